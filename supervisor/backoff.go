@@ -1,0 +1,76 @@
+package supervisor
+
+import "time"
+
+// Backoff is the delay before a restart. It grows with the number of
+// consecutive restarts of the child and starts again from Base after a
+// success: a clean exit, or an incarnation that lived for StableAfter. The
+// zero value is no delay. (The aide seed, "Backoff strategies".)
+type Backoff struct {
+	Kind BackoffKind
+	// Base is the first delay; 1 s if zero.
+	Base time.Duration
+	// Cap bounds each delay; 300 s if zero.
+	Cap time.Duration
+	// Jitter draws each delay evenly from [0, delay], so that children that
+	// failed together do not come back together.
+	Jitter bool
+	// StableAfter is how long an incarnation must live to count as a
+	// success; 60 s if zero, never if negative.
+	StableAfter time.Duration
+}
+
+// BackoffKind is how a delay grows with attempt n, counted from 0.
+type BackoffKind uint8
+
+const (
+	NoBackoff   BackoffKind = iota // 0, 0, 0, ...
+	Fixed                          // base, base, base, ...
+	Linear                         // base, 2 base, 3 base, ...
+	Exponential                    // base, 2 base, 4 base, ...
+)
+
+// Defaults of Backoff.
+const (
+	DefaultBackoffBase = time.Second
+	DefaultBackoffCap  = 300 * time.Second
+	DefaultStableAfter = 60 * time.Second
+)
+
+// Delay returns the delay before restart attempt n, counted from 0, without
+// jitter. It never overflows and never exceeds the cap.
+func (b Backoff) Delay(n int) time.Duration {
+	if b.Kind == NoBackoff || n < 0 {
+		return 0
+	}
+	base, limit := b.Base, b.Cap
+	if base == 0 {
+		base = DefaultBackoffBase
+	}
+	if limit == 0 {
+		limit = DefaultBackoffCap
+	}
+	d := limit
+	switch b.Kind {
+	case Fixed:
+		d = base
+	case Linear:
+		if int64(n) < int64(limit/base) {
+			d = base * time.Duration(n+1)
+		}
+	case Exponential:
+		if n < 63 && base <= limit>>n {
+			d = base << n
+		}
+	}
+	return min(d, limit)
+}
+
+// stable reports whether an incarnation that lived for d counts as a success.
+func (b Backoff) stable(d time.Duration) bool {
+	after := b.StableAfter
+	if after == 0 {
+		after = DefaultStableAfter
+	}
+	return after > 0 && d >= after
+}

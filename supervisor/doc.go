@@ -1,0 +1,34 @@
+// Package supervisor is Erlang/OTP supervision for Go: a supervisor starts its
+// children in order, watches them, restarts them by a strategy when they fail,
+// and stops them in reverse order. Children are goroutines, anything with a
+// life of its own (Process), or supervisors, which makes a tree.
+//
+//	sup, err := supervisor.Start(ctx, supervisor.Spec{
+//		Name:     "app",
+//		Strategy: supervisor.RestForOne,
+//		Children: []supervisor.ChildSpec{
+//			{ID: "db", Run: serveDB, WaitReady: true},
+//			{ID: "api", Run: serveAPI},
+//		},
+//	})
+//	...
+//	err = sup.Wait()
+//
+// Semantics are OTP's, to the letter where Go allows it. What differs, on purpose:
+//
+//   - A goroutine cannot be killed. One that does not return within its
+//     shutdown time is abandoned: cut off by its incarnation number, reported,
+//     counted. See Abandon. What must be killable belongs into a process.
+//   - A supervisor that reaches its limit ends as a failure; OTP's ends with
+//     shutdown, so that a transient one would silently stay down.
+//   - The default limit is 5 restarts in 60 s (OTP: 1 in 5 s), and the window
+//     is not rounded to seconds.
+//   - Restarts may be delayed (Backoff). The child is Restarting meanwhile,
+//     and any call or shutdown ends the delay.
+//   - Calls are answered while a child is starting; a start is never waited
+//     for by anybody but its own caller and the siblings that come after it.
+//
+// The decisions (who is restarted, when, why not) are a pure state machine in
+// strategy.go and decide.go: an event goes in, actions come out. One goroutine
+// for each supervisor performs them.
+package supervisor

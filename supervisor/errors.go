@@ -1,0 +1,130 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Errors that calls return, one for each result that OTP's supervisor has.
+// Compare with errors.Is.
+var (
+	// ErrAlreadyStarted: StartChild of an ID that is running or starting.
+	ErrAlreadyStarted = errors.New("already started")
+	// ErrAlreadyPresent: StartChild of an ID that is listed but not running. Use RestartChild or DeleteChild.
+	ErrAlreadyPresent = errors.New("already present, not running")
+	// ErrRunning: RestartChild or DeleteChild of a child that runs.
+	ErrRunning = errors.New("running")
+	// ErrRestarting: RestartChild or DeleteChild of a child whose restart is pending. TerminateChild ends that, Reset hurries it.
+	ErrRestarting = errors.New("restart pending")
+	// ErrNotFound: no child of that ID.
+	ErrNotFound = errors.New("no such child")
+	// ErrSimpleOneForOne: a call that a SimpleOneForOne supervisor has no use for.
+	ErrSimpleOneForOne = errors.New("not for a simple_one_for_one supervisor")
+	// ErrNoSupervisor: the supervisor has ended (OTP's noproc).
+	ErrNoSupervisor = errors.New("supervisor has ended")
+	// ErrStopping: the supervisor is shutting down and starts nothing any more.
+	ErrStopping = errors.New("supervisor is shutting down")
+	// ErrPaused: the supervisor's limit has paused it. Use Resume.
+	ErrPaused = errors.New("supervisor is paused")
+	// ErrTerminated: the child was terminated while the call waited for its start.
+	ErrTerminated = errors.New("terminated while starting")
+)
+
+// Errors that children return or end with.
+var (
+	// ErrShutdown returned by a child is a clean exit, but not a normal one: OTP's {shutdown, _} when wrapped.
+	ErrShutdown = errors.New("shutdown")
+	// ErrIgnore returned by a start means that the child is not needed now: it is listed, not running.
+	ErrIgnore = errors.New("ignore")
+	// ErrStartTimeout: the child was not ready within StartTimeout.
+	ErrStartTimeout = errors.New("not ready within the start timeout")
+	// ErrNotReady: a Run child that must call Ready returned nil without doing so.
+	ErrNotReady = errors.New("ended before it was ready")
+	// ErrGoexit: the child called runtime.Goexit.
+	ErrGoexit = errors.New("runtime.Goexit called")
+	// ErrKilled: the child was killed by its supervisor.
+	ErrKilled = errors.New("killed")
+)
+
+// SpecError is a fault in a Spec or ChildSpec. Path names the node, Field the
+// field of it.
+type SpecError struct {
+	Path, Field, Problem string
+}
+
+func (e *SpecError) Error() string {
+	return fmt.Sprintf("%s: %s: %s", e.Path, e.Field, e.Problem)
+}
+
+// StartError is a failed start; ID is the child that failed (OTP's
+// failed_to_start_child).
+type StartError struct {
+	ID  string
+	Err error
+}
+
+func (e *StartError) Error() string { return fmt.Sprintf("start of %s failed: %v", e.ID, e.Err) }
+func (e *StartError) Unwrap() error { return e.Err }
+
+// LimitError ends a supervisor whose limit was reached with Then == Escalate.
+type LimitError struct {
+	Path  string // of the supervisor
+	Child string // ID of the child whose restart was one too many
+	Limit Limit
+	Exit  Exit // of that child's last incarnation
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%s: limit reached (%v): %s ended with %v", e.Path, e.Limit, e.Child, e.Exit)
+}
+
+// AbandonedError ends a supervisor whose child would not stop, where its spec asks for that.
+type AbandonedError struct {
+	Path   string
+	Waited time.Duration
+}
+
+func (e *AbandonedError) Error() string {
+	return fmt.Sprintf("%s: did not stop within %v", e.Path, e.Waited)
+}
+
+// PanicError is the Err of a Panicked exit. Only the program counters are
+// taken when the panic happens; they become text when somebody asks.
+type PanicError struct {
+	Value any // what panic was called with
+	pcs   []uintptr
+	once  sync.Once
+	stack string
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap returns the value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// Stack is the stack of the panic, innermost frame first, two lines a frame
+// as in a Go traceback.
+func (e *PanicError) Stack() string {
+	e.once.Do(func() {
+		var b strings.Builder
+		frames := runtime.CallersFrames(e.pcs)
+		for {
+			f, more := frames.Next()
+			if f.Function != "" {
+				fmt.Fprintf(&b, "%s()\n\t%s:%d\n", f.Function, f.File, f.Line)
+			}
+			if !more {
+				break
+			}
+		}
+		e.stack = b.String()
+	})
+	return e.stack
+}

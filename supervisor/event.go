@@ -1,0 +1,217 @@
+package supervisor
+
+import (
+	"fmt"
+	"time"
+)
+
+// Event is something a supervisor did or saw. The set of types is closed;
+// switch on it.
+type Event interface {
+	// Header says when, where and to which incarnation.
+	Header() EventHeader
+	// String is one line for people.
+	String() string
+	event()
+}
+
+// EventHeader is common to all events.
+type EventHeader struct {
+	Time        time.Time
+	Supervisor  string // path of the supervisor
+	ID          string // of the child; "" where the event is the supervisor's own
+	Incarnation uint64 // of the child
+}
+
+// Path is the path of the node that the event is about.
+func (h EventHeader) Path() string {
+	if h.ID == "" {
+		return h.Supervisor
+	}
+	return h.Supervisor + "/" + h.ID
+}
+
+// Header returns the header itself; it makes the event types Events.
+func (h EventHeader) Header() EventHeader { return h }
+func (EventHeader) event()                {}
+
+// Decision is what was decided about a child, and why.
+type Decision struct {
+	Action  Action
+	Reason  Reason
+	Delay   time.Duration // before a restart
+	Attempt int           // of the restart, counted from 1 since the last success
+}
+
+func (d Decision) String() string {
+	if d.Delay > 0 {
+		return fmt.Sprintf("%v in %v (attempt %d): %v", d.Action, d.Delay.Round(time.Millisecond), d.Attempt, d.Reason)
+	}
+	return fmt.Sprintf("%v: %v", d.Action, d.Reason)
+}
+
+// Action is the outcome of a Decision.
+type Action uint8
+
+const (
+	Leave      Action = iota // not restarted; stays listed
+	Forget                   // not restarted; no longer listed
+	RestartIt                // restarted, alone or with its group, now or after Delay
+	HoldIt                   // a limit holds the restart
+	EndSelf                  // the supervisor ends
+	AlreadySet               // nothing new: its stop was asked for
+)
+
+// Reason is the rule behind a Decision.
+type Reason uint8
+
+const (
+	NoReason Reason = iota
+	ReasonPermanent
+	ReasonTransientFailed
+	ReasonTransientClean
+	ReasonTemporary
+	ReasonIgnored
+	ReasonTerminated
+	ReasonSibling
+	ReasonShutdown
+	ReasonStartFailed
+	ReasonLimitEscalate
+	ReasonLimitQuarantine
+	ReasonLimitGiveUp
+	ReasonLimitPause
+	ReasonProbe
+	ReasonSignificant
+	ReasonDone
+	ReasonManual
+	ReasonAbandoned
+	ReasonReset
+)
+
+// SupervisorStarted: all children have been started.
+type SupervisorStarted struct{ EventHeader }
+
+// SupervisorStopping: the children are being stopped, last one first.
+type SupervisorStopping struct {
+	EventHeader
+	Reason Reason
+	Err    error // a *LimitError where a limit was reached
+}
+
+// SupervisorEnded: nothing of it runs any more, but for abandoned incarnations.
+type SupervisorEnded struct {
+	EventHeader
+	Exit Exit
+}
+
+// ChildStarted: an incarnation runs (OTP's progress report).
+type ChildStarted struct {
+	EventHeader
+	Restart bool // false for the first start and for StartChild
+}
+
+// ChildStartFailed: a start did not succeed (OTP's start_error).
+type ChildStartFailed struct {
+	EventHeader
+	Err      error
+	Decision Decision
+}
+
+// ChildIgnored: the start said that the child is not needed now.
+type ChildIgnored struct{ EventHeader }
+
+// ChildExited: an incarnation ended by itself (OTP's child_terminated).
+type ChildExited struct {
+	EventHeader
+	Exit     Exit
+	Uptime   time.Duration
+	Decision Decision
+}
+
+// ChildStopping: a child is asked to stop.
+type ChildStopping struct {
+	EventHeader
+	Reason Reason
+}
+
+// ChildStopped: a child has ended as it was asked to. Where Exit is no clean
+// one, this is OTP's shutdown_error.
+type ChildStopped struct {
+	EventHeader
+	Exit   Exit
+	Reason Reason
+}
+
+// ChildAbandoned: a child did not end in time, could not be killed, and was cut off.
+type ChildAbandoned struct {
+	EventHeader
+	Waited time.Duration
+}
+
+// ChildReturned: an abandoned incarnation has ended after all.
+type ChildReturned struct {
+	EventHeader
+	Exit Exit
+}
+
+// LimitReached: a limit stops the restarts of a child or of the whole supervisor.
+type LimitReached struct {
+	EventHeader
+	Limit Limit
+	Until time.Time // end of a quarantine; zero otherwise
+	Exit  Exit      // the last straw
+}
+
+// LimitLifted: what a limit had held may start again.
+type LimitLifted struct {
+	EventHeader
+	Reason Reason
+}
+
+// EventsLost: a hook was too slow, and so many events were dropped before this one.
+type EventsLost struct {
+	EventHeader
+	N int
+}
+
+func (e SupervisorStarted) String() string { return e.Path() + " started" }
+func (e SupervisorStopping) String() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s stopping: %v", e.Path(), e.Err)
+	}
+	return fmt.Sprintf("%s stopping: %v", e.Path(), e.Reason)
+}
+func (e SupervisorEnded) String() string { return fmt.Sprintf("%s ended: %v", e.Path(), e.Exit) }
+func (e ChildStarted) String() string {
+	if e.Restart {
+		return fmt.Sprintf("%s restarted, incarnation %d", e.Path(), e.Incarnation)
+	}
+	return fmt.Sprintf("%s started", e.Path())
+}
+func (e ChildStartFailed) String() string {
+	return fmt.Sprintf("%s failed to start: %v; %v", e.Path(), e.Err, e.Decision)
+}
+func (e ChildIgnored) String() string { return e.Path() + " is not needed now" }
+func (e ChildExited) String() string {
+	return fmt.Sprintf("%s ended after %v: %v; %v", e.Path(), e.Uptime.Round(time.Millisecond), e.Exit, e.Decision)
+}
+func (e ChildStopping) String() string { return fmt.Sprintf("%s stopping: %v", e.Path(), e.Reason) }
+func (e ChildStopped) String() string {
+	return fmt.Sprintf("%s stopped: %v (%v)", e.Path(), e.Exit, e.Reason)
+}
+func (e ChildAbandoned) String() string {
+	return fmt.Sprintf("%s abandoned: did not stop within %v", e.Path(), e.Waited)
+}
+func (e ChildReturned) String() string {
+	return fmt.Sprintf("%s: abandoned incarnation %d ended: %v", e.Path(), e.Incarnation, e.Exit)
+}
+func (e LimitReached) String() string {
+	if e.Until.IsZero() {
+		return fmt.Sprintf("%s reached its limit (%v): %v", e.Path(), e.Limit, e.Exit)
+	}
+	return fmt.Sprintf("%s reached its limit (%v), held until %s: %v", e.Path(), e.Limit, e.Until.Format(time.TimeOnly), e.Exit)
+}
+func (e LimitLifted) String() string {
+	return fmt.Sprintf("%s may start again: %v", e.Path(), e.Reason)
+}
+func (e EventsLost) String() string { return fmt.Sprintf("%s: %d events lost", e.Path(), e.N) }

@@ -1,0 +1,60 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Exit is how an incarnation ended.
+type Exit struct {
+	Kind ExitKind
+	// Err says more: the returned error, a *PanicError, or what a Process
+	// puts there. It is nil for a normal exit.
+	Err error
+}
+
+// ExitKind classifies an Exit. Only Normal and ShutDown are clean: a
+// transient child is not restarted after them.
+type ExitKind uint8
+
+const (
+	// NoExit is the zero value: nothing has ended yet.
+	NoExit ExitKind = iota
+	// Normal: Run returned nil; a process exited with a code that means success.
+	Normal
+	// ShutDown: ended because it was asked to, or with ErrShutdown.
+	ShutDown
+	// Failure: returned an error, exited with another code, died of a signal.
+	Failure
+	// Panicked: a goroutine panicked or called runtime.Goexit.
+	Panicked
+	// Killed: ended because it was killed, by the supervisor or by others.
+	Killed
+	// Abandoned: would not end; cut off and left behind.
+	Abandoned
+	// Lost: ended while nobody watched; how is not known.
+	Lost
+)
+
+// Clean reports whether the exit is one that a transient child may have
+// without being restarted: OTP's normal, shutdown and {shutdown, _}.
+func (e Exit) Clean() bool { return e.Kind == Normal || e.Kind == ShutDown }
+
+// String is the kind, with the error where there is one.
+func (e Exit) String() string {
+	if e.Err == nil {
+		return e.Kind.String()
+	}
+	return fmt.Sprintf("%v: %v", e.Kind, e.Err)
+}
+
+// exitOf classifies what a Run function returned.
+func exitOf(err error) Exit {
+	switch {
+	case err == nil:
+		return Exit{Kind: Normal}
+	case errors.Is(err, ErrShutdown):
+		return Exit{Kind: ShutDown, Err: err}
+	}
+	return Exit{Kind: Failure, Err: err}
+}

@@ -1,0 +1,52 @@
+package supervisor
+
+import "time"
+
+// State is what a child does at the moment.
+type State uint8
+
+const (
+	// Stopped: listed, not running, nothing pending (OTP's undefined).
+	Stopped State = iota
+	// Starting: asked to start, not ready yet.
+	Starting
+	// Running: started and not ended.
+	Running
+	// Stopping: asked to stop, not ended yet.
+	Stopping
+	// Restarting: waits for its backoff, or for its turn in the restart of a group.
+	Restarting
+	// Quarantined: waits until the window of its limit has room.
+	Quarantined
+	// GivenUp: stays down until Reset.
+	GivenUp
+	// Paused: waits until Resume.
+	Paused
+)
+
+// ChildInfo is a snapshot of a child.
+type ChildInfo struct {
+	ID          string
+	Type        ChildType
+	State       State
+	Incarnation uint64        // number of the last start; 0 before the first
+	Restarts    int           // restarts so far, for good
+	InWindow    int           // counted by the limit that governs it, at this moment
+	Limit       Limit         // that limit
+	StartedAt   time.Time     // of the running incarnation
+	NextAt      time.Time     // of the next try; zero if none is scheduled
+	LastExit    Exit          // of the incarnation before; NoExit if none has ended
+	Reason      Reason        // of the last decision about it
+	Arg         any           // of a SimpleOneForOne instance
+	Sub         *Supervisor   // the nested supervisor, while it runs
+	Uptime      time.Duration // of the running incarnation
+}
+
+// Counts is OTP's count_children, and how many were abandoned.
+type Counts struct {
+	Specs       int // listed children; 1 for SimpleOneForOne
+	Active      int // alive at this moment
+	Supervisors int // children of type supervisor, running or not
+	Workers     int // the others, running or not
+	Abandoned   int // incarnations cut off that have not ended yet
+}
