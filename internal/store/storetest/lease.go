@@ -115,10 +115,18 @@ func testFence(t *testing.T, b Backend) {
 		s := b.open(t)
 		const holders, terms, writes = 4, 5, 5
 		var wg sync.WaitGroup
+		free := make(chan struct{}, 1)
 		for range holders {
 			wg.Go(func() {
 				for range terms {
-					l := acquireEventually(t, s, "ctl", time.Minute)
+					l, err := s.Acquire(ctx, "ctl", time.Hour)
+					for ; errors.Is(err, store.ErrHeld); l, err = s.Acquire(ctx, "ctl", time.Hour) {
+						<-free // whoever holds it now will say when it is done
+					}
+					if err != nil {
+						t.Errorf("acquire: %v", err)
+						return
+					}
 					late := make(chan struct{})
 					for i := range writes {
 						if i == writes-1 {
@@ -130,6 +138,10 @@ func testFence(t *testing.T, b Backend) {
 						}
 					}
 					<-late
+					select {
+					case free <- struct{}{}:
+					default:
+					}
 				}
 			})
 		}
