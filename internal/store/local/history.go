@@ -166,3 +166,15 @@ func size(c store.Change) int {
 	}
 	return n
 }
+
+// Forget sets the history to rev without any changes: all watches get ErrCompacted.
+func (h *History) Forget(rev store.Rev) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	h.changes, h.bytes, h.oldest, h.last = nil, 0, rev, rev
+	close(h.more)
+	h.more = make(chan struct{})
+}
