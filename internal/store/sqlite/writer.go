@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/local"
@@ -48,6 +49,7 @@ type writer struct {
 	history *local.History
 	leases  *local.Leases
 	ended   chan struct{}
+	commits atomic.Int64 // for the tests: how many transactions there were
 
 	mu      sync.Mutex
 	queue   []*request
@@ -217,6 +219,7 @@ func (w *writer) try(group []*request) error {
 		}
 		return err
 	}
+	w.commits.Add(1)
 	w.rev, w.epoch = b.Rev(), epoch
 	if len(w.sequences) > 4096 {
 		clear(w.sequences)
