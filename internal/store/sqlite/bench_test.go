@@ -19,27 +19,36 @@ import (
 const (
 	benchWriters = 64
 	benchSpan    = 400 * time.Millisecond
-	benchKeys    = 100 // of each writer
 )
 
 // BenchmarkDurableWrites compares, in the same run and in turns, the durable
-// writes a second of 64 writers through the store with
+// writes of 512 bytes a second of 64 writers through the store with
 //
 //   - plain: the same writes to plain SQLite, with the same settings and a
 //     prepared statement, one transaction and so one fsync each,
 //   - file: a write of as many bytes at the end of a file, and an fsync: what the disk can do.
 //
+// The writes are: state, each writer overwrites the one record of its own
+// agent; append, all append to one log; spread, each overwrites one of 100 records
+// of its own at random, so that hardly any two share a page.
+//
 // Run it with -benchtime=9x: one iteration is one turn of each, ratios are the
 // median, least and greatest of the turns.
 func BenchmarkDurableWrites(b *testing.B) {
+	b.Run("state", func(b *testing.B) { benchWrites(b, store.Put, 1) })
+	b.Run("append", func(b *testing.B) { benchWrites(b, store.Append, 1) })
+	b.Run("spread", func(b *testing.B) { benchWrites(b, store.Put, 100) })
+}
+
+func benchWrites(b *testing.B, kind store.OpKind, keys int) {
 	var ours, plain, file []float64
-	write := openBenchStore(b)
-	writePlain := openBenchPlain(b)
+	writeStore := openBenchStore(b, kind)
+	writePlain := openBenchPlain(b, kind)
 	writeFile := openBenchFile(b)
 	for b.Loop() {
-		plain = append(plain, benchTurn(b, writePlain))
-		ours = append(ours, benchTurn(b, write))
-		file = append(file, benchTurn(b, writeFile))
+		plain = append(plain, benchTurn(b, keys, writePlain))
+		ours = append(ours, benchTurn(b, keys, writeStore))
+		file = append(file, benchTurn(b, keys, writeFile))
 	}
 	ratio := make([]float64, len(ours))
 	for i := range ours {
@@ -60,7 +69,7 @@ func median(v []float64) float64 {
 }
 
 // benchTurn is how often a second the writers write.
-func benchTurn(b *testing.B, write func(key string, value []byte) error) float64 {
+func benchTurn(b *testing.B, keys int, write func(key string, value []byte) error) float64 {
 	var n atomic.Int64
 	var wg sync.WaitGroup
 	begin := time.Now()
@@ -69,7 +78,7 @@ func benchTurn(b *testing.B, write func(key string, value []byte) error) float64
 			random := rand.New(rand.NewPCG(uint64(w), 1))
 			value := []byte(strings.Repeat("v", 512))
 			for time.Since(begin) < benchSpan {
-				key := fmt.Sprintf("agents/%02d/%04d", w, random.IntN(benchKeys))
+				key := fmt.Sprintf("agents/%02d/%04d", w, random.IntN(keys))
 				if err := write(key, value); err != nil {
 					b.Error(err)
 					return
@@ -82,15 +91,18 @@ func benchTurn(b *testing.B, write func(key string, value []byte) error) float64
 	return float64(n.Load()) / time.Since(begin).Seconds()
 }
 
-func openBenchStore(b *testing.B) func(string, []byte) error {
+func openBenchStore(b *testing.B, kind store.OpKind) func(string, []byte) error {
 	s := mustOpen(b, filepath.Join(b.TempDir(), "state.db"))
 	return func(key string, value []byte) error {
-		_, err := apply(s, store.Op{Kind: store.Put, Key: key, Value: value})
+		if kind == store.Append {
+			key = "log"
+		}
+		_, err := apply(s, store.Op{Kind: kind, Key: key, Value: value})
 		return err
 	}
 }
 
-func openBenchPlain(b *testing.B) func(string, []byte) error {
+func openBenchPlain(b *testing.B, kind store.OpKind) func(string, []byte) error {
 	db, err := sql.Open("sqlite", dsn(filepath.Join(b.TempDir(), "plain.db")))
 	if err != nil {
 		b.Fatal(err)
@@ -106,7 +118,11 @@ func openBenchPlain(b *testing.B) func(string, []byte) error {
 	if err != nil {
 		b.Fatal(err)
 	}
+	var last atomic.Uint64
 	return func(key string, value []byte) error {
+		if kind == store.Append {
+			key = store.SequenceKey("log", last.Add(1))
+		}
 		_, err := stmt.Exec(key, value)
 		return err
 	}

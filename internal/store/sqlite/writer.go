@@ -127,14 +127,29 @@ func (w *writer) loop() {
 			for _, r := range group {
 				close(r.done)
 			}
+			w.gather()
 			continue
 		}
 		if closing {
 			return
 		}
 		<-w.wake
-		// Those whom the last commit has woken are about to write again. Let
-		// them, or every other commit would be for one of them alone.
+		w.gather()
+	}
+}
+
+// gather lets others run for as long as that brings in more requests: the first
+// to come is seldom alone, and those who have just got their results are about to
+// write again. Without it writers fall into two halves that wait for each other.
+func (w *writer) gather() {
+	for before := -1; ; {
+		w.mu.Lock()
+		n := len(w.queue)
+		w.mu.Unlock()
+		if n == before || n >= maxGroup {
+			return
+		}
+		before = n
 		runtime.Gosched()
 	}
 }
