@@ -15,8 +15,9 @@ type ExitError struct {
 	Code       int            // exit code; -1 where a signal ended it
 	Signal     syscall.Signal // what ended it; 0 where it exited by itself
 	CoreDumped bool
-	// LastOutput are the last lines of stdout and stderr, oldest first, as
-	// the process wrote them: use Plain before showing them.
+	// LastOutput are the last lines of stdout and of stderr in the order in
+	// which they were read, as the process wrote them: use Plain before showing
+	// them. Long ones are cut.
 	LastOutput []string
 }
 

@@ -3,6 +3,7 @@ package proc
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,20 @@ func helper(what string) {
 			os.Stdout.Write(chunk)
 		}
 		fmt.Print("\nend\n")
+	case "notify":
+		notifyAll("READY=1", "WATCHDOG=1", "STOPPING=1")
+	case "notify-and-end":
+		os.Stdin = nil
+		notifyAll("READY=1")
+	case "notify-child":
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), helperEnv+"=notify")
+		cmd.Stdin, cmd.Stdout = os.Stdin, os.Stdout
+		if err := cmd.Run(); err != nil {
+			os.Exit(1)
+		}
+	case "notify-garbage-first":
+		notifyAll("", "\xff\x00\n\n=", "READY=1"+strings.Repeat("\nX=1", maxNotify), "READY=0", "READY=1")
 	case "binary":
 		b := make([]byte, 256)
 		for i := range b {
@@ -116,7 +131,8 @@ func helperCommand(what string) Command {
 	if err != nil {
 		panic(err)
 	}
-	return Command{Argv: []string{exe}, Env: append(os.Environ(), helperEnv+"="+what)}
+	// The race detector sleeps for a second at exit unless told otherwise.
+	return Command{Argv: []string{exe}, Env: append(os.Environ(), "GORACE=atexit_sleep_ms=0", helperEnv+"="+what)}
 }
 
 // start runs a command for the time of the test.

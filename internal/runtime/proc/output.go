@@ -1,8 +1,10 @@
 package proc
 
 import (
+	"cmp"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -15,7 +17,8 @@ type Output struct {
 	// line is lost and nobody else is held up. Nil: only the tail is kept.
 	Line func(Line)
 
-	// Tail is how many of the last lines are kept; DefaultTail if zero, none if negative.
+	// Tail is how many of the last lines of stdout and of stderr are kept;
+	// DefaultTail if zero, none if negative.
 	Tail int
 }
 
@@ -65,11 +68,22 @@ type recorder struct {
 	sink   func(Line)
 	sinkMu sync.Mutex
 
-	// The tail has a lock of its own: it must be readable while sink blocks.
+	// The tails have a lock of their own: they must be readable while sink blocks.
 	tailMu sync.Mutex
-	tail   []string // ring
 	keep   int
+	tails  [2]ring // one for each stream: a flood on one must not wash away the last words on the other
+	count  uint64
+}
+
+// ring holds the last lines of a stream.
+type ring struct {
+	lines  []tailLine
 	oldest int
+}
+
+type tailLine struct {
+	number uint64 // among the lines of both streams
+	text   string
 }
 
 func newRecorder(o Output) *recorder {
@@ -81,7 +95,7 @@ func newRecorder(o Output) *recorder {
 }
 
 func (r *recorder) line(l Line) {
-	r.remember(l.Text)
+	r.remember(l)
 	if r.sink == nil {
 		return
 	}
@@ -90,28 +104,40 @@ func (r *recorder) line(l Line) {
 	r.sink(l)
 }
 
-func (r *recorder) remember(text string) {
+func (r *recorder) remember(l Line) {
 	if r.keep <= 0 {
 		return
 	}
+	text := l.Text
 	if len(text) > maxTailLine {
 		text = text[:wholeRunes(text[:maxTailLine])] + "…"
 	}
 	r.tailMu.Lock()
 	defer r.tailMu.Unlock()
-	if len(r.tail) < r.keep {
-		r.tail = append(r.tail, text)
-		return
-	}
-	r.tail[r.oldest] = text
-	r.oldest = (r.oldest + 1) % r.keep
+	r.count++
+	r.tails[l.Stream-Stdout].add(tailLine{r.count, text}, r.keep)
 }
 
-// last returns the tail, oldest line first.
+func (r *ring) add(l tailLine, keep int) {
+	if len(r.lines) < keep {
+		r.lines = append(r.lines, l)
+		return
+	}
+	r.lines[r.oldest] = l
+	r.oldest = (r.oldest + 1) % keep
+}
+
+// last returns the tails of both streams in the order of their arrival.
 func (r *recorder) last() []string {
 	r.tailMu.Lock()
-	defer r.tailMu.Unlock()
-	return append(append([]string(nil), r.tail[r.oldest:]...), r.tail[:r.oldest]...)
+	all := slices.Concat(r.tails[0].lines, r.tails[1].lines)
+	r.tailMu.Unlock()
+	slices.SortFunc(all, func(a, b tailLine) int { return cmp.Compare(a.number, b.number) })
+	texts := make([]string, len(all))
+	for i, l := range all {
+		texts[i] = l.text
+	}
+	return texts
 }
 
 // stream pumps one pipe.

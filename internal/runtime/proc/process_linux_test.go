@@ -3,9 +3,11 @@ package proc
 import (
 	"errors"
 	"os"
+	"reflect"
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -50,6 +52,37 @@ func killPID(t *testing.T, pid string) {
 	gone(t, pid)
 }
 
+// A grandchild in a session of its own keeps the pipe open and cannot be
+// found once its parent is dead. The exit must come all the same, with all
+// that the leader wrote.
+func TestGrandchildHoldsThePipe(t *testing.T) {
+	if _, err := LookPath("setsid", "", []string{"PATH=" + os.Getenv("PATH")}); err != nil {
+		t.Skip(err)
+	}
+	stdin, release := gatedStdin(t)
+	cmd := sh(`setsid sh -c 'echo "grandchild $$"; exec sleep 1000' & read x; echo last; printf unfinished; exit 4`)
+	cmd.Stdin = stdin
+	p, out := start(t, cmd)
+	grandchild := out.await(t, "grandchild ")
+	release()
+	begin := time.Now()
+	e := exitOf(t, p)
+	var ee *ExitError
+	if !errors.As(e.Err, &ee) || ee.Code != 4 {
+		t.Fatalf("exit = %v, want code 4", e)
+	}
+	if !reflect.DeepEqual(tail(ee.LastOutput, 2), []string{"last", "unfinished"}) {
+		t.Errorf("last output = %q", ee.LastOutput)
+	}
+	wait(t, "the end of the output", p.Drained())
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Errorf("the output was given up after %v only", d)
+	}
+	killPID(t, grandchild)
+}
+
+func tail(s []string, n int) []string { return s[max(0, len(s)-n):] }
+
 // Whatever ends the leader, nothing of its group stays.
 func TestGroupIsKilled(t *testing.T) {
 	for _, tt := range []struct {
@@ -62,20 +95,15 @@ func TestGroupIsKilled(t *testing.T) {
 		{"kill", `sh -c 'trap "" TERM; echo "grandchild $$"; while :; do sleep 1000; done' & wait`, (*Process).Kill},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, w, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			defer w.Close()
+			stdin, release := gatedStdin(t)
 			cmd := sh(tt.script)
-			cmd.Stdin = r
+			cmd.Stdin = stdin
 			p, out := start(t, cmd)
 			pid := out.await(t, "grandchild ")
 			if tt.end != nil {
 				tt.end(p)
 			} else {
-				w.Close()
+				release()
 			}
 			exitOf(t, p)
 			gone(t, pid)
@@ -165,13 +193,9 @@ func TestCostOfManyChildren(t *testing.T) {
 
 // Somebody who reaps all children of the program takes our status away; that is an exit too.
 func TestLost(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	stdin, release := gatedStdin(t)
 	cmd := sh("read x; exit 3")
-	cmd.Stdin = r
+	cmd.Stdin = stdin
 	p, _ := start(t, cmd)
 	stolen := make(chan struct{})
 	go func() {
@@ -184,7 +208,7 @@ func TestLost(t *testing.T) {
 		close(stolen)
 	}()
 	p.mu.Lock() // watch cannot reap before the thief
-	w.Close()
+	release()
 	wait(t, "the theft", stolen)
 	p.mu.Unlock()
 	if e := exitOf(t, p); e.Kind != supervisor.Lost || e.Clean() {
