@@ -34,6 +34,13 @@ func helper(what string) {
 			os.Stdout.Write(chunk)
 		}
 		fmt.Print("\nend\n")
+	case "starter": // an agent in a group of its own, for which PDEATHSIG is the only danger
+		p, err := Start(sh("exec sleep 1000"), Output{})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("agent", p.PID())
+		select {}
 	case "notify":
 		notifyAll("READY=1", "WATCHDOG=1", "STOPPING=1")
 	case "notify-and-end":

@@ -30,7 +30,8 @@ type gate struct {
 // Log is ready when a line of stdout or stderr, made Plain, matches.
 type Log struct{ Pattern *regexp.Regexp }
 
-// TCP is ready when Address (host:port) accepts a connection.
+// TCP is ready when Address (host:port) accepts a connection. It cannot tell
+// whose the listener is; nor can HTTP.
 type TCP struct{ Address string }
 
 // HTTP is ready when a GET of URL is answered by 2xx. Redirects are not

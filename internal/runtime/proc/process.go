@@ -184,7 +184,6 @@ func (p *Process) Kill() {
 	p.asked.note(syscall.SIGKILL)
 	p.noteEscaped()
 	p.signalGroup(syscall.SIGKILL)
-	p.os.signal(syscall.SIGKILL) // should it have left its own group
 }
 
 // end is the whole ladder for callers that are no supervisor: Stop, the grace
@@ -212,8 +211,9 @@ func (p *Process) endsWithin(d time.Duration) bool {
 // signalGroup reaches the leader once, with its group: a program that takes
 // a second SIGTERM for impatience must not get two. Needs mu.
 func (p *Process) signalGroup(sig syscall.Signal) {
-	if err := syscall.Kill(-p.pid, sig); err != nil {
-		p.os.signal(sig)
+	err := syscall.Kill(-p.pid, sig)
+	if group, _ := syscall.Getpgid(p.pid); err != nil || group != p.pid {
+		p.os.signal(sig) // it has left its group
 	}
 }
 

@@ -124,18 +124,31 @@ func TestEscapedGrandchildIsKilled(t *testing.T) {
 	}
 }
 
-// The leader has moved to our group and is stopped all the same.
+// The leader has moved to our group, a child has stayed in the old one; both
+// are stopped all the same.
 func TestLeaderLeftItsGroup(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/perl"); err != nil {
 		t.Skip("no perl")
 	}
 	p, out := start(t, Command{Argv: []string{"/usr/bin/perl", "-e",
-		`$| = 1; setpgrp(0, getpgrp(getppid())) or die $!; print "ready\n"; sleep 1000`}})
-	out.await(t, "ready")
+		`$| = 1; $c = fork; sleep 1000 if !$c; setpgrp(0, getpgrp(getppid())) or die $!; print "child $c\n"; sleep 1000`}})
+	child := out.await(t, "child ")
 	p.Stop()
 	if e := exitOf(t, p); e.Kind != supervisor.ShutDown {
 		t.Errorf("exit = %v", e)
 	}
+	gone(t, child)
+}
+
+// When the program that started an agent is killed, the agent dies with it.
+func TestDiesWithItsStarter(t *testing.T) {
+	p, out := start(t, helperCommand("starter"))
+	agent := out.await(t, "agent ")
+	if err := p.Signal(syscall.SIGKILL); err != nil { // no Kill: that would look for descendants
+		t.Fatal(err)
+	}
+	exitOf(t, p)
+	gone(t, agent)
 }
 
 // No thread, descriptor or zombie stays for a child that runs or has run.
