@@ -43,10 +43,10 @@ func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 	a.declare()
 	a.adopt()
 	a.checkNesting()
-	a.checkPool(Root, root.Strategy, a.childrenOf(Root))
+	a.checkChildren(Root, &root)
 	for i, d := range a.decls {
 		if d.Node != nil {
-			a.checkPool(i, d.Node.Strategy, a.childrenOf(i))
+			a.checkChildren(i, d.Node)
 		}
 	}
 	if len(a.problems) > 0 {
@@ -70,7 +70,8 @@ func (a *assembly) problem(decl int, path []string, hint, format string, args ..
 
 // declare checks each declaration by itself and enters the names.
 func (a *assembly) declare() {
-	agents := 0
+	agents, nodes := 0, 0
+	ordinal := make([]string, len(a.decls)) // what to call those that share a name
 	for i, d := range a.decls {
 		var name string
 		if d.Node != nil {
@@ -79,16 +80,19 @@ func (a *assembly) declare() {
 			a.decls[i].Node = &node
 			a.checkNode(i, &node)
 			name = node.Name
+			nodes++
+			ordinal[i] = fmt.Sprintf("supervisor number %d", nodes)
 		} else {
 			agent := *d.Agent
 			a.decls[i].Agent = &agent
 			a.checkAgent(i, &agent)
 			name = agent.Name
 			agents++
+			ordinal[i] = fmt.Sprintf("agent number %d", agents)
 		}
 		if first, ok := a.byName[name]; ok && name != "" {
 			a.problem(i, []string{"name"}, "names are unique in the whole file, supervisors and agents together",
-				"the name %s is taken by %s, expected another one", Quote(name), a.ordinal(first))
+				"the name %s is taken by %s, expected another one", Quote(name), ordinal[first])
 		} else {
 			a.byName[name] = i
 		}
@@ -98,19 +102,8 @@ func (a *assembly) declare() {
 	}
 }
 
-// ordinal describes a declaration that shares its name with another.
-func (a *assembly) ordinal(i int) string {
-	kind, n := "agent", 0
-	for _, d := range a.decls[:i+1] {
-		if (d.Node != nil) == (a.decls[i].Node != nil) {
-			n++
-		}
-	}
-	if a.decls[i].Node != nil {
-		kind = "supervisor"
-	}
-	return fmt.Sprintf("%s number %d", kind, n)
-}
+// maxSuggestions bounds the comparisons of unknown children with all names.
+const maxSuggestions = 100
 
 // adopt gives each child to the first supervisor that names it.
 func (a *assembly) adopt() {
@@ -118,19 +111,24 @@ func (a *assembly) adopt() {
 	for i := range a.parent {
 		a.parent[i] = Root
 	}
-	var names []string // only needed for suggestions
+	var names []string // for suggestions
+	unknown := 0
 	for i, d := range a.decls {
 		for n, name := range d.Children {
 			at := []string{"children", strconv.Itoa(n)}
 			c, known := a.byName[name]
 			switch {
 			case !known || name == "":
-				if names == nil {
+				if unknown++; unknown == 1 {
 					for _, d := range a.decls {
 						names = append(names, Child{d.Node, d.Agent}.Name())
 					}
 				}
-				a.problem(i, at, didYouMean(suggest.Nearest(name, names)), "unknown child %s, expected the name of an agent or supervisor", Quote(name))
+				hint := ""
+				if unknown <= maxSuggestions {
+					hint = didYouMean(suggest.Nearest(name, names))
+				}
+				a.problem(i, at, hint, "unknown child %s, expected the name of an agent or supervisor", Quote(name))
 			case a.mention[c].Path != nil && a.parent[c] == i:
 				a.problem(i, at, "remove one of the two", "the child %s is listed twice, expected once", Quote(name))
 			case a.mention[c].Path != nil:
@@ -201,12 +199,18 @@ func (a *assembly) cycle(members []int) {
 		"supervisors contain themselves (%s), expected a tree", Quote(strings.Join(append(names, first), " > ")))
 }
 
-// checkPool holds a simple_one_for_one supervisor to its one template.
-func (a *assembly) checkPool(decl int, s supervisor.Strategy, children []int) {
-	if s != supervisor.SimpleOneForOne {
-		return
+// checkChildren checks what a supervisor asks of its children.
+func (a *assembly) checkChildren(decl int, n *Node) {
+	children := a.childrenOf(decl)
+	for _, i := range children {
+		switch d := a.decls[i]; {
+		case d.Node != nil && d.Node.Significant:
+			a.checkSignificant(i, d.Node.Restart, n.AutoShutdown)
+		case d.Agent != nil && d.Agent.Significant:
+			a.checkSignificant(i, d.Agent.Restart, n.AutoShutdown)
+		}
 	}
-	if len(children) != 1 || a.decls[children[0]].Agent == nil {
+	if n.Strategy == supervisor.SimpleOneForOne && (len(children) != 1 || a.decls[children[0]].Agent == nil) {
 		a.problem(decl, []string{"strategy"}, "the agent is the template of all instances of the pool",
 			"a simple_one_for_one supervisor with %d children, expected exactly one, an agent", len(children))
 	}

@@ -77,7 +77,6 @@ func (a *assembly) checkNode(i int, n *Node) {
 		n.Limit = supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)
 	}
 	a.checkLimit(i, n.Limit, "within")
-	a.checkSignificant(i, n.Significant, n.Restart)
 }
 
 func (a *assembly) checkAgent(i int, g *Agent) {
@@ -93,7 +92,6 @@ func (a *assembly) checkAgent(i int, g *Agent) {
 	if g.Limit != (supervisor.Limit{}) {
 		a.checkLimit(i, g.Limit, "restart_window")
 	}
-	a.checkSignificant(i, g.Significant, g.Restart)
 	a.checkShutdown(i, &g.Shutdown)
 	a.checkReady(i, &g.Ready)
 }
@@ -158,10 +156,16 @@ func (a *assembly) checkLimit(i int, l supervisor.Limit, window string) {
 	}
 }
 
-func (a *assembly) checkSignificant(i int, significant bool, r supervisor.Restart) {
-	if significant && r == supervisor.Permanent {
+// checkSignificant holds a significant child to what OTP asks of it: it can
+// end by itself, and its supervisor cares.
+func (a *assembly) checkSignificant(i int, r supervisor.Restart, parent supervisor.AutoShutdown) {
+	switch {
+	case r == supervisor.Permanent:
 		a.problem(i, []string{"significant"}, `set restart = "transient" or "temporary"`,
 			"significant but permanent, expected a child that can end by itself")
+	case parent != supervisor.AnySignificant && parent != supervisor.AllSignificant:
+		a.problem(i, []string{"significant"}, `set auto_shutdown = "any_significant" there`,
+			"significant in a supervisor that does not heed it, expected one with auto_shutdown")
 	}
 }
 
@@ -213,9 +217,6 @@ func (a *assembly) checkReady(i int, r *Ready) {
 		a.problem(i, []string{"ready", "timeout"}, "", "timeout is negative, expected a time")
 	}
 	if n == 0 {
-		if r.Timeout > 0 {
-			a.problem(i, []string{"ready", "timeout"}, "", "ready has a timeout and no condition, expected one of log, tcp, http, exec, notify")
-		}
 		return
 	}
 	if r.Timeout == 0 {

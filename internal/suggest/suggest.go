@@ -10,21 +10,29 @@ const longest = 64
 // Nearest returns the candidate that is most like word, or "" if none is
 // close: at most a third of the letters may be missing, added, changed or
 // swapped with their neighbour. Case, and dashes for underscores, count as no
-// difference. Of equally close candidates the first wins.
+// difference. Of equally close candidates the first wins. Where none is close,
+// it is the first that begins with word, if that has at least three letters.
 func Nearest(word string, candidates []string) string {
 	if len(word) > longest {
 		return ""
 	}
 	w := normal(word)
+	prefixed := ""
 	best, least := "", max(1, len(w)/3)+1
 	for _, c := range candidates {
 		n := normal(c)
+		if prefixed == "" && len(w) >= 3 && strings.HasPrefix(string(n), string(w)) {
+			prefixed = c
+		}
 		if d := len(n) - len(w); len(n) > longest || d >= least || -d >= least {
 			continue
 		}
 		if d := distance(w, n); d < least {
 			best, least = c, d
 		}
+	}
+	if best == "" {
+		return prefixed
 	}
 	return best
 }

@@ -12,6 +12,7 @@ func TestNearest(t *testing.T) {
 		{"restart_windw", "restart_window"},
 		{"nmae", "name"},
 		{"dri", "dir"},
+		{"comm", "command"}, // an abbreviation
 		{"timeout", ""},
 		{"", ""},
 		{"x", ""},
