@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
@@ -195,12 +196,18 @@ func (s *Supervisor) RestartChild(ctx context.Context, id string) (ChildInfo, er
 // DeleteChild takes a child that is down from the list. Errors: ErrRunning,
 // ErrRestarting, ErrNotFound, ErrSimpleOneForOne, ErrNoSupervisor.
 func (s *Supervisor) DeleteChild(id string) error {
-	return s.with(id, func(c *child) error {
+	var err error
+	lost := s.do(func() {
 		if s.core.strategy == SimpleOneForOne {
-			return ErrSimpleOneForOne
+			err = s.fail(id, ErrSimpleOneForOne)
+			return
 		}
-		return s.core.remove(c)
+		var c *child
+		if c, err = s.find(id); err == nil {
+			err = s.fail(id, s.core.remove(c))
+		}
 	})
+	return cmp.Or(lost, err)
 }
 
 // Reset starts the counters that govern a child afresh, and has a restart
@@ -216,15 +223,13 @@ func (s *Supervisor) Reset(id string) error {
 // with has f done to a child by the loop.
 func (s *Supervisor) with(id string, f func(*child) error) error {
 	var err error
-	if lost := s.do(func() {
+	lost := s.do(func() {
 		var c *child
 		if c, err = s.find(id); err == nil {
 			err = s.fail(id, f(c))
 		}
-	}); lost != nil {
-		return lost
-	}
-	return err
+	})
+	return cmp.Or(lost, err)
 }
 
 // Resume ends a pause: the first child that starts now is a probe, and the
