@@ -19,6 +19,7 @@ type rig struct {
 	k     *core
 	auto  bool // children end at once when they are asked to
 	words []string
+	told  []string                 // what waits for a start has been told, where that is an error
 	lives map[*child]bool          // the incarnations that a runner would have
 	due   map[*child]time.Duration // the timers that a runner would have
 	ended bool
@@ -123,7 +124,7 @@ func (r *rig) perform() {
 			r.say("cancel %s", a.c.id)
 		case tellStarted:
 			if a.err != nil {
-				r.say("tell %s %v", a.c.id, a.err)
+				r.told = append(r.told, fmt.Sprintf("%s: %v", a.c.id, a.err))
 			}
 		case tellStopped:
 		case tellUp:
@@ -151,8 +152,9 @@ func (r *rig) perform() {
 	}
 }
 
-
-func (r *rig) say(format string, args ...any) { r.words = append(r.words, fmt.Sprintf(format, args...)) }
+func (r *rig) say(format string, args ...any) {
+	r.words = append(r.words, fmt.Sprintf(format, args...))
+}
 
 // trace returns what has been said, and forgets it.
 func (r *rig) trace() string {
