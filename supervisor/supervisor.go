@@ -42,6 +42,9 @@ func Start(ctx context.Context, spec Spec) (*Supervisor, error) {
 	}
 	// The end of ctx ends the start too, and that is worth waiting for.
 	if err := s.Started(context.WithoutCancel(ctx)); err != nil {
+		if s.ownHook {
+			<-s.hook.drained // its events say more than the error
+		}
 		if ctx.Err() != nil && errors.Is(err, ErrStopping) {
 			err = context.Cause(ctx)
 		}
@@ -174,19 +177,16 @@ func (killMessage) message()   {}
 func (s *Supervisor) loop() {
 	s.boot()
 	s.perform()
-	var batch []message
+	var batch, rest []message
 	for !s.ended {
 		batch = s.box.take(batch)
-		for _, m := range batch {
+		for rest = batch; len(rest) > 0 && !s.ended; rest = rest[1:] {
 			s.core.now = time.Since(s.core.epoch)
-			s.handle(m)
+			s.handle(rest[0])
 			s.perform()
-			if s.ended {
-				break
-			}
 		}
 	}
-	s.end(batch)
+	s.end(rest)
 }
 
 // boot lists the children and starts them.
@@ -208,12 +208,12 @@ func (s *Supervisor) boot() {
 	k.boot()
 }
 
-// end leaves nothing behind. What the last batch still held, or came too
-// late, is only of interest where it is a process.
-func (s *Supervisor) end(batch []message) {
+// end leaves nothing behind. The messages that came too late are only of
+// interest where they bring a process.
+func (s *Supervisor) end(late []message) {
 	s.exit = s.core.final
-	for _, m := range append(batch, s.box.close()...) {
-		if r, ok := m.(*startResult); ok && r.p != nil && r.i.c.inc != r.i {
+	for _, m := range append(late, s.box.close()...) {
+		if r, ok := m.(*startResult); ok && r.p != nil {
 			go r.p.Kill()
 		}
 	}
