@@ -12,6 +12,7 @@ type scenario struct {
 	name   string
 	spec   Spec
 	auto   bool // children end at once when asked
+	skip   string
 	act    func(*rig)
 	trace  string // since the start
 	states string
@@ -20,6 +21,9 @@ type scenario struct {
 func runScenarios(t *testing.T, rows []scenario) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
+			if row.skip != "" {
+				t.Skip(row.skip)
+			}
 			r := newRig(t, row.spec)
 			r.auto = row.auto
 			r.check()
