@@ -1,0 +1,261 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// incarnation is one life of a child. It is the context that the child is
+// given, written out by hand because there may be very many: it costs less
+// than half of what context.WithCancel and its registrations do. It is also
+// the message by which the end of that life reaches the supervisor, so that
+// an exit allocates nothing and cannot be lost.
+type incarnation struct {
+	s    *Supervisor
+	c    *child
+	n    uint64
+	exit Exit // set by the goroutine before it sends the incarnation
+	more *incarnationMore
+
+	mu      sync.Mutex // guards done to readied
+	done    chan struct{}
+	after   *afterFunc
+	ended   bool // the context is done
+	readied bool // Ready was called
+
+	asked bool // to stop; used by the loop only
+	cut   bool // abandoned; used by the loop only
+}
+
+// incarnationMore is what only some incarnations need. It is the loop's.
+type incarnationMore struct {
+	proc   Process       // of a Start or Supervisor child, once there is one
+	timer  *time.Timer   // of a start or a stop
+	since  time.Duration // stop asked for; 0 if not
+	killed bool
+}
+
+func (i *incarnation) ext() *incarnationMore {
+	if i.more == nil {
+		i.more = new(incarnationMore)
+	}
+	return i.more
+}
+
+func (i *incarnation) stopTimer() {
+	if i.more != nil && i.more.timer != nil {
+		i.more.timer.Stop()
+		i.more.timer = nil
+	}
+}
+
+// afterFunc is a list of functions to call when the context is done.
+type afterFunc struct {
+	f    func()
+	next *afterFunc
+}
+
+func (i *incarnation) message() {}
+
+// Deadline is part of context.Context: there is none.
+func (i *incarnation) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Done is closed when the child is asked to stop.
+func (i *incarnation) Done() <-chan struct{} {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.done == nil {
+		i.done = make(chan struct{})
+		if i.ended {
+			close(i.done)
+		}
+	}
+	return i.done
+}
+
+// Err is context.Canceled once the child is asked to stop.
+func (i *incarnation) Err() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ended {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Value looks up in the context that the tree was started with.
+func (i *incarnation) Value(key any) any {
+	if key == (selfKey{}) {
+		return i
+	}
+	return i.s.base.Value(key)
+}
+
+func (i *incarnation) String() string { return i.s.core.path + "/" + i.c.id }
+
+// AfterFunc lets the context package derive contexts without a goroutine for each.
+func (i *incarnation) AfterFunc(f func()) (stop func() bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ended {
+		go f()
+		return func() bool { return false }
+	}
+	mine := &afterFunc{f, i.after}
+	i.after = mine
+	return func() bool {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		for at := &i.after; *at != nil; at = &(*at).next {
+			if *at == mine {
+				*at = mine.next
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// cancel ends the context.
+func (i *incarnation) cancel() {
+	i.mu.Lock()
+	if i.ended {
+		i.mu.Unlock()
+		return
+	}
+	i.ended = true
+	if i.done != nil {
+		close(i.done)
+	}
+	after := i.after
+	i.after = nil
+	i.mu.Unlock()
+	for ; after != nil; after = after.next {
+		go after.f()
+	}
+}
+
+// live is the goroutine of a Run child.
+func (i *incarnation) live(run func(context.Context) error) {
+	defer i.finish()
+	i.exit = Exit{Kind: Panicked} // stands if run does not return
+	i.exit = exitOf(run(i))
+}
+
+// finish tells the supervisor how the goroutine ended.
+func (i *incarnation) finish() {
+	if i.exit.Kind == Panicked {
+		if v := recover(); v != nil {
+			i.exit.Err = newPanicError(v)
+		} else {
+			i.exit.Err = ErrGoexit
+		}
+	}
+	i.cancel() // what was derived from it ends too
+	i.s.box.put(i)
+}
+
+// watch is the goroutine of a Start child: it starts the process and waits for its end.
+func (i *incarnation) watch(start func(context.Context) (Process, error)) {
+	p, err := i.try(start)
+	if p == nil {
+		i.cancel()
+	}
+	if !i.s.box.put(&startResult{i, p, err}) && p != nil {
+		p.Kill() // nobody is left who wanted it
+	}
+	if p == nil {
+		return
+	}
+	<-p.Done()
+	i.exit = p.Exit()
+	i.cancel()
+	i.s.box.put(i)
+}
+
+// nest is the goroutine of a Supervisor child.
+func (i *incarnation) nest(sub *Supervisor) {
+	go sub.loop()
+	if err := sub.started(); err != nil {
+		i.cancel()
+		i.s.box.put(&startResult{i, nil, err})
+		return
+	}
+	i.s.box.put(&startResult{i, sub, nil})
+	<-sub.done
+	i.exit = sub.exit
+	i.cancel()
+	i.s.box.put(i)
+}
+
+// try calls start and makes a panic an error.
+func (i *incarnation) try(start func(context.Context) (Process, error)) (p Process, err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			p = nil
+			if v := recover(); v != nil {
+				err = newPanicError(v)
+				return
+			}
+			// This goroutine ends after its deferred calls: deliver from here.
+			i.cancel()
+			i.s.box.put(&startResult{i, nil, ErrGoexit})
+		}
+	}()
+	p, err = start(i)
+	returned = true
+	if p == nil && err == nil {
+		err = fmt.Errorf("start returned neither a process nor an error")
+	}
+	if err != nil {
+		p = nil
+	}
+	return p, err
+}
+
+// newPanicError is called while the panic unwinds. Taking the program
+// counters costs a microsecond; text is made only if somebody asks.
+func newPanicError(v any) *PanicError {
+	pcs := make([]uintptr, 32)
+	// Skips Callers, newPanicError, the deferred function and the runtime's panic.
+	return &PanicError{Value: v, pcs: pcs[:runtime.Callers(4, pcs)]}
+}
+
+type selfKey struct{}
+
+// Self is what a child can know about itself.
+type Self struct {
+	Path, ID    string
+	Incarnation uint64
+	Arg         any // given to StartInstance
+}
+
+// SelfOf returns the identity of the child whose context, or a context
+// derived from it, ctx is.
+func SelfOf(ctx context.Context) (Self, bool) {
+	i, ok := ctx.Value(selfKey{}).(*incarnation)
+	if !ok {
+		return Self{}, false
+	}
+	return Self{Path: i.String(), ID: i.c.id, Incarnation: i.n, Arg: i.c.arg}, true
+}
+
+// Ready says that the child whose context ctx is has started. The first call
+// counts; without WaitReady it does nothing.
+func Ready(ctx context.Context) {
+	i, ok := ctx.Value(selfKey{}).(*incarnation)
+	if !ok {
+		return
+	}
+	i.mu.Lock()
+	first := !i.readied
+	i.readied = true
+	i.mu.Unlock()
+	if first {
+		i.s.box.put(&readyMessage{i})
+	}
+}
