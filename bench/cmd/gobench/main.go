@@ -49,6 +49,11 @@ func adapters() []adapter {
 		{"raw-rest", func(p *probe) fleet { return &rawRest{p: p} }},
 		{"suture", func(p *probe) fleet { return &sutureFleet{p: p} }},
 		{"suture-panic", func(p *probe) fleet { return &sutureFleet{p: p, panics: true} }},
+		{"coppice", func(p *probe) fleet { return &coppiceFleet{p: p} }},
+		{"coppice-add", func(p *probe) fleet { return &coppiceFleet{p: p, way: added} }},
+		{"coppice-pool", func(p *probe) fleet { return &coppiceFleet{p: p, way: instances} }},
+		{"coppice-panic", func(p *probe) fleet { return &coppiceFleet{p: p, panics: true} }},
+		{"coppice-rest", func(p *probe) fleet { return &coppiceFleet{p: p, rest: true} }},
 		{"hollywood", func(p *probe) fleet { return &hollywoodFleet{p: p, inbox: 1024} }},
 		{"hollywood-inbox16", func(p *probe) fleet { return &hollywoodFleet{p: p, inbox: 16} }},
 	}
