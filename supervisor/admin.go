@@ -30,7 +30,7 @@ func (k *core) addInstance(id string, arg any) (*child, error) {
 		return c, ErrAlreadyPresent
 	}
 	t := k.template
-	c := &child{id: id, arg: arg, run: t.run, start: t.start, sub: t.sub, policy: t.policy}
+	c := &child{id: id, arg: arg, work: t.work, policy: t.policy}
 	k.append(c)
 	return c, nil
 }

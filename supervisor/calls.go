@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
@@ -24,15 +25,27 @@ func (s *Supervisor) do(f func()) error {
 	}
 }
 
+// waiter is a call that waits for the end of a start or of a stop.
+type waiter struct {
+	stop bool
+	info ChildInfo
+	err  error
+	done chan struct{} // gets one token when info and err are set
+}
+
 // wait has f done by the loop. If f returns a child and no error, wait waits
 // for the end of its start (or of its stop) and returns that.
 func (s *Supervisor) wait(ctx context.Context, stop bool, f func() (*child, error)) (ChildInfo, error) {
-	w := waiter{stop: stop, reply: make(chan reply, 1)}
+	w := &waiter{stop: stop, done: make(chan struct{}, 1)}
 	sent := s.box.put(&call{func() {
 		c, err := f()
 		switch {
 		case err != nil || c == nil:
-			w.reply <- reply{err: err}
+			w.err = err
+			w.done <- struct{}{}
+		case !stop && c.state == Running: // needs no waiting
+			w.info = s.info(c)
+			w.done <- struct{}{}
 		default:
 			s.waiters[c] = append(s.waiters[c], w)
 		}
@@ -41,15 +54,15 @@ func (s *Supervisor) wait(ctx context.Context, stop bool, f func() (*child, erro
 		return ChildInfo{}, ErrNoSupervisor
 	}
 	select {
-	case r := <-w.reply:
-		return r.info, r.err
+	case <-w.done:
+		return w.info, w.err
 	case <-ctx.Done():
 		return ChildInfo{}, context.Cause(ctx)
 	case <-s.done:
 	}
 	select {
-	case r := <-w.reply:
-		return r.info, r.err
+	case <-w.done:
+		return w.info, w.err
 	default:
 		return ChildInfo{}, ErrNoSupervisor
 	}
@@ -60,16 +73,16 @@ func (s *Supervisor) reply(c *child, stop bool, err error) {
 	if len(s.waiters) == 0 {
 		return
 	}
-	var left []waiter
+	var left []*waiter
 	for _, w := range s.waiters[c] {
-		switch {
-		case w.stop != stop:
+		if w.stop != stop {
 			left = append(left, w)
-		case err != nil:
-			w.reply <- reply{err: err}
-		default:
-			w.reply <- reply{info: s.info(c)}
+			continue
 		}
+		if w.err = err; err == nil {
+			w.info = s.info(c)
+		}
+		w.done <- struct{}{}
 	}
 	if left == nil {
 		delete(s.waiters, c)
@@ -183,12 +196,18 @@ func (s *Supervisor) RestartChild(ctx context.Context, id string) (ChildInfo, er
 // DeleteChild takes a child that is down from the list. Errors: ErrRunning,
 // ErrRestarting, ErrNotFound, ErrSimpleOneForOne, ErrNoSupervisor.
 func (s *Supervisor) DeleteChild(id string) error {
-	return s.with(id, func(c *child) error {
+	var err error
+	lost := s.do(func() {
 		if s.core.strategy == SimpleOneForOne {
-			return ErrSimpleOneForOne
+			err = s.fail(id, ErrSimpleOneForOne)
+			return
 		}
-		return s.core.remove(c)
+		var c *child
+		if c, err = s.find(id); err == nil {
+			err = s.fail(id, s.core.remove(c))
+		}
 	})
+	return cmp.Or(lost, err)
 }
 
 // Reset starts the counters that govern a child afresh, and has a restart
@@ -204,15 +223,13 @@ func (s *Supervisor) Reset(id string) error {
 // with has f done to a child by the loop.
 func (s *Supervisor) with(id string, f func(*child) error) error {
 	var err error
-	if lost := s.do(func() {
+	lost := s.do(func() {
 		var c *child
 		if c, err = s.find(id); err == nil {
 			err = s.fail(id, f(c))
 		}
-	}); lost != nil {
-		return lost
-	}
-	return err
+	})
+	return cmp.Or(lost, err)
 }
 
 // Resume ends a pause: the first child that starts now is a probe, and the

@@ -34,6 +34,7 @@ type core struct {
 	from    *child // first member of the group
 	trigger *child // whose failure it was; its delay or hold is the group's
 	cursor  *child // being stopped or started
+	rest    *child // where walkStart goes on
 	due     bool   // the trigger's delay is over
 	up      bool   // the initial start is complete
 	ending  bool   // shut down once up: a significant child ended meanwhile
@@ -66,9 +67,7 @@ type tally struct {
 type child struct {
 	id         string
 	arg        any // of a SimpleOneForOne instance
-	run        func(context.Context) error
-	start      func(context.Context) (Process, error)
-	sub        *Spec
+	work       any // run, start or *Spec
 	policy     *policy
 	prev, next *child
 	seq        uint64 // orders children without walking
@@ -84,6 +83,13 @@ type child struct {
 	origin     origin
 	idle       bool // a nested supervisor without live children
 }
+
+// The kinds of work, see ChildSpec. As a func needs no allocation in an
+// interface, work is smaller than a field for each.
+type (
+	run   = func(context.Context) error
+	start = func(context.Context) (Process, error)
+)
 
 // childMore is what a child needs once something has happened to it.
 type childMore struct {
@@ -177,7 +183,11 @@ func (c *child) live() bool {
 	return !c.idle
 }
 
-func (c *child) instant() bool { return c.run != nil && !c.policy.waitReady }
+// instant: its start needs no waiting.
+func (c *child) instant() bool {
+	_, ok := c.work.(run)
+	return ok && !c.policy.waitReady
+}
 
 // set changes the state of a child and keeps the tally.
 func (k *core) set(c *child, s State, r Reason) {
@@ -229,18 +239,34 @@ func (k *core) define(c *child, spec ChildSpec) {
 	if k.policy == nil || *k.policy != p {
 		k.policy = &p
 	}
-	c.run, c.start, c.sub, c.policy = spec.Run, spec.Start, spec.Supervisor, k.policy
+	c.policy = k.policy
+	switch {
+	case spec.Run != nil:
+		c.work = spec.Run
+	case spec.Start != nil:
+		c.work = spec.Start
+	default:
+		c.work = spec.Supervisor
+	}
 }
 
 // spec is the reverse of define.
 func (c *child) spec() ChildSpec {
 	p := c.policy
-	return ChildSpec{
-		ID: c.id, Run: c.run, Start: c.start, Supervisor: c.sub,
-		Restart: p.restart, Shutdown: p.shutdown, Significant: p.significant, Type: p.typ,
+	spec := ChildSpec{
+		ID: c.id, Restart: p.restart, Shutdown: p.shutdown, Significant: p.significant, Type: p.typ,
 		WaitReady: p.waitReady, StartTimeout: p.startTimeout, Backoff: p.backoff,
 		Limit: p.limit, OnAbandon: p.onAbandon,
 	}
+	switch work := c.work.(type) {
+	case run:
+		spec.Run = work
+	case start:
+		spec.Start = work
+	case *Spec:
+		spec.Supervisor = work
+	}
+	return spec
 }
 
 // link appends a child to the order.

@@ -55,7 +55,11 @@ func (k *core) ended(c *child, exit Exit) {
 		reason = ReasonTransientFailed
 	case c.policy.restart == Transient:
 		k.tellExit(c, exit, uptime, Decision{Action: Leave, Reason: ReasonTransientClean})
-		k.set(c, Stopped, ReasonTransientClean)
+		if k.strategy == SimpleOneForOne { // an instance is listed only while it lives
+			k.forget(c)
+		} else {
+			k.set(c, Stopped, ReasonTransientClean)
+		}
 		k.autoShutdown(c)
 		return
 	default:

@@ -17,18 +17,22 @@ type incarnation struct {
 	s    *Supervisor
 	c    *child
 	n    uint64
-	exit Exit // set by the goroutine before it sends the incarnation
+	err  error // with kind: the exit, set by the goroutine before it sends the incarnation
 	more *incarnationMore
 
-	mu      sync.Mutex // guards done to readied
+	mu      sync.Mutex // guards done, after, ended and readied
 	done    chan struct{}
 	after   *afterFunc
 	ended   bool // the context is done
 	readied bool // Ready was called
 
+	kind  ExitKind
 	asked bool // to stop; used by the loop only
 	cut   bool // abandoned; used by the loop only
 }
+
+func (i *incarnation) exit() Exit     { return Exit{i.kind, i.err} }
+func (i *incarnation) setExit(e Exit) { i.kind, i.err = e.Kind, e.Err }
 
 // incarnationMore is what only some incarnations need. It is the loop's.
 type incarnationMore struct {
@@ -141,17 +145,17 @@ func (i *incarnation) cancel() {
 // live is the goroutine of a Run child.
 func (i *incarnation) live(run func(context.Context) error) {
 	defer i.finish()
-	i.exit = Exit{Kind: Panicked} // stands if run does not return
-	i.exit = exitOf(run(i))
+	i.kind = Panicked // stands if run does not return
+	i.setExit(exitOf(run(i)))
 }
 
 // finish tells the supervisor how the goroutine ended.
 func (i *incarnation) finish() {
-	if i.exit.Kind == Panicked {
+	if i.kind == Panicked {
 		if v := recover(); v != nil {
-			i.exit.Err = newPanicError(v)
+			i.err = newPanicError(v)
 		} else {
-			i.exit.Err = ErrGoexit
+			i.err = ErrGoexit
 		}
 	}
 	i.cancel() // what was derived from it ends too
@@ -171,7 +175,7 @@ func (i *incarnation) watch(start func(context.Context) (Process, error)) {
 		return
 	}
 	<-p.Done()
-	i.exit = p.Exit()
+	i.setExit(p.Exit())
 	i.cancel()
 	i.s.box.put(i)
 }
@@ -186,7 +190,7 @@ func (i *incarnation) nest(sub *Supervisor) {
 	}
 	i.s.box.put(&startResult{i, sub, nil})
 	<-sub.done
-	i.exit = sub.exit
+	i.setExit(sub.exit)
 	i.cancel()
 	i.s.box.put(i)
 }

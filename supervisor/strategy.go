@@ -73,7 +73,7 @@ func (k *core) running(c *child) {
 		restart := c.origin == originRestart || (c.origin == originGroup && k.op != opInit)
 		k.events = append(k.events, ChildStarted{k.header(c), restart})
 	}
-	if c.origin != originRestart {
+	if c.origin != originRestart && k.op != opInit {
 		k.tellStart(c, nil)
 	}
 	if c == k.probe {
@@ -91,9 +91,17 @@ func (k *core) startNext(c, next *child) {
 }
 
 // walkStart starts the waiting children from c on, until one has to be waited for.
+//
+// After each chunk of starts it leaves off, to be called again with k.rest
+// once they have been performed: with very many children, what there is to do
+// and to tell would otherwise pile up.
 func (k *core) walkStart(c *child) {
-	k.cursor = nil
-	for ; c != nil; c = c.next {
+	k.cursor, k.rest = nil, nil
+	for n := 0; c != nil; c = c.next {
+		if n++; n > chunk {
+			k.rest = c
+			return
+		}
 		switch {
 		case c.state == Waiting:
 			by := originGroup
@@ -113,6 +121,8 @@ func (k *core) walkStart(c *child) {
 	}
 	k.opDone()
 }
+
+const chunk = 256
 
 // opDone ends the start or restart of children.
 func (k *core) opDone() {
@@ -154,7 +164,7 @@ func (k *core) regroup(trigger *child, now bool) {
 			c.plan = planWait
 		}
 	}
-	k.op, k.phase, k.from, k.trigger, k.due = opGroup, stopping, from, trigger, now
+	k.op, k.phase, k.from, k.trigger, k.due, k.rest = opGroup, stopping, from, trigger, now, nil
 	k.walkStop(k.tail)
 }
 
@@ -271,7 +281,7 @@ func (k *core) shutdown(final Exit, why Reason) {
 	if k.op == opDown {
 		return
 	}
-	k.op, k.phase, k.final = opDown, stopping, final
+	k.op, k.phase, k.final, k.rest = opDown, stopping, final, nil
 	if k.hooked {
 		k.events = append(k.events, SupervisorStopping{k.header(nil), why, final.Err})
 	}
@@ -345,7 +355,7 @@ func (k *core) abandoned(c *child, exit Exit, err error) {
 
 // settle looks at the whole after each step: is there anything left to wait for?
 func (k *core) settle() {
-	if !k.up || k.op == opDown {
+	if !k.up || k.op == opDown || k.rest != nil {
 		return
 	}
 	live := k.tally.live

@@ -19,23 +19,12 @@ type Supervisor struct {
 	spec      Spec
 	hook      *hook // nil: nobody wants events
 	ownHook   bool
-	waiters   map[*child][]waiter
+	waiters   map[*child][]*waiter
 	abandoned int
 	ended     bool
 	up        chan struct{} // closed when the initial start is complete
 	done      chan struct{} // closed when it has ended; exit is set then
 	exit      Exit
-}
-
-// waiter is a call that waits for the end of a start or of a stop.
-type waiter struct {
-	stop  bool
-	reply chan reply // with room for one
-}
-
-type reply struct {
-	info ChildInfo
-	err  error
 }
 
 // Start starts the tree and returns when all children have been started, in
@@ -46,7 +35,7 @@ type reply struct {
 // When ctx ends the supervisor stops as by Stop. Children see the values of
 // ctx, but not its end: they are stopped one after the other.
 func Start(ctx context.Context, spec Spec) (*Supervisor, error) {
-	if err := spec.Validate(); err != nil {
+	if err := spec.validate(spec.path(), 1); err != nil {
 		return nil, err
 	}
 	s := newSupervisor(ctx, spec, spec.path(), 1)
@@ -71,7 +60,7 @@ func newSupervisor(base context.Context, spec Spec, path string, depth int) *Sup
 	s := &Supervisor{
 		base: base, depth: depth, spec: spec,
 		box:     mailbox{wake: make(chan struct{}, 1)},
-		waiters: make(map[*child][]waiter),
+		waiters: make(map[*child][]*waiter),
 		up:      make(chan struct{}), done: make(chan struct{}),
 	}
 	s.core = core{
@@ -223,7 +212,7 @@ func (s *Supervisor) handle(m message) {
 	k := &s.core
 	switch m := m.(type) {
 	case *incarnation:
-		s.ends(m, m.exit)
+		s.ends(m, m.exit())
 	case *startResult:
 		switch {
 		case m.err != nil:
@@ -294,56 +283,67 @@ func (s *Supervisor) ends(i *incarnation, exit Exit) {
 // perform does what the core says until it has nothing more to say.
 func (s *Supervisor) perform() {
 	k := &s.core
-	k.settle()
-	for n := 0; n < len(k.out); n++ {
-		a := k.out[n]
-		switch a.do {
-		case doStart:
-			s.start(a.c)
-		case doStop:
-			a.c.inc.asked = true
-			a.c.inc.cancel()
-			s.ask(a.c.inc)
-		case doKill:
-			if a.c.inc != nil {
-				s.kill(a.c.inc)
-			}
-		case doTimer:
-			m := &timeUp{a.c, a.c.more.token}
-			a.c.more.timer = time.AfterFunc(a.d, func() { s.box.put(m) })
-		case doCancel:
-			if t := a.c.more.timer; t != nil {
-				t.Stop()
-				a.c.more.timer = nil
-			}
-		case tellStarted:
-			s.reply(a.c, false, a.err)
-		case tellStopped:
-			s.reply(a.c, true, nil)
-		case tellUp:
-			close(s.up)
-		case tellIdle:
-			if p := s.parent; p != nil {
-				p.s.box.put(&idleMessage{p, k.idle})
-			}
-		case tellEnd:
-			if !s.ended {
-				s.ended = true
-				if k.hooked {
-					k.events = append(k.events, SupervisorEnded{k.header(nil), k.final})
-				}
-			}
+	for {
+		k.settle()
+		for n := 0; n < len(k.out); n++ {
+			s.act(k.out[n])
 		}
+		clear(k.out)
+		if k.out = k.out[:0]; cap(k.out) > 1<<12 {
+			k.out = nil
+		}
+		if len(k.events) > 0 {
+			s.hook.put(k.events)
+			clear(k.events)
+			k.events = k.events[:0]
+		}
+		if k.rest == nil {
+			return
+		}
+		k.walkStart(k.rest)
 	}
-	clear(k.out)
-	k.out = k.out[:0]
-	if cap(k.out) > 1<<12 {
-		k.out = nil
-	}
-	if len(k.events) > 0 {
-		s.hook.put(k.events)
-		clear(k.events)
-		k.events = k.events[:0]
+}
+
+// act does one thing.
+func (s *Supervisor) act(a action) {
+	k := &s.core
+	switch a.do {
+	case doStart:
+		s.start(a.c)
+	case doStop:
+		a.c.inc.asked = true
+		a.c.inc.cancel()
+		s.ask(a.c.inc)
+	case doKill:
+		if a.c.inc != nil {
+			s.kill(a.c.inc)
+		}
+	case doTimer:
+		m := &timeUp{a.c, a.c.more.token}
+		a.c.more.timer = time.AfterFunc(a.d, func() { s.box.put(m) })
+	case doCancel:
+		if t := a.c.more.timer; t != nil {
+			t.Stop()
+			a.c.more.timer = nil
+		}
+	case tellStarted:
+		s.reply(a.c, false, a.err)
+	case tellStopped:
+		s.reply(a.c, true, nil)
+	case tellUp:
+		close(s.up)
+	case tellIdle:
+		if p := s.parent; p != nil {
+			p.s.box.put(&idleMessage{p, k.idle})
+		}
+	case tellEnd:
+		if s.ended {
+			return
+		}
+		s.ended = true
+		if k.hooked {
+			k.events = append(k.events, SupervisorEnded{k.header(nil), k.final})
+		}
 	}
 }
 
@@ -351,16 +351,16 @@ func (s *Supervisor) perform() {
 func (s *Supervisor) start(c *child) {
 	i := &incarnation{s: s, c: c, n: c.gen}
 	c.inc = i
-	switch {
-	case c.run != nil:
-		go i.live(c.run)
-	case c.start != nil:
-		go i.watch(c.start)
-	default:
-		sub := newSupervisor(s.base, *c.sub, s.core.path+"/"+c.id, s.depth+1)
+	switch work := c.work.(type) {
+	case run:
+		go i.live(work)
+	case start:
+		go i.watch(work)
+	case *Spec:
+		sub := newSupervisor(s.base, *work, s.core.path+"/"+c.id, s.depth+1)
 		sub.parent, sub.hook = i, s.hook
-		if c.sub.OnEvent != nil {
-			sub.hook, sub.ownHook = newHook(c.sub.OnEvent), true
+		if work.OnEvent != nil {
+			sub.hook, sub.ownHook = newHook(work.OnEvent), true
 		}
 		sub.core.hooked = sub.hook != nil
 		i.ext().proc = sub

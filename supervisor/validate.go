@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -45,21 +46,25 @@ func (s Spec) validate(path string, depth int) error {
 	if problem := s.limit().problem(); problem != "" {
 		return bad("Limit", "%s", problem)
 	}
-	seen := make(map[string]bool, len(s.Children))
-	for _, c := range s.Children {
+	ids := make([]string, len(s.Children))
+	for i := range s.Children {
+		c := &s.Children[i]
 		if err := c.validate(path, s.AutoShutdown, depth); err != nil {
 			return err
 		}
-		if seen[c.ID] {
-			return bad("Children", "two children have the ID %q", c.ID)
+		ids[i] = c.ID
+	}
+	slices.Sort(ids) // a map would cost a big fleet more
+	for i := range ids {
+		if i > 0 && ids[i] == ids[i-1] {
+			return bad("Children", "two children have the ID %q", ids[i])
 		}
-		seen[c.ID] = true
 	}
 	return nil
 }
 
 // validate checks a child of the supervisor at path, which is at the given depth.
-func (c ChildSpec) validate(path string, auto AutoShutdown, depth int) error {
+func (c *ChildSpec) validate(path string, auto AutoShutdown, depth int) error {
 	bad := func(field, format string, args ...any) error {
 		return &SpecError{Path: path + "/" + c.ID, Field: field, Problem: fmt.Sprintf(format, args...)}
 	}
@@ -67,7 +72,7 @@ func (c ChildSpec) validate(path string, auto AutoShutdown, depth int) error {
 		return bad("ID", "%s", problem)
 	}
 	ways := 0
-	for _, set := range []bool{c.Run != nil, c.Start != nil, c.Supervisor != nil} {
+	for _, set := range [...]bool{c.Run != nil, c.Start != nil, c.Supervisor != nil} {
 		if set {
 			ways++
 		}
