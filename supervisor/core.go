@@ -59,7 +59,7 @@ type tally struct {
 	specs, alive, supervisors int
 	live                      int // run or will run again by themselves
 	waiting                   int // of these, in state Waiting
-	present                   int // significant and not down
+	present                   int // significant, and not down for good
 }
 
 // child is a place in the order, with all that outlives its incarnations.
@@ -174,7 +174,7 @@ func (s State) held() bool { return s == Quarantined || s == GivenUp || s == Pau
 // present: OTP would show a pid or restarting, not undefined.
 func (s State) present() bool { return s != Stopped && s != Suspended && s != Waiting }
 
-// live: it runs or will run again, without anybody doing anything.
+// live: it runs or will run again; what is paused, once somebody resumes.
 func (c *child) live() bool {
 	switch c.state {
 	case Stopped, Suspended, GivenUp:
@@ -209,7 +209,7 @@ func (k *core) weigh(c *child, by int) {
 	if c.state == Waiting {
 		k.tally.waiting += by
 	}
-	if c.policy.significant && c.state.present() {
+	if c.policy.significant && (c.state.present() || c.state == Waiting) {
 		k.tally.present += by
 	}
 }
@@ -331,9 +331,9 @@ func (k *core) cancel(c *child) {
 
 // header of an event about c, or about the supervisor itself if c is nil.
 func (k *core) header(c *child) EventHeader {
-	h := EventHeader{Time: k.epoch.Add(k.now), Supervisor: k.path}
+	h := EventHeader{Time: k.epoch.Add(k.now), Supervisor: k.path, Type: SupervisorType}
 	if c != nil {
-		h.ID, h.Incarnation = c.id, c.gen
+		h.ID, h.Incarnation, h.Type = c.id, c.gen, c.policy.typ
 	}
 	return h
 }

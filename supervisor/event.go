@@ -21,6 +21,7 @@ type EventHeader struct {
 	Supervisor  string // path of the supervisor
 	ID          string // of the child; "" where the event is the supervisor's own
 	Incarnation uint64 // of the child
+	Type        ChildType
 }
 
 // Path is the path of the node that the event is about.

@@ -183,7 +183,7 @@ func (i *incarnation) watch(start func(context.Context) (Process, error)) {
 // nest is the goroutine of a Supervisor child.
 func (i *incarnation) nest(sub *Supervisor) {
 	go sub.loop()
-	if err := sub.started(); err != nil {
+	if err := sub.Started(context.Background()); err != nil {
 		i.cancel()
 		i.s.box.put(&startResult{i, nil, err})
 		return

@@ -103,6 +103,8 @@ func (k *core) walkStart(c *child) {
 			return
 		}
 		switch {
+		case c.state == Waiting && k.alone() && (k.paused || k.probing && k.probe != nil):
+			k.set(c, Paused, ReasonLimitPause)
 		case c.state == Waiting:
 			by := originGroup
 			if c.gen == 0 && c.origin == originAdd {
@@ -153,6 +155,8 @@ func (k *core) regroup(trigger *child, now bool) {
 		from = k.head
 	} else if k.op == opGroup && k.phase != starting && k.from.seq < from.seq {
 		from = k.from
+	} else if k.phase == starting && k.cursor != nil && k.cursor.seq < from.seq {
+		from = k.cursor // those between have not been started yet
 	}
 	for c := k.tail; c != nil && c.seq >= from.seq; c = c.prev {
 		switch {
@@ -208,13 +212,23 @@ func (k *core) walkStop(c *child) {
 // dissolve ends the restart of a group whose trigger is not to be restarted:
 // the members that wait for it stay down.
 func (k *core) dissolve() {
+	var added []*child
 	for c := k.first(); c != nil; c = c.next {
-		if c.state == Waiting {
+		switch {
+		case c.state != Waiting:
+		case c.gen == 0 && c.origin == originAdd:
+			added = append(added, c)
+		default:
 			k.set(c, Stopped, ReasonTerminated)
 			k.tellStart(c, ErrTerminated)
 		}
 	}
 	k.opDone()
+	for _, c := range added {
+		if c.state == Waiting && k.op == opNone {
+			k.begin(c, originAdd)
+		}
+	}
 }
 
 // stop asks c to stop. What becomes of it then is the plan.
@@ -234,14 +248,11 @@ func (k *core) stopped(c *child, exit Exit) {
 	if k.hooked {
 		k.events = append(k.events, ChildStopped{k.header(c), exit, c.reason})
 	}
-	if c == k.probe {
-		k.probe = nil
-	}
 	prev, next := c.prev, c.next
 	switch {
 	case c.plan == planFail && k.op != opDown:
 		k.set(c, Starting, c.reason)
-		k.startFailed(c, ErrStartTimeout)
+		k.startFailed(c, Exit{Kind: Failure, Err: ErrStartTimeout})
 		return
 	case c.plan == planWait && k.op != opDown:
 		k.putAside(c)
@@ -255,6 +266,9 @@ func (k *core) stopped(c *child, exit Exit) {
 	if c.state != Waiting {
 		k.act(tellStopped, c)
 		k.tellStart(c, ErrTerminated)
+		if k.op != opDown {
+			k.probeGone(c)
+		}
 	}
 	switch {
 	case k.op == opDown:

@@ -21,6 +21,7 @@ type Supervisor struct {
 	ownHook   bool
 	waiters   map[*child][]*waiter
 	abandoned int
+	unwatch   func() bool // of the root: stops waiting for the end of its context
 	ended     bool
 	up        chan struct{} // closed when the initial start is complete
 	done      chan struct{} // closed when it has ended; exit is set then
@@ -35,7 +36,27 @@ type Supervisor struct {
 // When ctx ends the supervisor stops as by Stop. Children see the values of
 // ctx, but not its end: they are stopped one after the other.
 func Start(ctx context.Context, spec Spec) (*Supervisor, error) {
-	if err := spec.validate(spec.path(), 1); err != nil {
+	s, err := Launch(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	// The end of ctx ends the start too, and that is worth waiting for.
+	if err := s.Started(context.WithoutCancel(ctx)); err != nil {
+		if s.ownHook {
+			<-s.hook.drained // its events say more than the error
+		}
+		if ctx.Err() != nil && errors.Is(err, ErrStopping) {
+			err = context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// Launch is Start without the wait: it returns as soon as the spec is known
+// to be valid. Started tells how the start went.
+func Launch(ctx context.Context, spec Spec) (*Supervisor, error) {
+	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
 	s := newSupervisor(ctx, spec, spec.path(), 1)
@@ -43,16 +64,31 @@ func Start(ctx context.Context, spec Spec) (*Supervisor, error) {
 		s.hook, s.ownHook = newHook(spec.OnEvent), true
 	}
 	s.core.hooked = s.hook != nil
+	s.unwatch = context.AfterFunc(ctx, s.Stop)
 	go s.loop()
-	unwatch := context.AfterFunc(ctx, s.Stop)
-	go func() { <-s.done; unwatch() }()
-	if err := s.started(); err != nil {
-		if ctx.Err() != nil && errors.Is(err, ErrStopping) {
-			err = context.Cause(ctx)
-		}
-		return nil, err
-	}
 	return s, nil
+}
+
+// Started waits until all children have been started. The error says why they
+// have not, once everything has been stopped again: what Start returns,
+// ErrStopping if it was stopped, or the cause of the end of ctx.
+func (s *Supervisor) Started(ctx context.Context) error {
+	select {
+	case <-s.up:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.done:
+	}
+	select {
+	case <-s.up: // and has ended already
+		return nil
+	default:
+	}
+	if s.exit.Err != nil {
+		return s.exit.Err
+	}
+	return ErrStopping
 }
 
 // newSupervisor makes a supervisor that does nothing yet.
@@ -69,24 +105,6 @@ func newSupervisor(base context.Context, spec Spec, path string, depth int) *Sup
 		rand: func(d time.Duration) time.Duration { return rand.N(d + 1) },
 	}
 	return s
-}
-
-// started waits for the end of the initial start.
-func (s *Supervisor) started() error {
-	select {
-	case <-s.up:
-		return nil
-	case <-s.done:
-	}
-	select {
-	case <-s.up: // and has ended already
-		return nil
-	default:
-	}
-	if s.exit.Err != nil {
-		return s.exit.Err
-	}
-	return ErrStopping
 }
 
 // Path is the path of this supervisor in its tree.
@@ -159,19 +177,16 @@ func (killMessage) message()   {}
 func (s *Supervisor) loop() {
 	s.boot()
 	s.perform()
-	var batch []message
+	var batch, rest []message
 	for !s.ended {
 		batch = s.box.take(batch)
-		for _, m := range batch {
+		for rest = batch; len(rest) > 0 && !s.ended; rest = rest[1:] {
 			s.core.now = time.Since(s.core.epoch)
-			s.handle(m)
+			s.handle(rest[0])
 			s.perform()
-			if s.ended {
-				break
-			}
 		}
 	}
-	s.end(batch)
+	s.end(rest)
 }
 
 // boot lists the children and starts them.
@@ -193,14 +208,17 @@ func (s *Supervisor) boot() {
 	k.boot()
 }
 
-// end leaves nothing behind. What the last batch still held, or came too
-// late, is only of interest where it is a process.
-func (s *Supervisor) end(batch []message) {
+// end leaves nothing behind. The messages that came too late are only of
+// interest where they bring a process.
+func (s *Supervisor) end(late []message) {
 	s.exit = s.core.final
-	for _, m := range append(batch, s.box.close()...) {
-		if r, ok := m.(*startResult); ok && r.p != nil && r.i.c.inc != r.i {
+	for _, m := range append(late, s.box.close()...) {
+		if r, ok := m.(*startResult); ok && r.p != nil {
 			go r.p.Kill()
 		}
+	}
+	if s.unwatch != nil {
+		s.unwatch()
 	}
 	if s.ownHook {
 		s.hook.close()
