@@ -2,7 +2,7 @@
 // bare machine, and prints who answered how. Run it in the directory of this
 // module:
 //
-//	go run ./cmd/bench [-reps 5] [-quick] [-only spawn,exec] [-impl raw,coppice] [-strict]
+//	go run ./cmd/bench [-reps 3] [-quick] [-only spawn,exec] [-impl raw,coppice] [-strict]
 //
 // The rows go to results/latest.ndjson as they come; the tables with ratios
 // and the verdict on each target go to stdout when all is measured.
@@ -49,7 +49,7 @@ type config struct {
 func parseFlags(args []string) (config, error) {
 	var c config
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
-	fs.IntVar(&c.reps, "reps", 0, "repetitions (default 5, 3 with -quick)")
+	fs.IntVar(&c.reps, "reps", 3, "repetitions")
 	fs.BoolVar(&c.quick, "quick", false, "10,000 children instead of 100,000, short storms")
 	fs.BoolVar(&c.strict, "strict", false, "exit with 1 if a target is not met")
 	only := fs.String("only", strings.Join(scenarios(), ","), "`scenarios` to run")
@@ -60,13 +60,7 @@ func parseFlags(args []string) (config, error) {
 	if fs.NArg() > 0 {
 		return c, fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
-	if c.reps == 0 {
-		c.reps = 5
-		if c.quick {
-			c.reps = 3
-		}
-	}
-	if c.reps < 0 {
+	if c.reps < 1 {
 		return c, fmt.Errorf("-reps %d: expected 1 or more", c.reps)
 	}
 	c.only = strings.Split(*only, ",")
