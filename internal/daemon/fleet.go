@@ -49,7 +49,9 @@ func Launch(ctx context.Context, tree *spec.Tree, o Observer) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	root.AutoShutdown = supervisor.WhenDone
+	if root.AutoShutdown == supervisor.NeverShutdown {
+		root.AutoShutdown = supervisor.WhenDone
+	}
 	root.OnEvent = f.event
 	f.Supervisor, err = supervisor.Launch(ctx, *root)
 	return f, err
