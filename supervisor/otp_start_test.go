@@ -295,7 +295,7 @@ func TestOTPStop(t *testing.T) {
 		},
 		"2.7 instances that answer with other reasons": func(t *testing.T, w *world) {
 			for _, flags := range []string{"", "transient", "temporary"} {
-				w := &world{t: t, actors: map[string]*actor{}}
+				w := newWorld(t)
 				w.up(pool(w.byID(flags)))
 				for _, id := range []string{"a", "b", "c"} {
 					w.must(w.StartInstance(w.call(), id, nil))
