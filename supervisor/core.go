@@ -66,7 +66,6 @@ type tally struct {
 // There may be very many: what only some need is in more.
 type child struct {
 	id         string
-	arg        any // of a SimpleOneForOne instance
 	work       any // run, start or *Spec
 	policy     *policy
 	prev, next *child
@@ -94,6 +93,7 @@ type (
 // childMore is what a child needs once something has happened to it.
 type childMore struct {
 	exit   Exit // last
+	arg    any  // of a SimpleOneForOne instance; set before the first incarnation
 	win    window
 	nextAt time.Duration // of the next try; 0 if none is scheduled
 	timer  *time.Timer   // the runner's
@@ -237,7 +237,8 @@ func (k *core) define(c *child, spec ChildSpec) {
 		limit: spec.Limit, onAbandon: spec.OnAbandon,
 	}
 	if k.policy == nil || *k.policy != p {
-		k.policy = &p
+		made := p // p itself would be allocated for each child
+		k.policy = &made
 	}
 	c.policy = k.policy
 	switch {
@@ -343,10 +344,10 @@ func (k *core) info(c *child) ChildInfo {
 	l, w := k.governs(c)
 	i := ChildInfo{
 		ID: c.id, Type: c.policy.typ, State: c.state, Incarnation: c.gen, Restarts: int(c.restarts),
-		Limit: l, InWindow: w.count(k.now, l), Reason: c.reason, Arg: c.arg,
+		Limit: l, InWindow: w.count(k.now, l), Reason: c.reason,
 	}
 	if m := c.more; m != nil {
-		i.LastExit = m.exit
+		i.LastExit, i.Arg = m.exit, m.arg
 		if m.nextAt != 0 && c.state != Running {
 			i.NextAt = k.epoch.Add(m.nextAt)
 		}

@@ -1,9 +1,6 @@
 package supervisor
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
 // This file is the heart of the system: an incarnation ended; what now? There
 // is no other path on which anything is restarted.
@@ -109,11 +106,11 @@ func (k *core) succeeded(c *child) {
 
 // startFailed: the start of c did not succeed, which ended its incarnation.
 func (k *core) startFailed(c *child, exit Exit) {
-	err := exit.Err
-	if errors.Is(err, ErrIgnore) {
+	if exit.Kind == Ignored {
 		k.ignored(c)
 		return
 	}
+	err := exit.Err
 	c.rest().exit = exit
 	failed := &StartError{ID: c.id, Err: err}
 	next := c.next

@@ -155,6 +155,13 @@ type ChildReturned struct {
 	Exit Exit
 }
 
+// ChildMisbehaved: Stop or Kill of a process has panicked. What they should
+// have done is still waited for, in vain perhaps.
+type ChildMisbehaved struct {
+	EventHeader
+	Err error
+}
+
 // LimitReached: a limit stops the restarts of a child or of the whole supervisor.
 type LimitReached struct {
 	EventHeader
@@ -205,6 +212,9 @@ func (e ChildAbandoned) String() string {
 }
 func (e ChildReturned) String() string {
 	return fmt.Sprintf("%s: abandoned incarnation %d ended: %v", e.Path(), e.Incarnation, e.Exit)
+}
+func (e ChildMisbehaved) String() string {
+	return fmt.Sprintf("%s: stopping it panicked: %v", e.Path(), e.Err)
 }
 func (e LimitReached) String() string {
 	if e.Until.IsZero() {

@@ -24,7 +24,7 @@ func TestRegressions(t *testing.T) {
 				r.crash("a", "b")
 				r.resume()
 				r.trace()
-				r.exit("a", Exit{Kind: Failure, Err: ErrIgnore})
+				r.exit("a", Exit{Kind: Ignored, Err: ErrIgnore})
 			},
 			trace: "start b, timer b 1m0s", states: "a stopped, b running",
 		}, {
