@@ -33,8 +33,11 @@ type world struct {
 // inBubble runs a test in a bubble. It fails if a goroutine is left behind.
 func inBubble(t *testing.T, f func(*testing.T, *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, &world{t: t, actors: map[string]*actor{}}) })
+	synctest.Test(t, func(t *testing.T) { f(t, newWorld(t)) })
 }
+
+// newWorld is for tests that need more than one.
+func newWorld(t *testing.T) *world { return &world{t: t, actors: map[string]*actor{}} }
 
 // begin starts a tree and returns when all is quiet. The tree is stopped when the test ends.
 func (w *world) begin(spec Spec) error {
