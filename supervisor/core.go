@@ -97,6 +97,7 @@ type childMore struct {
 	win    window
 	nextAt time.Duration // of the next try; 0 if none is scheduled
 	timer  *time.Timer   // the runner's
+	adopt  bool          // the next start takes over what lives already
 	token  uint64        // numbers timers, so that a late one is known
 }
 
@@ -188,6 +189,9 @@ func (c *child) instant() bool {
 	_, ok := c.work.(run)
 	return ok && !c.policy.waitReady
 }
+
+// adopts: its next start, or the one in progress, takes over what lives already.
+func (c *child) adopts() bool { return c.more != nil && c.more.adopt }
 
 // set changes the state of a child and keeps the tally.
 func (k *core) set(c *child, s State, r Reason) {

@@ -111,6 +111,9 @@ func (k *core) startFailed(c *child, exit Exit) {
 		return
 	}
 	err := exit.Err
+	if c.adopts() {
+		c.more.adopt = false
+	}
 	c.rest().exit = exit
 	failed := &StartError{ID: c.id, Err: err}
 	next := c.next

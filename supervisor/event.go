@@ -109,6 +109,7 @@ type SupervisorEnded struct {
 type ChildStarted struct {
 	EventHeader
 	Restart bool // false for the first start and for StartChild
+	Adopted bool // it lived already: see Saved.Adopt
 }
 
 // ChildStartFailed: a start did not succeed (OTP's start_error).
@@ -191,6 +192,9 @@ func (e SupervisorStopping) String() string {
 }
 func (e SupervisorEnded) String() string { return fmt.Sprintf("%s ended: %v", e.Path(), e.Exit) }
 func (e ChildStarted) String() string {
+	if e.Adopted {
+		return fmt.Sprintf("%s taken over, incarnation %d", e.Path(), e.Incarnation)
+	}
 	if e.Restart {
 		return fmt.Sprintf("%s restarted, incarnation %d", e.Path(), e.Incarnation)
 	}

@@ -209,7 +209,14 @@ func (s *Supervisor) boot() {
 			c.id, c.state = cs.ID, Waiting
 			k.define(c, cs)
 			k.link(c)
+			if cs.Saved != nil {
+				k.restore(c, cs.Saved)
+			}
 		}
+	}
+	if saved := s.spec.Saved; saved != nil {
+		k.restoreWindow(&k.win, k.limit, saved.Counted)
+		k.paused = saved.Paused
 	}
 	s.spec = Spec{} // what is needed of it is in the core
 	k.boot()
