@@ -19,6 +19,7 @@ type world struct {
 	cur    *sup // the last one started, until its end has been reported
 	wake   chan struct{}
 	sent   func() // what the script has sent to a child, on its way
+	putOff bool   // see result
 
 	quietAt time.Time // when settle has last ended because it was quiet for long enough
 
@@ -38,8 +39,18 @@ type event struct {
 	pid   int
 }
 
-// play runs a script and returns its trace.
-func play(lines script) ([]string, error) {
+// result is what came of a script.
+type result struct {
+	trace []string
+	err   error
+	// putOff says that a start was asked for between two attempts to restart
+	// a group. Erlang does it there and then, and undoes it in the next
+	// attempt; the library puts it off (StartChild) or refuses (RestartChild).
+	putOff bool
+}
+
+// play runs a script.
+func play(lines script) result {
 	w := &world{wake: make(chan struct{}, 1), attempts: map[string]int{}, last: map[string]*child{}}
 	defer w.end()
 	for _, l := range lines {
@@ -49,10 +60,10 @@ func play(lines script) ([]string, error) {
 			err = w.settle()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %q: %w", l.no, l.text, err)
+			return result{err: fmt.Errorf("line %d: %q: %w", l.no, l.text, err)}
 		}
 	}
-	return w.lines(), nil
+	return result{trace: w.lines(), putOff: w.putOff}
 }
 
 // end kills what the script has left behind.
@@ -176,7 +187,7 @@ func (w *world) command(l line) (err error) {
 		default:
 			callErr = err
 		}
-	})
+	}, l.word == "add")
 	return errors.Join(err, callErr)
 }
 
@@ -252,7 +263,7 @@ func (w *world) stop() error {
 		return nil
 	}
 	w.mu.Lock()
-	s.inbox = append(s.inbox, s.handle.Stop)
+	s.inbox = append(s.inbox, message{deliver: s.handle.Stop})
 	w.mu.Unlock()
 	for end := time.Now().Add(stopPatience); time.Now().Before(end); {
 		select {
