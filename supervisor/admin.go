@@ -30,7 +30,10 @@ func (k *core) addInstance(id string, arg any) (*child, error) {
 		return c, ErrAlreadyPresent
 	}
 	t := k.template
-	c := &child{id: id, arg: arg, work: t.work, policy: t.policy}
+	c := &child{id: id, work: t.work, policy: t.policy}
+	if arg != nil {
+		c.rest().arg = arg
+	}
 	k.append(c)
 	return c, nil
 }
@@ -64,8 +67,11 @@ func (k *core) append(c *child) {
 func (k *core) terminate(c *child, p plan) (pending bool) {
 	switch c.state {
 	case Stopped, Suspended:
-		if p == planSuspend {
+		switch {
+		case p == planSuspend:
 			k.set(c, Suspended, ReasonTerminated)
+		case c.policy.restart == Temporary || k.strategy == SimpleOneForOne:
+			k.forget(c) // was suspended
 		}
 		return false
 	case Running, Starting:
@@ -144,13 +150,18 @@ func (k *core) resume() {
 		return
 	}
 	k.paused, k.probing, k.probe = false, true, nil
+	k.clearWindows()
+	k.releasePaused()
+}
+
+// clearWindows forgets all that limits have counted.
+func (k *core) clearWindows() {
 	k.win.clear()
 	for c := k.head; c != nil; c = c.next {
 		if c.more != nil {
 			c.more.win.clear()
 		}
 	}
-	k.releasePaused()
 }
 
 // update is Update: new flags and specifications for a live supervisor, none
@@ -159,7 +170,7 @@ func (k *core) resume() {
 func (k *core) update(spec Spec) {
 	if k.limit != spec.limit() {
 		k.limit = spec.limit()
-		k.win.clear()
+		k.clearWindows()
 	}
 	k.strategy, k.auto = spec.Strategy, spec.AutoShutdown
 	if k.strategy == SimpleOneForOne {

@@ -59,14 +59,13 @@ type tally struct {
 	specs, alive, supervisors int
 	live                      int // run or will run again by themselves
 	waiting                   int // of these, in state Waiting
-	present                   int // significant and not down
+	present                   int // significant, and not down for good
 }
 
 // child is a place in the order, with all that outlives its incarnations.
 // There may be very many: what only some need is in more.
 type child struct {
 	id         string
-	arg        any // of a SimpleOneForOne instance
 	work       any // run, start or *Spec
 	policy     *policy
 	prev, next *child
@@ -94,9 +93,11 @@ type (
 // childMore is what a child needs once something has happened to it.
 type childMore struct {
 	exit   Exit // last
+	arg    any  // of a SimpleOneForOne instance; set before the first incarnation
 	win    window
 	nextAt time.Duration // of the next try; 0 if none is scheduled
 	timer  *time.Timer   // the runner's
+	adopt  bool          // the next start takes over what lives already
 	token  uint64        // numbers timers, so that a late one is known
 }
 
@@ -174,7 +175,7 @@ func (s State) held() bool { return s == Quarantined || s == GivenUp || s == Pau
 // present: OTP would show a pid or restarting, not undefined.
 func (s State) present() bool { return s != Stopped && s != Suspended && s != Waiting }
 
-// live: it runs or will run again, without anybody doing anything.
+// live: it runs or will run again; what is paused, once somebody resumes.
 func (c *child) live() bool {
 	switch c.state {
 	case Stopped, Suspended, GivenUp:
@@ -188,6 +189,9 @@ func (c *child) instant() bool {
 	_, ok := c.work.(run)
 	return ok && !c.policy.waitReady
 }
+
+// adopts: its next start, or the one in progress, takes over what lives already.
+func (c *child) adopts() bool { return c.more != nil && c.more.adopt }
 
 // set changes the state of a child and keeps the tally.
 func (k *core) set(c *child, s State, r Reason) {
@@ -209,7 +213,7 @@ func (k *core) weigh(c *child, by int) {
 	if c.state == Waiting {
 		k.tally.waiting += by
 	}
-	if c.policy.significant && c.state.present() {
+	if c.policy.significant && (c.state.present() || c.state == Waiting) {
 		k.tally.present += by
 	}
 }
@@ -237,7 +241,8 @@ func (k *core) define(c *child, spec ChildSpec) {
 		limit: spec.Limit, onAbandon: spec.OnAbandon,
 	}
 	if k.policy == nil || *k.policy != p {
-		k.policy = &p
+		made := p // p itself would be allocated for each child
+		k.policy = &made
 	}
 	c.policy = k.policy
 	switch {
@@ -331,9 +336,9 @@ func (k *core) cancel(c *child) {
 
 // header of an event about c, or about the supervisor itself if c is nil.
 func (k *core) header(c *child) EventHeader {
-	h := EventHeader{Time: k.epoch.Add(k.now), Supervisor: k.path}
+	h := EventHeader{Time: k.epoch.Add(k.now), Supervisor: k.path, Type: SupervisorType}
 	if c != nil {
-		h.ID, h.Incarnation = c.id, c.gen
+		h.ID, h.Incarnation, h.Type = c.id, c.gen, c.policy.typ
 	}
 	return h
 }
@@ -343,10 +348,10 @@ func (k *core) info(c *child) ChildInfo {
 	l, w := k.governs(c)
 	i := ChildInfo{
 		ID: c.id, Type: c.policy.typ, State: c.state, Incarnation: c.gen, Restarts: int(c.restarts),
-		Limit: l, InWindow: w.count(k.now, l), Reason: c.reason, Arg: c.arg,
+		Limit: l, InWindow: w.count(k.now, l), Reason: c.reason,
 	}
 	if m := c.more; m != nil {
-		i.LastExit = m.exit
+		i.LastExit, i.Arg = m.exit, m.arg
 		if m.nextAt != 0 && c.state != Running {
 			i.NextAt = k.epoch.Add(m.nextAt)
 		}

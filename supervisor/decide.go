@@ -1,9 +1,6 @@
 package supervisor
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
 // This file is the heart of the system: an incarnation ended; what now? There
 // is no other path on which anything is restarted.
@@ -12,11 +9,10 @@ import (
 func (k *core) exited(c *child, exit Exit) {
 	switch c.state {
 	case Starting: // before it was ready
-		err := exit.Err
-		if err == nil {
-			err = ErrNotReady
+		if exit.Err == nil {
+			exit = Exit{Kind: Failure, Err: ErrNotReady}
 		}
-		k.startFailed(c, err)
+		k.startFailed(c, exit)
 	case Running:
 		k.ended(c, exit)
 	case Stopping:
@@ -65,6 +61,9 @@ func (k *core) ended(c *child, exit Exit) {
 	default:
 		k.tellExit(c, exit, uptime, Decision{Action: Forget, Reason: ReasonTemporary})
 		k.countFailure(c, exit)
+		if !exit.Clean() {
+			k.probeFailed(c, exit)
+		}
 		k.forget(c)
 		k.autoShutdown(c)
 		return
@@ -105,13 +104,16 @@ func (k *core) succeeded(c *child) {
 	}
 }
 
-// startFailed: the start of c did not succeed, for err.
-func (k *core) startFailed(c *child, err error) {
-	if errors.Is(err, ErrIgnore) {
+// startFailed: the start of c did not succeed, which ended its incarnation.
+func (k *core) startFailed(c *child, exit Exit) {
+	if exit.Kind == Ignored {
 		k.ignored(c)
 		return
 	}
-	exit := Exit{Kind: Failure, Err: err}
+	err := exit.Err
+	if c.adopts() {
+		c.more.adopt = false
+	}
 	c.rest().exit = exit
 	failed := &StartError{ID: c.id, Err: err}
 	next := c.next
@@ -123,12 +125,14 @@ func (k *core) startFailed(c *child, err error) {
 		k.proceedDown()
 	case c.origin == originAdd:
 		k.tellFailed(c, err, Decision{Action: Forget, Reason: ReasonStartFailed})
+		k.probeFailed(c, exit)
 		k.forget(c)
 		k.tellStart(c, failed)
 		k.startNext(c, next)
 	case c.origin == originManual:
 		k.tellFailed(c, err, Decision{Action: Leave, Reason: ReasonStartFailed})
 		k.set(c, Stopped, ReasonStartFailed)
+		k.probeFailed(c, exit)
 		k.tellStart(c, failed)
 	case c.origin == originGroup && !k.up && k.onStart == Rollback:
 		k.tellFailed(c, err, Decision{Action: EndSelf, Reason: ReasonStartFailed})
@@ -137,6 +141,7 @@ func (k *core) startFailed(c *child, err error) {
 	case c.policy.restart == Temporary:
 		k.tellFailed(c, err, Decision{Action: Forget, Reason: ReasonTemporary})
 		k.countFailure(c, exit)
+		k.probeFailed(c, exit)
 		k.forget(c)
 		k.startNext(c, next)
 	default:
@@ -163,6 +168,7 @@ func (k *core) ignored(c *child) {
 		k.set(c, Stopped, ReasonIgnored)
 	}
 	k.tellStart(c, nil)
+	k.probeGone(c)
 	if k.op == opDown {
 		k.proceedDown()
 		return
@@ -208,18 +214,20 @@ func (k *core) judge(c *child, why Reason, failed bool) (Decision, State) {
 		}
 		return Decision{Action: HoldIt, Reason: ReasonLimitGiveUp}, GivenUp
 	}
-	if l.Count == CountRestarts || l.Count == CountConsecutive {
+	// A restart after a success is neither an attempt at recovery nor slower than the first.
+	if l.Count == CountRestarts || (l.Count == CountConsecutive && failed) {
 		w.add(k.now, l)
 	}
 	d := c.policy.backoff.Delay(int(c.attempt))
 	if c.policy.backoff.Jitter && d > 0 {
 		d = k.rand(d)
 	}
-	if c.attempt < 1<<30 {
+	attempt := int(c.attempt) + 1
+	if failed && c.attempt < 1<<30 {
 		c.attempt++
 	}
 	c.restarts++
-	return Decision{Action: RestartIt, Reason: why, Delay: d, Attempt: int(c.attempt)}, Stopped
+	return Decision{Action: RestartIt, Reason: why, Delay: d, Attempt: attempt}, Stopped
 }
 
 // carryOut does what judge has decided about c, which does not run.
@@ -263,6 +271,22 @@ func (k *core) pause(c *child, exit Exit) {
 	k.tellLimit(c, 0, exit)
 }
 
+// probeFailed: c has failed, and if it is the probe, that pauses again.
+func (k *core) probeFailed(c *child, exit Exit) {
+	if k.probing && c == k.probe {
+		k.pause(c, exit)
+	}
+}
+
+// probeGone: c is down, and if it is the probe, it has not told anything: the
+// next to start is the probe.
+func (k *core) probeGone(c *child) {
+	if k.probing && c == k.probe {
+		k.probe = nil
+		k.releasePaused()
+	}
+}
+
 // timeUp: the timer of c is over: its delay, its quarantine, or the time
 // after which a probe counts as a success.
 func (k *core) timeUp(c *child) {
@@ -271,6 +295,11 @@ func (k *core) timeUp(c *child) {
 	case Restarting:
 		k.release(c)
 	case Quarantined:
+		// Others may have taken the room meanwhile.
+		if l, w := k.governs(c); l.Then == Quarantine && l.Max > 0 && l.Within > 0 && w.count(k.now, l) >= l.Max {
+			k.timer(c, w.room(l)-k.now)
+			return
+		}
 		k.unhold(c, ReasonLimitQuarantine)
 	case Running: // the probe has lived long enough
 		k.succeeded(c)
@@ -297,11 +326,11 @@ func (k *core) release(c *child) {
 		k.set(c, Paused, ReasonLimitPause)
 	case k.probing && k.probe != nil:
 		k.set(c, Paused, ReasonProbe)
-	case k.alone():
+	case k.alone(), k.op != opGroup, c.seq < k.first().seq: // or failed before Update made it a group
 		k.begin(c, originRestart)
 	default:
 		k.set(c, Waiting, c.reason)
-		if k.op == opGroup && k.trigger == c {
+		if k.trigger == c {
 			k.due = true
 			if k.phase == waiting {
 				k.startGroup()

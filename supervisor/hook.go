@@ -14,7 +14,8 @@ type hook struct {
 	fn      func(Event)
 	mu      sync.Mutex
 	queue   []Event
-	lost    int
+	lost    int    // dropped since the last EventsLost
+	where   string // supervisor of one of them
 	closed  bool
 	wake    chan struct{}
 	drained chan struct{} // closed when the last event has been handed over
@@ -29,19 +30,27 @@ func newHook(fn func(Event)) *hook {
 // put queues events. The newest are dropped when too many wait.
 func (h *hook) put(events []Event) {
 	h.mu.Lock()
-	room := MaxQueuedEvents - len(h.queue)
+	room := max(0, MaxQueuedEvents-len(h.queue))
 	if h.lost > 0 && room < MaxQueuedEvents/2 {
 		room = 0 // make one gap, not many
 	}
 	n := min(room, len(events))
 	if n > 0 && h.lost > 0 {
-		h.queue = append(h.queue, EventsLost{EventHeader{Time: time.Now(), Supervisor: events[0].Header().Supervisor}, h.lost})
-		h.lost = 0
+		h.queue = append(h.queue, h.gap())
 	}
 	h.queue = append(h.queue, events[:n]...)
-	h.lost += len(events) - n
+	if h.lost += len(events) - n; h.lost > 0 {
+		h.where = events[0].Header().Supervisor
+	}
 	h.mu.Unlock()
 	h.signal()
+}
+
+// gap reports the events that were dropped.
+func (h *hook) gap() Event {
+	e := EventsLost{EventHeader{Time: time.Now(), Supervisor: h.where, Type: SupervisorType}, h.lost}
+	h.lost = 0
+	return e
 }
 
 // close lets the goroutine end once everything has been handed over.
@@ -66,9 +75,8 @@ func (h *hook) run() {
 		h.mu.Lock()
 		batch, closed := h.queue, h.closed
 		h.queue = spare[:0]
-		if closed && h.lost > 0 && len(batch) > 0 {
-			batch = append(batch, EventsLost{EventHeader{Time: time.Now(), Supervisor: batch[0].Header().Supervisor}, h.lost})
-			h.lost = 0
+		if closed && h.lost > 0 {
+			batch = append(batch, h.gap())
 		}
 		h.mu.Unlock()
 		for _, e := range batch {

@@ -47,7 +47,7 @@ func (w *window) room(l Limit) time.Duration {
 }
 
 // clear forgets everything.
-func (w *window) clear() { w.head, w.n = 0, 0 }
+func (w *window) clear() { *w = window{} }
 
 // prune drops what has left the window. Its edge is included: something
 // exactly Within old still counts, as in OTP.

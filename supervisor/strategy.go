@@ -38,10 +38,12 @@ func (k *core) boot() {
 // begin starts an incarnation of c.
 func (k *core) begin(c *child, by origin) {
 	c.gen++
-	c.began = k.now
 	c.origin = by
-	if l, w := k.governs(c); l.Count == CountStarts {
-		w.add(k.now, l)
+	if !c.adopts() {
+		c.began = k.now
+		if l, w := k.governs(c); l.Count == CountStarts {
+			w.add(k.now, l)
+		}
 	}
 	if k.probing && k.probe == nil {
 		k.probe = c
@@ -61,7 +63,9 @@ func (k *core) started(c *child) {
 		return
 	}
 	next := c.next
-	c.began = k.now
+	if !c.adopts() {
+		c.began = k.now
+	}
 	k.set(c, Running, c.reason)
 	k.running(c)
 	k.startNext(c, next)
@@ -71,7 +75,10 @@ func (k *core) started(c *child) {
 func (k *core) running(c *child) {
 	if k.hooked {
 		restart := c.origin == originRestart || (c.origin == originGroup && k.op != opInit)
-		k.events = append(k.events, ChildStarted{k.header(c), restart})
+		k.events = append(k.events, ChildStarted{k.header(c), restart, c.adopts()})
+	}
+	if c.adopts() {
+		c.more.adopt = false
 	}
 	if c.origin != originRestart && k.op != opInit {
 		k.tellStart(c, nil)
@@ -103,6 +110,8 @@ func (k *core) walkStart(c *child) {
 			return
 		}
 		switch {
+		case c.state == Waiting && k.alone() && (k.paused || k.probing && k.probe != nil):
+			k.set(c, Paused, ReasonLimitPause)
 		case c.state == Waiting:
 			by := originGroup
 			if c.gen == 0 && c.origin == originAdd {
@@ -113,9 +122,10 @@ func (k *core) walkStart(c *child) {
 				k.cursor = c
 				return
 			}
-		case c.state.held() && !k.alone():
+		case (c.state.held() || c.state == Restarting) && !k.alone():
 			// What comes after c depends on it: the rest waits for its release.
 			k.op, k.phase, k.from, k.trigger, k.due = opGroup, waiting, c, c, false
+			k.isUp()
 			return
 		}
 	}
@@ -127,21 +137,28 @@ const chunk = 256
 // opDone ends the start or restart of children.
 func (k *core) opDone() {
 	k.op, k.from, k.trigger, k.cursor = opNone, nil, nil, nil
-	if !k.up {
-		k.up = true
-		k.act(tellUp, nil)
-		if k.hooked {
-			k.events = append(k.events, SupervisorStarted{k.header(nil)})
-		}
-		if k.ending {
-			k.shutdown(Exit{Kind: ShutDown}, ReasonSignificant)
-			return
-		}
+	k.isUp()
+	if k.ending {
+		k.ending = false
+		k.shutdown(Exit{Kind: ShutDown}, ReasonSignificant)
+		return
 	}
 	later := k.later
 	k.later = nil
 	for _, f := range later {
 		f()
+	}
+}
+
+// isUp: the initial start is complete.
+func (k *core) isUp() {
+	if k.up {
+		return
+	}
+	k.up = true
+	k.act(tellUp, nil)
+	if k.hooked {
+		k.events = append(k.events, SupervisorStarted{k.header(nil)})
 	}
 }
 
@@ -153,6 +170,8 @@ func (k *core) regroup(trigger *child, now bool) {
 		from = k.head
 	} else if k.op == opGroup && k.phase != starting && k.from.seq < from.seq {
 		from = k.from
+	} else if k.phase == starting && k.cursor != nil && k.cursor.seq < from.seq {
+		from = k.cursor // those between have not been started yet
 	}
 	for c := k.tail; c != nil && c.seq >= from.seq; c = c.prev {
 		switch {
@@ -208,13 +227,23 @@ func (k *core) walkStop(c *child) {
 // dissolve ends the restart of a group whose trigger is not to be restarted:
 // the members that wait for it stay down.
 func (k *core) dissolve() {
+	var added []*child
 	for c := k.first(); c != nil; c = c.next {
-		if c.state == Waiting {
+		switch {
+		case c.state != Waiting:
+		case c.gen == 0 && c.origin == originAdd:
+			added = append(added, c)
+		default:
 			k.set(c, Stopped, ReasonTerminated)
 			k.tellStart(c, ErrTerminated)
 		}
 	}
 	k.opDone()
+	for _, c := range added {
+		if c.state == Waiting && k.op == opNone {
+			k.begin(c, originAdd)
+		}
+	}
 }
 
 // stop asks c to stop. What becomes of it then is the plan.
@@ -234,14 +263,11 @@ func (k *core) stopped(c *child, exit Exit) {
 	if k.hooked {
 		k.events = append(k.events, ChildStopped{k.header(c), exit, c.reason})
 	}
-	if c == k.probe {
-		k.probe = nil
-	}
 	prev, next := c.prev, c.next
 	switch {
 	case c.plan == planFail && k.op != opDown:
 		k.set(c, Starting, c.reason)
-		k.startFailed(c, ErrStartTimeout)
+		k.startFailed(c, Exit{Kind: Failure, Err: ErrStartTimeout})
 		return
 	case c.plan == planWait && k.op != opDown:
 		k.putAside(c)
@@ -255,6 +281,9 @@ func (k *core) stopped(c *child, exit Exit) {
 	if c.state != Waiting {
 		k.act(tellStopped, c)
 		k.tellStart(c, ErrTerminated)
+		if k.op != opDown {
+			k.probeGone(c)
+		}
 	}
 	switch {
 	case k.op == opDown:

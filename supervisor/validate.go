@@ -1,9 +1,11 @@
 package supervisor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Validate checks the whole tree without starting anything. The error is a
@@ -129,8 +131,10 @@ func (b Backoff) problem() string {
 		return fmt.Sprintf("unknown kind: %v", b.Kind)
 	case b.Base < 0 || b.Cap < 0:
 		return "base and cap must not be negative"
-	case b.Cap > 0 && max(b.Base, 0) > b.Cap:
-		return fmt.Sprintf("base %v is above cap %v", b.Base, b.Cap)
+	case b.Base > maxTime || b.Cap > maxTime || b.StableAfter > maxTime:
+		return "times above a hundred years are not supported"
+	case b.Base > cmp.Or(b.Cap, DefaultBackoffCap):
+		return fmt.Sprintf("base %v is above cap %v", b.Base, cmp.Or(b.Cap, DefaultBackoffCap))
 	}
 	return ""
 }
@@ -139,8 +143,8 @@ func (l Limit) problem() string {
 	switch {
 	case l.Max < Unlimited:
 		return fmt.Sprintf("max is %d; it must be 0 or more, or Unlimited", l.Max)
-	case l.Within < 0:
-		return fmt.Sprintf("the window is %v; it must not be negative", l.Within)
+	case l.Within < 0 || l.Within > maxTime:
+		return fmt.Sprintf("the window is %v; it must be 0 (for ever) to a hundred years", l.Within)
 	case l.Count > CountFailures, l.Scope > ScopeChild, l.Then > Pause:
 		return "unknown count, scope or action"
 	case l.Then == Quarantine && (l.Within == 0 || l.Max == 0):
@@ -150,6 +154,9 @@ func (l Limit) problem() string {
 	}
 	return ""
 }
+
+// maxTime bounds times, so that they can be added.
+const maxTime = 100 * 365 * 24 * time.Hour
 
 // maxRemembered bounds the memory of a window: 8 bytes for each thing counted.
 const maxRemembered = 1 << 30

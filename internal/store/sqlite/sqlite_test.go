@@ -1,0 +1,24 @@
+package sqlite
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, storetest.Backend{
+		Open: func(dir string) (store.Store, error) {
+			return Open(context.Background(), filepath.Join(dir, "odd ?#%20name.db"))
+		},
+		Durable: true,
+		Bubble:  true,
+	})
+}
