@@ -124,7 +124,7 @@ func (s *sup) next() func() {
 		return m.deliver
 	}
 	if len(s.held) > 0 {
-		s.world.putOff = s.world.putOff || len(s.inbox) > 0
+		s.world.apart = s.world.apart || len(s.inbox) > 0
 		for id, hold := range s.held {
 			close(hold)
 			delete(s.held, id)

@@ -19,7 +19,7 @@ type world struct {
 	cur    *sup // the last one started, until its end has been reported
 	wake   chan struct{}
 	sent   func() // what the script has sent to a child, on its way
-	putOff bool   // see result
+	apart  bool   // see result
 
 	quietAt time.Time // when settle has last ended because it was quiet for long enough
 
@@ -43,10 +43,12 @@ type event struct {
 type result struct {
 	trace []string
 	err   error
-	// putOff says that a start was asked for between two attempts to restart
-	// a group. Erlang does it there and then, and undoes it in the next
-	// attempt; the library puts it off (StartChild) or refuses (RestartChild).
-	putOff bool
+	// apart says that a call met a group between two attempts to restart it,
+	// and was answered in another way than by Erlang, on purpose: a start is
+	// put off (StartChild) or refused (RestartChild), where Erlang does it
+	// there and then and undoes it in the next attempt; and the end of the
+	// child that fails (TerminateChild) is not the end of its group's restart.
+	apart bool
 }
 
 // play runs a script.
@@ -63,7 +65,7 @@ func play(lines script) result {
 			return result{err: fmt.Errorf("line %d: %q: %w", l.no, l.text, err)}
 		}
 	}
-	return result{trace: w.lines(), putOff: w.putOff}
+	return result{trace: w.lines(), apart: w.apart}
 }
 
 // end kills what the script has left behind.
