@@ -68,9 +68,17 @@ func (b Backoff) Delay(n int) time.Duration {
 
 // stable reports whether an incarnation that lived for d counts as a success.
 func (b Backoff) stable(d time.Duration) bool {
-	after := b.StableAfter
-	if after == 0 {
-		after = DefaultStableAfter
-	}
+	after := b.stableAfter()
 	return after > 0 && d >= after
+}
+
+// stableAfter is the time after which an incarnation counts as a success; 0 if never.
+func (b Backoff) stableAfter() time.Duration {
+	switch {
+	case b.StableAfter == 0:
+		return DefaultStableAfter
+	case b.StableAfter < 0:
+		return 0
+	}
+	return b.StableAfter
 }

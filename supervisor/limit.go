@@ -69,7 +69,8 @@ const (
 )
 
 // Escalating is the row of OTP and Sage: more than max restarts within the
-// window end the supervisor.
+// window end the supervisor. The window must be positive: Escalating(0, 0) is
+// the zero Limit, which stands for the default.
 func Escalating(max int, within time.Duration) Limit {
 	return Limit{Max: max, Within: within, Count: CountRestarts, Scope: ScopeSupervisor, Then: Escalate}
 }

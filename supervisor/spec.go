@@ -78,7 +78,8 @@ const (
 	// which is reported by a ChildAbandoned event and counted. The default.
 	Proceed Abandon = iota
 	// Fail ends the supervisor as a failure with an AbandonedError, so that
-	// two incarnations never run side by side.
+	// it never runs two incarnations side by side. Whether its parent starts
+	// it anew is the parent's policy.
 	Fail
 )
 
@@ -119,6 +120,9 @@ type Spec struct {
 	// SimpleOneForOne takes exactly one, as the template of its instances.
 	Children []ChildSpec
 
+	// Saved, if not nil, is what Save returned of an earlier life.
+	Saved *SavedSelf
+
 	// OnEvent is called for each event, in order, from one goroutine of its
 	// own, so that a slow hook never blocks a supervisor. Nested supervisors
 	// without a hook use their parent's. When more than MaxQueuedEvents wait
@@ -141,7 +145,9 @@ type ChildSpec struct {
 
 	// Start is a child with a life of its own, such as an OS process. It may
 	// block until the child is ready, is called in a goroutine of its own, and
-	// must give up when ctx is done. ErrIgnore means "not needed now".
+	// must give up when ctx is done. ErrIgnore means "not needed now". As ctx
+	// ends when the child is asked to stop, the process must not depend on it
+	// (as with exec.CommandContext), or it is killed instead of stopped.
 	Start func(ctx context.Context) (Process, error)
 
 	// Supervisor is a nested supervisor; it counts as started when all its
@@ -178,6 +184,10 @@ type ChildSpec struct {
 
 	// OnAbandon says whether a successor may run beside an incarnation that would not stop.
 	OnAbandon Abandon
+
+	// Saved, if not nil, is what Save returned of an earlier life of the
+	// supervisor. It is for the children of a Spec; StartChild ignores it.
+	Saved *Saved
 }
 
 // Process is the life of a child that is not a goroutine: an OS process, a

@@ -14,14 +14,19 @@ const (
 	Running
 	// Stopping: asked to stop, not ended yet.
 	Stopping
-	// Restarting: waits for its backoff, or for its turn in the restart of a group.
+	// Restarting: waits for its backoff.
 	Restarting
+	// Waiting: waits for its turn while its group, or the supervisor, is started (OTP's undefined).
+	Waiting
 	// Quarantined: waits until the window of its limit has room.
 	Quarantined
 	// GivenUp: stays down until Reset.
 	GivenUp
 	// Paused: waits until Resume.
 	Paused
+	// Suspended: stopped by SuspendChild; stays down until RestartChild, even
+	// when its group is restarted.
+	Suspended
 )
 
 // ChildInfo is a snapshot of a child.

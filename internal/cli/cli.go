@@ -1,0 +1,133 @@
+// Package cli is the command line: each command parses its flags, calls the
+// packages that do the work, and prints what they say.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/config"
+)
+
+// Exit codes.
+const (
+	exitOK        = 0
+	exitFailure   = 1
+	exitUsage     = 2
+	exitConfig    = 78
+	exitSignalled = 128 // plus the signal's number
+)
+
+// exitError is an error with an exit code of its own. Its message, if there is
+// one, is printed as the last line.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// streams are where a command reads and writes.
+type streams struct {
+	in       *os.File
+	out, err io.Writer
+}
+
+// Main runs the command that args name and returns the exit code.
+func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
+	s := &streams{stdin, stdout, stderr}
+	root := newRoot(s)
+	root.SetArgs(args)
+	err := root.Execute()
+	if err == nil {
+		return exitOK
+	}
+	if message := err.Error(); message != "" {
+		fmt.Fprintf(stderr, "coppice: %s\n", message)
+	}
+	var coded *exitError
+	if errors.As(err, &coded) {
+		return coded.code
+	}
+	return exitFailure
+}
+
+func newRoot(s *streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "coppice",
+		Short: "Keep agents running",
+		Long: `Coppice keeps agents running: it starts what coppice.toml names, restarts what
+fails by the strategy of its supervisor, and stops everything in order.`,
+		Example: `  coppice init        write a coppice.toml to start from
+  coppice validate    check it
+  coppice run         run what it says, until that has ended or Ctrl-C`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q; see coppice --help", args[0])
+			}
+			return nil
+		},
+	}
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.AddCommand(newRun(s), newValidate(s), newInit(s), newVersion(s))
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
+	})
+	root.InitDefaultCompletionCmd()
+	asUsage(root)
+	return root
+}
+
+// asUsage gives wrong arguments, of any command, the exit code for that.
+func asUsage(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usage(err)
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		asUsage(sub)
+	}
+}
+
+func usage(err error) error { return &exitError{exitUsage, err} }
+
+// configFlag adds the flag that names the file.
+func configFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVarP(path, "file", "f", "", "the file to use (default: coppice.toml here or in a directory above)")
+	cmd.MarkFlagFilename("file", "toml")
+}
+
+// findConfig returns the file that a command is about.
+func findConfig(flag string) (string, error) {
+	if flag != "" {
+		return flag, nil
+	}
+	path, err := config.Find(".")
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; write one with: coppice init", err)
+	}
+	if err != nil {
+		return "", &exitError{exitConfig, err}
+	}
+	return path, nil
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// nested reports whether e is what a nested supervisor says of itself. Its
+// parent says the same of it, with the reason.
+func nested(e supervisor.Event) bool {
+	switch e.(type) {
+	case supervisor.SupervisorStarted, supervisor.SupervisorStopping, supervisor.SupervisorEnded:
+		return strings.Contains(e.Header().Supervisor, "/")
+	}
+	return false
+}
+
+// describe says in a line what happened; "" if it is not worth one.
+func describe(e supervisor.Event) string {
+	if nested(e) {
+		return ""
+	}
+	switch e := e.(type) {
+	case supervisor.SupervisorStarted:
+		return "started"
+	case supervisor.SupervisorStopping:
+		if e.Err != nil {
+			return "stopping everything: " + e.Err.Error()
+		}
+		return fmt.Sprintf("stopping everything: %v", e.Reason)
+	case supervisor.SupervisorEnded:
+		return ""
+	case supervisor.ChildStarted:
+		if e.Restart {
+			return fmt.Sprintf("restarted, incarnation %d", e.Incarnation)
+		}
+		return "started"
+	case supervisor.ChildStartFailed:
+		return fmt.Sprintf("failed to start: %v; %v", e.Err, e.Decision)
+	case supervisor.ChildIgnored:
+		return "not needed now"
+	case supervisor.ChildExited:
+		return fmt.Sprintf("ended after %s: %s; %v", short(e.Uptime), exitText(e.Exit), e.Decision)
+	case supervisor.ChildStopping:
+		return fmt.Sprintf("stopping: %v", e.Reason)
+	case supervisor.ChildStopped:
+		return fmt.Sprintf("stopped: %s", exitText(e.Exit))
+	case supervisor.ChildAbandoned:
+		return fmt.Sprintf("abandoned: did not stop within %s", short(e.Waited))
+	case supervisor.ChildReturned:
+		return fmt.Sprintf("abandoned incarnation %d has ended: %s", e.Incarnation, exitText(e.Exit))
+	case supervisor.LimitReached:
+		if !e.Until.IsZero() {
+			return fmt.Sprintf("limit reached (%v), until %s", e.Limit, e.Until.Format(time.TimeOnly))
+		}
+		return fmt.Sprintf("limit reached (%v)", e.Limit)
+	case supervisor.LimitLifted:
+		return fmt.Sprintf("may start again: %v", e.Reason)
+	case supervisor.EventsLost:
+		return fmt.Sprintf("%d events were not shown: too many at once", e.N)
+	}
+	return e.String()
+}
+
+// exitText is an exit in as many words as it needs.
+func exitText(x supervisor.Exit) string {
+	if x.Err == nil {
+		return x.Kind.String()
+	}
+	return x.Err.Error()
+}
+
+// classify is the type of an event in --json, and its data.
+func classify(e supervisor.Event) (kind string, data map[string]any) {
+	h := e.Header()
+	who := "agent"
+	if h.Type == supervisor.SupervisorType {
+		who = "supervisor"
+	}
+	switch e := e.(type) {
+	case supervisor.SupervisorStarted:
+		return "supervisor.ready", nil
+	case supervisor.SupervisorStopping:
+		return "supervisor.stopping", map[string]any{"reason": e.Reason.String()}
+	case supervisor.SupervisorEnded:
+		return "supervisor.ended", exitData(e.Exit, nil)
+	case supervisor.ChildStarted:
+		return who + ".started", map[string]any{"restart": e.Restart}
+	case supervisor.ChildStartFailed:
+		return who + ".start_failed", decisionData(e.Decision, map[string]any{"error": e.Err.Error()})
+	case supervisor.ChildIgnored:
+		return who + ".ignored", nil
+	case supervisor.ChildExited:
+		data := decisionData(e.Decision, map[string]any{"uptime_seconds": e.Uptime.Seconds()})
+		if e.Exit.Clean() {
+			return who + ".exited", exitData(e.Exit, data)
+		}
+		return who + ".crashed", exitData(e.Exit, data)
+	case supervisor.ChildStopping:
+		return who + ".stopping", map[string]any{"reason": e.Reason.String()}
+	case supervisor.ChildStopped:
+		return who + ".stopped", exitData(e.Exit, map[string]any{"reason": e.Reason.String()})
+	case supervisor.ChildAbandoned:
+		return who + ".abandoned", map[string]any{"waited_seconds": e.Waited.Seconds()}
+	case supervisor.ChildReturned:
+		return who + ".returned", exitData(e.Exit, nil)
+	case supervisor.LimitReached:
+		data := exitData(e.Exit, map[string]any{"limit": e.Limit.String()})
+		if !e.Until.IsZero() {
+			data["until"] = e.Until
+		}
+		switch e.Limit.Then {
+		case supervisor.Quarantine:
+			return who + ".quarantined", data
+		case supervisor.GiveUp:
+			return who + ".gave_up", data
+		case supervisor.Pause:
+			return "supervisor.paused", data
+		}
+		return who + ".limit_reached", data
+	case supervisor.LimitLifted:
+		return who + ".released", map[string]any{"reason": e.Reason.String()}
+	case supervisor.EventsLost:
+		return "events.lost", map[string]any{"count": e.N}
+	}
+	return "unknown", nil
+}
+
+func decisionData(d supervisor.Decision, data map[string]any) map[string]any {
+	data["decision"], data["reason"] = d.Action.String(), d.Reason.String()
+	if d.Delay > 0 {
+		data["delay_seconds"] = d.Delay.Seconds()
+	}
+	if d.Attempt > 0 {
+		data["attempt"] = d.Attempt
+	}
+	return data
+}
+
+func exitData(x supervisor.Exit, data map[string]any) map[string]any {
+	if data == nil {
+		data = map[string]any{}
+	}
+	data["exit"] = x.Kind.String()
+	if x.Err != nil {
+		data["error"] = x.Err.Error()
+	}
+	return data
+}
+
+// short is a duration to two or three digits.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.0fs", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+}

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/config"
+)
+
+func newInit(s *streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Write a coppice.toml to start from",
+		Long:  `Write a commented coppice.toml that can be run as it is, here or in DIR. A file that is there already is left alone.`,
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			if err := os.MkdirAll(dir, 0o777); err != nil {
+				return err
+			}
+			path := filepath.Join(dir, config.FileName)
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+			if errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("%s exists already; check it with: coppice validate -f %s", path, path)
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := f.WriteString(config.Template); err != nil {
+				f.Close()
+				os.Remove(path) // half a file would be in the way of the next try
+				return err
+			}
+			if err := f.Close(); err != nil {
+				os.Remove(path)
+				return err
+			}
+			fmt.Fprintf(s.out, "wrote %s; run it with: coppice run\n", path)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// liveView shows the tree above the last lines of output, drawn anew a few
+// times a second. Lines go into a ring and are never waited for: a terminal is
+// slower than a fleet. When the run has ended the last picture stays.
+type liveView struct {
+	in, out *os.File
+	stop    *stopper
+	paint   paint
+	err     error
+
+	mu    sync.Mutex
+	lines [keepLines]string // ring
+	n     int               // lines ever
+}
+
+// keepLines is more than a terminal is high.
+const keepLines = 512
+
+// frame is the time between two pictures.
+const frame = 100 * time.Millisecond
+
+func newLiveView(in, out *os.File, stop *stopper) *liveView {
+	return &liveView{in: in, out: out, stop: stop, paint: newPaint(true)}
+}
+
+func (v *liveView) add(line string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.lines[v.n%keepLines] = line
+	v.n++
+}
+
+// last returns the last n lines, oldest first.
+func (v *liveView) last(n int) []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n = max(0, min(n, v.n, keepLines))
+	out := make([]string, n)
+	for i := range out {
+		out[i] = v.lines[(v.n-n+i)%keepLines]
+	}
+	return out
+}
+
+func (v *liveView) event(e supervisor.Event) {
+	if text := describe(e); text != "" {
+		v.add(fmt.Sprintf("%s %s %s", e.Header().Path(), v.paint.dim("*"), v.paint.event(e, proc.Plain(text))))
+	}
+}
+
+func (v *liveView) output(agent supervisor.Self, line proc.Line) {
+	v.add(fmt.Sprintf("%s %s %s", agent.Path, v.paint.dim("|"), proc.Plain(line.Text)))
+}
+
+func (v *liveView) watch(ctx context.Context, f *daemon.Fleet) {
+	m := &liveModel{view: v, fleet: f, status: f.Status(), began: time.Now()}
+	p := tea.NewProgram(m, tea.WithInput(v.in), tea.WithOutput(v.out), tea.WithoutSignalHandler())
+	quit := context.AfterFunc(ctx, func() { p.Send(endMsg{}) })
+	defer quit()
+	if _, err := p.Run(); err != nil {
+		v.err = err
+		v.stop.broken()
+		<-ctx.Done()
+	}
+}
+
+func (v *liveView) close(summary []string) error {
+	for _, line := range summary {
+		fmt.Fprintln(v.out, line)
+	}
+	return v.err
+}
+
+// liveModel is the program that draws.
+type liveModel struct {
+	view          *liveView
+	fleet         *daemon.Fleet
+	status        []daemon.Status
+	began         time.Time
+	width, height int
+	ended         bool
+}
+
+type (
+	tickMsg struct{}
+	endMsg  struct{}
+)
+
+func tick() tea.Cmd { return tea.Tick(frame, func(time.Time) tea.Msg { return tickMsg{} }) }
+
+func (m *liveModel) Init() tea.Cmd { return tick() }
+
+func (m *liveModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		switch msg.String() {
+		case "ctrl+c", "q":
+			m.view.stop.signal(syscall.SIGINT)
+		}
+	case tickMsg:
+		if s := m.fleet.Status(); len(s) > 0 { // a fleet that has ended says nothing; keep the last word
+			m.status = s
+		}
+		return m, tick()
+	case endMsg:
+		m.ended = true
+		for i := range m.status { // all of it, whatever the last look saw
+			m.status[i].State, m.status[i].NextAt = supervisor.Stopped, time.Time{}
+		}
+		return m, tea.Quit
+	}
+	return m, nil
+}
+
+func (m *liveModel) View() tea.View {
+	p := m.view.paint
+	rows, states := treeRows(m.fleet.Root, m.status, time.Now())
+	tree := table(treeHeader, rows, m.width, func(row, column int, text string) string {
+		switch {
+		case row == 0:
+			return p.bold(text)
+		case column == 1:
+			return p.state(states[row-1], text)
+		case column == 5:
+			return p.dim(text)
+		}
+		return text
+	})
+	help := "Ctrl-C stops all agents in order"
+	switch {
+	case m.ended:
+		help = "ended after " + short(time.Since(m.began))
+	case m.view.stop.by.Load() != 0:
+		help = "stopping; Ctrl-C again kills"
+	}
+	tree = append(tree, p.dim(ansi.Truncate(help, max(m.width, 20), "…")))
+	// The tree may be higher than the terminal; the output gets at least a third of it.
+	if most := max(3, m.height*2/3); m.height > 0 && len(tree) > most {
+		hidden := len(tree) - most + 1
+		tree = append(tree[:most-1], p.dim(fmt.Sprintf("… and %d more", hidden)))
+	}
+	for _, line := range m.view.last(m.height - len(tree) - 1) {
+		if m.width > 0 {
+			line = ansi.Truncate(line, m.width, "…")
+		}
+		tree = append(tree, line)
+	}
+	return tea.NewView(strings.Join(tree, "\n"))
+}

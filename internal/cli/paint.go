@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// paint colours text, or leaves it as it is.
+type paint struct{ on bool }
+
+// newPaint paints on a terminal, unless NO_COLOR asks not to (no-color.org).
+func newPaint(tty bool) paint { return paint{tty && os.Getenv("NO_COLOR") == ""} }
+
+func (p paint) sgr(code, text string) string {
+	if !p.on || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (p paint) dim(text string) string    { return p.sgr("2", text) }
+func (p paint) bold(text string) string   { return p.sgr("1", text) }
+func (p paint) red(text string) string    { return p.sgr("31", text) }
+func (p paint) green(text string) string  { return p.sgr("32", text) }
+func (p paint) yellow(text string) string { return p.sgr("33", text) }
+
+// state paints a state by what it asks of the reader.
+func (p paint) state(s supervisor.State, text string) string {
+	switch s {
+	case supervisor.Running:
+		return p.green(text)
+	case supervisor.Starting, supervisor.Stopping, supervisor.Restarting, supervisor.Waiting:
+		return p.yellow(text)
+	case supervisor.Quarantined, supervisor.GivenUp, supervisor.Paused:
+		return p.red(text)
+	}
+	return p.dim(text)
+}
+
+// event paints what happened.
+func (p paint) event(e supervisor.Event, text string) string {
+	switch e := e.(type) {
+	case supervisor.ChildStarted, supervisor.SupervisorStarted, supervisor.LimitLifted:
+		return p.green(text)
+	case supervisor.ChildExited:
+		if !e.Exit.Clean() {
+			return p.red(text)
+		}
+	case supervisor.ChildStartFailed, supervisor.LimitReached, supervisor.ChildAbandoned, supervisor.EventsLost:
+		return p.red(text)
+	case supervisor.SupervisorStopping, supervisor.ChildStopping:
+		return p.yellow(text)
+	}
+	return text
+}

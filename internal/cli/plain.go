@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// lineWriter writes whole lines, one at a time. After an error it drops
+// everything, so that nobody is held up by a reader that is gone.
+type lineWriter struct {
+	w    io.Writer
+	stop *stopper
+	mu   sync.Mutex
+	err  error
+}
+
+func (w *lineWriter) write(line []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return
+	}
+	if _, w.err = w.w.Write(line); w.err != nil {
+		w.stop.broken()
+	}
+}
+
+func (w *lineWriter) close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// plainView writes lines: "path | text" for output, "path * text" for events.
+type plainView struct {
+	lineWriter
+	paint paint
+}
+
+func newPlainView(w io.Writer, tty bool, stop *stopper) *plainView {
+	return &plainView{lineWriter: lineWriter{w: w, stop: stop}, paint: newPaint(tty)}
+}
+
+func (v *plainView) event(e supervisor.Event) {
+	if text := describe(e); text != "" {
+		v.write(fmt.Appendf(nil, "%s %s %s\n", e.Header().Path(), v.paint.dim("*"), v.paint.event(e, proc.Plain(text))))
+	}
+}
+
+func (v *plainView) output(agent supervisor.Self, line proc.Line) {
+	v.write(fmt.Appendf(nil, "%s %s %s\n", agent.Path, v.paint.dim("|"), proc.Plain(line.Text)))
+}
+
+func (v *plainView) watch(ctx context.Context, _ *daemon.Fleet) { <-ctx.Done() }
+
+func (v *plainView) close(summary []string) error {
+	for _, line := range summary {
+		v.write([]byte(line + "\n"))
+	}
+	return v.lineWriter.close()
+}
+
+// jsonView writes one JSON object a line.
+type jsonView struct{ lineWriter }
+
+func newJSONView(w io.Writer, stop *stopper) *jsonView {
+	return &jsonView{lineWriter{w: w, stop: stop}}
+}
+
+// record is a line of --json.
+type record struct {
+	Time        time.Time      `json:"time"`
+	Type        string         `json:"type"`
+	Path        string         `json:"path"`
+	Incarnation uint64         `json:"incarnation,omitempty"`
+	Message     string         `json:"message"`
+	Data        map[string]any `json:"data,omitempty"`
+}
+
+func (v *jsonView) put(r record) {
+	line, err := json.Marshal(r)
+	if err != nil { // only data could be at fault, and it is strings and numbers
+		line, _ = json.Marshal(record{Time: r.Time, Type: r.Type, Path: r.Path, Message: err.Error()})
+	}
+	v.write(append(line, '\n'))
+}
+
+func (v *jsonView) event(e supervisor.Event) {
+	h := e.Header()
+	kind, data := classify(e)
+	v.put(record{Time: h.Time, Type: kind, Path: h.Path(), Incarnation: h.Incarnation, Message: e.String(), Data: data})
+}
+
+func (v *jsonView) output(agent supervisor.Self, line proc.Line) {
+	data := map[string]any{"stream": line.Stream.String()}
+	if line.More {
+		data["more"] = true
+	}
+	v.put(record{Time: line.Time, Type: "agent.output", Path: agent.Path, Incarnation: agent.Incarnation, Message: line.Text, Data: data})
+}
+
+func (v *jsonView) watch(ctx context.Context, _ *daemon.Fleet) { <-ctx.Done() }
+
+func (v *jsonView) close([]string) error { return v.lineWriter.close() }

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/config"
+)
+
+func newValidate(s *streams) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "validate",
+		Short: "Check coppice.toml without starting anything",
+		Long: `Check coppice.toml, with the commands and directories that it names, without
+starting anything. Each fault is one line, file:line:column; the exit code is 78.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			path, err := findConfig(file)
+			if err != nil {
+				return err
+			}
+			tree, err := config.Load(path)
+			if err != nil {
+				fmt.Fprintln(s.err, err)
+				return &exitError{code: exitConfig}
+			}
+			agents, supervisors := 0, 1
+			for _, c := range tree.All() {
+				if c.Agent != nil {
+					agents++
+				} else {
+					supervisors++
+				}
+			}
+			fmt.Fprintf(s.out, "%s is valid: %s, %s\n", path, plural(agents, "agent"), plural(supervisors, "supervisor"))
+			return nil
+		},
+	}
+	configFlag(cmd, &file)
+	return cmd
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

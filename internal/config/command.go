@@ -1,0 +1,87 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+const shell = "/bin/sh"
+
+// argv makes the argument vector of a command that is written as one string.
+// Plain words need no shell. Anything else is the shell's, which is told to
+// become the command (exec) where there is certainly just one, so that the
+// agent is the command itself and not a shell that waits for it.
+func argv(line string) []string {
+	words := strings.Fields(line)
+	first := words[0]
+	program := isPlain(strings.TrimPrefix(first, "~")) && first[0] != '-' && !ownWord(first)
+	if program && isPlain(line) {
+		return words
+	}
+	if program && !strings.ContainsAny(strings.ReplaceAll(line, ">&", ""), ";&|()`\n\r") {
+		line = "exec " + strings.TrimSpace(line)
+	}
+	return []string{shell, "-c", line}
+}
+
+// isPlain reports whether the shell sees nothing but words in text.
+func isPlain(text string) bool { return strings.IndexFunc(text, isSpecial) < 0 }
+
+// isSpecial reports whether the shell might see more in r than a letter of a word.
+func isSpecial(r rune) bool {
+	switch {
+	case r >= 0x80, r == ' ', r == '\t', '0' <= r && r <= '9', 'A' <= r && r <= 'Z', 'a' <= r && r <= 'z':
+		return false
+	}
+	return !strings.ContainsRune("_@%+=:,./-", r)
+}
+
+// ownWord reports whether the shell does not look for a program called word
+// when it begins a command: words of its grammar, commands of its own that
+// have no program beside them, and assignments.
+func ownWord(word string) bool {
+	return strings.Contains(word, "=") || slices.Contains(strings.Fields(`
+		! { } case do done elif else esac fi for function if in select then time until while
+		. : alias bg break cd command continue eval exec exit export fg getopts hash jobs local
+		read readonly return set shift source times trap type ulimit umask unalias unset wait`), word)
+}
+
+// command reads a command: a string, or an array with one string a word.
+func (r *reader) command(v *value) ([]string, bool) {
+	const expected = "a string or an array of strings"
+	if v.kind == isArray {
+		words, ok := r.list(v, expected)
+		if ok && len(words) == 0 {
+			r.fail(v.at, v, "", "%s is empty, expected a program and its arguments", r.label(v))
+			return nil, false
+		}
+		return words, ok
+	}
+	line, ok := r.text(v, expected)
+	if !ok {
+		return nil, false
+	}
+	return argv(line), true
+}
+
+// commandKey is the read function of a key whose value is a command.
+func commandKey[T any](field func(*T) *[]string) func(*reader, *value, *T) {
+	return func(r *reader, v *value, into *T) {
+		if argv, ok := r.command(v); ok {
+			*field(into) = argv
+		}
+	}
+}
+
+// env reads a table of variables.
+func (r *reader) env(v *value, into *agent) {
+	if !r.want(v, isTable, "a table of strings") {
+		return
+	}
+	into.Env = make(map[string]string, len(v.fields))
+	for _, field := range v.fields {
+		if r.want(field, isString, "a string") {
+			into.Env[field.name] = field.text
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/coppice-dev/coppice/internal/lookpath"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// checkFiles finds directories, commands and input files that agents need and
+// that are not there, as far as one can tell without running anything: of a
+// command for the shell, it is the shell.
+func checkFiles(decls []spec.Decl) []spec.Problem {
+	var problems []spec.Problem
+	for i, d := range decls {
+		if d.Agent == nil {
+			continue
+		}
+		c := fileCheck{agent: d.Agent, decl: i}
+		if c.dir() {
+			c.command(d.Agent.Command, "command")
+			c.command(d.Agent.Ready.Exec, "ready", "exec")
+			c.stdin()
+		}
+		problems = append(problems, c.problems...)
+	}
+	return problems
+}
+
+type fileCheck struct {
+	agent    *spec.Agent
+	decl     int
+	problems []spec.Problem
+}
+
+func (c *fileCheck) problem(hint, message string, path ...string) {
+	c.problems = append(c.problems, spec.Problem{Decl: c.decl, Path: path, Message: message, Hint: hint})
+}
+
+func (c *fileCheck) dir() bool {
+	dir := c.agent.Dir
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil && strings.Contains(dir, "/~"):
+		c.problem("write the whole path", "the directory "+spec.Quote(dir)+" does not exist; ~ is not expanded", "dir")
+	case errors.Is(err, fs.ErrNotExist):
+		c.problem("create it with mkdir", "the directory "+spec.Quote(dir)+" does not exist", "dir")
+	case err != nil:
+		c.problem("", "the directory "+spec.Quote(dir)+" cannot be used: "+reason(err).Error(), "dir")
+	case !info.IsDir():
+		c.problem("", "dir is "+spec.Quote(dir)+", not a directory, expected one", "dir")
+	default:
+		return true
+	}
+	return false
+}
+
+func (c *fileCheck) command(argv []string, path ...string) {
+	if len(argv) == 0 || argv[0] == "" {
+		return // said already
+	}
+	search, own := c.agent.Env["PATH"]
+	if !own {
+		search = os.Getenv("PATH")
+	}
+	_, err := lookpath.Find(argv[0], c.agent.Dir, search)
+	name := spec.Quote(argv[0])
+	if strings.Contains(argv[0], "/") && argv[0][0] != '/' {
+		name += " in " + spec.Quote(c.agent.Dir)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, syscall.EISDIR):
+		c.problem("", "the command "+name+" is a directory, expected a program", path...)
+	case errors.Is(err, fs.ErrPermission):
+		c.problem("make it executable with chmod +x", "the command "+name+" is not executable", path...)
+	case errors.Is(err, fs.ErrNotExist) && strings.Contains(argv[0], "/"):
+		c.problem("check the path", "the command "+name+" does not exist", path...)
+	case errors.Is(err, fs.ErrNotExist):
+		c.problem("install it, or write its path", "the command "+name+" is not in PATH", path...)
+	default:
+		c.problem("", "the command "+name+" cannot be run: "+reason(err).Error(), path...)
+	}
+}
+
+func (c *fileCheck) stdin() {
+	file := c.agent.Stdin
+	if file == "" {
+		return
+	}
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.problem("", "the input file "+spec.Quote(file)+" does not exist, expected a file or \"null\"", "stdin")
+	case err != nil:
+		c.problem("", "the input file "+spec.Quote(file)+" cannot be used: "+reason(err).Error(), "stdin")
+	case !info.Mode().IsRegular() && info.Mode()&fs.ModeCharDevice == 0:
+		// A FIFO could keep the start waiting for ever.
+		c.problem("", "the input file "+spec.Quote(file)+" is a "+fileType(info.Mode())+", expected a regular file", "stdin")
+	}
+}

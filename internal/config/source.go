@@ -1,0 +1,138 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sort"
+	"syscall"
+	"unicode/utf8"
+)
+
+// MaxFile is the size in bytes from which on a file is refused unread.
+const MaxFile = 1 << 20
+
+// source is the text of a file and knows its lines.
+type source struct {
+	name  string // as errors give it
+	data  []byte // without byte order mark
+	lines []int  // offset of the start of each line
+}
+
+func newSource(name string, data []byte) *source {
+	// TOML wants a byte order mark ignored; columns do not count it either.
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	s := &source{name: name, data: data, lines: []int{0}}
+	for i, b := range data {
+		if b == '\n' {
+			s.lines = append(s.lines, i+1)
+		}
+	}
+	return s
+}
+
+// errorAt is an error at an offset.
+func (s *source) errorAt(offset int, key, hint, message string) *Error {
+	line, column := s.position(offset)
+	return &Error{File: s.name, Line: line, Column: column, Key: key, Message: message, Hint: hint}
+}
+
+// position returns line and column, both counted from 1, of an offset.
+func (s *source) position(offset int) (line, column int) {
+	offset = min(max(offset, 0), len(s.data))
+	line = sort.SearchInts(s.lines, offset+1)
+	return line, 1 + utf8.RuneCount(s.data[s.lines[line-1]:offset])
+}
+
+// offset is the inverse for a column counted in bytes, as the TOML library does.
+func (s *source) offset(line, column int) int {
+	line = min(max(line, 1), len(s.lines))
+	return min(s.lines[line-1]+max(column, 1)-1, len(s.data))
+}
+
+// checkText finds what no TOML file may contain, whatever its syntax.
+func (s *source) checkText() *Error {
+	if bytes.HasPrefix(s.data, []byte("\xff\xfe")) || bytes.HasPrefix(s.data, []byte("\xfe\xff")) {
+		return s.errorAt(0, "", "save it as UTF-8", "the file is UTF-16, expected UTF-8")
+	}
+	for i := 0; i < len(s.data); {
+		r, size := utf8.DecodeRune(s.data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return s.errorAt(i, "", "save it as UTF-8", fmt.Sprintf("the byte 0x%02x is not UTF-8", s.data[i]))
+		}
+		if r == 0 {
+			return s.errorAt(i, "", "remove it", "a zero byte, expected text")
+		}
+		i += size
+	}
+	return nil
+}
+
+// read reads a file, but only if it is a regular one of a sensible size: a
+// FIFO would be waited for and a device never end.
+func read(name string) ([]byte, *Error) {
+	unreadable := func(err error, hint, format string, args ...any) *Error {
+		return &Error{File: name, Message: fmt.Sprintf(format, args...), Hint: hint, Err: err}
+	}
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, unreadable(err, "`coppice init` writes one", "no such file, expected the configuration of a project")
+	case errors.Is(err, fs.ErrPermission):
+		return nil, unreadable(err, "check its permissions with ls -l", "may not be read")
+	case err != nil:
+		return nil, unreadable(err, "", "cannot be opened: %v", reason(err))
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, unreadable(err, "", "cannot be read: %v", reason(err))
+	}
+	at := func(hint, format string, args ...any) *Error {
+		e := unreadable(nil, hint, format, args...)
+		e.Line, e.Column = 1, 1
+		return e
+	}
+	if !info.Mode().IsRegular() {
+		return nil, at("", "is a %s, expected a regular file", fileType(info.Mode()))
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return nil, unreadable(err, "", "cannot be read: %v", reason(err))
+	}
+	if len(data) > MaxFile {
+		return nil, tooLarge(name, max(info.Size(), int64(len(data))))
+	}
+	return data, nil
+}
+
+func tooLarge(name string, size int64) *Error {
+	return &Error{File: name, Line: 1, Column: 1, Hint: "split the fleet into several projects",
+		Message: fmt.Sprintf("the file has %d bytes, expected at most %d", size, MaxFile)}
+}
+
+// reason is an error without operation and path, which the message has already.
+func reason(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+func fileType(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "named pipe"
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	case m&fs.ModeDevice != 0:
+		return "device"
+	}
+	return "special file"
+}

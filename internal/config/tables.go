@@ -1,0 +1,321 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// file is a coppice.toml while it is read.
+type file struct {
+	root        spec.Node
+	limit       limit // of [supervision], the default of all supervisors
+	supervisors []group
+	agents      []agent
+}
+
+// group is a [[supervisor]] while it is read.
+type group struct {
+	spec.Node
+	children []string
+	limit    limit
+	table    *value
+}
+
+// agent is an [[agent]] while it is read.
+type agent struct {
+	spec.Agent
+	limit limit
+	table *value
+}
+
+func fileTable() table[file] {
+	supervisors, agents := supervisorTable(), agentTable()
+	return table[file]{
+		doc: "The whole file. Its tables may come in any order; that of supervisors and agents is their start order under the root.",
+		keys: []key[file]{
+			{row{name: "project", typ: "table", doc: "the project itself", also: []string{"workspace"}}, sub(projectTable(), func(f *file) *file { return f })},
+			{row{name: "supervision", typ: "table", doc: "the root, and defaults of all supervisors", also: []string{"daemon"}}, sub(supervisionTable(), func(f *file) *file { return f })},
+			{row{name: "supervisor", typ: "array of tables", doc: "a supervisor below the root", also: []string{"supervisors"}}, tables("supervisor",
+				func(r *reader, v *value, f *file) {
+					f.supervisors = append(f.supervisors, group{table: v})
+					supervisors.read(r, v, &f.supervisors[len(f.supervisors)-1])
+				})},
+			{row{name: "agent", typ: "array of tables", doc: "an agent: a process that is kept running", also: []string{"agents", "program", "process", "service"}}, tables("agent",
+				func(r *reader, v *value, f *file) {
+					f.agents = append(f.agents, agent{table: v})
+					agents.read(r, v, &f.agents[len(f.agents)-1])
+				})},
+		},
+	}
+}
+
+// tables is the read function of an array of tables.
+func tables(name string, read func(*reader, *value, *file)) func(*reader, *value, *file) {
+	return func(r *reader, v *value, f *file) {
+		if v.kind == isTable {
+			r.fail(v.key, v, "write [["+name+"]]", "%s is a single table, expected an array of tables", name)
+			return
+		}
+		if !r.want(v, isArray, "an array of tables") {
+			return
+		}
+		for _, e := range v.elements {
+			if r.want(e, isTable, "a table") {
+				read(r, e, f)
+			}
+		}
+	}
+}
+
+func projectTable() table[file] {
+	return table[file]{
+		header: "[project]",
+		doc:    "The project as a whole.",
+		example: `[project]
+name = "shop"
+`,
+		keys: []key[file]{
+			{row{name: "name", typ: "string", def: "the name of the directory", doc: "the first segment of every path, as in `shop/backend/api`; 1 to 64 bytes without `/`"},
+				text(func(f *file) *string { return &f.root.Name })},
+		},
+	}
+}
+
+const (
+	strategyType = "one_for_one, one_for_all, rest_for_one, simple_one_for_one"
+	strategyDoc  = "which children are restarted when one fails: it alone, all of them, it and those after it; `simple_one_for_one` is a pool whose one child, an agent, is the template of its instances"
+	restartType  = "permanent, transient, temporary"
+	restartDoc   = "`permanent` (or `always`) restarts after every end, `transient` (`on-failure`) after failures, `temporary` (`never`) not at all"
+	autoType     = "never, any_significant, all_significant, when_done"
+	autoDoc      = "when it ends by itself: with the first or the last significant child that ended for good, or when nothing below it runs or will run again"
+	signifDoc    = "takes part in the `auto_shutdown` of its supervisor; needs `restart` other than `permanent`"
+	onLimitDoc   = "`escalate` stops the children and fails, so that the parent's strategy applies; `quarantine` waits until the window has room again; `give_up` waits for a reset; `pause` starts nothing more until it is resumed"
+)
+
+func supervisionTable() table[file] {
+	of := func(f *file) *limit { return &f.limit }
+	return table[file]{
+		header: "[supervision]",
+		doc:    "The root supervisor. Its limit (`max_restarts`, `within_seconds`, `on_limit`) is also the default of every `[[supervisor]]`; its strategy is not. A supervisor with another `on_limit` has the numbers of that: 5 in 1h for `quarantine`, 10 for `give_up`, 3 in 5m for `pause`.",
+		example: `[supervision]
+max_restarts = 5
+within_seconds = 60
+strategy = "one_for_one"
+`,
+		keys: []key[file]{
+			maxRestarts("5", "restarts within the window; one more reaches the limit", of),
+			{row{name: "within_seconds", typ: "integer", def: "60", doc: "the window in which restarts count, in seconds", also: []string{"within", "window", "restart_window", "period"}},
+				func(r *reader, v *value, into *file) {
+					const longest = 1 << 32 // a century, and no overflow
+					if n, ok := r.integer(v, 1, longest, "an integer of at least 1, in seconds"); ok {
+						d := time.Duration(n) * time.Second
+						into.limit.within = &d
+					}
+				}},
+			onLimit("escalate", onLimitDoc, of),
+			{row{name: "strategy", typ: strategyType, def: "one_for_one", doc: strategyDoc}, word(supervisor.ParseStrategy, func(f *file) *supervisor.Strategy { return &f.root.Strategy })},
+			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc}, word(parseAutoShutdown, func(f *file) *supervisor.AutoShutdown { return &f.root.AutoShutdown })},
+		},
+	}
+}
+
+func supervisorTable() table[group] {
+	of := func(g *group) *limit { return &g.limit }
+	return table[group]{
+		header: "[[supervisor]]",
+		doc:    "A supervisor starts its children in order, watches them, restarts them by its strategy and stops them in reverse order. Supervisors nest by naming supervisors as children, up to 8 levels with the root. What no supervisor names hangs under the root.",
+		example: `[[supervisor]]
+name = "backend"
+strategy = "rest_for_one"
+children = ["db", "api"]
+max_restarts = 3
+within = "30s"
+
+[[agent]]
+name = "db"
+command = "./db.sh"
+
+[[agent]]
+name = "api"
+command = "./api.sh --port 8080"
+`,
+		keys: []key[group]{
+			{row{name: "name", typ: "string", def: required, doc: "unique in the file; a segment of paths", also: []string{"id"}}, text(func(g *group) *string { return &g.Name })},
+			{row{name: "children", typ: "array of strings", def: required, doc: "names of agents and supervisors, in start order", also: []string{"agents", "members"}},
+				func(r *reader, v *value, into *group) {
+					if children, ok := r.list(v, "an array of names"); ok {
+						into.children = children
+					}
+				}},
+			{row{name: "strategy", typ: strategyType, def: "one_for_one", doc: strategyDoc}, word(supervisor.ParseStrategy, func(g *group) *supervisor.Strategy { return &g.Strategy })},
+			maxRestarts("as in `[supervision]`", "restarts of its children, within the window; one more reaches the limit", of),
+			window("within", "as in `[supervision]`", "the window in which restarts count", of),
+			onLimit("as in `[supervision]`", onLimitDoc+". `quarantine` and `give_up` count for each child by itself", of),
+			{row{name: "restart", typ: restartType, def: "permanent", doc: "the supervisor as a child of its parent: " + restartDoc}, word(supervisor.ParseRestart, func(g *group) *supervisor.Restart { return &g.Restart }, restartAliases()...)},
+			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc}, word(parseAutoShutdown, func(g *group) *supervisor.AutoShutdown { return &g.AutoShutdown })},
+			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(g *group) *bool { return &g.Significant })},
+		},
+	}
+}
+
+func agentTable() table[agent] {
+	of := func(a *agent) *limit { return &a.limit }
+	return table[agent]{
+		header: "[[agent]]",
+		doc:    "An agent is an OS process in a process group of its own.",
+		example: `[[agent]]
+name = "worker"
+command = ["python3", "worker.py", "--queue", "mail"]
+dir = "services/worker"
+env = { LOG_LEVEL = "info" }
+restart = "on-failure"
+backoff = "exponential"
+max_restarts = 5
+restart_window = "1h"
+`,
+		keys: []key[agent]{
+			{row{name: "name", typ: "string", def: required, doc: "unique in the file; the last segment of its path", also: []string{"id"}}, text(func(a *agent) *string { return &a.Name })},
+			{row{name: "command", typ: "string or array of strings", def: required, doc: "what to run. An array is run as it is. A string of plain words is split at spaces; any other is run by `/bin/sh -c`, with `exec` in front if it is a single command, so that no shell stays behind. A program with `/` is relative to `dir`, any other is looked up in the agent's `PATH`",
+				also: []string{"cmd", "exec", "run", "start_command", "args", "argv"}}, commandKey(func(a *agent) *[]string { return &a.Command })},
+			{row{name: "dir", typ: "string", def: "the directory of the file", doc: "the working directory, relative to the file", also: []string{"cwd", "workdir", "working_dir", "work_dir", "directory"}},
+				func(r *reader, v *value, into *agent) {
+					if dir, ok := r.text(v, "a path"); ok {
+						into.Dir = dir
+					}
+				}},
+			{row{name: "env", typ: "table of strings", doc: "variables beside the few that every agent gets; names in `COPPICE_` are Coppice's own", also: []string{"environment"}}, (*reader).env},
+			{row{name: "stdin", typ: "string", def: `"null"`, doc: "standard input: `\"null\"` for nothing, else the path of a file, relative to `dir`", also: []string{"input"}},
+				func(r *reader, v *value, into *agent) {
+					if stdin, ok := r.text(v, `"null" or a path`); ok && stdin != "null" {
+						into.Stdin = stdin
+					}
+				}},
+			{row{name: "restart", typ: restartType, def: "permanent", doc: restartDoc, also: []string{"restart_policy", "autorestart"}}, word(supervisor.ParseRestart, func(a *agent) *supervisor.Restart { return &a.Restart }, restartAliases()...)},
+			{row{name: "backoff", typ: "none, fixed, linear, exponential, or table", def: "none", doc: "the delay before a restart, see `[agent.backoff]`", also: []string{"delay", "restart_delay"}}, (*reader).backoff},
+			maxRestarts("5, if one of these three is set", "the agent's own limit. With none of `max_restarts`, `restart_window` and `on_limit`, its restarts count in its supervisor", of),
+			window("restart_window", "that of `on_limit`", "the window in which starts count: 1h for `quarantine`, 1m for `escalate`, 5m for `pause`, none for `give_up`", of),
+			onLimit("quarantine", onLimitDoc+". What counts differs: starts (the first one included), restarts in a row (`give_up`), restarts (`escalate`), failures (`pause`); so do the defaults of `max_restarts`: 5, 10, 5, 3", of),
+			{row{name: "shutdown", typ: "table", doc: "how it is asked to stop, see `[agent.shutdown]`", also: []string{"stop"}}, sub(shutdownTable(), func(a *agent) *spec.Shutdown { return &a.Shutdown })},
+			{row{name: "ready", typ: "table", doc: "how it shows that it has started, see `[agent.ready]`", also: []string{"readiness", "healthcheck", "health"}}, (*reader).ready},
+			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(a *agent) *bool { return &a.Significant })},
+		},
+	}
+}
+
+func backoffTable() table[supervisor.Backoff] {
+	return table[supervisor.Backoff]{
+		header: "[agent.backoff]",
+		doc:    "The delay before a restart. It grows with the number of restarts in a row and starts again from `base` after a success. `backoff = \"linear\"` stands for a table with that `kind` alone.",
+		example: `[[agent]]
+name = "crawler"
+command = "./crawl.sh"
+backoff = { kind = "exponential", base = "1s", cap = "5m", jitter = true }
+`,
+		keys: []key[supervisor.Backoff]{
+			{row{name: "kind", typ: "none, fixed, linear, exponential", def: "exponential", doc: "no delay; always `base`; 1, 2, 3 times `base`; 1, 2, 4 times `base`", also: []string{"type", "strategy"}},
+				word(supervisor.ParseBackoffKind, func(b *supervisor.Backoff) *supervisor.BackoffKind { return &b.Kind })},
+			{row{name: "base", typ: "duration", def: "1s", doc: "the first delay", also: []string{"delay", "initial", "min"}}, duration(func(b *supervisor.Backoff) *time.Duration { return &b.Base })},
+			{row{name: "cap", typ: "duration", def: "5m", doc: "the longest delay", also: []string{"max", "maximum", "limit"}}, duration(func(b *supervisor.Backoff) *time.Duration { return &b.Cap })},
+			{row{name: "jitter", typ: "boolean", def: "false", doc: "draws each delay evenly from 0 to what it would be, so that agents that failed together do not come back together"}, flag(func(b *supervisor.Backoff) *bool { return &b.Jitter })},
+			{row{name: "stable_after", typ: `duration or "never"`, def: "1m", doc: "how long an agent must live to count as a success; a clean exit always does", also: []string{"reset_after"}},
+				func(r *reader, v *value, into *supervisor.Backoff) {
+					if v.kind == isString && v.text == "never" {
+						into.StableAfter = -1
+					} else if d, ok := r.duration(v); ok {
+						into.StableAfter = d
+					}
+				}},
+		},
+	}
+}
+
+// backoff reads a kind alone or a table.
+func (r *reader) backoff(v *value, into *agent) {
+	if v.kind == isTable {
+		into.Backoff.Kind = supervisor.Exponential
+		backoffTable().read(r, v, &into.Backoff)
+		return
+	}
+	word(supervisor.ParseBackoffKind, func(a *agent) *supervisor.BackoffKind { return &a.Backoff.Kind })(r, v, into)
+}
+
+func shutdownTable() table[spec.Shutdown] {
+	return table[spec.Shutdown]{
+		header: "[agent.shutdown]",
+		doc:    "How an agent is stopped: the signal to its whole process group, a period of grace, then SIGKILL to whatever is left.",
+		example: `[[agent]]
+name = "db"
+command = "./db.sh"
+shutdown = { signal = "INT", grace = "10s" }
+`,
+		keys: []key[spec.Shutdown]{
+			{row{name: "signal", typ: "string", def: "TERM", doc: "`TERM`, `INT`, `HUP`, `QUIT`, `USR1`, `USR2`, `ABRT`, `ALRM`, `PIPE`, `WINCH`, with or without `SIG`; `KILL` ends it without asking", also: []string{"stopsignal", "stop_signal"}},
+				text(func(s *spec.Shutdown) *string { return &s.Signal })},
+			{row{name: "grace", typ: "duration", def: "5s", doc: "how long it may take", also: []string{"timeout", "grace_period", "stopwaitsecs"}}, duration(func(s *spec.Shutdown) *time.Duration { return &s.Grace })},
+		},
+	}
+}
+
+func readyTable() table[spec.Ready] {
+	return table[spec.Ready]{
+		header: "[agent.ready]",
+		doc:    "How an agent shows that it has started: exactly one condition. Siblings that come after it wait for that, and an agent that is not ready in time has failed. Without this table, an agent is ready when its process exists.",
+		example: `[[agent]]
+name = "api"
+command = "./api.sh"
+ready = { http = "http://localhost:8080/health", timeout = "20s" }
+
+[[agent]]
+name = "db"
+command = "./db.sh"
+ready = { log = "ready to accept connections" }
+`,
+		keys: []key[spec.Ready]{
+			{row{name: "log", typ: "string", doc: "a regular expression (RE2) that a line of the output matches", also: []string{"line", "pattern", "output"}}, text(func(r *spec.Ready) *string { return &r.Log })},
+			{row{name: "tcp", typ: "string", doc: "a `host:port` that accepts a connection", also: []string{"port", "address"}}, text(func(r *spec.Ready) *string { return &r.TCP })},
+			{row{name: "http", typ: "string", doc: "a URL that answers with a status from 200 to 399", also: []string{"url", "https", "httpget"}}, text(func(r *spec.Ready) *string { return &r.HTTP })},
+			{row{name: "exec", typ: "string or array of strings", doc: "a command, written as `command` is, that exits with 0", also: []string{"command", "cmd"}}, commandKey(func(r *spec.Ready) *[]string { return &r.Exec })},
+			{row{name: "notify", typ: "boolean", def: "false", doc: "the agent says so itself, as systemd services do (`sd_notify`)"}, flag(func(r *spec.Ready) *bool { return &r.Notify })},
+			{row{name: "timeout", typ: "duration", def: "30s", doc: "how long it may take"}, duration(func(r *spec.Ready) *time.Duration { return &r.Timeout })},
+		},
+	}
+}
+
+// ready reads the table and sees to it that there is a condition in it.
+func (r *reader) ready(v *value, into *agent) {
+	before := len(r.errs)
+	readyTable().read(r, v, &into.Ready)
+	if c := into.Ready; len(r.errs) == before && c.Log == "" && c.TCP == "" && c.HTTP == "" && len(c.Exec) == 0 && !c.Notify {
+		r.fail(v.at, v, "", "ready has no condition, expected one of log, tcp, http, exec, notify")
+	}
+}
+
+func restartAliases() []string { return []string{"always", "on-failure", "never"} }
+
+func parseAutoShutdown(text string) (supervisor.AutoShutdown, error) {
+	for a := supervisor.NeverShutdown; a <= supervisor.WhenDone; a++ {
+		if a.String() == text {
+			return a, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown auto_shutdown %q", text)
+}
+
+// resolve makes the paths of an agent absolute.
+func (a *agent) resolve(project string) {
+	a.Dir = under(project, a.Dir)
+	if a.Stdin != "" {
+		a.Stdin = under(a.Dir, a.Stdin)
+	}
+}
+
+func under(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, path)
+}

@@ -1,0 +1,208 @@
+// Package daemon puts the parts of Coppice together for one project: the
+// desired tree becomes supervisors whose leaves are running agents.
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"sync"
+	"syscall"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Observer is told what happens in a fleet. Its functions may be slow: agents
+// wait for Output when their pipes are full, nobody ever waits for Event.
+type Observer struct {
+	// Event is called from one goroutine.
+	Event func(supervisor.Event)
+	// Output is called for each line of an agent, from many goroutines.
+	Output func(agent supervisor.Self, line proc.Line)
+}
+
+// Fleet is a running tree.
+type Fleet struct {
+	*supervisor.Supervisor
+	Root *spec.Node // of the desired tree
+
+	observer Observer
+	nodes    map[string]*spec.Node // by path
+
+	mu   sync.Mutex
+	pids map[string]int // by path, of agents that have been started
+}
+
+// Launch starts a tree and does not wait for it: see supervisor.Launch. The
+// fleet ends by itself when no agent runs or will run again.
+func Launch(ctx context.Context, tree *spec.Tree, o Observer) (*Fleet, error) {
+	f := &Fleet{Root: tree.Root, observer: o, nodes: make(map[string]*spec.Node), pids: make(map[string]int)}
+	for path, c := range tree.All() {
+		if c.Node != nil {
+			f.nodes[path] = c.Node
+		}
+	}
+	root, err := f.node(tree.Root)
+	if err != nil {
+		return nil, err
+	}
+	if root.AutoShutdown == supervisor.NeverShutdown {
+		root.AutoShutdown = supervisor.WhenDone
+	}
+	root.OnEvent = f.event
+	f.Supervisor, err = supervisor.Launch(ctx, *root)
+	return f, err
+}
+
+func (f *Fleet) event(e supervisor.Event) {
+	if f.observer.Event != nil {
+		f.observer.Event(e)
+	}
+}
+
+// node makes the specification of a supervisor. One agent that does not get
+// ready must not keep a fleet from starting, so failed starts are retried.
+func (f *Fleet) node(n *spec.Node) (*supervisor.Spec, error) {
+	s := &supervisor.Spec{
+		Name: n.Name, Strategy: n.Strategy, Limit: n.Limit, AutoShutdown: n.AutoShutdown,
+		StartFailure: supervisor.Retry,
+	}
+	for _, c := range n.Children {
+		if c.Node == nil {
+			child, err := f.agent(c.Agent)
+			if err != nil {
+				return nil, err
+			}
+			s.Children = append(s.Children, child)
+			continue
+		}
+		sub, err := f.node(c.Node)
+		if err != nil {
+			return nil, err
+		}
+		s.Children = append(s.Children, supervisor.ChildSpec{
+			ID: c.Node.Name, Supervisor: sub, Restart: c.Node.Restart, Significant: c.Node.Significant,
+		})
+	}
+	return s, nil
+}
+
+// agent makes the specification of a leaf.
+func (f *Fleet) agent(a *spec.Agent) (supervisor.ChildSpec, error) {
+	_, signal, ok := spec.ParseSignal(a.Shutdown.Signal)
+	if !ok {
+		return supervisor.ChildSpec{}, fmt.Errorf("agent %s: unknown signal %q", a.Name, a.Shutdown.Signal)
+	}
+	ready, err := probe(a.Ready)
+	if err != nil {
+		return supervisor.ChildSpec{}, fmt.Errorf("agent %s: %w", a.Name, err)
+	}
+	c := supervisor.ChildSpec{
+		ID: a.Name, Restart: a.Restart, Backoff: a.Backoff, Limit: a.Limit, Significant: a.Significant,
+		Shutdown: a.Shutdown.Grace,
+	}
+	if signal == syscall.SIGKILL {
+		c.Shutdown = supervisor.BrutalKill
+	}
+	if ready != nil {
+		c.StartTimeout = a.Ready.Timeout
+	}
+	c.Start = func(ctx context.Context) (supervisor.Process, error) {
+		self, _ := supervisor.SelfOf(ctx)
+		var stdin *os.File
+		defer func() { stdin.Close() }() // the process has its own copy
+		p, err := proc.Child(func(context.Context) (proc.Command, proc.Output, error) {
+			cmd := proc.Command{
+				Argv: a.Command, Dir: a.Dir, Env: proc.Environ(a.Env, self.Path, self.Incarnation),
+				StopSignal: signal, Grace: a.Shutdown.Grace,
+			}
+			if a.Stdin != "" {
+				var err error
+				if stdin, err = os.Open(a.Stdin); err != nil {
+					return cmd, proc.Output{}, fmt.Errorf("opening stdin: %w", err)
+				}
+				cmd.Stdin = stdin
+			}
+			return cmd, f.output(self), nil
+		}, ready)(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if running, ok := p.(*proc.Process); ok {
+			f.mu.Lock()
+			f.pids[self.Path] = running.PID()
+			f.mu.Unlock()
+		}
+		return p, nil
+	}
+	return c, nil
+}
+
+// output says where the lines of one incarnation go.
+func (f *Fleet) output(self supervisor.Self) proc.Output {
+	if f.observer.Output == nil {
+		return proc.Output{}
+	}
+	return proc.Output{Line: func(l proc.Line) { f.observer.Output(self, l) }}
+}
+
+// probe translates a readiness condition; nil where there is none.
+func probe(r spec.Ready) (proc.Probe, error) {
+	switch {
+	case r.Log != "":
+		re, err := regexp.Compile(r.Log)
+		if err != nil {
+			return nil, fmt.Errorf("ready.log: %w", err)
+		}
+		return proc.Log{Pattern: re}, nil
+	case r.TCP != "":
+		return proc.TCP{Address: r.TCP}, nil
+	case r.HTTP != "":
+		return proc.HTTP{URL: r.HTTP}, nil
+	case len(r.Exec) > 0:
+		return proc.Exec{Argv: r.Exec}, nil
+	case r.Notify:
+		return proc.Notify{}, nil
+	}
+	return nil, nil
+}
+
+// Status is a node of the running tree at one moment.
+type Status struct {
+	supervisor.ChildInfo
+	Path  string
+	Depth int        // below the root
+	Node  *spec.Node // of a supervisor; nil for an agent
+	PID   int        // of an agent that runs
+	Last  bool       // the last one of its siblings
+}
+
+// Status lists the whole tree, parents before their children. It is made of
+// one answer of each supervisor; a fleet that has ended has none left.
+func (f *Fleet) Status() []Status {
+	return f.walk(nil, f.Supervisor, 1)
+}
+
+func (f *Fleet) walk(all []Status, s *supervisor.Supervisor, depth int) []Status {
+	children, err := s.Children()
+	if err != nil {
+		return all
+	}
+	for i, c := range children {
+		st := Status{ChildInfo: c, Path: s.Path() + "/" + c.ID, Depth: depth, Last: i == len(children)-1}
+		st.Node = f.nodes[st.Path]
+		if st.Node == nil && (c.State == supervisor.Running || c.State == supervisor.Stopping) {
+			f.mu.Lock()
+			st.PID = f.pids[st.Path]
+			f.mu.Unlock()
+		}
+		all = append(all, st)
+		if c.Sub != nil {
+			all = f.walk(all, c.Sub, depth+1)
+		}
+	}
+	return all
+}

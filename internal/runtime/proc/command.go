@@ -1,0 +1,174 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Command says what to run. It is a plain value; Start does not keep
+// references to its slices beyond the call, but for Success.
+type Command struct {
+	// Argv is the program and its arguments. A program without a slash is
+	// looked for in the PATH of Env, one with a slash is relative to Dir.
+	Argv []string
+
+	// Dir is the working directory; the current one if empty.
+	Dir string
+
+	// Env is the complete environment, as KEY=value. See Environ.
+	Env []string
+
+	// Stdin is handed to the process and stays the caller's to close; nil is /dev/null.
+	Stdin *os.File
+
+	// StopSignal asks the process group to end; SIGTERM if zero.
+	StopSignal syscall.Signal
+
+	// Grace is the time from StopSignal to SIGKILL where no supervisor
+	// decides that: when a start is given up. DefaultGrace if zero.
+	Grace time.Duration
+
+	// Success are the exit codes that are a normal end; only 0 if empty.
+	Success []int
+}
+
+// DefaultGrace is Command.Grace if that is zero.
+const DefaultGrace = 5 * time.Second
+
+// ErrCommand is wrapped by the errors of Start and LookPath that will not go
+// away by trying again: nothing to run, not found, not executable, a working
+// directory that is none.
+var ErrCommand = errors.New("command cannot be run")
+
+func (c *Command) stopSignal() syscall.Signal {
+	if c.StopSignal == 0 {
+		return syscall.SIGTERM
+	}
+	return c.StopSignal
+}
+
+func (c *Command) grace() time.Duration {
+	if c.Grace == 0 {
+		return DefaultGrace
+	}
+	return c.Grace
+}
+
+// check finds what exec would refuse or, worse, cut short without a word.
+func (c *Command) check() error {
+	if len(c.Argv) == 0 || c.Argv[0] == "" {
+		return fmt.Errorf("%w: no program named", ErrCommand)
+	}
+	for i, a := range c.Argv {
+		if strings.IndexByte(a, 0) >= 0 {
+			return fmt.Errorf("%w: argument %d contains a NUL byte", ErrCommand, i)
+		}
+	}
+	for _, kv := range c.Env {
+		k, _, ok := strings.Cut(kv, "=")
+		if !ok || k == "" || strings.IndexByte(kv, 0) >= 0 {
+			return fmt.Errorf("%w: environment entry %.80q is not KEY=value", ErrCommand, kv)
+		}
+	}
+	if strings.IndexByte(c.Dir, 0) >= 0 {
+		return fmt.Errorf("%w: working directory %.80q contains a NUL byte", ErrCommand, c.Dir)
+	}
+	return nil
+}
+
+// LookPath finds the file that a Command with this program, Dir and Env would
+// run. Entries of PATH that are not absolute are skipped, since what they find
+// depends on who asks. Errors wrap ErrCommand and say what is wrong.
+func LookPath(program, dir string, env []string) (string, error) {
+	if program == "" {
+		return "", fmt.Errorf("%w: no program named", ErrCommand)
+	}
+	if strings.Contains(program, "/") {
+		file := program
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(dir, file)
+			if !filepath.IsAbs(file) {
+				file = "./" + file // Join cleans it away
+			}
+		}
+		if err := executable(file); err != nil {
+			return "", fmt.Errorf("%w: %w", ErrCommand, err)
+		}
+		return file, nil
+	}
+	var denied error
+	path := pathOf(env)
+	for _, d := range filepath.SplitList(path) {
+		if !filepath.IsAbs(d) {
+			continue
+		}
+		file := filepath.Join(d, program)
+		err := executable(file)
+		if err == nil {
+			return file, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) && denied == nil {
+			denied = err
+		}
+	}
+	if denied != nil {
+		return "", fmt.Errorf("%w: %w", ErrCommand, denied)
+	}
+	return "", fmt.Errorf("%w: %s not found in PATH %s: %w", ErrCommand, program, path, fs.ErrNotExist)
+}
+
+// pathOf is the PATH of an environment; without one, what execvp uses.
+func pathOf(env []string) string {
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			return v
+		}
+	}
+	return "/bin:/usr/bin"
+}
+
+func executable(file string) error {
+	st, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return err
+	case st.IsDir():
+		return fmt.Errorf("%s is a directory: %w", file, syscall.EISDIR)
+	case st.Mode().Perm()&0o111 == 0:
+		return fmt.Errorf("%s is not executable: %w", file, fs.ErrPermission)
+	}
+	return nil
+}
+
+// explain turns the bare errno of fork and exec into what the user can act
+// on. It looks at the files again, so it is for the failing path only.
+func (c *Command) explain(file string, err error) error {
+	if c.Dir != "" {
+		st, e := os.Stat(c.Dir)
+		switch {
+		case e != nil:
+			return fmt.Errorf("%w: working directory: %w", ErrCommand, e)
+		case !st.IsDir():
+			return fmt.Errorf("%w: working directory %s: %w", ErrCommand, c.Dir, syscall.ENOTDIR)
+		}
+	}
+	switch {
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOTDIR):
+		if _, e := LookPath(file, c.Dir, c.Env); e != nil {
+			return e
+		}
+		if errors.Is(err, syscall.ENOENT) {
+			return fmt.Errorf("%w: %s: the interpreter that its first line names does not exist: %w", ErrCommand, file, err)
+		}
+		return fmt.Errorf("%w: %s: %w", ErrCommand, file, err)
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("%w: %s is neither a program for this machine nor a script with a #! line: %w", ErrCommand, file, err)
+	}
+	return fmt.Errorf("run %s: %w", file, err)
+}

@@ -1,0 +1,40 @@
+package proc
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+)
+
+func TestEnviron(t *testing.T) {
+	parent := []string{
+		"PATH=/bin", "HOME=/home/u", "LANG=C.UTF-8", "LC_TIME=de_DE", "TERM=xterm",
+		"ANTHROPIC_API_KEY=secret", "NOTIFY_SOCKET=/run/x", "PATHS=no", "COPPICE_PATH=parent", "broken",
+	}
+	declared := map[string]string{
+		"TERM": "dumb", "EMPTY": "", "WITH": "a=b",
+		"COPPICE_PATH": "forged", "COPPICE_TOKEN": "forged",
+	}
+	got := environ(parent, declared, "app/db", 7)
+	want := []string{
+		"COPPICE_INCARNATION=7", "COPPICE_PATH=app/db", "EMPTY=", "HOME=/home/u", "LANG=C.UTF-8",
+		"LC_TIME=de_DE", "PATH=/bin", "TERM=dumb", "WITH=a=b",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("environ = %q\nwant      %q", got, want)
+	}
+	t.Setenv("TZ", "Asia/Tokyo")
+	if env := Environ(nil, "a", 1); !slices.Contains(env, "TZ=Asia/Tokyo") || !slices.IsSorted(env) {
+		t.Errorf("Environ = %q", env)
+	}
+}
+
+func TestWithEnv(t *testing.T) {
+	env := []string{"A=1", "B=2", "A=3"}
+	if got, want := withEnv(env, "A", "4"), []string{"B=2", "A=4"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("withEnv = %q, want %q", got, want)
+	}
+	if env[0] != "A=1" {
+		t.Error("withEnv changed its argument")
+	}
+}

@@ -1,0 +1,227 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// procStat is what matters of /proc/PID/stat (proc_pid_stat(5)).
+type procStat struct {
+	state         byte   // field 3
+	parent, group int    // fields 4 and 5
+	start         uint64 // field 22
+}
+
+// parseStat reads the content of /proc/PID/stat. The second field, the name
+// in parentheses, is the program's own choice and may contain blanks,
+// parentheses and line ends: what follows begins after the last ")".
+func parseStat(b []byte) (procStat, error) {
+	i := bytes.LastIndexByte(b, ')')
+	f := bytes.Fields(b[i+1:])
+	if i < 0 || len(f) < 20 || len(f[0]) != 1 {
+		return procStat{}, fmt.Errorf("not a process status: %.200q", b)
+	}
+	parent, err1 := strconv.Atoi(string(f[1]))
+	group, err2 := strconv.Atoi(string(f[2]))
+	start, err3 := strconv.ParseUint(string(f[19]), 10, 64)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return procStat{}, fmt.Errorf("not a process status: %w", err)
+	}
+	return procStat{state: f[0][0], parent: parent, group: group, start: start}, nil
+}
+
+func readStat(pid int) (procStat, error) {
+	file := "/proc/" + strconv.Itoa(pid) + "/stat"
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return procStat{}, err
+	}
+	st, err := parseStat(b)
+	if err != nil {
+		return procStat{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return st, nil
+}
+
+func bootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b)), err
+}
+
+// Identify returns the identity of the process that has this pid now.
+func Identify(pid int) (Identity, error) {
+	boot, err := bootID()
+	if err != nil {
+		return Identity{}, fmt.Errorf("identify process %d: %w", pid, err)
+	}
+	st, err := readStat(pid)
+	if err != nil {
+		return Identity{}, fmt.Errorf("identify process %d: %w", pid, err)
+	}
+	return Identity{PID: pid, Start: st.start, Boot: boot}, nil
+}
+
+// Observe tells whether the process still runs. Dead needs proof: that /proc
+// does not show it (mounted with hidepid, say, or not at all) is none.
+func Observe(id Identity) Observation {
+	if id.PID <= 0 {
+		return Dead
+	}
+	boot, err := bootID()
+	if err != nil {
+		return Unknown
+	}
+	if boot != id.Boot {
+		return Dead
+	}
+	st, err := readStat(id.PID)
+	switch {
+	case err == nil && (st.start != id.Start || st.state == 'Z' || st.state == 'X'):
+		return Dead
+	case err == nil:
+		return Alive
+	case syscall.Kill(id.PID, 0) == syscall.ESRCH:
+		return Dead
+	}
+	return Unknown
+}
+
+// Signal sends a signal to this very process, never to a successor of its
+// pid. It returns os.ErrProcessDone if it has ended.
+func (id Identity) Signal(sig syscall.Signal) error {
+	// A pidfd first: what is observed after it was opened is what it refers to.
+	fd, err := unix.PidfdOpen(id.PID, 0)
+	if err == nil {
+		defer unix.Close(fd)
+	} else if errors.Is(err, syscall.ESRCH) || id.PID <= 0 {
+		return os.ErrProcessDone
+	}
+	switch Observe(id) {
+	case Dead:
+		return os.ErrProcessDone
+	case Unknown:
+		return fmt.Errorf("process %d is not known to be the one that was meant", id.PID)
+	}
+	if err == nil {
+		err = unix.PidfdSendSignal(fd, sig, nil, 0)
+	} else { // no pidfds before Linux 5.3
+		err = syscall.Kill(id.PID, sig)
+	}
+	if errors.Is(err, syscall.ESRCH) {
+		return os.ErrProcessDone
+	}
+	return err
+}
+
+// descendants walks /proc/PID/task/TID/children, which costs what the family
+// has and not what the machine has; kernels without that are searched in full.
+func descendants(pid int) ([]member, error) {
+	boot, err := bootID()
+	if err != nil {
+		return nil, fmt.Errorf("descendants of process %d: %w", pid, err)
+	}
+	children := childrenOf
+	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
+		all, err := parents()
+		if err != nil {
+			return nil, fmt.Errorf("descendants of process %d: %w", pid, err)
+		}
+		children = func(pid int) []int { return all[pid] }
+	}
+	var family []member
+	seen := map[int]bool{pid: true}
+	for queue := []int{pid}; len(queue) > 0; queue = queue[1:] {
+		for _, c := range children(queue[0]) {
+			if seen[c] {
+				continue
+			}
+			seen[c] = true
+			st, err := readStat(c)
+			if err != nil {
+				continue // it has ended meanwhile
+			}
+			family = append(family, member{Identity{PID: c, Start: st.start, Boot: boot}, st.group})
+			queue = append(queue, c)
+		}
+	}
+	return family, nil
+}
+
+// childrenOf lists the children of all threads of a process.
+func childrenOf(pid int) []int {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task"
+	threads, _ := readNumbers(dir)
+	var pids []int
+	for _, t := range threads {
+		b, _ := os.ReadFile(dir + "/" + strconv.Itoa(t) + "/children")
+		for f := range bytes.FieldsSeq(b) {
+			if n, err := strconv.Atoi(string(f)); err == nil {
+				pids = append(pids, n)
+			}
+		}
+	}
+	return pids
+}
+
+// parents lists the children of every process there is.
+func parents() (map[int][]int, error) {
+	pids, err := readNumbers("/proc")
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[int][]int, len(pids))
+	for _, p := range pids {
+		if st, err := readStat(p); err == nil {
+			all[st.parent] = append(all[st.parent], p)
+		}
+	}
+	return all, nil
+}
+
+// inTree reports whether pid is the leader, in its group, or a descendant.
+func inTree(pid, leader int) bool {
+	for range 1000 { // no chain of parents is that long
+		if pid == leader {
+			return true
+		}
+		if pid <= 1 {
+			return false
+		}
+		st, err := readStat(pid)
+		if err != nil {
+			return false
+		}
+		if st.group == leader {
+			return true
+		}
+		pid = st.parent
+	}
+	return false
+}
+
+func readNumbers(dir string) ([]int, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var n []int
+	for _, name := range names {
+		if i, err := strconv.Atoi(name); err == nil {
+			n = append(n, i)
+		}
+	}
+	return n, nil
+}

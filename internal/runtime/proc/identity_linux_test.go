@@ -1,0 +1,122 @@
+package proc
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const statTail = " S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 8 9 10"
+
+func TestParseStat(t *testing.T) {
+	for name, in := range map[string]string{
+		"plain":              "42 (sh)" + statTail,
+		"blanks and parens":  "42 (a) S 9 (b) c)" + statTail,
+		"line end":           "42 (a\nb)" + statTail + "\n",
+		"empty name":         "42 ()" + statTail,
+		"not UTF-8":          "42 (\xff)" + statTail,
+		"looks like a field": "42 () R 7 7 7 (x)" + statTail,
+	} {
+		st, err := parseStat([]byte(in))
+		if want := (procStat{state: 'S', parent: 1, group: 42, start: 123456}); err != nil || st != want {
+			t.Errorf("%s: %+v, %v; want %+v", name, st, err, want)
+		}
+	}
+	for _, in := range []string{"", "42", ")", "42 (sh)", "42 (sh) S 1 2 3", "42 (sh)" + strings.Replace(statTail, "123456", "x", 1)} {
+		if st, err := parseStat([]byte(in)); err == nil {
+			t.Errorf("parseStat(%q) = %+v", in, st)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("42 (a) S 9 (b) c)" + statTail))
+	f.Fuzz(func(t *testing.T, b []byte) { parseStat(b) })
+}
+
+func TestIdentity(t *testing.T) {
+	p, out := start(t, sh(`echo ready; exec sleep 1000`))
+	out.await(t, "ready")
+	id, err := p.Identity()
+	if err != nil || id.PID != p.PID() || id.Start == 0 || len(id.Boot) != 36 {
+		t.Fatalf("identity = %+v, %v", id, err)
+	}
+	if o := Observe(id); o != Alive {
+		t.Errorf("it is %v, want alive", o)
+	}
+	for what, other := range map[string]Identity{
+		"start time": {id.PID, id.Start - 1, id.Boot},
+		"boot":       {id.PID, id.Start, "00000000-0000-0000-0000-000000000000"},
+		"pid":        {0, id.Start, id.Boot},
+		"negative":   {-id.PID, id.Start, id.Boot},
+	} {
+		if o := Observe(other); o != Dead {
+			t.Errorf("another %s is %v, want dead", what, o)
+		}
+		if err := other.Signal(syscall.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
+			t.Errorf("signal to another %s: %v", what, err)
+		}
+	}
+	if err := id.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	exitOf(t, p)
+	if o := Observe(id); o != Dead {
+		t.Errorf("after the end it is %v", o)
+	}
+	if err := id.Signal(0); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("signal after the end = %v", err)
+	}
+	if _, err := p.Identity(); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("identity after the end = %v", err)
+	}
+	if _, err := Identify(id.PID); err == nil {
+		t.Error("a process that has ended was identified")
+	}
+}
+
+// A zombie has ended, although /proc still shows it.
+func TestZombieIsDead(t *testing.T) {
+	pid, err := syscall.ForkExec("/bin/true", []string{"true"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &leader{pid: pid}
+	l.await()
+	id, err := Identify(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := Observe(id); o != Dead {
+		t.Errorf("a zombie is %v, want dead", o)
+	}
+	l.reap()
+}
+
+func TestDescendants(t *testing.T) {
+	p, out := start(t, sh(`sh -c 'sleep 1000 & echo "b $!"; wait' & echo "a $!"; setsid sleep 1000 & echo "c $!"; wait`))
+	want := map[string]bool{out.await(t, "a "): true, out.await(t, "b "): true, out.await(t, "c "): true}
+	check := func(name string, ids []Identity, err error) {
+		t.Helper()
+		if err != nil || len(ids) != len(want) {
+			t.Fatalf("%s: %v, %v; want %v", name, ids, err, want)
+		}
+		for _, id := range ids {
+			if Observe(id) != Alive {
+				t.Errorf("%s: %v is not alive", name, id)
+			}
+		}
+	}
+	ids, err := Descendants(p.PID())
+	check("Descendants", ids, err)
+
+	all, err := parents() // what is used where /proc has no lists of children
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all[p.PID()]) != 2 {
+		t.Errorf("children by the full search = %v", all[p.PID()])
+	}
+}

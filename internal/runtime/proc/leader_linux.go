@@ -1,0 +1,99 @@
+package proc
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// leader is the kernel's side of a started process.
+type leader struct {
+	pid   int
+	pidfd *os.File // nil where the kernel has none
+}
+
+// startLeader forks and execs. It calls syscall.ForkExec instead of
+// os.StartProcess, which would keep a second pidfd of its own for every child.
+func startLeader(file string, cmd *Command, files [3]*os.File) (*leader, error) {
+	pidfd := -1
+	pid, err := syscall.ForkExec(file, cmd.Argv, &syscall.ProcAttr{
+		Dir: cmd.Dir,
+		Env: cmd.Env,
+		// Fd also makes the pipes blocking again, which programs expect.
+		Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
+		Sys: &syscall.SysProcAttr{
+			Setpgid:   true,
+			Pdeathsig: syscall.SIGKILL,
+			PidFD:     &pidfd,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	l := &leader{pid: pid}
+	if pidfd >= 0 {
+		if err := syscall.SetNonblock(pidfd, true); err != nil {
+			syscall.Close(pidfd)
+			return l, nil
+		}
+		l.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
+	}
+	return l, nil
+}
+
+// await returns when the leader has ended, without reaping it. The result is
+// false if it is no longer ours to reap.
+func (l *leader) await() bool {
+	var err error
+	ended := func(idType, id, flags int) bool {
+		var info unix.Siginfo // stays zero while it runs
+		for {
+			err = unix.Waitid(idType, id, &info, unix.WEXITED|unix.WNOWAIT|flags, nil)
+			if !errors.Is(err, syscall.EINTR) {
+				return err != nil || info.Signo != 0
+			}
+		}
+	}
+	if l.pidfd != nil {
+		if rc, e := l.pidfd.SyscallConn(); e == nil {
+			e = rc.Read(func(fd uintptr) bool { return ended(unix.P_PIDFD, int(fd), unix.WNOHANG) })
+			if e == nil && (err == nil || errors.Is(err, syscall.ECHILD)) {
+				return err == nil
+			}
+		}
+	}
+	// No pidfd, or one that cannot be waited for (before Linux 5.4).
+	ended(unix.P_PID, l.pid, 0)
+	return err == nil
+}
+
+// reap collects the exit status, after await. From here on the process id is free.
+func (l *leader) reap() (syscall.WaitStatus, bool) {
+	var ws syscall.WaitStatus
+	var err error
+	for {
+		if _, err = syscall.Wait4(l.pid, &ws, 0, nil); !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if l.pidfd != nil {
+		l.pidfd.Close()
+	}
+	return ws, err == nil
+}
+
+// signal reaches the leader alone, before reap.
+func (l *leader) signal(sig syscall.Signal) error {
+	if l.pidfd != nil {
+		if rc, err := l.pidfd.SyscallConn(); err == nil {
+			var serr error
+			err = rc.Control(func(fd uintptr) { serr = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
+			if err == nil && !errors.Is(serr, syscall.ENOSYS) {
+				return serr
+			}
+		}
+	}
+	return syscall.Kill(l.pid, sig)
+}

@@ -1,0 +1,46 @@
+//go:build !linux
+
+package proc
+
+import (
+	"os"
+	"syscall"
+)
+
+// leader is the kernel's side of a started process. Without pidfds a thread
+// waits for each, and it is reaped by that: the group is killed a moment after
+// its id could have become free. It stays taken as long as the group has a
+// member, which is the case that matters.
+type leader struct {
+	pid    int
+	proc   *os.Process
+	status syscall.WaitStatus
+	err    error
+}
+
+func startLeader(file string, cmd *Command, files [3]*os.File) (*leader, error) {
+	p, err := os.StartProcess(file, cmd.Argv, &os.ProcAttr{
+		Dir:   cmd.Dir,
+		Env:   cmd.Env,
+		Files: files[:],
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &leader{pid: p.Pid, proc: p}, nil
+}
+
+func (l *leader) await() bool {
+	st, err := l.proc.Wait()
+	if err != nil {
+		l.err = err
+		return false
+	}
+	l.status = st.Sys().(syscall.WaitStatus)
+	return true
+}
+
+func (l *leader) reap() (syscall.WaitStatus, bool) { return l.status, l.err == nil }
+
+func (l *leader) signal(sig syscall.Signal) error { return l.proc.Signal(sig) }

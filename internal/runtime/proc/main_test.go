@@ -1,0 +1,171 @@
+package proc
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// helperEnv makes the test binary play an agent instead of running tests.
+const helperEnv = "PROC_TEST_HELPER"
+
+func TestMain(m *testing.M) {
+	if h := os.Getenv(helperEnv); h != "" {
+		helper(h)
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// helper is what the test binary does as an agent.
+func helper(what string) {
+	switch what {
+	case "longline": // 100 MB without a line end
+		chunk := []byte(strings.Repeat("0123456789abcdef", 4096))
+		for range 100 << 20 / len(chunk) {
+			os.Stdout.Write(chunk)
+		}
+		fmt.Print("\nend\n")
+	case "starter": // an agent in a group of its own, for which PDEATHSIG is the only danger
+		p, err := Start(sh("exec sleep 1000"), Output{})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("agent", p.PID())
+		select {}
+	case "notify":
+		notifyAll("READY=1", "WATCHDOG=1", "STOPPING=1")
+	case "notify-child":
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), helperEnv+"=notify")
+		cmd.Stdin, cmd.Stdout = os.Stdin, os.Stdout
+		if err := cmd.Run(); err != nil {
+			os.Exit(1)
+		}
+	case "notify-garbage-first":
+		notifyAll("", "\xff\x00\n\n=", "READY=1"+strings.Repeat("\nX=1", maxNotify), "READY=0", "READY=1")
+	case "binary":
+		b := make([]byte, 256)
+		for i := range b {
+			b[i] = byte(i)
+		}
+		os.Stdout.Write(b)
+	}
+}
+
+// patience bounds every wait of these tests; only a failure takes that long.
+const patience = 20 * time.Second
+
+// lines collects output and lets a test wait for a line of it.
+type lines struct {
+	mu   sync.Mutex
+	cond *sync.Cond
+	all  []Line
+}
+
+func newLines() *lines {
+	l := &lines{}
+	l.cond = sync.NewCond(&l.mu)
+	return l
+}
+
+func (l *lines) add(line Line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, line)
+	l.cond.Broadcast()
+}
+
+func (l *lines) get() []Line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]Line(nil), l.all...)
+}
+
+func (l *lines) texts() (s []string) {
+	for _, line := range l.get() {
+		s = append(s, line.Text)
+	}
+	return s
+}
+
+// await returns what follows the prefix in the first line that has it.
+func (l *lines) await(t *testing.T, prefix string) string {
+	t.Helper()
+	timeout := false
+	timer := time.AfterFunc(patience, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		timeout = true
+		l.cond.Broadcast()
+	})
+	defer timer.Stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		for _, line := range l.all {
+			if rest, ok := strings.CutPrefix(line.Text, prefix); ok {
+				return rest
+			}
+		}
+		if timeout {
+			t.Fatalf("no line %q; have %+v", prefix, l.all)
+		}
+		l.cond.Wait()
+	}
+}
+
+func sh(script string, args ...string) Command {
+	return Command{
+		Argv: append([]string{"/bin/sh", "-c", script, "sh"}, args...),
+		Env:  []string{"PATH=" + os.Getenv("PATH")},
+	}
+}
+
+func helperCommand(what string) Command {
+	exe, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	// The race detector sleeps for a second at exit unless told otherwise.
+	return Command{Argv: []string{exe}, Env: append(os.Environ(), "GORACE=atexit_sleep_ms=0", helperEnv+"="+what)}
+}
+
+// start runs a command for the time of the test.
+func start(t *testing.T, cmd Command) (*Process, *lines) {
+	t.Helper()
+	out := newLines()
+	p, err := Start(cmd, Output{Line: out.add})
+	if err != nil {
+		t.Fatalf("start %q: %v", cmd.Argv, err)
+	}
+	t.Cleanup(func() {
+		p.Kill()
+		wait(t, "the end", p.Done())
+		wait(t, "the end of the output", p.Drained())
+	})
+	return p, out
+}
+
+func wait(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("%s did not come within %v", what, patience)
+	}
+}
+
+func exitOf(t *testing.T, p *Process) supervisor.Exit {
+	t.Helper()
+	wait(t, "the exit", p.Done())
+	return p.Exit()
+}

@@ -1,0 +1,46 @@
+package proc
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// controlSize has room for the credentials and the 253 descriptors that one message can carry.
+var controlSize = unix.CmsgSpace(unix.SizeofUcred) + unix.CmsgSpace(253*4)
+
+// passCredentials asks the kernel to say who sent a message.
+func passCredentials(c *net.UnixConn) error {
+	rc, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var serr error
+	if err := rc.Control(func(fd uintptr) {
+		serr = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
+	}); err != nil {
+		return err
+	}
+	return serr
+}
+
+// sender takes the sender's pid from the control data of a message. The
+// kernel vouches for it; a message without is from nobody. Descriptors
+// are closed: that is how sd_notify_barrier(3) learns that it was heard.
+func sender(control []byte) (pid int, known bool) {
+	msgs, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return 0, true
+	}
+	for _, m := range msgs {
+		if cred, err := unix.ParseUnixCredentials(&m); err == nil {
+			pid = int(cred.Pid)
+		}
+		if fds, err := unix.ParseUnixRights(&m); err == nil {
+			for _, fd := range fds {
+				unix.Close(fd)
+			}
+		}
+	}
+	return pid, true
+}

@@ -1,0 +1,258 @@
+package proc
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Output says where the lines of a process go.
+type Output struct {
+	// Line is called for each line, one at a time. While it blocks, nothing
+	// is read, the pipe fills and the process has to wait when it writes: no
+	// line is lost and nobody else is held up. Nil: only the tail is kept.
+	Line func(Line)
+
+	// Tail is how many of the last lines of stdout and of stderr are kept;
+	// DefaultTail if zero, none if negative.
+	Tail int
+}
+
+// Bounds of what is kept of the output.
+const (
+	DefaultTail = 20       // lines
+	MaxLine     = 64 << 10 // bytes; longer lines come in parts
+	maxTailLine = 2 << 10  // bytes of each line in the tail
+)
+
+// Line is one line of output, or a part of one that is too long.
+type Line struct {
+	Time   time.Time // when it was read
+	Stream Stream
+	// Text is valid UTF-8 (what was not is replaced by U+FFFD) without the
+	// line end. It may contain escape sequences: see Plain.
+	Text string
+	// More: the line was cut at MaxLine bytes and goes on in the next Line of the same stream.
+	More bool
+}
+
+// Stream is where a line was written to.
+type Stream uint8
+
+const (
+	Stdout Stream = 1
+	Stderr Stream = 2
+)
+
+func (s Stream) String() string {
+	if s == Stderr {
+		return "stderr"
+	}
+	return "stdout"
+}
+
+// Times of the drain after the exit of the leader.
+const (
+	settleTime = 50 * time.Millisecond  // that Done waits for a slow Output.Line
+	lingerIdle = 200 * time.Millisecond // without output, while somebody still holds the pipe
+	lingerMax  = time.Second            // in all
+	settleMax  = 1 << 20                // bytes; a pipe does not hold more
+)
+
+// recorder passes the lines of both streams on, one at a time.
+type recorder struct {
+	sink   func(Line)
+	sinkMu sync.Mutex
+
+	// The tails have a lock of their own: they must be readable while sink blocks.
+	tailMu sync.Mutex
+	keep   int
+	tails  [2]ring // one for each stream: a flood on one must not wash away the last words on the other
+	count  uint64
+}
+
+// ring holds the last lines of a stream.
+type ring struct {
+	lines  []tailLine
+	oldest int
+}
+
+type tailLine struct {
+	number uint64 // among the lines of both streams
+	text   string
+}
+
+func newRecorder(o Output) *recorder {
+	r := &recorder{sink: o.Line, keep: o.Tail}
+	if o.Tail == 0 {
+		r.keep = DefaultTail
+	}
+	return r
+}
+
+func (r *recorder) line(l Line) {
+	r.remember(l)
+	if r.sink == nil {
+		return
+	}
+	r.sinkMu.Lock()
+	defer r.sinkMu.Unlock()
+	r.sink(l)
+}
+
+func (r *recorder) remember(l Line) {
+	if r.keep <= 0 {
+		return
+	}
+	text := l.Text
+	if len(text) > maxTailLine {
+		text = text[:wholeRunes(text[:maxTailLine])] + "…"
+	}
+	r.tailMu.Lock()
+	defer r.tailMu.Unlock()
+	r.count++
+	r.tails[l.Stream-Stdout].add(tailLine{r.count, text}, r.keep)
+}
+
+func (r *ring) add(l tailLine, keep int) {
+	if len(r.lines) < keep {
+		r.lines = append(r.lines, l)
+		return
+	}
+	r.lines[r.oldest] = l
+	r.oldest = (r.oldest + 1) % keep
+}
+
+// last returns the tails of both streams in the order of their arrival.
+func (r *recorder) last() []string {
+	r.tailMu.Lock()
+	all := slices.Concat(r.tails[0].lines, r.tails[1].lines)
+	r.tailMu.Unlock()
+	slices.SortFunc(all, func(a, b tailLine) int { return cmp.Compare(a.number, b.number) })
+	texts := make([]string, len(all))
+	for i, l := range all {
+		texts[i] = l.text
+	}
+	return texts
+}
+
+// stream pumps one pipe.
+type stream struct {
+	kind    Stream
+	r       *os.File
+	out     *recorder
+	split   splitter
+	settled chan struct{} // closed when what was written before the exit has been passed on
+}
+
+func newStream(kind Stream, r *os.File, out *recorder) *stream {
+	return &stream{kind: kind, r: r, out: out, settled: make(chan struct{})}
+}
+
+// settle waits until the streams have passed on what is in their pipes now,
+// for settleTime at most. A deadline in the past wakes up the pumps: the exit
+// was seen, from now on they take what is there.
+func settle(streams []*stream) {
+	var late <-chan time.Time
+	for _, s := range streams {
+		select {
+		case <-s.settled:
+		default:
+			s.r.SetReadDeadline(time.Unix(1, 0))
+		}
+	}
+	for _, s := range streams {
+		select {
+		case <-s.settled:
+			continue
+		default:
+		}
+		if late == nil {
+			t := time.NewTimer(settleTime)
+			defer t.Stop()
+			late = t.C
+		}
+		select {
+		case <-s.settled:
+		case <-late:
+			return
+		}
+	}
+}
+
+// pump reads until the end of the pipe, or, once the exit was seen, until
+// nothing more is to be expected. It owns the reading end.
+func (s *stream) pump() {
+	defer s.r.Close()
+	open := s.read(func() error { return nil })
+	if open {
+		open = s.readPresent()
+	}
+	s.split.rest(s.pass(time.Now()))
+	close(s.settled)
+	if !open {
+		return
+	}
+	// Somebody else holds the pipe: a descendant that is dying, or one that escaped.
+	end := time.Now().Add(lingerMax)
+	s.read(func() error {
+		wait := min(lingerIdle, time.Until(end))
+		if wait <= 0 {
+			return os.ErrDeadlineExceeded
+		}
+		return s.r.SetReadDeadline(time.Now().Add(wait))
+	})
+	s.split.rest(s.pass(time.Now()))
+}
+
+// read passes on what comes until the pipe ends or a deadline expires, and
+// reports whether it is the latter. before is called before each read.
+func (s *stream) read(before func() error) (open bool) {
+	for {
+		if err := before(); err != nil {
+			return true
+		}
+		n, err := s.r.Read(s.split.space())
+		s.split.took(n, s.pass(time.Now()))
+		if err != nil {
+			return errors.Is(err, os.ErrDeadlineExceeded)
+		}
+	}
+}
+
+// readPresent passes on what is in the pipe, without waiting for more, and
+// reports whether somebody can still write to it.
+func (s *stream) readPresent() (open bool) {
+	rc, err := s.r.SyscallConn()
+	if err != nil {
+		return false
+	}
+	for total := 0; total < settleMax; {
+		var n int
+		var rerr error
+		if err := rc.Control(func(fd uintptr) { n, rerr = syscall.Read(int(fd), s.split.space()) }); err != nil {
+			return false
+		}
+		switch {
+		case errors.Is(rerr, syscall.EINTR):
+			continue
+		case rerr != nil:
+			return errors.Is(rerr, syscall.EAGAIN)
+		case n == 0:
+			return false
+		}
+		total += n
+		s.split.took(n, s.pass(time.Now()))
+	}
+	return true
+}
+
+func (s *stream) pass(now time.Time) func(text string, more bool) {
+	return func(text string, more bool) {
+		s.out.line(Line{Time: now, Stream: s.kind, Text: text, More: more})
+	}
+}

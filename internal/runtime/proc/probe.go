@@ -1,0 +1,213 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Probe says when a started process is ready. The set of types is closed:
+// Log, TCP, HTTP, Exec and Notify.
+type Probe interface {
+	// arm prepares for one start; it may add to the command and the output.
+	arm(cmd *Command, out *Output) (gate, error)
+}
+
+// gate is a Probe for one incarnation. wait returns nil when the process is
+// ready, or when ctx is done, with what was wrong at the last look.
+type gate struct {
+	wait func(ctx context.Context, p *Process) error
+	drop func() // called when the start has failed; nil: nothing to do
+}
+
+// Log is ready when a line of stdout or stderr, made Plain, matches.
+type Log struct{ Pattern *regexp.Regexp }
+
+// TCP is ready when Address (host:port) accepts a connection. It cannot tell
+// whose the listener is; nor can HTTP.
+type TCP struct{ Address string }
+
+// HTTP is ready when a GET of URL is answered by 2xx. Redirects are not
+// followed, and no proxy is used.
+type HTTP struct{ URL string }
+
+// Exec is ready when a command ends with code 0. It runs in the Dir and with
+// the Env of the process.
+type Exec struct{ Argv []string }
+
+// Notify is ready when the process, or a descendant, sends READY=1 to the
+// socket in NOTIFY_SOCKET (sd_notify(3)). All other messages, and those of
+// strangers where the system tells who the sender is, are ignored.
+type Notify struct{}
+
+// Pace of the probes that have to ask.
+const (
+	firstPause = 5 * time.Millisecond // between two tries, growing by half
+	lastPause  = time.Second
+	tryTime    = 5 * time.Second // of one try
+)
+
+// errEnded is the cause that ends a wait when the process does.
+var errEnded = errors.New("process ended")
+
+// awaitReady waits for the gate, for the end of the process, or for ctx.
+func awaitReady(ctx context.Context, p *Process, g gate) error {
+	wctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-p.Done():
+			cancel(errEnded)
+		case <-wctx.Done():
+		}
+	}()
+	last := g.wait(wctx, p)
+	switch {
+	case last == nil:
+		return nil
+	case context.Cause(wctx) == errEnded:
+		e := p.Exit()
+		if e.Err == nil {
+			return fmt.Errorf("%w: %v", supervisor.ErrNotReady, e)
+		}
+		return fmt.Errorf("%w: %w", supervisor.ErrNotReady, e.Err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("not ready: %w; %w", context.Cause(ctx), last)
+	}
+	return last
+}
+
+func (l Log) arm(_ *Command, out *Output) (gate, error) {
+	if l.Pattern == nil {
+		return gate{}, errors.New("log probe without a pattern")
+	}
+	found := make(chan struct{})
+	var once sync.Once
+	pass := out.Line
+	out.Line = func(line Line) {
+		select {
+		case <-found: // matching costs; one match is enough
+		default:
+			if l.Pattern.MatchString(Plain(line.Text)) {
+				once.Do(func() { close(found) })
+			}
+		}
+		if pass != nil {
+			pass(line)
+		}
+	}
+	return gate{wait: func(ctx context.Context, _ *Process) error {
+		select {
+		case <-found:
+			return nil
+		case <-ctx.Done():
+		}
+		select {
+		case <-found: // it ended right after the line: it was ready, and then it ended
+			return nil
+		default:
+			return fmt.Errorf("no line of output has matched %q", l.Pattern)
+		}
+	}}, nil
+}
+
+func (t TCP) arm(*Command, *Output) (gate, error) {
+	var d net.Dialer
+	return polling(func(ctx context.Context) error {
+		c, err := d.DialContext(ctx, "tcp", t.Address)
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	}), nil
+}
+
+func (h HTTP) arm(*Command, *Output) (gate, error) {
+	req, err := http.NewRequest(http.MethodGet, h.URL, nil)
+	if err != nil {
+		return gate{}, fmt.Errorf("http probe: %w", err)
+	}
+	client := &http.Client{
+		// A connection for each try: the one to an old incarnation must not answer for the new.
+		Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return polling(func(ctx context.Context) error {
+		resp, err := client.Do(req.WithContext(ctx))
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		if resp.StatusCode < 200 || resp.StatusCode > 299 {
+			return fmt.Errorf("%s answered %s", h.URL, resp.Status)
+		}
+		return nil
+	}), nil
+}
+
+func (e Exec) arm(cmd *Command, _ *Output) (gate, error) {
+	probe := Command{Argv: e.Argv, Dir: cmd.Dir, Env: cmd.Env}
+	if err := probe.check(); err != nil {
+		return gate{}, fmt.Errorf("exec probe: %w", err)
+	}
+	return polling(func(ctx context.Context) error {
+		p, err := Start(probe, Output{})
+		if err != nil {
+			return err
+		}
+		select {
+		case <-p.Done():
+		case <-ctx.Done():
+			p.Kill()
+			p.endsWithin(supervisor.KillGrace)
+			return fmt.Errorf("%s has not ended within %v", e.Argv[0], tryTime)
+		}
+		if exit := p.Exit(); exit.Kind != supervisor.Normal {
+			return fmt.Errorf("%s: %w%s", e.Argv[0], exit.Err, lastWords(p))
+		}
+		return nil
+	}), nil
+}
+
+// lastWords is the last line that a process wrote, as a suffix to an error.
+func lastWords(p *Process) string {
+	out := p.LastOutput()
+	if len(out) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": %.200q", Plain(out[len(out)-1]))
+}
+
+// polling makes a gate of a question that is asked again and again.
+func polling(try func(context.Context) error) gate {
+	return gate{wait: func(ctx context.Context, _ *Process) error {
+		last := errors.New("no try has ended")
+		timer := time.NewTimer(0)
+		defer timer.Stop()
+		for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				return last
+			}
+			tctx, cancel := context.WithTimeout(ctx, tryTime)
+			err := try(tctx)
+			cancel()
+			switch {
+			case err == nil:
+				return nil
+			case ctx.Err() != nil: // interrupted: says nothing
+				return last
+			}
+			last = err
+			timer.Reset(pause)
+		}
+	}}
+}

@@ -1,0 +1,283 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// startChild starts through Child and returns what the supervisor would get.
+func startChild(t *testing.T, ctx context.Context, cmd Command, ready Probe) (supervisor.Process, *lines, error) {
+	t.Helper()
+	out := newLines()
+	p, err := Child(func(context.Context) (Command, Output, error) {
+		return cmd, Output{Line: out.add}, nil
+	}, ready)(ctx)
+	if err == nil {
+		t.Cleanup(func() {
+			p.Kill()
+			wait(t, "the end", p.Done())
+			wait(t, "the end of the output", p.(*Process).Drained())
+		})
+	} else if p != nil {
+		t.Errorf("a process beside the error %v", err)
+	}
+	return p, out, err
+}
+
+func patient(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// gatedStdin lets a script wait (read x) until the test releases it.
+func gatedStdin(t *testing.T) (stdin *os.File, release func()) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, func() { w.Close() }
+}
+
+func TestLogProbe(t *testing.T) {
+	cmd := sh(`echo starting; read x; printf '\033[32mlistening\033[0m on 1\n' >&2; exec sleep 1000`)
+	stdin, release := gatedStdin(t)
+	cmd.Stdin = stdin
+	ctx, cancel := context.WithCancel(patient(t))
+	defer cancel()
+	result := make(chan error, 1)
+	go func() {
+		_, _, err := startChild(t, ctx, cmd, Log{regexp.MustCompile(`^listening on \d`)})
+		result <- err
+	}()
+	select {
+	case err := <-result:
+		t.Fatalf("ready too early: %v", err)
+	case <-time.After(30 * time.Millisecond): // nothing to wait for: it must not happen
+	}
+	release()
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLogProbeSeesLineOfEndedProcess(t *testing.T) {
+	for range 20 {
+		p, _, err := startChild(t, patient(t), sh("echo ready; exit 3"), Log{regexp.MustCompile("ready")})
+		if err != nil {
+			t.Fatalf("it was ready before it ended, but: %v", err)
+		}
+		wait(t, "the exit", p.Done())
+		if p.Exit().Kind != supervisor.Failure {
+			t.Errorf("exit = %v", p.Exit())
+		}
+	}
+}
+
+func TestTCPProbe(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	result := make(chan error, 1)
+	go func() {
+		_, _, err := startChild(t, patient(t), sh("exec sleep 1000"), TCP{addr})
+		result <- err
+	}()
+	select {
+	case err := <-result:
+		t.Fatalf("ready though nobody listens: %v", err)
+	case <-time.After(30 * time.Millisecond):
+	}
+	if l, err = net.Listen("tcp", addr); err != nil {
+		t.Skip("the port is gone:", err)
+	}
+	defer l.Close()
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHTTPProbe(t *testing.T) {
+	var n atomic.Int32
+	answers := []int{503, 302, 404, 204}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(answers[min(int(n.Add(1)), len(answers))-1])
+	}))
+	defer srv.Close()
+	if _, _, err := startChild(t, patient(t), sh("exec sleep 1000"), HTTP{srv.URL}); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.Load(); got != 4 {
+		t.Errorf("%d requests, want 4: only the last is a 2xx", got)
+	}
+}
+
+func TestExecProbe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ready")
+	cmd := sh(`read x; echo >"$FILE"; exec sleep 1000`)
+	cmd.Env = append(cmd.Env, "FILE="+file)
+	stdin, release := gatedStdin(t)
+	cmd.Stdin = stdin
+	result := make(chan error, 1)
+	go func() {
+		_, _, err := startChild(t, patient(t), cmd, Exec{[]string{"sh", "-c", `test -e "$FILE"`}})
+		result <- err
+	}()
+	select {
+	case err := <-result:
+		t.Fatalf("ready without the file: %v", err)
+	case <-time.After(30 * time.Millisecond):
+	}
+	release()
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every probe ends when the process does, and says how it ended.
+func TestEndsBeforeReady(t *testing.T) {
+	probes := map[string]Probe{
+		"log":    Log{regexp.MustCompile("never")},
+		"tcp":    TCP{"127.0.0.1:1"},
+		"http":   HTTP{"http://127.0.0.1:1/"},
+		"exec":   Exec{[]string{"false"}},
+		"notify": Notify{},
+	}
+	for name, probe := range probes {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := startChild(t, patient(t), sh("echo oops >&2; exit 3"), probe)
+			var ee *ExitError
+			if !errors.Is(err, supervisor.ErrNotReady) || !errors.As(err, &ee) || ee.Code != 3 || strings.Join(ee.LastOutput, "") != "oops" {
+				t.Errorf("error = %v", err)
+			}
+			if _, _, err = startChild(t, patient(t), sh("exit 0"), probe); !errors.Is(err, supervisor.ErrNotReady) {
+				t.Errorf("error after code 0 = %v", err)
+			}
+		})
+	}
+}
+
+// Every probe ends with ctx, says what was wrong, and leaves nothing behind.
+func TestStartGivenUp(t *testing.T) {
+	cause := errors.New("out of patience")
+	slow, err := net.Listen("tcp", "127.0.0.1:0") // accepts, never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	tests := map[string]struct {
+		probe Probe
+		says  string
+	}{
+		"log":       {Log{regexp.MustCompile("never")}, `no line of output has matched "never"`},
+		"tcp":       {TCP{"127.0.0.1:1"}, "connection refused"},
+		"http":      {HTTP{"http://127.0.0.1:1/"}, "connection refused"},
+		"http hang": {HTTP{"http://" + slow.Addr().String()}, "no try has ended"},
+		"exec":      {Exec{[]string{"sh", "-c", "echo not yet; exit 1"}}, `exit code 1: "not yet"`},
+		"exec hang": {Exec{[]string{"sleep", "1000"}}, "no try has ended"},
+		"notify":    {Notify{}, "READY=1 was not sent"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			timer := time.AfterFunc(200*time.Millisecond, func() { cancel(cause) })
+			defer timer.Stop()
+			cmd := sh(`trap '' TERM; echo "pid $$"; while :; do sleep 1000; done`)
+			cmd.Grace = 10 * time.Millisecond
+			_, out, err := startChild(t, ctx, cmd, tt.probe)
+			if !errors.Is(err, cause) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error = %v, want %v and %q", err, cause, tt.says)
+			}
+			if pid, _ := strconv.Atoi(out.await(t, "pid ")); syscall.Kill(pid, 0) != syscall.ESRCH {
+				t.Errorf("process %d is still there", pid)
+			}
+		})
+	}
+}
+
+func TestChildErrors(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cause := errors.New("stopped")
+	cancel(cause)
+	if _, _, err := startChild(t, ctx, sh("exit 0"), nil); err != cause {
+		t.Errorf("start after the end = %v", err)
+	}
+	before, _ := filepath.Glob(filepath.Join(os.TempDir(), "coppice-*"))
+	for name, probe := range map[string]Probe{"none": nil, "notify": Notify{}, "log": Log{regexp.MustCompile("x")}} {
+		if _, _, err := startChild(t, patient(t), Command{Argv: []string{"/no/such/file"}}, probe); !errors.Is(err, ErrCommand) {
+			t.Errorf("%s: error = %v", name, err)
+		}
+	}
+	after, _ := filepath.Glob(filepath.Join(os.TempDir(), "coppice-*"))
+	if len(after) > len(before) {
+		t.Errorf("left behind: %q", after)
+	}
+	for _, probe := range []Probe{Log{}, HTTP{"http://a b/"}, HTTP{"\x00"}, Exec{}} {
+		if _, _, err := startChild(t, patient(t), sh("exec sleep 1000"), probe); err == nil {
+			t.Errorf("%#v was accepted", probe)
+		}
+	}
+	failed := errors.New("no environment")
+	_, err := Child(func(context.Context) (Command, Output, error) { return Command{}, Output{}, failed }, nil)(patient(t))
+	if err != failed {
+		t.Errorf("error of prepare = %v", err)
+	}
+}
+
+func TestIsReady(t *testing.T) {
+	for msg, want := range map[string]bool{
+		"READY=1":                   true,
+		"READY=1\nSTATUS=up\n":      true,
+		"STATUS=almost\nREADY=1":    true,
+		"":                          false,
+		"READY=0":                   false,
+		"READY=10":                  false,
+		"ALREADY=1":                 false,
+		"STOPPING=1":                false,
+		"WATCHDOG=1\nWATCHDOG_US=1": false,
+		"\xff\x00READY=1":           false,
+	} {
+		if got := isReady([]byte(msg)); got != want {
+			t.Errorf("isReady(%q) = %v", msg, got)
+		}
+	}
+}
+
+// notifyAll sends the datagrams that an agent was told to, then waits for the end of its stdin.
+func notifyAll(msgs ...string) {
+	c, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
+	if err != nil {
+		fmt.Println("failed", err)
+		os.Exit(1)
+	}
+	for _, m := range msgs {
+		if _, err := c.Write([]byte(m)); err != nil {
+			fmt.Println("failed", err)
+			os.Exit(1)
+		}
+	}
+	fmt.Println("sent")
+	io.Copy(io.Discard, os.Stdin)
+}

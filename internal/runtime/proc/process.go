@@ -1,0 +1,257 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Process is one incarnation of an agent: a running process group and its
+// output. It implements supervisor.Process. Start makes it.
+type Process struct {
+	pid     int
+	stop    syscall.Signal
+	success []int
+	os      *leader
+	out     *recorder
+	streams [2]*stream
+	done    chan struct{}
+	drained chan struct{}
+	exit    supervisor.Exit // written before done is closed
+
+	// mu guards what follows, and the process id itself: while it is held
+	// and reaped is false, pid and the group's id mean our process.
+	mu      sync.Mutex
+	reaped  bool
+	asked   asked
+	escaped []Identity // descendants outside the group, seen before a signal was sent
+}
+
+var _ supervisor.Process = (*Process)(nil)
+
+// errLost is the Err of a Lost exit.
+var errLost = errors.New("somebody else has collected its exit status")
+
+// Start runs the command. When it returns, the program has been loaded
+// (execve succeeded); an error means that nothing runs. Errors that another
+// try cannot cure wrap ErrCommand.
+func Start(cmd Command, out Output) (*Process, error) {
+	if err := cmd.check(); err != nil {
+		return nil, err
+	}
+	file := cmd.Argv[0]
+	if !strings.Contains(file, "/") {
+		var err error
+		if file, err = LookPath(file, cmd.Dir, cmd.Env); err != nil {
+			return nil, err
+		}
+	}
+
+	var opened []*os.File // for the error path
+	fail := func(err error) (*Process, error) {
+		for _, f := range opened {
+			f.Close()
+		}
+		return nil, err
+	}
+	stdin := cmd.Stdin
+	if stdin == nil {
+		var err error
+		if stdin, err = os.Open(os.DevNull); err != nil {
+			return nil, fmt.Errorf("open stdin: %w", err)
+		}
+		opened = append(opened, stdin)
+		defer stdin.Close()
+	}
+	p := &Process{
+		stop:    cmd.stopSignal(),
+		success: cmd.Success,
+		out:     newRecorder(out),
+		done:    make(chan struct{}),
+		drained: make(chan struct{}),
+	}
+	child := [3]*os.File{stdin}
+	for i, kind := range []Stream{Stdout, Stderr} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return fail(fmt.Errorf("make a pipe for %v: %w", kind, err))
+		}
+		opened = append(opened, r, w)
+		defer w.Close()
+		child[i+1] = w
+		p.streams[i] = newStream(kind, r, p.out)
+	}
+	l, err := startLeader(file, &cmd, child)
+	if err != nil {
+		return fail(cmd.explain(file, err))
+	}
+	p.os, p.pid = l, l.pid
+
+	var open atomic.Int32
+	open.Store(int32(len(p.streams)))
+	for _, s := range p.streams {
+		go func() {
+			s.pump()
+			if open.Add(-1) == 0 {
+				close(p.drained)
+			}
+		}()
+	}
+	go p.watch()
+	return p, nil
+}
+
+// PID is the process id of the leader, which is also the id of its group.
+// It may mean another process once Done is closed: see Identity.
+func (p *Process) PID() int { return p.pid }
+
+// Done is closed when the leader has ended, the rest of its group has been
+// killed, and what they had written by then has been read (or could not be
+// within 50 ms, because Output.Line blocks).
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Exit says how the leader ended; valid once Done is closed. Err is an
+// *ExitError unless the end was clean or asked for.
+func (p *Process) Exit() supervisor.Exit {
+	select {
+	case <-p.done:
+		return p.exit
+	default:
+		return supervisor.Exit{}
+	}
+}
+
+// Drained is closed when Output.Line has been called for the last time: with
+// Done or soon after, at most a second unless Output.Line itself takes longer.
+func (p *Process) Drained() <-chan struct{} { return p.drained }
+
+// LastOutput returns the last lines so far, oldest first.
+func (p *Process) LastOutput() []string { return p.out.last() }
+
+// Identity names this very process, also for another program after a restart
+// of this one. It returns os.ErrProcessDone once the process has been reaped.
+func (p *Process) Identity() (Identity, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reaped {
+		return Identity{}, os.ErrProcessDone
+	}
+	return Identify(p.pid)
+}
+
+// Signal sends a signal to the leader alone. It returns os.ErrProcessDone
+// once that has been reaped.
+func (p *Process) Signal(sig syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reaped {
+		return os.ErrProcessDone
+	}
+	p.asked.note(sig)
+	return p.os.signal(sig)
+}
+
+// Stop sends the stop signal to the whole group. What does not run at the
+// moment is continued, so that it can obey.
+func (p *Process) Stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reaped {
+		return
+	}
+	p.asked.stop = true
+	p.asked.note(p.stop)
+	p.noteEscaped()
+	p.signalGroup(p.stop)
+	p.signalGroup(syscall.SIGCONT)
+}
+
+// Kill sends SIGKILL to the group and to the descendants that left it.
+func (p *Process) Kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reaped {
+		return
+	}
+	p.asked.kill = true
+	p.asked.note(syscall.SIGKILL)
+	p.noteEscaped()
+	p.signalGroup(syscall.SIGKILL)
+}
+
+// end is the whole ladder for callers that are no supervisor: Stop, the grace
+// period, Kill. It reports whether the process has ended.
+func (p *Process) end(grace time.Duration) bool {
+	p.Stop()
+	if p.endsWithin(grace) {
+		return true
+	}
+	p.Kill()
+	return p.endsWithin(supervisor.KillGrace)
+}
+
+func (p *Process) endsWithin(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-p.done:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// signalGroup reaches the leader once, with its group: a program that takes
+// a second SIGTERM for impatience must not get two. Needs mu.
+func (p *Process) signalGroup(sig syscall.Signal) {
+	err := syscall.Kill(-p.pid, sig)
+	if group, _ := syscall.Getpgid(p.pid); err != nil || group != p.pid {
+		p.os.signal(sig) // it has left its group
+	}
+}
+
+// noteEscaped remembers the descendants outside the group. They are only to
+// be found by their parents, and those are about to die. Needs mu.
+func (p *Process) noteEscaped() {
+	family, err := descendants(p.pid)
+	if err != nil {
+		return // no /proc: what escaped cannot be found
+	}
+	for _, m := range family {
+		if m.group != p.pid {
+			p.escaped = append(p.escaped, m.Identity)
+		}
+	}
+}
+
+// watch sees the exit. Its order matters: as long as the leader is a zombie
+// its id is taken, so the group that is killed is certainly ours.
+func (p *Process) watch() {
+	ours := p.os.await()
+	p.mu.Lock()
+	if ours {
+		syscall.Kill(-p.pid, syscall.SIGKILL)
+	}
+	status, ok := p.os.reap()
+	p.reaped = true
+	asked, escaped := p.asked, p.escaped
+	p.mu.Unlock()
+
+	for _, id := range escaped {
+		id.killTree()
+	}
+	settle(p.streams[:])
+	if ok {
+		p.exit = classify(status, p.success, asked, p.out.last)
+	} else {
+		p.exit = supervisor.Exit{Kind: supervisor.Lost, Err: errLost}
+	}
+	close(p.done)
+}

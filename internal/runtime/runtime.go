@@ -1,0 +1,173 @@
+// Package runtime is how agents run outside of this program: a slot for each
+// agent, in which one incarnation after the other lives, whether anybody
+// watches or not. What runs there outlives the daemon, and is found again.
+//
+// The kinds are in the packages below: proc (a shim process for each slot) and
+// tmux (a session for each slot). runtimetest holds all of them to what is
+// said here.
+package runtime
+
+import (
+	"context"
+	"errors"
+	"io"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Errors. What they are about is wrapped around them.
+var (
+	// ErrUnknown: it cannot be told now whether something runs in the slot.
+	// Nothing may be started, stopped or removed because of it.
+	ErrUnknown = errors.New("state unknown")
+	// ErrBusy: an incarnation lives in the slot already.
+	ErrBusy = errors.New("slot is in use")
+	// ErrStale: the incarnation asked for is not newer than the last one of
+	// the slot, or a message came from an incarnation that is over.
+	ErrStale = errors.New("incarnation is over")
+	// ErrEnded: the incarnation has ended.
+	ErrEnded = errors.New("incarnation has ended")
+	// ErrUnsupported: this kind of runtime cannot do that.
+	ErrUnsupported = errors.New("not supported by this runtime")
+	// ErrWriter: somebody else is attached as the writer.
+	ErrWriter = errors.New("somebody else is typing")
+)
+
+// Launch is what one incarnation of an agent runs.
+type Launch struct {
+	Path        string // of the agent; names the slot
+	Incarnation uint64 // must be greater than the last one of the slot
+	Fingerprint string // of the specification, see spec.Agent
+	Argv        []string
+	Dir         string
+	Env         []string // complete
+	Stdin       string   // path of a file; the null device if empty
+	StopSignal  syscall.Signal
+	Grace       time.Duration // from StopSignal to SIGKILL, where nobody decides otherwise
+	Ready       spec.Ready
+	Terminal    bool // a pseudo terminal instead of pipes
+	Rows, Cols  uint16
+	Limits      Limits
+	Log         Log
+}
+
+// Limits bound an incarnation with all its descendants where cgroups are
+// delegated, and each of its processes where not. Zero is no limit.
+type Limits struct {
+	Memory    int64   // bytes
+	CPU       float64 // cores
+	OpenFiles uint64  // of each process
+	Processes uint64
+}
+
+// Log bounds the output that is kept of a slot.
+type Log struct {
+	MaxSize int64 // bytes of a file before it is rotated; 10 MiB if zero
+	Keep    int   // rotated files; 3 if zero
+}
+
+// Life is what is known of an incarnation.
+type Life uint8
+
+const (
+	Unknown Life = iota // cannot be told; never a reason to act
+	Alive
+	Dead
+)
+
+// Observation is what a look at a slot has found.
+type Observation struct {
+	Path        string
+	Incarnation uint64
+	Fingerprint string
+	Life        Life
+	Ready       bool            // Alive, and its readiness condition was met
+	PID         int             // of the agent, Alive
+	StartedAt   time.Time       // zero if it could not be started
+	Exit        supervisor.Exit // Dead; Lost where nobody saw the end
+	ExitedAt    time.Time       // Dead
+	Detail      string          // for people, where Life is Unknown
+	// Before are incarnations that ended before this one and that nobody has
+	// acknowledged, oldest first; a slot keeps the last KeepEnded of them.
+	Before []Ended
+}
+
+// KeepEnded is how many unacknowledged ends a slot remembers.
+const KeepEnded = 64
+
+// Ended is the end of an incarnation.
+type Ended struct {
+	Incarnation         uint64
+	StartedAt, ExitedAt time.Time
+	Exit                supervisor.Exit
+}
+
+// Runtime starts agents and finds them again.
+type Runtime interface {
+	// Kind is the name of the runtime in files: "proc", "tmux".
+	Kind() string
+
+	// Start begins an incarnation and returns when it is ready. It fails with
+	// ErrBusy, ErrStale, ErrUnknown, or, as a start of the supervisor does,
+	// with an error that wraps supervisor.ErrNotReady or a proc.ExitError.
+	// When it fails for another reason than ErrUnknown, nothing runs in the
+	// slot that did not before. The end of ctx gives the start up.
+	Start(ctx context.Context, l Launch) (Session, error)
+
+	// Adopt takes over the last incarnation of a slot, living or dead: its
+	// end, if it has come already, is told by Done and Exit as if it happened
+	// now. The incarnation may still be on its way to readiness: see
+	// Session.AwaitReady. fs.ErrNotExist: there never was one; ErrUnknown:
+	// try again later.
+	Adopt(ctx context.Context, path string) (Session, error)
+
+	// List looks at all slots. An error means that nothing is known, not that
+	// there are none; a slot that cannot be looked at is listed as Unknown.
+	List(ctx context.Context) ([]Observation, error)
+
+	// Acknowledge says that the ends of a slot's incarnations up to this one
+	// have been written down elsewhere and need not be remembered any more.
+	Acknowledge(ctx context.Context, path string, incarnation uint64) error
+
+	// Remove forgets a slot in which nothing lives, with its log. ErrBusy, ErrUnknown.
+	Remove(ctx context.Context, path string) error
+
+	// Close lets go of everything; what runs goes on.
+	Close() error
+}
+
+// Session is one incarnation, as a supervisor and people deal with it. Done
+// is closed when its end is known for certain, by an exit record or because
+// its shim has ended, never because a connection was lost. Stop and Kill do
+// not return an error and are repeated until they have arrived or it ended.
+type Session interface {
+	supervisor.Process
+	Observe() Observation
+	// AwaitReady waits until the incarnation is ready; it fails as Start does.
+	AwaitReady(ctx context.Context) error
+	Signal(ctx context.Context, sig syscall.Signal) error
+	// Write types into the terminal, or writes to stdin where that is a pipe.
+	Write(ctx context.Context, data []byte) error
+	Resize(ctx context.Context, rows, cols uint16) error
+	// Peek returns the last n lines of output, without escape sequences. It
+	// works after the end, too: the post-mortem.
+	Peek(ctx context.Context, n int) ([]string, error)
+	// LastActivity is when it last wrote or read something; zero if unknown.
+	LastActivity(ctx context.Context) (time.Time, error)
+	// Attach connects a person until ctx is done, the input ends or the
+	// incarnation does. Any number may watch, one may write (ErrWriter).
+	Attach(ctx context.Context, a Attachment) error
+	// Follow sends the lines of output, beginning with the last n, to f until
+	// ctx is done or the incarnation has ended.
+	Follow(ctx context.Context, n int, f func(line string)) error
+}
+
+// Attachment is the person's end of an Attach.
+type Attachment struct {
+	Input  io.Reader // nil: only watch
+	Output io.Writer
+	Sizes  <-chan [2]uint16 // rows, columns of the person's terminal; may be nil
+}

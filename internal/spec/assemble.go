@@ -1,0 +1,255 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Decl is a declaration as files and programs make them: flat, with children
+// called by name. Exactly one of Node and Agent is set.
+type Decl struct {
+	Node     *Node
+	Children []string // of Node, in start order
+	Agent    *Agent
+}
+
+// Problem is a fault in the declarations.
+type Problem struct {
+	// Decl is the index of the declaration, Root for the root.
+	Decl int
+	// Path leads to the field, as coppice.toml spells it, and on to an
+	// element: {"shutdown", "signal"}, {"children", "2"}. A declaration as a
+	// whole has none.
+	Path []string
+	// Message says what is wrong and what was expected, Hint what to do; it may be empty.
+	Message, Hint string
+}
+
+// Root is the Decl of a Problem that lies in the root or in the tree as a whole.
+const Root = -1
+
+// Assemble makes a tree of declarations: everything that no supervisor calls
+// its child hangs under the root, in the order of declaration. It fills in the
+// defaults and checks everything. Either the tree or the problems, all of
+// them, are nil.
+func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
+	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls))}
+	a.checkNode(Root, &root)
+	a.declare()
+	a.adopt()
+	a.checkNesting()
+	a.checkChildren(Root, &root)
+	for i, d := range a.decls {
+		if d.Node != nil {
+			a.checkChildren(i, d.Node)
+		}
+	}
+	if len(a.problems) > 0 {
+		return nil, a.problems
+	}
+	root.Children = a.build(Root)
+	return &Tree{Root: &root}, nil
+}
+
+type assembly struct {
+	decls    []Decl
+	byName   map[string]int // index of the first declaration of a name
+	parent   []int          // by index; Root where nobody names it
+	mention  []Problem      // where the parent names it; for problems of nesting
+	problems []Problem
+}
+
+func (a *assembly) problem(decl int, path []string, hint, format string, args ...any) {
+	a.problems = append(a.problems, Problem{Decl: decl, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// declare checks each declaration by itself and enters the names.
+func (a *assembly) declare() {
+	agents, nodes := 0, 0
+	ordinal := make([]string, len(a.decls)) // what to call those that share a name
+	for i, d := range a.decls {
+		var name string
+		if d.Node != nil {
+			node := *d.Node
+			node.Children = nil
+			a.decls[i].Node = &node
+			a.checkNode(i, &node)
+			name = node.Name
+			nodes++
+			ordinal[i] = fmt.Sprintf("supervisor number %d", nodes)
+		} else {
+			agent := *d.Agent
+			a.decls[i].Agent = &agent
+			a.checkAgent(i, &agent)
+			name = agent.Name
+			agents++
+			ordinal[i] = fmt.Sprintf("agent number %d", agents)
+		}
+		if first, ok := a.byName[name]; ok && name != "" {
+			a.problem(i, []string{"name"}, "names are unique in the whole file, supervisors and agents together",
+				"the name %s is taken by %s, expected another one", Quote(name), ordinal[first])
+		} else {
+			a.byName[name] = i
+		}
+	}
+	if agents == 0 {
+		a.problem(Root, nil, "`coppice init` writes an example", "nothing to run, expected at least one agent")
+	}
+}
+
+// maxSuggestions bounds the comparisons of unknown children with all names.
+const maxSuggestions = 100
+
+// adopt gives each child to the first supervisor that names it.
+func (a *assembly) adopt() {
+	a.mention = make([]Problem, len(a.decls))
+	for i := range a.parent {
+		a.parent[i] = Root
+	}
+	var names []string // for suggestions
+	unknown := 0
+	for i, d := range a.decls {
+		for n, name := range d.Children {
+			at := []string{"children", strconv.Itoa(n)}
+			c, known := a.byName[name]
+			switch {
+			case !known || name == "":
+				if unknown++; unknown == 1 {
+					for _, d := range a.decls {
+						names = append(names, Child{d.Node, d.Agent}.Name())
+					}
+				}
+				hint := ""
+				if unknown <= maxSuggestions {
+					hint = didYouMean(suggest.Nearest(name, names))
+				}
+				a.problem(i, at, hint, "unknown child %s, expected the name of an agent or supervisor", Quote(name))
+			case a.mention[c].Path != nil && a.parent[c] == i:
+				a.problem(i, at, "remove one of the two", "the child %s is listed twice, expected once", Quote(name))
+			case a.mention[c].Path != nil:
+				a.problem(i, at, "remove it from one of the two", "%s is already a child of %s, expected one supervisor for each",
+					Quote(name), Quote(a.decls[a.parent[c]].Node.Name))
+			default:
+				a.parent[c] = i
+				a.mention[c] = Problem{Decl: i, Path: at}
+			}
+		}
+	}
+}
+
+// checkNesting finds cycles and what is nested too deep. As each node has at
+// most one parent by now, each step up is unambiguous.
+func (a *assembly) checkNesting() {
+	const unseen, onTheWay, cyclic = 0, -1, -2
+	level := make([]int, len(a.decls)) // of a supervisor, the root being 1; or one of the above
+	for i := range a.decls {
+		var way []int // from i up to something known
+		at := i
+		for at != Root && level[at] == unseen {
+			level[at] = onTheWay
+			way = append(way, at)
+			at = a.parent[at]
+		}
+		if at != Root && level[at] == onTheWay {
+			a.cycle(way[slices.Index(way, at):])
+			for _, w := range way {
+				level[w] = cyclic
+			}
+			continue
+		}
+		above := 1
+		if at != Root {
+			above = level[at]
+		}
+		for _, w := range slices.Backward(way) {
+			if above == cyclic {
+				level[w] = cyclic
+				continue
+			}
+			above++
+			level[w] = above
+			// Once for each chain: what lies below is too deep for the same reason.
+			if a.decls[w].Node != nil && above == supervisor.MaxDepth+1 {
+				m := a.mention[w]
+				a.problem(m.Decl, m.Path, "keep supervisors shallow; two or three levels do for most projects",
+					"supervisor %s is on level %d, counted from the root, expected at most %d", Quote(a.decls[w].Node.Name), above, supervisor.MaxDepth)
+			}
+		}
+	}
+}
+
+// cycle reports supervisors that contain each other; each is followed by its
+// parent, so that the last one contains the last but one and so on.
+func (a *assembly) cycle(members []int) {
+	first := a.decls[members[0]].Node.Name
+	names := []string{first}
+	for _, m := range slices.Backward(members[1:]) {
+		names = append(names, a.decls[m].Node.Name)
+	}
+	if len(names) > supervisor.MaxDepth {
+		names = append(names[:supervisor.MaxDepth:supervisor.MaxDepth], "...")
+	}
+	m := a.mention[members[0]]
+	a.problem(m.Decl, m.Path, "remove one of these children",
+		"supervisors contain themselves (%s), expected a tree", Quote(strings.Join(append(names, first), " > ")))
+}
+
+// checkChildren checks what a supervisor asks of its children.
+func (a *assembly) checkChildren(decl int, n *Node) {
+	children := a.childrenOf(decl)
+	for _, i := range children {
+		switch d := a.decls[i]; {
+		case d.Node != nil && d.Node.Significant:
+			a.checkSignificant(i, d.Node.Restart, n.AutoShutdown)
+		case d.Agent != nil && d.Agent.Significant:
+			a.checkSignificant(i, d.Agent.Restart, n.AutoShutdown)
+		}
+	}
+	if n.Strategy == supervisor.SimpleOneForOne && (len(children) != 1 || a.decls[children[0]].Agent == nil) {
+		a.problem(decl, []string{"strategy"}, "the agent is the template of all instances of the pool",
+			"a simple_one_for_one supervisor with %d children, expected exactly one, an agent", len(children))
+	}
+}
+
+// childrenOf returns the indices of the children, in start order.
+func (a *assembly) childrenOf(decl int) []int {
+	var children []int
+	if decl == Root {
+		for i, p := range a.parent {
+			if p == Root {
+				children = append(children, i)
+			}
+		}
+		return children
+	}
+	for _, name := range a.decls[decl].Children {
+		if c, ok := a.byName[name]; ok && a.parent[c] == decl {
+			children = append(children, c)
+		}
+	}
+	return children
+}
+
+func (a *assembly) build(decl int) []Child {
+	var children []Child
+	for _, i := range a.childrenOf(decl) {
+		c := Child{Node: a.decls[i].Node, Agent: a.decls[i].Agent}
+		if c.Node != nil {
+			c.Node.Children = a.build(i)
+		}
+		children = append(children, c)
+	}
+	return children
+}
+
+func didYouMean(word string) string {
+	if word == "" {
+		return ""
+	}
+	return "did you mean " + Quote(word) + "?"
+}

@@ -1,0 +1,252 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Bounds.
+const (
+	MaxName     = 64        // bytes of a name; it becomes a segment of paths and file names
+	MaxRestarts = 1_000_000 // Limit.Max; more is no limit
+	// maxString is the longest argument or variable that Linux hands to a
+	// program (MAX_ARG_STRLEN with its final zero).
+	maxString = 128<<10 - 1
+)
+
+// CheckName says what is wrong with the name of a node, or "". A name is a
+// segment of paths, file names and messages: 1 to 64 bytes of printable
+// UTF-8 without "/", not "." or "..", without "-" in front or a space at
+// either end.
+func CheckName(name string) string {
+	switch {
+	case name == "":
+		return "the name is missing"
+	case len(name) > MaxName:
+		return fmt.Sprintf("the name %s has %d bytes, expected at most %d", Quote(name), len(name), MaxName)
+	case !utf8.ValidString(name):
+		return fmt.Sprintf("the name %s is not UTF-8", Quote(name))
+	case name == "." || name == "..":
+		return fmt.Sprintf("the name %s means a directory, expected another one", Quote(name))
+	case name[0] == '-':
+		return fmt.Sprintf("the name %s looks like a flag, expected one without \"-\" in front", Quote(name))
+	case strings.TrimSpace(name) != name:
+		return fmt.Sprintf("the name %s begins or ends with a space, expected none there", Quote(name))
+	}
+	for _, r := range name {
+		if r == '/' {
+			return fmt.Sprintf("the name %s contains \"/\", expected one segment of a path", Quote(name))
+		}
+		if !unicode.IsPrint(r) {
+			return fmt.Sprintf("the name %s contains the character %U, expected printable ones", Quote(name), r)
+		}
+	}
+	return ""
+}
+
+// Quote quotes text for a message: what cannot be printed is escaped, and a
+// long text is cut.
+func Quote(text string) string {
+	const most = 60
+	if len(text) > most {
+		cut := most
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		return strconv.Quote(text[:cut]) + "..."
+	}
+	return strconv.Quote(text)
+}
+
+func (a *assembly) checkNode(i int, n *Node) {
+	a.checkName(i, n.Name)
+	if n.Limit == (supervisor.Limit{}) {
+		n.Limit = supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)
+	}
+	a.checkLimit(i, n.Limit, "within")
+}
+
+func (a *assembly) checkAgent(i int, g *Agent) {
+	a.checkName(i, g.Name)
+	a.checkCommand(i, g.Command, "command")
+	a.checkEnv(i, g.Env)
+	for _, f := range []struct{ field, path string }{{"dir", g.Dir}, {"stdin", g.Stdin}} {
+		if strings.ContainsRune(f.path, 0) {
+			a.problem(i, []string{f.field}, "", "%s contains a zero byte, expected a path", f.field)
+		}
+	}
+	a.checkBackoff(i, g.Backoff)
+	if g.Limit != (supervisor.Limit{}) {
+		a.checkLimit(i, g.Limit, "restart_window")
+	}
+	a.checkShutdown(i, &g.Shutdown)
+	a.checkReady(i, &g.Ready)
+}
+
+func (a *assembly) checkName(i int, name string) {
+	if wrong := CheckName(name); wrong != "" {
+		a.problem(i, []string{"name"}, "", "%s", wrong)
+	}
+}
+
+func (a *assembly) checkCommand(i int, command []string, path ...string) {
+	if len(command) == 0 {
+		a.problem(i, path, "", "the command is missing, expected a program and its arguments")
+		return
+	}
+	if command[0] == "" {
+		a.problem(i, path, "", "the command is empty, expected a program and its arguments")
+	}
+	for _, arg := range command {
+		if strings.ContainsRune(arg, 0) {
+			a.problem(i, path, "", "the command contains a zero byte, which no program can be given")
+		}
+		if len(arg) > maxString {
+			a.problem(i, path, "put it into a file", "the command has an argument of %d bytes, expected at most %d", len(arg), maxString)
+		}
+	}
+}
+
+func (a *assembly) checkEnv(i int, env map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		at, value := []string{"env", name}, env[name]
+		switch {
+		case name == "" || strings.ContainsAny(name, "=\x00"):
+			a.problem(i, at, "", "%s cannot name a variable, expected one without \"=\" and zero bytes", Quote(name))
+		case strings.HasPrefix(name, "COPPICE_"):
+			a.problem(i, at, "", "the variable %s is set by Coppice itself, expected another name", Quote(name))
+		case strings.ContainsRune(value, 0):
+			a.problem(i, at, "", "the variable %s contains a zero byte, which no program can be given", Quote(name))
+		case len(name)+1+len(value) > maxString:
+			a.problem(i, at, "put it into a file", "the variable %s has %d bytes, expected at most %d", Quote(name), len(value), maxString-len(name)-1)
+		}
+	}
+}
+
+func (a *assembly) checkLimit(i int, l supervisor.Limit, window string) {
+	if l.Max < 0 && l.Max != supervisor.Unlimited || l.Max > MaxRestarts {
+		a.problem(i, []string{"max_restarts"}, "", "max_restarts is %d, expected 0 to %d", l.Max, MaxRestarts)
+	}
+	if l.Within < 0 {
+		a.problem(i, []string{window}, "", "%s is negative, expected a time", window)
+	}
+	if l.Then != supervisor.Quarantine {
+		return
+	}
+	// The quarantine ends when the window has room again; these never have.
+	if l.Max == 0 {
+		a.problem(i, []string{"max_restarts"}, `write "unlimited" for no limit, or restart = "temporary" for no restart`,
+			"max_restarts is 0, expected at least 1 where the limit quarantines: the first start counts, too")
+	}
+	if l.Within == 0 && l.Max > 0 {
+		a.problem(i, []string{window}, "", "a limit that quarantines without %s never ends, expected a time", window)
+	}
+}
+
+// checkSignificant holds a significant child to what OTP asks of it: it can
+// end by itself, and its supervisor cares.
+func (a *assembly) checkSignificant(i int, r supervisor.Restart, parent supervisor.AutoShutdown) {
+	switch {
+	case r == supervisor.Permanent:
+		a.problem(i, []string{"significant"}, `set restart = "transient" or "temporary"`,
+			"significant but permanent, expected a child that can end by itself")
+	case parent != supervisor.AnySignificant && parent != supervisor.AllSignificant:
+		a.problem(i, []string{"significant"}, `set auto_shutdown = "any_significant" there`,
+			"significant in a supervisor that does not heed it, expected one with auto_shutdown")
+	}
+}
+
+func (a *assembly) checkBackoff(i int, b supervisor.Backoff) {
+	if b.Base < 0 {
+		a.problem(i, []string{"backoff", "base"}, "", "base is negative, expected a time")
+	}
+	if b.Cap < 0 {
+		a.problem(i, []string{"backoff", "cap"}, "", "cap is negative, expected a time")
+	}
+	if b.Base > 0 && b.Cap > 0 && b.Base > b.Cap {
+		a.problem(i, []string{"backoff", "base"}, "", "base %v is above cap %v, expected at most that", b.Base, b.Cap)
+	}
+	if b.Base > supervisor.DefaultBackoffCap && b.Cap == 0 {
+		a.problem(i, []string{"backoff", "base"}, "set cap, too", "base %v is above the default cap %v, expected at most that", b.Base, supervisor.DefaultBackoffCap)
+	}
+}
+
+func (a *assembly) checkShutdown(i int, s *Shutdown) {
+	if s.Signal == "" {
+		s.Signal = DefaultSignal
+	}
+	if s.Grace == 0 {
+		s.Grace = supervisor.DefaultShutdown
+	}
+	name, _, ok := ParseSignal(s.Signal)
+	if !ok {
+		a.problem(i, []string{"shutdown", "signal"}, didYouMean(suggest.Nearest(s.Signal, SignalNames())),
+			"unknown signal %s, expected one of %s", Quote(s.Signal), strings.Join(SignalNames(), ", "))
+	} else {
+		s.Signal = name
+	}
+	if s.Grace < 0 {
+		a.problem(i, []string{"shutdown", "grace"}, "", "grace is negative, expected a time")
+	}
+}
+
+func (a *assembly) checkReady(i int, r *Ready) {
+	n := 0
+	for _, set := range []bool{r.Log != "", r.TCP != "", r.HTTP != "", len(r.Exec) > 0, r.Notify} {
+		if set {
+			n++
+		}
+	}
+	if n > 1 {
+		a.problem(i, []string{"ready"}, "", "ready has %d conditions, expected one of log, tcp, http, exec, notify", n)
+	}
+	if r.Timeout < 0 {
+		a.problem(i, []string{"ready", "timeout"}, "", "timeout is negative, expected a time")
+	}
+	if n == 0 {
+		return
+	}
+	if r.Timeout == 0 {
+		r.Timeout = DefaultReadyTimeout
+	}
+	if _, err := regexp.Compile(r.Log); err != nil {
+		what := "it is too large"
+		var e *syntax.Error
+		if errors.As(err, &e) {
+			what = e.Code.String() + " at " + Quote(e.Expr)
+		}
+		a.problem(i, []string{"ready", "log"}, "the syntax is that of RE2; \\ escapes special characters", "log is not a regular expression: %s", what)
+	}
+	if r.TCP != "" {
+		if _, port, err := net.SplitHostPort(r.TCP); err != nil || !isPort(port) {
+			a.problem(i, []string{"ready", "tcp"}, "", "tcp is %s, expected host:port such as \"localhost:8080\"", Quote(r.TCP))
+		}
+	}
+	if r.HTTP != "" {
+		u, err := url.Parse(r.HTTP)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Port() != "" && !isPort(u.Port()) {
+			a.problem(i, []string{"ready", "http"}, "", "http is %s, expected a URL such as \"http://localhost:8080/health\"", Quote(r.HTTP))
+		}
+	}
+	if len(r.Exec) > 0 {
+		a.checkCommand(i, r.Exec, "ready", "exec")
+	}
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}

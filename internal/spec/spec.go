@@ -1,0 +1,118 @@
+// Package spec says what should run: the desired tree as plain values, which
+// every way of writing it down (coppice.toml, Sage programs, other formats)
+// produces and everything that runs it reads. It knows no file format and does
+// no I/O.
+package spec
+
+import (
+	"iter"
+	"time"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Tree is the desired tree of a project. Assemble makes it, and only a tree
+// that it made is known to be valid.
+type Tree struct {
+	Root *Node
+}
+
+// Node is a supervisor.
+type Node struct {
+	// Name is unique in the whole tree, see CheckName. The root's is that of the project.
+	Name     string
+	Strategy supervisor.Strategy
+	// Limit is that over the children together; Escalating(5, 60 s) if zero.
+	Limit supervisor.Limit
+	// Restart is the policy of the supervisor as a child of its parent.
+	Restart      supervisor.Restart
+	AutoShutdown supervisor.AutoShutdown
+	// Significant nodes and agents take part in their parent's AutoShutdown.
+	Significant bool
+	// Children are in start order.
+	Children []Child
+}
+
+// Agent is a leaf: an OS process that is started, watched and stopped.
+type Agent struct {
+	// Name is unique in the whole tree, see CheckName.
+	Name string
+	// Command is the argument vector. Command[0] with a slash is relative to
+	// Dir, without one it is looked up in the PATH of the agent.
+	Command []string
+	// Dir is the absolute path of the working directory.
+	Dir string
+	// Env is what is added to the short list that every agent gets.
+	Env map[string]string
+	// Stdin is the absolute path of a file; the null device if empty.
+	Stdin string
+
+	Restart supervisor.Restart
+	Backoff supervisor.Backoff
+	// Limit is the agent's own; its restarts count in its supervisor if zero.
+	Limit       supervisor.Limit
+	Significant bool
+	Shutdown    Shutdown
+	Ready       Ready
+}
+
+// Shutdown is how an agent is asked to stop.
+type Shutdown struct {
+	// Signal is sent to the whole process group: a name that ParseSignal
+	// returns; DefaultSignal if empty. KILL asks nobody and ends it at once.
+	Signal string
+	// Grace is the time between Signal and SIGKILL; supervisor.DefaultShutdown if zero.
+	Grace time.Duration
+}
+
+// Ready is how an agent shows that it has started; siblings that come later
+// wait for it. At most one of the conditions is set; with none, an agent is
+// ready when its process exists.
+type Ready struct {
+	Log    string   // a regular expression (RE2) that a line of the output matches
+	TCP    string   // host:port that accepts a connection
+	HTTP   string   // URL that answers with a status from 200 to 399
+	Exec   []string // argument vector of a command that exits with 0, run like the agent's
+	Notify bool     // the agent says so itself (sd_notify)
+	// Timeout is how long it may take; DefaultReadyTimeout if zero. An agent
+	// that is not ready by then has failed.
+	Timeout time.Duration
+}
+
+// Defaults that Assemble fills in.
+const (
+	DefaultSignal       = "TERM"
+	DefaultReadyTimeout = 30 * time.Second
+)
+
+// Child is a node of the tree below the root; exactly one field is set.
+type Child struct {
+	Node  *Node
+	Agent *Agent
+}
+
+// Name is that of the node or agent.
+func (c Child) Name() string {
+	if c.Node != nil {
+		return c.Node.Name
+	}
+	return c.Agent.Name
+}
+
+// All yields everything below the root with its path, parents before their
+// children and siblings in start order.
+func (t *Tree) All() iter.Seq2[string, Child] {
+	return func(yield func(string, Child) bool) {
+		each(t.Root.Name, t.Root.Children, yield)
+	}
+}
+
+func each(path string, children []Child, yield func(string, Child) bool) bool {
+	for _, c := range children {
+		p := path + "/" + c.Name()
+		if !yield(p, c) || c.Node != nil && !each(p, c.Node.Children, yield) {
+			return false
+		}
+	}
+	return true
+}

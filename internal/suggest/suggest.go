@@ -1,0 +1,66 @@
+// Package suggest finds the word somebody meant to write, so that an error
+// about an unknown one can name it.
+package suggest
+
+import "strings"
+
+// longest word that is compared; nobody mistypes a longer one by a letter or two.
+const longest = 64
+
+// Nearest returns the candidate that is most like word, or "" if none is
+// close: at most a third of the letters may be missing, added, changed or
+// swapped with their neighbour. Case, and dashes for underscores, count as no
+// difference. Of equally close candidates the first wins. Where none is close,
+// it is the first that begins with word, if that has at least three letters.
+func Nearest(word string, candidates []string) string {
+	if len(word) > longest {
+		return ""
+	}
+	w := normal(word)
+	prefixed := ""
+	best, least := "", max(1, len(w)/3)+1
+	for _, c := range candidates {
+		n := normal(c)
+		if prefixed == "" && len(w) >= 3 && strings.HasPrefix(string(n), string(w)) {
+			prefixed = c
+		}
+		if d := len(n) - len(w); len(n) > longest || d >= least || -d >= least {
+			continue
+		}
+		if d := distance(w, n); d < least {
+			best, least = c, d
+		}
+	}
+	if best == "" {
+		return prefixed
+	}
+	return best
+}
+
+func normal(s string) []rune {
+	return []rune(strings.ReplaceAll(strings.ToLower(s), "-", "_"))
+}
+
+// distance is the optimal string alignment distance: Levenshtein's, with a
+// swap of neighbours as one step.
+func distance(a, b []rune) int {
+	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range a {
+		next[0] = i + 1
+		for j := range b {
+			d := row[j]
+			if a[i] != b[j] {
+				d++
+			}
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				d = min(d, before[j-1]+1)
+			}
+			next[j+1] = min(d, row[j+1]+1, next[j]+1)
+		}
+		before, row, next = row, next, before
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,236 @@
+package supervisor
+
+// This file is the calls. Each answers as OTP's does.
+
+// add is StartChild. A nil error means that the start is under way, or done.
+func (k *core) add(spec ChildSpec) (*child, error) {
+	if err := k.open(); err != nil {
+		return nil, err
+	}
+	if c := k.byID[spec.ID]; c != nil {
+		if c.state.alive() {
+			return c, ErrAlreadyStarted
+		}
+		return c, ErrAlreadyPresent
+	}
+	c := k.newChild(spec)
+	k.append(c)
+	return c, nil
+}
+
+// addInstance is StartInstance.
+func (k *core) addInstance(id string, arg any) (*child, error) {
+	if err := k.open(); err != nil {
+		return nil, err
+	}
+	if c := k.byID[id]; c != nil {
+		if c.state.alive() {
+			return c, ErrAlreadyStarted
+		}
+		return c, ErrAlreadyPresent
+	}
+	t := k.template
+	c := &child{id: id, work: t.work, policy: t.policy}
+	if arg != nil {
+		c.rest().arg = arg
+	}
+	k.append(c)
+	return c, nil
+}
+
+// open reports why nothing can be started now.
+func (k *core) open() error {
+	switch {
+	case k.op == opDown:
+		return ErrStopping
+	case k.paused, k.probing && k.probe != nil:
+		return ErrPaused
+	}
+	return nil
+}
+
+// append starts a new child at the end of the order. While a group is being
+// restarted that means in its turn.
+func (k *core) append(c *child) {
+	k.link(c)
+	if k.op == opGroup || k.op == opInit {
+		k.set(c, Waiting, ReasonManual)
+		c.origin = originAdd
+		return
+	}
+	c.reason = ReasonManual
+	k.begin(c, originAdd)
+}
+
+// terminate is TerminateChild: down, and the end of any restart that is
+// pending. It reports whether the child has yet to end.
+func (k *core) terminate(c *child, p plan) (pending bool) {
+	switch c.state {
+	case Stopped, Suspended:
+		switch {
+		case p == planSuspend:
+			k.set(c, Suspended, ReasonTerminated)
+		case c.policy.restart == Temporary || k.strategy == SimpleOneForOne:
+			k.forget(c) // was suspended
+		}
+		return false
+	case Running, Starting:
+		k.stop(c, p, ReasonTerminated)
+		return true
+	case Stopping:
+		c.plan, c.reason = p, ReasonTerminated
+		return true
+	}
+	k.cancel(c)
+	k.tellStart(c, ErrTerminated)
+	switch {
+	case p == planSuspend:
+		k.set(c, Suspended, ReasonTerminated)
+	case c.policy.restart == Temporary || k.strategy == SimpleOneForOne:
+		k.forget(c)
+	default:
+		k.set(c, Stopped, ReasonTerminated)
+	}
+	if k.op == opGroup && k.trigger == c {
+		k.trigger = nil
+		if k.phase == waiting {
+			k.dissolve()
+		}
+	}
+	return false
+}
+
+// restart is RestartChild. A nil error means that the start is under way, or done.
+func (k *core) restart(c *child) error {
+	if err := k.open(); err != nil {
+		return err
+	}
+	switch {
+	case c.state.alive():
+		return ErrRunning
+	case c.state.present(), c.state == Waiting:
+		return ErrRestarting
+	}
+	c.reason = ReasonManual
+	k.begin(c, originManual)
+	return nil
+}
+
+// remove is DeleteChild.
+func (k *core) remove(c *child) error {
+	switch {
+	case c.state.alive():
+		return ErrRunning
+	case c.state.present():
+		return ErrRestarting
+	}
+	k.tellStart(c, ErrTerminated)
+	k.forget(c)
+	return nil
+}
+
+// reset is Reset: the counters of c and of the limit that governs it start
+// afresh, and a restart that is pending happens now.
+func (k *core) reset(c *child) {
+	_, w := k.governs(c)
+	w.clear()
+	c.attempt = 0
+	switch c.state {
+	case Restarting:
+		k.release(c)
+	case Quarantined, GivenUp:
+		k.cancel(c)
+		k.unhold(c, ReasonReset)
+	}
+}
+
+// resume is Resume: the end of a pause, by a probe.
+func (k *core) resume() {
+	if !k.paused {
+		return
+	}
+	k.paused, k.probing, k.probe = false, true, nil
+	k.clearWindows()
+	k.releasePaused()
+}
+
+// clearWindows forgets all that limits have counted.
+func (k *core) clearWindows() {
+	k.win.clear()
+	for c := k.head; c != nil; c = c.next {
+		if c.more != nil {
+			c.more.win.clear()
+		}
+	}
+}
+
+// update is Update: new flags and specifications for a live supervisor, none
+// of whose children is touched. Those listed anew are not started; those no
+// longer listed are kept, before the others. (OTP code_change.)
+func (k *core) update(spec Spec) {
+	if k.limit != spec.limit() {
+		k.limit = spec.limit()
+		k.clearWindows()
+	}
+	k.strategy, k.auto = spec.Strategy, spec.AutoShutdown
+	if k.strategy == SimpleOneForOne {
+		k.define(k.template, spec.Children[0])
+		for c := k.head; c != nil; c = c.next {
+			k.redefine(c, spec.Children[0])
+		}
+		return
+	}
+	for _, cs := range spec.Children {
+		c := k.byID[cs.ID]
+		if c == nil {
+			k.link(k.newChild(cs))
+			continue
+		}
+		k.redefine(c, cs)
+		k.moveLast(c)
+	}
+}
+
+// redefine gives a listed child a new specification.
+func (k *core) redefine(c *child, spec ChildSpec) {
+	k.weigh(c, -1)
+	if c.policy.typ == SupervisorType {
+		k.tally.supervisors--
+	}
+	old := c.policy.limit
+	k.define(c, spec)
+	if c.policy.limit != old && c.more != nil {
+		c.more.win.clear()
+	}
+	if c.policy.typ == SupervisorType {
+		k.tally.supervisors++
+	}
+	k.weigh(c, +1)
+}
+
+// moveLast moves a child to the end of the order.
+func (k *core) moveLast(c *child) {
+	if c != k.tail {
+		if c.prev == nil {
+			k.head = c.next
+		} else {
+			c.prev.next = c.next
+		}
+		c.next.prev = c.prev
+		c.prev, c.next = k.tail, nil
+		k.tail.next = c
+		k.tail = c
+	}
+	k.lastSeq++
+	c.seq = k.lastSeq
+}
+
+// counts is Count.
+func (k *core) counts() Counts {
+	n := Counts{Specs: k.tally.specs, Active: k.tally.alive, Supervisors: k.tally.supervisors}
+	n.Workers = n.Specs - n.Supervisors
+	if k.strategy == SimpleOneForOne {
+		n.Specs = 1
+	}
+	return n
+}

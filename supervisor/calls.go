@@ -1,0 +1,344 @@
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+)
+
+// do has f done by the loop. It fails if the supervisor has ended.
+func (s *Supervisor) do(f func()) error {
+	done := make(chan struct{})
+	if !s.box.put(&call{func() { f(); close(done) }}) {
+		return ErrNoSupervisor
+	}
+	select {
+	case <-done:
+		return nil
+	case <-s.done:
+	}
+	select {
+	case <-done:
+		return nil
+	default:
+		return ErrNoSupervisor
+	}
+}
+
+// waiter is a call that waits for the end of a start or of a stop. Those that
+// got their answer are used again: there may be very many starts.
+type waiter struct {
+	f    func() (*child, error)
+	stop bool
+	info ChildInfo
+	err  error
+	done chan struct{} // gets one token when info and err are set
+}
+
+func (*waiter) message() {}
+
+// first is how a call begins, in the loop.
+func (s *Supervisor) first(w *waiter) {
+	c, err := w.f()
+	switch {
+	case err != nil || c == nil:
+		w.err = err
+		w.done <- struct{}{}
+	case !w.stop && c.state == Running: // needs no waiting
+		w.info = s.info(c)
+		w.done <- struct{}{}
+	default:
+		s.waiters[c] = append(s.waiters[c], w)
+	}
+}
+
+// wait has f done by the loop. If f returns a child and no error, wait waits
+// for the end of its start (or of its stop) and returns that.
+func (s *Supervisor) wait(ctx context.Context, stop bool, f func() (*child, error)) (ChildInfo, error) {
+	w, _ := s.spare.Get().(*waiter)
+	if w == nil {
+		w = &waiter{done: make(chan struct{}, 1)}
+	}
+	w.f, w.stop = f, stop
+	if !s.box.put(w) {
+		return ChildInfo{}, ErrNoSupervisor
+	}
+	select {
+	case <-w.done:
+		info, err := w.info, w.err
+		*w = waiter{done: w.done}
+		s.spare.Put(w)
+		return info, err
+	case <-ctx.Done():
+		return ChildInfo{}, context.Cause(ctx)
+	case <-s.done:
+	}
+	select {
+	case <-w.done:
+		return w.info, w.err
+	default:
+		return ChildInfo{}, ErrNoSupervisor
+	}
+}
+
+// reply answers those who wait for the start (or the stop) of c.
+func (s *Supervisor) reply(c *child, stop bool, err error) {
+	if len(s.waiters) == 0 {
+		return
+	}
+	var left []*waiter
+	for _, w := range s.waiters[c] {
+		if w.stop != stop {
+			left = append(left, w)
+			continue
+		}
+		if w.err = err; err == nil {
+			w.info = s.info(c)
+		}
+		w.done <- struct{}{}
+	}
+	if left == nil {
+		delete(s.waiters, c)
+	} else {
+		s.waiters[c] = left
+	}
+}
+
+// info is the core's snapshot and what only the runner knows.
+func (s *Supervisor) info(c *child) ChildInfo {
+	i := s.core.info(c)
+	if c.inc != nil && c.inc.more != nil {
+		i.Sub, _ = c.inc.more.proc.(*Supervisor)
+	}
+	return i
+}
+
+// find returns the child with an ID.
+func (s *Supervisor) find(id string) (*child, error) {
+	if c := s.core.byID[id]; c != nil {
+		return c, nil
+	}
+	return nil, fmt.Errorf("%s/%s: %w", s.core.path, id, ErrNotFound)
+}
+
+// fail says which child an error is about.
+func (s *Supervisor) fail(id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s/%s: %w", s.core.path, id, err)
+}
+
+// StartChild adds a child at the end of the start order and waits until it
+// has started. One whose start says ErrIgnore is listed as Stopped (a
+// temporary one is not listed), without an error. The end of ctx ends the
+// wait, not the start. Errors: *SpecError, ErrAlreadyStarted,
+// ErrAlreadyPresent, *StartError (the child is then not listed),
+// ErrTerminated, ErrPaused, ErrStopping, ErrSimpleOneForOne, ErrNoSupervisor.
+func (s *Supervisor) StartChild(ctx context.Context, spec ChildSpec) (ChildInfo, error) {
+	return s.wait(ctx, false, func() (*child, error) {
+		if s.core.strategy == SimpleOneForOne {
+			return nil, s.fail(spec.ID, ErrSimpleOneForOne)
+		}
+		if err := spec.validate(s.core.path, s.core.auto, s.depth); err != nil {
+			return nil, err
+		}
+		c, err := s.core.add(spec)
+		return c, s.fail(spec.ID, err)
+	})
+}
+
+// StartInstance adds an instance to a SimpleOneForOne supervisor and waits
+// until it has started. The ID must be new; arg is in the child's Self, in
+// every incarnation. An instance whose start says ErrIgnore is not listed.
+// Errors as StartChild's.
+func (s *Supervisor) StartInstance(ctx context.Context, id string, arg any) (ChildInfo, error) {
+	return s.wait(ctx, false, func() (*child, error) {
+		if s.core.strategy != SimpleOneForOne {
+			return nil, s.fail(id, fmt.Errorf("only a simple_one_for_one supervisor has instances, this is %v", s.core.strategy))
+		}
+		if problem := idProblem(id); problem != "" {
+			return nil, &SpecError{Path: s.core.path + "/" + id, Field: "ID", Problem: problem}
+		}
+		c, err := s.core.addInstance(id, arg)
+		return c, s.fail(id, err)
+	})
+}
+
+// TerminateChild stops a child and waits until it has ended. It stays listed,
+// unless it is temporary or an instance, and a restart of its group starts it
+// again, as in OTP; see SuspendChild. A pending restart is ended. No error if
+// it does not run. Errors: ErrNotFound, ErrNoSupervisor.
+func (s *Supervisor) TerminateChild(ctx context.Context, id string) error {
+	return s.bringDown(ctx, id, planDown)
+}
+
+// SuspendChild is TerminateChild, but final: the child stays listed in any
+// case, and down until RestartChild, whatever its group does.
+func (s *Supervisor) SuspendChild(ctx context.Context, id string) error {
+	return s.bringDown(ctx, id, planSuspend)
+}
+
+func (s *Supervisor) bringDown(ctx context.Context, id string, p plan) error {
+	_, err := s.wait(ctx, true, func() (*child, error) {
+		c, err := s.find(id)
+		if err != nil || !s.core.terminate(c, p) {
+			return nil, err
+		}
+		return c, nil
+	})
+	return err
+}
+
+// RestartChild starts a child that is listed and down, and waits until it has
+// started. Errors: ErrRunning, ErrRestarting, ErrNotFound, *StartError (it
+// stays listed), ErrTerminated, ErrPaused, ErrStopping, ErrSimpleOneForOne, ErrNoSupervisor.
+func (s *Supervisor) RestartChild(ctx context.Context, id string) (ChildInfo, error) {
+	return s.wait(ctx, false, func() (*child, error) {
+		if s.core.strategy == SimpleOneForOne {
+			return nil, s.fail(id, ErrSimpleOneForOne)
+		}
+		c, err := s.find(id)
+		if err != nil {
+			return nil, err
+		}
+		return c, s.fail(id, s.core.restart(c))
+	})
+}
+
+// DeleteChild takes a child that is down from the list. Errors: ErrRunning,
+// ErrRestarting, ErrNotFound, ErrSimpleOneForOne, ErrNoSupervisor.
+func (s *Supervisor) DeleteChild(id string) error {
+	var err error
+	lost := s.do(func() {
+		if s.core.strategy == SimpleOneForOne {
+			err = s.fail(id, ErrSimpleOneForOne)
+			return
+		}
+		var c *child
+		if c, err = s.find(id); err == nil {
+			err = s.fail(id, s.core.remove(c))
+		}
+	})
+	return cmp.Or(lost, err)
+}
+
+// Reset starts the counters that govern a child afresh, and has a restart
+// that is pending or held happen now. A pause is ended by Resume only.
+// Errors: ErrNotFound, ErrNoSupervisor.
+func (s *Supervisor) Reset(id string) error {
+	return s.with(id, func(c *child) error {
+		s.core.reset(c)
+		return nil
+	})
+}
+
+// with has f done to a child by the loop.
+func (s *Supervisor) with(id string, f func(*child) error) error {
+	var err error
+	lost := s.do(func() {
+		var c *child
+		if c, err = s.find(id); err == nil {
+			err = s.fail(id, f(c))
+		}
+	})
+	return cmp.Or(lost, err)
+}
+
+// Resume ends a pause: the first child that starts now is a probe, and the
+// others follow once it has succeeded. Nothing happens without a pause.
+func (s *Supervisor) Resume() error { return s.do(s.core.resume) }
+
+// Children lists the children in start order.
+func (s *Supervisor) Children() ([]ChildInfo, error) {
+	var all []ChildInfo
+	err := s.do(func() {
+		all = make([]ChildInfo, 0, s.core.tally.specs)
+		for c := s.core.head; c != nil; c = c.next {
+			all = append(all, s.info(c))
+		}
+	})
+	return all, err
+}
+
+// Child looks up one child.
+func (s *Supervisor) Child(id string) (ChildInfo, error) {
+	var i ChildInfo
+	err := s.with(id, func(c *child) error {
+		i = s.info(c)
+		return nil
+	})
+	return i, err
+}
+
+// Count counts the children.
+func (s *Supervisor) Count() (Counts, error) {
+	var n Counts
+	err := s.do(func() {
+		n = s.core.counts()
+		n.Abandoned = s.abandoned
+	})
+	return n, err
+}
+
+// ChildSpec returns the specification of a child, with the defaults filled in.
+func (s *Supervisor) ChildSpec(id string) (ChildSpec, error) {
+	var spec ChildSpec
+	err := s.with(id, func(c *child) error {
+		spec = c.spec()
+		return nil
+	})
+	return spec, err
+}
+
+// Update changes the flags and the child specifications of a live supervisor.
+// No running child is touched: each is governed by its new specification from
+// now on, and started by it the next time. Children that are new are listed,
+// not started (RestartChild does that); children that are missing stay, and
+// come first in the order. Any fault, and nothing has changed. A pool stays a
+// pool. Name, StartFailure and OnEvent are not changed. While a group is
+// being restarted the change waits for the end of that.
+// (OTP code_change.)
+func (s *Supervisor) Update(spec Spec) error {
+	var result error
+	finished := make(chan struct{})
+	err := s.do(func() {
+		change := func() {
+			result = s.update(spec)
+			close(finished)
+		}
+		if s.core.op == opGroup || s.core.op == opInit {
+			s.core.later = append(s.core.later, change)
+			return
+		}
+		change()
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-finished:
+		return result
+	case <-s.done:
+	}
+	select {
+	case <-finished:
+		return result
+	default:
+		return ErrNoSupervisor
+	}
+}
+
+func (s *Supervisor) update(spec Spec) error {
+	if s.core.op == opDown {
+		return ErrStopping
+	}
+	if err := spec.validate(s.core.path, s.depth); err != nil {
+		return err
+	}
+	if (spec.Strategy == SimpleOneForOne) != (s.core.strategy == SimpleOneForOne) {
+		return &SpecError{Path: s.core.path, Field: "Strategy", Problem: fmt.Sprintf("cannot change from %v to %v while running", s.core.strategy, spec.Strategy)}
+	}
+	s.core.update(spec)
+	return nil
+}

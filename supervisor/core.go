@@ -1,0 +1,367 @@
+package supervisor
+
+import (
+	"context"
+	"time"
+)
+
+// core is the state of a supervisor's decisions. It is pure: it knows no
+// goroutine, no clock and no context. A step method is told what happened and
+// at what time (now), changes the state, and appends to out what has to be
+// done and to events what there is to tell. Its runner performs both.
+//
+// Each step is O(1) in the number of children, except that a group strategy
+// walks the children that it restarts, and a shutdown those it stops.
+type core struct {
+	path     string
+	epoch    time.Time // now is relative to it
+	strategy Strategy
+	auto     AutoShutdown
+	onStart  StartFailure
+	limit    Limit
+	win      window // counts for limit, where its scope is the supervisor
+
+	head, tail *child // in start order
+	byID       map[string]*child
+	template   *child // of a SimpleOneForOne's instances
+	lastSeq    uint64
+	policy     *policy // the last one made, shared by children that have the same
+	tally      tally
+
+	// The operation in progress, see strategy.go.
+	op      operation
+	phase   phase
+	from    *child // first member of the group
+	trigger *child // whose failure it was; its delay or hold is the group's
+	cursor  *child // being stopped or started
+	rest    *child // where walkStart goes on
+	due     bool   // the trigger's delay is over
+	up      bool   // the initial start is complete
+	ending  bool   // shut down once up: a significant child ended meanwhile
+	brutal  bool   // kill instead of asking
+	final   Exit
+	later   []func() // calls that wait for the operation to end
+
+	paused, probing bool
+	probe           *child
+	idle            bool // as told last
+
+	rand   func(time.Duration) time.Duration // draws from [0, d]
+	now    time.Duration
+	out    []action
+	hooked bool // somebody wants events
+	events []Event
+}
+
+// tally counts children by what is asked of it, so that nothing has to be
+// counted by walking.
+type tally struct {
+	specs, alive, supervisors int
+	live                      int // run or will run again by themselves
+	waiting, paused           int // of these, in state Waiting and Paused
+	present                   int // significant, and not down for good
+}
+
+// child is a place in the order, with all that outlives its incarnations.
+// There may be very many: what only some need is in more.
+type child struct {
+	id         string
+	work       any // run, start or *Spec
+	policy     *policy
+	prev, next *child
+	seq        uint64 // orders children without walking
+	inc        *incarnation
+	more       *childMore
+	gen        uint64        // number of the last incarnation
+	began      time.Duration // of the last incarnation
+	restarts   uint32
+	attempt    uint32 // restarts since the last success
+	state      State
+	reason     Reason
+	plan       plan
+	origin     origin
+	idle       bool // a nested supervisor without live children
+}
+
+// The kinds of work, see ChildSpec. As a func needs no allocation in an
+// interface, work is smaller than a field for each.
+type (
+	run   = func(context.Context) error
+	start = func(context.Context) (Process, error)
+)
+
+// childMore is what a child needs once something has happened to it.
+type childMore struct {
+	exit   Exit // last
+	arg    any  // of a SimpleOneForOne instance; set before the first incarnation
+	win    window
+	nextAt time.Duration // of the next try; 0 if none is scheduled
+	timer  *time.Timer   // the runner's
+	adopt  bool          // the next start takes over what lives already
+	token  uint64        // numbers timers, so that a late one is known
+}
+
+// policy is the part of a ChildSpec that many children share.
+type policy struct {
+	restart      Restart
+	shutdown     time.Duration
+	significant  bool
+	typ          ChildType
+	waitReady    bool
+	startTimeout time.Duration
+	backoff      Backoff
+	limit        Limit
+	onAbandon    Abandon
+}
+
+// plan is what becomes of a Stopping child when it has ended.
+type plan uint8
+
+const (
+	planDown    plan = iota // Stopped, or forgotten if temporary
+	planSuspend             // Suspended
+	planWait                // Waiting, for its turn in the restart of its group
+	planFail                // its start has failed: it was not ready in time
+)
+
+// origin is who asked for a start, and so who is told that it failed.
+type origin uint8
+
+const (
+	originGroup   origin = iota // the initial start or the restart of a group: cursor
+	originRestart               // the restart of this child alone
+	originAdd                   // StartChild
+	originManual                // RestartChild
+)
+
+// action is something the runner has to do.
+type action struct {
+	do  verb
+	c   *child
+	d   time.Duration
+	err error
+}
+
+type verb uint8
+
+const (
+	doStart     verb = iota // begin incarnation c.gen
+	doStop                  // ask the incarnation to stop, kill it after the shutdown time
+	doKill                  // kill it now
+	doTimer                 // call timeUp in d
+	doCancel                // forget the timer
+	tellStarted             // c's start is over; err says how
+	tellStopped             // c has ended as it was asked to
+	tellUp                  // the supervisor has started
+	tellIdle                // the value of idle has changed
+	tellEnd                 // nothing runs any more: end as final says
+)
+
+func (k *core) act(do verb, c *child) { k.out = append(k.out, action{do: do, c: c}) }
+
+func (c *child) rest() *childMore {
+	if c.more == nil {
+		c.more = new(childMore)
+	}
+	return c.more
+}
+
+// alive: it has an incarnation.
+func (s State) alive() bool { return s == Running || s == Starting || s == Stopping }
+
+// held: a limit keeps its restart back.
+func (s State) held() bool { return s == Quarantined || s == GivenUp || s == Paused }
+
+// present: OTP would show a pid or restarting, not undefined.
+func (s State) present() bool { return s != Stopped && s != Suspended && s != Waiting }
+
+// live: it runs or will run again; what is paused, once somebody resumes.
+func (c *child) live() bool {
+	switch c.state {
+	case Stopped, Suspended, GivenUp:
+		return false
+	}
+	return !c.idle
+}
+
+// instant: its start needs no waiting.
+func (c *child) instant() bool {
+	_, ok := c.work.(run)
+	return ok && !c.policy.waitReady
+}
+
+// adopts: its next start, or the one in progress, takes over what lives already.
+func (c *child) adopts() bool { return c.more != nil && c.more.adopt }
+
+// set changes the state of a child and keeps the tally.
+func (k *core) set(c *child, s State, r Reason) {
+	k.weigh(c, -1)
+	c.state, c.reason = s, r
+	if s != Running {
+		c.idle = false
+	}
+	if c == k.probe && !s.alive() {
+		k.probe = nil // settle makes another one the probe
+	}
+	k.weigh(c, +1)
+}
+
+func (k *core) weigh(c *child, by int) {
+	if c.state.alive() {
+		k.tally.alive += by
+	}
+	if c.live() {
+		k.tally.live += by
+	}
+	if c.state == Waiting {
+		k.tally.waiting += by
+	}
+	if c.state == Paused {
+		k.tally.paused += by
+	}
+	if c.policy.significant && (c.state.present() || c.state == Waiting) {
+		k.tally.present += by
+	}
+}
+
+// setIdle: a nested supervisor has run out of live children, or not any more.
+func (k *core) setIdle(c *child, idle bool) {
+	k.weigh(c, -1)
+	c.idle = idle
+	k.weigh(c, +1)
+}
+
+// newChild makes a child of a valid spec.
+func (k *core) newChild(spec ChildSpec) *child {
+	c := &child{id: spec.ID}
+	k.define(c, spec)
+	return c
+}
+
+// define gives a child a specification; a running incarnation keeps what it has.
+func (k *core) define(c *child, spec ChildSpec) {
+	spec = spec.withDefaults()
+	p := policy{
+		restart: spec.Restart, shutdown: spec.Shutdown, significant: spec.Significant, typ: spec.Type,
+		waitReady: spec.WaitReady, startTimeout: spec.StartTimeout, backoff: spec.Backoff,
+		limit: spec.Limit, onAbandon: spec.OnAbandon,
+	}
+	if k.policy == nil || *k.policy != p {
+		made := p // p itself would be allocated for each child
+		k.policy = &made
+	}
+	c.policy = k.policy
+	switch {
+	case spec.Run != nil:
+		c.work = spec.Run
+	case spec.Start != nil:
+		c.work = spec.Start
+	default:
+		c.work = spec.Supervisor
+	}
+}
+
+// spec is the reverse of define.
+func (c *child) spec() ChildSpec {
+	p := c.policy
+	spec := ChildSpec{
+		ID: c.id, Restart: p.restart, Shutdown: p.shutdown, Significant: p.significant, Type: p.typ,
+		WaitReady: p.waitReady, StartTimeout: p.startTimeout, Backoff: p.backoff,
+		Limit: p.limit, OnAbandon: p.onAbandon,
+	}
+	switch work := c.work.(type) {
+	case run:
+		spec.Run = work
+	case start:
+		spec.Start = work
+	case *Spec:
+		spec.Supervisor = work
+	}
+	return spec
+}
+
+// link appends a child to the order.
+func (k *core) link(c *child) {
+	k.lastSeq++
+	c.seq, c.prev, c.next = k.lastSeq, k.tail, nil
+	if k.tail == nil {
+		k.head = c
+	} else {
+		k.tail.next = c
+	}
+	k.tail = c
+	k.byID[c.id] = c
+	k.tally.specs++
+	if c.policy.typ == SupervisorType {
+		k.tally.supervisors++
+	}
+	k.weigh(c, +1)
+}
+
+// forget takes a child out of the order. Its own links stay, so that a walk
+// that stands on it can go on.
+func (k *core) forget(c *child) {
+	k.cancel(c)
+	k.set(c, Stopped, c.reason)
+	k.weigh(c, -1)
+	if c.prev == nil {
+		k.head = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		k.tail = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	delete(k.byID, c.id)
+	k.tally.specs--
+	if c.policy.typ == SupervisorType {
+		k.tally.supervisors--
+	}
+}
+
+// timer has timeUp called for c in d.
+func (k *core) timer(c *child, d time.Duration) {
+	m := c.rest()
+	m.nextAt = k.now + d
+	m.token++
+	k.out = append(k.out, action{do: doTimer, c: c, d: d})
+}
+
+func (k *core) cancel(c *child) {
+	if m := c.more; m != nil && m.nextAt != 0 {
+		m.nextAt = 0
+		m.token++
+		k.act(doCancel, c)
+	}
+}
+
+// header of an event about c, or about the supervisor itself if c is nil.
+func (k *core) header(c *child) EventHeader {
+	h := EventHeader{Time: k.epoch.Add(k.now), Supervisor: k.path, Type: SupervisorType}
+	if c != nil {
+		h.ID, h.Incarnation, h.Type = c.id, c.gen, c.policy.typ
+	}
+	return h
+}
+
+// info is a snapshot of a child for people.
+func (k *core) info(c *child) ChildInfo {
+	l, w := k.governs(c)
+	i := ChildInfo{
+		ID: c.id, Type: c.policy.typ, State: c.state, Incarnation: c.gen, Restarts: int(c.restarts),
+		Limit: l, InWindow: w.count(k.now, l), Reason: c.reason,
+	}
+	if m := c.more; m != nil {
+		i.LastExit, i.Arg = m.exit, m.arg
+		if m.nextAt != 0 && c.state != Running {
+			i.NextAt = k.epoch.Add(m.nextAt)
+		}
+	}
+	if c.state.alive() {
+		i.StartedAt = k.epoch.Add(c.began)
+		i.Uptime = k.now - c.began
+	}
+	return i
+}

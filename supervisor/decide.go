@@ -1,0 +1,393 @@
+package supervisor
+
+import "time"
+
+// This file is the heart of the system: an incarnation ended; what now? There
+// is no other path on which anything is restarted.
+
+// exited: the incarnation of c has ended.
+func (k *core) exited(c *child, exit Exit) {
+	switch c.state {
+	case Starting: // before it was ready
+		if exit.Err == nil {
+			exit = Exit{Kind: Failure, Err: ErrNotReady}
+		}
+		k.startFailed(c, exit)
+	case Running:
+		k.ended(c, exit)
+	case Stopping:
+		k.stopped(c, exit)
+	}
+}
+
+// ended: c ran and has ended by itself.
+func (k *core) ended(c *child, exit Exit) {
+	uptime := k.now - c.began
+	c.rest().exit = exit
+	if c == k.probe {
+		k.cancel(c)
+	}
+	if exit.Clean() || c.policy.backoff.stable(uptime) {
+		k.succeeded(c)
+	}
+
+	switch {
+	case k.op == opDown: // its own reason stands, and nothing is restarted
+		k.tellExit(c, exit, uptime, Decision{Action: Leave, Reason: ReasonShutdown})
+		k.set(c, Stopped, ReasonShutdown)
+		k.proceedDown()
+		return
+	case k.op == opGroup && k.phase == stopping && c.seq >= k.from.seq:
+		// It would have been stopped next, to be restarted with its group.
+		k.tellExit(c, exit, uptime, Decision{Action: RestartIt, Reason: ReasonSibling})
+		k.putAside(c)
+		return
+	}
+
+	reason := ReasonPermanent
+	switch {
+	case c.policy.restart == Permanent:
+	case c.policy.restart == Transient && !exit.Clean():
+		reason = ReasonTransientFailed
+	case c.policy.restart == Transient:
+		k.tellExit(c, exit, uptime, Decision{Action: Leave, Reason: ReasonTransientClean})
+		if k.strategy == SimpleOneForOne { // an instance is listed only while it lives
+			k.forget(c)
+		} else {
+			k.set(c, Stopped, ReasonTransientClean)
+		}
+		k.autoShutdown(c)
+		return
+	default:
+		k.tellExit(c, exit, uptime, Decision{Action: Forget, Reason: ReasonTemporary})
+		k.countFailure(c, exit)
+		if !exit.Clean() {
+			k.probeFailed(c, exit)
+		}
+		k.forget(c)
+		k.autoShutdown(c)
+		return
+	}
+
+	k.countFailure(c, exit)
+	d, hold := k.judge(c, reason, !exit.Clean())
+	k.tellExit(c, exit, uptime, d)
+	k.carryOut(c, d, hold, exit)
+}
+
+// countFailure counts for limits that count failures. Even those of children
+// that are not restarted tell that something is wrong with all of them.
+func (k *core) countFailure(c *child, exit Exit) {
+	l, w := k.governs(c)
+	if l.Count != CountFailures || exit.Clean() {
+		return
+	}
+	w.add(k.now, l)
+	if c.policy.restart == Temporary && l.Then == Pause && !k.paused && l.Max >= 0 && w.count(k.now, l) >= l.Max {
+		k.pause(c, exit)
+	}
+}
+
+// succeeded: a clean exit or a long life starts the backoff and consecutive
+// counts afresh, and is what a probe waits for.
+func (k *core) succeeded(c *child) {
+	c.attempt = 0
+	if l, w := k.governs(c); l.Count == CountConsecutive {
+		w.clear()
+	}
+	if k.probing && c == k.probe {
+		k.probing, k.probe = false, nil
+		if k.hooked {
+			k.events = append(k.events, LimitLifted{k.header(nil), ReasonProbe})
+		}
+		k.releasePaused()
+	}
+}
+
+// startFailed: the start of c did not succeed, which ended its incarnation.
+func (k *core) startFailed(c *child, exit Exit) {
+	if exit.Kind == Ignored {
+		k.ignored(c)
+		return
+	}
+	err := exit.Err
+	if c.adopts() {
+		c.more.adopt = false
+	}
+	c.rest().exit = exit
+	failed := &StartError{ID: c.id, Err: err}
+	next := c.next
+	switch {
+	case k.op == opDown:
+		k.tellFailed(c, err, Decision{Action: Leave, Reason: ReasonShutdown})
+		k.set(c, Stopped, ReasonShutdown)
+		k.tellStart(c, failed)
+		k.proceedDown()
+	case c.origin == originAdd:
+		k.tellFailed(c, err, Decision{Action: Forget, Reason: ReasonStartFailed})
+		k.probeFailed(c, exit)
+		k.forget(c)
+		k.tellStart(c, failed)
+		k.startNext(c, next)
+	case c.origin == originManual:
+		k.tellFailed(c, err, Decision{Action: Leave, Reason: ReasonStartFailed})
+		k.probeFailed(c, exit)
+		k.set(c, Stopped, ReasonStartFailed)
+		k.tellStart(c, failed)
+	case c.origin == originGroup && !k.up && k.onStart == Rollback:
+		k.tellFailed(c, err, Decision{Action: EndSelf, Reason: ReasonStartFailed})
+		k.set(c, Stopped, ReasonStartFailed)
+		k.shutdown(Exit{Kind: Failure, Err: failed}, ReasonStartFailed)
+	case c.policy.restart == Temporary:
+		k.tellFailed(c, err, Decision{Action: Forget, Reason: ReasonTemporary})
+		k.countFailure(c, exit)
+		k.probeFailed(c, exit)
+		k.forget(c)
+		k.startNext(c, next)
+	default:
+		alone := c.origin == originGroup && k.alone()
+		k.countFailure(c, exit)
+		d, hold := k.judge(c, ReasonStartFailed, true)
+		k.tellFailed(c, err, d)
+		k.carryOut(c, d, hold, exit)
+		if alone {
+			k.startNext(c, next)
+		}
+	}
+}
+
+// ignored: the start of c said that it is not needed now.
+func (k *core) ignored(c *child) {
+	if k.hooked {
+		k.events = append(k.events, ChildIgnored{k.header(c)})
+	}
+	next := c.next
+	if c.policy.restart == Temporary || k.strategy == SimpleOneForOne {
+		k.forget(c)
+	} else {
+		k.set(c, Stopped, ReasonIgnored)
+	}
+	k.tellStart(c, nil)
+	if k.op == opDown {
+		k.proceedDown()
+		return
+	}
+	k.startNext(c, next)
+}
+
+// governs returns the limit that c's restarts count for, and where.
+func (k *core) governs(c *child) (Limit, *window) {
+	switch {
+	case c.policy.limit != Limit{}:
+		return c.policy.limit, &c.rest().win
+	case k.limit.Scope == ScopeChild:
+		return k.limit, &c.rest().win
+	}
+	return k.limit, &k.win
+}
+
+// judge decides about a wanted restart of c: now, after a delay, or held back
+// by its limit, in which case the state it is held in is returned too.
+func (k *core) judge(c *child, why Reason, failed bool) (Decision, State) {
+	l, w := k.governs(c)
+	switch {
+	case k.probing && c == k.probe && failed:
+		k.probe = nil
+		return Decision{Action: HoldIt, Reason: ReasonLimitPause}, Paused
+	case k.paused:
+		return Decision{Action: HoldIt, Reason: ReasonLimitPause}, Paused
+	case k.alone() && k.probing && c != k.probe && k.probe != nil:
+		return Decision{Action: HoldIt, Reason: ReasonProbe}, Paused
+	}
+	if l.Max >= 0 && w.count(k.now, l) >= l.Max {
+		switch l.Then {
+		case Escalate:
+			return Decision{Action: EndSelf, Reason: ReasonLimitEscalate}, Stopped
+		case Quarantine:
+			if l.Within > 0 && l.Max > 0 {
+				return Decision{Action: HoldIt, Reason: ReasonLimitQuarantine, Delay: w.room(l) - k.now}, Quarantined
+			}
+			return Decision{Action: HoldIt, Reason: ReasonLimitGiveUp}, GivenUp // no window that could get room
+		case Pause:
+			return Decision{Action: HoldIt, Reason: ReasonLimitPause}, Paused
+		}
+		return Decision{Action: HoldIt, Reason: ReasonLimitGiveUp}, GivenUp
+	}
+	// A restart after a success is neither an attempt at recovery nor slower than the first.
+	if l.Count == CountRestarts || (l.Count == CountConsecutive && failed) {
+		w.add(k.now, l)
+	}
+	d := c.policy.backoff.Delay(int(c.attempt))
+	if c.policy.backoff.Jitter && d > 0 {
+		d = k.rand(d)
+	}
+	attempt := int(c.attempt) + 1
+	if failed && c.attempt < 1<<30 {
+		c.attempt++
+	}
+	c.restarts++
+	return Decision{Action: RestartIt, Reason: why, Delay: d, Attempt: attempt}, Stopped
+}
+
+// carryOut does what judge has decided about c, which does not run.
+func (k *core) carryOut(c *child, d Decision, hold State, exit Exit) {
+	switch d.Action {
+	case EndSelf:
+		l, _ := k.governs(c)
+		err := &LimitError{Path: k.path, Child: c.id, Limit: l, Exit: exit}
+		k.tellLimit(c, 0, exit)
+		k.set(c, Stopped, d.Reason)
+		k.shutdown(Exit{Kind: Failure, Err: err}, d.Reason)
+		return
+	case HoldIt:
+		k.set(c, hold, d.Reason)
+		switch {
+		case hold == Quarantined:
+			k.tellLimit(c, d.Delay, exit)
+			k.timer(c, d.Delay)
+		case hold == GivenUp:
+			k.tellLimit(c, 0, exit)
+		case !k.paused && d.Reason == ReasonLimitPause:
+			k.pause(c, exit)
+		}
+	case RestartIt:
+		k.set(c, Restarting, d.Reason)
+		if d.Delay > 0 {
+			k.timer(c, d.Delay)
+		}
+	}
+	switch {
+	case !k.alone():
+		k.regroup(c, d.Action == RestartIt && d.Delay == 0)
+	case d.Action == RestartIt && d.Delay == 0:
+		k.begin(c, originRestart)
+	}
+}
+
+// pause holds everything that would start, until Resume.
+func (k *core) pause(c *child, exit Exit) {
+	k.paused, k.probing, k.probe = true, false, nil
+	k.tellLimit(c, 0, exit)
+}
+
+// probeFailed: c has failed, and if it is the probe, that pauses again.
+func (k *core) probeFailed(c *child, exit Exit) {
+	if k.probing && c == k.probe {
+		k.pause(c, exit)
+	}
+}
+
+// timeUp: the timer of c is over: its delay, its quarantine, or the time
+// after which a probe counts as a success.
+func (k *core) timeUp(c *child) {
+	c.rest().nextAt = 0
+	switch c.state {
+	case Restarting:
+		k.release(c)
+	case Quarantined:
+		// Others may have taken the room meanwhile.
+		if l, w := k.governs(c); l.Then == Quarantine && l.Max > 0 && l.Within > 0 && w.count(k.now, l) >= l.Max {
+			k.timer(c, w.room(l)-k.now)
+			return
+		}
+		k.unhold(c, ReasonLimitQuarantine)
+	case Running: // the probe has lived long enough
+		k.succeeded(c)
+	}
+}
+
+// unhold releases c, which a limit has held.
+func (k *core) unhold(c *child, why Reason) {
+	if k.hooked {
+		k.events = append(k.events, LimitLifted{k.header(c), why})
+	}
+	if l, w := k.governs(c); l.Count == CountRestarts || l.Count == CountConsecutive {
+		w.add(k.now, l)
+	}
+	c.restarts++
+	k.release(c)
+}
+
+// release restarts c, whose restart was pending, and what waits for it.
+func (k *core) release(c *child) {
+	k.cancel(c)
+	switch {
+	case k.paused:
+		k.set(c, Paused, ReasonLimitPause)
+	case k.alone() && k.probing && k.probe != nil:
+		k.set(c, Paused, ReasonProbe)
+	case k.alone(), k.op != opGroup, c.seq < k.first().seq: // or failed before Update made it a group
+		k.begin(c, originRestart)
+	default:
+		k.set(c, Waiting, c.reason)
+		if k.trigger == c {
+			k.due = true
+			if k.phase == waiting {
+				k.startGroup()
+			}
+		}
+	}
+}
+
+// releasePaused lets go what a pause has held: all of it, or, after Resume,
+// only the first, as the probe.
+func (k *core) releasePaused() {
+	for c := k.head; c != nil; c = c.next {
+		if c.state == Paused {
+			k.unhold(c, ReasonLimitPause)
+			if k.probing {
+				return
+			}
+		}
+	}
+}
+
+// autoShutdown: c has ended by itself for good. (OTP do_auto_shutdown.)
+func (k *core) autoShutdown(c *child) {
+	if !c.policy.significant {
+		return
+	}
+	switch k.auto {
+	case AnySignificant:
+	case AllSignificant:
+		if k.tally.present > 0 || (k.strategy == SimpleOneForOne && k.tally.specs > 0) {
+			return
+		}
+	default:
+		return
+	}
+	if !k.up {
+		k.ending = true
+		return
+	}
+	k.shutdown(Exit{Kind: ShutDown}, ReasonSignificant)
+}
+
+func (k *core) tellExit(c *child, exit Exit, uptime time.Duration, d Decision) {
+	if k.hooked {
+		k.events = append(k.events, ChildExited{k.header(c), exit, uptime, d})
+	}
+}
+
+func (k *core) tellFailed(c *child, err error, d Decision) {
+	if k.hooked {
+		k.events = append(k.events, ChildStartFailed{k.header(c), err, d})
+	}
+}
+
+func (k *core) tellLimit(c *child, until time.Duration, exit Exit) {
+	if !k.hooked {
+		return
+	}
+	l, _ := k.governs(c)
+	e := LimitReached{EventHeader: k.header(c), Limit: l, Exit: exit}
+	if until > 0 {
+		e.Until = k.epoch.Add(k.now + until)
+	}
+	k.events = append(k.events, e)
+}
+
+// tellStart tells who waits for the start of c that it is over.
+func (k *core) tellStart(c *child, err error) {
+	k.out = append(k.out, action{do: tellStarted, c: c, err: err})
+}

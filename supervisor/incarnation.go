@@ -1,0 +1,294 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// incarnation is one life of a child. It is the context that the child is
+// given, written out by hand because there may be very many: it costs less
+// than half of what context.WithCancel and its registrations do. It is also
+// the message by which the end of that life reaches the supervisor, so that
+// an exit allocates nothing and cannot be lost.
+type incarnation struct {
+	s    *Supervisor
+	c    *child
+	n    uint64
+	err  error // with kind: the exit, set by the goroutine before it sends the incarnation
+	more *incarnationMore
+
+	mu      sync.Mutex // guards done, after, ended and readied
+	done    chan struct{}
+	after   *afterFunc
+	ended   bool // the context is done
+	readied bool // Ready was called
+
+	withArg bool // more.arg is set, from the start
+	kind    ExitKind
+	asked   bool // to stop; used by the loop only
+	cut     bool // abandoned; used by the loop only
+}
+
+func (i *incarnation) exit() Exit     { return Exit{i.kind, i.err} }
+func (i *incarnation) setExit(e Exit) { i.kind, i.err = e.Kind, e.Err }
+
+// incarnationMore is what only some incarnations need. It is the loop's, but
+// for arg.
+type incarnationMore struct {
+	arg    any           // of an instance
+	proc   Process       // of a Start or Supervisor child, once there is one
+	timer  *time.Timer   // of a start or a stop
+	since  time.Duration // stop asked for; 0 if not
+	killed bool
+	idle   bool // a nested supervisor said so, perhaps before it was known to have started
+}
+
+func (i *incarnation) ext() *incarnationMore {
+	if i.more == nil {
+		i.more = new(incarnationMore)
+	}
+	return i.more
+}
+
+func (i *incarnation) stopTimer() {
+	if i.more != nil && i.more.timer != nil {
+		i.more.timer.Stop()
+		i.more.timer = nil
+	}
+}
+
+// afterFunc is a list of functions to call when the context is done.
+type afterFunc struct {
+	f    func()
+	next *afterFunc
+}
+
+func (i *incarnation) message() {}
+
+// Deadline is part of context.Context: there is none.
+func (i *incarnation) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Done is closed when the child is asked to stop.
+func (i *incarnation) Done() <-chan struct{} {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.done == nil {
+		i.done = make(chan struct{})
+		if i.ended {
+			close(i.done)
+		}
+	}
+	return i.done
+}
+
+// Err is context.Canceled once the child is asked to stop.
+func (i *incarnation) Err() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ended {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Value looks up in the context that the tree was started with.
+func (i *incarnation) Value(key any) any {
+	if key == (selfKey{}) {
+		return i
+	}
+	return i.s.base.Value(key)
+}
+
+func (i *incarnation) String() string { return i.s.core.path + "/" + i.c.id }
+
+// AfterFunc lets the context package derive contexts without a goroutine for each.
+func (i *incarnation) AfterFunc(f func()) (stop func() bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ended {
+		go f()
+		return func() bool { return false }
+	}
+	mine := &afterFunc{f, i.after}
+	i.after = mine
+	return func() bool {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		for at := &i.after; *at != nil; at = &(*at).next {
+			if *at == mine {
+				*at = mine.next
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// cancel ends the context.
+func (i *incarnation) cancel() {
+	i.mu.Lock()
+	if i.ended {
+		i.mu.Unlock()
+		return
+	}
+	i.ended = true
+	if i.done != nil {
+		close(i.done)
+	}
+	after := i.after
+	i.after = nil
+	i.mu.Unlock()
+	for ; after != nil; after = after.next {
+		go after.f()
+	}
+}
+
+// live is the goroutine of a Run child.
+func (i *incarnation) live(run func(context.Context) error) {
+	defer i.finish()
+	i.kind = Panicked // stands unless run and judge return
+	i.setExit(i.judge(run(i)))
+}
+
+// judge classifies what a function of the child returned. To give up because
+// the context is done is what a child is asked to do.
+func (i *incarnation) judge(err error) Exit {
+	e := exitOf(err)
+	if e.Kind == Failure && i.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)) {
+		return Exit{Kind: ShutDown}
+	}
+	return e
+}
+
+// finish tells the supervisor how the incarnation ended.
+func (i *incarnation) finish() {
+	if i.kind == Panicked {
+		i.err = recovered(recover())
+	}
+	i.cancel() // what was derived from it ends too
+	i.s.box.put(i)
+}
+
+// recovered makes an error of what recover returned in a function that did
+// not end in order.
+func recovered(v any) error {
+	if v == nil {
+		return ErrGoexit
+	}
+	return newPanicError(v)
+}
+
+// watch is the goroutine of a Start child: it starts the process and waits for its end.
+func (i *incarnation) watch(start func(context.Context) (Process, error)) {
+	if p := i.begin(start); p != nil {
+		defer i.finish()
+		i.kind = Panicked // stands unless Done and Exit return
+		<-p.Done()
+		i.setExit(p.Exit())
+	}
+}
+
+// begin starts the process and tells the supervisor how that went.
+func (i *incarnation) begin(start func(context.Context) (Process, error)) (p Process) {
+	exit := Exit{Kind: Panicked} // stands unless start returns
+	defer func() {
+		if exit.Kind == Panicked {
+			exit.Err = recovered(recover())
+		}
+		if exit.Kind != Normal {
+			p = nil
+			i.cancel()
+		}
+		if !i.s.box.put(&startResult{i, p, exit}) && p != nil {
+			go i.guard(p.Kill) // nobody is left who wanted it
+		}
+	}()
+	p, err := start(i)
+	if err == nil && p == nil {
+		err = errNothing
+	}
+	exit = i.judge(err)
+	return p
+}
+
+// errNothing: the contract of ChildSpec.Start was not kept.
+var errNothing = errors.New("start returned neither a process nor an error")
+
+// nest is the goroutine of a Supervisor child.
+func (i *incarnation) nest(sub *Supervisor) {
+	go sub.loop()
+	if err := sub.Started(context.Background()); err != nil {
+		exit := i.judge(err)
+		i.cancel()
+		i.s.box.put(&startResult{i, nil, exit})
+		return
+	}
+	i.s.box.put(&startResult{i, sub, Exit{Kind: Normal}})
+	<-sub.done
+	i.setExit(sub.exit)
+	i.cancel()
+	i.s.box.put(i)
+}
+
+// guard calls Stop or Kill of a process, which are the user's code: they may
+// take long, and must not take the program down.
+func (i *incarnation) guard(f func()) {
+	returned := false
+	defer func() {
+		if !returned {
+			i.s.box.put(&faultMessage{i, recovered(recover())})
+		}
+	}()
+	f()
+	returned = true
+}
+
+// newPanicError is called while the panic unwinds. Taking the program
+// counters costs a microsecond; text is made only if somebody asks.
+func newPanicError(v any) *PanicError {
+	pcs := make([]uintptr, 32)
+	// Skips Callers, newPanicError, recovered, the deferred function and the runtime's panic.
+	return &PanicError{Value: v, pcs: pcs[:runtime.Callers(5, pcs)]}
+}
+
+type selfKey struct{}
+
+// Self is what a child can know about itself.
+type Self struct {
+	Path, ID    string
+	Incarnation uint64
+	Arg         any // given to StartInstance
+}
+
+// SelfOf returns the identity of the child whose context, or a context
+// derived from it, ctx is.
+func SelfOf(ctx context.Context) (Self, bool) {
+	i, ok := ctx.Value(selfKey{}).(*incarnation)
+	if !ok {
+		return Self{}, false
+	}
+	self := Self{Path: i.String(), ID: i.c.id, Incarnation: i.n}
+	if i.withArg {
+		self.Arg = i.more.arg
+	}
+	return self, true
+}
+
+// Ready says that the child whose context ctx is has started. The first call
+// counts; without WaitReady it does nothing.
+func Ready(ctx context.Context) {
+	i, ok := ctx.Value(selfKey{}).(*incarnation)
+	if !ok {
+		return
+	}
+	i.mu.Lock()
+	first := !i.readied
+	i.readied = true
+	i.mu.Unlock()
+	if first {
+		i.s.box.put(&readyMessage{i})
+	}
+}

@@ -1,0 +1,405 @@
+package supervisor
+
+// This file is the operations that involve more than one child: the initial
+// start, the restart of a group, and the shutdown. At most one is in progress.
+//
+// A group is restarted in three phases. Its members are stopped one after the
+// other, last one first; the trigger's delay (or hold) is waited for; they are
+// started one after the other, each when the one before it is ready. Another
+// failure in the group, or before it, starts the operation anew with the
+// larger group; so does a start that fails, which is how OTP retries.
+
+type operation uint8
+
+const (
+	opNone operation = iota
+	opInit           // the initial start; only the phase starting
+	opGroup
+	opDown // only the phase stopping
+)
+
+type phase uint8
+
+const (
+	stopping phase = iota
+	waiting
+	starting
+)
+
+// alone: the strategy restarts a failed child without its siblings.
+func (k *core) alone() bool { return k.strategy == OneForOne || k.strategy == SimpleOneForOne }
+
+// boot starts all children, in order.
+func (k *core) boot() {
+	k.op, k.phase = opInit, starting
+	k.walkStart(k.head)
+}
+
+// begin starts an incarnation of c.
+func (k *core) begin(c *child, by origin) {
+	c.gen++
+	c.origin = by
+	if !c.adopts() {
+		c.began = k.now
+		if l, w := k.governs(c); l.Count == CountStarts {
+			w.add(k.now, l)
+		}
+	}
+	if k.probing && k.probe == nil {
+		k.probe = c
+	}
+	k.act(doStart, c)
+	if c.instant() {
+		k.set(c, Running, c.reason)
+		k.running(c)
+		return
+	}
+	k.set(c, Starting, c.reason)
+}
+
+// started: c is ready.
+func (k *core) started(c *child) {
+	if c.state != Starting {
+		return
+	}
+	next := c.next
+	if !c.adopts() {
+		c.began = k.now
+	}
+	k.set(c, Running, c.reason)
+	k.running(c)
+	k.startNext(c, next)
+}
+
+// running tells the world that c is.
+func (k *core) running(c *child) {
+	if k.hooked {
+		restart := c.origin == originRestart || (c.origin == originGroup && k.op != opInit)
+		k.events = append(k.events, ChildStarted{k.header(c), restart, c.adopts()})
+	}
+	if c.adopts() {
+		c.more.adopt = false
+	}
+	if c.origin != originRestart && k.op != opInit {
+		k.tellStart(c, nil)
+	}
+	if c == k.probe {
+		if after := c.policy.backoff.stableAfter(); after > 0 {
+			k.timer(c, after)
+		}
+	}
+}
+
+// startNext goes on with the start phase if it is c that it waits for.
+func (k *core) startNext(c, next *child) {
+	if k.cursor == c && k.phase == starting && (k.op == opInit || k.op == opGroup) {
+		k.walkStart(next)
+	}
+}
+
+// walkStart starts the waiting children from c on, until one has to be waited for.
+//
+// After each chunk of starts it leaves off, to be called again with k.rest
+// once they have been performed: with very many children, what there is to do
+// and to tell would otherwise pile up.
+func (k *core) walkStart(c *child) {
+	k.cursor, k.rest = nil, nil
+	for n := 0; c != nil; c = c.next {
+		if n++; n > chunk {
+			k.rest = c
+			return
+		}
+		switch {
+		case c.state == Waiting && k.alone() && (k.paused || k.probing && k.probe != nil):
+			k.set(c, Paused, ReasonLimitPause)
+		case c.state == Waiting:
+			by := originGroup
+			if c.gen == 0 && c.origin == originAdd {
+				by = originAdd // came while the group was restarted
+			}
+			k.begin(c, by)
+			if c.state == Starting {
+				k.cursor = c
+				return
+			}
+		case (c.state.held() || c.state == Restarting) && !k.alone():
+			// What comes after c depends on it: the rest waits for its release.
+			k.op, k.phase, k.from, k.trigger, k.due = opGroup, waiting, c, c, false
+			k.isUp()
+			return
+		}
+	}
+	k.opDone()
+}
+
+const chunk = 256
+
+// opDone ends the start or restart of children.
+func (k *core) opDone() {
+	k.op, k.from, k.trigger, k.cursor = opNone, nil, nil, nil
+	k.isUp()
+	if k.ending {
+		k.ending = false
+		k.shutdown(Exit{Kind: ShutDown}, ReasonSignificant)
+		return
+	}
+	later := k.later
+	k.later = nil
+	for _, f := range later {
+		f()
+	}
+}
+
+// isUp: the initial start is complete.
+func (k *core) isUp() {
+	if k.up {
+		return
+	}
+	k.up = true
+	k.act(tellUp, nil)
+	if k.hooked {
+		k.events = append(k.events, SupervisorStarted{k.header(nil)})
+	}
+}
+
+// regroup restarts the group of the trigger, which does not run. Now says
+// that there is no delay to wait for between stopping and starting.
+func (k *core) regroup(trigger *child, now bool) {
+	from := trigger
+	if k.strategy == OneForAll {
+		from = k.head
+	} else if k.op == opGroup && k.phase != starting && k.from.seq < from.seq {
+		from = k.from
+	} else if k.phase == starting && k.cursor != nil && k.cursor.seq < from.seq {
+		from = k.cursor // those between have not been started yet
+	}
+	for c := k.tail; c != nil && c.seq >= from.seq; c = c.prev {
+		switch {
+		case c == trigger && !now: // keeps its timer or hold
+		case c.state == Restarting, c.state == Stopped:
+			k.cancel(c)
+			k.set(c, Waiting, ReasonSibling)
+		case c.state == Stopping && c.plan == planFail:
+			c.plan = planWait
+		}
+	}
+	k.op, k.phase, k.from, k.trigger, k.due, k.rest = opGroup, stopping, from, trigger, now, nil
+	k.walkStop(k.tail)
+}
+
+// startGroup begins the last phase.
+func (k *core) startGroup() {
+	k.phase = starting
+	k.walkStart(k.first())
+}
+
+// first is the first member of the group that is still listed.
+func (k *core) first() *child {
+	if k.strategy == OneForAll {
+		return k.head
+	}
+	return k.from
+}
+
+// walkStop stops the group's living members from c backwards, one at a time.
+func (k *core) walkStop(c *child) {
+	k.cursor = nil
+	for ; c != nil && c.seq >= k.from.seq; c = c.prev {
+		if !c.state.alive() {
+			continue
+		}
+		k.cursor = c
+		if c.state != Stopping {
+			k.stop(c, planWait, ReasonSibling)
+		}
+		return
+	}
+	switch {
+	case k.trigger == nil: // terminated by hand meanwhile
+		k.dissolve()
+	case k.due:
+		k.startGroup()
+	default:
+		k.phase = waiting
+	}
+}
+
+// dissolve ends the restart of a group whose trigger is not to be restarted:
+// the members that wait for it stay down.
+func (k *core) dissolve() {
+	var added []*child
+	for c := k.first(); c != nil; c = c.next {
+		switch {
+		case c.state != Waiting:
+		case c.gen == 0 && c.origin == originAdd:
+			added = append(added, c)
+		default:
+			k.set(c, Stopped, ReasonTerminated)
+			k.tellStart(c, ErrTerminated)
+		}
+	}
+	k.opDone()
+	for _, c := range added {
+		if c.state == Waiting && k.op == opNone {
+			k.begin(c, originAdd)
+		}
+	}
+}
+
+// stop asks c to stop. What becomes of it then is the plan.
+func (k *core) stop(c *child, p plan, why Reason) {
+	k.cancel(c)
+	c.plan = p
+	k.set(c, Stopping, why)
+	k.act(doStop, c)
+	if k.hooked {
+		k.events = append(k.events, ChildStopping{k.header(c), why})
+	}
+}
+
+// stopped: c has ended as it was asked to, or was abandoned.
+func (k *core) stopped(c *child, exit Exit) {
+	c.rest().exit = exit
+	if k.hooked {
+		k.events = append(k.events, ChildStopped{k.header(c), exit, c.reason})
+	}
+	prev, next := c.prev, c.next
+	switch {
+	case c.plan == planFail && k.op != opDown:
+		k.set(c, Starting, c.reason)
+		k.startFailed(c, Exit{Kind: Failure, Err: ErrStartTimeout})
+		return
+	case c.plan == planWait && k.op != opDown:
+		k.putAside(c)
+	case c.plan == planSuspend:
+		k.set(c, Suspended, ReasonTerminated)
+	case c.policy.restart == Temporary || k.strategy == SimpleOneForOne:
+		k.forget(c)
+	default:
+		k.set(c, Stopped, c.reason)
+	}
+	if c.state != Waiting {
+		k.act(tellStopped, c)
+		k.tellStart(c, ErrTerminated)
+	}
+	switch {
+	case k.op == opDown:
+		k.proceedDown()
+	case k.op == opGroup && k.phase == stopping && c == k.cursor:
+		k.walkStop(prev)
+	case k.op == opGroup && k.phase == starting && c == k.cursor && c == k.trigger:
+		k.dissolve() // terminated by hand: what waits for it stays down
+	default:
+		k.startNext(c, next)
+	}
+}
+
+// putAside: a member of the group is down and waits for the restart; a
+// temporary one is not part of that any more.
+func (k *core) putAside(c *child) {
+	if c.policy.restart == Temporary {
+		k.forget(c)
+		return
+	}
+	k.set(c, Waiting, ReasonSibling)
+}
+
+// shutdown stops all children and ends the supervisor with final.
+func (k *core) shutdown(final Exit, why Reason) {
+	if k.op == opDown {
+		return
+	}
+	k.op, k.phase, k.final, k.rest = opDown, stopping, final, nil
+	if k.hooked {
+		k.events = append(k.events, SupervisorStopping{k.header(nil), why, final.Err})
+	}
+	later := k.later
+	k.later = nil
+	for c := k.head; c != nil; c = c.next {
+		switch {
+		case c.state.held(), c.state == Restarting, c.state == Waiting:
+			k.cancel(c)
+			k.set(c, Stopped, ReasonShutdown)
+			k.tellStart(c, ErrStopping)
+		case c.state == Running && c == k.probe:
+			k.cancel(c)
+		}
+	}
+	for _, f := range later {
+		f()
+	}
+	if k.strategy == SimpleOneForOne { // all at once (OTP)
+		for c := k.head; c != nil; c = c.next {
+			if c.state.alive() && c.state != Stopping {
+				k.stop(c, planDown, ReasonShutdown)
+			}
+		}
+	}
+	k.cursor = k.tail
+	k.proceedDown()
+}
+
+// proceedDown stops the next child of a shutdown, or ends it.
+func (k *core) proceedDown() {
+	for k.cursor != nil && !k.cursor.state.alive() {
+		k.cursor = k.cursor.prev
+	}
+	switch c := k.cursor; {
+	case k.tally.alive == 0:
+		k.act(tellEnd, nil)
+	case c == nil: // those that are left are being stopped already
+	case c.state != Stopping:
+		k.stop(c, planDown, ReasonShutdown)
+	}
+}
+
+// kill makes the shutdown, begun or not, a brutal one.
+func (k *core) kill() {
+	k.shutdown(Exit{Kind: Killed, Err: ErrKilled}, ReasonShutdown)
+	k.brutal = true
+	for c := k.head; c != nil; c = c.next {
+		switch {
+		case c.state == Stopping:
+			k.act(doKill, c)
+		case c.state.alive():
+			k.stop(c, planDown, ReasonShutdown)
+		}
+	}
+}
+
+// abandoned: the incarnation of c did not end in time and has been cut off.
+func (k *core) abandoned(c *child, exit Exit, err error) {
+	if c.policy.onAbandon == Fail && k.op != opDown {
+		c.rest().exit = exit
+		c.plan = planDown
+		k.set(c, Stopped, ReasonAbandoned)
+		k.act(tellStopped, c)
+		k.tellStart(c, err)
+		k.shutdown(Exit{Kind: Failure, Err: err}, ReasonAbandoned)
+		return
+	}
+	k.stopped(c, exit)
+}
+
+// settle looks at the whole after each step: is there anything left to wait for?
+func (k *core) settle() {
+	if k.probing && k.probe == nil && k.tally.paused > 0 && k.op != opDown && k.rest == nil {
+		k.releasePaused() // the probe has ended without an answer
+	}
+	if !k.up || k.op == opDown || k.rest != nil {
+		return
+	}
+	live := k.tally.live
+	if k.op == opGroup && k.phase == waiting && k.trigger.state == GivenUp {
+		live -= k.tally.waiting
+	}
+	idle := live == 0
+	if idle && k.auto == WhenDone {
+		k.shutdown(Exit{Kind: Normal}, ReasonDone)
+		return
+	}
+	if idle != k.idle {
+		k.idle = idle
+		k.act(tellIdle, nil)
+	}
+}
