@@ -138,7 +138,6 @@ func TestOTPStrategies(t *testing.T) {
 			}
 		},
 		"6.15 the same in the middle of three": func(t *testing.T, w *world) {
-			t.Skip("F16")
 			w.up(hanging(w, RestForOne, "z", "a:ready", "c"))
 			w.crash("a")
 			w.loops(t, "a")
