@@ -107,6 +107,7 @@ func (s *sup) addInstance(name string) (term, error) {
 
 func (s *sup) terminate(name string) (term, error) {
 	if !s.simple {
+		s.world.apart = s.world.apart || s.holding(libraryID(name))
 		return okOr(s.handle.TerminateChild(context.Background(), libraryID(name)))
 	}
 	c := s.instance(name)
@@ -122,8 +123,11 @@ func (s *sup) terminate(name string) (term, error) {
 
 func (s *sup) restart(name string) (term, error) {
 	info, err := s.handle.RestartChild(context.Background(), libraryID(name))
-	if s.holding(libraryID(name)) && errors.Is(err, supervisor.ErrRunning) {
+	switch held := s.heldBack() > 0; {
+	case s.holding(libraryID(name)) && errors.Is(err, supervisor.ErrRunning):
 		err = supervisor.ErrRestarting
+	case held && errors.Is(err, supervisor.ErrRestarting):
+		s.world.apart = true // Erlang starts it at once, and again with its group
 	}
 	return started(info, err)
 }

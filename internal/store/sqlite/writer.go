@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/local"
@@ -48,6 +49,7 @@ type writer struct {
 	history *local.History
 	leases  *local.Leases
 	ended   chan struct{}
+	commits atomic.Int64 // for the tests: how many transactions there were
 
 	mu      sync.Mutex
 	queue   []*request
@@ -125,14 +127,29 @@ func (w *writer) loop() {
 			for _, r := range group {
 				close(r.done)
 			}
+			w.gather()
 			continue
 		}
 		if closing {
 			return
 		}
 		<-w.wake
-		// Those whom the last commit has woken are about to write again. Let
-		// them, or every other commit would be for one of them alone.
+		w.gather()
+	}
+}
+
+// gather lets others run for as long as that brings in more requests: the first
+// to come is seldom alone, and those who have just got their results are about to
+// write again. Without it writers fall into two halves that wait for each other.
+func (w *writer) gather() {
+	for before := -1; ; {
+		w.mu.Lock()
+		n := len(w.queue)
+		w.mu.Unlock()
+		if n == before || n >= maxGroup {
+			return
+		}
+		before = n
 		runtime.Gosched()
 	}
 }
@@ -217,6 +234,7 @@ func (w *writer) try(group []*request) error {
 		}
 		return err
 	}
+	w.commits.Add(1)
 	w.rev, w.epoch = b.Rev(), epoch
 	if len(w.sequences) > 4096 {
 		clear(w.sequences)
