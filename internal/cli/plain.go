@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -33,10 +34,14 @@ func (w *lineWriter) write(line []byte) {
 	}
 }
 
+// close returns the first error. Nothing is written after it: the last lines
+// are the last ones, whatever a straggler that left its group has to say.
 func (w *lineWriter) close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.err
+	err := w.err
+	w.err = os.ErrClosed
+	return err
 }
 
 // plainView writes lines: "path | text" for output, "path * text" for events.
@@ -94,6 +99,9 @@ func (v *jsonView) put(r record) {
 }
 
 func (v *jsonView) event(e supervisor.Event) {
+	if nested(e) {
+		return
+	}
 	h := e.Header()
 	kind, data := classify(e)
 	v.put(record{Time: h.Time, Type: kind, Path: h.Path(), Incarnation: h.Incarnation, Message: e.String(), Data: data})
