@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -95,8 +98,27 @@ func (v *jsonView) put(r record) {
 	if err != nil { // only data could be at fault, and it is strings and numbers
 		line, _ = json.Marshal(record{Time: r.Time, Type: r.Type, Path: r.Path, Message: err.Error()})
 	}
-	v.write(append(line, '\n'))
+	v.write(append(inert(line), '\n'))
 }
+
+// inert escapes what JSON lets through and a terminal may obey or be misled
+// by. It can only be in strings.
+func inert(line []byte) []byte {
+	if bytes.IndexFunc(line, hidden) < 0 {
+		return line
+	}
+	escaped := make([]byte, 0, len(line)+len(line)/8)
+	for _, r := range string(line) {
+		if hidden(r) {
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		} else {
+			escaped = utf8.AppendRune(escaped, r)
+		}
+	}
+	return escaped
+}
+
+func hidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 func (v *jsonView) event(e supervisor.Event) {
 	if nested(e) {
