@@ -293,7 +293,7 @@ func TestReasonOfAChild(t *testing.T) {
 	r.exit("a", fine)
 	r.terminate("b")
 	r.crash("d")
-	r.exit("d", Exit{Kind: Failure, Err: ErrIgnore})
+	r.exit("d", Exit{Kind: Ignored, Err: ErrIgnore})
 	for id, want := range map[string]Reason{"a": ReasonTransientClean, "b": ReasonTerminated, "c": NoReason, "d": ReasonIgnored} {
 		if got := r.k.info(r.k.byID[id]).Reason; got != want {
 			t.Errorf("%s: %v, want %v", id, got, want)

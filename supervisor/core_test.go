@@ -216,7 +216,7 @@ func TestStrategies(t *testing.T) {
 				r.ready("a")
 				r.crash("b")
 				r.trace()
-				r.exit("a", Exit{Kind: Failure, Err: ErrIgnore})
+				r.exit("a", Exit{Kind: Ignored, Err: ErrIgnore})
 			},
 			trace: "start b", states: "a stopped, b running",
 		}, {
@@ -225,7 +225,7 @@ func TestStrategies(t *testing.T) {
 			trace: "start 1, idle false, start 2, start 1", states: "1 running, 2 running",
 		}, {
 			name: "an instance that ignores is not listed", spec: Spec{Strategy: SimpleOneForOne, Children: kids("t:ready")},
-			act:   func(r *rig) { r.instance("1"); r.exit("1", Exit{Kind: Failure, Err: ErrIgnore}) },
+			act:   func(r *rig) { r.instance("1"); r.exit("1", Exit{Kind: Ignored, Err: ErrIgnore}) },
 			trace: "start 1, idle false, idle true", states: "",
 		},
 	})

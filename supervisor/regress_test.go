@@ -24,7 +24,7 @@ func TestRegressions(t *testing.T) {
 				r.crash("a", "b")
 				r.resume()
 				r.trace()
-				r.exit("a", Exit{Kind: Failure, Err: ErrIgnore})
+				r.exit("a", Exit{Kind: Ignored, Err: ErrIgnore})
 			},
 			trace: "start b, timer b 1m0s", states: "a stopped, b running",
 		}, {
@@ -100,7 +100,7 @@ func TestRegressions(t *testing.T) {
 			},
 			trace: "timer a 1h0m0.000000001s", states: "a quarantined",
 		}, {
-			skip: "F13", name: "a limit is taken away during a quarantine", spec: limited(one("a"), Quarantining(1, time.Hour)),
+			name: "a limit is taken away during a quarantine", spec: limited(one("a"), Quarantining(1, time.Hour)),
 			act: func(r *rig) {
 				r.crash("a")
 				l := Quarantining(1, time.Hour)

@@ -357,7 +357,10 @@ func (r *rig) invalid() error {
 		if c.state == Waiting {
 			want.waiting++
 		}
-		if c.policy.significant && c.state.present() {
+		if c.state == Paused {
+			want.paused++
+		}
+		if c.policy.significant && (c.state.present() || c.state == Waiting) {
 			want.present++
 		}
 		if c.state.alive() != r.lives[c] {

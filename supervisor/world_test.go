@@ -33,8 +33,11 @@ type world struct {
 // inBubble runs a test in a bubble. It fails if a goroutine is left behind.
 func inBubble(t *testing.T, f func(*testing.T, *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, &world{t: t, actors: map[string]*actor{}}) })
+	synctest.Test(t, func(t *testing.T) { f(t, newWorld(t)) })
 }
+
+// newWorld is for tests that need more than one.
+func newWorld(t *testing.T) *world { return &world{t: t, actors: map[string]*actor{}} }
 
 // begin starts a tree and returns when all is quiet. The tree is stopped when the test ends.
 func (w *world) begin(spec Spec) error {
@@ -68,6 +71,7 @@ func (w *world) end() {
 	w.mu.Unlock()
 	w.Stop()
 	<-w.Done()
+	time.Sleep(1000 * time.Hour) // for abandoned children to return; in a bubble only main keeps the clock going
 }
 
 func (w *world) saw(e Event) {
@@ -238,20 +242,22 @@ func (a *actor) wake() {
 
 func (a *actor) enter() error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.starts++
+	n, onStart := a.starts, a.onStart
 	if !a.endedAt.IsZero() {
 		a.sleeps = append(a.sleeps, time.Since(a.endedAt))
 	}
-	if a.onStart != nil {
-		if err := a.onStart(a.starts); err != nil {
-			a.endedAt = time.Now()
-			return err
-		}
-	}
 	a.alive++
 	a.most = max(a.most, a.alive)
-	return nil
+	a.mu.Unlock()
+	if onStart == nil {
+		return nil
+	}
+	err := onStart(n)
+	if err != nil {
+		a.leave()
+	}
+	return err
 }
 
 func (a *actor) leave() {
