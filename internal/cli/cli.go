@@ -145,7 +145,8 @@ func newHelp(root *cobra.Command) *cobra.Command {
 			if len(rest) > 0 {
 				return usage(unknownCommand(cmd, rest[0]))
 			}
-			cmd.InitDefaultHelpFlag() // Help lists it, but only a run adds it
+			cmd.InitDefaultHelpFlag() // Help lists them, but only a run adds them
+			cmd.InitDefaultVersionFlag()
 			return cmd.Help()
 		},
 	}
