@@ -221,6 +221,7 @@ func (m *machine) finish(t *rapid.T) {
 		}
 		if c == nil {
 			t.Fatalf("a stop waits for nobody; %s", m.states())
+			return
 		}
 		m.gone(c.id)
 		m.verify(t)
