@@ -74,7 +74,7 @@ func next(st daemon.Status, now time.Time) string {
 	case supervisor.Running, supervisor.Starting:
 		return ""
 	}
-	if k := st.LastExit.Kind; k != supervisor.NoExit && k != supervisor.ShutDown {
+	if st.LastExit.Kind != supervisor.NoExit && !st.LastExit.Clean() {
 		return strings.TrimSpace(proc.Plain(why + " (" + exitText(st.LastExit) + ")"))
 	}
 	return why
