@@ -164,7 +164,7 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 	if st.Incarnation > 0 {
 		// It is settled now: nobody has to look again.
 		record := &wire.Record{Version: wire.Version, Incarnation: st.Incarnation, End: *st.End}
-		if err := wire.WriteFile(filepath.Join(s.dir, wire.ExitFile), record, true); err != nil {
+		if err := wire.WriteSynced(filepath.Join(s.dir, wire.ExitFile), record, func(replace func() error) error { return replace() }); err != nil {
 			s.r.log.Warn("a lost incarnation cannot be recorded", "path", s.path, "error", err)
 		}
 	}

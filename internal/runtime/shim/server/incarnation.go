@@ -201,7 +201,8 @@ func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	defer s.records.Unlock()
 	end := wire.NewEnd(exit, at)
 	record := &wire.Record{Version: wire.Version, Incarnation: run.number, End: *end}
-	s.save(wire.ExitFile, record, false)
+	s.record = record
+	s.save(wire.ExitFile, record)
 	s.mu.Lock()
 	s.run = nil
 	s.state.End = end
@@ -210,8 +211,45 @@ func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	s.mu.Unlock()
 	close(run.ended)
 	s.endViews()
-	s.save(wire.ExitFile, record, true)
+	s.syncLater()
 	s.shed()
+}
+
+// syncTime is how long after an end its record is synced: not while its
+// successor is being started, and once for all ends of an agent that crashes
+// again and again.
+const syncTime = 100 * time.Millisecond
+
+// syncLater sees to it that the last record gets synced. Needs records.
+func (s *server) syncLater() {
+	if s.syncing == nil {
+		s.syncing = time.AfterFunc(syncTime, s.sync)
+	}
+}
+
+// sync makes the last exit record safe from power cuts. It is not renamed if
+// there is a newer one by then.
+func (s *server) sync() {
+	s.records.Lock()
+	record := s.record
+	s.syncing = nil
+	s.records.Unlock()
+	if record == nil {
+		return
+	}
+	err := wire.WriteSynced(filepath.Join(s.dir, wire.ExitFile), record, func(replace func() error) error {
+		s.records.Lock()
+		defer s.records.Unlock()
+		if s.record != record {
+			return nil
+		}
+		return replace()
+	})
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.state.Detail = err.Error()
+	}
 }
 
 // graceOrNever is the grace period; one that nobody waits for if there is none.

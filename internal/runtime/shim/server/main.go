@@ -84,7 +84,7 @@ func run() error {
 				go s.terminate()
 			}
 		case <-s.done:
-			s.records.Lock() // the last exit is on the disk
+			s.sync()
 			s.listener.Close()
 			return nil
 		}

@@ -23,7 +23,9 @@ type server struct {
 	log    *outputLog
 	done   chan struct{} // closed when the shim is to end
 
-	records sync.Mutex // one end after the other is told and written
+	records sync.Mutex   // one end after the other is told and written
+	record  *wire.Record // the last one; guarded by records
+	syncing *time.Timer  // to the next sync; guarded by records
 
 	mu       sync.Mutex
 	lock     *os.File
@@ -148,15 +150,15 @@ func (s *server) saveState() {
 	st := s.state
 	s.mu.Unlock()
 	st.End = nil
-	s.save(wire.StateFile, &st, false)
+	s.save(wire.StateFile, &st)
 }
 
-func (s *server) save(name string, v any, sync bool) {
+func (s *server) save(name string, v any) {
 	file := filepath.Join(s.dir, name)
-	err := wire.WriteFile(file, v, sync)
+	err := wire.WriteFile(file, v)
 	if wire.IsMissing(err) {
 		s.heal()
-		err = wire.WriteFile(file, v, sync)
+		err = wire.WriteFile(file, v)
 	}
 	if err != nil {
 		s.mu.Lock()

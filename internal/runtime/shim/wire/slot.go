@@ -108,37 +108,70 @@ func readFile(file string, v any, version *int) error {
 }
 
 // WriteFile replaces a file as a whole: who reads it finds the old content or
-// the new. With sync, it is on the disk when WriteFile returns.
-func WriteFile(file string, v any, sync bool) (err error) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	dir := filepath.Dir(file)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(file)+"-")
+// the new. It is not synced.
+func WriteFile(file string, v any) error {
+	temp, err := writeTemp(file, v, false)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
+	return rename(temp, file)
+}
+
+// WriteSynced does the same so that a power cut cannot undo it. When the new
+// content is on the disk, current is called and says whether it shall be put
+// into its place, and replace does that.
+func WriteSynced(file string, v any, current func(replace func() error) error) error {
+	temp, err := writeTemp(file, v, true)
+	if err != nil {
+		return err
+	}
+	err = current(func() error { return rename(temp, file) })
+	os.Remove(temp) // if it was not wanted
+	if err != nil {
+		return err
+	}
+	d, err := os.Open(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// rename puts temp into the place of file. Renaming over a file that exists
+// makes ext4 write the new one to the disk at once, for milliseconds in which
+// an agent is down; exchanging the two does not.
+func rename(temp, file string) error {
+	err := exchange(temp, file)
+	if err != nil {
+		err = os.Rename(temp, file)
+	} else {
+		os.Remove(temp)
+		return nil
+	}
+	if err != nil {
+		os.Remove(temp)
+	}
+	return err
+}
+
+func writeTemp(file string, v any, sync bool) (temp string, err error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-")
+	if err != nil {
+		return "", err
+	}
 	_, err = f.Write(append(b, '\n'))
 	if err == nil && sync {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+		os.Remove(f.Name())
+		return "", err
 	}
-	if err = os.Rename(f.Name(), file); err != nil || !sync {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return f.Name(), nil
 }
 
 // IsMissing reports whether a file of a slot does not exist.
