@@ -9,6 +9,8 @@ import "sync"
 type Reaper struct {
 	mu  sync.Mutex
 	own map[int]struct{}
+
+	hidden bool // one of our own may hide a stranger that has ended
 }
 
 // fork runs f, which makes a child. Until its pid is noted nothing is
@@ -39,4 +41,7 @@ func (r *Reaper) reap(pid int, f func()) {
 	defer r.mu.Unlock()
 	f()
 	delete(r.own, pid)
+	if r.hidden {
+		r.collect()
+	}
 }

@@ -71,7 +71,6 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	s.state.Ready = !hasCondition(l.Ready)
 	st := s.snapshot()
 	s.mu.Unlock()
-	s.saveState()
 	go s.watch(run, await, l.Ready)
 	s.shed()
 	return st, nil
@@ -158,6 +157,7 @@ func (s *server) fork(l *runtime.Launch, run *incarnation) (*proc.Process, func(
 // watch sees an incarnation through to its end.
 func (s *server) watch(run *incarnation, await func(context.Context) error, ready spec.Ready) {
 	var notReady error
+	s.saveState()
 	if !hasCondition(ready) {
 		await(context.Background())
 	} else {

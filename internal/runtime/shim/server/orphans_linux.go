@@ -27,6 +27,9 @@ func (s *server) sweep() {
 	defer cancel()
 	for ctx.Err() == nil {
 		s.reaper.Collect()
+		if s.reaper.Childless() {
+			return
+		}
 		left, err := proc.Descendants(os.Getpid())
 		if err != nil || len(left) == 0 {
 			return

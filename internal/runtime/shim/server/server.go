@@ -23,6 +23,7 @@ type server struct {
 	log    *outputLog
 	done   chan struct{} // closed when the shim is to end
 
+	saving  sync.Mutex   // one file is written after the other
 	records sync.Mutex   // one end after the other is told and written
 	record  *wire.Record // the last one; guarded by records
 	syncing *time.Timer  // to the next sync; guarded by records
@@ -155,10 +156,15 @@ func (s *server) saveState() {
 
 func (s *server) save(name string, v any) {
 	file := filepath.Join(s.dir, name)
-	err := wire.WriteFile(file, v)
+	write := func() error {
+		s.saving.Lock()
+		defer s.saving.Unlock()
+		return wire.WriteFile(file, v)
+	}
+	err := write()
 	if wire.IsMissing(err) {
 		s.heal()
-		err = wire.WriteFile(file, v)
+		err = write()
 	}
 	if err != nil {
 		s.mu.Lock()

@@ -108,9 +108,10 @@ func readFile(file string, v any, version *int) error {
 }
 
 // WriteFile replaces a file as a whole: who reads it finds the old content or
-// the new. It is not synced.
+// the new. It is not synced. Only one at a time may do it.
 func WriteFile(file string, v any) error {
-	temp, err := writeTemp(file, v, false)
+	temp := next(file, "")
+	err := write(temp, v, false)
 	if err != nil {
 		return err
 	}
@@ -121,12 +122,12 @@ func WriteFile(file string, v any) error {
 // content is on the disk, current is called and says whether it shall be put
 // into its place, and replace does that.
 func WriteSynced(file string, v any, current func(replace func() error) error) error {
-	temp, err := writeTemp(file, v, true)
+	temp := next(file, ".sync")
+	err := write(temp, v, true)
 	if err != nil {
 		return err
 	}
 	err = current(func() error { return rename(temp, file) })
-	os.Remove(temp) // if it was not wanted
 	if err != nil {
 		return err
 	}
@@ -139,39 +140,36 @@ func WriteSynced(file string, v any, current func(replace func() error) error) e
 
 // rename puts temp into the place of file. Renaming over a file that exists
 // makes ext4 write the new one to the disk at once, for milliseconds in which
-// an agent is down; exchanging the two does not.
+// an agent is down; exchanging the two does not. The old content stays under
+// the name of temp, for the next time.
 func rename(temp, file string) error {
-	err := exchange(temp, file)
-	if err != nil {
-		err = os.Rename(temp, file)
-	} else {
-		os.Remove(temp)
+	if exchange(temp, file) == nil {
 		return nil
 	}
-	if err != nil {
-		os.Remove(temp)
-	}
-	return err
+	return os.Rename(temp, file)
 }
 
-func writeTemp(file string, v any, sync bool) (temp string, err error) {
+func next(file, suffix string) string {
+	return filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+suffix)
+}
+
+func write(file string, v any, sync bool) error {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", file, err)
+		return fmt.Errorf("%s: %w", file, err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-")
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
-		return "", err
+		return err
 	}
-	_, err = f.Write(append(b, '\n'))
+	n, err := f.Write(append(b, '\n'))
+	if err == nil {
+		err = f.Truncate(int64(n)) // not to 0 before: that, too, makes ext4 write to the disk
+	}
 	if err == nil && sync {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		os.Remove(f.Name())
-		return "", err
-	}
-	return f.Name(), nil
+	return errors.Join(err, f.Close())
 }
 
 // IsMissing reports whether a file of a slot does not exist.
