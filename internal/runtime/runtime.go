@@ -45,6 +45,7 @@ type Launch struct {
 	Dir         string
 	Env         []string // complete
 	Stdin       string   // path of a file; the null device if empty
+	Input       bool     // stdin is a pipe for Session.Write, instead of Stdin
 	StopSignal  syscall.Signal
 	Grace       time.Duration // from StopSignal to SIGKILL, where nobody decides otherwise
 	Ready       spec.Ready

@@ -1,0 +1,125 @@
+package shim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
+)
+
+// runEnv is in the environment of all agents of these tests.
+const runEnv = "SHIM_TEST_RUN"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "shim" {
+		os.Exit(server.Main(os.Args[2:]))
+	}
+	code := m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	if left := withEnv(runEnv + "=" + strconv.Itoa(os.Getpid())); code == 0 && len(left) > 0 {
+		fmt.Fprintln(os.Stderr, "processes left behind:", left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// withEnv lists the processes that have an environment entry.
+func withEnv(kv string) (pids []int) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, d := range dirs {
+		b, _ := os.ReadFile(d)
+		for e := range bytes.SplitSeq(b, []byte{0}) {
+			if string(e) == kv {
+				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(d)))
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// patience bounds every wait of these tests; only a failure takes that long.
+const patience = 20 * time.Second
+
+func ctxOf(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// open makes a Runtime over dir, and leaves nothing running in it.
+func open(t testing.TB, dir string) *Runtime {
+	t.Helper()
+	r, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// slots is a directory whose slots are emptied after the test.
+func slots(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	t.Cleanup(func() { clear_(t, dir) })
+	return dir
+}
+
+func clear_(t testing.TB, dir string) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer r.Close()
+	all, err := r.List(ctx)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, o := range all {
+		s, err := r.Adopt(ctx, o.Path)
+		if err != nil {
+			t.Errorf("adopt %s (%v): %v", o.Path, o, err)
+			continue
+		}
+		s.Kill()
+		wait(t, "the end of "+o.Path, s.Done())
+		if err := r.Remove(ctx, o.Path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func wait(t testing.TB, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("%s did not come within %v", what, patience)
+	}
+}
+
+func sh(path string, n uint64, script string) runtime.Launch {
+	return runtime.Launch{
+		Path: path, Incarnation: n, Argv: []string{"/bin/sh", "-c", script, "sh"}, Dir: "/",
+		Env:   append(proc.Environ(nil, path, n), runEnv+"="+strconv.Itoa(os.Getpid())),
+		Grace: 5 * time.Second,
+	}
+}
