@@ -75,8 +75,9 @@ func TestArgvMeansTheSame(t *testing.T) {
 			t.Skip("an error")
 		}
 		out, code := run(here, argv(line))
-		out = strings.ReplaceAll(out, ": exec: ", ": ") // in the complaint about a command that is not there
 		wantOut, wantCode := run(there, []string{"/bin/sh", "-c", line})
+		// In the complaint about a command that is not there.
+		out, wantOut = strings.ReplaceAll(out, ": exec: ", ": "), strings.ReplaceAll(wantOut, ": exec: ", ": ")
 		if out != wantOut || code != wantCode && (code < 126 || wantCode < 126) {
 			t.Fatalf("%q as %q: %q, exit %d; the shell says %q, exit %d", line, argv(line), out, code, wantOut, wantCode)
 		}
