@@ -1,12 +1,10 @@
 package shim
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -14,11 +12,9 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 )
-
-// runEnv is in the environment of all agents of these tests.
-const runEnv = "SHIM_TEST_RUN"
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "shim" {
@@ -29,26 +25,11 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
-	if left := withEnv(runEnv + "=" + strconv.Itoa(os.Getpid())); code == 0 && len(left) > 0 {
+	if left := runtimetest.LeftBehind(); code == 0 && len(left) > 0 {
 		fmt.Fprintln(os.Stderr, "processes left behind:", left)
 		code = 1
 	}
 	os.Exit(code)
-}
-
-// withEnv lists the processes that have an environment entry.
-func withEnv(kv string) (pids []int) {
-	dirs, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, d := range dirs {
-		b, _ := os.ReadFile(d)
-		for e := range bytes.SplitSeq(b, []byte{0}) {
-			if string(e) == kv {
-				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(d)))
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids
 }
 
 // patience bounds every wait of these tests; only a failure takes that long.
@@ -119,7 +100,7 @@ func wait(t testing.TB, what string, c <-chan struct{}) {
 func sh(path string, n uint64, script string) runtime.Launch {
 	return runtime.Launch{
 		Path: path, Incarnation: n, Argv: []string{"/bin/sh", "-c", script, "sh"}, Dir: "/",
-		Env:   append(proc.Environ(nil, path, n), runEnv+"="+strconv.Itoa(os.Getpid())),
+		Env:   append(proc.Environ(nil, path, n), runtimetest.Env()),
 		Grace: 5 * time.Second,
 	}
 }
