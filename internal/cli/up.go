@@ -59,23 +59,23 @@ const (
 	readyEnv = "COPPICE_READY_FD"
 )
 
-// report is what it says there, one line of JSON.
-type report struct {
+// readiness is what it says there, one line of JSON.
+type readiness struct {
 	Message string `json:"message"`
 	Code    int    `json:"code"`
 }
 
 // up is the daemon.
 func up(s *streams, path string) error {
-	tell := func(report) {}
+	tell := func(readiness) {}
 	if os.Getenv(readyEnv) == fmt.Sprint(readyFD) {
 		os.Unsetenv(readyEnv)
 		syscall.CloseOnExec(readyFD)
 		pipe := os.NewFile(readyFD, "ready")
-		tell = func(r report) {
+		tell = func(r readiness) {
 			json.NewEncoder(pipe).Encode(r)
 			pipe.Close()
-			tell = func(report) {}
+			tell = func(readiness) {}
 		}
 	}
 	logger := slog.New(slog.NewTextHandler(s.err, nil))
@@ -92,10 +92,10 @@ func up(s *streams, path string) error {
 			fmt.Fprintf(s.out, "up, process %d, socket %s\n", os.Getpid(), socket)
 			go printEvents(ctx, s.out, c)
 		},
-		Ready: func(c *daemon.Controller) { tell(report{Message: summaryOf(c)}) },
+		Ready: func(c *daemon.Controller) { tell(readiness{Message: summaryOf(c)}) },
 	}))
 	if err != nil {
-		r := report{Message: err.Error(), Code: exitFailure}
+		r := readiness{Message: err.Error(), Code: exitFailure}
 		var e *exitError
 		if errors.As(err, &e) {
 			r.Code = e.code
@@ -150,7 +150,7 @@ func summaryOf(c *daemon.Controller) string {
 	return fmt.Sprintf("%s is up: %d of %s running, process %d", st.Project, st.Summary["running"], plural(total, "agent"), st.Controller.PID)
 }
 
-// upDetached starts the daemon in the background and waits for its report.
+// upDetached starts the daemon in the background and waits for its readiness.
 func upDetached(s *streams, path string) error {
 	if _, err := config.Load(path); err != nil { // say it here, not in a log file
 		return &exitError{exitConfig, err}
@@ -190,7 +190,7 @@ func upDetached(s *streams, path string) error {
 	}
 	w.Close()
 	line, err := bufio.NewReader(io.LimitReader(r, 1<<20)).ReadBytes('\n')
-	var rep report
+	var rep readiness
 	if err != nil || json.Unmarshal(line, &rep) != nil {
 		cmd.Wait()
 		return fmt.Errorf("the daemon ended before it was up; its last words are in %s", project.Log())

@@ -163,7 +163,7 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 	}
 	if st.Incarnation > 0 {
 		// It is settled now: nobody has to look again.
-		record := &wire.Record{Version: wire.Version, Incarnation: st.Incarnation, End: *st.End}
+		record := wire.NewRecord(s.dir, st.Incarnation, *st.End, nil)
 		if err := wire.WriteSynced(filepath.Join(s.dir, wire.ExitFile), record, func(replace func() error) error { return replace() }); err != nil {
 			s.r.log.Warn("a lost incarnation cannot be recorded", "path", s.path, "error", err)
 		}
