@@ -86,7 +86,12 @@ func run(o options) (err error) {
 		return err
 	}
 	client := api.Dial(socket)
-	defer func() { err = errors.Join(err, down(client, o.dir)) }()
+	running := true
+	defer func() {
+		if running {
+			err = errors.Join(err, down(client, o.dir))
+		}
+	}()
 
 	var slowest time.Duration
 	for round := range o.rounds {
@@ -104,7 +109,11 @@ func run(o options) (err error) {
 		}
 	}
 	o.say("%d rounds, the slowest return took %v", o.rounds, slowest.Round(time.Millisecond))
-	return check(o, client)
+	running = false
+	if err := down(client, o.dir); err != nil { // so that the journals and the log are about the same time
+		return err
+	}
+	return check(o)
 }
 
 // writeProject writes the fleet's file.
