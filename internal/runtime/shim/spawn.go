@@ -56,10 +56,19 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 			}
 		}
 	}
-	if _, err := proc.Detach(s.r.exe, argv, env, s.dir, files); err != nil {
+	child, err := proc.Detach(s.r.exe, argv, env, s.dir, files)
+	if err != nil {
 		ours.Close()
 		return nil, fmt.Errorf("start a shim: %w", err)
 	}
+	s.r.background(func() { // reaps it, as long as there is a runtime
+		select {
+		case <-child.Done():
+		case <-s.r.ctx.Done():
+			child.Release()
+			<-child.Done()
+		}
+	})
 	theirs.Close() // before greeting: the end of the shim has to be seen
 	l, _, err := greet(ctx, ours)
 	if err != nil {
