@@ -92,6 +92,14 @@ func TestLimits(t *testing.T) {
 			},
 			trace: "start a, timer a 1m0s", states: "a quarantined",
 		}, {
+			name: "quarantine: of restarts, its end is one", spec: limited(one("a"), count(Quarantining(1, time.Hour), CountRestarts)),
+			act:   func(r *rig) { r.crash("a", "a"); r.advance(time.Hour + 1); r.crash("a") },
+			trace: "start a, timer a 1h0m0.000000001s, start a, timer a 1h0m0.000000001s", states: "a quarantined",
+		}, {
+			name: "a stop during a probe", spec: limited(one("a", "b"), Pausing(1, time.Hour)),
+			act:   func(r *rig) { r.crash("a"); r.resume(); r.stop(); r.gone("b") },
+			trace: "start a, timer a 1m0s, cancel a, stop b, stop a", states: "a stopping, b stopped",
+		}, {
 			name: "quarantine: starts by hand count", spec: limited(one("a"), Quarantining(2, time.Hour)), auto: true,
 			act:   func(r *rig) { r.terminate("a"); r.restart("a"); r.crash("a") },
 			trace: "stop a, idle true, start a, idle false, timer a 1h0m0.000000001s", states: "a quarantined",
