@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,22 +37,22 @@ func TestContext(t *testing.T) {
 		},
 		"contexts derived from it end with it": func(t *testing.T, w *world) {
 			var derived, timed, late context.Context
-			ran, stopped, after := 0, 0, 0
+			var ran, stopped, after atomic.Int32
 			run := func(ctx context.Context) error {
 				var cancel context.CancelFunc
 				derived, cancel = context.WithCancel(ctx)
 				defer cancel()
 				timed, cancel = context.WithTimeout(ctx, time.Hour)
 				defer cancel()
-				context.AfterFunc(ctx, func() { ran++ })
+				context.AfterFunc(ctx, func() { ran.Add(1) })
 				for range 3 { // first, middle and last of the list
-					if stop := context.AfterFunc(ctx, func() { stopped++ }); !stop() || stop() {
+					if stop := context.AfterFunc(ctx, func() { stopped.Add(1) }); !stop() || stop() {
 						t.Error("stop says that it did not")
 					}
-					context.AfterFunc(ctx, func() { ran++ })
+					context.AfterFunc(ctx, func() { ran.Add(1) })
 				}
 				<-ctx.Done()
-				context.AfterFunc(ctx, func() { after++ })
+				context.AfterFunc(ctx, func() { after.Add(1) })
 				var end context.CancelFunc
 				late, end = context.WithCancel(ctx)
 				defer end()
@@ -66,8 +67,8 @@ func TestContext(t *testing.T) {
 			if derived.Err() != context.Canceled || timed.Err() != context.Canceled || late.Err() != context.Canceled {
 				t.Error(derived.Err(), timed.Err(), late.Err())
 			}
-			if ran != 4 || stopped != 0 || after != 1 {
-				t.Errorf("%d ran, %d after stop, %d after the end", ran, stopped, after)
+			if ran.Load() != 4 || stopped.Load() != 0 || after.Load() != 1 {
+				t.Errorf("%d ran, %d after stop, %d after the end", ran.Load(), stopped.Load(), after.Load())
 			}
 		},
 		"and also when the child ends by itself": func(t *testing.T, w *world) {

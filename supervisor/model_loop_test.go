@@ -150,13 +150,16 @@ func modelLoop(w *world, rt *rapid.T) {
 		rt.Fatalf("%d calls were never answered", n)
 	}
 	time.Sleep(time.Hour) // abandoned ones return
+	synctest.Wait()
 	for id, a := range w.actors {
+		a.mu.Lock()
+		defer a.mu.Unlock()
 		if a.alive != 0 {
 			rt.Fatalf("%d of %s are alive", a.alive, id)
 		}
 	}
 	var up, down int
-	for _, e := range w.events {
+	for _, e := range w.seen() {
 		switch e := e.(type) {
 		case SupervisorEnded:
 			if e.Header().Path() == "root" {
