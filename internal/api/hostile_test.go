@@ -18,7 +18,7 @@ import (
 // Whatever arrives at the socket, the answer is a failure, and the next client is served.
 func TestHostile(t *testing.T) {
 	p := patiently()
-	p.body = 50 * time.Millisecond
+	p.header, p.body = 200*time.Millisecond, 50*time.Millisecond
 	s := start(t, canned{full: true}, "", p)
 	const json = "Host: x\r\nContent-Type: application/json\r\n"
 	body := func(text string) string { return fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", json, len(text), text) }
