@@ -58,7 +58,7 @@ type core struct {
 type tally struct {
 	specs, alive, supervisors int
 	live                      int // run or will run again by themselves
-	waiting                   int // of these, in state Waiting
+	waiting, paused           int // of these, in state Waiting and Paused
 	present                   int // significant, and not down for good
 }
 
@@ -200,6 +200,9 @@ func (k *core) set(c *child, s State, r Reason) {
 	if s != Running {
 		c.idle = false
 	}
+	if c == k.probe && !s.alive() {
+		k.probe = nil // settle makes another one the probe
+	}
 	k.weigh(c, +1)
 }
 
@@ -212,6 +215,9 @@ func (k *core) weigh(c *child, by int) {
 	}
 	if c.state == Waiting {
 		k.tally.waiting += by
+	}
+	if c.state == Paused {
+		k.tally.paused += by
 	}
 	if c.policy.significant && (c.state.present() || c.state == Waiting) {
 		k.tally.present += by
@@ -296,9 +302,6 @@ func (k *core) link(c *child) {
 // that stands on it can go on.
 func (k *core) forget(c *child) {
 	k.cancel(c)
-	if k.probe == c {
-		k.probe = nil
-	}
 	k.set(c, Stopped, c.reason)
 	k.weigh(c, -1)
 	if c.prev == nil {

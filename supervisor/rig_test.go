@@ -357,6 +357,9 @@ func (r *rig) invalid() error {
 		if c.state == Waiting {
 			want.waiting++
 		}
+		if c.state == Paused {
+			want.paused++
+		}
 		if c.policy.significant && (c.state.present() || c.state == Waiting) {
 			want.present++
 		}

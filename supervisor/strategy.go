@@ -281,15 +281,14 @@ func (k *core) stopped(c *child, exit Exit) {
 	if c.state != Waiting {
 		k.act(tellStopped, c)
 		k.tellStart(c, ErrTerminated)
-		if k.op != opDown {
-			k.probeGone(c)
-		}
 	}
 	switch {
 	case k.op == opDown:
 		k.proceedDown()
 	case k.op == opGroup && k.phase == stopping && c == k.cursor:
 		k.walkStop(prev)
+	case k.op == opGroup && k.phase == starting && c == k.cursor && c == k.trigger:
+		k.dissolve() // terminated by hand: what waits for it stays down
 	default:
 		k.startNext(c, next)
 	}
@@ -384,6 +383,9 @@ func (k *core) abandoned(c *child, exit Exit, err error) {
 
 // settle looks at the whole after each step: is there anything left to wait for?
 func (k *core) settle() {
+	if k.probing && k.probe == nil && k.tally.paused > 0 && k.op != opDown && k.rest == nil {
+		k.releasePaused() // the probe has ended without an answer
+	}
 	if !k.up || k.op == opDown || k.rest != nil {
 		return
 	}

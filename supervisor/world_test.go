@@ -71,6 +71,7 @@ func (w *world) end() {
 	w.mu.Unlock()
 	w.Stop()
 	<-w.Done()
+	time.Sleep(1000 * time.Hour) // for abandoned children to return; in a bubble only main keeps the clock going
 }
 
 func (w *world) saw(e Event) {
@@ -210,7 +211,6 @@ type actor struct {
 	answer   error             // to being asked to stop, instead of the context's error
 	onStart  func(n int) error // for start n, counted from 1; an error fails it
 	stopped  []time.Time       // when it was asked to stop
-	exit     map[int]Exit      // of processes, by start
 	sleeps   []time.Duration   // before each start, since the end of the last
 	endedAt  time.Time
 }
@@ -241,20 +241,22 @@ func (a *actor) wake() {
 
 func (a *actor) enter() error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.starts++
+	n, onStart := a.starts, a.onStart
 	if !a.endedAt.IsZero() {
 		a.sleeps = append(a.sleeps, time.Since(a.endedAt))
 	}
-	if a.onStart != nil {
-		if err := a.onStart(a.starts); err != nil {
-			a.endedAt = time.Now()
-			return err
-		}
-	}
 	a.alive++
 	a.most = max(a.most, a.alive)
-	return nil
+	a.mu.Unlock()
+	if onStart == nil {
+		return nil
+	}
+	err := onStart(n)
+	if err != nil {
+		a.leave()
+	}
+	return err
 }
 
 func (a *actor) leave() {

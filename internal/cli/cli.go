@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -73,15 +74,11 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 		Example: `  coppice init        write a coppice.toml to start from
   coppice validate    check it
   coppice run         run what it says, until that has ended or Ctrl-C`,
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q; see coppice --help", args[0])
-			}
-			return nil
-		},
 	}
+	root.SetVersionTemplate(versionLine())
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
@@ -89,9 +86,81 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
 	})
+	root.SetHelpCommand(newHelp(root))
+	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	asGroup(root)
 	asUsage(root)
 	return root
+}
+
+// asGroup gives the commands that only hold others something to do: show what
+// they hold, and refuse what they do not. Cobra would take a command that is
+// spelled wrong for a wish for help, and succeed.
+func asGroup(cmd *cobra.Command) {
+	if !cmd.HasSubCommands() {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknownCommand(cmd, args[0])
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.DisableFlagsInUseLine = true
+	for _, sub := range cmd.Commands() {
+		asGroup(sub)
+	}
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		return fmt.Errorf("unknown command %q; did you mean %q?", name, cmd.CommandPath()+" "+near[0])
+	}
+	return fmt.Errorf("unknown command %q; see %s --help", name, cmd.CommandPath())
+}
+
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:                   "help [COMMAND]",
+		Short:                 "Explain a command",
+		DisableFlagsInUseLine: true,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			if cmd, _, err := root.Find(args); err == nil {
+				for _, sub := range cmd.Commands() {
+					if sub.IsAvailableCommand() {
+						names = append(names, sub.Name()+"\t"+sub.Short)
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil {
+				return usage(err)
+			}
+			if len(rest) > 0 {
+				return usage(unknownCommand(cmd, rest[0]))
+			}
+			cmd.InitDefaultHelpFlag() // Help lists them, but only a run adds them
+			cmd.InitDefaultVersionFlag()
+			return cmd.Help()
+		},
+	}
+}
+
+// noArgs refuses arguments. Most who give one mean the file.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.Flags().Lookup("file") != nil {
+		return fmt.Errorf("unexpected argument %q; a file is named with: %s -f FILE", args[0], cmd.CommandPath())
+	}
+	return fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
 }
 
 // asUsage gives wrong arguments, of any command, the exit code for that.
@@ -113,7 +182,7 @@ func usage(err error) error { return &exitError{exitUsage, err} }
 
 // configFlag adds the flag that names the file.
 func configFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVarP(path, "file", "f", "", "the file to use (default: coppice.toml here or in a directory above)")
+	cmd.Flags().StringVarP(path, "file", "f", "", "the `FILE` to use (default: coppice.toml here or in a directory above)")
 	cmd.MarkFlagFilename("file", "toml")
 }
 
@@ -128,6 +197,10 @@ func findConfig(flag string) (string, error) {
 	}
 	if err != nil {
 		return "", &exitError{exitConfig, err}
+	}
+	// The file in this very directory needs no long path in front of each error.
+	if here, err := os.Getwd(); err == nil && filepath.Dir(path) == here {
+		path = filepath.Base(path)
 	}
 	return path, nil
 }

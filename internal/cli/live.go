@@ -31,8 +31,11 @@ type liveView struct {
 	n     int               // lines ever
 }
 
-// keepLines is more than a terminal is high.
-const keepLines = 512
+// A terminal is not as high, nor as wide.
+const (
+	keepLines = 512
+	keepText  = 4 << 10 // bytes
+)
 
 // frame is the time between two pictures.
 const frame = 100 * time.Millisecond
@@ -67,7 +70,13 @@ func (v *liveView) event(e supervisor.Event) {
 }
 
 func (v *liveView) output(agent supervisor.Self, line proc.Line) {
-	v.add(fmt.Sprintf("%s %s %s", agent.Path, v.paint.dim("|"), proc.Plain(line.Text)))
+	text := proc.Plain(line.Text)
+	if len(text) > keepText { // no terminal is wider
+		text = strings.ToValidUTF8(text[:keepText], "")
+	}
+	// A tab has no width of its own, and the terminal would break the line.
+	text = strings.ReplaceAll(text, "\t", "    ")
+	v.add(fmt.Sprintf("%s %s %s", agent.Path, v.paint.dim("|"), text))
 }
 
 func (v *liveView) watch(ctx context.Context, f *daemon.Fleet) {
@@ -135,6 +144,11 @@ func (m *liveModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (m *liveModel) View() tea.View {
 	p := m.view.paint
 	rows, states := treeRows(m.fleet.Root, m.status, time.Now())
+	// The tree may be higher than the terminal; the output gets at least a third of it.
+	hidden := 0
+	if m.height > 0 {
+		rows, states, hidden = fit(rows, states, max(2, m.height*2/3-2))
+	}
 	tree := table(treeHeader, rows, m.width, func(row, column int, text string) string {
 		switch {
 		case row == 0:
@@ -146,19 +160,17 @@ func (m *liveModel) View() tea.View {
 		}
 		return text
 	})
+	if hidden > 0 {
+		tree = append(tree, p.dim(fmt.Sprintf("… and %d more", hidden)))
+	}
 	help := "Ctrl-C stops all agents in order"
 	switch {
 	case m.ended:
 		help = "ended after " + short(time.Since(m.began))
-	case m.view.stop.by.Load() != 0:
+	case m.view.stop.first() != 0:
 		help = "stopping; Ctrl-C again kills"
 	}
 	tree = append(tree, p.dim(ansi.Truncate(help, max(m.width, 20), "…")))
-	// The tree may be higher than the terminal; the output gets at least a third of it.
-	if most := max(3, m.height*2/3); m.height > 0 && len(tree) > most {
-		hidden := len(tree) - most + 1
-		tree = append(tree[:most-1], p.dim(fmt.Sprintf("… and %d more", hidden)))
-	}
 	for _, line := range m.view.last(m.height - len(tree) - 1) {
 		if m.width > 0 {
 			line = ansi.Truncate(line, m.width, "…")

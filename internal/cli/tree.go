@@ -77,6 +77,37 @@ func next(st daemon.Status, now time.Time) string {
 	return why
 }
 
+// fit chooses at most n rows and says how many it left out. Those that do not
+// simply run come first: they are why somebody looks. The order stays.
+func fit(rows [][]string, states []supervisor.State, n int) ([][]string, []supervisor.State, int) {
+	hidden := len(rows) - n
+	if hidden <= 0 {
+		return rows, states, 0
+	}
+	n-- // for the line that says so
+	troubled := 0
+	for _, s := range states[1:] {
+		if s != supervisor.Running {
+			troubled++
+		}
+	}
+	sound := max(0, n-1-troubled) // how many that run there is room for
+	keptRows, keptStates := rows[:1:1], states[:1:1]
+	for i, s := range states[1:] {
+		if len(keptRows) == n {
+			break
+		}
+		if s == supervisor.Running {
+			if sound == 0 {
+				continue
+			}
+			sound--
+		}
+		keptRows, keptStates = append(keptRows, rows[i+1]), append(keptStates, s)
+	}
+	return keptRows, keptStates, len(rows) - len(keptRows)
+}
+
 // table aligns rows under a header; cell paints a cell of a row (0 is the
 // header). No line is wider than width, if that is positive.
 func table(header []string, rows [][]string, width int, cell func(row, column int, text string) string) []string {

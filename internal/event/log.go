@@ -71,6 +71,7 @@ type Log struct {
 type pending struct {
 	value []byte
 	time  time.Time
+	with  []store.Op
 }
 
 // Open starts a log. It reads nothing yet, so it succeeds whatever state the store is in.
@@ -110,7 +111,11 @@ func Open(cfg Config) (*Log, error) {
 // fails: what the store does not take is kept in memory until it does, and what
 // does not fit there is counted and reported by an EventsDropped. Call Sync to
 // know that it is durable. After Close events go to the logger only.
-func (l *Log) Append(e Event) {
+//
+// What comes with an event is written in the same step, so that what the
+// store says of a thing and what the log says of it never differ. It is given
+// up with the event. At most MaxWith ops may come with one.
+func (l *Log) Append(e Event, with ...store.Op) {
 	e = e.normalise(time.Now())
 	value, err := e.MarshalJSON()
 	if err != nil || len(value) > store.MaxValue {
@@ -127,11 +132,11 @@ func (l *Log) Append(e Event) {
 		l.logger.Warn("event after the end of the log", "type", e.Type, "path", e.Path, "message", e.Message)
 		return
 	}
-	l.buffer = append(l.buffer, pending{value, e.Time})
-	l.bytes += len(value)
+	l.buffer = append(l.buffer, pending{value, e.Time, with})
+	l.bytes += size(pending{value: value, with: with})
 	n := 0
 	for l.bytes > l.cfg.MaxBuffer && n < len(l.buffer)-1 {
-		l.bytes -= len(l.buffer[n].value)
+		l.bytes -= size(l.buffer[n])
 		l.drop(l.buffer[n])
 		n++
 	}
@@ -141,6 +146,18 @@ func (l *Log) Append(e Event) {
 	}
 	l.mu.Unlock()
 	l.signal()
+}
+
+// MaxWith is how many ops may come with an event.
+const MaxWith = 4
+
+// size is how many bytes of values an event brings into the store.
+func size(p pending) int {
+	n := len(p.value)
+	for _, op := range p.with {
+		n += len(op.Key) + len(op.Value)
+	}
+	return n
 }
 
 // drop counts an event that is given up. The mutex is held.

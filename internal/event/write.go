@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/store"
@@ -90,25 +91,27 @@ func (l *Log) take() []pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var batch []pending
-	size := 0
+	bytes, ops := 0, 0
 	if d := l.dropped; d.Count > 0 {
 		e := Event{
 			Time: d.Last, Type: EventsDropped, Actor: l.cfg.Writer,
 			Message: fmt.Sprintf("%d events were not kept, since the store took none", d.Count),
 		}.With(d)
 		value, _ := e.MarshalJSON()
-		batch = append(batch, pending{value, e.Time})
-		size += len(value)
+		batch = append(batch, pending{value: value, time: e.Time})
+		bytes, ops = len(value), 1
 		l.dropped = Dropped{}
 	}
 	n := 0
-	for n < len(l.buffer) && len(batch) < batchOps {
+	for n < len(l.buffer) {
 		p := l.buffer[n]
-		if size += len(p.value); size > batchBytes && len(batch) > 0 {
+		bytes += size(p)
+		ops += 1 + len(p.with)
+		if len(batch) > 0 && (bytes > batchBytes || ops > batchOps) {
 			break
 		}
 		batch = append(batch, p)
-		l.bytes -= len(p.value)
+		l.bytes -= size(p)
 		n++
 	}
 	l.buffer = l.buffer[n:]
@@ -159,6 +162,7 @@ func (l *Log) write(batch []pending) error {
 	for _, p := range batch {
 		ops = append(ops, store.Op{Kind: store.Append, Key: l.prefix, Value: p.value})
 	}
+	ops = append(ops, lastWords(batch)...)
 	rev, err := l.store.Apply(l.ctx, store.Fence{}, []store.Cond{{Key: l.markerKey(), Rev: l.marker.Rev}}, ops)
 	switch {
 	case err == nil:
@@ -176,6 +180,22 @@ func (l *Log) write(batch []pending) error {
 		}
 	}
 	return err
+}
+
+// lastWords are the ops that come with a batch: the last one for each key, as
+// nothing may be changed twice in one step.
+func lastWords(batch []pending) []store.Op {
+	var ops []store.Op
+	seen := map[string]bool{}
+	for _, p := range slices.Backward(batch) {
+		for _, op := range slices.Backward(p.with) {
+			if !seen[op.Key] {
+				seen[op.Key] = true
+				ops = append(ops, op)
+			}
+		}
+	}
+	return ops
 }
 
 // readMarker reads the record of this writer; one that does not exist has revision 0.

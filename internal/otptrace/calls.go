@@ -122,8 +122,11 @@ func (s *sup) terminate(name string) (term, error) {
 
 func (s *sup) restart(name string) (term, error) {
 	info, err := s.handle.RestartChild(context.Background(), libraryID(name))
-	if s.holding(libraryID(name)) && errors.Is(err, supervisor.ErrRunning) {
+	switch held := s.heldBack() > 0; {
+	case s.holding(libraryID(name)) && errors.Is(err, supervisor.ErrRunning):
 		err = supervisor.ErrRestarting
+	case held && errors.Is(err, supervisor.ErrRestarting):
+		s.world.apart = true // Erlang starts it at once, and again with its group
 	}
 	return started(info, err)
 }

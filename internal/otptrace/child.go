@@ -112,6 +112,27 @@ func (c *child) Stop() {
 	w := c.sup.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	c.stop()
+}
+
+func (c *child) Kill() {
+	w := c.sup.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !c.asked && c.shutdown != supervisor.BrutalKill {
+		c.stop() // it is on its way, too, on a slow machine
+	}
+	c.asked = true
+	c.die(atom("killed"), "killed")
+	c.release()
+}
+
+// noTime is the shutdown time of 0 ms, which to the library is the default.
+const noTime = time.Nanosecond
+
+// stop makes the child end in its own way.
+func (c *child) stop() {
+	w := c.sup.world
 	defer w.signal()
 	c.asked = true
 	if c.dead {
@@ -119,8 +140,8 @@ func (c *child) Stop() {
 		return
 	}
 	c.slow, c.timed = true, c.shutdown != supervisor.Infinity
-	if c.shutdown < time.Millisecond && c.shutdown > 0 {
-		return // after 0 ms Erlang kills it before it could answer
+	if c.shutdown == noTime && !(c.sup.simple && !c.sup.calling) {
+		return // Erlang kills it before it could answer, but where all end at once
 	}
 	switch c.spec.stop {
 	case "obey":
@@ -139,15 +160,6 @@ func (c *child) Stop() {
 			c.die(atom("shutdown"), "lingered")
 		})
 	}
-}
-
-func (c *child) Kill() {
-	w := c.sup.world
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	c.asked = true
-	c.die(atom("killed"), "killed")
-	c.release()
 }
 
 // exit is the script's exit command.
@@ -179,11 +191,11 @@ func (c *child) die(reason term, cause string) {
 	if c.asked {
 		c.release()
 	} else {
-		c.sup.inbox = append(c.sup.inbox, func() {
+		c.sup.inbox = append(c.sup.inbox, message{deliver: func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			c.release()
-		})
+		}})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -39,7 +40,7 @@ func needErlang(t *testing.T) erlang {
 // scripts go into one.
 func (e erlang) run(t *testing.T, scripts []string, jobs int) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(len(scripts))*time.Second/2)
 	defer cancel()
 	// One scheduler, so that what happens at once happens in one order.
 	cmd := exec.CommandContext(ctx, "erl", "-noshell", "+S", "1:1", "-pa", e.dir, "-s", "otporacle")
@@ -51,85 +52,124 @@ func (e erlang) run(t *testing.T, scripts []string, jobs int) []string {
 	if err != nil {
 		t.Fatalf("erl: %v\n%s", err, stderr.String())
 	}
-	return splitTraces(t, "erl", string(out), len(scripts))
-}
-
-// ours returns what this runner says.
-func ours(t *testing.T, scripts []string) []string {
-	t.Helper()
-	var out bytes.Buffer
-	if err := run(strings.NewReader(strings.Join(scripts, "\n---\n")), &out); err != nil {
-		t.Fatalf("otptrace: %v", err)
+	traces := strings.Split(string(out), "---\n")
+	if len(traces) != len(scripts)+1 {
+		t.Fatalf("erl: %d traces of %d scripts:\n%s", len(traces)-1, len(scripts), stderr.String())
 	}
-	return splitTraces(t, "otptrace", out.String(), len(scripts))
+	return traces[:len(scripts)]
 }
 
-func splitTraces(t *testing.T, who, out string, want int) []string {
+// ours returns what this runner says, and which scripts Erlang is known to
+// answer in another way.
+func ours(t *testing.T, scripts []string) (traces []string, apart []bool) {
 	t.Helper()
-	traces := strings.Split(out, "---\n")
-	traces = traces[:len(traces)-1]
-	if len(traces) != want {
-		t.Fatalf("%s: %d traces of %d scripts", who, len(traces), want)
+	parsed, err := readScripts(strings.NewReader(strings.Join(scripts, "\n---\n")))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return traces
+	for i, c := range playAll(parsed) {
+		r := <-c
+		if r.err != nil {
+			t.Fatalf("%v, in:\n%s", r.err, scripts[i])
+		}
+		traces, apart = append(traces, string(r.text())), append(apart, r.apart)
+	}
+	return traces, apart
 }
 
-// jobs is how many scripts Erlang runs at a time; they mostly sleep.
-const jobs = 24
+const (
+	jobs    = 24 // how many scripts Erlang runs at a time; they mostly sleep
+	rounds  = 3  // that scripts get in which the clock may have a say
+	retries = 4  // in each of them
+	shown   = 4  // differences
+)
 
-// compare fails the test with a minimal script for each script whose traces
-// differ, up to a few.
-func (e erlang) compare(t *testing.T, scripts []string) {
+// differences returns the scripts, by number, on which Erlang and the library
+// do not agree. Where a script goes on while a child is slow to stop, the
+// clock decides what comes first, so that either has more than one answer;
+// there it is enough that they have one in common.
+func (e erlang) differences(t *testing.T, scripts []string) (differ []int, doubtful, apart int) {
 	t.Helper()
 	theirs := e.run(t, scripts, jobs)
-	mine := ours(t, scripts)
-	shown, doubtful := 0, 0
+	mine, aparts := ours(t, scripts)
+	answers := map[int][2][]string{} // Erlang's and ours to the scripts in doubt
 	for i, script := range scripts {
+		slow := strings.Contains(script, " hang") || strings.Contains(script, " linger")
 		switch {
 		case theirs[i] == mine[i]:
-		case e.says(t, script, mine[i]):
-			doubtful++
-		case shown < 5:
-			shown++
-			script = e.minimise(t, script)
-			t.Errorf("differs from Erlang, script %d:\n%s\n\n%s", i, script, diff(e.run(t, []string{script}, 1)[0], ours(t, []string{script})[0]))
+		case aparts[i]:
+			apart++
+		case slow:
+			answers[i] = [2][]string{{theirs[i]}, {mine[i]}}
 		default:
-			t.Errorf("script %d differs, too", i)
+			differ = append(differ, i)
 		}
 	}
-	t.Logf("%d scripts, %d lines, %d where Erlang itself has more than one answer", len(scripts), strings.Count(strings.Join(mine, ""), "\n"), doubtful)
+	for round := 0; round < rounds && len(answers) > 0; round++ {
+		doubts := slices.Sorted(maps.Keys(answers))
+		var repeated []string
+		for _, i := range doubts {
+			repeated = append(repeated, slices.Repeat([]string{scripts[i]}, retries)...)
+		}
+		theirs := e.run(t, repeated, rounds-round)
+		mine, aparts := ours(t, repeated)
+		for n, i := range doubts {
+			from, to := n*retries, (n+1)*retries
+			a := answers[i]
+			a[0], a[1] = append(a[0], theirs[from:to]...), append(a[1], mine[from:to]...)
+			answers[i] = a
+			switch {
+			case slices.ContainsFunc(a[1], func(s string) bool { return slices.Contains(a[0], s) }):
+				doubtful++
+				delete(answers, i)
+			case slices.Contains(aparts[from:to], true):
+				apart++
+				delete(answers, i)
+			}
+		}
+	}
+	differ = slices.AppendSeq(differ, maps.Keys(answers))
+	slices.Sort(differ)
+	return differ, doubtful, apart
 }
 
-// says reports whether the trace is among Erlang's answers to a script. Where
-// a script goes on while a child is slow to stop, it has more than one: the
-// clock decides which comes first.
-func (e erlang) says(t *testing.T, script, trace string) bool {
+// compare fails the test where the library differs from Erlang, and shows
+// the smallest scripts that do.
+func (e erlang) compare(t *testing.T, scripts []string) {
 	t.Helper()
-	again := slices.Repeat([]string{script}, 4)
-	return slices.Contains(e.run(t, again, 1), trace) || slices.Contains(e.run(t, again, 4), trace)
+	differ, doubtful, apart := e.differences(t, scripts)
+	t.Logf("%d scripts: %d differ; %d where the clock decides; %d set apart",
+		len(scripts), len(differ), doubtful, apart)
+	for n, i := range differ {
+		if n == shown {
+			t.Errorf("%d more differ", len(differ)-n)
+			return
+		}
+		script := e.minimise(t, scripts[i])
+		mine, _ := ours(t, []string{script})
+		t.Errorf("script %d differs from Erlang. The smallest that does:\n%s\n\n%s", i, script, diff(e.run(t, []string{script}, 1)[0], mine[0]))
+	}
 }
 
-// minimise drops lines as long as the traces still differ.
+// minimise drops lines as long as there is a difference.
 func (e erlang) minimise(t *testing.T, script string) string {
 	t.Helper()
-	for {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 		lines := strings.Split(script, "\n")
+		if len(lines) <= 2 {
+			break
+		}
 		var shorter []string
 		for i := range lines {
 			shorter = append(shorter, strings.Join(slices.Delete(slices.Clone(lines), i, i+1), "\n"))
 		}
-		theirs, again, mine := e.run(t, shorter, jobs), e.run(t, shorter, jobs), ours(t, shorter)
-		next := ""
-		for i, s := range shorter {
-			if len(lines) > 2 && theirs[i] == again[i] && mine[i] != theirs[i] && !strings.Contains(theirs[i], "\n? ") {
-				next = s
-			}
+		differ, _, _ := e.differences(t, shorter)
+		if len(differ) == 0 {
+			break
 		}
-		if next == "" {
-			return script
-		}
-		script = next
+		script = shorter[differ[len(differ)-1]]
 	}
+	return script
 }
 
 // diff shows two traces side by side from some lines before the first difference.

@@ -13,6 +13,7 @@ type generator struct {
 	strategy, auto string
 	ids            []string
 	wide           bool // everything that the language has, not only the common
+	endless        bool // no limit ends a restart loop
 	lines          []string
 }
 
@@ -66,6 +67,7 @@ func (g *generator) header() {
 	faulty := g.wide && g.IntN(12) == 0
 	if g.wide && g.IntN(3) == 0 {
 		intensity = pick(g.Rand, "12", "100", "100000000000000000000")
+		g.endless = len(intensity) > 2
 	}
 	if faulty {
 		for range 1 + g.IntN(2) {
@@ -151,6 +153,9 @@ func (g *generator) spec(id string, faulty bool) string {
 		outcomes := make([]string, 2+g.IntN(6))
 		for i := range outcomes {
 			outcomes[i] = pick(g.Rand, "ok", "ok", "ok", "error", "throw", "ignore")
+		}
+		if g.endless {
+			outcomes = append(outcomes, "ok")
 		}
 		starts = strings.Join(outcomes, ",")
 	}

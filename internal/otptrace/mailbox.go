@@ -17,9 +17,15 @@ type sup struct {
 	simple bool            // spec0.Strategy is SimpleOneForOne
 	// guarded by the world's lock:
 	calling bool              // a call is being handled: a start that fails is its result
-	inbox   []func()          // what waits until the supervisor has time
+	inbox   []message         // what waits until the supervisor has time
 	kids    map[string]*child // the last incarnation of each ID in the library
 	held    map[string]chan struct{}
+}
+
+// message is an exit or a call on its way to a supervisor.
+type message struct {
+	deliver func()
+	patient bool // a start, which the library puts off until a restart is over
 }
 
 // activity is what a supervisor is about at a moment.
@@ -40,7 +46,7 @@ func (s *sup) activity() (activity, error) {
 		<-s.handle.Done()
 		return idle, nil
 	} else if err != nil {
-		return idle, fmt.Errorf("Children: %w", err)
+		return idle, fmt.Errorf("listing the children: %w", err)
 	}
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
@@ -112,12 +118,13 @@ func (s *sup) heldBack() int {
 func (s *sup) next() func() {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	if len(s.inbox) > 0 {
-		f := s.inbox[0]
+	if len(s.inbox) > 0 && !(s.inbox[0].patient && len(s.held) > 0) {
+		m := s.inbox[0]
 		s.inbox = s.inbox[1:]
-		return f
+		return m.deliver
 	}
 	if len(s.held) > 0 {
+		s.world.apart = s.world.apart || len(s.inbox) > 0
 		for id, hold := range s.held {
 			close(hold)
 			delete(s.held, id)
@@ -227,16 +234,16 @@ func (w *world) pumpUntil(end time.Time) (activity, error) {
 }
 
 // call delivers f through the mailbox and waits until it has returned.
-func (w *world) call(f func()) error {
+func (w *world) call(f func(), patient bool) error {
 	s, done := w.cur, false
 	w.quietAt = time.Time{}
 	w.mu.Lock()
-	s.inbox = append(s.inbox, func() {
+	s.inbox = append(s.inbox, message{patient: patient, deliver: func() {
 		s.setCalling(true)
 		f()
 		s.setCalling(false)
 		done = true
-	})
+	}})
 	w.mu.Unlock()
 	for {
 		a, err := w.pump()

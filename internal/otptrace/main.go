@@ -37,36 +37,43 @@ func run(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	type result struct {
-		trace []string
-		err   error
-	}
-	results := make([]chan result, len(scripts))
-	slots := make(chan struct{}, workers)
-	for i := range results {
-		results[i] = make(chan result, 1)
-	}
-	go func() {
-		for i, s := range scripts {
-			slots <- struct{}{}
-			go func() {
-				trace, err := play(s)
-				results[i] <- result{trace, err}
-				<-slots
-			}()
-		}
-	}()
 	w := bufio.NewWriter(out)
 	defer w.Flush()
-	for _, c := range results {
+	for _, c := range playAll(scripts) {
 		r := <-c
 		if r.err != nil {
 			return r.err
 		}
-		for _, line := range r.trace {
-			w.Write(append(toLatin1(line), '\n'))
-		}
+		w.Write(r.text())
 		fmt.Fprintln(w, "---")
 	}
 	return w.Flush()
+}
+
+// playAll runs some scripts at a time and returns where to expect the results.
+func playAll(scripts []script) []chan result {
+	results := make([]chan result, len(scripts))
+	for i := range results {
+		results[i] = make(chan result, 1)
+	}
+	slots := make(chan struct{}, workers)
+	go func() {
+		for i, s := range scripts {
+			slots <- struct{}{}
+			go func() {
+				results[i] <- play(s)
+				<-slots
+			}()
+		}
+	}()
+	return results
+}
+
+// text is the trace as it is printed.
+func (r result) text() []byte {
+	var b []byte
+	for _, line := range r.trace {
+		b = append(append(b, toLatin1(line)...), '\n')
+	}
+	return b
 }

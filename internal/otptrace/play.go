@@ -19,6 +19,7 @@ type world struct {
 	cur    *sup // the last one started, until its end has been reported
 	wake   chan struct{}
 	sent   func() // what the script has sent to a child, on its way
+	apart  bool   // see result
 
 	quietAt time.Time // when settle has last ended because it was quiet for long enough
 
@@ -38,8 +39,20 @@ type event struct {
 	pid   int
 }
 
-// play runs a script and returns its trace.
-func play(lines script) ([]string, error) {
+// result is what came of a script.
+type result struct {
+	trace []string
+	err   error
+	// apart says that a call met a group between two attempts to restart it,
+	// and was answered in another way than by Erlang, on purpose: a start is
+	// put off (StartChild) or refused (RestartChild), where Erlang does it
+	// there and then and undoes it in the next attempt; and the end of the
+	// child that fails (TerminateChild) is not the end of its group's restart.
+	apart bool
+}
+
+// play runs a script.
+func play(lines script) result {
 	w := &world{wake: make(chan struct{}, 1), attempts: map[string]int{}, last: map[string]*child{}}
 	defer w.end()
 	for _, l := range lines {
@@ -49,10 +62,10 @@ func play(lines script) ([]string, error) {
 			err = w.settle()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %q: %w", l.no, l.text, err)
+			return result{err: fmt.Errorf("line %d: %q: %w", l.no, l.text, err)}
 		}
 	}
-	return w.lines(), nil
+	return result{trace: w.lines(), apart: w.apart}
 }
 
 // end kills what the script has left behind.
@@ -176,7 +189,7 @@ func (w *world) command(l line) (err error) {
 		default:
 			callErr = err
 		}
-	})
+	}, l.word == "add")
 	return errors.Join(err, callErr)
 }
 
@@ -252,7 +265,7 @@ func (w *world) stop() error {
 		return nil
 	}
 	w.mu.Lock()
-	s.inbox = append(s.inbox, s.handle.Stop)
+	s.inbox = append(s.inbox, message{deliver: s.handle.Stop})
 	w.mu.Unlock()
 	for end := time.Now().Add(stopPatience); time.Now().Before(end); {
 		select {

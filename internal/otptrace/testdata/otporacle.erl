@@ -200,11 +200,11 @@ child_(T, Log, Name, Starts, Stop) ->
             ets:insert(T, {{pid, Name}, P}),
             Log ! {watch, self(), P, Name},
             receive {watching, P} -> ok end,
-            emit(T, io_lib:format("+ ~s ~w", [Name, N])),
+            say(Log, io_lib:format("+ ~s ~w", [Name, N])),
             {ok, P};
-        "error" -> emit(T, io_lib:format("! ~s ~w", [Name, N])), {error, failed};
-        "ignore" -> emit(T, io_lib:format("~~ ~s ~w", [Name, N])), ignore;
-        "throw" -> emit(T, io_lib:format("! ~s ~w", [Name, N])), exit(failed)
+        "error" -> say(Log, io_lib:format("! ~s ~w", [Name, N])), {error, failed};
+        "ignore" -> say(Log, io_lib:format("~~ ~s ~w", [Name, N])), ignore;
+        "throw" -> say(Log, io_lib:format("! ~s ~w", [Name, N])), exit(failed)
     end.
 
 %% The exit of the last incarnation belongs in the trace before its restart.
@@ -242,10 +242,11 @@ pid(Id) ->
 
 %% -------------------------------------------------------------------- trace
 
-%% The log process writes what the main process has to say, so that it comes
-%% after the exits that the log process has heard of by now.
-emit(Txt) ->
-    Log = get(log),
+%% The log process writes everything, so that what a process says comes after
+%% the exits that it has seen.
+emit(Txt) -> say(get(log), Txt).
+
+say(Log, Txt) ->
     Log ! {emit, self(), Txt},
     receive {emitted, Log} -> ok end.
 

@@ -138,6 +138,7 @@ func dsn(path string, pragmas ...string) string {
 		"cell_size_check(1)",
 		"wal_autocheckpoint(4000)", // pages; rarer than the default of 1000, since each one waits for the disk twice
 		"journal_size_limit(67108864)",
+		"cache_size(-16384)", // KiB
 	}, pragmas...)
 	return (&url.URL{Scheme: "file", Path: path}).String() + "?" + url.Values{"_pragma": pragmas}.Encode()
 }

@@ -27,7 +27,7 @@ import (
 // Store is a store.Store in a SQLite file.
 type Store struct {
 	path    string
-	lock    *flock.Flock
+	lock    *flock.Flock // nil while Repair uses it
 	readers *sql.DB
 	writer  *writer
 	history *local.History
@@ -92,9 +92,11 @@ func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.closed.Store(true)
 		s.leases.Close()
-		s.err = s.writer.close() // last, since it folds the log file back into the main one
+		s.err = errors.Join(s.writer.close(), s.readers.Close()) // the last connection folds the write-ahead log into the file
 		s.history.Close()
-		s.err = errors.Join(s.err, s.readers.Close(), s.lock.Close())
+		if s.lock != nil {
+			s.err = errors.Join(s.err, s.lock.Close())
+		}
 		if s.err != nil {
 			s.err = fmt.Errorf("closing %s: %w", s.path, s.err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/local"
@@ -48,6 +49,8 @@ type writer struct {
 	history *local.History
 	leases  *local.Leases
 	ended   chan struct{}
+	// For the tests: how many groups were taken, and how many transactions there were.
+	taken, commits atomic.Int64
 
 	mu      sync.Mutex
 	queue   []*request
@@ -121,18 +124,34 @@ func (w *writer) loop() {
 	for {
 		group, closing := w.next()
 		if len(group) > 0 {
+			w.taken.Add(1)
 			w.commit(group)
 			for _, r := range group {
 				close(r.done)
 			}
+			w.gather()
 			continue
 		}
 		if closing {
 			return
 		}
 		<-w.wake
-		// Those whom the last commit has woken are about to write again. Let
-		// them, or every other commit would be for one of them alone.
+		w.gather()
+	}
+}
+
+// gather lets others run for as long as that brings in more requests: the first
+// to come is seldom alone, and those who have just got their results are about to
+// write again. Without it writers fall into two halves that wait for each other.
+func (w *writer) gather() {
+	for before := -1; ; {
+		w.mu.Lock()
+		n := len(w.queue)
+		w.mu.Unlock()
+		if n == before || n >= maxGroup {
+			return
+		}
+		before = n
 		runtime.Gosched()
 	}
 }
@@ -181,7 +200,7 @@ func (w *writer) try(group []*request) error {
 			return err
 		}
 	}
-	if err := w.conn.exec("BEGIN IMMEDIATE"); err != nil {
+	if _, err := w.conn.begin.Exec(); err != nil {
 		return w.diagnose("begin", err)
 	}
 	b := local.NewBatch(base{w}, w.rev)
@@ -201,12 +220,16 @@ func (w *writer) try(group []*request) error {
 		w.conn.rollback()
 		return nil
 	}
-	if err := w.conn.write(b, epoch); err != nil {
+	newEpoch := epoch
+	if epoch == w.epoch {
+		newEpoch = 0
+	}
+	if err := w.conn.write(b, newEpoch); err != nil {
 		w.conn.rollback()
 		w.stale = true
 		return w.diagnose("write", err)
 	}
-	if err := w.conn.exec("COMMIT"); err != nil {
+	if _, err := w.conn.commit.Exec(); err != nil {
 		w.conn.rollback()
 		w.stale = true
 		err = w.diagnose("commit", err)
@@ -217,6 +240,7 @@ func (w *writer) try(group []*request) error {
 		}
 		return err
 	}
+	w.commits.Add(1)
 	w.rev, w.epoch = b.Rev(), epoch
 	if len(w.sequences) > 4096 {
 		clear(w.sequences)
