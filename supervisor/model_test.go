@@ -1,11 +1,7 @@
 package supervisor
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -253,8 +249,3 @@ func (f fatal) Helper()                           {}
 func (f fatal) Fatal(args ...any)                 { f.t.Fatal(args...) }
 func (f fatal) Fatalf(format string, args ...any) { f.t.Fatalf(format, args...) }
 func (f fatal) Errorf(format string, args ...any) { f.t.Errorf(format, args...) }
-
-var _ = errors.Is
-var _ = fmt.Sprint
-var _ = context.Background
-var _ = synctest.Wait

@@ -5,7 +5,7 @@
 set -eu
 
 # program:Debian package
-needed="git:git erl:erlang-base"
+needed="git:git erl:erlang-base tmux:tmux"
 
 missing=""
 for pair in $needed; do
@@ -29,5 +29,5 @@ for pair in $missing; do
 done
 [ -n "$left" ] || exit 0
 echo "Not installed:$left. The tests that need them are skipped." >&2
-echo "Install them with your package manager, such as: brew install erlang git" >&2
+echo "Install them with your package manager, such as: brew install erlang git tmux" >&2
 [ "${CI:-}" != true ] || exit 1

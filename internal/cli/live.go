@@ -29,6 +29,16 @@ type liveView struct {
 	mu    sync.Mutex
 	lines [keepLines]string // ring
 	n     int               // lines ever
+	words map[string]*lastWord
+}
+
+// lastWord is what events said of a child last, for the picture after the
+// end, when there is nobody left to ask.
+type lastWord struct {
+	incarnation uint64
+	restarts    int
+	exit        supervisor.Exit
+	reason      supervisor.Reason
 }
 
 // A terminal is not as high, nor as wide.
@@ -37,11 +47,14 @@ const (
 	keepText  = 4 << 10 // bytes
 )
 
+// summaryLines is what follows the last picture: the summary and the reason.
+const summaryLines = 4
+
 // frame is the time between two pictures.
 const frame = 100 * time.Millisecond
 
 func newLiveView(in, out *os.File, stop *stopper) *liveView {
-	return &liveView{in: in, out: out, stop: stop, paint: newPaint(true)}
+	return &liveView{in: in, out: out, stop: stop, paint: newPaint(true), words: map[string]*lastWord{}}
 }
 
 func (v *liveView) add(line string) {
@@ -63,7 +76,47 @@ func (v *liveView) last(n int) []string {
 	return out
 }
 
+func (v *liveView) remember(e supervisor.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	h := e.Header()
+	w := v.words[h.Path()]
+	if w == nil {
+		w = &lastWord{}
+		v.words[h.Path()] = w
+	}
+	w.incarnation = max(w.incarnation, h.Incarnation)
+	var d supervisor.Decision
+	switch e := e.(type) {
+	case supervisor.ChildExited:
+		w.exit, d = e.Exit, e.Decision
+	case supervisor.ChildStartFailed:
+		d = e.Decision
+	case supervisor.ChildStopped:
+		w.exit, d.Reason = e.Exit, e.Reason
+	default:
+		return
+	}
+	w.reason = d.Reason
+	if d.Action == supervisor.RestartIt {
+		w.restarts++
+		w.reason = supervisor.NoReason // why it is to run is no reason why it does not
+	}
+}
+
+// final brings what was last seen of a child to its end.
+func (v *liveView) final(st *daemon.Status) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	st.State, st.NextAt = supervisor.Stopped, time.Time{}
+	if w := v.words[st.Path]; w != nil {
+		st.Incarnation, st.Restarts = max(st.Incarnation, w.incarnation), max(st.Restarts, w.restarts)
+		st.LastExit, st.Reason = w.exit, w.reason
+	}
+}
+
 func (v *liveView) event(e supervisor.Event) {
+	v.remember(e)
 	if text := describe(e); text != "" {
 		v.add(fmt.Sprintf("%s %s %s", e.Header().Path(), v.paint.dim("*"), v.paint.event(e, proc.Plain(text))))
 	}
@@ -133,8 +186,8 @@ func (m *liveModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, tick()
 	case endMsg:
 		m.ended = true
-		for i := range m.status { // all of it, whatever the last look saw
-			m.status[i].State, m.status[i].NextAt = supervisor.Stopped, time.Time{}
+		for i := range m.status {
+			m.view.final(&m.status[i])
 		}
 		return m, tea.Quit
 	}
@@ -171,11 +224,18 @@ func (m *liveModel) View() tea.View {
 		help = "stopping; Ctrl-C again kills"
 	}
 	tree = append(tree, p.dim(ansi.Truncate(help, max(m.width, 20), "…")))
-	for _, line := range m.view.last(m.height - len(tree) - 1) {
+	room := m.height - len(tree) - 1
+	if m.ended {
+		room -= summaryLines
+	}
+	for _, line := range m.view.last(room) {
 		if m.width > 0 {
 			line = ansi.Truncate(line, m.width, "…")
 		}
 		tree = append(tree, line)
+	}
+	if m.ended {
+		tree = append(tree, "") // Bubble Tea erases the last line when it leaves
 	}
 	return tea.NewView(strings.Join(tree, "\n"))
 }

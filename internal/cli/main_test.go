@@ -22,7 +22,6 @@ import (
 func TestMain(m *testing.M) {
 	// The race detector sleeps for a second at exit unless told otherwise.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
-	os.Unsetenv("NO_COLOR")
 	testscript.Main(leakChecked{m}, map[string]func(){
 		"coppice": func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
@@ -31,6 +30,7 @@ func TestMain(m *testing.M) {
 type leakChecked struct{ *testing.M }
 
 func (m leakChecked) Run() int {
+	os.Unsetenv("NO_COLOR") // of whoever runs the tests
 	code := m.M.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)

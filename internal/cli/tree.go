@@ -64,6 +64,9 @@ func uptime(st daemon.Status) string {
 // next says when a child starts again, or why it does not.
 func next(st daemon.Status, now time.Time) string {
 	why := st.Reason.String()
+	if st.Reason == supervisor.ReasonShutdown { // of everything, as is plain to see
+		why = ""
+	}
 	if !st.NextAt.IsZero() {
 		why = "in " + short(max(0, st.NextAt.Sub(now)).Round(100*time.Millisecond))
 	}
@@ -72,7 +75,7 @@ func next(st daemon.Status, now time.Time) string {
 		return ""
 	}
 	if k := st.LastExit.Kind; k != supervisor.NoExit && k != supervisor.ShutDown {
-		return proc.Plain(why + " (" + exitText(st.LastExit) + ")")
+		return strings.TrimSpace(proc.Plain(why + " (" + exitText(st.LastExit) + ")"))
 	}
 	return why
 }
