@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,12 +45,7 @@ func start(t *testing.T, s Service, socket string, p pace) started {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- newServer(s, slog.New(slog.DiscardHandler), p).serve(ctx, l) }()
-	stopped := false
-	stop := func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	stop := sync.OnceFunc(func() {
 		cancel()
 		select {
 		case err := <-ended:
@@ -59,7 +55,7 @@ func start(t *testing.T, s Service, socket string, p pace) started {
 		case <-time.After(late):
 			t.Error("the server does not end")
 		}
-	}
+	})
 	t.Cleanup(stop)
 	return started{socket, stop}
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -23,9 +22,6 @@ const (
 	maxPath   = 1 << 10  // bytes of the path of a node
 	maxLines  = 1_000_000
 )
-
-// bodyTimeout is how long a client may take to send a body.
-const bodyTimeout = 10 * time.Second
 
 // param is a parameter of the query of a route.
 type param struct {

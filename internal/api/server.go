@@ -35,12 +35,16 @@ type pace struct {
 	begin     time.Duration // until a stream that has nothing to say shows that it is one
 	heartbeat time.Duration // between signs of life on a stream
 	write     time.Duration // for a client to take what is written, or it is cut off
+	header    time.Duration // for a client to send a request without its body
 	body      time.Duration // for a client to send a body
 	drain     time.Duration // for requests to end when the server does
 }
 
 func defaultPace() pace {
-	return pace{begin: 100 * time.Millisecond, heartbeat: heartbeat, write: 30 * time.Second, body: bodyTimeout, drain: 5 * time.Second}
+	return pace{
+		begin: 100 * time.Millisecond, heartbeat: heartbeat, write: 30 * time.Second,
+		header: 10 * time.Second, body: 10 * time.Second, drain: 5 * time.Second,
+	}
 }
 
 // heartbeat is known to both sides: a client that hears nothing for three of
@@ -76,7 +80,7 @@ func (s *server) serve(ctx context.Context, l net.Listener) error {
 	defer cancel(ErrStopping)
 	h := &http.Server{
 		Handler:           s,
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: s.pace.header,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeader - 4096, // net/http adds that
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),

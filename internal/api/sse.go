@@ -104,7 +104,14 @@ func (l *lineReader) next() ([]byte, error) {
 			continue
 		}
 		l.cr = false
-		end := bytes.IndexAny(chunk, "\r\n")
+		end := bytes.IndexByte(chunk, '\n')
+		before := chunk
+		if end >= 0 {
+			before = chunk[:end]
+		}
+		if cr := bytes.IndexByte(before, '\r'); cr >= 0 {
+			end = cr
+		}
 		if end < 0 {
 			l.b = append(l.b, chunk...)
 			l.in.Discard(len(chunk))

@@ -235,9 +235,12 @@ func TestOtherServer(t *testing.T) {
 		t.Skip(err)
 	}
 	for name, h := range map[string]http.HandlerFunc{
-		"no version":   func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(`{}`)) },
-		"next version": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Coppice-Api", "2"); w.Write([]byte(`{}`)) },
-		"redirect":     func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://example.org/", 302) },
+		"no version": func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(`{}`)) },
+		"next version": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Coppice-Api", "2")
+			w.Write([]byte(`{}`))
+		},
+		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://example.org/", 302) },
 	} {
 		srv := &http.Server{Handler: h}
 		ended := make(chan struct{})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
 )
 
@@ -20,6 +21,8 @@ const (
 	exitOK        = 0
 	exitFailure   = 1
 	exitUsage     = 2
+	exitNotFound  = 3
+	exitNoDaemon  = 69
 	exitConfig    = 78
 	exitSignalled = 128 // plus the signal's number
 )
@@ -58,9 +61,21 @@ func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	if message := err.Error(); message != "" {
 		fmt.Fprintf(stderr, "coppice: %s\n", message)
 	}
+	return exitCode(err)
+}
+
+// exitCode is what an error means to the shell.
+func exitCode(err error) int {
 	var coded *exitError
-	if errors.As(err, &coded) {
+	switch {
+	case errors.As(err, &coded):
 		return coded.code
+	case errors.Is(err, api.ErrNotFound):
+		return exitNotFound
+	case errors.Is(err, api.ErrDown), errors.Is(err, api.ErrStopping):
+		return exitNoDaemon
+	case errors.Is(err, api.ErrInvalid):
+		return exitUsage
 	}
 	return exitFailure
 }
@@ -82,7 +97,9 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
-	root.AddCommand(newRun(s), newValidate(s), newInit(s), newVersion(s), newUp(s))
+	root.AddCommand(newRun(s), newValidate(s), newInit(s), newVersion(s), newUp(s),
+		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s))
+	root.AddCommand(newActs(s)...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
 	})

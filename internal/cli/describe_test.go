@@ -149,21 +149,21 @@ func TestShort(t *testing.T) {
 
 func TestFit(t *testing.T) {
 	t.Parallel()
-	const R, Q = supervisor.Running, supervisor.Quarantined
+	const R, Q = running, "quarantined"
 	for _, test := range []struct {
-		states []supervisor.State
+		states []string
 		n      int
 		want   string
 		hidden int
 	}{
-		{[]supervisor.State{R}, 5, "0", 0},
-		{[]supervisor.State{R, R, R}, 3, "0 1 2", 0},
-		{[]supervisor.State{R, R, R, R}, 3, "0 1", 2},
-		{[]supervisor.State{R, R, R, R, Q}, 3, "0 4", 3},
-		{[]supervisor.State{R, R, R, Q, R, Q}, 4, "0 3 5", 3},
-		{[]supervisor.State{R, R, R, Q, R, Q}, 5, "0 1 3 5", 2},
-		{[]supervisor.State{R, Q, Q, Q, R, Q}, 4, "0 1 2", 3},
-		{[]supervisor.State{R, Q, Q}, 2, "0", 2},
+		{[]string{R}, 5, "0", 0},
+		{[]string{R, R, R}, 3, "0 1 2", 0},
+		{[]string{R, R, R, R}, 3, "0 1", 2},
+		{[]string{R, R, R, R, Q}, 3, "0 4", 3},
+		{[]string{R, R, R, Q, R, Q}, 4, "0 3 5", 3},
+		{[]string{R, R, R, Q, R, Q}, 5, "0 1 3 5", 2},
+		{[]string{R, Q, Q, Q, R, Q}, 4, "0 1 2", 3},
+		{[]string{R, Q, Q}, 2, "0", 2},
 	} {
 		rows := make([][]string, len(test.states))
 		for i := range rows {

@@ -12,8 +12,10 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -26,9 +28,8 @@ type liveView struct {
 	paint   paint
 	err     error
 
+	lastLines
 	mu    sync.Mutex
-	lines [keepLines]string // ring
-	n     int               // lines ever
 	words map[string]*lastWord
 }
 
@@ -57,23 +58,46 @@ func newLiveView(in, out *os.File, stop *stopper) *liveView {
 	return &liveView{in: in, out: out, stop: stop, paint: newPaint(true), words: map[string]*lastWord{}}
 }
 
-func (v *liveView) add(line string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.lines[v.n%keepLines] = line
-	v.n++
+// lastLines is a ring of lines, as many as a terminal may show.
+type lastLines struct {
+	mu    sync.Mutex
+	lines [keepLines]string
+	n     int // lines ever
+}
+
+func (l *lastLines) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines[l.n%keepLines] = line
+	l.n++
+}
+
+func (l *lastLines) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n = 0
 }
 
 // last returns the last n lines, oldest first.
-func (v *liveView) last(n int) []string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	n = max(0, min(n, v.n, keepLines))
+func (l *lastLines) last(n int) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n = max(0, min(n, l.n, keepLines))
 	out := make([]string, n)
 	for i := range out {
-		out[i] = v.lines[(v.n-n+i)%keepLines]
+		out[i] = l.lines[(l.n-n+i)%keepLines]
 	}
 	return out
+}
+
+// shown is a line of output as a picture can have it: a tab has no width of
+// its own, and the terminal would break the line.
+func shown(text string) string {
+	text = proc.Plain(text)
+	if len(text) > keepText { // no terminal is wider
+		text = strings.ToValidUTF8(text[:keepText], "")
+	}
+	return strings.ReplaceAll(text, "\t", "    ")
 }
 
 func (v *liveView) remember(e supervisor.Event) {
@@ -123,13 +147,7 @@ func (v *liveView) event(e supervisor.Event) {
 }
 
 func (v *liveView) output(agent supervisor.Self, line proc.Line) {
-	text := proc.Plain(line.Text)
-	if len(text) > keepText { // no terminal is wider
-		text = strings.ToValidUTF8(text[:keepText], "")
-	}
-	// A tab has no width of its own, and the terminal would break the line.
-	text = strings.ReplaceAll(text, "\t", "    ")
-	v.add(fmt.Sprintf("%s %s %s", agent.Path, v.paint.dim("|"), text))
+	v.add(fmt.Sprintf("%s %s %s", agent.Path, v.paint.dim("|"), shown(line.Text)))
 }
 
 func (v *liveView) watch(ctx context.Context, f *daemon.Fleet) {
@@ -196,26 +214,13 @@ func (m *liveModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 func (m *liveModel) View() tea.View {
 	p := m.view.paint
-	rows, states := treeRows(m.fleet.Root, m.status, time.Now())
+	nodes := nodesOf(m.fleet.Root, m.status)
 	// The tree may be higher than the terminal; the output gets at least a third of it.
-	hidden := 0
+	most := 0
 	if m.height > 0 {
-		rows, states, hidden = fit(rows, states, max(2, m.height*2/3-2))
+		most = max(2, m.height*2/3-2)
 	}
-	tree := table(treeHeader, rows, m.width, func(row, column int, text string) string {
-		switch {
-		case row == 0:
-			return p.bold(text)
-		case column == 1:
-			return p.state(states[row-1], text)
-		case column == 5:
-			return p.dim(text)
-		}
-		return text
-	})
-	if hidden > 0 {
-		tree = append(tree, p.dim(fmt.Sprintf("… and %d more", hidden)))
-	}
+	tree := nodeTable(nodes, append(treeColumns(nodes), uptimeColumn(), nextColumn()), most, m.width, p)
 	help := "Ctrl-C stops all agents in order"
 	switch {
 	case m.ended:
@@ -238,4 +243,30 @@ func (m *liveModel) View() tea.View {
 		tree = append(tree, "") // Bubble Tea erases the last line when it leaves
 	}
 	return tea.NewView(strings.Join(tree, "\n"))
+}
+
+// nodesOf describes a tree in the words of the api. Of the root nothing is known but
+// that it is there.
+func nodesOf(root *spec.Node, all []daemon.Status) []api.Node {
+	nodes := []api.Node{{Path: root.Name, Kind: "supervisor", Strategy: root.Strategy.String()}}
+	for _, st := range all {
+		n := api.Node{
+			Path: st.Path, Kind: "agent", State: st.State.String(), PID: st.PID,
+			Incarnation: st.Incarnation, Restarts: st.Restarts, Uptime: st.Uptime.Seconds(),
+		}
+		if st.Reason != supervisor.ReasonShutdown { // of everything, as is plain to see
+			n.Reason = st.Reason.String()
+		}
+		if st.Node != nil {
+			n.Kind, n.Strategy = "supervisor", st.Node.Strategy.String()
+		}
+		if !st.NextAt.IsZero() {
+			n.NextAt = &st.NextAt
+		}
+		if k := st.LastExit.Kind; k != supervisor.NoExit && k != supervisor.ShutDown {
+			n.LastExit = exitText(st.LastExit)
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
 }

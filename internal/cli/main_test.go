@@ -146,8 +146,8 @@ func (f *feed) awaitText(t *testing.T, text string) {
 	f.await(t, fmt.Sprintf("%q", text), func() bool { return strings.Contains(f.String(), text) })
 }
 
-// running is a coppice that was started by a test.
-type running struct {
+// subject is a coppice that was started by a test.
+type subject struct {
 	*exec.Cmd
 	t        *testing.T
 	out, err *feed
@@ -155,20 +155,20 @@ type running struct {
 }
 
 // launch starts coppice in dir.
-func launch(t *testing.T, dir string, args ...string) *running {
+func launch(t *testing.T, dir string, args ...string) *subject {
 	t.Helper()
 	r := newRunning(t, "coppice", args...)
 	r.begin(dir)
 	return r
 }
 
-func newRunning(t *testing.T, name string, args ...string) *running {
-	r := &running{Cmd: exec.Command(name, args...), t: t, out: newFeed(), err: newFeed()}
+func newRunning(t *testing.T, name string, args ...string) *subject {
+	r := &subject{Cmd: exec.Command(name, args...), t: t, out: newFeed(), err: newFeed()}
 	r.Stdout, r.Stderr = r.out, r.err
 	return r
 }
 
-func (r *running) begin(dir string) {
+func (r *subject) begin(dir string) {
 	r.t.Helper()
 	r.Dir = dir
 	r.WaitDelay = 5 * time.Second
@@ -186,7 +186,7 @@ func (r *running) begin(dir string) {
 	})
 }
 
-func (r *running) signal(sig syscall.Signal) {
+func (r *subject) signal(sig syscall.Signal) {
 	r.t.Helper()
 	if err := r.Process.Signal(sig); err != nil {
 		r.t.Fatal(err)
@@ -194,7 +194,7 @@ func (r *running) signal(sig syscall.Signal) {
 }
 
 // exit waits for the end and returns the exit code.
-func (r *running) exit() int {
+func (r *subject) exit() int {
 	r.t.Helper()
 	select {
 	case <-r.ended:
@@ -204,7 +204,7 @@ func (r *running) exit() int {
 	return r.ProcessState.ExitCode()
 }
 
-func (r *running) wantExit(code int) {
+func (r *subject) wantExit(code int) {
 	r.t.Helper()
 	if got := r.exit(); got != code {
 		r.t.Fatalf("exit code %d, want %d; stdout:\n%s\nstderr:\n%s", got, code, r.out, r.err)
@@ -229,7 +229,7 @@ func (r report) String() string {
 }
 
 // reports parses what coppice run --json has written so far.
-func (r *running) reports() []report {
+func (r *subject) reports() []report {
 	r.t.Helper()
 	var all []report
 	for _, line := range r.out.lines() {
@@ -248,7 +248,7 @@ func (r *running) reports() []report {
 }
 
 // awaitReport waits for a report; message may be "" for any.
-func (r *running) awaitReport(what, message string) report {
+func (r *subject) awaitReport(what, message string) report {
 	r.t.Helper()
 	var found report
 	r.out.await(r.t, cmp.Or(message, what), func() bool {
