@@ -1,11 +1,7 @@
 package supervisor
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -225,6 +221,7 @@ func (m *machine) finish(t *rapid.T) {
 		}
 		if c == nil {
 			t.Fatalf("a stop waits for nobody; %s", m.states())
+			return
 		}
 		m.gone(c.id)
 		m.verify(t)
@@ -252,8 +249,3 @@ func (f fatal) Helper()                           {}
 func (f fatal) Fatal(args ...any)                 { f.t.Fatal(args...) }
 func (f fatal) Fatalf(format string, args ...any) { f.t.Fatalf(format, args...) }
 func (f fatal) Errorf(format string, args ...any) { f.t.Errorf(format, args...) }
-
-var _ = errors.Is
-var _ = fmt.Sprint
-var _ = context.Background
-var _ = synctest.Wait

@@ -347,7 +347,7 @@ func TestOTPStop(t *testing.T) {
 			w.want("~a")
 		},
 		"the end of the context stops it": func(t *testing.T, w *world) {
-			ctx, cancel := context.WithCancel(context.WithValue(context.Background(), "key", "value"))
+			ctx, cancel := context.WithCancel(context.WithValue(context.Background(), testKey{}, "value"))
 			spec := w.tree(OneForOne, "a", "b")
 			spec.OnEvent = w.saw
 			s, err := Start(ctx, spec)
@@ -365,3 +365,6 @@ func TestOTPStop(t *testing.T) {
 		},
 	})
 }
+
+// testKey is the key of a value in a context.
+type testKey struct{}

@@ -65,6 +65,15 @@ func TestRegressions(t *testing.T) {
 			act:   func(r *rig) { r.crash("a") },
 			trace: "up", states: "a paused, b paused, c paused",
 		}, {
+			skip: "F18", name: "the strategy changes in a pause", spec: limited(one("a", "b", "c"), Pausing(1, time.Hour)),
+			act: func(r *rig) {
+				r.crash("a", "b")
+				r.update(limited(all("a", "b", "c"), Pausing(1, time.Hour)))
+				r.crash("c")
+				r.resume()
+			},
+			trace: "start a, timer a 1m0s, start b, start c", states: "a running, b running, c running",
+		}, {
 			name: "the strategy changes during a delay", spec: one("a:fixed", "b"), auto: true,
 			act:   func(r *rig) { r.crash("a"); r.update(all("a:fixed", "b")); r.advance(time.Second) },
 			trace: "timer a 1s, start a", states: "a running, b running",

@@ -328,6 +328,7 @@ func (s *Supervisor) perform() {
 	k := &s.core
 	for {
 		k.settle()
+		s.tell() // first: what follows from it is told later, also by others
 		for n := 0; n < len(k.out); n++ {
 			s.act(k.out[n])
 		}
@@ -335,15 +336,20 @@ func (s *Supervisor) perform() {
 		if k.out = k.out[:0]; cap(k.out) > 1<<12 {
 			k.out = nil
 		}
-		if len(k.events) > 0 {
-			s.hook.put(k.events)
-			clear(k.events)
-			k.events = k.events[:0]
-		}
 		if k.rest == nil {
+			s.tell()
 			return
 		}
 		k.walkStart(k.rest)
+	}
+}
+
+// tell hands the events over.
+func (s *Supervisor) tell() {
+	if k := &s.core; len(k.events) > 0 {
+		s.hook.put(k.events)
+		clear(k.events)
+		k.events = k.events[:0]
 	}
 }
 

@@ -211,7 +211,6 @@ type actor struct {
 	answer   error             // to being asked to stop, instead of the context's error
 	onStart  func(n int) error // for start n, counted from 1; an error fails it
 	stopped  []time.Time       // when it was asked to stop
-	exit     map[int]Exit      // of processes, by start
 	sleeps   []time.Duration   // before each start, since the end of the last
 	endedAt  time.Time
 }

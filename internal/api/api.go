@@ -58,6 +58,25 @@ const (
 	Resume  Action = "resume"  // what is suspended, or paused by a limit
 )
 
+// Actions are all there are.
+func Actions() []Action { return []Action{Start, Stop, Restart, Reset, Suspend, Resume} }
+
+// ActRequest is the body of POST /v1/act.
+type ActRequest struct {
+	Path   string `json:"path"`
+	Action Action `json:"action"`
+}
+
+// DownRequest is the body of POST /v1/down.
+type DownRequest struct {
+	Keep bool `json:"keep"` // the agents go on
+}
+
+// LogLine is a message of the stream of GET /v1/logs.
+type LogLine struct {
+	Line string `json:"line"`
+}
+
 // Status is the daemon and its fleet in short.
 type Status struct {
 	Project    string         `json:"project"`

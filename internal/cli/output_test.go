@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -172,9 +173,13 @@ func TestAgentsGetDefaultSignals(t *testing.T) {
 	}
 	r := launch(t, project(t, agentTOML("a", `grep -E '^Sig(Ign|Blk)' /proc/self/status`, `restart = "never"`)), "run")
 	r.wantExit(0)
-	for _, want := range []string{"SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000"} {
-		if !strings.Contains(r.out.String(), want) {
-			t.Errorf("no %q in\n%s", want, r.out)
+	// But for what is not coppice's to undo: a C library keeps signals 32 and
+	// above for itself, and they may have been ignored before.
+	for _, what := range []string{"SigBlk", "SigIgn"} {
+		_, rest, _ := strings.Cut(r.out.String(), what+":\t")
+		mask, err := strconv.ParseUint(rest[:min(16, len(rest))], 16, 64)
+		if err != nil || mask&0x7fffffff != 0 {
+			t.Errorf("%s is %x, %v, in\n%s", what, mask, err, r.out)
 		}
 	}
 }

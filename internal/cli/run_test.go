@@ -154,7 +154,15 @@ func TestGroupRestarts(t *testing.T) {
 			started := len(r.reports())
 			release()
 			restarts := strings.Count(strings.Join(test.want, " "), "started")
-			r.out.await(t, "the restarted agents", func() bool { return len(ups()) == 3+restarts })
+			r.out.await(t, "the restarted agents", func() bool {
+				told := 0
+				for _, rep := range r.reports()[started:] {
+					if rep.Type == "agent.started" {
+						told++
+					}
+				}
+				return len(ups()) == 3+restarts && told == restarts
+			})
 
 			var got []string
 			for _, rep := range r.reports()[started:] {

@@ -50,6 +50,7 @@ type Controller struct {
 	mu       sync.Mutex
 	sessions map[string]runtime.Session // the last one of each agent
 	adopt    map[string]uint64          // incarnations that are to be taken over, not started
+	told     map[string]mark            // what the log was last given of each agent's starts
 	keep     bool                       // agents go on without the controller
 
 	down     chan struct{} // closed when somebody has asked for the end
@@ -77,7 +78,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log,
 		agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node),
-		sessions: make(map[string]runtime.Session), adopt: make(map[string]uint64),
+		sessions: make(map[string]runtime.Session), adopt: make(map[string]uint64), told: make(map[string]mark),
 		down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	c.nodes[o.Tree.Root.Name] = o.Tree.Root
@@ -115,7 +116,8 @@ func (c *Controller) open(ctx context.Context) error {
 	c.log.Append(event.Event{
 		Type: event.ControllerStarted, Actor: "controller",
 		Message: fmt.Sprintf("controller %d started, %d agents taken over", os.Getpid(), len(c.adopt)),
-	}.With(map[string]any{"pid": os.Getpid(), "adopted": len(c.adopt), "version": c.opts.Version}))
+	}.With(map[string]any{"pid": os.Getpid(), "adopted": len(c.adopt), "version": c.opts.Version}),
+		store.Op{Kind: store.Delete, Key: orderlyKey})
 	root.OnEvent = c.event
 	c.root, err = supervisor.Launch(context.WithoutCancel(ctx), *root)
 	if err != nil {
@@ -172,7 +174,11 @@ func (c *Controller) wait() {
 	if err != nil {
 		entry.Message += ": " + err.Error()
 	}
-	c.log.Append(entry)
+	var ops []store.Op
+	if !c.keeps() {
+		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte("true")})
+	}
+	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	if err := c.log.Close(ctx); err != nil {
@@ -202,6 +208,47 @@ func (c *Controller) event(e supervisor.Event) {
 		c.opts.Logger.Debug("no record with an event", "path", h.Path(), "error", err)
 	}
 	c.log.Append(entry, ops...)
+	switch e.(type) {
+	case supervisor.ChildStarted, supervisor.ChildStartFailed:
+		c.mu.Lock()
+		c.told[h.Path()] = mark{h.Incarnation, c.log.Mark()}
+		c.mu.Unlock()
+	}
+}
+
+// mark is a start in the log.
+type mark struct {
+	incarnation uint64
+	at          uint64
+}
+
+// patience is how long a start waits for the log at most.
+const patience = time.Second
+
+// caughtUp waits until the log has the start of the incarnation before this
+// one. A slot remembers one end, so that what a controller that is killed has
+// not written can be told by the next one; an agent that ends faster than the
+// disk writes must not get two ends ahead.
+func (c *Controller) caughtUp(ctx context.Context, path string, incarnation uint64) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for pause := time.Millisecond; ; pause *= 2 {
+		c.mu.Lock()
+		last, known := c.told[path]
+		c.mu.Unlock()
+		switch {
+		case !known: // nothing of it was started here
+			return
+		case last.incarnation+1 >= incarnation:
+			c.log.SyncTo(ctx, last.at)
+			return
+		}
+		select { // the event is on its way to the log
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // records are the records that an event about a child changes.
@@ -212,10 +259,11 @@ func (c *Controller) records(e supervisor.Event) ([]store.Op, error) {
 		return nil, fmt.Errorf("%s: %w", h.Supervisor, supervisor.ErrNoSupervisor)
 	}
 	saved, self, err := sup.Save(h.ID)
-	if errors.Is(err, supervisor.ErrNotFound) { // temporary, and forgotten
-		return []store.Op{{Kind: store.Delete, Key: nodeKey(h.Path())}}, nil
-	}
-	if err != nil {
+	forgotten := errors.Is(err, supervisor.ErrNotFound) // temporary; but not by the next controller
+	switch {
+	case forgotten:
+		saved = supervisor.Saved{Incarnation: h.Incarnation, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary}
+	case err != nil:
 		return nil, err
 	}
 	ended := false
@@ -229,6 +277,9 @@ func (c *Controller) records(e supervisor.Event) ([]store.Op, error) {
 		r.State, r.StartedAt = supervisor.Waiting.String(), time.Time{}
 	}
 	ops := []store.Op{r.op()}
+	if forgotten {
+		return ops, nil
+	}
 	own := &record{Path: h.Supervisor, State: supervisor.Running.String(), Self: &selfRecord{Counted: self.Counted, Paused: self.Paused}}
 	return append(ops, own.selfOp()), nil
 }

@@ -1,12 +1,14 @@
 package daemon
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -76,18 +78,37 @@ func (p Project) Lock() (release func() error, err error) {
 	}
 	// The lock stays with one file for ever: who removed it would let two in.
 	lock := flock.New(p.lock(), flock.SetPermissions(0o600))
-	ok, err := lock.TryLock()
-	if err != nil {
-		return nil, fmt.Errorf("locking %s: %w", p.lock(), err)
-	}
-	if !ok {
-		return nil, &LockedError{p.Dir, p.holder()}
+	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
+		ok, err := lock.TryLock()
+		if err != nil {
+			return nil, fmt.Errorf("locking %s: %w", p.lock(), err)
+		}
+		if ok {
+			break
+		}
+		if h := p.holder(); h.alive() || time.Now().After(deadline) {
+			return nil, &LockedError{p.Dir, h}
+		}
 	}
 	// Who holds it is for people; on a full disk the lock holds without.
 	if text, err := json.Marshal(Holder{os.Getpid(), time.Now()}); err == nil {
 		os.WriteFile(p.lock(), text, 0o600)
 	}
 	return lock.Unlock, nil
+}
+
+// lockPatience is how long to wait for the lock of a controller that has
+// died: what it was about to start holds it for a moment, until it is executed.
+const lockPatience = 2 * time.Second
+
+// alive: the holder is a process that has not ended.
+// One that nobody has collected yet has.
+func (h Holder) alive() bool {
+	if h.PID <= 0 || syscall.Kill(h.PID, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.PID))
+	return err != nil || !bytes.Contains(stat, []byte(") Z "))
 }
 
 // holder reads who has locked; zero if that cannot be read.
@@ -115,5 +136,6 @@ func (p Project) Locked() (Holder, bool) {
 		lock.Unlock()
 		return Holder{}, false
 	}
-	return p.holder(), err == nil
+	h := p.holder()
+	return h, err == nil && h.alive()
 }

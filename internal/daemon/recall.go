@@ -25,6 +25,7 @@ var errLost = errors.New("lost: nothing is left of it, not even how it ended")
 // past is what is known from before the controller started.
 type past struct {
 	records map[string]*record
+	selves  map[string]*selfRecord
 	forget  bool
 	adopt   map[string]uint64
 }
@@ -36,7 +37,16 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading what the last controller knew: %w", err)
 	}
-	records, unreadable := readRecords(stored)
+	orderly, _, err := c.opts.Store.Snapshot(ctx, orderlyKey)
+	if err != nil {
+		return nil, fmt.Errorf("reading how the last controller ended: %w", err)
+	}
+	records, selves, unreadable := readRecords(stored)
+	for _, r := range records {
+		if len(orderly) > 0 && !r.lasts() {
+			r.State, r.Ended = supervisor.Waiting.String(), true
+		}
+	}
 	for _, key := range unreadable {
 		c.opts.Logger.Warn("a record of a node cannot be read and is ignored", "key", key)
 	}
@@ -44,18 +54,18 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &past{records: records, forget: c.opts.Forget, adopt: c.adopt}
+	p := &past{records: records, selves: selves, forget: c.opts.Forget, adopt: c.adopt}
 	var orphans []string
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		o := found[path]
-		if c.agents[path] == nil || c.isDown(records[path]) {
+		if c.agents[path] == nil || c.isDown(path, records) {
 			orphans = append(orphans, path)
 			continue
 		}
 		c.resume(path, o, p)
 	}
 	for path, r := range records {
-		if _, ok := found[path]; !ok && c.agents[path] != nil && !r.Ended && r.Incarnation > 0 && !c.isDown(r) {
+		if _, ok := found[path]; !ok && c.agents[path] != nil && !r.Ended && r.Incarnation > 0 && !c.isDown(path, records) {
 			c.adopt[path] = r.Incarnation // and find that it is lost
 		}
 	}
@@ -63,9 +73,24 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	return p, nil
 }
 
-// isDown: the agent was stopped by hand, and that still holds.
-func (c *Controller) isDown(r *record) bool {
-	return r != nil && !c.opts.Forget && r.State == supervisor.Suspended.String()
+// lasts: what state the node was in holds over an orderly end of the controller.
+func (r *record) lasts() bool {
+	switch r.State {
+	case supervisor.Suspended.String(), supervisor.Quarantined.String(), supervisor.GivenUp.String(), supervisor.Paused.String():
+		return true
+	}
+	return false
+}
+
+// isDown: the agent, or a supervisor above it, was stopped by hand, and that
+// still holds.
+func (c *Controller) isDown(path string, records map[string]*record) bool {
+	for ok := true; ok && !c.opts.Forget; path, _, ok = cutLast(path) {
+		if r := records[path]; r != nil && r.State == supervisor.Suspended.String() {
+			return true
+		}
+	}
+	return false
 }
 
 // look lists the slots and waits for those of which nothing can be told: to
@@ -104,11 +129,8 @@ func (c *Controller) resume(path string, o runtime.Observation, p *past) {
 		return // dealt with
 	}
 	// What happened between the last record and the last incarnation.
-	for _, b := range o.Before {
-		if b.Incarnation < r.Incarnation || b.Incarnation == r.Incarnation && r.Ended {
-			continue
-		}
-		c.missed(r, b)
+	if b := o.Before; b != nil && b.Incarnation >= r.Incarnation && !(b.Incarnation == r.Incarnation && r.Ended) {
+		c.missed(r, *b)
 	}
 	if o.Incarnation > r.Incarnation {
 		r.Incarnation = o.Incarnation
@@ -126,7 +148,7 @@ func (c *Controller) resume(path string, o runtime.Observation, p *past) {
 func (c *Controller) missed(r *record, b runtime.Ended) {
 	if b.Incarnation > r.Incarnation {
 		c.log.Append(event.Event{
-			Time: b.StartedAt, Type: event.AgentStarted, Path: r.Path, Incarnation: b.Incarnation, Actor: "supervisor",
+			Time: b.ExitedAt, Type: event.AgentStarted, Path: r.Path, Incarnation: b.Incarnation, Actor: "supervisor",
 			Message: fmt.Sprintf("%s started, incarnation %d; noticed later", r.Path, b.Incarnation),
 		}.With(map[string]any{"late": true}))
 	}
@@ -147,9 +169,13 @@ func (c *Controller) missed(r *record, b runtime.Ended) {
 
 // saved is builder.saved.
 func (p *past) saved(path string) (*supervisor.Saved, *supervisor.SavedSelf) {
+	var self *supervisor.SavedSelf
+	if s := p.selves[path]; s != nil && !p.forget {
+		self = &supervisor.SavedSelf{Counted: s.Counted, Paused: s.Paused}
+	}
 	r := p.records[path]
 	if r == nil {
-		return nil, nil
+		return nil, self
 	}
 	if p.forget {
 		r = &record{Path: path, Incarnation: r.Incarnation, StartedAt: r.StartedAt, State: supervisor.Waiting.String()}
@@ -157,10 +183,6 @@ func (p *past) saved(path string) (*supervisor.Saved, *supervisor.SavedSelf) {
 	s := r.saved()
 	if at, ok := p.adopt[path]; ok {
 		s.State, s.Adopt, s.Incarnation = supervisor.Waiting, true, at
-	}
-	var self *supervisor.SavedSelf
-	if r.Self != nil {
-		self = &supervisor.SavedSelf{Counted: r.Self.Counted, Paused: r.Self.Paused}
 	}
 	return s, self
 }

@@ -15,6 +15,10 @@ import (
 // nodePrefix is where the records of nodes are in the store.
 const nodePrefix = "nodes"
 
+// orderlyKey is there while the last controller has stopped everything in
+// order: the next one then starts what is wanted anew.
+const orderlyKey = "controller/orderly"
+
 // record is what the store knows of a node. It is written in one step with
 // the event that it follows from, so that after a crash of the daemon the log
 // and the records tell the same story, and what is missing from both is exactly
@@ -31,7 +35,7 @@ type record struct {
 	NextAt      time.Time   `json:"next_at,omitzero"`
 	StartedAt   time.Time   `json:"started_at,omitzero"`
 	LastExit    *savedExit  `json:"last_exit,omitempty"`
-	Self        *selfRecord `json:"self,omitempty"` // of a supervisor: its own window
+	Self        *selfRecord `json:"self,omitempty"` // of a supervisor: its own window, in a record of its own
 }
 
 type savedExit struct {
@@ -64,17 +68,21 @@ func (r *record) op() store.Op {
 
 // readRecords decodes what the store knows. A record that cannot be read costs
 // its own node the memory, nothing else.
-func readRecords(stored []store.Record) (byPath map[string]*record, unreadable []string) {
-	byPath = make(map[string]*record, len(stored))
+func readRecords(stored []store.Record) (byPath map[string]*record, selves map[string]*selfRecord, unreadable []string) {
+	byPath, selves = make(map[string]*record, len(stored)), make(map[string]*selfRecord)
 	for _, s := range stored {
 		var r record
 		if json.Unmarshal(s.Value, &r) != nil || r.Path == "" {
 			unreadable = append(unreadable, s.Key)
 			continue
 		}
-		byPath[r.Path] = &r
+		if r.Self != nil {
+			selves[r.Path] = r.Self
+		} else {
+			byPath[r.Path] = &r
+		}
 	}
-	return byPath, unreadable
+	return byPath, selves, unreadable
 }
 
 // newRecord is the record of a child after an event about it.
@@ -82,6 +90,9 @@ func newRecord(path string, incarnation uint64, ended bool, saved supervisor.Sav
 	r := &record{
 		Path: path, Incarnation: incarnation, Ended: ended, State: saved.State.String(), Reason: saved.Reason.String(),
 		Restarts: saved.Restarts, Attempt: saved.Attempt, Counted: saved.Counted, NextAt: saved.NextAt, StartedAt: saved.StartedAt,
+	}
+	if saved.State == supervisor.Stopped && saved.Reason == supervisor.ReasonShutdown {
+		r.State = supervisor.Waiting.String() // it is its supervisor that was stopped
 	}
 	if saved.LastExit.Kind != supervisor.NoExit {
 		r.LastExit = &savedExit{Kind: saved.LastExit.Kind.String()}

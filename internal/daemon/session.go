@@ -101,6 +101,7 @@ func (c *Controller) session(ctx context.Context, a *spec.Agent, signal syscall.
 		}
 		return s, ready(ctx, s)
 	}
+	c.caughtUp(ctx, self.Path, self.Incarnation)
 	for {
 		s, err := c.opts.Runtime.Start(ctx, c.launch(a, signal, self))
 		switch {

@@ -50,8 +50,9 @@ type Log struct {
 
 	mu      sync.Mutex
 	buffer  []pending
-	bytes   int // of buffer
-	inWork  int // events that the writer has taken and not yet written
+	bytes   int    // of buffer
+	inWork  int    // events that the writer has taken and not yet written
+	total   uint64 // events ever appended
 	dropped Dropped
 	closing bool
 	err     error         // why the store takes no writes, nil if it does
@@ -132,6 +133,7 @@ func (l *Log) Append(e Event, with ...store.Op) {
 		l.logger.Warn("event after the end of the log", "type", e.Type, "path", e.Path, "message", e.Message)
 		return
 	}
+	l.total++
 	l.buffer = append(l.buffer, pending{value, e.Time, with})
 	l.bytes += size(pending{value: value, with: with})
 	n := 0
@@ -195,6 +197,33 @@ func (l *Log) Sync(ctx context.Context) error {
 				return fmt.Errorf("events are not written: %w", err)
 			}
 			return ctx.Err()
+		}
+	}
+}
+
+// Mark is a position in what has been appended, for SyncTo.
+func (l *Log) Mark() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.total
+}
+
+// SyncTo waits until the events appended before a Mark are durable, or
+// dropped, as Sync does. It does not wait while the store takes no writes.
+func (l *Log) SyncTo(ctx context.Context, mark uint64) error {
+	for {
+		l.mu.Lock()
+		done, moved, err := l.total-uint64(len(l.buffer)+l.inWork) >= mark, l.moved, l.err
+		l.mu.Unlock()
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-moved:
+		case <-l.ended:
+			return store.ErrClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }

@@ -282,9 +282,8 @@ func TestStoreFull(t *testing.T) {
 			if l.Err() != nil {
 				t.Errorf("state: %v", l.Err())
 			}
-			events := read(t, l, 0, Filter{})
 			flush(t, l)
-			events = read(t, l, 0, Filter{})
+			events := read(t, l, 0, Filter{})
 			if events[0].Message != "0" || events[1].Message != "1" || events[2].Type != EventsDropped {
 				t.Fatalf("begins with\n%s", lines(events[:4]))
 			}

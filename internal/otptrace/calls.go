@@ -107,7 +107,6 @@ func (s *sup) addInstance(name string) (term, error) {
 
 func (s *sup) terminate(name string) (term, error) {
 	if !s.simple {
-		s.world.apart = s.world.apart || s.holding(libraryID(name))
 		return okOr(s.handle.TerminateChild(context.Background(), libraryID(name)))
 	}
 	c := s.instance(name)

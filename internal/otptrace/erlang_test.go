@@ -85,7 +85,9 @@ const (
 )
 
 // differences returns the scripts, by number, on which Erlang and the library
-// do not agree. Where a script goes on while a child is slow to stop, the
+// do not agree. Erlang's side takes a pause for the end of a line, which a
+// loaded machine may make; so it is asked again, with less beside, and has to
+// come to our answer. Where a script goes on while a child is slow to stop, the
 // clock decides what comes first, so that either has more than one answer;
 // there it is enough that they have one in common.
 func (e erlang) differences(t *testing.T, scripts []string) (differ []int, doubtful, apart int) {
@@ -93,16 +95,13 @@ func (e erlang) differences(t *testing.T, scripts []string) (differ []int, doubt
 	theirs := e.run(t, scripts, jobs)
 	mine, aparts := ours(t, scripts)
 	answers := map[int][2][]string{} // Erlang's and ours to the scripts in doubt
-	for i, script := range scripts {
-		slow := strings.Contains(script, " hang") || strings.Contains(script, " linger")
+	for i := range scripts {
 		switch {
 		case theirs[i] == mine[i]:
 		case aparts[i]:
 			apart++
-		case slow:
-			answers[i] = [2][]string{{theirs[i]}, {mine[i]}}
 		default:
-			differ = append(differ, i)
+			answers[i] = [2][]string{{theirs[i]}, {mine[i]}}
 		}
 	}
 	for round := 0; round < rounds && len(answers) > 0; round++ {
@@ -119,6 +118,7 @@ func (e erlang) differences(t *testing.T, scripts []string) (differ []int, doubt
 			a[0], a[1] = append(a[0], theirs[from:to]...), append(a[1], mine[from:to]...)
 			answers[i] = a
 			switch {
+			case !slow(scripts[i]) && len(slices.Compact(slices.Clone(a[1]))) > 1: // ours has no excuse
 			case slices.ContainsFunc(a[1], func(s string) bool { return slices.Contains(a[0], s) }):
 				doubtful++
 				delete(answers, i)
@@ -131,6 +131,11 @@ func (e erlang) differences(t *testing.T, scripts []string) (differ []int, doubt
 	differ = slices.AppendSeq(differ, maps.Keys(answers))
 	slices.Sort(differ)
 	return differ, doubtful, apart
+}
+
+// slow: a child may not end when it is asked to.
+func slow(script string) bool {
+	return strings.Contains(script, " hang") || strings.Contains(script, " linger")
 }
 
 // compare fails the test where the library differs from Erlang, and shows

@@ -46,7 +46,7 @@ func (s *sup) activity() (activity, error) {
 		<-s.handle.Done()
 		return idle, nil
 	} else if err != nil {
-		return idle, fmt.Errorf("Children: %w", err)
+		return idle, fmt.Errorf("listing the children: %w", err)
 	}
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()

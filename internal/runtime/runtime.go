@@ -45,6 +45,7 @@ type Launch struct {
 	Dir         string
 	Env         []string // complete
 	Stdin       string   // path of a file; the null device if empty
+	Input       bool     // stdin is a pipe for Session.Write, instead of Stdin
 	StopSignal  syscall.Signal
 	Grace       time.Duration // from StopSignal to SIGKILL, where nobody decides otherwise
 	Ready       spec.Ready
@@ -90,19 +91,16 @@ type Observation struct {
 	Exit        supervisor.Exit // Dead; Lost where nobody saw the end
 	ExitedAt    time.Time       // Dead
 	Detail      string          // for people, where Life is Unknown
-	// Before are incarnations that ended before this one and that nobody has
-	// acknowledged, oldest first; a slot keeps the last KeepEnded of them.
-	Before []Ended
+	// Before is the end of the incarnation before this one, if the slot still
+	// knows it: who started this one may not have had the time to tell.
+	Before *Ended
 }
-
-// KeepEnded is how many unacknowledged ends a slot remembers.
-const KeepEnded = 64
 
 // Ended is the end of an incarnation.
 type Ended struct {
-	Incarnation         uint64
-	StartedAt, ExitedAt time.Time
-	Exit                supervisor.Exit
+	Incarnation uint64
+	ExitedAt    time.Time
+	Exit        supervisor.Exit
 }
 
 // Runtime starts agents and finds them again.
@@ -127,10 +125,6 @@ type Runtime interface {
 	// List looks at all slots. An error means that nothing is known, not that
 	// there are none; a slot that cannot be looked at is listed as Unknown.
 	List(ctx context.Context) ([]Observation, error)
-
-	// Acknowledge says that the ends of a slot's incarnations up to this one
-	// have been written down elsewhere and need not be remembered any more.
-	Acknowledge(ctx context.Context, path string, incarnation uint64) error
 
 	// Remove forgets a slot in which nothing lives, with its log. ErrBusy, ErrUnknown.
 	Remove(ctx context.Context, path string) error

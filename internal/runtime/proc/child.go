@@ -33,30 +33,48 @@ func Child(prepare func(context.Context) (Command, Output, error), ready Probe) 
 	}
 }
 
-func startReady(ctx context.Context, cmd Command, out Output, ready Probe) (p *Process, err error) {
-	if ready == nil {
-		return Start(cmd, out)
-	}
-	g, err := ready.arm(&cmd, &out)
+func startReady(ctx context.Context, cmd Command, out Output, ready Probe) (*Process, error) {
+	p, await, err := Begin(cmd, out, ready)
 	if err != nil {
 		return nil, err
 	}
-	if g.drop != nil {
-		defer func() {
-			if err != nil {
-				g.drop()
-			}
-		}()
-	}
-	p, err = Start(cmd, out)
-	if err != nil {
-		return nil, err
-	}
-	if err = awaitReady(ctx, p, g); err != nil {
-		if !p.end(cmd.grace()) {
+	if err = await(ctx); err != nil {
+		if !p.End(cmd.grace()) {
 			err = fmt.Errorf("%w; process %d could not be killed", err, p.pid)
 		}
 		return nil, err
 	}
 	return p, nil
+}
+
+// Begin is Start for those who have something to do before the process is
+// ready. The function that it returns must be called, once: it waits and fails
+// as the start function of Child does, but leaves it to the caller to stop the
+// process then.
+func Begin(cmd Command, out Output, ready Probe) (*Process, func(context.Context) error, error) {
+	if ready == nil {
+		p, err := Start(cmd, out)
+		return p, func(context.Context) error { return nil }, err
+	}
+	g, err := ready.arm(&cmd, &out)
+	if err != nil {
+		return nil, nil, err
+	}
+	drop := func() {
+		if g.drop != nil {
+			g.drop()
+		}
+	}
+	p, err := Start(cmd, out)
+	if err != nil {
+		drop()
+		return nil, nil, err
+	}
+	return p, func(ctx context.Context) error {
+		err := awaitReady(ctx, p, g)
+		if err != nil {
+			drop()
+		}
+		return err
+	}, nil
 }

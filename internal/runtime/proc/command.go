@@ -27,6 +27,17 @@ type Command struct {
 	// Stdin is handed to the process and stays the caller's to close; nil is /dev/null.
 	Stdin *os.File
 
+	// Input makes stdin a pipe for Process.Write, instead of Stdin.
+	Input bool
+
+	// Terminal makes stdin, stdout and stderr a pseudo terminal of this size
+	// (DefaultSize if zero) that controls a session of the process's own,
+	// instead of Stdin and Input. All output is Stdout then.
+	Terminal *Size
+
+	// Reaper leaves the process alone, if this program collects orphans.
+	Reaper *Reaper
+
 	// StopSignal asks the process group to end; SIGTERM if zero.
 	StopSignal syscall.Signal
 

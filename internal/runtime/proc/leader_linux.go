@@ -17,18 +17,25 @@ type leader struct {
 // startLeader forks and execs. It calls syscall.ForkExec instead of
 // os.StartProcess, which would keep a second pidfd of its own for every child.
 func startLeader(file string, cmd *Command, files [3]*os.File) (*leader, error) {
-	pidfd := -1
-	pid, err := syscall.ForkExec(file, cmd.Argv, &syscall.ProcAttr{
+	terminal := cmd.Terminal != nil
+	return forkLeader(file, cmd.Argv, &syscall.ProcAttr{
 		Dir: cmd.Dir,
 		Env: cmd.Env,
 		// Fd also makes the pipes blocking again, which programs expect.
 		Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
 		Sys: &syscall.SysProcAttr{
-			Setpgid:   true,
+			Setpgid:   !terminal, // a session has a group of its own
+			Setsid:    terminal,
+			Setctty:   terminal, // it is stdin, which Ctty is if zero
 			Pdeathsig: syscall.SIGKILL,
-			PidFD:     &pidfd,
 		},
-	})
+	}, cmd.Reaper)
+}
+
+func forkLeader(file string, argv []string, attr *syscall.ProcAttr, reaper *Reaper) (*leader, error) {
+	pidfd := -1
+	attr.Sys.PidFD = &pidfd
+	pid, err := reaper.fork(func() (int, error) { return syscall.ForkExec(file, argv, attr) })
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +68,9 @@ func (l *leader) await() bool {
 			e = rc.Read(func(fd uintptr) bool { return ended(unix.P_PIDFD, int(fd), unix.WNOHANG) })
 			if e == nil && (err == nil || errors.Is(err, syscall.ECHILD)) {
 				return err == nil
+			}
+			if errors.Is(e, os.ErrDeadlineExceeded) { // see Detached.Release
+				return false
 			}
 		}
 	}

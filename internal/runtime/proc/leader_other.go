@@ -23,7 +23,11 @@ func startLeader(file string, cmd *Command, files [3]*os.File) (*leader, error) 
 		Dir:   cmd.Dir,
 		Env:   cmd.Env,
 		Files: files[:],
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
+		Sys: &syscall.SysProcAttr{
+			Setpgid: cmd.Terminal == nil,
+			Setsid:  cmd.Terminal != nil,
+			Setctty: cmd.Terminal != nil,
+		},
 	})
 	if err != nil {
 		return nil, err

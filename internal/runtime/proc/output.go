@@ -17,6 +17,10 @@ type Output struct {
 	// line is lost and nobody else is held up. Nil: only the tail is kept.
 	Line func(Line)
 
+	// Raw is called with what was read before it is cut into lines, as it
+	// was written, and with the rules of Line. It must not keep data.
+	Raw func(s Stream, data []byte)
+
 	// Tail is how many of the last lines of stdout and of stderr are kept;
 	// DefaultTail if zero, none if negative.
 	Tail int
@@ -66,6 +70,7 @@ const (
 // recorder passes the lines of both streams on, one at a time.
 type recorder struct {
 	sink   func(Line)
+	raw    func(Stream, []byte)
 	sinkMu sync.Mutex
 
 	// The tails have a lock of their own: they must be readable while sink blocks.
@@ -87,7 +92,7 @@ type tailLine struct {
 }
 
 func newRecorder(o Output) *recorder {
-	r := &recorder{sink: o.Line, keep: o.Tail}
+	r := &recorder{sink: o.Line, raw: o.Raw, keep: o.Tail}
 	if o.Tail == 0 {
 		r.keep = DefaultTail
 	}
@@ -217,7 +222,7 @@ func (s *stream) read(before func() error) (open bool) {
 			return true
 		}
 		n, err := s.r.Read(s.split.space())
-		s.split.took(n, s.pass(time.Now()))
+		s.took(n)
 		if err != nil {
 			return errors.Is(err, os.ErrDeadlineExceeded)
 		}
@@ -246,9 +251,19 @@ func (s *stream) readPresent() (open bool) {
 			return false
 		}
 		total += n
-		s.split.took(n, s.pass(time.Now()))
+		s.took(n)
 	}
 	return true
+}
+
+// took passes on n bytes that were read into the splitter's space.
+func (s *stream) took(n int) {
+	if n > 0 && s.out.raw != nil {
+		s.out.sinkMu.Lock()
+		s.out.raw(s.kind, s.split.space()[:n])
+		s.out.sinkMu.Unlock()
+	}
+	s.split.took(n, s.pass(time.Now()))
 }
 
 func (s *stream) pass(now time.Time) func(text string, more bool) {

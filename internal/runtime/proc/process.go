@@ -21,7 +21,13 @@ type Process struct {
 	success []int
 	os      *leader
 	out     *recorder
-	streams [2]*stream
+	streams []*stream // one for a terminal, else stdout and stderr
+	reaper  *Reaper
+
+	terminal bool
+	input    *os.File // of Write: the terminal, which its stream closes, or a pipe; nil if neither
+	inputMu  sync.Mutex
+
 	done    chan struct{}
 	drained chan struct{}
 	exit    supervisor.Exit // written before done is closed
@@ -61,24 +67,48 @@ func Start(cmd Command, out Output) (*Process, error) {
 		}
 		return nil, err
 	}
-	stdin := cmd.Stdin
-	if stdin == nil {
-		var err error
-		if stdin, err = os.Open(os.DevNull); err != nil {
-			return nil, fmt.Errorf("open stdin: %w", err)
-		}
-		opened = append(opened, stdin)
-		defer stdin.Close()
-	}
 	p := &Process{
 		stop:    cmd.stopSignal(),
 		success: cmd.Success,
+		reaper:  cmd.Reaper,
 		out:     newRecorder(out),
 		done:    make(chan struct{}),
 		drained: make(chan struct{}),
 	}
-	child := [3]*os.File{stdin}
+	var child [3]*os.File
+	switch {
+	case cmd.Terminal != nil:
+		master, tty, err := openTerminal(*cmd.Terminal)
+		if err != nil {
+			return fail(err)
+		}
+		opened = append(opened, master)
+		defer tty.Close()
+		p.input, p.terminal = master, true
+		child = [3]*os.File{tty, tty, tty}
+		p.streams = []*stream{newStream(Stdout, master, p.out)}
+	case cmd.Input:
+		r, w, err := os.Pipe()
+		if err != nil {
+			return fail(fmt.Errorf("make a pipe for stdin: %w", err))
+		}
+		opened = append(opened, w)
+		defer r.Close()
+		p.input, child[0] = w, r
+	case cmd.Stdin != nil:
+		child[0] = cmd.Stdin
+	default:
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			return nil, fmt.Errorf("open stdin: %w", err)
+		}
+		defer null.Close()
+		child[0] = null
+	}
 	for i, kind := range []Stream{Stdout, Stderr} {
+		if p.terminal {
+			break
+		}
 		r, w, err := os.Pipe()
 		if err != nil {
 			return fail(fmt.Errorf("make a pipe for %v: %w", kind, err))
@@ -86,7 +116,7 @@ func Start(cmd Command, out Output) (*Process, error) {
 		opened = append(opened, r, w)
 		defer w.Close()
 		child[i+1] = w
-		p.streams[i] = newStream(kind, r, p.out)
+		p.streams = append(p.streams, newStream(kind, r, p.out))
 	}
 	l, err := startLeader(file, &cmd, child)
 	if err != nil {
@@ -186,9 +216,9 @@ func (p *Process) Kill() {
 	p.signalGroup(syscall.SIGKILL)
 }
 
-// end is the whole ladder for callers that are no supervisor: Stop, the grace
+// End is the whole ladder for callers that are no supervisor: Stop, the grace
 // period, Kill. It reports whether the process has ended.
-func (p *Process) end(grace time.Duration) bool {
+func (p *Process) End(grace time.Duration) bool {
 	p.Stop()
 	if p.endsWithin(grace) {
 		return true
@@ -239,7 +269,9 @@ func (p *Process) watch() {
 	if ours {
 		syscall.Kill(-p.pid, syscall.SIGKILL)
 	}
-	status, ok := p.os.reap()
+	var status syscall.WaitStatus
+	var ok bool
+	p.reaper.reap(p.pid, func() { status, ok = p.os.reap() })
 	p.reaped = true
 	asked, escaped := p.asked, p.escaped
 	p.mu.Unlock()
@@ -247,7 +279,10 @@ func (p *Process) watch() {
 	for _, id := range escaped {
 		id.killTree()
 	}
-	settle(p.streams[:])
+	if p.input != nil && !p.terminal {
+		p.input.Close()
+	}
+	settle(p.streams)
 	if ok {
 		p.exit = classify(status, p.success, asked, p.out.last)
 	} else {

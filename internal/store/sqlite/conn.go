@@ -19,6 +19,7 @@ type conn struct {
 	deleteRow, getRev        *sql.Stmt
 	getSequence, setSequence *sql.Stmt
 	getMeta, setMeta         *sql.Stmt
+	begin, commit            *sql.Stmt
 	stmts                    []*sql.Stmt
 }
 
@@ -52,6 +53,8 @@ func newConn(ctx context.Context, db *sql.DB) (*conn, error) {
 	c.setSequence = prepare(`INSERT OR REPLACE INTO sequence (prefix, last) VALUES (?, ?)`)
 	c.getMeta = prepare(`SELECT value FROM meta WHERE name = ?`)
 	c.setMeta = prepare(`UPDATE meta SET value = ? WHERE name = ?`)
+	c.begin = prepare(`BEGIN IMMEDIATE`)
+	c.commit = prepare(`COMMIT`)
 	if err != nil {
 		c.close()
 		return nil, err
@@ -76,7 +79,7 @@ func (c *conn) exec(query string) error {
 // rollback ends a transaction that SQLite may have rolled back itself.
 func (c *conn) rollback() { c.exec("ROLLBACK") }
 
-// write writes a batch into the open transaction.
+// write writes a batch into the open transaction, and the epoch unless it is 0.
 func (c *conn) write(b *local.Batch, epoch uint64) error {
 	var args []any
 	for _, key := range slices.Sorted(maps.Keys(b.Records)) { // neighbours in the file follow each other
@@ -103,6 +106,9 @@ func (c *conn) write(b *local.Batch, epoch uint64) error {
 	}
 	if _, err := c.setMeta.Exec(int64(b.Rev()), "rev"); err != nil {
 		return err
+	}
+	if epoch == 0 {
+		return nil
 	}
 	_, err := c.setMeta.Exec(int64(epoch), "epoch")
 	return err

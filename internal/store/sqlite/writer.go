@@ -49,7 +49,8 @@ type writer struct {
 	history *local.History
 	leases  *local.Leases
 	ended   chan struct{}
-	commits atomic.Int64 // for the tests: how many transactions there were
+	// For the tests: how many groups were taken, and how many transactions there were.
+	taken, commits atomic.Int64
 
 	mu      sync.Mutex
 	queue   []*request
@@ -123,6 +124,7 @@ func (w *writer) loop() {
 	for {
 		group, closing := w.next()
 		if len(group) > 0 {
+			w.taken.Add(1)
 			w.commit(group)
 			for _, r := range group {
 				close(r.done)
@@ -198,7 +200,7 @@ func (w *writer) try(group []*request) error {
 			return err
 		}
 	}
-	if err := w.conn.exec("BEGIN IMMEDIATE"); err != nil {
+	if _, err := w.conn.begin.Exec(); err != nil {
 		return w.diagnose("begin", err)
 	}
 	b := local.NewBatch(base{w}, w.rev)
@@ -218,12 +220,16 @@ func (w *writer) try(group []*request) error {
 		w.conn.rollback()
 		return nil
 	}
-	if err := w.conn.write(b, epoch); err != nil {
+	newEpoch := epoch
+	if epoch == w.epoch {
+		newEpoch = 0
+	}
+	if err := w.conn.write(b, newEpoch); err != nil {
 		w.conn.rollback()
 		w.stale = true
 		return w.diagnose("write", err)
 	}
-	if err := w.conn.exec("COMMIT"); err != nil {
+	if _, err := w.conn.commit.Exec(); err != nil {
 		w.conn.rollback()
 		w.stale = true
 		err = w.diagnose("commit", err)

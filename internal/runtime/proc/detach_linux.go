@@ -1,0 +1,99 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Detached is a process that is to outlive this program.
+type Detached struct {
+	Identity
+	os   *leader
+	done chan struct{}
+}
+
+// Release ends the wait for the process, and with it the goroutine that does
+// so. A process that ends after that stays a zombie until this program ends.
+func (d *Detached) Release() {
+	if d.os.pidfd != nil {
+		d.os.pidfd.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// Done is closed when it has ended, or was released.
+func (d *Detached) Done() <-chan struct{} { return d.done }
+
+// Detach starts a program in a session of its own that no end of this program
+// reaches. files become its descriptors from 0 on.
+func Detach(file string, argv, env []string, dir string, files []*os.File) (*Detached, error) {
+	fds := make([]uintptr, len(files))
+	for i, f := range files {
+		rc, err := f.SyscallConn()
+		if err != nil {
+			return nil, err
+		}
+		// Not f.Fd(): that would make the file blocking, for both sides of a socket pair's end.
+		rc.Control(func(fd uintptr) { fds[i] = fd })
+	}
+	l, err := forkLeader(file, argv, &syscall.ProcAttr{
+		Dir: dir, Env: env, Files: fds, Sys: &syscall.SysProcAttr{Setsid: true},
+	}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", file, err)
+	}
+	id, err := Identify(l.pid)
+	if err != nil {
+		l.signal(syscall.SIGKILL)
+	}
+	d := &Detached{Identity: id, os: l, done: make(chan struct{})}
+	go func() {
+		if l.await() {
+			l.reap()
+		} else if l.pidfd != nil {
+			l.pidfd.Close()
+		}
+		close(d.done)
+	}()
+	if err != nil {
+		<-d.done
+		return nil, err
+	}
+	return d, nil
+}
+
+// AwaitDeath waits for the end of a process of whatever parent. It returns
+// nil when that is certain.
+func (id Identity) AwaitDeath(ctx context.Context) error {
+	fd, err := unix.PidfdOpen(id.PID, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		if Observe(id) == Dead {
+			return nil
+		}
+		return fmt.Errorf("wait for process %d: %w", id.PID, err)
+	}
+	f := os.NewFile(uintptr(fd), "pidfd")
+	defer f.Close()
+	if Observe(id) == Dead { // what the descriptor refers to may be another one
+		return nil
+	}
+	rc, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { f.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	err = rc.Read(func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return err == nil && n > 0
+	})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return context.Cause(ctx)
+	}
+	return err
+}

@@ -1,0 +1,278 @@
+// Package runtimetest holds every kind of runtime to what package runtime
+// says: the same tests, with real processes, for all of them.
+package runtimetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Options say what a kind cannot do.
+type Options struct {
+	// AlwaysTerminal: all agents have a terminal, whether they asked for one or not.
+	AlwaysTerminal bool
+	// NoAttach: Attach and Resize are not supported.
+	NoAttach bool
+	// SlowOutput: the kind is not asked to take 100 MB.
+	SlowOutput bool
+}
+
+// Patience bounds every wait; only a failure takes that long.
+const Patience = 30 * time.Second
+
+// markEnv is in the environment of all agents of a test process.
+const markEnv = "RUNTIMETEST"
+
+// Env is the environment entry that all agents of these tests have.
+func Env() string { return markEnv + "=" + strconv.Itoa(os.Getpid()) }
+
+// LeftBehind lists the processes with the environment entry Env. Call it at the end of TestMain.
+func LeftBehind() (pids []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, f := range files {
+		b, _ := os.ReadFile(f)
+		for kv := range bytes.SplitSeq(b, []byte{0}) {
+			if string(kv) == Env() {
+				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// Open makes a Runtime over a directory: the second one finds what the first
+// one has started.
+type Open func(t testing.TB, state string) runtime.Runtime
+
+// Run runs the suite.
+func Run(t *testing.T, open Open, o Options) {
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, *bench)
+	}{
+		{"StartAndEnd", testStartAndEnd},
+		{"Exits", testExits},
+		{"StartThatFails", testStartThatFails},
+		{"Readiness", testReadiness},
+		{"ReadinessFails", testReadinessFails},
+		{"StartGivenUp", testStartGivenUp},
+		{"Busy", testBusy},
+		{"Stale", testStale},
+		{"StopLadder", testStopLadder},
+		{"Kill", testKill},
+		{"Signal", testSignal},
+		{"Adopt", testAdopt},
+		{"AdoptNothing", testAdoptNothing},
+		{"AdoptWhatEndedUnwatched", testAdoptEnded},
+		{"AdoptWhileStarting", testAdoptStarting},
+		{"RaceToStart", testRace},
+		{"List", testList},
+		{"Remove", testRemove},
+		{"Close", testClose},
+		{"HostileNames", testHostileNames},
+		{"HostileOutput", testHostileOutput},
+		{"Peek", testPeek},
+		{"Follow", testFollow},
+		{"Activity", testActivity},
+		{"Write", testWrite},
+		{"Attach", testAttach},
+		{"Environment", testEnvironment},
+		{"NoDescendantStays", testDescendants},
+		{"Huge", testHuge},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := &bench{T: t, open: open, Options: o, state: t.TempDir()}
+			t.Cleanup(b.clear)
+			c.test(t, b)
+		})
+	}
+}
+
+// bench is what a test works with.
+type bench struct {
+	*testing.T
+	Options
+	open  Open
+	state string
+}
+
+// runtime opens a Runtime that is closed at the end of the test, if not before.
+func (b *bench) runtime() runtime.Runtime {
+	b.Helper()
+	r := b.open(b.T, b.state)
+	b.Cleanup(func() { r.Close() })
+	return r
+}
+
+func (b *bench) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	b.Cleanup(cancel)
+	return ctx
+}
+
+// clear kills and forgets all that a test has left.
+func (b *bench) clear() {
+	r := b.open(b.T, b.state)
+	defer r.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	all, err := r.List(ctx)
+	if err != nil {
+		b.Error("list at the end:", err)
+	}
+	for _, o := range all {
+		s, err := r.Adopt(ctx, o.Path)
+		if err != nil {
+			b.Errorf("adopt %.80q at the end: %v", o.Path, err)
+			continue
+		}
+		s.Kill()
+		b.wait("the end of "+o.Path, s.Done())
+		if err := r.Remove(ctx, o.Path); err != nil {
+			b.Errorf("remove %.80q at the end: %v", o.Path, err)
+		}
+	}
+}
+
+func (b *bench) wait(what string, c <-chan struct{}) {
+	b.Helper()
+	select {
+	case <-c:
+	case <-time.After(Patience):
+		b.Fatalf("%s did not come within %v", what, Patience)
+	}
+}
+
+// sh is a launch of a shell script.
+func sh(path string, n uint64, script string) runtime.Launch {
+	return runtime.Launch{
+		Path: path, Incarnation: n, Fingerprint: fmt.Sprint("f", n),
+		Argv: []string{"/bin/sh", "-c", script, "sh"}, Dir: "/",
+		Env:   append(proc.Environ(nil, path, n), Env()),
+		Grace: 10 * time.Second,
+	}
+}
+
+// forever is a script that obeys SIGTERM.
+const forever = "exec sleep 100000"
+
+func (b *bench) start(r runtime.Runtime, l runtime.Launch) runtime.Session {
+	b.Helper()
+	s, err := r.Start(b.ctx(), l)
+	if err != nil {
+		b.Fatalf("start: %v", err)
+	}
+	return s
+}
+
+func (b *bench) adopt(r runtime.Runtime, path string) runtime.Session {
+	b.Helper()
+	s, err := r.Adopt(b.ctx(), path)
+	if err != nil {
+		b.Fatalf("adopt: %v", err)
+	}
+	return s
+}
+
+func (b *bench) exit(s runtime.Session) supervisor.Exit {
+	b.Helper()
+	b.wait("the end", s.Done())
+	return s.Exit()
+}
+
+// until waits for a line of output that begins with prefix, and returns the rest of it.
+func (b *bench) until(s runtime.Session, prefix string) string {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	found, rest := false, ""
+	err := s.Follow(ctx, 1000, func(line string) {
+		if r, ok := strings.CutPrefix(proc.Plain(line), prefix); ok && !found {
+			found, rest = true, strings.TrimSpace(r)
+			cancel()
+		}
+	})
+	if !found {
+		lines, _ := s.Peek(context.Background(), 20)
+		b.Fatalf("no line of output begins with %q (%v); there is %q", prefix, err, lines)
+	}
+	return rest
+}
+
+// gone waits until a process has ended.
+func (b *bench) gone(pid string) {
+	b.Helper()
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		b.Fatalf("no pid: %q", pid)
+	}
+	id, err := proc.Identify(n)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	if err := id.AwaitDeath(ctx); err != nil {
+		syscall.Kill(n, syscall.SIGKILL)
+		b.Errorf("process %d is still there: %v", n, err)
+	}
+}
+
+// buffer collects what is written to it and lets a test wait for a part of it.
+type buffer struct {
+	mu   sync.Mutex
+	b    bytes.Buffer
+	more chan struct{}
+}
+
+func (w *buffer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.more != nil {
+		close(w.more)
+		w.more = nil
+	}
+	return w.b.Write(p)
+}
+
+func (w *buffer) await(b *bench, part string) {
+	b.Helper()
+	late := time.After(Patience)
+	for {
+		w.mu.Lock()
+		s := w.b.String()
+		if w.more == nil {
+			w.more = make(chan struct{})
+		}
+		more := w.more
+		w.mu.Unlock()
+		if strings.Contains(s, part) {
+			return
+		}
+		select {
+		case <-more:
+		case <-late:
+			b.Fatalf("%q has not come; there is %q", part, s)
+		}
+	}
+}
+
+func isExit(e supervisor.Exit, code int) bool {
+	var ee *proc.ExitError
+	return e.Kind == supervisor.Failure && errors.As(e.Err, &ee) && ee.Code == code
+}

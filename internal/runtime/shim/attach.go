@@ -1,0 +1,185 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// visit makes a connection of its own for an Attach or Follow, so that a slow
+// person never holds up the session. It is closed with ctx.
+func (ses *session) visit(ctx context.Context, m wire.Message) (*link, func(), error) {
+	select {
+	case <-ses.done:
+		return nil, nil, runtime.ErrEnded
+	default:
+	}
+	l, _, err := dial(ctx, ses.slot.dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+	}
+	m.ID, m.Incarnation = 2, ses.number
+	l.c.SetReadDeadline(time.Now().Add(callTime))
+	err = l.send(&m)
+	for err == nil {
+		var a *wire.Message
+		if a, err = l.r.Read(); err != nil || a.ID != m.ID {
+			continue
+		}
+		if a.Type == wire.Error {
+			l.c.Close()
+			return nil, nil, a.Failure.Err()
+		}
+		break
+	}
+	if err != nil {
+		l.c.Close()
+		return nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+	}
+	l.c.SetReadDeadline(time.Time{})
+	stop1 := context.AfterFunc(ctx, func() { l.c.Close() })
+	stop2 := context.AfterFunc(ses.slot.r.ctx, func() { l.c.Close() })
+	return l, func() { stop1(); stop2(); l.c.Close() }, nil
+}
+
+// errInputEnded ends an Attach.
+var errInputEnded = errors.New("input has ended")
+
+// Attach connects a person: see runtime.Session.
+func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	l, leave, err := ses.visit(ctx, wire.Message{Type: wire.Attach, Writer: a.Input != nil})
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if a.Input != nil {
+		go ses.type_(ctx, cancel, l, a.Input)
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel(nil)
+		wg.Go(func() { ses.sizes(ctx, l, a.Sizes) })
+	}
+	for {
+		m, err := l.r.Read()
+		switch {
+		case ctx.Err() != nil:
+			if cause := context.Cause(ctx); cause != errInputEnded && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+				return cause
+			}
+			return nil
+		case err == io.EOF:
+			return fmt.Errorf("%w: the shim has closed it, because it has ended or because the output was not read fast enough", errLinkLost)
+		case err != nil:
+			return fmt.Errorf("%w: %w", errLinkLost, err)
+		case m.Type == wire.Ended:
+			return nil
+		case m.Type == wire.Error:
+			return m.Failure.Err()
+		case m.Type == wire.Output:
+			if _, err := a.Output.Write(m.Data); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// type_ sends what a person types.
+func (ses *session) type_(ctx context.Context, cancel context.CancelCauseFunc, l *link, in io.Reader) {
+	buf := make([]byte, 4<<10)
+	for ctx.Err() == nil {
+		n, err := in.Read(buf)
+		if n > 0 && ctx.Err() == nil {
+			if err := l.send(&wire.Message{Type: wire.Input, Incarnation: ses.number, Data: buf[:n]}); err != nil {
+				return // the reader of the output sees it, too
+			}
+		}
+		if err == io.EOF {
+			cancel(errInputEnded)
+			return
+		}
+		if err != nil {
+			cancel(err)
+			return
+		}
+	}
+}
+
+func (ses *session) sizes(ctx context.Context, l *link, sizes <-chan [2]uint16) {
+	for {
+		select {
+		case size, ok := <-sizes:
+			if !ok {
+				return
+			}
+			l.send(&wire.Message{Type: wire.Resize, Incarnation: ses.number, Rows: size[0], Cols: size[1]})
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Follow sends the lines of the log: see runtime.Session. They are read from
+// the file, the shim only tells when there are more: however slow f is, no
+// line is missing unless it was rotated away.
+func (ses *session) Follow(ctx context.Context, n int, f func(line string)) error {
+	t, lines, err := openTail(filepath.Join(ses.slot.dir, wire.LogFile), n)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	for _, l := range lines {
+		f(l)
+	}
+	for {
+		ended, err := ses.follow(ctx, t, f)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case ses.slot.r.ctx.Err() != nil:
+			return errClosed
+		case ended || errors.Is(err, runtime.ErrEnded) || errors.Is(err, runtime.ErrStale):
+			err := t.next(f)
+			t.rest(f)
+			return err
+		case err != nil && !errors.Is(err, runtime.ErrUnknown):
+			return err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ses.done:
+		case <-ctx.Done():
+		case <-ses.slot.r.ctx.Done():
+		}
+	}
+}
+
+func (ses *session) follow(ctx context.Context, t *tail, f func(string)) (ended bool, err error) {
+	l, leave, err := ses.visit(ctx, wire.Message{Type: wire.Follow})
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	for {
+		m, err := l.r.Read()
+		if err != nil {
+			return false, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+		}
+		switch m.Type {
+		case wire.Grew:
+			if err := t.next(f); err != nil {
+				return false, err
+			}
+		case wire.Ended:
+			return true, nil
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+const (
+	// killTime is how long a shim may take to carry out a Kill, before it is
+	// killed itself. It is well below supervisor.KillGrace.
+	killTime = 3 * time.Second
+	// deliverPause is the time between two tries to deliver a Stop or Kill.
+	deliverPause = 100 * time.Millisecond
+)
+
+// Stop asks the agent to end, now or as soon as its shim can be reached. It
+// is killed when its grace period is over.
+func (ses *session) Stop() { ses.want(wire.Stop) }
+
+// Kill makes the agent end, if need be by killing its shim.
+func (ses *session) Kill() { ses.want(wire.Kill) }
+
+func (ses *session) want(what string) {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	if ses.wanted != wire.Kill {
+		ses.wanted = what
+	}
+	if !ses.delivers {
+		ses.delivers = true
+		ses.slot.r.background(ses.deliver)
+	}
+}
+
+// deliver repeats what is wanted until the shim has it or the agent has ended.
+func (ses *session) deliver() {
+	var killing time.Time // since when a Kill is tried
+	for {
+		ses.mu.Lock()
+		what := ses.wanted
+		if what == ses.delivered {
+			ses.delivers = false
+			ses.mu.Unlock()
+			return
+		}
+		link, changed := ses.link, ses.changed
+		ses.mu.Unlock()
+
+		if what == wire.Kill && killing.IsZero() {
+			killing = time.Now()
+		}
+		if link != nil {
+			ctx, cancel := context.WithTimeout(ses.slot.r.ctx, killTime)
+			_, err := ses.request(ctx, wire.Message{Type: what})
+			cancel()
+			if err == nil || errors.Is(err, runtime.ErrEnded) || errors.Is(err, runtime.ErrStale) {
+				ses.mu.Lock()
+				ses.delivered = what
+				ses.mu.Unlock()
+				continue
+			}
+		}
+		if !killing.IsZero() && time.Since(killing) >= killTime {
+			ses.killShim()
+			killing = time.Now()
+		}
+		pause := time.NewTimer(deliverPause)
+		select {
+		case <-changed:
+		case <-pause.C:
+		case <-ses.done:
+			pause.Stop()
+			return
+		case <-ses.slot.r.ctx.Done():
+			pause.Stop()
+			return
+		}
+		pause.Stop()
+	}
+}

@@ -1,0 +1,213 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// callTime is how long a shim may take for an answer.
+const callTime = 5 * time.Second
+
+var (
+	errLinkLost = errors.New("connection to the shim is lost")
+	errSilent   = errors.New("shim does not answer")
+)
+
+// link is a connection to a shim.
+type link struct {
+	c *net.UnixConn
+	r *wire.Reader
+
+	writing sync.Mutex
+
+	mu      sync.Mutex
+	id      uint64
+	pending map[uint64]chan *wire.Message
+	update  func(*wire.State) // told of each state
+	err     error
+	closed  chan struct{}
+}
+
+// dial connects to the shim of a slot. The socket is reached through the
+// directory's descriptor, because its name may be longer than a socket address.
+func dial(ctx context.Context, dir string) (*link, *wire.State, error) {
+	d, err := openDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer d.Close()
+	name := "/proc/self/fd/" + strconv.Itoa(int(d.Fd())) + "/" + wire.SocketFile
+	var dialer net.Dialer
+	c, err := dialer.DialContext(ctx, "unix", name)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err
+		}
+		return nil, nil, fmt.Errorf("connect to %s: %w", filepath.Join(dir, wire.SocketFile), err)
+	}
+	uc := c.(*net.UnixConn)
+	if err := wire.CheckPeer(uc); err != nil {
+		uc.Close()
+		return nil, nil, err
+	}
+	return greet(ctx, uc)
+}
+
+// greet says hello and returns what the shim answers. The link is used by one
+// goroutine until run is called.
+func greet(ctx context.Context, c *net.UnixConn) (*link, *wire.State, error) {
+	l := &link{c: c, r: wire.NewReader(c), pending: make(map[uint64]chan *wire.Message), closed: make(chan struct{})}
+	fail := func(err error) (*link, *wire.State, error) {
+		c.Close()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = errSilent
+		}
+		return nil, nil, fmt.Errorf("greet the shim: %w", err)
+	}
+	end := time.Now().Add(callTime)
+	if t, ok := ctx.Deadline(); ok && t.Before(end) {
+		end = t
+	}
+	c.SetDeadline(end)
+	if err := l.send(&wire.Message{Type: wire.Hello, V: wire.Version, ID: 1}); err != nil {
+		return fail(err)
+	}
+	for {
+		m, err := l.r.Read()
+		switch {
+		case err != nil:
+			return fail(err)
+		case m.Type == wire.Error:
+			return fail(m.Failure.Err())
+		case m.ID == 1 && m.State != nil:
+			if m.State.Version != wire.Version {
+				return fail(fmt.Errorf("it is of version %d, this program of %d", m.State.Version, wire.Version))
+			}
+			c.SetDeadline(time.Time{})
+			l.id = 1
+			return l, m.State, nil
+		}
+	}
+}
+
+func (l *link) send(m *wire.Message) error {
+	b, err := wire.Encode(m)
+	if err != nil {
+		return err
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.c.SetWriteDeadline(time.Now().Add(callTime))
+	_, err = l.c.Write(b)
+	return err
+}
+
+// listen sets who is told of states.
+func (l *link) listen(update func(*wire.State)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.update = update
+}
+
+// run reads until the connection ends.
+func (l *link) run() {
+	for {
+		m, err := l.r.Read()
+		if err != nil {
+			l.close(fmt.Errorf("%w: %w", errLinkLost, err))
+			return
+		}
+		l.mu.Lock()
+		answer := l.pending[m.ID]
+		delete(l.pending, m.ID)
+		update := l.update
+		l.mu.Unlock()
+		switch {
+		case answer != nil:
+			answer <- m
+		case m.Type == wire.Status && m.State != nil && update != nil:
+			update(m.State)
+		}
+	}
+}
+
+func (l *link) close(why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = why
+		close(l.closed)
+		l.c.Close()
+	}
+}
+
+func (l *link) lost() bool {
+	select {
+	case <-l.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// call sends a request and returns its answer. An error of the shim is
+// returned as one. errLinkLost and errSilent leave open whether the request
+// was carried out, and so does the end of ctx.
+func (l *link) call(ctx context.Context, m wire.Message) (*wire.Message, error) {
+	answer := make(chan *wire.Message, 1)
+	l.mu.Lock()
+	if l.err != nil {
+		defer l.mu.Unlock()
+		return nil, l.err
+	}
+	l.id++
+	m.ID = l.id
+	l.pending[m.ID] = answer
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.pending, m.ID)
+	}()
+	if err := l.send(&m); err != nil {
+		if errors.Is(err, wire.ErrTooLong) {
+			return nil, err
+		}
+		l.close(fmt.Errorf("%w: %w", errLinkLost, err))
+		return nil, l.err
+	}
+	late := time.NewTimer(callTime)
+	defer late.Stop()
+	select {
+	case a := <-answer:
+		if a.Type == wire.Error {
+			return nil, a.Failure.Err()
+		}
+		return a, nil
+	case <-l.closed:
+		select {
+		case a := <-answer:
+			if a.Type == wire.Error {
+				return nil, a.Failure.Err()
+			}
+			return a, nil
+		default:
+		}
+		return nil, l.err
+	case <-late.C:
+		return nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, errSilent)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}

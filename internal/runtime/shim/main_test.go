@@ -1,0 +1,116 @@
+package shim
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "shim" {
+		os.Exit(server.Main(os.Args[2:]))
+	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // shims are given it, too
+	code := m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	if left := runtimetest.LeftBehind(); code == 0 && len(left) > 0 {
+		fmt.Fprintln(os.Stderr, "processes left behind:", left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// patience bounds every wait of these tests; only a failure takes that long.
+const patience = 20 * time.Second
+
+func ctxOf(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// open makes a Runtime over dir, and leaves nothing running in it.
+func open(t testing.TB, dir string) *Runtime {
+	t.Helper()
+	r, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		r.Close()
+		logs, _ := filepath.Glob(filepath.Join(dir, "*", wire.ShimLog))
+		for _, f := range logs {
+			if b, _ := os.ReadFile(f); len(b) > 0 {
+				t.Errorf("a shim has failed:\n%s", b)
+			}
+		}
+	})
+	return r
+}
+
+// slots is a directory whose slots are emptied after the test.
+func slots(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	t.Cleanup(func() { empty(t, dir) })
+	return dir
+}
+
+func empty(t testing.TB, dir string) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer r.Close()
+	all, err := r.List(ctx)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, o := range all {
+		s, err := r.Adopt(ctx, o.Path)
+		if err != nil {
+			t.Errorf("adopt %s (%v): %v", o.Path, o, err)
+			continue
+		}
+		s.Kill()
+		wait(t, "the end of "+o.Path, s.Done())
+		if err := r.Remove(ctx, o.Path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func wait(t testing.TB, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("%s did not come within %v", what, patience)
+	}
+}
+
+func sh(path string, n uint64, script string) runtime.Launch {
+	return runtime.Launch{
+		Path: path, Incarnation: n, Argv: []string{"/bin/sh", "-c", script, "sh"}, Dir: "/",
+		Env:   append(proc.Environ(nil, path, n), runtimetest.Env()),
+		Grace: 5 * time.Second,
+	}
+}

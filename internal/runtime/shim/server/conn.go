@@ -1,0 +1,293 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+const (
+	maxConns  = 64
+	helloTime = 5 * time.Second  // to say hello
+	writeTime = 10 * time.Second // to take what was sent, before a client is dropped
+	maxQueue  = 64               // messages that are not sent yet, before a client is dropped
+)
+
+// conn is a client. One goroutine reads, another one writes.
+type conn struct {
+	s    *server
+	c    *net.UnixConn
+	out  chan []byte
+	wake chan struct{} // the view has something
+	gone chan struct{}
+	once sync.Once
+
+	view        *view // set by the reader before it answers
+	incarnation uint64
+}
+
+// send queues a message, or drops the client if it does not read.
+func (c *conn) send(b []byte) {
+	select {
+	case c.out <- b:
+	default:
+		c.close()
+	}
+}
+
+func (c *conn) nudge() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *conn) close() {
+	c.once.Do(func() {
+		close(c.gone)
+		c.c.Close()
+	})
+}
+
+func (c *conn) write() {
+	defer c.close()
+	for {
+		var b []byte
+		select {
+		case b = <-c.out:
+		case <-c.wake:
+			if !c.writeView() {
+				return
+			}
+			continue
+		case <-c.gone:
+			return
+		}
+		if !c.put(b) {
+			return
+		}
+	}
+}
+
+// put writes a message; nil says that the last word was said.
+func (c *conn) put(b []byte) bool {
+	if b == nil {
+		return false
+	}
+	c.c.SetWriteDeadline(time.Now().Add(writeTime))
+	_, err := c.c.Write(b)
+	return err == nil
+}
+
+func (c *conn) writeView() (more bool) {
+	for {
+		select {
+		case b := <-c.out: // the answer comes first
+			if !c.put(b) {
+				return false
+			}
+			continue
+		default:
+		}
+		m, last := c.view.take(c.s, c.incarnation)
+		if m != nil {
+			b, err := wire.Encode(m)
+			if err != nil {
+				return false
+			}
+			if !c.put(b) {
+				return false
+			}
+		}
+		if last {
+			return false
+		}
+		if m == nil {
+			return true
+		}
+	}
+}
+
+func (c *conn) answer(request *wire.Message, st *wire.State, err error) {
+	m := &wire.Message{Type: wire.OK, ID: request.ID, Incarnation: request.Incarnation}
+	switch {
+	case err != nil:
+		m.Type, m.Failure = wire.Error, wire.NewFailure(err)
+	case st != nil:
+		m.Type, m.State, m.Incarnation = wire.Status, st, st.Incarnation
+	}
+	if b, err := wire.Encode(m); err == nil {
+		c.send(b)
+	}
+}
+
+// serve deals with one client. Whatever it sends, only its own connection suffers.
+func (s *server) serve(uc *net.UnixConn) {
+	c := &conn{s: s, c: uc, out: make(chan []byte, maxQueue), wake: make(chan struct{}, 1), gone: make(chan struct{})}
+	if err := wire.CheckPeer(uc); err != nil {
+		uc.Close()
+		return
+	}
+	s.mu.Lock()
+	if s.closing || len(s.conns) >= maxConns {
+		s.mu.Unlock()
+		uc.Close()
+		return
+	}
+	s.conns[c] = struct{}{}
+	s.mu.Unlock()
+	go c.write()
+
+	err := s.converse(c)
+	if err != nil && err != io.EOF {
+		c.answer(&wire.Message{}, nil, err)
+	}
+	c.send(nil) // the writer closes when all that was answered is written
+	<-c.gone
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+	if c.view != nil {
+		s.dropView(c.view)
+	}
+	s.abandoned()
+	s.heal()
+	s.shed()
+}
+
+func (s *server) converse(c *conn) error {
+	r := wire.NewReader(c.c)
+	c.c.SetReadDeadline(time.Now().Add(helloTime))
+	m, err := r.Read()
+	switch {
+	case err != nil:
+		return err
+	case m.Type != wire.Hello:
+		return fmt.Errorf("the first message is %.40q instead of %s", m.Type, wire.Hello)
+	case m.V != wire.Version:
+		return fmt.Errorf("this shim speaks version %d of the protocol, not %d", wire.Version, m.V)
+	}
+	c.c.SetReadDeadline(time.Time{})
+	s.mu.Lock()
+	st := s.snapshot()
+	s.mu.Unlock()
+	c.answer(m, st, nil)
+	for {
+		m, err := r.Read()
+		if err != nil {
+			return err
+		}
+		if c.view != nil {
+			if err := s.typed(c, m); err != nil {
+				return err
+			}
+			continue
+		}
+		st, err := s.handle(c, m)
+		c.answer(m, st, err)
+		if c.view != nil {
+			s.openView(c.view)
+		}
+	}
+}
+
+// handle answers one request.
+func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
+	switch m.Type {
+	case wire.Look:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.snapshot(), nil
+	case wire.Start:
+		return s.start(m)
+	case wire.Quit:
+		return nil, s.quit()
+	}
+	run, err := s.current(m.Incarnation)
+	if err != nil {
+		return nil, err
+	}
+	switch m.Type {
+	case wire.Stop:
+		run.stop()
+		return nil, nil
+	case wire.Kill:
+		run.kill()
+		return nil, nil
+	case wire.Attach, wire.Follow:
+		c.incarnation = m.Incarnation
+		return nil, s.watchOutput(c, run, m)
+	}
+	<-run.started
+	if run.process == nil {
+		return nil, runtime.ErrEnded
+	}
+	switch m.Type {
+	case wire.Signal:
+		if m.Signal <= 0 || m.Signal > 64 {
+			return nil, fmt.Errorf("there is no signal %d", m.Signal)
+		}
+		return nil, hideDone(run.process.Signal(syscall.Signal(m.Signal)))
+	case wire.Write:
+		return nil, s.input(run, m.Data)
+	case wire.Resize:
+		return nil, s.resize(run, m)
+	}
+	return nil, fmt.Errorf("unknown request %.40q", m.Type)
+}
+
+// typed deals with what comes from an attached client.
+func (s *server) typed(c *conn, m *wire.Message) error {
+	run, err := s.current(m.Incarnation)
+	if err != nil {
+		return nil // it is told by the end of the output
+	}
+	s.viewMu.Lock()
+	writer := s.writer == c.view
+	s.viewMu.Unlock()
+	switch {
+	case !writer:
+		return fmt.Errorf("%.40q from a client that only watches", m.Type)
+	case m.Type == wire.Input:
+		if err := s.input(run, m.Data); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		return nil
+	case m.Type == wire.Resize:
+		return s.resize(run, m)
+	}
+	return fmt.Errorf("unknown message %.40q from an attached client", m.Type)
+}
+
+func (s *server) input(run *incarnation, data []byte) error {
+	s.log.touch()
+	_, err := run.process.Write(data)
+	if errors.Is(err, proc.ErrNoInput) {
+		return fmt.Errorf("%w: %w", runtime.ErrUnsupported, err)
+	}
+	return err
+}
+
+func (s *server) resize(run *incarnation, m *wire.Message) error {
+	err := run.process.Resize(proc.Size{Rows: m.Rows, Cols: m.Cols})
+	if errors.Is(err, proc.ErrNoInput) {
+		return fmt.Errorf("%w: %w", runtime.ErrUnsupported, err)
+	}
+	return err
+}
+
+func hideDone(err error) error {
+	if errors.Is(err, os.ErrProcessDone) {
+		return runtime.ErrEnded
+	}
+	return err
+}

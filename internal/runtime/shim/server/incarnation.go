@@ -1,0 +1,300 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// incarnation is one life of the agent.
+type incarnation struct {
+	number   uint64
+	grace    time.Duration
+	terminal bool
+	input    bool
+	started  chan struct{} // closed when process is set, or will never be
+	process  *proc.Process
+	ended    chan struct{}
+
+	mu      sync.Mutex
+	stopped bool
+	ladder  *time.Timer // from the stop signal to SIGKILL
+}
+
+// start begins an incarnation. It returns when its process exists.
+func (s *server) start(m *wire.Message) (*wire.State, error) {
+	if m.Launch == nil {
+		return nil, errors.New("start without a launch")
+	}
+	l := m.Launch.Unpack()
+	if l.Incarnation != m.Incarnation {
+		return nil, fmt.Errorf("start of incarnation %d with a launch of %d", m.Incarnation, l.Incarnation)
+	}
+	if name, err := wire.DirName(l.Path); err != nil || name != filepath.Base(s.dir) {
+		return nil, fmt.Errorf("slot %s is not that of agent %.200q", s.dir, l.Path)
+	}
+	run := &incarnation{
+		number: l.Incarnation, grace: l.Grace, terminal: l.Terminal, input: l.Terminal || l.Input,
+		started: make(chan struct{}), ended: make(chan struct{}),
+	}
+	if run.grace == 0 {
+		run.grace = proc.DefaultGrace
+	}
+	if err := s.claim(run, &l, m.Token); err != nil {
+		return nil, err
+	}
+	s.log.limit(l.Log)
+	s.saveState()
+	process, await, err := s.fork(&l, run)
+	if err != nil {
+		close(run.started)
+		s.end(run, supervisor.Exit{Kind: supervisor.Failure, Err: err}, time.Now())
+		return nil, err
+	}
+	id, _ := process.Identity() // zero if it has ended already
+	run.process = process
+	close(run.started)
+
+	s.mu.Lock()
+	s.state.Agent, s.state.StartedAt = id, time.Now()
+	s.state.Ready = !hasCondition(l.Ready)
+	st := s.snapshot()
+	s.mu.Unlock()
+	go s.watch(run, await, l.Ready)
+	s.shed()
+	return st, nil
+}
+
+// claim makes run the incarnation of the slot.
+func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closing:
+		return wire.ErrClosing
+	case s.run != nil:
+		return fmt.Errorf("%w: incarnation %d lives", runtime.ErrBusy, s.run.number)
+	case l.Incarnation <= s.state.Incarnation:
+		return fmt.Errorf("%w: %d was to be started, the last one of the slot is %d", runtime.ErrStale, l.Incarnation, s.state.Incarnation)
+	}
+	s.run = run
+	s.state = wire.State{
+		Version: wire.Version, Path: l.Path, Incarnation: l.Incarnation, Fingerprint: l.Fingerprint,
+		Token: token, Shim: s.self,
+	}
+	if s.linger != nil {
+		s.linger.Stop()
+	}
+	return nil
+}
+
+func hasCondition(r spec.Ready) bool {
+	return r.Log != "" || r.TCP != "" || r.HTTP != "" || len(r.Exec) > 0 || r.Notify
+}
+
+func probe(r spec.Ready) (proc.Probe, error) {
+	switch {
+	case r.Log != "":
+		re, err := regexp.Compile(r.Log)
+		if err != nil {
+			return nil, fmt.Errorf("readiness condition: %w", err)
+		}
+		return proc.Log{Pattern: re}, nil
+	case r.TCP != "":
+		return proc.TCP{Address: r.TCP}, nil
+	case r.HTTP != "":
+		return proc.HTTP{URL: r.HTTP}, nil
+	case len(r.Exec) > 0:
+		return proc.Exec{Argv: r.Exec}, nil
+	case r.Notify:
+		return proc.Notify{}, nil
+	}
+	return nil, nil
+}
+
+// fork starts the process.
+func (s *server) fork(l *runtime.Launch, run *incarnation) (*proc.Process, func(context.Context) error, error) {
+	ready, err := probe(l.Ready)
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := proc.Command{
+		Argv: l.Argv, Dir: l.Dir, Env: append(l.Env, wire.MarkerEnv+"="+wire.Marker(s.dir)),
+		StopSignal: l.StopSignal, Grace: run.grace, Input: l.Input, Reaper: &s.reaper,
+	}
+	if l.Terminal {
+		cmd.Terminal = &proc.Size{Rows: l.Rows, Cols: l.Cols}
+	}
+	if err := limit(&cmd, l.Limits); err != nil {
+		return nil, nil, err
+	}
+	if l.Stdin != "" {
+		f, err := os.Open(l.Stdin)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: stdin: %w", proc.ErrCommand, err)
+		}
+		defer f.Close()
+		cmd.Stdin = f
+	}
+	out := proc.Output{Line: s.line}
+	if l.Terminal {
+		out = proc.Output{Raw: func(_ proc.Stream, data []byte) { s.output(data) }}
+	}
+	return proc.Begin(cmd, out, ready)
+}
+
+// watch sees an incarnation through to its end.
+func (s *server) watch(run *incarnation, await func(context.Context) error, ready spec.Ready) {
+	var notReady error
+	s.saveState()
+	if !hasCondition(ready) {
+		await(context.Background())
+	} else {
+		timeout := ready.Timeout
+		if timeout <= 0 {
+			timeout = spec.DefaultReadyTimeout
+		}
+		ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, supervisor.ErrStartTimeout)
+		notReady = await(ctx)
+		cancel()
+		if notReady == nil {
+			s.mu.Lock()
+			s.state.Ready = true
+			s.tell()
+			s.mu.Unlock()
+			s.saveState()
+			s.shed()
+		} else {
+			run.process.End(run.graceOrNever())
+		}
+	}
+	<-run.process.Done()
+	at := time.Now()
+	s.sweep()
+	exit := run.process.Exit()
+	if notReady != nil && !run.wasStopped() {
+		if exit.Clean() {
+			exit.Kind = supervisor.Failure
+		}
+		exit.Err = notReady
+	}
+	s.end(run, exit, at)
+}
+
+// end tells and records the end of an incarnation. The record is there before
+// anybody is told, and synced after that: only a power cut could undo it, and
+// that ends everything else, too.
+func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
+	run.endLadder()
+	s.records.Lock()
+	defer s.records.Unlock()
+	end := wire.NewEnd(exit, at)
+	record := wire.NewRecord(s.dir, run.number, *end, s.record)
+	s.record = record
+	s.save(wire.ExitFile, record)
+	s.mu.Lock()
+	s.run = nil
+	s.state.End = end
+	s.tell()
+	s.rest()
+	s.mu.Unlock()
+	close(run.ended)
+	s.endViews()
+	s.syncLater()
+	s.shed()
+}
+
+// syncTime is how long after an end its record is synced: not while its
+// successor is being started, and once for all ends of an agent that crashes
+// again and again.
+const syncTime = 100 * time.Millisecond
+
+// syncLater sees to it that the last record gets synced. Needs records.
+func (s *server) syncLater() {
+	if s.syncing == nil {
+		s.syncing = time.AfterFunc(syncTime, s.sync)
+	}
+}
+
+// sync makes the last exit record safe from power cuts. It is not renamed if
+// there is a newer one by then.
+func (s *server) sync() {
+	s.records.Lock()
+	record := s.record
+	s.syncing = nil
+	s.records.Unlock()
+	if record == nil {
+		return
+	}
+	err := wire.WriteSynced(filepath.Join(s.dir, wire.ExitFile), record, func(replace func() error) error {
+		s.records.Lock()
+		defer s.records.Unlock()
+		if s.record != record {
+			return nil
+		}
+		return replace()
+	})
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.state.Detail = err.Error()
+	}
+}
+
+// graceOrNever is the grace period; one that nobody waits for if there is none.
+func (run *incarnation) graceOrNever() time.Duration {
+	if run.grace < 0 {
+		return 1<<63 - 1
+	}
+	return run.grace
+}
+
+// stop asks the agent to end, once, and kills it when the grace period is over.
+func (run *incarnation) stop() {
+	<-run.started
+	if run.process == nil {
+		return
+	}
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if run.stopped {
+		return
+	}
+	run.stopped = true
+	run.process.Stop()
+	if run.grace >= 0 {
+		run.ladder = time.AfterFunc(run.grace, run.process.Kill)
+	}
+}
+
+func (run *incarnation) kill() {
+	<-run.started
+	if run.process != nil {
+		run.process.Kill()
+	}
+}
+
+func (run *incarnation) wasStopped() bool {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	return run.stopped
+}
+
+func (run *incarnation) endLadder() {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if run.ladder != nil {
+		run.ladder.Stop()
+	}
+}

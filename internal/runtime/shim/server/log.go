@@ -1,0 +1,173 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+// Defaults of runtime.Log.
+const (
+	defaultMaxSize = 10 << 20
+	defaultKeep    = 3
+)
+
+// outputLog is what the agents of the slot have written. It never blocks them
+// and never fails: what cannot be written is lost, and counted.
+type outputLog struct {
+	file string
+	last atomic.Int64 // time of the last activity, Unix nanoseconds
+
+	mu    sync.Mutex
+	f     *os.File
+	size  int64
+	max   int64
+	keep  int
+	retry time.Time // when a file that could not be opened is tried again
+	lost  int64     // bytes since the last that could be written
+	buf   []byte
+}
+
+func (l *outputLog) limit(c runtime.Log) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.max, l.keep = c.MaxSize, c.Keep
+	if l.max <= 0 {
+		l.max = defaultMaxSize
+	}
+	if l.keep <= 0 {
+		l.keep = defaultKeep
+	}
+}
+
+func (l *outputLog) touch() { l.last.Store(time.Now().UnixNano()) }
+
+func (l *outputLog) activity() time.Time {
+	if n := l.last.Load(); n != 0 {
+		return time.Unix(0, n)
+	}
+	return time.Time{}
+}
+
+func (l *outputLog) write(b []byte) {
+	l.touch()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f != nil && l.size > 0 && l.size+int64(len(b)) > l.max {
+		l.rotate()
+	}
+	if l.f == nil && !l.open() {
+		l.lost += int64(len(b))
+		return
+	}
+	if l.lost > 0 {
+		note := fmt.Sprintf("\n[coppice: %d bytes of output could not be written]\n", l.lost)
+		if n, err := io.WriteString(l.f, note); err != nil {
+			l.size += int64(n)
+			l.lost += int64(len(b))
+			return
+		}
+		l.size += int64(len(note))
+		l.lost = 0
+	}
+	n, err := l.f.Write(b)
+	l.size += int64(n)
+	if err != nil { // the disk is full
+		l.lost += int64(len(b) - n)
+	}
+}
+
+func (l *outputLog) open() bool {
+	if now := time.Now(); now.Before(l.retry) {
+		return false
+	}
+	f, err := os.OpenFile(l.file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err == nil {
+		var st os.FileInfo
+		if st, err = f.Stat(); err == nil {
+			l.f, l.size = f, st.Size()
+			return true
+		}
+		f.Close()
+	}
+	l.retry = time.Now().Add(time.Second)
+	return false
+}
+
+// rotate makes output.log output.log.1, that .2, and so on. If the directory
+// is gone, what comes goes to the old file until it is back.
+func (l *outputLog) rotate() {
+	name := func(i int) string {
+		if i == 0 {
+			return l.file
+		}
+		return fmt.Sprintf("%s.%d", l.file, i)
+	}
+	for i := l.keep - 1; i >= 0; i-- {
+		os.Rename(name(i), name(i+1))
+	}
+	for i := l.keep + 1; os.Remove(name(i)) == nil; i++ { // of a time when more were kept
+	}
+	old := l.f
+	l.f = nil
+	if l.open() {
+		old.Close()
+		return
+	}
+	l.f = old
+}
+
+// tail returns the last bytes of the log, from the beginning of a line.
+func (l *outputLog) tail(n int64) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f, err := os.Open(l.file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	from := max(0, st.Size()-n)
+	b := make([]byte, st.Size()-from)
+	if _, err := f.ReadAt(b, from); err != nil {
+		return nil
+	}
+	for i := 0; from > 0 && i < len(b); i++ {
+		if b[i] == '\n' {
+			return b[i+1:]
+		}
+	}
+	return b
+}
+
+// line is the sink of an agent with pipes.
+func (s *server) line(line proc.Line) {
+	b := append(s.log.buf[:0], line.Text...) // one line at a time
+	if !line.More {
+		b = append(b, '\n')
+	}
+	s.output(b)
+	s.log.buf = b
+	if cap(b) > 4<<10 {
+		s.log.buf = nil
+	}
+}
+
+// output is where all that the agent writes goes.
+func (s *server) output(b []byte) {
+	s.viewMu.Lock()
+	defer s.viewMu.Unlock()
+	s.log.write(b)
+	for v := range s.views {
+		v.add(b)
+	}
+}

@@ -1,0 +1,159 @@
+// Package server is the shim itself: a small process that owns one agent slot,
+// so that the agent outlives the daemon and nobody misses its end.
+//
+// It holds the lock of the slot, the agent's terminal or pipes and its output
+// log, writes the exit record, and answers on a socket in the slot's
+// directory. It stays while its agent is restarted, and ends by itself some
+// time after the last one has ended. It never acts on its own but for what was
+// agreed at the start: the time to readiness and the grace period of a stop.
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// Descriptors that a shim is started with, beside stdin, stdout and stderr.
+const (
+	LockFD = 3 // the lock of the slot, held
+	ConnFD = 4 // a connection to who has started it
+)
+
+// What follows the name of the program and "shim" in the arguments.
+const (
+	RunArg  = "run"  // and the path of the agent, for people who look at ps
+	ExecArg = "exec" // limits and a command: see exec.go
+)
+
+// lingerTime is how long a shim without an agent stays.
+const lingerTime = 30 * time.Second
+
+// Main is the program. The working directory is that of the slot.
+func Main(args []string) int {
+	if len(args) > 0 && args[0] == ExecArg {
+		return execMain(args[1:])
+	}
+	if len(args) == 0 || args[0] != RunArg {
+		fmt.Fprintln(os.Stderr, "coppice shim: started by coppice itself, not by people")
+		return 2
+	}
+	if err := run(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s coppice shim: %v\n", time.Now().Format(time.RFC3339), err)
+		return 1
+	}
+	return 0
+}
+
+func run() error {
+	debug.SetGCPercent(25) // it holds next to nothing; let it hold that only once
+	s, first, err := open()
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGCHLD, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT)
+	if err := becomeReaper(); err != nil {
+		return fmt.Errorf("become the reaper of the agent's descendants: %w", err)
+	}
+	if err := s.listen(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.rest()
+	s.mu.Unlock()
+	go s.serve(first)
+	for {
+		select {
+		case sig := <-signals:
+			switch sig {
+			case syscall.SIGCHLD:
+				s.reaper.Collect()
+			case syscall.SIGHUP:
+				s.heal()
+			case syscall.SIGTERM:
+				go s.terminate()
+			}
+		case <-s.done:
+			s.sync()
+			s.listener.Close()
+			return nil
+		}
+	}
+}
+
+// open takes over what the shim was started with.
+func open() (*server, *net.UnixConn, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, nil, err
+	}
+	lock := os.NewFile(LockFD, "lock")
+	if lock == nil || !wire.SameFile(lock, filepath.Join(dir, wire.LockFile)) {
+		return nil, nil, fmt.Errorf("descriptor %d is not the lock of slot %s", LockFD, dir)
+	}
+	syscall.CloseOnExec(LockFD)
+	syscall.CloseOnExec(ConnFD)
+	f := os.NewFile(ConnFD, "connection")
+	if f == nil {
+		return nil, nil, fmt.Errorf("descriptor %d is not open", ConnFD)
+	}
+	c, err := net.FileConn(f)
+	f.Close()
+	if err != nil {
+		return nil, nil, fmt.Errorf("descriptor %d: %w", ConnFD, err)
+	}
+	first, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, nil, fmt.Errorf("descriptor %d is not a unix socket", ConnFD)
+	}
+	self, err := proc.Identify(os.Getpid())
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &server{
+		dir: dir, lock: lock, self: self,
+		log:   &outputLog{file: filepath.Join(dir, wire.LogFile)},
+		conns: make(map[*conn]struct{}),
+		views: make(map[*view]struct{}),
+		done:  make(chan struct{}),
+	}
+	s.state, err = lastState(dir)
+	s.state.Version = wire.Version
+	if err != nil {
+		s.state.Detail = err.Error()
+	}
+	return s, first, nil
+}
+
+// lastState is what the files say about the last incarnation: its number must
+// be known, the rest is for those who ask. Who starts a shim has made sure
+// that nothing of it lives.
+func lastState(dir string) (wire.State, error) {
+	state, err := wire.ReadState(dir)
+	if err != nil {
+		if wire.IsMissing(err) {
+			err = nil
+		}
+		return wire.State{}, err
+	}
+	record, err := wire.ReadRecord(dir)
+	switch {
+	case err == nil && record.Incarnation == state.Incarnation:
+		state.End = &record.End
+		return *state, nil
+	case err == nil:
+		err = errors.New("no exit record")
+	}
+	state.End = wire.NewEnd(lost(err), time.Now())
+	return *state, nil
+}

@@ -1,0 +1,44 @@
+package server
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+// becomeReaper makes this process the parent of all orphans below it.
+func becomeReaper() error {
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// sweepTime bounds a sweep: a process that cannot die, in a system call that
+// does not return, must not hide the end of the agent.
+const sweepTime = time.Second
+
+// sweep kills what the agent has left behind, in whatever group or session:
+// all of it are descendants of this process now.
+func (s *server) sweep() {
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+	defer cancel()
+	for ctx.Err() == nil {
+		s.reaper.Collect()
+		if s.reaper.Childless() {
+			return
+		}
+		left, err := proc.Descendants(os.Getpid())
+		if err != nil || len(left) == 0 {
+			return
+		}
+		for _, id := range left {
+			id.Signal(syscall.SIGKILL)
+		}
+		for _, id := range left {
+			id.AwaitDeath(ctx)
+		}
+	}
+}

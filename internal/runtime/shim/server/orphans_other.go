@@ -1,0 +1,9 @@
+//go:build !linux
+
+package server
+
+import "errors"
+
+func becomeReaper() error { return errors.ErrUnsupported }
+
+func (s *server) sweep() {}

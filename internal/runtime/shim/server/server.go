@@ -1,0 +1,269 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// server is the shim. Locks are taken in the order records, mu, viewMu.
+type server struct {
+	dir    string
+	self   proc.Identity
+	reaper proc.Reaper
+	log    *outputLog
+	done   chan struct{} // closed when the shim is to end
+
+	saving  sync.Mutex   // one file is written after the other
+	records sync.Mutex   // one end after the other is told and written
+	record  *wire.Record // the last one; guarded by records
+	syncing *time.Timer  // to the next sync; guarded by records
+
+	mu       sync.Mutex
+	lock     *os.File
+	listener *net.UnixListener
+	socket   os.FileInfo // what listener listens on
+	state    wire.State
+	run      *incarnation // that lives; nil if none
+	conns    map[*conn]struct{}
+	closing  bool // nothing is started any more
+	linger   *time.Timer
+	shedding *time.Timer
+
+	viewMu sync.Mutex
+	views  map[*view]struct{}
+	writer *view // who may type
+}
+
+// lost is the exit of an incarnation whose end nobody saw.
+func lost(why error) supervisor.Exit {
+	return supervisor.Exit{Kind: supervisor.Lost, Err: fmt.Errorf("ended while nobody watched: %w", why)}
+}
+
+// rest is called when no agent runs: the shim waits a while for the next one.
+// Needs mu.
+func (s *server) rest() {
+	if s.linger != nil {
+		s.linger.Stop()
+	}
+	s.linger = time.AfterFunc(lingerTime, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.run == nil {
+			s.close()
+		}
+	})
+}
+
+// close ends the shim. Needs mu; no agent runs.
+func (s *server) close() {
+	if !s.closing {
+		s.closing = true
+		close(s.done)
+	}
+}
+
+// quit ends the shim, if no agent runs.
+func (s *server) quit() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run != nil {
+		return fmt.Errorf("%w: incarnation %d lives", runtime.ErrBusy, s.run.number)
+	}
+	s.close()
+	return nil
+}
+
+// terminate is what SIGTERM asks for, when the machine goes down for example:
+// the agent is stopped as it wants to be, and its end recorded.
+func (s *server) terminate() {
+	for {
+		s.mu.Lock()
+		run := s.run
+		if run == nil {
+			s.close()
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		run.stop()
+		<-run.ended
+	}
+}
+
+// abandoned is called when a connection has ended: a shim whose starter went
+// away before it started anything is of no use.
+func (s *server) abandoned() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil && s.state.Shim != s.self && len(s.conns) == 0 {
+		s.close()
+	}
+}
+
+// tell sends the state to everybody. Needs mu.
+func (s *server) tell() {
+	m := &wire.Message{Type: wire.Status, Incarnation: s.state.Incarnation, State: s.snapshot()}
+	b, err := wire.Encode(m)
+	if err != nil {
+		return
+	}
+	for c := range s.conns {
+		c.send(b)
+	}
+}
+
+// snapshot is the state now. Needs mu.
+func (s *server) snapshot() *wire.State {
+	st := s.state
+	st.Shim = s.self
+	st.Activity = s.log.activity()
+	return &st
+}
+
+// current returns the living incarnation if it is the one that is meant.
+func (s *server) current(n uint64) (*incarnation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.run != nil && s.run.number == n:
+		return s.run, nil
+	case s.state.Incarnation == n:
+		return nil, runtime.ErrEnded
+	}
+	return nil, fmt.Errorf("%w: %d was asked for, the last one of the slot is %d", runtime.ErrStale, n, s.state.Incarnation)
+}
+
+// saveState writes the state file. It is not synced: what it says is of no
+// interest after the machine has ended. A full disk must not keep an agent
+// from running.
+func (s *server) saveState() {
+	s.mu.Lock()
+	st := s.state
+	s.mu.Unlock()
+	st.End = nil
+	s.save(wire.StateFile, &st)
+}
+
+func (s *server) save(name string, v any) {
+	file := filepath.Join(s.dir, name)
+	write := func() error {
+		s.saving.Lock()
+		defer s.saving.Unlock()
+		return wire.WriteFile(file, v)
+	}
+	err := write()
+	if wire.IsMissing(err) {
+		s.heal()
+		err = write()
+	}
+	if err != nil {
+		s.mu.Lock()
+		s.state.Detail = err.Error()
+		s.mu.Unlock()
+	}
+}
+
+// shed gives memory back some time after there was something to do. It is
+// not done at once: a crash is usually followed by a start.
+func (s *server) shed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shedding == nil {
+		s.shedding = time.AfterFunc(shedTime, debug.FreeOSMemory)
+		return
+	}
+	s.shedding.Reset(shedTime)
+}
+
+const shedTime = time.Second
+
+// listen makes the socket. Its directory belongs to this user alone.
+func (s *server) listen() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Relative to the working directory: the whole name may be longer than
+	// what a socket address takes.
+	os.Remove(wire.SocketFile)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: wire.SocketFile, Net: "unix"})
+	if err != nil {
+		return fmt.Errorf("socket in %s: %w", s.dir, err)
+	}
+	if err := os.Chmod(wire.SocketFile, 0o600); err != nil {
+		l.Close()
+		return err
+	}
+	info, err := os.Lstat(wire.SocketFile)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	if old := s.listener; old != nil {
+		old.SetUnlinkOnClose(false)
+		old.Close()
+	}
+	s.listener, s.socket = l, info
+	go s.accept(l)
+	return nil
+}
+
+func (s *server) accept(l *net.UnixListener) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			select {
+			case <-s.done:
+				return
+			default:
+			}
+			s.mu.Lock()
+			replaced := s.listener != l
+			s.mu.Unlock()
+			if replaced {
+				return
+			}
+			time.Sleep(100 * time.Millisecond) // out of descriptors: who wants in waits in the queue
+			continue
+		}
+		go s.serve(c)
+	}
+}
+
+// heal makes what is missing in the file system again: somebody has removed
+// the socket, or the whole directory. It does nothing if the slot was taken by
+// another shim meanwhile.
+func (s *server) heal() {
+	s.mu.Lock()
+	lock, socket := s.lock, s.socket
+	s.mu.Unlock()
+	fresh := false
+	if !wire.SameFile(lock, filepath.Join(s.dir, wire.LockFile)) {
+		if os.MkdirAll(s.dir, 0o700) != nil || os.Chdir(s.dir) != nil {
+			return
+		}
+		f, err := wire.TryLock(s.dir)
+		if err != nil || f == nil {
+			return
+		}
+		s.mu.Lock()
+		s.lock = f
+		s.mu.Unlock()
+		lock.Close()
+		fresh = true
+	}
+	if now, err := os.Lstat(filepath.Join(s.dir, wire.SocketFile)); err != nil || !os.SameFile(now, socket) {
+		s.listen()
+	}
+	if fresh {
+		s.saveState()
+	}
+}

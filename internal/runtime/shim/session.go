@@ -1,0 +1,381 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// session is one incarnation. It keeps a connection to the shim as long as
+// that lives and the incarnation does.
+type session struct {
+	slot   *slot
+	number uint64
+	grace  time.Duration // of a start that is given up
+	ready  chan struct{} // closed when it is ready, or has ended
+	done   chan struct{} // closed when its end is known for certain
+
+	mu        sync.Mutex
+	state     wire.State
+	link      *link
+	changed   chan struct{} // closed and replaced when link has changed
+	unsure    string        // why nothing is known now
+	disowned  bool          // never was one
+	wanted    string        // Stop or Kill
+	delivered string
+	delivers  bool // a goroutine does
+}
+
+var _ runtime.Session = (*session)(nil)
+
+func newSession(s *slot, number uint64) *session {
+	return &session{
+		slot: s, number: number, ready: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{}),
+		state: wire.State{Path: s.path, Incarnation: number},
+	}
+}
+
+// connect gives the session a link, whose end is watched. look asks what the
+// shim knows.
+func (ses *session) connect(l *link, look bool) {
+	ses.mu.Lock()
+	select {
+	case <-ses.done:
+		ses.slot.park(l)
+		ses.mu.Unlock()
+		return
+	default:
+	}
+	ses.link, ses.unsure = l, ""
+	close(ses.changed)
+	ses.changed = make(chan struct{})
+	l.listen(ses.update)
+	ses.mu.Unlock()
+	ses.slot.r.background(func() {
+		if look {
+			if m, err := l.call(ses.slot.r.ctx, wire.Message{Type: wire.Look}); err == nil && m.State != nil {
+				ses.update(m.State)
+			}
+		}
+		select {
+		case <-l.closed:
+		case <-ses.done:
+			return
+		case <-ses.slot.r.ctx.Done():
+			l.close(errClosed)
+			return
+		}
+		ses.recover(l)
+	})
+}
+
+// disown makes a session of a start that has failed forget its link.
+func (ses *session) disown() {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	ses.disowned = true
+	if ses.link != nil {
+		ses.link.listen(nil)
+		ses.link = nil
+	}
+	ses.finish()
+}
+
+// finish closes done. Needs mu.
+func (ses *session) finish() {
+	select {
+	case <-ses.done:
+		return
+	default:
+	}
+	select {
+	case <-ses.ready:
+	default:
+		close(ses.ready)
+	}
+	close(ses.done)
+}
+
+// update takes in what the shim says. Of an incarnation that has ended,
+// nothing new can be heard.
+func (ses *session) update(st *wire.State) {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	select {
+	case <-ses.done:
+		return
+	default:
+	}
+	if st.Incarnation != ses.number {
+		if st.Incarnation > ses.number {
+			ses.superseded(st.Incarnation)
+		}
+		return
+	}
+	wasReady := ses.state.Ready
+	ses.state = *st
+	ses.state.Ready = st.Ready || wasReady
+	switch {
+	case st.End != nil:
+		l := ses.link
+		ses.link = nil
+		ses.finish()
+		if l != nil {
+			l.listen(nil)
+			ses.slot.park(l)
+		}
+	case ses.state.Ready && !wasReady:
+		close(ses.ready)
+	}
+}
+
+// superseded ends a session whose end was missed for good: somebody else has
+// started another incarnation since. Needs mu.
+func (ses *session) superseded(by uint64) {
+	err := fmt.Errorf("incarnation %d runs in its slot", by)
+	ses.state.End = wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: err}, time.Now())
+	if l := ses.link; l != nil {
+		ses.link = nil
+		l.listen(nil)
+		l.close(errClosed)
+	}
+	ses.finish()
+}
+
+// recover finds out what has become of the incarnation after a link was lost.
+func (ses *session) recover(old *link) {
+	ses.mu.Lock()
+	if ses.link == old {
+		ses.link = nil
+	}
+	ses.unsure = old.err.Error()
+	ses.mu.Unlock()
+	for {
+		err := ses.slot.take(ses.slot.r.ctx)
+		if err == nil {
+			err = ses.find()
+			ses.slot.release()
+		}
+		if err == nil || ses.slot.r.ctx.Err() != nil {
+			return
+		}
+		ses.mu.Lock()
+		ses.unsure = err.Error()
+		ses.mu.Unlock()
+		select {
+		case <-time.After(time.Second):
+		case <-ses.done:
+			return
+		case <-ses.slot.r.ctx.Done():
+			return
+		}
+	}
+}
+
+func (ses *session) find() error {
+	select {
+	case <-ses.done:
+		return nil
+	default:
+	}
+	ctx := ses.slot.r.ctx
+	l, st, lock, err := ses.slot.find(ctx)
+	if wire.IsMissing(err) { // the slot was removed: nothing lives in it
+		st, err = &wire.State{Incarnation: ses.number + 1}, nil
+	}
+	if err != nil {
+		return err
+	}
+	if lock != nil {
+		defer lock.Close()
+		if st, err = ses.slot.bury(ctx); err != nil {
+			return err
+		}
+		if st.Incarnation < ses.number { // the state could not be written then, or is damaged
+			st.Incarnation = ses.number
+			st.End = wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: errors.New("its shim has ended before it")}, time.Now())
+		}
+	}
+	ses.update(st)
+	if l != nil {
+		select {
+		case <-ses.done:
+			l.close(errClosed)
+		default:
+			ses.connect(l, false)
+			ses.slot.r.read(l)
+		}
+	}
+	return nil
+}
+
+// Done is closed when the end of the incarnation is known for certain.
+func (ses *session) Done() <-chan struct{} { return ses.done }
+
+// Exit is how it ended, once Done is closed.
+func (ses *session) Exit() supervisor.Exit {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	if ses.state.End == nil {
+		return supervisor.Exit{}
+	}
+	return ses.state.End.Exit()
+}
+
+// Observe is what is known now, without asking.
+func (ses *session) Observe() runtime.Observation {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	o := observation(&ses.state)
+	if ses.state.End == nil && ses.unsure != "" {
+		o.Life, o.Detail = runtime.Unknown, ses.unsure
+	}
+	return *o
+}
+
+// AwaitReady waits until the incarnation is ready.
+func (ses *session) AwaitReady(ctx context.Context) error {
+	select {
+	case <-ses.ready:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-ses.slot.r.ctx.Done():
+		return errClosed
+	}
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	if ses.state.Ready {
+		return nil
+	}
+	exit := ses.state.End.Exit()
+	if errors.Is(exit.Err, supervisor.ErrNotReady) || errors.Is(exit.Err, supervisor.ErrStartTimeout) {
+		return exit.Err
+	}
+	if exit.Err == nil {
+		return fmt.Errorf("%w: %v", supervisor.ErrNotReady, exit)
+	}
+	return fmt.Errorf("%w: %w", supervisor.ErrNotReady, exit.Err)
+}
+
+// startReady is the second half of a start. One that is given up is stopped,
+// and its end awaited: the shim kills it when its grace period is over.
+func (ses *session) startReady(ctx context.Context) error {
+	err := ses.AwaitReady(ctx)
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	ses.Stop()
+	select {
+	case <-ses.done:
+		return fmt.Errorf("not ready: %w", err)
+	case <-time.After(ses.graceTime()):
+		ses.Kill()
+	case <-ses.slot.r.ctx.Done():
+		return fmt.Errorf("%w: %w", runtime.ErrUnknown, errClosed)
+	}
+	select {
+	case <-ses.done:
+		return fmt.Errorf("not ready: %w", err)
+	case <-time.After(supervisor.KillGrace):
+	case <-ses.slot.r.ctx.Done():
+	}
+	return fmt.Errorf("%w: start was given up (%w), but its end is not known", runtime.ErrUnknown, err)
+}
+
+func (ses *session) graceTime() time.Duration { return ses.grace + killTime }
+
+// request asks the shim something about this incarnation.
+func (ses *session) request(ctx context.Context, m wire.Message) (*wire.Message, error) {
+	ses.mu.Lock()
+	l := ses.link
+	ses.mu.Unlock()
+	select {
+	case <-ses.done:
+		return nil, runtime.ErrEnded
+	default:
+	}
+	if l == nil {
+		return nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, errLinkLost)
+	}
+	m.Incarnation = ses.number
+	a, err := l.call(ctx, m)
+	switch {
+	case errors.Is(err, errSilent):
+		ses.mu.Lock()
+		ses.unsure = err.Error()
+		ses.mu.Unlock()
+	case errors.Is(err, errLinkLost):
+		err = fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+	case err == nil:
+		ses.mu.Lock()
+		if ses.link == l {
+			ses.unsure = ""
+		}
+		ses.mu.Unlock()
+	}
+	return a, err
+}
+
+// Signal sends a signal to the agent alone.
+func (ses *session) Signal(ctx context.Context, sig syscall.Signal) error {
+	_, err := ses.request(ctx, wire.Message{Type: wire.Signal, Signal: int(sig)})
+	return err
+}
+
+// Write types into the terminal, or writes to stdin.
+func (ses *session) Write(ctx context.Context, data []byte) error {
+	for len(data) > 0 {
+		n := min(len(data), wire.MaxData)
+		if _, err := ses.request(ctx, wire.Message{Type: wire.Write, Data: data[:n]}); err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
+// Resize changes the size of the terminal.
+func (ses *session) Resize(ctx context.Context, rows, cols uint16) error {
+	_, err := ses.request(ctx, wire.Message{Type: wire.Resize, Rows: rows, Cols: cols})
+	return err
+}
+
+// LastActivity is when it last wrote or read something.
+func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
+	a, err := ses.request(ctx, wire.Message{Type: wire.Look})
+	if errors.Is(err, runtime.ErrEnded) {
+		st, err := os.Stat(filepath.Join(ses.slot.dir, wire.LogFile))
+		if err != nil {
+			return time.Time{}, nil
+		}
+		return st.ModTime(), nil
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	if a.State == nil {
+		return time.Time{}, runtime.ErrUnknown
+	}
+	return a.State.Activity, nil
+}
+
+// kill ends the shim where it does not answer: the agent dies with it.
+func (ses *session) killShim() {
+	ses.mu.Lock()
+	id := ses.state.Shim
+	ses.mu.Unlock()
+	if id != (proc.Identity{}) {
+		ses.slot.r.log.Warn("shim does not answer, and is killed with its agent", "path", ses.slot.path, "pid", id.PID)
+		id.Signal(syscall.SIGKILL)
+	}
+}

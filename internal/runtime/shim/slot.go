@@ -1,0 +1,328 @@
+package shim
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// slot is the place of one agent.
+type slot struct {
+	r         *Runtime
+	path, dir string
+	turn      chan struct{} // held by who changes what lives in the slot
+
+	mu   sync.Mutex
+	idle *link // of an incarnation that has ended, for the next one
+}
+
+// take waits for the turn.
+func (s *slot) take(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.r.ctx.Done():
+		return errClosed
+	}
+}
+
+func (s *slot) release() { <-s.turn }
+
+// park keeps the link of an incarnation that has ended.
+func (s *slot) park(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.idle != nil && !s.idle.lost() || s.r.ctx.Err() != nil {
+		l.close(errClosed)
+		return
+	}
+	s.idle = l
+}
+
+func (s *slot) unpark() *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.idle
+	s.idle = nil
+	if l != nil && l.lost() {
+		return nil
+	}
+	return l
+}
+
+func (s *slot) dropIdle() {
+	if l := s.unpark(); l != nil {
+		l.close(errClosed)
+	}
+}
+
+// Times of find.
+const (
+	findTime  = 3 * time.Second        // that a shim may hold the lock and not answer
+	wakeTime  = 300 * time.Millisecond // after which it is told that its socket is missing
+	findPause = 2 * time.Millisecond   // between two tries, doubling
+)
+
+// find connects to the shim of the slot or, if none lives, takes the lock.
+// ErrUnknown: neither is possible now.
+func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
+	begin := time.Now()
+	woken := false
+	for pause := findPause; ; pause = min(2*pause, 100*time.Millisecond) {
+		l, st, derr := dial(ctx, s.dir)
+		if derr == nil {
+			return l, st, nil, nil
+		}
+		if ctx.Err() != nil {
+			return nil, nil, nil, context.Cause(ctx)
+		}
+		lock, err := wire.TryLock(s.dir)
+		switch {
+		case err != nil && wire.IsMissing(err):
+			return nil, nil, nil, err
+		case err != nil:
+			return nil, nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+		case lock != nil:
+			ok, err := s.ended(ctx)
+			if ok {
+				return nil, nil, lock, nil
+			}
+			lock.Close()
+			derr = err
+		}
+		waited := time.Since(begin)
+		if waited > findTime {
+			return nil, nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, derr)
+		}
+		if waited > wakeTime && !woken {
+			woken = true
+			if st, err := wire.ReadState(s.dir); err == nil {
+				st.Shim.Signal(syscall.SIGHUP)
+			}
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, nil, nil, context.Cause(ctx)
+		case <-s.r.ctx.Done():
+			return nil, nil, nil, errClosed
+		}
+	}
+}
+
+// ended reports whether the last shim of a slot is really gone: it gives up
+// the lock a moment before that, and it has no lock if its file was removed.
+func (s *slot) ended(ctx context.Context) (bool, error) {
+	st, err := wire.ReadState(s.dir)
+	if err != nil {
+		return true, nil // there is no better evidence than the lock
+	}
+	ctx, cancel := context.WithTimeout(ctx, wakeTime)
+	defer cancel()
+	if err := st.Shim.AwaitDeath(ctx); err != nil {
+		return false, fmt.Errorf("shim %d lives, but does not hold the lock of the slot: %w", st.Shim.PID, err)
+	}
+	return true, nil
+}
+
+// bury finds out, with the lock of the slot, how the last incarnation ended,
+// and makes sure that nothing of it lives. Incarnation 0: there was none.
+func (s *slot) bury(ctx context.Context) (*wire.State, error) {
+	st, err := wire.ReadState(s.dir)
+	switch {
+	case wire.IsMissing(err):
+		st = &wire.State{Version: wire.Version, Path: s.path}
+	case err != nil: // damaged: what it was cannot be known, but that it has ended is
+		s.r.log.Warn("state of a slot cannot be read", "path", s.path, "error", err)
+		st = &wire.State{Version: wire.Version, Path: s.path}
+		if record, err := wire.ReadRecord(s.dir); err == nil {
+			st.Incarnation = record.Incarnation
+		}
+		st.End = wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: err}, time.Now())
+	case st.Path != s.path:
+		return nil, fmt.Errorf("slot %s belongs to agent %.200q", s.dir, st.Path)
+	case withRecord(s.dir, st):
+		return st, nil
+	}
+	if err := s.r.sweeper.sweep(ctx, wire.Marker(s.dir)); err != nil {
+		return nil, fmt.Errorf("%w: what the last incarnation left behind: %w", runtime.ErrUnknown, err)
+	}
+	if st.Incarnation > 0 {
+		// It is settled now: nobody has to look again.
+		record := wire.NewRecord(s.dir, st.Incarnation, *st.End, nil)
+		if err := wire.WriteSynced(filepath.Join(s.dir, wire.ExitFile), record, func(replace func() error) error { return replace() }); err != nil {
+			s.r.log.Warn("a lost incarnation cannot be recorded", "path", s.path, "error", err)
+		}
+	}
+	return st, nil
+}
+
+// start makes a session of a new incarnation, once its process exists.
+func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
+	if l.Incarnation == 0 {
+		return nil, errors.New("incarnations are numbered from 1")
+	}
+	if l.Dir == "" || !filepath.IsAbs(l.Dir) {
+		dir, err := filepath.Abs(l.Dir)
+		if err != nil {
+			return nil, err
+		}
+		l.Dir = dir
+	}
+	packed, err := wire.NewLaunch(l)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", proc.ErrCommand, err)
+	}
+	request := wire.Message{Type: wire.Start, Incarnation: l.Incarnation, Launch: packed, Token: rand.Text()}
+	if err := s.take(ctx); err != nil {
+		return nil, err
+	}
+	defer s.release()
+	if err := makeDir(s.dir); err != nil {
+		return nil, err
+	}
+	for tries := 0; ; tries++ {
+		link, running, err := s.open(ctx, &request)
+		if err != nil {
+			return nil, err
+		}
+		ses := newSession(s, l.Incarnation)
+		ses.grace = max(0, l.Grace)
+		ses.connect(link, running) // fills it in if it is this incarnation already
+		if running {
+			return ses, nil
+		}
+		// Not with ctx: a start that is given up is stopped, see startReady.
+		answer, err := link.call(s.r.ctx, request)
+		switch {
+		case err == nil && answer.State != nil:
+			ses.update(answer.State)
+			return ses, nil
+		case err == nil:
+			err = fmt.Errorf("%w: answer without a state", runtime.ErrUnknown)
+		case (errors.Is(err, errLinkLost) || errors.Is(err, wire.ErrClosing)) && tries < 3:
+			ses.disown()
+			link.close(errLinkLost)
+			continue
+		case errors.Is(err, errLinkLost):
+			err = fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+		}
+		ses.disown()
+		s.park(link)
+		return nil, err
+	}
+}
+
+// open connects to the shim of the slot, and starts one if there is none.
+// running: it has carried out the request already, before the connection that
+// the request was sent on was lost.
+func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, running bool, err error) {
+	if l := s.unpark(); l != nil {
+		return l, false, nil
+	}
+	l, st, lock, err := s.find(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if lock != nil {
+		defer lock.Close()
+		if st, err = s.bury(ctx); err != nil {
+			return nil, false, err
+		}
+		if st.Token == request.Token {
+			return nil, false, fmt.Errorf("%w: %w", supervisor.ErrNotReady, st.End.Exit().Err)
+		}
+		if request.Incarnation <= st.Incarnation {
+			return nil, false, fmt.Errorf("%w: the last one of the slot is %d", runtime.ErrStale, st.Incarnation)
+		}
+		if l, err = s.spawn(ctx, lock); err != nil {
+			return nil, false, err
+		}
+	}
+	s.r.read(l)
+	if s.r.ctx.Err() != nil {
+		l.close(errClosed)
+		return nil, false, errClosed
+	}
+	return l, st.Incarnation == request.Incarnation && st.Token == request.Token, nil
+}
+
+// adopt makes a session of the last incarnation.
+func (s *slot) adopt(ctx context.Context) (*session, error) {
+	if err := s.take(ctx); err != nil {
+		return nil, err
+	}
+	defer s.release()
+	l, st, lock, err := s.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if lock != nil {
+		defer lock.Close()
+		if st, err = s.bury(ctx); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case st.Incarnation == 0 && st.End == nil:
+		if l != nil {
+			l.close(errClosed)
+		}
+		return nil, fmt.Errorf("nothing was ever started: %w", fs.ErrNotExist)
+	case st.Path != s.path && st.Path != "":
+		l.close(errClosed)
+		return nil, fmt.Errorf("slot %s belongs to agent %.200q", s.dir, st.Path)
+	}
+	ses := newSession(s, st.Incarnation)
+	ses.update(st)
+	if l != nil {
+		ses.connect(l, false)
+		s.r.read(l)
+	}
+	return ses, nil
+}
+
+// remove ends an idle shim and deletes the slot.
+func (s *slot) remove(ctx context.Context) error {
+	if err := s.take(ctx); err != nil {
+		return err
+	}
+	defer s.release()
+	s.dropIdle()
+	if _, err := os.Lstat(s.dir); wire.IsMissing(err) {
+		return nil
+	}
+	for {
+		l, _, lock, err := s.find(ctx)
+		if err != nil {
+			return err
+		}
+		if lock != nil {
+			defer lock.Close()
+			if _, err := s.bury(ctx); err != nil {
+				return err
+			}
+			return os.RemoveAll(s.dir)
+		}
+		s.r.read(l)
+		_, err = l.call(ctx, wire.Message{Type: wire.Quit})
+		l.close(errClosed)
+		if err != nil && !errors.Is(err, errLinkLost) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package shim
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// shimEnv are the variables that a shim is started with, if they are set. It
+// needs little, and the agent gets its own.
+var shimEnv = []string{"TMPDIR", "XDG_RUNTIME_DIR", "GORACE", "GOCOVERDIR"}
+
+// spawn starts the shim of a slot. The lock passes over to it.
+func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
+	var opened []*os.File
+	defer func() {
+		for _, f := range opened {
+			f.Close()
+		}
+	}()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, null)
+	last, err := os.OpenFile(filepath.Join(s.dir, wire.ShimLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("start a shim: %w", err)
+	}
+	opened = append(opened, last)
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, fmt.Errorf("start a shim: %w", err)
+	}
+	opened = append(opened, theirs)
+
+	files := make([]*os.File, max(server.LockFD, server.ConnFD)+1)
+	files[0], files[1], files[2] = null, null, last
+	files[server.LockFD], files[server.ConnFD] = lock, theirs
+	// People see in ps which agent it is of.
+	argv := []string{"coppice", "shim", server.RunArg, proc.Plain(fmt.Sprintf("%.200s", s.path))}
+	env := []string{"GOMAXPROCS=1", wire.MarkerEnv + "=" + wire.Marker(s.dir)}
+	for _, kv := range os.Environ() {
+		for _, name := range shimEnv {
+			if strings.HasPrefix(kv, name+"=") {
+				env = append(env, kv)
+			}
+		}
+	}
+	child, err := proc.Detach(s.r.exe, argv, env, s.dir, files)
+	if err != nil {
+		ours.Close()
+		return nil, fmt.Errorf("start a shim: %w", err)
+	}
+	s.r.background(func() { // reaps it, as long as there is a runtime
+		select {
+		case <-child.Done():
+		case <-s.r.ctx.Done():
+			child.Release()
+			<-child.Done()
+		}
+	})
+	theirs.Close() // before greeting: the end of the shim has to be seen
+	l, _, err := greet(ctx, ours)
+	if err != nil {
+		return nil, fmt.Errorf("start a shim (%s may say more): %w", filepath.Join(s.dir, wire.ShimLog), err)
+	}
+	return l, nil
+}
+
+func socketPair() (*net.UnixConn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socket pair: %w", err)
+	}
+	unix.CloseOnExec(fds[0])
+	unix.CloseOnExec(fds[1])
+	ours, theirs := os.NewFile(uintptr(fds[0]), "shim"), os.NewFile(uintptr(fds[1]), "shim")
+	defer ours.Close()
+	c, err := net.FileConn(ours)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return c.(*net.UnixConn), theirs, nil
+}
+
+// makeDir makes the directory of a slot, which must be nobody else's.
+func makeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("slot: %w", err)
+	}
+	if err := private(dir); err != nil {
+		return fmt.Errorf("slot: %w", err)
+	}
+	return nil
+}
+
+// private makes sure that a directory belongs to this user and nobody else
+// can enter it.
+func private(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("%s is not a directory", dir)
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d, not to user %d", dir, st.Uid, os.Geteuid())
+	case st.Mode&0o077 != 0:
+		return os.Chmod(dir, 0o700)
+	}
+	return nil
+}
+
+// openDir opens a directory to reach what is in it.
+func openDir(dir string) (*os.File, error) {
+	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_RDONLY, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	return os.NewFile(uintptr(fd), dir), nil
+}

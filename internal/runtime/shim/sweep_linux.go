@@ -1,0 +1,145 @@
+package shim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// sweeper kills what shims that were killed have left behind. A look at all
+// processes serves everybody who waits for one.
+type sweeper struct {
+	mu      sync.Mutex
+	next    *round // that has not begun
+	running bool
+}
+
+// round is one look at all processes.
+type round struct {
+	marks map[string]struct{}
+	done  chan struct{}
+	err   error
+}
+
+// sweepRounds is how often the processes of a slot are looked for: those that
+// are found may start others before they die.
+const sweepRounds = 50
+
+// sweep kills all processes with this marker, and returns when none is left.
+// Who calls it holds the lock of the slot, so none is started.
+func (s *sweeper) sweep(ctx context.Context, marker string) error {
+	s.mu.Lock()
+	if s.next == nil {
+		s.next = &round{marks: make(map[string]struct{}), done: make(chan struct{})}
+	}
+	mine := s.next
+	mine.marks[marker] = struct{}{}
+	if !s.running {
+		s.running = true
+		go s.run()
+	}
+	s.mu.Unlock()
+	select {
+	case <-mine.done:
+		return mine.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *sweeper) run() {
+	for {
+		s.mu.Lock()
+		r := s.next
+		s.next = nil
+		if r == nil {
+			s.running = false
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		r.err = r.kill()
+		close(r.done)
+	}
+}
+
+func (r *round) kill() error {
+	ctx, cancel := context.WithTimeout(context.Background(), killTime)
+	defer cancel()
+	var last []proc.Identity
+	for range sweepRounds {
+		found, err := marked(r.marks)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return nil
+		}
+		for _, id := range found {
+			if err := id.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				return fmt.Errorf("kill process %d: %w", id.PID, err)
+			}
+		}
+		for _, id := range found {
+			if err := id.AwaitDeath(ctx); err != nil {
+				return err
+			}
+		}
+		last = found
+	}
+	return fmt.Errorf("processes come faster than they can be killed, the last one is %d", last[0].PID)
+}
+
+// marked lists the living processes with one of the markers. Those of other
+// users cannot be looked into, and are none.
+func marked(marks map[string]struct{}) ([]proc.Identity, error) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var found []proc.Identity
+	self := os.Getpid()
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid == self {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + name + "/environ") // empty for a zombie
+		if err != nil {
+			continue
+		}
+		if !hasMark(env, marks) {
+			continue
+		}
+		id, err := proc.Identify(pid)
+		if err == nil && proc.Observe(id) != proc.Dead {
+			found = append(found, id)
+		}
+	}
+	return found, nil
+}
+
+// hasMark looks for the marker in an environment as the kernel shows it.
+func hasMark(env []byte, marks map[string]struct{}) bool {
+	for kv := range bytes.SplitSeq(env, []byte{0}) {
+		if v, ok := bytes.CutPrefix(kv, []byte(wire.MarkerEnv+"=")); ok {
+			if _, ok := marks[string(v)]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,59 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+)
+
+// Launch is a runtime.Launch on its way to a shim. Arguments, environment and
+// file names are bytes that need not be UTF-8, which JSON strings have to be.
+type Launch struct {
+	runtime.Launch
+	Argv, Env  []byte // separated by NUL
+	Dir, Stdin []byte
+}
+
+// NewLaunch fails if l contains what cannot be carried over as it is.
+func NewLaunch(l runtime.Launch) (*Launch, error) {
+	for what, list := range map[string][]string{"argument": l.Argv, "environment entry": l.Env, "directory": {l.Dir}, "stdin": {l.Stdin}} {
+		for _, s := range list {
+			if strings.IndexByte(s, 0) >= 0 {
+				return nil, fmt.Errorf("%s contains a NUL byte: %.80q", what, s)
+			}
+		}
+	}
+	for _, s := range append([]string{l.Ready.Log, l.Ready.TCP, l.Ready.HTTP, l.Fingerprint}, l.Ready.Exec...) {
+		if !utf8.ValidString(s) {
+			return nil, fmt.Errorf("readiness condition or fingerprint is not UTF-8: %.80q", s)
+		}
+	}
+	w := &Launch{Launch: l, Argv: join(l.Argv), Env: join(l.Env), Dir: []byte(l.Dir), Stdin: []byte(l.Stdin)}
+	w.Launch.Argv, w.Launch.Env = nil, nil
+	return w, nil
+}
+
+// Unpack is the reverse of NewLaunch.
+func (w *Launch) Unpack() runtime.Launch {
+	l := w.Launch
+	l.Argv, l.Env = split(w.Argv), split(w.Env)
+	l.Dir, l.Stdin = string(w.Dir), string(w.Stdin)
+	return l
+}
+
+func join(list []string) []byte {
+	var b []byte
+	for _, s := range list {
+		b = append(append(b, s...), 0)
+	}
+	return b
+}
+
+func split(b []byte) []string {
+	if len(b) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+}

@@ -1,0 +1,64 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// TryLock locks a slot; nil if somebody else holds it. The lock is that of
+// an open file description: it can be handed to a shim with the descriptor,
+// without a moment in which nobody holds it, and ends with the last process
+// that has it. Unlike flock it can be looked at without taking it.
+func TryLock(dir string) (*os.File, error) {
+	file := filepath.Join(dir, LockFile)
+	for range 100 {
+		f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = lockCall(f, unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart})
+		if err != nil {
+			f.Close()
+			if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+				return nil, nil
+			}
+			return nil, fmt.Errorf("lock %s: %w", file, err)
+		}
+		if SameFile(f, file) {
+			return f, nil
+		}
+		f.Close() // the slot was removed before the lock was there; who comes now finds another file
+	}
+	return nil, fmt.Errorf("lock %s: the file is replaced all the time", file)
+}
+
+// Locked reports whether somebody holds the lock of a slot.
+func Locked(dir string) (bool, error) {
+	f, err := os.Open(filepath.Join(dir, LockFile))
+	if err != nil {
+		if IsMissing(err) {
+			return false, nil
+		}
+		return false, err
+	}
+	defer f.Close()
+	l := unix.Flock_t{Type: unix.F_RDLCK, Whence: io.SeekStart}
+	if err := lockCall(f, unix.F_OFD_GETLK, &l); err != nil {
+		return false, fmt.Errorf("look at the lock of %s: %w", dir, err)
+	}
+	return l.Type != unix.F_UNLCK, nil
+}
+
+func lockCall(f *os.File, cmd int, l *unix.Flock_t) error {
+	for {
+		err := unix.FcntlFlock(f.Fd(), cmd, l)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// Files of a slot, in its directory.
+const (
+	LockFile   = "lock"       // locked by the shim as long as it lives
+	SocketFile = "socket"     // of the shim
+	StateFile  = "slot.json"  // State of the last incarnation, without its end
+	ExitFile   = "exit.json"  // Record of the last incarnation that has ended
+	LogFile    = "output.log" // and output.log.1, .2, ...: what the agent wrote
+	ShimLog    = "shim.log"   // what the shim itself has to say, if it fails
+)
+
+// MarkerEnv is in the environment of everything that runs in a slot. Its
+// value is the Marker of the slot.
+const MarkerEnv = "COPPICE_SLOT"
+
+// MaxPath bounds the path of an agent, in bytes.
+const MaxPath = 4 << 10
+
+// maxFile bounds the files of a slot that are read whole.
+const maxFile = 4 << 20
+
+// DirName is the name of a slot's directory: the path cannot choose it, and
+// people can still guess which is which.
+func DirName(path string) (string, error) {
+	switch {
+	case path == "":
+		return "", errors.New("agent without a path")
+	case len(path) > MaxPath:
+		return "", fmt.Errorf("path of an agent has %d bytes, at most %d are possible: %.40q…", len(path), MaxPath, path)
+	case !utf8.ValidString(path):
+		return "", fmt.Errorf("path of an agent is not UTF-8: %.80q", path)
+	}
+	sum := sha256.Sum256([]byte(path))
+	last := path[strings.LastIndexByte(path, '/')+1:]
+	var readable strings.Builder
+	for i := 0; i < len(last) && readable.Len() < 24; i++ {
+		c := last[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' {
+			readable.WriteByte(c)
+		}
+	}
+	return strings.TrimSuffix(hex.EncodeToString(sum[:8])+"-"+readable.String(), "-"), nil
+}
+
+// Marker tells the processes of a slot from those of all other slots of the
+// machine.
+func Marker(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return hex.EncodeToString(sum[:12])
+}
+
+// Record is the content of ExitFile.
+type Record struct {
+	Version     int       `json:"version"`
+	Incarnation uint64    `json:"incarnation"`
+	End         End       `json:"end"`
+	Before      *Previous `json:"before,omitempty"`
+}
+
+// Previous is the end of the incarnation that had ended before. Both may have
+// come while nobody watched.
+type Previous struct {
+	Incarnation uint64 `json:"incarnation"`
+	End         End    `json:"end"`
+}
+
+// NewRecord is the record of an incarnation that follows on the one in the file.
+func NewRecord(dir string, incarnation uint64, end End, last *Record) *Record {
+	r := &Record{Version: Version, Incarnation: incarnation, End: end}
+	if last == nil {
+		last, _ = ReadRecord(dir)
+	}
+	if last != nil && last.Incarnation > 0 && last.Incarnation < incarnation {
+		r.Before = &Previous{Incarnation: last.Incarnation, End: last.End}
+	}
+	return r
+}
+
+// ReadState reads the state file. fs.ErrNotExist: nothing was ever started.
+func ReadState(dir string) (*State, error) {
+	s := new(State)
+	err := readFile(filepath.Join(dir, StateFile), s, &s.Version)
+	return s, err
+}
+
+// ReadRecord reads the exit record. fs.ErrNotExist: no incarnation has ended.
+func ReadRecord(dir string) (*Record, error) {
+	r := new(Record)
+	err := readFile(filepath.Join(dir, ExitFile), r, &r.Version)
+	return r, err
+}
+
+func readFile(file string, v any, version *int) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return err
+	}
+	if len(b) > maxFile {
+		return fmt.Errorf("%s: larger than %d bytes", file, maxFile)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: damaged: %w", file, err)
+	}
+	if *version != Version {
+		return fmt.Errorf("%s: version %d, this program knows %d only", file, *version, Version)
+	}
+	return nil
+}
+
+// WriteFile replaces a file as a whole: who reads it finds the old content or
+// the new. It is not synced. Only one at a time may do it.
+func WriteFile(file string, v any) error {
+	temp := next(file, "")
+	err := write(temp, v, false)
+	if err != nil {
+		return err
+	}
+	return rename(temp, file)
+}
+
+// WriteSynced does the same so that a power cut cannot undo it. When the new
+// content is on the disk, current is called and says whether it shall be put
+// into its place, and replace does that.
+func WriteSynced(file string, v any, current func(replace func() error) error) error {
+	temp := next(file, ".sync")
+	err := write(temp, v, true)
+	if err != nil {
+		return err
+	}
+	err = current(func() error { return rename(temp, file) })
+	if err != nil {
+		return err
+	}
+	d, err := os.Open(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// rename puts temp into the place of file. Renaming over a file that exists
+// makes ext4 write the new one to the disk at once, for milliseconds in which
+// an agent is down; exchanging the two does not. The old content stays under
+// the name of temp, for the next time.
+func rename(temp, file string) error {
+	if exchange(temp, file) == nil {
+		return nil
+	}
+	return os.Rename(temp, file)
+}
+
+func next(file, suffix string) string {
+	return filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+suffix)
+}
+
+func write(file string, v any, sync bool) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	n, err := f.Write(append(b, '\n'))
+	if err == nil {
+		err = f.Truncate(int64(n)) // not to 0 before: that, too, makes ext4 write to the disk
+	}
+	if err == nil && sync {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// IsMissing reports whether a file of a slot does not exist.
+func IsMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// SameFile reports whether an open file is the one that has this name.
+func SameFile(f *os.File, name string) bool {
+	a, err1 := f.Stat()
+	b, err2 := os.Lstat(name)
+	return err1 == nil && err2 == nil && os.SameFile(a, b)
+}

@@ -1,0 +1,145 @@
+// Package wire is what shims and those who talk to them have in common: the
+// messages on the socket, the files of a slot, and the lock that proves that a
+// shim lives.
+//
+// The protocol is one JSON object a line, of at most MaxMessage bytes. The
+// client speaks first and says hello with the version; the shim answers with
+// its state. After that each request has an ID that its answer repeats, and
+// the shim sends its state, without ID, whenever that has changed.
+package wire
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+const (
+	// Version of the protocol and of the files of a slot.
+	Version = 1
+	// MaxMessage bounds a message with its line end, in bytes.
+	MaxMessage = 1 << 20
+	// MaxData bounds Message.Data, in bytes.
+	MaxData = 64 << 10
+)
+
+// Types of messages.
+const (
+	Hello  = "hello"  // V; answered by State
+	Start  = "start"  // Launch; answered by State when the process exists
+	Stop   = "stop"   // the stop signal, and SIGKILL after the grace period
+	Kill   = "kill"   // SIGKILL
+	Signal = "signal" // Signal, to the agent alone
+	Write  = "write"  // Data
+	Resize = "resize" // Rows, Cols
+	Attach = "attach" // Writer; then Input and Resize without answer, and Output from the shim
+	Input  = "input"  // Data
+	Follow = "follow" // then Grew from the shim, whenever the log has
+	Look   = "look"   // answered by State
+	Quit   = "quit"   // end the shim, if no agent runs
+	OK     = "ok"
+	Error  = "error" // Failure
+	Status = "state" // State
+	Output = "output"
+	Grew   = "grew"
+	Ended  = "ended" // the last message of Attach and Follow: the incarnation has ended
+)
+
+// Message is any message, in either direction.
+type Message struct {
+	Type        string   `json:"type"`
+	V           int      `json:"v,omitempty"`
+	ID          uint64   `json:"id,omitempty"`
+	Incarnation uint64   `json:"incarnation,omitempty"` // that it is about; of all but hello and look
+	Launch      *Launch  `json:"launch,omitempty"`
+	Token       string   `json:"token,omitempty"` // of a start, to tell one's own from a rival's
+	Signal      int      `json:"signal,omitempty"`
+	Rows        uint16   `json:"rows,omitempty"`
+	Cols        uint16   `json:"cols,omitempty"`
+	Writer      bool     `json:"writer,omitempty"`
+	Data        []byte   `json:"data,omitempty"`
+	State       *State   `json:"state,omitempty"`
+	Failure     *Failure `json:"failure,omitempty"`
+}
+
+// State is what a shim knows of the last incarnation of its slot. It is also
+// what the slot's state file holds.
+type State struct {
+	Version     int           `json:"version"`
+	Path        string        `json:"path"`
+	Incarnation uint64        `json:"incarnation"` // 0: there was none
+	Fingerprint string        `json:"fingerprint,omitempty"`
+	Token       string        `json:"token,omitempty"`
+	Shim        proc.Identity `json:"shim"`
+	Agent       proc.Identity `json:"agent"`
+	Group       string        `json:"cgroup,omitempty"` // directory of the agent's control group
+	StartedAt   time.Time     `json:"started_at,omitzero"`
+	Ready       bool          `json:"ready,omitempty"`
+	Activity    time.Time     `json:"activity,omitzero"`
+	Detail      string        `json:"detail,omitempty"`
+	End         *End          `json:"end,omitempty"`
+}
+
+// Alive reports whether the incarnation has not ended.
+func (s *State) Alive() bool { return s.Incarnation > 0 && s.End == nil }
+
+// ErrTooLong is a message of more than MaxMessage bytes.
+var ErrTooLong = fmt.Errorf("message of more than %d bytes", MaxMessage)
+
+// Reader reads messages. It holds no more memory than the messages need.
+type Reader struct{ r *bufio.Reader }
+
+// NewReader returns a Reader of r.
+func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, 1<<10)} }
+
+// Read returns the next message. The error is io.EOF only at the end of a
+// message; after another one, nothing more can be read.
+func (r *Reader) Read() (*Message, error) {
+	var line []byte
+	for {
+		part, err := r.r.ReadSlice('\n')
+		if len(line)+len(part) > MaxMessage {
+			return nil, ErrTooLong
+		}
+		if err == nil && line == nil {
+			line = part
+			break
+		}
+		line = append(line, part...)
+		if err == nil {
+			break
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err == io.EOF && len(line) > 0 {
+			err = fmt.Errorf("message without its end: %w", io.ErrUnexpectedEOF)
+		}
+		return nil, err
+	}
+	m := new(Message)
+	if err := json.Unmarshal(line, m); err != nil {
+		return nil, fmt.Errorf("not a message (%.60q): %w", line, err)
+	}
+	if len(m.Data) > MaxData {
+		return nil, fmt.Errorf("message with more than %d bytes of data", MaxData)
+	}
+	return m, nil
+}
+
+// Encode returns the message with its line end.
+func Encode(m *Message) ([]byte, error) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("message %s: %w", m.Type, err)
+	}
+	if len(b) >= MaxMessage {
+		return nil, fmt.Errorf("message %s: %w", m.Type, ErrTooLong)
+	}
+	return append(b, '\n'), nil
+}
