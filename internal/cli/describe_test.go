@@ -199,7 +199,7 @@ func TestStopper(t *testing.T) {
 		if s.signal(2) { // still the same wish
 			t.Error("that killed")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if !s.signal(2) || s.first() != 15 {
 			t.Error("that did not kill")
 		}
