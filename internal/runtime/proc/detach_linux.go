@@ -79,7 +79,14 @@ func (id Identity) AwaitDeath(ctx context.Context) error {
 	}
 	f := os.NewFile(uintptr(fd), "pidfd")
 	defer f.Close()
-	if Observe(id) == Dead { // what the descriptor refers to may be another one
+	// What the descriptor refers to may be another one. That /proc shows a
+	// zombie is not enough: so it does when the first thread has ended and
+	// others still hold files and locks.
+	boot, err := bootID()
+	if err != nil {
+		return fmt.Errorf("wait for process %d: %w", id.PID, err)
+	}
+	if st, err := readStat(id.PID); boot != id.Boot || err == nil && st.start != id.Start {
 		return nil
 	}
 	rc, err := f.SyscallConn()
