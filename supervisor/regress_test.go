@@ -65,7 +65,7 @@ func TestRegressions(t *testing.T) {
 			act:   func(r *rig) { r.crash("a") },
 			trace: "up", states: "a paused, b paused, c paused",
 		}, {
-			skip: "F18", name: "the strategy changes in a pause", spec: limited(one("a", "b", "c"), Pausing(1, time.Hour)),
+			name: "the strategy changes in a pause", spec: limited(one("a", "b", "c"), Pausing(1, time.Hour)),
 			act: func(r *rig) {
 				r.crash("a", "b")
 				r.update(limited(all("a", "b", "c"), Pausing(1, time.Hour)))

@@ -383,7 +383,7 @@ func (k *core) abandoned(c *child, exit Exit, err error) {
 
 // settle looks at the whole after each step: is there anything left to wait for?
 func (k *core) settle() {
-	if k.probing && k.probe == nil && k.tally.paused > 0 && k.op != opDown && k.rest == nil {
+	for k.probing && k.probe == nil && k.tally.paused > 0 && k.op != opDown && k.rest == nil {
 		k.releasePaused() // the probe has ended without an answer
 	}
 	if !k.up || k.op == opDown || k.rest != nil {
