@@ -54,6 +54,6 @@ func newAct(s *streams, action api.Action, done, short, more string) *cobra.Comm
 		},
 		ValidArgsFunction: r.completePath(true),
 	}
-	r.flags(cmd, true)
+	r.flags(cmd)
 	return cmd
 }

@@ -38,7 +38,7 @@ Any number may watch an agent, and one may type.`,
 		},
 		ValidArgsFunction: r.completePath(false),
 	}
-	r.flags(cmd, true)
+	r.flags(cmd)
 	cmd.Flags().BoolVar(&watch, "watch", false, "only watch, do not type; Ctrl-C ends it")
 	return cmd
 }

@@ -174,8 +174,12 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if cmd.Flags().Lookup("file") != nil {
-		return fmt.Errorf("unexpected argument %q; a file is named with: %s -f FILE", args[0], cmd.CommandPath())
+	if file := cmd.Flags().Lookup("file"); file != nil {
+		flag := "--file"
+		if file.Shorthand != "" {
+			flag = "-" + file.Shorthand
+		}
+		return fmt.Errorf("unexpected argument %q; a file is named with: %s %s FILE", args[0], cmd.CommandPath(), flag)
 	}
 	return fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
 }
@@ -198,8 +202,11 @@ func asUsage(cmd *cobra.Command) {
 func usage(err error) error { return &exitError{exitUsage, err} }
 
 // configFlag adds the flag that names the file.
-func configFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVarP(path, "file", "f", "", "the `FILE` to use (default: coppice.toml here or in a directory above)")
+func configFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "f") }
+
+// configFlagShort is configFlag with another short form, or none.
+func configFlagShort(cmd *cobra.Command, path *string, short string) {
+	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` to use (default: coppice.toml here or in a directory above)")
 	cmd.MarkFlagFilename("file", "toml")
 }
 

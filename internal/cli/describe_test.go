@@ -149,7 +149,7 @@ func TestShort(t *testing.T) {
 
 func TestFit(t *testing.T) {
 	t.Parallel()
-	const R, Q = running, "quarantined"
+	const R, Q = stateRunning, "quarantined"
 	for _, test := range []struct {
 		states []string
 		n      int

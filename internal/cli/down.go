@@ -24,7 +24,8 @@ func newDown(s *streams) *cobra.Command {
 daemon. With --keep-agents they go on without it, and the next one takes them
 over. The command returns when the daemon has ended; Ctrl-C only ends the
 waiting.`,
-		Args: noArgs,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			return r.ask(func(ctx context.Context, c *api.Client) error {
 				st, err := c.Status(ctx)
@@ -46,7 +47,7 @@ waiting.`,
 			})
 		},
 	}
-	r.flags(cmd, true)
+	r.flags(cmd)
 	cmd.Flags().BoolVar(&keep, "keep-agents", false, "leave the agents running")
 	return cmd
 }

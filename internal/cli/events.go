@@ -26,7 +26,8 @@ number: --after goes on after one, and misses and repeats none. With -f that
 holds also when the daemon is killed and started again meanwhile.`,
 		Example: `  coppice events -f --path app/db
   coppice events --type 'agent.*' --type order.failed --json`,
-		Args: noArgs,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			if err := filter.Check(); err != nil {
 				return usage(fmt.Errorf("--type: %w", err))
@@ -51,7 +52,7 @@ holds also when the daemon is killed and started again meanwhile.`,
 			})
 		},
 	}
-	r.flags(cmd, false)
+	r.longFlags(cmd)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens")
 	cmd.Flags().Uint64Var(&after, "after", 0, "only events with a greater `NUMBER`")
 	cmd.Flags().StringArrayVar(&filter.Types, "type", nil, "only events of this `TYPE`, or of a pattern such as 'agent.*'; can be repeated")

@@ -36,7 +36,7 @@ evidence, and what happens next and when.`,
 		},
 		ValidArgsFunction: r.completePath(false),
 	}
-	r.flags(cmd, true)
+	r.flags(cmd)
 	jsonFlag(cmd, &asJSON, "one object")
 	return cmd
 }
@@ -86,7 +86,7 @@ func explainLines(x api.Explanation, now time.Time, p paint) []string {
 // thing that happened to it if not; zero if that is not known.
 func since(x api.Explanation) time.Time {
 	switch {
-	case x.Node.State == running && x.Node.StartedAt != nil:
+	case x.Node.State == stateRunning && x.Node.StartedAt != nil:
 		return *x.Node.StartedAt
 	case len(x.History) > 0:
 		return x.History[len(x.History)-1].Time

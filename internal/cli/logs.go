@@ -45,7 +45,7 @@ func newLogs(s *streams) *cobra.Command {
 		},
 		ValidArgsFunction: r.completePath(false),
 	}
-	r.flags(cmd, false)
+	r.longFlags(cmd)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes")
 	cmd.Flags().IntVarP(&n, "lines", "n", 100, "how many of the last lines")
 	jsonFlag(cmd, &asJSON, "an object a line")

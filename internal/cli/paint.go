@@ -27,17 +27,17 @@ func (p paint) yellow(text string) string { return p.sgr("33", text) }
 
 // The states that more than paint depends on, as the daemon spells them.
 const (
-	running  = "running"
-	starting = "starting"
-	stopping = "stopping"
+	stateRunning  = "running"
+	stateStarting = "starting"
+	stateStopping = "stopping"
 )
 
 // state paints a state by what it asks of the reader.
 func (p paint) state(state, text string) string {
 	switch state {
-	case running:
+	case stateRunning:
 		return p.green(text)
-	case starting, stopping, "restarting", "waiting":
+	case stateStarting, stateStopping, "restarting", "waiting":
 		return p.yellow(text)
 	case "quarantined", "given_up", "paused":
 		return p.red(text)

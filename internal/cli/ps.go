@@ -35,7 +35,7 @@ func newPs(s *streams) *cobra.Command {
 		},
 		ValidArgsFunction: r.completePath(false),
 	}
-	r.flags(cmd, true)
+	r.flags(cmd)
 	jsonFlag(cmd, &asJSON, "an array of objects")
 	return cmd
 }

@@ -23,14 +23,11 @@ import (
 // remote is the project that a command is about, and whose daemon it asks.
 type remote struct{ file string }
 
-// flags adds the flag that names the project's file, and the completion of
-// the paths of its nodes. Where -f means to follow it has no short form.
-func (r *remote) flags(cmd *cobra.Command, short bool) {
-	configFlag(cmd, &r.file)
-	if !short {
-		cmd.Flags().Lookup("file").Shorthand = ""
-	}
-}
+// flags adds the flag that names the project's file.
+func (r *remote) flags(cmd *cobra.Command) { configFlag(cmd, &r.file) }
+
+// longFlags is flags for commands whose -f means to follow.
+func (r *remote) longFlags(cmd *cobra.Command) { configFlagShort(cmd, &r.file, "") }
 
 // dial returns a client of the project's daemon.
 func (r *remote) dial() (*api.Client, error) {

@@ -18,9 +18,10 @@ func newStatus(s *streams) *cobra.Command {
 	var r remote
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show the daemon and its fleet in short",
-		Args:  noArgs,
+		Use:               "status",
+		Short:             "Show the daemon and its fleet in short",
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			return r.ask(func(ctx context.Context, c *api.Client) error {
 				st, err := c.Status(ctx)
@@ -35,7 +36,7 @@ func newStatus(s *streams) *cobra.Command {
 			})
 		},
 	}
-	r.flags(cmd, true)
+	r.flags(cmd)
 	jsonFlag(cmd, &asJSON, "one object")
 	return cmd
 }

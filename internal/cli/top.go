@@ -27,7 +27,8 @@ processes share counts for each.
   j k ↑ ↓   select          s  stop      a  attach
   g G       first, last     S  start     q  quit
                             r  restart`,
-		Args: noArgs,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			out, ok := s.out.(*os.File)
 			if _, tty := isTerminal(s.out); !ok || !tty || !term.IsTerminal(int(s.in.Fd())) {
@@ -36,7 +37,7 @@ processes share counts for each.
 			return r.ask(func(ctx context.Context, c *api.Client) error { return top(ctx, c, s.in, out) })
 		},
 	}
-	r.flags(cmd, true)
+	r.flags(cmd)
 	return cmd
 }
 

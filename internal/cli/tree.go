@@ -33,7 +33,7 @@ func newTree(s *streams) *cobra.Command {
 		},
 		ValidArgsFunction: r.completePath(false),
 	}
-	r.flags(cmd, true)
+	r.flags(cmd)
 	return cmd
 }
 
@@ -155,7 +155,7 @@ func uptime(n api.Node) string {
 	switch n.State {
 	case "":
 		return ""
-	case running, stopping:
+	case stateRunning, stateStopping:
 		return short(time.Duration(n.Uptime * float64(time.Second)).Truncate(time.Second))
 	}
 	return "-"
@@ -164,7 +164,7 @@ func uptime(n api.Node) string {
 // next says when a node starts again, or why it does not.
 func next(n api.Node, now time.Time) string {
 	switch n.State {
-	case "", running, starting:
+	case "", stateRunning, stateStarting:
 		return ""
 	}
 	if at := nextTry(n, now); at != "" {
@@ -183,7 +183,7 @@ func nextTry(n api.Node, now time.Time) string {
 
 // withExit adds how a node that does not run has ended.
 func withExit(n api.Node, text string) string {
-	if n.LastExit == "" || n.LastExit == "normal" || strings.HasPrefix(n.LastExit, "shutdown") || n.State == running || n.State == starting {
+	if n.LastExit == "" || n.LastExit == "normal" || strings.HasPrefix(n.LastExit, "shutdown") || n.State == stateRunning || n.State == stateStarting {
 		return proc.Plain(text)
 	}
 	return strings.TrimSpace(proc.Plain(text + " (" + n.LastExit + ")"))
@@ -235,7 +235,7 @@ func fit(rows [][]string, states []string, n int) ([][]string, []string, int) {
 	n-- // for the line that says so
 	troubled := 0
 	for _, s := range states[1:] {
-		if s != running {
+		if s != stateRunning {
 			troubled++
 		}
 	}
@@ -245,7 +245,7 @@ func fit(rows [][]string, states []string, n int) ([][]string, []string, int) {
 		if len(keptRows) == n {
 			break
 		}
-		if s == running {
+		if s == stateRunning {
 			if sound == 0 {
 				continue
 			}
