@@ -174,18 +174,14 @@ func TestReadmeDemo(t *testing.T) {
 	t.Run("terminal", func(t *testing.T) {
 		t.Parallel()
 		s := newScreen(t, t.TempDir(), 140, 40, "coppice run -f "+file)
-		text := s.await(`publish +running +2 [^\n]*\n[^\n]*\n(?s:.*)publish \| publishing$`)
-		var want, got []string
+		// At some moment it looks like that; columns may be wider.
+		var lines []string
 		for _, l := range picture[:split+1] {
-			want = append(want, times(l))
+			l = regexp.MustCompile(` +`).ReplaceAllString(regexp.QuoteMeta(times(l)), ` +`)
+			lines = append(lines, strings.TrimSuffix(l, " +T")+` *\S*`)
 		}
-		for _, l := range strings.Split(text, "\n")[:split+1] {
-			got = append(got, times(l))
-		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("picture (-README +got):\n%s", d)
-		}
-		text = s.ended(0)
+		s.await(strings.Join(lines, "\n"))
+		text := s.ended(0)
 		if !strings.Contains(text, strings.Join(summary, "\n")+"\n") {
 			t.Errorf("no summary in the last picture:\n%s", text)
 		}
