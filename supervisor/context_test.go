@@ -21,8 +21,9 @@ func TestContext(t *testing.T) {
 				_, deadline := ctx.Deadline()
 				self, ok := SelfOf(context.WithoutCancel(ctx))
 				seen = fmt.Sprint(ctx.Err(), deadline, ctx.Value(key{}), self, ok, ctx)
-				<-ctx.Done()
-				seen += fmt.Sprint(" ", ctx.Err(), ctx.Done() == ctx.Done())
+				done := ctx.Done()
+				<-done
+				seen += fmt.Sprint(" ", ctx.Err(), done == ctx.Done())
 				return ctx.Err()
 			}}}})
 			if err != nil {
