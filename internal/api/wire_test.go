@@ -240,7 +240,9 @@ func TestOtherServer(t *testing.T) {
 			w.Header().Set("Coppice-Api", "2")
 			w.Write([]byte(`{}`))
 		},
-		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://example.org/", http.StatusFound) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://example.org/", http.StatusFound)
+		},
 	} {
 		srv := &http.Server{Handler: h}
 		ended := make(chan struct{})
