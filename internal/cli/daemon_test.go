@@ -115,6 +115,7 @@ func TestDaemonIsKilled(t *testing.T) {
 		agentTOML("stopped", `exec sleep 1000`),
 		agentTOML("once", `exit 0`, `restart = "on-failure"`),
 		agentTOML("limited", `exit 3`, `restart = "on-failure"`, `max_restarts = 2`, `on_limit = "give_up"`),
+		agentTOML("brief", `exit 0`, `restart = "never"`),
 		agentTOML("unseen", `read x < go; exit 7`, `restart = "on-failure"`, `backoff = { kind = "fixed", base = "100s" }`))
 	release := fifo(t, f.dir, "go")
 	if out := f.do("up", "-d"); !strings.Contains(out, "t is up") {
@@ -171,6 +172,10 @@ func TestDaemonIsKilled(t *testing.T) {
 	}
 	f.do("start", "t/stopped")
 	f.do("reset", "t/limited")
+	f.do("start", "t/brief") // temporary, and forgotten by its supervisor
+	if n := f.awaitState("t/brief", "stopped"); n.LastExit != "" {
+		t.Errorf("brief: %+v", n)
+	}
 	if n := f.node("t/stopped"); n.State != "running" {
 		t.Errorf("stopped, then started: %+v", n)
 	}
