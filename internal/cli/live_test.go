@@ -165,7 +165,7 @@ func TestLiveView(t *testing.T) {
 		`^├─ back \(rest_for_one\) +stopped `,
 		`^│  └─ api +stopped `,
 		`^ended after `,
-		`^t/back/db \| bye$`,
+		`^t/back/db \* stopped$`,
 		`^t/back \* stopped$`,
 		`^backoff:        1 restart delayed, the longest by 9.0s \(t/flaky\)$`,
 		`^coppice: stopped by interrupt$`,
