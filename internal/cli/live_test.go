@@ -49,7 +49,8 @@ func newScreen(t *testing.T, dir string, columns, rows int, command string) *scr
 	})
 	s.tmux("start-server", ";", "set", "-g", "status", "off", ";", "set", "-g", "remain-on-exit", "on", ";",
 		"new-session", "-d", "-x", fmt.Sprint(columns), "-y", fmt.Sprint(rows), "-c", dir,
-		"stty -a > before; "+command+"; rc=$?; stty -a > after; echo $rc > rc.new; mv rc.new rc; exec cat")
+		// A Ctrl-C that comes too late must not end the screen.
+		"trap : INT; stty -a > before; "+command+"; rc=$?; trap '' INT; stty -a > after; echo $rc > rc.new; mv rc.new rc; exec cat")
 	return s
 }
 
