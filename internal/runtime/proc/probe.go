@@ -92,15 +92,15 @@ func (l Log) arm(_ *Command, out *Output) (gate, error) {
 	var once sync.Once
 	pass := out.Line
 	out.Line = func(line Line) {
+		if pass != nil {
+			pass(line) // first: nobody is told "ready" before the line that says so
+		}
 		select {
 		case <-found: // matching costs; one match is enough
 		default:
 			if l.Pattern.MatchString(Plain(line.Text)) {
 				once.Do(func() { close(found) })
 			}
-		}
-		if pass != nil {
-			pass(line)
 		}
 	}
 	return gate{wait: func(ctx context.Context, _ *Process) error {
