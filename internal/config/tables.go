@@ -277,7 +277,7 @@ ready = { log = "ready to accept connections" }
 		keys: []key[spec.Ready]{
 			{row{name: "log", typ: "string", doc: "a regular expression (RE2) that a line of the output matches", also: []string{"line", "pattern", "output"}}, text(func(r *spec.Ready) *string { return &r.Log })},
 			{row{name: "tcp", typ: "string", doc: "a `host:port` that accepts a connection", also: []string{"port", "address"}}, text(func(r *spec.Ready) *string { return &r.TCP })},
-			{row{name: "http", typ: "string", doc: "a URL that answers with a status from 200 to 399", also: []string{"url", "https", "httpget"}}, text(func(r *spec.Ready) *string { return &r.HTTP })},
+			{row{name: "http", typ: "string", doc: "a URL that answers with a status from 200 to 299; redirects are not followed", also: []string{"url", "https", "httpget"}}, text(func(r *spec.Ready) *string { return &r.HTTP })},
 			{row{name: "exec", typ: "string or array of strings", doc: "a command, written as `command` is, that exits with 0", also: []string{"command", "cmd"}}, commandKey(func(r *spec.Ready) *[]string { return &r.Exec })},
 			{row{name: "notify", typ: "boolean", def: "false", doc: "the agent says so itself, as systemd services do (`sd_notify`)"}, flag(func(r *spec.Ready) *bool { return &r.Notify })},
 			{row{name: "timeout", typ: "duration", def: "30s", doc: "how long it may take"}, duration(func(r *spec.Ready) *time.Duration { return &r.Timeout })},

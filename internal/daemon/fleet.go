@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"sync"
 	"syscall"
@@ -68,7 +67,7 @@ func (f *Fleet) event(e supervisor.Event) {
 
 // start is the Start function of an agent.
 func (f *Fleet) start(a *spec.Agent, signal syscall.Signal) (func(context.Context) (supervisor.Process, error), error) {
-	ready, err := probe(a.Ready)
+	ready, err := proc.Readiness(a.Ready)
 	if err != nil {
 		return nil, err
 	}
@@ -145,27 +144,6 @@ func (f *Fleet) output(self supervisor.Self) proc.Output {
 		return proc.Output{}
 	}
 	return proc.Output{Line: func(l proc.Line) { f.observer.Output(self, l) }}
-}
-
-// probe translates a readiness condition; nil where there is none.
-func probe(r spec.Ready) (proc.Probe, error) {
-	switch {
-	case r.Log != "":
-		re, err := regexp.Compile(r.Log)
-		if err != nil {
-			return nil, fmt.Errorf("ready.log: %w", err)
-		}
-		return proc.Log{Pattern: re}, nil
-	case r.TCP != "":
-		return proc.TCP{Address: r.TCP}, nil
-	case r.HTTP != "":
-		return proc.HTTP{URL: r.HTTP}, nil
-	case len(r.Exec) > 0:
-		return proc.Exec{Argv: r.Exec}, nil
-	case r.Notify:
-		return proc.Notify{}, nil
-	}
-	return nil, nil
 }
 
 // Status is a node of the running tree at one moment.

@@ -71,7 +71,7 @@ type Shutdown struct {
 type Ready struct {
 	Log    string   // a regular expression (RE2) that a line of the output matches
 	TCP    string   // host:port that accepts a connection
-	HTTP   string   // URL that answers with a status from 200 to 399
+	HTTP   string   // URL that answers with a status from 200 to 299; redirects are not followed
 	Exec   []string // argument vector of a command that exits with 0, run like the agent's
 	Notify bool     // the agent says so itself (sd_notify)
 	// Timeout is how long it may take; DefaultReadyTimeout if zero. An agent

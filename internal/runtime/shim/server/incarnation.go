@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"sync"
 	"time"
 
@@ -103,29 +102,9 @@ func hasCondition(r spec.Ready) bool {
 	return r.Log != "" || r.TCP != "" || r.HTTP != "" || len(r.Exec) > 0 || r.Notify
 }
 
-func probe(r spec.Ready) (proc.Probe, error) {
-	switch {
-	case r.Log != "":
-		re, err := regexp.Compile(r.Log)
-		if err != nil {
-			return nil, fmt.Errorf("readiness condition: %w", err)
-		}
-		return proc.Log{Pattern: re}, nil
-	case r.TCP != "":
-		return proc.TCP{Address: r.TCP}, nil
-	case r.HTTP != "":
-		return proc.HTTP{URL: r.HTTP}, nil
-	case len(r.Exec) > 0:
-		return proc.Exec{Argv: r.Exec}, nil
-	case r.Notify:
-		return proc.Notify{}, nil
-	}
-	return nil, nil
-}
-
 // fork starts the process.
 func (s *server) fork(l *runtime.Launch, run *incarnation) (*proc.Process, func(context.Context) error, error) {
-	ready, err := probe(l.Ready)
+	ready, err := proc.Readiness(l.Ready)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,0 +1,29 @@
+package proc
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// Readiness is the Probe of an agent's condition; nil where it has none.
+func Readiness(r spec.Ready) (Probe, error) {
+	switch {
+	case r.Log != "":
+		re, err := regexp.Compile(r.Log)
+		if err != nil {
+			return nil, fmt.Errorf("ready.log: %w", err)
+		}
+		return Log{Pattern: re}, nil
+	case r.TCP != "":
+		return TCP{Address: r.TCP}, nil
+	case r.HTTP != "":
+		return HTTP{URL: r.HTTP}, nil
+	case len(r.Exec) > 0:
+		return Exec{Argv: r.Exec}, nil
+	case r.Notify:
+		return Notify{}, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,95 @@
+package supervisor
+
+import "time"
+
+// This file is how incarnations are ended: asked, killed, abandoned.
+
+// brutalGrace is the time a goroutine has to notice that its context is done
+// before a BrutalKill abandons it.
+const brutalGrace = 10 * time.Millisecond
+
+// ask passes a stop on to an incarnation and sees to it that it is bounded.
+// For a Start child that is asked while starting it comes again once there is
+// a process.
+func (s *Supervisor) ask(i *incarnation) {
+	grace := i.c.policy.shutdown
+	again := i.more != nil && i.more.since != 0
+	if !again {
+		i.stopTimer()
+		if grace != Infinity || s.core.brutal {
+			i.ext().since = max(s.core.now, 1)
+		}
+	}
+	switch {
+	case again && i.more.killed:
+		i.more.killed = false
+		s.kill(i)
+		return
+	case s.core.brutal || grace == BrutalKill:
+		s.kill(i)
+		return
+	case !again && grace != Infinity:
+		i.more.timer = time.AfterFunc(grace, func() { s.box.put(&stopTimeout{i}) })
+	}
+	if i.more == nil {
+		return
+	}
+	switch p := i.more.proc.(type) {
+	case nil:
+	case *Supervisor:
+		p.Stop()
+	default:
+		go i.guard(p.Stop)
+	}
+}
+
+// kill ends an incarnation that must not be asked (again).
+func (s *Supervisor) kill(i *incarnation) {
+	if i.c.inc != i || i.c.state != Stopping {
+		return
+	}
+	m := i.ext()
+	if m.killed {
+		return
+	}
+	m.killed = true
+	wait := brutalGrace
+	switch p := m.proc.(type) {
+	case nil:
+	case *Supervisor:
+		p.Kill() // ends for certain: it kills or abandons its own children
+		return
+	default:
+		go i.guard(p.Kill)
+		wait = KillGrace
+	}
+	i.stopTimer()
+	m.timer = time.AfterFunc(wait, func() { s.box.put(&stopTimeout{i}) })
+}
+
+// expired: an incarnation did not end within its shutdown time, or after it was killed.
+func (s *Supervisor) expired(i *incarnation) {
+	if i.c.inc != i || i.c.state != Stopping {
+		return
+	}
+	if m := i.more; m.proc != nil && !m.killed {
+		s.kill(i)
+		return
+	}
+	s.abandon(i)
+}
+
+// abandon cuts an incarnation off: whatever it still does concerns nobody.
+func (s *Supervisor) abandon(i *incarnation) {
+	c := i.c
+	waited := s.core.now - i.more.since
+	i.stopTimer()
+	i.cut = true
+	c.inc = nil
+	s.abandoned++
+	if s.core.hooked {
+		s.core.events = append(s.core.events, ChildAbandoned{s.core.header(c), waited})
+	}
+	err := &AbandonedError{Path: i.String(), Waited: waited}
+	s.core.abandoned(c, Exit{Kind: Abandoned, Err: err}, err)
+}
