@@ -190,7 +190,7 @@ func (h HTTP) arm(*Command, *Output) (gate, error) {
 
 func (e Exec) arm(cmd *Command, _ *Output) (gate, error) {
 	probe := Command{Argv: e.Argv, Dir: cmd.Dir, Env: cmd.Env, Reaper: cmd.Reaper}
-	if err := probe.check(); err != nil {
+	if err := probe.Check(); err != nil {
 		return gate{}, fmt.Errorf("exec probe: %w", err)
 	}
 	return polling(func(ctx context.Context) error {

@@ -49,7 +49,7 @@ var errLost = errors.New("somebody else has collected its exit status")
 // (execve succeeded); an error means that nothing runs. Errors that another
 // try cannot cure wrap ErrCommand.
 func Start(cmd Command, out Output) (*Process, error) {
-	if err := cmd.check(); err != nil {
+	if err := cmd.Check(); err != nil {
 		return nil, err
 	}
 	file := cmd.Argv[0]
