@@ -76,6 +76,16 @@ func (r *Runtime) ended(ses *session) {
 	delete(r.sessions, ses)
 }
 
+// heard notes that the server answers.
+func (r *Runtime) heard() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.silent != "" {
+		r.log.Info("tmux server answers again")
+		r.silent = ""
+	}
+}
+
 // watchServer looks whether the server answers, from time to time and after
 // each failure. That the answer is missing makes all sessions unknown.
 func (r *Runtime) watchServer() {
@@ -99,14 +109,12 @@ func (r *Runtime) watchServer() {
 			return
 		}
 		r.mu.Lock()
-		silent := ""
 		if out.err != nil {
-			silent = out.err.Error()
+			if r.silent == "" {
+				r.log.Warn("tmux server does not answer", "error", out.err)
+			}
+			r.silent = out.err.Error()
 		}
-		if (r.silent == "") != (silent == "") {
-			r.log.Warn("tmux server", "answers", silent == "", "error", silent)
-		}
-		r.silent = silent
 		var cut []proc.Identity
 		for ses := range r.sessions {
 			if proc.Observe(ses.rec.Server) == proc.Dead {

@@ -3,6 +3,7 @@ package tmux
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -164,9 +165,12 @@ func (ses *session) Write(ctx context.Context, data []byte) error {
 	ses.mu.Lock()
 	ses.input = time.Now()
 	ses.mu.Unlock()
-	buffer := ses.slot.name
+	buffer := rand.Text() // others may write, too
 	_, err := ses.slot.r.tmux(ctx, bytes.NewReader(data),
 		"load-buffer", "-b", buffer, "-", ";", "paste-buffer", "-d", "-r", "-b", buffer, "-t", ses.rec.Pane)
+	if err != nil {
+		ses.slot.r.tmux(context.WithoutCancel(ctx), nil, "delete-buffer", "-b", buffer)
+	}
 	return ses.refused(err)
 }
 

@@ -115,6 +115,7 @@ func (r *Runtime) tmux(ctx context.Context, in io.Reader, args ...string) (strin
 	err := cmd.Run()
 	switch {
 	case err == nil:
+		r.heard()
 		return out.String(), nil
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)

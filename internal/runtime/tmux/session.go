@@ -26,6 +26,7 @@ type session struct {
 	unsure  string // why it is not known how it ended
 	failure error  // why it was ended before it was ready
 	kin     []proc.Identity
+	stopped bool        // Stop was called
 	ladder  *time.Timer // from Stop to Kill
 	input   time.Time   // of the last Write
 }

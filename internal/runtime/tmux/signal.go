@@ -16,8 +16,8 @@ import (
 // its grace period is over.
 func (ses *session) Stop() {
 	ses.mu.Lock()
-	again := ses.rec.Asked.Stop
-	ses.rec.Asked.Stop = true
+	again := ses.stopped
+	ses.stopped, ses.rec.Asked.Stop = true, true
 	ses.rec.Asked.Note(ses.stopSignal())
 	if !again && !ses.isOver() {
 		if grace := ses.grace(); grace >= 0 {

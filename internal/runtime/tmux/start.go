@@ -124,8 +124,10 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		return fail(err)
 	}
 	abandon := func(err error) (*session, error) {
-		g.close() // it cannot become the agent any more
-		s.r.tmux(ctx, nil, "kill-session", "-t", rec.Pane)
+		g.close() // the launcher cannot become the agent any more, and ends
+		if old == nil {
+			s.r.tmux(context.WithoutCancel(ctx), nil, "kill-session", "-t", rec.Pane)
+		}
 		return fail(err)
 	}
 	launcher, err := g.await(lctx, rec.Agent.PID)
