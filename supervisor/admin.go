@@ -30,7 +30,10 @@ func (k *core) addInstance(id string, arg any) (*child, error) {
 		return c, ErrAlreadyPresent
 	}
 	t := k.template
-	c := &child{id: id, arg: arg, work: t.work, policy: t.policy}
+	c := &child{id: id, work: t.work, policy: t.policy}
+	if arg != nil {
+		c.rest().arg = arg
+	}
 	k.append(c)
 	return c, nil
 }

@@ -25,37 +25,50 @@ func (s *Supervisor) do(f func()) error {
 	}
 }
 
-// waiter is a call that waits for the end of a start or of a stop.
+// waiter is a call that waits for the end of a start or of a stop. Those that
+// got their answer are used again: there may be very many starts.
 type waiter struct {
+	f    func() (*child, error)
 	stop bool
 	info ChildInfo
 	err  error
 	done chan struct{} // gets one token when info and err are set
 }
 
+func (*waiter) message() {}
+
+// first is how a call begins, in the loop.
+func (s *Supervisor) first(w *waiter) {
+	c, err := w.f()
+	switch {
+	case err != nil || c == nil:
+		w.err = err
+		w.done <- struct{}{}
+	case !w.stop && c.state == Running: // needs no waiting
+		w.info = s.info(c)
+		w.done <- struct{}{}
+	default:
+		s.waiters[c] = append(s.waiters[c], w)
+	}
+}
+
 // wait has f done by the loop. If f returns a child and no error, wait waits
 // for the end of its start (or of its stop) and returns that.
 func (s *Supervisor) wait(ctx context.Context, stop bool, f func() (*child, error)) (ChildInfo, error) {
-	w := &waiter{stop: stop, done: make(chan struct{}, 1)}
-	sent := s.box.put(&call{func() {
-		c, err := f()
-		switch {
-		case err != nil || c == nil:
-			w.err = err
-			w.done <- struct{}{}
-		case !stop && c.state == Running: // needs no waiting
-			w.info = s.info(c)
-			w.done <- struct{}{}
-		default:
-			s.waiters[c] = append(s.waiters[c], w)
-		}
-	}})
-	if !sent {
+	w, _ := s.spare.Get().(*waiter)
+	if w == nil {
+		w = &waiter{done: make(chan struct{}, 1)}
+	}
+	w.f, w.stop = f, stop
+	if !s.box.put(w) {
 		return ChildInfo{}, ErrNoSupervisor
 	}
 	select {
 	case <-w.done:
-		return w.info, w.err
+		info, err := w.info, w.err
+		*w = waiter{done: w.done}
+		s.spare.Put(w)
+		return info, err
 	case <-ctx.Done():
 		return ChildInfo{}, context.Cause(ctx)
 	case <-s.done:

@@ -58,7 +58,7 @@ type core struct {
 type tally struct {
 	specs, alive, supervisors int
 	live                      int // run or will run again by themselves
-	waiting                   int // of these, in state Waiting
+	waiting, paused           int // of these, in state Waiting and Paused
 	present                   int // significant, and not down for good
 }
 
@@ -66,7 +66,6 @@ type tally struct {
 // There may be very many: what only some need is in more.
 type child struct {
 	id         string
-	arg        any // of a SimpleOneForOne instance
 	work       any // run, start or *Spec
 	policy     *policy
 	prev, next *child
@@ -94,9 +93,11 @@ type (
 // childMore is what a child needs once something has happened to it.
 type childMore struct {
 	exit   Exit // last
+	arg    any  // of a SimpleOneForOne instance; set before the first incarnation
 	win    window
 	nextAt time.Duration // of the next try; 0 if none is scheduled
 	timer  *time.Timer   // the runner's
+	adopt  bool          // the next start takes over what lives already
 	token  uint64        // numbers timers, so that a late one is known
 }
 
@@ -189,12 +190,18 @@ func (c *child) instant() bool {
 	return ok && !c.policy.waitReady
 }
 
+// adopts: its next start, or the one in progress, takes over what lives already.
+func (c *child) adopts() bool { return c.more != nil && c.more.adopt }
+
 // set changes the state of a child and keeps the tally.
 func (k *core) set(c *child, s State, r Reason) {
 	k.weigh(c, -1)
 	c.state, c.reason = s, r
 	if s != Running {
 		c.idle = false
+	}
+	if c == k.probe && !s.alive() {
+		k.probe = nil // settle makes another one the probe
 	}
 	k.weigh(c, +1)
 }
@@ -208,6 +215,9 @@ func (k *core) weigh(c *child, by int) {
 	}
 	if c.state == Waiting {
 		k.tally.waiting += by
+	}
+	if c.state == Paused {
+		k.tally.paused += by
 	}
 	if c.policy.significant && (c.state.present() || c.state == Waiting) {
 		k.tally.present += by
@@ -237,7 +247,8 @@ func (k *core) define(c *child, spec ChildSpec) {
 		limit: spec.Limit, onAbandon: spec.OnAbandon,
 	}
 	if k.policy == nil || *k.policy != p {
-		k.policy = &p
+		made := p // p itself would be allocated for each child
+		k.policy = &made
 	}
 	c.policy = k.policy
 	switch {
@@ -291,9 +302,6 @@ func (k *core) link(c *child) {
 // that stands on it can go on.
 func (k *core) forget(c *child) {
 	k.cancel(c)
-	if k.probe == c {
-		k.probe = nil
-	}
 	k.set(c, Stopped, c.reason)
 	k.weigh(c, -1)
 	if c.prev == nil {
@@ -343,10 +351,10 @@ func (k *core) info(c *child) ChildInfo {
 	l, w := k.governs(c)
 	i := ChildInfo{
 		ID: c.id, Type: c.policy.typ, State: c.state, Incarnation: c.gen, Restarts: int(c.restarts),
-		Limit: l, InWindow: w.count(k.now, l), Reason: c.reason, Arg: c.arg,
+		Limit: l, InWindow: w.count(k.now, l), Reason: c.reason,
 	}
 	if m := c.more; m != nil {
-		i.LastExit = m.exit
+		i.LastExit, i.Arg = m.exit, m.arg
 		if m.nextAt != 0 && c.state != Running {
 			i.NextAt = k.epoch.Add(m.nextAt)
 		}

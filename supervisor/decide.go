@@ -1,9 +1,6 @@
 package supervisor
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
 // This file is the heart of the system: an incarnation ended; what now? There
 // is no other path on which anything is restarted.
@@ -109,10 +106,13 @@ func (k *core) succeeded(c *child) {
 
 // startFailed: the start of c did not succeed, which ended its incarnation.
 func (k *core) startFailed(c *child, exit Exit) {
-	err := exit.Err
-	if errors.Is(err, ErrIgnore) {
+	if exit.Kind == Ignored {
 		k.ignored(c)
 		return
+	}
+	err := exit.Err
+	if c.adopts() {
+		c.more.adopt = false
 	}
 	c.rest().exit = exit
 	failed := &StartError{ID: c.id, Err: err}
@@ -131,8 +131,8 @@ func (k *core) startFailed(c *child, exit Exit) {
 		k.startNext(c, next)
 	case c.origin == originManual:
 		k.tellFailed(c, err, Decision{Action: Leave, Reason: ReasonStartFailed})
-		k.set(c, Stopped, ReasonStartFailed)
 		k.probeFailed(c, exit)
+		k.set(c, Stopped, ReasonStartFailed)
 		k.tellStart(c, failed)
 	case c.origin == originGroup && !k.up && k.onStart == Rollback:
 		k.tellFailed(c, err, Decision{Action: EndSelf, Reason: ReasonStartFailed})
@@ -168,7 +168,6 @@ func (k *core) ignored(c *child) {
 		k.set(c, Stopped, ReasonIgnored)
 	}
 	k.tellStart(c, nil)
-	k.probeGone(c)
 	if k.op == opDown {
 		k.proceedDown()
 		return
@@ -197,7 +196,7 @@ func (k *core) judge(c *child, why Reason, failed bool) (Decision, State) {
 		return Decision{Action: HoldIt, Reason: ReasonLimitPause}, Paused
 	case k.paused:
 		return Decision{Action: HoldIt, Reason: ReasonLimitPause}, Paused
-	case k.probing && c != k.probe && k.probe != nil:
+	case k.alone() && k.probing && c != k.probe && k.probe != nil:
 		return Decision{Action: HoldIt, Reason: ReasonProbe}, Paused
 	}
 	if l.Max >= 0 && w.count(k.now, l) >= l.Max {
@@ -278,15 +277,6 @@ func (k *core) probeFailed(c *child, exit Exit) {
 	}
 }
 
-// probeGone: c is down, and if it is the probe, it has not told anything: the
-// next to start is the probe.
-func (k *core) probeGone(c *child) {
-	if k.probing && c == k.probe {
-		k.probe = nil
-		k.releasePaused()
-	}
-}
-
 // timeUp: the timer of c is over: its delay, its quarantine, or the time
 // after which a probe counts as a success.
 func (k *core) timeUp(c *child) {
@@ -324,7 +314,7 @@ func (k *core) release(c *child) {
 	switch {
 	case k.paused:
 		k.set(c, Paused, ReasonLimitPause)
-	case k.probing && k.probe != nil:
+	case k.alone() && k.probing && k.probe != nil:
 		k.set(c, Paused, ReasonProbe)
 	case k.alone(), k.op != opGroup, c.seq < k.first().seq: // or failed before Update made it a group
 		k.begin(c, originRestart)

@@ -109,6 +109,7 @@ type SupervisorEnded struct {
 type ChildStarted struct {
 	EventHeader
 	Restart bool // false for the first start and for StartChild
+	Adopted bool // it lived already: see Saved.Adopt
 }
 
 // ChildStartFailed: a start did not succeed (OTP's start_error).
@@ -155,6 +156,13 @@ type ChildReturned struct {
 	Exit Exit
 }
 
+// ChildMisbehaved: Stop or Kill of a process has panicked. What they should
+// have done is still waited for, in vain perhaps.
+type ChildMisbehaved struct {
+	EventHeader
+	Err error
+}
+
 // LimitReached: a limit stops the restarts of a child or of the whole supervisor.
 type LimitReached struct {
 	EventHeader
@@ -184,6 +192,9 @@ func (e SupervisorStopping) String() string {
 }
 func (e SupervisorEnded) String() string { return fmt.Sprintf("%s ended: %v", e.Path(), e.Exit) }
 func (e ChildStarted) String() string {
+	if e.Adopted {
+		return fmt.Sprintf("%s taken over, incarnation %d", e.Path(), e.Incarnation)
+	}
 	if e.Restart {
 		return fmt.Sprintf("%s restarted, incarnation %d", e.Path(), e.Incarnation)
 	}
@@ -205,6 +216,9 @@ func (e ChildAbandoned) String() string {
 }
 func (e ChildReturned) String() string {
 	return fmt.Sprintf("%s: abandoned incarnation %d ended: %v", e.Path(), e.Incarnation, e.Exit)
+}
+func (e ChildMisbehaved) String() string {
+	return fmt.Sprintf("%s: stopping it panicked: %v", e.Path(), e.Err)
 }
 func (e LimitReached) String() string {
 	if e.Until.IsZero() {

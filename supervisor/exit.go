@@ -34,6 +34,8 @@ const (
 	Abandoned
 	// Lost: ended while nobody watched; how is not known.
 	Lost
+	// Ignored: its start said ErrIgnore. After readiness that is a failure.
+	Ignored
 )
 
 // Clean reports whether the exit is one that a transient child may have
@@ -48,13 +50,16 @@ func (e Exit) String() string {
 	return fmt.Sprintf("%v: %v", e.Kind, e.Err)
 }
 
-// exitOf classifies what a Run function returned.
+// exitOf classifies what a Run or Start function returned. It runs code of the
+// error, so it belongs into the child's goroutine.
 func exitOf(err error) Exit {
 	switch {
 	case err == nil:
 		return Exit{Kind: Normal}
 	case errors.Is(err, ErrShutdown):
 		return Exit{Kind: ShutDown, Err: err}
+	case errors.Is(err, ErrIgnore):
+		return Exit{Kind: Ignored, Err: err}
 	}
 	return Exit{Kind: Failure, Err: err}
 }

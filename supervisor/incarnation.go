@@ -2,7 +2,7 @@ package supervisor
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"runtime"
 	"sync"
 	"time"
@@ -26,20 +26,24 @@ type incarnation struct {
 	ended   bool // the context is done
 	readied bool // Ready was called
 
-	kind  ExitKind
-	asked bool // to stop; used by the loop only
-	cut   bool // abandoned; used by the loop only
+	withArg bool // more.arg is set, from the start
+	kind    ExitKind
+	asked   bool // to stop; used by the loop only
+	cut     bool // abandoned; used by the loop only
 }
 
 func (i *incarnation) exit() Exit     { return Exit{i.kind, i.err} }
 func (i *incarnation) setExit(e Exit) { i.kind, i.err = e.Kind, e.Err }
 
-// incarnationMore is what only some incarnations need. It is the loop's.
+// incarnationMore is what only some incarnations need. It is the loop's, but
+// for arg.
 type incarnationMore struct {
+	arg    any           // of an instance
 	proc   Process       // of a Start or Supervisor child, once there is one
 	timer  *time.Timer   // of a start or a stop
 	since  time.Duration // stop asked for; 0 if not
 	killed bool
+	idle   bool // a nested supervisor said so, perhaps before it was known to have started
 }
 
 func (i *incarnation) ext() *incarnationMore {
@@ -145,88 +149,109 @@ func (i *incarnation) cancel() {
 // live is the goroutine of a Run child.
 func (i *incarnation) live(run func(context.Context) error) {
 	defer i.finish()
-	i.kind = Panicked // stands if run does not return
-	i.setExit(exitOf(run(i)))
+	i.kind = Panicked // stands unless run and judge return
+	i.setExit(i.judge(run(i)))
 }
 
-// finish tells the supervisor how the goroutine ended.
+// judge classifies what a function of the child returned. To give up because
+// the context is done is what a child is asked to do.
+func (i *incarnation) judge(err error) Exit {
+	e := exitOf(err)
+	if e.Kind == Failure && i.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)) {
+		return Exit{Kind: ShutDown}
+	}
+	return e
+}
+
+// finish tells the supervisor how the incarnation ended.
 func (i *incarnation) finish() {
 	if i.kind == Panicked {
-		if v := recover(); v != nil {
-			i.err = newPanicError(v)
-		} else {
-			i.err = ErrGoexit
-		}
+		i.err = recovered(recover())
 	}
 	i.cancel() // what was derived from it ends too
 	i.s.box.put(i)
 }
 
+// recovered makes an error of what recover returned in a function that did
+// not end in order.
+func recovered(v any) error {
+	if v == nil {
+		return ErrGoexit
+	}
+	return newPanicError(v)
+}
+
 // watch is the goroutine of a Start child: it starts the process and waits for its end.
 func (i *incarnation) watch(start func(context.Context) (Process, error)) {
-	p, err := i.try(start)
-	if p == nil {
-		i.cancel()
+	if p := i.begin(start); p != nil {
+		defer i.finish()
+		i.kind = Panicked // stands unless Done and Exit return
+		<-p.Done()
+		i.setExit(p.Exit())
 	}
-	if !i.s.box.put(&startResult{i, p, err}) && p != nil {
-		p.Kill() // nobody is left who wanted it
-	}
-	if p == nil {
-		return
-	}
-	<-p.Done()
-	i.setExit(p.Exit())
-	i.cancel()
-	i.s.box.put(i)
 }
+
+// begin starts the process and tells the supervisor how that went.
+func (i *incarnation) begin(start func(context.Context) (Process, error)) (p Process) {
+	exit := Exit{Kind: Panicked} // stands unless start returns
+	defer func() {
+		if exit.Kind == Panicked {
+			exit.Err = recovered(recover())
+		}
+		if exit.Kind != Normal {
+			p = nil
+			i.cancel()
+		}
+		if !i.s.box.put(&startResult{i, p, exit}) && p != nil {
+			go i.guard(p.Kill) // nobody is left who wanted it
+		}
+	}()
+	p, err := start(i)
+	if err == nil && p == nil {
+		err = errNothing
+	}
+	exit = i.judge(err)
+	return p
+}
+
+// errNothing: the contract of ChildSpec.Start was not kept.
+var errNothing = errors.New("start returned neither a process nor an error")
 
 // nest is the goroutine of a Supervisor child.
 func (i *incarnation) nest(sub *Supervisor) {
 	go sub.loop()
 	if err := sub.Started(context.Background()); err != nil {
+		exit := i.judge(err)
 		i.cancel()
-		i.s.box.put(&startResult{i, nil, err})
+		i.s.box.put(&startResult{i, nil, exit})
 		return
 	}
-	i.s.box.put(&startResult{i, sub, nil})
+	i.s.box.put(&startResult{i, sub, Exit{Kind: Normal}})
 	<-sub.done
 	i.setExit(sub.exit)
 	i.cancel()
 	i.s.box.put(i)
 }
 
-// try calls start and makes a panic an error.
-func (i *incarnation) try(start func(context.Context) (Process, error)) (p Process, err error) {
+// guard calls Stop or Kill of a process, which are the user's code: they may
+// take long, and must not take the program down.
+func (i *incarnation) guard(f func()) {
 	returned := false
 	defer func() {
 		if !returned {
-			p = nil
-			if v := recover(); v != nil {
-				err = newPanicError(v)
-				return
-			}
-			// This goroutine ends after its deferred calls: deliver from here.
-			i.cancel()
-			i.s.box.put(&startResult{i, nil, ErrGoexit})
+			i.s.box.put(&faultMessage{i, recovered(recover())})
 		}
 	}()
-	p, err = start(i)
+	f()
 	returned = true
-	if p == nil && err == nil {
-		err = fmt.Errorf("start returned neither a process nor an error")
-	}
-	if err != nil {
-		p = nil
-	}
-	return p, err
 }
 
 // newPanicError is called while the panic unwinds. Taking the program
 // counters costs a microsecond; text is made only if somebody asks.
 func newPanicError(v any) *PanicError {
 	pcs := make([]uintptr, 32)
-	// Skips Callers, newPanicError, the deferred function and the runtime's panic.
-	return &PanicError{Value: v, pcs: pcs[:runtime.Callers(4, pcs)]}
+	// Skips Callers, newPanicError, recovered, the deferred function and the runtime's panic.
+	return &PanicError{Value: v, pcs: pcs[:runtime.Callers(5, pcs)]}
 }
 
 type selfKey struct{}
@@ -245,7 +270,11 @@ func SelfOf(ctx context.Context) (Self, bool) {
 	if !ok {
 		return Self{}, false
 	}
-	return Self{Path: i.String(), ID: i.c.id, Incarnation: i.n, Arg: i.c.arg}, true
+	self := Self{Path: i.String(), ID: i.c.id, Incarnation: i.n}
+	if i.withArg {
+		self.Arg = i.more.arg
+	}
+	return self, true
 }
 
 // Ready says that the child whose context ctx is has started. The first call

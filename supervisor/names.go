@@ -15,7 +15,7 @@ var (
 	backoffNames  = []string{"none", "fixed", "linear", "exponential"}
 	countNames    = []string{"restarts", "starts", "consecutive restarts", "failures"}
 	thenNames     = []string{"escalate", "quarantine", "give_up", "pause"}
-	exitNames     = []string{"none", "normal", "shutdown", "failure", "panic", "killed", "abandoned", "lost"}
+	exitNames     = []string{"none", "normal", "shutdown", "failure", "panic", "killed", "abandoned", "lost", "ignored"}
 	stateNames    = []string{"stopped", "starting", "running", "stopping", "restarting", "waiting", "quarantined", "given_up", "paused", "suspended"}
 	actionNames   = []string{"left", "forgotten", "restart", "held", "supervisor ends", "as asked"}
 	reasonNames   = []string{

@@ -120,6 +120,9 @@ type Spec struct {
 	// SimpleOneForOne takes exactly one, as the template of its instances.
 	Children []ChildSpec
 
+	// Saved, if not nil, is what Save returned of an earlier life.
+	Saved *SavedSelf
+
 	// OnEvent is called for each event, in order, from one goroutine of its
 	// own, so that a slow hook never blocks a supervisor. Nested supervisors
 	// without a hook use their parent's. When more than MaxQueuedEvents wait
@@ -181,6 +184,10 @@ type ChildSpec struct {
 
 	// OnAbandon says whether a successor may run beside an incarnation that would not stop.
 	OnAbandon Abandon
+
+	// Saved, if not nil, is what Save returned of an earlier life of the
+	// supervisor. It is for the children of a Spec; StartChild ignores it.
+	Saved *Saved
 }
 
 // Process is the life of a child that is not a goroutine: an OS process, a

@@ -38,10 +38,12 @@ func (k *core) boot() {
 // begin starts an incarnation of c.
 func (k *core) begin(c *child, by origin) {
 	c.gen++
-	c.began = k.now
 	c.origin = by
-	if l, w := k.governs(c); l.Count == CountStarts {
-		w.add(k.now, l)
+	if !c.adopts() {
+		c.began = k.now
+		if l, w := k.governs(c); l.Count == CountStarts {
+			w.add(k.now, l)
+		}
 	}
 	if k.probing && k.probe == nil {
 		k.probe = c
@@ -61,7 +63,9 @@ func (k *core) started(c *child) {
 		return
 	}
 	next := c.next
-	c.began = k.now
+	if !c.adopts() {
+		c.began = k.now
+	}
 	k.set(c, Running, c.reason)
 	k.running(c)
 	k.startNext(c, next)
@@ -71,7 +75,10 @@ func (k *core) started(c *child) {
 func (k *core) running(c *child) {
 	if k.hooked {
 		restart := c.origin == originRestart || (c.origin == originGroup && k.op != opInit)
-		k.events = append(k.events, ChildStarted{k.header(c), restart})
+		k.events = append(k.events, ChildStarted{k.header(c), restart, c.adopts()})
+	}
+	if c.adopts() {
+		c.more.adopt = false
 	}
 	if c.origin != originRestart && k.op != opInit {
 		k.tellStart(c, nil)
@@ -115,9 +122,10 @@ func (k *core) walkStart(c *child) {
 				k.cursor = c
 				return
 			}
-		case c.state.held() && !k.alone():
+		case (c.state.held() || c.state == Restarting) && !k.alone():
 			// What comes after c depends on it: the rest waits for its release.
 			k.op, k.phase, k.from, k.trigger, k.due = opGroup, waiting, c, c, false
+			k.isUp()
 			return
 		}
 	}
@@ -129,21 +137,28 @@ const chunk = 256
 // opDone ends the start or restart of children.
 func (k *core) opDone() {
 	k.op, k.from, k.trigger, k.cursor = opNone, nil, nil, nil
-	if !k.up {
-		k.up = true
-		k.act(tellUp, nil)
-		if k.hooked {
-			k.events = append(k.events, SupervisorStarted{k.header(nil)})
-		}
-		if k.ending {
-			k.shutdown(Exit{Kind: ShutDown}, ReasonSignificant)
-			return
-		}
+	k.isUp()
+	if k.ending {
+		k.ending = false
+		k.shutdown(Exit{Kind: ShutDown}, ReasonSignificant)
+		return
 	}
 	later := k.later
 	k.later = nil
 	for _, f := range later {
 		f()
+	}
+}
+
+// isUp: the initial start is complete.
+func (k *core) isUp() {
+	if k.up {
+		return
+	}
+	k.up = true
+	k.act(tellUp, nil)
+	if k.hooked {
+		k.events = append(k.events, SupervisorStarted{k.header(nil)})
 	}
 }
 
@@ -266,15 +281,14 @@ func (k *core) stopped(c *child, exit Exit) {
 	if c.state != Waiting {
 		k.act(tellStopped, c)
 		k.tellStart(c, ErrTerminated)
-		if k.op != opDown {
-			k.probeGone(c)
-		}
 	}
 	switch {
 	case k.op == opDown:
 		k.proceedDown()
 	case k.op == opGroup && k.phase == stopping && c == k.cursor:
 		k.walkStop(prev)
+	case k.op == opGroup && k.phase == starting && c == k.cursor && c == k.trigger:
+		k.dissolve() // terminated by hand: what waits for it stays down
 	default:
 		k.startNext(c, next)
 	}
@@ -369,6 +383,9 @@ func (k *core) abandoned(c *child, exit Exit, err error) {
 
 // settle looks at the whole after each step: is there anything left to wait for?
 func (k *core) settle() {
+	for k.probing && k.probe == nil && k.tally.paused > 0 && k.op != opDown && k.rest == nil {
+		k.releasePaused() // the probe has ended without an answer
+	}
 	if !k.up || k.op == opDown || k.rest != nil {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -20,6 +21,7 @@ type Supervisor struct {
 	hook      *hook // nil: nobody wants events
 	ownHook   bool
 	waiters   map[*child][]*waiter
+	spare     sync.Pool // of waiters
 	abandoned int
 	unwatch   func() bool // of the root: stops waiting for the end of its context
 	ended     bool
@@ -142,9 +144,9 @@ func (s *Supervisor) Kill() { s.box.put(killMessage{}) }
 // The messages of the loop, besides *incarnation: the end of one.
 type (
 	startResult struct { // a Start function has returned
-		i   *incarnation
-		p   Process
-		err error
+		i    *incarnation
+		p    Process
+		exit Exit // Normal if there is a process
 	}
 	readyMessage struct{ i *incarnation }
 	startTimeout struct{ i *incarnation }
@@ -152,6 +154,10 @@ type (
 	timeUp       struct {
 		c     *child
 		token uint64
+	}
+	faultMessage struct { // Stop or Kill has panicked
+		i   *incarnation
+		err error
 	}
 	idleMessage struct {
 		i    *incarnation
@@ -167,6 +173,7 @@ func (*readyMessage) message() {}
 func (*startTimeout) message() {}
 func (*stopTimeout) message()  {}
 func (*timeUp) message()       {}
+func (*faultMessage) message() {}
 func (*idleMessage) message()  {}
 func (*call) message()         {}
 func (stopMessage) message()   {}
@@ -202,7 +209,14 @@ func (s *Supervisor) boot() {
 			c.id, c.state = cs.ID, Waiting
 			k.define(c, cs)
 			k.link(c)
+			if cs.Saved != nil {
+				k.restore(c, cs.Saved)
+			}
 		}
+	}
+	if saved := s.spec.Saved; saved != nil {
+		k.restoreWindow(&k.win, k.limit, saved.Counted)
+		k.paused = saved.Paused
 	}
 	s.spec = Spec{} // what is needed of it is in the core
 	k.boot()
@@ -214,7 +228,7 @@ func (s *Supervisor) end(late []message) {
 	s.exit = s.core.final
 	for _, m := range append(late, s.box.close()...) {
 		if r, ok := m.(*startResult); ok && r.p != nil {
-			go r.p.Kill()
+			go r.i.guard(r.p.Kill)
 		}
 	}
 	if s.unwatch != nil {
@@ -233,10 +247,10 @@ func (s *Supervisor) handle(m message) {
 		s.ends(m, m.exit())
 	case *startResult:
 		switch {
-		case m.err != nil:
-			s.ends(m.i, Exit{Kind: Failure, Err: m.err})
+		case m.p == nil:
+			s.ends(m.i, m.exit)
 		case m.i.cut:
-			go m.p.Kill()
+			go m.i.guard(m.p.Kill)
 		default:
 			m.i.ext().proc = m.p
 			s.ready(m.i)
@@ -256,10 +270,21 @@ func (s *Supervisor) handle(m message) {
 		if more := m.c.more; more != nil && more.token == m.token && more.nextAt != 0 {
 			k.timeUp(m.c)
 		}
-	case *idleMessage:
-		if m.i.c.inc == m.i && m.i.c.state == Running {
-			k.setIdle(m.i.c, m.idle)
+	case *faultMessage:
+		if k.hooked {
+			h := k.header(m.i.c)
+			h.Incarnation = m.i.n
+			k.events = append(k.events, ChildMisbehaved{h, m.err})
 		}
+	case *idleMessage:
+		if m.i.c.inc == m.i {
+			m.i.more.idle = m.idle
+			if m.i.c.state == Running {
+				k.setIdle(m.i.c, m.idle)
+			}
+		}
+	case *waiter:
+		s.first(m)
 	case *call:
 		m.f()
 	case stopMessage:
@@ -276,6 +301,9 @@ func (s *Supervisor) ready(i *incarnation) {
 	}
 	i.stopTimer()
 	s.core.started(i.c)
+	if i.more != nil && i.more.idle && i.c.state == Running {
+		s.core.setIdle(i.c, true)
+	}
 }
 
 // ends: the incarnation has ended, or its start has failed.
@@ -291,9 +319,6 @@ func (s *Supervisor) ends(i *incarnation, exit Exit) {
 		return
 	}
 	i.stopTimer()
-	if i.asked && exit.Kind == Failure && (errors.Is(exit.Err, context.Canceled) || errors.Is(exit.Err, ErrStopping)) {
-		exit = Exit{Kind: ShutDown}
-	}
 	c.inc = nil
 	s.core.exited(c, exit)
 }
@@ -303,6 +328,7 @@ func (s *Supervisor) perform() {
 	k := &s.core
 	for {
 		k.settle()
+		s.tell() // first: what follows from it is told later, also by others
 		for n := 0; n < len(k.out); n++ {
 			s.act(k.out[n])
 		}
@@ -310,15 +336,20 @@ func (s *Supervisor) perform() {
 		if k.out = k.out[:0]; cap(k.out) > 1<<12 {
 			k.out = nil
 		}
-		if len(k.events) > 0 {
-			s.hook.put(k.events)
-			clear(k.events)
-			k.events = k.events[:0]
-		}
 		if k.rest == nil {
+			s.tell()
 			return
 		}
 		k.walkStart(k.rest)
+	}
+}
+
+// tell hands the events over.
+func (s *Supervisor) tell() {
+	if k := &s.core; len(k.events) > 0 {
+		s.hook.put(k.events)
+		clear(k.events)
+		k.events = k.events[:0]
 	}
 }
 
@@ -369,6 +400,10 @@ func (s *Supervisor) act(a action) {
 func (s *Supervisor) start(c *child) {
 	i := &incarnation{s: s, c: c, n: c.gen}
 	c.inc = i
+	if c.more != nil && c.more.arg != nil {
+		i.withArg = true
+		i.ext().arg = c.more.arg
+	}
 	switch work := c.work.(type) {
 	case run:
 		go i.live(work)
@@ -424,7 +459,7 @@ func (s *Supervisor) ask(i *incarnation) {
 	case *Supervisor:
 		p.Stop()
 	default:
-		go p.Stop()
+		go i.guard(p.Stop)
 	}
 }
 
@@ -445,7 +480,7 @@ func (s *Supervisor) kill(i *incarnation) {
 		p.Kill() // ends for certain: it kills or abandons its own children
 		return
 	default:
-		go p.Kill()
+		go i.guard(p.Kill)
 		wait = KillGrace
 	}
 	i.stopTimer()

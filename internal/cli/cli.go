@@ -8,9 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
 )
 
@@ -19,6 +21,8 @@ const (
 	exitOK        = 0
 	exitFailure   = 1
 	exitUsage     = 2
+	exitNotFound  = 3
+	exitNoDaemon  = 69
 	exitConfig    = 78
 	exitSignalled = 128 // plus the signal's number
 )
@@ -57,9 +61,21 @@ func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	if message := err.Error(); message != "" {
 		fmt.Fprintf(stderr, "coppice: %s\n", message)
 	}
+	return exitCode(err)
+}
+
+// exitCode is what an error means to the shell.
+func exitCode(err error) int {
 	var coded *exitError
-	if errors.As(err, &coded) {
+	switch {
+	case errors.As(err, &coded):
 		return coded.code
+	case errors.Is(err, api.ErrNotFound):
+		return exitNotFound
+	case errors.Is(err, api.ErrDown), errors.Is(err, api.ErrStopping):
+		return exitNoDaemon
+	case errors.Is(err, api.ErrInvalid):
+		return exitUsage
 	}
 	return exitFailure
 }
@@ -73,25 +89,99 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 		Example: `  coppice init        write a coppice.toml to start from
   coppice validate    check it
   coppice run         run what it says, until that has ended or Ctrl-C`,
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q; see coppice --help", args[0])
-			}
-			return nil
-		},
 	}
+	root.SetVersionTemplate(versionLine())
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
-	root.AddCommand(newRun(s), newValidate(s), newInit(s), newVersion(s))
+	root.AddCommand(newRun(s), newValidate(s), newInit(s), newVersion(s), newUp(s), newDoctor(s), newInstall(s),
+		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s))
+	root.AddCommand(newActs(s)...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
 	})
+	root.SetHelpCommand(newHelp(root))
+	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	asGroup(root)
 	asUsage(root)
 	return root
+}
+
+// asGroup gives the commands that only hold others something to do: show what
+// they hold, and refuse what they do not. Cobra would take a command that is
+// spelled wrong for a wish for help, and succeed.
+func asGroup(cmd *cobra.Command) {
+	if !cmd.HasSubCommands() {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknownCommand(cmd, args[0])
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.DisableFlagsInUseLine = true
+	for _, sub := range cmd.Commands() {
+		asGroup(sub)
+	}
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		return fmt.Errorf("unknown command %q; did you mean %q?", name, cmd.CommandPath()+" "+near[0])
+	}
+	return fmt.Errorf("unknown command %q; see %s --help", name, cmd.CommandPath())
+}
+
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:                   "help [COMMAND]",
+		Short:                 "Explain a command",
+		DisableFlagsInUseLine: true,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			if cmd, _, err := root.Find(args); err == nil {
+				for _, sub := range cmd.Commands() {
+					if sub.IsAvailableCommand() {
+						names = append(names, sub.Name()+"\t"+sub.Short)
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil {
+				return usage(err)
+			}
+			if len(rest) > 0 {
+				return usage(unknownCommand(cmd, rest[0]))
+			}
+			cmd.InitDefaultHelpFlag() // Help lists them, but only a run adds them
+			cmd.InitDefaultVersionFlag()
+			return cmd.Help()
+		},
+	}
+}
+
+// noArgs refuses arguments. Most who give one mean the file.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if file := cmd.Flags().Lookup("file"); file != nil {
+		flag := "--file"
+		if file.Shorthand != "" {
+			flag = "-" + file.Shorthand
+		}
+		return fmt.Errorf("unexpected argument %q; a file is named with: %s %s FILE", args[0], cmd.CommandPath(), flag)
+	}
+	return fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
 }
 
 // asUsage gives wrong arguments, of any command, the exit code for that.
@@ -112,8 +202,11 @@ func asUsage(cmd *cobra.Command) {
 func usage(err error) error { return &exitError{exitUsage, err} }
 
 // configFlag adds the flag that names the file.
-func configFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVarP(path, "file", "f", "", "the file to use (default: coppice.toml here or in a directory above)")
+func configFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "f") }
+
+// configFlagShort is configFlag with another short form, or none.
+func configFlagShort(cmd *cobra.Command, path *string, short string) {
+	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` to use (default: coppice.toml here or in a directory above)")
 	cmd.MarkFlagFilename("file", "toml")
 }
 
@@ -128,6 +221,10 @@ func findConfig(flag string) (string, error) {
 	}
 	if err != nil {
 		return "", &exitError{exitConfig, err}
+	}
+	// The file in this very directory needs no long path in front of each error.
+	if here, err := os.Getwd(); err == nil && filepath.Dir(path) == here {
+		path = filepath.Base(path)
 	}
 	return path, nil
 }

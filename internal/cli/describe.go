@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -27,8 +28,11 @@ func describe(e supervisor.Event) string {
 	case supervisor.SupervisorStarted:
 		return "started"
 	case supervisor.SupervisorStopping:
-		if e.Err != nil {
-			return "stopping everything: " + e.Err.Error()
+		switch {
+		case e.Err != nil:
+			return "stopping everything: " + errorText(e.Err)
+		case e.Reason == supervisor.ReasonShutdown:
+			return "stopping everything"
 		}
 		return fmt.Sprintf("stopping everything: %v", e.Reason)
 	case supervisor.SupervisorEnded:
@@ -39,15 +43,21 @@ func describe(e supervisor.Event) string {
 		}
 		return "started"
 	case supervisor.ChildStartFailed:
-		return fmt.Sprintf("failed to start: %v; %v", e.Err, e.Decision)
+		return fmt.Sprintf("failed to start: %v; %s", e.Err, decisionText(e.Decision))
 	case supervisor.ChildIgnored:
 		return "not needed now"
 	case supervisor.ChildExited:
-		return fmt.Sprintf("ended after %s: %s; %v", short(e.Uptime), exitText(e.Exit), e.Decision)
+		return fmt.Sprintf("ended after %s: %s; %s", short(e.Uptime), exitText(e.Exit), decisionText(e.Decision))
 	case supervisor.ChildStopping:
+		if e.Reason == supervisor.ReasonShutdown { // its supervisor has said why
+			return "stopping"
+		}
 		return fmt.Sprintf("stopping: %v", e.Reason)
 	case supervisor.ChildStopped:
-		return fmt.Sprintf("stopped: %s", exitText(e.Exit))
+		if e.Exit.Clean() {
+			return "stopped"
+		}
+		return "stopped: " + exitText(e.Exit)
 	case supervisor.ChildAbandoned:
 		return fmt.Sprintf("abandoned: did not stop within %s", short(e.Waited))
 	case supervisor.ChildReturned:
@@ -70,7 +80,27 @@ func exitText(x supervisor.Exit) string {
 	if x.Err == nil {
 		return x.Kind.String()
 	}
-	return x.Err.Error()
+	return errorText(x.Err)
+}
+
+// errorText leaves out of a limit what its own event has said already.
+func errorText(err error) string {
+	var limit *supervisor.LimitError
+	if errors.As(err, &limit) {
+		return fmt.Sprintf("limit reached by %s (%s)", limit.Child, exitText(limit.Exit))
+	}
+	return err.Error()
+}
+
+// decisionText says what comes next, and why.
+func decisionText(d supervisor.Decision) string {
+	switch d.Action {
+	case supervisor.Leave, supervisor.Forget:
+		return fmt.Sprintf("not restarted: %v", d.Reason)
+	case supervisor.EndSelf:
+		return d.Reason.String()
+	}
+	return d.String()
 }
 
 // classify is the type of an event in --json, and its data.
@@ -82,7 +112,7 @@ func classify(e supervisor.Event) (kind string, data map[string]any) {
 	}
 	switch e := e.(type) {
 	case supervisor.SupervisorStarted:
-		return "supervisor.ready", nil
+		return "supervisor.started", map[string]any{"restart": false}
 	case supervisor.SupervisorStopping:
 		return "supervisor.stopping", map[string]any{"reason": e.Reason.String()}
 	case supervisor.SupervisorEnded:
@@ -151,15 +181,15 @@ func exitData(x supervisor.Exit, data map[string]any) map[string]any {
 	return data
 }
 
-// short is a duration to two or three digits.
+// short is a duration to two or three digits, cut off rather than rounded.
 func short(d time.Duration) string {
 	switch {
 	case d < time.Second:
-		return d.Round(time.Millisecond).String()
+		return d.Truncate(time.Millisecond).String()
 	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Seconds())
+		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
 	case d < time.Minute:
-		return fmt.Sprintf("%.0fs", d.Seconds())
+		return fmt.Sprintf("%ds", int(d.Seconds()))
 	case d < time.Hour:
 		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 	case d < 24*time.Hour:

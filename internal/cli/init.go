@@ -16,12 +16,22 @@ func newInit(s *streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a coppice.toml to start from",
-		Long:  `Write a commented coppice.toml that can be run as it is, here or in DIR. A file that is there already is left alone.`,
-		Args:  cobra.MaximumNArgs(1),
+		Long: `Write a commented coppice.toml that can be run as it is, here or in DIR. A file
+that is there already is left alone.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("unexpected argument %q, expected one directory; see %s --help", args[1], cmd.CommandPath())
+			}
+			return nil
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) == 1 {
 				dir = args[0]
+			}
+			flag := "" // what the other commands need to find it
+			if filepath.Clean(dir) != "." {
+				flag = " -f " + filepath.Join(dir, config.FileName)
 			}
 			if err := os.MkdirAll(dir, 0o777); err != nil {
 				return err
@@ -29,7 +39,7 @@ func newInit(s *streams) *cobra.Command {
 			path := filepath.Join(dir, config.FileName)
 			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 			if errors.Is(err, fs.ErrExist) {
-				return fmt.Errorf("%s exists already; check it with: coppice validate -f %s", path, path)
+				return fmt.Errorf("%s exists already; check it with: coppice validate%s", path, flag)
 			}
 			if err != nil {
 				return err
@@ -43,7 +53,7 @@ func newInit(s *streams) *cobra.Command {
 				os.Remove(path)
 				return err
 			}
-			fmt.Fprintf(s.out, "wrote %s; run it with: coppice run\n", path)
+			fmt.Fprintf(s.out, "wrote %s; run it with: coppice run%s\n", path, flag)
 			return nil
 		},
 	}

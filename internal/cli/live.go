@@ -12,8 +12,10 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -26,48 +28,126 @@ type liveView struct {
 	paint   paint
 	err     error
 
+	lastLines
 	mu    sync.Mutex
-	lines [keepLines]string // ring
-	n     int               // lines ever
+	words map[string]*lastWord
 }
 
-// keepLines is more than a terminal is high.
-const keepLines = 512
+// lastWord is what events said of a child last, for the picture after the
+// end, when there is nobody left to ask.
+type lastWord struct {
+	incarnation uint64
+	restarts    int
+	exit        supervisor.Exit
+	reason      supervisor.Reason
+}
+
+// A terminal is not as high, nor as wide.
+const (
+	keepLines = 512
+	keepText  = 4 << 10 // bytes
+)
+
+// summaryLines is what follows the last picture: the summary and the reason.
+const summaryLines = 4
 
 // frame is the time between two pictures.
 const frame = 100 * time.Millisecond
 
 func newLiveView(in, out *os.File, stop *stopper) *liveView {
-	return &liveView{in: in, out: out, stop: stop, paint: newPaint(true)}
+	return &liveView{in: in, out: out, stop: stop, paint: newPaint(true), words: map[string]*lastWord{}}
 }
 
-func (v *liveView) add(line string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.lines[v.n%keepLines] = line
-	v.n++
+// lastLines is a ring of lines, as many as a terminal may show.
+type lastLines struct {
+	mu    sync.Mutex
+	lines [keepLines]string
+	n     int // lines ever
+}
+
+func (l *lastLines) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines[l.n%keepLines] = line
+	l.n++
+}
+
+func (l *lastLines) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n = 0
 }
 
 // last returns the last n lines, oldest first.
-func (v *liveView) last(n int) []string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	n = max(0, min(n, v.n, keepLines))
+func (l *lastLines) last(n int) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n = max(0, min(n, l.n, keepLines))
 	out := make([]string, n)
 	for i := range out {
-		out[i] = v.lines[(v.n-n+i)%keepLines]
+		out[i] = l.lines[(l.n-n+i)%keepLines]
 	}
 	return out
 }
 
+// shown is a line of output as a picture can have it: a tab has no width of
+// its own, and the terminal would break the line.
+func shown(text string) string {
+	text = proc.Plain(text)
+	if len(text) > keepText { // no terminal is wider
+		text = strings.ToValidUTF8(text[:keepText], "")
+	}
+	return strings.ReplaceAll(text, "\t", "    ")
+}
+
+func (v *liveView) remember(e supervisor.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	h := e.Header()
+	w := v.words[h.Path()]
+	if w == nil {
+		w = &lastWord{}
+		v.words[h.Path()] = w
+	}
+	w.incarnation = max(w.incarnation, h.Incarnation)
+	var d supervisor.Decision
+	switch e := e.(type) {
+	case supervisor.ChildExited:
+		w.exit, d = e.Exit, e.Decision
+	case supervisor.ChildStartFailed:
+		d = e.Decision
+	case supervisor.ChildStopped:
+		w.exit, d.Reason = e.Exit, e.Reason
+	default:
+		return
+	}
+	w.reason = d.Reason
+	if d.Action == supervisor.RestartIt {
+		w.restarts++
+		w.reason = supervisor.NoReason // why it is to run is no reason why it does not
+	}
+}
+
+// final brings what was last seen of a child to its end.
+func (v *liveView) final(st *daemon.Status) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	st.State, st.NextAt = supervisor.Stopped, time.Time{}
+	if w := v.words[st.Path]; w != nil {
+		st.Incarnation, st.Restarts = max(st.Incarnation, w.incarnation), max(st.Restarts, w.restarts)
+		st.LastExit, st.Reason = w.exit, w.reason
+	}
+}
+
 func (v *liveView) event(e supervisor.Event) {
+	v.remember(e)
 	if text := describe(e); text != "" {
 		v.add(fmt.Sprintf("%s %s %s", e.Header().Path(), v.paint.dim("*"), v.paint.event(e, proc.Plain(text))))
 	}
 }
 
 func (v *liveView) output(agent supervisor.Self, line proc.Line) {
-	v.add(fmt.Sprintf("%s %s %s", agent.Path, v.paint.dim("|"), proc.Plain(line.Text)))
+	v.add(fmt.Sprintf("%s %s %s", agent.Path, v.paint.dim("|"), shown(line.Text)))
 }
 
 func (v *liveView) watch(ctx context.Context, f *daemon.Fleet) {
@@ -124,8 +204,8 @@ func (m *liveModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, tick()
 	case endMsg:
 		m.ended = true
-		for i := range m.status { // all of it, whatever the last look saw
-			m.status[i].State, m.status[i].NextAt = supervisor.Stopped, time.Time{}
+		for i := range m.status {
+			m.view.final(&m.status[i])
 		}
 		return m, tea.Quit
 	}
@@ -134,36 +214,59 @@ func (m *liveModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 func (m *liveModel) View() tea.View {
 	p := m.view.paint
-	rows, states := treeRows(m.fleet.Root, m.status, time.Now())
-	tree := table(treeHeader, rows, m.width, func(row, column int, text string) string {
-		switch {
-		case row == 0:
-			return p.bold(text)
-		case column == 1:
-			return p.state(states[row-1], text)
-		case column == 5:
-			return p.dim(text)
-		}
-		return text
-	})
+	nodes := nodesOf(m.fleet.Root, m.status)
+	// The tree may be higher than the terminal; the output gets at least a third of it.
+	most := 0
+	if m.height > 0 {
+		most = max(2, m.height*2/3-2)
+	}
+	tree := nodeTable(nodes, append(treeColumns(nodes), uptimeColumn(), nextColumn()), most, m.width, p)
 	help := "Ctrl-C stops all agents in order"
 	switch {
 	case m.ended:
 		help = "ended after " + short(time.Since(m.began))
-	case m.view.stop.by.Load() != 0:
+	case m.view.stop.first() != 0:
 		help = "stopping; Ctrl-C again kills"
 	}
 	tree = append(tree, p.dim(ansi.Truncate(help, max(m.width, 20), "…")))
-	// The tree may be higher than the terminal; the output gets at least a third of it.
-	if most := max(3, m.height*2/3); m.height > 0 && len(tree) > most {
-		hidden := len(tree) - most + 1
-		tree = append(tree[:most-1], p.dim(fmt.Sprintf("… and %d more", hidden)))
+	room := m.height - len(tree) - 1
+	if m.ended {
+		room -= summaryLines
 	}
-	for _, line := range m.view.last(m.height - len(tree) - 1) {
+	for _, line := range m.view.last(room) {
 		if m.width > 0 {
 			line = ansi.Truncate(line, m.width, "…")
 		}
 		tree = append(tree, line)
 	}
+	if m.ended {
+		tree = append(tree, "") // Bubble Tea erases the last line when it leaves
+	}
 	return tea.NewView(strings.Join(tree, "\n"))
+}
+
+// nodesOf describes a tree in the words of the api. Of the root nothing is known but
+// that it is there.
+func nodesOf(root *spec.Node, all []daemon.Status) []api.Node {
+	nodes := []api.Node{{Path: root.Name, Kind: "supervisor", Strategy: root.Strategy.String()}}
+	for _, st := range all {
+		n := api.Node{
+			Path: st.Path, Kind: "agent", State: st.State.String(), PID: st.PID,
+			Incarnation: st.Incarnation, Restarts: st.Restarts, Uptime: st.Uptime.Seconds(),
+		}
+		if st.Reason != supervisor.ReasonShutdown { // of everything, as is plain to see
+			n.Reason = st.Reason.String()
+		}
+		if st.Node != nil {
+			n.Kind, n.Strategy = "supervisor", st.Node.Strategy.String()
+		}
+		if !st.NextAt.IsZero() {
+			n.NextAt = &st.NextAt
+		}
+		if k := st.LastExit.Kind; k != supervisor.NoExit && k != supervisor.ShutDown {
+			n.LastExit = exitText(st.LastExit)
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
 }

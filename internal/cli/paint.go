@@ -25,14 +25,21 @@ func (p paint) red(text string) string    { return p.sgr("31", text) }
 func (p paint) green(text string) string  { return p.sgr("32", text) }
 func (p paint) yellow(text string) string { return p.sgr("33", text) }
 
+// The states that more than paint depends on, as the daemon spells them.
+const (
+	stateRunning  = "running"
+	stateStarting = "starting"
+	stateStopping = "stopping"
+)
+
 // state paints a state by what it asks of the reader.
-func (p paint) state(s supervisor.State, text string) string {
-	switch s {
-	case supervisor.Running:
+func (p paint) state(state, text string) string {
+	switch state {
+	case stateRunning:
 		return p.green(text)
-	case supervisor.Starting, supervisor.Stopping, supervisor.Restarting, supervisor.Waiting:
+	case stateStarting, stateStopping, "restarting", "waiting":
 		return p.yellow(text)
-	case supervisor.Quarantined, supervisor.GivenUp, supervisor.Paused:
+	case "quarantined", "given_up", "paused":
 		return p.red(text)
 	}
 	return p.dim(text)

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -33,10 +37,14 @@ func (w *lineWriter) write(line []byte) {
 	}
 }
 
+// close returns the first error. Nothing is written after it: the last lines
+// are the last ones, whatever a straggler that left its group has to say.
 func (w *lineWriter) close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.err
+	err := w.err
+	w.err = os.ErrClosed
+	return err
 }
 
 // plainView writes lines: "path | text" for output, "path * text" for events.
@@ -90,10 +98,32 @@ func (v *jsonView) put(r record) {
 	if err != nil { // only data could be at fault, and it is strings and numbers
 		line, _ = json.Marshal(record{Time: r.Time, Type: r.Type, Path: r.Path, Message: err.Error()})
 	}
-	v.write(append(line, '\n'))
+	v.write(append(inert(line), '\n'))
 }
 
+// inert escapes what JSON lets through and a terminal may obey or be misled
+// by. It can only be in strings.
+func inert(line []byte) []byte {
+	if bytes.IndexFunc(line, hidden) < 0 {
+		return line
+	}
+	escaped := make([]byte, 0, len(line)+len(line)/8)
+	for _, r := range string(line) {
+		if hidden(r) {
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		} else {
+			escaped = utf8.AppendRune(escaped, r)
+		}
+	}
+	return escaped
+}
+
+func hidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+
 func (v *jsonView) event(e supervisor.Event) {
+	if nested(e) {
+		return
+	}
 	h := e.Header()
 	kind, data := classify(e)
 	v.put(record{Time: h.Time, Type: kind, Path: h.Path(), Incarnation: h.Incarnation, Message: e.String(), Data: data})

@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"sync/atomic"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -35,7 +31,7 @@ Ctrl-C (or SIGTERM) stops all agents in reverse order, each within its shutdown
 time; once more kills them. The exit code is 0 when the fleet has ended, 1 when
 the limit of the root was reached, 78 when the file is at fault, and 128 plus
 the number of the signal that stopped it.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := findConfig(file)
 			if err != nil {
@@ -68,6 +64,8 @@ type view interface {
 func run(s *streams, tree *spec.Tree, asJSON bool) error {
 	stop := &stopper{}
 	v := newView(s, asJSON, stop)
+	release := stop.listen() // before the first agent: no signal may leave one behind
+	defer release()
 	var sum summary
 	fleet, err := daemon.Launch(context.Background(), tree, daemon.Observer{
 		Event: func(e supervisor.Event) {
@@ -79,23 +77,9 @@ func run(s *streams, tree *spec.Tree, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	stop.fleet.Store(fleet)
+	stop.control(fleet)
 
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	signal.Ignore(syscall.SIGPIPE) // a reader that goes away must not leave agents behind
 	ctx, ended := context.WithCancel(context.Background())
-	go func() {
-		for {
-			select {
-			case sig := <-signals:
-				stop.signal(sig.(syscall.Signal))
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
 	shown := make(chan struct{})
 	go func() {
 		v.watch(ctx, fleet)
@@ -109,7 +93,7 @@ func run(s *streams, tree *spec.Tree, asJSON bool) error {
 		failed = fmt.Errorf("writing to the standard output: %w", err)
 	}
 	var limit *supervisor.LimitError
-	switch sig := syscall.Signal(stop.by.Load()); {
+	switch sig := stop.first(); {
 	case sig != 0:
 		return &exitError{exitSignalled + int(sig), fmt.Errorf("stopped by %v", sig)}
 	case errors.As(failed, &limit):
@@ -129,34 +113,4 @@ func newView(s *streams, asJSON bool, stop *stopper) view {
 		return newLiveView(s.in, out, stop)
 	}
 	return newPlainView(s.out, tty, stop)
-}
-
-// stopper ends a fleet: the first time it is asked in order, then brutally.
-type stopper struct {
-	fleet atomic.Pointer[daemon.Fleet]
-	by    atomic.Int32 // the first signal
-	since atomic.Int64 // Unix nanoseconds of it
-}
-
-// twice is how soon the same wish may come again and still be one: timeout(1)
-// and some shells signal both the process and its group.
-const twice = 200 * time.Millisecond
-
-func (s *stopper) signal(sig syscall.Signal) {
-	f := s.fleet.Load()
-	switch now := time.Now().UnixNano(); {
-	case f == nil:
-	case s.by.CompareAndSwap(0, int32(sig)):
-		s.since.Store(now)
-		f.Stop()
-	case now-s.since.Load() > int64(twice):
-		f.Kill()
-	}
-}
-
-// broken ends a fleet whose output nobody reads any more.
-func (s *stopper) broken() {
-	if f := s.fleet.Load(); f != nil {
-		f.Stop()
-	}
 }

@@ -46,7 +46,11 @@ func (s *summary) note(e supervisor.Event) {
 			s.peers[h.Supervisor]++
 		}
 	case supervisor.LimitReached:
-		s.limits = append(s.limits, fmt.Sprintf("%s (%v)", h.Path(), e.Limit))
+		whose := h.Path()
+		if e.Limit.Scope == supervisor.ScopeSupervisor {
+			whose = h.Supervisor
+		}
+		s.limits = append(s.limits, fmt.Sprintf("%s (%v)", whose, e.Limit))
 	}
 }
 
@@ -70,7 +74,7 @@ func (s *summary) lines() []string {
 	if len(s.groups) > 0 {
 		var parts []string
 		for _, path := range slices.Sorted(maps.Keys(s.groups)) {
-			parts = append(parts, fmt.Sprintf("%s %dx (%s stopped and started again)", path, s.groups[path], plural(s.peers[path], "sibling")))
+			parts = append(parts, fmt.Sprintf("%s %dx (with %s)", path, s.groups[path], plural(s.peers[path], "sibling")))
 		}
 		out = append(out, "group restarts: "+strings.Join(parts, ", "))
 	}

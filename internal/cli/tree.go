@@ -1,80 +1,259 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// treeHeader names the columns of treeRows.
-var treeHeader = []string{"NAME", "STATE", "INC", "RESTARTS", "UPTIME", "NEXT"}
+func newTree(s *streams) *cobra.Command {
+	var r remote
+	cmd := &cobra.Command{
+		Use:   "tree [PATH]",
+		Short: "Show the tree of supervisors and agents",
+		Long:  `Show the tree of supervisors and agents as it is now, or the part of it below PATH.`,
+		Args:  atMostOnePath,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.ask(func(ctx context.Context, c *api.Client) error {
+				nodes, err := c.Nodes(ctx, strings.Join(args, ""))
+				if err != nil {
+					return err
+				}
+				width, tty := isTerminal(s.out)
+				columns := append(treeColumns(nodes), windowColumn(), uptimeColumn(), nextAtColumn(), reasonColumn())
+				return s.printLines(nodeTable(nodes, columns, 0, width, newPaint(tty)))
+			})
+		},
+		ValidArgsFunction: r.completePath(false),
+	}
+	r.flags(cmd)
+	return cmd
+}
 
-// treeRows draws the tree as rows of columns. States come back beside the
-// rows, for painting.
-func treeRows(root *spec.Node, all []daemon.Status, now time.Time) (rows [][]string, states []supervisor.State) {
-	rows = append(rows, []string{fmt.Sprintf("%s (%v)", proc.Plain(root.Name), root.Strategy), "", "", "", "", ""})
-	states = append(states, supervisor.Running)
-	lasts := []bool{} // by depth: the branch is the last of its siblings
-	for _, st := range all {
-		lasts = append(lasts[:st.Depth-1], st.Last)
+func atMostOnePath(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return onePath(cmd, args)
+}
+
+// column is one of a table of nodes.
+type column struct {
+	name string
+	text func(i int, n api.Node, now time.Time) string
+}
+
+// treeColumns are the columns that each picture of a tree begins with.
+func treeColumns(nodes []api.Node) []column {
+	names := branches(nodes)
+	return []column{
+		{"NAME", func(i int, _ api.Node, _ time.Time) string { return names[i] }},
+		stateColumn(), incarnationColumn(), restartsColumn(),
+	}
+}
+
+func incarnationColumn() column {
+	return column{"INC", func(_ int, n api.Node, _ time.Time) string { return count(n, n.Incarnation) }}
+}
+
+func restartsColumn() column {
+	return column{"RESTARTS", func(_ int, n api.Node, _ time.Time) string { return count(n, uint64(max(0, n.Restarts))) }}
+}
+
+func stateColumn() column {
+	return column{"STATE", func(_ int, n api.Node, _ time.Time) string { return proc.Plain(n.State) }}
+}
+
+func windowColumn() column {
+	return column{"WINDOW", func(_ int, n api.Node, _ time.Time) string { return count(n, uint64(max(0, n.InWindow))) }}
+}
+
+func uptimeColumn() column {
+	return column{"UPTIME", func(_ int, n api.Node, _ time.Time) string { return uptime(n) }}
+}
+
+func nextColumn() column {
+	return column{"NEXT", func(_ int, n api.Node, now time.Time) string { return next(n, now) }}
+}
+
+func nextAtColumn() column {
+	return column{"NEXT", func(_ int, n api.Node, now time.Time) string {
+		if at := nextTry(n, now); at != "" {
+			return at
+		}
+		return "-"
+	}}
+}
+
+func reasonColumn() column {
+	return column{"REASON", func(_ int, n api.Node, _ time.Time) string { return withExit(n, n.Reason) }}
+}
+
+// branches draws the names of nodes, which come parents first, as a tree
+// below the first of them.
+func branches(nodes []api.Node) []string {
+	names := make([]string, len(nodes))
+	if len(nodes) == 0 {
+		return names
+	}
+	base := strings.Count(nodes[0].Path, "/")
+	// From the end: a node is the last of its siblings if none was seen since
+	// the one above it.
+	last := make([]bool, len(nodes))
+	seen := map[int]bool{} // by depth
+	for i := len(nodes) - 1; i >= 0; i-- {
+		depth := strings.Count(nodes[i].Path, "/") - base
+		last[i] = !seen[depth]
+		seen[depth] = true
+		delete(seen, depth+1)
+	}
+	var above []bool // by depth: whether that branch is the last of its siblings
+	for i, n := range nodes {
+		depth := max(0, strings.Count(n.Path, "/")-base)
+		above = append(above[:min(max(0, depth-1), len(above))], last[i])
 		var b strings.Builder
-		for _, last := range lasts[:st.Depth-1] {
-			if last {
-				b.WriteString("   ")
-			} else {
-				b.WriteString("│  ")
+		if depth > 0 {
+			for _, ended := range above[:len(above)-1] {
+				b.WriteString(map[bool]string{false: "│  ", true: "   "}[ended])
 			}
-		}
-		if st.Last {
-			b.WriteString("└─ ")
+			b.WriteString(map[bool]string{false: "├─ ", true: "└─ "}[last[i]])
 		} else {
-			b.WriteString("├─ ")
+			above = above[:0]
 		}
-		b.WriteString(proc.Plain(st.ID))
-		if st.Node != nil {
-			fmt.Fprintf(&b, " (%v)", st.Node.Strategy)
+		name := n.Path[strings.LastIndex(n.Path, "/")+1:]
+		if i == 0 {
+			name = n.Path
 		}
-		rows = append(rows, []string{b.String(), st.State.String(), count(st.Incarnation), count(uint64(st.Restarts)), uptime(st), next(st, now)})
-		states = append(states, st.State)
+		b.WriteString(proc.Plain(name))
+		if n.Strategy != "" {
+			fmt.Fprintf(&b, " (%s)", proc.Plain(n.Strategy))
+		}
+		names[i] = b.String()
 	}
-	return rows, states
+	return names
 }
 
-func count(n uint64) string {
-	if n == 0 {
+// count is a number of a node; nothing for a root that nobody asked.
+func count(n api.Node, number uint64) string {
+	switch {
+	case n.State == "":
+		return ""
+	case number == 0:
 		return "-"
 	}
-	return fmt.Sprint(n)
+	return fmt.Sprint(number)
 }
 
-func uptime(st daemon.Status) string {
-	if !(st.State == supervisor.Running || st.State == supervisor.Stopping) {
-		return "-"
+func uptime(n api.Node) string {
+	switch n.State {
+	case "":
+		return ""
+	case stateRunning, stateStopping:
+		return short(time.Duration(n.Uptime * float64(time.Second)).Truncate(time.Second))
 	}
-	return short(st.Uptime.Truncate(time.Second))
+	return "-"
 }
 
-// next says when a child starts again, or why it does not.
-func next(st daemon.Status, now time.Time) string {
-	why := st.Reason.String()
-	if !st.NextAt.IsZero() {
-		why = "in " + short(max(0, st.NextAt.Sub(now)).Round(100*time.Millisecond))
-	}
-	switch st.State {
-	case supervisor.Running, supervisor.Starting:
+// next says when a node starts again, or why it does not.
+func next(n api.Node, now time.Time) string {
+	switch n.State {
+	case "", stateRunning, stateStarting:
 		return ""
 	}
-	if k := st.LastExit.Kind; k != supervisor.NoExit && k != supervisor.ShutDown {
-		return proc.Plain(why + " (" + exitText(st.LastExit) + ")")
+	if at := nextTry(n, now); at != "" {
+		return withExit(n, "in "+at)
 	}
-	return why
+	return withExit(n, n.Reason)
+}
+
+// nextTry is the time until a node starts again, "" if it will not.
+func nextTry(n api.Node, now time.Time) string {
+	if n.NextAt == nil || n.NextAt.IsZero() {
+		return ""
+	}
+	return short(max(0, n.NextAt.Sub(now)).Round(100 * time.Millisecond))
+}
+
+// withExit adds how a node that does not run has ended.
+func withExit(n api.Node, text string) string {
+	if n.LastExit == "" || n.LastExit == "normal" || strings.HasPrefix(n.LastExit, "shutdown") || n.State == stateRunning || n.State == stateStarting {
+		return proc.Plain(text)
+	}
+	return strings.TrimSpace(proc.Plain(text + " (" + n.LastExit + ")"))
+}
+
+// nodeTable is a table of nodes, a line each after the header. At most so many
+// nodes are shown if most is positive; a last line says how many are not.
+func nodeTable(nodes []api.Node, columns []column, most, width int, p paint) []string {
+	now := time.Now()
+	rows, states := make([][]string, len(nodes)), make([]string, len(nodes))
+	for i, n := range nodes {
+		states[i] = n.State
+		for _, c := range columns {
+			rows[i] = append(rows[i], strings.ReplaceAll(c.text(i, n, now), "\t", " "))
+		}
+	}
+	hidden := 0
+	if most > 0 {
+		rows, states, hidden = fit(rows, states, most)
+	}
+	header := make([]string, len(columns))
+	for i, c := range columns {
+		header[i] = c.name
+	}
+	lines := table(header, rows, width, func(row, column int, text string) string {
+		switch {
+		case row == 0:
+			return p.bold(text)
+		case header[column] == "STATE":
+			return p.state(states[row-1], text)
+		case header[column] == "NEXT", header[column] == "REASON":
+			return p.dim(text)
+		}
+		return text
+	})
+	if hidden > 0 {
+		lines = append(lines, p.dim(fmt.Sprintf("… and %d more", hidden)))
+	}
+	return lines
+}
+
+// fit chooses at most n rows and says how many it left out. Those that do not
+// simply run come first: they are why somebody looks. The order stays.
+func fit(rows [][]string, states []string, n int) ([][]string, []string, int) {
+	hidden := len(rows) - n
+	if hidden <= 0 {
+		return rows, states, 0
+	}
+	n-- // for the line that says so
+	troubled := 0
+	for _, s := range states[1:] {
+		if s != stateRunning {
+			troubled++
+		}
+	}
+	sound := max(0, n-1-troubled) // how many that run there is room for
+	keptRows, keptStates := rows[:1:1], states[:1:1]
+	for i, s := range states[1:] {
+		if len(keptRows) == n {
+			break
+		}
+		if s == stateRunning {
+			if sound == 0 {
+				continue
+			}
+			sound--
+		}
+		keptRows, keptStates = append(keptRows, rows[i+1]), append(keptStates, s)
+	}
+	return keptRows, keptStates, len(rows) - len(keptRows)
 }
 
 // table aligns rows under a header; cell paints a cell of a row (0 is the

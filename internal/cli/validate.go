@@ -15,7 +15,7 @@ func newValidate(s *streams) *cobra.Command {
 		Short: "Check coppice.toml without starting anything",
 		Long: `Check coppice.toml, with the commands and directories that it names, without
 starting anything. Each fault is one line, file:line:column; the exit code is 78.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := findConfig(file)
 			if err != nil {
@@ -26,7 +26,7 @@ starting anything. Each fault is one line, file:line:column; the exit code is 78
 				fmt.Fprintln(s.err, err)
 				return &exitError{code: exitConfig}
 			}
-			agents, supervisors := 0, 1
+			agents, supervisors := 0, 0 // the root is no more than the project itself
 			for _, c := range tree.All() {
 				if c.Agent != nil {
 					agents++

@@ -9,18 +9,23 @@ const shell = "/bin/sh"
 
 // argv makes the argument vector of a command that is written as one string.
 // Plain words need no shell. Anything else is the shell's, which is told to
-// become the command (exec) where there is just one, so that the agent is the
-// command itself and not a shell that waits for it.
+// become the command (exec) where there is certainly just one, so that the
+// agent is the command itself and not a shell that waits for it.
 func argv(line string) []string {
-	if words := strings.Fields(line); strings.IndexFunc(line, isSpecial) < 0 && !ownWord(words[0]) {
+	words := strings.Fields(line)
+	first := words[0]
+	program := isPlain(strings.TrimPrefix(first, "~")) && first[0] != '-' && !ownWord(first)
+	if program && isPlain(line) {
 		return words
 	}
-	if first := strings.Fields(line)[0]; !ownWord(first) && first[0] != '#' &&
-		!strings.ContainsAny(strings.ReplaceAll(line, ">&", ""), ";&|()`\n\r") {
+	if program && !strings.ContainsAny(strings.ReplaceAll(line, ">&", ""), ";&|()`\n\r") {
 		line = "exec " + strings.TrimSpace(line)
 	}
 	return []string{shell, "-c", line}
 }
+
+// isPlain reports whether the shell sees nothing but words in text.
+func isPlain(text string) bool { return strings.IndexFunc(text, isSpecial) < 0 }
 
 // isSpecial reports whether the shell might see more in r than a letter of a word.
 func isSpecial(r rune) bool {

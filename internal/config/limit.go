@@ -15,8 +15,13 @@ type limit struct {
 	then   *supervisor.Then
 }
 
-// or fills in from other what l does not say.
+// or fills in from other what l does not say. The numbers of one action mean
+// little to another, which counts something else: they are taken only where
+// the action is the same.
 func (l limit) or(other limit) limit {
+	if l.then != nil && *l.then != other.action(supervisor.Escalate) {
+		return l
+	}
 	if l.max == nil {
 		l.max = other.max
 	}
@@ -29,13 +34,17 @@ func (l limit) or(other limit) limit {
 	return l
 }
 
+func (l limit) action(otherwise supervisor.Then) supervisor.Then {
+	if l.then != nil {
+		return *l.then
+	}
+	return otherwise
+}
+
 // over returns the limit, with what is still open filled in from the row of
 // its action: rows differ in what they count as well as in their numbers.
 func (l limit) over(scope supervisor.Scope, then supervisor.Then) supervisor.Limit {
-	if l.then != nil {
-		then = *l.then
-	}
-	row := defaultLimit(then)
+	row := defaultLimit(l.action(then))
 	if l.max != nil {
 		row.Max = *l.max
 	}

@@ -100,7 +100,7 @@ func supervisionTable() table[file] {
 	of := func(f *file) *limit { return &f.limit }
 	return table[file]{
 		header: "[supervision]",
-		doc:    "The root supervisor. Its limit (`max_restarts`, `within_seconds`, `on_limit`) is also the default of every `[[supervisor]]`; its strategy is not.",
+		doc:    "The root supervisor. Its limit (`max_restarts`, `within_seconds`, `on_limit`) is also the default of every `[[supervisor]]`; its strategy is not. A supervisor with another `on_limit` has the numbers of that: 5 in 1h for `quarantine`, 10 for `give_up`, 3 in 5m for `pause`.",
 		example: `[supervision]
 max_restarts = 5
 within_seconds = 60

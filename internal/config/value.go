@@ -1,10 +1,13 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -240,7 +243,7 @@ func (p *parser) value(n *unstable.Node, at int, parent *value) *value {
 }
 
 // syntaxError gives an error of the TOML library a place and, for the most
-// common mistake, a hint.
+// common mistakes, a hint.
 func syntaxError(src *source, err error) *Error {
 	message := "not TOML: " + strings.TrimPrefix(err.Error(), "toml: ")
 	if len(message) > 200 { // it may quote a key of any length
@@ -251,9 +254,15 @@ func syntaxError(src *source, err error) *Error {
 		return src.errorAt(0, "", "", message)
 	}
 	at := src.offset(e.Position())
+	next, _ := utf8.DecodeRune(src.data[at:])
+	line := src.data[bytes.LastIndexByte(src.data[:at], '\n')+1 : at]
 	hint := ""
-	start := strings.LastIndexByte(string(src.data[:at]), '\n') + 1
-	if before := strings.TrimRight(string(src.data[start:at]), " \t"); strings.HasSuffix(before, "=") && at < len(src.data) && !strings.ContainsRune("\"'[{", rune(src.data[at])) {
+	switch i := strings.Index(message, "U+"); {
+	case i >= 0 && next >= utf8.RuneSelf:
+		// The library takes the first byte of a character for all of it.
+		message = message[:i] + fmt.Sprintf("%#U", next)
+		hint = "quote keys of other letters than A to Z"
+	case bytes.HasSuffix(bytes.TrimRight(line, " \t"), []byte("=")) && unicode.IsLetter(next):
 		hint = "text needs quotes"
 	}
 	return src.errorAt(at, strings.Join(e.Key(), "."), hint, message)

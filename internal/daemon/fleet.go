@@ -5,10 +5,13 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -32,14 +35,14 @@ type Fleet struct {
 	observer Observer
 	nodes    map[string]*spec.Node // by path
 
-	mu   sync.Mutex
-	pids map[string]int // by path, of agents that have been started
+	mu    sync.Mutex
+	procs map[string][]*proc.Process // by path; the last one is the newest, others still have output
 }
 
 // Launch starts a tree and does not wait for it: see supervisor.Launch. The
 // fleet ends by itself when no agent runs or will run again.
 func Launch(ctx context.Context, tree *spec.Tree, o Observer) (*Fleet, error) {
-	f := &Fleet{Root: tree.Root, observer: o, nodes: make(map[string]*spec.Node), pids: make(map[string]int)}
+	f := &Fleet{Root: tree.Root, observer: o, nodes: make(map[string]*spec.Node), procs: make(map[string][]*proc.Process)}
 	for path, c := range tree.All() {
 		if c.Node != nil {
 			f.nodes[path] = c.Node
@@ -49,7 +52,9 @@ func Launch(ctx context.Context, tree *spec.Tree, o Observer) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	root.AutoShutdown = supervisor.WhenDone
+	if root.AutoShutdown == supervisor.NeverShutdown {
+		root.AutoShutdown = supervisor.WhenDone
+	}
 	root.OnEvent = f.event
 	f.Supervisor, err = supervisor.Launch(ctx, *root)
 	return f, err
@@ -130,13 +135,50 @@ func (f *Fleet) agent(a *spec.Agent) (supervisor.ChildSpec, error) {
 			return nil, err
 		}
 		if running, ok := p.(*proc.Process); ok {
-			f.mu.Lock()
-			f.pids[self.Path] = running.PID()
-			f.mu.Unlock()
+			f.remember(self.Path, running)
 		}
 		return p, nil
 	}
 	return c, nil
+}
+
+// remember keeps a process, and those before it whose output has not ended.
+func (f *Fleet) remember(path string, p *proc.Process) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	procs := slices.DeleteFunc(f.procs[path], func(p *proc.Process) bool {
+		select {
+		case <-p.Drained():
+			return true
+		default:
+			return false
+		}
+	})
+	f.procs[path] = append(procs, p)
+}
+
+// drainTime is how long Wait waits for output. A descendant that left its
+// agent's group is listened to for a second.
+const drainTime = 2 * time.Second
+
+// Wait waits until the fleet has ended, as supervisor.Wait does, and then for
+// the last lines of its agents: Observer.Output comes no later, unless it
+// takes longer than drainTime itself.
+func (f *Fleet) Wait() error {
+	err := f.Supervisor.Wait()
+	f.mu.Lock()
+	procs := slices.Concat(slices.Collect(maps.Values(f.procs))...)
+	f.mu.Unlock()
+	late := time.NewTimer(drainTime)
+	defer late.Stop()
+	for _, p := range procs {
+		select {
+		case <-p.Drained():
+		case <-late.C:
+			return err
+		}
+	}
+	return err
 }
 
 // output says where the lines of one incarnation go.
@@ -194,7 +236,9 @@ func (f *Fleet) walk(all []Status, s *supervisor.Supervisor, depth int) []Status
 		st.Node = f.nodes[st.Path]
 		if st.Node == nil && (c.State == supervisor.Running || c.State == supervisor.Stopping) {
 			f.mu.Lock()
-			st.PID = f.pids[st.Path]
+			if procs := f.procs[st.Path]; len(procs) > 0 {
+				st.PID = procs[len(procs)-1].PID()
+			}
 			f.mu.Unlock()
 		}
 		all = append(all, st)

@@ -91,6 +91,16 @@ type Observation struct {
 	Exit        supervisor.Exit // Dead; Lost where nobody saw the end
 	ExitedAt    time.Time       // Dead
 	Detail      string          // for people, where Life is Unknown
+	// Before is the end of the incarnation before this one, if the slot still
+	// knows it: who started this one may not have had the time to tell.
+	Before *Ended
+}
+
+// Ended is the end of an incarnation.
+type Ended struct {
+	Incarnation uint64
+	ExitedAt    time.Time
+	Exit        supervisor.Exit
 }
 
 // Runtime starts agents and finds them again.

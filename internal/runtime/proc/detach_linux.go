@@ -14,10 +14,19 @@ import (
 // Detached is a process that is to outlive this program.
 type Detached struct {
 	Identity
+	os   *leader
 	done chan struct{}
 }
 
-// Done is closed when it has ended.
+// Release ends the wait for the process, and with it the goroutine that does
+// so. A process that ends after that stays a zombie until this program ends.
+func (d *Detached) Release() {
+	if d.os.pidfd != nil {
+		d.os.pidfd.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// Done is closed when it has ended, or was released.
 func (d *Detached) Done() <-chan struct{} { return d.done }
 
 // Detach starts a program in a session of its own that no end of this program
@@ -42,10 +51,13 @@ func Detach(file string, argv, env []string, dir string, files []*os.File) (*Det
 	if err != nil {
 		l.signal(syscall.SIGKILL)
 	}
-	d := &Detached{Identity: id, done: make(chan struct{})}
+	d := &Detached{Identity: id, os: l, done: make(chan struct{})}
 	go func() {
-		l.await()
-		l.reap()
+		if l.await() {
+			l.reap()
+		} else if l.pidfd != nil {
+			l.pidfd.Close()
+		}
 		close(d.done)
 	}()
 	if err != nil {
@@ -67,7 +79,14 @@ func (id Identity) AwaitDeath(ctx context.Context) error {
 	}
 	f := os.NewFile(uintptr(fd), "pidfd")
 	defer f.Close()
-	if Observe(id) == Dead { // what the descriptor refers to may be another one
+	// What the descriptor refers to may be another one. That /proc shows a
+	// zombie is not enough: so it does when the first thread has ended and
+	// others still hold files and locks.
+	boot, err := bootID()
+	if err != nil {
+		return fmt.Errorf("wait for process %d: %w", id.PID, err)
+	}
+	if st, err := readStat(id.PID); boot != id.Boot || err == nil && st.start != id.Start {
 		return nil
 	}
 	rc, err := f.SyscallConn()

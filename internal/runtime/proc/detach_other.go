@@ -11,7 +11,10 @@ import (
 // Detached is a process that is to outlive this program.
 type Detached struct{ Identity }
 
-// Done is closed when it has ended.
+// Release has nothing to do here.
+func (d *Detached) Release() {}
+
+// Done is closed when it has ended, or was released.
 func (d *Detached) Done() <-chan struct{} { return nil }
 
 // Detach is not implemented here; it returns errors.ErrUnsupported.

@@ -69,6 +69,9 @@ func (l *leader) await() bool {
 			if e == nil && (err == nil || errors.Is(err, syscall.ECHILD)) {
 				return err == nil
 			}
+			if errors.Is(e, os.ErrDeadlineExceeded) { // see Detached.Release
+				return false
+			}
 		}
 	}
 	// No pidfd, or one that cannot be waited for (before Linux 5.4).

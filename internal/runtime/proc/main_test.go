@@ -43,9 +43,6 @@ func helper(what string) {
 		select {}
 	case "notify":
 		notifyAll("READY=1", "WATCHDOG=1", "STOPPING=1")
-	case "notify-and-end":
-		os.Stdin = nil
-		notifyAll("READY=1")
 	case "notify-child":
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), helperEnv+"=notify")

@@ -93,21 +93,14 @@ func TestStop(t *testing.T) {
 	}
 }
 
-func TestStopSignalIsSentOnce(t *testing.T) {
-	p, out := start(t, sh(`trap 'echo term' TERM; trap 'exit 0' HUP; echo ready; while :; do sleep 1000 & wait; done`))
+// The stop signal reaches the whole group, not the leader alone.
+func TestStopSignalsTheGroup(t *testing.T) {
+	p, out := start(t, sh(`trap : TERM; sh -c 'trap "echo member; exit 0" TERM; echo ready; while :; do sleep 1000 & wait; done' & wait; wait`))
 	out.await(t, "ready")
 	p.Stop()
-	out.await(t, "term")
-	p.Signal(syscall.SIGHUP)
-	exitOf(t, p)
-	n := 0
-	for _, s := range out.texts() {
-		if s == "term" {
-			n++
-		}
-	}
-	if n != 1 {
-		t.Errorf("SIGTERM arrived %d times", n)
+	out.await(t, "member")
+	if e := exitOf(t, p); e.Kind != supervisor.ShutDown {
+		t.Errorf("exit = %v", e)
 	}
 }
 

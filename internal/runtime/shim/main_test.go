@@ -14,12 +14,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "shim" {
 		os.Exit(server.Main(os.Args[2:]))
 	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // shims are given it, too
 	code := m.Run()
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -49,7 +51,15 @@ func open(t testing.TB, dir string) *Runtime {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.Close() })
+	t.Cleanup(func() {
+		r.Close()
+		logs, _ := filepath.Glob(filepath.Join(dir, "*", wire.ShimLog))
+		for _, f := range logs {
+			if b, _ := os.ReadFile(f); len(b) > 0 {
+				t.Errorf("a shim has failed:\n%s", b)
+			}
+		}
+	})
 	return r
 }
 
@@ -57,11 +67,11 @@ func open(t testing.TB, dir string) *Runtime {
 func slots(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
-	t.Cleanup(func() { clear_(t, dir) })
+	t.Cleanup(func() { empty(t, dir) })
 	return dir
 }
 
-func clear_(t testing.TB, dir string) {
+func empty(t testing.TB, dir string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	r, err := Open(Options{Dir: dir})

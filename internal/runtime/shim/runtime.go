@@ -239,7 +239,7 @@ func look(ctx context.Context, dir string) *runtime.Observation {
 		if st.Incarnation == 0 {
 			return nil
 		}
-		return observation(st)
+		return withBefore(dir, observation(st))
 	}
 	locked, err := wire.Locked(dir)
 	unknown := func(st *wire.State, why error) *runtime.Observation {
@@ -263,7 +263,22 @@ func look(ctx context.Context, dir string) *runtime.Observation {
 		return unknown(st, fmt.Errorf("shim %d lives, but does not hold the lock of the slot", st.Shim.PID))
 	}
 	withRecord(dir, st)
-	return observation(st)
+	return withBefore(dir, observation(st))
+}
+
+// withBefore adds the end of the incarnation before the observed one. The exit
+// record is replaced when the next incarnation ends, not when it starts, and
+// keeps the end before it.
+func withBefore(dir string, o *runtime.Observation) *runtime.Observation {
+	r, err := wire.ReadRecord(dir)
+	switch {
+	case err != nil:
+	case r.Incarnation < o.Incarnation:
+		o.Before = &runtime.Ended{Incarnation: r.Incarnation, ExitedAt: r.End.At, Exit: r.End.Exit()}
+	case r.Before != nil:
+		o.Before = &runtime.Ended{Incarnation: r.Before.Incarnation, ExitedAt: r.Before.End.At, Exit: r.Before.End.Exit()}
+	}
+	return o
 }
 
 // observation is the part of a state that everybody may know.

@@ -118,7 +118,7 @@ func (ses *session) update(st *wire.State) {
 	}
 	if st.Incarnation != ses.number {
 		if st.Incarnation > ses.number {
-			ses.superseded(st.Incarnation)
+			ses.superseded()
 		}
 		return
 	}
@@ -141,8 +141,13 @@ func (ses *session) update(st *wire.State) {
 
 // superseded ends a session whose end was missed for good: somebody else has
 // started another incarnation since. Needs mu.
-func (ses *session) superseded(by uint64) {
-	err := fmt.Errorf("incarnation %d runs in its slot", by)
+func (ses *session) superseded() {
+	select {
+	case <-ses.done:
+		return
+	default:
+	}
+	err := errors.New("its slot was given to another incarnation")
 	ses.state.End = wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: err}, time.Now())
 	if l := ses.link; l != nil {
 		ses.link = nil
@@ -205,6 +210,11 @@ func (ses *session) find() error {
 			st.Incarnation = ses.number
 			st.End = wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: errors.New("its shim has ended before it")}, time.Now())
 		}
+	}
+	if st.Incarnation < ses.number { // it is another shim, which has not started anything yet
+		ses.mu.Lock()
+		ses.superseded()
+		ses.mu.Unlock()
 	}
 	ses.update(st)
 	if l != nil {

@@ -101,8 +101,11 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 			if ok {
 				return nil, nil, lock, nil
 			}
+			// Its file was removed. The shim makes another one and locks it,
+			// now that nobody else does.
 			lock.Close()
-			derr = err
+			s.wake()
+			pause, derr = 100*time.Millisecond, err
 		}
 		waited := time.Since(begin)
 		if waited > findTime {
@@ -110,9 +113,7 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 		}
 		if waited > wakeTime && !woken {
 			woken = true
-			if st, err := wire.ReadState(s.dir); err == nil {
-				st.Shim.Signal(syscall.SIGHUP)
-			}
+			s.wake()
 		}
 		select {
 		case <-time.After(pause):
@@ -121,6 +122,13 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 		case <-s.r.ctx.Done():
 			return nil, nil, nil, errClosed
 		}
+	}
+}
+
+// wake tells the shim to look whether its files are still there.
+func (s *slot) wake() {
+	if st, err := wire.ReadState(s.dir); err == nil {
+		st.Shim.Signal(syscall.SIGHUP)
 	}
 }
 
@@ -163,7 +171,7 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 	}
 	if st.Incarnation > 0 {
 		// It is settled now: nobody has to look again.
-		record := &wire.Record{Version: wire.Version, Incarnation: st.Incarnation, End: *st.End}
+		record := wire.NewRecord(s.dir, st.Incarnation, *st.End, nil)
 		if err := wire.WriteSynced(filepath.Join(s.dir, wire.ExitFile), record, func(replace func() error) error { return replace() }); err != nil {
 			s.r.log.Warn("a lost incarnation cannot be recorded", "path", s.path, "error", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -56,10 +57,19 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 			}
 		}
 	}
-	if _, err := proc.Detach(s.r.exe, argv, env, s.dir, files); err != nil {
+	child, err := proc.Detach(s.r.exe, argv, env, s.dir, files)
+	if err != nil {
 		ours.Close()
 		return nil, fmt.Errorf("start a shim: %w", err)
 	}
+	s.r.background(func() { // reaps it, as long as there is a runtime
+		select {
+		case <-child.Done():
+		case <-s.r.ctx.Done():
+			child.Release()
+			<-child.Done()
+		}
+	})
 	theirs.Close() // before greeting: the end of the shim has to be seen
 	l, _, err := greet(ctx, ours)
 	if err != nil {
@@ -69,12 +79,16 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 }
 
 func socketPair() (*net.UnixConn, *os.File, error) {
+	syscall.ForkLock.RLock() // a child that inherits an end hides that the other one was closed
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(fds[0])
+		unix.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
 	if err != nil {
 		return nil, nil, fmt.Errorf("socket pair: %w", err)
 	}
-	unix.CloseOnExec(fds[0])
-	unix.CloseOnExec(fds[1])
 	ours, theirs := os.NewFile(uintptr(fds[0]), "shim"), os.NewFile(uintptr(fds[1]), "shim")
 	defer ours.Close()
 	c, err := net.FileConn(ours)

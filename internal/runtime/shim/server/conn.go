@@ -150,13 +150,9 @@ func (s *server) serve(uc *net.UnixConn) {
 	err := s.converse(c)
 	if err != nil && err != io.EOF {
 		c.answer(&wire.Message{}, nil, err)
-		c.send(nil) // closes when that is written
-		select {
-		case <-c.gone:
-		case <-time.After(writeTime):
-		}
 	}
-	c.close()
+	c.send(nil) // the writer closes when all that was answered is written
+	<-c.gone
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.mu.Unlock()

@@ -200,7 +200,7 @@ func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	s.records.Lock()
 	defer s.records.Unlock()
 	end := wire.NewEnd(exit, at)
-	record := &wire.Record{Version: wire.Version, Incarnation: run.number, End: *end}
+	record := wire.NewRecord(s.dir, run.number, *end, s.record)
 	s.record = record
 	s.save(wire.ExitFile, record)
 	s.mu.Lock()

@@ -66,9 +66,29 @@ func Marker(dir string) string {
 
 // Record is the content of ExitFile.
 type Record struct {
-	Version     int    `json:"version"`
+	Version     int       `json:"version"`
+	Incarnation uint64    `json:"incarnation"`
+	End         End       `json:"end"`
+	Before      *Previous `json:"before,omitempty"`
+}
+
+// Previous is the end of the incarnation that had ended before. Both may have
+// come while nobody watched.
+type Previous struct {
 	Incarnation uint64 `json:"incarnation"`
 	End         End    `json:"end"`
+}
+
+// NewRecord is the record of an incarnation that follows on the one in the file.
+func NewRecord(dir string, incarnation uint64, end End, last *Record) *Record {
+	r := &Record{Version: Version, Incarnation: incarnation, End: end}
+	if last == nil {
+		last, _ = ReadRecord(dir)
+	}
+	if last != nil && last.Incarnation > 0 && last.Incarnation < incarnation {
+		r.Before = &Previous{Incarnation: last.Incarnation, End: last.End}
+	}
+	return r
 }
 
 // ReadState reads the state file. fs.ErrNotExist: nothing was ever started.

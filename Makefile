@@ -1,0 +1,53 @@
+# Two commands do everything: make demo, make test.
+
+GO      ?= go
+BIN     := bin/coppice
+# -p 2: process tests start many processes of their own.
+TEST    := $(GO) test -race -p 2 -timeout 12m
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+FUZZTIME ?= 30s
+
+.PHONY: demo build test deps lint bench fuzz generate clean
+
+## demo: build coppice and watch it heal a small fleet (15 s)
+demo: build
+	./$(BIN) run -f examples/fleet/coppice.toml
+
+## build: build bin/coppice
+build:
+	$(GO) build -o $(BIN) ./cmd/coppice
+
+## test: install what the tests need and run all of them
+test: deps lint
+	$(TEST) ./...
+	cd bench && $(GO) vet ./... && $(GO) test ./...
+
+## deps: the programs that the tests run against the real thing
+deps:
+	@sh tools/deps.sh
+
+## lint: go vet, staticcheck, gofmt
+lint:
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+## bench: measure beside other libraries and Erlang/OTP (10 minutes)
+bench:
+	cd bench && $(GO) run ./cmd/bench -reps 3
+
+## fuzz: let every fuzz test run for FUZZTIME
+fuzz:
+	@for pkg in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+			echo "== $$pkg $$f"; \
+			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+		done; \
+	done
+
+## generate: write the documentation that is made from the code
+generate:
+	$(GO) generate ./...
+
+clean:
+	rm -rf bin

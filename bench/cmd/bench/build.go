@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// programs are the paths of what was built; empty where that was not possible.
+type programs struct {
+	gobench   string
+	beam      string // directory of the compiled Erlang modules
+	execfloor string
+	agentkill string
+	firstact  string
+	coppice   string
+	notes     []string // what is left out, and why
+}
+
+func build(ctx context.Context, dir string) (programs, error) {
+	var p programs
+	if _, err := os.Stat(filepath.Join("otp", "otpbench.erl")); err != nil {
+		return p, fmt.Errorf("run this in the bench directory: %w", err)
+	}
+	var err error
+	if p.gobench, err = goBuild(ctx, dir, "gobench", ".", "./cmd/gobench"); err != nil {
+		return p, err
+	}
+	if p.beam, err = erlBuild(ctx, dir); err != nil {
+		p.notes = append(p.notes, fmt.Sprintf("Erlang/OTP is left out: %v (Debian: apt-get install erlang-base)", err))
+	}
+	if runtime.GOOS != "linux" {
+		p.notes = append(p.notes, "exec is left out: it is measured on Linux only")
+		return p, nil
+	}
+	if p.execfloor, err = goBuild(ctx, dir, "execfloor", ".", "./cmd/execfloor"); err != nil {
+		return p, err
+	}
+	if p.agentkill, err = goBuild(ctx, dir, "agentkill", ".", "./cmd/agentkill"); err != nil {
+		return p, err
+	}
+	var entry []string
+	if runtime.GOARCH == "amd64" {
+		entry = []string{"-ldflags=-E main.entry"}
+	} else {
+		p.notes = append(p.notes, "exec: the measured program is an ordinary Go program, whose start-up adds to floor and result alike")
+	}
+	if p.firstact, err = goBuild(ctx, dir, "firstact", ".", "./cmd/firstact", entry...); err != nil {
+		return p, err
+	}
+	if p.coppice, err = goBuild(ctx, dir, "coppice", "..", "./cmd/coppice"); err != nil {
+		p.notes = append(p.notes, fmt.Sprintf("coppice run is not available: %v", err))
+	}
+	return p, nil
+}
+
+// goBuild builds pkg of the module in src to dir/name.
+func goBuild(ctx context.Context, dir, name, src, pkg string, flags ...string) (string, error) {
+	path := filepath.Join(dir, name)
+	args := append([]string{"build", "-o", path}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
+	cmd.Dir = src
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, strings.TrimSpace(string(out)))
+	}
+	return path, nil
+}
+
+func erlBuild(ctx context.Context, dir string) (string, error) {
+	if _, err := exec.LookPath("erl"); err != nil {
+		return "", err
+	}
+	sources, err := filepath.Glob(filepath.Join("otp", "*.erl"))
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "erlc", append([]string{"-o", dir}, sources...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("erlc: %w\n%s", err, strings.TrimSpace(string(out)))
+	}
+	return dir, nil
+}

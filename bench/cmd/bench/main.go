@@ -1,0 +1,125 @@
+// Command bench puts the same questions to Coppice, to its peers and to the
+// bare machine, and prints who answered how. Run it in the directory of this
+// module:
+//
+//	go run ./cmd/bench [-reps 3] [-quick] [-only spawn,exec] [-impl raw,coppice] [-strict]
+//
+// The rows go to results/latest.ndjson as they come; the tables with ratios
+// and the verdict on each target go to stdout when all is measured.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/bench/internal/report"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// config is what the flags say.
+type config struct {
+	reps   int
+	quick  bool
+	only   []string // scenarios
+	impls  []string // prefixes; empty for all
+	strict bool
+}
+
+func parseFlags(args []string) (config, error) {
+	var c config
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	fs.IntVar(&c.reps, "reps", 3, "repetitions")
+	fs.BoolVar(&c.quick, "quick", false, "10,000 children instead of 100,000, short storms")
+	fs.BoolVar(&c.strict, "strict", false, "exit with 1 if a target is not met")
+	only := fs.String("only", strings.Join(scenarios(), ","), "`scenarios` to run")
+	impls := fs.String("impl", "", "run only implementations that begin with one of these `prefixes`")
+	if err := fs.Parse(args); err != nil {
+		return c, err
+	}
+	if fs.NArg() > 0 {
+		return c, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	if c.reps < 1 {
+		return c, fmt.Errorf("-reps %d: expected 1 or more", c.reps)
+	}
+	c.only = strings.Split(*only, ",")
+	for _, s := range c.only {
+		if !slices.Contains(scenarios(), s) {
+			return c, fmt.Errorf("-only %q: expected some of %s", s, strings.Join(scenarios(), ","))
+		}
+	}
+	if *impls != "" {
+		c.impls = strings.Split(*impls, ",")
+	}
+	return c, nil
+}
+
+func run(ctx context.Context, args []string) error {
+	c, err := parseFlags(args)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "coppice-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	p, err := build(ctx, tmp)
+	if err != nil {
+		return err
+	}
+	for _, n := range p.notes {
+		fmt.Fprintln(os.Stderr, "note:", n)
+	}
+	out, err := create(filepath.Join("results", "latest.ndjson"))
+	if err != nil {
+		return err
+	}
+	rows, err := measure(ctx, c, p, out)
+	if err := errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+
+	fmt.Printf("# Benchmarks\n\n%s/%s, %d CPUs, %s, %d repetitions, %s\n",
+		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), c.reps, time.Now().Format(time.DateOnly))
+	for _, n := range p.notes {
+		fmt.Println("Note:", n)
+	}
+	r := report.Collect(rows)
+	r.WriteTables(os.Stdout)
+	for _, f := range r.Failed {
+		fmt.Printf("\nFailed: %s %s n=%d: %s\n", f.Impl, f.Scenario, f.N, f.Error)
+	}
+	if met := r.WriteTargets(os.Stdout); c.strict && (!met || len(r.Failed) > 0) {
+		return errors.New("a target is not met, or a measurement failed")
+	}
+	return nil
+}
+
+func create(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	return os.Create(path)
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// job is one question to one implementation.
+type job struct {
+	impl, scenario string
+	n              int
+	argv           []string
+}
+
+func scenarios() []string { return []string{"spawn", "restart", "latency", "rest", "lost", "exec"} }
+
+// sizes are the numbers that make a run long or short.
+type sizes struct {
+	children int // spawn; siblings in restart and latency, beside none at all
+	group    int // rest
+	storm    time.Duration
+	crashes  int // latency
+	groups   int // rest
+	kills    int // exec
+}
+
+func sizesOf(quick bool) sizes {
+	if quick {
+		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20, kills: 100}
+	}
+	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30, kills: 300}
+}
+
+// matrix lists the jobs of repetition rep. Implementations of one question
+// follow each other, and begin with a different one each time, so that no one
+// always has the quiet minute.
+func matrix(c config, p programs, rep int) []job {
+	s := sizesOf(c.quick)
+	var jobs []job
+	// ask adds scenario with n children for all of impls. The arguments for
+	// OTP are positional.
+	ask := func(scenario string, n int, impls, goArgs, erlArgs []string) {
+		if !slices.Contains(c.only, scenario) {
+			return
+		}
+		for i := range impls {
+			impl := impls[(i+rep)%len(impls)]
+			if !wanted(c, impl) {
+				continue
+			}
+			if argv := command(p, impl, scenario, n, goArgs, erlArgs); argv != nil {
+				jobs = append(jobs, job{impl, scenario, n, argv})
+			}
+		}
+	}
+	ask("spawn", s.children, []string{
+		"raw", "suture", "coppice", "coppice-add", "coppice-pool", "hollywood", "hollywood-inbox16",
+		"otp-static", "otp-static-gs", "otp-simple", "otp-simple-gs",
+	}, nil, nil)
+	hot := []string{"raw", "suture", "suture-panic", "coppice", "coppice-pool", "coppice-panic", "hollywood-inbox16", "otp-static", "otp-simple"}
+	for _, n := range []int{0, s.children} {
+		ask("restart", n, hot, []string{"-d", s.storm.String()}, []string{strconv.FormatInt(s.storm.Milliseconds(), 10)})
+	}
+	for _, n := range []int{0, s.children} {
+		ask("latency", n, hot, []string{"-rounds", strconv.Itoa(s.crashes)}, []string{strconv.Itoa(s.crashes), "2"})
+	}
+	ask("rest", s.group, []string{"raw-rest", "coppice-rest", "otp-static", "otp-static-gs"},
+		[]string{"-rounds", strconv.Itoa(s.groups)}, []string{strconv.Itoa(s.groups), "1"})
+	ask("lost", 0, []string{"raw", "suture", "suture-panic", "coppice", "coppice-pool", "coppice-panic"}, nil, nil)
+	ask("exec", 1, []string{"os/exec", "coppice-run"}, []string{"-rounds", strconv.Itoa(s.kills)}, nil)
+	return jobs
+}
+
+func wanted(c config, impl string) bool {
+	return len(c.impls) == 0 || slices.ContainsFunc(c.impls, func(p string) bool { return strings.HasPrefix(impl, p) })
+}
+
+// command is how impl is asked; nil if it was not built.
+func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string) []string {
+	if otp, ok := strings.CutPrefix(impl, "otp-"); ok {
+		if p.beam == "" {
+			return nil
+		}
+		return append([]string{"erl", "-noshell", "+P", "2000000", "-pa", p.beam, "-run", "otpbench", "main",
+			otp, scenario, strconv.Itoa(n)}, erlArgs...)
+	}
+	switch {
+	case impl == "os/exec" && p.execfloor != "":
+		return append([]string{p.execfloor, "-firstact", p.firstact}, goArgs...)
+	case impl == "coppice-run" && p.coppice != "":
+		return append([]string{p.agentkill, "-coppice", p.coppice, "-firstact", p.firstact}, goArgs...)
+	case scenario == "exec":
+		return nil
+	}
+	return append([]string{p.gobench, "-impl", impl, "-scenario", scenario, "-n", strconv.Itoa(n)}, goArgs...)
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestParseFlags(t *testing.T) {
+	c, err := parseFlags([]string{"-quick", "-only", "spawn,exec", "-impl", "raw,coppice"})
+	if err != nil || c.reps != 3 || !slices.Equal(c.only, []string{"spawn", "exec"}) || len(c.impls) != 2 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, bad := range [][]string{{"-only", "spwan"}, {"-only", ""}, {"-reps", "-1"}, {"5"}} {
+		if c, err := parseFlags(bad); err == nil {
+			t.Errorf("%q: %+v, want an error", bad, c)
+		}
+	}
+}
+
+func TestMatrix(t *testing.T) {
+	c, err := parseFlags(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := programs{gobench: "g", beam: "b", execfloor: "e", agentkill: "a", firstact: "f", coppice: "c"}
+	names := func(jobs []job) []string {
+		var out []string
+		for _, j := range jobs {
+			out = append(out, j.scenario+" "+j.impl)
+		}
+		return out
+	}
+	first, second := names(matrix(c, all, 0)), names(matrix(c, all, 1))
+	if slices.Equal(first, second) {
+		t.Error("the second repetition has the order of the first")
+	}
+	slices.Sort(first)
+	slices.Sort(second)
+	if !slices.Equal(first, second) {
+		t.Errorf("the second repetition asks something else:\n%q\n%q", first, second)
+	}
+	for _, j := range matrix(c, programs{gobench: "g"}, 0) {
+		if j.argv[0] != "g" || j.scenario == "exec" {
+			t.Errorf("asked although not built: %+v", j)
+		}
+	}
+	c.only, c.impls = []string{"rest"}, []string{"otp"}
+	if got := names(matrix(c, all, 0)); !slices.Equal(got, []string{"rest otp-static", "rest otp-static-gs"}) {
+		t.Errorf("only OTP's rest: %q", got)
+	}
+}

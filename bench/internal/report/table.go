@@ -1,0 +1,137 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// kind says what part an implementation plays in the comparison.
+type kind uint8
+
+const (
+	floor kind = iota // no library: what the machine allows
+	ours
+	peer
+)
+
+func kindOf(impl string) kind {
+	switch {
+	case strings.HasPrefix(impl, "raw"), impl == "os/exec":
+		return floor
+	case strings.HasPrefix(impl, "coppice"):
+		return ours
+	}
+	return peer
+}
+
+// panics reports whether the failures that impl is measured with are panics.
+// hollywood knows no others.
+func panics(impl string) bool {
+	return strings.HasSuffix(impl, "-panic") || strings.HasPrefix(impl, "hollywood")
+}
+
+// table is one metric of one scenario.
+type table struct {
+	scenario, metric string
+	title            string
+	higher           bool // more is better
+	only             func(impl string) bool
+}
+
+func tables() []table {
+	errs := func(impl string) bool { return !panics(impl) }
+	// The floor has no panics; it stands beside them all the same.
+	pans := func(impl string) bool { return panics(impl) || kindOf(impl) == floor }
+	return []table{
+		{scenario: "spawn", metric: "spawn_s", title: "Spawn: seconds until n children run"},
+		{scenario: "spawn", metric: "shutdown_s", title: "Stop: seconds until n children and their supervisor are down"},
+		{scenario: "spawn", metric: "rss_per_child", title: "Memory: resident bytes per idle child"},
+		{scenario: "spawn", metric: "heap_stack_per_child", title: "Memory: heap and stack bytes per idle child (Go only)"},
+		{scenario: "restart", metric: "restarts_per_s", title: "Restarts/s of a child that fails with an error, beside n siblings", higher: true, only: errs},
+		{scenario: "restart", metric: "restarts_per_s", title: "Restarts/s of a child that panics, beside n siblings", higher: true, only: pans},
+		{scenario: "restart", metric: "lost_after", title: "Children lost: no restart any more after so many", higher: true},
+		{scenario: "latency", metric: "p50_us", title: "Failure to running, error, p50 in µs, beside n siblings", only: errs},
+		{scenario: "latency", metric: "p99_us", title: "Failure to running, error, p99 in µs, beside n siblings", only: errs},
+		{scenario: "latency", metric: "p50_us", title: "Failure to running, panic, p50 in µs, beside n siblings", only: pans},
+		{scenario: "latency", metric: "p99_us", title: "Failure to running, panic, p99 in µs, beside n siblings", only: pans},
+		{scenario: "rest", metric: "p50_us", title: "rest_for_one: µs until n children run again, p50"},
+		{scenario: "lost", metric: "lost", title: "Restarts that did not happen, of a child that fails 100,000 times at once"},
+		{scenario: "exec", metric: "p50_us", title: "OS process: SIGKILL to its successor's first instruction, p50 in µs"},
+		{scenario: "exec", metric: "p99_us", title: "OS process: SIGKILL to its successor's first instruction, p99 in µs"},
+	}
+}
+
+// WriteTables prints one Markdown table for each metric that was measured.
+func (r *Results) WriteTables(w io.Writer) {
+	for _, t := range tables() {
+		var cells [][]string
+		for _, n := range r.ns[t.scenario] {
+			cells = append(cells, r.lines(t, n)...)
+		}
+		if len(cells) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\n### %s\n\n", t.title)
+		writeMarkdown(w, append([][]string{{"n", "impl", "median [min..max]", "x floor", "x best peer"}}, cells...))
+	}
+}
+
+// lines are the rows of t for one n.
+func (r *Results) lines(t table, n int) [][]string {
+	at := func(impl string) Summary { return r.summary(key{t.scenario, n, impl, t.metric}) }
+	var shown []string
+	var base, best float64
+	for _, impl := range r.impls {
+		s := at(impl)
+		if s.Reps == 0 || t.only != nil && !t.only(impl) {
+			continue
+		}
+		shown = append(shown, impl)
+		switch kindOf(impl) {
+		case floor:
+			base = s.Median
+		case peer:
+			if best == 0 || (s.Median > best) == t.higher {
+				best = s.Median
+			}
+		}
+	}
+	over := func(x, y float64) string {
+		if y == 0 {
+			return "-"
+		}
+		return ratio(x / y)
+	}
+	var out [][]string
+	for _, impl := range shown {
+		s := at(impl)
+		out = append(out, []string{number(float64(n)), impl, s.String(), over(s.Median, base), over(s.Median, best)})
+	}
+	return out
+}
+
+// writeMarkdown pads the cells, so that the table is readable as text too.
+func writeMarkdown(w io.Writer, cells [][]string) {
+	width := make([]int, len(cells[0]))
+	for _, row := range cells {
+		for i, c := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(c))
+		}
+	}
+	line := func(row []string) {
+		for i, c := range row {
+			fmt.Fprintf(w, "| %s%s ", c, strings.Repeat(" ", width[i]-utf8.RuneCountInString(c)))
+		}
+		fmt.Fprintln(w, "|")
+	}
+	line(cells[0])
+	for _, n := range width {
+		fmt.Fprintf(w, "|%s", strings.Repeat("-", n+2))
+	}
+	fmt.Fprintln(w, "|")
+	for _, row := range cells[1:] {
+		line(row)
+	}
+}

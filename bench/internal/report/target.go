@@ -1,0 +1,178 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// many stands for the largest n that was measured: 100,000, or less in a quick run.
+const many = -1
+
+// target compares one of our medians with a reference: at most, or at least,
+// factor times as much. Where the reference names several implementations,
+// the best one counts; where it names none, every measurement must be 0.
+type target struct {
+	row      string // of the project's list of targets
+	scenario string
+	metric   string
+	ours     string
+	n        int
+	against  []string // implementations; ours itself where refN differs
+	refN     int
+	factor   float64
+	atLeast  bool
+}
+
+// targets are the project's: what it promises to reach on two cores.
+func targets() []target {
+	otp := []string{"otp-static", "otp-static-gs", "otp-simple", "otp-simple-gs"}
+	var ts []target
+	// idle compares each way to start many children.
+	idle := func(row, metric string, factor float64, against ...string) {
+		for _, impl := range []string{"coppice", "coppice-add", "coppice-pool"} {
+			ts = append(ts, target{row: row, scenario: "spawn", metric: metric, ours: impl, n: many,
+				against: against, refN: many, factor: factor})
+		}
+	}
+	idle("spawn 100,000 children", "spawn_s", 2, "raw")
+	idle("spawn, faster than suture", "spawn_s", 1, "suture")
+	idle("spawn, faster than OTP", "spawn_s", 1, otp...)
+	idle("bytes per idle child (RSS)", "rss_per_child", 1.15, "raw")
+	// "At most 0.5 s where raw takes 0.04 s", on whatever machine.
+	idle("stop 100,000 in order", "shutdown_s", 12.5, "raw")
+	idle("stop, faster than OTP", "shutdown_s", 1, otp...)
+	// hot compares at 0 siblings and at many.
+	hot := func(row, scenario, metric, impl, against string, factor float64, atLeast bool) {
+		for _, n := range []int{0, many} {
+			ts = append(ts, target{row: row, scenario: scenario, metric: metric, ours: impl, n: n,
+				against: []string{against}, refN: n, factor: factor, atLeast: atLeast})
+		}
+	}
+	// flat compares many siblings with 0.
+	flat := func(row, scenario, metric string, factor float64, atLeast bool) {
+		ts = append(ts, target{row: row, scenario: scenario, metric: metric, ours: "coppice", n: many,
+			against: []string{"coppice"}, refN: 0, factor: factor, atLeast: atLeast})
+	}
+	hot("restarts/s, error exit", "restart", "restarts_per_s", "coppice", "suture", 1, true)
+	flat("restarts/s, error exit, same within 20 %", "restart", "restarts_per_s", 0.8, true)
+	flat("restarts/s, error exit, same within 20 %", "restart", "restarts_per_s", 1.25, false)
+	hot("restarts/s, panic", "restart", "restarts_per_s", "coppice-panic", "suture-panic", 5, true)
+	hot("failure to running, p50", "latency", "p50_us", "coppice", "suture", 1, false)
+	hot("failure to running, p99", "latency", "p99_us", "coppice", "suture", 1, false)
+	// Caches alone make raw's p50 grow by a quarter to a half.
+	flat("failure to running, p50, flat", "latency", "p50_us", 1.5, false)
+	return append(ts,
+		target{row: "rest_for_one, 1000 children", scenario: "rest", metric: "p50_us", ours: "coppice-rest", n: many, against: otp, refN: many, factor: 0.5},
+		target{row: "100,000 restarts, none lost", scenario: "lost", metric: "lost", ours: "coppice", n: many},
+		target{row: "100,000 restarts, none lost", scenario: "lost", metric: "lost", ours: "coppice-panic", n: many},
+		target{row: "SIGKILL to the successor's exec, p50", scenario: "exec", metric: "p50_us", ours: "coppice-run", n: many, against: []string{"os/exec"}, refN: many, factor: 1.5},
+	)
+}
+
+// Outcome is how a target fared.
+type Outcome string
+
+const (
+	Met         Outcome = "met"
+	NotMet      Outcome = "NOT MET"
+	NotMeasured Outcome = "not measured"
+)
+
+// verdict is a target with what was measured.
+type verdict struct {
+	target
+	got, ref Summary
+	refImpl  string
+	outcome  Outcome
+}
+
+// judge holds the results against t.
+func (r *Results) judge(t target) verdict {
+	v := verdict{target: t, outcome: NotMeasured}
+	ns := r.ns[t.scenario]
+	if len(ns) == 0 {
+		return v
+	}
+	if v.n == many {
+		v.n = ns[len(ns)-1]
+	}
+	if v.refN == many {
+		v.refN = ns[len(ns)-1]
+	}
+	v.got = r.summary(key{t.scenario, v.n, t.ours, t.metric})
+	for _, impl := range t.against {
+		s := r.summary(key{t.scenario, v.refN, impl, t.metric})
+		better := s.Median < v.ref.Median
+		if t.atLeast {
+			better = s.Median > v.ref.Median
+		}
+		if s.Reps > 0 && (v.ref.Reps == 0 || better) {
+			v.ref, v.refImpl = s, impl
+		}
+	}
+	same := len(t.against) == 1 && t.against[0] == t.ours && v.n == v.refN
+	var met bool
+	switch {
+	case v.got.Reps == 0, same, len(t.against) > 0 && v.ref.Reps == 0:
+		return v
+	case len(t.against) == 0:
+		met = v.got.Min == 0 && v.got.Max == 0
+	case t.atLeast:
+		met = v.got.Median >= t.factor*v.ref.Median
+	default:
+		met = v.got.Median <= t.factor*v.ref.Median
+	}
+	v.outcome = NotMet
+	if met {
+		v.outcome = Met
+	}
+	return v
+}
+
+// cells are the columns target, ours, measured, limit, ratio, outcome.
+func (v verdict) cells() []string {
+	who := fmt.Sprintf("%s, n=%s", v.ours, number(float64(v.n)))
+	if v.got.Reps == 0 {
+		who = v.ours
+	}
+	limit, times := "0", "-"
+	if len(v.against) > 0 {
+		word := "<="
+		if v.atLeast {
+			word = ">="
+		}
+		ref := strings.Join(v.against, "/")
+		if v.ref.Reps > 0 {
+			ref = fmt.Sprintf("%s %s", v.refImpl, number(v.ref.Median))
+		}
+		if v.refN != v.n && v.ref.Reps > 0 {
+			ref += fmt.Sprintf(" at n=%s", number(float64(v.refN)))
+		}
+		limit = fmt.Sprintf("%s %s x %s", word, ratio(v.factor), ref)
+		if v.ref.Median > 0 && v.got.Reps > 0 {
+			times = ratio(v.got.Median / v.ref.Median)
+		}
+	}
+	return []string{v.row, who, v.got.String(), limit, times, string(v.outcome)}
+}
+
+// WriteTargets prints each target with what was measured, and reports
+// whether none was missed. What was not measured is not missed.
+func (r *Results) WriteTargets(w io.Writer) bool {
+	cells := [][]string{{"target", "measured on", "median [min..max]", "limit", "ratio", ""}}
+	count := map[Outcome]int{}
+	for _, t := range targets() {
+		v := r.judge(t)
+		count[v.outcome]++
+		cells = append(cells, v.cells())
+	}
+	fmt.Fprintf(w, "\n## Targets\n\n")
+	writeMarkdown(w, cells)
+	fmt.Fprintf(w, "\n%d met, %d not met, %d not measured.\n", count[Met], count[NotMet], count[NotMeasured])
+	if ns := r.ns["spawn"]; len(ns) > 0 && !slices.Contains(ns, 100_000) {
+		fmt.Fprintf(w, "The targets are meant for 100,000 children; this run had at most %s.\n", number(float64(ns[len(ns)-1])))
+	}
+	return count[NotMet] == 0
+}

@@ -1,0 +1,143 @@
+// Package api is how programs talk to a daemon: HTTP and JSON over a unix
+// socket, a server for the daemon and a client for everybody else. What can be
+// asked is the Service interface; both ends of the wire are one.
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// Errors that survive the wire: the client returns what the service did.
+var (
+	ErrNotFound = errors.New("no such node")       // 404; exit code 3
+	ErrConflict = errors.New("not possible now")   // 409: it runs already, it is restarting, ...
+	ErrInvalid  = errors.New("invalid request")    // 400; exit code 2
+	ErrDown     = errors.New("no daemon runs")     // the client's own; exit code 69
+	ErrStopping = errors.New("daemon is stopping") // 503
+)
+
+// Service is what a daemon can do. Paths name nodes, such as "app/db/monitor";
+// the first segment may be left out. Errors wrap those above.
+type Service interface {
+	Status(ctx context.Context) (Status, error)
+	// Nodes lists the tree below a path ("" is everything), parents first, siblings in start order.
+	Nodes(ctx context.Context, path string) ([]Node, error)
+	Explain(ctx context.Context, path string) (Explanation, error)
+
+	// Act does something to a node, and with a supervisor to all below it,
+	// and returns when it is done.
+	Act(ctx context.Context, path string, action Action) error
+	// Down stops everything in order and ends the daemon. With keep, agents go
+	// on without it. It returns when the daemon has begun to.
+	Down(ctx context.Context, keep bool) error
+
+	// Events yields what comes after a number and matches the filter; it
+	// waits for more if follow.
+	Events(ctx context.Context, after uint64, filter event.Filter, follow bool) iter.Seq2[event.Event, error]
+	// Logs yields the last n lines of an agent's output; it waits for more if follow.
+	Logs(ctx context.Context, path string, n int, follow bool) iter.Seq2[string, error]
+	// Attach connects a person with an agent's terminal. See runtime.Attachment.
+	Attach(ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error
+}
+
+// Action is what Act does.
+type Action string
+
+const (
+	Start   Action = "start"   // what is stopped, suspended or held back by a limit
+	Stop    Action = "stop"    // until Start; survives the daemon
+	Restart Action = "restart" // stop and start; no failure is counted
+	Reset   Action = "reset"   // counters and limits start afresh; what is held starts
+	Suspend Action = "suspend" // as Stop, for what will be resumed
+	Resume  Action = "resume"  // what is suspended, or paused by a limit
+)
+
+// Actions are all there are.
+func Actions() []Action { return []Action{Start, Stop, Restart, Reset, Suspend, Resume} }
+
+// ActRequest is the body of POST /v1/act.
+type ActRequest struct {
+	Path   string `json:"path"`
+	Action Action `json:"action"`
+}
+
+// DownRequest is the body of POST /v1/down.
+type DownRequest struct {
+	Keep bool `json:"keep"` // the agents go on
+}
+
+// LogLine is a message of the stream of GET /v1/logs.
+type LogLine struct {
+	Line string `json:"line"`
+}
+
+// Status is the daemon and its fleet in short.
+type Status struct {
+	Project    string         `json:"project"`
+	Controller Controller     `json:"controller"`
+	Summary    map[string]int `json:"summary"` // agents by state; every state is there
+	Store      Store          `json:"store"`
+	Config     Config         `json:"config"`
+}
+
+// Controller is the daemon itself.
+type Controller struct {
+	PID       int       `json:"pid"`
+	Node      string    `json:"node"` // name of the machine
+	Version   string    `json:"version"`
+	StartedAt time.Time `json:"started_at"`
+	Uptime    float64   `json:"uptime_seconds"`
+}
+
+// Store says whether state is being kept.
+type Store struct {
+	Kind  string `json:"kind"`
+	Path  string `json:"path"`
+	OK    bool   `json:"ok"`
+	Error string `json:"error,omitempty"` // why not
+}
+
+// Config is the file in force.
+type Config struct {
+	Path      string    `json:"path"`
+	Revision  string    `json:"revision"` // of its content
+	LoadedAt  time.Time `json:"loaded_at"`
+	LastError string    `json:"last_error,omitempty"` // of a later version that was refused
+}
+
+// Node is a supervisor or an agent.
+type Node struct {
+	Path        string     `json:"path"`
+	Kind        string     `json:"kind"` // supervisor, agent
+	Strategy    string     `json:"strategy,omitempty"`
+	Runtime     string     `json:"runtime,omitempty"`
+	State       string     `json:"state"`
+	Reason      string     `json:"reason"`
+	PID         int        `json:"pid,omitempty"`
+	Node        string     `json:"node"`
+	Incarnation uint64     `json:"incarnation"`
+	Restarts    int        `json:"restarts"`
+	InWindow    int        `json:"in_window"` // counted by its limit at this moment
+	Limit       string     `json:"limit"`
+	StartedAt   *time.Time `json:"started_at,omitempty"`
+	Uptime      float64    `json:"uptime_seconds,omitempty"`
+	NextAt      *time.Time `json:"next_at,omitempty"`
+	LastExit    string     `json:"last_exit,omitempty"`
+}
+
+// Explanation says why a node is as it is.
+type Explanation struct {
+	Node     Node          `json:"node"`
+	Rule     string        `json:"rule"`           // which decided
+	Evidence []string      `json:"evidence"`       // what it was decided on, one fact each
+	Next     string        `json:"next"`           // what happens next, and when
+	Hint     string        `json:"hint,omitempty"` // what a person can do
+	History  []event.Event `json:"history"`        // its last events, oldest first
+	Tail     []string      `json:"tail"`           // its last output, sanitised
+}

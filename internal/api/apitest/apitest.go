@@ -1,0 +1,258 @@
+// Package apitest lets the tests of what talks to a daemon run without one: a
+// Service that says what a test told it to.
+package apitest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// Fleet is the scripted Service. Its methods may be called at any time.
+type Fleet struct {
+	// OnAct, OnDown and OnAttach, if set before the first call, do what the
+	// methods of these names should; each call of Act and Down is noted in any case.
+	OnAct    func(ctx context.Context, path string, action api.Action) error
+	OnDown   func(keep bool) error
+	OnAttach func(ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced with each change
+	status  api.Status
+	nodes   []api.Node
+	why     map[string]api.Explanation
+	events  []event.Event
+	lines   map[string][]string
+	calls   []string
+	err     error
+}
+
+var _ api.Service = (*Fleet)(nil)
+
+// New returns a fleet of these nodes, the root first.
+func New(nodes ...api.Node) *Fleet {
+	return &Fleet{changed: make(chan struct{}), nodes: nodes, why: map[string]api.Explanation{}, lines: map[string][]string{}}
+}
+
+func (f *Fleet) change(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// SetStatus says what Status answers.
+func (f *Fleet) SetStatus(s api.Status) { f.change(func() { f.status = s }) }
+
+// SetNode replaces the node of that path.
+func (f *Fleet) SetNode(n api.Node) {
+	f.change(func() {
+		for i := range f.nodes {
+			if f.nodes[i].Path == n.Path {
+				f.nodes[i] = n
+				return
+			}
+		}
+		f.nodes = append(f.nodes, n)
+	})
+}
+
+// SetExplanation says what Explain answers for its node.
+func (f *Fleet) SetExplanation(x api.Explanation) { f.change(func() { f.why[x.Node.Path] = x }) }
+
+// SetError makes all methods fail, until it is set to nil.
+func (f *Fleet) SetError(err error) { f.change(func() { f.err = err }) }
+
+// Publish appends an event and gives it the next number unless it has one.
+func (f *Fleet) Publish(e event.Event) {
+	f.change(func() {
+		if e.Seq == 0 {
+			e.Seq = uint64(len(f.events) + 1)
+		}
+		f.events = append(f.events, e)
+	})
+}
+
+// Print appends a line to the output of an agent.
+func (f *Fleet) Print(path, line string) {
+	f.change(func() { f.lines[path] = append(f.lines[path], line) })
+}
+
+// Calls are the calls of Act and Down so far, such as "stop app/db" and "down keep".
+func (f *Fleet) Calls() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.calls)
+}
+
+// Changed is closed at the next change, which a call of Act or Down is, too.
+func (f *Fleet) Changed() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changed
+}
+
+// Status implements api.Service.
+func (f *Fleet) Status(context.Context) (api.Status, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.status
+	s.Summary = maps.Clone(s.Summary)
+	return s, f.err
+}
+
+// find returns the index of a node, whose first segment may be left out.
+func (f *Fleet) find(path string) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	for i, n := range f.nodes {
+		if _, short, _ := strings.Cut(n.Path, "/"); n.Path == path || short == path && short != "" {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("%s: %w", path, api.ErrNotFound)
+}
+
+// Nodes implements api.Service.
+func (f *Fleet) Nodes(_ context.Context, path string) ([]api.Node, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if path == "" {
+		return slices.Clone(f.nodes), f.err
+	}
+	i, err := f.find(path)
+	if err != nil {
+		return nil, err
+	}
+	var below []api.Node
+	for _, n := range f.nodes {
+		if n.Path == f.nodes[i].Path || strings.HasPrefix(n.Path, f.nodes[i].Path+"/") {
+			below = append(below, n)
+		}
+	}
+	return below, nil
+}
+
+// Explain implements api.Service.
+func (f *Fleet) Explain(_ context.Context, path string) (api.Explanation, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i, err := f.find(path)
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	x := f.why[f.nodes[i].Path]
+	x.Node = f.nodes[i]
+	return x, nil
+}
+
+// Act implements api.Service.
+func (f *Fleet) Act(ctx context.Context, path string, action api.Action) (err error) {
+	f.change(func() {
+		f.calls = append(f.calls, string(action)+" "+path)
+		_, err = f.find(path)
+	})
+	if err == nil && f.OnAct != nil {
+		err = f.OnAct(ctx, path, action)
+	}
+	return err
+}
+
+// Down implements api.Service.
+func (f *Fleet) Down(_ context.Context, keep bool) (err error) {
+	f.change(func() {
+		f.calls = append(f.calls, map[bool]string{false: "down", true: "down keep"}[keep])
+		err = f.err
+	})
+	if err == nil && f.OnDown != nil {
+		err = f.OnDown(keep)
+	}
+	return err
+}
+
+// Events implements api.Service.
+func (f *Fleet) Events(ctx context.Context, after uint64, filter event.Filter, follow bool) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		for i := 0; ; {
+			f.mu.Lock()
+			events, changed, err := f.events[i:], f.changed, f.err
+			f.mu.Unlock()
+			if err != nil {
+				yield(event.Event{}, err)
+				return
+			}
+			for _, e := range events {
+				if i++; e.Seq > after && filter.Match(e) && !yield(e, nil) {
+					return
+				}
+			}
+			if !follow {
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				yield(event.Event{}, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+// Logs implements api.Service.
+func (f *Fleet) Logs(ctx context.Context, path string, n int, follow bool) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for seen := -1; ; {
+			f.mu.Lock()
+			i, err := f.find(path)
+			var lines []string
+			if err == nil {
+				lines = f.lines[f.nodes[i].Path]
+			}
+			changed := f.changed
+			f.mu.Unlock()
+			if err != nil {
+				yield("", err)
+				return
+			}
+			if seen < 0 {
+				seen = max(0, len(lines)-n)
+			}
+			for ; seen < len(lines); seen++ {
+				if !yield(lines[seen], nil) {
+					return
+				}
+			}
+			if !follow {
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				yield("", ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+// Attach implements api.Service.
+func (f *Fleet) Attach(ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error {
+	f.mu.Lock()
+	_, err := f.find(path)
+	f.mu.Unlock()
+	if err != nil || f.OnAttach == nil {
+		return err
+	}
+	return f.OnAttach(ctx, path, input, output, sizes)
+}

@@ -1,0 +1,337 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// AttachProtocol is what a connection is upgraded to by POST /v1/attach. From
+// then on it carries frames in both directions: a byte that says what it is,
+// the length of the rest in four bytes (big endian, at most 32 KiB), the rest.
+//
+//	d  data: what was typed, or what the terminal shows
+//	r  resize, to the daemon: rows and columns, two bytes each
+//	e  end: to the daemon, nothing more is typed; from the daemon, it is over, with
+//	   nothing or with a Failure as JSON
+//
+// Frames of other kinds are skipped.
+const AttachProtocol = "coppice-attach/1"
+
+const (
+	frameData   = 'd'
+	frameResize = 'r'
+	frameEnd    = 'e'
+)
+
+const maxFrame = 32 << 10
+
+// errFrame: what came is no frame.
+var errFrame = errors.New("not a frame of " + AttachProtocol)
+
+// readFrame reads one frame into buf, which it returns in part. io.EOF is the
+// end between two frames.
+func readFrame(r io.Reader, buf *[maxFrame]byte) (kind byte, content []byte, err error) {
+	var head [5]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, nil, err
+	}
+	n := binary.BigEndian.Uint32(head[1:])
+	if n > maxFrame {
+		return 0, nil, fmt.Errorf("%w: it claims to have %d bytes, at most %d are possible", errFrame, n, maxFrame)
+	}
+	if _, err := io.ReadFull(r, buf[:n]); err != nil {
+		return 0, nil, fmt.Errorf("frame %q: %w", head[0], io.ErrUnexpectedEOF)
+	}
+	return head[0], buf[:n], nil
+}
+
+// appendFrame appends a frame whose content fits.
+func appendFrame(b []byte, kind byte, content []byte) []byte {
+	b = binary.BigEndian.AppendUint32(append(b, kind), uint32(len(content)))
+	return append(b, content...)
+}
+
+// resize is the content of a resize frame.
+func resize(size [2]uint16) []byte {
+	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, size[0]), size[1])
+}
+
+// frameWriter writes data frames and others to a connection, whole ones even
+// when several goroutines do.
+type frameWriter struct {
+	conn    net.Conn
+	timeout time.Duration
+
+	mu  sync.Mutex
+	buf []byte
+}
+
+// Write sends data.
+func (w *frameWriter) Write(p []byte) (n int, err error) {
+	for n < len(p) {
+		part := p[n:min(len(p), n+maxFrame)]
+		if err := w.frame(frameData, part); err != nil {
+			return n, err
+		}
+		n += len(part)
+	}
+	return n, nil
+}
+
+func (w *frameWriter) frame(kind byte, content []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf = appendFrame(w.buf[:0], kind, content)
+	w.conn.SetWriteDeadline(time.Now().Add(w.timeout))
+	_, err := w.conn.Write(w.buf)
+	return err
+}
+
+// attach connects the client with a terminal.
+func (c *call) attach() error {
+	if !strings.Contains(strings.ToLower(c.r.Header.Get("Connection")), "upgrade") || c.r.Header.Get("Upgrade") != AttachProtocol {
+		c.w.Header().Set("Upgrade", AttachProtocol)
+		return &unsupported{http.StatusUpgradeRequired, fmt.Sprintf("attaching needs Connection: Upgrade and Upgrade: %s, not %.40q", AttachProtocol, c.r.Header.Get("Upgrade"))}
+	}
+	ctx, cancel := context.WithCancel(c.r.Context())
+	defer cancel()
+	path, watch := c.query.text("path"), c.query.flag("watch")
+	c.begun = true
+	c.attached.Add(1)
+	defer c.attached.Done()
+	conn, buffered, err := c.rc.Hijack()
+	if err != nil {
+		c.begun = false
+		return err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Time{})
+	conn.SetWriteDeadline(time.Now().Add(c.pace.write))
+	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n%s: %s\r\n\r\n", AttachProtocol, versionHeader, Version); err != nil {
+		return nil
+	}
+	a := &attached{ctx: ctx, sizes: make(chan [2]uint16, 1), patience: c.pace.write}
+	var input io.Reader // nil for who only watches
+	if !watch {
+		a.typed = make(chan []byte, aheadFrames)
+		input = a
+	}
+	out := &frameWriter{conn: conn, timeout: c.pace.write}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		if !a.receive(buffered.Reader) {
+			cancel() // the client is gone, or speaks in tongues
+		}
+	})
+	err = c.service.Attach(ctx, path, input, out, a.sizes)
+	if c.r.Context().Err() != nil {
+		err = c.ended(err)
+	}
+	var content []byte
+	if err != nil {
+		_, f := failure(err)
+		f.Error = f.Error[:min(len(f.Error), maxFrame/8)] // JSON may need six bytes for one
+		content, _ = json.Marshal(f)
+	}
+	out.frame(frameEnd, content)
+	cancel()
+	conn.Close()
+	reading.Wait()
+	return nil
+}
+
+// aheadFrames is how many frames may have been typed that the agent has not taken.
+const aheadFrames = 64
+
+// attached is what comes from a client.
+type attached struct {
+	ctx      context.Context
+	sizes    chan [2]uint16
+	typed    chan []byte   // closed at the end of the input; nil if the client only watches
+	rest     []byte        // of what was typed last
+	patience time.Duration // for an agent that does not read
+}
+
+// receive passes on frames until the connection ends, and returns false if it
+// may as well: there was no end of the input before, or nobody takes it.
+func (a *attached) receive(r io.Reader) bool {
+	typed := a.typed
+	defer func() {
+		if typed != nil {
+			close(typed)
+		}
+	}()
+	var buf [maxFrame]byte
+	for {
+		kind, content, err := readFrame(r, &buf)
+		switch {
+		case err != nil:
+			return false
+		case kind == frameData && typed != nil && len(content) > 0:
+			late := time.NewTimer(a.patience)
+			select {
+			case typed <- bytes.Clone(content):
+				late.Stop()
+			case <-a.ctx.Done():
+				late.Stop()
+				return true
+			case <-late.C: // behind it the end of the client could not be seen
+				return false
+			}
+		case kind == frameResize && len(content) == 4:
+			newest(a.sizes, [2]uint16{binary.BigEndian.Uint16(content), binary.BigEndian.Uint16(content[2:])})
+		case kind == frameEnd && a.typed == nil:
+			return false // there is no other way to tell who only watches
+		case kind == frameEnd && typed != nil:
+			close(typed)
+			typed = nil
+		}
+	}
+}
+
+// Read returns what was typed.
+func (a *attached) Read(p []byte) (int, error) {
+	if len(a.rest) == 0 {
+		select {
+		case b, ok := <-a.typed:
+			if !ok {
+				return 0, io.EOF
+			}
+			a.rest = b
+		case <-a.ctx.Done():
+			return 0, io.EOF
+		}
+	}
+	n := copy(p, a.rest)
+	a.rest = a.rest[n:]
+	return n, nil
+}
+
+// newest puts a size into the channel, in place of one that nobody has taken.
+func newest(sizes chan [2]uint16, size [2]uint16) {
+	for {
+		select {
+		case sizes <- size:
+			return
+		default:
+		}
+		select {
+		case <-sizes:
+		default:
+		}
+	}
+}
+
+// Attach implements Service. It ends when the input does; a Read of the input
+// that is in progress then is not waited for.
+func (c *Client) Attach(ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error {
+	query := withPath(path)
+	query.Set("watch", strconv.FormatBool(input == nil))
+	conn, in, err := c.upgrade(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	out := &frameWriter{conn: conn, timeout: 30 * time.Second}
+	if input != nil {
+		go func() {
+			io.Copy(out, input)
+			out.frame(frameEnd, nil)
+		}()
+	}
+	over := make(chan struct{})
+	var resizing sync.WaitGroup
+	defer resizing.Wait()
+	defer close(over)
+	resizing.Go(func() {
+		for {
+			select {
+			case size, ok := <-sizes:
+				if !ok || out.frame(frameResize, resize(size)) != nil {
+					return
+				}
+			case <-over:
+				return
+			}
+		}
+	})
+	err = receive(in, output)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// receive writes what the terminal shows until the daemon says that it is over.
+func receive(in io.Reader, output io.Writer) error {
+	var buf [maxFrame]byte
+	for {
+		kind, content, err := readFrame(in, &buf)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errLost, err)
+		}
+		switch kind {
+		case frameData:
+			if _, err := output.Write(content); err != nil {
+				return err
+			}
+		case frameEnd:
+			if len(content) == 0 {
+				return nil
+			}
+			var f Failure
+			json.Unmarshal(content, &f) // what cannot be read is a failure, too
+			return f.remote()
+		}
+	}
+}
+
+// upgrade opens a connection and makes it one of frames.
+func (c *Client) upgrade(ctx context.Context, query url.Values) (net.Conn, *bufio.Reader, error) {
+	req, err := c.request(ctx, "POST", "/attach", query, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", AttachProtocol)
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	in := bufio.NewReader(conn)
+	err = req.Write(conn)
+	var resp *http.Response
+	if err == nil {
+		resp, err = http.ReadResponse(in, req)
+	}
+	if err == nil {
+		err = c.check(resp, http.StatusSwitchingProtocols)
+	} else {
+		err = fmt.Errorf("asking the daemon on %s: %w", c.socket, err)
+	}
+	if err != nil {
+		conn.Close()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, nil, err
+	}
+	return conn, in, nil
+}

@@ -1,0 +1,377 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// Client is the other side of the protocol: a Service that asks a daemon. Its
+// methods may be called from many goroutines; each gives up when its context ends.
+type Client struct {
+	socket string
+	http   *http.Client
+	pace   clientPace
+}
+
+// clientPace is how patient a client is with a stream.
+type clientPace struct {
+	silence  time.Duration // on a stream, until it is taken for dead
+	retry    time.Duration // before the first attempt to go on, doubled each time
+	maxRetry time.Duration
+	patience time.Duration // without any daemon, until following ends
+}
+
+// maxAnswer bounds an answer that is not a stream, in bytes.
+const maxAnswer = 256 << 20
+
+var _ Service = (*Client)(nil)
+
+// Dial returns a client of the daemon at a socket, see SocketPath. It does not
+// connect yet: each call does, and fails with ErrDown where nobody listens.
+func Dial(socket string) *Client {
+	c := &Client{socket: socket, pace: clientPace{
+		silence: 3 * heartbeat, retry: 20 * time.Millisecond, maxRetry: time.Second, patience: 30 * time.Second,
+	}}
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return c.connect(ctx) },
+			MaxIdleConnsPerHost: 2,
+			IdleConnTimeout:     30 * time.Second,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c
+}
+
+// Close lets go of the connections that are kept for later calls.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// connect opens a connection to the daemon, and to nobody else's.
+func (c *Client) connect(ctx context.Context) (*net.UnixConn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", c.socket)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOTDIR):
+		return nil, fmt.Errorf("%w here (nobody listens on %s); start it with: coppice up -d", ErrDown, c.socket)
+	case err != nil:
+		return nil, err
+	}
+	socket := conn.(*net.UnixConn)
+	if uid, err := peer(socket); err != nil || !trusted(uid) {
+		conn.Close()
+		if err == nil {
+			err = fmt.Errorf("user %d listens there", uid)
+		}
+		return nil, fmt.Errorf("%s is not your daemon's: %w", c.socket, err)
+	}
+	return socket, nil
+}
+
+// request makes a request; its host is a name that means nothing.
+func (c *Client) request(ctx context.Context, method, path string, query url.Values, body any) (*http.Request, error) {
+	u := url.URL{Scheme: "http", Host: "coppice", Path: "/v" + Version + path, RawQuery: query.Encode()}
+	var content io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), content)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return req, nil
+}
+
+// do sends a request and returns the answer if it is a success.
+func (c *Client) do(req *http.Request) (*http.Response, error) {
+	resp, err := c.http.Do(req)
+	if err != nil {
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err // the URL says nothing to anybody
+		}
+		switch {
+		case req.Context().Err() != nil:
+			return nil, context.Cause(req.Context())
+		case errors.Is(err, ErrDown):
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: %w", errLost, err)
+	}
+	if err := c.check(resp, http.StatusOK, http.StatusNoContent); err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	return resp, nil
+}
+
+// check returns the error that an answer is, nil if its status is one of a success.
+func (c *Client) check(resp *http.Response, success ...int) error {
+	if v := resp.Header.Get(versionHeader); v != Version {
+		return fmt.Errorf("what answers on %s is no daemon of this version: it answered %s (version %.20q, expected %q)", c.socket, resp.Status, v, Version)
+	}
+	for _, s := range success {
+		if resp.StatusCode == s {
+			return nil
+		}
+	}
+	var f Failure
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil || json.Unmarshal(data, &f) != nil || f.Code == "" {
+		return fmt.Errorf("the daemon answered %s: %.200q", resp.Status, data)
+	}
+	return f.remote()
+}
+
+// call asks and reads the answer into a value, if there is one.
+func (c *Client) call(ctx context.Context, method, path string, query url.Values, body, answer any) error {
+	req, err := c.request(ctx, method, path, query, body)
+	if err != nil {
+		return err
+	}
+	resp, err := c.do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if answer == nil {
+		return nil
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err == nil {
+		err = json.Unmarshal(data, answer)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("reading the answer of the daemon: %w", err)
+	}
+	return nil
+}
+
+func withPath(path string) url.Values {
+	q := url.Values{}
+	if path != "" {
+		q.Set("path", path)
+	}
+	return q
+}
+
+// Status implements Service.
+func (c *Client) Status(ctx context.Context) (s Status, err error) {
+	return s, c.call(ctx, "GET", "/status", nil, nil, &s)
+}
+
+// Nodes implements Service.
+func (c *Client) Nodes(ctx context.Context, path string) (nodes []Node, err error) {
+	return nodes, c.call(ctx, "GET", "/nodes", withPath(path), nil, &nodes)
+}
+
+// Explain implements Service.
+func (c *Client) Explain(ctx context.Context, path string) (x Explanation, err error) {
+	return x, c.call(ctx, "GET", "/explain", withPath(path), nil, &x)
+}
+
+// Act implements Service.
+func (c *Client) Act(ctx context.Context, path string, action Action) error {
+	return c.call(ctx, "POST", "/act", nil, ActRequest{path, action}, nil)
+}
+
+// Down implements Service.
+func (c *Client) Down(ctx context.Context, keep bool) error {
+	return c.call(ctx, "POST", "/down", nil, DownRequest{keep}, nil)
+}
+
+// Events implements Service. While it follows, it survives the daemon: when
+// the connection is lost it goes on after the last event as soon as a daemon
+// answers again, and ends with ErrDown when none did for 30 s. A daemon that
+// stops in order ends it with ErrStopping.
+func (c *Client) Events(ctx context.Context, after uint64, filter event.Filter, follow bool) iter.Seq2[event.Event, error] {
+	query := withPath(filter.Path)
+	query["type"] = filter.Types
+	query.Set("follow", strconv.FormatBool(follow))
+	query.Set("after", strconv.FormatUint(after, 10))
+	return func(yield func(event.Event, error) bool) {
+		f := &following{client: c, query: query, cursor: after, yield: yield}
+		err := f.connection(ctx)
+		pause, lost := c.pace.retry, time.Now()
+		for follow && f.worthTrying(ctx, err) {
+			if f.open {
+				f.open, pause, lost = false, c.pace.retry, time.Now()
+			}
+			if time.Since(lost) > c.pace.patience {
+				break
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, c.pace.maxRetry)
+			err = f.connection(ctx)
+		}
+		if err != nil && err != errEnough {
+			yield(event.Event{}, err)
+		}
+	}
+}
+
+var (
+	errLost   = errors.New("the connection to the daemon was lost")
+	errEnough = errors.New("the reader has enough")
+)
+
+// following is the events of one call, over any number of connections.
+type following struct {
+	client *Client
+	query  url.Values
+	cursor uint64 // the last event that was yielded
+	began  bool   // a connection was there before
+	open   bool   // the last one was there
+	told   bool   // the stream itself said how it ended
+	yield  func(event.Event, error) bool
+}
+
+// worthTrying reports whether another connection may bring more.
+func (f *following) worthTrying(ctx context.Context, err error) bool {
+	if !f.began || f.told || ctx.Err() != nil {
+		return false
+	}
+	// A daemon that refuses because it stops may have a successor.
+	return errors.Is(err, errLost) || errors.Is(err, ErrDown) || errors.Is(err, ErrStopping)
+}
+
+// connection yields what comes over one connection: nil when the stream is
+// complete, errLost when it was cut off.
+func (f *following) connection(ctx context.Context) error {
+	req, err := f.client.request(ctx, "GET", "/events", f.query, nil)
+	if err != nil {
+		return err
+	}
+	if f.began {
+		req.Header.Set(lastEventID, strconv.FormatUint(f.cursor, 10))
+	}
+	for m, err := range f.client.stream(req, func() { f.began, f.open = true, true }) {
+		if err != nil {
+			f.told = m.name == errorName
+			return err
+		}
+		var e event.Event
+		if err := json.Unmarshal(m.data, &e); err != nil {
+			e = event.Event{Type: event.Unreadable, Message: err.Error()}
+		}
+		if n, ok := number(m.id); ok {
+			// Only a log that was made anew goes back.
+			if n <= f.cursor && e.Type != event.EventsReset {
+				continue
+			}
+			f.cursor, e.Seq = n, n
+		}
+		if !f.yield(e, nil) {
+			return errEnough
+		}
+	}
+	return nil
+}
+
+// Logs implements Service. It ends with an error when the connection is lost.
+func (c *Client) Logs(ctx context.Context, path string, n int, follow bool) iter.Seq2[string, error] {
+	query := withPath(path)
+	query.Set("n", strconv.Itoa(n))
+	query.Set("follow", strconv.FormatBool(follow))
+	return func(yield func(string, error) bool) {
+		req, err := c.request(ctx, "GET", "/logs", query, nil)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for m, err := range c.stream(req, func() {}) {
+			var line LogLine
+			if err == nil {
+				err = json.Unmarshal(m.data, &line)
+			}
+			if !yield(line.Line, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// stream yields the items of a stream until it is complete. The error that it
+// failed with comes with its message; a stream that was cut off, or on which there
+// was silence for too long, yields errLost. It calls opened when there is a connection.
+func (c *Client) stream(req *http.Request, opened func()) iter.Seq2[message, error] {
+	return func(yield func(message, error) bool) {
+		ctx, cancel := context.WithCancelCause(req.Context())
+		defer cancel(nil)
+		silence := time.AfterFunc(c.pace.silence, func() { cancel(errLost) })
+		defer silence.Stop()
+		resp, err := c.do(req.WithContext(ctx))
+		if err != nil {
+			yield(message{}, err)
+			return
+		}
+		defer resp.Body.Close()
+		opened()
+		alive := &pulseReader{r: resp.Body, beat: func() { silence.Reset(c.pace.silence) }}
+		for m, err := range readMessages(alive) {
+			silence.Stop() // whoever reads this sequence may take their time
+			switch {
+			case err == errMessageTooLong:
+				yield(message{}, err)
+				return
+			case err != nil && req.Context().Err() != nil:
+				yield(message{}, context.Cause(req.Context()))
+				return
+			case err != nil:
+				yield(message{}, fmt.Errorf("%w: %w", errLost, err))
+				return
+			case m.name == endName:
+				return
+			case m.name == errorName:
+				var f Failure
+				json.Unmarshal(m.data, &f) // what cannot be read is a failure, too
+				yield(m, f.remote())
+				return
+			case m.name == "" && !yield(m, nil): // other names are of a later version
+				return
+			}
+			silence.Reset(c.pace.silence)
+		}
+	}
+}
+
+// pulseReader tells of each read that brought something.
+type pulseReader struct {
+	r    io.Reader
+	beat func()
+}
+
+func (p *pulseReader) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	if n > 0 {
+		p.beat()
+	}
+	return n, err
+}

@@ -1,0 +1,81 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+)
+
+// Failure is the body of each answer that is no success, and the last message
+// of a stream that failed.
+type Failure struct {
+	Error string `json:"error"` // for people
+	Code  string `json:"code"`  // for programs: not_found, conflict, invalid, stopping, unsupported, internal
+}
+
+// Codes of a Failure. All but the last two stand for an error of this package.
+const (
+	codeNotFound    = "not_found"
+	codeConflict    = "conflict"
+	codeInvalid     = "invalid"
+	codeStopping    = "stopping"
+	codeUnsupported = "unsupported" // the daemon does not speak that version or know that endpoint
+	codeInternal    = "internal"
+)
+
+// unsupported is an error about the protocol, not about the fleet.
+type unsupported struct {
+	status  int
+	message string
+}
+
+func (e *unsupported) Error() string { return e.message }
+
+// failure translates an error for the wire.
+func failure(err error) (status int, f Failure) {
+	status, code := http.StatusInternalServerError, codeInternal
+	var protocol *unsupported
+	switch {
+	case errors.As(err, &protocol):
+		status, code = protocol.status, codeUnsupported
+	case errors.Is(err, ErrNotFound):
+		status, code = http.StatusNotFound, codeNotFound
+	case errors.Is(err, ErrConflict):
+		status, code = http.StatusConflict, codeConflict
+	case errors.Is(err, ErrInvalid):
+		status, code = http.StatusBadRequest, codeInvalid
+	case errors.Is(err, ErrStopping):
+		status, code = http.StatusServiceUnavailable, codeStopping
+	}
+	return status, Failure{Error: err.Error(), Code: code}
+}
+
+// remoteError is an error of the other side: its text, and what it is.
+type remoteError struct {
+	text string
+	kind error // of this package, or nil
+}
+
+func (e *remoteError) Error() string { return e.text }
+func (e *remoteError) Unwrap() error { return e.kind }
+
+// remote translates an error back.
+func (f Failure) remote() error {
+	e := &remoteError{text: f.Error}
+	switch f.Code {
+	case codeNotFound:
+		e.kind = ErrNotFound
+	case codeConflict:
+		e.kind = ErrConflict
+	case codeInvalid:
+		e.kind = ErrInvalid
+	case codeStopping:
+		e.kind = ErrStopping
+	}
+	if e.text == "" {
+		e.text = "the daemon reports a failure without a text (" + f.Code + ")"
+		if e.kind != nil {
+			e.text = e.kind.Error()
+		}
+	}
+	return e
+}

@@ -1,0 +1,337 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dir is the directory of a project in which its daemon keeps its things.
+const Dir = ".coppice"
+
+// maxSocketPath is the longest path of a socket, in bytes: 107 on Linux.
+const maxSocketPath = len(unix.RawSockaddrUnix{}.Path) - 1
+
+// ErrInUse: somebody answers on the socket already.
+var ErrInUse = errors.New("another daemon answers on this socket")
+
+// SocketPath is where the daemon of the project in a directory listens, and
+// where its clients find it: daemon.sock in the directory .coppice of the
+// project. Where that would be longer than a socket's path may be, it is
+// named after a hash of the project's directory and lies in $XDG_RUNTIME_DIR
+// (/run/user/UID if that is not set), or else in a directory of the user's
+// own in the directory for temporary files.
+func SocketPath(project string) (string, error) {
+	dir, err := filepath.Abs(project)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir) // however it was reached, it is one project
+	}
+	if err != nil {
+		return "", fmt.Errorf("finding the socket of the project in %s: %w", project, err)
+	}
+	if path := filepath.Join(dir, Dir, "daemon.sock"); len(path) <= maxSocketPath {
+		return path, nil
+	}
+	base := runtimeDir()
+	if base == "" {
+		base = tempDir()
+		// Somebody else may have made it first, to be asked instead of the daemon.
+		if err := checkPrivate(base); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("finding the socket of the project in %s: %w", project, err)
+		}
+	}
+	sum := sha256.Sum256([]byte(dir))
+	path := filepath.Join(base, "coppice-"+hex.EncodeToString(sum[:12])+".sock")
+	if len(path) > maxSocketPath {
+		return "", fmt.Errorf("the path of the socket %s has %d bytes, at most %d are possible; set XDG_RUNTIME_DIR to a shorter directory", path, len(path), maxSocketPath)
+	}
+	return path, nil
+}
+
+// runtimeDir is the directory for the user's sockets; "" if there is none, or
+// one that is not the user's alone.
+func runtimeDir() string {
+	dir := os.Getenv("XDG_RUNTIME_DIR")
+	if dir == "" {
+		dir = fmt.Sprintf("/run/user/%d", os.Geteuid())
+	}
+	if !filepath.IsAbs(dir) || checkPrivate(dir) != nil {
+		return ""
+	}
+	return filepath.Clean(dir)
+}
+
+func tempDir() string { return filepath.Join(os.TempDir(), fmt.Sprintf("coppice-%d", os.Geteuid())) }
+
+// checkPrivate returns an error unless a path is a directory, not a link to
+// one, that is the user's and that nobody else can use.
+func checkPrivate(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	case !ok || int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to somebody else", dir)
+	case info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("%s is open to others (mode %v); make it private with: chmod 700 %s", dir, info.Mode().Perm(), dir)
+	}
+	return nil
+}
+
+// Listener is the socket of a daemon. It lets in its own user and root, and
+// nobody else. When its socket is deleted it makes another one.
+type Listener struct {
+	path   string
+	logger *slog.Logger
+	conns  chan net.Conn
+	closed chan struct{}
+	close  sync.Once
+	work   sync.WaitGroup
+
+	mu    sync.Mutex
+	inner *net.UnixListener // the one that is bound now
+	own   fs.FileInfo       // of the file that it made
+}
+
+// guardEvery is how often a listener looks whether its socket is still there.
+const guardEvery = 2 * time.Second
+
+// Listen makes the socket, readable and writable by its owner alone from the
+// beginning, in a directory that is made if need be. What is left of a daemon
+// that ended is replaced; where somebody answers, it is ErrInUse.
+func Listen(path string) (*Listener, error) { return listen(path, slog.Default(), guardEvery) }
+
+func listen(path string, logger *slog.Logger, guard time.Duration) (*Listener, error) {
+	l := &Listener{path: path, logger: logger, conns: make(chan net.Conn), closed: make(chan struct{})}
+	if err := l.bind(); err != nil {
+		return nil, fmt.Errorf("listening on %s: %w", path, err)
+	}
+	l.work.Go(func() { l.guard(guard) })
+	return l, nil
+}
+
+// bind makes the socket and begins to accept.
+func (l *Listener) bind() error {
+	dir := filepath.Dir(l.path)
+	if len(l.path) > maxSocketPath {
+		return fmt.Errorf("the path has %d bytes, at most %d are possible", len(l.path), maxSocketPath)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if dir == tempDir() {
+		if err := checkPrivate(dir); err != nil {
+			return err
+		}
+	}
+	unlock, err := lockDir(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := clearStale(l.path); err != nil {
+		return err
+	}
+	inner, err := listenPrivate(l.path)
+	if err != nil {
+		return err
+	}
+	inner.SetUnlinkOnClose(false) // it may be somebody else's by then
+	info, err := os.Lstat(l.path)
+	if err == nil && info.Mode().Perm() != 0o600 {
+		err = os.Chmod(l.path, 0o600)
+	}
+	if err != nil {
+		inner.Close()
+		return err
+	}
+	if !l.use(inner, info) {
+		inner.Close()
+		os.Remove(l.path)
+		return net.ErrClosed
+	}
+	return nil
+}
+
+// use begins to accept from a socket instead of the one before, unless the
+// listener was closed meanwhile.
+func (l *Listener) use(inner *net.UnixListener, own fs.FileInfo) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.closed:
+		return false
+	default:
+	}
+	if l.inner != nil {
+		l.inner.Close()
+	}
+	l.inner, l.own = inner, own
+	l.work.Go(func() { l.accept(inner) })
+	return true
+}
+
+// lockDir keeps others from making a socket in the directory at the same
+// time, so that none is taken for stale that was just made.
+func lockDir(dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	// Others hold it for a moment only.
+	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if err != unix.EWOULDBLOCK && err != unix.EINTR || time.Now().After(deadline) {
+			f.Close()
+			return nil, fmt.Errorf("locking %s: %w", dir, err)
+		}
+	}
+}
+
+// clearStale removes a socket on which nobody listens.
+func clearStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("there is something else, a %v; remove it", info.Mode())
+	}
+	conn, err := net.DialTimeout("unix", path, 2*time.Second)
+	switch {
+	case err == nil:
+		conn.Close()
+		return ErrInUse
+	case errors.Is(err, unix.ECONNREFUSED):
+		return os.Remove(path)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, unix.EAGAIN): // it has more callers than it can take
+		return ErrInUse
+	}
+	return fmt.Errorf("asking who listens: %w", err)
+}
+
+// accept hands on connections of one socket until that is closed.
+func (l *Listener) accept(inner *net.UnixListener) {
+	var pause time.Duration
+	for {
+		conn, err := inner.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // too many open files, most likely
+			l.logger.Warn("a connection could not be accepted", "socket", l.path, "error", err)
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			select {
+			case <-time.After(pause):
+				continue
+			case <-l.closed:
+				return
+			}
+		}
+		pause = 0
+		if uid, err := peer(conn); err != nil || !trusted(uid) {
+			l.logger.Warn("a connection was refused", "socket", l.path, "uid", uid, "error", err)
+			conn.Close()
+			continue
+		}
+		select {
+		case l.conns <- conn:
+		case <-l.closed:
+			conn.Close()
+			return
+		}
+	}
+}
+
+// trusted reports whether a user may talk to this one.
+func trusted(uid int) bool { return uid == os.Geteuid() || uid == 0 }
+
+// guard makes the socket anew when it was deleted, as long as nobody else listens there.
+func (l *Listener) guard(every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var last string
+	for {
+		select {
+		case <-l.closed:
+			return
+		case <-tick.C:
+		}
+		if l.present() {
+			last = ""
+			continue
+		}
+		err := l.bind()
+		if err == nil {
+			l.logger.Warn("the socket was deleted and has been made anew", "socket", l.path)
+		} else if last != err.Error() {
+			l.logger.Error("the socket was deleted and cannot be made anew", "socket", l.path, "error", err)
+			last = err.Error()
+		}
+	}
+}
+
+// present reports whether the socket in the file system is the own one.
+func (l *Listener) present() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	info, err := os.Lstat(l.path)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) // who cannot see cannot tell
+	}
+	return os.SameFile(info, l.own)
+}
+
+// Accept waits for the next connection.
+func (l *Listener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Addr is the path of the socket.
+func (l *Listener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
+
+// Close ends the listener and removes the socket if it is still its own.
+func (l *Listener) Close() error {
+	l.close.Do(func() {
+		close(l.closed)
+		l.mu.Lock()
+		l.inner.Close()
+		l.mu.Unlock()
+		l.work.Wait()
+		if unlock, err := lockDir(filepath.Dir(l.path)); err == nil {
+			defer unlock()
+			if l.present() {
+				os.Remove(l.path)
+			}
+		}
+	})
+	return nil
+}

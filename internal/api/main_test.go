@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// late bounds a wait that only a failure makes that long.
+const late = 20 * time.Second
+
+// patiently is the pace of servers that a test should not wait for.
+func patiently() pace {
+	p := defaultPace()
+	p.begin = 10 * time.Millisecond
+	return p
+}
+
+// started is a server of a test.
+type started struct {
+	socket string
+	stop   func() // returns when it has ended
+}
+
+// start serves at the path until the test ends; "" makes one.
+func start(t *testing.T, s Service, socket string, p pace) started {
+	t.Helper()
+	if socket == "" {
+		socket = tempSocket(t)
+	}
+	l, err := listen(socket, slog.New(slog.DiscardHandler), 5*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- newServer(s, slog.New(slog.DiscardHandler), p).serve(ctx, l) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("the server ended with %v", err)
+			}
+		case <-time.After(late):
+			t.Error("the server does not end")
+		}
+	})
+	t.Cleanup(stop)
+	return started{socket, stop}
+}
+
+// dial returns a client that the test need not close.
+func dial(t *testing.T, socket string) *Client {
+	c := Dial(socket)
+	c.pace.retry, c.pace.maxRetry = time.Millisecond, 5*time.Millisecond
+	t.Cleanup(c.Close)
+	return c
+}
+
+// tempSocket is a path that is short enough, whatever the test is called.
+func tempSocket(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "s", "daemon.sock")
+}
+
+func numbered(n uint64) event.Event {
+	return event.Event{Seq: n, Time: time.Unix(int64(n), 0).UTC(), Type: event.AgentStarted, Path: "app/db"}
+}

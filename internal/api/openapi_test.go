@@ -1,0 +1,319 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// description is as much of OpenAPI as the test holds against the code.
+type description struct {
+	Paths map[string]map[string]struct {
+		OperationID string
+		Parameters  []struct {
+			Name, In    string
+			Required    bool
+			Description string
+			Schema      struct{ Type string }
+		}
+		RequestBody *struct {
+			Required bool
+			Content  map[string]struct{ Schema schema }
+		}
+		Responses map[string]struct {
+			Ref     string `json:"$ref"`
+			Content map[string]struct{ Schema schema }
+		}
+	}
+	Components struct{ Schemas map[string]schema }
+}
+
+type schema struct {
+	Ref         string `json:"$ref"`
+	Type        string
+	Format      string
+	Description string
+	Items       *schema
+	Properties  map[string]schema
+	Required    []string
+	Enum        []string
+}
+
+func describe(t *testing.T) description {
+	t.Helper()
+	var d description
+	if err := json.Unmarshal(Description, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Each route and each of its parameters is described, and nothing else is.
+func TestRoutesDescribed(t *testing.T) {
+	d := describe(t)
+	described := map[string]bool{}
+	for path, methods := range d.Paths {
+		for method := range methods {
+			described[strings.ToUpper(method)+" "+path] = true
+		}
+	}
+	for _, rt := range routes() {
+		name := rt.method + " " + rt.path
+		op, ok := d.Paths[rt.path][strings.ToLower(rt.method)]
+		if !ok {
+			t.Errorf("%s is not described", name)
+			continue
+		}
+		delete(described, name)
+		var want, got []string
+		for _, p := range rt.params {
+			kind := p.kind
+			if p.repeated {
+				kind = "array"
+			}
+			want = append(want, fmt.Sprint(p.name, " ", kind, " ", p.required))
+		}
+		for _, p := range op.Parameters {
+			if p.Description == "" {
+				t.Errorf("%s: %s has no description", name, p.Name)
+			}
+			if p.In == "query" {
+				got = append(got, fmt.Sprint(p.Name, " ", p.Schema.Type, " ", p.Required))
+			} else if p.Name != lastEventID || !rt.stream {
+				t.Errorf("%s: parameter %s in %s", name, p.Name, p.In)
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: parameters (-code +description)\n%s", name, diff)
+		}
+		var body string
+		if op.RequestBody != nil {
+			body = op.RequestBody.Content["application/json"].Schema.name()
+		}
+		if want := typeName(rt.body); body != want {
+			t.Errorf("%s: body %q, want %q", name, body, want)
+		}
+		kind := "application/json"
+		if rt.stream {
+			kind = streamType
+		}
+		if want, got := typeName(rt.answer), op.Responses["200"].Content[kind].Schema.name(); want != got && rt.answer != nil {
+			t.Errorf("%s: answer %q, want %q", name, got, want)
+		}
+		if op.Responses["default"].Ref != "#/components/responses/Failure" {
+			t.Errorf("%s: failures are not described", name)
+		}
+	}
+	for name := range described {
+		t.Errorf("%s is described and does not exist", name)
+	}
+}
+
+// name is that of the Go type that a schema stands for.
+func (s schema) name() string {
+	if s.Type == "array" {
+		return "[]" + s.Items.name()
+	}
+	return strings.TrimPrefix(s.Ref, "#/components/schemas/")
+}
+
+func typeName(v any) string {
+	if v == nil {
+		return ""
+	}
+	if t := reflect.TypeOf(v); t.Kind() == reflect.Slice {
+		return "[]" + t.Elem().Name()
+	} else {
+		return t.Name()
+	}
+}
+
+// Each field of each type that goes over the wire is described as it is.
+func TestFieldsDescribed(t *testing.T) {
+	d := describe(t)
+	left := maps.Clone(d.Components.Schemas)
+	for _, typ := range []reflect.Type{
+		reflect.TypeFor[Status](), reflect.TypeFor[Controller](), reflect.TypeFor[Store](), reflect.TypeFor[Config](),
+		reflect.TypeFor[Node](), reflect.TypeFor[Explanation](), reflect.TypeFor[event.Event](), reflect.TypeFor[LogLine](),
+		reflect.TypeFor[ActRequest](), reflect.TypeFor[DownRequest](), reflect.TypeFor[Failure](),
+	} {
+		s, ok := d.Components.Schemas[typ.Name()]
+		if !ok {
+			t.Errorf("%s is not described", typ.Name())
+			continue
+		}
+		delete(left, typ.Name())
+		var want, got []string
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "-" {
+				continue
+			}
+			optional := strings.Contains(options, "omitempty") || typ == reflect.TypeFor[DownRequest]()
+			want = append(want, fmt.Sprint(name, " ", kindOf(f.Type), " ", !optional))
+		}
+		for name, p := range s.Properties {
+			if p.Description == "" && p.Ref == "" {
+				t.Errorf("%s.%s has no description", typ.Name(), name)
+			}
+			got = append(got, fmt.Sprint(name, " ", p.kind(), " ", slices.Contains(s.Required, name)))
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-code +description)\n%s", typ.Name(), diff)
+		}
+	}
+	for name := range left {
+		t.Errorf("schema %s stands for no type", name)
+	}
+	var actions []string
+	for _, a := range Actions() {
+		actions = append(actions, string(a))
+	}
+	if diff := cmp.Diff(actions, d.Components.Schemas["ActRequest"].Properties["action"].Enum); diff != "" {
+		t.Errorf("actions:\n%s", diff)
+	}
+}
+
+func kindOf(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return "date-time"
+	case t == reflect.TypeFor[json.RawMessage]():
+		return "any"
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return t.Name()
+	case reflect.Slice:
+		return "[]" + kindOf(t.Elem())
+	case reflect.Map:
+		return "object"
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Float64:
+		return "number"
+	}
+	return "integer"
+}
+
+func (s schema) kind() string {
+	switch {
+	case s.Ref != "":
+		return s.name()
+	case s.Format != "":
+		return s.Format
+	case s.Type == "array":
+		return "[]" + s.Items.kind()
+	case s.Type == "":
+		return "any"
+	}
+	return s.Type
+}
+
+// Real answers are as the description says, those of a service that says
+// nothing and those of one that says all.
+func TestAnswersMatchDescription(t *testing.T) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Description))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err := compiler.AddResource("api.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	pointer := strings.NewReplacer("~", "~0", "/", "~1")
+	for name, service := range map[string]Service{"empty": canned{}, "full": canned{full: true}, "failing": canned{err: ErrConflict}} {
+		s := start(t, service, "", patiently())
+		c := dial(t, s.socket)
+		for _, rt := range routes() {
+			if rt.answer == nil {
+				continue
+			}
+			query := url.Values{}
+			for _, p := range rt.params {
+				if p.required {
+					query.Set(p.name, "app")
+				}
+			}
+			resp, err := c.http.Get("http://x" + rt.path + "?" + query.Encode())
+			if err != nil {
+				t.Fatal(err)
+			}
+			where, content := fmt.Sprintf("#/paths/%s/get/responses/200", pointer.Replace(rt.path)), "application~1json"
+			if resp.StatusCode != http.StatusOK {
+				where = "#/components/responses/Failure"
+			} else if rt.stream {
+				content = "text~1event-stream"
+			}
+			sch, err := compiler.Compile("api.json" + where + "/content/" + content + "/schema")
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := func(data []byte) {
+				v, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+				if err == nil {
+					err = sch.Validate(v)
+				}
+				if err != nil {
+					t.Errorf("%s %s: %s\n%v", name, rt.path, data, err)
+				}
+			}
+			items := 0
+			if rt.stream && resp.StatusCode == http.StatusOK {
+				for m, err := range readMessages(resp.Body) {
+					if err == nil && m.name == "" {
+						check(m.data)
+						items++
+					}
+				}
+			} else {
+				data, _ := io.ReadAll(resp.Body)
+				check(data)
+				items++
+			}
+			resp.Body.Close()
+			if name == "full" && items == 0 {
+				t.Errorf("%s: nothing was checked", rt.path)
+			}
+		}
+		s.stop()
+	}
+}
+
+// The description is served as it is.
+func TestDescriptionServed(t *testing.T) {
+	s := start(t, canned{}, "", patiently())
+	resp, err := dial(t, s.socket).http.Get("http://x/v1/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if data, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(data, Description) {
+		t.Errorf("%v: %.100s", err, data)
+	}
+}

@@ -1,0 +1,151 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds on what a client may send.
+const (
+	maxBody   = 64 << 10 // bytes
+	maxHeader = 16 << 10 // bytes, with the request line
+	maxPath   = 1 << 10  // bytes of the path of a node
+	maxLines  = 1_000_000
+)
+
+// param is a parameter of the query of a route.
+type param struct {
+	name     string
+	kind     string // string, integer, boolean
+	required bool
+	repeated bool
+}
+
+// query is a query whose names and values have been checked.
+type query url.Values
+
+// parseQuery checks a query. What a route does not know is refused, so that a
+// client never believes in a filter that was not applied.
+func parseQuery(raw string, params []param) (query, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%w: query: %w", ErrInvalid, err)
+	}
+	for name, vs := range values {
+		i := slices.IndexFunc(params, func(p param) bool { return p.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: unknown parameter %.100q, expected %s", ErrInvalid, name, names(params))
+		}
+		if len(vs) > 1 && !params[i].repeated {
+			return nil, fmt.Errorf("%w: parameter %s is given %d times, expected once", ErrInvalid, name, len(vs))
+		}
+		for _, v := range vs {
+			if err := params[i].check(v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, p := range params {
+		if p.required && values.Get(p.name) == "" {
+			return nil, fmt.Errorf("%w: parameter %s is missing", ErrInvalid, p.name)
+		}
+	}
+	return query(values), nil
+}
+
+func names(params []param) string {
+	if len(params) == 0 {
+		return "none"
+	}
+	all := make([]string, len(params))
+	for i, p := range params {
+		all[i] = p.name
+	}
+	return strings.Join(all, ", ")
+}
+
+func (p param) check(v string) error {
+	var err error
+	switch p.kind {
+	case "integer":
+		if _, err = strconv.ParseUint(v, 10, 64); err != nil {
+			return fmt.Errorf("%w: parameter %s is %.100q, expected a number from 0 up", ErrInvalid, p.name, v)
+		}
+	case "boolean":
+		if v != "true" && v != "false" {
+			return fmt.Errorf("%w: parameter %s is %.100q, expected true or false", ErrInvalid, p.name, v)
+		}
+	default:
+		if err = checkText(v); err != nil {
+			return fmt.Errorf("%w: parameter %s %w", ErrInvalid, p.name, err)
+		}
+	}
+	return nil
+}
+
+// checkText says what is wrong with a path or a pattern, whatever it names.
+func checkText(text string) error {
+	switch {
+	case len(text) > maxPath:
+		return fmt.Errorf("has %d bytes, expected at most %d", len(text), maxPath)
+	case !utf8.ValidString(text):
+		return errors.New("is not UTF-8")
+	case strings.ContainsFunc(text, unicode.IsControl):
+		return fmt.Errorf("contains a control character: %q", text)
+	}
+	return nil
+}
+
+func (q query) text(name string) string { return url.Values(q).Get(name) }
+func (q query) all(name string) []string {
+	return slices.DeleteFunc(slices.Clone(q[name]), func(s string) bool { return s == "" })
+}
+func (q query) flag(name string) bool { return q.text(name) == "true" }
+
+// number returns a parameter that was checked, otherwise if it is not there.
+func (q query) number(name string, otherwise uint64) uint64 {
+	if n, err := strconv.ParseUint(q.text(name), 10, 64); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// readBody reads the one JSON object that a request must bring.
+func readBody(w http.ResponseWriter, r *http.Request, into any) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return &unsupported{http.StatusUnsupportedMediaType, "the body must be application/json"}
+	}
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return bodyError(err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		if err == nil {
+			err = errors.New("something follows the object")
+		}
+		return bodyError(err)
+	}
+	return nil
+}
+
+func bodyError(err error) error {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return fmt.Errorf("%w: the body has more than %d bytes", ErrInvalid, large.Limit)
+	}
+	if err == io.EOF {
+		err = errors.New("it is empty")
+	}
+	return fmt.Errorf("%w: the body must be one JSON object: %w", ErrInvalid, err)
+}

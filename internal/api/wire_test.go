@@ -1,0 +1,263 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/apitest"
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// serve starts a server for a fleet and returns a client of it.
+func serve(t *testing.T, f api.Service) *api.Client {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	l, err := api.Listen(filepath.Join(dir, "daemon.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- api.Serve(ctx, l, f, slog.New(slog.DiscardHandler)) }()
+	c := api.Dial(l.Addr().String())
+	t.Cleanup(func() {
+		c.Close()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func fleet() *apitest.Fleet {
+	started := noon.Add(-time.Hour)
+	next := noon.Add(time.Second)
+	f := apitest.New(
+		api.Node{Path: "app", Kind: "supervisor", Strategy: "one_for_one", State: "running", Incarnation: 1, Limit: "5 restarts in 1m0s"},
+		api.Node{Path: "app/db", Kind: "agent", Runtime: "proc", State: "running", PID: 7, Node: "n1", Incarnation: 2, Restarts: 1, InWindow: 1, StartedAt: &started, Uptime: 3600},
+		api.Node{Path: "app/web", Kind: "agent", Runtime: "proc", State: "restarting", Reason: "permanent children are always restarted", Incarnation: 3, Restarts: 2, NextAt: &next, LastExit: "exit status 1"},
+	)
+	f.SetStatus(api.Status{
+		Project: "app", Controller: api.Controller{PID: 1, Node: "n1", Version: "v1", StartedAt: started, Uptime: 3600},
+		Summary: map[string]int{"running": 1, "restarting": 1}, Store: api.Store{Kind: "sqlite", Path: "/p/db", OK: true},
+		Config: api.Config{Path: "/p/coppice.toml", Revision: "abc", LoadedAt: started},
+	})
+	f.SetExplanation(api.Explanation{Node: api.Node{Path: "app/web"}, Rule: "a rule", Evidence: []string{"a", "b"}, Next: "soon", Hint: "wait",
+		History: []event.Event{{Seq: 1, Time: noon, Type: event.AgentCrashed, Path: "app/web", Data: json.RawMessage(`{"code":1}`)}}, Tail: []string{"oops"}})
+	return f
+}
+
+// What the client returns is what the service said.
+func TestRoundTrip(t *testing.T) {
+	f := fleet()
+	c := serve(t, f)
+	ctx := t.Context()
+	same := func(what string, got, want any, err error) {
+		t.Helper()
+		if d := cmp.Diff(want, got); d != "" || err != nil {
+			t.Errorf("%s: %v (-want +got)\n%s", what, err, d)
+		}
+	}
+	wantStatus, _ := f.Status(ctx)
+	status, err := c.Status(ctx)
+	same("status", status, wantStatus, err)
+	for _, path := range []string{"", "app/db", "web"} {
+		want, _ := f.Nodes(ctx, path)
+		got, err := c.Nodes(ctx, path)
+		same("nodes "+path, got, want, err)
+	}
+	wantWhy, _ := f.Explain(ctx, "web")
+	why, err := c.Explain(ctx, "web")
+	same("explain", why, wantWhy, err)
+	for _, a := range api.Actions() {
+		if err := c.Act(ctx, "app/db", a); err != nil {
+			t.Error(a, err)
+		}
+	}
+	if err := errors.Join(c.Down(ctx, true), c.Down(ctx, false)); err != nil {
+		t.Error(err)
+	}
+	same("calls", f.Calls(), []string{"start app/db", "stop app/db", "restart app/db", "reset app/db", "suspend app/db", "resume app/db", "down keep", "down"}, nil)
+
+	f.Print("app/db", "one")
+	f.Print("app/db", "two \x1b[1m\"<&>\"\r\u2028")
+	var lines []string
+	for line, err := range c.Logs(ctx, "db", 1, false) {
+		lines = append(lines, line)
+		same("log", nil, nil, err)
+	}
+	same("log", lines, []string{"two \x1b[1m\"<&>\"\r\u2028"}, nil)
+
+	f.Publish(event.Event{Time: noon, Type: event.AgentStarted, Path: "app/db", Message: "a\nb", Extra: map[string]json.RawMessage{"zone": json.RawMessage(`[1]`)}})
+	f.Publish(event.Event{Time: noon, Type: event.AgentCrashed, Path: "app/web"})
+	for filter, want := range map[*event.Filter]uint64{
+		{}: 1, {Path: "app/web"}: 2, {Types: []string{"x", "agent.cr*"}}: 2, {Types: []string{"agent.started"}}: 1,
+	} {
+		for e, err := range c.Events(ctx, 0, *filter, false) {
+			if err != nil || e.Seq != want {
+				t.Errorf("%+v: event %d, %v, want %d", filter, e.Seq, err, want)
+			}
+			if want == 1 && (string(e.Extra["zone"]) != "[1]" || e.Message != "a\nb") {
+				t.Errorf("%+v", e)
+			}
+			break
+		}
+	}
+}
+
+// Lists are never null, whatever the service returns.
+func TestNoNull(t *testing.T) {
+	f := apitest.New()
+	c := serve(t, f)
+	nodes, err := c.Nodes(t.Context(), "")
+	if nodes == nil || len(nodes) != 0 || err != nil {
+		t.Errorf("%#v, %v", nodes, err)
+	}
+	if s, err := c.Status(t.Context()); s.Summary == nil || err != nil {
+		t.Errorf("%#v, %v", s, err)
+	}
+	f.SetNode(api.Node{Path: "app"})
+	if x, err := c.Explain(t.Context(), "app"); x.Evidence == nil || x.History == nil || x.Tail == nil || err != nil {
+		t.Errorf("%#v, %v", x, err)
+	}
+}
+
+func TestErrorsSurvive(t *testing.T) {
+	f := fleet()
+	c := serve(t, f)
+	ctx := t.Context()
+	other := errors.New("the disk is full")
+	for _, want := range []error{api.ErrNotFound, api.ErrConflict, api.ErrInvalid, api.ErrStopping, other} {
+		f.SetError(fmt.Errorf("app/db: %w", want))
+		errs := map[string]error{}
+		_, errs["status"] = c.Status(ctx)
+		_, errs["nodes"] = c.Nodes(ctx, "")
+		_, errs["explain"] = c.Explain(ctx, "app")
+		errs["act"] = c.Act(ctx, "app", api.Stop)
+		errs["down"] = c.Down(ctx, false)
+		for _, err := range c.Events(ctx, 0, event.Filter{}, true) {
+			errs["events"] = err
+		}
+		for _, err := range c.Logs(ctx, "app", 1, true) {
+			errs["logs"] = err
+		}
+		errs["attach"] = c.Attach(ctx, "app", strings.NewReader(""), io.Discard, nil)
+		for what, err := range errs {
+			if err == nil || err.Error() != "app/db: "+want.Error() || errors.Is(err, want) != (want != other) {
+				t.Errorf("%s: %v, want %v", what, err, want)
+			}
+		}
+	}
+}
+
+// An error in the middle of a stream is told apart from its end.
+func TestErrorAfterItems(t *testing.T) {
+	f := fleet()
+	c := serve(t, f)
+	f.Publish(event.Event{Time: noon, Type: "a.b"})
+	seen := 0
+	var last error
+	for _, err := range c.Events(t.Context(), 0, event.Filter{}, true) {
+		if last = err; err == nil {
+			seen++
+			f.SetError(fmt.Errorf("gone: %w", api.ErrNotFound))
+		}
+	}
+	if seen != 1 || !errors.Is(last, api.ErrNotFound) {
+		t.Errorf("%d events, then %v", seen, last)
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	dir := t.TempDir()
+	stale := filepath.Join(dir, "file")
+	os.WriteFile(stale, nil, 0o600)
+	for _, socket := range []string{filepath.Join(dir, "none.sock"), filepath.Join(dir, "nodir", "x.sock"), stale, filepath.Join(stale, "x.sock")} {
+		c := api.Dial(socket)
+		_, err := c.Status(t.Context())
+		if !errors.Is(err, api.ErrDown) || !strings.Contains(err.Error(), "coppice up") || !strings.Contains(err.Error(), socket) {
+			t.Errorf("%s: %v", socket, err)
+		}
+		for _, err := range c.Events(t.Context(), 0, event.Filter{}, true) {
+			if !errors.Is(err, api.ErrDown) {
+				t.Errorf("%s: events: %v", socket, err)
+			}
+		}
+		if err := c.Attach(t.Context(), "a", nil, io.Discard, nil); !errors.Is(err, api.ErrDown) {
+			t.Errorf("%s: attach: %v", socket, err)
+		}
+		c.Close()
+	}
+}
+
+// A call gives up when its context ends, whatever the daemon does.
+func TestCancel(t *testing.T) {
+	f := fleet()
+	entered := make(chan struct{}, 1)
+	f.OnAct = func(ctx context.Context, _ string, _ api.Action) error {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	c := serve(t, f)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-entered; cancel() }()
+	if err := c.Act(ctx, "app", api.Stop); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// A client refuses what is no daemon of this version.
+func TestOtherServer(t *testing.T) {
+	dir := t.TempDir()
+	l, err := api.Listen(filepath.Join(dir, "s.sock"))
+	if err != nil {
+		t.Skip(err)
+	}
+	for name, h := range map[string]http.HandlerFunc{
+		"no version": func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(`{}`)) },
+		"next version": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Coppice-Api", "2")
+			w.Write([]byte(`{}`))
+		},
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://example.org/", http.StatusFound)
+		},
+	} {
+		srv := &http.Server{Handler: h}
+		ended := make(chan struct{})
+		go func() { defer close(ended); srv.Serve(l) }()
+		c := api.Dial(l.Addr().String())
+		if _, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), "version") {
+			t.Errorf("%s: %v", name, err)
+		}
+		c.Close()
+		srv.Close()
+		l.Close()
+		<-ended
+		if l, err = api.Listen(filepath.Join(dir, "s.sock")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Close()
+}

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+// newActs are the commands that do something to agents.
+func newActs(s *streams) []*cobra.Command {
+	return []*cobra.Command{
+		newAct(s, api.Start, "started", "Start what is stopped, suspended or held back by a limit", ""),
+		newAct(s, api.Stop, "stopped", "Stop agents until they are started by hand", "\nA stop is final: no restart, no later daemon starts them again."),
+		newAct(s, api.Restart, "restarted", "Stop agents and start them again", "\nIt counts as no failure."),
+		newAct(s, api.Reset, "reset", "Forget the failures of agents; what a limit holds back starts", ""),
+		newAct(s, api.Suspend, "suspended", "Stop agents until they are resumed", ""),
+		newAct(s, api.Resume, "resumed", "Go on with what is suspended, or paused by a limit", ""),
+	}
+}
+
+func newAct(s *streams, action api.Action, done, short, more string) *cobra.Command {
+	var r remote
+	cmd := &cobra.Command{
+		Use:   string(action) + " PATH...",
+		Short: short,
+		Long:  short + ". With a supervisor, all below it are meant.\nThe command returns when it is done." + more,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("the path of an agent or supervisor is missing; coppice tree shows them")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, paths []string) error {
+			return r.ask(func(ctx context.Context, c *api.Client) error {
+				var failed []error
+				for _, path := range paths {
+					err := c.Act(ctx, path, action)
+					switch {
+					case err == nil:
+						fmt.Fprintf(s.out, "%s %s\n", proc.Plain(path), done)
+					case ctx.Err() != nil, errors.Is(err, api.ErrDown), errors.Is(err, api.ErrStopping):
+						return errors.Join(append(failed, err)...) // the others would say the same
+					default:
+						failed = append(failed, err)
+					}
+				}
+				return errors.Join(failed...)
+			})
+		},
+		ValidArgsFunction: r.completePath(true),
+	}
+	r.flags(cmd)
+	return cmd
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// header makes the event be about t/s/a.
+var header = supervisor.EventHeader{Supervisor: "t/s", ID: "a", Incarnation: 2}
+
+// everyEvent has each type of event, and each row of limits.
+func everyEvent() []supervisor.Event {
+	h, failed := header, supervisor.Exit{Kind: supervisor.Failure, Err: fmt.Errorf("exit code 7")}
+	root := supervisor.EventHeader{Supervisor: "t", Type: supervisor.SupervisorType}
+	return []supervisor.Event{
+		supervisor.SupervisorStarted{EventHeader: root},
+		supervisor.SupervisorStopping{EventHeader: root, Reason: supervisor.ReasonShutdown},
+		supervisor.SupervisorEnded{EventHeader: root, Exit: failed},
+		supervisor.ChildStarted{EventHeader: h},
+		supervisor.ChildStartFailed{EventHeader: h, Err: fmt.Errorf("no")},
+		supervisor.ChildIgnored{EventHeader: h},
+		supervisor.ChildExited{EventHeader: h, Exit: failed},
+		supervisor.ChildExited{EventHeader: h, Exit: supervisor.Exit{Kind: supervisor.Normal}},
+		supervisor.ChildStopping{EventHeader: h},
+		supervisor.ChildStopped{EventHeader: h, Exit: failed},
+		supervisor.ChildAbandoned{EventHeader: h},
+		supervisor.ChildReturned{EventHeader: h, Exit: failed},
+		supervisor.LimitReached{EventHeader: h, Exit: failed},
+		supervisor.LimitReached{EventHeader: h, Limit: supervisor.Quarantining(5, time.Hour), Until: time.Unix(1, 0)},
+		supervisor.LimitReached{EventHeader: h, Limit: supervisor.GivingUp(3)},
+		supervisor.LimitReached{EventHeader: h, Limit: supervisor.Pausing(3, time.Hour)},
+		supervisor.LimitLifted{EventHeader: h},
+		supervisor.EventsLost{EventHeader: root, N: 3},
+	}
+}
+
+// The page about the output names every type of --json, with all its data.
+func TestTypesAreDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/output.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+\\.[a-z_]+)` \\| .* \\|(.*)\\|$").FindAllStringSubmatch(string(page), -1) {
+		documented[row[1]] = row[2]
+	}
+	made := map[string]bool{"agent.output": true}
+	for _, e := range everyEvent() {
+		kind, data := classify(e)
+		row, ok := documented[kind]
+		if !ok {
+			row, ok = documented[strings.Replace(kind, "supervisor.", "agent.", 1)]
+		}
+		if !ok {
+			t.Errorf("%T becomes %s, which is not documented", e, kind)
+		}
+		made[kind] = true
+		for key := range data {
+			if !strings.Contains(row, "`"+key+"`") && !(strings.Contains(row, "the decision") && (key == "decision" || key == "reason")) {
+				t.Errorf("%s has %s, which is not documented", kind, key)
+			}
+		}
+	}
+	for kind := range documented {
+		if !made[kind] {
+			t.Errorf("%s is documented, but nothing becomes it", kind)
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	crash := supervisor.Exit{Kind: supervisor.Failure, Err: fmt.Errorf("exit code 7")}
+	limit := supervisor.Exit{Kind: supervisor.Failure, Err: &supervisor.LimitError{Path: "t/s", Child: "a", Limit: supervisor.Escalating(3, time.Minute), Exit: crash}}
+	root := supervisor.EventHeader{Supervisor: "t"}
+	for _, test := range []struct {
+		event supervisor.Event
+		want  string
+	}{
+		{supervisor.SupervisorStarted{EventHeader: root}, "started"},
+		{supervisor.SupervisorStarted{EventHeader: supervisor.EventHeader{Supervisor: "t/s"}}, ""},
+		{supervisor.SupervisorStopping{EventHeader: root, Reason: supervisor.ReasonShutdown}, "stopping everything"},
+		{supervisor.SupervisorStopping{EventHeader: root, Reason: supervisor.ReasonDone}, "stopping everything: all children are done"},
+		{supervisor.SupervisorStopping{EventHeader: root, Err: limit.Err}, "stopping everything: limit reached by a (exit code 7)"},
+		{supervisor.SupervisorEnded{EventHeader: root}, ""},
+		{supervisor.ChildStarted{EventHeader: header}, "started"},
+		{supervisor.ChildStarted{EventHeader: header, Restart: true}, "restarted, incarnation 2"},
+		{supervisor.ChildExited{EventHeader: header, Exit: crash, Uptime: 1500 * time.Millisecond,
+			Decision: supervisor.Decision{Action: supervisor.RestartIt, Reason: supervisor.ReasonPermanent, Delay: time.Second, Attempt: 2}},
+			"ended after 1.5s: exit code 7; restart in 1s (attempt 2): permanent children are always restarted"},
+		{supervisor.ChildExited{EventHeader: header, Exit: supervisor.Exit{Kind: supervisor.Normal},
+			Decision: supervisor.Decision{Action: supervisor.Leave, Reason: supervisor.ReasonTransientClean}},
+			"ended after 0s: normal; not restarted: transient children stay down after a clean exit"},
+		{supervisor.ChildExited{EventHeader: header, Exit: limit, Decision: supervisor.Decision{Action: supervisor.Forget, Reason: supervisor.ReasonTemporary}},
+			"ended after 0s: limit reached by a (exit code 7); not restarted: temporary children are never restarted"},
+		{supervisor.ChildExited{EventHeader: header, Exit: crash, Decision: supervisor.Decision{Action: supervisor.EndSelf, Reason: supervisor.ReasonLimitEscalate}},
+			"ended after 0s: exit code 7; limit reached, escalated to the parent"},
+		{supervisor.ChildStopping{EventHeader: header, Reason: supervisor.ReasonShutdown}, "stopping"},
+		{supervisor.ChildStopping{EventHeader: header, Reason: supervisor.ReasonSibling}, "stopping: a sibling failed and the strategy restarts both"},
+		{supervisor.ChildStopped{EventHeader: header, Exit: supervisor.Exit{Kind: supervisor.ShutDown}}, "stopped"},
+		{supervisor.ChildStopped{EventHeader: header, Exit: supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled}}, "stopped: killed"},
+		{supervisor.EventsLost{EventHeader: root, N: 3}, "3 events were not shown: too many at once"},
+	} {
+		if got := describe(test.event); got != test.want {
+			t.Errorf("%T: %q, want %q", test.event, got, test.want)
+		}
+	}
+	for _, e := range everyEvent() {
+		if text := describe(e); strings.ContainsAny(text, "\n") {
+			t.Errorf("%T is described by %q", e, text)
+		}
+	}
+}
+
+func TestShort(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		0:                               "0s",
+		1234 * time.Microsecond:         "1ms",
+		999999 * time.Microsecond:       "999ms",
+		time.Second:                     "1.0s",
+		9990 * time.Millisecond:         "9.9s",
+		59900 * time.Millisecond:        "59s",
+		time.Minute:                     "1m00s",
+		90*time.Second + 9e8:            "1m30s",
+		time.Hour - time.Millisecond:    "59m59s",
+		time.Hour:                       "1h00m",
+		90*time.Minute + 59*time.Second: "1h30m",
+		24*time.Hour - time.Millisecond: "23h59m",
+		24 * time.Hour:                  "1d00h",
+		(365*24 + 5) * time.Hour:        "365d05h",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestFit(t *testing.T) {
+	t.Parallel()
+	const R, Q = stateRunning, "quarantined"
+	for _, test := range []struct {
+		states []string
+		n      int
+		want   string
+		hidden int
+	}{
+		{[]string{R}, 5, "0", 0},
+		{[]string{R, R, R}, 3, "0 1 2", 0},
+		{[]string{R, R, R, R}, 3, "0 1", 2},
+		{[]string{R, R, R, R, Q}, 3, "0 4", 3},
+		{[]string{R, R, R, Q, R, Q}, 4, "0 3 5", 3},
+		{[]string{R, R, R, Q, R, Q}, 5, "0 1 3 5", 2},
+		{[]string{R, Q, Q, Q, R, Q}, 4, "0 1 2", 3},
+		{[]string{R, Q, Q}, 2, "0", 2},
+	} {
+		rows := make([][]string, len(test.states))
+		for i := range rows {
+			rows[i] = []string{fmt.Sprint(i)}
+		}
+		got, states, hidden := fit(rows, test.states, test.n)
+		if text := strings.Join(slices.Concat(got...), " "); text != test.want || hidden != test.hidden || len(states) != len(got) {
+			t.Errorf("%v in %d: %s and %d more, want %s and %d", test.states, test.n, text, hidden, test.want, test.hidden)
+		}
+	}
+}
+
+// calls records what is asked of a fleet.
+type calls []string
+
+func (c *calls) Stop() { *c = append(*c, "stop") }
+func (c *calls) Kill() { *c = append(*c, "kill") }
+
+func TestStopper(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var fleet calls
+		s := &stopper{}
+		s.signal(15) // before there is a fleet
+		if s.first() != 15 || len(fleet) != 0 {
+			t.Errorf("first %v, asked %v", s.first(), fleet)
+		}
+		s.control(&fleet)
+		if d := cmp.Diff(calls{"stop"}, fleet); d != "" {
+			t.Error(d)
+		}
+		time.Sleep(twice)
+		if s.signal(2) { // still the same wish
+			t.Error("that killed")
+		}
+		time.Sleep(time.Nanosecond)
+		if !s.signal(2) || s.first() != 15 {
+			t.Error("that did not kill")
+		}
+		if d := cmp.Diff(calls{"stop", "kill"}, fleet); d != "" {
+			t.Error(d)
+		}
+
+		fleet = nil
+		s = &stopper{}
+		s.broken()
+		s.control(&fleet)
+		if d := cmp.Diff(calls{"stop"}, fleet); d != "" || s.first() != 0 {
+			t.Error(d, s.first())
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func newDoctor(s *streams) *cobra.Command {
+	var file string
+	var fix, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check all that the daemon depends on",
+		Long: `Check the file, the daemon with its lock and socket, the store, the agents that
+live, the disk, and programs that some agents need. With --fix it repairs a
+damaged store (the old file is kept) and stops agents that the file does not
+name; neither while a daemon runs. The exit code is 1 if there is a problem.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			path, err := findConfig(file)
+			if err != nil {
+				return err
+			}
+			found, err := daemon.Doctor(context.Background(), path, fix)
+			if err != nil {
+				return err
+			}
+			bad := false
+			for _, f := range found {
+				bad = bad || f.Level == daemon.LevelProblem
+			}
+			if asJSON {
+				err = json.NewEncoder(s.out).Encode(found)
+			} else {
+				err = printFindings(s, found)
+			}
+			if err == nil && bad {
+				return &exitError{code: exitFailure}
+			}
+			return err
+		},
+	}
+	configFlag(cmd, &file)
+	cmd.Flags().BoolVar(&fix, "fix", false, "repair what can be repaired")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printFindings(s *streams, found []daemon.Finding) error {
+	_, tty := isTerminal(s.out)
+	p := newPaint(tty)
+	for _, f := range found {
+		level := fmt.Sprintf("%-8s", f.Level)
+		switch f.Level {
+		case daemon.LevelOK, daemon.LevelFixed:
+			level = p.green(level)
+		case daemon.LevelWarning:
+			level = p.yellow(level)
+		default:
+			level = p.red(level)
+		}
+		line := fmt.Sprintf("%s %-9s %s", level, f.Check, proc.Plain(f.Detail))
+		if f.Fix != "" {
+			line += p.dim("; " + f.Fix)
+		}
+		if _, err := fmt.Fprintln(s.out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func newDown(s *streams) *cobra.Command {
+	var r remote
+	var keep bool
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "Stop all agents in order and end the daemon",
+		Long: `Stop all agents in reverse order, each within its shutdown time, and end the
+daemon. With --keep-agents they go on without it, and the next one takes them
+over. The command returns when the daemon has ended; Ctrl-C only ends the
+waiting.`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			return r.ask(func(ctx context.Context, c *api.Client) error {
+				st, err := c.Status(ctx)
+				if err != nil {
+					return err
+				}
+				if err := c.Down(ctx, keep); err != nil && !errors.Is(err, api.ErrStopping) {
+					return err
+				}
+				if err := untilDown(ctx, c, st.Controller.PID); err != nil {
+					return err
+				}
+				what := "all agents are stopped"
+				if keep {
+					what = "the agents go on"
+				}
+				_, err = fmt.Fprintf(s.out, "%s is down; %s\n", proc.Plain(st.Project), what)
+				return err
+			})
+		},
+	}
+	r.flags(cmd)
+	cmd.Flags().BoolVar(&keep, "keep-agents", false, "leave the agents running")
+	return cmd
+}
+
+// untilDown waits until the daemon with that pid has ended: nobody answers any
+// more, or another daemon does, and its process is gone.
+func untilDown(ctx context.Context, c *api.Client, pid int) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	silent := false
+	for patience := time.Now().Add(10 * time.Second); ; {
+		if !silent {
+			st, err := c.Status(ctx)
+			silent = errors.Is(err, api.ErrDown) || err == nil && st.Controller.PID != pid
+			patience = time.Now().Add(10 * time.Second)
+		}
+		// It lets go of its socket before it ends, and of its lock when it ends.
+		if silent && (pid <= 0 || pid == os.Getpid() || syscall.Kill(pid, 0) == syscall.ESRCH || time.Now().After(patience)) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

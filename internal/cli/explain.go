@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func newExplain(s *streams) *cobra.Command {
+	var r remote
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain PATH",
+		Short: "Say why an agent or supervisor is as it is",
+		Long: `Say why an agent or supervisor is in its state, which rule decided so, on what
+evidence, and what happens next and when.`,
+		Args: onePath,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.ask(func(ctx context.Context, c *api.Client) error {
+				x, err := c.Explain(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return s.printJSON(x)
+				}
+				_, tty := isTerminal(s.out)
+				return s.printLines(explainLines(x, time.Now(), newPaint(tty)))
+			})
+		},
+		ValidArgsFunction: r.completePath(false),
+	}
+	r.flags(cmd)
+	jsonFlag(cmd, &asJSON, "one object")
+	return cmd
+}
+
+func explainLines(x api.Explanation, now time.Time, p paint) []string {
+	n := x.Node
+	head := fmt.Sprintf("%s is %s", p.bold(proc.Plain(n.Path)), p.state(n.State, strings.ReplaceAll(proc.Plain(n.State), "_", " ")))
+	if at := since(x); !at.IsZero() {
+		head += fmt.Sprintf(" for %s, since %s", short(max(0, now.Sub(at))), clock(at, now))
+	}
+	lines := []string{head, p.dim(proc.Plain(whatItIs(n))), ""}
+	field := func(label string, texts ...string) {
+		for _, text := range texts {
+			if text != "" {
+				lines = append(lines, p.dim(fmt.Sprintf("%-9s", label))+proc.Plain(strings.ReplaceAll(text, "\n", " ")))
+				label = ""
+			}
+		}
+	}
+	field("rule", x.Rule)
+	field("evidence", x.Evidence...)
+	next := x.Next
+	if n.NextAt != nil && n.NextAt.After(now) {
+		next += fmt.Sprintf(" (at %s)", clock(*n.NextAt, now))
+	}
+	field("next", next)
+	field("hint", x.Hint)
+	if len(x.History) > 0 {
+		lines = append(lines, "", p.bold("Last events"))
+		for _, e := range x.History {
+			if e.Path == n.Path {
+				e.Path = "" // as everybody knows by now
+			}
+			lines = append(lines, "  "+eventLine(e, now, p))
+		}
+	}
+	if len(x.Tail) > 0 {
+		lines = append(lines, "", p.bold("Last output"))
+		for _, line := range x.Tail {
+			lines = append(lines, "  "+p.dim("|")+" "+proc.Plain(line))
+		}
+	}
+	return lines
+}
+
+// since is when a node came into its state: its start if it runs, the last
+// thing that happened to it if not; zero if that is not known.
+func since(x api.Explanation) time.Time {
+	switch {
+	case x.Node.State == stateRunning && x.Node.StartedAt != nil:
+		return *x.Node.StartedAt
+	case len(x.History) > 0:
+		return x.History[len(x.History)-1].Time
+	}
+	return time.Time{}
+}
+
+// clock is a time of day, with the date unless it is today's.
+func clock(at, now time.Time) string {
+	at = at.Local()
+	if at.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
+		return at.Format(time.TimeOnly)
+	}
+	return at.Format(time.DateTime)
+}
+
+// whatItIs is what does not change about a node, and its counters.
+func whatItIs(n api.Node) string {
+	parts := []string{n.Kind}
+	for _, part := range []struct{ format, value string }{
+		{"%s", n.Strategy}, {"in %s", n.Runtime}, {"on %s", n.Node},
+	} {
+		if part.value != "" {
+			parts = append(parts, fmt.Sprintf(part.format, part.value))
+		}
+	}
+	if n.PID != 0 {
+		parts = append(parts, fmt.Sprintf("pid %d", n.PID))
+	}
+	if n.Incarnation != 0 {
+		parts = append(parts, fmt.Sprintf("incarnation %d", n.Incarnation))
+	}
+	parts = append(parts, plural(n.Restarts, "restart"))
+	if n.Limit != "" {
+		parts = append(parts, fmt.Sprintf("%d counted by its limit (%s)", n.InWindow, n.Limit))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+)
+
+// The test binary is coppice itself where it is called by that name.
+func TestMain(m *testing.M) {
+	// The race detector sleeps for a second at exit unless told otherwise.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	testscript.Main(leakChecked{m}, map[string]func(){
+		"coppice": func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+type leakChecked struct{ *testing.M }
+
+func (m leakChecked) Run() int {
+	os.Unsetenv("NO_COLOR") // of whoever runs the tests
+	code := m.M.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// patience bounds every wait of these tests; only a failure takes that long.
+const patience = 45 * time.Second
+
+// agentTOML is an agent that runs a shell script.
+func agentTOML(name, script string, keys ...string) string {
+	return fmt.Sprintf("[[agent]]\nname = %q\ncommand = [\"/bin/sh\", \"-c\", '''\n%s\n''']\n%s\n\n", name, script, strings.Join(keys, "\n"))
+}
+
+// project makes a directory with a coppice.toml whose project is called "t".
+// No process may work in it any more when the test ends.
+func project(t *testing.T, toml ...string) (dir string) {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, p := range processesIn(t, dir) {
+			if !t.Failed() {
+				p.awaitEnd(t) // what was killed takes a moment to go
+			}
+			p.kill()
+		}
+	})
+	write(t, filepath.Join(dir, "coppice.toml"), "[project]\nname = \"t\"\n\n"+strings.Join(toml, ""))
+	return dir
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o777); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fifo makes a named pipe that an agent can wait at, and returns what lets it go on.
+func fifo(t *testing.T, dir, name string) (release func()) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		// Not blocking in open: a test whose agent is gone must not hang.
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(f, "go")
+		t.Cleanup(func() { f.Close() })
+	}
+}
+
+// feed collects what a command writes, and lets a test wait for it.
+type feed struct {
+	mu     sync.Mutex
+	change chan struct{} // closed and replaced with each write
+	buf    bytes.Buffer
+}
+
+func newFeed() *feed { return &feed{change: make(chan struct{})} }
+
+func (f *feed) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.change)
+	f.change = make(chan struct{})
+	return f.buf.Write(p)
+}
+
+func (f *feed) String() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.buf.String()
+}
+
+// lines are those that are complete.
+func (f *feed) lines() []string {
+	all := strings.Split(f.String(), "\n")
+	return all[:len(all)-1]
+}
+
+// await waits until done likes what there is.
+func (f *feed) await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		f.mu.Lock()
+		change := f.change
+		f.mu.Unlock()
+		if done() {
+			return
+		}
+		select {
+		case <-change:
+		case <-late:
+			t.Fatalf("%s did not come; have:\n%s", what, f)
+		}
+	}
+}
+
+func (f *feed) awaitText(t *testing.T, text string) {
+	t.Helper()
+	f.await(t, fmt.Sprintf("%q", text), func() bool { return strings.Contains(f.String(), text) })
+}
+
+// subject is a coppice that was started by a test.
+type subject struct {
+	*exec.Cmd
+	t        *testing.T
+	out, err *feed
+	ended    chan struct{}
+}
+
+// launch starts coppice in dir.
+func launch(t *testing.T, dir string, args ...string) *subject {
+	t.Helper()
+	r := newRunning(t, "coppice", args...)
+	r.begin(dir)
+	return r
+}
+
+func newRunning(t *testing.T, name string, args ...string) *subject {
+	r := &subject{Cmd: exec.Command(name, args...), t: t, out: newFeed(), err: newFeed()}
+	r.Stdout, r.Stderr = r.out, r.err
+	return r
+}
+
+func (r *subject) begin(dir string) {
+	r.t.Helper()
+	r.Dir = dir
+	r.WaitDelay = 5 * time.Second
+	if err := r.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.ended = make(chan struct{})
+	go func() {
+		r.Wait()
+		close(r.ended)
+	}()
+	r.t.Cleanup(func() {
+		r.Process.Kill()
+		<-r.ended
+	})
+}
+
+func (r *subject) signal(sig syscall.Signal) {
+	r.t.Helper()
+	if err := r.Process.Signal(sig); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// exit waits for the end and returns the exit code.
+func (r *subject) exit() int {
+	r.t.Helper()
+	select {
+	case <-r.ended:
+	case <-time.After(patience):
+		r.t.Fatalf("coppice did not end; stdout:\n%s\nstderr:\n%s", r.out, r.err)
+	}
+	return r.ProcessState.ExitCode()
+}
+
+func (r *subject) wantExit(code int) {
+	r.t.Helper()
+	if got := r.exit(); got != code {
+		r.t.Fatalf("exit code %d, want %d; stdout:\n%s\nstderr:\n%s", got, code, r.out, r.err)
+	}
+}
+
+// report is a line of --json.
+type report struct {
+	Time        time.Time
+	Type, Path  string
+	Incarnation uint64
+	Message     string
+	Data        map[string]any
+}
+
+func (r report) String() string {
+	s := r.Type + " " + strings.TrimPrefix(r.Path, "t/")
+	if r.Incarnation > 0 {
+		s += fmt.Sprint(" ", r.Incarnation)
+	}
+	return s
+}
+
+// reports parses what coppice run --json has written so far.
+func (r *subject) reports() []report {
+	r.t.Helper()
+	var all []report
+	for _, line := range r.out.lines() {
+		var rep report
+		d := json.NewDecoder(strings.NewReader(line))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&rep); err != nil {
+			r.t.Fatalf("%q is not a line of --json: %v", line, err)
+		}
+		if rep.Time.IsZero() || rep.Type == "" || rep.Path == "" {
+			r.t.Errorf("a report without time, type or path: %s", line)
+		}
+		all = append(all, rep)
+	}
+	return all
+}
+
+// awaitReport waits for a report; message may be "" for any.
+func (r *subject) awaitReport(what, message string) report {
+	r.t.Helper()
+	var found report
+	r.out.await(r.t, cmp.Or(message, what), func() bool {
+		for _, rep := range r.reports() {
+			if rep.String() == what && (message == "" || rep.Message == message) {
+				found = rep
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}

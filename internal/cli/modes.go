@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// modes passes on what an agent shows and keeps track of what it switches on
+// in the terminal, so that it can be switched off when the agent is left: the
+// other screen, the mouse, a hidden cursor, pasting in brackets.
+type modes struct {
+	w     io.Writer
+	state uint8
+	text  []byte       // of the sequence so far
+	set   map[int]bool // private modes, as they were set last
+	drawn bool         // anything was shown at all
+}
+
+// States of the reader of sequences.
+const (
+	inText uint8 = iota
+	afterEscape
+	inSequence
+)
+
+// maxSequence is more than any sequence that sets modes has, in bytes.
+const maxSequence = 64
+
+// maxMode is more than any private mode has as its number.
+const maxMode = 9999
+
+// resting are the private modes that are on in a terminal at rest: the cursor
+// and the wrapping of lines. All others are off.
+func resting(mode int) bool { return mode == 25 || mode == 7 }
+
+func (m *modes) Write(p []byte) (int, error) {
+	m.drawn = m.drawn || len(p) > 0
+	for _, c := range p {
+		m.next(c)
+	}
+	return m.w.Write(p)
+}
+
+func (m *modes) next(c byte) {
+	switch {
+	case c == 0x1b:
+		m.state = afterEscape
+	case m.state == afterEscape && c == '[':
+		m.state, m.text = inSequence, m.text[:0]
+	case m.state == afterEscape:
+		m.state = inText
+	case m.state == inSequence && c >= 0x40 && c <= 0x7e:
+		m.state = inText
+		m.sequence(string(m.text), c)
+	case m.state == inSequence:
+		if m.text = append(m.text, c); len(m.text) > maxSequence {
+			m.state = inText
+		}
+	}
+}
+
+// sequence notes CSI ? n ; n ... h or l.
+func (m *modes) sequence(text string, final byte) {
+	numbers, private := strings.CutPrefix(text, "?")
+	if !private || final != 'h' && final != 'l' {
+		return
+	}
+	for number := range strings.SplitSeq(numbers, ";") {
+		mode, err := strconv.Atoi(number)
+		if err != nil || mode <= 0 || mode > maxMode {
+			continue
+		}
+		if m.set == nil {
+			m.set = map[int]bool{}
+		}
+		m.set[mode] = final == 'h'
+	}
+}
+
+// restore puts the terminal at rest: what was switched, and the attributes of
+// text, the keypad and the set of characters, which cannot hurt.
+func (m *modes) restore() {
+	if !m.drawn {
+		return
+	}
+	var b strings.Builder
+	for _, mode := range slices.Sorted(maps.Keys(m.set)) {
+		switch on := m.set[mode]; {
+		case on && !resting(mode):
+			fmt.Fprintf(&b, "\x1b[?%dl", mode)
+		case !on && resting(mode):
+			fmt.Fprintf(&b, "\x1b[?%dh", mode)
+		}
+	}
+	b.WriteString("\x1b[0m\x1b7\x1b[r\x1b8\x1b>\x1b(B")
+	io.WriteString(m.w, b.String())
+	m.set, m.drawn = nil, false
+}

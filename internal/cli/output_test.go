@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"unicode/utf8"
+)
+
+// A reader that goes away ends the fleet; nothing stays behind.
+func TestReaderGoesAway(t *testing.T) {
+	t.Parallel()
+	for _, flag := range []string{"", "--json"} {
+		t.Run("run"+flag, func(t *testing.T) {
+			t.Parallel()
+			dir := project(t, agentTOML("a", `while echo tick; do sleep 0.02; done`), agentTOML("b", sleeper))
+			r := newRunning(t, "coppice", strings.Fields("run "+flag)...)
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Stdout = write
+			r.begin(dir)
+			write.Close()
+			if _, err := bufio.NewReader(read).ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			read.Close()
+			r.wantExit(1)
+			if got, want := r.err.String(), "coppice: writing to the standard output: "; !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 1 {
+				t.Errorf("stderr %q, want one line %q...", got, want)
+			}
+		})
+	}
+}
+
+// A reader that does not read holds up agents; it must not hold up their end.
+func TestReaderDoesNotRead(t *testing.T) {
+	t.Parallel()
+	dir := project(t, agentTOML("a", `yes; echo never`), agentTOML("b", sleeper))
+	r := newRunning(t, "coppice", "run")
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	r.Stdout = write
+	r.begin(dir)
+	write.Close()
+	if _, err := io.ReadFull(read, make([]byte, 4096)); err != nil { // it runs, and writes
+		t.Fatal(err)
+	}
+	agents := processesIn(t, dir)
+	r.signal(syscall.SIGTERM)
+	for _, p := range agents {
+		if p.pid != r.Process.Pid {
+			p.awaitEnd(t)
+		}
+	}
+	if _, err := io.Copy(io.Discard, read); err != nil {
+		t.Fatal(err)
+	}
+	r.wantExit(143)
+}
+
+// discard counts what it is given and keeps nothing.
+type discard struct{ n, marks int }
+
+func (d *discard) Write(p []byte) (int, error) {
+	d.n += len(p)
+	d.marks += bytes.Count(p, []byte{'#'})
+	return len(p), nil
+}
+
+// 100 MB without a line end are passed on in parts, and not kept.
+func TestEndlessLine(t *testing.T) {
+	t.Parallel()
+	for flag, size := range map[string]int{"": 100_000_000, "--json": 10_000_000} {
+		t.Run("run"+flag, func(t *testing.T) {
+			t.Parallel()
+			dir := project(t, agentTOML("a", fmt.Sprintf(`head -c %d /dev/zero | tr '\0' '#'`, size), `restart = "never"`))
+			r := newRunning(t, "coppice", strings.Fields("run "+flag)...)
+			out := &discard{}
+			r.Stdout = out
+			r.begin(dir)
+			r.wantExit(0)
+			if out.marks != size {
+				t.Errorf("%d bytes of output, want %d", out.marks, size)
+			}
+			if most := size + size/100; out.n > most {
+				t.Errorf("%d bytes in all, want at most %d", out.n, most)
+			}
+			if usage, ok := r.ProcessState.SysUsage().(*syscall.Rusage); ok && runtime.GOOS == "linux" {
+				// Generous, for the race detector; without it 25 MB are enough.
+				if mb := usage.Maxrss >> 10; mb > 150 {
+					t.Errorf("it needed %d MB", mb)
+				} else {
+					t.Logf("%d MB", mb)
+				}
+			}
+		})
+	}
+}
+
+// What agents print cannot reach the terminal, and is valid text.
+func TestHostileOutput(t *testing.T) {
+	t.Parallel()
+	script := `printf 'a\033[2Jb\033]0;title\007c\302\233Hd\342\200\256e\377f\000g\bh\ti\rj\n'; head -c 300000 /dev/urandom; echo; echo last`
+	toml := agentTOML("a", script, `restart = "never"`)
+
+	r := launch(t, project(t, toml), "run")
+	r.wantExit(0)
+	out := r.out.String()
+	if want := "t/a | abcde\uFFFDfgh\ti j\n"; !strings.Contains(out, want) {
+		t.Errorf("no %q in %.200q", want, out)
+	}
+	if !utf8.ValidString(out) {
+		t.Error("the output is not UTF-8")
+	}
+	for i, c := range out {
+		if c != '\n' && c != '\t' && hidden(c) {
+			t.Fatalf("%U in %q", c, out[max(0, i-20):min(len(out), i+20)])
+		}
+	}
+	for _, line := range r.out.lines() {
+		if !strings.HasPrefix(line, "t/a | ") && !strings.HasPrefix(line, "t/a * ") && !strings.HasPrefix(line, "t * ") {
+			t.Fatalf("a line without its path: %q", line)
+		}
+	}
+
+	r = launch(t, project(t, toml), "run", "--json")
+	r.wantExit(0)
+	if i := strings.IndexFunc(r.out.String(), func(c rune) bool { return c != '\n' && hidden(c) }); i >= 0 {
+		t.Errorf("a control character in NDJSON: %q", r.out.String()[max(0, i-20):i+1])
+	}
+	if got, want := r.awaitReport("agent.output a 1", "").Message, "a\x1b[2Jb\x1b]0;title\ac\u009bHd\u202ee\uFFFDf\x00g\bh\ti\rj"; got != want {
+		t.Errorf("message %q, want %q as it was written", got, want)
+	}
+	r.awaitReport("agent.output a 1", "last")
+}
+
+// The last line of a descendant that left its group is shown, and after the
+// summary nothing is.
+func TestSummaryComesLast(t *testing.T) {
+	t.Parallel()
+	dir := project(t, agentTOML("a", `[ $COPPICE_INCARNATION = 2 ] || exit 1
+		setsid sh -c "echo > away; while kill -0 $$; do :; done 2>/dev/null; echo straggler" & read x < away; exit 0`, `restart = "on-failure"`, `backoff = { kind = "fixed", base = "1ms" }`))
+	fifo(t, dir, "away")
+	r := launch(t, dir, "run")
+	r.wantExit(0)
+	lines := r.out.lines()
+	if got, want := lines[len(lines)-1], "backoff:        1 restart delayed, the longest by 1ms (t/a)"; got != want {
+		t.Errorf("last line %q, want %q", got, want)
+	}
+	if !strings.Contains(r.out.String(), "t/a | straggler\n") {
+		t.Errorf("the straggler's line is missing:\n%s", r.out)
+	}
+}
+
+// Agents do not inherit how coppice deals with signals.
+func TestAgentsGetDefaultSignals(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	r := launch(t, project(t, agentTOML("a", `grep -E '^Sig(Ign|Blk)' /proc/self/status`, `restart = "never"`)), "run")
+	r.wantExit(0)
+	// But for what is not coppice's to undo: a C library keeps signals 32 and
+	// above for itself, and they may have been ignored before.
+	for _, what := range []string{"SigBlk", "SigIgn"} {
+		_, rest, _ := strings.Cut(r.out.String(), what+":\t")
+		mask, err := strconv.ParseUint(rest[:min(16, len(rest))], 16, 64)
+		if err != nil || mask&0x7fffffff != 0 {
+			t.Errorf("%s is %x, %v, in\n%s", what, mask, err, r.out)
+		}
+	}
+}
+
+// SIGKILL of coppice takes the agents with it. Their children are not its
+// own: what a dead agent leaves behind goes on.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("needs PR_SET_PDEATHSIG")
+	}
+	dir := project(t,
+		agentTOML("a", sleeper),
+		agentTOML("b", stubborn),
+		agentTOML("c", `trap '' TERM HUP INT; echo "up $$"; exec sleep 1001`))
+	r := launch(t, dir, "run")
+	r.out.await(t, "three agents", func() bool {
+		return len(regexp.MustCompile(`(?m)^t/. \| up `).FindAllString(r.out.String(), -1)) == 3
+	})
+	before := processesIn(t, dir)
+	r.signal(syscall.SIGKILL)
+	r.exit()
+	leaders := regexp.MustCompile(`(?m)^t/. \| up (\d+)$`).FindAllStringSubmatch(r.out.String(), -1)
+	for _, p := range before {
+		for _, l := range leaders {
+			if fmt.Sprint(p.pid) == l[1] {
+				p.awaitEnd(t)
+			}
+		}
+	}
+	for _, p := range processesIn(t, dir) {
+		t.Logf("stays behind: %s", p.name)
+		p.kill()
+		p.awaitEnd(t)
+	}
+}
+
+// What leaves its group and loses its parents is not found; see package proc.
+func TestEscape(t *testing.T) {
+	t.Parallel()
+	dir := project(t, agentTOML("a", `setsid sh -c 'echo > away; exec sleep 1000' & read x < away; exit 0`, `restart = "never"`))
+	fifo(t, dir, "away")
+	r := launch(t, dir, "run")
+	r.wantExit(0)
+	for _, p := range processesIn(t, dir) {
+		t.Logf("stays behind: %s", p.name)
+		p.kill()
+		p.awaitEnd(t)
+	}
+}

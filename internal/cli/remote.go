@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+// remote is the project that a command is about, and whose daemon it asks.
+type remote struct{ file string }
+
+// flags adds the flag that names the project's file.
+func (r *remote) flags(cmd *cobra.Command) { configFlag(cmd, &r.file) }
+
+// longFlags is flags for commands whose -f means to follow.
+func (r *remote) longFlags(cmd *cobra.Command) { configFlagShort(cmd, &r.file, "") }
+
+// dial returns a client of the project's daemon.
+func (r *remote) dial() (*api.Client, error) {
+	file, err := findConfig(r.file)
+	if err != nil {
+		return nil, err
+	}
+	socket, err := api.SocketPath(filepath.Dir(file))
+	if err != nil {
+		return nil, err
+	}
+	return api.Dial(socket), nil
+}
+
+// ask calls do with a client, and with a context that ends with a signal.
+func (r *remote) ask(do func(context.Context, *api.Client) error) error {
+	client, err := r.dial()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, stop := untilSignal(context.Background())
+	defer stop()
+	return do(ctx, client)
+}
+
+// untilSignal returns a context that ends with the first signal, whose exit
+// code is that of its cause. The next one ends the program.
+func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		select {
+		case sig := <-signals:
+			cancel(&exitError{code: exitSignalled + int(sig.(syscall.Signal))})
+			signal.Stop(signals)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
+}
+
+// completePath offers the paths of the running fleet, without the first
+// segment. Of a command that takes one path it offers nothing after that.
+func (r *remote) completePath(many bool) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) (paths []cobra.Completion, _ cobra.ShellCompDirective) {
+		const nothing = cobra.ShellCompDirectiveNoFileComp
+		client, err := r.dial()
+		if err != nil || len(args) > 0 && !many {
+			return nil, nothing
+		}
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		nodes, err := client.Nodes(ctx, "")
+		if err != nil {
+			return nil, nothing
+		}
+		for _, n := range nodes {
+			_, path, below := strings.Cut(n.Path, "/")
+			// What a shell would have to quote cannot be completed.
+			if below && !slices.Contains(args, path) && path == proc.Plain(path) && !strings.ContainsAny(path, "\t\n") {
+				paths = append(paths, cobra.CompletionWithDesc(path, n.State))
+			}
+		}
+		return paths, nothing
+	}
+}
+
+// isTerminal reports whether what is written to w is shown to a person at once.
+func isTerminal(w io.Writer) (width int, ok bool) {
+	f, isFile := w.(*os.File)
+	if !isFile || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+		return 0, false
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		width = 0
+	}
+	return width, true
+}
+
+// printJSON prints one value, indented for who looks at it.
+func (s *streams) printJSON(v any) error {
+	e := json.NewEncoder(s.out)
+	e.SetEscapeHTML(false)
+	if _, tty := isTerminal(s.out); tty {
+		e.SetIndent("", "  ")
+	}
+	return e.Encode(v)
+}
+
+// printLines prints lines.
+func (s *streams) printLines(lines []string) error {
+	_, err := io.WriteString(s.out, strings.Join(lines, "\n")+"\n")
+	return err
+}
+
+// jsonFlag adds the flag that asks for JSON.
+func jsonFlag(cmd *cobra.Command, into *bool, what string) {
+	cmd.Flags().BoolVar(into, "json", false, "print "+what)
+}
+
+// onePath checks the arguments of a command that takes one path.
+func onePath(cmd *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return fmt.Errorf("the path of an agent is missing; coppice ps lists them")
+	case 1:
+		return nil
+	}
+	return fmt.Errorf("unexpected argument %q: %s takes one path", args[1], cmd.CommandPath())
+}

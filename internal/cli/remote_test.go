@@ -1,0 +1,531 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/apitest"
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// aFleet is a fleet in which there is something of everything.
+func aFleet() *apitest.Fleet {
+	started := time.Now().Add(-time.Hour)
+	next := time.Now().Add(time.Hour + 30*time.Second)
+	agent := func(path, state string) api.Node {
+		return api.Node{Path: path, Kind: "agent", Runtime: "proc", State: state, Node: "n1", Limit: "5 restarts in 1m0s, then escalate"}
+	}
+	db, web, worker, hostile := agent("app/back/db", "running"), agent("app/back/web", "restarting"), agent("app/worker", "given_up"), agent("app/\x1b[31mred", "stopped")
+	db.PID, db.Incarnation, db.Restarts, db.InWindow, db.StartedAt, db.Uptime = 4711, 3, 2, 1, &started, 3600.9
+	web.Incarnation, web.Restarts, web.InWindow, web.NextAt, web.LastExit, web.Reason = 7, 6, 4, &next, "exit code 7", "permanent children are always restarted"
+	worker.Incarnation, worker.Restarts, worker.Reason, worker.LastExit = 11, 10, "limit reached, given up until reset", "exit code 1"
+	hostile.Reason = "terminated\x1b]0;title\a by hand"
+	f := apitest.New(
+		api.Node{Path: "app", Kind: "supervisor", Strategy: "one_for_one", State: "running", StartedAt: &started, Uptime: 3600, Limit: "5 restarts in 1m0s, then escalate"},
+		api.Node{Path: "app/back", Kind: "supervisor", Strategy: "rest_for_one", State: "running", Incarnation: 1, StartedAt: &started, Uptime: 3600},
+		db, web, worker, hostile)
+	f.SetStatus(api.Status{
+		Project: "app", Controller: api.Controller{PID: os.Getpid(), Node: "n1", Version: "v1.2.3", StartedAt: started, Uptime: 3600},
+		Summary: map[string]int{"running": 1, "restarting": 1, "given_up": 1, "stopped": 1, "paused": 0},
+		Store:   api.Store{Kind: "sqlite", Path: "/p/store.db", OK: true}, Config: api.Config{Path: "/p/coppice.toml", Revision: "0123456789abcdef", LoadedAt: started},
+	})
+	f.SetExplanation(api.Explanation{
+		Node: web, Rule: "permanent children are always restarted", Evidence: []string{"exit code 7 after 2 s", "4 restarts in the last minute, 5 are allowed"},
+		Next: "it is started again in 1h", Hint: "at once: coppice start back/web", Tail: []string{"last \x1b[31mwords"},
+		History: []event.Event{{Seq: 9, Time: time.Now().Add(-90 * time.Second), Type: event.AgentCrashed, Path: "app/back/web", Incarnation: 7, Message: "exit code 7"}},
+	})
+	return f
+}
+
+// daemonOf serves a fleet as the daemon of a new project, whose directory it returns.
+func daemonOf(t *testing.T, f *apitest.Fleet) (dir string, stop func()) {
+	t.Helper()
+	dir = project(t)
+	return dir, serveFor(t, dir, f)
+}
+
+// serveFor serves a fleet as the daemon of a project until the test ends.
+func serveFor(t *testing.T, dir string, f *apitest.Fleet) (stop func()) {
+	t.Helper()
+	socket, err := api.SocketPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := api.Listen(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- api.Serve(ctx, l, f, slog.New(slog.DiscardHandler)) }()
+	stopped := false
+	stop = func() {
+		if !stopped {
+			stopped = true
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// coppice runs a command to its end.
+func coppice(t *testing.T, dir string, code int, args ...string) (out, err string) {
+	t.Helper()
+	r := launch(t, dir, args...)
+	r.wantExit(code)
+	return r.out.String(), r.err.String()
+}
+
+// same compares text line by line, without regard to how wide columns are.
+func same(t *testing.T, what, got string, want ...string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+	}
+	if d := cmp.Diff(want, lines); d != "" {
+		t.Errorf("%s (-want +got):\n%s\n%s", what, d, got)
+	}
+}
+
+func TestPs(t *testing.T) {
+	t.Parallel()
+	dir, _ := daemonOf(t, aFleet())
+	out, _ := coppice(t, dir, 0, "ps")
+	same(t, "ps", strings.ReplaceAll(out, "1h00m", "T"),
+		"PATH KIND STATE PID INC RESTARTS WINDOW UPTIME NEXT REASON",
+		"app supervisor running - - - - T -",
+		"app/back supervisor running - 1 - - T -",
+		"app/back/db agent running 4711 3 2 1 T -",
+		"app/back/web agent restarting - 7 6 4 - T permanent children are always restarted (exit code 7)",
+		"app/worker agent given_up - 11 10 - - - limit reached, given up until reset (exit code 1)",
+		"app/red agent stopped - - - - - - terminated by hand")
+	if lines := strings.Split(out, "\n"); strings.Index(lines[0], "STATE") != strings.Index(lines[4], "restarting") {
+		t.Errorf("not aligned:\n%s", out)
+	}
+	out, _ = coppice(t, dir, 0, "ps", "back/db")
+	if strings.Count(out, "\n") != 2 || !strings.Contains(out, "app/back/db") {
+		t.Error(out)
+	}
+	var nodes []api.Node
+	out, _ = coppice(t, dir, 0, "ps", "--json")
+	if err := json.Unmarshal([]byte(out), &nodes); err != nil || len(nodes) != 6 || nodes[2].PID != 4711 {
+		t.Errorf("%v: %s", err, out)
+	}
+	empty, _ := daemonOf(t, apitest.New())
+	if out, _ = coppice(t, empty, 0, "ps", "--json"); out != "[]\n" {
+		t.Errorf("nothing is %q", out)
+	}
+	if out, _ = coppice(t, empty, 0, "ps"); strings.Count(out, "\n") != 1 {
+		t.Errorf("nothing is %q", out)
+	}
+}
+
+func TestTreeCommand(t *testing.T) {
+	t.Parallel()
+	dir, _ := daemonOf(t, aFleet())
+	out, _ := coppice(t, dir, 0, "tree")
+	same(t, "tree", strings.ReplaceAll(out, "1h00m", "T"),
+		"NAME STATE INC RESTARTS WINDOW UPTIME NEXT REASON",
+		"app (one_for_one) running - - - T -",
+		"├─ back (rest_for_one) running 1 - - T -",
+		"│ ├─ db running 3 2 1 T -",
+		"│ └─ web restarting 7 6 4 - T permanent children are always restarted (exit code 7)",
+		"├─ worker given_up 11 10 - - - limit reached, given up until reset (exit code 1)",
+		"└─ red stopped - - - - - terminated by hand")
+	out, _ = coppice(t, dir, 0, "tree", "app/back")
+	same(t, "a part", strings.ReplaceAll(out, "1h00m", "T"),
+		"NAME STATE INC RESTARTS WINDOW UPTIME NEXT REASON",
+		"app/back (rest_for_one) running 1 - - T -",
+		"├─ db running 3 2 1 T -",
+		"└─ web restarting 7 6 4 - T permanent children are always restarted (exit code 7)")
+}
+
+func TestBranches(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ paths, want string }{
+		{"", ""},
+		{"a", "a"},
+		{"a a/b", "a|└─ b"},
+		{"a a/b a/b/c a/b/d a/e a/e/f", "a|├─ b|│  ├─ c|│  └─ d|└─ e|   └─ f"},
+		{"a a/b a/b/c a/b/c/d a/e", "a|├─ b|│  └─ c|│     └─ d|└─ e"},
+		{"a/b a/b/c", "a/b|└─ c"},
+		// What no daemon says is no reason to panic.
+		{"a a/b/c/d", "a|└─ d"},
+		{"a/b/c a x/y", "a/b/c|a|y"},
+	} {
+		var nodes []api.Node
+		for _, p := range strings.Fields(test.paths) {
+			nodes = append(nodes, api.Node{Path: p})
+		}
+		if got := strings.Join(branches(nodes), "|"); got != test.want {
+			t.Errorf("%s: %q, want %q", test.paths, got, test.want)
+		}
+	}
+}
+
+func TestStatusCommand(t *testing.T) {
+	t.Parallel()
+	f := aFleet()
+	dir, _ := daemonOf(t, f)
+	out, _ := coppice(t, dir, 0, "status")
+	same(t, "status", strings.ReplaceAll(out, fmt.Sprint(os.Getpid()), "P"),
+		"project app",
+		"daemon pid P on n1, version v1.2.3, up 1h00m",
+		"agents 4: 1 given_up, 1 restarting, 1 running, 1 stopped",
+		"store sqlite /p/store.db",
+		"config /p/coppice.toml, revision 0123456789ab, loaded 1h00m ago")
+	st, _ := f.Status(t.Context())
+	st.Store.OK, st.Store.Error = false, "disk full"
+	st.Config.LastError = "coppice.toml:1:1: oops\ncoppice.toml:2:1: oops again"
+	f.SetStatus(st)
+	out, _ = coppice(t, dir, 0, "status")
+	for _, want := range []string{"store.db takes no writes: disk full", "a later version was refused: coppice.toml:1:1: oops\n", "coppice.toml:2:1: oops again\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	out, _ = coppice(t, dir, 0, "status", "--json")
+	var got api.Status
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Error(err)
+	}
+	if d := cmp.Diff(st, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestExplainCommand(t *testing.T) {
+	t.Parallel()
+	dir, _ := daemonOf(t, aFleet())
+	out, _ := coppice(t, dir, 0, "explain", "back/web")
+	for _, want := range []string{
+		"app/back/web is restarting for 1m3", "agent, in proc, on n1, incarnation 7, 6 restarts, 4 counted by its limit (5 restarts in 1m0s, then escalate)\n",
+		"rule     permanent children", "evidence exit code 7 after 2 s\n         4 restarts in the last minute",
+		"next     it is started again in 1h (at ", "hint     at once: coppice start back/web\n",
+		"Last events\n", "agent.crashed#7 exit code 7\n", "Last output\n  | last words\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	out, _ = coppice(t, dir, 0, "explain", "back/web", "--json")
+	var x api.Explanation
+	if err := json.Unmarshal([]byte(out), &x); err != nil || x.Evidence[0] != "exit code 7 after 2 s" {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestActCommands(t *testing.T) {
+	t.Parallel()
+	f := aFleet()
+	f.OnAct = func(_ context.Context, path string, action api.Action) error {
+		if action == api.Start && path == "worker" {
+			return fmt.Errorf("app/worker: %w: it runs", api.ErrConflict)
+		}
+		return nil
+	}
+	dir, stop := daemonOf(t, f)
+	for action, done := range map[string]string{"start": "started", "stop": "stopped", "restart": "restarted", "reset": "reset", "suspend": "suspended", "resume": "resumed"} {
+		out, _ := coppice(t, dir, 0, action, "back/db", "app/back")
+		if want := fmt.Sprintf("back/db %s\napp/back %s\n", done, done); out != want {
+			t.Errorf("%s: %q", action, out)
+		}
+	}
+	// One that fails does not keep the others from being tried.
+	out, errs := coppice(t, dir, 3, "stop", "none", "back/db")
+	if out != "back/db stopped\n" || errs != "coppice: none: no such node\n" {
+		t.Errorf("%q, %q", out, errs)
+	}
+	if _, errs = coppice(t, dir, 1, "start", "worker"); errs != "coppice: app/worker: not possible now: it runs\n" {
+		t.Error(errs)
+	}
+	stop()
+	if _, errs = coppice(t, dir, 69, "stop", "back/db"); !strings.Contains(errs, "coppice up") {
+		t.Error(errs)
+	}
+}
+
+// Each command says with its exit code what is wrong, and where to turn.
+func TestRemoteErrors(t *testing.T) {
+	t.Parallel()
+	dir, _ := daemonOf(t, aFleet())
+	lonely := project(t)
+	nowhere := t.TempDir()
+	for _, test := range []struct {
+		dir, args string
+		code      int
+		want      string
+	}{
+		{lonely, "status", 69, "no daemon runs"},
+		{lonely, "ps", 69, "coppice up"},
+		{lonely, "tree", 69, "no daemon runs"},
+		{lonely, "logs a", 69, "no daemon runs"},
+		{lonely, "logs -f a", 69, "no daemon runs"},
+		{lonely, "events", 69, "no daemon runs"},
+		{lonely, "events -f", 69, "no daemon runs"},
+		{lonely, "explain a", 69, "no daemon runs"},
+		{lonely, "down", 69, "no daemon runs"},
+		{lonely, "attach --watch a", 69, "no daemon runs"},
+		{nowhere, "ps", 78, "coppice init"},
+		{dir, "ps none", 3, "none: no such node"},
+		{dir, "tree none", 3, "none: no such node"},
+		{dir, "logs none", 3, "none: no such node"},
+		{dir, "explain none", 3, "none: no such node"},
+		{dir, "attach --watch none", 3, "none: no such node"},
+		{dir, "attach --watch back", 2, "takes an agent"},
+		{dir, "attach back/db", 2, "no terminal"},
+		{dir, "top", 2, "needs a terminal"},
+		{dir, "stop", 2, "missing"},
+		{dir, "logs", 2, "missing"},
+		{dir, "logs a b", 2, "one path"},
+		{dir, "logs -n -1 back/db", 2, "from 0 up"},
+		{dir, "logs -n x back/db", 2, "invalid"},
+		{dir, "events --type [", 2, "--type"},
+		{dir, "events --after -1", 2, "invalid"},
+		{dir, "events extra", 2, "--file FILE"},
+		{dir, "status extra", 2, "-f FILE"},
+		{dir, "ps " + strings.Repeat("x", 2000), 2, "at most 1024"},
+		{nowhere, "ps -f " + dir + "/coppice.toml none", 3, "none: no such node"},
+	} {
+		out, err := coppice(t, test.dir, test.code, strings.Fields(test.args)...)
+		if out != "" || !strings.HasPrefix(err, "coppice: ") || !strings.Contains(err, test.want) {
+			t.Errorf("%s: %q, %q, want %q", test.args, out, err, test.want)
+		}
+	}
+}
+
+func TestLogsCommand(t *testing.T) {
+	t.Parallel()
+	f := aFleet()
+	dir, _ := daemonOf(t, f)
+	for i := range 150 {
+		f.Print("app/back/db", fmt.Sprintf("line %d \x1b[31mred\x1b[0m", i))
+	}
+	out, _ := coppice(t, dir, 0, "logs", "back/db")
+	if !strings.HasPrefix(out, "line 50 red\n") || strings.Count(out, "\n") != 100 {
+		t.Error(out)
+	}
+	if out, _ = coppice(t, dir, 0, "logs", "-n", "2", "--json", "back/db"); out != "{\"line\":\"line 148 \\u001b[31mred\\u001b[0m\"}\n{\"line\":\"line 149 \\u001b[31mred\\u001b[0m\"}\n" {
+		t.Errorf("%q", out)
+	}
+	if out, _ = coppice(t, dir, 0, "logs", "worker"); out != "" {
+		t.Errorf("%q", out)
+	}
+	r := launch(t, dir, "logs", "-f", "-n", "1", "back/db")
+	r.out.awaitText(t, "line 149 red\n")
+	f.Print("app/back/db", "one more")
+	r.out.awaitText(t, "one more\n")
+	r.signal(syscall.SIGINT)
+	r.wantExit(130)
+	if r.err.String() != "" {
+		t.Error(r.err)
+	}
+}
+
+func TestEventsCommand(t *testing.T) {
+	t.Parallel()
+	f := aFleet()
+	dir, stop := daemonOf(t, f)
+	at := time.Date(2020, 1, 2, 3, 4, 5, 0, time.Local)
+	f.Publish(event.Event{Time: at, Type: event.AgentStarted, Path: "app/back/db", Incarnation: 3, Message: "up\nand \x1b[31mred"})
+	f.Publish(event.Event{Time: at, Type: event.AgentCrashed, Path: "app/worker", Actor: "patrol"})
+	out, _ := coppice(t, dir, 0, "events")
+	same(t, "events", out,
+		"1 2020-01-02 03:04:05 agent.started app/back/db#3 up and red",
+		"2 2020-01-02 03:04:05 agent.crashed app/worker (by patrol)")
+	for args, want := range map[string]string{
+		"--after 1": "2", "--path app/back": "1", "--type agent.cr*": "2", "--type x --type agent.started": "1", "--after 2": "",
+	} {
+		out, _ := coppice(t, dir, 0, append([]string{"events", "--json"}, strings.Fields(args)...)...)
+		var e event.Event
+		if err := json.Unmarshal([]byte(out), &e); (err != nil || fmt.Sprint(e.Seq) != want || strings.Count(out, "\n") != 1) && out != want {
+			t.Errorf("%s: %s, want %s", args, out, want)
+		}
+	}
+	// It follows over the end of one daemon and the start of another.
+	r := launch(t, dir, "events", "-f", "--json")
+	r.out.await(t, "both", func() bool { return len(r.out.lines()) == 2 })
+	f.Publish(event.Event{Time: at, Type: "a.b"})
+	r.out.awaitText(t, `"type":"a.b"`)
+	stop()
+	r.wantExit(69)
+	if got := r.err.String(); got != "coppice: daemon is stopping\n" || len(r.out.lines()) != 3 {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestDownCommand(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []bool{false, true} {
+		f := aFleet()
+		down := make(chan bool, 1)
+		f.OnDown = func(keep bool) error { down <- keep; return nil }
+		dir, stop := daemonOf(t, f)
+		args, want := []string{"down"}, "app is down; all agents are stopped\n"
+		if keep {
+			args, want = append(args, "--keep-agents"), "app is down; the agents go on\n"
+		}
+		// The daemon is this process, which does not end: so say it is another.
+		st, _ := f.Status(t.Context())
+		st.Controller.PID = 0
+		f.SetStatus(st)
+		r := launch(t, dir, args...)
+		if got := <-down; got != keep {
+			t.Errorf("keep: %v", got)
+		}
+		select {
+		case <-r.ended:
+			t.Error("it did not wait")
+		default:
+		}
+		stop()
+		r.wantExit(0)
+		if got := r.out.String(); got != want {
+			t.Errorf("%q", got)
+		}
+	}
+	f := aFleet()
+	f.SetError(errors.New("no"))
+	dir, _ := daemonOf(t, f)
+	if _, err := coppice(t, dir, 1, "down"); err != "coppice: no\n" {
+		t.Error(err)
+	}
+}
+
+// A shell completes the paths of what runs.
+func TestCompletePaths(t *testing.T) {
+	t.Parallel()
+	dir, stop := daemonOf(t, aFleet())
+	const all = "back\trunning\nback/db\trunning\nback/web\trestarting\nworker\tgiven_up\n"
+	for args, want := range map[string]string{
+		"stop ": all, "logs ": all, "explain ": all, "attach ": all, "ps ": all,
+		"stop back/db ": strings.Replace(all, "back/db\trunning\n", "", 1), "logs back/db ": "", "events --path ": all, "status ": "",
+	} {
+		out, _ := coppice(t, dir, 0, append([]string{"__complete"}, strings.Split(args, " ")...)...)
+		if got, _, _ := strings.Cut(out, ":4\n"); got != want {
+			t.Errorf("%s: %q, want %q", args, out, want)
+		}
+	}
+	stop()
+	if out, _ := coppice(t, dir, 0, "__complete", "stop", ""); !strings.HasPrefix(out, ":4\n") {
+		t.Errorf("without a daemon: %q", out)
+	}
+}
+
+// Colours come on a terminal and nowhere else.
+func TestTablePainted(t *testing.T) {
+	nodes, _ := aFleet().Nodes(t.Context(), "")
+	for _, no := range []string{"", "1"} {
+		t.Setenv("NO_COLOR", no)
+		text := strings.Join(nodeTable(nodes, psColumns(), 0, 60, newPaint(true)), "\n")
+		if got, want := strings.Contains(text, "\x1b["), no == ""; got != want {
+			t.Errorf("NO_COLOR=%s: %q", no, text)
+		}
+		if strings.Contains(text, "\x1b]") || strings.Contains(text, "\x1b[31mred") {
+			t.Errorf("escape sequences of a name: %q", text)
+		}
+	}
+}
+
+func FuzzModes(f *testing.F) {
+	f.Add([]byte("\x1b[?1049h\x1b[?25l\x1b[?1000;1006hx"))
+	f.Add([]byte("\x1b[?7l\x1b\x1b[?"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		var whole, parts strings.Builder
+		a, b := &modes{w: &whole}, &modes{w: &parts}
+		a.Write(in)
+		for i := range in {
+			b.Write(in[i : i+1])
+		}
+		a.restore()
+		b.restore()
+		if whole.String() != parts.String() || !strings.HasPrefix(whole.String(), string(in)) {
+			t.Fatalf("%q and %q", whole.String(), parts.String())
+		}
+	})
+}
+
+func TestModes(t *testing.T) {
+	t.Parallel()
+	const rest = "\x1b[0m\x1b7\x1b[r\x1b8\x1b>\x1b(B"
+	for in, want := range map[string]string{
+		"":                          "",
+		"x":                         rest,
+		"\x1b[?1049h\x1b[?25l":      "\x1b[?25h\x1b[?1049l" + rest,
+		"\x1b[?1049h\x1b[?1049l":    rest,
+		"\x1b[?1000;1006h":          "\x1b[?1000l\x1b[?1006l" + rest,
+		"\x1b[?7l\x1b[4h\x1b[?;;3h": "\x1b[?3l\x1b[?7h" + rest,
+		"\x1b[?99999999999999999999h\x1b[?0h\x1b[?10000h":   rest,
+		"\x1b[?" + strings.Repeat("1", 100) + "\x1b[?2004h": "\x1b[?2004l" + rest,
+	} {
+		var out strings.Builder
+		m := &modes{w: &out}
+		io.WriteString(m, in)
+		m.restore()
+		if got := strings.TrimPrefix(out.String(), in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestDetachKeys(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"ls\r":          "ls\r",
+		"a\x1db":        "a!",
+		"a\x10\x11b":    "a!",
+		"a\x10b\x11":    "a\x10b\x11",
+		"\x10\x10\x11c": "\x10!",
+		"\x10\x10x":     "\x10\x10x",
+		"\x10":          "",
+		"\x1d":          "!",
+	} {
+		for _, chunk := range []int{1, 100} {
+			d := &detachReader{r: &chunks{in, chunk}, left: make(chan struct{})}
+			out, err := io.ReadAll(readerOnly{d})
+			got := string(out)
+			select {
+			case <-d.left:
+				got += "!"
+			default:
+			}
+			if got != want || err != nil {
+				t.Errorf("%q by %d: %q, %v, want %q", in, chunk, got, err, want)
+			}
+		}
+	}
+}
+
+// chunks is a reader of at most so many bytes at a time.
+type chunks struct {
+	text string
+	n    int
+}
+
+func (c *chunks) Read(p []byte) (int, error) {
+	if c.text == "" {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(len(p), c.n)], c.text)
+	c.text = c.text[n:]
+	return n, nil
+}
+
+type readerOnly struct{ io.Reader }

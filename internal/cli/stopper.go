@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// stopper ends a fleet: the first time it is asked in order, then brutally.
+// Wishes from before the fleet is there are kept for it.
+type stopper struct {
+	mu    sync.Mutex
+	fleet interface {
+		Stop()
+		Kill()
+	}
+	by    syscall.Signal // the first one
+	since time.Time      // of it
+	gone  bool           // nobody reads the output any more
+}
+
+// twice is how soon the same wish may come again and still be one: timeout(1)
+// and some shells signal both the process and its group.
+const twice = 200 * time.Millisecond
+
+// control hands over the fleet.
+func (s *stopper) control(fleet interface {
+	Stop()
+	Kill()
+}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fleet = fleet
+	if s.by != 0 || s.gone {
+		fleet.Stop()
+	}
+}
+
+// signal reports whether it was the wish to kill.
+func (s *stopper) signal(sig syscall.Signal) (kill bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.by == 0:
+		s.by, s.since = sig, time.Now()
+		if s.fleet != nil {
+			s.fleet.Stop()
+		}
+	case s.fleet != nil && time.Since(s.since) > twice:
+		s.fleet.Kill()
+		return true
+	}
+	return false
+}
+
+// broken ends a fleet whose output nobody reads any more.
+func (s *stopper) broken() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
+	if s.fleet != nil {
+		s.fleet.Stop()
+	}
+}
+
+// first is the first signal; 0 if there was none.
+func (s *stopper) first() syscall.Signal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.by
+}
+
+// listen takes the signals of the process, until release. After the one that
+// kills they have their usual effect again, so that a third ends a coppice
+// that hangs because nobody reads what it writes.
+func (s *stopper) listen() (release func()) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup(1) wants it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	// A reader that goes away shows in the error of a write. To ignore the
+	// signal would make every agent ignore it, too.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case sig := <-signals:
+				if s.signal(sig.(syscall.Signal)) {
+					signal.Stop(signals)
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		signal.Stop(pipe)
+		close(done)
+		<-ended
+	}
+}

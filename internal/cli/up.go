@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/store/sqlite"
+)
+
+func newUp(s *streams) *cobra.Command {
+	var file string
+	var detach bool
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start the daemon that keeps the fleet running",
+		Long: `Start the daemon that keeps the fleet running. Agents outlive it: when it is
+killed, the next one takes them over.
+
+In the foreground it prints what happens until Ctrl-C, which stops all agents
+in order. With -d it goes into the background and the command returns when
+every agent has been started, or with the reason why the daemon is not up.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			path, err := findConfig(file)
+			if err != nil {
+				return err
+			}
+			if detach {
+				return upDetached(s, path)
+			}
+			return up(s, path)
+		},
+	}
+	configFlag(cmd, &file)
+	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "go into the background")
+	return cmd
+}
+
+// readyFD is where a daemon in the background reports to the command that
+// started it: the descriptor after the standard ones.
+const (
+	readyFD  = 3
+	readyEnv = "COPPICE_READY_FD"
+)
+
+// readiness is what it says there, one line of JSON.
+type readiness struct {
+	Message string `json:"message"`
+	Code    int    `json:"code"`
+}
+
+// up is the daemon.
+func up(s *streams, path string) error {
+	tell := func(readiness) {}
+	if os.Getenv(readyEnv) == fmt.Sprint(readyFD) {
+		os.Unsetenv(readyEnv)
+		syscall.CloseOnExec(readyFD)
+		pipe := os.NewFile(readyFD, "ready")
+		tell = func(r readiness) {
+			json.NewEncoder(pipe).Encode(r)
+			pipe.Close()
+			tell = func(readiness) {}
+		}
+	}
+	logger := slog.New(slog.NewTextHandler(s.err, nil))
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	signal.Ignore(syscall.SIGPIPE)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	err := coded(daemon.Serve(ctx, daemon.ServeOptions{
+		Config: path, Version: version(), Logger: logger, Signals: signals,
+		Up: func(c *daemon.Controller, socket string) {
+			fmt.Fprintf(s.out, "up, process %d, socket %s\n", os.Getpid(), socket)
+			go printEvents(ctx, s.out, c)
+		},
+		Ready: func(c *daemon.Controller) { tell(readiness{Message: summaryOf(c)}) },
+	}))
+	if err != nil {
+		r := readiness{Message: err.Error(), Code: exitFailure}
+		var e *exitError
+		if errors.As(err, &e) {
+			r.Code = e.code
+		}
+		tell(r)
+	}
+	return err
+}
+
+// coded gives the errors of a daemon their exit codes.
+func coded(err error) error {
+	var bad config.Errors
+	var file *sqlite.FileError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &bad):
+		return &exitError{exitConfig, err}
+	case errors.As(err, &file):
+		return &exitError{exitFailure, fmt.Errorf("%w\n%s", err, file.Fix())}
+	}
+	return err
+}
+
+// printEvents prints what happens from now on, a line each.
+func printEvents(ctx context.Context, w io.Writer, c *daemon.Controller) {
+	var last uint64
+	for e, err := range c.Events(ctx, 0, event.Filter{}, false) {
+		if err != nil {
+			break
+		}
+		last = e.Seq
+	}
+	for e, err := range c.Events(ctx, last, event.Filter{}, true) {
+		if err != nil {
+			return
+		}
+		fmt.Fprintf(w, "%s %s\n", e.Time.Local().Format(time.TimeOnly), proc.Plain(e.Message))
+	}
+}
+
+// summaryOf is the fleet in a line.
+func summaryOf(c *daemon.Controller) string {
+	st, err := c.Status(context.Background())
+	if err != nil {
+		return "up"
+	}
+	total := 0
+	for _, n := range st.Summary {
+		total += n
+	}
+	return fmt.Sprintf("%s is up: %d of %s running, process %d", st.Project, st.Summary["running"], plural(total, "agent"), st.Controller.PID)
+}
+
+// upDetached starts the daemon in the background and waits for its readiness.
+func upDetached(s *streams, path string) error {
+	if _, err := config.Load(path); err != nil { // say it here, not in a log file
+		return &exitError{exitConfig, err}
+	}
+	project, err := daemon.OpenProject(path)
+	if err != nil {
+		return err
+	}
+	if holder, locked := project.Locked(); locked {
+		return &daemon.LockedError{Project: project.Dir, Holder: holder}
+	}
+	if err := project.Make(); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(project.Log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(exe, "up", "--file", path)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", readyEnv, readyFD))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		w.Close()
+		return err
+	}
+	w.Close()
+	line, err := bufio.NewReader(io.LimitReader(r, 1<<20)).ReadBytes('\n')
+	var rep readiness
+	if err != nil || json.Unmarshal(line, &rep) != nil {
+		cmd.Wait()
+		return fmt.Errorf("the daemon ended before it was up; its last words are in %s", project.Log())
+	}
+	if rep.Code != 0 {
+		cmd.Wait()
+		return &exitError{rep.Code, errors.New(rep.Message)}
+	}
+	fmt.Fprintln(s.out, rep.Message)
+	return cmd.Process.Release()
+}

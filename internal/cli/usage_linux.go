@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/coppice-dev/coppice/internal/api"
+)
+
+// meter measures what agents use, from one sample to the next.
+type meter struct {
+	at  time.Time
+	cpu map[processID]float64 // seconds so far
+}
+
+// processID is a process that no later one is taken for.
+type processID struct {
+	pid     int
+	started uint64
+}
+
+// sample returns what each agent of this machine uses together with all
+// that descends from it. Nothing is known of processes that cannot be seen.
+func (m *meter) sample(nodes []api.Node, daemon api.Controller) map[string]resources {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return nil
+	}
+	all, err := fs.AllProcs()
+	if err != nil {
+		return nil
+	}
+	stats := make(map[int]procfs.ProcStat, len(all))
+	children := map[int][]int{}
+	for _, p := range all {
+		if st, err := p.Stat(); err == nil { // else it has ended
+			stats[st.PID] = st
+			children[st.PPID] = append(children[st.PPID], st.PID)
+		}
+	}
+	now := time.Now()
+	passed := now.Sub(m.at).Seconds()
+	before := m.cpu
+	m.at, m.cpu = now, make(map[processID]float64)
+	used := map[string]resources{}
+	for _, n := range nodes {
+		if _, ok := stats[n.PID]; n.PID == 0 || n.Node != daemon.Node || !ok {
+			continue
+		}
+		var u resources
+		for _, pid := range family(n.PID, daemon.PID, stats, children) {
+			st := stats[pid]
+			id := processID{pid, st.Starttime}
+			m.cpu[id] = st.CPUTime()
+			if last, ok := before[id]; ok && passed > 0 {
+				u.cpu += max(0, st.CPUTime()-last) / passed
+			}
+			u.memory += uint64(max(0, st.ResidentMemory()))
+		}
+		used[n.Path] = u
+	}
+	return used
+}
+
+// family is an agent and its descendants. Those that have lost their parent
+// are children of the agent's own keeper, which is its parent unless that is
+// the daemon or the first of all processes.
+func family(agent, daemon int, stats map[int]procfs.ProcStat, children map[int][]int) []int {
+	todo := []int{agent}
+	if keeper := stats[agent].PPID; keeper > 1 && keeper != daemon {
+		todo = append([]int(nil), children[keeper]...)
+	}
+	seen := map[int]bool{}
+	var all []int
+	for len(todo) > 0 {
+		pid := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if !seen[pid] {
+			seen[pid] = true
+			all = append(all, pid)
+			todo = append(todo, children[pid]...)
+		}
+	}
+	return all
+}

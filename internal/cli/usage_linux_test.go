@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/coppice-dev/coppice/internal/api"
+)
+
+func TestFamily(t *testing.T) {
+	t.Parallel()
+	// 10 is the daemon, 20 a keeper with the agent 21, its child 22, and 23,
+	// which has lost its parent; 30 is an agent of the daemon itself.
+	parents := map[int]int{1: 0, 10: 1, 20: 1, 21: 20, 22: 21, 23: 20, 24: 23, 30: 10, 31: 30, 40: 10, 50: 1, 51: 50}
+	stats, children := map[int]procfs.ProcStat{}, map[int][]int{}
+	for pid, parent := range parents {
+		stats[pid] = procfs.ProcStat{PID: pid, PPID: parent}
+		children[parent] = append(children[parent], pid)
+	}
+	for agent, want := range map[int][]int{21: {21, 22, 23, 24}, 30: {30, 31}, 50: {50, 51}} {
+		got := family(agent, 10, stats, children)
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%d: %v, want %v", agent, got, want)
+		}
+	}
+	children[24] = []int{21} // pids that were used again while we looked
+	if got := family(21, 10, stats, children); len(got) != 4 {
+		t.Error(got)
+	}
+}
+
+// What a grandchild uses is the agent's.
+func TestMeter(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("/bin/sh", "-c", "(/bin/sh -c 'echo up; while :; do :; done'; :) & wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); cmd.Wait() })
+	bufio.NewReader(out).ReadString('\n')
+	nodes := []api.Node{
+		{Path: "a", PID: cmd.Process.Pid, Node: "here"}, {Path: "gone", PID: 1 << 30, Node: "here"},
+		{Path: "elsewhere", PID: cmd.Process.Pid, Node: "there"}, {Path: "idle", Node: "here"},
+	}
+	// This process stands for the daemon, whose other children are not the agent's.
+	daemon := api.Controller{PID: syscall.Getpid(), Node: "here"}
+	var m meter
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		used := m.sample(nodes, daemon)
+		if len(used) != 1 || used["a"].memory < 100<<10 || used["a"].memory > 100<<20 {
+			t.Fatalf("%v", used)
+		}
+		if cpu := used["a"].cpu; cpu > 0.01 && cpu < 3 {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal(fmt.Sprint("no processor time: ", cpu))
+		}
+	}
+}

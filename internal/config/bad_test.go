@@ -1,0 +1,219 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// base is a valid file of three lines, to which the cases add something bad from line 4 on.
+const base = "[[agent]]\nname = \"a\"\ncommand = \"sleep 1\"\n"
+
+// Each line of want is an error without "f.toml:" in front.
+var badInput = []struct{ name, text, want string }{
+	// The file as a whole.
+	{"empty", "", "1:1: nothing to run, expected at least one agent; `coppice init` writes an example"},
+	{"only a comment", "# nothing\n", "1:1: nothing to run, expected at least one agent; `coppice init` writes an example"},
+	{"not UTF-8", base + "dir = \"ä\xffx\"\n", "4:9: the byte 0xff is not UTF-8; save it as UTF-8"},
+	{"cut in a character", base + "dir = \"\xc3", "4:8: the byte 0xc3 is not UTF-8; save it as UTF-8"},
+	{"UTF-16", "\xff\xfe[\x00", "1:1: the file is UTF-16, expected UTF-8; save it as UTF-8"},
+	{"zero byte", base + "dir = \"\x00\"\n", "4:8: a zero byte, expected text; remove it"},
+	{"too large", strings.Repeat("#", MaxFile+1), "1:1: the file has 1048577 bytes, expected at most 1048576; split the fleet into several projects"},
+	{"byte order mark and CRLF", "\xef\xbb\xbfx = 1\r\n" + base + "comand = 1\r\n", `
+		1:1: unknown table "x" in the file; expected one of project, supervision, supervisor, agent
+		5:1: unknown key "comand" in [[agent]]; did you mean "command"?`},
+	{"not TOML", "[agent", "1:6: not TOML: expected ']' to close table name"},
+	{"text without quotes", base + "restart = always\n", "4:11: not TOML: unexpected character U+0061 'a' at start of value; text needs quotes"},
+	{"string without end", base + "dir = \"x\n", "4:9: not TOML: basic strings cannot have new lines"},
+	{"number out of range", base + "max_restarts = 99999999999999999999\n", "4:16: not TOML: decimal number is too large to fit in a 64-bit signed integer"},
+	{"nested without end", "a = " + strings.Repeat("[", 20000), "1:10005: not TOML: arrays and inline tables are nested more than the maximum of 10000 levels deep"},
+	{"doubled key", base + "dir = 1\nname = \"b\"\n", "5:1: the key name is there twice, first in line 2, expected once; remove one of the two"},
+	{"bare key", base + "env = { Ä = \"1\" }\n", "4:9: not TOML: invalid character at start of key: U+00C4 'Ä'; quote keys of other letters than A to Z"},
+	{"doubled key in a line", base + "env = { \"Ä\" = \"1\", \"Ä\" = \"2\" }\n", `4:20: the key "Ä" is there twice, first in line 4, expected once; remove one of the two`},
+	{"doubled table", base + "[project]\n[project]\n", "5:2: not TOML: table project already exists"},
+	{"crowded table", base + "[agent.env]\n" + crowd(1001), "1005:1: a table of more than 1000 keys, expected at most that"},
+
+	// Unknown keys.
+	{"near", base + "comand = 1\nmax-restart = 1\nEnv = {}\nnotify = 1\n", `
+		4:1: unknown key "comand" in [[agent]]; did you mean "command"?
+		5:1: unknown key "max-restart" in [[agent]]; did you mean "max_restarts"?
+		6:1: unknown key "Env" in [[agent]]; did you mean "env"?
+		7:1: unknown key "notify" in [[agent]]; it belongs in [agent.ready]`},
+	{"words of others", base + "cwd = \"/\"\nwithin = \"1s\"\nstrategy = \"x\"\n", `
+		4:1: unknown key "cwd" in [[agent]]; did you mean "dir"?
+		5:1: unknown key "within" in [[agent]]; did you mean "restart_window"?
+		6:1: unknown key "strategy" in [[agent]]; it belongs in [supervision] or [[supervisor]]`},
+	{"far", base + "zzz = 1\n", `4:1: unknown key "zzz" in [[agent]]; expected one of name, command, dir, env, stdin, restart, backoff, max_restarts, restart_window, on_limit, shutdown, ready, significant`},
+	{"below", base + "ready.loog = 1\nshutdown = { sgnal = 1 }\n[agent.backoff]\nbas = 1\n", `
+		4:7: unknown key "loog" in [agent.ready]; did you mean "log"?
+		5:14: unknown key "sgnal" in [agent.shutdown]; did you mean "signal"?
+		7:1: unknown key "bas" in [agent.backoff]; did you mean "base"?`},
+	{"table", "[projet]\n" + base, `1:2: unknown table "projet" in the file; did you mean "project"?`},
+	{"plural", "[agents.a]\ncommand = \"x\"\n", `1:2: unknown table "agents" in the file; did you mean "agent"?`},
+	{"hostile key", base + "\"\\u001b[2J\" = 1\n", `4:1: unknown key "\x1b[2J" in [[agent]]; expected one of name, command, dir, env, stdin, restart, backoff, max_restarts, restart_window, on_limit, shutdown, ready, significant`},
+
+	// Wrong types.
+	{"tables", "agent = 1\nproject = []\nsupervision = \"x\"\nsupervisor = [1]\n", `
+		1:9: agent is an integer, expected an array of tables
+		2:11: project is an array, expected a table; write [project]
+		3:15: supervision is a string, expected a table
+		4:15: an element of supervisor is an integer, expected a table`},
+	{"single table", "[agent]\nname = \"a\"\n", "1:2: agent is a single table, expected an array of tables; write [[agent]]"},
+	{"agent", "[[agent]]\nname = 1\ncommand = 1\ndir = 1979-05-27\nenv = [1]\nstdin = true\nrestart = 1\nbackoff = 5\nmax_restarts = 1.5\n" +
+		"restart_window = []\non_limit = {}\nshutdown = \"TERM\"\nready = true\nsignificant = \"true\"\n", `
+		2:8: name is an integer, expected a string; write "1"
+		3:11: command is an integer, expected a string or an array of strings; write "1"
+		4:7: dir is a date or time, expected a path
+		5:7: env is an array, expected a table of strings
+		6:9: stdin is a boolean, expected "null" or a path
+		7:11: restart is an integer, expected one of permanent, transient, temporary
+		8:11: backoff is an integer, expected one of none, fixed, linear, exponential
+		9:16: max_restarts is a float, expected an integer from 0 to 1000000 or "unlimited"
+		10:18: restart_window is an array, expected a duration such as "10s" or "1h30m"
+		11:12: on_limit is a table, expected one of escalate, quarantine, give_up, pause
+		12:12: shutdown is a string, expected a table
+		13:9: ready is a boolean, expected a table
+		14:15: significant is a string, expected true or false; write true without quotes`},
+	{"elements", base + "env = { A = 1, B = [] }\nready.exec = [\"x\", 1]\n", `
+		4:13: A is an integer, expected a string; write "1"
+		4:20: B is an array, expected a string
+		5:20: an element of exec is an integer, expected a string; write "1"`},
+	{"children", base + "[[supervisor]]\nname = \"s\"\nchildren = \"a\"\n[[supervisor]]\nname = \"t\"\nchildren = [\n  \"a\",\n  1,\n]\n", `
+		6:12: children is a string, expected an array of names
+		11:3: an element of children is an integer, expected a string; write "1"`},
+
+	// Missing and empty.
+	{"missing", "[[agent]]\n\n[[supervisor]]\n", `
+		1:3: [[agent]] without name, expected one (string)
+		1:3: [[agent]] without command, expected one (string or array of strings)
+		3:3: [[supervisor]] without name, expected one (string)
+		3:3: [[supervisor]] without children, expected one (array of strings)`},
+	{"blank", "[[agent]]\nname = \"\"\ncommand = \" \"\ndir = \"\"\nready = { exec = [] }\n", `
+		2:8: name is empty, expected a string; remove the key if nothing is meant
+		3:11: command is empty, expected a string or an array of strings; remove the key if nothing is meant
+		4:7: dir is empty, expected a path; remove the key if nothing is meant
+		5:18: exec is empty, expected a program and its arguments`},
+	{"empty command", "[[agent]]\nname = \"a\"\ncommand = []\n[[agent]]\nname = \"b\"\ncommand = [\"\", \"x\"]\n", `
+		3:11: command is empty, expected a program and its arguments
+		6:11: the command is empty, expected a program and its arguments`},
+
+	// Words, times and numbers.
+	{"words", base + "restart = \"allways\"\nbackoff = \"expo\"\non_limit = \"stop\"\n", `
+		4:11: restart is "allways", expected one of permanent, transient, temporary; did you mean "always"?
+		5:11: backoff is "expo", expected one of none, fixed, linear, exponential; did you mean "exponential"?
+		6:12: on_limit is "stop", expected one of escalate, quarantine, give_up, pause`},
+	{"strategy", base + "[supervision]\nstrategy = \"one-for-some\"\nauto_shutdown = \"x\"\n", `
+		5:12: strategy is "one-for-some", expected one of one_for_one, one_for_all, rest_for_one, simple_one_for_one; did you mean "one_for_one"?
+		6:17: auto_shutdown is "x", expected one of never, any_significant, all_significant, when_done`},
+	{"durations", base + "restart_window = 60\nshutdown = { grace = \"10\" }\nbackoff = { base = \"-1s\", cap = \"1 day\", stable_after = \"0s\" }\nready = { log = \"x\", timeout = 1.5 }\n", `
+		4:18: restart_window is a number without a unit, expected a duration such as "10s" or "1h30m"; write "60s" if seconds are meant
+		5:22: grace is "10", a number without a unit, expected a duration such as "10s" or "1h30m"; write "10s" if seconds are meant
+		6:20: base is "-1s", negative, expected a duration such as "10s" or "1h30m"
+		6:33: cap is "1 day", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h
+		6:57: stable_after is "0s", expected a duration above zero
+		7:32: timeout is a number without a unit, expected a duration such as "10s" or "1h30m"; write "1.5s" if seconds are meant`},
+	{"numbers", base + "max_restarts = -1\n[supervision]\nmax_restarts = 1000001\nwithin_seconds = 0\n[[supervisor]]\nname = \"s\"\nchildren = []\nmax_restarts = \"many\"\nwithin = \"-5s\"\n", `
+		4:16: max_restarts is -1, expected an integer from 0 to 1000000 or "unlimited"
+		6:16: max_restarts is 1000001, expected an integer from 0 to 1000000 or "unlimited"
+		7:18: within_seconds is 0, expected an integer of at least 1, in seconds
+		11:16: max_restarts is "many", expected an integer from 0 to 1000000 or "unlimited"
+		12:10: within is "-5s", negative, expected a duration such as "10s" or "1h30m"`},
+	{"seconds as text", base + "[supervision]\nwithin_seconds = \"60s\"\nwithin = \"60s\"\n", `
+		5:18: within_seconds is a string, expected an integer of at least 1, in seconds
+		6:1: unknown key "within" in [supervision]; did you mean "within_seconds"?`},
+	{"endless quarantine", base + "max_restarts = 0\n", `4:16: max_restarts is 0, expected at least 1 where the limit quarantines: the first start counts, too; write "unlimited" for no limit, or restart = "temporary" for no restart`},
+	{"base above cap", base + "backoff = { base = \"1m\", cap = \"1s\" }\n[[agent]]\nname = \"b\"\ncommand = \"x\"\nbackoff = { base = \"10m\" }\n", `
+		4:20: base 1m0s is above cap 1s, expected at most that
+		8:20: base 10m0s is above the default cap 5m0s, expected at most that; set cap, too`},
+
+	// Values that only an agent gives a meaning.
+	{"signal", base + "shutdown.signal = \"TREM\"\n", `4:19: unknown signal "TREM", expected one of TERM, INT, HUP, QUIT, KILL, USR1, USR2, ABRT, ALRM, PIPE, WINCH; did you mean "TERM"?`},
+	{"regexp", base + "ready.log = \"(\"\n", `4:13: log is not a regular expression: missing closing ) at "("; the syntax is that of RE2; \ escapes special characters`},
+	{"address", base + "ready.tcp = \"localhost\"\n", `4:13: tcp is "localhost", expected host:port such as "localhost:8080"`},
+	{"port", base + "ready.tcp = \"localhost:65536\"\n", `4:13: tcp is "localhost:65536", expected host:port such as "localhost:8080"`},
+	{"URL", base + "ready.http = \"localhost:8080\"\n", `4:14: http is "localhost:8080", expected a URL such as "http://localhost:8080/health"`},
+	{"URL port", base + "ready.http = \"http://x:0/\"\n", `4:14: http is "http://x:0/", expected a URL such as "http://localhost:8080/health"`},
+	{"two conditions", base + "ready = { log = \"x\", notify = true }\n", "4:9: ready has 2 conditions, expected one of log, tcp, http, exec, notify"},
+	{"no condition", base + "ready = { timeout = \"5s\" }\n", "4:9: ready has no condition, expected one of log, tcp, http, exec, notify"},
+	{"environment", base + "env = { \"B=C\" = \"x\", COPPICE_X = \"1\", Z = \"a\\u0000\" }\n", `
+		4:17: "B=C" cannot name a variable, expected one without "=" and zero bytes
+		4:34: the variable "COPPICE_X" is set by Coppice itself, expected another name
+		4:43: the variable "Z" contains a zero byte, which no program can be given`},
+	{"zero bytes", "[[agent]]\nname = \"a\"\ncommand = [\"x\\u0000\"]\ndir = \"\\u0000\"\nstdin = \"\\u0000\"\n", `
+		3:11: the command contains a zero byte, which no program can be given
+		4:7: dir contains a zero byte, expected a path
+		5:9: stdin contains a zero byte, expected a path`},
+	{"long argument", base + "env.A = \"" + strings.Repeat("x", 1<<17) + "\"\n", `4:9: the variable "A" has 131072 bytes, expected at most 131069; put it into a file`},
+	{"significant", base + "significant = true\n[[agent]]\nname = \"b\"\ncommand = \"x\"\nsignificant = true\nrestart = \"never\"\n", `
+		4:15: significant but permanent, expected a child that can end by itself; set restart = "transient" or "temporary"
+		8:15: significant in a supervisor that does not heed it, expected one with auto_shutdown; set auto_shutdown = "any_significant" there`},
+
+	// Names and the tree.
+	{"names", "[[agent]]\nname = \"a/b\"\ncommand = \"x\"\n[[agent]]\nname = \"..\"\ncommand = \"x\"\n[[agent]]\nname = \"-x\"\ncommand = \"x\"\n" +
+		"[[agent]]\nname = \"a\\u001b[2J\"\ncommand = \"x\"\n[[agent]]\nname = \" a\"\ncommand = \"x\"\n[project]\nname = \"" + strings.Repeat("ä", 33) + "\"\n", `
+		2:8: the name "a/b" contains "/", expected one segment of a path
+		5:8: the name ".." means a directory, expected another one
+		8:8: the name "-x" looks like a flag, expected one without "-" in front
+		11:8: the name "a\x1b[2J" contains the character U+001B, expected printable ones
+		14:8: the name " a" begins or ends with a space, expected none there
+		17:8: the name "ääääääääääääääääääääääääääääää"... has 66 bytes, expected at most 64`},
+	{"doubled name", base + "[[supervisor]]\nname = \"s\"\nchildren = []\n" + base + "[[supervisor]]\nname = \"s\"\nchildren = []\n", `
+		8:8: the name "a" is taken by agent number 1, expected another one; names are unique in the whole file, supervisors and agents together
+		11:8: the name "s" is taken by supervisor number 1, expected another one; names are unique in the whole file, supervisors and agents together`},
+	{"unknown child", base + "[[supervisor]]\nname = \"backend\"\nchildren = [\"bakend\", \"zzz\"]\n", `
+		6:13: unknown child "bakend", expected the name of an agent or supervisor; did you mean "backend"?
+		6:23: unknown child "zzz", expected the name of an agent or supervisor`},
+	{"child twice", base + "[[supervisor]]\nname = \"s\"\nchildren = [\"a\", \"a\"]\n", `6:18: the child "a" is listed twice, expected once; remove one of the two`},
+	{"two supervisors", base + "[[supervisor]]\nname = \"s\"\nchildren = [\"a\"]\n[[supervisor]]\nname = \"t\"\nchildren = [\"a\"]\n",
+		`9:13: "a" is already a child of "s", expected one supervisor for each; remove it from one of the two`},
+	{"cycle", base + chain("s t u s") + chain("v v"), `
+		12:13: supervisors contain themselves ("s > t > u > s"), expected a tree; remove one of these children
+		15:13: supervisors contain themselves ("v > v"), expected a tree; remove one of these children`},
+	{"depth 9", base + chain("s2 s3 s4 s5 s6 s7 s8 s9 s10 a"), `24:13: supervisor "s9" is on level 9, counted from the root, expected at most 8; keep supervisors shallow; two or three levels do for most projects`},
+	{"pool", base + "[[supervisor]]\nname = \"s\"\nchildren = []\nstrategy = \"simple_one_for_one\"\n[supervision]\nstrategy = \"SimpleOneForOne\"\n", `
+		7:12: a simple_one_for_one supervisor with 0 children, expected exactly one, an agent; the agent is the template of all instances of the pool
+		9:12: a simple_one_for_one supervisor with 2 children, expected exactly one, an agent; the agent is the template of all instances of the pool`},
+}
+
+// crowd is n variables, a line each.
+func crowd(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "A%d = \"\"\n", i)
+	}
+	return b.String()
+}
+
+// chain declares supervisors, three lines each, that each contain the next one named.
+func chain(names string) string {
+	var b strings.Builder
+	list := strings.Fields(names)
+	for i, name := range list[:len(list)-1] {
+		b.WriteString("[[supervisor]]\nname = \"" + name + "\"\nchildren = [\"" + list[i+1] + "\"]\n")
+	}
+	return b.String()
+}
+
+func TestBadInput(t *testing.T) {
+	for _, tt := range badInput {
+		t.Run(tt.name, func(t *testing.T) {
+			tree, err := Parse("f.toml", []byte(tt.text))
+			var errs Errors
+			if tree != nil || !errors.As(err, &errs) {
+				t.Fatalf("got tree %v and error %v, want Errors", tree, err)
+			}
+			var got []string
+			for _, e := range errs {
+				got = append(got, strings.TrimPrefix(e.Error(), "f.toml:"))
+			}
+			var want []string
+			for line := range strings.Lines(strings.TrimSpace(tt.want)) {
+				want = append(want, strings.TrimSpace(line))
+			}
+			if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
+				t.Errorf("got\n%s\nwant\n%s", g, w)
+			}
+		})
+	}
+}

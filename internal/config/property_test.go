@@ -1,0 +1,319 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// flatten is the inverse of spec.Assemble.
+func flatten(t *spec.Tree) (spec.Node, []spec.Decl) {
+	root := *t.Root
+	root.Children = nil
+	var decls []spec.Decl
+	for _, c := range t.All() {
+		if c.Agent != nil {
+			decls = append(decls, spec.Decl{Agent: c.Agent})
+			continue
+		}
+		d := spec.Decl{Node: c.Node}
+		for _, below := range c.Node.Children {
+			d.Children = append(d.Children, below.Name())
+		}
+		decls = append(decls, d)
+	}
+	return root, decls
+}
+
+// print writes the tree as a coppice.toml.
+func print(t *spec.Tree) string {
+	var b strings.Builder
+	line := func(key string, value any) {
+		switch v := value.(type) {
+		case string:
+			value = quoted(v)
+		case []string:
+			all := make([]string, len(v))
+			for i, s := range v {
+				all[i] = quoted(s)
+			}
+			value = "[" + strings.Join(all, ", ") + "]"
+		case time.Duration:
+			value = quoted(v.String())
+		}
+		fmt.Fprintf(&b, "%s = %v\n", key, value)
+	}
+	limit := func(l supervisor.Limit, window string) {
+		if l.Max == supervisor.Unlimited {
+			line("max_restarts", "unlimited")
+		} else {
+			line("max_restarts", l.Max)
+		}
+		if l.Within > 0 {
+			line(window, l.Within)
+		}
+		line("on_limit", l.Then.String())
+	}
+	root, decls := flatten(t)
+	b.WriteString("[project]\n")
+	line("name", root.Name)
+	b.WriteString("[supervision]\n")
+	line("strategy", root.Strategy.String())
+	line("auto_shutdown", root.AutoShutdown.String())
+	line("max_restarts", root.Limit.Max)
+	line("within_seconds", int(root.Limit.Within/time.Second))
+	for _, d := range decls {
+		if n := d.Node; n != nil {
+			b.WriteString("[[supervisor]]\n")
+			line("name", n.Name)
+			line("strategy", n.Strategy.String())
+			line("restart", n.Restart.String())
+			line("auto_shutdown", n.AutoShutdown.String())
+			line("significant", n.Significant)
+			line("children", d.Children)
+			limit(n.Limit, "within")
+			continue
+		}
+		a := d.Agent
+		b.WriteString("[[agent]]\n")
+		line("name", a.Name)
+		line("command", a.Command)
+		line("dir", a.Dir)
+		if a.Stdin != "" {
+			line("stdin", a.Stdin)
+		}
+		line("restart", a.Restart.String())
+		line("significant", a.Significant)
+		if a.Limit != (supervisor.Limit{}) {
+			limit(a.Limit, "restart_window")
+		}
+		line("shutdown.signal", "SIG"+a.Shutdown.Signal)
+		line("shutdown.grace", a.Shutdown.Grace)
+		line("backoff.kind", a.Backoff.Kind.String())
+		line("backoff.jitter", a.Backoff.Jitter)
+		for key, d := range map[string]time.Duration{"base": a.Backoff.Base, "cap": a.Backoff.Cap, "stable_after": a.Backoff.StableAfter} {
+			if d > 0 {
+				line("backoff."+key, d)
+			} else if d < 0 {
+				line("backoff."+key, "never")
+			}
+		}
+		for key, text := range map[string]string{"log": a.Ready.Log, "tcp": a.Ready.TCP, "http": a.Ready.HTTP} {
+			if text != "" {
+				line("ready."+key, text)
+			}
+		}
+		if a.Ready.Exec != nil {
+			line("ready.exec", a.Ready.Exec)
+		}
+		if a.Ready.Notify {
+			line("ready.notify", true)
+		}
+		if a.Ready.Timeout > 0 {
+			line("ready.timeout", a.Ready.Timeout)
+		}
+		for _, name := range slices.Sorted(maps.Keys(a.Env)) {
+			line("env."+quoted(name), a.Env[name])
+		}
+	}
+	return b.String()
+}
+
+// quoted is a TOML basic string with every second kind of character escaped.
+func quoted(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r < ' ' || r == '"' || r == '\\' || r == 0x7f || r%2 == 0 && r > 0x7f {
+			fmt.Fprintf(&b, `\U%08X`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return `"` + b.String() + `"`
+}
+
+var (
+	someName = rapid.StringMatching(`[a-zA-Z0-9_äß♥.@]{1,10}[a-z]`)
+	someText = rapid.StringMatching(`[ -~\t\nä♥😀]{1,12}`)
+	someTime = rapid.Custom(func(t *rapid.T) time.Duration { return time.Duration(rapid.Int64Range(1, 1<<50).Draw(t, "time")) })
+)
+
+func someLimit(t *rapid.T, scope supervisor.Scope) supervisor.Limit {
+	max, within := rapid.IntRange(1, spec.MaxRestarts).Draw(t, "max"), someTime.Draw(t, "within")
+	l := rapid.SampledFrom([]supervisor.Limit{
+		supervisor.Escalating(max, within), supervisor.Quarantining(max, within), supervisor.GivingUp(max), supervisor.Pausing(max, within),
+		supervisor.Escalating(supervisor.Unlimited, within),
+	}).Draw(t, "limit")
+	if scope == supervisor.ScopeChild {
+		l.Scope = scope
+	}
+	return l
+}
+
+// someTree draws a valid tree.
+func someTree(t *rapid.T) *spec.Tree {
+	used := map[string]bool{}
+	name := func() string {
+		return rapid.Custom(func(t *rapid.T) string {
+			return someName.Filter(func(s string) bool { return !used[s] }).Draw(t, "name")
+		}).Draw(t, "name")
+	}
+	agents := 0
+	agent := func(auto supervisor.AutoShutdown) spec.Child {
+		agents++
+		a := &spec.Agent{
+			Name:    name(),
+			Command: rapid.SliceOfN(someText, 1, 3).Draw(t, "command"),
+			Dir:     "/" + rapid.StringMatching(`[a-zä ]{1,5}`).Draw(t, "dir"),
+			Restart: rapid.SampledFrom([]supervisor.Restart{0, 1, 2}).Draw(t, "restart"),
+			Backoff: supervisor.Backoff{
+				Kind: rapid.SampledFrom([]supervisor.BackoffKind{0, 1, 2, 3}).Draw(t, "kind"), Jitter: rapid.Bool().Draw(t, "jitter"),
+				StableAfter: rapid.SampledFrom([]time.Duration{-1, 0, time.Minute}).Draw(t, "stable"),
+			},
+			Shutdown: spec.Shutdown{Signal: rapid.SampledFrom(spec.SignalNames()).Draw(t, "signal"), Grace: someTime.Draw(t, "grace")},
+			Ready: rapid.SampledFrom([]spec.Ready{
+				{}, {Log: `a+\b`}, {TCP: "[::1]:80"}, {HTTP: "https://x"}, {Exec: []string{"x", " "}}, {Notify: true},
+			}).Draw(t, "ready"),
+		}
+		used[a.Name] = true
+		if rapid.Bool().Draw(t, "more") {
+			a.Stdin = "/dev/zero"
+			a.Limit = someLimit(t, supervisor.ScopeChild)
+			a.Backoff.Base = time.Duration(rapid.Int64Range(1, 1000).Draw(t, "base"))
+			a.Backoff.Cap = a.Backoff.Base + someTime.Draw(t, "cap")
+			a.Env = map[string]string{"A": someText.Draw(t, "value"), someText.Filter(func(s string) bool { return !strings.Contains(s, "=") }).Draw(t, "variable"): ""}
+		}
+		if a.Ready.Log+a.Ready.TCP+a.Ready.HTTP != "" || a.Ready.Exec != nil || a.Ready.Notify {
+			a.Ready.Timeout = someTime.Draw(t, "timeout")
+		}
+		a.Significant = a.Restart != supervisor.Permanent && (auto == 1 || auto == 2) && rapid.Bool().Draw(t, "significant")
+		return spec.Child{Agent: a}
+	}
+	var node func(depth int, auto supervisor.AutoShutdown) *spec.Node
+	node = func(depth int, auto supervisor.AutoShutdown) *spec.Node {
+		n := &spec.Node{
+			Name:         name(),
+			Strategy:     rapid.SampledFrom([]supervisor.Strategy{0, 1, 2, 3}).Draw(t, "strategy"),
+			Limit:        someLimit(t, supervisor.ScopeSupervisor),
+			AutoShutdown: rapid.SampledFrom([]supervisor.AutoShutdown{0, 1, 2, 3}).Draw(t, "auto"),
+		}
+		used[n.Name] = true
+		if depth > 1 {
+			n.Restart = rapid.SampledFrom([]supervisor.Restart{0, 1, 2}).Draw(t, "restart")
+			n.Significant = n.Restart != supervisor.Permanent && (auto == 1 || auto == 2)
+		} else {
+			n.Limit = supervisor.Escalating(rapid.IntRange(0, 9).Draw(t, "max"), time.Duration(rapid.IntRange(1, 99).Draw(t, "seconds"))*time.Second)
+		}
+		if n.Strategy == supervisor.SimpleOneForOne {
+			n.Children = []spec.Child{agent(n.AutoShutdown)}
+			return n
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "children") {
+			if depth < supervisor.MaxDepth && rapid.Bool().Draw(t, "deeper") {
+				n.Children = append(n.Children, spec.Child{Node: node(depth+1, n.AutoShutdown)})
+			} else {
+				n.Children = append(n.Children, agent(n.AutoShutdown))
+			}
+		}
+		if depth == 1 && agents == 0 {
+			n.Children = append(n.Children, agent(n.AutoShutdown))
+		}
+		return n
+	}
+	return &spec.Tree{Root: node(1, 0)}
+}
+
+// TestRoundTrip: a tree that is written down and read again is the same, and
+// is one that the supervisors accept.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := someTree(t)
+		text := print(want)
+		got, err := Parse("/x/coppice.toml", []byte(text))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("(-want +got)\n%s\n%s", diff, text)
+		}
+		if err := supervise(got.Root).Validate(); err != nil {
+			t.Fatalf("the supervisors refuse it: %v\n%s", err, text)
+		}
+	})
+}
+
+func neverStart(context.Context) (supervisor.Process, error) { return nil, supervisor.ErrIgnore }
+
+// supervise makes the supervisors' own spec of a tree.
+func supervise(n *spec.Node) supervisor.Spec {
+	s := supervisor.Spec{Name: n.Name, Strategy: n.Strategy, Limit: n.Limit, AutoShutdown: n.AutoShutdown}
+	for _, c := range n.Children {
+		if c.Node != nil {
+			sub := supervise(c.Node)
+			s.Children = append(s.Children, supervisor.ChildSpec{ID: c.Node.Name, Supervisor: &sub, Restart: c.Node.Restart, Significant: c.Node.Significant})
+			continue
+		}
+		a := c.Agent
+		s.Children = append(s.Children, supervisor.ChildSpec{
+			ID: a.Name, Start: neverStart, Restart: a.Restart, Significant: a.Significant, Backoff: a.Backoff, Limit: a.Limit,
+			Shutdown: a.Shutdown.Grace, StartTimeout: a.Ready.Timeout,
+		})
+	}
+	return s
+}
+
+// FuzzParse: no input makes Parse panic, each error has a place in the file,
+// and what is valid stays so.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(everything))
+	f.Add([]byte(Template))
+	for _, tt := range badInput {
+		if len(tt.text) < 10000 {
+			f.Add([]byte(tt.text))
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tree, err := Parse("/x/coppice.toml", data)
+		if err == nil {
+			root, decls := flatten(tree)
+			again, problems := spec.Assemble(root, decls)
+			if problems != nil {
+				t.Fatalf("a tree that was valid has problems: %+v", problems)
+			}
+			if diff := cmp.Diff(tree, again); diff != "" {
+				t.Fatalf("(-first +second)\n%s", diff)
+			}
+			if err := supervise(tree.Root).Validate(); err != nil {
+				t.Fatalf("the supervisors refuse it: %v", err)
+			}
+			return
+		}
+		var errs Errors
+		if tree != nil || !errors.As(err, &errs) || len(errs) == 0 {
+			t.Fatalf("got tree %v and error %v", tree, err)
+		}
+		lines := strings.Split(string(data), "\n")
+		for i, e := range errs {
+			if e.Line < 1 || e.Line > len(lines) || e.Column < 1 || e.Column > len([]rune(lines[e.Line-1]))+1 {
+				t.Errorf("%v: not a place in the file", e)
+			}
+			if i > 0 && (e.Line < errs[i-1].Line || e.Line == errs[i-1].Line && e.Column < errs[i-1].Column) {
+				t.Errorf("%v: out of order", e)
+			}
+			if strings.ContainsAny(e.Error(), "\n\x1b\x00") || e.Message == "" {
+				t.Errorf("%q: not one printable line", e.Error())
+			}
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// builder makes supervisor specifications of a desired tree.
+type builder struct {
+	// start is the Start function of an agent.
+	start func(a *spec.Agent, signal syscall.Signal) (func(context.Context) (supervisor.Process, error), error)
+	// saved returns what is known of a node from before, or nil. It may be nil.
+	saved func(path string) (*supervisor.Saved, *supervisor.SavedSelf)
+}
+
+// node makes the specification of a supervisor. One agent that does not get
+// ready must not keep a fleet from starting, so failed starts are retried.
+func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
+	s := &supervisor.Spec{
+		Name: n.Name, Strategy: n.Strategy, Limit: n.Limit, AutoShutdown: n.AutoShutdown,
+		StartFailure: supervisor.Retry,
+	}
+	_, s.Saved = b.before(path)
+	for _, c := range n.Children {
+		childPath := path + "/" + c.Name()
+		var child supervisor.ChildSpec
+		if c.Node == nil {
+			var err error
+			if child, err = b.agent(c.Agent); err != nil {
+				return nil, fmt.Errorf("agent %s: %w", childPath, err)
+			}
+		} else {
+			sub, err := b.node(c.Node, childPath)
+			if err != nil {
+				return nil, err
+			}
+			child = supervisor.ChildSpec{ID: c.Node.Name, Supervisor: sub, Restart: c.Node.Restart, Significant: c.Node.Significant}
+		}
+		child.Saved, _ = b.before(childPath)
+		s.Children = append(s.Children, child)
+	}
+	return s, nil
+}
+
+func (b *builder) before(path string) (*supervisor.Saved, *supervisor.SavedSelf) {
+	if b.saved == nil {
+		return nil, nil
+	}
+	return b.saved(path)
+}
+
+// agent makes the specification of a leaf.
+func (b *builder) agent(a *spec.Agent) (supervisor.ChildSpec, error) {
+	_, signal, ok := spec.ParseSignal(a.Shutdown.Signal)
+	if !ok {
+		return supervisor.ChildSpec{}, fmt.Errorf("unknown signal %q", a.Shutdown.Signal)
+	}
+	start, err := b.start(a, signal)
+	if err != nil {
+		return supervisor.ChildSpec{}, err
+	}
+	c := supervisor.ChildSpec{
+		ID: a.Name, Start: start, Restart: a.Restart, Backoff: a.Backoff, Limit: a.Limit, Significant: a.Significant,
+		Shutdown: a.Shutdown.Grace,
+	}
+	if signal == syscall.SIGKILL {
+		c.Shutdown = supervisor.BrutalKill
+	}
+	if a.Ready.Log != "" || a.Ready.TCP != "" || a.Ready.HTTP != "" || len(a.Ready.Exec) > 0 || a.Ready.Notify {
+		c.StartTimeout = a.Ready.Timeout
+	}
+	return c, nil
+}

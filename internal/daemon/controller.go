@@ -1,0 +1,310 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Options are what a Controller is made of.
+type Options struct {
+	Tree    *spec.Tree
+	Store   store.Store
+	Runtime runtime.Runtime
+	Logger  *slog.Logger
+	Version string
+	Config  ConfigInfo
+	// Forget makes limits and stops start afresh instead of from the store.
+	Forget bool
+}
+
+// ConfigInfo says which file is in force.
+type ConfigInfo struct {
+	Path     string
+	Revision string
+	LoadedAt time.Time
+}
+
+// Controller keeps one project's fleet running: a tree of supervisors whose
+// leaves live in a runtime, so that they outlive it, and whose state is in a
+// store, so that the next controller goes on where this one was.
+type Controller struct {
+	opts    Options
+	host    string
+	started time.Time
+	root    *supervisor.Supervisor
+	log     *event.Log
+	agents  map[string]*spec.Agent // by path
+	nodes   map[string]*spec.Node
+
+	mu       sync.Mutex
+	sessions map[string]runtime.Session // the last one of each agent
+	adopt    map[string]uint64          // incarnations that are to be taken over, not started
+	told     map[string]mark            // what the log was last given of each agent's starts
+	keep     bool                       // agents go on without the controller
+
+	down     chan struct{} // closed when somebody has asked for the end
+	downOnce sync.Once
+	ended    chan struct{} // closed when everything is written
+}
+
+// Open finds out what runs, reports what happened meanwhile, and starts the
+// tree: what lives is taken over, what ended is dealt with as if it ended
+// now, what nobody wants any more is stopped. It does not wait for the agents to be ready.
+func Open(ctx context.Context, o Options) (*Controller, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	log, err := event.Open(event.Config{
+		Store: o.Store, Logger: o.Logger, MaxAge: keepEvents, MaxBytes: keepEventBytes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &Controller{
+		opts: o, host: host, started: time.Now(), log: log,
+		agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node),
+		sessions: make(map[string]runtime.Session), adopt: make(map[string]uint64), told: make(map[string]mark),
+		down: make(chan struct{}), ended: make(chan struct{}),
+	}
+	c.nodes[o.Tree.Root.Name] = o.Tree.Root
+	for path, child := range o.Tree.All() {
+		if child.Agent != nil {
+			c.agents[path] = child.Agent
+		} else {
+			c.nodes[path] = child.Node
+		}
+	}
+	if err := c.open(ctx); err != nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer cancel()
+		return nil, errors.Join(err, log.Close(closing))
+	}
+	return c, nil
+}
+
+const (
+	keepEvents     = 30 * 24 * time.Hour
+	keepEventBytes = 256 << 20
+	closeTime      = 5 * time.Second // for the last events to be written
+)
+
+func (c *Controller) open(ctx context.Context) error {
+	past, err := c.recall(ctx)
+	if err != nil {
+		return err
+	}
+	b := &builder{start: c.start, saved: past.saved}
+	root, err := b.node(c.opts.Tree.Root, c.opts.Tree.Root.Name)
+	if err != nil {
+		return err
+	}
+	c.log.Append(event.Event{
+		Type: event.ControllerStarted, Actor: "controller",
+		Message: fmt.Sprintf("controller %d started, %d agents taken over", os.Getpid(), len(c.adopt)),
+	}.With(map[string]any{"pid": os.Getpid(), "adopted": len(c.adopt), "version": c.opts.Version}),
+		store.Op{Kind: store.Delete, Key: orderlyKey})
+	root.OnEvent = c.event
+	c.root, err = supervisor.Launch(context.WithoutCancel(ctx), *root)
+	if err != nil {
+		return err
+	}
+	go c.wait()
+	return nil
+}
+
+// Started waits until every agent has been started once, or its start has failed.
+func (c *Controller) Started(ctx context.Context) error { return c.root.Started(ctx) }
+
+// Ended is closed when the tree has ended, by Stop or by its own limit, and
+// everything has been written.
+func (c *Controller) Ended() <-chan struct{} { return c.ended }
+
+// Err is why the tree has ended, nil if it was stopped. Valid after Ended.
+func (c *Controller) Err() error {
+	if e := c.root.Exit(); !e.Clean() {
+		return e.Err
+	}
+	return nil
+}
+
+// Stop ends the controller: all agents are stopped in order, or go on without
+// it if keep. It returns at once; the second call kills.
+func (c *Controller) Stop(keep bool) {
+	first := false
+	c.downOnce.Do(func() {
+		first = true
+		c.mu.Lock()
+		c.keep = keep
+		c.mu.Unlock()
+		close(c.down)
+	})
+	switch {
+	case first:
+		c.root.Stop()
+	case !c.keeps():
+		c.root.Kill()
+	}
+}
+
+func (c *Controller) keeps() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.keep
+}
+
+// wait sees the tree end.
+func (c *Controller) wait() {
+	err := c.root.Wait()
+	entry := event.Event{Type: event.ControllerStopped, Actor: "controller", Message: "controller stopped"}
+	if err != nil {
+		entry.Message += ": " + err.Error()
+	}
+	var ops []store.Op
+	if !c.keeps() {
+		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte("true")})
+	}
+	c.log.Append(entry, ops...)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if err := c.log.Close(ctx); err != nil {
+		c.opts.Logger.Error("the last events were not written", "error", err)
+	}
+	close(c.ended)
+}
+
+// event writes what a supervisor says, with the record that follows from it.
+func (c *Controller) event(e supervisor.Event) {
+	entry, ok := translate(e)
+	if !ok {
+		return
+	}
+	entry.Actor = "supervisor"
+	h := e.Header()
+	if h.ID == "" || c.keeps() {
+		// The end that keeps agents running is not theirs: as the records
+		// are, the next controller finds them.
+		if !c.keeps() || h.ID == "" {
+			c.log.Append(entry)
+		}
+		return
+	}
+	ops, err := c.records(e)
+	if err != nil {
+		c.opts.Logger.Debug("no record with an event", "path", h.Path(), "error", err)
+	}
+	c.log.Append(entry, ops...)
+	switch e.(type) {
+	case supervisor.ChildStarted, supervisor.ChildStartFailed:
+		c.mu.Lock()
+		c.told[h.Path()] = mark{h.Incarnation, c.log.Mark()}
+		c.mu.Unlock()
+	}
+}
+
+// mark is a start in the log.
+type mark struct {
+	incarnation uint64
+	at          uint64
+}
+
+// patience is how long a start waits for the log at most.
+const patience = time.Second
+
+// caughtUp waits until the log has the start of the incarnation before this
+// one. A slot remembers one end, so that what a controller that is killed has
+// not written can be told by the next one; an agent that ends faster than the
+// disk writes must not get two ends ahead.
+func (c *Controller) caughtUp(ctx context.Context, path string, incarnation uint64) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for pause := time.Millisecond; ; pause *= 2 {
+		c.mu.Lock()
+		last, known := c.told[path]
+		c.mu.Unlock()
+		switch {
+		case !known: // nothing of it was started here
+			return
+		case last.incarnation+1 >= incarnation:
+			c.log.SyncTo(ctx, last.at)
+			return
+		}
+		select { // the event is on its way to the log
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// records are the records that an event about a child changes.
+func (c *Controller) records(e supervisor.Event) ([]store.Op, error) {
+	h := e.Header()
+	sup := c.find(h.Supervisor)
+	if sup == nil {
+		return nil, fmt.Errorf("%s: %w", h.Supervisor, supervisor.ErrNoSupervisor)
+	}
+	saved, self, err := sup.Save(h.ID)
+	forgotten := errors.Is(err, supervisor.ErrNotFound) // temporary; but not by the next controller
+	switch {
+	case forgotten:
+		saved = supervisor.Saved{Incarnation: h.Incarnation, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary}
+	case err != nil:
+		return nil, err
+	}
+	ended := false
+	switch e.(type) {
+	case supervisor.ChildExited, supervisor.ChildStartFailed, supervisor.ChildStopped, supervisor.ChildIgnored,
+		supervisor.LimitReached, supervisor.LimitLifted, supervisor.ChildAbandoned:
+		ended = true
+	}
+	r := newRecord(h.Path(), h.Incarnation, ended, saved)
+	if ended && saved.Incarnation > h.Incarnation { // its successor's event is on its way
+		r.State, r.StartedAt = supervisor.Waiting.String(), time.Time{}
+	}
+	ops := []store.Op{r.op()}
+	if forgotten {
+		return ops, nil
+	}
+	own := &record{Path: h.Supervisor, State: supervisor.Running.String(), Self: &selfRecord{Counted: self.Counted, Paused: self.Paused}}
+	return append(ops, own.selfOp()), nil
+}
+
+// selfOp writes the part of a supervisor's record that is its own. It has a key
+// of its own, as its parent writes the other part.
+func (r *record) selfOp() store.Op {
+	op := r.op()
+	op.Key += "-self"
+	return op
+}
+
+// find returns the running supervisor of a path.
+func (c *Controller) find(path string) *supervisor.Supervisor {
+	s := c.root
+	for s != nil && s.Path() != path {
+		rest, below := cutPath(path, s.Path())
+		if !below {
+			return nil
+		}
+		child, err := s.Child(rest)
+		if err != nil {
+			return nil
+		}
+		s = child.Sub
+	}
+	return s
+}

@@ -1,0 +1,211 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/shim"
+	"github.com/coppice-dev/coppice/internal/store/sqlite"
+)
+
+// Finding is what one check of Doctor has found.
+type Finding struct {
+	Check  string `json:"check"`
+	Level  string `json:"level"` // ok, warning, problem, fixed
+	Detail string `json:"detail"`
+	Fix    string `json:"fix,omitempty"` // what to do
+}
+
+// Levels of a Finding.
+const (
+	LevelOK      = "ok"
+	LevelWarning = "warning"
+	LevelProblem = "problem"
+	LevelFixed   = "fixed"
+)
+
+// minFree is how much room a disk needs for the state to be safe.
+const minFree = 64 << 20
+
+// Doctor looks at all that a daemon of the project depends on. It changes
+// something only if fix, and only what no running daemon has in its hands.
+func Doctor(ctx context.Context, file string, fix bool) ([]Finding, error) {
+	project, err := OpenProject(file)
+	if err != nil {
+		return nil, err
+	}
+	d := &doctor{project: project, fix: fix}
+	d.config(file)
+	d.daemon(ctx)
+	d.store(ctx)
+	d.slots(ctx)
+	d.disk()
+	d.programs()
+	return d.found, nil
+}
+
+type doctor struct {
+	project Project
+	fix     bool
+	running bool            // a daemon has the project
+	agents  map[string]bool // of the file, by path; nil if it cannot be read
+	found   []Finding
+}
+
+func (d *doctor) note(check, level, fix, format string, args ...any) {
+	d.found = append(d.found, Finding{check, level, fmt.Sprintf(format, args...), fix})
+}
+
+func (d *doctor) config(file string) {
+	tree, err := config.Load(file)
+	if err != nil {
+		d.note("file", LevelProblem, "coppice validate", "%v", err)
+		return
+	}
+	d.agents = map[string]bool{}
+	for path, c := range tree.All() {
+		if c.Agent != nil {
+			d.agents[path] = true
+		}
+	}
+	d.note("file", LevelOK, "", "%s, %d agents", file, len(d.agents))
+}
+
+// daemon checks that the lock and the socket tell the same.
+func (d *doctor) daemon(ctx context.Context) {
+	holder, locked := d.project.Locked()
+	d.running = locked
+	socket, err := api.SocketPath(d.project.Dir)
+	if err != nil {
+		d.note("socket", LevelProblem, "", "%v", err)
+		return
+	}
+	client := api.Dial(socket)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	status, err := client.Status(ctx)
+	switch {
+	case err == nil && locked:
+		d.note("daemon", LevelOK, "", "process %d answers", status.Controller.PID)
+	case err == nil:
+		d.note("daemon", LevelProblem, "", "process %d answers, but does not hold the lock", status.Controller.PID)
+	case locked:
+		d.note("daemon", LevelProblem, fmt.Sprintf("if it hangs: kill -9 %d; agents go on, the next daemon takes them over", holder.PID),
+			"process %d holds the lock, but does not answer: %v", holder.PID, err)
+	default:
+		d.note("daemon", LevelOK, "coppice up -d", "none runs")
+	}
+}
+
+func (d *doctor) store(ctx context.Context) {
+	path := d.project.Database()
+	switch _, err := os.Stat(path); {
+	case d.running:
+		d.note("store", LevelOK, "", "in the hands of the daemon; see coppice status")
+		return
+	case errors.Is(err, fs.ErrNotExist):
+		d.note("store", LevelOK, "", "there is none yet")
+		return
+	}
+	db, err := sqlite.Open(ctx, path)
+	if err == nil {
+		d.note("store", LevelOK, "", "%s is sound", path)
+		db.Close()
+		return
+	}
+	var damaged *sqlite.FileError
+	if !errors.As(err, &damaged) || !d.fix {
+		d.note("store", LevelProblem, "coppice doctor --fix", "%v", err)
+		return
+	}
+	report, err := sqlite.Repair(ctx, path)
+	if err != nil {
+		d.note("store", LevelProblem, "", "cannot be repaired: %v", err)
+		return
+	}
+	d.note("store", LevelFixed, "", "%s: %d records saved, the old file is %s", report.Problem, report.Salvaged, report.Aside)
+}
+
+// slots looks for agents that nobody wants, and for those of which nothing can be told.
+func (d *doctor) slots(ctx context.Context) {
+	rt, err := shim.Open(shim.Options{Dir: d.project.Slots()})
+	if err != nil {
+		d.note("agents", LevelProblem, "", "%v", err)
+		return
+	}
+	defer rt.Close()
+	all, err := rt.List(ctx)
+	if err != nil {
+		d.note("agents", LevelProblem, "", "%v", err)
+		return
+	}
+	alive := 0
+	for _, o := range all {
+		switch {
+		case o.Life == runtime.Unknown:
+			d.note("agents", LevelProblem, "", "%s: cannot tell whether it lives: %s", o.Path, o.Detail)
+		case o.Life == runtime.Alive && d.agents != nil && !d.agents[o.Path]:
+			d.orphan(ctx, rt, o)
+		case o.Life == runtime.Alive:
+			alive++
+		}
+	}
+	switch {
+	case alive > 0 && !d.running:
+		d.note("agents", LevelWarning, "coppice up -d takes them over", "%d live without a daemon", alive)
+	default:
+		d.note("agents", LevelOK, "", "%d live", alive)
+	}
+}
+
+// orphan is an agent that lives and is not in the file.
+func (d *doctor) orphan(ctx context.Context, rt runtime.Runtime, o runtime.Observation) {
+	if !d.fix || d.running {
+		d.note("agents", LevelProblem, "coppice up, or coppice doctor --fix, stops it", "%s lives, process %d, but the file does not name it", o.Path, o.PID)
+		return
+	}
+	c := &Controller{opts: Options{Runtime: rt}}
+	if err := c.evict(ctx, o.Path); err != nil {
+		d.note("agents", LevelProblem, "", "%s cannot be stopped: %v", o.Path, err)
+		return
+	}
+	d.note("agents", LevelFixed, "", "%s, which the file does not name, was stopped", o.Path)
+}
+
+func (d *doctor) disk() {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(d.project.Dir, &st); err != nil {
+		d.note("disk", LevelProblem, "", "%v", err)
+		return
+	}
+	free := uint64(st.Bavail) * uint64(st.Bsize)
+	if free < minFree {
+		d.note("disk", LevelProblem, "make room; agents run on meanwhile, but nothing new is remembered", "%d MiB free in %s", free>>20, d.project.Dir)
+		return
+	}
+	d.note("disk", LevelOK, "", "%d MiB free", free>>20)
+}
+
+// programs looks for what is only needed by some.
+func (d *doctor) programs() {
+	if path, err := exec.LookPath("tmux"); err == nil {
+		d.note("tmux", LevelOK, "", "%s", path)
+	} else {
+		d.note("tmux", LevelWarning, "install tmux", "not found; it is only needed by agents that run in it")
+	}
+	if term := os.Getenv("TERM"); term == "" || term == "dumb" {
+		d.note("terminal", LevelWarning, "", "TERM is %q: no live view", term)
+	} else {
+		d.note("terminal", LevelOK, "", "%s", term)
+	}
+}

@@ -1,0 +1,112 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// historyLength is how many events and lines an explanation shows.
+const historyLength = 10
+
+// Explain is part of api.Service.
+func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation, error) {
+	nodes, err := c.Nodes(ctx, path)
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	n := nodes[0]
+	x := api.Explanation{Node: n, Rule: n.Reason, History: []event.Event{}, Tail: []string{}, Evidence: []string{}}
+	if n.Path != c.root.Path() {
+		sup, id, err := c.locate(n.Path)
+		if err != nil {
+			return x, err
+		}
+		info, err := sup.Child(id)
+		if err != nil {
+			return x, notFound(n.Path, err)
+		}
+		x.Next, x.Hint = outlook(n, info)
+		x.Evidence = evidence(info)
+	} else {
+		x.Rule, x.Next = "the root runs until it is stopped", "when its limit is reached, everything is stopped and the daemon ends with exit code 1"
+	}
+	x.History = c.history(ctx, n.Path)
+	if n.Kind == kindAgent {
+		if s := c.live(n.Path); s != nil {
+			if tail, err := s.Peek(ctx, historyLength); err == nil && tail != nil {
+				x.Tail = tail
+			}
+		}
+	}
+	return x, nil
+}
+
+// evidence is what the last decision about a child was taken on.
+func evidence(i supervisor.ChildInfo) []string {
+	e := []string{fmt.Sprintf("incarnation %d, %d restarts in all", i.Incarnation, i.Restarts)}
+	if i.LastExit.Kind != supervisor.NoExit {
+		e = append(e, fmt.Sprintf("the last incarnation to end: %v", i.LastExit))
+	}
+	if i.Limit.Max >= 0 {
+		e = append(e, fmt.Sprintf("%d counted by its limit: %v", i.InWindow, i.Limit))
+	}
+	return e
+}
+
+// outlook says what happens next to a child, and what a person can do.
+func outlook(n api.Node, i supervisor.ChildInfo) (next, hint string) {
+	switch i.State {
+	case supervisor.Running:
+		return "nothing, until it ends or is stopped", ""
+	case supervisor.Starting:
+		return "it runs as soon as it is ready, or fails at its start timeout", "coppice logs " + n.Path
+	case supervisor.Stopping:
+		return "it is killed when its shutdown time is over", ""
+	case supervisor.Restarting:
+		return fmt.Sprintf("it is started again in %v", until(i)), "at once: coppice start " + n.Path
+	case supervisor.Waiting:
+		return "it is started in its turn, after the siblings that come before it", "coppice tree"
+	case supervisor.Quarantined:
+		return fmt.Sprintf("it is started again in %v, when the window of its limit has room", until(i)), "at once, with fresh counters: coppice reset " + n.Path
+	case supervisor.GivenUp:
+		return "nothing, until somebody resets it", "coppice reset " + n.Path
+	case supervisor.Paused:
+		return "nothing, until somebody resumes its supervisor", "coppice resume " + parent(n.Path)
+	case supervisor.Suspended:
+		return "nothing, until somebody starts it", "coppice start " + n.Path
+	}
+	return "nothing: " + n.Reason, "coppice start " + n.Path
+}
+
+func until(i supervisor.ChildInfo) time.Duration {
+	return max(0, time.Until(i.NextAt)).Round(100 * time.Millisecond)
+}
+
+func parent(path string) string {
+	above, _, _ := cutLast(path)
+	return above
+}
+
+// history is the last events of a node itself.
+func (c *Controller) history(ctx context.Context, path string) []event.Event {
+	last := []event.Event{}
+	for e, err := range c.Events(ctx, 0, event.Filter{Path: path}, false) {
+		if err != nil {
+			break
+		}
+		if e.Path != path {
+			continue
+		}
+		if len(last) == historyLength {
+			copy(last, last[1:])
+			last = last[:historyLength-1]
+		}
+		last = append(last, e)
+	}
+	return last
+}

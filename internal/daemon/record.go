@@ -1,0 +1,152 @@
+package daemon
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// nodePrefix is where the records of nodes are in the store.
+const nodePrefix = "nodes"
+
+// orderlyKey is there while the last controller has stopped everything in
+// order: the next one then starts what is wanted anew.
+const orderlyKey = "controller/orderly"
+
+// record is what the store knows of a node. It is written in one step with
+// the event that it follows from, so that after a crash of the daemon the log
+// and the records tell the same story, and what is missing from both is exactly
+// what happened since.
+type record struct {
+	Path        string      `json:"path"`
+	Incarnation uint64      `json:"incarnation"` // of the last event
+	Ended       bool        `json:"ended"`       // that incarnation has, and it was dealt with
+	State       string      `json:"state"`
+	Reason      string      `json:"reason,omitempty"`
+	Restarts    int         `json:"restarts,omitempty"`
+	Attempt     int         `json:"attempt,omitempty"`
+	Counted     []time.Time `json:"counted,omitempty"`
+	NextAt      time.Time   `json:"next_at,omitzero"`
+	StartedAt   time.Time   `json:"started_at,omitzero"`
+	LastExit    *savedExit  `json:"last_exit,omitempty"`
+	Self        *selfRecord `json:"self,omitempty"` // of a supervisor: its own window, in a record of its own
+}
+
+type savedExit struct {
+	Kind  string `json:"kind"`
+	Error string `json:"error,omitempty"`
+}
+
+type selfRecord struct {
+	Counted []time.Time `json:"counted,omitempty"`
+	Paused  bool        `json:"paused,omitempty"`
+}
+
+// nodeKey is the key of a node's record. Names may hold what keys may not.
+func nodeKey(path string) string {
+	parts := strings.Split(path, "/")
+	for i, p := range parts {
+		parts[i] = url.PathEscape(p)
+	}
+	return nodePrefix + "/" + strings.Join(parts, "/") + "/record"
+}
+
+// op writes the record.
+func (r *record) op() store.Op {
+	value, err := json.Marshal(r)
+	if err != nil { // strings, numbers and times of this century
+		value = []byte("{}")
+	}
+	return store.Op{Kind: store.Put, Key: nodeKey(r.Path), Value: value}
+}
+
+// readRecords decodes what the store knows. A record that cannot be read costs
+// its own node the memory, nothing else.
+func readRecords(stored []store.Record) (byPath map[string]*record, selves map[string]*selfRecord, unreadable []string) {
+	byPath, selves = make(map[string]*record, len(stored)), make(map[string]*selfRecord)
+	for _, s := range stored {
+		var r record
+		if json.Unmarshal(s.Value, &r) != nil || r.Path == "" {
+			unreadable = append(unreadable, s.Key)
+			continue
+		}
+		if r.Self != nil {
+			selves[r.Path] = r.Self
+		} else {
+			byPath[r.Path] = &r
+		}
+	}
+	return byPath, selves, unreadable
+}
+
+// newRecord is the record of a child after an event about it.
+func newRecord(path string, incarnation uint64, ended bool, saved supervisor.Saved) *record {
+	r := &record{
+		Path: path, Incarnation: incarnation, Ended: ended, State: saved.State.String(), Reason: saved.Reason.String(),
+		Restarts: saved.Restarts, Attempt: saved.Attempt, Counted: saved.Counted, NextAt: saved.NextAt, StartedAt: saved.StartedAt,
+	}
+	if saved.State == supervisor.Stopped && saved.Reason == supervisor.ReasonShutdown {
+		r.State = supervisor.Waiting.String() // it is its supervisor that was stopped
+	}
+	if saved.LastExit.Kind != supervisor.NoExit {
+		r.LastExit = &savedExit{Kind: saved.LastExit.Kind.String()}
+		if saved.LastExit.Err != nil {
+			r.LastExit.Error = saved.LastExit.Err.Error()
+		}
+	}
+	return r
+}
+
+// saved is what the supervisor library makes of the record.
+func (r *record) saved() *supervisor.Saved {
+	s := &supervisor.Saved{
+		Incarnation: r.Incarnation, Restarts: r.Restarts, Attempt: r.Attempt, Counted: r.Counted,
+		NextAt: r.NextAt, StartedAt: r.StartedAt, State: supervisor.Waiting,
+	}
+	if r.LastExit != nil {
+		s.LastExit = r.LastExit.exit()
+	}
+	for st := supervisor.Stopped; st <= supervisor.Suspended; st++ {
+		if st.String() == r.State {
+			s.State = st
+		}
+	}
+	for reason := supervisor.NoReason; reason <= supervisor.ReasonReset; reason++ {
+		if reason.String() == r.Reason {
+			s.Reason = reason
+		}
+	}
+	return s
+}
+
+func (x *savedExit) exit() supervisor.Exit {
+	e := supervisor.Exit{Kind: supervisor.Lost}
+	for k := supervisor.NoExit; k <= supervisor.Ignored; k++ {
+		if k.String() == x.Kind {
+			e.Kind = k
+		}
+	}
+	if x.Error != "" {
+		e.Err = errors.New(x.Error)
+	}
+	return e
+}
+
+// translate makes a log entry of a supervisor's event. ok is false for what is
+// not worth one: the parent says the same with the reason.
+func translate(e supervisor.Event) (entry event.Event, ok bool) {
+	h := e.Header()
+	entry = event.Event{Time: h.Time, Path: h.Path(), Incarnation: h.Incarnation, Message: e.String()}
+	kind, data := Classify(e)
+	entry.Type = event.Type(kind)
+	if len(data) > 0 {
+		entry = entry.With(data)
+	}
+	return entry, !Nested(e)
+}

@@ -1,0 +1,137 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"syscall"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// process is a session as its supervisor sees it: one that a controller which
+// keeps its agents can let go of.
+type process struct {
+	session runtime.Session
+	keeps   func() bool
+	done    chan struct{} // the session has ended, or was let go
+	letGo   chan struct{}
+	once    sync.Once
+}
+
+func newProcess(s runtime.Session, keeps func() bool) *process {
+	p := &process{session: s, keeps: keeps, done: make(chan struct{}), letGo: make(chan struct{})}
+	go func() {
+		select {
+		case <-s.Done():
+		case <-p.letGo:
+		}
+		close(p.done)
+	}()
+	return p
+}
+
+func (p *process) Done() <-chan struct{} { return p.done }
+
+func (p *process) Exit() supervisor.Exit {
+	select {
+	case <-p.session.Done():
+		return p.session.Exit()
+	default:
+		return supervisor.Exit{Kind: supervisor.ShutDown}
+	}
+}
+
+func (p *process) Stop() { p.end(p.session.Stop) }
+func (p *process) Kill() { p.end(p.session.Kill) }
+
+func (p *process) end(how func()) {
+	if p.keeps() {
+		p.once.Do(func() { close(p.letGo) })
+		return
+	}
+	how()
+}
+
+// lost is an incarnation of which nothing is left.
+type lost struct{ done chan struct{} }
+
+func newLost() lost {
+	l := lost{make(chan struct{})}
+	close(l.done)
+	return l
+}
+
+func (l lost) Done() <-chan struct{} { return l.done }
+func (lost) Exit() supervisor.Exit   { return supervisor.Exit{Kind: supervisor.Lost, Err: errLost} }
+func (lost) Stop()                   {}
+func (lost) Kill()                   {}
+
+// start is the Start function of an agent in the runtime.
+func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.Context) (supervisor.Process, error), error) {
+	return func(ctx context.Context) (supervisor.Process, error) {
+		self, _ := supervisor.SelfOf(ctx)
+		s, err := c.session(ctx, a, signal, self)
+		if err != nil {
+			return nil, err
+		}
+		if s == nil {
+			return newLost(), nil
+		}
+		c.mu.Lock()
+		c.sessions[self.Path] = s
+		c.mu.Unlock()
+		return newProcess(s, c.keeps), nil
+	}, nil
+}
+
+// session starts an incarnation, or takes it over if it lives already. It
+// returns nil, and no error, for one that should live and has left nothing.
+func (c *Controller) session(ctx context.Context, a *spec.Agent, signal syscall.Signal, self supervisor.Self) (runtime.Session, error) {
+	c.mu.Lock()
+	adopt := c.adopt[self.Path] == self.Incarnation
+	delete(c.adopt, self.Path)
+	c.mu.Unlock()
+	if adopt {
+		s, err := c.takeOver(ctx, self)
+		if err != nil || s == nil {
+			return nil, err
+		}
+		return s, ready(ctx, s)
+	}
+	c.caughtUp(ctx, self.Path, self.Incarnation)
+	for {
+		s, err := c.opts.Runtime.Start(ctx, c.launch(a, signal, self))
+		switch {
+		case errors.Is(err, runtime.ErrUnknown):
+			// It may have been started. Look until that is known.
+			if s, err = c.takeOver(ctx, self); err != nil {
+				return nil, err
+			}
+			if s != nil && s.Observe().Incarnation == self.Incarnation {
+				return s, ready(ctx, s)
+			}
+		case errors.Is(err, runtime.ErrBusy):
+			// An incarnation that was given up, or that nobody knew of. It goes first.
+			if err := c.evict(ctx, self.Path); err != nil {
+				return nil, err
+			}
+		default:
+			return s, err
+		}
+	}
+}
+
+// ready waits until an adopted incarnation is ready, or has ended: its end is
+// then told as that, not as a start that failed.
+func ready(ctx context.Context, s runtime.Session) error {
+	err := s.AwaitReady(ctx)
+	select {
+	case <-s.Done():
+		return nil
+	default:
+		return err
+	}
+}

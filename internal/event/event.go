@@ -1,0 +1,239 @@
+// Package event is what has happened, for people and programs that come later:
+// an append-only log in the store. Each event has a number that no other has,
+// whoever wrote it, so that a reader can say "what came after 120?" and
+// neither miss nor repeat one.
+package event
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Bounds on one event. What is longer is cut, and Truncated says by how much.
+// Together they fit into one value of the store even where JSON needs six bytes
+// for one.
+const (
+	MaxData    = 512 << 10 // bytes of Data
+	MaxMessage = 64 << 10  // bytes of Message
+	MaxName    = 1 << 10   // bytes of Type, Path and Actor
+)
+
+// Event is one thing that happened. Its JSON form is what is stored and what
+// every stream prints, one object a line; the names of the fields never change.
+type Event struct {
+	// Seq is the event's place in the log, from 1; given by the log.
+	Seq uint64 `json:"seq,omitempty"`
+	// Time is when it happened, not when it was written; set by Append if zero.
+	Time time.Time `json:"time"`
+	// Type is a dotted name, see types.go. Readers must expect names that they do not know.
+	Type Type `json:"type"`
+	// Path is the node of the tree that the event is about.
+	Path string `json:"path,omitempty"`
+	// Incarnation is the life of the agent that the event is about.
+	Incarnation uint64 `json:"incarnation,omitempty"`
+	// Actor is who did it: "patrol", "user", the path of an agent.
+	Actor string `json:"actor,omitempty"`
+	// Message is one line for people.
+	Message string `json:"message,omitempty"`
+	// Data is what programs want to know, one JSON value; its shape depends on Type.
+	Data json.RawMessage `json:"data,omitempty"`
+	// Truncated is how many bytes were cut from Message and Data.
+	Truncated int `json:"truncated,omitempty"`
+
+	// Extra holds fields that this version does not know, so that they
+	// survive being read and written again.
+	Extra map[string]json.RawMessage `json:"-"`
+}
+
+// With returns the event with v as its data. What cannot be JSON is replaced by
+// {"error": why}: an event is never lost for its data.
+func (e Event) With(v any) Event {
+	data, err := json.Marshal(v)
+	if err != nil {
+		data, _ = json.Marshal(map[string]string{"error": err.Error()})
+	}
+	e.Data = data
+	return e
+}
+
+// Decode stores the event's data into v, like json.Unmarshal.
+func (e Event) Decode(v any) error {
+	if len(e.Data) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(e.Data, v); err != nil {
+		return fmt.Errorf("data of event %d (%s): %w", e.Seq, e.Type, err)
+	}
+	return nil
+}
+
+// String is the event in one line for people.
+func (e Event) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", e.Time.Format(time.RFC3339), e.Type)
+	if e.Path != "" {
+		fmt.Fprintf(&b, " %s", e.Path)
+	}
+	if e.Incarnation != 0 {
+		fmt.Fprintf(&b, "#%d", e.Incarnation)
+	}
+	if e.Message != "" {
+		fmt.Fprintf(&b, ": %s", e.Message)
+	}
+	return b.String()
+}
+
+// known are the fields of Event, for Extra.
+var known = map[string]bool{
+	"seq": true, "time": true, "type": true, "path": true, "incarnation": true,
+	"actor": true, "message": true, "data": true, "truncated": true,
+}
+
+// plain is Event without its methods.
+type plain Event
+
+// MarshalJSON writes the known fields first, in their order, then the others.
+// It takes any event: what is no JSON in Data or Extra is written as a string.
+func (e Event) MarshalJSON() ([]byte, error) {
+	e.Data = valid(e.Data)
+	out, err := encode(plain(e))
+	if err != nil {
+		// A time outside the years that JSON can say.
+		e.Time = time.Time{}
+		if out, err = encode(plain(e)); err != nil {
+			return nil, err
+		}
+	}
+	extra := make(map[string]json.RawMessage, len(e.Extra))
+	for name, v := range e.Extra {
+		if v = valid(v); !known[name] && v != nil {
+			extra[name] = v
+		}
+	}
+	if len(extra) == 0 {
+		return out, nil
+	}
+	more, err := encode(extra) // sorted by name
+	if err != nil {
+		return nil, err
+	}
+	out[len(out)-1] = ','
+	return append(out, more[1:]...), nil
+}
+
+// encode is json.Marshal without the escapes for HTML, which would make the
+// text of agents six times as long.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// valid returns v if it is JSON, nil if it is empty, and else a string with its
+// bytes, in any case as valid UTF-8.
+func valid(v json.RawMessage) json.RawMessage {
+	if len(v) == 0 {
+		return nil
+	}
+	if v = bytes.ToValidUTF8(v, []byte("\uFFFD")); json.Valid(v) {
+		return v
+	}
+	text, _ := encode(string(v))
+	return text
+}
+
+// UnmarshalJSON reads an event, of this version or a later one. A known field
+// with a value of an unknown form is kept in Extra under its name
+// followed by "?", so that it costs only itself.
+func (e *Event) UnmarshalJSON(data []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return fmt.Errorf("an event must be a JSON object: %w", err)
+	}
+	if fields == nil {
+		return fmt.Errorf("an event must be a JSON object, not null")
+	}
+	*e = Event{}
+	targets := map[string]any{
+		"seq": &e.Seq, "time": &e.Time, "type": &e.Type, "path": &e.Path, "incarnation": &e.Incarnation,
+		"actor": &e.Actor, "message": &e.Message, "truncated": &e.Truncated,
+	}
+	for name, raw := range fields {
+		if target, ok := targets[name]; ok {
+			if json.Unmarshal(raw, target) == nil {
+				continue
+			}
+			name += "?"
+		} else if name == "data" {
+			if string(raw) != "null" {
+				e.Data = raw
+			}
+			continue
+		}
+		if e.Extra == nil {
+			e.Extra = map[string]json.RawMessage{}
+		}
+		e.Extra[name] = raw
+	}
+	return nil
+}
+
+// normalise makes an event fit to be stored: valid, bounded, with a time.
+func (e Event) normalise(now time.Time) Event {
+	e.Seq = 0
+	if e.Time.IsZero() {
+		e.Time = now
+	}
+	e.Time = e.Time.UTC().Round(0)
+	e.Type = Type(cut(string(e.Type), MaxName, nil))
+	if e.Type == "" {
+		e.Type = Unnamed
+	}
+	e.Path = cut(e.Path, MaxName, nil)
+	e.Actor = cut(e.Actor, MaxName, nil)
+	e.Message = cut(e.Message, MaxMessage, &e.Truncated)
+	e.Data = valid(bytes.Clone(e.Data))
+	if len(e.Data) > MaxData {
+		// The beginning of the data, as text, which may double in size when it is quoted.
+		e.Truncated += len(e.Data)
+		for n := MaxData / 2; ; n /= 2 {
+			kept := cut(string(e.Data), n, nil)
+			if text, _ := encode(kept); len(text) <= MaxData {
+				e.Truncated -= len(kept)
+				e.Data = text
+				break
+			}
+		}
+	}
+	return e
+}
+
+// cut returns valid UTF-8 of at most n bytes, and adds to lost what was cut.
+func cut(s string, n int, lost *int) string {
+	short := s
+	if len(short) > n {
+		short = short[:n]
+		for i := 0; i < utf8.UTFMax && len(short) > 0; i++ { // not in the middle of a character
+			if r, size := utf8.DecodeLastRuneInString(short); r != utf8.RuneError || size != 1 {
+				break
+			}
+			short = short[:len(short)-1]
+		}
+	}
+	if lost != nil {
+		*lost += len(s) - len(short)
+	}
+	if !utf8.ValidString(short) {
+		short = strings.ToValidUTF8(short, "\uFFFD")
+		if len(short) > n {
+			return cut(short, n, nil)
+		}
+	}
+	return short
+}

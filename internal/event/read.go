@@ -1,0 +1,205 @@
+package event
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// readStep is how many events are read from the store at a time.
+const readStep = 256
+
+// Read returns at most limit events (all if 0) that come after number after and
+// match the filter, in order, and the cursor with which to go on: pass it as
+// after. The cursor moves past events that do not match, too.
+//
+// Where events after the cursor are no longer kept, an EventsCompacted stands in
+// their place; where the cursor is of another log (the store was made anew), an
+// EventsReset, and reading begins at the start.
+func (l *Log) Read(ctx context.Context, after uint64, f Filter, limit int) ([]Event, uint64, error) {
+	if err := f.Check(); err != nil {
+		return nil, after, err
+	}
+	c := cursor{log: l, seq: after}
+	var found []Event
+	for {
+		events, err := c.next(ctx)
+		if err != nil || len(events) == 0 {
+			return found, c.seq, err
+		}
+		for _, e := range events {
+			if !f.Match(e) {
+				continue
+			}
+			found = append(found, e)
+			if limit > 0 && len(found) == limit {
+				return found, e.Seq, nil
+			}
+		}
+	}
+}
+
+// Follow yields the events that come after number after and match the filter,
+// first those that are there, then those that come, each exactly once and in
+// order, until ctx ends or the store fails; the error is the last thing yielded.
+// To go on later, pass the Seq of the last event that was dealt with. What Read says
+// of gaps holds here too.
+func (l *Log) Follow(ctx context.Context, after uint64, f Filter) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		if err := f.Check(); err != nil {
+			yield(Event{}, err)
+			return
+		}
+		c := cursor{log: l, seq: after}
+		for {
+			events, err := c.next(ctx)
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			for _, e := range events {
+				if f.Match(e) && !yield(e, nil) {
+					return
+				}
+			}
+			if len(events) > 0 {
+				continue
+			}
+			if err := c.wait(ctx); err != nil {
+				yield(Event{}, err)
+				return
+			}
+		}
+	}
+}
+
+// cursor reads a log from one place on.
+type cursor struct {
+	log     *Log
+	seq     uint64    // of the last event that was read
+	rev     store.Rev // at which there was nothing after it
+	begun   bool
+	checked bool // whether seq is known to be of this log
+}
+
+// next returns some events after the cursor and moves it; none if there are none yet.
+func (c *cursor) next(ctx context.Context) ([]Event, error) {
+	events, err := c.read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading events after %d: %w", c.seq, err)
+	}
+	if len(events) > 0 {
+		c.seq = events[len(events)-1].Seq
+	}
+	return events, nil
+}
+
+func (c *cursor) read(ctx context.Context) ([]Event, error) {
+	l := c.log
+	if !c.begun {
+		if c.seq == 0 { // who wants all that is kept misses nothing of what is not
+			pruned, err := l.pruned(ctx)
+			if err != nil {
+				return nil, err
+			}
+			c.seq, c.checked = pruned, true
+		}
+		c.begun = true
+	}
+	records, rev, err := l.store.Scan(ctx, l.prefix, store.SequenceKey(l.prefix, c.seq), readStep)
+	if err != nil {
+		return nil, err
+	}
+	c.rev = rev
+	var events []Event
+	for _, r := range records {
+		if seq, ok := store.ParseSequenceKey(l.prefix, r.Key); ok {
+			events = append(events, decode(seq, r.Value))
+		}
+	}
+	switch {
+	case len(events) == 0 && !c.checked:
+		c.checked = true
+		return c.foreign(ctx)
+	case len(events) > 0 && events[0].Seq != c.seq+1:
+		gap, err := c.gap(ctx, events[0].Seq)
+		if gap != nil || err != nil {
+			return gap, err // the events themselves are read by the next call
+		}
+	}
+	c.checked = c.checked || len(events) > 0
+	return events, nil
+}
+
+// gap returns the event that stands for those between the cursor and next,
+// none if there never were any. It is asked after the events were read, so that all
+// that was removed before is known.
+func (c *cursor) gap(ctx context.Context, next uint64) ([]Event, error) {
+	pruned, err := c.log.pruned(ctx)
+	if err != nil {
+		return nil, err
+	}
+	until := min(pruned, next-1)
+	if until <= c.seq {
+		return nil, nil
+	}
+	return []Event{Event{
+		Seq: until, Time: time.Now().UTC(), Type: EventsCompacted,
+		Message: fmt.Sprintf("events %d to %d are no longer kept", c.seq+1, until),
+	}.With(Compacted{After: c.seq, Until: until})}, nil
+}
+
+// foreign finds out why there is nothing after a cursor that was given from
+// outside: it is at the end of the log, before events that are all removed,
+// or of another log.
+func (c *cursor) foreign(ctx context.Context) ([]Event, error) {
+	l := c.log
+	records, _, err := l.store.Scan(ctx, l.prefix, store.SequenceKey(l.prefix, c.seq-1), 1)
+	if err != nil {
+		return nil, err
+	}
+	pruned, err := l.pruned(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(records) > 0 || c.seq == pruned {
+		return nil, nil
+	}
+	if c.seq < pruned {
+		return c.gap(ctx, pruned+1)
+	}
+	return []Event{Event{
+		Seq: pruned, Time: time.Now().UTC(), Type: EventsReset,
+		Message: fmt.Sprintf("the log has no event %d: it was made anew; reading from its start", c.seq),
+	}.With(Compacted{After: c.seq, Until: pruned})}, nil
+}
+
+// wait returns when there may be events after the cursor.
+func (c *cursor) wait(ctx context.Context) error {
+	for change, err := range c.log.store.Watch(ctx, c.log.prefix, c.rev) {
+		switch {
+		case errors.Is(err, store.ErrCompacted):
+			return nil // look again
+		case err != nil:
+			return err
+		case len(change.Put) > 0 && change.Rev > c.rev:
+			return nil
+		}
+	}
+	return nil
+}
+
+// decode never fails: what cannot be read costs one event, not the log.
+func decode(seq uint64, value []byte) Event {
+	var e Event
+	if err := json.Unmarshal(value, &e); err != nil {
+		e = Event{Type: Unreadable, Message: err.Error(), Data: valid(value)}
+	}
+	e.Seq = seq
+	return e
+}

@@ -1,0 +1,118 @@
+package event
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"time"
+)
+
+// Type says what happened. The names are those of the documents that the
+// system comes from, so that what people know of them stays true.
+type Type string
+
+// Types of events. The list is open: any dotted name may be appended.
+const (
+	// The daemon.
+	ControllerStarted Type = "controller.started"
+	ControllerStopped Type = "controller.stopped"
+	ControllerAdopted Type = "controller.adopted" // found agents of its predecessor running
+	ConfigLoaded      Type = "config.loaded"
+	ConfigRejected    Type = "config.rejected" // the one before stays in force
+
+	// Agents.
+	AgentStarted     Type = "agent.started"
+	AgentStartFailed Type = "agent.start_failed"
+	AgentReady       Type = "agent.ready"
+	AgentStopped     Type = "agent.stopped" // as it was told to
+	AgentExited      Type = "agent.exited"  // by itself, cleanly
+	AgentCrashed     Type = "agent.crashed"
+	AgentRestarting  Type = "agent.restarting" // after a delay
+	AgentQuarantined Type = "agent.quarantined"
+	AgentReleased    Type = "agent.released" // from quarantine
+	AgentGaveUp      Type = "agent.gave_up"
+	AgentReset       Type = "agent.reset"
+	AgentIdleKilled  Type = "agent.idle_killed"
+	AgentSuspended   Type = "agent.suspended"
+	AgentResumed     Type = "agent.resumed"
+	AgentDraining    Type = "agent.draining"
+	AgentUpdated     Type = "agent.updated" // new settings without a restart
+	AgentLost        Type = "agent.lost"    // cannot be found any more
+	AgentAdopted     Type = "agent.adopted" // found running by a new daemon
+	AgentAbandoned   Type = "agent.abandoned"
+
+	// Supervisors.
+	SupervisorStarted   Type = "supervisor.started"
+	SupervisorStopped   Type = "supervisor.stopped"
+	SupervisorEscalated Type = "supervisor.escalated"
+	SupervisorPaused    Type = "supervisor.paused"
+	SupervisorResumed   Type = "supervisor.resumed"
+
+	// Orders.
+	OrderFired     Type = "order.fired"
+	OrderCompleted Type = "order.completed"
+	OrderFailed    Type = "order.failed"
+
+	// The store and the log itself.
+	StoreDegraded   Type = "store.degraded"   // takes no writes; data is Degraded
+	StoreRecovered  Type = "store.recovered"  // takes writes again; data is Degraded
+	EventsDropped   Type = "events.dropped"   // were never written; data is Dropped
+	EventsCompacted Type = "events.compacted" // no longer kept, a reader came too late; data is Compacted
+	EventsReset     Type = "events.reset"     // the log is not the one that the reader's cursor is from; data is Compacted
+	Unreadable      Type = "events.unreadable"
+	Unnamed         Type = "events.unnamed" // appended without a type
+)
+
+// Dropped is the data of EventsDropped: what the store would not take for so
+// long that it did not fit into memory any more.
+type Dropped struct {
+	Count uint64    `json:"count"`
+	First time.Time `json:"first"` // time of the first and last of them
+	Last  time.Time `json:"last"`
+}
+
+// Degraded is the data of StoreDegraded and StoreRecovered.
+type Degraded struct {
+	Error string    `json:"error"`
+	Since time.Time `json:"since"`
+}
+
+// Compacted is the data of EventsCompacted and EventsReset.
+type Compacted struct {
+	After uint64 `json:"after"` // the cursor of the reader
+	Until uint64 `json:"until"` // the last event that is no longer kept, 0 if none
+}
+
+// Filter selects events. The zero value selects all.
+type Filter struct {
+	// Types are patterns as for path.Match, such as "agent.*"; one of them must match. None means all.
+	Types []string
+	// Path selects the node of that path and all below it. "" means all.
+	Path string
+}
+
+// Check returns what is wrong with the patterns, or nil.
+func (f Filter) Check() error {
+	for _, p := range f.Types {
+		if _, err := path.Match(p, ""); err != nil {
+			return fmt.Errorf("type pattern %q: %w (such as agent.crashed or agent.*)", p, err)
+		}
+	}
+	return nil
+}
+
+// Match reports whether the event is selected. Events that say that a reader missed some always are.
+func (f Filter) Match(e Event) bool {
+	if e.Type == EventsCompacted || e.Type == EventsReset {
+		return true
+	}
+	if below := strings.TrimSuffix(f.Path, "/"); below != "" && e.Path != below && !strings.HasPrefix(e.Path, below+"/") {
+		return false
+	}
+	for _, p := range f.Types {
+		if ok, _ := path.Match(p, string(e.Type)); ok {
+			return true
+		}
+	}
+	return len(f.Types) == 0
+}

@@ -1,0 +1,251 @@
+package event
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// Bounds on one batch. One op is the marker's.
+const (
+	maxPrefix  = 128
+	batchOps   = store.MaxOps - 1
+	batchBytes = store.MaxApply - 4*store.MaxKey - batchOps*maxPrefix
+)
+
+// loop is the writer: it takes what has come in since its last write and writes it as one batch.
+func (l *Log) loop() {
+	defer close(l.ended)
+	var batch []pending
+	retry := time.Duration(0)
+	prune := time.NewTimer(0)
+	defer prune.Stop()
+	for {
+		if len(batch) == 0 {
+			batch = l.take()
+		}
+		if len(batch) > 0 {
+			err := l.write(batch)
+			if err == nil {
+				l.written(batch)
+				batch, retry = nil, 0
+				l.recover()
+				continue
+			}
+			if errors.Is(err, store.ErrClosed) {
+				return
+			}
+			if errors.Is(err, store.ErrInvalid) { // a mistake of ours, which must not stop the log
+				l.logger.Error("events cannot be written", "count", len(batch), "error", err)
+				l.giveUp(batch)
+				batch = nil
+				continue
+			}
+			l.degrade(err)
+			if retry = min(max(2*retry, minRetry), maxRetry); !l.pause(retry) {
+				return
+			}
+			continue
+		}
+		if l.isClosing() {
+			return
+		}
+		if l.retention.due() {
+			prune.Reset(0)
+		}
+		select {
+		case <-l.wake:
+		case <-prune.C:
+			if err := l.retention.prune(l.ctx); err != nil && l.ctx.Err() == nil {
+				l.logger.Warn("old events cannot be removed", "error", err)
+			}
+			prune.Reset(pruneEvery)
+		}
+	}
+}
+
+// pause waits before the next try, and reports whether there should be one.
+func (l *Log) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-l.ctx.Done():
+		return false
+	}
+}
+
+func (l *Log) isClosing() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closing
+}
+
+// take takes a batch from the buffer, a report of what was dropped first.
+func (l *Log) take() []pending {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var batch []pending
+	bytes, ops := 0, 0
+	if d := l.dropped; d.Count > 0 {
+		e := Event{
+			Time: d.Last, Type: EventsDropped, Actor: l.cfg.Writer,
+			Message: fmt.Sprintf("%d events were not kept, since the store took none", d.Count),
+		}.With(d)
+		value, _ := e.MarshalJSON()
+		batch = append(batch, pending{value: value, time: e.Time})
+		bytes, ops = len(value), 1
+		l.dropped = Dropped{}
+	}
+	n := 0
+	for n < len(l.buffer) {
+		p := l.buffer[n]
+		bytes += size(p)
+		ops += 1 + len(p.with)
+		if len(batch) > 0 && (bytes > batchBytes || ops > batchOps) {
+			break
+		}
+		batch = append(batch, p)
+		l.bytes -= size(p)
+		n++
+	}
+	l.buffer = l.buffer[n:]
+	if len(l.buffer) == 0 {
+		l.buffer = nil
+	}
+	l.inWork = len(batch)
+	return batch
+}
+
+func (l *Log) written(batch []pending) {
+	for _, p := range batch {
+		l.retention.added(len(p.value))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inWork = 0
+	l.broadcast()
+}
+
+// giveUp counts a batch as dropped.
+func (l *Log) giveUp(batch []pending) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range batch {
+		l.drop(p)
+	}
+	l.inWork = 0
+	l.broadcast()
+}
+
+// write writes a batch exactly once, whatever the store says in between. Each
+// batch also puts its name into the record of this writer, on condition
+// that the record is still as the batch before left it: when the outcome is not
+// known, the record tells, and a repetition cannot succeed twice.
+func (l *Log) write(batch []pending) error {
+	if l.marker.Key == "" {
+		if err := l.readMarker(); err != nil {
+			return err
+		}
+	}
+	name := fmt.Sprintf("%s/%d", l.nonce, l.batches)
+	if string(l.marker.Value) == name {
+		l.batches++ // the try before this one was done after all
+		return nil
+	}
+	ops := []store.Op{{Kind: store.Put, Key: l.markerKey(), Value: []byte(name)}}
+	for _, p := range batch {
+		ops = append(ops, store.Op{Kind: store.Append, Key: l.prefix, Value: p.value})
+	}
+	ops = append(ops, lastWords(batch)...)
+	rev, err := l.store.Apply(l.ctx, store.Fence{}, []store.Cond{{Key: l.markerKey(), Rev: l.marker.Rev}}, ops)
+	switch {
+	case err == nil:
+		l.marker.Rev, l.marker.Value = rev, []byte(name)
+		l.batches++
+		return nil
+	case errors.Is(err, store.ErrUnknown), errors.Is(err, store.ErrConflict):
+		if readErr := l.readMarker(); readErr != nil {
+			l.marker = store.Record{} // the next try reads it again
+			return err
+		}
+		if string(l.marker.Value) == name {
+			l.batches++
+			return nil
+		}
+	}
+	return err
+}
+
+// lastWords are the ops that come with a batch: the last one for each key, as
+// nothing may be changed twice in one step.
+func lastWords(batch []pending) []store.Op {
+	var ops []store.Op
+	seen := map[string]bool{}
+	for _, p := range slices.Backward(batch) {
+		for _, op := range slices.Backward(p.with) {
+			if !seen[op.Key] {
+				seen[op.Key] = true
+				ops = append(ops, op)
+			}
+		}
+	}
+	return ops
+}
+
+// readMarker reads the record of this writer; one that does not exist has revision 0.
+func (l *Log) readMarker() error {
+	records, _, err := l.store.Snapshot(l.ctx, l.markerKey())
+	if err != nil {
+		return err
+	}
+	l.marker = store.Record{Key: l.markerKey()}
+	for _, r := range records {
+		if r.Key == l.markerKey() {
+			l.marker = r
+		}
+	}
+	return nil
+}
+
+// degrade notes that the store takes no writes: in the log, once it takes some again,
+// and at once in the logger.
+func (l *Log) degrade(err error) {
+	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnknown) || errors.Is(err, context.Canceled) {
+		l.setErr(err)
+		return // a matter of moments
+	}
+	l.setErr(err)
+	if !l.degraded.IsZero() {
+		return
+	}
+	l.degraded, l.reason = time.Now(), err
+	l.logger.Warn("the store takes no events, keeping them in memory", "error", err)
+	l.Append(Event{Type: StoreDegraded, Actor: l.cfg.Writer, Message: err.Error()}.With(Degraded{Error: err.Error(), Since: l.degraded.UTC()}))
+}
+
+// recover notes that the store takes writes.
+func (l *Log) recover() {
+	l.setErr(nil)
+	if l.degraded.IsZero() {
+		return
+	}
+	e := Event{
+		Type: StoreRecovered, Actor: l.cfg.Writer,
+		Message: fmt.Sprintf("the store takes writes again after %v", time.Since(l.degraded).Round(time.Millisecond)),
+	}.With(Degraded{Error: l.reason.Error(), Since: l.degraded.UTC()})
+	l.degraded, l.reason = time.Time{}, nil
+	l.logger.Info(e.Message)
+	l.Append(e)
+}
+
+func (l *Log) setErr(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// What the scripted starts return: {error, failed}, and an exception.
+var (
+	errFailed = errors.New("failed")
+	errThrown = errors.New("thrown")
+	errOver   = errors.New("the script is over")
+)
+
+// noStart is the Start of a spec that is only validated.
+func noStart(context.Context) (supervisor.Process, error) { return nil, errOver }
+
+// child is one incarnation: a process that does nothing until it is told to
+// end. It is guarded by the lock of its world.
+type child struct {
+	sup      *sup
+	name, id string // in the script, and in the library
+	pid      int    // counts all incarnations of a script
+	spec     childSpec
+	shutdown time.Duration
+
+	asked    bool // to stop, but has not ended
+	slow     bool // asked, and something else must happen before it ends
+	timed    bool // and that comes by itself: its own time or its supervisor's
+	dead     bool
+	done     chan struct{}
+	released bool // done is closed: the supervisor may know
+	reason   term
+}
+
+// exitError carries an Erlang exit reason through the library.
+type exitError struct{ reason term }
+
+func (e exitError) Error() string { return e.reason.String() }
+
+// starter is the start function of a child specification.
+func (s *sup) starter(spec childSpec, shutdown time.Duration) func(context.Context) (supervisor.Process, error) {
+	return func(ctx context.Context) (supervisor.Process, error) {
+		self, _ := supervisor.SelfOf(ctx)
+		name, instance := self.Arg.(string)
+		if spec.named == instance {
+			return nil, errThrown // Erlang finds no function with so many arguments
+		}
+		if spec.named {
+			name = spec.id
+		}
+		w := s.world
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.over {
+			return nil, errOver
+		}
+		n := w.attempts[name]
+		w.attempts[name]++
+		switch spec.starts[min(n, len(spec.starts)-1)] {
+		case "ok":
+			w.pids++
+			c := &child{sup: s, name: name, id: self.ID, pid: w.pids, spec: spec, shutdown: shutdown, done: make(chan struct{})}
+			s.kids[c.id], w.last[name] = c, c
+			w.emit(event{text: fmt.Sprintf("+ %s %d", name, n+1)})
+			return c, nil
+		case "ignore":
+			w.emit(event{text: fmt.Sprintf("~ %s %d", name, n+1)})
+			return nil, supervisor.ErrIgnore
+		case "throw":
+			w.emit(event{text: fmt.Sprintf("! %s %d", name, n+1)})
+			s.hold(ctx, self.ID)
+			return nil, errThrown
+		default:
+			w.emit(event{text: fmt.Sprintf("! %s %d", name, n+1)})
+			s.hold(ctx, self.ID)
+			return nil, errFailed
+		}
+	}
+}
+
+// Done, Exit, Stop and Kill make a child a supervisor.Process.
+func (c *child) Done() <-chan struct{} { return c.done }
+
+func (c *child) Exit() supervisor.Exit {
+	c.sup.world.mu.Lock()
+	defer c.sup.world.mu.Unlock()
+	why := exitError{c.reason}
+	switch t := c.reason.(type) {
+	case atom:
+		switch t {
+		case "normal":
+			return supervisor.Exit{Kind: supervisor.Normal}
+		case "shutdown":
+			return supervisor.Exit{Kind: supervisor.ShutDown}
+		case "killed":
+			return supervisor.Exit{Kind: supervisor.Killed, Err: why}
+		}
+	case tuple:
+		if len(t) == 2 && isAtom(t[0], "shutdown") {
+			return supervisor.Exit{Kind: supervisor.ShutDown, Err: why}
+		}
+	}
+	return supervisor.Exit{Kind: supervisor.Failure, Err: why}
+}
+
+func (c *child) Stop() {
+	w := c.sup.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.stop()
+}
+
+func (c *child) Kill() {
+	w := c.sup.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !c.asked && c.shutdown != supervisor.BrutalKill {
+		c.stop() // it is on its way, too, on a slow machine
+	}
+	c.asked = true
+	c.die(atom("killed"), "killed")
+	c.release()
+}
+
+// noTime is the shutdown time of 0 ms, which to the library is the default.
+const noTime = time.Nanosecond
+
+// stop makes the child end in its own way.
+func (c *child) stop() {
+	w := c.sup.world
+	defer w.signal()
+	c.asked = true
+	if c.dead {
+		c.release()
+		return
+	}
+	c.slow, c.timed = true, c.shutdown != supervisor.Infinity
+	if c.shutdown == noTime && !(c.sup.simple && !c.sup.calling) {
+		return // Erlang kills it before it could answer, but where all end at once
+	}
+	switch c.spec.stop {
+	case "obey":
+		c.die(atom("shutdown"), "asked")
+	case "normal":
+		c.die(atom("normal"), "asked")
+	case "other":
+		c.die(atom("other"), "asked")
+	case "hang":
+	default:
+		d, _ := lingers(c.spec.stop)
+		c.timed = true
+		time.AfterFunc(d, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			c.die(atom("shutdown"), "lingered")
+		})
+	}
+}
+
+// exit is the script's exit command.
+func (c *child) exit(reason term) {
+	lingering := c.slow && c.spec.stop != "hang"
+	switch {
+	case isAtom(reason, "kill"):
+		c.die(atom("killed"), "")
+	case !lingering: // or it does not read its messages any more
+		c.die(reason, "")
+	}
+}
+
+// die ends the child. Its supervisor hears of that at once if it waits for
+// it, otherwise through its mailbox. A cause names the simultaneous exits
+// that have no order of their own.
+func (c *child) die(reason term, cause string) {
+	w := c.sup.world
+	if c.dead || w.over {
+		c.dead = true
+		return
+	}
+	c.dead, c.reason = true, reason
+	e := event{text: fmt.Sprintf("- %s %v", c.name, reason), pid: c.pid}
+	if c.sup.simple && cause != "" {
+		e.batch = cause
+	}
+	w.emit(e)
+	if c.asked {
+		c.release()
+	} else {
+		c.sup.inbox = append(c.sup.inbox, message{deliver: func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			c.release()
+		}})
+	}
+}
+
+// release tells the supervisor that the child has ended.
+func (c *child) release() {
+	if !c.released {
+		c.released = true
+		close(c.done)
+		c.sup.world.signal()
+	}
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// sup is a supervisor of the library behind a mailbox like Erlang's.
+type sup struct {
+	world  *world
+	handle *supervisor.Supervisor
+	spec0  supervisor.Spec // what it was started with
+	simple bool            // spec0.Strategy is SimpleOneForOne
+	// guarded by the world's lock:
+	calling bool              // a call is being handled: a start that fails is its result
+	inbox   []message         // what waits until the supervisor has time
+	kids    map[string]*child // the last incarnation of each ID in the library
+	held    map[string]chan struct{}
+}
+
+// message is an exit or a call on its way to a supervisor.
+type message struct {
+	deliver func()
+	patient bool // a start, which the library puts off until a restart is over
+}
+
+// activity is what a supervisor is about at a moment.
+type activity int
+
+const (
+	idle    activity = iota // it waits for something to be delivered
+	stuck                   // a child does not stop, and no time bounds that
+	waiting                 // a child has not stopped yet; time will end that
+	busy                    // it will go on at once
+)
+
+// activity asks the library, which answers after all that it has heard
+// before, and looks at the children that it knows better.
+func (s *sup) activity() (activity, error) {
+	infos, err := s.handle.Children()
+	if errors.Is(err, supervisor.ErrNoSupervisor) {
+		<-s.handle.Done()
+		return idle, nil
+	} else if err != nil {
+		return idle, fmt.Errorf("listing the children: %w", err)
+	}
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	now, pending := idle, false
+	for _, info := range infos {
+		c := s.kids[info.ID]
+		switch info.State {
+		case supervisor.Running:
+			if c.released {
+				return busy, nil // it has not heard of that yet
+			}
+		case supervisor.Starting:
+			if s.held[info.ID] == nil {
+				return busy, nil
+			}
+		case supervisor.Stopping:
+			switch {
+			case !c.slow || c.dead:
+				return busy, nil
+			case c.timed:
+				now = waiting
+			default:
+				now = max(now, stuck)
+			}
+		case supervisor.Restarting, supervisor.Waiting:
+			pending = true // its own turn, or that of those before it
+		}
+	}
+	if pending && now == idle && len(s.held) == 0 {
+		return busy, nil
+	}
+	return now, nil
+}
+
+// hold makes the retry of a failed restart wait for what is in the mailbox:
+// Erlang's supervisor sends itself a message to try again.
+func (s *sup) hold(ctx context.Context, id string) {
+	if s.calling || len(s.inbox) == 0 {
+		return
+	}
+	hold := make(chan struct{})
+	s.held[id] = hold
+	s.world.signal()
+	s.world.mu.Unlock()
+	select {
+	case <-hold:
+	case <-ctx.Done():
+	}
+	s.world.mu.Lock()
+	delete(s.held, id)
+}
+
+// holding reports whether the retry of that ID is held.
+func (s *sup) holding(id string) bool {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return s.held[id] != nil
+}
+
+// heldBack is how many retries are held.
+func (s *sup) heldBack() int {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return len(s.held)
+}
+
+// next takes the next message out of the mailbox, and lets retries go on
+// when there is none.
+func (s *sup) next() func() {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	if len(s.inbox) > 0 && !(s.inbox[0].patient && len(s.held) > 0) {
+		m := s.inbox[0]
+		s.inbox = s.inbox[1:]
+		return m.deliver
+	}
+	if len(s.held) > 0 {
+		s.world.apart = s.world.apart || len(s.inbox) > 0
+		for id, hold := range s.held {
+			close(hold)
+			delete(s.held, id)
+		}
+		return func() {}
+	}
+	return nil
+}
+
+// Bounds of the runner's patience.
+const (
+	poll     = 200 * time.Microsecond // events wake it earlier
+	patience = time.Minute            // until a busy supervisor is a fault
+)
+
+// pump delivers messages until all supervisors wait for time or for the script.
+func (w *world) pump() (activity, error) {
+	for start := time.Now(); time.Since(start) < patience; {
+		now, delivered := idle, false
+		for _, s := range w.sups {
+			a, err := s.activity()
+			if err != nil {
+				return a, err
+			}
+			if a == idle {
+				if f := s.next(); f != nil {
+					f()
+					delivered = true
+				}
+			}
+			now = max(now, a)
+		}
+		if !delivered && now != busy {
+			return now, nil
+		}
+		if !delivered {
+			w.pause(poll)
+		}
+	}
+	return busy, fmt.Errorf("still busy after %v", patience)
+}
+
+// pause waits until something happens, but no longer than d.
+func (w *world) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-w.wake:
+	case <-t.C:
+	}
+}
+
+// Erlang's runner of scripts takes it for quiet when nothing has happened in
+// so many rounds; its sleep of 3 ms takes 4.
+const (
+	quietRounds = 3
+	quietRound  = 4 * time.Millisecond
+)
+
+// settle waits until nothing happens any more. Mostly that is known for
+// certain. Only where a child is slow to stop is it a matter of time, and
+// then of the same time as in Erlang, where the script also goes on.
+func (w *world) settle() error {
+	seen := w.count()
+	w.mu.Lock()
+	if w.sent != nil {
+		w.sent()
+		w.sent = nil
+	}
+	w.mu.Unlock()
+	round := w.quietAt // so that delays do not add up
+	w.quietAt = time.Time{}
+	if round.IsZero() {
+		round = time.Now()
+	}
+	for quiet := 0; quiet < quietRounds; {
+		w.reportEnd()
+		round = round.Add(quietRound)
+		a, err := w.pumpUntil(round)
+		if err != nil {
+			return err
+		}
+		if a < waiting {
+			w.reportEnd()
+			return nil
+		}
+		if n := w.count(); n != seen {
+			seen, quiet = n, 0
+		} else {
+			quiet++
+		}
+	}
+	w.quietAt = round
+	return nil
+}
+
+// pumpUntil delivers messages until the end of time or of all that can happen.
+func (w *world) pumpUntil(end time.Time) (activity, error) {
+	for {
+		a, err := w.pump()
+		left := time.Until(end)
+		if err != nil || a < waiting || left <= 0 {
+			return a, err
+		}
+		w.pause(left)
+	}
+}
+
+// call delivers f through the mailbox and waits until it has returned.
+func (w *world) call(f func(), patient bool) error {
+	s, done := w.cur, false
+	w.quietAt = time.Time{}
+	w.mu.Lock()
+	s.inbox = append(s.inbox, message{patient: patient, deliver: func() {
+		s.setCalling(true)
+		f()
+		s.setCalling(false)
+		done = true
+	}})
+	w.mu.Unlock()
+	for {
+		a, err := w.pump()
+		switch {
+		case done || err != nil:
+			return err
+		case a == stuck:
+			return errors.New("waits for ever for a child that does not stop")
+		}
+		w.pause(time.Millisecond)
+	}
+}
+
+func (s *sup) setCalling(calling bool) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	s.calling = calling
+}

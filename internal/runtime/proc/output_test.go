@@ -1,0 +1,95 @@
+package proc
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// newPipeStream is a stream whose writing end the test holds.
+func newPipeStream(t *testing.T, out Output) (*stream, *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return newStream(Stdout, r, newRecorder(out)), w
+}
+
+func pumpOf(s *stream) (ended chan struct{}) {
+	ended = make(chan struct{})
+	go func() {
+		s.pump()
+		close(ended)
+	}()
+	return ended
+}
+
+// Nobody had read anything when the exit was seen, and somebody else holds
+// the pipe: what is in it counts as the process's, what comes soon is not lost.
+func TestStreamAfterTheExit(t *testing.T) {
+	out := newLines()
+	s, w := newPipeStream(t, Output{Line: out.add})
+	w.WriteString(strings.Repeat("line\n", 10000) + "no end")
+	s.r.SetReadDeadline(time.Unix(1, 0)) // as settle does
+	ended := pumpOf(s)
+	wait(t, "the settling", s.settled)
+	if got := out.texts(); len(got) != 10001 || got[10000] != "no end" {
+		t.Errorf("%d lines when settled", len(got))
+	}
+	w.WriteString("late\n")
+	w.Close()
+	wait(t, "the end", ended)
+	if got := out.texts(); got[len(got)-1] != "late" {
+		t.Errorf("last line %q", got[len(got)-1])
+	}
+}
+
+// Somebody who never stops writing holds up nobody.
+func TestStreamFloodAfterTheExit(t *testing.T) {
+	var n int
+	s, w := newPipeStream(t, Output{Line: func(Line) { n++ }})
+	flooded := make(chan struct{})
+	go func() {
+		defer close(flooded)
+		for chunk := strings.Repeat("flood\n", 10000); ; {
+			if _, err := w.WriteString(chunk); err != nil {
+				return // nobody reads any more
+			}
+		}
+	}()
+	ended := pumpOf(s)
+	settle([]*stream{s})
+	wait(t, "the settling", s.settled)
+	wait(t, "the end", ended)
+	wait(t, "the end of the flood", flooded)
+	if n == 0 {
+		t.Error("nothing was read")
+	}
+}
+
+// A flood on one stream leaves the last words on the other.
+func TestTail(t *testing.T) {
+	r := newRecorder(Output{Tail: 2})
+	for _, l := range []Line{
+		{Stream: Stderr, Text: "e1"}, {Stream: Stdout, Text: "o1"}, {Stream: Stderr, Text: "e2"}, {Stream: Stderr, Text: "e3"},
+		{Stream: Stdout, Text: "o2"}, {Stream: Stdout, Text: "o3"}, {Stream: Stdout, Text: "o4"},
+	} {
+		r.line(l)
+	}
+	if got, want := r.last(), []string{"e2", "e3", "o3", "o4"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("tail = %q, want %q", got, want)
+	}
+	r.line(Line{Stream: Stdout, Text: strings.Repeat("€", maxTailLine)})
+	if got := r.last(); len(got[3]) > maxTailLine+len("…") || !strings.HasSuffix(got[3], "€…") {
+		t.Errorf("long line of %d bytes in the tail", len(got[3]))
+	}
+	none := newRecorder(Output{Tail: -1})
+	none.line(Line{Stream: Stdout, Text: "x"})
+	if got := none.last(); len(got) != 0 {
+		t.Errorf("tail = %q, want none", got)
+	}
+}

@@ -1,0 +1,435 @@
+package shim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// family is an agent whose descendants are in sessions of their own and deaf
+// to all that can be heard. They end their line with their pid.
+const family = `
+setsid sh -c 'trap "" TERM HUP INT; sh -c "trap \"\" TERM HUP INT; echo pid \$\$; while :; do sleep 1; done" & echo "pid $$"; while :; do sleep 1; done' &
+(setsid sh -c 'trap "" TERM HUP INT; echo "pid $$"; while :; do sleep 1; done' &)
+echo "pid $$"; while :; do sleep 1; done`
+
+func start(t testing.TB, r *Runtime, l runtime.Launch) *session {
+	t.Helper()
+	s, err := r.Start(ctxOf(t), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(*session)
+}
+
+func adopt(t testing.TB, r *Runtime, path string) *session {
+	t.Helper()
+	s, err := r.Adopt(ctxOf(t), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(*session)
+}
+
+func shimOf(s *session) proc.Identity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.Shim
+}
+
+// pids reads n lines of output that name a process.
+func pids(t testing.TB, s runtime.Session, n int) []proc.Identity { return pidsAfter(t, s, 0, n) }
+
+// pidsAfter skips those of earlier incarnations.
+func pidsAfter(t testing.TB, s runtime.Session, skip, n int) (all []proc.Identity) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s.Follow(ctx, 100, func(line string) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "pid "); ok {
+			if skip--; skip >= 0 {
+				return
+			}
+			pid, _ := strconv.Atoi(rest)
+			id, err := proc.Identify(pid)
+			if err != nil {
+				t.Error(err)
+			}
+			if all = append(all, id); len(all) == n {
+				cancel()
+			}
+		}
+	})
+	if len(all) != n {
+		t.Fatalf("%d processes, want %d", len(all), n)
+	}
+	return all
+}
+
+func allGone(t testing.TB, ids []proc.Identity) {
+	t.Helper()
+	for _, id := range ids {
+		if proc.Observe(id) != proc.Dead {
+			t.Errorf("process %d is still there", id.PID)
+			id.Signal(syscall.SIGKILL)
+		}
+	}
+}
+
+// When a shim is killed, nothing of its agent is left when the loss is told,
+// whether somebody watches or comes later.
+func TestShimIsKilled(t *testing.T) {
+	for _, watched := range []bool{true, false} {
+		t.Run(fmt.Sprint("watched=", watched), func(t *testing.T) {
+			dir := slots(t)
+			r := open(t, dir)
+			s := start(t, r, sh("app/a", 1, family))
+			ids := append(pids(t, s, 4), shimOf(s))
+			if !watched {
+				r.Close()
+			}
+			if err := shimOf(s).Signal(syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if !watched {
+				r = open(t, dir)
+				s = adopt(t, r, "app/a")
+			}
+			wait(t, "the end", s.Done())
+			allGone(t, ids)
+			if e := s.Exit(); e.Kind != supervisor.Lost {
+				t.Errorf("exit = %v, want lost", e)
+			}
+			// It stays lost, and its successor is not taken for it.
+			s = start(t, r, sh("app/a", 2, family))
+			ids = pidsAfter(t, s, 4, 4)
+			if o := s.Observe(); o.Life != runtime.Alive {
+				t.Errorf("successor: %+v", o)
+			}
+			s.Kill()
+			wait(t, "the end", s.Done())
+			allGone(t, ids)
+		})
+	}
+}
+
+// Whoever starts the next incarnation makes sure that nothing of the last one lives.
+func TestStartAfterShimWasKilled(t *testing.T) {
+	dir := slots(t)
+	r := open(t, dir)
+	s := start(t, r, sh("app/a", 1, family))
+	ids := pids(t, s, 4)
+	r.Close()
+	shim := shimOf(s)
+	shim.Signal(syscall.SIGKILL)
+	r = open(t, dir)
+	start(t, r, sh("app/a", 2, "exec sleep 1000"))
+	allGone(t, append(ids, shim))
+}
+
+// A shim that does not answer is alive: nothing is known, nothing is done.
+func TestShimHangs(t *testing.T) {
+	dir := slots(t)
+	r := open(t, dir)
+	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
+	shim := shimOf(s)
+	r.Close()
+	shim.Signal(syscall.SIGSTOP)
+	r = open(t, dir)
+	if _, err := r.Adopt(ctxOf(t), "app/a"); !errors.Is(err, runtime.ErrUnknown) {
+		t.Errorf("adopt: %v", err)
+	}
+	if _, err := r.Start(ctxOf(t), sh("app/a", 2, "true")); !errors.Is(err, runtime.ErrUnknown) {
+		t.Errorf("start: %v", err)
+	}
+	if err := r.Remove(ctxOf(t), "app/a"); !errors.Is(err, runtime.ErrUnknown) {
+		t.Errorf("remove: %v", err)
+	}
+	all, err := r.List(ctxOf(t))
+	if err != nil || len(all) != 1 || all[0].Life != runtime.Unknown || all[0].Path != "app/a" || all[0].Detail == "" {
+		t.Errorf("list: %+v, %v", all, err)
+	}
+	shim.Signal(syscall.SIGCONT)
+	if o := adopt(t, r, "app/a").Observe(); o.Life != runtime.Alive || o.Incarnation != 1 {
+		t.Errorf("when it answers again: %+v", o)
+	}
+}
+
+// Kill does not need a shim that answers.
+func TestKillOfAShimThatHangs(t *testing.T) {
+	r := open(t, slots(t))
+	s := start(t, r, sh("app/a", 1, family))
+	ids := pids(t, s, 4)
+	shimOf(s).Signal(syscall.SIGSTOP)
+	s.Stop()
+	s.Kill()
+	select {
+	case <-s.Done():
+	case <-time.After(supervisor.KillGrace):
+		t.Fatal("it lives longer than a supervisor waits")
+	}
+	allGone(t, ids)
+}
+
+// SIGTERM, as everybody gets it when the machine goes down, ends the agent as
+// it wants to be ended, and its exit is recorded.
+func TestShimIsTerminated(t *testing.T) {
+	dir := slots(t)
+	r := open(t, dir)
+	s := start(t, r, sh("app/a", 1, "trap 'exit 0' TERM; echo pid $$; while :; do sleep 0.05; done"))
+	pids(t, s, 1)
+	r.Close()
+	shimOf(s).Signal(syscall.SIGTERM)
+	if err := shimOf(s).AwaitDeath(ctxOf(t)); err != nil {
+		t.Fatal(err)
+	}
+	s = adopt(t, open(t, dir), "app/a")
+	wait(t, "the end", s.Done())
+	if e := s.Exit(); e.Kind != supervisor.ShutDown {
+		t.Errorf("exit = %v", e)
+	}
+}
+
+func TestSameShimForAllIncarnations(t *testing.T) {
+	r := open(t, slots(t))
+	var first proc.Identity
+	for n := uint64(1); n <= 5; n++ {
+		s := start(t, r, sh("app/a", n, "exit 1"))
+		wait(t, "the end", s.Done())
+		if n == 1 {
+			first = shimOf(s)
+		}
+		if shimOf(s) != first {
+			t.Errorf("incarnation %d has another shim", n)
+		}
+	}
+}
+
+// A daemon that dies in the middle of starting a shim leaves none behind.
+func TestShimOfNobody(t *testing.T) {
+	dir := slots(t)
+	r := open(t, dir)
+	s, err := r.slot("app/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := makeDir(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := wire.TryLock(s.dir)
+	if err != nil || lock == nil {
+		t.Fatal(lock, err)
+	}
+	l, err := s.spawn(ctxOf(t), lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock.Close()
+	if locked, err := wire.Locked(s.dir); err != nil || !locked {
+		t.Errorf("the lock did not pass over: %v, %v", locked, err)
+	}
+	r.read(l)
+	m, err := l.call(ctxOf(t), wire.Message{Type: wire.Look})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.close(errClosed)
+	if err := m.State.Shim.AwaitDeath(ctxOf(t)); err != nil {
+		t.Errorf("the shim stays: %v", err)
+	}
+}
+
+// Files that somebody has removed come back, and no agent runs twice.
+func TestRemovedFiles(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		remove func(dir string) error
+	}{
+		{"socket", func(dir string) error { return os.Remove(filepath.Join(dir, wire.SocketFile)) }},
+		{"lock", func(dir string) error { return os.Remove(filepath.Join(dir, wire.LockFile)) }},
+		{"socket and lock", func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, wire.LockFile)), os.Remove(filepath.Join(dir, wire.SocketFile)))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := slots(t)
+			r := open(t, dir)
+			s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
+			shim := shimOf(s)
+			if err := c.remove(s.slot.dir); err != nil {
+				t.Fatal(err)
+			}
+			other := open(t, dir)
+			if _, err := other.Start(ctxOf(t), sh("app/a", 2, "exec sleep 1000")); !errors.Is(err, runtime.ErrBusy) {
+				t.Errorf("start: %v", err)
+			}
+			r.Close()
+			s = adopt(t, other, "app/a")
+			if o := s.Observe(); o.Life != runtime.Alive || o.Incarnation != 1 || shimOf(s) != shim {
+				t.Errorf("adopted %+v", o)
+			}
+		})
+	}
+}
+
+// With the whole directory, all that is known of a slot is gone. Its shim
+// makes it again when a connection ends; whoever is faster with a start
+// replaces the agent, and never adds one.
+func TestRemovedDirectory(t *testing.T) {
+	dir := slots(t)
+	r := open(t, dir)
+	s := start(t, r, sh("app/a", 1, family))
+	ids := append(pids(t, s, 4), shimOf(s))
+	if err := os.RemoveAll(s.slot.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Signal(ctxOf(t), syscall.SIGCONT); err != nil {
+		t.Errorf("who is connected: %v", err)
+	}
+	other := open(t, dir)
+	n := s
+	if a, err := other.Start(ctxOf(t), sh("app/a", 2, "exec sleep 1000")); err == nil {
+		allGone(t, ids)
+		wait(t, "the end of the first", s.Done())
+		if e := s.Exit(); e.Kind != supervisor.Lost {
+			t.Errorf("exit of the first = %v", e)
+		}
+		n = a.(*session)
+	} else if !errors.Is(err, runtime.ErrBusy) {
+		t.Fatal(err)
+	}
+
+	shim := shimOf(n)
+	if err := os.RemoveAll(n.slot.dir); err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	r.Close()
+	last := open(t, dir)
+	for { // the shim sees the end of the connection
+		a, err := last.Adopt(ctxOf(t), "app/a")
+		if err == nil {
+			if shimOf(a.(*session)) != shim || a.Observe().Incarnation != n.number {
+				t.Errorf("adopted %+v", a.Observe())
+			}
+			return
+		}
+		if !os.IsNotExist(errors.Unwrap(errors.Unwrap(err))) && !wire.IsMissing(err) && !errors.Is(err, runtime.ErrUnknown) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What cannot be read is not guessed at.
+func TestDamagedFiles(t *testing.T) {
+	for _, c := range []struct {
+		name, file, content string
+		kind                supervisor.ExitKind
+	}{
+		{"record cut short", wire.ExitFile, `{"version":1,"incarnation":1,"end":{"kind":"nor`, supervisor.Lost},
+		{"record of another incarnation", wire.ExitFile, `{"version":1,"incarnation":7,"end":{"kind":"normal"}}`, supervisor.Lost},
+		{"record of a newer version", wire.ExitFile, `{"version":99,"incarnation":1,"end":{"kind":"normal"}}`, supervisor.Lost},
+		{"record of an unknown kind", wire.ExitFile, `{"version":1,"incarnation":1,"end":{"kind":"evaporated"}}`, supervisor.Failure},
+		{"empty record", wire.ExitFile, ``, supervisor.Lost},
+		{"garbage as state", wire.StateFile, "\x00\xff{", supervisor.Lost},
+		{"empty state", wire.StateFile, "", supervisor.Lost},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := slots(t)
+			r := open(t, dir)
+			s := start(t, r, sh("app/a", 1, "exit 0"))
+			wait(t, "the end", s.Done())
+			r.Close()
+			shimOf(s).Signal(syscall.SIGTERM)
+			if err := shimOf(s).AwaitDeath(ctxOf(t)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(s.slot.dir, c.file), []byte(c.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r = open(t, dir)
+			if _, err := r.List(ctxOf(t)); err != nil {
+				t.Errorf("list: %v", err)
+			}
+			a, err := r.Adopt(ctxOf(t), "app/a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			wait(t, "the end", a.Done())
+			if e := a.Exit(); e.Kind != c.kind || e.Err == nil {
+				t.Errorf("exit = %v, want %v and a reason", e, c.kind)
+			}
+			start(t, r, sh("app/a", 8, "exec sleep 1000"))
+		})
+	}
+}
+
+// After a boot, nothing of before it lives, whoever has its pid now.
+func TestBoot(t *testing.T) {
+	dir := slots(t)
+	r := open(t, dir)
+	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
+	r.Close()
+	shimOf(s).Signal(syscall.SIGKILL)
+	if err := shimOf(s).AwaitDeath(ctxOf(t)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(s.slot.dir, wire.StateFile)
+	st, err := wire.ReadState(s.slot.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := proc.Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Shim = proc.Identity{PID: self.PID, Start: self.Start, Boot: "another"}
+	b, _ := json.Marshal(st)
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = adopt(t, open(t, dir), "app/a")
+	wait(t, "the end", s.Done())
+	if e := s.Exit(); e.Kind != supervisor.Lost {
+		t.Errorf("exit = %v", e)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	r := open(t, slots(t))
+	l := sh("app/a", 1, `echo "limits $(ulimit -n) $(ulimit -v) $(ulimit -Hn) $1"; exec sleep 1000`)
+	l.Argv = append(l.Argv, "argument")
+	l.Limits = runtime.Limits{OpenFiles: 123, Memory: 4 << 30}
+	s := start(t, r, l)
+	found := false
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s.Follow(ctx, 10, func(line string) {
+		if line == fmt.Sprintf("limits 123 %d 123 argument", 4<<20) {
+			found = true
+			cancel()
+		}
+	})
+	if !found {
+		lines, _ := s.Peek(context.Background(), 10)
+		t.Errorf("limits: %q", lines)
+	}
+	l = sh("app/b", 1, "")
+	l.Argv, l.Limits.OpenFiles = []string{"no-such-program"}, 100
+	if _, err := r.Start(ctxOf(t), l); !errors.Is(err, proc.ErrCommand) {
+		t.Errorf("a program that does not exist, with limits: %v", err)
+	}
+}

@@ -1,0 +1,150 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+func TestDirName(t *testing.T) {
+	seen := map[string]string{}
+	for _, path := range []string{"a", "A", "..", ".", "/", "../../x", "app/a", "app//a", "app/a/", "ä/ö", "x\x00y", "a b", strings.Repeat("n", MaxPath)} {
+		name, err := DirName(path)
+		if err != nil {
+			t.Errorf("%.40q: %v", path, err)
+			continue
+		}
+		if name != filepath.Base(name) || strings.Trim(name, ".") == "" || len(name) > 41 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
+			t.Errorf("%.40q becomes %q", path, name)
+		}
+		if other, ok := seen[strings.ToLower(name)]; ok {
+			t.Errorf("%.40q and %.40q share a name", path, other)
+		}
+		seen[strings.ToLower(name)] = path
+	}
+	for _, path := range []string{"", "\xff", strings.Repeat("n", MaxPath+1)} {
+		if name, err := DirName(path); err == nil {
+			t.Errorf("%.40q becomes %q", path, name)
+		}
+	}
+}
+
+func TestFailureKeepsWhatMatters(t *testing.T) {
+	for _, want := range []supervisor.Exit{
+		{Kind: supervisor.Normal},
+		{Kind: supervisor.ShutDown},
+		{Kind: supervisor.Killed, Err: supervisor.ErrKilled},
+		{Kind: supervisor.Failure, Err: &proc.ExitError{Code: 3, LastOutput: []string{"a", "b"}}},
+		{Kind: supervisor.Killed, Err: &proc.ExitError{Code: -1, Signal: syscall.SIGKILL}},
+		{Kind: supervisor.Failure, Err: &proc.ExitError{Code: -1, Signal: syscall.SIGSEGV, CoreDumped: true}},
+	} {
+		if got := NewEnd(want, time.Now()).Exit(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%#v has become %#v", want, got)
+		}
+	}
+	err := NewFailure(errors.Join(supervisor.ErrNotReady, &proc.ExitError{Code: 2}, runtime.ErrBusy)).Err()
+	var ee *proc.ExitError
+	if !errors.Is(err, supervisor.ErrNotReady) || !errors.Is(err, runtime.ErrBusy) || !errors.As(err, &ee) || ee.Code != 2 {
+		t.Errorf("%#v", err)
+	}
+}
+
+func TestLaunchIsBytes(t *testing.T) {
+	want := runtime.Launch{Argv: []string{"a", "", "\xff\xfe", ""}, Env: []string{"A=\xff", "B="}, Dir: "/\xff", Stdin: ""}
+	packed, err := NewLaunch(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Encode(&Message{Type: Start, Launch: packed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewReader(bytes.NewReader(b)).Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Launch.Unpack(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%#v has become %#v", want, got)
+	}
+	for _, bad := range []runtime.Launch{{Argv: []string{"a\x00b"}}, {Env: []string{"A=\x00B=c"}}, {Fingerprint: "\xff"}} {
+		if _, err := NewLaunch(bad); err == nil {
+			t.Errorf("%+v can be carried over", bad)
+		}
+	}
+}
+
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, StateFile)
+	for _, path := range []string{strings.Repeat("long", 100), "b", strings.Repeat("middle", 10)} {
+		if err := WriteFile(file, &State{Version: Version, Path: path}); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := ReadState(dir); err != nil || st.Path != path {
+			t.Errorf("%+v, %v", st, err)
+		}
+	}
+	if err := os.WriteFile(file, bytes.Repeat([]byte(" "), maxFile+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadState(dir); err == nil {
+		t.Error("a file of any size is read")
+	}
+}
+
+// Whatever comes, the reader returns messages that can be sent again or an error.
+func FuzzReader(f *testing.F) {
+	f.Add([]byte("{\"type\":\"hello\",\"v\":1}\n{\"type\":"))
+	f.Add([]byte("\x00\xff\n\n"))
+	f.Add([]byte("{\"type\":\"x\",\"data\":\"AAAA\",\"state\":{\"end\":{\"kind\":\"no\",\"failure\":{\"is\":[\"busy\"]}}}}\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := NewReader(bytes.NewReader(b))
+		for {
+			m, err := r.Read()
+			if err != nil {
+				if m != nil {
+					t.Error("a message and an error")
+				}
+				return
+			}
+			if m.State != nil && m.State.End != nil {
+				if e := m.State.End.Exit(); e.Kind == supervisor.NoExit {
+					t.Error("an end that is none")
+				}
+			}
+			if m.Launch != nil {
+				m.Launch.Unpack()
+			}
+			m.Failure.Err()
+			if _, err := Encode(m); err != nil && !errors.Is(err, ErrTooLong) {
+				t.Errorf("cannot be sent again: %v", err)
+			}
+		}
+	})
+}
+
+func TestReaderBounds(t *testing.T) {
+	if _, err := NewReader(io.LimitReader(endless{}, 100<<20)).Read(); !errors.Is(err, ErrTooLong) {
+		t.Errorf("a line without end: %v", err)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Errors of a store. Compare with errors.Is.
+var (
+	ErrConflict  = errors.New("conflict: the record has changed")
+	ErrFenced    = errors.New("fenced: the lease is no longer held")
+	ErrUnknown   = errors.New("outcome unknown: the write may or may not have been done")
+	ErrFull      = errors.New("no space left for the store")
+	ErrReadOnly  = errors.New("store is read-only")
+	ErrCompacted = errors.New("changes since that revision are no longer kept")
+	ErrHeld      = errors.New("lease is held")
+	ErrInvalid   = errors.New("invalid")
+	ErrClosed    = errors.New("store is closed")
+)
+
+// ConflictError says which condition did not hold. It is an ErrConflict.
+type ConflictError struct {
+	Key  string
+	Want Rev // what the condition asked for
+	Have Rev // what there is; 0 for no record
+}
+
+func (e *ConflictError) Error() string {
+	switch {
+	case e.Want == 0:
+		return fmt.Sprintf("conflict: %s exists already, at revision %d", e.Key, e.Have)
+	case e.Have == 0:
+		return fmt.Sprintf("conflict: %s is gone, expected it at revision %d", e.Key, e.Want)
+	}
+	return fmt.Sprintf("conflict: %s is at revision %d, expected %d", e.Key, e.Have, e.Want)
+}
+
+// Is makes it an ErrConflict.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// HeldError says until when a lease is held, if it is not renewed. It is an ErrHeld.
+type HeldError struct {
+	Lease string
+	Until time.Time
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("lease %s is held, until %s if not renewed", e.Lease, e.Until.Format(time.RFC3339))
+}
+
+// Is makes it an ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// Refused reports whether err means that the store takes no writes at present
+// but may do so later, and that nothing was written.
+func Refused(err error) bool {
+	return errors.Is(err, ErrFull) || errors.Is(err, ErrReadOnly)
+}

@@ -1,0 +1,142 @@
+package store
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds on what a store takes. They fit into one request of any backend with
+// that backend's own defaults.
+const (
+	MaxKey   = 1024    // bytes of a key, with the sequence number of an appended one
+	MaxValue = 1 << 20 // bytes of a value
+	MaxApply = 5 << 18 // bytes of all keys and values of one Apply, 1.25 MiB
+	MaxOps   = 100     // ops of one Apply, and conditions
+	MaxPage  = 4 << 20 // bytes of values in one page of Scan
+	MinTTL   = time.Millisecond
+)
+
+// seqDigits is enough for any uint64, so that keys sort like their numbers.
+const seqDigits = 20
+
+// SequenceKey is the key of the record with that sequence number that was
+// appended under prefix. Keys sort in the order of their numbers.
+func SequenceKey(prefix string, seq uint64) string {
+	return fmt.Sprintf("%s/%0*d", prefix, seqDigits, seq)
+}
+
+// ParseSequenceKey is the inverse of SequenceKey. ok is false if key is not
+// one that was appended under prefix.
+func ParseSequenceKey(prefix, key string) (seq uint64, ok bool) {
+	digits, ok := strings.CutPrefix(key, prefix+"/")
+	if !ok || len(digits) != seqDigits || digits[0] == '+' {
+		return 0, false
+	}
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	return seq, err == nil
+}
+
+// Under reports whether key is at or below prefix. Everything is below "".
+func Under(prefix, key string) bool {
+	return prefix == "" || strings.HasPrefix(key, prefix) && (len(key) == len(prefix) || key[len(prefix)] == '/')
+}
+
+// CheckKey returns an ErrInvalid that says what is wrong with key, or nil. Keys
+// are parts of printable UTF-8 text, none of them empty, joined by slashes.
+func CheckKey(key string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("%w key: empty", ErrInvalid)
+	case len(key) > MaxKey:
+		return fmt.Errorf("%w key %.40q...: %d bytes, at most %d are allowed", ErrInvalid, key, len(key), MaxKey)
+	case !utf8.ValidString(key):
+		return fmt.Errorf("%w key %q: not UTF-8", ErrInvalid, key)
+	case key[0] == '/' || key[len(key)-1] == '/' || strings.Contains(key, "//"):
+		return fmt.Errorf("%w key %q: has an empty part", ErrInvalid, key)
+	case strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("%w key %q: has a character that cannot be printed", ErrInvalid, key)
+	}
+	return nil
+}
+
+// CheckPrefix is CheckKey, but "" is allowed.
+func CheckPrefix(prefix string) error {
+	if prefix == "" {
+		return nil
+	}
+	return CheckKey(prefix)
+}
+
+// CheckLease returns an ErrInvalid if a lease cannot have that name or ttl.
+func CheckLease(name string, ttl time.Duration) error {
+	if ttl < MinTTL {
+		return fmt.Errorf("%w ttl %v of lease %s: must be at least %v", ErrInvalid, ttl, name, MinTTL)
+	}
+	return CheckKey(name)
+}
+
+// CheckApply returns an ErrInvalid if the arguments of an Apply break a bound:
+// implementations call it first. No key may be changed twice in one Apply, since
+// it would be unclear which revision has which value; several appends under
+// one prefix are fine.
+func CheckApply(conds []Cond, ops []Op) error {
+	if len(conds) > MaxOps || len(ops) > MaxOps {
+		return fmt.Errorf("%w apply: %d conditions and %d ops, at most %d of each are allowed", ErrInvalid, len(conds), len(ops), MaxOps)
+	}
+	size := 0
+	for _, c := range conds {
+		if err := CheckKey(c.Key); err != nil {
+			return fmt.Errorf("condition: %w", err)
+		}
+		size += len(c.Key)
+	}
+	for i, op := range ops {
+		if err := checkOp(op); err != nil {
+			return fmt.Errorf("op %d: %w", i, err)
+		}
+		if op.Kind != Append && changedBefore(ops[:i], op.Key) {
+			return fmt.Errorf("op %d: %w: %s is changed twice", i, ErrInvalid, op.Key)
+		}
+		size += len(op.Key) + len(op.Value)
+	}
+	if size > MaxApply {
+		return fmt.Errorf("%w apply: %d bytes, at most %d are allowed", ErrInvalid, size, MaxApply)
+	}
+	return nil
+}
+
+func checkOp(op Op) error {
+	if err := CheckKey(op.Key); err != nil {
+		return err
+	}
+	switch op.Kind {
+	case Put:
+	case Append:
+		if n := len(op.Key) + 1 + seqDigits; n > MaxKey {
+			return fmt.Errorf("%w key %.40q...: %d bytes with the sequence number, at most %d are allowed", ErrInvalid, op.Key, n, MaxKey)
+		}
+	case Delete:
+		if op.Value != nil {
+			return fmt.Errorf("%w: delete of %s has a value", ErrInvalid, op.Key)
+		}
+	default:
+		return fmt.Errorf("%w kind %d of op on %s", ErrInvalid, op.Kind, op.Key)
+	}
+	if len(op.Value) > MaxValue {
+		return fmt.Errorf("%w value of %s: %d bytes, at most %d are allowed", ErrInvalid, op.Key, len(op.Value), MaxValue)
+	}
+	return nil
+}
+
+func changedBefore(ops []Op, key string) bool {
+	for _, op := range ops {
+		if op.Kind != Append && op.Key == key {
+			return true
+		}
+	}
+	return false
+}

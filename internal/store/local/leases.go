@@ -1,0 +1,157 @@
+package local
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// Leases are the leases of a store that only this process uses. Who holds one
+// is known in memory alone, since nobody outlives the process; only the counter of
+// epochs must be durable.
+type Leases struct {
+	mu     sync.Mutex
+	held   map[string]*lease
+	closed bool
+}
+
+// NewLeases returns a table in which nothing is held.
+func NewLeases() *Leases { return &Leases{held: map[string]*lease{}} }
+
+// Acquire is store.Store's. nextEpoch makes a new epoch durable; it is called
+// while the name is reserved but no lock is held.
+func (l *Leases) Acquire(name string, ttl time.Duration, nextEpoch func() (uint64, error)) (store.Lease, error) {
+	if err := store.CheckLease(name, ttl); err != nil {
+		return nil, err
+	}
+	// The deadline counts from here, whatever nextEpoch takes.
+	le := &lease{table: l, name: name, ttl: ttl, deadline: time.Now().Add(ttl), done: make(chan struct{})}
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil, store.ErrClosed
+	}
+	if other := l.held[name]; other != nil && !time.Now().Before(other.deadline) {
+		other.drop() // the timer is late
+	} else if other != nil {
+		until := other.deadline
+		l.mu.Unlock()
+		return nil, &store.HeldError{Lease: name, Until: until}
+	}
+	l.held[name] = le // with epoch 0, which no fence has
+	le.timer = time.AfterFunc(ttl, le.expire)
+	l.mu.Unlock()
+
+	epoch, err := nextEpoch()
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil:
+		le.drop()
+		return nil, err
+	case l.closed:
+		return nil, store.ErrClosed
+	}
+	le.epoch = epoch // if ttl is over meanwhile, the caller finds it lost, as it may at any other time
+	return le, nil
+}
+
+// Check returns ErrFenced unless the fence is none or its lease is held.
+func (l *Leases) Check(f store.Fence) error {
+	if f == (store.Fence{}) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if le := l.held[f.Lease]; le == nil || f.Epoch == 0 || le.epoch != f.Epoch || !time.Now().Before(le.deadline) {
+		return store.ErrFenced
+	}
+	return nil
+}
+
+// Close loses all leases.
+func (l *Leases) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for _, le := range l.held {
+		le.drop()
+	}
+}
+
+// lease is one tenure. All fields below table are guarded by its mutex but
+// those that never change: name, ttl, done.
+type lease struct {
+	table    *Leases
+	name     string
+	ttl      time.Duration
+	done     chan struct{}
+	epoch    uint64
+	deadline time.Time
+	timer    *time.Timer
+	lost     bool
+}
+
+func (le *lease) Fence() store.Fence {
+	le.table.mu.Lock()
+	defer le.table.mu.Unlock()
+	return store.Fence{Lease: le.name, Epoch: le.epoch}
+}
+
+func (le *lease) Deadline() time.Time {
+	le.table.mu.Lock()
+	defer le.table.mu.Unlock()
+	return le.deadline
+}
+
+func (le *lease) Done() <-chan struct{} { return le.done }
+
+func (le *lease) Renew(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	le.table.mu.Lock()
+	defer le.table.mu.Unlock()
+	now := time.Now()
+	if !le.lost && !now.Before(le.deadline) {
+		le.drop() // the timer is late
+	}
+	if le.lost {
+		return store.ErrFenced
+	}
+	le.deadline = now.Add(le.ttl)
+	le.timer.Reset(le.ttl)
+	return nil
+}
+
+func (le *lease) Release(context.Context) error {
+	le.table.mu.Lock()
+	defer le.table.mu.Unlock()
+	le.drop()
+	return nil
+}
+
+// expire is run by the timer, perhaps just when a renewal moved the deadline.
+func (le *lease) expire() {
+	le.table.mu.Lock()
+	defer le.table.mu.Unlock()
+	if left := time.Until(le.deadline); left > 0 {
+		le.timer.Reset(left)
+		return
+	}
+	le.drop()
+}
+
+// drop is called with the mutex held.
+func (le *lease) drop() {
+	if le.lost {
+		return
+	}
+	le.lost = true
+	le.timer.Stop()
+	close(le.done)
+	delete(le.table.held, le.name)
+}

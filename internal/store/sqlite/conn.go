@@ -1,0 +1,129 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/store/local"
+)
+
+// conn is the writing connection with its prepared statements. One statement
+// for many rows costs a good deal less than many for one.
+type conn struct {
+	*sql.Conn
+	putRows                  []putStmt // largest first
+	deleteRow, getRev        *sql.Stmt
+	getSequence, setSequence *sql.Stmt
+	getMeta, setMeta         *sql.Stmt
+	begin, commit            *sql.Stmt
+	stmts                    []*sql.Stmt
+}
+
+type putStmt struct {
+	rows int
+	stmt *sql.Stmt
+}
+
+func newConn(ctx context.Context, db *sql.DB) (*conn, error) {
+	c := &conn{}
+	var err error
+	if c.Conn, err = db.Conn(ctx); err != nil {
+		return nil, err
+	}
+	prepare := func(query string) *sql.Stmt {
+		stmt, prepareErr := c.PrepareContext(ctx, query)
+		if prepareErr != nil {
+			err = errors.Join(err, prepareErr)
+		} else {
+			c.stmts = append(c.stmts, stmt)
+		}
+		return stmt
+	}
+	for _, rows := range []int{64, 8, 1} {
+		values := strings.TrimSuffix(strings.Repeat("(?,?,?),", rows), ",")
+		c.putRows = append(c.putRows, putStmt{rows, prepare(`INSERT OR REPLACE INTO record (key, value, rev) VALUES ` + values)})
+	}
+	c.deleteRow = prepare(`DELETE FROM record WHERE key = ?`)
+	c.getRev = prepare(`SELECT rev FROM record WHERE key = ?`)
+	c.getSequence = prepare(`SELECT last FROM sequence WHERE prefix = ?`)
+	c.setSequence = prepare(`INSERT OR REPLACE INTO sequence (prefix, last) VALUES (?, ?)`)
+	c.getMeta = prepare(`SELECT value FROM meta WHERE name = ?`)
+	c.setMeta = prepare(`UPDATE meta SET value = ? WHERE name = ?`)
+	c.begin = prepare(`BEGIN IMMEDIATE`)
+	c.commit = prepare(`COMMIT`)
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *conn) close() error {
+	for _, stmt := range c.stmts {
+		stmt.Close()
+	}
+	return c.Conn.Close()
+}
+
+// exec runs a statement that returns nothing. The context is never one that ends:
+// a transaction that was begun is finished.
+func (c *conn) exec(query string) error {
+	_, err := c.ExecContext(context.Background(), query)
+	return err
+}
+
+// rollback ends a transaction that SQLite may have rolled back itself.
+func (c *conn) rollback() { c.exec("ROLLBACK") }
+
+// write writes a batch into the open transaction, and the epoch unless it is 0.
+func (c *conn) write(b *local.Batch, epoch uint64) error {
+	var args []any
+	for _, key := range slices.Sorted(maps.Keys(b.Records)) { // neighbours in the file follow each other
+		p := b.Records[key]
+		if p.Deleted {
+			if _, err := c.deleteRow.Exec(key); err != nil {
+				return err
+			}
+			continue
+		}
+		args = append(args, key, p.Value, int64(p.Rev))
+	}
+	for _, put := range c.putRows {
+		for n := put.rows * 3; len(args) >= n; args = args[n:] {
+			if _, err := put.stmt.Exec(args[:n]...); err != nil {
+				return err
+			}
+		}
+	}
+	for prefix, last := range b.Sequences {
+		if _, err := c.setSequence.Exec(prefix, int64(last)); err != nil {
+			return err
+		}
+	}
+	if _, err := c.setMeta.Exec(int64(b.Rev()), "rev"); err != nil {
+		return err
+	}
+	if epoch == 0 {
+		return nil
+	}
+	_, err := c.setMeta.Exec(int64(epoch), "epoch")
+	return err
+}
+
+func (c *conn) recordRev(key string) (uint64, error)   { return number(c.getRev.QueryRow(key)) }
+func (c *conn) sequence(prefix string) (uint64, error) { return number(c.getSequence.QueryRow(prefix)) }
+func (c *conn) meta(name string) (uint64, error)       { return number(c.getMeta.QueryRow(name)) }
+
+// number reads one, 0 where there is no row.
+func number(row *sql.Row) (uint64, error) {
+	var n int64
+	err := row.Scan(&n)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return uint64(n), err
+}

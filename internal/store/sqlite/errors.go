@@ -1,0 +1,97 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// ErrInUse: another process, or another Open in this one, has the file.
+var ErrInUse = errors.New("the store is in use")
+
+// Kind is why a file cannot be used.
+type Kind uint8
+
+const (
+	Damaged Kind = iota + 1 // not whole, or no database at all
+	Newer                   // the schema of a later version
+	Foreign                 // a database of another program
+)
+
+// FileError says that a file cannot be used as it is, why, and what can be done.
+type FileError struct {
+	Path    string
+	Kind    Kind
+	Problem string
+	Err     error // SQLite's, if it said so
+}
+
+func (e *FileError) Error() string {
+	return fmt.Sprintf("the store %s cannot be used: %s; %s", e.Path, e.Problem, e.Fix())
+}
+
+// Unwrap returns SQLite's own error, if there is one.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// Fix says what the user can do, and what that will do.
+func (e *FileError) Fix() string {
+	aside := filepath.Base(e.Path) + ".damaged-TIME"
+	switch e.Kind {
+	case Newer:
+		return fmt.Sprintf("use that version, or let `coppice doctor --fix` keep the file as %s and start with an empty one", aside)
+	case Foreign:
+		return fmt.Sprintf("name another file, or let `coppice doctor --fix` keep this one as %s and start with an empty one", aside)
+	}
+	return fmt.Sprintf("`coppice doctor --fix` keeps the file as %s and starts with all of it that can still be read", aside)
+}
+
+// diagnose turns an error of SQLite into one that a store returns.
+func diagnose(path, doing string, err error) error {
+	var file *FileError
+	if errors.As(err, &file) {
+		return err
+	}
+	wrap := func(sentinel error) error {
+		return fmt.Errorf("%s %s: %w: %w", doing, path, sentinel, err)
+	}
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return fmt.Errorf("%s %s: %w", doing, path, err)
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_FULL:
+		return wrap(store.ErrFull)
+	case sqlite3.SQLITE_READONLY:
+		return wrap(store.ErrReadOnly)
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return &FileError{Path: path, Kind: Damaged, Problem: "SQLite says: " + err.Error(), Err: err}
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
+		// SQLite has no code for it, but the disk may have a plain reason.
+		if sentinel := diskState(filepath.Dir(path)); sentinel != nil {
+			return wrap(sentinel)
+		}
+	}
+	return fmt.Errorf("%s %s: %w", doing, path, err)
+}
+
+// pathError names the path and the store's own sentinel, where there is one.
+func pathError(path string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%s: %w: %w", path, store.ErrFull, err)
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%s: %w: %w", path, store.ErrReadOnly, err)
+	}
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}

@@ -1,0 +1,247 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+	_ "modernc.org/sqlite" // the driver; no cgo
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/local"
+)
+
+// applicationID marks the file as ours ("Copp"), for file(1) and for Open.
+const applicationID = 0x436f7070
+
+// migrations lead from one version of the schema to the next; user_version
+// counts those that were made. Only ever add at the end.
+var migrations = []string{
+	`CREATE TABLE record (key TEXT PRIMARY KEY, value BLOB NOT NULL, rev INTEGER NOT NULL) WITHOUT ROWID, STRICT;
+	 CREATE TABLE sequence (prefix TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID, STRICT;
+	 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID, STRICT;
+	 INSERT INTO meta VALUES ('rev', 0), ('epoch', 0);`,
+}
+
+// readConns is how many reads may go on at a time.
+const readConns = 4
+
+// Open opens the store in the file at path, which is created, readable by its
+// owner only, if there is none. Its directory must exist.
+//
+// It fails with ErrInUse if the file is open already, here or in another
+// process, and with a *FileError if the file cannot be used as it is. Then Repair
+// is the way out.
+func Open(ctx context.Context, path string) (*Store, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := acquireLock(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(ctx, path)
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	s.lock = lock
+	return s, nil
+}
+
+// open is Open by somebody who has the lock.
+func open(ctx context.Context, path string) (*Store, error) {
+	if err := prepareFile(path); err != nil {
+		return nil, err
+	}
+	writeDB, err := sql.Open("sqlite", dsn(path, "foreign_keys(0)"))
+	if err != nil {
+		return nil, err
+	}
+	w, err := newWriter(ctx, path, writeDB)
+	if err != nil {
+		writeDB.Close()
+		return nil, diagnose(path, "opening", err)
+	}
+	readers, err := sql.Open("sqlite", dsn(path, "query_only(1)"))
+	if err != nil {
+		return nil, errors.Join(err, w.conn.close(), writeDB.Close())
+	}
+	readers.SetMaxOpenConns(readConns)
+	readers.SetMaxIdleConns(readConns)
+	go w.loop()
+	return &Store{path: path, readers: readers, writer: w, history: w.history, leases: w.leases}, nil
+}
+
+// acquireLock keeps a second user away. The lock is on a file of its own, since SQLite
+// loses its own locks on the main file when anybody in the process closes that.
+func acquireLock(path string) (*flock.Flock, error) {
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	ok, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("locking the store: %w", pathError(path, err))
+	}
+	if !ok {
+		lock.Close()
+		return nil, fmt.Errorf("%w: %s", ErrInUse, path)
+	}
+	return lock, nil
+}
+
+// prepareFile creates the file if there is none, so that it never has another mode than 0600,
+// and looks whether it can be a SQLite database at all.
+func prepareFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the store: %w", pathError(path, err))
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("opening the store: %s is no regular file", path)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		if err := f.Chmod(0o600); err != nil {
+			return fmt.Errorf("opening the store: others may read it, and: %w", err)
+		}
+	}
+	const magic = "SQLite format 3\x00"
+	head := make([]byte, len(magic))
+	switch n, err := io.ReadFull(f, head); {
+	case err == io.EOF:
+		return nil // new
+	case string(head[:n]) != magic[:n] || err == io.ErrUnexpectedEOF:
+		return &FileError{Path: path, Problem: "it is no SQLite database (its first bytes are " + fmt.Sprintf("%.16q", head[:n]) + ")", Kind: Damaged}
+	case err != nil:
+		return fmt.Errorf("opening the store: %w", err)
+	}
+	return nil
+}
+
+// dsn is the driver's name for a connection with our settings.
+func dsn(path string, pragmas ...string) string {
+	pragmas = append([]string{
+		"busy_timeout(5000)", // somebody may be looking at the file with sqlite3
+		"synchronous(full)",  // NORMAL in WAL mode loses the last commits at a power cut
+		"trusted_schema(0)",
+		"cell_size_check(1)",
+		"wal_autocheckpoint(4000)", // pages; rarer than the default of 1000, since each one waits for the disk twice
+		"journal_size_limit(67108864)",
+		"cache_size(-16384)", // KiB
+	}, pragmas...)
+	return (&url.URL{Scheme: "file", Path: path}).String() + "?" + url.Values{"_pragma": pragmas}.Encode()
+}
+
+func newWriter(ctx context.Context, path string, db *sql.DB) (*writer, error) {
+	// An empty write-ahead log must be possible before anything else is said about the file.
+	var mode string
+	if err := db.QueryRowContext(ctx, "PRAGMA journal_mode = wal").Scan(&mode); err != nil {
+		return nil, err
+	}
+	if mode != "wal" {
+		return nil, fmt.Errorf("the file system of %s cannot hold a write-ahead log (journal mode is %q)", path, mode)
+	}
+	if err := check(ctx, db, path); err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, db, path, migrations); err != nil {
+		return nil, err
+	}
+	c, err := newConn(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{
+		path: path, db: db, conn: c,
+		leases: local.NewLeases(), sequences: map[string]uint64{},
+		wake: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+	rev, err := c.meta("rev")
+	if err == nil {
+		w.epoch, err = c.meta("epoch")
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	w.rev = store.Rev(rev)
+	w.history = local.NewHistory(w.rev)
+	return w, nil
+}
+
+// check refuses files that are not ours or not whole.
+func check(ctx context.Context, db *sql.DB, path string) error {
+	var id, version, tables int
+	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+		return err
+	}
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
+		return err
+	}
+	if id != applicationID && (id != 0 || tables > 0) {
+		return &FileError{Path: path, Kind: Foreign, Problem: fmt.Sprintf("it is a database of another program (application id %#x)", id)}
+	}
+	if version > len(migrations) {
+		return &FileError{Path: path, Kind: Newer,
+			Problem: fmt.Sprintf("it was written by a newer version (schema %d, this one knows up to %d)", version, len(migrations))}
+	}
+	rows, err := db.QueryContext(ctx, "PRAGMA quick_check(5)")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var problems []string
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			return err
+		}
+		if line != "ok" {
+			problems = append(problems, line)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return &FileError{Path: path, Kind: Damaged, Problem: "the integrity check says: " + strings.Join(problems, "; ")}
+	}
+	return nil
+}
+
+// migrate brings the schema up to date, each step in a transaction.
+func migrate(ctx context.Context, db *sql.DB, path string, steps []string) error {
+	var version int
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	for ; version < len(steps); version++ {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, steps[version]+fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version+1))
+		if err == nil {
+			err = tx.Commit()
+		}
+		if err != nil {
+			tx.Rollback()
+			return fmt.Errorf("migrating %s to schema %d: %w", path, version+1, err)
+		}
+	}
+	return nil
+}

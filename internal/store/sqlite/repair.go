@@ -1,0 +1,236 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// Report is what Repair did.
+type Report struct {
+	Aside    string // where the old file is now; "" if there was nothing wrong with it
+	Problem  string // what was wrong
+	Salvaged int    // records that are in the new file
+	Lost     error  // what could not be read, nil if all could; how many records that is cannot be known
+}
+
+// Repair makes the file at path usable: if Open would fail with a *FileError it
+// is kept as path.damaged-TIME and a new one takes its place, with all
+// records of a damaged one that can still be read. Of a file of a newer version or of
+// another program nothing is taken over. The new file is complete before the old
+// one is touched, and nothing is ever deleted. Nobody may have the store open.
+//
+// Revisions, sequence numbers and epochs go on from what can be read of them.
+func Repair(ctx context.Context, path string) (Report, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return Report{}, err
+	}
+	lock, err := acquireLock(path)
+	if err != nil {
+		return Report{}, err
+	}
+	defer lock.Close()
+	s, err := open(ctx, path)
+	if err == nil {
+		return Report{}, s.Close()
+	}
+	var bad *FileError
+	if !errors.As(err, &bad) {
+		return Report{}, err
+	}
+	r := Report{Aside: path + ".damaged-" + time.Now().UTC().Format("20060102T150405.000Z"), Problem: bad.Problem}
+	work, err := os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+".repair-")
+	if err != nil {
+		return Report{}, fmt.Errorf("repairing the store: %w", pathError(path, err))
+	}
+	defer os.RemoveAll(work)
+	fresh := filepath.Join(work, "fresh")
+	if err := build(ctx, path, fresh, bad.Kind, work, &r); err != nil {
+		return Report{}, fmt.Errorf("repairing %s (it is as it was): %w", path, err)
+	}
+	if err := replace(path, fresh, r.Aside); err != nil {
+		return Report{}, fmt.Errorf("repairing the store: %w", err)
+	}
+	return r, nil
+}
+
+// build makes the new file, and closes it.
+func build(ctx context.Context, path, fresh string, kind Kind, work string, r *Report) error {
+	s, err := open(ctx, fresh)
+	if err != nil {
+		return err
+	}
+	// Nothing but this function uses it, so that its connection is free.
+	if kind == Damaged {
+		r.Salvaged, r.Lost, err = salvage(ctx, path, filepath.Join(work, "copy"), s.writer.conn)
+	}
+	return errors.Join(err, s.Close())
+}
+
+// replace keeps the old files under their new name and puts the new one in
+// place. Whenever it is interrupted, nothing is lost: both files of the old one are
+// aside before one of them goes. The new one must not meet the old log file,
+// which would be played into it.
+func replace(path, fresh, aside string) error {
+	for _, suffix := range []string{"", "-wal"} {
+		err := os.Link(path+suffix, aside+suffix)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			err = copyFile(path+suffix, aside+suffix) // a file system without links
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// salvage copies what can be read. It reads a copy of the file, since even
+// reading may change one that has a write-ahead log. What cannot be read is lost, not err.
+func salvage(ctx context.Context, path, copied string, to *conn) (n int, lost, err error) {
+	for _, suffix := range []string{"", "-wal"} {
+		if err := copyFile(path+suffix, copied+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, nil, err
+		}
+	}
+	from, err := sql.Open("sqlite", dsn(copied, "query_only(1)"))
+	if err != nil {
+		return 0, nil, err
+	}
+	defer from.Close()
+	from.SetMaxOpenConns(1)
+
+	if err := to.exec("BEGIN IMMEDIATE"); err != nil {
+		return 0, nil, err
+	}
+	defer to.rollback() // does nothing after the commit
+	rescue := rescuer{ctx: ctx, from: from, to: to}
+	rescue.table(`SELECT name, value FROM meta`, 2, func(v []any) error {
+		_, err := to.setMeta.Exec(v[1], v[0])
+		return err
+	}, "name")
+	rescue.table(`SELECT prefix, last FROM sequence`, 2, func(v []any) error {
+		_, err := to.setSequence.Exec(v...)
+		return err
+	}, "prefix")
+	put := to.putRows[len(to.putRows)-1].stmt
+	n = rescue.table(`SELECT key, value, rev FROM record`, 3, func(v []any) error {
+		key, _ := v[0].(string)
+		value, _ := v[1].([]byte)
+		rev, _ := v[2].(int64)
+		if store.CheckKey(key) != nil || rev <= 0 || len(value) > store.MaxValue {
+			rescue.lost = errors.Join(rescue.lost, fmt.Errorf("record %.100q is none", key))
+			return nil
+		}
+		if value == nil {
+			value = []byte{}
+		}
+		_, err := put.Exec(key, value, rev)
+		return err
+	}, "key")
+	if rescue.err != nil {
+		return 0, nil, rescue.err
+	}
+	if err := to.exec(goOn); err != nil {
+		return 0, nil, err
+	}
+	n = 0
+	if err := to.QueryRowContext(ctx, `SELECT count(*) FROM record`).Scan(&n); err != nil {
+		return 0, nil, err
+	}
+	return n, rescue.lost, to.exec("COMMIT")
+}
+
+// goOn makes the counters greater than everything that was salvaged: the
+// revision by a good deal, since later ones may have been given out and lost, and
+// the sequence of each prefix that has appended records at least up to the last of them.
+const goOn = `
+UPDATE meta SET value = 1000 + max(value, (SELECT coalesce(max(rev), 0) FROM record)) WHERE name = 'rev';
+UPDATE meta SET value = max(value, CAST(strftime('%s') AS INTEGER)) WHERE name = 'epoch';
+INSERT INTO sequence (prefix, last)
+	SELECT substr(key, 1, length(key) - 21), max(CAST(substr(key, -20) AS INTEGER)) FROM record
+	WHERE key GLOB '*/[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]'
+	GROUP BY 1
+	ON CONFLICT (prefix) DO UPDATE SET last = max(last, excluded.last);`
+
+// rescuer reads tables that break off somewhere.
+type rescuer struct {
+	ctx  context.Context
+	from *sql.DB
+	to   *conn
+	lost error // why not everything could be read
+	err  error // why nothing can be written
+}
+
+// table reads from the beginning up to the first row that cannot be read, and then
+// from the end backwards, so that one bad page costs little more than itself.
+func (r *rescuer) table(query string, columns int, keep func([]any) error, key string) int {
+	n, err := r.rows(query+" ORDER BY "+key, columns, keep)
+	if err == nil || r.err != nil {
+		return n
+	}
+	r.lost = errors.Join(r.lost, err)
+	m, _ := r.rows(query+" ORDER BY "+key+" DESC", columns, keep)
+	return n + m
+}
+
+func (r *rescuer) rows(query string, columns int, keep func([]any) error) (n int, err error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	rows, err := r.from.QueryContext(r.ctx, query)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	values := make([]any, columns)
+	targets := make([]any, columns)
+	for i := range values {
+		targets[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return n, err
+		}
+		if r.err = keep(values); r.err != nil {
+			return n, r.err
+		}
+		n++
+	}
+	return n, rows.Err()
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Sync(), out.Close())
+}

@@ -1,0 +1,184 @@
+// Package sqlite is the durable store of one machine: a SQLite file that one
+// process has open. What Apply acknowledges survives SIGKILL and power loss.
+//
+// Writes go through one goroutine, which commits whatever has come in since its
+// last commit as one transaction, with one fsync: 64 agents that write at once
+// share it. Each Apply is still atomic by itself and gets its own result, since
+// it is planned against the transaction so far before any of it is written
+// (package local). Reads have connections of their own and wait for no writer.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/local"
+)
+
+// Store is a store.Store in a SQLite file.
+type Store struct {
+	path    string
+	lock    *flock.Flock // nil while Repair uses it
+	readers *sql.DB
+	writer  *writer
+	history *local.History
+	leases  *local.Leases
+	closing sync.Once
+	closed  atomic.Bool
+	err     error // of Close
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Path is the file that the store is kept in.
+func (s *Store) Path() string { return s.path }
+
+// Apply is store.Store's. It returns ErrUnknown only when the disk reports an
+// error in the middle of a commit. While the disk is full or read-only it
+// returns ErrFull or ErrReadOnly, and works again as soon as the disk does.
+// A context that ends takes the write back if its transaction has not begun;
+// else Apply waits for the result, which is a matter of one fsync.
+func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond, ops []store.Op) (store.Rev, error) {
+	if err := store.CheckApply(conds, ops); err != nil {
+		return 0, err
+	}
+	r := request{fence: fence, conds: conds, ops: ops, done: make(chan struct{})}
+	if err := s.writer.do(ctx, &r); err != nil {
+		return 0, err
+	}
+	return r.rev, nil
+}
+
+// Acquire is store.Store's. The lease itself is held in memory, since the file
+// has one user only; epochs are durable.
+func (s *Store) Acquire(ctx context.Context, name string, ttl time.Duration) (store.Lease, error) {
+	if s.closed.Load() {
+		return nil, store.ErrClosed
+	}
+	return s.leases.Acquire(name, ttl, func() (uint64, error) {
+		r := request{newEpoch: true, done: make(chan struct{})}
+		err := s.writer.do(ctx, &r)
+		return r.epoch, err
+	})
+}
+
+// Watch is store.Store's. Changes are kept in memory, so that a store that was
+// reopened begins with no history.
+func (s *Store) Watch(ctx context.Context, prefix string, from store.Rev) iter.Seq2[store.Change, error] {
+	return s.history.Watch(ctx, prefix, from)
+}
+
+// Snapshot is store.Store's.
+func (s *Store) Snapshot(ctx context.Context, prefix string) ([]store.Record, store.Rev, error) {
+	return s.read(ctx, prefix, "", 0, 0)
+}
+
+// Scan is store.Store's.
+func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Record, store.Rev, error) {
+	return s.read(ctx, prefix, after, limit, store.MaxPage)
+}
+
+// Close is store.Store's.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		s.closed.Store(true)
+		s.leases.Close()
+		s.err = errors.Join(s.writer.close(), s.readers.Close()) // the last connection folds the write-ahead log into the file
+		s.history.Close()
+		if s.lock != nil {
+			s.err = errors.Join(s.err, s.lock.Close())
+		}
+		if s.err != nil {
+			s.err = fmt.Errorf("closing %s: %w", s.path, s.err)
+		}
+	})
+	return s.err
+}
+
+func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev, error) {
+	if err := store.CheckPrefix(prefix); err != nil {
+		return nil, 0, err
+	}
+	if s.closed.Load() {
+		return nil, 0, store.ErrClosed
+	}
+	page, rev, err := s.readTx(ctx, prefix, after, limit, maxBytes)
+	switch {
+	case err == nil:
+		// The transaction may be visible before its watches have been told.
+		s.history.Await(rev)
+		return page, rev, nil
+	case ctx.Err() != nil:
+		return nil, 0, ctx.Err()
+	case s.closed.Load():
+		return nil, 0, store.ErrClosed
+	}
+	return nil, 0, diagnose(s.path, "reading "+prefix, err)
+}
+
+func (s *Store) readTx(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev, error) {
+	tx, err := s.readers.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer tx.Rollback()
+	var rev store.Rev
+	if err := tx.QueryRowContext(ctx, `SELECT value FROM meta WHERE name = 'rev'`).Scan(&rev); err != nil {
+		return nil, 0, err
+	}
+	p := page{limit: limit, maxBytes: maxBytes}
+	if prefix == "" {
+		err = p.query(ctx, tx, `SELECT key, value, rev FROM record WHERE key > ? ORDER BY key`, after)
+		return p.records, rev, err
+	}
+	if after < prefix {
+		err = p.query(ctx, tx, `SELECT key, value, rev FROM record WHERE key = ?`, prefix)
+	}
+	if err == nil && !p.full {
+		// '0' is the character after '/'.
+		err = p.query(ctx, tx, `SELECT key, value, rev FROM record WHERE key > ? AND key < ? ORDER BY key`, max(after, prefix+"/"), prefix+"0")
+	}
+	return p.records, rev, err
+}
+
+// page collects records up to a bound.
+type page struct {
+	limit, maxBytes int
+	records         []store.Record
+	bytes           int
+	full            bool
+}
+
+func (p *page) query(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+	if p.limit > 0 {
+		query += fmt.Sprintf(" LIMIT %d", p.limit-len(p.records))
+	}
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r store.Record
+		if err := rows.Scan(&r.Key, &r.Value, &r.Rev); err != nil {
+			return err
+		}
+		p.bytes += len(r.Value)
+		if p.maxBytes > 0 && p.bytes > p.maxBytes && len(p.records) > 0 {
+			p.full = true
+			return nil
+		}
+		p.records = append(p.records, r)
+	}
+	p.full = p.limit > 0 && len(p.records) == p.limit
+	return rows.Err()
+}

@@ -1,0 +1,298 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/local"
+)
+
+// Bounds on one transaction: large enough that nobody waits for two fsyncs,
+// small enough that the first of a flood is not kept waiting for the last.
+const (
+	maxGroup      = 512
+	maxGroupBytes = 8 << 20
+)
+
+// request is one call on its way to the writer.
+type request struct {
+	fence    store.Fence
+	conds    []store.Cond
+	ops      []store.Op
+	newEpoch bool // instead of all that
+
+	rev   store.Rev
+	epoch uint64
+	err   error
+	done  chan struct{} // closed when the results are there
+}
+
+func (r *request) size() int {
+	n := 0
+	for _, op := range r.ops {
+		n += len(op.Key) + len(op.Value)
+	}
+	return n
+}
+
+// writer owns the only connection that writes.
+type writer struct {
+	path    string
+	db      *sql.DB
+	conn    *conn
+	history *local.History
+	leases  *local.Leases
+	ended   chan struct{}
+	// For the tests: how many groups were taken, and how many transactions there were.
+	taken, commits atomic.Int64
+
+	mu      sync.Mutex
+	queue   []*request
+	closing bool
+	wake    chan struct{} // holds one token when there is something to do
+
+	// The rest belongs to the goroutine.
+	rev       store.Rev
+	epoch     uint64
+	sequences map[string]uint64 // a cache
+	stale     bool              // what is in memory may not be what is in the file
+}
+
+// do queues a request and waits for its result.
+func (w *writer) do(ctx context.Context, r *request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	if w.closing {
+		w.mu.Unlock()
+		return store.ErrClosed
+	}
+	w.queue = append(w.queue, r)
+	w.mu.Unlock()
+	w.signal()
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+	}
+	if w.withdraw(r) {
+		return ctx.Err()
+	}
+	<-r.done
+	return r.err
+}
+
+// withdraw takes a request back that the writer has not begun.
+func (w *writer) withdraw(r *request) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, q := range w.queue {
+		if q == r {
+			w.queue = append(w.queue[:i:i], w.queue[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+func (w *writer) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close refuses what comes from now on, finishes what came before, and ends the goroutine.
+func (w *writer) close() error {
+	w.mu.Lock()
+	w.closing = true
+	w.mu.Unlock()
+	w.signal()
+	<-w.ended
+	return errors.Join(w.conn.close(), w.db.Close())
+}
+
+func (w *writer) loop() {
+	defer close(w.ended)
+	for {
+		group, closing := w.next()
+		if len(group) > 0 {
+			w.taken.Add(1)
+			w.commit(group)
+			for _, r := range group {
+				close(r.done)
+			}
+			w.gather()
+			continue
+		}
+		if closing {
+			return
+		}
+		<-w.wake
+		w.gather()
+	}
+}
+
+// gather lets others run for as long as that brings in more requests: the first
+// to come is seldom alone, and those who have just got their results are about to
+// write again. Without it writers fall into two halves that wait for each other.
+func (w *writer) gather() {
+	for before := -1; ; {
+		w.mu.Lock()
+		n := len(w.queue)
+		w.mu.Unlock()
+		if n == before || n >= maxGroup {
+			return
+		}
+		before = n
+		runtime.Gosched()
+	}
+}
+
+// next takes what is queued, within the bounds.
+func (w *writer) next() (group []*request, closing bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, bytes := 0, 0
+	for n < len(w.queue) && n < maxGroup {
+		if bytes += w.queue[n].size(); n > 0 && bytes > maxGroupBytes {
+			break
+		}
+		n++
+	}
+	group = w.queue[:n:n]
+	w.queue = w.queue[n:]
+	if len(w.queue) == 0 {
+		w.queue = nil
+	}
+	return group, w.closing
+}
+
+// commit performs a group of requests in one transaction and sets their results.
+func (w *writer) commit(group []*request) {
+	err := w.try(group)
+	if len(group) > 1 && errors.Is(err, store.ErrFull) {
+		// There is no room for all of them. Perhaps there is for some.
+		for i := range group {
+			w.commit(group[i : i+1])
+		}
+		return
+	}
+	for _, r := range group {
+		if r.err == nil {
+			r.err = err
+		}
+	}
+}
+
+// try commits a group. If it returns an error, those of the group without one
+// of their own share it.
+func (w *writer) try(group []*request) error {
+	if w.stale {
+		if err := w.reload(); err != nil {
+			return err
+		}
+	}
+	if _, err := w.conn.begin.Exec(); err != nil {
+		return w.diagnose("begin", err)
+	}
+	b := local.NewBatch(base{w}, w.rev)
+	epoch := w.epoch
+	for _, r := range group {
+		switch {
+		case r.newEpoch:
+			epoch++
+			r.epoch = epoch
+		default:
+			if r.err = w.leases.Check(r.fence); r.err == nil {
+				r.rev, r.err = b.Apply(r.conds, r.ops)
+			}
+		}
+	}
+	if len(b.Changes) == 0 && epoch == w.epoch {
+		w.conn.rollback()
+		return nil
+	}
+	newEpoch := epoch
+	if epoch == w.epoch {
+		newEpoch = 0
+	}
+	if err := w.conn.write(b, newEpoch); err != nil {
+		w.conn.rollback()
+		w.stale = true
+		return w.diagnose("write", err)
+	}
+	if _, err := w.conn.commit.Exec(); err != nil {
+		w.conn.rollback()
+		w.stale = true
+		err = w.diagnose("commit", err)
+		if !store.Refused(err) {
+			// The last thing a commit does is to wait for the disk. If that fails,
+			// a crash may bring back what is now rolled back.
+			err = fmt.Errorf("%w: %w", store.ErrUnknown, err)
+		}
+		return err
+	}
+	w.commits.Add(1)
+	w.rev, w.epoch = b.Rev(), epoch
+	if len(w.sequences) > 4096 {
+		clear(w.sequences)
+	}
+	for prefix, seq := range b.Sequences {
+		w.sequences[prefix] = seq
+	}
+	w.history.Publish(b.Changes)
+	return nil
+}
+
+// reload makes memory agree with the file after a transaction that failed. Where it
+// was committed after all, watches cannot be told what it did: they have to look again.
+func (w *writer) reload() error {
+	rev, err := w.conn.meta("rev")
+	if err != nil {
+		return w.diagnose("read", err)
+	}
+	epoch, err := w.conn.meta("epoch")
+	if err != nil {
+		return w.diagnose("read", err)
+	}
+	if store.Rev(rev) != w.rev {
+		w.history.Forget(store.Rev(rev))
+	}
+	w.rev, w.epoch = store.Rev(rev), max(epoch, w.epoch)
+	clear(w.sequences)
+	w.stale = false
+	return nil
+}
+
+func (w *writer) diagnose(doing string, err error) error { return diagnose(w.path, doing, err) }
+
+// base is the file as the open transaction sees it, without the batch.
+type base struct{ *writer }
+
+func (b base) Rev(key string) (store.Rev, error) {
+	rev, err := b.conn.recordRev(key)
+	if err != nil {
+		return 0, b.diagnose("reading "+key, err)
+	}
+	return store.Rev(rev), nil
+}
+
+func (b base) Sequence(prefix string) (uint64, error) {
+	if seq, ok := b.sequences[prefix]; ok {
+		return seq, nil
+	}
+	seq, err := b.conn.sequence(prefix)
+	if err != nil {
+		return 0, b.diagnose("reading the sequence of "+prefix, err)
+	}
+	b.sequences[prefix] = seq
+	return seq, nil
+}

@@ -1,0 +1,162 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// Rates are how often what goes wrong, each from 0 (never) to 1 (always).
+type Rates struct {
+	Unknown  float64       // writes end with ErrUnknown; one half of them was done, the other not
+	Conflict float64       // writes with conditions end with ErrConflict although all of them hold
+	Repeat   float64       // changes come again, after newer ones
+	Late     float64       // changes come late
+	MaxDelay time.Duration // how late at most; 50 ms if zero
+}
+
+// AllFaults is a bad day.
+var AllFaults = Rates{Unknown: 0.2, Conflict: 0.2, Repeat: 0.2, Late: 0.2}
+
+// Counts are how often what went wrong, so that a test can see that it was tested.
+type Counts struct {
+	UnknownDone, UnknownNotDone, Conflicts, Repeated, Late, Failed int
+}
+
+// Faults is a store that goes wrong in the ways that the interface allows to a
+// networked store. What it says to have been done has been done.
+type Faults struct {
+	store.Store
+	rates Rates
+
+	mu     sync.Mutex
+	random *rand.Rand
+	counts Counts
+	fail   error
+}
+
+// NewFaults wraps a store. The same seed and the same calls in the same order give the same faults.
+func NewFaults(s store.Store, seed uint64, rates Rates) *Faults {
+	if rates.MaxDelay == 0 {
+		rates.MaxDelay = 50 * time.Millisecond
+	}
+	return &Faults{Store: s, rates: rates, random: rand.New(rand.NewPCG(seed, seed))}
+}
+
+// Fail makes all writes fail with err and do nothing, until Fail(nil): a full
+// disk is Fail(store.ErrFull).
+func (f *Faults) Fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail = err
+}
+
+// Counts returns what has gone wrong so far.
+func (f *Faults) Counts() Counts {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.counts
+}
+
+// hit reports whether something of that rate goes wrong now, and counts it.
+func (f *Faults) hit(rate float64, count *int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.random.Float64() >= rate {
+		return false
+	}
+	*count++
+	return true
+}
+
+func (f *Faults) failing() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail == nil {
+		return nil
+	}
+	f.counts.Failed++
+	return fmt.Errorf("fault: %w", f.fail)
+}
+
+// Apply is the wrapped store's, with unknown outcomes, false conflicts and Fail.
+func (f *Faults) Apply(ctx context.Context, fence store.Fence, conds []store.Cond, ops []store.Op) (store.Rev, error) {
+	if err := f.failing(); err != nil {
+		return 0, err
+	}
+	if len(conds) > 0 && f.hit(f.rates.Conflict, &f.counts.Conflicts) {
+		return 0, fmt.Errorf("fault: %w", store.ErrConflict)
+	}
+	if f.hit(f.rates.Unknown/2, &f.counts.UnknownNotDone) {
+		return 0, fmt.Errorf("fault: %w", store.ErrUnknown)
+	}
+	rev, err := f.Store.Apply(ctx, fence, conds, ops)
+	if err == nil && f.hit(f.rates.Unknown/2, &f.counts.UnknownDone) {
+		return 0, fmt.Errorf("fault: %w", store.ErrUnknown)
+	}
+	return rev, err
+}
+
+// Acquire is the wrapped store's, with unknown outcomes: a lease may be held by
+// nobody until its ttl is over.
+func (f *Faults) Acquire(ctx context.Context, name string, ttl time.Duration) (store.Lease, error) {
+	if err := f.failing(); err != nil {
+		return nil, err
+	}
+	if f.hit(f.rates.Unknown/2, &f.counts.UnknownNotDone) {
+		return nil, fmt.Errorf("fault: %w", store.ErrUnknown)
+	}
+	l, err := f.Store.Acquire(ctx, name, ttl)
+	if err == nil && f.hit(f.rates.Unknown/2, &f.counts.UnknownDone) {
+		return nil, fmt.Errorf("fault: %w", store.ErrUnknown)
+	}
+	return l, err
+}
+
+// Watch is the wrapped store's, with late and repeated changes. None is left out.
+func (f *Faults) Watch(ctx context.Context, prefix string, from store.Rev) iter.Seq2[store.Change, error] {
+	return func(yield func(store.Change, error) bool) {
+		var recent []store.Change
+		for c, err := range f.Store.Watch(ctx, prefix, from) {
+			if err != nil {
+				yield(c, err)
+				return
+			}
+			if f.hit(f.rates.Late, &f.counts.Late) {
+				select {
+				case <-time.After(f.delay()):
+				case <-ctx.Done():
+				}
+			}
+			if !yield(c, nil) {
+				return
+			}
+			recent = append(recent[max(0, len(recent)-7):], c)
+			if f.hit(f.rates.Repeat, &f.counts.Repeated) {
+				// As after a reconnection: from some point on, all of it again.
+				for _, old := range recent[f.below(len(recent)):] {
+					if !yield(old, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+func (f *Faults) delay() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Duration(f.random.Int64N(int64(f.rates.MaxDelay)) + 1)
+}
+
+func (f *Faults) below(n int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.random.IntN(n)
+}

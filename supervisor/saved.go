@@ -1,0 +1,117 @@
+package supervisor
+
+import "time"
+
+// Saved is what of a child may outlive its supervisor: given to a later one in
+// ChildSpec.Saved, it goes on where the earlier one was. Times are wall clock
+// times; one that lies in the future, because the clock was set back, counts
+// as now.
+type Saved struct {
+	// State is what the child was doing. Stopped and Suspended children stay
+	// down, Restarting ones are started at NextAt, held ones stay held. In
+	// any other state the child is started with the others.
+	State       State
+	Incarnation uint64 // the last one
+	Restarts    int
+	Attempt     int         // restarts since the last success
+	Counted     []time.Time // in the window of its limit, oldest first; of those without a window only the number matters
+	NextAt      time.Time   // of a Restarting or Quarantined child
+	LastExit    Exit
+	Reason      Reason
+
+	// Adopt says that the last incarnation still lives, or that its end has
+	// not been dealt with: the first Start of the child does not start
+	// anything but takes it over. It keeps its number and its age, and is not counted.
+	Adopt     bool
+	StartedAt time.Time // of the incarnation to adopt
+}
+
+// SavedSelf is the same of a supervisor, for Spec.Saved.
+type SavedSelf struct {
+	Counted []time.Time // in the window of its limit
+	Paused  bool
+}
+
+// Save returns what is to be kept of a child and of the supervisor itself.
+func (s *Supervisor) Save(id string) (Saved, SavedSelf, error) {
+	var saved Saved
+	var self SavedSelf
+	err := s.with(id, func(c *child) error {
+		saved, self = s.core.save(c), s.core.saveSelf()
+		return nil
+	})
+	return saved, self, err
+}
+
+func (k *core) saveSelf() SavedSelf {
+	return SavedSelf{Counted: k.times(&k.win, k.limit), Paused: k.paused || k.probing}
+}
+
+func (k *core) save(c *child) Saved {
+	s := Saved{
+		State: c.state, Incarnation: c.gen, Restarts: int(c.restarts), Attempt: int(c.attempt), Reason: c.reason,
+	}
+	if c.state.alive() {
+		s.StartedAt = k.epoch.Add(c.began)
+	}
+	if m := c.more; m != nil {
+		l, w := k.governs(c)
+		s.LastExit = m.exit
+		if w == &m.win {
+			s.Counted = k.times(w, l)
+		}
+		if m.nextAt != 0 && c.state != Running {
+			s.NextAt = k.epoch.Add(m.nextAt)
+		}
+	}
+	return s
+}
+
+// times is a window as wall clock times.
+func (k *core) times(w *window, l Limit) []time.Time {
+	n := w.count(k.now, l)
+	if n == 0 {
+		return nil
+	}
+	all := make([]time.Time, n)
+	for i := range all {
+		at := k.now
+		if len(w.times) > 0 {
+			at = w.times[(w.head+i)%len(w.times)]
+		}
+		all[i] = k.epoch.Add(at).Round(0)
+	}
+	return all
+}
+
+// since is a wall clock time as the core counts them.
+func (k *core) since(t time.Time) time.Duration { return min(t.Sub(k.epoch), k.now) }
+
+func (k *core) restoreWindow(w *window, l Limit, times []time.Time) {
+	for _, t := range times {
+		w.add(k.since(t), l)
+	}
+}
+
+// restore gives a child that has not been started what was saved of it.
+func (k *core) restore(c *child, s *Saved) {
+	c.gen, c.restarts, c.attempt = s.Incarnation, uint32(s.Restarts), uint32(s.Attempt)
+	l, w := k.governs(c)
+	if w != &k.win {
+		k.restoreWindow(w, l, s.Counted)
+	}
+	m := c.rest()
+	m.exit = s.LastExit
+	switch s.State {
+	case Stopped, Suspended, GivenUp, Paused:
+		k.set(c, s.State, s.Reason)
+	case Restarting, Quarantined:
+		k.set(c, s.State, s.Reason)
+		k.timer(c, max(0, s.NextAt.Sub(k.epoch)-k.now))
+	default:
+		if s.Adopt && c.gen > 0 {
+			c.gen--
+			m.adopt, c.began = true, k.since(s.StartedAt)
+		}
+	}
+}

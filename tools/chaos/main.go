@@ -1,0 +1,157 @@
+// Command chaos kills the daemon of a fleet with SIGKILL at random moments, again
+// and again, and checks what Coppice promises: no agent is ended by it, none
+// runs twice, no exit is missed, and the event log has neither gaps nor repeats.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "agent" {
+		agent(os.Args[2:])
+		return
+	}
+	var o options
+	flag.StringVar(&o.coppice, "coppice", "bin/coppice", "the program to test")
+	flag.IntVar(&o.agents, "agents", 200, "agents in all")
+	flag.IntVar(&o.crashing, "crashing", 20, "of these, how many crash all the time")
+	flag.IntVar(&o.rounds, "rounds", 100, "how often the daemon is killed")
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of the random moments")
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "chaos")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	o.dir, o.say = dir, func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	fmt.Printf("seed %d, in %s\n", o.seed, dir)
+	if err := run(o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.RemoveAll(dir)
+}
+
+type options struct {
+	coppice          string
+	agents, crashing int
+	rounds           int
+	seed             uint64
+	dir              string
+	say              func(format string, args ...any)
+}
+
+// run is a whole trial: a fleet, its daemon killed over and over, the check.
+func run(o options) (err error) {
+	coppice, err := filepath.Abs(o.coppice)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := writeProject(o, self); err != nil {
+		return err
+	}
+	rnd := rand.New(rand.NewPCG(o.seed, 0))
+	up := func() (took time.Duration, err error) {
+		began := time.Now()
+		cmd := exec.Command(coppice, "up", "-d")
+		cmd.Dir = o.dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return 0, fmt.Errorf("coppice up: %w: %s", err, out)
+		}
+		return time.Since(began), nil
+	}
+	if _, err := up(); err != nil {
+		return err
+	}
+	socket, err := api.SocketPath(o.dir)
+	if err != nil {
+		return err
+	}
+	client := api.Dial(socket)
+	running := true
+	defer func() {
+		if running {
+			err = errors.Join(err, down(client, o.dir))
+		}
+	}()
+
+	var slowest time.Duration
+	for round := range o.rounds {
+		time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond) // the random moment
+		if err := killDaemon(o.dir); err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+		took, err := up()
+		if err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+		slowest = max(slowest, took)
+		if (round+1)%10 == 0 {
+			o.say("%d rounds", round+1)
+		}
+	}
+	o.say("%d rounds, the slowest return took %v", o.rounds, slowest.Round(time.Millisecond))
+	running = false
+	if err := down(client, o.dir); err != nil { // so that the journals and the log are about the same time
+		return err
+	}
+	return check(o)
+}
+
+// writeProject writes the fleet's file.
+func writeProject(o options, self string) error {
+	var b strings.Builder
+	b.WriteString("[project]\nname = \"chaos\"\n\n[supervision]\nmax_restarts = \"unlimited\"\n")
+	for i := range o.agents {
+		kind := "stay"
+		if i < o.crashing {
+			kind = "crash"
+		}
+		fmt.Fprintf(&b, "\n[[agent]]\nname = \"%s-%d\"\ncommand = [%q, \"agent\", %q, \"%s\", \"%s-%d\"]\n", kind, i, self, o.dir, kind, kind, i)
+	}
+	return os.WriteFile(filepath.Join(o.dir, "coppice.toml"), []byte(b.String()), 0o600)
+}
+
+// killDaemon kills whoever holds the lock of the project, and waits until it is gone.
+func killDaemon(dir string) error {
+	pid, err := daemonPID(dir)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("killing the daemon %d: %w", pid, err)
+	}
+	return waitGone(pid)
+}
+
+// down stops the fleet in order.
+func down(client *api.Client, dir string) error {
+	pid, err := daemonPID(dir)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := client.Down(ctx, false); err != nil {
+		return err
+	}
+	return waitGone(pid)
+}
