@@ -2,6 +2,7 @@ package tmux
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"syscall"
@@ -44,11 +45,23 @@ func (r *Runtime) admit(ctx context.Context, a answer) error {
 	if err != nil || a.err == nil && a.server == id.PID {
 		return nil
 	}
-	// It may be about to end, because its last session was removed.
+	// It may be about to end, because its last session was removed, or not
+	// have been there yet when it was asked.
 	ectx, cancel := context.WithTimeout(ctx, exitTime)
 	defer cancel()
-	if err := id.AwaitDeath(ectx); err == nil {
-		return nil
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		if a = r.panes(ctx, "0"); a.err == nil && a.server == id.PID {
+			return nil
+		}
+		pctx, cancel := context.WithTimeout(ectx, pause)
+		err := id.AwaitDeath(pctx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ectx.Err() != nil {
+			break
+		}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -64,6 +77,11 @@ func (r *Runtime) living(ses *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sessions[ses] = struct{}{}
+	r.watch()
+}
+
+// watch sees to it that watchServer runs. Needs mu.
+func (r *Runtime) watch() {
 	if !r.watching && r.ctx.Err() == nil {
 		r.watching = true
 		r.wg.Go(r.watchServer)
@@ -76,13 +94,20 @@ func (r *Runtime) ended(ses *session) {
 	delete(r.sessions, ses)
 }
 
-// heard notes that the server answers.
-func (r *Runtime) heard() {
+// heard notes what a call has shown: that the server answers, or that it hangs.
+func (r *Runtime) heard(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.silent != "" {
+	if r.hangs = errors.Is(err, errHangs); r.hangs {
+		r.watch() // nobody else finds out that it answers again
+	}
+	switch {
+	case err == nil && r.silent != "":
 		r.log.Info("tmux server answers again")
 		r.silent = ""
+	case r.hangs && r.silent == "":
+		r.log.Warn("tmux server does not answer", "error", err)
+		r.silent = err.Error()
 	}
 }
 
@@ -99,21 +124,21 @@ func (r *Runtime) watchServer() {
 			return
 		}
 		r.mu.Lock()
-		idle := len(r.sessions) == 0
+		idle := len(r.sessions) == 0 && !r.hangs
 		r.mu.Unlock()
 		if idle {
 			continue
 		}
-		out := r.panes(r.ctx, "0") // only who it is
+		_, err := r.call(r.ctx, nil, "display-message", "-p", "#{pid}")
 		if r.ctx.Err() != nil {
 			return
 		}
 		r.mu.Lock()
-		if out.err != nil {
+		if err != nil {
 			if r.silent == "" {
-				r.log.Warn("tmux server does not answer", "error", out.err)
+				r.log.Warn("tmux server does not answer", "error", err)
 			}
-			r.silent = out.err.Error()
+			r.silent = err.Error()
 		}
 		var cut []proc.Identity
 		for ses := range r.sessions {
@@ -127,7 +152,7 @@ func (r *Runtime) watchServer() {
 		for _, id := range cut {
 			id.Signal(syscall.SIGKILL)
 		}
-		select { // what panes itself has asked for
+		select { // what the call itself has asked for
 		case <-r.poke:
 		default:
 		}

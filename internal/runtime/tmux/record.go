@@ -63,7 +63,7 @@ func (rec *record) check(dir string) error {
 		return fmt.Errorf("slot %s belongs to agent %.200q", dir, rec.Path)
 	case rec.Incarnation == 0:
 		return fmt.Errorf("slot %s: damaged: no incarnation", dir)
-	case strings.Trim(rec.Pane, "0123456789") != "%" && rec.Pane != "":
+	case strings.TrimRight(rec.Pane, "0123456789") != "%" && rec.Pane != "":
 		return fmt.Errorf("slot %s: damaged: %.40q is not a pane", dir, rec.Pane)
 	}
 	return nil

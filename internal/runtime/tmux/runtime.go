@@ -43,6 +43,7 @@ type Runtime struct {
 	log     *slog.Logger
 	sweeper proc.Sweeper
 	poke    chan struct{} // asks watchServer for a look at once
+	calls   chan struct{} // held by each call of tmux
 
 	ctx    context.Context // of everything that goes on in the background
 	cancel context.CancelCauseFunc
@@ -53,6 +54,8 @@ type Runtime struct {
 	sessions map[*session]struct{}
 	checked  bool   // the version of tmux is one that will do
 	silent   string // why the server is not known to work; empty if it is
+	hangs    bool   // it lives, but does not answer
+	woken    time.Time
 	watching bool
 }
 
@@ -77,7 +80,7 @@ func Open(o Options) (*Runtime, error) {
 		return nil, fmt.Errorf("directory of the slots: %w", err)
 	}
 	r := &Runtime{
-		dir: dir, log: o.Logger, poke: make(chan struct{}, 1),
+		dir: dir, log: o.Logger, poke: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
 		slots: make(map[string]*slot), sessions: make(map[*session]struct{}),
 	}
 	if r.log == nil {

@@ -24,6 +24,8 @@ const (
 	serverFile = "server.json" // identity of the server that was started last
 	callTime   = 3 * time.Second
 	lookTime   = 3 * time.Second // between two looks at the server, while agents run
+	wakeTime   = time.Second     // between two times that the server is asked for its socket
+	maxCalls   = 8               // of tmux at a time
 	exitTime   = time.Second     // that a server that has no sessions may take to end
 )
 
@@ -100,13 +102,34 @@ func (r *Runtime) command(ctx context.Context, args ...string) *exec.Cmd {
 		}
 	}
 	cmd.Env = append(cmd.Env, "TERM="+viewerTerm)
-	cmd.WaitDelay = 100 * time.Millisecond
+	cmd.WaitDelay = time.Second
 	return cmd
 }
 
+// errHangs: the server lives, but takes no commands.
+var errHangs = fmt.Errorf("no answer within %v", callTime)
+
 // tmux runs commands of tmux and returns what they print. They take callTime
-// at most; a failure makes the runtime look at the server.
+// at most, and no time at all while the server is known to hang.
 func (r *Runtime) tmux(ctx context.Context, in io.Reader, args ...string) (string, error) {
+	select { // the server does one thing after the other anyway
+	case r.calls <- struct{}{}:
+		defer func() { <-r.calls }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	r.mu.Lock()
+	hangs := r.hangs
+	r.mu.Unlock()
+	if hangs {
+		return "", fmt.Errorf("tmux %s: %w", args[0], errHangs)
+	}
+	return r.call(ctx, in, args...)
+}
+
+// call is a call of tmux that is made in any case. A failure makes the runtime
+// look at the server.
+func (r *Runtime) call(ctx context.Context, in io.Reader, args ...string) (string, error) {
 	tctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	cmd := r.command(tctx, args...)
@@ -115,7 +138,7 @@ func (r *Runtime) tmux(ctx context.Context, in io.Reader, args ...string) (strin
 	err := cmd.Run()
 	switch {
 	case err == nil:
-		r.heard()
+		r.heard(nil)
 		return out.String(), nil
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
@@ -124,9 +147,12 @@ func (r *Runtime) tmux(ctx context.Context, in io.Reader, args ...string) (strin
 	case r.poke <- struct{}{}:
 	default:
 	}
+	r.wake()
 	switch {
 	case tctx.Err() != nil:
-		return "", fmt.Errorf("tmux %s: no answer within %v", args[0], callTime)
+		err := fmt.Errorf("tmux %s: %w", args[0], errHangs)
+		r.heard(err)
+		return "", err
 	case errs.Len() > 0:
 		return "", fmt.Errorf("tmux %s: %.300s", args[0], proc.Plain(strings.TrimSpace(errs.String())))
 	}
@@ -187,7 +213,6 @@ func (r *Runtime) panes(ctx context.Context, filter string) answer {
 	}
 	out, err := r.tmux(ctx, nil, args...)
 	if err != nil {
-		r.wake()
 		return answer{err: err}
 	}
 	a, err := parsePanes(out)
@@ -254,7 +279,10 @@ func (r *Runtime) wake() {
 	if _, err := os.Lstat(filepath.Join(r.dir, socketName)); err == nil {
 		return
 	}
-	if id, err := r.lastServer(); err == nil {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if id, err := r.lastServer(); err == nil && time.Since(r.woken) > wakeTime {
+		r.woken = time.Now() // to make it drops who is connecting: not again and again
 		id.Signal(syscall.SIGUSR1)
 	}
 }

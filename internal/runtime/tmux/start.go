@@ -120,15 +120,15 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 	defer g.close()
 	lctx, cancel := context.WithTimeoutCause(ctx, launchTime, errors.New("the program in the new pane does not answer"))
 	defer cancel()
-	if err := s.makePane(lctx, g, rec, l, old); err != nil {
-		return fail(err)
-	}
 	abandon := func(err error) (*session, error) {
 		g.close() // the launcher cannot become the agent any more, and ends
-		if old == nil {
+		if old == nil && rec.Pane != "" {
 			s.r.tmux(context.WithoutCancel(ctx), nil, "kill-session", "-t", rec.Pane)
 		}
 		return fail(err)
+	}
+	if err := s.makePane(lctx, g, rec, l, old); err != nil {
+		return abandon(err)
 	}
 	launcher, err := g.await(lctx, rec.Agent.PID)
 	if err != nil {
