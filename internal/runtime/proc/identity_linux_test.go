@@ -2,10 +2,12 @@ package proc
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 const statTail = " S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 8 9 10"
@@ -124,7 +126,7 @@ func TestDescendants(t *testing.T) {
 func TestKin(t *testing.T) {
 	// A leader of a session, with a child, a grandchild whose parent has ended
 	// and who has a group of its own, and one with a session of its own.
-	script := `sleep 1000 & (setsid sleep 1001 & ) ; bash -c 'set -m; sleep 1002 &' ; setsid sleep 1003 & echo up; wait`
+	script := `sleep 1000.$$ & (setsid sleep 1001.$$ & ) ; bash -c "set -m; sleep 1002.$$ &" ; setsid sleep 1003.$$ & echo up; wait`
 	up := make(chan struct{}, 1)
 	p, err := Start(Command{Argv: []string{"/bin/bash", "-c", script}, Terminal: &DefaultSize}, Output{Line: func(l Line) {
 		if l.Text == "up" {
@@ -144,7 +146,7 @@ func TestKin(t *testing.T) {
 		for _, k := range Kin(id) {
 			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", k.PID))
 			if args := strings.Split(strings.Trim(string(b), "\x00"), "\x00"); args[0] == "sleep" {
-				found[args[1]] = k
+				found[args[1][:4]] = k
 			}
 		}
 		return found
@@ -166,7 +168,7 @@ func TestKin(t *testing.T) {
 	}
 	for _, pid := range all { // the one that is out of reach must not stay
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if string(b) == "sleep\x001001\x00" {
+		if string(b) == fmt.Sprintf("sleep\x001001.%d\x00", id.PID) {
 			stray, _ := Identify(pid)
 			defer stray.Signal(syscall.SIGKILL)
 		}

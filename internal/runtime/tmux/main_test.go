@@ -58,5 +58,5 @@ func TestConformance(t *testing.T) {
 			t.Fatal(err)
 		}
 		return r
-	}, runtimetest.Options{AlwaysTerminal: true})
+	}, runtimetest.Options{AlwaysTerminal: true, SlowOutput: true})
 }
