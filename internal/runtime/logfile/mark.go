@@ -1,6 +1,7 @@
 package logfile
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"syscall"
@@ -11,15 +12,30 @@ import (
 type Mark struct {
 	Inode  uint64 `json:"inode,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
+	Before []byte `json:"before,omitempty"` // what precedes it: inodes are used again
 }
+
+const before = 32 // bytes
 
 // End returns the place where the log ends now.
 func End(file string) Mark {
-	st, err := os.Stat(file)
+	f, err := os.Open(file)
 	if err != nil {
 		return Mark{}
 	}
-	return Mark{Inode: inode(st), Offset: st.Size()}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return Mark{}
+	}
+	return Mark{Inode: inode(st), Offset: st.Size(), Before: preceding(f, st.Size())}
+}
+
+// preceding returns the last bytes before an offset.
+func preceding(f *os.File, offset int64) []byte {
+	b := make([]byte, max(0, min(before, offset)))
+	n, _ := f.ReadAt(b, offset-int64(len(b)))
+	return b[:n]
 }
 
 func inode(st os.FileInfo) uint64 {
@@ -44,7 +60,7 @@ func From(file string, m Mark) (*Tail, error) {
 			t.Close()
 			return nil, err
 		}
-		if m.Inode != 0 && inode(st) == m.Inode && st.Size() >= m.Offset {
+		if m.Inode != 0 && inode(st) == m.Inode && st.Size() >= m.Offset && bytes.Equal(preceding(f, m.Offset), m.Before) {
 			if _, err := f.Seek(m.Offset, io.SeekStart); err != nil {
 				t.Close()
 				return nil, err

@@ -15,6 +15,7 @@ import (
 
 const (
 	keeperTime = 2 * time.Second  // for an answer of a keeper
+	quietTime  = time.Second      // without output, while somebody still holds the terminal
 	flushTime  = 20 * time.Second // that the last output of an incarnation may take
 )
 
@@ -40,11 +41,13 @@ func (s *slot) keeper(ctx context.Context) (*pane.Conn, func(), error) {
 // inDir is a name for a socket that is short enough, wherever the directory is.
 func inDir(fd int, name string) string { return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + name }
 
-// flush waits until all output that tmux has read from the pane is in the
-// log, ends its keeper and returns the last lines. tmux writes to the keeper
-// when it has nothing else to do: when the keeper has read all there was, then
-// tmux has answered a question, and still nothing more has come, that was it.
-func (s *slot) flush(ctx context.Context) []string {
+// flush waits until all output of an incarnation is in the log, ends its
+// keeper and returns the last lines. tmux knows the status of a process before
+// it has read its last output: after that the pane is dead. It writes to the
+// keeper when it has nothing else to do: when the keeper has read all there
+// was, then tmux has answered a question, and still nothing more has come,
+// that was it.
+func (s *slot) flush(ctx context.Context, rec *record) []string {
 	ctx, cancel := context.WithTimeout(ctx, flushTime)
 	defer cancel()
 	c, leave, err := s.keeper(ctx)
@@ -64,17 +67,25 @@ func (s *slot) flush(ctx context.Context) []string {
 		return m
 	}
 	last := ask()
+	quiet, pause := time.Now(), firstPause // since when nothing has come
 	for last != nil {
-		a := s.r.panes(ctx, "0")
+		a := s.r.panes(ctx, "#{==:#{pane_id},"+rec.Pane+"}")
 		m := ask()
 		if m == nil {
 			break
 		}
-		done := m.Received == last.Received || a.err != nil
+		grown := m.Received != last.Received
 		last = m
-		if done {
+		if grown {
+			quiet, pause = time.Now(), firstPause
+			continue
+		}
+		p := a.pane(rec.Pane)
+		if p == nil || p.dead || time.Since(quiet) > quietTime {
 			break
 		}
+		time.Sleep(pause)
+		pause = min(2*pause, lastPause)
 	}
 	if last == nil {
 		s.r.log.Warn("keeper of the log does not answer", "path", s.path)

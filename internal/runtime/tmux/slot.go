@@ -139,7 +139,7 @@ func (s *slot) bury(ctx context.Context, rec *record, v verdict, seen time.Time)
 	if err := s.r.sweeper.Sweep(ctx, s.marker()); err != nil {
 		return nil, fmt.Errorf("%w: what incarnation %d left behind: %w", runtime.ErrUnknown, rec.Incarnation, err)
 	}
-	tail := s.flush(ctx)
+	tail := s.flush(ctx, rec)
 	end := wire.NewEnd(v.exit(rec.Asked, tail), v.at(rec, seen))
 	record := &wire.Record{Version: wire.Version, Incarnation: rec.Incarnation, End: *end}
 	if err := wire.WriteFile(filepath.Join(s.dir, wire.ExitFile), record); err != nil {

@@ -697,8 +697,9 @@ func TestReadyAfterAdoption(t *testing.T) {
 		ready  spec.Ready
 		script string
 	}{
-		"log":  {spec.Ready{Log: "^open$"}, "read x < '" + gate + "'; echo open; " + forever},
-		"exec": {spec.Ready{Exec: []string{"/bin/sh", "-c", `test -e "$FLAG"`}}, "read x < '" + gate + `'; echo > "$FLAG"; ` + forever},
+		"log":    {spec.Ready{Log: "^open$"}, "read x < '" + gate + "'; echo open; " + forever},
+		"notify": {spec.Ready{Notify: true}, "read x < '" + gate + "'; " + os.Args[0] + " notify; " + forever},
+		"exec":   {spec.Ready{Exec: []string{"/bin/sh", "-c", `test -e "$FLAG"`}}, "read x < '" + gate + `'; echo > "$FLAG"; ` + forever},
 	} {
 		r := open(t, dir)
 		l := sh("app/"+name, 1, c.script)
