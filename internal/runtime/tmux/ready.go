@@ -118,20 +118,22 @@ func (ses *session) awaitCondition(ready *readiness) {
 	defer cancel()
 	// Its lifetime: a condition may go on listening when it is met.
 	over := make(chan struct{})
-	r.background(func() {
+	if !r.background(func() {
 		defer close(over)
 		select {
 		case <-ses.done:
 		case <-r.ctx.Done():
 		}
-	})
+	}) {
+		close(over)
+	}
 	if ready.line != nil {
 		lctx, stop := context.WithCancel(ctx)
-		var fed = make(chan struct{})
-		r.background(func() {
+		fed := make(chan struct{})
+		go func() {
 			defer close(fed)
 			ses.feed(lctx, ready.line)
-		})
+		}()
 		defer func() { stop(); <-fed }()
 	}
 	err := ready.await(ctx, subject{ses, over})

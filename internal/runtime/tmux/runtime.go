@@ -102,13 +102,15 @@ func (r *Runtime) Close() error {
 	return nil
 }
 
-// background runs f unless the runtime is closed.
-func (r *Runtime) background(f func()) {
+// background runs f, and reports that, unless the runtime is closed.
+func (r *Runtime) background(f func()) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ctx.Err() == nil {
-		r.wg.Go(f)
+	if r.ctx.Err() != nil {
+		return false
 	}
+	r.wg.Go(f)
+	return true
 }
 
 // both is a context that ends with ctx or with the runtime.

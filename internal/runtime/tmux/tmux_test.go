@@ -320,6 +320,19 @@ func TestSocketRemoved(t *testing.T) {
 	}
 }
 
+// What was known of the server before it was there refuses no start.
+func TestOldAnswer(t *testing.T) {
+	r := open(t, slots(t))
+	a := r.panes(ctxOf(t), "0")
+	if a.err == nil {
+		t.Fatal("there is a server")
+	}
+	start(t, r, sh("app/a", 1, forever))
+	if err := r.admit(ctxOf(t), a); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPersonTypes(t *testing.T) {
 	r := open(t, slots(t))
 	s := start(t, r, sh("app/a", 1, `echo up; while read x; do echo "got $x"; done; exit 3`))
