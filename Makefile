@@ -7,7 +7,7 @@ TEST    := $(GO) test -race -p 2 -timeout 12m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME ?= 30s
 
-.PHONY: demo build test deps lint bench fuzz generate clean
+.PHONY: demo build test deps lint bench chaos fuzz generate clean
 
 ## demo: build coppice and watch it heal a small fleet (15 s)
 demo: build
@@ -35,6 +35,10 @@ lint:
 ## bench: measure beside other libraries and Erlang/OTP (10 minutes)
 bench:
 	cd bench && $(GO) run ./cmd/bench -reps 3
+
+## chaos: kill the daemon of 200 agents with SIGKILL, 100 times, and check what it promises
+chaos: build
+	$(GO) run ./tools/chaos
 
 ## fuzz: let every fuzz test run for FUZZTIME
 fuzz:

@@ -14,6 +14,9 @@ func (k *core) add(spec ChildSpec) (*child, error) {
 		return c, ErrAlreadyPresent
 	}
 	c := k.newChild(spec)
+	if spec.Saved != nil {
+		c.gen = spec.Saved.Incarnation
+	}
 	k.append(c)
 	return c, nil
 }
@@ -55,7 +58,7 @@ func (k *core) append(c *child) {
 	k.link(c)
 	if k.op == opGroup || k.op == opInit {
 		k.set(c, Waiting, ReasonManual)
-		c.origin = originAdd
+		c.added = true
 		return
 	}
 	c.reason = ReasonManual

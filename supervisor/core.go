@@ -80,6 +80,7 @@ type child struct {
 	reason     Reason
 	plan       plan
 	origin     origin
+	added      bool // by StartChild, while its group was restarted, and not started yet
 	idle       bool // a nested supervisor without live children
 }
 

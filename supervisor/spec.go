@@ -186,7 +186,8 @@ type ChildSpec struct {
 	OnAbandon Abandon
 
 	// Saved, if not nil, is what Save returned of an earlier life of the
-	// supervisor. It is for the children of a Spec; StartChild ignores it.
+	// supervisor. It is for the children of a Spec; StartChild only goes on
+	// from its Incarnation.
 	Saved *Saved
 }
 

@@ -38,7 +38,7 @@ func (k *core) boot() {
 // begin starts an incarnation of c.
 func (k *core) begin(c *child, by origin) {
 	c.gen++
-	c.origin = by
+	c.origin, c.added = by, false
 	if !c.adopts() {
 		c.began = k.now
 		if l, w := k.governs(c); l.Count == CountStarts {
@@ -114,7 +114,7 @@ func (k *core) walkStart(c *child) {
 			k.set(c, Paused, ReasonLimitPause)
 		case c.state == Waiting:
 			by := originGroup
-			if c.gen == 0 && c.origin == originAdd {
+			if c.added {
 				by = originAdd // came while the group was restarted
 			}
 			k.begin(c, by)
@@ -231,7 +231,7 @@ func (k *core) dissolve() {
 	for c := k.first(); c != nil; c = c.next {
 		switch {
 		case c.state != Waiting:
-		case c.gen == 0 && c.origin == originAdd:
+		case c.added:
 			added = append(added, c)
 		default:
 			k.set(c, Stopped, ReasonTerminated)

@@ -3,25 +3,15 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// nested reports whether e is what a nested supervisor says of itself. Its
-// parent says the same of it, with the reason.
-func nested(e supervisor.Event) bool {
-	switch e.(type) {
-	case supervisor.SupervisorStarted, supervisor.SupervisorStopping, supervisor.SupervisorEnded:
-		return strings.Contains(e.Header().Supervisor, "/")
-	}
-	return false
-}
-
 // describe says in a line what happened; "" if it is not worth one.
 func describe(e supervisor.Event) string {
-	if nested(e) {
+	if daemon.Nested(e) {
 		return ""
 	}
 	switch e := e.(type) {
@@ -101,84 +91,6 @@ func decisionText(d supervisor.Decision) string {
 		return d.Reason.String()
 	}
 	return d.String()
-}
-
-// classify is the type of an event in --json, and its data.
-func classify(e supervisor.Event) (kind string, data map[string]any) {
-	h := e.Header()
-	who := "agent"
-	if h.Type == supervisor.SupervisorType {
-		who = "supervisor"
-	}
-	switch e := e.(type) {
-	case supervisor.SupervisorStarted:
-		return "supervisor.started", map[string]any{"restart": false}
-	case supervisor.SupervisorStopping:
-		return "supervisor.stopping", map[string]any{"reason": e.Reason.String()}
-	case supervisor.SupervisorEnded:
-		return "supervisor.ended", exitData(e.Exit, nil)
-	case supervisor.ChildStarted:
-		return who + ".started", map[string]any{"restart": e.Restart}
-	case supervisor.ChildStartFailed:
-		return who + ".start_failed", decisionData(e.Decision, map[string]any{"error": e.Err.Error()})
-	case supervisor.ChildIgnored:
-		return who + ".ignored", nil
-	case supervisor.ChildExited:
-		data := decisionData(e.Decision, map[string]any{"uptime_seconds": e.Uptime.Seconds()})
-		if e.Exit.Clean() {
-			return who + ".exited", exitData(e.Exit, data)
-		}
-		return who + ".crashed", exitData(e.Exit, data)
-	case supervisor.ChildStopping:
-		return who + ".stopping", map[string]any{"reason": e.Reason.String()}
-	case supervisor.ChildStopped:
-		return who + ".stopped", exitData(e.Exit, map[string]any{"reason": e.Reason.String()})
-	case supervisor.ChildAbandoned:
-		return who + ".abandoned", map[string]any{"waited_seconds": e.Waited.Seconds()}
-	case supervisor.ChildReturned:
-		return who + ".returned", exitData(e.Exit, nil)
-	case supervisor.LimitReached:
-		data := exitData(e.Exit, map[string]any{"limit": e.Limit.String()})
-		if !e.Until.IsZero() {
-			data["until"] = e.Until
-		}
-		switch e.Limit.Then {
-		case supervisor.Quarantine:
-			return who + ".quarantined", data
-		case supervisor.GiveUp:
-			return who + ".gave_up", data
-		case supervisor.Pause:
-			return "supervisor.paused", data
-		}
-		return who + ".limit_reached", data
-	case supervisor.LimitLifted:
-		return who + ".released", map[string]any{"reason": e.Reason.String()}
-	case supervisor.EventsLost:
-		return "events.lost", map[string]any{"count": e.N}
-	}
-	return "unknown", nil
-}
-
-func decisionData(d supervisor.Decision, data map[string]any) map[string]any {
-	data["decision"], data["reason"] = d.Action.String(), d.Reason.String()
-	if d.Delay > 0 {
-		data["delay_seconds"] = d.Delay.Seconds()
-	}
-	if d.Attempt > 0 {
-		data["attempt"] = d.Attempt
-	}
-	return data
-}
-
-func exitData(x supervisor.Exit, data map[string]any) map[string]any {
-	if data == nil {
-		data = map[string]any{}
-	}
-	data["exit"] = x.Kind.String()
-	if x.Err != nil {
-		data["error"] = x.Err.Error()
-	}
-	return data
 }
 
 // short is a duration to two or three digits, cut off rather than rounded.

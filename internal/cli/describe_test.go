@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -57,7 +58,7 @@ func TestTypesAreDocumented(t *testing.T) {
 	}
 	made := map[string]bool{"agent.output": true}
 	for _, e := range everyEvent() {
-		kind, data := classify(e)
+		kind, data := daemon.Classify(e)
 		row, ok := documented[kind]
 		if !ok {
 			row, ok = documented[strings.Replace(kind, "supervisor.", "agent.", 1)]

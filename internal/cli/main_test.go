@@ -16,6 +16,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
+
+	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 )
 
 // The test binary is coppice itself where it is called by that name.
@@ -23,7 +25,12 @@ func TestMain(m *testing.M) {
 	// The race detector sleeps for a second at exit unless told otherwise.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	testscript.Main(leakChecked{m}, map[string]func(){
-		"coppice": func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"coppice": func() {
+			if len(os.Args) > 1 && os.Args[1] == "shim" {
+				os.Exit(server.Main(os.Args[2:]))
+			}
+			os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		},
 	})
 }
 

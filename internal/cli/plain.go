@@ -121,11 +121,11 @@ func inert(line []byte) []byte {
 func hidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 func (v *jsonView) event(e supervisor.Event) {
-	if nested(e) {
+	if daemon.Nested(e) {
 		return
 	}
 	h := e.Header()
-	kind, data := classify(e)
+	kind, data := daemon.Classify(e)
 	v.put(record{Time: h.Time, Type: kind, Path: h.Path(), Incarnation: h.Incarnation, Message: e.String(), Data: data})
 }
 

@@ -128,6 +128,32 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
+// The daemon, as the README tells it, line by line.
+func TestReadmeDaemon(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "garden")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	says := map[string]string{
+		"up -d": "garden is up: ", "ps": "garden/pipeline/source", "explain garden/hello": "temporary",
+		"events": "garden/pipeline/source started", "down": "garden is down",
+	}
+	lines := append([]string{"coppice init"}, strings.Split(strings.TrimSpace(readmeBlock(t, "sh", "coppice up -d")), "\n")...)
+	for _, line := range lines {
+		cmd := exec.Command("/bin/sh", "-ec", line)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v: %s", line, err, out)
+		}
+		line, _, _ = strings.Cut(line, "#")
+		if want := says[strings.TrimSpace(strings.TrimPrefix(line, "coppice"))]; !strings.Contains(string(out), want) {
+			t.Errorf("%s says nothing of %q: %s", line, want, out)
+		}
+	}
+}
+
 // times makes durations equal: those of the last picture are of another day.
 func times(text string) string {
 	text = regexp.MustCompile(`(after|by) [0-9.]+(ms|s)`).ReplaceAllString(text, "$1 T")

@@ -172,8 +172,8 @@ var badInput = []struct{ name, text, want string }{
 		15:13: supervisors contain themselves ("v > v"), expected a tree; remove one of these children`},
 	{"depth 9", base + chain("s2 s3 s4 s5 s6 s7 s8 s9 s10 a"), `24:13: supervisor "s9" is on level 9, counted from the root, expected at most 8; keep supervisors shallow; two or three levels do for most projects`},
 	{"pool", base + "[[supervisor]]\nname = \"s\"\nchildren = []\nstrategy = \"simple_one_for_one\"\n[supervision]\nstrategy = \"SimpleOneForOne\"\n", `
-		7:12: a simple_one_for_one supervisor with 0 children, expected exactly one, an agent; the agent is the template of all instances of the pool
-		9:12: a simple_one_for_one supervisor with 2 children, expected exactly one, an agent; the agent is the template of all instances of the pool`},
+		7:12: simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one; list each agent
+		9:12: simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one; list each agent`},
 }
 
 // crowd is n variables, a line each.

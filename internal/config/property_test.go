@@ -204,7 +204,7 @@ func someTree(t *rapid.T) *spec.Tree {
 	node = func(depth int, auto supervisor.AutoShutdown) *spec.Node {
 		n := &spec.Node{
 			Name:         name(),
-			Strategy:     rapid.SampledFrom([]supervisor.Strategy{0, 1, 2, 3}).Draw(t, "strategy"),
+			Strategy:     rapid.SampledFrom([]supervisor.Strategy{0, 1, 2}).Draw(t, "strategy"),
 			Limit:        someLimit(t, supervisor.ScopeSupervisor),
 			AutoShutdown: rapid.SampledFrom([]supervisor.AutoShutdown{0, 1, 2, 3}).Draw(t, "auto"),
 		}
@@ -214,10 +214,6 @@ func someTree(t *rapid.T) *spec.Tree {
 			n.Significant = n.Restart != supervisor.Permanent && (auto == 1 || auto == 2)
 		} else {
 			n.Limit = supervisor.Escalating(rapid.IntRange(0, 9).Draw(t, "max"), time.Duration(rapid.IntRange(1, 99).Draw(t, "seconds"))*time.Second)
-		}
-		if n.Strategy == supervisor.SimpleOneForOne {
-			n.Children = []spec.Child{agent(n.AutoShutdown)}
-			return n
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "children") {
 			if depth < supervisor.MaxDepth && rapid.Bool().Draw(t, "deeper") {

@@ -86,8 +86,8 @@ name = "shop"
 }
 
 const (
-	strategyType = "one_for_one, one_for_all, rest_for_one, simple_one_for_one"
-	strategyDoc  = "which children are restarted when one fails: it alone, all of them, it and those after it; `simple_one_for_one` is a pool whose one child, an agent, is the template of its instances"
+	strategyType = "one_for_one, one_for_all, rest_for_one"
+	strategyDoc  = "which children are restarted when one fails: it alone, all of them, it and those after it"
 	restartType  = "permanent, transient, temporary"
 	restartDoc   = "`permanent` (or `always`) restarts after every end, `transient` (`on-failure`) after failures, `temporary` (`never`) not at all"
 	autoType     = "never, any_significant, all_significant, when_done"

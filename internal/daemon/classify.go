@@ -26,7 +26,7 @@ func Classify(e supervisor.Event) (kind string, data map[string]any) {
 	}
 	switch e := e.(type) {
 	case supervisor.SupervisorStarted:
-		return "supervisor.ready", nil
+		return "supervisor.started", map[string]any{"restart": false}
 	case supervisor.SupervisorStopping:
 		return "supervisor.stopping", map[string]any{"reason": e.Reason.String()}
 	case supervisor.SupervisorEnded:

@@ -46,6 +46,7 @@ type Controller struct {
 	log     *event.Log
 	agents  map[string]*spec.Agent // by path
 	nodes   map[string]*spec.Node
+	specs   map[string]supervisor.ChildSpec // of all nodes below the root
 
 	mu       sync.Mutex
 	sessions map[string]runtime.Session // the last one of each agent
@@ -77,7 +78,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log,
-		agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node),
+		agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
 		sessions: make(map[string]runtime.Session), adopt: make(map[string]uint64), told: make(map[string]mark),
 		down: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -113,6 +114,7 @@ func (c *Controller) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.index(root.Name, root)
 	c.log.Append(event.Event{
 		Type: event.ControllerStarted, Actor: "controller",
 		Message: fmt.Sprintf("controller %d started, %d agents taken over", os.Getpid(), len(c.adopt)),
@@ -125,6 +127,16 @@ func (c *Controller) open(ctx context.Context) error {
 	}
 	go c.wait()
 	return nil
+}
+
+// index remembers the specifications below a supervisor.
+func (c *Controller) index(path string, s *supervisor.Spec) {
+	for _, child := range s.Children {
+		c.specs[path+"/"+child.ID] = child
+		if child.Supervisor != nil {
+			c.index(path+"/"+child.ID, child.Supervisor)
+		}
+	}
 }
 
 // Started waits until every agent has been started once, or its start has failed.

@@ -26,7 +26,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 		if err != nil {
 			return x, err
 		}
-		info, err := sup.Child(id)
+		info, err := c.child(sup, id)
 		if err != nil {
 			return x, notFound(n.Path, err)
 		}

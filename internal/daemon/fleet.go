@@ -48,7 +48,7 @@ func Launch(ctx context.Context, tree *spec.Tree, o Observer) (*Fleet, error) {
 			f.nodes[path] = c.Node
 		}
 	}
-	root, err := f.node(tree.Root)
+	root, err := (&builder{start: f.start}).node(tree.Root, tree.Root.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -66,54 +66,13 @@ func (f *Fleet) event(e supervisor.Event) {
 	}
 }
 
-// node makes the specification of a supervisor. One agent that does not get
-// ready must not keep a fleet from starting, so failed starts are retried.
-func (f *Fleet) node(n *spec.Node) (*supervisor.Spec, error) {
-	s := &supervisor.Spec{
-		Name: n.Name, Strategy: n.Strategy, Limit: n.Limit, AutoShutdown: n.AutoShutdown,
-		StartFailure: supervisor.Retry,
-	}
-	for _, c := range n.Children {
-		if c.Node == nil {
-			child, err := f.agent(c.Agent)
-			if err != nil {
-				return nil, err
-			}
-			s.Children = append(s.Children, child)
-			continue
-		}
-		sub, err := f.node(c.Node)
-		if err != nil {
-			return nil, err
-		}
-		s.Children = append(s.Children, supervisor.ChildSpec{
-			ID: c.Node.Name, Supervisor: sub, Restart: c.Node.Restart, Significant: c.Node.Significant,
-		})
-	}
-	return s, nil
-}
-
-// agent makes the specification of a leaf.
-func (f *Fleet) agent(a *spec.Agent) (supervisor.ChildSpec, error) {
-	_, signal, ok := spec.ParseSignal(a.Shutdown.Signal)
-	if !ok {
-		return supervisor.ChildSpec{}, fmt.Errorf("agent %s: unknown signal %q", a.Name, a.Shutdown.Signal)
-	}
+// start is the Start function of an agent.
+func (f *Fleet) start(a *spec.Agent, signal syscall.Signal) (func(context.Context) (supervisor.Process, error), error) {
 	ready, err := probe(a.Ready)
 	if err != nil {
-		return supervisor.ChildSpec{}, fmt.Errorf("agent %s: %w", a.Name, err)
+		return nil, err
 	}
-	c := supervisor.ChildSpec{
-		ID: a.Name, Restart: a.Restart, Backoff: a.Backoff, Limit: a.Limit, Significant: a.Significant,
-		Shutdown: a.Shutdown.Grace,
-	}
-	if signal == syscall.SIGKILL {
-		c.Shutdown = supervisor.BrutalKill
-	}
-	if ready != nil {
-		c.StartTimeout = a.Ready.Timeout
-	}
-	c.Start = func(ctx context.Context) (supervisor.Process, error) {
+	return func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
 		var stdin *os.File
 		defer func() { stdin.Close() }() // the process has its own copy
@@ -138,8 +97,7 @@ func (f *Fleet) agent(a *spec.Agent) (supervisor.ChildSpec, error) {
 			f.remember(self.Path, running)
 		}
 		return p, nil
-	}
-	return c, nil
+	}, nil
 }
 
 // remember keeps a process, and those before it whose output has not ended.

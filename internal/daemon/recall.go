@@ -54,6 +54,11 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	if err != nil {
 		return nil, err
 	}
+	for path, r := range records {
+		if r.Incarnation > 0 {
+			c.told[path] = mark{incarnation: r.Incarnation}
+		}
+	}
 	p := &past{records: records, selves: selves, forget: c.opts.Forget, adopt: c.adopt}
 	var orphans []string
 	for _, path := range slices.Sorted(maps.Keys(found)) {

@@ -62,7 +62,11 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, rt.Close()) }()
+	defer func() {
+		quit, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		err = errors.Join(err, rt.Quit(quit), rt.Close())
+	}()
 
 	socket, err := api.SocketPath(project.Dir)
 	if err != nil {

@@ -86,11 +86,25 @@ func (c *Controller) Nodes(_ context.Context, path string) ([]api.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := sup.Child(id)
+	info, err := c.child(sup, id)
 	if err != nil {
 		return nil, notFound(path, err)
 	}
 	return c.walk([]api.Node{c.node(path, info)}, info.Sub), nil
+}
+
+// child looks up a child. A temporary one that has ended is not listed by its
+// supervisor any more, but the file still names it.
+func (c *Controller) child(sup *supervisor.Supervisor, id string) (supervisor.ChildInfo, error) {
+	info, err := sup.Child(id)
+	if errors.Is(err, supervisor.ErrNotFound) {
+		return forgotten(id), nil
+	}
+	return info, err
+}
+
+func forgotten(id string) supervisor.ChildInfo {
+	return supervisor.ChildInfo{ID: id, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary, Limit: supervisor.Limit{Max: supervisor.Unlimited}}
 }
 
 func (c *Controller) rootState() supervisor.State {
@@ -113,9 +127,18 @@ func (c *Controller) walk(all []api.Node, s *supervisor.Supervisor) []api.Node {
 	if err != nil {
 		return all
 	}
+	listed := make(map[string]bool, len(children))
 	for _, info := range children {
+		listed[info.ID] = true
 		all = append(all, c.node(s.Path()+"/"+info.ID, info))
 		all = c.walk(all, info.Sub)
+	}
+	if d := c.nodes[s.Path()]; d != nil {
+		for _, child := range d.Children {
+			if name := child.Name(); !listed[name] {
+				all = append(all, c.node(s.Path()+"/"+name, forgotten(name)))
+			}
+		}
 	}
 	return all
 }
@@ -152,6 +175,17 @@ func (c *Controller) live(path string) runtime.Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sessions[path]
+}
+
+// last is the number of the last incarnation of an agent.
+func (c *Controller) last(path string) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.told[path].incarnation
+	if s := c.sessions[path]; s != nil {
+		n = max(n, s.Observe().Incarnation)
+	}
+	return n
 }
 
 // locate returns the supervisor of a node that is not the root, and its ID there.
@@ -242,6 +276,14 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 
 func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action api.Action) error {
 	info, err := sup.Child(id)
+	if errors.Is(err, supervisor.ErrNotFound) && (action == api.Start || action == api.Restart) {
+		spec, known := c.specs[sup.Path()+"/"+id]
+		if known {
+			spec.Saved = &supervisor.Saved{Incarnation: c.last(sup.Path() + "/" + id)}
+			_, err = sup.StartChild(ctx, spec)
+		}
+		return err
+	}
 	if err != nil {
 		return err
 	}

@@ -133,9 +133,10 @@ func (e erlang) differences(t *testing.T, scripts []string) (differ []int, doubt
 	return differ, doubtful, apart
 }
 
-// slow: a child may not end when it is asked to.
+// slow: a child may not end when it is asked to, or is given no time for it.
 func slow(script string) bool {
-	return strings.Contains(script, " hang") || strings.Contains(script, " linger")
+	return strings.Contains(script, " hang") || strings.Contains(script, " linger") ||
+		strings.Contains(script, " 0 false ") || strings.Contains(script, " 0 true ")
 }
 
 // compare fails the test where the library differs from Erlang, and shows
@@ -152,7 +153,12 @@ func (e erlang) compare(t *testing.T, scripts []string) {
 		}
 		script := e.minimise(t, scripts[i])
 		mine, _ := ours(t, []string{script})
-		t.Errorf("script %d differs from Erlang. The smallest that does:\n%s\n\n%s", i, script, diff(e.run(t, []string{script}, 1)[0], mine[0]))
+		theirs := e.run(t, []string{script}, 1)
+		if theirs[0] == mine[0] { // what is wrong is wrong every time; a stalled machine is not
+			t.Logf("script %d has differed from Erlang, and does no more:\n%s", i, script)
+			continue
+		}
+		t.Errorf("script %d differs from Erlang. The smallest that does:\n%s\n\n%s", i, script, diff(theirs[0], mine[0]))
 	}
 }
 

@@ -210,9 +210,9 @@ func (a *assembly) checkChildren(decl int, n *Node) {
 			a.checkSignificant(i, d.Agent.Restart, n.AutoShutdown)
 		}
 	}
-	if n.Strategy == supervisor.SimpleOneForOne && (len(children) != 1 || a.decls[children[0]].Agent == nil) {
-		a.problem(decl, []string{"strategy"}, "the agent is the template of all instances of the pool",
-			"a simple_one_for_one supervisor with %d children, expected exactly one, an agent", len(children))
+	if n.Strategy == supervisor.SimpleOneForOne {
+		a.problem(decl, []string{"strategy"}, "list each agent",
+			"simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one")
 	}
 }
 

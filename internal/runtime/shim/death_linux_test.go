@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -140,6 +141,30 @@ func TestStartAfterShimWasKilled(t *testing.T) {
 	allGone(t, append(ids, shim))
 }
 
+// awaitStopped waits until no thread of a process runs any more: a SIGSTOP
+// that was sent is not yet one that has arrived.
+func awaitStopped(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("process %d: %v", pid, err)
+		}
+		stopped := 0
+		for _, file := range files {
+			if b, err := os.ReadFile(file); err == nil && bytes.Contains(b, []byte(") T ")) {
+				stopped++
+			}
+		}
+		if stopped == len(files) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %d does not stop", pid)
+		}
+	}
+}
+
 // A shim that does not answer is alive: nothing is known, nothing is done.
 func TestShimHangs(t *testing.T) {
 	dir := slots(t)
@@ -148,6 +173,7 @@ func TestShimHangs(t *testing.T) {
 	shim := shimOf(s)
 	r.Close()
 	shim.Signal(syscall.SIGSTOP)
+	awaitStopped(t, shim.PID)
 	r = open(t, dir)
 	if _, err := r.Adopt(ctxOf(t), "app/a"); !errors.Is(err, runtime.ErrUnknown) {
 		t.Errorf("adopt: %v", err)

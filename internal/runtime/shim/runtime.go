@@ -199,24 +199,16 @@ const (
 
 // List looks at all slots: see runtime.Runtime.
 func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
-	entries, err := os.ReadDir(r.dir)
-	if err != nil {
-		return nil, fmt.Errorf("list the slots: %w", err)
+	var mu sync.Mutex
+	var found []*runtime.Observation
+	if err := r.each(func(dir string) {
+		o := look(ctx, dir)
+		mu.Lock()
+		defer mu.Unlock()
+		found = append(found, o)
+	}); err != nil {
+		return nil, err
 	}
-	found := make([]*runtime.Observation, len(entries))
-	ahead := make(chan struct{}, listAhead)
-	var wg sync.WaitGroup
-	for i, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		ahead <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-ahead }()
-			found[i] = look(ctx, filepath.Join(r.dir, e.Name()))
-		})
-	}
-	wg.Wait()
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("list the slots: %w", context.Cause(ctx))
 	}
@@ -227,6 +219,42 @@ func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
 		}
 	}
 	return all, nil
+}
+
+// Quit ends the shims in which no agent lives, which would otherwise wait for
+// another start for a while.
+func (r *Runtime) Quit(ctx context.Context) error {
+	return r.each(func(dir string) {
+		l, _, err := dial(ctx, dir)
+		if err != nil {
+			return // there is none, or it will end by itself
+		}
+		r.read(l)
+		l.call(ctx, wire.Message{Type: wire.Quit})
+		l.close(errClosed)
+	})
+}
+
+// each calls f for the directory of each slot, for some at the same time.
+func (r *Runtime) each(f func(dir string)) error {
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		return fmt.Errorf("list the slots: %w", err)
+	}
+	ahead := make(chan struct{}, listAhead)
+	var wg sync.WaitGroup
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		ahead <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-ahead }()
+			f(filepath.Join(r.dir, e.Name()))
+		})
+	}
+	wg.Wait()
+	return nil
 }
 
 // look observes a slot without touching it; nil if there is nothing in it.

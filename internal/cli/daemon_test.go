@@ -1,0 +1,248 @@
+//go:build linux
+
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// fleet is a project with a daemon, driven by the commands that a user has.
+type fleet struct {
+	t   *testing.T
+	dir string
+}
+
+func newFleet(t *testing.T, toml ...string) *fleet {
+	t.Helper()
+	f := &fleet{t, project(t, toml...)}
+	t.Cleanup(func() {
+		if out, err := f.try("status"); err == nil {
+			if out, err := f.try("down"); err != nil {
+				t.Errorf("down: %v: %s", err, out)
+			}
+		} else if t.Failed() {
+			t.Log(out)
+		}
+	})
+	return f
+}
+
+func (f *fleet) try(args ...string) (string, error) {
+	cmd := exec.Command("coppice", args...)
+	cmd.Dir = f.dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// do runs a command that must succeed.
+func (f *fleet) do(args ...string) string {
+	f.t.Helper()
+	out, err := f.try(args...)
+	if err != nil {
+		f.t.Fatalf("coppice %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (f *fleet) node(path string) api.Node {
+	f.t.Helper()
+	var nodes []api.Node
+	if err := json.Unmarshal([]byte(f.do("ps", "--json")), &nodes); err != nil {
+		f.t.Fatal(err)
+	}
+	for _, n := range nodes {
+		if n.Path == path {
+			return n
+		}
+	}
+	f.t.Fatalf("no node %s in %v", path, nodes)
+	return api.Node{}
+}
+
+func (f *fleet) status() (s api.Status) {
+	f.t.Helper()
+	if err := json.Unmarshal([]byte(f.do("status", "--json")), &s); err != nil {
+		f.t.Fatal(err)
+	}
+	return s
+}
+
+// crash kills the daemon with SIGKILL and waits for its end.
+func (f *fleet) crash() {
+	f.t.Helper()
+	pid := f.status().Controller.PID
+	for _, p := range processesIn(f.t, f.dir) {
+		if p.pid == pid {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				f.t.Fatal(err)
+			}
+			p.awaitEnd(f.t)
+			return
+		}
+	}
+	f.t.Fatalf("the daemon %d is not there", pid)
+}
+
+// awaitState waits for a node's state, by the events that lead to it.
+func (f *fleet) awaitState(path, state string) api.Node {
+	f.t.Helper()
+	r := newRunning(f.t, "coppice", "events", "-f", "--json")
+	r.begin(f.dir)
+	defer r.signal(syscall.SIGINT)
+	var n api.Node
+	r.out.await(f.t, path+" "+state, func() bool {
+		n = f.node(path)
+		return n.State == state
+	})
+	return n
+}
+
+func TestDaemonIsKilled(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t,
+		agentTOML("a", `exec sleep 1000`),
+		agentTOML("stopped", `exec sleep 1000`),
+		agentTOML("once", `exit 0`, `restart = "on-failure"`),
+		agentTOML("limited", `exit 3`, `restart = "on-failure"`, `max_restarts = 2`, `on_limit = "give_up"`),
+		agentTOML("brief", `exit 0`, `restart = "never"`),
+		agentTOML("unseen", `read x < go; exit 7`, `restart = "on-failure"`, `backoff = { kind = "fixed", base = "100s" }`))
+	release := fifo(t, f.dir, "go")
+	if out := f.do("up", "-d"); !strings.Contains(out, "t is up") {
+		t.Errorf("up -d says %q", out)
+	}
+	f.do("stop", "t/stopped")
+	gaveUp := f.awaitState("t/limited", "given_up")
+	before := f.node("t/a")
+	f.crash()
+
+	out, err := f.try("status")
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 69 {
+		t.Errorf("status without a daemon: %v, want exit code 69: %s", err, out)
+	}
+	// What ends while nobody looks is dealt with as if it ended later.
+	unseen := awaitOne(t, f.dir, "read x")
+	release()
+	unseen.awaitEnd(t)
+
+	f.do("up", "-d")
+	if after := f.node("t/a"); after.PID != before.PID || after.Incarnation != before.Incarnation || after.State != "running" {
+		t.Errorf("after: %+v, before: %+v", after, before)
+	}
+	for path, want := range map[string]string{"t/stopped": "suspended", "t/once": "stopped", "t/limited": "given_up"} {
+		if n := f.node(path); n.State != want {
+			t.Errorf("%s is %s, want %s", path, n.State, want)
+		}
+	}
+	if n := f.node("t/limited"); n.Restarts != gaveUp.Restarts || n.Incarnation != gaveUp.Incarnation {
+		t.Errorf("limited: %+v, before: %+v", n, gaveUp)
+	}
+	if n := f.awaitState("t/unseen", "restarting"); n.NextAt == nil || time.Until(*n.NextAt) > 100*time.Second {
+		t.Errorf("unseen: %+v", n)
+	}
+	// The log has each start and each end once, and its numbers have no gaps.
+	var last uint64
+	told := map[string]int{}
+	for _, line := range strings.Split(strings.TrimSpace(f.do("events", "--json")), "\n") {
+		var e event.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Seq != last+1 {
+			t.Errorf("event %d comes after %d", e.Seq, last)
+		}
+		last = e.Seq
+		told[fmt.Sprintf("%s %s %d", e.Type, e.Path, e.Incarnation)]++
+	}
+	for _, want := range []string{"agent.started t/a 1", "agent.adopted t/a 1", "agent.exited t/once 1", "agent.crashed t/unseen 1", "agent.crashed t/limited 3"} {
+		if told[want] != 1 {
+			t.Errorf("%s: %d times, want once; there are %v", want, told[want], told)
+		}
+	}
+	f.do("start", "t/stopped")
+	f.do("reset", "t/limited")
+	f.do("start", "t/brief") // temporary, and forgotten by its supervisor
+	if n := f.awaitState("t/brief", "stopped"); n.LastExit != "" {
+		t.Errorf("brief: %+v", n)
+	}
+	if n := f.node("t/stopped"); n.State != "running" {
+		t.Errorf("stopped, then started: %+v", n)
+	}
+}
+
+// awaitOne returns the process of a directory whose command line contains text.
+func awaitOne(t *testing.T, dir, text string) process {
+	t.Helper()
+	for _, p := range processesIn(t, dir) {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+		if strings.Contains(string(line), text) && !strings.Contains(string(line), "shim") {
+			return p
+		}
+	}
+	t.Fatalf("no process %q in %s", text, dir)
+	return process{}
+}
+
+// Exactly one of many daemons that are started at once gets the project.
+func TestOneDaemon(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", `exec sleep 1000`))
+	const many = 12
+	outs := make(chan error, many)
+	for range many {
+		go func() {
+			out, err := f.try("up", "-d")
+			if err != nil && !strings.Contains(out, "another controller has") {
+				err = fmt.Errorf("%w: %s", err, out)
+				t.Error(err)
+			}
+			outs <- err
+		}()
+	}
+	won := 0
+	for range many {
+		if <-outs == nil {
+			won++
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d daemons have started, want 1", won)
+	}
+	if n := f.node("t/a"); n.Incarnation != 1 {
+		t.Errorf("the agent was started %d times", n.Incarnation)
+	}
+}
+
+func TestDownKeepsAgents(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", `exec sleep 1000`))
+	f.do("up", "-d")
+	before := f.node("t/a")
+	f.do("down", "--keep-agents")
+	f.do("up", "-d")
+	if after := f.node("t/a"); after.PID != before.PID || after.Incarnation != 1 {
+		t.Errorf("after: %+v, before: %+v", after, before)
+	}
+	f.do("down")
+	f.do("up", "-d")
+	if n := f.node("t/a"); n.PID == before.PID || n.State != "running" {
+		t.Errorf("after down and up: %+v", n)
+	}
+	found := f.do("doctor")
+	for _, want := range []string{"answers", "1 live"} {
+		if !strings.Contains(found, want) {
+			t.Errorf("doctor says nothing of %q:\n%s", want, found)
+		}
+	}
+}

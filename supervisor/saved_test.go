@@ -1,0 +1,197 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// again starts a supervisor of one child a, as Save left it.
+func again(t *testing.T, spec Spec, saved Saved, self SavedSelf) *Supervisor {
+	t.Helper()
+	spec.Children[0].Saved, spec.Saved = &saved, &self
+	s, err := Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Stop(); s.Wait() })
+	return s
+}
+
+func info(t *testing.T, s *Supervisor) ChildInfo {
+	t.Helper()
+	synctest.Wait()
+	i, err := s.Child("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// What is saved of a life is where the next one goes on.
+func TestSavedGoesOn(t *testing.T) {
+	crash := func(ctx context.Context) error { return errors.New("boom") }
+	stay := func(ctx context.Context) error { <-ctx.Done(); return nil }
+	delay := Backoff{Kind: Fixed, Base: time.Minute}
+	for name, test := range map[string]struct {
+		spec  Spec
+		do    func(t *testing.T, s *Supervisor)
+		state State
+		check func(t *testing.T, before, after ChildInfo, s *Supervisor)
+	}{
+		"a delay": {
+			spec:  Spec{Limit: Escalating(5, time.Hour), Children: []ChildSpec{{ID: "a", Run: crash, Backoff: delay}}},
+			state: Restarting,
+			check: func(t *testing.T, before, after ChildInfo, s *Supervisor) {
+				if !after.NextAt.Equal(before.NextAt) || after.InWindow != 1 {
+					t.Errorf("next at %v, was %v; %d in the window", after.NextAt, before.NextAt, after.InWindow)
+				}
+				time.Sleep(time.Minute)
+				if i := info(t, s); i.Incarnation != 2 || i.InWindow != 2 {
+					t.Errorf("after the delay: %+v", i)
+				}
+			},
+		},
+		"a quarantine": {
+			spec:  Spec{Limit: Quarantining(1, time.Hour), Children: []ChildSpec{{ID: "a", Run: crash}}},
+			state: Quarantined,
+			check: func(t *testing.T, before, after ChildInfo, s *Supervisor) {
+				if !after.NextAt.Equal(before.NextAt) {
+					t.Errorf("until %v, was %v", after.NextAt, before.NextAt)
+				}
+				time.Sleep(time.Hour + time.Second)
+				if i := info(t, s); i.Incarnation != 2 {
+					t.Errorf("after the quarantine: %+v", i)
+				}
+			},
+		},
+		"a give-up": {
+			spec:  Spec{Limit: GivingUp(0), Children: []ChildSpec{{ID: "a", Run: crash}}},
+			state: GivenUp,
+			check: func(t *testing.T, _, _ ChildInfo, s *Supervisor) {
+				time.Sleep(100 * time.Hour)
+				if i := info(t, s); i.State != GivenUp || i.Incarnation != 1 {
+					t.Errorf("much later: %+v", i)
+				}
+				if err := s.Reset("a"); err != nil {
+					t.Error(err)
+				}
+				if i := info(t, s); i.Incarnation != 2 {
+					t.Errorf("after Reset: %+v", i)
+				}
+			},
+		},
+		"a pause": {
+			spec:  Spec{Limit: Pausing(1, time.Hour), Children: []ChildSpec{{ID: "a", Run: crash}}},
+			state: Paused,
+			check: func(t *testing.T, _, _ ChildInfo, s *Supervisor) {
+				if err := s.Resume(); err != nil {
+					t.Error(err)
+				}
+				if i := info(t, s); i.Incarnation != 2 {
+					t.Errorf("after Resume: %+v", i)
+				}
+			},
+		},
+		"a stop by hand": {
+			spec: Spec{Children: []ChildSpec{{ID: "a", Run: stay}}},
+			do: func(t *testing.T, s *Supervisor) {
+				if err := s.SuspendChild(t.Context(), "a"); err != nil {
+					t.Error(err)
+				}
+			},
+			state: Suspended,
+			check: func(t *testing.T, _, _ ChildInfo, s *Supervisor) {
+				if i, err := s.RestartChild(t.Context(), "a"); err != nil || i.Incarnation != 2 {
+					t.Errorf("restarted by hand: %+v, %v", i, err)
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := Start(t.Context(), test.spec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if test.do != nil {
+					test.do(t, s)
+				}
+				before := info(t, s)
+				if before.State != test.state {
+					t.Fatalf("before: %+v", before)
+				}
+				saved, self, err := s.Save("a")
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Stop()
+				s.Wait()
+				time.Sleep(time.Second) // nobody is there
+				s = again(t, test.spec, saved, self)
+				after := info(t, s)
+				if after.State != test.state || after.Incarnation != before.Incarnation || after.Restarts != before.Restarts {
+					t.Errorf("after: %+v, before: %+v", after, before)
+				}
+				test.check(t, before, after, s)
+			})
+		})
+	}
+}
+
+// The window of a supervisor survives, so that a crash of it gives nobody a fresh budget.
+func TestSavedWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		spec := Spec{Limit: Escalating(2, time.Minute), Children: []ChildSpec{{ID: "a", Run: func(ctx context.Context) error {
+			<-ctx.Done()
+			return nil
+		}}}}
+		// One is too old, one counts, and one was counted by a clock that has been set back.
+		s := again(t, spec, Saved{}, SavedSelf{Counted: []time.Time{now.Add(-time.Hour), now.Add(-time.Second), now.Add(time.Hour)}})
+		if i := info(t, s); i.InWindow != 2 {
+			t.Errorf("%d in the window, want 2", i.InWindow)
+		}
+	})
+}
+
+// An incarnation that lives is taken over: it keeps its number and its age, and is not counted.
+func TestSavedAdopt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got Self
+		began := time.Now().Add(-2 * time.Hour)
+		events := make(chan Event, 100)
+		end := make(chan struct{})
+		spec := Spec{
+			OnEvent: func(e Event) { events <- e },
+			Children: []ChildSpec{{ID: "a", Limit: Quarantining(2, time.Hour), Backoff: Backoff{Kind: Fixed, Base: time.Minute}, Run: func(ctx context.Context) error {
+				got, _ = SelfOf(ctx)
+				select {
+				case <-end:
+					return errors.New("boom")
+				case <-ctx.Done():
+					return nil
+				}
+			}}},
+		}
+		s := again(t, spec, Saved{State: Running, Incarnation: 7, Attempt: 3, Adopt: true, StartedAt: began, Counted: []time.Time{began}}, SavedSelf{})
+		i := info(t, s)
+		if got.Incarnation != 7 || i.Incarnation != 7 || i.Uptime != 2*time.Hour || i.InWindow != 0 {
+			t.Errorf("taken over as %+v: %+v", got, i)
+		}
+		if e, ok := (<-events).(ChildStarted); !ok || !e.Adopted || e.Restart {
+			t.Errorf("event %+v", e)
+		}
+		close(end)
+		if i := info(t, s); i.State != Restarting || i.Restarts != 1 {
+			t.Errorf("after its end: %+v", i)
+		}
+		// It had lived for long: that was a success, and the backoff begins anew.
+		if saved, _, err := s.Save("a"); err != nil || saved.Attempt != 1 {
+			t.Errorf("saved: %+v, %v", saved, err)
+		}
+	})
+}
