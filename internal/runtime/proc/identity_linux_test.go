@@ -22,7 +22,7 @@ func TestParseStat(t *testing.T) {
 		"looks like a field": "42 () R 7 7 7 (x)" + statTail,
 	} {
 		st, err := parseStat([]byte(in))
-		if want := (procStat{state: 'S', parent: 1, group: 42, start: 123456}); err != nil || st != want {
+		if want := (procStat{state: 'S', parent: 1, group: 42, session: 42, start: 123456}); err != nil || st != want {
 			t.Errorf("%s: %+v, %v; want %+v", name, st, err, want)
 		}
 	}
