@@ -6,12 +6,18 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/cli"
 	shim "github.com/coppice-dev/coppice/internal/runtime/shim/server"
+	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 )
 
 func main() {
-	// A shim runs beside each agent: nothing is set up for it that it does not need.
-	if len(os.Args) > 1 && os.Args[1] == "shim" {
-		os.Exit(shim.Main(os.Args[2:]))
+	// These run beside each agent: nothing is set up for them that they do not need.
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "shim":
+			os.Exit(shim.Main(os.Args[2:]))
+		case pane.Arg:
+			os.Exit(pane.Main(os.Args[2:]))
+		}
 	}
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -56,25 +56,14 @@ func Begin(cmd Command, out Output, ready Probe) (*Process, func(context.Context
 		p, err := Start(cmd, out)
 		return p, func(context.Context) error { return nil }, err
 	}
-	g, err := ready.arm(&cmd, &out)
+	await, drop, err := Arm(ready, &cmd, &out)
 	if err != nil {
 		return nil, nil, err
-	}
-	drop := func() {
-		if g.drop != nil {
-			g.drop()
-		}
 	}
 	p, err := Start(cmd, out)
 	if err != nil {
 		drop()
 		return nil, nil, err
 	}
-	return p, func(ctx context.Context) error {
-		err := awaitReady(ctx, p, g)
-		if err != nil {
-			drop()
-		}
-		return err
-	}, nil
+	return p, func(ctx context.Context) error { return await(ctx, p) }, nil
 }

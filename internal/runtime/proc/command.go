@@ -71,8 +71,8 @@ func (c *Command) grace() time.Duration {
 	return c.Grace
 }
 
-// check finds what exec would refuse or, worse, cut short without a word.
-func (c *Command) check() error {
+// Check finds what exec would refuse or, worse, cut short without a word.
+func (c *Command) Check() error {
 	if len(c.Argv) == 0 || c.Argv[0] == "" {
 		return fmt.Errorf("%w: no program named", ErrCommand)
 	}

@@ -39,20 +39,22 @@ func signalName(s syscall.Signal) string {
 	return fmt.Sprintf("signal %d", int(s))
 }
 
-// asked is what was asked of a process before it ended.
-type asked struct {
-	stop, kill bool
-	sent       uint64 // signals that were sent, one bit each
+// Asked is what was asked of a process before it ended.
+type Asked struct {
+	Stop bool   `json:"stop,omitempty"`
+	Kill bool   `json:"kill,omitempty"`
+	Sent uint64 `json:"sent,omitempty"` // signals that were sent, one bit each
 }
 
-func (a *asked) note(s syscall.Signal)       { a.sent |= 1 << (uint(s) & 63) }
-func (a asked) sentIt(s syscall.Signal) bool { return a.sent&(1<<(uint(s)&63)) != 0 }
+// Note adds a signal that is sent.
+func (a *Asked) Note(s syscall.Signal)       { a.Sent |= 1 << (uint(s) & 63) }
+func (a Asked) sentIt(s syscall.Signal) bool { return a.Sent&(1<<(uint(s)&63)) != 0 }
 
-// classify decides what the end of a process means to its supervisor. What
+// Classify decides what the end of a process means to its supervisor. What
 // was asked for is a shutdown: death by a signal that was sent after Stop, and
 // the exit codes of programs that handle it, be it 0 or the shells' 128+signal.
 // Everything else is judged as if nobody had asked.
-func classify(ws syscall.WaitStatus, success []int, a asked, tail func() []string) supervisor.Exit {
+func Classify(ws syscall.WaitStatus, success []int, a Asked, tail func() []string) supervisor.Exit {
 	if len(success) == 0 {
 		success = []int{0}
 	}
@@ -62,12 +64,12 @@ func classify(ws syscall.WaitStatus, success []int, a asked, tail func() []strin
 	}
 	good := sig == 0 && slices.Contains(success, code)
 	switch {
-	case a.stop && (good || code == 0 || code > 128 && a.sentIt(syscall.Signal(code-128))),
-		a.stop && sig != 0 && a.sentIt(sig) && !(sig == syscall.SIGKILL && a.kill):
+	case a.Stop && (good || code == 0 || code > 128 && a.sentIt(syscall.Signal(code-128))),
+		a.Stop && sig != 0 && a.sentIt(sig) && !(sig == syscall.SIGKILL && a.Kill):
 		return supervisor.Exit{Kind: supervisor.ShutDown}
 	case good:
 		return supervisor.Exit{Kind: supervisor.Normal}
-	case sig == syscall.SIGKILL && a.kill:
+	case sig == syscall.SIGKILL && a.Kill:
 		return supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled}
 	}
 	kind := supervisor.Failure

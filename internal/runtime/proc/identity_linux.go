@@ -15,9 +15,9 @@ import (
 
 // procStat is what matters of /proc/PID/stat (proc_pid_stat(5)).
 type procStat struct {
-	state         byte   // field 3
-	parent, group int    // fields 4 and 5
-	start         uint64 // field 22
+	state                  byte   // field 3
+	parent, group, session int    // fields 4 to 6
+	start                  uint64 // field 22
 }
 
 // parseStat reads the content of /proc/PID/stat. The second field, the name
@@ -31,11 +31,12 @@ func parseStat(b []byte) (procStat, error) {
 	}
 	parent, err1 := strconv.Atoi(string(f[1]))
 	group, err2 := strconv.Atoi(string(f[2]))
-	start, err3 := strconv.ParseUint(string(f[19]), 10, 64)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	session, err3 := strconv.Atoi(string(f[3]))
+	start, err4 := strconv.ParseUint(string(f[19]), 10, 64)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return procStat{}, fmt.Errorf("not a process status: %w", err)
 	}
-	return procStat{state: f[0][0], parent: parent, group: group, start: start}, nil
+	return procStat{state: f[0][0], parent: parent, group: group, session: session, start: start}, nil
 }
 
 func readStat(pid int) (procStat, error) {
@@ -224,4 +225,38 @@ func readNumbers(dir string) ([]int, error) {
 		}
 	}
 	return n, nil
+}
+
+// Kin lists a living process and all that belong to it: its descendants, and
+// who is in its process group or session although the parents in between have
+// ended. What has another session and no living parent is not found.
+func Kin(id Identity) []Identity {
+	pids, err := readNumbers("/proc")
+	if err != nil {
+		return nil
+	}
+	stats := make(map[int]procStat, len(pids))
+	for _, p := range pids {
+		if st, err := readStat(p); err == nil {
+			stats[p] = st
+		}
+	}
+	var belongs func(pid, depth int) bool
+	belongs = func(pid, depth int) bool {
+		st, ok := stats[pid]
+		if !ok || depth > len(stats) {
+			return false
+		}
+		return pid == id.PID || st.group == id.PID || st.session == id.PID || belongs(st.parent, depth+1)
+	}
+	kin := []Identity{id}
+	for pid, st := range stats {
+		if pid != id.PID && st.state != 'Z' && belongs(pid, 0) {
+			kin = append(kin, Identity{PID: pid, Start: st.start, Boot: id.Boot})
+		}
+	}
+	if Observe(id) != Alive { // then its number may have meant another one
+		return nil
+	}
+	return kin
 }

@@ -2,10 +2,12 @@ package proc
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 const statTail = " S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 8 9 10"
@@ -20,7 +22,7 @@ func TestParseStat(t *testing.T) {
 		"looks like a field": "42 () R 7 7 7 (x)" + statTail,
 	} {
 		st, err := parseStat([]byte(in))
-		if want := (procStat{state: 'S', parent: 1, group: 42, start: 123456}); err != nil || st != want {
+		if want := (procStat{state: 'S', parent: 1, group: 42, session: 42, start: 123456}); err != nil || st != want {
 			t.Errorf("%s: %+v, %v; want %+v", name, st, err, want)
 		}
 	}
@@ -118,5 +120,64 @@ func TestDescendants(t *testing.T) {
 	}
 	if len(all[p.PID()]) != 2 {
 		t.Errorf("children by the full search = %v", all[p.PID()])
+	}
+}
+
+func TestKin(t *testing.T) {
+	// A leader of a session, with a child, a grandchild whose parent has ended
+	// and who has a group of its own, and one with a session of its own.
+	script := `sleep 1000.$$ & (setsid sleep 1001.$$ & ) ; bash -c "set -m; sleep 1002.$$ &" ; setsid sleep 1003.$$ & echo up; wait`
+	up := make(chan struct{}, 1)
+	p, err := Start(Command{Argv: []string{"/bin/bash", "-c", script}, Terminal: &DefaultSize}, Output{Line: func(l Line) {
+		if l.Text == "up" {
+			up <- struct{}{}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-up
+	id, err := p.Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func() map[string]Identity {
+		found := make(map[string]Identity)
+		for _, k := range Kin(id) {
+			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", k.PID))
+			if args := strings.Split(strings.Trim(string(b), "\x00"), "\x00"); args[0] == "sleep" {
+				found[args[1][:4]] = k
+			}
+		}
+		return found
+	}
+	var found map[string]Identity
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); { // until all have become sleep
+		if found = names(); len(found) == 3 {
+			break
+		}
+	}
+	for _, want := range []string{"1000", "1002", "1003"} {
+		if _, ok := found[want]; !ok {
+			t.Errorf("sleep %s is not kin: %v", want, found)
+		}
+	}
+	all, err := readNumbers("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range all { // the one that is out of reach must not stay
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if string(b) == fmt.Sprintf("sleep\x001001.%d\x00", id.PID) {
+			stray, _ := Identify(pid)
+			defer stray.Signal(syscall.SIGKILL)
+		}
+	}
+	for _, k := range Kin(id) {
+		k.Signal(syscall.SIGKILL)
+	}
+	<-p.Done()
+	if kin := Kin(id); kin != nil {
+		t.Errorf("kin of the dead: %v", kin)
 	}
 }

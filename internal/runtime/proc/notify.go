@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -32,13 +33,33 @@ type notifySocket struct {
 	last error // why the latest READY=1 was not accepted
 }
 
-func (Notify) arm(cmd *Command, _ *Output) (gate, error) {
-	n, err := newNotifySocket()
+func (probe Notify) arm(cmd *Command, _ *Output) (gate, error) {
+	n, err := listenNotify(probe.Socket)
 	if err != nil {
 		return gate{}, fmt.Errorf("notify socket: %w", err)
 	}
 	cmd.Env = withEnv(cmd.Env, "NOTIFY_SOCKET", n.path())
 	return gate{wait: n.wait, drop: n.close}, nil
+}
+
+// listenNotify listens at a place that was made before, or at a fresh one.
+func listenNotify(socket string) (*notifySocket, error) {
+	if socket == "" {
+		return newNotifySocket()
+	}
+	dir := filepath.Dir(socket)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	st, err := os.Lstat(dir)
+	if err != nil {
+		return nil, err
+	}
+	if owner, ok := st.Sys().(*syscall.Stat_t); !st.IsDir() || st.Mode().Perm() != 0o700 || !ok || int(owner.Uid) != os.Geteuid() {
+		return nil, fmt.Errorf("%s is not a directory of this user alone", dir)
+	}
+	os.Remove(socket)
+	return listenIn(dir)
 }
 
 func newNotifySocket() (*notifySocket, error) {
@@ -51,6 +72,11 @@ func newNotifySocket() (*notifySocket, error) {
 	if err != nil {
 		return nil, err
 	}
+	return listenIn(dir)
+}
+
+func listenIn(dir string) (*notifySocket, error) {
+	var err error
 	n := &notifySocket{dir: dir, ready: make(chan struct{}), heard: make(chan struct{})}
 	n.conn, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: n.path(), Net: "unixgram"})
 	if err != nil {
@@ -71,8 +97,8 @@ func (n *notifySocket) close() {
 	os.RemoveAll(n.dir)
 }
 
-func (n *notifySocket) wait(ctx context.Context, p *Process) error {
-	n.leader = p.pid
+func (n *notifySocket) wait(ctx context.Context, p Subject) error {
+	n.leader = p.PID()
 	go n.listen()
 	go func() {
 		<-p.Done()

@@ -23,7 +23,7 @@ type Probe interface {
 // gate is a Probe for one incarnation. wait returns nil when the process is
 // ready, or when ctx is done, with what was wrong at the last look.
 type gate struct {
-	wait func(ctx context.Context, p *Process) error
+	wait func(ctx context.Context, p Subject) error
 	drop func() // called when the start has failed; nil: nothing to do
 }
 
@@ -45,7 +45,43 @@ type Exec struct{ Argv []string }
 // Notify is ready when the process, or a descendant, sends READY=1 to the
 // socket in NOTIFY_SOCKET (sd_notify(3)). All other messages, and those of
 // strangers where the system tells who the sender is, are ignored.
-type Notify struct{}
+type Notify struct {
+	// Socket is where to listen for a process that was told so before, by
+	// another program; a fresh place if empty.
+	Socket string
+}
+
+// Subject is the process whose readiness is waited for: a *Process, or one
+// that something else has started.
+type Subject interface {
+	PID() int
+	Done() <-chan struct{}
+	Exit() supervisor.Exit // valid once Done is closed
+}
+
+// Arm prepares a Probe for one start that something else than this package
+// carries out: it may add to the environment of cmd, and puts itself before
+// the Line function of out. One of the two functions must be called: await
+// waits and fails as the start function of Child does; drop is for a start
+// that has failed.
+func Arm(ready Probe, cmd *Command, out *Output) (await func(context.Context, Subject) error, drop func(), err error) {
+	g, err := ready.arm(cmd, out)
+	if err != nil {
+		return nil, nil, err
+	}
+	drop = func() {
+		if g.drop != nil {
+			g.drop()
+		}
+	}
+	return func(ctx context.Context, p Subject) error {
+		err := awaitReady(ctx, p, g)
+		if err != nil {
+			drop()
+		}
+		return err
+	}, drop, nil
+}
 
 // Pace of the probes that have to ask.
 const (
@@ -58,7 +94,7 @@ const (
 var errEnded = errors.New("process ended")
 
 // awaitReady waits for the gate, for the end of the process, or for ctx.
-func awaitReady(ctx context.Context, p *Process, g gate) error {
+func awaitReady(ctx context.Context, p Subject, g gate) error {
 	wctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -103,7 +139,7 @@ func (l Log) arm(_ *Command, out *Output) (gate, error) {
 			}
 		}
 	}
-	return gate{wait: func(ctx context.Context, _ *Process) error {
+	return gate{wait: func(ctx context.Context, _ Subject) error {
 		select {
 		case <-found:
 			return nil
@@ -154,7 +190,7 @@ func (h HTTP) arm(*Command, *Output) (gate, error) {
 
 func (e Exec) arm(cmd *Command, _ *Output) (gate, error) {
 	probe := Command{Argv: e.Argv, Dir: cmd.Dir, Env: cmd.Env, Reaper: cmd.Reaper}
-	if err := probe.check(); err != nil {
+	if err := probe.Check(); err != nil {
 		return gate{}, fmt.Errorf("exec probe: %w", err)
 	}
 	return polling(func(ctx context.Context) error {
@@ -187,7 +223,7 @@ func lastWords(p *Process) string {
 
 // polling makes a gate of a question that is asked again and again.
 func polling(try func(context.Context) error) gate {
-	return gate{wait: func(ctx context.Context, _ *Process) error {
+	return gate{wait: func(ctx context.Context, _ Subject) error {
 		last := errors.New("no try has ended")
 		timer := time.NewTimer(0)
 		defer timer.Stop()

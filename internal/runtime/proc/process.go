@@ -36,7 +36,7 @@ type Process struct {
 	// and reaped is false, pid and the group's id mean our process.
 	mu      sync.Mutex
 	reaped  bool
-	asked   asked
+	asked   Asked
 	escaped []Identity // descendants outside the group, seen before a signal was sent
 }
 
@@ -49,7 +49,7 @@ var errLost = errors.New("somebody else has collected its exit status")
 // (execve succeeded); an error means that nothing runs. Errors that another
 // try cannot cure wrap ErrCommand.
 func Start(cmd Command, out Output) (*Process, error) {
-	if err := cmd.check(); err != nil {
+	if err := cmd.Check(); err != nil {
 		return nil, err
 	}
 	file := cmd.Argv[0]
@@ -184,7 +184,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	if p.reaped {
 		return os.ErrProcessDone
 	}
-	p.asked.note(sig)
+	p.asked.Note(sig)
 	return p.os.signal(sig)
 }
 
@@ -196,8 +196,8 @@ func (p *Process) Stop() {
 	if p.reaped {
 		return
 	}
-	p.asked.stop = true
-	p.asked.note(p.stop)
+	p.asked.Stop = true
+	p.asked.Note(p.stop)
 	p.noteEscaped()
 	p.signalGroup(p.stop)
 	p.signalGroup(syscall.SIGCONT)
@@ -210,8 +210,8 @@ func (p *Process) Kill() {
 	if p.reaped {
 		return
 	}
-	p.asked.kill = true
-	p.asked.note(syscall.SIGKILL)
+	p.asked.Kill = true
+	p.asked.Note(syscall.SIGKILL)
 	p.noteEscaped()
 	p.signalGroup(syscall.SIGKILL)
 }
@@ -284,7 +284,7 @@ func (p *Process) watch() {
 	}
 	settle(p.streams)
 	if ok {
-		p.exit = classify(status, p.success, asked, p.out.last)
+		p.exit = Classify(status, p.success, asked, p.out.last)
 	} else {
 		p.exit = supervisor.Exit{Kind: supervisor.Lost, Err: errLost}
 	}

@@ -321,17 +321,17 @@ func TestLookPath(t *testing.T) {
 func TestClassifyIsCleanOnlyAfterStop(t *testing.T) {
 	noTail := func() []string { return nil }
 	term := syscall.WaitStatus(syscall.SIGTERM)
-	if e := classify(term, nil, asked{sent: 1 << 15}, noTail); e.Kind != supervisor.Failure {
+	if e := Classify(term, nil, Asked{Sent: 1 << 15}, noTail); e.Kind != supervisor.Failure {
 		t.Errorf("SIGTERM sent by Signal alone = %v, want a failure", e)
 	}
-	if e := classify(term, nil, asked{stop: true, sent: 1 << 15}, noTail); e.Kind != supervisor.ShutDown {
+	if e := Classify(term, nil, Asked{Stop: true, Sent: 1 << 15}, noTail); e.Kind != supervisor.ShutDown {
 		t.Errorf("SIGTERM after Stop = %v", e)
 	}
-	if e := classify(term|0x80, nil, asked{}, noTail); !e.Err.(*ExitError).CoreDumped {
+	if e := Classify(term|0x80, nil, Asked{}, noTail); !e.Err.(*ExitError).CoreDumped {
 		t.Errorf("core dump not seen: %v", e)
 	}
 	kill := syscall.WaitStatus(syscall.SIGKILL)
-	if e := classify(kill, nil, asked{stop: true, sent: 1 << 9}, noTail); e.Kind != supervisor.ShutDown {
+	if e := Classify(kill, nil, Asked{Stop: true, Sent: 1 << 9}, noTail); e.Kind != supervisor.ShutDown {
 		t.Errorf("SIGKILL as the stop signal = %v", e)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
@@ -127,15 +128,22 @@ func (ses *session) sizes(ctx context.Context, l *link, sizes <-chan [2]uint16) 
 	}
 }
 
+// Peek returns the last lines of the log. It is a file: it is there as long
+// as the slot is.
+func (ses *session) Peek(ctx context.Context, n int) ([]string, error) {
+	lines, err := logfile.Peek(filepath.Join(ses.slot.dir, wire.LogFile), n)
+	return lines, errors.Join(err, ctx.Err())
+}
+
 // Follow sends the lines of the log: see runtime.Session. They are read from
 // the file, the shim only tells when there are more: however slow f is, no
 // line is missing unless it was rotated away.
 func (ses *session) Follow(ctx context.Context, n int, f func(line string)) error {
-	t, lines, err := openTail(filepath.Join(ses.slot.dir, wire.LogFile), n)
+	t, lines, err := logfile.Open(filepath.Join(ses.slot.dir, wire.LogFile), n)
 	if err != nil {
 		return err
 	}
-	defer t.close()
+	defer t.Close()
 	for _, l := range lines {
 		f(l)
 	}
@@ -147,8 +155,8 @@ func (ses *session) Follow(ctx context.Context, n int, f func(line string)) erro
 		case ses.slot.r.ctx.Err() != nil:
 			return errClosed
 		case ended || errors.Is(err, runtime.ErrEnded) || errors.Is(err, runtime.ErrStale):
-			err := t.next(f)
-			t.rest(f)
+			err := t.Next(f)
+			t.Rest(f)
 			return err
 		case err != nil && !errors.Is(err, runtime.ErrUnknown):
 			return err
@@ -162,7 +170,7 @@ func (ses *session) Follow(ctx context.Context, n int, f func(line string)) erro
 	}
 }
 
-func (ses *session) follow(ctx context.Context, t *tail, f func(string)) (ended bool, err error) {
+func (ses *session) follow(ctx context.Context, t *logfile.Tail, f func(string)) (ended bool, err error) {
 	l, leave, err := ses.visit(ctx, wire.Message{Type: wire.Follow})
 	if err != nil {
 		return false, err
@@ -175,7 +183,7 @@ func (ses *session) follow(ctx context.Context, t *tail, f func(string)) (ended 
 		}
 		switch m.Type {
 		case wire.Grew:
-			if err := t.next(f); err != nil {
+			if err := t.Next(f); err != nil {
 				return false, err
 			}
 		case wire.Ended:

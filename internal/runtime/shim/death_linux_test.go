@@ -252,7 +252,7 @@ func TestShimOfNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := makeDir(s.dir); err != nil {
+	if err := wire.MakeDir(s.dir); err != nil {
 		t.Fatal(err)
 	}
 	lock, err := wire.TryLock(s.dir)

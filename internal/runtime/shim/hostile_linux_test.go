@@ -20,7 +20,7 @@ import (
 // raw connects to the socket of a slot without any manners.
 func raw(t testing.TB, dir string) *net.UnixConn {
 	t.Helper()
-	d, err := openDir(dir)
+	d, err := wire.OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ type link struct {
 // dial connects to the shim of a slot. The socket is reached through the
 // directory's descriptor, because its name may be longer than a socket address.
 func dial(ctx context.Context, dir string) (*link, *wire.State, error) {
-	d, err := openDir(dir)
+	d, err := wire.OpenDir(dir)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -54,7 +54,7 @@ type Runtime struct {
 	dir     string
 	exe     string
 	log     *slog.Logger
-	sweeper sweeper
+	sweeper proc.Sweeper
 
 	ctx    context.Context // of everything that goes on in the background
 	cancel context.CancelCauseFunc
@@ -81,7 +81,7 @@ func Open(o Options) (*Runtime, error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, fmt.Errorf("directory of the slots: %w", err)
 	}
-	if err := private(dir); err != nil {
+	if err := wire.Private(dir); err != nil {
 		return nil, fmt.Errorf("directory of the slots: %w", err)
 	}
 	r := &Runtime{dir: dir, exe: o.Executable, log: o.Logger, slots: make(map[string]*slot)}

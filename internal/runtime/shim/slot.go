@@ -166,7 +166,7 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 	case withRecord(s.dir, st):
 		return st, nil
 	}
-	if err := s.r.sweeper.sweep(ctx, wire.Marker(s.dir)); err != nil {
+	if err := s.r.sweeper.Sweep(ctx, wire.MarkerEnv+"="+wire.Marker(s.dir)); err != nil {
 		return nil, fmt.Errorf("%w: what the last incarnation left behind: %w", runtime.ErrUnknown, err)
 	}
 	if st.Incarnation > 0 {
@@ -200,7 +200,7 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 		return nil, err
 	}
 	defer s.release()
-	if err := makeDir(s.dir); err != nil {
+	if err := wire.MakeDir(s.dir); err != nil {
 		return nil, err
 	}
 	for tries := 0; ; tries++ {

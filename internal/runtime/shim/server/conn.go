@@ -269,7 +269,7 @@ func (s *server) typed(c *conn, m *wire.Message) error {
 }
 
 func (s *server) input(run *incarnation, data []byte) error {
-	s.log.touch()
+	s.log.Touch()
 	_, err := run.process.Write(data)
 	if errors.Is(err, proc.ErrNoInput) {
 		return fmt.Errorf("%w: %w", runtime.ErrUnsupported, err)

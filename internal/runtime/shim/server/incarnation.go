@@ -53,7 +53,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	if err := s.claim(run, &l, m.Token); err != nil {
 		return nil, err
 	}
-	s.log.limit(l.Log)
+	s.log.Limit(l.Log)
 	s.saveState()
 	process, await, err := s.fork(&l, run)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
@@ -122,7 +123,7 @@ func open() (*server, *net.UnixConn, error) {
 	}
 	s := &server{
 		dir: dir, lock: lock, self: self,
-		log:   &outputLog{file: filepath.Join(dir, wire.LogFile)},
+		log:   logfile.NewWriter(filepath.Join(dir, wire.LogFile)),
 		conns: make(map[*conn]struct{}),
 		views: make(map[*view]struct{}),
 		done:  make(chan struct{}),

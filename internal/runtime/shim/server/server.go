@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -20,7 +21,8 @@ type server struct {
 	dir    string
 	self   proc.Identity
 	reaper proc.Reaper
-	log    *outputLog
+	log    *logfile.Writer
+	buf    []byte        // of line
 	done   chan struct{} // closed when the shim is to end
 
 	saving  sync.Mutex   // one file is written after the other
@@ -126,7 +128,7 @@ func (s *server) tell() {
 func (s *server) snapshot() *wire.State {
 	st := s.state
 	st.Shim = s.self
-	st.Activity = s.log.activity()
+	st.Activity = s.log.Activity()
 	return &st
 }
 

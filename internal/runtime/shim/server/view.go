@@ -51,7 +51,7 @@ func (s *server) watchOutput(c *conn, run *incarnation, m *wire.Message) error {
 	if v.follow {
 		v.grew = true
 	} else {
-		v.pending = s.log.tail(backlog)
+		v.pending = s.log.Tail(backlog)
 	}
 	s.views[v] = struct{}{}
 	c.view = v

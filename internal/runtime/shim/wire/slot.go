@@ -94,18 +94,19 @@ func NewRecord(dir string, incarnation uint64, end End, last *Record) *Record {
 // ReadState reads the state file. fs.ErrNotExist: nothing was ever started.
 func ReadState(dir string) (*State, error) {
 	s := new(State)
-	err := readFile(filepath.Join(dir, StateFile), s, &s.Version)
+	err := ReadFile(filepath.Join(dir, StateFile), s, &s.Version)
 	return s, err
 }
 
 // ReadRecord reads the exit record. fs.ErrNotExist: no incarnation has ended.
 func ReadRecord(dir string) (*Record, error) {
 	r := new(Record)
-	err := readFile(filepath.Join(dir, ExitFile), r, &r.Version)
+	err := ReadFile(filepath.Join(dir, ExitFile), r, &r.Version)
 	return r, err
 }
 
-func readFile(file string, v any, version *int) error {
+// ReadFile reads a file that WriteFile has written into v, whose version is *version.
+func ReadFile(file string, v any, version *int) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package shim
+package proc
 
 import (
 	"bytes"
@@ -9,14 +9,13 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
-
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"time"
 )
 
-// sweeper kills what shims that were killed have left behind. A look at all
-// processes serves everybody who waits for one.
-type sweeper struct {
+// Sweeper kills what agents have left behind, in whatever group or session, by
+// an environment entry that nobody else has. A look at all processes serves
+// everybody who waits for one. The zero value is ready for use.
+type Sweeper struct {
 	mu      sync.Mutex
 	next    *round // that has not begun
 	running bool
@@ -33,15 +32,19 @@ type round struct {
 // are found may start others before they die.
 const sweepRounds = 50
 
-// sweep kills all processes with this marker, and returns when none is left.
-// Who calls it holds the lock of the slot, so none is started.
-func (s *sweeper) sweep(ctx context.Context, marker string) error {
+// sweepTime bounds a look: a process that cannot die must not hold up the others for ever.
+const sweepTime = 3 * time.Second
+
+// Sweep kills all processes with this environment entry (NAME=value), and
+// returns when none is left. Who calls it has made sure that none is started
+// meanwhile.
+func (s *Sweeper) Sweep(ctx context.Context, entry string) error {
 	s.mu.Lock()
 	if s.next == nil {
 		s.next = &round{marks: make(map[string]struct{}), done: make(chan struct{})}
 	}
 	mine := s.next
-	mine.marks[marker] = struct{}{}
+	mine.marks[entry] = struct{}{}
 	if !s.running {
 		s.running = true
 		go s.run()
@@ -55,7 +58,7 @@ func (s *sweeper) sweep(ctx context.Context, marker string) error {
 	}
 }
 
-func (s *sweeper) run() {
+func (s *Sweeper) run() {
 	for {
 		s.mu.Lock()
 		r := s.next
@@ -72,9 +75,9 @@ func (s *sweeper) run() {
 }
 
 func (r *round) kill() error {
-	ctx, cancel := context.WithTimeout(context.Background(), killTime)
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
 	defer cancel()
-	var last []proc.Identity
+	var last []Identity
 	for range sweepRounds {
 		found, err := marked(r.marks)
 		if err != nil {
@@ -98,9 +101,9 @@ func (r *round) kill() error {
 	return fmt.Errorf("processes come faster than they can be killed, the last one is %d", last[0].PID)
 }
 
-// marked lists the living processes with one of the markers. Those of other
+// marked lists the living processes with one of the entries. Those of other
 // users cannot be looked into, and are none.
-func marked(marks map[string]struct{}) ([]proc.Identity, error) {
+func marked(marks map[string]struct{}) ([]Identity, error) {
 	d, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
@@ -110,7 +113,7 @@ func marked(marks map[string]struct{}) ([]proc.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []proc.Identity
+	var found []Identity
 	self := os.Getpid()
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
@@ -124,8 +127,8 @@ func marked(marks map[string]struct{}) ([]proc.Identity, error) {
 		if !hasMark(env, marks) {
 			continue
 		}
-		id, err := proc.Identify(pid)
-		if err == nil && proc.Observe(id) != proc.Dead {
+		id, err := Identify(pid)
+		if err == nil && Observe(id) != Dead {
 			found = append(found, id)
 		}
 	}
@@ -135,10 +138,8 @@ func marked(marks map[string]struct{}) ([]proc.Identity, error) {
 // hasMark looks for the marker in an environment as the kernel shows it.
 func hasMark(env []byte, marks map[string]struct{}) bool {
 	for kv := range bytes.SplitSeq(env, []byte{0}) {
-		if v, ok := bytes.CutPrefix(kv, []byte(wire.MarkerEnv+"=")); ok {
-			if _, ok := marks[string(v)]; ok {
-				return true
-			}
+		if _, ok := marks[string(kv)]; ok {
+			return true
 		}
 	}
 	return false

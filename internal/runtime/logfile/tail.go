@@ -1,17 +1,19 @@
-package shim
+// Package logfile is the output log of a slot: written and rotated by whoever
+// holds the agent's output, read from its end and followed by everybody else,
+// in another process and without a word between them.
+package logfile
 
 import (
 	"bytes"
-	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
 const (
@@ -20,14 +22,13 @@ const (
 	maxKept = 1000    // rotated files that may be looked for
 )
 
-// Peek returns the last lines of the log, without escape sequences. The log
-// is a file: it is there as long as the slot is.
-func (ses *session) Peek(ctx context.Context, n int) ([]string, error) {
-	t, lines, err := openTail(filepath.Join(ses.slot.dir, wire.LogFile), n)
+// Peek returns the last n lines of the log, without escape sequences.
+func Peek(file string, n int) ([]string, error) {
+	t, lines, err := Open(file, n)
 	if err != nil {
 		return nil, err
 	}
-	defer t.close()
+	defer t.Close()
 	if len(t.partial) > 0 && n > 0 {
 		lines = append(lines, valid(t.partial))
 		lines = lines[max(0, len(lines)-n):]
@@ -35,22 +36,22 @@ func (ses *session) Peek(ctx context.Context, n int) ([]string, error) {
 	for i, l := range lines {
 		lines[i] = proc.Plain(l)
 	}
-	return lines, ctx.Err()
+	return lines, nil
 }
 
-// tail reads a log that is being written and rotated.
-type tail struct {
+// Tail reads a log that is being written and rotated.
+type Tail struct {
 	file    string
 	f       *os.File // nil: there is none yet
 	partial []byte   // of a line whose end has not been read
 }
 
-// openTail returns the last n whole lines of the log that ends now, and what
+// Open returns the last n whole lines of the log that ends now, and what
 // reads on from there.
-func openTail(file string, n int) (*tail, []string, error) {
-	t := &tail{file: file}
+func Open(file string, n int) (*Tail, []string, error) {
+	t := &Tail{file: file}
 	f, err := os.Open(file)
-	if wire.IsMissing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return t, nil, nil
 	}
 	if err != nil {
@@ -122,26 +123,27 @@ func valid(b []byte) string {
 	return strings.ToValidUTF8(string(bytes.TrimSuffix(b, []byte("\r"))), "\uFFFD")
 }
 
-func (t *tail) name(i int) string {
+func (t *Tail) name(i int) string {
 	if i == 0 {
 		return t.file
 	}
 	return fmt.Sprintf("%s.%d", t.file, i)
 }
 
-func (t *tail) close() {
+// Close lets go of the file.
+func (t *Tail) Close() {
 	if t.f != nil {
 		t.f.Close()
 	}
 }
 
-// next passes on the lines that have come since.
-func (t *tail) next(emit func(string)) error {
+// Next passes on the lines that have come since.
+func (t *Tail) Next(emit func(string)) error {
 	buf := make([]byte, 32<<10)
 	for {
 		if t.f == nil {
 			f, err := os.Open(t.file)
-			if wire.IsMissing(err) {
+			if errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}
 			if err != nil {
@@ -149,7 +151,7 @@ func (t *tail) next(emit func(string)) error {
 			}
 			t.f = f
 		}
-		rotated := !wire.SameFile(t.f, t.file) // before reading: then what is read is all of it
+		rotated := !same(t.f, t.file) // before reading: then what is read is all of it
 		if err := t.drain(buf, emit); err != nil {
 			return err
 		}
@@ -162,7 +164,7 @@ func (t *tail) next(emit func(string)) error {
 	}
 }
 
-func (t *tail) drain(buf []byte, emit func(string)) error {
+func (t *Tail) drain(buf []byte, emit func(string)) error {
 	for {
 		n, err := t.f.Read(buf)
 		t.partial = append(t.partial, buf[:n]...)
@@ -190,12 +192,12 @@ func (t *tail) drain(buf []byte, emit func(string)) error {
 }
 
 // advance opens the file that follows the one that was read to its end.
-func (t *tail) advance(emit func(string)) bool {
+func (t *Tail) advance(emit func(string)) bool {
 	for i := 1; i < maxKept; i++ {
 		if _, err := os.Lstat(t.name(i)); err != nil {
 			break
 		}
-		if wire.SameFile(t.f, t.name(i)) {
+		if same(t.f, t.name(i)) {
 			return t.open(i - 1)
 		}
 	}
@@ -206,7 +208,7 @@ func (t *tail) advance(emit func(string)) bool {
 	return false // removed; who writes it will make another one
 }
 
-func (t *tail) open(i int) bool {
+func (t *Tail) open(i int) bool {
 	f, err := os.Open(t.name(i))
 	if err != nil {
 		return false
@@ -216,10 +218,17 @@ func (t *tail) open(i int) bool {
 	return true
 }
 
-// rest passes on a last line without end.
-func (t *tail) rest(emit func(string)) {
+// Rest passes on a last line without end.
+func (t *Tail) Rest(emit func(string)) {
 	if len(t.partial) > 0 {
 		emit(valid(t.partial))
 		t.partial = nil
 	}
+}
+
+// same reports whether an open file is the one that has this name.
+func same(f *os.File, name string) bool {
+	a, err1 := f.Stat()
+	b, err2 := os.Lstat(name)
+	return err1 == nil && err2 == nil && os.SameFile(a, b)
 }

@@ -1,4 +1,4 @@
-package server
+package logfile
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // Defaults of runtime.Log.
@@ -18,9 +17,9 @@ const (
 	defaultKeep    = 3
 )
 
-// outputLog is what the agents of the slot have written. It never blocks them
-// and never fails: what cannot be written is lost, and counted.
-type outputLog struct {
+// Writer appends to a log what the agents of the slot write. It never fails:
+// what cannot be written is lost, and counted. NewWriter makes it.
+type Writer struct {
 	file string
 	last atomic.Int64 // time of the last activity, Unix nanoseconds
 
@@ -31,10 +30,15 @@ type outputLog struct {
 	keep  int
 	retry time.Time // when a file that could not be opened is tried again
 	lost  int64     // bytes since the last that could be written
-	buf   []byte
 }
 
-func (l *outputLog) limit(c runtime.Log) {
+// NewWriter makes a Writer with the defaults of runtime.Log.
+func NewWriter(file string) *Writer {
+	return &Writer{file: file, max: defaultMaxSize, keep: defaultKeep}
+}
+
+// Limit says when the log is rotated and how much of it is kept.
+func (l *Writer) Limit(c runtime.Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.max, l.keep = c.MaxSize, c.Keep
@@ -46,17 +50,20 @@ func (l *outputLog) limit(c runtime.Log) {
 	}
 }
 
-func (l *outputLog) touch() { l.last.Store(time.Now().UnixNano()) }
+// Touch notes that there was activity.
+func (l *Writer) Touch() { l.last.Store(time.Now().UnixNano()) }
 
-func (l *outputLog) activity() time.Time {
+// Activity is when there was some last; zero if there was none.
+func (l *Writer) Activity() time.Time {
 	if n := l.last.Load(); n != 0 {
 		return time.Unix(0, n)
 	}
 	return time.Time{}
 }
 
-func (l *outputLog) write(b []byte) {
-	l.touch()
+// Append writes b to the log.
+func (l *Writer) Append(b []byte) {
+	l.Touch()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.f != nil && l.size > 0 && l.size+int64(len(b)) > l.max {
@@ -83,7 +90,7 @@ func (l *outputLog) write(b []byte) {
 	}
 }
 
-func (l *outputLog) open() bool {
+func (l *Writer) open() bool {
 	if now := time.Now(); now.Before(l.retry) {
 		return false
 	}
@@ -102,7 +109,7 @@ func (l *outputLog) open() bool {
 
 // rotate makes output.log output.log.1, that .2, and so on. If the directory
 // is gone, what comes goes to the old file until it is back.
-func (l *outputLog) rotate() {
+func (l *Writer) rotate() {
 	name := func(i int) string {
 		if i == 0 {
 			return l.file
@@ -123,8 +130,8 @@ func (l *outputLog) rotate() {
 	l.f = old
 }
 
-// tail returns the last bytes of the log, from the beginning of a line.
-func (l *outputLog) tail(n int64) []byte {
+// Tail returns the last bytes of the log, from the beginning of a line.
+func (l *Writer) Tail(n int64) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f, err := os.Open(l.file)
@@ -147,27 +154,4 @@ func (l *outputLog) tail(n int64) []byte {
 		}
 	}
 	return b
-}
-
-// line is the sink of an agent with pipes.
-func (s *server) line(line proc.Line) {
-	b := append(s.log.buf[:0], line.Text...) // one line at a time
-	if !line.More {
-		b = append(b, '\n')
-	}
-	s.output(b)
-	s.log.buf = b
-	if cap(b) > 4<<10 {
-		s.log.buf = nil
-	}
-}
-
-// output is where all that the agent writes goes.
-func (s *server) output(b []byte) {
-	s.viewMu.Lock()
-	defer s.viewMu.Unlock()
-	s.log.write(b)
-	for v := range s.views {
-		v.add(b)
-	}
 }

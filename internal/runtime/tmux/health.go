@@ -1,0 +1,160 @@
+package tmux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// serverRecord is the content of serverFile.
+type serverRecord struct {
+	Version int           `json:"version"`
+	Server  proc.Identity `json:"server"`
+}
+
+func (r *Runtime) lastServer() (proc.Identity, error) {
+	var rec serverRecord
+	err := wire.ReadFile(filepath.Join(r.dir, serverFile), &rec, &rec.Version)
+	return rec.Server, err
+}
+
+// noteServer remembers which server the project has.
+func (r *Runtime) noteServer(id proc.Identity) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, err := r.lastServer(); err == nil && last == id {
+		return nil
+	}
+	return wire.WriteFile(filepath.Join(r.dir, serverFile), &serverRecord{Version: wire.Version, Server: id})
+}
+
+// admit makes sure that a start cannot make a second server beside one that
+// lives and does not answer.
+func (r *Runtime) admit(ctx context.Context, a answer) error {
+	id, err := r.lastServer()
+	if err != nil && !wire.IsMissing(err) {
+		r.log.Warn("which tmux server runs is not known", "error", err)
+	}
+	if err != nil || a.err == nil && a.server == id.PID {
+		return nil
+	}
+	// It may be about to end, because its last session was removed, or not
+	// have been there yet when it was asked.
+	ectx, cancel := context.WithTimeout(ctx, exitTime)
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		if a = r.panes(ctx, "0"); a.err == nil && a.server == id.PID {
+			return nil
+		}
+		pctx, cancel := context.WithTimeout(ectx, pause)
+		err := id.AwaitDeath(pctx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ectx.Err() != nil {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if a.err == nil {
+		a.err = fmt.Errorf("server %d answers instead", a.server)
+	}
+	return fmt.Errorf("%w: tmux server %d lives, but does not answer: %w", runtime.ErrUnknown, id.PID, a.err)
+}
+
+// living adds a session to those that the server is watched for.
+func (r *Runtime) living(ses *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sessions[ses] = struct{}{}
+	r.watch()
+}
+
+// watch sees to it that watchServer runs. Needs mu.
+func (r *Runtime) watch() {
+	if !r.watching && r.ctx.Err() == nil {
+		r.watching = true
+		r.wg.Go(r.watchServer)
+	}
+}
+
+func (r *Runtime) ended(ses *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.sessions, ses)
+}
+
+// heard notes what a call has shown: that the server answers, or that it hangs.
+func (r *Runtime) heard(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hangs = errors.Is(err, errHangs); r.hangs {
+		r.watch() // nobody else finds out that it answers again
+	}
+	switch {
+	case err == nil && r.silent != "":
+		r.log.Info("tmux server answers again")
+		r.silent = ""
+	case r.hangs && r.silent == "":
+		r.log.Warn("tmux server does not answer", "error", err)
+		r.silent = err.Error()
+	}
+}
+
+// watchServer looks whether the server answers, from time to time and after
+// each failure. That the answer is missing makes all sessions unknown.
+func (r *Runtime) watchServer() {
+	tick := time.NewTicker(lookTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-r.poke:
+		case <-r.ctx.Done():
+			return
+		}
+		r.mu.Lock()
+		idle := len(r.sessions) == 0 && !r.hangs
+		r.mu.Unlock()
+		if idle {
+			continue
+		}
+		_, err := r.call(r.ctx, nil, "display-message", "-p", "#{pid}")
+		if r.ctx.Err() != nil {
+			return
+		}
+		r.mu.Lock()
+		if err != nil {
+			if r.silent == "" {
+				r.log.Warn("tmux server does not answer", "error", err)
+			}
+			r.silent = err.Error()
+		}
+		var cut []proc.Identity
+		for ses := range r.sessions {
+			if proc.Observe(ses.rec.Server) == proc.Dead {
+				cut = append(cut, ses.rec.Agent)
+			}
+		}
+		r.mu.Unlock()
+		// Where the system has not done it: an agent without a server has no
+		// terminal and nobody to see its end.
+		for _, id := range cut {
+			id.Signal(syscall.SIGKILL)
+		}
+		select { // what the call itself has asked for
+		case <-r.poke:
+		default:
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package tmux
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
+)
+
+func (ses *session) logFile() string { return filepath.Join(ses.slot.dir, wire.LogFile) }
+
+// Peek returns the last lines of the log, or of the screen where the agent
+// paints that instead of writing lines.
+func (ses *session) Peek(ctx context.Context, n int) ([]string, error) {
+	if n <= 0 {
+		return nil, nil
+	}
+	if p := ses.info(ctx); p != nil && p.screen {
+		out, err := ses.slot.r.tmux(ctx, nil, "capture-pane", "-p", "-J", "-t", p.id)
+		if err == nil {
+			return screenLines(out, n), nil
+		}
+	}
+	lines, err := logfile.Peek(ses.logFile(), n)
+	return lines, errors.Join(err, ctx.Err())
+}
+
+// info asks tmux about the pane; nil if it is not known to be this incarnation's.
+func (ses *session) info(ctx context.Context) *paneInfo {
+	a := ses.slot.r.panes(ctx, "#{==:#{pane_id},"+ses.rec.Pane+"}")
+	if a.err != nil || a.server != ses.rec.Server.PID {
+		return nil
+	}
+	p := a.pane(ses.rec.Pane)
+	if p == nil || p.pid != ses.rec.Agent.PID {
+		return nil
+	}
+	return p
+}
+
+func screenLines(out string, n int) []string {
+	lines := strings.Split(strings.TrimRight(out, " \n"), "\n")
+	lines = lines[max(0, len(lines)-n):]
+	for i, l := range lines {
+		lines[i] = proc.Plain(strings.TrimRight(l, " "))
+	}
+	return lines
+}
+
+// Follow sends the lines of the log: see runtime.Session. They are read from
+// the file, the keeper only tells when there are more: however slow f is, no
+// line is missing unless it was rotated away.
+func (ses *session) Follow(ctx context.Context, n int, f func(line string)) error {
+	t, lines, err := logfile.Open(ses.logFile(), n)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	for _, l := range lines {
+		f(l)
+	}
+	return ses.follow(ctx, t, f)
+}
+
+func (ses *session) follow(ctx context.Context, t *logfile.Tail, f func(string)) error {
+	fctx, cancel := ses.slot.r.both(ctx)
+	defer cancel()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-ses.done: // the keeper has gone by then, unless it was lost
+			cancel()
+		case <-stop:
+		}
+	}()
+	for {
+		if ses.isOver() {
+			err := t.Next(f)
+			t.Rest(f)
+			return err
+		}
+		err := ses.grown(fctx, func() error { return t.Next(f) })
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case ses.isOver():
+			continue
+		case ses.slot.r.ctx.Err() != nil:
+			return errClosed
+		case err != nil:
+			return err
+		}
+		// The keeper has gone: the agent has ended, or somebody has killed it.
+		if err := t.Next(f); err != nil {
+			return err
+		}
+		again := time.NewTimer(time.Second)
+		select {
+		case <-again.C:
+			ses.slot.r.tmux(fctx, nil, ses.slot.pipe(ses.rec.Pane, "", ses.rec.Log, true)...)
+		case <-ses.done:
+		case <-fctx.Done():
+		}
+		again.Stop()
+	}
+}
+
+// grown calls f whenever there is more in the log, until the keeper goes or f fails.
+func (ses *session) grown(ctx context.Context, f func() error) error {
+	c, leave, err := ses.slot.keeper(ctx)
+	if err != nil {
+		return nil
+	}
+	defer leave()
+	if err := c.Send(&pane.Message{Type: pane.Follow}); err != nil {
+		return nil
+	}
+	for {
+		m, err := c.Receive()
+		if err != nil || m.Type != pane.Grew {
+			return nil
+		}
+		if err := f(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// LastActivity is when the log was written last, or something was typed.
+func (ses *session) LastActivity(context.Context) (time.Time, error) {
+	ses.mu.Lock()
+	last := ses.input
+	ses.mu.Unlock()
+	st, err := os.Stat(ses.logFile())
+	if err == nil && st.ModTime().After(last) {
+		last = st.ModTime()
+	}
+	return last, nil
+}
+
+// Write types into the terminal, whatever mode a person has put the pane into.
+func (ses *session) Write(ctx context.Context, data []byte) error {
+	if ses.isOver() {
+		return runtime.ErrEnded
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	ses.mu.Lock()
+	ses.input = time.Now()
+	ses.mu.Unlock()
+	buffer := rand.Text() // others may write, too
+	_, err := ses.slot.r.tmux(ctx, bytes.NewReader(data),
+		"load-buffer", "-b", buffer, "-", ";", "paste-buffer", "-d", "-r", "-b", buffer, "-t", ses.rec.Pane)
+	if err != nil {
+		ses.slot.r.tmux(context.WithoutCancel(ctx), nil, "delete-buffer", "-b", buffer)
+	}
+	return ses.refused(err)
+}
+
+// refused says what the failure of a command means.
+func (ses *session) refused(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ses.isOver(), proc.Observe(ses.rec.Agent) == proc.Dead:
+		return runtime.ErrEnded
+	}
+	return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+}
+
+// Resize changes the size of the window. If somebody is attached, that lasts
+// until their terminal changes its size.
+func (ses *session) Resize(ctx context.Context, rows, cols uint16) error {
+	if ses.isOver() {
+		return runtime.ErrEnded
+	}
+	return ses.refused(ses.slot.resize(ctx, ses.rec.Pane, rows, cols))
+}
+
+func (s *slot) resize(ctx context.Context, pane string, rows, cols uint16) error {
+	_, err := s.r.tmux(ctx, nil,
+		"resize-window", "-t", pane, "-x", strconv.Itoa(int(cols)), "-y", strconv.Itoa(int(rows)),
+		// resize-window fixes the size for good.
+		";", "set-option", "-w", "-u", "-t", pane, "window-size")
+	return err
+}

@@ -1,0 +1,241 @@
+package pane
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+const (
+	readSize  = 64 << 10
+	tailSize  = 32 << 10 // bytes of output that the last lines are taken from
+	writeTime = 10 * time.Second
+)
+
+// keeper writes what tmux pipes to it into the log.
+type keeper struct {
+	log *logfile.Writer
+
+	mu        sync.Mutex // held from a read to the end of its write
+	buf       []byte
+	received  int64
+	tail      []byte
+	followers map[chan struct{}]struct{}
+}
+
+func keep(dir, token, maxSize, kept string) error {
+	debug.SetGCPercent(25) // there are many of them
+	if err := os.Chdir(dir); err != nil {
+		return err
+	}
+	// tmux gives it no place to complain.
+	if f, err := os.OpenFile(KeeperLog, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err == nil {
+		os.Stderr = f
+	}
+	size, err1 := strconv.ParseInt(maxSize, 10, 64)
+	n, err2 := strconv.Atoi(kept)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	k := &keeper{
+		log: logfile.NewWriter(wire.LogFile), buf: make([]byte, readSize), followers: make(map[chan struct{}]struct{}),
+	}
+	k.log.Limit(runtime.Log{MaxSize: size, Keep: n})
+	if b := k.log.Tail(1); len(b) > 0 && b[0] != '\n' {
+		k.log.Append([]byte("\n")) // what the last incarnation has not finished is not the beginning of our first line
+	}
+	os.Remove(LogSocket)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: LogSocket, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	l.SetUnlinkOnClose(false) // it may be a successor's by then
+	if err := os.Chmod(LogSocket, 0o600); err != nil {
+		return err
+	}
+	go k.accept(l)
+	if token != "" {
+		c, err := hello(Keeper, token)
+		if err != nil {
+			return err
+		}
+		c.Close()
+	}
+	if err := syscall.SetNonblock(0, true); err != nil {
+		return err
+	}
+	return k.read(os.NewFile(0, "pane"))
+}
+
+// read reads to the end of the pipe.
+func (k *keeper) read(f *os.File) error {
+	rc, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	for {
+		var rerr error
+		err := rc.Read(func(uintptr) bool {
+			_, rerr = k.take()
+			return !errors.Is(rerr, syscall.EAGAIN)
+		})
+		if err = errors.Join(err, rerr); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return fmt.Errorf("read the output of the pane: %w", err)
+		}
+	}
+}
+
+// take passes on what can be read at once.
+func (k *keeper) take() (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for {
+		n, err := syscall.Read(0, k.buf)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		}
+		k.log.Append(k.buf[:n])
+		k.received += int64(n)
+		k.tail = append(k.tail, k.buf[:n]...)
+		if len(k.tail) > 2*tailSize {
+			k.tail = append(k.tail[:0], k.tail[len(k.tail)-tailSize:]...)
+		}
+		for c := range k.followers {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+		return n, nil
+	}
+}
+
+// flush reads what is there, and says what came in all.
+func (k *keeper) flush() *Message {
+	for {
+		if _, err := k.take(); err != nil {
+			break
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return &Message{Type: Flushed, Received: k.received, Tail: lastLines(k.tail, k.received > int64(len(k.tail)))}
+}
+
+// maxLine bounds a line of the tail, in bytes.
+const maxLine = 2 << 10
+
+// lastLines cuts the end of the output into lines.
+func lastLines(b []byte, cut bool) []string {
+	b = bytes.TrimSuffix(b, []byte("\n"))
+	if len(b) == 0 {
+		return nil
+	}
+	all := bytes.Split(b, []byte("\n"))
+	if cut && len(all) > 1 {
+		all = all[1:]
+	}
+	all = all[max(0, len(all)-proc.DefaultTail):]
+	lines := make([]string, len(all))
+	for i, l := range all {
+		text := strings.ToValidUTF8(string(bytes.TrimSuffix(l, []byte("\r"))), "\uFFFD")
+		if len(text) > maxLine {
+			text = strings.ToValidUTF8(text[:maxLine], "") + "…"
+		}
+		lines[i] = text
+	}
+	return lines
+}
+
+func (k *keeper) accept(l *net.UnixListener) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			time.Sleep(100 * time.Millisecond) // out of descriptors
+			continue
+		}
+		if conn, err := NewConn(c); err == nil {
+			go k.serve(conn)
+		}
+	}
+}
+
+func (k *keeper) serve(c *Conn) {
+	defer c.Close()
+	send := func(m *Message) bool {
+		c.SetWriteDeadline(time.Now().Add(writeTime))
+		return c.Send(m) == nil
+	}
+	for {
+		m, err := c.Receive()
+		if err != nil {
+			return
+		}
+		switch m.Type {
+		case Flush:
+			if !send(k.flush()) {
+				return
+			}
+		case Quit:
+			k.flush()
+			c.Close() // it is waited for
+			os.Exit(0)
+		case Follow:
+			k.tell(c, send)
+			return
+		default:
+			return
+		}
+	}
+}
+
+// tell says each time when there is more, until the client goes.
+func (k *keeper) tell(c *Conn, send func(*Message) bool) {
+	grew := make(chan struct{}, 1)
+	grew <- struct{}{} // it does not know what came before it was connected
+	k.mu.Lock()
+	k.followers[grew] = struct{}{}
+	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.followers, grew)
+	}()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		c.Receive()
+	}()
+	for {
+		select {
+		case <-grew:
+			if !send(&Message{Type: Grew}) {
+				return
+			}
+		case <-gone:
+			return
+		}
+	}
+}

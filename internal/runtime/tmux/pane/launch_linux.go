@@ -1,0 +1,23 @@
+package pane
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const rlimitProcesses = unix.RLIMIT_NPROC
+
+// dieWith ties the life of this process, also as the agent, to that of the
+// tmux server: without it the agent has no terminal and nobody sees its end.
+func dieWith(server int) error {
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0); err != nil {
+		return err
+	}
+	if os.Getppid() != server { // it has died before that
+		return errors.New("the tmux server has ended")
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+// Package pane is what Coppice runs inside of a tmux server, as programs of
+// their own: for a moment the launcher, which becomes the agent, and beside
+// each pane the keeper of its output log, which lives as long as the pane's
+// output is piped to it. Neither needs the daemon to go on.
+//
+// The launcher becomes the agent only when the daemon says so, on a connection
+// that the launcher has made. Whatever else goes wrong between the daemon and
+// tmux, nothing runs that the daemon does not know of.
+package pane
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+)
+
+// Arg is the first argument of a program that is to call Main with the rest.
+const Arg = "pane"
+
+const (
+	execArg = "exec"
+	logArg  = "log"
+)
+
+// LaunchArgs are the arguments of a launcher: of Arg, and Main.
+func LaunchArgs(dir, token string) []string { return []string{Arg, execArg, dir, token} }
+
+// KeepArgs are the arguments of a keeper. Without a token it tells nobody that it is there.
+func KeepArgs(dir, token string, l runtime.Log) []string {
+	return []string{Arg, logArg, dir, token, strconv.FormatInt(l.MaxSize, 10), strconv.Itoa(l.Keep)}
+}
+
+// Main is the program.
+func Main(args []string) int {
+	var err error
+	switch {
+	case len(args) == 3 && args[0] == execArg:
+		err = launch(args[1], args[2])
+	case len(args) == 5 && args[0] == logArg:
+		err = keep(args[1], args[2], args[3], args[4])
+	default:
+		fmt.Fprintln(os.Stderr, "coppice pane: started by coppice itself, not by people")
+		return 2
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s coppice pane: %v\n", time.Now().Format(time.RFC3339), err)
+		return 1
+	}
+	return 0
+}
+
+// hello connects to the daemon that starts an incarnation. The working
+// directory is that of the slot: a socket's whole name may be too long.
+func hello(role, token string) (*Conn, error) {
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: StartSocket, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("nobody waits for this start any more: %w", err)
+	}
+	conn, err := NewConn(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.Send(&Message{Type: role, Token: token, PID: os.Getpid()}); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}

@@ -1,0 +1,90 @@
+package pane
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// Files of a slot that only this package and its callers know.
+const (
+	StartSocket = "start"    // of a daemon that starts an incarnation
+	LogSocket   = "keeper"   // of the keeper of the log
+	KeeperLog   = "pane.log" // what the keeper itself has to say, if it fails
+)
+
+// Types of messages.
+const (
+	Launcher = "launcher" // to a daemon: Token, PID; answered by Go
+	Keeper   = "keeper"   // to a daemon: Token, PID; not answered
+	Go       = "go"       // Launch, and the PID of the tmux server
+	Error    = "error"    // Failure: the launcher could not become the agent
+
+	Flush   = "flush"   // to the keeper; answered by Flushed when nothing is to be read now
+	Flushed = "flushed" // Received, Tail
+	Follow  = "follow"  // to the keeper; then Grew whenever the log has
+	Grew    = "grew"
+	Quit    = "quit" // to the keeper
+)
+
+// Message is any message; a JSON object of at most MaxMessage bytes.
+type Message struct {
+	Type     string        `json:"type"`
+	Token    string        `json:"token,omitempty"`
+	PID      int           `json:"pid,omitempty"`
+	Launch   *wire.Launch  `json:"launch,omitempty"`
+	Failure  *wire.Failure `json:"failure,omitempty"`
+	Received int64         `json:"received,omitempty"` // bytes of this incarnation's output
+	Tail     []string      `json:"tail,omitempty"`     // its last lines
+}
+
+// MaxMessage bounds a message: the kernel takes no larger command line and environment.
+const MaxMessage = 8 << 20
+
+// Conn sends and receives messages.
+type Conn struct {
+	*net.UnixConn
+	limit *io.LimitedReader
+	dec   *json.Decoder
+}
+
+// NewConn speaks to the other end of c, which must be this user or root.
+func NewConn(c *net.UnixConn) (*Conn, error) {
+	if err := wire.CheckPeer(c); err != nil {
+		c.Close()
+		return nil, err
+	}
+	limit := &io.LimitedReader{R: c}
+	return &Conn{UnixConn: c, limit: limit, dec: json.NewDecoder(limit)}, nil
+}
+
+// Receive returns the next message. io.EOF: there is none.
+func (c *Conn) Receive() (*Message, error) {
+	c.limit.N = MaxMessage
+	m := new(Message)
+	err := c.dec.Decode(m)
+	if err != nil && c.limit.N <= 0 {
+		return nil, fmt.Errorf("message of more than %d bytes", MaxMessage)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("message without its end: %w", err)
+	}
+	return m, err
+}
+
+// Send sends a message.
+func (c *Conn) Send(m *Message) error {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if len(b) >= MaxMessage {
+		return fmt.Errorf("message of %d bytes, at most %d are possible", len(b), MaxMessage)
+	}
+	_, err = c.Write(append(b, '\n'))
+	return err
+}

@@ -1,0 +1,188 @@
+package tmux
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// readiness is the wait for one incarnation's condition.
+type readiness struct {
+	await  func(context.Context, proc.Subject) error
+	line   func(proc.Line) // nil: the condition is not about the output
+	socket string          // for notifications
+}
+
+// probe makes a probe of a condition; nil if there is none.
+func probe(c spec.Ready, socket string) (proc.Probe, error) {
+	switch {
+	case c.Log != "":
+		re, err := regexp.Compile(c.Log)
+		if err != nil {
+			return nil, err
+		}
+		return proc.Log{Pattern: re}, nil
+	case c.TCP != "":
+		return proc.TCP{Address: c.TCP}, nil
+	case c.HTTP != "":
+		return proc.HTTP{URL: c.HTTP}, nil
+	case len(c.Exec) > 0:
+		return proc.Exec{Argv: c.Exec}, nil
+	case c.Notify:
+		return proc.Notify{Socket: socket}, nil
+	}
+	return nil, nil
+}
+
+// arm prepares for the readiness of an incarnation that is about to start or,
+// with the socket that it was told then, of one that has been adopted. One
+// without a condition is ready at once.
+func arm(c spec.Ready, cmd *proc.Command, socket string) (ready *readiness, drop func(), err error) {
+	p, err := probe(c, socket)
+	if err != nil {
+		return nil, nil, fmt.Errorf("readiness condition: %w", err)
+	}
+	if p == nil {
+		return &readiness{}, func() {}, nil
+	}
+	var out proc.Output
+	ready = new(readiness)
+	if ready.await, drop, err = proc.Arm(p, cmd, &out); err != nil {
+		return nil, nil, fmt.Errorf("readiness condition: %w", err)
+	}
+	ready.line = out.Line
+	if c.Notify {
+		for _, kv := range cmd.Env {
+			if v, ok := strings.CutPrefix(kv, "NOTIFY_SOCKET="); ok {
+				ready.socket = v
+			}
+		}
+	}
+	return ready, drop, nil
+}
+
+// again arms the condition of an incarnation that was adopted before it was ready.
+func (ses *session) again() (*readiness, error) {
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", ses.rec.Agent.PID))
+	if err != nil && len(ses.rec.Condition.Exec) > 0 {
+		return nil, err
+	}
+	cmd := proc.Command{Dir: string(ses.rec.Dir)}
+	for kv := range strings.SplitSeq(string(env), "\x00") {
+		if k, _, ok := strings.Cut(kv, "="); ok && k != "" {
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	ready, _, err := arm(ses.rec.Condition, &cmd, ses.rec.Socket)
+	return ready, err
+}
+
+// subject is the session as a probe sees it. The end of the runtime ends the
+// wait, too, but says nothing about the agent.
+type subject struct {
+	ses  *session
+	done <-chan struct{}
+}
+
+func (s subject) PID() int              { return s.ses.rec.Agent.PID }
+func (s subject) Done() <-chan struct{} { return s.done }
+func (s subject) Exit() supervisor.Exit { return s.ses.Exit() }
+
+// awaitCondition sees a session through to readiness, or to its end because it
+// was not ready in time.
+func (ses *session) awaitCondition(ready *readiness) {
+	r := ses.slot.r
+	if ready == nil {
+		var err error
+		if ready, err = ses.again(); err != nil {
+			ses.notReady(fmt.Errorf("%w: readiness condition: %w", supervisor.ErrNotReady, err))
+			return
+		}
+	}
+	timeout := ses.rec.Condition.Timeout
+	if timeout <= 0 {
+		timeout = spec.DefaultReadyTimeout
+	}
+	ctx, cancel := context.WithDeadlineCause(r.ctx, ses.rec.StartedAt.Add(timeout), supervisor.ErrStartTimeout)
+	defer cancel()
+	// Its lifetime: a condition may go on listening when it is met.
+	over := make(chan struct{})
+	if !r.background(func() {
+		defer close(over)
+		select {
+		case <-ses.done:
+		case <-r.ctx.Done():
+		}
+	}) {
+		close(over)
+	}
+	if ready.line != nil {
+		lctx, stop := context.WithCancel(ctx)
+		fed := make(chan struct{})
+		go func() {
+			defer close(fed)
+			ses.feed(lctx, ready.line)
+		}()
+		defer func() { stop(); <-fed }()
+	}
+	err := ready.await(ctx, subject{ses, over})
+	switch {
+	case err == nil:
+		ses.isReady()
+	case r.ctx.Err() != nil:
+	case ctx.Err() != nil || !ses.isOver():
+		ses.notReady(err)
+	}
+}
+
+// feed passes the output of this incarnation on to a condition.
+func (ses *session) feed(ctx context.Context, line func(proc.Line)) {
+	t, err := logfile.From(filepath.Join(ses.slot.dir, wire.LogFile), ses.rec.Begin)
+	if err != nil {
+		return
+	}
+	defer t.Close()
+	ses.follow(ctx, t, func(text string) { line(proc.Line{Time: time.Now(), Stream: proc.Stdout, Text: text}) })
+}
+
+// isReady notes that the condition is met, also for whoever adopts it.
+func (ses *session) isReady() {
+	ses.update(func(rec *record) { rec.Ready = true })
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	ses.rec.Ready = true
+	if !isClosed(ses.ready) {
+		close(ses.ready)
+	}
+}
+
+// notReady ends an incarnation that has not become ready.
+func (ses *session) notReady(err error) {
+	ses.mu.Lock()
+	ses.failure = err
+	ses.mu.Unlock()
+	grace := ses.grace()
+	ses.signalKin(syscall.Signal(ses.stopSignal()))
+	if grace < 0 {
+		return
+	}
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-ses.done:
+	case <-ses.slot.r.ctx.Done():
+	case <-t.C:
+		kill(ses.rec.Agent)
+	}
+}

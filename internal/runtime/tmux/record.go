@@ -1,0 +1,101 @@
+package tmux
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// User options of a session. The first is a record, for a slot whose file is
+// damaged; the others are for people.
+const (
+	recordOption      = "@coppice_record"
+	pathOption        = "@coppice_path"
+	incarnationOption = "@coppice_incarnation"
+)
+
+// record is the content of a slot's state file: its last incarnation. It is
+// written before the agent runs.
+type record struct {
+	Version     int           `json:"version"`
+	Path        string        `json:"path"`
+	Incarnation uint64        `json:"incarnation"`
+	Fingerprint string        `json:"fingerprint,omitempty"`
+	Server      proc.Identity `json:"server"`
+	Agent       proc.Identity `json:"agent"`
+	Pane        string        `json:"pane"` // of tmux, such as %3
+	StartedAt   time.Time     `json:"started_at"`
+	Ready       bool          `json:"ready,omitempty"`
+	Condition   spec.Ready    `json:"condition"`        // of readiness
+	Socket      string        `json:"socket,omitempty"` // of its notifications
+	Dir         []byte        `json:"dir"`              // for commands that look whether it is ready
+	Stop        int           `json:"stop"`             // signal
+	Grace       time.Duration `json:"grace"`
+	Log         runtime.Log   `json:"log"`
+	Begin       logfile.Mark  `json:"begin"` // of its output
+	Asked       proc.Asked    `json:"asked"` // before it ended
+}
+
+func readRecord(dir string) (*record, error) {
+	rec := new(record)
+	if err := wire.ReadFile(filepath.Join(dir, wire.StateFile), rec, &rec.Version); err != nil {
+		return nil, err
+	}
+	return rec, rec.check(dir)
+}
+
+// check refuses what somebody else has written.
+func (rec *record) check(dir string) error {
+	name, err := wire.DirName(rec.Path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("slot %s: %w", dir, err)
+	case name != filepath.Base(dir):
+		return fmt.Errorf("slot %s belongs to agent %.200q", dir, rec.Path)
+	case rec.Incarnation == 0:
+		return fmt.Errorf("slot %s: damaged: no incarnation", dir)
+	case strings.TrimRight(rec.Pane, "0123456789") != "%" && rec.Pane != "":
+		return fmt.Errorf("slot %s: damaged: %.40q is not a pane", dir, rec.Pane)
+	}
+	return nil
+}
+
+func (rec *record) write(dir string) error {
+	return wire.WriteFile(filepath.Join(dir, wire.StateFile), rec)
+}
+
+// option is the record as the value of a user option.
+func (rec *record) option() (string, error) {
+	b, err := json.Marshal(rec)
+	return base64.RawStdEncoding.EncodeToString(b), err
+}
+
+func parseOption(s, dir string) (*record, error) {
+	b, err := base64.RawStdEncoding.DecodeString(s)
+	if err != nil {
+		return nil, fmt.Errorf("%s of a session: %w", recordOption, err)
+	}
+	rec := new(record)
+	if err := json.Unmarshal(b, rec); err != nil {
+		return nil, fmt.Errorf("%s of a session: %w", recordOption, err)
+	}
+	if rec.Version != wire.Version {
+		return nil, fmt.Errorf("%s of a session: version %d, this program knows %d only", recordOption, rec.Version, wire.Version)
+	}
+	return rec, rec.check(dir)
+}
+
+func (rec *record) observation() *runtime.Observation {
+	return &runtime.Observation{
+		Path: rec.Path, Incarnation: rec.Incarnation, Fingerprint: rec.Fingerprint, StartedAt: rec.StartedAt,
+	}
+}

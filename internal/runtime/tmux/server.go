@@ -1,0 +1,288 @@
+package tmux
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+const (
+	socketName = "tmux"        // of the server, in the directory of the slots
+	serverFile = "server.json" // identity of the server that was started last
+	callTime   = 3 * time.Second
+	lookTime   = 3 * time.Second // between two looks at the server, while agents run
+	wakeTime   = time.Second     // between two times that the server is asked for its socket
+	maxCalls   = 8               // of tmux at a time
+	exitTime   = time.Second     // that a server that has no sessions may take to end
+)
+
+// ErrTmux is wrapped by errors that only another tmux can cure.
+var ErrTmux = errors.New("tmux cannot be used")
+
+// Oldest version of tmux that will do.
+const (
+	minMajor = 3
+	minMinor = 2
+)
+
+// Version returns the version of tmux, and an error that wraps ErrTmux and
+// says what to do if there is none or one that is too old.
+func Version(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "tmux", "-V").Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", fmt.Errorf("%w: it is not installed or not in PATH: install it (apt install tmux, dnf install tmux, brew install tmux) or use another runtime", ErrTmux)
+	}
+	if err != nil {
+		return "", fmt.Errorf("tmux -V: %w", err)
+	}
+	version := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(string(out)), "tmux"))
+	if tooOld(version) {
+		return "", fmt.Errorf("%w: version %.40q is too old, %d.%d or later is needed", ErrTmux, version, minMajor, minMinor)
+	}
+	return version, nil
+}
+
+// tooOld judges a version such as 3.3a or next-3.5. Others, such as master or
+// openbsd-7.4, are taken for new.
+func tooOld(version string) bool {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "next-"), ".")
+	minor := strings.TrimRight(rest, "abcdefghijklmnopqrstuvwxyz-rc")
+	if i := strings.IndexFunc(rest, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
+		minor = rest[:i]
+	}
+	a, err1 := strconv.Atoi(major)
+	b, err2 := strconv.Atoi(minor)
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	return a < minMajor || a == minMajor && b < minMinor
+}
+
+// check makes sure, once, that tmux will do.
+func (r *Runtime) check(ctx context.Context) error {
+	r.mu.Lock()
+	checked := r.checked
+	r.mu.Unlock()
+	if checked {
+		return nil
+	}
+	if _, err := Version(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.checked = true
+	return nil
+}
+
+// command is a call of tmux. The socket's name is relative to the directory:
+// the whole one may be longer than a socket address.
+func (r *Runtime) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-u", "-S", socketName, "-f", os.DevNull}, args...)...)
+	cmd.Dir = r.dir
+	for _, kv := range proc.Environ(nil, "", 0) {
+		// What the server is started with is what people get in windows that they open.
+		if !strings.HasPrefix(kv, proc.EnvPrefix) && !strings.HasPrefix(kv, "TERM=") {
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	cmd.Env = append(cmd.Env, "TERM="+viewerTerm)
+	cmd.WaitDelay = time.Second
+	return cmd
+}
+
+// errHangs: the server lives, but takes no commands.
+var errHangs = fmt.Errorf("no answer within %v", callTime)
+
+// tmux runs commands of tmux and returns what they print. They take callTime
+// at most, and no time at all while the server is known to hang.
+func (r *Runtime) tmux(ctx context.Context, in io.Reader, args ...string) (string, error) {
+	select { // the server does one thing after the other anyway
+	case r.calls <- struct{}{}:
+		defer func() { <-r.calls }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	r.mu.Lock()
+	hangs := r.hangs
+	r.mu.Unlock()
+	if hangs {
+		return "", fmt.Errorf("tmux %s: %w", args[0], errHangs)
+	}
+	return r.call(ctx, in, args...)
+}
+
+// call is a call of tmux that is made in any case. A failure makes the runtime
+// look at the server.
+func (r *Runtime) call(ctx context.Context, in io.Reader, args ...string) (string, error) {
+	tctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	cmd := r.command(tctx, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &errs
+	err := cmd.Run()
+	switch {
+	case err == nil:
+		r.heard(nil)
+		return out.String(), nil
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	}
+	select {
+	case r.poke <- struct{}{}:
+	default:
+	}
+	r.wake()
+	switch {
+	case tctx.Err() != nil:
+		err := fmt.Errorf("tmux %s: %w", args[0], errHangs)
+		r.heard(err)
+		return "", err
+	case errs.Len() > 0:
+		return "", fmt.Errorf("tmux %s: %.300s", args[0], proc.Plain(strings.TrimSpace(errs.String())))
+	}
+	return "", fmt.Errorf("tmux %s: %w", args[0], err)
+}
+
+// paneInfo is what tmux knows of a pane.
+type paneInfo struct {
+	session       string
+	id            string
+	pid           int
+	dead          bool // its process has closed the terminal
+	ended         bool // it has ended, and tmux knows how
+	status        int  // exit code; -1 if it has none
+	signal        syscall.Signal
+	at            time.Time // of the end, in seconds; zero if this tmux does not say
+	screen        bool      // its program paints the screen instead of writing lines
+	width, height int
+	attached      int    // clients
+	record        string // see record
+}
+
+const paneFormat = "#{pid}|#{pane_id}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|#{pane_dead_signal}|#{pane_dead_time}|" +
+	"#{alternate_on}|#{cursor_flag}|#{window_width}|#{window_height}|#{session_attached}|#{session_name}"
+
+// answer is what the server says about its panes, or why it says nothing.
+type answer struct {
+	server int // its pid; 0 if it has no pane and so cannot say
+	all    []paneInfo
+	err    error
+}
+
+func (a answer) pane(id string) *paneInfo {
+	for i := range a.all {
+		if a.all[i].id == id {
+			return &a.all[i]
+		}
+	}
+	return nil
+}
+
+// session finds a pane by the name of its session.
+func (a answer) session(name string) *paneInfo {
+	for i := range a.all {
+		if a.all[i].session == name {
+			return &a.all[i]
+		}
+	}
+	return nil
+}
+
+// panes asks the server about the panes that a filter lets through, all if it is empty.
+func (r *Runtime) panes(ctx context.Context, filter string) answer {
+	// The first line is always there, and tells the server's pid.
+	args := []string{"display-message", "-p", "#{pid}", ";", "list-panes", "-a", "-F", paneFormat}
+	if filter != "" {
+		args = append(args, "-f", filter)
+	}
+	out, err := r.tmux(ctx, nil, args...)
+	if err != nil {
+		return answer{err: err}
+	}
+	a, err := parsePanes(out)
+	if err != nil {
+		return answer{err: err}
+	}
+	return a
+}
+
+// parsePanes reads what panes has asked for.
+func parsePanes(out string) (answer, error) {
+	var a answer
+	first, rest, _ := strings.Cut(out, "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil || pid <= 0 {
+		return a, fmt.Errorf("tmux says its process id is %.40q", first)
+	}
+	a.server = pid
+	for line := range strings.Lines(rest) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "|", 13)
+		if len(f) != 13 {
+			return answer{}, fmt.Errorf("tmux says about a pane: %.200q", line)
+		}
+		p := paneInfo{id: f[1], status: -1, session: f[12]}
+		var errs [6]error
+		number := func(i int, s string) int {
+			n, err := strconv.Atoi(s)
+			errs[i] = err
+			return n
+		}
+		p.pid = number(0, f[2])
+		p.width, p.height = number(1, f[9]), number(2, f[10])
+		p.attached = number(3, f[11])
+		if f[4] != "" {
+			p.status, p.ended = number(4, f[4]), true
+		}
+		if f[5] != "" {
+			p.signal, p.ended = signalOf(f[5]), true
+		}
+		if f[6] != "" {
+			p.at = time.Unix(int64(number(5, f[6])), 0)
+		}
+		p.dead = f[3] == "1"
+		p.screen = !p.dead && f[8] == "0" || f[7] == "1"
+		if err := errors.Join(errs[:]...); err != nil {
+			return answer{}, fmt.Errorf("tmux says about a pane: %.200q: %w", line, err)
+		}
+		a.all = append(a.all, p)
+	}
+	return a, nil
+}
+
+// signalOf reads a signal, which is a number or, depending on the C library, a name.
+func signalOf(s string) syscall.Signal {
+	if n, err := strconv.Atoi(s); err == nil {
+		return syscall.Signal(n)
+	}
+	return unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(s), "SIG"))
+}
+
+// wake makes a server whose socket was removed make it again. What else does
+// not answer is left alone.
+func (r *Runtime) wake() {
+	if _, err := os.Lstat(filepath.Join(r.dir, socketName)); err == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if id, err := r.lastServer(); err == nil && time.Since(r.woken) > wakeTime {
+		r.woken = time.Now() // to make it drops who is connecting: not again and again
+		id.Signal(syscall.SIGUSR1)
+	}
+}

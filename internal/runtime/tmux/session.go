@@ -1,0 +1,271 @@
+package tmux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// session is one incarnation.
+type session struct {
+	slot  *slot
+	ready chan struct{} // closed when it is ready, or has ended
+	done  chan struct{} // closed when its end is known for certain
+
+	mu      sync.Mutex
+	rec     *record // only Ready and Asked change
+	end     *wire.End
+	unsure  string // why it is not known how it ended
+	failure error  // why it was ended before it was ready
+	kin     []proc.Identity
+	stopped bool        // Stop was called
+	ladder  *time.Timer // from Stop to Kill
+	input   time.Time   // of the last Write
+}
+
+var _ runtime.Session = (*session)(nil)
+
+func newSession(s *slot, rec *record) *session {
+	return &session{slot: s, rec: rec, ready: make(chan struct{}), done: make(chan struct{})}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// live watches an incarnation that lives, to its readiness and its end.
+func (ses *session) live(ready *readiness) {
+	ses.mu.Lock()
+	isReady := ses.rec.Ready
+	if isReady {
+		close(ses.ready)
+	}
+	ses.mu.Unlock()
+	ses.slot.r.living(ses)
+	ses.slot.r.background(ses.watch)
+	if !isReady {
+		ses.slot.r.background(func() { ses.awaitCondition(ready) })
+	}
+}
+
+// Pauses between two tries to find out how an incarnation ended.
+const (
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = time.Second
+)
+
+// watch waits for the end of the agent's process, which the kernel tells, and
+// finds out what it was.
+func (ses *session) watch() {
+	r := ses.slot.r
+	for {
+		err := ses.rec.Agent.AwaitDeath(r.ctx)
+		if r.ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			break
+		}
+		// No pidfd for want of descriptors, or of a newer kernel.
+		if !ses.pause(lastRetry) {
+			return
+		}
+	}
+	seen := time.Now()
+	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
+		end, err := ses.settle(seen)
+		if err == nil {
+			ses.finish(end)
+			return
+		}
+		ses.mu.Lock()
+		ses.unsure = err.Error()
+		ses.mu.Unlock()
+		if !ses.pause(pause) {
+			return
+		}
+	}
+}
+
+// pause reports whether the runtime is still open after that.
+func (ses *session) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ses.slot.r.ctx.Done():
+		return false
+	}
+}
+
+// settle finds out how the incarnation ended.
+func (ses *session) settle(seen time.Time) (*wire.End, error) {
+	ctx := ses.slot.r.ctx
+	ses.mu.Lock()
+	asked, kin := ses.rec.Asked, ses.kin
+	ses.mu.Unlock()
+	for _, id := range kin {
+		id.Signal(syscall.SIGKILL)
+	}
+	unlock, err := ses.slot.lock(ctx)
+	if wire.IsMissing(err) { // the slot was removed: nothing lives in it
+		return lostExit(err, seen), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	f, err := ses.slot.settle(ctx, seen, asked)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.rec == nil || f.rec.Incarnation != ses.rec.Incarnation:
+		return lostExit(errSuperseded, seen), nil
+	case f.end == nil:
+		return nil, errors.New("its process has ended, but another one is in its place")
+	}
+	return f.end, nil
+}
+
+// finish closes done.
+func (ses *session) finish(end *wire.End) {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	if isClosed(ses.done) {
+		return
+	}
+	if ses.failure != nil && !ses.rec.Asked.Stop {
+		exit := end.Exit()
+		if exit.Clean() || exit.Kind == supervisor.Killed {
+			exit.Kind = supervisor.Failure
+		}
+		exit.Err = ses.failure
+		end = wire.NewEnd(exit, end.At)
+	}
+	ses.end = end
+	if ses.ladder != nil {
+		ses.ladder.Stop()
+	}
+	if !isClosed(ses.ready) {
+		close(ses.ready)
+	}
+	close(ses.done)
+	ses.slot.r.ended(ses)
+}
+
+// Done is closed when the end of the incarnation is known for certain.
+func (ses *session) Done() <-chan struct{} { return ses.done }
+
+func (ses *session) isOver() bool { return isClosed(ses.done) }
+
+// Exit is how it ended, once Done is closed.
+func (ses *session) Exit() supervisor.Exit {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	if ses.end == nil {
+		return supervisor.Exit{}
+	}
+	return ses.end.Exit()
+}
+
+// Observe is what is known now, without asking.
+func (ses *session) Observe() runtime.Observation {
+	r := ses.slot.r
+	r.mu.Lock()
+	silent := r.silent
+	r.mu.Unlock()
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	o := ses.rec.observation()
+	switch {
+	case ses.end != nil:
+		o.Life, o.Exit, o.ExitedAt = runtime.Dead, ses.end.Exit(), ses.end.At
+	case ses.unsure != "":
+		o.Detail = ses.unsure
+	case silent != "":
+		o.Detail = silent
+	default:
+		o.Life, o.Ready, o.PID = runtime.Alive, ses.rec.Ready, ses.rec.Agent.PID
+	}
+	return *o
+}
+
+// AwaitReady waits until the incarnation is ready.
+func (ses *session) AwaitReady(ctx context.Context) error {
+	select {
+	case <-ses.ready:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-ses.slot.r.ctx.Done():
+		return errClosed
+	}
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	if ses.rec.Ready {
+		return nil
+	}
+	exit := ses.end.Exit()
+	if errors.Is(exit.Err, supervisor.ErrNotReady) || errors.Is(exit.Err, supervisor.ErrStartTimeout) {
+		return exit.Err
+	}
+	if exit.Err == nil {
+		return fmt.Errorf("%w: %v", supervisor.ErrNotReady, exit)
+	}
+	return fmt.Errorf("%w: %w", supervisor.ErrNotReady, exit.Err)
+}
+
+// startReady is the second half of a start. One that is given up is stopped,
+// and its end awaited.
+func (ses *session) startReady(ctx context.Context) error {
+	err := ses.AwaitReady(ctx)
+	if err == nil || ctx.Err() == nil {
+		if errors.Is(err, errClosed) {
+			return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+		}
+		return err
+	}
+	ses.Stop()
+	limit := ses.grace()
+	if limit < 0 {
+		ses.Kill() // nobody waits for it any more
+		limit = 0
+	}
+	t := time.NewTimer(limit + supervisor.KillGrace)
+	defer t.Stop()
+	select {
+	case <-ses.done:
+		return fmt.Errorf("not ready: %w", err)
+	case <-t.C:
+	case <-ses.slot.r.ctx.Done():
+	}
+	return fmt.Errorf("%w: start was given up (%w), but its end is not known", runtime.ErrUnknown, err)
+}
+
+// grace is from the stop signal to SIGKILL; negative: for ever.
+func (ses *session) grace() time.Duration {
+	if ses.rec.Grace == 0 {
+		return proc.DefaultGrace
+	}
+	return ses.rec.Grace
+}
+
+func (ses *session) stopSignal() syscall.Signal {
+	if ses.rec.Stop == 0 {
+		return syscall.SIGTERM
+	}
+	return syscall.Signal(ses.rec.Stop)
+}

@@ -1,0 +1,111 @@
+package tmux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+// Stop asks the agent and all that belongs to it to end. It is killed when
+// its grace period is over.
+func (ses *session) Stop() {
+	ses.mu.Lock()
+	again := ses.stopped
+	ses.stopped, ses.rec.Asked.Stop = true, true
+	ses.rec.Asked.Note(ses.stopSignal())
+	if !again && !ses.isOver() {
+		if grace := ses.grace(); grace >= 0 {
+			ses.ladder = time.AfterFunc(grace, ses.Kill)
+		}
+	}
+	ses.mu.Unlock()
+	if !again {
+		ses.slot.r.background(func() { ses.deliver(ses.stopSignal()) })
+	}
+}
+
+// Kill makes the agent and all that belongs to it end.
+func (ses *session) Kill() {
+	ses.mu.Lock()
+	ses.rec.Asked.Kill = true
+	ses.rec.Asked.Note(syscall.SIGKILL)
+	ses.mu.Unlock()
+	ses.slot.r.background(func() { ses.deliver(syscall.SIGKILL) })
+}
+
+// askTime is how long a signal may wait for the note that it was asked for.
+const askTime = 300 * time.Millisecond
+
+// deliver notes what was asked, so that the end is understood by whoever sees
+// it, and sends a signal.
+func (ses *session) deliver(sig syscall.Signal) {
+	if ses.isOver() {
+		return
+	}
+	ses.mu.Lock()
+	asked := ses.rec.Asked
+	ses.mu.Unlock()
+	ses.update(func(rec *record) { rec.Asked = asked })
+	ses.signalKin(sig)
+}
+
+// update changes the state file of the slot, if it is still of this incarnation.
+func (ses *session) update(change func(*record)) {
+	ctx, cancel := context.WithTimeout(ses.slot.r.ctx, askTime)
+	defer cancel()
+	unlock, err := ses.slot.lock(ctx)
+	if err == nil {
+		defer unlock()
+		var rec *record
+		if rec, err = readRecord(ses.slot.dir); err == nil && rec.Incarnation == ses.rec.Incarnation {
+			change(rec)
+			err = rec.write(ses.slot.dir)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		ses.slot.r.log.Warn("state of a slot cannot be written", "path", ses.slot.path, "error", err)
+	}
+}
+
+// signalKin sends a signal to the agent and to each process that belongs to
+// it, once. What does not run at the moment is continued, so that it can obey.
+// Who was there is remembered: what is left of them when the agent has ended
+// is killed.
+func (ses *session) signalKin(sig syscall.Signal) {
+	kin := proc.Kin(ses.rec.Agent)
+	ses.mu.Lock()
+	ses.kin = append(ses.kin, kin...)
+	ses.mu.Unlock()
+	for _, id := range kin {
+		id.Signal(sig)
+	}
+	if sig != syscall.SIGKILL {
+		for _, id := range kin {
+			id.Signal(syscall.SIGCONT)
+		}
+	}
+}
+
+// Signal sends a signal to the agent alone.
+func (ses *session) Signal(_ context.Context, sig syscall.Signal) error {
+	if ses.isOver() {
+		return runtime.ErrEnded
+	}
+	if sig <= 0 || sig > 64 {
+		return fmt.Errorf("there is no signal %d", int(sig))
+	}
+	ses.mu.Lock()
+	ses.rec.Asked.Note(sig)
+	ses.mu.Unlock()
+	err := ses.rec.Agent.Signal(sig)
+	if errors.Is(err, os.ErrProcessDone) {
+		return runtime.ErrEnded
+	}
+	return err
+}

@@ -1,0 +1,261 @@
+package tmux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// slot is the place of one agent.
+type slot struct {
+	r               *Runtime
+	path, name, dir string
+	turn            chan struct{} // held by who changes what lives in the slot
+	writer          chan struct{} // held by who types
+}
+
+const (
+	lockTime    = 3 * time.Second // that another program may hold the lock of a slot
+	pendingTime = 3 * time.Second // that tmux may take to see the end of a process
+	signalTime  = time.Second     // that tmux may take to say how one has ended
+	cutTime     = 3 * time.Second // that an agent without a server may take to die
+	firstPause  = time.Millisecond
+	lastPause   = 100 * time.Millisecond
+)
+
+// lock keeps everybody else, also in other programs, from changing the slot.
+func (s *slot) lock(ctx context.Context) (unlock func(), err error) {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	begin := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		f, err := wire.TryLock(s.dir)
+		if f != nil {
+			return func() { f.Close(); <-s.turn }, nil
+		}
+		if err == nil && time.Since(begin) > lockTime {
+			err = fmt.Errorf("%w: another program works on slot %s", runtime.ErrUnknown, s.dir)
+		}
+		if err == nil {
+			select {
+			case <-time.After(pause):
+				continue
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
+		<-s.turn
+		return nil, err
+	}
+}
+
+// found is what is in a slot.
+type found struct {
+	rec    *record   // nil: nothing was ever started
+	end    *wire.End // nil: it lives
+	answer answer    // of the server
+}
+
+// settle finds out what is in the slot, and makes sure that nothing is left of
+// what has ended. seen is when the end was noticed, asked what this program
+// asked for. Needs the lock. ErrUnknown: it cannot be told.
+func (s *slot) settle(ctx context.Context, seen time.Time, asked proc.Asked) (*found, error) {
+	filter := "#{==:#{session_name}," + s.name + "}"
+	begin := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		rec, err := readRecord(s.dir)
+		if wire.IsMissing(err) {
+			return &found{answer: s.r.panes(ctx, filter)}, nil
+		}
+		if err != nil {
+			return s.rebuild(ctx, err)
+		}
+		if rec.Path != s.path {
+			return nil, fmt.Errorf("slot %s belongs to agent %.200q", s.dir, rec.Path)
+		}
+		f := &found{rec: rec, answer: s.r.panes(ctx, "#{||:"+filter+",#{==:#{pane_id},"+rec.Pane+"}}")}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		v := judge(gather(s.dir, rec, f.answer))
+		if v.pending && v.pane.dead && time.Since(begin) > signalTime {
+			v.life = runtime.Dead // before tmux 3.3, it never says which signal it was
+		}
+		switch {
+		case v.life == runtime.Alive:
+			return f, nil
+		case v.end != nil:
+			f.end = v.end
+			return f, nil
+		case v.life == runtime.Dead:
+			rec.Asked.Stop, rec.Asked.Kill = rec.Asked.Stop || asked.Stop, rec.Asked.Kill || asked.Kill
+			rec.Asked.Sent |= asked.Sent
+			f.end, err = s.bury(ctx, rec, v, seen)
+			return f, err
+		case v.cutOff && time.Since(begin) < cutTime:
+			s.r.log.Warn("agent lives without its tmux server, and is killed", "path", s.path, "pid", rec.Agent.PID)
+			kill(rec.Agent)
+		case v.pending && time.Since(begin) < pendingTime:
+			// tmux 3.3 misses the end of one child in thirty, for ever. Told
+			// that a child has ended, it looks at all of them.
+			rec.Server.Signal(syscall.SIGCHLD)
+		case !v.cutOff || time.Since(begin) > cutTime:
+			return nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, v.why)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// kill ends a process and all that belongs to it.
+func kill(id proc.Identity) {
+	kin := proc.Kin(id)
+	id.Signal(syscall.SIGKILL)
+	for _, k := range kin {
+		k.Signal(syscall.SIGKILL)
+	}
+}
+
+// bury kills what an incarnation has left behind, waits for the last of its
+// output, and records how it ended.
+func (s *slot) bury(ctx context.Context, rec *record, v verdict, seen time.Time) (*wire.End, error) {
+	if err := s.r.sweeper.Sweep(ctx, s.marker()); err != nil {
+		return nil, fmt.Errorf("%w: what incarnation %d left behind: %w", runtime.ErrUnknown, rec.Incarnation, err)
+	}
+	tail := s.flush(ctx, rec)
+	end := wire.NewEnd(v.exit(rec.Asked, tail), v.at(rec, seen))
+	record := &wire.Record{Version: wire.Version, Incarnation: rec.Incarnation, End: *end}
+	if err := wire.WriteFile(filepath.Join(s.dir, wire.ExitFile), record); err != nil {
+		s.r.log.Warn("the end of an incarnation cannot be recorded", "path", s.path, "error", err)
+	}
+	return end, nil
+}
+
+// marker is the environment entry of all that runs in the slot.
+func (s *slot) marker() string { return wire.MarkerEnv + "=" + wire.Marker(s.dir) }
+
+// rebuild finds out what is in a slot whose state file is damaged: the session
+// knows it, too. Without one nothing of it lives, after a sweep.
+func (s *slot) rebuild(ctx context.Context, damage error) (*found, error) {
+	s.r.log.Warn("state of a slot cannot be read", "path", s.path, "error", damage)
+	out, err := s.r.tmux(ctx, nil, "list-panes", "-a", "-f", "#{==:#{session_name},"+s.name+"}", "-F", "#{"+recordOption+"}")
+	if err != nil {
+		if id, serr := s.r.lastServer(); serr != nil || proc.Observe(id) != proc.Dead {
+			return nil, fmt.Errorf("%w: %w; %w", runtime.ErrUnknown, damage, err)
+		}
+	}
+	line, _, _ := strings.Cut(out, "\n")
+	if line != "" {
+		rec, err := parseOption(line, s.dir)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w; %w", runtime.ErrUnknown, damage, err)
+		}
+		if err := rec.write(s.dir); err != nil {
+			return nil, fmt.Errorf("%w: %w; %w", runtime.ErrUnknown, damage, err)
+		}
+		return s.settle(ctx, time.Now(), proc.Asked{})
+	}
+	rec := &record{Version: wire.Version, Path: s.path, Incarnation: 1, StartedAt: time.Now()}
+	if last, err := wire.ReadRecord(s.dir); err == nil {
+		rec.Incarnation = last.Incarnation + 1 // at least
+	}
+	f := &found{rec: rec, answer: s.r.panes(ctx, "0")}
+	f.end, err = s.bury(ctx, rec, verdict{lost: damage}, time.Now())
+	if err == nil {
+		err = rec.write(s.dir)
+	}
+	return f, err
+}
+
+// adopt makes a session of the last incarnation.
+func (s *slot) adopt(ctx context.Context) (*session, error) {
+	unlock, err := s.lock(ctx)
+	if wire.IsMissing(err) {
+		return nil, fmt.Errorf("nothing was ever started: %w", fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	f, err := s.settle(ctx, time.Now(), proc.Asked{})
+	if err != nil {
+		return nil, err
+	}
+	if f.rec == nil {
+		return nil, fmt.Errorf("nothing was ever started: %w", fs.ErrNotExist)
+	}
+	ses := newSession(s, f.rec)
+	if f.end != nil {
+		ses.finish(f.end)
+		return ses, nil
+	}
+	ses.live(nil)
+	return ses, nil
+}
+
+// remove closes the session of the slot and deletes what is kept of it.
+func (s *slot) remove(ctx context.Context) error {
+	unlock, err := s.lock(ctx)
+	if wire.IsMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	f, err := s.settle(ctx, time.Now(), proc.Asked{})
+	if err != nil {
+		return err
+	}
+	if f.rec != nil && f.end == nil {
+		return fmt.Errorf("%w: incarnation %d lives", runtime.ErrBusy, f.rec.Incarnation)
+	}
+	if f.answer.err != nil {
+		if id, err := s.r.lastServer(); err == nil && proc.Observe(id) != proc.Dead {
+			if err := s.r.admit(ctx, f.answer); err != nil {
+				return err
+			}
+		}
+	}
+	if p := s.pane(f); p != nil {
+		// By the pane: people may have given the session another name.
+		if _, err := s.r.tmux(ctx, nil, "kill-session", "-t", p.id); err != nil && s.r.panes(ctx, "0").err == nil {
+			return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+		}
+	}
+	return os.RemoveAll(s.dir)
+}
+
+// pane finds the pane of the slot; nil if there is none.
+func (s *slot) pane(f *found) *paneInfo {
+	if f.rec != nil && f.answer.server == f.rec.Server.PID {
+		if p := f.answer.pane(f.rec.Pane); p != nil {
+			return p
+		}
+	}
+	return f.answer.session(s.name)
+}
+
+// lostExit is the end of a session whose slot somebody else has used since.
+func lostExit(err error, at time.Time) *wire.End {
+	return wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: err}, at)
+}
+
+var errSuperseded = errors.New("another incarnation was started in its slot")

@@ -1,0 +1,339 @@
+package tmux
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+const (
+	// paneTerm is the TERM of all agents: they talk to tmux, whatever the
+	// terminal is that somebody looks at it with.
+	paneTerm = "screen-256color"
+	// viewerTerm is what tmux takes the terminal of an attached person for.
+	viewerTerm = "xterm-256color"
+
+	launchTime  = 10 * time.Second // to the moment in which the launcher becomes the agent
+	launchTries = 3                // of making a pane while an old server is about to end
+)
+
+// executable names this program for tmux, also when its file has been
+// replaced by a newer one.
+func executable() string { return "/proc/" + strconv.Itoa(os.Getpid()) + "/exe" }
+
+// start makes a session of a new incarnation, once its process exists.
+func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
+	if l.Incarnation == 0 {
+		return nil, errors.New("incarnations are numbered from 1")
+	}
+	dir, err := filepath.Abs(l.Dir)
+	if err != nil {
+		return nil, err
+	}
+	l.Dir = dir
+	cmd := proc.Command{Argv: l.Argv, Dir: l.Dir, Env: s.environ(l.Env)}
+	if err := cmd.Check(); err != nil {
+		return nil, err
+	}
+	if err := s.r.check(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.r.both(ctx)
+	defer cancel()
+	if err := wire.MakeDir(s.dir); err != nil {
+		return nil, err
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	f, err := s.settle(ctx, time.Now(), proc.Asked{})
+	if err != nil {
+		return nil, err
+	}
+	if f.rec != nil && f.end == nil {
+		return nil, fmt.Errorf("%w: incarnation %d lives", runtime.ErrBusy, f.rec.Incarnation)
+	}
+	if f.rec != nil && l.Incarnation <= f.rec.Incarnation {
+		return nil, fmt.Errorf("%w: the last one of the slot is %d", runtime.ErrStale, f.rec.Incarnation)
+	}
+	if err := s.r.admit(ctx, f.answer); err != nil {
+		return nil, err
+	}
+	return s.launch(ctx, l, cmd, s.pane(f))
+}
+
+// environ adds to the environment of an agent what belongs to the place where it runs.
+func (s *slot) environ(env []string) []string {
+	marker := s.marker()
+	out := make([]string, 0, len(env)+2)
+	for _, kv := range env {
+		if !strings.HasPrefix(kv, "TERM=") && !strings.HasPrefix(kv, wire.MarkerEnv+"=") {
+			out = append(out, kv)
+		}
+	}
+	return append(out, "TERM="+paneTerm, marker)
+}
+
+// launch begins an incarnation, in the pane of the last one if that is there.
+// Needs the lock.
+func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, old *paneInfo) (*session, error) {
+	ready, drop, err := arm(l.Ready, &cmd, "")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", proc.ErrCommand, err)
+	}
+	fail := func(err error) (*session, error) {
+		drop()
+		return nil, err
+	}
+	l.Env = cmd.Env
+	packed, err := wire.NewLaunch(l)
+	if err != nil {
+		return fail(fmt.Errorf("%w: %w", proc.ErrCommand, err))
+	}
+	rec := &record{
+		Version: wire.Version, Path: s.path, Incarnation: l.Incarnation, Fingerprint: l.Fingerprint,
+		Ready: ready.await == nil, Condition: l.Ready, Socket: ready.socket, Dir: []byte(l.Dir),
+		Stop: int(l.StopSignal), Grace: l.Grace, Log: l.Log,
+	}
+	g, err := s.openGate()
+	if err != nil {
+		return fail(err)
+	}
+	defer g.close()
+	lctx, cancel := context.WithTimeoutCause(ctx, launchTime, errors.New("the program in the new pane does not answer"))
+	defer cancel()
+	abandon := func(err error) (*session, error) {
+		g.close() // the launcher cannot become the agent any more, and ends
+		if old == nil && rec.Pane != "" {
+			s.r.tmux(context.WithoutCancel(ctx), nil, "kill-session", "-t", rec.Pane)
+		}
+		return fail(err)
+	}
+	if err := s.makePane(lctx, g, rec, l, old); err != nil {
+		return abandon(err)
+	}
+	launcher, err := g.await(lctx, rec.Agent.PID)
+	if err != nil {
+		return abandon(err)
+	}
+	rec.StartedAt = time.Now()
+	rec.Begin = logfile.End(filepath.Join(s.dir, wire.LogFile))
+	if err := rec.write(s.dir); err != nil {
+		return abandon(err)
+	}
+	s.describe(lctx, rec)
+	// From here on it may run, and nothing is given up any more.
+	err = launcher.Send(&pane.Message{Type: pane.Go, Launch: packed, PID: rec.Server.PID})
+	var m *pane.Message
+	if err == nil {
+		launcher.SetReadDeadline(time.Now().Add(launchTime))
+		m, err = launcher.Receive()
+	}
+	ses := newSession(s, rec)
+	switch {
+	case err == nil && m.Type == pane.Error:
+		drop()
+		return nil, s.failed(ctx, rec, m.Failure.Err())
+	case !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE):
+		kill(rec.Agent)
+		drop()
+		return nil, fmt.Errorf("%w: the launcher does not answer: %w", runtime.ErrUnknown, err)
+	}
+	ses.live(ready)
+	return ses, nil
+}
+
+// failed records an incarnation that could not become its agent.
+func (s *slot) failed(ctx context.Context, rec *record, err error) error {
+	if err == nil {
+		err = errors.New("the program could not be started")
+	}
+	if werr := rec.Agent.AwaitDeath(ctx); werr != nil {
+		return fmt.Errorf("%w: %w; %w", runtime.ErrUnknown, err, werr)
+	}
+	end := wire.NewEnd(supervisor.Exit{Kind: supervisor.Failure, Err: err}, time.Now())
+	record := &wire.Record{Version: wire.Version, Incarnation: rec.Incarnation, End: *end}
+	if werr := wire.WriteFile(filepath.Join(s.dir, wire.ExitFile), record); werr != nil {
+		s.r.log.Warn("the end of an incarnation cannot be recorded", "path", s.path, "error", werr)
+	}
+	return err
+}
+
+// makePane starts a launcher in a pane, and a keeper for its output.
+func (s *slot) makePane(ctx context.Context, g *gate, rec *record, l runtime.Launch, old *paneInfo) error {
+	rows, cols := l.Rows, l.Cols
+	if rows == 0 || cols == 0 {
+		rows, cols = proc.DefaultSize.Rows, proc.DefaultSize.Cols
+	}
+	program := append([]string{executable()}, pane.LaunchArgs(s.dir, g.token)...)
+	var last error
+	for range launchTries {
+		var out string
+		if old != nil {
+			// People who sit in the session stay.
+			args := append([]string{"respawn-pane", "-k", "-t", old.id, "--"}, program...)
+			out, last = s.r.tmux(ctx, nil, append(args, ";", "display-message", "-p", "-t", old.id, "#{pid} #{pane_id} #{pane_pid}")...)
+		} else {
+			out, last = s.r.tmux(ctx, nil, append(s.newSession(rows, cols), program...)...)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if last == nil {
+			if last = rec.born(out); last == nil {
+				break
+			}
+		}
+		a := s.r.panes(ctx, "#{==:#{session_name},"+s.name+"}")
+		if a.err != nil {
+			if err := s.r.admit(ctx, a); err != nil { // it hangs, or is about to end
+				return err
+			}
+		}
+		old = a.session(s.name)
+	}
+	if last != nil {
+		return last
+	}
+	if err := s.r.noteServer(rec.Server); err != nil {
+		return err
+	}
+	if old != nil && l.Rows != 0 && old.attached == 0 && (old.width != int(cols) || old.height != int(rows)) {
+		if err := s.resize(ctx, rec.Pane, rows, cols); err != nil {
+			return err
+		}
+	}
+	_, err := s.r.tmux(ctx, nil, s.pipe(rec.Pane, g.token, l.Log, false)...)
+	return err
+}
+
+// newSession makes the session of the slot, and the server if there is none.
+// The options are the server's: people may change them.
+func (s *slot) newSession(rows, cols uint16) []string {
+	return []string{
+		"start-server",
+		";", "set-option", "-g", "remain-on-exit", "on", // the post-mortem
+		";", "set-option", "-g", "update-environment", "",
+		";", "set-option", "-g", "status", "off", // the agent has the whole window
+		";", "set-option", "-g", "default-terminal", paneTerm,
+		";", "set-option", "-g", "allow-rename", "off",
+		";", "set-option", "-g", "set-titles", "off",
+		";", "new-session", "-d", "-s", s.name, "-n", "agent", "-x", strconv.Itoa(int(cols)), "-y", strconv.Itoa(int(rows)),
+		"-P", "-F", "#{pid} #{pane_id} #{pane_pid}", "--",
+	}
+}
+
+// born takes in what tmux says about a new pane.
+func (rec *record) born(out string) error {
+	f := strings.Fields(out)
+	if len(f) != 3 {
+		return fmt.Errorf("tmux says about a new pane: %.200q", out)
+	}
+	server, err1 := strconv.Atoi(f[0])
+	agent, err2 := strconv.Atoi(f[2])
+	if err := errors.Join(err1, err2); err != nil {
+		return fmt.Errorf("tmux says about a new pane: %.200q: %w", out, err)
+	}
+	rec.Pane = f[1]
+	var err error
+	if rec.Server, err = proc.Identify(server); err != nil {
+		return err
+	}
+	rec.Agent, err = proc.Identify(agent)
+	return err
+}
+
+// describe tells the session whose it is.
+func (s *slot) describe(ctx context.Context, rec *record) {
+	value, err := rec.option()
+	if err == nil {
+		_, err = s.r.tmux(ctx, nil,
+			"set-option", "-t", rec.Pane, recordOption, value,
+			";", "set-option", "-t", rec.Pane, pathOption, strings.TrimRight(proc.Plain(fmt.Sprintf("%.200s", s.path)), ";"),
+			";", "set-option", "-t", rec.Pane, incarnationOption, strconv.FormatUint(rec.Incarnation, 10))
+	}
+	if err != nil { // the state file says it, too
+		s.r.log.Warn("options of a tmux session cannot be set", "path", s.path, "error", err)
+	}
+}
+
+// gate is where the launcher and the keeper of a start say that they are there.
+type gate struct {
+	l     *net.UnixListener
+	token string
+	file  string
+}
+
+func (s *slot) openGate() (*gate, error) {
+	d, err := wire.OpenDir(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	file := filepath.Join(s.dir, pane.StartSocket)
+	os.Remove(file)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: inDir(int(d.Fd()), pane.StartSocket), Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("socket in %s: %w", s.dir, err)
+	}
+	l.SetUnlinkOnClose(false) // its name means another file by then
+	return &gate{l: l, token: rand.Text(), file: file}, nil
+}
+
+func (g *gate) close() {
+	g.l.Close()
+	os.Remove(g.file)
+}
+
+// await waits for both, and returns the connection of the launcher.
+func (g *gate) await(ctx context.Context, launcher int) (*pane.Conn, error) {
+	stop := context.AfterFunc(ctx, func() { g.l.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var found *pane.Conn
+	kept := false
+	for found == nil || !kept {
+		c, err := g.l.AcceptUnix()
+		if err != nil {
+			if found != nil {
+				found.Close()
+			}
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return nil, err
+		}
+		conn, err := pane.NewConn(c)
+		if err != nil {
+			continue
+		}
+		conn.SetReadDeadline(time.Now().Add(launchTime))
+		m, err := conn.Receive()
+		switch {
+		case err == nil && m.Token == g.token && m.Type == pane.Launcher && m.PID == launcher && found == nil:
+			found = conn
+			continue
+		case err == nil && m.Token == g.token && m.Type == pane.Keeper:
+			kept = true
+		}
+		conn.Close()
+	}
+	return found, nil
+}
