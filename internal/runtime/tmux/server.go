@@ -61,7 +61,7 @@ func Version(ctx context.Context) (string, error) {
 // openbsd-7.4, are taken for new.
 func tooOld(version string) bool {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "next-"), ".")
-	minor := strings.TrimRight(rest, "abcdefghijklmnopqrstuvwxyz-rc")
+	minor := rest
 	if i := strings.IndexFunc(rest, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
 		minor = rest[:i]
 	}
@@ -171,8 +171,7 @@ type paneInfo struct {
 	at            time.Time // of the end, in seconds; zero if this tmux does not say
 	screen        bool      // its program paints the screen instead of writing lines
 	width, height int
-	attached      int    // clients
-	record        string // see record
+	attached      int // clients
 }
 
 const paneFormat = "#{pid}|#{pane_id}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|#{pane_dead_signal}|#{pane_dead_time}|" +
