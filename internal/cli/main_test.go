@@ -18,12 +18,16 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
+	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 )
 
 // The test binary is coppice itself where it is called by that name.
 func TestMain(m *testing.M) {
 	// The race detector sleeps for a second at exit unless told otherwise.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	if len(os.Args) > 1 && os.Args[1] == pane.Arg { // tmux runs it by the path of its process
+		os.Exit(pane.Main(os.Args[2:]))
+	}
 	testscript.Main(leakChecked{m}, map[string]func(){
 		"coppice": func() {
 			if len(os.Args) > 1 && os.Args[1] == "shim" {

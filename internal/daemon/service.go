@@ -151,7 +151,7 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	if d := c.nodes[path]; d != nil {
 		n.Kind, n.Strategy = kindSupervisor, d.Strategy.String()
 	} else {
-		n.Runtime = c.opts.Runtime.Kind()
+		n.Runtime = c.agents[path].Runtime.String()
 	}
 	if i.State == supervisor.Running || i.State == supervisor.Stopping || i.State == supervisor.Starting {
 		n.StartedAt, n.Uptime = &i.StartedAt, i.Uptime.Seconds()
