@@ -37,9 +37,8 @@ type Service interface {
 	// on without it. It returns when the daemon has begun to.
 	Down(ctx context.Context, keep bool) error
 
-	// Events yields what comes after a number and matches the filter; it
-	// waits for more if follow.
-	Events(ctx context.Context, after uint64, filter event.Filter, follow bool) iter.Seq2[event.Event, error]
+	// Events yields the events that are asked for, in order.
+	Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error]
 	// Logs yields the last n lines of an agent's output; it waits for more if follow.
 	Logs(ctx context.Context, path string, n int, follow bool) iter.Seq2[string, error]
 	// Attach connects a person with an agent's terminal. See runtime.Attachment.

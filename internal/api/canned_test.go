@@ -63,11 +63,11 @@ func (c canned) Act(ctx context.Context, _ string, _ Action) error {
 
 func (c canned) Down(context.Context, bool) error { return c.err }
 
-func (c canned) Events(ctx context.Context, after uint64, _ event.Filter, _ bool) iter.Seq2[event.Event, error] {
+func (c canned) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		switch {
 		case c.events != nil:
-			c.events(ctx, after, yield)
+			c.events(ctx, q.After, yield)
 		case c.err != nil:
 			yield(event.Event{}, c.err)
 		case c.full:

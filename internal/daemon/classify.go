@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"errors"
 	"strings"
 
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -48,7 +50,7 @@ func Classify(e supervisor.Event) (kind string, data map[string]any) {
 		case e.Exit.Kind == supervisor.Lost:
 			return who + ".lost", exitData(e.Exit, data)
 		}
-		return who + ".crashed", exitData(e.Exit, data)
+		return who + ".crashed", postMortem(e.Exit, exitData(e.Exit, data))
 	case supervisor.ChildStopping:
 		return who + ".stopping", map[string]any{"reason": e.Reason.String()}
 	case supervisor.ChildStopped:
@@ -98,5 +100,28 @@ func exitData(x supervisor.Exit, data map[string]any) map[string]any {
 	if x.Err != nil {
 		data["error"] = x.Err.Error()
 	}
+	return data
+}
+
+// Bounds of a post-mortem in an event; the log of the agent has all of it.
+const (
+	lastLines = 5
+	lastBytes = 300 // of a line
+)
+
+// postMortem adds the last lines that an incarnation has written before it failed.
+func postMortem(x supervisor.Exit, data map[string]any) map[string]any {
+	var e *proc.ExitError
+	if !errors.As(x.Err, &e) || len(e.LastOutput) == 0 {
+		return data
+	}
+	var lines []string
+	for _, line := range e.LastOutput[max(0, len(e.LastOutput)-lastLines):] {
+		if line = proc.Plain(line); len(line) > lastBytes {
+			line = strings.ToValidUTF8(line[:lastBytes], "") + "…"
+		}
+		lines = append(lines, line)
+	}
+	data["last_output"] = lines
 	return data
 }

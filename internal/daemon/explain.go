@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,21 +99,11 @@ func parent(path string) string {
 
 // history is the last events of a node itself.
 func (c *Controller) history(ctx context.Context, path string) []event.Event {
-	last := []event.Event{}
-	for e, err := range c.Events(ctx, 0, event.Filter{Path: path}, false) {
-		if err != nil {
-			break
-		}
-		if e.Path != path {
-			continue
-		}
-		if len(last) == historyLength {
-			copy(last, last[1:])
-			last = last[:historyLength-1]
-		}
-		last = append(last, e)
+	last, _, err := c.log.Last(ctx, historyLength, func(e event.Event) bool { return e.Path == path })
+	if err != nil {
+		c.opts.Logger.Warn("the history of a node cannot be read", "path", path, "error", err)
 	}
-	return last
+	return slices.Concat([]event.Event{}, last)
 }
 
 // seat is how a person gets into the session of an agent without coppice, for

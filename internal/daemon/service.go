@@ -339,35 +339,11 @@ func (c *Controller) Down(_ context.Context, keep bool) error {
 func (c *Controller) Asked() <-chan struct{} { return c.down }
 
 // Events is part of api.Service.
-func (c *Controller) Events(ctx context.Context, after uint64, filter event.Filter, follow bool) iter.Seq2[event.Event, error] {
-	if filter.Path != "" {
-		filter.Path = c.full(filter.Path)
+func (c *Controller) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
+	if q.Path != "" {
+		q.Path = c.full(q.Path)
 	}
-	if follow {
-		return c.log.Follow(ctx, after, filter)
-	}
-	return func(yield func(event.Event, error) bool) {
-		if err := c.log.Sync(ctx); err != nil && ctx.Err() != nil {
-			yield(event.Event{}, err)
-			return
-		}
-		for {
-			events, next, err := c.log.Read(ctx, after, filter, 512)
-			if err != nil {
-				yield(event.Event{}, err)
-				return
-			}
-			for _, e := range events {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if next == after {
-				return
-			}
-			after = next
-		}
-	}
+	return c.log.Events(ctx, q)
 }
 
 // agent returns the session of an agent, live or over.
