@@ -2,7 +2,10 @@ package daemon
 
 import (
 	"errors"
+	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -50,7 +53,7 @@ func Classify(e supervisor.Event) (kind string, data map[string]any) {
 		case e.Exit.Kind == supervisor.Lost:
 			return who + ".lost", exitData(e.Exit, data)
 		}
-		return who + ".crashed", postMortem(e.Exit, exitData(e.Exit, data))
+		return who + ".crashed", exitData(e.Exit, data)
 	case supervisor.ChildStopping:
 		return who + ".stopping", map[string]any{"reason": e.Reason.String()}
 	case supervisor.ChildStopped:
@@ -92,6 +95,9 @@ func decisionData(d supervisor.Decision, data map[string]any) map[string]any {
 	return data
 }
 
+// postMortemLines is how many of its last lines are told with an end.
+const postMortemLines = 10
+
 func exitData(x supervisor.Exit, data map[string]any) map[string]any {
 	if data == nil {
 		data = map[string]any{}
@@ -100,28 +106,21 @@ func exitData(x supervisor.Exit, data map[string]any) map[string]any {
 	if x.Err != nil {
 		data["error"] = x.Err.Error()
 	}
-	return data
-}
-
-// Bounds of a post-mortem in an event; the log of the agent has all of it.
-const (
-	lastLines = 5
-	lastBytes = 300 // of a line
-)
-
-// postMortem adds the last lines that an incarnation has written before it failed.
-func postMortem(x supervisor.Exit, data map[string]any) map[string]any {
-	var e *proc.ExitError
-	if !errors.As(x.Err, &e) || len(e.LastOutput) == 0 {
+	var process *proc.ExitError
+	if !errors.As(x.Err, &process) {
 		return data
 	}
-	var lines []string
-	for _, line := range e.LastOutput[max(0, len(e.LastOutput)-lastLines):] {
-		if line = proc.Plain(line); len(line) > lastBytes {
-			line = strings.ToValidUTF8(line[:lastBytes], "") + "…"
-		}
-		lines = append(lines, line)
+	if process.Signal != 0 {
+		data["signal"] = unix.SignalName(process.Signal)
+	} else {
+		data["code"] = process.Code
 	}
-	data["last_output"] = lines
+	if last := process.LastOutput; len(last) > 0 {
+		last = slices.Clone(last[max(0, len(last)-postMortemLines):])
+		for i := range last {
+			last[i] = proc.Plain(last[i])
+		}
+		data["last_output"] = last
+	}
 	return data
 }

@@ -146,7 +146,7 @@ func (c *Controller) missed(r *record, b runtime.Ended) {
 	c.log.Append(event.Event{
 		Time: b.ExitedAt, Type: kind, Path: r.Path, Incarnation: b.Incarnation, Actor: "supervisor",
 		Message: fmt.Sprintf("%s ended: %v; noticed later", r.Path, b.Exit),
-	}.With(postMortem(b.Exit, exitData(b.Exit, map[string]any{"late": true}))), r.op())
+	}.With(exitData(b.Exit, map[string]any{"late": true})), r.op())
 }
 
 // saved is builder.saved.
