@@ -133,6 +133,39 @@ func TestTmuxAgent(t *testing.T) {
 	}
 }
 
+// A slot whose record is damaged is that of its agent all the same.
+func TestDamagedSlots(t *testing.T) {
+	needTmux(t)
+	t.Parallel()
+	f := newFleet(t, agentTOML("tmux", `exec sleep 1000`, inTmux), agentTOML("proc", `exec sleep 1000`))
+	f.do("up", "-d")
+	before := f.node("t/tmux")
+	var shim *process
+	for _, p := range processesIn(t, f.dir) {
+		if strings.HasPrefix(p.name, "coppice shim run t/proc") {
+			shim = &p
+		}
+	}
+	if shim == nil {
+		t.Fatal("no shim")
+	}
+	f.crash()
+	shim.kill()
+	shim.awaitEnd(t)
+	slots, err := filepath.Glob(filepath.Join(f.dir, ".coppice", "*", "*", "slot.json"))
+	if err != nil || len(slots) != 2 {
+		t.Fatal(slots, err)
+	}
+	for _, slot := range slots {
+		write(t, slot, `{"vers`)
+	}
+	f.do("up", "-d")
+	if after := f.node("t/tmux"); after.PID != before.PID || after.Incarnation != 1 || after.State != "running" {
+		t.Errorf("tmux: %+v, before: %+v", after, before)
+	}
+	f.awaitNode("t/proc", "runs again", func(n api.Node) bool { return n.State == "running" && n.Incarnation == 2 })
+}
+
 // A person attaches to agents with a terminal, by coppice and by tmux itself.
 func TestAttachTerminals(t *testing.T) {
 	needTmux(t)

@@ -107,6 +107,9 @@ func (p *past) of(path string) *record {
 func (c *Controller) resume(o sighting, p *past) {
 	path := o.Path
 	r := p.of(path)
+	if o.Life == runtime.Unknown {
+		o.Incarnation = max(o.Incarnation, r.Incarnation) // a damaged slot does not know it
+	}
 	if o.Incarnation == r.Incarnation && r.Ended && o.Life == runtime.Dead {
 		return // dealt with
 	}

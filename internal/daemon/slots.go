@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -63,6 +64,9 @@ func (c *Controller) survey(ctx context.Context) (found map[string][]sighting, d
 			return nil, fmt.Errorf("runtime %s: %w: %w", kind, runtime.ErrUnknown, err)
 		}
 		for _, o := range all {
+			if o.Life == runtime.Unknown {
+				o.Path = c.named(o.Path)
+			}
 			a := c.agents[o.Path]
 			if o.Life == runtime.Unknown && (a == nil || a.Runtime.String() != kind) {
 				return nil, fmt.Errorf("%s in runtime %s: %w: %s", o.Path, kind, runtime.ErrUnknown, o.Detail)
@@ -71,6 +75,17 @@ func (c *Controller) survey(ctx context.Context) (found map[string][]sighting, d
 		}
 	}
 	return found, nil
+}
+
+// named is the path of the agent whose slot goes by the name of its directory,
+// because what is in it is damaged. The runtime can repair it when it knows whose it is.
+func (c *Controller) named(slot string) string {
+	for path := range c.agents {
+		if name, err := wire.DirName(path); err == nil && name == slot {
+			return path
+		}
+	}
+	return slot
 }
 
 // assign decides what becomes of the slots of an agent that is wanted: which one
