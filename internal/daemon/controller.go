@@ -24,8 +24,12 @@ type Options struct {
 	Logger  *slog.Logger
 	Version string
 	Config  ConfigInfo
-	// Forget makes limits and stops start afresh instead of from the store.
-	Forget bool
+	// Once is one life of the tree: limits, stops and the numbers of
+	// incarnations start afresh instead of from the store, and it ends by
+	// itself when nothing runs or will run again. What lives is taken over all the same.
+	Once bool
+	// OnEvent is told what the supervisors do, from one goroutine; it must not be slow.
+	OnEvent func(supervisor.Event)
 }
 
 // ConfigInfo says which file is in force.
@@ -114,6 +118,9 @@ func (c *Controller) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.opts.Once && root.AutoShutdown == supervisor.NeverShutdown {
+		root.AutoShutdown = supervisor.WhenDone
+	}
 	c.index(root.Name, root)
 	c.log.Append(event.Event{
 		Type: event.ControllerStarted, Actor: "controller",
@@ -201,6 +208,9 @@ func (c *Controller) wait() {
 
 // event writes what a supervisor says, with the record that follows from it.
 func (c *Controller) event(e supervisor.Event) {
+	if c.opts.OnEvent != nil {
+		c.opts.OnEvent(e)
+	}
 	entry, ok := translate(e)
 	if !ok {
 		return

@@ -59,7 +59,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 			c.told[path] = mark{incarnation: r.Incarnation}
 		}
 	}
-	p := &past{records: records, selves: selves, forget: c.opts.Forget, adopt: c.adopt}
+	p := &past{records: records, selves: selves, forget: c.opts.Once, adopt: c.adopt}
 	var orphans []string
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		o := found[path]
@@ -68,6 +68,10 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 			continue
 		}
 		c.resume(path, o, p)
+	}
+	if c.opts.Once {
+		c.renew(found, p)
+		records = nil
 	}
 	for path, r := range records {
 		if _, ok := found[path]; !ok && c.agents[path] != nil && !r.Ended && r.Incarnation > 0 && !c.isDown(path, records) {
@@ -90,7 +94,7 @@ func (r *record) lasts() bool {
 // isDown: the agent, or a supervisor above it, was stopped by hand, and that
 // still holds.
 func (c *Controller) isDown(path string, records map[string]*record) bool {
-	for ok := true; ok && !c.opts.Forget; path, _, ok = cutLast(path) {
+	for ok := true; ok && !c.opts.Once; path, _, ok = cutLast(path) {
 		if r := records[path]; r != nil && r.State == supervisor.Suspended.String() {
 			return true
 		}
@@ -148,6 +152,29 @@ func (c *Controller) resume(path string, o runtime.Observation, p *past) {
 	p.adopt[path] = o.Incarnation
 }
 
+// renew lets one life of the tree begin: what does not live is not taken over,
+// and is numbered from 1 again. How it ended is told, if nobody has yet.
+func (c *Controller) renew(found map[string]runtime.Observation, p *past) {
+	for path, r := range p.records {
+		o, ok := found[path]
+		switch {
+		case c.nodes[path] != nil:
+			r.Incarnation = 0
+			continue
+		case c.agents[path] == nil || ok && o.Life != runtime.Dead:
+			continue
+		case !ok:
+			o = runtime.Observation{Incarnation: r.Incarnation, ExitedAt: time.Now(), Exit: newLost().Exit()}
+		}
+		if !r.Ended && r.Incarnation > 0 && r.Incarnation == o.Incarnation {
+			c.missed(r, runtime.Ended{Incarnation: o.Incarnation, ExitedAt: o.ExitedAt, Exit: o.Exit})
+		}
+		delete(p.adopt, path)
+		delete(c.told, path)
+		r.Incarnation, r.StartedAt = 0, time.Time{}
+	}
+}
+
 // missed reports an incarnation that ended, and had a successor, without a word
 // in the log, and counts the restart.
 func (c *Controller) missed(r *record, b runtime.Ended) {
@@ -158,8 +185,11 @@ func (c *Controller) missed(r *record, b runtime.Ended) {
 		}.With(map[string]any{"late": true}))
 	}
 	kind := event.AgentCrashed
-	if b.Exit.Clean() {
+	switch {
+	case b.Exit.Clean():
 		kind = event.AgentExited
+	case b.Exit.Kind == supervisor.Lost:
+		kind = event.AgentLost
 	}
 	r.Incarnation = b.Incarnation
 	r.Restarts++
@@ -287,7 +317,7 @@ func (c *Controller) launch(a *spec.Agent, signal syscall.Signal, self superviso
 	return runtime.Launch{
 		Path: self.Path, Incarnation: self.Incarnation, Fingerprint: a.Fingerprint(),
 		Argv: a.Command, Dir: a.Dir, Env: proc.Environ(a.Env, self.Path, self.Incarnation), Stdin: a.Stdin,
-		StopSignal: signal, Grace: a.Shutdown.Grace, Ready: a.Ready,
+		StopSignal: signal, Grace: a.Shutdown.Grace, Ready: a.Ready, Afresh: c.opts.Once && self.Incarnation == 1,
 	}
 }
 
