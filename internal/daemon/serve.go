@@ -62,6 +62,8 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	seen := observe(o.OnEvent)
+	defer seen.close()
 	rt, err := shim.Open(shim.Options{Dir: project.Slots(), Output: o.Output, Logger: o.Logger})
 	if err != nil {
 		return err
@@ -82,8 +84,6 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	defer listener.Close()
 
-	seen := observe(o.OnEvent)
-	defer seen.close()
 	sum := sha256.Sum256(data)
 	c, err := Open(ctx, Options{
 		Tree: tree, Store: db, Runtime: rt, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell,

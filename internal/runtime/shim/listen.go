@@ -32,7 +32,7 @@ type listening struct {
 
 // listen sees to it that somebody listens to the shim of the slot, from before
 // anything is started. Needs the turn. A failure costs the output, not the agent.
-func (s *slot) listen(ctx context.Context) {
+func (s *slot) listen() {
 	if s.r.output == nil {
 		return
 	}
@@ -46,7 +46,7 @@ func (s *slot) listen(ctx context.Context) {
 			return
 		}
 	}
-	l, err := newListening(ctx, s.dir)
+	l, err := newListening(s.r.ctx, s.dir) // also of a start that is given up
 	if err != nil {
 		s.r.log.Warn("the output of an agent cannot be shown", "path", s.path, "error", err)
 		return

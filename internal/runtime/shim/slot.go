@@ -209,7 +209,7 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.listen(ctx)
+		s.listen()
 		ses := newSession(s, l.Incarnation)
 		ses.grace = max(0, l.Grace)
 		ses.connect(link, running) // fills it in if it is this incarnation already
@@ -300,7 +300,7 @@ func (s *slot) adopt(ctx context.Context) (*session, error) {
 	ses := newSession(s, st.Incarnation)
 	ses.update(st)
 	if l != nil {
-		s.listen(ctx)
+		s.listen()
 		ses.connect(l, false)
 		s.r.read(l)
 	}
