@@ -26,7 +26,8 @@ func newRun(s *streams) *cobra.Command {
 		Long: `Run the fleet in the foreground until no agent runs or will run again.
 
 On a terminal it shows the live tree above the output of the agents; piped, it
-writes plain lines; with --json, one event a line on stdout.
+writes plain lines; with --json, one event a line on stdout. From another
+terminal, coppice ps, logs, attach, stop, explain and all others work on it.
 
 Ctrl-C (or SIGTERM) stops all agents in reverse order, each within its shutdown
 time; once more kills them. The exit code is 0 when the fleet has ended, 1 when

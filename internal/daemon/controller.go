@@ -195,7 +195,11 @@ func (c *Controller) wait() {
 	}
 	var ops []store.Op
 	if !c.keeps() {
-		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte("true")})
+		how := orderlyEnd
+		if c.opts.Once {
+			how = onceEnd
+		}
+		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)})
 	}
 	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)

@@ -96,7 +96,7 @@ func settle(ctx context.Context, project Project, logger *slog.Logger, told []ev
 	}
 	for i, e := range told {
 		if i == len(told)-1 && all {
-			log.Append(e, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte("true")})
+			log.Append(e, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(orderlyEnd)})
 			continue
 		}
 		log.Append(e)

@@ -42,10 +42,17 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 		return nil, fmt.Errorf("reading how the last controller ended: %w", err)
 	}
 	records, selves, unreadable := readRecords(stored)
-	for _, r := range records {
-		if len(orderly) > 0 && !r.lasts() {
+	once := len(orderly) > 0 && string(orderly[0].Value) == onceEnd
+	for path, r := range records {
+		switch {
+		case once:
+			*r = record{Path: path, Incarnation: r.Incarnation, Ended: true, State: supervisor.Waiting.String()}
+		case len(orderly) > 0 && !r.lasts():
 			r.State, r.Ended = supervisor.Waiting.String(), true
 		}
+	}
+	if once {
+		clear(selves)
 	}
 	for _, key := range unreadable {
 		c.opts.Logger.Warn("a record of a node cannot be read and is ignored", "key", key)
