@@ -13,10 +13,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/shim"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // StopOrphans stops the agents of a project whose controller was killed, in the
@@ -35,39 +35,48 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	rt, err := shim.Open(shim.Options{Dir: project.Slots(), Logger: logger})
+	tree, err := config.Load(file)
+	if err != nil { // what runs has to go, whatever became of the file
+		tree = &spec.Tree{Root: &spec.Node{Name: "?"}}
+	}
+	runtimes, end, err := openRuntimes(ctx, project, tree, logger, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		quit, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
-		defer cancel()
-		err = errors.Join(err, rt.Quit(quit), rt.Close())
-	}()
-	all, err := rt.List(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("looking for what runs: %w", err)
-	}
-	// What cannot be told apart is asked to stop, too: evict waits until it is known.
-	all = slices.DeleteFunc(all, func(o runtime.Observation) bool { return o.Life == runtime.Dead })
-	if len(all) == 0 {
-		return nil, nil
-	}
-	c := &Controller{opts: Options{Runtime: rt}, agents: make(map[string]*spec.Agent)}
-	order := make(map[string]int)
-	if tree, err := config.Load(file); err == nil { // what runs has to go, whatever became of the file
-		for path, child := range tree.All() {
-			if child.Agent != nil {
-				c.agents[path] = child.Agent
-				order[path] = len(order) + 1
+	defer func() { err = errors.Join(err, end()) }()
+	places := make(map[string]runtime.Runtime)
+	var all []sighting
+	for _, rt := range runtimes {
+		places[rt.Kind()] = rt
+		slots, err := rt.List(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("looking for what runs in %s: %w", rt.Kind(), err)
+		}
+		for _, o := range slots {
+			// What cannot be told apart is asked to stop, too: evict waits until it is known.
+			if o.Life != runtime.Dead {
+				all = append(all, sighting{rt.Kind(), o})
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b runtime.Observation) int { return order[b.Path] - order[a.Path] })
+	if len(all) == 0 {
+		return nil, nil
+	}
+	grace, order := make(map[string]time.Duration), make(map[string]int)
+	for path, child := range tree.All() {
+		if child.Agent != nil {
+			grace[path], order[path] = child.Agent.Shutdown.Grace, len(order)+1
+		}
+	}
+	slices.SortStableFunc(all, func(a, b sighting) int { return order[b.Path] - order[a.Path] })
 	var errs []error
 	var told []event.Event
 	for _, o := range all {
-		if err := c.evict(ctx, o.Path); err != nil {
+		patience, known := grace[o.Path]
+		if !known {
+			patience = supervisor.DefaultShutdown
+		}
+		if err := evict(ctx, places[o.kind], o.Path, patience); err != nil {
 			errs = append(errs, fmt.Errorf("stopping %s: %w", o.Path, err))
 			continue
 		}

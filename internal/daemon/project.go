@@ -52,9 +52,10 @@ func (p Project) unusable(err error) error {
 	return fmt.Errorf("nothing can be kept in %s, where coppice has the state and the logs of a project (%w); make %s writable, or copy the project to a directory that is", p.State, err, p.Dir)
 }
 
-// Database, Slots, Log and lock are the files in the state.
+// Database, Slots, Tmux, Log and lock are the files in the state.
 func (p Project) Database() string { return filepath.Join(p.State, "state.db") }
 func (p Project) Slots() string    { return filepath.Join(p.State, "run") }
+func (p Project) Tmux() string     { return filepath.Join(p.State, "tmux") }
 func (p Project) Log() string      { return filepath.Join(p.State, "daemon.log") }
 func (p Project) lock() string     { return filepath.Join(p.State, "controller.lock") }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/runtime/shim"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -64,15 +63,11 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	seen := observe(o.OnEvent)
 	defer seen.close()
-	rt, err := shim.Open(shim.Options{Dir: project.Slots(), Output: o.Output, Logger: o.Logger})
+	runtimes, closeRuntimes, err := openRuntimes(ctx, project, tree, o.Logger, o.Output)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		quit, cancel := context.WithTimeout(context.Background(), closeTime)
-		defer cancel()
-		err = errors.Join(err, rt.Quit(quit), rt.Close())
-	}()
+	defer func() { err = errors.Join(err, closeRuntimes()) }()
 
 	socket, err := api.SocketPath(project.Dir)
 	if err != nil {
@@ -86,7 +81,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 
 	sum := sha256.Sum256(data)
 	c, err := Open(ctx, Options{
-		Tree: tree, Store: db, Runtime: rt, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell,
+		Tree: tree, Store: db, Runtimes: runtimes, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell,
 		Config: ConfigInfo{Path: o.Config, Revision: hex.EncodeToString(sum[:6]), LoadedAt: time.Now()},
 	})
 	if err != nil {

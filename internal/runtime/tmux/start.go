@@ -163,6 +163,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		return nil, fmt.Errorf("%w: the launcher does not answer: %w", runtime.ErrUnknown, err)
 	}
 	ses.live(ready)
+	ses.listen(rec.Begin)
 	return ses, nil
 }
 
