@@ -87,6 +87,7 @@ func run() error {
 		case <-s.done:
 			s.sync()
 			s.listener.Close()
+			s.leaveGroup()
 			return nil
 		}
 	}
