@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
@@ -32,7 +33,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 			return x, notFound(n.Path, err)
 		}
 		x.Next, x.Hint = outlook(n, info)
-		x.Evidence = evidence(info)
+		x.Evidence = evidence(sup.Path(), info)
 	} else {
 		x.Rule, x.Next = "the root runs until it is stopped", "when its limit is reached, everything is stopped and the daemon ends with exit code 1"
 	}
@@ -43,18 +44,25 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 				x.Tail = tail
 			}
 		}
+		if x.Hint == "" {
+			x.Hint = c.seat(n.Path)
+		}
 	}
 	return x, nil
 }
 
 // evidence is what the last decision about a child was taken on.
-func evidence(i supervisor.ChildInfo) []string {
+func evidence(sup string, i supervisor.ChildInfo) []string {
 	e := []string{fmt.Sprintf("incarnation %d, %d restarts in all", i.Incarnation, i.Restarts)}
 	if i.LastExit.Kind != supervisor.NoExit {
-		e = append(e, fmt.Sprintf("the last incarnation to end: %v", i.LastExit))
+		e = append(e, fmt.Sprintf("the last incarnation to end ended with %v", i.LastExit))
 	}
 	if i.Limit.Max >= 0 {
-		e = append(e, fmt.Sprintf("%d counted by its limit: %v", i.InWindow, i.Limit))
+		whose := "its own limit"
+		if i.Limit.Scope == supervisor.ScopeSupervisor {
+			whose = "the limit of " + sup
+		}
+		e = append(e, fmt.Sprintf("%d counted by %s: %v", i.InWindow, whose, i.Limit))
 	}
 	return e
 }
@@ -100,4 +108,35 @@ func (c *Controller) history(ctx context.Context, path string) []event.Event {
 		c.opts.Logger.Warn("the history of a node cannot be read", "path", path, "error", err)
 	}
 	return slices.Concat([]event.Event{}, last)
+}
+
+// seat is how a person gets into the session of an agent without coppice, for
+// runtimes that have such sessions.
+func (c *Controller) seat(path string) string {
+	r, ok := c.home(path).(interface {
+		AttachCommand(path string) (argv []string, dir string, err error)
+	})
+	if !ok {
+		return ""
+	}
+	argv, dir, err := r.AttachCommand(path)
+	if err != nil {
+		return ""
+	}
+	for i, word := range argv {
+		argv[i] = shellWord(word)
+	}
+	command := strings.Join(argv, " ")
+	if dir != "" {
+		command = "cd " + shellWord(dir) + " && " + command
+	}
+	return "to sit in its session: coppice attach " + shellWord(path) + ", or with all that tmux offers: " + command
+}
+
+// shellWord quotes a word for a shell, if it needs that.
+func shellWord(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+:,@") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
