@@ -56,6 +56,8 @@ func (g *Group) Prepare(l runtime.Limits) (enforced runtime.Limits, err error) {
 	err = os.Mkdir(g.dir, 0o755)
 	switch {
 	case errors.Is(err, fs.ErrExist):
+		// Who is born in a frozen group never gets to its program.
+		write(filepath.Join(g.dir, "cgroup.freeze"), "0")
 	case err != nil:
 		return enforced, err
 	default:

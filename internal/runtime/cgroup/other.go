@@ -22,6 +22,9 @@ func (*Tree) Enable() {}
 // Dir is "".
 func (*Tree) Dir() string { return "" }
 
+// CPU is false.
+func (*Tree) CPU() bool { return false }
+
 // Missing is "".
 func (*Tree) Missing() string { return "" }
 

@@ -165,6 +165,9 @@ func (t *Tree) leave() {
 // Dir is the directory of the groups.
 func (t *Tree) Dir() string { return t.base }
 
+// CPU reports whether processor time can be limited now.
+func (t *Tree) CPU() bool { return t.has.cpu }
+
 // Missing says which controllers the groups lack, and why; "" if none.
 func (t *Tree) Missing() string {
 	names := t.has.missing()

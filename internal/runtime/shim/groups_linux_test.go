@@ -130,6 +130,19 @@ func TestPlaceOfAgents(t *testing.T) {
 	}
 }
 
+// An agent that freezes itself keeps nobody from being started after it.
+func TestFrozenGroup(t *testing.T) {
+	r := openGroups(t, slots(t))
+	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
+	if err := os.WriteFile(filepath.Join(s.slot.group.Dir(), "cgroup.freeze"), []byte("1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	s.Stop()
+	s.Kill()
+	wait(t, "the end", s.Done())
+	start(t, r, sh("app/a", 2, "exec sleep 1000"))
+}
+
 // A group that somebody has removed comes back, and one that cannot be used
 // keeps no agent from running.
 func TestGroupIsGone(t *testing.T) {

@@ -86,9 +86,13 @@ func (p *place) explain(e supervisor.Exit) supervisor.Exit {
 	if p == nil || p.enforced.Memory <= 0 || p.OutOfMemory() <= p.killed {
 		return e
 	}
+	return outOfMemory(e, p.enforced.Memory)
+}
+
+func outOfMemory(e supervisor.Exit, limit int64) supervisor.Exit {
 	var exit *proc.ExitError
 	if errors.As(e.Err, &exit) && exit.Signal == syscall.SIGKILL {
-		e.Err = fmt.Errorf("out of memory, limit %s: %w", humanize.IBytes(uint64(p.enforced.Memory)), e.Err)
+		e.Err = fmt.Errorf("out of memory, limit %s: %w", humanize.IBytes(uint64(limit)), e.Err)
 	}
 	return e
 }
