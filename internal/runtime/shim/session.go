@@ -109,6 +109,7 @@ func (ses *session) finish() {
 // update takes in what the shim says. Of an incarnation that has ended,
 // nothing new can be heard.
 func (ses *session) update(st *wire.State) {
+	ses.slot.settle(st)
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
 	select {

@@ -26,8 +26,9 @@ type slot struct {
 	turn      chan struct{} // held by who changes what lives in the slot
 	group     *cgroup.Group // used by who has the turn; nil if there are none
 
-	mu   sync.Mutex
-	idle *link // of an incarnation that has ended, for the next one
+	mu    sync.Mutex
+	idle  *link      // of an incarnation that has ended, for the next one
+	heard *listening // nil if nobody wants to hear anything
 }
 
 // take waits for the turn.
@@ -216,6 +217,7 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.listen()
 		ses := newSession(s, l.Incarnation)
 		ses.grace = max(0, l.Grace)
 		ses.connect(link, running) // fills it in if it is this incarnation already
@@ -263,7 +265,7 @@ func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, runnin
 		if st.Token == request.Token {
 			return nil, false, fmt.Errorf("%w: %w", supervisor.ErrNotReady, st.End.Exit().Err)
 		}
-		if request.Incarnation <= st.Incarnation {
+		if request.Incarnation <= st.Incarnation && !request.Launch.Afresh {
 			return nil, false, fmt.Errorf("%w: the last one of the slot is %d", runtime.ErrStale, st.Incarnation)
 		}
 		if l, err = s.spawn(ctx, lock); err != nil {
@@ -307,6 +309,7 @@ func (s *slot) adopt(ctx context.Context) (*session, error) {
 	ses := newSession(s, st.Incarnation)
 	ses.update(st)
 	if l != nil {
+		s.listen()
 		ses.connect(l, false)
 		s.r.read(l)
 	}
