@@ -118,7 +118,11 @@ func (c *Controller) resume(o sighting, p *past) {
 	path := o.Path
 	r := p.of(path)
 	if o.Life == runtime.Unknown {
-		o.Incarnation = max(o.Incarnation, r.Incarnation) // a damaged slot does not know it
+		// A damaged slot does not know it.
+		o.Incarnation = max(o.Incarnation, r.Incarnation)
+		if o.StartedAt.IsZero() {
+			o.StartedAt = r.StartedAt
+		}
 	}
 	if o.Incarnation == r.Incarnation && r.Ended && o.Life == runtime.Dead {
 		return // dealt with

@@ -168,6 +168,7 @@ func (s *slot) rebuild(ctx context.Context, damage error) (*found, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w; %w", runtime.ErrUnknown, damage, err)
 		}
+		rec.outlived(time.Now())
 		if err := rec.write(s.dir); err != nil {
 			return nil, fmt.Errorf("%w: %w; %w", runtime.ErrUnknown, damage, err)
 		}
