@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -136,27 +137,34 @@ func TestNoLineIsLost(t *testing.T) {
 	dir := project(t,
 		agentTOML("a", fmt.Sprintf("seq %d; printf 'the end'; exit 1", n), `restart = "on-failure"`, `max_restarts = 1`, `on_limit = "give_up"`),
 		agentTOML("b", fmt.Sprintf("seq %d >&2", n), `restart = "never"`))
-	r := launch(t, dir, "run")
-	r.wantExit(0)
+	r := newRunning(t, "coppice", "run")
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	r.Stdout = write
+	r.begin(dir)
+	write.Close()
 	next := map[string]int{}
 	ends := 0
-	for _, line := range r.out.lines() {
-		path, text, ok := strings.Cut(line, " | ")
-		if !ok {
-			continue
-		}
-		if text == "the end" {
+	for lines := bufio.NewScanner(read); lines.Scan(); {
+		path, text, ok := strings.Cut(lines.Text(), " | ")
+		switch {
+		case !ok:
+		case text == "the end":
 			ends++
 			if next[path] != n {
 				t.Fatalf("%s ends after line %d", path, next[path])
 			}
 			next[path] = 0
-			continue
-		}
-		if next[path]++; text != fmt.Sprint(next[path]) {
-			t.Fatalf("%s: %q where %d is due", path, text, next[path])
+		default:
+			if next[path]++; text != fmt.Sprint(next[path]) {
+				t.Fatalf("%s: %q where %d is due", path, text, next[path])
+			}
 		}
 	}
+	r.wantExit(0)
 	if ends != 2 || next["t/a"] != 0 || next["t/b"] != n {
 		t.Errorf("%d ends, then %v", ends, next)
 	}
