@@ -71,7 +71,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 		return nil, err
 	}
 	id, _ := process.Identity() // zero if it has ended already
-	run.process = process
+	run.process, s.drained = process, process.Drained()
 	close(run.started)
 
 	s.mu.Lock()
