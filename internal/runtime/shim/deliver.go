@@ -30,6 +30,12 @@ func (ses *session) want(what string) {
 	if ses.wanted != wire.Kill {
 		ses.wanted = what
 	}
+	if what == wire.Kill && ses.killing.IsZero() {
+		ses.killing = time.Now()
+		if ses.hurry != nil {
+			ses.hurry()
+		}
+	}
 	if !ses.delivers {
 		ses.delivers = true
 		ses.slot.r.background(ses.deliver)
@@ -38,7 +44,6 @@ func (ses *session) want(what string) {
 
 // deliver repeats what is wanted until the shim has it or the agent has ended.
 func (ses *session) deliver() {
-	var killing time.Time // since when a Kill is tried
 	for {
 		ses.mu.Lock()
 		what := ses.wanted
@@ -47,26 +52,13 @@ func (ses *session) deliver() {
 			ses.mu.Unlock()
 			return
 		}
-		link, changed := ses.link, ses.changed
+		changed := ses.changed
 		ses.mu.Unlock()
-
-		if what == wire.Kill && killing.IsZero() {
-			killing = time.Now()
+		if ses.tell(what) {
+			continue
 		}
-		if link != nil {
-			ctx, cancel := context.WithTimeout(ses.slot.r.ctx, killTime)
-			_, err := ses.request(ctx, wire.Message{Type: what})
-			cancel()
-			if err == nil || errors.Is(err, runtime.ErrEnded) || errors.Is(err, runtime.ErrStale) {
-				ses.mu.Lock()
-				ses.delivered = what
-				ses.mu.Unlock()
-				continue
-			}
-		}
-		if !killing.IsZero() && time.Since(killing) >= killTime {
+		if ses.overdue() {
 			ses.killShim()
-			killing = time.Now()
 		}
 		pause := time.NewTimer(deliverPause)
 		select {
@@ -81,4 +73,41 @@ func (ses *session) deliver() {
 		}
 		pause.Stop()
 	}
+}
+
+// tell tries to deliver something once. A Kill does not wait behind a Stop
+// that is not answered.
+func (ses *session) tell(what string) (delivered bool) {
+	ses.mu.Lock()
+	if ses.link == nil || what != ses.wanted {
+		ses.mu.Unlock()
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ses.slot.r.ctx, killTime)
+	defer cancel()
+	if what == wire.Stop {
+		ses.hurry = cancel
+	}
+	ses.mu.Unlock()
+	_, err := ses.request(ctx, wire.Message{Type: what})
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	ses.hurry = nil
+	if err == nil || errors.Is(err, runtime.ErrEnded) || errors.Is(err, runtime.ErrStale) {
+		ses.delivered = what
+		return true
+	}
+	return false
+}
+
+// overdue reports whether a Kill is wanted for so long that its shim has to go,
+// too. The time begins anew then.
+func (ses *session) overdue() bool {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	if ses.killing.IsZero() || time.Since(ses.killing) < killTime {
+		return false
+	}
+	ses.killing = time.Now()
+	return true
 }

@@ -33,7 +33,9 @@ type session struct {
 	disowned  bool          // never was one
 	wanted    string        // Stop or Kill
 	delivered string
-	delivers  bool // a goroutine does
+	delivers  bool               // a goroutine does
+	killing   time.Time          // since when a Kill is wanted
+	hurry     context.CancelFunc // gives up waiting for the answer to a Stop; nil if nobody does
 }
 
 var _ runtime.Session = (*session)(nil)
