@@ -169,9 +169,11 @@ func (p *page) query(ctx context.Context, tx *sql.Tx, query string, args ...any)
 	defer rows.Close()
 	for rows.Next() {
 		var r store.Record
-		if err := rows.Scan(&r.Key, &r.Value, &r.Rev); err != nil {
+		var rev int64 // whatever damage that no check has found has made of it
+		if err := rows.Scan(&r.Key, &r.Value, &rev); err != nil {
 			return err
 		}
+		r.Rev = store.Rev(rev)
 		p.bytes += len(r.Value)
 		if p.maxBytes > 0 && p.bytes > p.maxBytes && len(p.records) > 0 {
 			p.full = true
