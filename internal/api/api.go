@@ -123,7 +123,8 @@ type Node struct {
 	Incarnation uint64     `json:"incarnation"`
 	Restarts    int        `json:"restarts"`
 	InWindow    int        `json:"in_window"` // counted by its limit at this moment
-	Limit       string     `json:"limit"`
+	LimitMax    int        `json:"limit_max"` // how many may be; -1 if it has no limit
+	Limit       string     `json:"limit"`     // its own, in words: of a supervisor what its children share, of an agent what it does not share
 	StartedAt   *time.Time `json:"started_at,omitempty"`
 	Uptime      float64    `json:"uptime_seconds,omitempty"`
 	NextAt      *time.Time `json:"next_at,omitempty"`

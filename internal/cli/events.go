@@ -82,9 +82,10 @@ func eventLine(e event.Event, now time.Time, p paint) string {
 		b.WriteString(p.dim(fmt.Sprintf("#%d", e.Incarnation)))
 	}
 	if e.Message != "" {
-		b.WriteString(" " + proc.Plain(strings.ReplaceAll(e.Message, "\n", " ")))
+		message := strings.TrimPrefix(e.Message, e.Path+" ") // which stands there already
+		b.WriteString(" " + proc.Plain(strings.ReplaceAll(message, "\n", " ")))
 	}
-	if e.Actor != "" {
+	if e.Actor != "" && e.Actor != "supervisor" && e.Actor != "controller" { // whose work it is
 		b.WriteString(p.dim(" (by " + proc.Plain(e.Actor) + ")"))
 	}
 	return b.String()
