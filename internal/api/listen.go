@@ -102,6 +102,8 @@ type Listener struct {
 	closed chan struct{}
 	close  sync.Once
 	work   sync.WaitGroup
+	// restored holds a token when the socket was made anew.
+	restored chan struct{}
 
 	mu    sync.Mutex
 	inner *net.UnixListener // the one that is bound now
@@ -117,7 +119,7 @@ const guardEvery = 2 * time.Second
 func Listen(path string) (*Listener, error) { return listen(path, slog.Default(), guardEvery) }
 
 func listen(path string, logger *slog.Logger, guard time.Duration) (*Listener, error) {
-	l := &Listener{path: path, logger: logger, conns: make(chan net.Conn), closed: make(chan struct{})}
+	l := &Listener{path: path, logger: logger, conns: make(chan net.Conn), closed: make(chan struct{}), restored: make(chan struct{}, 1)}
 	if err := l.bind(); err != nil {
 		return nil, fmt.Errorf("listening on %s: %w", path, err)
 	}
@@ -287,6 +289,10 @@ func (l *Listener) guard(every time.Duration) {
 		err := l.bind()
 		if err == nil {
 			l.logger.Warn("the socket was deleted and has been made anew", "socket", l.path)
+			select {
+			case l.restored <- struct{}{}:
+			default:
+			}
 		} else if last != err.Error() {
 			l.logger.Error("the socket was deleted and cannot be made anew", "socket", l.path, "error", err)
 			last = err.Error()
@@ -304,6 +310,9 @@ func (l *Listener) present() bool {
 	}
 	return os.SameFile(info, l.own)
 }
+
+// Restored receives when the socket was deleted and has been made anew.
+func (l *Listener) Restored() <-chan struct{} { return l.restored }
 
 // Accept waits for the next connection.
 func (l *Listener) Accept() (net.Conn, error) {

@@ -333,6 +333,108 @@ func TestStoreReadOnly(t *testing.T) {
 	}
 }
 
+// The socket comes back within seconds, with the same daemon behind it.
+func TestDaemonSocketDeleted(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", `exec sleep 1000`))
+	f.do("up", "-d")
+	before := f.status()
+	node := f.node("t/a")
+	if err := os.Remove(filepath.Join(f.dir, ".coppice", "daemon.sock")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := f.try("up", "-d"); err == nil || !strings.Contains(out, "another controller has") {
+		t.Errorf("a second daemon: %v: %s", err, out)
+	}
+	c := f.client()
+	until(t, "the socket", func() bool { return peek(t, c, "t/a").PID == node.PID })
+	if after := f.status(); after.Controller.PID != before.Controller.PID {
+		t.Errorf("another daemon answers: %+v, before %+v", after, before)
+	}
+	until(t, "word of it in the log", func() bool {
+		told, _ := f.history()
+		return told["socket.restored  0"] == 1
+	})
+}
+
+// Whoever removes the state directory under a running fleet loses logs, and nothing else.
+func TestStateDirectoryRemoved(t *testing.T) {
+	t.Parallel()
+	for name, removed := range map[string]string{
+		"the slot of an agent": "slot", "all slots": "run", "everything": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, agentTOML("a", `trap 'echo hup' HUP; echo up; while :; do echo 1007; sleep 0.1; done`), agentTOML("crasher", `exec sleep 1001`, quick, "max_restarts = 100"))
+			f.do("up", "-d")
+			c := f.client()
+			before := peek(t, c, "t/a")
+			state := filepath.Join(f.dir, ".coppice")
+			dir := filepath.Join(state, removed)
+			if removed == "slot" {
+				found, _ := filepath.Glob(filepath.Join(state, "run", "*-a"))
+				if len(found) != 1 {
+					t.Fatal(found)
+				}
+				dir = found[0]
+			}
+			if err := os.RemoveAll(dir); err != nil { // the shim may be making it anew already
+				t.Log(err)
+			}
+			f.crashAgain(c, "t/crasher")
+			if out, err := f.try("up", "-d"); err == nil || !strings.Contains(out, "another controller has") {
+				t.Errorf("a second daemon: %v: %s", err, out)
+			}
+			// It is made anew, with the log, while the agent lives.
+			until(t, "output", func() bool {
+				out, err := f.try("logs", "-n", "5", "t/a")
+				return err == nil && strings.Contains(out, "1007")
+			})
+			until(t, "word of it in the log", func() bool {
+				told, _ := f.history()
+				return told["slot.restored t/a 1"] >= 1
+			})
+			if got := peek(t, c, "t/a"); got.PID != before.PID || got.Incarnation != 1 {
+				t.Errorf("a: %+v, before %+v", got, before)
+			}
+			// The next daemon finds it.
+			f.crash()
+			f.do("up", "-d")
+			if got := peek(t, c, "t/a"); got.PID != before.PID || got.Incarnation != 1 {
+				t.Errorf("after another daemon has come: %+v, before %+v", got, before)
+			}
+		})
+	}
+}
+
+// A daemon finds agents whose slots were removed while no daemon ran.
+func TestSlotsRemovedWithoutDaemon(t *testing.T) {
+	t.Parallel()
+	for name, removed := range map[string]string{"all slots": "run", "everything": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, agentTOML("a", `exec sleep 1000`), agentTOML("b", `exec sleep 1001`))
+			f.do("up", "-d")
+			c := f.client()
+			a, b := peek(t, c, "t/a"), peek(t, c, "t/b")
+			f.crash()
+			if err := os.RemoveAll(filepath.Join(f.dir, ".coppice", removed)); err != nil {
+				t.Fatal(err)
+			}
+			f.do("up", "-d")
+			if got := peek(t, c, "t/a"); got.PID != a.PID {
+				t.Errorf("a: %+v, before %+v", got, a)
+			}
+			if got := peek(t, c, "t/b"); got.PID != b.PID {
+				t.Errorf("b: %+v, before %+v", got, b)
+			}
+			if n := f.copies("sleep 100"); n != 2 {
+				t.Errorf("%d agents run, want 2", n)
+			}
+		})
+	}
+}
+
 // What a killed machine leaves of the files of a slot is dealt with.
 func TestSlotFilesDamaged(t *testing.T) {
 	t.Parallel()

@@ -47,11 +47,11 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	release, err := project.Lock()
+	lock, err := project.Lock()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, release()) }()
+	defer func() { err = errors.Join(err, lock.Release()) }()
 
 	db, err := sqlite.Open(ctx, project.Database())
 	if err != nil {
@@ -100,6 +100,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	go c.tellReady(serving, o.Ready)
 	go c.watchdog(serving)
+	go c.tend(serving, lock, listener)
 
 	for {
 		select {

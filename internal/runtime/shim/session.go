@@ -122,6 +122,7 @@ func (ses *session) update(st *wire.State) {
 		}
 		return
 	}
+	ses.slot.heard(st.Shim)
 	wasReady := ses.state.Ready
 	ses.state = *st
 	ses.state.Ready = st.Ready || wasReady

@@ -24,8 +24,11 @@ type slot struct {
 	path, dir string
 	turn      chan struct{} // held by who changes what lives in the slot
 
-	mu   sync.Mutex
-	idle *link // of an incarnation that has ended, for the next one
+	mu      sync.Mutex
+	idle    *link         // of an incarnation that has ended, for the next one
+	shim    proc.Identity // that was heard of last
+	lock    os.FileInfo   // of its lock file
+	missing bool          // it was told to make its files anew
 }
 
 // take waits for the turn.
@@ -92,7 +95,7 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 		}
 		lock, err := wire.TryLock(s.dir)
 		switch {
-		case err != nil && wire.IsMissing(err):
+		case err != nil && wire.IsMissing(err) && proc.Observe(s.known()) == proc.Dead:
 			return nil, nil, nil, err
 		case err != nil:
 			return nil, nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
@@ -127,9 +130,11 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 
 // wake tells the shim to look whether its files are still there.
 func (s *slot) wake() {
+	id := s.known()
 	if st, err := wire.ReadState(s.dir); err == nil {
-		st.Shim.Signal(syscall.SIGHUP)
+		id = st.Shim
 	}
+	id.Signal(syscall.SIGHUP)
 }
 
 // ended reports whether the last shim of a slot is really gone: it gives up
