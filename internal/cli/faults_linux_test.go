@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
 // until asks again and again until done: for what no event tells, such as
@@ -331,6 +334,63 @@ func TestStoreReadOnly(t *testing.T) {
 	if got := peek(t, c, "t/steady"); got.PID != steady.PID {
 		t.Errorf("steady: %+v, before: %+v", got, steady)
 	}
+}
+
+// A clock that was set back an hour while no daemon ran keeps nobody waiting
+// for an hour: what the last one has left is as if it came from the future.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t,
+		agentTOML("lives", `exec sleep 1000`, `max_restarts = 2`, `on_limit = "quarantine"`),
+		agentTOML("delayed", `[ $COPPICE_INCARNATION -gt 1 ] || exit 1; exec sleep 1001`, `backoff = { kind = "fixed", base = "5s" }`),
+		agentTOML("held", `[ $COPPICE_INCARNATION -gt 3 ] || exit 1; exec sleep 1002`, quick, `max_restarts = 2`, `restart_window = "5s"`, `on_limit = "quarantine"`))
+	f.do("up", "-d")
+	c := f.client()
+	lives := peek(t, c, "t/lives")
+	f.awaitState("t/held", "quarantined")
+	f.awaitState("t/delayed", "restarting")
+	f.crash()
+	db, err := sqlite.Open(t.Context(), filepath.Join(f.dir, ".coppice", "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, _, err := db.Snapshot(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]+"`)
+	var ops []store.Op
+	for _, r := range records {
+		value := later.ReplaceAllFunc(r.Value, func(text []byte) []byte {
+			at, err := time.Parse(`"`+time.RFC3339Nano+`"`, string(text))
+			if err != nil {
+				return text
+			}
+			return at.Add(time.Hour).AppendFormat(nil, `"`+time.RFC3339Nano+`"`)
+		})
+		if string(value) != string(r.Value) {
+			ops = append(ops, store.Op{Kind: store.Put, Key: r.Key, Value: value})
+		}
+	}
+	if len(ops) < 5 {
+		t.Errorf("%d of %d records have times", len(ops), len(records))
+	}
+	if _, err := db.Apply(t.Context(), store.Fence{}, nil, ops); err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	f.do("up", "-d")
+	for _, path := range []string{"t/delayed", "t/held"} {
+		if n := peek(t, c, path); n.NextAt != nil && time.Until(*n.NextAt) > 5*time.Second {
+			t.Errorf("%s is tried again in %v", path, time.Until(*n.NextAt))
+		}
+		until(t, path, func() bool { return peek(t, c, path).State == "running" })
+	}
+	if n := peek(t, c, "t/lives"); n.PID != lives.PID || n.State != "running" {
+		t.Errorf("lives: %+v, before %+v", n, lives)
+	}
+	f.crashAgain(c, "t/lives")
+	f.history() // in order of their numbers, whatever their times say
 }
 
 // The socket comes back within seconds, with the same daemon behind it.
