@@ -18,14 +18,12 @@ import (
 
 // Options are what a Controller is made of.
 type Options struct {
-	Tree    *spec.Tree
-	Store   store.Store
-	Runtime runtime.Runtime
-	Logger  *slog.Logger
-	Version string
-	Config  ConfigInfo
-	// Forget makes limits and stops start afresh instead of from the store.
-	Forget bool
+	Tree     *spec.Tree
+	Store    store.Store
+	Runtimes []runtime.Runtime // of different kinds, all in which something may run
+	Logger   *slog.Logger
+	Version  string
+	Config   ConfigInfo
 }
 
 // ConfigInfo says which file is in force.
@@ -44,13 +42,15 @@ type Controller struct {
 	started time.Time
 	root    *supervisor.Supervisor
 	log     *event.Log
-	agents  map[string]*spec.Agent // by path
+	places  map[string]runtime.Runtime // by kind
+	agents  map[string]*spec.Agent     // by path
 	nodes   map[string]*spec.Node
 	specs   map[string]supervisor.ChildSpec // of all nodes below the root
 
 	mu       sync.Mutex
 	sessions map[string]runtime.Session // the last one of each agent
-	adopt    map[string]uint64          // incarnations that are to be taken over, not started
+	adopt    map[string]adoption        // incarnations that are to be taken over, not started
+	strays   map[string]*stray          // slots that are to be emptied before that
 	told     map[string]mark            // what the log was last given of each agent's starts
 	keep     bool                       // agents go on without the controller
 
@@ -78,24 +78,39 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log,
-		agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
-		sessions: make(map[string]runtime.Session), adopt: make(map[string]uint64), told: make(map[string]mark),
+		places: make(map[string]runtime.Runtime), agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
+		sessions: make(map[string]runtime.Session), told: make(map[string]mark),
+		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		down: make(chan struct{}), ended: make(chan struct{}),
+	}
+	for _, r := range o.Runtimes {
+		c.places[r.Kind()] = r
 	}
 	c.nodes[o.Tree.Root.Name] = o.Tree.Root
 	for path, child := range o.Tree.All() {
-		if child.Agent != nil {
-			c.agents[path] = child.Agent
-		} else {
+		if child.Agent == nil {
 			c.nodes[path] = child.Node
+			continue
+		}
+		c.agents[path] = child.Agent
+		if c.home(path) == nil && err == nil {
+			err = fmt.Errorf("agent %s: there is no runtime %v here", path, child.Agent.Runtime)
 		}
 	}
-	if err := c.open(ctx); err != nil {
+	if err == nil {
+		err = c.open(ctx)
+	}
+	if err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
 		return nil, errors.Join(err, log.Close(closing))
 	}
 	return c, nil
+}
+
+// home is the runtime that an agent belongs in.
+func (c *Controller) home(path string) runtime.Runtime {
+	return c.places[c.agents[path].Runtime.String()]
 }
 
 const (

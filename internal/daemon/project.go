@@ -45,9 +45,10 @@ func (p Project) Make() error {
 	return nil
 }
 
-// Database, Slots, Log and lock are the files in the state.
+// Database, Slots, Tmux, Log and lock are the files in the state.
 func (p Project) Database() string { return filepath.Join(p.State, "state.db") }
 func (p Project) Slots() string    { return filepath.Join(p.State, "run") }
+func (p Project) Tmux() string     { return filepath.Join(p.State, "tmux") }
 func (p Project) Log() string      { return filepath.Join(p.State, "daemon.log") }
 func (p Project) lock() string     { return filepath.Join(p.State, "controller.lock") }
 

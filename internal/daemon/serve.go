@@ -14,7 +14,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
-	"github.com/coppice-dev/coppice/internal/runtime/shim"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
@@ -58,15 +57,11 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	rt, err := shim.Open(shim.Options{Dir: project.Slots(), Logger: o.Logger})
+	runtimes, closeRuntimes, err := openRuntimes(ctx, project, tree, o.Logger)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		quit, cancel := context.WithTimeout(context.Background(), closeTime)
-		defer cancel()
-		err = errors.Join(err, rt.Quit(quit), rt.Close())
-	}()
+	defer func() { err = errors.Join(err, closeRuntimes()) }()
 
 	socket, err := api.SocketPath(project.Dir)
 	if err != nil {
@@ -80,7 +75,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 
 	sum := sha256.Sum256(data)
 	c, err := Open(ctx, Options{
-		Tree: tree, Store: db, Runtime: rt, Logger: o.Logger, Version: o.Version,
+		Tree: tree, Store: db, Runtimes: runtimes, Logger: o.Logger, Version: o.Version,
 		Config: ConfigInfo{Path: o.Config, Revision: hex.EncodeToString(sum[:6]), LoadedAt: time.Now()},
 	})
 	if err != nil {

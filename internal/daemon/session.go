@@ -91,11 +91,16 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 // returns nil, and no error, for one that should live and has left nothing.
 func (c *Controller) session(ctx context.Context, a *spec.Agent, signal syscall.Signal, self supervisor.Self) (runtime.Session, error) {
 	c.mu.Lock()
-	adopt := c.adopt[self.Path] == self.Incarnation
+	adopt, ok := c.adopt[self.Path]
 	delete(c.adopt, self.Path)
 	c.mu.Unlock()
-	if adopt {
-		s, err := c.takeOver(ctx, self)
+	ok = ok && adopt.incarnation == self.Incarnation
+	if err := c.clearStrays(ctx, self.Path, adopt, ok); err != nil {
+		return nil, err
+	}
+	home := c.home(self.Path)
+	if ok {
+		s, err := takeOver(ctx, c.places[adopt.kind], self)
 		if err != nil || s == nil {
 			return nil, err
 		}
@@ -103,11 +108,11 @@ func (c *Controller) session(ctx context.Context, a *spec.Agent, signal syscall.
 	}
 	c.caughtUp(ctx, self.Path, self.Incarnation)
 	for {
-		s, err := c.opts.Runtime.Start(ctx, c.launch(a, signal, self))
+		s, err := home.Start(ctx, c.launch(a, signal, self))
 		switch {
 		case errors.Is(err, runtime.ErrUnknown):
 			// It may have been started. Look until that is known.
-			if s, err = c.takeOver(ctx, self); err != nil {
+			if s, err = takeOver(ctx, home, self); err != nil {
 				return nil, err
 			}
 			if s != nil && s.Observe().Incarnation == self.Incarnation {
@@ -115,7 +120,7 @@ func (c *Controller) session(ctx context.Context, a *spec.Agent, signal syscall.
 			}
 		case errors.Is(err, runtime.ErrBusy):
 			// An incarnation that was given up, or that nobody knew of. It goes first.
-			if err := c.evict(ctx, self.Path); err != nil {
+			if err := evict(ctx, home, self.Path, a.Shutdown.Grace); err != nil {
 				return nil, err
 			}
 		default:
