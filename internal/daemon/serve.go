@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
@@ -82,6 +83,9 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	serving, quit := context.WithCancel(context.WithoutCancel(ctx))
+	var tending sync.WaitGroup
+	defer tending.Wait()
+	tending.Go(func() { c.tend(serving, lock, listener) })
 	served := make(chan error, 1)
 	go func() { served <- api.Serve(serving, listener, c, o.Logger) }()
 	defer func() {
@@ -95,7 +99,6 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	go c.tellReady(serving, o.Ready)
 	go c.watchdog(serving)
-	go c.tend(serving, lock, listener)
 
 	for {
 		select {

@@ -33,7 +33,11 @@ func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listene
 			trouble = err.Error()
 			c.opts.Logger.Error("the lock file was removed and cannot be made anew", "error", err)
 		}
-		if r, ok := c.opts.Runtime.(interface{ Tend() []string }); ok {
+		for _, r := range c.opts.Runtimes {
+			r, ok := r.(interface{ Tend() []string })
+			if !ok {
+				continue
+			}
 			for _, path := range r.Tend() {
 				c.restored(event.SlotRestored, path, path+": the files of its slot were removed; its shim has made them anew, the earlier output is lost")
 			}
