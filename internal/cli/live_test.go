@@ -359,6 +359,9 @@ func TestTerminal(t *testing.T) {
 			slave.Close()
 			master.Close()
 			<-shown
+			if how == "kill" { // the agents go on
+				launch(t, dir, "down").wantExit(0)
+			}
 		})
 	}
 }

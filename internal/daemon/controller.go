@@ -24,6 +24,12 @@ type Options struct {
 	Logger   *slog.Logger
 	Version  string
 	Config   ConfigInfo
+	// Once is one life of the tree: limits, stops and the numbers of
+	// incarnations start afresh instead of from the store, and it ends by
+	// itself when nothing runs or will run again. What lives is taken over all the same.
+	Once bool
+	// OnEvent is told what the supervisors do, from one goroutine; it must not be slow.
+	OnEvent func(supervisor.Event)
 }
 
 // ConfigInfo says which file is in force.
@@ -37,15 +43,16 @@ type ConfigInfo struct {
 // leaves live in a runtime, so that they outlive it, and whose state is in a
 // store, so that the next controller goes on where this one was.
 type Controller struct {
-	opts    Options
-	host    string
-	started time.Time
-	root    *supervisor.Supervisor
-	log     *event.Log
-	places  map[string]runtime.Runtime // by kind
-	agents  map[string]*spec.Agent     // by path
-	nodes   map[string]*spec.Node
-	specs   map[string]supervisor.ChildSpec // of all nodes below the root
+	opts     Options
+	host     string
+	started  time.Time
+	root     *supervisor.Supervisor // once launched is closed
+	launched chan struct{}
+	log      *event.Log
+	places   map[string]runtime.Runtime // by kind
+	agents   map[string]*spec.Agent     // by path
+	nodes    map[string]*spec.Node
+	specs    map[string]supervisor.ChildSpec // of all nodes below the root
 
 	mu       sync.Mutex
 	sessions map[string]runtime.Session // the last one of each agent
@@ -81,7 +88,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		places: make(map[string]runtime.Runtime), agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
 		sessions: make(map[string]runtime.Session), told: make(map[string]mark),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
-		down: make(chan struct{}), ended: make(chan struct{}),
+		launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
 		c.places[r.Kind()] = r
@@ -129,6 +136,9 @@ func (c *Controller) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.opts.Once && root.AutoShutdown == supervisor.NeverShutdown {
+		root.AutoShutdown = supervisor.WhenDone
+	}
 	c.index(root.Name, root)
 	c.log.Append(event.Event{
 		Type: event.ControllerStarted, Actor: "controller",
@@ -137,6 +147,7 @@ func (c *Controller) open(ctx context.Context) error {
 		store.Op{Kind: store.Delete, Key: orderlyKey})
 	root.OnEvent = c.event
 	c.root, err = supervisor.Launch(context.WithoutCancel(ctx), *root)
+	close(c.launched)
 	if err != nil {
 		return err
 	}
@@ -203,7 +214,11 @@ func (c *Controller) wait() {
 	}
 	var ops []store.Op
 	if !c.keeps() {
-		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte("true")})
+		how := orderlyEnd
+		if c.opts.Once {
+			how = onceEnd
+		}
+		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)})
 	}
 	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
@@ -216,6 +231,10 @@ func (c *Controller) wait() {
 
 // event writes what a supervisor says, with the record that follows from it.
 func (c *Controller) event(e supervisor.Event) {
+	<-c.launched
+	if c.opts.OnEvent != nil {
+		c.opts.OnEvent(e)
+	}
 	entry, ok := translate(e)
 	if !ok {
 		return

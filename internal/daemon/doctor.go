@@ -184,7 +184,7 @@ func (d *doctor) slots(ctx context.Context) {
 	}
 	switch {
 	case alive > 0 && !d.running:
-		d.note("agents", LevelWarning, "coppice up -d takes them over", "%d live without a daemon", alive)
+		d.note("agents", LevelWarning, "coppice up -d takes them over, coppice down stops them", "%d live without a daemon", alive)
 	case alive > 0 || sure:
 		d.note("agents", LevelOK, "", "%d live", alive)
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,13 +24,19 @@ func claimName(dir string) (release func() error, holder int, err error) {
 	st := info.Sys().(*syscall.Stat_t)
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%d", st.Dev, st.Ino))
 	address := &net.UnixAddr{Net: "unix", Name: "@coppice-" + hex.EncodeToString(sum[:16])}
-	l, err := net.ListenUnix("unix", address)
-	if err == nil {
-		return l.Close, 0, nil
-	}
-	c, dialErr := net.DialUnix("unix", nil, address)
-	if dialErr != nil {
-		return nil, 0, fmt.Errorf("taking the name of the project: %w", err) // it was there, and is gone
+	var c *net.UnixConn
+	for tries := 0; c == nil; tries++ {
+		l, err := net.ListenUnix("unix", address)
+		if err == nil {
+			return l.Close, 0, nil
+		}
+		if c, _ = net.DialUnix("unix", nil, address); c != nil {
+			break
+		}
+		if tries == 100 {
+			return nil, 0, fmt.Errorf("taking the name of the project: %w", err)
+		}
+		time.Sleep(time.Millisecond) // somebody had it, and is gone
 	}
 	defer c.Close()
 	raw, err := c.SyscallConn()

@@ -36,13 +36,20 @@ func OpenProject(config string) (Project, error) {
 // Make makes the directory of the state.
 func (p Project) Make() error {
 	if err := os.MkdirAll(p.State, 0o700); err != nil {
-		return err
+		return p.unusable(err)
 	}
 	ignore := filepath.Join(p.State, ".gitignore")
 	if _, err := os.Stat(ignore); errors.Is(err, os.ErrNotExist) {
-		return os.WriteFile(ignore, []byte("*\n"), 0o600)
+		if err := os.WriteFile(ignore, []byte("*\n"), 0o600); err != nil {
+			return p.unusable(err)
+		}
 	}
 	return nil
+}
+
+// unusable explains why nothing can be kept in the directory of the state.
+func (p Project) unusable(err error) error {
+	return fmt.Errorf("nothing can be kept in %s, where coppice has the state and the logs of a project (%w); make %s writable, or copy the project to a directory that is", p.State, err, p.Dir)
 }
 
 // Database, Slots, Tmux, Log and lock are the files in the state.
@@ -82,14 +89,12 @@ func (p Project) Lock() (*Lock, error) {
 	}
 	l := &Lock{project: p}
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
-		holder, err := l.try()
-		if err == nil && holder == nil {
-			return l, nil
-		}
-		if err != nil && time.Now().After(deadline) {
+		switch holder, err := l.try(); {
+		case err != nil:
 			return nil, err
-		}
-		if holder != nil && (holder.alive() || time.Now().After(deadline)) {
+		case holder == nil:
+			return l, nil
+		case holder.alive() || time.Now().After(deadline):
 			return nil, &LockedError{p.Dir, *holder}
 		}
 	}
@@ -109,7 +114,7 @@ func (l *Lock) try() (*Holder, error) {
 	file := flock.New(l.project.lock(), flock.SetPermissions(0o600))
 	ok, err := file.TryLock()
 	if err != nil {
-		return nil, fmt.Errorf("locking %s: %w", l.project.lock(), err)
+		return nil, l.project.unusable(err)
 	}
 	if !ok {
 		file.Close()

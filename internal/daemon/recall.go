@@ -40,10 +40,17 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 		return nil, fmt.Errorf("reading how the last controller ended: %w", err)
 	}
 	records, selves, unreadable := readRecords(stored)
-	for _, r := range records {
-		if len(orderly) > 0 && !r.lasts() {
+	once := len(orderly) > 0 && string(orderly[0].Value) == onceEnd
+	for path, r := range records {
+		switch {
+		case once:
+			*r = record{Path: path, Incarnation: r.Incarnation, Ended: true, State: supervisor.Waiting.String()}
+		case len(orderly) > 0 && !r.lasts():
 			r.State, r.Ended = supervisor.Waiting.String(), true
 		}
+	}
+	if once {
+		clear(selves)
 	}
 	for _, key := range unreadable {
 		c.opts.Logger.Warn("a record of a node cannot be read and is ignored", "key", key)
@@ -66,6 +73,9 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 			c.assign(path, found[path], p)
 		}
 	}
+	if c.opts.Once {
+		c.renew(found, p)
+	}
 	for path, r := range records {
 		if found[path] == nil && c.agents[path] != nil && !r.Ended && r.Incarnation > 0 && !c.isDown(path, records) {
 			c.adopt[path] = adoption{c.home(path).Kind(), r.Incarnation} // and find that it is lost
@@ -87,7 +97,7 @@ func (r *record) lasts() bool {
 // isDown: the agent, or a supervisor above it, was stopped by hand, and that
 // still holds.
 func (c *Controller) isDown(path string, records map[string]*record) bool {
-	for ok := true; ok; path, _, ok = cutLast(path) {
+	for ok := !c.opts.Once; ok; path, _, ok = cutLast(path) {
 		if r := records[path]; r != nil && r.State == supervisor.Suspended.String() {
 			return true
 		}
@@ -108,7 +118,11 @@ func (c *Controller) resume(o sighting, p *past) {
 	path := o.Path
 	r := p.of(path)
 	if o.Life == runtime.Unknown {
-		o.Incarnation = max(o.Incarnation, r.Incarnation) // a damaged slot does not know it
+		// A damaged slot does not know it.
+		o.Incarnation = max(o.Incarnation, r.Incarnation)
+		if o.StartedAt.IsZero() {
+			o.StartedAt = r.StartedAt
+		}
 	}
 	if o.Incarnation == r.Incarnation && r.Ended && o.Life == runtime.Dead {
 		return // dealt with
@@ -128,6 +142,32 @@ func (c *Controller) resume(o sighting, p *past) {
 	p.adopt[path] = adoption{o.kind, o.Incarnation}
 }
 
+// renew lets one life of the tree begin: what lives is taken over with fresh
+// counters, all else is numbered from 1 again. How it ended is told, if nobody has yet.
+func (c *Controller) renew(found map[string][]sighting, p *past) {
+	for path, r := range p.records {
+		from, lives := p.adopt[path]
+		end := runtime.Ended{Incarnation: r.Incarnation, ExitedAt: time.Now(), Exit: newLost().Exit()}
+		if i := slices.IndexFunc(found[path], func(s sighting) bool { return lives && s.kind == from.kind }); i >= 0 {
+			s := found[path][i]
+			lives = s.Life != runtime.Dead
+			end = runtime.Ended{Incarnation: s.Incarnation, ExitedAt: s.ExitedAt, Exit: s.Exit}
+		} else {
+			lives = false
+		}
+		if !lives {
+			if c.agents[path] != nil && !r.Ended && r.Incarnation > 0 {
+				c.missed(r, end)
+			}
+			delete(p.adopt, path)
+			delete(c.told, path)
+			r.Incarnation, r.StartedAt = 0, time.Time{}
+		}
+		*r = record{Path: path, Incarnation: r.Incarnation, StartedAt: r.StartedAt, Ended: !lives, State: supervisor.Waiting.String()}
+	}
+	clear(p.selves)
+}
+
 // missed reports an incarnation that ended, and had a successor, without a word
 // in the log, and counts the restart.
 func (c *Controller) missed(r *record, b runtime.Ended) {
@@ -138,8 +178,11 @@ func (c *Controller) missed(r *record, b runtime.Ended) {
 		}.With(map[string]any{"late": true}))
 	}
 	kind := event.AgentCrashed
-	if b.Exit.Clean() {
+	switch {
+	case b.Exit.Clean():
 		kind = event.AgentExited
+	case b.Exit.Kind == supervisor.Lost:
+		kind = event.AgentLost
 	}
 	r.Incarnation = b.Incarnation
 	r.Restarts++
@@ -191,7 +234,7 @@ func (c *Controller) launch(a *spec.Agent, signal syscall.Signal, self superviso
 	l := runtime.Launch{
 		Path: self.Path, Incarnation: self.Incarnation, Fingerprint: a.Fingerprint(),
 		Argv: a.Command, Dir: a.Dir, Env: proc.Environ(a.Env, self.Path, self.Incarnation), Stdin: a.Stdin,
-		StopSignal: signal, Grace: a.Shutdown.Grace, Ready: a.Ready,
+		StopSignal: signal, Grace: a.Shutdown.Grace, Ready: a.Ready, Afresh: c.opts.Once && self.Incarnation == 1,
 		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits),
 	}
 	if a.Terminal && !slices.ContainsFunc(l.Env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }) {

@@ -8,19 +8,20 @@ import (
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // openRuntimes opens all runtimes of a project, also those that its file does
-// not name: agents may still live there. What end does is to be done last.
-func openRuntimes(ctx context.Context, p Project, tree *spec.Tree, l *slog.Logger) (all []runtime.Runtime, end func() error, err error) {
-	shims, err := shim.Open(shim.Options{Dir: p.Slots(), Logger: l})
+// not name: agents may still live there. output may be nil. What end does is to be done last.
+func openRuntimes(ctx context.Context, p Project, tree *spec.Tree, l *slog.Logger, output func(string, uint64, proc.Line)) (all []runtime.Runtime, end func() error, err error) {
+	shims, err := shim.Open(shim.Options{Dir: p.Slots(), Output: output, Logger: l})
 	if err != nil {
 		return nil, nil, err
 	}
-	sessions, err := tmux.Open(tmux.Options{Dir: p.Tmux(), Logger: l})
+	sessions, err := tmux.Open(tmux.Options{Dir: p.Tmux(), Output: output, Logger: l})
 	if err == nil {
 		if err = needTmux(ctx, sessions, tree); err != nil {
 			err = errors.Join(err, sessions.Close())

@@ -115,7 +115,7 @@ func (c *Controller) session(ctx context.Context, a *spec.Agent, signal syscall.
 			if s, err = takeOver(ctx, home, self); err != nil {
 				return nil, err
 			}
-			if s != nil && s.Observe().Incarnation == self.Incarnation {
+			if s != nil && c.isOf(s.Observe(), self) {
 				return s, ready(ctx, s)
 			}
 		case errors.Is(err, runtime.ErrBusy):
@@ -127,6 +127,12 @@ func (c *Controller) session(ctx context.Context, a *spec.Agent, signal syscall.
 			return s, err
 		}
 	}
+}
+
+// isOf reports whether that is the incarnation, and not one of an earlier life
+// of the tree that had the same number.
+func (c *Controller) isOf(o runtime.Observation, self supervisor.Self) bool {
+	return o.Incarnation == self.Incarnation && !(c.opts.Once && o.StartedAt.Before(c.started))
 }
 
 // ready waits until an adopted incarnation is ready, or has ended: its end is

@@ -40,6 +40,7 @@ var (
 type Launch struct {
 	Path        string // of the agent; names the slot
 	Incarnation uint64 // must be greater than the last one of the slot
+	Afresh      bool   // numbers begin anew with this one: it need not be greater
 	Fingerprint string // of the specification, see spec.Agent
 	Argv        []string
 	Dir         string

@@ -21,18 +21,32 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// startChild starts through Child and returns what the supervisor would get.
-func startChild(t *testing.T, ctx context.Context, cmd Command, ready Probe) (supervisor.Process, *lines, error) {
+// startReady starts a process and waits until it is ready; one that does not
+// get ready is stopped.
+func startReady(ctx context.Context, cmd Command, out Output, ready Probe) (*Process, error) {
+	p, await, err := Begin(cmd, out, ready)
+	if err != nil {
+		return nil, err
+	}
+	if err = await(ctx); err != nil {
+		if !p.End(cmd.grace()) {
+			err = fmt.Errorf("%w; process %d could not be killed", err, p.pid)
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// startChild is startReady with an end to the test.
+func startChild(t *testing.T, ctx context.Context, cmd Command, ready Probe) (*Process, *lines, error) {
 	t.Helper()
 	out := newLines()
-	p, err := Child(func(context.Context) (Command, Output, error) {
-		return cmd, Output{Line: out.add}, nil
-	}, ready)(ctx)
+	p, err := startReady(ctx, cmd, Output{Line: out.add}, ready)
 	if err == nil {
 		t.Cleanup(func() {
 			p.Kill()
 			wait(t, "the end", p.Done())
-			wait(t, "the end of the output", p.(*Process).Drained())
+			wait(t, "the end of the output", p.Drained())
 		})
 	} else if p != nil {
 		t.Errorf("a process beside the error %v", err)
@@ -217,13 +231,7 @@ func TestStartGivenUp(t *testing.T) {
 	}
 }
 
-func TestChildErrors(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cause := errors.New("stopped")
-	cancel(cause)
-	if _, _, err := startChild(t, ctx, sh("exit 0"), nil); err != cause {
-		t.Errorf("start after the end = %v", err)
-	}
+func TestBeginErrors(t *testing.T) {
 	before, _ := filepath.Glob(filepath.Join(os.TempDir(), "coppice-*"))
 	for name, probe := range map[string]Probe{"none": nil, "notify": Notify{}, "log": Log{regexp.MustCompile("x")}} {
 		if _, _, err := startChild(t, patient(t), Command{Argv: []string{"/no/such/file"}}, probe); !errors.Is(err, ErrCommand) {
@@ -238,11 +246,6 @@ func TestChildErrors(t *testing.T) {
 		if _, _, err := startChild(t, patient(t), sh("exec sleep 1000"), probe); err == nil {
 			t.Errorf("%#v was accepted", probe)
 		}
-	}
-	failed := errors.New("no environment")
-	_, err := Child(func(context.Context) (Command, Output, error) { return Command{}, Output{}, failed }, nil)(patient(t))
-	if err != failed {
-		t.Errorf("error of prepare = %v", err)
 	}
 }
 

@@ -45,6 +45,11 @@ type Options struct {
 	// Executable is called with "shim" as its first argument and must run
 	// server.Main then; this program if empty.
 	Executable string
+	// Output is given each line of each agent, those of one agent one at a
+	// time and in order, and before the change of state that followed it
+	// unless it is slow; the agent waits for it when it writes more. Lines
+	// that were written while nobody listened are in the log only. Nil: all are.
+	Output func(path string, incarnation uint64, line proc.Line)
 	// Logger is told what people may want to know; nobody if nil.
 	Logger *slog.Logger
 }
@@ -53,6 +58,7 @@ type Options struct {
 type Runtime struct {
 	dir     string
 	exe     string
+	output  func(string, uint64, proc.Line)
 	log     *slog.Logger
 	sweeper proc.Sweeper
 
@@ -85,7 +91,7 @@ func Open(o Options) (*Runtime, error) {
 		return nil, fmt.Errorf("directory of the slots: %w", err)
 	}
 	rouse(context.Background(), dir)
-	r := &Runtime{dir: dir, exe: o.Executable, log: o.Logger, slots: make(map[string]*slot)}
+	r := &Runtime{dir: dir, exe: o.Executable, output: o.Output, log: o.Logger, slots: make(map[string]*slot)}
 	if r.exe == "" {
 		r.exe = "/proc/self/exe" // also when the file has been replaced by a newer one
 	}
@@ -223,16 +229,21 @@ func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
 }
 
 // Quit ends the shims in which no agent lives, which would otherwise wait for
-// another start for a while.
+// another start for a while, and waits for the last lines that Options.Output
+// is given.
 func (r *Runtime) Quit(ctx context.Context) error {
 	return r.each(func(dir string) {
 		l, _, err := dial(ctx, dir)
 		if err != nil {
-			return // there is none, or it will end by itself
+			r.finish(dir) // it has ended, or will by itself
+			return
 		}
 		r.read(l)
-		l.call(ctx, wire.Message{Type: wire.Quit})
+		_, err = l.call(ctx, wire.Message{Type: wire.Quit})
 		l.close(errClosed)
+		if err == nil || errors.Is(err, errLinkLost) {
+			r.finish(dir)
+		}
 	})
 }
 

@@ -109,6 +109,7 @@ func (ses *session) finish() {
 // update takes in what the shim says. Of an incarnation that has ended,
 // nothing new can be heard.
 func (ses *session) update(st *wire.State) {
+	ses.slot.settle(st)
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
 	select {
@@ -122,7 +123,7 @@ func (ses *session) update(st *wire.State) {
 		}
 		return
 	}
-	ses.slot.heard(st.Shim)
+	ses.slot.met(st.Shim)
 	wasReady := ses.state.Ready
 	ses.state = *st
 	ses.state.Ready = st.Ready || wasReady

@@ -26,9 +26,10 @@ type slot struct {
 
 	mu      sync.Mutex
 	idle    *link         // of an incarnation that has ended, for the next one
-	shim    proc.Identity // that was heard of last
+	shim    proc.Identity // that was met last
 	lock    os.FileInfo   // of its lock file
 	missing bool          // it was told to make its files anew
+	heard   *listening    // nil if nobody wants to hear anything
 }
 
 // take waits for the turn.
@@ -213,6 +214,7 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.listen()
 		ses := newSession(s, l.Incarnation)
 		ses.grace = max(0, l.Grace)
 		ses.connect(link, running) // fills it in if it is this incarnation already
@@ -259,7 +261,7 @@ func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, runnin
 		if st.Token == request.Token {
 			return nil, false, fmt.Errorf("%w: %w", supervisor.ErrNotReady, st.End.Exit().Err)
 		}
-		if request.Incarnation <= st.Incarnation {
+		if request.Incarnation <= st.Incarnation && !request.Launch.Afresh {
 			return nil, false, fmt.Errorf("%w: the last one of the slot is %d", runtime.ErrStale, st.Incarnation)
 		}
 		if l, err = s.spawn(ctx, lock); err != nil {
@@ -303,6 +305,7 @@ func (s *slot) adopt(ctx context.Context) (*session, error) {
 	ses := newSession(s, st.Incarnation)
 	ses.update(st)
 	if l != nil {
+		s.listen()
 		ses.connect(l, false)
 		s.r.read(l)
 	}

@@ -63,8 +63,8 @@ func whole(dir string) bool {
 	return true
 }
 
-// heard remembers the shim of the slot.
-func (s *slot) heard(id proc.Identity) {
+// met remembers the shim of the slot.
+func (s *slot) met(id proc.Identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shim = id
@@ -73,7 +73,7 @@ func (s *slot) heard(id proc.Identity) {
 	}
 }
 
-// known is the shim that was heard of last; the zero value if none was.
+// known is the shim that was met last; the zero value if none was.
 func (s *slot) known() proc.Identity {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,6 +26,7 @@ func (r *Runtime) Server() (pid int, lives bool) {
 // and records stay, the last screen does not. The server ends with its last
 // pane. Windows that people have opened stay.
 func (r *Runtime) Quit(ctx context.Context) error {
+	r.finish()
 	if _, lives := r.Server(); !lives {
 		return nil
 	}

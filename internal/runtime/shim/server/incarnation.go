@@ -53,12 +53,16 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	if err := s.claim(run, &l, m.Token); err != nil {
 		return nil, err
 	}
+	if l.Afresh {
+		s.forget()
+	}
 	s.log.Limit(l.Log)
 	s.saveState()
 	process, await, err := s.fork(&l, run)
 	if err != nil {
 		close(run.started)
 		s.end(run, supervisor.Exit{Kind: supervisor.Failure, Err: err}, time.Now())
+		s.outputEnded()
 		return nil, err
 	}
 	id, _ := process.Identity() // zero if it has ended already
@@ -75,6 +79,14 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	return st, nil
 }
 
+// forget removes the exit record: those that follow may have the same numbers.
+func (s *server) forget() {
+	s.records.Lock()
+	defer s.records.Unlock()
+	s.record = nil
+	os.Remove(filepath.Join(s.dir, wire.ExitFile))
+}
+
 // claim makes run the incarnation of the slot.
 func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error {
 	s.mu.Lock()
@@ -84,10 +96,11 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 		return wire.ErrClosing
 	case s.run != nil:
 		return fmt.Errorf("%w: incarnation %d lives", runtime.ErrBusy, s.run.number)
-	case l.Incarnation <= s.state.Incarnation:
+	case l.Incarnation <= s.state.Incarnation && !l.Afresh:
 		return fmt.Errorf("%w: %d was to be started, the last one of the slot is %d", runtime.ErrStale, l.Incarnation, s.state.Incarnation)
 	}
 	s.run = run
+	s.pumping++
 	s.state = wire.State{
 		Version: wire.Version, Path: l.Path, Incarnation: l.Incarnation, Fingerprint: l.Fingerprint,
 		Token: token, Shim: s.self,
@@ -126,11 +139,7 @@ func (s *server) fork(l *runtime.Launch, run *incarnation) (*proc.Process, func(
 		defer f.Close()
 		cmd.Stdin = f
 	}
-	out := proc.Output{Line: s.line}
-	if l.Terminal {
-		out = proc.Output{Raw: func(_ proc.Stream, data []byte) { s.output(data) }}
-	}
-	return proc.Begin(cmd, out, ready)
+	return proc.Begin(cmd, s.sinks(run), ready)
 }
 
 // watch sees an incarnation through to its end.
@@ -169,6 +178,14 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, read
 		exit.Err = notReady
 	}
 	s.end(run, exit, at)
+	<-run.process.Drained()
+	s.outputEnded()
+}
+
+func (s *server) outputEnded() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pumped(1)
 }
 
 // end tells and records the end of an incarnation. The record is there before

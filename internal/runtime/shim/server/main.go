@@ -86,6 +86,7 @@ func run() error {
 			}
 		case <-s.done:
 			s.sync()
+			s.listening.Load().flush()
 			s.listener.Close()
 			return nil
 		}

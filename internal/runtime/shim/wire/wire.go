@@ -5,7 +5,8 @@
 // The protocol is one JSON object a line, of at most MaxMessage bytes. The
 // client speaks first and says hello with the version; the shim answers with
 // its state. After that each request has an ID that its answer repeats, and
-// the shim sends its state, without ID, whenever that has changed.
+// the shim sends its state, without ID, whenever that has changed. Only a
+// connection that listens is different: see Line.
 package wire
 
 import (
@@ -40,6 +41,7 @@ const (
 	Attach = "attach" // Writer; then Input and Resize without answer, and Output from the shim
 	Input  = "input"  // Data
 	Follow = "follow" // then Grew from the shim, whenever the log has
+	Listen = "listen" // to each line of the slot's agents; then Line instead of messages
 	Look   = "look"   // answered by State
 	Quit   = "quit"   // end the shim, if no agent runs
 	OK     = "ok"
@@ -81,6 +83,7 @@ type State struct {
 	StartedAt   time.Time     `json:"started_at,omitzero"`
 	Ready       bool          `json:"ready,omitempty"`
 	Activity    time.Time     `json:"activity,omitzero"`
+	Told        uint64        `json:"told,omitempty"` // lines that who listens was sent before
 	Detail      string        `json:"detail,omitempty"`
 	End         *End          `json:"end,omitempty"`
 }
@@ -131,6 +134,10 @@ func (r *Reader) Read() (*Message, error) {
 	}
 	return m, nil
 }
+
+// Rest is what follows the last message that was read, on a connection on
+// which there are no messages any more.
+func (r *Reader) Rest() io.Reader { return r.r }
 
 // Encode returns the message with its line end.
 func Encode(m *Message) ([]byte, error) {
