@@ -457,9 +457,19 @@ func TestStateDirectoryRemoved(t *testing.T) {
 			if got := peek(t, c, "t/a"); got.PID != before.PID || got.Incarnation != 1 {
 				t.Errorf("a: %+v, before %+v", got, before)
 			}
-			// The next daemon finds it.
+			if removed == "" {
+				until(t, "the store", func() bool {
+					told, _ := f.history()
+					return told["store.restored  0"] == 1 && told["lock.restored  0"] == 1
+				})
+			}
+			last, _ := f.history()
+			// The next daemon finds it, and all that was known.
 			f.crash()
 			f.do("up", "-d")
+			if told, _ := f.history(); told["agent.started t/a 1"] != 1 || told["slot.restored t/a 1"] != last["slot.restored t/a 1"] {
+				t.Errorf("told: %v, before %v", told, last)
+			}
 			if got := peek(t, c, "t/a"); got.PID != before.PID || got.Incarnation != 1 {
 				t.Errorf("after another daemon has come: %+v, before %+v", got, before)
 			}

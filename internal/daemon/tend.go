@@ -15,7 +15,20 @@ const tendEvery = 2 * time.Second
 func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listener) {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
-	trouble := ""
+	trouble := make(map[event.Type]string) // what was said last
+	look := func(what event.Type, message string, tend func() (bool, error)) {
+		again, err := tend()
+		switch {
+		case err != nil && err.Error() != trouble[what] && ctx.Err() == nil:
+			c.opts.Logger.Error("what was removed cannot be made anew", "error", err)
+			trouble[what] = err.Error()
+		case err == nil:
+			delete(trouble, what)
+		}
+		if again {
+			c.restored(what, "", message)
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -25,21 +38,18 @@ func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listene
 			continue
 		case <-tick.C:
 		}
-		switch again, err := lock.Tend(); {
-		case again:
-			c.restored(event.LockRestored, "", "the lock file was removed and has been made anew")
-			trouble = ""
-		case err != nil && err.Error() != trouble:
-			trouble = err.Error()
-			c.opts.Logger.Error("the lock file was removed and cannot be made anew", "error", err)
+		look(event.LockRestored, "the lock file was removed and has been made anew", lock.Tend)
+		if s, ok := c.opts.Store.(interface {
+			Tend(context.Context) (bool, error)
+		}); ok {
+			look(event.StoreRestored, "the files of the store were removed or replaced; all that was in it is in a new one",
+				func() (bool, error) { return s.Tend(ctx) })
 		}
 		for _, r := range c.opts.Runtimes {
-			r, ok := r.(interface{ Tend() []string })
-			if !ok {
-				continue
-			}
-			for _, path := range r.Tend() {
-				c.restored(event.SlotRestored, path, path+": the files of its slot were removed; its shim has made them anew, the earlier output is lost")
+			if r, ok := r.(interface{ Tend() []string }); ok {
+				for _, path := range r.Tend() {
+					c.restored(event.SlotRestored, path, path+": the files of its slot were removed; its shim has made them anew, the earlier output is lost")
+				}
 			}
 		}
 	}

@@ -57,6 +57,7 @@ const (
 	SocketRestored Type = "socket.restored"
 	LockRestored   Type = "lock.restored"
 	SlotRestored   Type = "slot.restored"
+	StoreRestored  Type = "store.restored"
 
 	// The store and the log itself.
 	StoreDegraded   Type = "store.degraded"   // takes no writes; data is Degraded
