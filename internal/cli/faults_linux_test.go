@@ -249,11 +249,17 @@ func TestDiskFullAndKilled(t *testing.T) {
 	if got := peek(t, c, "t/crasher"); got.Incarnation != 4 || got.State != "running" {
 		t.Errorf("crasher: %+v", got)
 	}
+	if n := peek(t, c, "t/crasher"); n.Restarts != 3 || n.InWindow != 4 { // a kill gives no fresh budget
+		t.Errorf("the restarts that nobody could write down are not counted: %+v", n)
+	}
 	f.crashAgain(c, "t/crasher")
 	room()
 	until(t, "recovery", func() bool { return f.status().Store.OK })
 	last := f.crashAgain(c, "t/crasher")
 	told, _ := f.history()
+	if told["events.dropped t/crasher 3"] != 1 {
+		t.Errorf("no word of what is not in the log: %v", told)
+	}
 	for n := uint64(4); n <= last.Incarnation; n++ { // who knew of those before was killed
 		if got := told[fmt.Sprintf("agent.started t/crasher %d", n)]; got != 1 {
 			t.Errorf("the start of %d was told %d times: %v", n, got, told)
