@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -132,32 +133,64 @@ func TestUnusableDirectory(t *testing.T) {
 // also when it is faster than its reader.
 func TestNoLineIsLost(t *testing.T) {
 	t.Parallel()
-	const n = 300_000
+	const n = 100_000
 	dir := project(t,
 		agentTOML("a", fmt.Sprintf("seq %d; printf 'the end'; exit 1", n), `restart = "on-failure"`, `max_restarts = 1`, `on_limit = "give_up"`),
 		agentTOML("b", fmt.Sprintf("seq %d >&2", n), `restart = "never"`))
-	r := launch(t, dir, "run")
-	r.wantExit(0)
+	r := newRunning(t, "coppice", "run")
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	r.Stdout = write
+	r.begin(dir)
+	write.Close()
 	next := map[string]int{}
 	ends := 0
-	for _, line := range r.out.lines() {
-		path, text, ok := strings.Cut(line, " | ")
-		if !ok {
-			continue
-		}
-		if text == "the end" {
+	for lines := bufio.NewScanner(read); lines.Scan(); {
+		path, text, ok := strings.Cut(lines.Text(), " | ")
+		switch {
+		case !ok:
+		case text == "the end":
 			ends++
 			if next[path] != n {
 				t.Fatalf("%s ends after line %d", path, next[path])
 			}
 			next[path] = 0
-			continue
-		}
-		if next[path]++; text != fmt.Sprint(next[path]) {
-			t.Fatalf("%s: %q where %d is due", path, text, next[path])
+		default:
+			if next[path]++; text != fmt.Sprint(next[path]) {
+				t.Fatalf("%s: %q where %d is due", path, text, next[path])
+			}
 		}
 	}
+	r.wantExit(0)
 	if ends != 2 || next["t/a"] != 0 || next["t/b"] != n {
 		t.Errorf("%d ends, then %v", ends, next)
+	}
+}
+
+// What agents in tmux write is shown, too, from the first line to the last.
+func TestRunInTmux(t *testing.T) {
+	needTmux(t)
+	t.Parallel()
+	dir := project(t,
+		agentTOML("a", `echo "in life $COPPICE_INCARNATION"; [ $COPPICE_INCARNATION = 1 ] && exit 1; seq 5; echo last`, inTmux, `restart = "on-failure"`),
+		agentTOML("b", polite, inTmux))
+	for range 2 {
+		r := launch(t, dir, "run")
+		r.out.awaitText(t, "t/b | up ")
+		r.out.awaitText(t, "t/a | last\n")
+		if got, want := strings.Count(r.out.String(), "t/a | "), 8; got != want {
+			t.Errorf("%d lines of a, want %d:\n%s", got, want, r.out)
+		}
+		r.signal(syscall.SIGTERM)
+		r.wantExit(143)
+		if !strings.Contains(r.out.String(), "t/b | bye\n") || strings.Contains(r.out.String(), "in life 3") {
+			t.Errorf("it says:\n%s", r.out)
+		}
+		for _, p := range processesIn(t, dir) {
+			p.awaitEnd(t)
+		}
 	}
 }

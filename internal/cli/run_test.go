@@ -277,7 +277,7 @@ func TestGrandchildHoldsThePipe(t *testing.T) {
 
 func TestManyAgents(t *testing.T) {
 	t.Parallel()
-	const n = 200
+	const n = 100
 	var toml strings.Builder
 	for i := range n {
 		fmt.Fprintf(&toml, "[[agent]]\nname = \"a%03d\"\ncommand = \"sleep 1000\"\n", i)

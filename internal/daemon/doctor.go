@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -52,6 +54,7 @@ func Doctor(ctx context.Context, file string, fix bool) ([]Finding, error) {
 	d.store(ctx)
 	d.slots(ctx)
 	d.disk()
+	d.groups()
 	d.programs(ctx)
 	return d.found, nil
 }
@@ -60,6 +63,7 @@ type doctor struct {
 	project Project
 	fix     bool
 	running bool                   // a daemon has the project
+	holder  int                    // its process id
 	agents  map[string]*spec.Agent // of the file, by path; nil if it cannot be read
 	tmux    bool                   // some of them are in tmux
 	found   []Finding
@@ -76,26 +80,19 @@ func (d *doctor) config(file string) {
 		return
 	}
 	d.agents = map[string]*spec.Agent{}
-	var cpu []string
 	for path, c := range tree.All() {
 		if c.Agent != nil {
 			d.agents[path] = c.Agent
-			if c.Agent.Limits.CPU > 0 {
-				cpu = append(cpu, path)
-			}
 		}
 	}
 	d.tmux = len(inTmux(tree)) > 0
 	d.note("file", LevelOK, "", "%s, %d agents", file, len(d.agents))
-	if len(cpu) > 0 {
-		d.note("limits", LevelWarning, "", "cpu of %s is not enforced: the limits of a process know nothing of cores", strings.Join(cpu, ", "))
-	}
 }
 
 // daemon checks that the lock and the socket tell the same.
 func (d *doctor) daemon(ctx context.Context) {
 	holder, locked := d.project.Locked()
-	d.running = locked
+	d.running, d.holder = locked, holder.PID
 	socket, err := api.SocketPath(d.project.Dir)
 	if err != nil {
 		d.note("socket", LevelProblem, "", "%v", err)
@@ -220,6 +217,35 @@ func (d *doctor) disk() {
 		return
 	}
 	d.note("disk", LevelOK, "", "%d MiB free", free>>20)
+}
+
+// groups looks where the daemon has control groups for its agents; without a
+// daemon, where one would that is started now, and what it might turn on.
+func (d *doctor) groups() {
+	pid := 0
+	if d.running {
+		pid = d.holder
+	}
+	const fix = "coppice install writes a systemd unit that has all of it (systemd 254)"
+	tree, err := cgroup.Find(pid)
+	switch {
+	case err != nil:
+		d.note("groups", LevelWarning, fix, "%v: other limits than open_files hold for less than they could", err)
+	case d.running && tree.Missing() != "":
+		d.note("groups", LevelWarning, fix, "agents have control groups, but not for all limits: %s", tree.Missing())
+	default:
+		d.note("groups", LevelOK, "", "control groups in %s", tree.Dir())
+	}
+	var cpu []string
+	for path, a := range d.agents {
+		if a.Limits.CPU > 0 && (err != nil || a.Runtime == spec.Tmux || d.running && !tree.CPU()) {
+			cpu = append(cpu, path)
+		}
+	}
+	if len(cpu) > 0 {
+		slices.Sort(cpu)
+		d.note("limits", LevelWarning, "", "cpu of %s is not enforced: only control groups know of cores", strings.Join(cpu, ", "))
+	}
 }
 
 // programs looks for what is only needed by some.

@@ -56,13 +56,15 @@ type Launch struct {
 	Log         Log
 }
 
-// Limits bound an incarnation with all its descendants where cgroups are
-// delegated, and each of its processes where not. Zero is no limit.
+// Limits bound an incarnation with all its descendants where control groups
+// with the controller in question are delegated (see package cgroup), and each
+// of its processes where not: memory is its address space then, processes are
+// those of the user, and CPU is not bounded. Zero is no limit.
 type Limits struct {
 	Memory    int64   // bytes
 	CPU       float64 // cores
 	OpenFiles uint64  // of each process
-	Processes uint64
+	Processes uint64  // threads count; 16 at least where control groups count them
 }
 
 // Log bounds the output that is kept of a slot.

@@ -26,5 +26,5 @@
 //
 // What it cannot do: a descendant that left the group (setsid) and whose
 // parents up to the leader have all ended is not found; that takes a
-// subreaper or a cgroup.
+// subreaper or a control group (Command.Group).
 package proc

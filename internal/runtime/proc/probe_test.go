@@ -200,7 +200,11 @@ func TestStartGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer slow.Close()
+	t.Cleanup(func() { slow.Close() })
+	tried := filepath.Join(t.TempDir(), "tried") // a line for each try that is about to fail
+	if err := syscall.Mkfifo(tried, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := map[string]struct {
 		probe Probe
 		says  string
@@ -209,15 +213,25 @@ func TestStartGivenUp(t *testing.T) {
 		"tcp":       {TCP{"127.0.0.1:1"}, "connection refused"},
 		"http":      {HTTP{"http://127.0.0.1:1/"}, "connection refused"},
 		"http hang": {HTTP{"http://" + slow.Addr().String()}, "no try has ended"},
-		"exec":      {Exec{[]string{"sh", "-c", "echo not yet; exit 1"}}, `exit code 1: "not yet"`},
+		"exec":      {Exec{[]string{"sh", "-c", "echo not yet; echo >" + tried + "; exit 1"}}, `exit code 1: "not yet"`},
 		"exec hang": {Exec{[]string{"sleep", "1000"}}, "no try has ended"},
 		"notify":    {Notify{}, "READY=1 was not sent"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			ctx, cancel := context.WithCancelCause(context.Background())
-			timer := time.AfterFunc(200*time.Millisecond, func() { cancel(cause) })
-			defer timer.Stop()
+			if name == "exec" { // the second try has begun: the first one has ended
+				go func() {
+					for range 2 {
+						os.ReadFile(tried)
+					}
+					cancel(cause)
+				}()
+			} else {
+				timer := time.AfterFunc(time.Second, func() { cancel(cause) })
+				defer timer.Stop()
+			}
 			cmd := sh(`trap '' TERM; echo "pid $$"; while :; do sleep 1000; done`)
 			cmd.Grace = 10 * time.Millisecond
 			_, out, err := startChild(t, ctx, cmd, tt.probe)

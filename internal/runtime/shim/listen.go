@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +19,7 @@ const settleTime = 50 * time.Millisecond
 // listening passes each line of a slot's agents on to Options.Output.
 type listening struct {
 	c     *net.UnixConn
-	r     *bufio.Reader
+	r     *wire.LineReader
 	ended chan struct{}
 
 	mu      sync.Mutex
@@ -69,14 +68,14 @@ func newListening(ctx context.Context, dir string) (*listening, error) {
 	if err := l.ask(&wire.Message{Type: wire.Listen}); err != nil {
 		return nil, err
 	}
-	return &listening{c: l.c, r: bufio.NewReaderSize(l.r.Rest(), 32<<10), ended: make(chan struct{})}, nil
+	return &listening{c: l.c, r: wire.NewLineReader(l.r.Rest()), ended: make(chan struct{})}, nil
 }
 
 func (l *listening) run(s *slot) {
 	defer close(l.ended)
 	defer l.c.Close()
 	for {
-		line, err := wire.ReadLine(l.r)
+		line, err := l.r.Read()
 		if err != nil {
 			if err != io.EOF && !errors.Is(err, net.ErrClosed) {
 				s.r.log.Warn("lines of output are lost", "path", s.path, "error", err)

@@ -13,8 +13,9 @@
 //     the slot is taken over.
 //  4. The exit record. Without one, the last incarnation was lost: the shim
 //     was killed. Its agent has died with it (PDEATHSIG); what that left behind
-//     carries the marker of the slot in its environment, and is killed before
-//     the loss is told.
+//     is in the control group of the slot, where there are any, or carries the
+//     marker of the slot in its environment, and is killed before the loss is
+//     told.
 //
 // What contradicts itself is unknown, and nothing is done about it but to try
 // again.
@@ -45,6 +46,8 @@ type Options struct {
 	// Executable is called with "shim" as its first argument and must run
 	// server.Main then; this program if empty.
 	Executable string
+	// WithoutGroups: agents are not put into control groups, although that is possible.
+	WithoutGroups bool
 	// Output is given each line of each agent, those of one agent one at a
 	// time and in order, and before the change of state that followed it
 	// unless it is slow; the agent waits for it when it writes more. Lines
@@ -61,6 +64,7 @@ type Runtime struct {
 	output  func(string, uint64, proc.Line)
 	log     *slog.Logger
 	sweeper proc.Sweeper
+	groups  groups
 
 	ctx    context.Context // of everything that goes on in the background
 	cancel context.CancelCauseFunc
@@ -99,6 +103,7 @@ func Open(o Options) (*Runtime, error) {
 		r.log = slog.New(slog.DiscardHandler)
 	}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
+	r.groups.find(r, o.WithoutGroups)
 	return r, nil
 }
 
@@ -148,6 +153,7 @@ func (r *Runtime) slot(path string) (*slot, error) {
 	s := r.slots[path]
 	if s == nil {
 		s = &slot{r: r, path: path, dir: filepath.Join(r.dir, name), turn: make(chan struct{}, 1)}
+		s.group = r.groups.of(s.dir)
 		r.slots[path] = s
 	}
 	return s, nil

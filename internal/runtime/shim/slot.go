@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -23,6 +24,7 @@ type slot struct {
 	r         *Runtime
 	path, dir string
 	turn      chan struct{} // held by who changes what lives in the slot
+	group     *cgroup.Group // used by who has the turn; nil if there are none
 
 	mu      sync.Mutex
 	idle    *link         // of an incarnation that has ended, for the next one
@@ -170,7 +172,11 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 	case st.Path != s.path:
 		return nil, fmt.Errorf("slot %s belongs to agent %.200q", s.dir, st.Path)
 	case withRecord(s.dir, st):
+		s.leaveGroups(st)
 		return st, nil
+	}
+	if err := s.killGroups(ctx, st); err != nil {
+		return nil, fmt.Errorf("%w: what the last incarnation left behind: %w", runtime.ErrUnknown, err)
 	}
 	if err := s.r.sweeper.Sweep(ctx, wire.MarkerEnv+"="+wire.Marker(s.dir)); err != nil {
 		return nil, fmt.Errorf("%w: what the last incarnation left behind: %w", runtime.ErrUnknown, err)
@@ -182,6 +188,7 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 			s.r.log.Warn("a lost incarnation cannot be recorded", "path", s.path, "error", err)
 		}
 	}
+	s.leaveGroups(st)
 	return st, nil
 }
 
@@ -209,6 +216,7 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 	if err := wire.MakeDir(s.dir); err != nil {
 		return nil, err
 	}
+	s.r.groups.enable()
 	for tries := 0; ; tries++ {
 		link, running, err := s.open(ctx, &request)
 		if err != nil {
@@ -221,6 +229,7 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 		if running {
 			return ses, nil
 		}
+		request.Group = s.place(l.Limits)
 		// Not with ctx: a start that is given up is stopped, see startReady.
 		answer, err := link.call(s.r.ctx, request)
 		switch {

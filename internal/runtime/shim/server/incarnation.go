@@ -25,6 +25,7 @@ type incarnation struct {
 	started  chan struct{} // closed when process is set, or will never be
 	process  *proc.Process
 	ended    chan struct{}
+	group    *place // nil if it has none
 
 	mu      sync.Mutex
 	stopped bool
@@ -50,6 +51,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	if run.grace == 0 {
 		run.grace = proc.DefaultGrace
 	}
+	run.group = s.place(m.Group)
 	if err := s.claim(run, &l, m.Token); err != nil {
 		return nil, err
 	}
@@ -59,6 +61,9 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	s.log.Limit(l.Log)
 	s.saveState()
 	process, await, err := s.fork(&l, run)
+	if err != nil && run.group != nil {
+		process, await, err = s.forkOutside(&l, run, err)
+	}
 	if err != nil {
 		close(run.started)
 		s.end(run, supervisor.Exit{Kind: supervisor.Failure, Err: err}, time.Now())
@@ -66,7 +71,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 		return nil, err
 	}
 	id, _ := process.Identity() // zero if it has ended already
-	run.process = process
+	run.process, s.drained = process, process.Drained()
 	close(run.started)
 
 	s.mu.Lock()
@@ -103,7 +108,7 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 	s.pumping++
 	s.state = wire.State{
 		Version: wire.Version, Path: l.Path, Incarnation: l.Incarnation, Fingerprint: l.Fingerprint,
-		Token: token, Shim: s.self,
+		Token: token, Shim: s.self, Group: run.group.name(),
 	}
 	if s.linger != nil {
 		s.linger.Stop()
@@ -128,7 +133,16 @@ func (s *server) fork(l *runtime.Launch, run *incarnation) (*proc.Process, func(
 	if l.Terminal {
 		cmd.Terminal = &proc.Size{Rows: l.Rows, Cols: l.Cols}
 	}
-	if err := limit(&cmd, l.Limits); err != nil {
+	limits := l.Limits
+	if run.group != nil {
+		f, err := run.group.enter(&limits)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer f.Close()
+		cmd.Group = f
+	}
+	if err := limit(&cmd, limits); err != nil {
 		return nil, nil, err
 	}
 	if l.Stdin != "" {
@@ -169,8 +183,8 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, read
 	}
 	<-run.process.Done()
 	at := time.Now()
-	s.sweep()
-	exit := run.process.Exit()
+	s.sweep(run.group)
+	exit := run.group.explain(run.process.Exit())
 	if notReady != nil && !run.wasStopped() {
 		if exit.Clean() {
 			exit.Kind = supervisor.Failure

@@ -112,7 +112,7 @@ func (l *listener) write() (ok bool) {
 		_, err := l.c.c.Write(b)
 		l.mu.Lock()
 		l.writing = false
-		if cap(b) <= keepAhead {
+		if cap(b) <= keepAhead || len(b) > keepAhead { // not after a flood
 			l.spare = b
 		}
 		l.mu.Unlock()

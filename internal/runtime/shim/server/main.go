@@ -88,6 +88,7 @@ func run() error {
 			s.sync()
 			s.listening.Load().flush()
 			s.listener.Close()
+			s.leaveGroup()
 			return nil
 		}
 	}

@@ -5,8 +5,13 @@ import "github.com/coppice-dev/coppice/internal/runtime/proc"
 // sinks says where the output of an incarnation goes. A terminal is logged as
 // it was written, with all that moves the cursor.
 func (s *server) sinks(run *incarnation) proc.Output {
+	before := s.drained
 	tell := func(line proc.Line) {
 		if l := s.listening.Load(); l != nil {
+			if before != nil { // one life after the other, however slow who listens is
+				<-before
+				before = nil
+			}
 			l.line(run.number, line)
 		}
 	}

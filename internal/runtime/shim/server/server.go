@@ -26,6 +26,7 @@ type server struct {
 	done   chan struct{} // closed when the shim is to end
 
 	listening atomic.Pointer[listener] // nil: nobody
+	drained   <-chan struct{}          // of the last process; of who starts the next one
 
 	saving  sync.Mutex   // one file is written after the other
 	records sync.Mutex   // one end after the other is told and written

@@ -45,10 +45,19 @@ func AppendLine(b []byte, l Line) []byte {
 	return append(b, text...)
 }
 
-// ReadLine reads a line. The error is io.EOF only between two of them.
-func ReadLine(r *bufio.Reader) (l Line, err error) {
+// LineReader reads lines.
+type LineReader struct {
+	r   *bufio.Reader
+	buf []byte
+}
+
+// NewLineReader returns a LineReader of r.
+func NewLineReader(r io.Reader) *LineReader { return &LineReader{r: bufio.NewReaderSize(r, 32<<10)} }
+
+// Read returns the next line. The error is io.EOF only between two of them.
+func (r *LineReader) Read() (l Line, err error) {
 	var header [lineHeader]byte
-	if _, err := io.ReadFull(r, header[:]); err != nil {
+	if _, err := io.ReadFull(r.r, header[:]); err != nil {
 		if err == io.ErrUnexpectedEOF {
 			err = fmt.Errorf("line of output without its end: %w", err)
 		}
@@ -64,8 +73,11 @@ func ReadLine(r *bufio.Reader) (l Line, err error) {
 	case size > maxText:
 		return l, fmt.Errorf("line of output of %d bytes, expected at most %d", size, maxText)
 	}
-	text := make([]byte, size)
-	if _, err := io.ReadFull(r, text); err != nil {
+	if cap(r.buf) < int(size) {
+		r.buf = make([]byte, size)
+	}
+	text := r.buf[:size]
+	if _, err := io.ReadFull(r.r, text); err != nil {
 		return l, fmt.Errorf("line of output without its end: %w", io.ErrUnexpectedEOF)
 	}
 	if !utf8.Valid(text) {

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bufio"
 	"bytes"
 	"io"
 	"strings"
@@ -23,30 +22,30 @@ func TestLines(t *testing.T) {
 	for _, l := range lines {
 		b = AppendLine(b, l)
 	}
-	r := bufio.NewReader(bytes.NewReader(b))
+	r := NewLineReader(bytes.NewReader(b))
 	for _, want := range lines {
-		if got, err := ReadLine(r); err != nil || got != want {
+		if got, err := r.Read(); err != nil || got != want {
 			t.Errorf("%+v, %v; want %+v", got, err, want)
 		}
 	}
-	if _, err := ReadLine(r); err != io.EOF {
+	if _, err := r.Read(); err != io.EOF {
 		t.Errorf("after the last line: %v", err)
 	}
 	for cut := 1; cut < 30; cut++ { // somewhere in the second
-		r := bufio.NewReader(bytes.NewReader(b[:len(AppendLine(nil, lines[0]))+min(cut, lineHeader-1)]))
-		ReadLine(r)
-		if _, err := ReadLine(r); err == nil || err == io.EOF {
+		r := NewLineReader(bytes.NewReader(b[:len(AppendLine(nil, lines[0]))+min(cut, lineHeader-1)]))
+		r.Read()
+		if _, err := r.Read(); err == nil || err == io.EOF {
 			t.Errorf("a line that was cut off: %v", err)
 		}
 	}
 }
 
-func FuzzReadLine(f *testing.F) {
+func FuzzLineReader(f *testing.F) {
 	f.Add(AppendLine(nil, Line{1, proc.Line{Time: time.Unix(1, 2), Stream: proc.Stderr, Text: "a", More: true}}))
 	f.Add(bytes.Repeat([]byte{0xff}, 40))
 	f.Add([]byte("{\"type\":\"ok\"}\n{\"type\":\"ended\"}\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l, err := ReadLine(bufio.NewReader(bytes.NewReader(b)))
+		l, err := NewLineReader(bytes.NewReader(b)).Read()
 		if err != nil {
 			return
 		}

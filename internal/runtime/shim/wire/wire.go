@@ -17,6 +17,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -59,6 +60,7 @@ type Message struct {
 	ID          uint64   `json:"id,omitempty"`
 	Incarnation uint64   `json:"incarnation,omitempty"` // that it is about; of all but hello and look
 	Launch      *Launch  `json:"launch,omitempty"`
+	Group       *Group   `json:"group,omitempty"` // of a start
 	Token       string   `json:"token,omitempty"` // of a start, to tell one's own from a rival's
 	Signal      int      `json:"signal,omitempty"`
 	Rows        uint16   `json:"rows,omitempty"`
@@ -67,6 +69,12 @@ type Message struct {
 	Data        []byte   `json:"data,omitempty"`
 	State       *State   `json:"state,omitempty"`
 	Failure     *Failure `json:"failure,omitempty"`
+}
+
+// Group is the control group that a start happens in.
+type Group struct {
+	Dir      string         `json:"dir"`
+	Enforced runtime.Limits `json:"enforced"` // the limits of the launch that hold for it as a whole
 }
 
 // State is what a shim knows of the last incarnation of its slot. It is also
