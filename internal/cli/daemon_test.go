@@ -25,7 +25,19 @@ type fleet struct {
 
 func newFleet(t *testing.T, toml ...string) *fleet {
 	t.Helper()
-	f := &fleet{t, project(t, toml...)}
+	return fleetOf(t, project(t, toml...))
+}
+
+// fleetIn is newFleet in a directory that is there already.
+func fleetIn(t *testing.T, dir string, toml ...string) *fleet {
+	t.Helper()
+	projectIn(t, dir, toml...)
+	return fleetOf(t, dir)
+}
+
+func fleetOf(t *testing.T, dir string) *fleet {
+	t.Helper()
+	f := &fleet{t, dir}
 	t.Cleanup(func() {
 		if out, err := f.try("status"); err == nil {
 			if out, err := f.try("down"); err != nil {

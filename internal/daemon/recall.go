@@ -129,7 +129,10 @@ func (c *Controller) resume(o sighting, p *past) {
 	}
 	// What happened between the last record and the last incarnation.
 	if b := o.Before; b != nil && b.Incarnation >= r.Incarnation && !(b.Incarnation == r.Incarnation && r.Ended) {
+		c.untold(r, b.Incarnation, o.StartedAt)
 		c.missed(r, *b)
+	} else {
+		c.untold(r, o.Incarnation, o.StartedAt)
 	}
 	if o.Incarnation > r.Incarnation {
 		r.Incarnation = o.Incarnation
@@ -167,6 +170,33 @@ func (c *Controller) renew(found map[string][]sighting, p *past) {
 	}
 	clear(p.selves)
 }
+
+// untold reports that an agent was restarted, up to the incarnation next, and
+// nobody is left who could say more: its controller was killed while the store
+// took no writes. The restarts are counted, so that this gives no fresh budget.
+func (c *Controller) untold(r *record, next uint64, at time.Time) {
+	first := r.Incarnation // whose end is missing
+	if r.Ended {
+		first++
+	}
+	if r.Incarnation == 0 || next <= first {
+		return
+	}
+	n := int(min(next-first, maxUntold))
+	r.Incarnation, r.Ended = next-1, true
+	r.Restarts += n
+	r.Attempt += n
+	for range n {
+		r.Counted = append(r.Counted, at)
+	}
+	c.log.Append(event.Event{
+		Type: event.EventsDropped, Path: r.Path, Incarnation: r.Incarnation, Actor: "controller",
+		Message: fmt.Sprintf("%s was restarted %d times before incarnation %d, and nobody is left who could tell how it ended: the controller was killed while the store took no writes", r.Path, n, next),
+	}.With(event.Dropped{Count: uint64(n), First: r.StartedAt, Last: at}), r.op())
+}
+
+// maxUntold is more restarts than any limit has to know of.
+const maxUntold = 1000
 
 // missed reports an incarnation that ended, and had a successor, without a word
 // in the log, and counts the restart.

@@ -34,7 +34,8 @@ type Config struct {
 const (
 	minRetry   = 50 * time.Millisecond // after a refusal of the store, doubled each time
 	maxRetry   = 5 * time.Second
-	pruneEvery = time.Minute // unless much was written
+	patience   = 3 * time.Second // a pause so long is more than a moment
+	pruneEvery = time.Minute     // unless much was written
 )
 
 // Log writes events to the store and reads them back. Open, Append, Close.

@@ -309,10 +309,16 @@ func TestStoreFull(t *testing.T) {
 }
 
 func TestDegradedIsReported(t *testing.T) {
+	for _, why := range []error{store.ErrFull, store.ErrReadOnly, store.ErrUnknown, errors.New("disk I/O error")} {
+		t.Run(why.Error(), func(t *testing.T) { testDegradedIsReported(t, why) })
+	}
+}
+
+func testDegradedIsReported(t *testing.T, why error) {
 	synctest.Test(t, func(t *testing.T) {
 		f := storetest.NewFaults(memory.New(), 1, storetest.Rates{})
 		l := openLog(t, Config{Store: f})
-		f.Fail(store.ErrFull)
+		f.Fail(why)
 		l.Append(Event{Type: "a"})
 		time.Sleep(time.Minute)
 		l.Append(Event{Type: "b"})

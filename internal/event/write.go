@@ -45,8 +45,9 @@ func (l *Log) loop() {
 				batch = nil
 				continue
 			}
-			l.degrade(err)
-			if retry = min(max(2*retry, minRetry), maxRetry); !l.pause(retry) {
+			retry = min(max(2*retry, minRetry), maxRetry)
+			l.degrade(err, retry)
+			if !l.pause(retry) {
 				return
 			}
 			continue
@@ -214,14 +215,12 @@ func (l *Log) readMarker() error {
 }
 
 // degrade notes that the store takes no writes: in the log, once it takes some again,
-// and at once in the logger.
-func (l *Log) degrade(err error) {
-	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnknown) || errors.Is(err, context.Canceled) {
-		l.setErr(err)
-		return // a matter of moments
-	}
+// and at once in the logger. A conflict or an unknown outcome is a matter of
+// moments, unless it comes again and again.
+func (l *Log) degrade(err error, retry time.Duration) {
 	l.setErr(err)
-	if !l.degraded.IsZero() {
+	passing := errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnknown)
+	if passing && retry < patience || errors.Is(err, context.Canceled) || !l.degraded.IsZero() {
 		return
 	}
 	l.degraded, l.reason = time.Now(), err

@@ -94,6 +94,7 @@ func Open(o Options) (*Runtime, error) {
 	if err := wire.Private(dir); err != nil {
 		return nil, fmt.Errorf("directory of the slots: %w", err)
 	}
+	rouse(context.Background(), dir)
 	r := &Runtime{dir: dir, exe: o.Executable, output: o.Output, log: o.Logger, slots: make(map[string]*slot)}
 	if r.exe == "" {
 		r.exe = "/proc/self/exe" // also when the file has been replaced by a newer one

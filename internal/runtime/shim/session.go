@@ -125,6 +125,7 @@ func (ses *session) update(st *wire.State) {
 		}
 		return
 	}
+	ses.slot.met(st.Shim)
 	wasReady := ses.state.Ready
 	ses.state = *st
 	ses.state.Ready = st.Ready || wasReady

@@ -26,9 +26,12 @@ type slot struct {
 	turn      chan struct{} // held by who changes what lives in the slot
 	group     *cgroup.Group // used by who has the turn; nil if there are none
 
-	mu    sync.Mutex
-	idle  *link      // of an incarnation that has ended, for the next one
-	heard *listening // nil if nobody wants to hear anything
+	mu      sync.Mutex
+	idle    *link         // of an incarnation that has ended, for the next one
+	shim    proc.Identity // that was met last
+	lock    os.FileInfo   // of its lock file
+	missing bool          // it was told to make its files anew
+	heard   *listening    // nil if nobody wants to hear anything
 }
 
 // take waits for the turn.
@@ -95,7 +98,7 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 		}
 		lock, err := wire.TryLock(s.dir)
 		switch {
-		case err != nil && wire.IsMissing(err):
+		case err != nil && wire.IsMissing(err) && proc.Observe(s.known()) == proc.Dead:
 			return nil, nil, nil, err
 		case err != nil:
 			return nil, nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
@@ -130,9 +133,11 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 
 // wake tells the shim to look whether its files are still there.
 func (s *slot) wake() {
+	id := s.known()
 	if st, err := wire.ReadState(s.dir); err == nil {
-		st.Shim.Signal(syscall.SIGHUP)
+		id = st.Shim
 	}
+	id.Signal(syscall.SIGHUP)
 }
 
 // ended reports whether the last shim of a slot is really gone: it gives up
