@@ -25,11 +25,11 @@ func TestLimits(t *testing.T) {
 		}, {
 			name: "escalate: one more ends the supervisor", spec: limited(one("a", "b"), Escalating(2, time.Minute)), auto: true,
 			act:   crash(3, "a"),
-			trace: "start a, start a, stop b, end failure: root: limit reached (2 restarts in 1m0s, then escalate): a ended with failure: boom", states: "a stopped, b stopped",
+			trace: "start a, start a, stop b, end failure: root: limit reached (2 restarts in 1m0s, then escalate): a ended with boom", states: "a stopped, b stopped",
 		}, {
 			name: "escalate: 0 allows none", spec: limited(one("a"), Escalating(0, time.Minute)),
 			act:   crash(1, "a"),
-			trace: "end failure: root: limit reached (0 restarts in 1m0s, then escalate): a ended with failure: boom", states: "a stopped",
+			trace: "end failure: root: limit reached (0 restarts in 1m0s, then escalate): a ended with boom", states: "a stopped",
 		}, {
 			name: "escalate: over all children together", spec: limited(one("a", "b"), Escalating(1, time.Minute)),
 			act:   func(r *rig) { r.crash("a", "b") },
@@ -45,7 +45,7 @@ func TestLimits(t *testing.T) {
 		}, {
 			name: "escalate: the window's edge is included", spec: limited(one("a"), Escalating(1, time.Minute)),
 			act:   func(r *rig) { r.crash("a"); r.advance(time.Minute); r.crash("a") },
-			trace: "start a, end failure: root: limit reached (1 restarts in 1m0s, then escalate): a ended with failure: boom", states: "a stopped",
+			trace: "start a, end failure: root: limit reached (1 restarts in 1m0s, then escalate): a ended with boom", states: "a stopped",
 		}, {
 			name: "escalate: after it there is room", spec: limited(one("a"), Escalating(1, time.Minute)),
 			act:   func(r *rig) { r.crash("a"); r.advance(time.Minute + 1); r.crash("a") },
@@ -53,7 +53,7 @@ func TestLimits(t *testing.T) {
 		}, {
 			name: "escalate: failing starts count", spec: limited(one("a:ready", "b"), Escalating(2, time.Minute)), auto: true,
 			act:   func(r *rig) { r.ready("a"); r.trace(); r.crash("a", "a", "a") },
-			trace: "start a, start a, stop b, end failure: root: limit reached (2 restarts in 1m0s, then escalate): a ended with failure: boom", states: "a stopped, b stopped",
+			trace: "start a, start a, stop b, end failure: root: limit reached (2 restarts in 1m0s, then escalate): a ended with boom", states: "a stopped, b stopped",
 		}, {
 			name: "escalate: calls do not count", spec: limited(one("a"), Escalating(0, time.Minute)), auto: true,
 			act:   func(r *rig) { r.terminate("a"); r.restart("a"); r.add(kids("b")[0]) },

@@ -42,10 +42,14 @@ const (
 // without being restarted: OTP's normal, shutdown and {shutdown, _}.
 func (e Exit) Clean() bool { return e.Kind == Normal || e.Kind == ShutDown }
 
-// String is the kind, with the error where there is one.
+// String is the kind, with the error where there is one; an error alone is a
+// failure.
 func (e Exit) String() string {
-	if e.Err == nil {
+	switch {
+	case e.Err == nil:
 		return e.Kind.String()
+	case e.Kind == Failure:
+		return e.Err.Error()
 	}
 	return fmt.Sprintf("%v: %v", e.Kind, e.Err)
 }

@@ -166,7 +166,7 @@ func TestLimitRows(t *testing.T) {
 					got = append(got, fmt.Sprint("lifted for ", e.ID, ": ", e.Reason == ReasonLimitQuarantine))
 				}
 			}
-			if s := fmt.Sprint(got); s != "[reached by a until 1h0m0.000000001s: failure: boom lifted for a: true]" {
+			if s := fmt.Sprint(got); s != "[reached by a until 1h0m0.000000001s: boom lifted for a: true]" {
 				t.Error(s)
 			}
 		},

@@ -133,7 +133,11 @@ func (r *rig) perform() {
 			r.say("idle %v", r.k.idle)
 		case tellEnd:
 			if !r.ended {
-				r.say("end %v", r.k.final)
+				if final := r.k.final; final.Err != nil {
+					r.say("end %v: %v", final.Kind, final.Err)
+				} else {
+					r.say("end %v", final.Kind)
+				}
 			}
 			r.ended = true
 		default:

@@ -37,9 +37,8 @@ type Service interface {
 	// on without it. It returns when the daemon has begun to.
 	Down(ctx context.Context, keep bool) error
 
-	// Events yields what comes after a number and matches the filter; it
-	// waits for more if follow.
-	Events(ctx context.Context, after uint64, filter event.Filter, follow bool) iter.Seq2[event.Event, error]
+	// Events yields the events that are asked for, in order.
+	Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error]
 	// Logs yields the last n lines of an agent's output; it waits for more if follow.
 	Logs(ctx context.Context, path string, n int, follow bool) iter.Seq2[string, error]
 	// Attach connects a person with an agent's terminal. See runtime.Attachment.
@@ -124,7 +123,8 @@ type Node struct {
 	Incarnation uint64     `json:"incarnation"`
 	Restarts    int        `json:"restarts"`
 	InWindow    int        `json:"in_window"` // counted by its limit at this moment
-	Limit       string     `json:"limit"`
+	LimitMax    int        `json:"limit_max"` // how many may be; -1 if it has no limit
+	Limit       string     `json:"limit"`     // its own, in words: of a supervisor what its children share, of an agent what it does not share
 	StartedAt   *time.Time `json:"started_at,omitempty"`
 	Uptime      float64    `json:"uptime_seconds,omitempty"`
 	NextAt      *time.Time `json:"next_at,omitempty"`

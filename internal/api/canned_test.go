@@ -32,7 +32,7 @@ func (c canned) Status(context.Context) (Status, error) {
 
 func (c canned) node() Node {
 	now := time.Now()
-	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, "l", &now, 1.5, &now, "exit 1"}
+	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1"}
 }
 
 func (c canned) Nodes(context.Context, string) ([]Node, error) {
@@ -63,11 +63,11 @@ func (c canned) Act(ctx context.Context, _ string, _ Action) error {
 
 func (c canned) Down(context.Context, bool) error { return c.err }
 
-func (c canned) Events(ctx context.Context, after uint64, _ event.Filter, _ bool) iter.Seq2[event.Event, error] {
+func (c canned) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		switch {
 		case c.events != nil:
-			c.events(ctx, after, yield)
+			c.events(ctx, q.After, yield)
 		case c.err != nil:
 			yield(event.Event{}, c.err)
 		case c.full:

@@ -208,16 +208,19 @@ func (c *Client) Down(ctx context.Context, keep bool) error {
 // the connection is lost it goes on after the last event as soon as a daemon
 // answers again, and ends with ErrDown when none did for 30 s. A daemon that
 // stops in order ends it with ErrStopping.
-func (c *Client) Events(ctx context.Context, after uint64, filter event.Filter, follow bool) iter.Seq2[event.Event, error] {
-	query := withPath(filter.Path)
-	query["type"] = filter.Types
-	query.Set("follow", strconv.FormatBool(follow))
-	query.Set("after", strconv.FormatUint(after, 10))
+func (c *Client) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
+	query := withPath(q.Path)
+	query["type"] = q.Types
+	query.Set("follow", strconv.FormatBool(q.Follow))
+	query.Set("after", strconv.FormatUint(q.After, 10))
+	if q.Last > 0 {
+		query.Set("last", strconv.Itoa(q.Last))
+	}
 	return func(yield func(event.Event, error) bool) {
-		f := &following{client: c, query: query, cursor: after, yield: yield}
+		f := &following{client: c, query: query, cursor: q.After, yield: yield}
 		err := f.connection(ctx)
 		pause, lost := c.pace.retry, time.Now()
-		for follow && f.worthTrying(ctx, err) {
+		for q.Follow && f.worthTrying(ctx, err) {
 			if f.open {
 				f.open, pause, lost = false, c.pace.retry, time.Now()
 			}
@@ -269,7 +272,7 @@ func (f *following) connection(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f.began {
+	if f.began && f.cursor > 0 {
 		req.Header.Set(lastEventID, strconv.FormatUint(f.cursor, 10))
 	}
 	for m, err := range f.client.stream(req, func() { f.began, f.open = true, true }) {

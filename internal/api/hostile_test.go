@@ -120,7 +120,7 @@ func TestPanic(t *testing.T) {
 	}
 	for _, after := range []uint64{0, 1} {
 		var last error
-		for _, err := range c.Events(t.Context(), after, event.Filter{}, false) {
+		for _, err := range c.Events(t.Context(), event.Query{After: after}) {
 			last = err
 		}
 		if last == nil {

@@ -26,21 +26,31 @@ const (
 
 const lastEventID = "Last-Event-ID"
 
+// maxLast is how many events can be asked for from the end.
+const maxLast = 10_000
+
 func (c *call) events() error {
-	after := c.query.number("after", 0)
+	after, last := c.query.number("after", 0), c.query.number("last", 0)
+	if last > maxLast {
+		return fmt.Errorf("%w: parameter last is %d, expected at most %d", ErrInvalid, last, maxLast)
+	}
 	// It is what the client saw last, however its first request began.
 	if id := c.r.Header.Get(lastEventID); id != "" {
 		var err error
 		if after, err = strconv.ParseUint(id, 10, 64); err != nil {
 			return fmt.Errorf("%w: %s is %.100q, expected the number of an event", ErrInvalid, lastEventID, id)
 		}
+		last = 0
 	}
-	filter := event.Filter{Types: c.query.all("type"), Path: c.query.text("path")}
-	if err := filter.Check(); err != nil {
+	q := event.Query{
+		Filter: event.Filter{Types: c.query.all("type"), Path: c.query.text("path")},
+		After:  after, Last: int(last), Follow: c.query.flag("follow"),
+	}
+	if err := q.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return stream(c, func(ctx context.Context) iter.Seq2[event.Event, error] {
-		return c.service.Events(ctx, after, filter, c.query.flag("follow"))
+		return c.service.Events(ctx, q)
 	}, func(e event.Event) string { return strconv.FormatUint(e.Seq, 10) })
 }
 

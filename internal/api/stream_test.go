@@ -71,7 +71,7 @@ func TestFollowSurvivesDaemons(t *testing.T) {
 	})
 	<-first
 	want := uint64(100)
-	for e, err := range c.Events(t.Context(), want, event.Filter{}, true) {
+	for e, err := range c.Events(t.Context(), event.Query{After: want, Follow: true}) {
 		if want++; err != nil || e.Seq != want {
 			t.Errorf("event %d, %v, want %d", e.Seq, err, want)
 			break
@@ -136,7 +136,7 @@ func TestFollowEnds(t *testing.T) {
 	s := start(t, waiting, "", patiently())
 	c := dial(t, s.socket)
 	var last error
-	for _, err := range c.Events(t.Context(), 0, event.Filter{}, true) {
+	for _, err := range c.Events(t.Context(), event.Query{Follow: true}) {
 		if last = err; err == nil {
 			go s.stop()
 		}
@@ -152,7 +152,7 @@ func TestFollowEnds(t *testing.T) {
 	c = dial(t, s.socket)
 	c.pace.patience = 30 * time.Millisecond
 	n := 0
-	for _, err := range c.Events(t.Context(), 0, event.Filter{}, true) {
+	for _, err := range c.Events(t.Context(), event.Query{Follow: true}) {
 		if n++; err == nil {
 			go s.stop()
 		}
@@ -170,7 +170,7 @@ func TestCutOff(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}}, "", patiently())
 	var last error
-	for _, err := range dial(t, s.socket).Events(t.Context(), 0, event.Filter{}, false) {
+	for _, err := range dial(t, s.socket).Events(t.Context(), event.Query{}) {
 		last = err
 	}
 	if !errors.Is(last, errLost) {
@@ -190,7 +190,7 @@ func TestCursorGoesBack(t *testing.T) {
 		}
 	}}, "", patiently())
 	var got []uint64
-	for e, err := range dial(t, s.socket).Events(t.Context(), 10, event.Filter{}, false) {
+	for e, err := range dial(t, s.socket).Events(t.Context(), event.Query{After: 10}) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -222,7 +222,7 @@ func TestSilence(t *testing.T) {
 		c := dial(t, s.socket)
 		c.pace.silence = 250 * time.Millisecond
 		n := uint64(0)
-		for e, err := range c.Events(t.Context(), 0, event.Filter{}, true) {
+		for e, err := range c.Events(t.Context(), event.Query{Follow: true}) {
 			if n++; err != nil || e.Seq != n {
 				t.Errorf("event %d, %v, want %d", e.Seq, err, n)
 			}

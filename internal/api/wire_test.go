@@ -113,7 +113,7 @@ func TestRoundTrip(t *testing.T) {
 	for filter, want := range map[*event.Filter]uint64{
 		{}: 1, {Path: "app/web"}: 2, {Types: []string{"x", "agent.cr*"}}: 2, {Types: []string{"agent.started"}}: 1,
 	} {
-		for e, err := range c.Events(ctx, 0, *filter, false) {
+		for e, err := range c.Events(ctx, event.Query{Filter: *filter}) {
 			if err != nil || e.Seq != want {
 				t.Errorf("%+v: event %d, %v, want %d", filter, e.Seq, err, want)
 			}
@@ -155,7 +155,7 @@ func TestErrorsSurvive(t *testing.T) {
 		_, errs["explain"] = c.Explain(ctx, "app")
 		errs["act"] = c.Act(ctx, "app", api.Stop)
 		errs["down"] = c.Down(ctx, false)
-		for _, err := range c.Events(ctx, 0, event.Filter{}, true) {
+		for _, err := range c.Events(ctx, event.Query{Follow: true}) {
 			errs["events"] = err
 		}
 		for _, err := range c.Logs(ctx, "app", 1, true) {
@@ -177,7 +177,7 @@ func TestErrorAfterItems(t *testing.T) {
 	f.Publish(event.Event{Time: noon, Type: "a.b"})
 	seen := 0
 	var last error
-	for _, err := range c.Events(t.Context(), 0, event.Filter{}, true) {
+	for _, err := range c.Events(t.Context(), event.Query{Follow: true}) {
 		if last = err; err == nil {
 			seen++
 			f.SetError(fmt.Errorf("gone: %w", api.ErrNotFound))
@@ -198,7 +198,7 @@ func TestNobodyListens(t *testing.T) {
 		if !errors.Is(err, api.ErrDown) || !strings.Contains(err.Error(), "coppice up") || !strings.Contains(err.Error(), socket) {
 			t.Errorf("%s: %v", socket, err)
 		}
-		for _, err := range c.Events(t.Context(), 0, event.Filter{}, true) {
+		for _, err := range c.Events(t.Context(), event.Query{Follow: true}) {
 			if !errors.Is(err, api.ErrDown) {
 				t.Errorf("%s: events: %v", socket, err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -65,7 +66,11 @@ func printFindings(s *streams, found []daemon.Finding) error {
 		default:
 			level = p.red(level)
 		}
-		line := fmt.Sprintf("%s %-9s %s", level, f.Check, proc.Plain(f.Detail))
+		details := strings.Split(f.Detail, "\n")
+		for i := range details {
+			details[i] = proc.Plain(details[i])
+		}
+		line := fmt.Sprintf("%s %-9s %s", level, f.Check, strings.Join(details, "\n"+strings.Repeat(" ", 19)))
 		if f.Fix != "" {
 			line += p.dim("; " + f.Fix)
 		}

@@ -15,27 +15,30 @@ import (
 
 func newEvents(s *streams) *cobra.Command {
 	var r remote
-	var follow, asJSON bool
-	var after uint64
-	var filter event.Filter
+	var asJSON bool
+	var q event.Query
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Show what has happened",
 		Long: `Show what has happened, and with -f what happens until Ctrl-C. Each event has a
 number: --after goes on after one, and misses and repeats none. With -f that
 holds also when the daemon is killed and started again meanwhile.`,
-		Example: `  coppice events -f --path app/db
+		Example: `  coppice events -n 20 -f
+  coppice events -f --path app/db
   coppice events --type 'agent.*' --type order.failed --json`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			if err := filter.Check(); err != nil {
+			if err := q.Check(); err != nil {
 				return usage(fmt.Errorf("--type: %w", err))
+			}
+			if q.Last < 0 {
+				return usage(fmt.Errorf("--lines: %d is negative", q.Last))
 			}
 			return r.ask(func(ctx context.Context, c *api.Client) error {
 				_, tty := isTerminal(s.out)
 				p := newPaint(tty)
-				for e, err := range c.Events(ctx, after, filter, follow) {
+				for e, err := range c.Events(ctx, q) {
 					if err != nil {
 						return err
 					}
@@ -53,10 +56,11 @@ holds also when the daemon is killed and started again meanwhile.`,
 		},
 	}
 	r.longFlags(cmd)
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens")
-	cmd.Flags().Uint64Var(&after, "after", 0, "only events with a greater `NUMBER`")
-	cmd.Flags().StringArrayVar(&filter.Types, "type", nil, "only events of this `TYPE`, or of a pattern such as 'agent.*'; can be repeated")
-	cmd.Flags().StringVar(&filter.Path, "path", "", "only events of this node and those below it")
+	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "go on with what happens")
+	cmd.Flags().IntVarP(&q.Last, "lines", "n", 0, "only the last `N` of those that are there")
+	cmd.Flags().Uint64Var(&q.After, "after", 0, "only events with a greater `NUMBER`")
+	cmd.Flags().StringArrayVar(&q.Types, "type", nil, "only events of this `TYPE`, or of a pattern such as 'agent.*'; can be repeated")
+	cmd.Flags().StringVar(&q.Path, "path", "", "only events of this node and those below it")
 	jsonFlag(cmd, &asJSON, "an object a line")
 	cmd.RegisterFlagCompletionFunc("path", r.completePath(true))
 	return cmd
@@ -78,9 +82,10 @@ func eventLine(e event.Event, now time.Time, p paint) string {
 		b.WriteString(p.dim(fmt.Sprintf("#%d", e.Incarnation)))
 	}
 	if e.Message != "" {
-		b.WriteString(" " + proc.Plain(strings.ReplaceAll(e.Message, "\n", " ")))
+		message := strings.TrimPrefix(e.Message, e.Path+" ") // which stands there already
+		b.WriteString(" " + proc.Plain(strings.ReplaceAll(message, "\n", " ")))
 	}
-	if e.Actor != "" {
+	if e.Actor != "" && e.Actor != "supervisor" && e.Actor != "controller" { // whose work it is
 		b.WriteString(p.dim(" (by " + proc.Plain(e.Actor) + ")"))
 	}
 	return b.String()

@@ -68,6 +68,7 @@ func explainLines(x api.Explanation, now time.Time, p paint) []string {
 		lines = append(lines, "", p.bold("Last events"))
 		for _, e := range x.History {
 			if e.Path == n.Path {
+				e.Message = strings.TrimPrefix(e.Message, e.Path+" ")
 				e.Path = "" // as everybody knows by now
 			}
 			lines = append(lines, "  "+eventLine(e, now, p))
@@ -121,7 +122,7 @@ func whatItIs(n api.Node) string {
 	}
 	parts = append(parts, plural(n.Restarts, "restart"))
 	if n.Limit != "" {
-		parts = append(parts, fmt.Sprintf("%d counted by its limit (%s)", n.InWindow, n.Limit))
+		parts = append(parts, fmt.Sprintf("%d counted by its limit (%s)", n.InWindow, proc.Plain(n.Limit)))
 	}
 	return strings.Join(parts, ", ")
 }

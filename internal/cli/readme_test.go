@@ -137,7 +137,7 @@ func TestReadmeDaemon(t *testing.T) {
 	}
 	says := map[string]string{
 		"up -d": "garden is up: ", "ps": "garden/pipeline/source", "explain garden/hello": "temporary",
-		"events": "garden/pipeline/source started", "down": "garden is down",
+		"events": "garden/pipeline/source#1 started", "down": "garden is down",
 	}
 	lines := append([]string{"coppice init"}, strings.Split(strings.TrimSpace(readmeBlock(t, "sh", "coppice up -d")), "\n")...)
 	for _, line := range lines {

@@ -25,16 +25,19 @@ func aFleet() *apitest.Fleet {
 	started := time.Now().Add(-time.Hour)
 	next := time.Now().Add(time.Hour + 30*time.Second)
 	agent := func(path, state string) api.Node {
-		return api.Node{Path: path, Kind: "agent", Runtime: "proc", State: state, Node: "n1", Limit: "5 restarts in 1m0s, then escalate"}
+		return api.Node{Path: path, Kind: "agent", Runtime: "proc", State: state, Node: "n1", LimitMax: -1}
 	}
 	db, web, worker, hostile := agent("app/back/db", "running"), agent("app/back/web", "restarting"), agent("app/worker", "given_up"), agent("app/\x1b[31mred", "stopped")
 	db.PID, db.Incarnation, db.Restarts, db.InWindow, db.StartedAt, db.Uptime = 4711, 3, 2, 1, &started, 3600.9
 	web.Incarnation, web.Restarts, web.InWindow, web.NextAt, web.LastExit, web.Reason = 7, 6, 4, &next, "exit code 7", "permanent children are always restarted"
 	worker.Incarnation, worker.Restarts, worker.Reason, worker.LastExit = 11, 10, "limit reached, given up until reset", "exit code 1"
+	for _, n := range []*api.Node{&db, &web} {
+		n.LimitMax, n.Limit = 10, "10 consecutive restarts, then give up"
+	}
 	hostile.Reason = "terminated\x1b]0;title\a by hand"
 	f := apitest.New(
-		api.Node{Path: "app", Kind: "supervisor", Strategy: "one_for_one", State: "running", StartedAt: &started, Uptime: 3600, Limit: "5 restarts in 1m0s, then escalate"},
-		api.Node{Path: "app/back", Kind: "supervisor", Strategy: "rest_for_one", State: "running", Incarnation: 1, StartedAt: &started, Uptime: 3600},
+		api.Node{Path: "app", Kind: "supervisor", Strategy: "one_for_one", State: "running", StartedAt: &started, Uptime: 3600, InWindow: 2, LimitMax: 5, Limit: "5 restarts in 1m0s, then escalate"},
+		api.Node{Path: "app/back", Kind: "supervisor", Strategy: "rest_for_one", State: "running", Incarnation: 1, StartedAt: &started, Uptime: 3600, LimitMax: -1},
 		db, web, worker, hostile)
 	f.SetStatus(api.Status{
 		Project: "app", Controller: api.Controller{PID: os.Getpid(), Node: "n1", Version: "v1.2.3", StartedAt: started, Uptime: 3600},
@@ -110,10 +113,10 @@ func TestPs(t *testing.T) {
 	out, _ := coppice(t, dir, 0, "ps")
 	same(t, "ps", strings.ReplaceAll(out, "1h00m", "T"),
 		"PATH KIND STATE PID INC RESTARTS WINDOW UPTIME NEXT REASON",
-		"app supervisor running - - - - T -",
+		"app supervisor running - - - 2/5 T -",
 		"app/back supervisor running - 1 - - T -",
-		"app/back/db agent running 4711 3 2 1 T -",
-		"app/back/web agent restarting - 7 6 4 - T permanent children are always restarted (exit code 7)",
+		"app/back/db agent running 4711 3 2 1/10 T -",
+		"app/back/web agent restarting - 7 6 4/10 - T permanent children are always restarted (exit code 7)",
 		"app/worker agent given_up - 11 10 - - - limit reached, given up until reset (exit code 1)",
 		"app/red agent stopped - - - - - - terminated by hand")
 	if lines := strings.Split(out, "\n"); strings.Index(lines[0], "STATE") != strings.Index(lines[4], "restarting") {
@@ -143,18 +146,18 @@ func TestTreeCommand(t *testing.T) {
 	out, _ := coppice(t, dir, 0, "tree")
 	same(t, "tree", strings.ReplaceAll(out, "1h00m", "T"),
 		"NAME STATE INC RESTARTS WINDOW UPTIME NEXT REASON",
-		"app (one_for_one) running - - - T -",
+		"app (one_for_one) running - - 2/5 T -",
 		"├─ back (rest_for_one) running 1 - - T -",
-		"│ ├─ db running 3 2 1 T -",
-		"│ └─ web restarting 7 6 4 - T permanent children are always restarted (exit code 7)",
+		"│ ├─ db running 3 2 1/10 T -",
+		"│ └─ web restarting 7 6 4/10 - T permanent children are always restarted (exit code 7)",
 		"├─ worker given_up 11 10 - - - limit reached, given up until reset (exit code 1)",
 		"└─ red stopped - - - - - terminated by hand")
 	out, _ = coppice(t, dir, 0, "tree", "app/back")
 	same(t, "a part", strings.ReplaceAll(out, "1h00m", "T"),
 		"NAME STATE INC RESTARTS WINDOW UPTIME NEXT REASON",
 		"app/back (rest_for_one) running 1 - - T -",
-		"├─ db running 3 2 1 T -",
-		"└─ web restarting 7 6 4 - T permanent children are always restarted (exit code 7)")
+		"├─ db running 3 2 1/10 T -",
+		"└─ web restarting 7 6 4/10 - T permanent children are always restarted (exit code 7)")
 }
 
 func TestBranches(t *testing.T) {
@@ -216,7 +219,7 @@ func TestExplainCommand(t *testing.T) {
 	dir, _ := daemonOf(t, aFleet())
 	out, _ := coppice(t, dir, 0, "explain", "back/web")
 	for _, want := range []string{
-		"app/back/web is restarting for 1m3", "agent, in proc, on n1, incarnation 7, 6 restarts, 4 counted by its limit (5 restarts in 1m0s, then escalate)\n",
+		"app/back/web is restarting for 1m3", "agent, in proc, on n1, incarnation 7, 6 restarts, 4 counted by its limit (10 consecutive restarts, then give up)\n",
 		"rule     permanent children", "evidence exit code 7 after 2 s\n         4 restarts in the last minute",
 		"next     it is started again in 1h (at ", "hint     at once: coppice start back/web\n",
 		"Last events\n", "agent.crashed#7 exit code 7\n", "Last output\n  | last words\n",

@@ -72,7 +72,12 @@ func stateColumn() column {
 }
 
 func windowColumn() column {
-	return column{"WINDOW", func(_ int, n api.Node, _ time.Time) string { return count(n, uint64(max(0, n.InWindow))) }}
+	return column{"WINDOW", func(_ int, n api.Node, _ time.Time) string {
+		if n.LimitMax < 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%d/%d", n.InWindow, n.LimitMax)
+	}}
 }
 
 func uptimeColumn() column {

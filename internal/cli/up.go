@@ -122,14 +122,14 @@ func coded(err error) error {
 
 // printEvents prints what happens from now on, a line each.
 func printEvents(ctx context.Context, w io.Writer, c *daemon.Controller) {
-	var last uint64
-	for e, err := range c.Events(ctx, 0, event.Filter{}, false) {
+	var before uint64
+	for e, err := range c.Events(ctx, event.Query{Last: 1}) {
 		if err != nil {
-			break
+			return
 		}
-		last = e.Seq
+		before = e.Seq
 	}
-	for e, err := range c.Events(ctx, last, event.Filter{}, true) {
+	for e, err := range c.Events(ctx, event.Query{After: before, Follow: true}) {
 		if err != nil {
 			return
 		}

@@ -1,8 +1,13 @@
 package daemon
 
 import (
+	"errors"
+	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -90,6 +95,9 @@ func decisionData(d supervisor.Decision, data map[string]any) map[string]any {
 	return data
 }
 
+// postMortemLines is how many of its last lines are told with an end.
+const postMortemLines = 10
+
 func exitData(x supervisor.Exit, data map[string]any) map[string]any {
 	if data == nil {
 		data = map[string]any{}
@@ -97,6 +105,22 @@ func exitData(x supervisor.Exit, data map[string]any) map[string]any {
 	data["exit"] = x.Kind.String()
 	if x.Err != nil {
 		data["error"] = x.Err.Error()
+	}
+	var process *proc.ExitError
+	if !errors.As(x.Err, &process) {
+		return data
+	}
+	if process.Signal != 0 {
+		data["signal"] = unix.SignalName(process.Signal)
+	} else {
+		data["code"] = process.Code
+	}
+	if last := process.LastOutput; len(last) > 0 {
+		last = slices.Clone(last[max(0, len(last)-postMortemLines):])
+		for i := range last {
+			last[i] = proc.Plain(last[i])
+		}
+		data["last_output"] = last
 	}
 	return data
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
@@ -31,7 +32,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 			return x, notFound(n.Path, err)
 		}
 		x.Next, x.Hint = outlook(n, info)
-		x.Evidence = evidence(info)
+		x.Evidence = evidence(sup.Path(), info)
 	} else {
 		x.Rule, x.Next = "the root runs until it is stopped", "when its limit is reached, everything is stopped and the daemon ends with exit code 1"
 	}
@@ -47,13 +48,17 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 }
 
 // evidence is what the last decision about a child was taken on.
-func evidence(i supervisor.ChildInfo) []string {
+func evidence(sup string, i supervisor.ChildInfo) []string {
 	e := []string{fmt.Sprintf("incarnation %d, %d restarts in all", i.Incarnation, i.Restarts)}
 	if i.LastExit.Kind != supervisor.NoExit {
-		e = append(e, fmt.Sprintf("the last incarnation to end: %v", i.LastExit))
+		e = append(e, fmt.Sprintf("the last incarnation to end ended with %v", i.LastExit))
 	}
 	if i.Limit.Max >= 0 {
-		e = append(e, fmt.Sprintf("%d counted by its limit: %v", i.InWindow, i.Limit))
+		whose := "its own limit"
+		if i.Limit.Scope == supervisor.ScopeSupervisor {
+			whose = "the limit of " + sup
+		}
+		e = append(e, fmt.Sprintf("%d counted by %s: %v", i.InWindow, whose, i.Limit))
 	}
 	return e
 }
@@ -94,19 +99,9 @@ func parent(path string) string {
 
 // history is the last events of a node itself.
 func (c *Controller) history(ctx context.Context, path string) []event.Event {
-	last := []event.Event{}
-	for e, err := range c.Events(ctx, 0, event.Filter{Path: path}, false) {
-		if err != nil {
-			break
-		}
-		if e.Path != path {
-			continue
-		}
-		if len(last) == historyLength {
-			copy(last, last[1:])
-			last = last[:historyLength-1]
-		}
-		last = append(last, e)
+	last, _, err := c.log.Last(ctx, historyLength, func(e event.Event) bool { return e.Path == path })
+	if err != nil {
+		c.opts.Logger.Warn("the history of a node cannot be read", "path", path, "error", err)
 	}
-	return last
+	return slices.Concat([]event.Event{}, last)
 }

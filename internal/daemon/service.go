@@ -128,6 +128,12 @@ func (c *Controller) walk(all []api.Node, s *supervisor.Supervisor) []api.Node {
 		return all
 	}
 	listed := make(map[string]bool, len(children))
+	own := &all[len(all)-1]
+	for _, info := range children {
+		if info.Limit.Scope == supervisor.ScopeSupervisor && own.LimitMax < 0 {
+			setLimit(own, info)
+		}
+	}
 	for _, info := range children {
 		listed[info.ID] = true
 		all = append(all, c.node(s.Path()+"/"+info.ID, info))
@@ -146,12 +152,15 @@ func (c *Controller) walk(all []api.Node, s *supervisor.Supervisor) []api.Node {
 func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	n := api.Node{
 		Path: path, Kind: kindAgent, State: i.State.String(), Reason: i.Reason.String(), Node: c.host,
-		Incarnation: i.Incarnation, Restarts: i.Restarts, InWindow: i.InWindow, Limit: i.Limit.String(),
+		Incarnation: i.Incarnation, Restarts: i.Restarts, LimitMax: supervisor.Unlimited,
 	}
 	if d := c.nodes[path]; d != nil {
 		n.Kind, n.Strategy = kindSupervisor, d.Strategy.String()
 	} else {
 		n.Runtime = c.opts.Runtime.Kind()
+		if i.Limit.Scope == supervisor.ScopeChild {
+			setLimit(&n, i)
+		}
 	}
 	if i.State == supervisor.Running || i.State == supervisor.Stopping || i.State == supervisor.Starting {
 		n.StartedAt, n.Uptime = &i.StartedAt, i.Uptime.Seconds()
@@ -168,6 +177,12 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 		n.LastExit = i.LastExit.String()
 	}
 	return n
+}
+
+// setLimit says what governs a child. What siblings share is said of the
+// supervisor that counts it.
+func setLimit(n *api.Node, i supervisor.ChildInfo) {
+	n.InWindow, n.LimitMax, n.Limit = i.InWindow, i.Limit.Max, i.Limit.String()
 }
 
 // live is the last session of an agent; nil if there was none yet.
@@ -339,35 +354,11 @@ func (c *Controller) Down(_ context.Context, keep bool) error {
 func (c *Controller) Asked() <-chan struct{} { return c.down }
 
 // Events is part of api.Service.
-func (c *Controller) Events(ctx context.Context, after uint64, filter event.Filter, follow bool) iter.Seq2[event.Event, error] {
-	if filter.Path != "" {
-		filter.Path = c.full(filter.Path)
+func (c *Controller) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
+	if q.Path != "" {
+		q.Path = c.full(q.Path)
 	}
-	if follow {
-		return c.log.Follow(ctx, after, filter)
-	}
-	return func(yield func(event.Event, error) bool) {
-		if err := c.log.Sync(ctx); err != nil && ctx.Err() != nil {
-			yield(event.Event{}, err)
-			return
-		}
-		for {
-			events, next, err := c.log.Read(ctx, after, filter, 512)
-			if err != nil {
-				yield(event.Event{}, err)
-				return
-			}
-			for _, e := range events {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if next == after {
-				return
-			}
-			after = next
-		}
-	}
+	return c.log.Events(ctx, q)
 }
 
 // agent returns the session of an agent, live or over.

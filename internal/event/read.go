@@ -78,6 +78,58 @@ func (l *Log) Follow(ctx context.Context, after uint64, f Filter) iter.Seq2[Even
 	}
 }
 
+// Events yields what a query asks for, from Last, Read and Follow. Without
+// Follow it ends with the last of those that were appended before.
+func (l *Log) Events(ctx context.Context, q Query) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		if err := q.Check(); err != nil {
+			yield(Event{}, err)
+			return
+		}
+		// A store that takes no writes has what it has.
+		if err := l.Sync(ctx); err != nil && ctx.Err() != nil {
+			yield(Event{}, err)
+			return
+		}
+		if q.Last > 0 {
+			last, end, err := l.Last(ctx, q.Last, func(e Event) bool { return e.Seq > q.After && q.Match(e) })
+			for _, e := range last {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			if !q.Follow {
+				return
+			}
+			q.After = max(q.After, end)
+		}
+		if q.Follow {
+			l.Follow(ctx, q.After, q.Filter)(yield)
+			return
+		}
+		for {
+			events, next, err := l.Read(ctx, q.After, q.Filter, 2*readStep)
+			for _, e := range events {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			if next == q.After {
+				return
+			}
+			q.After = next
+		}
+	}
+}
+
 // cursor reads a log from one place on.
 type cursor struct {
 	log     *Log

@@ -91,6 +91,14 @@ type Filter struct {
 	Path string
 }
 
+// Query says which events a reader wants. The zero value is all that are kept.
+type Query struct {
+	Filter
+	After  uint64 // only those with a greater number
+	Last   int    // of those that are there, only the last so many; 0 is all
+	Follow bool   // those that come, too
+}
+
 // Check returns what is wrong with the patterns, or nil.
 func (f Filter) Check() error {
 	for _, p := range f.Types {

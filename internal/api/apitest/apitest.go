@@ -181,22 +181,26 @@ func (f *Fleet) Down(_ context.Context, keep bool) (err error) {
 }
 
 // Events implements api.Service.
-func (f *Fleet) Events(ctx context.Context, after uint64, filter event.Filter, follow bool) iter.Seq2[event.Event, error] {
+func (f *Fleet) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		for i := 0; ; {
 			f.mu.Lock()
 			events, changed, err := f.events[i:], f.changed, f.err
 			f.mu.Unlock()
+			if i == 0 && q.Last > 0 {
+				i = max(0, len(events)-q.Last) // of all, whether they match or not
+				events = events[i:]
+			}
 			if err != nil {
 				yield(event.Event{}, err)
 				return
 			}
 			for _, e := range events {
-				if i++; e.Seq > after && filter.Match(e) && !yield(e, nil) {
+				if i++; e.Seq > q.After && q.Match(e) && !yield(e, nil) {
 					return
 				}
 			}
-			if !follow {
+			if !q.Follow {
 				return
 			}
 			select {

@@ -39,8 +39,26 @@ func parseStat(b []byte) (procStat, error) {
 	return procStat{state: f[0][0], parent: parent, group: group, session: session, start: start}, nil
 }
 
+// ended: the first thread has. The others may go on without it.
+func (s procStat) ended() bool { return s.state == 'Z' || s.state == 'X' }
+
+// threads reports whether a process whose first thread has ended has others.
+func threads(pid int) bool {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task"
+	tids, _ := readNumbers(dir)
+	for _, tid := range tids {
+		if st, err := readStatFile(dir + "/" + strconv.Itoa(tid) + "/stat"); err == nil && !st.ended() {
+			return true
+		}
+	}
+	return false
+}
+
 func readStat(pid int) (procStat, error) {
-	file := "/proc/" + strconv.Itoa(pid) + "/stat"
+	return readStatFile("/proc/" + strconv.Itoa(pid) + "/stat")
+}
+
+func readStatFile(file string) (procStat, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return procStat{}, err
@@ -85,7 +103,7 @@ func Observe(id Identity) Observation {
 	}
 	st, err := readStat(id.PID)
 	switch {
-	case err == nil && (st.start != id.Start || st.state == 'Z' || st.state == 'X'):
+	case err == nil && (st.start != id.Start || st.ended() && !threads(id.PID)):
 		return Dead
 	case err == nil:
 		return Alive
@@ -251,7 +269,7 @@ func Kin(id Identity) []Identity {
 	}
 	kin := []Identity{id}
 	for pid, st := range stats {
-		if pid != id.PID && st.state != 'Z' && belongs(pid, 0) {
+		if pid != id.PID && belongs(pid, 0) && (!st.ended() || threads(pid)) {
 			kin = append(kin, Identity{PID: pid, Start: st.start, Boot: id.Boot})
 		}
 	}

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const statTail = " S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 8 9 10"
@@ -179,5 +182,58 @@ func TestKin(t *testing.T) {
 	<-p.Done()
 	if kin := Kin(id); kin != nil {
 		t.Errorf("kin of the dead: %v", kin)
+	}
+}
+
+// endFirstThread ends the first thread of this process, as a program in C
+// does that calls pthread_exit in main.
+func endFirstThread() {
+	for first := make(chan bool); ; {
+		go func() {
+			runtime.LockOSThread()
+			if unix.Gettid() != os.Getpid() {
+				runtime.UnlockOSThread()
+				first <- false
+				return
+			}
+			first <- true
+			syscall.Syscall(unix.SYS_EXIT, 0, 0, 0)
+		}()
+		if <-first {
+			break
+		}
+	}
+	for {
+		if st, err := readStat(os.Getpid()); err != nil || st.ended() {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestHeadless: a process whose first thread has ended is a zombie to ps, and
+// alive all the same.
+func TestHeadless(t *testing.T) {
+	cmd := sh("")
+	cmd.Argv = []string{os.Args[0]}
+	cmd.Env = append(os.Environ(), helperEnv+"=headless")
+	p, out := start(t, cmd)
+	out.await(t, "headless")
+	id, err := p.Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := readStat(p.PID()); err != nil || !st.ended() {
+		t.Fatalf("the first thread is %c, %v", st.state, err)
+	}
+	if o := Observe(id); o != Alive {
+		t.Fatalf("it is %v, want alive", o)
+	}
+	if err := id.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done()
+	if o := Observe(id); o != Dead {
+		t.Errorf("after its end it is %v, want dead", o)
 	}
 }

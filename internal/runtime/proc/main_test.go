@@ -41,6 +41,10 @@ func helper(what string) {
 		}
 		fmt.Println("agent", p.PID())
 		select {}
+	case "headless": // its first thread ends, the others go on
+		endFirstThread()
+		fmt.Println("headless")
+		select {}
 	case "notify":
 		notifyAll("READY=1", "WATCHDOG=1", "STOPPING=1")
 	case "notify-child":

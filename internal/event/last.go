@@ -1,0 +1,114 @@
+package event
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// maxLookBack is how many events Last looks through. What happened that long
+// before is not what people ask for when they ask for the last of it.
+const maxLookBack = 100_000
+
+// Last returns the last n events that match, in order, and the number at which
+// the log ended. It is read from its end: however long it is, that takes
+// little. At most 100,000 events are looked through.
+func (l *Log) Last(ctx context.Context, n int, match func(Event) bool) (last []Event, end uint64, err error) {
+	pruned, err := l.pruned(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	end, err = l.end(ctx, pruned)
+	if err != nil {
+		return nil, 0, fmt.Errorf("looking for the end of the events: %w", err)
+	}
+	for until := end; until > pruned && len(last) < n && end-until < maxLookBack; {
+		after := max(pruned, until-min(until, readStep))
+		page, err := l.between(ctx, after, until)
+		if err != nil {
+			return nil, 0, fmt.Errorf("reading events after %d: %w", after, err)
+		}
+		for _, e := range slices.Backward(page) {
+			if len(last) < n && match(e) {
+				last = append(last, e) // the newest one first
+			}
+		}
+		until = after
+	}
+	slices.Reverse(last)
+	return last, end, nil
+}
+
+// between reads the events with numbers greater than after, up to until.
+func (l *Log) between(ctx context.Context, after, until uint64) ([]Event, error) {
+	var events []Event
+	for {
+		// A page may be cut short by the size of what is in it.
+		records, _, err := l.store.Scan(ctx, l.prefix, store.SequenceKey(l.prefix, after), int(until-after))
+		if err != nil {
+			return nil, err
+		}
+		last := after
+		for _, r := range records {
+			seq, ok := store.ParseSequenceKey(l.prefix, r.Key)
+			switch {
+			case !ok:
+			case seq > until:
+				return events, nil
+			default:
+				events, last = append(events, decode(seq, r.Value)), seq
+			}
+		}
+		if last == after || last == until {
+			return events, nil
+		}
+		after = last
+	}
+}
+
+// end is the number of the last event, or from if there is none after it. A
+// store only tells what comes after a key: the end is found by steps that
+// double, and then by halves.
+func (l *Log) end(ctx context.Context, from uint64) (uint64, error) {
+	high, step := from, uint64(readStep)
+	for {
+		high = from + min(step, math.MaxUint64-from)
+		next, err := l.following(ctx, high)
+		if err != nil {
+			return 0, err
+		}
+		if next == 0 {
+			break
+		}
+		from, step = next, 2*step
+	}
+	for from < high { // nothing comes after high
+		middle := from + (high-from)/2
+		next, err := l.following(ctx, middle)
+		if err != nil {
+			return 0, err
+		}
+		if next == 0 {
+			high = middle
+		} else {
+			from = next
+		}
+	}
+	return from, nil
+}
+
+// following is the number of the first event after one, 0 if there is none.
+func (l *Log) following(ctx context.Context, seq uint64) (uint64, error) {
+	records, _, err := l.store.Scan(ctx, l.prefix, store.SequenceKey(l.prefix, seq), 1)
+	if err != nil || len(records) == 0 {
+		return 0, err
+	}
+	n, ok := store.ParseSequenceKey(l.prefix, records[0].Key)
+	if !ok {
+		return 0, fmt.Errorf("%w: %q is among the events", store.ErrInvalid, records[0].Key)
+	}
+	return n, nil
+}

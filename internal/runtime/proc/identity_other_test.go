@@ -1,0 +1,5 @@
+//go:build !linux
+
+package proc
+
+func endFirstThread() { panic("only Linux needs this") }

@@ -1,0 +1,286 @@
+package supervisor
+
+import "time"
+
+// The messages of the loop, besides *incarnation: the end of one.
+type (
+	startResult struct { // a Start function has returned
+		i    *incarnation
+		p    Process
+		exit Exit // Normal if there is a process
+	}
+	readyMessage struct{ i *incarnation }
+	startTimeout struct{ i *incarnation }
+	stopTimeout  struct{ i *incarnation }
+	timeUp       struct {
+		c     *child
+		token uint64
+	}
+	faultMessage struct { // Stop or Kill has panicked
+		i   *incarnation
+		err error
+	}
+	idleMessage struct {
+		i    *incarnation
+		idle bool
+	}
+	call        struct{ f func() }
+	stopMessage struct{}
+	killMessage struct{}
+)
+
+func (*startResult) message()  {}
+func (*readyMessage) message() {}
+func (*startTimeout) message() {}
+func (*stopTimeout) message()  {}
+func (*timeUp) message()       {}
+func (*faultMessage) message() {}
+func (*idleMessage) message()  {}
+func (*call) message()         {}
+func (stopMessage) message()   {}
+func (killMessage) message()   {}
+
+// loop is the supervisor's goroutine: it receives, lets the core decide, and
+// does what the core says.
+func (s *Supervisor) loop() {
+	s.boot()
+	s.perform()
+	var batch, rest []message
+	for !s.ended {
+		batch = s.box.take(batch)
+		for rest = batch; len(rest) > 0 && !s.ended; rest = rest[1:] {
+			s.core.now = time.Since(s.core.epoch)
+			s.handle(rest[0])
+			s.perform()
+		}
+	}
+	s.end(rest)
+}
+
+// boot lists the children and starts them.
+func (s *Supervisor) boot() {
+	k := &s.core
+	k.byID = make(map[string]*child, len(s.spec.Children))
+	if k.strategy == SimpleOneForOne {
+		k.template = k.newChild(s.spec.Children[0])
+	} else {
+		slots := make([]child, len(s.spec.Children))
+		for i, cs := range s.spec.Children {
+			c := &slots[i]
+			c.id, c.state = cs.ID, Waiting
+			k.define(c, cs)
+			k.link(c)
+			if cs.Saved != nil {
+				k.restore(c, cs.Saved)
+			}
+		}
+	}
+	if saved := s.spec.Saved; saved != nil {
+		k.restoreWindow(&k.win, k.limit, saved.Counted)
+		k.paused = saved.Paused
+	}
+	s.spec = Spec{} // what is needed of it is in the core
+	k.boot()
+}
+
+// end leaves nothing behind. The messages that came too late are only of
+// interest where they bring a process.
+func (s *Supervisor) end(late []message) {
+	s.exit = s.core.final
+	for _, m := range append(late, s.box.close()...) {
+		if r, ok := m.(*startResult); ok && r.p != nil {
+			go r.i.guard(r.p.Kill)
+		}
+	}
+	if s.unwatch != nil {
+		s.unwatch()
+	}
+	if s.ownHook {
+		s.hook.close()
+	}
+	close(s.done)
+}
+
+func (s *Supervisor) handle(m message) {
+	k := &s.core
+	switch m := m.(type) {
+	case *incarnation:
+		s.ends(m, m.exit())
+	case *startResult:
+		switch {
+		case m.p == nil:
+			s.ends(m.i, m.exit)
+		case m.i.cut:
+			go m.i.guard(m.p.Kill)
+		default:
+			m.i.ext().proc = m.p
+			s.ready(m.i)
+			if m.i.asked { // while it was starting
+				s.ask(m.i)
+			}
+		}
+	case *readyMessage:
+		s.ready(m.i)
+	case *startTimeout:
+		if c := m.i.c; c.inc == m.i && c.state == Starting {
+			k.stop(c, planFail, ReasonStartFailed)
+		}
+	case *stopTimeout:
+		s.expired(m.i)
+	case *timeUp:
+		if more := m.c.more; more != nil && more.token == m.token && more.nextAt != 0 {
+			k.timeUp(m.c)
+		}
+	case *faultMessage:
+		if k.hooked {
+			h := k.header(m.i.c)
+			h.Incarnation = m.i.n
+			k.events = append(k.events, ChildMisbehaved{h, m.err})
+		}
+	case *idleMessage:
+		if m.i.c.inc == m.i {
+			m.i.more.idle = m.idle
+			if m.i.c.state == Running {
+				k.setIdle(m.i.c, m.idle)
+			}
+		}
+	case *waiter:
+		s.first(m)
+	case *call:
+		m.f()
+	case stopMessage:
+		k.shutdown(Exit{Kind: ShutDown}, ReasonShutdown)
+	case killMessage:
+		k.kill()
+	}
+}
+
+// ready: the incarnation says that it has started.
+func (s *Supervisor) ready(i *incarnation) {
+	if i.c.inc != i || i.c.state != Starting {
+		return
+	}
+	i.stopTimer()
+	s.core.started(i.c)
+	if i.more != nil && i.more.idle && i.c.state == Running {
+		s.core.setIdle(i.c, true)
+	}
+}
+
+// ends: the incarnation has ended, or its start has failed.
+func (s *Supervisor) ends(i *incarnation, exit Exit) {
+	c := i.c
+	if i.cut {
+		s.abandoned--
+		if s.core.hooked {
+			h := s.core.header(c)
+			h.Incarnation = i.n
+			s.core.events = append(s.core.events, ChildReturned{h, exit})
+		}
+		return
+	}
+	i.stopTimer()
+	c.inc = nil
+	s.core.exited(c, exit)
+}
+
+// perform does what the core says until it has nothing more to say.
+func (s *Supervisor) perform() {
+	k := &s.core
+	for {
+		k.settle()
+		s.tell() // first: what follows from it is told later, also by others
+		for n := 0; n < len(k.out); n++ {
+			s.act(k.out[n])
+		}
+		clear(k.out)
+		if k.out = k.out[:0]; cap(k.out) > 1<<12 {
+			k.out = nil
+		}
+		if k.rest == nil {
+			s.tell()
+			return
+		}
+		k.walkStart(k.rest)
+	}
+}
+
+// tell hands the events over.
+func (s *Supervisor) tell() {
+	if k := &s.core; len(k.events) > 0 {
+		s.hook.put(k.events)
+		clear(k.events)
+		k.events = k.events[:0]
+	}
+}
+
+// act does one thing.
+func (s *Supervisor) act(a action) {
+	k := &s.core
+	switch a.do {
+	case doStart:
+		s.start(a.c)
+	case doStop:
+		a.c.inc.asked = true
+		a.c.inc.cancel()
+		s.ask(a.c.inc)
+	case doKill:
+		if a.c.inc != nil {
+			s.kill(a.c.inc)
+		}
+	case doTimer:
+		m := &timeUp{a.c, a.c.more.token}
+		a.c.more.timer = time.AfterFunc(a.d, func() { s.box.put(m) })
+	case doCancel:
+		if t := a.c.more.timer; t != nil {
+			t.Stop()
+			a.c.more.timer = nil
+		}
+	case tellStarted:
+		s.reply(a.c, false, a.err)
+	case tellStopped:
+		s.reply(a.c, true, nil)
+	case tellUp:
+		close(s.up)
+	case tellIdle:
+		if p := s.parent; p != nil {
+			p.s.box.put(&idleMessage{p, k.idle})
+		}
+	case tellEnd:
+		if s.ended {
+			return
+		}
+		s.ended = true
+		if k.hooked {
+			k.events = append(k.events, SupervisorEnded{k.header(nil), k.final})
+		}
+	}
+}
+
+// start begins an incarnation.
+func (s *Supervisor) start(c *child) {
+	i := &incarnation{s: s, c: c, n: c.gen}
+	c.inc = i
+	if c.more != nil && c.more.arg != nil {
+		i.withArg = true
+		i.ext().arg = c.more.arg
+	}
+	switch work := c.work.(type) {
+	case run:
+		go i.live(work)
+	case start:
+		go i.watch(work)
+	case *Spec:
+		sub := newSupervisor(s.base, *work, s.core.path+"/"+c.id, s.depth+1)
+		sub.parent, sub.hook = i, s.hook
+		if work.OnEvent != nil {
+			sub.hook, sub.ownHook = newHook(work.OnEvent), true
+		}
+		sub.core.hooked = sub.hook != nil
+		i.ext().proc = sub
+		go i.nest(sub)
+	}
+	if d := c.policy.startTimeout; d > 0 {
+		i.ext().timer = time.AfterFunc(d, func() { s.box.put(&startTimeout{i}) })
+	}
+}
