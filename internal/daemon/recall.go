@@ -56,7 +56,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	}
 	for path, r := range records {
 		if r.Incarnation > 0 {
-			c.told[path] = mark{incarnation: r.Incarnation}
+			c.told[path] = []mark{{incarnation: r.Incarnation}}
 		}
 	}
 	p := &past{records: records, selves: selves, forget: c.opts.Forget, adopt: c.adopt}
@@ -134,17 +134,19 @@ func (c *Controller) resume(path string, o runtime.Observation, p *past) {
 		return // dealt with
 	}
 	// What happened between the last record and the last incarnation.
-	if b := o.Before; b != nil && b.Incarnation >= r.Incarnation && !(b.Incarnation == r.Incarnation && r.Ended) {
-		c.missed(r, *b)
+	for _, b := range o.Before {
+		if b.Incarnation > r.Incarnation || b.Incarnation == r.Incarnation && !r.Ended {
+			c.missed(r, b)
+		}
 	}
-	if o.Incarnation > r.Incarnation {
-		r.Incarnation = o.Incarnation
+	late := o.Incarnation > r.Incarnation
+	r.Incarnation, r.Ended, r.State, r.StartedAt = o.Incarnation, false, supervisor.Running.String(), o.StartedAt
+	if late {
 		c.log.Append(event.Event{
 			Time: o.StartedAt, Type: event.AgentStarted, Path: path, Incarnation: o.Incarnation, Actor: "supervisor",
 			Message: fmt.Sprintf("%s started, incarnation %d; noticed later", path, o.Incarnation),
-		}.With(map[string]any{"late": true}))
+		}.With(map[string]any{"late": true}), r.op())
 	}
-	r.Ended, r.State, r.StartedAt = false, supervisor.Running.String(), o.StartedAt
 	p.adopt[path] = o.Incarnation
 }
 
@@ -161,7 +163,7 @@ func (c *Controller) missed(r *record, b runtime.Ended) {
 	if b.Exit.Clean() {
 		kind = event.AgentExited
 	}
-	r.Incarnation = b.Incarnation
+	r.Incarnation, r.Ended = b.Incarnation, true
 	r.Restarts++
 	r.Attempt++
 	r.Counted = append(r.Counted, b.ExitedAt)

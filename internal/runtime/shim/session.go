@@ -45,9 +45,8 @@ func newSession(s *slot, number uint64) *session {
 	}
 }
 
-// connect gives the session a link, whose end is watched. look asks what the
-// shim knows.
-func (ses *session) connect(l *link, look bool) {
+// connect gives the session a link.
+func (ses *session) connect(l *link) {
 	ses.mu.Lock()
 	select {
 	case <-ses.done:
@@ -61,6 +60,10 @@ func (ses *session) connect(l *link, look bool) {
 	ses.changed = make(chan struct{})
 	l.listen(ses.update)
 	ses.mu.Unlock()
+}
+
+// watch sees the end of the link. look asks first what the shim knows.
+func (ses *session) watch(l *link, look bool) {
 	ses.slot.r.background(func() {
 		if look {
 			if m, err := l.call(ses.slot.r.ctx, wire.Message{Type: wire.Look}); err == nil && m.State != nil {
@@ -222,7 +225,8 @@ func (ses *session) find() error {
 		case <-ses.done:
 			l.close(errClosed)
 		default:
-			ses.connect(l, false)
+			ses.connect(l)
+			ses.watch(l, false)
 			ses.slot.r.read(l)
 		}
 	}

@@ -200,9 +200,6 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 		return nil, err
 	}
 	defer s.release()
-	if err := wire.MakeDir(s.dir); err != nil {
-		return nil, err
-	}
 	for tries := 0; ; tries++ {
 		link, running, err := s.open(ctx, &request)
 		if err != nil {
@@ -210,8 +207,9 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 		}
 		ses := newSession(s, l.Incarnation)
 		ses.grace = max(0, l.Grace)
-		ses.connect(link, running) // fills it in if it is this incarnation already
+		ses.connect(link)
 		if running {
+			ses.watch(link, true) // which fills it in
 			return ses, nil
 		}
 		// Not with ctx: a start that is given up is stopped, see startReady.
@@ -219,6 +217,7 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 		switch {
 		case err == nil && answer.State != nil:
 			ses.update(answer.State)
+			ses.watch(link, false)
 			return ses, nil
 		case err == nil:
 			err = fmt.Errorf("%w: answer without a state", runtime.ErrUnknown)
@@ -241,6 +240,9 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, running bool, err error) {
 	if l := s.unpark(); l != nil {
 		return l, false, nil
+	}
+	if err := wire.MakeDir(s.dir); err != nil {
+		return nil, false, err
 	}
 	l, st, lock, err := s.find(ctx)
 	if err != nil {
@@ -298,7 +300,8 @@ func (s *slot) adopt(ctx context.Context) (*session, error) {
 	ses := newSession(s, st.Incarnation)
 	ses.update(st)
 	if l != nil {
-		ses.connect(l, false)
+		ses.connect(l)
+		ses.watch(l, false)
 		s.r.read(l)
 	}
 	return ses, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"sync"
 	"time"
 
@@ -54,7 +55,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 		return nil, err
 	}
 	s.log.Limit(l.Log)
-	s.saveState()
+	s.intend()
 	process, await, err := s.fork(&l, run)
 	if err != nil {
 		close(run.started)
@@ -96,6 +97,22 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 		s.linger.Stop()
 	}
 	return nil
+}
+
+// intend notes in the lock file what is about to be started: if this process is
+// killed right after the fork, who comes next must know that there was another
+// incarnation, or would start it a second time. It replaces a state file that is
+// written when the agent runs already: the file is open and its block there, so
+// that this is one short write, which a signal does not cut in two. Before
+// that, the end of the incarnation before has to be on record.
+func (s *server) intend() {
+	s.records.Lock()
+	defer s.records.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := wire.WriteIntent(s.lock, &s.state); err != nil {
+		s.state.Detail = err.Error()
+	}
 }
 
 func hasCondition(r spec.Ready) bool {
@@ -171,17 +188,18 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, read
 	s.end(run, exit, at)
 }
 
-// end tells and records the end of an incarnation. The record is there before
-// anybody is told, and synced after that: only a power cut could undo it, and
-// that ends everything else, too.
+// end tells and records the end of an incarnation. It is told first: the
+// record is written while who was told decides what comes next, and is there
+// before a successor is started, which waits for it. If this process is killed
+// in between, those who were told know the end, and for all others the
+// incarnation is lost, as it is when that happens a moment earlier: the end is
+// never missed. The record is synced later still: only a power cut could undo
+// it, and that ends everything else, too.
 func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	run.endLadder()
 	s.records.Lock()
 	defer s.records.Unlock()
 	end := wire.NewEnd(exit, at)
-	record := wire.NewRecord(s.dir, run.number, *end, s.record)
-	s.record = record
-	s.save(wire.ExitFile, record)
 	s.mu.Lock()
 	s.run = nil
 	s.state.End = end
@@ -189,6 +207,10 @@ func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	s.rest()
 	s.mu.Unlock()
 	close(run.ended)
+	goruntime.Gosched() // to those who write to the sockets, before the files
+	record := wire.NewRecord(s.dir, run.number, *end, s.record)
+	s.record = record
+	s.save(wire.ExitFile, record)
 	s.endViews()
 	s.syncLater()
 	s.shed()
