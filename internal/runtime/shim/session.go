@@ -58,7 +58,7 @@ func (ses *session) connect(l *link) {
 	ses.link, ses.unsure = l, ""
 	close(ses.changed)
 	ses.changed = make(chan struct{})
-	l.listen(ses.update)
+	l.listen(ses.hear)
 	ses.mu.Unlock()
 }
 
@@ -107,6 +107,20 @@ func (ses *session) finish() {
 		close(ses.ready)
 	}
 	close(ses.done)
+}
+
+// hear takes in what a message of the shim says about the state.
+func (ses *session) hear(m *wire.Message) {
+	switch {
+	case m.Type == wire.Status && m.State != nil:
+		ses.update(m.State)
+	case m.Type == wire.Exited && m.End != nil:
+		ses.mu.Lock()
+		st := ses.state
+		ses.mu.Unlock()
+		st.Incarnation, st.End = m.Incarnation, m.End
+		ses.update(&st)
+	}
 }
 
 // update takes in what the shim says. Of an incarnation that has ended,

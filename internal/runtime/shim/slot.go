@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"syscall"
 	"time"
@@ -195,7 +196,7 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", proc.ErrCommand, err)
 	}
-	request := wire.Message{Type: wire.Start, Incarnation: l.Incarnation, Launch: packed, Token: rand.Text()}
+	request := wire.Message{Type: wire.Start, Incarnation: l.Incarnation, Token: rand.Text()}
 	if err := s.take(ctx); err != nil {
 		return nil, err
 	}
@@ -212,11 +213,16 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 			ses.watch(link, true) // which fills it in
 			return ses, nil
 		}
+		request.Launch, request.Again = packed, 0
+		if last := link.launched; last.Incarnation > 0 && reflect.DeepEqual(wire.Again(last, l.Incarnation), l) {
+			request.Launch, request.Again = nil, last.Incarnation
+		}
+		link.launched = runtime.Launch{}
 		// Not with ctx: a start that is given up is stopped, see startReady.
 		answer, err := link.call(s.r.ctx, request)
 		switch {
 		case err == nil && answer.State != nil:
-			ses.update(answer.State)
+			link.launched = l
 			ses.watch(link, false)
 			return ses, nil
 		case err == nil:

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,10 +34,10 @@ type incarnation struct {
 
 // start begins an incarnation. It returns when its process exists.
 func (s *server) start(m *wire.Message) (*wire.State, error) {
-	if m.Launch == nil {
-		return nil, errors.New("start without a launch")
+	l, err := s.wanted(m)
+	if err != nil {
+		return nil, err
 	}
-	l := m.Launch.Unpack()
 	if l.Incarnation != m.Incarnation {
 		return nil, fmt.Errorf("start of incarnation %d with a launch of %d", m.Incarnation, l.Incarnation)
 	}
@@ -67,6 +67,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	close(run.started)
 
 	s.mu.Lock()
+	s.launch = l
 	s.state.Agent, s.state.StartedAt = id, time.Now()
 	s.state.Ready = !hasCondition(l.Ready)
 	st := s.snapshot()
@@ -74,6 +75,23 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	go s.watch(run, await, l.Ready)
 	s.shed()
 	return st, nil
+}
+
+// wanted is the launch that a start asks for.
+func (s *server) wanted(m *wire.Message) (runtime.Launch, error) {
+	switch {
+	case m.Launch != nil:
+		return m.Launch.Unpack(), nil
+	case m.Again == 0:
+		return runtime.Launch{}, errors.New("start without a launch")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.launch.Incarnation != m.Again {
+		return runtime.Launch{}, fmt.Errorf("%w: the launch of incarnation %d was to be repeated, the last one was of %d",
+			runtime.ErrStale, m.Again, s.launch.Incarnation)
+	}
+	return wire.Again(s.launch, m.Incarnation), nil
 }
 
 // claim makes run the incarnation of the slot.
@@ -126,7 +144,7 @@ func (s *server) fork(l *runtime.Launch, run *incarnation) (*proc.Process, func(
 		return nil, nil, err
 	}
 	cmd := proc.Command{
-		Argv: l.Argv, Dir: l.Dir, Env: append(l.Env, wire.MarkerEnv+"="+wire.Marker(s.dir)),
+		Argv: l.Argv, Dir: l.Dir, Env: append(slices.Clip(l.Env), wire.MarkerEnv+"="+wire.Marker(s.dir)),
 		StopSignal: l.StopSignal, Grace: run.grace, Input: l.Input, Reaper: &s.reaper,
 	}
 	if l.Terminal {
@@ -203,11 +221,10 @@ func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	s.mu.Lock()
 	s.run = nil
 	s.state.End = end
-	s.tell()
+	s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end})
 	s.rest()
 	s.mu.Unlock()
 	close(run.ended)
-	goruntime.Gosched() // to those who write to the sockets, before the files
 	record := wire.NewRecord(s.dir, run.number, *end, s.record)
 	s.record = record
 	s.save(wire.ExitFile, record)

@@ -35,7 +35,8 @@ type server struct {
 	listener *net.UnixListener
 	socket   os.FileInfo // what listener listens on
 	state    wire.State
-	run      *incarnation // that lives; nil if none
+	launch   runtime.Launch // the last one
+	run      *incarnation   // that lives; nil if none
 	conns    map[*conn]struct{}
 	closing  bool // nothing is started any more
 	linger   *time.Timer
@@ -114,7 +115,11 @@ func (s *server) abandoned() {
 
 // tell sends the state to everybody. Needs mu.
 func (s *server) tell() {
-	m := &wire.Message{Type: wire.Status, Incarnation: s.state.Incarnation, State: s.snapshot()}
+	s.broadcast(&wire.Message{Type: wire.Status, Incarnation: s.state.Incarnation, State: s.snapshot()})
+}
+
+// broadcast sends a message to everybody. Needs mu.
+func (s *server) broadcast(m *wire.Message) {
 	b, err := wire.Encode(m)
 	if err != nil {
 		return

@@ -5,7 +5,8 @@
 // The protocol is one JSON object a line, of at most MaxMessage bytes. The
 // client speaks first and says hello with the version; the shim answers with
 // its state. After that each request has an ID that its answer repeats, and
-// the shim sends its state, without ID, whenever that has changed.
+// the shim sends its state, without ID, whenever that has changed. What is said
+// while an agent is down is short: its end, and that it shall be launched again.
 package wire
 
 import (
@@ -31,7 +32,7 @@ const (
 // Types of messages.
 const (
 	Hello  = "hello"  // V; answered by State
-	Start  = "start"  // Launch; answered by State when the process exists
+	Start  = "start"  // Launch or Again; answered by State when the process exists
 	Stop   = "stop"   // the stop signal, and SIGKILL after the grace period
 	Kill   = "kill"   // SIGKILL
 	Signal = "signal" // Signal, to the agent alone
@@ -45,6 +46,7 @@ const (
 	OK     = "ok"
 	Error  = "error" // Failure
 	Status = "state" // State
+	Exited = "exit"  // End, and nothing else of the State has changed
 	Output = "output"
 	Grew   = "grew"
 	Ended  = "ended" // the last message of Attach and Follow: the incarnation has ended
@@ -57,6 +59,7 @@ type Message struct {
 	ID          uint64   `json:"id,omitempty"`
 	Incarnation uint64   `json:"incarnation,omitempty"` // that it is about; of all but hello and look
 	Launch      *Launch  `json:"launch,omitempty"`
+	Again       uint64   `json:"again,omitempty"` // launch that of this incarnation once more: see Again
 	Token       string   `json:"token,omitempty"` // of a start, to tell one's own from a rival's
 	Signal      int      `json:"signal,omitempty"`
 	Rows        uint16   `json:"rows,omitempty"`
@@ -64,6 +67,7 @@ type Message struct {
 	Writer      bool     `json:"writer,omitempty"`
 	Data        []byte   `json:"data,omitempty"`
 	State       *State   `json:"state,omitempty"`
+	End         *End     `json:"end,omitempty"`
 	Failure     *Failure `json:"failure,omitempty"`
 }
 
