@@ -189,7 +189,7 @@ func (l *Log) Err() error {
 func (l *Log) Sync(ctx context.Context) error {
 	for {
 		l.mu.Lock()
-		idle, moved, err := len(l.buffer)+l.inWork == 0, l.moved, l.err
+		idle, moved := len(l.buffer)+l.inWork == 0, l.moved
 		l.mu.Unlock()
 		if idle {
 			return nil
@@ -200,7 +200,7 @@ func (l *Log) Sync(ctx context.Context) error {
 		case <-l.ended:
 			return store.ErrClosed
 		case <-ctx.Done():
-			if err != nil {
+			if err := l.Err(); err != nil {
 				return fmt.Errorf("events are not written: %w", err)
 			}
 			return ctx.Err()
