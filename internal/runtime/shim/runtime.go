@@ -9,8 +9,9 @@
 //  2. The lock of the slot, which a shim holds from before its first
 //     instruction to its end. Who gets it knows that no shim lives, and is the
 //     only one to start another.
-//  3. The identity of the shim in the state file. It must have ended before
-//     the slot is taken over.
+//  3. The identity of the shim in the state file, or in the lock file, where it
+//     notes what it is about to start. It must have ended before the slot is
+//     taken over.
 //  4. The exit record. Without one, the last incarnation was lost: the shim
 //     was killed. Its agent has died with it (PDEATHSIG); what that left behind
 //     carries the marker of the slot in its environment, and is killed before
