@@ -20,7 +20,7 @@ require golang.org/x/text v0.14.0 // indirect
 
 require (
 	github.com/creack/pty v1.1.24
-	github.com/dustin/go-humanize v1.1.0 // indirect
+	github.com/dustin/go-humanize v1.1.0
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.1.0 // indirect

@@ -28,6 +28,9 @@ func describe(e supervisor.Event) string {
 	case supervisor.SupervisorEnded:
 		return ""
 	case supervisor.ChildStarted:
+		if e.Adopted {
+			return fmt.Sprintf("taken over, incarnation %d", e.Incarnation)
+		}
 		if e.Restart {
 			return fmt.Sprintf("restarted, incarnation %d", e.Incarnation)
 		}

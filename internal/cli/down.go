@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"syscall"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -23,12 +25,15 @@ func newDown(s *streams) *cobra.Command {
 		Long: `Stop all agents in reverse order, each within its shutdown time, and end the
 daemon. With --keep-agents they go on without it, and the next one takes them
 over. The command returns when the daemon has ended; Ctrl-C only ends the
-waiting.`,
+waiting. Agents whose daemon was killed are stopped, too.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			return r.ask(func(ctx context.Context, c *api.Client) error {
 				st, err := c.Status(ctx)
+				if errors.Is(err, api.ErrDown) && !keep {
+					return r.stopOrphans(ctx, s, err)
+				}
 				if err != nil {
 					return err
 				}
@@ -50,6 +55,26 @@ waiting.`,
 	r.flags(cmd)
 	cmd.Flags().BoolVar(&keep, "keep-agents", false, "leave the agents running")
 	return cmd
+}
+
+// stopOrphans stops what lives without a daemon; none is why there is none.
+func (r *remote) stopOrphans(ctx context.Context, s *streams, none error) error {
+	file, err := findConfig(r.file)
+	if err != nil {
+		return err
+	}
+	stopped, err := daemon.StopOrphans(ctx, file, slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	for _, path := range stopped {
+		fmt.Fprintf(s.out, "%s stopped\n", proc.Plain(path))
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(stopped) == 0:
+		return none
+	}
+	_, err = fmt.Fprintf(s.out, "%s without a daemon, all stopped\n", plural(len(stopped), "agent"))
+	return err
 }
 
 // untilDown waits until the daemon with that pid has ended: nobody answers any

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
 )
 
 func newInstall(s *streams) *cobra.Command {
@@ -67,7 +68,9 @@ func unitName(dir string) string {
 
 // unitText is the unit. systemd reads % as its own specifiers, and words as
 // a shell does. KillMode=process: agents are the daemon's to stop, and go on
-// when it is replaced.
+// when it is replaced. Delegate: each agent gets a control group, with limits;
+// the daemon has to be in one of its own for that, or it could not be started
+// again beside agents that live (systemd 254; before, limits are not enforced).
 func unitText(dir, exe, file string) string {
 	return fmt.Sprintf(`[Unit]
 Description=Coppice, the agents of %s
@@ -80,12 +83,14 @@ Restart=on-failure
 RestartPreventExitStatus=78
 WatchdogSec=30
 KillMode=process
+Delegate=yes
+DelegateSubgroup=%s
 TimeoutStartSec=infinity
 TimeoutStopSec=5min
 
 [Install]
 WantedBy=default.target
-`, escapeUnit(dir), escapeUnit(dir), quoteUnit(exe), quoteUnit(file))
+`, escapeUnit(dir), escapeUnit(dir), quoteUnit(exe), quoteUnit(file), cgroup.Leaf)
 }
 
 func escapeUnit(text string) string { return strings.ReplaceAll(text, "%", "%%") }

@@ -15,7 +15,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -129,14 +128,45 @@ func (v *liveView) remember(e supervisor.Event) {
 }
 
 // final brings what was last seen of a child to its end.
-func (v *liveView) final(st *daemon.Status) {
+func (v *liveView) final(n *api.Node) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	st.State, st.NextAt = supervisor.Stopped, time.Time{}
-	if w := v.words[st.Path]; w != nil {
-		st.Incarnation, st.Restarts = max(st.Incarnation, w.incarnation), max(st.Restarts, w.restarts)
-		st.LastExit, st.Reason = w.exit, w.reason
+	n.State, n.NextAt = stateStopped, nil
+	if w := v.words[n.Path]; w != nil {
+		n.Incarnation, n.Restarts = max(n.Incarnation, w.incarnation), max(n.Restarts, w.restarts)
+		n.LastExit, n.Reason = "", ""
+		if k := w.exit.Kind; k != supervisor.NoExit && k != supervisor.ShutDown {
+			n.LastExit = exitText(w.exit)
+		}
+		if w.reason != supervisor.ReasonShutdown { // of everything, as is plain to see
+			n.Reason = w.reason.String()
+		}
 	}
+}
+
+// nodes is the tree as it is now; nothing once it has ended.
+func (v *liveView) nodes(c *daemon.Controller) []api.Node {
+	all, err := c.Nodes(context.Background(), "")
+	if err != nil || len(all) <= 1 {
+		return nil
+	}
+	// Of the root there is nothing to say but that it is there.
+	all[0] = api.Node{Path: all[0].Path, Kind: all[0].Kind, Strategy: all[0].Strategy}
+	for i := range all[1:] {
+		switch n := &all[1+i]; {
+		case n.State == stateStopped && n.Incarnation == 0: // temporary, and forgotten by its supervisor
+			v.final(n)
+		default:
+			n.LastExit = strings.TrimPrefix(n.LastExit, "failure: ")
+		}
+	}
+	return all
+}
+
+// Write takes what the log of the daemon has to say.
+func (v *liveView) Write(p []byte) (int, error) {
+	v.add("coppice " + v.paint.dim("!") + " " + shown(strings.TrimRight(string(p), "\n")))
+	return len(p), nil
 }
 
 func (v *liveView) event(e supervisor.Event) {
@@ -146,12 +176,12 @@ func (v *liveView) event(e supervisor.Event) {
 	}
 }
 
-func (v *liveView) output(agent supervisor.Self, line proc.Line) {
-	v.add(fmt.Sprintf("%s %s %s", agent.Path, v.paint.dim("|"), shown(line.Text)))
+func (v *liveView) output(path string, _ uint64, line proc.Line) {
+	v.add(fmt.Sprintf("%s %s %s", path, v.paint.dim("|"), shown(line.Text)))
 }
 
-func (v *liveView) watch(ctx context.Context, f *daemon.Fleet) {
-	m := &liveModel{view: v, fleet: f, status: f.Status(), began: time.Now()}
+func (v *liveView) watch(ctx context.Context, c *daemon.Controller) {
+	m := &liveModel{view: v, fleet: c, nodes: v.nodes(c), began: time.Now()}
 	p := tea.NewProgram(m, tea.WithInput(v.in), tea.WithOutput(v.out), tea.WithoutSignalHandler())
 	quit := context.AfterFunc(ctx, func() { p.Send(endMsg{}) })
 	defer quit()
@@ -172,8 +202,8 @@ func (v *liveView) close(summary []string) error {
 // liveModel is the program that draws.
 type liveModel struct {
 	view          *liveView
-	fleet         *daemon.Fleet
-	status        []daemon.Status
+	fleet         *daemon.Controller
+	nodes         []api.Node
 	began         time.Time
 	width, height int
 	ended         bool
@@ -198,14 +228,14 @@ func (m *liveModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.view.stop.signal(syscall.SIGINT)
 		}
 	case tickMsg:
-		if s := m.fleet.Status(); len(s) > 0 { // a fleet that has ended says nothing; keep the last word
-			m.status = s
+		if nodes := m.view.nodes(m.fleet); nodes != nil { // keep the last word of a fleet that has ended
+			m.nodes = nodes
 		}
 		return m, tick()
 	case endMsg:
 		m.ended = true
-		for i := range m.status {
-			m.view.final(&m.status[i])
+		for i := range m.nodes[min(1, len(m.nodes)):] {
+			m.view.final(&m.nodes[1+i])
 		}
 		return m, tea.Quit
 	}
@@ -214,13 +244,12 @@ func (m *liveModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 func (m *liveModel) View() tea.View {
 	p := m.view.paint
-	nodes := nodesOf(m.fleet.Root, m.status)
 	// The tree may be higher than the terminal; the output gets at least a third of it.
 	most := 0
 	if m.height > 0 {
 		most = max(2, m.height*2/3-2)
 	}
-	tree := nodeTable(nodes, append(treeColumns(nodes), uptimeColumn(), nextColumn()), most, m.width, p)
+	tree := nodeTable(m.nodes, append(treeColumns(m.nodes), uptimeColumn(), nextColumn()), most, m.width, p)
 	help := "Ctrl-C stops all agents in order"
 	switch {
 	case m.ended:
@@ -243,30 +272,4 @@ func (m *liveModel) View() tea.View {
 		tree = append(tree, "") // Bubble Tea erases the last line when it leaves
 	}
 	return tea.NewView(strings.Join(tree, "\n"))
-}
-
-// nodesOf describes a tree in the words of the api. Of the root nothing is known but
-// that it is there.
-func nodesOf(root *spec.Node, all []daemon.Status) []api.Node {
-	nodes := []api.Node{{Path: root.Name, Kind: "supervisor", Strategy: root.Strategy.String()}}
-	for _, st := range all {
-		n := api.Node{
-			Path: st.Path, Kind: "agent", State: st.State.String(), PID: st.PID,
-			Incarnation: st.Incarnation, Restarts: st.Restarts, Uptime: st.Uptime.Seconds(),
-		}
-		if st.Reason != supervisor.ReasonShutdown { // of everything, as is plain to see
-			n.Reason = st.Reason.String()
-		}
-		if st.Node != nil {
-			n.Kind, n.Strategy = "supervisor", st.Node.Strategy.String()
-		}
-		if !st.NextAt.IsZero() {
-			n.NextAt = &st.NextAt
-		}
-		if k := st.LastExit.Kind; k != supervisor.NoExit && k != supervisor.ShutDown {
-			n.LastExit = exitText(st.LastExit)
-		}
-		nodes = append(nodes, n)
-	}
-	return nodes
 }

@@ -231,7 +231,7 @@ func TestTinyTerminal(t *testing.T) {
 func TestMoreAgentsThanLines(t *testing.T) {
 	t.Parallel()
 	var toml strings.Builder
-	for i := range 300 {
+	for i := range 100 {
 		fmt.Fprintf(&toml, "[[agent]]\nname = \"a%03d\"\ncommand = \"sleep 1000\"\n", i)
 	}
 	dir := project(t, toml.String(), agentTOML("broken", "exit 7", `backoff = { kind = "fixed", base = "4m" }`))
@@ -359,6 +359,9 @@ func TestTerminal(t *testing.T) {
 			slave.Close()
 			master.Close()
 			<-shown
+			if how == "kill" { // the agents go on
+				launch(t, dir, "down").wantExit(0)
+			}
 		})
 	}
 }

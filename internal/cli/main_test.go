@@ -18,17 +18,24 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
+	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 )
 
 // The test binary is coppice itself where it is called by that name.
 func TestMain(m *testing.M) {
 	// The race detector sleeps for a second at exit unless told otherwise.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	// What runs beside agents is run by the path of a process, not by name.
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "shim":
+			os.Exit(server.Main(os.Args[2:]))
+		case pane.Arg:
+			os.Exit(pane.Main(os.Args[2:]))
+		}
+	}
 	testscript.Main(leakChecked{m}, map[string]func(){
 		"coppice": func() {
-			if len(os.Args) > 1 && os.Args[1] == "shim" {
-				os.Exit(server.Main(os.Args[2:]))
-			}
 			os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
 	})

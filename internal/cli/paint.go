@@ -30,6 +30,7 @@ const (
 	stateRunning  = "running"
 	stateStarting = "starting"
 	stateStopping = "stopping"
+	stateStopped  = "stopped"
 )
 
 // state paints a state by what it asks of the reader.

@@ -63,11 +63,11 @@ func (v *plainView) event(e supervisor.Event) {
 	}
 }
 
-func (v *plainView) output(agent supervisor.Self, line proc.Line) {
-	v.write(fmt.Appendf(nil, "%s %s %s\n", agent.Path, v.paint.dim("|"), proc.Plain(line.Text)))
+func (v *plainView) output(path string, _ uint64, line proc.Line) {
+	v.write(fmt.Appendf(nil, "%s %s %s\n", path, v.paint.dim("|"), proc.Plain(line.Text)))
 }
 
-func (v *plainView) watch(ctx context.Context, _ *daemon.Fleet) { <-ctx.Done() }
+func (v *plainView) watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }
 
 func (v *plainView) close(summary []string) error {
 	for _, line := range summary {
@@ -129,14 +129,14 @@ func (v *jsonView) event(e supervisor.Event) {
 	v.put(record{Time: h.Time, Type: kind, Path: h.Path(), Incarnation: h.Incarnation, Message: e.String(), Data: data})
 }
 
-func (v *jsonView) output(agent supervisor.Self, line proc.Line) {
+func (v *jsonView) output(path string, incarnation uint64, line proc.Line) {
 	data := map[string]any{"stream": line.Stream.String()}
 	if line.More {
 		data["more"] = true
 	}
-	v.put(record{Time: line.Time, Type: "agent.output", Path: agent.Path, Incarnation: agent.Incarnation, Message: line.Text, Data: data})
+	v.put(record{Time: line.Time, Type: "agent.output", Path: path, Incarnation: incarnation, Message: line.Text, Data: data})
 }
 
-func (v *jsonView) watch(ctx context.Context, _ *daemon.Fleet) { <-ctx.Done() }
+func (v *jsonView) watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }
 
 func (v *jsonView) close([]string) error { return v.lineWriter.close() }

@@ -166,15 +166,19 @@ func TestReadmeDemo(t *testing.T) {
 	picture := strings.Split(strings.TrimSpace(readmeBlock(t, "", "NAME ")), "\n")
 	split := slices.IndexFunc(picture, func(l string) bool { return strings.HasPrefix(l, "Ctrl-C") })
 	summary := strings.Split(strings.TrimSpace(readmeBlock(t, "", "group restarts:")), "\n")
-	file, err := filepath.Abs(filepath.Join(root, "examples/fleet/coppice.toml"))
-	if err != nil {
-		t.Fatal(err)
+	// A project of its own for each: one fleet, one coppice.
+	example := func(t *testing.T) (file string) {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "examples", "fleet"))); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(dir, "coppice.toml")
 	}
 
 	t.Run("piped", func(t *testing.T) {
 		t.Parallel()
 		began := time.Now()
-		r := launch(t, t.TempDir(), "run", "-f", file)
+		r := launch(t, t.TempDir(), "run", "-f", example(t))
 		r.wantExit(0)
 		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("it takes %v", took)
@@ -199,7 +203,7 @@ func TestReadmeDemo(t *testing.T) {
 
 	t.Run("terminal", func(t *testing.T) {
 		t.Parallel()
-		s := newScreen(t, t.TempDir(), 140, 40, "coppice run -f "+file)
+		s := newScreen(t, t.TempDir(), 140, 40, "coppice run -f "+example(t))
 		// At some moment it looks like that; columns may be wider.
 		var lines []string
 		for _, l := range picture[:split+1] {

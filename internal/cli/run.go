@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -12,7 +14,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -25,7 +26,8 @@ func newRun(s *streams) *cobra.Command {
 		Long: `Run the fleet in the foreground until no agent runs or will run again.
 
 On a terminal it shows the live tree above the output of the agents; piped, it
-writes plain lines; with --json, one event a line on stdout.
+writes plain lines; with --json, one event a line on stdout. From another
+terminal, coppice ps, logs, attach, stop, explain and all others work on it.
 
 Ctrl-C (or SIGTERM) stops all agents in reverse order, each within its shutdown
 time; once more kills them. The exit code is 0 when the fleet has ended, 1 when
@@ -37,12 +39,7 @@ the number of the signal that stopped it.`,
 			if err != nil {
 				return err
 			}
-			tree, err := config.Load(path)
-			if err != nil {
-				fmt.Fprintln(s.err, err)
-				return &exitError{code: exitConfig}
-			}
-			return run(s, tree, asJSON)
+			return run(s, path, asJSON)
 		},
 	}
 	configFlag(cmd, &file)
@@ -53,53 +50,72 @@ the number of the signal that stopped it.`,
 // view shows a run. Its methods may be called from many goroutines.
 type view interface {
 	event(e supervisor.Event)
-	output(agent supervisor.Self, line proc.Line)
+	output(path string, incarnation uint64, line proc.Line)
 	// watch shows the fleet until ctx is done.
-	watch(ctx context.Context, f *daemon.Fleet)
+	watch(ctx context.Context, c *daemon.Controller)
 	// close shows what is left to show, then the summary.
 	close(summary []string) error
 }
 
 // run runs a fleet from its start to its end.
-func run(s *streams, tree *spec.Tree, asJSON bool) error {
-	stop := &stopper{}
+func run(s *streams, path string, asJSON bool) error {
+	stop, ctx := newStopper()
 	v := newView(s, asJSON, stop)
-	release := stop.listen() // before the first agent: no signal may leave one behind
-	defer release()
+	log := s.err
+	if live, ok := v.(*liveView); ok {
+		log = live
+	}
 	var sum summary
-	fleet, err := daemon.Launch(context.Background(), tree, daemon.Observer{
-		Event: func(e supervisor.Event) {
+	watching, ended := context.WithCancel(context.Background())
+	defer ended()
+	var shown sync.WaitGroup
+	failed := foreground(ctx, stop, daemon.ServeOptions{
+		Config: path, Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Once: true,
+		OnEvent: func(e supervisor.Event) {
 			sum.note(e)
 			v.event(e)
 		},
 		Output: v.output,
+		Up: func(c *daemon.Controller, _ string) {
+			shown.Go(func() { v.watch(watching, c) })
+		},
 	})
-	if err != nil {
-		return err
-	}
-	stop.control(fleet)
-
-	ctx, ended := context.WithCancel(context.Background())
-	shown := make(chan struct{})
-	go func() {
-		v.watch(ctx, fleet)
-		close(shown)
-	}()
-
-	failed := fleet.Wait()
 	ended()
-	<-shown
+	shown.Wait()
 	if err := v.close(sum.lines()); err != nil && failed == nil {
 		failed = fmt.Errorf("writing to the standard output: %w", err)
 	}
 	var limit *supervisor.LimitError
+	var bad config.Errors
 	switch sig := stop.first(); {
+	case errors.As(failed, &bad): // as validate says it
+		fmt.Fprintln(s.err, bad)
+		return &exitError{code: exitConfig}
 	case sig != 0:
 		return &exitError{exitSignalled + int(sig), fmt.Errorf("stopped by %v", sig)}
 	case errors.As(failed, &limit):
 		return &exitError{exitFailure, limit}
 	}
 	return failed
+}
+
+// foreground is the daemon in this process, until its end. Signals stop the
+// fleet, in order and then brutally.
+func foreground(ctx context.Context, stop *stopper, o daemon.ServeOptions) error {
+	release := stop.listen() // before the first agent: no signal may leave one behind
+	defer release()
+	up := o.Up
+	o.Version = version()
+	o.Up = func(c *daemon.Controller, socket string) {
+		stop.control(c)
+		up(c, socket)
+	}
+	err := daemon.Serve(ctx, o)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil { // asked to end before it had begun
+		return nil
+	}
+	return coded(err)
 }
 
 // newView chooses how a run is shown.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"os/signal"
 	"sync"
@@ -9,33 +10,29 @@ import (
 )
 
 // stopper ends a fleet: the first time it is asked in order, then brutally.
-// Wishes from before the fleet is there are kept for it.
 type stopper struct {
-	mu    sync.Mutex
-	fleet interface {
-		Stop()
-		Kill()
-	}
-	by    syscall.Signal // the first one
-	since time.Time      // of it
-	gone  bool           // nobody reads the output any more
+	cancel context.CancelFunc // asks in order
+	mu     sync.Mutex
+	fleet  interface{ Stop(keep bool) } // its second Stop kills; nil: it is not there yet
+	by     syscall.Signal               // the first one
+	since  time.Time                    // of it
 }
 
 // twice is how soon the same wish may come again and still be one: timeout(1)
 // and some shells signal both the process and its group.
 const twice = 200 * time.Millisecond
 
+// newStopper also returns the context that ends with the first wish.
+func newStopper() (*stopper, context.Context) {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &stopper{cancel: cancel}, ctx
+}
+
 // control hands over the fleet.
-func (s *stopper) control(fleet interface {
-	Stop()
-	Kill()
-}) {
+func (s *stopper) control(fleet interface{ Stop(keep bool) }) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fleet = fleet
-	if s.by != 0 || s.gone {
-		fleet.Stop()
-	}
 }
 
 // signal reports whether it was the wish to kill.
@@ -45,11 +42,10 @@ func (s *stopper) signal(sig syscall.Signal) (kill bool) {
 	switch {
 	case s.by == 0:
 		s.by, s.since = sig, time.Now()
-		if s.fleet != nil {
-			s.fleet.Stop()
-		}
+		s.cancel()
 	case s.fleet != nil && time.Since(s.since) > twice:
-		s.fleet.Kill()
+		s.fleet.Stop(false) // which it has been asked for already
+		s.fleet.Stop(false)
 		return true
 	}
 	return false
@@ -59,10 +55,7 @@ func (s *stopper) signal(sig syscall.Signal) (kill bool) {
 func (s *stopper) broken() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone = true
-	if s.fleet != nil {
-		s.fleet.Stop()
-	}
+	s.cancel()
 }
 
 // first is the first signal; 0 if there was none.

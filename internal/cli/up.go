@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -79,21 +78,17 @@ func up(s *streams, path string) error {
 		}
 	}
 	logger := slog.New(slog.NewTextHandler(s.err, nil))
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	signal.Ignore(syscall.SIGPIPE)
-
-	ctx, cancel := context.WithCancel(context.Background())
+	told, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	err := coded(daemon.Serve(ctx, daemon.ServeOptions{
-		Config: path, Version: version(), Logger: logger, Signals: signals,
+	stop, ctx := newStopper()
+	err := foreground(ctx, stop, daemon.ServeOptions{
+		Config: path, Logger: logger,
 		Up: func(c *daemon.Controller, socket string) {
 			fmt.Fprintf(s.out, "up, process %d, socket %s\n", os.Getpid(), socket)
-			go printEvents(ctx, s.out, c)
+			go printEvents(told, s.out, c)
 		},
 		Ready: func(c *daemon.Controller) { tell(readiness{Message: summaryOf(c)}) },
-	}))
+	})
 	if err != nil {
 		r := readiness{Message: err.Error(), Code: exitFailure}
 		var e *exitError

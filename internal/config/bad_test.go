@@ -44,14 +44,14 @@ var badInput = []struct{ name, text, want string }{
 		4:1: unknown key "cwd" in [[agent]]; did you mean "dir"?
 		5:1: unknown key "within" in [[agent]]; did you mean "restart_window"?
 		6:1: unknown key "strategy" in [[agent]]; it belongs in [supervision] or [[supervisor]]`},
-	{"far", base + "zzz = 1\n", `4:1: unknown key "zzz" in [[agent]]; expected one of name, command, dir, env, stdin, restart, backoff, max_restarts, restart_window, on_limit, shutdown, ready, significant`},
+	{"far", base + "zzz = 1\n", `4:1: unknown key "zzz" in [[agent]]; expected one of name, command, dir, env, stdin, runtime, terminal, limits, restart, backoff, max_restarts, restart_window, on_limit, shutdown, ready, significant`},
 	{"below", base + "ready.loog = 1\nshutdown = { sgnal = 1 }\n[agent.backoff]\nbas = 1\n", `
 		4:7: unknown key "loog" in [agent.ready]; did you mean "log"?
 		5:14: unknown key "sgnal" in [agent.shutdown]; did you mean "signal"?
 		7:1: unknown key "bas" in [agent.backoff]; did you mean "base"?`},
 	{"table", "[projet]\n" + base, `1:2: unknown table "projet" in the file; did you mean "project"?`},
 	{"plural", "[agents.a]\ncommand = \"x\"\n", `1:2: unknown table "agents" in the file; did you mean "agent"?`},
-	{"hostile key", base + "\"\\u001b[2J\" = 1\n", `4:1: unknown key "\x1b[2J" in [[agent]]; expected one of name, command, dir, env, stdin, restart, backoff, max_restarts, restart_window, on_limit, shutdown, ready, significant`},
+	{"hostile key", base + "\"\\u001b[2J\" = 1\n", `4:1: unknown key "\x1b[2J" in [[agent]]; expected one of name, command, dir, env, stdin, runtime, terminal, limits, restart, backoff, max_restarts, restart_window, on_limit, shutdown, ready, significant`},
 
 	// Wrong types.
 	{"tables", "agent = 1\nproject = []\nsupervision = \"x\"\nsupervisor = [1]\n", `
@@ -122,6 +122,39 @@ var badInput = []struct{ name, text, want string }{
 	{"seconds as text", base + "[supervision]\nwithin_seconds = \"60s\"\nwithin = \"60s\"\n", `
 		5:18: within_seconds is a string, expected an integer of at least 1, in seconds
 		6:1: unknown key "within" in [supervision]; did you mean "within_seconds"?`},
+	{"where it runs", base + "runtime = \"tmx\"\nterminal = \"true\"\nlimits = 1\n[[agent]]\nname = \"b\"\ncommand = \"x\"\nterminal = false\nruntime = \"tmux\"\n" +
+		"[[agent]]\nname = \"c\"\ncommand = \"x\"\ntty = true\nlimits = { nproc = 1, cpus = 2 }\nruntime = \"docker\"\n[supervision]\npersist = \"no\"\n", `
+		4:11: runtime is "tmx", expected one of proc, tmux; did you mean "tmux"?
+		5:12: terminal is a string, expected true or false; write true without quotes
+		6:10: limits is an integer, expected a table
+		10:12: terminal is false, expected true where runtime is tmux: there is always one; remove it
+		15:1: unknown key "tty" in [[agent]]; did you mean "terminal"?
+		16:12: unknown key "nproc" in [agent.limits]; did you mean "processes"?
+		16:23: unknown key "cpus" in [agent.limits]; did you mean "cpu"?
+		17:11: runtime is "docker", expected one of proc, tmux
+		19:11: persist is a string, expected true or false`},
+	{"two inputs", base + "terminal = true\nstdin = \"x\"\n", "5:9: stdin is a file, expected none beside a terminal; remove stdin or terminal"},
+	{"limits", base + limits(`memory = "512"`, `memory = "1 GB/s"`, `memory = "-1M"`, `memory = "99999999999T"`, `memory = 0`, `memory = 512`, `memory = 1.5`, `memory = "0.1b"`,
+		`cpu = 0`, `cpu = -0.5`, `cpu = nan`, `cpu = inf`, `cpu = 0.001`, `cpu = "2"`, `cpu = "500m"`, `cpu = true`, `open_files = 0`, `open_files = 1.5`, `processes = 2_000_000_000`), `
+		7:17: memory is "512", a number without a unit, expected a size such as "512MiB" or a number of bytes; write "512MiB" if mebibytes are meant
+		11:17: memory is "1 GB/s", not a size, expected a size such as "512MiB" or a number of bytes; the units are K, M, G, T, KiB, MiB, GiB, TiB (powers of 1024) and KB, MB, GB, TB (of 1000)
+		15:17: memory is "-1M", not a size, expected a size such as "512MiB" or a number of bytes; the units are K, M, G, T, KiB, MiB, GiB, TiB (powers of 1024) and KB, MB, GB, TB (of 1000)
+		19:17: memory is "99999999999T", more than there can be, expected a size such as "512MiB" or a number of bytes; the units are K, M, G, T, KiB, MiB, GiB, TiB (powers of 1024) and KB, MB, GB, TB (of 1000)
+		23:17: memory is 0, expected a size such as "512MiB" or a number of bytes
+		27:17: memory is 512 bytes, expected at least 1048576 (1 MiB); write "512MiB" for 512 mebibytes
+		31:17: memory is a float, expected a size such as "512MiB" or a number of bytes
+		35:17: memory is "0.1b", less than a byte, expected a size such as "512MiB" or a number of bytes; the units are K, M, G, T, KiB, MiB, GiB, TiB (powers of 1024) and KB, MB, GB, TB (of 1000)
+		39:14: cpu is 0, expected a number of cores such as 0.5 or 2
+		43:14: cpu is -0.5, expected a number of cores such as 0.5 or 2
+		47:14: cpu is nan, expected a number of cores such as 0.5 or 2
+		51:14: cpu is +Inf, expected a number of cores from 0.01 to 4096
+		55:14: cpu is 0.001, expected a number of cores from 0.01 to 4096
+		59:14: cpu is a string, expected a number of cores such as 0.5 or 2; write 2 without quotes
+		63:14: cpu is a string, expected a number of cores such as 0.5 or 2
+		67:14: cpu is a boolean, expected a number of cores such as 0.5 or 2
+		71:21: open_files is 0, expected an integer from 1 to 1073741824
+		75:21: open_files is a float, expected an integer from 1 to 1073741824
+		79:20: processes is 2_000_000_000, expected an integer from 1 to 1073741824`},
 	{"endless quarantine", base + "max_restarts = 0\n", `4:16: max_restarts is 0, expected at least 1 where the limit quarantines: the first start counts, too; write "unlimited" for no limit, or restart = "temporary" for no restart`},
 	{"base above cap", base + "backoff = { base = \"1m\", cap = \"1s\" }\n[[agent]]\nname = \"b\"\ncommand = \"x\"\nbackoff = { base = \"10m\" }\n", `
 		4:20: base 1m0s is above cap 1s, expected at most that
@@ -174,6 +207,15 @@ var badInput = []struct{ name, text, want string }{
 	{"pool", base + "[[supervisor]]\nname = \"s\"\nchildren = []\nstrategy = \"simple_one_for_one\"\n[supervision]\nstrategy = \"SimpleOneForOne\"\n", `
 		7:12: simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one; list each agent
 		9:12: simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one; list each agent`},
+}
+
+// limits are agents of four lines, each with one limit in the last one.
+func limits(all ...string) string {
+	var b strings.Builder
+	for i, l := range all {
+		fmt.Fprintf(&b, "[[agent]]\nname = \"l%d\"\ncommand = \"x\"\nlimits.%s\n", i, l)
+	}
+	return b.String()
 }
 
 // crowd is n variables, a line each.

@@ -100,6 +100,7 @@ func load(name, dir string, data []byte, further func([]spec.Decl) []spec.Proble
 	if len(r.errs) > 0 {
 		return nil, r.errors()
 	}
+	tree.Forget = f.forget
 	return tree, nil
 }
 

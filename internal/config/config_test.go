@@ -27,6 +27,7 @@ max_restarts = 10
 within_seconds = 30
 strategy = "RestForOne"
 auto_shutdown = "any_significant"
+persist = false
 
 [[agent]]
 name = "first"
@@ -58,6 +59,8 @@ max_restarts = 7
 restart_window = "2h"
 significant = true
 ready.http = "http://localhost:8080/health"
+runtime = "tmux"
+limits = { memory = "1.5 GiB", cpu = 2, open_files = 1024 }
   [agent.shutdown]
   signal = "sigint"
   grace = "10s"
@@ -72,16 +75,21 @@ name = "db"
 command = "cd /tmp && exec db"
 dir = "/srv/db"
 stdin = "null"
+terminal = true
 restart = "never"
 backoff = "linear"
 on_limit = "give_up"
 ready = { exec = "pg_isready -q", timeout = "1m30s" }
+  [agent.limits]
+  memory = 1048576
+  cpu = 0.5
+  processes = 7
 `
 
 func TestParse(t *testing.T) {
 	limit := supervisor.Escalating(10, 30*time.Second)
 	term := spec.Shutdown{Signal: "TERM", Grace: 5 * time.Second}
-	want := &spec.Tree{Root: &spec.Node{
+	want := &spec.Tree{Forget: true, Root: &spec.Node{
 		Name: "shop", Strategy: supervisor.RestForOne, AutoShutdown: supervisor.AnySignificant, Limit: limit,
 		Children: []spec.Child{
 			{Agent: &spec.Agent{Name: "first", Command: []string{"sleep", "5"}, Dir: "/home/shop", Shutdown: term}},
@@ -91,6 +99,7 @@ func TestParse(t *testing.T) {
 					Limit: supervisor.Pausing(1, 5*time.Second),
 					Children: []spec.Child{{Agent: &spec.Agent{
 						Name: "db", Command: []string{"/bin/sh", "-c", "cd /tmp && exec db"}, Dir: "/srv/db",
+						Terminal: true, Limits: spec.Limits{Memory: 1 << 20, CPU: 0.5, Processes: 7},
 						Restart: supervisor.Temporary, Backoff: supervisor.Backoff{Kind: supervisor.Linear}, Limit: supervisor.GivingUp(10), Shutdown: term,
 						Ready: spec.Ready{Exec: []string{"pg_isready", "-q"}, Timeout: 90 * time.Second},
 					}}},
@@ -98,6 +107,7 @@ func TestParse(t *testing.T) {
 				{Agent: &spec.Agent{
 					Name: "api", Command: []string{"./api", "--port", "8080"}, Dir: "/home/shop/services/api",
 					Env: map[string]string{"PORT": "8080", "A.B": ""}, Stdin: "/home/shop/services/api/input.txt",
+					Runtime: spec.Tmux, Terminal: true, Limits: spec.Limits{Memory: 3 << 29, CPU: 2, OpenFiles: 1024},
 					Restart: supervisor.Transient, Significant: true, Limit: supervisor.Quarantining(7, 2*time.Hour),
 					Backoff:  supervisor.Backoff{Kind: supervisor.Exponential, Base: 500 * time.Millisecond, Cap: time.Minute, Jitter: true, StableAfter: -1},
 					Shutdown: spec.Shutdown{Signal: "INT", Grace: 10 * time.Second},
@@ -244,11 +254,15 @@ func TestLoad(t *testing.T) {
 		{"ready", "command = \"sleep 1\"\nready.exec = \"nothere\"", `4:14: the command "nothere" is not in PATH; install it, or write its path`},
 		{"no input", "command = \"cat\"\nstdin = \"x\"", `4:9: the input file "DIR/x" does not exist, expected a file or "null"`},
 		{"input is a FIFO", "command = \"cat\"\nstdin = \"fifo\"", `4:9: the input file "DIR/fifo" is a named pipe, expected a regular file`},
+		{"no tmux", "command = \"DIR/bin/tool\"\nruntime = \"tmux\"", `4:11: tmux is not installed or not in PATH, expected version 3.2 or later; install it (apt install tmux, dnf install tmux, brew install tmux) or write runtime = "proc"`},
 		{"several", "command = \"nothere\"\nstdin = \"x\"\nrestart = \"x\"", `3:11: the command "nothere" is not in PATH; install it, or write its path
 4:9: the input file "DIR/x" does not exist, expected a file or "null"
 5:11: restart is "x", expected one of permanent, transient, temporary`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if tt.name == "no tmux" {
+				t.Setenv("PATH", filepath.Join(dir, "bin"))
+			}
 			path := write(t, filepath.Join(dir, FileName), "[[agent]]\nname = \"a\"\n"+strings.ReplaceAll(tt.text, "DIR", dir), 0o644)
 			tree, err := Load(path)
 			if tt.want == "" {

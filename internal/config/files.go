@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 
@@ -26,6 +27,7 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 			c.command(d.Agent.Ready.Exec, "ready", "exec")
 			c.stdin()
 		}
+		c.runtime()
 		problems = append(problems, c.problems...)
 	}
 	return problems
@@ -84,6 +86,18 @@ func (c *fileCheck) command(argv []string, path ...string) {
 		c.problem("install it, or write its path", "the command "+name+" is not in PATH", path...)
 	default:
 		c.problem("", "the command "+name+" cannot be run: "+reason(err).Error(), path...)
+	}
+}
+
+// runtime looks for the program that the runtime of an agent needs, in the
+// PATH of this program.
+func (c *fileCheck) runtime() {
+	if c.agent.Runtime != spec.Tmux {
+		return
+	}
+	if _, err := exec.LookPath("tmux"); err != nil {
+		c.problem(`install it (apt install tmux, dnf install tmux, brew install tmux) or write runtime = "proc"`,
+			"tmux is not installed or not in PATH, expected version 3.2 or later", "runtime")
 	}
 }
 

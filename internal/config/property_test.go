@@ -71,6 +71,7 @@ func print(t *spec.Tree) string {
 	b.WriteString("[supervision]\n")
 	line("strategy", root.Strategy.String())
 	line("auto_shutdown", root.AutoShutdown.String())
+	line("persist", !t.Forget)
 	line("max_restarts", root.Limit.Max)
 	line("within_seconds", int(root.Limit.Within/time.Second))
 	for _, d := range decls {
@@ -92,6 +93,20 @@ func print(t *spec.Tree) string {
 		line("dir", a.Dir)
 		if a.Stdin != "" {
 			line("stdin", a.Stdin)
+		}
+		line("runtime", a.Runtime.String())
+		line("terminal", a.Terminal)
+		if a.Limits.Memory > 0 {
+			line("limits.memory", a.Limits.Memory)
+		}
+		if a.Limits.CPU > 0 {
+			line("limits.cpu", a.Limits.CPU)
+		}
+		if a.Limits.OpenFiles > 0 {
+			line("limits.open_files", a.Limits.OpenFiles)
+		}
+		if a.Limits.Processes > 0 {
+			line("limits.processes", a.Limits.Processes)
 		}
 		line("restart", a.Restart.String())
 		line("significant", a.Significant)
@@ -187,8 +202,18 @@ func someTree(t *rapid.T) *spec.Tree {
 			}).Draw(t, "ready"),
 		}
 		used[a.Name] = true
+		if rapid.Bool().Draw(t, "place") {
+			a.Runtime = rapid.SampledFrom([]spec.Runtime{spec.Proc, spec.Tmux}).Draw(t, "runtime")
+			a.Terminal = a.Runtime == spec.Tmux || rapid.Bool().Draw(t, "terminal")
+			a.Limits = spec.Limits{
+				Memory: rapid.Int64Range(spec.MinMemory, 1<<62).Draw(t, "memory"), CPU: rapid.Float64Range(spec.MinCPU, spec.MaxCPU).Draw(t, "cpu"),
+				OpenFiles: rapid.Uint64Range(0, spec.MaxCount).Draw(t, "files"), Processes: rapid.Uint64Range(0, spec.MaxCount).Draw(t, "processes"),
+			}
+		}
 		if rapid.Bool().Draw(t, "more") {
-			a.Stdin = "/dev/zero"
+			if a.Runtime == spec.Tmux || !a.Terminal {
+				a.Stdin = "/dev/zero"
+			}
 			a.Limit = someLimit(t, supervisor.ScopeChild)
 			a.Backoff.Base = time.Duration(rapid.Int64Range(1, 1000).Draw(t, "base"))
 			a.Backoff.Cap = a.Backoff.Base + someTime.Draw(t, "cap")
@@ -227,7 +252,7 @@ func someTree(t *rapid.T) *spec.Tree {
 		}
 		return n
 	}
-	return &spec.Tree{Root: node(1, 0)}
+	return &spec.Tree{Root: node(1, 0), Forget: rapid.Bool().Draw(t, "forget")}
 }
 
 // TestRoundTrip: a tree that is written down and read again is the same, and
@@ -287,6 +312,7 @@ func FuzzParse(f *testing.F) {
 			if problems != nil {
 				t.Fatalf("a tree that was valid has problems: %+v", problems)
 			}
+			again.Forget = tree.Forget // which is no declaration
 			if diff := cmp.Diff(tree, again); diff != "" {
 				t.Fatalf("(-first +second)\n%s", diff)
 			}

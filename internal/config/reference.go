@@ -24,7 +24,7 @@ func (t table[T]) section() section {
 func sections() []section {
 	return []section{
 		fileTable().section(), projectTable().section(), supervisionTable().section(), supervisorTable().section(),
-		agentTable().section(), backoffTable().section(), shutdownTable().section(), readyTable().section(),
+		agentTable().section(), limitsTable().section(), backoffTable().section(), shutdownTable().section(), readyTable().section(),
 	}
 }
 
@@ -44,6 +44,8 @@ coppice.toml:9:9: grace is a number without a unit, expected a duration such as 
 ` + "```" + `
 
 A **duration** is a string with units: ` + "`\"500ms\"`, `\"10s\"`, `\"1h30m\"`" + ` (ns, us, ms, s, m, h).
+A **size** is a string with a unit: ` + "`\"512MiB\"`, `\"2G\"`, `\"1.5 GiB\"`" + ` (K, M, G, T, KiB, MiB, GiB, TiB: powers of 1024; KB, MB, GB, TB: powers of 1000), or an
+integer of bytes.
 **Names** are unique in the whole file, agents and supervisors together; they are segments of paths such as ` + "`shop/backend/api`" + `:
 1 to 64 bytes of printable text without ` + "`/`" + `, not ` + "`.`" + ` or ` + "`..`" + `, without ` + "`-`" + ` in front or a space at either end.
 `

@@ -13,6 +13,7 @@ import (
 type file struct {
 	root        spec.Node
 	limit       limit // of [supervision], the default of all supervisors
+	forget      bool  // of [supervision]: not persist
 	supervisors []group
 	agents      []agent
 }
@@ -29,6 +30,7 @@ type group struct {
 type agent struct {
 	spec.Agent
 	limit limit
+	pipes *value // terminal = false, where it says so
 	table *value
 }
 
@@ -46,8 +48,12 @@ func fileTable() table[file] {
 				})},
 			{row{name: "agent", typ: "array of tables", doc: "an agent: a process that is kept running", also: []string{"agents", "program", "process", "service"}}, tables("agent",
 				func(r *reader, v *value, f *file) {
-					f.agents = append(f.agents, agent{table: v})
-					agents.read(r, v, &f.agents[len(f.agents)-1])
+					a := agent{table: v}
+					agents.read(r, v, &a)
+					if a.Runtime == spec.Tmux && a.pipes != nil {
+						r.fail(a.pipes.at, a.pipes, "remove it", "terminal is false, expected true where runtime is tmux: there is always one")
+					}
+					f.agents = append(f.agents, a)
 				})},
 		},
 	}
@@ -119,6 +125,12 @@ strategy = "one_for_one"
 			onLimit("escalate", onLimitDoc, of),
 			{row{name: "strategy", typ: strategyType, def: "one_for_one", doc: strategyDoc}, word(supervisor.ParseStrategy, func(f *file) *supervisor.Strategy { return &f.root.Strategy })},
 			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc}, word(parseAutoShutdown, func(f *file) *supervisor.AutoShutdown { return &f.root.AutoShutdown })},
+			{row{name: "persist", typ: "boolean", def: "true", doc: "whether restart counters, delays, quarantines and give-ups survive the daemon. With `false` the next one starts what they held back, at once and with fresh counters. What people decide survives it in either case: a stop by hand until `coppice start`, a pause until `coppice resume`", also: []string{"persistent", "remember"}},
+				func(r *reader, v *value, into *file) {
+					persist := true
+					flag(func(p *bool) *bool { return p })(r, v, &persist)
+					into.forget = !persist
+				}},
 		},
 	}
 }
@@ -194,6 +206,16 @@ restart_window = "1h"
 						into.Stdin = stdin
 					}
 				}},
+			{row{name: "runtime", typ: "proc, tmux", def: "proc", doc: "where it runs: `proc` is a process with pipes or a terminal, which costs little; `tmux` is a session of the project's own tmux server, to sit in with all that tmux offers. Both outlive the daemon. See [The daemon](daemon.md)", also: []string{"provider", "backend", "session"}},
+				word(spec.ParseRuntime, func(a *agent) *spec.Runtime { return &a.Runtime })},
+			{row{name: "terminal", typ: "boolean", def: "false", doc: "a terminal instead of pipes, for programs that want one and for `coppice attach`; always true in tmux. Standard input is the terminal, too; only in tmux can `stdin` name a file instead", also: []string{"tty", "pty"}},
+				func(r *reader, v *value, into *agent) {
+					flag(func(a *agent) *bool { return &a.Terminal })(r, v, into)
+					if v.kind == isBool && !into.Terminal {
+						into.pipes = v
+					}
+				}},
+			{row{name: "limits", typ: "table", doc: "what it may use at most, see `[agent.limits]`", also: []string{"resources", "rlimits", "ulimits"}}, sub(limitsTable(), func(a *agent) *spec.Limits { return &a.Limits })},
 			{row{name: "restart", typ: restartType, def: "permanent", doc: restartDoc, also: []string{"restart_policy", "autorestart"}}, word(supervisor.ParseRestart, func(a *agent) *supervisor.Restart { return &a.Restart }, restartAliases()...)},
 			{row{name: "backoff", typ: "none, fixed, linear, exponential, or table", def: "none", doc: "the delay before a restart, see `[agent.backoff]`", also: []string{"delay", "restart_delay"}}, (*reader).backoff},
 			maxRestarts("5, if one of these three is set", "the agent's own limit. With none of `max_restarts`, `restart_window` and `on_limit`, its restarts count in its supervisor", of),

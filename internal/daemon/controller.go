@@ -19,14 +19,18 @@ import (
 
 // Options are what a Controller is made of.
 type Options struct {
-	Tree    *spec.Tree
-	Store   store.Store
-	Runtime runtime.Runtime
-	Logger  *slog.Logger
-	Version string
-	Config  ConfigInfo
-	// Forget makes limits and stops start afresh instead of from the store.
-	Forget bool
+	Tree     *spec.Tree
+	Store    store.Store
+	Runtimes []runtime.Runtime // of different kinds, all in which something may run
+	Logger   *slog.Logger
+	Version  string
+	Config   ConfigInfo
+	// Once is one life of the tree: limits, stops and the numbers of
+	// incarnations start afresh instead of from the store, and it ends by
+	// itself when nothing runs or will run again. What lives is taken over all the same.
+	Once bool
+	// OnEvent is told what the supervisors do, from one goroutine; it must not be slow.
+	OnEvent func(supervisor.Event)
 }
 
 // ConfigInfo says which file is in force.
@@ -40,20 +44,23 @@ type ConfigInfo struct {
 // leaves live in a runtime, so that they outlive it, and whose state is in a
 // store, so that the next controller goes on where this one was.
 type Controller struct {
-	opts    Options
-	host    string
-	started time.Time
-	root    *supervisor.Supervisor
-	log     *event.Log
-	agents  map[string]*spec.Agent // by path
-	nodes   map[string]*spec.Node
-	specs   map[string]supervisor.ChildSpec // of all nodes below the root
+	opts     Options
+	host     string
+	started  time.Time
+	root     *supervisor.Supervisor // once launched is closed
+	launched chan struct{}
+	log      *event.Log
+	places   map[string]runtime.Runtime // by kind
+	agents   map[string]*spec.Agent     // by path
+	nodes    map[string]*spec.Node
+	specs    map[string]supervisor.ChildSpec // of all nodes below the root
 
 	heard time.Time // when the last event was written; used by event alone
 
 	mu       sync.Mutex
 	sessions map[string]runtime.Session // the last one of each agent
-	adopt    map[string]uint64          // incarnations that are to be taken over, not started
+	adopt    map[string]adoption        // incarnations that are to be taken over, not started
+	strays   map[string]*stray          // slots that are to be emptied before that
 	told     map[string][]mark          // the last starts of each agent that the log was given, oldest first
 	keep     bool                       // agents go on without the controller
 
@@ -81,24 +88,39 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log,
-		agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
-		sessions: make(map[string]runtime.Session), adopt: make(map[string]uint64), told: make(map[string][]mark),
-		down: make(chan struct{}), ended: make(chan struct{}),
+		places: make(map[string]runtime.Runtime), agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
+		sessions: make(map[string]runtime.Session), told: make(map[string][]mark),
+		adopt: make(map[string]adoption), strays: make(map[string]*stray),
+		launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
+	}
+	for _, r := range o.Runtimes {
+		c.places[r.Kind()] = r
 	}
 	c.nodes[o.Tree.Root.Name] = o.Tree.Root
 	for path, child := range o.Tree.All() {
-		if child.Agent != nil {
-			c.agents[path] = child.Agent
-		} else {
+		if child.Agent == nil {
 			c.nodes[path] = child.Node
+			continue
+		}
+		c.agents[path] = child.Agent
+		if c.home(path) == nil && err == nil {
+			err = fmt.Errorf("agent %s: there is no runtime %v here", path, child.Agent.Runtime)
 		}
 	}
-	if err := c.open(ctx); err != nil {
+	if err == nil {
+		err = c.open(ctx)
+	}
+	if err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
 		return nil, errors.Join(err, log.Close(closing))
 	}
 	return c, nil
+}
+
+// home is the runtime that an agent belongs in.
+func (c *Controller) home(path string) runtime.Runtime {
+	return c.places[c.agents[path].Runtime.String()]
 }
 
 const (
@@ -117,6 +139,9 @@ func (c *Controller) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.opts.Once && root.AutoShutdown == supervisor.NeverShutdown {
+		root.AutoShutdown = supervisor.WhenDone
+	}
 	c.index(root.Name, root)
 	c.log.Append(event.Event{
 		Type: event.ControllerStarted, Actor: "controller",
@@ -125,6 +150,7 @@ func (c *Controller) open(ctx context.Context) error {
 		store.Op{Kind: store.Delete, Key: orderlyKey})
 	root.OnEvent = c.event
 	c.root, err = supervisor.Launch(context.WithoutCancel(ctx), *root)
+	close(c.launched)
 	if err != nil {
 		return err
 	}
@@ -191,7 +217,11 @@ func (c *Controller) wait() {
 	}
 	var ops []store.Op
 	if !c.keeps() {
-		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte("true")})
+		how := orderlyEnd
+		if c.opts.Once {
+			how = onceEnd
+		}
+		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)})
 	}
 	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
@@ -209,6 +239,10 @@ const breath = time.Millisecond
 // event writes what a supervisor says, with the record that follows from it. It
 // is called from one goroutine.
 func (c *Controller) event(e supervisor.Event) {
+	<-c.launched
+	if c.opts.OnEvent != nil {
+		c.opts.OnEvent(e)
+	}
 	if time.Since(c.heard) > breath {
 		time.Sleep(breath)
 	}
@@ -258,7 +292,7 @@ type rememberer interface {
 // ahead is how many starts of an agent the log may not have yet when it is
 // started once more.
 func (c *Controller) ahead(path string) int {
-	if r, ok := c.opts.Runtime.(rememberer); ok {
+	if r, ok := c.home(path).(rememberer); ok {
 		return max(1, r.Remembers(path))
 	}
 	return 1

@@ -6,15 +6,20 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
+	"github.com/coppice-dev/coppice/internal/runtime/tmux"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // Finding is what one check of Doctor has found.
@@ -49,15 +54,18 @@ func Doctor(ctx context.Context, file string, fix bool) ([]Finding, error) {
 	d.store(ctx)
 	d.slots(ctx)
 	d.disk()
-	d.programs()
+	d.groups()
+	d.programs(ctx)
 	return d.found, nil
 }
 
 type doctor struct {
 	project Project
 	fix     bool
-	running bool            // a daemon has the project
-	agents  map[string]bool // of the file, by path; nil if it cannot be read
+	running bool                   // a daemon has the project
+	holder  int                    // its process id
+	agents  map[string]*spec.Agent // of the file, by path; nil if it cannot be read
+	tmux    bool                   // some of them are in tmux
 	found   []Finding
 }
 
@@ -71,19 +79,20 @@ func (d *doctor) config(file string) {
 		d.note("file", LevelProblem, "coppice validate", "%v", err)
 		return
 	}
-	d.agents = map[string]bool{}
+	d.agents = map[string]*spec.Agent{}
 	for path, c := range tree.All() {
 		if c.Agent != nil {
-			d.agents[path] = true
+			d.agents[path] = c.Agent
 		}
 	}
+	d.tmux = len(inTmux(tree)) > 0
 	d.note("file", LevelOK, "", "%s, %d agents", file, len(d.agents))
 }
 
 // daemon checks that the lock and the socket tell the same.
 func (d *doctor) daemon(ctx context.Context) {
 	holder, locked := d.project.Locked()
-	d.running = locked
+	d.running, d.holder = locked, holder.PID
 	socket, err := api.SocketPath(d.project.Dir)
 	if err != nil {
 		d.note("socket", LevelProblem, "", "%v", err)
@@ -138,34 +147,49 @@ func (d *doctor) store(ctx context.Context) {
 
 // slots looks for agents that nobody wants, and for those of which nothing can be told.
 func (d *doctor) slots(ctx context.Context) {
-	rt, err := shim.Open(shim.Options{Dir: d.project.Slots()})
-	if err != nil {
-		d.note("agents", LevelProblem, "", "%v", err)
-		return
-	}
-	defer rt.Close()
-	all, err := rt.List(ctx)
-	if err != nil {
-		d.note("agents", LevelProblem, "", "%v", err)
-		return
-	}
-	alive := 0
-	for _, o := range all {
-		switch {
-		case o.Life == runtime.Unknown:
-			d.note("agents", LevelProblem, "", "%s: cannot tell whether it lives: %s", o.Path, o.Detail)
-		case o.Life == runtime.Alive && d.agents != nil && !d.agents[o.Path]:
-			d.orphan(ctx, rt, o)
-		case o.Life == runtime.Alive:
-			alive++
+	alive, sure := 0, true
+	look := func(rt runtime.Runtime, err error) {
+		var all []runtime.Observation
+		if err == nil {
+			defer rt.Close()
+			all, err = rt.List(ctx)
 		}
+		if err != nil {
+			d.note("agents", LevelProblem, "", "%v", err)
+			sure = false
+		}
+		for _, o := range all {
+			a := d.agents[o.Path]
+			switch {
+			case o.Life == runtime.Unknown:
+				d.note("agents", LevelProblem, "", "%s: cannot tell whether it lives: %s", o.Path, o.Detail)
+			case o.Life == runtime.Alive && d.agents != nil && a == nil:
+				d.orphan(ctx, rt, o)
+			case o.Life == runtime.Alive && a != nil && a.Runtime.String() != rt.Kind():
+				d.note("agents", LevelWarning, "coppice up moves it", "%s lives in runtime %s, process %d, but the file says %v", o.Path, rt.Kind(), o.PID, a.Runtime)
+				alive++
+			case o.Life == runtime.Alive:
+				alive++
+			}
+		}
+	}
+	if isDir(d.project.Slots()) {
+		look(shim.Open(shim.Options{Dir: d.project.Slots()}))
+	}
+	if isDir(d.project.Tmux()) {
+		look(tmux.Open(tmux.Options{Dir: d.project.Tmux()}))
 	}
 	switch {
 	case alive > 0 && !d.running:
-		d.note("agents", LevelWarning, "coppice up -d takes them over", "%d live without a daemon", alive)
-	default:
+		d.note("agents", LevelWarning, "coppice up -d takes them over, coppice down stops them", "%d live without a daemon", alive)
+	case alive > 0 || sure:
 		d.note("agents", LevelOK, "", "%d live", alive)
 	}
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
 }
 
 // orphan is an agent that lives and is not in the file.
@@ -174,8 +198,7 @@ func (d *doctor) orphan(ctx context.Context, rt runtime.Runtime, o runtime.Obser
 		d.note("agents", LevelProblem, "coppice up, or coppice doctor --fix, stops it", "%s lives, process %d, but the file does not name it", o.Path, o.PID)
 		return
 	}
-	c := &Controller{opts: Options{Runtime: rt}}
-	if err := c.evict(ctx, o.Path); err != nil {
+	if err := evict(ctx, rt, o.Path, supervisor.DefaultShutdown); err != nil {
 		d.note("agents", LevelProblem, "", "%s cannot be stopped: %v", o.Path, err)
 		return
 	}
@@ -196,12 +219,44 @@ func (d *doctor) disk() {
 	d.note("disk", LevelOK, "", "%d MiB free", free>>20)
 }
 
+// groups looks where the daemon has control groups for its agents; without a
+// daemon, where one would that is started now, and what it might turn on.
+func (d *doctor) groups() {
+	pid := 0
+	if d.running {
+		pid = d.holder
+	}
+	const fix = "coppice install writes a systemd unit that has all of it (systemd 254)"
+	tree, err := cgroup.Find(pid)
+	switch {
+	case err != nil:
+		d.note("groups", LevelWarning, fix, "%v: other limits than open_files hold for less than they could", err)
+	case d.running && tree.Missing() != "":
+		d.note("groups", LevelWarning, fix, "agents have control groups, but not for all limits: %s", tree.Missing())
+	default:
+		d.note("groups", LevelOK, "", "control groups in %s", tree.Dir())
+	}
+	var cpu []string
+	for path, a := range d.agents {
+		if a.Limits.CPU > 0 && (err != nil || a.Runtime == spec.Tmux || d.running && !tree.CPU()) {
+			cpu = append(cpu, path)
+		}
+	}
+	if len(cpu) > 0 {
+		slices.Sort(cpu)
+		d.note("limits", LevelWarning, "", "cpu of %s is not enforced: only control groups know of cores", strings.Join(cpu, ", "))
+	}
+}
+
 // programs looks for what is only needed by some.
-func (d *doctor) programs() {
-	if path, err := exec.LookPath("tmux"); err == nil {
-		d.note("tmux", LevelOK, "", "%s", path)
-	} else {
-		d.note("tmux", LevelWarning, "install tmux", "not found; it is only needed by agents that run in it")
+func (d *doctor) programs(ctx context.Context) {
+	switch version, err := tmux.Version(ctx); {
+	case err == nil:
+		d.note("tmux", LevelOK, "", "version %s", version)
+	case d.tmux:
+		d.note("tmux", LevelProblem, "", "%v; agents of the file run in it", err)
+	default:
+		d.note("tmux", LevelWarning, "", "%v; no agent of the file needs it", err)
 	}
 	if term := os.Getenv("TERM"); term == "" || term == "dumb" {
 		d.note("terminal", LevelWarning, "", "TERM is %q: no live view", term)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
@@ -42,6 +43,9 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 			if tail, err := s.Peek(ctx, historyLength); err == nil && tail != nil {
 				x.Tail = tail
 			}
+		}
+		if x.Hint == "" {
+			x.Hint = c.seat(n.Path)
 		}
 	}
 	return x, nil
@@ -104,4 +108,35 @@ func (c *Controller) history(ctx context.Context, path string) []event.Event {
 		c.opts.Logger.Warn("the history of a node cannot be read", "path", path, "error", err)
 	}
 	return slices.Concat([]event.Event{}, last)
+}
+
+// seat is how a person gets into the session of an agent without coppice, for
+// runtimes that have such sessions.
+func (c *Controller) seat(path string) string {
+	r, ok := c.home(path).(interface {
+		AttachCommand(path string) (argv []string, dir string, err error)
+	})
+	if !ok {
+		return ""
+	}
+	argv, dir, err := r.AttachCommand(path)
+	if err != nil {
+		return ""
+	}
+	for i, word := range argv {
+		argv[i] = shellWord(word)
+	}
+	command := strings.Join(argv, " ")
+	if dir != "" {
+		command = "cd " + shellWord(dir) + " && " + command
+	}
+	return "to sit in its session: coppice attach " + shellWord(path) + ", or with all that tmux offers: " + command
+}
+
+// shellWord quotes a word for a shell, if it needs that.
+func shellWord(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+:,@") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

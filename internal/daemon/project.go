@@ -36,18 +36,26 @@ func OpenProject(config string) (Project, error) {
 // Make makes the directory of the state.
 func (p Project) Make() error {
 	if err := os.MkdirAll(p.State, 0o700); err != nil {
-		return err
+		return p.unusable(err)
 	}
 	ignore := filepath.Join(p.State, ".gitignore")
 	if _, err := os.Stat(ignore); errors.Is(err, os.ErrNotExist) {
-		return os.WriteFile(ignore, []byte("*\n"), 0o600)
+		if err := os.WriteFile(ignore, []byte("*\n"), 0o600); err != nil {
+			return p.unusable(err)
+		}
 	}
 	return nil
 }
 
-// Database, Slots, Log and lock are the files in the state.
+// unusable explains why nothing can be kept in the directory of the state.
+func (p Project) unusable(err error) error {
+	return fmt.Errorf("nothing can be kept in %s, where coppice has the state and the logs of a project (%w); make %s writable, or copy the project to a directory that is", p.State, err, p.Dir)
+}
+
+// Database, Slots, Tmux, Log and lock are the files in the state.
 func (p Project) Database() string { return filepath.Join(p.State, "state.db") }
 func (p Project) Slots() string    { return filepath.Join(p.State, "run") }
+func (p Project) Tmux() string     { return filepath.Join(p.State, "tmux") }
 func (p Project) Log() string      { return filepath.Join(p.State, "daemon.log") }
 func (p Project) lock() string     { return filepath.Join(p.State, "controller.lock") }
 
@@ -81,7 +89,7 @@ func (p Project) Lock() (release func() error, err error) {
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
 		ok, err := lock.TryLock()
 		if err != nil {
-			return nil, fmt.Errorf("locking %s: %w", p.lock(), err)
+			return nil, p.unusable(err)
 		}
 		if ok {
 			break

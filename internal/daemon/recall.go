@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -27,10 +25,10 @@ type past struct {
 	records map[string]*record
 	selves  map[string]*selfRecord
 	forget  bool
-	adopt   map[string]uint64
+	adopt   map[string]adoption
 }
 
-// recall compares what the store says with what the runtime has: what lives or
+// recall compares what the store says with what the runtimes have: what lives or
 // ended unseen is to be adopted, what is missing is lost, what nobody wants is stopped.
 func (c *Controller) recall(ctx context.Context) (*past, error) {
 	stored, _, err := c.opts.Store.Snapshot(ctx, nodePrefix)
@@ -42,10 +40,17 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 		return nil, fmt.Errorf("reading how the last controller ended: %w", err)
 	}
 	records, selves, unreadable := readRecords(stored)
-	for _, r := range records {
-		if len(orderly) > 0 && !r.lasts() {
+	once := len(orderly) > 0 && string(orderly[0].Value) == onceEnd
+	for path, r := range records {
+		switch {
+		case once:
+			*r = record{Path: path, Incarnation: r.Incarnation, Ended: true, State: supervisor.Waiting.String()}
+		case len(orderly) > 0 && !r.lasts():
 			r.State, r.Ended = supervisor.Waiting.String(), true
 		}
+	}
+	if once {
+		clear(selves)
 	}
 	for _, key := range unreadable {
 		c.opts.Logger.Warn("a record of a node cannot be read and is ignored", "key", key)
@@ -59,22 +64,24 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 			c.told[path] = []mark{{incarnation: r.Incarnation}}
 		}
 	}
-	p := &past{records: records, selves: selves, forget: c.opts.Forget, adopt: c.adopt}
-	var orphans []string
+	p := &past{records: records, selves: selves, forget: c.opts.Tree.Forget, adopt: c.adopt}
+	var orphans []sighting
 	for _, path := range slices.Sorted(maps.Keys(found)) {
-		o := found[path]
 		if c.agents[path] == nil || c.isDown(path, records) {
-			orphans = append(orphans, path)
-			continue
+			orphans = append(orphans, found[path]...)
+		} else {
+			c.assign(path, found[path], p)
 		}
-		c.resume(path, o, p)
+	}
+	if c.opts.Once {
+		c.renew(found, p)
 	}
 	for path, r := range records {
-		if _, ok := found[path]; !ok && c.agents[path] != nil && !r.Ended && r.Incarnation > 0 && !c.isDown(path, records) {
-			c.adopt[path] = r.Incarnation // and find that it is lost
+		if found[path] == nil && c.agents[path] != nil && !r.Ended && r.Incarnation > 0 && !c.isDown(path, records) {
+			c.adopt[path] = adoption{c.home(path).Kind(), r.Incarnation} // and find that it is lost
 		}
 	}
-	c.clear(ctx, orphans, found)
+	c.clear(ctx, orphans)
 	return p, nil
 }
 
@@ -90,7 +97,7 @@ func (r *record) lasts() bool {
 // isDown: the agent, or a supervisor above it, was stopped by hand, and that
 // still holds.
 func (c *Controller) isDown(path string, records map[string]*record) bool {
-	for ok := true; ok && !c.opts.Forget; path, _, ok = cutLast(path) {
+	for ok := !c.opts.Once; ok; path, _, ok = cutLast(path) {
 		if r := records[path]; r != nil && r.State == supervisor.Suspended.String() {
 			return true
 		}
@@ -98,37 +105,24 @@ func (c *Controller) isDown(path string, records map[string]*record) bool {
 	return false
 }
 
-// look lists the slots and waits for those of which nothing can be told: to
-// act on a guess may start an agent twice.
-func (c *Controller) look(ctx context.Context) (map[string]runtime.Observation, error) {
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		all, err := c.opts.Runtime.List(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("looking for what runs: %w", err)
-		}
-		found := make(map[string]runtime.Observation, len(all))
-		for _, o := range all {
-			found[o.Path] = o
-		}
-		unknown := slices.IndexFunc(all, func(o runtime.Observation) bool { return o.Life == runtime.Unknown && c.agents[o.Path] == nil })
-		if unknown < 0 {
-			return found, nil
-		}
-		c.opts.Logger.Warn("cannot tell whether an agent lives; waiting", "path", all[unknown].Path, "detail", all[unknown].Detail)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%s: %w: %s", all[unknown].Path, runtime.ErrUnknown, all[unknown].Detail)
-		}
+// of is the record of a node.
+func (p *past) of(path string) *record {
+	if p.records[path] == nil {
+		p.records[path] = &record{Path: path}
 	}
+	return p.records[path]
 }
 
-// resume decides what becomes of a slot that is wanted.
-func (c *Controller) resume(path string, o runtime.Observation, p *past) {
-	r := p.records[path]
-	if r == nil {
-		r = &record{Path: path}
-		p.records[path] = r
+// resume decides what becomes of the last incarnation of an agent that is wanted.
+func (c *Controller) resume(o sighting, p *past) {
+	path := o.Path
+	r := p.of(path)
+	if o.Life == runtime.Unknown {
+		// A damaged slot does not know it.
+		o.Incarnation = max(o.Incarnation, r.Incarnation)
+		if o.StartedAt.IsZero() {
+			o.StartedAt = r.StartedAt
+		}
 	}
 	if o.Incarnation == r.Incarnation && r.Ended && o.Life == runtime.Dead {
 		return // dealt with
@@ -147,7 +141,33 @@ func (c *Controller) resume(path string, o runtime.Observation, p *past) {
 			Message: fmt.Sprintf("%s started, incarnation %d; noticed later", path, o.Incarnation),
 		}.With(map[string]any{"late": true}), r.op())
 	}
-	p.adopt[path] = o.Incarnation
+	p.adopt[path] = adoption{o.kind, o.Incarnation}
+}
+
+// renew lets one life of the tree begin: what lives is taken over with fresh
+// counters, all else is numbered from 1 again. How it ended is told, if nobody has yet.
+func (c *Controller) renew(found map[string][]sighting, p *past) {
+	for path, r := range p.records {
+		from, lives := p.adopt[path]
+		end := runtime.Ended{Incarnation: r.Incarnation, ExitedAt: time.Now(), Exit: newLost().Exit()}
+		if i := slices.IndexFunc(found[path], func(s sighting) bool { return lives && s.kind == from.kind }); i >= 0 {
+			s := found[path][i]
+			lives = s.Life != runtime.Dead
+			end = runtime.Ended{Incarnation: s.Incarnation, ExitedAt: s.ExitedAt, Exit: s.Exit}
+		} else {
+			lives = false
+		}
+		if !lives {
+			if c.agents[path] != nil && !r.Ended && r.Incarnation > 0 {
+				c.missed(r, end)
+			}
+			delete(p.adopt, path)
+			delete(c.told, path)
+			r.Incarnation, r.StartedAt = 0, time.Time{}
+		}
+		*r = record{Path: path, Incarnation: r.Incarnation, StartedAt: r.StartedAt, Ended: !lives, State: supervisor.Waiting.String()}
+	}
+	clear(p.selves)
 }
 
 // missed reports an incarnation that ended, and had a successor, without a word
@@ -160,8 +180,11 @@ func (c *Controller) missed(r *record, b runtime.Ended) {
 		}.With(map[string]any{"late": true}))
 	}
 	kind := event.AgentCrashed
-	if b.Exit.Clean() {
+	switch {
+	case b.Exit.Clean():
 		kind = event.AgentExited
+	case b.Exit.Kind == supervisor.Lost:
+		kind = event.AgentLost
 	}
 	r.Incarnation, r.Ended = b.Incarnation, true
 	r.Restarts++
@@ -177,120 +200,49 @@ func (c *Controller) missed(r *record, b runtime.Ended) {
 // saved is builder.saved.
 func (p *past) saved(path string) (*supervisor.Saved, *supervisor.SavedSelf) {
 	var self *supervisor.SavedSelf
-	if s := p.selves[path]; s != nil && !p.forget {
+	if s := p.selves[path]; s != nil {
 		self = &supervisor.SavedSelf{Counted: s.Counted, Paused: s.Paused}
+		if p.forget {
+			self.Counted = nil
+		}
 	}
 	r := p.records[path]
 	if r == nil {
 		return nil, self
 	}
-	if p.forget {
-		r = &record{Path: path, Incarnation: r.Incarnation, StartedAt: r.StartedAt, State: supervisor.Waiting.String()}
-	}
 	s := r.saved()
-	if at, ok := p.adopt[path]; ok {
-		s.State, s.Adopt, s.Incarnation = supervisor.Waiting, true, at
+	if p.forget {
+		forget(s)
+	}
+	if a, ok := p.adopt[path]; ok {
+		s.State, s.Adopt, s.Incarnation = supervisor.Waiting, true, a.incarnation
 	}
 	return s, self
 }
 
-// stopTogether is how many orphans are stopped at the same time.
-const stopTogether = 16
-
-// clear stops and removes the slots that nobody wants.
-func (c *Controller) clear(ctx context.Context, paths []string, found map[string]runtime.Observation) {
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, stopTogether)
-	for _, path := range paths {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			why := "is not wanted any more"
-			if c.agents[path] != nil {
-				why = "was stopped by hand"
-			}
-			if err := c.evict(ctx, path); err != nil {
-				c.opts.Logger.Error("an agent that "+why+" cannot be stopped", "path", path, "error", err)
-				return
-			}
-			if found[path].Life == runtime.Alive {
-				c.log.Append(event.Event{
-					Type: event.AgentStopped, Path: path, Incarnation: found[path].Incarnation, Actor: "controller",
-					Message: fmt.Sprintf("%s stopped: it %s", path, why),
-				})
-			}
-			if c.agents[path] == nil {
-				if err := c.opts.Runtime.Remove(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					c.opts.Logger.Warn("a slot cannot be removed", "path", path, "error", err)
-				}
-			}
-		}()
-	}
-	wg.Wait()
-}
-
-// evict stops what lives in a slot: asked, and after its grace killed.
-func (c *Controller) evict(ctx context.Context, path string) error {
-	s, err := c.adoptNow(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	grace := supervisor.DefaultShutdown
-	if a := c.agents[path]; a != nil {
-		grace = a.Shutdown.Grace
-	}
-	s.Stop()
-	select {
-	case <-s.Done():
-		return nil
-	case <-time.After(grace):
-	case <-ctx.Done():
-	}
-	s.Kill()
-	select {
-	case <-s.Done():
-		return nil
-	case <-time.After(supervisor.KillGrace):
-		return fmt.Errorf("%s: %w", path, &supervisor.AbandonedError{Path: path, Waited: grace + supervisor.KillGrace})
-	}
-}
-
-// takeOver adopts an incarnation; nil if there is nothing to adopt.
-func (c *Controller) takeOver(ctx context.Context, self supervisor.Self) (runtime.Session, error) {
-	s, err := c.adoptNow(ctx, self.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return s, err
-}
-
-// adoptNow repeats Adopt until the state of the slot is known.
-func (c *Controller) adoptNow(ctx context.Context, path string) (runtime.Session, error) {
-	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		s, err := c.opts.Runtime.Adopt(ctx, path)
-		if !errors.Is(err, runtime.ErrUnknown) {
-			return s, err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, err
-		}
+// forget leaves of what is known what no limit has counted or decided. What
+// has ended for good is done, and what people have stopped or have to resume
+// waits for them: neither is a matter of memory.
+func forget(s *supervisor.Saved) {
+	s.Restarts, s.Attempt, s.Counted, s.NextAt = 0, 0, nil, time.Time{}
+	switch s.State {
+	case supervisor.Restarting, supervisor.Quarantined, supervisor.GivenUp:
+		s.State, s.Reason = supervisor.Waiting, supervisor.NoReason
 	}
 }
 
 // launch is what an incarnation of an agent runs.
 func (c *Controller) launch(a *spec.Agent, signal syscall.Signal, self supervisor.Self) runtime.Launch {
-	return runtime.Launch{
+	l := runtime.Launch{
 		Path: self.Path, Incarnation: self.Incarnation, Fingerprint: a.Fingerprint(),
 		Argv: a.Command, Dir: a.Dir, Env: proc.Environ(a.Env, self.Path, self.Incarnation), Stdin: a.Stdin,
-		StopSignal: signal, Grace: a.Shutdown.Grace, Ready: a.Ready,
+		StopSignal: signal, Grace: a.Shutdown.Grace, Ready: a.Ready, Afresh: c.opts.Once && self.Incarnation == 1,
+		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits),
 	}
+	if a.Terminal && !slices.ContainsFunc(l.Env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }) {
+		l.Env = append(l.Env, "TERM=xterm-256color") // a daemon that a service manager has started has none
+	}
+	return l
 }
 
 // cutPath returns the first segment of path below a node, and whether it is below it.

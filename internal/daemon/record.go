@@ -19,6 +19,12 @@ const nodePrefix = "nodes"
 // order: the next one then starts what is wanted anew.
 const orderlyKey = "controller/orderly"
 
+// Values of orderlyKey.
+const (
+	orderlyEnd = "true" // what was stopped by hand or held by a limit stays so
+	onceEnd    = "once" // it was one life of the tree: nothing stays
+)
+
 // record is what the store knows of a node. It is written in one step with
 // the event that it follows from, so that after a crash of the daemon the log
 // and the records tell the same story, and what is missing from both is exactly

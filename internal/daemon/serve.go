@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -14,8 +13,9 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
-	"github.com/coppice-dev/coppice/internal/runtime/shim"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // ServeOptions are what Serve needs to know.
@@ -23,23 +23,26 @@ type ServeOptions struct {
 	Config  string // path of the coppice.toml
 	Version string
 	Logger  *slog.Logger
-	// Signals asks for the end: the first value stops all agents in order, the
-	// second kills them.
-	Signals <-chan os.Signal
+	// Once: see Options. OnEvent and Output are told what happens; whoever is
+	// slow at it holds up the end of Serve, Output also the agents that write.
+	Once    bool
+	OnEvent func(supervisor.Event)
+	Output  func(path string, incarnation uint64, line proc.Line)
 	// Up is called once the controller answers, with the socket it answers on.
 	Up func(c *Controller, socket string)
 	// Ready is called once every agent has been started, or its start has failed.
 	Ready func(*Controller)
 }
 
-// Serve is the daemon of a project, from its lock to its end. Its error is a
-// config.Errors, a *LockedError, a *sqlite.FileError, or why the tree ended.
+// Serve is the daemon of a project, from its lock to its end. The end of ctx
+// stops all agents in order; see Controller.Stop for less patience. Its error is
+// a config.Errors, a *LockedError, a *sqlite.FileError, or why the tree ended.
 func Serve(ctx context.Context, o ServeOptions) (err error) {
-	project, err := OpenProject(o.Config)
+	tree, err := config.Load(o.Config)
 	if err != nil {
 		return err
 	}
-	tree, err := config.Load(o.Config)
+	project, err := OpenProject(o.Config)
 	if err != nil {
 		return err
 	}
@@ -58,15 +61,13 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	rt, err := shim.Open(shim.Options{Dir: project.Slots(), Logger: o.Logger})
+	seen := observe(o.OnEvent)
+	defer seen.close()
+	runtimes, closeRuntimes, err := openRuntimes(ctx, project, tree, o.Logger, o.Output)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		quit, cancel := context.WithTimeout(context.Background(), closeTime)
-		defer cancel()
-		err = errors.Join(err, rt.Quit(quit), rt.Close())
-	}()
+	defer func() { err = errors.Join(err, closeRuntimes()) }()
 
 	socket, err := api.SocketPath(project.Dir)
 	if err != nil {
@@ -80,7 +81,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 
 	sum := sha256.Sum256(data)
 	c, err := Open(ctx, Options{
-		Tree: tree, Store: db, Runtime: rt, Logger: o.Logger, Version: o.Version,
+		Tree: tree, Store: db, Runtimes: runtimes, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell,
 		Config: ConfigInfo{Path: o.Config, Revision: hex.EncodeToString(sum[:6]), LoadedAt: time.Now()},
 	})
 	if err != nil {
@@ -101,20 +102,15 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	go c.tellReady(serving, o.Ready)
 	go c.watchdog(serving)
 
-	for {
-		select {
-		case sig := <-o.Signals:
-			o.Logger.Info("stopping", "signal", fmt.Sprint(sig))
-			sd.SdNotify(false, sd.SdNotifyStopping)
-			c.Stop(false)
-		case <-ctx.Done():
-			c.Stop(false)
-			<-c.Ended()
-			return c.Err()
-		case <-c.Ended():
-			return c.Err()
-		}
+	select {
+	case <-ctx.Done():
+		o.Logger.Info("stopping", "because", context.Cause(ctx))
+		sd.SdNotify(false, sd.SdNotifyStopping)
+		c.Stop(false)
+		<-c.Ended()
+	case <-c.Ended():
 	}
+	return c.Err()
 }
 
 // tellReady tells systemd, and who else wants to know, that the fleet has started.

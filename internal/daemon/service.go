@@ -157,7 +157,7 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	if d := c.nodes[path]; d != nil {
 		n.Kind, n.Strategy = kindSupervisor, d.Strategy.String()
 	} else {
-		n.Runtime = c.opts.Runtime.Kind()
+		n.Runtime = c.agents[path].Runtime.String()
 		if i.Limit.Scope == supervisor.ScopeChild {
 			setLimit(&n, i)
 		}

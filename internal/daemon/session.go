@@ -82,12 +82,12 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 			return made
 		}
 		again := *l
-		again.Incarnation, again.Env = self.Incarnation, proc.Renumber(l.Env, self.Incarnation)
+		again.Afresh, again.Incarnation, again.Env = false, self.Incarnation, proc.Renumber(l.Env, self.Incarnation)
 		return again
 	}
 	return func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
-		s, err := c.session(ctx, launch, self)
+		s, err := c.session(ctx, a, launch, self)
 		if err != nil {
 			return nil, err
 		}
@@ -103,13 +103,18 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 
 // session starts an incarnation, or takes it over if it lives already. It
 // returns nil, and no error, for one that should live and has left nothing.
-func (c *Controller) session(ctx context.Context, launch func(supervisor.Self) runtime.Launch, self supervisor.Self) (runtime.Session, error) {
+func (c *Controller) session(ctx context.Context, a *spec.Agent, launch func(supervisor.Self) runtime.Launch, self supervisor.Self) (runtime.Session, error) {
 	c.mu.Lock()
-	adopt := c.adopt[self.Path] == self.Incarnation
+	adopt, ok := c.adopt[self.Path]
 	delete(c.adopt, self.Path)
 	c.mu.Unlock()
-	if adopt {
-		s, err := c.takeOver(ctx, self)
+	ok = ok && adopt.incarnation == self.Incarnation
+	if err := c.clearStrays(ctx, self.Path, adopt, ok); err != nil {
+		return nil, err
+	}
+	home := c.home(self.Path)
+	if ok {
+		s, err := takeOver(ctx, c.places[adopt.kind], self)
 		if err != nil || s == nil {
 			return nil, err
 		}
@@ -117,25 +122,31 @@ func (c *Controller) session(ctx context.Context, launch func(supervisor.Self) r
 	}
 	c.caughtUp(ctx, self.Path, self.Incarnation)
 	for {
-		s, err := c.opts.Runtime.Start(ctx, launch(self))
+		s, err := home.Start(ctx, launch(self))
 		switch {
 		case errors.Is(err, runtime.ErrUnknown):
 			// It may have been started. Look until that is known.
-			if s, err = c.takeOver(ctx, self); err != nil {
+			if s, err = takeOver(ctx, home, self); err != nil {
 				return nil, err
 			}
-			if s != nil && s.Observe().Incarnation == self.Incarnation {
+			if s != nil && c.isOf(s.Observe(), self) {
 				return s, ready(ctx, s)
 			}
 		case errors.Is(err, runtime.ErrBusy):
 			// An incarnation that was given up, or that nobody knew of. It goes first.
-			if err := c.evict(ctx, self.Path); err != nil {
+			if err := evict(ctx, home, self.Path, a.Shutdown.Grace); err != nil {
 				return nil, err
 			}
 		default:
 			return s, err
 		}
 	}
+}
+
+// isOf reports whether that is the incarnation, and not one of an earlier life
+// of the tree that had the same number.
+func (c *Controller) isOf(o runtime.Observation, self supervisor.Self) bool {
+	return o.Incarnation == self.Incarnation && !(c.opts.Once && o.StartedAt.Before(c.started))
 }
 
 // ready waits until an adopted incarnation is ready, or has ended: its end is

@@ -40,6 +40,7 @@ var (
 type Launch struct {
 	Path        string // of the agent; names the slot
 	Incarnation uint64 // must be greater than the last one of the slot
+	Afresh      bool   // numbers begin anew with this one: it need not be greater
 	Fingerprint string // of the specification, see spec.Agent
 	Argv        []string
 	Dir         string
@@ -55,13 +56,15 @@ type Launch struct {
 	Log         Log
 }
 
-// Limits bound an incarnation with all its descendants where cgroups are
-// delegated, and each of its processes where not. Zero is no limit.
+// Limits bound an incarnation with all its descendants where control groups
+// with the controller in question are delegated (see package cgroup), and each
+// of its processes where not: memory is its address space then, processes are
+// those of the user, and CPU is not bounded. Zero is no limit.
 type Limits struct {
 	Memory    int64   // bytes
 	CPU       float64 // cores
 	OpenFiles uint64  // of each process
-	Processes uint64
+	Processes uint64  // threads count; 16 at least where control groups count them
 }
 
 // Log bounds the output that is kept of a slot.

@@ -88,6 +88,11 @@ func (a *assembly) checkAgent(i int, g *Agent) {
 			a.problem(i, []string{f.field}, "", "%s contains a zero byte, expected a path", f.field)
 		}
 	}
+	if g.Terminal && g.Runtime == Proc && g.Stdin != "" {
+		a.problem(i, []string{"stdin"}, "remove stdin or terminal", "stdin is a file, expected none beside a terminal")
+	}
+	g.Terminal = g.Terminal || g.Runtime == Tmux
+	a.checkLimits(i, g.Limits)
 	a.checkBackoff(i, g.Backoff)
 	if g.Limit != (supervisor.Limit{}) {
 		a.checkLimit(i, g.Limit, "restart_window")

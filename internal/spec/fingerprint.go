@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // Fingerprint is the SHA-256, in hex, of what a running agent cannot change
-// without being restarted: command, directory, environment, standard input.
+// without being restarted: command, directory, environment, standard input,
+// runtime, terminal and limits.
 // Restart policy, backoff, limit, shutdown and readiness belong to whoever
 // watches it and are changed in place. (The Gas City seed, "config drift".)
 func (a *Agent) Fingerprint() string {
@@ -22,9 +24,12 @@ func (a *Agent) Fingerprint() string {
 			b = append(b, p...)
 		}
 	}
-	put("agent 1") // the version of this encoding
+	put("agent 2") // the version of this encoding
 	put(a.Command...)
 	put(a.Dir, a.Stdin)
+	put(a.Runtime.String(), strconv.FormatBool(a.Terminal))
+	put(strconv.FormatInt(a.Limits.Memory, 10), strconv.FormatFloat(a.Limits.CPU, 'g', -1, 64),
+		strconv.FormatUint(a.Limits.OpenFiles, 10), strconv.FormatUint(a.Limits.Processes, 10))
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		put(name, a.Env[name])
 	}

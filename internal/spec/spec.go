@@ -15,6 +15,10 @@ import (
 // that it made is known to be valid.
 type Tree struct {
 	Root *Node
+	// Forget makes restart counters, delays, quarantines and give-ups end with
+	// the daemon, as they do in the seeds. What people have decided does not:
+	// stops by hand, and pauses until they are resumed.
+	Forget bool
 }
 
 // Node is a supervisor.
@@ -44,8 +48,15 @@ type Agent struct {
 	Dir string
 	// Env is what is added to the short list that every agent gets.
 	Env map[string]string
-	// Stdin is the absolute path of a file; the null device if empty.
+	// Stdin is the absolute path of a file; the null device, or the terminal
+	// where there is one, if empty.
 	Stdin string
+	// Runtime is where it runs.
+	Runtime Runtime
+	// Terminal gives it a pseudo terminal instead of pipes. Assemble sets it
+	// where the runtime is Tmux, which cannot do without.
+	Terminal bool
+	Limits   Limits
 
 	Restart supervisor.Restart
 	Backoff supervisor.Backoff

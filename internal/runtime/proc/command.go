@@ -38,6 +38,11 @@ type Command struct {
 	// Reaper leaves the process alone, if this program collects orphans.
 	Reaper *Reaper
 
+	// Group is the directory of a control group (Linux, cgroup v2) in which
+	// the process is born; it stays the caller's to close. Nil is that of this
+	// program. Elsewhere it is ignored.
+	Group *os.File
+
 	// StopSignal asks the process group to end; SIGTERM if zero.
 	StopSignal syscall.Signal
 

@@ -3,8 +3,7 @@
 // it stays behind when it is stopped.
 //
 // Start runs a Command in a process group of its own and returns a Process,
-// which is a supervisor.Process. Child adds readiness (Probe) and yields a
-// start function for a supervisor.ChildSpec.
+// which is a supervisor.Process. Begin adds readiness (Probe).
 //
 // The rules it keeps:
 //
@@ -27,5 +26,5 @@
 //
 // What it cannot do: a descendant that left the group (setsid) and whose
 // parents up to the leader have all ended is not found; that takes a
-// subreaper or a cgroup.
+// subreaper or a control group (Command.Group).
 package proc

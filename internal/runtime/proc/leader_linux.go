@@ -18,7 +18,7 @@ type leader struct {
 // os.StartProcess, which would keep a second pidfd of its own for every child.
 func startLeader(file string, cmd *Command, files [3]*os.File) (*leader, error) {
 	terminal := cmd.Terminal != nil
-	return forkLeader(file, cmd.Argv, &syscall.ProcAttr{
+	attr := &syscall.ProcAttr{
 		Dir: cmd.Dir,
 		Env: cmd.Env,
 		// Fd also makes the pipes blocking again, which programs expect.
@@ -29,7 +29,11 @@ func startLeader(file string, cmd *Command, files [3]*os.File) (*leader, error) 
 			Setctty:   terminal, // it is stdin, which Ctty is if zero
 			Pdeathsig: syscall.SIGKILL,
 		},
-	}, cmd.Reaper)
+	}
+	if cmd.Group != nil {
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(cmd.Group.Fd())
+	}
+	return forkLeader(file, cmd.Argv, attr, cmd.Reaper)
 }
 
 func forkLeader(file string, argv []string, attr *syscall.ProcAttr, reaper *Reaper) (*leader, error) {

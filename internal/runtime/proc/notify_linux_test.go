@@ -75,9 +75,7 @@ func TestNotifyFromStranger(t *testing.T) {
 	out := newLines()
 	result := make(chan error, 1)
 	go func() {
-		_, err := Child(func(context.Context) (Command, Output, error) {
-			return sh(`echo "socket $NOTIFY_SOCKET"; exec sleep 1000`), Output{Line: out.add}, nil
-		}, Notify{})(ctx)
+		_, err := startReady(ctx, sh(`echo "socket $NOTIFY_SOCKET"; exec sleep 1000`), Output{Line: out.add}, Notify{})
 		result <- err
 	}()
 	socket := out.await(t, "socket ")

@@ -62,7 +62,7 @@ type Subject interface {
 // Arm prepares a Probe for one start that something else than this package
 // carries out: it may add to the environment of cmd, and puts itself before
 // the Line function of out. One of the two functions must be called: await
-// waits and fails as the start function of Child does; drop is for a start
+// waits and fails as that of Begin does; drop is for a start
 // that has failed.
 func Arm(ready Probe, cmd *Command, out *Output) (await func(context.Context, Subject) error, drop func(), err error) {
 	g, err := ready.arm(cmd, out)

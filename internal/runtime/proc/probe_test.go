@@ -21,18 +21,32 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// startChild starts through Child and returns what the supervisor would get.
-func startChild(t *testing.T, ctx context.Context, cmd Command, ready Probe) (supervisor.Process, *lines, error) {
+// startReady starts a process and waits until it is ready; one that does not
+// get ready is stopped.
+func startReady(ctx context.Context, cmd Command, out Output, ready Probe) (*Process, error) {
+	p, await, err := Begin(cmd, out, ready)
+	if err != nil {
+		return nil, err
+	}
+	if err = await(ctx); err != nil {
+		if !p.End(cmd.grace()) {
+			err = fmt.Errorf("%w; process %d could not be killed", err, p.pid)
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// startChild is startReady with an end to the test.
+func startChild(t *testing.T, ctx context.Context, cmd Command, ready Probe) (*Process, *lines, error) {
 	t.Helper()
 	out := newLines()
-	p, err := Child(func(context.Context) (Command, Output, error) {
-		return cmd, Output{Line: out.add}, nil
-	}, ready)(ctx)
+	p, err := startReady(ctx, cmd, Output{Line: out.add}, ready)
 	if err == nil {
 		t.Cleanup(func() {
 			p.Kill()
 			wait(t, "the end", p.Done())
-			wait(t, "the end of the output", p.(*Process).Drained())
+			wait(t, "the end of the output", p.Drained())
 		})
 	} else if p != nil {
 		t.Errorf("a process beside the error %v", err)
@@ -186,7 +200,11 @@ func TestStartGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer slow.Close()
+	t.Cleanup(func() { slow.Close() })
+	tried := filepath.Join(t.TempDir(), "tried") // a line for each try that is about to fail
+	if err := syscall.Mkfifo(tried, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := map[string]struct {
 		probe Probe
 		says  string
@@ -195,15 +213,25 @@ func TestStartGivenUp(t *testing.T) {
 		"tcp":       {TCP{"127.0.0.1:1"}, "connection refused"},
 		"http":      {HTTP{"http://127.0.0.1:1/"}, "connection refused"},
 		"http hang": {HTTP{"http://" + slow.Addr().String()}, "no try has ended"},
-		"exec":      {Exec{[]string{"sh", "-c", "echo not yet; exit 1"}}, `exit code 1: "not yet"`},
+		"exec":      {Exec{[]string{"sh", "-c", "echo not yet; echo >" + tried + "; exit 1"}}, `exit code 1: "not yet"`},
 		"exec hang": {Exec{[]string{"sleep", "1000"}}, "no try has ended"},
 		"notify":    {Notify{}, "READY=1 was not sent"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			ctx, cancel := context.WithCancelCause(context.Background())
-			timer := time.AfterFunc(200*time.Millisecond, func() { cancel(cause) })
-			defer timer.Stop()
+			if name == "exec" { // the second try has begun: the first one has ended
+				go func() {
+					for range 2 {
+						os.ReadFile(tried)
+					}
+					cancel(cause)
+				}()
+			} else {
+				timer := time.AfterFunc(time.Second, func() { cancel(cause) })
+				defer timer.Stop()
+			}
 			cmd := sh(`trap '' TERM; echo "pid $$"; while :; do sleep 1000; done`)
 			cmd.Grace = 10 * time.Millisecond
 			_, out, err := startChild(t, ctx, cmd, tt.probe)
@@ -217,13 +245,7 @@ func TestStartGivenUp(t *testing.T) {
 	}
 }
 
-func TestChildErrors(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cause := errors.New("stopped")
-	cancel(cause)
-	if _, _, err := startChild(t, ctx, sh("exit 0"), nil); err != cause {
-		t.Errorf("start after the end = %v", err)
-	}
+func TestBeginErrors(t *testing.T) {
 	before, _ := filepath.Glob(filepath.Join(os.TempDir(), "coppice-*"))
 	for name, probe := range map[string]Probe{"none": nil, "notify": Notify{}, "log": Log{regexp.MustCompile("x")}} {
 		if _, _, err := startChild(t, patient(t), Command{Argv: []string{"/no/such/file"}}, probe); !errors.Is(err, ErrCommand) {
@@ -238,11 +260,6 @@ func TestChildErrors(t *testing.T) {
 		if _, _, err := startChild(t, patient(t), sh("exec sleep 1000"), probe); err == nil {
 			t.Errorf("%#v was accepted", probe)
 		}
-	}
-	failed := errors.New("no environment")
-	_, err := Child(func(context.Context) (Command, Output, error) { return Command{}, Output{}, failed }, nil)(patient(t))
-	if err != failed {
-		t.Errorf("error of prepare = %v", err)
 	}
 }
 

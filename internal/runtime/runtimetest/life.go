@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -190,6 +191,32 @@ func testStale(t *testing.T, b *bench) {
 	if o := s.Observe(); o.Life != runtime.Alive {
 		t.Errorf("its successor: %+v", o)
 	}
+}
+
+// What numbers meant before must not be mistaken for what they mean afresh.
+func testAfresh(t *testing.T, b *bench) {
+	r := b.runtime()
+	b.exit(b.start(r, sh("app/a", 1, "echo before; exit 3")))
+	l := sh("app/a", 1, forever)
+	l.Afresh = true
+	if _, err := r.Start(b.ctx(), sh("app/a", 1, forever)); !errors.Is(err, runtime.ErrStale) {
+		t.Fatalf("start of incarnation 1 after 1: %v", err)
+	}
+	s := b.start(r, l)
+	for _, r := range []runtime.Runtime{r, b.runtime()} {
+		all, err := r.List(b.ctx())
+		if err != nil || len(all) != 1 || all[0].Incarnation != 1 || all[0].Life != runtime.Alive || all[0].Before != nil {
+			t.Errorf("list: %+v, %v", all, err)
+		}
+	}
+	if lines, err := s.Peek(b.ctx(), 100); err != nil || !slices.Contains(lines, "before") {
+		t.Errorf("the log of before: %q, %v", lines, err)
+	}
+	s.Kill()
+	if e := b.exit(s); e.Kind != supervisor.Killed {
+		t.Errorf("its end: %v", e)
+	}
+	b.exit(b.start(r, sh("app/a", 2, "exit 0")))
 }
 
 func testStopLadder(t *testing.T, b *bench) {

@@ -73,6 +73,7 @@ func Run(t *testing.T, open Open, o Options) {
 		{"StartGivenUp", testStartGivenUp},
 		{"Busy", testBusy},
 		{"Stale", testStale},
+		{"Afresh", testAfresh},
 		{"StopLadder", testStopLadder},
 		{"Kill", testKill},
 		{"Signal", testSignal},

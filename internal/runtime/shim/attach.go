@@ -26,25 +26,13 @@ func (ses *session) visit(ctx context.Context, m wire.Message) (*link, func(), e
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 	}
-	m.ID, m.Incarnation = 2, ses.number
-	l.c.SetReadDeadline(time.Now().Add(callTime))
-	err = l.send(&m)
-	for err == nil {
-		var a *wire.Message
-		if a, err = l.r.Read(); err != nil || a.ID != m.ID {
-			continue
+	m.Incarnation = ses.number
+	if err := l.ask(&m); err != nil {
+		if errors.Is(err, errLinkLost) {
+			err = fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 		}
-		if a.Type == wire.Error {
-			l.c.Close()
-			return nil, nil, a.Failure.Err()
-		}
-		break
+		return nil, nil, err
 	}
-	if err != nil {
-		l.c.Close()
-		return nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
-	}
-	l.c.SetReadDeadline(time.Time{})
 	stop1 := context.AfterFunc(ctx, func() { l.c.Close() })
 	stop2 := context.AfterFunc(ses.slot.r.ctx, func() { l.c.Close() })
 	return l, func() { stop1(); stop2(); l.c.Close() }, nil

@@ -153,36 +153,39 @@ func BenchmarkRestart(b *testing.B) {
 		cmd.Wait()
 		report(b, took)
 	})
-	b.Run("shim", func(b *testing.B) {
-		dir := slots(b)
-		r, err := Open(Options{Dir: dir, Executable: executable(b)})
+	b.Run("groups", func(b *testing.B) { benchmarkRestart(b, argv, false) })
+	b.Run("no groups", func(b *testing.B) { benchmarkRestart(b, argv, true) })
+}
+
+func benchmarkRestart(b *testing.B, argv []string, withoutGroups bool) {
+	dir := slots(b)
+	r, err := Open(Options{Dir: dir, Executable: executable(b), WithoutGroups: withoutGroups})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	var took []time.Duration
+	n := uint64(0)
+	start := func() *session {
+		n++
+		l := sh("app/a", n, "")
+		l.Argv = argv
+		s, err := r.Start(b.Context(), l)
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer r.Close()
-		var took []time.Duration
-		n := uint64(0)
-		start := func() *session {
-			n++
-			l := sh("app/a", n, "")
-			l.Argv = argv
-			s, err := r.Start(b.Context(), l)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return s.(*session)
-		}
-		s := start()
-		for b.Loop() {
-			pid := s.Observe().PID
-			begin := time.Now()
-			syscall.Kill(pid, syscall.SIGKILL)
-			<-s.Done()
-			s = start()
-			took = append(took, time.Since(begin))
-		}
-		report(b, took)
-	})
+		return s.(*session)
+	}
+	s := start()
+	for b.Loop() {
+		pid := s.Observe().PID
+		begin := time.Now()
+		syscall.Kill(pid, syscall.SIGKILL)
+		<-s.Done()
+		s = start()
+		took = append(took, time.Since(begin))
+	}
+	report(b, took)
 }
 
 func report(b *testing.B, took []time.Duration) {

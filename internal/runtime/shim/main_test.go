@@ -47,19 +47,34 @@ func ctxOf(t testing.TB) context.Context {
 // open makes a Runtime over dir, and leaves nothing running in it.
 func open(t testing.TB, dir string) *Runtime {
 	t.Helper()
-	r, err := Open(Options{Dir: dir})
+	return openWith(t, Options{Dir: dir})
+}
+
+func openWith(t testing.TB, o Options) *Runtime {
+	t.Helper()
+	r, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		r.Close()
-		logs, _ := filepath.Glob(filepath.Join(dir, "*", wire.ShimLog))
+		logs, _ := filepath.Glob(filepath.Join(o.Dir, "*", wire.ShimLog))
 		for _, f := range logs {
 			if b, _ := os.ReadFile(f); len(b) > 0 {
 				t.Errorf("a shim has failed:\n%s", b)
 			}
 		}
 	})
+	return r
+}
+
+// openGroups is open where there are control groups; elsewhere the test is skipped.
+func openGroups(t testing.TB, dir string) *Runtime {
+	t.Helper()
+	r := open(t, dir)
+	if r.groups.tree == nil {
+		t.Skip(r.groups.why)
+	}
 	return r
 }
 

@@ -14,8 +14,9 @@
 //     taken over.
 //  4. The exit record. Without one, the last incarnation was lost: the shim
 //     was killed. Its agent has died with it (PDEATHSIG); what that left behind
-//     carries the marker of the slot in its environment, and is killed before
-//     the loss is told.
+//     is in the control group of the slot, where there are any, or carries the
+//     marker of the slot in its environment, and is killed before the loss is
+//     told.
 //
 // What contradicts itself is unknown, and nothing is done about it but to try
 // again.
@@ -46,6 +47,13 @@ type Options struct {
 	// Executable is called with "shim" as its first argument and must run
 	// server.Main then; this program if empty.
 	Executable string
+	// WithoutGroups: agents are not put into control groups, although that is possible.
+	WithoutGroups bool
+	// Output is given each line of each agent, those of one agent one at a
+	// time and in order, and before the change of state that followed it
+	// unless it is slow; the agent waits for it when it writes more. Lines
+	// that were written while nobody listened are in the log only. Nil: all are.
+	Output func(path string, incarnation uint64, line proc.Line)
 	// Logger is told what people may want to know; nobody if nil.
 	Logger *slog.Logger
 }
@@ -54,8 +62,10 @@ type Options struct {
 type Runtime struct {
 	dir     string
 	exe     string
+	output  func(string, uint64, proc.Line)
 	log     *slog.Logger
 	sweeper proc.Sweeper
+	groups  groups
 
 	ctx    context.Context // of everything that goes on in the background
 	cancel context.CancelCauseFunc
@@ -85,7 +95,7 @@ func Open(o Options) (*Runtime, error) {
 	if err := wire.Private(dir); err != nil {
 		return nil, fmt.Errorf("directory of the slots: %w", err)
 	}
-	r := &Runtime{dir: dir, exe: o.Executable, log: o.Logger, slots: make(map[string]*slot)}
+	r := &Runtime{dir: dir, exe: o.Executable, output: o.Output, log: o.Logger, slots: make(map[string]*slot)}
 	if r.exe == "" {
 		r.exe = "/proc/self/exe" // also when the file has been replaced by a newer one
 	}
@@ -93,6 +103,7 @@ func Open(o Options) (*Runtime, error) {
 		r.log = slog.New(slog.DiscardHandler)
 	}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
+	r.groups.find(r, o.WithoutGroups)
 	return r, nil
 }
 
@@ -142,6 +153,7 @@ func (r *Runtime) slot(path string) (*slot, error) {
 	s := r.slots[path]
 	if s == nil {
 		s = &slot{r: r, path: path, dir: filepath.Join(r.dir, name), turn: make(chan struct{}, 1)}
+		s.group = r.groups.of(s.dir)
 		r.slots[path] = s
 	}
 	return s, nil
@@ -223,16 +235,21 @@ func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
 }
 
 // Quit ends the shims in which no agent lives, which would otherwise wait for
-// another start for a while.
+// another start for a while, and waits for the last lines that Options.Output
+// is given.
 func (r *Runtime) Quit(ctx context.Context) error {
 	return r.each(func(dir string) {
 		l, _, err := dial(ctx, dir)
 		if err != nil {
-			return // there is none, or it will end by itself
+			r.finish(dir) // it has ended, or will by itself
+			return
 		}
 		r.read(l)
-		l.call(ctx, wire.Message{Type: wire.Quit})
+		_, err = l.call(ctx, wire.Message{Type: wire.Quit})
 		l.close(errClosed)
+		if err == nil || errors.Is(err, errLinkLost) {
+			r.finish(dir)
+		}
 	})
 }
 

@@ -118,7 +118,7 @@ func (ses *session) hear(m *wire.Message) {
 		ses.mu.Lock()
 		st := ses.state
 		ses.mu.Unlock()
-		st.Incarnation, st.End = m.Incarnation, m.End
+		st.Incarnation, st.End, st.Told = m.Incarnation, m.End, m.Told
 		ses.update(&st)
 	}
 }
@@ -126,6 +126,7 @@ func (ses *session) hear(m *wire.Message) {
 // update takes in what the shim says. Of an incarnation that has ended,
 // nothing new can be heard.
 func (ses *session) update(st *wire.State) {
+	ses.slot.settle(st)
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
 	select {

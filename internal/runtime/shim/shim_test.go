@@ -8,5 +8,12 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	runtimetest.Run(t, func(t testing.TB, state string) runtime.Runtime { return open(t, state) }, runtimetest.Options{})
+	t.Run("groups", func(t *testing.T) {
+		runtimetest.Run(t, func(t testing.TB, state string) runtime.Runtime { return openGroups(t, state) }, runtimetest.Options{})
+	})
+	t.Run("no groups", func(t *testing.T) {
+		runtimetest.Run(t, func(t testing.TB, state string) runtime.Runtime {
+			return openWith(t, Options{Dir: state, WithoutGroups: true})
+		}, runtimetest.Options{})
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -24,9 +25,11 @@ type slot struct {
 	r         *Runtime
 	path, dir string
 	turn      chan struct{} // held by who changes what lives in the slot
+	group     *cgroup.Group // used by who has the turn; nil if there are none
 
-	mu   sync.Mutex
-	idle *link // of an incarnation that has ended, for the next one
+	mu    sync.Mutex
+	idle  *link      // of an incarnation that has ended, for the next one
+	heard *listening // nil if nobody wants to hear anything
 }
 
 // take waits for the turn.
@@ -165,7 +168,11 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 	case st.Path != s.path:
 		return nil, fmt.Errorf("slot %s belongs to agent %.200q", s.dir, st.Path)
 	case withRecord(s.dir, st):
+		s.leaveGroups(st)
 		return st, nil
+	}
+	if err := s.killGroups(ctx, st); err != nil {
+		return nil, fmt.Errorf("%w: what the last incarnation left behind: %w", runtime.ErrUnknown, err)
 	}
 	if err := s.r.sweeper.Sweep(ctx, wire.MarkerEnv+"="+wire.Marker(s.dir)); err != nil {
 		return nil, fmt.Errorf("%w: what the last incarnation left behind: %w", runtime.ErrUnknown, err)
@@ -177,6 +184,7 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 			s.r.log.Warn("a lost incarnation cannot be recorded", "path", s.path, "error", err)
 		}
 	}
+	s.leaveGroups(st)
 	return st, nil
 }
 
@@ -201,11 +209,14 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 		return nil, err
 	}
 	defer s.release()
+	s.r.groups.enable()
 	for tries := 0; ; tries++ {
+		request.Launch, request.Again = packed, 0
 		link, running, err := s.open(ctx, &request)
 		if err != nil {
 			return nil, err
 		}
+		s.listen()
 		ses := newSession(s, l.Incarnation)
 		ses.grace = max(0, l.Grace)
 		ses.connect(link)
@@ -213,11 +224,11 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 			ses.watch(link, true) // which fills it in
 			return ses, nil
 		}
-		request.Launch, request.Again = packed, 0
 		if last := link.launched; last.Incarnation > 0 && reflect.DeepEqual(wire.Again(last, l.Incarnation), l) {
 			request.Launch, request.Again = nil, last.Incarnation
 		}
 		link.launched = runtime.Launch{}
+		request.Group = s.place(l.Limits)
 		// Not with ctx: a start that is given up is stopped, see startReady.
 		answer, err := link.call(s.r.ctx, request)
 		switch {
@@ -262,7 +273,7 @@ func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, runnin
 		if st.Token == request.Token {
 			return nil, false, fmt.Errorf("%w: %w", supervisor.ErrNotReady, st.End.Exit().Err)
 		}
-		if request.Incarnation <= st.Incarnation {
+		if request.Incarnation <= st.Incarnation && !request.Launch.Afresh {
 			return nil, false, fmt.Errorf("%w: the last one of the slot is %d", runtime.ErrStale, st.Incarnation)
 		}
 		if l, err = s.spawn(ctx, lock); err != nil {
@@ -306,6 +317,7 @@ func (s *slot) adopt(ctx context.Context) (*session, error) {
 	ses := newSession(s, st.Incarnation)
 	ses.update(st)
 	if l != nil {
+		s.listen()
 		ses.connect(l)
 		ses.watch(l, false)
 		s.r.read(l)

@@ -94,6 +94,16 @@ func parseOption(s, dir string) (*record, error) {
 	return rec, rec.check(dir)
 }
 
+// outlived: an incarnation that lives after its time to get ready has got
+// ready, although a record of its start does not say so.
+func (rec *record) outlived(now time.Time) {
+	timeout := rec.Condition.Timeout
+	if timeout <= 0 {
+		timeout = spec.DefaultReadyTimeout
+	}
+	rec.Ready = rec.Ready || now.After(rec.StartedAt.Add(timeout))
+}
+
 func (rec *record) observation() *runtime.Observation {
 	return &runtime.Observation{
 		Path: rec.Path, Incarnation: rec.Incarnation, Fingerprint: rec.Fingerprint, StartedAt: rec.StartedAt,

@@ -32,6 +32,10 @@ type Options struct {
 	// Dir holds the slots and the socket of the server. It is made if it is
 	// missing, and must belong to this user alone.
 	Dir string
+	// Output is given each line of each agent, those of one agent one at a
+	// time and in order. It is read from the log: nobody waits for who is slow,
+	// and what was rotated away meanwhile is missing, which a line says. Nil: nobody listens.
+	Output func(path string, incarnation uint64, line proc.Line)
 	// Logger is told what people may want to know; nobody if nil.
 	Logger *slog.Logger
 }
@@ -40,6 +44,7 @@ type Options struct {
 // call pane.Main when its first argument is pane.Arg.
 type Runtime struct {
 	dir     string
+	output  func(string, uint64, proc.Line)
 	log     *slog.Logger
 	sweeper proc.Sweeper
 	poke    chan struct{} // asks watchServer for a look at once
@@ -49,14 +54,15 @@ type Runtime struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 
-	mu       sync.Mutex
-	slots    map[string]*slot // by path
-	sessions map[*session]struct{}
-	checked  bool   // the version of tmux is one that will do
-	silent   string // why the server is not known to work; empty if it is
-	hangs    bool   // it lives, but does not answer
-	woken    time.Time
-	watching bool
+	mu        sync.Mutex
+	slots     map[string]*slot // by path
+	sessions  map[*session]struct{}
+	listening map[*session]chan struct{} // those that Options.Output is given the lines of, until the last one
+	checked   bool                       // the version of tmux is one that will do
+	silent    string                     // why the server is not known to work; empty if it is
+	hangs     bool                       // it lives, but does not answer
+	woken     time.Time
+	watching  bool
 }
 
 var _ runtime.Runtime = (*Runtime)(nil)
@@ -80,8 +86,8 @@ func Open(o Options) (*Runtime, error) {
 		return nil, fmt.Errorf("directory of the slots: %w", err)
 	}
 	r := &Runtime{
-		dir: dir, log: o.Logger, poke: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
-		slots: make(map[string]*slot), sessions: make(map[*session]struct{}),
+		dir: dir, output: o.Output, log: o.Logger, poke: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
+		slots: make(map[string]*slot), sessions: make(map[*session]struct{}), listening: make(map[*session]chan struct{}),
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)

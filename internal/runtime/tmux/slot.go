@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -167,6 +168,7 @@ func (s *slot) rebuild(ctx context.Context, damage error) (*found, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w; %w", runtime.ErrUnknown, damage, err)
 		}
+		rec.outlived(time.Now())
 		if err := rec.write(s.dir); err != nil {
 			return nil, fmt.Errorf("%w: %w; %w", runtime.ErrUnknown, damage, err)
 		}
@@ -207,6 +209,7 @@ func (s *slot) adopt(ctx context.Context) (*session, error) {
 		return ses, nil
 	}
 	ses.live(nil)
+	ses.listen(logfile.End(ses.logFile()))
 	return ses, nil
 }
 

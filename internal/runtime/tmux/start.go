@@ -71,11 +71,16 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 	if f.rec != nil && f.end == nil {
 		return nil, fmt.Errorf("%w: incarnation %d lives", runtime.ErrBusy, f.rec.Incarnation)
 	}
-	if f.rec != nil && l.Incarnation <= f.rec.Incarnation {
+	if f.rec != nil && l.Incarnation <= f.rec.Incarnation && !l.Afresh {
 		return nil, fmt.Errorf("%w: the last one of the slot is %d", runtime.ErrStale, f.rec.Incarnation)
 	}
 	if err := s.r.admit(ctx, f.answer); err != nil {
 		return nil, err
+	}
+	if l.Afresh { // those that follow may have the number of one that has ended
+		if err := os.Remove(filepath.Join(s.dir, wire.ExitFile)); err != nil && !wire.IsMissing(err) {
+			return nil, err
+		}
 	}
 	return s.launch(ctx, l, cmd, s.pane(f))
 }
@@ -158,6 +163,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		return nil, fmt.Errorf("%w: the launcher does not answer: %w", runtime.ErrUnknown, err)
 	}
 	ses.live(ready)
+	ses.listen(rec.Begin)
 	return ses, nil
 }
 

@@ -36,7 +36,8 @@ type conn struct {
 	shared  bool // the writer has more to write than what is in out
 	raw     syscall.RawConn
 
-	view        *view // set by the reader before it answers
+	view        *view     // set by the reader before it answers
+	listener    *listener // the same
 	incarnation uint64
 }
 
@@ -96,7 +97,7 @@ func (c *conn) write() {
 		select {
 		case b = <-c.out:
 		case <-c.wake:
-			if !c.writeView() {
+			if !c.writeMore() {
 				return
 			}
 			continue
@@ -121,7 +122,8 @@ func (c *conn) put(b []byte) bool {
 	return err == nil
 }
 
-func (c *conn) writeView() (more bool) {
+// writeMore writes what a view or a listener has got.
+func (c *conn) writeMore() (more bool) {
 	for {
 		select {
 		case b := <-c.out: // the answer comes first
@@ -131,6 +133,9 @@ func (c *conn) writeView() (more bool) {
 			c.sent()
 			continue
 		default:
+		}
+		if c.listener != nil {
+			return c.listener.write()
 		}
 		m, last := c.view.take(c.s, c.incarnation)
 		if m != nil {
@@ -187,7 +192,7 @@ func (s *server) serve(uc *net.UnixConn) {
 	go c.write()
 
 	err = s.converse(c)
-	if err != nil && err != io.EOF {
+	if err != nil && err != io.EOF && c.listener == nil {
 		c.answer(&wire.Message{}, nil, err)
 	}
 	c.send(nil) // the writer closes when all that was answered is written
@@ -197,6 +202,10 @@ func (s *server) serve(uc *net.UnixConn) {
 	s.mu.Unlock()
 	if c.view != nil {
 		s.dropView(c.view)
+	}
+	if c.listener != nil {
+		s.listening.CompareAndSwap(c.listener, nil)
+		c.listener.leave()
 	}
 	s.abandoned()
 	s.heal()
@@ -225,6 +234,9 @@ func (s *server) converse(c *conn) error {
 		if err != nil {
 			return err
 		}
+		if c.listener != nil {
+			return fmt.Errorf("%.40q from a client that listens", m.Type)
+		}
 		if c.view != nil {
 			if err := s.typed(c, m); err != nil {
 				return err
@@ -235,6 +247,9 @@ func (s *server) converse(c *conn) error {
 		c.answer(m, st, err)
 		if c.view != nil {
 			s.openView(c.view)
+		}
+		if c.listener != nil {
+			c.listener.begin()
 		}
 	}
 }
@@ -250,6 +265,9 @@ func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
 		return s.start(m)
 	case wire.Quit:
 		return nil, s.quit()
+	case wire.Listen:
+		s.listenTo(c)
+		return nil, nil
 	}
 	run, err := s.current(m.Incarnation)
 	if err != nil {

@@ -26,6 +26,7 @@ type incarnation struct {
 	started  chan struct{} // closed when process is set, or will never be
 	process  *proc.Process
 	ended    chan struct{}
+	group    *place // nil if it has none
 
 	mu      sync.Mutex
 	stopped bool
@@ -51,19 +52,27 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	if run.grace == 0 {
 		run.grace = proc.DefaultGrace
 	}
+	run.group = s.place(m.Group)
 	if err := s.claim(run, &l, m.Token); err != nil {
 		return nil, err
+	}
+	if l.Afresh {
+		s.forget()
 	}
 	s.log.Limit(l.Log)
 	s.intend()
 	process, await, err := s.fork(&l, run)
+	if err != nil && run.group != nil {
+		process, await, err = s.forkOutside(&l, run, err)
+	}
 	if err != nil {
 		close(run.started)
 		s.end(run, supervisor.Exit{Kind: supervisor.Failure, Err: err}, time.Now())
+		s.outputEnded()
 		return nil, err
 	}
 	id, _ := process.Identity() // zero if it has ended already
-	run.process = process
+	run.process, s.drained = process, process.Drained()
 	close(run.started)
 
 	s.mu.Lock()
@@ -94,6 +103,14 @@ func (s *server) wanted(m *wire.Message) (runtime.Launch, error) {
 	return wire.Again(s.launch, m.Incarnation), nil
 }
 
+// forget removes the exit record: those that follow may have the same numbers.
+func (s *server) forget() {
+	s.records.Lock()
+	defer s.records.Unlock()
+	s.record = nil
+	os.Remove(filepath.Join(s.dir, wire.ExitFile))
+}
+
 // claim makes run the incarnation of the slot.
 func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error {
 	s.mu.Lock()
@@ -103,13 +120,14 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 		return wire.ErrClosing
 	case s.run != nil:
 		return fmt.Errorf("%w: incarnation %d lives", runtime.ErrBusy, s.run.number)
-	case l.Incarnation <= s.state.Incarnation:
+	case l.Incarnation <= s.state.Incarnation && !l.Afresh:
 		return fmt.Errorf("%w: %d was to be started, the last one of the slot is %d", runtime.ErrStale, l.Incarnation, s.state.Incarnation)
 	}
 	s.run = run
+	s.pumping++
 	s.state = wire.State{
 		Version: wire.Version, Path: l.Path, Incarnation: l.Incarnation, Fingerprint: l.Fingerprint,
-		Token: token, Shim: s.self,
+		Token: token, Shim: s.self, Group: run.group.name(),
 	}
 	if s.linger != nil {
 		s.linger.Stop()
@@ -150,7 +168,16 @@ func (s *server) fork(l *runtime.Launch, run *incarnation) (*proc.Process, func(
 	if l.Terminal {
 		cmd.Terminal = &proc.Size{Rows: l.Rows, Cols: l.Cols}
 	}
-	if err := limit(&cmd, l.Limits); err != nil {
+	limits := l.Limits
+	if run.group != nil {
+		f, err := run.group.enter(&limits)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer f.Close()
+		cmd.Group = f
+	}
+	if err := limit(&cmd, limits); err != nil {
 		return nil, nil, err
 	}
 	if l.Stdin != "" {
@@ -161,11 +188,7 @@ func (s *server) fork(l *runtime.Launch, run *incarnation) (*proc.Process, func(
 		defer f.Close()
 		cmd.Stdin = f
 	}
-	out := proc.Output{Line: s.line}
-	if l.Terminal {
-		out = proc.Output{Raw: func(_ proc.Stream, data []byte) { s.output(data) }}
-	}
-	return proc.Begin(cmd, out, ready)
+	return proc.Begin(cmd, s.sinks(run), ready)
 }
 
 // watch sees an incarnation through to its end.
@@ -195,8 +218,8 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, read
 	}
 	<-run.process.Done()
 	at := time.Now()
-	s.sweep()
-	exit := run.process.Exit()
+	s.sweep(run.group)
+	exit := run.group.explain(run.process.Exit())
 	if notReady != nil && !run.wasStopped() {
 		if exit.Clean() {
 			exit.Kind = supervisor.Failure
@@ -204,6 +227,14 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, read
 		exit.Err = notReady
 	}
 	s.end(run, exit, at)
+	<-run.process.Drained()
+	s.outputEnded()
+}
+
+func (s *server) outputEnded() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pumped(1)
 }
 
 // end tells and records the end of an incarnation. It is told first: the
@@ -221,7 +252,7 @@ func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	s.mu.Lock()
 	s.run = nil
 	s.state.End = end
-	s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end})
+	s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end, Told: s.listening.Load().count()})
 	s.rest()
 	s.mu.Unlock()
 	close(run.ended)

@@ -86,7 +86,9 @@ func run() error {
 			}
 		case <-s.done:
 			s.sync()
+			s.listening.Load().flush()
 			s.listener.Close()
+			s.leaveGroup()
 			return nil
 		}
 	}

@@ -21,14 +21,22 @@ func becomeReaper() error {
 const sweepTime = time.Second
 
 // sweep kills what the agent has left behind, in whatever group or session:
-// all of it are descendants of this process now.
-func (s *server) sweep() {
+// all of it are descendants of this process now. The group kills those at
+// once that fork faster than they can be found.
+func (s *server) sweep(group *place) {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
 	defer cancel()
 	for ctx.Err() == nil {
 		s.reaper.Collect()
 		if s.reaper.Childless() {
 			return
+		}
+		if group != nil {
+			half, cancel := context.WithTimeout(ctx, sweepTime/2)
+			group.Kill(half)
+			cancel()
+			group = nil // what is left now has left the group, or cannot die
+			continue
 		}
 		left, err := proc.Descendants(os.Getpid())
 		if err != nil || len(left) == 0 {

@@ -6,4 +6,4 @@ import "errors"
 
 func becomeReaper() error { return errors.ErrUnsupported }
 
-func (s *server) sweep() {}
+func (s *server) sweep(*place) {}

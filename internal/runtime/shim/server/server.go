@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -22,8 +23,10 @@ type server struct {
 	self   proc.Identity
 	reaper proc.Reaper
 	log    *logfile.Writer
-	buf    []byte        // of line
 	done   chan struct{} // closed when the shim is to end
+
+	listening atomic.Pointer[listener] // nil: nobody
+	drained   <-chan struct{}          // of the last process; of who starts the next one
 
 	saving  sync.Mutex   // one file is written after the other
 	records sync.Mutex   // one end after the other is told and written
@@ -38,6 +41,7 @@ type server struct {
 	launch   runtime.Launch // the last one
 	run      *incarnation   // that lives; nil if none
 	conns    map[*conn]struct{}
+	pumping  int  // incarnations whose output has not ended
 	closing  bool // nothing is started any more
 	linger   *time.Timer
 	shedding *time.Timer
@@ -61,7 +65,11 @@ func (s *server) rest() {
 	s.linger = time.AfterFunc(lingerTime, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.run == nil {
+		switch {
+		case s.run != nil:
+		case s.pumping > 0: // who listens is slow
+			s.rest()
+		default:
 			s.close()
 		}
 	})
@@ -71,6 +79,15 @@ func (s *server) rest() {
 func (s *server) close() {
 	if !s.closing {
 		s.closing = true
+		s.pumped(0)
+	}
+}
+
+// pumped says that the output of n incarnations has ended. A shim that is to
+// end waits for that. Needs mu.
+func (s *server) pumped(n int) {
+	s.pumping -= n
+	if s.closing && s.pumping == 0 {
 		close(s.done)
 	}
 }
@@ -133,7 +150,7 @@ func (s *server) broadcast(m *wire.Message) {
 func (s *server) snapshot() *wire.State {
 	st := s.state
 	st.Shim = s.self
-	st.Activity = s.log.Activity()
+	st.Activity, st.Told = s.log.Activity(), s.listening.Load().count()
 	return &st
 }
 

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
 )
 
 // Files of a slot, in its directory.
@@ -63,6 +65,13 @@ func Marker(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return hex.EncodeToString(sum[:12])
 }
+
+// GroupPrefix begins the names of the control groups of all slots that are in
+// one directory, and of no others of the machine.
+func GroupPrefix(slots string) string { return cgroup.Prefix + Marker(slots)[:16] + "-" }
+
+// GroupName is the name of the control group of a slot.
+func GroupName(dir string) string { return GroupPrefix(filepath.Dir(dir)) + filepath.Base(dir) }
 
 // Record is the content of ExitFile.
 type Record struct {
@@ -135,7 +144,7 @@ func ReadState(dir string) (*State, error) {
 	if ierr := ReadFile(lock, intent, &intent.Version); ierr != nil && !IsMissing(ierr) {
 		return s, ierr
 	}
-	if intent.Incarnation > s.Incarnation {
+	if intent.Incarnation > 0 && (s.Incarnation != intent.Incarnation || s.Token != intent.Token) {
 		return intent, nil
 	}
 	return s, err

@@ -7,6 +7,7 @@
 // its state. After that each request has an ID that its answer repeats, and
 // the shim sends its state, without ID, whenever that has changed. What is said
 // while an agent is down is short: its end, and that it shall be launched again.
+// Only a connection that listens is different: see Line.
 package wire
 
 import (
@@ -17,6 +18,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -41,12 +43,13 @@ const (
 	Attach = "attach" // Writer; then Input and Resize without answer, and Output from the shim
 	Input  = "input"  // Data
 	Follow = "follow" // then Grew from the shim, whenever the log has
+	Listen = "listen" // to each line of the slot's agents; then Line instead of messages
 	Look   = "look"   // answered by State
 	Quit   = "quit"   // end the shim, if no agent runs
 	OK     = "ok"
 	Error  = "error" // Failure
 	Status = "state" // State
-	Exited = "exit"  // End, and nothing else of the State has changed
+	Exited = "exit"  // End, Told; nothing else of the State has changed
 	Output = "output"
 	Grew   = "grew"
 	Ended  = "ended" // the last message of Attach and Follow: the incarnation has ended
@@ -60,6 +63,7 @@ type Message struct {
 	Incarnation uint64   `json:"incarnation,omitempty"` // that it is about; of all but hello and look
 	Launch      *Launch  `json:"launch,omitempty"`
 	Again       uint64   `json:"again,omitempty"` // launch that of this incarnation once more: see Again
+	Group       *Group   `json:"group,omitempty"` // of a start
 	Token       string   `json:"token,omitempty"` // of a start, to tell one's own from a rival's
 	Signal      int      `json:"signal,omitempty"`
 	Rows        uint16   `json:"rows,omitempty"`
@@ -68,7 +72,14 @@ type Message struct {
 	Data        []byte   `json:"data,omitempty"`
 	State       *State   `json:"state,omitempty"`
 	End         *End     `json:"end,omitempty"`
+	Told        uint64   `json:"told,omitempty"` // with End: see State
 	Failure     *Failure `json:"failure,omitempty"`
+}
+
+// Group is the control group that a start happens in.
+type Group struct {
+	Dir      string         `json:"dir"`
+	Enforced runtime.Limits `json:"enforced"` // the limits of the launch that hold for it as a whole
 }
 
 // State is what a shim knows of the last incarnation of its slot. It is also
@@ -85,6 +96,7 @@ type State struct {
 	StartedAt   time.Time     `json:"started_at,omitzero"`
 	Ready       bool          `json:"ready,omitempty"`
 	Activity    time.Time     `json:"activity,omitzero"`
+	Told        uint64        `json:"told,omitempty"` // lines that who listens was sent before
 	Detail      string        `json:"detail,omitempty"`
 	End         *End          `json:"end,omitempty"`
 }
@@ -135,6 +147,10 @@ func (r *Reader) Read() (*Message, error) {
 	}
 	return m, nil
 }
+
+// Rest is what follows the last message that was read, on a connection on
+// which there are no messages any more.
+func (r *Reader) Rest() io.Reader { return r.r }
 
 // Encode returns the message with its line end.
 func Encode(m *Message) ([]byte, error) {

@@ -175,12 +175,17 @@ func TestIntent(t *testing.T) {
 	read(1, "a long one")
 	intend(2, "short")
 	read(2, "short")
-	if err := WriteFile(filepath.Join(dir, StateFile), &State{Version: Version, Path: "a", Incarnation: 2, Token: "file"}); err != nil {
+	if err := WriteFile(filepath.Join(dir, StateFile), &State{Version: Version, Path: "a", Incarnation: 2, Token: "short", Ready: true}); err != nil {
 		t.Fatal(err)
 	}
-	read(2, "file") // it knows more
+	read(2, "short")
+	if st, _ := ReadState(dir); !st.Ready {
+		t.Error("the file knows more, and is not believed")
+	}
 	intend(3, "next")
 	read(3, "next")
+	intend(1, "afresh")
+	read(1, "afresh")
 	if err := lock.Truncate(10); err != nil {
 		t.Fatal(err)
 	}

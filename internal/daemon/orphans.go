@@ -1,0 +1,116 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/sqlite"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// StopOrphans stops the agents of a project whose controller was killed, in the
+// reverse order of the file, and returns their paths. The next controller finds
+// an orderly end. The error is a *LockedError if there is a controller after all.
+func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped []string, err error) {
+	project, err := OpenProject(file)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(project.Slots()); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // nothing ever ran
+	}
+	release, err := project.Lock()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	tree, err := config.Load(file)
+	if err != nil { // what runs has to go, whatever became of the file
+		tree = &spec.Tree{Root: &spec.Node{Name: "?"}}
+	}
+	runtimes, end, err := openRuntimes(ctx, project, tree, logger, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	places := make(map[string]runtime.Runtime)
+	var all []sighting
+	for _, rt := range runtimes {
+		places[rt.Kind()] = rt
+		slots, err := rt.List(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("looking for what runs in %s: %w", rt.Kind(), err)
+		}
+		for _, o := range slots {
+			// What cannot be told apart is asked to stop, too: evict waits until it is known.
+			if o.Life != runtime.Dead {
+				all = append(all, sighting{rt.Kind(), o})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	grace, order := make(map[string]time.Duration), make(map[string]int)
+	for path, child := range tree.All() {
+		if child.Agent != nil {
+			grace[path], order[path] = child.Agent.Shutdown.Grace, len(order)+1
+		}
+	}
+	slices.SortStableFunc(all, func(a, b sighting) int { return order[b.Path] - order[a.Path] })
+	var errs []error
+	var told []event.Event
+	for _, o := range all {
+		patience, known := grace[o.Path]
+		if !known {
+			patience = supervisor.DefaultShutdown
+		}
+		if err := evict(ctx, places[o.kind], o.Path, patience); err != nil {
+			errs = append(errs, fmt.Errorf("stopping %s: %w", o.Path, err))
+			continue
+		}
+		stopped = append(stopped, o.Path)
+		told = append(told, event.Event{
+			Time: time.Now(), Type: event.AgentStopped, Path: o.Path, Incarnation: o.Incarnation, Actor: "user",
+			Message: fmt.Sprintf("%s stopped: its controller had been killed", o.Path),
+		})
+	}
+	if err := settle(ctx, project, logger, told, len(errs) == 0); err != nil {
+		errs = append(errs, fmt.Errorf("they are stopped, but that cannot be written down: %w", err))
+	}
+	return stopped, errors.Join(errs...)
+}
+
+// settle writes down what has become of a fleet without a controller.
+func settle(ctx context.Context, project Project, logger *slog.Logger, told []event.Event, all bool) (err error) {
+	db, err := sqlite.Open(ctx, project.Database())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	log, err := event.Open(event.Config{Store: db, Logger: logger})
+	if err != nil {
+		return err
+	}
+	for i, e := range told {
+		if i == len(told)-1 && all {
+			log.Append(e, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(orderlyEnd)})
+			continue
+		}
+		log.Append(e)
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	return log.Close(end)
+}

@@ -1,0 +1,206 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tree is the place where groups can be made.
+type Tree struct {
+	base   string // directory of the groups
+	own    string // directory of the process that Find was asked about
+	pid    int
+	has    controllers
+	denied string // why controllers are missing
+}
+
+// Find looks where a process may have groups made, 0 meaning this one. It
+// changes nothing. The error wraps ErrUnavailable.
+func Find(pid int) (*Tree, error) {
+	if pid == 0 {
+		pid = os.Getpid()
+	}
+	t, err := find(pid)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return t, nil
+}
+
+func find(pid int) (*Tree, error) {
+	proc := filepath.Join("/proc", strconv.Itoa(pid))
+	text, err := os.ReadFile(filepath.Join(proc, "cgroup"))
+	if err != nil {
+		return nil, err
+	}
+	place, err := ownPath(string(text))
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	own, err := mountOf(string(mounts), place)
+	if err != nil {
+		return nil, err
+	}
+	if err := isGroup(own); err != nil {
+		return nil, err
+	}
+	t := &Tree{own: own, pid: pid}
+	if t.base, err = baseOf(own, writable); err != nil {
+		return nil, err
+	}
+	t.read()
+	return t, nil
+}
+
+// baseOf decides where groups are made.
+func baseOf(own string, writable func(dir string) error) (string, error) {
+	if parent := filepath.Dir(own); filepath.Base(own) == Leaf && writable(parent) == nil {
+		return parent, nil
+	}
+	if err := writable(own); err != nil {
+		return "", fmt.Errorf("control group %s is not delegated to this user: %w", own, err)
+	}
+	return own, nil
+}
+
+// writable reports whether groups can be made in a directory and processes
+// be started in them: the kernel asks for both permissions.
+func writable(dir string) error {
+	for _, file := range []string{dir, filepath.Join(dir, "cgroup.procs")} {
+		if err := unix.Faccessat(unix.AT_FDCWD, file, unix.W_OK, unix.AT_EACCESS); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isGroup makes sure that what is written there goes to the kernel.
+func isGroup(dir string) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	if st.Type != unix.CGROUP2_SUPER_MAGIC {
+		return fmt.Errorf("%s is not in a file system of type cgroup2", dir)
+	}
+	return nil
+}
+
+// read finds out which controllers the groups have.
+func (t *Tree) read() {
+	b, err := os.ReadFile(filepath.Join(t.base, "cgroup.subtree_control"))
+	if err != nil {
+		t.denied = err.Error()
+		return
+	}
+	t.has = enabled(string(b))
+}
+
+// Enable turns on the controllers for the groups, as far as possible. Call it
+// in the process that Find was asked about, before it starts others.
+func (t *Tree) Enable() {
+	t.leave()
+	b, err := os.ReadFile(filepath.Join(t.base, "cgroup.controllers"))
+	if err != nil {
+		t.denied = err.Error()
+		return
+	}
+	offered := enabled(string(b))
+	var denied []string
+	for _, name := range t.has.missing() {
+		if !strings.Contains(" "+strings.TrimSpace(string(b))+" ", " "+name+" ") {
+			continue
+		}
+		err := write(filepath.Join(t.base, "cgroup.subtree_control"), "+"+name)
+		switch {
+		case errors.Is(err, syscall.EBUSY):
+			denied = append(denied, fmt.Sprintf("%s has processes of its own, where it should have a group %s with the daemon", t.base, Leaf))
+		case err != nil:
+			denied = append(denied, err.Error())
+		}
+		if errors.Is(err, syscall.EBUSY) {
+			break
+		}
+	}
+	if absent := offered.missing(); len(absent) > 0 {
+		denied = append(denied, fmt.Sprintf("%s does not have the controllers %s", t.base, strings.Join(absent, ", ")))
+	}
+	t.denied = strings.Join(denied, "; ")
+	t.read()
+}
+
+// leave moves this process into a Leaf, if nobody else is in its group and no
+// systemd would stumble over that.
+func (t *Tree) leave() {
+	if t.base != t.own || t.pid != os.Getpid() || strings.HasPrefix(filepath.Base(t.own), Prefix) {
+		return
+	}
+	if _, err := os.Lstat("/run/systemd/system"); err == nil {
+		return
+	}
+	b, err := os.ReadFile(filepath.Join(t.own, "cgroup.procs"))
+	if err != nil || strings.TrimSpace(string(b)) != strconv.Itoa(t.pid) {
+		return
+	}
+	leaf := filepath.Join(t.base, Leaf)
+	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return
+	}
+	if write(filepath.Join(leaf, "cgroup.procs"), strconv.Itoa(t.pid)) == nil {
+		t.own = leaf
+	}
+}
+
+// Dir is the directory of the groups.
+func (t *Tree) Dir() string { return t.base }
+
+// CPU reports whether processor time can be limited now.
+func (t *Tree) CPU() bool { return t.has.cpu }
+
+// Missing says which controllers the groups lack, and why; "" if none.
+func (t *Tree) Missing() string {
+	names := t.has.missing()
+	if len(names) == 0 {
+		return ""
+	}
+	if t.denied == "" {
+		return strings.Join(names, ", ") + " not enabled in " + t.base
+	}
+	return strings.Join(names, ", ") + ": " + t.denied
+}
+
+// Clean removes empty groups whose name begins with prefix, unless keep says
+// that somebody may be about to use it.
+func (t *Tree) Clean(prefix string, keep func(name string) bool) {
+	entries, err := os.ReadDir(t.base)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if e.IsDir() && strings.HasPrefix(name, prefix) && valid(name) == nil && !keep(name) {
+			os.Remove(filepath.Join(t.base, name)) // fails if it is not empty
+		}
+	}
+}
+
+// write tells the kernel something. It creates no files.
+func write(file, text string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}

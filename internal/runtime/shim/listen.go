@@ -1,0 +1,179 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// settleTime is how long a change of state waits for the lines that came
+// before it, if Options.Output is slow.
+const settleTime = 50 * time.Millisecond
+
+// listening passes each line of a slot's agents on to Options.Output.
+type listening struct {
+	c     *net.UnixConn
+	r     *wire.LineReader
+	ended chan struct{}
+
+	mu      sync.Mutex
+	passed  uint64 // lines so far
+	target  uint64 // that somebody waits for
+	reached chan struct{}
+	last    bool // nothing is written any more: what does not come soon does not come
+}
+
+// listen sees to it that somebody listens to the shim of the slot, from before
+// anything is started. Needs the turn. A failure costs the output, not the agent.
+func (s *slot) listen() {
+	if s.r.output == nil {
+		return
+	}
+	s.mu.Lock()
+	old := s.heard
+	s.mu.Unlock()
+	if old != nil {
+		select {
+		case <-old.ended:
+		default:
+			return
+		}
+	}
+	l, err := newListening(s.r.ctx, s.dir) // also of a start that is given up
+	if err != nil {
+		s.r.log.Warn("the output of an agent cannot be shown", "path", s.path, "error", err)
+		return
+	}
+	s.mu.Lock()
+	s.heard = l
+	s.mu.Unlock()
+	stop := context.AfterFunc(s.r.ctx, func() { l.c.Close() })
+	s.r.background(func() {
+		defer stop()
+		l.run(s)
+	})
+}
+
+func newListening(ctx context.Context, dir string) (*listening, error) {
+	l, _, err := dial(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.ask(&wire.Message{Type: wire.Listen}); err != nil {
+		return nil, err
+	}
+	return &listening{c: l.c, r: wire.NewLineReader(l.r.Rest()), ended: make(chan struct{})}, nil
+}
+
+func (l *listening) run(s *slot) {
+	defer close(l.ended)
+	defer l.c.Close()
+	for {
+		line, err := l.r.Read()
+		if err != nil {
+			if err != io.EOF && !errors.Is(err, net.ErrClosed) {
+				s.r.log.Warn("lines of output are lost", "path", s.path, "error", err)
+			}
+			return
+		}
+		s.r.output(s.path, line.Incarnation, line.Line)
+		l.mu.Lock()
+		l.passed++
+		if l.reached != nil && l.passed >= l.target {
+			close(l.reached)
+			l.reached = nil
+		}
+		if l.last {
+			l.c.SetReadDeadline(time.Now().Add(callTime))
+		}
+		l.mu.Unlock()
+	}
+}
+
+// settle waits until n lines were passed on, for settleTime at most.
+func (l *listening) settle(n uint64) {
+	l.mu.Lock()
+	if l.passed >= n {
+		l.mu.Unlock()
+		return
+	}
+	if l.reached == nil {
+		l.reached = make(chan struct{})
+		l.target = 0
+	}
+	l.target = max(l.target, n)
+	reached := l.reached
+	l.mu.Unlock()
+	late := time.NewTimer(settleTime)
+	defer late.Stop()
+	select {
+	case <-reached:
+	case <-l.ended:
+	case <-late.C:
+	}
+}
+
+// finish waits for the last line of a shim that ends. Options.Output may take
+// as long as it wants for it.
+func (l *listening) finish() {
+	l.mu.Lock()
+	l.last = true
+	l.c.SetReadDeadline(time.Now().Add(callTime))
+	l.mu.Unlock()
+	<-l.ended
+}
+
+// settle waits for the lines that came before a state.
+func (s *slot) settle(st *wire.State) {
+	s.mu.Lock()
+	l := s.heard
+	s.mu.Unlock()
+	if l != nil && st.Told > 0 {
+		l.settle(st.Told)
+	}
+}
+
+// finish waits for the last lines of the slot in dir, whose shim ends.
+func (r *Runtime) finish(dir string) {
+	var l *listening
+	r.mu.Lock()
+	for _, s := range r.slots {
+		if s.dir == dir {
+			s.mu.Lock()
+			l = s.heard
+			s.mu.Unlock()
+		}
+	}
+	r.mu.Unlock()
+	if l != nil {
+		l.finish()
+	}
+}
+
+// ask sends the request of a connection that is not used for anything else,
+// and waits for its answer. It closes the connection when that is an error.
+func (l *link) ask(m *wire.Message) error {
+	m.ID = 2
+	l.c.SetReadDeadline(time.Now().Add(callTime))
+	err := l.send(m)
+	for err == nil {
+		var a *wire.Message
+		if a, err = l.r.Read(); err != nil || a.ID != m.ID {
+			continue
+		}
+		if a.Type == wire.Error {
+			l.c.Close()
+			return a.Failure.Err()
+		}
+		l.c.SetReadDeadline(time.Time{})
+		return nil
+	}
+	l.c.Close()
+	return fmt.Errorf("%w: %w", errLinkLost, err)
+}

@@ -1,0 +1,124 @@
+package server
+
+import (
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// maxAhead is how many bytes the slot's agents may be ahead of a listener,
+// beside what the socket holds, before they have to wait when they write.
+const maxAhead = 256 << 10
+
+// keepAhead is how large a buffer is kept for what comes next.
+const keepAhead = 16 << 10
+
+// listener gets each line of the slot's agents as it comes. Unlike a view it
+// misses nothing: when it is slow, the agents wait; when it is gone, they go on.
+type listener struct {
+	c *conn
+
+	mu      sync.Mutex
+	moved   sync.Cond // of what follows
+	open    bool      // the request was answered
+	gone    bool
+	told    uint64 // lines so far
+	pending []byte
+	writing bool
+	spare   []byte
+}
+
+// listen makes c the listener of the slot, instead of the one before.
+func (s *server) listenTo(c *conn) {
+	l := &listener{c: c}
+	l.moved.L = &l.mu
+	c.listener = l
+	s.mu.Lock()
+	delete(s.conns, c) // it is sent no messages any more
+	s.mu.Unlock()
+	if before := s.listening.Swap(l); before != nil {
+		before.c.close()
+		before.leave()
+	}
+}
+
+// line passes a line on, and waits while too much is pending.
+func (l *listener) line(incarnation uint64, line proc.Line) {
+	l.mu.Lock()
+	for len(l.pending) >= maxAhead && !l.gone {
+		l.moved.Wait()
+	}
+	if !l.gone {
+		l.pending = wire.AppendLine(l.pending, wire.Line{Incarnation: incarnation, Line: line})
+		l.told++
+	}
+	l.mu.Unlock()
+	l.c.nudge()
+}
+
+// count is how many lines were passed on.
+func (l *listener) count() uint64 {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.told
+}
+
+func (l *listener) begin() {
+	l.mu.Lock()
+	l.open = true
+	l.mu.Unlock()
+	l.c.nudge()
+}
+
+// leave lets nobody wait for it any more.
+func (l *listener) leave() {
+	l.mu.Lock()
+	l.gone, l.pending = true, nil
+	l.mu.Unlock()
+	l.moved.Broadcast()
+}
+
+// flush waits until everything was written, or nobody listens.
+func (l *listener) flush() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for (len(l.pending) > 0 || l.writing) && !l.gone {
+		l.moved.Wait()
+	}
+}
+
+// write is called by the connection's writer, and empties the buffer. It may
+// take as long as it wants: that is what a listener is for.
+func (l *listener) write() (ok bool) {
+	for {
+		l.mu.Lock()
+		b := l.pending
+		if !l.open || len(b) == 0 {
+			l.mu.Unlock()
+			return true
+		}
+		l.pending, l.spare, l.writing = l.spare[:0], nil, true
+		l.mu.Unlock()
+		l.moved.Broadcast()
+		l.c.c.SetWriteDeadline(time.Time{})
+		_, err := l.c.c.Write(b)
+		l.mu.Lock()
+		l.writing = false
+		if cap(b) <= keepAhead || len(b) > keepAhead { // not after a flood
+			l.spare = b
+		}
+		l.mu.Unlock()
+		l.moved.Broadcast()
+		if err != nil {
+			return false
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+// Line is a line of output on a connection that has asked for them with
+// Listen. After the answer to that there are no messages any more, only lines:
+// a hundred megabytes in JSON would cost more than the agent that writes them.
+//
+// On the wire it is the incarnation and the time in Unix nanoseconds (8 bytes
+// each), a byte with the stream and whether more follows, the length of the
+// text (4 bytes), and the text; numbers are big-endian.
+type Line struct {
+	Incarnation uint64
+	proc.Line
+}
+
+const (
+	lineHeader = 8 + 8 + 1 + 4
+	lineMore   = 1 << 7
+	// maxText: what was not UTF-8 has become U+FFFD, which is three bytes long.
+	maxText = 3 * proc.MaxLine
+)
+
+// AppendLine appends a line as it is on the wire. Its text is cut at what a
+// reader takes.
+func AppendLine(b []byte, l Line) []byte {
+	text := l.Text[:min(len(l.Text), maxText)]
+	flags := byte(l.Stream)
+	if l.More {
+		flags |= lineMore
+	}
+	b = binary.BigEndian.AppendUint64(b, l.Incarnation)
+	b = binary.BigEndian.AppendUint64(b, uint64(l.Time.UnixNano()))
+	b = append(b, flags)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(text)))
+	return append(b, text...)
+}
+
+// LineReader reads lines.
+type LineReader struct {
+	r   *bufio.Reader
+	buf []byte
+}
+
+// NewLineReader returns a LineReader of r.
+func NewLineReader(r io.Reader) *LineReader { return &LineReader{r: bufio.NewReaderSize(r, 32<<10)} }
+
+// Read returns the next line. The error is io.EOF only between two of them.
+func (r *LineReader) Read() (l Line, err error) {
+	var header [lineHeader]byte
+	if _, err := io.ReadFull(r.r, header[:]); err != nil {
+		if err == io.ErrUnexpectedEOF {
+			err = fmt.Errorf("line of output without its end: %w", err)
+		}
+		return l, err
+	}
+	flags, size := header[16], binary.BigEndian.Uint32(header[17:])
+	l.Incarnation = binary.BigEndian.Uint64(header[:])
+	l.Time = time.Unix(0, int64(binary.BigEndian.Uint64(header[8:])))
+	l.Stream, l.More = proc.Stream(flags&^lineMore), flags&lineMore != 0
+	switch {
+	case l.Stream != proc.Stdout && l.Stream != proc.Stderr:
+		return l, fmt.Errorf("line of output of stream %d, expected %d or %d", l.Stream, proc.Stdout, proc.Stderr)
+	case size > maxText:
+		return l, fmt.Errorf("line of output of %d bytes, expected at most %d", size, maxText)
+	}
+	if cap(r.buf) < int(size) {
+		r.buf = make([]byte, size)
+	}
+	text := r.buf[:size]
+	if _, err := io.ReadFull(r.r, text); err != nil {
+		return l, fmt.Errorf("line of output without its end: %w", io.ErrUnexpectedEOF)
+	}
+	if !utf8.Valid(text) {
+		return l, fmt.Errorf("line of output that is not UTF-8: %.40q", text)
+	}
+	l.Text = string(text)
+	return l, nil
+}

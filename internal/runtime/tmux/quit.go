@@ -1,0 +1,64 @@
+package tmux
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// Server is the process of the project's tmux server, and whether it may live.
+func (r *Runtime) Server() (pid int, lives bool) {
+	id, err := r.lastServer()
+	switch {
+	case wire.IsMissing(err):
+		return 0, false
+	case err != nil:
+		return 0, true
+	}
+	return id.PID, proc.Observe(id) != proc.Dead
+}
+
+// Quit closes the panes whose agent has ended, once its end is recorded: logs
+// and records stay, the last screen does not. The server ends with its last
+// pane. Windows that people have opened stay.
+func (r *Runtime) Quit(ctx context.Context) error {
+	r.finish()
+	if _, lives := r.Server(); !lives {
+		return nil
+	}
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		return fmt.Errorf("list the slots: %w", err)
+	}
+	answer := r.panes(ctx, "")
+	var kill []string
+	for _, e := range entries {
+		if !e.IsDir() || answer.err != nil {
+			continue
+		}
+		dir := filepath.Join(r.dir, e.Name())
+		rec, err := readRecord(dir)
+		if err != nil || rec.Server.PID != answer.server {
+			continue
+		}
+		p := answer.pane(rec.Pane)
+		if p == nil || p.pid != rec.Agent.PID || gather(dir, rec, answer).end == nil {
+			continue
+		}
+		if len(kill) > 0 {
+			kill = append(kill, ";")
+		}
+		kill = append(kill, "kill-pane", "-t", p.id)
+	}
+	if len(kill) == 0 {
+		return nil
+	}
+	if _, err := r.tmux(ctx, nil, kill...); err != nil && r.panes(ctx, "0").err == nil {
+		return fmt.Errorf("close the panes of agents that have ended: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package spec
+
+import (
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+func TestFingerprint(t *testing.T) {
+	base := func() *Agent {
+		return &Agent{Name: "a", Command: []string{"x", "y"}, Dir: "/d", Stdin: "/in", Env: map[string]string{"A": "1", "B": "2"}}
+	}
+	seen := map[string]string{base().Fingerprint(): "the agent itself"}
+	for what, change := range map[string]func(*Agent){
+		"command":       func(a *Agent) { a.Command = []string{"xy"} },
+		"one word":      func(a *Agent) { a.Command = []string{"x y"} },
+		"more words":    func(a *Agent) { a.Command = []string{"x", "y", "/d"} },
+		"dir":           func(a *Agent) { a.Dir = "/e" },
+		"no stdin":      func(a *Agent) { a.Stdin = "" },
+		"dir and stdin": func(a *Agent) { a.Dir, a.Stdin = "/d/in", "" },
+		"env":           func(a *Agent) { a.Env = map[string]string{"A": "1B", "B": "2"} },
+		"less env":      func(a *Agent) { a.Env = map[string]string{"A": "1"} },
+		"runtime":       func(a *Agent) { a.Runtime = Tmux },
+		"terminal":      func(a *Agent) { a.Terminal = true },
+		"memory":        func(a *Agent) { a.Limits.Memory = 1 << 20 },
+		"cpu":           func(a *Agent) { a.Limits.CPU = 0.5 },
+		"open files":    func(a *Agent) { a.Limits.OpenFiles = 12 },
+		"processes":     func(a *Agent) { a.Limits.Processes = 12 },
+		"files 1, 23":   func(a *Agent) { a.Limits.OpenFiles, a.Limits.Processes = 1, 23 },
+		"files 12, 3":   func(a *Agent) { a.Limits.OpenFiles, a.Limits.Processes = 12, 3 },
+	} {
+		a := base()
+		change(a)
+		f := a.Fingerprint()
+		if other, ok := seen[f]; ok {
+			t.Errorf("%s has the fingerprint of %s", what, other)
+		}
+		seen[f] = what
+	}
+	a := base()
+	a.Restart, a.Backoff.Base, a.Shutdown.Grace, a.Ready.Log, a.Significant = supervisor.Temporary, time.Second, time.Minute, "x", true
+	if a.Fingerprint() != base().Fingerprint() {
+		t.Error("what is changed in place has changed the fingerprint")
+	}
+}

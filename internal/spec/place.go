@@ -1,0 +1,67 @@
+package spec
+
+import "fmt"
+
+// Runtime is the kind of place that an agent runs in. Its names are those of
+// runtime.Runtime.Kind.
+type Runtime uint8
+
+const (
+	Proc Runtime = iota // a process with a shim beside it
+	Tmux                // a session of the project's own tmux server
+)
+
+func (r Runtime) String() string {
+	switch r {
+	case Proc:
+		return "proc"
+	case Tmux:
+		return "tmux"
+	}
+	return fmt.Sprintf("invalid(%d)", uint8(r))
+}
+
+// ParseRuntime reads the name of a kind.
+func ParseRuntime(text string) (Runtime, error) {
+	for r := Proc; r <= Tmux; r++ {
+		if r.String() == text {
+			return r, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown runtime %q", text)
+}
+
+// Limits bound what an agent may use. Zero is no limit.
+type Limits struct {
+	Memory    int64   // bytes, from MinMemory
+	CPU       float64 // cores, from MinCPU to MaxCPU
+	OpenFiles uint64  // of each process
+	Processes uint64
+}
+
+// Bounds of Limits. With less memory not even an empty program can be
+// executed; less of a core is less than the kernel deals out.
+const (
+	MinMemory = 1 << 20
+	MinCPU    = 0.01
+	MaxCPU    = 4096
+	MaxCount  = 1 << 30 // of open files and processes
+)
+
+func (a *assembly) checkLimits(i int, l Limits) {
+	if l.Memory != 0 && l.Memory < MinMemory {
+		a.problem(i, []string{"limits", "memory"}, `write "512MiB" for 512 mebibytes`,
+			"memory is %d bytes, expected at least %d (1 MiB)", l.Memory, MinMemory)
+	}
+	if l.CPU != 0 && !(l.CPU >= MinCPU && l.CPU <= MaxCPU) { // NaN is not, either
+		a.problem(i, []string{"limits", "cpu"}, "", "cpu is %v, expected a number of cores from %v to %v", l.CPU, MinCPU, MaxCPU)
+	}
+	for _, n := range []struct {
+		field string
+		value uint64
+	}{{"open_files", l.OpenFiles}, {"processes", l.Processes}} {
+		if n.value > MaxCount {
+			a.problem(i, []string{"limits", n.field}, "", "%s is %d, expected at most %d", n.field, n.value, MaxCount)
+		}
+	}
+}
