@@ -61,6 +61,10 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	}
 	s.log.Limit(l.Log)
 	s.intend()
+	if !s.named { // who finds the slot without its lock must know whom to wait for
+		s.saveState()
+		s.named = true
+	}
 	process, await, err := s.fork(&l, run)
 	if err != nil && run.group != nil {
 		process, await, err = s.forkOutside(&l, run, err)

@@ -39,6 +39,7 @@ type server struct {
 	socket   os.FileInfo // what listener listens on
 	state    wire.State
 	launch   runtime.Launch // the last one
+	named    bool           // the state file names this shim; used by who starts
 	run      *incarnation   // that lives; nil if none
 	conns    map[*conn]struct{}
 	pumping  int  // incarnations whose output has not ended
