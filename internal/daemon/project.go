@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -171,14 +173,44 @@ func (l *Lock) Release() error { return errors.Join(l.file.Close(), l.name()) }
 // died: what it was about to start holds it for a moment, until it is executed.
 const lockPatience = 2 * time.Second
 
-// alive: the holder is a process that has not ended.
-// One that nobody has collected yet has.
+// alive: the holder is a process that has not ended. One that nobody has
+// collected yet has, and so has one that was killed and does not know it yet.
 func (h Holder) alive() bool {
 	if h.PID <= 0 || syscall.Kill(h.PID, 0) != nil {
 		return false
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.PID))
-	return err != nil || !bytes.Contains(stat, []byte(") Z "))
+	if err != nil {
+		return true // nobody says otherwise
+	}
+	// See proc_pid_stat(5): the state comes first after the name, the flags seventh.
+	const exiting, signalled = 0x4, 0x400
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 7 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
+		return len(fields) < 7
+	}
+	if flags, err := strconv.ParseUint(string(fields[6]), 10, 64); err == nil && flags&(exiting|signalled) != 0 {
+		return false
+	}
+	return !killed(h.PID)
+}
+
+// killed: SIGKILL is on its way to the process.
+func killed(pid int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		if set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64); err == nil && set&(1<<(syscall.SIGKILL-1)) != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // holder reads who has locked; zero if that cannot be read.

@@ -25,6 +25,7 @@ type slot struct {
 	path, dir string
 	turn      chan struct{} // held by who changes what lives in the slot
 	group     *cgroup.Group // used by who has the turn; nil if there are none
+	used      bool          // a shim was started here; of who has the turn, too
 
 	mu      sync.Mutex
 	idle    *link         // of an incarnation that has ended, for the next one
@@ -159,8 +160,9 @@ func (s *slot) ended(ctx context.Context) (bool, error) {
 // and makes sure that nothing of it lives. Incarnation 0: there was none.
 func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 	st, err := wire.ReadState(s.dir)
+	fresh := wire.IsMissing(err)
 	switch {
-	case wire.IsMissing(err):
+	case fresh:
 		st = &wire.State{Version: wire.Version, Path: s.path}
 	case err != nil: // damaged: what it was cannot be known, but that it has ended is
 		s.r.log.Warn("state of a slot cannot be read", "path", s.path, "error", err)
@@ -178,7 +180,11 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 	if err := s.killGroups(ctx, st); err != nil {
 		return nil, fmt.Errorf("%w: what the last incarnation left behind: %w", runtime.ErrUnknown, err)
 	}
-	if err := s.r.sweeper.Sweep(ctx, wire.MarkerEnv+"="+wire.Marker(s.dir)); err != nil {
+	sweep := s.r.sweeper.Sweep
+	if fresh && !s.used {
+		sweep = s.r.sweeper.SweepUnused
+	}
+	if err := sweep(ctx, wire.MarkerEnv+"="+wire.Marker(s.dir)); err != nil {
 		return nil, fmt.Errorf("%w: what the last incarnation left behind: %w", runtime.ErrUnknown, err)
 	}
 	if st.Incarnation > 0 {
