@@ -61,7 +61,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	}
 	for path, r := range records {
 		if r.Incarnation > 0 {
-			c.told[path] = mark{incarnation: r.Incarnation}
+			c.told[path] = []mark{{incarnation: r.Incarnation}}
 		}
 	}
 	p := &past{records: records, selves: selves, forget: c.opts.Tree.Forget, adopt: c.adopt}
@@ -128,20 +128,21 @@ func (c *Controller) resume(o sighting, p *past) {
 		return // dealt with
 	}
 	// What happened between the last record and the last incarnation.
-	if b := o.Before; b != nil && b.Incarnation >= r.Incarnation && !(b.Incarnation == r.Incarnation && r.Ended) {
-		c.untold(r, b.Incarnation, o.StartedAt)
-		c.missed(r, *b)
-	} else {
-		c.untold(r, o.Incarnation, o.StartedAt)
+	for _, b := range o.Before {
+		if b.Incarnation > r.Incarnation || b.Incarnation == r.Incarnation && !r.Ended {
+			c.untold(r, b.Incarnation, o.StartedAt)
+			c.missed(r, b)
+		}
 	}
-	if o.Incarnation > r.Incarnation {
-		r.Incarnation = o.Incarnation
+	c.untold(r, o.Incarnation, o.StartedAt)
+	late := o.Incarnation > r.Incarnation
+	r.Incarnation, r.Ended, r.State, r.StartedAt = o.Incarnation, false, supervisor.Running.String(), o.StartedAt
+	if late {
 		c.log.Append(event.Event{
 			Time: o.StartedAt, Type: event.AgentStarted, Path: path, Incarnation: o.Incarnation, Actor: "supervisor",
 			Message: fmt.Sprintf("%s started, incarnation %d; noticed later", path, o.Incarnation),
-		}.With(map[string]any{"late": true}))
+		}.With(map[string]any{"late": true}), r.op())
 	}
-	r.Ended, r.State, r.StartedAt = false, supervisor.Running.String(), o.StartedAt
 	p.adopt[path] = adoption{o.kind, o.Incarnation}
 }
 
@@ -214,7 +215,7 @@ func (c *Controller) missed(r *record, b runtime.Ended) {
 	case b.Exit.Kind == supervisor.Lost:
 		kind = event.AgentLost
 	}
-	r.Incarnation = b.Incarnation
+	r.Incarnation, r.Ended = b.Incarnation, true
 	r.Restarts++
 	r.Attempt++
 	r.Counted = append(r.Counted, b.ExitedAt)

@@ -246,6 +246,31 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// Events that come one after the other are written together, unless somebody waits.
+func TestGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, Config{Store: memory.New()})
+		for i := range 3 {
+			l.Append(Event{Type: "test", Message: fmt.Sprint(i)})
+			time.Sleep(gatherTime / 4)
+		}
+		if n := len(read(t, l, 0, Filter{})); n != 0 {
+			t.Errorf("%d events were written before the others came", n)
+		}
+		time.Sleep(gatherTime)
+		synctest.Wait()
+		if n := len(read(t, l, 0, Filter{})); n != 3 || l.batches != 2 {
+			t.Errorf("%d events in %d batches, want 3 in 1", n, l.batches-1)
+		}
+		l.Append(Event{Type: "test"})
+		begin := time.Now()
+		flush(t, l)
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("who waited, waited for %v", took)
+		}
+	})
+}
+
 func TestStoreFull(t *testing.T) {
 	for _, refusal := range []error{store.ErrFull, store.ErrReadOnly, errors.New("odd")} {
 		synctest.Test(t, func(t *testing.T) {
@@ -255,6 +280,7 @@ func TestStoreFull(t *testing.T) {
 			flush(t, l)
 			f.Fail(refusal)
 			l.Append(Event{Type: "test", Message: "1"})
+			time.Sleep(gatherTime)
 			synctest.Wait()
 			if !errors.Is(l.Err(), refusal) {
 				t.Errorf("state: %v", l.Err())

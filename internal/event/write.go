@@ -26,6 +26,7 @@ func (l *Log) loop() {
 	defer prune.Stop()
 	for {
 		if len(batch) == 0 {
+			l.gather()
 			batch = l.take()
 		}
 		if len(batch) > 0 {
@@ -66,6 +67,26 @@ func (l *Log) loop() {
 			}
 			prune.Reset(pruneEvery)
 		}
+	}
+}
+
+// gather waits for company before a batch is taken, unless somebody waits for
+// it to be written. Events come in twos and threes: an end, a decision, a
+// start. To write at the first word would cost a commit for each, and take the
+// processor from what the events are about: an agent that is being restarted.
+func (l *Log) gather() {
+	l.mu.Lock()
+	now := len(l.buffer) == 0 || l.closing
+	l.mu.Unlock()
+	if now {
+		return
+	}
+	timer := time.NewTimer(gatherTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.hurry:
+	case <-l.ctx.Done():
 	}
 }
 

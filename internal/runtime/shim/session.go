@@ -47,9 +47,8 @@ func newSession(s *slot, number uint64) *session {
 	}
 }
 
-// connect gives the session a link, whose end is watched. look asks what the
-// shim knows.
-func (ses *session) connect(l *link, look bool) {
+// connect gives the session a link.
+func (ses *session) connect(l *link) {
 	ses.mu.Lock()
 	select {
 	case <-ses.done:
@@ -61,8 +60,12 @@ func (ses *session) connect(l *link, look bool) {
 	ses.link, ses.unsure = l, ""
 	close(ses.changed)
 	ses.changed = make(chan struct{})
-	l.listen(ses.update)
+	l.listen(ses.hear)
 	ses.mu.Unlock()
+}
+
+// watch sees the end of the link. look asks first what the shim knows.
+func (ses *session) watch(l *link, look bool) {
 	ses.slot.r.background(func() {
 		if look {
 			if m, err := l.call(ses.slot.r.ctx, wire.Message{Type: wire.Look}); err == nil && m.State != nil {
@@ -106,6 +109,20 @@ func (ses *session) finish() {
 		close(ses.ready)
 	}
 	close(ses.done)
+}
+
+// hear takes in what a message of the shim says about the state.
+func (ses *session) hear(m *wire.Message) {
+	switch {
+	case m.Type == wire.Status && m.State != nil:
+		ses.update(m.State)
+	case m.Type == wire.Exited && m.End != nil:
+		ses.mu.Lock()
+		st := ses.state
+		ses.mu.Unlock()
+		st.Incarnation, st.End, st.Told = m.Incarnation, m.End, m.Told
+		ses.update(&st)
+	}
 }
 
 // update takes in what the shim says. Of an incarnation that has ended,
@@ -226,7 +243,8 @@ func (ses *session) find() error {
 		case <-ses.done:
 			l.close(errClosed)
 		default:
-			ses.connect(l, false)
+			ses.connect(l)
+			ses.watch(l, false)
 			ses.slot.r.read(l)
 		}
 	}

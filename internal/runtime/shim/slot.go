@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"syscall"
 	"time"
@@ -214,16 +215,14 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", proc.ErrCommand, err)
 	}
-	request := wire.Message{Type: wire.Start, Incarnation: l.Incarnation, Launch: packed, Token: rand.Text()}
+	request := wire.Message{Type: wire.Start, Incarnation: l.Incarnation, Token: rand.Text()}
 	if err := s.take(ctx); err != nil {
 		return nil, err
 	}
 	defer s.release()
-	if err := wire.MakeDir(s.dir); err != nil {
-		return nil, err
-	}
 	s.r.groups.enable()
 	for tries := 0; ; tries++ {
+		request.Launch, request.Again = packed, 0
 		link, running, err := s.open(ctx, &request)
 		if err != nil {
 			return nil, err
@@ -231,16 +230,22 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 		s.listen()
 		ses := newSession(s, l.Incarnation)
 		ses.grace = max(0, l.Grace)
-		ses.connect(link, running) // fills it in if it is this incarnation already
+		ses.connect(link)
 		if running {
+			ses.watch(link, true) // which fills it in
 			return ses, nil
 		}
+		if last := link.launched; last.Incarnation > 0 && reflect.DeepEqual(wire.Again(last, l.Incarnation), l) {
+			request.Launch, request.Again = nil, last.Incarnation
+		}
+		link.launched = runtime.Launch{}
 		request.Group = s.place(l.Limits)
 		// Not with ctx: a start that is given up is stopped, see startReady.
 		answer, err := link.call(s.r.ctx, request)
 		switch {
 		case err == nil && answer.State != nil:
-			ses.update(answer.State)
+			link.launched = l
+			ses.watch(link, false)
 			return ses, nil
 		case err == nil:
 			err = fmt.Errorf("%w: answer without a state", runtime.ErrUnknown)
@@ -263,6 +268,9 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, running bool, err error) {
 	if l := s.unpark(); l != nil {
 		return l, false, nil
+	}
+	if err := wire.MakeDir(s.dir); err != nil {
+		return nil, false, err
 	}
 	l, st, lock, err := s.find(ctx)
 	if err != nil {
@@ -321,7 +329,8 @@ func (s *slot) adopt(ctx context.Context) (*session, error) {
 	ses.update(st)
 	if l != nil {
 		s.listen()
-		ses.connect(l, false)
+		ses.connect(l)
+		ses.watch(l, false)
 		s.r.read(l)
 	}
 	return ses, nil
