@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,7 +45,8 @@ func fleetOf(t *testing.T, dir string) *fleet {
 				t.Errorf("down: %v: %s", err, out)
 			}
 		} else if t.Failed() {
-			t.Log(out)
+			log, _ := os.ReadFile(filepath.Join(f.dir, ".coppice", "daemon.log"))
+			t.Logf("%s\nlast words: %.4000s", out, log)
 		}
 	})
 	return f

@@ -161,7 +161,7 @@ func TestIdleConnections(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	c := f.client()
-	agent := peek(t, c, "t/a")
+	agent, daemon := peek(t, c, "t/a"), f.status().Controller.PID
 	c.Close()
 	socket, err := api.SocketPath(f.dir)
 	if err != nil {
@@ -178,6 +178,9 @@ func TestIdleConnections(t *testing.T) {
 	}
 	if len(idle) < 150 {
 		t.Fatalf("only %d connections were taken", len(idle))
+	}
+	if fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", daemon)); err != nil || len(fds) > 120 {
+		t.Errorf("the daemon has %d of 160 descriptors, %v", len(fds), err)
 	}
 	for range 3 { // another shim is started, which takes descriptors
 		killed(t, parent(t, agent.PID))

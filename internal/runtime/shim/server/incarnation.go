@@ -222,8 +222,8 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, read
 	}
 	<-run.process.Done()
 	at := time.Now()
+	exit := run.group.explain(run.process.Exit()) // before its group goes
 	s.sweep(run.group)
-	exit := run.group.explain(run.process.Exit())
 	if notReady != nil && !run.wasStopped() {
 		if exit.Clean() {
 			exit.Kind = supervisor.Failure
