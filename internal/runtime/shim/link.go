@@ -28,8 +28,7 @@ type link struct {
 	c *net.UnixConn
 	r *wire.Reader
 
-	launched runtime.Launch // the last one of its shim that was asked for here; used by who has the slot's turn
-	writing  sync.Mutex
+	writing sync.Mutex
 
 	mu      sync.Mutex
 	id      uint64

@@ -150,11 +150,11 @@ func (ses *session) update(st *wire.State) {
 	case st.End != nil:
 		l := ses.link
 		ses.link = nil
-		ses.finish()
-		if l != nil {
+		if l != nil { // before anybody is told: a successor starts at once
 			l.listen(nil)
 			ses.slot.park(l)
 		}
+		ses.finish()
 	case ses.state.Ready && !wasReady:
 		close(ses.ready)
 	}

@@ -25,8 +25,11 @@ type slot struct {
 	r         *Runtime
 	path, dir string
 	turn      chan struct{} // held by who changes what lives in the slot
-	group     *cgroup.Group // used by who has the turn; nil if there are none
-	used      bool          // a shim was started here; of who has the turn, too
+
+	launched   runtime.Launch // the last one; used by who has the turn
+	launchedBy *link          // on which it was, and whose shim still knows it
+	group      *cgroup.Group  // used by who has the turn; nil if there are none
+	used       bool           // a shim was started here; of who has the turn, too
 
 	mu      sync.Mutex
 	idle    *link         // of an incarnation that has ended, for the next one
@@ -235,16 +238,16 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 			ses.watch(link, true) // which fills it in
 			return ses, nil
 		}
-		if last := link.launched; last.Incarnation > 0 && reflect.DeepEqual(wire.Again(last, l.Incarnation), l) {
-			request.Launch, request.Again = nil, last.Incarnation
+		if s.launchedBy == link && reflect.DeepEqual(wire.Again(s.launched, l.Incarnation), l) {
+			request.Launch, request.Again = nil, s.launched.Incarnation
 		}
-		link.launched = runtime.Launch{}
+		s.launchedBy = nil
 		request.Group = s.place(l.Limits)
 		// Not with ctx: a start that is given up is stopped, see startReady.
 		answer, err := link.call(s.r.ctx, request)
 		switch {
 		case err == nil && answer.State != nil:
-			link.launched = l
+			s.launched, s.launchedBy = l, link
 			ses.watch(link, false)
 			return ses, nil
 		case err == nil:
