@@ -72,7 +72,10 @@ func (k *core) terminate(c *child, p plan) (pending bool) {
 	case Stopped, Suspended:
 		switch {
 		case p == planSuspend:
-			k.set(c, Suspended, ReasonTerminated)
+			if c.state != Suspended {
+				k.set(c, Suspended, ReasonTerminated)
+				k.tellChanged(c, ReasonTerminated)
+			}
 		case c.policy.restart == Temporary || k.strategy == SimpleOneForOne:
 			k.forget(c) // was suspended
 		}
@@ -94,6 +97,7 @@ func (k *core) terminate(c *child, p plan) (pending bool) {
 	default:
 		k.set(c, Stopped, ReasonTerminated)
 	}
+	k.tellChanged(c, ReasonTerminated)
 	if k.op == opGroup && k.trigger == c {
 		k.trigger = nil
 		if k.phase == waiting {
@@ -144,6 +148,14 @@ func (k *core) reset(c *child) {
 	case Quarantined, GivenUp:
 		k.cancel(c)
 		k.unhold(c, ReasonReset)
+	default:
+		k.tellChanged(c, ReasonReset)
+	}
+}
+
+func (k *core) tellChanged(c *child, why Reason) {
+	if k.hooked {
+		k.events = append(k.events, ChildChanged{k.header(c), c.state, why})
 	}
 }
 
@@ -154,6 +166,9 @@ func (k *core) resume() {
 	}
 	k.paused, k.probing, k.probe = false, true, nil
 	k.clearWindows()
+	if k.hooked {
+		k.events = append(k.events, LimitLifted{k.header(nil), ReasonManual})
+	}
 	k.releasePaused()
 }
 

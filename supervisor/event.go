@@ -144,6 +144,14 @@ type ChildStopped struct {
 	Reason Reason
 }
 
+// ChildChanged: a call has changed what becomes of a child, and no start or end
+// of it tells so: the end of its delay, of what a limit had held, or fresh counters.
+type ChildChanged struct {
+	EventHeader
+	State  State
+	Reason Reason
+}
+
 // ChildAbandoned: a child did not end in time, could not be killed, and was cut off.
 type ChildAbandoned struct {
 	EventHeader
@@ -210,6 +218,9 @@ func (e ChildExited) String() string {
 func (e ChildStopping) String() string { return fmt.Sprintf("%s stopping: %v", e.Path(), e.Reason) }
 func (e ChildStopped) String() string {
 	return fmt.Sprintf("%s stopped: %v (%v)", e.Path(), e.Exit, e.Reason)
+}
+func (e ChildChanged) String() string {
+	return fmt.Sprintf("%s is %v: %v", e.Path(), e.State, e.Reason)
 }
 func (e ChildAbandoned) String() string {
 	return fmt.Sprintf("%s abandoned: did not stop within %v", e.Path(), e.Waited)

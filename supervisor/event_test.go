@@ -138,7 +138,7 @@ app ended: shutdown`
 		"every event has a text": func(t *testing.T, w *world) {
 			for _, e := range []Event{
 				SupervisorStarted{}, SupervisorStopping{}, SupervisorStopping{Err: errBoom}, SupervisorEnded{}, ChildStarted{}, ChildStartFailed{},
-				ChildIgnored{}, ChildExited{}, ChildStopping{}, ChildStopped{}, ChildAbandoned{}, ChildReturned{}, LimitReached{},
+				ChildIgnored{}, ChildExited{}, ChildStopping{}, ChildStopped{}, ChildChanged{}, ChildAbandoned{}, ChildReturned{}, LimitReached{},
 				LimitReached{Until: time.Now()}, LimitLifted{}, EventsLost{N: 3},
 			} {
 				if e.String() == "" {

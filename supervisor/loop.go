@@ -78,7 +78,7 @@ func (s *Supervisor) boot() {
 	}
 	if saved := s.spec.Saved; saved != nil {
 		k.restoreWindow(&k.win, k.limit, saved.Counted, 0)
-		k.paused = saved.Paused
+		k.paused, k.probing = saved.Paused, saved.Probing
 	}
 	s.spec = Spec{} // what is needed of it is in the core
 	k.boot()

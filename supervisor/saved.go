@@ -35,6 +35,7 @@ type SavedSelf struct {
 	// the clock was set back, counts as now.
 	Counted []time.Time
 	Paused  bool
+	Probing bool // resumed, and the first to start after that has yet to succeed
 }
 
 // Save returns what is to be kept of a child and of the supervisor itself.
@@ -48,8 +49,14 @@ func (s *Supervisor) Save(id string) (Saved, SavedSelf, error) {
 	return saved, self, err
 }
 
+// SaveSelf returns what is to be kept of the supervisor alone.
+func (s *Supervisor) SaveSelf() (self SavedSelf, err error) {
+	err = s.do(func() { self = s.core.saveSelf() })
+	return self, err
+}
+
 func (k *core) saveSelf() SavedSelf {
-	return SavedSelf{Counted: k.times(&k.win, k.limit), Paused: k.paused || k.probing}
+	return SavedSelf{Counted: k.times(&k.win, k.limit), Paused: k.paused, Probing: k.probing}
 }
 
 func (k *core) save(c *child) Saved {

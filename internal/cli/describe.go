@@ -51,6 +51,8 @@ func describe(e supervisor.Event) string {
 			return "stopped"
 		}
 		return "stopped: " + exitText(e.Exit)
+	case supervisor.ChildChanged:
+		return fmt.Sprintf("%v: %v", e.State, e.Reason)
 	case supervisor.ChildAbandoned:
 		return fmt.Sprintf("abandoned: did not stop within %s", short(e.Waited))
 	case supervisor.ChildReturned:

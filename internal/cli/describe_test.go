@@ -40,7 +40,7 @@ func everyEvent() []supervisor.Event {
 		supervisor.LimitReached{EventHeader: h, Limit: supervisor.Quarantining(5, time.Hour), Until: time.Unix(1, 0)},
 		supervisor.LimitReached{EventHeader: h, Limit: supervisor.GivingUp(3)},
 		supervisor.LimitReached{EventHeader: h, Limit: supervisor.Pausing(3, time.Hour)},
-		supervisor.LimitLifted{EventHeader: h},
+		supervisor.LimitLifted{EventHeader: h}, supervisor.ChildChanged{EventHeader: h},
 		supervisor.EventsLost{EventHeader: root, N: 3},
 	}
 }

@@ -412,12 +412,18 @@ func TestPersist(t *testing.T) {
 				"[[supervisor]]\nname = \"pool\"\nchildren = [\"paused\"]\n\n",
 				agentTOML("paused", fails, `on_limit = "pause"`, `max_restarts = 1`, `restart_window = "1h"`),
 				agentTOML("stopped", `exit 0`, `restart = "on-failure"`),
-				agentTOML("suspended", `exec sleep 1000`))
+				agentTOML("suspended", `exec sleep 1000`),
+				agentTOML("delayed", fails, `backoff = { kind = "fixed", base = "5m" }`))
 			f.do("up", "-d")
 			f.do("stop", "t/suspended")
+			f.awaitState("t/delayed", "restarting")
+			f.do("stop", "t/delayed") // nothing of it runs
+			f.awaitState("t/delayed", "suspended")
+			for len(f.events("agent.changed", "t/delayed")) == 0 { // until it is written
+			}
 			held := []string{"t/given_up", "t/quarantined", "t/restarting"}
 			kept := []string{"t/stopped", "t/suspended", "t/pool/paused"}
-			before := map[string]api.Node{}
+			before := map[string]api.Node{"t/delayed": f.node("t/delayed")}
 			for _, path := range slices.Concat(held, kept) {
 				before[path] = f.awaitState(path, filepath.Base(path))
 			}
@@ -427,7 +433,7 @@ func TestPersist(t *testing.T) {
 			for path, was := range before {
 				n := f.node(path)
 				switch {
-				case persist || slices.Contains(kept, path):
+				case persist || slices.Contains(kept, path) || path == "t/delayed":
 					if n.State != was.State || n.Incarnation != was.Incarnation || persist && n.Restarts != was.Restarts {
 						t.Errorf("%+v, before %+v", n, was)
 					}

@@ -58,6 +58,8 @@ func Classify(e supervisor.Event) (kind string, data map[string]any) {
 		return who + ".stopping", map[string]any{"reason": e.Reason.String()}
 	case supervisor.ChildStopped:
 		return who + ".stopped", exitData(e.Exit, map[string]any{"reason": e.Reason.String()})
+	case supervisor.ChildChanged:
+		return who + ".changed", map[string]any{"state": e.State.String(), "reason": e.Reason.String()}
 	case supervisor.ChildAbandoned:
 		return who + ".abandoned", map[string]any{"waited_seconds": e.Waited.Seconds()}
 	case supervisor.ChildReturned:

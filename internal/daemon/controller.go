@@ -256,8 +256,8 @@ func (c *Controller) event(e supervisor.Event) {
 	if h.ID == "" || c.keeps() {
 		// The end that keeps agents running is not theirs: as the records
 		// are, the next controller finds them.
-		if !c.keeps() || h.ID == "" {
-			c.log.Append(entry)
+		if h.ID == "" {
+			c.log.Append(entry, c.selfRecord(e)...)
 		}
 		return
 	}
@@ -350,7 +350,9 @@ func (c *Controller) records(e supervisor.Event) ([]store.Op, error) {
 		return nil, err
 	}
 	ended := false
-	switch e.(type) {
+	switch e := e.(type) {
+	case supervisor.ChildChanged:
+		ended = e.State != supervisor.Running && e.State != supervisor.Starting && e.State != supervisor.Stopping
 	case supervisor.ChildExited, supervisor.ChildStartFailed, supervisor.ChildStopped, supervisor.ChildIgnored,
 		supervisor.LimitReached, supervisor.LimitLifted, supervisor.ChildAbandoned:
 		ended = true
@@ -363,13 +365,30 @@ func (c *Controller) records(e supervisor.Event) ([]store.Op, error) {
 	if forgotten {
 		return ops, nil
 	}
-	own := &record{Path: h.Supervisor, State: supervisor.Running.String(), Self: &selfRecord{Counted: self.Counted, Paused: self.Paused}}
-	return append(ops, own.selfOp()), nil
+	return append(ops, selfOp(h.Supervisor, self)), nil
+}
+
+// selfRecord is the record that an event about a supervisor itself changes.
+func (c *Controller) selfRecord(e supervisor.Event) []store.Op {
+	if _, lifted := e.(supervisor.LimitLifted); !lifted {
+		return nil
+	}
+	path := e.Header().Supervisor
+	if sup := c.find(path); sup != nil {
+		if self, err := sup.SaveSelf(); err == nil {
+			return []store.Op{selfOp(path, self)}
+		}
+	}
+	return nil
 }
 
 // selfOp writes the part of a supervisor's record that is its own. It has a key
 // of its own, as its parent writes the other part.
-func (r *record) selfOp() store.Op {
+func selfOp(path string, self supervisor.SavedSelf) store.Op {
+	r := &record{
+		Path: path, State: supervisor.Running.String(),
+		Self: &selfRecord{Counted: self.Counted, Paused: self.Paused, Probing: self.Probing},
+	}
 	op := r.op()
 	op.Key += "-self"
 	return op

@@ -230,7 +230,7 @@ func (c *Controller) missed(r *record, b runtime.Ended) {
 func (p *past) saved(path string) (*supervisor.Saved, *supervisor.SavedSelf) {
 	var self *supervisor.SavedSelf
 	if s := p.selves[path]; s != nil {
-		self = &supervisor.SavedSelf{Counted: s.Counted, Paused: s.Paused}
+		self = &supervisor.SavedSelf{Counted: s.Counted, Paused: s.Paused, Probing: s.Probing}
 		if p.forget {
 			self.Counted = nil
 		}

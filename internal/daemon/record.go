@@ -53,6 +53,7 @@ type savedExit struct {
 type selfRecord struct {
 	Counted []time.Time `json:"counted,omitempty"`
 	Paused  bool        `json:"paused,omitempty"`
+	Probing bool        `json:"probing,omitempty"`
 }
 
 // nodeKey is the key of a node's record. Names may hold what keys may not.
