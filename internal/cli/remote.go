@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -51,7 +53,15 @@ func (r *remote) ask(do func(context.Context, *api.Client) error) error {
 	defer client.Close()
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	return do(ctx, client)
+	err = do(ctx, client)
+	if errors.Is(err, api.ErrDown) {
+		if file, e := findConfig(r.file); e == nil {
+			if fate := daemon.Fate(file); fate != "" {
+				err = fmt.Errorf("%w\n%s", err, proc.Plain(fate))
+			}
+		}
+	}
+	return err
 }
 
 // untilSignal returns a context that ends with the first signal, whose exit

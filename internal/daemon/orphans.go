@@ -35,6 +35,11 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
+	defer func() {
+		if err == nil {
+			project.ended(nil)
+		}
+	}()
 	tree, err := config.Load(file)
 	if err != nil { // what runs has to go, whatever became of the file
 		tree = &spec.Tree{Root: &spec.Node{Name: "?"}}

@@ -56,6 +56,8 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
+	project.begin()
+	defer func() { project.ended(err) }()
 
 	db, err := sqlite.Open(ctx, project.Database())
 	if err != nil {

@@ -78,7 +78,10 @@ func (c *Controller) full(path string) string {
 func (c *Controller) Nodes(_ context.Context, path string) ([]api.Node, error) {
 	path = c.full(path)
 	if path == c.root.Path() {
-		n := api.Node{Path: path, Kind: kindSupervisor, Strategy: c.opts.Tree.Root.Strategy.String(), State: c.rootState().String(), Node: c.host, Limit: c.opts.Tree.Root.Limit.String()}
+		n := api.Node{
+			Path: path, Kind: kindSupervisor, Strategy: c.opts.Tree.Root.Strategy.String(), State: c.rootState().String(),
+			Node: c.host, LimitMax: supervisor.Unlimited,
+		}
 		n.StartedAt, n.Uptime = &c.started, time.Since(c.started).Seconds()
 		return c.walk([]api.Node{n}, c.root), nil
 	}

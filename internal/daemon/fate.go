@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// fate is how a controller has ended. There is none while one runs, nor after
+// one that was killed. It is for people: nothing depends on it.
+type fate struct {
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason,omitempty"` // empty if it was asked to
+}
+
+func (p Project) fate() string { return filepath.Join(p.State, "ended.json") }
+
+// begin forgets how the last controller ended.
+func (p Project) begin() { os.Remove(p.fate()) }
+
+// ended notes that this controller has, and why if nobody has asked for it.
+func (p Project) ended(err error) {
+	f := fate{At: time.Now()}
+	if err != nil {
+		f.Reason = err.Error()
+	}
+	if text, err := json.Marshal(f); err == nil {
+		os.WriteFile(p.fate(), text, 0o600)
+	}
+}
+
+// Fate says what has become of the last controller of the project of a file, in
+// a clause for people; "" if there is nothing to tell: there never was one, it
+// was asked to end, or one runs.
+func Fate(file string) string {
+	p, err := OpenProject(file)
+	if err != nil {
+		return ""
+	}
+	last := p.holder()
+	if last.PID == 0 {
+		return ""
+	}
+	if _, locked := p.Locked(); locked {
+		return ""
+	}
+	var f fate
+	text, err := os.ReadFile(p.fate())
+	switch {
+	case os.IsNotExist(err):
+		return fmt.Sprintf("the last one, process %d, was killed or has crashed; its agents may still run: coppice up takes them over, coppice down stops them", last.PID)
+	case err != nil || json.Unmarshal(text, &f) != nil || f.Reason == "":
+		return ""
+	}
+	return fmt.Sprintf("the last one ended on %s: %.500s", f.At.Local().Format(time.DateTime), f.Reason)
+}
