@@ -292,6 +292,9 @@ type rememberer interface {
 // ahead is how many starts of an agent the log may not have yet when it is
 // started once more.
 func (c *Controller) ahead(path string) int {
+	if c.agents[path] == nil { // a supervisor, which lives in no slot
+		return 1
+	}
 	if r, ok := c.home(path).(rememberer); ok {
 		return max(1, r.Remembers(path))
 	}
