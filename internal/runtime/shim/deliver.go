@@ -13,6 +13,8 @@ const (
 	// killTime is how long a shim may take to carry out a Kill, before it is
 	// killed itself. It is well below supervisor.KillGrace.
 	killTime = 3 * time.Second
+	// lookTime is how long it may take for an answer after that.
+	lookTime = time.Second
 	// deliverPause is the time between two tries to deliver a Stop or Kill.
 	deliverPause = 100 * time.Millisecond
 )
@@ -29,6 +31,9 @@ func (ses *session) want(what string) {
 	defer ses.mu.Unlock()
 	if ses.wanted != wire.Kill {
 		ses.wanted = what
+		if what == wire.Kill {
+			ses.killing = time.Now()
+		}
 	}
 	if !ses.delivers {
 		ses.delivers = true
@@ -38,7 +43,6 @@ func (ses *session) want(what string) {
 
 // deliver repeats what is wanted until the shim has it or the agent has ended.
 func (ses *session) deliver() {
-	var killing time.Time // since when a Kill is tried
 	for {
 		ses.mu.Lock()
 		what := ses.wanted
@@ -47,16 +51,20 @@ func (ses *session) deliver() {
 			ses.mu.Unlock()
 			return
 		}
-		link, changed := ses.link, ses.changed
+		link, changed, killing := ses.link, ses.changed, ses.killing
 		ses.mu.Unlock()
 
-		if what == wire.Kill && killing.IsZero() {
-			killing = time.Now()
+		patience := killTime
+		if what == wire.Kill { // a Stop that got no answer may have taken all of it
+			patience = max(killTime-time.Since(killing), deliverPause)
 		}
 		if link != nil {
-			ctx, cancel := context.WithTimeout(ses.slot.r.ctx, killTime)
+			ctx, cancel := context.WithTimeout(ses.slot.r.ctx, patience)
 			_, err := ses.request(ctx, wire.Message{Type: what})
 			cancel()
+			if err == nil && what == wire.Kill {
+				err = ses.answersAt(killing.Add(killTime))
+			}
 			if err == nil || errors.Is(err, runtime.ErrEnded) || errors.Is(err, runtime.ErrStale) {
 				ses.mu.Lock()
 				ses.delivered = what
@@ -66,7 +74,9 @@ func (ses *session) deliver() {
 		}
 		if !killing.IsZero() && time.Since(killing) >= killTime {
 			ses.killShim()
-			killing = time.Now()
+			ses.mu.Lock()
+			ses.killing = time.Now()
+			ses.mu.Unlock()
 		}
 		pause := time.NewTimer(deliverPause)
 		select {
@@ -81,4 +91,22 @@ func (ses *session) deliver() {
 		}
 		pause.Stop()
 	}
+}
+
+// answersAt waits for the end that follows on a Kill, and asks at a time
+// whether the shim is still there to tell it: it may hang since it has answered.
+func (ses *session) answersAt(at time.Time) error {
+	late := time.NewTimer(time.Until(at))
+	defer late.Stop()
+	select {
+	case <-ses.done:
+		return nil
+	case <-ses.slot.r.ctx.Done():
+		return nil
+	case <-late.C:
+	}
+	ctx, cancel := context.WithTimeout(ses.slot.r.ctx, lookTime)
+	defer cancel()
+	_, err := ses.request(ctx, wire.Message{Type: wire.Look})
+	return err
 }

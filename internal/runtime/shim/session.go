@@ -32,6 +32,7 @@ type session struct {
 	unsure    string        // why nothing is known now
 	disowned  bool          // never was one
 	wanted    string        // Stop or Kill
+	killing   time.Time     // since when a Kill is tried
 	delivered string
 	delivers  bool // a goroutine does
 }
