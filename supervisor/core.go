@@ -14,7 +14,7 @@ import (
 // walks the children that it restarts, and a shutdown those it stops.
 type core struct {
 	path     string
-	epoch    time.Time // now is relative to it
+	epoch    time.Time // what the wall clock would have said when now was 0; see at
 	strategy Strategy
 	auto     AutoShutdown
 	onStart  StartFailure
@@ -336,6 +336,13 @@ func (k *core) cancel(c *child) {
 		m.token++
 		k.act(doCancel, c)
 	}
+}
+
+// at tells the core the time: how long it has lived, which decides, and what
+// the wall clock says now, for people and for what is saved. The wall clock may
+// be set while the core lives. Then all its times move, not one of its decisions.
+func (k *core) at(elapsed time.Duration, wall time.Time) {
+	k.now, k.epoch = elapsed, wall.Add(-elapsed)
 }
 
 // header of an event about c, or about the supervisor itself if c is nil.

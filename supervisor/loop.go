@@ -49,7 +49,8 @@ func (s *Supervisor) loop() {
 	for !s.ended {
 		batch = s.box.take(batch)
 		for rest = batch; len(rest) > 0 && !s.ended; rest = rest[1:] {
-			s.core.now = time.Since(s.core.epoch)
+			now := time.Now()
+			s.core.at(now.Sub(s.origin), now)
 			s.handle(rest[0])
 			s.perform()
 		}
@@ -76,7 +77,7 @@ func (s *Supervisor) boot() {
 		}
 	}
 	if saved := s.spec.Saved; saved != nil {
-		k.restoreWindow(&k.win, k.limit, saved.Counted)
+		k.restoreWindow(&k.win, k.limit, saved.Counted, 0)
 		k.paused = saved.Paused
 	}
 	s.spec = Spec{} // what is needed of it is in the core

@@ -4,9 +4,12 @@ import "time"
 
 // Saved is what of a child may outlive its supervisor: given to a later one in
 // ChildSpec.Saved, it goes on where the earlier one was. Times are wall clock
-// times; one that lies in the future, because the clock was set back, counts
-// as now.
+// times.
 type Saved struct {
+	// At is when it was saved. If that lies in the future, the clock was set
+	// back since, and all times are taken to be earlier by as much: what was to
+	// wait for a minute does not wait for an hour. Zero: not known.
+	At time.Time
 	// State is what the child was doing. Stopped and Suspended children stay
 	// down, Restarting ones are started at NextAt, held ones stay held. In
 	// any other state the child is started with the others.
@@ -28,7 +31,9 @@ type Saved struct {
 
 // SavedSelf is the same of a supervisor, for Spec.Saved.
 type SavedSelf struct {
-	Counted []time.Time // in the window of its limit
+	// Counted is in the window of its limit. What lies in the future, because
+	// the clock was set back, counts as now.
+	Counted []time.Time
 	Paused  bool
 }
 
@@ -49,7 +54,7 @@ func (k *core) saveSelf() SavedSelf {
 
 func (k *core) save(c *child) Saved {
 	s := Saved{
-		State: c.state, Incarnation: c.gen, Restarts: int(c.restarts), Attempt: int(c.attempt), Reason: c.reason,
+		At: k.epoch.Add(k.now).Round(0), State: c.state, Incarnation: c.gen, Restarts: int(c.restarts), Attempt: int(c.attempt), Reason: c.reason,
 	}
 	if c.state.alive() {
 		s.StartedAt = k.epoch.Add(c.began)
@@ -84,21 +89,23 @@ func (k *core) times(w *window, l Limit) []time.Time {
 	return all
 }
 
-// since is a wall clock time as the core counts them.
-func (k *core) since(t time.Time) time.Duration { return min(t.Sub(k.epoch), k.now) }
+// since is a wall clock time as the core counts them, within what can be
+// reckoned with.
+func (k *core) since(t time.Time) time.Duration { return max(-maxTime, min(t.Sub(k.epoch), k.now)) }
 
-func (k *core) restoreWindow(w *window, l Limit, times []time.Time) {
+func (k *core) restoreWindow(w *window, l Limit, times []time.Time, setBack time.Duration) {
 	for _, t := range times {
-		w.add(k.since(t), l)
+		w.add(k.since(t.Add(-setBack)), l)
 	}
 }
 
 // restore gives a child that has not been started what was saved of it.
 func (k *core) restore(c *child, s *Saved) {
+	setBack := max(0, s.At.Sub(k.epoch.Add(k.now))) // of the clock
 	c.gen, c.restarts, c.attempt = s.Incarnation, uint32(s.Restarts), uint32(s.Attempt)
 	l, w := k.governs(c)
 	if w != &k.win {
-		k.restoreWindow(w, l, s.Counted)
+		k.restoreWindow(w, l, s.Counted, setBack)
 	}
 	m := c.rest()
 	m.exit = s.LastExit
@@ -107,11 +114,11 @@ func (k *core) restore(c *child, s *Saved) {
 		k.set(c, s.State, s.Reason)
 	case Restarting, Quarantined:
 		k.set(c, s.State, s.Reason)
-		k.timer(c, max(0, s.NextAt.Sub(k.epoch)-k.now))
+		k.timer(c, max(0, s.NextAt.Add(-setBack).Sub(k.epoch)-k.now))
 	default:
 		if s.Adopt && c.gen > 0 {
 			c.gen--
-			m.adopt, c.began = true, k.since(s.StartedAt)
+			m.adopt, c.began = true, k.since(s.StartedAt.Add(-setBack))
 		}
 	}
 }

@@ -158,6 +158,52 @@ func TestSavedWindow(t *testing.T) {
 	})
 }
 
+// A clock that was set back while nobody was there makes nobody wait for it.
+func TestSavedClockSetBack(t *testing.T) {
+	spec := Spec{Children: []ChildSpec{{ID: "a", Limit: Quarantining(2, time.Hour), Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		return nil
+	}}}}
+	for name, back := range map[string]time.Duration{"by an hour": time.Hour, "by a century": 100 * 365 * 24 * time.Hour, "not": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				then := time.Now().Add(back) // what the clock said then
+				s := again(t, spec, Saved{
+					At: then, State: Restarting, Incarnation: 3, NextAt: then.Add(time.Minute),
+					Counted: []time.Time{then.Add(-59 * time.Minute)},
+				}, SavedSelf{})
+				if i := info(t, s); time.Until(i.NextAt) != time.Minute || i.InWindow != 1 {
+					t.Errorf("the next try is in %v, want a minute; %d in the window", time.Until(i.NextAt), i.InWindow)
+				}
+				time.Sleep(61 * time.Second)
+				if i := info(t, s); i.State != Running || i.Incarnation != 4 || i.InWindow != 1 {
+					t.Errorf("after a minute, the first has left the window: %+v", i)
+				}
+			})
+		})
+	}
+}
+
+// A clock that is set while a supervisor lives changes what it says, not what it does.
+func TestClockIsSet(t *testing.T) {
+	r := newRig(t, Spec{Limit: Quarantining(1, time.Hour), Children: []ChildSpec{{ID: "a", Run: idle, Backoff: Backoff{Kind: Fixed, Base: time.Minute}}}})
+	before := r.k.epoch
+	for _, step := range []time.Duration{-time.Hour, 30 * time.Hour} {
+		wall := before.Add(step + 10*time.Second)
+		r.k.at(10*time.Second, wall)
+		c := r.k.byID["a"]
+		if h := r.k.header(c); !h.Time.Equal(wall) {
+			t.Errorf("an event at %v is told as of %v", wall, h.Time)
+		}
+		if i := r.k.info(c); i.Uptime != 10*time.Second || !i.StartedAt.Equal(wall.Add(-10*time.Second)) {
+			t.Errorf("up for %v, since %v at %v", i.Uptime, i.StartedAt, wall)
+		}
+		if s := r.k.save(c); !s.At.Equal(wall) || !s.StartedAt.Equal(wall.Add(-10*time.Second)) {
+			t.Errorf("saved: %+v at %v", s, wall)
+		}
+	}
+}
+
 // An incarnation that lives is taken over: it keeps its number and its age, and is not counted.
 func TestSavedAdopt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -15,6 +15,7 @@ type Supervisor struct {
 	core      core // the loop's
 	box       mailbox
 	base      context.Context // for the values that children see
+	origin    time.Time       // of the core's time
 	depth     int
 	parent    *incarnation // of a nested one, in its parent
 	spec      Spec
@@ -96,13 +97,13 @@ func (s *Supervisor) Started(ctx context.Context) error {
 // newSupervisor makes a supervisor that does nothing yet.
 func newSupervisor(base context.Context, spec Spec, path string, depth int) *Supervisor {
 	s := &Supervisor{
-		base: base, depth: depth, spec: spec,
+		base: base, depth: depth, spec: spec, origin: time.Now(),
 		box:     mailbox{wake: make(chan struct{}, 1)},
 		waiters: make(map[*child][]*waiter),
 		up:      make(chan struct{}), done: make(chan struct{}),
 	}
 	s.core = core{
-		path: path, epoch: time.Now(),
+		path: path, epoch: s.origin,
 		strategy: spec.Strategy, auto: spec.AutoShutdown, onStart: spec.StartFailure, limit: spec.limit(),
 		rand: func(d time.Duration) time.Duration { return rand.N(d + 1) },
 	}

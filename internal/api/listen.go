@@ -102,6 +102,10 @@ type Listener struct {
 	closed chan struct{}
 	close  sync.Once
 	work   sync.WaitGroup
+	// places holds a token for each connection there may be.
+	places chan struct{}
+	// restored holds a token when the socket was made anew.
+	restored chan struct{}
 
 	mu    sync.Mutex
 	inner *net.UnixListener // the one that is bound now
@@ -117,12 +121,38 @@ const guardEvery = 2 * time.Second
 func Listen(path string) (*Listener, error) { return listen(path, slog.Default(), guardEvery) }
 
 func listen(path string, logger *slog.Logger, guard time.Duration) (*Listener, error) {
-	l := &Listener{path: path, logger: logger, conns: make(chan net.Conn), closed: make(chan struct{})}
+	l := &Listener{
+		path: path, logger: logger, conns: make(chan net.Conn), closed: make(chan struct{}),
+		places: make(chan struct{}, maxConns()), restored: make(chan struct{}, 1),
+	}
 	if err := l.bind(); err != nil {
 		return nil, fmt.Errorf("listening on %s: %w", path, err)
 	}
 	l.work.Go(func() { l.guard(guard) })
 	return l, nil
+}
+
+// maxConns is how many connections there may be: callers that stay must not
+// take the descriptors that the daemon needs for its agents. Who comes after
+// that waits in the socket's queue.
+func maxConns() int {
+	const most = 512
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return most
+	}
+	return int(max(8, min(most, limit.Cur/4)))
+}
+
+// placed is a connection that gives its place back.
+type placed struct {
+	net.Conn
+	leave func()
+}
+
+func (c placed) Close() error {
+	c.leave()
+	return c.Conn.Close()
 }
 
 // bind makes the socket and begins to accept.
@@ -237,9 +267,19 @@ func clearStale(path string) error {
 func (l *Listener) accept(inner *net.UnixListener) {
 	var pause time.Duration
 	for {
+		select {
+		case l.places <- struct{}{}:
+		case <-l.closed:
+			return
+		}
+		leave := sync.OnceFunc(func() { <-l.places })
 		conn, err := inner.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
+			leave()
 			return
+		}
+		if err != nil {
+			leave()
 		}
 		if err != nil { // too many open files, most likely
 			l.logger.Warn("a connection could not be accepted", "socket", l.path, "error", err)
@@ -254,12 +294,14 @@ func (l *Listener) accept(inner *net.UnixListener) {
 		pause = 0
 		if uid, err := peer(conn); err != nil || !trusted(uid) {
 			l.logger.Warn("a connection was refused", "socket", l.path, "uid", uid, "error", err)
+			leave()
 			conn.Close()
 			continue
 		}
 		select {
-		case l.conns <- conn:
+		case l.conns <- placed{conn, leave}:
 		case <-l.closed:
+			leave()
 			conn.Close()
 			return
 		}
@@ -287,6 +329,10 @@ func (l *Listener) guard(every time.Duration) {
 		err := l.bind()
 		if err == nil {
 			l.logger.Warn("the socket was deleted and has been made anew", "socket", l.path)
+			select {
+			case l.restored <- struct{}{}:
+			default:
+			}
 		} else if last != err.Error() {
 			l.logger.Error("the socket was deleted and cannot be made anew", "socket", l.path, "error", err)
 			last = err.Error()
@@ -304,6 +350,9 @@ func (l *Listener) present() bool {
 	}
 	return os.SameFile(info, l.own)
 }
+
+// Restored receives when the socket was deleted and has been made anew.
+func (l *Listener) Restored() <-chan struct{} { return l.restored }
 
 // Accept waits for the next connection.
 func (l *Listener) Accept() (net.Conn, error) {

@@ -43,7 +43,7 @@ type pace struct {
 func defaultPace() pace {
 	return pace{
 		begin: 100 * time.Millisecond, heartbeat: heartbeat, write: 30 * time.Second,
-		header: 10 * time.Second, body: 10 * time.Second, drain: 5 * time.Second,
+		header: 5 * time.Second, body: 10 * time.Second, drain: 5 * time.Second,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,14 +26,27 @@ type fleet struct {
 
 func newFleet(t *testing.T, toml ...string) *fleet {
 	t.Helper()
-	f := &fleet{t, project(t, toml...)}
+	return fleetOf(t, project(t, toml...))
+}
+
+// fleetIn is newFleet in a directory that is there already.
+func fleetIn(t *testing.T, dir string, toml ...string) *fleet {
+	t.Helper()
+	projectIn(t, dir, toml...)
+	return fleetOf(t, dir)
+}
+
+func fleetOf(t *testing.T, dir string) *fleet {
+	t.Helper()
+	f := &fleet{t, dir}
 	t.Cleanup(func() {
 		if out, err := f.try("status"); err == nil {
 			if out, err := f.try("down"); err != nil {
 				t.Errorf("down: %v: %s", err, out)
 			}
 		} else if t.Failed() {
-			t.Log(out)
+			log, _ := os.ReadFile(filepath.Join(f.dir, ".coppice", "daemon.log"))
+			t.Logf("%s\nlast words: %.4000s", out, log)
 		}
 	})
 	return f

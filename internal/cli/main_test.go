@@ -69,6 +69,12 @@ func project(t *testing.T, toml ...string) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	projectIn(t, dir, toml...)
+	return dir
+}
+
+func projectIn(t *testing.T, dir string, toml ...string) {
+	t.Helper()
 	t.Cleanup(func() {
 		for _, p := range processesIn(t, dir) {
 			if !t.Failed() {
@@ -78,7 +84,6 @@ func project(t *testing.T, toml ...string) (dir string) {
 		}
 	})
 	write(t, filepath.Join(dir, "coppice.toml"), "[project]\nname = \"t\"\n\n"+strings.Join(toml, ""))
-	return dir
 }
 
 func write(t *testing.T, path, content string) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,11 +55,13 @@ type Controller struct {
 	nodes    map[string]*spec.Node
 	specs    map[string]supervisor.ChildSpec // of all nodes below the root
 
+	heard time.Time // when the last event was written; used by event alone
+
 	mu       sync.Mutex
 	sessions map[string]runtime.Session // the last one of each agent
 	adopt    map[string]adoption        // incarnations that are to be taken over, not started
 	strays   map[string]*stray          // slots that are to be emptied before that
-	told     map[string]mark            // what the log was last given of each agent's starts
+	told     map[string][]mark          // the last starts of each agent that the log was given, oldest first
 	keep     bool                       // agents go on without the controller
 
 	down     chan struct{} // closed when somebody has asked for the end
@@ -86,7 +89,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log,
 		places: make(map[string]runtime.Runtime), agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
-		sessions: make(map[string]runtime.Session), told: make(map[string]mark),
+		sessions: make(map[string]runtime.Session), told: make(map[string][]mark),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -229,12 +232,21 @@ func (c *Controller) wait() {
 	close(c.ended)
 }
 
-// event writes what a supervisor says, with the record that follows from it.
+// breath is how long the first of several events waits. It makes work that
+// nobody waits for, at the very moment at which an agent is restarted.
+const breath = time.Millisecond
+
+// event writes what a supervisor says, with the record that follows from it. It
+// is called from one goroutine.
 func (c *Controller) event(e supervisor.Event) {
 	<-c.launched
 	if c.opts.OnEvent != nil {
 		c.opts.OnEvent(e)
 	}
+	if time.Since(c.heard) > breath {
+		time.Sleep(breath)
+	}
+	defer func() { c.heard = time.Now() }()
 	entry, ok := translate(e)
 	if !ok {
 		return
@@ -257,7 +269,8 @@ func (c *Controller) event(e supervisor.Event) {
 	switch e.(type) {
 	case supervisor.ChildStarted, supervisor.ChildStartFailed:
 		c.mu.Lock()
-		c.told[h.Path()] = mark{h.Incarnation, c.log.Mark()}
+		told := append(c.told[h.Path()], mark{h.Incarnation, c.log.Mark()})
+		c.told[h.Path()] = told[max(0, len(told)-c.ahead(h.Path())):]
 		c.mu.Unlock()
 	}
 }
@@ -271,22 +284,46 @@ type mark struct {
 // patience is how long a start waits for the log at most.
 const patience = time.Second
 
-// caughtUp waits until the log has the start of the incarnation before this
-// one. A slot remembers one end, so that what a controller that is killed has
-// not written can be told by the next one; an agent that ends faster than the
-// disk writes must not get two ends ahead.
+// rememberer is a runtime whose slots remember more than one end before the last.
+type rememberer interface {
+	Remembers(path string) int
+}
+
+// ahead is how many starts of an agent the log may not have yet when it is
+// started once more.
+func (c *Controller) ahead(path string) int {
+	if c.agents[path] == nil { // a supervisor
+		return 1
+	}
+	if r, ok := c.home(path).(rememberer); ok {
+		return max(1, r.Remembers(path))
+	}
+	return 1
+}
+
+// caughtUp waits until the log has the start of an incarnation some way before
+// this one. What a controller that is killed has not written is told by the
+// next one, as far as the slot remembers: an agent that ends faster than the
+// disk writes must not get further ahead than that. With incarnation n started
+// and that of n-k in the log, the ends of n-k to n-1 may have to be told, which
+// are k.
 func (c *Controller) caughtUp(ctx context.Context, path string, incarnation uint64) {
+	ahead := uint64(c.ahead(path))
+	if incarnation <= ahead {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for pause := time.Millisecond; ; pause *= 2 {
 		c.mu.Lock()
-		last, known := c.told[path]
+		told := c.told[path]
+		i := slices.IndexFunc(told, func(m mark) bool { return m.incarnation+ahead >= incarnation })
 		c.mu.Unlock()
 		switch {
-		case !known: // nothing of it was started here
+		case len(told) == 0: // nothing of it was started here
 			return
-		case last.incarnation+1 >= incarnation:
-			c.log.SyncTo(ctx, last.at)
+		case i >= 0:
+			c.log.SyncTo(ctx, told[i].at)
 			return
 		}
 		select { // the event is on its way to the log

@@ -30,11 +30,11 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	if _, err := os.Stat(project.Slots()); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // nothing ever ran
 	}
-	release, err := project.Lock()
+	lock, err := project.Lock()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, release()) }()
+	defer func() { err = errors.Join(err, lock.Release()) }()
 	tree, err := config.Load(file)
 	if err != nil { // what runs has to go, whatever became of the file
 		tree = &spec.Tree{Root: &spec.Node{Name: "?"}}

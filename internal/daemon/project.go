@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -72,51 +74,143 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	if e.Holder.PID == 0 {
+	switch {
+	case e.Holder.PID == 0:
 		return fmt.Sprintf("another controller has %s", e.Project)
+	case e.Holder.Since.IsZero():
+		return fmt.Sprintf("another controller has %s: process %d", e.Project, e.Holder.PID)
 	}
 	return fmt.Sprintf("another controller has %s: process %d, since %s", e.Project, e.Holder.PID, e.Holder.Since.Format(time.DateTime))
 }
 
 // Lock makes this process the only controller of the project, until release
 // is called or it ends, however it ends. The error is a *LockedError if another one is.
-func (p Project) Lock() (release func() error, err error) {
+func (p Project) Lock() (*Lock, error) {
 	if err := p.Make(); err != nil {
 		return nil, err
 	}
-	// The lock stays with one file for ever: who removed it would let two in.
-	lock := flock.New(p.lock(), flock.SetPermissions(0o600))
+	l := &Lock{project: p}
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
-		ok, err := lock.TryLock()
-		if err != nil {
-			return nil, p.unusable(err)
-		}
-		if ok {
-			break
-		}
-		if h := p.holder(); h.alive() || time.Now().After(deadline) {
-			return nil, &LockedError{p.Dir, h}
+		switch holder, err := l.try(); {
+		case err != nil:
+			return nil, err
+		case holder == nil:
+			return l, nil
+		case holder.alive() || time.Now().After(deadline):
+			return nil, &LockedError{p.Dir, *holder}
 		}
 	}
+}
+
+// Lock is that a process is the controller of a project: it has the lock file
+// and the name.
+type Lock struct {
+	project Project
+	name    func() error // releases it; nil before it was claimed
+	file    *flock.Flock
+}
+
+// try takes what is missing. If somebody else has some of it, it is returned.
+func (l *Lock) try() (*Holder, error) {
+	// The lock stays with one file for ever: who removed it would let two in.
+	file := flock.New(l.project.lock(), flock.SetPermissions(0o600))
+	ok, err := file.TryLock()
+	if err != nil {
+		return nil, l.project.unusable(err)
+	}
+	if !ok {
+		file.Close()
+		h := l.project.holder()
+		return &h, nil
+	}
+	if l.name == nil {
+		name, pid, err := claimName(l.project.Dir)
+		if err != nil {
+			file.Close()
+			return nil, err
+		}
+		if pid != 0 {
+			file.Close()
+			return &Holder{PID: pid}, nil
+		}
+		l.name = name
+	}
+	l.file = file
 	// Who holds it is for people; on a full disk the lock holds without.
 	if text, err := json.Marshal(Holder{os.Getpid(), time.Now()}); err == nil {
-		os.WriteFile(p.lock(), text, 0o600)
+		os.WriteFile(l.project.lock(), text, 0o600)
 	}
-	return lock.Unlock, nil
+	return nil, nil
 }
+
+// Tend takes the lock again if its file was removed, and says so.
+func (l *Lock) Tend() (restored bool, err error) {
+	now, err := os.Stat(l.project.lock())
+	if err == nil {
+		own, err := l.file.Stat()
+		if err != nil || os.SameFile(now, own) {
+			return false, err
+		}
+	}
+	if err := l.project.Make(); err != nil {
+		return false, err
+	}
+	old := l.file
+	holder, err := l.try()
+	if holder != nil && err == nil {
+		err = &LockedError{l.project.Dir, *holder}
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, old.Close()
+}
+
+// Release lets others in.
+func (l *Lock) Release() error { return errors.Join(l.file.Close(), l.name()) }
 
 // lockPatience is how long to wait for the lock of a controller that has
 // died: what it was about to start holds it for a moment, until it is executed.
 const lockPatience = 2 * time.Second
 
-// alive: the holder is a process that has not ended.
-// One that nobody has collected yet has.
+// alive: the holder is a process that has not ended. One that nobody has
+// collected yet has, and so has one that was killed and does not know it yet.
 func (h Holder) alive() bool {
 	if h.PID <= 0 || syscall.Kill(h.PID, 0) != nil {
 		return false
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.PID))
-	return err != nil || !bytes.Contains(stat, []byte(") Z "))
+	if err != nil {
+		return true // nobody says otherwise
+	}
+	// See proc_pid_stat(5): the state comes first after the name, the flags seventh.
+	const exiting, signalled = 0x4, 0x400
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 7 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
+		return len(fields) < 7
+	}
+	if flags, err := strconv.ParseUint(string(fields[6]), 10, 64); err == nil && flags&(exiting|signalled) != 0 {
+		return false
+	}
+	return !killed(h.PID)
+}
+
+// killed: SIGKILL is on its way to the process.
+func killed(pid int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		if set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64); err == nil && set&(1<<(syscall.SIGKILL-1)) != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // holder reads who has locked; zero if that cannot be read.

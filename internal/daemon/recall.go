@@ -61,7 +61,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	}
 	for path, r := range records {
 		if r.Incarnation > 0 {
-			c.told[path] = mark{incarnation: r.Incarnation}
+			c.told[path] = []mark{{incarnation: r.Incarnation}}
 		}
 	}
 	p := &past{records: records, selves: selves, forget: c.opts.Tree.Forget, adopt: c.adopt}
@@ -128,17 +128,21 @@ func (c *Controller) resume(o sighting, p *past) {
 		return // dealt with
 	}
 	// What happened between the last record and the last incarnation.
-	if b := o.Before; b != nil && b.Incarnation >= r.Incarnation && !(b.Incarnation == r.Incarnation && r.Ended) {
-		c.missed(r, *b)
+	for _, b := range o.Before {
+		if b.Incarnation > r.Incarnation || b.Incarnation == r.Incarnation && !r.Ended {
+			c.untold(r, b.Incarnation, o.StartedAt)
+			c.missed(r, b)
+		}
 	}
-	if o.Incarnation > r.Incarnation {
-		r.Incarnation = o.Incarnation
+	c.untold(r, o.Incarnation, o.StartedAt)
+	late := o.Incarnation > r.Incarnation
+	r.Incarnation, r.Ended, r.State, r.StartedAt = o.Incarnation, false, supervisor.Running.String(), o.StartedAt
+	if late {
 		c.log.Append(event.Event{
 			Time: o.StartedAt, Type: event.AgentStarted, Path: path, Incarnation: o.Incarnation, Actor: "supervisor",
 			Message: fmt.Sprintf("%s started, incarnation %d; noticed later", path, o.Incarnation),
-		}.With(map[string]any{"late": true}))
+		}.With(map[string]any{"late": true}), r.op())
 	}
-	r.Ended, r.State, r.StartedAt = false, supervisor.Running.String(), o.StartedAt
 	p.adopt[path] = adoption{o.kind, o.Incarnation}
 }
 
@@ -168,6 +172,33 @@ func (c *Controller) renew(found map[string][]sighting, p *past) {
 	clear(p.selves)
 }
 
+// untold reports that an agent was restarted, up to the incarnation next, and
+// nobody is left who could say more: its controller was killed while the store
+// took no writes. The restarts are counted, so that this gives no fresh budget.
+func (c *Controller) untold(r *record, next uint64, at time.Time) {
+	first := r.Incarnation // whose end is missing
+	if r.Ended {
+		first++
+	}
+	if r.Incarnation == 0 || next <= first {
+		return
+	}
+	n := int(min(next-first, maxUntold))
+	r.Incarnation, r.Ended = next-1, true
+	r.Restarts += n
+	r.Attempt += n
+	for range n {
+		r.Counted = append(r.Counted, at)
+	}
+	c.log.Append(event.Event{
+		Type: event.EventsDropped, Path: r.Path, Incarnation: r.Incarnation, Actor: "controller",
+		Message: fmt.Sprintf("%s was restarted %d times before incarnation %d, and nobody is left who could tell how it ended: the controller was killed while the store took no writes", r.Path, n, next),
+	}.With(event.Dropped{Count: uint64(n), First: r.StartedAt, Last: at}), r.op())
+}
+
+// maxUntold is more restarts than any limit has to know of.
+const maxUntold = 1000
+
 // missed reports an incarnation that ended, and had a successor, without a word
 // in the log, and counts the restart.
 func (c *Controller) missed(r *record, b runtime.Ended) {
@@ -184,7 +215,7 @@ func (c *Controller) missed(r *record, b runtime.Ended) {
 	case b.Exit.Kind == supervisor.Lost:
 		kind = event.AgentLost
 	}
-	r.Incarnation = b.Incarnation
+	r.Incarnation, r.Ended = b.Incarnation, true
 	r.Restarts++
 	r.Attempt++
 	r.Counted = append(r.Counted, b.ExitedAt)

@@ -40,6 +40,7 @@ type record struct {
 	Counted     []time.Time `json:"counted,omitempty"`
 	NextAt      time.Time   `json:"next_at,omitzero"`
 	StartedAt   time.Time   `json:"started_at,omitzero"`
+	SavedAt     time.Time   `json:"saved_at,omitzero"` // by the clock that all these times are of
 	LastExit    *savedExit  `json:"last_exit,omitempty"`
 	Self        *selfRecord `json:"self,omitempty"` // of a supervisor: its own window, in a record of its own
 }
@@ -95,7 +96,7 @@ func readRecords(stored []store.Record) (byPath map[string]*record, selves map[s
 func newRecord(path string, incarnation uint64, ended bool, saved supervisor.Saved) *record {
 	r := &record{
 		Path: path, Incarnation: incarnation, Ended: ended, State: saved.State.String(), Reason: saved.Reason.String(),
-		Restarts: saved.Restarts, Attempt: saved.Attempt, Counted: saved.Counted, NextAt: saved.NextAt, StartedAt: saved.StartedAt,
+		Restarts: saved.Restarts, Attempt: saved.Attempt, Counted: saved.Counted, NextAt: saved.NextAt, StartedAt: saved.StartedAt, SavedAt: saved.At,
 	}
 	if saved.State == supervisor.Stopped && saved.Reason == supervisor.ReasonShutdown {
 		r.State = supervisor.Waiting.String() // it is its supervisor that was stopped
@@ -113,7 +114,7 @@ func newRecord(path string, incarnation uint64, ended bool, saved supervisor.Sav
 func (r *record) saved() *supervisor.Saved {
 	s := &supervisor.Saved{
 		Incarnation: r.Incarnation, Restarts: r.Restarts, Attempt: r.Attempt, Counted: r.Counted,
-		NextAt: r.NextAt, StartedAt: r.StartedAt, State: supervisor.Waiting,
+		NextAt: r.NextAt, StartedAt: r.StartedAt, At: r.SavedAt, State: supervisor.Waiting,
 	}
 	if r.LastExit != nil {
 		s.LastExit = r.LastExit.exit()

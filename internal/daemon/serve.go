@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
@@ -50,11 +51,11 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	release, err := project.Lock()
+	lock, err := project.Lock()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, release()) }()
+	defer func() { err = errors.Join(err, lock.Release()) }()
 
 	db, err := sqlite.Open(ctx, project.Database())
 	if err != nil {
@@ -88,6 +89,9 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	serving, quit := context.WithCancel(context.WithoutCancel(ctx))
+	var tending sync.WaitGroup
+	defer tending.Wait()
+	tending.Go(func() { c.tend(serving, lock, listener) })
 	served := make(chan error, 1)
 	go func() { served <- api.Serve(serving, listener, c, o.Logger) }()
 	defer func() {

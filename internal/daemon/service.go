@@ -196,7 +196,10 @@ func (c *Controller) live(path string) runtime.Session {
 func (c *Controller) last(path string) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.told[path].incarnation
+	var n uint64
+	if told := c.told[path]; len(told) > 0 {
+		n = told[len(told)-1].incarnation
+	}
 	if s := c.sessions[path]; s != nil {
 		n = max(n, s.Observe().Incarnation)
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -71,9 +73,21 @@ func (lost) Kill()                   {}
 
 // start is the Start function of an agent in the runtime.
 func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.Context) (supervisor.Process, error), error) {
+	var first atomic.Pointer[runtime.Launch] // one incarnation runs what the other did
+	launch := func(self supervisor.Self) runtime.Launch {
+		l := first.Load()
+		if l == nil {
+			made := c.launch(a, signal, self)
+			first.Store(&made)
+			return made
+		}
+		again := *l
+		again.Afresh, again.Incarnation, again.Env = false, self.Incarnation, proc.Renumber(l.Env, self.Incarnation)
+		return again
+	}
 	return func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
-		s, err := c.session(ctx, a, signal, self)
+		s, err := c.session(ctx, a, launch, self)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +103,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 
 // session starts an incarnation, or takes it over if it lives already. It
 // returns nil, and no error, for one that should live and has left nothing.
-func (c *Controller) session(ctx context.Context, a *spec.Agent, signal syscall.Signal, self supervisor.Self) (runtime.Session, error) {
+func (c *Controller) session(ctx context.Context, a *spec.Agent, launch func(supervisor.Self) runtime.Launch, self supervisor.Self) (runtime.Session, error) {
 	c.mu.Lock()
 	adopt, ok := c.adopt[self.Path]
 	delete(c.adopt, self.Path)
@@ -108,7 +122,7 @@ func (c *Controller) session(ctx context.Context, a *spec.Agent, signal syscall.
 	}
 	c.caughtUp(ctx, self.Path, self.Incarnation)
 	for {
-		s, err := home.Start(ctx, c.launch(a, signal, self))
+		s, err := home.Start(ctx, launch(self))
 		switch {
 		case errors.Is(err, runtime.ErrUnknown):
 			// It may have been started. Look until that is known.

@@ -149,7 +149,7 @@ func (c *Controller) clearStrays(ctx context.Context, path string, from adoption
 				Message: fmt.Sprintf("%s stopped: it moves from %s to %v", path, o.kind, a.Runtime),
 			}.With(map[string]any{"reason": "runtime changed", "from": o.kind, "to": a.Runtime.String()}), s.record.op())
 			c.mu.Lock()
-			c.told[path] = mark{s.record.Incarnation, c.log.Mark()}
+			c.told[path] = []mark{{s.record.Incarnation, c.log.Mark()}}
 			c.mu.Unlock()
 		}
 		if o.kind != a.Runtime.String() {

@@ -34,7 +34,9 @@ type Config struct {
 const (
 	minRetry   = 50 * time.Millisecond // after a refusal of the store, doubled each time
 	maxRetry   = 5 * time.Second
-	pruneEvery = time.Minute // unless much was written
+	patience   = 3 * time.Second // a pause so long is more than a moment
+	pruneEvery = time.Minute     // unless much was written
+	gatherTime = 2 * time.Millisecond
 )
 
 // Log writes events to the store and reads them back. Open, Append, Close.
@@ -58,6 +60,7 @@ type Log struct {
 	err     error         // why the store takes no writes, nil if it does
 	moved   chan struct{} // closed and replaced when something was written or dropped
 	wake    chan struct{} // holds a token when there is something to do
+	hurry   chan struct{} // holds a token when somebody waits for what is in the buffer
 
 	// The rest belongs to the writer goroutine.
 	marker    store.Record // the last batch of this writer, see write.go
@@ -91,7 +94,7 @@ func Open(cfg Config) (*Log, error) {
 	}
 	l := &Log{
 		store: cfg.Store, cfg: cfg, prefix: cfg.Prefix, logger: cfg.Logger,
-		ended: make(chan struct{}), batches: 1, moved: make(chan struct{}), wake: make(chan struct{}, 1),
+		ended: make(chan struct{}), batches: 1, moved: make(chan struct{}), wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
 		nonce: rand.Text(),
 	}
 	for _, key := range []string{l.prefix, l.markerKey(), l.prunedKey()} {
@@ -146,8 +149,12 @@ func (l *Log) Append(e Event, with ...store.Op) {
 	if n > 0 {
 		l.broadcast()
 	}
+	full := l.bytes > batchBytes
 	l.mu.Unlock()
-	l.signal()
+	signal(l.wake)
+	if full {
+		signal(l.hurry)
+	}
 }
 
 // MaxWith is how many ops may come with an event.
@@ -183,17 +190,18 @@ func (l *Log) Err() error {
 func (l *Log) Sync(ctx context.Context) error {
 	for {
 		l.mu.Lock()
-		idle, moved, err := len(l.buffer)+l.inWork == 0, l.moved, l.err
+		idle, moved := len(l.buffer)+l.inWork == 0, l.moved
 		l.mu.Unlock()
 		if idle {
 			return nil
 		}
+		signal(l.hurry)
 		select {
 		case <-moved:
 		case <-l.ended:
 			return store.ErrClosed
 		case <-ctx.Done():
-			if err != nil {
+			if err := l.Err(); err != nil {
 				return fmt.Errorf("events are not written: %w", err)
 			}
 			return ctx.Err()
@@ -218,6 +226,7 @@ func (l *Log) SyncTo(ctx context.Context, mark uint64) error {
 		if done || err != nil {
 			return err
 		}
+		signal(l.hurry)
 		select {
 		case <-moved:
 		case <-l.ended:
@@ -234,7 +243,8 @@ func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.closing = true
 	l.mu.Unlock()
-	l.signal()
+	signal(l.wake)
+	signal(l.hurry)
 	select {
 	case <-l.ended:
 	case <-ctx.Done():
@@ -253,9 +263,10 @@ func (l *Log) Close(ctx context.Context) error {
 func (l *Log) markerKey() string { return l.prefix + "-writer/" + l.cfg.Writer }
 func (l *Log) prunedKey() string { return l.prefix + "-pruned" }
 
-func (l *Log) signal() {
+// signal puts a token into a channel that holds one.
+func signal(c chan<- struct{}) {
 	select {
-	case l.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

@@ -246,6 +246,31 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// Events that come one after the other are written together, unless somebody waits.
+func TestGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, Config{Store: memory.New()})
+		for i := range 3 {
+			l.Append(Event{Type: "test", Message: fmt.Sprint(i)})
+			time.Sleep(gatherTime / 4)
+		}
+		if n := len(read(t, l, 0, Filter{})); n != 0 {
+			t.Errorf("%d events were written before the others came", n)
+		}
+		time.Sleep(gatherTime)
+		synctest.Wait()
+		if n := len(read(t, l, 0, Filter{})); n != 3 || l.batches != 2 {
+			t.Errorf("%d events in %d batches, want 3 in 1", n, l.batches-1)
+		}
+		l.Append(Event{Type: "test"})
+		begin := time.Now()
+		flush(t, l)
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("who waited, waited for %v", took)
+		}
+	})
+}
+
 func TestStoreFull(t *testing.T) {
 	for _, refusal := range []error{store.ErrFull, store.ErrReadOnly, errors.New("odd")} {
 		synctest.Test(t, func(t *testing.T) {
@@ -255,6 +280,7 @@ func TestStoreFull(t *testing.T) {
 			flush(t, l)
 			f.Fail(refusal)
 			l.Append(Event{Type: "test", Message: "1"})
+			time.Sleep(gatherTime)
 			synctest.Wait()
 			if !errors.Is(l.Err(), refusal) {
 				t.Errorf("state: %v", l.Err())
@@ -309,10 +335,16 @@ func TestStoreFull(t *testing.T) {
 }
 
 func TestDegradedIsReported(t *testing.T) {
+	for _, why := range []error{store.ErrFull, store.ErrReadOnly, store.ErrUnknown, errors.New("disk I/O error")} {
+		t.Run(why.Error(), func(t *testing.T) { testDegradedIsReported(t, why) })
+	}
+}
+
+func testDegradedIsReported(t *testing.T, why error) {
 	synctest.Test(t, func(t *testing.T) {
 		f := storetest.NewFaults(memory.New(), 1, storetest.Rates{})
 		l := openLog(t, Config{Store: f})
-		f.Fail(store.ErrFull)
+		f.Fail(why)
 		l.Append(Event{Type: "a"})
 		time.Sleep(time.Minute)
 		l.Append(Event{Type: "b"})

@@ -53,6 +53,12 @@ const (
 	OrderCompleted Type = "order.completed"
 	OrderFailed    Type = "order.failed"
 
+	// Files that somebody has removed while they were in use, made anew.
+	SocketRestored Type = "socket.restored"
+	LockRestored   Type = "lock.restored"
+	SlotRestored   Type = "slot.restored"
+	StoreRestored  Type = "store.restored"
+
 	// The store and the log itself.
 	StoreDegraded   Type = "store.degraded"   // takes no writes; data is Degraded
 	StoreRecovered  Type = "store.recovered"  // takes writes again; data is Degraded

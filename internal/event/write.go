@@ -26,6 +26,7 @@ func (l *Log) loop() {
 	defer prune.Stop()
 	for {
 		if len(batch) == 0 {
+			l.gather()
 			batch = l.take()
 		}
 		if len(batch) > 0 {
@@ -45,8 +46,9 @@ func (l *Log) loop() {
 				batch = nil
 				continue
 			}
-			l.degrade(err)
-			if retry = min(max(2*retry, minRetry), maxRetry); !l.pause(retry) {
+			retry = min(max(2*retry, minRetry), maxRetry)
+			l.degrade(err, retry)
+			if !l.pause(retry) {
 				return
 			}
 			continue
@@ -65,6 +67,26 @@ func (l *Log) loop() {
 			}
 			prune.Reset(pruneEvery)
 		}
+	}
+}
+
+// gather waits for company before a batch is taken, unless somebody waits for
+// it to be written. Events come in twos and threes: an end, a decision, a
+// start. To write at the first word would cost a commit for each, and take the
+// processor from what the events are about: an agent that is being restarted.
+func (l *Log) gather() {
+	l.mu.Lock()
+	now := len(l.buffer) == 0 || l.closing
+	l.mu.Unlock()
+	if now {
+		return
+	}
+	timer := time.NewTimer(gatherTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.hurry:
+	case <-l.ctx.Done():
 	}
 }
 
@@ -214,14 +236,12 @@ func (l *Log) readMarker() error {
 }
 
 // degrade notes that the store takes no writes: in the log, once it takes some again,
-// and at once in the logger.
-func (l *Log) degrade(err error) {
-	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnknown) || errors.Is(err, context.Canceled) {
-		l.setErr(err)
-		return // a matter of moments
-	}
+// and at once in the logger. A conflict or an unknown outcome is a matter of
+// moments, unless it comes again and again.
+func (l *Log) degrade(err error, retry time.Duration) {
 	l.setErr(err)
-	if !l.degraded.IsZero() {
+	passing := errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnknown)
+	if passing && retry < patience || errors.Is(err, context.Canceled) || !l.degraded.IsZero() {
 		return
 	}
 	l.degraded, l.reason = time.Now(), err

@@ -94,9 +94,9 @@ type Observation struct {
 	Exit        supervisor.Exit // Dead; Lost where nobody saw the end
 	ExitedAt    time.Time       // Dead
 	Detail      string          // for people, where Life is Unknown
-	// Before is the end of the incarnation before this one, if the slot still
-	// knows it: who started this one may not have had the time to tell.
-	Before *Ended
+	// Before are the ends of incarnations before this one that the slot still
+	// knows, oldest first: who started this one may not have had the time to tell.
+	Before []Ended
 }
 
 // Ended is the end of an incarnation.

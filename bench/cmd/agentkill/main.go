@@ -1,8 +1,9 @@
 //go:build linux
 
-// Command agentkill measures what it takes `coppice run` to replace an agent
-// that was killed: the same program, the same signal and the same clock as
-// cmd/execfloor, with the supervisor in a process of its own.
+// Command agentkill measures what it takes a supervisor in a process of its
+// own to replace an agent that has died: the same program, the same death and
+// the same clock as cmd/execfloor. Each supervisor has the shortest settings
+// that it knows.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,9 +23,35 @@ import (
 	"github.com/coppice-dev/coppice/bench/internal/report"
 )
 
+// keeper is a program that keeps an agent running.
+type keeper struct {
+	file string // of its configuration
+	text func(argv []string) string
+	args []string
+}
+
+func keepers() map[string]keeper {
+	return map[string]keeper{
+		"coppice-run": {"coppice.toml", project, []string{"run"}},
+		"coppice-up":  {"coppice.toml", project, []string{"up"}},
+		// It waits for a second at least.
+		"process-compose": {"compose.yaml", func(argv []string) string {
+			return fmt.Sprintf("version: \"0.5\"\nprocesses:\n  hot:\n    command: \"exec %s\"\n    availability:\n      restart: always\n", strings.Join(argv, " "))
+		}, []string{"up", "-f", "compose.yaml", "-t=false", "--no-server"}},
+		"supervisord": {"supervisord.conf", func(argv []string) string {
+			return fmt.Sprintf("[supervisord]\nnodaemon=true\n[program:hot]\ncommand=%s\nautorestart=true\nstartsecs=0\nstartretries=1000000\n", strings.Join(argv, " "))
+		}, []string{"-c", "supervisord.conf"}},
+	}
+}
+
 // project is a fleet of one agent that is restarted at once and without end,
 // as far as a bench can tell.
-const project = `[project]
+func project(argv []string) string {
+	quoted, err := json.Marshal(argv)
+	if err != nil {
+		panic(err) // strings
+	}
+	return fmt.Sprintf(`[project]
 name = "bench"
 
 [supervision]
@@ -32,24 +60,31 @@ within_seconds = 1
 
 [[agent]]
 name = "hot"
-command = [%q, %q]
+command = %s
 restart = "permanent"
 backoff = "none"
-`
+`, quoted)
+}
 
 func main() {
-	coppice := flag.String("coppice", "", "the built coppice")
+	impl := flag.String("impl", "coppice-run", "who keeps the agent running")
+	program := flag.String("program", "", "its executable")
 	firstact := flag.String("firstact", "", "the built cmd/firstact")
-	rounds := flag.Int("rounds", 300, "kills")
+	scenario := flag.String("scenario", "exec", "exec: SIGKILL; exit: it ends by itself")
+	rounds := flag.Int("rounds", 300, "ends")
 	pause := flag.Duration("pause", 5*time.Millisecond, "pause before each")
 	flag.Parse()
-	if err := run(*coppice, *firstact, *rounds, *pause); err != nil {
+	if err := run(*impl, *program, *firstact, *scenario, *rounds, *pause); err != nil {
 		fmt.Fprintln(os.Stderr, "agentkill:", err)
 		os.Exit(1)
 	}
 }
 
-func run(coppice, firstact string, rounds int, pause time.Duration) error {
+func run(impl, program, firstact, scenario string, rounds int, pause time.Duration) error {
+	k, ok := keepers()[impl]
+	if !ok {
+		return fmt.Errorf("%s is not known here", impl)
+	}
 	dir, err := os.MkdirTemp("", "agentkill-")
 	if err != nil {
 		return err
@@ -60,12 +95,17 @@ func run(coppice, firstact string, rounds int, pause time.Duration) error {
 		return err
 	}
 	defer fifo.Close()
-	toml := fmt.Sprintf(project, firstact, fifo.Path)
-	if err := os.WriteFile(filepath.Join(dir, "coppice.toml"), []byte(toml), 0o600); err != nil {
+	death, err := killtest.NewDeath(scenario, fifo)
+	if err != nil {
+		return err
+	}
+	defer death.Close()
+	text := k.text(append([]string{firstact}, death.Args()...))
+	if err := os.WriteFile(filepath.Join(dir, k.file), []byte(text), 0o600); err != nil {
 		return err
 	}
 
-	stop, err := start(coppice, dir)
+	stop, err := start(program, k.args, dir)
 	if err != nil {
 		return err
 	}
@@ -73,20 +113,20 @@ func run(coppice, firstact string, rounds int, pause time.Duration) error {
 	if err != nil {
 		return errors.Join(err, stop())
 	}
-	v, _, err := killtest.Measure(fifo, pid, rounds, pause, nil)
+	v, _, err := killtest.Measure(fifo, death, pid, rounds, pause, nil)
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(report.Row{
-		Impl: "coppice-run", Scenario: "exec", N: 1, Metrics: killtest.Metrics(v),
+		Impl: impl, Scenario: scenario, N: 1, Metrics: killtest.Metrics(v),
 	})
 }
 
-// start runs `coppice run` in dir. The function it returns stops that with
+// start runs the program in dir. The function it returns stops that with
 // SIGTERM, and with SIGKILL if it has not ended 10 s later. A firstact left
 // behind would end by itself.
-func start(coppice, dir string) (stop func() error, err error) {
-	cmd := exec.Command(coppice, "run")
+func start(program string, args []string, dir string) (stop func() error, err error) {
+	cmd := exec.Command(program, args...)
 	cmd.Dir = dir
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -97,17 +137,17 @@ func start(coppice, dir string) (stop func() error, err error) {
 	go func() { ended <- cmd.Wait() }()
 	return func() error {
 		// That it is gone already shows in what Wait says.
-		_ = cmd.Process.Signal(syscall.SIGTERM)
+		early := cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
-			if code := cmd.ProcessState.ExitCode(); code != 0 && code != 143 {
-				return fmt.Errorf("coppice run: %v\n%s", cmd.ProcessState, tail(out.Bytes()))
+			if early != nil {
+				return fmt.Errorf("%s has ended too early: %v\n%s", program, cmd.ProcessState, tail(out.Bytes()))
 			}
 			return nil
 		case <-time.After(10 * time.Second):
 			_ = cmd.Process.Kill()
 			<-ended
-			return fmt.Errorf("coppice run did not end within 10s of SIGTERM\n%s", tail(out.Bytes()))
+			return fmt.Errorf("%s did not end within 10s of SIGTERM\n%s", program, tail(out.Bytes()))
 		}
 	}, nil
 }

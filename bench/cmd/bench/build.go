@@ -12,13 +12,15 @@ import (
 
 // programs are the paths of what was built; empty where that was not possible.
 type programs struct {
-	gobench   string
-	beam      string // directory of the compiled Erlang modules
-	execfloor string
-	agentkill string
-	firstact  string
-	coppice   string
-	notes     []string // what is left out, and why
+	gobench     string
+	beam        string // directory of the compiled Erlang modules
+	execfloor   string
+	agentkill   string
+	firstact    string
+	coppice     string
+	compose     string // process-compose
+	supervisord string
+	notes       []string // what is left out, and why
 }
 
 func build(ctx context.Context, dir string) (programs, error) {
@@ -53,7 +55,13 @@ func build(ctx context.Context, dir string) (programs, error) {
 		return p, err
 	}
 	if p.coppice, err = goBuild(ctx, dir, "coppice", "..", "./cmd/coppice"); err != nil {
-		p.notes = append(p.notes, fmt.Sprintf("coppice run is not available: %v", err))
+		p.notes = append(p.notes, fmt.Sprintf("coppice run and up are not available: %v", err))
+	}
+	if p.compose, err = goBuild(ctx, dir, "process-compose", "peers", "github.com/f1bonacc1/process-compose/src"); err != nil {
+		p.notes = append(p.notes, fmt.Sprintf("process-compose is left out: %v", err))
+	}
+	if p.supervisord, err = exec.LookPath("supervisord"); err != nil {
+		p.notes = append(p.notes, fmt.Sprintf("supervisord is left out: %v (Debian: apt-get install supervisor)", err))
 	}
 	return p, nil
 }

@@ -14,7 +14,9 @@ type job struct {
 	argv           []string
 }
 
-func scenarios() []string { return []string{"spawn", "restart", "latency", "rest", "lost", "exec"} }
+func scenarios() []string {
+	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit"}
+}
 
 // sizes are the numbers that make a run long or short.
 type sizes struct {
@@ -23,7 +25,7 @@ type sizes struct {
 	storm    time.Duration
 	crashes  int // latency
 	groups   int // rest
-	kills    int // exec
+	kills    int // exec, exit
 }
 
 func sizesOf(quick bool) sizes {
@@ -69,7 +71,9 @@ func matrix(c config, p programs, rep int) []job {
 	ask("rest", s.group, []string{"raw-rest", "coppice-rest", "otp-static", "otp-static-gs"},
 		[]string{"-rounds", strconv.Itoa(s.groups)}, []string{strconv.Itoa(s.groups), "1"})
 	ask("lost", 0, []string{"raw", "suture", "suture-panic", "coppice", "coppice-pool", "coppice-panic"}, nil, nil)
-	ask("exec", 1, []string{"os/exec", "coppice-run"}, []string{"-rounds", strconv.Itoa(s.kills)}, nil)
+	for _, death := range []string{"exec", "exit"} {
+		ask(death, 1, []string{"os/exec", "coppice-run", "coppice-up", "process-compose", "supervisord"}, []string{"-rounds", strconv.Itoa(s.kills)}, nil)
+	}
 	return jobs
 }
 
@@ -86,13 +90,20 @@ func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string)
 		return append([]string{"erl", "-noshell", "+P", "2000000", "-pa", p.beam, "-run", "otpbench", "main",
 			otp, scenario, strconv.Itoa(n)}, erlArgs...)
 	}
-	switch {
-	case impl == "os/exec" && p.execfloor != "":
-		return append([]string{p.execfloor, "-firstact", p.firstact}, goArgs...)
-	case impl == "coppice-run" && p.coppice != "":
-		return append([]string{p.agentkill, "-coppice", p.coppice, "-firstact", p.firstact}, goArgs...)
-	case scenario == "exec":
-		return nil
+	if scenario == "exec" || scenario == "exit" {
+		argv := []string{"-scenario", scenario, "-firstact", p.firstact}
+		program := map[string]string{
+			"coppice-run": p.coppice, "coppice-up": p.coppice, "process-compose": p.compose, "supervisord": p.supervisord,
+		}[impl]
+		switch {
+		case impl == "os/exec" && p.execfloor != "":
+			argv = append([]string{p.execfloor}, argv...)
+		case program != "" && p.agentkill != "":
+			argv = append([]string{p.agentkill, "-impl", impl, "-program", program}, argv...)
+		default:
+			return nil
+		}
+		return append(argv, goArgs...)
 	}
 	return append([]string{p.gobench, "-impl", impl, "-scenario", scenario, "-n", strconv.Itoa(n)}, goArgs...)
 }

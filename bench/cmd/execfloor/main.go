@@ -20,16 +20,17 @@ import (
 
 func main() {
 	firstact := flag.String("firstact", "", "the built cmd/firstact")
-	rounds := flag.Int("rounds", 300, "kills")
+	scenario := flag.String("scenario", "exec", "exec: SIGKILL; exit: it ends by itself")
+	rounds := flag.Int("rounds", 300, "ends")
 	pause := flag.Duration("pause", 5*time.Millisecond, "pause before each")
 	flag.Parse()
-	if err := run(*firstact, *rounds, *pause); err != nil {
+	if err := run(*scenario, *firstact, *rounds, *pause); err != nil {
 		fmt.Fprintln(os.Stderr, "execfloor:", err)
 		os.Exit(1)
 	}
 }
 
-func run(firstact string, rounds int, pause time.Duration) error {
+func run(scenario, firstact string, rounds int, pause time.Duration) error {
 	dir, err := os.MkdirTemp("", "execfloor-")
 	if err != nil {
 		return err
@@ -40,10 +41,15 @@ func run(firstact string, rounds int, pause time.Duration) error {
 		return err
 	}
 	defer fifo.Close()
+	death, err := killtest.NewDeath(scenario, fifo)
+	if err != nil {
+		return err
+	}
+	defer death.Close()
 
 	var running *exec.Cmd
 	start := func() error {
-		running = exec.Command(firstact, fifo.Path)
+		running = exec.Command(firstact, death.Args()...)
 		running.Stderr = os.Stderr
 		return running.Start()
 	}
@@ -65,7 +71,7 @@ func run(firstact string, rounds int, pause time.Duration) error {
 	if err != nil {
 		return err
 	}
-	v, _, err := killtest.Measure(fifo, pid, rounds, pause, func() error {
+	v, _, err := killtest.Measure(fifo, death, pid, rounds, pause, func() error {
 		if err := wait(); err != nil {
 			return err
 		}
@@ -75,6 +81,6 @@ func run(firstact string, rounds int, pause time.Duration) error {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(report.Row{
-		Impl: "os/exec", Scenario: "exec", N: 1, Metrics: killtest.Metrics(v),
+		Impl: "os/exec", Scenario: scenario, N: 1, Metrics: killtest.Metrics(v),
 	})
 }

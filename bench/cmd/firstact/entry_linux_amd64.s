@@ -1,6 +1,7 @@
 #include "textflag.h"
 
-// The kernel leaves argc at 0(SP), argv[0] at 8(SP), argv[1] at 16(SP).
+// The kernel leaves argc at 0(SP), argv[0] at 8(SP), argv[1] at 16(SP),
+// argv[2] at 24(SP).
 TEXT ·entry(SB),NOSPLIT|NOFRAME,$0
 	MOVQ SP, BX
 	MOVQ BX, R13
@@ -30,11 +31,28 @@ TEXT ·entry(SB),NOSPLIT|NOFRAME,$0
 	CMPQ AX, $24
 	JNE  exit
 
-	MOVQ $300, 0(R13)     // nanosleep({300, 0}, NULL)
-	MOVQ $0, 8(R13)
-	MOVQ $35, AX
-	MOVQ R13, DI
-	MOVQ $0, SI
+	MOVQ $37, AX          // alarm(300)
+	MOVQ $300, DI
+	SYSCALL
+
+	MOVQ 24(BX), DI
+	CMPQ DI, $0
+	JEQ  forever
+
+	MOVQ $2, AX           // open(argv[2], O_RDWR)
+	MOVQ $2, SI
+	MOVQ $0, DX
+	SYSCALL
+	MOVQ AX, DI           // read(fd, room, 1)
+	MOVQ $0, AX
+	MOVQ R13, SI
+	MOVQ $1, DX
+	SYSCALL
+	MOVQ $1, DI
+	JMP  exit
+
+forever:
+	MOVQ $34, AX          // pause()
 	SYSCALL
 	MOVQ $0, DI
 

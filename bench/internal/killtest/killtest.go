@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package killtest measures how long an OS process is missing after SIGKILL:
-// from the signal until the first instruction of its successor, which
+// Package killtest measures how long an OS process is missing after it was
+// killed, or has ended by itself: from the signal, or what it ends at, until the first instruction of its successor, which
 // cmd/firstact reports through a FIFO. Whoever restarts it, bare os/exec or
 // a supervisor in another process, is measured in the same way.
 package killtest
@@ -65,20 +65,73 @@ func Now() (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// Measure kills rounds incarnations, the first of which is pid, with pause
-// before each. renew is called right after the signal and brings the
-// successor up; it is nil where somebody else does. The last incarnation is
-// left running and its pid returned.
-func Measure(f *FIFO, pid, rounds int, pause time.Duration, renew func() error) ([]time.Duration, int, error) {
+// A Death is how an incarnation is ended.
+type Death struct {
+	trigger *os.File // nil: SIGKILL
+	args    []string // for firstact
+}
+
+// NewDeath makes one of the ways to die: "exec" is SIGKILL, "exit" is that the
+// program ends by itself, as a failure. The scenarios are named so.
+func NewDeath(scenario string, f *FIFO) (*Death, error) {
+	d := &Death{args: []string{f.Path}}
+	switch scenario {
+	case "exec":
+		return d, nil
+	case "exit":
+		path := filepath.Join(filepath.Dir(f.Path), "trigger.fifo")
+		if err := unix.Mkfifo(path, 0o600); err != nil {
+			return nil, fmt.Errorf("mkfifo %s: %w", path, err)
+		}
+		trigger, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return nil, err
+		}
+		d.trigger, d.args = trigger, append(d.args, path)
+		return d, nil
+	}
+	return nil, fmt.Errorf("there is no scenario %q", scenario)
+}
+
+// Args are the arguments of firstact.
+func (d *Death) Args() []string { return d.args }
+
+// Close removes nothing: the files go with their directory.
+func (d *Death) Close() {
+	if d.trigger != nil {
+		d.trigger.Close()
+	}
+}
+
+func (d *Death) strike(pid int) error {
+	if d.trigger != nil {
+		_, err := d.trigger.Write([]byte{0})
+		return err
+	}
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		return fmt.Errorf("kill %d: %w", pid, err)
+	}
+	return nil
+}
+
+// enough bounds a Measure: who restarts once in a second is known by then.
+const enough = 20 * time.Second
+
+// Measure ends rounds incarnations, the first of which is pid, with pause
+// before each; fewer if that takes long. renew is called right after the blow
+// and brings the successor up; it is nil where somebody else does. The last
+// incarnation is left running and its pid returned.
+func Measure(f *FIFO, d *Death, pid, rounds int, pause time.Duration, renew func() error) ([]time.Duration, int, error) {
 	v := make([]time.Duration, 0, rounds)
-	for range rounds {
+	began := time.Now()
+	for len(v) < rounds && time.Since(began) < enough {
 		time.Sleep(pause)
-		killed, err := Now()
+		struck, err := Now()
 		if err != nil {
 			return nil, pid, err
 		}
-		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-			return nil, pid, fmt.Errorf("kill %d: %w", pid, err)
+		if err := d.strike(pid); err != nil {
+			return nil, pid, err
 		}
 		if renew != nil {
 			if err := renew(); err != nil {
@@ -89,11 +142,11 @@ func Measure(f *FIFO, pid, rounds int, pause time.Duration, renew func() error) 
 		if err != nil {
 			return nil, pid, err
 		}
-		if next == pid || at < killed {
-			return nil, next, fmt.Errorf("two incarnations at once: %d announced itself before %d was killed", next, pid)
+		if next == pid || at < struck {
+			return nil, next, fmt.Errorf("two incarnations at once: %d announced itself before %d was ended", next, pid)
 		}
 		pid = next
-		v = append(v, at-killed)
+		v = append(v, at-struck)
 	}
 	return v, pid, nil
 }

@@ -60,6 +60,8 @@ func tables() []table {
 		{scenario: "lost", metric: "lost", title: "Restarts that did not happen, of a child that fails 100,000 times at once"},
 		{scenario: "exec", metric: "p50_us", title: "OS process: SIGKILL to its successor's first instruction, p50 in µs"},
 		{scenario: "exec", metric: "p99_us", title: "OS process: SIGKILL to its successor's first instruction, p99 in µs"},
+		{scenario: "exit", metric: "p50_us", title: "OS process: its own end to its successor's first instruction, p50 in µs"},
+		{scenario: "exit", metric: "p99_us", title: "OS process: its own end to its successor's first instruction, p99 in µs"},
 	}
 }
 

@@ -63,6 +63,12 @@ func targets() []target {
 	hot("failure to running, p99", "latency", "p99_us", "coppice", "suture", 1, false)
 	// Caches alone make raw's p50 grow by a quarter to a half.
 	flat("failure to running, p50, flat", "latency", "p50_us", 1.5, false)
+	for _, death := range []struct{ scenario, row string }{
+		{"exec", "SIGKILL to the successor's exec through the shim, p50"}, {"exit", "failure to the successor's exec through the shim, p50"},
+	} {
+		ts = append(ts, target{row: death.row, scenario: death.scenario, metric: "p50_us", ours: "coppice-up", n: many,
+			against: []string{"os/exec"}, refN: many, factor: 2})
+	}
 	return append(ts,
 		target{row: "rest_for_one, 1000 children", scenario: "rest", metric: "p50_us", ours: "coppice-rest", n: many, against: otp, refN: many, factor: 0.5},
 		target{row: "100,000 restarts, none lost", scenario: "lost", metric: "lost", ours: "coppice", n: many},

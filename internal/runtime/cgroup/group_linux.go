@@ -88,7 +88,10 @@ func (g *Group) Open() (*os.File, error) {
 const killPause = 50 * time.Millisecond
 
 // Kill kills all processes of the group, and of groups that they have made in
-// it, and returns when none is left. A group that does not exist has none.
+// it, and returns when none is left. A group that does not exist has none. One
+// in which somebody was killed is removed, to be made anew by Prepare: there are
+// kernels (6.18 is one) that kill at birth whoever is started in a group for
+// which cgroup.kill was ever used.
 func (g *Group) Kill(ctx context.Context) error {
 	err := g.kill(ctx)
 	if gone(err) {
@@ -119,7 +122,10 @@ func (g *Group) kill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return await(ctx, events, func() error { return nil })
+	if err := await(ctx, events, func() error { return nil }); err != nil {
+		return err
+	}
+	return g.Remove()
 }
 
 // killEach is how to kill without the kernel's help. Frozen, nobody forks.

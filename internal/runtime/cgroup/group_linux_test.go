@@ -88,6 +88,9 @@ wait`, g.Dir())
 func isEmpty(t *testing.T, g *Group) bool {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(g.Dir(), "cgroup.events"))
+	if errors.Is(err, os.ErrNotExist) {
+		return true
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +119,37 @@ func TestKill(t *testing.T) {
 	}
 	if err := errors.Join(g.Kill(ctx), g.Remove()); err != nil {
 		t.Errorf("of a group that is gone: %v", err)
+	}
+}
+
+// Who is started in a group after others were killed in it lives.
+func TestStartAfterKill(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	g := group(t, "again")
+	for range 3 {
+		if _, err := g.Prepare(runtime.Limits{}); err != nil {
+			t.Fatal(err)
+		}
+		dir, err := g.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, other := exec.Command("true"), exec.Command("sleep", "1000")
+		for _, cmd := range []*exec.Cmd{one, other} {
+			cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+			if err := cmd.Start(); err != nil {
+				t.Skip(err)
+			}
+		}
+		dir.Close()
+		if err := one.Wait(); err != nil {
+			t.Errorf("what was started after a kill: %v", err)
+		}
+		if err := g.Kill(ctx); err != nil {
+			t.Error(err)
+		}
+		other.Wait()
 	}
 }
 

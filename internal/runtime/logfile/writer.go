@@ -1,8 +1,10 @@
 package logfile
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -29,6 +31,7 @@ type Writer struct {
 	max   int64
 	keep  int
 	retry time.Time // when a file that could not be opened is tried again
+	seen  time.Time // when the file was last found in its place
 	lost  int64     // bytes since the last that could be written
 }
 
@@ -69,6 +72,7 @@ func (l *Writer) Append(b []byte) {
 	if l.f != nil && l.size > 0 && l.size+int64(len(b)) > l.max {
 		l.rotate()
 	}
+	l.settle()
 	if l.f == nil && !l.open() {
 		l.lost += int64(len(b))
 		return
@@ -88,6 +92,33 @@ func (l *Writer) Append(b []byte) {
 	if err != nil { // the disk is full
 		l.lost += int64(len(b) - n)
 	}
+}
+
+// settleTime is how long output goes on into a file that was removed.
+const settleTime = time.Second
+
+// settle opens another file if somebody has removed the log.
+func (l *Writer) settle() {
+	now := time.Now()
+	if l.f == nil || now.Sub(l.seen) < settleTime {
+		return
+	}
+	l.seen = now
+	there, err := os.Stat(l.file)
+	own, ownErr := l.f.Stat()
+	if err == nil && ownErr == nil && os.SameFile(there, own) {
+		return
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return // who cannot see cannot tell
+	}
+	old := l.f
+	l.f = nil
+	if l.open() {
+		old.Close()
+		return
+	}
+	l.f = old
 }
 
 func (l *Writer) open() bool {

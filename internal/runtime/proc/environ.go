@@ -26,6 +26,18 @@ func Environ(declared map[string]string, path string, incarnation uint64) []stri
 	return environ(os.Environ(), declared, path, incarnation)
 }
 
+// Renumber returns an environment of Environ for another incarnation.
+func Renumber(env []string, incarnation uint64) []string {
+	const key = EnvPrefix + "INCARNATION="
+	env = slices.Clone(env)
+	for i, kv := range env {
+		if strings.HasPrefix(kv, key) {
+			env[i] = key + strconv.FormatUint(incarnation, 10)
+		}
+	}
+	return env
+}
+
 func environ(parent []string, declared map[string]string, path string, incarnation uint64) []string {
 	vars := make(map[string]string, len(inherited)+len(declared)+2)
 	for _, kv := range parent {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -19,6 +20,10 @@ type Sweeper struct {
 	mu      sync.Mutex
 	next    *round // that has not begun
 	running bool
+
+	first     sync.Once
+	before    map[string]struct{} // the entries that living processes had at the first SweepUnused
+	beforeErr error
 }
 
 // round is one look at all processes.
@@ -56,6 +61,21 @@ func (s *Sweeper) Sweep(ctx context.Context, entry string) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// SweepUnused is Sweep for an entry that was given to no process since this
+// Sweeper was made. What processes have of before is found by one look for all
+// entries of the same name: a fleet that is started for the first time has as
+// many of them as agents.
+func (s *Sweeper) SweepUnused(ctx context.Context, entry string) error {
+	s.first.Do(func() {
+		name, _, _ := strings.Cut(entry, "=")
+		s.before, s.beforeErr = entries(name + "=")
+	})
+	if _, used := s.before[entry]; !used && s.beforeErr == nil {
+		return nil
+	}
+	return s.Sweep(ctx, entry)
 }
 
 func (s *Sweeper) run() {
@@ -99,6 +119,24 @@ func (r *round) kill() error {
 		last = found
 	}
 	return fmt.Errorf("processes come faster than they can be killed, the last one is %d", last[0].PID)
+}
+
+// entries are those with this prefix in the environments of all processes.
+func entries(prefix string) (map[string]struct{}, error) {
+	found := make(map[string]struct{})
+	pids, err := readNumbers("/proc")
+	for _, pid := range pids {
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		if err != nil {
+			continue // ended, or somebody else's
+		}
+		for kv := range bytes.SplitSeq(env, []byte{0}) {
+			if bytes.HasPrefix(kv, []byte(prefix)) {
+				found[string(kv)] = struct{}{}
+			}
+		}
+	}
+	return found, err
 }
 
 // marked lists the living processes with one of the entries. Those of other

@@ -10,5 +10,8 @@ import (
 // Sweeper is not implemented here.
 type Sweeper struct{}
 
+// SweepUnused returns errors.ErrUnsupported.
+func (*Sweeper) SweepUnused(context.Context, string) error { return errors.ErrUnsupported }
+
 // Sweep returns errors.ErrUnsupported.
 func (*Sweeper) Sweep(context.Context, string) error { return errors.ErrUnsupported }

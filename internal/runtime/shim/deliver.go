@@ -31,8 +31,11 @@ func (ses *session) want(what string) {
 	defer ses.mu.Unlock()
 	if ses.wanted != wire.Kill {
 		ses.wanted = what
-		if what == wire.Kill {
-			ses.killing = time.Now()
+	}
+	if what == wire.Kill && ses.killing.IsZero() {
+		ses.killing = time.Now()
+		if ses.hurry != nil {
+			ses.hurry()
 		}
 	}
 	if !ses.delivers {
@@ -51,32 +54,13 @@ func (ses *session) deliver() {
 			ses.mu.Unlock()
 			return
 		}
-		link, changed, killing := ses.link, ses.changed, ses.killing
+		changed := ses.changed
 		ses.mu.Unlock()
-
-		patience := killTime
-		if what == wire.Kill { // a Stop that got no answer may have taken all of it
-			patience = max(killTime-time.Since(killing), deliverPause)
+		if ses.tell(what) {
+			continue
 		}
-		if link != nil {
-			ctx, cancel := context.WithTimeout(ses.slot.r.ctx, patience)
-			_, err := ses.request(ctx, wire.Message{Type: what})
-			cancel()
-			if err == nil && what == wire.Kill {
-				err = ses.answersAt(killing.Add(killTime))
-			}
-			if err == nil || errors.Is(err, runtime.ErrEnded) || errors.Is(err, runtime.ErrStale) {
-				ses.mu.Lock()
-				ses.delivered = what
-				ses.mu.Unlock()
-				continue
-			}
-		}
-		if !killing.IsZero() && time.Since(killing) >= killTime {
+		if ses.overdue() {
 			ses.killShim()
-			ses.mu.Lock()
-			ses.killing = time.Now()
-			ses.mu.Unlock()
 		}
 		pause := time.NewTimer(deliverPause)
 		select {
@@ -91,6 +75,47 @@ func (ses *session) deliver() {
 		}
 		pause.Stop()
 	}
+}
+
+// tell tries to deliver something once. A Kill does not wait behind a Stop
+// that is not answered.
+func (ses *session) tell(what string) (delivered bool) {
+	ses.mu.Lock()
+	if ses.link == nil || what != ses.wanted {
+		ses.mu.Unlock()
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ses.slot.r.ctx, killTime)
+	defer cancel()
+	if what == wire.Stop {
+		ses.hurry = cancel
+	}
+	killing := ses.killing
+	ses.mu.Unlock()
+	_, err := ses.request(ctx, wire.Message{Type: what})
+	if err == nil && what == wire.Kill {
+		err = ses.answersAt(killing.Add(killTime))
+	}
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	ses.hurry = nil
+	if err == nil || errors.Is(err, runtime.ErrEnded) || errors.Is(err, runtime.ErrStale) {
+		ses.delivered = what
+		return true
+	}
+	return false
+}
+
+// overdue reports whether a Kill is wanted for so long that its shim has to go,
+// too. The time begins anew then.
+func (ses *session) overdue() bool {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	if ses.killing.IsZero() || time.Since(ses.killing) < killTime {
+		return false
+	}
+	ses.killing = time.Now()
+	return true
 }
 
 // answersAt waits for the end that follows on a Kill, and asks at a time

@@ -102,7 +102,8 @@ func TestTooManyConnections(t *testing.T) {
 func TestModes(t *testing.T) {
 	dir := slots(t)
 	r := open(t, dir)
-	s := start(t, r, sh("app/a", 1, "echo x; exec sleep 1000"))
+	s := start(t, r, sh("app/a", 1, "echo x"))
+	wait(t, "the end", s.Done()) // the state is written when it runs already
 	for file, want := range map[string]os.FileMode{
 		dir: 0o700, s.slot.dir: 0o700,
 		filepath.Join(s.slot.dir, wire.SocketFile): 0o600, filepath.Join(s.slot.dir, wire.StateFile): 0o600,

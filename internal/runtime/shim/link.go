@@ -33,7 +33,7 @@ type link struct {
 	mu      sync.Mutex
 	id      uint64
 	pending map[uint64]chan *wire.Message
-	update  func(*wire.State) // told of each state
+	update  func(*wire.Message) // told of each state
 	err     error
 	closed  chan struct{}
 }
@@ -114,7 +114,7 @@ func (l *link) send(m *wire.Message) error {
 }
 
 // listen sets who is told of states.
-func (l *link) listen(update func(*wire.State)) {
+func (l *link) listen(update func(*wire.Message)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.update = update
@@ -133,11 +133,11 @@ func (l *link) run() {
 		delete(l.pending, m.ID)
 		update := l.update
 		l.mu.Unlock()
-		switch {
-		case answer != nil:
+		if update != nil {
+			update(m) // answers, too: an end may follow at once
+		}
+		if answer != nil {
 			answer <- m
-		case m.Type == wire.Status && m.State != nil && update != nil:
-			update(m.State)
 		}
 	}
 }

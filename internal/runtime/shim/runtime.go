@@ -9,8 +9,9 @@
 //  2. The lock of the slot, which a shim holds from before its first
 //     instruction to its end. Who gets it knows that no shim lives, and is the
 //     only one to start another.
-//  3. The identity of the shim in the state file. It must have ended before
-//     the slot is taken over.
+//  3. The identity of the shim in the state file, or in the lock file, where it
+//     notes what it is about to start. It must have ended before the slot is
+//     taken over.
 //  4. The exit record. Without one, the last incarnation was lost: the shim
 //     was killed. Its agent has died with it (PDEATHSIG); what that left behind
 //     is in the control group of the slot, where there are any, or carries the
@@ -94,6 +95,7 @@ func Open(o Options) (*Runtime, error) {
 	if err := wire.Private(dir); err != nil {
 		return nil, fmt.Errorf("directory of the slots: %w", err)
 	}
+	rouse(context.Background(), dir)
 	r := &Runtime{dir: dir, exe: o.Executable, output: o.Output, log: o.Logger, slots: make(map[string]*slot)}
 	if r.exe == "" {
 		r.exe = "/proc/self/exe" // also when the file has been replaced by a newer one
@@ -311,17 +313,21 @@ func look(ctx context.Context, dir string) *runtime.Observation {
 	return withBefore(dir, observation(st))
 }
 
-// withBefore adds the end of the incarnation before the observed one. The exit
-// record is replaced when the next incarnation ends, not when it starts, and
-// keeps the end before it.
+// Remembers is how many ends before that of its last incarnation a slot knows.
+func (r *Runtime) Remembers(string) int { return wire.Remembered }
+
+// withBefore adds the ends of the incarnations before the observed one. The
+// exit record is replaced when the next incarnation ends, not when it starts,
+// and keeps the ends before it.
 func withBefore(dir string, o *runtime.Observation) *runtime.Observation {
 	r, err := wire.ReadRecord(dir)
-	switch {
-	case err != nil:
-	case r.Incarnation < o.Incarnation:
-		o.Before = &runtime.Ended{Incarnation: r.Incarnation, ExitedAt: r.End.At, Exit: r.End.Exit()}
-	case r.Before != nil:
-		o.Before = &runtime.Ended{Incarnation: r.Before.Incarnation, ExitedAt: r.Before.End.At, Exit: r.Before.End.Exit()}
+	if err != nil {
+		return o
+	}
+	for _, p := range append(r.Before, wire.Past{Incarnation: r.Incarnation, End: r.End}) {
+		if p.Incarnation < o.Incarnation {
+			o.Before = append(o.Before, runtime.Ended{Incarnation: p.Incarnation, ExitedAt: p.End.At, Exit: p.End.Exit()})
+		}
 	}
 	return o
 }

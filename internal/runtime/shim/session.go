@@ -32,9 +32,10 @@ type session struct {
 	unsure    string        // why nothing is known now
 	disowned  bool          // never was one
 	wanted    string        // Stop or Kill
-	killing   time.Time     // since when a Kill is tried
 	delivered string
-	delivers  bool // a goroutine does
+	delivers  bool               // a goroutine does
+	killing   time.Time          // since when a Kill is wanted
+	hurry     context.CancelFunc // gives up waiting for the answer to a Stop; nil if nobody does
 }
 
 var _ runtime.Session = (*session)(nil)
@@ -46,9 +47,8 @@ func newSession(s *slot, number uint64) *session {
 	}
 }
 
-// connect gives the session a link, whose end is watched. look asks what the
-// shim knows.
-func (ses *session) connect(l *link, look bool) {
+// connect gives the session a link.
+func (ses *session) connect(l *link) {
 	ses.mu.Lock()
 	select {
 	case <-ses.done:
@@ -60,8 +60,12 @@ func (ses *session) connect(l *link, look bool) {
 	ses.link, ses.unsure = l, ""
 	close(ses.changed)
 	ses.changed = make(chan struct{})
-	l.listen(ses.update)
+	l.listen(ses.hear)
 	ses.mu.Unlock()
+}
+
+// watch sees the end of the link. look asks first what the shim knows.
+func (ses *session) watch(l *link, look bool) {
 	ses.slot.r.background(func() {
 		if look {
 			if m, err := l.call(ses.slot.r.ctx, wire.Message{Type: wire.Look}); err == nil && m.State != nil {
@@ -107,6 +111,20 @@ func (ses *session) finish() {
 	close(ses.done)
 }
 
+// hear takes in what a message of the shim says about the state.
+func (ses *session) hear(m *wire.Message) {
+	switch {
+	case m.Type == wire.Status && m.State != nil:
+		ses.update(m.State)
+	case m.Type == wire.Exited && m.End != nil:
+		ses.mu.Lock()
+		st := ses.state
+		ses.mu.Unlock()
+		st.Incarnation, st.End, st.Told = m.Incarnation, m.End, m.Told
+		ses.update(&st)
+	}
+}
+
 // update takes in what the shim says. Of an incarnation that has ended,
 // nothing new can be heard.
 func (ses *session) update(st *wire.State) {
@@ -124,6 +142,7 @@ func (ses *session) update(st *wire.State) {
 		}
 		return
 	}
+	ses.slot.met(st.Shim)
 	wasReady := ses.state.Ready
 	ses.state = *st
 	ses.state.Ready = st.Ready || wasReady
@@ -131,11 +150,11 @@ func (ses *session) update(st *wire.State) {
 	case st.End != nil:
 		l := ses.link
 		ses.link = nil
-		ses.finish()
-		if l != nil {
+		if l != nil { // before anybody is told: a successor starts at once
 			l.listen(nil)
 			ses.slot.park(l)
 		}
+		ses.finish()
 	case ses.state.Ready && !wasReady:
 		close(ses.ready)
 	}
@@ -224,7 +243,8 @@ func (ses *session) find() error {
 		case <-ses.done:
 			l.close(errClosed)
 		default:
-			ses.connect(l, false)
+			ses.connect(l)
+			ses.watch(l, false)
 			ses.slot.r.read(l)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"syscall"
 	"time"
@@ -24,11 +25,18 @@ type slot struct {
 	r         *Runtime
 	path, dir string
 	turn      chan struct{} // held by who changes what lives in the slot
-	group     *cgroup.Group // used by who has the turn; nil if there are none
 
-	mu    sync.Mutex
-	idle  *link      // of an incarnation that has ended, for the next one
-	heard *listening // nil if nobody wants to hear anything
+	launched   runtime.Launch // the last one; used by who has the turn
+	launchedBy *link          // on which it was, and whose shim still knows it
+	group      *cgroup.Group  // used by who has the turn; nil if there are none
+	used       bool           // a shim was started here; of who has the turn, too
+
+	mu      sync.Mutex
+	idle    *link         // of an incarnation that has ended, for the next one
+	shim    proc.Identity // that was met last
+	lock    os.FileInfo   // of its lock file
+	missing bool          // it was told to make its files anew
+	heard   *listening    // nil if nobody wants to hear anything
 }
 
 // take waits for the turn.
@@ -95,7 +103,7 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 		}
 		lock, err := wire.TryLock(s.dir)
 		switch {
-		case err != nil && wire.IsMissing(err):
+		case err != nil && wire.IsMissing(err) && proc.Observe(s.known()) == proc.Dead:
 			return nil, nil, nil, err
 		case err != nil:
 			return nil, nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
@@ -130,9 +138,11 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 
 // wake tells the shim to look whether its files are still there.
 func (s *slot) wake() {
+	id := s.known()
 	if st, err := wire.ReadState(s.dir); err == nil {
-		st.Shim.Signal(syscall.SIGHUP)
+		id = st.Shim
 	}
+	id.Signal(syscall.SIGHUP)
 }
 
 // ended reports whether the last shim of a slot is really gone: it gives up
@@ -154,8 +164,9 @@ func (s *slot) ended(ctx context.Context) (bool, error) {
 // and makes sure that nothing of it lives. Incarnation 0: there was none.
 func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 	st, err := wire.ReadState(s.dir)
+	fresh := wire.IsMissing(err)
 	switch {
-	case wire.IsMissing(err):
+	case fresh:
 		st = &wire.State{Version: wire.Version, Path: s.path}
 	case err != nil: // damaged: what it was cannot be known, but that it has ended is
 		s.r.log.Warn("state of a slot cannot be read", "path", s.path, "error", err)
@@ -173,7 +184,11 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 	if err := s.killGroups(ctx, st); err != nil {
 		return nil, fmt.Errorf("%w: what the last incarnation left behind: %w", runtime.ErrUnknown, err)
 	}
-	if err := s.r.sweeper.Sweep(ctx, wire.MarkerEnv+"="+wire.Marker(s.dir)); err != nil {
+	sweep := s.r.sweeper.Sweep
+	if fresh && !s.used {
+		sweep = s.r.sweeper.SweepUnused
+	}
+	if err := sweep(ctx, wire.MarkerEnv+"="+wire.Marker(s.dir)); err != nil {
 		return nil, fmt.Errorf("%w: what the last incarnation left behind: %w", runtime.ErrUnknown, err)
 	}
 	if st.Incarnation > 0 {
@@ -203,16 +218,14 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", proc.ErrCommand, err)
 	}
-	request := wire.Message{Type: wire.Start, Incarnation: l.Incarnation, Launch: packed, Token: rand.Text()}
+	request := wire.Message{Type: wire.Start, Incarnation: l.Incarnation, Token: rand.Text()}
 	if err := s.take(ctx); err != nil {
 		return nil, err
 	}
 	defer s.release()
-	if err := wire.MakeDir(s.dir); err != nil {
-		return nil, err
-	}
 	s.r.groups.enable()
 	for tries := 0; ; tries++ {
+		request.Launch, request.Again = packed, 0
 		link, running, err := s.open(ctx, &request)
 		if err != nil {
 			return nil, err
@@ -220,16 +233,22 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 		s.listen()
 		ses := newSession(s, l.Incarnation)
 		ses.grace = max(0, l.Grace)
-		ses.connect(link, running) // fills it in if it is this incarnation already
+		ses.connect(link)
 		if running {
+			ses.watch(link, true) // which fills it in
 			return ses, nil
 		}
+		if s.launchedBy == link && reflect.DeepEqual(wire.Again(s.launched, l.Incarnation), l) {
+			request.Launch, request.Again = nil, s.launched.Incarnation
+		}
+		s.launchedBy = nil
 		request.Group = s.place(l.Limits)
 		// Not with ctx: a start that is given up is stopped, see startReady.
 		answer, err := link.call(s.r.ctx, request)
 		switch {
 		case err == nil && answer.State != nil:
-			ses.update(answer.State)
+			s.launched, s.launchedBy = l, link
+			ses.watch(link, false)
 			return ses, nil
 		case err == nil:
 			err = fmt.Errorf("%w: answer without a state", runtime.ErrUnknown)
@@ -252,6 +271,9 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, running bool, err error) {
 	if l := s.unpark(); l != nil {
 		return l, false, nil
+	}
+	if err := wire.MakeDir(s.dir); err != nil {
+		return nil, false, err
 	}
 	l, st, lock, err := s.find(ctx)
 	if err != nil {
@@ -310,7 +332,8 @@ func (s *slot) adopt(ctx context.Context) (*session, error) {
 	ses.update(st)
 	if l != nil {
 		s.listen()
-		ses.connect(l, false)
+		ses.connect(l)
+		ses.watch(l, false)
 		s.r.read(l)
 	}
 	return ses, nil

@@ -57,6 +57,7 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 			}
 		}
 	}
+	s.used = true
 	child, err := proc.Detach(s.r.exe, argv, env, s.dir, files)
 	if err != nil {
 		ours.Close()

@@ -1,22 +1,32 @@
 package sqlite
 
 import (
+	"errors"
+	"path/filepath"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// diskState says why a file system takes no writes, nil if it should.
-func diskState(dir string) error {
+// diskState says why a store takes no writes, nil if it should. It opens
+// nothing: to close any file of a database makes SQLite lose its locks.
+func diskState(path string) error {
 	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
+	if err := unix.Statfs(filepath.Dir(path), &st); err != nil {
 		return nil
 	}
 	switch {
-	case st.Flags&unix.ST_RDONLY != 0:
+	case st.Flags&unix.ST_RDONLY != 0, denied(path), denied(path + "-wal"):
 		return store.ErrReadOnly
 	case st.Bavail == 0:
 		return store.ErrFull
 	}
 	return nil
+}
+
+// denied: the file is there and must not be written.
+func denied(file string) bool {
+	err := unix.Access(file, unix.W_OK)
+	return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS)
 }

@@ -74,7 +74,7 @@ func diagnose(path, doing string, err error) error {
 		return &FileError{Path: path, Kind: Damaged, Problem: "SQLite says: " + err.Error(), Err: err}
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
 		// SQLite has no code for it, but the disk may have a plain reason.
-		if sentinel := diskState(filepath.Dir(path)); sentinel != nil {
+		if sentinel := diskState(path); sentinel != nil {
 			return wrap(sentinel)
 		}
 	}

@@ -71,14 +71,38 @@ func open(ctx context.Context, path string) (*Store, error) {
 		writeDB.Close()
 		return nil, diagnose(path, "opening", err)
 	}
-	readers, err := sql.Open("sqlite", dsn(path, "query_only(1)"))
+	readers, err := openReaders(ctx, path)
 	if err != nil {
 		return nil, errors.Join(err, w.conn.close(), writeDB.Close())
 	}
+	own, err := seen(path)
+	if err != nil {
+		return nil, errors.Join(err, readers.Close(), w.conn.close(), writeDB.Close())
+	}
+	go w.loop()
+	return &Store{path: path, own: own, readers: readers, writer: w, history: w.history, leases: w.leases}, nil
+}
+
+// openReaders opens all connections for reading at once: one that is opened
+// later may find that the file was removed meanwhile, or is another one.
+func openReaders(ctx context.Context, path string) (*sql.DB, error) {
+	readers, err := sql.Open("sqlite", dsn(path, "query_only(1)")+"&mode=rw")
+	if err != nil {
+		return nil, err
+	}
 	readers.SetMaxOpenConns(readConns)
 	readers.SetMaxIdleConns(readConns)
-	go w.loop()
-	return &Store{path: path, readers: readers, writer: w, history: w.history, leases: w.leases}, nil
+	for range readConns {
+		c, err := readers.Conn(ctx)
+		if err == nil {
+			defer c.Close() // back into the pool, when all are there
+			err = c.QueryRowContext(ctx, `SELECT value FROM meta`).Scan(new(any))
+		}
+		if err != nil {
+			return nil, errors.Join(diagnose(path, "opening", err), readers.Close())
+		}
+	}
+	return readers, nil
 }
 
 // acquireLock keeps a second user away. The lock is on a file of its own, since SQLite

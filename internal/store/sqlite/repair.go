@@ -126,11 +126,19 @@ func salvage(ctx context.Context, path, copied string, to *conn) (n int, lost, e
 	}
 	defer to.rollback() // does nothing after the commit
 	rescue := rescuer{ctx: ctx, from: from, to: to}
+	// Where a cell holds what its column cannot, its row is lost.
 	rescue.table(`SELECT name, value FROM meta`, 2, func(v []any) error {
+		if _, ok := v[1].(int64); !ok {
+			return nil
+		}
 		_, err := to.setMeta.Exec(v[1], v[0])
 		return err
 	}, "name")
 	rescue.table(`SELECT prefix, last FROM sequence`, 2, func(v []any) error {
+		prefix, _ := v[0].(string)
+		if _, ok := v[1].(int64); !ok || store.CheckKey(prefix) != nil {
+			return nil // made anew from the records, see goOn
+		}
 		_, err := to.setSequence.Exec(v...)
 		return err
 	}, "prefix")

@@ -27,8 +27,10 @@ import (
 // Store is a store.Store in a SQLite file.
 type Store struct {
 	path    string
+	swap    sync.RWMutex // of what Tend replaces: held by reads
 	lock    *flock.Flock // nil while Repair uses it
 	readers *sql.DB
+	own     files
 	writer  *writer
 	history *local.History
 	leases  *local.Leases
@@ -92,6 +94,8 @@ func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.closed.Store(true)
 		s.leases.Close()
+		s.swap.Lock() // Tend has ended
+		defer s.swap.Unlock()
 		s.err = errors.Join(s.writer.close(), s.readers.Close()) // the last connection folds the write-ahead log into the file
 		s.history.Close()
 		if s.lock != nil {
@@ -111,6 +115,8 @@ func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes 
 	if s.closed.Load() {
 		return nil, 0, store.ErrClosed
 	}
+	s.swap.RLock()
+	defer s.swap.RUnlock()
 	page, rev, err := s.readTx(ctx, prefix, after, limit, maxBytes)
 	switch {
 	case err == nil:
@@ -169,9 +175,11 @@ func (p *page) query(ctx context.Context, tx *sql.Tx, query string, args ...any)
 	defer rows.Close()
 	for rows.Next() {
 		var r store.Record
-		if err := rows.Scan(&r.Key, &r.Value, &r.Rev); err != nil {
+		var rev int64 // whatever damage that no check has found has made of it
+		if err := rows.Scan(&r.Key, &r.Value, &rev); err != nil {
 			return err
 		}
+		r.Rev = store.Rev(rev)
 		p.bytes += len(r.Value)
 		if p.maxBytes > 0 && p.bytes > p.maxBytes && len(p.records) > 0 {
 			p.full = true

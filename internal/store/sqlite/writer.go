@@ -44,8 +44,9 @@ func (r *request) size() int {
 // writer owns the only connection that writes.
 type writer struct {
 	path    string
+	busy    sync.Mutex // held while conn is used, so that Tend can replace it
 	db      *sql.DB
-	conn    *conn
+	conn    *conn // nil if the file was lost and cannot be opened again
 	history *local.History
 	leases  *local.Leases
 	ended   chan struct{}
@@ -116,6 +117,9 @@ func (w *writer) close() error {
 	w.mu.Unlock()
 	w.signal()
 	<-w.ended
+	if w.conn == nil {
+		return nil
+	}
 	return errors.Join(w.conn.close(), w.db.Close())
 }
 
@@ -125,7 +129,9 @@ func (w *writer) loop() {
 		group, closing := w.next()
 		if len(group) > 0 {
 			w.taken.Add(1)
+			w.busy.Lock()
 			w.commit(group)
+			w.busy.Unlock()
 			for _, r := range group {
 				close(r.done)
 			}
@@ -195,6 +201,9 @@ func (w *writer) commit(group []*request) {
 // try commits a group. If it returns an error, those of the group without one
 // of their own share it.
 func (w *writer) try(group []*request) error {
+	if w.conn == nil {
+		return fmt.Errorf("the store %s was removed or replaced, and cannot be opened", w.path)
+	}
 	if w.stale {
 		if err := w.reload(); err != nil {
 			return err

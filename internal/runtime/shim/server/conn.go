@@ -31,18 +31,49 @@ type conn struct {
 	gone chan struct{}
 	once sync.Once
 
+	mu      sync.Mutex
+	waiting int  // messages in out, and the one that is being written
+	shared  bool // the writer has more to write than what is in out
+	raw     syscall.RawConn
+
 	view        *view     // set by the reader before it answers
 	listener    *listener // the same
 	incarnation uint64
 }
 
-// send queues a message, or drops the client if it does not read.
+// send sends a message, or drops the client if it does not read. What the
+// socket takes at once is written here: to wake up the writer takes longer, and
+// an agent may be down meanwhile. The rest is left to the writer.
 func (c *conn) send(b []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting == 0 && !c.shared && b != nil {
+		if b = b[c.try(b):]; len(b) == 0 {
+			return
+		}
+	}
+	c.waiting++
 	select {
 	case c.out <- b:
 	default:
 		c.close()
 	}
+}
+
+// try writes what can be written without waiting.
+func (c *conn) try(b []byte) (n int) {
+	c.raw.Write(func(fd uintptr) bool {
+		n, _ = syscall.Write(int(fd), b) // an error comes again when the writer tries
+		return true
+	})
+	return max(0, n)
+}
+
+// sent is called when a message has left out and the writer.
+func (c *conn) sent() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting--
 }
 
 func (c *conn) nudge() {
@@ -76,6 +107,7 @@ func (c *conn) write() {
 		if !c.put(b) {
 			return
 		}
+		c.sent()
 	}
 }
 
@@ -86,6 +118,7 @@ func (c *conn) put(b []byte) bool {
 	}
 	c.c.SetWriteDeadline(time.Now().Add(writeTime))
 	_, err := c.c.Write(b)
+	c.c.SetWriteDeadline(time.Time{})
 	return err == nil
 }
 
@@ -97,6 +130,7 @@ func (c *conn) writeMore() (more bool) {
 			if !c.put(b) {
 				return false
 			}
+			c.sent()
 			continue
 		default:
 		}
@@ -142,6 +176,11 @@ func (s *server) serve(uc *net.UnixConn) {
 		uc.Close()
 		return
 	}
+	var err error
+	if c.raw, err = uc.SyscallConn(); err != nil {
+		uc.Close()
+		return
+	}
 	s.mu.Lock()
 	if s.closing || len(s.conns) >= maxConns {
 		s.mu.Unlock()
@@ -152,7 +191,7 @@ func (s *server) serve(uc *net.UnixConn) {
 	s.mu.Unlock()
 	go c.write()
 
-	err := s.converse(c)
+	err = s.converse(c)
 	if err != nil && err != io.EOF && c.listener == nil {
 		c.answer(&wire.Message{}, nil, err)
 	}
@@ -243,6 +282,9 @@ func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
 		return nil, nil
 	case wire.Attach, wire.Follow:
 		c.incarnation = m.Incarnation
+		c.mu.Lock()
+		c.shared = true
+		c.mu.Unlock()
 		return nil, s.watchOutput(c, run, m)
 	}
 	<-run.started

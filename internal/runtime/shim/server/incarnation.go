@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,10 +35,10 @@ type incarnation struct {
 
 // start begins an incarnation. It returns when its process exists.
 func (s *server) start(m *wire.Message) (*wire.State, error) {
-	if m.Launch == nil {
-		return nil, errors.New("start without a launch")
+	l, err := s.wanted(m)
+	if err != nil {
+		return nil, err
 	}
-	l := m.Launch.Unpack()
 	if l.Incarnation != m.Incarnation {
 		return nil, fmt.Errorf("start of incarnation %d with a launch of %d", m.Incarnation, l.Incarnation)
 	}
@@ -59,7 +60,11 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 		s.forget()
 	}
 	s.log.Limit(l.Log)
-	s.saveState()
+	s.intend()
+	if !s.named { // who finds the slot without its lock must know whom to wait for
+		s.saveState()
+		s.named = true
+	}
 	process, await, err := s.fork(&l, run)
 	if err != nil && run.group != nil {
 		process, await, err = s.forkOutside(&l, run, err)
@@ -75,6 +80,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	close(run.started)
 
 	s.mu.Lock()
+	s.launch = l
 	s.state.Agent, s.state.StartedAt = id, time.Now()
 	s.state.Ready = !hasCondition(l.Ready)
 	st := s.snapshot()
@@ -82,6 +88,23 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	go s.watch(run, await, l.Ready)
 	s.shed()
 	return st, nil
+}
+
+// wanted is the launch that a start asks for.
+func (s *server) wanted(m *wire.Message) (runtime.Launch, error) {
+	switch {
+	case m.Launch != nil:
+		return m.Launch.Unpack(), nil
+	case m.Again == 0:
+		return runtime.Launch{}, errors.New("start without a launch")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.launch.Incarnation != m.Again {
+		return runtime.Launch{}, fmt.Errorf("%w: the launch of incarnation %d was to be repeated, the last one was of %d",
+			runtime.ErrStale, m.Again, s.launch.Incarnation)
+	}
+	return wire.Again(s.launch, m.Incarnation), nil
 }
 
 // forget removes the exit record: those that follow may have the same numbers.
@@ -116,6 +139,22 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 	return nil
 }
 
+// intend notes in the lock file what is about to be started: if this process is
+// killed right after the fork, who comes next must know that there was another
+// incarnation, or would start it a second time. It replaces a state file that is
+// written when the agent runs already: the file is open and its block there, so
+// that this is one short write, which a signal does not cut in two. Before
+// that, the end of the incarnation before has to be on record.
+func (s *server) intend() {
+	s.records.Lock()
+	defer s.records.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := wire.WriteIntent(s.lock, &s.state); err != nil {
+		s.state.Detail = err.Error()
+	}
+}
+
 func hasCondition(r spec.Ready) bool {
 	return r.Log != "" || r.TCP != "" || r.HTTP != "" || len(r.Exec) > 0 || r.Notify
 }
@@ -127,7 +166,7 @@ func (s *server) fork(l *runtime.Launch, run *incarnation) (*proc.Process, func(
 		return nil, nil, err
 	}
 	cmd := proc.Command{
-		Argv: l.Argv, Dir: l.Dir, Env: append(l.Env, wire.MarkerEnv+"="+wire.Marker(s.dir)),
+		Argv: l.Argv, Dir: l.Dir, Env: append(slices.Clip(l.Env), wire.MarkerEnv+"="+wire.Marker(s.dir)),
 		StopSignal: l.StopSignal, Grace: run.grace, Input: l.Input, Reaper: &s.reaper,
 	}
 	if l.Terminal {
@@ -183,8 +222,8 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, read
 	}
 	<-run.process.Done()
 	at := time.Now()
+	exit := run.group.explain(run.process.Exit()) // before its group goes
 	s.sweep(run.group)
-	exit := run.group.explain(run.process.Exit())
 	if notReady != nil && !run.wasStopped() {
 		if exit.Clean() {
 			exit.Kind = supervisor.Failure
@@ -202,24 +241,28 @@ func (s *server) outputEnded() {
 	s.pumped(1)
 }
 
-// end tells and records the end of an incarnation. The record is there before
-// anybody is told, and synced after that: only a power cut could undo it, and
-// that ends everything else, too.
+// end tells and records the end of an incarnation. It is told first: the
+// record is written while who was told decides what comes next, and is there
+// before a successor is started, which waits for it. If this process is killed
+// in between, those who were told know the end, and for all others the
+// incarnation is lost, as it is when that happens a moment earlier: the end is
+// never missed. The record is synced later still: only a power cut could undo
+// it, and that ends everything else, too.
 func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	run.endLadder()
 	s.records.Lock()
 	defer s.records.Unlock()
 	end := wire.NewEnd(exit, at)
-	record := wire.NewRecord(s.dir, run.number, *end, s.record)
-	s.record = record
-	s.save(wire.ExitFile, record)
 	s.mu.Lock()
 	s.run = nil
 	s.state.End = end
-	s.tell()
+	s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end, Told: s.listening.Load().count()})
 	s.rest()
 	s.mu.Unlock()
 	close(run.ended)
+	record := wire.NewRecord(s.dir, run.number, *end, s.record)
+	s.record = record
+	s.save(wire.ExitFile, record)
 	s.endViews()
 	s.syncLater()
 	s.shed()

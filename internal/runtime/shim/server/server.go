@@ -38,7 +38,9 @@ type server struct {
 	listener *net.UnixListener
 	socket   os.FileInfo // what listener listens on
 	state    wire.State
-	run      *incarnation // that lives; nil if none
+	launch   runtime.Launch // the last one
+	named    bool           // the state file names this shim; used by who starts
+	run      *incarnation   // that lives; nil if none
 	conns    map[*conn]struct{}
 	pumping  int  // incarnations whose output has not ended
 	closing  bool // nothing is started any more
@@ -131,7 +133,11 @@ func (s *server) abandoned() {
 
 // tell sends the state to everybody. Needs mu.
 func (s *server) tell() {
-	m := &wire.Message{Type: wire.Status, Incarnation: s.state.Incarnation, State: s.snapshot()}
+	s.broadcast(&wire.Message{Type: wire.Status, Incarnation: s.state.Incarnation, State: s.snapshot()})
+}
+
+// broadcast sends a message to everybody. Needs mu.
+func (s *server) broadcast(m *wire.Message) {
 	b, err := wire.Encode(m)
 	if err != nil {
 		return

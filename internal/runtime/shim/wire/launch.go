@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // Launch is a runtime.Launch on its way to a shim. Arguments, environment and
@@ -40,6 +41,13 @@ func (w *Launch) Unpack() runtime.Launch {
 	l := w.Launch
 	l.Argv, l.Env = split(w.Argv), split(w.Env)
 	l.Dir, l.Stdin = string(w.Dir), string(w.Stdin)
+	return l
+}
+
+// Again is the launch of another incarnation of the same: its number differs,
+// and the variable that tells the agent.
+func Again(l runtime.Launch, incarnation uint64) runtime.Launch {
+	l.Incarnation, l.Env = incarnation, proc.Renumber(l.Env, incarnation)
 	return l
 }
 

@@ -18,7 +18,7 @@ import (
 
 // Files of a slot, in its directory.
 const (
-	LockFile   = "lock"       // locked by the shim as long as it lives
+	LockFile   = "lock"       // locked by the shim as long as it lives; State of what it was about to start last
 	SocketFile = "socket"     // of the shim
 	StateFile  = "slot.json"  // State of the last incarnation, without its end
 	ExitFile   = "exit.json"  // Record of the last incarnation that has ended
@@ -75,17 +75,43 @@ func GroupName(dir string) string { return GroupPrefix(filepath.Dir(dir)) + file
 
 // Record is the content of ExitFile.
 type Record struct {
-	Version     int       `json:"version"`
-	Incarnation uint64    `json:"incarnation"`
-	End         End       `json:"end"`
-	Before      *Previous `json:"before,omitempty"`
-}
-
-// Previous is the end of the incarnation that had ended before. Both may have
-// come while nobody watched.
-type Previous struct {
+	Version     int    `json:"version"`
 	Incarnation uint64 `json:"incarnation"`
 	End         End    `json:"end"`
+	Before      []Past `json:"past,omitempty"` // oldest first, at most Remembered
+}
+
+// Past is the end of an incarnation that had ended before. All of them may
+// have come while nobody watched.
+type Past struct {
+	Incarnation uint64 `json:"incarnation"`
+	End         End    `json:"end"`
+}
+
+// Remembered is how many ends a record holds beside the last one: so far may
+// an agent that crashes again and again be ahead of the log of a daemon.
+const Remembered = 8
+
+// maxPastText bounds what is kept of the words of an end in the past, in bytes.
+const maxPastText = 512
+
+// short is an end without its last output, and not all that was said: a
+// record holds several of them.
+func (e End) short() End {
+	if e.Failure == nil {
+		return e
+	}
+	f := *e.Failure
+	if len(f.Text) > maxPastText {
+		f.Text = strings.ToValidUTF8(f.Text[:maxPastText], "") + "…"
+	}
+	if f.Exit != nil {
+		exit := *f.Exit
+		exit.LastOutput = nil
+		f.Exit = &exit
+	}
+	e.Failure = &f
+	return e
 }
 
 // NewRecord is the record of an incarnation that follows on the one in the file.
@@ -95,16 +121,52 @@ func NewRecord(dir string, incarnation uint64, end End, last *Record) *Record {
 		last, _ = ReadRecord(dir)
 	}
 	if last != nil && last.Incarnation > 0 && last.Incarnation < incarnation {
-		r.Before = &Previous{Incarnation: last.Incarnation, End: last.End}
+		for _, p := range last.Before[max(0, len(last.Before)-Remembered+1):] {
+			r.Before = append(r.Before, Past{Incarnation: p.Incarnation, End: p.End.short()})
+		}
+		r.Before = append(r.Before, Past{Incarnation: last.Incarnation, End: last.End})
 	}
 	return r
 }
 
-// ReadState reads the state file. fs.ErrNotExist: nothing was ever started.
+// ReadState reads the state file or, if the shim came no further than to start
+// another incarnation, what it had intended. fs.ErrNotExist: nothing was ever started.
 func ReadState(dir string) (*State, error) {
-	s := new(State)
+	s, intent := new(State), new(State)
 	err := ReadFile(filepath.Join(dir, StateFile), s, &s.Version)
+	if err != nil && !IsMissing(err) {
+		return s, err
+	}
+	lock := filepath.Join(dir, LockFile)
+	if st, serr := os.Stat(lock); serr != nil || st.Size() == 0 {
+		return s, err
+	}
+	if ierr := ReadFile(lock, intent, &intent.Version); ierr != nil && !IsMissing(ierr) {
+		return s, ierr
+	}
+	if intent.Incarnation > 0 && (s.Incarnation != intent.Incarnation || s.Token != intent.Token) {
+		return intent, nil
+	}
 	return s, err
+}
+
+// WriteIntent notes in the lock file, which its holder has open, what is about
+// to be started. What is longer from the last time is covered by blanks: to cut
+// it off would be a second step.
+func WriteIntent(lock *os.File, s *State) error {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("%s: %w", LockFile, err)
+	}
+	st, err := lock.Stat()
+	if err != nil {
+		return err
+	}
+	for int64(len(b)) < st.Size() {
+		b = append(b, ' ')
+	}
+	_, err = lock.WriteAt(b, 0)
+	return err
 }
 
 // ReadRecord reads the exit record. fs.ErrNotExist: no incarnation has ended.

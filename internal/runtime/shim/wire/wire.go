@@ -5,8 +5,9 @@
 // The protocol is one JSON object a line, of at most MaxMessage bytes. The
 // client speaks first and says hello with the version; the shim answers with
 // its state. After that each request has an ID that its answer repeats, and
-// the shim sends its state, without ID, whenever that has changed. Only a
-// connection that listens is different: see Line.
+// the shim sends its state, without ID, whenever that has changed. What is said
+// while an agent is down is short: its end, and that it shall be launched again.
+// Only a connection that listens is different: see Line.
 package wire
 
 import (
@@ -33,7 +34,7 @@ const (
 // Types of messages.
 const (
 	Hello  = "hello"  // V; answered by State
-	Start  = "start"  // Launch; answered by State when the process exists
+	Start  = "start"  // Launch or Again; answered by State when the process exists
 	Stop   = "stop"   // the stop signal, and SIGKILL after the grace period
 	Kill   = "kill"   // SIGKILL
 	Signal = "signal" // Signal, to the agent alone
@@ -48,6 +49,7 @@ const (
 	OK     = "ok"
 	Error  = "error" // Failure
 	Status = "state" // State
+	Exited = "exit"  // End, Told; nothing else of the State has changed
 	Output = "output"
 	Grew   = "grew"
 	Ended  = "ended" // the last message of Attach and Follow: the incarnation has ended
@@ -60,6 +62,7 @@ type Message struct {
 	ID          uint64   `json:"id,omitempty"`
 	Incarnation uint64   `json:"incarnation,omitempty"` // that it is about; of all but hello and look
 	Launch      *Launch  `json:"launch,omitempty"`
+	Again       uint64   `json:"again,omitempty"` // launch that of this incarnation once more: see Again
 	Group       *Group   `json:"group,omitempty"` // of a start
 	Token       string   `json:"token,omitempty"` // of a start, to tell one's own from a rival's
 	Signal      int      `json:"signal,omitempty"`
@@ -68,6 +71,8 @@ type Message struct {
 	Writer      bool     `json:"writer,omitempty"`
 	Data        []byte   `json:"data,omitempty"`
 	State       *State   `json:"state,omitempty"`
+	End         *End     `json:"end,omitempty"`
+	Told        uint64   `json:"told,omitempty"` // with End: see State
 	Failure     *Failure `json:"failure,omitempty"`
 }
 

@@ -148,3 +148,67 @@ func (endless) Read(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+func TestIntent(t *testing.T) {
+	dir := t.TempDir()
+	lock, err := TryLock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	intend := func(n uint64, token string) {
+		t.Helper()
+		if err := WriteIntent(lock, &State{Version: Version, Path: "a", Incarnation: n, Token: token}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(n uint64, token string) {
+		t.Helper()
+		if st, err := ReadState(dir); err != nil || st.Incarnation != n || st.Token != token {
+			t.Errorf("%+v, %v; want incarnation %d", st, err, n)
+		}
+	}
+	if _, err := ReadState(dir); !IsMissing(err) {
+		t.Errorf("nothing there: %v", err)
+	}
+	intend(1, "a long one")
+	read(1, "a long one")
+	intend(2, "short")
+	read(2, "short")
+	if err := WriteFile(filepath.Join(dir, StateFile), &State{Version: Version, Path: "a", Incarnation: 2, Token: "short", Ready: true}); err != nil {
+		t.Fatal(err)
+	}
+	read(2, "short")
+	if st, _ := ReadState(dir); !st.Ready {
+		t.Error("the file knows more, and is not believed")
+	}
+	intend(3, "next")
+	read(3, "next")
+	intend(1, "afresh")
+	read(1, "afresh")
+	if err := lock.Truncate(10); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := ReadState(dir); err == nil {
+		t.Errorf("what is damaged was guessed at: %+v", st)
+	}
+}
+
+func TestPastIsBounded(t *testing.T) {
+	output := []string{strings.Repeat("x", 2<<10)}
+	var r *Record
+	for n := uint64(1); n <= 100; n++ {
+		end := NewEnd(supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: int(n), LastOutput: output}}, time.Now())
+		end.Failure.Text += strings.Repeat("é", 4<<10)
+		r = NewRecord(t.TempDir(), n, *end, r)
+	}
+	if len(r.Before) != Remembered || r.Before[0].Incarnation != 100-Remembered || r.Before[Remembered-1].Incarnation != 99 {
+		t.Errorf("%d ends, from %d", len(r.Before), r.Before[0].Incarnation)
+	}
+	if p := r.Before[Remembered-1].End.Failure; len(p.Exit.LastOutput) != 1 {
+		t.Error("the last words before the last are gone")
+	}
+	if p := r.Before[0].End.Failure; len(p.Exit.LastOutput) != 0 || p.Exit.Code != 100-Remembered || len(p.Text) > maxPastText+10 {
+		t.Errorf("the oldest: %+v, %d bytes", p.Exit, len(p.Text))
+	}
+}

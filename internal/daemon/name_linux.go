@@ -1,0 +1,59 @@
+package daemon
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// claimName takes a name that is the project's alone on this machine. Unlike
+// the lock it is no file, so that it holds while somebody removes the state
+// directory under a daemon. It belongs to the directory itself, whatever that
+// is called. If another process has it, that is returned.
+func claimName(dir string) (release func() error, holder int, err error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%d", st.Dev, st.Ino))
+	address := &net.UnixAddr{Net: "unix", Name: "@coppice-" + hex.EncodeToString(sum[:16])}
+	var c *net.UnixConn
+	for tries := 0; c == nil; tries++ {
+		l, err := net.ListenUnix("unix", address)
+		if err == nil {
+			return l.Close, 0, nil
+		}
+		if c, _ = net.DialUnix("unix", nil, address); c != nil {
+			break
+		}
+		if tries == 100 {
+			return nil, 0, fmt.Errorf("taking the name of the project: %w", err)
+		}
+		time.Sleep(time.Millisecond) // somebody had it, and is gone
+	}
+	defer c.Close()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, 0, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return nil, 0, err
+	}
+	if credErr != nil {
+		return nil, 0, credErr
+	}
+	if int(cred.Uid) != os.Geteuid() && cred.Uid != 0 {
+		// Anybody may take any name. That must not keep us from working.
+		return func() error { return nil }, 0, nil
+	}
+	return nil, int(cred.Pid), nil
+}

@@ -1,0 +1,65 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// tendEvery is how often the controller looks whether its files are still there.
+const tendEvery = 2 * time.Second
+
+// tend sees to it that what somebody removes under a running fleet comes back.
+func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listener) {
+	tick := time.NewTicker(tendEvery)
+	defer tick.Stop()
+	trouble := make(map[event.Type]string) // what was said last
+	look := func(what event.Type, message string, tend func() (bool, error)) {
+		again, err := tend()
+		switch {
+		case err != nil && err.Error() != trouble[what] && ctx.Err() == nil:
+			c.opts.Logger.Error("what was removed cannot be made anew", "error", err)
+			trouble[what] = err.Error()
+		case err == nil:
+			delete(trouble, what)
+		}
+		if again {
+			c.restored(what, "", message)
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-listener.Restored():
+			c.restored(event.SocketRestored, "", "the socket was deleted and has been made anew")
+			continue
+		case <-tick.C:
+		}
+		look(event.LockRestored, "the lock file was removed and has been made anew", lock.Tend)
+		if s, ok := c.opts.Store.(interface {
+			Tend(context.Context) (bool, error)
+		}); ok {
+			look(event.StoreRestored, "the files of the store were removed or replaced; all that was in it is in a new one",
+				func() (bool, error) { return s.Tend(ctx) })
+		}
+		for _, r := range c.opts.Runtimes {
+			if r, ok := r.(interface{ Tend() []string }); ok {
+				for _, path := range r.Tend() {
+					c.restored(event.SlotRestored, path, path+": the files of its slot were removed; its shim has made them anew, the earlier output is lost")
+				}
+			}
+		}
+	}
+}
+
+func (c *Controller) restored(what event.Type, path, message string) {
+	e := event.Event{Type: what, Path: path, Actor: "controller", Message: message}
+	if path != "" {
+		e.Incarnation = c.last(path)
+	}
+	c.opts.Logger.Warn(message)
+	c.log.Append(e)
+}

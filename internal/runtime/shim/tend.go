@@ -1,0 +1,122 @@
+package shim
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// slotFiles are what a slot has as long as its shim lives, and what it is found by.
+var slotFiles = []string{wire.LockFile, wire.SocketFile}
+
+// Tend lets the shims make anew what somebody has removed of their slots, and
+// returns the agents whose slots were restored since the last call.
+func (r *Runtime) Tend() (restored []string) {
+	r.mu.Lock()
+	var all []*slot
+	for _, s := range r.slots {
+		all = append(all, s)
+	}
+	r.mu.Unlock()
+	for _, s := range all {
+		if s.tend() {
+			restored = append(restored, s.path)
+		}
+	}
+	slices.Sort(restored)
+	return restored
+}
+
+func (s *slot) tend() (restored bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if whole(s.dir) {
+		// The shim may have noticed before.
+		was := s.lock
+		s.lock, _ = os.Lstat(filepath.Join(s.dir, wire.LockFile))
+		restored = s.missing || was != nil && s.lock != nil && !os.SameFile(was, s.lock)
+		s.missing = false
+	} else if proc.Observe(s.shim) == proc.Alive {
+		s.missing = true
+		s.shim.Signal(syscall.SIGHUP)
+	}
+	return restored
+}
+
+func whole(dir string) bool {
+	for _, name := range slotFiles {
+		if _, err := os.Lstat(filepath.Join(dir, name)); wire.IsMissing(err) {
+			return false
+		}
+	}
+	return true
+}
+
+// met remembers the shim of the slot.
+func (s *slot) met(id proc.Identity) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shim = id
+	if s.lock == nil {
+		s.lock, _ = os.Lstat(filepath.Join(s.dir, wire.LockFile))
+	}
+}
+
+// known is the shim that was met last; the zero value if none was.
+func (s *slot) known() proc.Identity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shim
+}
+
+// rouseTime bounds the wait for shims whose slots were removed.
+const rouseTime = 3 * time.Second
+
+// rouse finds the shims whose slots were removed while nobody was there to
+// tend them: nothing in the directory tells of them, but the kernel knows
+// where they work. They make their slots anew, to be found there.
+func rouse(ctx context.Context, dir string) {
+	ctx, cancel := context.WithTimeout(ctx, rouseTime)
+	defer cancel()
+	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
+	var wg sync.WaitGroup
+	for _, link := range links {
+		at, err := os.Readlink(link)
+		if err != nil {
+			continue
+		}
+		at, removed := strings.CutSuffix(at, " (deleted)")
+		if filepath.Dir(at) != dir || !removed && whole(at) {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		id, err := proc.Identify(pid)
+		if err != nil || !isShim(pid) {
+			continue
+		}
+		id.Signal(syscall.SIGHUP)
+		wg.Go(func() { // until it is there, or has ended
+			for !whole(at) && ctx.Err() == nil && proc.Observe(id) == proc.Alive {
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// isShim tells shims from the agents, which may work anywhere.
+func isShim(pid int) bool {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	return err == nil && bytes.HasPrefix(line, []byte("coppice\x00shim\x00"+server.RunArg+"\x00"))
+}
