@@ -13,6 +13,8 @@ const (
 	// killTime is how long a shim may take to carry out a Kill, before it is
 	// killed itself. It is well below supervisor.KillGrace.
 	killTime = 3 * time.Second
+	// lookTime is how long it may take for an answer after that.
+	lookTime = time.Second
 	// deliverPause is the time between two tries to deliver a Stop or Kill.
 	deliverPause = 100 * time.Millisecond
 )
@@ -88,8 +90,12 @@ func (ses *session) tell(what string) (delivered bool) {
 	if what == wire.Stop {
 		ses.hurry = cancel
 	}
+	killing := ses.killing
 	ses.mu.Unlock()
 	_, err := ses.request(ctx, wire.Message{Type: what})
+	if err == nil && what == wire.Kill {
+		err = ses.answersAt(killing.Add(killTime))
+	}
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
 	ses.hurry = nil
@@ -110,4 +116,22 @@ func (ses *session) overdue() bool {
 	}
 	ses.killing = time.Now()
 	return true
+}
+
+// answersAt waits for the end that follows on a Kill, and asks at a time
+// whether the shim is still there to tell it: it may hang since it has answered.
+func (ses *session) answersAt(at time.Time) error {
+	late := time.NewTimer(time.Until(at))
+	defer late.Stop()
+	select {
+	case <-ses.done:
+		return nil
+	case <-ses.slot.r.ctx.Done():
+		return nil
+	case <-late.C:
+	}
+	ctx, cancel := context.WithTimeout(ses.slot.r.ctx, lookTime)
+	defer cancel()
+	_, err := ses.request(ctx, wire.Message{Type: wire.Look})
+	return err
 }
