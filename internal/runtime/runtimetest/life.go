@@ -332,20 +332,27 @@ func testAdoptStarting(t *testing.T, b *bench) {
 	l := sh("app/a", 1, "read x < '"+gate+"'; echo ready now; "+forever)
 	l.Ready = spec.Ready{Log: "ready now", Timeout: Patience}
 	starting := make(chan struct{})
+	var startErr error
 	go func() {
 		defer close(starting)
-		r.Start(b.ctx(), l)
+		_, startErr = r.Start(b.ctx(), l)
 	}()
 	open := make(chan error, 1)
 	go func() { open <- openGate(gate) }() // when the script reads
 	other := b.runtime()
-	var s runtime.Session
-	for s == nil { // until the process exists
-		var err error
-		if s, err = other.Adopt(b.ctx(), "app/a"); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, runtime.ErrUnknown) {
+	for alive := false; !alive; { // until the process exists
+		select {
+		case <-starting:
+			t.Fatalf("the start has ended: %v", startErr)
+		default:
+		}
+		all, err := other.List(b.ctx())
+		if err != nil {
 			t.Fatal(err)
 		}
+		alive = len(all) == 1 && all[0].Life == runtime.Alive
 	}
+	s := b.adopt(other, "app/a")
 	r.Close()
 	b.wait("the end of the start that was given up", starting)
 	if err := <-open; err != nil {

@@ -342,8 +342,11 @@ func TestRemovedDirectory(t *testing.T) {
 	other.Close()
 	r.Close()
 	last := open(t, dir)
-	for { // the shim sees the end of the connection
-		a, err := last.Adopt(ctxOf(t), "app/a")
+	for ctx := ctxOf(t); ; { // the shim sees the end of the connection
+		a, err := last.Adopt(ctx, "app/a")
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
 		if err == nil {
 			if shimOf(a.(*session)) != shim || a.Observe().Incarnation != n.number {
 				t.Errorf("adopted %+v", a.Observe())
