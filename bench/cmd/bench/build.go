@@ -16,6 +16,7 @@ type programs struct {
 	beam        string // directory of the compiled Erlang modules
 	execfloor   string
 	agentkill   string
+	fleetcost   string
 	firstact    string
 	coppice     string
 	compose     string // process-compose
@@ -36,13 +37,16 @@ func build(ctx context.Context, dir string) (programs, error) {
 		p.notes = append(p.notes, fmt.Sprintf("Erlang/OTP is left out: %v (Debian: apt-get install erlang-base)", err))
 	}
 	if runtime.GOOS != "linux" {
-		p.notes = append(p.notes, "exec is left out: it is measured on Linux only")
+		p.notes = append(p.notes, "exec, exit and fleet are left out: they are measured on Linux only")
 		return p, nil
 	}
 	if p.execfloor, err = goBuild(ctx, dir, "execfloor", ".", "./cmd/execfloor"); err != nil {
 		return p, err
 	}
 	if p.agentkill, err = goBuild(ctx, dir, "agentkill", ".", "./cmd/agentkill"); err != nil {
+		return p, err
+	}
+	if p.fleetcost, err = goBuild(ctx, dir, "fleetcost", ".", "./cmd/fleetcost"); err != nil {
 		return p, err
 	}
 	var entry []string

@@ -15,7 +15,7 @@ type job struct {
 }
 
 func scenarios() []string {
-	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit"}
+	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "fleet"}
 }
 
 // sizes are the numbers that make a run long or short.
@@ -26,13 +26,14 @@ type sizes struct {
 	crashes  int // latency
 	groups   int // rest
 	kills    int // exec, exit
+	fleet    int // agents
 }
 
 func sizesOf(quick bool) sizes {
 	if quick {
-		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20, kills: 100}
+		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20, kills: 100, fleet: 100}
 	}
-	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30, kills: 300}
+	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30, kills: 300, fleet: 1000}
 }
 
 // matrix lists the jobs of repetition rep. Implementations of one question
@@ -74,6 +75,7 @@ func matrix(c config, p programs, rep int) []job {
 	for _, death := range []string{"exec", "exit"} {
 		ask(death, 1, []string{"os/exec", "coppice-run", "coppice-up", "process-compose", "supervisord"}, []string{"-rounds", strconv.Itoa(s.kills)}, nil)
 	}
+	ask("fleet", s.fleet, []string{"coppice-up"}, []string{"-n", strconv.Itoa(s.fleet)}, nil)
 	return jobs
 }
 
@@ -104,6 +106,12 @@ func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string)
 			return nil
 		}
 		return append(argv, goArgs...)
+	}
+	if scenario == "fleet" {
+		if p.fleetcost == "" || p.coppice == "" {
+			return nil
+		}
+		return append([]string{p.fleetcost, "-coppice", p.coppice}, goArgs...)
 	}
 	return append([]string{p.gobench, "-impl", impl, "-scenario", scenario, "-n", strconv.Itoa(n)}, goArgs...)
 }

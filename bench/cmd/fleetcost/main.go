@@ -94,7 +94,7 @@ func measure(ctx context.Context, coppice string, n int, rest time.Duration) (ro
 			return row, fmt.Errorf("%s was process %d and is %d", path, pid, after[path])
 		}
 	}
-	return report.Row{Impl: "coppice", Scenario: "fleet", N: n, Metrics: m}, nil
+	return report.Row{Impl: "coppice-up", Scenario: "fleet", N: n, Metrics: m}, nil
 }
 
 type fleet struct{ coppice, dir string }
