@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
@@ -74,6 +76,17 @@ func (c *conn) sent() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting--
+}
+
+// left reports whether the client has hung up, although its reader may not have
+// noticed that yet.
+func (c *conn) left() (yes bool) {
+	err := c.raw.Control(func(fd uintptr) {
+		p := []unix.PollFd{{Fd: int32(fd)}} // POLLHUP is always told
+		_, err := unix.Poll(p, 0)
+		yes = err == nil && p[0].Revents&unix.POLLHUP != 0
+	})
+	return yes || err != nil
 }
 
 func (c *conn) nudge() {

@@ -43,7 +43,7 @@ func (s *server) watchOutput(c *conn, run *incarnation, m *wire.Message) error {
 		if !run.input {
 			return runtime.ErrUnsupported
 		}
-		if s.writer != nil {
+		if s.writer != nil && !s.writer.c.left() {
 			return runtime.ErrWriter
 		}
 		s.writer = v
