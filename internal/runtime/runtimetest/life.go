@@ -337,8 +337,6 @@ func testAdoptStarting(t *testing.T, b *bench) {
 		defer close(starting)
 		_, startErr = r.Start(b.ctx(), l)
 	}()
-	open := make(chan error, 1)
-	go func() { open <- openGate(gate) }() // when the script reads
 	other := b.runtime()
 	for alive := false; !alive; { // until the process exists
 		select {
@@ -353,6 +351,8 @@ func testAdoptStarting(t *testing.T, b *bench) {
 		alive = len(all) == 1 && all[0].Life == runtime.Alive
 	}
 	s := b.adopt(other, "app/a")
+	open := make(chan error, 1)
+	go func() { open <- openGate(gate) }() // when the script reads
 	r.Close()
 	b.wait("the end of the start that was given up", starting)
 	if err := <-open; err != nil {

@@ -87,7 +87,9 @@ func run() error {
 		case <-s.done:
 			s.sync()
 			s.listening.Load().flush()
+			s.mu.Lock() // a connection that ends may be looking after the socket
 			s.listener.Close()
+			s.mu.Unlock()
 			s.leaveGroup()
 			return nil
 		}

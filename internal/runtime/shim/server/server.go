@@ -216,6 +216,11 @@ const shedTime = time.Second
 func (s *server) listen() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	select {
+	case <-s.done:
+		return nil // nobody has to find it any more
+	default:
+	}
 	// Relative to the working directory: the whole name may be longer than
 	// what a socket address takes.
 	os.Remove(wire.SocketFile)
