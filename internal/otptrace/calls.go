@@ -107,6 +107,9 @@ func (s *sup) addInstance(name string) (term, error) {
 
 func (s *sup) terminate(name string) (term, error) {
 	if !s.simple {
+		if s.holding(libraryID(name)) && s.waits() {
+			s.world.apart = true // Erlang forgets those that come after it in the group
+		}
 		return okOr(s.handle.TerminateChild(context.Background(), libraryID(name)))
 	}
 	c := s.instance(name)
@@ -118,6 +121,12 @@ func (s *sup) terminate(name string) (term, error) {
 		return atom("ok"), nil // that pid is dead
 	}
 	return okOr(err)
+}
+
+// waits reports whether a child waits for its turn in a group.
+func (s *sup) waits() bool {
+	all, err := s.handle.Children()
+	return err == nil && slices.ContainsFunc(all, func(c supervisor.ChildInfo) bool { return c.State == supervisor.Waiting })
 }
 
 func (s *sup) restart(name string) (term, error) {

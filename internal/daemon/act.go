@@ -1,0 +1,119 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Act is part of api.Service.
+func (c *Controller) Act(ctx context.Context, path string, action api.Action) error {
+	path = c.full(path)
+	if path == c.root.Path() {
+		return c.actBelow(ctx, c.root, action)
+	}
+	sup, id, err := c.locate(path)
+	if err != nil {
+		return err
+	}
+	if err := c.actOn(ctx, sup, id, action); err != nil {
+		return notFound(path, err)
+	}
+	c.log.Append(event.Event{
+		Type: requested(action), Path: path, Actor: "user", Message: fmt.Sprintf("%s: %s asked for by hand", path, action),
+	})
+	return nil
+}
+
+// requested is the event of an action that was asked for by hand.
+func requested(action api.Action) event.Type {
+	switch action {
+	case api.Reset:
+		return event.AgentReset
+	case api.Suspend:
+		return event.AgentSuspended
+	case api.Resume:
+		return event.AgentResumed
+	}
+	return event.Type("agent." + string(action) + "_requested")
+}
+
+// actBelow does something to all children of a supervisor at the same time.
+func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, action api.Action) error {
+	children, err := sup.Children()
+	if err != nil {
+		return notFound(sup.Path(), err)
+	}
+	if action == api.Resume {
+		if err := sup.Resume(); err != nil {
+			return notFound(sup.Path(), err)
+		}
+	}
+	errs := make([]error, len(children))
+	var wg sync.WaitGroup
+	for i, child := range children {
+		wg.Go(func() { errs[i] = c.Act(ctx, sup.Path()+"/"+child.ID, action) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action api.Action) error {
+	info, err := sup.Child(id)
+	if errors.Is(err, supervisor.ErrNotFound) && (action == api.Start || action == api.Restart) {
+		spec, known := c.specs[sup.Path()+"/"+id]
+		if known {
+			spec.Saved = &supervisor.Saved{Incarnation: c.last(sup.Path() + "/" + id)}
+			_, err = sup.StartChild(ctx, spec)
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	switch action {
+	case api.Stop, api.Suspend:
+		return sup.SuspendChild(ctx, id)
+	case api.Start:
+		return start(ctx, sup, info)
+	case api.Resume:
+		if info.Sub != nil {
+			return info.Sub.Resume()
+		}
+		if info.State == supervisor.Running {
+			return nil
+		}
+		return start(ctx, sup, info)
+	case api.Restart:
+		if err := sup.SuspendChild(ctx, id); err != nil {
+			return err
+		}
+		_, err := sup.RestartChild(ctx, id)
+		return err
+	case api.Reset:
+		if info.Sub != nil {
+			return c.actBelow(ctx, info.Sub, action)
+		}
+		return sup.Reset(id)
+	}
+	return fmt.Errorf("%w: unknown action %q, expected start, stop, restart, reset, suspend or resume", api.ErrInvalid, action)
+}
+
+// start starts what is down, and what a delay or a limit holds back.
+func start(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo) error {
+	switch info.State {
+	case supervisor.Restarting, supervisor.Quarantined, supervisor.GivenUp:
+		return sup.Reset(info.ID)
+	case supervisor.Paused:
+		return sup.Resume()
+	case supervisor.Running, supervisor.Starting:
+		return fmt.Errorf("%s: %w", info.ID, supervisor.ErrRunning)
+	}
+	_, err := sup.RestartChild(ctx, info.ID)
+	return err
+}

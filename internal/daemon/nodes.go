@@ -1,0 +1,200 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+const (
+	kindAgent      = "agent"
+	kindSupervisor = "supervisor"
+)
+
+// full is a path with its first segment, which callers may leave out.
+func (c *Controller) full(path string) string {
+	root := c.root.Path()
+	path = strings.Trim(path, "/")
+	switch {
+	case path == "":
+		return root
+	case path == root, strings.HasPrefix(path, root+"/"):
+		return path
+	}
+	return root + "/" + path
+}
+
+// Nodes is part of api.Service.
+func (c *Controller) Nodes(_ context.Context, path string) ([]api.Node, error) {
+	path = c.full(path)
+	if path == c.root.Path() {
+		n := api.Node{
+			Path: path, Kind: kindSupervisor, Strategy: c.opts.Tree.Root.Strategy.String(), State: c.rootState().String(),
+			Node: c.host, LimitMax: supervisor.Unlimited,
+		}
+		n.StartedAt, n.Uptime = &c.started, time.Since(c.started).Seconds()
+		return c.walk([]api.Node{n}, c.root), nil
+	}
+	sup, id, err := c.locate(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := c.child(sup, id)
+	if err != nil {
+		return nil, notFound(path, err)
+	}
+	return c.walk([]api.Node{c.node(path, info)}, info.Sub), nil
+}
+
+// child looks up a child. A temporary one that has ended is not listed by its
+// supervisor any more, but the file still names it.
+func (c *Controller) child(sup *supervisor.Supervisor, id string) (supervisor.ChildInfo, error) {
+	info, err := sup.Child(id)
+	if errors.Is(err, supervisor.ErrNotFound) {
+		return forgotten(id), nil
+	}
+	return info, err
+}
+
+func forgotten(id string) supervisor.ChildInfo {
+	return supervisor.ChildInfo{ID: id, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary, Limit: supervisor.Limit{Max: supervisor.Unlimited}}
+}
+
+func (c *Controller) rootState() supervisor.State {
+	select {
+	case <-c.ended:
+		return supervisor.Stopped
+	case <-c.down:
+		return supervisor.Stopping
+	default:
+		return supervisor.Running
+	}
+}
+
+// walk appends what is below a supervisor. One that has just ended has nothing.
+func (c *Controller) walk(all []api.Node, s *supervisor.Supervisor) []api.Node {
+	if s == nil {
+		return all
+	}
+	children, err := s.Children()
+	if err != nil {
+		return all
+	}
+	listed := make(map[string]bool, len(children))
+	own := &all[len(all)-1]
+	for _, info := range children {
+		if info.Limit.Scope == supervisor.ScopeSupervisor && own.LimitMax < 0 {
+			setLimit(own, info)
+		}
+	}
+	for _, info := range children {
+		listed[info.ID] = true
+		all = append(all, c.node(s.Path()+"/"+info.ID, info))
+		all = c.walk(all, info.Sub)
+	}
+	if d := c.nodes[s.Path()]; d != nil {
+		for _, child := range d.Children {
+			if name := child.Name(); !listed[name] {
+				all = append(all, c.node(s.Path()+"/"+name, forgotten(name)))
+			}
+		}
+	}
+	return all
+}
+
+func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
+	n := api.Node{
+		Path: path, Kind: kindAgent, State: i.State.String(), Reason: i.Reason.String(), Node: c.host,
+		Incarnation: i.Incarnation, Restarts: i.Restarts, LimitMax: supervisor.Unlimited,
+	}
+	if d := c.nodes[path]; d != nil {
+		n.Kind, n.Strategy = kindSupervisor, d.Strategy.String()
+	} else {
+		n.Runtime = c.agents[path].Runtime.String()
+		if i.Limit.Scope == supervisor.ScopeChild {
+			setLimit(&n, i)
+		}
+	}
+	if i.State == supervisor.Running || i.State == supervisor.Stopping || i.State == supervisor.Starting {
+		n.StartedAt, n.Uptime = &i.StartedAt, i.Uptime.Seconds()
+	}
+	if n.Kind == kindAgent && i.State == supervisor.Running {
+		if s := c.live(path); s != nil {
+			n.PID = s.Observe().PID
+		}
+	}
+	if !i.NextAt.IsZero() {
+		n.NextAt = &i.NextAt
+	}
+	if i.LastExit.Kind != supervisor.NoExit {
+		n.LastExit = i.LastExit.String()
+	}
+	return n
+}
+
+// setLimit says what governs a child. What siblings share is said of the
+// supervisor that counts it.
+func setLimit(n *api.Node, i supervisor.ChildInfo) {
+	n.InWindow, n.LimitMax, n.Limit = i.InWindow, i.Limit.Max, i.Limit.String()
+}
+
+// live is the last session of an agent; nil if there was none yet.
+func (c *Controller) live(path string) runtime.Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sessions[path]
+}
+
+// last is the number of the last incarnation of an agent.
+func (c *Controller) last(path string) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var n uint64
+	if told := c.told[path]; len(told) > 0 {
+		n = told[len(told)-1].incarnation
+	}
+	if s := c.sessions[path]; s != nil {
+		n = max(n, s.Observe().Incarnation)
+	}
+	return n
+}
+
+// locate returns the supervisor of a node that is not the root, and its ID there.
+func (c *Controller) locate(path string) (*supervisor.Supervisor, string, error) {
+	if c.agents[path] == nil && c.nodes[path] == nil {
+		return nil, "", fmt.Errorf("%s: %w", path, api.ErrNotFound)
+	}
+	above, id, _ := cutLast(path)
+	sup := c.find(above)
+	if sup == nil {
+		return nil, "", fmt.Errorf("%s: its supervisor does not run: %w", path, api.ErrConflict)
+	}
+	return sup, id, nil
+}
+
+func cutLast(path string) (above, id string, ok bool) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return "", path, false
+	}
+	return path[:i], path[i+1:], true
+}
+
+// notFound maps the library's errors to those of the API.
+func notFound(path string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, supervisor.ErrNotFound):
+		return fmt.Errorf("%s: %w", path, api.ErrNotFound)
+	case errors.Is(err, supervisor.ErrNoSupervisor), errors.Is(err, supervisor.ErrStopping):
+		return fmt.Errorf("%s: %w", path, api.ErrStopping)
+	}
+	return fmt.Errorf("%w: %w", api.ErrConflict, err)
+}

@@ -1,0 +1,174 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// breath is how long the first of several events waits. It makes work that
+// nobody waits for, at the very moment at which an agent is restarted.
+const breath = time.Millisecond
+
+// event writes what a supervisor says, with the record that follows from it. It
+// is called from one goroutine.
+func (c *Controller) event(e supervisor.Event) {
+	<-c.launched
+	if c.opts.OnEvent != nil {
+		c.opts.OnEvent(e)
+	}
+	if time.Since(c.heard) > breath {
+		time.Sleep(breath)
+	}
+	defer func() { c.heard = time.Now() }()
+	entry, ok := translate(e)
+	if !ok {
+		return
+	}
+	entry.Actor = "supervisor"
+	h := e.Header()
+	if h.ID == "" || c.keeps() {
+		// The end that keeps agents running is not theirs: as the records
+		// are, the next controller finds them.
+		if h.ID == "" {
+			c.log.Append(entry, c.selfRecord(e)...)
+		}
+		return
+	}
+	ops, err := c.records(e)
+	if err != nil {
+		c.opts.Logger.Debug("no record with an event", "path", h.Path(), "error", err)
+	}
+	c.log.Append(entry, ops...)
+	switch e.(type) {
+	case supervisor.ChildStarted, supervisor.ChildStartFailed:
+		c.mu.Lock()
+		told := append(c.told[h.Path()], mark{h.Incarnation, c.log.Mark()})
+		c.told[h.Path()] = told[max(0, len(told)-c.ahead(h.Path())):]
+		c.mu.Unlock()
+	}
+}
+
+// mark is a start in the log.
+type mark struct {
+	incarnation uint64
+	at          uint64
+}
+
+// patience is how long a start waits for the log at most.
+const patience = time.Second
+
+// rememberer is a runtime whose slots remember more than one end before the last.
+type rememberer interface {
+	Remembers(path string) int
+}
+
+// ahead is how many starts of an agent the log may not have yet when it is
+// started once more.
+func (c *Controller) ahead(path string) int {
+	if c.agents[path] == nil { // a supervisor
+		return 1
+	}
+	if r, ok := c.home(path).(rememberer); ok {
+		return max(1, r.Remembers(path))
+	}
+	return 1
+}
+
+// caughtUp waits until the log has the start of an incarnation some way before
+// this one. What a controller that is killed has not written is told by the
+// next one, as far as the slot remembers: an agent that ends faster than the
+// disk writes must not get further ahead than that. With incarnation n started
+// and that of n-k in the log, the ends of n-k to n-1 may have to be told, which
+// are k.
+func (c *Controller) caughtUp(ctx context.Context, path string, incarnation uint64) {
+	ahead := uint64(c.ahead(path))
+	if incarnation <= ahead {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for pause := time.Millisecond; ; pause *= 2 {
+		c.mu.Lock()
+		told := c.told[path]
+		i := slices.IndexFunc(told, func(m mark) bool { return m.incarnation+ahead >= incarnation })
+		c.mu.Unlock()
+		switch {
+		case len(told) == 0: // nothing of it was started here
+			return
+		case i >= 0:
+			c.log.SyncTo(ctx, told[i].at)
+			return
+		}
+		select { // the event is on its way to the log
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// records are the records that an event about a child changes.
+func (c *Controller) records(e supervisor.Event) ([]store.Op, error) {
+	h := e.Header()
+	sup := c.find(h.Supervisor)
+	if sup == nil {
+		return nil, fmt.Errorf("%s: %w", h.Supervisor, supervisor.ErrNoSupervisor)
+	}
+	saved, self, err := sup.Save(h.ID)
+	forgotten := errors.Is(err, supervisor.ErrNotFound) // temporary; but not by the next controller
+	switch {
+	case forgotten:
+		saved = supervisor.Saved{Incarnation: h.Incarnation, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary}
+	case err != nil:
+		return nil, err
+	}
+	ended := false
+	switch e := e.(type) {
+	case supervisor.ChildChanged:
+		ended = e.State != supervisor.Running && e.State != supervisor.Starting && e.State != supervisor.Stopping
+	case supervisor.ChildExited, supervisor.ChildStartFailed, supervisor.ChildStopped, supervisor.ChildIgnored,
+		supervisor.LimitReached, supervisor.LimitLifted, supervisor.ChildAbandoned:
+		ended = true
+	}
+	r := newRecord(h.Path(), h.Incarnation, ended, saved)
+	if ended && saved.Incarnation > h.Incarnation { // its successor's event is on its way
+		r.State, r.StartedAt = supervisor.Waiting.String(), time.Time{}
+	}
+	ops := []store.Op{r.op()}
+	if forgotten {
+		return ops, nil
+	}
+	return append(ops, selfOp(h.Supervisor, self)), nil
+}
+
+// selfRecord is the record that an event about a supervisor itself changes.
+func (c *Controller) selfRecord(e supervisor.Event) []store.Op {
+	if _, lifted := e.(supervisor.LimitLifted); !lifted {
+		return nil
+	}
+	path := e.Header().Supervisor
+	if sup := c.find(path); sup != nil {
+		if self, err := sup.SaveSelf(); err == nil {
+			return []store.Op{selfOp(path, self)}
+		}
+	}
+	return nil
+}
+
+// selfOp writes the part of a supervisor's record that is its own. It has a key
+// of its own, as its parent writes the other part.
+func selfOp(path string, self supervisor.SavedSelf) store.Op {
+	r := &record{
+		Path: path, State: supervisor.Running.String(),
+		Self: &selfRecord{Counted: self.Counted, Paused: self.Paused, Probing: self.Probing},
+	}
+	op := r.op()
+	op.Key += "-self"
+	return op
+}
