@@ -29,9 +29,10 @@ func TestFate(t *testing.T) {
 	end := fifo(t, f.dir, "go")
 	f.do("up", "-d")
 	end()
-	for out := ""; !strings.Contains(out, "no daemon runs here"); {
-		out, _ = f.try("ps")
-	}
+	until(t, "the end of the daemon", func() bool {
+		out, _ := f.try("ps")
+		return strings.Contains(out, "no daemon runs here")
+	})
 	says("after its limit", "limit reached (0 restarts")
 }
 

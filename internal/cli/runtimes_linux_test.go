@@ -419,8 +419,7 @@ func TestPersist(t *testing.T) {
 			f.awaitState("t/delayed", "restarting")
 			f.do("stop", "t/delayed") // nothing of it runs
 			f.awaitState("t/delayed", "suspended")
-			for len(f.events("agent.changed", "t/delayed")) == 0 { // until it is written
-			}
+			until(t, "the record of the stop", func() bool { return len(f.events("agent.changed", "t/delayed")) > 0 })
 			held := []string{"t/given_up", "t/quarantined", "t/restarting"}
 			kept := []string{"t/stopped", "t/suspended", "t/pool/paused"}
 			before := map[string]api.Node{"t/delayed": f.node("t/delayed")}

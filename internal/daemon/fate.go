@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,7 +25,7 @@ func (p Project) begin() { os.Remove(p.fate()) }
 // ended notes that this controller has, and why if nobody has asked for it.
 func (p Project) ended(err error) {
 	f := fate{At: time.Now()}
-	if err != nil {
+	if err != nil && !errors.Is(err, context.Canceled) {
 		f.Reason = err.Error()
 	}
 	if text, err := json.Marshal(f); err == nil {

@@ -186,8 +186,11 @@ func (h Holder) alive() bool {
 	// See proc_pid_stat(5): the state comes first after the name, the flags seventh.
 	const exiting, signalled = 0x4, 0x400
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 7 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
-		return len(fields) < 7
+	if len(fields) < 7 {
+		return true
+	}
+	if state := fields[0][0]; state == 'Z' || state == 'X' {
+		return false
 	}
 	if flags, err := strconv.ParseUint(string(fields[6]), 10, 64); err == nil && flags&(exiting|signalled) != 0 {
 		return false
