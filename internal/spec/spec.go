@@ -65,6 +65,9 @@ type Agent struct {
 	Significant bool
 	Shutdown    Shutdown
 	Ready       Ready
+	// Beliefs are those that it may have; any names and values if none is
+	// declared, which then persist. They are read when an incarnation begins.
+	Beliefs []Belief
 }
 
 // Shutdown is how an agent is asked to stop.

@@ -11,6 +11,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -118,15 +120,32 @@ func (v *Value) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// Brief is the value for a message: at most most bytes of it, and how long it is if that is not all.
+// Brief is the value for a message: at most most bytes of it, and how long it
+// is if that is not all, with what cannot be printed escaped.
 func (v Value) Brief(most int) string {
 	if len(v) <= most {
-		return string(v)
+		return printable(string(v))
 	}
 	for most > 0 && !utf8.RuneStart(v[most]) {
 		most--
 	}
-	return fmt.Sprintf("%s... (%d bytes)", string(v[:most]), len(v))
+	return fmt.Sprintf("%s... (%d bytes)", printable(string(v[:most])), len(v))
+}
+
+func printable(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r < 1<<16:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, "\\u%04x\\u%04x", high, low)
+		}
+	}
+	return b.String()
 }
 
 func invalidUTF8(text []byte) int {
