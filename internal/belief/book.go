@@ -84,8 +84,8 @@ type agent struct {
 	decls   map[string]spec.Belief // in force; nil if anything goes
 	order   []string               // names of decls
 	life    Life                   // zero if none is open
-	stored  map[string]*entry
-	aside   map[string]*entry // what a new value has replaced that could not be read or used
+	stored  records
+	aside   records // what a new value has replaced that could not be read or used
 }
 
 // Open reads what the store holds. Problems are records that cannot be read;
@@ -112,10 +112,10 @@ func Open(ctx context.Context, s store.Store) (*Book, []Problem, error) {
 				e := decode(r)
 				a := b.agent(path)
 				if prefix == asidePrefix {
-					a.aside[name] = e
+					a.aside.put(name, e)
 					continue
 				}
-				a.stored[name] = e
+				a.stored.put(name, e)
 				if e.damage != "" {
 					problems = append(problems, Problem{path, name, "its record cannot be read: " + e.damage + "; the initial value holds. coppice belief get --raw shows the record"})
 				}
@@ -131,7 +131,7 @@ func (b *Book) agent(path string) *agent {
 	defer b.mu.Unlock()
 	a := b.agents[path]
 	if a == nil {
-		a = &agent{path: path, turn: make(chan struct{}, 1), stored: map[string]*entry{}, aside: map[string]*entry{}}
+		a = &agent{path: path, turn: make(chan struct{}, 1), stored: newRecords(prefix, path), aside: newRecords(asidePrefix, path)}
 		a.turn <- struct{}{}
 		b.agents[path] = a
 	}
@@ -210,7 +210,7 @@ func (a *agent) may(by uint64) error {
 func (a *agent) missing(name string) error {
 	names := a.order
 	if a.decls == nil {
-		names = slices.Sorted(maps.Keys(a.stored))
+		names = a.stored.names()
 	}
 	hint := ""
 	if near := suggest.Nearest(name, names); near != "" {

@@ -2,7 +2,6 @@ package belief
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -33,8 +32,8 @@ func (b *Book) Begin(ctx context.Context, path string, life Life) ([]Problem, er
 	a.life = life
 	a.enact()
 	var old []string // what an earlier life has left and nobody can read any more
-	for _, name := range slices.Sorted(maps.Keys(a.stored)) {
-		e := a.stored[name]
+	for _, name := range a.stored.names() {
+		e := a.stored.of[name]
 		if wrong := a.misfit(name, e); wrong != "" {
 			problems = append(problems, Problem{path, name, wrong + "; the initial value holds. coppice belief get --raw shows what is kept"})
 		}
@@ -49,7 +48,7 @@ func (b *Book) Begin(ctx context.Context, path string, life Life) ([]Problem, er
 	for some := range slices.Chunk(old, store.MaxOps) {
 		w := &write{}
 		for _, name := range some {
-			w.remove(a.stored, key(prefix, path, name), name)
+			w.remove(&a.stored, name)
 		}
 		if b.commit(ctx, a, w) != nil {
 			break // they hold for nobody; it is only tidier without them

@@ -81,7 +81,7 @@ func (b *Book) Get(ctx context.Context, path string, by uint64, names ...string)
 		if l.Value != "" || l.Problem != "" || l.Size == 0 {
 			continue // or there is nothing but what was set aside
 		}
-		r, _, err := b.read(ctx, key(prefix, path, l.Name))
+		r, _, err := b.read(ctx, a.stored.key(l.Name))
 		if err != nil {
 			return nil, fmt.Errorf("reading %s of %s: %w", l.Name, path, err)
 		}
@@ -119,15 +119,15 @@ func (a *agent) look(by uint64, names []string) (list []Belief, complete bool, e
 
 // list is all that an agent has, sorted by name. The caller holds mu.
 func (a *agent) list(leftovers bool) []Belief {
-	names := make(map[string]bool, len(a.stored))
+	names := make(map[string]bool, len(a.stored.of))
 	for name := range a.decls {
 		names[name] = true
 	}
-	for name := range a.stored {
+	for name := range a.stored.of {
 		names[name] = true
 	}
 	if leftovers {
-		for name := range a.aside {
+		for name := range a.aside.of {
 			names[name] = true
 		}
 	}
@@ -144,11 +144,11 @@ func (a *agent) list(leftovers bool) []Belief {
 // Its value is empty where it has to be read. The caller holds mu.
 func (a *agent) belief(name string) (l Belief, ok bool) {
 	d, declared := a.decls[name]
-	e := a.stored[name]
+	e := a.stored.of[name]
 	if !declared {
 		d.Persistent = true
 	}
-	l = Belief{Name: name, Type: d.Type, Declared: declared, Persistent: d.Persistent, Aside: a.aside[name] != nil}
+	l = Belief{Name: name, Type: d.Type, Declared: declared, Persistent: d.Persistent, Aside: a.aside.of[name] != nil}
 	if e != nil && e.damage == "" && a.holds(e, d.Persistent) {
 		if l.Problem = a.misfit(name, e); l.Problem == "" {
 			l.Value, l.Size, l.From, l.Incarnation, l.Time = e.value, e.size, Kept, e.Incarnation, e.Time
@@ -181,7 +181,7 @@ func (b *Book) Agents(path string) []Agent {
 	for _, a := range b.all(path) {
 		a.mu.RLock()
 		l := Agent{Path: a.path, Known: a.known, Incarnation: a.life.Incarnation, Beliefs: a.list(true)}
-		l.Count, l.Bytes = a.use()
+		l.Count, l.Bytes = len(a.stored.of), a.stored.bytes
 		a.mu.RUnlock()
 		if len(l.Beliefs) > 0 {
 			list = append(list, l)
@@ -200,11 +200,11 @@ func (b *Book) Raw(ctx context.Context, path, name string) (record, aside []byte
 	if wrong := spec.CheckBeliefName(name); wrong != "" {
 		return nil, nil, fmt.Errorf("%w: %s", ErrRefused, wrong)
 	}
-	kept, _, err := b.read(ctx, key(prefix, path, name))
+	kept, _, err := b.read(ctx, a.stored.key(name))
 	if err != nil {
 		return nil, nil, err
 	}
-	old, _, err := b.read(ctx, key(asidePrefix, path, name))
+	old, _, err := b.read(ctx, a.aside.key(name))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,6 +76,34 @@ type entry struct {
 	value  value.Value // empty if it is too large to be kept in memory
 	damage string      // why the record cannot be read
 }
+
+// records are those of one agent under one prefix.
+type records struct {
+	prefix, path string
+	of           map[string]*entry // by name
+	bytes        int               // of names and values
+}
+
+func newRecords(prefix, path string) records {
+	return records{prefix: prefix, path: path, of: make(map[string]*entry)}
+}
+
+func (r *records) key(name string) string { return key(r.prefix, r.path, name) }
+
+// put enters a record, or takes it out if e is nil.
+func (r *records) put(name string, e *entry) {
+	if old := r.of[name]; old != nil {
+		r.bytes -= len(name) + old.size
+		delete(r.of, name)
+	}
+	if e != nil {
+		r.bytes += len(name) + e.size
+		r.of[name] = e
+	}
+}
+
+// names are sorted.
+func (r *records) names() []string { return slices.Sorted(maps.Keys(r.of)) }
 
 // encode makes the record of a value.
 func (h header) encode(v value.Value) []byte {

@@ -122,9 +122,9 @@ func (a *agent) plan(s Step) (w *write, old []string, err error) {
 	}
 	w = &write{}
 	now := time.Now().UTC()
-	count, bytes := a.use()
+	count, bytes := len(a.stored.of), a.stored.bytes
 	for _, name := range slices.Sorted(maps.Keys(s.Set)) {
-		v, was := s.Set[name], a.stored[name]
+		v, was := s.Set[name], a.stored.of[name]
 		h := header{Incarnation: s.By, Life: a.life.ID, Time: now}
 		if h.Transient, err = a.admit(name, v); err != nil {
 			return nil, nil, err
@@ -138,24 +138,24 @@ func (a *agent) plan(s Step) (w *write, old []string, err error) {
 			old = append(old, name)
 		}
 		bytes += len(v)
-		w.put(a.stored, key(prefix, a.path, name), name, h.encode(v), newEntry(h, v, 0))
+		w.put(&a.stored, name, h.encode(v), newEntry(h, v, 0))
 	}
 	for _, name := range s.Delete {
-		was := a.stored[name]
+		was := a.stored.of[name]
 		_, declared := a.decls[name]
 		switch {
 		case was != nil:
 			count, bytes = count-1, bytes-len(name)-was.size
-			w.remove(a.stored, key(prefix, a.path, name), name)
+			w.remove(&a.stored, name)
 			if was.damage != "" && s.By != Person {
 				old = append(old, name)
 			}
-		case s.By == Person && a.aside[name] != nil:
+		case s.By == Person && a.aside.of[name] != nil:
 		case !declared:
 			return nil, nil, a.missing(name)
 		}
-		if s.By == Person && a.aside[name] != nil {
-			w.remove(a.aside, key(asidePrefix, a.path, name), name)
+		if s.By == Person && a.aside.of[name] != nil {
+			w.remove(&a.aside, name)
 		}
 	}
 	if n := len(w.ops); n > store.MaxOps { // each that was set aside goes along
@@ -168,14 +168,6 @@ func (a *agent) plan(s Step) (w *write, old []string, err error) {
 		return nil, nil, &value.LimitError{What: "all beliefs of " + a.path, Have: bytes, Max: MaxBytes, Unit: "bytes", Hint: "keep large things in files and their paths in beliefs"}
 	}
 	return w, old, nil
-}
-
-// use is how many records an agent has, and of how many bytes.
-func (a *agent) use() (count, bytes int) {
-	for name, e := range a.stored {
-		bytes += len(name) + e.size
-	}
-	return len(a.stored), bytes
 }
 
 // admit checks a value against its declaration.
@@ -208,12 +200,12 @@ func (a *agent) misfit(name string, e *entry) string {
 // setAside copies a record that a new value is about to replace and that
 // nobody has been able to use.
 func (b *Book) setAside(ctx context.Context, a *agent, name string) error {
-	r, ok, err := b.read(ctx, key(prefix, a.path, name))
+	r, ok, err := b.read(ctx, a.stored.key(name))
 	if err != nil || !ok {
 		return err
 	}
 	w := &write{}
-	w.put(a.aside, key(asidePrefix, a.path, name), name, r.Value, decode(r))
+	w.put(&a.aside, name, r.Value, decode(r))
 	return b.commit(ctx, a, w)
 }
 
@@ -224,9 +216,9 @@ func (b *Book) Clear(ctx context.Context, path string) ([]string, error) {
 	var names []string
 	if a != nil {
 		a.mu.RLock()
-		names = slices.Sorted(maps.Keys(a.stored))
-		for name := range a.aside {
-			if a.stored[name] == nil {
+		names = a.stored.names()
+		for name := range a.aside.of {
+			if a.stored.of[name] == nil {
 				names = append(names, name)
 			}
 		}

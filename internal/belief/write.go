@@ -20,30 +20,29 @@ type write struct {
 
 // effect is what an op does: the entry is there, or gone if nil.
 type effect struct {
-	in    map[string]*entry
+	in    *records
 	name  string
 	entry *entry
 }
 
 // put adds a record to the write.
-func (w *write) put(in map[string]*entry, key, name string, record []byte, e *entry) {
-	w.replace(in, key, name, e)
-	w.ops = append(w.ops, store.Op{Kind: store.Put, Key: key, Value: record})
+func (w *write) put(in *records, name string, record []byte, e *entry) {
+	w.ops = append(w.ops, store.Op{Kind: store.Put, Key: w.replace(in, name, e), Value: record})
 }
 
 // remove adds the end of a record to the write.
-func (w *write) remove(in map[string]*entry, key, name string) {
-	w.replace(in, key, name, nil)
-	w.ops = append(w.ops, store.Op{Kind: store.Delete, Key: key})
+func (w *write) remove(in *records, name string) {
+	w.ops = append(w.ops, store.Op{Kind: store.Delete, Key: w.replace(in, name, nil)})
 }
 
-func (w *write) replace(in map[string]*entry, key, name string, e *entry) {
-	c := store.Cond{Key: key}
-	if old := in[name]; old != nil {
+func (w *write) replace(in *records, name string, e *entry) (key string) {
+	c := store.Cond{Key: in.key(name)}
+	if old := in.of[name]; old != nil {
 		c.Rev = old.rev
 	}
 	w.conds = append(w.conds, c)
 	w.effects = append(w.effects, effect{in, name, e})
+	return c.Key
 }
 
 // Pace of attempts where the outcome is unknown.
@@ -163,12 +162,10 @@ func (b *Book) done(a *agent, w *write, rev store.Rev) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range w.effects {
-		if e.entry == nil {
-			delete(e.in, e.name)
-			continue
+		if e.entry != nil {
+			e.entry.rev = rev
 		}
-		e.entry.rev = rev
-		e.in[e.name] = e.entry
+		e.in.put(e.name, e.entry)
 	}
 	a.pending, a.unknown = nil, false
 }
@@ -182,14 +179,10 @@ func (b *Book) forget(a *agent) {
 
 // refresh reads the records of an agent anew and returns errForeign.
 func (b *Book) refresh(ctx context.Context, a *agent) error {
-	for _, into := range []struct {
-		prefix  string
-		entries map[string]*entry
-	}{{prefix, a.stored}, {asidePrefix, a.aside}} {
-		fresh := make(map[string]*entry)
-		below := into.prefix + "/" + a.path
+	for _, into := range []*records{&a.stored, &a.aside} {
+		fresh := newRecords(into.prefix, a.path)
 		for after := ""; ; {
-			page, _, err := b.store.Scan(ctx, below, after, 0)
+			page, _, err := b.store.Scan(ctx, into.prefix+"/"+a.path, after, 0)
 			if err != nil {
 				return fmt.Errorf("reading the beliefs of %s: %w", a.path, err)
 			}
@@ -199,15 +192,12 @@ func (b *Book) refresh(ctx context.Context, a *agent) error {
 			after = page[len(page)-1].Key
 			for _, r := range page {
 				if path, name, ok := parseKey(into.prefix, r.Key); ok && path == a.path {
-					fresh[name] = decode(r)
+					fresh.put(name, decode(r))
 				}
 			}
 		}
 		a.mu.Lock()
-		clear(into.entries)
-		for name, e := range fresh {
-			into.entries[name] = e
-		}
+		*into = fresh
 		a.mu.Unlock()
 	}
 	return errForeign
