@@ -65,6 +65,7 @@ type Agent struct {
 	Significant bool
 	Shutdown    Shutdown
 	Ready       Ready
+	Hooks       Hooks
 	// Beliefs are those that it may have; any names and values if none is
 	// declared, which then persist. They are read when an incarnation begins.
 	Beliefs []Belief
