@@ -19,6 +19,8 @@ type Tree struct {
 	// the daemon, as they do in the seeds. What people have decided does not:
 	// stops by hand, and pauses until they are resumed.
 	Forget bool
+	// Persistence is where the state is kept.
+	Persistence Persistence
 }
 
 // Node is a supervisor.
