@@ -34,6 +34,8 @@ var (
 type Daemon interface {
 	Service
 	Agents
+	Beliefs
+	OwnBeliefs
 }
 
 // Service is what people can ask of a daemon. Paths name nodes, such as "app/db/monitor";

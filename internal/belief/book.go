@@ -85,7 +85,9 @@ type agent struct {
 	order   []string               // names of decls
 	life    Life                   // zero if none is open
 	stored  records
-	aside   records // what a new value has replaced that could not be read or used
+	aside   records
+	staged  records
+	imports records
 }
 
 // Open reads what the store holds. Problems are records that cannot be read;
@@ -93,9 +95,9 @@ type agent struct {
 func Open(ctx context.Context, s store.Store) (*Book, []Problem, error) {
 	b := &Book{store: s, agents: make(map[string]*agent)}
 	var problems []Problem
-	for _, prefix := range []string{prefix, asidePrefix} {
+	for _, under := range []string{prefix, asidePrefix, stagedPrefix, importPrefix} {
 		for after := ""; ; {
-			page, _, err := s.Scan(ctx, prefix, after, 0)
+			page, _, err := s.Scan(ctx, under, after, 0)
 			if err != nil {
 				return nil, nil, fmt.Errorf("reading the beliefs: %w", err)
 			}
@@ -104,25 +106,40 @@ func Open(ctx context.Context, s store.Store) (*Book, []Problem, error) {
 			}
 			after = page[len(page)-1].Key
 			for _, r := range page {
-				path, name, ok := parseKey(prefix, r.Key)
+				path, name, ok := parseKey(under, r.Key)
 				if !ok {
 					problems = append(problems, Problem{Message: fmt.Sprintf("the record %s names no belief and is ignored", r.Key)})
 					continue
 				}
 				e := decode(r)
-				a := b.agent(path)
-				if prefix == asidePrefix {
-					a.aside.put(name, e)
-					continue
-				}
-				a.stored.put(name, e)
-				if e.damage != "" {
+				b.agent(path).under(under).put(name, e)
+				if e.damage != "" && under == prefix {
 					problems = append(problems, Problem{path, name, "its record cannot be read: " + e.damage + "; the initial value holds. coppice belief get --raw shows the record"})
 				}
 			}
 		}
 	}
+	for _, a := range b.all("") {
+		// An import that was decided is finished before anybody reads, one that was not is forgotten.
+		a.unknown = len(a.imports.of) > 0
+		if !a.unknown {
+			b.unstage(ctx, a)
+		}
+	}
 	return b, problems, nil
+}
+
+// under are the records of an agent under a prefix.
+func (a *agent) under(in string) *records {
+	switch in {
+	case asidePrefix:
+		return &a.aside
+	case stagedPrefix:
+		return &a.staged
+	case importPrefix:
+		return &a.imports
+	}
+	return &a.stored
 }
 
 // agent returns the agent of a path, which is made if there is none.
@@ -131,7 +148,10 @@ func (b *Book) agent(path string) *agent {
 	defer b.mu.Unlock()
 	a := b.agents[path]
 	if a == nil {
-		a = &agent{path: path, turn: make(chan struct{}, 1), stored: newRecords(prefix, path), aside: newRecords(asidePrefix, path)}
+		a = &agent{path: path, turn: make(chan struct{}, 1)}
+		for _, in := range []string{prefix, asidePrefix, stagedPrefix, importPrefix} {
+			*a.under(in) = newRecords(in, path)
+		}
 		a.turn <- struct{}{}
 		b.agents[path] = a
 	}

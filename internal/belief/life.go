@@ -18,6 +18,12 @@ const patience = 5 * time.Second
 // it goes on with a Problem, and reads fail until that is known.
 func (b *Book) Begin(ctx context.Context, path string, life Life) ([]Problem, error) {
 	a := b.agent(path)
+	a.mu.RLock()
+	again := a.life == life && life != (Life{})
+	a.mu.RUnlock()
+	if again {
+		return nil, nil
+	}
 	if err := a.take(ctx); err != nil {
 		return nil, err
 	}

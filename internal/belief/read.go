@@ -81,12 +81,8 @@ func (b *Book) Get(ctx context.Context, path string, by uint64, names ...string)
 		if l.Value != "" || l.Problem != "" || l.Size == 0 {
 			continue // or there is nothing but what was set aside
 		}
-		r, _, err := b.read(ctx, a.stored.key(l.Name))
-		if err != nil {
-			return nil, fmt.Errorf("reading %s of %s: %w", l.Name, path, err)
-		}
-		if _, l.Value, err = parseRecord(r.Value); err != nil {
-			return nil, fmt.Errorf("reading %s of %s: %w", l.Name, path, err)
+		if l.Value, err = b.fetch(ctx, a, l.Name); err != nil {
+			return nil, err
 		}
 	}
 	return list, nil

@@ -17,8 +17,11 @@ import (
 
 // Where the records are.
 const (
-	prefix      = "beliefs"
-	asidePrefix = "beliefs-aside"
+	prefix       = "beliefs"
+	asidePrefix  = "beliefs-aside"   // what a new value has replaced that could not be read or used
+	stagedPrefix = "beliefs-staged"  // of an import that needs many steps
+	importPrefix = "beliefs-imports" // that such an import is decided, under importName
+	importName   = "_"
 )
 
 // maxInMemory is the size of values that are kept in memory. Larger ones are
@@ -57,7 +60,7 @@ func CheckPath(path string) string {
 
 // maxPath leaves room for the rest of the key. The deepest path of a tree has
 // 584 bytes.
-const maxPath = store.MaxKey - len(asidePrefix) - spec.MaxBeliefName - 2
+const maxPath = store.MaxKey - len(importPrefix) - spec.MaxBeliefName - 2
 
 // header is what a record says beside the value.
 type header struct {

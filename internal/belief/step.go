@@ -17,7 +17,7 @@ import (
 type Step struct {
 	Path string
 	By   uint64 // the incarnation that asks, or Person
-	Set  map[string]value.Value
+	Set  value.Named
 	// Delete names beliefs that go. A declared one is then what it is initially.
 	Delete []string
 }
@@ -162,10 +162,10 @@ func (a *agent) plan(s Step) (w *write, old []string, err error) {
 		return nil, nil, &value.LimitError{What: "a step", Have: n, Max: store.MaxOps, Unit: "records", Hint: "remove some first"}
 	}
 	if count > MaxBeliefs && len(s.Set) > 0 {
-		return nil, nil, &value.LimitError{What: a.path, Have: count, Max: MaxBeliefs, Unit: "beliefs", Hint: "put several values into one list or map, or remove some with coppice belief rm"}
+		return nil, nil, tooMany(a.path, count)
 	}
 	if bytes > MaxBytes && len(s.Set) > 0 {
-		return nil, nil, &value.LimitError{What: "all beliefs of " + a.path, Have: bytes, Max: MaxBytes, Unit: "bytes", Hint: "keep large things in files and their paths in beliefs"}
+		return nil, nil, tooMuch(a.path, bytes)
 	}
 	return w, old, nil
 }

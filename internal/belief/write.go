@@ -167,7 +167,7 @@ func (b *Book) done(a *agent, w *write, rev store.Rev) {
 		}
 		e.in.put(e.name, e.entry)
 	}
-	a.pending, a.unknown = nil, false
+	a.pending, a.unknown = nil, len(a.imports.of) > 0
 }
 
 // forget gives up a pending write that can have no effect any more.
@@ -179,7 +179,7 @@ func (b *Book) forget(a *agent) {
 
 // refresh reads the records of an agent anew and returns errForeign.
 func (b *Book) refresh(ctx context.Context, a *agent) error {
-	for _, into := range []*records{&a.stored, &a.aside} {
+	for _, into := range []*records{&a.stored, &a.aside, &a.staged, &a.imports} {
 		fresh := newRecords(into.prefix, a.path)
 		for after := ""; ; {
 			page, _, err := b.store.Scan(ctx, into.prefix+"/"+a.path, after, 0)
@@ -206,11 +206,10 @@ func (b *Book) refresh(ctx context.Context, a *agent) error {
 // settle finds out what became of a write whose outcome was not known, by
 // doing it if it was not done. The caller has the turn.
 func (b *Book) settle(ctx context.Context, a *agent) error {
-	if a.pending == nil {
-		return nil
+	if a.pending != nil {
+		if err := b.commit(ctx, a, a.pending); err != nil && !errors.Is(err, errForeign) {
+			return fmt.Errorf("whether the last write of %s was done is not known yet: %w", a.path, err)
+		}
 	}
-	if err := b.commit(ctx, a, a.pending); err != nil && !errors.Is(err, errForeign) {
-		return fmt.Errorf("whether the last write of %s was done is not known yet: %w", a.path, err)
-	}
-	return nil
+	return b.finish(ctx, a)
 }

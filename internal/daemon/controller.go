@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -59,6 +60,7 @@ type Controller struct {
 	specs    map[string]supervisor.ChildSpec // of all nodes below the root
 
 	credentials *credentials
+	beliefs     *belief.Book
 
 	heard time.Time // when the last event was written; used by event alone
 
@@ -135,6 +137,9 @@ const (
 )
 
 func (c *Controller) open(ctx context.Context) error {
+	if err := c.openBeliefs(ctx); err != nil {
+		return err
+	}
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err
