@@ -106,6 +106,12 @@ func Text(s string) (Value, error) {
 	return v, nil
 }
 
+// Raw is the text of a string. ok is false for other values.
+func (v Value) Raw() (text string, ok bool) {
+	ok = Of(v) == String && json.Unmarshal([]byte(v), &text) == nil
+	return text, ok
+}
+
 // MarshalJSON is the value itself; null if there is none.
 func (v Value) MarshalJSON() ([]byte, error) {
 	if v == "" {
