@@ -23,11 +23,13 @@ type process struct {
 	once    sync.Once
 }
 
-func newProcess(s runtime.Session, keeps func() bool) *process {
+// newProcess calls over before anybody else is told of the end.
+func newProcess(s runtime.Session, keeps func() bool, over func()) *process {
 	p := &process{session: s, keeps: keeps, done: make(chan struct{}), letGo: make(chan struct{})}
 	go func() {
 		select {
 		case <-s.Done():
+			over()
 		case <-p.letGo:
 		}
 		close(p.done)
@@ -74,36 +76,40 @@ func (lost) Kill()                   {}
 // start is the Start function of an agent in the runtime.
 func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.Context) (supervisor.Process, error), error) {
 	var first atomic.Pointer[runtime.Launch] // one incarnation runs what the other did
-	launch := func(self supervisor.Self) runtime.Launch {
+	launch := func(self supervisor.Self, token string) runtime.Launch {
 		l := first.Load()
 		if l == nil {
-			made := c.launch(a, signal, self)
+			made := c.launch(a, signal, self, token)
 			first.Store(&made)
 			return made
 		}
 		again := *l
-		again.Afresh, again.Incarnation, again.Env = false, self.Incarnation, proc.Renumber(l.Env, self.Incarnation)
+		again.Afresh, again.Incarnation, again.Token = false, self.Incarnation, token
+		again.Env = proc.Reissue(l.Env, self.Incarnation, token)
 		return again
 	}
 	return func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
+		over := func() { c.over(self.Path, self.Incarnation) }
 		s, err := c.session(ctx, a, launch, self)
 		if err != nil {
+			over()
 			return nil, err
 		}
 		if s == nil {
+			over()
 			return newLost(), nil
 		}
 		c.mu.Lock()
 		c.sessions[self.Path] = s
 		c.mu.Unlock()
-		return newProcess(s, c.keeps), nil
+		return newProcess(s, c.keeps, over), nil
 	}, nil
 }
 
 // session starts an incarnation, or takes it over if it lives already. It
 // returns nil, and no error, for one that should live and has left nothing.
-func (c *Controller) session(ctx context.Context, a *spec.Agent, launch func(supervisor.Self) runtime.Launch, self supervisor.Self) (runtime.Session, error) {
+func (c *Controller) session(ctx context.Context, a *spec.Agent, launch func(self supervisor.Self, token string) runtime.Launch, self supervisor.Self) (runtime.Session, error) {
 	c.mu.Lock()
 	adopt, ok := c.adopt[self.Path]
 	delete(c.adopt, self.Path)
@@ -118,11 +124,13 @@ func (c *Controller) session(ctx context.Context, a *spec.Agent, launch func(sup
 		if err != nil || s == nil {
 			return nil, err
 		}
+		c.resumed(s.Observe())
 		return s, ready(ctx, s)
 	}
 	c.caughtUp(ctx, self.Path, self.Incarnation)
+	token := c.begin(self)
 	for {
-		s, err := home.Start(ctx, launch(self))
+		s, err := home.Start(ctx, launch(self, token))
 		switch {
 		case errors.Is(err, runtime.ErrUnknown):
 			// It may have been started. Look until that is known.
