@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -12,52 +11,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
-
-// process is a session as its supervisor sees it: one that a controller which
-// keeps its agents can let go of.
-type process struct {
-	session runtime.Session
-	keeps   func() bool
-	done    chan struct{} // the session has ended, or was let go
-	letGo   chan struct{}
-	once    sync.Once
-}
-
-// newProcess calls over before anybody else is told of the end.
-func newProcess(s runtime.Session, keeps func() bool, over func()) *process {
-	p := &process{session: s, keeps: keeps, done: make(chan struct{}), letGo: make(chan struct{})}
-	go func() {
-		select {
-		case <-s.Done():
-			over()
-		case <-p.letGo:
-		}
-		close(p.done)
-	}()
-	return p
-}
-
-func (p *process) Done() <-chan struct{} { return p.done }
-
-func (p *process) Exit() supervisor.Exit {
-	select {
-	case <-p.session.Done():
-		return p.session.Exit()
-	default:
-		return supervisor.Exit{Kind: supervisor.ShutDown}
-	}
-}
-
-func (p *process) Stop() { p.end(p.session.Stop) }
-func (p *process) Kill() { p.end(p.session.Kill) }
-
-func (p *process) end(how func()) {
-	if p.keeps() {
-		p.once.Do(func() { close(p.letGo) })
-		return
-	}
-	how()
-}
 
 // lost is an incarnation of which nothing is left.
 type lost struct{ done chan struct{} }
@@ -103,7 +56,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		c.mu.Lock()
 		c.sessions[self.Path] = s
 		c.mu.Unlock()
-		return newProcess(s, c.keeps, over), nil
+		return newProcess(s, c.keeps, a.Shutdown.Grace, over), nil
 	}, nil
 }
 
