@@ -18,6 +18,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/outcome"
 )
 
 // description is as much of OpenAPI as the test holds against the code.
@@ -152,7 +153,8 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[Status](), reflect.TypeFor[Controller](), reflect.TypeFor[Store](), reflect.TypeFor[Config](),
 		reflect.TypeFor[Node](), reflect.TypeFor[Explanation](), reflect.TypeFor[event.Event](), reflect.TypeFor[LogLine](),
 		reflect.TypeFor[ActRequest](), reflect.TypeFor[DownRequest](), reflect.TypeFor[Failure](),
-		reflect.TypeFor[Caller](),
+		reflect.TypeFor[Caller](), reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
+		reflect.TypeFor[outcome.Obstacle](), reflect.TypeFor[outcome.Explored](), reflect.TypeFor[outcome.Subtask](), reflect.TypeFor[outcome.Condition](),
 	} {
 		s, ok := d.Components.Schemas[typ.Name()]
 		if !ok {
@@ -167,7 +169,7 @@ func TestFieldsDescribed(t *testing.T) {
 			if name == "-" {
 				continue
 			}
-			optional := strings.Contains(options, "omitempty") || typ == reflect.TypeFor[DownRequest]()
+			optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero") || typ == reflect.TypeFor[DownRequest]()
 			want = append(want, fmt.Sprint(name, " ", kindOf(f.Type), " ", !optional))
 		}
 		for name, p := range s.Properties {

@@ -56,6 +56,7 @@ type Controller struct {
 	specs    map[string]supervisor.ChildSpec // of all nodes below the root
 
 	credentials *credentials
+	claims      claims
 
 	heard time.Time // when the last event was written; used by event alone
 

@@ -40,6 +40,7 @@ const (
 	AgentLost        Type = "agent.lost"    // cannot be found any more
 	AgentAdopted     Type = "agent.adopted" // found running by a new daemon
 	AgentAbandoned   Type = "agent.abandoned"
+	AgentClaimed     Type = "agent.claimed" // an outcome, which is what the agent says and no more
 
 	// Supervisors.
 	SupervisorStarted   Type = "supervisor.started"

@@ -54,7 +54,7 @@ func (e *Error) wrong(format string, args ...any) {
 func filled(s string) bool { return strings.TrimSpace(s) != "" }
 
 // check says everything that is wrong with the fields, nil if nothing is.
-func check(f Fields) error {
+func check(f Report) error {
 	e := &Error{}
 	if !slices.Contains(Kinds(), f.Kind) {
 		unknown(e, "kind", f.Kind, Kinds())
@@ -206,7 +206,7 @@ func validID(id string) bool {
 }
 
 // checkSize names the longest part of what is too long.
-func (e *Error) checkSize(f Fields) {
+func (e *Error) checkSize(f Report) {
 	data, err := json.Marshal(f)
 	if err != nil {
 		e.wrong("%v", err)

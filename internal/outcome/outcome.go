@@ -33,8 +33,8 @@ func Kinds() []Kind { return []Kind{Completed, Deferred, Decomposed, Blocked, Re
 // MaxBytes is how long the JSON of an outcome may be.
 const MaxBytes = 64 << 10
 
-// Fields are what an outcome is made of; New checks them. Text is UTF-8.
-type Fields struct {
+// Report is what an outcome is made of; New checks it. Text is UTF-8.
+type Report struct {
 	Kind Kind `json:"kind"`
 	// Summary is what was done, in a line or a few.
 	Summary string `json:"summary,omitempty"`
@@ -102,11 +102,11 @@ const (
 
 // Outcome is one that was checked. Only New and the decoders make it; the
 // zero value is none, and cannot be written.
-type Outcome struct{ fields Fields }
+type Outcome struct{ report Report }
 
 // New makes an outcome, or fails with an *Error that names everything that is
 // missing or wrong. It keeps nothing of f that the caller could change.
-func New(f Fields) (Outcome, error) {
+func New(f Report) (Outcome, error) {
 	f = f.clone()
 	if f.NotBefore != nil {
 		t := f.NotBefore.UTC().Round(0)
@@ -119,15 +119,15 @@ func New(f Fields) (Outcome, error) {
 }
 
 // Kind is empty in the zero Outcome.
-func (o Outcome) Kind() Kind { return o.fields.Kind }
+func (o Outcome) Kind() Kind { return o.report.Kind }
 
-// Fields returns a copy of what the outcome is made of.
-func (o Outcome) Fields() Fields { return o.fields.clone() }
+// Report returns a copy of what the outcome is made of.
+func (o Outcome) Report() Report { return o.report.clone() }
 
 // String is the outcome in a line: its kind, and what was in the way or done.
 // The text is as it was given, but for its end: not fit for a terminal.
 func (o Outcome) String() string {
-	f := o.fields
+	f := o.report
 	text := f.Summary
 	if f.Context != nil {
 		text = f.Context.Obstacle.String()
@@ -144,10 +144,10 @@ func (o Outcome) String() string {
 
 // MarshalJSON writes what New was given.
 func (o Outcome) MarshalJSON() ([]byte, error) {
-	if o.fields.Kind == "" {
+	if o.report.Kind == "" {
 		return nil, &Error{Missing: []string{"kind"}}
 	}
-	return json.Marshal(o.fields)
+	return json.Marshal(o.report)
 }
 
 // UnmarshalJSON reads an outcome that was kept. What it does not know beside
@@ -157,7 +157,7 @@ func (o *Outcome) UnmarshalJSON(data []byte) error {
 	if len(data) > MaxBytes {
 		return &Error{Wrong: []string{tooLong(len(data), "")}}
 	}
-	var f *Fields
+	var f *Report
 	if err := json.Unmarshal(data, &f); err != nil {
 		return fmt.Errorf("outcome: %w", err)
 	}
@@ -171,7 +171,7 @@ func (o *Outcome) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-func (f Fields) clone() Fields {
+func (f Report) clone() Report {
 	if f.Context != nil {
 		c := *f.Context
 		c.Discoveries = list(c.Discoveries)

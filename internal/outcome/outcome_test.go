@@ -22,9 +22,9 @@ func learned() *Context {
 }
 
 // whole are fields of every kind that lack nothing.
-func whole() map[Kind]Fields {
+func whole() map[Kind]Report {
 	later := time.Date(2030, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))
-	return map[Kind]Fields{
+	return map[Kind]Report{
 		Completed:  {Kind: Completed, Summary: "done"},
 		Deferred:   {Kind: Deferred, Context: learned(), NotBefore: &later},
 		Decomposed: {Kind: Decomposed, Context: learned(), Subtasks: []Subtask{{ID: "lexer", Objective: "keep comments"}, {ID: "printer", Objective: "print them", DependsOn: []string{"lexer"}, DefinitionOfDone: "a test"}}},
@@ -50,17 +50,17 @@ func TestWholeRoundTrip(t *testing.T) {
 			if err := json.Unmarshal(data, &again); err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(o.Fields(), again.Fields()); d != "" {
+			if d := cmp.Diff(o.Report(), again.Report()); d != "" {
 				t.Errorf("after the round trip (-before +after):\n%s", d)
 			}
-			if d := cmp.Diff(f, again.Fields(), cmp.Comparer(time.Time.Equal)); d != "" {
+			if d := cmp.Diff(f, again.Report(), cmp.Comparer(time.Time.Equal)); d != "" {
 				t.Errorf("what was given (-given +read):\n%s", d)
 			}
 			if again.Kind() != kind {
 				t.Errorf("kind %q", again.Kind())
 			}
 			parsed, err := Parse(data)
-			if err != nil || !cmp.Equal(parsed.Fields(), o.Fields()) {
+			if err != nil || !cmp.Equal(parsed.Report(), o.Report()) {
 				t.Errorf("Parse: %v, %v", parsed, err)
 			}
 		})
@@ -69,46 +69,46 @@ func TestWholeRoundTrip(t *testing.T) {
 
 // What each kind needs, and what the error says without it.
 func TestNeeds(t *testing.T) {
-	with := func(kind Kind, change func(*Fields)) Fields {
+	with := func(kind Kind, change func(*Report)) Report {
 		f := whole()[kind].clone()
 		change(&f)
 		return f
 	}
-	obstacle := func(o Obstacle) Fields {
-		return with(Retryable, func(f *Fields) { f.Context.Obstacle = o })
+	obstacle := func(o Obstacle) Report {
+		return with(Retryable, func(f *Report) { f.Context.Obstacle = o })
 	}
 	soon := time.Now()
 	tests := []struct {
 		name   string
-		fields Fields
+		fields Report
 		want   string // of the error; empty: it is made
 	}{
-		{"nothing", Fields{}, "outcome: missing kind"},
-		{"unknown kind", Fields{Kind: "failed"}, `outcome: unknown kind "failed", expected one of completed, deferred, decomposed, blocked, retryable, escalated`},
-		{"mistyped kind", Fields{Kind: "Bloked"}, `outcome: unknown kind "Bloked", expected one of completed, deferred, decomposed, blocked, retryable, escalated; did you mean "blocked"?`},
-		{"completed needs nothing", Fields{Kind: Completed}, ""},
-		{"completed with a context", Fields{Kind: Completed, Context: learned()}, ""},
-		{"completed with half a context", Fields{Kind: Completed, Context: &Context{Approach: "x"}}, "outcome completed: missing context.obstacle"},
-		{"deferred without anything", Fields{Kind: Deferred}, "outcome deferred: missing context.approach, context.obstacle, not_before"},
-		{"decomposed without anything", Fields{Kind: Decomposed}, "outcome decomposed: missing context.approach, context.obstacle, subtasks"},
-		{"blocked without anything", Fields{Kind: Blocked}, "outcome blocked: missing context.approach, context.obstacle, condition"},
-		{"retryable without anything", Fields{Kind: Retryable}, "outcome retryable: missing context.approach, context.obstacle"},
-		{"escalated without anything", Fields{Kind: Escalated}, "outcome escalated: missing context.approach, context.obstacle, question"},
-		{"blanks say nothing", with(Retryable, func(f *Fields) { f.Context.Approach = " \t\n" }), "outcome retryable: missing context.approach"},
-		{"blank question", with(Escalated, func(f *Fields) { f.Question = " " }), "outcome escalated: missing question"},
-		{"the rest of the context is optional", with(Retryable, func(f *Fields) {
+		{"nothing", Report{}, "outcome: missing kind"},
+		{"unknown kind", Report{Kind: "failed"}, `outcome: unknown kind "failed", expected one of completed, deferred, decomposed, blocked, retryable, escalated`},
+		{"mistyped kind", Report{Kind: "Bloked"}, `outcome: unknown kind "Bloked", expected one of completed, deferred, decomposed, blocked, retryable, escalated; did you mean "blocked"?`},
+		{"completed needs nothing", Report{Kind: Completed}, ""},
+		{"completed with a context", Report{Kind: Completed, Context: learned()}, ""},
+		{"completed with half a context", Report{Kind: Completed, Context: &Context{Approach: "x"}}, "outcome completed: missing context.obstacle"},
+		{"deferred without anything", Report{Kind: Deferred}, "outcome deferred: missing context.approach, context.obstacle, not_before"},
+		{"decomposed without anything", Report{Kind: Decomposed}, "outcome decomposed: missing context.approach, context.obstacle, subtasks"},
+		{"blocked without anything", Report{Kind: Blocked}, "outcome blocked: missing context.approach, context.obstacle, condition"},
+		{"retryable without anything", Report{Kind: Retryable}, "outcome retryable: missing context.approach, context.obstacle"},
+		{"escalated without anything", Report{Kind: Escalated}, "outcome escalated: missing context.approach, context.obstacle, question"},
+		{"blanks say nothing", with(Retryable, func(f *Report) { f.Context.Approach = " \t\n" }), "outcome retryable: missing context.approach"},
+		{"blank question", with(Escalated, func(f *Report) { f.Question = " " }), "outcome escalated: missing question"},
+		{"the rest of the context is optional", with(Retryable, func(f *Report) {
 			*f.Context = Context{Approach: "a", Obstacle: Obstacle{Kind: OtherObstacle, Description: "b"}}
 		}), ""},
-		{"deferred until a task", with(Deferred, func(f *Fields) {
+		{"deferred until a task", with(Deferred, func(f *Report) {
 			f.NotBefore = nil
 			f.Context.Obstacle = Obstacle{Kind: MissingPrerequisite, TaskID: "T12", Reason: "the schema"}
 		}), ""},
-		{"retryable at once", with(Retryable, func(f *Fields) { f.NotBefore = nil }), ""},
-		{"condition without anything", with(Blocked, func(f *Fields) { f.Condition = &Condition{} }), "outcome blocked: missing condition.kind, condition.what"},
-		{"unknown condition", with(Blocked, func(f *Fields) { f.Condition.Kind = "moon" }), `outcome blocked: unknown condition.kind "moon", expected one of task, service, person`},
-		{"of another kind", Fields{Kind: Completed, NotBefore: &soon, Question: "?", Condition: &Condition{TaskDone, "a"}, Subtasks: []Subtask{{ID: "a", Objective: "b"}}},
+		{"retryable at once", with(Retryable, func(f *Report) { f.NotBefore = nil }), ""},
+		{"condition without anything", with(Blocked, func(f *Report) { f.Condition = &Condition{} }), "outcome blocked: missing condition.kind, condition.what"},
+		{"unknown condition", with(Blocked, func(f *Report) { f.Condition.Kind = "moon" }), `outcome blocked: unknown condition.kind "moon", expected one of task, service, person`},
+		{"of another kind", Report{Kind: Completed, NotBefore: &soon, Question: "?", Condition: &Condition{TaskDone, "a"}, Subtasks: []Subtask{{ID: "a", Objective: "b"}}},
 			"outcome completed: not_before belongs to deferred and retryable; subtasks belongs to decomposed; condition belongs to blocked; question belongs to escalated"},
-		{"year", with(Deferred, func(f *Fields) { far := time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC); f.NotBefore = &far }), "outcome deferred: not_before is in the year 12345, expected one from 1 to 9999"},
+		{"year", with(Deferred, func(f *Report) { far := time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC); f.NotBefore = &far }), "outcome deferred: not_before is in the year 12345, expected one from 1 to 9999"},
 
 		{"obstacle: unknown", obstacle(Obstacle{Kind: "laziness"}), `outcome retryable: unknown context.obstacle.kind "laziness", expected one of missing_prerequisite, architectural_gap, model_limitation, external_dependency, scope_too_large, other`},
 		{"obstacle: no kind", obstacle(Obstacle{Description: "x"}), "outcome retryable: missing context.obstacle.kind"},
@@ -120,8 +120,8 @@ func TestNeeds(t *testing.T) {
 		{"obstacle: other", obstacle(Obstacle{Kind: OtherObstacle}), "outcome retryable: missing context.obstacle.description"},
 		{"obstacle: less than no files", obstacle(Obstacle{Kind: ScopeTooLarge, EstimatedFiles: -5, MaxFiles: 2}), "outcome retryable: context.obstacle has a negative number of files"},
 
-		{"not UTF-8", with(Retryable, func(f *Fields) { f.Context.Discoveries = []string{"fine", "\xff"} }), "outcome retryable: context.discoveries[1] is not UTF-8"},
-		{"too long", with(Retryable, func(f *Fields) {
+		{"not UTF-8", with(Retryable, func(f *Report) { f.Context.Discoveries = []string{"fine", "\xff"} }), "outcome retryable: context.discoveries[1] is not UTF-8"},
+		{"too long", with(Retryable, func(f *Report) {
 			f.Context.Discoveries = []string{strings.Repeat("x", MaxBytes/2), strings.Repeat("y", MaxBytes/2)}
 		}),
 			"at most 65536; the longest part of it is context.discoveries"},
@@ -172,7 +172,7 @@ func TestSubtasks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := New(Fields{Kind: Decomposed, Context: learned(), Subtasks: tt.subtasks})
+			_, err := New(Report{Kind: Decomposed, Context: learned(), Subtasks: tt.subtasks})
 			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error:\n got %v\nwant %s", err, tt.want)
 			}
@@ -186,7 +186,7 @@ func TestErrorIsBounded(t *testing.T) {
 	for i := range many {
 		many[i] = Subtask{ID: "../x", DependsOn: []string{"nobody"}}
 	}
-	_, err := New(Fields{Kind: Decomposed, Context: learned(), Subtasks: many})
+	_, err := New(Report{Kind: Decomposed, Context: learned(), Subtasks: many})
 	if err == nil || len(err.Error()) > 4096 {
 		t.Errorf("%d bytes", len(err.Error()))
 	}
@@ -200,7 +200,7 @@ func TestCannotBeChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, _ := json.Marshal(o)
-	for _, g := range []Fields{f, o.Fields()} {
+	for _, g := range []Report{f, o.Report()} {
 		g.Context.Approach, g.Context.Discoveries[0], g.Context.Explored.Files[0] = "", "", ""
 		g.Subtasks[0].ID, g.Subtasks[1].DependsOn[0] = "", ""
 	}
@@ -210,15 +210,15 @@ func TestCannotBeChanged(t *testing.T) {
 }
 
 func TestString(t *testing.T) {
-	retry := func(o Obstacle) Fields {
-		return Fields{Kind: Retryable, Context: &Context{Approach: "a", Obstacle: o}}
+	retry := func(o Obstacle) Report {
+		return Report{Kind: Retryable, Context: &Context{Approach: "a", Obstacle: o}}
 	}
 	tests := []struct {
-		fields Fields
+		fields Report
 		want   string
 	}{
-		{Fields{Kind: Completed}, "completed"},
-		{Fields{Kind: Completed, Summary: " 3 tests\nand more"}, "completed: 3 tests …"},
+		{Report{Kind: Completed}, "completed"},
+		{Report{Kind: Completed, Summary: " 3 tests\nand more"}, "completed: 3 tests …"},
 		{retry(Obstacle{Kind: MissingPrerequisite, TaskID: "T12", Reason: "the schema"}), "retryable: missing prerequisite: needs T12 first: the schema"},
 		{retry(Obstacle{Kind: ArchitecturalGap, Description: "no comments"}), "retryable: architectural gap: no comments"},
 		{retry(Obstacle{Kind: ModelLimitation, Model: "m", ErrorClass: "no JSON"}), "retryable: model limitation: m: no JSON"},

@@ -12,13 +12,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// Parse reads an outcome that somebody has written: one JSON object of Fields.
+// Parse reads an outcome that somebody has written: one JSON object as a Report is.
 // A name that it does not know is an error, for what was meant by it would be lost.
 func Parse(data []byte) (Outcome, error) {
 	if len(data) > MaxBytes {
 		return Outcome{}, &Error{Wrong: []string{tooLong(len(data), "")}}
 	}
-	var f *Fields
+	var f *Report
 	if err := strict(data, &f); err != nil {
 		return Outcome{}, fmt.Errorf("outcome: %w", err)
 	}
@@ -79,7 +79,7 @@ func place(data []byte, offset int64) string {
 }
 
 // texts yields all text of the fields with the field it is in.
-func (f Fields) texts() iter.Seq2[string, string] {
+func (f Report) texts() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		one := func(field, text string) bool { return text == "" || yield(field, text) }
 		all := func(field string, texts []string) bool {

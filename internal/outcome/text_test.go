@@ -108,7 +108,7 @@ func FuzzOutcome(f *testing.F) {
 			}
 			return
 		}
-		if err := check(o.Fields()); err != nil {
+		if err := check(o.Report()); err != nil {
 			t.Error(err)
 		}
 		out, err := json.Marshal(o)
