@@ -80,9 +80,8 @@ func TestClaims(t *testing.T) {
 	say(1, "half")
 	say(1, "half") // a repetition, for which there is no event
 	say(1, "whole")
-	next := claimant(t, s) // which has taken the incarnation over
-	next.claims.live("t/a b", "token 1")
-	c, next = next, c
+	c = claimant(t, s) // the next, which has taken the incarnation over
+	c.claims.live("t/a b", "token 1")
 	say(1, "whole again")
 	c.claims.live("t/a b", "token 2")
 	say(2, "more")
