@@ -141,13 +141,13 @@ func (f *outcomeFlags) report(kind outcome.Kind, now time.Time) (outcome.Report,
 			return r, fmt.Errorf("--%w", err)
 		}
 	}
-	if kind != outcome.Completed || f.approach != "" || f.obstacle != "" || f.recommendation != "" || len(f.discoveries)+len(f.explored)+len(f.dependencies) > 0 {
+	if kind != outcome.Completed || !context.IsZero() {
 		r.Context = &context
 	}
 	if f.notBefore != "" {
-		at, err := when(f.notBefore, now)
+		at, err := outcome.ParseTime(f.notBefore, now)
 		if err != nil {
-			return r, err
+			return r, fmt.Errorf("--not-before: %w", err)
 		}
 		r.NotBefore = &at
 	}
@@ -166,18 +166,6 @@ func (f *outcomeFlags) report(kind outcome.Kind, now time.Time) (outcome.Report,
 		r.Subtasks = append(r.Subtasks, outcome.Subtask{ID: strings.TrimSpace(id), Objective: strings.TrimSpace(objective)})
 	}
 	return r, nil
-}
-
-// when reads a time, or a duration from now.
-func when(text string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil {
-		return now.Add(d), nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return at, fmt.Errorf("--not-before is %.80q, expected a duration such as 30m or a time such as 2030-01-02T15:04:05Z", text)
-	}
-	return at, nil
 }
 
 // claimLines are what an agent has claimed, the last first.

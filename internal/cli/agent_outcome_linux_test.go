@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/outcome"
@@ -105,7 +104,7 @@ func TestAgentOutcomeRefused(t *testing.T) {
 		{"missing of the obstacle", `outcome retryable --approach a --obstacle {"kind":"external_dependency"}`, "", "missing context.obstacle.service"},
 		{"obstacle is no JSON", `outcome retryable --approach a --obstacle {x`, "", "--obstacle: 1:2: invalid character 'x'"},
 		{"until", "outcome blocked --approach a --obstacle b --until tomorrow", "", `--until is "tomorrow", expected task=ID, service=NAME or person=`},
-		{"not-before", "outcome deferred --approach a --obstacle b --not-before tomorrow", "", `--not-before is "tomorrow", expected a duration such as 30m`},
+		{"not-before", "outcome deferred --approach a --obstacle b --not-before tomorrow", "", `--not-before: not_before is "tomorrow", expected a duration such as 30m`},
 		{"subtask", "outcome decomposed --approach a --obstacle b --subtask everything", "", `--subtask is "everything", expected "ID: OBJECTIVE"`},
 		{"json and more", "outcome completed --json -", "{}", "--json brings all there is to say"},
 		{"json is none", "outcome --json -", "{\n 'kind'", "outcome: 2:2: invalid character"},
@@ -121,14 +120,5 @@ func TestAgentOutcomeRefused(t *testing.T) {
 				t.Errorf("exit code %d: %s\nwant %s", code, out, test.want)
 			}
 		})
-	}
-}
-
-func TestWhen(t *testing.T) {
-	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	for text, want := range map[string]time.Time{"30m": now.Add(30 * time.Minute), "2031-01-02T03:04:05+01:00": time.Date(2031, 1, 2, 2, 4, 5, 0, time.UTC)} {
-		if got, err := when(text, now); err != nil || !got.Equal(want) {
-			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
-		}
 	}
 }

@@ -66,6 +66,12 @@ type Context struct {
 	Explored Explored `json:"explored_state,omitzero"`
 }
 
+// IsZero reports whether there is nothing in it.
+func (c Context) IsZero() bool {
+	return c.Approach == "" && c.Obstacle == Obstacle{} && c.Recommendation == "" && len(c.Discoveries) == 0 &&
+		len(c.Explored.Files)+len(c.Explored.Dependencies) == 0 && c.Explored.Notes == ""
+}
+
 // Explored is what was looked at.
 type Explored struct {
 	Files        []string `json:"files,omitempty"`

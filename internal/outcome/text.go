@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
@@ -26,6 +27,18 @@ func Parse(data []byte) (Outcome, error) {
 		return Outcome{}, errors.New("outcome: expected an object, not null")
 	}
 	return New(*f)
+}
+
+// ParseTime reads a time as people and models write it: RFC 3339, or a duration from now.
+func ParseTime(text string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(d), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, fmt.Errorf("not_before is %.80q, expected a duration such as 30m or a time such as 2030-01-02T15:04:05Z", text)
+	}
+	return at, nil
 }
 
 // names are those of all fields, for suggestions.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What was kept by a later version costs the one record that cannot be read.
@@ -80,6 +81,18 @@ func TestParseObstacle(t *testing.T) {
 		if o != tt.want || (tt.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %+v, %v; want %+v, %q", tt.in, o, err, tt.want, tt.err)
 		}
+	}
+}
+
+func TestParseTime(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	for text, want := range map[string]time.Time{"30m": now.Add(30 * time.Minute), "2031-01-02T03:04:05+01:00": time.Date(2031, 1, 2, 2, 4, 5, 0, time.UTC)} {
+		if got, err := ParseTime(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
+		}
+	}
+	if _, err := ParseTime("soon", now); err == nil || !strings.Contains(err.Error(), `"soon", expected a duration`) {
+		t.Errorf("error %v", err)
 	}
 }
 
