@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -285,4 +286,61 @@ func TestMCPPrintConfig(t *testing.T) {
 	if want := "claude mcp add coppice --scope project --env 'COPPICE_SOCKET=${COPPICE_SOCKET:-}' --env 'COPPICE_TOKEN=${COPPICE_TOKEN:-}' -- '" + s.Command + "' mcp\n"; !strings.Contains(stderr.String(), want) {
 		t.Errorf("stderr:\n%s\nwant %s", stderr.String(), want)
 	}
+}
+
+// What docs/mcp.md shows is so.
+func TestMCPDocs(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(root, "docs", "mcp.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	dir := t.TempDir()
+	cmd := exec.Command("sh", "-c", block(t, text, "sh"))
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "claude mcp add") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	written, err := os.ReadFile(filepath.Join(dir, ".mcp.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := exec.LookPath("coppice")
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Replace(string(written), self, "/usr/local/bin/coppice", 1), block(t, text, "json"); got != want {
+		t.Errorf("it writes\n%s\nshown is\n%s", got, want)
+	}
+	f := &fleet{t, dir}
+	c := f.mcp([]string{"PATH=" + os.Getenv("PATH")})
+	if said, _ := c.use("outcome", map[string]any{"kind": "completed"}); !strings.HasPrefix(said, strings.TrimSpace(block(t, text, ""))) {
+		t.Errorf("it says %s", said)
+	}
+	var listed []string
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(text, -1) {
+		for _, name := range strings.Split(row[1], ", ") {
+			listed = append(listed, strings.Trim(name, "`"))
+		}
+	}
+	slices.Sort(listed)
+	if got := c.names(); !slices.Equal(got, listed) {
+		t.Errorf("there are %v, listed are %v", got, listed)
+	}
+}
+
+// block returns the first block of code of a language.
+func block(t *testing.T, text, language string) string {
+	t.Helper()
+	for _, b := range regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
+		if b[1] == language {
+			return b[2]
+		}
+	}
+	t.Fatalf("no block of %q", language)
+	return ""
 }
