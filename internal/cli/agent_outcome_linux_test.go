@@ -34,8 +34,8 @@ func (f *fleet) environ(name, incarnation string) []string {
 	return append(os.Environ(), "COPPICE_SOCKET="+socket, "COPPICE_TOKEN="+strings.TrimSpace(string(token)), "COPPICE_AGENT=t/"+name, "COPPICE_INCARNATION="+incarnation)
 }
 
-// asAgent runs a command as an incarnation of a speaker.
-func (f *fleet) asAgent(environ []string, stdin string, args ...string) (string, int) {
+// speakAs runs a command as an incarnation of a speaker.
+func (f *fleet) speakAs(environ []string, stdin string, args ...string) (string, int) {
 	f.t.Helper()
 	cmd := exec.Command("coppice", append([]string{"agent"}, args...)...)
 	cmd.Dir, cmd.Env, cmd.Stdin = f.dir, environ, strings.NewReader(stdin)
@@ -56,7 +56,7 @@ func TestAgentOutcome(t *testing.T) {
 	before := f.node("t/a")
 	claim := func(args ...string) {
 		t.Helper()
-		if out, code := f.asAgent(env, "", append([]string{"outcome"}, args...)...); code != 0 || out != "" {
+		if out, code := f.speakAs(env, "", append([]string{"outcome"}, args...)...); code != 0 || out != "" {
 			t.Errorf("%v: exit code %d: %s", args, code, out)
 		}
 	}
@@ -78,10 +78,10 @@ func TestAgentOutcome(t *testing.T) {
 	}
 	f.do("restart", "a")
 	next := f.environ("a", "2")
-	if out, code := f.asAgent(env, "", "outcome", "completed"); code != exitAuth || !strings.Contains(out, "incarnation 1 of t/a") {
+	if out, code := f.speakAs(env, "", "outcome", "completed"); code != exitAuth || !strings.Contains(out, "incarnation 1 of t/a") {
 		t.Errorf("a stale token: %d, %s", code, out)
 	}
-	if out, code := f.asAgent(next, `{"kind":"completed","summary":"at \u001b[31mlast"}`, "outcome", "--json", "-"); code != 0 {
+	if out, code := f.speakAs(next, `{"kind":"completed","summary":"at \u001b[31mlast"}`, "outcome", "--json", "-"); code != 0 {
 		t.Errorf("--json: %d, %s", code, out)
 	}
 	shown := f.do("explain", "a")
@@ -115,7 +115,7 @@ func TestAgentOutcomeRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := &fleet{t, t.TempDir()}
 			env := []string{"PATH=" + os.Getenv("PATH")}
-			out, code := f.asAgent(env, test.stdin, strings.Fields(test.args)...)
+			out, code := f.speakAs(env, test.stdin, strings.Fields(test.args)...)
 			if code != exitUsage || !strings.Contains(out, test.want) {
 				t.Errorf("exit code %d: %s\nwant %s", code, out, test.want)
 			}
