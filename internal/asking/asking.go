@@ -30,7 +30,7 @@ const (
 // Errors. What they are about is wrapped around them.
 var (
 	ErrNotFound = errors.New("no such question")
-	ErrInvalid  = errors.New("not possible")
+	ErrInvalid  = errors.New("not accepted")
 	ErrTooMany  = errors.New("too many open questions")
 	// ErrEnded: the question was answered before, has expired or was withdrawn.
 	// The error says which, by whom and when.
@@ -226,12 +226,9 @@ func (q Question) withdraw(now time.Time) (Question, error) {
 	return q, nil
 }
 
-// take notes that the agent knows how its question ended.
+// take notes that the agent knows how its question ended, if it has.
 func (q Question) take(now time.Time) (Question, error) {
-	if q.State == Open {
-		return q, fmt.Errorf("%w: %s is still open", ErrInvalid, q.ID)
-	}
-	if q.TakenAt.IsZero() {
+	if q.State != Open && q.TakenAt.IsZero() {
 		q.TakenAt = now
 	}
 	return q, nil

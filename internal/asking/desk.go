@@ -233,7 +233,7 @@ func (d *Desk) Withdraw(ctx context.Context, agent, id string) (Question, error)
 }
 
 // Take notes that an agent knows how its question ended: asking the same again
-// is a new question from then on. ErrInvalid if it is open.
+// is a new question from then on. One that is open stays as it is.
 func (d *Desk) Take(ctx context.Context, agent, id string) (Question, error) {
 	return d.change(ctx, agent, id, func(q Question) (Question, error) { return q.take(now()) })
 }

@@ -89,6 +89,21 @@ func (d *Desk) List(agent string, all bool) []Question {
 	return list
 }
 
+// Pending returns the oldest open question of an agent, and how many it has.
+func (d *Desk) Pending(agent string) (oldest Question, open int) {
+	d.ledger.View(func() {
+		for _, n := range d.asked[agent] {
+			if q := d.ledger.Get(n); q.State == Open {
+				if open == 0 {
+					oldest = q.Question
+				}
+				open++
+			}
+		}
+	})
+	return oldest, open
+}
+
 // Pace of a deadline that the store does not take.
 const (
 	minRetry = 50 * time.Millisecond

@@ -166,7 +166,7 @@ func (b *Boxes) complete(p *Post) error {
 		}
 		p.Subject = cmp.Or(p.Subject, reply(to.Subject))
 	}
-	p.Subject = cmp.Or(p.Subject, title(p.Body))
+	p.Subject = cmp.Or(p.Subject, Title(p.Body))
 	return nil
 }
 

@@ -113,8 +113,8 @@ func (p Post) normalise() (Post, error) {
 // maxTitle is how much of a body stands in for a subject, in runes.
 const maxTitle = 60
 
-// title is the first line of a text that says something, in short.
-func title(text string) string {
+// Title is the first line of a text that says something, in short and as plain text.
+func Title(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.Join(strings.FieldsFunc(line, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 		if line == "" {

@@ -36,27 +36,38 @@ func (b *Boxes) Read(ctx context.Context, address string, incarnation uint64, id
 	if err != nil {
 		return nil, err
 	}
-	messages := make([]Message, 0, len(numbers))
-	b.ledger.View(func() {
-		for _, n := range numbers {
-			if r := b.ledger.Get(n); r != nil {
-				m := r.Message
-				m.Body = bodies[n]
-				messages = append(messages, m)
-			}
-		}
-	})
+	messages := b.get(numbers)
+	for i := range messages {
+		n, _ := parseID(messages[i].ID)
+		messages[i].Body = bodies[n]
+	}
 	return messages, nil
 }
 
-// Archive puts messages of a mailbox away: they are not unread any more, and
-// may be removed when they are old. Either all of them are, or none (ErrNotFound).
-func (b *Boxes) Archive(ctx context.Context, address string, ids []string) error {
+// Archive puts messages of a mailbox away and returns them without their
+// bodies: they are not unread any more, and may be removed when they are old.
+// Either all of them are, or none (ErrNotFound).
+func (b *Boxes) Archive(ctx context.Context, address string, ids []string) ([]Message, error) {
 	numbers, err := parseIDs(ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return b.each(ctx, address, numbers, archive)
+	if err := b.each(ctx, address, numbers, archive); err != nil {
+		return nil, err
+	}
+	return b.get(numbers), nil
+}
+
+// get returns messages, those that are still there.
+func (b *Boxes) get(numbers []uint64) (messages []Message) {
+	b.ledger.View(func() {
+		for _, n := range numbers {
+			if r := b.ledger.Get(n); r != nil {
+				messages = append(messages, r.Message)
+			}
+		}
+	})
+	return messages
 }
 
 func archive(r *record) bool {
