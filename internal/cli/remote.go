@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -126,12 +127,21 @@ func isTerminal(w io.Writer) (width int, ok bool) {
 
 // printJSON prints one value, indented for who looks at it.
 func (s *streams) printJSON(v any) error {
-	e := json.NewEncoder(s.out)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if _, tty := isTerminal(s.out); tty {
 		e.SetIndent("", "  ")
 	}
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	for line := range bytes.Lines(b.Bytes()) {
+		if _, err := s.out.Write(append(inert(bytes.TrimSuffix(line, []byte("\n"))), '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printLines prints lines.
