@@ -159,9 +159,10 @@ type Node struct {
 
 // NeedsInput is an agent's open question.
 type NeedsInput struct {
-	ID   string `json:"id"`   // of the oldest one
-	Text string `json:"text"` // its beginning, in a line
-	Open int    `json:"open"` // how many there are
+	ID   string    `json:"id"`   // of the oldest one
+	Text string    `json:"text"` // its beginning, in a line
+	At   time.Time `json:"at"`   // when it was asked
+	Open int       `json:"open"` // how many there are
 }
 
 // Explanation says why a node is as it is.

@@ -112,7 +112,7 @@ func (c *Controller) needs(path string) *api.NeedsInput {
 	if open == 0 {
 		return nil
 	}
-	return &api.NeedsInput{ID: oldest.ID, Text: mail.Title(oldest.Text), Open: open}
+	return &api.NeedsInput{ID: oldest.ID, Text: mail.Title(oldest.Text), At: oldest.At, Open: open}
 }
 
 // answerKey is what the message with the end of a question is sent under, once.

@@ -41,8 +41,18 @@ type record struct {
 }
 
 type box struct {
-	numbers []uint64 // rising
-	unread  int
+	numbers          []uint64 // rising
+	unread, archived int
+}
+
+// count adds a message to the counts, or takes it out of them.
+func (at *box) count(r *record, by int) {
+	if r.Unread() {
+		at.unread += by
+	}
+	if !r.ArchivedAt.IsZero() {
+		at.archived += by
+	}
 }
 
 type sender struct{ from, key string }
@@ -77,9 +87,7 @@ func (b *Boxes) index(n uint64, before, now *record) {
 		if i, found := slices.BinarySearch(at.numbers, n); found {
 			at.numbers = slices.Delete(at.numbers, i, i+1)
 		}
-		if before.Unread() {
-			at.unread--
-		}
+		at.count(before, -1)
 		delete(b.sent, sender{before.From, before.Key})
 	}
 	if now != nil {
@@ -90,9 +98,7 @@ func (b *Boxes) index(n uint64, before, now *record) {
 		}
 		i, _ := slices.BinarySearch(at.numbers, n)
 		at.numbers = slices.Insert(at.numbers, i, n)
-		if now.Unread() {
-			at.unread++
-		}
+		at.count(now, 1)
 		if now.Key != "" {
 			b.sent[sender{now.From, now.Key}] = n
 		}
@@ -190,6 +196,9 @@ func (b *Boxes) prune(c *ledger.Change[record], at *box) {
 				}
 			}
 		}
+		return
+	}
+	if at.archived == 0 {
 		return
 	}
 	const some = 10
