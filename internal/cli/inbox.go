@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muesli/cancelreader"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -106,7 +107,7 @@ was first.`,
 				if err != nil {
 					return err
 				}
-				text, err := s.answerTo(q, args[1:])
+				text, err := s.answerTo(ctx, q, args[1:])
 				if err != nil {
 					return err
 				}
@@ -124,8 +125,8 @@ was first.`,
 
 // answerTo is what the user answers to a question, from the arguments or else
 // from the terminal. What has ended needs no answer, and the daemon says so.
-func (s *streams) answerTo(q asking.Question, words []string) (string, error) {
-	text := strings.Join(words, " ")
+func (s *streams) answerTo(ctx context.Context, q asking.Question, words []string) (string, error) {
+	text := strings.TrimSpace(strings.Join(words, " "))
 	switch {
 	case text == "-":
 		var err error
@@ -145,14 +146,33 @@ func (s *streams) answerTo(q asking.Question, words []string) (string, error) {
 		for _, line := range questionLines(q, time.Now()) {
 			fmt.Fprintln(s.err, line)
 		}
-		fmt.Fprint(s.err, "> ")
-		line, err := bufio.NewReader(io.LimitReader(s.in, asking.MaxText+1)).ReadString('\n')
-		if err != nil && (err != io.EOF || strings.TrimSpace(line) == "") {
-			return "", usage(errors.New("there was no answer"))
+		var err error
+		if text, err = s.prompt(ctx); err != nil {
+			return "", err
 		}
-		text = line
 	}
 	return option(strings.TrimSpace(text), q.Options), nil
+}
+
+// prompt reads a line that the user types.
+func (s *streams) prompt(ctx context.Context) (string, error) {
+	input, err := cancelreader.NewReader(s.in)
+	if err != nil {
+		return "", fmt.Errorf("reading from the terminal: %w", err)
+	}
+	defer input.Close()
+	defer context.AfterFunc(ctx, func() { input.Cancel() })()
+	fmt.Fprint(s.err, "> ")
+	line, err := bufio.NewReader(io.LimitReader(input, asking.MaxText+1)).ReadString('\n')
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil && err != io.EOF:
+		return "", fmt.Errorf("reading from the terminal: %w", err)
+	case strings.TrimSpace(line) == "":
+		return "", usage(errors.New("there was no answer"))
+	}
+	return line, nil
 }
 
 // questionLines is a question as it is put to a person.

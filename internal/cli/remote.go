@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -127,21 +126,12 @@ func isTerminal(w io.Writer) (width int, ok bool) {
 
 // printJSON prints one value, indented for who looks at it.
 func (s *streams) printJSON(v any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+	e := json.NewEncoder(inertWriter{s.out})
 	e.SetEscapeHTML(false)
 	if _, tty := isTerminal(s.out); tty {
 		e.SetIndent("", "  ")
 	}
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	for line := range bytes.Lines(b.Bytes()) {
-		if _, err := s.out.Write(append(inert(bytes.TrimSuffix(line, []byte("\n"))), '\n')); err != nil {
-			return err
-		}
-	}
-	return nil
+	return e.Encode(v)
 }
 
 // printLines prints lines.

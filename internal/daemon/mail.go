@@ -143,9 +143,6 @@ func (c *Controller) post(ctx context.Context, p mail.Post) (mail.Message, error
 	return m, nil
 }
 
-// nudge makes a living agent aware of something, where its runtime can do that.
-func (c *Controller) nudge(path, text string) {}
-
 // Mail is part of api.Mail.
 func (c *Controller) Mail(_ context.Context, who api.Caller, all bool) ([]mail.Message, error) {
 	return c.mail.List(mailbox(who), all), nil

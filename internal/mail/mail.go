@@ -113,10 +113,11 @@ func (p Post) normalise() (Post, error) {
 // maxTitle is how much of a body stands in for a subject, in runes.
 const maxTitle = 60
 
-// Title is the first line of a text that says something, in short and as plain text.
+// Title is the first line of a text that says something, in short and as plain
+// text: without control characters, also those that change the direction of writing.
 func Title(text string) string {
 	for line := range strings.Lines(text) {
-		line = strings.Join(strings.FieldsFunc(line, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+		line = strings.Join(strings.FieldsFunc(line, blank), " ")
 		if line == "" {
 			continue
 		}
@@ -126,6 +127,10 @@ func Title(text string) string {
 		return line
 	}
 	return ""
+}
+
+func blank(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
 // reply is the subject of a reply.
