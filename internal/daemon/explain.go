@@ -37,6 +37,9 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 	} else {
 		x.Rule, x.Next = "the root runs until it is stopped", "when its limit is reached, everything is stopped and the daemon ends with exit code 1"
 	}
+	if n.NeedsInput != nil {
+		x.Next, x.Hint = fmt.Sprintf("it waits for an answer to %s: %s", n.NeedsInput.ID, n.NeedsInput.Text), "coppice answer "+n.NeedsInput.ID
+	}
 	x.History = c.history(ctx, n.Path)
 	if n.Kind == kindAgent {
 		x.Claims = c.claimed(ctx, n.Path)

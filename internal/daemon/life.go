@@ -15,6 +15,7 @@ func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error)
 
 // begin readies what an incarnation finds when it starts, and returns its token.
 func (c *Controller) begin(self supervisor.Self) string {
+	c.beginMail(self)
 	token := c.credentials.issue(api.Caller{Path: self.Path, Incarnation: self.Incarnation})
 	c.claims.live(self.Path, token)
 	return token
@@ -33,4 +34,5 @@ func (c *Controller) resumed(o runtime.Observation) {
 // over clears up after an incarnation that has ended, or could not start.
 func (c *Controller) over(path string, incarnation uint64) {
 	c.credentials.revoke(api.Caller{Path: path, Incarnation: incarnation})
+	c.forwardAnswers(path)
 }

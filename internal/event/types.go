@@ -56,6 +56,13 @@ const (
 	OrderCompleted Type = "order.completed"
 	OrderFailed    Type = "order.failed"
 
+	// Mail, and questions to people; without what they say at length.
+	MailSent          Type = "mail.sent"
+	QuestionAsked     Type = "question.asked"
+	QuestionAnswered  Type = "question.answered" // by a person, or by its default at its deadline
+	QuestionExpired   Type = "question.expired"
+	QuestionWithdrawn Type = "question.withdrawn"
+
 	// Files that somebody has removed while they were in use, made anew.
 	SocketRestored Type = "socket.restored"
 	LockRestored   Type = "lock.restored"
