@@ -89,14 +89,8 @@ func refused(err error) error {
 	default:
 		return err
 	}
-	return &translated{err, kind}
+	return &apiError{err, kind}
 }
-
-// translated is an error of one package that is one of another.
-type translated struct{ err, kind error }
-
-func (t *translated) Error() string   { return t.err.Error() }
-func (t *translated) Unwrap() []error { return []error{t.err, t.kind} }
 
 // OwnBeliefs is part of api.OwnBeliefs.
 func (c *Controller) OwnBeliefs(ctx context.Context, who api.Caller, names []string) ([]api.Belief, error) {

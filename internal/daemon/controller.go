@@ -9,8 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -61,6 +63,9 @@ type Controller struct {
 
 	credentials *credentials
 	beliefs     *belief.Book
+	claims      claims
+	mail        *mail.Boxes
+	desk        *asking.Desk
 
 	heard time.Time // when the last event was written; used by event alone
 
@@ -136,10 +141,18 @@ const (
 	closeTime      = 5 * time.Second // for the last events to be written
 )
 
-func (c *Controller) open(ctx context.Context) error {
+func (c *Controller) open(ctx context.Context) (err error) {
 	if err := c.openBeliefs(ctx); err != nil {
 		return err
 	}
+	if err := c.openMail(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			c.desk.Close()
+		}
+	}()
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err
@@ -233,6 +246,7 @@ func (c *Controller) wait() {
 		}
 		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)})
 	}
+	c.desk.Close()
 	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()

@@ -15,8 +15,10 @@ func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error)
 
 // begin readies what an incarnation finds when it starts, and returns its token.
 func (c *Controller) begin(ctx context.Context, self supervisor.Self) (token string, err error) {
+	c.beginMail(self)
 	who := api.Caller{Path: self.Path, Incarnation: self.Incarnation}
 	token = c.credentials.issue(who)
+	c.claims.live(self.Path, token)
 	return token, c.remember(ctx, who, token)
 }
 
@@ -29,11 +31,13 @@ func (c *Controller) resumed(ctx context.Context, o runtime.Observation) error {
 	who := api.Caller{Path: o.Path, Incarnation: o.Incarnation}
 	err := c.remember(ctx, who, o.Token) // before it can ask for them
 	c.credentials.restore(who, o.Token)
+	c.claims.live(o.Path, o.Token)
 	return err
 }
 
 // over clears up after an incarnation that has ended, or could not start.
 func (c *Controller) over(path string, incarnation uint64) {
 	c.credentials.revoke(api.Caller{Path: path, Incarnation: incarnation})
+	c.forwardAnswers(path)
 	c.beliefs.End(path, incarnation)
 }
