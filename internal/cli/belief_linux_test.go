@@ -162,7 +162,7 @@ big = { type = "any", persistent = true }
 		{"a", "belief ls", "", 0, "BELIEF  TYPE    PERSISTENT  ORIGIN  VALUE\nbig     any     yes         kept    {\"a\":[1.50,\"ü\"]}\nn       int     yes         kept    9007199254740993\nnote    string  no          kept    \"from stdin\\n\"\n"},
 		{"a", "belief rm n", "", 0, ""},
 		{"a", "belief get n", "", 0, "0\n"},
-		{"a", "belief set note=hello", "", exitUsage, `note: 1:1: not JSON: invalid character 'h' looking for beginning of value; a string is written note="hello"`},
+		{"a", "belief set note=hello", "", exitUsage, `note: 1:1: not JSON: invalid character 'h' looking for beginning of value; text needs quotes, for the shell as well: 'note="hello"', or --string`},
 		{"a", "belief set n=\"x\"", "", exitUsage, `belief n of t/a is string "x", expected a value of type int`},
 		{"a", "belief set nn=1", "", exitNotFound, `t/a has no belief "nn"; did you mean "n"?`},
 		{"a", "belief get nots", "", exitNotFound, `did you mean "note"?`},
