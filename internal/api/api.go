@@ -34,6 +34,8 @@ var (
 type Daemon interface {
 	Service
 	Agents
+	Beliefs
+	OwnBeliefs
 	Mail
 	Asking
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/value"
 )
 
 // description is as much of OpenAPI as the test holds against the code.
@@ -160,6 +161,8 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[NeedsInput](), reflect.TypeFor[Inbox](),
 		reflect.TypeFor[mail.Message](), reflect.TypeFor[MailRequest](), reflect.TypeFor[MailIDs](), reflect.TypeFor[DeliverRequest](),
 		reflect.TypeFor[asking.Question](), reflect.TypeFor[AskRequest](), reflect.TypeFor[QuestionID](), reflect.TypeFor[AnswerRequest](),
+		reflect.TypeFor[Belief](), reflect.TypeFor[AgentBeliefs](), reflect.TypeFor[BeliefStep](), reflect.TypeFor[BeliefChange](),
+		reflect.TypeFor[RawBelief](), reflect.TypeFor[BeliefExport](), reflect.TypeFor[BeliefImport](),
 	} {
 		s, ok := d.Components.Schemas[typ.Name()]
 		if !ok {
@@ -208,8 +211,10 @@ func kindOf(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return "date-time"
-	case t == reflect.TypeFor[json.RawMessage]():
+	case t == reflect.TypeFor[json.RawMessage](), t == reflect.TypeFor[value.Value]():
 		return "any"
+	case t == reflect.TypeFor[[]byte]():
+		return "string"
 	}
 	switch t.Kind() {
 	case reflect.Struct:

@@ -14,6 +14,8 @@ type file struct {
 	root        spec.Node
 	limit       limit // of [supervision], the default of all supervisors
 	forget      bool  // of [supervision]: not persist
+	persistence spec.Persistence
+	database    *value // path of [persistence]
 	supervisors []group
 	agents      []agent
 }
@@ -41,6 +43,7 @@ func fileTable() table[file] {
 		keys: []key[file]{
 			{row{name: "project", typ: "table", doc: "the project itself", also: []string{"workspace"}}, sub(projectTable(), func(f *file) *file { return f })},
 			{row{name: "supervision", typ: "table", doc: "the root, and defaults of all supervisors", also: []string{"daemon"}}, sub(supervisionTable(), func(f *file) *file { return f })},
+			{row{name: "persistence", typ: "table", doc: "where state is kept", also: []string{"store", "state"}}, sub(persistenceTable(), func(f *file) *file { return f })},
 			{row{name: "supervisor", typ: "array of tables", doc: "a supervisor below the root", also: []string{"supervisors"}}, tables("supervisor",
 				func(r *reader, v *value, f *file) {
 					f.supervisors = append(f.supervisors, group{table: v})
@@ -227,6 +230,7 @@ restart_window = "1h"
 			hookKey("on_start", "what to run when an incarnation is ready, before siblings that wait for it are started; the start fails with it, and the agent is stopped", func(h *spec.Hooks) *spec.Hook { return &h.Start }, "post_start", "exec_start_post", "poststart"),
 			hookKey("on_resting", "what to run before the agent is sent its stop signal, at each stop but one with `KILL`; not when it ends by itself", func(h *spec.Hooks) *spec.Hook { return &h.Resting }, "on_stop", "pre_stop", "prestop", "exec_stop"),
 			hookKey("on_error", "what to run when an incarnation has ended as a failure or could not be started, before what comes next is decided", func(h *spec.Hooks) *spec.Hook { return &h.Error }, "on_death", "on_failure", "on_crash"),
+			{row{name: "beliefs", typ: "table", doc: "the values that it keeps, see `[agent.beliefs]`", also: []string{"state", "memory", "values"}}, (*reader).beliefs},
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(a *agent) *bool { return &a.Significant })},
 		},
 	}

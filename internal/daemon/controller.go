@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -61,6 +62,7 @@ type Controller struct {
 	specs    map[string]supervisor.ChildSpec // of all nodes below the root
 
 	credentials *credentials
+	beliefs     *belief.Book
 	claims      claims
 	mail        *mail.Boxes
 	desk        *asking.Desk
@@ -141,6 +143,9 @@ const (
 )
 
 func (c *Controller) open(ctx context.Context) (err error) {
+	if err := c.openBeliefs(ctx); err != nil {
+		return err
+	}
 	if err := c.openMail(ctx); err != nil {
 		return err
 	}

@@ -51,6 +51,10 @@ const (
 	SupervisorPaused    Type = "supervisor.paused"
 	SupervisorResumed   Type = "supervisor.resumed"
 
+	// Beliefs of agents. What agents change themselves is no event.
+	BeliefChanged  Type = "belief.changed"  // by a person
+	BeliefUnusable Type = "belief.unusable" // is kept, and cannot be read or is of another type now
+
 	// Orders.
 	OrderFired     Type = "order.fired"
 	OrderCompleted Type = "order.completed"

@@ -100,6 +100,7 @@ func (a *assembly) checkAgent(i int, g *Agent) {
 	a.checkShutdown(i, &g.Shutdown)
 	a.checkReady(i, &g.Ready)
 	a.checkHooks(i, g)
+	a.checkBeliefs(i, g.Beliefs)
 }
 
 func (a *assembly) checkName(i int, name string) {

@@ -19,6 +19,8 @@ type Tree struct {
 	// the daemon, as they do in the seeds. What people have decided does not:
 	// stops by hand, and pauses until they are resumed.
 	Forget bool
+	// Persistence is where the state is kept.
+	Persistence Persistence
 }
 
 // Node is a supervisor.
@@ -66,6 +68,9 @@ type Agent struct {
 	Shutdown    Shutdown
 	Ready       Ready
 	Hooks       Hooks
+	// Beliefs are those that it may have; any names and values if none is
+	// declared, which then persist. They are read when an incarnation begins.
+	Beliefs []Belief
 }
 
 // Shutdown is how an agent is asked to stop.
