@@ -174,4 +174,5 @@ type Explanation struct {
 	Hint     string        `json:"hint,omitempty"` // what a person can do
 	History  []event.Event `json:"history"`        // its last events, oldest first
 	Tail     []string      `json:"tail"`           // its last output, sanitised
+	Claims   []Claim       `json:"claims"`         // what it has said of how its work ended, oldest first
 }

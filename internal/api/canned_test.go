@@ -10,6 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/outcome"
 )
 
 // canned is a Service that says the same always: nothing, everything, or an error.
@@ -56,8 +57,24 @@ func (c canned) Explain(context.Context, string) (Explanation, error) {
 	if !c.full {
 		return Explanation{Node: Node{Kind: "agent"}}, c.err
 	}
-	return Explanation{c.node(), "r", []string{"e"}, "n", "h", []event.Event{full()}, []string{"t"}}, nil
+	return Explanation{c.node(), "r", []string{"e"}, "n", "h", []event.Event{full()}, []string{"t"}, []Claim{{1, time.Now(), 2, report()}}}, nil
 }
+
+// report has every field that there is.
+func report() outcome.Report {
+	now := time.Now()
+	return outcome.Report{
+		Kind: outcome.Decomposed, Summary: "s", NotBefore: &now, Question: "q",
+		Context: &outcome.Context{
+			Approach: "a", Obstacle: outcome.Obstacle{Kind: outcome.OtherObstacle, TaskID: "t", Reason: "r", Description: "d", Model: "m", ErrorClass: "e", Service: "s", EstimatedFiles: 2, MaxFiles: 1},
+			Discoveries: []string{"d"}, Recommendation: "r", Explored: outcome.Explored{Files: []string{"f"}, Dependencies: []string{"d"}, Notes: "n"},
+		},
+		Subtasks:  []outcome.Subtask{{ID: "a", Objective: "o", DependsOn: []string{"b"}, DefinitionOfDone: "d"}},
+		Condition: &outcome.Condition{Kind: outcome.TaskDone, What: "w"},
+	}
+}
+
+func (c canned) Claim(context.Context, Caller, outcome.Outcome) error { return c.err }
 
 func full() event.Event {
 	return event.Event{Seq: 1, Time: time.Now(), Type: "a.b", Path: "app/a", Incarnation: 1, Actor: "u", Message: "m",

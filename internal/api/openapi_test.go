@@ -20,6 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/outcome"
 )
 
 // description is as much of OpenAPI as the test holds against the code.
@@ -154,7 +155,9 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[Status](), reflect.TypeFor[Controller](), reflect.TypeFor[Store](), reflect.TypeFor[Config](),
 		reflect.TypeFor[Node](), reflect.TypeFor[Explanation](), reflect.TypeFor[event.Event](), reflect.TypeFor[LogLine](),
 		reflect.TypeFor[ActRequest](), reflect.TypeFor[DownRequest](), reflect.TypeFor[Failure](),
-		reflect.TypeFor[Caller](), reflect.TypeFor[NeedsInput](), reflect.TypeFor[Inbox](),
+		reflect.TypeFor[Caller](), reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
+		reflect.TypeFor[outcome.Obstacle](), reflect.TypeFor[outcome.Explored](), reflect.TypeFor[outcome.Subtask](), reflect.TypeFor[outcome.Condition](),
+		reflect.TypeFor[NeedsInput](), reflect.TypeFor[Inbox](),
 		reflect.TypeFor[mail.Message](), reflect.TypeFor[MailRequest](), reflect.TypeFor[MailIDs](), reflect.TypeFor[DeliverRequest](),
 		reflect.TypeFor[asking.Question](), reflect.TypeFor[AskRequest](), reflect.TypeFor[QuestionID](), reflect.TypeFor[AnswerRequest](),
 	} {

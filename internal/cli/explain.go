@@ -68,6 +68,7 @@ func explainLines(x api.Explanation, now time.Time, p paint) []string {
 	}
 	field("next", next)
 	field("hint", x.Hint)
+	field("claims", claimLines(x.Claims, now)...)
 	if len(x.History) > 0 {
 		lines = append(lines, "", p.bold("Last events"))
 		for _, e := range x.History {

@@ -63,7 +63,7 @@ func inboxLines(questions []asking.Question, messages []mail.Message, now time.T
 		if len(q.Options) > 0 {
 			answers = cell(strings.Join(q.Options, " | "))
 		}
-		rows = append(rows, []string{cell(q.ID), cell(q.From), age(q.At, now), cell(q.Text), answers, cell(outcome(q, now))})
+		rows = append(rows, []string{cell(q.ID), cell(q.From), age(q.At, now), cell(q.Text), answers, cell(unanswered(q, now))})
 	}
 	for _, m := range messages {
 		rows = append(rows, []string{cell(m.ID), cell(m.From), age(m.At, now), cell(m.Subject), "-", "-"})
@@ -78,8 +78,8 @@ func inboxLines(questions []asking.Question, messages []mail.Message, now time.T
 	return lines
 }
 
-// outcome says when a question ends without an answer, and how.
-func outcome(q asking.Question, now time.Time) string {
+// unanswered says when a question ends without an answer, and how.
+func unanswered(q asking.Question, now time.Time) string {
 	if q.Deadline.IsZero() {
 		return "-"
 	}
@@ -189,7 +189,7 @@ func questionLines(q asking.Question, now time.Time) []string {
 		lines = append(lines, "")
 	}
 	if !q.Deadline.IsZero() {
-		lines = append(lines, "without an answer "+proc.Plain(outcome(q, now)))
+		lines = append(lines, "without an answer "+proc.Plain(unanswered(q, now)))
 	}
 	return lines
 }

@@ -61,6 +61,7 @@ type Controller struct {
 	specs    map[string]supervisor.ChildSpec // of all nodes below the root
 
 	credentials *credentials
+	claims      claims
 	mail        *mail.Boxes
 	desk        *asking.Desk
 

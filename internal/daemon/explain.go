@@ -22,7 +22,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 		return api.Explanation{}, err
 	}
 	n := nodes[0]
-	x := api.Explanation{Node: n, Rule: n.Reason, History: []event.Event{}, Tail: []string{}, Evidence: []string{}}
+	x := api.Explanation{Node: n, Rule: n.Reason, History: []event.Event{}, Tail: []string{}, Evidence: []string{}, Claims: []api.Claim{}}
 	if n.Path != c.root.Path() {
 		sup, id, err := c.locate(n.Path)
 		if err != nil {
@@ -42,6 +42,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 	}
 	x.History = c.history(ctx, n.Path)
 	if n.Kind == kindAgent {
+		x.Claims = c.claimed(ctx, n.Path)
 		if s := c.live(n.Path); s != nil {
 			if tail, err := s.Peek(ctx, historyLength); err == nil && tail != nil {
 				x.Tail = tail
