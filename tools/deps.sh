@@ -8,40 +8,45 @@ cd "$(dirname "$0")/.."
 # program:Debian package
 needed="git:git erl:erlang-base tmux:tmux node:nodejs npm:npm"
 
-# unmet says that tests will be skipped, which CI does not take.
-unmet() {
-	echo "$1 The tests that need it are skipped." >&2
-	[ "${CI:-}" != true ] || exit 1
-}
-
 missing() {
 	for pair in $needed; do
-		command -v "${pair%%:*}" >/dev/null 2>&1 || echo "$pair"
+		command -v "${pair%%:*}" >/dev/null 2>&1 || printf ' %s' "$pair"
 	done
 }
 
-packages=$(missing | sed 's/.*://' | tr '\n' ' ')
+packages=""
+for pair in $(missing); do packages="$packages ${pair##*:}"; done
 if [ -n "$packages" ] && command -v apt-get >/dev/null 2>&1; then
 	sudo=""
 	[ "$(id -u)" = 0 ] || sudo="sudo"
-	echo "installing $packages"
+	echo "installing$packages"
 	export DEBIAN_FRONTEND=noninteractive
 	{ $sudo apt-get update -qq && $sudo apt-get install -y -qq --no-install-recommends $packages >/dev/null; } || true
 fi
-left=$(missing | sed 's/:.*//' | tr '\n' ' ')
-if [ -n "$left" ]; then
-	echo "Install with your package manager, such as: brew install erlang git node tmux" >&2
-	unmet "Not installed: $left."
-fi
 
-# What the tests of the editor's grammar need, in the versions of its lock file.
-lock=editors/vscode/package-lock.json
-have=editors/vscode/node_modules/.from-lock.json
-if command -v npm >/dev/null 2>&1 && ! cmp -s "$lock" "$have"; then
-	echo "installing the packages of $lock"
-	if (cd editors/vscode && npm ci --silent); then
-		cp "$lock" "$have"
+left=""
+for pair in $(missing); do left="$left ${pair%%:*}"; done
+
+# install FROM NAME puts the npm packages that FROM/package.json asks for into
+# .cache/NAME, which git ignores. A copy of what was asked for is beside them
+# once they are whole.
+install() {
+	into=.cache/$2
+	! cmp -s "$1/package.json" "$into/installed.json" || return 0
+	echo "installing the packages of $1"
+	rm -rf "$into"
+	mkdir -p "$into"
+	cp "$1/package.json" "$into/"
+	if npm install --prefix "$into" --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error >/dev/null; then
+		cp "$1/package.json" "$into/installed.json"
 	else
-		unmet "npm ci has failed in editors/vscode."
+		left="$left packages-of-$1"
 	fi
-fi
+}
+install tools/mcpclient mcpclient      # the client of the Model Context Protocol that is not ours
+install editors/vscode/test vscode     # what highlights in VS Code
+
+[ -n "$left" ] || exit 0
+echo "Not installed:$left. The tests that need them are skipped." >&2
+echo "Install them with your package manager, such as: brew install erlang git tmux node" >&2
+[ "${CI:-}" != true ] || exit 1

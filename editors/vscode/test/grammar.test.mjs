@@ -4,7 +4,8 @@ import { readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { test } from "node:test";
 
-const require = createRequire(import.meta.url);
+// Where tools/deps.sh puts them.
+const require = createRequire(new URL("../../../.cache/vscode/", import.meta.url));
 const oniguruma = require("vscode-oniguruma");
 const { INITIAL, Registry, parseRawGrammar } = require("vscode-textmate");
 
