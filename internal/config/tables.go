@@ -117,14 +117,7 @@ strategy = "one_for_one"
 `,
 		keys: []key[file]{
 			maxRestarts("5", "restarts within the window; one more reaches the limit", of),
-			{row{name: "within_seconds", typ: "integer", def: "60", doc: "the window in which restarts count, in seconds", also: []string{"within", "window", "restart_window", "period"}},
-				func(r *reader, v *value, into *file) {
-					const longest = 1 << 32 // a century, and no overflow
-					if n, ok := r.integer(v, 1, longest, "an integer of at least 1, in seconds"); ok {
-						d := time.Duration(n) * time.Second
-						into.limit.within = &d
-					}
-				}},
+			windowSeconds(of),
 			onLimit("escalate", onLimitDoc, of),
 			{row{name: "strategy", typ: strategyType, def: "one_for_one", doc: strategyDoc}, word(supervisor.ParseStrategy, func(f *file) *supervisor.Strategy { return &f.root.Strategy })},
 			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc}, word(parseAutoShutdown, func(f *file) *supervisor.AutoShutdown { return &f.root.AutoShutdown })},
