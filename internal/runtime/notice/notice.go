@@ -163,6 +163,14 @@ func (n *Notice) Hear(m Message, now time.Time, plain func(string) string) Urgen
 	return urgency
 }
 
+// Recall takes over what was said before somebody else began to listen, but for
+// the signs of life: who is new has not missed any.
+func (n *Notice) Recall(before Notice) {
+	n.Status, n.Errno = before.Status, before.Errno
+	n.Triggered, n.Stopping, n.Reloading = before.Triggered, before.Stopping, before.Reloading
+	n.Period = before.Period
+}
+
 // shorten cuts text to MaxStatus bytes, which shows.
 func shorten(s string) string {
 	const more = "…"

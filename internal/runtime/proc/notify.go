@@ -112,6 +112,9 @@ func (n *NotifySocket) Environ(env []string, watchdog time.Duration) []string {
 	return env
 }
 
+// Recall tells what was said before this one listened. It comes before Listen.
+func (n *NotifySocket) Recall(before notice.Notice) { n.said.Recall(before) }
+
 // Listen begins to read, now that it is known whose messages count: those of the
 // process and its descendants.
 func (n *NotifySocket) Listen(leader int) {
