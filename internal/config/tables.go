@@ -223,6 +223,10 @@ restart_window = "1h"
 			onLimit("quarantine", onLimitDoc+". What counts differs: starts (the first one included), restarts in a row (`give_up`), restarts (`escalate`), failures (`pause`); so do the defaults of `max_restarts`: 5, 10, 5, 3", of),
 			{row{name: "shutdown", typ: "table", doc: "how it is asked to stop, see `[agent.shutdown]`", also: []string{"stop"}}, sub(shutdownTable(), func(a *agent) *spec.Shutdown { return &a.Shutdown })},
 			{row{name: "ready", typ: "table", doc: "how it shows that it has started, see `[agent.ready]`", also: []string{"readiness", "healthcheck", "health"}}, (*reader).ready},
+			hookKey("on_waking", "what to run before each incarnation, when its beliefs are there; the start fails with it. See `[agent.on_waking]`", func(h *spec.Hooks) *spec.Hook { return &h.Waking }, "pre_start", "exec_start_pre", "prestart"),
+			hookKey("on_start", "what to run when an incarnation is ready, before siblings that wait for it are started; the start fails with it, and the agent is stopped", func(h *spec.Hooks) *spec.Hook { return &h.Start }, "post_start", "exec_start_post", "poststart"),
+			hookKey("on_resting", "what to run before the agent is sent its stop signal, at each stop but one with `KILL`; not when it ends by itself", func(h *spec.Hooks) *spec.Hook { return &h.Resting }, "on_stop", "pre_stop", "prestop", "exec_stop"),
+			hookKey("on_error", "what to run when an incarnation has ended as a failure or could not be started, before what comes next is decided", func(h *spec.Hooks) *spec.Hook { return &h.Error }, "on_death", "on_failure", "on_crash"),
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(a *agent) *bool { return &a.Significant })},
 		},
 	}

@@ -65,6 +65,7 @@ type Agent struct {
 	Significant bool
 	Shutdown    Shutdown
 	Ready       Ready
+	Hooks       Hooks
 }
 
 // Shutdown is how an agent is asked to stop.
