@@ -143,6 +143,7 @@ type Node struct {
 	Uptime      float64    `json:"uptime_seconds,omitempty"`
 	NextAt      *time.Time `json:"next_at,omitempty"`
 	LastExit    string     `json:"last_exit,omitempty"`
+	StatusText  string     `json:"status_text,omitempty"` // what an agent that runs says of itself, see docs/notify.md
 }
 
 // Explanation says why a node is as it is.

@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
+	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 )
@@ -38,6 +39,8 @@ func TestMain(m *testing.M) {
 		"coppice": func() {
 			os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
+		"coppice-test-say":   func() { runtimetest.Say(os.Args[1:]) },
+		"coppice-test-pulse": pulse,
 	})
 }
 

@@ -65,7 +65,12 @@ type Agent struct {
 	Significant bool
 	Shutdown    Shutdown
 	Ready       Ready
-	Hooks       Hooks
+	// Notify gives it a place to speak of itself, as systemd services do
+	// (sd_notify). Assemble sets it where Ready.Notify or Watchdog asks for it.
+	Notify bool
+	// Watchdog is how long it may be silent on that before it has failed; 0: for ever.
+	Watchdog time.Duration
+	Hooks    Hooks
 }
 
 // Shutdown is how an agent is asked to stop.
@@ -95,6 +100,8 @@ type Ready struct {
 const (
 	DefaultSignal       = "TERM"
 	DefaultReadyTimeout = 30 * time.Second
+	// MinWatchdog is the shortest Agent.Watchdog.
+	MinWatchdog = time.Second
 )
 
 // Child is a node of the tree below the root; exactly one field is set.
