@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	sd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
@@ -42,6 +43,21 @@ func TestMain(m *testing.M) {
 		"coppice-test-say":   func() { runtimetest.Say(os.Args[1:]) },
 		"coppice-test-pulse": pulse,
 	})
+}
+
+// pulse is a service that knows nothing of coppice: what it says and when is
+// up to a library that was written for systemd.
+func pulse() {
+	period, err := sd.SdWatchdogEnabled(true)
+	if err != nil || period == 0 {
+		panic(fmt.Sprint("no watchdog: ", err))
+	}
+	if ok, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=at work"); !ok {
+		panic(fmt.Sprint("not ready: ", err))
+	}
+	for range time.Tick(period / 4) {
+		sd.SdNotify(false, sd.SdNotifyWatchdog)
+	}
 }
 
 type leakChecked struct{ *testing.M }

@@ -12,26 +12,9 @@ import (
 	"testing"
 	"time"
 
-	sd "github.com/coreos/go-systemd/v22/daemon"
-
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 )
-
-// pulse is a service that knows nothing of coppice: what it says and when is
-// up to a library that was written for systemd.
-func pulse() {
-	period, err := sd.SdWatchdogEnabled(true)
-	if err != nil || period == 0 {
-		panic(fmt.Sprint("no watchdog: ", err))
-	}
-	if ok, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=at work"); !ok {
-		panic(fmt.Sprint("not ready: ", err))
-	}
-	for range time.Tick(period / 4) {
-		sd.SdNotify(false, sd.SdNotifyWatchdog)
-	}
-}
 
 const readyNotify = `ready = { notify = true }`
 

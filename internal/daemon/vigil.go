@@ -24,14 +24,14 @@ var errTriggered = errors.New("watchdog: it has found itself broken (WATCHDOG=tr
 
 // judge decides whether the incarnation has to go, and why. If not, it may be
 // silent until next; zero: for ever.
-func (v vigil) judge(n notice.Notice, now time.Time) (reason error, next time.Time) {
+func (v vigil) judge(n notice.Notice, now time.Time) (next time.Time, reason error) {
 	switch {
 	case n.Since.IsZero(): // nobody listens
-		return nil, time.Time{}
+		return time.Time{}, nil
 	case n.Triggered:
-		return errTriggered, time.Time{}
+		return time.Time{}, errTriggered
 	case v.period <= 0:
-		return nil, time.Time{}
+		return time.Time{}, nil
 	}
 	period := v.period
 	if n.Period > 0 {
@@ -43,15 +43,15 @@ func (v vigil) judge(n notice.Notice, now time.Time) (reason error, next time.Ti
 		period, last = max(period, v.grace), latest(last, n.Stopping)
 	}
 	if next = latest(last.Add(period), n.Until); now.Before(next) {
-		return nil, next
+		return next, nil
 	}
 	switch {
 	case stopping:
-		return fmt.Errorf("watchdog: it said that it stops, and has not ended within %v", period), time.Time{}
+		return time.Time{}, fmt.Errorf("watchdog: it said that it stops, and has not ended within %v", period)
 	case n.Heard.After(last):
-		return fmt.Errorf("watchdog: no WATCHDOG=1 for %v", period), time.Time{}
+		return time.Time{}, fmt.Errorf("watchdog: no WATCHDOG=1 for %v", period)
 	}
-	return fmt.Errorf("watchdog: nothing heard for %v", period), time.Time{}
+	return time.Time{}, fmt.Errorf("watchdog: nothing heard for %v", period)
 }
 
 func latest(first time.Time, more ...time.Time) time.Time {
@@ -90,7 +90,7 @@ func (v vigil) watch(s runtime.Session, p *process) {
 			v.since = time.Now()
 			continue
 		}
-		reason, next := v.judge(seen.Said, now)
+		next, reason := v.judge(seen.Said, now)
 		if reason == nil {
 			if !next.IsZero() {
 				wait = min(wait, next.Sub(now))
@@ -102,7 +102,7 @@ func (v vigil) watch(s runtime.Session, p *process) {
 			v.since = time.Now()
 			continue
 		}
-		if reason, _ = v.judge(s.Observe().Said, time.Now()); reason != nil && p.condemn(reason, syscall.SIGABRT) {
+		if _, reason = v.judge(s.Observe().Said, time.Now()); reason != nil && p.condemn(reason, syscall.SIGABRT) {
 			return
 		}
 	}

@@ -48,7 +48,7 @@ func TestVigilJudge(t *testing.T) {
 		{"triggered", v, notice.Notice{Since: at(0), Triggered: true, Alive: at(1 * s)}, 1 * s, errTriggered.Error(), 0},
 		{"triggered without a watchdog", free, notice.Notice{Since: at(0), Triggered: true}, 1 * s, errTriggered.Error(), 0},
 	} {
-		reason, next := c.v.judge(c.said, at(c.now))
+		next, reason := c.v.judge(c.said, at(c.now))
 		if got := errText(reason); got != c.reason {
 			t.Errorf("%s: %q, want %q", c.name, got, c.reason)
 		}
