@@ -144,7 +144,7 @@ func TestWatchdogWithoutDaemon(t *testing.T) {
 		if n := f.node("t/a"); n.PID != before.PID {
 			t.Errorf("after the daemon was frozen: %+v", n)
 		}
-		f.awaitNode("t/a", "is condemned in the end", func(n api.Node) bool { return n.Incarnation == 2 })
+		f.awaitNode("t/a", "is condemned in the end", func(n api.Node) bool { return n.State == "running" && n.Incarnation == 2 })
 		if n := f.node("t/b"); n.PID != pulse.PID || n.State != "running" {
 			t.Errorf("who was never silent: %+v", n)
 		}
