@@ -142,7 +142,7 @@ func routes() []route {
 		{method: "POST", path: "/v1/down", body: DownRequest{}, serve: (*call).down},
 		{method: "POST", path: "/v1/attach", params: []param{thePath, {name: "watch", kind: "boolean"}}, serve: (*call).attach},
 	}
-	return slices.Concat(all, agentRoutes())
+	return slices.Concat(all, agentRoutes(), outcomeRoutes(), mailRoutes(), askingRoutes())
 }
 
 // call is one request on its way.
@@ -306,7 +306,7 @@ func (c *call) explain() error {
 	if err != nil {
 		return err
 	}
-	x.Evidence, x.History, x.Tail = orEmpty(x.Evidence), orEmpty(x.History), orEmpty(x.Tail)
+	x.Evidence, x.History, x.Tail, x.Claims = orEmpty(x.Evidence), orEmpty(x.History), orEmpty(x.Tail), orEmpty(x.Claims)
 	return c.answer(x)
 }
 

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -59,6 +61,9 @@ type Controller struct {
 	specs    map[string]supervisor.ChildSpec // of all nodes below the root
 
 	credentials *credentials
+	claims      claims
+	mail        *mail.Boxes
+	desk        *asking.Desk
 
 	heard time.Time // when the last event was written; used by event alone
 
@@ -134,7 +139,15 @@ const (
 	closeTime      = 5 * time.Second // for the last events to be written
 )
 
-func (c *Controller) open(ctx context.Context) error {
+func (c *Controller) open(ctx context.Context) (err error) {
+	if err := c.openMail(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			c.desk.Close()
+		}
+	}()
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err
@@ -228,6 +241,7 @@ func (c *Controller) wait() {
 		}
 		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)})
 	}
+	c.desk.Close()
 	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()

@@ -15,7 +15,10 @@ func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error)
 
 // begin readies what an incarnation finds when it starts, and returns its token.
 func (c *Controller) begin(self supervisor.Self) string {
-	return c.credentials.issue(api.Caller{Path: self.Path, Incarnation: self.Incarnation})
+	c.beginMail(self)
+	token := c.credentials.issue(api.Caller{Path: self.Path, Incarnation: self.Incarnation})
+	c.claims.live(self.Path, token)
+	return token
 }
 
 // resumed is begin for an incarnation that was there before this controller.
@@ -25,9 +28,11 @@ func (c *Controller) resumed(o runtime.Observation) {
 		return
 	}
 	c.credentials.restore(api.Caller{Path: o.Path, Incarnation: o.Incarnation}, o.Token)
+	c.claims.live(o.Path, o.Token)
 }
 
 // over clears up after an incarnation that has ended, or could not start.
 func (c *Controller) over(path string, incarnation uint64) {
 	c.credentials.revoke(api.Caller{Path: path, Incarnation: incarnation})
+	c.forwardAnswers(path)
 }
