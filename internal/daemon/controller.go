@@ -74,6 +74,7 @@ type Controller struct {
 	adopt    map[string]adoption        // incarnations that are to be taken over, not started
 	strays   map[string]*stray          // slots that are to be emptied before that
 	told     map[string][]mark          // the last starts of each agent that the log was given, oldest first
+	noted    map[string]noted           // what the log was told of each node last
 	keep     bool                       // agents go on without the controller
 
 	down     chan struct{} // closed when somebody has asked for the end
@@ -101,7 +102,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log,
 		places: make(map[string]runtime.Runtime), agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
-		sessions: make(map[string]runtime.Session), told: make(map[string][]mark),
+		sessions: make(map[string]runtime.Session), told: make(map[string][]mark), noted: make(map[string]noted),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
