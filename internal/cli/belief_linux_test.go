@@ -211,7 +211,7 @@ func TestBeliefLimits(t *testing.T) {
 	}
 	huge := value.Value(`"` + strings.Repeat("x", 100<<20) + `"`)
 	err = agent.ChangeOwn(t.Context(), api.Caller{}, api.BeliefStep{Set: value.Named{"b0": huge}})
-	if err == nil || errors.Is(err, api.ErrInvalid) && !strings.Contains(err.Error(), "at most") {
+	if !errors.Is(err, api.ErrInvalid) || !strings.Contains(err.Error(), "expected at most") {
 		t.Errorf("100 MB: %v", err)
 	}
 	large := value.Value(`"` + strings.Repeat("x", 600<<10) + `"`)
