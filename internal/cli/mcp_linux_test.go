@@ -27,6 +27,9 @@ type toolUse struct {
 // everyTool uses each tool once.
 func everyTool() []toolUse {
 	return []toolUse{
+		{"belief_set", map[string]any{"values": map[string]any{"count": 42, "plan": []any{"a", nil}}}, "kept"},
+		{"belief_get", map[string]any{"names": []string{"plan", "count"}}, `{"count":42,"plan":["a",null]}`},
+		{"belief_list", map[string]any{}, `{"name":"count","type":"any","bytes":2,"persistent":true}`},
 		{"outcome", map[string]any{
 			"kind": "blocked", "approach": "regenerated the client", "obstacle": `{"kind":"missing_prerequisite","task_id":"T12","reason":"the schema"}`,
 			"condition": map[string]any{"kind": "task", "what": "T12"}, "discoveries": []string{"it is generated"},
@@ -130,6 +133,16 @@ func TestMCP(t *testing.T) {
 	}
 	if shown := f.do("explain", "a"); !strings.Contains(shown, "blocked: missing prerequisite: needs T12 first: the schema (incarnation 1") {
 		t.Errorf("explain:\n%s", shown)
+	}
+
+	// Values stay what they are.
+	const exact = `{"n":9007199254740993,"x":1.10,"text":"<&>\u2028é"}`
+	if text, failed := c.use("belief_set", json.RawMessage(`{"values":`+exact+`}`)); failed {
+		t.Error(text)
+	}
+	text, _ := c.use("belief_get", map[string]any{"names": []string{"n", "x", "text"}})
+	if !strings.Contains(text, "9007199254740993") || !strings.Contains(text, `"x":1.10`) {
+		t.Errorf("%s became %s", exact, text)
 	}
 
 	// A daemon that is away is waited for.

@@ -48,6 +48,25 @@ func tools() []tool {
 			run:      verb(sayOutcome),
 		},
 		{
+			name:        "belief_list",
+			description: "List your beliefs: values that are kept for you, most of them over a restart.",
+			run:         verb(listBeliefs),
+		},
+		{
+			name:        "belief_get",
+			description: "Read beliefs by name.",
+			properties:  `"names":{"type":"array","items":` + text + `,"minItems":1}`,
+			required:    `"names"`,
+			run:         verb(getBeliefs),
+		},
+		{
+			name:        "belief_set",
+			description: "Keep beliefs, all of them at once or none. They are durable when this returns.",
+			properties:  `"values":{"type":"object","minProperties":1,"description":"any JSON by name"}`,
+			required:    `"values"`,
+			run:         verb(setBeliefs),
+		},
+		{
 			name:        "mail_send",
 			description: "Send a message to another agent (its path) or to people. A reply needs only reply_to and body.",
 			properties:  `"to":` + text + `,"subject":` + text + `,"body":` + text + `,"reply_to":{"type":"string","description":"id of a message"}`,
@@ -83,6 +102,12 @@ const (
 	text  = `{"type":"string"}`
 	texts = `{"type":"array","items":` + text + `}`
 )
+
+// nothing is what a tool takes that takes nothing.
+type nothing struct{}
+
+// said is the answer of a tool that only says something.
+func said(answer string, err error) (any, error) { return answer, err }
 
 // verb makes a tool's run of a function of what it takes. Nothing of a value
 // is lost on the way: numbers stay what they are.
