@@ -19,10 +19,24 @@ var (
 	ErrConflict = errors.New("not possible now")   // 409: it runs already, it is restarting, ...
 	ErrInvalid  = errors.New("invalid request")    // 400; exit code 2
 	ErrDown     = errors.New("no daemon runs")     // the client's own; exit code 69
-	ErrStopping = errors.New("daemon is stopping") // 503
+	ErrStopping = errors.New("daemon is stopping") // 503; or not there yet
+
+	// The client's own, too: the answer did not come. It is not known whether
+	// the request was carried out.
+	ErrLost = errors.New("the connection to the daemon was lost")
+
+	// Of agents; exit code 77.
+	ErrStale        = errors.New("incarnation is over") // 410
+	ErrUnauthorized = errors.New("not allowed")         // 401
 )
 
-// Service is what a daemon can do. Paths name nodes, such as "app/db/monitor";
+// Daemon is all that a daemon answers to.
+type Daemon interface {
+	Service
+	Agents
+}
+
+// Service is what people can ask of a daemon. Paths name nodes, such as "app/db/monitor";
 // the first segment may be left out. Errors wrap those above.
 type Service interface {
 	Status(ctx context.Context) (Status, error)

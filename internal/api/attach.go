@@ -283,7 +283,7 @@ func receive(in io.Reader, output io.Writer) error {
 	for {
 		kind, content, err := readFrame(in, &buf)
 		if err != nil {
-			return fmt.Errorf("%w: %w", errLost, err)
+			return fmt.Errorf("%w: %w", ErrLost, err)
 		}
 		switch kind {
 		case frameData:

@@ -140,7 +140,7 @@ func TestAttachUnread(t *testing.T) {
 		return nil
 	}}, "", p)
 	err := dial(t, s.socket).Attach(t.Context(), "app", endless{}, io.Discard, nil)
-	if err != nil && !errors.Is(err, errLost) {
+	if err != nil && !errors.Is(err, ErrLost) {
 		t.Error(err)
 	}
 	<-left

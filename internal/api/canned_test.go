@@ -12,12 +12,20 @@ import (
 
 // canned is a Service that says the same always: nothing, everything, or an error.
 type canned struct {
-	full bool
-	err  error
+	Daemon // what is not canned
+	full   bool
+	err    error
 	// What the methods do instead, where a test sets it.
 	events func(ctx context.Context, after uint64, yield func(event.Event, error) bool)
 	attach func(ctx context.Context, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error
 	act    func(ctx context.Context) error
+}
+
+func (c canned) Caller(_ context.Context, token string) (Caller, error) {
+	if token == "stale" {
+		return Caller{}, ErrStale
+	}
+	return Caller{"app/a", 1}, c.err
 }
 
 func (c canned) Status(context.Context) (Status, error) {

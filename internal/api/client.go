@@ -24,6 +24,7 @@ import (
 // methods may be called from many goroutines; each gives up when its context ends.
 type Client struct {
 	socket string
+	token  string // of an agent; empty for people
 	http   *http.Client
 	pace   clientPace
 }
@@ -97,6 +98,9 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	if err != nil {
 		return nil, err
 	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -117,7 +121,7 @@ func (c *Client) do(req *http.Request) (*http.Response, error) {
 		case errors.Is(err, ErrDown):
 			return nil, err
 		}
-		return nil, fmt.Errorf("%w: %w", errLost, err)
+		return nil, fmt.Errorf("%w: %w", ErrLost, err)
 	}
 	if err := c.check(resp, http.StatusOK, http.StatusNoContent); err != nil {
 		resp.Body.Close()
@@ -240,10 +244,7 @@ func (c *Client) Events(ctx context.Context, q event.Query) iter.Seq2[event.Even
 	}
 }
 
-var (
-	errLost   = errors.New("the connection to the daemon was lost")
-	errEnough = errors.New("the reader has enough")
-)
+var errEnough = errors.New("the reader has enough")
 
 // following is the events of one call, over any number of connections.
 type following struct {
@@ -262,11 +263,11 @@ func (f *following) worthTrying(ctx context.Context, err error) bool {
 		return false
 	}
 	// A daemon that refuses because it stops may have a successor.
-	return errors.Is(err, errLost) || errors.Is(err, ErrDown) || errors.Is(err, ErrStopping)
+	return errors.Is(err, ErrLost) || errors.Is(err, ErrDown) || errors.Is(err, ErrStopping)
 }
 
 // connection yields what comes over one connection: nil when the stream is
-// complete, errLost when it was cut off.
+// complete, ErrLost when it was cut off.
 func (f *following) connection(ctx context.Context) error {
 	req, err := f.client.request(ctx, "GET", "/events", f.query, nil)
 	if err != nil {
@@ -323,12 +324,12 @@ func (c *Client) Logs(ctx context.Context, path string, n int, follow bool) iter
 
 // stream yields the items of a stream until it is complete. The error that it
 // failed with comes with its message; a stream that was cut off, or on which there
-// was silence for too long, yields errLost. It calls opened when there is a connection.
+// was silence for too long, yields ErrLost. It calls opened when there is a connection.
 func (c *Client) stream(req *http.Request, opened func()) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		ctx, cancel := context.WithCancelCause(req.Context())
 		defer cancel(nil)
-		silence := time.AfterFunc(c.pace.silence, func() { cancel(errLost) })
+		silence := time.AfterFunc(c.pace.silence, func() { cancel(ErrLost) })
 		defer silence.Stop()
 		resp, err := c.do(req.WithContext(ctx))
 		if err != nil {
@@ -348,7 +349,7 @@ func (c *Client) stream(req *http.Request, opened func()) iter.Seq2[message, err
 				yield(message{}, context.Cause(req.Context()))
 				return
 			case err != nil:
-				yield(message{}, fmt.Errorf("%w: %w", errLost, err))
+				yield(message{}, fmt.Errorf("%w: %w", ErrLost, err))
 				return
 			case m.name == endName:
 				return

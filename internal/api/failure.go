@@ -9,17 +9,19 @@ import (
 // of a stream that failed.
 type Failure struct {
 	Error string `json:"error"` // for people
-	Code  string `json:"code"`  // for programs: not_found, conflict, invalid, stopping, unsupported, internal
+	Code  string `json:"code"`  // for programs: one of those below
 }
 
 // Codes of a Failure. All but the last two stand for an error of this package.
 const (
-	codeNotFound    = "not_found"
-	codeConflict    = "conflict"
-	codeInvalid     = "invalid"
-	codeStopping    = "stopping"
-	codeUnsupported = "unsupported" // the daemon does not speak that version or know that endpoint
-	codeInternal    = "internal"
+	codeNotFound     = "not_found"
+	codeConflict     = "conflict"
+	codeInvalid      = "invalid"
+	codeStopping     = "stopping"
+	codeStale        = "stale"
+	codeUnauthorized = "unauthorized"
+	codeUnsupported  = "unsupported" // the daemon does not speak that version or know that endpoint
+	codeInternal     = "internal"
 )
 
 // unsupported is an error about the protocol, not about the fleet.
@@ -43,6 +45,10 @@ func failure(err error) (status int, f Failure) {
 		status, code = http.StatusConflict, codeConflict
 	case errors.Is(err, ErrInvalid):
 		status, code = http.StatusBadRequest, codeInvalid
+	case errors.Is(err, ErrStale):
+		status, code = http.StatusGone, codeStale
+	case errors.Is(err, ErrUnauthorized):
+		status, code = http.StatusUnauthorized, codeUnauthorized
 	case errors.Is(err, ErrStopping):
 		status, code = http.StatusServiceUnavailable, codeStopping
 	}
@@ -68,6 +74,10 @@ func (f Failure) remote() error {
 		e.kind = ErrConflict
 	case codeInvalid:
 		e.kind = ErrInvalid
+	case codeStale:
+		e.kind = ErrStale
+	case codeUnauthorized:
+		e.kind = ErrUnauthorized
 	case codeStopping:
 		e.kind = ErrStopping
 	}

@@ -33,7 +33,7 @@ type started struct {
 }
 
 // start serves at the path until the test ends; "" makes one.
-func start(t *testing.T, s Service, socket string, p pace) started {
+func start(t *testing.T, s Daemon, socket string, p pace) started {
 	t.Helper()
 	if socket == "" {
 		socket = tempSocket(t)

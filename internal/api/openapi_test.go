@@ -53,10 +53,10 @@ type schema struct {
 	Enum        []string
 }
 
-func describe(t *testing.T) description {
+func descriptionOf(t *testing.T) description {
 	t.Helper()
 	var d description
-	if err := json.Unmarshal(Description, &d); err != nil {
+	if err := json.Unmarshal(Description(), &d); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -64,7 +64,7 @@ func describe(t *testing.T) description {
 
 // Each route and each of its parameters is described, and nothing else is.
 func TestRoutesDescribed(t *testing.T) {
-	d := describe(t)
+	d := descriptionOf(t)
 	described := map[string]bool{}
 	for path, methods := range d.Paths {
 		for method := range methods {
@@ -146,12 +146,13 @@ func typeName(v any) string {
 
 // Each field of each type that goes over the wire is described as it is.
 func TestFieldsDescribed(t *testing.T) {
-	d := describe(t)
+	d := descriptionOf(t)
 	left := maps.Clone(d.Components.Schemas)
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[Status](), reflect.TypeFor[Controller](), reflect.TypeFor[Store](), reflect.TypeFor[Config](),
 		reflect.TypeFor[Node](), reflect.TypeFor[Explanation](), reflect.TypeFor[event.Event](), reflect.TypeFor[LogLine](),
 		reflect.TypeFor[ActRequest](), reflect.TypeFor[DownRequest](), reflect.TypeFor[Failure](),
+		reflect.TypeFor[Caller](),
 	} {
 		s, ok := d.Components.Schemas[typ.Name()]
 		if !ok {
@@ -234,10 +235,13 @@ func (s schema) kind() string {
 	return s.Type
 }
 
+// bodies are those of requests that have both a body and an answer.
+var bodies = map[string]string{}
+
 // Real answers are as the description says, those of a service that says
 // nothing and those of one that says all.
 func TestAnswersMatchDescription(t *testing.T) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Description))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Description()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +251,7 @@ func TestAnswersMatchDescription(t *testing.T) {
 		t.Fatal(err)
 	}
 	pointer := strings.NewReplacer("~", "~0", "/", "~1")
-	for name, service := range map[string]Service{"empty": canned{}, "full": canned{full: true}, "failing": canned{err: ErrConflict}} {
+	for name, service := range map[string]Daemon{"empty": canned{}, "full": canned{full: true}, "failing": canned{err: ErrConflict}} {
 		s := start(t, service, "", patiently())
 		c := dial(t, s.socket)
 		for _, rt := range routes() {
@@ -260,11 +264,28 @@ func TestAnswersMatchDescription(t *testing.T) {
 					query.Set(p.name, "app")
 				}
 			}
-			resp, err := c.http.Get("http://x" + rt.path + "?" + query.Encode())
+			req, err := http.NewRequest(rt.method, "http://x"+rt.path+"?"+query.Encode(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			where, content := fmt.Sprintf("#/paths/%s/get/responses/200", pointer.Replace(rt.path)), "application~1json"
+			if body := bodies[rt.method+" "+rt.path]; body != "" {
+				req.Body, req.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+				req.Header.Set("Content-Type", "application/json")
+			} else if rt.body != nil {
+				t.Fatalf("there is no body for %s %s", rt.method, rt.path)
+			}
+			if rt.agent {
+				req.Header.Set("Authorization", "Bearer some")
+			}
+			resp, err := c.http.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			where := fmt.Sprintf("#/paths/%s/%s/responses/200", pointer.Replace(rt.path), strings.ToLower(rt.method))
+			content := "application~1json"
+			if name == "full" && resp.StatusCode != http.StatusOK {
+				t.Errorf("%s %s: %s", rt.method, rt.path, resp.Status)
+			}
 			if resp.StatusCode != http.StatusOK {
 				where = "#/components/responses/Failure"
 			} else if rt.stream {
@@ -313,7 +334,7 @@ func TestDescriptionServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if data, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(data, Description) {
+	if data, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(data, Description()) {
 		t.Errorf("%v: %.100s", err, data)
 	}
 }

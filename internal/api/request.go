@@ -121,11 +121,11 @@ func (q query) number(name string, otherwise uint64) uint64 {
 }
 
 // readBody reads the one JSON object that a request must bring.
-func readBody(w http.ResponseWriter, r *http.Request, into any) error {
+func readBody(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return &unsupported{http.StatusUnsupportedMediaType, "the body must be application/json"}
 	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		return bodyError(err)

@@ -1,8 +1,8 @@
 package api
 
 import (
+	"cmp"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,12 +23,6 @@ import (
 const Version = "1"
 
 const versionHeader = "Coppice-Api"
-
-// Description is the OpenAPI 3.1 description of the protocol, which the
-// server hands out at /v1/openapi.json.
-//
-//go:embed openapi.json
-var Description []byte
 
 // pace is how long a server waits for its clients.
 type pace struct {
@@ -53,7 +47,7 @@ const heartbeat = 15 * time.Second
 
 // server is the handler.
 type server struct {
-	service  Service
+	service  Daemon
 	logger   *slog.Logger
 	pace     pace
 	routes   []route
@@ -62,16 +56,16 @@ type server struct {
 
 // NewHandler returns the daemon's side of the protocol. It checks nobody's
 // identity: that is Listen's. Serve is more convenient.
-func NewHandler(s Service) http.Handler { return newServer(s, slog.Default(), defaultPace()) }
+func NewHandler(s Daemon) http.Handler { return newServer(s, slog.Default(), defaultPace()) }
 
-func newServer(s Service, logger *slog.Logger, p pace) *server {
+func newServer(s Daemon, logger *slog.Logger, p pace) *server {
 	return &server{service: s, logger: logger, pace: p, routes: routes()}
 }
 
 // Serve answers clients of the listener until ctx ends. Then streams are ended
 // with ErrStopping, requests get 5 s to end, and the listener is closed. The
 // error is that of the listener, nil if it was ctx that ended.
-func Serve(ctx context.Context, l net.Listener, s Service, logger *slog.Logger) error {
+func Serve(ctx context.Context, l net.Listener, s Daemon, logger *slog.Logger) error {
 	return newServer(s, logger, defaultPace()).serve(ctx, l)
 }
 
@@ -123,9 +117,11 @@ func (s *server) serve(ctx context.Context, l net.Listener) error {
 type route struct {
 	method, path string
 	params       []param
-	body         any // a value of the type that must be sent; nil: nothing may be
-	answer       any // a value of the type of the answer, or of the messages of a stream; nil: none
+	agent        bool // for agents, which have to prove who they are; for people if not
+	body         any  // a value of the type that must be sent; nil: nothing may be
+	answer       any  // a value of the type of the answer, or of the messages of a stream; nil: none
 	stream       bool
+	maxBody      int64 // bytes; maxBody if 0
 	serve        func(*call) error
 }
 
@@ -133,7 +129,7 @@ func routes() []route {
 	path := param{name: "path", kind: "string"}
 	thePath := param{name: "path", kind: "string", required: true}
 	follow := param{name: "follow", kind: "boolean"}
-	return []route{
+	all := []route{
 		{method: "GET", path: "/v1/openapi.json", serve: (*call).description},
 		{method: "GET", path: "/v1/status", answer: Status{}, serve: (*call).status},
 		{method: "GET", path: "/v1/nodes", params: []param{path}, answer: []Node{}, serve: (*call).nodes},
@@ -146,16 +142,19 @@ func routes() []route {
 		{method: "POST", path: "/v1/down", body: DownRequest{}, serve: (*call).down},
 		{method: "POST", path: "/v1/attach", params: []param{thePath, {name: "watch", kind: "boolean"}}, serve: (*call).attach},
 	}
+	return slices.Concat(all, agentRoutes())
 }
 
 // call is one request on its way.
 type call struct {
 	*server
-	w     http.ResponseWriter
-	r     *http.Request
-	rc    *http.ResponseController
-	query query
-	begun bool // an answer is on its way
+	w      http.ResponseWriter
+	r      *http.Request
+	rc     *http.ResponseController
+	route  route
+	query  query
+	caller Caller // of a route for agents
+	begun  bool   // an answer is on its way
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -173,6 +172,10 @@ func (c *call) handle() error {
 	// A body that never comes must hold nobody up, not even where nobody asked for one.
 	c.rc.SetReadDeadline(time.Now().Add(c.pace.body))
 	rt, err := c.find()
+	if err == nil {
+		c.route = rt
+		err = c.authenticate(rt)
+	}
 	if err != nil {
 		return err
 	}
@@ -265,7 +268,7 @@ func (c *call) write(status int, v any) {
 
 // body reads the body of the request, and lets it take its time afterwards.
 func (c *call) body(into any) error {
-	if err := readBody(c.w, c.r, into); err != nil {
+	if err := readBody(c.w, c.r, cmp.Or(c.route.maxBody, maxBody), into); err != nil {
 		return err
 	}
 	return c.rc.SetReadDeadline(time.Time{})
@@ -275,7 +278,7 @@ func (c *call) description() error {
 	c.begun = true
 	c.rc.SetWriteDeadline(time.Now().Add(c.pace.write))
 	c.w.Header().Set("Content-Type", "application/json")
-	c.w.Write(Description)
+	c.w.Write(Description())
 	return nil
 }
 

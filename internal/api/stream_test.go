@@ -173,7 +173,7 @@ func TestCutOff(t *testing.T) {
 	for _, err := range dial(t, s.socket).Events(t.Context(), event.Query{}) {
 		last = err
 	}
-	if !errors.Is(last, errLost) {
+	if !errors.Is(last, ErrLost) {
 		t.Errorf("ended with %v", last)
 	}
 }

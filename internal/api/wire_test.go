@@ -24,7 +24,7 @@ import (
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // serve starts a server for a fleet and returns a client of it.
-func serve(t *testing.T, f api.Service) *api.Client {
+func serve(t *testing.T, f api.Daemon) *api.Client {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "api")
 	if err != nil {

@@ -23,6 +23,7 @@ const (
 	exitUsage     = 2
 	exitNotFound  = 3
 	exitNoDaemon  = 69
+	exitAuth      = 77
 	exitConfig    = 78
 	exitSignalled = 128 // plus the signal's number
 )
@@ -74,6 +75,8 @@ func exitCode(err error) int {
 		return exitNotFound
 	case errors.Is(err, api.ErrDown), errors.Is(err, api.ErrStopping):
 		return exitNoDaemon
+	case errors.Is(err, api.ErrStale), errors.Is(err, api.ErrUnauthorized):
+		return exitAuth
 	case errors.Is(err, api.ErrInvalid):
 		return exitUsage
 	}
@@ -98,7 +101,7 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.AddCommand(newRun(s), newValidate(s), newInit(s), newVersion(s), newUp(s), newDoctor(s), newInstall(s),
-		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s))
+		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s), newAgent(s))
 	root.AddCommand(newActs(s)...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))

@@ -332,7 +332,7 @@ func TestHostileAgentNames(t *testing.T) {
 	names := []string{"ünï→日本", "a b", "a%2fb", "$(touch x)", "a;b", "~", "a*", `\"`, "CON", "A", "a", "con.", "%", "..a"}
 	var toml []string
 	for _, name := range names {
-		toml = append(toml, fmt.Sprintf("[[agent]]\nname = \"%s\"\ncommand = [\"sh\", \"-c\", \"echo I am $COPPICE_PATH; exec sleep 1000\"]\n", name))
+		toml = append(toml, fmt.Sprintf("[[agent]]\nname = \"%s\"\ncommand = [\"sh\", \"-c\", \"echo I am $COPPICE_AGENT; exec sleep 1000\"]\n", name))
 	}
 	dir := filepath.Join(outside, "good", "q")
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -24,6 +24,7 @@ type Options struct {
 	Logger   *slog.Logger
 	Version  string
 	Config   ConfigInfo
+	Socket   string // where agents reach the controller; they are told if it is not empty
 	// Once is one life of the tree: limits, stops and the numbers of
 	// incarnations start afresh instead of from the store, and it ends by
 	// itself when nothing runs or will run again. What lives is taken over all the same.
@@ -53,6 +54,8 @@ type Controller struct {
 	agents   map[string]*spec.Agent     // by path
 	nodes    map[string]*spec.Node
 	specs    map[string]supervisor.ChildSpec // of all nodes below the root
+
+	credentials *credentials
 
 	heard time.Time // when the last event was written; used by event alone
 
@@ -90,7 +93,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		places: make(map[string]runtime.Runtime), agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
 		sessions: make(map[string]runtime.Session), told: make(map[string][]mark),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
-		launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
+		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
 		c.places[r.Kind()] = r

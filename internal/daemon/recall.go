@@ -144,6 +144,7 @@ func (c *Controller) resume(o sighting, p *past) {
 		}.With(map[string]any{"late": true}), r.op())
 	}
 	p.adopt[path] = adoption{o.kind, o.Incarnation}
+	c.resumed(o.Observation)
 }
 
 // renew lets one life of the tree begin: what lives is taken over with fresh
@@ -165,6 +166,7 @@ func (c *Controller) renew(found map[string][]sighting, p *past) {
 			}
 			delete(p.adopt, path)
 			delete(c.told, path)
+			c.over(path, from.incarnation)
 			r.Incarnation, r.StartedAt = 0, time.Time{}
 		}
 		*r = record{Path: path, Incarnation: r.Incarnation, StartedAt: r.StartedAt, Ended: !lives, State: supervisor.Waiting.String()}
@@ -261,10 +263,11 @@ func forget(s *supervisor.Saved) {
 }
 
 // launch is what an incarnation of an agent runs.
-func (c *Controller) launch(a *spec.Agent, signal syscall.Signal, self supervisor.Self) runtime.Launch {
+func (c *Controller) launch(a *spec.Agent, signal syscall.Signal, self supervisor.Self, token string) runtime.Launch {
 	l := runtime.Launch{
-		Path: self.Path, Incarnation: self.Incarnation, Fingerprint: a.Fingerprint(),
-		Argv: a.Command, Dir: a.Dir, Env: proc.Environ(a.Env, self.Path, self.Incarnation), Stdin: a.Stdin,
+		Path: self.Path, Incarnation: self.Incarnation, Fingerprint: a.Fingerprint(), Token: token,
+		Argv: a.Command, Dir: a.Dir, Stdin: a.Stdin,
+		Env:        proc.Environ(a.Env, proc.Self{Agent: self.Path, Incarnation: self.Incarnation, Socket: c.opts.Socket, Token: token}),
 		StopSignal: signal, Grace: a.Shutdown.Grace, Ready: a.Ready, Afresh: c.opts.Once && self.Incarnation == 1,
 		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits),
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-var _ api.Service = (*Controller)(nil)
+var _ api.Daemon = (*Controller)(nil)
 
 // Status is part of api.Service.
 func (c *Controller) Status(ctx context.Context) (api.Status, error) {

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -12,50 +11,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
-
-// process is a session as its supervisor sees it: one that a controller which
-// keeps its agents can let go of.
-type process struct {
-	session runtime.Session
-	keeps   func() bool
-	done    chan struct{} // the session has ended, or was let go
-	letGo   chan struct{}
-	once    sync.Once
-}
-
-func newProcess(s runtime.Session, keeps func() bool) *process {
-	p := &process{session: s, keeps: keeps, done: make(chan struct{}), letGo: make(chan struct{})}
-	go func() {
-		select {
-		case <-s.Done():
-		case <-p.letGo:
-		}
-		close(p.done)
-	}()
-	return p
-}
-
-func (p *process) Done() <-chan struct{} { return p.done }
-
-func (p *process) Exit() supervisor.Exit {
-	select {
-	case <-p.session.Done():
-		return p.session.Exit()
-	default:
-		return supervisor.Exit{Kind: supervisor.ShutDown}
-	}
-}
-
-func (p *process) Stop() { p.end(p.session.Stop) }
-func (p *process) Kill() { p.end(p.session.Kill) }
-
-func (p *process) end(how func()) {
-	if p.keeps() {
-		p.once.Do(func() { close(p.letGo) })
-		return
-	}
-	how()
-}
 
 // lost is an incarnation of which nothing is left.
 type lost struct{ done chan struct{} }
@@ -74,36 +29,40 @@ func (lost) Kill()                   {}
 // start is the Start function of an agent in the runtime.
 func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.Context) (supervisor.Process, error), error) {
 	var first atomic.Pointer[runtime.Launch] // one incarnation runs what the other did
-	launch := func(self supervisor.Self) runtime.Launch {
+	launch := func(self supervisor.Self, token string) runtime.Launch {
 		l := first.Load()
 		if l == nil {
-			made := c.launch(a, signal, self)
+			made := c.launch(a, signal, self, token)
 			first.Store(&made)
 			return made
 		}
 		again := *l
-		again.Afresh, again.Incarnation, again.Env = false, self.Incarnation, proc.Renumber(l.Env, self.Incarnation)
+		again.Afresh, again.Incarnation, again.Token = false, self.Incarnation, token
+		again.Env = proc.Reissue(l.Env, self.Incarnation, token)
 		return again
 	}
 	return func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
+		over := func() { c.over(self.Path, self.Incarnation) }
 		s, err := c.session(ctx, a, launch, self)
 		if err != nil {
+			over()
 			return nil, err
 		}
 		if s == nil {
+			over()
 			return newLost(), nil
 		}
 		c.mu.Lock()
 		c.sessions[self.Path] = s
 		c.mu.Unlock()
-		return newProcess(s, c.keeps), nil
+		return newProcess(s, c.keeps, a.Shutdown.Grace, over), nil
 	}, nil
 }
 
 // session starts an incarnation, or takes it over if it lives already. It
 // returns nil, and no error, for one that should live and has left nothing.
-func (c *Controller) session(ctx context.Context, a *spec.Agent, launch func(supervisor.Self) runtime.Launch, self supervisor.Self) (runtime.Session, error) {
+func (c *Controller) session(ctx context.Context, a *spec.Agent, launch func(self supervisor.Self, token string) runtime.Launch, self supervisor.Self) (runtime.Session, error) {
 	c.mu.Lock()
 	adopt, ok := c.adopt[self.Path]
 	delete(c.adopt, self.Path)
@@ -118,11 +77,13 @@ func (c *Controller) session(ctx context.Context, a *spec.Agent, launch func(sup
 		if err != nil || s == nil {
 			return nil, err
 		}
+		c.resumed(s.Observe())
 		return s, ready(ctx, s)
 	}
 	c.caughtUp(ctx, self.Path, self.Incarnation)
+	token := c.begin(self)
 	for {
-		s, err := home.Start(ctx, launch(self))
+		s, err := home.Start(ctx, launch(self, token))
 		switch {
 		case errors.Is(err, runtime.ErrUnknown):
 			// It may have been started. Look until that is known.

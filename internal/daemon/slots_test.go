@@ -57,7 +57,8 @@ func TestAssign(t *testing.T) {
 			}
 			defer log.Close(context.Background())
 			c := &Controller{
-				log: log, agents: map[string]*spec.Agent{"t/a": {Name: "a", Runtime: spec.Tmux}},
+				credentials: newCredentials(),
+				log:         log, agents: map[string]*spec.Agent{"t/a": {Name: "a", Runtime: spec.Tmux}},
 				adopt: map[string]adoption{}, strays: map[string]*stray{},
 			}
 			p := &past{records: map[string]*record{}, adopt: c.adopt}
@@ -113,9 +114,10 @@ func TestLookWaits(t *testing.T) {
 		}}
 		sessions := lister{kind: "tmux", list: func() ([]runtime.Observation, error) { return nil, nil }}
 		c := &Controller{
-			opts:   Options{Logger: slog.New(slog.DiscardHandler)},
-			agents: map[string]*spec.Agent{"t/a": {Name: "a"}, "t/b": {Name: "b", Runtime: spec.Tmux}},
-			places: map[string]runtime.Runtime{"proc": proc, "tmux": sessions},
+			credentials: newCredentials(),
+			opts:        Options{Logger: slog.New(slog.DiscardHandler)},
+			agents:      map[string]*spec.Agent{"t/a": {Name: "a"}, "t/b": {Name: "b", Runtime: spec.Tmux}},
+			places:      map[string]runtime.Runtime{"proc": proc, "tmux": sessions},
 		}
 		found, err := c.look(t.Context())
 		if err != nil {

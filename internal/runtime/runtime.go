@@ -42,6 +42,7 @@ type Launch struct {
 	Incarnation uint64 // must be greater than the last one of the slot
 	Afresh      bool   // numbers begin anew with this one: it need not be greater
 	Fingerprint string // of the specification, see spec.Agent
+	Token       string // tells this start from any other; see Observation. Random if empty
 	Argv        []string
 	Dir         string
 	Env         []string // complete
@@ -87,6 +88,7 @@ type Observation struct {
 	Path        string
 	Incarnation uint64
 	Fingerprint string
+	Token       string // of its Launch; empty if it is not known
 	Life        Life
 	Ready       bool            // Alive, and its readiness condition was met
 	PID         int             // of the agent, Alive

@@ -18,6 +18,8 @@ import (
 
 // Fleet is the scripted Service. Its methods may be called at any time.
 type Fleet struct {
+	api.Daemon // what is not scripted
+
 	// OnAct, OnDown and OnAttach, if set before the first call, do what the
 	// methods of these names should; each call of Act and Down is noted in any case.
 	OnAct    func(ctx context.Context, path string, action api.Action) error
@@ -35,7 +37,7 @@ type Fleet struct {
 	err     error
 }
 
-var _ api.Service = (*Fleet)(nil)
+var _ api.Daemon = (*Fleet)(nil)
 
 // New returns a fleet of these nodes, the root first.
 func New(nodes ...api.Node) *Fleet {

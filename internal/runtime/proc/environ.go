@@ -18,28 +18,46 @@ var inherited = []string{
 	"PATH", "HOME", "LANG", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "XDG_RUNTIME_DIR",
 }
 
-// Environ makes the complete environment of one incarnation, sorted: the
-// inherited short list (and LC_*), over it what was declared, over that
-// COPPICE_PATH and COPPICE_INCARNATION. Declared names that begin with
-// EnvPrefix are left out.
-func Environ(declared map[string]string, path string, incarnation uint64) []string {
-	return environ(os.Environ(), declared, path, incarnation)
+// Variables that tell an agent who it is and how to talk to its daemon. One
+// that would be empty is not set.
+const (
+	EnvAgent       = EnvPrefix + "AGENT"       // its path
+	EnvIncarnation = EnvPrefix + "INCARNATION" // its number
+	EnvSocket      = EnvPrefix + "SOCKET"      // where its daemon listens
+	EnvToken       = EnvPrefix + "TOKEN"       // proves that a caller is this incarnation
+)
+
+// Self is what an incarnation is told about itself.
+type Self struct {
+	Agent       string
+	Incarnation uint64
+	Socket      string
+	Token       string
 }
 
-// Renumber returns an environment of Environ for another incarnation.
-func Renumber(env []string, incarnation uint64) []string {
-	const key = EnvPrefix + "INCARNATION="
+// Environ makes the complete environment of one incarnation, sorted: the
+// inherited short list (and LC_*), over it what was declared, over that what
+// it is told about itself. Declared names that begin with EnvPrefix are left out.
+func Environ(declared map[string]string, self Self) []string {
+	return environ(os.Environ(), declared, self)
+}
+
+// Reissue returns an environment of Environ for another incarnation.
+func Reissue(env []string, incarnation uint64, token string) []string {
 	env = slices.Clone(env)
 	for i, kv := range env {
-		if strings.HasPrefix(kv, key) {
-			env[i] = key + strconv.FormatUint(incarnation, 10)
+		switch name, _, _ := strings.Cut(kv, "="); name {
+		case EnvIncarnation:
+			env[i] = name + "=" + strconv.FormatUint(incarnation, 10)
+		case EnvToken:
+			env[i] = name + "=" + token
 		}
 	}
 	return env
 }
 
-func environ(parent []string, declared map[string]string, path string, incarnation uint64) []string {
-	vars := make(map[string]string, len(inherited)+len(declared)+2)
+func environ(parent []string, declared map[string]string, self Self) []string {
+	vars := make(map[string]string, len(inherited)+len(declared)+4)
 	for _, kv := range parent {
 		k, v, ok := strings.Cut(kv, "=")
 		if ok && (slices.Contains(inherited, k) || strings.HasPrefix(k, "LC_")) {
@@ -51,8 +69,13 @@ func environ(parent []string, declared map[string]string, path string, incarnati
 			vars[k] = v
 		}
 	}
-	vars[EnvPrefix+"PATH"] = path
-	vars[EnvPrefix+"INCARNATION"] = strconv.FormatUint(incarnation, 10)
+	vars[EnvAgent], vars[EnvIncarnation] = self.Agent, strconv.FormatUint(self.Incarnation, 10)
+	if self.Socket != "" {
+		vars[EnvSocket] = self.Socket
+	}
+	if self.Token != "" {
+		vars[EnvToken] = self.Token
+	}
 
 	env := make([]string, 0, len(vars))
 	for k, v := range vars {

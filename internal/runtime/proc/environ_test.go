@@ -9,23 +9,34 @@ import (
 func TestEnviron(t *testing.T) {
 	parent := []string{
 		"PATH=/bin", "HOME=/home/u", "LANG=C.UTF-8", "LC_TIME=de_DE", "TERM=xterm",
-		"ANTHROPIC_API_KEY=secret", "NOTIFY_SOCKET=/run/x", "PATHS=no", "COPPICE_PATH=parent", "broken",
+		"ANTHROPIC_API_KEY=secret", "NOTIFY_SOCKET=/run/x", "PATHS=no", "COPPICE_AGENT=parent", "broken",
 	}
 	declared := map[string]string{
 		"TERM": "dumb", "EMPTY": "", "WITH": "a=b",
-		"COPPICE_PATH": "forged", "COPPICE_TOKEN": "forged",
+		"COPPICE_AGENT": "forged", "COPPICE_TOKEN": "forged", "COPPICE_OTHER": "forged",
 	}
-	got := environ(parent, declared, "app/db", 7)
+	got := environ(parent, declared, Self{Agent: "app/db", Incarnation: 7, Token: "t7"})
 	want := []string{
-		"COPPICE_INCARNATION=7", "COPPICE_PATH=app/db", "EMPTY=", "HOME=/home/u", "LANG=C.UTF-8",
+		"COPPICE_AGENT=app/db", "COPPICE_INCARNATION=7", "COPPICE_TOKEN=t7", "EMPTY=", "HOME=/home/u", "LANG=C.UTF-8",
 		"LC_TIME=de_DE", "PATH=/bin", "TERM=dumb", "WITH=a=b",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("environ = %q\nwant      %q", got, want)
 	}
 	t.Setenv("TZ", "Asia/Tokyo")
-	if env := Environ(nil, "a", 1); !slices.Contains(env, "TZ=Asia/Tokyo") || !slices.IsSorted(env) {
+	if env := Environ(nil, Self{Agent: "a", Incarnation: 1}); !slices.Contains(env, "TZ=Asia/Tokyo") || !slices.IsSorted(env) {
 		t.Errorf("Environ = %q", env)
+	}
+}
+
+func TestReissue(t *testing.T) {
+	before := environ(nil, nil, Self{Agent: "app/db", Incarnation: 7, Socket: "/s", Token: "t7"})
+	got := Reissue(before, 8, "t8")
+	if want := environ(nil, nil, Self{Agent: "app/db", Incarnation: 8, Socket: "/s", Token: "t8"}); !reflect.DeepEqual(got, want) {
+		t.Errorf("reissued: %q, want %q", got, want)
+	}
+	if !slices.Contains(before, "COPPICE_TOKEN=t7") {
+		t.Error("Reissue changed its argument")
 	}
 }
 

@@ -275,11 +275,13 @@ func testSignal(t *testing.T, b *bench) {
 
 func testAdopt(t *testing.T, b *bench) {
 	r := b.runtime()
-	before := b.start(r, sh("app/a", 3, "echo hello; "+forever)).Observe()
+	l := sh("app/a", 3, "echo hello; "+forever)
+	l.Token = "the token"
+	before := b.start(r, l).Observe()
 	r.Close()
 	r = b.runtime()
 	s := b.adopt(r, "app/a")
-	if o := s.Observe(); o.PID != before.PID || o.Incarnation != 3 || o.Fingerprint != "f3" || !o.Ready || !o.StartedAt.Equal(before.StartedAt) {
+	if o := s.Observe(); o.PID != before.PID || o.Incarnation != 3 || o.Fingerprint != "f3" || o.Token != l.Token || !o.Ready || !o.StartedAt.Equal(before.StartedAt) {
 		t.Errorf("adopted %+v, was %+v", o, before)
 	}
 	if err := s.AwaitReady(b.ctx()); err != nil {

@@ -164,7 +164,7 @@ func sh(path string, n uint64, script string) runtime.Launch {
 	return runtime.Launch{
 		Path: path, Incarnation: n, Fingerprint: fmt.Sprint("f", n),
 		Argv: []string{"/bin/sh", "-c", script, "sh"}, Dir: "/",
-		Env:   append(proc.Environ(nil, path, n), Env()),
+		Env:   append(proc.Environ(nil, proc.Self{Agent: path, Incarnation: n}), Env()),
 		Grace: 10 * time.Second,
 	}
 }

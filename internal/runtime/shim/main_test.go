@@ -125,7 +125,7 @@ func wait(t testing.TB, what string, c <-chan struct{}) {
 func sh(path string, n uint64, script string) runtime.Launch {
 	return runtime.Launch{
 		Path: path, Incarnation: n, Argv: []string{"/bin/sh", "-c", script, "sh"}, Dir: "/",
-		Env:   append(proc.Environ(nil, path, n), runtimetest.Env()),
+		Env:   append(proc.Environ(nil, proc.Self{Agent: path, Incarnation: n}), runtimetest.Env()),
 		Grace: 5 * time.Second,
 	}
 }

@@ -214,11 +214,14 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 		}
 		l.Dir = dir
 	}
+	if l.Token == "" {
+		l.Token = rand.Text()
+	}
 	packed, err := wire.NewLaunch(l)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", proc.ErrCommand, err)
 	}
-	request := wire.Message{Type: wire.Start, Incarnation: l.Incarnation, Token: rand.Text()}
+	request := wire.Message{Type: wire.Start, Incarnation: l.Incarnation, Token: l.Token}
 	if err := s.take(ctx); err != nil {
 		return nil, err
 	}
@@ -238,7 +241,7 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 			ses.watch(link, true) // which fills it in
 			return ses, nil
 		}
-		if s.launchedBy == link && reflect.DeepEqual(wire.Again(s.launched, l.Incarnation), l) {
+		if s.launchedBy == link && reflect.DeepEqual(wire.Again(s.launched, l.Incarnation, l.Token), l) {
 			request.Launch, request.Again = nil, s.launched.Incarnation
 		}
 		s.launchedBy = nil

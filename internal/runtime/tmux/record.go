@@ -30,6 +30,7 @@ type record struct {
 	Path        string        `json:"path"`
 	Incarnation uint64        `json:"incarnation"`
 	Fingerprint string        `json:"fingerprint,omitempty"`
+	Token       string        `json:"token,omitempty"`
 	Server      proc.Identity `json:"server"`
 	Agent       proc.Identity `json:"agent"`
 	Pane        string        `json:"pane"` // of tmux, such as %3
@@ -106,6 +107,6 @@ func (rec *record) outlived(now time.Time) {
 
 func (rec *record) observation() *runtime.Observation {
 	return &runtime.Observation{
-		Path: rec.Path, Incarnation: rec.Incarnation, Fingerprint: rec.Fingerprint, StartedAt: rec.StartedAt,
+		Path: rec.Path, Incarnation: rec.Incarnation, Fingerprint: rec.Fingerprint, Token: rec.Token, StartedAt: rec.StartedAt,
 	}
 }

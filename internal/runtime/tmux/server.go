@@ -95,7 +95,7 @@ func (r *Runtime) check(ctx context.Context) error {
 func (r *Runtime) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "tmux", append([]string{"-u", "-S", socketName, "-f", os.DevNull}, args...)...)
 	cmd.Dir = r.dir
-	for _, kv := range proc.Environ(nil, "", 0) {
+	for _, kv := range proc.Environ(nil, proc.Self{}) {
 		// What the server is started with is what people get in windows that they open.
 		if !strings.HasPrefix(kv, proc.EnvPrefix) && !strings.HasPrefix(kv, "TERM=") {
 			cmd.Env = append(cmd.Env, kv)

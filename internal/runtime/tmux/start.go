@@ -114,7 +114,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		return fail(fmt.Errorf("%w: %w", proc.ErrCommand, err))
 	}
 	rec := &record{
-		Version: wire.Version, Path: s.path, Incarnation: l.Incarnation, Fingerprint: l.Fingerprint,
+		Version: wire.Version, Path: s.path, Incarnation: l.Incarnation, Fingerprint: l.Fingerprint, Token: l.Token,
 		Ready: ready.await == nil, Condition: l.Ready, Socket: ready.socket, Dir: []byte(l.Dir),
 		Stop: int(l.StopSignal), Grace: l.Grace, Log: l.Log,
 	}

@@ -104,7 +104,7 @@ func (s *server) wanted(m *wire.Message) (runtime.Launch, error) {
 		return runtime.Launch{}, fmt.Errorf("%w: the launch of incarnation %d was to be repeated, the last one was of %d",
 			runtime.ErrStale, m.Again, s.launch.Incarnation)
 	}
-	return wire.Again(s.launch, m.Incarnation), nil
+	return wire.Again(s.launch, m.Incarnation, m.Token), nil
 }
 
 // forget removes the exit record: those that follow may have the same numbers.

@@ -44,10 +44,10 @@ func (w *Launch) Unpack() runtime.Launch {
 	return l
 }
 
-// Again is the launch of another incarnation of the same: its number differs,
-// and the variable that tells the agent.
-func Again(l runtime.Launch, incarnation uint64) runtime.Launch {
-	l.Incarnation, l.Env = incarnation, proc.Renumber(l.Env, incarnation)
+// Again is the launch of another incarnation of the same: its number and its
+// token differ, and the variables that tell the agent.
+func Again(l runtime.Launch, incarnation uint64, token string) runtime.Launch {
+	l.Incarnation, l.Token, l.Env = incarnation, token, proc.Reissue(l.Env, incarnation, token)
 	return l
 }
 

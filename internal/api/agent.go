@@ -1,0 +1,65 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Caller is the incarnation that a request comes from.
+type Caller struct {
+	Path        string `json:"path"`
+	Incarnation uint64 `json:"incarnation"`
+}
+
+// Agents is what agents can ask of a daemon, each for itself. The daemon's side
+// is told who calls; the client's methods are those of one agent.
+type Agents interface {
+	// Caller returns whose token it is, ErrStale if it is that of no living incarnation.
+	Caller(ctx context.Context, token string) (Caller, error)
+}
+
+func agentRoutes() []route {
+	return []route{
+		{method: "GET", path: "/v1/agent", agent: true, answer: Caller{}, serve: (*call).whoami},
+	}
+}
+
+// maxToken bounds a token, in bytes.
+const maxToken = 256
+
+// authenticate finds out who calls. A route is for agents or for people, never
+// for both: an agent acts as itself and as nobody else, and what people may do
+// is never done in the name of an agent that has forgotten its token.
+func (c *call) authenticate(rt route) error {
+	token, given := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case !given && c.r.Header.Get("Authorization") != "":
+		return fmt.Errorf("%w: the header Authorization is not Bearer and a token", ErrUnauthorized)
+	case !given && rt.agent:
+		return fmt.Errorf("%w: %s is for agents, which prove who they are by the token in COPPICE_TOKEN", ErrUnauthorized, rt.path)
+	case !given:
+		return nil
+	case !rt.agent:
+		return fmt.Errorf("%w: %s is not for agents; leave the token away to ask as a person", ErrUnauthorized, rt.path)
+	case token == "" || len(token) > maxToken:
+		return fmt.Errorf("%w: a token of %d bytes", ErrUnauthorized, len(token))
+	}
+	var err error
+	c.caller, err = c.service.Caller(c.r.Context(), token)
+	return err
+}
+
+func (c *call) whoami() error { return c.answer(c.caller) }
+
+// DialAgent is Dial for an agent, which acts as itself: its token is sent with each request.
+func DialAgent(socket, token string) *Client {
+	c := Dial(socket)
+	c.token = token
+	return c
+}
+
+// Whoami returns who the daemon takes an agent for.
+func (c *Client) Whoami(ctx context.Context) (who Caller, err error) {
+	return who, c.call(ctx, "GET", "/agent", nil, nil, &who)
+}

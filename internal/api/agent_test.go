@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Who calls is checked before anything else is looked at, on every route.
+func TestTokens(t *testing.T) {
+	s := start(t, canned{full: true}, "", patiently())
+	client := dial(t, s.socket)
+	for _, rt := range routes() {
+		for _, test := range []struct {
+			authorization  string
+			agent, persons int // status
+		}{
+			{"", 0, 0},
+			{"Bearer good", 0, http.StatusUnauthorized},
+			{"Bearer stale", http.StatusGone, http.StatusUnauthorized},
+			{"Bearer ", http.StatusUnauthorized, http.StatusUnauthorized},
+			{"Bearer " + strings.Repeat("x", 300), http.StatusUnauthorized, http.StatusUnauthorized},
+			{"Basic abc", http.StatusUnauthorized, http.StatusUnauthorized},
+		} {
+			want := test.persons
+			if rt.agent {
+				want = test.agent
+				if test.authorization == "" {
+					want = http.StatusUnauthorized
+				}
+			}
+			if want == 0 {
+				continue // what it does when it is allowed has tests of its own
+			}
+			req, err := http.NewRequest(rt.method, "http://x"+rt.path, strings.NewReader("no JSON"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.authorization != "" {
+				req.Header.Set("Authorization", test.authorization)
+			}
+			resp, err := client.http.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s %s with %.20q: %s, want %d: %s", rt.method, rt.path, test.authorization, resp.Status, want, body)
+			}
+		}
+		if strings.HasPrefix(rt.path, "/v1/agent") != rt.agent {
+			t.Errorf("%s: agent is %v", rt.path, rt.agent)
+		}
+	}
+}
+
+func TestWhoami(t *testing.T) {
+	s := start(t, canned{full: true}, "", patiently())
+	for token, want := range map[string]error{"good": nil, "stale": ErrStale, "": ErrUnauthorized} {
+		c := DialAgent(s.socket, token)
+		who, err := c.Whoami(context.Background())
+		c.Close()
+		if !errors.Is(err, want) || want == nil && who != (Caller{"app/a", 1}) {
+			t.Errorf("token %q: %v, %v; want %v", token, who, err, want)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func newAgent(s *streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "What an agent says and asks for itself",
+		Long: `What an agent says and asks for itself. These commands are for programs that
+coppice runs: they find the daemon and prove who they are by variables that each
+agent has in its environment (see: coppice agent env). While no daemon answers
+they wait for one, as agents outlive it.`,
+	}
+	cmd.AddCommand(newAgentEnv(s))
+	return cmd
+}
+
+// agentPatience is how long an agent waits for a daemon to answer.
+const agentPatience = time.Minute
+
+// self is what the environment says of the agent that runs this program.
+func self() (proc.Self, error) {
+	me := proc.Self{Agent: os.Getenv(proc.EnvAgent), Socket: os.Getenv(proc.EnvSocket), Token: os.Getenv(proc.EnvToken)}
+	fmt.Sscan(os.Getenv(proc.EnvIncarnation), &me.Incarnation)
+	if me.Socket == "" || me.Token == "" {
+		return me, usage(fmt.Errorf("no agent of coppice runs this: %s and %s are not set; these commands are for programs that coppice.toml names, and what those start",
+			proc.EnvSocket, proc.EnvToken))
+	}
+	return me, nil
+}
+
+// askAsAgent calls do with a client that acts as the agent which runs this
+// program. While no daemon answers do is called again and again: it has to be
+// something that may be done twice.
+func askAsAgent(do func(context.Context, *api.Client) error) error {
+	me, err := self()
+	if err != nil {
+		return err
+	}
+	client := api.DialAgent(me.Socket, me.Token)
+	defer client.Close()
+	ctx, stop := untilSignal(context.Background())
+	defer stop()
+	return persist(ctx, agentPatience, func() error { return do(ctx, client) })
+}
+
+// persist repeats do while there is no daemon, or none that is ready yet.
+func persist(ctx context.Context, patience time.Duration, do func() error) error {
+	late := time.Now().Add(patience)
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := do()
+		if !errors.Is(err, api.ErrDown) && !errors.Is(err, api.ErrStopping) && !errors.Is(err, api.ErrLost) || time.Now().After(late) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func newAgentEnv(s *streams) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "env",
+		Short: "Say which agent this is, and whether its daemon agrees",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			me, err := self()
+			if err != nil {
+				return err
+			}
+			var who api.Caller
+			if err := askAsAgent(func(ctx context.Context, c *api.Client) error {
+				who, err = c.Whoami(ctx)
+				return err
+			}); err != nil {
+				return err
+			}
+			if asJSON {
+				return s.printJSON(map[string]any{"agent": who.Path, "incarnation": who.Incarnation, "socket": me.Socket})
+			}
+			return s.printLines([]string{
+				fmt.Sprintf("%s=%s", proc.EnvAgent, proc.Plain(who.Path)),
+				fmt.Sprintf("%s=%d", proc.EnvIncarnation, who.Incarnation),
+				fmt.Sprintf("%s=%s", proc.EnvSocket, proc.Plain(me.Socket)),
+			})
+		},
+	}
+	jsonFlag(cmd, &asJSON, "one object")
+	return cmd
+}

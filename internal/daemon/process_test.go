@@ -1,0 +1,137 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// played is a session whose part is played by a test.
+type played struct {
+	runtime.Session
+	done chan struct{}
+	obey bool // ends when it is told to, by whatever means
+
+	mu   sync.Mutex
+	got  []string
+	at   []time.Time
+	exit supervisor.Exit
+}
+
+func newPlayed(obey bool) *played { return &played{done: make(chan struct{}), obey: obey} }
+
+func (s *played) Done() <-chan struct{} { return s.done }
+func (s *played) Exit() supervisor.Exit { return s.exit }
+
+func (s *played) Stop() { s.told("stop", s.obey, supervisor.Exit{Kind: supervisor.ShutDown}) }
+func (s *played) Kill() {
+	s.told("kill", true, supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled})
+}
+
+func (s *played) Signal(_ context.Context, sig syscall.Signal) error {
+	s.told(sig.String(), s.obey, supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: -1, Signal: sig}})
+	return nil
+}
+
+func (s *played) told(what string, ends bool, exit supervisor.Exit) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.got, s.at = append(s.got, what), append(s.at, time.Now())
+	select {
+	case <-s.done:
+	default:
+		if ends {
+			s.exit = exit
+			close(s.done)
+		}
+	}
+}
+
+var errGuilty = errors.New("watchdog: nothing heard for 30s")
+
+func never() bool { return false }
+
+func TestCondemn(t *testing.T) {
+	abort, cont := syscall.SIGABRT.String(), syscall.SIGCONT.String()
+	for _, c := range []struct {
+		name string
+		sig  syscall.Signal
+		obey bool
+		got  []string
+	}{
+		{"obeys the signal", syscall.SIGABRT, true, []string{abort, cont}},
+		{"obeys its own stop signal", 0, true, []string{"stop"}},
+		{"does not obey", syscall.SIGABRT, false, []string{abort, cont, "kill"}},
+		{"does not stop", 0, false, []string{"stop", "kill"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newPlayed(c.obey)
+				p := newProcess(s, never, 5*time.Second, func() {})
+				begin := time.Now()
+				if !p.condemn(errGuilty, c.sig) || p.condemn(errors.New("another"), 0) {
+					t.Error("it can be condemned once")
+				}
+				<-p.Done()
+				synctest.Wait()
+				if want := map[bool]time.Duration{true: 0, false: 5 * time.Second}[c.obey]; time.Since(begin) != want {
+					t.Errorf("took %v, want %v", time.Since(begin), want)
+				}
+				if !slices.Equal(s.got, c.got) {
+					t.Errorf("it was told %q, want %q", s.got, c.got)
+				}
+				e := p.Exit()
+				if e.Kind != supervisor.Failure || !errors.Is(e.Err, errGuilty) || e.Err.Error() != errGuilty.Error() {
+					t.Errorf("exit: %v", e)
+				}
+				var how *proc.ExitError
+				if c.sig != 0 && c.obey && (!errors.As(e.Err, &how) || how.Signal != c.sig) {
+					t.Errorf("how it ended is lost: %#v", e.Err)
+				}
+				if p.condemn(errGuilty, 0) {
+					t.Error("condemned after its end")
+				}
+			})
+		})
+	}
+}
+
+// Whoever was asked to end first is not condemned any more.
+func TestCondemnTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newPlayed(true)
+		p := newProcess(s, never, time.Second, func() {})
+		s.obey = false
+		p.Stop()
+		if p.condemn(errGuilty, syscall.SIGABRT) {
+			t.Error("condemned after it was asked to end")
+		}
+		p.Kill()
+		<-p.Done()
+		if e := p.Exit(); e.Kind != supervisor.Killed {
+			t.Errorf("exit: %v", e)
+		}
+
+		keep := false
+		s = newPlayed(true)
+		p = newProcess(s, func() bool { return keep }, time.Second, func() {})
+		keep = true
+		if p.condemn(errGuilty, syscall.SIGABRT) {
+			t.Error("condemned by a controller that keeps its agents")
+		}
+		p.Stop()
+		<-p.Done()
+		if e := p.Exit(); e.Kind != supervisor.ShutDown || len(s.got) > 0 {
+			t.Errorf("exit: %v, told %q", e, s.got)
+		}
+	})
+}
