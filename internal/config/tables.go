@@ -223,6 +223,9 @@ restart_window = "1h"
 			onLimit("quarantine", onLimitDoc+". What counts differs: starts (the first one included), restarts in a row (`give_up`), restarts (`escalate`), failures (`pause`); so do the defaults of `max_restarts`: 5, 10, 5, 3", of),
 			{row{name: "shutdown", typ: "table", doc: "how it is asked to stop, see `[agent.shutdown]`", also: []string{"stop"}}, sub(shutdownTable(), func(a *agent) *spec.Shutdown { return &a.Shutdown })},
 			{row{name: "ready", typ: "table", doc: "how it shows that it has started, see `[agent.ready]`", also: []string{"readiness", "healthcheck", "health"}}, (*reader).ready},
+			{row{name: "heartbeat_timeout", typ: "duration", doc: "how long it may say nothing, once it is ready, see [Agents](agents.md): then it is looked at, nudged, and restarted as after a failure", also: []string{"liveness", "heartbeat", "heartbeat_interval", "watchdog_sec"}}, duration(func(a *agent) *time.Duration { return &a.HeartbeatTimeout })},
+			{row{name: "progress_timeout", typ: "duration", doc: "the same for how long it may claim the same progress, or none", also: []string{"progress", "stall_timeout", "stuck_timeout", "progress_deadline"}}, duration(func(a *agent) *time.Duration { return &a.ProgressTimeout })},
+			{row{name: "nudge", typ: "table", doc: "how it is reminded, see `[agent.nudge]`", also: []string{"wake", "poke", "remind"}}, (*reader).nudge},
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(a *agent) *bool { return &a.Significant })},
 		},
 	}

@@ -62,10 +62,12 @@ type Action struct {
 	Reason string // in words, unless Step is None
 }
 
-// Watch is what is known of how one incarnation gets on. New makes one. It is
-// for one goroutine at a time.
+// Watch is what is known of how one incarnation gets on. The zero value takes in
+// what it says, and expects nothing of it until Begin. It is for one goroutine
+// at a time.
 type Watch struct {
 	beat, step clock
+	heard      bool
 	number     *int64
 	note       string
 	waiting    time.Time // since when it waits for a person; zero: it does not
@@ -93,21 +95,21 @@ const (
 	condemned
 )
 
-// New begins to watch an incarnation that has become ready, or that another
-// watcher has watched before: what that one knew does not count.
-func New(t Timeouts, now time.Time) *Watch {
-	w := &Watch{
-		beat: clock{cause: Heartbeat, timeout: t.Heartbeat, nudge: t.Nudge, last: now, since: now},
-		step: clock{cause: Progress, timeout: t.Progress, nudge: t.Nudge, last: now, since: now},
-	}
+// Begin begins to expect something of an incarnation: it has become ready, or
+// is taken over from another watcher, and what that one knew does not count.
+func (w *Watch) Begin(now time.Time, t Timeouts) {
+	w.beat = clock{cause: Heartbeat, timeout: t.Heartbeat, nudge: t.Nudge, last: now, since: now}
+	w.step = clock{cause: Progress, timeout: t.Progress, nudge: t.Nudge, last: now, since: now}
 	w.due = w.next(now)
-	return w
 }
 
 // Sign says that something was heard of the agent: a heartbeat, a call,
 // WATCHDOG=1. It reports whether that ends an episode: the agent was
 // under suspicion of being silent.
-func (w *Watch) Sign(now time.Time) (recovered bool) { return w.beat.kept(now) }
+func (w *Watch) Sign(now time.Time) (recovered bool) {
+	w.heard = true
+	return w.beat.kept(now)
+}
 
 // Progress is a Sign with a claim of how far the agent is. What is nil or
 // empty is as it was. It reports whether an episode is over; a claim that says nothing
@@ -322,8 +324,9 @@ func brief(d time.Duration) string {
 // State is a Watch for people.
 type State struct {
 	Timeouts
-	Heartbeat time.Time // of the last sign
-	Progress  time.Time // of the last change of what follows
+	Heard     bool      // there was a sign of it
+	Heartbeat time.Time // when the last one was; when it was begun to be watched if there was none
+	Progress  time.Time // when what follows has changed; the same if it has not
 	Number    *int64    // as last claimed; nil if never
 	Note      string
 	Waiting   bool // for a person
@@ -333,8 +336,8 @@ type State struct {
 // State says what is known.
 func (w *Watch) State() State {
 	return State{
-		Timeouts:  Timeouts{w.beat.timeout, w.step.timeout, w.beat.nudge},
-		Heartbeat: w.beat.last, Progress: w.step.last, Number: w.number, Note: w.note,
+		Timeouts: Timeouts{w.beat.timeout, w.step.timeout, w.beat.nudge},
+		Heard:    w.heard, Heartbeat: w.beat.last, Progress: w.step.last, Number: w.number, Note: w.note,
 		Waiting: !w.waiting.IsZero(), Suspected: w.beat.stage != calm || w.step.stage != calm,
 	}
 }

@@ -10,6 +10,12 @@ import (
 	"pgregory.net/rapid"
 )
 
+func begun(t Timeouts, now time.Time) *Watch {
+	w := new(Watch)
+	w.Begin(now, t)
+	return w
+}
+
 func number(n int64) *int64 { return &n }
 
 // Each line is what is heard and when, and what is done about it and when. The
@@ -77,7 +83,7 @@ func TestLadder(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			begin := time.Now()
-			w := New(tt.t, begin)
+			w := begun(tt.t, begin)
 			var got []string
 			tickTo := func(end time.Duration) {
 				for due := w.Due(); !due.IsZero() && due.Sub(begin) <= end; due = w.Due() {
@@ -103,7 +109,7 @@ func TestLadder(t *testing.T) {
 // What is not known is no reason to act, however long.
 func TestUnknown(t *testing.T) {
 	now := time.Now()
-	w := New(Timeouts{Heartbeat: time.Minute, Nudge: true}, now)
+	w := begun(Timeouts{Heartbeat: time.Minute, Nudge: true}, now)
 	for range 10_000 {
 		if a := w.Tick(w.Due(), false); a.Step != None {
 			t.Fatalf("%v though nothing is known", a)
@@ -130,7 +136,7 @@ func TestUnknown(t *testing.T) {
 // A watcher that was away condemns nobody for that time.
 func TestAway(t *testing.T) {
 	begin := time.Now()
-	w := New(Timeouts{Heartbeat: time.Minute}, begin)
+	w := begun(Timeouts{Heartbeat: time.Minute}, begin)
 	back := begin.Add(10 * time.Hour)
 	if a := w.Tick(back, true); a.Step != Probe || a.Reason != "no heartbeat for 1m (heartbeat_timeout 1m)" {
 		t.Fatalf("after it was away: %v", a)
@@ -168,7 +174,7 @@ func TestProperties(t *testing.T) {
 		}
 		begin := time.Now()
 		now := begin
-		w := New(timeouts, now)
+		w := begun(timeouts, now)
 		// The model: how long each promise was not kept, of the time that counts.
 		silence := [2]time.Duration{}
 		seen := [2]time.Duration{} // and how much of it somebody could have acted on
@@ -260,7 +266,7 @@ func TestProperties(t *testing.T) {
 // With the real timers of a daemon, which may be late.
 func TestTimers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := New(Timeouts{Heartbeat: time.Minute, Nudge: true}, time.Now())
+		w := begun(Timeouts{Heartbeat: time.Minute, Nudge: true}, time.Now())
 		begin, signs := time.Now(), time.NewTicker(40*time.Second)
 		defer signs.Stop()
 		quiet := time.After(10*time.Minute + 10*time.Second)
@@ -285,12 +291,15 @@ func TestTimers(t *testing.T) {
 
 func TestState(t *testing.T) {
 	now := time.Now()
-	w := New(Timeouts{Heartbeat: time.Minute, Progress: time.Hour}, now)
+	w := begun(Timeouts{Heartbeat: time.Minute, Progress: time.Hour}, now)
+	if w.State().Heard {
+		t.Error("heard before it has said anything")
+	}
 	w.Progress(now.Add(time.Second), number(42), "")
 	w.Progress(now.Add(2*time.Second), nil, "parsing")
 	w.Sign(now.Add(3 * time.Second))
 	s := w.State()
-	if !s.Heartbeat.Equal(now.Add(3*time.Second)) || !s.Progress.Equal(now.Add(2*time.Second)) || *s.Number != 42 || s.Note != "parsing" || s.Suspected || s.Waiting {
+	if !s.Heartbeat.Equal(now.Add(3*time.Second)) || !s.Progress.Equal(now.Add(2*time.Second)) || *s.Number != 42 || !s.Heard || s.Note != "parsing" || s.Suspected || s.Waiting {
 		t.Errorf("%+v", s)
 	}
 	if got := Claim(s.Number, s.Note); got != `42 "parsing"` {

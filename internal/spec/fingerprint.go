@@ -12,8 +12,8 @@ import (
 // Fingerprint is the SHA-256, in hex, of what a running agent cannot change
 // without being restarted: command, directory, environment, standard input,
 // runtime, terminal and limits.
-// Restart policy, backoff, limit, shutdown and readiness belong to whoever
-// watches it and are changed in place. (The Gas City seed, "config drift".)
+// Restart policy, backoff, limit, shutdown, readiness, liveness and nudges belong
+// to whoever watches it and are changed in place. (The Gas City seed, "config drift".)
 func (a *Agent) Fingerprint() string {
 	var b []byte
 	put := func(parts ...string) {

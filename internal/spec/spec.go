@@ -65,6 +65,20 @@ type Agent struct {
 	Significant bool
 	Shutdown    Shutdown
 	Ready       Ready
+
+	// HeartbeatTimeout is how long it may be silent once it is ready,
+	// ProgressTimeout how long it may claim the same progress. Zero: for ever.
+	HeartbeatTimeout time.Duration
+	ProgressTimeout  time.Duration
+	Nudge            Nudge
+}
+
+// Nudge is how an agent is reminded: that nothing is heard of it, or that there
+// is something for it. At most one field is set; with none, it is not.
+type Nudge struct {
+	Type    bool     // a fixed line and Enter are typed into its terminal
+	Signal  string   // as in Shutdown
+	Command []string // argument vector, run beside the agent
 }
 
 // Shutdown is how an agent is asked to stop.
