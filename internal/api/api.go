@@ -34,6 +34,8 @@ var (
 type Daemon interface {
 	Service
 	Agents
+	Selves
+	Drains
 }
 
 // Service is what people can ask of a daemon. Paths name nodes, such as "app/db/monitor";
@@ -143,6 +145,8 @@ type Node struct {
 	Uptime      float64    `json:"uptime_seconds,omitempty"`
 	NextAt      *time.Time `json:"next_at,omitempty"`
 	LastExit    string     `json:"last_exit,omitempty"`
+	Vitals      *Vitals    `json:"vitals,omitempty"` // of an agent that lives and has said something, or has to
+	Drain       *Drain     `json:"drain,omitempty"`  // of an agent that is to finish
 }
 
 // Explanation says why a node is as it is.

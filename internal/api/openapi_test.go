@@ -153,6 +153,8 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[Node](), reflect.TypeFor[Explanation](), reflect.TypeFor[event.Event](), reflect.TypeFor[LogLine](),
 		reflect.TypeFor[ActRequest](), reflect.TypeFor[DownRequest](), reflect.TypeFor[Failure](),
 		reflect.TypeFor[Caller](),
+		reflect.TypeFor[Beat](), reflect.TypeFor[RestartRequest](), reflect.TypeFor[Notice](), reflect.TypeFor[Vitals](),
+		reflect.TypeFor[DrainRequest](), reflect.TypeFor[Drain](), reflect.TypeFor[DrainCheck](),
 	} {
 		s, ok := d.Components.Schemas[typ.Name()]
 		if !ok {
