@@ -26,6 +26,9 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 			c.command(d.Agent.Command, "command")
 			c.command(d.Agent.Ready.Exec, "ready", "exec")
 			c.command(d.Agent.Nudge.Command, "nudge", "command")
+			for _, h := range d.Agent.Hooks.Named() {
+				c.command(h.Command, h.Name)
+			}
 			c.stdin()
 		}
 		c.runtime()

@@ -65,13 +65,16 @@ func (b *builder) agent(a *spec.Agent) (supervisor.ChildSpec, error) {
 	}
 	c := supervisor.ChildSpec{
 		ID: a.Name, Start: start, Restart: a.Restart, Backoff: a.Backoff, Limit: a.Limit, Significant: a.Significant,
-		Shutdown: a.Shutdown.Grace,
+		Shutdown: a.Shutdown.Grace + a.Hooks.Resting.Timeout,
 	}
 	if signal == syscall.SIGKILL {
 		c.Shutdown = supervisor.BrutalKill
 	}
 	if a.Ready.Log != "" || a.Ready.TCP != "" || a.Ready.HTTP != "" || len(a.Ready.Exec) > 0 || a.Ready.Notify {
 		c.StartTimeout = a.Ready.Timeout
+		for _, h := range a.Hooks.Named() {
+			c.StartTimeout += h.Timeout // those bound themselves
+		}
 	}
 	return c, nil
 }

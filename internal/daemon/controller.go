@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -31,6 +32,8 @@ type Options struct {
 	Once bool
 	// OnEvent is told what the supervisors do, from one goroutine; it must not be slow.
 	OnEvent func(supervisor.Event)
+	// Output is told what the hooks of agents write, if it is not nil.
+	Output func(path string, incarnation uint64, line proc.Line)
 }
 
 // ConfigInfo says which file is in force.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"syscall"
 	"time"
@@ -17,27 +18,60 @@ type process struct {
 	session runtime.Session
 	keeps   func() bool
 	grace   time.Duration
-	done    chan struct{} // the session has ended, or was let go
+	turns   turns
+	done    chan struct{} // the session has ended and its turns are taken, or it was let go
 	letGo   chan struct{}
-	once    sync.Once
+
+	ctx     context.Context // of its turns; over when it is killed, or let go
+	cancel  context.CancelCauseFunc
+	resting sync.WaitGroup
 
 	mu      sync.Mutex
 	asked   bool  // to end, by its supervisor
+	ended   bool  // the session has, and it is too late to rest
 	verdict error // why it was condemned; nil if it was not
 }
 
-// newProcess calls over before anybody is told of the end.
-func newProcess(s runtime.Session, keeps func() bool, grace time.Duration, over func()) *process {
-	p := &process{session: s, keeps: keeps, grace: grace, done: make(chan struct{}), letGo: make(chan struct{})}
-	go func() {
-		select {
-		case <-s.Done():
-			over()
-		case <-p.letGo:
-		}
-		close(p.done)
-	}()
+// turns is what is to be done at the turns of an incarnation's life. Each may be nil.
+type turns struct {
+	rest   func(context.Context)                  // before it is asked to stop
+	failed func(context.Context, supervisor.Exit) // when it has ended as a failure
+	over   func()                                 // when it has ended, last of all
+}
+
+var (
+	errLetGo  = errors.New("the controller ends and leaves the agent alone")
+	errKilled = errors.New("the agent is killed")
+)
+
+// newProcess makes a process of a session, which may have ended already. Nobody
+// is told of its end before all turns have been taken.
+func newProcess(s runtime.Session, keeps func() bool, grace time.Duration, t turns) *process {
+	p := &process{session: s, keeps: keeps, grace: grace, turns: t, done: make(chan struct{}), letGo: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	go p.watch()
 	return p
+}
+
+func (p *process) watch() {
+	defer close(p.done)
+	defer p.cancel(nil)
+	select {
+	case <-p.session.Done():
+	case <-p.letGo:
+		return
+	}
+	p.mu.Lock()
+	p.ended = true
+	asked := p.asked
+	p.mu.Unlock()
+	p.resting.Wait()
+	if exit := p.Exit(); p.turns.failed != nil && !exit.Clean() && !asked {
+		p.turns.failed(p.ctx, exit)
+	}
+	if p.turns.over != nil {
+		p.turns.over()
+	}
 }
 
 func (p *process) Done() <-chan struct{} { return p.done }
@@ -57,18 +91,46 @@ func (p *process) Exit() supervisor.Exit {
 	return exit
 }
 
-func (p *process) Stop() { p.end(p.session.Stop) }
-func (p *process) Kill() { p.end(p.session.Kill) }
+// Stop lets it rest first, and asks it to end then.
+func (p *process) Stop() {
+	p.end(func(first bool) {
+		switch {
+		case p.turns.rest == nil || p.ended:
+			p.session.Stop()
+		case first:
+			p.resting.Go(func() {
+				p.turns.rest(p.ctx)
+				p.session.Stop()
+			})
+		}
+	})
+}
 
-func (p *process) end(how func()) {
+// Kill ends it, and what is done at its turns.
+func (p *process) Kill() {
+	p.end(func(bool) {
+		p.cancel(errKilled)
+		p.session.Kill()
+	})
+}
+
+// end ends it somehow, or lets it go if the controller keeps its agents. how is
+// told whether it is the first to ask.
+func (p *process) end(how func(first bool)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.keeps() {
-		p.once.Do(func() { close(p.letGo) })
+		select {
+		case <-p.letGo:
+		default:
+			p.cancel(errLetGo)
+			close(p.letGo)
+		}
 		return
 	}
-	p.mu.Lock()
+	first := !p.asked
 	p.asked = true
-	p.mu.Unlock()
-	how()
+	how(first)
 }
 
 // condemn ends an incarnation that lives and does not do its work, and makes a
@@ -84,7 +146,9 @@ func (p *process) condemn(reason error, sig syscall.Signal) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-p.done:
+	case <-p.session.Done():
+		return false
+	case <-p.letGo:
 		return false
 	default:
 	}

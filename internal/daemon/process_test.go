@@ -76,7 +76,7 @@ func TestCondemn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newPlayed(c.obey)
-				p := newProcess(s, never, 5*time.Second, func() {})
+				p := newProcess(s, never, 5*time.Second, turns{})
 				begin := time.Now()
 				if !p.condemn(errGuilty, c.sig) || p.condemn(errors.New("another"), 0) {
 					t.Error("it can be condemned once")
@@ -109,7 +109,7 @@ func TestCondemn(t *testing.T) {
 func TestCondemnTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPlayed(true)
-		p := newProcess(s, never, time.Second, func() {})
+		p := newProcess(s, never, time.Second, turns{})
 		s.obey = false
 		p.Stop()
 		if p.condemn(errGuilty, syscall.SIGABRT) {
@@ -123,7 +123,7 @@ func TestCondemnTooLate(t *testing.T) {
 
 		keep := false
 		s = newPlayed(true)
-		p = newProcess(s, func() bool { return keep }, time.Second, func() {})
+		p = newProcess(s, func() bool { return keep }, time.Second, turns{})
 		keep = true
 		if p.condemn(errGuilty, syscall.SIGABRT) {
 			t.Error("condemned by a controller that keeps its agents")
@@ -134,4 +134,72 @@ func TestCondemnTooLate(t *testing.T) {
 			t.Errorf("exit: %v, told %q", e, s.got)
 		}
 	})
+}
+
+// The turns of a life are taken in order, each once, and nobody is told of the end before.
+func TestTurns(t *testing.T) {
+	crash := supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: 3}}
+	slow := 10 * time.Second
+	for _, c := range []struct {
+		name string
+		do   func(p *process, s *played, keep *bool)
+		want []string
+		took time.Duration
+	}{
+		{"ends by itself", func(_ *process, s *played, _ *bool) { s.told("", true, supervisor.Exit{Kind: supervisor.Normal}) }, []string{"over"}, 0},
+		{"crashes", func(_ *process, s *played, _ *bool) { s.told("", true, crash) }, []string{"failed failure", "over"}, slow},
+		{"stopped", func(p *process, _ *played, _ *bool) { p.Stop(); p.Stop() }, []string{"rest", "over"}, slow},
+		{"killed", func(p *process, _ *played, _ *bool) { p.Kill() }, []string{"over"}, 0},
+		{"killed at rest", func(p *process, _ *played, _ *bool) {
+			p.Stop()
+			time.Sleep(time.Second)
+			p.Kill()
+		}, []string{"rest: the agent is killed", "over"}, time.Second},
+		{"condemned", func(p *process, _ *played, _ *bool) { p.condemn(errGuilty, 0) }, []string{"failed failure", "over"}, slow},
+		{"crashes and is stopped then", func(p *process, s *played, _ *bool) {
+			s.told("", true, crash)
+			time.Sleep(time.Second)
+			p.Stop()
+			if p.condemn(errGuilty, 0) {
+				panic("condemned after its end")
+			}
+		}, []string{"failed failure", "over"}, slow},
+		{"crashes at rest", func(p *process, s *played, _ *bool) {
+			p.Stop()
+			time.Sleep(time.Second)
+			s.told("", true, crash)
+		}, []string{"rest", "over"}, slow},
+		{"let go", func(p *process, _ *played, keep *bool) { *keep = true; p.Stop() }, nil, 0},
+		{"let go after a crash", func(p *process, s *played, keep *bool) {
+			s.told("", true, crash)
+			time.Sleep(time.Second)
+			*keep = true
+			p.Stop()
+		}, []string{"failed failure: the controller ends and leaves the agent alone", "over"}, time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var got []string
+				turn := func(ctx context.Context, what string) {
+					select {
+					case <-time.After(slow):
+					case <-ctx.Done():
+						what += ": " + context.Cause(ctx).Error()
+					}
+					got = append(got, what)
+				}
+				keep, s, begin := false, newPlayed(true), time.Now()
+				p := newProcess(s, func() bool { return keep }, time.Minute, turns{
+					rest:   func(ctx context.Context) { turn(ctx, "rest") },
+					failed: func(ctx context.Context, exit supervisor.Exit) { turn(ctx, "failed "+exit.Kind.String()) },
+					over:   func() { got = append(got, "over") },
+				})
+				c.do(p, s, &keep)
+				<-p.Done()
+				if took := time.Since(begin); !slices.Equal(got, c.want) || took != c.took {
+					t.Errorf("got %q after %v, want %q after %v", got, took, c.want, c.took)
+				}
+			})
+		})
+	}
 }

@@ -78,7 +78,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	}
 	for path, r := range records {
 		if found[path] == nil && c.agents[path] != nil && !r.Ended && r.Incarnation > 0 && !c.isDown(path, records) {
-			c.adopt[path] = adoption{c.home(path).Kind(), r.Incarnation} // and find that it is lost
+			c.adopt[path] = adoption{kind: c.home(path).Kind(), incarnation: r.Incarnation} // and find that it is lost
 		}
 	}
 	c.clear(ctx, orphans)
@@ -143,7 +143,7 @@ func (c *Controller) resume(o sighting, p *past) {
 			Message: fmt.Sprintf("%s started, incarnation %d; noticed later", path, o.Incarnation),
 		}.With(map[string]any{"late": true}), r.op())
 	}
-	p.adopt[path] = adoption{o.kind, o.Incarnation}
+	p.adopt[path] = adoption{o.kind, o.Incarnation, late}
 	c.resumed(o.Observation)
 }
 
@@ -152,7 +152,7 @@ func (c *Controller) resume(o sighting, p *past) {
 func (c *Controller) renew(found map[string][]sighting, p *past) {
 	for path, r := range p.records {
 		from, lives := p.adopt[path]
-		end := runtime.Ended{Incarnation: r.Incarnation, ExitedAt: time.Now(), Exit: newLost().Exit()}
+		end := runtime.Ended{Incarnation: r.Incarnation, ExitedAt: time.Now(), Exit: lost{}.Exit()}
 		if i := slices.IndexFunc(found[path], func(s sighting) bool { return lives && s.kind == from.kind }); i >= 0 {
 			s := found[path][i]
 			lives = s.Life != runtime.Dead

@@ -84,7 +84,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 
 	sum := sha256.Sum256(data)
 	c, err := Open(ctx, Options{
-		Tree: tree, Store: db, Runtimes: runtimes, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Socket: socket,
+		Tree: tree, Store: db, Runtimes: runtimes, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Output: o.Output, Socket: socket,
 		Config: ConfigInfo{Path: o.Config, Revision: hex.EncodeToString(sum[:6]), LoadedAt: time.Now()},
 	})
 	if err != nil {

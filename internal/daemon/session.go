@@ -13,18 +13,27 @@ import (
 )
 
 // lost is an incarnation of which nothing is left.
-type lost struct{ done chan struct{} }
+type lost struct {
+	done   chan struct{}
+	cancel context.CancelCauseFunc
+}
 
-func newLost() lost {
-	l := lost{make(chan struct{})}
-	close(l.done)
-	return l
+func newLost(l *life) lost {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	p := lost{make(chan struct{}), cancel}
+	go func() {
+		defer close(p.done)
+		defer cancel(nil)
+		l.failed(ctx, p.Exit())
+		l.c.over(l.self.Path, l.self.Incarnation)
+	}()
+	return p
 }
 
 func (l lost) Done() <-chan struct{} { return l.done }
 func (lost) Exit() supervisor.Exit   { return supervisor.Exit{Kind: supervisor.Lost, Err: errLost} }
 func (lost) Stop()                   {}
-func (lost) Kill()                   {}
+func (l lost) Kill()                 { l.cancel(errKilled) }
 
 // start is the Start function of an agent in the runtime.
 func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.Context) (supervisor.Process, error), error) {
@@ -43,26 +52,29 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 	}
 	return func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
-		over := func() { c.over(self.Path, self.Incarnation) }
-		s, err := c.session(ctx, a, launch, self)
-		if err != nil {
-			over()
+		l := &life{c: c, agent: a, self: self}
+		s, err := c.session(ctx, l, launch)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil && l.env != nil {
+				l.failed(context.WithoutCancel(ctx), supervisor.Exit{Kind: supervisor.Failure, Err: err})
+			}
+			c.over(self.Path, self.Incarnation)
 			return nil, err
-		}
-		if s == nil {
-			over()
-			return newLost(), nil
+		case s == nil:
+			return newLost(l), nil
 		}
 		c.mu.Lock()
 		c.sessions[self.Path] = s
 		c.mu.Unlock()
-		return newProcess(s, c.keeps, a.Shutdown.Grace, over), nil
+		return newProcess(s, c.keeps, a.Shutdown.Grace, l.turns()), nil
 	}, nil
 }
 
 // session starts an incarnation, or takes it over if it lives already. It
 // returns nil, and no error, for one that should live and has left nothing.
-func (c *Controller) session(ctx context.Context, a *spec.Agent, launch func(self supervisor.Self, token string) runtime.Launch, self supervisor.Self) (runtime.Session, error) {
+func (c *Controller) session(ctx context.Context, of *life, launch func(self supervisor.Self, token string) runtime.Launch) (runtime.Session, error) {
+	a, self := of.agent, of.self
 	c.mu.Lock()
 	adopt, ok := c.adopt[self.Path]
 	delete(c.adopt, self.Path)
@@ -74,16 +86,28 @@ func (c *Controller) session(ctx context.Context, a *spec.Agent, launch func(sel
 	home := c.home(self.Path)
 	if ok {
 		s, err := takeOver(ctx, c.places[adopt.kind], self)
+		if err == nil && s == nil {
+			of.env = launch(self, c.begin(self)).Env
+		}
 		if err != nil || s == nil {
 			return nil, err
 		}
-		c.resumed(s.Observe())
-		return s, ready(ctx, s)
+		o := s.Observe()
+		c.resumed(o)
+		of.env = launch(self, o.Token).Env
+		if err := ready(ctx, s); err != nil || !adopt.late {
+			return s, err
+		}
+		return s, of.started(ctx, s)
 	}
 	c.caughtUp(ctx, self.Path, self.Incarnation)
-	token := c.begin(self)
+	l := launch(self, c.begin(self))
+	of.env = l.Env
+	if err := of.run(ctx, "on_waking", a.Hooks.Waking); err != nil {
+		return nil, err
+	}
 	for {
-		s, err := home.Start(ctx, launch(self, token))
+		s, err := home.Start(ctx, l)
 		switch {
 		case errors.Is(err, runtime.ErrUnknown):
 			// It may have been started. Look until that is known.
@@ -91,15 +115,20 @@ func (c *Controller) session(ctx context.Context, a *spec.Agent, launch func(sel
 				return nil, err
 			}
 			if s != nil && c.isOf(s.Observe(), self) {
-				return s, ready(ctx, s)
+				if err := ready(ctx, s); err != nil {
+					return s, err
+				}
+				return s, of.started(ctx, s)
 			}
 		case errors.Is(err, runtime.ErrBusy):
 			// An incarnation that was given up, or that nobody knew of. It goes first.
 			if err := evict(ctx, home, self.Path, a.Shutdown.Grace); err != nil {
 				return nil, err
 			}
+		case err != nil:
+			return nil, err
 		default:
-			return s, err
+			return s, of.started(ctx, s)
 		}
 	}
 }

@@ -26,6 +26,7 @@ type sighting struct {
 type adoption struct {
 	kind        string
 	incarnation uint64
+	late        bool // its start is not on record: what comes with it may not have been done
 }
 
 // stray is what is in slots of an agent that its next incarnation will not
@@ -119,7 +120,7 @@ func (c *Controller) assign(path string, all []sighting, p *past) {
 	case last.Incarnation >= r.Incarnation:
 		c.resume(last, p) // an end that nobody has seen is told, wherever it was
 	case !r.Ended:
-		p.adopt[path] = adoption{home, r.Incarnation} // and find that it is lost
+		p.adopt[path] = adoption{kind: home, incarnation: r.Incarnation} // and find that it is lost
 	}
 }
 

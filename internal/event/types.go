@@ -40,6 +40,8 @@ const (
 	AgentLost        Type = "agent.lost"    // cannot be found any more
 	AgentAdopted     Type = "agent.adopted" // found running by a new daemon
 	AgentAbandoned   Type = "agent.abandoned"
+	AgentHook        Type = "agent.hook"        // on_waking, on_start, on_resting or on_error has run
+	AgentHookFailed  Type = "agent.hook_failed" // or has failed
 
 	// Supervisors.
 	SupervisorStarted   Type = "supervisor.started"

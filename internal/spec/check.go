@@ -100,6 +100,7 @@ func (a *assembly) checkAgent(i int, g *Agent) {
 	a.checkShutdown(i, &g.Shutdown)
 	a.checkReady(i, &g.Ready)
 	a.checkLiveness(i, g)
+	a.checkHooks(i, g)
 }
 
 func (a *assembly) checkName(i int, name string) {

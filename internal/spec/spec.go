@@ -65,6 +65,7 @@ type Agent struct {
 	Significant bool
 	Shutdown    Shutdown
 	Ready       Ready
+	Hooks       Hooks
 
 	// HeartbeatTimeout is how long it may be silent once it is ready,
 	// ProgressTimeout how long it may claim the same progress. Zero: for ever.

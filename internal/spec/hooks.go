@@ -1,0 +1,60 @@
+package spec
+
+import "time"
+
+// Hooks are commands that run beside an agent at the turns of its life, in the
+// order of the Sage seed: waking, then start, then the agent itself goes on;
+// error after an end that is a failure; resting before it is stopped.
+type Hooks struct {
+	// Waking runs before each incarnation, when its beliefs are there. The
+	// start has failed if it fails.
+	Waking Hook
+	// Start runs when an incarnation is ready; siblings that come later wait
+	// for it, too. If it fails the incarnation is stopped, and its start has failed.
+	Start Hook
+	// Resting runs before the stop signal is sent. Nothing depends on its success.
+	Resting Hook
+	// Error runs when an incarnation has ended as a failure, or could not be
+	// started, before its supervisor decides what comes next. Nothing depends
+	// on its success.
+	Error Hook
+}
+
+// Hook is a command with the environment and the directory of the agent. It
+// does not exist if Command is empty.
+type Hook struct {
+	Command []string
+	// Timeout is when it is stopped, and has failed; DefaultHookTimeout if zero.
+	Timeout time.Duration
+}
+
+// DefaultHookTimeout is the Timeout of a Hook if that is zero.
+const DefaultHookTimeout = 30 * time.Second
+
+// Exists reports whether there is something to run.
+func (h Hook) Exists() bool { return len(h.Command) > 0 }
+
+// Named are the hooks with their names in files, in the order of their fields.
+func (h *Hooks) Named() []NamedHook {
+	return []NamedHook{{"on_waking", &h.Waking}, {"on_start", &h.Start}, {"on_resting", &h.Resting}, {"on_error", &h.Error}}
+}
+
+// NamedHook is one of Hooks.
+type NamedHook struct {
+	Name string
+	*Hook
+}
+
+func (a *assembly) checkHooks(i int, g *Agent) {
+	for _, h := range g.Hooks.Named() {
+		switch {
+		case h.Timeout < 0:
+			a.problem(i, []string{h.Name, "timeout"}, "", "timeout is negative, expected a time")
+		case h.Exists() && h.Timeout == 0:
+			h.Timeout = DefaultHookTimeout
+		}
+		if h.Command != nil {
+			a.checkCommand(i, h.Command, h.Name)
+		}
+	}
+}
