@@ -59,6 +59,8 @@ type Controller struct {
 	specs    map[string]supervisor.ChildSpec // of all nodes below the root
 
 	credentials *credentials
+	vitals      vitals
+	background  *background
 
 	heard time.Time // when the last event was written; used by event alone
 
@@ -67,6 +69,9 @@ type Controller struct {
 	adopt    map[string]adoption        // incarnations that are to be taken over, not started
 	strays   map[string]*stray          // slots that are to be emptied before that
 	told     map[string][]mark          // the last starts of each agent that the log was given, oldest first
+	typing   map[string]int             // people who may type into the terminal of an agent
+	restarts map[string]*restart        // that agents have asked for
+	drains   map[string]*drain          // agents that are to finish
 	keep     bool                       // agents go on without the controller
 
 	down     chan struct{} // closed when somebody has asked for the end
@@ -96,6 +101,8 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		places: make(map[string]runtime.Runtime), agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
 		sessions: make(map[string]runtime.Session), told: make(map[string][]mark),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
+		typing: make(map[string]int), restarts: make(map[string]*restart), drains: make(map[string]*drain),
+		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(),
 		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
@@ -159,6 +166,7 @@ func (c *Controller) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.resumeRequests()
 	go c.wait()
 	return nil
 }
@@ -216,6 +224,7 @@ func (c *Controller) keeps() bool {
 // wait sees the tree end.
 func (c *Controller) wait() {
 	err := c.root.Wait()
+	c.background.end()
 	entry := event.Event{Type: event.ControllerStopped, Actor: "controller", Message: "controller stopped"}
 	if err != nil {
 		entry.Message += ": " + err.Error()

@@ -10,12 +10,18 @@ import (
 
 // Caller is part of api.Agents.
 func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error) {
-	return c.credentials.caller(token)
+	who, err := c.credentials.caller(token)
+	if err == nil {
+		c.sign(who)
+	}
+	return who, err
 }
 
 // begin readies what an incarnation finds when it starts, and returns its token.
 func (c *Controller) begin(self supervisor.Self) string {
-	return c.credentials.issue(api.Caller{Path: self.Path, Incarnation: self.Incarnation})
+	who := api.Caller{Path: self.Path, Incarnation: self.Incarnation}
+	c.beginVitals(who)
+	return c.credentials.issue(who)
 }
 
 // resumed is begin for an incarnation that was there before this controller.
@@ -24,10 +30,15 @@ func (c *Controller) resumed(o runtime.Observation) {
 		c.credentials.expect(o.Path)
 		return
 	}
-	c.credentials.restore(api.Caller{Path: o.Path, Incarnation: o.Incarnation}, o.Token)
+	who := api.Caller{Path: o.Path, Incarnation: o.Incarnation}
+	c.beginVitals(who)
+	c.credentials.restore(who, o.Token)
 }
 
 // over clears up after an incarnation that has ended, or could not start.
 func (c *Controller) over(path string, incarnation uint64) {
-	c.credentials.revoke(api.Caller{Path: path, Incarnation: incarnation})
+	who := api.Caller{Path: path, Incarnation: incarnation}
+	c.credentials.revoke(who)
+	c.endVitals(who)
+	c.endedDraining(who)
 }

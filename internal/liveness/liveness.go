@@ -274,10 +274,10 @@ func (w *Watch) reason(a Action, now time.Time) string {
 			what += " since " + claim
 		}
 	}
-	text := fmt.Sprintf("%s for %s (%s %s)", what, brief(now.Sub(c.since)), timeout, brief(c.timeout))
+	text := fmt.Sprintf("%s for %s (%s %s)", what, Brief(now.Sub(c.since)), timeout, Brief(c.timeout))
 	if a.Step == Condemn {
 		if c.stage == nudged {
-			text += fmt.Sprintf(", nudged %s ago", brief(now.Sub(c.warned)))
+			text += fmt.Sprintf(", nudged %s ago", Brief(now.Sub(c.warned)))
 		}
 		c.stage = condemned
 	}
@@ -300,8 +300,8 @@ func Claim(number *int64, note string) string {
 	return fmt.Sprintf("%d %q", *number, note)
 }
 
-// brief is a duration as people write it: no more than two units.
-func brief(d time.Duration) string {
+// Brief is a duration as people write it: no more than two units.
+func Brief(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
