@@ -145,8 +145,9 @@ type Node struct {
 	Uptime      float64    `json:"uptime_seconds,omitempty"`
 	NextAt      *time.Time `json:"next_at,omitempty"`
 	LastExit    string     `json:"last_exit,omitempty"`
-	Vitals      *Vitals    `json:"vitals,omitempty"` // of an agent that lives and has said something, or has to
-	Drain       *Drain     `json:"drain,omitempty"`  // of an agent that is to finish
+	StatusText  string     `json:"status_text,omitempty"` // what an agent that runs says of itself, see docs/notify.md
+	Vitals      *Vitals    `json:"vitals,omitempty"`      // of an agent that lives and has said something, or has to
+	Drain       *Drain     `json:"drain,omitempty"`       // of an agent that is to finish
 }
 
 // Explanation says why a node is as it is.

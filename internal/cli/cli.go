@@ -101,7 +101,7 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.AddCommand(newRun(s), newValidate(s), newInit(s), newVersion(s), newUp(s), newDoctor(s), newInstall(s),
-		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s), newAgent(s))
+		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s), newDrain(s), newAgent(s))
 	root.AddCommand(newActs(s)...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))

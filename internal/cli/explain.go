@@ -43,7 +43,7 @@ evidence, and what happens next and when.`,
 
 func explainLines(x api.Explanation, now time.Time, p paint) []string {
 	n := x.Node
-	head := fmt.Sprintf("%s is %s", p.bold(proc.Plain(n.Path)), p.state(n.State, strings.ReplaceAll(proc.Plain(n.State), "_", " ")))
+	head := fmt.Sprintf("%s is %s", p.bold(proc.Plain(n.Path)), p.state(shownState(n), strings.ReplaceAll(proc.Plain(shownState(n)), "_", " ")))
 	if at := since(x); !at.IsZero() {
 		head += fmt.Sprintf(" for %s, since %s", short(max(0, now.Sub(at))), clock(at, now))
 	}

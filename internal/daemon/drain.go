@@ -155,6 +155,12 @@ func (c *Controller) drain(ctx context.Context, path string, timeout time.Durati
 	if err != nil {
 		return notFound(path, err)
 	}
+	if d := c.drainOf(path); d != nil {
+		return d.wait(ctx)
+	}
+	if info.State != supervisor.Running && info.State != supervisor.Starting {
+		return c.suspend(ctx, path)
+	}
 	c.dropRestart(path, 0, "it is asked to finish")
 	now := time.Now()
 	d := &drain{Path: path, Incarnation: info.Incarnation, Reason: reason, Until: now.Add(timeout), SavedAt: now}
@@ -166,16 +172,14 @@ func (c *Controller) drain(ctx context.Context, path string, timeout time.Durati
 	}
 	c.drains[path] = d
 	c.mu.Unlock()
-	if info.State != supervisor.Running && info.State != supervisor.Starting {
-		close(d.ended)
-	} else if c.vital(path) == nil { // it has ended since
+	if c.vital(path) == nil { // it has ended since
 		d.close(d.ended)
 	}
 	message := fmt.Sprintf("%s is asked to finish within %s", path, liveness.Brief(timeout))
 	if reason != "" {
 		message += ": " + reason
 	}
-	err = c.keep(event.Event{
+	err = c.record(event.Event{
 		Type: event.AgentDraining, Path: path, Incarnation: d.Incarnation, Actor: "user", Message: message,
 	}.With(map[string]any{"reason": reason, "until": d.Until}), d.op())
 	if err != nil { // as a stop by hand, it does not depend on the store
@@ -298,7 +302,7 @@ func (c *Controller) AckDrain(_ context.Context, who api.Caller) error {
 		return nil
 	}
 	said := &drain{Path: d.Path, Incarnation: d.Incarnation, Reason: d.Reason, Until: d.Until, SavedAt: d.SavedAt, Finished: true}
-	if err := c.keep(event.Event{
+	if err := c.record(event.Event{
 		Type: event.AgentFinished, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path, Message: who.Path + " says that it has finished",
 	}, said.op()); err != nil {
 		c.opts.Logger.Warn("that an agent has finished may not survive this controller", "path", who.Path, "error", err)

@@ -61,7 +61,7 @@ func (c *Controller) RequestRestart(ctx context.Context, who api.Caller, reason 
 	}
 	e := event.Event{Type: event.AgentRestartRequested, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path, Message: message}
 	value, _ := json.Marshal(r) // strings and a number
-	err := c.keep(e.With(map[string]string{"reason": r.Reason}), store.Op{Kind: store.Put, Key: r.key(), Value: value})
+	err := c.record(e.With(map[string]string{"reason": r.Reason}), store.Op{Kind: store.Put, Key: r.key(), Value: value})
 	if err != nil {
 		r.err = fmt.Errorf("%w: the restart cannot be kept: %w", api.ErrConflict, err)
 		c.dropRestart(who.Path, who.Incarnation, "the store does not take it")
@@ -72,8 +72,8 @@ func (c *Controller) RequestRestart(ctx context.Context, who api.Caller, reason 
 	return r.err
 }
 
-// keep writes an event with what follows from it, and returns when the store has both.
-func (c *Controller) keep(e event.Event, ops ...store.Op) error {
+// record writes an event with what follows from it, and returns when the store has both.
+func (c *Controller) record(e event.Event, ops ...store.Op) error {
 	c.log.Append(e, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()

@@ -69,6 +69,9 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		c.sessions[self.Path] = s
 		c.mu.Unlock()
 		p := newProcess(s, c.keeps, a.Shutdown.Grace, l.turns())
+		if a.Notify {
+			go vigil{period: a.Watchdog, grace: a.Shutdown.Grace}.watch(s, p)
+		}
 		c.attend(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
 		return p, nil
 	}, nil

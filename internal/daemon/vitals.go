@@ -80,7 +80,7 @@ func (c *Controller) attend(who api.Caller, p *process, a *spec.Agent) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.process = p
-	v.watch.Begin(time.Now(), liveness.Timeouts{Heartbeat: a.HeartbeatTimeout, Progress: a.ProgressTimeout, Nudge: a.Nudge != spec.Nudge{}})
+	v.watch.Begin(time.Now(), liveness.Timeouts{Heartbeat: a.HeartbeatTimeout, Progress: a.ProgressTimeout, Nudge: a.Nudge.Exists()})
 	v.arm()
 }
 
@@ -97,14 +97,26 @@ func (v *vital) arm() {
 // look does what is due.
 func (v *vital) look(ctx context.Context) {
 	v.mu.Lock()
-	if v.over || v.looking || v.process.leaves() {
+	p := v.process
+	if v.over || v.looking || p.leaves() {
 		v.mu.Unlock()
 		return
 	}
-	a := v.watch.Tick(time.Now(), v.process.session.Observe().Life == runtime.Alive)
-	state, p := v.watch.State(), v.process
 	v.looking = true
+	suspected := v.watch.State().Suspected
 	v.mu.Unlock()
+	o := p.session.Observe()
+	if suspected && !o.Said.Since.IsZero() && asked(p.session) { // WATCHDOG=1 may be on its way
+		o = p.session.Observe()
+	}
+	v.mu.Lock()
+	recovered := o.Said.Alive.After(v.watch.State().Heartbeat) && v.watch.Sign(o.Said.Alive)
+	a := v.watch.Tick(time.Now(), o.Life == runtime.Alive)
+	state := v.watch.State()
+	v.mu.Unlock()
+	if recovered {
+		v.c.responsive(v.who)
+	}
 	switch a.Step {
 	case liveness.Probe:
 		v.probe(ctx, p.session, a, state)
@@ -190,10 +202,49 @@ func (c *Controller) heardOf(who api.Caller, change func(*liveness.Watch, time.T
 	recovered := change(&v.watch, time.Now())
 	v.mu.Unlock()
 	if recovered {
-		c.log.Append(event.Event{
-			Type: event.AgentResponsive, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path, Message: who.Path + " gets on again",
-		})
+		c.responsive(who)
 	}
+}
+
+func (c *Controller) responsive(who api.Caller) {
+	c.log.Append(event.Event{
+		Type: event.AgentResponsive, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path, Message: who.Path + " gets on again",
+	})
+}
+
+// readyPause is the time between two tries to tell a runtime that an agent is
+// ready: the agent may be faster than the news of its own start.
+const readyPause = 50 * time.Millisecond
+
+// Ready is part of api.Selves.
+func (c *Controller) Ready(ctx context.Context, who api.Caller) error {
+	for {
+		v := c.vital(who.Path)
+		if v == nil || v.who != who {
+			return fmt.Errorf("%w: incarnation %d of %s", api.ErrStale, who.Incarnation, who.Path)
+		}
+		if v.isReady() {
+			return nil
+		}
+		if !c.agents[who.Path].Ready.Notify {
+			return fmt.Errorf("%w: %s does not say itself when it is ready; that takes ready = { notify = true } in the file", api.ErrConflict, who.Path)
+		}
+		err := c.home(who.Path).Ready(ctx, who.Path, who.Incarnation)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(readyPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func (v *vital) isReady() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.process != nil
 }
 
 // Heartbeat is part of api.Selves.

@@ -65,7 +65,12 @@ type Agent struct {
 	Significant bool
 	Shutdown    Shutdown
 	Ready       Ready
-	Hooks       Hooks
+	// Notify gives it a place to speak of itself, as systemd services do
+	// (sd_notify). Assemble sets it where Ready.Notify or Watchdog asks for it.
+	Notify bool
+	// Watchdog is how long it may be silent on that before it has failed; 0: for ever.
+	Watchdog time.Duration
+	Hooks    Hooks
 
 	// HeartbeatTimeout is how long it may be silent once it is ready,
 	// ProgressTimeout how long it may claim the same progress. Zero: for ever.
@@ -81,6 +86,9 @@ type Nudge struct {
 	Signal  string   // as in Shutdown
 	Command []string // argument vector, run beside the agent
 }
+
+// Exists reports whether there is a way.
+func (n Nudge) Exists() bool { return n.Type || n.Signal != "" || len(n.Command) > 0 }
 
 // Shutdown is how an agent is asked to stop.
 type Shutdown struct {
@@ -109,6 +117,8 @@ type Ready struct {
 const (
 	DefaultSignal       = "TERM"
 	DefaultReadyTimeout = 30 * time.Second
+	// MinWatchdog is the shortest Agent.Watchdog.
+	MinWatchdog = time.Second
 )
 
 // Child is a node of the tree below the root; exactly one field is set.
