@@ -31,6 +31,9 @@ type DrainRequest struct {
 	Path    string  `json:"path"`
 	Timeout float64 `json:"timeout_seconds,omitempty"` // DefaultDrain if 0, MaxDrain at most
 	Reason  string  `json:"reason,omitempty"`
+	// Again: the request was made before, and its answer was lost. Nobody is
+	// drained anew; ErrConflict if somebody has ended the drain since.
+	Again bool `json:"again,omitempty"`
 }
 
 // Drain says that an agent is to finish.

@@ -72,6 +72,7 @@ the daemon is replaced; coppice start ends it.`,
 func drainOne(ctx context.Context, c *api.Client, req api.DrainRequest) error {
 	err := c.Drain(ctx, req)
 	if errors.Is(err, api.ErrLost) {
+		req.Again = true
 		err = persist(ctx, agentPatience, func() error { return c.Drain(ctx, req) })
 	}
 	return err

@@ -134,7 +134,7 @@ func (c *Controller) Drain(ctx context.Context, req api.DrainRequest) error {
 	for agent := range c.agents {
 		if agent == path || strings.HasPrefix(agent, path+"/") {
 			wg.Go(func() {
-				err := c.drain(ctx, agent, timeout, brief(req.Reason))
+				err := c.drain(ctx, agent, timeout, req)
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, err)
@@ -146,7 +146,7 @@ func (c *Controller) Drain(ctx context.Context, req api.DrainRequest) error {
 }
 
 // drain drains one agent. One that does not live is stopped at once.
-func (c *Controller) drain(ctx context.Context, path string, timeout time.Duration, reason string) error {
+func (c *Controller) drain(ctx context.Context, path string, timeout time.Duration, req api.DrainRequest) error {
 	sup, id, err := c.locate(path)
 	if err != nil {
 		return err
@@ -161,6 +161,10 @@ func (c *Controller) drain(ctx context.Context, path string, timeout time.Durati
 	if info.State != supervisor.Running && info.State != supervisor.Starting {
 		return c.suspend(ctx, path)
 	}
+	if req.Again {
+		return errNotDrained(path)
+	}
+	reason := brief(req.Reason)
 	c.dropRestart(path, 0, "it is asked to finish")
 	now := time.Now()
 	d := &drain{Path: path, Incarnation: info.Incarnation, Reason: reason, Until: now.Add(timeout), SavedAt: now}
@@ -188,6 +192,10 @@ func (c *Controller) drain(ctx context.Context, path string, timeout time.Durati
 	c.background.run(func(ctx context.Context) { c.seeDrained(ctx, d) })
 	c.background.run(func(ctx context.Context) { c.nudge(ctx, path, drainText) })
 	return d.wait(ctx)
+}
+
+func errNotDrained(path string) error {
+	return fmt.Errorf("%w: %s is not drained any more: it was started by hand", api.ErrConflict, path)
 }
 
 // wait waits until its agent is stopped.
@@ -220,7 +228,7 @@ func (c *Controller) seeDrained(ctx context.Context, d *drain) {
 	}
 	if !d.settle() {
 		<-d.canceled
-		d.err = fmt.Errorf("%w: %s is not drained any more: it was started by hand", api.ErrConflict, d.Path)
+		d.err = errNotDrained(d.Path)
 		return
 	}
 	for {
@@ -280,10 +288,25 @@ func (c *Controller) endDrain(ctx context.Context, path string) (ended bool) {
 	return true
 }
 
-// endedDraining notes that an incarnation which was to finish has ended.
+// newsTime is how long the news of an end is held back at most.
+const newsTime = 2 * time.Second
+
+// endedDraining notes that an incarnation which was to finish has ended. Its
+// supervisor does not know yet, and would start it again: it learns of it when
+// it has been asked to stop it.
 func (c *Controller) endedDraining(who api.Caller) {
-	if d := c.drainOf(who.Path); d != nil && d.Incarnation == who.Incarnation {
-		d.close(d.ended)
+	d := c.drainOf(who.Path)
+	if d == nil || d.Incarnation != who.Incarnation {
+		return
+	}
+	d.close(d.ended)
+	<-c.launched
+	sup, id, err := c.locate(who.Path)
+	for late := time.Now().Add(newsTime); err == nil && time.Now().Before(late); time.Sleep(time.Millisecond) {
+		info, err := sup.Child(id)
+		if err != nil || info.State != supervisor.Running && info.State != supervisor.Starting {
+			return
+		}
 	}
 }
 

@@ -18,6 +18,8 @@ const (
 	nudgeTime = 10 * time.Second // for all of a nudge
 	nudgeEnv  = proc.EnvPrefix + "NUDGE"
 	maxTyped  = 200 // bytes
+	// enterPause is the time between a line and Enter.
+	enterPause = 200 * time.Millisecond
 )
 
 var errTyping = errors.New("a person is attached and may be typing")
@@ -80,7 +82,15 @@ func (c *Controller) typeLine(ctx context.Context, path string, s runtime.Sessio
 	if busy {
 		return errTyping
 	}
-	return s.Write(ctx, []byte(line+"\r"))
+	if err := s.Write(ctx, []byte(line)); err != nil {
+		return err
+	}
+	select { // what comes in one piece with its end is taken for a paste by some programs
+	case <-time.After(enterPause):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.Write(ctx, []byte("\r"))
 }
 
 // types notes that a person may type into the terminal of an agent from now on.
