@@ -211,6 +211,9 @@ func (m *topModel) headline() string {
 			states = append(states, m.paint.state(state, proc.Plain(fmt.Sprintf("%d %s", n, state))))
 		}
 	}
+	if n := m.status.NeedsInput; n > 0 {
+		states = append(states, m.paint.state(needsInput, fmt.Sprintf("%d need input: coppice inbox", n)))
+	}
 	return fmt.Sprintf("%s  up %s  %s", m.paint.bold(proc.Plain(m.status.Project)),
 		short(time.Duration(m.status.Controller.Uptime*float64(time.Second)).Truncate(time.Second)), strings.Join(states, "  "))
 }

@@ -100,7 +100,21 @@ func nextAtColumn() column {
 }
 
 func reasonColumn() column {
-	return column{"REASON", func(_ int, n api.Node, _ time.Time) string { return withExit(n, n.Reason) }}
+	return column{"REASON", func(_ int, n api.Node, _ time.Time) string {
+		if shownState(n) == needsInput {
+			return asks(n)
+		}
+		return withExit(n, n.Reason)
+	}}
+}
+
+// asks is what an agent waits for.
+func asks(n api.Node) string {
+	text := n.NeedsInput.ID + ": " + n.NeedsInput.Text
+	if more := n.NeedsInput.Open - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return cell(text)
 }
 
 // statusColumn is what agents say of themselves, where one does.
@@ -178,7 +192,9 @@ func uptime(n api.Node) string {
 
 // next says when a node starts again, or why it does not.
 func next(n api.Node, now time.Time) string {
-	switch n.State {
+	switch shownState(n) {
+	case needsInput:
+		return asks(n)
 	case "", stateRunning, stateStarting:
 		return ""
 	}

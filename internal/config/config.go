@@ -89,6 +89,7 @@ func load(name, dir string, data []byte, further func([]spec.Decl) []spec.Proble
 	r := &reader{src: src, faulty: map[int]bool{}, known: sections()}
 	f := file{root: spec.Node{Name: projectName(dir)}}
 	fileTable().read(r, document, &f)
+	r.persistence(&f, dir)
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
 	if further != nil {
@@ -100,7 +101,7 @@ func load(name, dir string, data []byte, further func([]spec.Decl) []spec.Proble
 	if len(r.errs) > 0 {
 		return nil, r.errors()
 	}
-	tree.Forget = f.forget
+	tree.Forget, tree.Persistence = f.forget, f.persistence
 	return tree, nil
 }
 

@@ -14,6 +14,8 @@ type file struct {
 	root        spec.Node
 	limit       limit // of [supervision], the default of all supervisors
 	forget      bool  // of [supervision]: not persist
+	persistence spec.Persistence
+	database    *value // path of [persistence]
 	supervisors []group
 	agents      []agent
 }
@@ -41,6 +43,7 @@ func fileTable() table[file] {
 		keys: []key[file]{
 			{row{name: "project", typ: "table", doc: "the project itself", also: []string{"workspace"}}, sub(projectTable(), func(f *file) *file { return f })},
 			{row{name: "supervision", typ: "table", doc: "the root, and defaults of all supervisors", also: []string{"daemon"}}, sub(supervisionTable(), func(f *file) *file { return f })},
+			{row{name: "persistence", typ: "table", doc: "where state is kept", also: []string{"store", "state"}}, sub(persistenceTable(), func(f *file) *file { return f })},
 			{row{name: "supervisor", typ: "array of tables", doc: "a supervisor below the root", also: []string{"supervisors"}}, tables("supervisor",
 				func(r *reader, v *value, f *file) {
 					f.supervisors = append(f.supervisors, group{table: v})
@@ -234,6 +237,7 @@ restart_window = "1h"
 				flag(func(a *agent) *bool { return &a.Notify })},
 			{row{name: "watchdog", typ: "duration", doc: "how long it may take from one `WATCHDOG=1` to the next, 1s at least; it is told so in `WATCHDOG_USEC`. One that takes longer has failed: it gets `SIGABRT`, after its grace `SIGKILL`, and is restarted", also: []string{"watchdog_sec", "watchdogsec"}},
 				duration(func(a *agent) *time.Duration { return &a.Watchdog })},
+			{row{name: "beliefs", typ: "table", doc: "the values that it keeps, see `[agent.beliefs]`", also: []string{"state", "memory", "values"}}, (*reader).beliefs},
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(a *agent) *bool { return &a.Significant })},
 		},
 	}

@@ -22,6 +22,7 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) er
 	if err != nil {
 		return err
 	}
+	before, _ := sup.Child(id)
 	goesOn := false
 	switch action {
 	case api.Start, api.Resume, api.Restart:
@@ -36,6 +37,7 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) er
 	c.log.Append(event.Event{
 		Type: requested(action), Path: path, Actor: "user", Message: fmt.Sprintf("%s: %s asked for by hand", path, action),
 	})
+	c.settle(ctx, path, before, action)
 	return nil
 }
 

@@ -26,7 +26,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 		return api.Explanation{}, err
 	}
 	n := nodes[0]
-	x := api.Explanation{Node: n, Rule: n.Reason, History: []event.Event{}, Tail: []string{}, Evidence: []string{}}
+	x := api.Explanation{Node: n, Rule: n.Reason, History: []event.Event{}, Tail: []string{}, Evidence: []string{}, Claims: []api.Claim{}}
 	if n.Path != c.root.Path() {
 		sup, id, err := c.locate(n.Path)
 		if err != nil {
@@ -41,8 +41,12 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 	} else {
 		x.Rule, x.Next = "the root runs until it is stopped", "when its limit is reached, everything is stopped and the daemon ends with exit code 1"
 	}
+	if n.NeedsInput != nil {
+		x.Next, x.Hint = fmt.Sprintf("it waits for an answer to %s: %s", n.NeedsInput.ID, n.NeedsInput.Text), "coppice answer "+n.NeedsInput.ID
+	}
 	x.History = c.history(ctx, n.Path)
 	if n.Kind == kindAgent {
+		x.Claims = c.claimed(ctx, n.Path)
 		if s := c.live(n.Path); s != nil {
 			x.Evidence = append(x.Evidence, words(s.Observe(), c.agents[n.Path].Watchdog, time.Now())...)
 			if tail, err := s.Peek(ctx, historyLength); err == nil && tail != nil {

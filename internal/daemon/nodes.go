@@ -120,6 +120,7 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 		if i.Limit.Scope == supervisor.ScopeChild {
 			setLimit(&n, i)
 		}
+		n.NeedsInput = c.needs(path)
 	}
 	if i.State == supervisor.Running || i.State == supervisor.Stopping || i.State == supervisor.Starting {
 		n.StartedAt, n.Uptime = &i.StartedAt, i.Uptime.Seconds()

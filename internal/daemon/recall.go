@@ -147,7 +147,7 @@ func (c *Controller) resume(o sighting, p *past) {
 		}.With(map[string]any{"late": true}), r.op())
 	}
 	p.adopt[path] = adoption{o.kind, o.Incarnation, late}
-	c.resumed(o.Observation)
+	c.resumed(context.Background(), o.Observation) // nobody writes yet: there is nothing to wait for
 }
 
 // renew lets one life of the tree begin: what lives is taken over with fresh

@@ -93,13 +93,17 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 	if ok {
 		s, err := takeOver(ctx, c.places[adopt.kind], self)
 		if err == nil && s == nil {
-			of.env = launch(self, c.begin(self)).Env
+			var token string
+			token, err = c.begin(ctx, self)
+			of.env = launch(self, token).Env
 		}
 		if err != nil || s == nil {
 			return nil, err
 		}
 		o := s.Observe()
-		c.resumed(o)
+		if err := c.resumed(ctx, o); err != nil {
+			return nil, err
+		}
 		of.env = launch(self, o.Token).Env
 		if err := ready(ctx, s); err != nil || !adopt.late {
 			return s, err
@@ -110,7 +114,11 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 		return nil, supervisor.ErrIgnore // what was to finish and has ended is not started again
 	}
 	c.caughtUp(ctx, self.Path, self.Incarnation)
-	l := launch(self, c.begin(self))
+	token, err := c.begin(ctx, self)
+	if err != nil {
+		return nil, err
+	}
+	l := launch(self, token)
 	of.env = l.Env
 	if err := of.run(ctx, "on_waking", a.Hooks.Waking); err != nil {
 		return nil, err

@@ -105,6 +105,7 @@ func (a *assembly) checkAgent(i int, g *Agent) {
 	g.Notify = g.Notify || g.Ready.Notify || g.Watchdog > 0
 	a.checkLiveness(i, g)
 	a.checkHooks(i, g)
+	a.checkBeliefs(i, g.Beliefs)
 }
 
 func (a *assembly) checkName(i int, name string) {

@@ -19,6 +19,8 @@ type Tree struct {
 	// the daemon, as they do in the seeds. What people have decided does not:
 	// stops by hand, and pauses until they are resumed.
 	Forget bool
+	// Persistence is where the state is kept.
+	Persistence Persistence
 }
 
 // Node is a supervisor.
@@ -77,6 +79,9 @@ type Agent struct {
 	HeartbeatTimeout time.Duration
 	ProgressTimeout  time.Duration
 	Nudge            Nudge
+	// Beliefs are those that it may have; any names and values if none is
+	// declared, which then persist. They are read when an incarnation begins.
+	Beliefs []Belief
 }
 
 // Nudge is how an agent is reminded: that nothing is heard of it, or that there
