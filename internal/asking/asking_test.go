@@ -336,7 +336,7 @@ func TestDeadlines(t *testing.T) {
 		answered := ask(t, d, Ask{From: "t/a", Text: "in time", Within: 2 * time.Minute})
 		time.Sleep(time.Minute - 1)
 		want("before", "")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		want("at the first", `q-2 answered "yes" by "deadline", waited false`)
 		if _, err := d.Answer(t.Context(), answered.ID, "x", "ann"); err != nil {
 			t.Fatal(err)
@@ -363,7 +363,7 @@ func TestDeadlines(t *testing.T) {
 		want("opened again", `q-5 answered "yes" by "deadline", waited false`)
 		time.Sleep(30*time.Minute - 1)
 		want("before the other", "")
-		time.Sleep(2)
+		time.Sleep(2 * time.Nanosecond)
 		want("the other", `q-6 expired "" by "", waited false`)
 		if still, err := d.Get("t/a", "q-3"); err != nil || still.State != Open {
 			t.Errorf("%+v, %v", still, err)

@@ -544,3 +544,87 @@ func answerOn(t *testing.T, dir, typed string, code int, text string) {
 	master.Close()
 	<-read
 }
+
+// Whenever the daemon is killed: what was acknowledged is there, and nothing
+// twice, though everything is tried until it is acknowledged.
+func TestMailUnderKills(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, keeping("a"))
+	f.do("up", "-d")
+	socket, err := api.SocketPath(f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := f.token("a", 1)
+	ctx, stop := context.WithCancel(t.Context())
+	var sent, asked []string // acknowledged
+	ended, more := make(chan error, 1), make(chan struct{}, 1000)
+	go func() {
+		c := api.DialAgent(socket, token)
+		defer c.Close()
+		for n := 0; ctx.Err() == nil; n++ {
+			key := fmt.Sprint("key ", n)
+			err := persist(context.Background(), patience, func() error {
+				_, err := c.SendMail(context.Background(), api.MailRequest{To: "a", Subject: key, Key: key})
+				if err == nil && n%10 == 0 {
+					_, err = c.Ask(context.Background(), api.AskRequest{Text: key, Key: key})
+				}
+				return err
+			})
+			if err != nil {
+				ended <- err
+				return
+			}
+			if sent = append(sent, key); n%10 == 0 {
+				asked = append(asked, key)
+			}
+			more <- struct{}{}
+			if n == 900 { // as many as are taken
+				break
+			}
+		}
+		ended <- nil
+	}()
+	for range 6 {
+		for range 3 { // between two kills some are acknowledged
+			select {
+			case <-more:
+			case err := <-ended:
+				t.Fatal("it has ended: ", err)
+			case <-time.After(patience):
+				t.Fatal("nothing is acknowledged")
+			}
+		}
+		f.crash()
+		f.do("up", "-d")
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	c := api.DialAgent(socket, token)
+	defer c.Close()
+	messages, err := c.Mail(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	questions, err := f.client().Questions(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gotSent, gotAsked []string
+	for _, m := range messages {
+		gotSent = append(gotSent, m.Subject)
+	}
+	for _, q := range questions {
+		gotAsked = append(gotAsked, q.Text)
+	}
+	if strings.Join(gotSent, " ") != strings.Join(sent, " ") || strings.Join(gotAsked, " ") != strings.Join(asked, " ") {
+		t.Errorf("%d messages and %d questions were acknowledged; there are\n%v\n%v", len(sent), len(asked), gotSent, gotAsked)
+	}
+	t.Logf("%d messages and %d questions over 6 kills", len(sent), len(asked))
+	// The log tells of each of them once, too.
+	if out := f.do("events", "--type", "mail.sent", "--type", "question.asked"); strings.Count(out, "\n") != len(sent)+len(asked) {
+		t.Errorf("%d events for %d messages and %d questions", strings.Count(out, "\n"), len(sent), len(asked))
+	}
+}

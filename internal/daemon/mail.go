@@ -13,7 +13,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/suggest"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -138,7 +137,8 @@ func (c *Controller) post(ctx context.Context, p mail.Post) (mail.Message, error
 		return m, translated(err)
 	}
 	if fresh && m.To != mail.People {
-		c.nudge(m.To, proc.Plain(fmt.Sprintf("mail %s from %s: %s", m.ID, m.From, m.Subject)))
+		// What others have written has no place in what may be typed into a terminal.
+		c.nudge(ctx, m.To, fmt.Sprintf("coppice: there is mail for you, %s. Please run: coppice agent mail read %[1]s", m.ID))
 	}
 	return m, nil
 }
