@@ -169,11 +169,11 @@ func (c canned) RequestRestart(_ context.Context, _ Caller, _ string) error { re
 func (c canned) Drain(context.Context, DrainRequest) error                  { return c.err }
 func (c canned) AckDrain(context.Context, Caller) error                     { return c.err }
 
-func (c canned) Hook(context.Context, Caller) ([]Notice, error) {
+func (c canned) Hook(context.Context, Caller, string) ([]Notice, error) {
 	if !c.full {
 		return nil, c.err
 	}
-	return []Notice{{"drain", "t"}}, nil
+	return []Notice{{"mail", "m-1", "t"}, {"drain", "", "t"}}, nil
 }
 
 func (c canned) Draining(context.Context, Caller) (*Drain, error) {

@@ -13,8 +13,9 @@ type Selves interface {
 	// RequestRestart asks for another incarnation, which counts as no failure.
 	// It returns when it is certain that it will come. ErrConflict while the agent is drained.
 	RequestRestart(ctx context.Context, who Caller, reason string) error
-	// Hook is what there is for the agent now, what presses most first.
-	Hook(ctx context.Context, who Caller) ([]Notice, error)
+	// Hook is what there is for the agent now, what presses most first. Each
+	// message is told once to an incarnation; the same ones come again with the same key.
+	Hook(ctx context.Context, who Caller, key string) ([]Notice, error)
 }
 
 // MaxNote bounds notes and reasons, in bytes.
@@ -31,10 +32,16 @@ type RestartRequest struct {
 	Reason string `json:"reason"`
 }
 
+// HookRequest is the body of POST /v1/agent/hook.
+type HookRequest struct {
+	Key string `json:"key,omitempty"` // what was told under this key is told again; "": nothing is
+}
+
 // Notice is something that an agent should know.
 type Notice struct {
-	Kind string `json:"kind"` // drain, restart
-	Text string `json:"text"` // a line; may contain words of others
+	Kind string `json:"kind"`         // drain, restart, mail, answer
+	ID   string `json:"id,omitempty"` // of the message
+	Text string `json:"text"`         // a line; may contain words of others
 }
 
 // Vitals is how an agent gets on.
@@ -54,7 +61,7 @@ func vitalsRoutes() []route {
 		{method: "POST", path: "/v1/agent/ready", agent: true, serve: (*call).ready},
 		{method: "POST", path: "/v1/agent/heartbeat", agent: true, body: Beat{}, serve: (*call).heartbeat},
 		{method: "POST", path: "/v1/agent/restart", agent: true, body: RestartRequest{}, serve: (*call).requestRestart},
-		{method: "GET", path: "/v1/agent/hook", agent: true, answer: []Notice{}, serve: (*call).hook},
+		{method: "POST", path: "/v1/agent/hook", agent: true, body: HookRequest{}, answer: []Notice{}, serve: (*call).hook},
 	}
 }
 
@@ -88,7 +95,11 @@ func (c *call) requestRestart() error {
 }
 
 func (c *call) hook() error {
-	notices, err := c.service.Hook(c.r.Context(), c.caller)
+	var req HookRequest
+	if err := c.body(&req); err != nil {
+		return err
+	}
+	notices, err := c.service.Hook(c.r.Context(), c.caller, req.Key)
 	if err != nil {
 		return err
 	}
@@ -111,6 +122,6 @@ func (c *Client) RequestRestart(ctx context.Context, reason string) error {
 }
 
 // Hook is Selves.Hook of the agent whose client this is.
-func (c *Client) Hook(ctx context.Context) (notices []Notice, err error) {
-	return notices, c.call(ctx, "GET", "/agent/hook", nil, nil, &notices)
+func (c *Client) Hook(ctx context.Context, key string) (notices []Notice, err error) {
+	return notices, c.call(ctx, "POST", "/agent/hook", nil, HookRequest{key}, &notices)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"time"
@@ -30,8 +31,9 @@ always 0, so that nothing which goes wrong here disturbs the model.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			var notices []api.Notice
+			key := rand.Text()
 			err := askAsAgentFor(hookPatience, func(ctx context.Context, c *api.Client) (err error) {
-				notices, err = c.Hook(ctx)
+				notices, err = c.Hook(ctx, key)
 				return err
 			})
 			switch {

@@ -18,8 +18,8 @@ import (
 // beats is an agent that gets on for ever.
 const beats = `n=0; while :; do n=$((n+1)); coppice agent heartbeat --progress $n --note "step $n"; sleep 0.3; done`
 
-// speaker is agentTOML for a script that calls coppice often.
-func speaker(name, script string, keys ...string) string {
+// chatterTOML is agentTOML for a script that calls coppice often.
+func chatterTOML(name, script string, keys ...string) string {
 	// The race detector sleeps for a second at exit unless told otherwise.
 	return agentTOML(name, "export GORACE=atexit_sleep_ms=0\n"+script, keys...)
 }
@@ -53,13 +53,13 @@ func TestUnresponsiveAgents(t *testing.T) {
 	later := `[ $COPPICE_INCARNATION = 1 ] || { ` + beats + `; }; `
 	grace := `shutdown = { grace = "1s" }`
 	f := newFleet(t,
-		speaker("frozen", later+`kill -STOP $$; exec sleep 1000`, grace, `heartbeat_timeout = "1s"`,
+		chatterTOML("frozen", later+`kill -STOP $$; exec sleep 1000`, grace, `heartbeat_timeout = "1s"`,
 			`nudge = { command = "echo \"$COPPICE_NUDGE|$COPPICE_AGENT|$COPPICE_TOKEN\" > nudge.frozen" }`),
-		speaker("asleep", later+`trap 'echo nudged > nudge.asleep' USR1; while :; do sleep 1000 & wait; done`, grace, `heartbeat_timeout = "1s"`,
+		chatterTOML("asleep", later+`trap 'echo nudged > nudge.asleep' USR1; while :; do sleep 1000 & wait; done`, grace, `heartbeat_timeout = "1s"`,
 			`nudge = { signal = "USR1" }`),
-		speaker("stuck", later+`while :; do coppice agent heartbeat --progress 7 --note parsing; sleep 0.3; done`, grace,
+		chatterTOML("stuck", later+`while :; do coppice agent heartbeat --progress 7 --note parsing; sleep 0.3; done`, grace,
 			`heartbeat_timeout = "20s"`, `progress_timeout = "1s"`),
-		speaker("answers", `trap 'coppice agent heartbeat' USR1; while :; do sleep 1000 & wait; done`, grace, `heartbeat_timeout = "1s"`,
+		chatterTOML("answers", `trap 'coppice agent heartbeat' USR1; while :; do sleep 1000 & wait; done`, grace, `heartbeat_timeout = "1s"`,
 			`nudge = { signal = "USR1" }`))
 	f.do("up", "-d")
 	for agent, want := range map[string]struct{ process, reason, nudged string }{
@@ -101,6 +101,53 @@ func TestUnresponsiveAgents(t *testing.T) {
 	}
 }
 
+// An agent that waits for a person may be silent, whoever its daemon is.
+func TestWaitingForAPerson(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, chatterTOML("asks", `[ $COPPICE_INCARNATION = 1 ] || { `+beats+`; }
+coppice agent ask 'which one?' --options a,b > answer; exec sleep 1000`, `heartbeat_timeout = "1s"`, `progress_timeout = "2s"`),
+		chatterTOML("silent", `[ $COPPICE_INCARNATION -lt 3 ] || { `+beats+`; }; exec sleep 1000`, `heartbeat_timeout = "1s"`))
+	f.do("up", "-d")
+	until(t, "the question", func() bool { return f.node("t/asks").NeedsInput != nil })
+	f.awaitNode("t/silent", "is ended", func(n api.Node) bool { return n.Incarnation == 2 })
+	f.crash()
+	f.do("up", "-d")
+	f.awaitNode("t/silent", "is ended again", func(n api.Node) bool { return n.Incarnation == 3 })
+	n := f.node("t/asks")
+	if n.Incarnation != 1 || n.NeedsInput == nil || n.Vitals == nil || !n.Vitals.Waiting {
+		t.Fatalf("while it waits: %+v", n)
+	}
+	if all := f.events(event.AgentUnresponsive, "t/asks"); len(all) != 0 {
+		t.Errorf("while it waits: %v", all)
+	}
+	f.do("answer", n.NeedsInput.ID, "b")
+	until(t, "the answer", func() bool { return f.has("answer") && f.read("answer") == "b\n" })
+	f.awaitNode("t/asks", "is ended", func(n api.Node) bool { return n.Incarnation == 2 })
+}
+
+// The hook tells of mail and answers, once to each incarnation.
+func TestHookTellsOfMail(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, chatterTOML("a", `while ! coppice agent hook > hook.$COPPICE_INCARNATION.1; do sleep 0.1; done
+coppice agent hook > hook.$COPPICE_INCARNATION.2; echo $? > code.$COPPICE_INCARNATION; exec sleep 1000`, `nudge = { command = "echo $COPPICE_NUDGE > nudged" }`))
+	f.do("up", "-d")
+	f.do("mail", "send", "a", "--subject", "Look <here>", "-m", "at this")
+	want := "mail: From people: Look <here>. Run \"coppice agent mail read m-1\" to read it.\n"
+	for _, n := range []string{"1", "2"} {
+		until(t, "what the hook says", func() bool { return f.has("code."+n) && f.read("code."+n) != "" })
+		if got := f.read("hook." + n + ".1"); got != want {
+			t.Errorf("hook says %q, want %q", got, want)
+		}
+		if got, code := f.read("hook."+n+".2"), f.read("code."+n); got != "" || code != "1\n" {
+			t.Errorf("the next hook says %q, and exits with %s", got, code)
+		}
+		f.do("restart", "a")
+	}
+	until(t, "the nudge", func() bool {
+		return f.has("nudged") && f.read("nudged") == "coppice: there is mail for you, m-1. Please run: coppice agent mail read m-1\n"
+	})
+}
+
 // A line is typed into a terminal, unless a person may be typing there.
 func TestNudgeByTyping(t *testing.T) {
 	for _, kind := range []string{"proc", "tmux"} {
@@ -111,7 +158,7 @@ func TestNudgeByTyping(t *testing.T) {
 				needTmux(t)
 				place = inTmux
 			}
-			f := newFleet(t, speaker("a", `read line; echo "$line" > typed; coppice agent heartbeat; exec sleep 1000`, place, `nudge = { type = true }`, `heartbeat_timeout = "2s"`))
+			f := newFleet(t, chatterTOML("a", `read line; echo "$line" > typed; coppice agent heartbeat; exec sleep 1000`, place, `nudge = { type = true }`, `heartbeat_timeout = "2s"`))
 			f.do("up", "-d")
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
@@ -143,8 +190,8 @@ func TestNudgeByTyping(t *testing.T) {
 func TestHeartbeatsOverDaemons(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t,
-		speaker("beats", beats, `heartbeat_timeout = "4s"`, `progress_timeout = "1m"`),
-		speaker("silent", `exec sleep 1000`, `heartbeat_timeout = "4s"`))
+		chatterTOML("beats", beats, `heartbeat_timeout = "4s"`, `progress_timeout = "1m"`),
+		chatterTOML("silent", `exec sleep 1000`, `heartbeat_timeout = "4s"`))
 	f.do("up", "-d")
 	heard := func(n api.Node) bool {
 		return n.Vitals != nil && n.Vitals.Heartbeat != nil && n.Vitals.Progress != nil && strings.HasPrefix(n.Vitals.Note, "step ")
@@ -176,7 +223,7 @@ func TestHeartbeatsOverDaemons(t *testing.T) {
 // What an agent says is made fit to be shown.
 func TestHeartbeatIsAClaim(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, speaker("a", `coppice agent heartbeat --progress -3 --note "$(printf 'a\033[2Jb\nc%0300d' 0)" && touch said; exec sleep 1000`))
+	f := newFleet(t, chatterTOML("a", `coppice agent heartbeat --progress -3 --note "$(printf 'a\033[2Jb\nc%0300d' 0)" && touch said; exec sleep 1000`))
 	f.do("up", "-d")
 	until(t, "the heartbeat", func() bool { return f.has("said") })
 	v := f.node("t/a").Vitals
@@ -189,7 +236,7 @@ func TestHeartbeatIsAClaim(t *testing.T) {
 // when the daemon is killed right after it has said yes.
 func TestRequestRestart(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, speaker("a", `[ $COPPICE_INCARNATION -gt 2 ] || while coppice agent request-restart "again, please"; do touch asked.$COPPICE_INCARNATION; done
+	f := newFleet(t, chatterTOML("a", `[ $COPPICE_INCARNATION -gt 2 ] || while coppice agent request-restart "again, please"; do touch asked.$COPPICE_INCARNATION; done
 exec sleep 1000`, `max_restarts = 1`, `on_limit = "escalate"`))
 	f.do("up", "-d")
 	until(t, "the answer to the first one", func() bool { return f.has("asked.1") })
@@ -220,10 +267,10 @@ func TestDrain(t *testing.T) {
 name = "group"
 children = ["acks", "ends"]
 `,
-		speaker("acks", drains+`coppice agent hook > hook.txt; coppice agent hook --inject > inject.txt; coppice agent drain-ack; coppice agent drain-ack; exec sleep 1000`, `nudge = { command = "touch nudged" }`),
-		speaker("ends", drains+`exit 0`),
-		speaker("deaf", `exec sleep 1000`),
-		speaker("early", `coppice agent drain-ack 2> early.txt; coppice agent hook || echo $? >> early.txt; touch early.done; exec sleep 1000`))
+		chatterTOML("acks", drains+`coppice agent hook > hook.txt; coppice agent hook --inject > inject.txt; coppice agent drain-ack; coppice agent drain-ack; exec sleep 1000`, `nudge = { command = "touch nudged" }`),
+		chatterTOML("ends", drains+`exit 0`),
+		chatterTOML("deaf", `exec sleep 1000`),
+		chatterTOML("early", `coppice agent drain-ack 2> early.txt; coppice agent hook || echo $? >> early.txt; touch early.done; exec sleep 1000`))
 	f.do("up", "-d")
 	until(t, "what an agent says that nobody has asked", func() bool { return f.has("early.done") })
 	if got := f.read("early.txt"); !strings.Contains(got, "nobody has asked t/early to finish") || !strings.HasSuffix(got, "\n1\n") {
@@ -280,10 +327,10 @@ children = ["acks", "ends"]
 func TestDrainOverDaemons(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t,
-		speaker("a", `read x < finish; coppice agent drain-ack; exec sleep 1000`),
-		speaker("slow", `exec sleep 1000`),
-		speaker("unseen", `read x < end; exit 0`),
-		speaker("goes-on", `exec sleep 1000`))
+		chatterTOML("a", `read x < finish; coppice agent drain-ack; exec sleep 1000`),
+		chatterTOML("slow", `exec sleep 1000`),
+		chatterTOML("unseen", `read x < end; exit 0`),
+		chatterTOML("goes-on", `exec sleep 1000`))
 	finish, end := fifo(t, f.dir, "finish"), fifo(t, f.dir, "end")
 	f.do("up", "-d")
 	var waiting []*subject
@@ -331,10 +378,10 @@ func TestAgentReady(t *testing.T) {
 	t.Parallel()
 	script := func(say string) string { return `read x < go; ` + say + `; exec sleep 1000` }
 	toml := []string{
-		speaker("first", script(`coppice agent ready`), `ready = { notify = true }`),
-		speaker("second", script(`(setsid sh -c 'unset NOTIFY_SOCKET; coppice agent ready; coppice agent ready; touch said' &)`), `ready = { notify = true }`),
-		speaker("other", `coppice agent ready 2> other.txt; coppice agent heartbeat; echo up; exec sleep 1000`, `ready = { log = "up" }`),
-		speaker("none", `coppice agent ready && touch none; exec sleep 1000`),
+		chatterTOML("first", script(`coppice agent ready`), `ready = { notify = true }`),
+		chatterTOML("second", script(`(setsid sh -c 'unset NOTIFY_SOCKET; coppice agent ready; coppice agent ready; touch said' &)`), `ready = { notify = true }`),
+		chatterTOML("other", `coppice agent ready 2> other.txt; coppice agent heartbeat; echo up; exec sleep 1000`, `ready = { log = "up" }`),
+		chatterTOML("none", `coppice agent ready && touch none; exec sleep 1000`),
 	}
 	for _, kind := range []string{"proc", "tmux"} {
 		t.Run(kind, func(t *testing.T) {

@@ -34,6 +34,11 @@ func (c *Controller) nudge(ctx context.Context, path, text string) {
 	if a == nil || s == nil {
 		return
 	}
+	select {
+	case <-s.Done():
+		return
+	default:
+	}
 	ctx, cancel := context.WithTimeout(ctx, nudgeTime)
 	defer cancel()
 	n, text := a.Nudge, harmless(text)

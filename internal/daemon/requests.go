@@ -188,13 +188,24 @@ func (c *Controller) resumeRequests() {
 }
 
 // Hook is part of api.Selves.
-func (c *Controller) Hook(_ context.Context, who api.Caller) ([]api.Notice, error) {
+func (c *Controller) Hook(ctx context.Context, who api.Caller, key string) ([]api.Notice, error) {
 	var all []api.Notice
 	if d := c.drainOf(who.Path); d != nil && d.Incarnation == who.Incarnation {
 		all = append(all, d.notice())
 	}
 	if c.restartOf(who) != nil {
 		all = append(all, api.Notice{Kind: "restart", Text: "You are about to be restarted, as you have asked."})
+	}
+	messages, err := c.mail.Deliver(ctx, who.Path, who.Incarnation, key)
+	if err != nil {
+		return nil, translated(err)
+	}
+	for _, m := range messages {
+		n := api.Notice{Kind: "mail", ID: m.ID, Text: fmt.Sprintf("From %s: %s. Run \"coppice agent mail read %s\" to read it.", m.From, m.Subject, m.ID)}
+		if m.Question != "" {
+			n.Kind = "answer"
+		}
+		all = append(all, n)
 	}
 	return all, nil
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/liveness"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -31,7 +33,8 @@ type vital struct {
 
 	mu      sync.Mutex
 	watch   liveness.Watch
-	process *process    // once it is ready, if it has to give signs of life
+	process *process    // once it is ready
+	asks    int         // requests in which it waits for an answer
 	timer   *time.Timer // to the next look
 	looking bool        // the last look is not over
 	over    bool
@@ -81,6 +84,41 @@ func (c *Controller) attend(who api.Caller, p *process, a *spec.Agent) {
 	defer v.mu.Unlock()
 	v.process = p
 	v.watch.Begin(time.Now(), liveness.Timeouts{Heartbeat: a.HeartbeatTimeout, Progress: a.ProgressTimeout, Nudge: a.Nudge.Exists()})
+	v.wait()
+}
+
+// waits notes that something may have changed in whether an agent waits for a person.
+func (c *Controller) waits(path string) {
+	if v := c.vital(path); v != nil {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.wait()
+	}
+}
+
+// awaits notes that an incarnation waits for an answer, until it is told to stop.
+func (c *Controller) awaits(who api.Caller) (stop func()) {
+	v := c.vital(who.Path)
+	if v == nil || v.who != who {
+		return func() {}
+	}
+	add := func(n int) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.asks += n
+		v.wait()
+	}
+	add(1)
+	return func() { add(-1) }
+}
+
+// wait finds out whether the incarnation waits for a person: somebody holds the
+// line for it, or a question that it has asked itself is open. Needs mu.
+func (v *vital) wait() {
+	waits := v.asks > 0 || slices.ContainsFunc(v.c.desk.List(v.who.Path, false), func(q asking.Question) bool {
+		return q.Incarnation == v.who.Incarnation
+	})
+	v.watch.Wait(time.Now(), waits)
 	v.arm()
 }
 
