@@ -46,7 +46,7 @@ func eachRuntime(t *testing.T, test func(t *testing.T, keys ...string)) {
 // continues what was stopped.)
 func TestWatchdogFrozen(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, agentTOML("a", `exec coppice-test-pulse`, readyNotify, `watchdog = "2s"`))
+	f := newFleet(t, agentTOML("a", `exec coppice-test-pulse`, readyNotify, `watchdog = "3s"`))
 	f.do("up", "-d")
 	n := f.awaitStatus("t/a", "at work")
 	if out := f.do("ps"); !strings.Contains(out, "STATUS") || !strings.Contains(out, "at work") {
@@ -66,10 +66,10 @@ func TestWatchdogFrozen(t *testing.T) {
 	if len(crashes) != 1 {
 		t.Fatalf("crashes: %v", crashes)
 	}
-	if text, _ := failure(t, crashes[0]); text != "watchdog: nothing heard for 2s" {
+	if text, _ := failure(t, crashes[0]); text != "watchdog: nothing heard for 3s" {
 		t.Errorf("the reason is %q", text)
 	}
-	if n := f.node("t/a"); n.Restarts != 1 || n.LastExit != "watchdog: nothing heard for 2s" {
+	if n := f.node("t/a"); n.Restarts != 1 || n.LastExit != "watchdog: nothing heard for 3s" {
 		t.Errorf("%+v", n)
 	}
 	if err := syscall.Kill(n.PID, 0); err != syscall.ESRCH {
@@ -122,7 +122,7 @@ func TestWatchdogWithoutDaemon(t *testing.T) {
 		script, say := sayer(t, dir)
 		f := fleetIn(t, dir,
 			agentTOML("a", script, append(keys, `watchdog = "3s"`)...),
-			agentTOML("b", `exec coppice-test-pulse`, append(keys, readyNotify, `watchdog = "2s"`)...))
+			agentTOML("b", `exec coppice-test-pulse`, append(keys, readyNotify, `watchdog = "3s"`)...))
 		say("STATUS=before\nWATCHDOG=1")
 		f.do("up", "-d")
 		pulse := f.node("t/b")
@@ -144,7 +144,7 @@ func TestWatchdogWithoutDaemon(t *testing.T) {
 		if n := f.node("t/a"); n.PID != before.PID {
 			t.Errorf("after the daemon was frozen: %+v", n)
 		}
-		f.awaitNode("t/a", "is condemned in the end", func(n api.Node) bool { return n.Incarnation == 2 })
+		f.awaitNode("t/a", "is condemned in the end", func(n api.Node) bool { return n.State == "running" && n.Incarnation == 2 })
 		if n := f.node("t/b"); n.PID != pulse.PID || n.State != "running" {
 			t.Errorf("who was never silent: %+v", n)
 		}

@@ -48,7 +48,7 @@ func (v vigil) judge(n notice.Notice, now time.Time) (next time.Time, reason err
 	switch {
 	case stopping:
 		return time.Time{}, fmt.Errorf("watchdog: it said that it stops, and has not ended within %v", period)
-	case n.Heard.After(last):
+	case n.Heard.Sub(last) > vigilPace: // less is the time that a word was on its way
 		return time.Time{}, fmt.Errorf("watchdog: no WATCHDOG=1 for %v", period)
 	}
 	return time.Time{}, fmt.Errorf("watchdog: nothing heard for %v", period)

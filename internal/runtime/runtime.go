@@ -99,7 +99,7 @@ type Observation struct {
 	Exit        supervisor.Exit // Dead; Lost where nobody saw the end
 	ExitedAt    time.Time       // Dead
 	Detail      string          // for people, where Life is Unknown
-	Said        notice.Notice   // of itself; times that go on while the machine is suspended are of no use to judge by
+	Said        notice.Notice   // of itself; its times have readings of the monotonic clock, but where nobody listens any more
 	// Before are the ends of incarnations before this one that the slot still
 	// knows, oldest first: who started this one may not have had the time to tell.
 	Before []Ended

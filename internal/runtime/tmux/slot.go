@@ -141,7 +141,6 @@ func (s *slot) bury(ctx context.Context, rec *record, v verdict, seen time.Time)
 		return nil, fmt.Errorf("%w: what incarnation %d left behind: %w", runtime.ErrUnknown, rec.Incarnation, err)
 	}
 	tail := s.flush(ctx, rec)
-	proc.ForgetNotify(rec.Socket)
 	end := wire.NewEnd(v.exit(rec.Asked, tail), v.at(rec, seen))
 	record := &wire.Record{Version: wire.Version, Incarnation: rec.Incarnation, End: *end}
 	if err := wire.WriteFile(filepath.Join(s.dir, wire.ExitFile), record); err != nil {
@@ -206,6 +205,7 @@ func (s *slot) adopt(ctx context.Context) (*session, error) {
 	}
 	ses := newSession(s, f.rec)
 	if f.end != nil {
+		proc.ForgetNotify(f.rec.Socket)
 		ses.finish(f.end)
 		return ses, nil
 	}

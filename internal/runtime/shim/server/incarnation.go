@@ -92,6 +92,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	if run.speaks != nil {
 		run.speaks.Listen(process.PID())
 	}
+	go s.tidy()
 	go s.watch(run, await, l.Ready)
 	s.shed()
 	return st, nil
@@ -247,8 +248,8 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, read
 	<-run.process.Done()
 	at := time.Now()
 	if run.speaks != nil {
-		defer run.speaks.Close()
 		run.speaks.Leave() // with its last words
+		s.silence(run.speaks)
 	}
 	exit := run.group.explain(run.process.Exit()) // before its group goes
 	s.sweep(run.group)

@@ -26,6 +26,25 @@ func (s *server) speak(l *runtime.Launch, run *incarnation) (*proc.NotifySocket,
 	return proc.ListenNotify("", func(n notice.Notice, u notice.Urgency) { s.hear(run, n, u) })
 }
 
+// silence leaves the place of an incarnation that has ended to tidy.
+func (s *server) silence(speaks *proc.NotifySocket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent = append(s.silent, speaks)
+}
+
+// tidy removes the places of incarnations that have ended. That takes longer
+// than all else that is done while an agent is down, and waits until it runs.
+func (s *server) tidy() {
+	s.mu.Lock()
+	silent := s.silent
+	s.silent = nil
+	s.mu.Unlock()
+	for _, speaks := range silent {
+		speaks.Close()
+	}
+}
+
 // hear takes in what an incarnation says, and tells it: not more often than
 // anybody wants to know it.
 func (s *server) hear(run *incarnation, n notice.Notice, u notice.Urgency) {

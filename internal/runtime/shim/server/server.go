@@ -42,6 +42,7 @@ type server struct {
 	named    bool           // the state file names this shim; used by who starts
 	run      *incarnation   // that lives; nil if none
 	said     said           // by the last incarnation
+	silent   []*proc.NotifySocket
 	conns    map[*conn]struct{}
 	pumping  int  // incarnations whose output has not ended
 	closing  bool // nothing is started any more

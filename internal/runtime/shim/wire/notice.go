@@ -7,9 +7,9 @@ import (
 )
 
 // Notice is a notice.Notice on its way through a socket or a file. Its times are
-// how long ago something was, so that both ends may have clocks of their own,
-// and what is said about a machine that was suspended meanwhile stays true: of
-// what comes from a file, those that matter to decisions mean nothing.
+// how long ago something was, by the monotonic clock of who has heard it: that
+// holds for who reads it by another clock, and if the machine was suspended. In a
+// file they are worth nothing.
 type Notice struct {
 	Since     time.Duration  `json:"since"`
 	Heard     *time.Duration `json:"heard,omitempty"`
