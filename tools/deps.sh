@@ -27,20 +27,24 @@ fi
 left=""
 for pair in $(missing); do left="$left ${pair%%:*}"; done
 
-# The client of the Model Context Protocol that is not ours, in a directory that
-# git ignores. A copy of what was asked for is beside it once it is whole.
-client=.cache/mcpclient
-if ! cmp -s tools/mcpclient/package.json "$client/installed.json"; then
-	echo "installing the reference client of the Model Context Protocol"
-	rm -rf "$client"
-	mkdir -p "$client"
-	cp tools/mcpclient/package.json "$client/"
-	if npm install --prefix "$client" --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error >/dev/null; then
-		cp tools/mcpclient/package.json "$client/installed.json"
+# install FROM NAME puts the npm packages that FROM/package.json asks for into
+# .cache/NAME, which git ignores. A copy of what was asked for is beside them
+# once they are whole.
+install() {
+	into=.cache/$2
+	! cmp -s "$1/package.json" "$into/installed.json" || return 0
+	echo "installing the packages of $1"
+	rm -rf "$into"
+	mkdir -p "$into"
+	cp "$1/package.json" "$into/"
+	if npm install --prefix "$into" --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error >/dev/null; then
+		cp "$1/package.json" "$into/installed.json"
 	else
-		left="$left @modelcontextprotocol/sdk"
+		left="$left packages-of-$1"
 	fi
-fi
+}
+install tools/mcpclient mcpclient      # the client of the Model Context Protocol that is not ours
+install editors/vscode/test vscode     # what highlights in VS Code
 
 [ -n "$left" ] || exit 0
 echo "Not installed:$left. The tests that need them are skipped." >&2

@@ -347,21 +347,30 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		var errs Errors
-		if tree != nil || !errors.As(err, &errs) || len(errs) == 0 {
+		if tree != nil {
 			t.Fatalf("got tree %v and error %v", tree, err)
 		}
-		lines := strings.Split(string(data), "\n")
-		for i, e := range errs {
-			if e.Line < 1 || e.Line > len(lines) || e.Column < 1 || e.Column > len([]rune(lines[e.Line-1]))+1 {
-				t.Errorf("%v: not a place in the file", e)
-			}
-			if i > 0 && (e.Line < errs[i-1].Line || e.Line == errs[i-1].Line && e.Column < errs[i-1].Column) {
-				t.Errorf("%v: out of order", e)
-			}
-			if strings.ContainsAny(e.Error(), "\n\x1b\x00") || e.Message == "" {
-				t.Errorf("%q: not one printable line", e.Error())
-			}
-		}
+		checkErrors(t, data, err)
 	})
+}
+
+// checkErrors fails unless err is Errors, each a line with a place in data, in their order.
+func checkErrors(t *testing.T, data []byte, err error) {
+	t.Helper()
+	var errs Errors
+	if !errors.As(err, &errs) || len(errs) == 0 {
+		t.Fatalf("got error %v", err)
+	}
+	lines := strings.Split(string(data), "\n")
+	for i, e := range errs {
+		if e.Line < 1 || e.Line > len(lines) || e.Column < 1 || e.Column > len([]rune(lines[e.Line-1]))+1 {
+			t.Errorf("%v: not a place in the file", e)
+		}
+		if i > 0 && (e.Line < errs[i-1].Line || e.Line == errs[i-1].Line && e.Column < errs[i-1].Column) {
+			t.Errorf("%v: out of order", e)
+		}
+		if strings.ContainsAny(e.Error(), "\n\x1b\x00") || e.Message == "" {
+			t.Errorf("%q: not one printable line", e.Error())
+		}
+	}
 }

@@ -52,9 +52,13 @@ integer of bytes.
 
 // WriteReference writes the reference page of coppice.toml, in Markdown.
 func WriteReference(w io.Writer) error {
+	return writePage(w, referenceHead, sections())
+}
+
+func writePage(w io.Writer, head string, sections []section) error {
 	var b strings.Builder
-	b.WriteString(referenceHead)
-	for _, s := range sections() {
+	b.WriteString(head)
+	for _, s := range sections {
 		title := "`" + s.header + "`"
 		if s.header == "" {
 			title = "Tables"

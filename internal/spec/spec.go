@@ -67,21 +67,20 @@ type Agent struct {
 	Significant bool
 	Shutdown    Shutdown
 	Ready       Ready
+	Hooks       Hooks
+	// Beliefs are those that it may have; any names and values if none is
+	// declared, which then persist. They are read when an incarnation begins.
+	Beliefs []Belief
 	// Notify gives it a place to speak of itself, as systemd services do
 	// (sd_notify). Assemble sets it where Ready.Notify or Watchdog asks for it.
 	Notify bool
 	// Watchdog is how long it may be silent on that before it has failed; 0: for ever.
 	Watchdog time.Duration
-	Hooks    Hooks
-
 	// HeartbeatTimeout is how long it may be silent once it is ready,
 	// ProgressTimeout how long it may claim the same progress. Zero: for ever.
 	HeartbeatTimeout time.Duration
 	ProgressTimeout  time.Duration
 	Nudge            Nudge
-	// Beliefs are those that it may have; any names and values if none is
-	// declared, which then persist. They are read when an incarnation begins.
-	Beliefs []Belief
 }
 
 // Nudge is how an agent is reminded: that nothing is heard of it, or that there
