@@ -157,7 +157,7 @@ func (d *doctor) slots(ctx context.Context) {
 		var all []runtime.Observation
 		if err == nil {
 			defer rt.Close()
-			all, err = settled(ctx, rt)
+			all, err = certain(ctx, rt)
 		}
 		if err != nil {
 			d.note("agents", LevelProblem, "", "%v", err)
@@ -192,14 +192,14 @@ func (d *doctor) slots(ctx context.Context) {
 	}
 }
 
-// settleTime is how long what cannot be told may take to show: a shim that is
+// certainTime is how long what cannot be told may take to show: a shim that is
 // just ending is there, and answers nobody.
-const settleTime = 2 * time.Second
+const certainTime = 2 * time.Second
 
-// settled lists the slots of a runtime, again and again while there is one of
+// certain lists the slots of a runtime, again and again while there is one of
 // which nothing can be told, for as long as that may pass.
-func settled(ctx context.Context, rt runtime.Runtime) ([]runtime.Observation, error) {
-	late := time.Now().Add(settleTime)
+func certain(ctx context.Context, rt runtime.Runtime) ([]runtime.Observation, error) {
+	late := time.Now().Add(certainTime)
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
 		all, err := rt.List(ctx)
 		unknown := slices.ContainsFunc(all, func(o runtime.Observation) bool { return o.Life == runtime.Unknown })
