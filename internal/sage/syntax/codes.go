@@ -10,7 +10,7 @@ const (
 	CodeMisplaced  = "E006" // right in itself, and not in this place
 	CodeForeign    = "E007" // a word of another language or of an earlier Sage
 	CodeTarget     = "E008" // cannot be assigned to
-	CodeTooLong    = "E009" // the text is too long
+	CodeFormat     = "E009" // a fault of the formatter
 )
 
 // maxDiagnostics is how many errors of one file are told; there is no use in

@@ -1,6 +1,9 @@
 package syntax
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // precedence is how tight a binary operator binds, 0 for what is none.
 func precedence(k Kind) int {
@@ -581,9 +584,17 @@ func (p *parser) numberLit(negative bool, start int32) Expr {
 }
 
 func (p *parser) stringLit() *StringLit {
-	start, text := p.start(), p.text()
+	start, text := p.start(), unixLines(p.text())
 	p.next()
 	return &StringLit{p.finish(start), textValue(text[1 : len(text)-1]), text}
+}
+
+// unixLines is a text in which lines end with a line feed only.
+func unixLines(text string) string {
+	if strings.IndexByte(text, '\r') < 0 {
+		return text
+	}
+	return strings.ReplaceAll(text, "\r\n", "\n")
 }
 
 // template reads a string with interpolations.
@@ -597,7 +608,7 @@ func (p *parser) template() Expr {
 	t := &TemplateLit{}
 	for {
 		text, last := p.text(), p.kind == TemplateTail
-		text = text[1 : len(text)-1]
+		text = unixLines(text[1 : len(text)-1])
 		part := TemplatePart{p.here(), textValue(text), text}
 		t.Parts = append(t.Parts, part)
 		p.next()

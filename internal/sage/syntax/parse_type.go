@@ -145,6 +145,9 @@ func (p *parser) namePattern(start int32) Pattern {
 		path.Span = p.finish(start)
 	}
 	if p.got(LParen) {
+		if p.kind == RParen {
+			p.unexpected("a pattern", "a variant that carries nothing has no parentheses")
+		}
 		p.list(RParen, false, func() { v.Args = append(v.Args, p.pattern()) })
 	} else if len(path.Segments) == 1 && path.Segments[0].Args == nil && !upper(path.Segments[0].Name.Name) {
 		return &BindPat{p.finish(start), path.Segments[0].Name}

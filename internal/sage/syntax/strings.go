@@ -167,28 +167,24 @@ func unescape(s string) (r rune, n int, ok bool) {
 	return 0, 1, false
 }
 
-// textValue is what the text of a string stands for, without its quotes:
-// escapes are replaced, and a line ends with a line feed however the file says it.
+// textValue is what the text of a string stands for, without its quotes.
 func textValue(text string) string {
-	if strings.IndexByte(text, '\\') < 0 && strings.IndexByte(text, '\r') < 0 {
+	if strings.IndexByte(text, '\\') < 0 {
 		return text
 	}
 	var b strings.Builder
 	b.Grow(len(text))
 	for i := 0; i < len(text); {
-		switch c := text[i]; {
-		case c == '\\':
-			r, n, ok := unescape(text[i:])
-			if ok {
-				b.WriteRune(r)
-			}
-			i += n
-		case c == '\r' && i+1 < len(text) && text[i+1] == '\n':
+		if text[i] != '\\' {
+			b.WriteByte(text[i])
 			i++
-		default:
-			b.WriteByte(c)
-			i++
+			continue
 		}
+		r, n, ok := unescape(text[i:])
+		if ok {
+			b.WriteRune(r)
+		}
+		i += n
 	}
 	return b.String()
 }
