@@ -28,7 +28,7 @@ func (p *parser) agentDecl(begin int32, pub bool) Decl {
 		case Use, Uses:
 			d.Clauses = append(d.Clauses, p.useClause())
 		default:
-			p.braces(func() { p.member(d) })
+			p.braces(Use, func() { p.member(d) })
 			d.Span = p.finish(begin)
 			return d
 		}
@@ -68,7 +68,7 @@ func (p *parser) member(d *AgentDecl) {
 		f := p.belief(start)
 		f.Persistent = true
 		m = f
-	case p.atField():
+	case p.atField() || p.kind == Name && p.ahead(1).IsName() && !p.onNewLineAhead() && p.ahead(2) != Colon:
 		m = p.belief(start)
 	case p.kind == On:
 		m = p.handler()
@@ -168,11 +168,11 @@ func eventOf(word string) (Event, bool) {
 func (p *parser) supervisorDecl(start int32, pub bool) Decl {
 	p.next()
 	d := &SupervisorDecl{Pub: pub, Name: p.name("of the supervisor")}
-	p.braces(func() {
+	p.braces(EOF, func() {
 		switch {
 		case p.kind == Comma || p.kind == Semicolon:
 			p.next()
-		case p.atField() && !(p.kind == Children && p.ahead(2) == LBrace):
+		case p.atField() && !(p.kind == Children && p.ahead(2) == LBrace) || p.kind == Name && startsExpr(p.ahead(1)) && !p.onNewLineAhead():
 			d.Members = append(d.Members, p.fieldInit())
 		case p.kind == Children:
 			d.Members = append(d.Members, p.children())
@@ -193,7 +193,7 @@ func (p *parser) children() *ChildrenBlock {
 		p.next()
 	}
 	b := &ChildrenBlock{}
-	p.braces(func() {
+	p.braces(EOF, func() {
 		switch {
 		case p.kind == Comma || p.kind == Semicolon:
 			p.next()
@@ -222,7 +222,7 @@ func (p *parser) child() *Child {
 		c.Span = p.finish(start)
 		return c
 	}
-	p.braces(func() {
+	p.braces(EOF, func() {
 		start := p.start()
 		switch {
 		case p.kind == Comma || p.kind == Semicolon:
@@ -234,7 +234,7 @@ func (p *parser) child() *Child {
 			e.Handler = p.name("of the handler")
 			e.Span = p.finish(start)
 			c.Parts = append(c.Parts, e)
-		case p.atField():
+		case p.atField() || p.kind.IsName() && startsExpr(p.ahead(1)) && !p.onNewLineAhead():
 			c.Parts = append(c.Parts, p.fieldInit())
 		default:
 			p.unexpected("a belief or `restart`", "what a child begins with is written name: value")

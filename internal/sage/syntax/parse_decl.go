@@ -138,7 +138,7 @@ func (p *parser) recordDecl(start int32, pub bool) Decl {
 // field reads name: type.
 func (p *parser) field(start int32) *Field {
 	f := &Field{Name: p.word("of the field")}
-	if p.expect(Colon, "and the type of the field") {
+	if p.expect(Colon, "and the type of the field") || p.kind.IsName() && !p.onNewLine() {
 		f.Type = p.typ()
 	} else {
 		f.Type = &BadType{p.finish(p.start())}
@@ -233,7 +233,7 @@ func (p *parser) param(typed bool) *Param {
 func (p *parser) toolDecl(start int32, pub bool) Decl {
 	p.next()
 	d := &ToolDecl{Pub: pub, Name: p.name("of the tool")}
-	p.braces(func() {
+	p.braces(Fn, func() {
 		start := p.start()
 		f := &FuncDecl{}
 		for p.kind == Hash {
@@ -271,7 +271,7 @@ func (p *parser) attr() *Attr {
 func (p *parser) protocolDecl(start int32, pub bool) Decl {
 	p.next()
 	d := &ProtocolDecl{Pub: pub, Name: p.name("of the protocol")}
-	p.braces(func() {
+	p.braces(EOF, func() {
 		s := &ProtocolStep{}
 		start := p.start()
 		s.From = p.name("of who sends")
@@ -297,7 +297,7 @@ func (p *parser) effectDecl(start int32, pub bool) Decl {
 	} else {
 		d.Effect = &Ident{Span: p.finish(p.start())}
 	}
-	p.braces(func() {
+	p.braces(EOF, func() {
 		if !p.atField() {
 			p.unexpected("a setting", "settings are written as name: value")
 			p.skip(p.atField)
@@ -349,9 +349,7 @@ func (p *parser) runDecl(start int32) Decl {
 func (p *parser) fieldInit() *FieldInit {
 	start := p.start()
 	f := &FieldInit{Name: p.word("of the field")}
-	if p.expect(Colon, "and the value of `"+brief(f.Name.Name)+"`") {
-		f.Value = p.expr()
-	} else if p.got(Assign) {
+	if p.expect(Colon, "and the value of `"+brief(f.Name.Name)+"`") || p.got(Assign) || p.atExpr() && !p.onNewLine() {
 		f.Value = p.expr()
 	} else {
 		f.Value = &BadExpr{p.finish(p.start())}

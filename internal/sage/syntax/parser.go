@@ -22,6 +22,9 @@ func Parse(file *source.File) (*File, []diag.Diagnostic) {
 	tokens, comments, diagnostics := Scan(file)
 	p := parser{file: file, tokens: tokens, diagnostics: diagnostics, errorLine: -1, errorIndex: -1}
 	p.kind = tokens[0].Kind
+	if len(diagnostics) >= maxDiagnostics {
+		p.giveUp()
+	}
 	f := &File{Span: file.Span(0, len(file.Text)), Comments: comments}
 	for p.kind != EOF {
 		before := p.at
@@ -143,15 +146,20 @@ func (p *parser) tooDeep(message, help string) {
 		return
 	}
 	p.report(p.here(), CodeDepth, message, help)
+	p.giveUp()
+}
+
+func (p *parser) giveUp() {
 	p.at = len(p.tokens) - 1
 	p.kind = EOF
 	p.errorIndex = p.at
 }
 
-// report adds an error, wherever the parser is.
+// report adds an error, wherever the parser is. After too many it gives up.
 func (p *parser) report(span source.Span, code, message, help string, related ...diag.Related) {
-	if len(p.diagnostics) < maxDiagnostics {
-		p.diagnostics = append(p.diagnostics, diag.Diagnostic{Span: span, Code: code, Message: message, Help: help, Related: related})
+	p.diagnostics = append(p.diagnostics, diag.Diagnostic{Span: span, Code: code, Message: message, Help: help, Related: related})
+	if len(p.diagnostics) >= maxDiagnostics {
+		p.giveUp()
 	}
 }
 
@@ -323,13 +331,15 @@ func (p *parser) list(closing Kind, lines bool, elem func()) {
 	}
 }
 
-// braces reads what stands in braces: part is called until the closing one.
-func (p *parser) braces(part func()) {
+// braces reads what stands in braces: part is called until the closing one. A
+// declaration at the margin shows that it is missing, unless parts can begin
+// with the same word.
+func (p *parser) braces(own Kind, part func()) {
 	opening := p.at
 	if !p.expect(LBrace, "here") {
 		return
 	}
-	for !p.atEnd() && !(p.atMargin() && p.atDecl()) {
+	for !p.atEnd() && !(p.kind != own && p.atMargin() && p.atDecl()) {
 		before := p.at
 		part()
 		if p.at == before {
