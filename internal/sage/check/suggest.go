@@ -16,8 +16,7 @@ func nearest(name string, names []string) string {
 		if n == "" || n == name || max(len(n)-len(name), len(name)-len(n)) > least+2 {
 			continue
 		}
-		d := distance(folded, fold(n), least)
-		if d < least || d == least && best != "" && n < best {
+		if d := distance(folded, fold(n), least+1); d < least || d == least && best != "" && n < best {
 			best, least = n, d
 		}
 	}
