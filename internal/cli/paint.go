@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -33,12 +34,30 @@ const (
 	stateStopped  = "stopped"
 )
 
+// What is shown instead of the state of an agent that runs, where it matters more.
+const (
+	draining   = "draining"    // it is to finish
+	needsInput = "needs input" // it waits for a person
+)
+
+// shownState is the state of a node as people see it.
+func shownState(n api.Node) string {
+	switch {
+	case n.State != stateRunning:
+	case n.NeedsInput != nil:
+		return needsInput
+	case n.Drain != nil:
+		return draining
+	}
+	return n.State
+}
+
 // state paints a state by what it asks of the reader.
 func (p paint) state(state, text string) string {
 	switch state {
 	case stateRunning:
 		return p.green(text)
-	case stateStarting, stateStopping, "restarting", "waiting":
+	case stateStarting, stateStopping, "restarting", "waiting", draining, needsInput:
 		return p.yellow(text)
 	case "quarantined", "given_up", "paused":
 		return p.red(text)
