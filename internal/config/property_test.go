@@ -110,6 +110,11 @@ func print(t *spec.Tree) string {
 		}
 		line("restart", a.Restart.String())
 		line("significant", a.Significant)
+		if a.Watchdog > 0 {
+			line("watchdog", a.Watchdog)
+		} else if a.Notify && !a.Ready.Notify {
+			line("notify", true)
+		}
 		if a.Limit != (supervisor.Limit{}) {
 			limit(a.Limit, "restart_window")
 		}
@@ -137,6 +142,19 @@ func print(t *spec.Tree) string {
 		}
 		if a.Ready.Timeout > 0 {
 			line("ready.timeout", a.Ready.Timeout)
+		}
+		for key, d := range map[string]time.Duration{"heartbeat_timeout": a.HeartbeatTimeout, "progress_timeout": a.ProgressTimeout} {
+			if d > 0 {
+				line(key, d)
+			}
+		}
+		switch n := a.Nudge; {
+		case n.Type:
+			line("nudge.type", true)
+		case n.Signal != "":
+			line("nudge.signal", n.Signal)
+		case n.Command != nil:
+			line("nudge.command", n.Command)
 		}
 		for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 			line("env."+quoted(name), a.Env[name])
@@ -219,9 +237,17 @@ func someTree(t *rapid.T) *spec.Tree {
 			a.Backoff.Cap = a.Backoff.Base + someTime.Draw(t, "cap")
 			a.Env = map[string]string{"A": someText.Draw(t, "value"), someText.Filter(func(s string) bool { return !strings.Contains(s, "=") }).Draw(t, "variable"): ""}
 		}
+		if rapid.Bool().Draw(t, "watched") {
+			a.HeartbeatTimeout, a.ProgressTimeout = someTime.Draw(t, "heartbeat"), someTime.Draw(t, "progress")
+			a.Nudge = rapid.SampledFrom([]spec.Nudge{{}, {Type: a.Terminal}, {Signal: "USR2"}, {Command: []string{"x", " "}}}).Draw(t, "nudge")
+		}
 		if a.Ready.Log+a.Ready.TCP+a.Ready.HTTP != "" || a.Ready.Exec != nil || a.Ready.Notify {
 			a.Ready.Timeout = someTime.Draw(t, "timeout")
 		}
+		if rapid.Bool().Draw(t, "watched") {
+			a.Watchdog = spec.MinWatchdog + someTime.Draw(t, "watchdog")
+		}
+		a.Notify = a.Ready.Notify || a.Watchdog > 0 || rapid.Bool().Draw(t, "listened to")
 		a.Significant = a.Restart != supervisor.Permanent && (auto == 1 || auto == 2) && rapid.Bool().Draw(t, "significant")
 		return spec.Child{Agent: a}
 	}

@@ -1,14 +1,18 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/liveness"
+	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -33,7 +37,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 			return x, notFound(n.Path, err)
 		}
 		x.Next, x.Hint = outlook(n, info)
-		x.Evidence = evidence(sup.Path(), info)
+		x.Evidence = append(evidence(sup.Path(), info), vitalEvidence(n.Vitals)...)
 	} else {
 		x.Rule, x.Next = "the root runs until it is stopped", "when its limit is reached, everything is stopped and the daemon ends with exit code 1"
 	}
@@ -44,6 +48,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 	if n.Kind == kindAgent {
 		x.Claims = c.claimed(ctx, n.Path)
 		if s := c.live(n.Path); s != nil {
+			x.Evidence = append(x.Evidence, words(s.Observe(), c.agents[n.Path].Watchdog, time.Now())...)
 			if tail, err := s.Peek(ctx, historyLength); err == nil && tail != nil {
 				x.Tail = tail
 			}
@@ -71,8 +76,40 @@ func evidence(sup string, i supervisor.ChildInfo) []string {
 	return e
 }
 
+// words are what an agent that lives has said of itself.
+func words(o runtime.Observation, watchdog time.Duration, now time.Time) (w []string) {
+	n := o.Said
+	if o.Life != runtime.Alive || n.Since.IsZero() {
+		return nil
+	}
+	if n.Status != "" {
+		w = append(w, fmt.Sprintf("it says: %s", n.Status))
+	}
+	if n.Reloading {
+		w = append(w, "it says that it reads its configuration")
+	}
+	if !n.Stopping.IsZero() {
+		w = append(w, fmt.Sprintf("it said %v ago that it stops by itself", ago(n.Stopping, now)))
+	}
+	if n.Errno != 0 {
+		w = append(w, fmt.Sprintf("it gives the error %d (%v)", n.Errno, syscall.Errno(n.Errno)))
+	}
+	if watchdog > 0 && n.Alive.IsZero() {
+		w = append(w, fmt.Sprintf("its watchdog has heard nothing yet, and waits %v", watchdog))
+	} else if watchdog > 0 {
+		w = append(w, fmt.Sprintf("its watchdog heard of it %v ago, and waits %v", ago(n.Alive, now), cmp.Or(n.Period, watchdog)))
+	}
+	return w
+}
+
+func ago(at, now time.Time) time.Duration { return max(0, now.Sub(at)).Round(100 * time.Millisecond) }
+
 // outlook says what happens next to a child, and what a person can do.
 func outlook(n api.Node, i supervisor.ChildInfo) (next, hint string) {
+	if n.Drain != nil {
+		return fmt.Sprintf("it is stopped when it says that it has finished, and in %s in any case", liveness.Brief(asDuration(n.Drain.Left).Round(time.Second))),
+			"to let it go on: coppice start " + n.Path
+	}
 	switch i.State {
 	case supervisor.Running:
 		return "nothing, until it ends or is stopped", ""

@@ -127,8 +127,12 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	}
 	if n.Kind == kindAgent && i.State == supervisor.Running {
 		if s := c.live(path); s != nil {
-			n.PID = s.Observe().PID
+			o := s.Observe()
+			n.PID, n.StatusText = o.PID, o.Said.Status
 		}
+	}
+	if n.Kind == kindAgent {
+		n.Vitals, n.Drain = c.vital(path).shown(), c.drainOf(path).shown()
 	}
 	if !i.NextAt.IsZero() {
 		n.NextAt = &i.NextAt

@@ -86,9 +86,12 @@ func (p *process) Exit() supervisor.Exit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.verdict != nil {
-		return supervisor.Exit{Kind: supervisor.Failure, Err: &condemned{p.verdict, exit.Err}}
+		exit = supervisor.Exit{Kind: supervisor.Failure, Err: &condemned{p.verdict, exit.Err}}
 	}
-	return exit
+	if p.asked {
+		return exit
+	}
+	return parting(exit, p.session.Observe().Said)
 }
 
 // Stop lets it rest first, and asks it to end then.
@@ -131,6 +134,13 @@ func (p *process) end(how func(first bool)) {
 	first := !p.asked
 	p.asked = true
 	how(first)
+}
+
+// leaves reports whether it has been asked to end, or was condemned.
+func (p *process) leaves() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked || p.verdict != nil
 }
 
 // condemn ends an incarnation that lives and does not do its work, and makes a

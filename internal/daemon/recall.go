@@ -55,6 +55,9 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	for _, key := range unreadable {
 		c.opts.Logger.Warn("a record of a node cannot be read and is ignored", "key", key)
 	}
+	if err := c.recallDrains(ctx, records); err != nil {
+		return nil, err
+	}
 	found, err := c.look(ctx)
 	if err != nil {
 		return nil, err
@@ -82,7 +85,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 		}
 	}
 	c.clear(ctx, orphans)
-	return p, nil
+	return p, c.recallRestarts(ctx, p)
 }
 
 // lasts: what state the node was in holds over an orderly end of the controller.
@@ -269,7 +272,7 @@ func (c *Controller) launch(a *spec.Agent, signal syscall.Signal, self superviso
 		Argv: a.Command, Dir: a.Dir, Stdin: a.Stdin,
 		Env:        proc.Environ(a.Env, proc.Self{Agent: self.Path, Incarnation: self.Incarnation, Socket: c.opts.Socket, Token: token}),
 		StopSignal: signal, Grace: a.Shutdown.Grace, Ready: a.Ready, Afresh: c.opts.Once && self.Incarnation == 1,
-		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits),
+		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits), Notify: a.Notify, Watchdog: a.Watchdog,
 	}
 	if a.Terminal && !slices.ContainsFunc(l.Env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }) {
 		l.Env = append(l.Env, "TERM=xterm-256color") // a daemon that a service manager has started has none

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -67,7 +68,12 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		c.mu.Lock()
 		c.sessions[self.Path] = s
 		c.mu.Unlock()
-		return newProcess(s, c.keeps, a.Shutdown.Grace, l.turns()), nil
+		p := newProcess(s, c.keeps, a.Shutdown.Grace, l.turns())
+		if a.Notify {
+			go vigil{period: a.Watchdog, grace: a.Shutdown.Grace}.watch(s, p)
+		}
+		c.attend(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
+		return p, nil
 	}, nil
 }
 
@@ -103,6 +109,9 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 			return s, err
 		}
 		return s, of.started(ctx, s)
+	}
+	if c.drainOf(self.Path) != nil {
+		return nil, supervisor.ErrIgnore // what was to finish and has ended is not started again
 	}
 	c.caughtUp(ctx, self.Path, self.Incarnation)
 	token, err := c.begin(ctx, self)

@@ -71,7 +71,28 @@ type Agent struct {
 	// Beliefs are those that it may have; any names and values if none is
 	// declared, which then persist. They are read when an incarnation begins.
 	Beliefs []Belief
+	// Notify gives it a place to speak of itself, as systemd services do
+	// (sd_notify). Assemble sets it where Ready.Notify or Watchdog asks for it.
+	Notify bool
+	// Watchdog is how long it may be silent on that before it has failed; 0: for ever.
+	Watchdog time.Duration
+	// HeartbeatTimeout is how long it may be silent once it is ready,
+	// ProgressTimeout how long it may claim the same progress. Zero: for ever.
+	HeartbeatTimeout time.Duration
+	ProgressTimeout  time.Duration
+	Nudge            Nudge
 }
+
+// Nudge is how an agent is reminded: that nothing is heard of it, or that there
+// is something for it. At most one field is set; with none, it is not.
+type Nudge struct {
+	Type    bool     // a fixed line and Enter are typed into its terminal
+	Signal  string   // as in Shutdown
+	Command []string // argument vector, run beside the agent
+}
+
+// Exists reports whether there is a way.
+func (n Nudge) Exists() bool { return n.Type || n.Signal != "" || len(n.Command) > 0 }
 
 // Shutdown is how an agent is asked to stop.
 type Shutdown struct {
@@ -100,6 +121,8 @@ type Ready struct {
 const (
 	DefaultSignal       = "TERM"
 	DefaultReadyTimeout = 30 * time.Second
+	// MinWatchdog is the shortest Agent.Watchdog.
+	MinWatchdog = time.Second
 )
 
 // Child is a node of the tree below the root; exactly one field is set.

@@ -38,6 +38,7 @@ const (
 	Stop   = "stop"   // the stop signal, and SIGKILL after the grace period
 	Kill   = "kill"   // SIGKILL
 	Signal = "signal" // Signal, to the agent alone
+	Ready  = "ready"  // as the agent says by another way than its notify socket
 	Write  = "write"  // Data
 	Resize = "resize" // Rows, Cols
 	Attach = "attach" // Writer; then Input and Resize without answer, and Output from the shim
@@ -49,7 +50,8 @@ const (
 	OK     = "ok"
 	Error  = "error" // Failure
 	Status = "state" // State
-	Exited = "exit"  // End, Told; nothing else of the State has changed
+	Exited = "exit"  // End, Told, Said; nothing else of the State has changed
+	Said   = "said"  // Said; nothing else of the State has changed
 	Output = "output"
 	Grew   = "grew"
 	Ended  = "ended" // the last message of Attach and Follow: the incarnation has ended
@@ -73,6 +75,7 @@ type Message struct {
 	State       *State   `json:"state,omitempty"`
 	End         *End     `json:"end,omitempty"`
 	Told        uint64   `json:"told,omitempty"` // with End: see State
+	Said        *Notice  `json:"said,omitempty"` // with End: nil if that has not changed
 	Failure     *Failure `json:"failure,omitempty"`
 }
 
@@ -98,6 +101,7 @@ type State struct {
 	Activity    time.Time     `json:"activity,omitzero"`
 	Told        uint64        `json:"told,omitempty"` // lines that who listens was sent before
 	Detail      string        `json:"detail,omitempty"`
+	Said        *Notice       `json:"said,omitempty"` // nil if nobody listens to the agent
 	End         *End          `json:"end,omitempty"`
 }
 
