@@ -117,8 +117,10 @@ func (c *checker) await(x *syntax.AwaitExpr) *types.Type {
 	if x.Timeout != nil {
 		c.expect(x.Timeout, types.Of(types.Int), why{what: "is the time in milliseconds"})
 	}
-	c.fallible(x, "`await`")
 	t = t.Resolve()
+	if t.Kind != types.Invalid || c.current.cover != nil {
+		c.fallible(x, "`await`")
+	}
 	switch t.Kind {
 	case types.Agent:
 		return c.output(t.Decl)
@@ -149,7 +151,9 @@ func (c *checker) output(d *types.Decl) *types.Type {
 
 func (c *checker) send(x *syntax.SendExpr) *types.Type {
 	t := c.expr(x.To, nil).Resolve()
-	c.fallible(x, "`send`")
+	if t.Kind != types.Invalid || c.current.cover != nil {
+		c.fallible(x, "`send`")
+	}
 	switch t.Kind {
 	case types.Agent:
 		if t.Decl.Message != nil {

@@ -10,7 +10,7 @@ func nearest(name string, names []string) string {
 	if len(name) > 64 {
 		return ""
 	}
-	best, least := "", max(1, len(name)/3)+1
+	best, least := "", len(name)/3+1
 	folded := fold(name)
 	for _, n := range names {
 		if n == "" || n == name || max(len(n)-len(name), len(name)-len(n)) > least+2 {
