@@ -19,7 +19,7 @@ func (c *checker) call(x *syntax.CallExpr, want *types.Type) *types.Type {
 				c.info.Uses[f] = o
 			}
 			if o == nil {
-				return c.badCall(x, func() { c.unknownName(f) })
+				return c.badCall(x, func() { c.unknownName(f, true) })
 			}
 			return c.callObject(o, f, nil, x.Args, x, want)
 		}
@@ -32,7 +32,7 @@ func (c *checker) call(x *syntax.CallExpr, want *types.Type) *types.Type {
 						c.fault(f, CodeTypeName, "write only its name", "a variable takes no types")
 						return
 					}
-					c.unknownName(f.Segments[0].Name)
+					c.unknownName(f.Segments[0].Name, true)
 				}
 			})
 		}

@@ -135,11 +135,12 @@ func (c *checker) name(id *syntax.Ident, want *types.Type) *types.Type {
 	if o := c.variant(id, want); o != nil {
 		return c.value(o, id, nil, want)
 	}
-	c.unknownName(id)
+	c.unknownName(id, false)
 	return types.Of(types.Invalid)
 }
 
-func (c *checker) unknownName(id *syntax.Ident) {
+// unknownName reports a name that means nothing, of a function if it is called.
+func (c *checker) unknownName(id *syntax.Ident, called bool) {
 	if id.Name == "" || c.current.env.unknown[id.Name] {
 		return
 	}
@@ -166,6 +167,9 @@ func (c *checker) unknownName(id *syntax.Ident) {
 			names := append(c.variables(), c.names(m, Function, LibraryFunc, Const, AgentName)...)
 			help = c.meant(id.Name, names)
 		}
+	}
+	if help == "" && called {
+		help = "declare it: fn " + brief(id.Name) + "() { }"
 	}
 	c.fault(id, CodeName, help, "there is nothing called `%s` here", brief(id.Name))
 }
@@ -239,7 +243,7 @@ func (c *checker) variantsNamed(m *Module) map[string][]*Object {
 func (c *checker) path(p *syntax.Path, want *types.Type) *types.Type {
 	if len(p.Segments) == 1 {
 		if c.current.env.vars[p.Segments[0].Name.Name] == nil && c.global(p.Segments[0].Name.Name, c.current.scope.module) == nil {
-			c.unknownName(p.Segments[0].Name)
+			c.unknownName(p.Segments[0].Name, false)
 			return types.Of(types.Invalid)
 		}
 	}

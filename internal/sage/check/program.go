@@ -30,7 +30,7 @@ func Program(file *source.File, config Config) (*Info, []diag.Diagnostic) {
 	size := len(file.Text) / 16
 	c := &checker{
 		config:   config,
-		universe: newUniverse(),
+		universe: theUniverse(),
 		info: &Info{
 			Types:    make(map[syntax.Expr]*types.Type, size),
 			Defs:     make(map[*syntax.Ident]*Object, size/8),
