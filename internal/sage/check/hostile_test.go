@@ -53,6 +53,9 @@ func TestHostile(t *testing.T) {
 		"fields":     "record R {" + chain(n, func(i int) string { return fmt.Sprintf("f%d: Int, ", i) }) + "}\nfn f() -> R { return R {" + chain(n, func(i int) string { return fmt.Sprintf("f%d: %d, ", i, i) }) + "}; }",
 		"wide tuple": "fn f(x: (" + strings.Repeat("Int, ", n) + "Int)) { }",
 		"tuples":     "fn f(x: Int) {\nlet t0 = (x, x);\n" + chain(200, func(i int) string { return fmt.Sprintf("let t%d = (t%d, t%d);\n", i+1, i, i) }) + "}",
+		"growth": "fn f() { let g = |" + chain(200, func(i int) string { return fmt.Sprintf("a%d, b%d, ", i, i) }) + "a200, b200| {" + chain(200, func(i int) string {
+			return fmt.Sprintf("let x%d = [a%d, (a%d, a%d)]; let y%d = [b%d, (b%d, b%d)];\n", i, i, i+1, i+1, i, i, i+1, i+1)
+		}) + "print(a0 == b0); let z = [a0, b0]; a0 }; }",
 		"matches": "fn f(t: (" + strings.Repeat("Bool, ", 29) + "Bool)) { match t {\n" + chain(29, func(i int) string {
 			return "(" + strings.Repeat("_, ", i) + "true, true" + strings.Repeat(", _", 28-i) + ") => { }\n(" + strings.Repeat("_, ", i) + "false, false" + strings.Repeat(", _", 28-i) + ") => { }\n"
 		}) + "} }",
@@ -66,7 +69,7 @@ func TestHostile(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 			switch name {
-			case "supervisors", "unknown", "wide tuple", "tuples", "matches":
+			case "supervisors", "unknown", "wide tuple", "tuples", "growth", "matches":
 				if !diag.HasErrors(diagnostics) {
 					t.Error("is accepted")
 				}
