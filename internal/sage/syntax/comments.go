@@ -74,6 +74,9 @@ func (a *attachment) attach(in Node, c Comment) {
 // with which a node ends.
 func (a *attachment) inEmpty(n Node, parts []Node, c Comment) bool {
 	span := n.Extent()
+	if c.Start < span.Start {
+		return true // before the brace of an empty block
+	}
 	if int(span.End) > len(a.text) || span.End <= span.Start {
 		return false
 	}

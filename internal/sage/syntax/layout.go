@@ -167,7 +167,7 @@ func render(d *doc) string {
 			stack = append(stack, command{c.indent, c.broken, chosen})
 		}
 	}
-	l.flush()
+	l.flush(0)
 	return l.out.String()
 }
 
@@ -226,15 +226,17 @@ func spaces(b *strings.Builder, n int) {
 
 // newline ends the line, and n-1 empty ones after it.
 func (l *layout) newline(indent, n int) {
-	l.flush()
+	l.flush(indent)
 	for range n {
 		l.out.WriteByte('\n')
 	}
 	l.indent, l.atStart, l.blanks = indent, true, 0
 }
 
-// flush writes the comments that were put off.
-func (l *layout) flush() {
+// flush writes the comments that were put off. Of several that would stand in
+// one line, all but the first get lines of their own before the next line,
+// which has this indent.
+func (l *layout) flush(indent int) {
 	for i, s := range l.suffixes {
 		if l.atStart {
 			l.indent = s.indent
@@ -244,6 +246,9 @@ func (l *layout) flush() {
 				l.out.WriteByte('\n')
 			}
 			l.indent, l.atStart = s.indent, true
+			if !s.doc.own {
+				l.indent = indent
+			}
 		}
 		l.blanks = 1
 		l.write(s.doc.text)

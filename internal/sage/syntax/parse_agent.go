@@ -28,7 +28,7 @@ func (p *parser) agentDecl(begin int32, pub bool) Decl {
 		case Use, Uses:
 			d.Clauses = append(d.Clauses, p.useClause())
 		default:
-			p.braces(func() { p.member(d) })
+			p.braces(Use, func() { p.member(d) })
 			d.Span = p.finish(begin)
 			return d
 		}
@@ -168,7 +168,7 @@ func eventOf(word string) (Event, bool) {
 func (p *parser) supervisorDecl(start int32, pub bool) Decl {
 	p.next()
 	d := &SupervisorDecl{Pub: pub, Name: p.name("of the supervisor")}
-	p.braces(func() {
+	p.braces(EOF, func() {
 		switch {
 		case p.kind == Comma || p.kind == Semicolon:
 			p.next()
@@ -193,7 +193,7 @@ func (p *parser) children() *ChildrenBlock {
 		p.next()
 	}
 	b := &ChildrenBlock{}
-	p.braces(func() {
+	p.braces(EOF, func() {
 		switch {
 		case p.kind == Comma || p.kind == Semicolon:
 			p.next()
@@ -222,7 +222,7 @@ func (p *parser) child() *Child {
 		c.Span = p.finish(start)
 		return c
 	}
-	p.braces(func() {
+	p.braces(EOF, func() {
 		start := p.start()
 		switch {
 		case p.kind == Comma || p.kind == Semicolon:

@@ -233,7 +233,7 @@ func (p *parser) param(typed bool) *Param {
 func (p *parser) toolDecl(start int32, pub bool) Decl {
 	p.next()
 	d := &ToolDecl{Pub: pub, Name: p.name("of the tool")}
-	p.braces(func() {
+	p.braces(Fn, func() {
 		start := p.start()
 		f := &FuncDecl{}
 		for p.kind == Hash {
@@ -271,7 +271,7 @@ func (p *parser) attr() *Attr {
 func (p *parser) protocolDecl(start int32, pub bool) Decl {
 	p.next()
 	d := &ProtocolDecl{Pub: pub, Name: p.name("of the protocol")}
-	p.braces(func() {
+	p.braces(EOF, func() {
 		s := &ProtocolStep{}
 		start := p.start()
 		s.From = p.name("of who sends")
@@ -297,7 +297,7 @@ func (p *parser) effectDecl(start int32, pub bool) Decl {
 	} else {
 		d.Effect = &Ident{Span: p.finish(p.start())}
 	}
-	p.braces(func() {
+	p.braces(EOF, func() {
 		if !p.atField() {
 			p.unexpected("a setting", "settings are written as name: value")
 			p.skip(p.atField)

@@ -79,6 +79,8 @@ func (p *parser) atCatchClause() bool {
 	switch p.ahead(1) {
 	case LBrace, As:
 		return true
+	case Colon: // a field of that name
+		return false
 	case LParen:
 		return p.ahead(2).IsName() && p.ahead(3) == RParen
 	}
@@ -158,7 +160,7 @@ func (p *parser) unary() Expr {
 	case Return:
 		p.next()
 		r := &ReturnExpr{}
-		if p.atExpr() && !(p.head && p.kind == LBrace) {
+		if p.atExpr() && !(p.head && p.kind == LBrace) && !p.atField() {
 			r.Value = p.expr()
 		}
 		r.Span = p.finish(start)
@@ -168,14 +170,25 @@ func (p *parser) unary() Expr {
 	case Catch:
 		return p.prefixCatch(start)
 	}
-	if p.is("not") && startsExpr(p.ahead(1)) && p.ahead(1) != LParen && p.ahead(1) != LBracket && p.ahead(1) != LBrace &&
-		precedence(p.ahead(1)) == 0 && !p.onNewLineAhead() {
+	if p.is("not") && p.negates(p.ahead(1)) && !p.onNewLineAhead() {
 		p.fault(p.here(), CodeForeign, "`not` is no operator", "write !")
 		p.next()
 		x := p.operand()
 		return &UnaryExpr{p.finish(start), Not, x}
 	}
 	return p.postfix(p.primary(), start)
+}
+
+// negates reports whether a token of this kind cannot stand behind a variable,
+// not even one that is called `not`.
+func (p *parser) negates(k Kind) bool {
+	switch k {
+	case Self, True, False, Name:
+		return true
+	case As, Timeout:
+		return false
+	}
+	return k.IsName()
 }
 
 // continued reports whether a token goes on with the operand before it.
@@ -217,7 +230,8 @@ func (p *parser) prefixCatch(start int32) Expr {
 	p.head = true
 	c.X = p.binary(p.operand(), 1)
 	p.head = head
-	if p.got(As) {
+	if p.kind == As && p.ahead(1) != Colon {
+		p.next()
 		c.Err = p.name("of the error")
 		c.Body = p.block("after the name of the error")
 	} else if p.kind == LBrace {

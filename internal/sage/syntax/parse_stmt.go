@@ -364,11 +364,11 @@ func (p *parser) ifExpr() Expr {
 		p.next()
 	}
 	x.Then = p.block("after the condition")
-	if p.got(Else) {
-		switch p.kind {
-		case If:
+	if p.kind == Else && p.ahead(1) != Colon {
+		p.next()
+		if p.kind == If {
 			x.Else = p.ifExpr()
-		default:
+		} else {
 			x.Else = &BlockExpr{p.block("after else")}
 		}
 	}
@@ -385,7 +385,7 @@ func (p *parser) matchExpr() Expr {
 	p.next()
 	m := &MatchExpr{X: p.headExpr()}
 	defer p.inside()()
-	p.braces(func() {
+	p.braces(EOF, func() {
 		if p.kind == Comma || p.kind == Semicolon {
 			p.next()
 			return

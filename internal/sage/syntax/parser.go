@@ -323,13 +323,15 @@ func (p *parser) list(closing Kind, lines bool, elem func()) {
 	}
 }
 
-// braces reads what stands in braces: part is called until the closing one.
-func (p *parser) braces(part func()) {
+// braces reads what stands in braces: part is called until the closing one. A
+// declaration at the margin shows that it is missing, unless parts can begin
+// with the same word.
+func (p *parser) braces(own Kind, part func()) {
 	opening := p.at
 	if !p.expect(LBrace, "here") {
 		return
 	}
-	for !p.atEnd() && !(p.atMargin() && p.atDecl()) {
+	for !p.atEnd() && !(p.kind != own && p.atMargin() && p.atDecl()) {
 		before := p.at
 		part()
 		if p.at == before {

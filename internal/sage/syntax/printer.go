@@ -18,20 +18,31 @@ func Format(file *source.File) (string, []diag.Diagnostic) {
 	if diag.HasErrors(diagnostics) {
 		return "", diagnostics
 	}
-	formatted := Print(f)
 	// What is printed is read again: nothing is worth more than the text of a
-	// person, and if the printer were wrong, that text would stay.
-	again, diagnostics := Parse(source.NewFile(file.Name, formatted))
-	if diag.HasErrors(diagnostics) || !Same(f, again) || !sameComments(f.Comments, again.Comments) {
-		return "", []diag.Diagnostic{{
-			Span:    file.Span(0, 0),
-			Code:    CodeFormat,
-			Message: "this file cannot be formatted without changing what it means, which is a fault of the formatter",
-			Help:    "the file is left as it is; please report it",
-		}}
+	// person, and if the printer were wrong, that text would stay. A comment in
+	// an unusual place may find its last one only when it is printed again.
+	formatted := Print(f)
+	for range maxPasses {
+		again, diagnostics := Parse(source.NewFile(file.Name, formatted))
+		if diag.HasErrors(diagnostics) || !Same(f, again) || !sameComments(f.Comments, again.Comments) {
+			break
+		}
+		next := Print(again)
+		if next == formatted {
+			return formatted, nil
+		}
+		formatted = next
 	}
-	return formatted, nil
+	return "", []diag.Diagnostic{{
+		Span:    file.Span(0, 0),
+		Code:    CodeFormat,
+		Message: "this file cannot be formatted without changing what it means, which is a fault of the formatter",
+		Help:    "the file is left as it is; please report it",
+	}}
 }
+
+// maxPasses is how often a file is printed at most until nothing changes.
+const maxPasses = 8
 
 func sameComments(a, b []Comment) bool {
 	texts := func(comments []Comment) []string {
