@@ -272,9 +272,9 @@ func (a *API) parse(resp *http.Response, data []byte) (string, Usage, error) {
 	case first.Message.Refusal != "":
 		return "", used, fmt.Errorf("the model refuses: %q", a.plain(first.Message.Refusal, 500))
 	case first.FinishReason == "length":
-		return text, used, fmt.Errorf("the answer was cut off at the limit of tokens: ask for less, or raise %s", EnvMaxTokens)
+		return "", used, fmt.Errorf("the answer was cut off at the limit of tokens: ask for less, or raise %s", EnvMaxTokens)
 	case first.FinishReason == "content_filter":
-		return text, used, errors.New("the server's filter has withheld the answer")
+		return "", used, errors.New("the server's filter has withheld the answer")
 	case !ok || strings.TrimSpace(text) == "":
 		return "", used, fmt.Errorf("the answer is empty (finish_reason %q)", a.plain(first.FinishReason, 40))
 	}

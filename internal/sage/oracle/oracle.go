@@ -132,10 +132,10 @@ func (c checked) Ask(ctx context.Context, q Question) (Answer, error) {
 		}
 		text, used, err := c.model.Complete(ctx, q.System, prompt)
 		sum = sum.add(used)
-		text = strings.TrimSpace(text)
 		if err != nil {
-			return Answer{Text: text, Usage: sum}, err
+			return Answer{Usage: sum}, err
 		}
+		text = strings.TrimSpace(text)
 		doc, err := s.read(text)
 		if err == nil {
 			return Answer{Text: text, JSON: doc, Usage: sum}, nil
