@@ -39,6 +39,9 @@ type Row struct {
 // statementTime bounds a statement with the reading of its rows.
 const statementTime = 5 * time.Minute
 
+// maxStatement is how long one may be, in bytes.
+const maxStatement = 1 << 20
+
 // OpenDatabase opens a database: "sqlite:path", "sqlite:path?mode=ro" (or rw:
 // do not create it) or a bare path, relative to dir; or "sqlite::memory:", which
 // ends with Close. Other kinds are errors that say which there are. A file that
@@ -159,7 +162,7 @@ func (d *Database) Execute(ctx context.Context, statement string, args ...any) (
 func (d *Database) use(ctx context.Context, statement string, args []any, f func(context.Context, *sql.Conn) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, statementTime, fmt.Errorf("it took longer than %v", statementTime))
 	defer cancel()
-	err := arguments(args)
+	err := runnable(statement, args)
 	if err == nil {
 		var c *sql.Conn
 		if c, err = d.db.Conn(ctx); err == nil {
@@ -184,7 +187,10 @@ func (d *Database) use(ctx context.Context, statement string, args []any, f func
 	return fmt.Errorf("%.200q: %w", strings.Join(strings.Fields(statement), " "), err)
 }
 
-func arguments(args []any) error {
+func runnable(statement string, args []any) error {
+	if len(statement) > maxStatement {
+		return fmt.Errorf("the statement has %d bytes, at most %d are run: give values as arguments", len(statement), maxStatement)
+	}
 	for i, a := range args {
 		switch a.(type) {
 		case nil, bool, int, int64, float64, string, []byte:
