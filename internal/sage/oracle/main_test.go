@@ -12,7 +12,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of these tests; only a failure takes that long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // asking is a context that ends a test which hangs.
 func asking(t *testing.T) context.Context {

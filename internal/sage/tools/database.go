@@ -85,7 +85,7 @@ func parseDatabase(address, dir string) (string, error) {
 	path, isSQLite := strings.CutPrefix(address, "sqlite:")
 	if !isSQLite {
 		if scheme, _, ok := strings.Cut(address, ":"); ok && !strings.ContainsAny(scheme, "/.") {
-			return "", fmt.Errorf("there is no driver for %.40q databases, only for SQLite: want sqlite:PATH or sqlite::memory:", scheme)
+			return "", fmt.Errorf("there is no driver for %.40q databases, only for SQLite: want sqlite::memory: or sqlite:PATH", scheme)
 		}
 	}
 	path = strings.TrimPrefix(path, "//")
@@ -105,7 +105,7 @@ func parseDatabase(address, dir string) (string, error) {
 		query.Set(name, values[0])
 	}
 	if path == "" || strings.IndexByte(path, 0) >= 0 {
-		return "", fmt.Errorf("the database %.200q has no path: want sqlite:PATH or sqlite::memory:", address)
+		return "", fmt.Errorf("the database %.200q has no path: want sqlite::memory: or sqlite:PATH", address)
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -89,7 +90,7 @@ func TestDatabaseRefusesToOpen(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(dir+"/text", []byte(strings.Repeat("this is no database\n", 1000)), 0o644))
 	for address, want := range map[string]string{
-		"postgres://u:hunter2@h/d": `there is no driver for "postgres" databases, only for SQLite: want sqlite:PATH or sqlite::memory:`,
+		"postgres://u:hunter2@h/d": `there is no driver for "postgres" databases, only for SQLite: want sqlite::memory: or sqlite:PATH`,
 		"mysql:x":                  `"mysql"`,
 		"":                         "has no path",
 		"sqlite:":                  "has no path",
@@ -137,7 +138,7 @@ func TestDatabaseRefuses(t *testing.T) {
 		"SELECT 1" + strings.Repeat(" ", 1<<20): "the statement has 1048584 bytes, at most 1048576 are run: give values as arguments",
 		"SELECT ?, ?":                           "missing argument",
 	} {
-		_, err := d.Query(ctx, statement)
+		_, err := d.Query(bounded(t), statement)
 		refused(t, statement[:min(len(statement), 100)], err, want)
 	}
 	_, err = d.Query(ctx, "SELECT ?", time.Now())
@@ -202,4 +203,25 @@ func TestDatabaseIsShared(t *testing.T) {
 	if n := one(t, database(t, "a.db", dir), "SELECT i FROM t"); n != int64(40) {
 		t.Errorf("%v", n)
 	}
+}
+
+func FuzzDatabaseAddress(f *testing.F) {
+	for _, s := range []string{"sqlite:a", "sqlite://a?mode=ro", "sqlite::memory:", "a?mode=rw&x", "postgres://h", "sqlite:a?_pragma=1", "a;b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		dsn, err := parseDatabase(address, "/dir")
+		if err != nil {
+			return
+		}
+		path, options, _ := strings.Cut(dsn, "?")
+		q, err := url.ParseQuery(options)
+		if err != nil || path != ":memory:" && !strings.HasPrefix(path, "file:///") {
+			t.Fatalf("%q: %q, %v", address, dsn, err)
+		}
+		delete(q, "mode")
+		if len(q) != 2 || len(q["_pragma"]) != 3 || len(q["_defensive"]) != 1 {
+			t.Fatalf("%q: %q has other options", address, dsn)
+		}
+	})
 }

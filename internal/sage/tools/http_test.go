@@ -97,7 +97,7 @@ func TestHTTPHostileAnswers(t *testing.T) {
 	}
 	endless := func(w io.Writer) {
 		block := make([]byte, 1<<20)
-		for range 100 {
+		for range 20 {
 			if _, err := w.Write(block); err != nil {
 				return
 			}
@@ -105,7 +105,7 @@ func TestHTTPHostileAnswers(t *testing.T) {
 	}
 	for want, f := range map[string]http.HandlerFunc{
 		"the body of the answer has more than 10485760 bytes": func(w http.ResponseWriter, r *http.Request) { endless(w) },
-		"more than 10485760 bytes": func(w http.ResponseWriter, r *http.Request) { // 100 MiB in 100 KiB
+		"more than 10485760 bytes": func(w http.ResponseWriter, r *http.Request) { // 20 MiB in 20 KiB
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
 			endless(z)
@@ -119,8 +119,8 @@ func TestHTTPHostileAnswers(t *testing.T) {
 		"malformed":               raw("220 smtp ready\r\n"),
 		"EOF":                     raw(""),
 		"header":                  raw("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2<<20) + "\r\n\r\n"),
-		"more than 10 redirects":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", 302) },
-		`a redirect to "file:///etc/passwd" is not followed`: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "file:///etc/passwd", 302) },
+		"more than 10 redirects":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", http.StatusFound) },
+		`a redirect to "file:///etc/passwd" is not followed`: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "file:///etc/passwd", http.StatusFound) },
 	} {
 		_, err := client(t, 0).Get(bounded(t), serve(t, f)+"/", nil)
 		refused(t, want, err, want)
@@ -156,9 +156,9 @@ func TestHTTPRedirects(t *testing.T) {
 	own = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/away":
-			http.Redirect(w, r, stranger, 307)
+			http.Redirect(w, r, stranger, http.StatusTemporaryRedirect)
 		case "/near":
-			http.Redirect(w, r, own+"/here", 302)
+			http.Redirect(w, r, own+"/here", http.StatusFound)
 		default:
 			got = r.Header
 		}
@@ -177,7 +177,7 @@ func TestHTTPRedirects(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 
-	secure := httptest.NewTLSServer(http.RedirectHandler(stranger, 302))
+	secure := httptest.NewTLSServer(http.RedirectHandler(stranger, http.StatusFound))
 	defer secure.Close()
 	h.transport.TLSClientConfig = secure.Client().Transport.(*http.Transport).TLSClientConfig
 	_, err := h.Get(bounded(t), secure.URL, nil)

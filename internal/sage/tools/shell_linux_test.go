@@ -111,3 +111,15 @@ func TestShellEnvironment(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func FuzzWords(f *testing.F) {
+	f.Add("git status --short")
+	f.Add("A=b c")
+	f.Add("a;b\x00")
+	f.Fuzz(func(t *testing.T, line string) {
+		words, err := Words(line)
+		if err == nil && (len(words) == 0 || strings.Join(words, "") != strings.NewReplacer(" ", "", "\t", "").Replace(line) || strings.ContainsAny(line, "$`\"'\\|&;<>()*?[]{}~#!\n\x00")) {
+			t.Fatalf("%q: %q", line, words)
+		}
+	})
+}
