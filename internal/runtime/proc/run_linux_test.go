@@ -28,16 +28,15 @@ func TestRun(t *testing.T) {
 		script, input, out, err string
 		code                    int
 	}{
-		"both streams":        {script: "echo out; echo err >&2", out: "out\n", err: "err\n"},
-		"no line end":         {script: "printf out", out: "out"},
-		"not text":            {script: `printf 'a\0\377b'`, out: "a\x00\xffb"},
-		"nothing to read":     {script: "cat", out: ""},
-		"input":               {script: "cat", input: big, out: big},
-		"input is not read":   {script: "echo done", input: big, out: "done\n"},
-		"input is closed":     {script: "exec <&-; echo done", input: big, out: "done\n"},
-		"failure":             {script: "echo why >&2; exit 3", err: "why\n", code: 3},
-		"a child stays":       {script: "sleep 1000 & echo done", out: "done\n"},
-		"an escaped one, too": {script: "setsid sleep 2 <&0 & echo done", input: big, out: "done\n"},
+		"both streams":      {script: "echo out; echo err >&2", out: "out\n", err: "err\n"},
+		"no line end":       {script: "printf out", out: "out"},
+		"not text":          {script: `printf 'a\0\377b'`, out: "a\x00\xffb"},
+		"nothing to read":   {script: "cat", out: ""},
+		"input":             {script: "cat", input: big, out: big},
+		"input is not read": {script: "echo done", input: big, out: "done\n"},
+		"input is closed":   {script: "exec <&-; echo done", input: big, out: "done\n"},
+		"failure":           {script: "echo why >&2; exit 3", err: "why\n", code: 3},
+		"a child stays":     {script: "sleep 1000 & echo done", out: "done\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Run(runFor(t), sh(c.script), c.input, len(big))
@@ -54,6 +53,18 @@ func TestRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A descendant that has escaped and holds stdin, unread, and stdout holds up nobody.
+func TestRunLeavesTheEscapedAlone(t *testing.T) {
+	cmd := sh("exec 3<&0; mkfifo up; setsid sh -c 'echo $$ > up; exec sleep 1000' <&3 & exec cat up")
+	cmd.Dir = t.TempDir()
+	r, err := Run(runFor(t), cmd, strings.Repeat("x", 1<<20), 1000)
+	pid, e := strconv.Atoi(strings.TrimSpace(string(r.Stdout)))
+	if err != nil || e != nil || r.Exit.Kind != supervisor.Normal {
+		t.Fatalf("%q, %v, %v", r.Stdout, r.Exit, err)
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
 }
 
 func TestRunIsBounded(t *testing.T) {

@@ -120,7 +120,9 @@ func TestHTTPHostileAnswers(t *testing.T) {
 		"EOF":                     raw(""),
 		"header":                  raw("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2<<20) + "\r\n\r\n"),
 		"more than 10 redirects":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", http.StatusFound) },
-		`a redirect to "file:///etc/passwd" is not followed`: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "file:///etc/passwd", http.StatusFound) },
+		`a redirect to "file:///etc/passwd" is not followed`: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
+		},
 	} {
 		_, err := client(t, 0).Get(bounded(t), serve(t, f)+"/", nil)
 		refused(t, want, err, want)
