@@ -3,31 +3,50 @@
 # and its relatives by installing them, elsewhere by saying what is missing.
 # With CI=true a program that is missing afterwards is an error.
 set -eu
+cd "$(dirname "$0")/.."
 
 # program:Debian package
-needed="git:git erl:erlang-base tmux:tmux"
+needed="git:git erl:erlang-base tmux:tmux node:nodejs npm:npm"
 
-missing=""
-for pair in $needed; do
-	command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing $pair"
-done
-[ -n "$missing" ] || exit 0
+missing() {
+	for pair in $needed; do
+		command -v "${pair%%:*}" >/dev/null 2>&1 || printf ' %s' "$pair"
+	done
+}
 
-if command -v apt-get >/dev/null 2>&1; then
+packages=""
+for pair in $(missing); do packages="$packages ${pair##*:}"; done
+if [ -n "$packages" ] && command -v apt-get >/dev/null 2>&1; then
 	sudo=""
 	[ "$(id -u)" = 0 ] || sudo="sudo"
-	packages=""
-	for pair in $missing; do packages="$packages ${pair##*:}"; done
 	echo "installing$packages"
 	export DEBIAN_FRONTEND=noninteractive
 	{ $sudo apt-get update -qq && $sudo apt-get install -y -qq --no-install-recommends $packages >/dev/null; } || true
 fi
 
 left=""
-for pair in $missing; do
-	command -v "${pair%%:*}" >/dev/null 2>&1 || left="$left ${pair%%:*}"
-done
+for pair in $(missing); do left="$left ${pair%%:*}"; done
+
+# install FROM NAME puts the npm packages that FROM/package.json asks for into
+# .cache/NAME, which git ignores. A copy of what was asked for is beside them
+# once they are whole.
+install() {
+	into=.cache/$2
+	! cmp -s "$1/package.json" "$into/installed.json" || return 0
+	echo "installing the packages of $1"
+	rm -rf "$into"
+	mkdir -p "$into"
+	cp "$1/package.json" "$into/"
+	if npm install --prefix "$into" --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error >/dev/null; then
+		cp "$1/package.json" "$into/installed.json"
+	else
+		left="$left packages-of-$1"
+	fi
+}
+install tools/mcpclient mcpclient      # the client of the Model Context Protocol that is not ours
+install editors/vscode/test vscode     # what highlights in VS Code
+
 [ -n "$left" ] || exit 0
 echo "Not installed:$left. The tests that need them are skipped." >&2
-echo "Install them with your package manager, such as: brew install erlang git tmux" >&2
+echo "Install them with your package manager, such as: brew install erlang git tmux node" >&2
 [ "${CI:-}" != true ] || exit 1

@@ -15,6 +15,7 @@ type Caller struct {
 // Agents is what agents can ask of a daemon, each for itself. The daemon's side
 // is told who calls; the client's methods are those of one agent.
 type Agents interface {
+	Outcomes
 	// Caller returns whose token it is, ErrStale if it is that of no living incarnation.
 	Caller(ctx context.Context, token string) (Caller, error)
 }

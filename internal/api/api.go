@@ -34,6 +34,10 @@ var (
 type Daemon interface {
 	Service
 	Agents
+	Beliefs
+	OwnBeliefs
+	Mail
+	Asking
 }
 
 // Service is what people can ask of a daemon. Paths name nodes, such as "app/db/monitor";
@@ -94,7 +98,9 @@ type LogLine struct {
 type Status struct {
 	Project    string         `json:"project"`
 	Controller Controller     `json:"controller"`
-	Summary    map[string]int `json:"summary"` // agents by state; every state is there
+	Summary    map[string]int `json:"summary"`     // agents by state; every state is there
+	NeedsInput int            `json:"needs_input"` // agents that wait for an answer; they are in Summary, too
+	Inbox      Inbox          `json:"inbox"`
 	Store      Store          `json:"store"`
 	Config     Config         `json:"config"`
 }
@@ -106,6 +112,12 @@ type Controller struct {
 	Version   string    `json:"version"`
 	StartedAt time.Time `json:"started_at"`
 	Uptime    float64   `json:"uptime_seconds"`
+}
+
+// Inbox is how much waits for people.
+type Inbox struct {
+	Questions int `json:"questions"` // open
+	Mail      int `json:"mail"`      // unread
 }
 
 // Store says whether state is being kept.
@@ -143,6 +155,17 @@ type Node struct {
 	Uptime      float64    `json:"uptime_seconds,omitempty"`
 	NextAt      *time.Time `json:"next_at,omitempty"`
 	LastExit    string     `json:"last_exit,omitempty"`
+	StatusText  string     `json:"status_text,omitempty"` // what an agent that runs says of itself, see docs/notify.md
+	// NeedsInput is what an agent waits for a person to say; it has the state of its supervisor all the same.
+	NeedsInput *NeedsInput `json:"needs_input,omitempty"`
+}
+
+// NeedsInput is an agent's open question.
+type NeedsInput struct {
+	ID   string    `json:"id"`   // of the oldest one
+	Text string    `json:"text"` // its beginning, in a line
+	At   time.Time `json:"at"`   // when it was asked
+	Open int       `json:"open"` // how many there are
 }
 
 // Explanation says why a node is as it is.
@@ -154,4 +177,5 @@ type Explanation struct {
 	Hint     string        `json:"hint,omitempty"` // what a person can do
 	History  []event.Event `json:"history"`        // its last events, oldest first
 	Tail     []string      `json:"tail"`           // its last output, sanitised
+	Claims   []Claim       `json:"claims"`         // what it has said of how its work ended, oldest first
 }

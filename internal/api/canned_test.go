@@ -7,7 +7,11 @@ import (
 	"iter"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/value"
 )
 
 // canned is a Service that says the same always: nothing, everything, or an error.
@@ -28,19 +32,56 @@ func (c canned) Caller(_ context.Context, token string) (Caller, error) {
 	return Caller{"app/a", 1}, c.err
 }
 
+func (c canned) OwnBeliefs(context.Context, Caller, []string) ([]Belief, error) {
+	return c.Beliefs(context.Background(), "", nil)
+}
+func (c canned) ChangeOwn(context.Context, Caller, BeliefStep) error { return c.err }
+func (c canned) ChangeBeliefs(context.Context, BeliefChange) error   { return c.err }
+func (c canned) ImportBeliefs(context.Context, BeliefImport) error   { return c.err }
+
+func (c canned) Beliefs(context.Context, string, []string) ([]Belief, error) {
+	if !c.full {
+		return nil, c.err
+	}
+	now := time.Now()
+	return []Belief{{"n", "int", `"<1>"`, 1, "kept", true, true, 1, &now, "p", true}, {Name: "z", Type: "any", Value: "null", Origin: "zero"}}, c.err
+}
+
+func (c canned) AllBeliefs(ctx context.Context, _ string) ([]AgentBeliefs, error) {
+	if !c.full {
+		return nil, c.err
+	}
+	list, err := c.Beliefs(ctx, "", nil)
+	return []AgentBeliefs{{"app/a", true, 1, 1, 2, list}, {Path: "app/b"}}, err
+}
+
+func (c canned) RawBelief(context.Context, string, string) (RawBelief, error) {
+	if !c.full {
+		return RawBelief{}, c.err
+	}
+	return RawBelief{[]byte("\xff"), []byte("x")}, c.err
+}
+
+func (c canned) ExportBeliefs(context.Context, string) (BeliefExport, error) {
+	if !c.full {
+		return BeliefExport{}, c.err
+	}
+	return BeliefExport{value.Named{"n": "1"}, []string{"m"}}, c.err
+}
+
 func (c canned) Status(context.Context) (Status, error) {
 	if !c.full {
 		return Status{}, c.err
 	}
 	return Status{
-		Project: "app", Controller: Controller{1, "n", "v", time.Now(), 1.5}, Summary: map[string]int{"running": 1},
+		Project: "app", Controller: Controller{1, "n", "v", time.Now(), 1.5}, Summary: map[string]int{"running": 1}, NeedsInput: 1, Inbox: Inbox{1, 1},
 		Store: Store{"sqlite", "/x", false, "why"}, Config: Config{"/c", "r", time.Now(), "bad"},
 	}, nil
 }
 
 func (c canned) node() Node {
 	now := time.Now()
-	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1"}
+	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1", "at work", &NeedsInput{"q-1", "t", now, 1}}
 }
 
 func (c canned) Nodes(context.Context, string) ([]Node, error) {
@@ -54,8 +95,24 @@ func (c canned) Explain(context.Context, string) (Explanation, error) {
 	if !c.full {
 		return Explanation{Node: Node{Kind: "agent"}}, c.err
 	}
-	return Explanation{c.node(), "r", []string{"e"}, "n", "h", []event.Event{full()}, []string{"t"}}, nil
+	return Explanation{c.node(), "r", []string{"e"}, "n", "h", []event.Event{full()}, []string{"t"}, []Claim{{1, time.Now(), 2, report()}}}, nil
 }
+
+// report has every field that there is.
+func report() outcome.Report {
+	now := time.Now()
+	return outcome.Report{
+		Kind: outcome.Decomposed, Summary: "s", NotBefore: &now, Question: "q",
+		Context: &outcome.Context{
+			Approach: "a", Obstacle: outcome.Obstacle{Kind: outcome.OtherObstacle, TaskID: "t", Reason: "r", Description: "d", Model: "m", ErrorClass: "e", Service: "s", EstimatedFiles: 2, MaxFiles: 1},
+			Discoveries: []string{"d"}, Recommendation: "r", Explored: outcome.Explored{Files: []string{"f"}, Dependencies: []string{"d"}, Notes: "n"},
+		},
+		Subtasks:  []outcome.Subtask{{ID: "a", Objective: "o", DependsOn: []string{"b"}, DefinitionOfDone: "d"}},
+		Condition: &outcome.Condition{Kind: outcome.TaskDone, What: "w"},
+	}
+}
+
+func (c canned) Claim(context.Context, Caller, outcome.Outcome) error { return c.err }
 
 func full() event.Event {
 	return event.Event{Seq: 1, Time: time.Now(), Type: "a.b", Path: "app/a", Incarnation: 1, Actor: "u", Message: "m",
@@ -99,4 +156,62 @@ func (c canned) Attach(ctx context.Context, _ string, input io.Reader, output io
 		return c.attach(ctx, input, output, sizes)
 	}
 	return c.err
+}
+
+func (c canned) message() mail.Message {
+	now := time.Now()
+	return mail.Message{ID: "m-1", From: "app/a", Incarnation: 1, To: "people", Subject: "s", Body: "b", Size: 1, At: now, ReplyTo: "m-0", Question: "q-1",
+		ReadAt: now, ReadBy: 1, ArchivedAt: now, Told: 1}
+}
+
+func (c canned) messages() ([]mail.Message, error) {
+	if !c.full {
+		return nil, c.err
+	}
+	return []mail.Message{c.message(), {ID: "m-2"}}, nil
+}
+
+func (c canned) SendMail(context.Context, Caller, MailRequest) (mail.Message, error) {
+	return c.message(), c.err
+}
+func (c canned) Mail(context.Context, Caller, bool) ([]mail.Message, error) { return c.messages() }
+func (c canned) ReadMail(context.Context, Caller, []string) ([]mail.Message, error) {
+	return c.messages()
+}
+func (c canned) ArchiveMail(context.Context, Caller, []string) error { return c.err }
+func (c canned) DeliverMail(context.Context, Caller, string) ([]mail.Message, error) {
+	return c.messages()
+}
+
+func (c canned) aQuestion() (asking.Question, error) {
+	if !c.full {
+		return asking.Question{State: asking.Open}, c.err
+	}
+	now := time.Now()
+	return asking.Question{ID: "q-1", From: "app/a", Incarnation: 1, Text: "t", Options: []string{"o"}, Default: "o", Deadline: now, At: now,
+		State: asking.Answered, Answer: "o", By: "b", EndedAt: now, TakenAt: now}, nil
+}
+
+func (c canned) Ask(context.Context, Caller, AskRequest) (asking.Question, error) {
+	return c.aQuestion()
+}
+func (c canned) Question(context.Context, Caller, string) (asking.Question, error) {
+	return c.aQuestion()
+}
+func (c canned) AwaitAnswer(context.Context, Caller, string) (asking.Question, error) {
+	return c.aQuestion()
+}
+func (c canned) TakeAnswer(context.Context, Caller, string) (asking.Question, error) {
+	return c.aQuestion()
+}
+func (c canned) Withdraw(context.Context, Caller, string) (asking.Question, error) {
+	return c.aQuestion()
+}
+func (c canned) Answer(context.Context, AnswerRequest) (asking.Question, error) { return c.aQuestion() }
+func (c canned) Questions(context.Context, bool) ([]asking.Question, error) {
+	q, err := c.aQuestion()
+	if err != nil || !c.full {
+		return nil, err
+	}
+	return []asking.Question{q}, nil
 }

@@ -88,7 +88,7 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	u := url.URL{Scheme: "http", Host: "coppice", Path: "/v" + Version + path, RawQuery: query.Encode()}
 	var content io.Reader
 	if body != nil {
-		data, err := json.Marshal(body)
+		data, err := marshal(body)
 		if err != nil {
 			return nil, err
 		}

@@ -17,7 +17,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/value"
 )
 
 // description is as much of OpenAPI as the test holds against the code.
@@ -152,7 +156,13 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[Status](), reflect.TypeFor[Controller](), reflect.TypeFor[Store](), reflect.TypeFor[Config](),
 		reflect.TypeFor[Node](), reflect.TypeFor[Explanation](), reflect.TypeFor[event.Event](), reflect.TypeFor[LogLine](),
 		reflect.TypeFor[ActRequest](), reflect.TypeFor[DownRequest](), reflect.TypeFor[Failure](),
-		reflect.TypeFor[Caller](),
+		reflect.TypeFor[Caller](), reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
+		reflect.TypeFor[outcome.Obstacle](), reflect.TypeFor[outcome.Explored](), reflect.TypeFor[outcome.Subtask](), reflect.TypeFor[outcome.Condition](),
+		reflect.TypeFor[NeedsInput](), reflect.TypeFor[Inbox](),
+		reflect.TypeFor[mail.Message](), reflect.TypeFor[MailRequest](), reflect.TypeFor[MailIDs](), reflect.TypeFor[DeliverRequest](),
+		reflect.TypeFor[asking.Question](), reflect.TypeFor[AskRequest](), reflect.TypeFor[QuestionID](), reflect.TypeFor[AnswerRequest](),
+		reflect.TypeFor[Belief](), reflect.TypeFor[AgentBeliefs](), reflect.TypeFor[BeliefStep](), reflect.TypeFor[BeliefChange](),
+		reflect.TypeFor[RawBelief](), reflect.TypeFor[BeliefExport](), reflect.TypeFor[BeliefImport](),
 	} {
 		s, ok := d.Components.Schemas[typ.Name()]
 		if !ok {
@@ -167,7 +177,7 @@ func TestFieldsDescribed(t *testing.T) {
 			if name == "-" {
 				continue
 			}
-			optional := strings.Contains(options, "omitempty") || typ == reflect.TypeFor[DownRequest]()
+			optional := strings.Contains(options, "omit") || typ == reflect.TypeFor[DownRequest]()
 			want = append(want, fmt.Sprint(name, " ", kindOf(f.Type), " ", !optional))
 		}
 		for name, p := range s.Properties {
@@ -201,8 +211,10 @@ func kindOf(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return "date-time"
-	case t == reflect.TypeFor[json.RawMessage]():
+	case t == reflect.TypeFor[json.RawMessage](), t == reflect.TypeFor[value.Value]():
 		return "any"
+	case t == reflect.TypeFor[[]byte]():
+		return "string"
 	}
 	switch t.Kind() {
 	case reflect.Struct:
@@ -236,7 +248,17 @@ func (s schema) kind() string {
 }
 
 // bodies are those of requests that have both a body and an answer.
-var bodies = map[string]string{}
+var bodies = map[string]string{
+	"POST /v1/mail/send":               `{"to":"a","subject":"s"}`,
+	"POST /v1/mail/read":               `{"ids":["m-1"]}`,
+	"POST /v1/agent/mail/send":         `{"to":"people","subject":"s"}`,
+	"POST /v1/agent/mail/read":         `{"ids":["m-1"]}`,
+	"POST /v1/agent/mail/deliver":      `{}`,
+	"POST /v1/answer":                  `{"id":"q-1","answer":"yes"}`,
+	"POST /v1/agent/ask":               `{"text":"t"}`,
+	"POST /v1/agent/question/take":     `{"id":"q-1"}`,
+	"POST /v1/agent/question/withdraw": `{"id":"q-1"}`,
+}
 
 // Real answers are as the description says, those of a service that says
 // nothing and those of one that says all.

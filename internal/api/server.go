@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -142,7 +143,7 @@ func routes() []route {
 		{method: "POST", path: "/v1/down", body: DownRequest{}, serve: (*call).down},
 		{method: "POST", path: "/v1/attach", params: []param{thePath, {name: "watch", kind: "boolean"}}, serve: (*call).attach},
 	}
-	return slices.Concat(all, agentRoutes())
+	return slices.Concat(all, agentRoutes(), outcomeRoutes(), mailRoutes(), askingRoutes(), beliefRoutes())
 }
 
 // call is one request on its way.
@@ -254,7 +255,7 @@ func (c *call) answer(v any) error {
 }
 
 func (c *call) write(status int, v any) {
-	data, err := json.Marshal(v)
+	data, err := marshal(v)
 	if err != nil { // a number that JSON has not
 		c.logger.Error("an answer cannot be JSON", "request", c.r.URL.Path, "error", err)
 		status, data = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON","code":"internal"}`)
@@ -264,6 +265,16 @@ func (c *call) write(status int, v any) {
 	c.w.Header().Set("Content-Type", "application/json")
 	c.w.WriteHeader(status)
 	c.w.Write(append(data, '\n'))
+}
+
+// marshal is json.Marshal, and leaves values as they were written: what is of
+// harm in HTML is none here.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // body reads the body of the request, and lets it take its time afterwards.
@@ -306,7 +317,7 @@ func (c *call) explain() error {
 	if err != nil {
 		return err
 	}
-	x.Evidence, x.History, x.Tail = orEmpty(x.Evidence), orEmpty(x.History), orEmpty(x.Tail)
+	x.Evidence, x.History, x.Tail, x.Claims = orEmpty(x.Evidence), orEmpty(x.History), orEmpty(x.Tail), orEmpty(x.Claims)
 	return c.answer(x)
 }
 

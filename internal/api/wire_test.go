@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/apitest"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/outcome"
 )
 
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -63,7 +64,8 @@ func fleet() *apitest.Fleet {
 		Config: api.Config{Path: "/p/coppice.toml", Revision: "abc", LoadedAt: started},
 	})
 	f.SetExplanation(api.Explanation{Node: api.Node{Path: "app/web"}, Rule: "a rule", Evidence: []string{"a", "b"}, Next: "soon", Hint: "wait",
-		History: []event.Event{{Seq: 1, Time: noon, Type: event.AgentCrashed, Path: "app/web", Data: json.RawMessage(`{"code":1}`)}}, Tail: []string{"oops"}})
+		History: []event.Event{{Seq: 1, Time: noon, Type: event.AgentCrashed, Path: "app/web", Data: json.RawMessage(`{"code":1}`)}}, Tail: []string{"oops"},
+		Claims: []api.Claim{{Incarnation: 3, Time: noon, Revisions: 1, Report: outcome.Report{Kind: "of later", Context: &outcome.Context{Approach: "a"}}}}})
 	return f
 }
 

@@ -22,7 +22,7 @@ coppice runs: they find the daemon and prove who they are by variables that each
 agent has in its environment (see: coppice agent env). While no daemon answers
 they wait for one, as agents outlive it.`,
 	}
-	cmd.AddCommand(newAgentEnv(s))
+	cmd.AddCommand(newAgentEnv(s), newAgentBelief(s), newAgentOutcome(s), newMail(s, agentMail()), newAsk(s))
 	return cmd
 }
 
@@ -44,6 +44,11 @@ func self() (proc.Self, error) {
 // program. While no daemon answers do is called again and again: it has to be
 // something that may be done twice.
 func askAsAgent(do func(context.Context, *api.Client) error) error {
+	return askAsAgentFor(agentPatience, do)
+}
+
+// askAsAgentFor is askAsAgent with another patience.
+func askAsAgentFor(patience time.Duration, do func(context.Context, *api.Client) error) error {
 	me, err := self()
 	if err != nil {
 		return err
@@ -52,7 +57,7 @@ func askAsAgent(do func(context.Context, *api.Client) error) error {
 	defer client.Close()
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	return persist(ctx, agentPatience, func() error { return do(ctx, client) })
+	return persist(ctx, patience, func() error { return do(ctx, client) })
 }
 
 // persist repeats do while there is no daemon, or none that is ready yet.

@@ -22,9 +22,11 @@ const (
 	exitFailure   = 1
 	exitUsage     = 2
 	exitNotFound  = 3
+	exitHuman     = 4 // a person is needed
 	exitNoDaemon  = 69
 	exitAuth      = 77
 	exitConfig    = 78
+	exitTimeout   = 124
 	exitSignalled = 128 // plus the signal's number
 )
 
@@ -100,8 +102,9 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
-	root.AddCommand(newRun(s), newValidate(s), newInit(s), newVersion(s), newUp(s), newDoctor(s), newInstall(s),
-		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s), newAgent(s))
+	root.AddCommand(newRun(s), newValidate(s), newInit(s), newNew(s), newVersion(s), newUp(s), newDoctor(s), newInstall(s),
+		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s), newBelief(s), newAgent(s), newMCP(s),
+		newInbox(s), newAnswer(s), newMail(s, peopleMail()))
 	root.AddCommand(newActs(s)...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))

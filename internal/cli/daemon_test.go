@@ -260,3 +260,31 @@ func TestDownKeepsAgents(t *testing.T) {
 		}
 	}
 }
+
+// What was done by hand holds from the moment the command has returned.
+func TestActsAreDurable(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", `exec sleep 1000`))
+	f.do("up", "-d")
+	for range 4 {
+		f.do("stop", "a")
+		f.crash()
+		f.do("up", "-d")
+		if n := f.node("t/a"); n.State != "suspended" {
+			t.Fatalf("the stop is forgotten: %+v", n)
+		}
+		f.do("start", "a")
+		f.crash()
+		f.do("up", "-d")
+		before := f.node("t/a")
+		if before.State != "running" {
+			t.Fatalf("the start is forgotten: %+v", before)
+		}
+		f.do("restart", "a")
+		f.crash()
+		f.do("up", "-d")
+		if n := f.node("t/a"); n.State != "running" || n.Incarnation != before.Incarnation+1 {
+			t.Fatalf("the restart is forgotten: %+v, before it %+v", n, before)
+		}
+	}
+}

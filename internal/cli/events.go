@@ -43,7 +43,7 @@ holds also when the daemon is killed and started again meanwhile.`,
 						return err
 					}
 					if asJSON {
-						err = event.WriteNDJSON(s.out, e)
+						err = event.WriteNDJSON(inertWriter{s.out}, e)
 					} else {
 						_, err = fmt.Fprintf(s.out, "%s %s\n", p.dim(fmt.Sprintf("%6d", e.Seq)), eventLine(e, time.Now(), p))
 					}

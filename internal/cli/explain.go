@@ -43,7 +43,11 @@ evidence, and what happens next and when.`,
 
 func explainLines(x api.Explanation, now time.Time, p paint) []string {
 	n := x.Node
-	head := fmt.Sprintf("%s is %s", p.bold(proc.Plain(n.Path)), p.state(n.State, strings.ReplaceAll(proc.Plain(n.State), "_", " ")))
+	is := "is "
+	if shownState(n) == needsInput {
+		is = ""
+	}
+	head := fmt.Sprintf("%s %s%s", p.bold(proc.Plain(n.Path)), is, p.state(shownState(n), strings.ReplaceAll(proc.Plain(shownState(n)), "_", " ")))
 	if at := since(x); !at.IsZero() {
 		head += fmt.Sprintf(" for %s, since %s", short(max(0, now.Sub(at))), clock(at, now))
 	}
@@ -64,6 +68,7 @@ func explainLines(x api.Explanation, now time.Time, p paint) []string {
 	}
 	field("next", next)
 	field("hint", x.Hint)
+	field("claims", claimLines(x.Claims, now)...)
 	if len(x.History) > 0 {
 		lines = append(lines, "", p.bold("Last events"))
 		for _, e := range x.History {
@@ -87,6 +92,8 @@ func explainLines(x api.Explanation, now time.Time, p paint) []string {
 // thing that happened to it if not; zero if that is not known.
 func since(x api.Explanation) time.Time {
 	switch {
+	case shownState(x.Node) == needsInput:
+		return x.Node.NeedsInput.At
 	case x.Node.State == stateRunning && x.Node.StartedAt != nil:
 		return *x.Node.StartedAt
 	case len(x.History) > 0:

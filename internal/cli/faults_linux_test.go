@@ -105,6 +105,16 @@ func (f *fleet) history() (told map[string]int, all []event.Event) {
 	return told, all
 }
 
+// awaitTold waits until the log has a start, which takes it a moment.
+func (f *fleet) awaitTold(path string, incarnation uint64) {
+	f.t.Helper()
+	what := fmt.Sprintf("agent.started %s %d", path, incarnation)
+	until(f.t, what, func() bool {
+		told, _ := f.history()
+		return told[what] > 0
+	})
+}
+
 // complete checks that each life of an agent up to last was told once, and
 // each but the last has ended once.
 func complete(t *testing.T, told map[string]int, path string, last uint64) {
@@ -195,7 +205,7 @@ func TestDiskFull(t *testing.T) {
 	f.do("up", "-d")
 	c := f.client()
 	steady := peek(t, c, "t/steady")
-	f.crashAgain(c, "t/crasher")
+	f.awaitTold("t/crasher", f.crashAgain(c, "t/crasher").Incarnation)
 	room := fill(t, f.dir)
 	for range 4 {
 		f.crashAgain(c, "t/crasher")
@@ -215,6 +225,7 @@ func TestDiskFull(t *testing.T) {
 	room()
 	until(t, "recovery", func() bool { return f.status().Store.OK })
 	last := f.crashAgain(c, "t/crasher")
+	f.awaitTold("t/crasher", last.Incarnation)
 	told, _ := f.history()
 	complete(t, told, "t/crasher", last.Incarnation)
 	for _, want := range []string{"store.degraded  0", "store.recovered  0", "agent.started t/steady 1"} {
@@ -237,6 +248,7 @@ func TestDiskFullAndKilled(t *testing.T) {
 	f.do("up", "-d")
 	c := f.client()
 	steady := peek(t, c, "t/steady")
+	f.awaitTold("t/crasher", 1) // what this daemon never writes down the next one cannot count
 	room := fill(t, f.dir)
 	for range 3 {
 		f.crashAgain(c, "t/crasher")
@@ -256,6 +268,7 @@ func TestDiskFullAndKilled(t *testing.T) {
 	room()
 	until(t, "recovery", func() bool { return f.status().Store.OK })
 	last := f.crashAgain(c, "t/crasher")
+	f.awaitTold("t/crasher", last.Incarnation)
 	told, _ := f.history()
 	if told["events.dropped t/crasher 3"] != 1 {
 		t.Errorf("no word of what is not in the log: %v", told)
@@ -332,6 +345,7 @@ func TestStoreReadOnly(t *testing.T) {
 	immutable(t, false, files...)
 	until(t, "recovery", func() bool { return f.status().Store.OK })
 	last := f.crashAgain(c, "t/crasher")
+	f.awaitTold("t/crasher", last.Incarnation)
 	told, _ := f.history()
 	if last.Incarnation != 6 || told["agent.started t/crasher 6"] != 1 || told["agent.crashed t/crasher 3"] != 1 || told["agent.stopped t/crasher 4"] != 1 {
 		t.Errorf("the last is %d; %v", last.Incarnation, told)

@@ -111,7 +111,7 @@ func TestHooksFail(t *testing.T) {
 func TestHooksOfKilledDaemon(t *testing.T) {
 	dir := project(t)
 	fifo(t, dir, "never")
-	f := fleetIn(t, dir, agentTOML("a", `echo main >> diary; exec sleep 1000`,
+	f := fleetIn(t, dir, agentTOML("a", `echo main >> diary; echo here; exec sleep 1000`, `ready = { log = "here" }`,
 		`on_start = '''echo "start" >> diary; [ -e go ] || exec sleep 1008'''`))
 	first := exec.Command("coppice", "up", "-d")
 	first.Dir = f.dir

@@ -25,7 +25,7 @@ func newLogs(s *streams) *cobra.Command {
 				return usage(fmt.Errorf("--lines is %d, expected a number from 0 up", n))
 			}
 			return r.ask(func(ctx context.Context, c *api.Client) error {
-				out := json.NewEncoder(s.out)
+				out := json.NewEncoder(inertWriter{s.out})
 				out.SetEscapeHTML(false)
 				for line, err := range c.Logs(ctx, args[0], n, follow) {
 					if err != nil {

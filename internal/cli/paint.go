@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -33,12 +34,23 @@ const (
 	stateStopped  = "stopped"
 )
 
+// needsInput is shown instead of the state of an agent that runs and waits for a person.
+const needsInput = "needs input"
+
+// shownState is the state of a node as people see it.
+func shownState(n api.Node) string {
+	if n.NeedsInput != nil && n.State == stateRunning {
+		return needsInput
+	}
+	return n.State
+}
+
 // state paints a state by what it asks of the reader.
 func (p paint) state(state, text string) string {
 	switch state {
 	case stateRunning:
 		return p.green(text)
-	case stateStarting, stateStopping, "restarting", "waiting":
+	case stateStarting, stateStopping, "restarting", "waiting", needsInput:
 		return p.yellow(text)
 	case "quarantined", "given_up", "paused":
 		return p.red(text)

@@ -118,6 +118,21 @@ func inert(line []byte) []byte {
 	return escaped
 }
 
+// inertWriter makes JSON inert, of which it is given whole values.
+type inertWriter struct{ w io.Writer }
+
+func (w inertWriter) Write(text []byte) (int, error) {
+	var out []byte
+	for line := range bytes.Lines(text) {
+		end := bytes.TrimRight(line, "\n")
+		out = append(append(out, inert(end)...), line[len(end):]...)
+	}
+	if _, err := w.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
 func hidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 func (v *jsonView) event(e supervisor.Event) {

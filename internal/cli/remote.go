@@ -126,7 +126,7 @@ func isTerminal(w io.Writer) (width int, ok bool) {
 
 // printJSON prints one value, indented for who looks at it.
 func (s *streams) printJSON(v any) error {
-	e := json.NewEncoder(s.out)
+	e := json.NewEncoder(inertWriter{s.out})
 	e.SetEscapeHTML(false)
 	if _, tty := isTerminal(s.out); tty {
 		e.SetIndent("", "  ")

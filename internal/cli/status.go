@@ -57,6 +57,9 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 	if len(states) > 0 {
 		agents += ": " + strings.Join(states, ", ")
 	}
+	if st.NeedsInput > 0 {
+		agents += ", " + p.state(needsInput, fmt.Sprintf("%d of them %s", st.NeedsInput, map[bool]string{true: "needs input", false: "need input"}[st.NeedsInput == 1]))
+	}
 	d := st.Controller
 	lines := []string{
 		p.dim("project ") + " " + p.bold(proc.Plain(st.Project)),
@@ -69,6 +72,9 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 	}
 	loaded := line("config", "%s, revision %.12s, loaded %s ago", st.Config.Path, st.Config.Revision, short(max(0, now.Sub(st.Config.LoadedAt))))
 	lines = append(lines, store, loaded)
+	if in := st.Inbox; in.Questions+in.Mail > 0 {
+		lines = append(lines, line("inbox", "%s, %s: coppice inbox", plural(in.Questions, "question"), plural(in.Mail, "message")))
+	}
 	if st.Config.LastError != "" {
 		for i, text := range strings.Split(st.Config.LastError, "\n") {
 			if i == 0 {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ func newTree(s *streams) *cobra.Command {
 				}
 				width, tty := isTerminal(s.out)
 				columns := append(treeColumns(nodes), windowColumn(), uptimeColumn(), nextAtColumn(), reasonColumn())
+				columns = append(columns, statusColumn(nodes)...)
 				return s.printLines(nodeTable(nodes, columns, 0, width, newPaint(tty)))
 			})
 		},
@@ -68,7 +70,7 @@ func restartsColumn() column {
 }
 
 func stateColumn() column {
-	return column{"STATE", func(_ int, n api.Node, _ time.Time) string { return proc.Plain(n.State) }}
+	return column{"STATE", func(_ int, n api.Node, _ time.Time) string { return proc.Plain(shownState(n)) }}
 }
 
 func windowColumn() column {
@@ -98,7 +100,29 @@ func nextAtColumn() column {
 }
 
 func reasonColumn() column {
-	return column{"REASON", func(_ int, n api.Node, _ time.Time) string { return withExit(n, n.Reason) }}
+	return column{"REASON", func(_ int, n api.Node, _ time.Time) string {
+		if shownState(n) == needsInput {
+			return asks(n)
+		}
+		return withExit(n, n.Reason)
+	}}
+}
+
+// asks is what an agent waits for.
+func asks(n api.Node) string {
+	text := n.NeedsInput.ID + ": " + n.NeedsInput.Text
+	if more := n.NeedsInput.Open - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return cell(text)
+}
+
+// statusColumn is what agents say of themselves, where one does.
+func statusColumn(nodes []api.Node) []column {
+	if !slices.ContainsFunc(nodes, func(n api.Node) bool { return n.StatusText != "" }) {
+		return nil
+	}
+	return []column{{"STATUS", func(_ int, n api.Node, _ time.Time) string { return proc.Plain(n.StatusText) }}}
 }
 
 // branches draws the names of nodes, which come parents first, as a tree
@@ -168,7 +192,9 @@ func uptime(n api.Node) string {
 
 // next says when a node starts again, or why it does not.
 func next(n api.Node, now time.Time) string {
-	switch n.State {
+	switch shownState(n) {
+	case needsInput:
+		return asks(n)
 	case "", stateRunning, stateStarting:
 		return ""
 	}
@@ -188,7 +214,7 @@ func nextTry(n api.Node, now time.Time) string {
 
 // withExit adds how a node that does not run has ended.
 func withExit(n api.Node, text string) string {
-	if n.LastExit == "" || n.LastExit == "normal" || strings.HasPrefix(n.LastExit, "shutdown") || n.State == stateRunning || n.State == stateStarting {
+	if n.LastExit == "" || strings.HasPrefix(n.LastExit, "normal") || strings.HasPrefix(n.LastExit, "shutdown") || n.State == stateRunning || n.State == stateStarting {
 		return proc.Plain(text)
 	}
 	return strings.TrimSpace(proc.Plain(text + " (" + n.LastExit + ")"))
@@ -200,7 +226,7 @@ func nodeTable(nodes []api.Node, columns []column, most, width int, p paint) []s
 	now := time.Now()
 	rows, states := make([][]string, len(nodes)), make([]string, len(nodes))
 	for i, n := range nodes {
-		states[i] = n.State
+		states[i] = shownState(n)
 		for _, c := range columns {
 			rows[i] = append(rows[i], strings.ReplaceAll(c.text(i, n, now), "\t", " "))
 		}

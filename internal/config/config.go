@@ -1,10 +1,11 @@
-// Package config reads what people write: coppice.toml becomes a spec.Tree, or
-// a list of errors that each name their place, what was expected and what to
-// do. The tables of the file are described by data (tables.go) that reads
-// them, suggests keys and writes the reference page.
+// Package config reads what people write: coppice.toml becomes a spec.Tree and
+// grove.toml a Grove, or a list of errors that each name their place, what was
+// expected and what to do. The tables of both files are described by data
+// (tables.go, grove.go) that reads them, suggests keys and writes their
+// reference pages.
 package config
 
-//go:generate go run ./gendoc ../../docs/configuration.md
+//go:generate go run ./gendoc ../../docs/configuration.md ../../docs/grove.md
 
 import (
 	_ "embed" // Template
@@ -32,16 +33,15 @@ var Template string
 // An error about the file is Errors; one that the file does not exist wraps
 // fs.ErrNotExist.
 func Load(path string) (*spec.Tree, error) {
-	data, e := read(path)
-	if e != nil {
-		return nil, Errors{e}
-	}
-	absolute, err := filepath.Abs(path)
+	data, dir, err := read(path, fleet)
 	if err != nil {
-		return nil, fmt.Errorf("finding the directory of %s: %w", path, err)
+		return nil, err
 	}
-	return load(path, filepath.Dir(absolute), data, checkFiles)
+	return load(path, dir, data, checkFiles)
 }
+
+// fleet is the advice for a coppice.toml.
+var fleet = advice{missing: "`coppice init` writes one", large: "split the fleet into several projects"}
 
 // Parse reads data, the content of the file called name, without touching the
 // file system. Relative paths are taken relative to the directory of name. The
@@ -52,43 +52,42 @@ func Parse(name string, data []byte) (*spec.Tree, error) {
 
 // Find returns the path of the coppice.toml in dir or the nearest directory
 // above it. The error wraps fs.ErrNotExist if there is none.
-func Find(dir string) (string, error) {
+func Find(dir string) (string, error) { return nearest(dir, FileName) }
+
+// nearest returns the path of the file of the first of names that exists in
+// dir or, if there is none, in the nearest directory above it.
+func nearest(dir string, names ...string) (string, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
-		return "", fmt.Errorf("looking for %s above %s: %w", FileName, dir, err)
+		return "", fmt.Errorf("looking for %s above %s: %w", names[0], dir, err)
 	}
 	for d := absolute; ; d = filepath.Dir(d) {
-		path := filepath.Join(d, FileName)
-		_, err := os.Stat(path)
-		if err == nil {
-			return path, nil
-		}
-		// What is there but cannot be seen must not be passed over for another project.
-		if !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("looking for %s above %s: %w", FileName, dir, err)
+		for _, name := range names {
+			path := filepath.Join(d, name)
+			_, err := os.Stat(path)
+			if err == nil {
+				return path, nil
+			}
+			// What is there but cannot be seen must not be passed over for another project.
+			if !errors.Is(err, fs.ErrNotExist) {
+				return "", fmt.Errorf("looking for %s above %s: %w", name, dir, err)
+			}
 		}
 		if d == filepath.Dir(d) {
-			return "", fmt.Errorf("no %s in %s or above it: %w", FileName, absolute, fs.ErrNotExist)
+			return "", fmt.Errorf("no %s in %s or above it: %w", names[0], absolute, fs.ErrNotExist)
 		}
 	}
 }
 
 // load is Parse with the directory of the project and a further check of the declarations.
 func load(name, dir string, data []byte, further func([]spec.Decl) []spec.Problem) (*spec.Tree, error) {
-	if len(data) > MaxFile {
-		return nil, Errors{tooLarge(name, int64(len(data)))}
-	}
-	src := newSource(name, data)
-	if err := src.checkText(); err != nil {
-		return nil, Errors{err}
-	}
-	document, err := parse(src)
+	r, document, err := open(name, data, fleet, sections())
 	if err != nil {
-		return nil, Errors{err}
+		return nil, err
 	}
-	r := &reader{src: src, faulty: map[int]bool{}, known: sections()}
 	f := file{root: spec.Node{Name: projectName(dir)}}
 	fileTable().read(r, document, &f)
+	r.persistence(&f, dir)
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
 	if further != nil {
@@ -100,8 +99,24 @@ func load(name, dir string, data []byte, further func([]spec.Decl) []spec.Proble
 	if len(r.errs) > 0 {
 		return nil, r.errors()
 	}
-	tree.Forget = f.forget
+	tree.Forget, tree.Persistence = f.forget, f.persistence
 	return tree, nil
+}
+
+// open parses data, for a reader that knows the sections of the file.
+func open(name string, data []byte, a advice, known []section) (*reader, *value, error) {
+	if len(data) > MaxFile {
+		return nil, nil, Errors{tooLarge(name, int64(len(data)), a)}
+	}
+	src := newSource(name, data)
+	if err := src.checkText(); err != nil {
+		return nil, nil, Errors{err}
+	}
+	document, err := parse(src)
+	if err != nil {
+		return nil, nil, Errors{err}
+	}
+	return &reader{src: src, faulty: map[int]bool{}, known: known}, document, nil
 }
 
 // projectName is the default of the project's name.

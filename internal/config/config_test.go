@@ -365,13 +365,19 @@ func TestReferenceExamples(t *testing.T) {
 		if _, err := Parse("f.toml", []byte(text)); err != nil {
 			t.Errorf("%s: %v", s.header, err)
 		}
-		if (s.example == "") != (s.header == "") {
-			t.Errorf("%q has the example %q", s.header, s.example)
-		}
-		for _, k := range s.rows {
-			if k.name == "" || k.typ == "" || k.doc == "" || strings.Contains(k.typ+k.def+k.doc, "|") {
-				t.Errorf("%s: the row of %q is not complete, or breaks the table", s.header, k.name)
-			}
+		checkRows(t, s)
+	}
+}
+
+// checkRows fails where the page would lack an example or show a broken table.
+func checkRows(t *testing.T, s section) {
+	t.Helper()
+	if (s.example == "") != (s.header == "") {
+		t.Errorf("%q has the example %q", s.header, s.example)
+	}
+	for _, k := range s.rows {
+		if k.name == "" || k.typ == "" || k.doc == "" || strings.Contains(k.typ+k.def+k.doc, "|") {
+			t.Errorf("%s: the row of %q is not complete, or breaks the table", s.header, k.name)
 		}
 	}
 }

@@ -103,6 +103,16 @@ func window[T any](name, def, doc string, of func(*T) *limit) key[T] {
 		}}
 }
 
+// windowSeconds is the window as the seeds write it.
+func windowSeconds[T any](of func(*T) *limit) key[T] {
+	return key[T]{row{name: "within_seconds", typ: "integer", def: "60", doc: "the window in which restarts count, in seconds", also: []string{"within", "window", "restart_window", "restart_window_s", "period"}},
+		func(r *reader, v *value, into *T) {
+			if d, ok := r.whole(v, time.Second, "seconds"); ok {
+				of(into).within = &d
+			}
+		}}
+}
+
 func onLimit[T any](def, doc string, of func(*T) *limit) key[T] {
 	return key[T]{row{name: "on_limit", typ: "escalate, quarantine, give_up, pause", def: def, doc: doc, also: []string{"then"}},
 		func(r *reader, v *value, into *T) {

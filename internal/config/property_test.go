@@ -110,6 +110,11 @@ func print(t *spec.Tree) string {
 		}
 		line("restart", a.Restart.String())
 		line("significant", a.Significant)
+		if a.Watchdog > 0 {
+			line("watchdog", a.Watchdog)
+		} else if a.Notify && !a.Ready.Notify {
+			line("notify", true)
+		}
 		if a.Limit != (supervisor.Limit{}) {
 			limit(a.Limit, "restart_window")
 		}
@@ -222,6 +227,10 @@ func someTree(t *rapid.T) *spec.Tree {
 		if a.Ready.Log+a.Ready.TCP+a.Ready.HTTP != "" || a.Ready.Exec != nil || a.Ready.Notify {
 			a.Ready.Timeout = someTime.Draw(t, "timeout")
 		}
+		if rapid.Bool().Draw(t, "watched") {
+			a.Watchdog = spec.MinWatchdog + someTime.Draw(t, "watchdog")
+		}
+		a.Notify = a.Ready.Notify || a.Watchdog > 0 || rapid.Bool().Draw(t, "listened to")
 		a.Significant = a.Restart != supervisor.Permanent && (auto == 1 || auto == 2) && rapid.Bool().Draw(t, "significant")
 		return spec.Child{Agent: a}
 	}
@@ -321,21 +330,30 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		var errs Errors
-		if tree != nil || !errors.As(err, &errs) || len(errs) == 0 {
+		if tree != nil {
 			t.Fatalf("got tree %v and error %v", tree, err)
 		}
-		lines := strings.Split(string(data), "\n")
-		for i, e := range errs {
-			if e.Line < 1 || e.Line > len(lines) || e.Column < 1 || e.Column > len([]rune(lines[e.Line-1]))+1 {
-				t.Errorf("%v: not a place in the file", e)
-			}
-			if i > 0 && (e.Line < errs[i-1].Line || e.Line == errs[i-1].Line && e.Column < errs[i-1].Column) {
-				t.Errorf("%v: out of order", e)
-			}
-			if strings.ContainsAny(e.Error(), "\n\x1b\x00") || e.Message == "" {
-				t.Errorf("%q: not one printable line", e.Error())
-			}
-		}
+		checkErrors(t, data, err)
 	})
+}
+
+// checkErrors fails unless err is Errors, each a line with a place in data, in their order.
+func checkErrors(t *testing.T, data []byte, err error) {
+	t.Helper()
+	var errs Errors
+	if !errors.As(err, &errs) || len(errs) == 0 {
+		t.Fatalf("got error %v", err)
+	}
+	lines := strings.Split(string(data), "\n")
+	for i, e := range errs {
+		if e.Line < 1 || e.Line > len(lines) || e.Column < 1 || e.Column > len([]rune(lines[e.Line-1]))+1 {
+			t.Errorf("%v: not a place in the file", e)
+		}
+		if i > 0 && (e.Line < errs[i-1].Line || e.Line == errs[i-1].Line && e.Column < errs[i-1].Column) {
+			t.Errorf("%v: out of order", e)
+		}
+		if strings.ContainsAny(e.Error(), "\n\x1b\x00") || e.Message == "" {
+			t.Errorf("%q: not one printable line", e.Error())
+		}
+	}
 }

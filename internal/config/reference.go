@@ -23,8 +23,8 @@ func (t table[T]) section() section {
 // sections are all tables, in the order of the reference page.
 func sections() []section {
 	return []section{
-		fileTable().section(), projectTable().section(), supervisionTable().section(), supervisorTable().section(),
-		agentTable().section(), limitsTable().section(), backoffTable().section(), shutdownTable().section(), readyTable().section(), hookTable("on_waking").section(),
+		fileTable().section(), projectTable().section(), supervisionTable().section(), persistenceTable().section(), supervisorTable().section(),
+		agentTable().section(), limitsTable().section(), backoffTable().section(), shutdownTable().section(), readyTable().section(), beliefTable().section(), hookTable("on_waking").section(),
 	}
 }
 
@@ -52,9 +52,13 @@ integer of bytes.
 
 // WriteReference writes the reference page of coppice.toml, in Markdown.
 func WriteReference(w io.Writer) error {
+	return writePage(w, referenceHead, sections())
+}
+
+func writePage(w io.Writer, head string, sections []section) error {
 	var b strings.Builder
-	b.WriteString(referenceHead)
-	for _, s := range sections() {
+	b.WriteString(head)
+	for _, s := range sections {
 		title := "`" + s.header + "`"
 		if s.header == "" {
 			title = "Tables"

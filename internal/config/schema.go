@@ -39,11 +39,12 @@ type table[T any] struct {
 
 // reader reads values and collects what is wrong with them.
 type reader struct {
-	src    *source
-	errs   Errors
-	more   int          // errors beyond maxErrors
-	faulty map[int]bool // offsets of errs
-	known  []section    // all tables, to find out where an unknown key belongs
+	src     *source
+	errs    Errors
+	more    int          // errors beyond maxErrors
+	notices []*Notice    // what is said in vain
+	faulty  map[int]bool // offsets of errs
+	known   []section    // all tables, to find out where an unknown key belongs
 }
 
 // maxErrors is how many errors are told apart; nobody reads more.
@@ -102,7 +103,11 @@ func (t table[T]) read(r *reader, v *value, into *T) {
 		t.readField(r, field, into)
 	}
 	for _, k := range t.keys {
-		if k.def == required && v.byName[k.name] == nil {
+		switch {
+		case k.def != required || v.byName[k.name] != nil:
+		case t.header == "":
+			r.fail(v.at, v, "write ["+k.name+"] with its keys", "the file has no table %s, expected one", k.name)
+		default:
 			r.fail(v.at, v, "", "%s without %s, expected one (%s)", t.header, k.name, k.typ)
 		}
 	}
@@ -231,6 +236,13 @@ func (r *reader) duration(v *value) (time.Duration, bool) {
 
 func secondsMeant(v *value) string {
 	return "write " + spec.Quote(v.text+"s") + " if seconds are meant"
+}
+
+// whole reads a time above zero that is written as a number of units.
+func (r *reader) whole(v *value, unit time.Duration, name string) (time.Duration, bool) {
+	longest := int64(100 * 365 * 24 * time.Hour / unit) // a century, and no overflow
+	n, ok := r.integer(v, 1, longest, "an integer of at least 1, in "+name)
+	return time.Duration(n) * unit, ok
 }
 
 // integer reads a number between low and high.

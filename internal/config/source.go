@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sort"
 	"syscall"
 	"unicode/utf8"
@@ -71,16 +72,33 @@ func (s *source) checkText() *Error {
 	return nil
 }
 
-// read reads a file, but only if it is a regular one of a sensible size: a
+// advice is what to do about a file that is not as it should be.
+type advice struct{ missing, large string }
+
+// read reads a file and tells its directory. The error is Errors, but where
+// even that directory cannot be told.
+func read(name string, a advice) (data []byte, dir string, err error) {
+	data, e := readFile(name, a)
+	if e != nil {
+		return nil, "", Errors{e}
+	}
+	absolute, err := filepath.Abs(name)
+	if err != nil {
+		return nil, "", fmt.Errorf("finding the directory of %s: %w", name, err)
+	}
+	return data, filepath.Dir(absolute), nil
+}
+
+// readFile reads a file, but only if it is a regular one of a sensible size: a
 // FIFO would be waited for and a device never end.
-func read(name string) ([]byte, *Error) {
+func readFile(name string, a advice) ([]byte, *Error) {
 	unreadable := func(err error, hint, format string, args ...any) *Error {
 		return &Error{File: name, Message: fmt.Sprintf(format, args...), Hint: hint, Err: err}
 	}
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, unreadable(err, "`coppice init` writes one", "no such file, expected the configuration of a project")
+		return nil, unreadable(err, a.missing, "no such file, expected the configuration of a project")
 	case errors.Is(err, fs.ErrPermission):
 		return nil, unreadable(err, "check its permissions with ls -l", "may not be read")
 	case err != nil:
@@ -104,13 +122,13 @@ func read(name string) ([]byte, *Error) {
 		return nil, unreadable(err, "", "cannot be read: %v", reason(err))
 	}
 	if len(data) > MaxFile {
-		return nil, tooLarge(name, max(info.Size(), int64(len(data))))
+		return nil, tooLarge(name, max(info.Size(), int64(len(data))), a)
 	}
 	return data, nil
 }
 
-func tooLarge(name string, size int64) *Error {
-	return &Error{File: name, Line: 1, Column: 1, Hint: "split the fleet into several projects",
+func tooLarge(name string, size int64, a advice) *Error {
+	return &Error{File: name, Line: 1, Column: 1, Hint: a.large,
 		Message: fmt.Sprintf("the file has %d bytes, expected at most %d", size, MaxFile)}
 }
 

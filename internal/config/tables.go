@@ -14,6 +14,8 @@ type file struct {
 	root        spec.Node
 	limit       limit // of [supervision], the default of all supervisors
 	forget      bool  // of [supervision]: not persist
+	persistence spec.Persistence
+	database    *value // path of [persistence]
 	supervisors []group
 	agents      []agent
 }
@@ -41,6 +43,7 @@ func fileTable() table[file] {
 		keys: []key[file]{
 			{row{name: "project", typ: "table", doc: "the project itself", also: []string{"workspace"}}, sub(projectTable(), func(f *file) *file { return f })},
 			{row{name: "supervision", typ: "table", doc: "the root, and defaults of all supervisors", also: []string{"daemon"}}, sub(supervisionTable(), func(f *file) *file { return f })},
+			{row{name: "persistence", typ: "table", doc: "where state is kept", also: []string{"store", "state"}}, sub(persistenceTable(), func(f *file) *file { return f })},
 			{row{name: "supervisor", typ: "array of tables", doc: "a supervisor below the root", also: []string{"supervisors"}}, tables("supervisor",
 				func(r *reader, v *value, f *file) {
 					f.supervisors = append(f.supervisors, group{table: v})
@@ -114,14 +117,7 @@ strategy = "one_for_one"
 `,
 		keys: []key[file]{
 			maxRestarts("5", "restarts within the window; one more reaches the limit", of),
-			{row{name: "within_seconds", typ: "integer", def: "60", doc: "the window in which restarts count, in seconds", also: []string{"within", "window", "restart_window", "period"}},
-				func(r *reader, v *value, into *file) {
-					const longest = 1 << 32 // a century, and no overflow
-					if n, ok := r.integer(v, 1, longest, "an integer of at least 1, in seconds"); ok {
-						d := time.Duration(n) * time.Second
-						into.limit.within = &d
-					}
-				}},
+			windowSeconds(of),
 			onLimit("escalate", onLimitDoc, of),
 			{row{name: "strategy", typ: strategyType, def: "one_for_one", doc: strategyDoc}, word(supervisor.ParseStrategy, func(f *file) *supervisor.Strategy { return &f.root.Strategy })},
 			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc}, word(parseAutoShutdown, func(f *file) *supervisor.AutoShutdown { return &f.root.AutoShutdown })},
@@ -227,6 +223,11 @@ restart_window = "1h"
 			hookKey("on_start", "what to run when an incarnation is ready, before siblings that wait for it are started; the start fails with it, and the agent is stopped", func(h *spec.Hooks) *spec.Hook { return &h.Start }, "post_start", "exec_start_post", "poststart"),
 			hookKey("on_resting", "what to run before the agent is sent its stop signal, at each stop but one with `KILL`; not when it ends by itself", func(h *spec.Hooks) *spec.Hook { return &h.Resting }, "on_stop", "pre_stop", "prestop", "exec_stop"),
 			hookKey("on_error", "what to run when an incarnation has ended as a failure or could not be started, before what comes next is decided", func(h *spec.Hooks) *spec.Hook { return &h.Error }, "on_death", "on_failure", "on_crash"),
+			{row{name: "beliefs", typ: "table", doc: "the values that it keeps, see `[agent.beliefs]`", also: []string{"state", "memory", "values"}}, (*reader).beliefs},
+			{row{name: "notify", typ: "boolean", def: "false", doc: "lets it speak of itself as systemd services do (`sd_notify`): it is given a `NOTIFY_SOCKET`, and what it says is shown. `ready = { notify = true }` and `watchdog` imply that. See [What services say of themselves](notify.md)", also: []string{"sd_notify", "sdnotify"}},
+				flag(func(a *agent) *bool { return &a.Notify })},
+			{row{name: "watchdog", typ: "duration", doc: "how long it may take from one `WATCHDOG=1` to the next, 1s at least; it is told so in `WATCHDOG_USEC`. One that takes longer has failed: it gets `SIGABRT`, after its grace `SIGKILL`, and is restarted", also: []string{"watchdog_sec", "watchdogsec"}},
+				duration(func(a *agent) *time.Duration { return &a.Watchdog })},
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(a *agent) *bool { return &a.Significant })},
 		},
 	}

@@ -21,12 +21,14 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) er
 	if err != nil {
 		return err
 	}
+	before, _ := sup.Child(id)
 	if err := c.actOn(ctx, sup, id, action); err != nil {
 		return notFound(path, err)
 	}
 	c.log.Append(event.Event{
 		Type: requested(action), Path: path, Actor: "user", Message: fmt.Sprintf("%s: %s asked for by hand", path, action),
 	})
+	c.settle(ctx, path, before, action)
 	return nil
 }
 

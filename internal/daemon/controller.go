@@ -9,7 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -59,6 +62,10 @@ type Controller struct {
 	specs    map[string]supervisor.ChildSpec // of all nodes below the root
 
 	credentials *credentials
+	beliefs     *belief.Book
+	claims      claims
+	mail        *mail.Boxes
+	desk        *asking.Desk
 
 	heard time.Time // when the last event was written; used by event alone
 
@@ -67,6 +74,7 @@ type Controller struct {
 	adopt    map[string]adoption        // incarnations that are to be taken over, not started
 	strays   map[string]*stray          // slots that are to be emptied before that
 	told     map[string][]mark          // the last starts of each agent that the log was given, oldest first
+	noted    map[string]noted           // what the log was told of each node last
 	keep     bool                       // agents go on without the controller
 
 	down     chan struct{} // closed when somebody has asked for the end
@@ -94,7 +102,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log,
 		places: make(map[string]runtime.Runtime), agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
-		sessions: make(map[string]runtime.Session), told: make(map[string][]mark),
+		sessions: make(map[string]runtime.Session), told: make(map[string][]mark), noted: make(map[string]noted),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -134,7 +142,18 @@ const (
 	closeTime      = 5 * time.Second // for the last events to be written
 )
 
-func (c *Controller) open(ctx context.Context) error {
+func (c *Controller) open(ctx context.Context) (err error) {
+	if err := c.openBeliefs(ctx); err != nil {
+		return err
+	}
+	if err := c.openMail(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			c.desk.Close()
+		}
+	}()
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err
@@ -228,6 +247,7 @@ func (c *Controller) wait() {
 		}
 		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)})
 	}
+	c.desk.Close()
 	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()

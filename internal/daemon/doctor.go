@@ -86,6 +86,7 @@ func (d *doctor) config(file string) {
 		}
 	}
 	d.tmux = len(inTmux(tree)) > 0
+	d.project = d.project.keeping(tree.Persistence)
 	d.note("file", LevelOK, "", "%s, %d agents", file, len(d.agents))
 }
 
@@ -118,6 +119,10 @@ func (d *doctor) daemon(ctx context.Context) {
 
 func (d *doctor) store(ctx context.Context) {
 	path := d.project.Database()
+	if path == "" {
+		d.note("store", LevelOK, "", "in memory, as [persistence] says: it ends with the daemon")
+		return
+	}
 	switch _, err := os.Stat(path); {
 	case d.running:
 		d.note("store", LevelOK, "", "in the hands of the daemon; see coppice status")

@@ -14,20 +14,30 @@ func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error)
 }
 
 // begin readies what an incarnation finds when it starts, and returns its token.
-func (c *Controller) begin(self supervisor.Self) string {
-	return c.credentials.issue(api.Caller{Path: self.Path, Incarnation: self.Incarnation})
+func (c *Controller) begin(ctx context.Context, self supervisor.Self) (token string, err error) {
+	c.beginMail(self)
+	who := api.Caller{Path: self.Path, Incarnation: self.Incarnation}
+	token = c.credentials.issue(who)
+	c.claims.live(self.Path, token)
+	return token, c.remember(ctx, who, token)
 }
 
 // resumed is begin for an incarnation that was there before this controller.
-func (c *Controller) resumed(o runtime.Observation) {
+func (c *Controller) resumed(ctx context.Context, o runtime.Observation) error {
 	if o.Life == runtime.Unknown {
 		c.credentials.expect(o.Path)
-		return
+		return nil
 	}
-	c.credentials.restore(api.Caller{Path: o.Path, Incarnation: o.Incarnation}, o.Token)
+	who := api.Caller{Path: o.Path, Incarnation: o.Incarnation}
+	err := c.remember(ctx, who, o.Token) // before it can ask for them
+	c.credentials.restore(who, o.Token)
+	c.claims.live(o.Path, o.Token)
+	return err
 }
 
 // over clears up after an incarnation that has ended, or could not start.
 func (c *Controller) over(path string, incarnation uint64) {
 	c.credentials.revoke(api.Caller{Path: path, Incarnation: incarnation})
+	c.forwardAnswers(path)
+	c.beliefs.End(path, incarnation)
 }

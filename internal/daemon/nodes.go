@@ -120,13 +120,15 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 		if i.Limit.Scope == supervisor.ScopeChild {
 			setLimit(&n, i)
 		}
+		n.NeedsInput = c.needs(path)
 	}
 	if i.State == supervisor.Running || i.State == supervisor.Stopping || i.State == supervisor.Starting {
 		n.StartedAt, n.Uptime = &i.StartedAt, i.Uptime.Seconds()
 	}
 	if n.Kind == kindAgent && i.State == supervisor.Running {
 		if s := c.live(path); s != nil {
-			n.PID = s.Observe().PID
+			o := s.Observe()
+			n.PID, n.StatusText = o.PID, o.Said.Status
 		}
 	}
 	if !i.NextAt.IsZero() {

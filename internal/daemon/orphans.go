@@ -15,7 +15,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
-	"github.com/coppice-dev/coppice/internal/store/sqlite"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -91,7 +90,7 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 			Message: fmt.Sprintf("%s stopped: its controller had been killed", o.Path),
 		})
 	}
-	if err := settle(ctx, project, logger, told, len(errs) == 0); err != nil {
+	if err := settle(ctx, project.keeping(tree.Persistence), logger, told, len(errs) == 0); err != nil {
 		errs = append(errs, fmt.Errorf("they are stopped, but that cannot be written down: %w", err))
 	}
 	return stopped, errors.Join(errs...)
@@ -99,7 +98,10 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 
 // settle writes down what has become of a fleet without a controller.
 func settle(ctx context.Context, project Project, logger *slog.Logger, told []event.Event, all bool) (err error) {
-	db, err := sqlite.Open(ctx, project.Database())
+	if project.Database() == "" {
+		return nil
+	}
+	db, err := project.openStore(ctx)
 	if err != nil {
 		return err
 	}

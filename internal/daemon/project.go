@@ -14,12 +14,16 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // Project is the directory of a coppice.toml, and what the daemon keeps there.
 type Project struct {
 	Dir   string // absolute
 	State string // Dir/.coppice, mode 0700
+
+	persistence spec.Persistence
 }
 
 // OpenProject returns the project of a configuration file. It makes nothing.
@@ -54,12 +58,11 @@ func (p Project) unusable(err error) error {
 	return fmt.Errorf("nothing can be kept in %s, where coppice has the state and the logs of a project (%w); make %s writable, or copy the project to a directory that is", p.State, err, p.Dir)
 }
 
-// Database, Slots, Tmux, Log and lock are the files in the state.
-func (p Project) Database() string { return filepath.Join(p.State, "state.db") }
-func (p Project) Slots() string    { return filepath.Join(p.State, "run") }
-func (p Project) Tmux() string     { return filepath.Join(p.State, "tmux") }
-func (p Project) Log() string      { return filepath.Join(p.State, "daemon.log") }
-func (p Project) lock() string     { return filepath.Join(p.State, "controller.lock") }
+// Slots, Tmux, Log and lock are files in the state.
+func (p Project) Slots() string { return filepath.Join(p.State, "run") }
+func (p Project) Tmux() string  { return filepath.Join(p.State, "tmux") }
+func (p Project) Log() string   { return filepath.Join(p.State, "daemon.log") }
+func (p Project) lock() string  { return filepath.Join(p.State, "controller.lock") }
 
 // Holder is who holds the lock of a project.
 type Holder struct {

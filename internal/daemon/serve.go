@@ -15,7 +15,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/store/sqlite"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -47,6 +46,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	project = project.keeping(tree.Persistence)
 	data, err := os.ReadFile(o.Config)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	project.begin()
 	defer func() { project.ended(err) }()
 
-	db, err := sqlite.Open(ctx, project.Database())
+	db, err := project.openStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,8 +110,14 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 
 	select {
 	case <-ctx.Done():
+	case <-c.Asked():
+	case <-c.Ended():
+		return c.Err()
+	}
+	sd.SdNotify(false, sd.SdNotifyStopping)
+	select {
+	case <-ctx.Done():
 		o.Logger.Info("stopping", "because", context.Cause(ctx))
-		sd.SdNotify(false, sd.SdNotifyStopping)
 		c.Stop(false)
 		<-c.Ended()
 	case <-c.Ended():

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -48,8 +49,12 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 	for _, n := range nodes {
 		if n.Kind == kindAgent {
 			s.Summary[n.State]++
+			if n.NeedsInput != nil {
+				s.NeedsInput++
+			}
 		}
 	}
+	s.Inbox = api.Inbox{Questions: len(c.desk.List("", false)), Mail: c.mail.Unread(mail.People)}
 	return s, nil
 }
 

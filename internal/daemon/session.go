@@ -67,7 +67,11 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		c.mu.Lock()
 		c.sessions[self.Path] = s
 		c.mu.Unlock()
-		return newProcess(s, c.keeps, a.Shutdown.Grace, l.turns()), nil
+		p := newProcess(s, c.keeps, a.Shutdown.Grace, l.turns())
+		if a.Notify {
+			go vigil{period: a.Watchdog, grace: a.Shutdown.Grace}.watch(s, p)
+		}
+		return p, nil
 	}, nil
 }
 
@@ -87,13 +91,17 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 	if ok {
 		s, err := takeOver(ctx, c.places[adopt.kind], self)
 		if err == nil && s == nil {
-			of.env = launch(self, c.begin(self)).Env
+			var token string
+			token, err = c.begin(ctx, self)
+			of.env = launch(self, token).Env
 		}
 		if err != nil || s == nil {
 			return nil, err
 		}
 		o := s.Observe()
-		c.resumed(o)
+		if err := c.resumed(ctx, o); err != nil {
+			return nil, err
+		}
 		of.env = launch(self, o.Token).Env
 		if err := ready(ctx, s); err != nil || !adopt.late {
 			return s, err
@@ -101,7 +109,11 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 		return s, of.started(ctx, s)
 	}
 	c.caughtUp(ctx, self.Path, self.Incarnation)
-	l := launch(self, c.begin(self))
+	token, err := c.begin(ctx, self)
+	if err != nil {
+		return nil, err
+	}
+	l := launch(self, token)
 	of.env = l.Env
 	if err := of.run(ctx, "on_waking", a.Hooks.Waking); err != nil {
 		return nil, err

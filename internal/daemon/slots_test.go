@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -56,9 +57,13 @@ func TestAssign(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer log.Close(context.Background())
+			beliefs, _, err := belief.Open(context.Background(), memory.New())
+			if err != nil {
+				t.Fatal(err)
+			}
 			c := &Controller{
-				credentials: newCredentials(),
-				log:         log, agents: map[string]*spec.Agent{"t/a": {Name: "a", Runtime: spec.Tmux}},
+				credentials: newCredentials(), beliefs: beliefs,
+				log: log, agents: map[string]*spec.Agent{"t/a": {Name: "a", Runtime: spec.Tmux}},
 				adopt: map[string]adoption{}, strays: map[string]*stray{},
 			}
 			p := &past{records: map[string]*record{}, adopt: c.adopt}

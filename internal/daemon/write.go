@@ -40,11 +40,14 @@ func (c *Controller) event(e supervisor.Event) {
 		}
 		return
 	}
-	ops, err := c.records(e)
+	r, ops, err := c.records(e)
 	if err != nil {
 		c.opts.Logger.Debug("no record with an event", "path", h.Path(), "error", err)
 	}
 	c.log.Append(entry, ops...)
+	if r != nil {
+		c.note(h.Path(), r)
+	}
 	switch e.(type) {
 	case supervisor.ChildStarted, supervisor.ChildStartFailed:
 		c.mu.Lock()
@@ -113,12 +116,12 @@ func (c *Controller) caughtUp(ctx context.Context, path string, incarnation uint
 	}
 }
 
-// records are the records that an event about a child changes.
-func (c *Controller) records(e supervisor.Event) ([]store.Op, error) {
+// records are the records that an event about a child changes, and the child's own among them.
+func (c *Controller) records(e supervisor.Event) (*record, []store.Op, error) {
 	h := e.Header()
 	sup := c.find(h.Supervisor)
 	if sup == nil {
-		return nil, fmt.Errorf("%s: %w", h.Supervisor, supervisor.ErrNoSupervisor)
+		return nil, nil, fmt.Errorf("%s: %w", h.Supervisor, supervisor.ErrNoSupervisor)
 	}
 	saved, self, err := sup.Save(h.ID)
 	forgotten := errors.Is(err, supervisor.ErrNotFound) // temporary; but not by the next controller
@@ -126,7 +129,7 @@ func (c *Controller) records(e supervisor.Event) ([]store.Op, error) {
 	case forgotten:
 		saved = supervisor.Saved{Incarnation: h.Incarnation, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary}
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	}
 	ended := false
 	switch e := e.(type) {
@@ -142,9 +145,9 @@ func (c *Controller) records(e supervisor.Event) ([]store.Op, error) {
 	}
 	ops := []store.Op{r.op()}
 	if forgotten {
-		return ops, nil
+		return r, ops, nil
 	}
-	return append(ops, selfOp(h.Supervisor, self)), nil
+	return r, append(ops, selfOp(h.Supervisor, self)), nil
 }
 
 // selfRecord is the record that an event about a supervisor itself changes.

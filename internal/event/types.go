@@ -40,6 +40,7 @@ const (
 	AgentLost        Type = "agent.lost"    // cannot be found any more
 	AgentAdopted     Type = "agent.adopted" // found running by a new daemon
 	AgentAbandoned   Type = "agent.abandoned"
+	AgentClaimed     Type = "agent.claimed"     // an outcome, which is what the agent says and no more
 	AgentHook        Type = "agent.hook"        // on_waking, on_start, on_resting or on_error has run
 	AgentHookFailed  Type = "agent.hook_failed" // or has failed
 
@@ -50,10 +51,21 @@ const (
 	SupervisorPaused    Type = "supervisor.paused"
 	SupervisorResumed   Type = "supervisor.resumed"
 
+	// Beliefs of agents. What agents change themselves is no event.
+	BeliefChanged  Type = "belief.changed"  // by a person
+	BeliefUnusable Type = "belief.unusable" // is kept, and cannot be read or is of another type now
+
 	// Orders.
 	OrderFired     Type = "order.fired"
 	OrderCompleted Type = "order.completed"
 	OrderFailed    Type = "order.failed"
+
+	// Mail, and questions to people; without what they say at length.
+	MailSent          Type = "mail.sent"
+	QuestionAsked     Type = "question.asked"
+	QuestionAnswered  Type = "question.answered" // by a person, or by its default at its deadline
+	QuestionExpired   Type = "question.expired"
+	QuestionWithdrawn Type = "question.withdrawn"
 
 	// Files that somebody has removed while they were in use, made anew.
 	SocketRestored Type = "socket.restored"

@@ -19,6 +19,8 @@ type Tree struct {
 	// the daemon, as they do in the seeds. What people have decided does not:
 	// stops by hand, and pauses until they are resumed.
 	Forget bool
+	// Persistence is where the state is kept.
+	Persistence Persistence
 }
 
 // Node is a supervisor.
@@ -66,6 +68,14 @@ type Agent struct {
 	Shutdown    Shutdown
 	Ready       Ready
 	Hooks       Hooks
+	// Beliefs are those that it may have; any names and values if none is
+	// declared, which then persist. They are read when an incarnation begins.
+	Beliefs []Belief
+	// Notify gives it a place to speak of itself, as systemd services do
+	// (sd_notify). Assemble sets it where Ready.Notify or Watchdog asks for it.
+	Notify bool
+	// Watchdog is how long it may be silent on that before it has failed; 0: for ever.
+	Watchdog time.Duration
 }
 
 // Shutdown is how an agent is asked to stop.
@@ -95,6 +105,8 @@ type Ready struct {
 const (
 	DefaultSignal       = "TERM"
 	DefaultReadyTimeout = 30 * time.Second
+	// MinWatchdog is the shortest Agent.Watchdog.
+	MinWatchdog = time.Second
 )
 
 // Child is a node of the tree below the root; exactly one field is set.

@@ -1,26 +1,31 @@
-// Command gendoc writes the reference page of coppice.toml to the file it is given.
+// Command gendoc writes the reference pages of coppice.toml and grove.toml to
+// the two files it is given.
 package main
 
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/coppice-dev/coppice/internal/config"
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: gendoc FILE")
+	pages := []func(io.Writer) error{config.WriteReference, config.WriteGroveReference}
+	if len(os.Args) != 1+len(pages) {
+		fmt.Fprintln(os.Stderr, "usage: gendoc CONFIGURATION.md GROVE.md")
 		os.Exit(2)
 	}
-	var page bytes.Buffer
-	err := config.WriteReference(&page)
-	if err == nil {
-		err = os.WriteFile(os.Args[1], page.Bytes(), 0o644)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "gendoc:", err)
-		os.Exit(1)
+	for i, write := range pages {
+		var page bytes.Buffer
+		err := write(&page)
+		if err == nil {
+			err = os.WriteFile(os.Args[1+i], page.Bytes(), 0o644)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "gendoc:", err)
+			os.Exit(1)
+		}
 	}
 }

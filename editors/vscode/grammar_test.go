@@ -1,0 +1,65 @@
+// Package vscode holds the highlighting of Sage to its examples: a grammar
+// that nothing reads would be wrong without anybody seeing it.
+package vscode
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// TestGrammar runs test/grammar.test.mjs, in which the library that highlights
+// in VS Code itself reads the grammar.
+func TestGrammar(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		without(t, err)
+	}
+	if _, err := os.Stat("../../.cache/vscode/installed.json"); err != nil {
+		without(t, err)
+	}
+	for _, dir := range []string{"syntaxes", "test", "package.json", "language-configuration.json", "../../examples", "../../internal/scaffold/project"} {
+		touch(t, dir)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, node, "--test", "--test-reporter=tap", "test/grammar.test.mjs")
+	cmd.WaitDelay = 10 * time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if !regexp.MustCompile(`(?m)^# pass [1-9]`).Match(out) {
+		t.Errorf("no test has passed\n%s", out)
+	}
+}
+
+// touch reads what the tests depend on: go test takes a result from its cache
+// unless a file that the test itself has read is another one.
+func touch(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		_, err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// without ends a test whose tools are missing; CI must not pass without them.
+func without(t *testing.T, err error) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%v; install it with: make deps", err)
+	}
+	t.Skipf("%v; install it with: make deps", err)
+}

@@ -1,0 +1,241 @@
+// Package asking lets agents ask people and wait for the answer, for as long as
+// it takes: a question outlives the agent that asked, the daemon and the
+// machine, is answered once, from anywhere, and has its deadline in any case.
+package asking
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/coppice-dev/coppice/internal/suggest"
+)
+
+// Limits. The errors that name them wrap ErrInvalid or ErrTooMany.
+const (
+	MaxText     = 16 << 10 // bytes of a question, and of an answer
+	MaxOptions  = 20
+	MaxOption   = 256                  // bytes of an option, of a name and of a key
+	MaxOpen     = 100                  // open questions of an agent
+	MaxEnded    = 200                  // questions of an agent that have ended; the oldest are forgotten
+	MaxDeadline = 366 * 24 * time.Hour // from asking
+	KeepEnded   = 30 * 24 * time.Hour
+)
+
+// Errors. What they are about is wrapped around them.
+var (
+	ErrNotFound = errors.New("no such question")
+	ErrInvalid  = errors.New("not accepted")
+	ErrTooMany  = errors.New("too many open questions")
+	// ErrEnded: the question was answered before, has expired or was withdrawn.
+	// The error says which, by whom and when.
+	ErrEnded = errors.New("the question is not open any more")
+)
+
+// State is how far a question has come.
+type State string
+
+const (
+	Open      State = "open"
+	Answered  State = "answered" // by a person, or by its default at the deadline
+	Expired   State = "expired"  // its deadline has passed, and it had no default
+	Withdrawn State = "withdrawn"
+)
+
+// ByDeadline is who answers a question with its default.
+const ByDeadline = "deadline"
+
+// Question is one question. Times are by the clock of the machine, for people.
+type Question struct {
+	ID          string    `json:"id"`   // q-1, q-2, ...: never used twice
+	From        string    `json:"from"` // full path of the agent
+	Incarnation uint64    `json:"incarnation"`
+	Text        string    `json:"text"`
+	Options     []string  `json:"options"` // one of them is the answer; empty: any text is
+	Default     string    `json:"default,omitempty"`
+	Deadline    time.Time `json:"deadline,omitzero"`
+	At          time.Time `json:"at"`
+	State       State     `json:"state"`
+	Answer      string    `json:"answer,omitempty"`
+	By          string    `json:"by,omitempty"` // who has answered, or ByDeadline
+	EndedAt     time.Time `json:"ended_at,omitzero"`
+	TakenAt     time.Time `json:"taken_at,omitzero"` // when the agent has got the end
+}
+
+// Ask is a question that is to be asked.
+type Ask struct {
+	From        string
+	Incarnation uint64
+	Text        string
+	Options     []string
+	Default     string        // the answer at the deadline; "" for none
+	Within      time.Duration // until the deadline; 0 for none
+	// Key is what the agent calls this question: what is asked again under the
+	// same key is the same question, whatever became of it. "" for none.
+	Key string
+}
+
+const prefixID = "q-"
+
+func id(n uint64) string { return prefixID + strconv.FormatUint(n, 10) }
+
+// parseID reads a number as people and agents write it: q-7, Q-7 or 7.
+func parseID(text string) (uint64, error) {
+	digits := text
+	if len(text) > len(prefixID) && strings.EqualFold(text[:len(prefixID)], prefixID) {
+		digits = text[len(prefixID):]
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || n == 0 || digits[0] == '+' {
+		return 0, fmt.Errorf("%w: %.40q is no id, expected one such as %s", ErrNotFound, text, id(7))
+	}
+	return n, nil
+}
+
+// normalise makes a question fit to be asked, or says why it is not.
+func (a Ask) normalise() (Ask, error) {
+	invalid := func(format string, args ...any) (Ask, error) {
+		return a, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+	}
+	a.Text = strings.TrimSpace(strings.ToValidUTF8(a.Text, "\uFFFD"))
+	a.Default = strings.TrimSpace(strings.ToValidUTF8(a.Default, "\uFFFD"))
+	options := []string{}
+	for _, o := range a.Options {
+		o = strings.TrimSpace(strings.ToValidUTF8(o, "\uFFFD"))
+		switch {
+		case o == "":
+			return invalid("one of the options is empty")
+		case len(o) > MaxOption:
+			return invalid("an option has %d bytes, at most %d are allowed: %.40q", len(o), MaxOption, o)
+		case strings.ContainsFunc(o, unicode.IsControl):
+			return invalid("an option is not one line of plain text: %.80q", o)
+		case slices.ContainsFunc(options, func(other string) bool { return strings.EqualFold(o, other) }):
+			return invalid("the option %q is there twice", o)
+		}
+		options = append(options, o)
+	}
+	a.Options = options
+	switch {
+	case a.Text == "":
+		return invalid("the question has no text")
+	case len(a.Text) > MaxText:
+		return invalid("the question has %d bytes, at most %d are allowed", len(a.Text), MaxText)
+	case len(options) > MaxOptions:
+		return invalid("there are %d options, at most %d are allowed", len(options), MaxOptions)
+	case len(options) == 1:
+		return invalid("there is one option only, which leaves nothing to ask")
+	case a.Within < 0 || a.Within > MaxDeadline:
+		return invalid("the deadline is %v from now, expected up to %v", a.Within, MaxDeadline)
+	case a.Default != "" && a.Within == 0:
+		return invalid("there is a default and no deadline at which it would be the answer")
+	case len(a.Key) > MaxOption || !utf8.ValidString(a.Key):
+		return invalid("the key has %d bytes, expected UTF-8 with at most %d", len(a.Key), MaxOption)
+	}
+	if a.Default != "" {
+		var err error
+		if a.Default, err = fit(a.Default, options); err != nil {
+			return a, fmt.Errorf("the default: %w", err)
+		}
+	}
+	return a, nil
+}
+
+// fit returns an answer as it is kept: one of the options as it is spelled there,
+// or any text where there are none.
+func fit(answer string, options []string) (string, error) {
+	answer = strings.TrimSpace(strings.ToValidUTF8(answer, "\uFFFD"))
+	switch {
+	case answer == "":
+		return "", fmt.Errorf("%w: the answer is empty", ErrInvalid)
+	case len(answer) > MaxText:
+		return "", fmt.Errorf("%w: the answer has %d bytes, at most %d are allowed", ErrInvalid, len(answer), MaxText)
+	case len(options) == 0:
+		return answer, nil
+	}
+	for _, o := range options {
+		if strings.EqualFold(answer, o) {
+			return o, nil
+		}
+	}
+	hint := ""
+	if near := suggest.Nearest(answer, options); near != "" {
+		hint = fmt.Sprintf("; did you mean %q?", near)
+	}
+	return "", fmt.Errorf("%w: %.80q is none of the options, which are %s%s", ErrInvalid, answer, quoted(options), hint)
+}
+
+func quoted(options []string) string {
+	all := make([]string, len(options))
+	for i, o := range options {
+		all[i] = strconv.Quote(o)
+	}
+	return strings.Join(all, ", ")
+}
+
+// ended is the error of whoever comes too late.
+func (q Question) ended() error {
+	at := q.EndedAt.Local().Format(time.DateTime)
+	switch {
+	case q.State == Answered && q.By == ByDeadline:
+		return fmt.Errorf("%w: %s got its default %.80q at its deadline, %s", ErrEnded, q.ID, q.Answer, at)
+	case q.State == Answered:
+		return fmt.Errorf("%w: %s was answered by %s with %.80q at %s", ErrEnded, q.ID, q.By, q.Answer, at)
+	case q.State == Expired:
+		return fmt.Errorf("%w: %s has expired without an answer at %s", ErrEnded, q.ID, at)
+	}
+	return fmt.Errorf("%w: %s was withdrawn by its agent at %s", ErrEnded, q.ID, at)
+}
+
+// The transitions of a question. Each returns the question after it.
+
+func (q Question) answer(text, by string, now time.Time) (Question, error) {
+	if q.State != Open {
+		return q, q.ended()
+	}
+	text, err := fit(text, q.Options)
+	if err != nil {
+		return q, err
+	}
+	q.State, q.Answer, q.By, q.EndedAt = Answered, text, by, now
+	return q, nil
+}
+
+// lapse is what the deadline does.
+func (q Question) lapse(now time.Time) (Question, error) {
+	switch {
+	case q.State != Open:
+		return q, q.ended()
+	case q.Default != "":
+		q.State, q.Answer, q.By, q.EndedAt = Answered, q.Default, ByDeadline, now
+	default:
+		q.State, q.EndedAt = Expired, now
+	}
+	return q, nil
+}
+
+func (q Question) withdraw(now time.Time) (Question, error) {
+	if q.State != Open {
+		return q, q.ended()
+	}
+	q.State, q.EndedAt = Withdrawn, now
+	return q, nil
+}
+
+// take notes that the agent knows how its question ended, if it has.
+func (q Question) take(now time.Time) (Question, error) {
+	if q.State != Open && q.TakenAt.IsZero() {
+		q.TakenAt = now
+	}
+	return q, nil
+}
+
+// left is how long a question has until its deadline, at the time now of a
+// clock that may have been set since it was asked: never longer than at first.
+func (q Question) left(now time.Time) time.Duration {
+	return min(q.Deadline.Sub(now), q.Deadline.Sub(q.At))
+}

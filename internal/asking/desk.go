@@ -1,0 +1,287 @@
+package asking
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/ledger"
+)
+
+// Options are what a Desk is made of.
+type Options struct {
+	Store store.Store
+	// Prefix is where the questions are in the store; "questions" if empty.
+	Prefix string
+	// Also returns what is to be written in one step with a question that is
+	// asked or ends; it may be nil.
+	Also func(Question) []store.Op
+	// Ended is told of each question that has ended, once that is durable, and
+	// whether somebody waits for it; from any goroutine. It may be nil.
+	Ended  func(q Question, waited bool)
+	Logger *slog.Logger // slog.Default() if nil
+}
+
+// Desk is where all questions are. Methods that change something return when it
+// is durable, with the errors above or those of the store. Open, Close.
+type Desk struct {
+	o      Options
+	ledger *ledger.Ledger[record]
+	asked  map[string][]uint64  // by agent, rising; guarded by the ledger, as due is
+	due    map[uint64]time.Time // deadlines of what is open, by the monotonic clock
+
+	mu      sync.Mutex
+	waiters map[uint64]map[chan struct{}]bool
+	changed chan struct{} // holds a token when a deadline has come or gone
+	stop    context.CancelFunc
+	ended   chan struct{}
+}
+
+// record is a question as it is stored.
+type record struct {
+	Question
+	Key string `json:"key,omitempty"`
+}
+
+// OpenDesk reads what was asked. Questions whose deadline has passed while nobody
+// looked are dealt with at once.
+func OpenDesk(ctx context.Context, o Options) (*Desk, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	d := &Desk{
+		o: o, asked: make(map[string][]uint64), due: make(map[uint64]time.Time),
+		waiters: make(map[uint64]map[chan struct{}]bool), changed: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+	var err error
+	d.ledger, err = ledger.Open(ctx, ledger.Options[record]{
+		Store: o.Store, Prefix: cmp.Or(o.Prefix, "questions"), Check: check, Index: d.index, Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening the questions: %w", err)
+	}
+	ctx, d.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go d.watch(ctx)
+	return d, nil
+}
+
+// Close ends what watches the deadlines. The store stays open.
+func (d *Desk) Close() {
+	d.stop()
+	<-d.ended
+}
+
+// check refuses records that are no questions.
+func check(n uint64, r *record) error {
+	known := r.State == Open || r.State == Answered || r.State == Expired || r.State == Withdrawn
+	if r.ID != id(n) || r.From == "" || !known {
+		return errors.New("it is no question of that number")
+	}
+	if r.Options == nil {
+		r.Options = []string{}
+	}
+	return nil
+}
+
+// index keeps what is derived from the questions up to date.
+func (d *Desk) index(n uint64, before, now *record) {
+	if before != nil && (now == nil || now.From != before.From) {
+		d.asked[before.From] = slices.DeleteFunc(d.asked[before.From], func(other uint64) bool { return other == n })
+	}
+	if now != nil && (before == nil || now.From != before.From) {
+		i, _ := slices.BinarySearch(d.asked[now.From], n)
+		d.asked[now.From] = slices.Insert(d.asked[now.From], i, n)
+	}
+	switch _, timed := d.due[n]; {
+	case now == nil || now.State != Open || now.Deadline.IsZero():
+		delete(d.due, n)
+	case !timed:
+		// A deadline that was read is one of the wall clock: from here on, what
+		// is left of it counts.
+		at := time.Now()
+		d.due[n] = at.Add(now.left(at))
+		signal(d.changed)
+	}
+	if now == nil || now.State != Open {
+		d.wake(n)
+	}
+}
+
+// wake ends the waits for a question.
+func (d *Desk) wake(n uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for c := range d.waiters[n] {
+		signal(c)
+	}
+}
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Ask asks a question, and reports whether it is a new one. It is not where the
+// agent has an open one with that text, or one that was answered and whose
+// answer it has not taken: a restarted agent that asks again gets what came
+// while it was down. Nor is it where the same Key was used.
+func (d *Desk) Ask(ctx context.Context, a Ask) (q Question, fresh bool, err error) {
+	if a, err = a.normalise(); err != nil {
+		return Question{}, false, err
+	}
+	err = d.ledger.Update(ctx, func(c *ledger.Change[record]) error {
+		fresh = false
+		same, open := d.same(a)
+		switch {
+		case same != nil && same.Text != a.Text:
+			return fmt.Errorf("%w: the key %.40q is that of another question, %s", ErrInvalid, a.Key, same.ID)
+		case same != nil:
+			q = same.Question
+			return nil
+		case open >= MaxOpen:
+			return fmt.Errorf("%w: %s has %d, and can ask more when some have been answered or withdrawn", ErrTooMany, a.From, open)
+		}
+		fresh = true
+		d.prune(c, a.From)
+		c.Add(func(n uint64) record {
+			q = Question{
+				ID: id(n), From: a.From, Incarnation: a.Incarnation, Text: a.Text, Options: a.Options, Default: a.Default,
+				At: now(), State: Open,
+			}
+			if a.Within > 0 {
+				q.Deadline = q.At.Add(a.Within)
+			}
+			return record{Question: q, Key: a.Key}
+		})
+		d.also(c, q)
+		return nil
+	})
+	return q, fresh, err
+}
+
+// same finds the question that asking would repeat, and counts those that are open.
+func (d *Desk) same(a Ask) (same *record, open int) {
+	for _, n := range d.asked[a.From] {
+		r := d.ledger.Get(n)
+		if r.State == Open {
+			open++
+		}
+		again := r.Text == a.Text && (r.State == Open || r.State == Answered && r.TakenAt.IsZero())
+		if keyed := a.Key != "" && r.Key == a.Key; keyed || again && same == nil {
+			same = r
+			if keyed {
+				return same, open
+			}
+		}
+	}
+	return same, open
+}
+
+// prune forgets questions of an agent that have ended long ago, or are too many.
+func (d *Desk) prune(c *ledger.Change[record], agent string) {
+	const some = 10
+	ended := 0
+	for _, n := range d.asked[agent] {
+		if d.ledger.Get(n).State != Open {
+			ended++
+		}
+	}
+	removed := 0
+	for _, n := range d.asked[agent] {
+		q := d.ledger.Get(n)
+		if q.State == Open || removed == some {
+			continue
+		}
+		if ended-removed >= MaxEnded || time.Since(q.EndedAt) > KeepEnded {
+			c.Delete(n)
+			removed++
+		}
+	}
+}
+
+func (d *Desk) also(c *ledger.Change[record], q Question) {
+	if d.o.Also != nil {
+		c.Also(d.o.Also(q)...)
+	}
+}
+
+func now() time.Time { return time.Now().UTC().Round(0) }
+
+// Answer answers an open question. The first answer is the answer: after it
+// the error is ErrEnded. One that is none of the options is ErrInvalid.
+func (d *Desk) Answer(ctx context.Context, id, answer, by string) (Question, error) {
+	by = strings.TrimSpace(strings.ToValidUTF8(by, "\uFFFD"))
+	if by == "" || len(by) > MaxOption || by == ByDeadline || strings.ContainsFunc(by, unicode.IsControl) {
+		return Question{}, fmt.Errorf("%w: who answers is called %.40q, expected a name of up to %d bytes in one line, and not %q", ErrInvalid, by, MaxOption, ByDeadline)
+	}
+	return d.end(ctx, "", id, func(q Question) (Question, error) { return q.answer(answer, by, now()) })
+}
+
+// Withdraw ends an open question of an agent, which does not need the answer any more.
+func (d *Desk) Withdraw(ctx context.Context, agent, id string) (Question, error) {
+	return d.end(ctx, agent, id, func(q Question) (Question, error) { return q.withdraw(now()) })
+}
+
+// Take notes that an agent knows how its question ended: asking the same again
+// is a new question from then on. One that is open stays as it is.
+func (d *Desk) Take(ctx context.Context, agent, id string) (Question, error) {
+	return d.change(ctx, agent, id, func(q Question) (Question, error) { return q.take(now()) })
+}
+
+// end is a change after which a question is not open any more.
+func (d *Desk) end(ctx context.Context, agent, id string, how func(Question) (Question, error)) (Question, error) {
+	waited := d.Waited(id) // now: who waits goes with the change
+	q, err := d.change(ctx, agent, id, how)
+	if err == nil && d.o.Ended != nil {
+		d.o.Ended(q, waited)
+	}
+	return q, err
+}
+
+// change does something to a question, of that agent if one is given.
+func (d *Desk) change(ctx context.Context, agent, id string, how func(Question) (Question, error)) (q Question, err error) {
+	n, err := parseID(id)
+	if err != nil {
+		return Question{}, err
+	}
+	err = d.ledger.Update(ctx, func(c *ledger.Change[record]) error {
+		r, err := d.find(agent, n)
+		if err != nil {
+			return err
+		}
+		after := *r
+		if after.Question, err = how(r.Question); err != nil {
+			return err
+		}
+		if q = after.Question; q.State != r.State {
+			d.also(c, q)
+		} else if q.TakenAt.Equal(r.TakenAt) {
+			return nil
+		}
+		c.Put(n, after)
+		return nil
+	})
+	return q, err
+}
+
+// find returns a question, of that agent if one is given.
+func (d *Desk) find(agent string, n uint64) (*record, error) {
+	r := d.ledger.Get(n)
+	switch {
+	case r == nil:
+		return nil, fmt.Errorf("%w: %s; it never was, or has ended long ago", ErrNotFound, id(n))
+	case agent != "" && r.From != agent:
+		return nil, fmt.Errorf("%w of %s: %s", ErrNotFound, agent, id(n))
+	}
+	return r, nil
+}

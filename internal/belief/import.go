@@ -1,0 +1,241 @@
+package belief
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/value"
+)
+
+// Export returns what is kept of an agent and outlives its incarnations, and
+// the names of records that cannot be read.
+func (b *Book) Export(ctx context.Context, path string) (value.Named, []string, error) {
+	a := b.find(path)
+	if a == nil {
+		return nil, nil, fmt.Errorf("%w: nothing is known of %s", ErrNotFound, spec.Quote(path))
+	}
+	if err := a.take(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer a.give()
+	if err := b.settle(ctx, a); err != nil {
+		return nil, nil, err
+	}
+	all, unreadable := value.Named{}, []string(nil)
+	for _, name := range a.stored.names() {
+		switch e := a.stored.of[name]; {
+		case e.damage != "":
+			unreadable = append(unreadable, name)
+		case e.Transient:
+		case e.value != "":
+			all[name] = e.value
+		default:
+			v, err := b.fetch(ctx, a, name)
+			if err != nil {
+				return nil, nil, err
+			}
+			all[name] = v
+		}
+	}
+	return all, unreadable, nil
+}
+
+// fetch reads a value that is not in memory. The caller has the turn.
+func (b *Book) fetch(ctx context.Context, a *agent, name string) (value.Value, error) {
+	r, _, err := b.read(ctx, a.stored.key(name))
+	if err != nil {
+		return "", fmt.Errorf("reading %s of %s: %w", name, a.path, err)
+	}
+	_, v, err := parseRecord(r.Value)
+	if err != nil {
+		return "", fmt.Errorf("reading %s of %s: %w", name, a.path, err)
+	}
+	return v, nil
+}
+
+// Import sets any number of persistent beliefs of an agent on behalf of a
+// person, all of them or none, also where the store cannot take so much in one
+// step: they are staged, then it is decided, and then they are moved to their
+// places, by the next Book if this one does not come to it.
+func (b *Book) Import(ctx context.Context, path string, values value.Named) error {
+	if s := (Step{Path: path, Set: values}); s.check() == nil {
+		return b.importStep(ctx, s)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if err := (Step{Path: path, Set: value.Named{name: values[name]}}).check(); err != nil {
+			return err
+		}
+	}
+	if n := len(values); n > MaxBeliefs {
+		return tooMany(path, n)
+	}
+	a := b.agent(path)
+	if err := a.take(ctx); err != nil {
+		return err
+	}
+	defer a.give()
+	if err := b.settle(ctx, a); err != nil {
+		return err
+	}
+	if err := b.stage(ctx, a, values); err != nil {
+		b.unstage(context.WithoutCancel(ctx), a)
+		return err
+	}
+	decided := &write{}
+	h := header{Time: time.Now().UTC()}
+	decided.put(&a.imports, importName, h.encode(value.Null), newEntry(h, value.Null, 0))
+	if err := b.commit(ctx, a, decided); err != nil {
+		if !errors.Is(err, store.ErrUnknown) {
+			b.unstage(context.WithoutCancel(ctx), a)
+		}
+		return err
+	}
+	return b.finish(ctx, a)
+}
+
+// importStep is Import of what fits into one step.
+func (b *Book) importStep(ctx context.Context, s Step) error {
+	a := b.agent(s.Path)
+	a.mu.RLock()
+	err := a.lasting(s.Set)
+	a.mu.RUnlock()
+	if err != nil || len(s.Set) == 0 {
+		return err
+	}
+	return b.Apply(ctx, s)
+}
+
+// lasting refuses values of beliefs that do not outlive the incarnation: they
+// are never exported, and nothing would be left of them.
+func (a *agent) lasting(values value.Named) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if d, ok := a.decls[name]; ok && !d.Persistent {
+			return fmt.Errorf("%w: belief %s of %s is not persistent, expected only persistent ones in an import", ErrRefused, name, a.path)
+		}
+	}
+	return nil
+}
+
+// batches are the names of values in portions that a step of the store has room for.
+func batches(size func(name string) int, names []string) (all [][]string) {
+	const most = store.MaxOps / 2
+	bytes, from := 0, 0
+	for i, name := range names {
+		if i > from && (i-from == most || bytes+size(name) > MaxStepBytes) {
+			all, from, bytes = append(all, names[from:i]), i, 0
+		}
+		bytes += size(name)
+	}
+	if from < len(names) {
+		all = append(all, names[from:])
+	}
+	return all
+}
+
+// stage checks values and writes them where nobody sees them.
+func (b *Book) stage(ctx context.Context, a *agent, values value.Named) error {
+	names := slices.Sorted(maps.Keys(values))
+	count, bytes := len(a.stored.of), a.stored.bytes
+	var old []string
+	a.mu.RLock()
+	err := a.lasting(values)
+	for _, name := range names {
+		if err == nil {
+			_, err = a.admit(name, values[name])
+		}
+		if was := a.stored.of[name]; was == nil {
+			count, bytes = count+1, bytes+len(name)
+		} else {
+			bytes -= was.size
+			if was.damage != "" || a.misfit(name, was) != "" {
+				old = append(old, name)
+			}
+		}
+		bytes += len(values[name])
+	}
+	life := a.life
+	a.mu.RUnlock()
+	switch {
+	case err != nil:
+		return err
+	case count > MaxBeliefs:
+		return tooMany(a.path, count)
+	case bytes > MaxBytes:
+		return tooMuch(a.path, bytes)
+	}
+	b.unstage(ctx, a)
+	for _, name := range old {
+		if err := b.setAside(ctx, a, name); err != nil {
+			return err
+		}
+	}
+	h := header{Life: life.ID, Time: time.Now().UTC()}
+	for _, some := range batches(func(name string) int { return len(name) + len(values[name]) }, names) {
+		w := &write{}
+		for _, name := range some {
+			w.put(&a.staged, name, h.encode(values[name]), newEntry(h, values[name], 0))
+		}
+		if err := b.commit(ctx, a, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unstage forgets what was staged and never decided, as far as the store lets it.
+func (b *Book) unstage(ctx context.Context, a *agent) {
+	for some := range slices.Chunk(a.staged.names(), store.MaxOps) {
+		w := &write{}
+		for _, name := range some {
+			w.remove(&a.staged, name)
+		}
+		if a.pending != nil || b.commit(ctx, a, w) != nil {
+			return
+		}
+	}
+}
+
+// finish moves what was staged and decided to its place. The caller has the turn.
+func (b *Book) finish(ctx context.Context, a *agent) error {
+	if len(a.imports.of) == 0 {
+		return nil
+	}
+	for _, some := range batches(func(name string) int { return len(name) + a.staged.of[name].size }, a.staged.names()) {
+		w := &write{}
+		for _, name := range some {
+			r, _, err := b.read(ctx, a.staged.key(name))
+			if err != nil {
+				return unfinished(a, err)
+			}
+			w.put(&a.stored, name, r.Value, decode(r))
+			w.remove(&a.staged, name)
+		}
+		if err := b.commit(ctx, a, w); err != nil {
+			return unfinished(a, err)
+		}
+	}
+	w := &write{}
+	w.remove(&a.imports, importName)
+	if err := b.commit(ctx, a, w); err != nil {
+		return unfinished(a, err)
+	}
+	return nil
+}
+
+func unfinished(a *agent, err error) error {
+	return fmt.Errorf("an import of %s is decided and not finished yet; it goes on with the next access: %w", a.path, err)
+}
+
+func tooMany(path string, n int) error {
+	return &value.LimitError{What: path, Have: n, Max: MaxBeliefs, Unit: "beliefs", Hint: "put several values into one list or map, or remove some with coppice belief rm"}
+}
+
+func tooMuch(path string, bytes int) error {
+	return &value.LimitError{What: "all beliefs of " + path, Have: bytes, Max: MaxBytes, Unit: "bytes", Hint: "keep large things in files and their paths in beliefs"}
+}

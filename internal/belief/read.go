@@ -1,0 +1,213 @@
+package belief
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/value"
+)
+
+// Belief is what a belief is at the moment.
+type Belief struct {
+	Name  string
+	Type  value.Type // declared; Any for what is not
+	Value value.Value
+	Size  int    // bytes of the value, also where it is not given
+	From  Origin // where the value is from
+	// Persistent: it outlives the incarnation. Declared: by the file, in force.
+	Persistent, Declared bool
+	// Incarnation wrote it, or a Person, at Time; zero where nobody has.
+	Incarnation uint64
+	Time        time.Time
+	// Problem is why what is kept is not what holds, or why nothing can be read.
+	Problem string
+	// Aside: an earlier record that could not be used is still kept.
+	Aside bool
+}
+
+// Origin is where a value is from.
+type Origin string
+
+// Origins.
+const (
+	Kept     Origin = "kept"     // somebody has set it
+	Initial  Origin = "initial"  // the declaration says so
+	Zero     Origin = "zero"     // that of its type
+	Leftover Origin = "leftover" // kept, of a belief that the file does not declare any more
+)
+
+// Agent is an agent of which something is declared or kept.
+type Agent struct {
+	Path        string
+	Known       bool   // the file names it
+	Incarnation uint64 // that is open; 0 if none
+	Count       int    // of its records
+	Bytes       int    // of their names and values
+	Beliefs     []Belief
+}
+
+// Get returns beliefs of an agent with their values, as they were at one
+// moment: those that are named, in that order, or all that it has, sorted. By is
+// who asks, and is refused with ErrStale as for Apply. A person sees leftovers, too.
+func (b *Book) Get(ctx context.Context, path string, by uint64, names ...string) ([]Belief, error) {
+	a := b.find(path)
+	if a == nil {
+		if by != Person {
+			return nil, (&agent{path: path}).may(by)
+		}
+		return nil, fmt.Errorf("%w: nothing is known of %s", ErrNotFound, spec.Quote(path))
+	}
+	list, complete, err := a.look(by, names)
+	if err != nil || complete {
+		return list, err
+	}
+	// What is large is read, which nobody may write meanwhile.
+	if err := a.take(ctx); err != nil {
+		return nil, err
+	}
+	defer a.give()
+	if err := b.settle(ctx, a); err != nil {
+		return nil, err
+	}
+	if list, _, err = a.look(by, names); err != nil {
+		return nil, err
+	}
+	for i := range list {
+		l := &list[i]
+		if l.Value != "" || l.Problem != "" || l.Size == 0 {
+			continue // or there is nothing but what was set aside
+		}
+		if l.Value, err = b.fetch(ctx, a, l.Name); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// look is Get without the values that are not in memory; complete is false if
+// there are such.
+func (a *agent) look(by uint64, names []string) (list []Belief, complete bool, err error) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if err := a.may(by); err != nil {
+		return nil, false, err
+	}
+	if len(names) == 0 {
+		list = a.list(by == Person)
+	}
+	for _, name := range names {
+		l, ok := a.belief(name)
+		if !ok || l.From == Leftover && by != Person {
+			return nil, false, a.missing(name)
+		}
+		list = append(list, l)
+	}
+	complete = !a.unknown
+	for _, l := range list {
+		complete = complete && (l.Value != "" || l.Size == 0)
+	}
+	return list, complete, nil
+}
+
+// list is all that an agent has, sorted by name. The caller holds mu.
+func (a *agent) list(leftovers bool) []Belief {
+	names := make(map[string]bool, len(a.stored.of))
+	for name := range a.decls {
+		names[name] = true
+	}
+	for name := range a.stored.of {
+		names[name] = true
+	}
+	if leftovers {
+		for name := range a.aside.of {
+			names[name] = true
+		}
+	}
+	all := make([]Belief, 0, len(names))
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if l, ok := a.belief(name); ok && (leftovers || l.From != Leftover) {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// belief is what a belief is now; ok is false if there is none of that name.
+// Its value is empty where it has to be read. The caller holds mu.
+func (a *agent) belief(name string) (l Belief, ok bool) {
+	d, declared := a.decls[name]
+	e := a.stored.of[name]
+	if !declared {
+		d.Persistent = true
+	}
+	l = Belief{Name: name, Type: d.Type, Declared: declared, Persistent: d.Persistent, Aside: a.aside.of[name] != nil}
+	if e != nil && e.damage == "" && a.holds(e, d.Persistent) {
+		if l.Problem = a.misfit(name, e); l.Problem == "" {
+			l.Value, l.Size, l.From, l.Incarnation, l.Time = e.value, e.size, Kept, e.Incarnation, e.Time
+			if !declared && a.decls != nil {
+				l.From = Leftover
+			}
+			return l, true
+		}
+	}
+	if e != nil && e.damage != "" {
+		l.Problem = "its record cannot be read: " + e.damage
+	}
+	if declared {
+		l.From = Initial
+		if d.Initial == "" {
+			l.From = Zero
+		}
+		l.Value = d.Start()
+		l.Size = len(l.Value)
+		return l, true
+	}
+	l.From = Leftover
+	return l, l.Problem != "" || l.Aside
+}
+
+// Agents lists the agents at and below a path, "" for all, of which something is
+// declared or kept. Values that are not in memory are left out.
+func (b *Book) Agents(path string) []Agent {
+	var list []Agent
+	for _, a := range b.all(path) {
+		a.mu.RLock()
+		l := Agent{Path: a.path, Known: a.known, Incarnation: a.life.Incarnation, Beliefs: a.list(true)}
+		l.Count, l.Bytes = len(a.stored.of), a.stored.bytes
+		a.mu.RUnlock()
+		if len(l.Beliefs) > 0 {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// Raw is the record of a belief as the store has it, and the one that was set
+// aside; nil where there is none.
+func (b *Book) Raw(ctx context.Context, path, name string) (record, aside []byte, err error) {
+	a := b.find(path)
+	if a == nil {
+		return nil, nil, fmt.Errorf("%w: nothing is known of %s", ErrNotFound, spec.Quote(path))
+	}
+	if wrong := spec.CheckBeliefName(name); wrong != "" {
+		return nil, nil, fmt.Errorf("%w: %s", ErrRefused, wrong)
+	}
+	kept, _, err := b.read(ctx, a.stored.key(name))
+	if err != nil {
+		return nil, nil, err
+	}
+	old, _, err := b.read(ctx, a.aside.key(name))
+	if err != nil {
+		return nil, nil, err
+	}
+	if kept.Value == nil && old.Value == nil {
+		a.mu.RLock()
+		defer a.mu.RUnlock()
+		return nil, nil, a.missing(name)
+	}
+	return kept.Value, old.Value, nil
+}

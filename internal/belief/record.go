@@ -1,0 +1,160 @@
+package belief
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/value"
+)
+
+// Where the records are.
+const (
+	prefix       = "beliefs"
+	asidePrefix  = "beliefs-aside"   // what a new value has replaced that could not be read or used
+	stagedPrefix = "beliefs-staged"  // of an import that needs many steps
+	importPrefix = "beliefs-imports" // that such an import is decided, under importName
+	importName   = "_"
+)
+
+// maxInMemory is the size of values that are kept in memory. Larger ones are
+// read when they are asked for, so that 100 agents cannot fill the daemon.
+const maxInMemory = 4 << 10
+
+// key is the key of a belief's record. A path's segments and the names of
+// beliefs have no slash, so that the last one tells the two apart: no two
+// beliefs of any agents have one key. All that names may hold, keys may, too;
+// escaping would only make long paths too long.
+func key(prefix, path, name string) string { return prefix + "/" + path + "/" + name }
+
+// parseKey is the inverse of key. ok is false for what key never returns.
+func parseKey(prefix, key string) (path, name string, ok bool) {
+	rest, ok := strings.CutPrefix(key, prefix+"/")
+	i := strings.LastIndexByte(rest, '/')
+	if !ok || i < 0 {
+		return "", "", false
+	}
+	path, name = rest[:i], rest[i+1:]
+	return path, name, CheckPath(path) == "" && spec.CheckBeliefName(name) == ""
+}
+
+// CheckPath says what is wrong with the path of an agent, or "".
+func CheckPath(path string) string {
+	if len(path) > maxPath {
+		return fmt.Sprintf("the path %s has %d bytes, expected at most %d", spec.Quote(path), len(path), maxPath)
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if wrong := spec.CheckName(segment); wrong != "" {
+			return wrong + " (in the path " + spec.Quote(path) + ")"
+		}
+	}
+	return ""
+}
+
+// maxPath leaves room for the rest of the key. The deepest path of a tree has
+// 584 bytes.
+const maxPath = store.MaxKey - len(importPrefix) - spec.MaxBeliefName - 2
+
+// header is what a record says beside the value.
+type header struct {
+	Incarnation uint64    `json:"incarnation"` // that wrote it; 0 for a person
+	Life        string    `json:"life,omitempty"`
+	Transient   bool      `json:"transient,omitempty"` // holds for that life alone
+	Time        time.Time `json:"time"`
+}
+
+// entry is what is known of a record.
+type entry struct {
+	header
+	rev    store.Rev
+	size   int         // bytes of the value; of the record if it is damaged
+	typ    value.Type  // the narrowest
+	value  value.Value // empty if it is too large to be kept in memory
+	damage string      // why the record cannot be read
+}
+
+// records are those of one agent under one prefix.
+type records struct {
+	prefix, path string
+	of           map[string]*entry // by name
+	bytes        int               // of names and values
+}
+
+func newRecords(prefix, path string) records {
+	return records{prefix: prefix, path: path, of: make(map[string]*entry)}
+}
+
+func (r *records) key(name string) string { return key(r.prefix, r.path, name) }
+
+// put enters a record, or takes it out if e is nil.
+func (r *records) put(name string, e *entry) {
+	if old := r.of[name]; old != nil {
+		r.bytes -= len(name) + old.size
+		delete(r.of, name)
+	}
+	if e != nil {
+		r.bytes += len(name) + e.size
+		r.of[name] = e
+	}
+}
+
+// names are sorted.
+func (r *records) names() []string { return slices.Sorted(maps.Keys(r.of)) }
+
+// encode makes the record of a value.
+func (h header) encode(v value.Value) []byte {
+	b := make([]byte, 0, len(v)+160)
+	b = append(b, `{"incarnation":`...)
+	b = strconv.AppendUint(b, h.Incarnation, 10)
+	if h.Life != "" {
+		b = append(b, `,"life":`...)
+		b = strconv.AppendQuoteToASCII(b, h.Life) // of letters and digits
+	}
+	if h.Transient {
+		b = append(b, `,"transient":true`...)
+	}
+	b = append(b, `,"time":"`...)
+	b = h.Time.AppendFormat(b, time.RFC3339Nano)
+	b = append(b, `","value":`...)
+	b = append(b, v...)
+	return append(b, '}')
+}
+
+// decode reads a record. One that cannot be read is an entry with damage.
+func decode(r store.Record) *entry {
+	h, v, err := parseRecord(r.Value)
+	if err != nil {
+		return &entry{rev: r.Rev, size: len(r.Value), damage: err.Error()}
+	}
+	return newEntry(h, v, r.Rev)
+}
+
+func newEntry(h header, v value.Value, rev store.Rev) *entry {
+	e := &entry{header: h, rev: rev, size: len(v), typ: value.Of(v)}
+	if len(v) <= maxInMemory {
+		e.value = v
+	}
+	return e
+}
+
+func parseRecord(data []byte) (header, value.Value, error) {
+	var r struct {
+		header
+		Value json.RawMessage `json:"value"`
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return header{}, "", err
+	}
+	if len(bytes.TrimSpace(r.Value)) == 0 {
+		return header{}, "", fmt.Errorf("it has no value")
+	}
+	v, err := value.Parse(r.Value)
+	return r.header, v, err
+}

@@ -1,0 +1,237 @@
+package belief
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/value"
+)
+
+// Step is what changes at once: all of it or nothing.
+type Step struct {
+	Path string
+	By   uint64 // the incarnation that asks, or Person
+	Set  value.Named
+	// Delete names beliefs that go. A declared one is then what it is initially.
+	Delete []string
+}
+
+// size is how many bytes of names and values the step has.
+func (s Step) size() int {
+	n := 0
+	for name, v := range s.Set {
+		n += len(name) + len(v)
+	}
+	return n
+}
+
+// check finds what is wrong with a step whatever the state.
+func (s Step) check() error {
+	if wrong := CheckPath(s.Path); wrong != "" {
+		return fmt.Errorf("%w: %s", ErrRefused, wrong)
+	}
+	for _, name := range slices.Concat(slices.Sorted(maps.Keys(s.Set)), s.Delete) {
+		if wrong := spec.CheckBeliefName(name); wrong != "" {
+			return fmt.Errorf("%w: %s", ErrRefused, wrong)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Set)) {
+		if s.Set[name] == "" {
+			return fmt.Errorf("%w: no value for %s of %s", ErrRefused, name, s.Path)
+		}
+		if n := len(s.Set[name]); n > value.MaxBytes {
+			return fmt.Errorf("%s of %s: %w", name, s.Path, value.TooLarge(n))
+		}
+	}
+	seen := maps.Clone(s.Set)
+	for _, name := range s.Delete {
+		if _, twice := seen[name]; twice {
+			return fmt.Errorf("%w: %s of %s is changed twice in one step", ErrRefused, name, s.Path)
+		}
+		if seen == nil {
+			seen = make(map[string]value.Value)
+		}
+		seen[name] = ""
+	}
+	if n := len(s.Set) + len(s.Delete); n > MaxStep {
+		return fmt.Errorf("%s: %w", s.Path, &value.LimitError{What: "a step", Have: n, Max: MaxStep, Unit: "values", Hint: "make several steps, or one value of several"})
+	}
+	if n := s.size(); n > MaxStepBytes {
+		return fmt.Errorf("%s: %w", s.Path, &value.LimitError{What: "a step", Have: n, Max: MaxStepBytes, Unit: "bytes", Hint: "make several steps"})
+	}
+	return nil
+}
+
+// Apply performs a step and returns when it is durable. Unless the error is
+// store.ErrUnknown, a step that fails has changed nothing, and what the store
+// does not take at present (store.Refused) may be tried again.
+func (b *Book) Apply(ctx context.Context, s Step) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	a := b.find(s.Path)
+	if a == nil {
+		if s.By != Person {
+			return (&agent{path: s.Path}).may(s.By)
+		}
+		a = b.agent(s.Path)
+	}
+	if err := a.take(ctx); err != nil {
+		return err
+	}
+	defer a.give()
+	// Whoever was first to change the files of a store is seen once.
+	for range 3 {
+		err := b.apply(ctx, a, s)
+		if !errors.Is(err, errForeign) {
+			return err
+		}
+	}
+	return errForeign
+}
+
+func (b *Book) apply(ctx context.Context, a *agent, s Step) error {
+	if err := b.settle(ctx, a); err != nil {
+		return err
+	}
+	a.mu.RLock()
+	w, old, err := a.plan(s)
+	a.mu.RUnlock()
+	if err != nil {
+		return err
+	}
+	for _, name := range old {
+		if err := b.setAside(ctx, a, name); err != nil {
+			return err
+		}
+	}
+	return b.commit(ctx, a, w)
+}
+
+// plan is the write that a step asks for, and the names whose records have to be
+// set aside before it. The caller holds mu.
+func (a *agent) plan(s Step) (w *write, old []string, err error) {
+	if err := a.may(s.By); err != nil {
+		return nil, nil, err
+	}
+	w = &write{}
+	now := time.Now().UTC()
+	count, bytes := len(a.stored.of), a.stored.bytes
+	for _, name := range slices.Sorted(maps.Keys(s.Set)) {
+		v, was := s.Set[name], a.stored.of[name]
+		h := header{Incarnation: s.By, Life: a.life.ID, Time: now}
+		if h.Transient, err = a.admit(name, v); err != nil {
+			return nil, nil, err
+		}
+		if was == nil {
+			count, bytes = count+1, bytes+len(name)
+		} else {
+			bytes -= was.size
+		}
+		if was != nil && (was.damage != "" || a.misfit(name, was) != "") {
+			old = append(old, name)
+		}
+		bytes += len(v)
+		w.put(&a.stored, name, h.encode(v), newEntry(h, v, 0))
+	}
+	for _, name := range s.Delete {
+		was := a.stored.of[name]
+		_, declared := a.decls[name]
+		switch {
+		case was != nil:
+			count, bytes = count-1, bytes-len(name)-was.size
+			w.remove(&a.stored, name)
+			if was.damage != "" && s.By != Person {
+				old = append(old, name)
+			}
+		case s.By == Person && a.aside.of[name] != nil:
+		case !declared:
+			return nil, nil, a.missing(name)
+		}
+		if s.By == Person && a.aside.of[name] != nil {
+			w.remove(&a.aside, name)
+		}
+	}
+	if n := len(w.ops); n > store.MaxOps { // each that was set aside goes along
+		return nil, nil, &value.LimitError{What: "a step", Have: n, Max: store.MaxOps, Unit: "records", Hint: "remove some first"}
+	}
+	if count > MaxBeliefs && len(s.Set) > 0 {
+		return nil, nil, tooMany(a.path, count)
+	}
+	if bytes > MaxBytes && len(s.Set) > 0 {
+		return nil, nil, tooMuch(a.path, bytes)
+	}
+	return w, old, nil
+}
+
+// admit checks a value against its declaration.
+func (a *agent) admit(name string, v value.Value) (transient bool, err error) {
+	if a.decls == nil {
+		return false, nil
+	}
+	d, ok := a.decls[name]
+	switch {
+	case !ok:
+		return false, fmt.Errorf("%w (an agent that declares beliefs can set no others)", a.missing(name))
+	case !d.Type.Fits(v):
+		return false, fmt.Errorf("%w: belief %s of %s is %s, expected a value of type %v", ErrRefused, name, a.path, value.Describe(v), d.Type)
+	case !d.Persistent && a.life.ID == "":
+		return false, fmt.Errorf("%w: belief %s of %s is not persistent and the agent does not run, so that the value would be lost; change initial in the file", ErrRefused, name, a.path)
+	}
+	return !d.Persistent, nil
+}
+
+// misfit says why a record that can be read is not of the type that is declared
+// now, or "".
+func (a *agent) misfit(name string, e *entry) string {
+	d, ok := a.decls[name]
+	if !ok || e.damage != "" || !a.holds(e, d.Persistent) || e.fits(d.Type) {
+		return ""
+	}
+	return fmt.Sprintf("it is kept as %v, and the file declares %v", e.typ, d.Type)
+}
+
+// setAside copies a record that a new value is about to replace and that
+// nobody has been able to use.
+func (b *Book) setAside(ctx context.Context, a *agent, name string) error {
+	r, ok, err := b.read(ctx, a.stored.key(name))
+	if err != nil || !ok {
+		return err
+	}
+	w := &write{}
+	w.put(&a.aside, name, r.Value, decode(r))
+	return b.commit(ctx, a, w)
+}
+
+// Clear removes all that is stored of an agent, in as many steps as it takes,
+// and returns the names.
+func (b *Book) Clear(ctx context.Context, path string) ([]string, error) {
+	a := b.find(path)
+	var names []string
+	if a != nil {
+		a.mu.RLock()
+		names = a.stored.names()
+		for name := range a.aside.of {
+			if a.stored.of[name] == nil {
+				names = append(names, name)
+			}
+		}
+		a.mu.RUnlock()
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%w: nothing is kept of %s", ErrNotFound, path)
+	}
+	slices.Sort(names)
+	for some := range slices.Chunk(names, store.MaxOps/2) {
+		if err := b.Apply(ctx, Step{Path: path, Delete: some}); err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+	}
+	return names, nil
+}

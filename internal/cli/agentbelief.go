@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+)
+
+func newAgentBelief(s *streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "belief",
+		Short: "Read and set beliefs of the agent that calls this",
+		Long: `Read and set beliefs of the agent that calls this: named JSON values. Those that
+are persistent are there again for its next incarnation.`,
+	}
+	cmd.AddCommand(newAgentBeliefGet(s), newAgentBeliefSet(s), newAgentBeliefRm(s), newAgentBeliefLs(s))
+	return cmd
+}
+
+func newAgentBeliefGet(s *streams) *cobra.Command {
+	var asString bool
+	cmd := &cobra.Command{
+		Use:   "get NAME...",
+		Short: "Print the value of a belief, or an object of several",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("the name of a belief is missing; coppice agent belief ls lists them")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			var list []api.Belief
+			if err := askAsAgent(func(ctx context.Context, c *api.Client) (err error) {
+				list, err = c.OwnBeliefs(ctx, api.Caller{}, args)
+				return err
+			}); err != nil {
+				return err
+			}
+			return s.printValues(list, len(args) == 1, asString, false)
+		},
+	}
+	stringFlag(cmd, &asString, "print a string as it is, without quotes")
+	return cmd
+}
+
+func newAgentBeliefLs(s *streams) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the beliefs of this agent",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			var list []api.Belief
+			if err := askAsAgent(func(ctx context.Context, c *api.Client) (err error) {
+				list, err = c.OwnBeliefs(ctx, api.Caller{}, nil)
+				return err
+			}); err != nil {
+				return err
+			}
+			if asJSON {
+				return s.printJSON(list)
+			}
+			var rows [][]string
+			for _, b := range list {
+				rows = append(rows, beliefRow(b))
+			}
+			return s.printBeliefs(beliefHeader(), rows)
+		},
+	}
+	jsonFlag(cmd, &asJSON, "an array of objects")
+	return cmd
+}
+
+func newAgentBeliefSet(s *streams) *cobra.Command {
+	var asString bool
+	cmd := &cobra.Command{
+		Use:   "set NAME=JSON... | set NAME -",
+		Short: "Set beliefs of this agent, all of them or none",
+		Long: `Set beliefs of this agent, all of them or none. With - the value is read from
+standard input. The command returns when it is durable: whatever is killed
+afterwards, the next incarnation has it, if it is persistent.`,
+		Example: `  coppice agent belief set check_count=3 'seen=["a","b"]'
+  git log -1 --format=%s | coppice agent belief set subject --string -`,
+		Args: func(_ *cobra.Command, args []string) error { return checkPairs(args) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			set, err := parsePairs(s.in, args, asString)
+			if err != nil {
+				return err
+			}
+			return changeOwn(api.BeliefStep{Set: set})
+		},
+	}
+	stringFlag(cmd, &asString, "values are text, not JSON")
+	return cmd
+}
+
+func newAgentBeliefRm(*streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm NAME...",
+		Short: "Remove what is kept of beliefs; declared ones are then what they are initially",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("the name of a belief is missing")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return changeOwn(api.BeliefStep{Delete: args}) },
+	}
+}
+
+// changeOwn changes beliefs of the agent. Where an earlier attempt was cut off,
+// what it was to remove may be gone.
+func changeOwn(step api.BeliefStep) error {
+	again := false
+	return askAsAgent(func(ctx context.Context, c *api.Client) error {
+		err := c.ChangeOwn(ctx, api.Caller{}, step)
+		if again && len(step.Delete) > 0 && errors.Is(err, api.ErrNotFound) {
+			return nil
+		}
+		again = true
+		return err
+	})
+}

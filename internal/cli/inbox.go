@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muesli/cancelreader"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func newInbox(s *streams) *cobra.Command {
+	var r remote
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "inbox",
+		Short: "Show what waits for a person: questions of agents, and unread mail",
+		Long: `Show what waits for a person: questions of agents, what can be answered and what
+happens at the deadline, and unread mail.`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			return r.ask(func(ctx context.Context, c *api.Client) error {
+				questions, err := c.Questions(ctx, false)
+				if err != nil {
+					return err
+				}
+				messages, err := c.Mail(ctx, false)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return s.printJSON(map[string]any{"questions": questions, "mail": messages})
+				}
+				width, tty := isTerminal(s.out)
+				return s.printLines(inboxLines(questions, messages, time.Now(), width, newPaint(tty)))
+			})
+		},
+	}
+	r.flags(cmd)
+	jsonFlag(cmd, &asJSON, "one object with the arrays questions and mail")
+	return cmd
+}
+
+func inboxLines(questions []asking.Question, messages []mail.Message, now time.Time, width int, p paint) []string {
+	rows := make([][]string, 0, len(questions)+len(messages))
+	for _, q := range questions {
+		answers := "any text"
+		if len(q.Options) > 0 {
+			answers = cell(strings.Join(q.Options, " | "))
+		}
+		rows = append(rows, []string{cell(q.ID), cell(q.From), age(q.At, now), cell(q.Text), answers, cell(unanswered(q, now))})
+	}
+	for _, m := range messages {
+		rows = append(rows, []string{cell(m.ID), cell(m.From), age(m.At, now), cell(m.Subject), "-", "-"})
+	}
+	lines := table([]string{"ID", "FROM", "AGE", "WHAT", "ANSWER", "DEADLINE"}, rows, width, boldHeader(p))
+	if p.on && len(questions) > 0 {
+		lines = append(lines, p.dim("answer with: coppice answer "+cell(questions[0].ID)))
+	}
+	if p.on && len(messages) > 0 {
+		lines = append(lines, p.dim("read with: coppice mail read "+cell(messages[0].ID)))
+	}
+	return lines
+}
+
+// unanswered says when a question ends without an answer, and how.
+func unanswered(q asking.Question, now time.Time) string {
+	if q.Deadline.IsZero() {
+		return "-"
+	}
+	then := "no answer"
+	if q.Default != "" {
+		then = q.Default
+	}
+	return fmt.Sprintf("in %s: %s", short(max(0, q.Deadline.Sub(now))), then)
+}
+
+func newAnswer(s *streams) *cobra.Command {
+	var r remote
+	cmd := &cobra.Command{
+		Use:   "answer ID [ANSWER]",
+		Short: "Answer the question of an agent",
+		Long: `Answer the question of an agent. Where it has options, ANSWER is one of them, or
+its number; on a terminal they are offered if ANSWER is not given. "-" reads it from
+the standard input. The first answer is the answer: who comes second is told who
+was first.`,
+		Args:              someIDs("question", "coppice inbox"),
+		ValidArgsFunction: r.completeQuestion,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.ask(func(ctx context.Context, c *api.Client) error {
+				q, err := c.Question(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				text, err := s.answerTo(ctx, q, args[1:])
+				if err != nil {
+					return err
+				}
+				q, err = c.Answer(ctx, api.AnswerRequest{ID: q.ID, Answer: text, By: userName()})
+				if err != nil {
+					return err
+				}
+				return s.printLines([]string{fmt.Sprintf("%s of %s is answered: %s", cell(q.ID), cell(q.From), cell(q.Answer))})
+			})
+		},
+	}
+	r.flags(cmd)
+	return cmd
+}
+
+// answerTo is what the user answers to a question, from the arguments or else
+// from the terminal. What has ended needs no answer, and the daemon says so.
+func (s *streams) answerTo(ctx context.Context, q asking.Question, words []string) (string, error) {
+	text := strings.TrimSpace(strings.Join(words, " "))
+	switch {
+	case text == "-":
+		var err error
+		if text, err = s.readText(asking.MaxText, "answer"); err != nil {
+			return "", err
+		}
+	case text != "":
+	case q.State != asking.Open:
+		text = "-"
+	case !term.IsTerminal(int(s.in.Fd())):
+		how := "coppice answer " + cell(q.ID) + " ANSWER"
+		if len(q.Options) > 0 {
+			how += ", which is one of " + proc.Plain(strings.Join(q.Options, ", "))
+		}
+		return "", usage(fmt.Errorf("the answer is missing: %s", how))
+	default:
+		for _, line := range questionLines(q, time.Now()) {
+			fmt.Fprintln(s.err, line)
+		}
+		var err error
+		if text, err = s.prompt(ctx); err != nil {
+			return "", err
+		}
+	}
+	return option(strings.TrimSpace(text), q.Options), nil
+}
+
+// prompt reads a line that the user types.
+func (s *streams) prompt(ctx context.Context) (string, error) {
+	input, err := cancelreader.NewReader(s.in)
+	if err != nil {
+		return "", fmt.Errorf("reading from the terminal: %w", err)
+	}
+	defer input.Close()
+	defer context.AfterFunc(ctx, func() { input.Cancel() })()
+	fmt.Fprint(s.err, "> ")
+	line, err := bufio.NewReader(io.LimitReader(input, asking.MaxText+1)).ReadString('\n')
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil && err != io.EOF:
+		return "", fmt.Errorf("reading from the terminal: %w", err)
+	case strings.TrimSpace(line) == "":
+		return "", usage(errors.New("there was no answer"))
+	}
+	return line, nil
+}
+
+// questionLines is a question as it is put to a person.
+func questionLines(q asking.Question, now time.Time) []string {
+	lines := []string{fmt.Sprintf("%s asks, %s ago:", proc.Plain(q.From), age(q.At, now)), ""}
+	for _, line := range plainLines(q.Text) {
+		lines = append(lines, "  "+line)
+	}
+	lines = append(lines, "")
+	for i, o := range q.Options {
+		lines = append(lines, fmt.Sprintf("  %d  %s", i+1, cell(o)))
+	}
+	if len(q.Options) > 0 {
+		lines = append(lines, "")
+	}
+	if !q.Deadline.IsZero() {
+		lines = append(lines, "without an answer "+proc.Plain(unanswered(q, now)))
+	}
+	return lines
+}
+
+// option is the option that a number stands for, unless an option is called so.
+func option(text string, options []string) string {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > len(options) || slices.Contains(options, text) {
+		return text
+	}
+	return options[n-1]
+}
+
+// userName is who answers, for others to read.
+func userName() string {
+	u, err := user.Current()
+	if err != nil {
+		return mail.People
+	}
+	return cmp.Or(proc.Plain(u.Username), mail.People)
+}
+
+// completeQuestion offers the open questions, and then the options.
+func (r *remote) completeQuestion(_ *cobra.Command, args []string, _ string) (words []string, _ cobra.ShellCompDirective) {
+	const nothing = cobra.ShellCompDirectiveNoFileComp
+	client, err := r.dial()
+	if err != nil || len(args) > 1 {
+		return nil, nothing
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	questions, err := client.Questions(ctx, false)
+	if err != nil {
+		return nil, nothing
+	}
+	for _, q := range questions {
+		if len(args) == 0 {
+			words = append(words, cobra.CompletionWithDesc(q.ID, cell(q.Text)))
+		} else if q.ID == args[0] {
+			for _, o := range q.Options {
+				if o == proc.Plain(o) && !strings.ContainsAny(o, "\t ") {
+					words = append(words, o)
+				}
+			}
+		}
+	}
+	return words, nothing
+}

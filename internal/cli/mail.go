@@ -1,0 +1,279 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+// mailbox is whose mail the commands deal with.
+type mailbox struct {
+	list, short string // name of the command that lists it, and what the group is for
+	long        string
+	send        string // the command that replies
+	flags       func(*cobra.Command)
+	ask         func(func(context.Context, *api.Client) error) error
+}
+
+func agentMail() mailbox {
+	return mailbox{
+		list: "inbox", short: "Send messages to agents and people, and read what has come", send: "coppice agent mail send",
+		long: `Send messages to agents and people, and read what has come. A message is kept
+until it was read, and longer; the mailbox is that of the agent, not that of one
+incarnation.`,
+		flags: func(*cobra.Command) {}, ask: askAsAgent,
+	}
+}
+
+func peopleMail() mailbox {
+	var r remote
+	return mailbox{
+		list: "ls", short: "Read what agents have written to people, and write to agents", send: "coppice mail send",
+		long: `Read what agents have written to people, and write to agents. All people share
+one mailbox. coppice inbox shows it beside the questions of agents.`,
+		flags: r.flags, ask: r.ask,
+	}
+}
+
+func newMail(s *streams, b mailbox) *cobra.Command {
+	cmd := &cobra.Command{Use: "mail", Short: b.short, Long: b.long}
+	cmd.AddCommand(newMailSend(s, b), newMailList(s, b), newMailRead(s, b), newMailArchive(s, b))
+	for _, sub := range cmd.Commands() {
+		b.flags(sub)
+		if sub.ValidArgsFunction == nil {
+			sub.ValidArgsFunction = cobra.NoFileCompletions
+		}
+	}
+	return cmd
+}
+
+func newMailSend(s *streams, b mailbox) *cobra.Command {
+	var req api.MailRequest
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "send TO [-s SUBJECT] [-m TEXT]",
+		Short: "Send a message; its text is that of -m, or the standard input",
+		Long: `Send a message to an agent, by its path, or to people. Without -m its text is the
+standard input, of at most 64 KiB. A reply (--reply-to) needs no TO and no subject.
+The command returns when the message is kept safe.`,
+		Example: "  " + b.send + " people -s 'The disk is nearly full' -m '3 GiB are left'\n" +
+			"  git log -5 | " + b.send + " web/api -s 'What is new'",
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 1:
+				return fmt.Errorf("unexpected argument %q; texts of several words have to be quoted: -m 'TEXT'", args[1])
+			case len(args) == 0 && req.ReplyTo == "":
+				return errors.New("whom it is to is missing: the path of an agent, or people")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.To = strings.Join(args, "")
+			if !cmd.Flags().Changed("message") {
+				text, err := s.readText(mail.MaxBody, "message")
+				if err != nil {
+					return err
+				}
+				req.Body = text
+			}
+			req.Key = rand.Text()
+			var sent mail.Message
+			err := b.ask(func(ctx context.Context, c *api.Client) (err error) {
+				sent, err = c.SendMail(ctx, req)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return s.printJSON(sent)
+			}
+			return s.printLines([]string{fmt.Sprintf("%s sent to %s", proc.Plain(sent.ID), proc.Plain(sent.To))})
+		},
+	}
+	cmd.Flags().StringVarP(&req.Subject, "subject", "s", "", "what it is about, in one `LINE` (default: the first line of the text)")
+	cmd.Flags().StringVarP(&req.Body, "message", "m", "", "the `TEXT`")
+	cmd.Flags().StringVar(&req.ReplyTo, "reply-to", "", "the `ID` of the message that this one answers")
+	jsonFlag(cmd, &asJSON, "the message as an object")
+	return cmd
+}
+
+// readText reads the standard input, of at most so many bytes.
+func (s *streams) readText(most int, what string) (string, error) {
+	text, err := io.ReadAll(io.LimitReader(s.in, int64(most)+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading the %s from the standard input: %w", what, err)
+	case len(text) > most:
+		return "", usage(fmt.Errorf("the standard input has more than %d bytes, which a %s may have", most, what))
+	}
+	return strings.TrimRight(string(text), "\n"), nil
+}
+
+func newMailList(s *streams, b mailbox) *cobra.Command {
+	var all, asJSON bool
+	cmd := &cobra.Command{
+		Use:   b.list,
+		Short: "List unread messages",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			var messages []mail.Message
+			err := b.ask(func(ctx context.Context, c *api.Client) (err error) {
+				messages, err = c.Mail(ctx, all)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return s.printJSON(messages)
+			}
+			width, tty := isTerminal(s.out)
+			return s.printLines(mailLines(messages, all, time.Now(), width, newPaint(tty)))
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "those that were read or archived, too")
+	jsonFlag(cmd, &asJSON, "an array of objects")
+	return cmd
+}
+
+func mailLines(messages []mail.Message, all bool, now time.Time, width int, p paint) []string {
+	header := []string{"ID", "FROM", "AGE", "SUBJECT"}
+	if all {
+		header = []string{"ID", "FROM", "AGE", "STATE", "SUBJECT"}
+	}
+	rows := make([][]string, len(messages))
+	for i, m := range messages {
+		rows[i] = []string{cell(m.ID), cell(m.From), age(m.At, now)}
+		if all {
+			rows[i] = append(rows[i], mailState(m))
+		}
+		rows[i] = append(rows[i], cell(m.Subject))
+	}
+	return table(header, rows, width, boldHeader(p))
+}
+
+func mailState(m mail.Message) string {
+	switch {
+	case !m.ArchivedAt.IsZero():
+		return "archived"
+	case m.ReadAt.IsZero():
+		return "unread"
+	}
+	return "read"
+}
+
+// cell makes text of somebody else fit for one cell of a table.
+func cell(text string) string {
+	text = strings.NewReplacer("\n", " ", "\t", " ").Replace(text)
+	return ansi.Truncate(proc.Plain(text), 100, "…")
+}
+
+func age(at, now time.Time) string { return short(max(0, now.Sub(at)).Truncate(time.Second)) }
+
+func boldHeader(p paint) func(row, column int, text string) string {
+	return func(row, _ int, text string) string {
+		if row == 0 {
+			return p.bold(text)
+		}
+		return text
+	}
+}
+
+// someIDs checks the arguments of a command that takes ids.
+func someIDs(what, list string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("the id of a %s is missing; %s lists them", what, list)
+		}
+		return nil
+	}
+}
+
+func newMailRead(s *streams, b mailbox) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "read ID...",
+		Short: "Show messages, which are read from then on",
+		Args:  someIDs("message", "mail "+b.list),
+		RunE: func(_ *cobra.Command, ids []string) error {
+			var messages []mail.Message
+			err := b.ask(func(ctx context.Context, c *api.Client) (err error) {
+				messages, err = c.ReadMail(ctx, ids...)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return s.printJSON(messages)
+			}
+			_, tty := isTerminal(s.out)
+			p := newPaint(tty)
+			var lines []string
+			for i, m := range messages {
+				if i > 0 {
+					lines = append(lines, "", p.dim("---"), "")
+				}
+				lines = append(lines, letter(m, time.Now(), p)...)
+			}
+			return s.printLines(lines)
+		},
+	}
+	jsonFlag(cmd, &asJSON, "an array of objects")
+	return cmd
+}
+
+// letter is a message as people read it.
+func letter(m mail.Message, now time.Time, p paint) []string {
+	from := m.From
+	if m.Incarnation > 0 {
+		from = fmt.Sprintf("%s, incarnation %d", m.From, m.Incarnation)
+	}
+	lines := []string{
+		p.dim("from    ") + proc.Plain(from),
+		p.dim("at      ") + clock(m.At, now),
+		p.dim("subject ") + p.bold(proc.Plain(m.Subject)),
+	}
+	if m.ReplyTo != "" {
+		lines = append(lines, p.dim("to      ")+proc.Plain(m.ReplyTo))
+	}
+	if m.Body != "" {
+		lines = append(append(lines, ""), plainLines(m.Body)...)
+	}
+	return lines
+}
+
+// plainLines are the lines of a text that somebody else has written.
+func plainLines(text string) []string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = proc.Plain(strings.TrimSuffix(line, "\r"))
+	}
+	return lines
+}
+
+func newMailArchive(s *streams, b mailbox) *cobra.Command {
+	return &cobra.Command{
+		Use:   "archive ID...",
+		Short: "Put messages away",
+		Long: `Put messages away, whether they were read or not: they are listed with --all only,
+and are removed after 30 days.`,
+		Args: someIDs("message", cmp.Or("mail "+b.list)),
+		RunE: func(_ *cobra.Command, ids []string) error {
+			return b.ask(func(ctx context.Context, c *api.Client) error { return c.ArchiveMail(ctx, ids...) })
+		},
+	}
+}

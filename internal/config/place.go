@@ -1,0 +1,59 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Place is where a file says something.
+type Place struct {
+	File string
+	// Line and Column count from 1, the column in characters. Both are 0
+	// for what the file does not say.
+	Line, Column int
+	// Key is the whole key, such as "project.entry".
+	Key string
+}
+
+// Errorf is an error about what the file says there, for whoever finds out
+// later. Err is its cause, and may be nil; what to do is the hint, and may be
+// empty.
+func (p Place) Errorf(err error, hint, format string, args ...any) *Error {
+	return &Error{File: p.File, Line: p.Line, Column: p.Column, Key: p.Key, Message: fmt.Sprintf(format, args...), Hint: hint, Err: err}
+}
+
+// Setting is a value that knows where the file says it.
+type Setting[T any] struct {
+	Value T
+	Place
+}
+
+// place is that of a value.
+func (r *reader) place(v *value) Place {
+	line, column := r.src.position(v.at)
+	return Place{r.src.name, line, column, v.path()}
+}
+
+// pathKey is the read function of a key whose value is a path.
+func pathKey[T any](field func(*T) *Setting[string]) func(*reader, *value, *T) {
+	return func(r *reader, v *value, into *T) {
+		path, ok := r.text(v, "a path")
+		switch {
+		case !ok:
+		case strings.ContainsRune(path, 0):
+			r.fail(v.at, v, "", "%s contains a zero byte, expected a path", r.label(v))
+		default:
+			*field(into) = Setting[string]{path, r.place(v)}
+		}
+	}
+}
+
+// Notice is something that a file says in vain. It has the form of an error.
+type Notice Error
+
+// String is one line: file:line:column: message; hint.
+func (n *Notice) String() string { return (*Error)(n).Error() }
+
+func (r *reader) notice(v *value, format string, args ...any) {
+	r.notices = append(r.notices, (*Notice)(r.src.errorAt(v.key, v.path(), "", fmt.Sprintf(format, args...))))
+}

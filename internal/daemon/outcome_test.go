@@ -1,0 +1,178 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/memory"
+)
+
+// claimant is a controller that only takes claims.
+func claimant(t *testing.T, s store.Store) *Controller {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	log, err := event.Open(event.Config{Store: s, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		log.Close(ctx)
+	})
+	return &Controller{opts: Options{Store: s, Logger: quiet}, log: log}
+}
+
+func completed(t *testing.T, summary string) outcome.Outcome {
+	t.Helper()
+	o, err := outcome.New(outcome.Report{Kind: outcome.Completed, Summary: summary})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// claimsAs are the claims of a path in short: incarnation, revisions, summary.
+func claimsAs(c *Controller, path string) string {
+	var all []string
+	for _, x := range c.claimed(context.Background(), path) {
+		all = append(all, fmt.Sprint(x.Incarnation, " ", x.Revisions, " ", x.Report.Summary))
+	}
+	return strings.Join(all, "; ")
+}
+
+func claimEvents(t *testing.T, c *Controller) (messages []string) {
+	t.Helper()
+	events, _, err := c.log.Read(context.Background(), 0, event.Filter{Types: []string{string(event.AgentClaimed)}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		messages = append(messages, e.Message)
+	}
+	return messages
+}
+
+// An incarnation has one claim, which it may revise; the next one, and one of
+// another life with the same number, have theirs.
+func TestClaims(t *testing.T) {
+	ctx := context.Background()
+	s := memory.New()
+	defer s.Close()
+	c := claimant(t, s)
+	say := func(incarnation uint64, summary string) {
+		t.Helper()
+		if err := c.Claim(ctx, api.Caller{Path: "t/a b", Incarnation: incarnation}, completed(t, summary)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.claims.live("t/a b", "token 1")
+	say(1, "half")
+	say(1, "half") // a repetition, for which there is no event
+	say(1, "whole")
+	c = claimant(t, s) // the next, which has taken the incarnation over
+	c.claims.live("t/a b", "token 1")
+	say(1, "whole again")
+	c.claims.live("t/a b", "token 2")
+	say(2, "more")
+	c.claims.live("t/a b", "token 3") // numbers begin anew
+	say(2, "another life")
+	if got, want := claimsAs(c, "t/a b"), "1 2 whole again; 2 0 more; 2 0 another life"; got != want {
+		t.Errorf("claims: %s\nwant    %s", got, want)
+	}
+	want := []string{"t/a b claims: completed: half", "t/a b claims now: completed: whole", "t/a b claims now: completed: whole again",
+		"t/a b claims: completed: more", "t/a b claims: completed: another life"}
+	if got := claimEvents(t, c); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("events:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// What is kept has a bound, and so have revisions.
+func TestClaimsAreBounded(t *testing.T) {
+	ctx := context.Background()
+	s := memory.New()
+	defer s.Close()
+	c := claimant(t, s)
+	for i := uint64(1); i <= keepClaims+5; i++ {
+		c.claims.live("t/a", fmt.Sprint(i))
+		if err := c.Claim(ctx, api.Caller{Path: "t/a", Incarnation: i}, completed(t, "x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Others have theirs, whatever they are called.
+	below := "t/a/" + strings.Repeat("0", 19) + "7"
+	if err := c.Claim(ctx, api.Caller{Path: below, Incarnation: 1}, completed(t, "below")); err != nil {
+		t.Fatal(err)
+	}
+	all := c.claimed(ctx, "t/a")
+	if len(all) != keepClaims || all[0].Incarnation != 6 || all[keepClaims-1].Incarnation != keepClaims+5 {
+		t.Errorf("%d claims: %+v", len(all), all)
+	}
+	if got := claimsAs(c, below); got != "1 0 below" {
+		t.Errorf("below: %s", got)
+	}
+	who := api.Caller{Path: "t/b", Incarnation: 1}
+	for i := range maxRevisions + 1 {
+		if err := c.Claim(ctx, who, completed(t, fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Claim(ctx, who, completed(t, "one too many")); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "revised its outcome 100 times") {
+		t.Errorf("error %v", err)
+	}
+	if got, want := claimsAs(c, "t/b"), fmt.Sprintf("1 %d %d", maxRevisions, maxRevisions); got != want {
+		t.Errorf("claims %s, want %s", got, want)
+	}
+}
+
+// A record that cannot be read costs itself; it is the oldest that goes first all the same.
+func TestClaimsDamaged(t *testing.T) {
+	ctx := context.Background()
+	s := memory.New()
+	defer s.Close()
+	put := func(n uint64, value string) store.Op {
+		return store.Op{Kind: store.Put, Key: store.SequenceKey(claimsKey("t/a"), n), Value: []byte(value)}
+	}
+	if _, err := s.Apply(ctx, store.Fence{}, nil, []store.Op{
+		put(1, `{"path":"t/a","incarnation":1,"report":{"kind":"of a later version"}}`), put(2, `{"path":"t/a","incar`), put(3, `{"path":"t/a","incarnation":"three"}`),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c := claimant(t, s)
+	if err := c.Claim(ctx, api.Caller{Path: "t/a", Incarnation: 4}, completed(t, "fine")); err != nil {
+		t.Fatal(err)
+	}
+	if got := claimsAs(c, "t/a"); got != "1 0 ; 4 0 fine" {
+		t.Errorf("claims %s", got)
+	}
+}
+
+// full is a store that takes nothing.
+type full struct{ store.Store }
+
+func (full) Apply(context.Context, store.Fence, []store.Cond, []store.Op) (store.Rev, error) {
+	return 0, store.ErrFull
+}
+
+// Who is told that it is recorded can rely on it.
+func TestClaimIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		defer s.Close()
+		c := claimant(t, full{s})
+		err := c.Claim(context.Background(), api.Caller{Path: "t/a", Incarnation: 1}, completed(t, "x"))
+		if !errors.Is(err, api.ErrConflict) || !errors.Is(err, store.ErrFull) {
+			t.Errorf("error %v", err)
+		}
+	})
+}

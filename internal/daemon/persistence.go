@@ -1,0 +1,43 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/store/sqlite"
+)
+
+// keeping is the project with its state where its file says.
+func (p Project) keeping(where spec.Persistence) Project {
+	p.persistence = where
+	return p
+}
+
+// Database is the file of the state; "" if the state ends with the daemon.
+func (p Project) Database() string {
+	switch {
+	case p.persistence.Backend == spec.Memory:
+		return ""
+	case p.persistence.Path != "":
+		return p.persistence.Path
+	}
+	return filepath.Join(p.State, "state.db")
+}
+
+// openStore opens the state, which is made if there is none.
+func (p Project) openStore(ctx context.Context) (store.Store, error) {
+	path := p.Database()
+	if path == "" {
+		return memory.New(), nil
+	}
+	// Of the state's own directory Lock has taken care. What else is named is made, for its owner alone.
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("making the directory of the state, which [persistence] names: %w", err)
+	}
+	return sqlite.Open(ctx, path)
+}

@@ -1,0 +1,241 @@
+package mail
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/ledger"
+)
+
+// Options are what Boxes are made of.
+type Options struct {
+	Store store.Store
+	// Prefix is where the messages are in the store; "mail" if empty.
+	Prefix string
+	// Also returns what is to be written in one step with a new message; it may be nil.
+	Also   func(Message) []store.Op
+	Logger *slog.Logger // slog.Default() if nil
+}
+
+// Boxes are all mailboxes. What they hold of a message in memory is all but its
+// body. Methods that change something return when it is durable, with the
+// errors above or those of the store.
+type Boxes struct {
+	o      Options
+	ledger *ledger.Ledger[record]
+	boxes  map[string]*box   // by address
+	sent   map[sender]uint64 // by the sender's key
+}
+
+// record is a message as it is stored, without its body.
+type record struct {
+	Message
+	Key     string `json:"key,omitempty"`
+	ToldKey string `json:"told_key,omitempty"` // of the delivery that has told of it
+}
+
+type box struct {
+	numbers          []uint64 // rising
+	unread, archived int
+}
+
+// count adds a message to the counts, or takes it out of them.
+func (at *box) count(r *record, by int) {
+	if r.Unread() {
+		at.unread += by
+	}
+	if !r.ArchivedAt.IsZero() {
+		at.archived += by
+	}
+}
+
+type sender struct{ from, key string }
+
+// Open reads what has been sent.
+func Open(ctx context.Context, o Options) (*Boxes, error) {
+	o.Prefix = cmp.Or(o.Prefix, "mail")
+	b := &Boxes{o: o, boxes: make(map[string]*box), sent: make(map[sender]uint64)}
+	var err error
+	b.ledger, err = ledger.Open(ctx, ledger.Options[record]{
+		Store: o.Store, Prefix: o.Prefix + "/messages", Check: check, Index: b.index, Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening the mail: %w", err)
+	}
+	return b, nil
+}
+
+// check refuses records that are no messages.
+func check(n uint64, r *record) error {
+	if r.ID != id(n) || r.From == "" || r.To == "" || r.Size < 0 {
+		return errors.New("it is no message of that number")
+	}
+	r.Body = ""
+	return nil
+}
+
+// index keeps the mailboxes up to date.
+func (b *Boxes) index(n uint64, before, now *record) {
+	if before != nil {
+		at := b.boxes[before.To]
+		if i, found := slices.BinarySearch(at.numbers, n); found {
+			at.numbers = slices.Delete(at.numbers, i, i+1)
+		}
+		at.count(before, -1)
+		delete(b.sent, sender{before.From, before.Key})
+	}
+	if now != nil {
+		at := b.boxes[now.To]
+		if at == nil {
+			at = &box{}
+			b.boxes[now.To] = at
+		}
+		i, _ := slices.BinarySearch(at.numbers, n)
+		at.numbers = slices.Insert(at.numbers, i, n)
+		at.count(now, 1)
+		if now.Key != "" {
+			b.sent[sender{now.From, now.Key}] = n
+		}
+	}
+}
+
+func (b *Boxes) bodyKey(n uint64) string { return store.SequenceKey(b.o.Prefix+"/bodies", n) }
+
+// Send delivers a message, which it returns without its body. Where a message
+// was sent under the same key before, it is that one, whatever became of it; a
+// different one under the same key is an ErrInvalid. ErrFull says that the
+// addressee has too much to read, ErrNotFound that there is nothing to reply to.
+func (b *Boxes) Send(ctx context.Context, p Post) (sent Message, fresh bool, err error) {
+	if p, err = p.normalise(); err != nil {
+		return Message{}, false, err
+	}
+	err = b.ledger.Update(ctx, func(c *ledger.Change[record]) error {
+		p := p
+		if err := b.complete(&p); err != nil {
+			return err
+		}
+		if n, ok := b.sent[sender{p.From, p.Key}]; ok && p.Key != "" {
+			if sent, fresh = b.ledger.Get(n).Message, false; sent.To != p.To || sent.Subject != p.Subject || sent.Size != len(p.Body) {
+				return fmt.Errorf("%w: the key %.40q is that of another message, %s", ErrInvalid, p.Key, sent.ID)
+			}
+			return nil
+		}
+		if at := b.boxes[p.To]; at != nil {
+			if at.unread >= MaxUnread {
+				return fmt.Errorf("%w: %s has %d unread messages, and can be sent more when some have been read or archived", ErrFull, p.To, at.unread)
+			}
+			b.prune(c, at)
+		}
+		fresh = true
+		n := c.Add(func(n uint64) record {
+			sent = Message{
+				ID: id(n), From: p.From, Incarnation: p.Incarnation, To: p.To, Subject: p.Subject, Size: len(p.Body),
+				At: time.Now().UTC().Round(0), ReplyTo: p.ReplyTo, Question: p.Question,
+			}
+			return record{Message: sent, Key: p.Key}
+		})
+		c.Also(store.Op{Kind: store.Put, Key: b.bodyKey(n), Value: []byte(p.Body)})
+		if b.o.Also != nil {
+			c.Also(b.o.Also(sent)...)
+		}
+		return nil
+	})
+	if err != nil {
+		return Message{}, false, err
+	}
+	return sent, fresh, nil
+}
+
+// complete fills in what a reply need not say, and the subject.
+func (b *Boxes) complete(p *Post) error {
+	if p.ReplyTo != "" {
+		n, err := parseID(p.ReplyTo)
+		if err != nil {
+			return err
+		}
+		to := b.ledger.Get(n)
+		if to == nil || to.To != p.From && to.From != p.From {
+			return fmt.Errorf("%w: %s, to reply to", ErrNotFound, id(n))
+		}
+		p.ReplyTo = to.ID
+		if p.To == "" {
+			p.To = to.From
+			if p.To == p.From { // more to what the sender has said before
+				p.To = to.To
+			}
+		}
+		p.Subject = cmp.Or(p.Subject, reply(to.Subject))
+	}
+	p.Subject = cmp.Or(p.Subject, Title(p.Body))
+	return nil
+}
+
+// prune removes what a mailbox need not keep: at least what a new message needs
+// the room of, a little of what is over its time.
+func (b *Boxes) prune(c *ledger.Change[record], at *box) {
+	remove := func(n uint64) {
+		c.Delete(n)
+		c.Also(store.Op{Kind: store.Delete, Key: b.bodyKey(n)})
+	}
+	if len(at.numbers) >= MaxMessages {
+		// Of what can go, what was archived comes first; then what was read.
+		for _, goes := range []func(*record) bool{
+			func(r *record) bool { return !r.ArchivedAt.IsZero() },
+			func(r *record) bool { return !r.Unread() },
+		} {
+			for _, n := range at.numbers {
+				if goes(b.ledger.Get(n)) {
+					remove(n)
+					return
+				}
+			}
+		}
+		return
+	}
+	if at.archived == 0 {
+		return
+	}
+	const some = 10
+	removed := 0
+	for _, n := range at.numbers {
+		r := b.ledger.Get(n)
+		if removed < some && !r.ArchivedAt.IsZero() && time.Since(r.ArchivedAt) > KeepArchive {
+			remove(n)
+			removed++
+		}
+	}
+}
+
+// List returns the messages of a mailbox, oldest first, without their bodies:
+// those that are unread, or all that are kept.
+func (b *Boxes) List(address string, all bool) []Message {
+	var list []Message
+	b.ledger.View(func() {
+		at := b.boxes[address]
+		if at == nil {
+			return
+		}
+		for _, n := range at.numbers {
+			if r := b.ledger.Get(n); all || r.Unread() {
+				list = append(list, r.Message)
+			}
+		}
+	})
+	return list
+}
+
+// Unread is how many messages of a mailbox are.
+func (b *Boxes) Unread(address string) (n int) {
+	b.ledger.View(func() {
+		if at := b.boxes[address]; at != nil {
+			n = at.unread
+		}
+	})
+	return n
+}

@@ -1,0 +1,145 @@
+// Package mail carries messages between agents and people, who are not there at
+// the same time: what was sent is kept until it was read, over the deaths of
+// agents, daemons and machines.
+package mail
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// People is the address of the mailbox that all people share. All other
+// addresses are full paths of agents.
+const People = "people"
+
+// Limits. The errors that name them wrap ErrInvalid or ErrFull.
+const (
+	MaxBody     = 64 << 10            // bytes of a body
+	MaxSubject  = 256                 // bytes of a subject
+	MaxKey      = 128                 // bytes of the sender's key
+	MaxUnread   = 1000                // unread messages of a mailbox
+	MaxMessages = 10_000              // messages of a mailbox; the oldest that were read go first
+	MaxBatch    = 40                  // messages that are read, archived or told of in one step
+	KeepArchive = 30 * 24 * time.Hour // how long what was archived is kept at least, unless MaxMessages is reached
+)
+
+// Errors. What they are about is wrapped around them.
+var (
+	ErrNotFound = errors.New("no such message")
+	ErrInvalid  = errors.New("invalid message")
+	ErrFull     = errors.New("mailbox is full")
+	ErrLost     = errors.New("the text of the message is lost")
+)
+
+// Message is one message. Times are by the clock of the machine, for people.
+type Message struct {
+	ID          string    `json:"id"` // m-1, m-2, ...: never used twice
+	From        string    `json:"from"`
+	Incarnation uint64    `json:"incarnation,omitempty"` // of the agent that sent it
+	To          string    `json:"to"`
+	Subject     string    `json:"subject"` // one line
+	Body        string    `json:"body,omitempty"`
+	Size        int       `json:"size"` // bytes of the body, also where it is left out
+	At          time.Time `json:"at"`
+	ReplyTo     string    `json:"reply_to,omitempty"`
+	Question    string    `json:"question,omitempty"` // which this is the answer to
+	ReadAt      time.Time `json:"read_at,omitzero"`
+	ReadBy      uint64    `json:"read_by,omitempty"` // incarnation of the agent that has read it
+	ArchivedAt  time.Time `json:"archived_at,omitzero"`
+	Told        uint64    `json:"told,omitempty"` // the last incarnation that was told of it
+}
+
+// Unread reports whether its addressee still has to see it.
+func (m *Message) Unread() bool { return m.ReadAt.IsZero() && m.ArchivedAt.IsZero() }
+
+// Post is a message that is to be sent.
+type Post struct {
+	From        string // People, or the full path of an agent
+	Incarnation uint64 // of that agent
+	To          string // as From; "" to reply
+	Subject     string // the beginning of the body if empty
+	Body        string
+	ReplyTo     string // a message that the sender has got or sent
+	Question    string
+	// Key is what the sender calls this message: what is sent again under the
+	// same key, because an answer was lost, is delivered once. "" for none.
+	Key string
+}
+
+// prefixID is what the number of a message is shown with.
+const prefixID = "m-"
+
+func id(n uint64) string { return prefixID + strconv.FormatUint(n, 10) }
+
+// parseID reads a number as people and agents write it: m-7, M-7 or 7.
+func parseID(text string) (uint64, error) {
+	digits := text
+	if len(text) > len(prefixID) && strings.EqualFold(text[:len(prefixID)], prefixID) {
+		digits = text[len(prefixID):]
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || n == 0 || digits[0] == '+' {
+		return 0, fmt.Errorf("%w: %.40q is no id, expected one such as %s", ErrNotFound, text, id(7))
+	}
+	return n, nil
+}
+
+// normalise makes a post fit to be sent, or says why it is not.
+func (p Post) normalise() (Post, error) {
+	p.Subject = strings.TrimSpace(strings.ToValidUTF8(p.Subject, "\uFFFD"))
+	p.Body = strings.ToValidUTF8(p.Body, "\uFFFD")
+	switch {
+	case len(p.Body) > MaxBody:
+		return p, fmt.Errorf("%w: the body has %d bytes, at most %d are allowed; write it to a file and send its path", ErrInvalid, len(p.Body), MaxBody)
+	case len(p.Subject) > MaxSubject:
+		return p, fmt.Errorf("%w: the subject has %d bytes, at most %d are allowed; the body takes more", ErrInvalid, len(p.Subject), MaxSubject)
+	case strings.ContainsFunc(p.Subject, unicode.IsControl):
+		return p, fmt.Errorf("%w: the subject is not one line of plain text: %.80q", ErrInvalid, p.Subject)
+	case len(p.Key) > MaxKey || !utf8.ValidString(p.Key):
+		return p, fmt.Errorf("%w: the key has %d bytes, expected UTF-8 with at most %d", ErrInvalid, len(p.Key), MaxKey)
+	case p.Subject == "" && strings.TrimSpace(p.Body) == "" && p.ReplyTo == "":
+		return p, fmt.Errorf("%w: it has neither a subject nor a body", ErrInvalid)
+	case p.To == "" && p.ReplyTo == "":
+		return p, fmt.Errorf("%w: whom it is to is missing", ErrInvalid)
+	}
+	return p, nil
+}
+
+// maxTitle is how much of a body stands in for a subject, in runes.
+const maxTitle = 60
+
+// Title is the first line of a text that says something, in short and as plain
+// text: without control characters, also those that change the direction of writing.
+func Title(text string) string {
+	for line := range strings.Lines(text) {
+		line = strings.Join(strings.FieldsFunc(line, blank), " ")
+		if line == "" {
+			continue
+		}
+		if r := []rune(line); len(r) > maxTitle {
+			return string(r[:maxTitle-1]) + "…"
+		}
+		return line
+	}
+	return ""
+}
+
+func blank(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+}
+
+// reply is the subject of a reply.
+func reply(subject string) string {
+	if strings.HasPrefix(subject, "Re: ") {
+		return subject
+	}
+	if subject = "Re: " + subject; len(subject) > MaxSubject {
+		subject = strings.ToValidUTF8(subject[:MaxSubject], "")
+	}
+	return subject
+}

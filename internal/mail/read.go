@@ -1,0 +1,219 @@
+package mail
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/store/ledger"
+)
+
+// Read returns messages of a mailbox with their bodies, and marks them as read
+// by that incarnation of its agent, 0 for people. Either all of them are or, if one
+// is not there (ErrNotFound) or its body is not (ErrLost), none.
+func (b *Boxes) Read(ctx context.Context, address string, incarnation uint64, ids []string) ([]Message, error) {
+	numbers, err := parseIDs(ids)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.each(ctx, address, numbers, func(*record) bool { return false }); err != nil {
+		return nil, err
+	}
+	bodies := make(map[uint64]string, len(numbers))
+	for _, n := range numbers {
+		if bodies[n], err = b.body(ctx, n); err != nil {
+			return nil, err
+		}
+	}
+	err = b.each(ctx, address, numbers, func(r *record) bool {
+		if !r.ReadAt.IsZero() {
+			return false
+		}
+		r.ReadAt, r.ReadBy = time.Now().UTC().Round(0), incarnation
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	messages := b.get(numbers)
+	for i := range messages {
+		n, _ := parseID(messages[i].ID)
+		messages[i].Body = bodies[n]
+	}
+	return messages, nil
+}
+
+// Archive puts messages of a mailbox away and returns them without their
+// bodies: they are not unread any more, and may be removed when they are old.
+// Either all of them are, or none (ErrNotFound).
+func (b *Boxes) Archive(ctx context.Context, address string, ids []string) ([]Message, error) {
+	numbers, err := parseIDs(ids)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.each(ctx, address, numbers, archive); err != nil {
+		return nil, err
+	}
+	return b.get(numbers), nil
+}
+
+// get returns messages, those that are still there.
+func (b *Boxes) get(numbers []uint64) (messages []Message) {
+	b.ledger.View(func() {
+		for _, n := range numbers {
+			if r := b.ledger.Get(n); r != nil {
+				messages = append(messages, r.Message)
+			}
+		}
+	})
+	return messages
+}
+
+func archive(r *record) bool {
+	if !r.ArchivedAt.IsZero() {
+		return false
+	}
+	r.ArchivedAt = time.Now().UTC().Round(0)
+	return true
+}
+
+// Settle archives what was sent under a key if it is unread: its addressee has
+// learned the same in another way.
+func (b *Boxes) Settle(ctx context.Context, from, key string) error {
+	return b.ledger.Update(ctx, func(c *ledger.Change[record]) error {
+		n, ok := b.sent[sender{from, key}]
+		if !ok {
+			return nil
+		}
+		if r := *b.ledger.Get(n); r.Unread() && archive(&r) {
+			c.Put(n, r)
+		}
+		return nil
+	})
+}
+
+// Deliver returns the unread messages that an incarnation of an agent has not
+// been told of yet, without their bodies, and notes that it has: each of them
+// once. At most MaxBatch come at a time. With a key, the same messages come again
+// when the same key does, for a caller whose answer was lost.
+func (b *Boxes) Deliver(ctx context.Context, address string, incarnation uint64, key string) ([]Message, error) {
+	if len(key) > MaxKey {
+		return nil, fmt.Errorf("%w: the key has %d bytes, at most %d are allowed", ErrInvalid, len(key), MaxKey)
+	}
+	var told []Message
+	err := b.ledger.Update(ctx, func(c *ledger.Change[record]) error {
+		told = nil
+		at := b.boxes[address]
+		if at == nil {
+			return nil
+		}
+		if key != "" {
+			for _, n := range at.numbers {
+				if r := b.ledger.Get(n); r.Told == incarnation && r.ToldKey == key {
+					told = append(told, r.Message)
+				}
+			}
+		}
+		if len(told) > 0 {
+			return nil
+		}
+		for _, n := range at.numbers {
+			r := *b.ledger.Get(n)
+			if !r.Unread() || r.Told >= incarnation {
+				continue
+			}
+			r.Told, r.ToldKey = incarnation, key
+			c.Put(n, r)
+			if told = append(told, r.Message); len(told) == MaxBatch {
+				return nil
+			}
+		}
+		return nil
+	})
+	return told, err
+}
+
+// Begin tells that an incarnation of an agent starts. Where numbers begin
+// anew, as they do with each run, what one of that number was told of before it
+// was told to somebody else.
+func (b *Boxes) Begin(ctx context.Context, address string, incarnation uint64) error {
+	for more := true; more; {
+		err := b.ledger.Update(ctx, func(c *ledger.Change[record]) error {
+			more = false
+			at := b.boxes[address]
+			if at == nil {
+				return nil
+			}
+			changed := 0
+			for _, n := range at.numbers {
+				r := *b.ledger.Get(n)
+				if !r.Unread() || r.Told < incarnation {
+					continue
+				}
+				if changed == MaxBatch {
+					more = true
+					return nil
+				}
+				r.Told, r.ToldKey = 0, ""
+				c.Put(n, r)
+				changed++
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each lets change do something to copies of messages of a mailbox, and writes
+// those that it has changed.
+func (b *Boxes) each(ctx context.Context, address string, numbers []uint64, change func(*record) bool) error {
+	return b.ledger.Update(ctx, func(c *ledger.Change[record]) error {
+		for _, n := range numbers {
+			held := b.ledger.Get(n)
+			if held == nil || held.To != address {
+				return fmt.Errorf("%w in the mailbox of %s: %s", ErrNotFound, address, id(n))
+			}
+			if r := *held; change(&r) {
+				c.Put(n, r)
+			}
+		}
+		return nil
+	})
+}
+
+// parseIDs reads ids and leaves out repetitions.
+func parseIDs(ids []string) ([]uint64, error) {
+	if len(ids) > MaxBatch {
+		return nil, fmt.Errorf("%w: %d ids, at most %d are allowed at a time", ErrInvalid, len(ids), MaxBatch)
+	}
+	var numbers []uint64
+	for _, text := range ids {
+		n, err := parseID(text)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(numbers, n) {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers, nil
+}
+
+// body reads the body of a message, which never changes.
+func (b *Boxes) body(ctx context.Context, n uint64) (string, error) {
+	key := b.bodyKey(n)
+	records, _, err := b.o.Store.Snapshot(ctx, key)
+	if err != nil {
+		return "", fmt.Errorf("reading the body of %s: %w", id(n), err)
+	}
+	for _, r := range records {
+		if r.Key == key {
+			return string(r.Value), nil
+		}
+	}
+	return "", fmt.Errorf("%w: %s has no body in the store; archive it", ErrLost, id(n))
+}

@@ -1,0 +1,53 @@
+package mcp
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// The schemas are valid, and all that a model has to carry is small.
+func TestToolSchemas(t *testing.T) {
+	w := serve(t, nil)
+	w.begin()
+	w.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	if !w.out.Scan() {
+		t.Fatal(w.out.Err())
+	}
+	if n, most := len(w.out.Bytes()), 8<<10; n > most {
+		t.Errorf("tools/list has %d bytes, at most %d are wanted", n, most)
+	}
+	var answer struct {
+		Result struct {
+			Tools []struct {
+				Name, Description string
+				InputSchema       json.RawMessage
+			}
+		}
+	}
+	if err := json.Unmarshal(w.out.Bytes(), &answer); err != nil {
+		t.Fatal(err)
+	}
+	if len(answer.Result.Tools) != len(tools()) {
+		t.Errorf("%d tools, want %d", len(answer.Result.Tools), len(tools()))
+	}
+	for _, tool := range answer.Result.Tools {
+		if tool.Description == "" || len(tool.Description) > 400 {
+			t.Errorf("%s: a description of %d bytes", tool.Name, len(tool.Description))
+		}
+		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(tool.InputSchema)))
+		if err != nil {
+			t.Fatalf("%s: %v", tool.Name, err)
+		}
+		c := jsonschema.NewCompiler()
+		c.DefaultDraft(jsonschema.Draft2020)
+		if err := c.AddResource("tool.json", doc); err != nil {
+			t.Fatalf("%s: %v", tool.Name, err)
+		}
+		if _, err := c.Compile("tool.json"); err != nil {
+			t.Errorf("%s: %v", tool.Name, err)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package outcome
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Obstacle is what was in the way, told apart by Kind so that many of one kind
+// show a pattern. Which of the other fields it needs depends on Kind.
+type Obstacle struct {
+	Kind           ObstacleKind `json:"kind"`
+	TaskID         string       `json:"task_id,omitempty"`
+	Reason         string       `json:"reason,omitempty"`
+	Description    string       `json:"description,omitempty"`
+	Model          string       `json:"model,omitempty"`
+	ErrorClass     string       `json:"error_class,omitempty"`
+	Service        string       `json:"service,omitempty"`
+	EstimatedFiles int          `json:"estimated_files,omitempty"`
+	MaxFiles       int          `json:"max_files,omitempty"`
+}
+
+// ObstacleKind is what an Obstacle is.
+type ObstacleKind string
+
+const (
+	MissingPrerequisite ObstacleKind = "missing_prerequisite" // another task goes first: TaskID, Reason
+	ArchitecturalGap    ObstacleKind = "architectural_gap"    // what the work is done on does not support it yet: Description
+	ModelLimitation     ObstacleKind = "model_limitation"     // a model gave no valid answer: Model, ErrorClass
+	ExternalDependency  ObstacleKind = "external_dependency"  // something outside is down or not there: Service
+	ScopeTooLarge       ObstacleKind = "scope_too_large"      // it must be divided: EstimatedFiles, MaxFiles
+	OtherObstacle       ObstacleKind = "other"                // Description
+)
+
+// ObstacleKinds are all there are.
+func ObstacleKinds() []ObstacleKind {
+	return []ObstacleKind{MissingPrerequisite, ArchitecturalGap, ModelLimitation, ExternalDependency, ScopeTooLarge, OtherObstacle}
+}
+
+// check says which fields the kind lacks.
+func (o Obstacle) check(e *Error) {
+	need := func(ok bool, field string) { e.need(ok, "context.obstacle."+field) }
+	switch o.Kind {
+	case MissingPrerequisite:
+		need(filled(o.TaskID), "task_id")
+		need(filled(o.Reason), "reason")
+	case ArchitecturalGap, OtherObstacle:
+		need(filled(o.Description), "description")
+	case ModelLimitation:
+		need(filled(o.Model), "model")
+		need(filled(o.ErrorClass), "error_class")
+	case ExternalDependency:
+		need(filled(o.Service), "service")
+	case ScopeTooLarge:
+		need(o.EstimatedFiles != 0, "estimated_files")
+		need(o.MaxFiles != 0, "max_files")
+	default:
+		unknown(e, "context.obstacle.kind", o.Kind, ObstacleKinds())
+	}
+	if o.EstimatedFiles < 0 || o.MaxFiles < 0 {
+		e.wrong("context.obstacle has a negative number of files")
+	}
+}
+
+// String is the obstacle in words.
+func (o Obstacle) String() string {
+	var what string
+	switch o.Kind {
+	case MissingPrerequisite:
+		what = fmt.Sprintf("needs %s first: %s", o.TaskID, o.Reason)
+	case ModelLimitation:
+		what = fmt.Sprintf("%s: %s", o.Model, o.ErrorClass)
+	case ExternalDependency:
+		what = o.Service
+		if o.Description != "" {
+			what += ": " + o.Description
+		}
+	case ScopeTooLarge:
+		what = fmt.Sprintf("%d files, at most %d", o.EstimatedFiles, o.MaxFiles)
+	default:
+		what = o.Description
+	}
+	if o.Kind == OtherObstacle {
+		return what
+	}
+	return strings.ReplaceAll(string(o.Kind), "_", " ") + ": " + what
+}
+
+// ParseObstacle reads what people and models write: a JSON object such as
+// {"kind":"external_dependency","service":"the registry"}, or plain text, which
+// is an obstacle of the kind "other". New checks it.
+func ParseObstacle(text string) (Obstacle, error) {
+	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		return Obstacle{Kind: OtherObstacle, Description: text}, nil
+	}
+	var o Obstacle
+	if err := strict([]byte(text), &o); err != nil {
+		return Obstacle{}, fmt.Errorf("obstacle: %w", err)
+	}
+	return o, nil
+}

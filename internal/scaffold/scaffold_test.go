@@ -1,0 +1,172 @@
+package scaffold
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// tree lists what is in a directory, with the content of its files.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, p)
+		if err != nil || name == "." || d.IsDir() {
+			all[name+"/"] = ""
+			return err
+		}
+		data, err := os.ReadFile(p)
+		all[name] = string(data)
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestWrite(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "garden")
+	paths, err := Write(dir, "garden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{".gitignore", "README.md", "grove.toml", "src/main.sg"}
+	var got []string
+	for _, p := range paths {
+		name, err := filepath.Rel(dir, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, filepath.ToSlash(name))
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("wrote %q, want %q", got, want)
+	}
+	g, err := config.LoadGrove(filepath.Join(dir, config.GroveName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.Name != "garden" || g.Entry.Value != filepath.Join(dir, "src", "main.sg") || len(g.Notices) > 0 {
+		t.Errorf("the settings are %+v", g)
+	}
+	if _, err := os.Stat(g.Entry.Value); err != nil {
+		t.Error(err)
+	}
+	// What is kept is not put into git.
+	if kept, _ := filepath.Rel(dir, g.Persistence.Path.Value); !strings.Contains(tree(t, dir)[".gitignore"], "/"+filepath.Dir(kept)+"/\n") {
+		t.Errorf("%s is not ignored", kept)
+	}
+}
+
+// TestNames: whatever the name, the settings are valid and have it.
+func TestNames(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.String().Draw(t, "name")
+		files, err := render(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if f.name != config.GroveName || spec.CheckName(name) != "" {
+				continue
+			}
+			g, err := config.ParseGrove(f.name, f.content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if g.Name != name {
+				t.Errorf("got %q, want %q", g.Name, name)
+			}
+		}
+	})
+	if _, err := Write(filepath.Join(t.TempDir(), "x"), "a/b"); err == nil {
+		t.Error("a name with a slash was taken")
+	}
+}
+
+// TestNothingLost: where a file of the project is there already, or none can
+// be written, all is left as it was.
+func TestNothingLost(t *testing.T) {
+	for name, prepare := range map[string]func(dir string) error{
+		"README":   func(dir string) error { return os.WriteFile(filepath.Join(dir, "README.md"), []byte("mine"), 0o644) },
+		"dangling": func(dir string) error { return os.Symlink("nowhere", filepath.Join(dir, "grove.toml")) },
+		"src":      func(dir string) error { return os.WriteFile(filepath.Join(dir, "src"), []byte("mine"), 0o644) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := prepare(dir); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.ReadDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			paths, err := Write(dir, "garden")
+			if err == nil || paths != nil {
+				t.Fatalf("wrote %q", paths)
+			}
+			if name != "src" && !errors.Is(err, fs.ErrExist) {
+				t.Errorf("%v is not fs.ErrExist", err)
+			}
+			after, err := os.ReadDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(before) != 1 || len(after) != 1 || before[0].Name() != after[0].Name() || before[0].Type() != after[0].Type() {
+				t.Errorf("there was %v, now there is %v", before, after)
+			}
+		})
+	}
+	// Directories that were made for it go again.
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Write(filepath.Join(dir, "file", "x"), "x"); err == nil {
+		t.Error("wrote below a file")
+	}
+	if err := os.Mkdir(filepath.Join(dir, "y"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", filepath.Join(dir, "y", "src")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Write(filepath.Join(dir, "y"), "y"); err == nil {
+		t.Error("wrote below a dangling link")
+	}
+	if got := len(tree(t, dir)); got != 4 { // the directory, file, y, y/src
+		t.Errorf("left behind: %v", tree(t, dir))
+	}
+}
+
+// TestWriteTwice: the second of two leaves the work of the first alone.
+func TestWriteTwice(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "x")
+	if _, err := Write(dir, "x"); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, dir)
+	if _, err := Write(dir, "y"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("got %v, want fs.ErrExist", err)
+	}
+	for name, content := range tree(t, dir) {
+		if before[name] != content {
+			t.Errorf("%s has changed", name)
+		}
+	}
+}

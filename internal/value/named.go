@@ -1,0 +1,45 @@
+package value
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Named is values by name. Reading one from JSON is as strict as Parse: it refuses
+// a name that is there twice, and says of which name the value is wrong.
+type Named map[string]Value
+
+// UnmarshalJSON reads an object.
+func (m *Named) UnmarshalJSON(text []byte) error {
+	if bytes.Equal(text, []byte(Null)) {
+		*m = nil
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return errors.New("expected an object of names and values")
+	}
+	*m = make(Named)
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return err
+		}
+		name := t.(string) // or it would be no JSON
+		if _, twice := (*m)[name]; twice {
+			return fmt.Errorf("the name %.130q is there twice, expected once", name)
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return err
+		}
+		v, err := Parse(raw)
+		if err != nil {
+			return fmt.Errorf("the value of %.130q: %w", name, err)
+		}
+		(*m)[name] = v
+	}
+	return nil
+}

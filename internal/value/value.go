@@ -1,0 +1,256 @@
+// Package value holds JSON values that somebody else has written, so that they
+// can be kept and handed on without harm: bounded, free of what readers
+// disagree about, exact to the last digit, and of a type that can be asked for.
+package value
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Bounds on a value.
+const (
+	MaxBytes    = 512 << 10 // of the compact text; a record with it fits into any store
+	MaxDepth    = 100       // lists and maps in one another
+	MaxDigits   = 1000      // characters of a number
+	MaxExponent = 9999      // of a number such as 1e9999
+)
+
+// Value is compact JSON text that Parse has checked. "" is no value. Numbers
+// are as they were written; nothing has been through a float.
+type Value string
+
+// Null is JSON's null.
+const Null Value = "null"
+
+// Error says where text is not a value that can be kept.
+type Error struct {
+	Line, Column int // from 1; the column counts bytes
+	Message      string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Message) }
+
+// LimitError says that something is larger than it may be.
+type LimitError struct {
+	What      string // such as "a value of a belief"
+	Have, Max int
+	Unit      string // such as "bytes"
+	Hint      string // what to do; may be empty
+}
+
+func (e *LimitError) Error() string {
+	s := fmt.Sprintf("%s has %d %s, at most %d are allowed", e.What, e.Have, e.Unit, e.Max)
+	if e.Hint != "" {
+		s += "; " + e.Hint
+	}
+	return s
+}
+
+// Parse checks JSON text and returns it without white space between its parts.
+// It refuses, with an *Error, what is not one JSON value, not UTF-8, too deep, a
+// key that is there twice, and numbers that no reader can hold; with a
+// *LimitError what is too large.
+func Parse(text []byte) (Value, error) {
+	if len(text) > 2*MaxBytes { // however much of it is white space
+		return "", TooLarge(len(text))
+	}
+	if at := invalidUTF8(text); at >= 0 {
+		return "", errorAt(text, at, "the byte 0x%02x is not UTF-8", text[at])
+	}
+	var raw json.RawMessage // Compact would not say where an error is
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return "", syntaxError(text, err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil {
+		return "", syntaxError(text, err)
+	}
+	if compact.Len() > MaxBytes {
+		return "", TooLarge(compact.Len())
+	}
+	if err := check(text); err != nil {
+		return "", err
+	}
+	return Value(compact.String()), nil
+}
+
+// TooLarge is the error for a value of so many bytes.
+func TooLarge(bytes int) error {
+	return &LimitError{What: "a value", Have: bytes, Max: MaxBytes, Unit: "bytes", Hint: "keep it in a file and its path in the belief"}
+}
+
+// Text is the value of a string.
+func Text(s string) (Value, error) {
+	if at := invalidUTF8([]byte(s)); at >= 0 {
+		return "", errorAt([]byte(s), at, "the byte 0x%02x is not UTF-8", s[at])
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		return "", err
+	}
+	v := Value(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	if len(v) > MaxBytes {
+		return "", TooLarge(len(v))
+	}
+	return v, nil
+}
+
+// Raw is the text of a string. ok is false for other values.
+func (v Value) Raw() (text string, ok bool) {
+	ok = Of(v) == String && json.Unmarshal([]byte(v), &text) == nil
+	return text, ok
+}
+
+// MarshalJSON is the value itself; null if there is none.
+func (v Value) MarshalJSON() ([]byte, error) {
+	if v == "" {
+		return []byte(Null), nil
+	}
+	return []byte(v), nil
+}
+
+// UnmarshalJSON is Parse.
+func (v *Value) UnmarshalJSON(text []byte) (err error) {
+	*v, err = Parse(text)
+	return err
+}
+
+// Brief is the value for a message: at most most bytes of it, and how long it
+// is if that is not all, with what cannot be printed escaped.
+func (v Value) Brief(most int) string {
+	if len(v) <= most {
+		return printable(string(v))
+	}
+	for most > 0 && !utf8.RuneStart(v[most]) {
+		most--
+	}
+	return fmt.Sprintf("%s... (%d bytes)", printable(string(v[:most])), len(v))
+}
+
+func printable(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r < 1<<16:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, "\\u%04x\\u%04x", high, low)
+		}
+	}
+	return b.String()
+}
+
+func invalidUTF8(text []byte) int {
+	if utf8.Valid(text) {
+		return -1
+	}
+	for at := 0; at < len(text); {
+		r, size := utf8.DecodeRune(text[at:])
+		if r == utf8.RuneError && size == 1 {
+			return at
+		}
+		at += size
+	}
+	return -1
+}
+
+func errorAt(text []byte, at int, format string, args ...any) *Error {
+	before := text[:min(at, len(text))]
+	line := bytes.Count(before, []byte("\n")) + 1
+	return &Error{Line: line, Column: len(before) - bytes.LastIndexByte(before, '\n'), Message: fmt.Sprintf(format, args...)}
+}
+
+func syntaxError(text []byte, err error) error {
+	var e *json.SyntaxError
+	if !errors.As(err, &e) {
+		return errorAt(text, 0, "not JSON: %v", err)
+	}
+	at := int(e.Offset)
+	if at > 0 && !strings.HasPrefix(e.Error(), "unexpected end") {
+		at-- // the offset is that after the byte which is wrong
+	}
+	return errorAt(text, at, "not JSON: %v", e)
+}
+
+// level is a list or map that is open.
+type level struct {
+	keys map[string]bool // of a map
+	key  bool            // the next token of a map is a key
+}
+
+// check looks for what is valid JSON and does harm all the same.
+func check(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var open []level
+	for {
+		from := int(d.InputOffset())
+		token, err := d.Token()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return syntaxError(text, err)
+		}
+		at := from + bytes.IndexFunc(text[from:], func(r rune) bool { return !strings.ContainsRune(" \t\r\n,:", r) })
+		switch t := token.(type) {
+		case json.Delim:
+			switch t {
+			case '{', '[':
+				if len(open) == MaxDepth {
+					return errorAt(text, at, "lists and maps are nested more than %d levels deep", MaxDepth)
+				}
+				next := level{key: t == '{'}
+				if next.key {
+					next.keys = make(map[string]bool)
+				}
+				open = append(open, next)
+				continue
+			}
+			open = open[:len(open)-1]
+		case json.Number:
+			if wrong := checkNumber(t.String()); wrong != "" {
+				return errorAt(text, at, "%s", wrong)
+			}
+		case string:
+			if n := len(open); n > 0 && open[n-1].key {
+				if open[n-1].keys[t] {
+					return errorAt(text, at, "the key %.60q is there twice, expected once", t)
+				}
+				open[n-1].keys[t] = true
+				open[n-1].key = false
+				continue
+			}
+		}
+		if n := len(open); n > 0 && open[n-1].keys != nil {
+			open[n-1].key = true
+		}
+	}
+}
+
+// checkNumber says what is wrong with a number, or "".
+func checkNumber(text string) string {
+	if len(text) > MaxDigits {
+		return fmt.Sprintf("a number of %d characters, at most %d are allowed; write it as a string", len(text), MaxDigits)
+	}
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		if n, err := strconv.Atoi(text[i+1:]); err != nil || n < -MaxExponent || n > MaxExponent {
+			return fmt.Sprintf("the exponent of %.30s is out of range, expected at most %d; write it as a string", text, MaxExponent)
+		}
+	}
+	return ""
+}
