@@ -155,6 +155,7 @@ type Node struct {
 	Uptime      float64    `json:"uptime_seconds,omitempty"`
 	NextAt      *time.Time `json:"next_at,omitempty"`
 	LastExit    string     `json:"last_exit,omitempty"`
+	StatusText  string     `json:"status_text,omitempty"` // what an agent that runs says of itself, see docs/notify.md
 	// NeedsInput is what an agent waits for a person to say; it has the state of its supervisor all the same.
 	NeedsInput *NeedsInput `json:"needs_input,omitempty"`
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,25 +12,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/outcome"
 )
 
-// speaker is an agent that leaves its token in a file and lives; tests speak in its name.
-func speaker(name string) string {
-	return agentTOML(name, `echo "$COPPICE_TOKEN" > "`+name+`.$COPPICE_INCARNATION.new"; mv "`+name+`.$COPPICE_INCARNATION.new" "`+name+`.$COPPICE_INCARNATION"; exec sleep 1000`)
-}
-
-// environ is that of an incarnation of a speaker.
-func (f *fleet) environ(name, incarnation string) []string {
+// environ is that of an incarnation of an agent that is keeping its token.
+func (f *fleet) environ(name string, incarnation int) []string {
 	f.t.Helper()
-	var token []byte
-	until(f.t, "the token of "+name, func() (ok bool) {
-		var err error
-		token, err = os.ReadFile(filepath.Join(f.dir, name+"."+incarnation))
-		return err == nil
-	})
 	socket, err := api.SocketPath(f.dir)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return append(os.Environ(), "COPPICE_SOCKET="+socket, "COPPICE_TOKEN="+strings.TrimSpace(string(token)), "COPPICE_AGENT=t/"+name, "COPPICE_INCARNATION="+incarnation)
+	return append(os.Environ(), "COPPICE_SOCKET="+socket, "COPPICE_TOKEN="+f.token(name, incarnation))
 }
 
 // speakAs runs a command as an incarnation of a speaker.
@@ -50,9 +38,9 @@ func (f *fleet) speakAs(environ []string, stdin string, args ...string) (string,
 // What an agent claims is kept and shown, and nothing else comes of it.
 func TestAgentOutcome(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, speaker("a"))
+	f := newFleet(t, keeping("a"))
 	f.do("up", "-d")
-	env := f.environ("a", "1")
+	env := f.environ("a", 1)
 	before := f.node("t/a")
 	claim := func(args ...string) {
 		t.Helper()
@@ -77,7 +65,7 @@ func TestAgentOutcome(t *testing.T) {
 		t.Errorf("%+v, %v", o.Report(), err)
 	}
 	f.do("restart", "a")
-	next := f.environ("a", "2")
+	next := f.environ("a", 2)
 	if out, code := f.speakAs(env, "", "outcome", "completed"); code != exitAuth || !strings.Contains(out, "incarnation 1 of t/a") {
 		t.Errorf("a stale token: %d, %s", code, out)
 	}

@@ -14,9 +14,11 @@ import (
 	"testing"
 	"time"
 
+	sd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
+	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 )
@@ -38,7 +40,24 @@ func TestMain(m *testing.M) {
 		"coppice": func() {
 			os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
+		"coppice-test-say":   func() { runtimetest.Say(os.Args[1:]) },
+		"coppice-test-pulse": pulse,
 	})
+}
+
+// pulse is a service that knows nothing of coppice: what it says and when is
+// up to a library that was written for systemd.
+func pulse() {
+	period, err := sd.SdWatchdogEnabled(true)
+	if err != nil || period == 0 {
+		panic(fmt.Sprint("no watchdog: ", err))
+	}
+	if ok, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=at work"); !ok {
+		panic(fmt.Sprint("not ready: ", err))
+	}
+	for range time.Tick(period / 4) {
+		sd.SdNotify(false, sd.SdNotifyWatchdog)
+	}
 }
 
 type leakChecked struct{ *testing.M }

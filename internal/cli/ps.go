@@ -30,7 +30,7 @@ func newPs(s *streams) *cobra.Command {
 					return s.printJSON(nodes)
 				}
 				width, tty := isTerminal(s.out)
-				return s.printLines(nodeTable(nodes, psColumns(), 0, width, newPaint(tty)))
+				return s.printLines(nodeTable(nodes, append(psColumns(), statusColumn(nodes)...), 0, width, newPaint(tty)))
 			})
 		},
 		ValidArgsFunction: r.completePath(false),

@@ -166,6 +166,7 @@ func (m *topModel) lines() []string {
 		column{"CPU", func(_ int, n api.Node, _ time.Time) string { return m.use(n, resources.processor) }},
 		column{"MEM", func(_ int, n api.Node, _ time.Time) string { return m.use(n, resources.bytes) }},
 		uptimeColumn(), nextColumn())
+	columns = append(columns, statusColumn(m.nodes)...)
 	tree := nodeTable(m.nodes, columns, 0, max(0, m.width-2), p)
 	// The selected row is in sight, and the output has at least a third of the screen.
 	rows, at := max(1, min(len(tree)-1, m.height*2/3-3)), m.index()

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ func newTree(s *streams) *cobra.Command {
 				}
 				width, tty := isTerminal(s.out)
 				columns := append(treeColumns(nodes), windowColumn(), uptimeColumn(), nextAtColumn(), reasonColumn())
+				columns = append(columns, statusColumn(nodes)...)
 				return s.printLines(nodeTable(nodes, columns, 0, width, newPaint(tty)))
 			})
 		},
@@ -113,6 +115,14 @@ func asks(n api.Node) string {
 		text += fmt.Sprintf(" (and %d more)", more)
 	}
 	return cell(text)
+}
+
+// statusColumn is what agents say of themselves, where one does.
+func statusColumn(nodes []api.Node) []column {
+	if !slices.ContainsFunc(nodes, func(n api.Node) bool { return n.StatusText != "" }) {
+		return nil
+	}
+	return []column{{"STATUS", func(_ int, n api.Node, _ time.Time) string { return proc.Plain(n.StatusText) }}}
 }
 
 // branches draws the names of nodes, which come parents first, as a tree
@@ -204,7 +214,7 @@ func nextTry(n api.Node, now time.Time) string {
 
 // withExit adds how a node that does not run has ended.
 func withExit(n api.Node, text string) string {
-	if n.LastExit == "" || n.LastExit == "normal" || strings.HasPrefix(n.LastExit, "shutdown") || n.State == stateRunning || n.State == stateStarting {
+	if n.LastExit == "" || strings.HasPrefix(n.LastExit, "normal") || strings.HasPrefix(n.LastExit, "shutdown") || n.State == stateRunning || n.State == stateStarting {
 		return proc.Plain(text)
 	}
 	return strings.TrimSpace(proc.Plain(text + " (" + n.LastExit + ")"))

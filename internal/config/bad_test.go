@@ -35,11 +35,11 @@ var badInput = []struct{ name, text, want string }{
 	{"crowded table", base + "[agent.env]\n" + crowd(1001), "1005:1: a table of more than 1000 keys, expected at most that"},
 
 	// Unknown keys.
-	{"near", base + "comand = 1\nmax-restart = 1\nEnv = {}\nnotify = 1\n", `
+	{"near", base + "comand = 1\nmax-restart = 1\nEnv = {}\ntcp = 1\n", `
 		4:1: unknown key "comand" in [[agent]]; did you mean "command"?
 		5:1: unknown key "max-restart" in [[agent]]; did you mean "max_restarts"?
 		6:1: unknown key "Env" in [[agent]]; did you mean "env"?
-		7:1: unknown key "notify" in [[agent]]; it belongs in [agent.ready]`},
+		7:1: unknown key "tcp" in [[agent]]; it belongs in [agent.ready]`},
 	{"words of others", base + "cwd = \"/\"\nwithin = \"1s\"\nstrategy = \"x\"\n", `
 		4:1: unknown key "cwd" in [[agent]]; did you mean "dir"?
 		5:1: unknown key "within" in [[agent]]; did you mean "restart_window"?
@@ -107,6 +107,9 @@ var badInput = []struct{ name, text, want string }{
 		4:11: restart is "allways", expected one of permanent, transient, temporary; did you mean "always"?
 		5:11: backoff is "expo", expected one of none, fixed, linear, exponential; did you mean "exponential"?
 		6:12: on_limit is "stop", expected one of escalate, quarantine, give_up, pause`},
+	{"watchdog", base + "watchdog = \"500ms\"\nnotify = \"yes\"\n", `
+		4:12: watchdog is 500ms, expected at least 1s
+		5:10: notify is a string, expected true or false`},
 	{"strategy", base + "[supervision]\nstrategy = \"one-for-some\"\nauto_shutdown = \"x\"\n", `
 		5:12: strategy is "one-for-some", expected one of one_for_one, one_for_all, rest_for_one, simple_one_for_one; did you mean "one_for_one"?
 		6:17: auto_shutdown is "x", expected one of never, any_significant, all_significant, when_done`},

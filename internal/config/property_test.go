@@ -110,6 +110,11 @@ func print(t *spec.Tree) string {
 		}
 		line("restart", a.Restart.String())
 		line("significant", a.Significant)
+		if a.Watchdog > 0 {
+			line("watchdog", a.Watchdog)
+		} else if a.Notify && !a.Ready.Notify {
+			line("notify", true)
+		}
 		if a.Limit != (supervisor.Limit{}) {
 			limit(a.Limit, "restart_window")
 		}
@@ -222,6 +227,10 @@ func someTree(t *rapid.T) *spec.Tree {
 		if a.Ready.Log+a.Ready.TCP+a.Ready.HTTP != "" || a.Ready.Exec != nil || a.Ready.Notify {
 			a.Ready.Timeout = someTime.Draw(t, "timeout")
 		}
+		if rapid.Bool().Draw(t, "watched") {
+			a.Watchdog = spec.MinWatchdog + someTime.Draw(t, "watchdog")
+		}
+		a.Notify = a.Ready.Notify || a.Watchdog > 0 || rapid.Bool().Draw(t, "listened to")
 		a.Significant = a.Restart != supervisor.Permanent && (auto == 1 || auto == 2) && rapid.Bool().Draw(t, "significant")
 		return spec.Child{Agent: a}
 	}

@@ -224,6 +224,10 @@ restart_window = "1h"
 			hookKey("on_resting", "what to run before the agent is sent its stop signal, at each stop but one with `KILL`; not when it ends by itself", func(h *spec.Hooks) *spec.Hook { return &h.Resting }, "on_stop", "pre_stop", "prestop", "exec_stop"),
 			hookKey("on_error", "what to run when an incarnation has ended as a failure or could not be started, before what comes next is decided", func(h *spec.Hooks) *spec.Hook { return &h.Error }, "on_death", "on_failure", "on_crash"),
 			{row{name: "beliefs", typ: "table", doc: "the values that it keeps, see `[agent.beliefs]`", also: []string{"state", "memory", "values"}}, (*reader).beliefs},
+			{row{name: "notify", typ: "boolean", def: "false", doc: "lets it speak of itself as systemd services do (`sd_notify`): it is given a `NOTIFY_SOCKET`, and what it says is shown. `ready = { notify = true }` and `watchdog` imply that. See [What services say of themselves](notify.md)", also: []string{"sd_notify", "sdnotify"}},
+				flag(func(a *agent) *bool { return &a.Notify })},
+			{row{name: "watchdog", typ: "duration", doc: "how long it may take from one `WATCHDOG=1` to the next, 1s at least; it is told so in `WATCHDOG_USEC`. One that takes longer has failed: it gets `SIGABRT`, after its grace `SIGKILL`, and is restarted", also: []string{"watchdog_sec", "watchdogsec"}},
+				duration(func(a *agent) *time.Duration { return &a.Watchdog })},
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(a *agent) *bool { return &a.Significant })},
 		},
 	}

@@ -105,7 +105,11 @@ func exitData(x supervisor.Exit, data map[string]any) map[string]any {
 		data = map[string]any{}
 	}
 	data["exit"] = x.Kind.String()
-	if x.Err != nil {
+	var last *parted
+	if errors.As(x.Err, &last) {
+		last.tell(data)
+	}
+	if x.Err != nil && !(x.Clean() && last != nil) {
 		data["error"] = x.Err.Error()
 	}
 	var process *proc.ExitError

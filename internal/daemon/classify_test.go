@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -23,7 +25,24 @@ func TestExitData(t *testing.T) {
 		want map[string]any
 	}{
 		"normal": {supervisor.Exit{Kind: supervisor.Normal}, map[string]any{"exit": "normal"}},
-		"error":  {supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")}, map[string]any{"exit": "failure", "error": "boom"}},
+		"announced": {
+			parting(supervisor.Exit{Kind: supervisor.Normal}, notice.Notice{Stopping: time.Now(), Status: "bye"}),
+			map[string]any{"exit": "normal", "announced": true, "status_text": "bye"},
+		},
+		"announced, and a signal": {
+			parting(supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: -1, Signal: syscall.SIGTERM}}, notice.Notice{Stopping: time.Now()}),
+			map[string]any{"exit": "failure", "error": "ended by SIGTERM, as announced", "signal": "SIGTERM", "announced": true},
+		},
+		"announced, and a code": {
+			parting(supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: 3}}, notice.Notice{Stopping: time.Now(), Errno: 28, Status: "no space"}),
+			map[string]any{"exit": "failure", "error": "exit code 3", "code": 3, "errno": 28, "status_text": "no space"},
+		},
+		"announced, and condemned": {
+			parting(supervisor.Exit{Kind: supervisor.Failure, Err: &condemned{errTriggered, &proc.ExitError{Code: -1, Signal: syscall.SIGABRT}}}, notice.Notice{Stopping: time.Now()}),
+			map[string]any{"exit": "failure", "error": errTriggered.Error(), "signal": "SIGABRT"},
+		},
+		"nothing said": {parting(supervisor.Exit{Kind: supervisor.Normal}, notice.Notice{Status: "idle"}), map[string]any{"exit": "normal"}},
+		"error":        {supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")}, map[string]any{"exit": "failure", "error": "boom"}},
 		"code": {
 			supervisor.Exit{Kind: supervisor.Failure, Err: fmt.Errorf("agent: %w", &proc.ExitError{Code: 7, LastOutput: []string{"a", "\x1b]0;title\ab"}})},
 			map[string]any{"exit": "failure", "error": "agent: exit code 7", "code": 7, "last_output": []string{"a", "b"}},

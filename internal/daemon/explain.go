@@ -1,14 +1,17 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -44,6 +47,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 	if n.Kind == kindAgent {
 		x.Claims = c.claimed(ctx, n.Path)
 		if s := c.live(n.Path); s != nil {
+			x.Evidence = append(x.Evidence, words(s.Observe(), c.agents[n.Path].Watchdog, time.Now())...)
 			if tail, err := s.Peek(ctx, historyLength); err == nil && tail != nil {
 				x.Tail = tail
 			}
@@ -70,6 +74,34 @@ func evidence(sup string, i supervisor.ChildInfo) []string {
 	}
 	return e
 }
+
+// words are what an agent that lives has said of itself.
+func words(o runtime.Observation, watchdog time.Duration, now time.Time) (w []string) {
+	n := o.Said
+	if o.Life != runtime.Alive || n.Since.IsZero() {
+		return nil
+	}
+	if n.Status != "" {
+		w = append(w, fmt.Sprintf("it says: %s", n.Status))
+	}
+	if n.Reloading {
+		w = append(w, "it says that it reads its configuration")
+	}
+	if !n.Stopping.IsZero() {
+		w = append(w, fmt.Sprintf("it said %v ago that it stops by itself", ago(n.Stopping, now)))
+	}
+	if n.Errno != 0 {
+		w = append(w, fmt.Sprintf("it gives the error %d (%v)", n.Errno, syscall.Errno(n.Errno)))
+	}
+	if watchdog > 0 && n.Alive.IsZero() {
+		w = append(w, fmt.Sprintf("its watchdog has heard nothing yet, and waits %v", watchdog))
+	} else if watchdog > 0 {
+		w = append(w, fmt.Sprintf("its watchdog heard of it %v ago, and waits %v", ago(n.Alive, now), cmp.Or(n.Period, watchdog)))
+	}
+	return w
+}
+
+func ago(at, now time.Time) time.Duration { return max(0, now.Sub(at)).Round(100 * time.Millisecond) }
 
 // outlook says what happens next to a child, and what a person can do.
 func outlook(n api.Node, i supervisor.ChildInfo) (next, hint string) {

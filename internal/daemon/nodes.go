@@ -127,7 +127,8 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	}
 	if n.Kind == kindAgent && i.State == supervisor.Running {
 		if s := c.live(path); s != nil {
-			n.PID = s.Observe().PID
+			o := s.Observe()
+			n.PID, n.StatusText = o.PID, o.Said.Status
 		}
 	}
 	if !i.NextAt.IsZero() {

@@ -86,9 +86,12 @@ func (p *process) Exit() supervisor.Exit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.verdict != nil {
-		return supervisor.Exit{Kind: supervisor.Failure, Err: &condemned{p.verdict, exit.Err}}
+		exit = supervisor.Exit{Kind: supervisor.Failure, Err: &condemned{p.verdict, exit.Err}}
 	}
-	return exit
+	if p.asked {
+		return exit
+	}
+	return parting(exit, p.session.Observe().Said)
 }
 
 // Stop lets it rest first, and asks it to end then.

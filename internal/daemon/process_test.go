@@ -32,6 +32,8 @@ func newPlayed(obey bool) *played { return &played{done: make(chan struct{}), ob
 func (s *played) Done() <-chan struct{} { return s.done }
 func (s *played) Exit() supervisor.Exit { return s.exit }
 
+func (s *played) Observe() runtime.Observation { return runtime.Observation{} }
+
 func (s *played) Stop() { s.told("stop", s.obey, supervisor.Exit{Kind: supervisor.ShutDown}) }
 func (s *played) Kill() {
 	s.told("kill", true, supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled})

@@ -269,7 +269,7 @@ func (c *Controller) launch(a *spec.Agent, signal syscall.Signal, self superviso
 		Argv: a.Command, Dir: a.Dir, Stdin: a.Stdin,
 		Env:        proc.Environ(a.Env, proc.Self{Agent: self.Path, Incarnation: self.Incarnation, Socket: c.opts.Socket, Token: token}),
 		StopSignal: signal, Grace: a.Shutdown.Grace, Ready: a.Ready, Afresh: c.opts.Once && self.Incarnation == 1,
-		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits),
+		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits), Notify: a.Notify, Watchdog: a.Watchdog,
 	}
 	if a.Terminal && !slices.ContainsFunc(l.Env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }) {
 		l.Env = append(l.Env, "TERM=xterm-256color") // a daemon that a service manager has started has none

@@ -110,8 +110,14 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 
 	select {
 	case <-ctx.Done():
+	case <-c.Asked():
+	case <-c.Ended():
+		return c.Err()
+	}
+	sd.SdNotify(false, sd.SdNotifyStopping)
+	select {
+	case <-ctx.Done():
 		o.Logger.Info("stopping", "because", context.Cause(ctx))
-		sd.SdNotify(false, sd.SdNotifyStopping)
 		c.Stop(false)
 		<-c.Ended()
 	case <-c.Ended():

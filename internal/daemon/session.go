@@ -67,7 +67,11 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		c.mu.Lock()
 		c.sessions[self.Path] = s
 		c.mu.Unlock()
-		return newProcess(s, c.keeps, a.Shutdown.Grace, l.turns()), nil
+		p := newProcess(s, c.keeps, a.Shutdown.Grace, l.turns())
+		if a.Notify {
+			go vigil{period: a.Watchdog, grace: a.Shutdown.Grace}.watch(s, p)
+		}
+		return p, nil
 	}, nil
 }
 

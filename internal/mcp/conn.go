@@ -31,11 +31,12 @@ type conn struct {
 	lines   chan line
 	closed  chan struct{}
 	once    sync.Once
-	writing sync.Mutex
+	writing chan struct{} // holds a token while somebody writes
 
 	mu          sync.Mutex
-	calls       map[jsonrpc.ID]bool // under way; true when it was told that it is cancelled
-	ended       chan struct{}       // holds a token when a call has ended
+	calls       map[jsonrpc.ID]bool // without an answer; true when it was told that it is cancelled
+	underWay    int                 // those, and those whose answer is being written
+	ended       chan struct{}       // holds a token when there is one less
 	initialised bool
 
 	full bool // the last call was refused; used by Read alone
@@ -47,11 +48,13 @@ type line struct {
 	err  error
 }
 
+var errClosed = errors.New("the connection is closed")
+
 var errTooLong = fmt.Errorf("a message has more than %d bytes", maxMessage)
 
 // newConn reads from in until it ends; who wants to stop that earlier closes in.
 func newConn(in io.Reader, out io.Writer) *conn {
-	c := &conn{out: out, lines: make(chan line), closed: make(chan struct{}), calls: make(map[jsonrpc.ID]bool), ended: make(chan struct{}, 1)}
+	c := &conn{out: out, lines: make(chan line), closed: make(chan struct{}), calls: make(map[jsonrpc.ID]bool), ended: make(chan struct{}, 1), writing: make(chan struct{}, 1)}
 	go c.pump(in)
 	return c
 }
@@ -173,9 +176,10 @@ func (c *conn) admit(ctx context.Context, r *jsonrpc.Request) bool {
 	defer late.Stop()
 	for {
 		c.mu.Lock()
-		c.full = len(c.calls) >= maxCalls
+		c.full = c.underWay >= maxCalls
 		if !c.full {
 			c.calls[r.ID] = false
+			c.underWay++
 		}
 		c.mu.Unlock()
 		if !c.full {
@@ -230,7 +234,7 @@ func (c *conn) drain(ctx context.Context) {
 	defer late.Stop()
 	for {
 		c.mu.Lock()
-		left := len(c.calls)
+		left := c.underWay
 		c.mu.Unlock()
 		if left == 0 {
 			return
@@ -249,29 +253,34 @@ func (c *conn) drain(ctx context.Context) {
 
 // Write implements the SDK's Connection.
 func (c *conn) Write(_ context.Context, m jsonrpc.Message) error {
-	data, err := jsonrpc.EncodeMessage(m)
-	if err == nil {
-		err = c.write(data)
-	}
 	if r, ok := m.(*jsonrpc.Response); ok {
+		// First: who has the answer may use the id again.
 		c.mu.Lock()
 		delete(c.calls, r.ID)
 		c.mu.Unlock()
-		select {
-		case c.ended <- struct{}{}:
-		default:
-		}
+		defer func() {
+			c.mu.Lock()
+			c.underWay--
+			c.mu.Unlock()
+			select {
+			case c.ended <- struct{}{}:
+			default:
+			}
+		}()
 	}
-	return err
+	data, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		return err
+	}
+	return c.write(data)
 }
 
 func (c *conn) write(data []byte) error {
-	c.writing.Lock()
-	defer c.writing.Unlock()
 	select {
+	case c.writing <- struct{}{}:
+		defer func() { <-c.writing }()
 	case <-c.closed:
-		return errors.New("the connection is closed")
-	default:
+		return errClosed
 	}
 	_, err := c.out.Write(append(data, '\n'))
 	return err

@@ -172,7 +172,7 @@ func TestHostile(t *testing.T) {
 	}
 	w.t = t
 	// What nobody has asked for is passed over.
-	for range 10_000 {
+	for range 1000 {
 		w.send(greeting, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`, `{"jsonrpc":"2.0","method":"notifications/cancelled"}`,
 			`{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`, `{"jsonrpc":"2.0","id":5,"result":{}}`)
 	}
@@ -245,6 +245,31 @@ func TestStuckCalls(t *testing.T) {
 			if r := w.receive(); r.Result == nil || r.Result.IsError {
 				t.Errorf("answer %v", r)
 			}
+		}
+	})
+}
+
+// Who does not read the answers is not read either.
+func TestDeafClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := serve(t, nil)
+		w.begin()
+		taken := 0
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for i := range 1000 {
+				if _, err := io.WriteString(w.in, use(i, "outcome", done)+"\n"); err != nil {
+					return
+				}
+				taken++
+			}
+		}()
+		time.Sleep(time.Hour)
+		w.in.Close()
+		<-ended
+		if taken > maxCalls+2 { // one that is refused, and one that waits for that
+			t.Errorf("%d calls were taken", taken)
 		}
 	})
 }

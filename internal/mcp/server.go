@@ -42,8 +42,9 @@ func Serve(ctx context.Context, o Options) error {
 		Logger:       o.Logger,
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 	})
+	c := &caller{act: o.Act, waiting: make(chan struct{}, maxWaiting)}
 	for _, t := range tools() {
-		if err := t.addTo(s, o); err != nil {
+		if err := t.addTo(s, c, o.Logger); err != nil {
 			return err
 		}
 	}
@@ -55,7 +56,7 @@ func Serve(ctx context.Context, o Options) error {
 }
 
 // addTo makes a tool one of a server.
-func (t tool) addTo(s *sdk.Server, o Options) error {
+func (t tool) addTo(s *sdk.Server, c *caller, logger *slog.Logger) error {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal([]byte(t.schema()), &schema); err != nil {
 		return fmt.Errorf("tool %s: %w", t.name, err)
@@ -67,7 +68,7 @@ func (t tool) addTo(s *sdk.Server, o Options) error {
 	s.AddTool(&sdk.Tool{Name: t.name, Description: t.description, InputSchema: json.RawMessage(t.schema())}, func(ctx context.Context, r *sdk.CallToolRequest) (result *sdk.CallToolResult, _ error) {
 		defer func() {
 			if v := recover(); v != nil {
-				o.Logger.Error("a tool has panicked", "tool", t.name, "panic", v, "stack", string(debug.Stack()))
+				logger.Error("a tool has panicked", "tool", t.name, "panic", v, "stack", string(debug.Stack()))
 				result = failure(errors.New("internal error of coppice mcp; its standard error says more"))
 			}
 		}()
@@ -83,7 +84,7 @@ func (t tool) addTo(s *sdk.Server, o Options) error {
 			return failure(fmt.Errorf("arguments: %s", plainly(err))), nil
 		}
 		defer beat(ctx, r)()
-		answer, err := t.run(ctx, &caller{act: o.Act}, input)
+		answer, err := t.run(ctx, c, input)
 		if err != nil {
 			if ctx.Err() != nil {
 				err = errors.New("cancelled")
@@ -104,10 +105,14 @@ func plainly(err error) string {
 	return text
 }
 
-// caller is the agent, for one call of a tool.
+// caller is the agent in whose name tools act.
 type caller struct {
-	act func(ctx context.Context, patience time.Duration, do func(context.Context, *api.Client) error) error
+	act     func(ctx context.Context, patience time.Duration, do func(context.Context, *api.Client) error) error
+	waiting chan struct{} // holds a token for each call that waits for a person
 }
+
+// maxWaiting is how many calls may wait for a person: they leave room for others.
+const maxWaiting = maxCalls / 2
 
 // patience is how long a call waits for a daemon. Clients wait a minute for a
 // tool, as a rule, and should learn why.

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -51,7 +52,9 @@ type Launch struct {
 	StopSignal  syscall.Signal
 	Grace       time.Duration // from StopSignal to SIGKILL, where nobody decides otherwise
 	Ready       spec.Ready
-	Terminal    bool // a pseudo terminal instead of pipes
+	Notify      bool          // it is given a place to speak of itself, see package notice; Ready.Notify implies that
+	Watchdog    time.Duration // it is told that WATCHDOG=1 has to come that often; 0: it is not. Nobody acts on it here
+	Terminal    bool          // a pseudo terminal instead of pipes
 	Rows, Cols  uint16
 	Limits      Limits
 	Log         Log
@@ -96,6 +99,7 @@ type Observation struct {
 	Exit        supervisor.Exit // Dead; Lost where nobody saw the end
 	ExitedAt    time.Time       // Dead
 	Detail      string          // for people, where Life is Unknown
+	Said        notice.Notice   // of itself; its times have readings of the monotonic clock, but where nobody listens any more
 	// Before are the ends of incarnations before this one that the slot still
 	// knows, oldest first: who started this one may not have had the time to tell.
 	Before []Ended

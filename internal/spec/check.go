@@ -99,6 +99,10 @@ func (a *assembly) checkAgent(i int, g *Agent) {
 	}
 	a.checkShutdown(i, &g.Shutdown)
 	a.checkReady(i, &g.Ready)
+	if g.Watchdog != 0 && g.Watchdog < MinWatchdog {
+		a.problem(i, []string{"watchdog"}, "", "watchdog is %v, expected at least %v", g.Watchdog, MinWatchdog)
+	}
+	g.Notify = g.Notify || g.Ready.Notify || g.Watchdog > 0
 	a.checkHooks(i, g)
 	a.checkBeliefs(i, g.Beliefs)
 }

@@ -27,6 +27,8 @@ func TestFingerprint(t *testing.T) {
 		"cpu":           func(a *Agent) { a.Limits.CPU = 0.5 },
 		"open files":    func(a *Agent) { a.Limits.OpenFiles = 12 },
 		"processes":     func(a *Agent) { a.Limits.Processes = 12 },
+		"notify":        func(a *Agent) { a.Notify = true },
+		"watchdog":      func(a *Agent) { a.Notify, a.Watchdog = true, time.Minute },
 		"files 1, 23":   func(a *Agent) { a.Limits.OpenFiles, a.Limits.Processes = 1, 23 },
 		"files 12, 3":   func(a *Agent) { a.Limits.OpenFiles, a.Limits.Processes = 12, 3 },
 	} {

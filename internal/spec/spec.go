@@ -71,6 +71,11 @@ type Agent struct {
 	// Beliefs are those that it may have; any names and values if none is
 	// declared, which then persist. They are read when an incarnation begins.
 	Beliefs []Belief
+	// Notify gives it a place to speak of itself, as systemd services do
+	// (sd_notify). Assemble sets it where Ready.Notify or Watchdog asks for it.
+	Notify bool
+	// Watchdog is how long it may be silent on that before it has failed; 0: for ever.
+	Watchdog time.Duration
 }
 
 // Shutdown is how an agent is asked to stop.
@@ -100,6 +105,8 @@ type Ready struct {
 const (
 	DefaultSignal       = "TERM"
 	DefaultReadyTimeout = 30 * time.Second
+	// MinWatchdog is the shortest Agent.Watchdog.
+	MinWatchdog = time.Second
 )
 
 // Child is a node of the tree below the root; exactly one field is set.

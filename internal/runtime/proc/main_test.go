@@ -2,6 +2,7 @@ package proc
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -47,6 +49,23 @@ func helper(what string) {
 		select {}
 	case "notify":
 		notifyAll("READY=1", "WATCHDOG=1", "STOPPING=1")
+	case "notify-last": // and then it ends
+		notifyAll("WATCHDOG=1", "STATUS=last words", "STOPPING=1\nERRNO=5")
+		os.Exit(3)
+	case "notify-hostile":
+		notifyAll("STATUS=\xff\x1b[31mred "+strings.Repeat("ä", 1000), "\x00", "STOPPING=1\x00X=1",
+			strings.Repeat("WATCHDOG=1\n", notice.MaxMessage), strings.Repeat("\n", notice.MaxMessage), "STATUS")
+	case "notify-flood":
+		c, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
+		if err != nil {
+			panic(err)
+		}
+		for i := 0; ; i++ {
+			fmt.Fprintf(c, "WATCHDOG=1\nSTATUS=%d", i)
+			if i == 10 {
+				fmt.Println("flooding")
+			}
+		}
 	case "notify-child":
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), helperEnv+"=notify")
@@ -55,7 +74,7 @@ func helper(what string) {
 			os.Exit(1)
 		}
 	case "notify-garbage-first":
-		notifyAll("", "\xff\x00\n\n=", "READY=1"+strings.Repeat("\nX=1", maxNotify), "READY=0", "READY=1")
+		notifyAll("", "\xff\x00\n\n=", "READY=1"+strings.Repeat("\nX=1", notice.MaxMessage), "READY=0", "READY=1")
 	case "binary":
 		b := make([]byte, 256)
 		for i := range b {

@@ -1,117 +1,228 @@
 package proc
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/notice"
 )
 
-const (
-	maxNotify     = 4 << 10               // bytes; longer messages are not looked at
-	lastWordsTime = 20 * time.Millisecond // to read what was sent before the end
-)
-
-// notifySocket listens for one incarnation until that ends: a program may go
-// on sending (STOPPING=1, WATCHDOG=1) and must not get an error for it.
-type notifySocket struct {
-	dir   string
-	conn  *net.UnixConn
-	ready chan struct{} // closed when the process is
-	once  sync.Once     // for that
-	heard chan struct{} // closed when nothing is read any more
-
-	leader int // set before the first message is read
+// NotifySocket listens to what one incarnation says of itself, until its end: a
+// program may go on sending and must not get an error for it.
+type NotifySocket struct {
+	dir    string
+	conn   *net.UnixConn
+	hear   func(notice.Notice, notice.Urgency)
+	ready  chan struct{} // closed when the process is
+	once   sync.Once     // for that
+	leader int
+	read   sync.Once       // begins to
+	leave  context.Context // done when no more is waited for
+	left   context.CancelFunc
+	ended  chan struct{} // closed when nothing is read any more
 
 	mu   sync.Mutex
+	said notice.Notice
 	last error // why the latest READY=1 was not accepted
 }
 
-func (probe Notify) arm(cmd *Command, _ *Output) (gate, error) {
-	n, err := listenNotify(probe.Socket)
+// ListenNotify listens at a place that was made before, for a process that was
+// told so, or at a fresh one if socket is empty. hear is told, from one
+// goroutine, what was said by the time and how soon it matters; nobody is if it
+// is nil. Listen or Close has to be called.
+func ListenNotify(socket string, hear func(notice.Notice, notice.Urgency)) (*NotifySocket, error) {
+	dir, err := notifyDir(socket)
 	if err != nil {
-		return gate{}, fmt.Errorf("notify socket: %w", err)
+		return nil, fmt.Errorf("notify socket: %w", err)
 	}
-	cmd.Env = withEnv(cmd.Env, "NOTIFY_SOCKET", n.path())
-	return gate{wait: n.wait, drop: n.close}, nil
-}
-
-// listenNotify listens at a place that was made before, or at a fresh one.
-func listenNotify(socket string) (*notifySocket, error) {
-	if socket == "" {
-		return newNotifySocket()
-	}
-	dir := filepath.Dir(socket)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	st, err := os.Lstat(dir)
-	if err != nil {
-		return nil, err
-	}
-	if owner, ok := st.Sys().(*syscall.Stat_t); !st.IsDir() || st.Mode().Perm() != 0o700 || !ok || int(owner.Uid) != os.Geteuid() {
-		return nil, fmt.Errorf("%s is not a directory of this user alone", dir)
-	}
-	os.Remove(socket)
-	return listenIn(dir)
-}
-
-func newNotifySocket() (*notifySocket, error) {
-	// Only this user can reach what is in a fresh directory of mode 0700.
-	dir, err := os.MkdirTemp("", "coppice-")
-	if err == nil && len(dir) > 90 { // what sockaddr_un takes is about 100
-		os.Remove(dir)
-		dir, err = os.MkdirTemp("/tmp", "coppice-")
+	n := &NotifySocket{dir: dir, hear: hear, ready: make(chan struct{}), ended: make(chan struct{})}
+	n.leave, n.left = context.WithCancel(context.Background())
+	n.said.Since = time.Now()
+	if n.conn, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: n.Path(), Net: "unixgram"}); err == nil {
+		if err = passCredentials(n.conn); err != nil {
+			n.conn.Close()
+		}
 	}
 	if err != nil {
-		return nil, err
-	}
-	return listenIn(dir)
-}
-
-func listenIn(dir string) (*notifySocket, error) {
-	var err error
-	n := &notifySocket{dir: dir, ready: make(chan struct{}), heard: make(chan struct{})}
-	n.conn, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: n.path(), Net: "unixgram"})
-	if err != nil {
-		os.RemoveAll(dir)
-		return nil, err
-	}
-	if err := passCredentials(n.conn); err != nil {
-		n.close()
-		return nil, err
+		forgetNotify(n.Path())
+		return nil, fmt.Errorf("notify socket: %w", err)
 	}
 	return n, nil
 }
 
-func (n *notifySocket) path() string { return filepath.Join(n.dir, "notify") }
-
-func (n *notifySocket) close() {
-	n.conn.Close()
-	os.RemoveAll(n.dir)
+// notifyDir makes the directory of a socket, which only this user can reach.
+func notifyDir(socket string) (string, error) {
+	if socket == "" {
+		dir, err := os.MkdirTemp("", "coppice-")
+		if err == nil && len(dir) > 90 { // what sockaddr_un takes is about 100
+			os.Remove(dir)
+			dir, err = os.MkdirTemp("/tmp", "coppice-")
+		}
+		return dir, err
+	}
+	dir := filepath.Dir(socket)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	st, err := os.Lstat(dir)
+	if err != nil {
+		return "", err
+	}
+	if owner, ok := st.Sys().(*syscall.Stat_t); !st.IsDir() || st.Mode().Perm() != 0o700 || !ok || int(owner.Uid) != os.Geteuid() {
+		return "", fmt.Errorf("%s is not a directory of this user alone", dir)
+	}
+	os.Remove(socket)
+	return dir, nil
 }
 
-func (n *notifySocket) wait(ctx context.Context, p Subject) error {
-	n.leader = p.PID()
-	go n.listen()
-	go func() {
-		<-p.Done()
-		// What it sent before it ended is in the socket already.
-		n.conn.SetReadDeadline(time.Now().Add(lastWordsTime))
-	}()
+// ForgetNotify removes a socket that nobody listens at any more.
+func ForgetNotify(socket string) {
+	if filepath.Base(socket) == notifyName {
+		forgetNotify(socket)
+	}
+}
+
+func forgetNotify(socket string) {
+	os.Remove(socket)
+	os.Remove(filepath.Dir(socket))
+}
+
+const notifyName = "notify"
+
+// Path is where the socket is: the NOTIFY_SOCKET of the process.
+func (n *NotifySocket) Path() string { return filepath.Join(n.dir, notifyName) }
+
+// Environ adds to an environment what a program asks for before it says
+// something: where to, and, if watchdog is positive, how often WATCHDOG=1 has to
+// come. There is no WATCHDOG_PID: it is not known before the process exists, and
+// programs take the rest for theirs without it.
+func (n *NotifySocket) Environ(env []string, watchdog time.Duration) []string {
+	env = withEnv(env, "NOTIFY_SOCKET", n.Path())
+	if watchdog > 0 {
+		env = withEnv(env, "WATCHDOG_USEC", strconv.FormatInt(watchdog.Microseconds(), 10))
+	}
+	return env
+}
+
+// Recall tells what was said before this one listened. It comes before Listen.
+func (n *NotifySocket) Recall(before notice.Notice) { n.said.Recall(before) }
+
+// Listen begins to read, now that it is known whose messages count: those of the
+// process and its descendants.
+func (n *NotifySocket) Listen(leader int) {
+	n.read.Do(func() {
+		n.leader = leader
+		go n.listen()
+	})
+}
+
+// Said is what was said so far.
+func (n *NotifySocket) Said() notice.Notice {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.said
+}
+
+// Close reads what was sent before it was called, without waiting for more, and
+// removes the socket.
+func (n *NotifySocket) Close() {
+	n.Leave()
+	forgetNotify(n.Path())
+}
+
+// Leave is Close for a process that goes on: the place stays, for whoever
+// listens there next.
+func (n *NotifySocket) Leave() {
+	n.left()
+	n.conn.SetReadDeadline(time.Unix(1, 0))
+	n.read.Do(func() { close(n.ended) })
+	<-n.ended
+	n.conn.Close()
+}
+
+const (
+	// burst is how many messages are read in a second at most. Who sends more
+	// has to wait, and nothing else has to wait for that.
+	burst = 200
+	// mostLeft bounds what is read at the end. The kernel lets much less wait.
+	mostLeft = 10_000
+)
+
+// listen reads messages until Leave is called, and then what is there already.
+func (n *NotifySocket) listen() {
+	defer close(n.ended)
+	msg, control := make([]byte, notice.MaxMessage+2), make([]byte, controlSize)
+	begin, count := time.Now(), 0
+	for {
+		size, oobn, _, _, err := n.conn.ReadMsgUnix(msg, control)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
+		if err != nil {
+			return
+		}
+		n.take(msg[:size], control[:oobn])
+		if count++; count == burst {
+			rest := time.NewTimer(time.Second - time.Since(begin))
+			select {
+			case <-rest.C:
+			case <-n.leave.Done(): // the deadline says it, too
+			}
+			rest.Stop()
+			begin, count = time.Now(), 0
+		}
+	}
+	for range mostLeft {
+		size, oobn, err := receiveNow(n.conn, msg, control)
+		if err != nil {
+			return
+		}
+		n.take(msg[:size], control[:oobn])
+	}
+}
+
+// take deals with one message.
+func (n *NotifySocket) take(b, control []byte) {
+	pid, known := sender(control)
+	m := notice.Parse(b)
+	if known && !inTree(pid, n.leader) {
+		if m.Ready {
+			n.mu.Lock()
+			n.last = fmt.Errorf("READY=1 came from process %d, which is none of this agent's or has ended", pid)
+			n.mu.Unlock()
+		}
+		return
+	}
+	n.mu.Lock()
+	urgency := n.said.Hear(m, time.Now(), Plain)
+	said := n.said
+	n.mu.Unlock()
+	if n.hear != nil {
+		n.hear(said, urgency)
+	}
+	if m.Ready {
+		n.once.Do(func() { close(n.ready) })
+	}
+}
+
+// wait is that of a gate.
+func (n *NotifySocket) wait(ctx context.Context, p Subject) error {
+	n.Listen(p.PID())
 	select {
 	case <-n.ready:
 		return nil
 	case <-ctx.Done():
 	}
 	if context.Cause(ctx) == errEnded { // was it ready before that?
-		<-n.heard
+		n.Leave()
 	}
 	select {
 	case <-n.ready:
@@ -126,36 +237,9 @@ func (n *notifySocket) wait(ctx context.Context, p Subject) error {
 	return errors.New("READY=1 was not sent to NOTIFY_SOCKET")
 }
 
-// listen reads messages until the process has ended.
-func (n *notifySocket) listen() {
-	defer n.close()
-	defer close(n.heard)
-	msg, control := make([]byte, maxNotify+1), make([]byte, controlSize)
-	for {
-		size, oobn, _, _, err := n.conn.ReadMsgUnix(msg, control)
-		if err != nil {
-			return
-		}
-		pid, known := sender(control[:oobn])
-		if size > maxNotify || !isReady(msg[:size]) {
-			continue
-		}
-		if known && !inTree(pid, n.leader) {
-			n.mu.Lock()
-			n.last = fmt.Errorf("READY=1 came from process %d, which is none of this agent's or has ended", pid)
-			n.mu.Unlock()
-			continue
-		}
-		n.once.Do(func() { close(n.ready) })
+func (probe Notify) arm(*Command, *Output) (gate, error) {
+	if probe.On == nil {
+		return gate{}, errors.New("notify probe without a socket")
 	}
-}
-
-// isReady reports whether a message (assignments, one a line) says READY=1.
-func isReady(msg []byte) bool {
-	for line := range bytes.SplitSeq(msg, []byte("\n")) {
-		if string(line) == "READY=1" {
-			return true
-		}
-	}
-	return false
+	return gate{wait: probe.On.wait}, nil
 }

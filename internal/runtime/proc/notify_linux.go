@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"net"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +23,24 @@ func passCredentials(c *net.UnixConn) error {
 		return err
 	}
 	return serr
+}
+
+// receiveNow reads a message that is there already. Go's own reading would ask
+// for the deadline first.
+func receiveNow(c *net.UnixConn, msg, control []byte) (size, oobn int, err error) {
+	rc, err := c.SyscallConn()
+	if err != nil {
+		return 0, 0, err
+	}
+	cerr := rc.Control(func(fd uintptr) {
+		for {
+			size, oobn, _, _, err = unix.Recvmsg(int(fd), msg, control, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+			if err != unix.EINTR {
+				return
+			}
+		}
+	})
+	return size, oobn, errors.Join(cerr, err)
 }
 
 // sender takes the sender's pid from the control data of a message. The

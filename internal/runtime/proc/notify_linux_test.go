@@ -6,12 +6,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -46,18 +49,12 @@ func TestSystemdNotify(t *testing.T) {
 
 // READY=1 right before the end was in time, also when the end is seen first.
 func TestNotifyThenEnd(t *testing.T) {
-	n, err := newNotifySocket()
+	n, err := ListenNotify("", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := net.Dial("unixgram", n.path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := c.Write([]byte("READY=1")); err != nil {
-		t.Fatal(err)
-	}
+	defer n.Close()
+	send(t, n.Path(), "READY=1")
 	ended := &Process{pid: os.Getpid(), done: make(chan struct{})} // the sender is this process
 	close(ended.done)
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -65,7 +62,135 @@ func TestNotifyThenEnd(t *testing.T) {
 	if err := n.wait(ctx, ended); err != nil {
 		t.Error(err)
 	}
-	wait(t, "the end of the listener", n.heard)
+}
+
+func send(t *testing.T, socket string, msgs ...string) {
+	t.Helper()
+	c, err := net.Dial("unixgram", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, m := range msgs {
+		if _, err := c.Write([]byte(m)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// listened starts a helper that is listened to.
+func listened(t *testing.T, what string, hear func(notice.Notice, notice.Urgency)) (*Process, *lines, *NotifySocket) {
+	t.Helper()
+	n, err := ListenNotify("", hear)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	cmd := helperCommand(what)
+	cmd.Env = n.Environ(cmd.Env, 90*time.Second)
+	p, out := start(t, cmd)
+	n.Listen(p.PID())
+	return p, out, n
+}
+
+// What an agent says last is known when its end is, without a wait for more.
+func TestNotifyLastWords(t *testing.T) {
+	for range 20 {
+		p, _, n := listened(t, "notify-last", nil)
+		exitOf(t, p)
+		n.Leave()
+		said := n.Said()
+		if said.Status != "last words" || said.Stopping.IsZero() || said.Errno != 5 || said.Alive.Before(said.Since) || said.Heard.IsZero() {
+			t.Fatalf("heard %+v", said)
+		}
+	}
+}
+
+func TestNotifyEnviron(t *testing.T) {
+	n, err := ListenNotify("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	got := n.Environ([]string{"A=b", "NOTIFY_SOCKET=x", "WATCHDOG_USEC=1"}, 30*time.Second)
+	if want := []string{"A=b", "NOTIFY_SOCKET=" + n.Path(), "WATCHDOG_USEC=30000000"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := n.Environ(nil, 0); !slices.Equal(got, []string{"NOTIFY_SOCKET=" + n.Path()}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// Who sends without end waits, and nobody waits for that.
+func TestNotifyFlood(t *testing.T) {
+	var heard atomic.Int64
+	p, out, n := listened(t, "notify-flood", func(notice.Notice, notice.Urgency) { heard.Add(1) })
+	out.await(t, "flooding")
+	begin, before := time.Now(), heard.Load()
+	for heard.Load() < before+2*burst { // the pace is what is tested
+		time.Sleep(10 * time.Millisecond)
+		if time.Since(begin) > patience {
+			t.Fatalf("%d messages were read", heard.Load())
+		}
+	}
+	if d := time.Since(begin); d < 500*time.Millisecond {
+		t.Errorf("%d messages in %v", 2*burst, d)
+	}
+	p.Kill()
+	exitOf(t, p)
+	begin = time.Now()
+	n.Leave()
+	if d := time.Since(begin); d > 200*time.Millisecond {
+		t.Errorf("the end waited %v for a flood", d)
+	}
+}
+
+// What strangers send, and what nobody understands, changes nothing.
+func TestNotifyHostile(t *testing.T) {
+	p, out, n := listened(t, "notify-hostile", nil)
+	out.await(t, "sent")
+	send(t, n.Path(), "STATUS=a stranger's", "STOPPING=1", "WATCHDOG=trigger")
+	barrier(t, n.Path())
+	said := n.Said()
+	if want := "\uFFFDred " + strings.Repeat("ä", (notice.MaxStatus-len("\uFFFDred …"))/2) + "…"; said.Status != want {
+		t.Errorf("status %q, want %q", said.Status, want)
+	}
+	if !said.Stopping.IsZero() || said.Triggered || !said.Alive.IsZero() {
+		t.Errorf("heard %+v", said)
+	}
+	p.Kill()
+}
+
+// Somebody who comes later listens at the same place.
+func TestNotifyAgain(t *testing.T) {
+	n, err := ListenNotify("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Leave()
+	again, err := ListenNotify(n.Path(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Listen(os.Getpid())
+	send(t, n.Path(), "STATUS=here")
+	again.Close()
+	if s := again.Said(); s.Status != "here" {
+		t.Errorf("heard %+v", s)
+	}
+	if _, err := os.Stat(filepath.Dir(n.Path())); !os.IsNotExist(err) {
+		t.Errorf("the directory is still there: %v", err)
+	}
+	if again, err = ListenNotify(n.Path(), nil); err != nil { // it was removed meanwhile
+		t.Fatal(err)
+	}
+	again.Close()
+	shared := t.TempDir() // not of this user alone
+	os.Chmod(shared, 0o755)
+	if again, err = ListenNotify(filepath.Join(shared, "notify"), nil); err == nil {
+		again.Close()
+		t.Error("listens where others can")
+	}
 }
 
 // A READY=1 of somebody else does not count, and the error says whose it was.

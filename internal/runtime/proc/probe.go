@@ -43,13 +43,9 @@ type HTTP struct{ URL string }
 type Exec struct{ Argv []string }
 
 // Notify is ready when the process, or a descendant, sends READY=1 to the
-// socket in NOTIFY_SOCKET (sd_notify(3)). All other messages, and those of
-// strangers where the system tells who the sender is, are ignored.
-type Notify struct {
-	// Socket is where to listen for a process that was told so before, by
-	// another program; a fresh place if empty.
-	Socket string
-}
+// socket that it was told of in NOTIFY_SOCKET (sd_notify(3)). Messages of
+// strangers, where the system tells who the sender is, are ignored.
+type Notify struct{ On *NotifySocket }
 
 // Subject is the process whose readiness is waited for: a *Process, or one
 // that something else has started.

@@ -23,10 +23,32 @@ import (
 
 // startReady starts a process and waits until it is ready; one that does not
 // get ready is stopped.
-func startReady(ctx context.Context, cmd Command, out Output, ready Probe) (*Process, error) {
+func startReady(ctx context.Context, cmd Command, out Output, ready Probe) (_ *Process, err error) {
+	var on *NotifySocket
+	if ready == (Notify{}) {
+		if on, err = ListenNotify("", nil); err != nil {
+			return nil, err
+		}
+		ready, cmd.Env = Notify{on}, on.Environ(cmd.Env, 0)
+	}
 	p, await, err := Begin(cmd, out, ready)
 	if err != nil {
+		if on != nil {
+			on.Close()
+		}
 		return nil, err
+	}
+	if on != nil {
+		defer func() {
+			if err != nil {
+				on.Close()
+				return
+			}
+			go func() {
+				<-p.Done()
+				on.Close()
+			}()
+		}()
 	}
 	if err = await(ctx); err != nil {
 		if !p.End(cmd.grace()) {
@@ -259,25 +281,6 @@ func TestBeginErrors(t *testing.T) {
 	for _, probe := range []Probe{Log{}, HTTP{"http://a b/"}, HTTP{"\x00"}, Exec{}} {
 		if _, _, err := startChild(t, patient(t), sh("exec sleep 1000"), probe); err == nil {
 			t.Errorf("%#v was accepted", probe)
-		}
-	}
-}
-
-func TestIsReady(t *testing.T) {
-	for msg, want := range map[string]bool{
-		"READY=1":                   true,
-		"READY=1\nSTATUS=up\n":      true,
-		"STATUS=almost\nREADY=1":    true,
-		"":                          false,
-		"READY=0":                   false,
-		"READY=10":                  false,
-		"ALREADY=1":                 false,
-		"STOPPING=1":                false,
-		"WATCHDOG=1\nWATCHDOG_US=1": false,
-		"\xff\x00READY=1":           false,
-	} {
-		if got := isReady([]byte(msg)); got != want {
-			t.Errorf("isReady(%q) = %v", msg, got)
 		}
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Readiness is the Probe of an agent's condition; nil where it has none.
-func Readiness(r spec.Ready) (Probe, error) {
+// Readiness is the Probe of an agent's condition; nil where it has none. on is
+// where the agent speaks of itself, which only a condition to do so needs.
+func Readiness(r spec.Ready, on *NotifySocket) (Probe, error) {
 	switch {
 	case r.Log != "":
 		re, err := regexp.Compile(r.Log)
@@ -23,7 +24,7 @@ func Readiness(r spec.Ready) (Probe, error) {
 	case len(r.Exec) > 0:
 		return Exec{Argv: r.Exec}, nil
 	case r.Notify:
-		return Notify{}, nil
+		return Notify{On: on}, nil
 	}
 	return nil, nil
 }

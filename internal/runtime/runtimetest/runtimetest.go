@@ -93,6 +93,8 @@ func Run(t *testing.T, open Open, o Options) {
 		{"Write", testWrite},
 		{"Attach", testAttach},
 		{"Environment", testEnvironment},
+		{"Said", testSaid},
+		{"SaidReady", testSaidReady},
 		{"NoDescendantStays", testDescendants},
 		{"Huge", testHuge},
 	} {

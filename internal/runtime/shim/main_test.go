@@ -22,6 +22,10 @@ func TestMain(m *testing.M) {
 		os.Exit(server.Main(os.Args[2:]))
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // shims are given it, too
+	if len(os.Args) > 1 && os.Args[1] == runtimetest.SayArg {
+		runtimetest.Say(os.Args[2:])
+		os.Exit(0)
+	}
 	code := m.Run()
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -337,6 +337,7 @@ func observation(st *wire.State) *runtime.Observation {
 	o := &runtime.Observation{
 		Path: st.Path, Incarnation: st.Incarnation, Fingerprint: st.Fingerprint, Token: st.Token,
 		Life: runtime.Alive, StartedAt: st.StartedAt, Detail: st.Detail,
+		Said: st.Said.Notice(time.Now()),
 	}
 	if st.End != nil {
 		o.Life, o.Exit, o.ExitedAt = runtime.Dead, st.End.Exit(), st.End.At

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -27,6 +28,7 @@ type session struct {
 
 	mu        sync.Mutex
 	state     wire.State
+	said      notice.Notice // of itself
 	link      *link
 	changed   chan struct{} // closed and replaced when link has changed
 	unsure    string        // why nothing is known now
@@ -120,8 +122,12 @@ func (ses *session) hear(m *wire.Message) {
 		ses.mu.Lock()
 		st := ses.state
 		ses.mu.Unlock()
-		st.Incarnation, st.End, st.Told = m.Incarnation, m.End, m.Told
+		st.Incarnation, st.End, st.Told, st.Said = m.Incarnation, m.End, m.Told, m.Said
 		ses.update(&st)
+	case m.Type == wire.Said && m.Said != nil && m.Incarnation == ses.number:
+		ses.mu.Lock()
+		defer ses.mu.Unlock()
+		ses.said = m.Said.Notice(time.Now())
 	}
 }
 
@@ -145,6 +151,9 @@ func (ses *session) update(st *wire.State) {
 	ses.slot.met(st.Shim)
 	wasReady := ses.state.Ready
 	ses.state = *st
+	if st.Said != nil {
+		ses.said = st.Said.Notice(time.Now())
+	}
 	ses.state.Ready = st.Ready || wasReady
 	switch {
 	case st.End != nil:
@@ -269,6 +278,7 @@ func (ses *session) Observe() runtime.Observation {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
 	o := observation(&ses.state)
+	o.Said = ses.said
 	if ses.state.End == nil && ses.unsure != "" {
 		o.Life, o.Detail = runtime.Unknown, ses.unsure
 	}

@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) > 1 && os.Args[1] == runtimetest.SayArg {
+		runtimetest.Say(os.Args[2:])
+		os.Exit(0)
+	}
 	code := m.Run()
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)

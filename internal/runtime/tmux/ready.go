@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -19,37 +18,14 @@ import (
 
 // readiness is the wait for one incarnation's condition.
 type readiness struct {
-	await  func(context.Context, proc.Subject) error
-	line   func(proc.Line) // nil: the condition is not about the output
-	socket string          // for notifications
+	await func(context.Context, proc.Subject) error
+	line  func(proc.Line) // nil: the condition is not about the output
 }
 
-// probe makes a probe of a condition; nil if there is none.
-func probe(c spec.Ready, socket string) (proc.Probe, error) {
-	switch {
-	case c.Log != "":
-		re, err := regexp.Compile(c.Log)
-		if err != nil {
-			return nil, err
-		}
-		return proc.Log{Pattern: re}, nil
-	case c.TCP != "":
-		return proc.TCP{Address: c.TCP}, nil
-	case c.HTTP != "":
-		return proc.HTTP{URL: c.HTTP}, nil
-	case len(c.Exec) > 0:
-		return proc.Exec{Argv: c.Exec}, nil
-	case c.Notify:
-		return proc.Notify{Socket: socket}, nil
-	}
-	return nil, nil
-}
-
-// arm prepares for the readiness of an incarnation that is about to start or,
-// with the socket that it was told then, of one that has been adopted. One
-// without a condition is ready at once.
-func arm(c spec.Ready, cmd *proc.Command, socket string) (ready *readiness, drop func(), err error) {
-	p, err := probe(c, socket)
+// arm prepares for the readiness of an incarnation that is about to start or of
+// one that has been adopted. One without a condition is ready at once.
+func arm(c spec.Ready, cmd *proc.Command, speaks *proc.NotifySocket) (ready *readiness, drop func(), err error) {
+	p, err := proc.Readiness(c, speaks)
 	if err != nil {
 		return nil, nil, fmt.Errorf("readiness condition: %w", err)
 	}
@@ -62,13 +38,6 @@ func arm(c spec.Ready, cmd *proc.Command, socket string) (ready *readiness, drop
 		return nil, nil, fmt.Errorf("readiness condition: %w", err)
 	}
 	ready.line = out.Line
-	if c.Notify {
-		for _, kv := range cmd.Env {
-			if v, ok := strings.CutPrefix(kv, "NOTIFY_SOCKET="); ok {
-				ready.socket = v
-			}
-		}
-	}
 	return ready, drop, nil
 }
 
@@ -84,7 +53,7 @@ func (ses *session) again() (*readiness, error) {
 			cmd.Env = append(cmd.Env, kv)
 		}
 	}
-	ready, _, err := arm(ses.rec.Condition, &cmd, ses.rec.Socket)
+	ready, _, err := arm(ses.rec.Condition, &cmd, ses.speaks)
 	return ready, err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
+	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -37,7 +38,8 @@ type record struct {
 	StartedAt   time.Time     `json:"started_at"`
 	Ready       bool          `json:"ready,omitempty"`
 	Condition   spec.Ready    `json:"condition"`        // of readiness
-	Socket      string        `json:"socket,omitempty"` // of its notifications
+	Socket      string        `json:"socket,omitempty"` // where it speaks of itself
+	Said        *wire.Notice  `json:"said,omitempty"`   // there, but for signs of life
 	Dir         []byte        `json:"dir"`              // for commands that look whether it is ready
 	Stop        int           `json:"stop"`             // signal
 	Grace       time.Duration `json:"grace"`
@@ -106,7 +108,10 @@ func (rec *record) outlived(now time.Time) {
 }
 
 func (rec *record) observation() *runtime.Observation {
+	var said notice.Notice
+	said.Recall(rec.Said.Notice(time.Now()))
 	return &runtime.Observation{
+		Said: said,
 		Path: rec.Path, Incarnation: rec.Incarnation, Fingerprint: rec.Fingerprint, Token: rec.Token, StartedAt: rec.StartedAt,
 	}
 }

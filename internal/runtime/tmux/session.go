@@ -16,9 +16,11 @@ import (
 
 // session is one incarnation.
 type session struct {
-	slot  *slot
-	ready chan struct{} // closed when it is ready, or has ended
-	done  chan struct{} // closed when its end is known for certain
+	slot   *slot
+	speaks *proc.NotifySocket // nil if it is not listened to
+	news   chan struct{}      // it has said something that has to be remembered
+	ready  chan struct{}      // closed when it is ready, or has ended
+	done   chan struct{}      // closed when its end is known for certain
 
 	mu      sync.Mutex
 	rec     *record // only Ready and Asked change
@@ -34,7 +36,7 @@ type session struct {
 var _ runtime.Session = (*session)(nil)
 
 func newSession(s *slot, rec *record) *session {
-	return &session{slot: s, rec: rec, ready: make(chan struct{}), done: make(chan struct{})}
+	return &session{slot: s, rec: rec, ready: make(chan struct{}), done: make(chan struct{}), news: make(chan struct{}, 1)}
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -55,6 +57,12 @@ func (ses *session) live(ready *readiness) {
 	}
 	ses.mu.Unlock()
 	ses.slot.r.living(ses)
+	if ses.speaks != nil {
+		ses.speaks.Listen(ses.rec.Agent.PID)
+		if !ses.slot.r.background(ses.hearOut) {
+			ses.speaks.Leave()
+		}
+	}
 	ses.slot.r.background(ses.watch)
 	if !isReady {
 		ses.slot.r.background(func() { ses.awaitCondition(ready) })
@@ -85,6 +93,9 @@ func (ses *session) watch() {
 		}
 	}
 	seen := time.Now()
+	if ses.speaks != nil {
+		ses.speaks.Leave() // with its last words
+	}
 	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
 		end, err := ses.settle(seen)
 		if err == nil {
@@ -191,6 +202,9 @@ func (ses *session) Observe() runtime.Observation {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
 	o := ses.rec.observation()
+	if ses.speaks != nil {
+		o.Said = ses.speaks.Said()
+	}
 	switch {
 	case ses.end != nil:
 		o.Life, o.Exit, o.ExitedAt = runtime.Dead, ses.end.Exit(), ses.end.At

@@ -56,8 +56,10 @@ func (ses *session) deliver(sig syscall.Signal) {
 }
 
 // update changes the state file of the slot, if it is still of this incarnation.
-func (ses *session) update(change func(*record)) {
-	ctx, cancel := context.WithTimeout(ses.slot.r.ctx, askTime)
+func (ses *session) update(change func(*record)) { ses.updateBy(ses.slot.r.ctx, change) }
+
+func (ses *session) updateBy(ctx context.Context, change func(*record)) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	unlock, err := ses.slot.lock(ctx)
 	if err == nil {

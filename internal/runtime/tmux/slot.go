@@ -205,9 +205,11 @@ func (s *slot) adopt(ctx context.Context) (*session, error) {
 	}
 	ses := newSession(s, f.rec)
 	if f.end != nil {
+		proc.ForgetNotify(f.rec.Socket)
 		ses.finish(f.end)
 		return ses, nil
 	}
+	ses.listenAgain()
 	ses.live(nil)
 	ses.listen(logfile.End(ses.logFile()))
 	return ses, nil

@@ -100,10 +100,22 @@ func (s *slot) environ(env []string) []string {
 // launch begins an incarnation, in the pane of the last one if that is there.
 // Needs the lock.
 func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, old *paneInfo) (*session, error) {
-	ready, drop, err := arm(l.Ready, &cmd, "")
+	news := make(chan struct{}, 1)
+	var speaks *proc.NotifySocket
+	if l.Notify || l.Ready.Notify {
+		var err error
+		if speaks, err = speak("", news); err != nil {
+			return nil, err
+		}
+		cmd.Env = speaks.Environ(cmd.Env, l.Watchdog)
+	}
+	ready, drop, err := arm(l.Ready, &cmd, speaks)
 	if err != nil {
+		hush(speaks)
 		return nil, fmt.Errorf("%w: %w", proc.ErrCommand, err)
 	}
+	dropped := drop
+	drop = func() { dropped(); hush(speaks) }
 	fail := func(err error) (*session, error) {
 		drop()
 		return nil, err
@@ -115,8 +127,11 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 	}
 	rec := &record{
 		Version: wire.Version, Path: s.path, Incarnation: l.Incarnation, Fingerprint: l.Fingerprint, Token: l.Token,
-		Ready: ready.await == nil, Condition: l.Ready, Socket: ready.socket, Dir: []byte(l.Dir),
+		Ready: ready.await == nil, Condition: l.Ready, Dir: []byte(l.Dir),
 		Stop: int(l.StopSignal), Grace: l.Grace, Log: l.Log,
+	}
+	if speaks != nil {
+		rec.Socket = speaks.Path()
 	}
 	g, err := s.openGate()
 	if err != nil {
@@ -153,6 +168,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		m, err = launcher.Receive()
 	}
 	ses := newSession(s, rec)
+	ses.speaks, ses.news = speaks, news
 	switch {
 	case err == nil && m.Type == pane.Error:
 		drop()

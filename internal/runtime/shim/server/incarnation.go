@@ -26,7 +26,8 @@ type incarnation struct {
 	started  chan struct{} // closed when process is set, or will never be
 	process  *proc.Process
 	ended    chan struct{}
-	group    *place // nil if it has none
+	group    *place             // nil if it has none
+	speaks   *proc.NotifySocket // nil if it is not listened to
 
 	mu      sync.Mutex
 	stopped bool
@@ -83,8 +84,15 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	s.launch = l
 	s.state.Agent, s.state.StartedAt = id, time.Now()
 	s.state.Ready = !hasCondition(l.Ready)
+	if run.speaks != nil {
+		s.said.notice = run.speaks.Said()
+	}
 	st := s.snapshot()
 	s.mu.Unlock()
+	if run.speaks != nil {
+		run.speaks.Listen(process.PID())
+	}
+	go s.tidy()
 	go s.watch(run, await, l.Ready)
 	s.shed()
 	return st, nil
@@ -128,6 +136,7 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 		return fmt.Errorf("%w: %d was to be started, the last one of the slot is %d", runtime.ErrStale, l.Incarnation, s.state.Incarnation)
 	}
 	s.run = run
+	s.said = said{}
 	s.pumping++
 	s.state = wire.State{
 		Version: wire.Version, Path: l.Path, Incarnation: l.Incarnation, Fingerprint: l.Fingerprint,
@@ -161,13 +170,29 @@ func hasCondition(r spec.Ready) bool {
 
 // fork starts the process.
 func (s *server) fork(l *runtime.Launch, run *incarnation) (*proc.Process, func(context.Context) error, error) {
-	ready, err := proc.Readiness(l.Ready)
+	speaks, err := s.speak(l, run)
+	if err != nil {
+		return nil, nil, err
+	}
+	process, await, err := s.forkWith(l, run, speaks)
+	if err != nil && speaks != nil {
+		speaks.Close()
+	}
+	run.speaks = speaks
+	return process, await, err
+}
+
+func (s *server) forkWith(l *runtime.Launch, run *incarnation, speaks *proc.NotifySocket) (*proc.Process, func(context.Context) error, error) {
+	ready, err := proc.Readiness(l.Ready, speaks)
 	if err != nil {
 		return nil, nil, err
 	}
 	cmd := proc.Command{
 		Argv: l.Argv, Dir: l.Dir, Env: append(slices.Clip(l.Env), wire.MarkerEnv+"="+wire.Marker(s.dir)),
 		StopSignal: l.StopSignal, Grace: run.grace, Input: l.Input, Reaper: &s.reaper,
+	}
+	if speaks != nil {
+		cmd.Env = speaks.Environ(cmd.Env, l.Watchdog)
 	}
 	if l.Terminal {
 		cmd.Terminal = &proc.Size{Rows: l.Rows, Cols: l.Cols}
@@ -222,6 +247,10 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, read
 	}
 	<-run.process.Done()
 	at := time.Now()
+	if run.speaks != nil {
+		run.speaks.Leave() // with its last words
+		s.silence(run.speaks)
+	}
 	exit := run.group.explain(run.process.Exit()) // before its group goes
 	s.sweep(run.group)
 	if notReady != nil && !run.wasStopped() {
@@ -256,7 +285,7 @@ func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	s.mu.Lock()
 	s.run = nil
 	s.state.End = end
-	s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end, Told: s.listening.Load().count()})
+	s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end, Told: s.listening.Load().count(), Said: s.said.untold()})
 	s.rest()
 	s.mu.Unlock()
 	close(run.ended)

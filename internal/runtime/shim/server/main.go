@@ -86,6 +86,7 @@ func run() error {
 			}
 		case <-s.done:
 			s.sync()
+			s.tidy()
 			s.listening.Load().flush()
 			s.mu.Lock() // a connection that ends may be looking after the socket
 			s.listener.Close()

@@ -41,6 +41,8 @@ type server struct {
 	launch   runtime.Launch // the last one
 	named    bool           // the state file names this shim; used by who starts
 	run      *incarnation   // that lives; nil if none
+	said     said           // by the last incarnation
+	silent   []*proc.NotifySocket
 	conns    map[*conn]struct{}
 	pumping  int  // incarnations whose output has not ended
 	closing  bool // nothing is started any more
@@ -151,6 +153,7 @@ func (s *server) broadcast(m *wire.Message) {
 func (s *server) snapshot() *wire.State {
 	st := s.state
 	st.Shim = s.self
+	st.Said = wire.NewNotice(s.said.notice, time.Now())
 	st.Activity, st.Told = s.log.Activity(), s.listening.Load().count()
 	return &st
 }

@@ -49,7 +49,8 @@ const (
 	OK     = "ok"
 	Error  = "error" // Failure
 	Status = "state" // State
-	Exited = "exit"  // End, Told; nothing else of the State has changed
+	Exited = "exit"  // End, Told, Said; nothing else of the State has changed
+	Said   = "said"  // Said; nothing else of the State has changed
 	Output = "output"
 	Grew   = "grew"
 	Ended  = "ended" // the last message of Attach and Follow: the incarnation has ended
@@ -73,6 +74,7 @@ type Message struct {
 	State       *State   `json:"state,omitempty"`
 	End         *End     `json:"end,omitempty"`
 	Told        uint64   `json:"told,omitempty"` // with End: see State
+	Said        *Notice  `json:"said,omitempty"` // with End: nil if that has not changed
 	Failure     *Failure `json:"failure,omitempty"`
 }
 
@@ -98,6 +100,7 @@ type State struct {
 	Activity    time.Time     `json:"activity,omitzero"`
 	Told        uint64        `json:"told,omitempty"` // lines that who listens was sent before
 	Detail      string        `json:"detail,omitempty"`
+	Said        *Notice       `json:"said,omitempty"` // nil if nobody listens to the agent
 	End         *End          `json:"end,omitempty"`
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -57,6 +58,34 @@ func TestFailureKeepsWhatMatters(t *testing.T) {
 	var ee *proc.ExitError
 	if !errors.Is(err, supervisor.ErrNotReady) || !errors.Is(err, runtime.ErrBusy) || !errors.As(err, &ee) || ee.Code != 2 {
 		t.Errorf("%#v", err)
+	}
+}
+
+func TestNoticeKeepsWhatMatters(t *testing.T) {
+	now := time.Now()
+	for _, want := range []notice.Notice{
+		{},
+		{Since: now.Add(-time.Minute)},
+		{
+			Since: now.Add(-time.Minute), Heard: now, Status: "at work", Alive: now.Add(-time.Second), Period: time.Hour, Until: now.Add(time.Hour),
+			Triggered: true, Stopping: now.Add(-time.Millisecond), Reloading: true, Errno: 5,
+		},
+	} {
+		b, err := Encode(&Message{Type: Said, Said: NewNotice(want, now)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := NewReader(bytes.NewReader(b)).Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Said.Notice(now); got != want {
+			t.Errorf("%+v has become %+v", want, got)
+		}
+		// By another clock.
+		if got := m.Said.Notice(now.Add(time.Hour)); !want.Alive.IsZero() && !got.Alive.Equal(want.Alive.Add(time.Hour)) {
+			t.Errorf("by another clock, %v has become %v", want.Alive, got.Alive)
+		}
 	}
 }
 
@@ -107,6 +136,7 @@ func TestWriteFile(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("{\"type\":\"hello\",\"v\":1}\n{\"type\":"))
 	f.Add([]byte("\x00\xff\n\n"))
+	f.Add([]byte("{\"type\":\"said\",\"said\":{\"since\":-9223372036854775808,\"alive\":9223372036854775807,\"status\":\"x\"}}\n"))
 	f.Add([]byte("{\"type\":\"x\",\"data\":\"AAAA\",\"state\":{\"end\":{\"kind\":\"no\",\"failure\":{\"is\":[\"busy\"]}}}}\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := NewReader(bytes.NewReader(b))
@@ -127,6 +157,7 @@ func FuzzReader(f *testing.F) {
 				m.Launch.Unpack()
 			}
 			m.Failure.Err()
+			m.Said.Notice(time.Now())
 			if _, err := Encode(m); err != nil && !errors.Is(err, ErrTooLong) {
 				t.Errorf("cannot be sent again: %v", err)
 			}

@@ -1,0 +1,79 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/asking"
+)
+
+// always is how long a call that waits for a person waits for a daemon: they
+// may take longer than any daemon lives.
+const always = math.MaxInt64 / 2 * time.Nanosecond
+
+type askInput struct {
+	Text     string   `json:"text"`
+	Options  []string `json:"options"`
+	Default  string   `json:"default"`
+	Deadline string   `json:"deadline"`
+	NoWait   bool     `json:"no_wait"`
+}
+
+// answer is what became of a question.
+type answer struct {
+	Question string       `json:"question"`
+	State    asking.State `json:"state"`
+	Answer   string       `json:"answer,omitempty"`
+	By       string       `json:"by,omitempty"`
+	Note     string       `json:"note,omitempty"`
+}
+
+func ask(ctx context.Context, c *caller, in askInput) (any, error) {
+	request := api.AskRequest{Text: in.Text, Options: in.Options, Default: in.Default, Key: rand.Text()}
+	if in.Deadline != "" {
+		d, err := time.ParseDuration(in.Deadline)
+		if err != nil || d <= 0 {
+			return nil, fmt.Errorf("deadline is %.40q, expected how long to wait, such as 30m", in.Deadline)
+		}
+		request.Deadline = d.Seconds()
+	}
+	if !in.NoWait {
+		select {
+		case c.waiting <- struct{}{}:
+			defer func() { <-c.waiting }()
+		default:
+			return nil, fmt.Errorf("%d questions are being waited for; ask with no_wait, and the answer comes by mail", cap(c.waiting))
+		}
+	}
+	var q asking.Question
+	err := c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
+		q, err = client.Ask(ctx, request)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	id := q.ID
+	if in.NoWait {
+		return answer{Question: id, State: q.State, Note: "the answer comes by mail"}, nil
+	}
+	err = c.act(ctx, always, func(ctx context.Context, client *api.Client) (err error) {
+		q, err = client.AwaitAnswer(ctx, id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	a := answer{Question: id, State: q.State, Answer: q.Answer, By: q.By}
+	if err := c.do(ctx, func(ctx context.Context, client *api.Client) error {
+		_, err := client.TakeAnswer(ctx, id)
+		return err
+	}); err != nil {
+		a.Note = "it may come again, by mail: " + err.Error() // the answer is what counts
+	}
+	return a, nil
+}

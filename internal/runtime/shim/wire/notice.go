@@ -1,0 +1,59 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/notice"
+)
+
+// Notice is a notice.Notice on its way through a socket or a file. Its times are
+// how long ago something was, by the monotonic clock of who has heard it: that
+// holds for who reads it by another clock, and if the machine was suspended. In a
+// file they are worth nothing.
+type Notice struct {
+	Since     time.Duration  `json:"since"`
+	Heard     *time.Duration `json:"heard,omitempty"`
+	Status    string         `json:"status,omitempty"`
+	Alive     *time.Duration `json:"alive,omitempty"`
+	Period    time.Duration  `json:"period,omitempty"`
+	Until     *time.Duration `json:"until,omitempty"`
+	Triggered bool           `json:"triggered,omitempty"`
+	Stopping  *time.Duration `json:"stopping,omitempty"`
+	Reloading bool           `json:"reloading,omitempty"`
+	Errno     int            `json:"errno,omitempty"`
+}
+
+// NewNotice describes what was said by now; nil if nobody has listened.
+func NewNotice(n notice.Notice, now time.Time) *Notice {
+	if n.Since.IsZero() {
+		return nil
+	}
+	ago := func(at time.Time) *time.Duration {
+		if at.IsZero() {
+			return nil
+		}
+		d := now.Sub(at)
+		return &d
+	}
+	return &Notice{
+		Since: now.Sub(n.Since), Heard: ago(n.Heard), Status: n.Status, Alive: ago(n.Alive), Period: n.Period, Until: ago(n.Until),
+		Triggered: n.Triggered, Stopping: ago(n.Stopping), Reloading: n.Reloading, Errno: n.Errno,
+	}
+}
+
+// Notice is what the Notice describes, as it was said by now; nothing for nil.
+func (w *Notice) Notice(now time.Time) notice.Notice {
+	if w == nil {
+		return notice.Notice{}
+	}
+	at := func(ago *time.Duration) time.Time {
+		if ago == nil {
+			return time.Time{}
+		}
+		return now.Add(-*ago)
+	}
+	return notice.Notice{
+		Since: now.Add(-w.Since), Heard: at(w.Heard), Status: w.Status, Alive: at(w.Alive), Period: w.Period, Until: at(w.Until),
+		Triggered: w.Triggered, Stopping: at(w.Stopping), Reloading: w.Reloading, Errno: w.Errno,
+	}
+}

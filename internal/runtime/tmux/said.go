@@ -1,0 +1,88 @@
+package tmux
+
+import (
+	"context"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/notice"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// Nobody but this program listens to what an agent in tmux says of itself: what
+// is said while no daemon runs is lost. The next one listens at the same place.
+
+// speak listens at a place that an agent was told of, or will be. news is sent
+// to when what it says has to be remembered.
+func speak(socket string, news chan<- struct{}) (*proc.NotifySocket, error) {
+	return proc.ListenNotify(socket, func(_ notice.Notice, u notice.Urgency) {
+		if u >= notice.Words {
+			select {
+			case news <- struct{}{}:
+			default:
+			}
+		}
+	})
+}
+
+// hush is the end of a place that nobody has been told of.
+func hush(speaks *proc.NotifySocket) {
+	if speaks != nil {
+		speaks.Close()
+	}
+}
+
+// listenAgain listens to an incarnation that lived before this program did.
+func (ses *session) listenAgain() {
+	if ses.rec.Socket == "" {
+		return
+	}
+	speaks, err := speak(ses.rec.Socket, ses.news)
+	if err != nil {
+		ses.slot.r.log.Warn("an agent is not listened to any more", "path", ses.slot.path, "error", err)
+		return
+	}
+	speaks.Recall(ses.rec.Said.Notice(time.Now()))
+	ses.speaks = speaks
+}
+
+// rememberPace is the shortest time between two notes of what an agent says.
+const rememberPace = time.Second
+
+// hearOut remembers what the incarnation says for whoever listens next.
+func (ses *session) hearOut() {
+	ctx := ses.slot.r.ctx
+	for awaits(ses, ses.news) {
+		ses.remember(ctx)
+		if !awaits(ses, time.After(rememberPace)) {
+			break
+		}
+	}
+	if ses.isOver() {
+		ses.speaks.Close()
+		return
+	}
+	ses.speaks.Leave()
+	select {
+	case <-ses.news: // the last that this program has heard
+		ses.remember(context.WithoutCancel(ctx))
+	default:
+	}
+}
+
+func (ses *session) remember(ctx context.Context) {
+	said := wire.NewNotice(ses.speaks.Said(), time.Now())
+	ses.updateBy(ctx, func(rec *record) { rec.Said = said })
+}
+
+// awaits reports whether something has come before the end of the incarnation
+// or of the runtime.
+func awaits[T any](ses *session, c <-chan T) bool {
+	select {
+	case <-c:
+		return true
+	case <-ses.done:
+	case <-ses.slot.r.ctx.Done():
+	}
+	return false
+}
