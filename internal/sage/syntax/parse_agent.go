@@ -68,7 +68,7 @@ func (p *parser) member(d *AgentDecl) {
 		f := p.belief(start)
 		f.Persistent = true
 		m = f
-	case p.atField():
+	case p.atField() || p.kind == Name && p.ahead(1).IsName() && !p.onNewLineAhead() && p.ahead(2) != Colon:
 		m = p.belief(start)
 	case p.kind == On:
 		m = p.handler()
@@ -172,7 +172,7 @@ func (p *parser) supervisorDecl(start int32, pub bool) Decl {
 		switch {
 		case p.kind == Comma || p.kind == Semicolon:
 			p.next()
-		case p.atField() && !(p.kind == Children && p.ahead(2) == LBrace):
+		case p.atField() && !(p.kind == Children && p.ahead(2) == LBrace) || p.kind == Name && startsExpr(p.ahead(1)) && !p.onNewLineAhead():
 			d.Members = append(d.Members, p.fieldInit())
 		case p.kind == Children:
 			d.Members = append(d.Members, p.children())
@@ -234,7 +234,7 @@ func (p *parser) child() *Child {
 			e.Handler = p.name("of the handler")
 			e.Span = p.finish(start)
 			c.Parts = append(c.Parts, e)
-		case p.atField():
+		case p.atField() || p.kind.IsName() && startsExpr(p.ahead(1)) && !p.onNewLineAhead():
 			c.Parts = append(c.Parts, p.fieldInit())
 		default:
 			p.unexpected("a belief or `restart`", "what a child begins with is written name: value")

@@ -138,7 +138,7 @@ func (p *parser) recordDecl(start int32, pub bool) Decl {
 // field reads name: type.
 func (p *parser) field(start int32) *Field {
 	f := &Field{Name: p.word("of the field")}
-	if p.expect(Colon, "and the type of the field") {
+	if p.expect(Colon, "and the type of the field") || p.kind.IsName() && !p.onNewLine() {
 		f.Type = p.typ()
 	} else {
 		f.Type = &BadType{p.finish(p.start())}
@@ -349,9 +349,7 @@ func (p *parser) runDecl(start int32) Decl {
 func (p *parser) fieldInit() *FieldInit {
 	start := p.start()
 	f := &FieldInit{Name: p.word("of the field")}
-	if p.expect(Colon, "and the value of `"+brief(f.Name.Name)+"`") {
-		f.Value = p.expr()
-	} else if p.got(Assign) {
+	if p.expect(Colon, "and the value of `"+brief(f.Name.Name)+"`") || p.got(Assign) || p.atExpr() && !p.onNewLine() {
 		f.Value = p.expr()
 	} else {
 		f.Value = &BadExpr{p.finish(p.start())}

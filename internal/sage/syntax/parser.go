@@ -22,6 +22,9 @@ func Parse(file *source.File) (*File, []diag.Diagnostic) {
 	tokens, comments, diagnostics := Scan(file)
 	p := parser{file: file, tokens: tokens, diagnostics: diagnostics, errorLine: -1, errorIndex: -1}
 	p.kind = tokens[0].Kind
+	if len(diagnostics) >= maxDiagnostics {
+		p.giveUp()
+	}
 	f := &File{Span: file.Span(0, len(file.Text)), Comments: comments}
 	for p.kind != EOF {
 		before := p.at
@@ -143,15 +146,20 @@ func (p *parser) tooDeep(message, help string) {
 		return
 	}
 	p.report(p.here(), CodeDepth, message, help)
+	p.giveUp()
+}
+
+func (p *parser) giveUp() {
 	p.at = len(p.tokens) - 1
 	p.kind = EOF
 	p.errorIndex = p.at
 }
 
-// report adds an error, wherever the parser is.
+// report adds an error, wherever the parser is. After too many it gives up.
 func (p *parser) report(span source.Span, code, message, help string, related ...diag.Related) {
-	if len(p.diagnostics) < maxDiagnostics {
-		p.diagnostics = append(p.diagnostics, diag.Diagnostic{Span: span, Code: code, Message: message, Help: help, Related: related})
+	p.diagnostics = append(p.diagnostics, diag.Diagnostic{Span: span, Code: code, Message: message, Help: help, Related: related})
+	if len(p.diagnostics) >= maxDiagnostics {
+		p.giveUp()
 	}
 }
 

@@ -157,7 +157,7 @@ func (s *scanner) char(where string) {
 		s.report(start, s.pos, CodeCharacter, "this is not UTF-8", "save the file as UTF-8")
 	} else if isHidden(r) {
 		help := "remove it"
-		if where != "a comment" {
+		if where == "a string" {
 			help = "in a string, write it as " + escapeRune(r)
 		}
 		s.report(start, s.pos, CodeCharacter, "the invisible character "+codePoint(r)+" cannot stand in "+where, help)
