@@ -36,9 +36,10 @@ lint:
 bench:
 	cd bench && $(GO) run ./cmd/bench -reps 3
 
-## chaos: kill the daemon of 200 agents with SIGKILL, 100 times, and check what it promises
+## chaos: kill the daemon of 200 agents with SIGKILL, 100 times, then agents, shims and daemon 1000 times while 8 agents write beliefs
 chaos: build
 	$(GO) run ./tools/chaos
+	$(GO) run ./tools/chaos -beliefs -agents 8 -rounds 1000
 
 ## fuzz: let every fuzz test run for FUZZTIME
 fuzz:

@@ -34,6 +34,8 @@ var (
 type Daemon interface {
 	Service
 	Agents
+	Selves
+	Drains
 	Beliefs
 	OwnBeliefs
 	Mail
@@ -156,6 +158,8 @@ type Node struct {
 	NextAt      *time.Time `json:"next_at,omitempty"`
 	LastExit    string     `json:"last_exit,omitempty"`
 	StatusText  string     `json:"status_text,omitempty"` // what an agent that runs says of itself, see docs/notify.md
+	Vitals      *Vitals    `json:"vitals,omitempty"`      // of an agent that lives and has said something, or has to
+	Drain       *Drain     `json:"drain,omitempty"`       // of an agent that is to finish
 	// NeedsInput is what an agent waits for a person to say; it has the state of its supervisor all the same.
 	NeedsInput *NeedsInput `json:"needs_input,omitempty"`
 }

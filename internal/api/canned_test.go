@@ -81,7 +81,7 @@ func (c canned) Status(context.Context) (Status, error) {
 
 func (c canned) node() Node {
 	now := time.Now()
-	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1", "at work", &NeedsInput{"q-1", "t", now, 1}}
+	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1", "at work", fullVitals(), &Drain{"r", 1.5, true}, &NeedsInput{"q-1", "t", now, 1}}
 }
 
 func (c canned) Nodes(context.Context, string) ([]Node, error) {
@@ -156,6 +156,31 @@ func (c canned) Attach(ctx context.Context, _ string, input io.Reader, output io
 		return c.attach(ctx, input, output, sizes)
 	}
 	return c.err
+}
+
+func fullVitals() *Vitals {
+	age, progress := 1.5, int64(-7)
+	return &Vitals{&age, 60, &progress, "n", 2.5, 600, true, true}
+}
+
+func (c canned) Ready(context.Context, Caller) error                        { return c.err }
+func (c canned) Heartbeat(context.Context, Caller, Beat) error              { return c.err }
+func (c canned) RequestRestart(_ context.Context, _ Caller, _ string) error { return c.err }
+func (c canned) Drain(context.Context, DrainRequest) error                  { return c.err }
+func (c canned) AckDrain(context.Context, Caller) error                     { return c.err }
+
+func (c canned) Hook(context.Context, Caller, string) ([]Notice, error) {
+	if !c.full {
+		return nil, c.err
+	}
+	return []Notice{{"mail", "m-1", "t"}, {"drain", "", "t"}}, nil
+}
+
+func (c canned) Draining(context.Context, Caller) (*Drain, error) {
+	if !c.full {
+		return nil, c.err
+	}
+	return &Drain{"r", 1.5, true}, nil
 }
 
 func (c canned) message() mail.Message {

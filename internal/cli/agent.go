@@ -22,7 +22,8 @@ coppice runs: they find the daemon and prove who they are by variables that each
 agent has in its environment (see: coppice agent env). While no daemon answers
 they wait for one, as agents outlive it.`,
 	}
-	cmd.AddCommand(newAgentEnv(s), newAgentBelief(s), newAgentOutcome(s), newMail(s, agentMail()), newAsk(s))
+	cmd.AddCommand(newAgentEnv(s), newAgentReady(), newAgentHeartbeat(), newAgentRequestRestart(), newAgentHook(s), newAgentDrainCheck(s), newAgentDrainAck(),
+		newAgentBelief(s), newAgentOutcome(s), newMail(s, agentMail()), newAsk(s))
 	return cmd
 }
 

@@ -78,7 +78,7 @@ func parseGiven(name string, text []byte, asString bool) (v value.Value, err err
 		if len(text) > 40 || strings.ContainsAny(short, "'\"\n") {
 			short = "..."
 		}
-		hint = fmt.Sprintf("; a string is written %s=%q in quotes of the shell ('%s=%q'), or given with --string", proc.Plain(name), short, proc.Plain(name), short)
+		hint = fmt.Sprintf("; text needs quotes, for the shell as well: '%s=%q', or --string", proc.Plain(name), short)
 	}
 	return "", usage(fmt.Errorf("%s: %w%s", proc.Plain(name), err, hint))
 }

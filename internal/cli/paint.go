@@ -34,13 +34,20 @@ const (
 	stateStopped  = "stopped"
 )
 
-// needsInput is shown instead of the state of an agent that runs and waits for a person.
-const needsInput = "needs input"
+// What is shown instead of the state of an agent that runs, where it matters more.
+const (
+	draining   = "draining"    // it is to finish
+	needsInput = "needs input" // it waits for a person
+)
 
 // shownState is the state of a node as people see it.
 func shownState(n api.Node) string {
-	if n.NeedsInput != nil && n.State == stateRunning {
+	switch {
+	case n.State != stateRunning:
+	case n.NeedsInput != nil:
 		return needsInput
+	case n.Drain != nil:
+		return draining
 	}
 	return n.State
 }
@@ -50,7 +57,7 @@ func (p paint) state(state, text string) string {
 	switch state {
 	case stateRunning:
 		return p.green(text)
-	case stateStarting, stateStopping, "restarting", "waiting", needsInput:
+	case stateStarting, stateStopping, "restarting", "waiting", draining, needsInput:
 		return p.yellow(text)
 	case "quarantined", "given_up", "paused":
 		return p.red(text)

@@ -104,7 +104,7 @@ func (r *remote) completePath(many bool) cobra.CompletionFunc {
 			_, path, below := strings.Cut(n.Path, "/")
 			// What a shell would have to quote cannot be completed.
 			if below && !slices.Contains(args, path) && path == proc.Plain(path) && !strings.ContainsAny(path, "\t\n") {
-				paths = append(paths, cobra.CompletionWithDesc(path, n.State))
+				paths = append(paths, cobra.CompletionWithDesc(path, shownState(n)))
 			}
 		}
 		return paths, nothing

@@ -175,6 +175,19 @@ var badInput = []struct{ name, text, want string }{
 	{"URL", base + "ready.http = \"localhost:8080\"\n", `4:14: http is "localhost:8080", expected a URL such as "http://localhost:8080/health"`},
 	{"URL port", base + "ready.http = \"http://x:0/\"\n", `4:14: http is "http://x:0/", expected a URL such as "http://localhost:8080/health"`},
 	{"two conditions", base + "ready = { log = \"x\", notify = true }\n", "4:9: ready has 2 conditions, expected one of log, tcp, http, exec, notify"},
+	{"liveness", base + "heartbeat_timeout = 60\nprogress_timeout = \"soon\"\nnudge = \"USR1\"\n", `
+		4:21: heartbeat_timeout is a number without a unit, expected a duration such as "10s" or "1h30m"; write "60s" if seconds are meant
+		5:20: progress_timeout is "soon", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h
+		6:9: nudge is a string, expected a table`},
+	{"two ways to nudge", base + "nudge = { type = true, signal = \"USR1\" }\nterminal = true\n", "4:9: nudge has 2 ways, expected one of type, signal, command"},
+	{"no way to nudge", base + "nudge = { type = false }\n", "4:9: nudge has no way, expected one of type, signal, command"},
+	{"nothing to type into", base + "nudge = { type = true }\n", "4:18: type without a terminal, expected one to type into; set terminal = true, or nudge it with signal or command"},
+	{"signals to nudge", base + "nudge = { signal = \"USR3\" }\n[[agent]]\nname = \"b\"\ncommand = \"sleep 1\"\nnudge = { signal = \"sigkill\" }\n", `
+		4:20: unknown signal "USR3", expected one of TERM, INT, HUP, QUIT, KILL, USR1, USR2, ABRT, ALRM, PIPE, WINCH; did you mean "USR1"?
+		8:20: signal is KILL, expected one that an agent can heed`},
+	{"command to nudge", base + "nudge = { comand = \"x\" }\n[[agent]]\nname = \"b\"\ncommand = \"sleep 1\"\nnudge = { command = [] }\n", `
+		4:11: unknown key "comand" in [agent.nudge]; did you mean "command"?
+		8:21: command is empty, expected a program and its arguments`},
 	{"no condition", base + "ready = { timeout = \"5s\" }\n", "4:9: ready has no condition, expected one of log, tcp, http, exec, notify"},
 	{"environment", base + "env = { \"B=C\" = \"x\", COPPICE_X = \"1\", Z = \"a\\u0000\" }\n", `
 		4:17: "B=C" cannot name a variable, expected one without "=" and zero bytes

@@ -12,7 +12,7 @@ import (
 )
 
 func TestBeliefs(t *testing.T) {
-	tree, err := Parse("/p/f.toml", []byte(base+`
+	_, err := Parse("/p/f.toml", []byte(base+`
 [agent.beliefs]
 threshold = 100
 hex = 0xff
@@ -34,7 +34,7 @@ path = ".sage/db_guardian.db"
 	if err == nil || !strings.Contains(err.Error(), `unknown key "y" in [agent.beliefs]`) {
 		t.Fatalf("a dotted name: %v", err)
 	}
-	tree, err = Parse("/p/f.toml", []byte(base+`
+	tree, err := Parse("/p/f.toml", []byte(base+`
 beliefs.threshold = 100
 beliefs.hex = 0xff
 beliefs.big = 9_007_199_254_740_993

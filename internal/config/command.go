@@ -19,7 +19,7 @@ func argv(line string) []string {
 		return words
 	}
 	if program && !strings.ContainsAny(strings.ReplaceAll(line, ">&", ""), ";&|()`\n\r") {
-		line = "exec " + strings.TrimSpace(line)
+		line = "exec " + strings.TrimLeft(line, " \t") // a blank at the end may be escaped
 	}
 	return []string{shell, "-c", line}
 }

@@ -40,6 +40,7 @@ func TestArgv(t *testing.T) {
 		`\cd x`:                            sh(`\cd x`),
 		"$CMD x":                           sh("$CMD x"),
 		">f cmd":                           sh(">f cmd"),
+		" cmd \\\t":                        sh("exec cmd \\\t"),
 		"exec cmd 'x'":                     sh("exec cmd 'x'"),
 		"cmd 'a;b' # one, but who can say": sh("cmd 'a;b' # one, but who can say"),
 	} {

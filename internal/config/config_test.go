@@ -59,6 +59,8 @@ max_restarts = 7
 restart_window = "2h"
 significant = true
 ready.http = "http://localhost:8080/health"
+progress_timeout = "1h"
+nudge.command = "touch here"
 runtime = "tmux"
 limits = { memory = "1.5 GiB", cpu = 2, open_files = 1024 }
   [agent.shutdown]
@@ -77,6 +79,8 @@ dir = "/srv/db"
 stdin = "null"
 terminal = true
 restart = "never"
+heartbeat_timeout = "90s"
+nudge = { type = true }
 backoff = "linear"
 on_limit = "give_up"
 ready = { exec = "pg_isready -q", timeout = "1m30s" }
@@ -101,7 +105,8 @@ func TestParse(t *testing.T) {
 						Name: "db", Command: []string{"/bin/sh", "-c", "cd /tmp && exec db"}, Dir: "/srv/db",
 						Terminal: true, Limits: spec.Limits{Memory: 1 << 20, CPU: 0.5, Processes: 7},
 						Restart: supervisor.Temporary, Backoff: supervisor.Backoff{Kind: supervisor.Linear}, Limit: supervisor.GivingUp(10), Shutdown: term,
-						Ready: spec.Ready{Exec: []string{"pg_isready", "-q"}, Timeout: 90 * time.Second},
+						Ready:            spec.Ready{Exec: []string{"pg_isready", "-q"}, Timeout: 90 * time.Second},
+						HeartbeatTimeout: 90 * time.Second, Nudge: spec.Nudge{Type: true},
 					}}},
 				}},
 				{Agent: &spec.Agent{
@@ -109,9 +114,10 @@ func TestParse(t *testing.T) {
 					Env: map[string]string{"PORT": "8080", "A.B": ""}, Stdin: "/home/shop/services/api/input.txt",
 					Runtime: spec.Tmux, Terminal: true, Limits: spec.Limits{Memory: 3 << 29, CPU: 2, OpenFiles: 1024},
 					Restart: supervisor.Transient, Significant: true, Limit: supervisor.Quarantining(7, 2*time.Hour),
-					Backoff:  supervisor.Backoff{Kind: supervisor.Exponential, Base: 500 * time.Millisecond, Cap: time.Minute, Jitter: true, StableAfter: -1},
-					Shutdown: spec.Shutdown{Signal: "INT", Grace: 10 * time.Second},
-					Ready:    spec.Ready{HTTP: "http://localhost:8080/health", Timeout: 30 * time.Second},
+					Backoff:         supervisor.Backoff{Kind: supervisor.Exponential, Base: 500 * time.Millisecond, Cap: time.Minute, Jitter: true, StableAfter: -1},
+					Shutdown:        spec.Shutdown{Signal: "INT", Grace: 10 * time.Second},
+					Ready:           spec.Ready{HTTP: "http://localhost:8080/health", Timeout: 30 * time.Second},
+					ProgressTimeout: time.Hour, Nudge: spec.Nudge{Command: []string{"touch", "here"}},
 				}},
 			}}},
 		},
@@ -251,6 +257,7 @@ func TestLoad(t *testing.T) {
 		{"no dir", "command = \"./x\"\ndir = \"services\"", `4:7: the directory "DIR/services" does not exist; create it with mkdir`},
 		{"home", "command = \"./x\"\ndir = \"~/x\"", `4:7: the directory "DIR/~/x" does not exist; ~ is not expanded; write the whole path`},
 		{"dir is a file", "command = \"./x\"\ndir = \"input\"", `4:7: dir is "DIR/input", not a directory, expected one`},
+		{"nudge", "command = \"sleep 1\"\nnudge.command = \"nothere\"", `4:17: the command "nothere" is not in PATH; install it, or write its path`},
 		{"ready", "command = \"sleep 1\"\nready.exec = \"nothere\"", `4:14: the command "nothere" is not in PATH; install it, or write its path`},
 		{"no input", "command = \"cat\"\nstdin = \"x\"", `4:9: the input file "DIR/x" does not exist, expected a file or "null"`},
 		{"input is a FIFO", "command = \"cat\"\nstdin = \"fifo\"", `4:9: the input file "DIR/fifo" is a named pipe, expected a regular file`},

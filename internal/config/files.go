@@ -25,6 +25,7 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 		if c.dir() {
 			c.command(d.Agent.Command, "command")
 			c.command(d.Agent.Ready.Exec, "ready", "exec")
+			c.command(d.Agent.Nudge.Command, "nudge", "command")
 			for _, h := range d.Agent.Hooks.Named() {
 				c.command(h.Command, h.Name)
 			}

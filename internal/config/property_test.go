@@ -143,6 +143,19 @@ func print(t *spec.Tree) string {
 		if a.Ready.Timeout > 0 {
 			line("ready.timeout", a.Ready.Timeout)
 		}
+		for key, d := range map[string]time.Duration{"heartbeat_timeout": a.HeartbeatTimeout, "progress_timeout": a.ProgressTimeout} {
+			if d > 0 {
+				line(key, d)
+			}
+		}
+		switch n := a.Nudge; {
+		case n.Type:
+			line("nudge.type", true)
+		case n.Signal != "":
+			line("nudge.signal", n.Signal)
+		case n.Command != nil:
+			line("nudge.command", n.Command)
+		}
 		for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 			line("env."+quoted(name), a.Env[name])
 		}
@@ -223,6 +236,10 @@ func someTree(t *rapid.T) *spec.Tree {
 			a.Backoff.Base = time.Duration(rapid.Int64Range(1, 1000).Draw(t, "base"))
 			a.Backoff.Cap = a.Backoff.Base + someTime.Draw(t, "cap")
 			a.Env = map[string]string{"A": someText.Draw(t, "value"), someText.Filter(func(s string) bool { return !strings.Contains(s, "=") }).Draw(t, "variable"): ""}
+		}
+		if rapid.Bool().Draw(t, "watched") {
+			a.HeartbeatTimeout, a.ProgressTimeout = someTime.Draw(t, "heartbeat"), someTime.Draw(t, "progress")
+			a.Nudge = rapid.SampledFrom([]spec.Nudge{{}, {Type: a.Terminal}, {Signal: "USR2"}, {Command: []string{"x", " "}}}).Draw(t, "nudge")
 		}
 		if a.Ready.Log+a.Ready.TCP+a.Ready.HTTP != "" || a.Ready.Exec != nil || a.Ready.Notify {
 			a.Ready.Timeout = someTime.Draw(t, "timeout")

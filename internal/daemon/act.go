@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,15 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) er
 		return err
 	}
 	before, _ := sup.Child(id)
-	if err := c.actOn(ctx, sup, id, action); err != nil {
+	goesOn := false
+	switch action {
+	case api.Start, api.Resume, api.Restart:
+		goesOn = c.endDrain(ctx, path)
+	}
+	if action != api.Reset {
+		c.dropRestart(path, 0, string(action)+" was asked for by hand")
+	}
+	if err := c.actOn(ctx, sup, id, action); err != nil && !(goesOn && errors.Is(err, supervisor.ErrRunning)) {
 		return notFound(path, err)
 	}
 	c.log.Append(event.Event{
@@ -65,6 +74,25 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 	return errors.Join(errs...)
 }
 
+// startBelow starts what is down below a supervisor that runs; ErrRunning if nothing is.
+func (c *Controller) startBelow(ctx context.Context, sup *supervisor.Supervisor) error {
+	err := c.actBelow(ctx, sup, api.Start)
+	all, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	var failed []error
+	for _, e := range all.Unwrap() {
+		if !errors.Is(e, supervisor.ErrRunning) {
+			failed = append(failed, e)
+		}
+	}
+	if children, e := sup.Children(); e == nil && len(failed) == 0 && len(all.Unwrap()) < len(children) {
+		return nil
+	}
+	return cmp.Or(errors.Join(failed...), err)
+}
+
 func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action api.Action) error {
 	info, err := sup.Child(id)
 	if errors.Is(err, supervisor.ErrNotFound) && (action == api.Start || action == api.Restart) {
@@ -82,6 +110,9 @@ func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id s
 	case api.Stop, api.Suspend:
 		return sup.SuspendChild(ctx, id)
 	case api.Start:
+		if info.Sub != nil && info.State == supervisor.Running {
+			return c.startBelow(ctx, info.Sub)
+		}
 		return start(ctx, sup, info)
 	case api.Resume:
 		if info.Sub != nil {

@@ -52,6 +52,7 @@ func (c *Controller) Ask(ctx context.Context, who api.Caller, q api.AskRequest) 
 	asked, _, err := c.desk.Ask(ctx, asking.Ask{
 		From: who.Path, Incarnation: who.Incarnation, Text: q.Text, Options: q.Options, Default: q.Default, Within: q.Within(), Key: q.Key,
 	})
+	c.waits(who.Path)
 	return asked, translated(err)
 }
 
@@ -63,6 +64,7 @@ func (c *Controller) Question(_ context.Context, who api.Caller, id string) (ask
 
 // AwaitAnswer is part of api.Asking.
 func (c *Controller) AwaitAnswer(ctx context.Context, who api.Caller, id string) (asking.Question, error) {
+	defer c.awaits(who)()
 	q, err := c.desk.Wait(ctx, who.Path, id)
 	return q, translated(err)
 }

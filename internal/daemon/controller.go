@@ -62,6 +62,8 @@ type Controller struct {
 	specs    map[string]supervisor.ChildSpec // of all nodes below the root
 
 	credentials *credentials
+	vitals      vitals
+	background  *background
 	beliefs     *belief.Book
 	claims      claims
 	mail        *mail.Boxes
@@ -74,6 +76,9 @@ type Controller struct {
 	adopt    map[string]adoption        // incarnations that are to be taken over, not started
 	strays   map[string]*stray          // slots that are to be emptied before that
 	told     map[string][]mark          // the last starts of each agent that the log was given, oldest first
+	typing   map[string]int             // people who may type into the terminal of an agent
+	restarts map[string]*restart        // that agents have asked for
+	drains   map[string]*drain          // agents that are to finish
 	noted    map[string]noted           // what the log was told of each node last
 	keep     bool                       // agents go on without the controller
 
@@ -104,6 +109,8 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		places: make(map[string]runtime.Runtime), agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
 		sessions: make(map[string]runtime.Session), told: make(map[string][]mark), noted: make(map[string]noted),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
+		typing: make(map[string]int), restarts: make(map[string]*restart), drains: make(map[string]*drain),
+		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(),
 		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
@@ -178,6 +185,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	c.resumeRequests()
 	go c.wait()
 	return nil
 }
@@ -235,6 +243,7 @@ func (c *Controller) keeps() bool {
 // wait sees the tree end.
 func (c *Controller) wait() {
 	err := c.root.Wait()
+	c.background.end()
 	entry := event.Event{Type: event.ControllerStopped, Actor: "controller", Message: "controller stopped"}
 	if err != nil {
 		entry.Message += ": " + err.Error()

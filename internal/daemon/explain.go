@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/liveness"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -36,7 +37,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 			return x, notFound(n.Path, err)
 		}
 		x.Next, x.Hint = outlook(n, info)
-		x.Evidence = evidence(sup.Path(), info)
+		x.Evidence = append(evidence(sup.Path(), info), vitalEvidence(n.Vitals)...)
 	} else {
 		x.Rule, x.Next = "the root runs until it is stopped", "when its limit is reached, everything is stopped and the daemon ends with exit code 1"
 	}
@@ -105,6 +106,10 @@ func ago(at, now time.Time) time.Duration { return max(0, now.Sub(at)).Round(100
 
 // outlook says what happens next to a child, and what a person can do.
 func outlook(n api.Node, i supervisor.ChildInfo) (next, hint string) {
+	if n.Drain != nil {
+		return fmt.Sprintf("it is stopped when it says that it has finished, and in %s in any case", liveness.Brief(asDuration(n.Drain.Left).Round(time.Second))),
+			"to let it go on: coppice start " + n.Path
+	}
 	switch i.State {
 	case supervisor.Running:
 		return "nothing, until it ends or is stopped", ""

@@ -10,13 +10,18 @@ import (
 
 // Caller is part of api.Agents.
 func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error) {
-	return c.credentials.caller(token)
+	who, err := c.credentials.caller(token)
+	if err == nil {
+		c.sign(who)
+	}
+	return who, err
 }
 
 // begin readies what an incarnation finds when it starts, and returns its token.
 func (c *Controller) begin(ctx context.Context, self supervisor.Self) (token string, err error) {
 	c.beginMail(self)
 	who := api.Caller{Path: self.Path, Incarnation: self.Incarnation}
+	c.beginVitals(who)
 	token = c.credentials.issue(who)
 	c.claims.live(self.Path, token)
 	return token, c.remember(ctx, who, token)
@@ -29,6 +34,7 @@ func (c *Controller) resumed(ctx context.Context, o runtime.Observation) error {
 		return nil
 	}
 	who := api.Caller{Path: o.Path, Incarnation: o.Incarnation}
+	c.beginVitals(who)
 	err := c.remember(ctx, who, o.Token) // before it can ask for them
 	c.credentials.restore(who, o.Token)
 	c.claims.live(o.Path, o.Token)
@@ -37,7 +43,10 @@ func (c *Controller) resumed(ctx context.Context, o runtime.Observation) error {
 
 // over clears up after an incarnation that has ended, or could not start.
 func (c *Controller) over(path string, incarnation uint64) {
-	c.credentials.revoke(api.Caller{Path: path, Incarnation: incarnation})
+	who := api.Caller{Path: path, Incarnation: incarnation}
+	c.credentials.revoke(who)
+	c.endVitals(who)
 	c.forwardAnswers(path)
 	c.beliefs.End(path, incarnation)
+	c.endedDraining(who)
 }

@@ -131,6 +131,9 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 			n.PID, n.StatusText = o.PID, o.Said.Status
 		}
 	}
+	if n.Kind == kindAgent {
+		n.Vitals, n.Drain = c.vital(path).shown(), c.drainOf(path).shown()
+	}
 	if !i.NextAt.IsZero() {
 		n.NextAt = &i.NextAt
 	}

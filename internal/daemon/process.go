@@ -136,6 +136,13 @@ func (p *process) end(how func(first bool)) {
 	how(first)
 }
 
+// leaves reports whether it has been asked to end, or was condemned.
+func (p *process) leaves() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked || p.verdict != nil
+}
+
 // condemn ends an incarnation that lives and does not do its work, and makes a
 // failure of its end, whatever that will be: its supervisor decides what comes
 // next, as after a crash. It is asked to end by sig or, if that is 0, by its own

@@ -55,6 +55,9 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	for _, key := range unreadable {
 		c.opts.Logger.Warn("a record of a node cannot be read and is ignored", "key", key)
 	}
+	if err := c.recallDrains(ctx, records); err != nil {
+		return nil, err
+	}
 	found, err := c.look(ctx)
 	if err != nil {
 		return nil, err
@@ -82,7 +85,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 		}
 	}
 	c.clear(ctx, orphans)
-	return p, nil
+	return p, c.recallRestarts(ctx, p)
 }
 
 // lasts: what state the node was in holds over an orderly end of the controller.

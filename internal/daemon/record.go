@@ -56,13 +56,16 @@ type selfRecord struct {
 	Probing bool        `json:"probing,omitempty"`
 }
 
-// nodeKey is the key of a node's record. Names may hold what keys may not.
-func nodeKey(path string) string {
+// nodeKey is the key of a node's record.
+func nodeKey(path string) string { return nodePrefix + "/" + storePath(path) + "/record" }
+
+// storePath is a path as part of a key. Names may hold what keys may not.
+func storePath(path string) string {
 	parts := strings.Split(path, "/")
 	for i, p := range parts {
 		parts[i] = url.PathEscape(p)
 	}
-	return nodePrefix + "/" + strings.Join(parts, "/") + "/record"
+	return strings.Join(parts, "/")
 }
 
 // op writes the record.

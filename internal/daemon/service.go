@@ -156,5 +156,8 @@ func (c *Controller) Attach(ctx context.Context, path string, input io.Reader, o
 	if err != nil {
 		return err
 	}
+	if input != nil {
+		defer c.types(c.full(path))()
+	}
 	return s.Attach(ctx, runtime.Attachment{Input: input, Output: output, Sizes: sizes})
 }

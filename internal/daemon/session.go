@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -71,6 +72,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		if a.Notify {
 			go vigil{period: a.Watchdog, grace: a.Shutdown.Grace}.watch(s, p)
 		}
+		c.attend(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
 		return p, nil
 	}, nil
 }
@@ -107,6 +109,9 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 			return s, err
 		}
 		return s, of.started(ctx, s)
+	}
+	if c.drainOf(self.Path) != nil {
+		return nil, supervisor.ErrIgnore // what was to finish and has ended is not started again
 	}
 	c.caughtUp(ctx, self.Path, self.Incarnation)
 	token, err := c.begin(ctx, self)

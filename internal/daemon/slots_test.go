@@ -62,7 +62,7 @@ func TestAssign(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := &Controller{
-				credentials: newCredentials(), beliefs: beliefs,
+				credentials: newCredentials(), beliefs: beliefs, vitals: vitals{byPath: map[string]*vital{}},
 				log: log, agents: map[string]*spec.Agent{"t/a": {Name: "a", Runtime: spec.Tmux}},
 				adopt: map[string]adoption{}, strays: map[string]*stray{},
 			}

@@ -35,14 +35,25 @@ const (
 	AgentIdleKilled  Type = "agent.idle_killed"
 	AgentSuspended   Type = "agent.suspended"
 	AgentResumed     Type = "agent.resumed"
-	AgentDraining    Type = "agent.draining"
-	AgentUpdated     Type = "agent.updated" // new settings without a restart
-	AgentLost        Type = "agent.lost"    // cannot be found any more
-	AgentAdopted     Type = "agent.adopted" // found running by a new daemon
+	AgentDraining    Type = "agent.draining"    // was asked to finish
+	AgentDrained     Type = "agent.drained"     // and is stopped
+	AgentDrainEnded  Type = "agent.drain_ended" // may go on
+	AgentUpdated     Type = "agent.updated"     // new settings without a restart
+	AgentLost        Type = "agent.lost"        // cannot be found any more
+	AgentAdopted     Type = "agent.adopted"     // found running by a new daemon
 	AgentAbandoned   Type = "agent.abandoned"
 	AgentClaimed     Type = "agent.claimed"     // an outcome, which is what the agent says and no more
 	AgentHook        Type = "agent.hook"        // on_waking, on_start, on_resting or on_error has run
 	AgentHookFailed  Type = "agent.hook_failed" // or has failed
+
+	// What agents say, and fail to say.
+	AgentFinished         Type = "agent.finished" // what it was to finish, it says
+	AgentRestartRequested Type = "agent.restart_requested"
+	AgentRestartEnded     Type = "agent.restart_ended" // the request is dealt with
+	AgentUnresponsive     Type = "agent.unresponsive"  // silent, or not getting on, for longer than it may
+	AgentResponsive       Type = "agent.responsive"    // after that
+	AgentNudged           Type = "agent.nudged"
+	AgentCondemned        Type = "agent.condemned" // is ended as a failure
 
 	// Supervisors.
 	SupervisorStarted   Type = "supervisor.started"

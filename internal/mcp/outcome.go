@@ -47,8 +47,5 @@ func sayOutcome(ctx context.Context, c *caller, in outcomeInput) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.Claim(ctx, o) }); err != nil {
-		return nil, err
-	}
-	return "recorded", nil
+	return said("recorded", c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.Claim(ctx, o) }))
 }

@@ -31,6 +31,17 @@ func (t tool) schema() string {
 func tools() []tool {
 	return []tool{
 		{
+			name:        "ready",
+			description: "Say that you have started and can be relied on.",
+			run:         verb(ready),
+		},
+		{
+			name:        "heartbeat",
+			description: "Say that you are at work, and how far. Call it every few minutes: who is silent for too long is restarted.",
+			properties:  `"progress":{"type":"integer","description":"any number that changes as you get on"},"note":{"type":"string","description":"what you do, in a line"}`,
+			run:         verb(heartbeat),
+		},
+		{
 			name:        "outcome",
 			description: "Say how the work has ended; may be said again. All kinds but completed need approach and obstacle; deferred needs not_before, decomposed subtasks, blocked condition, escalated question.",
 			properties: `"kind":{"type":"string","enum":["completed","deferred","decomposed","blocked","retryable","escalated"]},` +
@@ -46,6 +57,25 @@ func tools() []tool {
 				`"question":{"type":"string","description":"what a person has to decide"}`,
 			required: `"kind"`,
 			run:      verb(sayOutcome),
+		},
+		{
+			name:        "belief_list",
+			description: "List your beliefs: values that are kept for you, most of them over a restart.",
+			run:         verb(listBeliefs),
+		},
+		{
+			name:        "belief_get",
+			description: "Read beliefs by name.",
+			properties:  `"names":{"type":"array","items":` + text + `,"minItems":1}`,
+			required:    `"names"`,
+			run:         verb(getBeliefs),
+		},
+		{
+			name:        "belief_set",
+			description: "Keep beliefs, all of them at once or none. They are durable when this returns.",
+			properties:  `"values":{"type":"object","minProperties":1,"description":"any JSON by name"}`,
+			required:    `"values"`,
+			run:         verb(setBeliefs),
 		},
 		{
 			name:        "mail_send",
@@ -75,6 +105,22 @@ func tools() []tool {
 			required: `"text"`,
 			run:      verb(ask),
 		},
+		{
+			name:        "drain_check",
+			description: "Look whether you are asked to finish. Call it between pieces of work.",
+			run:         verb(checkDrain),
+		},
+		{
+			name:        "drain_ack",
+			description: "Say that you have finished, as you were asked to. You are stopped then.",
+			run:         verb(ackDrain),
+		},
+		{
+			name:        "request_restart",
+			description: "Ask for yourself to be restarted afresh, such as when your context is full. Keep what you need first.",
+			properties:  `"reason":` + text,
+			run:         verb(requestRestart),
+		},
 	}
 }
 
@@ -83,6 +129,12 @@ const (
 	text  = `{"type":"string"}`
 	texts = `{"type":"array","items":` + text + `}`
 )
+
+// nothing is what a tool takes that takes nothing.
+type nothing struct{}
+
+// said is the answer of a tool that only says something.
+func said(answer string, err error) (any, error) { return answer, err }
 
 // verb makes a tool's run of a function of what it takes. Nothing of a value
 // is lost on the way: numbers stay what they are.

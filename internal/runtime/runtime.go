@@ -131,6 +131,11 @@ type Runtime interface {
 	// try again later.
 	Adopt(ctx context.Context, path string) (Session, error)
 
+	// Ready says for an incarnation that says itself when it is ready
+	// (spec.Ready.Notify) that it is. ErrStale, ErrEnded, ErrUnknown: it is not
+	// known to live, or not yet. One that is ready stays so.
+	Ready(ctx context.Context, path string, incarnation uint64) error
+
 	// List looks at all slots. An error means that nothing is known, not that
 	// there are none; a slot that cannot be looked at is listed as Unknown.
 	List(ctx context.Context) ([]Observation, error)

@@ -103,6 +103,7 @@ func (a *assembly) checkAgent(i int, g *Agent) {
 		a.problem(i, []string{"watchdog"}, "", "watchdog is %v, expected at least %v", g.Watchdog, MinWatchdog)
 	}
 	g.Notify = g.Notify || g.Ready.Notify || g.Watchdog > 0
+	a.checkLiveness(i, g)
 	a.checkHooks(i, g)
 	a.checkBeliefs(i, g.Beliefs)
 }
@@ -254,6 +255,43 @@ func (a *assembly) checkReady(i int, r *Ready) {
 	}
 	if len(r.Exec) > 0 {
 		a.checkCommand(i, r.Exec, "ready", "exec")
+	}
+}
+
+func (a *assembly) checkLiveness(i int, g *Agent) {
+	if g.HeartbeatTimeout < 0 {
+		a.problem(i, []string{"heartbeat_timeout"}, "", "heartbeat_timeout is negative, expected a time")
+	}
+	if g.ProgressTimeout < 0 {
+		a.problem(i, []string{"progress_timeout"}, "", "progress_timeout is negative, expected a time")
+	}
+	n := &g.Nudge
+	set := 0
+	for _, is := range []bool{n.Type, n.Signal != "", len(n.Command) > 0} {
+		if is {
+			set++
+		}
+	}
+	if set > 1 {
+		a.problem(i, []string{"nudge"}, "", "nudge has %d ways, expected one of type, signal, command", set)
+	}
+	if n.Type && !g.Terminal {
+		a.problem(i, []string{"nudge", "type"}, `set terminal = true, or nudge it with signal or command`, "type without a terminal, expected one to type into")
+	}
+	if n.Signal != "" {
+		name, _, ok := ParseSignal(n.Signal)
+		if !ok {
+			a.problem(i, []string{"nudge", "signal"}, didYouMean(suggest.Nearest(n.Signal, SignalNames())),
+				"unknown signal %s, expected one of %s", Quote(n.Signal), strings.Join(SignalNames(), ", "))
+		} else {
+			n.Signal = name
+		}
+		if name == "KILL" {
+			a.problem(i, []string{"nudge", "signal"}, "", "signal is KILL, expected one that an agent can heed")
+		}
+	}
+	if len(n.Command) > 0 {
+		a.checkCommand(i, n.Command, "nudge", "command")
 	}
 }
 

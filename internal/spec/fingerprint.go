@@ -12,9 +12,9 @@ import (
 // Fingerprint is the SHA-256, in hex, of what a running agent cannot change
 // without being restarted: command, directory, environment, standard input,
 // runtime, terminal, limits, and whether it is listened to how often.
-// Restart policy, backoff, limit, shutdown and readiness belong to whoever
-// watches it and are changed in place; declarations of beliefs hold from its
-// next incarnation on. (The Gas City seed, "config drift".)
+// Restart policy, backoff, limit, shutdown, readiness, liveness and nudges belong
+// to whoever watches it and are changed in place; declarations of beliefs hold
+// from its next incarnation on. (The Gas City seed, "config drift".)
 func (a *Agent) Fingerprint() string {
 	var b []byte
 	put := func(parts ...string) {

@@ -76,7 +76,23 @@ type Agent struct {
 	Notify bool
 	// Watchdog is how long it may be silent on that before it has failed; 0: for ever.
 	Watchdog time.Duration
+	// HeartbeatTimeout is how long it may be silent once it is ready,
+	// ProgressTimeout how long it may claim the same progress. Zero: for ever.
+	HeartbeatTimeout time.Duration
+	ProgressTimeout  time.Duration
+	Nudge            Nudge
 }
+
+// Nudge is how an agent is reminded: that nothing is heard of it, or that there
+// is something for it. At most one field is set; with none, it is not.
+type Nudge struct {
+	Type    bool     // a fixed line and Enter are typed into its terminal
+	Signal  string   // as in Shutdown
+	Command []string // argument vector, run beside the agent
+}
+
+// Exists reports whether there is a way.
+func (n Nudge) Exists() bool { return n.Type || n.Signal != "" || len(n.Command) > 0 }
 
 // Shutdown is how an agent is asked to stop.
 type Shutdown struct {

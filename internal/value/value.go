@@ -66,12 +66,18 @@ func Parse(text []byte) (Value, error) {
 	if at := invalidUTF8(text); at >= 0 {
 		return "", errorAt(text, at, "the byte 0x%02x is not UTF-8", text[at])
 	}
-	var raw json.RawMessage // Compact would not say where an error is
-	if err := json.Unmarshal(text, &raw); err != nil {
-		return "", syntaxError(text, err)
+	if !json.Valid(text) {
+		var raw json.RawMessage // which says where
+		return "", syntaxError(text, json.Unmarshal(text, &raw))
+	}
+	if scalar := bytes.Trim(text, " \t\r\n"); scalar[0] != '{' && scalar[0] != '[' { // as most are
+		if err := checkScalar(text, scalar); err != nil {
+			return "", err
+		}
+		return Value(scalar), nil
 	}
 	var compact bytes.Buffer
-	if err := json.Compact(&compact, raw); err != nil {
+	if err := json.Compact(&compact, text); err != nil {
 		return "", syntaxError(text, err)
 	}
 	if compact.Len() > MaxBytes {
@@ -81,6 +87,19 @@ func Parse(text []byte) (Value, error) {
 		return "", err
 	}
 	return Value(compact.String()), nil
+}
+
+// checkScalar is what Parse checks of a value without parts.
+func checkScalar(text, scalar []byte) error {
+	if len(scalar) > MaxBytes {
+		return TooLarge(len(scalar))
+	}
+	if c := scalar[0]; c == '-' || '0' <= c && c <= '9' {
+		if wrong := checkNumber(string(scalar)); wrong != "" {
+			return errorAt(text, bytes.IndexByte(text, c), "%s", wrong)
+		}
+	}
+	return nil
 }
 
 // TooLarge is the error for a value of so many bytes.

@@ -1,6 +1,8 @@
 // Command chaos kills the daemon of a fleet with SIGKILL at random moments, again
 // and again, and checks what Coppice promises: no agent is ended by it, none
 // runs twice, no exit is missed, and the event log has neither gaps nor repeats.
+// With -beliefs it kills agents and their shims, too, while the agents write
+// beliefs: what was acknowledged is there, whole.
 package main
 
 import (
@@ -30,6 +32,7 @@ func main() {
 	flag.IntVar(&o.crashing, "crashing", 20, "of these, how many crash all the time")
 	flag.IntVar(&o.rounds, "rounds", 100, "how often the daemon is killed")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of the random moments")
+	beliefs := flag.Bool("beliefs", false, "kill agents, shims and the daemon while agents write beliefs")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "chaos")
 	if err != nil {
@@ -38,7 +41,11 @@ func main() {
 	}
 	o.dir, o.say = dir, func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 	fmt.Printf("seed %d, in %s\n", o.seed, dir)
-	if err := run(o); err != nil {
+	trial := run
+	if *beliefs {
+		trial = runBeliefs
+	}
+	if err := trial(o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -17,6 +17,7 @@ type programs struct {
 	execfloor   string
 	agentkill   string
 	fleetcost   string
+	beliefrate  string
 	firstact    string
 	coppice     string
 	compose     string // process-compose
@@ -37,7 +38,7 @@ func build(ctx context.Context, dir string) (programs, error) {
 		p.notes = append(p.notes, fmt.Sprintf("Erlang/OTP is left out: %v (Debian: apt-get install erlang-base)", err))
 	}
 	if runtime.GOOS != "linux" {
-		p.notes = append(p.notes, "exec, exit and fleet are left out: they are measured on Linux only")
+		p.notes = append(p.notes, "exec, exit, fleet and belief are left out: they are measured on Linux only")
 		return p, nil
 	}
 	if p.execfloor, err = goBuild(ctx, dir, "execfloor", ".", "./cmd/execfloor"); err != nil {
@@ -47,6 +48,9 @@ func build(ctx context.Context, dir string) (programs, error) {
 		return p, err
 	}
 	if p.fleetcost, err = goBuild(ctx, dir, "fleetcost", ".", "./cmd/fleetcost"); err != nil {
+		return p, err
+	}
+	if p.beliefrate, err = goBuild(ctx, dir, "beliefrate", ".", "./cmd/beliefrate"); err != nil {
 		return p, err
 	}
 	var entry []string

@@ -15,7 +15,7 @@ type job struct {
 }
 
 func scenarios() []string {
-	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "fleet"}
+	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "fleet", "belief"}
 }
 
 // sizes are the numbers that make a run long or short.
@@ -27,13 +27,15 @@ type sizes struct {
 	groups   int // rest
 	kills    int // exec, exit
 	fleet    int // agents
+	writers  int // belief: agents
+	writes   time.Duration
 }
 
 func sizesOf(quick bool) sizes {
 	if quick {
-		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20, kills: 100, fleet: 100}
+		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20, kills: 100, fleet: 100, writers: 100, writes: time.Second}
 	}
-	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30, kills: 300, fleet: 1000}
+	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30, kills: 300, fleet: 1000, writers: 100, writes: 5 * time.Second}
 }
 
 // matrix lists the jobs of repetition rep. Implementations of one question
@@ -76,6 +78,7 @@ func matrix(c config, p programs, rep int) []job {
 		ask(death, 1, []string{"os/exec", "coppice-run", "coppice-up", "process-compose", "supervisord"}, []string{"-rounds", strconv.Itoa(s.kills)}, nil)
 	}
 	ask("fleet", s.fleet, []string{"coppice-up"}, []string{"-n", strconv.Itoa(s.fleet)}, nil)
+	ask("belief", s.writers, []string{"raw-commit", "coppice-book", "coppice-socket"}, []string{"-n", strconv.Itoa(s.writers), "-d", s.writes.String()}, nil)
 	return jobs
 }
 
@@ -112,6 +115,12 @@ func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string)
 			return nil
 		}
 		return append([]string{p.fleetcost, "-coppice", p.coppice}, goArgs...)
+	}
+	if scenario == "belief" {
+		if p.beliefrate == "" || impl == "coppice-socket" && p.coppice == "" {
+			return nil
+		}
+		return append([]string{p.beliefrate, "-impl", impl, "-coppice", p.coppice}, goArgs...)
 	}
 	return append([]string{p.gobench, "-impl", impl, "-scenario", scenario, "-n", strconv.Itoa(n)}, goArgs...)
 }

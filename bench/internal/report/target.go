@@ -81,7 +81,11 @@ func targets() []target {
 	} {
 		ts = append(ts, target{row: t.row, scenario: "fleet", metric: t.metric, ours: "coppice-up", n: many, limit: t.limit})
 	}
+	for _, impl := range []string{"coppice-book", "coppice-socket"} {
+		ts = append(ts, target{row: "10,000 durable belief writes/s, 100 agents: µs for each", scenario: "belief", metric: "us_per_write", ours: impl, n: many, limit: 100})
+	}
 	return append(ts,
+		target{row: "writes/s beside one commit for each", scenario: "belief", metric: "writes_per_s", ours: "coppice-book", n: many, against: []string{"raw-commit"}, refN: many, factor: 3, atLeast: true},
 		target{row: "rest_for_one, 1000 children", scenario: "rest", metric: "p50_us", ours: "coppice-rest", n: many, against: otp, refN: many, factor: 0.5},
 		target{row: "100,000 restarts, none lost", scenario: "lost", metric: "lost", ours: "coppice", n: many},
 		target{row: "100,000 restarts, none lost", scenario: "lost", metric: "lost", ours: "coppice-panic", n: many},

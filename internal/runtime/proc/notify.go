@@ -124,6 +124,9 @@ func (n *NotifySocket) Listen(leader int) {
 	})
 }
 
+// Ready is READY=1 from the process, which has come by another way.
+func (n *NotifySocket) Ready() { n.once.Do(func() { close(n.ready) }) }
+
 // Said is what was said so far.
 func (n *NotifySocket) Said() notice.Notice {
 	n.mu.Lock()
@@ -209,7 +212,7 @@ func (n *NotifySocket) take(b, control []byte) {
 		n.hear(said, urgency)
 	}
 	if m.Ready {
-		n.once.Do(func() { close(n.ready) })
+		n.Ready()
 	}
 }
 

@@ -206,6 +206,24 @@ func (r *Runtime) Remove(ctx context.Context, path string) error {
 	return nil
 }
 
+// Ready tells a shim that its agent says that it is ready: see runtime.Runtime.
+func (r *Runtime) Ready(ctx context.Context, path string, incarnation uint64) error {
+	s, err := r.slot(path)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	l, _, err := dial(ctx, s.dir)
+	if err != nil {
+		return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+	}
+	r.read(l)
+	defer l.close(errClosed)
+	_, err = l.call(ctx, wire.Message{Type: wire.Ready, Incarnation: incarnation})
+	return err
+}
+
 const (
 	listTime  = 2 * time.Second // for one slot
 	listAhead = 16              // slots that are looked at at a time

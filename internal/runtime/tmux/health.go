@@ -80,6 +80,21 @@ func (r *Runtime) living(ses *session) {
 	r.watch()
 }
 
+// Ready notes that an agent says that it is ready: see runtime.Runtime.
+func (r *Runtime) Ready(_ context.Context, path string, incarnation uint64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for ses := range r.sessions {
+		if ses.rec.Path == path && ses.rec.Incarnation == incarnation {
+			if ses.speaks != nil {
+				ses.speaks.Ready()
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: incarnation %d of %s does not live", runtime.ErrStale, incarnation, path)
+}
+
 // watch sees to it that watchServer runs. Needs mu.
 func (r *Runtime) watch() {
 	if !r.watching && r.ctx.Err() == nil {

@@ -54,9 +54,13 @@ type Module struct {
 	Modules map[string]*Module // that it declares with mod
 	Objects map[string]*Object // that it declares, without what it uses of others
 
-	pub   bool
-	names map[string]*Object // also what it uses of others
-	uses  []*use
+	pub      bool
+	object   *Object            // the module itself
+	names    map[string]*Object // what was looked for in the modules it uses with ::*
+	aliases  map[string]*use    // what it uses by name
+	uses     []*use
+	globbed  bool                 // it uses something with ::*
+	variants map[string][]*Object // that can be written without their enum
 }
 
 // ObjectKind is what a name can stand for.
@@ -110,6 +114,7 @@ type Object struct {
 
 	params  []*types.Type // type parameters of a function
 	state   uint8         // of a const or an agent: whether it is being checked
+	scope   typeScope     // of a function
 	body    *body         // of a variable: in whose body it is declared
 	members map[string]*Object
 }
@@ -122,7 +127,9 @@ type Agent struct {
 	Tools    []string    // that it uses
 	Message  *types.Type // what it can be sent; nil if nothing
 	Output   *types.Type // what it yields; Unit if nothing
-	Receives bool        // it says receives, so that receive() may stand in it
+	Receives bool        // it says receives
+
+	unhandled bool // it has been said that it has no on error
 }
 
 // Belief is the belief with this name, nil if there is none.

@@ -34,7 +34,8 @@ type Type struct {
 	Elems []*Type
 	Decl  *Decl
 
-	bound *Type // of a Var that is known
+	bound  *Type // of a Var that is known
+	closed bool  // there is no Var in it
 }
 
 // Decl is a declaration that makes a type: of a record, an enum, an agent or a

@@ -57,19 +57,6 @@ func occurs(v, t *Type) bool {
 	return false
 }
 
-// Settle makes what is still not known in t known as Unit: nothing in the
-// program depends on what it is.
-func Settle(t *Type) {
-	t = t.Resolve()
-	if t.Kind == Var {
-		t.bound = Of(Unit)
-		return
-	}
-	for _, e := range t.Elems {
-		Settle(e)
-	}
-}
-
 // Equal reports whether two types are the same as far as they are known.
 func Equal(a, b *Type) bool {
 	a, b = a.Resolve(), b.Resolve()
@@ -150,4 +137,99 @@ func Persistable(t *Type) bool {
 // Printable reports whether values of a type can be shown as text: all but functions.
 func Printable(t *Type) bool {
 	return !Some(t, func(t *Type) bool { return t.Kind == Func })
+}
+
+// HasZero reports whether a type has a zero value: 0, "", false, an empty list
+// or map; of records and tuples that of their parts; of an enum the first
+// variant that carries nothing (None), else the first whose parts have one.
+func HasZero(t *Type) bool {
+	z := zeros{within: map[*Decl]bool{}, left: 10_000}
+	return z.has(t)
+}
+
+// ZeroVariant is the index of the variant that is the zero value of an enum;
+// not ok if it has none.
+func ZeroVariant(t *Type) (index int, ok bool) {
+	z := zeros{within: map[*Decl]bool{}, left: 10_000}
+	return z.variant(t.Resolve())
+}
+
+// zeros looks for zero values. A type within itself has none there; left bounds
+// the work on types that are made to be large.
+type zeros struct {
+	within map[*Decl]bool
+	left   int
+}
+
+func (z *zeros) has(t *Type) bool {
+	t = t.Resolve()
+	if z.left--; z.left < 0 {
+		return false
+	}
+	switch t.Kind {
+	case Func, Agent, Param, Never:
+		return false
+	case Tuple:
+		for _, e := range t.Elems {
+			if !z.has(e) {
+				return false
+			}
+		}
+	case Record:
+		if z.within[t.Decl] {
+			return false
+		}
+		z.within[t.Decl] = true
+		defer delete(z.within, t.Decl)
+		for i := range t.Decl.Fields {
+			if !z.has(t.FieldType(i)) {
+				return false
+			}
+		}
+	case Enum:
+		_, ok := z.variant(t)
+		return ok
+	}
+	return true
+}
+
+func (z *zeros) variant(t *Type) (index int, ok bool) {
+	for i, v := range t.Decl.Variants {
+		if len(v.Payload) == 0 {
+			return i, true
+		}
+	}
+	if z.within[t.Decl] {
+		return 0, false
+	}
+	z.within[t.Decl] = true
+	defer delete(z.within, t.Decl)
+variants:
+	for i := range t.Decl.Variants {
+		for _, p := range t.Payload(i) {
+			if !z.has(p) {
+				continue variants
+			}
+		}
+		return i, true
+	}
+	return 0, false
+}
+
+// Close returns t without any Var in it, so that nothing changes it any more:
+// what is not known becomes Unit.
+func Close(t *Type) *Type {
+	t = t.Resolve()
+	if t.Kind == Var {
+		t.bound = Of(Unit)
+		return t.bound
+	}
+	if t.closed || len(t.Elems) == 0 {
+		return t
+	}
+	t.closed = true
+	for i, e := range t.Elems {
+		t.Elems[i] = Close(e)
+	}
+	return t
 }

@@ -310,6 +310,11 @@ func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
 			return nil, fmt.Errorf("there is no signal %d", m.Signal)
 		}
 		return nil, hideDone(run.process.Signal(syscall.Signal(m.Signal)))
+	case wire.Ready:
+		if run.speaks != nil {
+			run.speaks.Ready()
+		}
+		return nil, nil
 	case wire.Write:
 		return nil, s.input(run, m.Data)
 	case wire.Resize:

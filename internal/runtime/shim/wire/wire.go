@@ -38,6 +38,7 @@ const (
 	Stop   = "stop"   // the stop signal, and SIGKILL after the grace period
 	Kill   = "kill"   // SIGKILL
 	Signal = "signal" // Signal, to the agent alone
+	Ready  = "ready"  // as the agent says by another way than its notify socket
 	Write  = "write"  // Data
 	Resize = "resize" // Rows, Cols
 	Attach = "attach" // Writer; then Input and Resize without answer, and Output from the shim

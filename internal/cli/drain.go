@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func newDrain(s *streams) *cobra.Command {
+	var r remote
+	var timeout time.Duration
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "drain PATH...",
+		Short: "Let agents finish what they do, and stop them then",
+		Long: `Let agents finish what they do, and stop them then, as coppice stop does. With a
+supervisor, all below it are meant. An agent that is to finish is nudged, learns of
+it by coppice agent drain-check or hook, and says that it has finished by
+coppice agent drain-ack. One that has not when the timeout is over is stopped, too.
+
+The command returns when it is done. It goes on if the command is interrupted or
+the daemon is replaced; coppice start ends it.`,
+		Example: `  coppice drain fleet/writer --timeout 10m --reason 'new release'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("the path of an agent or supervisor is missing; coppice tree shows them")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, paths []string) error {
+			if timeout <= 0 || timeout > api.MaxDrain {
+				return usage(fmt.Errorf("--timeout is %v, expected more than 0 and at most %v", timeout, api.MaxDrain))
+			}
+			return r.ask(func(ctx context.Context, c *api.Client) error {
+				errs := make([]error, len(paths))
+				var wg sync.WaitGroup
+				var mu sync.Mutex
+				for i, path := range paths {
+					wg.Go(func() {
+						if errs[i] = drainOne(ctx, c, api.DrainRequest{Path: path, Timeout: timeout.Seconds(), Reason: reason}); errs[i] == nil {
+							mu.Lock()
+							defer mu.Unlock()
+							fmt.Fprintf(s.out, "%s drained\n", proc.Plain(path))
+						}
+					})
+				}
+				wg.Wait()
+				for _, err := range errs {
+					if errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrStopping) || ctx.Err() != nil && err != nil {
+						return err // the others say the same
+					}
+				}
+				return errors.Join(errs...)
+			})
+		},
+		ValidArgsFunction: r.completePath(true),
+	}
+	r.flags(cmd)
+	cmd.Flags().DurationVar(&timeout, "timeout", api.DefaultDrain, "how long they may take, such as 90s or 10m")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, as a `TEXT` for the agents and for people; 256 bytes are kept")
+	return cmd
+}
+
+// drainOne waits for a drain, also where another daemon goes on with it.
+func drainOne(ctx context.Context, c *api.Client, req api.DrainRequest) error {
+	err := c.Drain(ctx, req)
+	if errors.Is(err, api.ErrLost) {
+		req.Again = true
+		err = persist(ctx, agentPatience, func() error { return c.Drain(ctx, req) })
+	}
+	return err
+}
+
+func newAgentDrainCheck(s *streams) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "drain-check",
+		Short: "Succeed if this agent is to finish what it does",
+		Long: `Succeed if this agent is to finish what it does: the exit code is 0 if somebody has
+asked for that, and 1 if not.`,
+		Example: `  while ! coppice agent drain-check; do take-a-task; done; coppice agent drain-ack`,
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			var d *api.Drain
+			err := askAsAgent(func(ctx context.Context, c *api.Client) (err error) {
+				d, err = c.Draining(ctx)
+				return err
+			})
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				err = s.printJSON(api.DrainCheck{Drain: d})
+			case d != nil:
+				line := fmt.Sprintf("draining, %s left", short(time.Duration(d.Left*float64(time.Second))))
+				if d.Reason != "" {
+					line += ": " + proc.Plain(d.Reason)
+				}
+				err = s.printLines([]string{line})
+			}
+			if err == nil && d == nil {
+				err = &exitError{code: exitFailure}
+			}
+			return err
+		},
+	}
+	jsonFlag(cmd, &asJSON, "one object")
+	return cmd
+}
+
+func newAgentDrainAck() *cobra.Command {
+	return &cobra.Command{
+		Use:   "drain-ack",
+		Short: "Say that this agent has finished, and may be stopped",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return askAsAgent(func(ctx context.Context, c *api.Client) error { return c.AckDrain(ctx) })
+		},
+	}
+}

@@ -1,0 +1,26 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Whatever a nudge is made of, no shell sees more in it than words.
+func TestHarmless(t *testing.T) {
+	for in, want := range map[string]string{
+		silentText: silentText, stuckText: stuckText, drainText: drainText,
+		"a; rm -rf /\r\n$(x) `y` | z > f & # ! * ? ~ {a} [b] 'c' \"d\" \\ \x1b[2J é": "a rm -rf x y  z  f       a b c d  2J ",
+		strings.Repeat("a", 1000): strings.Repeat("a", maxTyped),
+	} {
+		if got := harmless(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		if got := harmless(rapid.String().Draw(t, "text")); len(got) > maxTyped || strings.ContainsAny(got, "\r\n\x1b;&|<>()$`\\\"'*?[]#~={}%!^/@") {
+			t.Errorf("%q", got)
+		}
+	})
+}

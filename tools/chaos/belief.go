@@ -1,0 +1,283 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/value"
+)
+
+// believe is an agent that counts as fast as it can and keeps, in one step, the
+// number, its square and both as text, and the number for this life alone. Its
+// journal says what it found, what it tried, and what was acknowledged.
+func believe(dir, name string) error {
+	journal, err := os.OpenFile(filepath.Join(dir, name+".journal"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	c := api.DialAgent(os.Getenv("COPPICE_SOCKET"), os.Getenv("COPPICE_TOKEN"))
+	defer c.Close()
+	ctx := context.Background()
+	var found []api.Belief
+	if err := patiently(func() (err error) {
+		found, err = c.OwnBeliefs(ctx, api.Caller{}, []string{"n", "square", "text", "life"})
+		return err
+	}); err != nil {
+		fmt.Fprintf(journal, "error %v\n", err)
+		return err
+	}
+	n, err := strconv.Atoi(string(found[0].Value))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(journal, "start %s %s %s %s\n", found[0].Value, found[1].Value, found[2].Value, found[3].Value)
+	for {
+		n++
+		fmt.Fprintf(journal, "try %d\n", n)
+		step := api.BeliefStep{Set: stepOf(n)}
+		if err := patiently(func() error { return c.ChangeOwn(ctx, api.Caller{}, step) }); err != nil {
+			fmt.Fprintf(journal, "error %d %v\n", n, err)
+			return err
+		}
+		fmt.Fprintf(journal, "ack %d\n", n)
+	}
+}
+
+func stepOf(n int) value.Named {
+	return value.Named{
+		"n": value.Value(strconv.Itoa(n)), "square": value.Value(strconv.Itoa(n * n)),
+		"text": value.Value(fmt.Sprintf(`"%d:%d"`, n, n*n)), "life": value.Value(strconv.Itoa(n)),
+	}
+}
+
+// patiently repeats what fails because there is no daemon.
+func patiently(do func() error) error {
+	for {
+		err := do()
+		if !errors.Is(err, api.ErrDown) && !errors.Is(err, api.ErrLost) && !errors.Is(err, api.ErrStopping) {
+			return err
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// account is what the journal of an agent says.
+type account struct {
+	lives, acks         int
+	acknowledged, tried int
+}
+
+// audit reads a journal, and finds what was lost, half or came back.
+func audit(journal []byte) (a account, err error) {
+	journal = journal[:bytes.LastIndexByte(journal, '\n')+1]
+	for line := range strings.Lines(string(journal)) {
+		fields := strings.Fields(line)
+		n := 0
+		if fields[0] != "error" {
+			if n, err = strconv.Atoi(fields[1]); err != nil {
+				return a, fmt.Errorf("%q: %w", line, err)
+			}
+		}
+		switch fields[0] {
+		case "start":
+			a.lives++
+			switch {
+			case len(fields) != 5 || !whole(n, fields[2], fields[3]):
+				return a, fmt.Errorf("half a step: %q", line)
+			case fields[4] != "0":
+				return a, fmt.Errorf("what is not persistent came back: %q", line)
+			case n != a.acknowledged && n != a.tried:
+				return a, fmt.Errorf("%q: acknowledged was %d, and %d tried", line, a.acknowledged, a.tried)
+			}
+			a.acknowledged, a.tried = n, n
+		case "try":
+			a.tried = n
+		case "ack":
+			a.acknowledged = n
+			a.acks++
+		default:
+			return a, errors.New(strings.TrimSpace(line))
+		}
+	}
+	return a, nil
+}
+
+// whole: the other beliefs are of the same step as n.
+func whole(n int, square, text string) bool {
+	if n == 0 {
+		return square == "0" && text == `""`
+	}
+	return square == strconv.Itoa(n*n) && text == fmt.Sprintf(`"%d:%d"`, n, n*n)
+}
+
+// runBeliefs kills agents, their shims and the daemon at random moments while
+// all agents write, and looks after each time whether what was acknowledged is there.
+func runBeliefs(o options) (err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	coppice, err := filepath.Abs(o.coppice)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	b.WriteString("[project]\nname = \"chaos\"\n\n[supervision]\nmax_restarts = \"unlimited\"\n")
+	for i := range o.agents {
+		fmt.Fprintf(&b, "\n[[agent]]\nname = \"a%d\"\ncommand = [%q, \"agent\", %q, \"belief\", \"a%d\"]\n[agent.beliefs]\n"+
+			"n = { type = \"int\", persistent = true }\nsquare = { type = \"int\", persistent = true }\ntext = { type = \"string\", persistent = true }\nlife = 0\n", i, self, o.dir, i)
+	}
+	if err := os.WriteFile(filepath.Join(o.dir, "coppice.toml"), []byte(b.String()), 0o600); err != nil {
+		return err
+	}
+	up := func() error {
+		cmd := exec.Command(coppice, "up", "-d")
+		cmd.Dir = o.dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("coppice up: %w: %s", err, out)
+		}
+		return nil
+	}
+	if err := up(); err != nil {
+		return err
+	}
+	socket, err := api.SocketPath(o.dir)
+	if err != nil {
+		return err
+	}
+	client := api.Dial(socket)
+	defer client.Close()
+	running := true
+	defer func() {
+		if running {
+			err = errors.Join(err, down(client, o.dir))
+		}
+	}()
+	rnd := rand.New(rand.NewPCG(o.seed, 1))
+	killed := map[string]int{}
+	for round := range o.rounds {
+		time.Sleep(time.Duration(rnd.IntN(60_000)) * time.Microsecond) // the random moment
+		what := []string{"agent", "shim", "daemon", "daemon and agent", "daemon and shim"}[rnd.IntN(5)]
+		if err := strike(client, o, what, rnd.IntN(o.agents)); err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+		killed[what]++
+		if strings.HasPrefix(what, "daemon") {
+			if err := up(); err != nil {
+				return fmt.Errorf("round %d: %w", round, err)
+			}
+		}
+		for i := range o.agents {
+			if err := inspect(client, o.dir, fmt.Sprint("a", i)); err != nil {
+				return fmt.Errorf("round %d, killed %s: agent a%d: %w", round, what, i, err)
+			}
+		}
+		if (round+1)%50 == 0 {
+			o.say("%d rounds", round+1)
+		}
+	}
+	running = false
+	if err := down(client, o.dir); err != nil {
+		return err
+	}
+	var all account
+	for i := range o.agents {
+		a, err := readJournal(o.dir, fmt.Sprint("a", i))
+		if err != nil {
+			return fmt.Errorf("agent a%d: %w", i, err)
+		}
+		all.lives += a.lives
+		all.acks += a.acks
+	}
+	o.say("%d rounds, killed %v: %d lives, %d steps acknowledged, none lost, none half", o.rounds, killed, all.lives, all.acks)
+	if all.lives <= o.agents || all.acks == 0 {
+		return errors.New("nothing was tested")
+	}
+	return nil
+}
+
+// strike kills processes with SIGKILL. An agent that is just being started is spared.
+func strike(c *api.Client, o options, what string, i int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	nodes, err := c.Nodes(ctx, fmt.Sprint("a", i))
+	if err != nil {
+		return err
+	}
+	victim := nodes[0].PID
+	if strings.HasSuffix(what, "shim") && victim > 0 {
+		victim = parentOf(victim)
+	}
+	if strings.HasPrefix(what, "daemon") {
+		if err := killDaemon(o.dir); err != nil {
+			return err
+		}
+	}
+	if what != "daemon" && victim > 1 && victim != os.Getpid() {
+		if err := syscall.Kill(victim, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+	}
+	return nil
+}
+
+// parentOf is the parent of a process, 0 if it has gone.
+func parentOf(pid int) (parent int) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	var state string
+	fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &parent)
+	return parent
+}
+
+func readJournal(dir, name string) (account, error) {
+	journal, err := os.ReadFile(filepath.Join(dir, name+".journal"))
+	if errors.Is(err, os.ErrNotExist) {
+		return account{}, nil // it has not come to it yet
+	}
+	if err != nil {
+		return account{}, err
+	}
+	return audit(journal)
+}
+
+// inspect holds what the daemon says now against the journal before and after it.
+func inspect(c *api.Client, dir, name string) error {
+	before, err := readJournal(dir, name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	list, err := c.Beliefs(ctx, name, []string{"n", "square", "text"})
+	if err != nil {
+		return err
+	}
+	after, err := readJournal(dir, name)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(string(list[0].Value))
+	switch {
+	case err != nil:
+		return err
+	case !whole(n, string(list[1].Value), string(list[2].Value)):
+		return fmt.Errorf("half a step: %v", list)
+	case n < before.acknowledged || n > max(after.tried, before.tried):
+		return fmt.Errorf("n is %d, acknowledged was %d before, tried %d", n, before.acknowledged, after.tried)
+	}
+	return nil
+}
