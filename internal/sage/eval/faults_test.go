@@ -158,8 +158,8 @@ func TestS8Trace(t *testing.T) {
 // S12: supervised agents have a mailbox, summoned ones wake and rest.
 func TestS12MailboxAndHooks(t *testing.T) {
 	got, err := run(t, `
-		agent Echo receives Int { on waking { print("waking"); } on start { print("start"); } on message(n: Int) { print(n); if n == 2 { fail "over"; } } on error(e) { } on resting { print("resting"); } }
-		agent Main { on start { let e = summon Echo { }; try send(e, 1); try send(e, 2); let r = await e; } on error(e) { print(e.kind); } }
+		agent Echo receives Int { @persistent n: Int on waking { print("waking"); } on start { print("start"); } on message(n: Int) { print(n); if n == 2 { fail "over"; } } on error(e) { } on resting { print("resting"); } }
+		agent Main { on start { let e = summon Echo { }; try send(e, 1); try send(e, 2); let r = try await e; } on error(e) { print(e.kind); } }
 		run Main;`, eval.Options{})
 	if got != "waking\nstart\n1\n2\nresting\nAgent\n" || err == nil {
 		t.Errorf("%s%v", got, err)

@@ -332,7 +332,8 @@ func (in *Instance) traced(e supervisor.Event) {
 }
 
 // Run runs the program until it ends, or ctx does, which stops it in order.
-// The error is nil after a clean end, else why the tree failed.
+// The error is nil after a clean end, else why the tree failed; of an agent
+// that is run alone it is the agent's own.
 func (in *Instance) Run(ctx context.Context) error {
 	spec, err := in.Spec()
 	if err != nil {
@@ -345,5 +346,10 @@ func (in *Instance) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	return s.Wait()
+	err = s.Wait()
+	var limit *supervisor.LimitError
+	if in.p.info.Entry.Agent != nil && errors.As(err, &limit) && limit.Exit.Err != nil {
+		return limit.Exit.Err
+	}
+	return err
 }

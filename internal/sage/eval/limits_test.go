@@ -64,7 +64,7 @@ func TestLimits(t *testing.T) {
 		"belief":         {`loop { self.xs = push(self.xs, "abc"); }`, "memory"},
 		"messages":       {`let s = summon Deaf { }; loop { try send(s, 1); }`, "messages"},
 		"agents":         {`let hs = [summon Deaf { }]; loop { hs = push(hs, summon Deaf { }); }`, "agents"},
-		"agents forever": {`let hs = summon Chain { }; await hs;`, "agents"},
+		"agents forever": {`let hs = summon Chain { }; try await hs;`, "agents"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := run(t, `enum List2 { Nil, Cons(Int, List2) }

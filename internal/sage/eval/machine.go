@@ -195,7 +195,10 @@ func (m *machine) inUse() int64 {
 	c := counter{seen: map[any]struct{}{}}
 	for f := &m.frame; f != nil; f = f.next {
 		c.add(f.s)
-		c.add([]Value{f.ret, {ref: f.fn}})
+		c.add([]Value{f.ret})
+		if f.fn != nil {
+			c.add(f.fn.captured)
+		}
 	}
 	if m.agent != nil {
 		c.add(m.agent.fields)
