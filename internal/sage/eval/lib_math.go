@@ -32,7 +32,6 @@ func mathNatives() map[string]native {
 		"round":       toInt(math.Round),
 		"floor_float": float(math.Floor),
 		"ceil_float":  float(math.Ceil),
-		"round_float": float(math.Round),
 		"pow":         func(m *machine, a []Value) Value { return intValue(m.pow(a[0].n, a[1].n)) },
 		"pow_float":   func(_ *machine, a []Value) Value { return floatValue(math.Pow(a[0].float(), a[1].float())) },
 		"sqrt":        float(math.Sqrt),
