@@ -1,0 +1,280 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+// Files are those below one directory. Names are relative to it, with slashes;
+// neither ".." nor a symbolic link leads out of it. Only regular files are read
+// and written: a pipe or a device could hold up a program for ever.
+type Files struct {
+	dir  string
+	root *os.Root
+}
+
+// maxNames is how many names List returns.
+const maxNames = 100_000
+
+// OpenFiles opens a directory, which must exist; the current one if dir is
+// empty. Close it.
+func OpenFiles(dir string) (*Files, error) {
+	dir, err := filepath.Abs(cmp.Or(dir, "."))
+	if err != nil {
+		return nil, fmt.Errorf("open the directory for files: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the directory for files (see %s): %w", EnvRoot, err)
+	}
+	return &Files{dir, root}, nil
+}
+
+// Close closes the directory; nothing works after that.
+func (f *Files) Close() error { return f.root.Close() }
+
+// Dir is the absolute path of the directory.
+func (f *Files) Dir() string { return f.dir }
+
+// fail adds to an error what was tried.
+func (f *Files) fail(what, name string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err // the name is said already
+	}
+	var link *os.LinkError
+	if errors.As(err, &link) {
+		err = link.Err
+	}
+	if filepath.IsAbs(name) || !filepath.IsLocal(name) && name != "" {
+		err = fmt.Errorf("%w: names are relative to %s and stay in it", err, f.dir)
+	}
+	return fmt.Errorf("%s %.200q in %s: %w", what, name, f.dir, err)
+}
+
+// Read returns the content of a file, which is UTF-8 text of at most 10 MiB.
+func (f *Files) Read(ctx context.Context, name string) (string, error) {
+	s, err := f.read(ctx, name)
+	if err != nil {
+		return "", f.fail("read", name, err)
+	}
+	return s, nil
+}
+
+func (f *Files) read(ctx context.Context, name string) (string, error) {
+	file, _, err := f.open(ctx, name, os.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(data) > MaxFile:
+		return "", fmt.Errorf("it has more than %d bytes", MaxFile)
+	}
+	return text("it", data)
+}
+
+// open opens a regular file, and nothing else, without waiting for a writer of
+// what has become a pipe meanwhile.
+func (f *Files) open(ctx context.Context, name string, flags int) (*os.File, fs.FileInfo, error) {
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	if info, err := f.root.Stat(name); err == nil { // opening can have effects, on a device
+		if err := regular(info); err != nil {
+			return nil, nil, err
+		}
+	}
+	file, err := f.root.OpenFile(name, flags|syscall.O_NONBLOCK, 0o644)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		err = regular(info)
+	}
+	if err != nil {
+		file.Close()
+		return nil, nil, err
+	}
+	return file, info, nil
+}
+
+func regular(info fs.FileInfo) error {
+	switch {
+	case info.Mode().IsRegular():
+		return nil
+	case info.IsDir():
+		return syscall.EISDIR
+	}
+	return fmt.Errorf("it is no regular file (%v)", info.Mode().Type())
+}
+
+// Write makes a file hold the content: all of it, or, if that fails at any
+// point, what it held before. The directory it is in must exist. A file that
+// exists keeps its permissions, a new one has 0644 less the umask. A symbolic
+// link is replaced, not followed.
+func (f *Files) Write(ctx context.Context, name, content string) error {
+	if err := f.write(ctx, name, content); err != nil {
+		return f.fail("write", name, err)
+	}
+	return nil
+}
+
+func (f *Files) write(ctx context.Context, name, content string) (err error) {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if len(content) > MaxFile {
+		return tooBig(content)
+	}
+	mode := fs.FileMode(0)
+	info, err := f.root.Lstat(name)
+	switch {
+	case err == nil && info.Mode().IsRegular():
+		mode = info.Mode().Perm()
+		if mode&0o200 == 0 {
+			return fs.ErrPermission // renaming does not ask
+		}
+	case err == nil && info.Mode().Type() != fs.ModeSymlink:
+		return regular(info)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if base := filepath.Base(name); base == "." || base == ".." || name[len(name)-1] == '/' {
+		return errors.New("this is no name of a file")
+	}
+	tmp := filepath.Join(filepath.Dir(name), ".sage-"+rand.Text())
+	file, err := f.root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.root.Remove(tmp)
+		}
+	}()
+	_, err = file.WriteString(content)
+	if err == nil && mode != 0 {
+		err = file.Chmod(mode)
+	}
+	if err == nil {
+		err = file.Sync() // else a power cut may leave the new name with no content
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return f.root.Rename(tmp, name)
+}
+
+func tooBig(content string) error {
+	return fmt.Errorf("the content has %d bytes, at most %d are written at a time", len(content), MaxFile)
+}
+
+// Append adds to the end of a file, which is made if there is none. What
+// several append at a time does not mix.
+func (f *Files) Append(ctx context.Context, name, content string) error {
+	if err := f.append(ctx, name, content); err != nil {
+		return f.fail("append to", name, err)
+	}
+	return nil
+}
+
+func (f *Files) append(ctx context.Context, name, content string) error {
+	if len(content) > MaxFile {
+		return tooBig(content)
+	}
+	file, before, err := f.open(ctx, name, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	n, err := file.WriteString(content)
+	if err != nil && n > 0 {
+		err = fmt.Errorf("%w, after %d of %d bytes; it had %d before", err, n, len(content), before.Size())
+	}
+	return errors.Join(err, file.Close())
+}
+
+// Exists reports whether there is a file or a directory of that name.
+func (f *Files) Exists(ctx context.Context, name string) (bool, error) {
+	if ctx.Err() != nil {
+		return false, f.fail("look for", name, context.Cause(ctx))
+	}
+	switch _, err := f.root.Stat(name); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	default:
+		return false, f.fail("look for", name, err)
+	}
+}
+
+// List returns the names in a directory, sorted: at most 100,000. "" and "."
+// are the directory itself.
+func (f *Files) List(ctx context.Context, name string) ([]string, error) {
+	names, err := f.list(ctx, cmp.Or(name, "."))
+	if err != nil {
+		return nil, f.fail("list", name, err)
+	}
+	return names, nil
+}
+
+func (f *Files) list(ctx context.Context, name string) ([]string, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	dir, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(maxNames + 1)
+	switch {
+	case err != nil && err != io.EOF:
+		return nil, err
+	case len(names) > maxNames:
+		return nil, fmt.Errorf("it holds more than %d names", maxNames)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Delete removes a file, a symbolic link or an empty directory, which must exist.
+func (f *Files) Delete(ctx context.Context, name string) error {
+	err := context.Cause(ctx)
+	if err == nil && filepath.Clean(name) == "." {
+		err = errors.New("this is the directory of all files, which stays")
+	}
+	if err == nil {
+		err = f.root.Remove(name)
+	}
+	if err != nil {
+		return f.fail("delete", name, err)
+	}
+	return nil
+}
+
+// Mkdir makes a directory and those that it is in; it may exist.
+func (f *Files) Mkdir(ctx context.Context, name string) error {
+	err := context.Cause(ctx)
+	if err == nil {
+		err = f.root.MkdirAll(name, 0o755)
+	}
+	if err != nil {
+		return f.fail("make the directory", name, err)
+	}
+	return nil
+}

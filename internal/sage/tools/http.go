@@ -1,0 +1,206 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// HTTP makes requests. Close ends the connections that it keeps.
+type HTTP struct {
+	timeout   time.Duration
+	transport *http.Transport
+}
+
+// Response is an answer. A status such as 404 is one, too, and no error.
+type Response struct {
+	Status int
+	Body   string // UTF-8
+	// Headers by name, in lower case; the values of one that came several
+	// times are joined with ", ".
+	Headers map[string]string
+}
+
+// maxRedirects is how many are followed.
+const maxRedirects = 10
+
+// NewHTTP makes one; a request takes at most timeout, DefaultHTTPTimeout if
+// zero, with its redirects and its body. The proxies of the environment are used.
+func NewHTTP(timeout time.Duration) *HTTP {
+	return &HTTP{timeout: cmp.Or(timeout, DefaultHTTPTimeout), transport: &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{}).DialContext,
+		MaxResponseHeaderBytes: 1 << 20,
+		MaxIdleConns:           20,
+		IdleConnTimeout:        30 * time.Second,
+		ForceAttemptHTTP2:      true,
+	}}
+}
+
+// Close ends connections that are not in use. A request after it makes new ones.
+func (h *HTTP) Close() error {
+	h.transport.CloseIdleConnections()
+	return nil
+}
+
+// Get asks for a URL. The scheme is http or https. Up to 10 redirects are
+// followed, but none from https to http; to another host only headers go along
+// that say nothing about who asks. A body of more than 10 MiB, and one that is
+// not UTF-8, is an error.
+func (h *HTTP) Get(ctx context.Context, url string, headers map[string]string) (Response, error) {
+	return h.do(ctx, http.MethodGet, url, "", headers)
+}
+
+// Post is Get with the method POST and a body, which is text/plain in UTF-8
+// unless a header says otherwise.
+func (h *HTTP) Post(ctx context.Context, url, body string, headers map[string]string) (Response, error) {
+	return h.do(ctx, http.MethodPost, url, body, headers)
+}
+
+// Put is Post with the method PUT.
+func (h *HTTP) Put(ctx context.Context, url, body string, headers map[string]string) (Response, error) {
+	return h.do(ctx, http.MethodPut, url, body, headers)
+}
+
+// Delete is Get with the method DELETE.
+func (h *HTTP) Delete(ctx context.Context, url string, headers map[string]string) (Response, error) {
+	return h.do(ctx, http.MethodDelete, url, "", headers)
+}
+
+func (h *HTTP) do(ctx context.Context, method, address, body string, headers map[string]string) (Response, error) {
+	req, err := request(method, address, body, headers)
+	if err != nil {
+		return Response{}, fmt.Errorf("%s %.200q: %w", method, withoutPassword(address), err)
+	}
+	fail := func(err error) (Response, error) {
+		return Response{}, fmt.Errorf("%s %.200q: %w", method, req.URL.Redacted(), err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout, fmt.Errorf("it took longer than %v (see %s)", h.timeout, EnvHTTPTimeout))
+	defer cancel()
+	client := http.Client{Transport: h.transport, CheckRedirect: redirect}
+	resp, err := client.Do(req.WithContext(ctx))
+	if err == nil {
+		defer resp.Body.Close()
+		var data []byte
+		data, err = io.ReadAll(io.LimitReader(resp.Body, MaxBody+1))
+		if err == nil {
+			r, err := response(resp, data)
+			if err != nil {
+				return fail(err)
+			}
+			return r, nil
+		}
+		err = fmt.Errorf("the answer broke off after %d bytes: %w", len(data), err)
+	}
+	if ctx.Err() != nil {
+		return fail(context.Cause(ctx))
+	}
+	var u *url.Error // says again what fail says
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	return fail(err)
+}
+
+// withoutPassword is an address that may be none, for an error.
+func withoutPassword(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		if _, after, ok := strings.Cut(address, "@"); ok {
+			return "...@" + after
+		}
+		return address
+	}
+	return u.Redacted()
+}
+
+func request(method, address, body string, headers map[string]string) (*http.Request, error) {
+	if len(body) > MaxBody {
+		return nil, fmt.Errorf("the body has %d bytes, at most %d are sent", len(body), MaxBody)
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		return nil, fmt.Errorf("this is no URL: %w", err)
+	}
+	if err := usable(u); err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequest(method, u.String(), strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "coppice")
+	if body != "" {
+		req.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	for name, value := range headers {
+		switch http.CanonicalHeaderKey(name) {
+		case "Host":
+			req.Host = value
+		case "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Keep-Alive", "Proxy-Connection", "Accept-Encoding":
+			return nil, fmt.Errorf("the header %q is not for a program to set: leave it out", name)
+		default:
+			req.Header.Set(name, value)
+		}
+	}
+	return req, nil
+}
+
+func usable(u *url.URL) error {
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("the scheme is %.20q: only http and https can be asked", u.Scheme)
+	case u.Hostname() == "":
+		return errors.New("the URL names no host: want one such as https://example.com/")
+	}
+	return nil
+}
+
+// redirect decides whether one is followed. net/http keeps only the headers
+// Authorization and Cookie from strangers; keys have many names.
+func redirect(next *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects {
+		return fmt.Errorf("more than %d redirects, the last to %.200q", maxRedirects, next.URL.Redacted())
+	}
+	if err := usable(next.URL); err != nil {
+		return fmt.Errorf("a redirect to %.200q is not followed: %w", next.URL.Redacted(), err)
+	}
+	if via[len(via)-1].URL.Scheme == "https" && next.URL.Scheme != "https" {
+		return fmt.Errorf("a redirect from https to %.200q is not followed: what is sent could be read on the way", next.URL.Redacted())
+	}
+	if next.URL.Host != via[0].URL.Host || next.URL.Scheme != via[0].URL.Scheme {
+		for name := range next.Header {
+			if !slices.Contains([]string{"Accept", "Accept-Language", "Content-Type", "User-Agent"}, name) {
+				next.Header.Del(name)
+			}
+		}
+	}
+	return nil
+}
+
+func response(resp *http.Response, data []byte) (Response, error) {
+	if len(data) > MaxBody {
+		return Response{}, fmt.Errorf("the body of the answer has more than %d bytes", MaxBody)
+	}
+	body, err := text(fmt.Sprintf("the body of the answer, of status %d and type %.100q,", resp.StatusCode, resp.Header.Get("Content-Type")), data)
+	if err != nil {
+		return Response{}, err
+	}
+	r := Response{Status: resp.StatusCode, Body: body, Headers: make(map[string]string, len(resp.Header))}
+	for name, values := range resp.Header {
+		r.Headers[strings.ToLower(name)] = strings.ToValidUTF8(strings.Join(values, ", "), "\uFFFD")
+	}
+	return r, nil
+}

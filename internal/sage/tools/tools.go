@@ -1,0 +1,83 @@
+// Package tools is what programs can do to the world around them: HTTP, Files,
+// Shell and Database. Each does one thing within bounds (of time, of size, of
+// place) that hold whatever it is given, for programs act on what models say.
+//
+// Values are plain: text, numbers, maps and lists. Errors say what was asked
+// for, why it was not done and what would be; one that comes from the end of a
+// context wraps its cause. Everything is safe for concurrent use.
+package tools
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Bounds.
+const (
+	MaxBody   = 10 << 20 // bytes of a request's or an answer's body, after it is unpacked
+	MaxFile   = 10 << 20 // bytes that are read or written at a time
+	MaxOutput = 10 << 20 // bytes of stdout, and of stderr, of a command
+	MaxRows   = 100_000  // rows of an answer of the database
+	MaxResult = 10 << 20 // bytes of the values in it
+)
+
+// Settings say where the tools work and how long.
+type Settings struct {
+	HTTPTimeout  time.Duration // of one request with its redirects; DefaultHTTPTimeout if zero
+	Root         string        // the directory of Files; the current one if empty
+	Database     string        // see OpenDatabase; none if empty
+	Dir          string        // where commands run, and relative paths of Database begin; the current one if empty
+	ShellTimeout time.Duration // of one command; DefaultShellTimeout if zero
+}
+
+// Defaults of Settings.
+const (
+	DefaultHTTPTimeout  = 30 * time.Second
+	DefaultShellTimeout = 5 * time.Minute
+)
+
+// Variables that Environ reads. One that is set to nothing counts as not set.
+const (
+	EnvHTTPTimeout = "SAGE_HTTP_TIMEOUT" // seconds, such as 30 or 0.5, or with a unit: 500ms, 2m; at most 1 h
+	EnvRoot        = "SAGE_FS_ROOT"
+	EnvDatabase    = "SAGE_DATABASE_URL"
+)
+
+// Environ returns the settings with what the environment sets instead; lookup
+// is os.LookupEnv, or what stands for it. Its errors name the variable.
+func (s Settings) Environ(lookup func(string) (string, bool)) (Settings, error) {
+	get := func(name string) string {
+		v, _ := lookup(name)
+		return strings.TrimSpace(v)
+	}
+	if v := get(EnvHTTPTimeout); v != "" {
+		d, err := time.ParseDuration(v)
+		if f, e := strconv.ParseFloat(v, 64); e == nil && f > 0 && f <= time.Hour.Seconds() {
+			d, err = time.Duration(f*float64(time.Second)), nil
+		}
+		if err != nil || d < time.Millisecond || d > time.Hour {
+			return s, fmt.Errorf("%s is %.40q: want seconds, from 0.001 to 3600, or a duration such as 500ms", EnvHTTPTimeout, v)
+		}
+		s.HTTPTimeout = d
+	}
+	s.Root = cmp.Or(get(EnvRoot), s.Root)
+	if v := get(EnvDatabase); v != "" {
+		if _, err := parseDatabase(v, s.Dir); err != nil {
+			return s, fmt.Errorf("%s: %w", EnvDatabase, err)
+		}
+		s.Database = v
+	}
+	return s, nil
+}
+
+// text makes a string of bytes that must be text.
+func text(what string, data []byte) (string, error) {
+	if !utf8.Valid(data) {
+		return "", fmt.Errorf("%s is not UTF-8 text (%d bytes)", what, len(data))
+	}
+	return string(data), nil
+}
