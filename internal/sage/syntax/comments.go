@@ -1,0 +1,164 @@
+package syntax
+
+import (
+	"slices"
+	"strings"
+)
+
+// notes are the comments of a node.
+type notes struct {
+	leading  []Comment // in lines of their own before it
+	inner    []Comment // in it, before all that it consists of
+	trailing []Comment // behind it, in its line or in lines of their own
+}
+
+// attachment gives every comment of a file to a node. Comments always go to the
+// end of their line. One behind something belongs to that, one in a line of its
+// own to what follows, or to what is before it if nothing does.
+type attachment struct {
+	text  string
+	notes map[Node]*notes
+	parts map[Node][]Node // those of nodes that comments were looked for in
+}
+
+func attach(f *File) *attachment {
+	a := &attachment{notes: map[Node]*notes{}, parts: map[Node][]Node{}}
+	if f.File != nil {
+		a.text = f.File.Text
+	}
+	for _, c := range f.Comments {
+		a.attach(f, c)
+	}
+	return a
+}
+
+func (a *attachment) attach(in Node, c Comment) {
+	for {
+		parts := a.partsOf(in)
+		i, _ := slices.BinarySearchFunc(parts, c.Start, func(n Node, at int32) int {
+			if n.Extent().Start < at {
+				return -1
+			}
+			return 1
+		})
+		// parts[i-1] is the last one that begins before the comment.
+		if i > 0 && c.Start < parts[i-1].Extent().End {
+			in = parts[i-1]
+			continue
+		}
+		own := a.ownLine(c)
+		switch {
+		case i == len(parts) && a.inEmpty(in, parts, c):
+			n := a.of(in)
+			n.inner = append(n.inner, c)
+		case i > 0 && (!own || i == len(parts)):
+			n := a.of(parts[i-1])
+			n.trailing = append(n.trailing, c)
+		case own && i < len(parts):
+			if isBlock(parts[i]) {
+				// Before the brace: in the block, it is before what follows as well.
+				in = parts[i]
+				continue
+			}
+			n := a.of(parts[i])
+			n.leading = append(n.leading, c)
+		default:
+			n := a.of(in)
+			n.inner = append(n.inner, c)
+		}
+		return
+	}
+}
+
+// inEmpty reports whether a comment stands in the empty braces or parentheses
+// with which a node ends.
+func (a *attachment) inEmpty(n Node, parts []Node, c Comment) bool {
+	span := n.Extent()
+	if c.Start < span.Start {
+		return true // before the brace of an empty block
+	}
+	if int(span.End) > len(a.text) || span.End <= span.Start {
+		return false
+	}
+	start := span.Start
+	if len(parts) > 0 {
+		start = parts[len(parts)-1].Extent().End
+	}
+	open := byte('{')
+	switch a.text[span.End-1] {
+	case ')':
+		open = '('
+	case '}':
+	default:
+		return false
+	}
+	between := a.text[start:c.Start]
+	for len(between) > 0 {
+		var line string
+		line, between, _ = strings.Cut(between, "\n")
+		line, _, _ = strings.Cut(line, "//")
+		if strings.IndexByte(line, open) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func isBlock(n Node) bool {
+	switch n.(type) {
+	case *Block, *BlockExpr:
+		return true
+	}
+	return false
+}
+
+func (a *attachment) of(n Node) *notes {
+	if b, ok := n.(*BlockExpr); ok {
+		n = b.Block
+	}
+	found := a.notes[n]
+	if found == nil {
+		found = &notes{}
+		a.notes[n] = found
+	}
+	return found
+}
+
+// partsOf are the nodes that n consists of and that stand in the text.
+func (a *attachment) partsOf(n Node) []Node {
+	parts, ok := a.parts[n]
+	if !ok {
+		children(n, func(child Node) {
+			if child.Extent().Valid() {
+				parts = append(parts, child)
+			}
+		})
+		slices.SortStableFunc(parts, func(a, b Node) int { return int(a.Extent().Start - b.Extent().Start) })
+		a.parts[n] = parts
+	}
+	return parts
+}
+
+// ownLine reports whether nothing but blanks stands before the comment in its line.
+func (a *attachment) ownLine(c Comment) bool {
+	return lineEndsBefore(a.text, c.Start) > 0
+}
+
+// lineEndsBefore counts the line ends among the blanks before an offset; the
+// beginning of the text is one.
+func lineEndsBefore(text string, offset int32) int {
+	n := 0
+	for i := int(offset) - 1; i >= 0; i-- {
+		switch text[i] {
+		case '\n':
+			n++
+		case ' ', '\t', '\r':
+		default:
+			return n
+		}
+	}
+	if offset >= 0 && strings.HasPrefix(text, "\ufeff") {
+		return n
+	}
+	return n + 1
+}

@@ -1,0 +1,323 @@
+package syntax
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// A doc is text with places at which its lines can be broken. The layout is
+// chosen group by group, from the outside: what fits into the width stays in
+// one line.
+type doc struct {
+	kind   docKind
+	forced bool // there is a line end in it, however wide the page
+	own    bool // of a suffix: a line of its own
+	blank  bool // of a suffix: an empty line before it
+	text   string
+	parts  []*doc
+}
+
+type docKind uint8
+
+const (
+	textDoc     docKind = iota
+	concatDoc           // the parts, one after another
+	groupDoc            // broken at all of its lines, or at none
+	indentDoc           // lines in it are indented one level more
+	lineDoc             // a blank, or a line end
+	softDoc             // nothing, or a line end
+	hardDoc             // a line end
+	blankDoc            // a line end and an empty line
+	freshDoc            // a line end, unless it is at the beginning of a line
+	breakDoc            // the text if the group is broken, or nothing
+	flatOnlyDoc         // the text if the group is not broken, or nothing
+	suffixDoc           // a comment, which is put off to the end of the line
+	fillDoc             // parts and the lines between them; each line is broken if the next part does not fit
+	flatDoc             // not broken for its width
+	choiceDoc           // the first part if its first line fits, or the second
+)
+
+var (
+	line  = &doc{kind: lineDoc}
+	soft  = &doc{kind: softDoc}
+	hard  = &doc{kind: hardDoc, forced: true}
+	empty = &doc{kind: blankDoc, forced: true}
+	fresh = &doc{kind: freshDoc, forced: true}
+	none  = &doc{kind: concatDoc}
+)
+
+func text(s string) *doc { return &doc{kind: textDoc, text: s} }
+
+func node(kind docKind, parts []*doc) *doc {
+	d := &doc{kind: kind, parts: parts}
+	for _, p := range parts {
+		d.forced = d.forced || p.forced
+	}
+	return d
+}
+
+func concat(parts ...*doc) *doc {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return node(concatDoc, parts)
+}
+
+func group(parts ...*doc) *doc  { return node(groupDoc, parts) }
+func indent(parts ...*doc) *doc { return node(indentDoc, parts) }
+func fill(parts []*doc) *doc    { return node(fillDoc, parts) }
+func flat(d *doc) *doc          { return node(flatDoc, []*doc{d}) }
+
+// choice is a, or b where the first line of a is too long. Of a forced line end
+// in either it knows that of b.
+func choice(a, b *doc) *doc {
+	return &doc{kind: choiceDoc, parts: []*doc{a, b}, forced: a.forced}
+}
+
+// ifBroken is text that is only there if the group is broken.
+func ifBroken(s string) *doc { return &doc{kind: breakDoc, text: s} }
+
+const (
+	pageWidth = 100
+	tabWidth  = 4
+)
+
+type layout struct {
+	out      strings.Builder
+	column   int
+	indent   int  // of the line, which is written with the first text of it
+	atStart  bool // nothing of the line is written
+	blanks   int  // that are written with the next text
+	suffixes []suffix
+	fitting  []command
+}
+
+type command struct {
+	indent int
+	broken bool
+	doc    *doc
+}
+
+type suffix struct {
+	indent int
+	doc    *doc
+}
+
+// render lays a doc out.
+func render(d *doc) string {
+	l := layout{atStart: true}
+	stack := []command{{0, true, d}}
+	for len(stack) > 0 {
+		c := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		d := c.doc
+		switch d.kind {
+		case textDoc:
+			l.write(d.text)
+		case concatDoc:
+			for i := len(d.parts) - 1; i >= 0; i-- {
+				stack = append(stack, command{c.indent, c.broken, d.parts[i]})
+			}
+		case indentDoc:
+			for i := len(d.parts) - 1; i >= 0; i-- {
+				stack = append(stack, command{c.indent + tabWidth, c.broken, d.parts[i]})
+			}
+		case flatDoc:
+			stack = append(stack, command{c.indent, d.forced, d.parts[0]})
+		case groupDoc:
+			broken := d.forced || c.broken && !l.fits(stack, command{c.indent, false, d})
+			for i := len(d.parts) - 1; i >= 0; i-- {
+				stack = append(stack, command{c.indent, broken, d.parts[i]})
+			}
+		case lineDoc:
+			if c.broken {
+				l.newline(c.indent, 1)
+			} else {
+				l.blanks++
+			}
+		case softDoc:
+			if c.broken {
+				l.newline(c.indent, 1)
+			}
+		case hardDoc:
+			l.newline(c.indent, 1)
+		case blankDoc:
+			l.newline(c.indent, 2)
+		case freshDoc:
+			if !l.atStart {
+				l.newline(c.indent, 1)
+			}
+		case breakDoc:
+			if c.broken {
+				l.write(d.text)
+			}
+		case flatOnlyDoc:
+			if !c.broken {
+				l.write(d.text)
+			}
+		case suffixDoc:
+			l.suffixes = append(l.suffixes, suffix{c.indent, d})
+		case fillDoc:
+			stack = l.fill(stack, c)
+		case choiceDoc:
+			chosen := d.parts[0]
+			if !l.fits(stack, command{c.indent, false, chosen}) {
+				chosen = d.parts[1]
+			}
+			stack = append(stack, command{c.indent, c.broken, chosen})
+		}
+	}
+	l.flush(0)
+	return l.out.String()
+}
+
+// fill puts the first two parts of a fill onto the stack, and the rest of it.
+func (l *layout) fill(stack []command, c command) []command {
+	parts := c.doc.parts
+	if len(parts) == 0 {
+		return stack
+	}
+	if len(parts) == 1 {
+		return append(stack, command{c.indent, false, parts[0]})
+	}
+	pair := concat(parts[0], parts[1], parts[min(2, len(parts)-1)])
+	var behind []command
+	if len(parts) <= 3 {
+		behind = stack
+	}
+	fits := l.fits(behind, command{c.indent, false, pair})
+	rest := &doc{kind: fillDoc, parts: parts[2:]}
+	return append(stack, command{c.indent, c.broken, rest}, command{c.indent, !fits, parts[1]}, command{c.indent, false, parts[0]})
+}
+
+// write writes a text. Blanks at its end are written only if more follows in
+// the line, those at its beginning only if something stands before it.
+func (l *layout) write(s string) {
+	rest := strings.TrimRight(s, " ")
+	after := len(s) - len(rest)
+	if l.atStart {
+		rest = strings.TrimLeft(rest, " ")
+	}
+	if rest == "" {
+		l.blanks += after
+		return
+	}
+	s = rest
+	if l.atStart {
+		spaces(&l.out, l.indent)
+		l.column, l.atStart, l.blanks = l.indent, false, 0
+	}
+	spaces(&l.out, l.blanks)
+	l.column += l.blanks
+	l.blanks = after
+	l.out.WriteString(s)
+	if n := strings.LastIndexByte(s, '\n'); n >= 0 {
+		l.column = 0
+		s = s[n+1:]
+	}
+	l.column += utf8.RuneCountInString(s)
+}
+
+func spaces(b *strings.Builder, n int) {
+	for range n {
+		b.WriteByte(' ')
+	}
+}
+
+// newline ends the line, and n-1 empty ones after it.
+func (l *layout) newline(indent, n int) {
+	l.flush(indent)
+	for range n {
+		l.out.WriteByte('\n')
+	}
+	l.indent, l.atStart, l.blanks = indent, true, 0
+}
+
+// flush writes the comments that were put off. Of several that would stand in
+// one line, all but the first get lines of their own before the next line,
+// which has this indent.
+func (l *layout) flush(indent int) {
+	for i, s := range l.suffixes {
+		if l.atStart {
+			l.indent = s.indent
+		} else if s.doc.own || i > 0 {
+			l.out.WriteByte('\n')
+			if s.doc.blank {
+				l.out.WriteByte('\n')
+			}
+			l.indent, l.atStart = s.indent, true
+			if !s.doc.own {
+				l.indent = indent
+			}
+		}
+		l.blanks = 1
+		l.write(s.doc.text)
+	}
+	l.suffixes = l.suffixes[:0]
+	l.blanks = 0
+}
+
+// fits reports whether a command, and what follows it on the stack up to the
+// next line end, fits into the rest of the line.
+func (l *layout) fits(stack []command, next command) bool {
+	width := pageWidth - l.column - l.blanks
+	if l.atStart {
+		width = pageWidth - l.indent
+	}
+	todo := append(l.fitting[:0], next)
+	defer func() { l.fitting = todo[:0] }()
+	rest := len(stack)
+	for width >= 0 {
+		if len(todo) == 0 {
+			if rest == 0 {
+				return true
+			}
+			rest--
+			todo = append(todo, stack[rest])
+			continue
+		}
+		c := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		d := c.doc
+		switch d.kind {
+		case textDoc:
+			s, _, more := strings.Cut(d.text, "\n")
+			width -= utf8.RuneCountInString(s)
+			if more {
+				return width >= 0
+			}
+		case concatDoc, indentDoc, fillDoc:
+			for i := len(d.parts) - 1; i >= 0; i-- {
+				todo = append(todo, command{c.indent, c.broken, d.parts[i]})
+			}
+		case flatDoc:
+			todo = append(todo, command{c.indent, d.forced, d.parts[0]})
+		case groupDoc:
+			for i := len(d.parts) - 1; i >= 0; i-- {
+				todo = append(todo, command{c.indent, c.broken || d.forced, d.parts[i]})
+			}
+		case choiceDoc:
+			todo = append(todo, command{c.indent, c.broken, d.parts[0]})
+		case lineDoc:
+			if c.broken {
+				return true
+			}
+			width--
+		case softDoc:
+			if c.broken {
+				return true
+			}
+		case hardDoc, blankDoc, freshDoc:
+			return true
+		case flatOnlyDoc:
+			if !c.broken {
+				width -= len(d.text)
+			}
+		case breakDoc:
+			if c.broken {
+				width -= utf8.RuneCountInString(d.text)
+			}
+		}
+	}
+	return false
+}

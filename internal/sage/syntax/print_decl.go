@@ -1,0 +1,261 @@
+package syntax
+
+func (p *printer) file(f *File) *doc {
+	docs := docsOf(f.Decls, p.decl)
+	inner := p.inner(f)
+	return concat(concat(inner...), p.lines(nodesOf(f.Decls), docs, func(i int) bool {
+		return !short(f.Decls[i-1]) || !short(f.Decls[i])
+	}))
+}
+
+// short reports whether a declaration is one of those that can stand below
+// each other without an empty line.
+func short(d Decl) bool {
+	switch d := d.(type) {
+	case *ModDecl, *UseDecl, *ConstDecl:
+		return true
+	case *RunDecl:
+		return len(d.Inits) == 0
+	case *FuncDecl:
+		return d.Body == nil
+	case *RecordDecl:
+		return len(d.Fields) == 0
+	}
+	return false
+}
+
+func pub(is bool) *doc {
+	if is {
+		return text("pub ")
+	}
+	return none
+}
+
+func (p *printer) decl(d Decl) *doc {
+	return p.with(d, p.bareDecl(d))
+}
+
+func (p *printer) bareDecl(d Decl) *doc {
+	switch d := d.(type) {
+	case *ModDecl:
+		return concat(pub(d.Pub), text("mod "), p.name(d.Name), text(";"))
+	case *UseDecl:
+		return p.useDecl(d)
+	case *RecordDecl:
+		return concat(pub(d.Pub), text("record "), p.name(d.Name), p.typeParams(d.TypeParams), text(" "),
+			p.braces(d, nodesOf(d.Fields), docsOf(d.Fields, p.field), ","))
+	case *EnumDecl:
+		return concat(pub(d.Pub), text("enum "), p.name(d.Name), p.typeParams(d.TypeParams), text(" "),
+			p.braces(d, nodesOf(d.Variants), docsOf(d.Variants, p.variant), ","))
+	case *ConstDecl:
+		parts := []*doc{pub(d.Pub), text("const "), p.name(d.Name)}
+		if d.Type != nil {
+			parts = append(parts, text(": "), p.typ(d.Type))
+		}
+		return concat(append(parts, text(" ="), p.value(d.Value), text(";"))...)
+	case *FuncDecl:
+		return p.funcDecl(d)
+	case *AgentDecl:
+		return p.agentDecl(d)
+	case *SupervisorDecl:
+		docs := docsOf(d.Members, p.supervisorPart)
+		return concat(pub(d.Pub), text("supervisor "), p.name(d.Name), text(" "), p.body(d, nodesOf(d.Members), docs, nil))
+	case *TestDecl:
+		var parts []*doc
+		for _, a := range d.Attrs {
+			parts = append(parts, text("@"), p.name(a), hard)
+		}
+		return concat(append(parts, text("test "), p.expr(d.Name), text(" "), p.block(d.Body))...)
+	case *RunDecl:
+		if !d.Braces {
+			return concat(text("run "), p.path(d.Target, true), text(";"))
+		}
+		return concat(text("run "), p.path(d.Target, true), text(" "), p.braces(d, nodesOf(d.Inits), docsOf(d.Inits, p.fieldInit), ","), text(";"))
+	case *ToolDecl:
+		docs := docsOf(d.Funcs, func(f *FuncDecl) *doc { return p.with(f, p.funcDecl(f)) })
+		return concat(pub(d.Pub), text("tool "), p.name(d.Name), text(" "), p.body(d, nodesOf(d.Funcs), docs, nil))
+	case *ProtocolDecl:
+		docs := docsOf(d.Steps, func(s *ProtocolStep) *doc {
+			return p.with(s, concat(p.name(s.From), text(" -> "), p.name(s.To), text(": "), p.typ(s.Message)))
+		})
+		return concat(pub(d.Pub), text("protocol "), p.name(d.Name), text(" "), p.body(d, nodesOf(d.Steps), docs, nil))
+	case *EffectDecl:
+		docs := docsOf(d.Inits, p.fieldInit)
+		return concat(pub(d.Pub), text("handler "), p.name(d.Name), text(" handles "), p.name(d.Effect), text(" "),
+			p.body(d, nodesOf(d.Inits), docs, nil))
+	}
+	return text(d.Extent().Source())
+}
+
+func (p *printer) useDecl(d *UseDecl) *doc {
+	parts := []*doc{pub(d.Pub), text("use ")}
+	for i, id := range d.Path {
+		if i > 0 {
+			parts = append(parts, text("::"))
+		}
+		parts = append(parts, p.name(id))
+	}
+	switch {
+	case d.Glob:
+		parts = append(parts, text("::*"))
+	case len(d.Names) > 0:
+		docs := docsOf(d.Names, func(n UseName) *doc { return concat(p.name(n.Name), p.alias(n.Alias)) })
+		parts = append(parts, text("::"), p.list(d, "{", docs, "}"))
+	default:
+		parts = append(parts, p.alias(d.Alias))
+	}
+	return concat(append(parts, text(";"))...)
+}
+
+func (p *printer) alias(id *Ident) *doc {
+	if id == nil {
+		return none
+	}
+	return concat(text(" as "), p.name(id))
+}
+
+func (p *printer) typeParams(params []*Ident) *doc {
+	if len(params) == 0 {
+		return none
+	}
+	return p.angles("<", docsOf(params, p.name))
+}
+
+func (p *printer) field(f *Field) *doc {
+	var parts []*doc
+	if f.Persistent {
+		parts = append(parts, text("@persistent "))
+	}
+	parts = append(parts, p.name(f.Name), text(": "), p.typ(f.Type))
+	if f.Value != nil {
+		parts = append(parts, text(" ="), p.value(f.Value))
+	}
+	return p.with(f, concat(parts...))
+}
+
+func (p *printer) variant(v *Variant) *doc {
+	d := p.name(v.Name)
+	if len(v.Payload) > 0 {
+		d = concat(d, p.list(v, "(", docsOf(v.Payload, p.typ), ")"))
+	}
+	return p.with(v, d)
+}
+
+func (p *printer) param(a *Param) *doc {
+	d := p.name(a.Name)
+	if a.Type != nil {
+		d = concat(d, text(": "), p.typ(a.Type))
+	}
+	return p.with(a, d)
+}
+
+func (p *printer) fieldInit(f *FieldInit) *doc {
+	return p.with(f, concat(p.name(f.Name), text(":"), p.value(f.Value)))
+}
+
+func (p *printer) funcDecl(f *FuncDecl) *doc {
+	var parts []*doc
+	for _, a := range f.Attrs {
+		value := none
+		if a.Value != nil {
+			value = concat(text(" = "), p.expr(a.Value))
+		}
+		parts = append(parts, p.with(a, concat(text("#["), p.name(a.Name), value, text("]"))), hard)
+	}
+	parts = append(parts, pub(f.Pub))
+	if f.Extern {
+		parts = append(parts, text("extern "))
+	}
+	parts = append(parts, text("fn "), p.name(f.Name), p.typeParams(f.TypeParams), p.list(f, "(", docsOf(f.Params, p.param), ")"))
+	if f.Result != nil {
+		parts = append(parts, text(" -> "), p.typ(f.Result))
+	}
+	if f.Fails {
+		parts = append(parts, text(" fails"))
+	}
+	if f.Body != nil {
+		parts = append(parts, text(" "), p.block(f.Body))
+	}
+	return concat(parts...)
+}
+
+func (p *printer) agentDecl(d *AgentDecl) *doc {
+	var clauses []*doc
+	for _, c := range d.Clauses {
+		clauses = append(clauses, line, p.agentPart(c))
+	}
+	header := group(pub(d.Pub), text("agent "), p.name(d.Name), indent(clauses...))
+	docs := docsOf(d.Members, p.agentPart)
+	return concat(header, text(" "), p.body(d, nodesOf(d.Members), docs, func(i int) bool {
+		_, before := d.Members[i-1].(*Handler)
+		_, after := d.Members[i].(*Handler)
+		return before || after
+	}))
+}
+
+func (p *printer) agentPart(n AgentPart) *doc {
+	switch n := n.(type) {
+	case *ReceivesClause:
+		return p.with(n, concat(text("receives "), p.typ(n.Type)))
+	case *FollowsClause:
+		parts := []*doc{text("follows ")}
+		for i, r := range n.Roles {
+			if i > 0 {
+				parts = append(parts, text(", "))
+			}
+			parts = append(parts, p.name(r.Protocol), text(" as "), p.name(r.Role))
+		}
+		return p.with(n, concat(parts...))
+	case *UseClause:
+		word := "use "
+		if n.Uses {
+			word = "uses "
+		}
+		parts := []*doc{text(word)}
+		for i, t := range n.Tools {
+			if i > 0 {
+				parts = append(parts, text(", "))
+			}
+			parts = append(parts, p.name(t))
+		}
+		return p.with(n, concat(parts...))
+	case *Field:
+		return p.field(n)
+	case *Handler:
+		parts := []*doc{text("on "), p.name(n.Word)}
+		if n.Param != nil {
+			parts = append(parts, text("("), p.param(n.Param), text(")"))
+		}
+		return p.with(n, concat(append(parts, text(" "), p.block(n.Body))...))
+	}
+	return p.with(n, text(n.Extent().Source()))
+}
+
+func (p *printer) supervisorPart(n SupervisorPart) *doc {
+	switch n := n.(type) {
+	case *FieldInit:
+		return p.fieldInit(n)
+	case *ChildrenBlock:
+		return p.with(n, concat(text("children "), p.body(n, nodesOf(n.Children), docsOf(n.Children, p.child), nil)))
+	}
+	return none
+}
+
+func (p *printer) child(c *Child) *doc {
+	var name *doc
+	if c.Process != nil {
+		name = p.expr(c.Process)
+	} else {
+		name = p.path(c.Target, true)
+	}
+	docs := docsOf(c.Parts, func(n ChildPart) *doc {
+		switch n := n.(type) {
+		case *FieldInit:
+			return p.fieldInit(n)
+		case *EffectBinding:
+			return p.with(n, concat(text("handler "), p.name(n.Effect), text(": "), p.name(n.Handler)))
+		}
+		return none
+	})
+	return p.with(c, concat(name, text(" "), p.braces(c, nodesOf(c.Parts), docs, "")))
+}

@@ -1,0 +1,449 @@
+package syntax
+
+import "slices"
+
+func (p *printer) expr(x Expr) *doc {
+	switch x := x.(type) {
+	case *BlockExpr:
+		return p.brief(x.Block)
+	case *Ident:
+		return p.name(x)
+	case *Path:
+		return p.path(x, true)
+	}
+	return p.with(x, p.bareExpr(x))
+}
+
+func (p *printer) bareExpr(x Expr) *doc {
+	switch x := x.(type) {
+	case *IntLit:
+		return text(integer(x.Value))
+	case *FloatLit:
+		return text(x.Text)
+	case *BoolLit:
+		if x.Value {
+			return text("true")
+		}
+		return text("false")
+	case *StringLit:
+		if x.Text == "" {
+			return text(quoted(x.Value))
+		}
+		return text(x.Text)
+	case *TemplateLit:
+		return p.template(x)
+	case *ListLit:
+		return p.listLit(x)
+	case *MapLit:
+		docs := docsOf(x.Entries, func(e *MapEntry) *doc {
+			return p.with(e, concat(p.expr(e.Key), text(":"), p.value(e.Value)))
+		})
+		return p.mapLit(x, docs)
+	case *TupleLit:
+		return p.list(x, "(", docsOf(x.Elems, p.expr), ")")
+	case *RecordLit:
+		return concat(p.path(x.Name, true), text(" "), p.braces(x, nodesOf(x.Inits), docsOf(x.Inits, p.fieldInit), ","))
+	case *ClosureExpr:
+		return p.closure(x)
+	case *SelfExpr:
+		return text("self")
+	case *ParenExpr:
+		return group(text("("), indent(soft, p.expr(x.X)), soft, text(")"))
+	case *UnaryExpr:
+		return concat(text(x.Op.String()), p.expr(x.X))
+	case *BinaryExpr:
+		return p.binary(x)
+	case *CallExpr, *FieldExpr, *ElemExpr, *IndexExpr:
+		return p.chain(x)
+	case *IfExpr:
+		return p.ifExpr(x)
+	case *MatchExpr:
+		return p.match(x)
+	case *BreakExpr:
+		return text("break")
+	case *ContinueExpr:
+		return text("continue")
+	case *ReturnExpr:
+		if x.Value == nil {
+			return text("return")
+		}
+		return concat(text("return"), p.value(x.Value))
+	}
+	return p.agentExpr(x)
+}
+
+// agentExpr are the expressions of errors and agents.
+func (p *printer) agentExpr(x Expr) *doc {
+	switch x := x.(type) {
+	case *TryExpr:
+		return concat(text("try"), p.value(x.X))
+	case *CatchExpr:
+		return p.catch(x)
+	case *FailExpr:
+		if paren, ok := x.X.(*ParenExpr); ok && !p.hasLeading(paren) {
+			return concat(text("fail"), p.expr(paren))
+		}
+		return concat(text("fail"), p.value(x.X))
+	case *RetryExpr:
+		docs := []*doc{p.expr(x.Count)}
+		if x.Delay != nil {
+			docs = append(docs, concat(text("delay:"), p.value(x.Delay)))
+		}
+		if x.On != nil {
+			docs = append(docs, concat(text("on:"), p.value(x.On)))
+		}
+		return concat(p.list(x, "retry(", docs, ")"), text(" "), p.brief(x.Body))
+	case *SummonExpr:
+		return concat(text("summon "), p.path(x.Agent, true), text(" "), p.braces(x, nodesOf(x.Inits), docsOf(x.Inits, p.fieldInit), ","))
+	case *AwaitExpr:
+		d := concat(text("await"), p.value(x.X))
+		if x.Timeout != nil {
+			d = concat(d, text(" timeout("), p.expr(x.Timeout), text(")"))
+		}
+		return d
+	case *SendExpr:
+		return p.args(x, "send(", []Expr{x.To, x.Message})
+	case *ReceiveExpr:
+		return text("receive()")
+	case *YieldExpr:
+		if x.Value == nil {
+			return text("yield()")
+		}
+		return p.args(x, "yield(", []Expr{x.Value})
+	case *ReplyExpr:
+		return p.args(x, "reply(", []Expr{x.Value})
+	case *TraceExpr:
+		return p.args(x, "trace(", []Expr{x.Value})
+	case *CheckpointExpr:
+		return text("checkpoint()")
+	case *DivineExpr:
+		word := "divine("
+		if x.Infer {
+			word = "infer("
+		}
+		if x.Type == nil {
+			return p.args(x, word, []Expr{x.Prompt})
+		}
+		return p.list(x, word, []*doc{concat(p.expr(x.Prompt), text(" -> "), p.typ(x.Type))}, ")")
+	}
+	return text(x.Extent().Source())
+}
+
+func (p *printer) template(x *TemplateLit) *doc {
+	var parts []*doc
+	for i, part := range x.Parts {
+		s := part.Text
+		if s == "" {
+			s = quoteText(part.Value)
+		}
+		before, after := "}", "{"
+		if i == 0 {
+			before = `"`
+		}
+		if i == len(x.Parts)-1 {
+			after = `"`
+		}
+		parts = append(parts, text(before+s+after))
+		if i < len(x.Exprs) {
+			parts = append(parts, flat(p.expr(x.Exprs[i])))
+		}
+	}
+	return concat(parts...)
+}
+
+// listLit is a list; numbers are put into as few lines as possible.
+func (p *printer) listLit(x *ListLit) *doc {
+	docs := docsOf(x.Elems, p.expr)
+	numbers := len(docs) > 8 && !slices.ContainsFunc(x.Elems, func(e Expr) bool { return !isNumber(e) })
+	if !numbers || slices.ContainsFunc(docs, func(d *doc) bool { return d.forced }) || p.notes[x] != nil {
+		return p.list(x, "[", docs, "]")
+	}
+	var parts []*doc
+	for i, d := range docs {
+		if i > 0 {
+			parts = append(parts, line)
+		}
+		if i < len(docs)-1 {
+			d = concat(d, text(","))
+		}
+		parts = append(parts, d)
+	}
+	return group(text("["), indent(soft, fill(parts)), ifBroken(","), soft, text("]"))
+}
+
+func isNumber(x Expr) bool {
+	switch x.(type) {
+	case *IntLit, *FloatLit:
+		return true
+	}
+	return false
+}
+
+// mapLit is like a record, without blanks inside of its braces.
+func (p *printer) mapLit(x *MapLit, docs []*doc) *doc {
+	d := p.list(x, "{", docs, "}")
+	if len(docs) > 0 && p.opened(x.Entries[0]) {
+		d.forced = true
+	}
+	return d
+}
+
+func (p *printer) closure(x *ClosureExpr) *doc {
+	parts := []*doc{text("|")}
+	for i, a := range x.Params {
+		if i > 0 {
+			parts = append(parts, text(", "))
+		}
+		parts = append(parts, p.param(a))
+	}
+	parts = append(parts, text("|"))
+	return concat(append(parts, p.value(x.Body))...)
+}
+
+// binary breaks a chain of operators that bind equally tight: at all of them if
+// they are && or ||, and where it is too long otherwise.
+func (p *printer) binary(x *BinaryExpr) *doc {
+	tight := precedence(x.Op)
+	var rest []*doc // backwards: an operand with the operator behind it, and the line between
+	behind := none
+	first := Expr(x)
+	for {
+		b, ok := first.(*BinaryExpr)
+		if !ok || precedence(b.Op) != tight || b != x && p.hasLeading(b) {
+			break
+		}
+		if b != x {
+			behind = concat(concat(p.after(b)...), behind)
+		}
+		rest = append(rest, concat(p.expr(b.Y), behind), line)
+		behind = text(" " + b.Op.String())
+		first = b.X
+	}
+	rest = append(rest, concat(p.expr(first), behind))
+	slices.Reverse(rest)
+	if tight > precedence(AndAnd) && !slices.ContainsFunc(rest, func(d *doc) bool { return d.forced }) {
+		return indent(fill(rest))
+	}
+	return group(rest[0], indent(rest[1:]...))
+}
+
+func (p *printer) hasLeading(n Node) bool {
+	found := p.notes[n]
+	return found != nil && (len(found.leading) > 0 || len(found.inner) > 0)
+}
+
+// after are the comments behind a node, for nodes that are printed as a part of
+// another one.
+func (p *printer) after(n Node) []*doc {
+	if found := p.notes[n]; found != nil {
+		return p.trailing(found)
+	}
+	return nil
+}
+
+// breakable is from how many calls on a chain is put into several lines if it
+// does not fit into one.
+const breakable = 3
+
+// chain prints calls, fields and elements: x.a().b()[i].
+func (p *printer) chain(x Expr) *doc {
+	type link struct {
+		d    *doc
+		call bool // a method is called
+	}
+	var links []link // backwards
+	root, calls := x, 0
+	add := func(n Expr, d *doc, call bool) {
+		if n != x {
+			d = concat(d, concat(p.after(n)...))
+		}
+		links = append(links, link{d, call})
+	}
+	for root == x || !p.hasLeading(root) {
+		switch n := root.(type) {
+		case *CallExpr:
+			args := p.args(n, "(", n.Args)
+			if f, ok := n.Fun.(*FieldExpr); ok && !p.hasLeading(f) {
+				add(n, concat(text("."), p.name(f.Name), concat(p.after(f)...), args), true)
+				root, calls = f.X, calls+1
+				continue
+			}
+			add(n, args, false)
+			root = n.Fun
+			continue
+		case *FieldExpr:
+			add(n, concat(text("."), p.name(n.Name)), false)
+			root = n.X
+			continue
+		case *ElemExpr:
+			add(n, text("."+integer(int64(n.Index))), false)
+			root = n.X
+			continue
+		case *IndexExpr:
+			add(n, group(text("["), indent(soft, p.expr(n.Index)), soft, text("]")), false)
+			root = n.X
+			continue
+		}
+		break
+	}
+	slices.Reverse(links)
+	head := []*doc{p.expr(root)}
+	var rest []*doc
+	for _, l := range links {
+		switch {
+		case calls >= breakable && l.call:
+			rest = append(rest, soft, l.d)
+		case len(rest) > 0:
+			rest = append(rest, l.d)
+		default:
+			head = append(head, l.d)
+		}
+	}
+	if len(rest) == 0 {
+		return concat(head...)
+	}
+	return group(concat(head...), indent(rest...))
+}
+
+// args are the arguments of a call. The last one may go over several lines
+// while the others stay in one, if it is made for that.
+func (p *printer) args(n Node, open string, args []Expr) *doc {
+	if len(args) == 0 || p.hasInner(n) {
+		return p.list(n, open, docsOf(args, p.expr), ")")
+	}
+	docs := docsOf(args, p.expr)
+	last := args[len(args)-1]
+	others := slices.ContainsFunc(docs[:len(docs)-1], func(d *doc) bool { return d.forced })
+	if others || p.notes[last] != nil || !spreads(last, len(args) == 1) {
+		return p.list(n, open, docs, ")")
+	}
+	parts := []*doc{text(open)}
+	for _, d := range docs[:len(docs)-1] {
+		parts = append(parts, d, text(", "))
+	}
+	hug := concat(concat(parts...), docs[len(docs)-1], text(")"))
+	if len(args) == 1 {
+		return hug
+	}
+	all := p.list(nil, open, docs, ")")
+	if wide := spread(docs[len(docs)-1]); wide != nil {
+		all = choice(concat(concat(parts...), wide, text(")")), all)
+	}
+	return choice(hug, all)
+}
+
+// spread is a doc with its last group broken, nil if it does not end with one.
+func spread(d *doc) *doc {
+	wide := *d
+	switch {
+	case d.kind == groupDoc:
+	case d.kind == concatDoc && len(d.parts) > 0:
+		last := spread(d.parts[len(d.parts)-1])
+		if last == nil {
+			return nil
+		}
+		wide.parts = slices.Clone(d.parts)
+		wide.parts[len(d.parts)-1] = last
+	default:
+		return nil
+	}
+	wide.forced = true
+	return &wide
+}
+
+func (p *printer) hasInner(n Node) bool {
+	found := p.notes[n]
+	return found != nil && len(found.inner) > 0
+}
+
+// spreads reports whether an expression is mostly something in brackets, which
+// can go over several lines in the brackets of a call: alone, or behind others.
+func spreads(x Expr, alone bool) bool {
+	switch x := x.(type) {
+	case *RecordLit:
+		return len(x.Inits) > 0
+	case *ListLit:
+		return len(x.Elems) > 0
+	case *MapLit:
+		return len(x.Entries) > 0
+	case *ClosureExpr:
+		switch x.Body.(type) {
+		case *BlockExpr, *MatchExpr:
+			return true
+		}
+	case *MatchExpr, *BlockExpr:
+		return true
+	case *CatchExpr:
+		return x.Body != nil
+	case *TryExpr:
+		return spreads(x.X, alone)
+	case *CallExpr:
+		return alone && len(x.Args) > 0 && !isChain(x)
+	case *StringLit:
+		return len(x.Text) > 0 && slices.Contains([]byte(x.Text), '\n')
+	}
+	return false
+}
+
+// isChain reports whether a call is one of a chain that is broken before its dots.
+func isChain(x Expr) bool {
+	for calls := 0; calls < breakable; {
+		switch n := x.(type) {
+		case *CallExpr:
+			calls++
+			x = n.Fun
+		case *FieldExpr:
+			x = n.X
+		case *ElemExpr:
+			x = n.X
+		case *IndexExpr:
+			x = n.X
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func (p *printer) match(x *MatchExpr) *doc {
+	docs := docsOf(x.Arms, p.matchArm)
+	blocks := slices.ContainsFunc(x.Arms, func(a *MatchArm) bool { _, ok := a.Body.(*BlockExpr); return ok })
+	head := concat(text("match "), p.expr(x.X), text(" "))
+	if !blocks {
+		return concat(head, p.braces(x, nodesOf(x.Arms), docs, ","))
+	}
+	for i, a := range x.Arms {
+		if _, ok := a.Body.(*BlockExpr); !ok {
+			docs[i] = concat(docs[i], text(","))
+		}
+	}
+	return concat(head, p.body(x, nodesOf(x.Arms), docs, nil))
+}
+
+func (p *printer) matchArm(a *MatchArm) *doc {
+	parts := []*doc{p.pattern(a.Pattern)}
+	if a.Guard != nil {
+		parts = append(parts, text(" if "), p.expr(a.Guard))
+	}
+	parts = append(parts, text(" =>"), p.value(a.Body))
+	return p.with(a, concat(parts...))
+}
+
+func (p *printer) catch(x *CatchExpr) *doc {
+	var parts []*doc
+	if x.Prefix {
+		parts = append(parts, text("catch"), p.value(x.X))
+		if x.Err != nil {
+			parts = append(parts, text(" as "), p.name(x.Err))
+		}
+	} else {
+		parts = append(parts, p.expr(x.X), text(" catch"))
+		if x.Err != nil {
+			parts = append(parts, text("("), p.name(x.Err), text(")"))
+		}
+	}
+	if x.Body != nil {
+		parts = append(parts, text(" "), p.brief(x.Body))
+	}
+	return concat(parts...)
+}

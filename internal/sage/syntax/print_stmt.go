@@ -1,0 +1,152 @@
+package syntax
+
+// block is a block with each statement in lines of its own.
+func (p *printer) block(b *Block) *doc {
+	return p.with(b, p.bareBlock(b))
+}
+
+func (p *printer) bareBlock(b *Block) *doc {
+	nodes := nodesOf(b.Stmts)
+	docs := make([]*doc, 0, len(b.Stmts)+1)
+	for i, s := range b.Stmts {
+		docs = append(docs, p.stmt(s, i == len(b.Stmts)-1 && b.Tail == nil))
+	}
+	if b.Tail != nil {
+		nodes = append(nodes, b.Tail)
+		docs = append(docs, p.expr(b.Tail))
+	}
+	return p.body(b, nodes, docs, nil)
+}
+
+// brief is a block that is an expression only: in one line, if it is so in the
+// text and fits.
+func (p *printer) brief(b *Block) *doc {
+	if !p.isBrief(b) {
+		return p.block(b)
+	}
+	return p.with(b, group(text("{"), indent(line, p.expr(b.Tail)), line, text("}")))
+}
+
+func (p *printer) isBrief(b *Block) bool {
+	if b.Tail == nil || len(b.Stmts) > 0 || p.opened(b.Tail) {
+		return false
+	}
+	found := p.notes[b]
+	return found == nil || len(found.inner) == 0
+}
+
+// value is what stands behind an equals sign or a colon: in the next line if a
+// comment stands before it.
+func (p *printer) value(x Expr) *doc {
+	d := p.expr(x)
+	if found := p.notes[x]; found != nil && len(found.leading) > 0 {
+		return indent(hard, d)
+	}
+	return concat(text(" "), d)
+}
+
+func (p *printer) stmt(s Stmt, last bool) *doc {
+	return p.with(s, p.bareStmt(s, last))
+}
+
+func (p *printer) bareStmt(s Stmt, last bool) *doc {
+	switch s := s.(type) {
+	case *LetStmt:
+		word := "let "
+		if s.Mut {
+			word = "let mut "
+		}
+		parts := []*doc{text(word), p.pattern(s.Pattern)}
+		if s.Type != nil {
+			parts = append(parts, text(": "), p.typ(s.Type))
+		}
+		return concat(append(parts, text(" ="), p.value(s.Value), text(";"))...)
+	case *AssignStmt:
+		return concat(p.expr(s.Target), text(" "+s.Op.String()), p.value(s.Value), text(";"))
+	case *ExprStmt:
+		switch x := s.X.(type) {
+		case *IfExpr:
+			return concat(p.with(x, p.ifStmt(x)), end(last))
+		case *MatchExpr, *BlockExpr:
+			return concat(p.expr(x), end(last))
+		}
+		return concat(p.expr(s.X), text(";"))
+	case *ForStmt:
+		return concat(text("for "), p.pattern(s.Pattern), text(" in "), p.expr(s.X), text(" "), p.block(s.Body))
+	case *WhileStmt:
+		return concat(text("while "), p.expr(s.Cond), text(" "), p.block(s.Body))
+	case *LoopStmt:
+		return concat(text("loop "), p.block(s.Body))
+	case *SpanStmt:
+		return concat(text("span "), p.expr(s.Name), text(" "), p.block(s.Body))
+	case *MockStmt:
+		return p.mockStmt(s)
+	}
+	return text(s.Extent().Source())
+}
+
+// end is the semicolon behind a block that would be the value of the block
+// around it without.
+func end(last bool) *doc {
+	if last {
+		return text(";")
+	}
+	return none
+}
+
+func (p *printer) mockStmt(s *MockStmt) *doc {
+	what := text("mock divine")
+	switch {
+	case s.Tool != nil:
+		what = concat(text("mock tool "), p.name(s.Tool), text("."), p.name(s.Func))
+	case s.Infer:
+		what = text("mock infer")
+	}
+	return concat(what, text(" ->"), p.value(s.Value), text(";"))
+}
+
+func (p *printer) ifStmt(x *IfExpr) *doc {
+	d := concat(text("if "), p.expr(x.Cond), text(" "), p.block(x.Then))
+	switch e := x.Else.(type) {
+	case *IfExpr:
+		return concat(d, text(" else "), p.with(e, p.ifStmt(e)))
+	case *BlockExpr:
+		return concat(d, text(" else "), p.block(e.Block))
+	}
+	return d
+}
+
+// ifExpr is an if with a value: in one line if it is so in the text and fits.
+func (p *printer) ifExpr(x *IfExpr) *doc {
+	for e := Expr(x); e != nil; {
+		switch n := e.(type) {
+		case *IfExpr:
+			if !p.isBrief(n.Then) || n.Else == nil {
+				return p.ifStmt(x)
+			}
+			e = n.Else
+		case *BlockExpr:
+			if !p.isBrief(n.Block) {
+				return p.ifStmt(x)
+			}
+			e = nil
+		}
+	}
+	return group(p.briefIf(x))
+}
+
+func (p *printer) briefIf(x *IfExpr) *doc {
+	d := concat(text("if "), p.expr(x.Cond), text(" "), p.arm(x.Then))
+	switch e := x.Else.(type) {
+	case *IfExpr:
+		return concat(d, text(" else "), p.with(e, p.briefIf(e)))
+	case *BlockExpr:
+		return concat(d, text(" else "), p.arm(e.Block))
+	}
+	return d
+}
+
+// arm is a brief block that is broken if the group around it is.
+func (p *printer) arm(b *Block) *doc {
+	return p.with(b, concat(text("{"), indent(line, p.expr(b.Tail)), line, text("}")))
+}

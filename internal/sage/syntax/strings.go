@@ -1,0 +1,217 @@
+package syntax
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// str takes a string, or its part up to the first interpolation.
+func (s *scanner) str(quote byte) {
+	if len(s.braces) == 0 {
+		s.begun = s.mark()
+	}
+	if quote == '\'' {
+		s.text(quote, String, String)
+	} else {
+		s.text(quote, TemplateHead, String)
+	}
+}
+
+// text takes the text of a string, from the quote or brace before it to the one
+// behind it, which decides whether it is a token of kind open or closed.
+func (s *scanner) text(quote byte, open, closed Kind) {
+	start := s.pos
+	s.pos++
+	for s.pos < len(s.src) {
+		switch c := s.src[s.pos]; {
+		case c == quote:
+			s.pos++
+			s.emit(closed, start)
+			s.closed()
+			return
+		case c == '{' && quote == '"':
+			if s.braceIsText() {
+				s.pos++
+				continue
+			}
+			if s.peek(1) == '}' {
+				s.report(s.pos, s.pos+1, CodeString, "there is no expression in these braces", "write \\{ for a brace that is text, or use '…', in which braces are text")
+				s.pos++
+				continue
+			}
+			s.pos++
+			s.emit(open, start)
+			s.braces = append(s.braces, 0)
+			return
+		case c == '\\':
+			s.escape()
+		default:
+			s.char("a string")
+		}
+	}
+	s.endless()
+}
+
+// braceIsText reports whether an escape follows the brace, with which no
+// expression can begin: "{\"name\": {name}}" is JSON with an interpolation.
+func (s *scanner) braceIsText() bool {
+	i := s.pos + 1
+	for i < len(s.src) && (s.src[i] == ' ' || s.src[i] == '\t') {
+		i++
+	}
+	return i < len(s.src) && s.src[i] == '\\'
+}
+
+// closed remembers a string that goes over several lines and has a name right
+// behind it: most likely its quote is missing, and what closed it was meant to
+// begin the next string.
+func (s *scanner) closed() {
+	if len(s.braces) > 0 || s.suspect.set || s.pos >= len(s.src) || !isLetter(s.src[s.pos]) {
+		return
+	}
+	if strings.IndexByte(s.src[s.begun.pos:s.pos], '\n') >= 0 {
+		s.suspect = s.begun
+	}
+}
+
+func (s *scanner) mark() mark {
+	return mark{set: true, pos: s.pos, tokens: len(s.tokens), comments: len(s.comments), diagnostics: len(s.diagnostics)}
+}
+
+// endless reports a string that goes on to the end of the file, and goes on
+// behind the line in which it begins.
+func (s *scanner) endless() {
+	m := s.begun
+	if s.suspect.set {
+		m = s.suspect
+	}
+	s.suspect, s.braces = mark{}, s.braces[:0]
+	s.tokens, s.comments, s.diagnostics = s.tokens[:m.tokens], s.comments[:m.comments], s.diagnostics[:m.diagnostics]
+	quote := s.src[m.pos : m.pos+1]
+	help := "add the closing " + quote
+	end := len(s.src)
+	if n := strings.IndexByte(s.src[m.pos:], '\n'); n >= 0 {
+		end = m.pos + n
+	}
+	if quote == `"` && strings.Contains(s.src[m.pos:end], "{") {
+		help += "; write \\{ for a brace that is text"
+	}
+	s.report(m.pos, m.pos+1, CodeString, "this string never ends", help)
+	s.pos = end
+	if s.retries++; s.retries > maxRetries {
+		s.pos = len(s.src)
+	}
+	s.emit(Invalid, m.pos)
+}
+
+// escape takes a backslash and what it escapes.
+func (s *scanner) escape() {
+	start := s.pos
+	_, n, ok := unescape(s.src[s.pos:])
+	s.pos += n
+	if ok {
+		return
+	}
+	help := `known are \n \t \r \\ \" \' \{ \} \xNN and \u{…}; a backslash is written \\`
+	switch s.src[min(start+1, len(s.src)-1)] {
+	case 'x':
+		help = `two hexadecimal digits follow \x, as in \x1b`
+	case 'u':
+		help = `one to six hexadecimal digits in braces follow \u, as in \u{1f33f}`
+	}
+	s.report(start, s.pos, CodeString, "this escape is not known", help)
+}
+
+// unescape reads the escape at the beginning of s, which begins with a
+// backslash: the character it stands for and its length. Where it is not ok,
+// the length is that of what is certainly a part of it.
+func unescape(s string) (r rune, n int, ok bool) {
+	if len(s) < 2 {
+		return 0, len(s), false
+	}
+	switch s[1] {
+	case 'n':
+		return '\n', 2, true
+	case 't':
+		return '\t', 2, true
+	case 'r':
+		return '\r', 2, true
+	case '\\', '"', '\'', '{', '}':
+		return rune(s[1]), 2, true
+	case 'x':
+		if len(s) >= 4 {
+			if v, err := strconv.ParseUint(s[2:4], 16, 8); err == nil {
+				return rune(v), 4, true
+			}
+		}
+		return 0, 2, false
+	case 'u':
+		if len(s) < 3 || s[2] != '{' {
+			return 0, 2, false
+		}
+		end := strings.IndexByte(s[:min(len(s), 10)], '}')
+		if end < 0 {
+			return 0, 3, false
+		}
+		v, err := strconv.ParseUint(s[3:end], 16, 32)
+		if err != nil || !utf8.ValidRune(rune(v)) {
+			return 0, end + 1, false
+		}
+		return rune(v), end + 1, true
+	}
+	if s[1] < utf8.RuneSelf && s[1] >= 0x20 {
+		return 0, 2, false
+	}
+	return 0, 1, false
+}
+
+// textValue is what the text of a string stands for, without its quotes.
+func textValue(text string) string {
+	if strings.IndexByte(text, '\\') < 0 {
+		return text
+	}
+	var b strings.Builder
+	b.Grow(len(text))
+	for i := 0; i < len(text); {
+		if text[i] != '\\' {
+			b.WriteByte(text[i])
+			i++
+			continue
+		}
+		r, n, ok := unescape(text[i:])
+		if ok {
+			b.WriteRune(r)
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// quoteText writes a value as the text of a string in double quotes, without them.
+func quoteText(value string) string {
+	var b strings.Builder
+	for _, r := range value {
+		switch {
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\\' || r == '"' || r == '{' || r == '}':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case isHidden(r):
+			b.WriteString(escapeRune(r))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func escapeRune(r rune) string { return fmt.Sprintf(`\u{%x}`, r) }
+
+func codePoint(r rune) string { return fmt.Sprintf("U+%04X", r) }

@@ -1,0 +1,193 @@
+package syntax
+
+import "strconv"
+
+// Kind is a kind of token.
+type Kind uint8
+
+// The kinds of tokens. Words from Agent on are reserved only where they mean
+// something: everywhere else they are names like any other (see IsName).
+const (
+	EOF Kind = iota
+	Invalid
+
+	Name
+	Int
+	Float
+	String         // a whole string: '…', or "…" without an interpolation
+	TemplateHead   // "…{
+	TemplateMiddle // }…{
+	TemplateTail   // }…"
+
+	operatorsBegin
+	LBrace
+	RBrace
+	LParen
+	RParen
+	LBracket
+	RBracket
+	Comma
+	Colon
+	ColonColon
+	Dot
+	Semicolon
+	Arrow    // ->
+	FatArrow // =>
+	At
+	Hash
+	Pipe
+
+	Assign
+	AddAssign
+	SubAssign
+	MulAssign
+	DivAssign
+	RemAssign
+	ConcatAssign
+
+	OrOr
+	AndAnd
+	Equal
+	NotEqual
+	Less
+	Greater
+	LessEqual
+	GreaterEqual
+	Concat
+	Add
+	Sub
+	Mul
+	Div
+	Rem
+	Not
+	operatorsEnd
+
+	Await
+	Break
+	Catch
+	Checkpoint
+	Continue
+	Divine
+	Else
+	Fail
+	False
+	Fn
+	For
+	If
+	In
+	Let
+	Loop
+	Match
+	Pub
+	Receive
+	Retry
+	Return
+	Self
+	Send
+	SpanWord
+	Summon
+	Trace
+	True
+	Try
+	Use
+	While
+	Yield
+
+	softBegin
+	Agent
+	As
+	Children
+	Const
+	Enum
+	Extern
+	Fails
+	Follows
+	HandlerWord
+	Handles
+	Infer
+	Message
+	Mock
+	Mod
+	On
+	Protocol
+	Receives
+	Record
+	Reply
+	Restart
+	Run
+	Supervisor
+	Test
+	Timeout
+	Tool
+	Uses
+	kinds
+)
+
+var spellings = [kinds]string{
+	EOF: "end of file", Invalid: "invalid character", Name: "name", Int: "number", Float: "number",
+	String: "string", TemplateHead: "string", TemplateMiddle: "rest of the string", TemplateTail: "rest of the string",
+
+	LBrace: "{", RBrace: "}", LParen: "(", RParen: ")", LBracket: "[", RBracket: "]", Comma: ",", Colon: ":", ColonColon: "::",
+	Dot: ".", Semicolon: ";", Arrow: "->", FatArrow: "=>", At: "@", Hash: "#", Pipe: "|",
+
+	Assign: "=", AddAssign: "+=", SubAssign: "-=", MulAssign: "*=", DivAssign: "/=", RemAssign: "%=", ConcatAssign: "++=",
+	OrOr: "||", AndAnd: "&&", Equal: "==", NotEqual: "!=", Less: "<", Greater: ">", LessEqual: "<=", GreaterEqual: ">=",
+	Concat: "++", Add: "+", Sub: "-", Mul: "*", Div: "/", Rem: "%", Not: "!",
+
+	Await: "await", Break: "break", Catch: "catch", Checkpoint: "checkpoint", Continue: "continue", Divine: "divine", Else: "else",
+	Fail: "fail", False: "false", Fn: "fn", For: "for", If: "if", In: "in", Let: "let", Loop: "loop", Match: "match", Pub: "pub",
+	Receive: "receive", Retry: "retry", Return: "return", Self: "self", Send: "send", SpanWord: "span", Summon: "summon",
+	Trace: "trace", True: "true", Try: "try", Use: "use", While: "while", Yield: "yield",
+
+	Agent: "agent", As: "as", Children: "children", Const: "const", Enum: "enum", Extern: "extern", Fails: "fails",
+	Follows: "follows", HandlerWord: "handler", Handles: "handles", Infer: "infer", Message: "message", Mock: "mock", Mod: "mod",
+	On: "on", Protocol: "protocol", Receives: "receives", Record: "record", Reply: "reply", Restart: "restart", Run: "run",
+	Supervisor: "supervisor", Test: "test", Timeout: "timeout", Tool: "tool", Uses: "uses",
+}
+
+// String is the token as it is written, or what it is called.
+func (k Kind) String() string {
+	if k < kinds && spellings[k] != "" {
+		return spellings[k]
+	}
+	return "kind " + strconv.Itoa(int(k))
+}
+
+// IsName reports whether a token of this kind can be a name: of a variable, a
+// function, a field.
+func (k Kind) IsName() bool { return k == Name || k > softBegin }
+
+// IsWord reports whether a token of this kind is made of letters, so that it
+// can stand after a dot or before the colon of a field.
+func (k Kind) IsWord() bool { return k == Name || k > operatorsEnd && k != softBegin }
+
+// IsOperator reports whether a token of this kind is punctuation.
+func (k Kind) IsOperator() bool { return k > operatorsBegin && k < operatorsEnd }
+
+// words are the kinds of the words of the language.
+var words = func() map[string]Kind {
+	m := map[string]Kind{}
+	for k := operatorsEnd + 1; k < kinds; k++ {
+		if k != softBegin {
+			m[spellings[k]] = k
+		}
+	}
+	return m
+}()
+
+// lookup is the kind of a word.
+func lookup(word string) Kind {
+	if word[0] < 'a' || len(word) < 2 || len(word) > len("checkpoint") {
+		return Name
+	}
+	if k, ok := words[word]; ok {
+		return k
+	}
+	return Name
+}
+
+// Token is a token and its place, as offsets into the text.
+type Token struct {
+	Kind       Kind
+	Start, End int32
+}
