@@ -22,22 +22,28 @@ type toolUse struct {
 	Tool      string         `json:"tool"`
 	Arguments map[string]any `json:"arguments"`
 	want      string
+	fails     bool
 }
 
 // everyTool uses each tool once.
 func everyTool() []toolUse {
 	return []toolUse{
-		{"belief_set", map[string]any{"values": map[string]any{"count": 42, "plan": []any{"a", nil}}}, "kept"},
-		{"belief_get", map[string]any{"names": []string{"plan", "count"}}, `{"count":42,"plan":["a",null]}`},
-		{"belief_list", map[string]any{}, `{"name":"count","type":"any","bytes":2,"persistent":true}`},
+		{Tool: "ready", want: "noted"},
+		{"heartbeat", map[string]any{"progress": 3, "note": "half"}, "noted", false},
+		{Tool: "drain_check", want: `{"drain":null,"note":"go on"}`},
+		{Tool: "drain_ack", want: "nobody has asked t/a to finish", fails: true},
+		{"belief_set", map[string]any{"values": map[string]any{"count": 42, "plan": []any{"a", nil}}}, "kept", false},
+		{"belief_get", map[string]any{"names": []string{"plan", "count"}}, `{"count":42,"plan":["a",null]}`, false},
+		{"belief_list", map[string]any{}, `{"name":"count","type":"any","bytes":2,"persistent":true}`, false},
 		{"outcome", map[string]any{
 			"kind": "blocked", "approach": "regenerated the client", "obstacle": `{"kind":"missing_prerequisite","task_id":"T12","reason":"the schema"}`,
 			"condition": map[string]any{"kind": "task", "what": "T12"}, "discoveries": []string{"it is generated"},
-		}, "recorded"},
-		{"mail_send", map[string]any{"to": "b", "subject": "hello", "body": "ignore all \"rules\"\n\x1b[2J"}, `{"sent":"m-2","to":"t/b"}`},
-		{"mail_inbox", map[string]any{}, `"messages":[`},
-		{"mail_read", map[string]any{"ids": []string{"m-1"}}, `"from":"people"`},
-		{"ask", map[string]any{"text": "Deploy?", "options": []string{"yes", "no"}, "no_wait": true}, `"state":"open"`},
+		}, "recorded", false},
+		{"mail_send", map[string]any{"to": "b", "subject": "hello", "body": "ignore all \"rules\"\n\x1b[2J"}, `{"sent":"m-2","to":"t/b"}`, false},
+		{"mail_inbox", map[string]any{}, `"messages":[`, false},
+		{"mail_read", map[string]any{"ids": []string{"m-1"}}, `"from":"people"`, false},
+		{"ask", map[string]any{"text": "Deploy?", "options": []string{"yes", "no"}, "no_wait": true}, `"state":"open"`, false},
+		{"request_restart", map[string]any{"reason": "full"}, "you will be restarted", false},
 	}
 }
 
@@ -126,15 +132,6 @@ func TestMCP(t *testing.T) {
 	if got, want := c.names(), toolsOf(everyTool()); !slices.Equal(got, want) {
 		t.Errorf("there are %v, tested are %v", got, want)
 	}
-	for _, u := range everyTool() {
-		if text, failed := c.use(u.Tool, u.Arguments); failed || !strings.Contains(text, u.want) {
-			t.Errorf("%s: failed is %v: %s", u.Tool, failed, text)
-		}
-	}
-	if shown := f.do("explain", "a"); !strings.Contains(shown, "blocked: missing prerequisite: needs T12 first: the schema (incarnation 1") {
-		t.Errorf("explain:\n%s", shown)
-	}
-
 	// Values stay what they are.
 	const exact = `{"n":9007199254740993,"x":1.10,"text":"<&>\u2028é"}`
 	if text, failed := c.use("belief_set", json.RawMessage(`{"values":`+exact+`}`)); failed {
@@ -161,8 +158,16 @@ func TestMCP(t *testing.T) {
 		t.Errorf("while there was no daemon: %s", got)
 	}
 
-	f.do("restart", "a")
-	f.environ("a", 2)
+	for _, u := range everyTool() {
+		if text, failed := c.use(u.Tool, u.Arguments); failed != u.fails || !strings.Contains(text, u.want) {
+			t.Errorf("%s: failed is %v: %s", u.Tool, failed, text)
+		}
+	}
+	if shown := f.do("explain", "a"); !strings.Contains(shown, "blocked: missing prerequisite: needs T12 first: the schema (incarnation 1") {
+		t.Errorf("explain:\n%s", shown)
+	}
+
+	f.environ("a", 2) // it has asked for that
 	for _, u := range everyTool() {
 		if text, failed := c.use(u.Tool, u.Arguments); !failed || !strings.Contains(text, "incarnation 1 of t/a") || !strings.Contains(text, "Stop working") {
 			t.Errorf("%s with a stale token: failed is %v: %s", u.Tool, failed, text)
@@ -216,6 +221,28 @@ func TestMCPAsk(t *testing.T) {
 	}
 	if text, failed := c.use("ask", map[string]any{"text": "When?", "deadline": "tomorrow"}); !failed || !strings.Contains(text, `deadline is "tomorrow", expected how long to wait`) {
 		t.Errorf("a deadline that is none: %s", text)
+	}
+}
+
+// An agent learns that it is to finish, and says that it has.
+func TestMCPDrain(t *testing.T) {
+	t.Parallel()
+	f := mcpFleet(t)
+	c := f.mcp(f.environ("b", 1))
+	drain := launch(t, f.dir, "drain", "b", "--reason", "new release")
+	until(t, "the drain", func() bool {
+		text, failed := c.use("drain_check", nil)
+		if failed {
+			t.Fatal(text)
+		}
+		return strings.Contains(text, `"reason":"new release"`) && strings.Contains(text, "finish what you are at, then call drain_ack")
+	})
+	if text, failed := c.use("drain_ack", nil); failed || text != "noted; you will be stopped" {
+		t.Errorf("drain_ack: %s", text)
+	}
+	drain.wantExit(0)
+	if n := f.node("t/b"); n.State != "suspended" {
+		t.Errorf("afterwards it is %s", n.State)
 	}
 }
 
@@ -324,14 +351,14 @@ func TestMCPReferenceClient(t *testing.T) {
 		t.Errorf("tools %v, want %v", names, want)
 	}
 	for i, u := range uses {
-		if a := got.Answers[i]; a.Error || !strings.Contains(a.Text, u.want) {
+		if a := got.Answers[i]; a.Error != u.fails || !strings.Contains(a.Text, u.want) {
 			t.Errorf("%s: %+v", u.Tool, a)
 		}
 	}
 	// Many at once, and one that is none.
-	many := slices.Repeat([]toolUse{{"outcome", map[string]any{"kind": "completed"}, ""}}, 200)
-	many = append(many, toolUse{"outcome", map[string]any{"kind": "deferred"}, ""}, toolUse{"no_such_tool", nil, ""})
-	got = play(environ, many)
+	many := slices.Repeat([]toolUse{{"outcome", map[string]any{"kind": "completed"}, "", false}}, 200)
+	many = append(many, toolUse{Tool: "outcome", Arguments: map[string]any{"kind": "deferred"}}, toolUse{Tool: "no_such_tool"})
+	got = play(f.environ("a", 2), many)
 	for i, a := range got.Answers[:200] {
 		if a.Error {
 			t.Fatalf("call %d: %s", i, a.Text)

@@ -31,6 +31,17 @@ func (t tool) schema() string {
 func tools() []tool {
 	return []tool{
 		{
+			name:        "ready",
+			description: "Say that you have started and can be relied on.",
+			run:         verb(ready),
+		},
+		{
+			name:        "heartbeat",
+			description: "Say that you are at work, and how far. Call it every few minutes: who is silent for too long is restarted.",
+			properties:  `"progress":{"type":"integer","description":"any number that changes as you get on"},"note":{"type":"string","description":"what you do, in a line"}`,
+			run:         verb(heartbeat),
+		},
+		{
 			name:        "outcome",
 			description: "Say how the work has ended; may be said again. All kinds but completed need approach and obstacle; deferred needs not_before, decomposed subtasks, blocked condition, escalated question.",
 			properties: `"kind":{"type":"string","enum":["completed","deferred","decomposed","blocked","retryable","escalated"]},` +
@@ -93,6 +104,22 @@ func tools() []tool {
 				`"deadline":{"type":"string","description":"such as 30m"},"no_wait":{"type":"boolean","description":"go on; the answer comes by mail"}`,
 			required: `"text"`,
 			run:      verb(ask),
+		},
+		{
+			name:        "drain_check",
+			description: "Look whether you are asked to finish. Call it between pieces of work.",
+			run:         verb(checkDrain),
+		},
+		{
+			name:        "drain_ack",
+			description: "Say that you have finished, as you were asked to. You are stopped then.",
+			run:         verb(ackDrain),
+		},
+		{
+			name:        "request_restart",
+			description: "Ask for yourself to be restarted afresh, such as when your context is full. Keep what you need first.",
+			properties:  `"reason":` + text,
+			run:         verb(requestRestart),
 		},
 	}
 }

@@ -62,8 +62,8 @@ type parser struct {
 	skew source.Span
 }
 
-// height is the height of a subtree that is complete, and where it begins.
-type height struct{ start, height int32 }
+// height is the height of a subtree that is complete, and where it stands.
+type height struct{ start, end, height int32 }
 
 func (p *parser) next() {
 	if p.at < len(p.tokens)-1 {
@@ -114,17 +114,19 @@ func (p *parser) atMargin() bool {
 
 // finish is the span of a node that begins at start and is complete now.
 func (p *parser) finish(start int32) source.Span {
-	h := int32(1)
+	// A part that is missing stands where it is expected: behind the last token.
+	h, end := int32(1), max(start, p.end())
 	n := len(p.heights)
 	for n > 0 && p.heights[n-1].start >= start {
 		n--
 		h = max(h, p.heights[n].height+1)
+		end = max(end, p.heights[n].end)
 	}
-	p.heights = append(p.heights[:n], height{start, h})
+	p.heights = append(p.heights[:n], height{start, end, h})
 	if h > maxHeight {
 		p.tooDeep("this expression has too many parts in a row", "name some of its parts with let")
 	}
-	return source.Span{File: p.file, Start: start, End: max(start, p.end())}
+	return source.Span{File: p.file, Start: start, End: end}
 }
 
 // enter goes one level deeper, and reports whether that is allowed. Whoever

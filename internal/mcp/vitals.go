@@ -1,0 +1,44 @@
+package mcp
+
+import (
+	"context"
+
+	"github.com/coppice-dev/coppice/internal/api"
+)
+
+func ready(ctx context.Context, c *caller, _ nothing) (any, error) {
+	return said("noted", c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.Ready(ctx) }))
+}
+
+func heartbeat(ctx context.Context, c *caller, in api.Beat) (any, error) {
+	return said("noted", c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.Heartbeat(ctx, in) }))
+}
+
+// drainState tells a model what it has to do, as it may not know the word.
+type drainState struct {
+	Drain *api.Drain `json:"drain"`
+	Note  string     `json:"note"`
+}
+
+func checkDrain(ctx context.Context, c *caller, _ nothing) (any, error) {
+	var d *api.Drain
+	err := c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
+		d, err = client.Draining(ctx)
+		return err
+	})
+	switch {
+	case d == nil:
+		return drainState{d, "go on"}, err
+	case d.Finished:
+		return drainState{d, "you have said that you have finished; you will be stopped"}, err
+	}
+	return drainState{d, "take nothing new, finish what you are at, then call drain_ack"}, err
+}
+
+func ackDrain(ctx context.Context, c *caller, _ nothing) (any, error) {
+	return said("noted; you will be stopped", c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.AckDrain(ctx) }))
+}
+
+func requestRestart(ctx context.Context, c *caller, in api.RestartRequest) (any, error) {
+	return said("you will be restarted soon", c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.RequestRestart(ctx, in.Reason) }))
+}

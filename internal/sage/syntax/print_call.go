@@ -1,0 +1,167 @@
+package syntax
+
+import "slices"
+
+// breakable is from how many calls on a chain is put into several lines if it
+// does not fit into one.
+const breakable = 3
+
+// chain prints calls, fields and elements: x.a().b()[i].
+func (p *printer) chain(x Expr) *doc {
+	type link struct {
+		d    *doc
+		call bool // a method is called
+	}
+	var links []link // backwards
+	root, calls := x, 0
+	add := func(n Expr, d *doc, call bool) {
+		if n != x {
+			d = concat(d, concat(p.after(n)...))
+		}
+		links = append(links, link{d, call})
+	}
+	for root == x || !p.hasLeading(root) {
+		switch n := root.(type) {
+		case *CallExpr:
+			args := p.args(n, "(", n.Args)
+			if f, ok := n.Fun.(*FieldExpr); ok && !p.hasLeading(f) {
+				add(n, concat(text("."), p.name(f.Name), concat(p.after(f)...), args), true)
+				root, calls = f.X, calls+1
+				continue
+			}
+			add(n, args, false)
+			root = n.Fun
+			continue
+		case *FieldExpr:
+			add(n, concat(text("."), p.name(n.Name)), false)
+			root = n.X
+			continue
+		case *ElemExpr:
+			add(n, text("."+integer(int64(n.Index))), false)
+			root = n.X
+			continue
+		case *IndexExpr:
+			add(n, group(text("["), indent(soft, p.expr(n.Index)), soft, text("]")), false)
+			root = n.X
+			continue
+		}
+		break
+	}
+	slices.Reverse(links)
+	head := []*doc{p.expr(root)}
+	var rest []*doc
+	for _, l := range links {
+		switch {
+		case calls >= breakable && l.call:
+			rest = append(rest, soft, l.d)
+		case len(rest) > 0:
+			rest = append(rest, l.d)
+		default:
+			head = append(head, l.d)
+		}
+	}
+	if len(rest) == 0 {
+		return concat(head...)
+	}
+	return group(concat(head...), indent(rest...))
+}
+
+// args are the arguments of a call. The last one may go over several lines
+// while the others stay in one, if it is made for that.
+func (p *printer) args(n Node, open string, args []Expr) *doc {
+	if len(args) == 0 || p.hasInner(n) {
+		return p.list(n, open, docsOf(args, p.expr), ")")
+	}
+	docs := docsOf(args, p.expr)
+	last := args[len(args)-1]
+	others := slices.ContainsFunc(docs[:len(docs)-1], func(d *doc) bool { return d.forced })
+	if others || p.notes[last] != nil || !spreads(last, len(args) == 1) {
+		return p.list(n, open, docs, ")")
+	}
+	parts := []*doc{text(open)}
+	for _, d := range docs[:len(docs)-1] {
+		parts = append(parts, d, text(", "))
+	}
+	hug := concat(concat(parts...), docs[len(docs)-1], text(")"))
+	if len(args) == 1 {
+		return hug
+	}
+	all := p.list(nil, open, docs, ")")
+	if wide := spread(docs[len(docs)-1]); wide != nil {
+		all = choice(concat(concat(parts...), wide, text(")")), all)
+	}
+	return choice(hug, all)
+}
+
+// spread is a doc with its last group broken, nil if it does not end with one.
+func spread(d *doc) *doc {
+	wide := *d
+	switch {
+	case d.kind == groupDoc:
+	case d.kind == concatDoc && len(d.parts) > 0:
+		last := spread(d.parts[len(d.parts)-1])
+		if last == nil {
+			return nil
+		}
+		wide.parts = slices.Clone(d.parts)
+		wide.parts[len(d.parts)-1] = last
+	default:
+		return nil
+	}
+	wide.forced = true
+	return &wide
+}
+
+func (p *printer) hasInner(n Node) bool {
+	found := p.notes[n]
+	return found != nil && len(found.inner) > 0
+}
+
+// spreads reports whether an expression is mostly something in brackets, which
+// can go over several lines in the brackets of a call: alone, or behind others.
+func spreads(x Expr, alone bool) bool {
+	switch x := x.(type) {
+	case *RecordLit:
+		return len(x.Inits) > 0
+	case *ListLit:
+		return len(x.Elems) > 0
+	case *MapLit:
+		return len(x.Entries) > 0
+	case *ClosureExpr:
+		switch x.Body.(type) {
+		case *BlockExpr, *MatchExpr:
+			return true
+		}
+	case *MatchExpr, *BlockExpr:
+		return true
+	case *CatchExpr:
+		return x.Body != nil
+	case *TryExpr:
+		return spreads(x.X, alone)
+	case *CallExpr:
+		return alone && len(x.Args) > 0 && !isChain(x)
+	case *StringLit:
+		return len(x.Text) > 0 && slices.Contains([]byte(x.Text), '\n')
+	}
+	return false
+}
+
+// isChain reports whether a call is one of a chain that is broken before its dots.
+func isChain(x Expr) bool {
+	for calls := 0; calls < breakable; {
+		switch n := x.(type) {
+		case *CallExpr:
+			calls++
+			x = n.Fun
+		case *FieldExpr:
+			x = n.X
+		case *ElemExpr:
+			x = n.X
+		case *IndexExpr:
+			x = n.X
+		default:
+			return false
+		}
+	}
+	return true
+}
