@@ -1,0 +1,235 @@
+package types
+
+// MaxSize is how many parts a type may have. What is larger is most likely made
+// to be, and takes as long as it is large wherever it is looked at.
+const MaxSize = 1000
+
+// Unify makes two types the same by making their Vars known. It reports whether
+// that is possible; where it is not, some of them may be known all the same.
+// Invalid and Never fit everything.
+func Unify(a, b *Type) bool {
+	a, b = a.Resolve(), b.Resolve()
+	switch {
+	case a == b:
+		return true
+	case a.Kind == Invalid || b.Kind == Invalid:
+		return true
+	case a.Kind == Var:
+		return bind(a, b)
+	case b.Kind == Var:
+		return bind(b, a)
+	case a.Kind == Never || b.Kind == Never:
+		return true
+	case a.Kind != b.Kind || a.Decl != b.Decl || a.Fails != b.Fails || len(a.Elems) != len(b.Elems):
+		return false
+	case a.Kind == Param:
+		return false
+	}
+	for i := range a.Elems {
+		if !Unify(a.Elems[i], b.Elems[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func bind(v, t *Type) bool {
+	if t.Kind == Never {
+		return true // nothing is learned from what has no value
+	}
+	if occurs(v, t) {
+		return false
+	}
+	v.bound = t
+	return true
+}
+
+func occurs(v, t *Type) bool {
+	t = t.Resolve()
+	if t == v {
+		return true
+	}
+	for _, e := range t.Elems {
+		if occurs(v, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// Equal reports whether two types are the same as far as they are known.
+func Equal(a, b *Type) bool {
+	a, b = a.Resolve(), b.Resolve()
+	if a == b {
+		return true
+	}
+	if a.Kind != b.Kind || a.Decl != b.Decl || a.Fails != b.Fails || len(a.Elems) != len(b.Elems) || a.Kind == Var || a.Kind == Param {
+		return false
+	}
+	for i := range a.Elems {
+		if !Equal(a.Elems[i], b.Elems[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// TooLarge reports whether a type has more than MaxSize parts.
+func TooLarge(t *Type) bool {
+	left := MaxSize
+	return !t.within(&left)
+}
+
+func (t *Type) within(left *int) bool {
+	if *left--; *left < 0 {
+		return false
+	}
+	for _, e := range t.Resolve().Elems {
+		if !e.within(left) {
+			return false
+		}
+	}
+	return true
+}
+
+// Some reports whether a type has a part of which is is true: itself, its
+// elements and arguments, what its fields and variants are and so on.
+func Some(t *Type, is func(*Type) bool) bool {
+	return some(t, is, map[*Decl]bool{})
+}
+
+func some(t *Type, is func(*Type) bool, seen map[*Decl]bool) bool {
+	t = t.Resolve()
+	if is(t) {
+		return true
+	}
+	for _, e := range t.Elems {
+		if some(e, is, seen) {
+			return true
+		}
+	}
+	if t.Kind != Record && t.Kind != Enum || seen[t.Decl] {
+		return false
+	}
+	seen[t.Decl] = true
+	for _, f := range t.Decl.Fields {
+		if some(f.Type, is, seen) {
+			return true
+		}
+	}
+	for _, v := range t.Decl.Variants {
+		for _, p := range v.Payload {
+			if some(p, is, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Persistable reports whether values of a type can be kept, sent to a model
+// and read again: all but functions, and the handles of agents, which are over
+// when the program is.
+func Persistable(t *Type) bool {
+	return !Some(t, func(t *Type) bool { return t.Kind == Func || t.Kind == Agent })
+}
+
+// Printable reports whether values of a type can be shown as text: all but functions.
+func Printable(t *Type) bool {
+	return !Some(t, func(t *Type) bool { return t.Kind == Func })
+}
+
+// HasZero reports whether a type has a zero value: 0, "", false, an empty list
+// or map; of records and tuples that of their parts; of an enum the first
+// variant that carries nothing (None), else the first whose parts have one.
+func HasZero(t *Type) bool {
+	z := zeros{within: map[*Decl]bool{}, left: 10_000}
+	return z.has(t)
+}
+
+// ZeroVariant is the index of the variant that is the zero value of an enum;
+// not ok if it has none.
+func ZeroVariant(t *Type) (index int, ok bool) {
+	z := zeros{within: map[*Decl]bool{}, left: 10_000}
+	return z.variant(t.Resolve())
+}
+
+// zeros looks for zero values. A type within itself has none there; left bounds
+// the work on types that are made to be large.
+type zeros struct {
+	within map[*Decl]bool
+	left   int
+}
+
+func (z *zeros) has(t *Type) bool {
+	t = t.Resolve()
+	if z.left--; z.left < 0 {
+		return false
+	}
+	switch t.Kind {
+	case Func, Agent, Param, Never:
+		return false
+	case Tuple:
+		for _, e := range t.Elems {
+			if !z.has(e) {
+				return false
+			}
+		}
+	case Record:
+		if z.within[t.Decl] {
+			return false
+		}
+		z.within[t.Decl] = true
+		defer delete(z.within, t.Decl)
+		for i := range t.Decl.Fields {
+			if !z.has(t.FieldType(i)) {
+				return false
+			}
+		}
+	case Enum:
+		_, ok := z.variant(t)
+		return ok
+	}
+	return true
+}
+
+func (z *zeros) variant(t *Type) (index int, ok bool) {
+	for i, v := range t.Decl.Variants {
+		if len(v.Payload) == 0 {
+			return i, true
+		}
+	}
+	if z.within[t.Decl] {
+		return 0, false
+	}
+	z.within[t.Decl] = true
+	defer delete(z.within, t.Decl)
+variants:
+	for i := range t.Decl.Variants {
+		for _, p := range t.Payload(i) {
+			if !z.has(p) {
+				continue variants
+			}
+		}
+		return i, true
+	}
+	return 0, false
+}
+
+// Close returns t without any Var in it, so that nothing changes it any more:
+// what is not known becomes Unit.
+func Close(t *Type) *Type {
+	t = t.Resolve()
+	if t.Kind == Var {
+		t.bound = Of(Unit)
+		return t.bound
+	}
+	if t.closed || len(t.Elems) == 0 {
+		return t
+	}
+	t.closed = true
+	for i, e := range t.Elems {
+		t.Elems[i] = Close(e)
+	}
+	return t
+}
