@@ -117,8 +117,10 @@ func (c *checker) await(x *syntax.AwaitExpr) *types.Type {
 	if x.Timeout != nil {
 		c.expect(x.Timeout, types.Of(types.Int), why{what: "is the time in milliseconds"})
 	}
-	c.fallible(x, "await")
 	t = t.Resolve()
+	if t.Kind != types.Invalid || c.current.cover != nil {
+		c.fallible(x, "`await`")
+	}
 	switch t.Kind {
 	case types.Agent:
 		return c.output(t.Decl)
@@ -149,7 +151,9 @@ func (c *checker) output(d *types.Decl) *types.Type {
 
 func (c *checker) send(x *syntax.SendExpr) *types.Type {
 	t := c.expr(x.To, nil).Resolve()
-	c.fallible(x, "send")
+	if t.Kind != types.Invalid || c.current.cover != nil {
+		c.fallible(x, "`send`")
+	}
 	switch t.Kind {
 	case types.Agent:
 		if t.Decl.Message != nil {
@@ -214,7 +218,7 @@ func (c *checker) yield(x *syntax.YieldExpr) {
 // divine is divine(prompt -> T): what is not written follows from what it is for.
 func (c *checker) divine(x *syntax.DivineExpr, want *types.Type) *types.Type {
 	c.expect(x.Prompt, types.Of(types.String), why{what: "is what a model is asked"})
-	c.fallible(x, "divine")
+	c.fallible(x, "`divine`")
 	var t *types.Type
 	switch {
 	case x.Type != nil:

@@ -140,9 +140,10 @@ func (c *checker) name(id *syntax.Ident, want *types.Type) *types.Type {
 }
 
 func (c *checker) unknownName(id *syntax.Ident) {
-	if id.Name == "" {
+	if id.Name == "" || c.current.env.unknown[id.Name] {
 		return
 	}
+	c.current.env.unknown[id.Name] = true
 	m := c.current.scope.module
 	if a := c.current.agent; a != nil && a.Belief(id.Name) != nil {
 		c.fault(id, CodeName, "write self."+id.Name, "`%s` is a belief, which is not known without self", id.Name)

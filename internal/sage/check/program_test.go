@@ -32,7 +32,9 @@ func (f files) check(processes ...string) (*check.Info, []diag.Diagnostic) {
 	return check.Program(source.NewFile("main.sg", f["main.sg"]), check.Config{Load: f.load, Processes: processes})
 }
 
-func checked(text string) (*check.Info, []diag.Diagnostic) { return files{"main.sg": text}.check("worker", "db") }
+func checked(text string) (*check.Info, []diag.Diagnostic) {
+	return files{"main.sg": text}.check("worker", "db")
+}
 
 func render(diagnostics []diag.Diagnostic) string {
 	var b strings.Builder

@@ -10,14 +10,13 @@ func nearest(name string, names []string) string {
 	if len(name) > 64 {
 		return ""
 	}
-	best, least := "", max(1, len(name)/3)+1
+	best, least := "", len(name)/3+1
 	folded := fold(name)
 	for _, n := range names {
 		if n == "" || n == name || max(len(n)-len(name), len(name)-len(n)) > least+2 {
 			continue
 		}
-		d := distance(folded, fold(n), least)
-		if d < least || d == least && best != "" && n < best {
+		if d := distance(folded, fold(n), least+1); d < least || d == least && best != "" && n < best {
 			best, least = n, d
 		}
 	}

@@ -75,6 +75,7 @@ func TestExpressions(t *testing.T) {
 		{"-1.abs()", "(UnaryExpr - (CallExpr (FieldExpr (IntLit 1) abs)))"},
 		{"1.5 + 2", "(BinaryExpr + (FloatLit 1.5) (IntLit 2))"},
 		{"x.0.1", "(ElemExpr (ElemExpr x 0) 1)"},
+		{"1 .0", "(ElemExpr (IntLit 1) 0)"},
 		{"x[0].y[i+1]", "(IndexExpr (FieldExpr (IndexExpr x (IntLit 0)) y) (BinaryExpr + i (IntLit 1)))"},
 		{"a || b && c == d < e ++ f + g * h", "(BinaryExpr || a (BinaryExpr && b (BinaryExpr == c (BinaryExpr < d (BinaryExpr ++ e (BinaryExpr + f (BinaryExpr * g h)))))))"},
 		{"a - b - c", "(BinaryExpr - (BinaryExpr - a b) c)"},
@@ -135,6 +136,7 @@ func TestExpressions(t *testing.T) {
 			}
 			continue
 		}
+		stays(t, "const X = "+test.text+";")
 		if got := show(reflect.ValueOf(f.Decls[0].(*syntax.ConstDecl).Value)); got != test.want {
 			t.Errorf("%s is read as\n%s, not\n%s", test.text, got, test.want)
 		}
@@ -166,6 +168,7 @@ func TestStatements(t *testing.T) {
 		{"return; return -1;", "(Block [(ExprStmt (ReturnExpr)) (ExprStmt (ReturnExpr (IntLit -1)))])"},
 	}
 	for _, test := range tests {
+		stays(t, "fn f() { "+test.text+" }")
 		f, diagnostics := syntax.Parse(source.NewFile("", "fn f() { "+test.text+" }"))
 		if len(diagnostics) > 0 {
 			t.Errorf("%s: %v", test.text, diagnostics[0])
@@ -188,6 +191,7 @@ func TestDeclarations(t *testing.T) {
 		"fn f<T, U>(a: T, g: Fn(T) -> U) -> U fails { g(a) }\nfn g() { }\nextern fn h() -> Int fails\nextern fn i(a: Int);\npub fn j() fails {}",
 		"mod a; pub use a::b::*; use a::{b as c, d}; use a as b; use super::x; const A = 1; pub const B: String = 'x';",
 		"tool T { #[mcp_name = \"a-b\"] fn a(x: Int) -> Int\n fn b() }\nprotocol P { A -> B: M\n B -> A: N, }\nhandler H handles Infer { model: \"m\" temperature: 0.7 }",
+		"supervisor S { children { A { f: || return\n x: 1 catch: 2\n match: if a { }\n else: 3 } } }",
 		"@serial test 'x' { assert(true); }\nrun A;\nrun B { x: 1, y: 2 };",
 		"agent\n  A\n{\n}\nrun // c\n A\n;",
 	} {

@@ -25,6 +25,10 @@ func TestErrors(t *testing.T) {
 			"2:11 E001 expected `;` after the statement, found a number",
 			"3:9 E001 expected an expression, found `;`",
 		}},
+		{"one error a line", in("f(a b) + [c d] + (e g);\nlet y = ;"), []string{
+			"2:5 E001 expected `,` or `)`, found `b`",
+			"3:9 E001 expected an expression, found `;`",
+		}},
 		{"string without end", in("print(\"hello);\nlet x = 1;\nprint(\"x\");\nlet y 2;"), []string{
 			"2:7 E003 this string never ends; add the closing \"",
 			"5:7 E001 expected `=` and a value, found a number",

@@ -37,7 +37,11 @@ func (p *printer) chain(x Expr) *doc {
 			root = n.X
 			continue
 		case *ElemExpr:
-			add(n, text("."+integer(int64(n.Index))), false)
+			dot := "."
+			if _, number := n.X.(*IntLit); number {
+				dot = " ." // 1 .0 is no Float
+			}
+			add(n, text(dot+integer(int64(n.Index))), false)
 			root = n.X
 			continue
 		case *IndexExpr:

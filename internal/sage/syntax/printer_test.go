@@ -64,9 +64,33 @@ func format(t fataler, text string) string {
 
 func TestPrintRandomTrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := syntax.Print(syntaxtest.File().Draw(t, "file"))
+		tree := syntaxtest.File().Draw(t, "file")
+		text := syntax.Print(tree)
 		stays(t, text)
+		read, _ := syntax.Parse(source.NewFile("x.sg", text))
+		if !syntax.Same(plain(tree), plain(read)) {
+			t.Fatalf("another program was printed:\n%s", text)
+		}
 	})
+}
+
+// plain takes from a tree what a tree that was not parsed need not have: how
+// literals are written, or what that means.
+func plain(f *syntax.File) *syntax.File {
+	syntax.Inspect(f, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.StringLit:
+			n.Text, n.Value = "", ""
+		case *syntax.FloatLit:
+			n.Value = 0
+		case *syntax.TemplateLit:
+			for i := range n.Parts {
+				n.Parts[i] = syntax.TemplatePart{}
+			}
+		}
+		return true
+	})
+	return f
 }
 
 func TestPrintScattered(t *testing.T) {
