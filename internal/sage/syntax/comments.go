@@ -147,8 +147,11 @@ func (a *attachment) ownLine(c Comment) bool {
 // lineEndsBefore counts the line ends among the blanks before an offset; the
 // beginning of the text is one.
 func lineEndsBefore(text string, offset int32) int {
-	n := 0
-	for i := int(offset) - 1; i >= 0; i-- {
+	n, start := 0, 0
+	if strings.HasPrefix(text, "\ufeff") {
+		start = len("\ufeff")
+	}
+	for i := int(offset) - 1; i >= start; i-- {
 		switch text[i] {
 		case '\n':
 			n++
@@ -156,9 +159,6 @@ func lineEndsBefore(text string, offset int32) int {
 		default:
 			return n
 		}
-	}
-	if offset >= 0 && strings.HasPrefix(text, "\ufeff") {
-		return n
 	}
 	return n + 1
 }

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/sage/check"
+	"github.com/coppice-dev/coppice/internal/sage/diag"
+	"github.com/coppice-dev/coppice/internal/sage/load"
+)
+
+func newCheck(s *streams) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check [FILE|DIR]",
+		Short: "Check a Sage program without running it",
+		Long: `Check a Sage program, with all of its modules, without running it: the program of
+the project (grove.toml) in DIR or above it, that which begins with FILE, or that
+of the project here. A FILE that is a module of the program of its project is
+checked as a part of it.
+
+Each error and warning is shown with its place, the line and what to do. The exit
+code is 1 if there is an error; warnings alone are none.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("%d arguments, expected one file or directory; see %s --help", len(args), cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			path := ""
+			if len(args) > 0 {
+				if path = args[0]; path == "" {
+					return usage(errors.New("the name of the file is empty, expected a file or a directory"))
+				}
+			}
+			program, err := findProgram(s, path)
+			if err != nil {
+				return err
+			}
+			program, info, diagnostics, err := checkProgram(program, path)
+			if err != nil {
+				return errors.New(proc.Plain(err.Error()))
+			}
+			return reportCheck(s, program, info, diagnostics, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the errors and warnings as NDJSON")
+	return cmd
+}
+
+// findProgram finds the program that a command is about.
+func findProgram(s *streams, path string) (*load.Program, error) {
+	program, err := load.Find(path)
+	var bad config.Errors
+	switch {
+	case errors.As(err, &bad):
+		fmt.Fprintln(s.err, bad)
+		return nil, &exitError{code: exitConfig}
+	case errors.Is(err, fs.ErrNotExist) && path == "":
+		return nil, &exitError{exitConfig, err}
+	case err != nil:
+		return nil, errors.New(proc.Plain(err.Error()))
+	}
+	if program.Grove != nil {
+		for _, n := range program.Grove.Notices {
+			fmt.Fprintln(s.err, n)
+		}
+	}
+	return program, nil
+}
+
+// checkProgram checks a program. A file that was named may be a module of the
+// program of its project: then it is that which is checked.
+func checkProgram(program *load.Program, path string) (*load.Program, *check.Info, []diag.Diagnostic, error) {
+	if program.Grove != nil && program.Entry != program.Grove.Entry.Value {
+		whole := program.At(program.Grove.Entry.Value)
+		if info, diagnostics, err := whole.Check(nil); err == nil && whole.Reads(info, program.Entry) {
+			return whole, info, diagnostics, nil
+		}
+	}
+	info, diagnostics, err := program.Check(nil)
+	return program, info, diagnostics, err
+}
+
+// reportCheck shows what was found.
+func reportCheck(s *streams, program *load.Program, info *check.Info, diagnostics []diag.Diagnostic, asJSON bool) error {
+	errs, warnings := 0, 0
+	for _, d := range diagnostics {
+		if d.Severity == diag.Error {
+			errs++
+		} else {
+			warnings++
+		}
+	}
+	if asJSON {
+		w := json.NewEncoder(s.out)
+		w.SetEscapeHTML(false)
+		for _, d := range diagnostics {
+			if err := w.Encode(diagnosticJSON(d)); err != nil {
+				return fmt.Errorf("writing to the standard output: %w", err)
+			}
+		}
+	} else if err := showDiagnostics(s.err, diagnostics); err != nil {
+		return fmt.Errorf("writing to the error output: %w", err)
+	}
+	name := proc.Plain(program.Name(program.Entry))
+	counts := []string{plural(len(info.Modules), "file")}
+	if warnings > 0 {
+		counts = append(counts, plural(warnings, "warning"))
+	}
+	if errs > 0 {
+		counts = append([]string{plural(errs, "error")}, counts...)
+		if !asJSON {
+			return fmt.Errorf("%s is not valid: %s", name, strings.Join(counts, ", "))
+		}
+		return &exitError{code: exitFailure}
+	}
+	if asJSON {
+		return nil
+	}
+	_, err := fmt.Fprintf(s.out, "%s is valid: %s\n", name, strings.Join(counts, ", "))
+	return err
+}
+
+// placed is a diagnostic as --json shows it. Lines and columns count from 1,
+// columns in characters.
+type placed struct {
+	File     string `json:"file"`
+	Line     int    `json:"line"`
+	Column   int    `json:"column"`
+	End      point  `json:"end"`
+	Code     string `json:"code"`
+	Severity string `json:"severity"`
+	Message  string `json:"message"`
+	Help     string `json:"help"`
+}
+
+type point struct {
+	Line   int `json:"line"`
+	Column int `json:"column"`
+}
+
+func diagnosticJSON(d diag.Diagnostic) placed {
+	start, end := d.Span.Position(), d.Span.After().Position()
+	return placed{
+		File: start.Name, Line: start.Line, Column: start.Column, End: point{end.Line, end.Column},
+		Code: d.Code, Severity: d.Severity.String(), Message: d.Message, Help: d.Help,
+	}
+}

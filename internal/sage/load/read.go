@@ -1,0 +1,111 @@
+// Package load finds and reads the files of a Sage program, so that whatever
+// checks, runs or edits it sees the same ones: those that exist, those that are
+// being edited, and none outside of the project.
+package load
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Extension is how the names of files of programs end.
+const Extension = ".sg"
+
+// MaxSize is the size in bytes from which on a file is refused unread.
+const MaxSize = 16 << 20
+
+// Read reads a file of a program. It is a regular one of at most MaxSize bytes:
+// a FIFO would be waited for, and a device never end. The error names the path,
+// and wraps fs.ErrNotExist and fs.ErrPermission.
+func Read(path string) (string, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", nil, fmt.Errorf("%s: %w", path, reason(err))
+	}
+	defer f.Close()
+	text, info, err := readFile(f)
+	if err != nil {
+		return "", nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return text, info, nil
+}
+
+func readFile(f *os.File) (string, fs.FileInfo, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return "", nil, reason(err)
+	}
+	if info.IsDir() {
+		return "", nil, errors.New("is a directory, expected a file")
+	}
+	if !info.Mode().IsRegular() {
+		return "", nil, errors.New("is a special file, expected a regular one")
+	}
+	text, err := ReadAll(f)
+	return text, info, err
+}
+
+// ReadAll reads a text of at most MaxSize bytes.
+func ReadAll(r io.Reader) (string, error) {
+	data, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
+	switch {
+	case err != nil:
+		return "", reason(err)
+	case len(data) > MaxSize:
+		return "", fmt.Errorf("has more than %d bytes, expected a program", MaxSize)
+	}
+	return string(data), nil
+}
+
+// reason is an error without operation and path.
+func reason(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// Walk goes through the files of programs in a directory and the directories
+// in it, in the order of their names. What is hidden is left out, and so are
+// symbolic links: what they lead to is in the tree already, or not part of it.
+// A directory that cannot be read comes with its error, and is passed over.
+func Walk(dir string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		// A link that is named is followed, unlike those that are found.
+		root := dir
+		if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			root += string(filepath.Separator)
+		}
+		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if path == root && strings.HasSuffix(root, string(filepath.Separator)) {
+				path = dir
+			}
+			switch {
+			case err != nil:
+				if !yield(path, fmt.Errorf("%s: %w", path, reason(err))) {
+					return fs.SkipAll
+				}
+				if d != nil && d.IsDir() {
+					return fs.SkipDir
+				}
+			case path != dir && strings.HasPrefix(d.Name(), "."):
+				if d.IsDir() {
+					return fs.SkipDir
+				}
+			case d.Type().IsRegular() && strings.HasSuffix(d.Name(), Extension):
+				if !yield(path, nil) {
+					return fs.SkipAll
+				}
+			}
+			return nil
+		})
+	}
+}
