@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -20,9 +22,10 @@ import (
 func newRun(s *streams) *cobra.Command {
 	var file string
 	var asJSON bool
+	var trace traceFlags
 	cmd := &cobra.Command{
-		Use:   "run",
-		Short: "Run the fleet in the foreground until it has ended",
+		Use:   "run [FILE.sg|DIR]",
+		Short: "Run the fleet, or a Sage program, in the foreground until it has ended",
 		Long: `Run the fleet in the foreground until no agent runs or will run again.
 
 On a terminal it shows the live tree above the output of the agents; piped, it
@@ -32,16 +35,38 @@ terminal, coppice ps, logs, attach, stop, explain and all others work on it.
 Ctrl-C (or SIGTERM) stops all agents in reverse order, each within its shutdown
 time; once more kills them. The exit code is 0 when the fleet has ended, 1 when
 the limit of the root was reached, 78 when the file is at fault, and 128 plus
-the number of the signal that stopped it.`,
-		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
+the number of the signal that stopped it.
+
+With a FILE.sg, or a DIR that is in a project with a grove.toml, it runs that Sage
+program; without either, too, where there is a grove.toml and no coppice.toml. What
+the program prints goes to the standard output, what its supervisors do to the
+error output; the exit codes are the same, and 1 if the program is not valid.`,
+		Args: atMostOne,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0 && file != "":
+				return usage(fmt.Errorf("%s and --file %s, expected one of them", args[0], file))
+			case len(args) > 0 && strings.HasSuffix(args[0], ".toml"):
+				return usage(noArgs(cmd, args))
+			case len(args) > 0 && args[0] == "":
+				return usage(errors.New("the name of the program is empty, expected a file or a directory"))
+			case len(args) > 0:
+				return runSage(s, args[0], asJSON, trace)
+			}
 			path, err := findConfig(file)
 			if err != nil {
+				if _, e := config.FindGrove("."); file == "" && errors.Is(err, fs.ErrNotExist) && e == nil {
+					return runSage(s, "", asJSON, trace)
+				}
 				return err
+			}
+			if trace.on || trace.file != "" {
+				return usage(fmt.Errorf("%s is no Sage program, which alone can be traced", path))
 			}
 			return run(s, path, asJSON)
 		},
 	}
+	trace.add(cmd)
 	configFlag(cmd, &file)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print events and output as NDJSON")
 	return cmd

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/sage/check"
+	"github.com/coppice-dev/coppice/internal/sage/diag"
+	"github.com/coppice-dev/coppice/internal/sage/load"
+	"github.com/coppice-dev/coppice/internal/sage/stage"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// traceFlags say whether a Sage program is traced, and where to.
+type traceFlags struct {
+	on   bool
+	file string
+}
+
+// Variables that ask for a trace, as flags do.
+const (
+	traceEnv     = "SAGE_TRACE"      // not empty and not 0: to the error output
+	traceFileEnv = "SAGE_TRACE_FILE" // a file
+)
+
+func (t *traceFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&t.on, "trace", false, "write what a Sage program does as NDJSON to the error output (or "+traceEnv+"=1)")
+	cmd.Flags().StringVar(&t.file, "trace-file", "", "write it to `FILE` instead, at its end (or "+traceFileEnv+")")
+	cmd.MarkFlagFilename("trace-file")
+}
+
+// open opens where the trace goes; nil if nobody wants one.
+func (t traceFlags) open(s *streams) (io.Writer, func() error, error) {
+	file := t.file
+	if file == "" {
+		file = os.Getenv(traceFileEnv)
+	}
+	if file != "" {
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return nil, nil, fmt.Errorf("opening the file of the trace: %w", err)
+		}
+		return f, f.Close, nil
+	}
+	if env := os.Getenv(traceEnv); t.on || env != "" && env != "0" {
+		return s.err, func() error { return nil }, nil
+	}
+	return nil, func() error { return nil }, nil
+}
+
+// atMostOne refuses more than one argument.
+func atMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("%d arguments, expected one file or directory; see %s --help", len(args), cmd.CommandPath())
+	}
+	return nil
+}
+
+// validProgram finds and checks the program that a command runs; it shows what is wrong.
+func validProgram(s *streams, path string) (*load.Program, *check.Info, error) {
+	program, err := findProgram(s, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	program, info, diagnostics, err := checkProgram(program, path)
+	if err != nil {
+		return nil, nil, errors.New(proc.Plain(err.Error()))
+	}
+	if len(diagnostics) > 0 {
+		if err := showDiagnostics(s.err, diagnostics); err != nil {
+			return nil, nil, err
+		}
+	}
+	if diag.HasErrors(diagnostics) {
+		return nil, nil, fmt.Errorf("%s is not valid, and nothing was run", proc.Plain(program.Name(program.Entry)))
+	}
+	return program, info, nil
+}
+
+// sageView shows a Sage program: what it prints as it is, what supervisors do
+// beside that.
+type sageView struct {
+	json  *jsonView // nil for people
+	out   lineWriter
+	err   lineWriter
+	tty   bool // of the output
+	paint paint
+	alone bool // an agent without a supervisor of its own
+	root  string
+}
+
+// Write takes what the program prints: one line, with its end.
+func (v *sageView) Write(p []byte) (int, error) {
+	text := strings.TrimSuffix(string(p), "\n")
+	switch {
+	case v.json != nil:
+		v.json.put(record{Time: time.Now(), Type: "agent.output", Path: v.root, Message: text, Data: map[string]any{"stream": "stdout"}})
+	case v.tty: // it may come from a model
+		for line := range strings.SplitSeq(text, "\n") {
+			v.out.write([]byte(proc.Plain(line) + "\n"))
+		}
+	default:
+		v.out.write(p)
+	}
+	return len(p), nil
+}
+
+// output takes what a process writes that is a child of the program.
+func (v *sageView) output(path string, incarnation uint64, line proc.Line) {
+	if v.json != nil {
+		v.json.output(path, incarnation, line)
+		return
+	}
+	v.out.write(fmt.Appendf(nil, "%s %s %s\n", path, v.paint.dim("|"), proc.Plain(line.Text)))
+}
+
+func (v *sageView) event(e supervisor.Event) {
+	if v.json != nil {
+		v.json.event(e)
+		return
+	}
+	switch e := e.(type) {
+	case supervisor.SupervisorStarted, supervisor.SupervisorStopping, supervisor.ChildStopping:
+		return
+	case supervisor.ChildStarted:
+		if !e.Restart {
+			return
+		}
+	}
+	if text := describe(e); text != "" && !v.alone {
+		v.err.write(fmt.Appendf(nil, "%s %s %s\n", proc.Plain(e.Header().Path()), v.paint.dim("*"), v.paint.event(e, proc.Plain(text))))
+	}
+}
+
+func (v *sageView) close() error {
+	if v.json != nil {
+		return v.json.close(nil)
+	}
+	v.err.close()
+	return v.out.close()
+}
+
+// runSage runs a Sage program from its start to its end.
+func runSage(s *streams, path string, asJSON bool, trace traceFlags) error {
+	program, info, err := validProgram(s, path)
+	if err != nil {
+		return err
+	}
+	if info.Entry == nil {
+		return fmt.Errorf("%s runs nothing; end it with: run NAME;", proc.Plain(program.Name(program.Entry)))
+	}
+	to, closeTrace, err := trace.open(s)
+	if err != nil {
+		return err
+	}
+	defer closeTrace()
+	stop, ctx := newStopper()
+	release := stop.listen()
+	defer release()
+	_, tty := isTerminal(s.out)
+	_, colour := isTerminal(s.err)
+	v := &sageView{
+		out: lineWriter{w: s.out, stop: stop}, err: lineWriter{w: s.err, stop: stop}, tty: tty, paint: newPaint(colour), alone: info.Entry.Agent != nil,
+	}
+	if v.alone {
+		v.root = info.Entry.Agent.Object.Name
+	} else {
+		v.root = info.Entry.Supervisor.Object.Name
+	}
+	if asJSON {
+		v.json = newJSONView(s.out, stop)
+	}
+	on, err := stage.Open(context.Background(), program, info, stage.Options{
+		Out: v, Err: s.err, In: s.in, Trace: to, OnEvent: v.event, Output: v.output,
+		Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		var bad config.Errors
+		if errors.As(err, &bad) {
+			fmt.Fprintln(s.err, bad)
+			return &exitError{code: exitConfig}
+		}
+		return err
+	}
+	stop.control(on)
+	asked := context.AfterFunc(ctx, func() { on.Stop(false) })
+	failed := on.Run(context.Background())
+	asked()
+	if err := on.Close(); err != nil && failed == nil {
+		failed = err
+	}
+	if err := v.close(); err != nil && failed == nil {
+		failed = fmt.Errorf("writing to the standard output: %w", err)
+	}
+	if sig := stop.first(); sig != 0 {
+		return &exitError{exitSignalled + int(sig), fmt.Errorf("stopped by %v", sig)}
+	}
+	if failed != nil {
+		return errors.New(proc.Plain(failed.Error()))
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// fleet is the agents of the project's coppice.toml, which supervisors of a
+// program may have as children: trees mix. They are direct children of this
+// program and end with it; who wants agents that outlive it has the daemon.
+type fleet struct {
+	agents map[string]*spec.Agent // by name
+	output func(string, uint64, proc.Line)
+}
+
+func newFleet(root string, output func(string, uint64, proc.Line)) (*fleet, error) {
+	tree, err := config.Load(filepath.Join(root, config.FileName))
+	if err != nil {
+		return nil, err
+	}
+	f := &fleet{agents: map[string]*spec.Agent{}, output: output}
+	for _, c := range tree.All() {
+		if c.Agent != nil {
+			f.agents[c.Agent.Name] = c.Agent
+		}
+	}
+	return f, nil
+}
+
+// child is an agent as a child; its restart policy is the program's.
+func (f *fleet) child(name string) (supervisor.ChildSpec, error) {
+	a := f.agents[name]
+	if a == nil {
+		return supervisor.ChildSpec{}, fmt.Errorf("%s names no agent %s", config.FileName, spec.Quote(name))
+	}
+	if a.Runtime != spec.Proc || a.Terminal {
+		return supervisor.ChildSpec{}, fmt.Errorf("agent %s wants a terminal, which a program has none to give; let the daemon run it", spec.Quote(name))
+	}
+	if a.Notify {
+		return supervisor.ChildSpec{}, fmt.Errorf("agent %s speaks of itself by sd_notify, which only the daemon listens to", spec.Quote(name))
+	}
+	_, signal, _ := spec.ParseSignal(a.Shutdown.Signal) // was checked
+	c := supervisor.ChildSpec{
+		ID: a.Name, Backoff: a.Backoff, Limit: a.Limit, Shutdown: a.Shutdown.Grace, StartTimeout: a.Ready.Timeout,
+		Start: func(ctx context.Context) (supervisor.Process, error) { return f.start(ctx, a, signal) },
+	}
+	if signal == syscall.SIGKILL {
+		c.Shutdown = supervisor.BrutalKill
+	}
+	return c, nil
+}
+
+func (f *fleet) start(ctx context.Context, a *spec.Agent, signal syscall.Signal) (supervisor.Process, error) {
+	self, _ := supervisor.SelfOf(ctx)
+	cmd := proc.Command{
+		Argv: a.Command, Dir: a.Dir, StopSignal: signal, Grace: a.Shutdown.Grace,
+		Env: proc.Environ(a.Env, proc.Self{Agent: self.Path, Incarnation: self.Incarnation}),
+	}
+	if a.Stdin != "" {
+		in, err := os.Open(a.Stdin)
+		if err != nil {
+			return nil, fmt.Errorf("stdin: %w", err)
+		}
+		defer in.Close()
+		cmd.Stdin = in
+	}
+	var out proc.Output
+	if f.output != nil {
+		out.Line = func(l proc.Line) { f.output(self.Path, self.Incarnation, l) }
+	}
+	ready, err := proc.Readiness(a.Ready, nil)
+	if err != nil {
+		return nil, err
+	}
+	p, await, err := proc.Begin(cmd, out, ready)
+	if err != nil {
+		return nil, err
+	}
+	if err := await(ctx); err != nil {
+		p.End(a.Shutdown.Grace)
+		return nil, err
+	}
+	return p, nil
+}

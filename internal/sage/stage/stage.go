@@ -1,0 +1,212 @@
+// Package stage gives a Sage program what it needs around it: the settings of
+// its project, the file in which its beliefs are kept, the model that it asks,
+// and the processes that are children of its supervisors.
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/coppice-dev/coppice/internal/belief"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/sage/check"
+	"github.com/coppice-dev/coppice/internal/sage/eval"
+	"github.com/coppice-dev/coppice/internal/sage/load"
+	"github.com/coppice-dev/coppice/internal/sage/oracle"
+	"github.com/coppice-dev/coppice/internal/sage/tools"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store/sqlite"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Options are the streams of a run, and who is told of it. All may be nil.
+type Options struct {
+	Out, Err io.Writer // of print and print_err
+	In       io.Reader // of read_line and read_all
+	Trace    io.Writer // gets events of the program as NDJSON
+	// OnEvent is told what the supervisors do, Output what processes write.
+	OnEvent func(supervisor.Event)
+	Output  func(path string, incarnation uint64, line proc.Line)
+	Logger  *slog.Logger
+}
+
+// Stage is a program that is ready to run, once. Close it.
+type Stage struct {
+	instance *eval.Instance
+	entry    *check.Entry
+	ends     []func() error // what is to be closed, the last one first
+
+	mu      sync.Mutex
+	root    *supervisor.Supervisor // once it runs
+	stopped bool
+	killed  bool
+}
+
+// InUseError: another run of the program keeps its beliefs in the same file.
+type InUseError struct{ Path string }
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("another run of this program keeps its beliefs in %s; stop it first, or give this one another file by [persistence] path in grove.toml", e.Path)
+}
+
+// Open makes a stage for a program that was checked without errors.
+func Open(ctx context.Context, p *load.Program, info *check.Info, o Options) (*Stage, error) {
+	s := &Stage{entry: info.Entry}
+	if err := s.open(ctx, p, info, o); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Stage) open(ctx context.Context, p *load.Program, info *check.Info, o Options) error {
+	if info.Entry == nil {
+		return eval.ErrNothingToRun
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	program, err := eval.Load(info)
+	if err != nil {
+		return err
+	}
+	settings, err := Settings(p)
+	if err != nil {
+		return err
+	}
+	asked, err := oracle.FromEnv(os.LookupEnv)
+	if err != nil && !errors.Is(err, oracle.ErrNotConfigured) {
+		return err // that nothing is configured matters to programs which ask
+	}
+	around := eval.Options{
+		Out: o.Out, Err: o.Err, In: o.In, Trace: o.Trace, Oracle: asked, Tools: settings, OnEvent: o.OnEvent, Log: o.Logger,
+	}
+	if p.Grove != nil {
+		around.Limit = p.Grove.Limit
+		if around.Beliefs, err = s.beliefs(ctx, p, o.Logger); err != nil {
+			return err
+		}
+	} else if name := persists(info); name != "" {
+		o.Logger.Warn("beliefs are forgotten when the program ends: there is no grove.toml that says where to keep them", "agent", name)
+	}
+	if len(p.Processes) > 0 {
+		fleet, err := newFleet(p.Root, o.Output)
+		if err != nil {
+			return err
+		}
+		around.Process = fleet.child
+	}
+	s.instance = program.New(around)
+	s.ends = append(s.ends, s.instance.Close)
+	return nil
+}
+
+// Settings are those of the tools of a program: its files and commands are
+// where its project is, unless the environment says something else.
+func Settings(p *load.Program) (tools.Settings, error) {
+	dir := p.Root
+	if dir == "" {
+		dir = filepath.Dir(p.Entry)
+	}
+	return tools.Settings{Root: dir, Dir: dir}.Environ(os.LookupEnv)
+}
+
+// persists is the name of an agent that has something to remember, if there is one.
+func persists(info *check.Info) string {
+	for _, a := range info.Agents {
+		for _, f := range a.Decl.Fields() {
+			if f.Persistent {
+				return a.Object.Name
+			}
+		}
+	}
+	return ""
+}
+
+// beliefs opens what the project says.
+func (s *Stage) beliefs(ctx context.Context, p *load.Program, l *slog.Logger) (eval.Beliefs, error) {
+	if p.Grove.Persistence.Backend == spec.Memory {
+		return eval.NewMemory(), nil
+	}
+	path := p.Grove.Persistence.Path.Value
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("making the directory of the beliefs: %w", err)
+	}
+	kept, err := sqlite.Open(ctx, path)
+	if errors.Is(err, sqlite.ErrInUse) {
+		return nil, &InUseError{path}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.ends = append(s.ends, kept.Close)
+	book, problems, err := belief.Open(ctx, kept)
+	if err != nil {
+		return nil, err
+	}
+	for _, problem := range problems {
+		l.Warn(problem.Message, "agent", problem.Path, "belief", problem.Name)
+	}
+	return eval.InBook(book), nil
+}
+
+// Run runs the program until it ends, or Stop or Kill end it. The error says
+// why it failed; of an agent that is run alone it is the agent's own.
+func (s *Stage) Run(ctx context.Context) error {
+	tree, err := s.instance.Spec()
+	if err != nil {
+		return err
+	}
+	root, err := supervisor.Launch(ctx, tree)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.root = root
+	stopped, killed := s.stopped, s.killed
+	s.mu.Unlock()
+	switch {
+	case killed:
+		root.Kill()
+	case stopped:
+		root.Stop()
+	}
+	err = root.Wait()
+	var limit *supervisor.LimitError
+	if s.entry.Agent != nil && errors.As(err, &limit) && limit.Exit.Err != nil {
+		return limit.Exit.Err
+	}
+	return err
+}
+
+// Stop ends the program in order: on resting of all that live, in reverse
+// order. The second call kills. The flag is there for whoever stops fleets.
+func (s *Stage) Stop(bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again := s.stopped
+	s.stopped = true
+	s.killed = again
+	switch {
+	case s.root == nil:
+	case again:
+		s.root.Kill()
+	default:
+		s.root.Stop()
+	}
+}
+
+// Close lets go of everything. Nothing of the program may run any more.
+func (s *Stage) Close() error {
+	var errs []error
+	for i := len(s.ends) - 1; i >= 0; i-- {
+		errs = append(errs, s.ends[i]())
+	}
+	s.ends = nil
+	return errors.Join(errs...)
+}
