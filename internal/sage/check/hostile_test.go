@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coppice-dev/coppice/internal/sage/check"
+	"github.com/coppice-dev/coppice/internal/sage/check/checktest"
 	"github.com/coppice-dev/coppice/internal/sage/diag"
 	"github.com/coppice-dev/coppice/internal/sage/source"
 	"github.com/coppice-dev/coppice/internal/sage/syntax"
@@ -156,5 +157,19 @@ func FuzzProgram(f *testing.F) {
 		if len(text) < 20_000 {
 			sound(t, text)
 		}
+	})
+}
+
+// What is right is accepted.
+func TestRightPrograms(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := checktest.Program().Draw(t, "program")
+		_, diagnostics := checked(text)
+		for _, d := range diagnostics {
+			if d.Severity == diag.Error {
+				t.Fatalf("%s\n%s", render(diagnostics), text)
+			}
+		}
+		sound(t, text)
 	})
 }
