@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -107,10 +108,7 @@ func TestDepth(t *testing.T) {
 
 // sound checks what must hold of any program: no panic, each diagnostic in the
 // text, the same again, and, if there is no error, a type for each expression.
-func sound(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, text string) {
+func sound(t failer, text string) {
 	t.Helper()
 	file := source.NewFile("main.sg", text)
 	config := check.Config{Processes: []string{"worker"}, Load: func(m *check.Module, name string) (*source.File, error) {
@@ -164,12 +162,25 @@ func FuzzProgram(f *testing.F) {
 func TestRightPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := checktest.Program().Draw(t, "program")
-		_, diagnostics := checked(text)
+		info, diagnostics := checked(text)
 		for _, d := range diagnostics {
 			if d.Severity == diag.Error {
 				t.Fatalf("%s\n%s", render(diagnostics), text)
 			}
 		}
+		everyName(t, info)
 		sound(t, text)
+	})
+}
+
+// What is nearly right is told apart, without a panic.
+func TestNearlyRightPrograms(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		words := regexp.MustCompile(`\w+|\s+|.`).FindAllString(checktest.Program().Draw(t, "program"), -1)
+		for range rapid.IntRange(1, 4).Draw(t, "changes") {
+			at, from := rapid.IntRange(0, len(words)-1).Draw(t, "at"), rapid.IntRange(0, len(words)-1).Draw(t, "from")
+			words[at] = words[from]
+		}
+		sound(t, strings.Join(words, ""))
 	})
 }
