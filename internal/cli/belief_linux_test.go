@@ -166,6 +166,7 @@ big = { type = "any", persistent = true }
 		{"a", "belief set n=\"x\"", "", exitUsage, `belief n of t/a is string "x", expected a value of type int`},
 		{"a", "belief set nn=1", "", exitNotFound, `t/a has no belief "nn"; did you mean "n"?`},
 		{"a", "belief get nots", "", exitNotFound, `did you mean "note"?`},
+		{"a", "belief get ", "", exitNotFound, `t/a has no belief ""`},
 		{"a", "belief set note={\"a\":1,\"a\":2}", "", exitUsage, `the key "a" is there twice`},
 		{"a", "belief set n=1 n=2", "", exitUsage, `"n" is given twice`},
 		{"a", "belief set note", "", exitUsage, `"note" is not of the form NAME=JSON`},
