@@ -421,6 +421,35 @@ func TestMemoryBackend(t *testing.T) {
 	}
 }
 
+// What was stopped in order has not failed, also where nobody remembers the order:
+// a fleet with more agents than restarts are allowed comes up again.
+func TestUpAgainWithoutState(t *testing.T) {
+	t.Parallel()
+	toml := []string{"[persistence]\nbackend = \"memory\"\n\n", agentTOML("stubborn", "trap '' TERM; : > ready; while :; do sleep 0.2; done", `shutdown = { grace = "50ms" }`)}
+	for i := range 7 {
+		toml = append(toml, agentTOML(fmt.Sprint("a", i), "exec sleep 1000"))
+	}
+	f := newFleet(t, toml...)
+	for round := range 2 {
+		f.do("up", "-d")
+		until(t, "who does not obey", func() bool { return f.has("ready") })
+		s := f.status()
+		if s.Summary["running"] != 8 {
+			t.Fatalf("round %d: %+v", round, s.Summary)
+		}
+		for i := range 7 {
+			if n := f.node(fmt.Sprint("t/a", i)); n.Restarts != 0 {
+				t.Errorf("round %d: %+v", round, n)
+			}
+		}
+		if n := f.node("t/stubborn"); n.Restarts != 0 {
+			t.Errorf("round %d: %+v", round, n)
+		}
+		f.do("down")
+		os.Remove(filepath.Join(f.dir, "ready"))
+	}
+}
+
 // The file of the state is where [persistence] says, for every command.
 func TestPersistencePath(t *testing.T) {
 	t.Parallel()
