@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -439,5 +441,36 @@ func TestAgentReady(t *testing.T) {
 				t.Errorf("ready of another: %q", got)
 			}
 		})
+	}
+}
+
+// Two nudges at once are two lines.
+func TestNudgesDoNotMix(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, chatterTOML("a", `stty -echo; : > ready; while read -r line; do echo "$line" >> typed; done`, `terminal = true`, `nudge = { type = true }`))
+	f.do("up", "-d")
+	until(t, "who reads", func() bool { return f.has("ready") })
+	var want []string
+	c := f.client()
+	var sent sync.WaitGroup
+	for i := range 4 {
+		want = append(want, fmt.Sprintf("coppice: there is mail for you, m-%d. Please run: coppice agent mail read m-%[1]d", i+1))
+		sent.Go(func() {
+			if _, err := c.SendMail(t.Context(), api.MailRequest{To: "a", Body: "x"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	sent.Wait()
+	var got []string
+	until(t, "four lines", func() bool {
+		got = nil
+		if f.has("typed") {
+			got = strings.Split(strings.TrimSpace(f.read("typed")), "\n")
+		}
+		return len(got) >= 4
+	})
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("typed:\n%s", strings.Join(got, "\n"))
 	}
 }
