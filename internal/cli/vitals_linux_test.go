@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -472,5 +473,17 @@ func TestNudgesDoNotMix(t *testing.T) {
 	})
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("typed:\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// Who asks what has become of a drain stops nothing that runs, or will, since.
+func TestAskingForADrainStopsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", "exit 1", `backoff = { kind = "fixed", base = "1h" }`))
+	f.do("up", "-d")
+	f.awaitState("t/a", "restarting")
+	err := f.client().Drain(t.Context(), api.DrainRequest{Path: "a", Timeout: 1, Again: true})
+	if n := f.node("t/a"); !errors.Is(err, api.ErrConflict) || n.State != "restarting" {
+		t.Errorf("%v, and it is %s", err, n.State)
 	}
 }
