@@ -28,8 +28,9 @@ type vitals struct {
 // vital is how one incarnation gets on: what package liveness knows of it, and
 // who carries out what that decides.
 type vital struct {
-	c   *Controller
-	who api.Caller
+	c     *Controller
+	who   api.Caller
+	since time.Time // that it is known
 
 	mu      sync.Mutex
 	watch   liveness.Watch
@@ -40,6 +41,7 @@ type vital struct {
 	end     context.CancelFunc
 	timer   *time.Timer // to the next look
 	looking bool        // the last look is not over
+	failed  bool        // it has ended as a failure, or could not start
 	over    bool
 }
 
@@ -50,7 +52,7 @@ func (c *Controller) beginVitals(who api.Caller) {
 	if v := c.vitals.byPath[who.Path]; v != nil && v.who == who {
 		return
 	}
-	v := &vital{c: c, who: who}
+	v := &vital{c: c, who: who, since: time.Now()}
 	v.ended, v.end = context.WithCancel(context.Background())
 	c.vitals.byPath[who.Path] = v
 }
@@ -307,6 +309,21 @@ func (c *Controller) Ready(ctx context.Context, who api.Caller) error {
 			return err
 		}
 	}
+}
+
+// fails notes that the incarnation has ended as a failure, or could not start.
+func (c *Controller) fails(who api.Caller) {
+	if v := c.vital(who.Path); v != nil && v.who == who {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.failed = true
+	}
+}
+
+func (v *vital) hasFailed() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.failed
 }
 
 func (v *vital) isReady() bool {
