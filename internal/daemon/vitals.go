@@ -403,7 +403,7 @@ func vitalEvidence(v *api.Vitals) (facts []string) {
 		facts = append(facts, fmt.Sprintf("progress %s, unchanged for %s%s", claim, liveness.Brief(asDuration(v.ProgressAge).Round(time.Second)), of(v.ProgressTimeout)))
 	}
 	switch {
-	case v.Waiting:
+	case v.Waiting && (v.HeartbeatTimeout > 0 || v.ProgressTimeout > 0):
 		facts = append(facts, "it waits for a person, and may be silent meanwhile")
 	case v.Unresponsive:
 		facts = append(facts, "it is not getting on: it is ended as a failure unless it gives a sign soon")
