@@ -3,13 +3,17 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -439,5 +443,81 @@ func TestAgentReady(t *testing.T) {
 				t.Errorf("ready of another: %q", got)
 			}
 		})
+	}
+}
+
+// Two nudges at once are two lines.
+func TestNudgesDoNotMix(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, chatterTOML("a", `stty -echo; : > ready; while read -r line; do echo "$line" >> typed; done`, `terminal = true`, `nudge = { type = true }`))
+	f.do("up", "-d")
+	until(t, "who reads", func() bool { return f.has("ready") })
+	var want []string
+	c := f.client()
+	var sent sync.WaitGroup
+	for i := range 4 {
+		want = append(want, fmt.Sprintf("coppice: there is mail for you, m-%d. Please run: coppice agent mail read m-%[1]d", i+1))
+		sent.Go(func() {
+			if _, err := c.SendMail(t.Context(), api.MailRequest{To: "a", Body: "x"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	sent.Wait()
+	var got []string
+	until(t, "four lines", func() bool {
+		got = nil
+		if f.has("typed") {
+			got = strings.Split(strings.TrimSpace(f.read("typed")), "\n")
+		}
+		return len(got) >= 4
+	})
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("typed:\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// Who asks what has become of a drain stops nothing that runs, or will, since.
+func TestAskingForADrainStopsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", "exit 1", `backoff = { kind = "fixed", base = "1h", cap = "1h" }`))
+	f.do("up", "-d")
+	f.awaitState("t/a", "restarting")
+	err := f.client().Drain(t.Context(), api.DrainRequest{Path: "a", Timeout: 1, Again: true})
+	if n := f.node("t/a"); !errors.Is(err, api.ErrConflict) || n.State != "restarting" {
+		t.Errorf("%v, and it is %s", err, n.State)
+	}
+}
+
+// Hooks do not get round what is decided after a failure, and do not make an
+// agent spin, by asking for restarts.
+func TestRequestRestartInHooks(t *testing.T) {
+	t.Parallel()
+	const ask = `coppice agent request-restart 2>> said.$COPPICE_HOOK; echo $? >> said.$COPPICE_HOOK`
+	once := `backoff = { kind = "fixed", base = "1h", cap = "1h" }`
+	f := newFleet(t, chatterTOML("fails", `exit 3`, once, fmt.Sprintf("on_error = %q", ask)),
+		chatterTOML("cannot", `exec sleep 1000`, once, `on_waking = "exit 4"`, fmt.Sprintf("on_error = %q", ask)),
+		chatterTOML("wakes", `exec sleep 1000`, fmt.Sprintf("on_waking = %q", "date +%s%N >> woken; "+`[ $COPPICE_INCARNATION -gt 3 ] || { coppice agent request-restart && exec sleep 1000; }`)))
+	f.do("up", "-d")
+	for _, path := range []string{"t/fails", "t/cannot"} {
+		n := f.awaitState(path, "restarting")
+		if n.Incarnation != 1 || n.Restarts != 1 {
+			t.Errorf("%+v", n)
+		}
+	}
+	if got := f.read("said.on_error"); strings.Count(got, "has failed; what comes next") != 2 || strings.Count(got, "1\n") != 2 {
+		t.Errorf("%s", got)
+	}
+	f.awaitNode("t/wakes", "runs", func(n api.Node) bool { return n.State == "running" })
+	var woken []int64
+	for _, line := range strings.Fields(f.read("woken")) {
+		n, err := strconv.ParseInt(line, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		woken = append(woken, n)
+	}
+	if len(woken) != 4 || time.Duration(woken[3]-woken[0]) < 2500*time.Millisecond {
+		t.Errorf("it woke at %v", woken)
 	}
 }

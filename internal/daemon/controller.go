@@ -76,7 +76,7 @@ type Controller struct {
 	adopt    map[string]adoption        // incarnations that are to be taken over, not started
 	strays   map[string]*stray          // slots that are to be emptied before that
 	told     map[string][]mark          // the last starts of each agent that the log was given, oldest first
-	typing   map[string]int             // people who may type into the terminal of an agent
+	typing   map[string]*typing         // who types into the terminal of an agent
 	restarts map[string]*restart        // that agents have asked for
 	drains   map[string]*drain          // agents that are to finish
 	noted    map[string]noted           // what the log was told of each node last
@@ -109,7 +109,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		places: make(map[string]runtime.Runtime), agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
 		sessions: make(map[string]runtime.Session), told: make(map[string][]mark), noted: make(map[string]noted),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
-		typing: make(map[string]int), restarts: make(map[string]*restart), drains: make(map[string]*drain),
+		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
 		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(),
 		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}

@@ -158,11 +158,14 @@ func (c *Controller) drain(ctx context.Context, path string, timeout time.Durati
 	if d := c.drainOf(path); d != nil {
 		return d.wait(ctx)
 	}
+	if req.Again { // what became of the drain is known, if its end is
+		if info.State == supervisor.Suspended {
+			return nil
+		}
+		return errNotDrained(path)
+	}
 	if info.State != supervisor.Running && info.State != supervisor.Starting {
 		return c.Act(ctx, path, api.Stop)
-	}
-	if req.Again {
-		return errNotDrained(path)
 	}
 	reason := brief(req.Reason)
 	c.dropRestart(path, 0, "it is asked to finish")
@@ -195,7 +198,7 @@ func (c *Controller) drain(ctx context.Context, path string, timeout time.Durati
 }
 
 func errNotDrained(path string) error {
-	return fmt.Errorf("%w: %s is not drained any more: it was started by hand", api.ErrConflict, path)
+	return fmt.Errorf("%w: %s is not drained any more: it was started by hand, or the daemon that was asked kept nothing", api.ErrConflict, path)
 }
 
 // wait waits until its agent is stopped.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -103,6 +104,7 @@ func (l *life) perform(ctx context.Context, name string, h spec.Hook, more []str
 
 // failed runs what is to be run after a failure.
 func (l *life) failed(ctx context.Context, exit supervisor.Exit) {
+	l.c.fails(api.Caller{Path: l.self.Path, Incarnation: l.self.Incarnation})
 	more := []string{exitEnv + "=" + exit.Kind.String(), exitReasonEnv + "=" + proc.Plain(exit.String())}
 	var process *proc.ExitError
 	if errors.As(exit.Err, &process) {

@@ -79,10 +79,34 @@ func harmless(text string) string {
 	return text[:min(len(text), maxTyped)]
 }
 
-// typeLine types a line and Enter, but not into what a person is typing.
+// typing is who types into a terminal.
+type typing struct {
+	people int           // who may, at any moment
+	line   chan struct{} // holds a token while a line is being typed
+}
+
+// typingOf is who types into the terminal of an agent. Needs mu.
+func (c *Controller) typingOf(path string) *typing {
+	if c.typing[path] == nil {
+		c.typing[path] = &typing{line: make(chan struct{}, 1)}
+	}
+	return c.typing[path]
+}
+
+// typeLine types a line and Enter, but not into what a person is typing, nor
+// into another line.
 func (c *Controller) typeLine(ctx context.Context, path string, s runtime.Session, line string) error {
 	c.mu.Lock()
-	busy := c.typing[path] > 0
+	t := c.typingOf(path)
+	c.mu.Unlock()
+	select {
+	case t.line <- struct{}{}:
+		defer func() { <-t.line }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.mu.Lock()
+	busy := t.people > 0
 	c.mu.Unlock()
 	if busy {
 		return errTyping
@@ -103,7 +127,7 @@ func (c *Controller) types(path string) (stop func()) {
 	add := func(n int) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.typing[path] += n
+		c.typingOf(path).people += n
 	}
 	add(1)
 	return func() { add(-1) }

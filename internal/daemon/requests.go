@@ -39,6 +39,9 @@ func (c *Controller) RequestRestart(ctx context.Context, who api.Caller, reason 
 	if c.drainOf(who.Path) != nil {
 		return fmt.Errorf("%w: %s is asked to finish, and is stopped then", api.ErrConflict, who.Path)
 	}
+	if v := c.vital(who.Path); v != nil && v.who == who && v.hasFailed() {
+		return fmt.Errorf("%w: %s has failed; what comes next is decided as after every failure", api.ErrConflict, who.Path)
+	}
 	c.mu.Lock()
 	r := c.restarts[who.Path]
 	before, first := r, r == nil || r.Incarnation != who.Incarnation
@@ -128,15 +131,25 @@ func (c *Controller) carryOut(ctx context.Context, r *restart) {
 	c.dropRestart(r.Path, r.Incarnation, why)
 }
 
+var errNotStarted = errors.New("it could not be started; what comes next is decided as after every failure")
+
 var errOvertaken = errors.New("it was stopped or restarted meanwhile")
 
 func (c *Controller) restartNow(ctx context.Context, who api.Caller) error {
-	if s := c.live(who.Path); s != nil {
+	if v := c.vital(who.Path); v != nil && v.who == who {
+		var ended <-chan struct{} // nil before it runs
+		if s := c.live(who.Path); s != nil && s.Observe().Incarnation == who.Incarnation {
+			ended = s.Done()
+		}
 		select {
-		case <-time.After(min(settleTime, settleTime-time.Since(s.Observe().StartedAt))):
-		case <-s.Done():
+		case <-time.After(time.Until(v.since.Add(settleTime))):
+		case <-ended:
+		case <-v.ended.Done():
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+		if v.hasFailed() && !v.isReady() {
+			return errNotStarted
 		}
 	}
 	sup, id, err := c.locate(who.Path)

@@ -28,8 +28,9 @@ type vitals struct {
 // vital is how one incarnation gets on: what package liveness knows of it, and
 // who carries out what that decides.
 type vital struct {
-	c   *Controller
-	who api.Caller
+	c     *Controller
+	who   api.Caller
+	since time.Time // that it is known
 
 	mu      sync.Mutex
 	watch   liveness.Watch
@@ -40,6 +41,7 @@ type vital struct {
 	end     context.CancelFunc
 	timer   *time.Timer // to the next look
 	looking bool        // the last look is not over
+	failed  bool        // it has ended as a failure, or could not start
 	over    bool
 }
 
@@ -50,7 +52,7 @@ func (c *Controller) beginVitals(who api.Caller) {
 	if v := c.vitals.byPath[who.Path]; v != nil && v.who == who {
 		return
 	}
-	v := &vital{c: c, who: who}
+	v := &vital{c: c, who: who, since: time.Now()}
 	v.ended, v.end = context.WithCancel(context.Background())
 	c.vitals.byPath[who.Path] = v
 }
@@ -309,6 +311,21 @@ func (c *Controller) Ready(ctx context.Context, who api.Caller) error {
 	}
 }
 
+// fails notes that the incarnation has ended as a failure, or could not start.
+func (c *Controller) fails(who api.Caller) {
+	if v := c.vital(who.Path); v != nil && v.who == who {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.failed = true
+	}
+}
+
+func (v *vital) hasFailed() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.failed
+}
+
 func (v *vital) isReady() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -386,7 +403,7 @@ func vitalEvidence(v *api.Vitals) (facts []string) {
 		facts = append(facts, fmt.Sprintf("progress %s, unchanged for %s%s", claim, liveness.Brief(asDuration(v.ProgressAge).Round(time.Second)), of(v.ProgressTimeout)))
 	}
 	switch {
-	case v.Waiting:
+	case v.Waiting && (v.HeartbeatTimeout > 0 || v.ProgressTimeout > 0):
 		facts = append(facts, "it waits for a person, and may be silent meanwhile")
 	case v.Unresponsive:
 		facts = append(facts, "it is not getting on: it is ended as a failure unless it gives a sign soon")

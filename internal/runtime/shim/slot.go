@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -142,7 +141,7 @@ func (s *slot) wake() {
 	if st, err := wire.ReadState(s.dir); err == nil {
 		id = st.Shim
 	}
-	id.Signal(syscall.SIGHUP)
+	id.Signal(wire.WakeSignal)
 }
 
 // ended reports whether the last shim of a slot is really gone: it gives up

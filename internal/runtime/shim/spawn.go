@@ -74,9 +74,20 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 	theirs.Close() // before greeting: the end of the shim has to be seen
 	l, _, err := greet(ctx, ours)
 	if err != nil {
-		return nil, fmt.Errorf("start a shim (%s may say more): %w", filepath.Join(s.dir, wire.ShimLog), err)
+		return nil, fmt.Errorf("start a shim (%s): %w", s.said(), err)
 	}
 	return l, nil
+}
+
+// said is the last that a shim of this slot has said in its log, or where that is.
+func (s *slot) said() string {
+	name := filepath.Join(s.dir, wire.ShimLog)
+	text, err := os.ReadFile(name)
+	if line := strings.TrimSpace(string(text)); err == nil && line != "" {
+		line = line[strings.LastIndexByte(line, '\n')+1:]
+		return fmt.Sprintf("it says %.300q in %s", proc.Plain(line), name)
+	}
+	return name + " may say more"
 }
 
 func socketPair() (*net.UnixConn, *os.File, error) {

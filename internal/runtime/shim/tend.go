@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -49,7 +48,7 @@ func (s *slot) tend() (restored bool) {
 		s.missing = false
 	} else if proc.Observe(s.shim) == proc.Alive {
 		s.missing = true
-		s.shim.Signal(syscall.SIGHUP)
+		s.shim.Signal(wire.WakeSignal)
 	}
 	return restored
 }
@@ -105,7 +104,7 @@ func rouse(ctx context.Context, dir string) {
 		if err != nil || !isShim(pid) {
 			continue
 		}
-		id.Signal(syscall.SIGHUP)
+		id.Signal(wire.WakeSignal)
 		wg.Go(func() { // until it is there, or has ended
 			for !whole(at) && ctx.Err() == nil && proc.Observe(id) == proc.Alive {
 				time.Sleep(5 * time.Millisecond)

@@ -62,7 +62,7 @@ func run() error {
 		return err
 	}
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGCHLD, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT)
+	signal.Notify(signals, syscall.SIGCHLD, wire.WakeSignal, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT)
 	if err := becomeReaper(); err != nil {
 		return fmt.Errorf("become the reaper of the agent's descendants: %w", err)
 	}
@@ -79,7 +79,7 @@ func run() error {
 			switch sig {
 			case syscall.SIGCHLD:
 				s.reaper.Collect()
-			case syscall.SIGHUP:
+			case wire.WakeSignal, syscall.SIGHUP:
 				s.heal()
 			case syscall.SIGTERM:
 				go s.terminate()

@@ -7,6 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// WakeSignal tells a shim to look whether its files are still there. It is one
+// that does nothing to a program which does not wait for it: a shim that is
+// just being started does not yet.
+const WakeSignal = unix.SIGWINCH
+
 // MakeDir makes the directory of a slot, which must be nobody else's.
 func MakeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
