@@ -101,7 +101,9 @@ func (m *maker) detached(e syntax.Expr) code {
 	if m.loop != nil {
 		leavingLoop = m.loop.leaving
 	}
+	m.inside++
 	run := m.into(e, sink{kind: toSlot, slot: slot})
+	m.inside--
 	if m.leaving > leaving {
 		m.fn.deep = true
 	}

@@ -156,7 +156,7 @@ func nothing(to sink) stmt {
 
 // block compiles a block, whose value is that of its tail.
 func (m *maker) block(b *syntax.Block, to sink) stmt {
-	mark := m.next
+	release := m.mark()
 	var stmts []stmt
 	for _, s := range b.Stmts {
 		stmts = append(stmts, m.stmt(s))
@@ -166,7 +166,7 @@ func (m *maker) block(b *syntax.Block, to sink) stmt {
 	} else if to.kind != discard && !m.leavesAlways(b) {
 		stmts = append(stmts, nothing(to))
 	}
-	m.next = mark
+	release()
 	return sequence(stmts)
 }
 
@@ -228,8 +228,10 @@ func (m *maker) stmt(s syntax.Stmt) stmt {
 	case *syntax.LetStmt:
 		return m.let(x)
 	case *syntax.AssignStmt:
+		defer m.mark()()
 		return m.assign(x)
 	case *syntax.ExprStmt:
+		defer m.mark()()
 		return m.into(x.X, sink{kind: discard})
 	case *syntax.ForStmt:
 		return m.forStmt(x)
@@ -379,8 +381,7 @@ func (m *maker) loopBody(b *syntax.Block) stmt {
 }
 
 func (m *maker) forStmt(x *syntax.ForStmt) stmt {
-	mark := m.next
-	defer func() { m.next = mark }()
+	defer m.mark()()
 	if run := m.forRange(x); run != nil {
 		return run
 	}
