@@ -359,24 +359,17 @@ func (m *maker) loopBody(b *syntax.Block) stmt {
 	if !deep {
 		return body
 	}
-	return func(f *frame) (how outcome) {
-		depth := f.m.depth
-		done := false
-		defer func() {
-			if done {
-				return
-			}
-			v := recover()
-			l, mine := v.(*leave)
-			if !mine || l.frame != f || l.how >= returning {
-				panic(v)
-			}
-			f.m.unwindTo(f, depth)
-			how = l.how
-		}()
-		how = body(f)
-		done = true
-		return how
+	return func(f *frame) outcome {
+		how := onward
+		v := f.m.guard(f, func() { how = body(f) })
+		if v == nil {
+			return how
+		}
+		l, is := v.(*leave)
+		if !is || l.frame != f || l.how >= returning {
+			panic(v)
+		}
+		return l.how
 	}
 }
 
