@@ -117,8 +117,10 @@ func (c *checker) await(x *syntax.AwaitExpr) *types.Type {
 	if x.Timeout != nil {
 		c.expect(x.Timeout, types.Of(types.Int), why{what: "is the time in milliseconds"})
 	}
-	c.fallible(x, "`await`")
 	t = t.Resolve()
+	if t.Kind != types.Invalid || c.current.cover != nil {
+		c.fallible(x, "`await`")
+	}
 	switch t.Kind {
 	case types.Agent:
 		return c.output(t.Decl)
@@ -149,7 +151,9 @@ func (c *checker) output(d *types.Decl) *types.Type {
 
 func (c *checker) send(x *syntax.SendExpr) *types.Type {
 	t := c.expr(x.To, nil).Resolve()
-	c.fallible(x, "`send`")
+	if t.Kind != types.Invalid || c.current.cover != nil {
+		c.fallible(x, "`send`")
+	}
 	switch t.Kind {
 	case types.Agent:
 		if t.Decl.Message != nil {
@@ -202,6 +206,7 @@ func (c *checker) yield(x *syntax.YieldExpr) {
 	case syntax.EventWaking, syntax.EventPause, syntax.EventResume:
 		c.fault(x, CodeYield, "yield in on start, on message or on error", "yield cannot stand in `on %s`", b.event)
 	}
+	b.agent.yields = true
 	w := why{what: "is what agent `" + b.agent.Object.Name + "` yields elsewhere"}
 	output := b.agent.Object.Type.Decl.Output
 	if x.Value == nil {

@@ -36,6 +36,7 @@ type env struct {
 	vars    map[string]*Object
 	undo    []shadowed
 	pending []pending
+	unknown map[string]bool // names about which it has been said that they are not known
 }
 
 type shadowed struct {
@@ -56,7 +57,7 @@ type cover struct {
 func (c *checker) in(b *body, check func()) {
 	before := c.current
 	if b.env == nil {
-		b.env = &env{vars: map[string]*Object{}}
+		b.env = &env{vars: map[string]*Object{}, unknown: map[string]bool{}}
 	}
 	c.current = b
 	check()
@@ -145,6 +146,7 @@ func (c *checker) bodies() {
 			c.test(m, d)
 		}
 	})
+	c.outputs()
 	for _, s := range c.info.Supervisors {
 		c.supervisor(s)
 	}
@@ -183,7 +185,14 @@ func (c *checker) returned(block *syntax.Block, result *types.Type, d *syntax.Fu
 		return
 	}
 	if block.Tail != nil {
-		c.fits(block.Tail, got, result, why{what: "is what `" + brief(d.Name.Name) + "` returns"})
+		w := why{what: "is what `" + brief(d.Name.Name) + "` returns"}
+		if got.Kind == types.Unit {
+			w.help = "end it with return and a value"
+			if branch, ok := block.Tail.(*syntax.IfExpr); ok && branch.Else == nil {
+				w.help = "without else this has no value if the condition is false: add else { … }, or end the function with return and a value"
+			}
+		}
+		c.fits(block.Tail, got, result, w)
 		return
 	}
 	if d.Result == nil || c.bad[block.File] {

@@ -289,8 +289,8 @@ func (c *checker) member(m *Module, o *Object, name *syntax.Ident) *Object {
 		c.fault(name, CodeName, "", "nothing can stand behind `%s::`", brief(o.Name))
 		return nil
 	}
-	if name.Name == "super" && o.Of == m && m.Parent != nil {
-		return m.Parent.itself()
+	if name.Name == "super" && o.Of.Parent != nil && m.within(o.Of) {
+		return o.Of.Parent.itself()
 	}
 	found := c.lookup(o.Of, name.Name, m, nil)
 	if found == nil {

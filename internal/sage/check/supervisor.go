@@ -27,7 +27,8 @@ func (c *checker) supervisor(s *Supervisor) {
 			c.fault(d.Name, CodeSetting, "write strategy: OneForOne (only what failed is restarted), OneForAll (all children are) or RestForOne (also those behind it)", "supervisor `%s` has no strategy", brief(d.Name.Name))
 		}
 	} else {
-		s.Strategy = Strategy(c.choice(found[0].Value, strategies, "strategy"))
+		i, _ := c.choice(found[0].Value, strategies, "strategy")
+		s.Strategy = Strategy(i)
 		for _, f := range found[1:] {
 			c.twice(f.Name, CodeTwice, found[0].Name.Span, "remove one of them", "the strategy is given twice")
 		}
@@ -50,17 +51,17 @@ func (c *checker) supervisor(s *Supervisor) {
 	}
 }
 
-// choice is which of several words is written.
-func (c *checker) choice(x syntax.Expr, words []string, what string) int {
+// choice is which of several words is written, the first one if none is.
+func (c *checker) choice(x syntax.Expr, words []string, what string) (index int, ok bool) {
 	id, ok := x.(*syntax.Ident)
 	if !ok {
 		if _, bad := x.(*syntax.BadExpr); !bad {
 			c.fault(x, CodeSetting, "", "expected a %s: %s", what, choices(words))
 		}
-		return 0
+		return 0, false
 	}
 	if i := slices.Index(words, id.Name); i >= 0 {
-		return i
+		return i, true
 	}
 	if id.Name != "" {
 		help := meant(id.Name, words)
@@ -74,13 +75,14 @@ func (c *checker) choice(x syntax.Expr, words []string, what string) int {
 		}
 		c.fault(x, CodeSetting, help, "unknown %s `%s`, expected %s, %s or %s", what, brief(id.Name), words[0], words[1], words[2])
 	}
-	return 0
+	return 0, false
 }
 
 // supervised checks a child.
 func (c *checker) supervised(s *Supervisor, n *syntax.Child) {
 	child := &Child{Node: n, Beliefs: n.Beliefs()}
-	restart := (*syntax.FieldInit)(nil)
+	var restart *syntax.FieldInit
+	known := true
 	for _, part := range n.Parts {
 		switch p := part.(type) {
 		case *syntax.FieldInit:
@@ -92,7 +94,8 @@ func (c *checker) supervised(s *Supervisor, n *syntax.Child) {
 				continue
 			}
 			restart = p
-			child.Restart = Restart(c.choice(p.Value, restarts, "restart policy"))
+			i, ok := c.choice(p.Value, restarts, "restart policy")
+			child.Restart, known = Restart(i), ok
 		case *syntax.EffectBinding:
 			c.unsupported(p, "effect handlers of a child", "the model is configured for the whole program")
 		}
@@ -111,7 +114,7 @@ func (c *checker) supervised(s *Supervisor, n *syntax.Child) {
 	switch {
 	case child.Agent != nil:
 		c.in(c.childBody(s), func() { c.beliefs(child.Agent, child.Beliefs, n.Target, CodeChildBelief, "child") })
-		if child.Restart == Permanent && !child.Agent.keeps() {
+		if child.Restart == Permanent && known && !child.Agent.keeps() {
 			c.warn(n.Target, CodeForgets, "mark what must not be lost with @persistent, or restart it as Transient", "child `%s` is restarted whatever happens, and keeps nothing: it has no persistent beliefs", child.Agent.Object.Name)
 		}
 	case len(child.Beliefs) > 0:
