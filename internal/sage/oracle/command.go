@@ -26,7 +26,7 @@ type Command struct {
 	// wherever that is in an argument; if it is nowhere, it is written to stdin.
 	Argv    []string
 	Dir     string        // the current one if empty
-	Env     []string      // the whole environment, as KEY=value
+	Env     []string      // the whole environment, as KEY=value; none of it is inherited
 	Timeout time.Duration // DefaultTimeout if zero
 	Format  Format        // of what it writes
 }
