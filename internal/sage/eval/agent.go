@@ -165,21 +165,14 @@ func (a *agent) event(m *machine, e syntax.Event, args ...Value) (outcome, Value
 
 // attempt runs something to its end, an error or a stop.
 func (m *machine) attempt(run func() (outcome, Value)) (how outcome, v Value, err error) {
-	done := false
-	defer func() {
-		if done {
-			return
-		}
-		r := recover()
-		m.unwindTo(&m.frame, 0)
-		if stopped, is := r.(error); is && stopped == errStopped {
-			err = errStopped
-			return
-		}
-		err = m.caught(r)
-	}()
-	how, v = run()
-	done = true
+	switch x := m.guard(&m.frame, func() { how, v = run() }).(type) {
+	case *thrown:
+		return onward, unit, x.err
+	case error:
+		return onward, unit, x
+	case *leave:
+		return onward, unit, m.internal(fmt.Errorf("nothing takes a %d", x.how))
+	}
 	return how, v, nil
 }
 
@@ -360,6 +353,7 @@ func (a *agent) receive(m *machine, f *frame) envelope {
 			}
 			continue
 		}
+		f.trim()
 		select {
 		case <-wake:
 		case <-m.ctx.Done():

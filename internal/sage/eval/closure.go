@@ -68,22 +68,15 @@ func (fn *function) run(f *frame) outcome {
 
 // shielded is body for functions in which something returns from inside of an
 // expression.
-func (fn *function) shielded(f *frame) (how outcome) {
-	depth := f.m.depth
-	done := false
-	defer func() {
-		if done {
-			return
-		}
-		v := recover()
-		l, mine := v.(*leave)
-		if !mine || l.frame != f || l.how < returning {
-			panic(v)
-		}
-		f.m.unwindTo(f, depth)
-		how = l.how
-	}()
-	how = fn.body(f)
-	done = true
-	return how
+func (fn *function) shielded(f *frame) outcome {
+	how := onward
+	v := f.m.guard(f, func() { how = fn.body(f) })
+	if v == nil {
+		return how
+	}
+	l, is := v.(*leave)
+	if !is || l.frame != f || l.how < returning {
+		panic(v)
+	}
+	return l.how
 }

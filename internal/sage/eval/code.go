@@ -177,6 +177,7 @@ type maker struct {
 	result  types.Kind
 	loop    *loop
 	leaving int // how many return and yield were compiled
+	inside  int // how many expressions are being compiled that statements stand in
 	// consumed is the variable or belief that is about to be overwritten with
 	// what is computed, so that the library may change its old value in place.
 	consumed *check.Object
@@ -207,6 +208,18 @@ func (m *maker) slotsFor(n int) int {
 	m.next += n
 	m.fn.slots = max(m.fn.slots, m.next)
 	return base
+}
+
+// mark lets the variables that are made from here on be used again once the
+// function that it returns is called. Within an expression none are: values of
+// what was computed before may lie there.
+func (m *maker) mark() (release func()) {
+	next := m.next
+	return func() {
+		if m.inside == 0 {
+			m.next = next
+		}
+	}
 }
 
 // typeOf is the type of an expression.

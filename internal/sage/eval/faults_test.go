@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,9 +28,6 @@ func starts(text string) map[string]int {
 	}
 	return n
 }
-
-// many allows any number of restarts.
-var many = supervisor.Escalating(1_000_000, time.Minute)
 
 // S1: of three children the second exits and the third fails: each is restarted itself.
 func TestS1TheRightChildIsRestarted(t *testing.T) {
@@ -392,4 +391,116 @@ func run2(t *testing.T, text string) (string, error) {
 	defer in.Close()
 	err := in.Run(context.Background())
 	return out.String(), err
+}
+
+// Pause holds messages back until Resume; on pause and on resume say so.
+func TestPause(t *testing.T) {
+	p := compile(t, `agent A receives Int { on start { print("start"); } on message(n: Int) { print(n); } on pause { print("pause"); } on resume { print("resume"); } }
+		run A;`)
+	out := output{lines: make(chan string, 10)}
+	in := p.New(eval.Options{Name: "app", Out: &out})
+	defer in.Close()
+	s := tree(t, in)
+	next := func(want string) {
+		t.Helper()
+		if got := <-out.lines; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	next("start")
+	if err := in.Pause("app/A"); err != nil {
+		t.Fatal(err)
+	}
+	next("pause")
+	if err := in.Resume("app/A"); err != nil {
+		t.Fatal(err)
+	}
+	next("resume")
+	if err := in.Pause("app/B"); !errors.Is(err, eval.ErrNoAgent) {
+		t.Error(err)
+	}
+	s.Stop()
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Children in quotes are made by whoever runs the program.
+func TestProcessChildren(t *testing.T) {
+	p := compile(t, `agent A { on start { print("A"); } } supervisor S { strategy: OneForOne children { A { restart: Temporary } "worker" { restart: Transient } } } run S;`)
+	if _, err := p.New(eval.Options{}).Spec(); err == nil || !strings.Contains(err.Error(), "main.sg:1:109") || !strings.Contains(err.Error(), "worker") {
+		t.Errorf("without a project: %v", err)
+	}
+	ran := make(chan string, 1)
+	in := p.New(eval.Options{Process: func(name string) (supervisor.ChildSpec, error) {
+		return supervisor.ChildSpec{ID: name, Run: func(ctx context.Context) error {
+			self, _ := supervisor.SelfOf(ctx)
+			ran <- self.Path
+			return nil
+		}}, nil
+	}})
+	defer in.Close()
+	if err := in.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-ran; got != "S/worker" {
+		t.Errorf("%s", got)
+	}
+}
+
+// A stop does not wait for input, and nothing of the input is lost by it.
+func TestInput(t *testing.T) {
+	r, w := io.Pipe()
+	p := compile(t, `agent A { on start { print("reading"); let s = try read_line(); print("A " ++ s); } on error(e) { } } 
+		agent B { on start { print("reading"); let s = try read_line(); print("B " ++ s); } on error(e) { } }
+		supervisor S { strategy: OneForOne children { A { restart: Transient } B { restart: Transient } } } run S;`)
+	out := output{lines: make(chan string, 10)}
+	in := p.New(eval.Options{Out: &out, In: r})
+	defer in.Close()
+	s := tree(t, in)
+	<-out.lines
+	<-out.lines
+	s.Stop()
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+	s = tree(t, in)
+	<-out.lines
+	<-out.lines
+	for _, line := range []string{"one\n", "two\r\n"} {
+		if _, err := io.WriteString(w, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := []string{(<-out.lines)[2:], (<-out.lines)[2:]}
+	slices.Sort(got)
+	if fmt.Sprint(got) != "[one two]" {
+		t.Errorf("%q", got)
+	}
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A stop passes any number of catches.
+func TestStopBelowCatches(t *testing.T) {
+	p := compile(t, `fn deep(n: Int) -> Int { if n == 0 { print_it(); loop { } } return deep(n - 1) catch { 0 }; }
+		fn print_it() { print("down"); }
+		fn failing(n: Int) -> Int fails { if n == 0 { fail "x"; } return try failing(n - 1); }
+		fn odd(n: Int) -> Int fails { if n == 0 { fail "x"; } return 1 + match try odd(n - 1) { 0 => { return 3; } k => k }; }
+		agent A { on start { let x = failing(9000) catch { 0 }; let z = odd(9000) catch { 1 }; let y = deep(9000); } } run A;`)
+	out := output{lines: make(chan string, 10)}
+	in := p.New(eval.Options{Out: &out})
+	defer in.Close()
+	s := tree(t, in)
+	<-out.lines
+	begin := time.Now()
+	s.Stop()
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+	t.Logf("stopped after %v", time.Since(begin))
+	if d := time.Since(begin); d > 2*time.Second {
+		t.Errorf("the stop took %v", d)
+	}
 }

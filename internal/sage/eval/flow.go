@@ -69,8 +69,7 @@ func (m *machine) taken(result Value, at *source.Span) Value {
 
 // catch is a statement: the value of its operand, or of its body if that failed.
 func (m *maker) catch(x *syntax.CatchExpr, to sink) stmt {
-	mark := m.next
-	defer func() { m.next = mark }()
+	defer m.mark()()
 	slot := m.slot()
 	try := m.into(x.X, sink{kind: toSlot, slot: slot})
 	unwraps, at := m.p.info.Unwraps[x], spanOf(x.X)
@@ -144,8 +143,7 @@ func (m *maker) fromSlot(e syntax.Expr, slot int, to sink) stmt {
 // With on, only errors of these kinds are tried again. Delay is the wait
 // between two tries.
 func (m *maker) retry(x *syntax.RetryExpr, to sink) stmt {
-	mark := m.next
-	defer func() { m.next = mark }()
+	defer m.mark()()
 	at := spanOf(x)
 	count := m.expr(x.Count).int()
 	delay := func(*frame) int64 { return 0 }
@@ -217,7 +215,9 @@ func (m *machine) sleep(d time.Duration) {
 // assertFails is assert_fails(x), whose operand is computed by it.
 func (m *maker) assertFails(e syntax.Expr, at *source.Span) code {
 	slot := m.slot()
+	m.inside++
 	try := m.into(e, sink{kind: toSlot, slot: slot})
+	m.inside--
 	return code{calls: true, local: -1, v: func(f *frame) Value {
 		err := f.m.protect(f, func() { try(f) })
 		if err == nil {

@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +22,10 @@ import (
 // Options say in what surroundings a program runs. The zero value is one that
 // says nothing, remembers nothing and asks nobody.
 type Options struct {
+	// Name is the first segment of all paths; the name of what is run if empty.
+	// Beliefs are kept by path.
+	Name string
+
 	Out, Err io.Writer // of print and print_err, one line at a time; nil: nowhere
 	In       io.Reader // of read_line and read_all; nil: empty
 
@@ -72,8 +75,7 @@ type environment struct {
 
 	outMu    sync.Mutex
 	out, err io.Writer
-	inMu     sync.Mutex
-	in       *bufio.Reader
+	in       input
 	traceMu  sync.Mutex
 	traceTo  io.Writer
 
@@ -110,7 +112,7 @@ func (p *Program) New(o Options) *Instance {
 	env := &environment{
 		program: p, limits: o.Limits.withDefaults(), maxAgents: o.MaxAgents, shutdown: o.Shutdown,
 		beliefs: o.Beliefs, oracle: o.Oracle, lookup: o.Lookup, log: o.Log,
-		out: orNowhere(o.Out), err: orNowhere(o.Err), in: bufio.NewReader(o.In), traceTo: o.Trace,
+		out: orNowhere(o.Out), err: orNowhere(o.Err), in: newInput(o.In), traceTo: o.Trace,
 		agents: map[string]*agent{},
 		kit:    &kit{settings: o.Tools},
 	}
@@ -152,6 +154,9 @@ func (in *Instance) Spec() (supervisor.Spec, error) {
 			return supervisor.Spec{}, err
 		}
 		spec.Name = entry.Supervisor.Object.Name
+	}
+	if in.o.Name != "" {
+		spec.Name = in.o.Name
 	}
 	spec.AutoShutdown = supervisor.WhenDone
 	spec.OnEvent = in.o.OnEvent

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -64,22 +65,25 @@ func ioNatives() map[string]native {
 			return unit
 		},
 		"read_line": func(m *machine, _ []Value) Value {
-			m.env.inMu.Lock()
-			defer m.env.inMu.Unlock()
-			line, err := m.env.in.ReadString('\n')
+			line, err := m.read()
 			if err != nil && line == "" {
 				m.throwError(Runtime, inputError(err))
 			}
 			return m.made(strings.ToValidUTF8(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), "\uFFFD"))
 		},
 		"read_all": func(m *machine, _ []Value) Value {
-			m.env.inMu.Lock()
-			defer m.env.inMu.Unlock()
-			text, err := io.ReadAll(io.LimitReader(m.env.in, m.limits.Memory))
-			if err != nil {
-				m.throwError(Runtime, inputError(err))
+			var all strings.Builder
+			for {
+				line, err := m.read()
+				m.charge(len(line))
+				all.WriteString(line)
+				if errors.Is(err, io.EOF) {
+					return m.made(strings.ToValidUTF8(all.String(), "\uFFFD"))
+				}
+				if err != nil {
+					m.throwError(Runtime, inputError(err))
+				}
 			}
-			return m.made(strings.ToValidUTF8(string(text), "\uFFFD"))
 		},
 		"sleep_ms": func(m *machine, a []Value) Value {
 			m.sleep(milliseconds(a[0].n))
@@ -121,6 +125,67 @@ func ioNatives() map[string]native {
 			return floatValue(math.Log2(a[0].float()))
 		},
 		"log10": func(_ *machine, a []Value) Value { return floatValue(math.Log10(a[0].float())) },
+	}
+}
+
+// input is what read_line and read_all read. A read cannot be broken off: when
+// the agent that waits for it is stopped, the next one gets its result.
+type input struct {
+	turn    chan struct{} // holds one token, which is whose turn it is to read
+	from    *bufio.Reader
+	pending chan lineRead // nil if nothing is being read
+}
+
+func newInput(r io.Reader) input {
+	turn := make(chan struct{}, 1)
+	turn <- struct{}{}
+	return input{turn: turn, from: bufio.NewReader(r)}
+}
+
+type lineRead struct {
+	text string
+	err  error
+}
+
+// maxLine is how long a line of the input may be before it is taken apart.
+const maxLine = 1 << 20
+
+// read is the next line of the input, with its end.
+func (m *machine) read() (string, error) {
+	m.checkStop()
+	in := &m.env.in
+	select {
+	case <-in.turn:
+		defer func() { in.turn <- struct{}{} }()
+	case <-m.ctx.Done():
+		m.stop.Store(true)
+		panic(errStopped)
+	}
+	if in.pending == nil {
+		pending := make(chan lineRead, 1)
+		in.pending = pending
+		go func() {
+			var line []byte
+			for {
+				part, err := in.from.ReadSlice('\n')
+				line = append(line, part...)
+				if !errors.Is(err, bufio.ErrBufferFull) || len(line) >= maxLine {
+					if errors.Is(err, bufio.ErrBufferFull) {
+						err = nil
+					}
+					pending <- lineRead{string(line), err}
+					return
+				}
+			}
+		}()
+	}
+	select {
+	case r := <-in.pending:
+		in.pending = nil
+		return r.text, r.err
+	case <-m.ctx.Done():
+		m.stop.Store(true)
+		panic(errStopped)
 	}
 }
 

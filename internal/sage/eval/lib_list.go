@@ -233,9 +233,6 @@ func (m *machine) pair(x, y Value) Value {
 }
 
 func concat(m *machine, a []Value) Value {
-	if a[0].ref == nil {
-		return a[1]
-	}
 	if s, isText := a[0].ref.(string); isText {
 		return m.concat(s, a[1].text())
 	}

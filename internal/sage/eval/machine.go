@@ -156,13 +156,25 @@ func (m *machine) exit(f *frame) {
 	clear(f.s)
 }
 
-// unwindTo gives back all frames above one.
+// unwindTo gives back all frames above one, at which calls were depth deep.
 func (m *machine) unwindTo(f *frame, depth int32) {
-	for at := f.next; at != nil; at = at.next {
+	at := f.next
+	for n := m.depth - depth; n > 0 && at != nil; n, at = n-1, at.next {
 		clear(at.s)
 		at.ret, at.fn = Value{}, nil
 	}
 	m.depth = depth
+}
+
+// trim lets go of the frames of a deep recursion that is long over.
+func (f *frame) trim() {
+	for range 32 {
+		if f.next == nil {
+			return
+		}
+		f = f.next
+	}
+	f.next = nil
 }
 
 // charge accounts for memory that is about to be allocated.
@@ -192,7 +204,7 @@ func (m *machine) count(wanted int64) {
 
 // inUse is the size of all that the machine can reach.
 func (m *machine) inUse() int64 {
-	c := counter{seen: map[any]struct{}{}}
+	c := counter{owner: m.id, seen: map[any]struct{}{}}
 	for f := &m.frame; f != nil; f = f.next {
 		c.add(f.s)
 		c.add([]Value{f.ret})
@@ -209,6 +221,7 @@ func (m *machine) inUse() int64 {
 
 // counter adds up the size of values, each once.
 type counter struct {
+	owner uint64 // the machine that counts
 	bytes int64
 	seen  map[any]struct{}
 	todo  [][]Value
@@ -233,10 +246,17 @@ func (c *counter) one(v Value) {
 	case string:
 		c.bytes += int64(len(x)) + 16
 	case *vector:
-		if c.first(x) {
-			c.bytes += headerSize + int64(len(x.buf)-x.used)*valueSize
-			c.later(x.buf[:x.used])
+		if !c.first(x) {
+			return
 		}
+		c.bytes += headerSize
+		if x.owner != c.owner {
+			// Its owner may be appending to it.
+			c.later(x.buf[:v.n])
+			return
+		}
+		c.bytes += int64(len(x.buf)-x.used) * valueSize
+		c.later(x.buf[:x.used])
 	case *mapping:
 		if c.first(x) {
 			c.bytes += 2*headerSize + int64(len(x.keys))*(entrySize-2*valueSize)
@@ -284,16 +304,32 @@ func (c *counter) first(ref any) bool {
 	return true
 }
 
-// protect runs f and returns the error that it throws. Nothing but a stop, and
-// what leaves by a return or a yield, goes past it.
-func (m *machine) protect(f *frame, run func()) (err *Error) {
+// protect runs something and returns the error that it throws. Nothing but a
+// stop, and what leaves by a return or a yield, goes past it.
+func (m *machine) protect(f *frame, run func()) *Error {
+	v := m.guard(f, run)
+	if v == nil {
+		return nil
+	}
+	err, is := v.(*thrown)
+	if !is {
+		panic(v)
+	}
+	return err.err
+}
+
+// guard runs something and returns what it panics with: *thrown, *leave or
+// errStopped. Whoever lets it go on panics anew, outside of any deferred
+// function: panics inside of panics cost the more the more there are, and a
+// recursion can have thousands of catches.
+func (m *machine) guard(f *frame, run func()) (v any) {
 	depth := m.depth
 	done := false
 	defer func() {
 		if done {
 			return
 		}
-		err = m.caught(recover())
+		v = m.caught(recover())
 		m.unwindTo(f, depth)
 	}()
 	run()
@@ -301,22 +337,18 @@ func (m *machine) protect(f *frame, run func()) (err *Error) {
 	return nil
 }
 
-// caught makes an error of what recover returned, or panics on.
-func (m *machine) caught(v any) *Error {
+// caught is what recover returned, or the internal error that it is.
+func (m *machine) caught(v any) any {
 	switch x := v.(type) {
-	case *thrown:
-		return x.err
-	case *leave:
-		panic(x)
+	case *thrown, *leave:
+		return v
 	case error:
 		if x == errStopped {
-			panic(x)
+			return v
 		}
-		if _, fault := x.(runtime.Error); fault {
-			return m.internal(x)
-		}
+		return &thrown{m.internal(x)}
 	}
-	return m.internal(fmt.Errorf("%v", v))
+	return &thrown{m.internal(fmt.Errorf("%v", v))}
 }
 
 // internal is an error of this package. The checker's promise that no program

@@ -91,8 +91,7 @@ func fitAll(f *frame, parts []func(*frame, Value) bool, elems []Value) bool {
 
 // match is a statement: the value of the arm that fits goes into the sink.
 func (m *maker) match(x *syntax.MatchExpr, to sink) stmt {
-	mark := m.next
-	defer func() { m.next = mark }()
+	defer m.mark()()
 	subject := m.slot()
 	value := m.into(x.X, sink{kind: toSlot, slot: subject})
 	n := len(x.Arms)
@@ -100,13 +99,13 @@ func (m *maker) match(x *syntax.MatchExpr, to sink) stmt {
 	guards := make([]func(*frame) bool, n)
 	bodies := make([]stmt, n)
 	for i, arm := range x.Arms {
-		mark := m.next
+		release := m.mark()
 		fits[i] = m.pattern(arm.Pattern)
 		if arm.Guard != nil {
 			guards[i] = m.expr(arm.Guard).bool()
 		}
 		bodies[i] = m.into(arm.Body, to)
-		m.next = mark
+		release()
 	}
 	at := spanOf(x)
 	if table := m.jumps(x); table != nil {

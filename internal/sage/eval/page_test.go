@@ -75,7 +75,7 @@ func TestSeedPage(t *testing.T) {
 				if errors.As(err, &limit) != c.limit || err != nil && !c.limit {
 					t.Errorf("ended with %v, want a limit: %v", err, c.limit)
 				}
-				if n := starts(out.String()); c.starts != nil && len(c.starts) > 0 && !maps.Equal(n, c.starts) {
+				if n := starts(out.String()); len(c.starts) > 0 && !maps.Equal(n, c.starts) {
 					t.Errorf("%v, want %v", slices.Sorted(maps.Keys(n)), c.starts)
 				}
 				if name == "persistence" && strings.Count(out.String(), "reconnected") != 6 {

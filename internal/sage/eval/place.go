@@ -18,7 +18,6 @@ type target struct {
 	at      func(*frame) *Value
 	set     func(*frame, Value) // for the element of a map; else nil
 	saved   int                 // the persistent belief that it is in; -1 if in none
-	bare    types.Kind          // of a scalar: only n has to be written; else 0
 }
 
 func (m *maker) place(e syntax.Expr) target {
@@ -181,11 +180,9 @@ func (m *maker) assign(x *syntax.AssignStmt) func(*frame) outcome {
 		return m.assignOperation(x, op)
 	}
 	root := m.rootOf(x.Target)
-	if root != nil {
+	// What is kept for good stays as it is until its new value is kept.
+	if call, is := x.Value.(*syntax.CallExpr); is && root != nil && !persistent(root) && m.isLibrary(call) {
 		m.consumed = root
-		if call, is := x.Value.(*syntax.CallExpr); !is || !m.isLibrary(call) {
-			m.consumed = nil
-		}
 	}
 	value := m.keep(x.Value)
 	m.consumed = nil

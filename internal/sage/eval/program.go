@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/coppice-dev/coppice/internal/sage/check"
-	"github.com/coppice-dev/coppice/internal/sage/source"
 	"github.com/coppice-dev/coppice/internal/sage/syntax"
 	"github.com/coppice-dev/coppice/internal/sage/types"
 )
@@ -241,6 +240,3 @@ func (p *Program) shape(t *types.Type) *shape {
 	}
 	return s
 }
-
-// nowhere is the place of what no text has written.
-var nowhere = &source.Span{}

@@ -53,8 +53,8 @@ func (m *mocks) answer(name string) (Value, *Error, bool) {
 
 // Test is the test with this index in Info.Tests, run alone: with beliefs,
 // mocks and a mailbox of its own. Its agents end with it. The zero timeout is
-// DefaultTestTimeout. Models and tools are never asked; tools but Fs and the
-// files of the library have to be mocked.
+// DefaultTestTimeout. Models and tools are never asked: what a test wants of
+// them it has to mock. The files of the library are real.
 func (p *Program) Test(ctx context.Context, index int, o Options, timeout time.Duration) TestResult {
 	decl := p.info.Tests[index]
 	result := TestResult{Name: decl.Name.Value, Span: decl.Span}
