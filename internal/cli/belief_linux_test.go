@@ -211,7 +211,7 @@ func TestBeliefLimits(t *testing.T) {
 	}
 	huge := value.Value(`"` + strings.Repeat("x", 100<<20) + `"`)
 	err = agent.ChangeOwn(t.Context(), api.Caller{}, api.BeliefStep{Set: value.Named{"b0": huge}})
-	if err == nil || errors.Is(err, api.ErrInvalid) && !strings.Contains(err.Error(), "at most") {
+	if !errors.Is(err, api.ErrInvalid) || !strings.Contains(err.Error(), "expected at most") {
 		t.Errorf("100 MB: %v", err)
 	}
 	large := value.Value(`"` + strings.Repeat("x", 600<<10) + `"`)
@@ -457,5 +457,24 @@ coppice agent belief get check_count square threshold`, `restart = "never"`)+cou
 		if want := fmt.Sprintf(`{"check_count":%d,"square":%d,"threshold":100}`, n, n*n); !strings.Contains(r.out.String()+r.err.String(), want) {
 			t.Errorf("run %d:\n%s%s", n, r.out, r.err)
 		}
+	}
+}
+
+// The seed's QueryMonitor: what is there again is validated before the agent
+// starts, and what it fails of is counted after its end, each by a hook.
+func TestBeliefsInHooks(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("query-monitor", `coppice agent belief set check_count=$(($(coppice agent belief get check_count) + 1)) || exit 9
+test "$COPPICE_INCARNATION" -gt 2 && exec sleep 1000
+exit 1`, `on_waking = "echo resuming with $(coppice agent belief get check_count) previous checks"`,
+		`on_error = "coppice agent belief set alert_count=$(($(coppice agent belief get alert_count) + 1))"`)+
+		`[agent.beliefs]
+check_count = { type = "int", initial = 0, persistent = true }
+alert_count = { type = "int", initial = 0, persistent = true }
+`)
+	f.do("up", "-d")
+	until(t, "the third life", func() bool { return f.belief("query-monitor", "check_count") == "3" })
+	if got := f.belief("query-monitor", "alert_count"); got != "2" {
+		t.Errorf("alert_count is %s after two failures", got)
 	}
 }

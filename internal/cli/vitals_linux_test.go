@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -255,6 +257,27 @@ exec sleep 1000`, `max_restarts = 1`, `on_limit = "escalate"`))
 	f.do("restart", "a")
 	if n := f.node("t/a"); n.Incarnation != 4 {
 		t.Errorf("after a restart by hand: %+v", n)
+	}
+}
+
+// Whenever the daemon is killed: a restart that was acknowledged comes.
+func TestRequestedRestartComes(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, chatterTOML("a", `coppice agent request-restart && touch asked.$COPPICE_INCARNATION; exec sleep 1000`))
+	f.do("up", "-d")
+	for range 4 {
+		var n uint64
+		until(t, "the next request", func() bool {
+			n = f.node("t/a").Incarnation
+			return f.has(fmt.Sprint("asked.", n))
+		})
+		time.Sleep(time.Duration(rand.Int64N(int64(1200 * time.Millisecond)))) // for the daemon to be anywhere
+		f.crash()
+		f.do("up", "-d")
+		until(t, "the restart", func() bool { return f.node("t/a").Incarnation > n })
+	}
+	if all := f.events(event.AgentCrashed, "t/a"); len(all) != 0 {
+		t.Errorf("crashes: %v", all)
 	}
 }
 

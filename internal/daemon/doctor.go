@@ -157,7 +157,7 @@ func (d *doctor) slots(ctx context.Context) {
 		var all []runtime.Observation
 		if err == nil {
 			defer rt.Close()
-			all, err = rt.List(ctx)
+			all, err = certain(ctx, rt)
 		}
 		if err != nil {
 			d.note("agents", LevelProblem, "", "%v", err)
@@ -189,6 +189,28 @@ func (d *doctor) slots(ctx context.Context) {
 		d.note("agents", LevelWarning, "coppice up -d takes them over, coppice down stops them", "%d live without a daemon", alive)
 	case alive > 0 || sure:
 		d.note("agents", LevelOK, "", "%d live", alive)
+	}
+}
+
+// certainTime is how long what cannot be told may take to show: a shim that is
+// just ending is there, and answers nobody.
+const certainTime = 2 * time.Second
+
+// certain lists the slots of a runtime, again and again while there is one of
+// which nothing can be told, for as long as that may pass.
+func certain(ctx context.Context, rt runtime.Runtime) ([]runtime.Observation, error) {
+	late := time.Now().Add(certainTime)
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		all, err := rt.List(ctx)
+		unknown := slices.ContainsFunc(all, func(o runtime.Observation) bool { return o.Life == runtime.Unknown })
+		if err != nil || !unknown || time.Now().After(late) {
+			return all, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return all, nil
+		}
 	}
 }
 

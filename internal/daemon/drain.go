@@ -159,7 +159,7 @@ func (c *Controller) drain(ctx context.Context, path string, timeout time.Durati
 		return d.wait(ctx)
 	}
 	if info.State != supervisor.Running && info.State != supervisor.Starting {
-		return c.suspend(ctx, path)
+		return c.Act(ctx, path, api.Stop)
 	}
 	if req.Again {
 		return errNotDrained(path)
@@ -231,9 +231,10 @@ func (c *Controller) seeDrained(ctx context.Context, d *drain) {
 		d.err = errNotDrained(d.Path)
 		return
 	}
+	var stopped []store.Op
 	for {
-		err := c.suspend(ctx, d.Path)
-		if err == nil {
+		var err error
+		if stopped, err = c.suspend(ctx, d.Path); err == nil {
 			break
 		}
 		if ctx.Err() != nil || errors.Is(err, api.ErrStopping) {
@@ -247,29 +248,38 @@ func (c *Controller) seeDrained(ctx context.Context, d *drain) {
 	}
 	c.forgetDrain(d, event.Event{
 		Type: event.AgentDrained, Actor: "controller", Message: fmt.Sprintf("%s %s, and is stopped", d.Path, how),
-	}.With(map[string]any{"finished": d.hasFinished()}))
+	}.With(map[string]any{"finished": d.hasFinished()}), stopped...)
 	d.err = nil
 }
 
-// suspend stops an agent as a stop by hand does.
-func (c *Controller) suspend(ctx context.Context, path string) error {
+// suspend stops an agent as a stop by hand does. It returns what the store has
+// to know of that.
+func (c *Controller) suspend(ctx context.Context, path string) ([]store.Op, error) {
 	sup, id, err := c.locate(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := sup.SuspendChild(ctx, id); err != nil && !errors.Is(err, supervisor.ErrNotFound) {
-		return notFound(path, err)
+	if err = sup.SuspendChild(ctx, id); err == nil {
+		var saved supervisor.Saved
+		if saved, _, err = sup.Save(id); err == nil {
+			return []store.Op{newRecord(path, saved.Incarnation, true, saved).op()}, nil
+		}
 	}
-	return nil
+	if errors.Is(err, supervisor.ErrNotFound) { // a temporary one, which has ended for good
+		return nil, nil
+	}
+	return nil, notFound(path, err)
 }
 
-// forgetDrain ends a drain with an event.
-func (c *Controller) forgetDrain(d *drain, e event.Event) {
+// forgetDrain ends a drain with an event, and with what follows from its end.
+func (c *Controller) forgetDrain(d *drain, e event.Event, ops ...store.Op) {
 	e.Path, e.Incarnation = d.Path, d.Incarnation
 	c.mu.Lock()
 	delete(c.drains, d.Path)
 	c.mu.Unlock()
-	c.log.Append(e, store.Op{Kind: store.Delete, Key: d.key()})
+	if err := c.record(e, append(ops, store.Op{Kind: store.Delete, Key: d.key()})...); err != nil {
+		c.opts.Logger.Warn("the end of a drain may not survive this controller", "path", d.Path, "error", err)
+	}
 }
 
 // endDrain lets an agent go on that was asked to finish, because somebody wants
@@ -353,9 +363,7 @@ func (c *Controller) recallDrains(ctx context.Context, records map[string]*recor
 			c.forgetDrain(d, over)
 		case r.Ended:
 			r.State, r.Reason, r.SavedAt = supervisor.Suspended.String(), supervisor.ReasonTerminated.String(), time.Now()
-			c.log.Append(event.Event{
-				Type: event.AgentDrained, Path: d.Path, Incarnation: d.Incarnation, Actor: "controller", Message: d.Path + " has ended, and stays stopped",
-			}, r.op(), store.Op{Kind: store.Delete, Key: d.key()})
+			c.forgetDrain(d, event.Event{Type: event.AgentDrained, Actor: "controller", Message: d.Path + " has ended, and stays stopped"}, r.op())
 		default:
 			// A clock that was set back shows by the time of saving.
 			left := d.Until.Sub(later(time.Now(), d.SavedAt))

@@ -58,6 +58,9 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	if err := c.recallDrains(ctx, records); err != nil {
 		return nil, err
 	}
+	if err := c.recallRestarts(ctx, records); err != nil {
+		return nil, err
+	}
 	found, err := c.look(ctx)
 	if err != nil {
 		return nil, err
@@ -85,7 +88,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 		}
 	}
 	c.clear(ctx, orphans)
-	return p, c.recallRestarts(ctx, p)
+	return p, nil
 }
 
 // lasts: what state the node was in holds over an orderly end of the controller.

@@ -41,7 +41,7 @@ func (c *Controller) RequestRestart(ctx context.Context, who api.Caller, reason 
 	}
 	c.mu.Lock()
 	r := c.restarts[who.Path]
-	first := r == nil || r.Incarnation != who.Incarnation
+	before, first := r, r == nil || r.Incarnation != who.Incarnation
 	if first {
 		r = &restart{Path: who.Path, Incarnation: who.Incarnation, Reason: brief(reason), kept: make(chan struct{})}
 		c.restarts[who.Path] = r
@@ -54,6 +54,9 @@ func (c *Controller) RequestRestart(ctx context.Context, who api.Caller, reason 
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+	if before != nil { // which is done, as this one lives; its record is replaced
+		c.restartEnded(before, "it is done")
 	}
 	message := who.Path + " asks to be restarted"
 	if r.Reason != "" {
@@ -101,10 +104,14 @@ func (c *Controller) dropRestart(path string, incarnation uint64, why string) {
 	}
 	delete(c.restarts, path)
 	c.mu.Unlock()
+	c.restartEnded(r, why, store.Op{Kind: store.Delete, Key: r.key()})
+}
+
+func (c *Controller) restartEnded(r *restart, why string, ops ...store.Op) {
 	c.log.Append(event.Event{
-		Type: event.AgentRestartEnded, Path: path, Incarnation: r.Incarnation, Actor: "controller",
-		Message: fmt.Sprintf("the restart that %s has asked for is over: %s", path, why),
-	}, store.Op{Kind: store.Delete, Key: r.key()})
+		Type: event.AgentRestartEnded, Path: r.Path, Incarnation: r.Incarnation, Actor: "controller",
+		Message: fmt.Sprintf("the restart that %s has asked for is over: %s", r.Path, why),
+	}, ops...)
 }
 
 // carryOut restarts an agent as a restart by hand does, unless the incarnation
@@ -140,7 +147,7 @@ func (c *Controller) restartNow(ctx context.Context, who api.Caller) error {
 	if err != nil {
 		return err
 	}
-	if info.Incarnation > who.Incarnation || c.restartOf(who) == nil {
+	if info.Incarnation > who.Incarnation || c.opts.Once && info.StartedAt.After(c.started) || c.restartOf(who) == nil {
 		return errOvertaken
 	}
 	if err := sup.SuspendChild(ctx, id); err != nil {
@@ -149,12 +156,15 @@ func (c *Controller) restartNow(ctx context.Context, who api.Caller) error {
 	if c.restartOf(who) == nil {
 		return errOvertaken
 	}
-	_, err = sup.RestartChild(ctx, id)
+	if _, err = sup.RestartChild(ctx, id); err == nil {
+		c.settle(ctx, who.Path, info, api.Restart) // before the request is forgotten
+	}
 	return err
 }
 
-// recallRestarts reads what agents have asked for and has not been done yet.
-func (c *Controller) recallRestarts(ctx context.Context, p *past) error {
+// recallRestarts reads what agents have asked for and has not been done yet. One
+// that was stopped for it is not down: it is started, or was already.
+func (c *Controller) recallRestarts(ctx context.Context, records map[string]*record) error {
 	stored, _, err := c.opts.Store.Snapshot(ctx, restartPrefix)
 	if err != nil {
 		return fmt.Errorf("reading which restarts were asked for: %w", err)
@@ -167,9 +177,11 @@ func (c *Controller) recallRestarts(ctx context.Context, p *past) error {
 			continue
 		}
 		c.restarts[r.Path] = r
-		known := p.records[r.Path]
-		if _, lives := p.adopt[r.Path]; known == nil || known.Incarnation != r.Incarnation || c.opts.Once && !lives {
+		switch known := records[r.Path]; {
+		case known == nil || known.Incarnation != r.Incarnation:
 			c.dropRestart(r.Path, 0, "that incarnation is over")
+		case known.State == supervisor.Suspended.String():
+			known.State, known.Reason = supervisor.Waiting.String(), ""
 		}
 	}
 	return nil

@@ -271,7 +271,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// broadcast wakes those who wait in Sync. The mutex is held.
+// broadcast wakes those who wait in Sync and SyncTo. The mutex is held.
 func (l *Log) broadcast() {
 	close(l.moved)
 	l.moved = make(chan struct{})

@@ -267,5 +267,8 @@ func (l *Log) recover() {
 func (l *Log) setErr(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.err == nil && err != nil {
+		l.broadcast() // who waits for a mark waits no longer
+	}
 	l.err = err
 }

@@ -73,7 +73,14 @@ func measure(ctx context.Context, impl, coppice string, n int, storm time.Durati
 	if _, err := rate(ctx, write, n, storm/10); err != nil { // connections, pages, the log
 		return row, err
 	}
+	own, served := processor(os.Getpid()), processor(daemonOf(dir))
 	m, err := rate(ctx, write, n, storm)
+	if err == nil {
+		writes := m["writes"]
+		delete(m, "writes")
+		m["client_cpu_us"] = float64((processor(os.Getpid()) - own).Microseconds()) / writes
+		m["daemon_cpu_us"] = float64((processor(daemonOf(dir)) - served).Microseconds()) / writes
+	}
 	return report.Row{Impl: impl, Scenario: "belief", N: n, Metrics: m}, err
 }
 
@@ -102,9 +109,31 @@ func rate(ctx context.Context, write set, n int, storm time.Duration) (map[strin
 	}
 	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 	return map[string]float64{
-		"writes_per_s": float64(len(all)) / elapsed.Seconds(), "us_per_write": us(elapsed) / float64(len(all)), "fewest_per_s": float64(fewest) / elapsed.Seconds(),
+		"writes": float64(len(all)), "writes_per_s": float64(len(all)) / elapsed.Seconds(), "us_per_write": us(elapsed) / float64(len(all)), "fewest_per_s": float64(fewest) / elapsed.Seconds(),
 		"p50_us": us(all[len(all)/2]), "p99_us": us(all[len(all)*99/100]),
 	}, errors.Join(errs...)
+}
+
+// daemonOf is the daemon of a project, 0 if there is none.
+func daemonOf(dir string) int {
+	var holder struct{ PID int }
+	if text, err := os.ReadFile(filepath.Join(dir, ".coppice", "controller.lock")); err == nil {
+		json.Unmarshal(text, &holder)
+	}
+	return holder.PID
+}
+
+// processor is the time that a process has computed; 0 if there is none.
+func processor(pid int) time.Duration {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * tick
 }
 
 // single lets one write after the other through, so that each has a commit of its own.

@@ -68,6 +68,7 @@ func tables() []table {
 		{scenario: "belief", metric: "writes_per_s", title: "Beliefs: durable writes/s of n agents, each one after the other", higher: true},
 		{scenario: "belief", metric: "p50_us", title: "Beliefs: a write of one of n agents, p50 in µs"},
 		{scenario: "belief", metric: "p99_us", title: "Beliefs: a write of one of n agents, p99 in µs"},
+		{scenario: "belief", metric: "daemon_cpu_us", title: "Beliefs: computing of the daemon for a write, in µs"},
 		{scenario: "exec", metric: "p99_us", title: "OS process: SIGKILL to its successor's first instruction, p99 in µs"},
 		{scenario: "exit", metric: "p50_us", title: "OS process: its own end to its successor's first instruction, p50 in µs"},
 		{scenario: "exit", metric: "p99_us", title: "OS process: its own end to its successor's first instruction, p99 in µs"},

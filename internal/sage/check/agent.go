@@ -138,10 +138,20 @@ func (c *checker) agent(a *Agent) {
 			c.block(h.Body, nil, false)
 		})
 	}
-	o.Type.Decl.Output = types.Close(o.Type.Decl.Output)
-	a.Output = o.Type.Decl.Output
-	c.shared(a.Decl.Name, a.Output, "yielded")
+	if !a.yields {
+		c.fits(a.Decl.Name, c.universe.unit, o.Type.Decl.Output, why{what: "is what is awaited of the agent", help: "it yields nothing: write yield(…) in one of its handlers"})
+	}
 	o.state = done
+}
+
+// outputs makes known what agents yield, once all have been checked.
+func (c *checker) outputs() {
+	for _, a := range c.info.Agents {
+		d := a.Object.Type.Decl
+		d.Output = types.Close(d.Output)
+		a.Output = d.Output
+		c.shared(a.Decl.Name, a.Output, "yielded")
+	}
 }
 
 // initial checks a belief and what it begins with.

@@ -206,6 +206,7 @@ func (c *checker) yield(x *syntax.YieldExpr) {
 	case syntax.EventWaking, syntax.EventPause, syntax.EventResume:
 		c.fault(x, CodeYield, "yield in on start, on message or on error", "yield cannot stand in `on %s`", b.event)
 	}
+	b.agent.yields = true
 	w := why{what: "is what agent `" + b.agent.Object.Name + "` yields elsewhere"}
 	output := b.agent.Object.Type.Decl.Output
 	if x.Value == nil {

@@ -146,6 +146,7 @@ func (c *checker) bodies() {
 			c.test(m, d)
 		}
 	})
+	c.outputs()
 	for _, s := range c.info.Supervisors {
 		c.supervisor(s)
 	}

@@ -129,6 +129,7 @@ type Agent struct {
 	Output   *types.Type // what it yields; Unit if nothing
 	Receives bool        // it says receives
 
+	yields    bool // something
 	unhandled bool // it has been said that it has no on error
 }
 

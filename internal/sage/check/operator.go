@@ -67,8 +67,10 @@ func (c *checker) same(x *syntax.BinaryExpr, t, got *types.Type) bool {
 		help = "to join strings, write ++ and str(…), or put it into the string: \"…{x}\""
 	case l.Kind == types.Int && r.Kind == types.Float || l.Kind == types.Float && r.Kind == types.Int:
 		help = "make both of one type: a number with a point is a Float, int_to_float(…) makes one"
-	default:
+	case x.Op == syntax.Equal || x.Op == syntax.NotEqual || r.Kind == types.Enum:
 		help = c.remedy(r, l)
+	default:
+		help = c.remedy(l, r)
 	}
 	c.fault(x, CodeOperator, help, "`%s` needs two values of one type; these are `%s` and `%s`", x.Op, l, r)
 	return false

@@ -27,14 +27,14 @@ type Config struct {
 // diagnostics, at most 100, are in the order of the text, those of the first
 // file first.
 func Program(file *source.File, config Config) (*Info, []diag.Diagnostic) {
-	size := len(file.Text) / 16
+	size := len(file.Text) // there is about one expression in seven bytes
 	c := &checker{
 		config:   config,
-		universe: newUniverse(),
+		universe: theUniverse(),
 		info: &Info{
-			Types:    make(map[syntax.Expr]*types.Type, size),
-			Defs:     make(map[*syntax.Ident]*Object, size/8),
-			Uses:     make(map[*syntax.Ident]*Object, size),
+			Types:    make(map[syntax.Expr]*types.Type, size/7),
+			Defs:     make(map[*syntax.Ident]*Object, size/40),
+			Uses:     make(map[*syntax.Ident]*Object, size/12),
 			Unwraps:  map[syntax.Expr]bool{},
 			Captures: map[*syntax.ClosureExpr][]*Object{},
 		},

@@ -84,8 +84,15 @@ func TestSeedPage(t *testing.T) {
 	}
 }
 
+// failer is what testing.T and rapid.T have in common.
+type failer interface {
+	Helper()
+	Errorf(string, ...any)
+	Fatalf(string, ...any)
+}
+
 // everyName fails if a name of a program has no meaning.
-func everyName(t *testing.T, info *check.Info) {
+func everyName(t failer, info *check.Info) {
 	t.Helper()
 	for _, m := range info.Modules {
 		syntax.Inspect(m.Tree, func(n syntax.Node) bool {

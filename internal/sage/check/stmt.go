@@ -77,6 +77,10 @@ func (c *checker) loop(b *syntax.Block) (left bool) {
 }
 
 func (c *checker) condition(x syntax.Expr) {
+	if c.bad[x.Extent().File] {
+		c.expr(x, nil) // it may be only a part of what was written
+		return
+	}
 	c.expect(x, types.Of(types.Bool), why{what: "is what a condition is", help: conditionHelp})
 }
 

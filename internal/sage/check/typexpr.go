@@ -258,9 +258,7 @@ func (c *checker) unknownType(name *syntax.Ident, s typeScope) {
 	help := c.elsewhere(s.module, name.Name)
 	if help == "" {
 		names := c.names(s.module, RecordName, EnumName)
-		for _, n := range []string{"Int", "Float", "Bool", "String", "Unit", "List", "Map", "Fn", "Agent", "Oracle"} {
-			names = append(names, n)
-		}
+		names = append(names, "Int", "Float", "Bool", "String", "Unit", "List", "Map", "Fn", "Agent", "Oracle")
 		for n := range s.params {
 			names = append(names, n)
 		}

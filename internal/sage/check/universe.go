@@ -2,6 +2,7 @@ package check
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/coppice-dev/coppice/internal/sage/library"
 	"github.com/coppice-dev/coppice/internal/sage/source"
@@ -30,6 +31,9 @@ var basics = map[string]types.Kind{
 	"Int": types.Int, "Float": types.Float, "Bool": types.Bool, "String": types.String, "Unit": types.Unit,
 	"List": types.List, "Map": types.Map, "Fn": types.Func, "Agent": types.Agent, "Oracle": types.Invalid,
 }
+
+// theUniverse is read once. Nothing changes it, so that all programs share it.
+var theUniverse = sync.OnceValue(newUniverse)
 
 // newUniverse reads the library. What is wrong in it a test of it tells.
 func newUniverse() *universe {
@@ -80,7 +84,30 @@ func newUniverse() *universe {
 	for _, name := range []string{"get", "set", "checkpoint"} {
 		u.methods[name] = &Object{Kind: BeliefMethod, Name: name}
 	}
+	u.close()
 	return u
+}
+
+// close makes sure that nobody has to note anything in a type of the library.
+func (u *universe) close() {
+	for _, o := range u.names {
+		types.Close(o.Type)
+		if d := o.Type.Decl; d != nil {
+			for _, f := range d.Fields {
+				types.Close(f.Type)
+			}
+			for _, v := range d.Variants {
+				for _, p := range v.Payload {
+					types.Close(p)
+				}
+			}
+		}
+	}
+	for _, fs := range u.functions {
+		for _, f := range fs {
+			types.Close(f.Type)
+		}
+	}
 }
 
 func (u *universe) add(o *Object) {

@@ -4,20 +4,34 @@ package types
 // to be, and takes as long as it is large wherever it is looked at.
 const MaxSize = 1000
 
+// maxSteps bounds the work on types that are not known to be large: one can be
+// written in few parts and have many, since a part can be in it twice.
+const maxSteps = 20_000
+
 // Unify makes two types the same by making their Vars known. It reports whether
 // that is possible; where it is not, some of them may be known all the same.
 // Invalid and Never fit everything.
 func Unify(a, b *Type) bool {
+	u := unifier{left: maxSteps}
+	return u.unify(a, b)
+}
+
+type unifier struct{ left int }
+
+func (u *unifier) unify(a, b *Type) bool {
 	a, b = a.Resolve(), b.Resolve()
+	if u.left--; u.left < 0 {
+		return false
+	}
 	switch {
 	case a == b:
 		return true
 	case a.Kind == Invalid || b.Kind == Invalid:
 		return true
 	case a.Kind == Var:
-		return bind(a, b)
+		return u.bind(a, b)
 	case b.Kind == Var:
-		return bind(b, a)
+		return u.bind(b, a)
 	case a.Kind == Never || b.Kind == Never:
 		return true
 	case a.Kind != b.Kind || a.Decl != b.Decl || a.Fails != b.Fails || len(a.Elems) != len(b.Elems):
@@ -26,31 +40,32 @@ func Unify(a, b *Type) bool {
 		return false
 	}
 	for i := range a.Elems {
-		if !Unify(a.Elems[i], b.Elems[i]) {
+		if !u.unify(a.Elems[i], b.Elems[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-func bind(v, t *Type) bool {
+func (u *unifier) bind(v, t *Type) bool {
 	if t.Kind == Never {
 		return true // nothing is learned from what has no value
 	}
-	if occurs(v, t) {
+	if u.occurs(v, t) {
 		return false
 	}
 	v.bound = t
 	return true
 }
 
-func occurs(v, t *Type) bool {
+// occurs reports whether v is in t, or may be in what is too large to tell.
+func (u *unifier) occurs(v, t *Type) bool {
 	t = t.Resolve()
-	if t == v {
+	if u.left--; t == v || u.left < 0 {
 		return true
 	}
 	for _, e := range t.Elems {
-		if occurs(v, e) {
+		if u.occurs(v, e) {
 			return true
 		}
 	}
@@ -59,15 +74,20 @@ func occurs(v, t *Type) bool {
 
 // Equal reports whether two types are the same as far as they are known.
 func Equal(a, b *Type) bool {
+	left := maxSteps
+	return equal(a, b, &left)
+}
+
+func equal(a, b *Type, left *int) bool {
 	a, b = a.Resolve(), b.Resolve()
-	if a == b {
+	if *left--; a == b {
 		return true
 	}
-	if a.Kind != b.Kind || a.Decl != b.Decl || a.Fails != b.Fails || len(a.Elems) != len(b.Elems) || a.Kind == Var || a.Kind == Param {
+	if a.Kind != b.Kind || a.Decl != b.Decl || a.Fails != b.Fails || len(a.Elems) != len(b.Elems) || a.Kind == Var || a.Kind == Param || *left < 0 {
 		return false
 	}
 	for i := range a.Elems {
-		if !Equal(a.Elems[i], b.Elems[i]) {
+		if !equal(a.Elems[i], b.Elems[i], left) {
 			return false
 		}
 	}
@@ -95,31 +115,44 @@ func (t *Type) within(left *int) bool {
 // Some reports whether a type has a part of which is is true: itself, its
 // elements and arguments, what its fields and variants are and so on.
 func Some(t *Type, is func(*Type) bool) bool {
-	return some(t, is, map[*Decl]bool{})
+	s := search{is: is, left: maxSteps}
+	return s.in(t)
 }
 
-func some(t *Type, is func(*Type) bool, seen map[*Decl]bool) bool {
+type search struct {
+	is   func(*Type) bool
+	seen map[*Decl]bool
+	left int // steps through elements; declarations are seen once each
+}
+
+func (s *search) in(t *Type) bool {
 	t = t.Resolve()
-	if is(t) {
+	if s.is(t) {
 		return true
 	}
 	for _, e := range t.Elems {
-		if some(e, is, seen) {
+		if s.left--; s.left < 0 {
+			return false
+		}
+		if s.in(e) {
 			return true
 		}
 	}
-	if t.Kind != Record && t.Kind != Enum || seen[t.Decl] {
+	if t.Kind != Record && t.Kind != Enum || s.seen[t.Decl] {
 		return false
 	}
-	seen[t.Decl] = true
+	if s.seen == nil {
+		s.seen = map[*Decl]bool{}
+	}
+	s.seen[t.Decl] = true
 	for _, f := range t.Decl.Fields {
-		if some(f.Type, is, seen) {
+		if s.in(f.Type) {
 			return true
 		}
 	}
 	for _, v := range t.Decl.Variants {
 		for _, p := range v.Payload {
-			if some(p, is, seen) {
+			if s.in(p) {
 				return true
 			}
 		}

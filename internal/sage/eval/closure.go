@@ -1,0 +1,82 @@
+package eval
+
+// cell is a variable that a closure and the function around it, or several
+// closures, share.
+type cell struct{ v Value }
+
+// closure is a function as a value.
+type closure struct {
+	fn       *function
+	captured []Value // values, or cells in ref
+}
+
+// function is the code of a function, a closure or a handler.
+type function struct {
+	name   string
+	params int
+	slots  int
+	result scalar // of what it returns; 0 if that is no scalar
+	cells  []int  // parameters that are cells
+	deep   bool   // a return stands inside of an expression
+	body   func(f *frame) outcome
+}
+
+// outcome is how a statement ended.
+type outcome uint8
+
+const (
+	onward outcome = iota
+	breaking
+	continuing
+	returning // the value is in frame.ret
+	yielding  // likewise
+)
+
+// call calls a function value from the library.
+func (m *machine) call(f Value, args ...Value) Value {
+	c, from, at := f.ref.(*closure), m.top, m.here
+	to := m.enter(from, c.fn.slots, at)
+	copy(to.s, args)
+	ret := m.run(c, to)
+	m.top, m.here = from, at
+	return ret
+}
+
+// run runs a closure in its frame, whose first variables are the arguments.
+func (m *machine) run(c *closure, f *frame) Value {
+	f.fn = c
+	c.fn.run(f)
+	ret := f.ret
+	if c.fn.result != 0 {
+		ret.ref = c.fn.result
+	}
+	f.ret, f.fn = Value{}, nil
+	m.exit(f)
+	return ret
+}
+
+// run runs the body in a frame, whose first variables are the arguments.
+func (fn *function) run(f *frame) outcome {
+	for _, i := range fn.cells {
+		f.s[i] = Value{ref: &cell{f.s[i]}}
+	}
+	if fn.deep {
+		return fn.shielded(f)
+	}
+	return fn.body(f)
+}
+
+// shielded is body for functions in which something returns from inside of an
+// expression.
+func (fn *function) shielded(f *frame) outcome {
+	how := onward
+	v := f.m.guard(f, func() { how = fn.body(f) })
+	if v == nil {
+		return how
+	}
+	l, is := v.(*leave)
+	if !is || l.frame != f || l.how < returning {
+		panic(v)
+	}
+	return l.how
+}

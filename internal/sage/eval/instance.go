@@ -1,0 +1,360 @@
+package eval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/sage/check"
+	"github.com/coppice-dev/coppice/internal/sage/oracle"
+	"github.com/coppice-dev/coppice/internal/sage/syntax"
+	"github.com/coppice-dev/coppice/internal/sage/tools"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Options say in what surroundings a program runs. The zero value is one that
+// says nothing, remembers nothing and asks nobody.
+type Options struct {
+	// Name is the first segment of all paths; the name of what is run if empty.
+	// Beliefs are kept by path.
+	Name string
+
+	Out, Err io.Writer // of print and print_err, one line at a time; nil: nowhere
+	In       io.Reader // of read_line and read_all; nil: empty
+
+	// Trace gets events as NDJSON: {"t": milliseconds since 1970, "kind": …,
+	// "agent": path}. Nil: none are made.
+	Trace io.Writer
+
+	Beliefs Beliefs       // nil: NewMemory()
+	Oracle  oracle.Oracle // nil: divine fails with ErrNotConfigured
+	Tools   tools.Settings
+	Lookup  func(string) (string, bool) // of env; nil: os.LookupEnv
+
+	Limits    Limits
+	MaxAgents int           // that are summoned at a time, in the whole program; 100,000 if zero
+	Shutdown  time.Duration // for the stop of an agent; supervisor.DefaultShutdown if zero
+
+	// Limit is that of supervisors which say none themselves.
+	Limit supervisor.Limit
+	// Process makes the children that are named in quotes. Nil: they are errors.
+	Process func(name string) (supervisor.ChildSpec, error)
+	// OnEvent is that of the root of the tree.
+	OnEvent func(supervisor.Event)
+
+	Log *slog.Logger // of what stops nobody; nil: nowhere
+}
+
+// Instance is a program in its surroundings. Close it.
+type Instance struct {
+	p   *Program
+	o   Options
+	env *environment
+}
+
+// environment is what all agents of an instance share.
+type environment struct {
+	program   *Program
+	limits    Limits
+	maxAgents int
+	shutdown  time.Duration
+	beliefs   Beliefs
+	oracle    oracle.Oracle
+	lookup    func(string) (string, bool)
+	log       *slog.Logger
+	summoned  atomic.Int64
+	kit       *kit
+	mocks     *mocks // nil outside of tests
+
+	outMu    sync.Mutex
+	out, err io.Writer
+	in       input
+	traceMu  sync.Mutex
+	traceTo  io.Writer
+
+	agentsMu sync.Mutex
+	agents   map[string]*agent // that live, by path
+}
+
+// New puts the program into its surroundings.
+func (p *Program) New(o Options) *Instance {
+	if o.Beliefs == nil {
+		o.Beliefs = NewMemory()
+	}
+	if o.Shutdown <= 0 {
+		o.Shutdown = supervisor.DefaultShutdown
+	}
+	if o.MaxAgents <= 0 {
+		o.MaxAgents = 100_000
+	}
+	if o.Lookup == nil {
+		o.Lookup = os.LookupEnv
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	orNowhere := func(w io.Writer) io.Writer {
+		if w == nil {
+			return io.Discard
+		}
+		return w
+	}
+	if o.In == nil {
+		o.In = eof{}
+	}
+	env := &environment{
+		program: p, limits: o.Limits.withDefaults(), maxAgents: o.MaxAgents, shutdown: o.Shutdown,
+		beliefs: o.Beliefs, oracle: o.Oracle, lookup: o.Lookup, log: o.Log,
+		out: orNowhere(o.Out), err: orNowhere(o.Err), in: newInput(o.In), traceTo: o.Trace,
+		agents: map[string]*agent{},
+		kit:    &kit{settings: o.Tools},
+	}
+	return &Instance{p, o, env}
+}
+
+type eof struct{}
+
+func (eof) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Close ends what the tools of the program have opened. No agent may live any more.
+func (in *Instance) Close() error { return in.env.kit.close() }
+
+// ErrNothingToRun: the program has no run at its end.
+var ErrNothingToRun = errors.New("the program runs nothing: there is no run at its end")
+
+// Spec is the program as a tree. An agent that is run alone is the only child
+// of a supervisor of its name, which fails if the agent does. The tree ends when
+// nothing of it runs or will run again.
+func (in *Instance) Spec() (supervisor.Spec, error) {
+	entry := in.p.info.Entry
+	if entry == nil {
+		return supervisor.Spec{}, ErrNothingToRun
+	}
+	var spec supervisor.Spec
+	if a := entry.Agent; a != nil {
+		init := in.p.entryInit(entry)
+		name := a.Object.Name
+		spec = supervisor.Spec{
+			Name: name, Limit: supervisor.Escalating(0, time.Second),
+			Children: []supervisor.ChildSpec{{
+				ID: name, Restart: supervisor.Transient, Shutdown: in.o.Shutdown,
+				Run: in.life(in.p.agents[a], init),
+			}},
+		}
+	} else {
+		var err error
+		if spec, err = in.tree(entry.Supervisor, 1); err != nil {
+			return supervisor.Spec{}, err
+		}
+		spec.Name = entry.Supervisor.Object.Name
+	}
+	if in.o.Name != "" {
+		spec.Name = in.o.Name
+	}
+	spec.AutoShutdown = supervisor.WhenDone
+	spec.OnEvent = in.o.OnEvent
+	if in.env.tracing() {
+		spec.OnEvent = in.traced
+	}
+	return spec, nil
+}
+
+func (p *Program) entryInit(e *check.Entry) given {
+	if e.Decl == nil || len(e.Decl.Inits) == 0 {
+		return nil
+	}
+	return p.childInit(&check.Child{Agent: e.Agent, Beliefs: e.Decl.Inits})
+}
+
+// tree is a supervisor with all below it. Children are named by what they are,
+// and numbered from the second of a name on.
+func (in *Instance) tree(s *check.Supervisor, depth int) (supervisor.Spec, error) {
+	if depth > supervisor.MaxDepth {
+		return supervisor.Spec{}, fmt.Errorf("%s is nested deeper than %d levels", s.Object.Name, supervisor.MaxDepth)
+	}
+	spec := supervisor.Spec{Limit: in.limitOf(s), Strategy: [...]supervisor.Strategy{
+		check.OneForOne: supervisor.OneForOne, check.OneForAll: supervisor.OneForAll, check.RestForOne: supervisor.RestForOne,
+	}[s.Strategy]}
+	used := map[string]bool{}
+	count := map[string]int{}
+	for _, c := range s.Children {
+		var child supervisor.ChildSpec
+		var name string
+		switch {
+		case c.Agent != nil:
+			name = c.Agent.Object.Name
+			child = supervisor.ChildSpec{Run: in.life(in.p.agents[c.Agent], in.p.inits[c]), Shutdown: in.o.Shutdown}
+		case c.Supervisor != nil:
+			name = c.Supervisor.Object.Name
+			nested, err := in.tree(c.Supervisor, depth+1)
+			if err != nil {
+				return supervisor.Spec{}, err
+			}
+			nested.AutoShutdown = supervisor.WhenDone
+			child = supervisor.ChildSpec{Supervisor: &nested}
+		default:
+			name = c.Process
+			if in.o.Process == nil {
+				return supervisor.Spec{}, fmt.Errorf("%v: the child %q is an agent of the project's file, and there is none here",
+					c.Node.Extent().Position(), c.Process)
+			}
+			var err error
+			if child, err = in.o.Process(c.Process); err != nil {
+				return supervisor.Spec{}, fmt.Errorf("%v: %w", c.Node.Extent().Position(), err)
+			}
+		}
+		for used[child.ID] || child.ID == "" {
+			count[name]++
+			child.ID = numbered(name, count[name])
+		}
+		used[child.ID] = true
+		child.Restart = [...]supervisor.Restart{
+			check.Permanent: supervisor.Permanent, check.Transient: supervisor.Transient, check.Temporary: supervisor.Temporary,
+		}[c.Restart]
+		spec.Children = append(spec.Children, child)
+	}
+	return spec, nil
+}
+
+// limitOf is what a supervisor says itself (max_restarts, within_seconds), else
+// what the project says.
+func (in *Instance) limitOf(s *check.Supervisor) supervisor.Limit {
+	number := func(name string, otherwise int64) int64 {
+		for _, f := range s.Decl.Settings(name) {
+			if lit, is := f.Value.(*syntax.IntLit); is {
+				return lit.Value
+			}
+		}
+		return otherwise
+	}
+	limit := in.o.Limit
+	if limit == (supervisor.Limit{}) {
+		limit = supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)
+	}
+	limit.Max = int(number("max_restarts", int64(limit.Max)))
+	limit.Within = time.Duration(number("within_seconds", int64(limit.Within/time.Second))) * time.Second
+	if limit.Within == 0 {
+		limit.Within = in.o.Limit.Within
+	}
+	return limit
+}
+
+// ErrNoAgent: no agent of this path lives.
+var ErrNoAgent = errors.New("no such agent lives")
+
+// Pause makes an agent take no messages; on pause runs when it next waits for
+// one. Resume ends that.
+func (in *Instance) Pause(path string) error { return in.pause(path, true) }
+
+// Resume ends Pause.
+func (in *Instance) Resume(path string) error { return in.pause(path, false) }
+
+func (in *Instance) pause(path string, is bool) error {
+	in.env.agentsMu.Lock()
+	a := in.env.agents[path]
+	in.env.agentsMu.Unlock()
+	if a == nil {
+		return fmt.Errorf("%s: %w", path, ErrNoAgent)
+	}
+	a.box.pause(is)
+	return nil
+}
+
+// present notes that an agent lives, until the function that it returns is called.
+func (env *environment) present(a *agent) (gone func()) {
+	env.agentsMu.Lock()
+	env.agents[a.path] = a
+	env.agentsMu.Unlock()
+	env.traceIf(a.path, "agent.start")
+	return func() {
+		env.traceIf(a.path, "agent.end")
+		env.agentsMu.Lock()
+		defer env.agentsMu.Unlock()
+		if env.agents[a.path] == a {
+			delete(env.agents, a.path)
+		}
+	}
+}
+
+func (env *environment) warn(path, what string, err error) {
+	env.log.Warn(what, "agent", path, "error", err)
+}
+
+// print writes a line.
+func (env *environment) print(to io.Writer, line string) {
+	env.outMu.Lock()
+	defer env.outMu.Unlock()
+	// Whoever reads may be gone; that is nothing the agent could do anything about.
+	_, _ = io.WriteString(to, line+"\n")
+}
+
+func (env *environment) tracing() bool { return env.traceTo != nil }
+
+func (env *environment) traceIf(path, kind string) {
+	if env.tracing() {
+		env.trace(path, map[string]any{"kind": kind})
+	}
+}
+
+// trace writes an event.
+func (env *environment) trace(path string, event map[string]any) {
+	event["t"] = time.Now().UnixMilli()
+	event["agent"] = path
+	text, err := json.Marshal(event)
+	if err != nil {
+		return
+	}
+	env.traceMu.Lock()
+	defer env.traceMu.Unlock()
+	_, _ = env.traceTo.Write(append(text, '\n'))
+}
+
+// traced makes what supervisors do a part of the trace.
+func (in *Instance) traced(e supervisor.Event) {
+	h := e.Header()
+	switch x := e.(type) {
+	case supervisor.SupervisorStarted:
+		in.env.trace(h.Path(), map[string]any{"kind": "supervisor.start"})
+	case supervisor.ChildStarted:
+		if x.Restart {
+			in.env.trace(h.Path(), map[string]any{"kind": "supervisor.child.restart", "incarnation": h.Incarnation})
+		}
+	case supervisor.SupervisorStopping:
+		if x.Reason == supervisor.ReasonLimitEscalate {
+			in.env.trace(h.Path(), map[string]any{"kind": "supervisor.circuit_breaker", "message": fmt.Sprint(x.Err)})
+		}
+	}
+	if in.o.OnEvent != nil {
+		in.o.OnEvent(e)
+	}
+}
+
+// Run runs the program until it ends, or ctx does, which stops it in order.
+// The error is nil after a clean end, else why the tree failed; of an agent
+// that is run alone it is the agent's own.
+func (in *Instance) Run(ctx context.Context) error {
+	spec, err := in.Spec()
+	if err != nil {
+		return err
+	}
+	s, err := supervisor.Start(ctx, spec)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	err = s.Wait()
+	var limit *supervisor.LimitError
+	if in.p.info.Entry.Agent != nil && errors.As(err, &limit) && limit.Exit.Err != nil {
+		return limit.Exit.Err
+	}
+	return err
+}

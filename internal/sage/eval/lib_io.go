@@ -1,0 +1,283 @@
+package eval
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"strings"
+	"time"
+)
+
+// natives are all functions of the library, by name.
+func natives() map[string]native {
+	all := map[string]native{}
+	for _, part := range []map[string]native{
+		textNatives(), listNatives(), moreNatives(), mathNatives(), jsonNatives(), ioNatives(), fileNatives(), testNatives(),
+	} {
+		maps.Copy(all, part)
+	}
+	for alias, name := range map[string]string{
+		"slice": "list_slice", "count": "count_where", "sum_float": "sum_floats",
+		"index_of": "str_index_of", "repeat": "str_repeat",
+	} {
+		all[alias] = all[name]
+	}
+	// Names that text and lists, or options and maps, share.
+	either := func(name, ofText, ofOther string) {
+		text, other := all[ofText], all[ofOther]
+		all[name] = func(m *machine, a []Value) Value {
+			if _, is := a[0].ref.(string); is {
+				return text(m, a)
+			}
+			return other(m, a)
+		}
+	}
+	either("contains", "str_contains", "list_contains")
+	either("slice", "str_slice", "list_slice")
+	list, of := all["get"], all["map_get"]
+	all["get"] = func(m *machine, a []Value) Value {
+		if _, is := a[0].ref.(*mapping); is {
+			return of(m, a)
+		}
+		return list(m, a)
+	}
+	whole, pow := all["pow"], all["pow_float"]
+	all["pow"] = func(m *machine, a []Value) Value {
+		if a[0].ref == floatKind {
+			return pow(m, a)
+		}
+		return whole(m, a)
+	}
+	return all
+}
+
+func ioNatives() map[string]native {
+	return map[string]native{
+		"print": func(m *machine, a []Value) Value {
+			m.env.print(m.env.out, show(a[0]))
+			return unit
+		},
+		"print_err": func(m *machine, a []Value) Value {
+			m.env.print(m.env.err, show(a[0]))
+			return unit
+		},
+		"read_line": func(m *machine, _ []Value) Value {
+			line, err := m.read()
+			if err != nil && line == "" {
+				m.throwError(Runtime, inputError(err))
+			}
+			return m.made(strings.ToValidUTF8(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), "\uFFFD"))
+		},
+		"read_all": func(m *machine, _ []Value) Value {
+			var all strings.Builder
+			for {
+				line, err := m.read()
+				m.charge(len(line))
+				all.WriteString(line)
+				if errors.Is(err, io.EOF) {
+					return m.made(strings.ToValidUTF8(all.String(), "\uFFFD"))
+				}
+				if err != nil {
+					m.throwError(Runtime, inputError(err))
+				}
+			}
+		},
+		"sleep_ms": func(m *machine, a []Value) Value {
+			m.sleep(milliseconds(a[0].n))
+			return unit
+		},
+		"now_ms": func(*machine, []Value) Value { return intValue(time.Now().UnixMilli()) },
+		"now_s":  func(*machine, []Value) Value { return intValue(time.Now().Unix()) },
+		"format_timestamp": func(m *machine, a []Value) Value {
+			layout, err := timeLayout(a[1].text())
+			if err != nil {
+				m.throwError(Runtime, fmt.Errorf("format_timestamp: %w", err))
+			}
+			return m.made(time.UnixMilli(a[0].n).UTC().Format(layout))
+		},
+		"parse_timestamp": func(m *machine, a []Value) Value {
+			layout, err := timeLayout(a[1].text())
+			if err == nil {
+				var t time.Time
+				if t, err = time.Parse(layout, a[0].text()); err == nil {
+					return intValue(t.UnixMilli())
+				}
+				err = fmt.Errorf("%q does not have the form %s", truncated(a[0].text(), 60), a[1].text())
+			}
+			m.throwError(Runtime, fmt.Errorf("parse_timestamp: %w", err))
+			return unit
+		},
+		"env": func(m *machine, a []Value) Value {
+			v, found := m.env.lookup(a[0].text())
+			return option(textValue(v), found)
+		},
+		"env_or": func(m *machine, a []Value) Value {
+			if v, found := m.env.lookup(a[0].text()); found {
+				return textValue(v)
+			}
+			return a[1]
+		},
+		"log": func(_ *machine, a []Value) Value { return floatValue(math.Log(a[0].float())) },
+		"log2": func(_ *machine, a []Value) Value {
+			return floatValue(math.Log2(a[0].float()))
+		},
+		"log10": func(_ *machine, a []Value) Value { return floatValue(math.Log10(a[0].float())) },
+	}
+}
+
+// input is what read_line and read_all read. A read cannot be broken off: when
+// the agent that waits for it is stopped, the next one gets its result.
+type input struct {
+	turn    chan struct{} // holds one token, which is whose turn it is to read
+	from    *bufio.Reader
+	pending chan lineRead // nil if nothing is being read
+}
+
+func newInput(r io.Reader) input {
+	turn := make(chan struct{}, 1)
+	turn <- struct{}{}
+	return input{turn: turn, from: bufio.NewReader(r)}
+}
+
+type lineRead struct {
+	text string
+	err  error
+}
+
+// maxLine is how long a line of the input may be before it is taken apart.
+const maxLine = 1 << 20
+
+// read is the next line of the input, with its end.
+func (m *machine) read() (string, error) {
+	m.checkStop()
+	in := &m.env.in
+	select {
+	case <-in.turn:
+		defer func() { in.turn <- struct{}{} }()
+	case <-m.ctx.Done():
+		m.stop.Store(true)
+		panic(errStopped)
+	}
+	if in.pending == nil {
+		pending := make(chan lineRead, 1)
+		in.pending = pending
+		go func() {
+			var line []byte
+			for {
+				part, err := in.from.ReadSlice('\n')
+				line = append(line, part...)
+				if !errors.Is(err, bufio.ErrBufferFull) || len(line) >= maxLine {
+					if errors.Is(err, bufio.ErrBufferFull) {
+						err = nil
+					}
+					pending <- lineRead{string(line), err}
+					return
+				}
+			}
+		}()
+	}
+	select {
+	case r := <-in.pending:
+		in.pending = nil
+		return r.text, r.err
+	case <-m.ctx.Done():
+		m.stop.Store(true)
+		panic(errStopped)
+	}
+}
+
+func inputError(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errors.New("the input is at its end")
+	}
+	return fmt.Errorf("the input cannot be read: %w", err)
+}
+
+// timeLayout is Go's form of a format of strftime.
+func timeLayout(format string) (string, error) {
+	parts := map[byte]string{
+		'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'y': "06", 'I': "03", 'p': "PM",
+		'B': "January", 'b': "Jan", 'A': "Monday", 'a': "Mon", 'j': "002", 'z': "-0700", 'Z': "MST",
+		'F': "2006-01-02", 'T': "15:04:05", 'f': "000000", '%': "%",
+	}
+	var b strings.Builder
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' {
+			b.WriteByte(format[i])
+			continue
+		}
+		i++
+		if i == len(format) {
+			return "", errors.New("the format ends with %")
+		}
+		part, known := parts[format[i]]
+		if !known {
+			return "", fmt.Errorf("the format has %%%c, expected one of %%Y %%m %%d %%H %%M %%S %%F %%T %%y %%b %%B %%a %%A %%j %%I %%p %%f %%z %%Z", format[i])
+		}
+		b.WriteString(part)
+	}
+	return b.String(), nil
+}
+
+func testNatives() map[string]native {
+	check := func(holds func(a []Value) bool, expected func(a []Value) string) native {
+		return func(m *machine, a []Value) Value {
+			if !holds(a) {
+				m.throw(Runtime, "expected %s", expected(a))
+			}
+			return unit
+		}
+	}
+	quoted := func(v Value) string { return truncated(string(appendShown(nil, v, 1)), 500) }
+	both := func(relation string) func(a []Value) string {
+		return func(a []Value) string { return quoted(a[0]) + " " + relation + " " + quoted(a[1]) }
+	}
+	contains := func(a []Value) bool {
+		if s, is := a[0].ref.(string); is {
+			return strings.Contains(s, a[1].text())
+		}
+		for _, e := range a[0].elems() {
+			if equal(e, a[1]) {
+				return true
+			}
+		}
+		return false
+	}
+	empty := func(a []Value) bool { return length(a[0]) == 0 }
+	isTrue := func(a []Value) bool { return a[0].bool() }
+	not := func(f func([]Value) bool) func([]Value) bool { return func(a []Value) bool { return !f(a) } }
+	said := func(text string) func([]Value) string { return func([]Value) string { return text } }
+	nothing := func(a []Value) string { return "nothing in " + quoted(a[0]) }
+	something := said("something, found nothing")
+	return map[string]native{
+		"assert":       check(isTrue, said("true, found false")),
+		"assert_true":  check(isTrue, said("true, found false")),
+		"assert_false": check(not(isTrue), said("false, found true")),
+		"assert_eq": check(func(a []Value) bool { return equal(a[0], a[1]) }, func(a []Value) string {
+			return quoted(a[1]) + ", found " + quoted(a[0])
+		}),
+		"assert_neq": check(func(a []Value) bool { return !equal(a[0], a[1]) }, func(a []Value) string {
+			return "anything else than " + quoted(a[0])
+		}),
+		"assert_gt":             check(func(a []Value) bool { return compare(a[0], a[1]) > 0 }, both(">")),
+		"assert_lt":             check(func(a []Value) bool { return compare(a[0], a[1]) < 0 }, both("<")),
+		"assert_gte":            check(func(a []Value) bool { return compare(a[0], a[1]) >= 0 }, both(">=")),
+		"assert_lte":            check(func(a []Value) bool { return compare(a[0], a[1]) <= 0 }, both("<=")),
+		"assert_contains":       check(contains, both("to contain")),
+		"assert_not_contains":   check(not(contains), both("not to contain")),
+		"assert_empty":          check(empty, nothing),
+		"assert_empty_list":     check(empty, nothing),
+		"assert_not_empty":      check(not(empty), something),
+		"assert_not_empty_list": check(not(empty), something),
+		"assert_starts_with": check(func(a []Value) bool { return strings.HasPrefix(a[0].text(), a[1].text()) },
+			both("to start with")),
+		"assert_ends_with": check(func(a []Value) bool { return strings.HasSuffix(a[0].text(), a[1].text()) },
+			both("to end with")),
+		"assert_len": check(func(a []Value) bool { return length(a[0]) == a[1].n }, func(a []Value) string {
+			return fmt.Sprintf("a length of %d, found %d: %s", a[1].n, length(a[0]), quoted(a[0]))
+		}),
+	}
+}

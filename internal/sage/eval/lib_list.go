@@ -1,0 +1,313 @@
+package eval
+
+import (
+	"math"
+	"slices"
+	"unicode/utf8"
+)
+
+func listNatives() map[string]native {
+	return map[string]native{
+		"len": func(_ *machine, a []Value) Value { return intValue(length(a[0])) },
+		"is_empty": func(_ *machine, a []Value) Value {
+			return boolValue(length(a[0]) == 0)
+		},
+		"push":   func(m *machine, a []Value) Value { return m.push(a[0], a[1]) },
+		"pop":    func(m *machine, a []Value) Value { return m.last(a[0]) },
+		"concat": concat,
+		"first": func(m *machine, a []Value) Value {
+			return m.at(a[0], 0)
+		},
+		"last": func(m *machine, a []Value) Value { return m.last(a[0]) },
+		"get":  func(m *machine, a []Value) Value { return m.at(a[0], a[1].n) },
+		"list_contains": func(m *machine, a []Value) Value {
+			m.spend(int(a[0].n))
+			return boolValue(slices.ContainsFunc(a[0].elems(), func(e Value) bool { return equal(e, a[1]) }))
+		},
+		"list_slice": func(m *machine, a []Value) Value { return m.part(a[0], a[1].n, a[2].n) },
+		"take":       func(m *machine, a []Value) Value { return m.part(a[0], 0, a[1].n) },
+		"drop":       func(m *machine, a []Value) Value { return m.part(a[0], a[1].n, a[0].n) },
+		"take_while": func(m *machine, a []Value) Value { return m.part(a[0], 0, int64(m.until(a[0], a[1], false))) },
+		"drop_while": func(m *machine, a []Value) Value { return m.part(a[0], int64(m.until(a[0], a[1], false)), a[0].n) },
+		"chunk":      chunk,
+		"range":      func(m *machine, a []Value) Value { return m.rangeOf(a[0].n, a[1].n, 1) },
+		"range_step": func(m *machine, a []Value) Value {
+			if a[2].n == 0 {
+				m.throw(Runtime, "range_step: the step is 0, so the list would have no end")
+			}
+			return m.rangeOf(a[0].n, a[1].n, a[2].n)
+		},
+		"sort": func(m *machine, a []Value) Value {
+			return m.sorted(a[0], compare)
+		},
+		"sort_by": func(m *machine, a []Value) Value {
+			return m.sorted(a[0], func(x, y Value) int {
+				m.tick()
+				m.share(x)
+				m.share(y)
+				return int(max(min(m.call(a[1], x, y).n, 1), -1))
+			})
+		},
+		"reverse": func(m *machine, a []Value) Value {
+			x := m.own(a[0])
+			slices.Reverse(x.buf[:a[0].n])
+			return Value{a[0].n, x}
+		},
+		"map": func(m *machine, a []Value) Value {
+			elems := a[0].elems()
+			to := m.newVector(0, len(elems))
+			for i, e := range elems {
+				m.share(e)
+				to.buf[i] = m.call(a[1], e)
+				to.used++
+			}
+			return Value{int64(to.used), to}
+		},
+		"filter": func(m *machine, a []Value) Value {
+			var kept []Value
+			for _, e := range a[0].elems() {
+				m.share(e)
+				if m.call(a[1], e).bool() {
+					kept = append(kept, e)
+				}
+			}
+			return m.list(kept)
+		},
+		"reduce": func(m *machine, a []Value) Value {
+			// The accumulator stays where the count of memory finds it.
+			for _, e := range a[0].elems() {
+				m.share(e)
+				a[1] = m.call(a[2], a[1], e)
+			}
+			return a[1]
+		},
+		"any": func(m *machine, a []Value) Value { return boolValue(m.until(a[0], a[1], true) < int(a[0].n)) },
+		"all": func(m *machine, a []Value) Value { return boolValue(m.until(a[0], a[1], false) == int(a[0].n)) },
+		"find": func(m *machine, a []Value) Value {
+			at := m.until(a[0], a[1], true)
+			return m.at(a[0], int64(at))
+		},
+		"count_where": func(m *machine, a []Value) Value {
+			n := int64(0)
+			for _, e := range a[0].elems() {
+				m.share(e)
+				n += m.call(a[1], e).n
+			}
+			return intValue(n)
+		},
+		"flat_map": func(m *machine, a []Value) Value {
+			var all []Value
+			for _, e := range a[0].elems() {
+				m.share(e)
+				all = m.gather(all, m.call(a[1], e).elems())
+			}
+			return m.list(all)
+		},
+		"flatten": func(m *machine, a []Value) Value {
+			var all []Value
+			for _, e := range a[0].elems() {
+				all = m.gather(all, e.elems())
+			}
+			return m.list(all)
+		},
+		"zip": func(m *machine, a []Value) Value {
+			x, y := a[0].elems(), a[1].elems()
+			n := min(len(x), len(y))
+			to := make([]Value, n)
+			m.charge(n * (headerSize + 2*valueSize))
+			for i := range to {
+				m.tick()
+				to[i] = m.pair(x[i], y[i])
+			}
+			return m.list(to)
+		},
+		"enumerate": func(m *machine, a []Value) Value {
+			x := a[0].elems()
+			m.charge(len(x) * (headerSize + 2*valueSize))
+			to := make([]Value, len(x))
+			for i := range to {
+				m.tick()
+				to[i] = m.pair(intValue(int64(i)), x[i])
+			}
+			return m.list(to)
+		},
+		"unique": func(m *machine, a []Value) Value {
+			seen := m.newMapping()
+			for _, e := range a[0].elems() {
+				m.tick()
+				m.share(e)
+				seen.set(m, e, unit)
+			}
+			return m.list(seen.keys)
+		},
+		"sum": func(m *machine, a []Value) Value {
+			if a[0].n > 0 && a[0].elems()[0].ref == floatKind {
+				return sumFloats(m, a)
+			}
+			m.spend(int(a[0].n))
+			total := int64(0)
+			for _, e := range a[0].elems() {
+				total = m.add(total, e.n)
+			}
+			return intValue(total)
+		},
+		"sum_floats": sumFloats,
+	}
+}
+
+func sumFloats(m *machine, a []Value) Value {
+	m.spend(int(a[0].n))
+	total := 0.0
+	for _, e := range a[0].elems() {
+		total += e.float()
+	}
+	return floatValue(total)
+}
+
+// length is how many elements, entries or characters there are.
+func length(v Value) int64 {
+	switch x := v.ref.(type) {
+	case *vector:
+		return v.n
+	case *mapping:
+		return int64(x.len())
+	case string:
+		return int64(utf8.RuneCountInString(x))
+	case *tuple:
+		return int64(len(x.elems))
+	}
+	return 0
+}
+
+// at is an element of a list, if there is one.
+func (m *machine) at(list Value, i int64) Value {
+	if i < 0 || i >= list.n {
+		return none
+	}
+	e := list.elems()[i]
+	m.share(e)
+	return some(e)
+}
+
+func (m *machine) last(list Value) Value { return m.at(list, list.n-1) }
+
+// part is a list of the elements from one index up to another, as far as there are any.
+func (m *machine) part(list Value, from, to int64) Value {
+	from, to = min(max(from, 0), list.n), min(max(to, 0), list.n)
+	if from == 0 && to > 0 {
+		// A shorter list in the same vector: behind its end nothing of it changes.
+		m.share(list)
+		return Value{to, list.ref}
+	}
+	n := int(max(to-from, 0))
+	x := m.newVector(n, n)
+	m.spend(n >> 3)
+	copy(x.buf, list.elems()[from:])
+	m.shareAll(x.buf)
+	return Value{int64(n), x}
+}
+
+// until is the index of the first element of which a function says so, or the length.
+func (m *machine) until(list, f Value, so bool) int {
+	for i, e := range list.elems() {
+		m.share(e)
+		if m.call(f, e).bool() == so {
+			return i
+		}
+	}
+	return int(list.n)
+}
+
+// gather appends parts of other values.
+func (m *machine) gather(to, from []Value) []Value {
+	m.charge(len(from) * valueSize)
+	m.spend(len(from)>>3 + 1)
+	m.shareAll(from)
+	return append(to, from...)
+}
+
+func (m *machine) pair(x, y Value) Value {
+	m.share(x)
+	m.share(y)
+	return Value{ref: &tuple{[]Value{x, y}}}
+}
+
+func concat(m *machine, a []Value) Value {
+	if s, isText := a[0].ref.(string); isText {
+		return m.concat(s, a[1].text())
+	}
+	more := a[1].elems()
+	m.shareAll(more)
+	m.spend(len(more) >> 3)
+	x, n := a[0].ref.(*vector), int(a[0].n)
+	if x.owner == m.id && x.used == n && n+len(more) <= len(x.buf) {
+		copy(x.buf[n:], more)
+		x.used += len(more)
+		return Value{int64(x.used), x}
+	}
+	to := m.newVector(n+len(more), n+len(more)+n/2)
+	m.spend(n >> 3)
+	copy(to.buf, x.buf[:n])
+	m.shareAll(to.buf[:n])
+	copy(to.buf[n:], more)
+	return Value{int64(to.used), to}
+}
+
+// concat joins two texts.
+func (m *machine) concat(a, b string) Value {
+	m.charge(len(a) + len(b) + 16)
+	return textValue(a + b)
+}
+
+func chunk(m *machine, a []Value) Value {
+	size := a[1].n
+	if size <= 0 {
+		m.throw(Runtime, "chunk: the size is %d, expected 1 or more", size)
+	}
+	var chunks []Value
+	for from := int64(0); from < a[0].n; {
+		m.tick()
+		to := a[0].n
+		if size < a[0].n-from {
+			to = from + size
+		}
+		chunks = append(chunks, m.part(a[0], from, to))
+		from = to
+	}
+	return m.list(chunks)
+}
+
+// rangeOf are the numbers from one up to, but without, another.
+func (m *machine) rangeOf(from, to, step int64) Value {
+	n := uint64(0)
+	switch {
+	case step > 0 && from < to:
+		n = (uint64(to-from)-1)/uint64(step) + 1
+	case step < 0 && from > to:
+		// The negation of the smallest step is itself, and right as an unsigned number.
+		n = (uint64(from-to)-1)/uint64(-step) + 1
+	}
+	if n > uint64(m.limits.Memory/valueSize) || n > math.MaxInt32 {
+		m.throwLimit("memory", m.limits.Memory)
+	}
+	x := m.newVector(int(n), int(n))
+	m.spend(int(n) >> 3)
+	for i := range x.buf {
+		x.buf[i] = intValue(from + int64(i)*step)
+	}
+	return Value{int64(n), x}
+}
+
+// sorted keeps the order of what is equal.
+func (m *machine) sorted(list Value, by func(a, b Value) int) Value {
+	// The comparison may fail, or look at the list: it is sorted beside it.
+	m.charge(int(list.n) * valueSize)
+	elems := slices.Clone(list.elems())
+	m.spend(len(elems))
+	slices.SortStableFunc(elems, func(a, b Value) int {
+		m.tick()
+		return by(a, b)
+	})
+	m.shareAll(elems)
+	return m.list(elems)
+}

@@ -1,0 +1,191 @@
+package eval
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// native is a function of the library. What it is given stays the caller's:
+// parts of it that it hands on have to be shared.
+type native func(m *machine, a []Value) Value
+
+// made accounts for text that was made. Functions whose result can be much
+// larger than what they are given ask before they make it.
+func (m *machine) made(s string) Value {
+	m.charge(len(s) + 16)
+	m.spend(len(s) >> 6)
+	return textValue(s)
+}
+
+func textNatives() map[string]native {
+	text := func(f func(string) string) native {
+		return func(m *machine, a []Value) Value { return m.made(f(a[0].text())) }
+	}
+	is := func(f func(a, b string) bool) native {
+		return func(_ *machine, a []Value) Value { return boolValue(f(a[0].text(), a[1].text())) }
+	}
+	return map[string]native{
+		"str":          func(m *machine, a []Value) Value { return m.made(show(a[0])) },
+		"int_to_str":   func(m *machine, a []Value) Value { return m.made(show(a[0])) },
+		"float_to_str": func(m *machine, a []Value) Value { return m.made(show(a[0])) },
+		"bool_to_str":  func(m *machine, a []Value) Value { return m.made(show(a[0])) },
+		"trim":         text(strings.TrimSpace),
+		"trim_start":   text(func(s string) string { return strings.TrimLeftFunc(s, unicode.IsSpace) }),
+		"trim_end":     text(func(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }),
+		"to_upper":     text(strings.ToUpper),
+		"to_lower":     text(strings.ToLower),
+		"starts_with":  is(strings.HasPrefix),
+		"ends_with":    is(strings.HasSuffix),
+		"str_contains": is(strings.Contains),
+		"str_len":      func(_ *machine, a []Value) Value { return intValue(int64(utf8.RuneCountInString(a[0].text()))) },
+		"join":         join,
+		"lines":        func(m *machine, a []Value) Value { return m.texts(splitLines(a[0].text())) },
+		"split":        func(m *machine, a []Value) Value { return m.texts(strings.Split(a[0].text(), a[1].text())) },
+		"chars":        func(m *machine, a []Value) Value { return m.texts(strings.Split(a[0].text(), "")) },
+		"replace": func(m *machine, a []Value) Value {
+			s, old, with := a[0].text(), a[1].text(), a[2].text()
+			m.charge(len(s) + strings.Count(s, old)*(len(with)-len(old)))
+			return textValue(strings.ReplaceAll(s, old, with))
+		},
+		"replace_first": func(m *machine, a []Value) Value {
+			return m.made(strings.Replace(a[0].text(), a[1].text(), a[2].text(), 1))
+		},
+		"chr": func(_ *machine, a []Value) Value {
+			if n := a[0].n; n < 0 || n > utf8.MaxRune || !utf8.ValidRune(rune(n)) {
+				return textValue("")
+			}
+			return textValue(string(rune(a[0].n)))
+		},
+		"str_slice": func(m *machine, a []Value) Value { return m.made(characters(a[0].text(), a[1].n, a[2].n)) },
+		"str_index_of": func(_ *machine, a []Value) Value {
+			at := strings.Index(a[0].text(), a[1].text())
+			if at < 0 {
+				return none
+			}
+			return some(intValue(int64(utf8.RuneCountInString(a[0].text()[:at]))))
+		},
+		"str_repeat": func(m *machine, a []Value) Value {
+			s, n := a[0].text(), max(a[1].n, 0)
+			if len(s) > 0 && n > m.limits.Memory/int64(len(s)) {
+				m.throwLimit("memory", m.limits.Memory)
+			}
+			m.charge(len(s) * int(n))
+			return textValue(strings.Repeat(s, int(n)))
+		},
+		"str_pad_start": func(m *machine, a []Value) Value { return m.made(m.padding(a) + a[0].text()) },
+		"str_pad_end":   func(m *machine, a []Value) Value { return m.made(a[0].text() + m.padding(a)) },
+		"str_truncate":  func(m *machine, a []Value) Value { return m.made(truncated(a[0].text(), a[1].n)) },
+		"parse_int": func(_ *machine, a []Value) Value {
+			n, err := strconv.ParseInt(strings.TrimSpace(a[0].text()), 10, 64)
+			return parsed(intValue(n), err, a[0].text(), "a whole number")
+		},
+		"parse_float": func(_ *machine, a []Value) Value {
+			s := strings.TrimSpace(a[0].text())
+			f, err := strconv.ParseFloat(s, 64)
+			if strings.ContainsAny(s, "_xXpP") {
+				err = strconv.ErrSyntax
+			}
+			return parsed(floatValue(f), err, a[0].text(), "a number")
+		},
+		"parse_bool": func(_ *machine, a []Value) Value {
+			s := strings.TrimSpace(a[0].text())
+			var err error
+			if s != "true" && s != "false" {
+				err = strconv.ErrSyntax
+			}
+			return parsed(boolValue(s == "true"), err, a[0].text(), "true or false")
+		},
+	}
+}
+
+// parsed is the Result of a function that reads text.
+func parsed(v Value, err error, text, what string) Value {
+	if err == nil {
+		return ok(v)
+	}
+	if len(text) > 60 {
+		text = text[:60] + "…"
+	}
+	return bad(textValue(strconv.QuoteToGraphic(strings.ToValidUTF8(text, "\uFFFD")) + " is not " + what))
+}
+
+func join(m *machine, a []Value) Value {
+	elems, sep := a[0].elems(), a[1].text()
+	size := 0
+	texts := make([]string, len(elems))
+	for i, e := range elems {
+		texts[i] = e.text()
+		size += len(texts[i]) + len(sep)
+	}
+	m.charge(size)
+	m.spend(len(elems) + size>>6)
+	return textValue(strings.Join(texts, sep))
+}
+
+// texts is a list of parts of a text.
+func (m *machine) texts(parts []string) Value {
+	m.charge(16 * len(parts))
+	m.spend(len(parts))
+	elems := make([]Value, len(parts))
+	for i, p := range parts {
+		elems[i] = textValue(p)
+	}
+	return m.list(elems)
+}
+
+// splitLines are the lines without their ends; the end of the last one may be missing.
+func splitLines(s string) []string {
+	if s == "" {
+		return nil
+	}
+	lines := strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimSuffix(l, "\r")
+	}
+	return lines
+}
+
+// characters are those from one number up to another, as far as there are any.
+func characters(s string, from, to int64) string {
+	from = max(from, 0)
+	if to <= from {
+		return ""
+	}
+	begin, end, n := len(s), len(s), int64(0)
+	for at := range s {
+		if n == from {
+			begin = at
+		}
+		if n == to {
+			end = at
+			break
+		}
+		n++
+	}
+	return s[begin:end]
+}
+
+// truncated is a text of at most so many characters, with dots where it was cut.
+func truncated(s string, width int64) string {
+	if int64(utf8.RuneCountInString(s)) <= width {
+		return s
+	}
+	return characters(s, 0, width-3) + characters("...", 0, width)
+}
+
+// padding is what a text lacks to a width.
+func (m *machine) padding(a []Value) string {
+	s, width, pad := a[0].text(), a[1].n, a[2].text()
+	missing := width - int64(utf8.RuneCountInString(s))
+	if missing <= 0 || pad == "" {
+		return ""
+	}
+	if missing > m.limits.Memory {
+		m.throwLimit("memory", m.limits.Memory)
+	}
+	m.charge(int(missing))
+	times := missing/int64(utf8.RuneCountInString(pad)) + 1
+	return characters(strings.Repeat(pad, int(times)), 0, missing)
+}

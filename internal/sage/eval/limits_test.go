@@ -1,0 +1,94 @@
+package eval_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/sage/eval"
+)
+
+// An endless loop takes part in a stop and starves nobody.
+func TestEndlessLoops(t *testing.T) {
+	for name, loop := range map[string]string{
+		"loop":      `loop { }`,
+		"while":     `let i = 0; while i >= 0 { i = i; }`,
+		"recursion": `loop { let x = deep(100); }`,
+		"for":       `for i in range(0, 1000000000000) { }`,
+		"library":   `loop { let xs = map(range(0, 1000), |x: Int| x + 1); }`,
+		"sort":      `loop { let xs = sort(range(0, 10000)); }`,
+		"caught":    `loop { let x = bad() catch { 0 }; }`,
+		"retry":     `retry(1000000000) { bad() } catch { 0 };`,
+		"text":      `loop { let s = str_repeat("x", 1000); }`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := compile(t, `fn deep(n: Int) -> Int { if n == 0 { return 0; } return deep(n - 1); } fn bad() -> Int fails { fail "x"; }
+				agent Busy { on start { print("busy"); `+loop+` } }
+				agent Other { on start { print("other"); loop { sleep_ms(1); } } }
+				supervisor Root { strategy: OneForOne children { Busy { } Other { } } } run Root;`)
+			out := output{lines: make(chan string, 10)}
+			in := p.New(eval.Options{Out: &out})
+			defer in.Close()
+			s := tree(t, in)
+			<-out.lines
+			<-out.lines
+			best := time.Hour
+			begin := time.Now()
+			s.Stop()
+			if err := s.Wait(); err != nil {
+				t.Error(err)
+			}
+			best = min(best, time.Since(begin))
+			t.Logf("stopped after %v", best)
+			if best > time.Second {
+				t.Errorf("the stop took %v", best)
+			}
+		})
+	}
+}
+
+func TestLimits(t *testing.T) {
+	small := eval.Limits{Memory: 1 << 20, Calls: 1000, Messages: 10}
+	for name, c := range map[string]struct{ do, limit string }{
+		"recursion":      {`print(endless(1));`, "calls"},
+		"list":           {`let xs = [0]; loop { xs = push(xs, 1); }`, "memory"},
+		"text":           {`let s = "x"; loop { s = s ++ s; }`, "memory"},
+		"repeat":         {`let s = str_repeat("abc", 100000000000);`, "memory"},
+		"range":          {`let xs = range(0, 100000000000);`, "memory"},
+		"pad":            {`let s = str_pad_start("a", 10000000000, "b");`, "memory"},
+		"map":            {`let m = {0: 0}; let i = 0; loop { i += 1; m[i] = i; }`, "memory"},
+		"hidden":         {`print(hide(0));`, "memory"},
+		"linked":         {`let l = List2::Nil; loop { l = List2::Cons(1, l); }`, "memory"},
+		"closures":       {`let f = |x: Int| x; loop { let g = f; f = |x: Int| g(x) + 1; }`, "memory"},
+		"belief":         {`loop { self.xs = push(self.xs, "abc"); }`, "memory"},
+		"messages":       {`let s = summon Deaf { }; loop { try send(s, 1); }`, "messages"},
+		"agents":         {`let hs = [summon Deaf { }]; loop { hs = push(hs, summon Deaf { }); }`, "agents"},
+		"agents forever": {`let hs = summon Chain { }; try await hs;`, "agents"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := run(t, `enum List2 { Nil, Cons(Int, List2) }
+				fn endless(n: Int) -> Int { return endless(n + 1) + 1; }
+				fn hide(n: Int) -> String { return str_repeat("x", 100000) ++ hide(n + 1); }
+				agent Deaf receives Int { on start { sleep_ms(100000); } }
+				agent Chain { on start { let next = summon Chain { }; try await next; } on error(e) { } }
+				agent Main { xs: List<String> on start { `+c.do+` } on error(e) { print(e.message); } } run Main { xs: [] };`, eval.Options{Limits: small, MaxAgents: 50})
+			var limit *eval.LimitError
+			if !errors.As(err, &limit) || limit.Limit != c.limit || !strings.HasPrefix(limit.Agent, "Main") {
+				t.Errorf("%v, want the limit of %s", err, c.limit)
+			}
+		})
+	}
+}
+
+// What has become garbage does not count, and after an error there is room again.
+func TestMemoryIsGivenBack(t *testing.T) {
+	got, err := run(t, `fn fill() -> Int { let xs = [0]; loop { xs = push(xs, 1); } return 0; }
+		agent Main { on start {
+			for i in range(0, 10000) { let s = str_repeat("x", 10000); }
+			for i in range(0, 5) { let n = fill() catch { 7 }; print(n); }
+		} } run Main;`, eval.Options{Limits: eval.Limits{Memory: 1 << 20}})
+	if err != nil || got != strings.Repeat("7\n", 5) {
+		t.Errorf("%q, %v", got, err)
+	}
+}

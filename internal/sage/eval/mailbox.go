@@ -1,0 +1,99 @@
+package eval
+
+import (
+	"sync"
+)
+
+// mailbox holds the messages for an agent until it takes them. A supervised
+// agent's is that of its place: what waits there when it fails is its
+// successor's; the message at which it failed is gone.
+type mailbox struct {
+	mu     sync.Mutex
+	queue  []envelope
+	head   int
+	max    int
+	closed bool
+	paused bool
+	wake   chan struct{} // something has changed; made when somebody waits
+}
+
+type envelope struct {
+	message Value
+	from    *Handle // nil if nobody can be answered
+}
+
+// put adds a message. It reports whether there is room, and whether there is anybody.
+func (b *mailbox) put(e envelope) (room, alive bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return true, false
+	}
+	if len(b.queue)-b.head >= b.max {
+		return false, true
+	}
+	b.queue = append(b.queue, e)
+	b.alert()
+	return true, true
+}
+
+// alert wakes who waits. The mailbox is locked.
+func (b *mailbox) alert() {
+	if b.wake != nil {
+		select {
+		case b.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// take is the oldest message, if there is one and the agent is not paused.
+func (b *mailbox) take() (e envelope, found, paused bool, wake <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.wake == nil {
+		b.wake = make(chan struct{}, 1)
+	}
+	if b.paused || b.head == len(b.queue) {
+		return envelope{}, false, b.paused, b.wake
+	}
+	e = b.queue[b.head]
+	b.queue[b.head] = envelope{}
+	b.head++
+	if b.head == len(b.queue) {
+		b.queue, b.head = b.queue[:0], 0
+		if cap(b.queue) > 64 {
+			b.queue = nil
+		}
+	} else if b.head > 64 && b.head > len(b.queue)/2 {
+		n := copy(b.queue, b.queue[b.head:])
+		clear(b.queue[n:])
+		b.queue, b.head = b.queue[:n], 0
+	}
+	return e, true, false, b.wake
+}
+
+func (b *mailbox) pause(is bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.paused = is
+	b.alert()
+}
+
+func (b *mailbox) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed, b.queue, b.head = true, nil, 0
+}
+
+// each calls f for each message that waits.
+func (b *mailbox) each(f func(Value)) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.queue[b.head:] {
+		f(e.message)
+	}
+}

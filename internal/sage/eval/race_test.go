@@ -1,0 +1,6 @@
+//go:build race
+
+package eval_test
+
+// raced: the race detector watches, which takes memory.
+const raced = true

@@ -1,0 +1,358 @@
+package eval
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Value is a value of a program. What it is can be told from ref: a scalar says
+// that n holds the value itself, everything else is a reference. For a list n
+// is its length, so that several lists can share one vector.
+type Value struct {
+	n   int64
+	ref any // scalar, string, *vector, *mapping, *record, *tuple, *variant, *closure, *Handle or *cell
+}
+
+// scalar is the kind of a value without a reference.
+type scalar uint8
+
+const (
+	_ scalar = iota
+	unitKind
+	intKind
+	floatKind
+	boolKind
+)
+
+// The values without allocation.
+var unit = Value{ref: unitKind}
+
+func intValue(n int64) Value     { return Value{n, intKind} }
+func floatValue(f float64) Value { return Value{int64(math.Float64bits(f)), floatKind} }
+func boolValue(b bool) Value {
+	if b {
+		return Value{1, boolKind}
+	}
+	return Value{0, boolKind}
+}
+func textValue(s string) Value { return Value{ref: s} }
+
+func (v Value) float() float64 { return math.Float64frombits(uint64(v.n)) }
+func (v Value) bool() bool     { return v.n != 0 }
+func (v Value) text() string   { return v.ref.(string) }
+
+// record is a value of a record type, or the beliefs of an agent.
+type record struct {
+	kind   *recordKind
+	fields []Value
+	owner  uint64
+	shared bool
+}
+
+// recordKind is what all records of a type have in common.
+type recordKind struct {
+	name   string
+	fields []string
+}
+
+func (k *recordKind) index(name string) int {
+	for i, f := range k.fields {
+		if f == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// tuple has two elements or more.
+type tuple struct{ elems []Value }
+
+// variant is a value of an enum, of Option and Result too. It never changes.
+type variant struct {
+	kind  *variantKind
+	elems []Value
+}
+
+// variantKind is one variant of an enum.
+type variantKind struct {
+	enum  string
+	name  string
+	tag   int
+	arity int
+	bare  Value // the value, if it carries nothing
+}
+
+func newVariantKind(enum, name string, tag, arity int) *variantKind {
+	k := &variantKind{enum: enum, name: name, tag: tag, arity: arity}
+	k.bare = Value{int64(tag), &variant{kind: k}}
+	return k
+}
+
+// The variants that the language itself has. They never change.
+var (
+	someKind = newVariantKind("Option", "Some", 0, 1)
+	noneKind = newVariantKind("Option", "None", 1, 0)
+	okKind   = newVariantKind("Result", "Ok", 0, 1)
+	errKind  = newVariantKind("Result", "Err", 1, 1)
+)
+
+var none = noneKind.bare
+
+// one is a variant that carries one value.
+type oneVariant struct {
+	variant
+	elem [1]Value
+}
+
+func newVariant(k *variantKind, elem Value) Value {
+	o := &oneVariant{elem: [1]Value{elem}}
+	o.kind, o.elems = k, o.elem[:]
+	return Value{int64(k.tag), &o.variant}
+}
+
+func some(v Value) Value { return newVariant(someKind, v) }
+func ok(v Value) Value   { return newVariant(okKind, v) }
+func bad(v Value) Value  { return newVariant(errKind, v) }
+
+// option is Some(v), or None.
+func option(v Value, found bool) Value {
+	if found {
+		return some(v)
+	}
+	return none
+}
+
+// payload is what a variant carries first.
+func (v Value) payload() Value { return v.ref.(*variant).elems[0] }
+
+// maxNesting is how deep values may be nested that are compared, looked up or
+// written; a list of a million elements made of variants is.
+const maxNesting = 100_000
+
+func nested(depth int) int {
+	if depth > maxNesting {
+		panic(&thrown{&Error{Kind: Runtime, Message: "the values are nested too deeply to be compared or written"}})
+	}
+	return depth + 1
+}
+
+// equal compares values of one type, whatever that is. Functions and handles
+// are equal if they are the same.
+func equal(a, b Value) bool { return equalAt(a, b, 0) }
+
+func equalAt(a, b Value, depth int) bool {
+	switch x := a.ref.(type) {
+	case scalar:
+		if x == floatKind {
+			return a.float() == b.float()
+		}
+		return a.n == b.n
+	case string:
+		y, same := b.ref.(string)
+		return same && x == y
+	case *vector:
+		y, same := b.ref.(*vector)
+		return same && a.n == b.n && (x == y || equalAll(depth, x.buf[:a.n], y.buf[:b.n]))
+	case *mapping:
+		y, same := b.ref.(*mapping)
+		return same && x.equal(y, nested(depth))
+	case *record:
+		y, same := b.ref.(*record)
+		return same && (x == y || equalAll(depth, x.fields, y.fields))
+	case *tuple:
+		y, same := b.ref.(*tuple)
+		return same && equalAll(depth, x.elems, y.elems)
+	case *variant:
+		y, same := b.ref.(*variant)
+		return same && x.kind.tag == y.kind.tag && equalAll(depth, x.elems, y.elems)
+	}
+	return a.ref == b.ref
+}
+
+func equalAll(depth int, a, b []Value) bool {
+	depth = nested(depth)
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !equalAt(a[i], b[i], depth) {
+			return false
+		}
+	}
+	return true
+}
+
+// compare orders values of one type: numbers, text by its bytes, false before
+// true, the rest by their parts from left to right. NaN comes before all numbers.
+func compare(a, b Value) int { return compareAt(a, b, 0) }
+
+func compareAt(a, b Value, depth int) int {
+	switch x := a.ref.(type) {
+	case scalar:
+		if x == floatKind {
+			return compareFloats(a.float(), b.float())
+		}
+		return compareInts(a.n, b.n)
+	case string:
+		return strings.Compare(x, b.ref.(string))
+	case *vector:
+		return compareAll(depth, x.buf[:a.n], b.ref.(*vector).buf[:b.n])
+	case *tuple:
+		return compareAll(depth, x.elems, b.ref.(*tuple).elems)
+	case *record:
+		return compareAll(depth, x.fields, b.ref.(*record).fields)
+	case *variant:
+		y := b.ref.(*variant)
+		if x.kind.tag != y.kind.tag {
+			return compareInts(int64(x.kind.tag), int64(y.kind.tag))
+		}
+		return compareAll(depth, x.elems, y.elems)
+	}
+	return 0
+}
+
+func compareAll(depth int, a, b []Value) int {
+	depth = nested(depth)
+	for i := range min(len(a), len(b)) {
+		if c := compareAt(a[i], b[i], depth); c != 0 {
+			return c
+		}
+	}
+	return compareInts(int64(len(a)), int64(len(b)))
+}
+
+func compareInts(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func compareFloats(a, b float64) int {
+	switch {
+	case a < b || a != a && b == b:
+		return -1
+	case a > b || b != b && a == a:
+		return 1
+	}
+	return 0
+}
+
+// show is a value as str and interpolation write it: text as it is, inside of
+// other values in quotes.
+func show(v Value) string {
+	switch x := v.ref.(type) {
+	case string:
+		return x
+	case scalar:
+		switch x {
+		case intKind:
+			return strconv.FormatInt(v.n, 10)
+		case boolKind:
+			return strconv.FormatBool(v.bool())
+		}
+	}
+	return string(appendShown(nil, v, 0))
+}
+
+// maxShown is how deep values are written.
+const maxShown = 100
+
+func appendShown(to []byte, v Value, depth int) []byte {
+	if depth > maxShown {
+		return append(to, "..."...)
+	}
+	list := func(open, end byte, elems []Value) []byte {
+		to = append(to, open)
+		for i, e := range elems {
+			if i > 0 {
+				to = append(to, ", "...)
+			}
+			to = appendShown(to, e, depth+1)
+		}
+		return append(to, end)
+	}
+	switch x := v.ref.(type) {
+	case scalar:
+		switch x {
+		case intKind:
+			return strconv.AppendInt(to, v.n, 10)
+		case floatKind:
+			return appendFloat(to, v.float())
+		case boolKind:
+			return strconv.AppendBool(to, v.bool())
+		}
+		return append(to, "()"...)
+	case string:
+		if depth == 0 {
+			return append(to, x...)
+		}
+		return strconv.AppendQuote(to, x)
+	case *vector:
+		return list('[', ']', x.buf[:v.n])
+	case *tuple:
+		return list('(', ')', x.elems)
+	case *mapping:
+		to = append(to, '{')
+		first := true
+		for k, e := range x.all() {
+			if !first {
+				to = append(to, ", "...)
+			}
+			first = false
+			to = appendShown(to, k, depth+1)
+			to = append(to, ": "...)
+			to = appendShown(to, e, depth+1)
+		}
+		return append(to, '}')
+	case *record:
+		to = append(to, x.kind.name...)
+		to = append(to, " { "...)
+		for i, f := range x.fields {
+			if i > 0 {
+				to = append(to, ", "...)
+			}
+			to = append(to, x.kind.fields[i]...)
+			to = append(to, ": "...)
+			to = appendShown(to, f, depth+1)
+		}
+		return append(to, " }"...)
+	case *variant:
+		to = append(to, x.kind.name...)
+		if len(x.elems) > 0 {
+			return list('(', ')', x.elems)
+		}
+		return to
+	case *closure:
+		return append(to, "<function>"...)
+	case *Handle:
+		return append(append(append(to, "<agent "...), x.path...), '>')
+	}
+	return append(to, "<value>"...)
+}
+
+// appendFloat writes a float so that it can be told from a whole number.
+func appendFloat(to []byte, f float64) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(to, "NaN"...)
+	case math.IsInf(f, 1):
+		return append(to, "inf"...)
+	case math.IsInf(f, -1):
+		return append(to, "-inf"...)
+	}
+	from := len(to)
+	format := byte('f')
+	if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1e21) {
+		format = 'e'
+	}
+	to = strconv.AppendFloat(to, f, format, -1, 64)
+	if !strings.ContainsAny(string(to[from:]), ".e") {
+		to = append(to, ".0"...)
+	}
+	return to
+}
