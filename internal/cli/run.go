@@ -19,10 +19,10 @@ import (
 
 func newRun(s *streams) *cobra.Command {
 	var file string
-	var asJSON bool
+	var asJSON, trace bool
 	cmd := &cobra.Command{
-		Use:   "run",
-		Short: "Run the fleet in the foreground until it has ended",
+		Use:   "run [FILE.sg|DIR]",
+		Short: "Run the fleet, or a Sage program, in the foreground until it has ended",
 		Long: `Run the fleet in the foreground until no agent runs or will run again.
 
 On a terminal it shows the live tree above the output of the agents; piped, it
@@ -32,9 +32,29 @@ terminal, coppice ps, logs, attach, stop, explain and all others work on it.
 Ctrl-C (or SIGTERM) stops all agents in reverse order, each within its shutdown
 time; once more kills them. The exit code is 0 when the fleet has ended, 1 when
 the limit of the root was reached, 78 when the file is at fault, and 128 plus
-the number of the signal that stopped it.`,
-		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
+the number of the signal that stopped it.
+
+With FILE.sg, or with DIR, where the project (grove.toml) is, it runs a Sage
+program: what it prints is the output. With --trace, or SAGE_TRACE=1, its events
+are on the error output, one a line. Signals and exit codes are the same.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 || !isProgram(args[0]) {
+				return noArgs(cmd, args)
+			}
+			for _, flag := range []string{"file", "json"} {
+				if cmd.Flags().Changed(flag) {
+					return fmt.Errorf("--%s is for a fleet, not for a Sage program; see %s --help", flag, cmd.CommandPath())
+				}
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return runProgram(s, args[0], trace)
+			}
+			if trace {
+				return usage(errors.New("--trace is for a Sage program: coppice run FILE.sg"))
+			}
 			path, err := findConfig(file)
 			if err != nil {
 				return err
@@ -44,6 +64,7 @@ the number of the signal that stopped it.`,
 	}
 	configFlag(cmd, &file)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print events and output as NDJSON")
+	cmd.Flags().BoolVar(&trace, "trace", false, "print the events of a Sage program as NDJSON to the error output")
 	return cmd
 }
 
