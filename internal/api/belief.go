@@ -118,7 +118,7 @@ func beliefRoutes() []route {
 }
 
 func (c *call) ownBeliefs() error {
-	list, err := c.service.OwnBeliefs(c.r.Context(), c.caller, c.query.all("name"))
+	list, err := c.service.OwnBeliefs(c.r.Context(), c.caller, c.query["name"])
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (c *call) allBeliefs() error {
 }
 
 func (c *call) beliefs() error {
-	list, err := c.service.Beliefs(c.r.Context(), c.query.text("path"), c.query.all("name"))
+	list, err := c.service.Beliefs(c.r.Context(), c.query.text("path"), c.query["name"])
 	if err != nil {
 		return err
 	}

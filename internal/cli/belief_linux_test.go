@@ -166,6 +166,7 @@ big = { type = "any", persistent = true }
 		{"a", "belief set n=\"x\"", "", exitUsage, `belief n of t/a is string "x", expected a value of type int`},
 		{"a", "belief set nn=1", "", exitNotFound, `t/a has no belief "nn"; did you mean "n"?`},
 		{"a", "belief get nots", "", exitNotFound, `did you mean "note"?`},
+		{"a", "belief get ", "", exitNotFound, `t/a has no belief ""`},
 		{"a", "belief set note={\"a\":1,\"a\":2}", "", exitUsage, `the key "a" is there twice`},
 		{"a", "belief set n=1 n=2", "", exitUsage, `"n" is given twice`},
 		{"a", "belief set note", "", exitUsage, `"note" is not of the form NAME=JSON`},
@@ -417,6 +418,35 @@ func TestMemoryBackend(t *testing.T) {
 	}
 	if got, _ := f.try("doctor"); !strings.Contains(got, "ends with the daemon") {
 		t.Errorf("doctor:\n%s", got)
+	}
+}
+
+// What was stopped in order has not failed, also where nobody remembers the order:
+// a fleet with more agents than restarts are allowed comes up again.
+func TestUpAgainWithoutState(t *testing.T) {
+	t.Parallel()
+	toml := []string{"[persistence]\nbackend = \"memory\"\n\n", agentTOML("stubborn", "trap '' TERM; : > ready; while :; do sleep 0.2; done", `shutdown = { grace = "50ms" }`)}
+	for i := range 7 {
+		toml = append(toml, agentTOML(fmt.Sprint("a", i), "exec sleep 1000"))
+	}
+	f := newFleet(t, toml...)
+	for round := range 2 {
+		f.do("up", "-d")
+		until(t, "who does not obey", func() bool { return f.has("ready") })
+		s := f.status()
+		if s.Summary["running"] != 8 {
+			t.Fatalf("round %d: %+v", round, s.Summary)
+		}
+		for i := range 7 {
+			if n := f.node(fmt.Sprint("t/a", i)); n.Restarts != 0 {
+				t.Errorf("round %d: %+v", round, n)
+			}
+		}
+		if n := f.node("t/stubborn"); n.Restarts != 0 {
+			t.Errorf("round %d: %+v", round, n)
+		}
+		f.do("down")
+		os.Remove(filepath.Join(f.dir, "ready"))
 	}
 }
 

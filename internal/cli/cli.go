@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -191,11 +192,12 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
 }
 
-// asUsage gives wrong arguments, of any command, the exit code for that.
+// asUsage gives wrong arguments, of any command, the exit code for that, and
+// flags that exclude each other, too.
 func asUsage(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
+			if err := cmp.Or(check(cmd, args), cmd.ValidateFlagGroups()); err != nil {
 				return usage(err)
 			}
 			return nil

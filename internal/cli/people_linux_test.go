@@ -343,6 +343,26 @@ func TestStaleMail(t *testing.T) {
 	}
 }
 
+// What an incarnation has left behind waits for no answer in the place of the
+// successor: that is told by mail.
+func TestStaleAsker(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, keeping("a"))
+	f.do("up", "-d")
+	left := f.asAgent("a", 1, "ask", "Deploy?", "--options", "yes,no")
+	q := f.awaitQuestion(1)
+	until(t, "its wait", func() bool { v := f.node("t/a").Vitals; return v != nil && v.Waiting })
+	f.do("restart", "a")
+	left.wantExit(exitAuth)
+	if out := left.err.String(); !strings.Contains(out, "incarnation 1 of t/a") {
+		t.Errorf("%s", out)
+	}
+	f.do("answer", q.ID, "yes")
+	if out := f.agentDo(0, "a", 2, "mail", "inbox"); !strings.Contains(out, "Answer to q-1: Deploy?") {
+		t.Errorf("the successor has the mail %q", out)
+	}
+}
+
 // Each way to end has its exit code, and each mistake an error that helps.
 func TestPeopleMistakes(t *testing.T) {
 	t.Parallel()
@@ -387,6 +407,7 @@ func TestPeopleMistakes(t *testing.T) {
 		{2, []string{"ask"}, "text of the question is missing"},
 		{2, []string{"ask", "a", "b"}, "has to be quoted"},
 		{2, []string{"ask", "x", "--status", "q-1"}, "beside the id"},
+		{2, []string{"ask", "--withdraw", "q-1", "--status", "q-1"}, "none of the others can be"},
 		{2, []string{"ask", "x", "--default", "y"}, "no deadline"},
 		{2, []string{"ask", "x", "--deadline=-1s"}, "has passed already"},
 		{2, []string{"ask", "x", "--deadline=99999h"}, "deadline"},

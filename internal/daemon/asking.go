@@ -63,9 +63,11 @@ func (c *Controller) Question(_ context.Context, who api.Caller, id string) (ask
 }
 
 // AwaitAnswer is part of api.Asking.
-func (c *Controller) AwaitAnswer(ctx context.Context, who api.Caller, id string) (asking.Question, error) {
-	defer c.awaits(who)()
-	q, err := c.desk.Wait(ctx, who.Path, id)
+func (c *Controller) AwaitAnswer(ctx context.Context, who api.Caller, id string) (q asking.Question, err error) {
+	err = c.awaits(ctx, who, func(ctx context.Context) error {
+		q, err = c.desk.Wait(ctx, who.Path, id)
+		return err
+	})
 	return q, translated(err)
 }
 

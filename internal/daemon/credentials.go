@@ -92,7 +92,7 @@ func (c *credentials) caller(token string) (api.Caller, error) {
 		return who, nil
 	}
 	if who, ok := c.over[token]; ok {
-		return api.Caller{}, fmt.Errorf("%w: incarnation %d of %s", api.ErrStale, who.Incarnation, who.Path)
+		return api.Caller{}, stale(who)
 	}
 	if len(c.pending) > 0 {
 		return api.Caller{}, fmt.Errorf("%w: agents are still being taken over", api.ErrStopping)

@@ -133,6 +133,11 @@ func (c *Controller) resume(o sighting, p *past) {
 	if o.Incarnation == r.Incarnation && r.Ended && o.Life == runtime.Dead {
 		return // dealt with
 	}
+	if asked := o.Exit.Kind == supervisor.ShutDown || errors.Is(o.Exit.Err, supervisor.ErrKilled); o.Life == runtime.Dead && r.Incarnation == 0 && asked {
+		// It has obeyed, and who knew why is gone with the state. It did not fail.
+		r.Incarnation, r.Ended, r.State = o.Incarnation, true, supervisor.Waiting.String()
+		return
+	}
 	// What happened between the last record and the last incarnation.
 	for _, b := range o.Before {
 		if b.Incarnation > r.Incarnation || b.Incarnation == r.Incarnation && !r.Ended {

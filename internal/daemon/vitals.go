@@ -33,8 +33,11 @@ type vital struct {
 
 	mu      sync.Mutex
 	watch   liveness.Watch
-	process *process    // once it is ready
-	asks    int         // requests in which it waits for an answer
+	process *process // once it is ready
+	asks    int      // requests in which it waits for an answer
+	asking  sync.WaitGroup
+	ended   context.Context // over when the incarnation is
+	end     context.CancelFunc
 	timer   *time.Timer // to the next look
 	looking bool        // the last look is not over
 	over    bool
@@ -47,24 +50,30 @@ func (c *Controller) beginVitals(who api.Caller) {
 	if v := c.vitals.byPath[who.Path]; v != nil && v.who == who {
 		return
 	}
-	c.vitals.byPath[who.Path] = &vital{c: c, who: who}
+	v := &vital{c: c, who: who}
+	v.ended, v.end = context.WithCancel(context.Background())
+	c.vitals.byPath[who.Path] = v
 }
 
-// endVitals forgets an incarnation that has ended.
+// endVitals forgets an incarnation that has ended. When it returns, nothing that
+// this has left behind waits for an answer any more.
 func (c *Controller) endVitals(who api.Caller) {
 	c.vitals.mu.Lock()
-	defer c.vitals.mu.Unlock()
 	v := c.vitals.byPath[who.Path]
 	if v == nil || v.who != who {
+		c.vitals.mu.Unlock()
 		return
 	}
 	delete(c.vitals.byPath, who.Path)
+	c.vitals.mu.Unlock()
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	v.over = true
 	if v.timer != nil {
 		v.timer.Stop()
 	}
+	v.mu.Unlock()
+	v.end()
+	v.asking.Wait()
 }
 
 // vital returns how an agent gets on; nil if it does not live.
@@ -96,20 +105,41 @@ func (c *Controller) waits(path string) {
 	}
 }
 
-// awaits notes that an incarnation waits for an answer, until it is told to stop.
-func (c *Controller) awaits(who api.Caller) (stop func()) {
+// awaits waits in the name of an incarnation for an answer, not longer than that lives.
+func (c *Controller) awaits(ctx context.Context, who api.Caller, wait func(context.Context) error) error {
 	v := c.vital(who.Path)
-	if v == nil || v.who != who {
-		return func() {}
+	if v == nil || v.who != who || !v.asksMore(1) {
+		return stale(who)
 	}
-	add := func(n int) {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.asks += n
-		v.wait()
+	defer v.asking.Done()
+	defer v.asksMore(-1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(v.ended, func() { cancel(stale(who)) })()
+	err := wait(ctx)
+	if v.ended.Err() != nil {
+		return stale(who)
 	}
-	add(1)
-	return func() { add(-1) }
+	return err
+}
+
+// asksMore counts the requests in which the incarnation waits, unless it is over.
+func (v *vital) asksMore(n int) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.over && n > 0 {
+		return false
+	}
+	if n > 0 {
+		v.asking.Add(n)
+	}
+	v.asks += n
+	v.wait()
+	return true
+}
+
+func stale(who api.Caller) error {
+	return fmt.Errorf("%w: incarnation %d of %s", api.ErrStale, who.Incarnation, who.Path)
 }
 
 // wait finds out whether the incarnation waits for a person: somebody holds the
@@ -259,7 +289,7 @@ func (c *Controller) Ready(ctx context.Context, who api.Caller) error {
 	for {
 		v := c.vital(who.Path)
 		if v == nil || v.who != who {
-			return fmt.Errorf("%w: incarnation %d of %s", api.ErrStale, who.Incarnation, who.Path)
+			return stale(who)
 		}
 		if v.isReady() {
 			return nil

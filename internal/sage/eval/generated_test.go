@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coppice-dev/coppice/internal/sage/check"
+	"github.com/coppice-dev/coppice/internal/sage/check/checktest"
 	"github.com/coppice-dev/coppice/internal/sage/diag"
 	"github.com/coppice-dev/coppice/internal/sage/eval"
 	"github.com/coppice-dev/coppice/internal/sage/source"
@@ -218,6 +219,15 @@ func (g *gen) block(depth int) string {
 		g.vars[t] = g.vars[t][:saved[t]]
 	}
 	return b.String()
+}
+
+// So do those that the checker's own tests make.
+func TestCheckedPrograms(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		if text := checktest.Program().Draw(t, "program"); !sound(t, text) {
+			t.Fatalf("not accepted:\n%s", text)
+		}
+	})
 }
 
 // Generated programs that pass the checker never end in an internal error.
