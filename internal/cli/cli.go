@@ -106,7 +106,7 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.AddCommand(newRun(s), newValidate(s), newInit(s), newNew(s), newVersion(s), newUp(s), newDoctor(s), newInstall(s),
 		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s), newDrain(s), newBelief(s), newAgent(s), newMCP(s),
 		newInbox(s), newAnswer(s), newMail(s, peopleMail()),
-		newFmt(s), newCheck(s), newTest(s))
+		newFmt(s), newCheck(s), newLSP(s), newTest(s))
 	root.AddCommand(newActs(s)...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))

@@ -190,6 +190,10 @@ func runSage(s *streams, path string, asJSON bool, trace traceFlags) error {
 			fmt.Fprintln(s.err, bad)
 			return &exitError{code: exitConfig}
 		}
+		var setting *stage.SettingsError
+		if errors.As(err, &setting) {
+			return &exitError{exitConfig, err}
+		}
 		return err
 	}
 	stop.control(on)

@@ -55,7 +55,7 @@ func Find(path string) (*Program, error) {
 	if !info.IsDir() {
 		dir = filepath.Dir(absolute)
 	}
-	p, err := project(dir)
+	p, err := Project(dir)
 	switch {
 	case err == nil && info.IsDir():
 	case err == nil:
@@ -75,8 +75,9 @@ func Find(path string) (*Program, error) {
 	return p, nil
 }
 
-// project finds the program of the project in dir or above it.
-func project(dir string) (*Program, error) {
+// Project finds the program of the project in dir or above it. Its errors are
+// those of Find.
+func Project(dir string) (*Program, error) {
 	path, err := config.FindGrove(dir)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/coppice-dev/coppice/internal/belief"
+	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/sage/check"
 	"github.com/coppice-dev/coppice/internal/sage/eval"
@@ -55,6 +56,12 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("another run of this program keeps its beliefs in %s; stop it first, or give this one another file by [persistence] path in grove.toml", e.Path)
 }
 
+// SettingsError: a variable of the environment is wrong, which its text names.
+type SettingsError struct{ Err error }
+
+func (e *SettingsError) Error() string { return e.Err.Error() }
+func (e *SettingsError) Unwrap() error { return e.Err }
+
 // Open makes a stage for a program that was checked without errors.
 func Open(ctx context.Context, p *load.Program, info *check.Info, o Options) (*Stage, error) {
 	s := &Stage{entry: info.Entry}
@@ -75,19 +82,22 @@ func (s *Stage) open(ctx context.Context, p *load.Program, info *check.Info, o O
 	if err != nil {
 		return err
 	}
-	settings, err := Settings(p)
+	settings, err := settingsOf(p)
 	if err != nil {
 		return err
 	}
 	asked, err := oracle.FromEnv(os.LookupEnv)
 	if err != nil && !errors.Is(err, oracle.ErrNotConfigured) {
-		return err // that nothing is configured matters to programs which ask
+		return &SettingsError{err} // that nothing is configured matters to programs which ask
 	}
 	around := eval.Options{
 		Out: o.Out, Err: o.Err, In: o.In, Trace: o.Trace, Oracle: asked, Tools: settings, OnEvent: o.OnEvent, Log: o.Logger,
 	}
 	if p.Grove != nil {
 		around.Limit = p.Grove.Limit
+		if p.Grove.Trace == config.NoTrace {
+			around.Trace = nil
+		}
 		if around.Beliefs, err = s.beliefs(ctx, p, o.Logger); err != nil {
 			return err
 		}
@@ -106,14 +116,18 @@ func (s *Stage) open(ctx context.Context, p *load.Program, info *check.Info, o O
 	return nil
 }
 
-// Settings are those of the tools of a program: its files and commands are
+// settingsOf are those of the tools of a program: its files and commands are
 // where its project is, unless the environment says something else.
-func Settings(p *load.Program) (tools.Settings, error) {
+func settingsOf(p *load.Program) (tools.Settings, error) {
 	dir := p.Root
 	if dir == "" {
 		dir = filepath.Dir(p.Entry)
 	}
-	return tools.Settings{Root: dir, Dir: dir}.Environ(os.LookupEnv)
+	settings, err := tools.Settings{Root: dir, Dir: dir}.Environ(os.LookupEnv)
+	if err != nil {
+		return settings, &SettingsError{err}
+	}
+	return settings, nil
 }
 
 // persists is the name of an agent that has something to remember, if there is one.

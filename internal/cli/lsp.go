@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/sage/lsp"
+)
+
+func newLSP(s *streams) *cobra.Command {
+	var stdio bool
+	cmd := &cobra.Command{
+		Use:   "lsp",
+		Short: "Tell editors about Sage programs (Language Server Protocol)",
+		Long: `Speak the Language Server Protocol on the standard input and output, so that an
+editor shows what is wrong with a Sage program while it is being written, and
+knows its names: hover, completion, definition, references, rename, formatting
+and symbols. Editors start it themselves.`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			// The standard input cannot be closed while it is read; what is in
+			// between can.
+			in, from := io.Pipe()
+			go func() {
+				_, err := io.Copy(from, s.in)
+				from.CloseWithError(err)
+			}()
+			return lsp.Serve(context.Background(), in, s.out, lsp.Options{
+				Version: version(),
+				Logger:  slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&stdio, "stdio", true, "use the standard input and output, which is all there is")
+	_ = cmd.Flags().MarkHidden("stdio") // editors add it to whatever they start
+	return cmd
+}

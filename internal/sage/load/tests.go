@@ -1,0 +1,71 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// testSuffix is how the names of files of tests end.
+const testSuffix = "_test" + Extension
+
+// FindTests finds the programs in which the tests are that a person means: for
+// a directory, the program of its project and the files *_test.sg in it, each
+// of which is a program of its own; for a file, that one. Directories that
+// cannot be read are in the error, beside the programs that were found.
+func FindTests(path string) ([]*Program, error) {
+	dir := path
+	if dir == "" {
+		dir = "."
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, reason(err))
+	}
+	whole, err := Find(path)
+	if err != nil && (!info.IsDir() || !errors.Is(err, fs.ErrNotExist)) {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []*Program{whole}, nil
+	}
+	none := err
+	var programs []*Program
+	if whole != nil {
+		programs = append(programs, whole)
+		if path == "" {
+			dir = whole.Root
+		}
+	}
+	var failed error
+	for file, err := range Walk(dir) {
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		if !strings.HasSuffix(file, testSuffix) {
+			continue
+		}
+		if whole != nil {
+			absolute, err := filepath.Abs(file)
+			if err != nil {
+				return nil, err
+			}
+			programs = append(programs, whole.At(absolute))
+			continue
+		}
+		p, err := Find(file)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		programs = append(programs, p)
+	}
+	if len(programs) == 0 && failed == nil {
+		failed = none
+	}
+	return programs, failed
+}

@@ -1,0 +1,239 @@
+// Package lsp is the language server of Sage: it tells editors what the checker
+// knows, while a program is being written. It speaks the Language Server
+// Protocol.
+//
+// No message ends it, whatever is in it. What goes wrong within, a fault of the
+// parser or the checker included, is an error to who asked.
+package lsp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// Options are the options of Serve.
+type Options struct {
+	Version string // of the program, for the client
+	Logger  *slog.Logger
+	// Delay is how long nothing must change before diagnostics are sent; 0 is 150 ms.
+	Delay time.Duration
+}
+
+// ErrNoShutdown is the error of a session that ends without the client having
+// asked for a shutdown.
+var ErrNoShutdown = errors.New("the client has ended without a shutdown")
+
+// Serve speaks with one client until it says exit, in ends or ctx is done. The
+// error is nil if the client had asked for a shutdown before. in is closed at
+// the end, so that nobody reads from it any more.
+func Serve(ctx context.Context, in io.ReadCloser, out io.Writer, o Options) error {
+	if o.Delay <= 0 {
+		o.Delay = 150 * time.Millisecond
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &server{
+		log: o.Logger, version: o.Version,
+		documents: map[string]*document{}, projects: map[string]*project{}, published: map[string]bool{},
+		changed: make(chan struct{}, 1),
+	}
+	s.methods = s.handlers()
+	s.stream = &stream{r: bufio.NewReader(in), w: out}
+	var background sync.WaitGroup
+	background.Go(func() { s.diagnose(ctx, o.Delay) })
+	background.Go(func() {
+		<-ctx.Done()
+		_ = in.Close()
+	})
+	err := s.converse()
+	cancel()
+	background.Wait()
+	switch {
+	case s.shutdown:
+		return nil
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return ErrNoShutdown
+	}
+	return fmt.Errorf("speaking with the client: %w", err)
+}
+
+// converse answers messages until one says exit or there are none any more.
+func (s *server) converse() error {
+	for !s.exited {
+		message, err := s.stream.Recv()
+		if err != nil {
+			return err
+		}
+		if answer := s.answer(message); answer != nil {
+			if err := s.write(answer); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+type server struct {
+	log     *slog.Logger
+	version string
+	methods map[string]handler
+	stream  *stream
+	writing sync.Mutex // to the stream
+
+	// What only the loop of messages knows.
+	initialized, shutdown, exited bool
+	client                        initializeParams
+
+	mu        sync.Mutex
+	documents map[string]*document // by path
+	projects  map[string]*project  // by root
+	edition   int                  // counts changes of documents and files
+	published map[string]bool      // paths that have diagnostics
+	changed   chan struct{}        // that there is something to diagnose
+
+	checking sync.Mutex // the analyses of the projects
+}
+
+func (s *server) handlers() map[string]handler {
+	return map[string]handler{
+		"initialize":                       handle(s, s.initialize),
+		"initialized":                      handle(s, s.ready),
+		"shutdown":                         handle(s, s.end),
+		"exit":                             s.exit,
+		"$/cancelRequest":                  handle(s, s.ignore), // it has been answered already
+		"textDocument/didOpen":             handle(s, s.didOpen),
+		"textDocument/didChange":           handle(s, s.didChange),
+		"textDocument/didClose":            handle(s, s.didClose),
+		"textDocument/didSave":             handle(s, s.didSave),
+		"workspace/didChangeWatchedFiles":  handle(s, s.filesChanged),
+		"workspace/didChangeConfiguration": handle(s, s.ignore),
+		"textDocument/hover":               handle(s, s.hover),
+		"textDocument/completion":          handle(s, s.complete),
+		"textDocument/definition":          handle(s, s.definition),
+		"textDocument/references":          handle(s, s.references),
+		"textDocument/prepareRename":       handle(s, s.prepareRename),
+		"textDocument/rename":              handle(s, s.rename),
+		"textDocument/formatting":          handle(s, s.format),
+		"textDocument/documentSymbol":      handle(s, s.symbols),
+	}
+}
+
+// guard turns a panic into an error.
+func (s *server) guard(what string, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("internal error", "in", what, "error", p, "stack", string(debug.Stack()))
+			err = refuse(codeInternal, "internal error in %s: %v", what, p)
+		}
+	}()
+	return f()
+}
+
+func (s *server) initialize(p *initializeParams) (initializeResult, error) {
+	if s.initialized {
+		return initializeResult{}, refuse(codeInvalid, "initialize comes only once")
+	}
+	s.initialized, s.client = true, *p
+	return initializeResult{
+		Capabilities: capabilities{
+			PositionEncoding:           "utf-16",
+			TextDocumentSync:           syncOptions{OpenClose: true, Change: incremental, Save: true},
+			HoverProvider:              true,
+			CompletionProvider:         completionOptions{TriggerCharacters: []string{".", ":"}},
+			DefinitionProvider:         true,
+			ReferencesProvider:         true,
+			RenameProvider:             renameOptions{PrepareProvider: true},
+			DocumentFormattingProvider: true,
+			DocumentSymbolProvider:     true,
+		},
+		ServerInfo: serverInfo{Name: "coppice", Version: s.version},
+	}, nil
+}
+
+// none are parameters of which nothing is of interest.
+type none any
+
+// ready asks the client to tell of files that change on the disk.
+func (s *server) ready(*none) (none, error) {
+	if !s.client.Capabilities.Workspace.DidChangeWatchedFiles.DynamicRegistration {
+		return nil, nil
+	}
+	watchers := []watcher{{"**/*.sg"}, {"**/grove.toml"}, {"**/sage.toml"}, {"**/coppice.toml"}}
+	return nil, s.send("watch", "client/registerCapability", registrationParams{[]registration{
+		{ID: "files", Method: "workspace/didChangeWatchedFiles", Options: watchedOptions{watchers}},
+	}})
+}
+
+func (s *server) ignore(*none) (none, error) { return nil, nil }
+
+func (s *server) end(*none) (none, error) {
+	s.shutdown = true
+	return nil, nil
+}
+
+// exit ends the session, whatever came before.
+func (s *server) exit(string, json.RawMessage) (any, error) {
+	s.exited = true
+	return nil, nil
+}
+
+func (s *server) didOpen(p *didOpenParams) (none, error) {
+	d := &document{uri: p.TextDocument.URI, path: pathOf(p.TextDocument.URI), version: p.TextDocument.Version, text: p.TextDocument.Text}
+	s.update(func() { s.documents[d.path] = d }, true)
+	return nil, nil
+}
+
+func (s *server) didChange(p *didChangeParams) (none, error) {
+	s.update(func() {
+		d := s.documents[pathOf(p.TextDocument.URI)]
+		if d == nil {
+			s.log.Warn("a document is changed that is not open", "uri", p.TextDocument.URI)
+			return
+		}
+		d.apply(p.ContentChanges)
+		d.version = p.TextDocument.Version
+	}, false)
+	return nil, nil
+}
+
+func (s *server) didClose(p *documentParams) (none, error) {
+	s.update(func() { delete(s.documents, pathOf(p.TextDocument.URI)) }, true)
+	return nil, nil
+}
+
+func (s *server) didSave(*documentParams) (none, error) {
+	s.update(func() {}, true)
+	return nil, nil
+}
+
+func (s *server) filesChanged(*none) (none, error) {
+	s.update(func() {}, true)
+	return nil, nil
+}
+
+// update changes what is known of documents; files tells that files of the
+// project may have come or gone.
+func (s *server) update(change func(), files bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	s.edition++
+	if files {
+		clear(s.projects)
+	}
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
