@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,6 +38,9 @@ func self() (proc.Self, error) {
 	if me.Socket == "" || me.Token == "" {
 		return me, usage(fmt.Errorf("no agent of coppice runs this: %s and %s are not set; these commands are for programs that coppice.toml names, and what those start",
 			proc.EnvSocket, proc.EnvToken))
+	}
+	if strings.ContainsFunc(me.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return me, &exitError{exitAuth, fmt.Errorf("%s is no token: it has blanks, line ends or other characters that no token has", proc.EnvToken)}
 	}
 	return me, nil
 }

@@ -62,3 +62,17 @@ exec sleep 1000`))
 		t.Errorf("the token of the next incarnation: %v, %s", err, out)
 	}
 }
+
+// What is no token at all is told at once, whether a daemon answers or not.
+func TestNoToken(t *testing.T) {
+	t.Parallel()
+	for _, token := range []string{"a\nb", "a b", "ä", "\x1b[2J"} {
+		cmd := exec.Command("coppice", "agent", "env")
+		cmd.Env = append(os.Environ(), "COPPICE_SOCKET="+filepath.Join(t.TempDir(), "none"), "COPPICE_TOKEN="+token)
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != exitAuth || !strings.Contains(string(out), "COPPICE_TOKEN is no token") {
+			t.Errorf("%q: %v, %s", token, err, out)
+		}
+	}
+}
