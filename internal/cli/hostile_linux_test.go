@@ -169,7 +169,7 @@ func TestIdleConnections(t *testing.T) {
 	}
 	var idle []net.Conn
 	for range 1000 {
-		conn, err := net.DialTimeout("unix", socket, 20*time.Millisecond)
+		conn, err := net.DialTimeout("unix", socket, time.Second)
 		if err != nil {
 			break // the queue is full
 		}
@@ -213,7 +213,7 @@ func TestIdleConnectionsAreEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 1000 {
-		conn, err := net.DialTimeout("unix", socket, 20*time.Millisecond)
+		conn, err := net.DialTimeout("unix", socket, time.Second)
 		if err != nil {
 			break
 		}
