@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/coppice-dev/coppice/internal/store/ledger"
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
@@ -82,17 +83,13 @@ type Ask struct {
 
 const prefixID = "q-"
 
-func id(n uint64) string { return prefixID + strconv.FormatUint(n, 10) }
+func id(n uint64) string { return ledger.ID(prefixID, n) }
 
-// parseID reads a number as people and agents write it: q-7, Q-7 or 7.
+// parseID is the reverse of id.
 func parseID(text string) (uint64, error) {
-	digits := text
-	if len(text) > len(prefixID) && strings.EqualFold(text[:len(prefixID)], prefixID) {
-		digits = text[len(prefixID):]
-	}
-	n, err := strconv.ParseUint(digits, 10, 64)
-	if err != nil || n == 0 || digits[0] == '+' {
-		return 0, fmt.Errorf("%w: %.40q is no id, expected one such as %s", ErrNotFound, text, id(7))
+	n, err := ledger.ParseID(prefixID, text)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
 	return n, nil
 }

@@ -17,23 +17,7 @@ import (
 // The language client of VS Code, which shares nothing with ours.
 func TestLSPWithEditorClient(t *testing.T) {
 	t.Parallel()
-	modules, err := filepath.Abs(filepath.Join(root, ".cache", "lspclient"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = os.Stat(filepath.Join(modules, "installed.json")); err == nil {
-		_, err = exec.LookPath("node")
-	}
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	script, err := filepath.Abs(filepath.Join(root, "tools", "lspclient", "client.cjs"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules, script := nodeClient(t, "lspclient")
 	dir := t.TempDir()
 	const main = "mod lib;\nuse lib::twice;\n\nagent A {\n    on start {\n        print(\"🌲é{twice(2)}\");\n        yield(0);\n    }\n}\n\nrun A;\n"
 	const lib = "// Doubles.\npub fn twice(n: Int) -> Int {\n    return n * 2;\n}\n"

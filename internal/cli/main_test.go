@@ -300,3 +300,27 @@ func (r *subject) awaitReport(what, message string) report {
 	})
 	return found
 }
+
+// nodeClient finds a client of tools/NAME that runs in node, and what was
+// installed for it by make deps. In CI it must be there.
+func nodeClient(t *testing.T, name string) (modules, script string) {
+	t.Helper()
+	modules, err := filepath.Abs(filepath.Join(root, ".cache", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = os.Stat(filepath.Join(modules, "installed.json")); err == nil {
+		_, err = exec.LookPath("node")
+	}
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	script, err = filepath.Abs(filepath.Join(root, "tools", name, "client.cjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return modules, script
+}

@@ -294,23 +294,7 @@ func TestMCPOutside(t *testing.T) {
 // The reference client, which shares nothing with ours, finds the same.
 func TestMCPReferenceClient(t *testing.T) {
 	t.Parallel()
-	modules, err := filepath.Abs(filepath.Join(root, ".cache", "mcpclient"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = os.Stat(filepath.Join(modules, "installed.json")); err == nil {
-		_, err = exec.LookPath("node")
-	}
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	script, err := filepath.Abs(filepath.Join(root, "tools", "mcpclient", "client.cjs"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules, script := nodeClient(t, "mcpclient")
 	f := mcpFleet(t)
 	play := func(environ []string, groups ...[]toolUse) (all struct {
 		Tools   []struct{ Name string }

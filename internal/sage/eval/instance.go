@@ -14,7 +14,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/sage/check"
 	"github.com/coppice-dev/coppice/internal/sage/oracle"
-	"github.com/coppice-dev/coppice/internal/sage/syntax"
 	"github.com/coppice-dev/coppice/internal/sage/tools"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -42,7 +41,7 @@ type Options struct {
 	MaxAgents int           // that are summoned at a time, in the whole program; 100,000 if zero
 	Shutdown  time.Duration // for the stop of an agent; supervisor.DefaultShutdown if zero
 
-	// Limit is that of supervisors which say none themselves.
+	// Limit is that of each supervisor; Escalating(5, 60 s) if zero.
 	Limit supervisor.Limit
 	// Process makes the children that are named in quotes. Nil: they are errors.
 	Process func(name string) (supervisor.ChildSpec, error)
@@ -179,7 +178,7 @@ func (in *Instance) tree(s *check.Supervisor, depth int) (supervisor.Spec, error
 	if depth > supervisor.MaxDepth {
 		return supervisor.Spec{}, fmt.Errorf("%s is nested deeper than %d levels", s.Object.Name, supervisor.MaxDepth)
 	}
-	spec := supervisor.Spec{Limit: in.limitOf(s), Strategy: [...]supervisor.Strategy{
+	spec := supervisor.Spec{Limit: in.limit(), Strategy: [...]supervisor.Strategy{
 		check.OneForOne: supervisor.OneForOne, check.OneForAll: supervisor.OneForAll, check.RestForOne: supervisor.RestForOne,
 	}[s.Strategy]}
 	used := map[string]bool{}
@@ -223,27 +222,12 @@ func (in *Instance) tree(s *check.Supervisor, depth int) (supervisor.Spec, error
 	return spec, nil
 }
 
-// limitOf is what a supervisor says itself (max_restarts, within_seconds), else
-// what the project says.
-func (in *Instance) limitOf(s *check.Supervisor) supervisor.Limit {
-	number := func(name string, otherwise int64) int64 {
-		for _, f := range s.Decl.Settings(name) {
-			if lit, is := f.Value.(*syntax.IntLit); is {
-				return lit.Value
-			}
-		}
-		return otherwise
+// limit is that of each supervisor: what the project says.
+func (in *Instance) limit() supervisor.Limit {
+	if in.o.Limit == (supervisor.Limit{}) {
+		return supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)
 	}
-	limit := in.o.Limit
-	if limit == (supervisor.Limit{}) {
-		limit = supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)
-	}
-	limit.Max = int(number("max_restarts", int64(limit.Max)))
-	limit.Within = time.Duration(number("within_seconds", int64(limit.Within/time.Second))) * time.Second
-	if limit.Within == 0 {
-		limit.Within = in.o.Limit.Within
-	}
-	return limit
+	return in.o.Limit
 }
 
 // ErrNoAgent: no agent of this path lives.
@@ -351,7 +335,12 @@ func (in *Instance) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	err = s.Wait()
+	return in.Reason(s.Wait())
+}
+
+// Reason is why the program failed, of the error that its tree has ended with:
+// of an agent that is run alone it is the agent's own.
+func (in *Instance) Reason(err error) error {
 	var limit *supervisor.LimitError
 	if in.p.info.Entry.Agent != nil && errors.As(err, &limit) && limit.Exit.Err != nil {
 		return limit.Exit.Err

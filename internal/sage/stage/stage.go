@@ -40,7 +40,6 @@ type Options struct {
 // Stage is a program that is ready to run, once. Close it.
 type Stage struct {
 	instance *eval.Instance
-	entry    *check.Entry
 	ends     []func() error // what is to be closed, the last one first
 
 	mu      sync.Mutex
@@ -64,7 +63,7 @@ func (e *SettingsError) Unwrap() error { return e.Err }
 
 // Open makes a stage for a program that was checked without errors.
 func Open(ctx context.Context, p *load.Program, info *check.Info, o Options) (*Stage, error) {
-	s := &Stage{entry: info.Entry}
+	s := new(Stage)
 	if err := s.open(ctx, p, info, o); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -190,12 +189,7 @@ func (s *Stage) Run(ctx context.Context) error {
 	case stopped:
 		root.Stop()
 	}
-	err = root.Wait()
-	var limit *supervisor.LimitError
-	if s.entry.Agent != nil && errors.As(err, &limit) && limit.Exit.Err != nil {
-		return limit.Exit.Err
-	}
-	return err
+	return s.instance.Reason(root.Wait())
 }
 
 // Stop ends the program in order: on resting of all that live, in reverse

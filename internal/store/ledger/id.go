@@ -1,0 +1,25 @@
+package ledger
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ID is the number of a record as people and agents see it: with what tells
+// one kind from another in front of it, such as "m-7".
+func ID(prefix string, n uint64) string { return prefix + strconv.FormatUint(n, 10) }
+
+// ParseID reads an ID as people and agents write it: m-7, M-7 or 7. Its error
+// says what was expected.
+func ParseID(prefix, text string) (uint64, error) {
+	digits := text
+	if len(text) > len(prefix) && strings.EqualFold(text[:len(prefix)], prefix) {
+		digits = text[len(prefix):]
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || n == 0 || digits[0] == '+' {
+		return 0, fmt.Errorf("%.40q is no id, expected one such as %s", text, ID(prefix, 7))
+	}
+	return n, nil
+}
