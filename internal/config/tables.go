@@ -42,6 +42,7 @@ func fileTable() table[file] {
 	return table[file]{
 		doc: "The whole file. Its tables may come in any order; that of supervisors and agents is their start order under the root.",
 		keys: []key[file]{
+			elsewhere("include", "array of strings", "other files that belong to this one, as paths or patterns such as `\"agents/*.toml\"`, relative to this file. See [Files](files.md)", "includes", "import", "imports"),
 			{row{name: "project", typ: "table", doc: "the project itself", also: []string{"workspace"}}, sub(projectTable(), func(f *file) *file { return f })},
 			{row{name: "supervision", typ: "table", doc: "the root, and defaults of all supervisors", also: []string{"supervise"}}, sub(supervisionTable(), func(f *file) *file { return f })},
 			{row{name: "daemon", typ: "table", doc: "how the daemon keeps the fleet as this file says", also: []string{"patrol", "controller"}},
@@ -64,8 +65,14 @@ func fileTable() table[file] {
 					}
 					f.agents = append(f.agents, a)
 				})},
+			elsewhere("patches", "table", "changes of what is declared elsewhere, see `[[patches.agent]]`", "patch", "overrides"),
 		},
 	}
+}
+
+// elsewhere is a key of the file that has been dealt with before its tables are read.
+func elsewhere(name, typ, doc string, also ...string) key[file] {
+	return key[file]{row{name: name, typ: typ, doc: doc, also: also}, func(*reader, *value, *file) {}}
 }
 
 // tables is the read function of an array of tables.
