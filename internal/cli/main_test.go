@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -36,6 +37,8 @@ func TestMain(m *testing.M) {
 			os.Exit(pane.Main(os.Args[2:]))
 		}
 	}
+	// Under nohup SIGHUP is ignored, and would be by all that is started here.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	testscript.Main(leakChecked{m}, map[string]func(){
 		"coppice": func() {
 			os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
