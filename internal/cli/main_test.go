@@ -37,8 +37,6 @@ func TestMain(m *testing.M) {
 			os.Exit(pane.Main(os.Args[2:]))
 		}
 	}
-	// Under nohup SIGHUP is ignored, and would be by all that is started here.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	testscript.Main(leakChecked{m}, map[string]func(){
 		"coppice": func() {
 			os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -67,6 +65,8 @@ type leakChecked struct{ *testing.M }
 
 func (m leakChecked) Run() int {
 	os.Unsetenv("NO_COLOR") // of whoever runs the tests
+	// Under nohup SIGHUP is ignored, and would be by all that is started here.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	code := m.M.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
