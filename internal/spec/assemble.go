@@ -53,7 +53,7 @@ func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 		return nil, a.problems
 	}
 	root.Children = a.build(Root)
-	return &Tree{Root: &root}, nil
+	return &Tree{Root: &root, Patrol: DefaultPatrol()}, nil
 }
 
 type assembly struct {
