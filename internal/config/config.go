@@ -90,6 +90,9 @@ func load(name, dir string, data []byte, further func([]spec.Decl) []spec.Proble
 	r.persistence(&f, dir)
 	f.patrol.settle(f.limit)
 	f.patrol.keep(f.agents, f.supervisors)
+	if further != nil {
+		r.namepools(&f, dir)
+	}
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
 	if further != nil {
@@ -148,6 +151,7 @@ func (f *file) declarations(dir string) (decls []spec.Decl, places []*value) {
 			a.Limit = a.limit.over(supervisor.ScopeChild, supervisor.Quarantine)
 		}
 		a.resolve(dir)
+		a.Pool = a.pool.declared()
 		all = append(all, placed{spec.Decl{Agent: &a.Agent}, a.table})
 	}
 	slices.SortStableFunc(all, func(a, b placed) int { return a.table.at - b.table.at })

@@ -41,6 +41,9 @@ type Node struct {
 	Suspended bool
 	// Children are in start order.
 	Children []Child
+	// Template is what the children of a pool are instances of: the agent as it
+	// was declared, with its Pool. It is nil for a supervisor that is no pool.
+	Template *Agent
 }
 
 // Agent is a leaf: an OS process that is started, watched and stopped.
@@ -87,6 +90,10 @@ type Agent struct {
 	HeartbeatTimeout time.Duration
 	ProgressTimeout  time.Duration
 	Nudge            Nudge
+	// Pool makes a pool of it. It is nil in a tree but for Node.Template.
+	Pool *Pool
+	// Instance says of which pool it is an instance; zero if of none.
+	Instance Instance
 }
 
 // Nudge is how an agent is reminded: that nothing is heard of it, or that there
