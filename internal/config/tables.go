@@ -166,6 +166,7 @@ command = "./api.sh --port 8080"
 			{row{name: "restart", typ: restartType, def: "permanent", doc: "the supervisor as a child of its parent: " + restartDoc}, word(supervisor.ParseRestart, func(g *group) *supervisor.Restart { return &g.Restart }, restartAliases()...)},
 			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc}, word(parseAutoShutdown, func(g *group) *supervisor.AutoShutdown { return &g.AutoShutdown })},
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(g *group) *bool { return &g.Significant })},
+			dependsOn("before anything in this supervisor is started, and stopped after all of it", func(g *group) *[]string { return &g.DependsOn }),
 		},
 	}
 }
@@ -232,6 +233,7 @@ restart_window = "1h"
 			{row{name: "watchdog", typ: "duration", doc: "how long it may take from one `WATCHDOG=1` to the next, 1s at least; it is told so in `WATCHDOG_USEC`. One that takes longer has failed: it gets `SIGABRT`, after its grace `SIGKILL`, and is restarted", also: []string{"watchdog_sec", "watchdogsec"}},
 				duration(func(a *agent) *time.Duration { return &a.Watchdog })},
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(a *agent) *bool { return &a.Significant })},
+			dependsOn("before this one is started, and stopped after it", func(a *agent) *[]string { return &a.DependsOn }),
 		},
 	}
 }

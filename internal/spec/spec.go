@@ -35,6 +35,9 @@ type Node struct {
 	AutoShutdown supervisor.AutoShutdown
 	// Significant nodes and agents take part in their parent's AutoShutdown.
 	Significant bool
+	// DependsOn are the names of agents and supervisors that must be ready
+	// before anything in it is started, and that are stopped after it. See Order.
+	DependsOn []string
 	// Children are in start order.
 	Children []Child
 }
@@ -65,6 +68,7 @@ type Agent struct {
 	// Limit is the agent's own; its restarts count in its supervisor if zero.
 	Limit       supervisor.Limit
 	Significant bool
+	DependsOn   []string // as Node.DependsOn
 	Shutdown    Shutdown
 	Ready       Ready
 	Hooks       Hooks
@@ -137,6 +141,14 @@ func (c Child) Name() string {
 		return c.Node.Name
 	}
 	return c.Agent.Name
+}
+
+// dependsOn is that of the node or agent.
+func (c Child) dependsOn() []string {
+	if c.Node != nil {
+		return c.Node.DependsOn
+	}
+	return c.Agent.DependsOn
 }
 
 // All yields everything below the root with its path, parents before their
