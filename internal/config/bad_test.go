@@ -270,6 +270,15 @@ var badInput = []struct{ name, text, want string }{
 		12:13: supervisors contain themselves ("s > t > u > s"), expected a tree; remove one of these children
 		15:13: supervisors contain themselves ("v > v"), expected a tree; remove one of these children`},
 	{"depth 9", base + chain("s2 s3 s4 s5 s6 s7 s8 s9 s10 a"), `24:13: supervisor "s9" is on level 9, counted from the root, expected at most 8; keep supervisors shallow; two or three levels do for most projects`},
+	{"dependencies", base + "depends_on = \"b\"\n[[agent]]\nname = \"b\"\ncommand = \"x\"\ndepends_on = [\"b\", 1]\n", `
+		4:14: depends_on is a string, expected an array of names
+		8:20: an element of depends_on is an integer, expected a string; write "1"`},
+	{"unknown dependency", base + "depends_on = [\n  \"bakend\",\n  \"zzz\"]\n[[supervisor]]\nname = \"backend\"\nchildren = []\nafter = 1\n", `
+		5:3: unknown dependency "bakend", expected the name of an agent or supervisor; did you mean "backend"?
+		6:3: unknown dependency "zzz", expected the name of an agent or supervisor
+		10:1: unknown key "after" in [[supervisor]]; did you mean "depends_on"?`},
+	{"circle", base + "depends_on = [\"s\"]\n[[supervisor]]\nname = \"s\"\nchildren = [\"b\"]\n[[agent]]\nname = \"b\"\ncommand = \"x\"\ndepends_on = [\"a\"]\n",
+		`4:15: dependencies go round in a circle ("a" depends on "s", which contains "b", which depends on "a"), expected an order; remove one of these dependencies`},
 	{"pool", base + "[[supervisor]]\nname = \"s\"\nchildren = []\nstrategy = \"simple_one_for_one\"\n[supervision]\nstrategy = \"SimpleOneForOne\"\n", `
 		7:12: simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one; list each agent
 		9:12: simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one; list each agent`},

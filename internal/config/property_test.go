@@ -101,6 +101,9 @@ func print(t *spec.Tree) string {
 			line("significant", n.Significant)
 			line("suspended", n.Suspended)
 			line("children", d.Children)
+			if n.DependsOn != nil {
+				line("depends_on", n.DependsOn)
+			}
 			limit(n.Limit, "within")
 			continue
 		}
@@ -129,6 +132,9 @@ func print(t *spec.Tree) string {
 		line("restart", a.Restart.String())
 		line("significant", a.Significant)
 		line("suspended", a.Suspended)
+		if a.DependsOn != nil {
+			line("depends_on", a.DependsOn)
+		}
 		if a.Watchdog > 0 {
 			line("watchdog", a.Watchdog)
 		} else if a.Notify && !a.Ready.Notify {
@@ -240,6 +246,7 @@ func someTree(t *rapid.T) *spec.Tree {
 		}).Draw(t, "name")
 	}
 	agents := 0
+	var earlier []string // agents, on which later ones can depend: never those they are in
 	agent := func(auto supervisor.AutoShutdown) spec.Child {
 		agents++
 		a := &spec.Agent{
@@ -286,6 +293,10 @@ func someTree(t *rapid.T) *spec.Tree {
 		}
 		a.Notify = a.Ready.Notify || a.Watchdog > 0 || rapid.Bool().Draw(t, "listened to")
 		a.Significant = a.Restart != supervisor.Permanent && (auto == 1 || auto == 2) && rapid.Bool().Draw(t, "significant")
+		if len(earlier) > 0 && rapid.Bool().Draw(t, "depends") {
+			a.DependsOn = []string{rapid.SampledFrom(earlier).Draw(t, "on")}
+		}
+		earlier = append(earlier, a.Name)
 		if !a.Significant && rapid.IntRange(0, 3).Draw(t, "pool") == 0 {
 			return spec.Child{Node: somePool(t, a)}
 		}
@@ -301,6 +312,9 @@ func someTree(t *rapid.T) *spec.Tree {
 			Suspended:    rapid.Bool().Draw(t, "suspended"),
 		}
 		used[n.Name] = true
+		if depth > 1 && len(earlier) > 0 && rapid.Bool().Draw(t, "depends") {
+			n.DependsOn = []string{rapid.SampledFrom(earlier).Draw(t, "on")}
+		}
 		if depth > 1 {
 			n.Restart = rapid.SampledFrom([]supervisor.Restart{0, 1, 2}).Draw(t, "restart")
 			n.Significant = n.Restart != supervisor.Permanent && (auto == 1 || auto == 2)

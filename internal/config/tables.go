@@ -175,6 +175,7 @@ command = "./api.sh --port 8080"
 			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc}, word(parseAutoShutdown, func(g *group) *supervisor.AutoShutdown { return &g.AutoShutdown })},
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(g *group) *bool { return &g.Significant })},
 			suspendedKey("all below it is suspended: "+suspendedDoc, func(g *group) *bool { return &g.Suspended }),
+			dependsOn("before anything in this supervisor is started, and stopped after all of it", func(g *group) *[]string { return &g.DependsOn }),
 		},
 	}
 }
@@ -243,6 +244,7 @@ restart_window = "1h"
 				duration(func(a *agent) *time.Duration { return &a.Watchdog })},
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(a *agent) *bool { return &a.Significant })},
 			suspendedKey(suspendedDoc, func(a *agent) *bool { return &a.Suspended }),
+			dependsOn("before this one is started, and stopped after it", func(a *agent) *[]string { return &a.DependsOn }),
 		},
 	}
 }

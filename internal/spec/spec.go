@@ -39,6 +39,9 @@ type Node struct {
 	Significant bool
 	// Suspended: nothing below it is to run. The root's is that of the project.
 	Suspended bool
+	// DependsOn are the names of agents and supervisors that must be ready
+	// before anything in it is started, and that are stopped after it. See Order.
+	DependsOn []string
 	// Children are in start order.
 	Children []Child
 	// Template is what the children of a pool are instances of: the agent as it
@@ -74,6 +77,7 @@ type Agent struct {
 	Significant bool
 	// Suspended: it is not to run. It is, too, if something above it is.
 	Suspended bool
+	DependsOn []string // as Node.DependsOn
 	Shutdown  Shutdown
 	Ready     Ready
 	Hooks     Hooks
@@ -150,6 +154,14 @@ func (c Child) Name() string {
 		return c.Node.Name
 	}
 	return c.Agent.Name
+}
+
+// dependsOn is that of the node or agent.
+func (c Child) dependsOn() []string {
+	if c.Node != nil {
+		return c.Node.DependsOn
+	}
+	return c.Agent.DependsOn
 }
 
 // All yields everything below the root with its path, parents before their
