@@ -85,9 +85,11 @@ func load(name, dir string, data []byte, further func([]spec.Decl) []spec.Proble
 	if err != nil {
 		return nil, err
 	}
-	f := file{root: spec.Node{Name: projectName(dir)}}
+	f := file{root: spec.Node{Name: projectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()}}
 	fileTable().read(r, document, &f)
 	r.persistence(&f, dir)
+	f.patrol.settle(f.limit)
+	f.patrol.keep(f.agents, f.supervisors)
 	if further != nil {
 		r.namepools(&f, dir)
 	}
@@ -102,7 +104,7 @@ func load(name, dir string, data []byte, further func([]spec.Decl) []spec.Proble
 	if len(r.errs) > 0 {
 		return nil, r.errors()
 	}
-	tree.Forget, tree.Persistence = f.forget, f.persistence
+	tree.Forget, tree.Persistence, tree.Patrol = f.forget, f.persistence, f.patrol.Patrol
 	return tree, nil
 }
 

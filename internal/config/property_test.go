@@ -71,6 +71,20 @@ func print(t *spec.Tree) string {
 	root, decls := flatten(t)
 	b.WriteString("[project]\n")
 	line("name", root.Name)
+	line("suspended", root.Suspended)
+	if p := t.Patrol; p.Kept {
+		b.WriteString("[daemon]\n")
+		line("patrol_interval", p.Interval)
+		line("max_restarts", max(p.Limit.Max, 0))
+		line("restart_window", p.Limit.Within)
+		line("shutdown_timeout", p.ShutdownTimeout)
+		line("drift_drain_timeout", p.DriftDrainTimeout)
+		line("max_parallel_starts", p.Starts)
+		if p.Purges() {
+			line("gc_interval", p.GCInterval)
+			line("ttl", p.TTL)
+		}
+	}
 	b.WriteString("[supervision]\n")
 	line("strategy", root.Strategy.String())
 	line("auto_shutdown", root.AutoShutdown.String())
@@ -85,7 +99,11 @@ func print(t *spec.Tree) string {
 			line("restart", n.Restart.String())
 			line("auto_shutdown", n.AutoShutdown.String())
 			line("significant", n.Significant)
+			line("suspended", n.Suspended)
 			line("children", d.Children)
+			if n.DependsOn != nil {
+				line("depends_on", n.DependsOn)
+			}
 			limit(n.Limit, "within")
 			continue
 		}
@@ -113,6 +131,10 @@ func print(t *spec.Tree) string {
 		}
 		line("restart", a.Restart.String())
 		line("significant", a.Significant)
+		line("suspended", a.Suspended)
+		if a.DependsOn != nil {
+			line("depends_on", a.DependsOn)
+		}
 		if a.Watchdog > 0 {
 			line("watchdog", a.Watchdog)
 		} else if a.Notify && !a.Ready.Notify {
@@ -224,13 +246,14 @@ func someTree(t *rapid.T) *spec.Tree {
 		}).Draw(t, "name")
 	}
 	agents := 0
+	var earlier []string // agents, on which later ones can depend: never those they are in
 	agent := func(auto supervisor.AutoShutdown) spec.Child {
 		agents++
 		a := &spec.Agent{
 			Name:    name(),
 			Command: rapid.SliceOfN(someText, 1, 3).Draw(t, "command"),
 			Dir:     "/" + rapid.StringMatching(`[a-zä ]{1,5}`).Draw(t, "dir"),
-			Restart: rapid.SampledFrom([]supervisor.Restart{0, 1, 2}).Draw(t, "restart"),
+			Restart: rapid.SampledFrom([]supervisor.Restart{0, 1, 2}).Draw(t, "restart"), Suspended: rapid.Bool().Draw(t, "suspended"),
 			Backoff: supervisor.Backoff{
 				Kind: rapid.SampledFrom([]supervisor.BackoffKind{0, 1, 2, 3}).Draw(t, "kind"), Jitter: rapid.Bool().Draw(t, "jitter"),
 				StableAfter: rapid.SampledFrom([]time.Duration{-1, 0, time.Minute}).Draw(t, "stable"),
@@ -270,6 +293,10 @@ func someTree(t *rapid.T) *spec.Tree {
 		}
 		a.Notify = a.Ready.Notify || a.Watchdog > 0 || rapid.Bool().Draw(t, "listened to")
 		a.Significant = a.Restart != supervisor.Permanent && (auto == 1 || auto == 2) && rapid.Bool().Draw(t, "significant")
+		if len(earlier) > 0 && rapid.Bool().Draw(t, "depends") {
+			a.DependsOn = []string{rapid.SampledFrom(earlier).Draw(t, "on")}
+		}
+		earlier = append(earlier, a.Name)
 		if !a.Significant && rapid.IntRange(0, 3).Draw(t, "pool") == 0 {
 			return spec.Child{Node: somePool(t, a)}
 		}
@@ -282,8 +309,12 @@ func someTree(t *rapid.T) *spec.Tree {
 			Strategy:     rapid.SampledFrom([]supervisor.Strategy{0, 1, 2}).Draw(t, "strategy"),
 			Limit:        someLimit(t, supervisor.ScopeSupervisor),
 			AutoShutdown: rapid.SampledFrom([]supervisor.AutoShutdown{0, 1, 2, 3}).Draw(t, "auto"),
+			Suspended:    rapid.Bool().Draw(t, "suspended"),
 		}
 		used[n.Name] = true
+		if depth > 1 && len(earlier) > 0 && rapid.Bool().Draw(t, "depends") {
+			n.DependsOn = []string{rapid.SampledFrom(earlier).Draw(t, "on")}
+		}
 		if depth > 1 {
 			n.Restart = rapid.SampledFrom([]supervisor.Restart{0, 1, 2}).Draw(t, "restart")
 			n.Significant = n.Restart != supervisor.Permanent && (auto == 1 || auto == 2)
@@ -302,7 +333,31 @@ func someTree(t *rapid.T) *spec.Tree {
 		}
 		return n
 	}
-	return &spec.Tree{Root: node(1, 0), Forget: rapid.Bool().Draw(t, "forget")}
+	tree := &spec.Tree{Root: node(1, 0), Patrol: spec.DefaultPatrol(), Forget: rapid.Bool().Draw(t, "forget")}
+	if rapid.Bool().Draw(t, "daemon") {
+		tree.Patrol = somePatrol(t)
+		for _, c := range tree.Root.Children {
+			if c.Agent != nil && c.Agent.Limit == (supervisor.Limit{}) {
+				c.Agent.Limit = tree.Patrol.Limit
+			}
+		}
+	}
+	return tree
+}
+
+func somePatrol(t *rapid.T) spec.Patrol {
+	p := spec.Patrol{
+		Interval: spec.MinPatrolInterval + someTime.Draw(t, "interval"), Kept: true, Starts: rapid.IntRange(1, spec.MaxStarts).Draw(t, "starts"),
+		ShutdownTimeout: someTime.Draw(t, "shutdown") - 1, DriftDrainTimeout: someTime.Draw(t, "drift"),
+		Limit: supervisor.Quarantining(rapid.IntRange(1, spec.MaxRestarts).Draw(t, "max"), someTime.Draw(t, "within")),
+	}
+	if rapid.Bool().Draw(t, "no limit") {
+		p.Limit.Max = supervisor.Unlimited
+	}
+	if rapid.Bool().Draw(t, "purges") {
+		p.GCInterval, p.TTL = someTime.Draw(t, "gc"), someTime.Draw(t, "ttl")
+	}
+	return p
 }
 
 // somePool makes a pool of an agent.
@@ -381,7 +436,7 @@ func FuzzParse(f *testing.F) {
 			if problems != nil {
 				t.Fatalf("a tree that was valid has problems: %+v", problems)
 			}
-			again.Forget = tree.Forget // which is no declaration
+			again.Forget, again.Patrol = tree.Forget, tree.Patrol // which are no declarations
 			if diff := cmp.Diff(tree, again); diff != "" {
 				t.Fatalf("(-first +second)\n%s", diff)
 			}

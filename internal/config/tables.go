@@ -14,6 +14,7 @@ type file struct {
 	root        spec.Node
 	limit       limit // of [supervision], the default of all supervisors
 	forget      bool  // of [supervision]: not persist
+	patrol      patrol
 	persistence spec.Persistence
 	database    *value // path of [persistence]
 	supervisors []group
@@ -43,7 +44,12 @@ func fileTable() table[file] {
 		doc: "The whole file. Its tables may come in any order; that of supervisors and agents is their start order under the root.",
 		keys: []key[file]{
 			{row{name: "project", typ: "table", doc: "the project itself", also: []string{"workspace"}}, sub(projectTable(), func(f *file) *file { return f })},
-			{row{name: "supervision", typ: "table", doc: "the root, and defaults of all supervisors", also: []string{"daemon"}}, sub(supervisionTable(), func(f *file) *file { return f })},
+			{row{name: "supervision", typ: "table", doc: "the root, and defaults of all supervisors", also: []string{"supervise"}}, sub(supervisionTable(), func(f *file) *file { return f })},
+			{row{name: "daemon", typ: "table", doc: "how the daemon keeps the fleet as this file says", also: []string{"patrol", "controller"}},
+				func(r *reader, v *value, f *file) {
+					f.patrol.table = v
+					daemonTable().read(r, v, &f.patrol)
+				}},
 			{row{name: "persistence", typ: "table", doc: "where state is kept", also: []string{"store", "state"}}, sub(persistenceTable(), func(f *file) *file { return f })},
 			{row{name: "supervisor", typ: "array of tables", doc: "a supervisor below the root", also: []string{"supervisors"}}, tables("supervisor",
 				func(r *reader, v *value, f *file) {
@@ -91,6 +97,7 @@ name = "shop"
 		keys: []key[file]{
 			{row{name: "name", typ: "string", def: "the name of the directory", doc: "the first segment of every path, as in `shop/backend/api`; 1 to 64 bytes without `/`"},
 				text(func(f *file) *string { return &f.root.Name })},
+			suspendedKey("the whole fleet is suspended: "+suspendedDoc, func(f *file) *bool { return &f.root.Suspended }),
 		},
 	}
 }
@@ -167,6 +174,8 @@ command = "./api.sh --port 8080"
 			{row{name: "restart", typ: restartType, def: "permanent", doc: "the supervisor as a child of its parent: " + restartDoc}, word(supervisor.ParseRestart, func(g *group) *supervisor.Restart { return &g.Restart }, restartAliases()...)},
 			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc}, word(parseAutoShutdown, func(g *group) *supervisor.AutoShutdown { return &g.AutoShutdown })},
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(g *group) *bool { return &g.Significant })},
+			suspendedKey("all below it is suspended: "+suspendedDoc, func(g *group) *bool { return &g.Suspended }),
+			dependsOn("before anything in this supervisor is started, and stopped after all of it", func(g *group) *[]string { return &g.DependsOn }),
 		},
 	}
 }
@@ -234,6 +243,8 @@ restart_window = "1h"
 			{row{name: "watchdog", typ: "duration", doc: "how long it may take from one `WATCHDOG=1` to the next, 1s at least; it is told so in `WATCHDOG_USEC`. One that takes longer has failed: it gets `SIGABRT`, after its grace `SIGKILL`, and is restarted", also: []string{"watchdog_sec", "watchdogsec"}},
 				duration(func(a *agent) *time.Duration { return &a.Watchdog })},
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(a *agent) *bool { return &a.Significant })},
+			suspendedKey(suspendedDoc, func(a *agent) *bool { return &a.Suspended }),
+			dependsOn("before this one is started, and stopped after it", func(a *agent) *[]string { return &a.DependsOn }),
 		},
 	}
 }

@@ -44,8 +44,10 @@ func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls))}
 	a.checkNode(Root, &root)
 	a.declare()
+	before := len(a.problems)
 	a.adopt()
 	a.checkNesting()
+	a.checkDependencies(&root, len(a.problems) == before)
 	a.checkChildren(Root, &root)
 	for i, d := range a.decls {
 		if d.Node != nil {
@@ -56,7 +58,7 @@ func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 		return nil, a.problems
 	}
 	root.Children = a.build(Root)
-	return &Tree{Root: &root}, nil
+	return &Tree{Root: &root, Patrol: DefaultPatrol()}, nil
 }
 
 type assembly struct {
