@@ -7,7 +7,7 @@ TEST    := $(GO) test -race -p 2 -timeout 12m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME ?= 30s
 
-.PHONY: demo build test deps lint bench chaos fuzz generate clean
+.PHONY: demo build test deps lint bench chaos fuzz cron-long generate clean
 
 ## demo: build coppice and watch it heal a small fleet (15 s)
 demo: build
@@ -49,6 +49,10 @@ fuzz:
 			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 		done; \
 	done
+
+# Cron schedules held against a walk through every minute of 55 years of many time zones.
+cron-long:
+	go test ./internal/cron -run TestWalk -cron.long -v -timeout 60m
 
 ## generate: write the documentation that is made from the code
 generate:
