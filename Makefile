@@ -31,7 +31,7 @@ build:
 ## test: install what the tests need and run all of them
 test: deps lint
 	$(TESTSUM) --packages="$(OTHERS)" -- $(TEST)
-	$(TESTSUM) --packages="$(DRAWN)" -- $(TEST) -rapid.seed=$(SEED)
+	$(TESTSUM) --packages="$(DRAWN)" -- $(TEST) -args -rapid.seed=$(SEED)
 	cd bench && $(GO) vet ./... && $(GO) test ./...
 
 ## deps: the programs that the tests run against the real thing
@@ -55,7 +55,7 @@ chaos: build
 
 ## random: draw other cases than make test does, and twenty times as many
 random:
-	SEED=0 $(GO) test -timeout 60m $(DRAWN) -rapid.checks=2000
+	SEED=0 $(GO) test -timeout 60m $(DRAWN) -args -rapid.checks=2000
 
 ## fuzz: let every fuzz test run for FUZZTIME
 fuzz:
