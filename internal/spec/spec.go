@@ -21,6 +21,8 @@ type Tree struct {
 	Forget bool
 	// Persistence is where the state is kept.
 	Persistence Persistence
+	// Patrol is how the fleet is kept as it should be.
+	Patrol Patrol
 }
 
 // Node is a supervisor.
@@ -35,8 +37,13 @@ type Node struct {
 	AutoShutdown supervisor.AutoShutdown
 	// Significant nodes and agents take part in their parent's AutoShutdown.
 	Significant bool
+	// Suspended: nothing below it is to run. The root's is that of the project.
+	Suspended bool
 	// Children are in start order.
 	Children []Child
+	// Template is what the children of a pool are instances of: the agent as it
+	// was declared, with its Pool. It is nil for a supervisor that is no pool.
+	Template *Agent
 }
 
 // Agent is a leaf: an OS process that is started, watched and stopped.
@@ -65,9 +72,11 @@ type Agent struct {
 	// Limit is the agent's own; its restarts count in its supervisor if zero.
 	Limit       supervisor.Limit
 	Significant bool
-	Shutdown    Shutdown
-	Ready       Ready
-	Hooks       Hooks
+	// Suspended: it is not to run. It is, too, if something above it is.
+	Suspended bool
+	Shutdown  Shutdown
+	Ready     Ready
+	Hooks     Hooks
 	// Beliefs are those that it may have; any names and values if none is
 	// declared, which then persist. They are read when an incarnation begins.
 	Beliefs []Belief
@@ -81,6 +90,10 @@ type Agent struct {
 	HeartbeatTimeout time.Duration
 	ProgressTimeout  time.Duration
 	Nudge            Nudge
+	// Pool makes a pool of it. It is nil in a tree but for Node.Template.
+	Pool *Pool
+	// Instance says of which pool it is an instance; zero if of none.
+	Instance Instance
 }
 
 // Nudge is how an agent is reminded: that nothing is heard of it, or that there
