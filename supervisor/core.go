@@ -325,7 +325,7 @@ func (k *core) forget(c *child) {
 // timer has timeUp called for c in d.
 func (k *core) timer(c *child, d time.Duration) {
 	m := c.rest()
-	m.nextAt = k.now + d
+	m.nextAt = max(1, k.now+d) // 0 says that there is none; the life of a core begins at 0
 	m.token++
 	k.out = append(k.out, action{do: doTimer, c: c, d: d})
 }

@@ -21,6 +21,8 @@ type Tree struct {
 	Forget bool
 	// Persistence is where the state is kept.
 	Persistence Persistence
+	// Patrol is how the fleet is kept as it should be.
+	Patrol Patrol
 }
 
 // Node is a supervisor.
@@ -38,8 +40,13 @@ type Node struct {
 	// DependsOn are the names of agents and supervisors that must be ready
 	// before anything in it is started, and that are stopped after it. See Order.
 	DependsOn []string
+	// Suspended: nothing below it is to run. The root's is that of the project.
+	Suspended bool
 	// Children are in start order.
 	Children []Child
+	// Template is what the children of a pool are instances of: the agent as it
+	// was declared, with its Pool. It is nil for a supervisor that is no pool.
+	Template *Agent
 }
 
 // Agent is a leaf: an OS process that is started, watched and stopped.
@@ -69,9 +76,11 @@ type Agent struct {
 	Limit       supervisor.Limit
 	Significant bool
 	DependsOn   []string // as Node.DependsOn
-	Shutdown    Shutdown
-	Ready       Ready
-	Hooks       Hooks
+	// Suspended: it is not to run. It is, too, if something above it is.
+	Suspended bool
+	Shutdown  Shutdown
+	Ready     Ready
+	Hooks     Hooks
 	// Beliefs are those that it may have; any names and values if none is
 	// declared, which then persist. They are read when an incarnation begins.
 	Beliefs []Belief
@@ -85,6 +94,10 @@ type Agent struct {
 	HeartbeatTimeout time.Duration
 	ProgressTimeout  time.Duration
 	Nudge            Nudge
+	// Pool makes a pool of it. It is nil in a tree but for Node.Template.
+	Pool *Pool
+	// Instance says of which pool it is an instance; zero if of none.
+	Instance Instance
 }
 
 // Nudge is how an agent is reminded: that nothing is heard of it, or that there
@@ -145,10 +158,13 @@ func (c Child) Name() string {
 
 // dependsOn is that of the node or agent.
 func (c Child) dependsOn() []string {
-	if c.Node != nil {
-		return c.Node.DependsOn
+	switch {
+	case c.Node == nil:
+		return c.Agent.DependsOn
+	case c.Node.Template != nil:
+		return c.Node.Template.DependsOn
 	}
-	return c.Agent.DependsOn
+	return c.Node.DependsOn
 }
 
 // All yields everything below the root with its path, parents before their
