@@ -132,3 +132,9 @@ func (o *Order) Reverse(choose func(path string) bool) [][]string {
 	}
 	return waves
 }
+
+// Has reports whether there is such an agent or supervisor in the tree.
+func (o *Order) Has(path string) bool {
+	_, ok := o.index[path]
+	return ok
+}
