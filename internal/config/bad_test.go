@@ -87,6 +87,36 @@ var badInput = []struct{ name, text, want string }{
 		6:12: children is a string, expected an array of names
 		11:3: an element of children is an integer, expected a string; write "1"`},
 
+	// Pools.
+	{"pool", base + "[agent.pool]\nmin = -1\nmax = 1001\ncheck = \"\"\ndrain_timeout = \"0s\"\ncheck_timeout = 30\non_boot = {}\nnamepool = 3\nscale_check = 1\n", `
+		5:7: min is -1, expected an integer from 0 to 1000
+		6:7: max is 1001, expected an integer from 0 to 1000 or "unlimited"
+		7:9: check is empty, expected a string or an array of strings; remove the key if nothing is meant
+		8:17: drain_timeout is "0s", expected a duration above zero
+		9:17: check_timeout is a number without a unit, expected a duration such as "10s" or "1h30m"; write "30s" if seconds are meant
+		10:11: [agent.pool.on_boot] without command, expected one (string or array of strings)
+		11:12: namepool is an integer, expected the path of a file or an array of names
+		12:1: unknown key "scale_check" in [agent.pool]; did you mean "check"?`},
+	{"pool without room", base + "pool = { min = 3, max = 2 }\n", "4:16: min is 3, above max, which is 2; expected at most that"},
+	{"pool with few names", base + "pool = { max = 2, namepool = [\"a\"] }\n", "4:16: max is 2, expected at most 1: so many names there are; add names to the namepool"},
+	{"pool with fewer names", base + "pool = { min = 2, namepool = [\"a\"] }\n", "4:16: min is 2, expected at most 1: so many names there are; add names to the namepool"},
+	{"pool with bad names", base + "pool = { namepool = [\"a\", \"-b\", \"a\"] }\n", `
+		4:27: the name "-b" looks like a flag, expected one without "-" in front
+		4:33: the name "a" is there twice, expected once; remove one of the two`},
+	{"pool without names", base + "pool = { namepool = [] }\n", "4:21: namepool is empty, expected at least one name"},
+	{"pool with a long name", "[[agent]]\nname = \"" + strings.Repeat("x", 62) + "\"\ncommand = \"true\"\npool.max = 10\n",
+		"2:8: the name \"" + strings.Repeat("x", 60) + "\"... is too long for a pool: its instance \"" + strings.Repeat("x", 60) + "\"... has 65 bytes, expected at most 64"},
+	{"patient pool", base + "pool = { drain_timeout = \"200h\", check_timeout = \"200h\" }\n", `
+		4:26: drain_timeout is 200h0m0s, expected at most 168h0m0s
+		4:50: check_timeout is 200h0m0s, expected at most 168h0m0s`},
+	{"significant pool", base + "restart = \"transient\"\nsignificant = true\npool = {}\n", `
+		5:15: significant in a pool, expected none there: its instances come and go; remove it`},
+	{"keys of a pool", base + "min = 1\ndrain_timeout = \"1m\"\non_death = \"true\"\nreplicas = 1\n", `
+		4:1: unknown key "min" in [[agent]]; it belongs in [agent.pool]
+		5:1: unknown key "drain_timeout" in [[agent]]; it belongs in [agent.pool]
+		6:1: unknown key "on_death" in [[agent]]; it belongs in [agent.pool]
+		7:1: unknown key "replicas" in [[agent]]; did you mean "pool"?`},
+
 	// Missing and empty.
 	{"missing", "[[agent]]\n\n[[supervisor]]\n", `
 		1:3: [[agent]] without name, expected one (string)
@@ -240,6 +270,15 @@ var badInput = []struct{ name, text, want string }{
 		12:13: supervisors contain themselves ("s > t > u > s"), expected a tree; remove one of these children
 		15:13: supervisors contain themselves ("v > v"), expected a tree; remove one of these children`},
 	{"depth 9", base + chain("s2 s3 s4 s5 s6 s7 s8 s9 s10 a"), `24:13: supervisor "s9" is on level 9, counted from the root, expected at most 8; keep supervisors shallow; two or three levels do for most projects`},
+	{"dependencies", base + "depends_on = \"b\"\n[[agent]]\nname = \"b\"\ncommand = \"x\"\ndepends_on = [\"b\", 1]\n", `
+		4:14: depends_on is a string, expected an array of names
+		8:20: an element of depends_on is an integer, expected a string; write "1"`},
+	{"unknown dependency", base + "depends_on = [\n  \"bakend\",\n  \"zzz\"]\n[[supervisor]]\nname = \"backend\"\nchildren = []\nafter = 1\n", `
+		5:3: unknown dependency "bakend", expected the name of an agent or supervisor; did you mean "backend"?
+		6:3: unknown dependency "zzz", expected the name of an agent or supervisor
+		10:1: unknown key "after" in [[supervisor]]; did you mean "depends_on"?`},
+	{"circle", base + "depends_on = [\"s\"]\n[[supervisor]]\nname = \"s\"\nchildren = [\"b\"]\n[[agent]]\nname = \"b\"\ncommand = \"x\"\ndepends_on = [\"a\"]\n",
+		`4:15: dependencies go round in a circle ("a" depends on "s", which contains "b", which depends on "a"), expected an order; remove one of these dependencies`},
 	{"pool", base + "[[supervisor]]\nname = \"s\"\nchildren = []\nstrategy = \"simple_one_for_one\"\n[supervision]\nstrategy = \"SimpleOneForOne\"\n", `
 		7:12: simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one; list each agent
 		9:12: simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one; list each agent`},

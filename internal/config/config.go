@@ -121,6 +121,7 @@ func (f *file) declarations(dir string) (decls []spec.Decl, places []*value) {
 			a.Limit = a.limit.over(supervisor.ScopeChild, supervisor.Quarantine)
 		}
 		a.resolve(dir)
+		a.Pool = a.pool.declared()
 		all = append(all, placed{spec.Decl{Agent: &a.Agent}, a.table})
 	}
 	slices.SortStableFunc(all, func(a, b placed) int { return a.table.compare(b.table) })

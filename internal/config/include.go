@@ -38,7 +38,7 @@ type gatherer struct {
 
 // included is a file that was read, or was to be.
 type included struct {
-	src  *source // nil if it could not be read
+	data []byte // nil if it could not be read
 	info fs.FileInfo
 	path string
 	by   *value // what names it; nil for the first file
@@ -216,14 +216,15 @@ func (g *gatherer) file(e *value, path string) bool {
 		fail(fleet.large, "makes %d bytes of all files, expected at most %d", g.size, MaxTotal)
 		return false
 	}
-	f.src = newSource(shown, data)
-	f.src.path, f.src.order = absolute, len(g.files)
+	src := newSource(shown, data)
+	src.order = len(g.files)
+	f.data = data
 	g.files = append(g.files, f)
-	if err := f.src.checkText(); err != nil {
+	if err := src.checkText(); err != nil {
 		g.r.add(err)
 		return true
 	}
-	document, err := parse(f.src)
+	document, err := parse(src)
 	if err != nil {
 		g.r.add(err)
 		return true
@@ -234,6 +235,12 @@ func (g *gatherer) file(e *value, path string) bool {
 	}
 	g.document = append(g.document, document)
 	return true
+}
+
+// note makes a file that is no part of the configuration, but decides upon it, one of its sources.
+func (g *gatherer) note(path string, data []byte) {
+	g.watchFile(path)
+	g.files = append(g.files, included{path: path, data: data})
 }
 
 func (g *gatherer) absolute(path string) string { return under(g.dir, path) }

@@ -373,3 +373,28 @@ func TestWatchDirs(t *testing.T) {
 		t.Errorf("notices: %v", l.Notices)
 	}
 }
+
+// TestNamepoolSource: a file of names decides, too.
+func TestNamepoolSource(t *testing.T) {
+	dir := project(t, "-- coppice.toml --\n[[agent]]\nname = \"w\"\ncommand = \"sleep 1\"\npool = { namepool = \"names/crew\" }\n-- names/crew --\nann\n")
+	path := filepath.Join(dir, "coppice.toml")
+	l, err := LoadAll(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crew := filepath.Join(dir, "names", "crew")
+	if !slices.Equal(l.Sources, []string{path, crew}) || !slices.Equal(l.WatchDirs, []string{dir, filepath.Dir(crew)}) {
+		t.Errorf("sources %q, directories %q", l.Sources, l.WatchDirs)
+	}
+	first := l.Revision
+	write(t, crew, "ben\n", 0o644)
+	if l, _ = LoadAll(path); l.Revision == first {
+		t.Error("the revision does not know of it")
+	}
+	if err := os.Remove(crew); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = LoadAll(path); err == nil || len(l.Sources) != 2 {
+		t.Errorf("without it: %v, sources %q", err, l.Sources)
+	}
+}

@@ -57,7 +57,7 @@ func loadAll(path string, further func([]spec.Decl) []spec.Problem) (*Loaded, er
 	if e != nil {
 		err = Errors{e}
 	} else {
-		g.files[0].src, g.size = &source{data: data}, int64(len(data))
+		g.files[0].data, g.size = data, int64(len(data))
 		l, err = load(path, g.dir, data, g, further)
 	}
 	g.tell(l)
@@ -88,6 +88,9 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 	r.persistence(&f, dir)
 	f.patrol.settle(f.limit)
 	f.patrol.keep(f.agents, f.supervisors)
+	if further != nil {
+		r.namepools(&f, dir, g)
+	}
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
 	if further != nil {
@@ -117,9 +120,9 @@ func (g *gatherer) tell(l *Loaded) {
 		hash.Write(b)
 	}
 	for _, f := range sorted {
-		if f.src != nil {
+		if f.data != nil {
 			put([]byte(f.path))
-			put(f.src.data)
+			put(f.data)
 		}
 	}
 	for _, f := range g.files {

@@ -81,6 +81,8 @@ func shorthand(path ...string) string {
 		return "kind"
 	case (path[0] == "on_waking" || path[0] == "on_start" || path[0] == "on_resting" || path[0] == "on_error") && len(path) == 1:
 		return "command"
+	case path[0] == "pool" && len(path) == 2 && (path[1] == "on_boot" || path[1] == "on_death"):
+		return "command"
 	case path[0] == "beliefs" && len(path) == 2:
 		return "initial"
 	}

@@ -224,6 +224,12 @@ func rowOf(segments []string) *row {
 	if len(segments) > 2 && (segments[0] == "agent" || segments[0] == "supervisor") {
 		segments = append([]string{segments[0]}, segments[2:]...)
 	}
+	for i := range segments[1:] { // all hooks are documented as one
+		if i+2 < len(segments) && shorthand(segments[1:i+2]...) == "command" {
+			segments = []string{segments[0], "on_waking", segments[len(segments)-1]}
+			break
+		}
+	}
 	table, key := strings.Join(segments[:len(segments)-1], "."), segments[len(segments)-1]
 	for _, s := range sections() {
 		if strings.Trim(s.header, "[]") == table {

@@ -23,6 +23,9 @@ func flatten(t *spec.Tree) (spec.Node, []spec.Decl) {
 	root.Children = nil
 	var decls []spec.Decl
 	for _, c := range t.All() {
+		if c.Node != nil && c.Node.Template != nil {
+			c = spec.Child{Agent: c.Node.Template}
+		}
 		if c.Agent != nil {
 			decls = append(decls, spec.Decl{Agent: c.Agent})
 			continue
@@ -98,6 +101,9 @@ func print(t *spec.Tree) string {
 			line("significant", n.Significant)
 			line("suspended", n.Suspended)
 			line("children", d.Children)
+			if n.DependsOn != nil {
+				line("depends_on", n.DependsOn)
+			}
 			limit(n.Limit, "within")
 			continue
 		}
@@ -126,6 +132,9 @@ func print(t *spec.Tree) string {
 		line("restart", a.Restart.String())
 		line("significant", a.Significant)
 		line("suspended", a.Suspended)
+		if a.DependsOn != nil {
+			line("depends_on", a.DependsOn)
+		}
 		if a.Watchdog > 0 {
 			line("watchdog", a.Watchdog)
 		} else if a.Notify && !a.Ready.Notify {
@@ -175,6 +184,24 @@ func print(t *spec.Tree) string {
 		for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 			line("env."+quoted(name), a.Env[name])
 		}
+		if p := a.Pool; p != nil {
+			line("pool.min", p.Min)
+			line("pool.max", p.Max)
+			line("pool.check_timeout", p.CheckTimeout)
+			line("pool.drain_timeout", p.DrainTimeout)
+			if p.Check != nil {
+				line("pool.check", p.Check)
+			}
+			if p.Names != nil {
+				line("pool.namepool", p.Names)
+			}
+			for key, h := range map[string]spec.Hook{"on_boot": p.OnBoot, "on_death": p.OnDeath} {
+				if h.Exists() {
+					line("pool."+key+".command", h.Command)
+					line("pool."+key+".timeout", h.Timeout)
+				}
+			}
+		}
 	}
 	return b.String()
 }
@@ -219,6 +246,7 @@ func someTree(t *rapid.T) *spec.Tree {
 		}).Draw(t, "name")
 	}
 	agents := 0
+	var earlier []string // agents, on which later ones can depend: never those they are in
 	agent := func(auto supervisor.AutoShutdown) spec.Child {
 		agents++
 		a := &spec.Agent{
@@ -265,6 +293,13 @@ func someTree(t *rapid.T) *spec.Tree {
 		}
 		a.Notify = a.Ready.Notify || a.Watchdog > 0 || rapid.Bool().Draw(t, "listened to")
 		a.Significant = a.Restart != supervisor.Permanent && (auto == 1 || auto == 2) && rapid.Bool().Draw(t, "significant")
+		if len(earlier) > 0 && rapid.Bool().Draw(t, "depends") {
+			a.DependsOn = []string{rapid.SampledFrom(earlier).Draw(t, "on")}
+		}
+		earlier = append(earlier, a.Name)
+		if !a.Significant && rapid.IntRange(0, 3).Draw(t, "pool") == 0 {
+			return spec.Child{Node: somePool(t, a)}
+		}
 		return spec.Child{Agent: a}
 	}
 	var node func(depth int, auto supervisor.AutoShutdown) *spec.Node
@@ -277,6 +312,9 @@ func someTree(t *rapid.T) *spec.Tree {
 			Suspended:    rapid.Bool().Draw(t, "suspended"),
 		}
 		used[n.Name] = true
+		if depth > 1 && len(earlier) > 0 && rapid.Bool().Draw(t, "depends") {
+			n.DependsOn = []string{rapid.SampledFrom(earlier).Draw(t, "on")}
+		}
 		if depth > 1 {
 			n.Restart = rapid.SampledFrom([]supervisor.Restart{0, 1, 2}).Draw(t, "restart")
 			n.Significant = n.Restart != supervisor.Permanent && (auto == 1 || auto == 2)
@@ -284,7 +322,7 @@ func someTree(t *rapid.T) *spec.Tree {
 			n.Limit = supervisor.Escalating(rapid.IntRange(0, 9).Draw(t, "max"), time.Duration(rapid.IntRange(1, 99).Draw(t, "seconds"))*time.Second)
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "children") {
-			if depth < supervisor.MaxDepth && rapid.Bool().Draw(t, "deeper") {
+			if depth < supervisor.MaxDepth-1 && rapid.Bool().Draw(t, "deeper") {
 				n.Children = append(n.Children, spec.Child{Node: node(depth+1, n.AutoShutdown)})
 			} else {
 				n.Children = append(n.Children, agent(n.AutoShutdown))
@@ -320,6 +358,25 @@ func somePatrol(t *rapid.T) spec.Patrol {
 		p.GCInterval, p.TTL = someTime.Draw(t, "gc"), someTime.Draw(t, "ttl")
 	}
 	return p
+}
+
+// somePool makes a pool of an agent.
+func somePool(t *rapid.T, a *spec.Agent) *spec.Node {
+	p := &spec.Pool{
+		Min: rapid.IntRange(0, 3).Draw(t, "min"), Max: rapid.SampledFrom([]int{spec.UnlimitedPool, 3, spec.MaxInstances}).Draw(t, "max"),
+		Check:        rapid.SampledFrom([][]string{nil, {"echo", "2"}}).Draw(t, "check"),
+		CheckTimeout: time.Duration(rapid.Int64Range(1, int64(spec.MaxDrainTimeout)).Draw(t, "check timeout")),
+		DrainTimeout: time.Duration(rapid.Int64Range(1, int64(spec.MaxDrainTimeout)).Draw(t, "drain timeout")),
+		OnDeath:      rapid.SampledFrom([]spec.Hook{{}, {Command: []string{"x", " "}, Timeout: time.Second}}).Draw(t, "on_death"),
+	}
+	if p.Max == 3 && rapid.Bool().Draw(t, "named") {
+		p.Names = []string{"ada", "bob", "zoë"}
+	}
+	if a.Limit == (supervisor.Limit{}) {
+		a.Limit = supervisor.Quarantining(5, time.Hour)
+	}
+	a.Pool = p
+	return &spec.Node{Name: a.Name, Template: a, Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)}
 }
 
 // TestRoundTrip: a tree that is written down and read again is the same, and

@@ -24,7 +24,8 @@ func (t table[T]) section() section {
 func sections() []section {
 	return []section{
 		fileTable().section(), projectTable().section(), supervisionTable().section(), daemonTable().section(), persistenceTable().section(), supervisorTable().section(),
-		agentTable().section(), limitsTable().section(), backoffTable().section(), shutdownTable().section(), readyTable().section(), nudgeTable().section(), beliefTable().section(), hookTable("on_waking").section(), patchesSection(),
+		agentTable().section(), limitsTable().section(), backoffTable().section(), shutdownTable().section(), readyTable().section(), nudgeTable().section(), beliefTable().section(),
+		hookTable("on_waking").section(), poolTable().section(), patchesSection(),
 	}
 }
 

@@ -19,7 +19,6 @@ const MaxFile = 1 << 20
 // source is the text of a file and knows its lines.
 type source struct {
 	name  string // as errors give it
-	path  string // absolute; empty if it was never a file
 	order int    // among the files that were read together
 	data  []byte // without byte order mark
 	lines []int  // offset of the start of each line

@@ -39,8 +39,14 @@ type Node struct {
 	Significant bool
 	// Suspended: nothing below it is to run. The root's is that of the project.
 	Suspended bool
+	// DependsOn are the names of agents and supervisors that must be ready
+	// before anything in it is started, and that are stopped after it. See Order.
+	DependsOn []string
 	// Children are in start order.
 	Children []Child
+	// Template is what the children of a pool are instances of: the agent as it
+	// was declared, with its Pool. It is nil for a supervisor that is no pool.
+	Template *Agent
 }
 
 // Agent is a leaf: an OS process that is started, watched and stopped.
@@ -71,6 +77,7 @@ type Agent struct {
 	Significant bool
 	// Suspended: it is not to run. It is, too, if something above it is.
 	Suspended bool
+	DependsOn []string // as Node.DependsOn
 	Shutdown  Shutdown
 	Ready     Ready
 	Hooks     Hooks
@@ -87,6 +94,10 @@ type Agent struct {
 	HeartbeatTimeout time.Duration
 	ProgressTimeout  time.Duration
 	Nudge            Nudge
+	// Pool makes a pool of it. It is nil in a tree but for Node.Template.
+	Pool *Pool
+	// Instance says of which pool it is an instance; zero if of none.
+	Instance Instance
 }
 
 // Nudge is how an agent is reminded: that nothing is heard of it, or that there
@@ -143,6 +154,17 @@ func (c Child) Name() string {
 		return c.Node.Name
 	}
 	return c.Agent.Name
+}
+
+// dependsOn is that of the node or agent.
+func (c Child) dependsOn() []string {
+	switch {
+	case c.Node == nil:
+		return c.Agent.DependsOn
+	case c.Node.Template != nil:
+		return c.Node.Template.DependsOn
+	}
+	return c.Node.DependsOn
 }
 
 // All yields everything below the root with its path, parents before their
