@@ -5,7 +5,7 @@
 // reference pages.
 package config
 
-//go:generate go run ./gendoc ../../docs/configuration.md ../../docs/grove.md
+//go:generate go run ./gendoc ../../docs/configuration.md ../../docs/grove.md ../../docs/coppice.schema.json ../../docs/grove.schema.json
 
 import (
 	_ "embed" // Template

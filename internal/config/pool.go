@@ -51,7 +51,7 @@ drain_timeout = "10m"
 }
 
 func poolHook(name, doc string, field func(*pool) *spec.Hook) key[pool] {
-	return key[pool]{row{name: name, typ: "string, array of strings, or table", doc: doc},
+	return key[pool]{row{name: name, typ: hookType, doc: doc},
 		func(r *reader, v *value, into *pool) {
 			if v.kind == isTable {
 				hookTable("pool."+name).read(r, v, field(into))

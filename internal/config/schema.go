@@ -218,6 +218,12 @@ func duration[T any](field func(*T) *time.Duration) func(*reader, *value, *T) {
 	}
 }
 
+// Types of durations in the words of a row, beside the plain one.
+const (
+	durationOrZeroType  = `duration or "0s"`
+	durationOrNeverType = `duration or "never"`
+)
+
 const durationType = `a duration such as "10s" or "1h30m"`
 
 // duration reads a time above zero.
@@ -246,7 +252,7 @@ func (r *reader) durationOrZero(v *value) (time.Duration, bool) {
 			"%s is %s, a number without a unit, expected %s", r.label(v), spec.Quote(v.text), durationType)
 	case err != nil:
 		r.fail(v.at, v, "the units are "+timespan.Units, "%s is %s, expected %s", r.label(v), spec.Quote(v.text), durationType)
-	case d < 0:
+	case strings.HasPrefix(v.text, "-"):
 		r.fail(v.at, v, "", "%s is %s, negative, expected %s", r.label(v), spec.Quote(v.text), durationType)
 	default:
 		return d, true
