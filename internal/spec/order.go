@@ -36,24 +36,24 @@ func (t *Tree) Order() *Order {
 	for i := range o.elements {
 		o.elements[i].parent, o.elements[i].after = Root, Root
 	}
-	adopt := func(parent int, n *Node) {
+	adopt := func(parent int, path string, n *Node) {
 		last := Root
 		for _, c := range n.Children {
-			i := byName[c.Name()]
+			i := o.index[path+"/"+c.Name()]
 			o.elements[i].parent = parent
 			if n.Strategy == supervisor.RestForOne {
 				o.elements[i].after, last = last, i
 			}
 		}
 	}
-	adopt(Root, t.Root)
+	adopt(Root, t.Root.Name, t.Root)
 	for i, c := range children {
 		o.elements[i].agent = c.Agent != nil
 		for _, name := range c.dependsOn() {
 			o.elements[i].needs = append(o.elements[i].needs, byName[name])
 		}
 		if c.Node != nil {
-			adopt(i, c.Node)
+			adopt(i, o.paths[i], c.Node)
 		}
 	}
 	o.graph = newGraph(o.elements)

@@ -97,6 +97,7 @@ type Instance struct {
 func (g *Agent) instance(name string) *Agent {
 	made := *g
 	made.Name, made.Pool = name, nil
+	made.DependsOn, made.Suspended = nil, false // the pool is
 	made.Instance = Instance{g.Name, g.Number(name)}
 	made.Hooks.Death = g.Pool.OnDeath
 	return &made
@@ -105,7 +106,7 @@ func (g *Agent) instance(name string) *Agent {
 // pool is the supervisor that an agent which is a pool becomes.
 func (g *Agent) pool() *Node {
 	return &Node{
-		Name: g.Name, Template: g,
+		Name: g.Name, Template: g, DependsOn: g.DependsOn, Suspended: g.Suspended,
 		Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin),
 	}
 }
@@ -211,6 +212,51 @@ func (a *assembly) checkPool(i int, g *Agent) {
 	if g.Significant {
 		a.problem(i, []string{"significant"}, "remove it", "significant in a pool, expected none there: its instances come and go")
 	}
+}
+
+// checkInstanceNames finds instances that share their name with something else.
+func (a *assembly) checkInstanceNames() {
+	owner := make(map[string]int) // of a name in a namepool, the pool
+	for i, d := range a.decls {
+		if d.Agent == nil || d.Agent.Pool == nil {
+			continue
+		}
+		for n, name := range d.Agent.Pool.Names {
+			at := []string{"pool", "namepool", strconv.Itoa(n)}
+			other, taken := owner[name]
+			switch first, declared := a.byName[name]; {
+			case declared:
+				a.problem(i, at, "", "the name %s is that of something else (%s), expected one for each", Quote(name), a.kind(first))
+			case taken && other != i:
+				a.problem(i, at, "", "the name %s is in the namepool of %s, too, expected one for each", Quote(name), Quote(a.name(other)))
+			default:
+				owner[name] = i
+			}
+			a.checkNumbered(i, at, name)
+		}
+	}
+	for i := range a.decls {
+		a.checkNumbered(i, []string{"name"}, a.name(i))
+	}
+}
+
+// checkNumbered: a name that is not also that of a numbered instance.
+func (a *assembly) checkNumbered(i int, at []string, name string) {
+	p, known := a.byName[name[:max(0, strings.LastIndexByte(name, '-'))]]
+	if !known || a.decls[p].Agent == nil || a.decls[p].Agent.Pool == nil || a.decls[p].Agent.Pool.Names != nil {
+		return
+	}
+	pool := a.decls[p].Agent
+	if n := pool.Number(name); n > 0 && n <= pool.Pool.Ceiling() {
+		a.problem(i, at, "", "the name %s is that of an instance of the pool %s, expected another one", Quote(name), Quote(pool.Name))
+	}
+}
+
+func (a *assembly) kind(i int) string {
+	if a.decls[i].Node != nil {
+		return "a supervisor"
+	}
+	return "an agent"
 }
 
 func (a *assembly) checkPoolSize(i int, g *Agent) {
