@@ -57,6 +57,7 @@ type Controller struct {
 	root     *supervisor.Supervisor // once launched is closed
 	launched chan struct{}
 	log      *event.Log
+	before   uint64                     // the last event of those who were here before
 	places   map[string]runtime.Runtime // by kind
 	wanted   atomic.Pointer[fleet]      // see fleet
 	applying sync.Mutex                 // held while that changes
@@ -137,6 +138,9 @@ const (
 )
 
 func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
+	if _, c.before, err = c.log.Last(ctx, 0, nil); err != nil {
+		return err
+	}
 	if err := c.openBeliefs(ctx); err != nil {
 		return err
 	}
@@ -171,6 +175,9 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 	go c.wait()
 	return nil
 }
+
+// Before is the number of the last event that is older than this controller.
+func (c *Controller) Before() uint64 { return c.before }
 
 // Started waits until every agent has been started once, or its start has failed.
 func (c *Controller) Started(ctx context.Context) error { return c.root.Started(ctx) }

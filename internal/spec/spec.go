@@ -158,10 +158,13 @@ func (c Child) Name() string {
 
 // dependsOn is that of the node or agent.
 func (c Child) dependsOn() []string {
-	if c.Node != nil {
-		return c.Node.DependsOn
+	switch {
+	case c.Node == nil:
+		return c.Agent.DependsOn
+	case c.Node.Template != nil:
+		return c.Node.Template.DependsOn
 	}
-	return c.Agent.DependsOn
+	return c.Node.DependsOn
 }
 
 // All yields everything below the root with its path, parents before their
