@@ -109,12 +109,6 @@ var badInput = []struct{ name, text, want string }{
 	{"patient pool", base + "pool = { drain_timeout = \"200h\", check_timeout = \"200h\" }\n", `
 		4:26: drain_timeout is 200h0m0s, expected at most 168h0m0s
 		4:50: check_timeout is 200h0m0s, expected at most 168h0m0s`},
-	{"names of instances", base + "pool.max = 3\n[[agent]]\nname = \"a-3\"\ncommand = \"true\"\n[[agent]]\nname = \"a-4\"\ncommand = \"true\"\npool.namepool = [\"b\", \"a-2\", \"a-4\", \"c\"]\n[[supervisor]]\nname = \"a-1\"\nchildren = [\"d\"]\n[[agent]]\nname = \"d\"\ncommand = \"true\"\npool.namepool = [\"c\"]\n", `
-		6:8: the name "a-3" is that of an instance of the pool "a", expected another one
-		11:23: the name "a-2" is that of an instance of the pool "a", expected another one
-		11:30: the name "a-4" is that of something else (an agent), expected one for each
-		13:8: the name "a-1" is that of an instance of the pool "a", expected another one
-		18:18: the name "c" is in the namepool of "a-4", too, expected one for each`},
 	{"significant pool", base + "restart = \"transient\"\nsignificant = true\npool = {}\n", `
 		5:15: significant in a pool, expected none there: its instances come and go; remove it`},
 	{"keys of a pool", base + "min = 1\ndrain_timeout = \"1m\"\non_death = \"true\"\nreplicas = 1\n", `

@@ -44,7 +44,6 @@ func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls))}
 	a.checkNode(Root, &root)
 	a.declare()
-	a.checkInstanceNames()
 	before := len(a.problems)
 	a.adopt()
 	a.checkNesting()

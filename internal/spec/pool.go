@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -131,6 +132,17 @@ func (t *Tree) Layout(instances map[string][]string) *Tree {
 	return &laid
 }
 
+// Populated is Layout with those instances that the paths are of.
+func (t *Tree) Populated(paths iter.Seq[string]) *Tree {
+	pools, instances := t.Pools(), make(map[string][]string)
+	for path := range paths {
+		if i := strings.LastIndexByte(path, '/'); i > 0 && pools[path[:i]] != nil {
+			instances[path[:i]] = append(instances[path[:i]], path[i+1:])
+		}
+	}
+	return t.Layout(instances)
+}
+
 func (n *Node) layout(path string, instances map[string][]string) *Node {
 	laid := *n
 	if n.Template != nil {
@@ -212,51 +224,6 @@ func (a *assembly) checkPool(i int, g *Agent) {
 	if g.Significant {
 		a.problem(i, []string{"significant"}, "remove it", "significant in a pool, expected none there: its instances come and go")
 	}
-}
-
-// checkInstanceNames finds instances that share their name with something else.
-func (a *assembly) checkInstanceNames() {
-	owner := make(map[string]int) // of a name in a namepool, the pool
-	for i, d := range a.decls {
-		if d.Agent == nil || d.Agent.Pool == nil {
-			continue
-		}
-		for n, name := range d.Agent.Pool.Names {
-			at := []string{"pool", "namepool", strconv.Itoa(n)}
-			other, taken := owner[name]
-			switch first, declared := a.byName[name]; {
-			case declared:
-				a.problem(i, at, "", "the name %s is that of something else (%s), expected one for each", Quote(name), a.kind(first))
-			case taken && other != i:
-				a.problem(i, at, "", "the name %s is in the namepool of %s, too, expected one for each", Quote(name), Quote(a.name(other)))
-			default:
-				owner[name] = i
-			}
-			a.checkNumbered(i, at, name)
-		}
-	}
-	for i := range a.decls {
-		a.checkNumbered(i, []string{"name"}, a.name(i))
-	}
-}
-
-// checkNumbered: a name that is not also that of a numbered instance.
-func (a *assembly) checkNumbered(i int, at []string, name string) {
-	p, known := a.byName[name[:max(0, strings.LastIndexByte(name, '-'))]]
-	if !known || a.decls[p].Agent == nil || a.decls[p].Agent.Pool == nil || a.decls[p].Agent.Pool.Names != nil {
-		return
-	}
-	pool := a.decls[p].Agent
-	if n := pool.Number(name); n > 0 && n <= pool.Pool.Ceiling() {
-		a.problem(i, at, "", "the name %s is that of an instance of the pool %s, expected another one", Quote(name), Quote(pool.Name))
-	}
-}
-
-func (a *assembly) kind(i int) string {
-	if a.decls[i].Node != nil {
-		return "a supervisor"
-	}
-	return "an agent"
 }
 
 func (a *assembly) checkPoolSize(i int, g *Agent) {
