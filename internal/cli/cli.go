@@ -105,7 +105,7 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.SetErr(s.err)
 	root.AddCommand(newRun(s), newValidate(s), newInit(s), newNew(s), newVersion(s), newUp(s), newDoctor(s), newInstall(s),
 		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s), newDrain(s), newBelief(s), newAgent(s), newMCP(s),
-		newInbox(s), newAnswer(s), newMail(s, peopleMail()),
+		newInbox(s), newAnswer(s), newMail(s, peopleMail()), newTask(s, peopleTasks()),
 		newFmt(s), newCheck(s), newLSP(s), newTest(s))
 	root.AddCommand(newActs(s)...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/work"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -68,6 +69,7 @@ type Controller struct {
 	claims      claims
 	mail        *mail.Boxes
 	desk        *asking.Desk
+	work        *work.Queue
 
 	heard time.Time // when the last event was written; used by event alone
 
@@ -161,10 +163,19 @@ func (c *Controller) open(ctx context.Context) (err error) {
 			c.desk.Close()
 		}
 	}()
+	if err := c.openWork(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			c.work.Close()
+		}
+	}()
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err
 	}
+	c.keepWork()
 	b := &builder{start: c.start, saved: past.saved}
 	root, err := b.node(c.opts.Tree.Root, c.opts.Tree.Root.Name)
 	if err != nil {
@@ -257,6 +268,7 @@ func (c *Controller) wait() {
 		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)})
 	}
 	c.desk.Close()
+	c.work.Close()
 	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
