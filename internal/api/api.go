@@ -41,6 +41,7 @@ type Daemon interface {
 	OwnBeliefs
 	Mail
 	Asking
+	Tasks
 }
 
 // Service is what people can ask of a daemon. Paths name nodes, such as "app/db/monitor";

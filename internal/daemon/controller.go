@@ -18,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/work"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -72,6 +73,7 @@ type Controller struct {
 	claims      claims
 	mail        *mail.Boxes
 	desk        *asking.Desk
+	work        *work.Queue
 
 	heard time.Time // when the last event was written; used by event alone
 
@@ -156,10 +158,19 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 			c.desk.Close()
 		}
 	}()
+	if err := c.openWork(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			c.work.Close()
+		}
+	}()
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err
 	}
+	c.keepWork()
 	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
 	}
@@ -240,6 +251,7 @@ func (c *Controller) wait() {
 		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)})
 	}
 	c.desk.Close()
+	c.work.Close()
 	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
