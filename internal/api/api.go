@@ -36,10 +36,12 @@ type Daemon interface {
 	Agents
 	Selves
 	Drains
+	Patrols
 	Beliefs
 	OwnBeliefs
 	Mail
 	Asking
+	Tasks
 }
 
 // Service is what people can ask of a daemon. Paths name nodes, such as "app/db/monitor";
