@@ -208,6 +208,9 @@ func (c *Controller) resumeRequests() {
 		c.background.run(func(ctx context.Context) { c.carryOut(ctx, r) })
 	}
 	for _, d := range c.drains {
+		if d.Pool { // which sees to it itself
+			continue
+		}
 		c.background.run(func(ctx context.Context) { c.seeDrained(ctx, d) })
 	}
 }

@@ -57,6 +57,11 @@ const (
 	AgentNudged           Type = "agent.nudged"
 	AgentCondemned        Type = "agent.condemned" // is ended as a failure
 
+	// Pools.
+	PoolScaled         Type = "pool.scaled" // another number of instances is wanted
+	PoolCheckFailed    Type = "pool.check_failed"
+	PoolCheckRecovered Type = "pool.check_recovered"
+
 	// Supervisors.
 	SupervisorStarted   Type = "supervisor.started"
 	SupervisorStopped   Type = "supervisor.stopped"
