@@ -148,6 +148,15 @@ type Child struct {
 	Agent *Agent
 }
 
+// Declared is the agent, of a pool what its instances are made of; nil for
+// another supervisor.
+func (c Child) Declared() *Agent {
+	if c.Node != nil {
+		return c.Node.Template
+	}
+	return c.Agent
+}
+
 // Name is that of the node or agent.
 func (c Child) Name() string {
 	if c.Node != nil {
@@ -158,10 +167,13 @@ func (c Child) Name() string {
 
 // dependsOn is that of the node or agent.
 func (c Child) dependsOn() []string {
-	if c.Node != nil {
-		return c.Node.DependsOn
+	switch {
+	case c.Node == nil:
+		return c.Agent.DependsOn
+	case c.Node.Template != nil:
+		return c.Node.Template.DependsOn
 	}
-	return c.Agent.DependsOn
+	return c.Node.DependsOn
 }
 
 // All yields everything below the root with its path, parents before their
