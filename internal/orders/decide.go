@@ -56,7 +56,7 @@ func (e *Engine) decide(en *entry, now Now) {
 	switch {
 	case open > 0 && open == len(en.o.Gates), !en.o.All && open > 0:
 		e.fire(en, strings.Join(reasons, "; "), "", now)
-	case en.o.gate(Condition) != nil && !en.check.running && en.check.next <= now.Up && (!en.o.All || waiting == 0):
+	case en.o.Gate(Condition) != nil && !en.check.running && en.check.next <= now.Up && (!en.o.All || waiting == 0):
 		en.check.running = true
 		e.out = append(e.out, Action{Do: Check, Order: en.o, State: en.s})
 	}
@@ -72,9 +72,9 @@ func (e *Engine) turn(en *entry, now Now) {
 	if en.s.Considered.After(late) {
 		late = en.s.Considered
 	}
-	at := en.o.nextTime(late) // the first that is not too late
+	at := nextTime(en.o, late) // the first that is not too late
 	en.s.Considered, en.dirty = now.Wall.Round(0), en.dirty || en.enabled() && !e.suspended
-	en.next = en.o.nextTime(now.Wall)
+	en.next = nextTime(en.o, now.Wall)
 	switch {
 	case !at.After(now.Wall):
 		en.s.Waiting = at
@@ -164,7 +164,7 @@ func (en *entry) waits(e *Engine, now Now) (at time.Duration, ok bool) {
 			consider(now.Up + g.Interval - now.Since(en.s.Fired))
 		}
 	}
-	if en.o.gate(Condition) != nil && !en.check.running && (!en.o.All || closed == 0) {
+	if en.o.Gate(Condition) != nil && !en.check.running && (!en.o.All || closed == 0) {
 		consider(max(en.check.next, now.Up+1))
 	}
 	return at, ok

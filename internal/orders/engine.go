@@ -79,7 +79,7 @@ const (
 func New(all []*Order, states map[string]State, head uint64, now Now) *Engine {
 	e := &Engine{entries: make(map[string]*entry), last: now, seen: head}
 	for _, o := range all {
-		if s, ok := states[o.Name]; ok && o.gate(Event) != nil {
+		if s, ok := states[o.Name]; ok && o.Gate(Event) != nil {
 			e.seen = min(e.seen, s.Cursor)
 		}
 	}
@@ -102,14 +102,14 @@ func (e *Engine) Replace(all []*Order, states map[string]State, head uint64, now
 			en = &entry{}
 			s, ok := states[o.Name]
 			if !ok {
-				s = State{Name: o.Name, Created: now.Wall.Round(0), Considered: now.Wall.Round(0), Schedules: o.schedules(), Cursor: head}
+				s = State{Name: o.Name, Created: now.Wall.Round(0), Considered: now.Wall.Round(0), Schedules: schedules(o), Cursor: head}
 				en.dirty = true
 			}
 			en.s = s
 		}
 		en.o, en.wall, en.up = o, place{}, place{}
-		if en.s.Schedules != o.schedules() { // the times that have passed were others
-			en.s.Schedules, en.s.Considered, en.s.Waiting, en.dirty = o.schedules(), now.Wall.Round(0), time.Time{}, true
+		if en.s.Schedules != schedules(o) { // the times that have passed were others
+			en.s.Schedules, en.s.Considered, en.s.Waiting, en.dirty = schedules(o), now.Wall.Round(0), time.Time{}, true
 		}
 		en.plan(now)
 		entries[o.Name] = en
@@ -127,11 +127,11 @@ func (en *entry) plan(now Now) {
 	if now.Wall.Before(en.s.Considered.Add(-setBack)) {
 		en.s.Considered = now.Wall.Round(0)
 	}
-	en.next = en.o.nextTime(en.s.Considered)
+	en.next = nextTime(en.o, en.s.Considered)
 }
 
 // nextTime is the first time of the schedules of an order; zero if it has none.
-func (o *Order) nextTime(after time.Time) (next time.Time) {
+func nextTime(o *Order, after time.Time) (next time.Time) {
 	for _, g := range o.Gates {
 		if g.Kind == Cron {
 			if t := g.Schedule.Next(after); next.IsZero() || t.Before(next) {
@@ -174,7 +174,7 @@ func (e *Engine) Step(now Now) []Action {
 
 // atOnce is how many orders a Step decides about at most, so that it takes
 // little time whatever comes together. Wait is 0 while some are left.
-const atOnce = 1000
+const atOnce = 250
 
 // touch has an entry looked at by the next Step.
 func (e *Engine) touch(en *entry) {
@@ -306,7 +306,7 @@ func (e *Engine) Checked(name string, ok bool, now Now) {
 		return
 	}
 	en.check.running, en.check.ok = false, ok
-	if g := en.o.gate(Condition); g != nil {
+	if g := en.o.Gate(Condition); g != nil {
 		en.check.next = now.Up + g.Every
 	}
 	e.touch(en)
@@ -327,7 +327,7 @@ func (e *Engine) Event(ev event.Event) {
 	}
 	e.seen = ev.Seq
 	for _, en := range e.listeners.of(ev) {
-		if ev.Seq > en.s.Cursor && en.o.wants(ev) && en.enabled() {
+		if ev.Seq > en.s.Cursor && wants(en.o, ev) && en.enabled() {
 			en.pending = append(en.pending, ev.Seq)
 			e.touch(en)
 		}
@@ -339,7 +339,7 @@ func (e *Engine) Event(ev event.Event) {
 // has less to read.
 func (e *Engine) Progress(far uint64) (all []State) {
 	for _, en := range e.entries {
-		if en.o.gate(Event) != nil && len(en.pending) == 0 && e.seen > en.s.Cursor+far {
+		if en.o.Gate(Event) != nil && len(en.pending) == 0 && e.seen > en.s.Cursor+far {
 			en.s.Cursor = e.seen
 			all = append(all, en.s)
 		}
@@ -360,7 +360,7 @@ func (en *entry) enabled() bool {
 // fire decides that it is fired.
 func (e *Engine) fire(en *entry, reason, by string, now Now) {
 	a := Action{Do: Fire, Order: en.o, Reason: reason, By: by, before: en.s}
-	if g := en.o.gate(Event); g != nil && len(en.pending) > 0 {
+	if g := en.o.Gate(Event); g != nil && len(en.pending) > 0 {
 		n := min(len(en.pending), MaxBatch)
 		a.taken = slices.Clone(en.pending[:n])
 		a.Events = &Batch{After: en.s.Cursor, Until: a.taken[n-1], Count: n, Types: g.On.Types, Path: g.On.Path}

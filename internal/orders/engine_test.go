@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/cron"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // sim drives an engine through time that nobody waits for, and remembers what it
@@ -176,8 +177,10 @@ func at(t testing.TB, expr string) Gate {
 }
 
 func every(d time.Duration) Gate { return Gate{Kind: Cooldown, Interval: d} }
-func when() Gate                 { return Gate{Kind: Condition, Check: []string{"true"}, Every: DefaultEvery} }
-func on(types ...string) Gate    { return Gate{Kind: Event, On: event.Filter{Types: types}} }
+func when() Gate {
+	return Gate{Kind: Condition, Check: []string{"true"}, Every: spec.DefaultCheckEvery}
+}
+func on(types ...string) Gate { return Gate{Kind: Event, On: spec.EventFilter{Types: types}} }
 
 func TestCooldown(t *testing.T) {
 	s := start(t, order("a", every(24*time.Hour)))
@@ -342,7 +345,7 @@ func TestNeverTwoAtOnce(t *testing.T) {
 
 func TestOverlap(t *testing.T) {
 	type result struct{ atOnce, fired, dropped int }
-	for overlap, want := range map[Overlap]result{Skip: {1, 1, 5}, Queue: {1, 2, 0}, Allow: {6, 6, 0}} {
+	for overlap, want := range map[spec.Overlap]result{Skip: {1, 1, 5}, Queue: {1, 2, 0}, Allow: {6, 6, 0}} {
 		o := order("a", at(t, "0 * * * *"))
 		o.Overlap = overlap
 		s := start(t, o)

@@ -121,13 +121,13 @@ func (e *Engine) Next(name string, now Now, n int) (all []time.Time, err error) 
 	if en == nil {
 		return nil, ErrUnknown
 	}
-	cooldown, schedules := en.o.gate(Cooldown), !en.o.nextTime(now.Wall).IsZero()
-	others := en.o.gate(Condition) != nil || en.o.gate(Event) != nil
+	cooldown, schedules := en.o.Gate(Cooldown), !nextTime(en.o, now.Wall).IsZero()
+	others := en.o.Gate(Condition) != nil || en.o.Gate(Event) != nil
 	switch {
 	case en.o.All && others:
-		return nil, fmt.Errorf("it waits for more than the clock: %s", en.o.gates())
+		return nil, fmt.Errorf("it waits for more than the clock: %s", gatesOf(en.o))
 	case cooldown == nil && !schedules:
-		return nil, fmt.Errorf("it does not wait for the clock: %s", en.o.gates())
+		return nil, fmt.Errorf("it does not wait for the clock: %s", gatesOf(en.o))
 	case cooldown != nil && schedules && !en.o.All:
 		return en.either(now, n, cooldown.Interval), nil
 	case cooldown != nil && !schedules:
@@ -140,12 +140,12 @@ func (e *Engine) Next(name string, now Now, n int) (all []time.Time, err error) 
 	if cooldown != nil {
 		free = en.nextOf(*cooldown, now)
 	}
-	for at := en.o.nextTime(now.Wall); len(all) < n; at = en.o.nextTime(at) {
+	for at := nextTime(en.o, now.Wall); len(all) < n; at = nextTime(en.o, at) {
 		fires := at
 		if fires.Before(free) {
 			fires = free
 		}
-		for next := en.o.nextTime(at); !next.After(fires); next = en.o.nextTime(at) {
+		for next := nextTime(en.o, at); !next.After(fires); next = nextTime(en.o, at) {
 			at = next // waits together with the one before
 		}
 		all = append(all, fires)
@@ -158,13 +158,13 @@ func (e *Engine) Next(name string, now Now, n int) (all []time.Time, err error) 
 
 // either is Next where the schedules and the cooldown each fire.
 func (en *entry) either(now Now, n int, interval time.Duration) (all []time.Time) {
-	cool, at := en.nextOf(*en.o.gate(Cooldown), now), en.o.nextTime(now.Wall)
+	cool, at := en.nextOf(*en.o.Gate(Cooldown), now), nextTime(en.o, now.Wall)
 	for len(all) < n {
 		fires := at
 		if cool.Before(at) {
 			fires = cool
 		} else {
-			at = en.o.nextTime(at)
+			at = nextTime(en.o, at)
 		}
 		all = append(all, fires)
 		cool = fires.Add(interval)
@@ -172,7 +172,7 @@ func (en *entry) either(now Now, n int, interval time.Duration) (all []time.Time
 	return all
 }
 
-func (o *Order) gates() string {
+func gatesOf(o *Order) string {
 	if len(o.Gates) == 0 {
 		return "manual"
 	}

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"pgregory.net/rapid"
 )
 
 // Whatever happens in whatever order: what an engine has promised holds.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		overlap := Overlap(rapid.IntRange(0, 2).Draw(rt, "overlap"))
+		overlap := spec.Overlap(rapid.IntRange(0, 2).Draw(rt, "overlap"))
 		var gates []Gate
 		if rapid.Bool().Draw(rt, "cron") {
 			gates = append(gates, at(t, "*/7 * * * *"))
@@ -61,7 +62,7 @@ func TestModel(t *testing.T) {
 					handed, until = handed+b.Count, b.Until
 				}
 				clear(s.given)
-				if o.gate(Event) != nil && handed > matching {
+				if o.Gate(Event) != nil && handed > matching {
 					rt.Fatalf("%d events handed over, of %d", handed, matching)
 				}
 			},
@@ -73,7 +74,7 @@ func TestModel(t *testing.T) {
 		for _, b := range s.given["a"] {
 			handed += b.Count
 		}
-		if o.gate(Event) != nil && handed != matching {
+		if o.Gate(Event) != nil && handed != matching {
 			rt.Fatalf("%d events handed over, of %d", handed, matching)
 		}
 	})

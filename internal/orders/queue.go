@@ -76,7 +76,7 @@ type listeners struct {
 }
 
 func (l *listeners) add(en *entry) {
-	g := en.o.gate(Event)
+	g := en.o.Gate(Event)
 	if g == nil {
 		return
 	}

@@ -51,7 +51,7 @@ const (
 func (s Status) Over() bool { return s != Running && s != Waiting }
 
 // Retry is the delay before the next attempt, if there is to be one.
-func (o *Order) Retry(attempt int, s Status) (delay time.Duration, again bool) {
+func Retry(o *Order, attempt int, s Status) (delay time.Duration, again bool) {
 	if s == Completed || s == Stopped || attempt > o.Retries {
 		return 0, false
 	}
