@@ -82,7 +82,7 @@ func (c canned) Status(context.Context) (Status, error) {
 
 func (c canned) node() Node {
 	now := time.Now()
-	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1", "at work", fullVitals(), &Drain{"r", 1.5, true}, &NeedsInput{"q-1", "t", now, 1}}
+	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1", "at work", fullVitals(), &Drain{"r", 1.5, true}, &Pool{3, 4, 1, 1, 5, true, 3, &now, "exit 1", true, true}, &NeedsInput{"q-1", "t", now, 1}}
 }
 
 func (c canned) Nodes(context.Context, string) ([]Node, error) {
