@@ -32,7 +32,7 @@ starting anything. Each fault is one line, file:line:column; the exit code is 78
 			tree := l.Tree
 			agents, supervisors := 0, 0 // the root is no more than the project itself
 			for _, c := range tree.All() {
-				if c.Agent != nil {
+				if c.Declared() != nil { // a pool is one agent in the file
 					agents++
 				} else {
 					supervisors++

@@ -89,8 +89,14 @@ func (p *patrol) settle(supervision limit) {
 	p.Kept = p.table != nil && (p.limit != limit{} || supervision == limit{})
 }
 
-// keep gives the agents that the patrol keeps its limit.
+// keep gives the agents that the patrol keeps its limit. Instances of pools
+// have it in any case: one that fails all the time must not bring down the others.
 func (p *patrol) keep(agents []agent, supervisors []group) {
+	for i := range agents {
+		if a := &agents[i]; a.limit == (limit{}) && a.pool != nil {
+			a.Limit = p.Limit
+		}
+	}
 	if !p.Kept {
 		return
 	}

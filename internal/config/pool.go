@@ -21,7 +21,7 @@ func poolTable() table[pool] {
 	return table[pool]{
 		header: "[agent.pool]",
 		doc: "Makes a pool of the agent: as many instances of it as a check asks for, `NAME-1`, `NAME-2` and so on, below a supervisor `NAME`. One that is no longer wanted is asked to finish before it is stopped. " +
-			"Each finds its pool in `COPPICE_POOL` and its number in `COPPICE_INSTANCE`. Where the agent has no limit of its own, each instance has that of `on_limit = \"quarantine\"`. See [Pools](pools.md).",
+			"Each finds its pool in `COPPICE_POOL` and its number in `COPPICE_INSTANCE`. Where the agent has no limit of its own, each instance has that of `[daemon]`. See [Pools](pools.md).",
 		example: `[[agent]]
 name = "worker"
 command = "./worker.sh"
