@@ -124,6 +124,7 @@ func (c *Controller) withdraw(ctx context.Context, old *fleet, path string) {
 	}
 	for _, agent := range gone {
 		c.endDrain(ctx, agent)
+		c.arrivals.forget(agent)
 		c.mu.Lock()
 		delete(c.sessions, agent)
 		delete(c.typing, agent)
