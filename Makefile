@@ -18,7 +18,7 @@ RERUN   := $(if $(CI),--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails
 TESTSUM = $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --hide-summary=skipped $(RERUN)
 FUZZTIME ?= 30s
 
-.PHONY: demo build test random deps lint bench chaos fuzz generate clean
+.PHONY: demo build test random deps lint bench chaos fuzz cron-long generate clean
 
 ## demo: build coppice and watch it heal a small fleet (15 s)
 demo: build
@@ -31,7 +31,7 @@ build:
 ## test: install what the tests need and run all of them
 test: deps lint
 	$(TESTSUM) --packages="$(OTHERS)" -- $(TEST)
-	$(TESTSUM) --packages="$(DRAWN)" -- $(TEST) -rapid.seed=$(SEED)
+	$(TESTSUM) --packages="$(DRAWN)" -- $(TEST) -args -rapid.seed=$(SEED)
 	cd bench && $(GO) vet ./... && $(GO) test ./...
 
 ## deps: the programs that the tests run against the real thing
@@ -55,7 +55,7 @@ chaos: build
 
 ## random: draw other cases than make test does, and twenty times as many
 random:
-	SEED=0 $(GO) test -timeout 60m $(DRAWN) -rapid.checks=2000
+	SEED=0 $(GO) test -timeout 60m $(DRAWN) -args -rapid.checks=2000
 
 ## fuzz: let every fuzz test run for FUZZTIME
 fuzz:
@@ -65,6 +65,10 @@ fuzz:
 			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 		done; \
 	done
+
+# Cron schedules held against a walk through every minute of 55 years of many time zones.
+cron-long:
+	go test ./internal/cron -run TestWalk -cron.long -v -timeout 60m
 
 ## generate: write the documentation that is made from the code
 generate:

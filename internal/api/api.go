@@ -37,10 +37,12 @@ type Daemon interface {
 	Selves
 	Drains
 	Farewells
+	Patrols
 	Beliefs
 	OwnBeliefs
 	Mail
 	Asking
+	Tasks
 }
 
 // Service is what people can ask of a daemon. Paths name nodes, such as "app/db/monitor";

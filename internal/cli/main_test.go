@@ -76,7 +76,7 @@ func (m leakChecked) Run() int {
 }
 
 // patience bounds every wait of these tests; only a failure takes that long.
-const patience = 45 * time.Second
+const patience = 2 * time.Minute
 
 // agentTOML is an agent that runs a shell script.
 func agentTOML(name, script string, keys ...string) string {

@@ -34,7 +34,7 @@ killed, the next one takes them over.
 In the foreground it prints what happens until Ctrl-C, which stops all agents
 in order. With -d it goes into the background and the command returns when
 every agent has been started, or with the reason why the daemon is not up.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := findConfig(file)
 			if err != nil {
@@ -82,7 +82,7 @@ func up(s *streams, path string) error {
 	defer cancel()
 	stop, ctx := newStopper()
 	err := foreground(ctx, stop, daemon.ServeOptions{
-		Config: path, Logger: logger,
+		Config: path, Logger: logger, Hurry: stop.reloads(),
 		Up: func(c *daemon.Controller, socket string) {
 			fmt.Fprintf(s.out, "up, process %d, socket %s\n", os.Getpid(), socket)
 			go printEvents(told, s.out, c)
@@ -115,16 +115,9 @@ func coded(err error) error {
 	return err
 }
 
-// printEvents prints what happens from now on, a line each.
+// printEvents prints what happens under a controller, from its beginning, a line each.
 func printEvents(ctx context.Context, w io.Writer, c *daemon.Controller) {
-	var before uint64
-	for e, err := range c.Events(ctx, event.Query{Last: 1}) {
-		if err != nil {
-			return
-		}
-		before = e.Seq
-	}
-	for e, err := range c.Events(ctx, event.Query{After: before, Follow: true}) {
+	for e, err := range c.Events(ctx, event.Query{After: c.Before(), Follow: true}) {
 		if err != nil {
 			return
 		}
@@ -147,8 +140,12 @@ func summaryOf(c *daemon.Controller) string {
 
 // upDetached starts the daemon in the background and waits for its readiness.
 func upDetached(s *streams, path string) error {
-	if _, err := config.Load(path); err != nil { // say it here, not in a log file
+	l, err := config.LoadAll(path)
+	if err != nil { // say it here, not in a log file
 		return &exitError{exitConfig, err}
+	}
+	for _, n := range l.Notices {
+		fmt.Fprintln(s.err, n)
 	}
 	project, err := daemon.OpenProject(path)
 	if err != nil {

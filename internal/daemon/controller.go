@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/work"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -30,7 +31,9 @@ type Options struct {
 	Logger   *slog.Logger
 	Version  string
 	Config   ConfigInfo
-	Socket   string // where agents reach the controller; they are told if it is not empty
+	// Load reads the files of the project again; nil if there are none.
+	Load   func() Loaded
+	Socket string // where agents reach the controller; they are told if it is not empty
 	// Once is one life of the tree: limits, stops and the numbers of
 	// incarnations start afresh instead of from the store, and it ends by
 	// itself when nothing runs or will run again. What lives is taken over all the same.
@@ -52,15 +55,17 @@ type ConfigInfo struct {
 // leaves live in a runtime, so that they outlive it, and whose state is in a
 // store, so that the next controller goes on where this one was.
 type Controller struct {
-	opts     Options
-	host     string
-	started  time.Time
-	root     *supervisor.Supervisor // once launched is closed
-	launched chan struct{}
-	log      *event.Log
-	places   map[string]runtime.Runtime // by kind
-	wanted   atomic.Pointer[fleet]      // see fleet
-	applying sync.Mutex                 // held while that changes
+	opts      Options
+	host      string
+	started   time.Time
+	root      *supervisor.Supervisor // once launched is closed
+	launched  chan struct{}
+	log       *event.Log
+	before    uint64                     // the last event of those who were here before
+	places    map[string]runtime.Runtime // by kind
+	wanted    atomic.Pointer[fleet]      // see fleet
+	reloading sync.Mutex                 // held while the files are read
+	applying  sync.Mutex                 // held while that changes
 
 	credentials *credentials
 	vitals      vitals
@@ -69,6 +74,7 @@ type Controller struct {
 	claims      claims
 	mail        *mail.Boxes
 	desk        *asking.Desk
+	work        *work.Queue
 
 	heard time.Time // when the last event was written; used by event alone
 
@@ -82,6 +88,7 @@ type Controller struct {
 	drains   map[string]*drain           // agents that are to finish
 	gone     map[string]supervisor.Saved // agents that are not wanted any more, as they were
 	noted    map[string]noted            // what the log was told of each node last
+	rejected *rejection                  // the files that are there now, which are not in force
 	keep     bool                        // agents go on without the controller
 
 	unwatched map[string]bool // agents of which was said that their idle_timeout does nothing; needs mu
@@ -148,6 +155,9 @@ const (
 )
 
 func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
+	if _, c.before, err = c.log.Last(ctx, 0, nil); err != nil {
+		return err
+	}
 	if err := c.openBeliefs(ctx); err != nil {
 		return err
 	}
@@ -159,10 +169,19 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 			c.desk.Close()
 		}
 	}()
+	if err := c.openWork(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			c.work.Close()
+		}
+	}()
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err
 	}
+	c.keepWork()
 	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
 	}
@@ -182,6 +201,9 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 	go c.wait()
 	return nil
 }
+
+// Before is the number of the last event that is older than this controller.
+func (c *Controller) Before() uint64 { return c.before }
 
 // Started waits until every agent has been started once, or its start has failed.
 func (c *Controller) Started(ctx context.Context) error { return c.root.Started(ctx) }
@@ -246,6 +268,7 @@ func (c *Controller) wait() {
 		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)})
 	}
 	c.desk.Close()
+	c.work.Close()
 	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()

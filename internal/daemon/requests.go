@@ -232,5 +232,9 @@ func (c *Controller) Hook(ctx context.Context, who api.Caller, key string) ([]ap
 		}
 		all = append(all, n)
 	}
-	return all, nil
+	tasks, err := c.workNotices(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, tasks...), nil
 }

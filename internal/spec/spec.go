@@ -37,11 +37,11 @@ type Node struct {
 	AutoShutdown supervisor.AutoShutdown
 	// Significant nodes and agents take part in their parent's AutoShutdown.
 	Significant bool
+	// Suspended: nothing below it is to run. The root's is that of the project.
+	Suspended bool
 	// DependsOn are the names of agents and supervisors that must be ready
 	// before anything in it is started, and that are stopped after it. See Order.
 	DependsOn []string
-	// Suspended: nothing below it is to run. The root's is that of the project.
-	Suspended bool
 	// Children are in start order.
 	Children []Child
 	// Template is what the children of a pool are instances of: the agent as it
@@ -75,9 +75,9 @@ type Agent struct {
 	// Limit is the agent's own; its restarts count in its supervisor if zero.
 	Limit       supervisor.Limit
 	Significant bool
-	DependsOn   []string // as Node.DependsOn
 	// Suspended: it is not to run. It is, too, if something above it is.
 	Suspended bool
+	DependsOn []string // as Node.DependsOn
 	Shutdown  Shutdown
 	Ready     Ready
 	Hooks     Hooks
@@ -149,6 +149,15 @@ const (
 type Child struct {
 	Node  *Node
 	Agent *Agent
+}
+
+// Declared is the agent, of a pool what its instances are made of; nil for
+// another supervisor.
+func (c Child) Declared() *Agent {
+	if c.Node != nil {
+		return c.Node.Template
+	}
+	return c.Agent
 }
 
 // Name is that of the node or agent.
