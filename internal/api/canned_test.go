@@ -185,6 +185,10 @@ func (c canned) Hook(context.Context, Caller, string) ([]Notice, error) {
 	return []Notice{{"mail", "m-1", "t"}, {"drain", "", "t"}}, nil
 }
 
+func (c canned) Farewell(context.Context) (Farewell, error) {
+	return Farewell{Overdue: []Overdue{{Path: "app/db", PID: 42, Waited: 5}}}, c.err
+}
+
 func (c canned) Draining(context.Context, Caller) (*Drain, error) {
 	if !c.full {
 		return nil, c.err

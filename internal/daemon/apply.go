@@ -134,6 +134,7 @@ func (c *Controller) withdraw(ctx context.Context, old *fleet, path string) {
 	}
 	for _, agent := range gone {
 		c.concludeDrain(ctx, agent)
+		c.arrivals.forget(agent)
 		c.mu.Lock()
 		delete(c.sessions, agent)
 		delete(c.typing, agent)

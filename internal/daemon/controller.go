@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
@@ -94,6 +95,14 @@ type Controller struct {
 	rejected *rejection                  // the files that are there now, which are not in force
 	keep     bool                        // agents go on without the controller
 
+	unwatched map[string]bool // agents of which was said that their idle_timeout does nothing; needs mu
+
+	arrivals *arrivals
+	late     []api.Overdue // did not stop in time when everything was stopped; needs mu
+	parted   chan struct{} // closed when all agents have been stopped because of that
+	hurry    chan struct{} // closed when somebody has asked for that twice
+	hurried  sync.Once
+
 	down     chan struct{} // closed when somebody has asked for the end
 	downOnce sync.Once
 	ended    chan struct{} // closed when everything is written
@@ -123,6 +132,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
 		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o.check),
+		unwatched: make(map[string]bool), arrivals: newArrivals(), parted: make(chan struct{}), hurry: make(chan struct{}),
 		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
@@ -145,6 +155,7 @@ const (
 	keepEvents     = 30 * 24 * time.Hour
 	keepEventBytes = 256 << 20
 	closeTime      = 5 * time.Second // for the last events to be written
+	leftTime       = time.Minute     // for starts that have been given up to leave nothing behind
 )
 
 func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
@@ -221,8 +232,8 @@ func (c *Controller) Err() error {
 	return nil
 }
 
-// Stop ends the controller: all agents are stopped in order, or go on without
-// it if keep. It returns at once; the second call kills.
+// Stop ends the controller: all agents are stopped as package farewell says, or
+// go on without it if keep. It returns at once; the second call kills.
 func (c *Controller) Stop(keep bool) {
 	first := false
 	c.downOnce.Do(func() {
@@ -233,9 +244,12 @@ func (c *Controller) Stop(keep bool) {
 		close(c.down)
 	})
 	switch {
-	case first:
+	case first && keep:
 		c.root.Stop()
+	case first:
+		go c.shutDown()
 	case !c.keeps():
+		c.hurried.Do(func() { close(c.hurry) })
 		c.root.Kill()
 	}
 }
@@ -249,6 +263,9 @@ func (c *Controller) keeps() bool {
 // wait sees the tree end.
 func (c *Controller) wait() {
 	err := c.root.Wait()
+	if !c.keeps() {
+		c.arrivals.settle(leftTime)
+	}
 	c.background.end()
 	entry := event.Event{Type: event.ControllerStopped, Actor: "controller", Message: "controller stopped"}
 	if err != nil {
