@@ -110,7 +110,7 @@ func TestCity(t *testing.T) {
 		return spec.Hook{Command: []string{"/bin/sh", "-c", script}, Timeout: 20 * time.Second}
 	}
 	pool := func(a *spec.Agent) spec.Child {
-		return spec.Child{Node: &spec.Node{Name: a.Name, Template: a, Limit: supervisor.Escalating(5, time.Minute)}}
+		return spec.Child{Node: &spec.Node{Name: a.Name, Template: a, DependsOn: a.DependsOn, Limit: supervisor.Escalating(5, time.Minute)}}
 	}
 	want := []spec.Child{
 		{Agent: &spec.Agent{

@@ -17,7 +17,7 @@ Whatever is not supported is named with its place, as a notice that stops nothin
 $ coppice validate
 city.toml:24:2: beads is not supported: tasks are Coppice's own
 city.toml:30:1: agent.mayor.prompt_template is not supported: there are no prompts of agents; give it to the program in start_command or args
-city.toml is valid: 3 agents, 1 supervisor
+city.toml is valid: 4 agents, 0 supervisors
 ` + "```" + `
 
 A key that is probably misspelled is an error, with what was probably meant. What neither is in the tables below nor resembles anything there is named, and not used.

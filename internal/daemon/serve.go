@@ -2,12 +2,8 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -42,7 +38,7 @@ type ServeOptions struct {
 // stops all agents in order; see Controller.Stop for less patience. Its error is
 // a config.Errors, a *LockedError, a *sqlite.FileError, or why the tree ended.
 func Serve(ctx context.Context, o ServeOptions) (err error) {
-	load := func() Loaded { return loadFile(o.Config) }
+	load := loader(o.Config, o.Logger)
 	loaded := load()
 	if loaded.Err != nil {
 		return loaded.Err
@@ -129,16 +125,23 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	return c.Err()
 }
 
-// loadFile reads a coppice.toml.
-func loadFile(path string) Loaded {
-	l := Loaded{Config: ConfigInfo{Path: path, LoadedAt: time.Now()}}
-	l.Watch = filewatch.Set{Files: []string{path}, Dirs: []string{filepath.Dir(path)}}
-	if data, err := os.ReadFile(path); err == nil {
-		sum := sha256.Sum256(data)
-		l.Config.Revision = hex.EncodeToString(sum[:])
+// loader returns what reads a coppice.toml, or a city.toml, with all that
+// belongs to it. What is said in vain is told once for each version.
+func loader(path string, logger *slog.Logger) func() Loaded {
+	told := ""
+	return func() Loaded {
+		read, err := config.LoadAll(path)
+		for _, n := range read.Notices {
+			if read.Revision != told {
+				logger.Warn(n.String())
+			}
+		}
+		told = read.Revision
+		return Loaded{
+			Tree: read.Tree, Err: err, Config: ConfigInfo{Path: path, Revision: read.Revision, LoadedAt: time.Now()},
+			Watch: filewatch.Set{Files: read.Sources, Dirs: read.WatchDirs},
+		}
 	}
-	l.Tree, l.Err = config.Load(path)
-	return l
 }
 
 // tellReady tells systemd, and who else wants to know, that the fleet has started.
