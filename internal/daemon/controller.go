@@ -65,6 +65,8 @@ type Controller struct {
 	reloading sync.Mutex                 // held while the files are read
 	applying  sync.Mutex                 // held while that changes
 
+	patrols     *rounds
+	prints      *prints
 	credentials *credentials
 	vitals      vitals
 	background  *background
@@ -124,6 +126,8 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	}
 	f := newFleet(o.Tree, o.Config)
 	c.wanted.Store(f)
+	c.patrols = newRounds(c)
+	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
 	if err = f.check(c.places); err == nil {
 		err = c.open(ctx, f)
 	}
@@ -176,6 +180,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 		return err
 	}
 	c.resumeRequests()
+	c.background.run(c.patrols.run)
 	go c.wait()
 	return nil
 }
@@ -184,7 +189,12 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 func (c *Controller) Before() uint64 { return c.before }
 
 // Started waits until every agent has been started once, or its start has failed.
-func (c *Controller) Started(ctx context.Context) error { return c.root.Started(ctx) }
+func (c *Controller) Started(ctx context.Context) error {
+	if err := c.root.Started(ctx); err != nil {
+		return err
+	}
+	return c.patrols.settled(ctx)
+}
 
 // Ended is closed when the tree has ended, by Stop or by its own limit, and
 // everything has been written.
