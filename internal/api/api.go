@@ -41,6 +41,7 @@ type Daemon interface {
 	OwnBeliefs
 	Mail
 	Asking
+	Tasks
 }
 
 // Service is what people can ask of a daemon. Paths name nodes, such as "app/db/monitor";
@@ -161,8 +162,25 @@ type Node struct {
 	StatusText  string     `json:"status_text,omitempty"` // what an agent that runs says of itself, see docs/notify.md
 	Vitals      *Vitals    `json:"vitals,omitempty"`      // of an agent that lives and has said something, or has to
 	Drain       *Drain     `json:"drain,omitempty"`       // of an agent that is to finish
+	Pool        *Pool      `json:"pool,omitempty"`        // of a supervisor that is a pool
 	// NeedsInput is what an agent waits for a person to say; it has the state of its supervisor all the same.
 	NeedsInput *NeedsInput `json:"needs_input,omitempty"`
+}
+
+// Pool is how many instances a pool has and wants.
+type Pool struct {
+	Size      int  `json:"size"`      // how many there should be
+	Instances int  `json:"instances"` // how many live, those that are to finish among them
+	Draining  int  `json:"draining"`  // how many are to finish
+	Min       int  `json:"min"`
+	Max       int  `json:"max"`
+	Answered  bool `json:"answered"` // whether the check has ever answered
+	Answer    int  `json:"answer"`   // the last good one
+	// CheckedAt is when the last check ended, Error why it has given no answer.
+	CheckedAt *time.Time `json:"checked_at,omitempty"`
+	Error     string     `json:"error,omitempty"`
+	Checking  bool       `json:"checking,omitempty"`
+	Booting   bool       `json:"booting,omitempty"` // on_boot runs
 }
 
 // NeedsInput is an agent's open question.

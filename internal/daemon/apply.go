@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
@@ -34,25 +35,10 @@ func (e *RestartError) Error() string {
 func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigInfo) (spec.Changes, error) {
 	c.applying.Lock()
 	defer c.applying.Unlock()
-	old := c.fleet()
-	if err := c.accepts(old.tree, tree); err != nil {
-		return spec.Changes{}, err
-	}
-	next := newFleet(tree, config)
-	if err := next.check(c.places); err != nil {
-		return spec.Changes{}, err
-	}
-	known, err := c.pastOf(ctx, next)
+	next, changes, err := c.replace(ctx, tree, config)
 	if err != nil {
 		return spec.Changes{}, err
 	}
-	if err := next.specify(c, old, known.saved); err != nil {
-		return spec.Changes{}, err
-	}
-	changes := spec.Compare(old.tree, tree)
-	c.wanted.Store(next)
-	c.declareBeliefs(next)
-
 	for _, path := range changes.Removed {
 		if next.has(path) { // an agent has become a supervisor, or the other way round
 			c.withdraw(c.background.ctx, path)
@@ -63,6 +49,30 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 	}
 	c.patrols.kick()
 	return changes, nil
+}
+
+// replace makes a tree with the instances of its pools the one that is wanted,
+// and says what there is to be done then. Needs applying.
+func (c *Controller) replace(ctx context.Context, tree *spec.Tree, config ConfigInfo) (*fleet, spec.Changes, error) {
+	old := c.fleet()
+	if err := c.accepts(old.tree, tree); err != nil {
+		return nil, spec.Changes{}, err
+	}
+	next := newFleet(c.crews.layout(tree), config)
+	if err := next.check(c.places); err != nil {
+		return nil, spec.Changes{}, err
+	}
+	known, err := c.pastOf(ctx, next)
+	if err != nil {
+		return nil, spec.Changes{}, err
+	}
+	if err := next.specify(c, old, known.saved); err != nil {
+		return nil, spec.Changes{}, err
+	}
+	c.wanted.Store(next)
+	c.declareBeliefs(next)
+	c.adjustCrews(next)
+	return next, spec.Compare(old.tree, next.tree), nil
 }
 
 // accepts reports what of a tree a running controller cannot change.
@@ -108,7 +118,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 		break
 	}
 	for _, agent := range gone {
-		c.endDrain(ctx, agent)
+		c.concludeDrain(ctx, agent)
 		c.prints.forget(agent)
 		c.mu.Lock()
 		delete(c.sessions, agent)
@@ -121,9 +131,13 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 			}
 			last = append(last, c.lastOf(agent, c.last(agent)).op())
 		}
+		why := " is not in the file any more, and is gone"
+		if c.fleet().nodes[path] == nil && c.crews.of(above) != nil {
+			why = " is not wanted by its pool any more, and is gone"
+		}
 		c.log.Append(event.Event{
 			Type: event.AgentRemoved, Path: agent, Incarnation: c.last(agent), Actor: "controller",
-			Message: agent + " is not in the file any more, and is gone",
+			Message: agent + why,
 		}, last...)
 	}
 }
@@ -200,4 +214,30 @@ func (c *Controller) update(ctx context.Context, f *fleet, path string, added []
 		c.opts.Logger.Info("a supervisor is busy and hears of its change later", "path", path)
 	case <-ctx.Done():
 	}
+}
+
+// together is how many agents are started or stopped at the same time.
+const together = 16
+
+// parallel does something to all paths, some at a time, and waits for the end of it.
+func parallel(paths []string, do func(string)) {
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, together)
+	for _, path := range paths {
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			do(path)
+		})
+	}
+	wg.Wait()
+}
+
+// ensureNode starts what is wanted and does not run, unless something holds it.
+func (c *Controller) ensureNode(ctx context.Context, path string) {
+	sup, id, err := c.locate(path)
+	if err == nil {
+		_, err = sup.EnsureChild(ctx, id)
+	}
+	c.untroubled("what is wanted cannot be started", path, err)
 }

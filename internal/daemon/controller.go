@@ -14,10 +14,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/patrol/pool"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/work"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -40,6 +42,8 @@ type Options struct {
 	OnEvent func(supervisor.Event)
 	// Output is told what the hooks of agents write, if it is not nil.
 	Output func(path string, incarnation uint64, line proc.Line)
+
+	check func(context.Context, pool.Check) (int, error) // runs the checks of pools; they are run as processes if nil
 }
 
 // ConfigInfo says which file is in force.
@@ -70,10 +74,12 @@ type Controller struct {
 	credentials *credentials
 	vitals      vitals
 	background  *background
+	crews       *crews
 	beliefs     *belief.Book
 	claims      claims
 	mail        *mail.Boxes
 	desk        *asking.Desk
+	work        *work.Queue
 
 	heard time.Time // when the last event was written; used by event alone
 
@@ -118,7 +124,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		sessions: make(map[string]runtime.Session), told: make(map[string][]mark), noted: make(map[string]noted), gone: make(map[string]supervisor.Saved),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
-		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(),
+		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o.check),
 		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
@@ -160,10 +166,20 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 			c.desk.Close()
 		}
 	}()
+	if err := c.openWork(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			c.work.Close()
+		}
+	}()
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err
 	}
+	c.keepWork()
+	f = c.fleet() // with the instances of its pools
 	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
 	}
@@ -181,6 +197,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 	}
 	c.resumeRequests()
 	c.background.run(c.patrols.run)
+	c.startCrews()
 	go c.wait()
 	return nil
 }
@@ -188,12 +205,16 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 // Before is the number of the last event that is older than this controller.
 func (c *Controller) Before() uint64 { return c.before }
 
-// Started waits until every agent has been started once, or its start has failed.
+// Started waits until every agent has been started once, or its start has
+// failed, and the instances that the first checks of the pools have asked for.
 func (c *Controller) Started(ctx context.Context) error {
 	if err := c.root.Started(ctx); err != nil {
 		return err
 	}
-	return c.patrols.settled(ctx)
+	if err := c.patrols.settled(ctx); err != nil {
+		return err
+	}
+	return c.crewsArrived(ctx)
 }
 
 // Ended is closed when the tree has ended, by Stop or by its own limit, and
@@ -250,6 +271,7 @@ func (c *Controller) wait() {
 		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)})
 	}
 	c.desk.Close()
+	c.work.Close()
 	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()

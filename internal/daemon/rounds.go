@@ -194,6 +194,20 @@ func (r *rounds) over(path string) {
 	r.kick()
 }
 
+// claim keeps the rounds away from paths that somebody else takes care of. Needs applying.
+func (r *rounds) claim(paths []string) (release func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, path := range paths {
+		r.busy[path] = true
+	}
+	return func() {
+		for _, path := range paths {
+			r.over(path)
+		}
+	}
+}
+
 // waits is what an agent waits for, since the last round.
 func (r *rounds) waits(path string) (patrol.Delay, bool) {
 	r.mu.Lock()
@@ -217,11 +231,7 @@ func (r *rounds) do(ctx context.Context, a patrol.Action) {
 			return
 		}
 		defer func() { <-r.turns }()
-		sup, id, err := c.locate(a.Path)
-		if err == nil {
-			_, err = sup.EnsureChild(ctx, id)
-		}
-		c.untroubled("what is wanted cannot be started", a.Path, err)
+		c.ensureNode(ctx, a.Path)
 	case patrol.Renew, patrol.Drain:
 		if a.Cause == patrol.Requested {
 			c.mu.Lock()
