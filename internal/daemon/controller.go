@@ -70,6 +70,8 @@ type Controller struct {
 	reloading sync.Mutex                 // held while the files are read
 	applying  sync.Mutex                 // held while that changes
 
+	patrols     *rounds
+	prints      *prints
 	credentials *credentials
 	vitals      vitals
 	background  *background
@@ -140,6 +142,8 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	}
 	f := newFleet(o.Tree, o.Config)
 	c.wanted.Store(f)
+	c.patrols = newRounds(c)
+	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
 	if err = f.check(c.places); err == nil {
 		err = c.open(ctx, f)
 	}
@@ -203,6 +207,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 		return err
 	}
 	c.resumeRequests()
+	c.background.run(c.patrols.run)
 	c.startCrews()
 	go c.wait()
 	return nil
@@ -215,6 +220,9 @@ func (c *Controller) Before() uint64 { return c.before }
 // failed, and the instances that the first checks of the pools have asked for.
 func (c *Controller) Started(ctx context.Context) error {
 	if err := c.root.Started(ctx); err != nil {
+		return err
+	}
+	if err := c.patrols.settled(ctx); err != nil {
 		return err
 	}
 	return c.crewsArrived(ctx)

@@ -60,6 +60,9 @@ type Agent struct {
 	Dir string
 	// Env is what is added to the short list that every agent gets.
 	Env map[string]string
+	// Files are the absolute paths of files that it reads when it starts: when
+	// what is in them changes, it is no longer as it is declared.
+	Files []string
 	// Stdin is the absolute path of a file; the null device, or the terminal
 	// where there is one, if empty.
 	Stdin string
