@@ -107,6 +107,7 @@ type Status struct {
 	Inbox      Inbox          `json:"inbox"`
 	Store      Store          `json:"store"`
 	Config     Config         `json:"config"`
+	Pools      []PoolAt       `json:"pools,omitempty"`
 }
 
 // Controller is the daemon itself.
@@ -162,25 +163,9 @@ type Node struct {
 	StatusText  string     `json:"status_text,omitempty"` // what an agent that runs says of itself, see docs/notify.md
 	Vitals      *Vitals    `json:"vitals,omitempty"`      // of an agent that lives and has said something, or has to
 	Drain       *Drain     `json:"drain,omitempty"`       // of an agent that is to finish
-	Pool        *Pool      `json:"pool,omitempty"`        // of a supervisor that is a pool
 	// NeedsInput is what an agent waits for a person to say; it has the state of its supervisor all the same.
 	NeedsInput *NeedsInput `json:"needs_input,omitempty"`
-}
-
-// Pool is how many instances a pool has and wants.
-type Pool struct {
-	Size      int  `json:"size"`      // how many there should be
-	Instances int  `json:"instances"` // how many live, those that are to finish among them
-	Draining  int  `json:"draining"`  // how many are to finish
-	Min       int  `json:"min"`
-	Max       int  `json:"max"`
-	Answered  bool `json:"answered"` // whether the check has ever answered
-	Answer    int  `json:"answer"`   // the last good one
-	// CheckedAt is when the last check ended, Error why it has given no answer.
-	CheckedAt *time.Time `json:"checked_at,omitempty"`
-	Error     string     `json:"error,omitempty"`
-	Checking  bool       `json:"checking,omitempty"`
-	Booting   bool       `json:"booting,omitempty"` // on_boot runs
+	Pool       *Pool       `json:"pool,omitempty"` // of a supervisor that is a pool
 }
 
 // NeedsInput is an agent's open question.

@@ -130,7 +130,7 @@ func (w *crew) settleSize() int {
 	}
 	w.c.log.Append(event.Event{
 		Type: event.PoolScaled, Path: w.path, Actor: "controller",
-		Message: fmt.Sprintf("%s: %s instead of %d: %s", w.path, instances(size), w.size, why),
+		Message: fmt.Sprintf("%s wants %s instead of %d: %s", w.path, instances(size), w.size, why),
 	}.With(map[string]any{"from": w.size, "to": size, "answer": w.demand.Asked, "answered": w.demand.Known}), demandOp(w.path, w.demand))
 	w.size = size
 	return size

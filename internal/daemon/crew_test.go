@@ -150,11 +150,11 @@ func TestCrewScales(t *testing.T) {
 		p.says(q, 2, nil)
 		p.wants("t/other 1, t/w/w-1 1, t/w/w-2 2") // another life of the same slot
 		want := []string{
-			"t/w: 3 instances instead of 1: the check says 7, the bounds are 1..3",
-			"t/w: 1 instance instead of 3: the check says 1, the bounds are 1..3",
+			"t/w wants 3 instances instead of 1: the check says 7, the bounds are 1..3",
+			"t/w wants 1 instance instead of 3: the check says 1, the bounds are 1..3",
 			"t/w/w-2 has finished, and is stopped",
 			"t/w/w-3 did not finish in time, and is stopped",
-			"t/w: 2 instances instead of 1: the check says 2, the bounds are 1..3",
+			"t/w wants 2 instances instead of 1: the check says 2, the bounds are 1..3",
 		}
 		if got := p.happened(event.PoolScaled, event.AgentDrained); strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
