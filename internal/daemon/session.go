@@ -26,6 +26,7 @@ func newLost(l *life) lost {
 		defer close(p.done)
 		defer cancel(nil)
 		l.failed(ctx, p.Exit())
+		l.died(ctx, p.Exit())
 		l.c.over(l.self.Path, l.self.Incarnation)
 	}()
 	return p
@@ -51,7 +52,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		again.Env = proc.Reissue(l.Env, self.Incarnation, token)
 		return again
 	}
-	return func(ctx context.Context) (supervisor.Process, error) {
+	start := func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
 		l := &life{c: c, agent: a, self: self}
 		s, err := c.session(ctx, l, launch)
@@ -73,7 +74,12 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 			go vigil{period: a.Watchdog, grace: a.Shutdown.Grace}.watch(s, p)
 		}
 		c.attend(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
+		go c.watchIdle(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
 		return p, nil
+	}
+	return func(ctx context.Context) (supervisor.Process, error) {
+		self, _ := supervisor.SelfOf(ctx)
+		return c.arrivals.start(ctx, self.Path, start)
 	}, nil
 }
 

@@ -97,7 +97,10 @@ type Agent struct {
 	// ProgressTimeout how long it may claim the same progress. Zero: for ever.
 	HeartbeatTimeout time.Duration
 	ProgressTimeout  time.Duration
-	Nudge            Nudge
+	// IdleTimeout is how long it may neither read nor write anything, on its
+	// terminal or its pipes, once it is ready. Zero: for ever.
+	IdleTimeout time.Duration
+	Nudge       Nudge
 	// Pool makes a pool of it. It is nil in a tree but for Node.Template.
 	Pool *Pool
 	// Instance says of which pool it is an instance; zero if of none.
