@@ -23,6 +23,8 @@ type Tree struct {
 	Persistence Persistence
 	// Patrol is how the fleet is kept as it should be.
 	Patrol Patrol
+	// Orders are what is run when its gates open.
+	Orders []*StandingOrder
 }
 
 // Node is a supervisor.
@@ -42,6 +44,8 @@ type Node struct {
 	// DependsOn are the names of agents and supervisors that must be ready
 	// before anything in it is started, and that are stopped after it. See Order.
 	DependsOn []string
+	// Bare: the root may have no agent at all, as there is something else to do.
+	Bare bool
 	// Children are in start order.
 	Children []Child
 	// Template is what the children of a pool are instances of: the agent as it
