@@ -145,7 +145,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	c.patrols = newRounds(c)
 	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
 	if err = f.check(c.places); err == nil {
-		err = c.open(ctx, f)
+		err = c.open(ctx)
 	}
 	if err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
@@ -162,7 +162,7 @@ const (
 	leftTime       = time.Minute     // for starts that have been given up to leave nothing behind
 )
 
-func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
+func (c *Controller) open(ctx context.Context) (err error) {
 	if _, c.before, err = c.log.Last(ctx, 0, nil); err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 		return err
 	}
 	c.keepWork()
-	f = c.fleet() // with the instances of its pools
+	f := c.fleet() // with the instances of its pools
 	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
 	}
