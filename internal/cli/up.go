@@ -80,9 +80,14 @@ func up(s *streams, path string) error {
 	logger := slog.New(slog.NewTextHandler(s.err, nil))
 	told, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	to, closeTrace, err := traceFlags{}.open(s) // as the environment says
+	if err != nil {
+		return err
+	}
+	defer closeTrace()
 	stop, ctx := newStopper()
-	err := foreground(ctx, stop, daemon.ServeOptions{
-		Config: path, Logger: logger,
+	err = foreground(ctx, stop, daemon.ServeOptions{
+		Config: path, Logger: logger, Trace: to,
 		Up: func(c *daemon.Controller, socket string) {
 			fmt.Fprintf(s.out, "up, process %d, socket %s\n", os.Getpid(), socket)
 			go printEvents(told, s.out, c)
@@ -147,7 +152,7 @@ func summaryOf(c *daemon.Controller) string {
 
 // upDetached starts the daemon in the background and waits for its readiness.
 func upDetached(s *streams, path string) error {
-	if _, err := config.Load(path); err != nil { // say it here, not in a log file
+	if _, err := daemon.LoadTree(path); err != nil { // say it here, not in a log file
 		return &exitError{exitConfig, err}
 	}
 	project, err := daemon.OpenProject(path)

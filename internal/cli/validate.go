@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/daemon"
 )
 
 func newValidate(s *streams) *cobra.Command {
@@ -21,7 +21,7 @@ starting anything. Each fault is one line, file:line:column; the exit code is 78
 			if err != nil {
 				return err
 			}
-			tree, err := config.Load(path)
+			tree, err := daemon.LoadTree(path)
 			if err != nil {
 				fmt.Fprintln(s.err, err)
 				return &exitError{code: exitConfig}

@@ -88,6 +88,7 @@ func load(name, dir string, data []byte, further func([]spec.Decl) []spec.Proble
 	f := file{root: spec.Node{Name: projectName(dir)}}
 	fileTable().read(r, document, &f)
 	r.persistence(&f, dir)
+	r.program(&f, dir, further != nil)
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
 	if further != nil {

@@ -90,6 +90,12 @@ func ParseGrove(name string, data []byte) (*Grove, error) {
 // The error wraps fs.ErrNotExist if there is none.
 func FindGrove(dir string) (string, error) { return nearest(dir, GroveName, sageName) }
 
+// IsGrove reports whether a path is that of a grove.toml, or sage.toml.
+func IsGrove(path string) bool {
+	name := filepath.Base(path)
+	return name == GroveName || name == sageName
+}
+
 // grove is the advice for a grove.toml.
 var grove = advice{missing: "`coppice new` writes one", large: "remove what is no setting"}
 

@@ -16,6 +16,7 @@ type file struct {
 	forget      bool  // of [supervision]: not persist
 	persistence spec.Persistence
 	database    *value // path of [persistence]
+	program     *value // of [project]
 	supervisors []group
 	agents      []agent
 }
@@ -90,6 +91,7 @@ name = "shop"
 		keys: []key[file]{
 			{row{name: "name", typ: "string", def: "the name of the directory", doc: "the first segment of every path, as in `shop/backend/api`; 1 to 64 bytes without `/`"},
 				text(func(f *file) *string { return &f.root.Name })},
+			programKey(),
 		},
 	}
 }

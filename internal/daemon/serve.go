@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"sync"
@@ -13,14 +14,13 @@ import (
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // ServeOptions are what Serve needs to know.
 type ServeOptions struct {
-	Config  string // path of the coppice.toml
+	Config  string // path of the coppice.toml or grove.toml
 	Version string
 	Logger  *slog.Logger
 	// Once: see Options. OnEvent and Output are told what happens; whoever is
@@ -28,6 +28,8 @@ type ServeOptions struct {
 	Once    bool
 	OnEvent func(supervisor.Event)
 	Output  func(path string, incarnation uint64, line proc.Line)
+	// Trace gets events of Sage programs as NDJSON, if it is not nil.
+	Trace io.Writer
 	// Up is called once the controller answers, with the socket it answers on.
 	Up func(c *Controller, socket string)
 	// Ready is called once every agent has been started, or its start has failed.
@@ -38,7 +40,9 @@ type ServeOptions struct {
 // stops all agents in order; see Controller.Stop for less patience. Its error is
 // a config.Errors, a *LockedError, a *sqlite.FileError, or why the tree ended.
 func Serve(ctx context.Context, o ServeOptions) (err error) {
-	tree, err := config.Load(o.Config)
+	programs := newPrograms(o.Logger, o.Trace)
+	defer func() { err = errors.Join(err, programs.close()) }() // after the last agent
+	tree, err := programs.load(o.Config)
 	if err != nil {
 		return err
 	}
@@ -64,7 +68,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	seen := observe(o.OnEvent)
+	seen := observe(programs.tracing(o.OnEvent))
 	defer seen.close()
 	runtimes, closeRuntimes, err := openRuntimes(ctx, project, tree, o.Logger, o.Output)
 	if err != nil {
@@ -72,6 +76,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeRuntimes()) }()
 
+	programs.settleIn(runtimes)
 	socket, err := api.SocketPath(project.Dir)
 	if err != nil {
 		return err
@@ -84,7 +89,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 
 	sum := sha256.Sum256(data)
 	c, err := Open(ctx, Options{
-		Tree: tree, Store: db, Runtimes: runtimes, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Output: o.Output, Socket: socket,
+		Tree: tree, Store: db, Runtimes: runtimes, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Output: o.Output, Socket: socket, programs: programs,
 		Config: ConfigInfo{Path: o.Config, Revision: hex.EncodeToString(sum[:6]), LoadedAt: time.Now()},
 	})
 	if err != nil {

@@ -40,7 +40,7 @@ const Root = -1
 func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls))}
 	a.checkNode(Root, &root)
-	a.declare()
+	a.declare(root.Program != "")
 	a.adopt()
 	a.checkNesting()
 	a.checkChildren(Root, &root)
@@ -68,8 +68,9 @@ func (a *assembly) problem(decl int, path []string, hint, format string, args ..
 	a.problems = append(a.problems, Problem{Decl: decl, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// declare checks each declaration by itself and enters the names.
-func (a *assembly) declare() {
+// declare checks each declaration by itself and enters the names. There have to
+// be agents, unless a program has some.
+func (a *assembly) declare(program bool) {
 	agents, nodes := 0, 0
 	ordinal := make([]string, len(a.decls)) // what to call those that share a name
 	for i, d := range a.decls {
@@ -97,7 +98,7 @@ func (a *assembly) declare() {
 			a.byName[name] = i
 		}
 	}
-	if agents == 0 {
+	if agents == 0 && !program {
 		a.problem(Root, nil, "`coppice init` writes an example", "nothing to run, expected at least one agent")
 	}
 }

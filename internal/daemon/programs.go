@@ -1,0 +1,306 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/coppice-dev/coppice/internal/belief"
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/inproc"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/sage/eval"
+	"github.com/coppice-dev/coppice/internal/sage/load"
+	"github.com/coppice-dev/coppice/internal/sage/stage"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// LoadTree reads the desired tree of a project from its file: a coppice.toml,
+// with the Sage program that it names as a part of the tree, or a grove.toml,
+// whose program is the whole tree. The error is config.Errors, or about the program.
+func LoadTree(file string) (*spec.Tree, error) {
+	p := newPrograms(nil, nil)
+	tree, err := p.load(file)
+	return tree, errors.Join(err, p.close())
+}
+
+// programs is how Sage programs live in a controller: their agents are functions
+// of this process, what these say goes into slots of a runtime, and what they
+// must not forget into the book of all agents.
+type programs struct {
+	log   *slog.Logger
+	trace io.Writer // see eval.Options
+
+	mu    sync.Mutex
+	place *inproc.Runtime // nil as long as nothing can run
+	book  *belief.Book
+	own   map[string]bool // paths of agents in the tree, whose beliefs the controller opens
+	grown map[string]*stage.Grown
+	ends  []func() error
+}
+
+func newPrograms(l *slog.Logger, trace io.Writer) *programs {
+	if l == nil {
+		l = slog.New(slog.DiscardHandler)
+	}
+	return &programs{log: l, trace: trace, own: map[string]bool{}, grown: map[string]*stage.Grown{}}
+}
+
+// load is LoadTree for a controller that runs what it returns. It may be called
+// again, for the tree that is desired from then on.
+func (p *programs) load(file string) (*spec.Tree, error) {
+	var tree *spec.Tree
+	var err error
+	switch {
+	case config.IsGrove(file):
+		tree, err = p.grove(filepath.Dir(file))
+	default:
+		if tree, err = config.Load(file); err == nil && tree.Root.Program != "" {
+			err = p.graft(tree)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for path, child := range tree.All() {
+		if child.Agent != nil && child.Agent.Runtime == spec.InProcess {
+			p.own[path] = true
+		}
+	}
+	return tree, nil
+}
+
+// grove is the program of a project as a tree. Its beliefs are where the
+// project wants them, with all else that is to be kept.
+func (p *programs) grove(dir string) (*spec.Tree, error) {
+	program, err := load.Project(dir)
+	if err != nil {
+		return nil, err
+	}
+	agents := map[string]*spec.Agent{}
+	if len(program.Processes) > 0 {
+		fleet, err := config.Load(filepath.Join(program.Root, config.FileName))
+		if err != nil {
+			return nil, err
+		}
+		agents = agentsOf(fleet)
+	}
+	g, err := p.grow(program, agents)
+	if err != nil {
+		return nil, err
+	}
+	p.note(g.Node.Name, g)
+	tree := &spec.Tree{Root: g.Node, Persistence: spec.Persistence{Backend: program.Grove.Persistence.Backend}}
+	if tree.Persistence.Backend == spec.SQLite {
+		tree.Persistence.Path = program.Grove.Persistence.Path.Value
+	}
+	return tree, checkNames(tree)
+}
+
+// graft adds the program that a tree names to it, and moves the agents that are
+// children of the program there.
+func (p *programs) graft(tree *spec.Tree) error {
+	root := tree.Root
+	program, err := load.Find(root.Program)
+	if err != nil {
+		return fmt.Errorf("the program of the project: %w", err)
+	}
+	agents := agentsOf(tree)
+	program.Processes = nil
+	for name := range agents {
+		program.Processes = append(program.Processes, name)
+	}
+	slices.Sort(program.Processes)
+	g, err := p.grow(program, agents)
+	if err != nil {
+		return err
+	}
+	taken := map[string]bool{}
+	for _, c := range (&spec.Tree{Root: g.Node}).All() {
+		if c.Agent != nil && c.Agent.Runtime != spec.InProcess {
+			taken[c.Agent.Name] = true
+		}
+	}
+	for _, c := range tree.All() {
+		if c.Node == nil {
+			continue
+		}
+		for _, below := range c.Node.Children {
+			if taken[below.Name()] {
+				return fmt.Errorf("the agent %s is a child of the supervisor %s and of the program, expected one place for each; remove one of the two",
+					spec.Quote(below.Name()), spec.Quote(c.Node.Name))
+			}
+		}
+	}
+	root.Children = slices.DeleteFunc(root.Children, func(c spec.Child) bool { return taken[c.Name()] })
+	for _, c := range root.Children {
+		if c.Name() == g.Node.Name {
+			return fmt.Errorf("the program runs %s, and the file has an agent or supervisor of this name, too; expected another name for one of the two", g.Node.Name)
+		}
+	}
+	// A program that has come to its end has not failed, and one that has failed
+	// is a matter of the root.
+	g.Node.Restart = supervisor.Transient
+	root.Children = append(root.Children, spec.Child{Node: g.Node})
+	p.note(root.Name+"/"+g.Node.Name, g)
+	return checkNames(tree)
+}
+
+func (p *programs) grow(program *load.Program, agents map[string]*spec.Agent) (*stage.Grown, error) {
+	g, err := stage.Grow(program, stage.GrowOptions{
+		Beliefs: kept{p}, Say: p.say, Trace: p.trace, Logger: p.log, Agents: agents,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	p.ends = append(p.ends, g.Close)
+	p.mu.Unlock()
+	for _, w := range g.Warnings {
+		at := w.Span.Position()
+		p.log.Warn(fmt.Sprintf("%v: %s", at, w.Message), "code", w.Code)
+	}
+	return g, nil
+}
+
+// note remembers where a program is in the tree.
+func (p *programs) note(path string, g *stage.Grown) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.grown[path] = g
+}
+
+// agentsOf are the agents of a tree by their names.
+func agentsOf(tree *spec.Tree) map[string]*spec.Agent {
+	agents := map[string]*spec.Agent{}
+	for _, c := range tree.All() {
+		if c.Agent != nil {
+			agents[c.Agent.Name] = c.Agent
+		}
+	}
+	return agents
+}
+
+// checkNames refuses what no path can hold, and trees that are too deep.
+func checkNames(tree *spec.Tree) error {
+	var check func(n *spec.Node, level int) error
+	check = func(n *spec.Node, level int) error {
+		if level > supervisor.MaxDepth {
+			return fmt.Errorf("the supervisor %s is on level %d, counted from the root, expected at most %d", n.Name, level, supervisor.MaxDepth)
+		}
+		for _, c := range n.Children {
+			if wrong := spec.CheckName(c.Name()); wrong != "" {
+				return errors.New(wrong)
+			}
+			if c.Node != nil {
+				if err := check(c.Node, level+1); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	return check(tree.Root, 1)
+}
+
+// settleIn says in which runtime the agents are, of those that there are.
+func (p *programs) settleIn(all []runtime.Runtime) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range all {
+		if r, is := r.(*inproc.Runtime); is {
+			p.place = r
+		}
+	}
+}
+
+// remember says where beliefs are kept. Without programs there is nobody to be told.
+func (p *programs) remember(b *belief.Book) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.book = b
+}
+
+// say is a line that an agent prints.
+func (p *programs) say(path string, toErr bool, line string) {
+	p.mu.Lock()
+	place := p.place
+	p.mu.Unlock()
+	if place == nil {
+		return
+	}
+	stream := proc.Stdout
+	if toErr {
+		stream = proc.Stderr
+	}
+	place.Say(path, stream, line)
+}
+
+// tracing makes what supervisors of programs do a part of their trace, and tells
+// next, which may be nil.
+func (p *programs) tracing(next func(supervisor.Event)) func(supervisor.Event) {
+	if p.trace == nil {
+		return next
+	}
+	return func(e supervisor.Event) {
+		p.traced(e)
+		if next != nil {
+			next(e)
+		}
+	}
+}
+
+func (p *programs) traced(e supervisor.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for path, g := range p.grown {
+		at := e.Header().Path()
+		if _, below := cutPath(at, path); below || at == path {
+			g.Traced(e)
+		}
+	}
+}
+
+// close lets go of all programs. None of their agents may live any more.
+func (p *programs) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, end := range p.ends {
+		errs = append(errs, end())
+	}
+	p.ends = nil
+	return errors.Join(errs...)
+}
+
+// kept is the book of beliefs for programs.
+type kept struct{ of *programs }
+
+var errNoBook = errors.New("nothing is kept here")
+
+// Begin is part of eval.Beliefs. The controller opens the beliefs of agents in
+// the tree before they start; those that these summon are opened here.
+func (k kept) Begin(ctx context.Context, path string, incarnation uint64, names []string) (eval.Kept, error) {
+	k.of.mu.Lock()
+	book, own := k.of.book, k.of.own[path]
+	k.of.mu.Unlock()
+	switch {
+	case book == nil:
+		return nil, errNoBook
+	case own:
+		return eval.Begun(ctx, book, path, incarnation)
+	}
+	return eval.InBook(book).Begin(ctx, path, incarnation, names)
+}
