@@ -2,12 +2,23 @@
 
 GO      ?= go
 BIN     := bin/coppice
-# -p 2: process tests start many processes of their own.
-TEST    := $(GO) test -race -p 2 -timeout 12m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
+# A run is the same each time: what tests draw comes from SEED. SEED=0 draws anew.
+SEED    ?= 1
+export SEED
+# -p 2: process tests start many processes of their own.
+TEST    := -race -p 2 -timeout 15m
+# Packages whose tests draw their cases.
+DRAWN   = $(sort $(patsubst %/,./%,$(dir $(shell git grep -l '"pgregory.net/rapid"' -- '*_test.go'))))
+OTHERS  = $(filter-out $(patsubst ./%,$(shell $(GO) list -m)/%,$(DRAWN)),$(shell $(GO) list ./...))
+# Where nobody can look, a test that fails is run once more, and the end of the run names it as one that is not certain. No
+# second run after a data race, and none that draws other cases: what was drawn is replayed.
+RERUN   := $(if $(CI),--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-abort-on-data-race)
+TESTSUM = $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --hide-summary=skipped $(RERUN)
 FUZZTIME ?= 30s
 
-.PHONY: demo build test deps lint bench chaos fuzz generate clean
+.PHONY: demo build test random deps lint bench chaos fuzz cron-long generate clean
 
 ## demo: build coppice and watch it heal a small fleet (15 s)
 demo: build
@@ -19,7 +30,8 @@ build:
 
 ## test: install what the tests need and run all of them
 test: deps lint
-	$(TEST) ./...
+	$(TESTSUM) --packages="$(OTHERS)" -- $(TEST)
+	$(TESTSUM) --packages="$(DRAWN)" -- $(TEST) -args -rapid.seed=$(SEED)
 	cd bench && $(GO) vet ./... && $(GO) test ./...
 
 ## deps: the programs that the tests run against the real thing
@@ -41,6 +53,10 @@ chaos: build
 	$(GO) run ./tools/chaos
 	$(GO) run ./tools/chaos -beliefs -agents 8 -rounds 1000
 
+## random: draw other cases than make test does, and twenty times as many
+random:
+	SEED=0 $(GO) test -timeout 60m $(DRAWN) -args -rapid.checks=2000
+
 ## fuzz: let every fuzz test run for FUZZTIME
 fuzz:
 	@for pkg in $$($(GO) list ./...); do \
@@ -49,6 +65,10 @@ fuzz:
 			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 		done; \
 	done
+
+# Cron schedules held against a walk through every minute of 55 years of many time zones.
+cron-long:
+	go test ./internal/cron -run TestWalk -cron.long -v -timeout 60m
 
 ## generate: write the documentation that is made from the code
 generate:

@@ -123,6 +123,31 @@ func (k *core) restart(c *child) error {
 	return nil
 }
 
+// ensure is EnsureChild. A nil error means that the start is under way, or done.
+func (k *core) ensure(c *child) error {
+	switch {
+	case k.op == opDown:
+		return ErrStopping
+	case c.state.alive():
+		return ErrRunning
+	case c.state == Suspended:
+		return ErrTerminated
+	case c.state.present(), k.op == opGroup, k.op == opInit && !k.alone():
+		return ErrRestarting // or will be started in its turn
+	case k.paused:
+		k.set(c, Paused, ReasonLimitPause)
+		return ErrPaused
+	case k.probing && k.probe != nil:
+		k.set(c, Paused, ReasonProbe)
+		return ErrPaused
+	}
+	if c.reason != ReasonDeferred {
+		c.reason = ReasonManual
+	}
+	k.begin(c, originEnsure)
+	return nil
+}
+
 // remove is DeleteChild.
 func (k *core) remove(c *child) error {
 	switch {
@@ -133,6 +158,7 @@ func (k *core) remove(c *child) error {
 	}
 	k.tellStart(c, ErrTerminated)
 	k.forget(c)
+	k.kept.drop(k.path + "/" + c.id)
 	return nil
 }
 
@@ -201,12 +227,26 @@ func (k *core) update(spec Spec) {
 	for _, cs := range spec.Children {
 		c := k.byID[cs.ID]
 		if c == nil {
-			k.link(k.newChild(cs))
+			k.list(k.newChild(cs), cs, Stopped)
 			continue
 		}
+		c.listed = true
 		k.redefine(c, cs)
 		k.moveLast(c)
 	}
+}
+
+// list lists a child of the Spec, which is in a state if nothing else is known of it.
+func (k *core) list(c *child, spec ChildSpec, s State) {
+	c.state, c.listed = s, true
+	if spec.Deferred {
+		c.state, c.reason = Waiting, ReasonDeferred
+	}
+	k.link(c)
+	if spec.Saved != nil {
+		k.restore(c, spec.Saved)
+	}
+	k.recall(c)
 }
 
 // redefine gives a listed child a new specification.

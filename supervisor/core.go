@@ -42,6 +42,9 @@ type core struct {
 	final   Exit
 	later   []func() // calls that wait for the operation to end
 
+	kept   *kept // of the tree
+	nested bool  // not the root
+
 	paused, probing bool
 	probe           *child
 	idle            bool // as told last
@@ -81,6 +84,7 @@ type child struct {
 	plan       plan
 	origin     origin
 	added      bool // by StartChild, while its group was restarted, and not started yet
+	listed     bool // in the Spec of the supervisor, which starts it with that
 	idle       bool // a nested supervisor without live children
 }
 
@@ -123,6 +127,7 @@ const (
 	planSuspend             // Suspended
 	planWait                // Waiting, for its turn in the restart of its group
 	planFail                // its start has failed: it was not ready in time
+	planRenew               // started again
 )
 
 // origin is who asked for a start, and so who is told that it failed.
@@ -133,6 +138,8 @@ const (
 	originRestart               // the restart of this child alone
 	originAdd                   // StartChild
 	originManual                // RestartChild
+	originEnsure                // EnsureChild
+	originRenew                 // RenewChild
 )
 
 // action is something the runner has to do.
@@ -303,6 +310,7 @@ func (k *core) link(c *child) {
 // that stands on it can go on.
 func (k *core) forget(c *child) {
 	k.cancel(c)
+	k.keep(c)
 	k.set(c, Stopped, c.reason)
 	k.weigh(c, -1)
 	if c.prev == nil {
@@ -325,7 +333,7 @@ func (k *core) forget(c *child) {
 // timer has timeUp called for c in d.
 func (k *core) timer(c *child, d time.Duration) {
 	m := c.rest()
-	m.nextAt = k.now + d
+	m.nextAt = max(1, k.now+d) // 0 says that there is none; the life of a core begins at 0
 	m.token++
 	k.out = append(k.out, action{do: doTimer, c: c, d: d})
 }
@@ -370,6 +378,9 @@ func (k *core) info(c *child) ChildInfo {
 	if c.state.alive() {
 		i.StartedAt = k.epoch.Add(c.began)
 		i.Uptime = k.now - c.began
+		if at := k.roomAt(c); at > k.now {
+			i.RoomAt = k.epoch.Add(at)
+		}
 	}
 	return i
 }

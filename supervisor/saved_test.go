@@ -241,3 +241,20 @@ func TestSavedAdopt(t *testing.T) {
 		}
 	})
 }
+
+// A time that was over before this life began is over, not missing.
+func TestSavedTimeIsOver(t *testing.T) {
+	stay := func(ctx context.Context) error { <-ctx.Done(); return nil }
+	for _, state := range []State{Restarting, Quarantined} {
+		t.Run(state.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				now := time.Now()
+				saved := Saved{At: now.Add(-time.Hour), State: state, Incarnation: 3, Restarts: 2, NextAt: now.Add(-time.Minute)}
+				s := again(t, Spec{Children: []ChildSpec{{ID: "a", Run: stay, Limit: Quarantining(5, time.Hour)}}}, saved, SavedSelf{})
+				if i := info(t, s); i.State != Running || i.Incarnation != 4 {
+					t.Errorf("%v, incarnation %d; it has to run, as incarnation 4", i.State, i.Incarnation)
+				}
+			})
+		})
+	}
+}

@@ -185,9 +185,16 @@ type ChildSpec struct {
 	// OnAbandon says whether a successor may run beside an incarnation that would not stop.
 	OnAbandon Abandon
 
-	// Saved, if not nil, is what Save returned of an earlier life of the
-	// supervisor. It is for the children of a Spec; StartChild only goes on
-	// from its Incarnation.
+	// Deferred children of a Spec are listed as Waiting and not started with
+	// their supervisor, nor by Update; EnsureChild does that, in any order and
+	// many at a time. The restart of their group starts them, too.
+	Deferred bool
+
+	// Saved, if not nil, is what Save returned of an earlier life of the tree.
+	// It is for the children of a Spec, and new ones of an Update; StartChild
+	// only goes on from its Incarnation. When a nested supervisor is restarted,
+	// it is out of date and ignored: its children keep their numbers, and stay
+	// down where they have been suspended.
 	Saved *Saved
 }
 

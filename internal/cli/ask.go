@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 func newAsk(s *streams) *cobra.Command {
@@ -59,7 +60,7 @@ default, 4 where --status finds that it is still open.`,
 	f.StringSliceVar(&a.list, "options", nil, "what can be answered, as a `LIST` with commas")
 	f.StringArrayVar(&a.options, "option", nil, "one of the answers that are possible; for several, and for `TEXT` with commas")
 	f.StringVar(&a.byDefault, "default", "", "the `ANSWER` if there is none at the deadline")
-	f.DurationVar(&a.deadline, "deadline", 0, "how long to wait at most, such as 30m")
+	f.Var((*timespan.Flag)(&a.deadline), "deadline", "how long to wait at most, such as 30m or 2d")
 	f.BoolVar(&a.noWait, "no-wait", false, "print the id of the question and go on; the answer comes by mail")
 	f.StringVar(&a.status, "status", "", "print the answer to the question with that `ID`, if there is one")
 	f.StringVar(&a.withdraw, "withdraw", "", "end the question with that `ID`, whose answer is not needed any more")

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,24 +70,56 @@ func (f *fleet) do(args ...string) string {
 	return out
 }
 
-func (f *fleet) node(path string) api.Node {
+// ask asks the daemon itself: a command is a process, which takes longer than
+// all that these tests wait for.
+func (f *fleet) ask(do func(context.Context, *api.Client) error) error {
 	f.t.Helper()
-	var nodes []api.Node
-	if err := json.Unmarshal([]byte(f.do("ps", "--json")), &nodes); err != nil {
+	client := f.dial()
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	return do(ctx, client)
+}
+
+func (f *fleet) dial() *api.Client {
+	f.t.Helper()
+	socket, err := api.SocketPath(f.dir)
+	if err != nil {
 		f.t.Fatal(err)
+	}
+	return api.Dial(socket)
+}
+
+func (f *fleet) node(path string) (n api.Node) {
+	f.t.Helper()
+	if err := f.ask(func(ctx context.Context, c *api.Client) (err error) {
+		n, err = nodeOf(ctx, c, path)
+		return err
+	}); err != nil {
+		f.t.Fatal(err)
+	}
+	return n
+}
+
+func nodeOf(ctx context.Context, c *api.Client, path string) (api.Node, error) {
+	nodes, err := c.Nodes(ctx, "")
+	if err != nil {
+		return api.Node{}, err
 	}
 	for _, n := range nodes {
 		if n.Path == path {
-			return n
+			return n, nil
 		}
 	}
-	f.t.Fatalf("no node %s in %v", path, nodes)
-	return api.Node{}
+	return api.Node{}, fmt.Errorf("no node %s in %v", path, nodes)
 }
 
 func (f *fleet) status() (s api.Status) {
 	f.t.Helper()
-	if err := json.Unmarshal([]byte(f.do("status", "--json")), &s); err != nil {
+	if err := f.ask(func(ctx context.Context, c *api.Client) (err error) {
+		s, err = c.Status(ctx)
+		return err
+	}); err != nil {
 		f.t.Fatal(err)
 	}
 	return s
@@ -109,16 +142,21 @@ func (f *fleet) crash() {
 }
 
 // awaitState waits for a node's state, by the events that lead to it.
-func (f *fleet) awaitState(path, state string) api.Node {
+func (f *fleet) awaitState(path, state string) (n api.Node) {
 	f.t.Helper()
-	r := newRunning(f.t, "coppice", "events", "-f", "--json")
-	r.begin(f.dir)
-	defer r.signal(syscall.SIGINT)
-	var n api.Node
-	r.out.await(f.t, path+" "+state, func() bool {
-		n = f.node(path)
-		return n.State == state
-	})
+	if err := f.ask(func(ctx context.Context, c *api.Client) error {
+		for _, err := range c.Events(ctx, event.Query{Follow: true}) {
+			if err == nil {
+				n, err = nodeOf(ctx, c, path)
+			}
+			if err != nil || n.State == state {
+				return err
+			}
+		}
+		return ctx.Err()
+	}); err != nil {
+		f.t.Fatalf("%s is %s, not %s: %v", path, n.State, state, err)
+	}
 	return n
 }
 

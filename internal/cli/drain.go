@@ -11,11 +11,12 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 func newDrain(s *streams) *cobra.Command {
 	var r remote
-	var timeout time.Duration
+	timeout := api.DefaultDrain
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "drain PATH...",
@@ -63,7 +64,7 @@ the daemon is replaced; coppice start ends it.`,
 		ValidArgsFunction: r.completePath(true),
 	}
 	r.flags(cmd)
-	cmd.Flags().DurationVar(&timeout, "timeout", api.DefaultDrain, "how long they may take, such as 90s or 10m")
+	cmd.Flags().Var((*timespan.Flag)(&timeout), "timeout", "how long they may take, such as 90s or 1d")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, as a `TEXT` for the agents and for people; 256 bytes are kept")
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -64,6 +65,8 @@ type leakChecked struct{ *testing.M }
 
 func (m leakChecked) Run() int {
 	os.Unsetenv("NO_COLOR") // of whoever runs the tests
+	// Under nohup SIGHUP is ignored, and would be by all that is started here.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	code := m.M.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
@@ -73,7 +76,7 @@ func (m leakChecked) Run() int {
 }
 
 // patience bounds every wait of these tests; only a failure takes that long.
-const patience = 45 * time.Second
+const patience = 2 * time.Minute
 
 // agentTOML is an agent that runs a shell script.
 func agentTOML(name, script string, keys ...string) string {

@@ -34,7 +34,7 @@ killed, the next one takes them over.
 In the foreground it prints what happens until Ctrl-C, which stops all agents
 in order. With -d it goes into the background and the command returns when
 every agent has been started, or with the reason why the daemon is not up.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := findConfig(file)
 			if err != nil {
@@ -120,16 +120,9 @@ func coded(err error) error {
 	return err
 }
 
-// printEvents prints what happens from now on, a line each.
+// printEvents prints what happens under a controller, from its beginning, a line each.
 func printEvents(ctx context.Context, w io.Writer, c *daemon.Controller) {
-	var before uint64
-	for e, err := range c.Events(ctx, event.Query{Last: 1}) {
-		if err != nil {
-			return
-		}
-		before = e.Seq
-	}
-	for e, err := range c.Events(ctx, event.Query{After: before, Follow: true}) {
+	for e, err := range c.Events(ctx, event.Query{After: c.Before(), Follow: true}) {
 		if err != nil {
 			return
 		}

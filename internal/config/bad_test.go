@@ -21,7 +21,7 @@ var badInput = []struct{ name, text, want string }{
 	{"zero byte", base + "dir = \"\x00\"\n", "4:8: a zero byte, expected text; remove it"},
 	{"too large", strings.Repeat("#", MaxFile+1), "1:1: the file has 1048577 bytes, expected at most 1048576; split the fleet into several projects"},
 	{"byte order mark and CRLF", "\xef\xbb\xbfx = 1\r\n" + base + "comand = 1\r\n", `
-		1:1: unknown table "x" in the file; expected one of project, supervision, persistence, supervisor, agent
+		1:1: unknown table "x" in the file; expected one of project, supervision, daemon, persistence, supervisor, agent
 		5:1: unknown key "comand" in [[agent]]; did you mean "command"?`},
 	{"not TOML", "[agent", "1:6: not TOML: expected ']' to close table name"},
 	{"text without quotes", base + "restart = always\n", "4:11: not TOML: unexpected character U+0061 'a' at start of value; text needs quotes"},
@@ -87,6 +87,36 @@ var badInput = []struct{ name, text, want string }{
 		6:12: children is a string, expected an array of names
 		11:3: an element of children is an integer, expected a string; write "1"`},
 
+	// Pools.
+	{"pool", base + "[agent.pool]\nmin = -1\nmax = 1001\ncheck = \"\"\ndrain_timeout = \"0s\"\ncheck_timeout = 30\non_boot = {}\nnamepool = 3\nscale_check = 1\n", `
+		5:7: min is -1, expected an integer from 0 to 1000
+		6:7: max is 1001, expected an integer from 0 to 1000 or "unlimited"
+		7:9: check is empty, expected a string or an array of strings; remove the key if nothing is meant
+		8:17: drain_timeout is "0s", expected a duration above zero
+		9:17: check_timeout is a number without a unit, expected a duration such as "10s" or "1h30m"; write "30s" if seconds are meant
+		10:11: [agent.pool.on_boot] without command, expected one (string or array of strings)
+		11:12: namepool is an integer, expected the path of a file or an array of names
+		12:1: unknown key "scale_check" in [agent.pool]; did you mean "check"?`},
+	{"pool without room", base + "pool = { min = 3, max = 2 }\n", "4:16: min is 3, above max, which is 2; expected at most that"},
+	{"pool with few names", base + "pool = { max = 2, namepool = [\"a\"] }\n", "4:16: max is 2, expected at most 1: so many names there are; add names to the namepool"},
+	{"pool with fewer names", base + "pool = { min = 2, namepool = [\"a\"] }\n", "4:16: min is 2, expected at most 1: so many names there are; add names to the namepool"},
+	{"pool with bad names", base + "pool = { namepool = [\"a\", \"-b\", \"a\"] }\n", `
+		4:27: the name "-b" looks like a flag, expected one without "-" in front
+		4:33: the name "a" is there twice, expected once; remove one of the two`},
+	{"pool without names", base + "pool = { namepool = [] }\n", "4:21: namepool is empty, expected at least one name"},
+	{"pool with a long name", "[[agent]]\nname = \"" + strings.Repeat("x", 62) + "\"\ncommand = \"true\"\npool.max = 10\n",
+		"2:8: the name \"" + strings.Repeat("x", 60) + "\"... is too long for a pool: its instance \"" + strings.Repeat("x", 60) + "\"... has 65 bytes, expected at most 64"},
+	{"patient pool", base + "pool = { drain_timeout = \"200h\", check_timeout = \"200h\" }\n", `
+		4:26: drain_timeout is 200h0m0s, expected at most 168h0m0s
+		4:50: check_timeout is 200h0m0s, expected at most 168h0m0s`},
+	{"significant pool", base + "restart = \"transient\"\nsignificant = true\npool = {}\n", `
+		5:15: significant in a pool, expected none there: its instances come and go; remove it`},
+	{"keys of a pool", base + "min = 1\ndrain_timeout = \"1m\"\non_death = \"true\"\nreplicas = 1\n", `
+		4:1: unknown key "min" in [[agent]]; it belongs in [agent.pool]
+		5:1: unknown key "drain_timeout" in [[agent]]; it belongs in [agent.pool]
+		6:1: unknown key "on_death" in [[agent]]; it belongs in [agent.pool]
+		7:1: unknown key "replicas" in [[agent]]; did you mean "pool"?`},
+
 	// Missing and empty.
 	{"missing", "[[agent]]\n\n[[supervisor]]\n", `
 		1:3: [[agent]] without name, expected one (string)
@@ -117,7 +147,7 @@ var badInput = []struct{ name, text, want string }{
 		4:18: restart_window is a number without a unit, expected a duration such as "10s" or "1h30m"; write "60s" if seconds are meant
 		5:22: grace is "10", a number without a unit, expected a duration such as "10s" or "1h30m"; write "10s" if seconds are meant
 		6:20: base is "-1s", negative, expected a duration such as "10s" or "1h30m"
-		6:33: cap is "1 day", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h
+		6:33: cap is "1 day", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h, d (24 hours)
 		6:57: stable_after is "0s", expected a duration above zero
 		7:32: timeout is a number without a unit, expected a duration such as "10s" or "1h30m"; write "1.5s" if seconds are meant`},
 	{"numbers", base + "max_restarts = -1\n[supervision]\nmax_restarts = 1000001\nwithin_seconds = 0\n[[supervisor]]\nname = \"s\"\nchildren = []\nmax_restarts = \"many\"\nwithin = \"-5s\"\n", `
@@ -140,6 +170,22 @@ var badInput = []struct{ name, text, want string }{
 		16:23: unknown key "cpus" in [agent.limits]; did you mean "cpu"?
 		17:11: runtime is "docker", expected one of proc, tmux
 		19:11: persist is a string, expected true or false`},
+	{"daemon", base + "[daemon]\npatrol_interval = \"0s\"\nmax_restarts = -1\nrestart_window = \"-1h\"\nshutdown_timeout = \"-5s\"\ndrift_drain_timeout = \"0d\"\nmax_parallel_starts = 0\n" +
+		"gc_interval = \"7 days\"\nwisp_ttl = 24\nttl = \"106752d\"\nwisp_gc_interval = \"1h\"\npatrol_intervall = 1\n", `
+		5:19: patrol_interval is "0s", expected a duration above zero
+		6:16: max_restarts is -1, expected an integer from 0 to 1000000 or "unlimited"
+		7:18: restart_window is "-1h", negative, expected a duration such as "10s" or "1h30m"
+		8:20: shutdown_timeout is "-5s", negative, expected a duration such as "10s" or "1h30m"
+		9:23: drift_drain_timeout is "0d", expected a duration above zero
+		10:23: max_parallel_starts is 0, expected an integer from 1 to 1000
+		11:15: gc_interval is "7 days", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h, d (24 hours)
+		12:1: wisp_ttl beside ttl, which mean the same, expected one of them; remove one of the two
+		13:7: ttl is "106752d", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h, d (24 hours)
+		14:1: wisp_gc_interval beside gc_interval, which mean the same, expected one of them; remove one of the two
+		15:1: unknown key "patrol_intervall" in [daemon]; did you mean "patrol_interval"?`},
+	{"patrol at once", base + "suspended = \"true\"\n[daemon]\npatrol_interval = \"1ns\"\n", `
+		4:13: suspended is a string, expected true or false; write true without quotes
+		6:19: patrol_interval is 1ns, expected at least 10ms`},
 	{"two inputs", base + "terminal = true\nstdin = \"x\"\n", "5:9: stdin is a file, expected none beside a terminal; remove stdin or terminal"},
 	{"limits", base + limits(`memory = "512"`, `memory = "1 GB/s"`, `memory = "-1M"`, `memory = "99999999999T"`, `memory = 0`, `memory = 512`, `memory = 1.5`, `memory = "0.1b"`,
 		`cpu = 0`, `cpu = -0.5`, `cpu = nan`, `cpu = inf`, `cpu = 0.001`, `cpu = "2"`, `cpu = "500m"`, `cpu = true`, `open_files = 0`, `open_files = 1.5`, `processes = 2_000_000_000`), `
@@ -177,7 +223,7 @@ var badInput = []struct{ name, text, want string }{
 	{"two conditions", base + "ready = { log = \"x\", notify = true }\n", "4:9: ready has 2 conditions, expected one of log, tcp, http, exec, notify"},
 	{"liveness", base + "heartbeat_timeout = 60\nprogress_timeout = \"soon\"\nnudge = \"USR1\"\n", `
 		4:21: heartbeat_timeout is a number without a unit, expected a duration such as "10s" or "1h30m"; write "60s" if seconds are meant
-		5:20: progress_timeout is "soon", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h
+		5:20: progress_timeout is "soon", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h, d (24 hours)
 		6:9: nudge is a string, expected a table`},
 	{"two ways to nudge", base + "nudge = { type = true, signal = \"USR1\" }\nterminal = true\n", "4:9: nudge has 2 ways, expected one of type, signal, command"},
 	{"no way to nudge", base + "nudge = { type = false }\n", "4:9: nudge has no way, expected one of type, signal, command"},
@@ -224,6 +270,15 @@ var badInput = []struct{ name, text, want string }{
 		12:13: supervisors contain themselves ("s > t > u > s"), expected a tree; remove one of these children
 		15:13: supervisors contain themselves ("v > v"), expected a tree; remove one of these children`},
 	{"depth 9", base + chain("s2 s3 s4 s5 s6 s7 s8 s9 s10 a"), `24:13: supervisor "s9" is on level 9, counted from the root, expected at most 8; keep supervisors shallow; two or three levels do for most projects`},
+	{"dependencies", base + "depends_on = \"b\"\n[[agent]]\nname = \"b\"\ncommand = \"x\"\ndepends_on = [\"b\", 1]\n", `
+		4:14: depends_on is a string, expected an array of names
+		8:20: an element of depends_on is an integer, expected a string; write "1"`},
+	{"unknown dependency", base + "depends_on = [\n  \"bakend\",\n  \"zzz\"]\n[[supervisor]]\nname = \"backend\"\nchildren = []\nafter = 1\n", `
+		5:3: unknown dependency "bakend", expected the name of an agent or supervisor; did you mean "backend"?
+		6:3: unknown dependency "zzz", expected the name of an agent or supervisor
+		10:1: unknown key "after" in [[supervisor]]; did you mean "depends_on"?`},
+	{"circle", base + "depends_on = [\"s\"]\n[[supervisor]]\nname = \"s\"\nchildren = [\"b\"]\n[[agent]]\nname = \"b\"\ncommand = \"x\"\ndepends_on = [\"a\"]\n",
+		`4:15: dependencies go round in a circle ("a" depends on "s", which contains "b", which depends on "a"), expected an order; remove one of these dependencies`},
 	{"pool", base + "[[supervisor]]\nname = \"s\"\nchildren = []\nstrategy = \"simple_one_for_one\"\n[supervision]\nstrategy = \"SimpleOneForOne\"\n", `
 		7:12: simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one; list each agent
 		9:12: simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one; list each agent`},

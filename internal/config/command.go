@@ -37,13 +37,15 @@ func isSpecial(r rune) bool {
 }
 
 // ownWord reports whether the shell does not look for a program called word
-// when it begins a command: words of its grammar, commands of its own that
-// have no program beside them, and assignments.
+// when it begins a command: words of its grammar, assignments, commands of its
+// own that have no program beside them, and those whose program answers
+// otherwise: its echo reads backslashes, its test complains in other words.
 func ownWord(word string) bool {
 	return strings.Contains(word, "=") || slices.Contains(strings.Fields(`
 		! { } case do done elif else esac fi for function if in select then time until while
 		. : alias bg break cd command continue eval exec exit export fg getopts hash jobs local
-		read readonly return set shift source times trap type ulimit umask unalias unset wait`), word)
+		read readonly return set shift source times trap type ulimit umask unalias unset wait
+		[ echo kill printf pwd test`), word)
 }
 
 // command reads a command: a string, or an array with one string a word.

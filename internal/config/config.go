@@ -85,10 +85,15 @@ func load(name, dir string, data []byte, further func([]spec.Decl) []spec.Proble
 	if err != nil {
 		return nil, err
 	}
-	f := file{root: spec.Node{Name: projectName(dir)}}
+	f := file{root: spec.Node{Name: projectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()}}
 	fileTable().read(r, document, &f)
 	r.persistence(&f, dir)
 	r.program(&f, dir, further != nil)
+	f.patrol.settle(f.limit)
+	f.patrol.keep(f.agents, f.supervisors)
+	if further != nil {
+		r.namepools(&f, dir)
+	}
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
 	if further != nil {
@@ -100,7 +105,7 @@ func load(name, dir string, data []byte, further func([]spec.Decl) []spec.Proble
 	if len(r.errs) > 0 {
 		return nil, r.errors()
 	}
-	tree.Forget, tree.Persistence = f.forget, f.persistence
+	tree.Forget, tree.Persistence, tree.Patrol = f.forget, f.persistence, f.patrol.Patrol
 	return tree, nil
 }
 
@@ -147,6 +152,7 @@ func (f *file) declarations(dir string) (decls []spec.Decl, places []*value) {
 			a.Limit = a.limit.over(supervisor.ScopeChild, supervisor.Quarantine)
 		}
 		a.resolve(dir)
+		a.Pool = a.pool.declared()
 		all = append(all, placed{spec.Decl{Agent: &a.Agent}, a.table})
 	}
 	slices.SortStableFunc(all, func(a, b placed) int { return a.table.at - b.table.at })

@@ -29,6 +29,11 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 			for _, h := range d.Agent.Hooks.Named() {
 				c.command(h.Command, h.Name)
 			}
+			if p := d.Agent.Pool; p != nil {
+				c.command(p.Check, "pool", "check")
+				c.command(p.OnBoot.Command, "pool", "on_boot")
+				c.command(p.OnDeath.Command, "pool", "on_death")
+			}
 			c.stdin()
 		}
 		c.runtime()

@@ -77,21 +77,25 @@ const maxType = `an integer from 0 or "unlimited"`
 func maxRestarts[T any](def, doc string, of func(*T) *limit) key[T] {
 	return key[T]{row{name: "max_restarts", typ: maxType, def: def, doc: doc, also: []string{"intensity", "max_retries", "retries"}},
 		func(r *reader, v *value, into *T) {
-			n := int64(supervisor.Unlimited)
-			if v.kind != isString || v.text != "unlimited" {
-				expected := fmt.Sprintf(`an integer from 0 to %d or "unlimited"`, spec.MaxRestarts)
-				if v.kind == isString {
-					r.fail(v.at, v, "", "max_restarts is %s, expected %s", spec.Quote(v.text), expected)
-					return
-				}
-				var ok bool
-				if n, ok = r.integer(v, 0, spec.MaxRestarts, expected); !ok {
-					return
-				}
-			}
-			m := int(n)
-			of(into).max = &m
+			r.maxRestarts(v, of(into))
 		}}
+}
+
+func (r *reader) maxRestarts(v *value, into *limit) {
+	n := int64(supervisor.Unlimited)
+	if v.kind != isString || v.text != "unlimited" {
+		expected := fmt.Sprintf(`an integer from 0 to %d or "unlimited"`, spec.MaxRestarts)
+		if v.kind == isString {
+			r.fail(v.at, v, "", "max_restarts is %s, expected %s", spec.Quote(v.text), expected)
+			return
+		}
+		var ok bool
+		if n, ok = r.integer(v, 0, spec.MaxRestarts, expected); !ok {
+			return
+		}
+	}
+	m := int(n)
+	into.max = &m
 }
 
 func window[T any](name, def, doc string, of func(*T) *limit) key[T] {

@@ -23,6 +23,9 @@ func flatten(t *spec.Tree) (spec.Node, []spec.Decl) {
 	root.Children = nil
 	var decls []spec.Decl
 	for _, c := range t.All() {
+		if c.Node != nil && c.Node.Template != nil {
+			c = spec.Child{Agent: c.Node.Template}
+		}
 		if c.Agent != nil {
 			decls = append(decls, spec.Decl{Agent: c.Agent})
 			continue
@@ -68,6 +71,20 @@ func print(t *spec.Tree) string {
 	root, decls := flatten(t)
 	b.WriteString("[project]\n")
 	line("name", root.Name)
+	line("suspended", root.Suspended)
+	if p := t.Patrol; p.Kept {
+		b.WriteString("[daemon]\n")
+		line("patrol_interval", p.Interval)
+		line("max_restarts", max(p.Limit.Max, 0))
+		line("restart_window", p.Limit.Within)
+		line("shutdown_timeout", p.ShutdownTimeout)
+		line("drift_drain_timeout", p.DriftDrainTimeout)
+		line("max_parallel_starts", p.Starts)
+		if p.Purges() {
+			line("gc_interval", p.GCInterval)
+			line("ttl", p.TTL)
+		}
+	}
 	b.WriteString("[supervision]\n")
 	line("strategy", root.Strategy.String())
 	line("auto_shutdown", root.AutoShutdown.String())
@@ -82,7 +99,11 @@ func print(t *spec.Tree) string {
 			line("restart", n.Restart.String())
 			line("auto_shutdown", n.AutoShutdown.String())
 			line("significant", n.Significant)
+			line("suspended", n.Suspended)
 			line("children", d.Children)
+			if n.DependsOn != nil {
+				line("depends_on", n.DependsOn)
+			}
 			limit(n.Limit, "within")
 			continue
 		}
@@ -110,6 +131,10 @@ func print(t *spec.Tree) string {
 		}
 		line("restart", a.Restart.String())
 		line("significant", a.Significant)
+		line("suspended", a.Suspended)
+		if a.DependsOn != nil {
+			line("depends_on", a.DependsOn)
+		}
 		if a.Watchdog > 0 {
 			line("watchdog", a.Watchdog)
 		} else if a.Notify && !a.Ready.Notify {
@@ -159,6 +184,24 @@ func print(t *spec.Tree) string {
 		for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 			line("env."+quoted(name), a.Env[name])
 		}
+		if p := a.Pool; p != nil {
+			line("pool.min", p.Min)
+			line("pool.max", p.Max)
+			line("pool.check_timeout", p.CheckTimeout)
+			line("pool.drain_timeout", p.DrainTimeout)
+			if p.Check != nil {
+				line("pool.check", p.Check)
+			}
+			if p.Names != nil {
+				line("pool.namepool", p.Names)
+			}
+			for key, h := range map[string]spec.Hook{"on_boot": p.OnBoot, "on_death": p.OnDeath} {
+				if h.Exists() {
+					line("pool."+key+".command", h.Command)
+					line("pool."+key+".timeout", h.Timeout)
+				}
+			}
+		}
 	}
 	return b.String()
 }
@@ -203,13 +246,14 @@ func someTree(t *rapid.T) *spec.Tree {
 		}).Draw(t, "name")
 	}
 	agents := 0
+	var earlier []string // agents, on which later ones can depend: never those they are in
 	agent := func(auto supervisor.AutoShutdown) spec.Child {
 		agents++
 		a := &spec.Agent{
 			Name:    name(),
 			Command: rapid.SliceOfN(someText, 1, 3).Draw(t, "command"),
 			Dir:     "/" + rapid.StringMatching(`[a-zä ]{1,5}`).Draw(t, "dir"),
-			Restart: rapid.SampledFrom([]supervisor.Restart{0, 1, 2}).Draw(t, "restart"),
+			Restart: rapid.SampledFrom([]supervisor.Restart{0, 1, 2}).Draw(t, "restart"), Suspended: rapid.Bool().Draw(t, "suspended"),
 			Backoff: supervisor.Backoff{
 				Kind: rapid.SampledFrom([]supervisor.BackoffKind{0, 1, 2, 3}).Draw(t, "kind"), Jitter: rapid.Bool().Draw(t, "jitter"),
 				StableAfter: rapid.SampledFrom([]time.Duration{-1, 0, time.Minute}).Draw(t, "stable"),
@@ -249,6 +293,13 @@ func someTree(t *rapid.T) *spec.Tree {
 		}
 		a.Notify = a.Ready.Notify || a.Watchdog > 0 || rapid.Bool().Draw(t, "listened to")
 		a.Significant = a.Restart != supervisor.Permanent && (auto == 1 || auto == 2) && rapid.Bool().Draw(t, "significant")
+		if len(earlier) > 0 && rapid.Bool().Draw(t, "depends") {
+			a.DependsOn = []string{rapid.SampledFrom(earlier).Draw(t, "on")}
+		}
+		earlier = append(earlier, a.Name)
+		if !a.Significant && rapid.IntRange(0, 3).Draw(t, "pool") == 0 {
+			return spec.Child{Node: somePool(t, a)}
+		}
 		return spec.Child{Agent: a}
 	}
 	var node func(depth int, auto supervisor.AutoShutdown) *spec.Node
@@ -258,8 +309,12 @@ func someTree(t *rapid.T) *spec.Tree {
 			Strategy:     rapid.SampledFrom([]supervisor.Strategy{0, 1, 2}).Draw(t, "strategy"),
 			Limit:        someLimit(t, supervisor.ScopeSupervisor),
 			AutoShutdown: rapid.SampledFrom([]supervisor.AutoShutdown{0, 1, 2, 3}).Draw(t, "auto"),
+			Suspended:    rapid.Bool().Draw(t, "suspended"),
 		}
 		used[n.Name] = true
+		if depth > 1 && len(earlier) > 0 && rapid.Bool().Draw(t, "depends") {
+			n.DependsOn = []string{rapid.SampledFrom(earlier).Draw(t, "on")}
+		}
 		if depth > 1 {
 			n.Restart = rapid.SampledFrom([]supervisor.Restart{0, 1, 2}).Draw(t, "restart")
 			n.Significant = n.Restart != supervisor.Permanent && (auto == 1 || auto == 2)
@@ -267,7 +322,7 @@ func someTree(t *rapid.T) *spec.Tree {
 			n.Limit = supervisor.Escalating(rapid.IntRange(0, 9).Draw(t, "max"), time.Duration(rapid.IntRange(1, 99).Draw(t, "seconds"))*time.Second)
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "children") {
-			if depth < supervisor.MaxDepth && rapid.Bool().Draw(t, "deeper") {
+			if depth < supervisor.MaxDepth-1 && rapid.Bool().Draw(t, "deeper") {
 				n.Children = append(n.Children, spec.Child{Node: node(depth+1, n.AutoShutdown)})
 			} else {
 				n.Children = append(n.Children, agent(n.AutoShutdown))
@@ -278,7 +333,50 @@ func someTree(t *rapid.T) *spec.Tree {
 		}
 		return n
 	}
-	return &spec.Tree{Root: node(1, 0), Forget: rapid.Bool().Draw(t, "forget")}
+	tree := &spec.Tree{Root: node(1, 0), Patrol: spec.DefaultPatrol(), Forget: rapid.Bool().Draw(t, "forget")}
+	if rapid.Bool().Draw(t, "daemon") {
+		tree.Patrol = somePatrol(t)
+		for _, c := range tree.Root.Children {
+			if c.Agent != nil && c.Agent.Limit == (supervisor.Limit{}) {
+				c.Agent.Limit = tree.Patrol.Limit
+			}
+		}
+	}
+	return tree
+}
+
+func somePatrol(t *rapid.T) spec.Patrol {
+	p := spec.Patrol{
+		Interval: spec.MinPatrolInterval + someTime.Draw(t, "interval"), Kept: true, Starts: rapid.IntRange(1, spec.MaxStarts).Draw(t, "starts"),
+		ShutdownTimeout: someTime.Draw(t, "shutdown") - 1, DriftDrainTimeout: someTime.Draw(t, "drift"),
+		Limit: supervisor.Quarantining(rapid.IntRange(1, spec.MaxRestarts).Draw(t, "max"), someTime.Draw(t, "within")),
+	}
+	if rapid.Bool().Draw(t, "no limit") {
+		p.Limit.Max = supervisor.Unlimited
+	}
+	if rapid.Bool().Draw(t, "purges") {
+		p.GCInterval, p.TTL = someTime.Draw(t, "gc"), someTime.Draw(t, "ttl")
+	}
+	return p
+}
+
+// somePool makes a pool of an agent.
+func somePool(t *rapid.T, a *spec.Agent) *spec.Node {
+	p := &spec.Pool{
+		Min: rapid.IntRange(0, 3).Draw(t, "min"), Max: rapid.SampledFrom([]int{spec.UnlimitedPool, 3, spec.MaxInstances}).Draw(t, "max"),
+		Check:        rapid.SampledFrom([][]string{nil, {"echo", "2"}}).Draw(t, "check"),
+		CheckTimeout: time.Duration(rapid.Int64Range(1, int64(spec.MaxDrainTimeout)).Draw(t, "check timeout")),
+		DrainTimeout: time.Duration(rapid.Int64Range(1, int64(spec.MaxDrainTimeout)).Draw(t, "drain timeout")),
+		OnDeath:      rapid.SampledFrom([]spec.Hook{{}, {Command: []string{"x", " "}, Timeout: time.Second}}).Draw(t, "on_death"),
+	}
+	if p.Max == 3 && rapid.Bool().Draw(t, "named") {
+		p.Names = []string{"ada", "bob", "zoë"}
+	}
+	if a.Limit == (supervisor.Limit{}) {
+		a.Limit = supervisor.Quarantining(5, time.Hour)
+	}
+	a.Pool = p
+	return &spec.Node{Name: a.Name, Template: a, Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)}
 }
 
 // TestRoundTrip: a tree that is written down and read again is the same, and
@@ -338,7 +436,7 @@ func FuzzParse(f *testing.F) {
 			if problems != nil {
 				t.Fatalf("a tree that was valid has problems: %+v", problems)
 			}
-			again.Forget = tree.Forget // which is no declaration
+			again.Forget, again.Patrol = tree.Forget, tree.Patrol // which are no declarations
 			if diff := cmp.Diff(tree, again); diff != "" {
 				t.Fatalf("(-first +second)\n%s", diff)
 			}

@@ -23,8 +23,8 @@ func (t table[T]) section() section {
 // sections are all tables, in the order of the reference page.
 func sections() []section {
 	return []section{
-		fileTable().section(), projectTable().section(), supervisionTable().section(), persistenceTable().section(), supervisorTable().section(),
-		agentTable().section(), limitsTable().section(), backoffTable().section(), shutdownTable().section(), readyTable().section(), nudgeTable().section(), beliefTable().section(), hookTable("on_waking").section(),
+		fileTable().section(), projectTable().section(), supervisionTable().section(), daemonTable().section(), persistenceTable().section(), supervisorTable().section(),
+		agentTable().section(), limitsTable().section(), backoffTable().section(), shutdownTable().section(), readyTable().section(), nudgeTable().section(), beliefTable().section(), hookTable("on_waking").section(), poolTable().section(),
 	}
 }
 
@@ -43,7 +43,7 @@ coppice.toml:7:1: unknown key "comand" in [[agent]]; did you mean "command"?
 coppice.toml:9:9: grace is a number without a unit, expected a duration such as "10s" or "1h30m"; write "10s" if seconds are meant
 ` + "```" + `
 
-A **duration** is a string with units: ` + "`\"500ms\"`, `\"10s\"`, `\"1h30m\"`" + ` (ns, us, ms, s, m, h).
+A **duration** is a string with units: ` + "`\"500ms\"`, `\"10s\"`, `\"1h30m\"`, `\"7d\"`" + ` (ns, us, ms, s, m, h, and d of 24 hours).
 A **size** is a string with a unit: ` + "`\"512MiB\"`, `\"2G\"`, `\"1.5 GiB\"`" + ` (K, M, G, T, KiB, MiB, GiB, TiB: powers of 1024; KB, MB, GB, TB: powers of 1000), or an
 integer of bytes.
 **Names** are unique in the whole file, agents and supervisors together; they are segments of paths such as ` + "`shop/backend/api`" + `:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 // row documents a key. The same rows make the reference page, find the key
@@ -208,7 +209,17 @@ func duration[T any](field func(*T) *time.Duration) func(*reader, *value, *T) {
 
 const durationType = `a duration such as "10s" or "1h30m"`
 
+// duration reads a time above zero.
 func (r *reader) duration(v *value) (time.Duration, bool) {
+	d, ok := r.durationOrZero(v)
+	if ok && d == 0 {
+		r.fail(v.at, v, "", "%s is %s, expected a duration above zero", r.label(v), spec.Quote(v.text))
+		return 0, false
+	}
+	return d, ok
+}
+
+func (r *reader) durationOrZero(v *value) (time.Duration, bool) {
 	if v.kind == isInteger || v.kind == isFloat {
 		r.fail(v.at, v, secondsMeant(v),
 			"%s is a number without a unit, expected %s", r.label(v), durationType)
@@ -217,17 +228,15 @@ func (r *reader) duration(v *value) (time.Duration, bool) {
 	if !r.want(v, isString, durationType) {
 		return 0, false
 	}
-	d, err := time.ParseDuration(v.text)
+	d, err := timespan.Parse(v.text)
 	switch _, notNumber := strconv.ParseFloat(v.text, 64); {
 	case err != nil && notNumber == nil:
 		r.fail(v.at, v, secondsMeant(v),
 			"%s is %s, a number without a unit, expected %s", r.label(v), spec.Quote(v.text), durationType)
 	case err != nil:
-		r.fail(v.at, v, "the units are ns, us, ms, s, m, h", "%s is %s, expected %s", r.label(v), spec.Quote(v.text), durationType)
+		r.fail(v.at, v, "the units are "+timespan.Units, "%s is %s, expected %s", r.label(v), spec.Quote(v.text), durationType)
 	case d < 0:
 		r.fail(v.at, v, "", "%s is %s, negative, expected %s", r.label(v), spec.Quote(v.text), durationType)
-	case d == 0:
-		r.fail(v.at, v, "", "%s is %s, expected a duration above zero", r.label(v), spec.Quote(v.text))
 	default:
 		return d, true
 	}

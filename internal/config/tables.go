@@ -14,6 +14,7 @@ type file struct {
 	root        spec.Node
 	limit       limit // of [supervision], the default of all supervisors
 	forget      bool  // of [supervision]: not persist
+	patrol      patrol
 	persistence spec.Persistence
 	database    *value // path of [persistence]
 	program     *value // of [project]
@@ -33,6 +34,7 @@ type group struct {
 type agent struct {
 	spec.Agent
 	limit limit
+	pool  *pool
 	pipes *value // terminal = false, where it says so
 	table *value
 }
@@ -43,7 +45,12 @@ func fileTable() table[file] {
 		doc: "The whole file. Its tables may come in any order; that of supervisors and agents is their start order under the root.",
 		keys: []key[file]{
 			{row{name: "project", typ: "table", doc: "the project itself", also: []string{"workspace"}}, sub(projectTable(), func(f *file) *file { return f })},
-			{row{name: "supervision", typ: "table", doc: "the root, and defaults of all supervisors", also: []string{"daemon"}}, sub(supervisionTable(), func(f *file) *file { return f })},
+			{row{name: "supervision", typ: "table", doc: "the root, and defaults of all supervisors", also: []string{"supervise"}}, sub(supervisionTable(), func(f *file) *file { return f })},
+			{row{name: "daemon", typ: "table", doc: "how the daemon keeps the fleet as this file says", also: []string{"patrol", "controller"}},
+				func(r *reader, v *value, f *file) {
+					f.patrol.table = v
+					daemonTable().read(r, v, &f.patrol)
+				}},
 			{row{name: "persistence", typ: "table", doc: "where state is kept", also: []string{"store", "state"}}, sub(persistenceTable(), func(f *file) *file { return f })},
 			{row{name: "supervisor", typ: "array of tables", doc: "a supervisor below the root", also: []string{"supervisors"}}, tables("supervisor",
 				func(r *reader, v *value, f *file) {
@@ -92,6 +99,7 @@ name = "shop"
 			{row{name: "name", typ: "string", def: "the name of the directory", doc: "the first segment of every path, as in `shop/backend/api`; 1 to 64 bytes without `/`"},
 				text(func(f *file) *string { return &f.root.Name })},
 			programKey(),
+			suspendedKey("the whole fleet is suspended: "+suspendedDoc, func(f *file) *bool { return &f.root.Suspended }),
 		},
 	}
 }
@@ -168,6 +176,8 @@ command = "./api.sh --port 8080"
 			{row{name: "restart", typ: restartType, def: "permanent", doc: "the supervisor as a child of its parent: " + restartDoc}, word(supervisor.ParseRestart, func(g *group) *supervisor.Restart { return &g.Restart }, restartAliases()...)},
 			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc}, word(parseAutoShutdown, func(g *group) *supervisor.AutoShutdown { return &g.AutoShutdown })},
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(g *group) *bool { return &g.Significant })},
+			suspendedKey("all below it is suspended: "+suspendedDoc, func(g *group) *bool { return &g.Suspended }),
+			dependsOn("before anything in this supervisor is started, and stopped after all of it", func(g *group) *[]string { return &g.DependsOn }),
 		},
 	}
 }
@@ -224,16 +234,19 @@ restart_window = "1h"
 			{row{name: "heartbeat_timeout", typ: "duration", doc: "how long it may say nothing, once it is ready, see [Agents](agents.md): then it is looked at, nudged, and restarted as after a failure", also: []string{"liveness", "heartbeat", "heartbeat_interval", "watchdog_sec"}}, duration(func(a *agent) *time.Duration { return &a.HeartbeatTimeout })},
 			{row{name: "progress_timeout", typ: "duration", doc: "the same for how long it may claim the same progress, or none", also: []string{"progress", "stall_timeout", "stuck_timeout", "progress_deadline"}}, duration(func(a *agent) *time.Duration { return &a.ProgressTimeout })},
 			{row{name: "nudge", typ: "table", doc: "how it is reminded, see `[agent.nudge]`", also: []string{"wake", "poke", "remind"}}, (*reader).nudge},
+			{row{name: "pool", typ: "table", doc: "makes a pool of it: as many instances as are wanted, see `[agent.pool]`", also: []string{"scale", "scaling", "replicas", "instances"}}, (*reader).readPool},
 			hookKey("on_waking", "what to run before each incarnation, when its beliefs are there; the start fails with it. See `[agent.on_waking]`", func(h *spec.Hooks) *spec.Hook { return &h.Waking }, "pre_start", "exec_start_pre", "prestart"),
 			hookKey("on_start", "what to run when an incarnation is ready, before siblings that wait for it are started; the start fails with it, and the agent is stopped", func(h *spec.Hooks) *spec.Hook { return &h.Start }, "post_start", "exec_start_post", "poststart"),
 			hookKey("on_resting", "what to run before the agent is sent its stop signal, at each stop but one with `KILL`; not when it ends by itself", func(h *spec.Hooks) *spec.Hook { return &h.Resting }, "on_stop", "pre_stop", "prestop", "exec_stop"),
-			hookKey("on_error", "what to run when an incarnation has ended as a failure or could not be started, before what comes next is decided", func(h *spec.Hooks) *spec.Hook { return &h.Error }, "on_death", "on_failure", "on_crash"),
+			hookKey("on_error", "what to run when an incarnation has ended as a failure or could not be started, before what comes next is decided", func(h *spec.Hooks) *spec.Hook { return &h.Error }, "on_failure", "on_crash"),
 			{row{name: "beliefs", typ: "table", doc: "the values that it keeps, see `[agent.beliefs]`", also: []string{"state", "memory", "values"}}, (*reader).beliefs},
 			{row{name: "notify", typ: "boolean", def: "false", doc: "lets it speak of itself as systemd services do (`sd_notify`): it is given a `NOTIFY_SOCKET`, and what it says is shown. `ready = { notify = true }` and `watchdog` imply that. See [What services say of themselves](notify.md)", also: []string{"sd_notify", "sdnotify"}},
 				flag(func(a *agent) *bool { return &a.Notify })},
 			{row{name: "watchdog", typ: "duration", doc: "how long it may take from one `WATCHDOG=1` to the next, 1s at least; it is told so in `WATCHDOG_USEC`. One that takes longer has failed: it gets `SIGABRT`, after its grace `SIGKILL`, and is restarted", also: []string{"watchdog_sec", "watchdogsec"}},
 				duration(func(a *agent) *time.Duration { return &a.Watchdog })},
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(a *agent) *bool { return &a.Significant })},
+			suspendedKey(suspendedDoc, func(a *agent) *bool { return &a.Suspended }),
+			dependsOn("before this one is started, and stopped after it", func(a *agent) *[]string { return &a.DependsOn }),
 		},
 	}
 }

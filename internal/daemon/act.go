@@ -96,7 +96,7 @@ func (c *Controller) startBelow(ctx context.Context, sup *supervisor.Supervisor)
 func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action api.Action) error {
 	info, err := sup.Child(id)
 	if errors.Is(err, supervisor.ErrNotFound) && (action == api.Start || action == api.Restart) {
-		spec, known := c.specs[sup.Path()+"/"+id]
+		spec, known := c.fleet().specs[sup.Path()+"/"+id]
 		if known {
 			spec.Saved = &supervisor.Saved{Incarnation: c.last(sup.Path() + "/" + id)}
 			_, err = sup.StartChild(ctx, spec)

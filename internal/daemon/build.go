@@ -15,6 +15,8 @@ type builder struct {
 	start func(a *spec.Agent, signal syscall.Signal) (func(context.Context) (supervisor.Process, error), error)
 	// saved returns what is known of a node from before, or nil. It may be nil.
 	saved func(path string) (*supervisor.Saved, *supervisor.SavedSelf)
+	// known returns the specification that an agent has already. It may be nil.
+	known func(path string, a *spec.Agent) (supervisor.ChildSpec, bool)
 }
 
 // node makes the specification of a supervisor. One agent that does not get
@@ -29,9 +31,15 @@ func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 		childPath := path + "/" + c.Name()
 		var child supervisor.ChildSpec
 		if c.Node == nil {
-			var err error
-			if child, err = b.agent(c.Agent); err != nil {
-				return nil, fmt.Errorf("agent %s: %w", childPath, err)
+			known := false
+			if b.known != nil {
+				child, known = b.known(childPath, c.Agent)
+			}
+			if !known {
+				var err error
+				if child, err = b.agent(c.Agent); err != nil {
+					return nil, fmt.Errorf("agent %s: %w", childPath, err)
+				}
 			}
 		} else {
 			sub, err := b.node(c.Node, childPath)

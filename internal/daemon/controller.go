@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/asking"
@@ -58,10 +59,10 @@ type Controller struct {
 	root     *supervisor.Supervisor // once launched is closed
 	launched chan struct{}
 	log      *event.Log
+	before   uint64                     // the last event of those who were here before
 	places   map[string]runtime.Runtime // by kind
-	agents   map[string]*spec.Agent     // by path
-	nodes    map[string]*spec.Node
-	specs    map[string]supervisor.ChildSpec // of all nodes below the root
+	wanted   atomic.Pointer[fleet]      // see fleet
+	applying sync.Mutex                 // held while that changes
 
 	credentials *credentials
 	vitals      vitals
@@ -74,15 +75,16 @@ type Controller struct {
 	heard time.Time // when the last event was written; used by event alone
 
 	mu       sync.Mutex
-	sessions map[string]runtime.Session // the last one of each agent
-	adopt    map[string]adoption        // incarnations that are to be taken over, not started
-	strays   map[string]*stray          // slots that are to be emptied before that
-	told     map[string][]mark          // the last starts of each agent that the log was given, oldest first
-	typing   map[string]*typing         // who types into the terminal of an agent
-	restarts map[string]*restart        // that agents have asked for
-	drains   map[string]*drain          // agents that are to finish
-	noted    map[string]noted           // what the log was told of each node last
-	keep     bool                       // agents go on without the controller
+	sessions map[string]runtime.Session  // the last one of each agent
+	adopt    map[string]adoption         // incarnations that are to be taken over, not started
+	strays   map[string]*stray           // slots that are to be emptied before that
+	told     map[string][]mark           // the last starts of each agent that the log was given, oldest first
+	typing   map[string]*typing          // who types into the terminal of an agent
+	restarts map[string]*restart         // that agents have asked for
+	drains   map[string]*drain           // agents that are to finish
+	gone     map[string]supervisor.Saved // agents that are not wanted any more, as they were
+	noted    map[string]noted            // what the log was told of each node last
+	keep     bool                        // agents go on without the controller
 
 	down     chan struct{} // closed when somebody has asked for the end
 	downOnce sync.Once
@@ -108,8 +110,8 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log,
-		places: make(map[string]runtime.Runtime), agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
-		sessions: make(map[string]runtime.Session), told: make(map[string][]mark), noted: make(map[string]noted),
+		places:   make(map[string]runtime.Runtime),
+		sessions: make(map[string]runtime.Session), told: make(map[string][]mark), noted: make(map[string]noted), gone: make(map[string]supervisor.Saved),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
 		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(),
@@ -118,19 +120,10 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	for _, r := range o.Runtimes {
 		c.places[r.Kind()] = r
 	}
-	c.nodes[o.Tree.Root.Name] = o.Tree.Root
-	for path, child := range o.Tree.All() {
-		if child.Agent == nil {
-			c.nodes[path] = child.Node
-			continue
-		}
-		c.agents[path] = child.Agent
-		if c.home(path) == nil && err == nil {
-			err = fmt.Errorf("agent %s: there is no runtime %v here", path, child.Agent.Runtime)
-		}
-	}
-	if err == nil {
-		err = c.open(ctx)
+	f := newFleet(o.Tree, o.Config)
+	c.wanted.Store(f)
+	if err = f.check(c.places); err == nil {
+		err = c.open(ctx, f)
 	}
 	if err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
@@ -140,18 +133,16 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	return c, nil
 }
 
-// home is the runtime that an agent belongs in.
-func (c *Controller) home(path string) runtime.Runtime {
-	return c.places[c.agents[path].Runtime.String()]
-}
-
 const (
 	keepEvents     = 30 * 24 * time.Hour
 	keepEventBytes = 256 << 20
 	closeTime      = 5 * time.Second // for the last events to be written
 )
 
-func (c *Controller) open(ctx context.Context) (err error) {
+func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
+	if _, c.before, err = c.log.Last(ctx, 0, nil); err != nil {
+		return err
+	}
 	if err := c.openBeliefs(ctx); err != nil {
 		return err
 	}
@@ -167,22 +158,17 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &builder{start: c.start, saved: past.saved}
-	root, err := b.node(c.opts.Tree.Root, c.opts.Tree.Root.Name)
-	if err != nil {
+	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
 	}
-	if c.opts.Once && root.AutoShutdown == supervisor.NeverShutdown {
-		root.AutoShutdown = supervisor.WhenDone
-	}
-	c.index(root.Name, root)
 	c.log.Append(event.Event{
 		Type: event.ControllerStarted, Actor: "controller",
 		Message: fmt.Sprintf("controller %d started, %d agents taken over", os.Getpid(), len(c.adopt)),
 	}.With(map[string]any{"pid": os.Getpid(), "adopted": len(c.adopt), "version": c.opts.Version}),
 		store.Op{Kind: store.Delete, Key: orderlyKey})
+	root := *f.root
 	root.OnEvent = c.event
-	c.root, err = supervisor.Launch(context.WithoutCancel(ctx), *root)
+	c.root, err = supervisor.Launch(context.WithoutCancel(ctx), root)
 	close(c.launched)
 	if err != nil {
 		return err
@@ -192,15 +178,8 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// index remembers the specifications below a supervisor.
-func (c *Controller) index(path string, s *supervisor.Spec) {
-	for _, child := range s.Children {
-		c.specs[path+"/"+child.ID] = child
-		if child.Supervisor != nil {
-			c.index(path+"/"+child.ID, child.Supervisor)
-		}
-	}
-}
+// Before is the number of the last event that is older than this controller.
+func (c *Controller) Before() uint64 { return c.before }
 
 // Started waits until every agent has been started once, or its start has failed.
 func (c *Controller) Started(ctx context.Context) error { return c.root.Started(ctx) }

@@ -121,7 +121,7 @@ func (c *Controller) drainOf(path string) *drain {
 // Drain is part of api.Drains.
 func (c *Controller) Drain(ctx context.Context, req api.DrainRequest) error {
 	path := c.full(req.Path)
-	if c.agents[path] == nil && c.nodes[path] == nil {
+	if c.fleet().agents[path] == nil && c.fleet().nodes[path] == nil {
 		return fmt.Errorf("%s: %w", path, api.ErrNotFound)
 	}
 	timeout := time.Duration(req.Timeout * float64(time.Second))
@@ -131,7 +131,7 @@ func (c *Controller) Drain(ctx context.Context, req api.DrainRequest) error {
 	var mu sync.Mutex
 	var errs []error
 	var wg sync.WaitGroup
-	for agent := range c.agents {
+	for agent := range c.fleet().agents {
 		if agent == path || strings.HasPrefix(agent, path+"/") {
 			wg.Go(func() {
 				err := c.drain(ctx, agent, timeout, req)
@@ -362,7 +362,7 @@ func (c *Controller) recallDrains(ctx context.Context, records map[string]*recor
 		}
 		over := event.Event{Type: event.AgentDrainEnded, Actor: "controller", Message: d.Path + ": the drain is over"}
 		switch r := records[d.Path]; {
-		case c.agents[d.Path] == nil, c.opts.Once, r == nil, r.Incarnation != d.Incarnation, r.State == supervisor.Suspended.String():
+		case c.fleet().agents[d.Path] == nil, c.opts.Once, r == nil, r.Incarnation != d.Incarnation, r.State == supervisor.Suspended.String():
 			c.forgetDrain(d, over)
 		case r.Ended:
 			r.State, r.Reason, r.SavedAt = supervisor.Suspended.String(), supervisor.ReasonTerminated.String(), time.Now()

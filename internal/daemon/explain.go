@@ -48,7 +48,11 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 	if n.Kind == kindAgent {
 		x.Claims = c.claimed(ctx, n.Path)
 		if s := c.live(n.Path); s != nil {
-			x.Evidence = append(x.Evidence, words(s.Observe(), c.agents[n.Path].Watchdog, time.Now())...)
+			var watchdog time.Duration
+			if a := c.fleet().agents[n.Path]; a != nil {
+				watchdog = a.Watchdog
+			}
+			x.Evidence = append(x.Evidence, words(s.Observe(), watchdog, time.Now())...)
 			if tail, err := s.Peek(ctx, historyLength); err == nil && tail != nil {
 				x.Tail = tail
 			}

@@ -142,7 +142,7 @@ func (l *life) started(ctx context.Context, s runtime.Session) error {
 	default:
 	}
 	ending := context.WithoutCancel(ctx)
-	if e := evict(ending, l.c.home(l.self.Path), l.self.Path, l.agent.Shutdown.Grace); e != nil {
+	if e := evict(ending, l.c.places[l.agent.Runtime.String()], l.self.Path, l.agent.Shutdown.Grace); e != nil {
 		err = errors.Join(err, e)
 	}
 	return fmt.Errorf("%w: %w", supervisor.ErrNotReady, err)

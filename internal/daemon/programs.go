@@ -17,7 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/sage/eval"
 	"github.com/coppice-dev/coppice/internal/sage/load"
-	"github.com/coppice-dev/coppice/internal/sage/stage"
+	sage "github.com/coppice-dev/coppice/internal/sage/stage"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -41,8 +41,8 @@ type programs struct {
 	mu    sync.Mutex
 	place *inproc.Runtime // nil as long as nothing can run
 	book  *belief.Book
-	own   map[string]bool // paths of agents in the tree, whose beliefs the controller opens
-	grown map[string]*stage.Grown
+	own   map[string]*spec.Agent // agents in the tree by path, whose beliefs the controller opens
+	grown map[string]*sage.Grown
 	ends  []func() error
 }
 
@@ -50,7 +50,7 @@ func newPrograms(l *slog.Logger, trace io.Writer) *programs {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
 	}
-	return &programs{log: l, trace: trace, own: map[string]bool{}, grown: map[string]*stage.Grown{}}
+	return &programs{log: l, trace: trace, own: map[string]*spec.Agent{}, grown: map[string]*sage.Grown{}}
 }
 
 // load is LoadTree for a controller that runs what it returns. It may be called
@@ -71,12 +71,26 @@ func (p *programs) load(file string) (*spec.Tree, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for path, child := range tree.All() {
-		if child.Agent != nil && child.Agent.Runtime == spec.InProcess {
-			p.own[path] = true
+	p.settle(tree.Root, tree.Root.Name)
+	return tree, nil
+}
+
+// settle takes note of the agents of programs. One that is what it was before
+// stays the same: what lives goes on with what it has, such as its mailbox. It
+// needs mu.
+func (p *programs) settle(n *spec.Node, path string) {
+	for i, c := range n.Children {
+		at := path + "/" + c.Name()
+		switch {
+		case c.Node != nil:
+			p.settle(c.Node, at)
+		case c.Agent.Runtime == spec.InProcess:
+			if was := p.own[at]; was != nil && was.Revision == c.Agent.Revision && was.Restart == c.Agent.Restart {
+				n.Children[i].Agent = was
+			}
+			p.own[at] = n.Children[i].Agent
 		}
 	}
-	return tree, nil
 }
 
 // grove is the program of a project as a tree. Its beliefs are where the
@@ -92,7 +106,7 @@ func (p *programs) grove(dir string) (*spec.Tree, error) {
 		if err != nil {
 			return nil, err
 		}
-		agents = agentsOf(fleet)
+		agents = sage.Processes(fleet)
 	}
 	g, err := p.grow(program, agents)
 	if err != nil {
@@ -114,7 +128,7 @@ func (p *programs) graft(tree *spec.Tree) error {
 	if err != nil {
 		return fmt.Errorf("the program of the project: %w", err)
 	}
-	agents := agentsOf(tree)
+	agents := sage.Processes(tree)
 	program.Processes = nil
 	for name := range agents {
 		program.Processes = append(program.Processes, name)
@@ -124,13 +138,18 @@ func (p *programs) graft(tree *spec.Tree) error {
 	if err != nil {
 		return err
 	}
-	taken := map[string]bool{}
+	taken, own := map[string]bool{}, map[string]bool{g.Node.Name: true}
 	for _, c := range (&spec.Tree{Root: g.Node}).All() {
 		if c.Agent != nil && c.Agent.Runtime != spec.InProcess {
-			taken[c.Agent.Name] = true
+			taken[c.Name()] = true
+		} else {
+			own[c.Name()] = true
 		}
 	}
 	for _, c := range tree.All() {
+		if own[c.Name()] { // what depends on it could mean both
+			return fmt.Errorf("%s is both in the file and in the program, expected another name for one of the two", spec.Quote(c.Name()))
+		}
 		if c.Node == nil {
 			continue
 		}
@@ -142,11 +161,6 @@ func (p *programs) graft(tree *spec.Tree) error {
 		}
 	}
 	root.Children = slices.DeleteFunc(root.Children, func(c spec.Child) bool { return taken[c.Name()] })
-	for _, c := range root.Children {
-		if c.Name() == g.Node.Name {
-			return fmt.Errorf("the program runs %s, and the file has an agent or supervisor of this name, too; expected another name for one of the two", g.Node.Name)
-		}
-	}
 	// A program that has come to its end has not failed, and one that has failed
 	// is a matter of the root.
 	g.Node.Restart = supervisor.Transient
@@ -155,8 +169,8 @@ func (p *programs) graft(tree *spec.Tree) error {
 	return checkNames(tree)
 }
 
-func (p *programs) grow(program *load.Program, agents map[string]*spec.Agent) (*stage.Grown, error) {
-	g, err := stage.Grow(program, stage.GrowOptions{
+func (p *programs) grow(program *load.Program, agents map[string]*spec.Agent) (*sage.Grown, error) {
+	g, err := sage.Grow(program, sage.GrowOptions{
 		Beliefs: kept{p}, Say: p.say, Trace: p.trace, Logger: p.log, Agents: agents,
 	})
 	if err != nil {
@@ -173,21 +187,10 @@ func (p *programs) grow(program *load.Program, agents map[string]*spec.Agent) (*
 }
 
 // note remembers where a program is in the tree.
-func (p *programs) note(path string, g *stage.Grown) {
+func (p *programs) note(path string, g *sage.Grown) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.grown[path] = g
-}
-
-// agentsOf are the agents of a tree by their names.
-func agentsOf(tree *spec.Tree) map[string]*spec.Agent {
-	agents := map[string]*spec.Agent{}
-	for _, c := range tree.All() {
-		if c.Agent != nil {
-			agents[c.Agent.Name] = c.Agent
-		}
-	}
-	return agents
 }
 
 // checkNames refuses what no path can hold, and trees that are too deep.
@@ -294,7 +297,7 @@ var errNoBook = errors.New("nothing is kept here")
 // the tree before they start; those that these summon are opened here.
 func (k kept) Begin(ctx context.Context, path string, incarnation uint64, names []string) (eval.Kept, error) {
 	k.of.mu.Lock()
-	book, own := k.of.book, k.of.own[path]
+	book, own := k.of.book, k.of.own[path] != nil
 	k.of.mu.Unlock()
 	switch {
 	case book == nil:

@@ -71,10 +71,10 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 		}
 	}
 	c.endWithController(records)
-	p := &past{records: records, selves: selves, forget: c.opts.Tree.Forget, adopt: c.adopt}
+	p := &past{records: records, selves: selves, forget: c.fleet().tree.Forget, adopt: c.adopt}
 	var orphans []sighting
 	for _, path := range slices.Sorted(maps.Keys(found)) {
-		if c.agents[path] == nil || c.isDown(path, records) {
+		if c.fleet().agents[path] == nil || c.isDown(path, records) {
 			orphans = append(orphans, found[path]...)
 		} else {
 			c.assign(path, found[path], p)
@@ -84,7 +84,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 		c.renew(found, p)
 	}
 	for path, r := range records {
-		if found[path] == nil && c.agents[path] != nil && !c.within(path) && !r.Ended && r.Incarnation > 0 && !c.isDown(path, records) {
+		if found[path] == nil && c.fleet().agents[path] != nil && !c.within(path) && !r.Ended && r.Incarnation > 0 && !c.isDown(path, records) {
 			c.adopt[path] = adoption{kind: c.home(path).Kind(), incarnation: r.Incarnation} // and find that it is lost
 		}
 	}
@@ -173,7 +173,7 @@ func (c *Controller) renew(found map[string][]sighting, p *past) {
 			lives = false
 		}
 		if !lives {
-			if c.agents[path] != nil && !r.Ended && r.Incarnation > 0 {
+			if c.fleet().agents[path] != nil && !r.Ended && r.Incarnation > 0 {
 				c.missed(r, end)
 			}
 			delete(p.adopt, path)

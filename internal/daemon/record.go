@@ -128,7 +128,7 @@ func (r *record) saved() *supervisor.Saved {
 			s.State = st
 		}
 	}
-	for reason := supervisor.NoReason; reason <= supervisor.ReasonReset; reason++ {
+	for reason := supervisor.NoReason; reason <= supervisor.ReasonRenewed; reason++ {
 		if reason.String() == r.Reason {
 			s.Reason = reason
 		}

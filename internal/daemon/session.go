@@ -86,10 +86,10 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 	delete(c.adopt, self.Path)
 	c.mu.Unlock()
 	ok = ok && adopt.incarnation == self.Incarnation
-	if err := c.clearStrays(ctx, self.Path, adopt, ok); err != nil {
+	if err := c.clearStrays(ctx, a, self.Path, adopt, ok); err != nil {
 		return nil, err
 	}
-	home := c.home(self.Path)
+	home := c.places[a.Runtime.String()]
 	if ok {
 		s, err := takeOver(ctx, c.places[adopt.kind], self)
 		if err == nil && s == nil {

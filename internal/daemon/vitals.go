@@ -296,10 +296,14 @@ func (c *Controller) Ready(ctx context.Context, who api.Caller) error {
 		if v.isReady() {
 			return nil
 		}
-		if !c.agents[who.Path].Ready.Notify {
+		a, home := c.fleet().agents[who.Path], c.home(who.Path)
+		if a == nil {
+			return stale(who)
+		}
+		if !a.Ready.Notify {
 			return fmt.Errorf("%w: %s does not say itself when it is ready; that takes ready = { notify = true } in the file", api.ErrConflict, who.Path)
 		}
-		err := c.home(who.Path).Ready(ctx, who.Path, who.Incarnation)
+		err := home.Ready(ctx, who.Path, who.Incarnation)
 		if err == nil {
 			return nil
 		}

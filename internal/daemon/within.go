@@ -13,7 +13,7 @@ import (
 // within reports whether a path is that of an agent inside of this process, which
 // ends with it.
 func (c *Controller) within(path string) bool {
-	a := c.agents[path]
+	a := c.fleet().agents[path]
 	return a != nil && a.Runtime == spec.InProcess
 }
 
@@ -32,7 +32,7 @@ func (c *Controller) endWithController(records map[string]*record) {
 		}
 		r.Ended, r.State, r.Reason = true, supervisor.Waiting.String(), ""
 		what := "it is started again"
-		if c.agents[path].Restart == supervisor.Temporary {
+		if c.fleet().agents[path].Restart == supervisor.Temporary {
 			r.State, r.Reason = supervisor.Stopped.String(), supervisor.ReasonTemporary.String()
 			what = "temporary, so it is not started again"
 		}

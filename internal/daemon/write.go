@@ -74,7 +74,7 @@ type rememberer interface {
 // ahead is how many starts of an agent the log may not have yet when it is
 // started once more.
 func (c *Controller) ahead(path string) int {
-	if c.agents[path] == nil { // a supervisor
+	if c.fleet().agents[path] == nil { // a supervisor
 		return 1
 	}
 	if r, ok := c.home(path).(rememberer); ok {
@@ -126,6 +126,9 @@ func (c *Controller) records(e supervisor.Event) (*record, []store.Op, error) {
 	saved, self, err := sup.Save(h.ID)
 	forgotten := errors.Is(err, supervisor.ErrNotFound) // temporary; but not by the next controller
 	switch {
+	case forgotten && !c.fleet().has(h.Path()):
+		r := c.lastOf(h.Path(), h.Incarnation)
+		return r, []store.Op{r.op()}, nil
 	case forgotten:
 		saved = supervisor.Saved{Incarnation: h.Incarnation, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary}
 	case err != nil:

@@ -42,6 +42,7 @@ const (
 	AgentLost        Type = "agent.lost"        // cannot be found any more
 	AgentAdopted     Type = "agent.adopted"     // found running by a new daemon
 	AgentAbandoned   Type = "agent.abandoned"
+	AgentRemoved     Type = "agent.removed"     // from the file, and stopped
 	AgentClaimed     Type = "agent.claimed"     // an outcome, which is what the agent says and no more
 	AgentHook        Type = "agent.hook"        // on_waking, on_start, on_resting or on_error has run
 	AgentHookFailed  Type = "agent.hook_failed" // or has failed

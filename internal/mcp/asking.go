@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 // always is how long a call that waits for a person waits for a daemon: they
@@ -35,7 +36,7 @@ type answer struct {
 func ask(ctx context.Context, c *caller, in askInput) (any, error) {
 	request := api.AskRequest{Text: in.Text, Options: in.Options, Default: in.Default, Key: rand.Text()}
 	if in.Deadline != "" {
-		d, err := time.ParseDuration(in.Deadline)
+		d, err := timespan.Parse(in.Deadline)
 		if err != nil || d <= 0 {
 			return nil, fmt.Errorf("deadline is %.40q, expected how long to wait, such as 30m", in.Deadline)
 		}

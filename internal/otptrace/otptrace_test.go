@@ -5,20 +5,24 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 var (
 	count = flag.Int("scripts", 300, "how many random scripts TestRandomScripts compares")
-	seed  = flag.Uint64("seed", 0, "seed of TestRandomScripts, to replay a run; 0 takes a new one")
+	seed  = flag.Uint64("seed", 0, "seed of TestRandomScripts, to replay a run; 0 takes $SEED, or a new one")
 )
 
-// Each run compares other scripts. To see one again:
+// Each run compares other scripts, unless SEED is set. To see one again:
 //
 //	go test ./internal/otptrace -run TestRandomScripts -seed N
 func TestRandomScripts(t *testing.T) {
 	erl := needErlang(t)
+	if *seed == 0 {
+		*seed, _ = strconv.ParseUint(os.Getenv("SEED"), 10, 64)
+	}
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 // Parse reads an outcome that somebody has written: one JSON object as a Report is.
@@ -31,7 +32,7 @@ func Parse(data []byte) (Outcome, error) {
 
 // ParseTime reads a time as people and models write it: RFC 3339, or a duration from now.
 func ParseTime(text string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil {
+	if d, err := timespan.Parse(text); err == nil {
 		return now.Add(d), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)

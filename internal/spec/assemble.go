@@ -18,6 +18,9 @@ type Decl struct {
 	Agent    *Agent
 }
 
+// isNode reports whether it becomes a supervisor: pools do, too.
+func (d Decl) isNode() bool { return d.Node != nil || d.Agent.Pool != nil }
+
 // Problem is a fault in the declarations.
 type Problem struct {
 	// Decl is the index of the declaration, Root for the root.
@@ -41,8 +44,10 @@ func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls))}
 	a.checkNode(Root, &root)
 	a.declare(root.Program != "")
+	before := len(a.problems)
 	a.adopt()
 	a.checkNesting()
+	a.checkDependencies(&root, len(a.problems) == before)
 	a.checkChildren(Root, &root)
 	for i, d := range a.decls {
 		if d.Node != nil {
@@ -53,7 +58,7 @@ func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 		return nil, a.problems
 	}
 	root.Children = a.build(Root)
-	return &Tree{Root: &root}, nil
+	return &Tree{Root: &root, Patrol: DefaultPatrol()}, nil
 }
 
 type assembly struct {
@@ -175,10 +180,10 @@ func (a *assembly) checkNesting() {
 			above++
 			level[w] = above
 			// Once for each chain: what lies below is too deep for the same reason.
-			if a.decls[w].Node != nil && above == supervisor.MaxDepth+1 {
+			if d := a.decls[w]; d.isNode() && above == supervisor.MaxDepth+1 {
 				m := a.mention[w]
 				a.problem(m.Decl, m.Path, "keep supervisors shallow; two or three levels do for most projects",
-					"supervisor %s is on level %d, counted from the root, expected at most %d", Quote(a.decls[w].Node.Name), above, supervisor.MaxDepth)
+					"supervisor %s is on level %d, counted from the root, expected at most %d", Quote(Child{d.Node, d.Agent}.Name()), above, supervisor.MaxDepth)
 			}
 		}
 	}
@@ -240,8 +245,11 @@ func (a *assembly) build(decl int) []Child {
 	var children []Child
 	for _, i := range a.childrenOf(decl) {
 		c := Child{Node: a.decls[i].Node, Agent: a.decls[i].Agent}
-		if c.Node != nil {
+		switch {
+		case c.Node != nil:
 			c.Node.Children = a.build(i)
+		case c.Agent.Pool != nil:
+			c = Child{Node: c.Agent.pool()}
 		}
 		children = append(children, c)
 	}

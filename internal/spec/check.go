@@ -106,6 +106,7 @@ func (a *assembly) checkAgent(i int, g *Agent) {
 	a.checkLiveness(i, g)
 	a.checkHooks(i, g)
 	a.checkBeliefs(i, g.Beliefs)
+	a.checkPool(i, g)
 }
 
 func (a *assembly) checkName(i int, name string) {

@@ -18,6 +18,8 @@ type Hooks struct {
 	// started, before its supervisor decides what comes next. Nothing depends
 	// on its success.
 	Error Hook
+	// Death is Pool.OnDeath in the instances of a pool.
+	Death Hook
 }
 
 // Hook is a command with the environment and the directory of the agent. It
@@ -34,7 +36,8 @@ const DefaultHookTimeout = 30 * time.Second
 // Exists reports whether there is something to run.
 func (h Hook) Exists() bool { return len(h.Command) > 0 }
 
-// Named are the hooks with their names in files, in the order of their fields.
+// Named are the hooks of an agent with their names in files, in the order of
+// their fields. That of a pool is not among them.
 func (h *Hooks) Named() []NamedHook {
 	return []NamedHook{{"on_waking", &h.Waking}, {"on_start", &h.Start}, {"on_resting", &h.Resting}, {"on_error", &h.Error}}
 }
@@ -47,14 +50,18 @@ type NamedHook struct {
 
 func (a *assembly) checkHooks(i int, g *Agent) {
 	for _, h := range g.Hooks.Named() {
-		switch {
-		case h.Timeout < 0:
-			a.problem(i, []string{h.Name, "timeout"}, "", "timeout is negative, expected a time")
-		case h.Exists() && h.Timeout == 0:
-			h.Timeout = DefaultHookTimeout
-		}
-		if h.Command != nil {
-			a.checkCommand(i, h.Command, h.Name)
-		}
+		a.checkHook(i, h.Hook, h.Name)
+	}
+}
+
+func (a *assembly) checkHook(i int, h *Hook, path ...string) {
+	switch {
+	case h.Timeout < 0:
+		a.problem(i, append(path, "timeout"), "", "timeout is negative, expected a time")
+	case h.Exists() && h.Timeout == 0:
+		h.Timeout = DefaultHookTimeout
+	}
+	if h.Command != nil {
+		a.checkCommand(i, h.Command, path...)
 	}
 }

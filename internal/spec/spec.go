@@ -22,6 +22,8 @@ type Tree struct {
 	Forget bool
 	// Persistence is where the state is kept.
 	Persistence Persistence
+	// Patrol is how the fleet is kept as it should be.
+	Patrol Patrol
 }
 
 // Node is a supervisor.
@@ -36,12 +38,20 @@ type Node struct {
 	AutoShutdown supervisor.AutoShutdown
 	// Significant nodes and agents take part in their parent's AutoShutdown.
 	Significant bool
+	// Suspended: nothing below it is to run. The root's is that of the project.
+	Suspended bool
+	// DependsOn are the names of agents and supervisors that must be ready
+	// before anything in it is started, and that are stopped after it. See Order.
+	DependsOn []string
 	// Children are in start order.
 	Children []Child
 	// Program is the path of a Sage program that hangs under the root, behind its
 	// children: a file, or the directory of a project. Whoever knows the language
 	// makes children of it, and agents that it names are then where it says.
 	Program string
+	// Template is what the children of a pool are instances of: the agent as it
+	// was declared, with its Pool. It is nil for a supervisor that is no pool.
+	Template *Agent
 }
 
 // Agent is a leaf: an OS process, or a function of this one, that is started,
@@ -76,9 +86,12 @@ type Agent struct {
 	// Limit is the agent's own; its restarts count in its supervisor if zero.
 	Limit       supervisor.Limit
 	Significant bool
-	Shutdown    Shutdown
-	Ready       Ready
-	Hooks       Hooks
+	// Suspended: it is not to run. It is, too, if something above it is.
+	Suspended bool
+	DependsOn []string // as Node.DependsOn
+	Shutdown  Shutdown
+	Ready     Ready
+	Hooks     Hooks
 	// Beliefs are those that it may have; any names and values if none is
 	// declared, which then persist. They are read when an incarnation begins.
 	Beliefs []Belief
@@ -92,6 +105,10 @@ type Agent struct {
 	HeartbeatTimeout time.Duration
 	ProgressTimeout  time.Duration
 	Nudge            Nudge
+	// Pool makes a pool of it. It is nil in a tree but for Node.Template.
+	Pool *Pool
+	// Instance says of which pool it is an instance; zero if of none.
+	Instance Instance
 }
 
 // Nudge is how an agent is reminded: that nothing is heard of it, or that there
@@ -148,6 +165,17 @@ func (c Child) Name() string {
 		return c.Node.Name
 	}
 	return c.Agent.Name
+}
+
+// dependsOn is that of the node or agent.
+func (c Child) dependsOn() []string {
+	switch {
+	case c.Node == nil:
+		return c.Agent.DependsOn
+	case c.Node.Template != nil:
+		return c.Node.Template.DependsOn
+	}
+	return c.Node.DependsOn
 }
 
 // All yields everything below the root with its path, parents before their

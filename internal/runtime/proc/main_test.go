@@ -85,7 +85,7 @@ func helper(what string) {
 }
 
 // patience bounds every wait of these tests; only a failure takes that long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // lines collects output and lets a test wait for a line of it.
 type lines struct {

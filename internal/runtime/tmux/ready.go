@@ -68,11 +68,16 @@ func (s subject) PID() int              { return s.ses.rec.Agent.PID }
 func (s subject) Done() <-chan struct{} { return s.done }
 func (s subject) Exit() supervisor.Exit { return s.ses.Exit() }
 
+// lookAgain is the least time for the condition of an incarnation that is taken
+// over: it may have been met since, while nobody looked.
+const lookAgain = 6 * time.Second
+
 // awaitCondition sees a session through to readiness, or to its end because it
 // was not ready in time.
 func (ses *session) awaitCondition(ready *readiness) {
 	r := ses.slot.r
-	if ready == nil {
+	adopted := ready == nil
+	if adopted {
 		var err error
 		if ready, err = ses.again(); err != nil {
 			ses.notReady(fmt.Errorf("%w: readiness condition: %w", supervisor.ErrNotReady, err))
@@ -83,7 +88,11 @@ func (ses *session) awaitCondition(ready *readiness) {
 	if timeout <= 0 {
 		timeout = spec.DefaultReadyTimeout
 	}
-	ctx, cancel := context.WithDeadlineCause(r.ctx, ses.rec.StartedAt.Add(timeout), supervisor.ErrStartTimeout)
+	deadline, late := ses.rec.StartedAt.Add(timeout), false
+	if again := time.Now().Add(lookAgain); adopted && deadline.Before(again) {
+		late, deadline = time.Now().After(deadline), again
+	}
+	ctx, cancel := context.WithDeadlineCause(r.ctx, deadline, supervisor.ErrStartTimeout)
 	defer cancel()
 	// Its lifetime: a condition may go on listening when it is met.
 	over := make(chan struct{})
@@ -110,6 +119,8 @@ func (ses *session) awaitCondition(ready *readiness) {
 	case err == nil:
 		ses.isReady()
 	case r.ctx.Err() != nil:
+	case late && ses.rec.Condition.Notify && !ses.isOver():
+		ses.isReady() // it may have said so when nobody heard it
 	case ctx.Err() != nil || !ses.isOver():
 		ses.notReady(err)
 	}

@@ -748,3 +748,38 @@ func TestReadyAfterAdoption(t *testing.T) {
 		}
 	}
 }
+
+// Time that passes while nobody looks is no reason to stop an agent.
+func TestReadyTimePassesUnseen(t *testing.T) {
+	for name, c := range map[string]struct {
+		ready spec.Ready
+		want  error
+	}{
+		"met":     {spec.Ready{Exec: []string{"true"}}, nil},
+		"unheard": {spec.Ready{Notify: true}, nil},
+		"not met": {spec.Ready{Exec: []string{"false"}}, supervisor.ErrStartTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := slots(t)
+			r := open(t, dir)
+			l := sh("app/a", 1, forever)
+			l.Notify = c.ready.Notify
+			s := start(t, r, l)
+			r.Close()
+			late := *s.rec
+			late.Ready, late.Condition, late.StartedAt = false, c.ready, time.Now().Add(-time.Hour)
+			if err := late.write(s.slot.dir); err != nil {
+				t.Fatal(err)
+			}
+			r = open(t, dir)
+			a, err := r.Adopt(ctxOf(t), "app/a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := a.AwaitReady(ctxOf(t)); !errors.Is(err, c.want) {
+				t.Errorf("ready: %v, want %v", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,188 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+const (
+	maxCycles = 20 // that are told apart; nobody mends more at a time
+	maxSteps  = 32 // of a cycle that are named
+)
+
+// checkDependencies finds dependencies on what is not there or can never be
+// there first. What contains itself has no order: nested says that nothing does.
+func (a *assembly) checkDependencies(root *Node, nested bool) {
+	var elements []element
+	if nested {
+		elements = a.elements(root)
+	}
+	unknown := 0
+	for i, d := range a.decls {
+		seen := make(map[string]bool)
+		for n, name := range (Child{d.Node, d.Agent}).dependsOn() {
+			at := []string{"depends_on", strconv.Itoa(n)}
+			on, known := a.byName[name]
+			switch {
+			case !known || name == "":
+				unknown++
+				a.unknownDependency(i, at, name, unknown)
+			case seen[name]:
+				a.problem(i, at, "remove one of the two", "the dependency %s is listed twice, expected once", Quote(name))
+			case on == i:
+				a.problem(i, at, "remove it", "%s depends on itself, expected others", Quote(name))
+			case !nested:
+			case a.contains(on, i):
+				a.problem(i, at, "depend on its siblings instead", "%s depends on %s, which it is in, expected something else", Quote(a.name(i)), Quote(name))
+			case a.contains(i, on):
+				a.problem(i, at, "let the others in it depend on that", "%s depends on %s, which is in it, expected something else", Quote(a.name(i)), Quote(name))
+			default:
+				elements[i].needs = append(elements[i].needs, on)
+			}
+			seen[name] = true
+		}
+	}
+	if nested {
+		a.checkCycles(elements)
+	}
+}
+
+func (a *assembly) unknownDependency(i int, at []string, name string, count int) {
+	hint := ""
+	if last := name[strings.LastIndexByte(name, '/')+1:]; last != name {
+		if _, known := a.byName[last]; known {
+			hint = "write " + Quote(last) + ": names are unique, and paths change"
+		}
+	}
+	if hint == "" && count <= maxSuggestions {
+		var names []string
+		for j := range a.decls {
+			names = append(names, a.name(j))
+		}
+		hint = didYouMean(suggest.Nearest(name, names))
+	}
+	a.problem(i, at, hint, "unknown dependency %s, expected the name of an agent or supervisor", Quote(name))
+}
+
+func (a *assembly) name(i int) string { return Child{a.decls[i].Node, a.decls[i].Agent}.Name() }
+
+// contains reports whether the supervisor outer has inner in it, at any depth.
+func (a *assembly) contains(outer, inner int) bool {
+	for at := a.parent[inner]; at != Root; at = a.parent[at] {
+		if at == outer {
+			return true
+		}
+	}
+	return false
+}
+
+// elements are the declarations with the order that supervisors give them, but
+// without what they depend on.
+func (a *assembly) elements(root *Node) []element {
+	elements := make([]element, len(a.decls))
+	for i, d := range a.decls {
+		elements[i] = element{agent: d.Agent != nil, parent: a.parent[i], after: Root}
+	}
+	chain := func(decl int, n *Node) {
+		if n == nil || n.Strategy != supervisor.RestForOne {
+			return
+		}
+		last := Root
+		for _, c := range a.childrenOf(decl) {
+			elements[c].after, last = last, c
+		}
+	}
+	chain(Root, root)
+	for i, d := range a.decls {
+		chain(i, d.Node)
+	}
+	return elements
+}
+
+// checkCycles reports dependencies that go round in a circle.
+func (a *assembly) checkCycles(elements []element) {
+	g := newGraph(elements)
+	for range maxCycles {
+		cycle := g.cycle()
+		if cycle == nil {
+			return
+		}
+		// Containment alone has none, so that there is a dependency in it: the
+		// first one in the file is where it is reported.
+		first := -1
+		for k, v := range cycle {
+			if _, by := step(elements, v, cycle[(k+1)%len(cycle)]); by == depends && (first < 0 || v < cycle[first]) {
+				first = k
+			}
+		}
+		cycle = append(slices.Clone(cycle[first:]), cycle[:first]...)
+		i, on := cycle[0]/2, cycle[1%len(cycle)]/2
+		n := slices.Index(Child{a.decls[i].Node, a.decls[i].Agent}.dependsOn(), a.name(on))
+		a.problem(i, []string{"depends_on", strconv.Itoa(n)}, "remove one of these dependencies",
+			"dependencies go round in a circle (%s), expected an order", a.tellCycle(elements, cycle))
+		g.without(begin(i), ready(on))
+	}
+}
+
+// bond is why one vertex of a graph waits for another one.
+type bond uint8
+
+const (
+	itself   bond = iota // ready waits for begin
+	depends              // depends_on
+	follows              // the next child of a rest_for_one supervisor
+	contains             // a supervisor is ready when what is in it is
+	isIn                 // a child begins after its supervisor
+)
+
+// step tells what the step from v to w leads to, and by which bond.
+func step(elements []element, v, w int) (to int, by bond) {
+	i, j := v/2, w/2
+	switch {
+	case i == j:
+		return j, itself
+	case v == ready(i):
+		return j, contains
+	case w == begin(j):
+		return j, isIn
+	case slices.Contains(elements[i].needs, j):
+		return j, depends
+	}
+	return j, follows
+}
+
+// tellCycle is a cycle in words.
+func (a *assembly) tellCycle(elements []element, cycle []int) string {
+	var b strings.Builder
+	b.WriteString(Quote(a.name(cycle[0] / 2)))
+	steps := 0
+	for k, v := range cycle {
+		to, by := step(elements, v, cycle[(k+1)%len(cycle)])
+		if by == itself {
+			continue
+		}
+		if steps++; steps > maxSteps {
+			fmt.Fprintf(&b, ", and so on")
+			break
+		}
+		if steps > 1 {
+			b.WriteString(", which")
+		}
+		switch name := Quote(a.name(to)); by {
+		case depends:
+			b.WriteString(" depends on " + name)
+		case follows:
+			b.WriteString(" comes after " + name + " in a rest_for_one supervisor")
+		case contains:
+			b.WriteString(" contains " + name)
+		case isIn:
+			b.WriteString(" is in " + name)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,367 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// tree reads a tree in shorthand, a declaration a line: "a", "a < b c" for what
+// a depends on, "s: a b" for a supervisor, "s! a b" for a rest_for_one one.
+func tree(text string) (*Tree, []Problem) {
+	root := Node{Name: "p"}
+	var decls []Decl
+	for line := range strings.Lines(text) {
+		head, needs, _ := strings.Cut(strings.TrimSpace(line), "<")
+		depends := strings.Fields(needs)
+		mark := strings.IndexAny(head, ":!")
+		switch {
+		case strings.TrimSpace(line) == "":
+		case strings.TrimSpace(line) == "p!":
+			root.Strategy = supervisor.RestForOne
+		case mark < 0:
+			decls = append(decls, Decl{Agent: &Agent{Name: strings.TrimSpace(head), Command: []string{"x"}, DependsOn: depends}})
+		default:
+			n := &Node{Name: head[:mark], DependsOn: depends}
+			if head[mark] == '!' {
+				n.Strategy = supervisor.RestForOne
+			}
+			decls = append(decls, Decl{Node: n, Children: strings.Fields(head[mark+1:])})
+		}
+	}
+	return Assemble(root, decls)
+}
+
+// brief writes waves as "a b | c".
+func brief(waves [][]string) string {
+	var all []string
+	for _, w := range waves {
+		var names []string
+		for _, path := range w {
+			names = append(names, path[strings.LastIndexByte(path, '/')+1:])
+		}
+		all = append(all, strings.Join(names, " "))
+	}
+	return strings.Join(all, " | ")
+}
+
+func TestWaves(t *testing.T) {
+	for _, c := range []struct{ name, tree, chosen, waves, reverse string }{
+		{"independent", "a\nb\nc", "", "a b c", "c b a"},
+		{"a line", "a < b\nb < c\nc", "", "c | b | a", "a | b | c"},
+		{"a diamond", "api < cache db\ncache < net\ndb < net\nnet", "", "net | cache db | api", "api | db cache | net"},
+		{"through what is not chosen", "api < cache\ncache < db\ndb", "api db", "db | api", "api | db"},
+		{"the last alone", "api < cache\ncache < db\ndb", "api", "api", "api"},
+		{"on a supervisor", "s: a b\nb < a\nc < s\na", "", "a | b | c", "c | b | a"},
+		{"on an empty supervisor", "s:\na < s", "", "a", "a"},
+		{"on a supervisor, of which one is chosen", "s: a b\nc < s\na\nb", "b c", "b | c", "c | b"},
+		{"of a supervisor", "s: a b < c\na\nb\nc", "", "c | a b", "b a | c"},
+		{"of the outer one", "s: t < c\nt: a\na\nc\nd", "", "c d | a", "a | d c"},
+		{"of both", "s: a < x\nt: b < s\na < y\nb\nx\ny", "", "x y | a | b", "b | a | y x"},
+		{"rest_for_one", "s! a b c\na\nb\nc\nd", "", "a d | b | c", "c | b | d a"},
+		{"rest_for_one with a supervisor", "s! t c\nt: a b\na\nb\nc", "", "a b | c", "c | b a"},
+		{"rest_for_one as the root", "p!\na\nb\nc", "", "a | b | c", "c | b | a"},
+		{"a waiter is no obstacle", "s! a b\na\nb\nc < a", "", "a | b c", "c b | a"},
+		{"nothing chosen", "a\nb", "zzz", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tr, problems := tree(c.tree)
+			if problems != nil {
+				t.Fatal(problems)
+			}
+			var choose func(string) bool
+			if c.chosen != "" {
+				choose = func(path string) bool {
+					return slices.Contains(strings.Fields(c.chosen), path[strings.LastIndexByte(path, '/')+1:])
+				}
+			}
+			o := tr.Order()
+			if got := brief(o.Waves(choose)); got != c.waves {
+				t.Errorf("waves are %q, want %q", got, c.waves)
+			}
+			if got := brief(o.Reverse(choose)); got != c.reverse {
+				t.Errorf("reverse is %q, want %q", got, c.reverse)
+			}
+		})
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	tr, problems := tree("s! a t < x\nt: b < y x\na\nb < a\nx\ny")
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	o := tr.Order()
+	for path, want := range map[string]string{
+		"p/s/a": "p/x", "p/s/t/b": "p/s/a p/y p/x", "p/s/t": "p/y p/x p/s/a", "p/x": "", "p": "", "zzz": "",
+	} {
+		if got := strings.Join(o.Needs(path), " "); got != want {
+			t.Errorf("%s needs %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestBadDependencies(t *testing.T) {
+	for _, c := range []struct{ name, tree, want string }{
+		{"unknown", "a < bakend\nbackend", `a/0: unknown dependency "bakend", expected the name of an agent or supervisor; did you mean "backend"?`},
+		{"a path", "a < s/b\ns: b\nb", `a/0: unknown dependency "s/b", expected the name of an agent or supervisor; write "b": names are unique, and paths change`},
+		{"the project", "web < p", `web/0: unknown dependency "p", expected the name of an agent or supervisor`},
+		{"twice", "a < b b\nb", `a/1: the dependency "b" is listed twice, expected once; remove one of the two`},
+		{"itself", "a < a", `a/0: "a" depends on itself, expected others; remove it`},
+		{"a supervisor on itself", "s: a < s\na", `s/0: "s" depends on itself, expected others; remove it`},
+		{"its supervisor", "s: a\na < s", `a/0: "a" depends on "s", which it is in, expected something else; depend on its siblings instead`},
+		{"the one above", "s: t\nt: a\na < s", `a/0: "a" depends on "s", which it is in, expected something else; depend on its siblings instead`},
+		{"its child", "s: t < a\nt: a\na", `s/0: "s" depends on "a", which is in it, expected something else; let the others in it depend on that`},
+		{"two", "a < b\nb < a", `a/0: dependencies go round in a circle ("a" depends on "b", which depends on "a"), expected an order; remove one of these dependencies`},
+		{"behind a line", "z < a\na < b\nb < c\nc < a", `a/0: dependencies go round in a circle ("a" depends on "b", which depends on "c", which depends on "a"), expected an order; remove one of these dependencies`},
+		{"two circles", "a < b\nb < a\nc < d\nd < c", `
+			a/0: dependencies go round in a circle ("a" depends on "b", which depends on "a"), expected an order; remove one of these dependencies
+			c/0: dependencies go round in a circle ("c" depends on "d", which depends on "c"), expected an order; remove one of these dependencies`},
+		{"through containment", "s: a\na < b\nb < s",
+			`a/0: dependencies go round in a circle ("a" depends on "b", which depends on "s", which contains "a"), expected an order; remove one of these dependencies`},
+		{"through a supervisor's own", "s: a < t\nt: b\na\nb < a",
+			`s/0: dependencies go round in a circle ("s" depends on "t", which contains "b", which depends on "a", which is in "s"), expected an order; remove one of these dependencies`},
+		{"against rest_for_one", "s! a b\na < b\nb",
+			`a/0: dependencies go round in a circle ("a" depends on "b", which comes after "a" in a rest_for_one supervisor), expected an order; remove one of these dependencies`},
+		{"beside another fault", "s: a zzz\na < b\nb < a\n", `s/1: unknown child "zzz", expected the name of an agent or supervisor`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tr, problems := tree(c.tree)
+			if tr != nil {
+				t.Error("there is a tree")
+			}
+			var got []string
+			names := declared(c.tree)
+			for _, p := range problems {
+				line := fmt.Sprintf("%s/%s: %s", names[p.Decl], p.Path[1], p.Message)
+				if p.Hint != "" {
+					line += "; " + p.Hint
+				}
+				got = append(got, line)
+			}
+			var want []string
+			for line := range strings.Lines(strings.TrimSpace(c.want)) {
+				want = append(want, strings.TrimSpace(line))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+// declared are the names of the declarations in shorthand.
+func declared(text string) []string {
+	var names []string
+	for line := range strings.Lines(text) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), "<")
+		name, _, _ = strings.Cut(name, ":")
+		name, _, _ = strings.Cut(name, "!")
+		names = append(names, strings.TrimSpace(name))
+	}
+	return names
+}
+
+// A very long circle and very many are reported in bounded space and time.
+func TestManyCycles(t *testing.T) {
+	const n = 20_000
+	var long, many strings.Builder
+	for i := range n {
+		fmt.Fprintf(&long, "a%d < a%d\n", i, (i+1)%n)
+		fmt.Fprintf(&many, "a%d < a%d\n", i, i^1)
+	}
+	_, problems := tree(long.String())
+	if len(problems) != 1 || len(problems[0].Message) > 2000 || !strings.HasSuffix(problems[0].Message, `, and so on), expected an order`) {
+		t.Errorf("a long circle: %v", problems)
+	}
+	if _, problems := tree(many.String()); len(problems) != maxCycles {
+		t.Errorf("%d of many circles are told apart, want %d", len(problems), maxCycles)
+	}
+}
+
+// agentNeeds is what an agent depends on, agent by agent, by the words of the
+// documentation and nothing else.
+func agentNeeds(t *Tree) map[string][]string {
+	below := map[string][]string{} // agents in a node, by its name
+	var visit func(n *Node, path string) []string
+	visit = func(n *Node, path string) (all []string) {
+		for _, c := range n.Children {
+			p := path + "/" + c.Name()
+			in := []string{p}
+			if c.Node != nil {
+				in = visit(c.Node, p)
+			}
+			below[c.Name()] = in
+			all = append(all, in...)
+		}
+		return all
+	}
+	visit(t.Root, t.Root.Name)
+	needs := map[string][]string{}
+	var walk func(n *Node, inherited []string)
+	walk = func(n *Node, inherited []string) {
+		var before []string
+		for _, c := range n.Children {
+			own := slices.Clone(inherited)
+			for _, name := range c.dependsOn() {
+				own = append(own, below[name]...)
+			}
+			if n.Strategy == supervisor.RestForOne {
+				own = append(own, before...)
+				before = append(before, below[c.Name()]...)
+			}
+			if c.Node != nil {
+				walk(c.Node, own)
+			} else {
+				needs[below[c.Name()][0]] = own
+			}
+		}
+	}
+	walk(t.Root, nil)
+	return needs
+}
+
+// Random trees with random dependencies: either they are refused for a circle
+// that exists, or the waves are the earliest ones that heed every dependency.
+func TestOrderProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 12).Draw(t, "nodes")
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprintf("n%d", i)
+		}
+		decls := make([]Decl, n)
+		children := make([][]string, n)
+		isNode := make([]bool, n)
+		for i := 1; i < n; i++ {
+			isNode[i] = rapid.IntRange(0, 3).Draw(t, "kind") == 0
+		}
+		for i := range n { // a parent has a higher number, so that nothing contains itself
+			var above []int
+			for j := i + 1; j < n; j++ {
+				if isNode[j] {
+					above = append(above, j)
+				}
+			}
+			if k := rapid.IntRange(0, len(above)).Draw(t, "parent"); k > 0 {
+				children[above[k-1]] = append(children[above[k-1]], names[i])
+			}
+		}
+		strategies := []supervisor.Strategy{supervisor.OneForOne, supervisor.OneForAll, supervisor.RestForOne}
+		for i := range n {
+			var needs []string
+			for j := range n {
+				if j != i && rapid.IntRange(0, 9).Draw(t, "needs") == 0 {
+					needs = append(needs, names[j])
+				}
+			}
+			if isNode[i] {
+				decls[i] = Decl{Node: &Node{Name: names[i], DependsOn: needs, Strategy: rapid.SampledFrom(strategies).Draw(t, "strategy")}, Children: children[i]}
+			} else {
+				decls[i] = Decl{Agent: &Agent{Name: names[i], Command: []string{"x"}, DependsOn: needs}}
+			}
+		}
+		root := Node{Name: "p", Strategy: rapid.SampledFrom(strategies).Draw(t, "root")}
+		tr, problems := Assemble(root, decls)
+		if problems != nil {
+			for _, p := range problems {
+				if p.Path[0] != "depends_on" || !strings.Contains(p.Message, "circle") && !strings.Contains(p.Message, "which") {
+					t.Fatalf("unexpected: %+v", p)
+				}
+			}
+			return
+		}
+		needs := agentNeeds(tr)
+		chosen := map[string]bool{}
+		for path := range needs {
+			chosen[path] = rapid.Bool().Draw(t, "chosen")
+		}
+		o := tr.Order()
+		wave := map[string]int{}
+		for k, w := range o.Waves(func(path string) bool { return chosen[path] }) {
+			if len(w) == 0 {
+				t.Fatalf("wave %d is empty", k)
+			}
+			for _, path := range w {
+				if _, twice := wave[path]; twice || !chosen[path] {
+					t.Fatalf("%s is there twice or not chosen", path)
+				}
+				wave[path] = k
+			}
+		}
+		var depth func(path string) int
+		depth = func(path string) (d int) { // chosen ones before it on the longest way
+			for _, need := range needs[path] {
+				one := 0
+				if chosen[need] {
+					one = 1
+				}
+				d = max(d, depth(need)+one)
+			}
+			return d
+		}
+		for path := range needs {
+			if k, in := wave[path]; in != chosen[path] || in && k != depth(path) {
+				t.Fatalf("%s (chosen: %v) is in wave %d, want %d", path, chosen[path], k, depth(path))
+			}
+		}
+		reverse, waves := o.Reverse(nil), o.Waves(nil)
+		if slices.Reverse(reverse); len(reverse) != len(waves) {
+			t.Fatal("the reverse has another number of waves")
+		}
+		for k := range waves {
+			if slices.Reverse(reverse[k]); !slices.Equal(reverse[k], waves[k]) {
+				t.Fatalf("the reverse is not one: %v, %v", reverse[k], waves[k])
+			}
+		}
+	})
+}
+
+// A fleet where half depends on a supervisor of the other half has an order in
+// no time: it is in the number of lines, not of pairs.
+func BenchmarkWaves(b *testing.B) {
+	var text strings.Builder
+	text.WriteString("s:")
+	for i := range 5000 {
+		fmt.Fprintf(&text, " a%d", i)
+	}
+	text.WriteString("\n")
+	for i := range 5000 {
+		fmt.Fprintf(&text, "a%d\nb%d < s\n", i, i)
+	}
+	tr, problems := tree(text.String())
+	if problems != nil {
+		b.Fatal(problems)
+	}
+	for b.Loop() {
+		if w := tr.Order().Waves(nil); len(w) != 2 {
+			b.Fatal(len(w))
+		}
+	}
+}
+
+// Instances of pools are in the order of their pool, whatever they are called.
+func TestOrderOfPools(t *testing.T) {
+	command := []string{"x"}
+	tr, problems := Assemble(Node{Name: "p"}, []Decl{
+		{Agent: &Agent{Name: "api", Command: command, DependsOn: []string{"workers"}}},
+		{Agent: &Agent{Name: "workers", Command: command, DependsOn: []string{"ada"}, Pool: &Pool{Max: 2, Names: []string{"ada", "bob"}}}},
+		{Agent: &Agent{Name: "ada", Command: command}},
+	})
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	o := tr.Layout(map[string][]string{"p/workers": {"ada", "bob"}}).Order()
+	want := [][]string{{"p/ada"}, {"p/workers/ada", "p/workers/bob"}, {"p/api"}}
+	if got := o.Waves(nil); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("waves are %v, want %v", got, want)
+	}
+	if got := tr.Order().Waves(nil); brief(got) != "ada | api" {
+		t.Errorf("without instances, waves are %v", got)
+	}
+}

@@ -1,0 +1,50 @@
+package spec
+
+import (
+	"time"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Patrol is how the fleet of a project is kept as its file says. Its keys and
+// defaults are those of the Gas City seed, "Configuration". Tree.Patrol has them
+// all: DefaultPatrol, and instead of that what was written.
+type Patrol struct {
+	// Interval is the time between two rounds; at least MinPatrolInterval.
+	Interval time.Duration
+	// Limit holds for each agent that no supervisor names and that has none of
+	// its own, if Kept: the quarantine row. Its Max is supervisor.Unlimited
+	// where there is none.
+	Limit supervisor.Limit
+	// Kept reports whether such agents have Limit. It is theirs already:
+	// nobody but the patrol itself need apply it.
+	Kept bool
+	// ShutdownTimeout is how long all agents together have to end by
+	// themselves when everything stops. 0: they are killed at once.
+	ShutdownTimeout time.Duration
+	// DriftDrainTimeout is how long an agent that no longer is as the file
+	// says may take to finish what it does, before it is restarted.
+	DriftDrainTimeout time.Duration
+	// Starts is how many agents are being started at a time, at least 1.
+	Starts int
+	// GCInterval is the time between two purges of records, TTL how long one
+	// that is closed is kept. Nothing is purged unless both are above zero.
+	GCInterval, TTL time.Duration
+}
+
+// Purges reports whether old records are removed.
+func (p Patrol) Purges() bool { return p.GCInterval > 0 && p.TTL > 0 }
+
+// Bounds of Patrol.
+const (
+	MinPatrolInterval = 10 * time.Millisecond
+	MaxStarts         = 1000
+)
+
+// DefaultPatrol are the defaults.
+func DefaultPatrol() Patrol {
+	return Patrol{
+		Interval: 30 * time.Second, Limit: supervisor.Quarantining(5, time.Hour),
+		ShutdownTimeout: 5 * time.Second, DriftDrainTimeout: 2 * time.Minute, Starts: 8,
+	}
+}

@@ -1,0 +1,256 @@
+package spec
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Pool makes a pool of an agent: instead of the agent there is a supervisor of
+// its name, whose children are instances of it, as many as a check asks for. The
+// semantics are those of the Gas City seed, where the text does not say otherwise.
+type Pool struct {
+	// Min and Max bound the number of instances. Max may be UnlimitedPool; with
+	// a Max of 0 there is none.
+	Min, Max int
+	// Check is the argument vector of a command that prints how many instances
+	// are wanted. It runs as the agent would. Nil asks for one, and runs nothing.
+	Check []string
+	// CheckTimeout is how long Check may take; DefaultCheckTimeout if zero.
+	CheckTimeout time.Duration
+	// DrainTimeout is how long an instance that is no longer wanted may take to
+	// finish before it is stopped all the same; DefaultDrainTimeout if zero.
+	DrainTimeout time.Duration
+	// OnBoot runs once each time that a controller begins, before the first
+	// instance is started. Nothing depends on its success.
+	OnBoot Hook
+	// OnDeath runs when an instance has ended that nobody has asked to, before
+	// anything takes its place. Nothing depends on its success.
+	OnDeath Hook
+	// Names are those of the instances, in the order in which they are started;
+	// NAME-1, NAME-2 and so on if nil.
+	Names []string
+}
+
+// Bounds and defaults of Pool.
+const (
+	UnlimitedPool       = -1
+	MaxInstances        = 1000 // of any pool, also of one without limit
+	DefaultCheckTimeout = 30 * time.Second
+	DefaultDrainTimeout = 5 * time.Minute
+	MaxDrainTimeout     = 7 * 24 * time.Hour
+)
+
+// Ceiling is the greatest number of instances that there can be.
+func (p *Pool) Ceiling() int {
+	n := p.Max
+	if n < 0 {
+		n = MaxInstances
+	}
+	if p.Names != nil {
+		n = min(n, len(p.Names))
+	}
+	return n
+}
+
+// Clamp is the number of instances nearest to n that there may be.
+func (p *Pool) Clamp(n int) int { return min(max(n, p.Min), p.Ceiling()) }
+
+// Instances are the names of the first n instances of a pool, at most of Ceiling.
+func (g *Agent) Instances(n int) []string {
+	n = max(0, min(n, g.Pool.Ceiling()))
+	if g.Pool.Names != nil {
+		return slices.Clone(g.Pool.Names[:n])
+	}
+	names := make([]string, n)
+	for i := range names {
+		names[i] = g.Name + "-" + strconv.Itoa(i+1)
+	}
+	return names
+}
+
+// Number is that of an instance, counted from 1. It is 0 for a name that no
+// instance of this pool has, but one of an earlier version of the file may.
+func (g *Agent) Number(instance string) int {
+	if g.Pool.Names != nil {
+		return slices.Index(g.Pool.Names, instance) + 1
+	}
+	digits, ok := strings.CutPrefix(instance, g.Name+"-")
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil || n < 1 || n > MaxInstances || strconv.Itoa(n) != digits {
+		return 0
+	}
+	return n
+}
+
+// Instance says of which pool an agent is an instance. It is zero for one that is none.
+type Instance struct {
+	Pool   string // the name of the pool
+	Number int    // see Agent.Number
+}
+
+// instance makes an instance of a pool.
+func (g *Agent) instance(name string) *Agent {
+	made := *g
+	made.Name, made.Pool = name, nil
+	made.Instance = Instance{g.Name, g.Number(name)}
+	made.Hooks.Death = g.Pool.OnDeath
+	return &made
+}
+
+// pool is the supervisor that an agent which is a pool becomes.
+func (g *Agent) pool() *Node {
+	return &Node{
+		Name: g.Name, Template: g,
+		Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin),
+	}
+}
+
+// Pools are the pools of the tree by path.
+func (t *Tree) Pools() map[string]*Node {
+	pools := make(map[string]*Node)
+	for path, c := range t.All() {
+		if c.Node != nil && c.Node.Template != nil {
+			pools[path] = c.Node
+		}
+	}
+	return pools
+}
+
+// Layout returns the tree with these instances in its pools, by path of the
+// pool, in the order of their numbers; those without one come last. A pool that is
+// not mentioned has none. What does not change is shared with t.
+func (t *Tree) Layout(instances map[string][]string) *Tree {
+	laid := *t
+	laid.Root = t.Root.layout(t.Root.Name, instances)
+	return &laid
+}
+
+func (n *Node) layout(path string, instances map[string][]string) *Node {
+	laid := *n
+	if n.Template != nil {
+		laid.Children = nil
+		for _, name := range n.Template.Sorted(instances[path]) {
+			laid.Children = append(laid.Children, Child{Agent: n.Template.instance(name)})
+		}
+		return &laid
+	}
+	laid.Children = slices.Clone(n.Children)
+	same := true
+	for i, c := range laid.Children {
+		if c.Node == nil {
+			continue
+		}
+		laid.Children[i].Node = c.Node.layout(path+"/"+c.Node.Name, instances)
+		same = same && laid.Children[i].Node == c.Node
+	}
+	if same {
+		return n
+	}
+	return &laid
+}
+
+// Sorted are the names of instances without duplicates, by number; those
+// without one are last, by name.
+func (g *Agent) Sorted(names []string) []string {
+	number := make(map[string]int, len(names))
+	for _, name := range names {
+		number[name] = g.Number(name)
+		if number[name] == 0 {
+			number[name] = MaxInstances + 1
+		}
+	}
+	return slices.SortedFunc(maps.Keys(number), func(a, b string) int {
+		if d := number[a] - number[b]; d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+}
+
+// checkPool checks what makes a pool of an agent, and fills in what is open.
+func (a *assembly) checkPool(i int, g *Agent) {
+	if g.Pool == nil {
+		return
+	}
+	p := *g.Pool
+	g.Pool = &p
+	if g.Limit == (supervisor.Limit{}) {
+		// One instance that fails all the time must not bring down the others.
+		g.Limit = supervisor.Quarantining(5, time.Hour)
+	}
+	a.checkPoolSize(i, g)
+	a.checkPoolNames(i, g)
+	for _, d := range []struct {
+		field      string
+		value      *time.Duration
+		def, limit time.Duration
+	}{
+		{"check_timeout", &p.CheckTimeout, DefaultCheckTimeout, MaxDrainTimeout},
+		{"drain_timeout", &p.DrainTimeout, DefaultDrainTimeout, MaxDrainTimeout},
+	} {
+		switch {
+		case *d.value == 0:
+			*d.value = d.def
+		case *d.value < 0:
+			a.problem(i, []string{"pool", d.field}, "", "%s is negative, expected a time", d.field)
+		case *d.value > d.limit:
+			a.problem(i, []string{"pool", d.field}, "", "%s is %v, expected at most %v", d.field, *d.value, d.limit)
+		}
+	}
+	if p.Check != nil {
+		a.checkCommand(i, p.Check, "pool", "check")
+	}
+	for _, h := range []NamedHook{{"on_boot", &p.OnBoot}, {"on_death", &p.OnDeath}} {
+		a.checkHook(i, h.Hook, "pool", h.Name)
+	}
+	if g.Significant {
+		a.problem(i, []string{"significant"}, "remove it", "significant in a pool, expected none there: its instances come and go")
+	}
+}
+
+func (a *assembly) checkPoolSize(i int, g *Agent) {
+	p := g.Pool
+	at := func(field string) []string { return []string{"pool", field} }
+	switch {
+	case p.Min < 0 || p.Min > MaxInstances:
+		a.problem(i, at("min"), "", "min is %d, expected 0 to %d", p.Min, MaxInstances)
+	case p.Max < UnlimitedPool || p.Max > MaxInstances:
+		a.problem(i, at("max"), "", "max is %d, expected 0 to %d, or %d for no limit", p.Max, MaxInstances, UnlimitedPool)
+	case p.Names != nil && len(p.Names) < p.Min:
+		a.problem(i, at("min"), "add names to the namepool", "min is %d, expected at most %d: so many names there are", p.Min, len(p.Names))
+	case p.Names != nil && p.Max > len(p.Names):
+		a.problem(i, at("max"), "add names to the namepool", "max is %d, expected at most %d: so many names there are", p.Max, len(p.Names))
+	case p.Min > p.Ceiling():
+		a.problem(i, at("min"), "", "min is %d, above max, which is %d; expected at most that", p.Min, p.Max)
+	case p.Names == nil && p.Ceiling() > 0 && CheckName(g.Name) == "":
+		if last := g.Instances(p.Ceiling())[p.Ceiling()-1]; CheckName(last) != "" {
+			a.problem(i, []string{"name"}, "", "the name %s is too long for a pool: its instance %s has %d bytes, expected at most %d", Quote(g.Name), Quote(last), len(last), MaxName)
+		}
+	}
+}
+
+func (a *assembly) checkPoolNames(i int, g *Agent) {
+	at := []string{"pool", "namepool"}
+	if g.Pool.Names != nil && len(g.Pool.Names) == 0 {
+		a.problem(i, at, "", "namepool is empty, expected at least one name")
+	}
+	if n := len(g.Pool.Names); n > MaxInstances {
+		a.problem(i, at, "", "namepool has %d names, expected at most %d", n, MaxInstances)
+		return
+	}
+	seen := make(map[string]bool, len(g.Pool.Names))
+	for n, name := range g.Pool.Names {
+		at := append(at[:2:2], strconv.Itoa(n))
+		if wrong := CheckName(name); wrong != "" {
+			a.problem(i, at, "", "%s", wrong)
+		} else if seen[name] {
+			a.problem(i, at, "remove one of the two", "the name %s is there twice, expected once", Quote(name))
+		}
+		seen[name] = true
+	}
+}

@@ -1,0 +1,74 @@
+// Package timespan reads durations as people write them: those of Go, and days.
+package timespan
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// Day is 24 hours: a duration knows no calendar.
+const Day = 24 * time.Hour
+
+// Units are those that Parse knows, for messages.
+const Units = "ns, us, ms, s, m, h, d (24 hours)"
+
+// Parse is time.ParseDuration with one unit more: "7d", "1d12h", "-0.5d". A
+// duration that does not fit into 64 bits of nanoseconds, some 292 years, is an
+// error.
+func Parse(text string) (time.Duration, error) {
+	if !strings.Contains(text, "d") {
+		return time.ParseDuration(text)
+	}
+	wrong := func() (time.Duration, error) { return 0, fmt.Errorf("invalid duration %.60q", text) }
+	rest, sign := text, time.Duration(1)
+	switch {
+	case strings.HasPrefix(rest, "-"):
+		rest, sign = rest[1:], -1
+	case strings.HasPrefix(rest, "+"):
+		rest = rest[1:]
+	}
+	var sum time.Duration
+	for rest != "" {
+		number := strings.IndexFunc(rest, func(r rune) bool { return !isNumber(r) })
+		if number <= 0 {
+			return wrong() // a sign in the middle, or no unit
+		}
+		unit := strings.IndexFunc(rest[number:], isNumber)
+		if unit < 0 {
+			unit = len(rest) - number
+		}
+		part, factor := rest[:number+unit], time.Duration(1)
+		if rest[number:number+unit] == "d" {
+			part, factor = rest[:number]+"h", Day/time.Hour
+		}
+		d, err := time.ParseDuration(part)
+		if err != nil || d > (math.MaxInt64-sum)/factor {
+			return wrong()
+		}
+		sum += d * factor
+		rest = rest[number+unit:]
+	}
+	return sign * sum, nil
+}
+
+func isNumber(r rune) bool { return '0' <= r && r <= '9' || r == '.' }
+
+// Flag is a duration of the command line; a pointer to it is a pflag.Value.
+type Flag time.Duration
+
+// Set is Parse.
+func (f *Flag) Set(text string) error {
+	d, err := Parse(text)
+	if err != nil {
+		return fmt.Errorf("expected a duration such as 90s, 1h30m or 7d; the units are %s", Units)
+	}
+	*f = Flag(d)
+	return nil
+}
+
+func (f *Flag) String() string { return time.Duration(*f).String() }
+
+// Type is what help calls the value.
+func (f *Flag) Type() string { return "duration" }

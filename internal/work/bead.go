@@ -1,0 +1,345 @@
+package work
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// A bead is an issue as the bd tool keeps it, a JSON object a line, in
+// .beads/issues.jsonl. What a task has a field for is read; all of the line is
+// kept beside the task, so that an export has what the import has brought.
+
+// MaxBead bounds a bead, in bytes.
+const MaxBead = 1 << 20
+
+// maxRest bounds a bead without its text and comments.
+const maxRest = 256 << 10
+
+// Bead is one that was read.
+type Bead struct {
+	task     Task // without what follows from where it is imported
+	text     string
+	comments []said
+	rest     object // the bead without its text and comments
+}
+
+// Types of dependencies that mean more than that there is one.
+const (
+	blocks      = "blocks"
+	parentChild = "parent-child"
+)
+
+// ParseBead reads a bead. Its error says which member is wrong and what was expected.
+func ParseBead(line []byte) (*Bead, error) {
+	if len(line) > MaxBead {
+		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrInvalid, len(line), MaxBead)
+	}
+	rest, err := parseObject(line)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	b, err := readBead(rest)
+	if err == nil {
+		err = b.take()
+	}
+	if err == nil {
+		err = b.check()
+	}
+	if err != nil && !errors.Is(err, ErrInvalid) {
+		err = fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// ID is the bead's own.
+func (b *Bead) ID() string { return b.task.ID }
+
+// extras are what tasks have and beads have not.
+type extras struct {
+	Pool      string  `json:"pool,omitempty"`
+	Origin    string  `json:"origin,omitempty"`
+	Ephemeral bool    `json:"ephemeral,omitempty"`
+	Outcome   Outcome `json:"outcome,omitempty"`
+}
+
+// readBead reads what a task has a field for, but text and comments.
+func readBead(rest object) (*Bead, error) {
+	const text, number, when = "a text", "an integer from 0 to 4", "a time such as 2026-01-31T12:00:00Z"
+	b := &Bead{rest: rest}
+	t := &b.task
+	t.Priority = DefaultPriority
+	var kind, status, reason string
+	var more extras
+	for _, m := range []struct {
+		name, expected string
+		into           any
+	}{
+		{"_type", text, &kind}, {"id", text, &t.ID}, {"title", text, &t.Title}, {"status", text, &status}, {"priority", number, &t.Priority},
+		{"issue_type", text, &t.Type}, {"assignee", text, &t.Assignee}, {"labels", "an array of texts", &t.Labels}, {"close_reason", text, &reason},
+		{"created_at", when, &t.CreatedAt}, {"created_by", text, &t.CreatedBy}, {"updated_at", when, &t.UpdatedAt}, {"closed_at", when, &t.ClosedAt},
+		{"defer_until", when, &t.NotBefore}, {"coppice", "an object with pool, origin, ephemeral and outcome", &more},
+	} {
+		if err := rest.read(m.name, m.expected, m.into); err != nil {
+			return nil, err
+		}
+	}
+	if kind != "" && kind != "issue" {
+		return nil, fmt.Errorf("_type is %.40q, and only an issue can become a task", kind)
+	}
+	t.Title, t.Type, t.Assignee, t.CreatedBy = oneLine(t.Title), oneLine(t.Type), oneLine(t.Assignee), oneLine(t.CreatedBy)
+	t.Labels = sorted(t.Labels)
+	t.Pool, t.Origin, t.Ephemeral = more.Pool, more.Origin, more.Ephemeral
+	t.Status = statusOf(status)
+	t.CreatedAt, t.NotBefore = t.CreatedAt.UTC(), t.NotBefore.UTC()
+	if t.UpdatedAt = t.UpdatedAt.UTC(); t.UpdatedAt.IsZero() {
+		t.UpdatedAt = t.CreatedAt
+	}
+	if t.closed() {
+		t.Reason, t.Outcome = reason, cmp.Or(more.Outcome, Completed)
+		if status == "tombstone" {
+			t.Outcome = Cancelled
+		}
+		if t.ClosedAt = t.ClosedAt.UTC(); t.ClosedAt.IsZero() {
+			t.ClosedAt = t.UpdatedAt
+		}
+	} else {
+		t.ClosedAt = time.Time{}
+	}
+	all, err := dependencies(rest)
+	for _, d := range all {
+		switch {
+		case d.kind == blocks:
+			t.DependsOn = append(t.DependsOn, d.on)
+		case d.kind == parentChild && t.Parent == "":
+			t.Parent = d.on
+		default:
+			t.Links = append(t.Links, Link{Type: d.kind, ID: d.on})
+		}
+	}
+	t.DependsOn = sorted(t.DependsOn)
+	return b, err
+}
+
+// oneLine makes a text of somebody else one line of plain text.
+func oneLine(text string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text))
+}
+
+// statusOf is the status of a task whose bead says so. What is not known here
+// is nothing that can be done.
+func statusOf(status string) Status {
+	switch s := Status(status); s {
+	case "":
+		return Open
+	case Open, InProgress, Blocked, Deferred, Closed:
+		return s
+	case "tombstone":
+		return Closed
+	}
+	return Blocked
+}
+
+// dependency is an element of dependencies.
+type dependency struct {
+	on, kind string
+	raw      json.RawMessage
+}
+
+func dependencies(rest object) (all []dependency, err error) {
+	var list []json.RawMessage
+	if err := rest.read("dependencies", "an array of objects", &list); err != nil {
+		return nil, err
+	}
+	for i, raw := range list {
+		d := dependency{kind: blocks, raw: raw}
+		o, err := parseObject(raw)
+		if err == nil {
+			err = cmp.Or(o.read("depends_on_id", "a text", &d.on), o.read("type", "a text", &d.kind))
+		}
+		if err == nil {
+			err = CheckID(d.on)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("dependencies[%d]: %w", i, err)
+		}
+		d.kind = cmp.Or(oneLine(d.kind), blocks)
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// take takes text and comments out of what is kept of a bead, and leaves the
+// places where they were.
+func (b *Bead) take() error {
+	if err := b.rest.read("description", "a text", &b.text); err != nil {
+		return err
+	}
+	if b.text != "" {
+		b.rest.set("description", "")
+	}
+	var list []json.RawMessage
+	if err := b.rest.read("comments", "an array of objects", &list); err != nil {
+		return err
+	}
+	for i, raw := range list {
+		var c said
+		o, err := parseObject(raw)
+		if err == nil {
+			err = cmp.Or(o.read("author", "a text", &c.By), o.read("text", "a text", &c.Text), o.read("created_at", "a time", &c.At))
+		}
+		if err == nil {
+			err = checkText("text", c.Text, MaxComment, true)
+		}
+		if err == nil && len(raw)-len(c.Text) > MaxComment {
+			err = fmt.Errorf("it has %d bytes", len(raw))
+		}
+		if err != nil {
+			return fmt.Errorf("comments[%d]: %w", i, err)
+		}
+		c.By, c.At = oneLine(c.By), c.At.UTC()
+		if c.Text != "" {
+			o.set("text", "")
+		}
+		c.Brought = plainJSON(o)
+		b.comments = append(b.comments, c)
+	}
+	if len(list) > 0 {
+		b.rest.set("comments", json.RawMessage("[]"))
+	}
+	return nil
+}
+
+func (b *Bead) check() error {
+	if err := b.task.check(); err != nil {
+		return err
+	}
+	if len(b.comments) > MaxComments {
+		return fmt.Errorf("it has %d comments, at most %d are allowed", len(b.comments), MaxComments)
+	}
+	if n := len(plainJSON(b.rest)); n > maxRest {
+		return fmt.Errorf("it has %d bytes beside its description and comments, at most %d are allowed", n, maxRest)
+	}
+	return checkText("description", b.text, MaxText, true)
+}
+
+// newBead is a task as a bead, from what was kept of the bead that it was made
+// of, nil if it was not. What that says and is still so stays as it is written there.
+func newBead(t *Task, text string, comments []said, kept object) json.RawMessage {
+	now := *t
+	if now.Claim != nil {
+		now.Assignee = now.Claim.By
+	}
+	was := &Bead{}
+	if kept != nil {
+		if b, err := readBead(kept); err == nil {
+			was = b
+		} else {
+			kept = nil
+		}
+	}
+	o := slices.Clone(kept)
+	fresh := kept == nil
+	put := func(name string, same bool, value any, there bool) {
+		switch {
+		case same && !fresh:
+		case there:
+			o.set(name, value)
+		default:
+			o.remove(name)
+		}
+	}
+	put("id", now.ID == was.task.ID, now.ID, true)
+	put("title", now.Title == was.task.Title, now.Title, true)
+	if text != "" || fresh {
+		o.set("description", text)
+	}
+	put("status", now.Status == was.task.Status, now.Status, true)
+	put("priority", now.Priority == was.task.Priority, now.Priority, true)
+	put("issue_type", now.Type == was.task.Type, now.Type, now.Type != "")
+	put("assignee", now.Assignee == was.task.Assignee, now.Assignee, now.Assignee != "")
+	put("labels", slices.Equal(now.Labels, was.task.Labels), now.Labels, len(now.Labels) > 0)
+	put("created_at", now.CreatedAt.Equal(was.task.CreatedAt), now.CreatedAt, true)
+	put("created_by", now.CreatedBy == was.task.CreatedBy, now.CreatedBy, now.CreatedBy != "")
+	put("updated_at", now.UpdatedAt.Equal(was.task.UpdatedAt), now.UpdatedAt, true)
+	put("closed_at", now.ClosedAt.Equal(was.task.ClosedAt), now.ClosedAt, !now.ClosedAt.IsZero())
+	reason := ""
+	if now.closed() {
+		reason = now.Reason
+	}
+	put("close_reason", reason == was.task.Reason && now.Status == was.task.Status, reason, reason != "")
+	put("defer_until", now.NotBefore.Equal(was.task.NotBefore), now.NotBefore, !now.NotBefore.IsZero())
+	put("dependencies", slices.Equal(now.DependsOn, was.task.DependsOn) && now.Parent == was.task.Parent && slices.Equal(now.Links, was.task.Links),
+		beadDependencies(&now, kept), len(now.DependsOn)+len(now.Links) > 0 || now.Parent != "")
+	if len(comments) > 0 {
+		o.set("comments", beadComments(now.ID, comments))
+	}
+	more := extras{now.Pool, now.Origin, now.Ephemeral, now.Outcome}
+	if more.Outcome == Completed {
+		more.Outcome = ""
+	}
+	had := extras{was.task.Pool, was.task.Origin, was.task.Ephemeral, was.task.Outcome}
+	if had.Outcome == Completed {
+		had.Outcome = ""
+	}
+	put("coppice", more == had, more, more != extras{})
+	return plainJSON(o)
+}
+
+// beadDependencies are those of a task, as they were written where they were.
+func beadDependencies(t *Task, kept object) []json.RawMessage {
+	var links []Link
+	for _, id := range t.DependsOn {
+		links = append(links, Link{blocks, id})
+	}
+	if t.Parent != "" {
+		links = append(links, Link{parentChild, t.Parent})
+	}
+	links = append(links, t.Links...)
+	before, _ := dependencies(kept)
+	all := []json.RawMessage{}
+	for _, l := range links {
+		i := slices.IndexFunc(before, func(d dependency) bool { return d.kind == l.Type && d.on == l.ID })
+		if i >= 0 {
+			all = append(all, before[i].raw)
+			continue
+		}
+		var o object
+		o.set("issue_id", t.ID)
+		o.set("depends_on_id", l.ID)
+		o.set("type", l.Type)
+		o.set("created_at", t.UpdatedAt)
+		all = append(all, plainJSON(o))
+	}
+	return all
+}
+
+func beadComments(id string, comments []said) []json.RawMessage {
+	all := make([]json.RawMessage, len(comments))
+	for i, c := range comments {
+		o, err := parseObject(c.Brought)
+		if err != nil { // said here
+			o.set("issue_id", id)
+			o.set("author", c.By)
+			o.set("text", c.Text)
+			o.set("created_at", c.At)
+		} else if c.Text != "" {
+			o.set("text", c.Text)
+		}
+		all[i] = plainJSON(o)
+	}
+	return all
+}

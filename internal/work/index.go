@@ -1,0 +1,329 @@
+package work
+
+import (
+	"cmp"
+	"container/heap"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+)
+
+// record is a task as it is stored. It is never changed, only replaced.
+type record struct {
+	Task
+	Number  uint64   `json:"number"`            // counts tasks in the order in which they came
+	Key     string   `json:"key,omitempty"`     // of the request that made it
+	Said    []string `json:"said,omitempty"`    // keys of the last comments
+	Brought bool     `json:"brought,omitempty"` // by an import: there is a record of what else was said of it
+}
+
+// before is the order in which tasks are done, and listed.
+func (r *record) before(other *record) int {
+	return cmp.Or(
+		cmp.Compare(r.Priority, other.Priority),
+		r.CreatedAt.Compare(other.CreatedAt),
+		cmp.Compare(r.Number, other.Number),
+	)
+}
+
+// entry is a task in memory.
+type entry struct {
+	*record
+	in *line // where it stands, nil if it is neither ready nor waits for its time
+	at int   // and where there
+}
+
+// index is all tasks and what follows from them.
+type index struct {
+	entries map[string]*entry
+	keys    map[string]string          // ids by the keys of the requests that made them
+	parts   map[string]map[string]bool // of a task: its children
+	open    map[string]int             // how many of those are not closed
+	waiters map[string]map[string]bool // which depend on it
+	claimed map[string]map[string]bool // by whom
+	ready   map[place]*line
+	timed   *line // what waits for its time
+	now     time.Time
+}
+
+// place is where tasks that are ready are lined up: those of an assignee, or of a pool.
+type place struct{ assignee, pool string }
+
+func newIndex() *index {
+	return &index{
+		entries: make(map[string]*entry), keys: make(map[string]string), parts: make(map[string]map[string]bool), open: make(map[string]int),
+		waiters: make(map[string]map[string]bool), claimed: make(map[string]map[string]bool), ready: make(map[place]*line),
+		timed: &line{less: func(a, b *entry) bool { return a.NotBefore.Before(b.NotBefore) }},
+	}
+}
+
+// get is the record of a task, nil if there is none.
+func (x *index) get(id string) *record {
+	if e := x.entries[id]; e != nil {
+		return e.record
+	}
+	return nil
+}
+
+// set replaces a task, or removes it if r is nil, and returns what was there.
+func (x *index) set(id string, r *record) (before *record) {
+	e := x.entries[id]
+	wasOpen := false
+	if e != nil {
+		before, wasOpen = e.record, !e.closed()
+		x.unlink(before)
+		x.leave(e)
+	}
+	switch {
+	case r == nil:
+		delete(x.entries, id)
+	case e == nil:
+		e = &entry{record: r}
+		x.entries[id] = e
+	default:
+		e.record = r
+	}
+	isOpen := r != nil && !r.closed()
+	if r != nil {
+		x.link(r)
+		x.stand(e)
+	}
+	if before != nil && before.Parent != "" {
+		x.again(before.Parent)
+	}
+	if r != nil && r.Parent != "" && (before == nil || before.Parent != r.Parent) {
+		x.again(r.Parent)
+	}
+	if wasOpen != isOpen {
+		for waiter := range x.waiters[id] {
+			x.again(waiter)
+		}
+	}
+	return before
+}
+
+func (x *index) link(r *record) {
+	if r.Key != "" {
+		x.keys[r.Key] = r.ID
+	}
+	if r.Parent != "" {
+		add(x.parts, r.Parent, r.ID)
+		if !r.closed() {
+			x.open[r.Parent]++
+		}
+	}
+	for _, id := range r.DependsOn {
+		add(x.waiters, id, r.ID)
+	}
+	if r.Claim != nil {
+		add(x.claimed, r.Claim.By, r.ID)
+	}
+}
+
+func (x *index) unlink(r *record) {
+	if r.Key != "" {
+		delete(x.keys, r.Key)
+	}
+	if r.Parent != "" {
+		remove(x.parts, r.Parent, r.ID)
+		if !r.closed() {
+			if x.open[r.Parent]--; x.open[r.Parent] == 0 {
+				delete(x.open, r.Parent)
+			}
+		}
+	}
+	for _, id := range r.DependsOn {
+		remove(x.waiters, id, r.ID)
+	}
+	if r.Claim != nil {
+		remove(x.claimed, r.Claim.By, r.ID)
+	}
+}
+
+func add(sets map[string]map[string]bool, key, id string) {
+	if sets[key] == nil {
+		sets[key] = make(map[string]bool)
+	}
+	sets[key][id] = true
+}
+
+func remove(sets map[string]map[string]bool, key, id string) {
+	if delete(sets[key], id); len(sets[key]) == 0 {
+		delete(sets, key)
+	}
+}
+
+// again puts a task where it belongs, as something it waits for has changed.
+func (x *index) again(id string) {
+	if e := x.entries[id]; e != nil {
+		x.leave(e)
+		x.stand(e)
+	}
+}
+
+func (x *index) leave(e *entry) {
+	if e.in != nil {
+		heap.Remove(e.in, e.at)
+	}
+}
+
+// stand lines a task up if it is ready, or would be but for the time.
+func (x *index) stand(e *entry) {
+	if e.Status != Open && (e.Status != Deferred || e.NotBefore.IsZero()) || x.waits(e.record) {
+		return
+	}
+	if x.now.Before(e.NotBefore) {
+		heap.Push(x.timed, e)
+		return
+	}
+	at := placeOf(&e.Task)
+	if x.ready[at] == nil {
+		x.ready[at] = &line{less: func(a, b *entry) bool { return a.before(b.record) < 0 }}
+	}
+	heap.Push(x.ready[at], e)
+}
+
+func placeOf(t *Task) place {
+	if t.Assignee != "" {
+		return place{assignee: t.Assignee}
+	}
+	return place{pool: t.Pool}
+}
+
+// advance lets the time go on: what has waited for it is ready.
+func (x *index) advance(now time.Time) {
+	x.now = now
+	for len(x.timed.entries) > 0 && !now.Before(x.timed.entries[0].NotBefore) {
+		e := x.timed.entries[0]
+		x.leave(e)
+		x.stand(e)
+	}
+}
+
+// first is the ready task at a place that comes first, nil if there is none.
+func (x *index) first(at place) *record {
+	if l := x.ready[at]; l != nil && len(l.entries) > 0 {
+		return l.entries[0].record
+	}
+	return nil
+}
+
+// waits reports whether something is not closed that a task waits for. What is
+// not there any more holds nothing up.
+func (x *index) waits(r *record) bool {
+	return x.open[r.ID] > 0 || slices.ContainsFunc(r.DependsOn, x.isOpen)
+}
+
+func (x *index) isOpen(id string) bool {
+	r := x.get(id)
+	return r != nil && !r.closed()
+}
+
+// maxShown is how many tasks that one waits for are named.
+const maxShown = 20
+
+// waitsFor names what a task waits for.
+func (x *index) waitsFor(r *record) (all []string) {
+	for _, id := range r.DependsOn {
+		if x.isOpen(id) && len(all) < maxShown {
+			all = append(all, id)
+		}
+	}
+	if x.open[r.ID] == 0 || len(all) == maxShown {
+		return all
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.parts[r.ID])) {
+		if x.isOpen(id) && len(all) < maxShown {
+			all = append(all, id)
+		}
+	}
+	return all
+}
+
+// shown is a task as others see it.
+func (x *index) shown(r *record) Task {
+	t := r.Task
+	if e := x.entries[r.ID]; e != nil && e.record == r {
+		t.Ready = e.in != nil && e.in != x.timed
+	}
+	t.Status = r.effective(x.now)
+	if !t.closed() {
+		t.WaitsFor = x.waitsFor(r)
+	}
+	if t.Claim != nil {
+		claim := *t.Claim
+		claim.Life, claim.Key = "", ""
+		t.Claim = &claim
+	}
+	return t
+}
+
+// circle is a way from a task back to it along what waits for what, nil if
+// there is none. It goes backwards: what is new waits for much, and is waited
+// for by little.
+func (x *index) circle(id string) []string {
+	waitsFor := map[string]string{} // by which each task was reached
+	queue := []string{id}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for waiter := range x.before(at) {
+			if waiter == id {
+				way := []string{id}
+				for ; at != id; at = waitsFor[at] {
+					way = append(way, at)
+				}
+				return append(way, id)
+			}
+			if _, seen := waitsFor[waiter]; !seen {
+				waitsFor[waiter] = at
+				queue = append(queue, waiter)
+			}
+		}
+	}
+	return nil
+}
+
+// before is what waits for a task, closed or not.
+func (x *index) before(id string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for waiter := range x.waiters[id] {
+			if !yield(waiter) {
+				return
+			}
+		}
+		if r := x.get(id); r != nil && r.Parent != "" {
+			yield(r.Parent)
+		}
+	}
+}
+
+// line is tasks of which the first one can be found, and any be taken out.
+type line struct {
+	entries []*entry
+	less    func(a, b *entry) bool
+}
+
+func (l *line) Len() int           { return len(l.entries) }
+func (l *line) Less(i, j int) bool { return l.less(l.entries[i], l.entries[j]) }
+func (l *line) Swap(i, j int) {
+	l.entries[i], l.entries[j] = l.entries[j], l.entries[i]
+	l.entries[i].at, l.entries[j].at = i, j
+}
+
+// Push and Pop are part of heap.Interface.
+func (l *line) Push(v any) {
+	e := v.(*entry)
+	e.in, e.at = l, len(l.entries)
+	l.entries = append(l.entries, e)
+}
+
+func (l *line) Pop() any {
+	last := len(l.entries) - 1
+	e := l.entries[last]
+	l.entries[last] = nil
+	l.entries = l.entries[:last]
+	e.in = nil
+	return e
+}

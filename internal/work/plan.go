@@ -1,0 +1,241 @@
+package work
+
+import (
+	"bufio"
+	"bytes"
+	"container/heap"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+)
+
+// Plan is a file of beads that was read and found right, all of it.
+type Plan struct {
+	file   io.ReaderAt
+	lines  []lineOf
+	Order  []int // indexes of lines, those that are waited for first
+	Issues int   // how many there are
+}
+
+// lineOf is where a bead is.
+type lineOf struct {
+	number int // from 1
+	offset int64
+	length int
+	id     string
+	waits  []string // ids of what it depends on
+	parent string
+}
+
+// LineError is what is wrong with a line.
+type LineError struct {
+	Line int
+	Err  error
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+func (e *LineError) Unwrap() error { return e.Err }
+
+// maxLineErrors is how many lines are named that are wrong.
+const maxLineErrors = 100
+
+// ReadPlan reads a file of beads, a line for each. Unless all of it is right, the
+// error is one for each line that is not, joined, up to 100 of them; with skip,
+// they are handed to it instead, and left out, and so are those in circles.
+// Beads are not held in memory.
+func ReadPlan(file io.ReaderAt, size int64, skip func(*LineError)) (*Plan, error) {
+	p := &Plan{file: file}
+	var wrong []error
+	n := 0
+	bad := func(line int, err error) {
+		e := &LineError{line, err}
+		if skip != nil {
+			skip(e)
+		} else if n++; n <= maxLineErrors {
+			wrong = append(wrong, e)
+		}
+	}
+	byID := map[string]int{} // indexes of lines
+	r := bufio.NewReaderSize(io.NewSectionReader(file, 0, size), MaxBead+2)
+	var offset int64
+	for number := 1; ; number++ {
+		line, err := r.ReadSlice('\n')
+		at := offset
+		offset += int64(len(line))
+		if errors.Is(err, bufio.ErrBufferFull) {
+			bad(number, fmt.Errorf("%w: it has more than %d bytes, which a bead may have", ErrInvalid, MaxBead))
+			for errors.Is(err, bufio.ErrBufferFull) {
+				line, err = r.ReadSlice('\n')
+				offset += int64(len(line))
+			}
+			line = nil
+		}
+		if err != nil && err != io.EOF {
+			return nil, fmt.Errorf("reading line %d: %w", number, err)
+		}
+		if text := bytes.TrimSpace(line); len(text) > 0 {
+			b, parseErr := ParseBead(text)
+			switch {
+			case parseErr != nil:
+				bad(number, parseErr)
+			case has(byID, b.ID()):
+				bad(number, fmt.Errorf("%w: %s is in line %d already", ErrInvalid, b.ID(), p.lines[byID[b.ID()]].number))
+			default:
+				byID[b.ID()] = len(p.lines)
+				p.lines = append(p.lines, lineOf{number, at, len(line), b.ID(), b.task.DependsOn, b.task.Parent})
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+	}
+	p.sort(byID, bad)
+	p.Issues = len(p.Order)
+	if n > len(wrong) {
+		wrong = append(wrong, fmt.Errorf("and %d more", n-len(wrong)))
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
+	}
+	return p, nil
+}
+
+func has(m map[string]int, id string) bool { _, ok := m[id]; return ok }
+
+// sort puts what is waited for before what waits for it, and else leaves the
+// order as it is. What is in a circle, or waits for one, is left over.
+func (p *Plan) sort(byID map[string]int, bad func(int, error)) {
+	missing := make([]int, len(p.lines)) // how many lines each waits for
+	waiters := make([][]int, len(p.lines))
+	for i, l := range p.lines {
+		for _, id := range l.waits {
+			if on, there := byID[id]; there {
+				waiters[on] = append(waiters[on], i)
+				missing[i]++
+			}
+		}
+		if parent, there := byID[l.parent]; there { // which waits for it
+			waiters[i] = append(waiters[i], parent)
+			missing[parent]++
+		}
+	}
+	var free ints
+	for i := range p.lines {
+		if missing[i] == 0 {
+			free = append(free, i)
+		}
+	}
+	heap.Init(&free)
+	for len(free) > 0 {
+		i := heap.Pop(&free).(int)
+		p.Order = append(p.Order, i)
+		for _, waiter := range waiters[i] {
+			if missing[waiter]--; missing[waiter] == 0 {
+				heap.Push(&free, waiter)
+			}
+		}
+	}
+	if len(p.Order) < len(p.lines) {
+		p.circles(missing, waiters, bad)
+	}
+}
+
+// circles names each circle once. What is left over and in none waits for one.
+func (p *Plan) circles(missing []int, waiters [][]int, bad func(int, error)) {
+	behind := map[int][]int{} // of what is left over
+	for on, all := range waiters {
+		for _, waiter := range all {
+			if missing[on] > 0 && missing[waiter] > 0 {
+				behind[waiter] = append(behind[waiter], on)
+			}
+		}
+	}
+	told := map[int]bool{}
+	for start := range p.lines {
+		if missing[start] == 0 || told[start] {
+			continue
+		}
+		// Each of them waits for one that is left over: who goes on comes round.
+		at := map[int]int{}
+		var way []int
+		for i := start; ; i = behind[i][0] {
+			if from, seen := at[i]; seen {
+				p.tellCircle(way[from:], told, bad)
+				break
+			}
+			if told[i] {
+				break
+			}
+			at[i] = len(way)
+			way = append(way, i)
+		}
+		if !told[start] {
+			told[start] = true
+			bad(p.lines[start].number, fmt.Errorf("%w: %s waits for tasks that wait for each other in a circle", ErrInvalid, p.lines[start].id))
+		}
+	}
+}
+
+func (p *Plan) tellCircle(way []int, told map[int]bool, bad func(int, error)) {
+	var names []string
+	const most = 20
+	for n, i := range way {
+		told[i] = true
+		if n < most {
+			names = append(names, fmt.Sprintf("%s (line %d)", p.lines[i].id, p.lines[i].number))
+		}
+	}
+	if len(way) > most {
+		names = append(names, "...")
+	}
+	bad(p.lines[way[0]].number, fmt.Errorf("%w: tasks wait for each other in a circle: %s -> %s (a task waits for those it depends on, and for its children)",
+		ErrInvalid, strings.Join(names, " -> "), p.lines[way[0]].id))
+}
+
+// Bounds on what is sent at once.
+const (
+	MaxImport      = 250     // beads
+	MaxImportBytes = 2 << 20 // bytes of them
+)
+
+// Batches yields the beads in their order, as they were written, in portions
+// that can be imported at once. The error is of reading.
+func (p *Plan) Batches() iter.Seq2[[][]byte, error] {
+	return func(yield func([][]byte, error) bool) {
+		var batch [][]byte
+		bytes := 0
+		for _, i := range p.Order {
+			l := p.lines[i]
+			if len(batch) > 0 && (len(batch) == MaxImport || bytes+l.length > MaxImportBytes) {
+				if !yield(batch, nil) {
+					return
+				}
+				batch, bytes = nil, 0
+			}
+			line := make([]byte, l.length)
+			if _, err := p.file.ReadAt(line, l.offset); err != nil && err != io.EOF {
+				yield(nil, fmt.Errorf("reading line %d again: %w", l.number, err))
+				return
+			}
+			batch, bytes = append(batch, line), bytes+l.length
+		}
+		if len(batch) > 0 {
+			yield(batch, nil)
+		}
+	}
+}
+
+// ints is a heap of numbers.
+type ints []int
+
+func (h ints) Len() int           { return len(h) }
+func (h ints) Less(i, j int) bool { return h[i] < h[j] }
+func (h ints) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *ints) Push(v any)        { *h = append(*h, v.(int)) }
+func (h *ints) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}

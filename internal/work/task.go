@@ -1,0 +1,297 @@
+// Package work keeps tasks, because agents die and work has to go on: durable
+// pieces of work with an order among them, each of which is done by one
+// incarnation of an agent at a time.
+//
+// A Queue holds what is short of all tasks in memory, decides on that, and
+// writes each decision as one step, under the condition that nobody else has
+// written meanwhile. Many decisions share one write: see commit.go. Texts and
+// comments are in the store alone.
+//
+// A task is ready when it is open, its time has come, and all that it waits for
+// is closed: the tasks it depends on, and its own children. What waits for what
+// never runs in a circle. A claim is bound to one incarnation; when that is
+// over, whatever it had claimed is open again.
+package work
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/coppice-dev/coppice/internal/suggest"
+)
+
+// Limits. The errors that name them wrap ErrInvalid or ErrFull.
+const (
+	MaxTitle    = 2000      // bytes of a title
+	MaxText     = 256 << 10 // bytes of a text
+	MaxComment  = 64 << 10  // bytes of a comment
+	MaxComments = 1000      // comments of a task
+	MaxReason   = 4 << 10   // bytes of a reason
+	MaxName     = 256       // bytes of a pool, an assignee, a type, a label, a key, an id
+	MaxLabels   = 50        // labels of a task
+	MaxDepends  = 200       // tasks that one depends on, and other links of it
+	MaxTasks    = 1_000_000 // that are kept
+	MaxClaims   = 100       // tasks that one incarnation has claimed and not ended
+)
+
+// Priorities: 0 is the most urgent one.
+const (
+	MaxPriority     = 4
+	DefaultPriority = 2
+)
+
+// Errors. What they are about is wrapped around them.
+var (
+	ErrNotFound = errors.New("no such task")
+	ErrInvalid  = errors.New("invalid task")
+	ErrConflict = errors.New("not possible now")
+	ErrFull     = errors.New("too many tasks")
+	// ErrNothing: there is nothing to be claimed.
+	ErrNothing = errors.New("no task is ready")
+	// ErrStale: who asks is not the incarnation that lives.
+	ErrStale = errors.New("this incarnation is over")
+)
+
+// Status is how far a task is.
+type Status string
+
+// All of them.
+const (
+	Open       Status = "open"        // to be done
+	InProgress Status = "in_progress" // claimed
+	Blocked    Status = "blocked"     // held up by something that is no task, until somebody opens it
+	Deferred   Status = "deferred"    // put off: until its time, or until somebody opens it
+	Closed     Status = "closed"
+)
+
+// Statuses are all there are.
+func Statuses() []Status { return []Status{Open, InProgress, Blocked, Deferred, Closed} }
+
+// Outcome is how a task was closed.
+type Outcome string
+
+// All of them.
+const (
+	Completed Outcome = "completed"
+	Failed    Outcome = "failed"
+	Cancelled Outcome = "cancelled"
+)
+
+// Outcomes are all there are.
+func Outcomes() []Outcome { return []Outcome{Completed, Failed, Cancelled} }
+
+// Task is a piece of work. Times are by the clock of the machine.
+type Task struct {
+	ID        string   `json:"id"` // never used twice
+	Title     string   `json:"title"`
+	Type      string   `json:"type,omitempty"` // task, bug, feature, epic, chore, or any other word
+	Status    Status   `json:"status"`
+	Priority  int      `json:"priority"`
+	Labels    []string `json:"labels,omitempty"`     // sorted
+	Pool      string   `json:"pool,omitempty"`       // whose agents may do it
+	Assignee  string   `json:"assignee,omitempty"`   // path of the agent, or the person, that is to do it
+	Parent    string   `json:"parent,omitempty"`     // which waits for it
+	DependsOn []string `json:"depends_on,omitempty"` // sorted
+	Links     []Link   `json:"links,omitempty"`      // which hold nothing up
+	// NotBefore is when it can be claimed at the earliest.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	// Ephemeral tasks are removed some time after they were closed, see Purge.
+	Ephemeral bool   `json:"ephemeral,omitempty"`
+	Origin    string `json:"origin,omitempty"` // what made it, such as order:nightly
+	// Claim is who does it, while it is in progress.
+	Claim     *Claim    `json:"claim,omitempty"`
+	Claims    int       `json:"claims,omitempty"`   // how often it was claimed
+	Comments  int       `json:"comments,omitempty"` // how many there are
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by,omitempty"`
+	UpdatedAt time.Time `json:"updated_at"`
+	ClosedAt  time.Time `json:"closed_at,omitzero"`
+	ClosedBy  string    `json:"closed_by,omitempty"`
+	Outcome   Outcome   `json:"outcome,omitempty"` // of one that is closed
+	Reason    string    `json:"reason,omitempty"`  // for how it was closed, or opened again
+
+	// What follows from other tasks and the time; it is not stored.
+	Ready    bool     `json:"ready"`               // can be claimed
+	WaitsFor []string `json:"waits_for,omitempty"` // tasks that are not closed; at most 20
+}
+
+// Link is what a task has to do with another one.
+type Link struct {
+	Type string `json:"type"` // related, discovered-from, ...
+	ID   string `json:"id"`
+}
+
+// Claim is the right of one incarnation, or of a person, to do a task.
+type Claim struct {
+	By          string    `json:"by"`                    // path of the agent, or name of the person
+	Incarnation uint64    `json:"incarnation,omitempty"` // 0 of a person
+	Life        string    `json:"life,omitempty"`        // of the incarnation: see Life
+	At          time.Time `json:"at"`
+	Key         string    `json:"key,omitempty"` // of the request
+}
+
+// Comment is what somebody has said about a task.
+type Comment struct {
+	By          string    `json:"by"`
+	Incarnation uint64    `json:"incarnation,omitempty"`
+	At          time.Time `json:"at"`
+	Text        string    `json:"text"`
+}
+
+// Who does something: an incarnation of an agent, or a person.
+type Who struct {
+	Path        string // of an agent; "" if it is a person
+	Incarnation uint64
+	Name        string // of a person
+}
+
+// People is who a person without a name is.
+const People = "people"
+
+// controller is who gives back and removes tasks.
+const controller = "controller"
+
+func (w Who) String() string {
+	switch {
+	case w.Path != "":
+		return w.Path
+	case w.Name != "":
+		return w.Name
+	}
+	return People
+}
+
+// Person reports whether it is none of the agents.
+func (w Who) Person() bool { return w.Path == "" }
+
+// Life is one incarnation of an agent.
+type Life struct {
+	Incarnation uint64 // above zero
+	// ID is the incarnation's own: numbers may come again, this does not.
+	ID string
+}
+
+// effective is the status of a task at a time: what was put off is open when
+// its time has come, and what is open waits for it.
+func (t *Task) effective(now time.Time) Status {
+	if t.Status != Open && t.Status != Deferred || t.NotBefore.IsZero() {
+		return t.Status
+	}
+	if now.Before(t.NotBefore) {
+		return Deferred
+	}
+	return Open
+}
+
+// closed reports whether a task is over, so that others need not wait for it.
+func (t *Task) closed() bool { return t.Status == Closed }
+
+// check says what is wrong with a task, whoever made it.
+func (t *Task) check() error {
+	if err := CheckID(t.ID); err != nil {
+		return err
+	}
+	if strings.TrimSpace(t.Title) == "" {
+		return fmt.Errorf("%w: the title is missing", ErrInvalid)
+	}
+	for _, text := range []struct {
+		name, text string
+		most       int
+	}{
+		{"title", t.Title, MaxTitle}, {"type", t.Type, MaxName}, {"pool", t.Pool, MaxName}, {"assignee", t.Assignee, MaxName},
+		{"origin", t.Origin, MaxName}, {"reason", t.Reason, MaxReason}, {"name of who created it", t.CreatedBy, MaxName},
+	} {
+		lines := text.name == "reason"
+		if err := checkText(text.name, text.text, text.most, lines); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !slices.Contains(Statuses(), t.Status):
+		return fmt.Errorf("%w: the status is %.40q, expected %s%s", ErrInvalid, t.Status, list(Statuses()), meant(string(t.Status), Statuses()))
+	case t.Outcome != "" && !slices.Contains(Outcomes(), t.Outcome):
+		return fmt.Errorf("%w: the outcome is %.40q, expected %s%s", ErrInvalid, t.Outcome, list(Outcomes()), meant(string(t.Outcome), Outcomes()))
+	case t.Priority < 0 || t.Priority > MaxPriority:
+		return fmt.Errorf("%w: the priority is %d, expected 0 (most urgent) to %d", ErrInvalid, t.Priority, MaxPriority)
+	case len(t.Labels) > MaxLabels:
+		return fmt.Errorf("%w: it has %d labels, at most %d are allowed", ErrInvalid, len(t.Labels), MaxLabels)
+	case len(t.DependsOn)+len(t.Links) > MaxDepends:
+		return fmt.Errorf("%w: it depends on %d tasks, with its other links; at most %d are allowed", ErrInvalid, len(t.DependsOn)+len(t.Links), MaxDepends)
+	}
+	for _, label := range t.Labels {
+		if label == "" {
+			return fmt.Errorf("%w: a label is empty", ErrInvalid)
+		}
+		if err := checkText("label", label, MaxName, false); err != nil {
+			return err
+		}
+	}
+	for _, id := range t.DependsOn {
+		if err := CheckID(id); err != nil {
+			return err
+		}
+		if id == t.ID {
+			return fmt.Errorf("%w: %s depends on itself", ErrInvalid, id)
+		}
+	}
+	if t.Parent != "" {
+		if err := CheckID(t.Parent); err != nil {
+			return err
+		}
+		if t.Parent == t.ID {
+			return fmt.Errorf("%w: %s is its own parent", ErrInvalid, t.ID)
+		}
+	}
+	return nil
+}
+
+// checkText says what is wrong with a text, of one line unless it may have more.
+func checkText(name, text string, most int, lines bool) error {
+	switch {
+	case len(text) > most:
+		return fmt.Errorf("%w: the %s has %d bytes, at most %d are allowed", ErrInvalid, name, len(text), most)
+	case !utf8.ValidString(text):
+		return fmt.Errorf("%w: the %s is not UTF-8", ErrInvalid, name)
+	case !lines && strings.ContainsFunc(text, unicode.IsControl):
+		return fmt.Errorf("%w: the %s is not one line of plain text: %.80q", ErrInvalid, name, text)
+	}
+	return nil
+}
+
+// list is what can be said, in words.
+func list[S ~string](all []S) string {
+	words := make([]string, len(all))
+	for i, s := range all {
+		words[i] = string(s)
+	}
+	return strings.Join(words, ", ")
+}
+
+func meant[S ~string](word string, all []S) string {
+	words := make([]string, len(all))
+	for i, s := range all {
+		words[i] = string(s)
+	}
+	if near := suggest.Nearest(word, words); near != "" && near != word {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
+}
+
+// sorted is a list without what is twice in it or empty, in order; nil if nothing is left.
+func sorted(all []string) []string {
+	all = slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "" })
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+// now is the time as it is stored.
+func now() time.Time { return time.Now().UTC().Round(0) }

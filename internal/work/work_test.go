@@ -1,0 +1,531 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type fataler interface {
+	Helper()
+	Fatalf(string, ...any)
+}
+
+var ann = Who{Name: "ann"}
+
+func agent(path string, incarnation uint64) Who { return Who{Path: path, Incarnation: incarnation} }
+
+func lifeOf(incarnation uint64) Life {
+	return Life{Incarnation: incarnation, ID: fmt.Sprint("life", incarnation)}
+}
+
+func openQueue(t fataler, s store.Store) *Queue {
+	t.Helper()
+	q, err := OpenQueue(context.Background(), Options{Store: s, Name: "web", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return q
+}
+
+// fresh is a queue in memory that ends with the test.
+func fresh(t *testing.T) *Queue {
+	t.Helper()
+	s := memory.New()
+	q := openQueue(t, s)
+	t.Cleanup(func() {
+		q.Close()
+		s.Close()
+	})
+	return q
+}
+
+func create(t fataler, q *Queue, d Draft) Task {
+	t.Helper()
+	made, fresh, err := q.Create(context.Background(), ann, d)
+	if err != nil || !fresh {
+		t.Fatalf("creating %+v: fresh %v, %v", d, fresh, err)
+	}
+	return made
+}
+
+func begin(t fataler, q *Queue, who Who) {
+	t.Helper()
+	if err := q.Begin(context.Background(), who.Path, lifeOf(who.Incarnation)); err != nil {
+		t.Fatalf("%v", err)
+	}
+}
+
+func claim(t fataler, q *Queue, who Who, c Claiming) Task {
+	t.Helper()
+	got, err := q.Claim(context.Background(), who, c)
+	if err != nil {
+		t.Fatalf("%s claims %+v: %v", who, c, err)
+	}
+	return got
+}
+
+func find(t fataler, q *Queue, id string) Task {
+	t.Helper()
+	got, err := q.Find(context.Background(), id)
+	if err != nil {
+		t.Fatalf("%s: %v", id, err)
+	}
+	return got
+}
+
+func finish(t fataler, q *Queue, who Who, id string) {
+	t.Helper()
+	if _, err := q.Finish(context.Background(), who, id, Ending{}); err != nil {
+		t.Fatalf("closing %s: %v", id, err)
+	}
+}
+
+func ids(tasks []Task) string {
+	var all []string
+	for _, t := range tasks {
+		all = append(all, t.Title)
+	}
+	return strings.Join(all, " ")
+}
+
+func wantErr(t *testing.T, err, want error, words ...string) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%v, want %v", err, want)
+		return
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%v does not say %q", err, w)
+		}
+	}
+}
+
+// No id comes twice, whatever its length, and none looks like the one before.
+func TestEnding(t *testing.T) {
+	const n = 19683 + 60_000 // all of three letters, and some of four
+	seen := make(map[string]bool, n)
+	for i := range uint64(n) {
+		id := ending(i)
+		if want := 3; i < 19683 && len(id) != want || i >= 19683 && len(id) != 4 {
+			t.Fatalf("%d: %s", i, id)
+		}
+		if seen[id] {
+			t.Fatalf("%d: %s comes twice", i, id)
+		}
+		seen[id] = true
+	}
+	for i := range uint64(1000) {
+		if a, b := ending(i), ending(i+1); a[0] == b[0] && a[1] == b[1] {
+			t.Errorf("%s, then %s", a, b)
+		}
+	}
+	for name, want := range map[string]string{"web": "web", "My App": "my-app", "": "task", "日本": "task", "a-very-long-project": "a-very-long", "x_y": "x-y"} {
+		if got := idPrefix(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestCreate(t *testing.T) {
+	q := fresh(t)
+	ctx := t.Context()
+	first := create(t, q, Draft{Title: " one ", Text: "a\nb", Labels: []string{"b", "a", "b"}, Pool: "p"})
+	if first.Title != "one" || first.Priority != DefaultPriority || first.Status != Open || first.Type != "task" || !first.Ready ||
+		!slices.Equal(first.Labels, []string{"a", "b"}) || first.CreatedBy != "ann" || first.CreatedAt.IsZero() || !strings.HasPrefix(first.ID, "web-") {
+		t.Errorf("%+v", first)
+	}
+	d, err := q.Get(ctx, strings.TrimPrefix(first.ID, "web-"))
+	if err != nil || d.Text != "a\nb" || d.ID != first.ID || len(d.Said) != 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	keyed := create(t, q, Draft{Title: "k", Key: "order/a/1"})
+	again, made, err := q.Create(ctx, ann, Draft{Title: "other", Key: "order/a/1"})
+	if err != nil || made || again.ID != keyed.ID || again.Title != "k" {
+		t.Errorf("%+v, %v, %v", again, made, err)
+	}
+	no := -1
+	for name, test := range map[string]struct {
+		d     Draft
+		kind  error
+		words string
+	}{
+		"no title":      {Draft{Title: " "}, ErrInvalid, "title is missing"},
+		"long":          {Draft{Title: strings.Repeat("x", MaxTitle+1)}, ErrInvalid, "2001 bytes, at most 2000"},
+		"two lines":     {Draft{Title: "a\nb"}, ErrInvalid, "one line"},
+		"text":          {Draft{Title: "a", Text: strings.Repeat("x", MaxText+1)}, ErrInvalid, "at most 262144"},
+		"no UTF-8":      {Draft{Title: "a", Text: "\xff"}, ErrInvalid, "UTF-8"},
+		"priority":      {Draft{Title: "a", Priority: &no}, ErrInvalid, "-1, expected 0 (most urgent) to 4"},
+		"status":        {Draft{Title: "a", Status: "closed"}, ErrInvalid, "not \"closed\""},
+		"status typo":   {Draft{Title: "a", Status: "defered"}, ErrInvalid, `did you mean "deferred"`},
+		"parent":        {Draft{Title: "a", Parent: "web-zzz"}, ErrNotFound, "web-zzz"},
+		"depends on":    {Draft{Title: "a", DependsOn: []string{"../x"}}, ErrNotFound, "../x"},
+		"label":         {Draft{Title: "a", Labels: []string{"\x1b[31m"}}, ErrInvalid, "one line"},
+		"many labels":   {Draft{Title: "a", Labels: strings.Fields(numbers(MaxLabels + 1))}, ErrInvalid, "51 labels, at most 50"},
+		"the key":       {Draft{Title: "a", Key: strings.Repeat("k", MaxName+1)}, ErrInvalid, "257 bytes"},
+		"pool too long": {Draft{Title: "a", Pool: strings.Repeat("k", MaxName+1)}, ErrInvalid, "the pool has 257 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := q.Create(ctx, ann, test.d)
+			wantErr(t, err, test.kind, test.words)
+		})
+	}
+	if all, err := q.List(ctx, Filter{}); err != nil || len(all) != 2 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+func numbers(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprint(i))
+	}
+	return strings.Join(all, " ")
+}
+
+// What comes first is what is most urgent, and of that what is oldest.
+func TestOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		q := openQueue(t, s)
+		defer s.Close()
+		defer q.Close()
+		ctx := t.Context()
+		a := agent("t/a", 1)
+		begin(t, q, a)
+		for _, d := range []struct {
+			title, pool, assignee string
+			priority              int
+		}{{"later", "p", "", 2}, {"urgent", "p", "", 0}, {"last", "p", "", 4}, {"other", "x", "", 0}, {"mine", "", "t/a", 3}, {"nobody's", "", "", 0}, {"later2", "p", "", 2}} {
+			create(t, q, Draft{Title: d.title, Pool: d.pool, Assignee: d.assignee, Priority: &d.priority})
+			time.Sleep(time.Second)
+		}
+		h, err := q.Hook(ctx, a, []string{"p"})
+		if err != nil || ids(h.Mine) != "" || ids(h.Ready) != "mine" || ids(h.Pool) != "urgent later later2 last" || h.More != 0 {
+			t.Errorf("%+v, %v", h, err)
+		}
+		var got []Task
+		for range 5 {
+			got = append(got, claim(t, q, a, Claiming{Pools: []string{"p"}}))
+		}
+		if ids(got) != "mine urgent later later2 last" {
+			t.Errorf("%s", ids(got))
+		}
+		_, err = q.Claim(ctx, a, Claiming{Pools: []string{"p"}})
+		wantErr(t, err, ErrNothing)
+		if got := claim(t, q, a, Claiming{Any: true, Key: "k"}); got.Title != "nobody's" || got.Claim.By != "t/a" || got.Claim.Incarnation != 1 || got.Claim.Life != "" {
+			t.Errorf("%+v", got)
+		}
+		if got := claim(t, q, a, Claiming{Any: true, Key: "k"}); got.Title != "nobody's" {
+			t.Errorf("%+v", got)
+		}
+		if h, err = q.Hook(ctx, a, []string{"p"}); err != nil || ids(h.Mine) != "urgent nobody's later later2 mine last" {
+			t.Errorf("%+v, %v", h, err)
+		}
+	})
+}
+
+func TestDepends(t *testing.T) {
+	q := fresh(t)
+	ctx := t.Context()
+	a := create(t, q, Draft{Title: "a"})
+	b := create(t, q, Draft{Title: "b", DependsOn: []string{a.ID}})
+	if b.Ready || !slices.Equal(b.WaitsFor, []string{a.ID}) {
+		t.Errorf("%+v", b)
+	}
+	_, err := q.Claim(ctx, ann, Claiming{ID: b.ID})
+	wantErr(t, err, ErrConflict, "waits for "+a.ID)
+	_, err = q.Edit(ctx, ann, a.ID, Edit{AddDepends: []string{b.ID}})
+	wantErr(t, err, ErrInvalid, "circle", a.ID+" -> "+b.ID+" -> "+a.ID)
+	_, err = q.Edit(ctx, ann, a.ID, Edit{Parent: &b.ID}) // b waits for a, its child, and for a: fine
+	if err != nil {
+		t.Error(err)
+	}
+	none := ""
+	if _, err = q.Edit(ctx, ann, a.ID, Edit{Parent: &none}); err != nil {
+		t.Error(err)
+	}
+	_, err = q.Edit(ctx, ann, b.ID, Edit{Parent: &a.ID})
+	wantErr(t, err, ErrInvalid, "circle")
+	finish(t, q, ann, a.ID)
+	if b = find(t, q, b.ID); !b.Ready || b.WaitsFor != nil {
+		t.Errorf("%+v", b)
+	}
+	if _, err := q.Reopen(ctx, ann, a.ID, "not yet"); err != nil {
+		t.Error(err)
+	}
+	if b = find(t, q, b.ID); b.Ready {
+		t.Errorf("%+v", b)
+	}
+	if b, err = q.Edit(ctx, ann, b.ID, Edit{RemoveDepends: []string{a.ID}}); err != nil || !b.Ready || b.DependsOn != nil {
+		t.Errorf("%+v, %v", b, err)
+	}
+	_, err = q.Edit(ctx, ann, b.ID, Edit{RemoveDepends: []string{a.ID}})
+	wantErr(t, err, ErrInvalid, "does not depend on "+fmt.Sprintf("%q", a.ID))
+	_, err = q.Edit(ctx, ann, b.ID, Edit{AddDepends: []string{b.ID}})
+	wantErr(t, err, ErrInvalid, "depends on itself")
+}
+
+func TestChildren(t *testing.T) {
+	q := fresh(t)
+	ctx := t.Context()
+	parent := create(t, q, Draft{Title: "epic"})
+	one := create(t, q, Draft{Title: "one", Parent: parent.ID})
+	two := create(t, q, Draft{Title: "two", Parent: parent.ID})
+	if p := find(t, q, parent.ID); p.Ready || len(p.WaitsFor) != 2 {
+		t.Errorf("%+v", p)
+	}
+	_, err := q.Finish(ctx, ann, parent.ID, Ending{})
+	wantErr(t, err, ErrConflict, "2 children", one.ID, two.ID, "--force")
+	finish(t, q, ann, one.ID)
+	finish(t, q, ann, two.ID)
+	if p := find(t, q, parent.ID); !p.Ready {
+		t.Errorf("%+v", p)
+	}
+	finish(t, q, ann, parent.ID)
+	_, _, err = q.Create(ctx, ann, Draft{Title: "three", Parent: parent.ID})
+	wantErr(t, err, ErrConflict, "closed")
+	if d, err := q.Get(ctx, parent.ID); err != nil || len(d.Children) != 2 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// What an incarnation has claimed is open again when it is over, however that
+// is found out, and it can do nothing more.
+func TestDeath(t *testing.T) {
+	for how, over := range map[string]func(*testing.T, *Queue) error{
+		"ended":     func(t *testing.T, q *Queue) error { return q.End(t.Context(), "t/a", 1) },
+		"successor": func(t *testing.T, q *Queue) error { return q.Begin(t.Context(), "t/a", lifeOf(2)) },
+		"same number": func(t *testing.T, q *Queue) error {
+			return q.Begin(t.Context(), "t/a", Life{1, "another"})
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			q := fresh(t)
+			ctx := t.Context()
+			a, b := agent("t/a", 1), agent("t/b", 1)
+			begin(t, q, a)
+			begin(t, q, b)
+			for i := range 30 {
+				create(t, q, Draft{Title: fmt.Sprint(i), Pool: "p"})
+				claim(t, q, a, Claiming{Pools: []string{"p"}})
+			}
+			other := create(t, q, Draft{Title: "other", Pool: "p"})
+			claim(t, q, b, Claiming{ID: other.ID})
+			if err := over(t, q); err != nil {
+				t.Fatal(err)
+			}
+			ready, err := q.List(ctx, Filter{Ready: true})
+			if err != nil || len(ready) != 30 || ready[0].Claim != nil || ready[0].Claims != 1 {
+				t.Errorf("%d, %v", len(ready), err)
+			}
+			if got := find(t, q, other.ID); got.Status != InProgress {
+				t.Errorf("%+v", got)
+			}
+			if how == "same number" {
+				return
+			}
+			_, err = q.Claim(ctx, a, Claiming{Pools: []string{"p"}})
+			wantErr(t, err, ErrStale)
+			_, err = q.Finish(ctx, a, ready[0].ID, Ending{})
+			wantErr(t, err, ErrStale)
+			_, err = q.Comment(ctx, a, ready[0].ID, "x", "")
+			wantErr(t, err, ErrStale)
+			_, err = q.Release(ctx, a, ready[0].ID, "")
+			wantErr(t, err, ErrStale)
+			_, err = q.Edit(ctx, a, ready[0].ID, Edit{AddLabels: []string{"x"}})
+			wantErr(t, err, ErrStale)
+			_, _, err = q.Create(ctx, a, Draft{Title: "x"})
+			wantErr(t, err, ErrStale)
+			_, err = q.Retry(ctx, a, ready[0].ID, "")
+			wantErr(t, err, ErrStale)
+		})
+	}
+}
+
+// A daemon that starts gives back what was claimed by those who died meanwhile.
+func TestSweep(t *testing.T) {
+	s := memory.New()
+	defer s.Close()
+	q := openQueue(t, s)
+	for _, path := range []string{"t/lives", "t/died", "t/unknown"} {
+		begin(t, q, agent(path, 1))
+		create(t, q, Draft{Title: path, Assignee: path})
+		claim(t, q, agent(path, 1), Claiming{})
+	}
+	person := create(t, q, Draft{Title: "person"})
+	claim(t, q, ann, Claiming{ID: person.ID})
+	q.Close()
+	q = openQueue(t, s)
+	defer q.Close()
+	begin(t, q, agent("t/lives", 1))
+	if err := q.Sweep(t.Context(), func(path string) bool { return path == "t/unknown" }); err != nil {
+		t.Fatal(err)
+	}
+	ready, err := q.List(t.Context(), Filter{Ready: true})
+	if err != nil || ids(ready) != "t/died" || ready[0].Reason != "its agent is gone" {
+		t.Errorf("%+v, %v", ready, err)
+	}
+	// It is the one that lives, and goes on.
+	if h, err := q.Hook(t.Context(), agent("t/lives", 1), nil); err != nil || ids(h.Mine) != "t/lives" {
+		t.Errorf("%+v, %v", h, err)
+	}
+}
+
+func TestNotBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		q := openQueue(t, s)
+		defer s.Close()
+		defer q.Close()
+		ctx := t.Context()
+		later := create(t, q, Draft{Title: "later", NotBefore: time.Now().Add(time.Hour)})
+		off := create(t, q, Draft{Title: "off", Status: Deferred})
+		if later.Ready || later.Status != Deferred || off.Ready || off.Status != Deferred {
+			t.Errorf("%+v, %+v", later, off)
+		}
+		_, err := q.Claim(ctx, ann, Claiming{ID: later.ID})
+		wantErr(t, err, ErrConflict, "put off until")
+		_, err = q.Claim(ctx, ann, Claiming{ID: off.ID})
+		wantErr(t, err, ErrConflict, "--status open")
+		time.Sleep(time.Hour)
+		if got := find(t, q, later.ID); !got.Ready || got.Status != Open {
+			t.Errorf("%+v", got)
+		}
+		if got := find(t, q, off.ID); got.Ready {
+			t.Errorf("%+v", got)
+		}
+		claim(t, q, ann, Claiming{ID: later.ID})
+		if got, err := q.Retry(ctx, ann, off.ID, ""); err != nil || !got.Ready {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+func TestFinish(t *testing.T) {
+	q := fresh(t)
+	ctx := t.Context()
+	a, b := agent("t/a", 1), agent("t/b", 1)
+	begin(t, q, a)
+	begin(t, q, b)
+	one := create(t, q, Draft{Title: "one"})
+	claim(t, q, a, Claiming{ID: one.ID})
+	for _, err := range []error{
+		func() error { _, err := q.Finish(ctx, b, one.ID, Ending{}); return err }(),
+		func() error { _, err := q.Claim(ctx, b, Claiming{ID: one.ID}); return err }(),
+		func() error { _, err := q.Release(ctx, b, one.ID, ""); return err }(),
+		func() error { _, err := q.Retry(ctx, b, one.ID, ""); return err }(),
+	} {
+		wantErr(t, err, ErrConflict, "in progress at t/a, incarnation 1")
+	}
+	for range 2 { // the second time as the answer was lost
+		got, err := q.Finish(ctx, a, one.ID, Ending{Outcome: Failed, Reason: "no luck"})
+		if err != nil || got.Status != Closed || got.Outcome != Failed || got.Reason != "no luck" || got.ClosedBy != "t/a" || got.Claim != nil {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	_, err := q.Finish(ctx, b, one.ID, Ending{})
+	wantErr(t, err, ErrConflict, "closed (failed by t/a", "coppice task reopen")
+	_, err = q.Finish(ctx, ann, one.ID, Ending{Outcome: "complete"})
+	wantErr(t, err, ErrConflict)
+	two := create(t, q, Draft{Title: "two"})
+	_, err = q.Finish(ctx, ann, two.ID, Ending{Outcome: "complete"})
+	wantErr(t, err, ErrInvalid, `did you mean "completed"`)
+	if got, err := q.Retry(ctx, ann, one.ID, "again"); err != nil || !got.Ready || got.Outcome != "" || !got.ClosedAt.IsZero() {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestComments(t *testing.T) {
+	q := fresh(t)
+	ctx := t.Context()
+	one := create(t, q, Draft{Title: "one"})
+	for i := range 10 {
+		for range 2 { // each twice, as the answer was lost
+			if _, err := q.Comment(ctx, ann, one.ID, fmt.Sprint(i), fmt.Sprint("key", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	d, err := q.Get(ctx, one.ID)
+	if err != nil || len(d.Said) != 10 || d.Comments != 10 || d.Said[9].Text != "9" || d.Said[0].By != "ann" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	_, err = q.Comment(ctx, ann, one.ID, " ", "")
+	wantErr(t, err, ErrInvalid, "empty")
+	_, err = q.Comment(ctx, ann, one.ID, strings.Repeat("x", MaxComment+1), "")
+	wantErr(t, err, ErrInvalid, "at most 65536")
+}
+
+// Tasks of orders are removed some time after their end, and no other ones.
+func TestPurge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		q := openQueue(t, s)
+		defer s.Close()
+		defer q.Close()
+		ctx := t.Context()
+		const day = 24 * time.Hour
+		var all []Task
+		for i := range 50 {
+			all = append(all, create(t, q, Draft{Title: fmt.Sprint(i), Text: "x", Ephemeral: true, Origin: "order:o"}))
+			for c := range i * 2 {
+				if _, err := q.Comment(ctx, ann, all[i].ID, fmt.Sprint(c), ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		kept := create(t, q, Draft{Title: "kept"})
+		finish(t, q, ann, kept.ID)
+		time.Sleep(10 * day) // their age is nothing that counts
+		for _, task := range all[:40] {
+			finish(t, q, ann, task.ID)
+		}
+		purge := func(want int) {
+			t.Helper()
+			if n, err := q.Purge(ctx, day); err != nil || n != want {
+				t.Errorf("%d removed, %v, want %d", n, err, want)
+			}
+		}
+		purge(0)
+		time.Sleep(day - time.Second)
+		purge(0)
+		time.Sleep(time.Second)
+		purge(40)
+		purge(0)
+		left, err := q.List(ctx, Filter{All: true})
+		if err != nil || len(left) != 11 {
+			t.Errorf("%d are left, %v", len(left), err)
+		}
+		for _, task := range all[40:] {
+			finish(t, q, ann, task.ID)
+		}
+		time.Sleep(day)
+		purge(10)
+		records, _, err := s.Snapshot(ctx, "work")
+		if err != nil || len(records) != 2 { // the marker, and the one that is kept
+			t.Errorf("%d records are left, %v", len(records), err)
+		}
+	})
+}
+
+func TestClosed(t *testing.T) {
+	q := fresh(t)
+	q.Close()
+	_, _, err := q.Create(t.Context(), ann, Draft{Title: "x"})
+	wantErr(t, err, store.ErrClosed)
+}
