@@ -102,7 +102,7 @@ func (p *programs) grove(dir string) (*spec.Tree, error) {
 	}
 	agents := map[string]*spec.Agent{}
 	if len(program.Processes) > 0 {
-		fleet, err := config.Load(filepath.Join(program.Root, config.FileName))
+		fleet, err := config.Load(program.Fleet)
 		if err != nil {
 			return nil, err
 		}

@@ -19,7 +19,7 @@ type session struct {
 	said    *said
 	started time.Time
 	cancel  context.CancelCauseFunc
-	ends    atomic.Bool // Kill was called
+	forced  atomic.Bool // Kill was called
 	done    chan struct{}
 	exit    supervisor.Exit
 	ended   time.Time
@@ -63,7 +63,7 @@ func (s *session) lives() bool {
 	}
 }
 
-func (s *session) killed() bool { return s.ends.Load() }
+func (s *session) killed() bool { return s.forced.Load() }
 
 func (s *session) Done() <-chan struct{} { return s.done }
 
@@ -78,7 +78,7 @@ func (s *session) Stop() { s.cancel(errStopped) }
 
 // Kill asks once more: there is no other way to end a function.
 func (s *session) Kill() {
-	s.ends.Store(true)
+	s.forced.Store(true)
 	s.cancel(supervisor.ErrKilled)
 }
 

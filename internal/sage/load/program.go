@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/sage/check"
 	"github.com/coppice-dev/coppice/internal/sage/diag"
 	"github.com/coppice-dev/coppice/internal/sage/source"
+	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // Program is where a program is.
@@ -23,7 +24,9 @@ type Program struct {
 
 	// Grove are the settings of the project in Root, nil if it is in none.
 	Grove *config.Grove
-	// Processes are the names of the agents in the coppice.toml in Root.
+	// Fleet is the coppice.toml in Root, or the nearest one above that names the
+	// program; "" if there is none. Processes are the names of its agents.
+	Fleet     string
 	Processes []string
 	// Base is the directory to which the names of files in diagnostics are
 	// relative, as far as they are in it; "" for absolute names.
@@ -70,6 +73,7 @@ func Find(path string) (*Program, error) {
 		if real, err := filepath.EvalSymlinks(absolute); err == nil {
 			p.Entry, p.Root = real, filepath.Dir(real)
 		}
+		p.join(p.Entry)
 	}
 	p.Base = base
 	return p, nil
@@ -91,6 +95,7 @@ func Project(dir string) (*Program, error) {
 	fleet := filepath.Join(root, config.FileName)
 	text, _, err := Read(fleet)
 	if errors.Is(err, fs.ErrNotExist) {
+		p.join(p.Root)
 		return p, nil
 	}
 	if err != nil {
@@ -100,12 +105,42 @@ func Project(dir string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.in(fleet, tree)
+	return p, nil
+}
+
+// join looks for a coppice.toml above that names the program by this path. One
+// that cannot be read is none: it may be about something else.
+func (p *Program) join(path string) {
+	fleet, err := config.Find(filepath.Dir(path))
+	if err != nil {
+		return
+	}
+	text, _, err := Read(fleet)
+	if err != nil {
+		return
+	}
+	tree, err := config.Parse(fleet, []byte(text))
+	if err != nil || tree.Root.Program == "" {
+		return
+	}
+	named, err := filepath.EvalSymlinks(tree.Root.Program)
+	if err != nil {
+		return
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil && real == named {
+		p.in(fleet, tree)
+	}
+}
+
+// in takes note of the agents that the program can have as children.
+func (p *Program) in(fleet string, tree *spec.Tree) {
+	p.Fleet = fleet
 	for _, node := range tree.All() {
 		if node.Agent != nil {
 			p.Processes = append(p.Processes, node.Name())
 		}
 	}
-	return p, nil
 }
 
 // At is the program with another first file.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/coppice-dev/coppice/internal/config"
@@ -21,8 +20,8 @@ type fleet struct {
 	output func(string, uint64, proc.Line)
 }
 
-func newFleet(root string, output func(string, uint64, proc.Line)) (*fleet, error) {
-	tree, err := config.Load(filepath.Join(root, config.FileName))
+func newFleet(file string, output func(string, uint64, proc.Line)) (*fleet, error) {
+	tree, err := config.Load(file)
 	if err != nil {
 		return nil, err
 	}

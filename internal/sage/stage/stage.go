@@ -97,7 +97,7 @@ func (s *Stage) open(ctx context.Context, p *load.Program, info *check.Info, o O
 		o.Logger.Warn("beliefs are forgotten when the program ends: there is no grove.toml that says where to keep them", "agent", name)
 	}
 	if len(p.Processes) > 0 {
-		fleet, err := newFleet(p.Root, o.Output)
+		fleet, err := newFleet(p.Fleet, o.Output)
 		if err != nil {
 			return err
 		}
