@@ -114,11 +114,35 @@ func surroundings(p *load.Program) (o eval.Options, err error) {
 	if o.Tools, err = settingsOf(p); err != nil {
 		return o, err
 	}
-	if o.Oracle, err = oracle.FromEnv(os.LookupEnv); err != nil && !errors.Is(err, oracle.ErrNotConfigured) {
-		return o, &SettingsError{err} // that nothing is configured matters to programs which ask
+	if o.Oracle, err = asked(p); err != nil {
+		return o, err
 	}
 	if p.Grove != nil {
 		o.Limit = p.Grove.Limit
+	}
+	return o, nil
+}
+
+// asked is whom the program asks: the command of its project, or who is named by
+// the environment, which can say that nobody is to be asked at all. It is nil if
+// nobody is named: that matters to programs which ask.
+func asked(p *load.Program) (oracle.Oracle, error) {
+	key, _ := os.LookupEnv(oracle.EnvKey)
+	if p.Grove != nil && p.Grove.Divine.Command != nil && key != oracle.MockKey {
+		d := p.Grove.Divine
+		format := [...]oracle.Format{
+			config.PlainText: oracle.Text, config.Claude: oracle.Claude, config.Codex: oracle.Codex, config.Gemini: oracle.Gemini,
+		}[d.Format]
+		return oracle.Checked(&oracle.Command{
+			Argv: d.Command, Dir: p.Root, Env: os.Environ(), Timeout: d.Timeout, Format: format,
+		}, oracle.DefaultRetries), nil
+	}
+	o, err := oracle.FromEnv(os.LookupEnv)
+	switch {
+	case errors.Is(err, oracle.ErrNotConfigured):
+		return nil, nil
+	case err != nil:
+		return nil, &SettingsError{err}
 	}
 	return o, nil
 }
