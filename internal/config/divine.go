@@ -53,7 +53,7 @@ func ParseDivineFormat(text string) (DivineFormat, error) {
 func divineTable() table[Divine] {
 	return table[Divine]{
 		header: "[divine]",
-		doc: "An agent on the command line that answers `divine`, each time by a process of its own, in the directory of the project and with the environment of the program. Without this table it is the server that `SAGE_API_KEY`, `SAGE_LLM_URL` and `SAGE_MODEL` name; `SAGE_API_KEY=mock` goes before both.",
+		doc:    "An agent on the command line that answers `divine`, each time by a process of its own, in the directory of the project and with the environment of the program. Without this table it is the server that `SAGE_API_KEY`, `SAGE_LLM_URL` and `SAGE_MODEL` name; `SAGE_API_KEY=mock` goes before both.",
 		example: `[divine]
 command = ["claude", "-p", "--output-format", "json"]
 format = "claude"

@@ -70,7 +70,7 @@ func TestParseGrove(t *testing.T) {
 			Entry:       Setting[string]{"/home/db/app/guardian.sg", at(5, 9, "project.entry")},
 			Persistence: Persistence{spec.SQLite, Setting[string]{"/home/db/state/db_guardian.db", at(9, 8, "persistence.path")}},
 			Limit:       supervisor.Escalating(10, 30*time.Second), Trace: NoTrace, TestTimeout: 1500 * time.Millisecond,
-			Divine:      Divine{[]string{"claude", "-p", "{prompt}"}, Claude, 2 * time.Minute},
+			Divine: Divine{[]string{"claude", "-p", "{prompt}"}, Claude, 2 * time.Minute},
 		}, `
 			17:1: otlp_endpoint is not used: otlp is not supported yet
 			18:1: service_name is not used: only otlp has one, which is not supported yet
