@@ -103,10 +103,15 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
-	root.AddCommand(newRun(s), newValidate(s), newInit(s), newNew(s), newVersion(s), newUp(s), newDoctor(s), newInstall(s),
-		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s), newDrain(s), newBelief(s), newAgent(s), newMCP(s),
-		newInbox(s), newAnswer(s), newMail(s, peopleMail()),
-		newFmt(s), newCheck(s), newLSP(s), newTest(s))
+	root.AddCommand(
+		newRun(s), newValidate(s), newInit(s), newNew(s), newVersion(s),
+		newUp(s), newDown(s), newReload(s), newDoctor(s), newInstall(s),
+		newConfig(s), newSchema(s),
+		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDrain(s),
+		newBelief(s), newAgent(s), newMCP(s),
+		newInbox(s), newAnswer(s), newMail(s, peopleMail()), newTask(s, peopleTasks()),
+		newFmt(s), newCheck(s), newLSP(s), newTest(s),
+	)
 	root.AddCommand(newActs(s)...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
@@ -217,6 +222,15 @@ func configFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "
 func configFlagShort(cmd *cobra.Command, path *string, short string) {
 	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` to use (default: coppice.toml, or grove.toml, here or in a directory above)")
 	cmd.MarkFlagFilename("file", "toml")
+}
+
+// findFleet is findConfig for what is about a coppice.toml alone.
+func findFleet(flag string) (string, error) {
+	path, err := findConfig(flag)
+	if err == nil && config.IsGrove(path) {
+		err = &exitError{exitConfig, fmt.Errorf("this project has a %s and no coppice.toml; all of its settings are in that file, see docs/grove.md", filepath.Base(path))}
+	}
+	return path, err
 }
 
 // nearestConfig is the coppice.toml here or above, or a grove.toml that is nearer:

@@ -145,6 +145,54 @@ func TestSageInDaemon(t *testing.T) {
 	}
 }
 
+// A program that is changed while it runs: what is no program is refused, and what
+// is one takes the place of that which runs, with its beliefs.
+func TestSageReload(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "program = \"p\"\n\n", agentTOML("db", "exec sleep 1000"))
+	text := func(says string) string {
+		return "mod lib;\nagent A { @persistent n: Int on start { self.n += 1; print(\"" + says + " {lib::twice(self.n)}\"); } on message(m: Int) { } }\n" +
+			"supervisor S { strategy: OneForOne children { \"db\" { } A { } } }\nrun S;\n"
+	}
+	const lib = "pub fn twice(n: Int) -> Int { return n * 2; }\n"
+	if err := os.Mkdir(filepath.Join(f.dir, "p"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(f.dir, "p", "grove.toml"), "[project]\nname = \"p\"\nentry = \"main.sg\"\n")
+	write(t, filepath.Join(f.dir, "p", "main.sg"), text("one"))
+	write(t, filepath.Join(f.dir, "p", "lib.sg"), lib)
+	f.do("up", "-d")
+	c := f.client()
+	f.awaitSays(c, "t/S/A", "one 2")
+	db := f.node("t/S/db").PID
+
+	write(t, filepath.Join(f.dir, "p", "main.sg"), text("two"))
+	f.awaitSays(c, "t/S/A", "one 2", "two 4")
+	write(t, filepath.Join(f.dir, "p", "lib.sg"), "pub fn twice(n: Int) -> Int { return true; }\n")
+	f.awaitHistory("config.rejected  0")
+	if got := f.status().Config.LastError; !strings.Contains(got, "E011") || !strings.Contains(got, "lib.sg:1:") {
+		t.Errorf("the reason is %q", got)
+	}
+	write(t, filepath.Join(f.dir, "p", "lib.sg"), strings.Replace(lib, "* 2", "* 3", 1))
+	f.awaitSays(c, "t/S/A", "one 2", "two 4", "two 9")
+
+	if n := f.node("t/S/db"); n.PID != db || n.Incarnation != 1 {
+		t.Errorf("db was touched: %+v", n)
+	}
+	if n := f.node("t/S/A"); n.InWindow != 0 {
+		t.Errorf("changes were counted: %+v", n)
+	}
+	// The program is gone, its agents are, too, and the process is the file's again.
+	write(t, filepath.Join(f.dir, "coppice.toml"), "[project]\nname = \"t\"\n"+agentTOML("db", "exec sleep 1000"))
+	until(t, "the file alone", func() bool {
+		nodes, err := c.Nodes(t.Context(), "")
+		return err == nil && !slices.ContainsFunc(nodes, func(n api.Node) bool { return strings.HasPrefix(n.Path, "t/S") })
+	})
+	if n := f.node("t/db"); n.State != "running" {
+		t.Errorf("%+v", n)
+	}
+}
+
 // The program of a grove.toml is a whole fleet, and its beliefs are where the
 // project says, whether it is run or kept.
 func TestGroveInDaemon(t *testing.T) {

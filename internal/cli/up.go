@@ -87,7 +87,7 @@ func up(s *streams, path string) error {
 	defer closeTrace()
 	stop, ctx := newStopper()
 	err = foreground(ctx, stop, daemon.ServeOptions{
-		Config: path, Logger: logger, Trace: to,
+		Config: path, Logger: logger, Trace: to, Hurry: stop.reloads(),
 		Up: func(c *daemon.Controller, socket string) {
 			fmt.Fprintf(s.out, "up, process %d, socket %s\n", os.Getpid(), socket)
 			go printEvents(told, s.out, c)
@@ -145,8 +145,12 @@ func summaryOf(c *daemon.Controller) string {
 
 // upDetached starts the daemon in the background and waits for its readiness.
 func upDetached(s *streams, path string) error {
-	if _, err := daemon.LoadTree(path); err != nil { // say it here, not in a log file
+	_, notices, err := daemon.LoadTree(path)
+	if err != nil { // say it here, not in a log file
 		return &exitError{exitConfig, err}
+	}
+	for _, n := range notices {
+		fmt.Fprintln(s.err, n)
 	}
 	project, err := daemon.OpenProject(path)
 	if err != nil {

@@ -40,24 +40,10 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 	c.applying.Lock()
 	defer c.applying.Unlock()
 	old := c.fleet()
-	if err := c.accepts(old.tree, tree); err != nil {
-		return spec.Changes{}, err
-	}
-	next := newFleet(tree, config)
-	if err := next.check(c.places); err != nil {
-		return spec.Changes{}, err
-	}
-	known, err := c.pastOf(ctx, next)
+	next, changes, err := c.replace(ctx, tree, config)
 	if err != nil {
 		return spec.Changes{}, err
 	}
-	if err := next.specify(c, old, known.saved); err != nil {
-		return spec.Changes{}, err
-	}
-	changes := spec.Compare(old.tree, tree)
-	c.wanted.Store(next)
-	c.declareBeliefs(next)
-
 	parallel(changes.Removed, func(path string) { c.withdraw(ctx, old, path) })
 	for _, path := range changes.Supervisors { // parents first: one that does not run starts with what it is given
 		c.update(ctx, next, path, changes.Added)
@@ -65,6 +51,30 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 	parallel(changes.Added, func(path string) { c.ensureNode(ctx, path) })
 	parallel(changes.Renewed, func(path string) { c.renewAgent(ctx, old, path) })
 	return changes, nil
+}
+
+// replace makes a tree with the instances of its pools the one that is wanted,
+// and says what there is to be done then. Needs applying.
+func (c *Controller) replace(ctx context.Context, tree *spec.Tree, config ConfigInfo) (*fleet, spec.Changes, error) {
+	old := c.fleet()
+	if err := c.accepts(old.tree, tree); err != nil {
+		return nil, spec.Changes{}, err
+	}
+	next := newFleet(c.crews.layout(tree), config)
+	if err := next.check(c.places); err != nil {
+		return nil, spec.Changes{}, err
+	}
+	known, err := c.pastOf(ctx, next)
+	if err != nil {
+		return nil, spec.Changes{}, err
+	}
+	if err := next.specify(c, old, known.saved); err != nil {
+		return nil, spec.Changes{}, err
+	}
+	c.wanted.Store(next)
+	c.declareBeliefs(next)
+	c.adjustCrews(next)
+	return next, spec.Compare(old.tree, next.tree), nil
 }
 
 // accepts reports what of a tree a running controller cannot change.
@@ -123,7 +133,7 @@ func (c *Controller) withdraw(ctx context.Context, old *fleet, path string) {
 		break
 	}
 	for _, agent := range gone {
-		c.endDrain(ctx, agent)
+		c.concludeDrain(ctx, agent)
 		c.mu.Lock()
 		delete(c.sessions, agent)
 		delete(c.typing, agent)
@@ -133,9 +143,13 @@ func (c *Controller) withdraw(ctx context.Context, old *fleet, path string) {
 			c.remove(ctx, c.places[old.agents[agent].Runtime.String()], agent)
 			last = append(last, c.lastOf(agent, c.last(agent)).op())
 		}
+		why := " is not in the file any more, and is gone"
+		if c.fleet().nodes[path] == nil && c.crews.of(above) != nil {
+			why = " is not wanted by its pool any more, and is gone"
+		}
 		c.log.Append(event.Event{
 			Type: event.AgentRemoved, Path: agent, Incarnation: c.last(agent), Actor: "controller",
-			Message: agent + " is not in the file any more, and is gone",
+			Message: agent + why,
 		}, last...)
 	}
 }

@@ -14,10 +14,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/patrol/pool"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/work"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -29,7 +31,9 @@ type Options struct {
 	Logger   *slog.Logger
 	Version  string
 	Config   ConfigInfo
-	Socket   string // where agents reach the controller; they are told if it is not empty
+	// Load reads the files of the project again; nil if there are none.
+	Load   func() Loaded
+	Socket string // where agents reach the controller; they are told if it is not empty
 	// Once is one life of the tree: limits, stops and the numbers of
 	// incarnations start afresh instead of from the store, and it ends by
 	// itself when nothing runs or will run again. What lives is taken over all the same.
@@ -40,6 +44,8 @@ type Options struct {
 	programs *programs
 	// Output is told what the hooks of agents write, if it is not nil.
 	Output func(path string, incarnation uint64, line proc.Line)
+
+	check func(context.Context, pool.Check) (int, error) // runs the checks of pools; they are run as processes if nil
 }
 
 // ConfigInfo says which file is in force.
@@ -53,24 +59,27 @@ type ConfigInfo struct {
 // leaves live in a runtime, so that they outlive it, and whose state is in a
 // store, so that the next controller goes on where this one was.
 type Controller struct {
-	opts     Options
-	host     string
-	started  time.Time
-	root     *supervisor.Supervisor // once launched is closed
-	launched chan struct{}
-	log      *event.Log
-	before   uint64                     // the last event of those who were here before
-	places   map[string]runtime.Runtime // by kind
-	wanted   atomic.Pointer[fleet]      // see fleet
-	applying sync.Mutex                 // held while that changes
+	opts      Options
+	host      string
+	started   time.Time
+	root      *supervisor.Supervisor // once launched is closed
+	launched  chan struct{}
+	log       *event.Log
+	before    uint64                     // the last event of those who were here before
+	places    map[string]runtime.Runtime // by kind
+	wanted    atomic.Pointer[fleet]      // see fleet
+	reloading sync.Mutex                 // held while the files are read
+	applying  sync.Mutex                 // held while that changes
 
 	credentials *credentials
 	vitals      vitals
 	background  *background
+	crews       *crews
 	beliefs     *belief.Book
 	claims      claims
 	mail        *mail.Boxes
 	desk        *asking.Desk
+	work        *work.Queue
 
 	heard time.Time // when the last event was written; used by event alone
 
@@ -84,6 +93,7 @@ type Controller struct {
 	drains   map[string]*drain           // agents that are to finish
 	gone     map[string]supervisor.Saved // agents that are not wanted any more, as they were
 	noted    map[string]noted            // what the log was told of each node last
+	rejected *rejection                  // the files that are there now, which are not in force
 	keep     bool                        // agents go on without the controller
 
 	down     chan struct{} // closed when somebody has asked for the end
@@ -114,7 +124,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		sessions: make(map[string]runtime.Session), told: make(map[string][]mark), noted: make(map[string]noted), gone: make(map[string]supervisor.Saved),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
-		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(),
+		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o.check),
 		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
@@ -154,10 +164,20 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 			c.desk.Close()
 		}
 	}()
+	if err := c.openWork(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			c.work.Close()
+		}
+	}()
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err
 	}
+	c.keepWork()
+	f = c.fleet() // with the instances of its pools
 	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
 	}
@@ -174,6 +194,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 		return err
 	}
 	c.resumeRequests()
+	c.startCrews()
 	go c.wait()
 	return nil
 }
@@ -181,8 +202,14 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 // Before is the number of the last event that is older than this controller.
 func (c *Controller) Before() uint64 { return c.before }
 
-// Started waits until every agent has been started once, or its start has failed.
-func (c *Controller) Started(ctx context.Context) error { return c.root.Started(ctx) }
+// Started waits until every agent has been started once, or its start has
+// failed, and the instances that the first checks of the pools have asked for.
+func (c *Controller) Started(ctx context.Context) error {
+	if err := c.root.Started(ctx); err != nil {
+		return err
+	}
+	return c.crewsArrived(ctx)
+}
 
 // Ended is closed when the tree has ended, by Stop or by its own limit, and
 // everything has been written.
@@ -238,6 +265,7 @@ func (c *Controller) wait() {
 		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)})
 	}
 	c.desk.Close()
+	c.work.Close()
 	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()

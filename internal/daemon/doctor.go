@@ -73,15 +73,15 @@ func (d *doctor) note(check, level, fix, format string, args ...any) {
 }
 
 func (d *doctor) config(file string) {
-	tree, err := LoadTree(file)
+	tree, _, err := LoadTree(file)
 	if err != nil {
 		d.note("file", LevelProblem, "coppice validate", "%v", err)
 		return
 	}
 	d.agents = map[string]*spec.Agent{}
 	for path, c := range tree.All() {
-		if c.Agent != nil {
-			d.agents[path] = c.Agent
+		if a := c.Declared(); a != nil {
+			d.agents[path] = a
 		}
 	}
 	d.tmux = len(inTmux(tree)) > 0
@@ -163,7 +163,7 @@ func (d *doctor) slots(ctx context.Context) {
 			sure = false
 		}
 		for _, o := range all {
-			a := d.agents[o.Path]
+			a := d.declared(o.Path)
 			switch {
 			case o.Life == runtime.Unknown:
 				d.note("agents", LevelProblem, "", "%s: cannot tell whether it lives: %s", o.Path, o.Detail)
@@ -189,6 +189,15 @@ func (d *doctor) slots(ctx context.Context) {
 	case alive > 0 || sure:
 		d.note("agents", LevelOK, "", "%d live", alive)
 	}
+}
+
+// declared is the agent of a path in the file; for an instance of a pool that is the pool.
+func (d *doctor) declared(path string) *spec.Agent {
+	above, _, _ := cutLast(path)
+	if pool := d.agents[above]; pool != nil && pool.Pool != nil {
+		return pool
+	}
+	return d.agents[path]
 }
 
 // certainTime is how long what cannot be told may take to show: a shim that is

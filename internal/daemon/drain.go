@@ -25,6 +25,7 @@ type drain struct {
 	Until       time.Time `json:"until"`
 	SavedAt     time.Time `json:"saved_at"` // by the clock that Until is of
 	Finished    bool      `json:"finished,omitempty"`
+	Pool        bool      `json:"pool,omitempty"` // it is an instance that its pool does not want any more
 
 	deadline time.Time     // Until, on the monotonic clock
 	finished chan struct{} // closed when it says that it has finished
@@ -34,7 +35,8 @@ type drain struct {
 	err      error         // why it is not stopped; valid after done
 
 	mu    sync.Mutex
-	final bool // it is being stopped, or may go on
+	final bool   // it is being stopped, or may go on
+	how   string // what has made its pool stop it
 }
 
 const drainPrefix = "drains"
@@ -71,17 +73,38 @@ func (d *drain) close(c chan struct{}) (first bool) {
 }
 
 // settle reports whether the caller is the one who decides what becomes of it.
-func (d *drain) settle() bool {
+func (d *drain) settle() bool { return d.settleAs("") }
+
+// settleAs is settle that notes what it was decided on.
+func (d *drain) settleAs(how string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	first := !d.final
-	d.final = true
-	return first
+	if d.final {
+		return false
+	}
+	d.final, d.how = true, how
+	return true
+}
+
+// decided is what settleAs has noted.
+func (d *drain) decided() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.how
 }
 
 func (d *drain) hasFinished() bool {
 	select {
 	case <-d.finished:
+		return true
+	default:
+		return false
+	}
+}
+
+func (d *drain) hasEnded() bool {
+	select {
+	case <-d.ended:
 		return true
 	default:
 		return false
@@ -314,6 +337,7 @@ func (c *Controller) endedDraining(who api.Caller) {
 	}
 	d.close(d.ended)
 	<-c.launched
+	c.wakeCrew(d.Path)
 	sup, id, err := c.locate(who.Path)
 	for late := time.Now().Add(newsTime); err == nil && time.Now().Before(late); time.Sleep(time.Millisecond) {
 		info, err := sup.Child(id)
@@ -337,13 +361,14 @@ func (c *Controller) AckDrain(_ context.Context, who api.Caller) error {
 	if d.hasFinished() {
 		return nil
 	}
-	said := &drain{Path: d.Path, Incarnation: d.Incarnation, Reason: d.Reason, Until: d.Until, SavedAt: d.SavedAt, Finished: true}
+	said := &drain{Path: d.Path, Incarnation: d.Incarnation, Reason: d.Reason, Until: d.Until, SavedAt: d.SavedAt, Finished: true, Pool: d.Pool}
 	if err := c.record(event.Event{
 		Type: event.AgentFinished, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path, Message: who.Path + " says that it has finished",
 	}, said.op()); err != nil {
 		c.opts.Logger.Warn("that an agent has finished may not survive this controller", "path", who.Path, "error", err)
 	}
 	d.close(d.finished)
+	c.wakeCrew(d.Path)
 	return nil
 }
 
@@ -362,6 +387,8 @@ func (c *Controller) recallDrains(ctx context.Context, records map[string]*recor
 		}
 		over := event.Event{Type: event.AgentDrainEnded, Actor: "controller", Message: d.Path + ": the drain is over"}
 		switch r := records[d.Path]; {
+		case d.Pool && (r == nil || r.Ended || r.Incarnation != d.Incarnation):
+			c.forgetDrain(d, event.Event{Type: event.AgentDrained, Actor: "controller", Message: d.Path + " has ended, and is gone"})
 		case c.fleet().agents[d.Path] == nil, c.opts.Once, r == nil, r.Incarnation != d.Incarnation, r.State == supervisor.Suspended.String():
 			c.forgetDrain(d, over)
 		case r.Ended:

@@ -115,6 +115,9 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	}
 	if d := c.fleet().nodes[path]; d != nil {
 		n.Kind, n.Strategy = kindSupervisor, d.Strategy.String()
+		if w := c.crews.of(path); w != nil {
+			n.Pool = w.shown()
+		}
 	} else {
 		if a := c.fleet().agents[path]; a != nil {
 			n.Runtime = a.Runtime.String()

@@ -2,13 +2,19 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/config"
@@ -24,11 +30,27 @@ import (
 
 // LoadTree reads the desired tree of a project from its file: a coppice.toml,
 // with the Sage program that it names as a part of the tree, or a grove.toml,
-// whose program is the whole tree. The error is config.Errors, or about the program.
-func LoadTree(file string) (*spec.Tree, error) {
+// whose program is the whole tree. Notices are what the file says in vain. The
+// error is config.Errors, or about the program.
+func LoadTree(file string) (tree *spec.Tree, notices []*config.Notice, err error) {
 	p := newPrograms(nil, nil)
-	tree, err := p.load(file)
-	return tree, errors.Join(err, p.close())
+	l := reading{Loaded: Loaded{Config: ConfigInfo{Path: file}}}
+	p.read(file, &l)
+	return l.Tree, l.notices, errors.Join(l.Err, p.close())
+}
+
+// reading is a Loaded in the making.
+type reading struct {
+	Loaded
+	notices  []*config.Notice
+	revision []string // of what it is made of
+}
+
+// of takes note of files that it is made of, and of their revision.
+func (l *reading) of(files, dirs []string, revision string) {
+	l.Watch.Files = append(l.Watch.Files, files...)
+	l.Watch.Dirs = append(l.Watch.Dirs, dirs...)
+	l.revision = append(l.revision, revision)
 }
 
 // programs is how Sage programs live in a controller: their agents are functions
@@ -55,24 +77,44 @@ func newPrograms(l *slog.Logger, trace io.Writer) *programs {
 
 // load is LoadTree for a controller that runs what it returns. It may be called
 // again, for the tree that is desired from then on.
-func (p *programs) load(file string) (*spec.Tree, error) {
-	var tree *spec.Tree
-	var err error
-	switch {
-	case config.IsGrove(file):
-		tree, err = p.grove(filepath.Dir(file))
-	default:
-		if tree, err = config.Load(file); err == nil && tree.Root.Program != "" {
-			err = p.graft(tree)
+func (p *programs) load(file string) Loaded {
+	l := reading{Loaded: Loaded{Config: ConfigInfo{Path: file, LoadedAt: time.Now()}}}
+	p.read(file, &l)
+	for _, n := range l.notices {
+		p.log.Warn(n.String())
+	}
+	for _, set := range []*[]string{&l.Watch.Files, &l.Watch.Dirs} {
+		slices.Sort(*set)
+		*set = slices.Compact(*set)
+	}
+	if len(l.revision) == 1 {
+		l.Config.Revision = l.revision[0]
+	} else {
+		sum := sha256.Sum256([]byte(strings.Join(l.revision, "\n")))
+		l.Config.Revision = hex.EncodeToString(sum[:])
+	}
+	return l.Loaded
+}
+
+func (p *programs) read(file string, l *reading) {
+	if config.IsGrove(file) {
+		l.Tree, l.Err = p.grove(file, l)
+	} else {
+		var all *config.Loaded
+		all, l.Err = config.LoadAll(file)
+		l.of(all.Sources, all.WatchDirs, all.Revision)
+		l.Tree, l.notices = all.Tree, all.Notices
+		if l.Err == nil && l.Tree.Root.Program != "" {
+			l.Err = p.graft(l)
 		}
 	}
-	if err != nil {
-		return nil, err
+	if l.Err != nil {
+		l.Tree = nil
+		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle(tree.Root, tree.Root.Name)
-	return tree, nil
+	p.settle(l.Tree.Root, l.Tree.Root.Name)
 }
 
 // settle takes note of the agents of programs. One that is what it was before
@@ -95,25 +137,40 @@ func (p *programs) settle(n *spec.Node, path string) {
 
 // grove is the program of a project as a tree. Its beliefs are where the
 // project wants them, with all else that is to be kept.
-func (p *programs) grove(dir string) (*spec.Tree, error) {
+func (p *programs) grove(file string, l *reading) (*spec.Tree, error) {
+	dir := filepath.Dir(file)
+	absolute, err := filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	l.of([]string{absolute}, []string{filepath.Dir(absolute)}, "")
+	if data, err := os.ReadFile(absolute); err == nil {
+		sum := sha256.Sum256(data)
+		l.revision[0] = hex.EncodeToString(sum[:])
+	}
 	program, err := load.Project(dir)
 	if err != nil {
 		return nil, err
 	}
+	if program.Base, err = os.Getwd(); err != nil {
+		program.Base = "" // diagnostics have the whole path, then
+	}
+	l.notices = program.Grove.Notices
 	agents := map[string]*spec.Agent{}
-	if len(program.Processes) > 0 {
-		fleet, err := config.Load(program.Fleet)
+	if program.Fleet != "" {
+		all, err := config.LoadAll(program.Fleet)
+		l.of(all.Sources, all.WatchDirs, all.Revision)
 		if err != nil {
 			return nil, err
 		}
-		agents = sage.Processes(fleet)
+		agents = sage.Processes(all.Tree)
 	}
-	g, err := p.grow(program, agents)
+	g, err := p.grow(program, agents, l)
 	if err != nil {
 		return nil, err
 	}
 	p.note(g.Node.Name, g)
-	tree := &spec.Tree{Root: g.Node, Persistence: spec.Persistence{Backend: program.Grove.Persistence.Backend}}
+	tree := &spec.Tree{Root: g.Node, Persistence: spec.Persistence{Backend: program.Grove.Persistence.Backend}, Patrol: spec.DefaultPatrol()}
 	if tree.Persistence.Backend == spec.SQLite {
 		tree.Persistence.Path = program.Grove.Persistence.Path.Value
 	}
@@ -122,19 +179,19 @@ func (p *programs) grove(dir string) (*spec.Tree, error) {
 
 // graft adds the program that a tree names to it, and moves the agents that are
 // children of the program there.
-func (p *programs) graft(tree *spec.Tree) error {
-	root := tree.Root
+func (p *programs) graft(l *reading) error {
+	tree, root := l.Tree, l.Tree.Root
 	program, err := load.Find(root.Program)
 	if err != nil {
 		return fmt.Errorf("the program of the project: %w", err)
 	}
 	agents := sage.Processes(tree)
-	program.Processes = nil
-	for name := range agents {
-		program.Processes = append(program.Processes, name)
+	program.Processes = slices.Sorted(maps.Keys(agents))
+	if program.Grove != nil {
+		file := program.Grove.Entry.File // which has all settings of the program
+		l.of([]string{file}, []string{filepath.Dir(file)}, fmt.Sprint(program.Grove.Limit))
 	}
-	slices.Sort(program.Processes)
-	g, err := p.grow(program, agents)
+	g, err := p.grow(program, agents, l)
 	if err != nil {
 		return err
 	}
@@ -169,10 +226,15 @@ func (p *programs) graft(tree *spec.Tree) error {
 	return checkNames(tree)
 }
 
-func (p *programs) grow(program *load.Program, agents map[string]*spec.Agent) (*sage.Grown, error) {
+func (p *programs) grow(program *load.Program, agents map[string]*spec.Agent, l *reading) (*sage.Grown, error) {
 	g, err := sage.Grow(program, sage.GrowOptions{
 		Beliefs: kept{p}, Say: p.say, Trace: p.trace, Logger: p.log, Agents: agents,
 	})
+	dirs := make([]string, len(g.Files))
+	for i, file := range g.Files {
+		dirs[i] = filepath.Dir(file)
+	}
+	l.of(g.Files, dirs, g.Revision)
 	if err != nil {
 		return nil, err
 	}

@@ -208,6 +208,9 @@ func (c *Controller) resumeRequests() {
 		c.background.run(func(ctx context.Context) { c.carryOut(ctx, r) })
 	}
 	for _, d := range c.drains {
+		if d.Pool { // which sees to it itself
+			continue
+		}
 		c.background.run(func(ctx context.Context) { c.seeDrained(ctx, d) })
 	}
 }
@@ -232,5 +235,9 @@ func (c *Controller) Hook(ctx context.Context, who api.Caller, key string) ([]ap
 		}
 		all = append(all, n)
 	}
-	return all, nil
+	tasks, err := c.workNotices(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, tasks...), nil
 }

@@ -2,12 +2,9 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -30,6 +27,8 @@ type ServeOptions struct {
 	Output  func(path string, incarnation uint64, line proc.Line)
 	// Trace gets events of Sage programs as NDJSON, if it is not nil.
 	Trace io.Writer
+	// Hurry has the files read again at once; it may be nil. Once reads them only once.
+	Hurry <-chan struct{}
 	// Up is called once the controller answers, with the socket it answers on.
 	Up func(c *Controller, socket string)
 	// Ready is called once every agent has been started, or its start has failed.
@@ -42,19 +41,17 @@ type ServeOptions struct {
 func Serve(ctx context.Context, o ServeOptions) (err error) {
 	programs := newPrograms(o.Logger, o.Trace)
 	defer func() { err = errors.Join(err, programs.close()) }() // after the last agent
-	tree, err := programs.load(o.Config)
-	if err != nil {
-		return err
+	load := func() Loaded { return programs.load(o.Config) }
+	loaded := load()
+	if loaded.Err != nil {
+		return loaded.Err
 	}
+	tree := loaded.Tree
 	project, err := OpenProject(o.Config)
 	if err != nil {
 		return err
 	}
 	project = project.keeping(tree.Persistence)
-	data, err := os.ReadFile(o.Config)
-	if err != nil {
-		return err
-	}
 	lock, err := project.Lock()
 	if err != nil {
 		return err
@@ -87,10 +84,9 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	defer listener.Close()
 
-	sum := sha256.Sum256(data)
 	c, err := Open(ctx, Options{
 		Tree: tree, Store: db, Runtimes: runtimes, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Output: o.Output, Socket: socket, programs: programs,
-		Config: ConfigInfo{Path: o.Config, Revision: hex.EncodeToString(sum[:6]), LoadedAt: time.Now()},
+		Config: loaded.Config, Load: load,
 	})
 	if err != nil {
 		return err
@@ -99,6 +95,9 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	var tending sync.WaitGroup
 	defer tending.Wait()
 	tending.Go(func() { c.tend(serving, lock, listener) })
+	if !o.Once {
+		go c.keepCurrent(serving, loaded.Watch, o.Hurry) // which may hang with the file system
+	}
 	served := make(chan error, 1)
 	go func() { served <- api.Serve(serving, listener, c, o.Logger) }()
 	defer func() {

@@ -33,7 +33,7 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 		Summary: make(map[string]int),
 		Store:   api.Store{Kind: "sqlite", OK: true},
 		Config: api.Config{
-			Path: c.fleet().config.Path, Revision: c.fleet().config.Revision, LoadedAt: c.fleet().config.LoadedAt,
+			Path: c.fleet().config.Path, Revision: c.fleet().config.Revision, LoadedAt: c.fleet().config.LoadedAt, LastError: c.refused(),
 		},
 	}
 	if p, ok := c.opts.Store.(interface{ Path() string }); ok {
@@ -48,6 +48,9 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 		s.Summary[st.String()] = 0
 	}
 	for _, n := range nodes {
+		if n.Pool != nil {
+			s.Pools = append(s.Pools, api.PoolAt{Path: n.Path, Pool: *n.Pool})
+		}
 		if n.Kind == kindAgent {
 			s.Summary[n.State]++
 			if n.NeedsInput != nil {

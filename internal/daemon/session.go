@@ -26,6 +26,7 @@ func newLost(l *life) lost {
 		defer close(p.done)
 		defer cancel(nil)
 		l.failed(ctx, p.Exit())
+		l.died(ctx, p.Exit())
 		l.c.over(l.self.Path, l.self.Incarnation)
 	}()
 	return p

@@ -26,6 +26,7 @@ func (c *Controller) event(e supervisor.Event) {
 		time.Sleep(breath)
 	}
 	defer func() { c.heard = time.Now() }()
+	defer c.wakeCrew(e.Header().Path())
 	entry, ok := translate(e)
 	if !ok {
 		return

@@ -18,6 +18,7 @@ const (
 	ControllerStopped Type = "controller.stopped"
 	ControllerAdopted Type = "controller.adopted" // found agents of its predecessor running
 	ConfigLoaded      Type = "config.loaded"
+	ConfigReloaded    Type = "config.reloaded"
 	ConfigRejected    Type = "config.rejected" // the one before stays in force
 
 	// Agents.
@@ -56,6 +57,11 @@ const (
 	AgentNudged           Type = "agent.nudged"
 	AgentCondemned        Type = "agent.condemned" // is ended as a failure
 
+	// Pools.
+	PoolScaled         Type = "pool.scaled" // another number of instances is wanted
+	PoolCheckFailed    Type = "pool.check_failed"
+	PoolCheckRecovered Type = "pool.check_recovered"
+
 	// Supervisors.
 	SupervisorStarted   Type = "supervisor.started"
 	SupervisorStopped   Type = "supervisor.stopped"
@@ -71,6 +77,17 @@ const (
 	OrderFired     Type = "order.fired"
 	OrderCompleted Type = "order.completed"
 	OrderFailed    Type = "order.failed"
+
+	// Tasks; without their texts.
+	TaskCreated   Type = "task.created"
+	TaskEdited    Type = "task.edited"
+	TaskCommented Type = "task.commented"
+	TaskClaimed   Type = "task.claimed"
+	TaskReleased  Type = "task.released" // is open again, by who had claimed it or because that incarnation is over
+	TaskClosed    Type = "task.closed"
+	TaskReopened  Type = "task.reopened"
+	TaskImported  Type = "task.imported" // many at once
+	TaskPurged    Type = "task.purged"   // many at once
 
 	// Mail, and questions to people; without what they say at length.
 	MailSent          Type = "mail.sent"

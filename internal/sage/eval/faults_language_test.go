@@ -14,7 +14,7 @@ import (
 // L1, L3, L4, L5, L10: what the original cannot read, or reads as something else.
 func TestLFaultsOfTheLanguage(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"L1 minus": {`agent A { on start { let n = 5; let m = n-1; print("{n-1} {m -1} {-m}"); } } run A;`, "4 3 -4\n"},
+		"L1 minus":        {`agent A { on start { let n = 5; let m = n-1; print("{n-1} {m -1} {-m}"); } } run A;`, "4 3 -4\n"},
 		"L3 empty blocks": {`agent A { on start { let ready = true; let xs = [1]; if ready {} for x in xs {} while !ready {} if ready {} else {} print("end"); } } run A;`, "end\n"},
 		"L4 errors": {`agent B { on start { fail "no"; } on error(e) { match e.kind { ErrorKind.User => print("user: {e.message}"), _ => print("other") } yield(1); } }
 			supervisor S { strategy: OneForOne children { B { restart: Temporary } } } run S;`, "user: no\n"},

@@ -93,7 +93,7 @@ func Project(dir string) (*Program, error) {
 	}
 	p := &Program{Entry: grove.Entry.Value, Root: root, Grove: grove}
 	fleet := filepath.Join(root, config.FileName)
-	text, _, err := Read(fleet)
+	project, err := config.LoadUnchecked(fleet)
 	if errors.Is(err, fs.ErrNotExist) {
 		p.join(p.Root)
 		return p, nil
@@ -101,11 +101,7 @@ func Project(dir string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree, err := config.Parse(fleet, []byte(text))
-	if err != nil {
-		return nil, err
-	}
-	p.in(fleet, tree)
+	p.in(fleet, project.Tree)
 	return p, nil
 }
 
@@ -116,20 +112,16 @@ func (p *Program) join(path string) {
 	if err != nil {
 		return
 	}
-	text, _, err := Read(fleet)
-	if err != nil {
+	project, err := config.LoadUnchecked(fleet)
+	if err != nil || project.Tree.Root.Program == "" {
 		return
 	}
-	tree, err := config.Parse(fleet, []byte(text))
-	if err != nil || tree.Root.Program == "" {
-		return
-	}
-	named, err := filepath.EvalSymlinks(tree.Root.Program)
+	named, err := filepath.EvalSymlinks(project.Tree.Root.Program)
 	if err != nil {
 		return
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil && real == named {
-		p.in(fleet, tree)
+		p.in(fleet, project.Tree)
 	}
 }
 
@@ -250,6 +242,19 @@ func (l *loader) read(path string) (*source.File, error) {
 	file := source.NewFile(l.program.Name(path), text)
 	l.paths[file] = path
 	return file, nil
+}
+
+// Files are the absolute paths of the files of a program that was checked.
+func (p *Program) Files(info *check.Info) []string {
+	var files []string
+	for _, m := range info.Modules {
+		if path := m.File.Name; filepath.IsAbs(path) {
+			files = append(files, path)
+		} else {
+			files = append(files, filepath.Join(p.Base, path))
+		}
+	}
+	return files
 }
 
 // Reads reports whether a file is one of those of a program that was checked.

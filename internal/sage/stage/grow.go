@@ -50,50 +50,63 @@ type Grown struct {
 	Node *spec.Node
 	// Warnings are of the checker.
 	Warnings []diag.Diagnostic
+	// Files are the absolute paths of what the program is made of, Revision names
+	// their contents. Of a program that is refused they are what could be read.
+	Files    []string
+	Revision string
 	instance *eval.Instance
 }
 
 // Close lets go of what the tools of the program have opened. None of its
 // agents may live any more.
-func (g *Grown) Close() error { return g.instance.Close() }
+func (g *Grown) Close() error {
+	if g.instance == nil {
+		return nil
+	}
+	return g.instance.Close()
+}
 
 // Grow checks a program and makes nodes and agents of it. It fails with an
-// *InvalidError if it has errors.
+// *InvalidError if it has errors. The result is never nil: who waits for the
+// files to be mended has to know which they are.
 func Grow(p *load.Program, o GrowOptions) (*Grown, error) {
+	grown := &Grown{Files: []string{p.Entry}}
 	info, diagnostics, err := p.Check(nil)
 	if err != nil {
-		return nil, err
+		return grown, err
 	}
+	grown.Files, grown.Revision = p.Files(info), revisionOf(p, info)
 	if diag.HasErrors(diagnostics) {
-		return nil, &InvalidError{p.Name(p.Entry), diagnostics}
+		return grown, &InvalidError{p.Name(p.Entry), diagnostics}
 	}
 	if info.Entry == nil {
-		return nil, fmt.Errorf("%s: %w", p.Name(p.Entry), eval.ErrNothingToRun)
+		return grown, fmt.Errorf("%s: %w", p.Name(p.Entry), eval.ErrNothingToRun)
 	}
 	program, err := eval.Load(info)
 	if err != nil {
-		return nil, err
+		return grown, err
 	}
 	around, err := surroundings(p)
 	if err != nil {
-		return nil, err
+		return grown, err
 	}
 	around.Beliefs, around.Say, around.Log = o.Beliefs, o.Say, o.Logger
 	if traces(p) {
 		around.Trace = o.Trace
 	}
-	g := grower{agents: o.Agents, taken: map[string]bool{}, revision: revisionOf(info)}
+	g := grower{agents: o.Agents, taken: map[string]bool{}, revision: grown.Revision}
 	around.Process = g.process
 	instance := program.New(around)
 	tree, err := instance.Spec()
 	if err != nil {
-		return nil, errors.Join(err, instance.Close())
+		return grown, errors.Join(err, instance.Close())
 	}
 	top := info.Entry.Supervisor
 	if top == nil {
 		top = &check.Supervisor{Children: []*check.Child{{Agent: info.Entry.Agent}}}
 	}
-	return &Grown{Node: g.node(&tree, top), Warnings: diagnostics, instance: instance}, nil
+	grown.Node, grown.Warnings, grown.instance = g.node(&tree, top), diagnostics, instance
+	return grown, nil
 }
 
 // grower makes nodes of the specification that a program has as a tree of its
@@ -150,9 +163,13 @@ func persistentOf(a *check.Agent) (beliefs []spec.Belief) {
 	return beliefs
 }
 
-// revisionOf names the text of a program: all of an agent may follow from any of it.
-func revisionOf(info *check.Info) string {
+// revisionOf names the text of a program, and whom it asks: all that an agent
+// does may follow from any of it.
+func revisionOf(p *load.Program, info *check.Info) string {
 	sum := sha256.New()
+	if p.Grove != nil {
+		fmt.Fprintf(sum, "%q %v %v\n", p.Grove.Divine.Command, p.Grove.Divine.Format, p.Grove.Divine.Timeout)
+	}
 	for _, m := range info.Modules {
 		fmt.Fprintf(sum, "%d %s %d\n%s\n", len(m.File.Name), m.File.Name, len(m.File.Text), m.File.Text)
 	}
