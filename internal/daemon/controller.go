@@ -41,6 +41,8 @@ type Options struct {
 	Once bool
 	// OnEvent is told what the supervisors do, from one goroutine; it must not be slow.
 	OnEvent func(supervisor.Event)
+	// programs are those that agents of the tree are parts of; nil if there are none.
+	programs *programs
 	// Output is told what the hooks of agents write, if it is not nil.
 	Output func(path string, incarnation uint64, line proc.Line)
 

@@ -18,7 +18,9 @@ import (
 // Preview says what a daemon of a project would do first, and starts nothing.
 // It is for while none runs; what people have stopped by hand is not known then.
 func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.Round, err error) {
-	loaded := loadFile(file)
+	programs := newPrograms(logger, nil)
+	defer func() { err = errors.Join(err, programs.close()) }()
+	loaded := programs.load(file)
 	if loaded.Err != nil {
 		return round, loaded.Err
 	}
