@@ -172,6 +172,10 @@ func fullVitals() *Vitals {
 func (c canned) Ready(context.Context, Caller) error                        { return c.err }
 func (c canned) Heartbeat(context.Context, Caller, Beat) error              { return c.err }
 func (c canned) RequestRestart(_ context.Context, _ Caller, _ string) error { return c.err }
+func (c canned) Patrol(context.Context, bool) (Round, error) {
+	until := time.Now()
+	return Round{[]RoundAction{{"renew", "app/a", "drifted", []string{"env.MODEL"}, "r"}}, []RoundDelay{{"app/b", "app/a", &until, "idle"}}}, c.err
+}
 func (c canned) Reload(context.Context) (Reloaded, error) {
 	return Reloaded{"rev", true, 1, 2, 3, 4}, c.err
 }

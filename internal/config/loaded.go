@@ -86,6 +86,7 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 	f := file{root: spec.Node{Name: projectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()}}
 	fileTable().read(r, document, &f)
 	r.persistence(&f, dir)
+	r.program(&f, dir, further != nil)
 	f.patrol.settle(f.limit)
 	f.patrol.keep(f.agents, f.supervisors)
 	if further != nil {

@@ -41,6 +41,8 @@ type Options struct {
 	Once bool
 	// OnEvent is told what the supervisors do, from one goroutine; it must not be slow.
 	OnEvent func(supervisor.Event)
+	// programs are those that agents of the tree are parts of; nil if there are none.
+	programs *programs
 	// Output is told what the hooks of agents write, if it is not nil.
 	Output func(path string, incarnation uint64, line proc.Line)
 
@@ -70,6 +72,8 @@ type Controller struct {
 	reloading sync.Mutex                 // held while the files are read
 	applying  sync.Mutex                 // held while that changes
 
+	patrols     *rounds
+	prints      *prints
 	credentials *credentials
 	vitals      vitals
 	background  *background
@@ -140,8 +144,10 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	}
 	f := newFleet(o.Tree, o.Config)
 	c.wanted.Store(f)
+	c.patrols = newRounds(c)
+	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
 	if err = f.check(c.places); err == nil {
-		err = c.open(ctx, f)
+		err = c.open(ctx)
 	}
 	if err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
@@ -158,7 +164,7 @@ const (
 	leftTime       = time.Minute     // for starts that have been given up to leave nothing behind
 )
 
-func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
+func (c *Controller) open(ctx context.Context) (err error) {
 	if _, c.before, err = c.log.Last(ctx, 0, nil); err != nil {
 		return err
 	}
@@ -186,7 +192,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 		return err
 	}
 	c.keepWork()
-	f = c.fleet() // with the instances of its pools
+	f := c.fleet() // with the instances of its pools
 	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
 	}
@@ -203,6 +209,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 		return err
 	}
 	c.resumeRequests()
+	c.background.run(c.patrols.run)
 	c.startCrews()
 	go c.wait()
 	return nil
@@ -215,6 +222,9 @@ func (c *Controller) Before() uint64 { return c.before }
 // failed, and the instances that the first checks of the pools have asked for.
 func (c *Controller) Started(ctx context.Context) error {
 	if err := c.root.Started(ctx); err != nil {
+		return err
+	}
+	if err := c.patrols.settled(ctx); err != nil {
 		return err
 	}
 	return c.crewsArrived(ctx)

@@ -69,7 +69,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		c.mu.Lock()
 		c.sessions[self.Path] = s
 		c.mu.Unlock()
-		p := newProcess(s, c.keeps, a.Shutdown.Grace, l.turns())
+		p := newProcess(s, func() bool { return c.leavesAlone(self.Path) }, a.Shutdown.Grace, l.turns())
 		if a.Notify {
 			go vigil{period: a.Watchdog, grace: a.Shutdown.Grace}.watch(s, p)
 		}
@@ -111,13 +111,17 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 			return nil, err
 		}
 		of.env = launch(self, o.Token).Env
+		c.prints.adopted(o, a)
 		if err := ready(ctx, s); err != nil || !adopt.late {
 			return s, err
 		}
 		return s, of.started(ctx, s)
 	}
-	if c.drainOf(self.Path) != nil {
+	if d := c.drainOf(self.Path); d != nil && !d.renews() {
 		return nil, supervisor.ErrIgnore // what was to finish and has ended is not started again
+	}
+	if c.fleet().suspended(self.Path) {
+		return nil, supervisor.ErrIgnore // its group is started
 	}
 	c.caughtUp(ctx, self.Path, self.Incarnation)
 	token, err := c.begin(ctx, self)
@@ -126,6 +130,7 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 	}
 	l := launch(self, token)
 	of.env = l.Env
+	c.prints.begin(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, a)
 	if err := of.run(ctx, "on_waking", a.Hooks.Waking); err != nil {
 		return nil, err
 	}

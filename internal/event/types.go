@@ -40,6 +40,7 @@ const (
 	AgentDraining    Type = "agent.draining"    // was asked to finish
 	AgentDrained     Type = "agent.drained"     // and is stopped
 	AgentDrainEnded  Type = "agent.drain_ended" // may go on
+	AgentDrifted     Type = "agent.drifted"     // is not as it is declared any more
 	AgentUpdated     Type = "agent.updated"     // new settings without a restart
 	AgentLost        Type = "agent.lost"        // cannot be found any more
 	AgentAdopted     Type = "agent.adopted"     // found running by a new daemon
