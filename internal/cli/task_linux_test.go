@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -324,5 +325,43 @@ func TestTaskPurge(t *testing.T) {
 	}
 	if all := f.events(event.TaskPurged, ""); len(all) != 1 {
 		t.Errorf("%v", all)
+	}
+}
+
+// What docs/tasks.md shows works as it is shown.
+func TestTasksDoc(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(root, "docs", "tasks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t, block(t, string(data), "toml"), keeping("worker"))
+	f.do("up", "-d")
+	person, agent, there := strings.Cut(block(t, string(data), "sh"), "# in an agent")
+	if !there {
+		t.Fatal("there is nothing for agents")
+	}
+	id := ""
+	for n, lines := range []string{person, agent} {
+		for line := range strings.Lines(lines) {
+			if !strings.HasPrefix(line, "coppice ") {
+				continue
+			}
+			cmd := exec.Command("sh", "-c", strings.Replace(line, " ID ", " "+id+" ", 1))
+			cmd.Dir = f.dir
+			if n == 1 {
+				cmd.Env = f.environ("worker", 1)
+			}
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%s: %v: %s", line, err, out)
+			}
+			if strings.Contains(line, "task claim") {
+				id, _, _ = strings.Cut(string(out), " ")
+			}
+		}
+	}
+	if got := f.task(id); got.Title != "Fix the login" || got.Status != work.Closed {
+		t.Errorf("%+v", got)
 	}
 }

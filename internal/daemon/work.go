@@ -305,6 +305,12 @@ func (c *Controller) ExportTasks(ctx context.Context, after string) (work.BeadPa
 	return p, refusedWork(err)
 }
 
+// Todo is part of api.Tasks.
+func (c *Controller) Todo(ctx context.Context, who api.Caller) ([]work.Task, error) {
+	h, err := c.work.Hook(ctx, worker(who, ""), c.pools(who.Path))
+	return slices.Concat(h.Mine, h.Ready, h.Pool), refusedWork(err)
+}
+
 // workNotices are what there is to do for an agent.
 func (c *Controller) workNotices(ctx context.Context, who api.Caller) ([]api.Notice, error) {
 	h, err := c.work.Hook(ctx, worker(who, ""), c.pools(who.Path))
