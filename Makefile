@@ -18,7 +18,7 @@ RERUN   := $(if $(CI),--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails
 TESTSUM = $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --hide-summary=skipped $(RERUN)
 FUZZTIME ?= 30s
 
-.PHONY: demo build test random deps lint bench chaos fuzz generate clean
+.PHONY: demo build test random deps lint bench chaos fuzz cron-long generate clean
 
 ## demo: build coppice and watch it heal a small fleet (15 s)
 demo: build
@@ -65,6 +65,10 @@ fuzz:
 			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 		done; \
 	done
+
+# Cron schedules held against a walk through every minute of 55 years of many time zones.
+cron-long:
+	go test ./internal/cron -run TestWalk -cron.long -v -timeout 60m
 
 ## generate: write the documentation that is made from the code
 generate:

@@ -123,6 +123,39 @@ func (k *core) restart(c *child) error {
 	return nil
 }
 
+// ensure is EnsureChild. A nil error means that the start is under way, or done.
+func (k *core) ensure(c *child) error {
+	switch {
+	case k.op == opDown:
+		return ErrStopping
+	case c.state.alive():
+		return ErrRunning
+	case c.state == Suspended:
+		return ErrTerminated
+	case c.state.present(), k.op == opGroup, k.op == opInit && !k.alone():
+		return ErrRestarting // or will be started in its turn
+	case k.paused:
+		k.set(c, Paused, ReasonLimitPause)
+		return ErrPaused
+	case k.probing && k.probe != nil:
+		k.set(c, Paused, ReasonProbe)
+		return ErrPaused
+	}
+	if at := k.roomAt(c); at > k.now && !c.adopts() {
+		var last Exit
+		if c.more != nil {
+			last = c.more.exit
+		}
+		k.set(c, Quarantined, ReasonLimitQuarantine)
+		k.tellLimit(c, at-k.now, last)
+		k.timer(c, at-k.now)
+		return ErrRestarting
+	}
+	c.reason = NoReason
+	k.begin(c, originEnsure)
+	return nil
+}
+
 // remove is DeleteChild.
 func (k *core) remove(c *child) error {
 	switch {
@@ -133,6 +166,7 @@ func (k *core) remove(c *child) error {
 	}
 	k.tellStart(c, ErrTerminated)
 	k.forget(c)
+	k.kept.drop(k.path + "/" + c.id)
 	return nil
 }
 
@@ -190,7 +224,7 @@ func (k *core) update(spec Spec) {
 		k.limit = spec.limit()
 		k.clearWindows()
 	}
-	k.strategy, k.auto = spec.Strategy, spec.AutoShutdown
+	k.strategy, k.auto, k.together = spec.Strategy, spec.AutoShutdown, spec.StopTogether
 	if k.strategy == SimpleOneForOne {
 		k.define(k.template, spec.Children[0])
 		for c := k.head; c != nil; c = c.next {
@@ -201,12 +235,26 @@ func (k *core) update(spec Spec) {
 	for _, cs := range spec.Children {
 		c := k.byID[cs.ID]
 		if c == nil {
-			k.link(k.newChild(cs))
+			k.list(k.newChild(cs), cs, Stopped)
 			continue
 		}
+		c.listed = true
 		k.redefine(c, cs)
 		k.moveLast(c)
 	}
+}
+
+// list lists a child of the Spec, which is in a state if nothing else is known of it.
+func (k *core) list(c *child, spec ChildSpec, s State) {
+	c.state, c.listed = s, true
+	if spec.Deferred {
+		c.state, c.reason = Waiting, ReasonDeferred
+	}
+	k.link(c)
+	if spec.Saved != nil {
+		k.restore(c, spec.Saved)
+	}
+	k.recall(c)
 }
 
 // redefine gives a listed child a new specification.

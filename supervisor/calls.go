@@ -206,6 +206,49 @@ func (s *Supervisor) RestartChild(ctx context.Context, id string) (ChildInfo, er
 	})
 }
 
+// EnsureChild starts a child that is listed and does not run, or waits until
+// it is started (ChildSpec.Deferred), and waits until it has started. Unlike
+// RestartChild it means to keep the child: a start that fails is dealt with as
+// a restart that fails, counted and tried again, and the *StartError says only
+// that the first try did not succeed. A limit that counts starts and has no
+// room holds it, too. What was suspended stays down. Errors:
+// ErrRunning, ErrRestarting (also: held by a limit, or started with its group),
+// ErrPaused (it starts after Resume), ErrTerminated (it is suspended),
+// ErrNotFound, *StartError, ErrStopping, ErrSimpleOneForOne, ErrNoSupervisor.
+func (s *Supervisor) EnsureChild(ctx context.Context, id string) (ChildInfo, error) {
+	return s.wait(ctx, false, func() (*child, error) {
+		if s.core.strategy == SimpleOneForOne {
+			return nil, s.fail(id, ErrSimpleOneForOne)
+		}
+		c, err := s.find(id)
+		if err != nil {
+			return nil, err
+		}
+		return c, s.fail(id, s.core.ensure(c))
+	})
+}
+
+// RenewChild stops a child that runs and starts it again, and waits until it
+// has started. Nobody has failed: no limit counts it but those that count
+// starts, and where such a one has no room, nothing is done (*HeldError). A
+// start that fails is dealt with as EnsureChild's. If the child is stopped by
+// somebody else meanwhile, that holds (ErrTerminated). Errors: ErrNotRunning,
+// ErrRestarting (also: it is being stopped, or started with its group),
+// ErrPaused, *HeldError, ErrNotFound, *StartError, ErrTerminated, ErrStopping,
+// ErrSimpleOneForOne, ErrNoSupervisor.
+func (s *Supervisor) RenewChild(ctx context.Context, id string) (ChildInfo, error) {
+	return s.wait(ctx, false, func() (*child, error) {
+		if s.core.strategy == SimpleOneForOne {
+			return nil, s.fail(id, ErrSimpleOneForOne)
+		}
+		c, err := s.find(id)
+		if err != nil {
+			return nil, err
+		}
+		return c, s.fail(id, s.core.renew(c))
+	})
+}
+
 // DeleteChild takes a child that is down from the list. Errors: ErrRunning,
 // ErrRestarting, ErrNotFound, ErrSimpleOneForOne, ErrNoSupervisor.
 func (s *Supervisor) DeleteChild(id string) error {
@@ -294,7 +337,7 @@ func (s *Supervisor) ChildSpec(id string) (ChildSpec, error) {
 // Update changes the flags and the child specifications of a live supervisor.
 // No running child is touched: each is governed by its new specification from
 // now on, and started by it the next time. Children that are new are listed,
-// not started (RestartChild does that); children that are missing stay, and
+// not started (EnsureChild and RestartChild do that); children that are missing stay, and
 // come first in the order. Any fault, and nothing has changed. A pool stays a
 // pool. Name, StartFailure and OnEvent are not changed. While a group is
 // being restarted the change waits for the end of that.

@@ -17,6 +17,7 @@ type core struct {
 	epoch    time.Time // what the wall clock would have said when now was 0; see at
 	strategy Strategy
 	auto     AutoShutdown
+	together bool // Spec.StopTogether
 	onStart  StartFailure
 	limit    Limit
 	win      window // counts for limit, where its scope is the supervisor
@@ -41,6 +42,9 @@ type core struct {
 	brutal  bool   // kill instead of asking
 	final   Exit
 	later   []func() // calls that wait for the operation to end
+
+	kept   *kept // of the tree
+	nested bool  // not the root
 
 	paused, probing bool
 	probe           *child
@@ -81,6 +85,7 @@ type child struct {
 	plan       plan
 	origin     origin
 	added      bool // by StartChild, while its group was restarted, and not started yet
+	listed     bool // in the Spec of the supervisor, which starts it with that
 	idle       bool // a nested supervisor without live children
 }
 
@@ -123,6 +128,7 @@ const (
 	planSuspend             // Suspended
 	planWait                // Waiting, for its turn in the restart of its group
 	planFail                // its start has failed: it was not ready in time
+	planRenew               // started again
 )
 
 // origin is who asked for a start, and so who is told that it failed.
@@ -133,6 +139,8 @@ const (
 	originRestart               // the restart of this child alone
 	originAdd                   // StartChild
 	originManual                // RestartChild
+	originEnsure                // EnsureChild
+	originRenew                 // RenewChild
 )
 
 // action is something the runner has to do.
@@ -303,6 +311,7 @@ func (k *core) link(c *child) {
 // that stands on it can go on.
 func (k *core) forget(c *child) {
 	k.cancel(c)
+	k.keep(c)
 	k.set(c, Stopped, c.reason)
 	k.weigh(c, -1)
 	if c.prev == nil {
@@ -370,6 +379,9 @@ func (k *core) info(c *child) ChildInfo {
 	if c.state.alive() {
 		i.StartedAt = k.epoch.Add(c.began)
 		i.Uptime = k.now - c.began
+		if at := k.roomAt(c); at > k.now {
+			i.RoomAt = k.epoch.Add(at)
+		}
 	}
 	return i
 }

@@ -143,14 +143,20 @@ func (k *core) startFailed(c *child, exit Exit) {
 		k.countFailure(c, exit)
 		k.probeFailed(c, exit)
 		k.forget(c)
+		if c.origin == originEnsure || c.origin == originRenew {
+			k.tellStart(c, failed)
+		}
 		k.startNext(c, next)
 	default:
-		alone := c.origin == originGroup && k.alone()
+		by := c.origin
 		k.countFailure(c, exit)
 		d, hold := k.judge(c, ReasonStartFailed, true)
 		k.tellFailed(c, err, d)
+		if by == originEnsure || by == originRenew {
+			k.tellStart(c, failed)
+		}
 		k.carryOut(c, d, hold, exit)
-		if alone {
+		if by == originGroup && k.alone() {
 			k.startNext(c, next)
 		}
 	}
@@ -262,6 +268,46 @@ func (k *core) carryOut(c *child, d Decision, hold State, exit Exit) {
 	case d.Action == RestartIt && d.Delay == 0:
 		k.begin(c, originRestart)
 	}
+}
+
+// renew is RenewChild: a restart that nobody has failed for. It reaches no
+// limit and counts for none but those that count starts, and it is not begun
+// where such a limit would hold it: what runs is better than what is held.
+func (k *core) renew(c *child) error {
+	switch {
+	case k.op == opDown:
+		return ErrStopping
+	case k.op == opGroup, k.op == opInit && !k.alone(), c.state == Stopping:
+		return ErrRestarting
+	case c.state != Running && c.state != Starting:
+		return ErrNotRunning
+	case k.paused:
+		return ErrPaused
+	}
+	if at := k.roomAt(c); at > k.now {
+		return &HeldError{Until: k.epoch.Add(at)}
+	}
+	k.stop(c, planRenew, ReasonRenewed)
+	return nil
+}
+
+// roomAt is when a limit that counts starts has room for one more of c: now, or later.
+func (k *core) roomAt(c *child) time.Duration {
+	l, w := k.governs(c)
+	if l.Count != CountStarts || l.Then != Quarantine || l.Max <= 0 || l.Within <= 0 || w.count(k.now, l) < l.Max {
+		return k.now
+	}
+	return w.room(l)
+}
+
+// renewed: c was stopped to be started again.
+func (k *core) renewed(c *child) {
+	if k.paused {
+		k.set(c, Paused, ReasonLimitPause)
+		return
+	}
+	c.restarts++
+	k.begin(c, originRenew)
 }
 
 // pause holds everything that would start, until Resume.

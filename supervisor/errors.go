@@ -30,6 +30,8 @@ var (
 	ErrStopping = errors.New("supervisor is shutting down")
 	// ErrPaused: the supervisor's limit has paused it. Use Resume.
 	ErrPaused = errors.New("supervisor is paused")
+	// ErrNotRunning: RenewChild of a child that does not run.
+	ErrNotRunning = errors.New("does not run")
 	// ErrTerminated: the child was terminated while the call waited for its start.
 	ErrTerminated = errors.New("terminated while starting")
 )
@@ -49,6 +51,16 @@ var (
 	// ErrKilled: the child was killed by its supervisor.
 	ErrKilled = errors.New("killed")
 )
+
+// HeldError: a child is not renewed, and runs as it did, because its limit
+// would not let it start again at the moment.
+type HeldError struct {
+	Until time.Time // when the limit has room again
+}
+
+func (e *HeldError) Error() string {
+	return "it was started too often, and goes on as it is until " + e.Until.Format(time.TimeOnly)
+}
 
 // SpecError is a fault in a Spec or ChildSpec. Path names the node, Field the
 // field of it.

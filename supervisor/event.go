@@ -87,6 +87,8 @@ const (
 	ReasonManual
 	ReasonAbandoned
 	ReasonReset
+	ReasonDeferred
+	ReasonRenewed
 )
 
 // SupervisorStarted: all children have been started.

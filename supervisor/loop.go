@@ -61,6 +61,7 @@ func (s *Supervisor) loop() {
 // boot lists the children and starts them.
 func (s *Supervisor) boot() {
 	k := &s.core
+	_, again := k.kept.of(k.path) // a nested one that is restarted
 	k.byID = make(map[string]*child, len(s.spec.Children))
 	if k.strategy == SimpleOneForOne {
 		k.template = k.newChild(s.spec.Children[0])
@@ -68,15 +69,15 @@ func (s *Supervisor) boot() {
 		slots := make([]child, len(s.spec.Children))
 		for i, cs := range s.spec.Children {
 			c := &slots[i]
-			c.id, c.state = cs.ID, Waiting
+			c.id = cs.ID
 			k.define(c, cs)
-			k.link(c)
-			if cs.Saved != nil {
-				k.restore(c, cs.Saved)
+			if again {
+				cs.Saved = nil // of an earlier tree, and long out of date
 			}
+			k.list(c, cs, Waiting)
 		}
 	}
-	if saved := s.spec.Saved; saved != nil {
+	if saved := s.spec.Saved; saved != nil && !again {
 		k.restoreWindow(&k.win, k.limit, saved.Counted, 0)
 		k.paused, k.probing = saved.Paused, saved.Probing
 	}
@@ -88,6 +89,7 @@ func (s *Supervisor) boot() {
 // interest where they bring a process.
 func (s *Supervisor) end(late []message) {
 	s.exit = s.core.final
+	s.core.keepAll()
 	for _, m := range append(late, s.box.close()...) {
 		if r, ok := m.(*startResult); ok && r.p != nil {
 			go r.i.guard(r.p.Kill)
@@ -274,6 +276,7 @@ func (s *Supervisor) start(c *child) {
 	case *Spec:
 		sub := newSupervisor(s.base, *work, s.core.path+"/"+c.id, s.depth+1)
 		sub.parent, sub.hook = i, s.hook
+		sub.core.kept, sub.core.nested = s.core.kept, true
 		if work.OnEvent != nil {
 			sub.hook, sub.ownHook = newHook(work.OnEvent), true
 		}

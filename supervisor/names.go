@@ -39,6 +39,8 @@ var (
 		ReasonManual:          "asked for by hand",
 		ReasonAbandoned:       "a child did not stop and may not run twice",
 		ReasonReset:           "reset by hand",
+		ReasonDeferred:        "has yet to be started",
+		ReasonRenewed:         "it is started afresh",
 	}
 )
 

@@ -116,6 +116,11 @@ type Spec struct {
 
 	StartFailure StartFailure
 
+	// StopTogether: when the supervisor ends, all of its children are asked to
+	// stop at the same time, not one after the other in reverse order. Group
+	// restarts go by that order all the same. (OTP has this for simple_one_for_one.)
+	StopTogether bool
+
 	// Children are started in this order and stopped in the reverse one.
 	// SimpleOneForOne takes exactly one, as the template of its instances.
 	Children []ChildSpec
@@ -185,9 +190,16 @@ type ChildSpec struct {
 	// OnAbandon says whether a successor may run beside an incarnation that would not stop.
 	OnAbandon Abandon
 
-	// Saved, if not nil, is what Save returned of an earlier life of the
-	// supervisor. It is for the children of a Spec; StartChild only goes on
-	// from its Incarnation.
+	// Deferred children of a Spec are listed as Waiting and not started with
+	// their supervisor, nor by Update; EnsureChild does that, in any order and
+	// many at a time. The restart of their group starts them, too.
+	Deferred bool
+
+	// Saved, if not nil, is what Save returned of an earlier life of the tree.
+	// It is for the children of a Spec, and new ones of an Update; StartChild
+	// only goes on from its Incarnation. When a nested supervisor is restarted,
+	// it is out of date and ignored: its children keep their numbers, and stay
+	// down where they have been suspended.
 	Saved *Saved
 }
 
@@ -203,6 +215,14 @@ type Process interface {
 	Stop()
 	// Kill makes it end. A process that survives Kill for KillGrace is abandoned.
 	Kill()
+}
+
+// Patient is a Process that knows better than ChildSpec.Shutdown how long it may
+// take to end.
+type Patient interface {
+	// Patience is asked when the process is, before its Stop is called: from
+	// then until Kill, or Infinity. Zero: ChildSpec.Shutdown holds.
+	Patience() time.Duration
 }
 
 // KillGrace is how long a process may take to end after Kill before it is abandoned.

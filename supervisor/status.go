@@ -40,6 +40,7 @@ type ChildInfo struct {
 	Limit       Limit         // that limit
 	StartedAt   time.Time     // of the running incarnation
 	NextAt      time.Time     // of the next try; zero if none is scheduled
+	RoomAt      time.Time     // when a limit that counts starts lets it start again; zero: at once
 	LastExit    Exit          // of the incarnation before; NoExit if none has ended
 	Reason      Reason        // of the last decision about it
 	Arg         any           // of a SimpleOneForOne instance

@@ -74,13 +74,13 @@ func (k *core) started(c *child) {
 // running tells the world that c is.
 func (k *core) running(c *child) {
 	if k.hooked {
-		restart := c.origin == originRestart || (c.origin == originGroup && k.op != opInit)
+		restart := c.origin == originRestart || c.origin == originRenew || (c.origin == originGroup && k.op != opInit)
 		k.events = append(k.events, ChildStarted{k.header(c), restart, c.adopts()})
 	}
 	if c.adopts() {
 		c.more.adopt = false
 	}
-	if c.origin != originRestart && k.op != opInit {
+	if c.origin == originEnsure || c.origin == originRenew || c.origin != originRestart && k.op != opInit {
 		k.tellStart(c, nil)
 	}
 	if c == k.probe {
@@ -110,6 +110,7 @@ func (k *core) walkStart(c *child) {
 			return
 		}
 		switch {
+		case c.state == Waiting && c.reason == ReasonDeferred && k.op == opInit:
 		case c.state == Waiting && k.alone() && (k.paused || k.probing && k.probe != nil):
 			k.set(c, Paused, ReasonLimitPause)
 		case c.state == Waiting:
@@ -179,7 +180,7 @@ func (k *core) regroup(trigger *child, now bool) {
 		case c.state == Restarting, c.state == Stopped:
 			k.cancel(c)
 			k.set(c, Waiting, ReasonSibling)
-		case c.state == Stopping && c.plan == planFail:
+		case c.state == Stopping && (c.plan == planFail || c.plan == planRenew):
 			c.plan = planWait
 		}
 	}
@@ -271,6 +272,10 @@ func (k *core) stopped(c *child, exit Exit) {
 		return
 	case c.plan == planWait && k.op != opDown:
 		k.putAside(c)
+	case c.plan == planRenew && k.op != opDown:
+		k.renewed(c)
+		k.startNext(c, next)
+		return
 	case c.plan == planSuspend:
 		k.set(c, Suspended, ReasonTerminated)
 	case c.policy.restart == Temporary || k.strategy == SimpleOneForOne:
@@ -328,8 +333,15 @@ func (k *core) shutdown(final Exit, why Reason) {
 	for _, f := range later {
 		f()
 	}
-	if k.strategy == SimpleOneForOne { // all at once (OTP)
+	switch {
+	case k.strategy == SimpleOneForOne: // all at once (OTP)
 		for c := k.head; c != nil; c = c.next {
+			if c.state.alive() && c.state != Stopping {
+				k.stop(c, planDown, ReasonShutdown)
+			}
+		}
+	case k.together:
+		for c := k.tail; c != nil; c = c.prev {
 			if c.state.alive() && c.state != Stopping {
 				k.stop(c, planDown, ReasonShutdown)
 			}

@@ -55,7 +55,12 @@ JSON that programs can tell apart, one of
     --obstacle "the schema lacks the new field" --until task=T12 \
     --discovery "client.go is generated" --recommendation "wait for the schema"
   coppice agent outcome --json - < outcome.json`,
-		Args:      cobra.MaximumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("unexpected argument %q; what belongs to the kind is said by flags", args[1])
+			}
+			return nil
+		},
 		ValidArgs: kinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := f.read(cmd, args, s.in, time.Now())

@@ -103,10 +103,15 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
-	root.AddCommand(newRun(s), newValidate(s), newInit(s), newNew(s), newVersion(s), newUp(s), newDoctor(s), newInstall(s),
-		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s), newDrain(s), newBelief(s), newAgent(s), newMCP(s),
+	root.AddCommand(
+		newRun(s), newValidate(s), newInit(s), newNew(s), newVersion(s),
+		newUp(s), newDown(s), newReload(s), newPatrol(s), newDoctor(s), newInstall(s),
+		newConfig(s), newSchema(s),
+		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDrain(s),
+		newBelief(s), newAgent(s), newMCP(s),
 		newInbox(s), newAnswer(s), newMail(s, peopleMail()), newTask(s, peopleTasks()),
-		newFmt(s), newCheck(s), newLSP(s), newTest(s))
+		newFmt(s), newCheck(s), newLSP(s), newTest(s),
+	)
 	root.AddCommand(newActs(s)...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))

@@ -74,15 +74,20 @@ func (f *fleet) do(args ...string) string {
 // all that these tests wait for.
 func (f *fleet) ask(do func(context.Context, *api.Client) error) error {
 	f.t.Helper()
-	socket, err := api.SocketPath(f.dir)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	client := api.Dial(socket)
+	client := f.dial()
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	return do(ctx, client)
+}
+
+func (f *fleet) dial() *api.Client {
+	f.t.Helper()
+	socket, err := api.SocketPath(f.dir)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return api.Dial(socket)
 }
 
 func (f *fleet) node(path string) (n api.Node) {

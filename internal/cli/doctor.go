@@ -22,7 +22,7 @@ func newDoctor(s *streams) *cobra.Command {
 live, the disk, and programs that some agents need. With --fix it repairs a
 damaged store (the old file is kept) and stops agents that the file does not
 name; neither while a daemon runs. The exit code is 1 if there is a problem.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := findConfig(file)
 			if err != nil {

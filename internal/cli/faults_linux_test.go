@@ -36,11 +36,7 @@ func until(t *testing.T, what string, done func() bool) {
 // client asks the daemon without a process for each question.
 func (f *fleet) client() *api.Client {
 	f.t.Helper()
-	socket, err := api.SocketPath(f.dir)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	c := api.Dial(socket)
+	c := f.dial()
 	f.t.Cleanup(c.Close)
 	return c
 }

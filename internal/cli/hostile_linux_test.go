@@ -236,6 +236,7 @@ func TestHostileFleetOutput(t *testing.T) {
 		agentTOML("unready", hostile+`; exec sleep 1000`, `ready = { log = "never", timeout = "200ms" }`, `max_restarts = 1`, `on_limit = "give_up"`, quick))
 	events := launch(t, f.dir, "up") // in the foreground it prints what happens
 	events.out.awaitText(t, "up, process")
+	events.out.awaitText(t, "started, 0 agents taken over") // from its first event on
 	c := f.client()
 	for _, path := range []string{"t/ends", "t/unready"} {
 		until(t, path, func() bool { return peek(t, c, path).State == "given_up" })

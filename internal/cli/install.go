@@ -20,7 +20,7 @@ func newInstall(s *streams) *cobra.Command {
 		Long: `Write a systemd user unit for the daemon of this project. systemd starts it with
 your session, restarts it when it fails, and replaces it when it hangs; agents
 live on meanwhile. The command prints how to enable it; it enables nothing itself.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := findConfig(file)
 			if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
@@ -24,7 +25,7 @@ import (
 
 func newUp(s *streams) *cobra.Command {
 	var file string
-	var detach bool
+	var detach, dry, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the daemon that keeps the fleet running",
@@ -34,11 +35,17 @@ killed, the next one takes them over.
 In the foreground it prints what happens until Ctrl-C, which stops all agents
 in order. With -d it goes into the background and the command returns when
 every agent has been started, or with the reason why the daemon is not up.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := findConfig(file)
 			if err != nil {
 				return err
+			}
+			if asJSON && !dry {
+				return usage(errors.New("--json goes with --dry-run"))
+			}
+			if dry {
+				return upDry(s, path, asJSON)
 			}
 			if detach {
 				return upDetached(s, path)
@@ -48,8 +55,36 @@ every agent has been started, or with the reason why the daemon is not up.`,
 	}
 	configFlag(cmd, &file)
 	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "go into the background")
+	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what there is to do")
+	jsonFlag(cmd, &asJSON, "one object, with --dry-run")
 	return cmd
 }
+
+// upDry says what a daemon would do, or has to do if there is one.
+func upDry(s *streams, path string, asJSON bool) error {
+	project, err := daemon.OpenProject(path)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dryTime)
+	defer cancel()
+	var round api.Round
+	if _, locked := project.Locked(); locked {
+		var socket string
+		if socket, err = api.SocketPath(project.Dir); err == nil {
+			round, err = api.Dial(socket).Patrol(ctx, true)
+		}
+	} else {
+		round, err = daemon.Preview(ctx, path, slog.New(slog.NewTextHandler(s.err, nil)))
+	}
+	if err != nil {
+		return coded(err)
+	}
+	return s.printRound(round, asJSON)
+}
+
+// dryTime bounds the look at what runs.
+const dryTime = 30 * time.Second
 
 // readyFD is where a daemon in the background reports to the command that
 // started it: the descriptor after the standard ones.
@@ -82,7 +117,7 @@ func up(s *streams, path string) error {
 	defer cancel()
 	stop, ctx := newStopper()
 	err := foreground(ctx, stop, daemon.ServeOptions{
-		Config: path, Logger: logger,
+		Config: path, Logger: logger, Hurry: stop.reloads(),
 		Up: func(c *daemon.Controller, socket string) {
 			fmt.Fprintf(s.out, "up, process %d, socket %s\n", os.Getpid(), socket)
 			go printEvents(told, s.out, c)
@@ -115,16 +150,9 @@ func coded(err error) error {
 	return err
 }
 
-// printEvents prints what happens from now on, a line each.
+// printEvents prints what happens under a controller, from its beginning, a line each.
 func printEvents(ctx context.Context, w io.Writer, c *daemon.Controller) {
-	var before uint64
-	for e, err := range c.Events(ctx, event.Query{Last: 1}) {
-		if err != nil {
-			return
-		}
-		before = e.Seq
-	}
-	for e, err := range c.Events(ctx, event.Query{After: before, Follow: true}) {
+	for e, err := range c.Events(ctx, event.Query{After: c.Before(), Follow: true}) {
 		if err != nil {
 			return
 		}
@@ -147,8 +175,12 @@ func summaryOf(c *daemon.Controller) string {
 
 // upDetached starts the daemon in the background and waits for its readiness.
 func upDetached(s *streams, path string) error {
-	if _, err := config.Load(path); err != nil { // say it here, not in a log file
+	l, err := config.LoadAll(path)
+	if err != nil { // say it here, not in a log file
 		return &exitError{exitConfig, err}
+	}
+	for _, n := range l.Notices {
+		fmt.Fprintln(s.err, n)
 	}
 	project, err := daemon.OpenProject(path)
 	if err != nil {

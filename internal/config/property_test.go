@@ -168,7 +168,7 @@ func print(t *spec.Tree) string {
 		if a.Ready.Timeout > 0 {
 			line("ready.timeout", a.Ready.Timeout)
 		}
-		for key, d := range map[string]time.Duration{"heartbeat_timeout": a.HeartbeatTimeout, "progress_timeout": a.ProgressTimeout} {
+		for key, d := range map[string]time.Duration{"heartbeat_timeout": a.HeartbeatTimeout, "progress_timeout": a.ProgressTimeout, "idle_timeout": a.IdleTimeout} {
 			if d > 0 {
 				line(key, d)
 			}
@@ -283,6 +283,7 @@ func someTree(t *rapid.T) *spec.Tree {
 		}
 		if rapid.Bool().Draw(t, "watched") {
 			a.HeartbeatTimeout, a.ProgressTimeout = someTime.Draw(t, "heartbeat"), someTime.Draw(t, "progress")
+			a.IdleTimeout = someTime.Draw(t, "idle")
 			a.Nudge = rapid.SampledFrom([]spec.Nudge{{}, {Type: a.Terminal}, {Signal: "USR2"}, {Command: []string{"x", " "}}}).Draw(t, "nudge")
 		}
 		if a.Ready.Log+a.Ready.TCP+a.Ready.HTTP != "" || a.Ready.Exec != nil || a.Ready.Notify {
@@ -370,13 +371,13 @@ func somePool(t *rapid.T, a *spec.Agent) *spec.Node {
 		OnDeath:      rapid.SampledFrom([]spec.Hook{{}, {Command: []string{"x", " "}, Timeout: time.Second}}).Draw(t, "on_death"),
 	}
 	if p.Max == 3 && rapid.Bool().Draw(t, "named") {
-		p.Names = []string{"ada", "bob", "zoë"}
+		p.Names = []string{a.Name + " 1", a.Name + " 3", a.Name + " ë"}
 	}
 	if a.Limit == (supervisor.Limit{}) {
 		a.Limit = supervisor.Quarantining(5, time.Hour)
 	}
 	a.Pool = p
-	return &spec.Node{Name: a.Name, Template: a, Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)}
+	return &spec.Node{Name: a.Name, Template: a, Suspended: a.Suspended, DependsOn: a.DependsOn, Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)}
 }
 
 // TestRoundTrip: a tree that is written down and read again is the same, and

@@ -135,7 +135,7 @@ func (c *Controller) forwardAnswers(path string) {
 // forward tells an agent by mail how its question has ended. What fails now is
 // tried again when the agent or the controller has ended.
 func (c *Controller) forward(q asking.Question) {
-	if c.agents[q.From] == nil || q.State == asking.Withdrawn {
+	if c.fleet().agents[q.From] == nil || q.State == asking.Withdrawn {
 		return
 	}
 	var text strings.Builder

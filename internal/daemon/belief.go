@@ -24,9 +24,7 @@ func (c *Controller) openBeliefs(ctx context.Context) error {
 		return err
 	}
 	c.beliefs = book
-	for path, a := range c.agents {
-		book.Declare(path, a.Beliefs)
-	}
+	c.declareBeliefs(c.fleet())
 	c.unusable(problems)
 	return nil
 }
@@ -61,9 +59,9 @@ func (c *Controller) unusable(problems []belief.Problem) {
 func (c *Controller) holder(path string) (string, error) {
 	full := c.full(path)
 	switch {
-	case c.agents[full] != nil || len(c.beliefs.Agents(full)) > 0 && c.nodes[full] == nil:
+	case c.fleet().agents[full] != nil || len(c.beliefs.Agents(full)) > 0 && c.fleet().nodes[full] == nil:
 		return full, nil
-	case c.nodes[full] != nil:
+	case c.fleet().nodes[full] != nil:
 		return "", fmt.Errorf("%w: %s is a supervisor; agents have beliefs", api.ErrInvalid, full)
 	case len(c.beliefs.Agents(path)) > 0: // of a project that had another name
 		return path, nil
@@ -111,7 +109,7 @@ func (c *Controller) AllBeliefs(_ context.Context, path string) ([]api.AgentBeli
 	}
 	agents := c.beliefs.Agents(from)
 	if len(agents) == 0 && from != "" {
-		if agents = c.beliefs.Agents(path); len(agents) == 0 && c.agents[from] == nil && c.nodes[from] == nil {
+		if agents = c.beliefs.Agents(path); len(agents) == 0 && c.fleet().agents[from] == nil && c.fleet().nodes[from] == nil {
 			return nil, fmt.Errorf("%s: %w", from, api.ErrNotFound)
 		}
 	}
@@ -188,7 +186,7 @@ func (c *Controller) ExportBeliefs(ctx context.Context, path string) (api.Belief
 // ImportBeliefs is part of api.Beliefs. The agent need not be in the file (yet).
 func (c *Controller) ImportBeliefs(ctx context.Context, all api.BeliefImport) error {
 	path := c.full(all.Path)
-	if c.nodes[path] != nil {
+	if c.fleet().nodes[path] != nil {
 		return fmt.Errorf("%w: %s is a supervisor; agents have beliefs", api.ErrInvalid, path)
 	}
 	err := c.beliefs.Import(ctx, path, all.Beliefs)

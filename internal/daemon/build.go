@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -15,6 +16,8 @@ type builder struct {
 	start func(a *spec.Agent, signal syscall.Signal) (func(context.Context) (supervisor.Process, error), error)
 	// saved returns what is known of a node from before, or nil. It may be nil.
 	saved func(path string) (*supervisor.Saved, *supervisor.SavedSelf)
+	// known returns the specification that an agent has already. It may be nil.
+	known func(path string, a *spec.Agent) (supervisor.ChildSpec, bool)
 }
 
 // node makes the specification of a supervisor. One agent that does not get
@@ -22,16 +25,23 @@ type builder struct {
 func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 	s := &supervisor.Spec{
 		Name: n.Name, Strategy: n.Strategy, Limit: n.Limit, AutoShutdown: n.AutoShutdown,
-		StartFailure: supervisor.Retry,
+		StartFailure: supervisor.Retry, StopTogether: n.Strategy != supervisor.RestForOne,
 	}
 	_, s.Saved = b.before(path)
+	root := !strings.Contains(path, "/")
 	for _, c := range n.Children {
 		childPath := path + "/" + c.Name()
 		var child supervisor.ChildSpec
 		if c.Node == nil {
-			var err error
-			if child, err = b.agent(c.Agent); err != nil {
-				return nil, fmt.Errorf("agent %s: %w", childPath, err)
+			known := false
+			if b.known != nil {
+				child, known = b.known(childPath, c.Agent)
+			}
+			if !known {
+				var err error
+				if child, err = b.agent(c.Agent); err != nil {
+					return nil, fmt.Errorf("agent %s: %w", childPath, err)
+				}
 			}
 		} else {
 			sub, err := b.node(c.Node, childPath)
@@ -41,6 +51,7 @@ func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 			child = supervisor.ChildSpec{ID: c.Node.Name, Supervisor: sub, Restart: c.Node.Restart, Significant: c.Node.Significant}
 		}
 		child.Saved, _ = b.before(childPath)
+		child.Deferred = deferred(n, root, c)
 		s.Children = append(s.Children, child)
 	}
 	return s, nil

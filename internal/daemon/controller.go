@@ -7,12 +7,15 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/patrol/pool"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -29,7 +32,9 @@ type Options struct {
 	Logger   *slog.Logger
 	Version  string
 	Config   ConfigInfo
-	Socket   string // where agents reach the controller; they are told if it is not empty
+	// Load reads the files of the project again; nil if there are none.
+	Load   func() Loaded
+	Socket string // where agents reach the controller; they are told if it is not empty
 	// Once is one life of the tree: limits, stops and the numbers of
 	// incarnations start afresh instead of from the store, and it ends by
 	// itself when nothing runs or will run again. What lives is taken over all the same.
@@ -38,6 +43,8 @@ type Options struct {
 	OnEvent func(supervisor.Event)
 	// Output is told what the hooks of agents write, if it is not nil.
 	Output func(path string, incarnation uint64, line proc.Line)
+
+	check func(context.Context, pool.Check) (int, error) // runs the checks of pools; they are run as processes if nil
 }
 
 // ConfigInfo says which file is in force.
@@ -51,20 +58,24 @@ type ConfigInfo struct {
 // leaves live in a runtime, so that they outlive it, and whose state is in a
 // store, so that the next controller goes on where this one was.
 type Controller struct {
-	opts     Options
-	host     string
-	started  time.Time
-	root     *supervisor.Supervisor // once launched is closed
-	launched chan struct{}
-	log      *event.Log
-	places   map[string]runtime.Runtime // by kind
-	agents   map[string]*spec.Agent     // by path
-	nodes    map[string]*spec.Node
-	specs    map[string]supervisor.ChildSpec // of all nodes below the root
+	opts      Options
+	host      string
+	started   time.Time
+	root      *supervisor.Supervisor // once launched is closed
+	launched  chan struct{}
+	log       *event.Log
+	before    uint64                     // the last event of those who were here before
+	places    map[string]runtime.Runtime // by kind
+	wanted    atomic.Pointer[fleet]      // see fleet
+	reloading sync.Mutex                 // held while the files are read
+	applying  sync.Mutex                 // held while that changes
 
+	patrols     *rounds
+	prints      *prints
 	credentials *credentials
 	vitals      vitals
 	background  *background
+	crews       *crews
 	beliefs     *belief.Book
 	claims      claims
 	mail        *mail.Boxes
@@ -74,15 +85,25 @@ type Controller struct {
 	heard time.Time // when the last event was written; used by event alone
 
 	mu       sync.Mutex
-	sessions map[string]runtime.Session // the last one of each agent
-	adopt    map[string]adoption        // incarnations that are to be taken over, not started
-	strays   map[string]*stray          // slots that are to be emptied before that
-	told     map[string][]mark          // the last starts of each agent that the log was given, oldest first
-	typing   map[string]*typing         // who types into the terminal of an agent
-	restarts map[string]*restart        // that agents have asked for
-	drains   map[string]*drain          // agents that are to finish
-	noted    map[string]noted           // what the log was told of each node last
-	keep     bool                       // agents go on without the controller
+	sessions map[string]runtime.Session  // the last one of each agent
+	adopt    map[string]adoption         // incarnations that are to be taken over, not started
+	strays   map[string]*stray           // slots that are to be emptied before that
+	told     map[string][]mark           // the last starts of each agent that the log was given, oldest first
+	typing   map[string]*typing          // who types into the terminal of an agent
+	restarts map[string]*restart         // that agents have asked for
+	drains   map[string]*drain           // agents that are to finish
+	gone     map[string]supervisor.Saved // agents that are not wanted any more, as they were
+	noted    map[string]noted            // what the log was told of each node last
+	rejected *rejection                  // the files that are there now, which are not in force
+	keep     bool                        // agents go on without the controller
+
+	unwatched map[string]bool // agents of which was said that their idle_timeout does nothing; needs mu
+
+	arrivals *arrivals
+	late     []api.Overdue // did not stop in time when everything was stopped; needs mu
+	parted   chan struct{} // closed when all agents have been stopped because of that
+	hurry    chan struct{} // closed when somebody has asked for that twice
+	hurried  sync.Once
 
 	down     chan struct{} // closed when somebody has asked for the end
 	downOnce sync.Once
@@ -108,29 +129,23 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log,
-		places: make(map[string]runtime.Runtime), agents: make(map[string]*spec.Agent), nodes: make(map[string]*spec.Node), specs: make(map[string]supervisor.ChildSpec),
-		sessions: make(map[string]runtime.Session), told: make(map[string][]mark), noted: make(map[string]noted),
+		places:   make(map[string]runtime.Runtime),
+		sessions: make(map[string]runtime.Session), told: make(map[string][]mark), noted: make(map[string]noted), gone: make(map[string]supervisor.Saved),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
-		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(),
+		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o.check),
+		unwatched: make(map[string]bool), arrivals: newArrivals(), parted: make(chan struct{}), hurry: make(chan struct{}),
 		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
 		c.places[r.Kind()] = r
 	}
-	c.nodes[o.Tree.Root.Name] = o.Tree.Root
-	for path, child := range o.Tree.All() {
-		if child.Agent == nil {
-			c.nodes[path] = child.Node
-			continue
-		}
-		c.agents[path] = child.Agent
-		if c.home(path) == nil && err == nil {
-			err = fmt.Errorf("agent %s: there is no runtime %v here", path, child.Agent.Runtime)
-		}
-	}
-	if err == nil {
-		err = c.open(ctx)
+	f := newFleet(o.Tree, o.Config)
+	c.wanted.Store(f)
+	c.patrols = newRounds(c)
+	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
+	if err = f.check(c.places); err == nil {
+		err = c.open(ctx, f)
 	}
 	if err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
@@ -140,18 +155,17 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	return c, nil
 }
 
-// home is the runtime that an agent belongs in.
-func (c *Controller) home(path string) runtime.Runtime {
-	return c.places[c.agents[path].Runtime.String()]
-}
-
 const (
 	keepEvents     = 30 * 24 * time.Hour
 	keepEventBytes = 256 << 20
 	closeTime      = 5 * time.Second // for the last events to be written
+	leftTime       = time.Minute     // for starts that have been given up to leave nothing behind
 )
 
-func (c *Controller) open(ctx context.Context) (err error) {
+func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
+	if _, c.before, err = c.log.Last(ctx, 0, nil); err != nil {
+		return err
+	}
 	if err := c.openBeliefs(ctx); err != nil {
 		return err
 	}
@@ -176,43 +190,43 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		return err
 	}
 	c.keepWork()
-	b := &builder{start: c.start, saved: past.saved}
-	root, err := b.node(c.opts.Tree.Root, c.opts.Tree.Root.Name)
-	if err != nil {
+	f = c.fleet() // with the instances of its pools
+	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
 	}
-	if c.opts.Once && root.AutoShutdown == supervisor.NeverShutdown {
-		root.AutoShutdown = supervisor.WhenDone
-	}
-	c.index(root.Name, root)
 	c.log.Append(event.Event{
 		Type: event.ControllerStarted, Actor: "controller",
 		Message: fmt.Sprintf("controller %d started, %d agents taken over", os.Getpid(), len(c.adopt)),
 	}.With(map[string]any{"pid": os.Getpid(), "adopted": len(c.adopt), "version": c.opts.Version}),
 		store.Op{Kind: store.Delete, Key: orderlyKey})
+	root := *f.root
 	root.OnEvent = c.event
-	c.root, err = supervisor.Launch(context.WithoutCancel(ctx), *root)
+	c.root, err = supervisor.Launch(context.WithoutCancel(ctx), root)
 	close(c.launched)
 	if err != nil {
 		return err
 	}
 	c.resumeRequests()
+	c.background.run(c.patrols.run)
+	c.startCrews()
 	go c.wait()
 	return nil
 }
 
-// index remembers the specifications below a supervisor.
-func (c *Controller) index(path string, s *supervisor.Spec) {
-	for _, child := range s.Children {
-		c.specs[path+"/"+child.ID] = child
-		if child.Supervisor != nil {
-			c.index(path+"/"+child.ID, child.Supervisor)
-		}
-	}
-}
+// Before is the number of the last event that is older than this controller.
+func (c *Controller) Before() uint64 { return c.before }
 
-// Started waits until every agent has been started once, or its start has failed.
-func (c *Controller) Started(ctx context.Context) error { return c.root.Started(ctx) }
+// Started waits until every agent has been started once, or its start has
+// failed, and the instances that the first checks of the pools have asked for.
+func (c *Controller) Started(ctx context.Context) error {
+	if err := c.root.Started(ctx); err != nil {
+		return err
+	}
+	if err := c.patrols.settled(ctx); err != nil {
+		return err
+	}
+	return c.crewsArrived(ctx)
+}
 
 // Ended is closed when the tree has ended, by Stop or by its own limit, and
 // everything has been written.
@@ -226,8 +240,8 @@ func (c *Controller) Err() error {
 	return nil
 }
 
-// Stop ends the controller: all agents are stopped in order, or go on without
-// it if keep. It returns at once; the second call kills.
+// Stop ends the controller: all agents are stopped as package farewell says, or
+// go on without it if keep. It returns at once; the second call kills.
 func (c *Controller) Stop(keep bool) {
 	first := false
 	c.downOnce.Do(func() {
@@ -238,9 +252,12 @@ func (c *Controller) Stop(keep bool) {
 		close(c.down)
 	})
 	switch {
-	case first:
+	case first && keep:
 		c.root.Stop()
+	case first:
+		go c.shutDown()
 	case !c.keeps():
+		c.hurried.Do(func() { close(c.hurry) })
 		c.root.Kill()
 	}
 }
@@ -254,6 +271,9 @@ func (c *Controller) keeps() bool {
 // wait sees the tree end.
 func (c *Controller) wait() {
 	err := c.root.Wait()
+	if !c.keeps() {
+		c.arrivals.settle(leftTime)
+	}
 	c.background.end()
 	entry := event.Event{Type: event.ControllerStopped, Actor: "controller", Message: "controller stopped"}
 	if err != nil {

@@ -44,11 +44,16 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 	if n.NeedsInput != nil {
 		x.Next, x.Hint = fmt.Sprintf("it waits for an answer to %s: %s", n.NeedsInput.ID, n.NeedsInput.Text), "coppice answer "+n.NeedsInput.ID
 	}
+	c.explainPool(&x)
 	x.History = c.history(ctx, n.Path)
 	if n.Kind == kindAgent {
 		x.Claims = c.claimed(ctx, n.Path)
 		if s := c.live(n.Path); s != nil {
-			x.Evidence = append(x.Evidence, words(s.Observe(), c.agents[n.Path].Watchdog, time.Now())...)
+			var watchdog time.Duration
+			if a := c.fleet().agents[n.Path]; a != nil {
+				watchdog = a.Watchdog
+			}
+			x.Evidence = append(x.Evidence, words(s.Observe(), watchdog, time.Now())...)
 			if tail, err := s.Peek(ctx, historyLength); err == nil && tail != nil {
 				x.Tail = tail
 			}

@@ -41,7 +41,7 @@ func (c *Controller) openMail(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	for path := range c.agents {
+	for path := range c.fleet().agents {
 		c.forwardAnswers(path) // of questions that ended and whose agents were not told
 	}
 	return nil
@@ -84,16 +84,16 @@ func (e *apiError) Unwrap() []error { return []error{e.err, e.kind} }
 // segment may be left out, or that of people, who have some more names unless
 // agents are called so.
 func (c *Controller) address(to string) (string, error) {
-	root := c.opts.Tree.Root.Name
+	root := c.fleet().tree.Root.Name
 	name := strings.Trim(to, "/")
 	if name == mail.People {
 		return mail.People, nil
 	}
 	for _, path := range []string{name, root + "/" + name} {
-		if c.agents[path] != nil {
+		if c.fleet().agents[path] != nil {
 			return path, nil
 		}
-		if c.nodes[path] != nil {
+		if c.fleet().nodes[path] != nil {
 			return "", fmt.Errorf("%w: %s is a supervisor, and mail goes to one agent", api.ErrInvalid, path)
 		}
 	}
@@ -102,7 +102,7 @@ func (c *Controller) address(to string) (string, error) {
 	}
 	hint := ""
 	candidates := []string{mail.People}
-	for _, path := range slices.Sorted(maps.Keys(c.agents)) {
+	for _, path := range slices.Sorted(maps.Keys(c.fleet().agents)) {
 		candidates = append(candidates, strings.TrimPrefix(path, root+"/"))
 	}
 	if near := suggest.Nearest(strings.TrimPrefix(name, root+"/"), candidates); near != "" {

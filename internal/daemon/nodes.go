@@ -35,7 +35,7 @@ func (c *Controller) Nodes(_ context.Context, path string) ([]api.Node, error) {
 	path = c.full(path)
 	if path == c.root.Path() {
 		n := api.Node{
-			Path: path, Kind: kindSupervisor, Strategy: c.opts.Tree.Root.Strategy.String(), State: c.rootState().String(),
+			Path: path, Kind: kindSupervisor, Strategy: c.fleet().tree.Root.Strategy.String(), State: c.rootState().String(),
 			Node: c.host, LimitMax: supervisor.Unlimited,
 		}
 		n.StartedAt, n.Uptime = &c.started, time.Since(c.started).Seconds()
@@ -98,7 +98,7 @@ func (c *Controller) walk(all []api.Node, s *supervisor.Supervisor) []api.Node {
 		all = append(all, c.node(s.Path()+"/"+info.ID, info))
 		all = c.walk(all, info.Sub)
 	}
-	if d := c.nodes[s.Path()]; d != nil {
+	if d := c.fleet().nodes[s.Path()]; d != nil {
 		for _, child := range d.Children {
 			if name := child.Name(); !listed[name] {
 				all = append(all, c.node(s.Path()+"/"+name, forgotten(name)))
@@ -113,10 +113,15 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 		Path: path, Kind: kindAgent, State: i.State.String(), Reason: i.Reason.String(), Node: c.host,
 		Incarnation: i.Incarnation, Restarts: i.Restarts, LimitMax: supervisor.Unlimited,
 	}
-	if d := c.nodes[path]; d != nil {
+	if d := c.fleet().nodes[path]; d != nil {
 		n.Kind, n.Strategy = kindSupervisor, d.Strategy.String()
+		if w := c.crews.of(path); w != nil {
+			n.Pool = w.shown()
+		}
 	} else {
-		n.Runtime = c.agents[path].Runtime.String()
+		if a := c.fleet().agents[path]; a != nil {
+			n.Runtime = a.Runtime.String()
+		}
 		if i.Limit.Scope == supervisor.ScopeChild {
 			setLimit(&n, i)
 		}
@@ -136,6 +141,14 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	}
 	if !i.NextAt.IsZero() {
 		n.NextAt = &i.NextAt
+	}
+	if w, ok := c.patrols.waits(path); ok {
+		switch {
+		case w.For != "":
+			n.Reason = "waits for " + w.For
+		case n.NextAt == nil:
+			n.Reason, n.NextAt = fmt.Sprintf("to be started again (%v), but was started too often", w.Cause), &w.Until
+		}
 	}
 	if i.LastExit.Kind != supervisor.NoExit {
 		n.LastExit = i.LastExit.String()
@@ -172,7 +185,7 @@ func (c *Controller) last(path string) uint64 {
 
 // locate returns the supervisor of a node that is not the root, and its ID there.
 func (c *Controller) locate(path string) (*supervisor.Supervisor, string, error) {
-	if c.agents[path] == nil && c.nodes[path] == nil {
+	if c.fleet().agents[path] == nil && c.fleet().nodes[path] == nil {
 		return nil, "", fmt.Errorf("%s: %w", path, api.ErrNotFound)
 	}
 	above, id, _ := cutLast(path)

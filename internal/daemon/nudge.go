@@ -30,7 +30,7 @@ var errTyping = errors.New("a person is attached and may be typing")
 // The text ends up in a terminal, whose program takes it for a person's: it has
 // to be made of words that are written here, and ids, never of what others say.
 func (c *Controller) nudge(ctx context.Context, path, text string) {
-	a, s := c.agents[path], c.live(path)
+	a, s := c.fleet().agents[path], c.live(path)
 	if a == nil || s == nil {
 		return
 	}

@@ -24,7 +24,7 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 		return api.Status{}, err
 	}
 	s := api.Status{
-		Project: c.opts.Tree.Root.Name,
+		Project: c.fleet().tree.Root.Name,
 		Controller: api.Controller{
 			PID: os.Getpid(), Node: c.host, Version: c.opts.Version,
 			StartedAt: c.started, Uptime: time.Since(c.started).Seconds(),
@@ -32,7 +32,7 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 		Summary: make(map[string]int),
 		Store:   api.Store{Kind: "sqlite", OK: true},
 		Config: api.Config{
-			Path: c.opts.Config.Path, Revision: c.opts.Config.Revision, LoadedAt: c.opts.Config.LoadedAt,
+			Path: c.fleet().config.Path, Revision: c.fleet().config.Revision, LoadedAt: c.fleet().config.LoadedAt, LastError: c.refused(),
 		},
 	}
 	if p, ok := c.opts.Store.(interface{ Path() string }); ok {
@@ -47,6 +47,9 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 		s.Summary[st.String()] = 0
 	}
 	for _, n := range nodes {
+		if n.Pool != nil {
+			s.Pools = append(s.Pools, api.PoolAt{Path: n.Path, Pool: *n.Pool})
+		}
 		if n.Kind == kindAgent {
 			s.Summary[n.State]++
 			if n.NeedsInput != nil {
@@ -78,10 +81,10 @@ func (c *Controller) Events(ctx context.Context, q event.Query) iter.Seq2[event.
 // agent returns the session of an agent, live or over.
 func (c *Controller) agent(path string) (runtime.Session, error) {
 	path = c.full(path)
-	if c.nodes[path] != nil {
+	if c.fleet().nodes[path] != nil {
 		return nil, fmt.Errorf("%s is a supervisor, which has no output of its own: %w", path, api.ErrConflict)
 	}
-	if c.agents[path] == nil {
+	if c.fleet().agents[path] == nil {
 		return nil, fmt.Errorf("%s: %w", path, api.ErrNotFound)
 	}
 	if s := c.live(path); s != nil {

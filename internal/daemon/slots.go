@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -21,6 +22,8 @@ type sighting struct {
 	kind string
 	runtime.Observation
 }
+
+func (s sighting) lives() bool { return s.Life != runtime.Dead }
 
 // adoption is an incarnation that is to be taken over where it is.
 type adoption struct {
@@ -68,7 +71,7 @@ func (c *Controller) survey(ctx context.Context) (found map[string][]sighting, d
 			if o.Life == runtime.Unknown {
 				o.Path = c.named(o.Path)
 			}
-			a := c.agents[o.Path]
+			a := c.fleet().agents[o.Path]
 			if o.Life == runtime.Unknown && (a == nil || a.Runtime.String() != kind) {
 				return nil, fmt.Errorf("%s in runtime %s: %w: %s", o.Path, kind, runtime.ErrUnknown, o.Detail)
 			}
@@ -81,7 +84,7 @@ func (c *Controller) survey(ctx context.Context) (found map[string][]sighting, d
 // named is the path of the agent whose slot goes by the name of its directory,
 // because what is in it is damaged. The runtime can repair it when it knows whose it is.
 func (c *Controller) named(slot string) string {
-	for path := range c.agents {
+	for path := range c.fleet().agents {
 		if name, err := wire.DirName(path); err == nil && name == slot {
 			return path
 		}
@@ -92,7 +95,7 @@ func (c *Controller) named(slot string) string {
 // assign decides what becomes of the slots of an agent that is wanted: which one
 // has its last incarnation, and which ones have to be emptied.
 func (c *Controller) assign(path string, all []sighting, p *past) {
-	home := c.agents[path].Runtime.String()
+	home := c.fleet().agents[path].Runtime.String()
 	last := all[0]
 	for _, s := range all {
 		if s.Incarnation > last.Incarnation || s.Incarnation == last.Incarnation && s.kind == home {
@@ -126,14 +129,13 @@ func (c *Controller) assign(path string, all []sighting, p *past) {
 
 // clearStrays empties the slots that an agent is not to live in, but for the one
 // that it is being adopted from. While that fails, the agent cannot be started.
-func (c *Controller) clearStrays(ctx context.Context, path string, from adoption, adopting bool) error {
+func (c *Controller) clearStrays(ctx context.Context, a *spec.Agent, path string, from adoption, adopting bool) error {
 	c.mu.Lock()
 	s := c.strays[path]
 	c.mu.Unlock()
 	if s == nil {
 		return nil
 	}
-	a := c.agents[path]
 	var later []sighting
 	for _, o := range s.in {
 		if adopting && o.kind == from.kind {
@@ -176,7 +178,7 @@ func (c *Controller) clear(ctx context.Context, orphans []sighting) {
 		wg.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			rt, a, why, grace := c.places[o.kind], c.agents[o.Path], "is not wanted any more", supervisor.DefaultShutdown
+			rt, a, why, grace := c.places[o.kind], c.fleet().agents[o.Path], "is not wanted any more", supervisor.DefaultShutdown
 			if a != nil {
 				why, grace = "was stopped by hand", a.Shutdown.Grace
 			}

@@ -70,9 +70,10 @@ func TestAssign(t *testing.T) {
 			c := &Controller{
 				background: newBackground(), work: tasks,
 				credentials: newCredentials(), beliefs: beliefs, vitals: vitals{byPath: map[string]*vital{}},
-				log: log, agents: map[string]*spec.Agent{"t/a": {Name: "a", Runtime: spec.Tmux}},
+				log:   log,
 				adopt: map[string]adoption{}, strays: map[string]*stray{},
 			}
+			c.wanted.Store(&fleet{agents: map[string]*spec.Agent{"t/a": {Name: "a", Runtime: spec.Tmux}}})
 			p := &past{records: map[string]*record{}, adopt: c.adopt}
 			if tt.record != nil {
 				tt.record.Path, tt.record.State = "t/a", supervisor.Running.String()
@@ -129,9 +130,9 @@ func TestLookWaits(t *testing.T) {
 		c := &Controller{
 			credentials: newCredentials(),
 			opts:        Options{Logger: slog.New(slog.DiscardHandler)},
-			agents:      map[string]*spec.Agent{"t/a": {Name: "a"}, "t/b": {Name: "b", Runtime: spec.Tmux}},
 			places:      map[string]runtime.Runtime{"proc": proc, "tmux": sessions},
 		}
+		c.wanted.Store(&fleet{agents: map[string]*spec.Agent{"t/a": {Name: "a"}, "t/b": {Name: "b", Runtime: spec.Tmux}}})
 		found, err := c.look(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -34,13 +34,15 @@ type vital struct {
 
 	mu      sync.Mutex
 	watch   liveness.Watch
-	process *process // once it is ready
-	asks    int      // requests in which it waits for an answer
+	process *process  // once it is ready
+	asks    int       // requests in which it waits for an answer
+	waited  time.Time // for a person, last
 	asking  sync.WaitGroup
 	ended   context.Context // over when the incarnation is
 	end     context.CancelFunc
 	timer   *time.Timer // to the next look
 	looking bool        // the last look is not over
+	looks   bool        // it has looked whether it is to finish
 	failed  bool        // it has ended as a failure, or could not start
 	over    bool
 }
@@ -150,7 +152,11 @@ func (v *vital) wait() {
 	waits := v.asks > 0 || slices.ContainsFunc(v.c.desk.List(v.who.Path, false), func(q asking.Question) bool {
 		return q.Incarnation == v.who.Incarnation
 	})
-	v.watch.Wait(time.Now(), waits)
+	now := time.Now()
+	if waits || v.watch.State().Waiting {
+		v.waited = now
+	}
+	v.watch.Wait(now, waits)
 	v.arm()
 }
 
@@ -296,10 +302,14 @@ func (c *Controller) Ready(ctx context.Context, who api.Caller) error {
 		if v.isReady() {
 			return nil
 		}
-		if !c.agents[who.Path].Ready.Notify {
+		a, home := c.fleet().agents[who.Path], c.home(who.Path)
+		if a == nil {
+			return stale(who)
+		}
+		if !a.Ready.Notify {
 			return fmt.Errorf("%w: %s does not say itself when it is ready; that takes ready = { notify = true } in the file", api.ErrConflict, who.Path)
 		}
-		err := c.home(who.Path).Ready(ctx, who.Path, who.Incarnation)
+		err := home.Ready(ctx, who.Path, who.Incarnation)
 		if err == nil {
 			return nil
 		}
@@ -318,6 +328,21 @@ func (c *Controller) fails(who api.Caller) {
 		defer v.mu.Unlock()
 		v.failed = true
 	}
+}
+
+// looksForDrains notes that an incarnation looks whether it is to finish: it can be asked to.
+func (c *Controller) looksForDrains(who api.Caller) {
+	if v := c.vital(who.Path); v != nil && v.who == who {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.looks = true
+	}
+}
+
+func (v *vital) looksForDrains() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.looks
 }
 
 func (v *vital) hasFailed() bool {

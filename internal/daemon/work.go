@@ -18,7 +18,7 @@ import (
 // openWork reads the tasks.
 func (c *Controller) openWork(ctx context.Context) (err error) {
 	c.work, err = work.OpenQueue(ctx, work.Options{
-		Store: c.opts.Store, Name: c.opts.Tree.Root.Name, Logger: c.opts.Logger,
+		Store: c.opts.Store, Name: c.fleet().tree.Root.Name, Logger: c.opts.Logger,
 		Also: func(e work.Event) []store.Op { return []store.Op{c.log.Op(taskEvent(e))} },
 	})
 	return err
@@ -149,12 +149,12 @@ func worker(who api.Caller, name string) work.Who {
 // pools are those whose tasks an agent does: the one it is an instance of, that
 // of its name, and that of its path in the project.
 func (c *Controller) pools(path string) []string {
-	a := c.agents[path]
+	a := c.fleet().agents[path]
 	if a == nil {
 		return nil
 	}
 	var all []string
-	for _, name := range []string{a.Instance.Pool, a.Name, strings.TrimPrefix(path, c.opts.Tree.Root.Name+"/")} {
+	for _, name := range []string{a.Instance.Pool, a.Name, strings.TrimPrefix(path, c.fleet().tree.Root.Name+"/")} {
 		if name != "" && !slices.Contains(all, name) {
 			all = append(all, name)
 		}
@@ -169,9 +169,9 @@ func (c *Controller) assignee(name string) (string, error) {
 	}
 	full := c.full(strings.Trim(name, "/"))
 	switch {
-	case c.agents[full] != nil:
+	case c.fleet().agents[full] != nil:
 		return full, nil
-	case c.nodes[full] != nil:
+	case c.fleet().nodes[full] != nil:
 		return "", fmt.Errorf("%w: %s is a supervisor, and a task is assigned to one agent, or with --pool to all of a pool", api.ErrInvalid, full)
 	}
 	return name, nil
@@ -193,7 +193,7 @@ func (c *Controller) AddTask(ctx context.Context, who api.Caller, t api.TaskAdd)
 
 // nudgeOf tells an agent of a task that was assigned to it.
 func (c *Controller) nudgeOf(t work.Task, by api.Caller) {
-	if c.agents[t.Assignee] != nil && t.Assignee != by.Path && t.Ready {
+	if c.fleet().agents[t.Assignee] != nil && t.Assignee != by.Path && t.Ready {
 		c.background.run(func(ctx context.Context) {
 			c.nudge(ctx, t.Assignee, fmt.Sprintf("coppice: there is a task for you, %s. Please run: coppice agent task show %[1]s", t.ID))
 		})

@@ -29,6 +29,9 @@ type Problem struct {
 	// element: {"shutdown", "signal"}, {"children", "2"}. A declaration as a
 	// whole has none.
 	Path []string
+	// Other is 1 more than the index of another declaration that the message
+	// speaks of; 0 if it speaks of none.
+	Other int
 	// Message says what is wrong and what was expected, Hint what to do; it may be empty.
 	Message, Hint string
 }
@@ -43,7 +46,7 @@ const Root = -1
 func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls))}
 	a.checkNode(Root, &root)
-	a.declare()
+	a.declare(root.Bare)
 	before := len(a.problems)
 	a.adopt()
 	a.checkNesting()
@@ -73,8 +76,9 @@ func (a *assembly) problem(decl int, path []string, hint, format string, args ..
 	a.problems = append(a.problems, Problem{Decl: decl, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// declare checks each declaration by itself and enters the names.
-func (a *assembly) declare() {
+// declare checks each declaration by itself and enters the names. Where bare,
+// there need not be an agent.
+func (a *assembly) declare(bare bool) {
 	agents, nodes := 0, 0
 	ordinal := make([]string, len(a.decls)) // what to call those that share a name
 	for i, d := range a.decls {
@@ -98,11 +102,12 @@ func (a *assembly) declare() {
 		if first, ok := a.byName[name]; ok && name != "" {
 			a.problem(i, []string{"name"}, "names are unique in the whole file, supervisors and agents together",
 				"the name %s is taken by %s, expected another one", Quote(name), ordinal[first])
+			a.problems[len(a.problems)-1].Other = first + 1
 		} else {
 			a.byName[name] = i
 		}
 	}
-	if agents == 0 {
+	if agents == 0 && !bare {
 		a.problem(Root, nil, "`coppice init` writes an example", "nothing to run, expected at least one agent")
 	}
 }

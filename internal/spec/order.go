@@ -25,35 +25,35 @@ type Order struct {
 // Order is the order of the agents of the tree, which Assemble must have made.
 func (t *Tree) Order() *Order {
 	o := &Order{index: make(map[string]int)}
-	byName := make(map[string]int)
+	byName := make(map[string]int) // of what can be called by its name: not of instances of pools
 	var children []Child
 	for path, c := range t.All() {
 		i := len(o.paths)
 		o.paths, children = append(o.paths, path), append(children, c)
-		o.index[path], byName[c.Name()] = i, i
+		o.index[path] = i
+		if c.Agent == nil || c.Agent.Instance == (Instance{}) {
+			byName[c.Name()] = i
+		}
 	}
 	o.elements = make([]element, len(children))
-	for i := range o.elements {
-		o.elements[i].parent, o.elements[i].after = Root, Root
-	}
-	adopt := func(parent int, n *Node) {
+	adopt := func(parent int, path string, n *Node) {
 		last := Root
 		for _, c := range n.Children {
-			i := byName[c.Name()]
-			o.elements[i].parent = parent
+			i := o.index[path+"/"+c.Name()]
+			o.elements[i].parent, o.elements[i].after = parent, Root
 			if n.Strategy == supervisor.RestForOne {
 				o.elements[i].after, last = last, i
 			}
 		}
 	}
-	adopt(Root, t.Root)
+	adopt(Root, t.Root.Name, t.Root)
 	for i, c := range children {
 		o.elements[i].agent = c.Agent != nil
 		for _, name := range c.dependsOn() {
 			o.elements[i].needs = append(o.elements[i].needs, byName[name])
 		}
 		if c.Node != nil {
-			adopt(i, c.Node)
+			adopt(i, o.paths[i], c.Node)
 		}
 	}
 	o.graph = newGraph(o.elements)
@@ -131,4 +131,10 @@ func (o *Order) Reverse(choose func(path string) bool) [][]string {
 		slices.Reverse(w)
 	}
 	return waves
+}
+
+// Has reports whether there is such an agent or supervisor in the tree.
+func (o *Order) Has(path string) bool {
+	_, ok := o.index[path]
+	return ok
 }

@@ -344,3 +344,24 @@ func BenchmarkWaves(b *testing.B) {
 		}
 	}
 }
+
+// Instances of pools are in the order of their pool, whatever they are called.
+func TestOrderOfPools(t *testing.T) {
+	command := []string{"x"}
+	tr, problems := Assemble(Node{Name: "p"}, []Decl{
+		{Agent: &Agent{Name: "api", Command: command, DependsOn: []string{"workers"}}},
+		{Agent: &Agent{Name: "workers", Command: command, DependsOn: []string{"ada"}, Pool: &Pool{Max: 2, Names: []string{"ada", "bob"}}}},
+		{Agent: &Agent{Name: "ada", Command: command}},
+	})
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	o := tr.Layout(map[string][]string{"p/workers": {"ada", "bob"}}).Order()
+	want := [][]string{{"p/ada"}, {"p/workers/ada", "p/workers/bob"}, {"p/api"}}
+	if got := o.Waves(nil); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("waves are %v, want %v", got, want)
+	}
+	if got := tr.Order().Waves(nil); brief(got) != "ada | api" {
+		t.Errorf("without instances, waves are %v", got)
+	}
+}

@@ -1,0 +1,327 @@
+package aide
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+func TestPolicies(t *testing.T) {
+	if p := Default().Policy; p.Restart != supervisor.Temporary {
+		t.Errorf("without [daemon] the policy is %v", p)
+	}
+	if p := Kept(); p != (Policy{supervisor.Transient, 10, supervisor.Exponential}) {
+		t.Errorf("an empty [daemon] is %v", p)
+	}
+	clean, failed := supervisor.Exit{Kind: supervisor.Normal}, supervisor.Exit{Kind: supervisor.Failure}
+	for _, c := range []struct {
+		restart                    supervisor.Restart
+		word                       string
+		afterSuccess, afterFailure bool
+	}{
+		{supervisor.Permanent, "always", true, true},
+		{supervisor.Transient, "on-failure", false, true},
+		{supervisor.Temporary, "never", false, false},
+	} {
+		p := Policy{Restart: c.restart, MaxRestarts: 3}
+		if p.Follows(clean) != c.afterSuccess || p.Follows(failed) != c.afterFailure || RestartWord(c.restart) != c.word {
+			t.Errorf("%s: another run after a success %v, after a failure %v", RestartWord(c.restart), p.Follows(clean), p.Follows(failed))
+		}
+	}
+}
+
+func TestSleeps(t *testing.T) {
+	for _, c := range []struct {
+		kind     supervisor.BackoffKind
+		attempts []int
+		seconds  []float64
+	}{
+		{supervisor.Exponential, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 63, 64, math.MaxInt32, math.MaxInt}, []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300, 300, 300, 300}},
+		{supervisor.Linear, []int{0, 1, 2, 3, 4, 298, 299, 300, math.MaxInt32, math.MaxInt}, []float64{1, 2, 3, 4, 5, 299, 300, 300, 300, 300}},
+		{supervisor.Fixed, []int{0, 1, 2, 63, math.MaxInt}, []float64{1, 1, 1, 1, 1}},
+	} {
+		_, b, _ := Policy{Backoff: c.kind, Restart: supervisor.Transient}.Child(0)
+		for i, n := range c.attempts {
+			if got := b.Delay(n).Seconds(); got != c.seconds[i] {
+				t.Errorf("%v, attempt %d: %v s, expected %v", c.kind, n, got, c.seconds[i])
+			}
+		}
+	}
+}
+
+func TestTokens(t *testing.T) {
+	for text, expected := range map[string]int64{
+		"100k": 100_000, "1m": 1_000_000, "500000": 500_000, "0k": 0, "0": 0, " 200K ": 200_000, "2M": 2_000_000,
+		"1.5m": 1_500_000, "0.5k": 500, "9223372036854775807": math.MaxInt64,
+	} {
+		if n, err := ParseTokens(text); n != expected || err != nil {
+			t.Errorf("%q is %d, %v, expected %d", text, n, err, expected)
+		}
+	}
+	for _, text := range []string{
+		"", "abc", "k", "-1", "+1", "1e3", "1 k", "1kk", "1g", "1.5", ".5k", "1.k", "1.2345k", "99999999999999999999k", "18446744073709551615k", "9223372036854775.808k", "٣k",
+	} {
+		if n, err := ParseTokens(text); err == nil {
+			t.Errorf("%q is %d, expected an error", text, n)
+		}
+	}
+}
+
+// The flow of the original's tests, and what holds for all meters.
+func TestBudget(t *testing.T) {
+	m := Meter{Budget: Budget{Tokens: 100_000, MaxRetries: 3}}
+	for _, n := range []int64{30_000, 70_000} {
+		if err := m.Call(); err != nil {
+			t.Fatal(err)
+		}
+		m.Record(n)
+	}
+	if err := m.Call(); err == nil || !strings.Contains(err.Error(), "100000 of 100000 tokens") {
+		t.Errorf("a third call: %v", err)
+	}
+	m = Meter{Budget: Budget{Tokens: 1, MaxRetries: 2}}
+	for range 3 {
+		if err := m.Call(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Call(); err == nil || !strings.Contains(err.Error(), "all 3 tries") {
+		t.Errorf("the fourth call with two retries: %v", err)
+	}
+	m = Meter{Budget: Budget{Tokens: 0, MaxRetries: 3}}
+	if err := m.Call(); err == nil || m.Calls() != 0 {
+		t.Errorf("a budget of no tokens allows a call: %v", err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		b := Budget{Tokens: rapid.Int64Min(0).Draw(t, "tokens"), MaxRetries: rapid.IntRange(0, 20).Draw(t, "retries")}
+		m := Meter{Budget: b}
+		for range rapid.IntRange(0, 30).Draw(t, "calls") {
+			left := m.Left()
+			if err := m.Call(); (err == nil) != (left > 0 && m.Calls() <= b.MaxRetries+1 && err == nil) {
+				t.Fatalf("a call with %d tokens left: %v", left, err)
+			}
+			m.Record(rapid.Int64().Draw(t, "used"))
+			if m.Used() < 0 || m.Used() <= b.Tokens && m.Used()+m.Left() != b.Tokens || m.Used() > b.Tokens && m.Left() != 0 {
+				t.Fatalf("%d used and %d left of %d", m.Used(), m.Left(), b.Tokens)
+			}
+		}
+		if m.Calls() > b.MaxRetries+1 {
+			t.Fatalf("%d calls with %d retries", m.Calls(), b.MaxRetries)
+		}
+		m.Record(b.Tokens)
+		if m.Call() == nil {
+			t.Fatal("a call after all tokens were used")
+		}
+	})
+}
+
+func TestReadOutput(t *testing.T) {
+	for _, c := range []struct {
+		name, out string
+		expected  Report
+	}{
+		{"a result of claude", `{"type":"result","is_error":false,"result":"done","usage":{"input_tokens":10,"cache_read_input_tokens":99,"output_tokens":5}}`, Report{15, true, false, "done"}},
+		{"with lines before it", "thinking\n{\"x\":1}\n" + `{"usage":{"input_tokens":1,"output_tokens":2},"result":"a"}` + "\n", Report{3, true, false, "a"}},
+		{"the last one counts", `{"usage":{"output_tokens":1}}` + "\n" + `{"usage":{"output_tokens":2}}` + "\nbye\n", Report{2, true, false, ""}},
+		{"an error with exit code 0", `{"is_error":true,"result":"credit is too low"}`, Report{0, false, true, "credit is too low"}},
+		{"a total", `{"total_tokens": 12}`, Report{12, true, false, ""}},
+		{"no JSON", "all fine, 12 tokens", Report{}},
+		{"nothing", "", Report{}},
+		{"hostile numbers", `{"usage":{"input_tokens":-5,"output_tokens":9223372036854775807}}`, Report{math.MaxInt64, true, false, ""}},
+		{"an overflow", `{"usage":{"input_tokens":9223372036854775807,"output_tokens":9223372036854775807}}`, Report{math.MaxInt64, true, false, ""}},
+		{"not whole", `{"usage":{"input_tokens":1.5}}`, Report{}},
+		{"of other types", `{"usage":"much","is_error":"no","result":{"a":1}}`, Report{}},
+	} {
+		if got := ReadOutput([]byte(c.out)); got != c.expected {
+			t.Errorf("%s: %+v, expected %+v", c.name, got, c.expected)
+		}
+	}
+	for text, expected := range map[string]Report{
+		"1200\n": {1200, true, false, ""},
+		`{"input_tokens": 3, "output_tokens": 4}`: {7, true, false, ""},
+		"{\n\"tokens\": 9\n}":                     {9, true, false, ""},
+		"100\n{\"tokens\": 20}\n3\n":              {123, true, false, ""},
+		"-4":                                      {0, true, false, ""},
+		"":                                        {},
+		"a lot":                                   {},
+	} {
+		if got := ReadUsage([]byte(text)); got != expected {
+			t.Errorf("usage file %q: %+v, expected %+v", text, got, expected)
+		}
+	}
+}
+
+func FuzzReadOutput(f *testing.F) {
+	f.Add([]byte(`{"usage":{"input_tokens":1,"output_tokens":2},"result":"a"}`))
+	f.Add([]byte("x\n{\"tokens\":1}\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, r := range []Report{ReadOutput(b), ReadUsage(b)} {
+			if r.Tokens < 0 || r.Tokens > 0 && !r.Known {
+				t.Fatalf("%+v", r)
+			}
+		}
+	})
+}
+
+func TestSummary(t *testing.T) {
+	m := &Meter{Budget: Budget{Tokens: 100, MaxRetries: 3}}
+	m.Call()
+	m.Record(40)
+	out := "first <aide-summary>old</aide-summary> then <aide-summary>\nnew\n</aide-summary> bye"
+	if got, expected := Summary(Succeeded, "", m, out, 500), "STATUS: success\nTOKENS: 40/100\nRETRIES: 0\n\nnew"; got != expected {
+		t.Errorf("%q, expected %q", got, expected)
+	}
+	got := Summary(TimedOut, "it took\nlonger than 5s", m, strings.Repeat("ä", 1000), 500)
+	if !strings.HasPrefix(got, "STATUS: timeout\n") || !strings.Contains(got, "REASON: it took longer than 5s\n") || strings.Count(got, "ä") != 200 || !utf8.ValidString(got) {
+		t.Errorf("%q", got)
+	}
+	for tokens := range int64(60) {
+		if got := Summary(Failed, "x", m, strings.Repeat("äöü", 100), tokens); int64(len(got)) > 4*tokens || !utf8.ValidString(got) {
+			t.Errorf("%d tokens: %d bytes, %q", tokens, len(got), got)
+		}
+	}
+	if got := Summary(Failed, "", m, "</aide-summary> <aide-summary>", 500); !strings.HasPrefix(got, "STATUS: partial\n") {
+		t.Errorf("%q", got)
+	}
+	if got := Summary(Succeeded, "", m, strings.Repeat("a", 3000)+"<aide-summary>"+strings.Repeat("b", 3000)+"</aide-summary>", 500); len(got) > 2000 || !strings.HasSuffix(got, cutMark) {
+		t.Errorf("a long summary has %d bytes and ends with %q", len(got), got[len(got)-10:])
+	}
+}
+
+func TestDecide(t *testing.T) {
+	cron := []Trigger{{Kind: Cron, Schedule: minutes(5)}}
+	manual := []Trigger{{Kind: Manual}}
+	for _, c := range []struct {
+		state    supervisor.State
+		ran      bool
+		triggers []Trigger
+		expected State
+		decision Decision
+	}{
+		{supervisor.Stopped, false, manual, Idle, Decision{Run: true}},
+		{supervisor.Stopped, true, manual, Done, Decision{Run: true}},
+		{supervisor.Stopped, true, cron, Idle, Decision{Run: true}},
+		{supervisor.Starting, true, cron, Running, Decision{}},
+		{supervisor.Running, true, cron, Running, Decision{}},
+		{supervisor.Stopping, true, cron, Running, Decision{}},
+		{supervisor.Restarting, true, cron, BackingOff, Decision{}},
+		{supervisor.GivenUp, true, cron, GivenUp, Decision{Run: true, Release: true}},
+		{supervisor.Suspended, true, cron, Stopped, Decision{}},
+		{supervisor.Waiting, false, cron, Held, Decision{}},
+		{supervisor.Paused, false, cron, Held, Decision{}},
+		{supervisor.Quarantined, false, cron, Held, Decision{}},
+	} {
+		s := StateOf(c.state, c.ran, c.triggers)
+		d := Decide(s)
+		if s != c.expected || d.Run != c.decision.Run || d.Release != c.decision.Release || d.Reason == "" {
+			t.Errorf("%v, ran %v: %v, %+v, expected %v, %+v", c.state, c.ran, s, d, c.expected, c.decision)
+		}
+	}
+}
+
+func TestQueue(t *testing.T) {
+	a, b := Ticket{7, "seven", "text"}, Ticket{3, "three", ""}
+	var q Queue
+	take := func(open ...Ticket) int {
+		n, ok := q.Next(open)
+		if !ok {
+			return 0
+		}
+		q.Take(n)
+		return n.Number
+	}
+	changed := Ticket{3, "three", "please do it like this"}
+	for i, c := range []struct {
+		open     []Ticket
+		expected int
+	}{
+		{[]Ticket{a, b}, 3}, {[]Ticket{a, b}, 7}, {[]Ticket{a, b}, 0}, // each once, the oldest first
+		{[]Ticket{a, changed}, 3}, {[]Ticket{a, changed}, 0}, // again once it was changed
+		{[]Ticket{a}, 0}, {[]Ticket{a, changed}, 3}, // again once it was gone
+		{nil, 0},
+	} {
+		if got := take(c.open...); got != c.expected {
+			t.Errorf("%d: issue %d, expected %d", i, got, c.expected)
+		}
+	}
+	take(a)
+	q.Reset()
+	if take(a) != 7 {
+		t.Error("a reset does not forget")
+	}
+}
+
+// minutes is every so many minutes.
+type minutes int
+
+func (m minutes) step() time.Duration            { return time.Duration(m) * time.Minute }
+func (m minutes) Next(after time.Time) time.Time { return after.Truncate(m.step()).Add(m.step()) }
+func (m minutes) String() string                 { return m.step().String() }
+
+func TestClock(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	at := func(d time.Duration) time.Time { return noon.Add(d) }
+	for _, c := range []struct {
+		name     string
+		begin    time.Duration
+		ticks    []time.Duration
+		expected [][]Due // of each tick
+	}{
+		{"in time", 0, []time.Duration{4 * time.Minute, 5 * time.Minute, 5*time.Minute + 1, 10*time.Minute + time.Second}, [][]Due{nil, {{At: at(5 * time.Minute)}}, nil, {{At: at(10 * time.Minute)}}}},
+		{"not for the time at which it began", 0, []time.Duration{0, time.Second}, [][]Due{nil, nil}},
+		{"the machine slept, and woke in time", 0, []time.Duration{60*time.Minute + 30*time.Second, 65 * time.Minute}, [][]Due{{{At: at(time.Hour), Missed: 11}}, {{At: at(65 * time.Minute)}}}},
+		{"the machine slept, and woke too late", 0, []time.Duration{63 * time.Minute}, [][]Due{{{At: at(time.Hour), Missed: 11, Late: true}}}},
+		{"late by the grace", 0, []time.Duration{6 * time.Minute}, [][]Due{{{At: at(5 * time.Minute)}}}},
+		{"late by more", 0, []time.Duration{6*time.Minute + 1}, [][]Due{{{At: at(5 * time.Minute), Late: true}}}},
+		{"set back a little", 0, []time.Duration{5 * time.Minute, 4 * time.Minute, 5 * time.Minute, 10 * time.Minute}, [][]Due{{{At: at(5 * time.Minute)}}, nil, nil, {{At: at(10 * time.Minute)}}}},
+		{"set back by hours", 0, []time.Duration{5 * time.Minute, -3 * time.Hour, -3*time.Hour + 5*time.Minute}, [][]Due{{{At: at(5 * time.Minute)}}, nil, {{At: at(-3*time.Hour + 5*time.Minute)}}}},
+		{"set forward by a century", 0, []time.Duration{100 * 365 * 24 * time.Hour}, [][]Due{{{At: at(100 * 365 * 24 * time.Hour), Missed: maxMissed}}}},
+	} {
+		k := NewClock(at(c.begin), []Schedule{minutes(5)})
+		for i, d := range c.ticks {
+			got := k.Tick(at(d))
+			if len(got) != len(c.expected[i]) || len(got) == 1 && got[0] != c.expected[i][0] {
+				t.Errorf("%s: tick %d: %+v, expected %+v", c.name, i, got, c.expected[i])
+			}
+			if next := k.Next(); !next.After(at(d)) {
+				t.Errorf("%s: tick %d: next is %v, which is over", c.name, i, next)
+			}
+		}
+	}
+	if !NewClock(noon, nil).Next().IsZero() {
+		t.Error("a clock without schedules is due")
+	}
+}
+
+// Whatever the clock on the wall does, what is due has just come, and nothing is due twice.
+func TestClockHoldsForAllTimes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		k := NewClock(now, []Schedule{minutes(1), minutes(7)})
+		last := map[int]time.Time{}
+		latest := now
+		for range rapid.IntRange(1, 60).Draw(t, "ticks") {
+			now = now.Add(time.Duration(rapid.Int64Range(-int64(20*time.Minute), int64(30*time.Minute)).Draw(t, "step")))
+			if earliest := latest.Add(-59 * time.Minute); now.Before(earliest) {
+				now = earliest
+			} else if now.After(latest) {
+				latest = now
+			}
+			for _, d := range k.Tick(now) {
+				if d.At.After(now) || d.Late != (now.Sub(d.At) > Grace) {
+					t.Fatalf("at %v: %+v", now, d)
+				}
+				if !d.At.After(last[d.Index]) {
+					t.Fatalf("at %v: %+v is due twice", now, d)
+				}
+				last[d.Index] = d.At
+			}
+		}
+	})
+}

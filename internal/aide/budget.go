@@ -1,0 +1,64 @@
+package aide
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Budget bounds one run.
+type Budget struct {
+	// Tokens are those of input and output together.
+	Tokens int64
+	// Timeout is how long the run may take, with all its tries and what runs
+	// before it; 0: for ever.
+	Timeout time.Duration
+	// MaxRetries is how many times the command is tried again in the same run.
+	MaxRetries int
+}
+
+// Meter counts what one run uses.
+type Meter struct {
+	Budget
+	used  int64
+	calls int
+}
+
+// Used are the tokens that were reported, Left those that remain.
+func (m *Meter) Used() int64 { return m.used }
+func (m *Meter) Left() int64 { return max(0, m.Tokens-m.used) }
+
+// Calls is how often the command was called.
+func (m *Meter) Calls() int { return m.calls }
+
+// Call counts a call of the command, unless the budget is exhausted: then it
+// says by what.
+func (m *Meter) Call() error {
+	switch {
+	case m.used >= m.Tokens:
+		return &Exhausted{fmt.Sprintf("%d of %d tokens are used up", m.used, m.Tokens)}
+	case m.calls > m.MaxRetries:
+		return &Exhausted{fmt.Sprintf("all %d tries have failed", m.calls)}
+	}
+	m.calls++
+	return nil
+}
+
+// Record adds what a call has used. What is negative is nothing.
+func (m *Meter) Record(tokens int64) {
+	m.used = Add(m.used, tokens)
+}
+
+// Add is the sum of tokens, without overflow; what is negative is nothing.
+func Add(a, b int64) int64 {
+	a, b = max(0, a), max(0, b)
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// Exhausted is the error of a run whose budget is used up.
+type Exhausted struct{ what string }
+
+func (e *Exhausted) Error() string { return "budget exhausted: " + e.what }

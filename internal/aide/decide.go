@@ -1,0 +1,75 @@
+package aide
+
+import "github.com/coppice-dev/coppice/supervisor"
+
+// State is what an agent is doing, as its triggers see it.
+type State uint8
+
+const (
+	Idle       State = iota // waits for a trigger
+	Done                    // the same, of an agent that has run and that only a person starts
+	Running                 // a run is in progress, begins or ends
+	BackingOff              // the next run follows after its sleep
+	GivenUp                 // max_restarts is reached
+	Stopped                 // by a person, until a person starts it
+	Held                    // its supervisor does not run, is being started, or is paused
+)
+
+func (s State) String() string {
+	return [...]string{"idle", "done", "running", "backing off", "given up", "stopped", "held"}[s]
+}
+
+// StateOf is the state of an agent whose supervisor gives it that state; ran
+// says that it has had a run.
+func StateOf(s supervisor.State, ran bool, triggers []Trigger) State {
+	switch s {
+	case supervisor.Stopped:
+		if ran && onlyManual(triggers) {
+			return Done
+		}
+		return Idle
+	case supervisor.Starting, supervisor.Running, supervisor.Stopping:
+		return Running
+	case supervisor.Restarting:
+		return BackingOff
+	case supervisor.GivenUp:
+		return GivenUp
+	case supervisor.Suspended:
+		return Stopped
+	}
+	return Held
+}
+
+func onlyManual(triggers []Trigger) bool {
+	for _, t := range triggers {
+		if t.Kind != Manual {
+			return false
+		}
+	}
+	return true
+}
+
+// Decision is what becomes of a firing.
+type Decision struct {
+	Run bool
+	// Release says that the agent was given up, and runs once all the same.
+	Release bool
+	Reason  string // in words
+}
+
+// Decide says what becomes of a firing in a state.
+func Decide(s State) Decision {
+	switch s {
+	case Idle, Done:
+		return Decision{Run: true, Reason: "it was idle"}
+	case GivenUp:
+		return Decision{Run: true, Release: true, Reason: "it was given up: it runs once for each trigger until it succeeds or is reset"}
+	case Running:
+		return Decision{Reason: "the run before it is still in progress"}
+	case BackingOff:
+		return Decision{Reason: "a restart is pending"}
+	case Stopped:
+		return Decision{Reason: "it was stopped by hand, until it is started by hand"}
+	}
+	return Decision{Reason: "its supervisor does not run it now"}
+}

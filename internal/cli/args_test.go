@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// Wrong arguments are refused in our own words, which say what to do, and not
+// in those of the library.
+func TestWrongArguments(t *testing.T) {
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+		if cmd.HasSubCommands() || cmd.Args == nil {
+			return
+		}
+		library := regexp.MustCompile(`arg\(s\)|^unknown command|^invalid argument ".*" for`)
+		for _, args := range [][]string{{}, {"a"}, {"a", "b", "c", "d", "e", "f"}} {
+			err := cmd.Args(cmd, args)
+			if err != nil && library.MatchString(err.Error()) {
+				t.Errorf("%s %s: %v", cmd.CommandPath(), strings.Join(args, " "), err)
+			}
+			if err != nil && exitCode(err) != exitUsage {
+				t.Errorf("%s %s: exit code %d, want %d", cmd.CommandPath(), strings.Join(args, " "), exitCode(err), exitUsage)
+			}
+		}
+	}
+	var out bytes.Buffer
+	root := newRoot(&streams{nil, &out, &out})
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "completion" { // the library's own
+			walk(cmd)
+		}
+	}
+}

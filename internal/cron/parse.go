@@ -1,0 +1,347 @@
+package cron
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	_ "time/tzdata" // zones are known on machines without files of them
+)
+
+// Error says what is wrong with an expression, and where.
+type Error struct {
+	Expr   string
+	Field  string // "minute", "day of month" ...; empty if it is about all of it
+	Offset int    // bytes into Expr of what is wrong
+	Text   string // what is wrong there
+	Msg    string // what was expected
+}
+
+func (e *Error) Error() string {
+	if e.Field == "" {
+		return fmt.Sprintf("cron expression %.80q: %s", e.Expr, e.Msg)
+	}
+	return fmt.Sprintf("cron expression %.80q: %s %.40q: %s", e.Expr, e.Field, e.Text, e.Msg)
+}
+
+// field is what may stand in one field.
+type field struct {
+	name      string
+	low, high int
+	names     []string // of the values from low
+	days      bool     // ? is *
+}
+
+// week is true of days of the week, among which Sunday is twice.
+func (f field) week() bool { return f.names != nil && f.low == 0 }
+
+// top is the highest value, each taken once.
+func (f field) top() int {
+	if f.week() {
+		return f.high - 1
+	}
+	return f.high
+}
+
+func (f field) size() int { return f.top() - f.low + 1 }
+
+// The fields in their order.
+const (
+	seconds = iota
+	minutes
+	hours
+	daysOfMonth
+	months
+	daysOfWeek
+	fields
+)
+
+// short is the length of a short name.
+const short = 3
+
+// layout says what may stand in the fields.
+func layout() [fields]field {
+	return [fields]field{
+		{name: "second", high: 59},
+		{name: "minute", high: 59},
+		{name: "hour", high: 23},
+		{name: "day of month", low: 1, high: 31, days: true},
+		{name: "month", low: 1, high: 12, names: []string{
+			"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
+		}},
+		{name: "day of week", high: 7, days: true, names: []string{
+			"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
+		}},
+	}
+}
+
+const (
+	maxExpression = 1024 // bytes
+	maxEvery      = 366 * 24 * time.Hour
+)
+
+// Parse reads an expression, which is meant in a time zone. Its errors are an
+// *Error. An expression that never matches, such as one of February 30, is an
+// error as well, so that a Schedule always has a Next.
+func Parse(expr string, zone *time.Location) (*Schedule, error) {
+	s := &Schedule{text: expr, zone: zone}
+	p := parser{expr: expr}
+	switch {
+	case len(expr) > maxExpression:
+		return nil, p.fail("has %d bytes, at most %d are allowed", len(expr), maxExpression)
+	case strings.HasPrefix(strings.TrimSpace(expr), "@"):
+		if err := p.word(s, strings.Fields(expr)); err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	if err := p.fields(s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// parser keeps the place of what it reads.
+type parser struct {
+	expr   string
+	name   string
+	offset int
+	text   string
+}
+
+func (p *parser) fail(format string, args ...any) error {
+	return &Error{Expr: p.expr, Field: p.name, Offset: p.offset, Text: p.text, Msg: fmt.Sprintf(format, args...)}
+}
+
+const words = "@hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually or @every DURATION"
+
+// word reads what stands for a whole expression.
+func (p *parser) word(s *Schedule, parts []string) error {
+	word := strings.ToLower(parts[0])
+	if word == "@every" {
+		return p.every(s, parts[1:])
+	}
+	expr, ok := map[string]string{
+		"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
+		"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
+	}[word]
+	switch {
+	case word == "@reboot":
+		return p.fail("there is no @reboot, expected a time: %s", words)
+	case !ok:
+		return p.fail("%.40q is not known, expected five fields or %s", parts[0], words)
+	case len(parts) > 1:
+		return p.fail("nothing may follow %s, found %.40q", word, parts[1])
+	}
+	return (&parser{expr: expr}).fields(s)
+}
+
+func (p *parser) every(s *Schedule, parts []string) error {
+	if len(parts) != 1 {
+		return p.fail("expected one duration after @every, such as @every 90s")
+	}
+	d, err := time.ParseDuration(parts[0])
+	switch {
+	case err != nil:
+		return p.fail("%.40q is no duration, expected one such as 90s, 15m or 36h", parts[0])
+	case d < time.Second || d%time.Second != 0 || d > maxEvery:
+		return p.fail("%.40q: expected whole seconds, from 1s to %dh", parts[0], maxEvery/time.Hour)
+	}
+	s.every = d
+	return nil
+}
+
+// fields reads five or six fields.
+func (p *parser) fields(s *Schedule) error {
+	parts, places := split(p.expr)
+	sets := [fields]*uint64{&s.second, &s.minute, &s.hour, &s.day, &s.month, &s.weekday}
+	kinds, skip := layout(), 0
+	switch {
+	case len(parts) > 0 && strings.Contains(parts[0], "TZ="):
+		return p.fail("a time zone is not part of an expression here, set it beside it (timezone)")
+	case len(parts) == fields:
+	case len(parts) == fields-1:
+		s.second, skip = 1, 1
+	default:
+		return p.count(parts)
+	}
+	for i, text := range parts {
+		p.name, p.offset, p.text = kinds[i+skip].name, places[i], text
+		set, err := p.list(kinds[i+skip], text)
+		if err != nil {
+			return err
+		}
+		*sets[i+skip] = set
+	}
+	if sunday := uint64(1 << 7); s.weekday&sunday != 0 {
+		s.weekday = s.weekday&^sunday | 1
+	}
+	s.either = either(!open(parts[daysOfMonth-skip]) && !open(parts[daysOfWeek-skip]))
+	s.realTime = open(parts[hours-skip])
+	if !s.possible() {
+		p.name, p.offset, p.text = kinds[daysOfMonth].name, places[daysOfMonth-skip], parts[daysOfMonth-skip]
+		return p.fail("no month of %q has such a day, it would never be due", parts[months-skip])
+	}
+	return nil
+}
+
+// count is the error of a wrong number of fields.
+func (p *parser) count(parts []string) error {
+	expected := "expected five (minute, hour, day of month, month, day of week), six with seconds before them, or " + words
+	if len(parts) == 0 {
+		return p.fail("it is empty, %s", expected)
+	}
+	return p.fail("it has %d fields, %s", len(parts), expected)
+}
+
+// split cuts at blanks, and tells where the parts were.
+func split(expr string) (parts []string, places []int) {
+	for i := 0; i < len(expr); {
+		n := strings.IndexAny(expr[i:], " \t\r\n")
+		if n < 0 {
+			n = len(expr) - i
+		}
+		if n > 0 {
+			parts, places = append(parts, expr[i:i+n]), append(places, i)
+		}
+		i += n + 1
+	}
+	return parts, places
+}
+
+// open reports whether a field counts as not restricted.
+func open(text string) bool { return text[0] == '*' || text[0] == '?' }
+
+// possible reports whether there is any day that matches. All combinations of
+// a month, a day that it has, and a day of the week come within 400 years.
+func (s *Schedule) possible() bool {
+	if s.either {
+		return true
+	}
+	for month, days := range []int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31} {
+		low := s.day & (1<<(days+1) - 1)
+		if s.month&(1<<(month+1)) != 0 && low != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *parser) list(f field, text string) (set uint64, err error) {
+	start := p.offset
+	for item := range strings.SplitSeq(text, ",") {
+		p.text = item
+		bits, err := p.item(f, item)
+		if err != nil {
+			return 0, err
+		}
+		set |= bits
+		p.offset += len(item) + 1
+	}
+	p.offset = start
+	return set, nil
+}
+
+// item reads one part of a list.
+func (p *parser) item(f field, text string) (set uint64, err error) {
+	span, stepText, stepped := strings.Cut(text, "/")
+	low, high := f.low, f.top()
+	switch from, to, isRange := strings.Cut(span, "-"); {
+	case span == "*", span == "?" && f.days:
+	case isRange:
+		if low, err = p.value(f, from); err != nil {
+			return 0, err
+		}
+		if high, err = p.value(f, to); err != nil {
+			return 0, err
+		}
+		switch { // Sunday comes first or last, as it fits
+		case f.week() && high == 0 && low > 0 && to != "0":
+			high = 7
+		case f.week() && low == 7:
+			low = 0
+		}
+		if low > high {
+			return 0, p.fail("the range ends before it begins; write it as two, %s", p.wrapped(f, from, to))
+		}
+	default:
+		if low, err = p.value(f, span); err != nil {
+			return 0, err
+		}
+		high = max(high, low)
+		if !stepped {
+			high = low
+		}
+	}
+	step := 1
+	if stepped {
+		if step, err = p.step(f, stepText); err != nil {
+			return 0, err
+		}
+	}
+	for v := low; v <= high; v += step {
+		set |= 1 << v
+	}
+	return set, nil
+}
+
+// wrapped is a range over the end of a field as two.
+func (p *parser) wrapped(f field, from, to string) string {
+	if f.week() {
+		return fmt.Sprintf("%s-6,0-%s", from, to)
+	}
+	return fmt.Sprintf("%s-%d,%d-%s", from, f.high, f.low, to)
+}
+
+func (p *parser) step(f field, text string) (int, error) {
+	n, ok := number(text)
+	switch {
+	case !ok || n == 0:
+		return 0, p.fail("expected a number from 1 to %d after the slash", f.size())
+	case n > f.size():
+		return 0, p.fail("a step of %d is more than the field has, expected at most %d", n, f.size())
+	}
+	return n, nil
+}
+
+func (p *parser) value(f field, text string) (int, error) {
+	for i, name := range f.names {
+		if strings.EqualFold(name, text) || strings.EqualFold(name[:short], text) {
+			return f.low + i, nil
+		}
+	}
+	n, ok := number(text)
+	switch {
+	case ok && n >= f.low && n <= f.high:
+		return n, nil
+	case ok:
+		return 0, p.fail("%d is not in %d-%d", n, f.low, f.high)
+	}
+	return 0, p.fail("%s", f.expected(text))
+}
+
+func (f field) expected(text string) string {
+	switch {
+	case text == "":
+		return "a value is missing"
+	case strings.ContainsAny(text, "LW#lw") && f.days:
+		return "L, W and # are not supported"
+	case text == "?":
+		return "? can only stand for a day"
+	}
+	names := ""
+	if f.names != nil {
+		names = fmt.Sprintf(", a name from %s to %s", strings.ToUpper(f.names[0][:short]), strings.ToUpper(f.names[len(f.names)-1][:short]))
+	}
+	return fmt.Sprintf("expected a number from %d to %d%s, *, a range a-b, a step */n or a list a,b", f.low, f.high, names)
+}
+
+// number reads digits, and nothing else that strconv takes.
+func number(text string) (int, bool) {
+	if text == "" || len(text) > 6 || strings.Trim(text, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(text)
+	return n, err == nil
+}

@@ -1,0 +1,244 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// updateTime is how long a supervisor may take to hear of its new
+// specification: one that is restarting its children hears of it afterwards.
+const updateTime = 2 * time.Second
+
+// RestartError: a file that is valid asks for what a running controller cannot change.
+type RestartError struct{ What, From, To string }
+
+func (e *RestartError) Error() string {
+	return fmt.Sprintf("%s has changed from %s to %s, which takes a restart of the daemon: coppice down, then coppice up", e.What, e.From, e.To)
+}
+
+// apply makes another tree the one that is wanted, and touches only what
+// differs: what is no longer there is stopped, what is new is started, agents
+// that differ in what a running process cannot change are renewed, everything
+// else is changed in place. Stops by hand, quarantines and counters stay with
+// the path. It returns when the supervisors know; the patrol then stops, starts
+// and renews agents. An error means that nothing has changed.
+func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigInfo) (spec.Changes, error) {
+	c.applying.Lock()
+	defer c.applying.Unlock()
+	next, changes, err := c.replace(ctx, tree, config)
+	if err != nil {
+		return spec.Changes{}, err
+	}
+	for _, path := range changes.Removed {
+		if next.has(path) { // an agent has become a supervisor, or the other way round
+			c.withdraw(c.background.ctx, path)
+		}
+	}
+	for _, path := range changes.Supervisors { // parents first: one that does not run starts with what it is given
+		c.update(ctx, next, path, changes.Added)
+	}
+	c.patrols.kick()
+	return changes, nil
+}
+
+// replace makes a tree with the instances of its pools the one that is wanted,
+// and says what there is to be done then. Needs applying.
+func (c *Controller) replace(ctx context.Context, tree *spec.Tree, config ConfigInfo) (*fleet, spec.Changes, error) {
+	old := c.fleet()
+	if err := c.accepts(old.tree, tree); err != nil {
+		return nil, spec.Changes{}, err
+	}
+	next := newFleet(c.crews.layout(tree), config)
+	if err := next.check(c.places); err != nil {
+		return nil, spec.Changes{}, err
+	}
+	known, err := c.pastOf(ctx, next)
+	if err != nil {
+		return nil, spec.Changes{}, err
+	}
+	if err := next.specify(c, old, known.saved); err != nil {
+		return nil, spec.Changes{}, err
+	}
+	c.wanted.Store(next)
+	c.declareBeliefs(next)
+	c.adjustCrews(next)
+	return next, spec.Compare(old.tree, next.tree), nil
+}
+
+// accepts reports what of a tree a running controller cannot change.
+func (c *Controller) accepts(old, tree *spec.Tree) error {
+	if old.Root.Name != tree.Root.Name {
+		return &RestartError{"the name of the project", spec.Quote(old.Root.Name), spec.Quote(tree.Root.Name)}
+	}
+	if old.Persistence != tree.Persistence {
+		where := func(p spec.Persistence) string { return strings.TrimSpace(p.Backend.String() + " " + p.Path) }
+		return &RestartError{"where the state is kept", where(old.Persistence), where(tree.Persistence)}
+	}
+	return nil
+}
+
+// withdraw stops what is not wanted any more, with all below it, and forgets it.
+func (c *Controller) withdraw(ctx context.Context, path string) {
+	above, id, _ := cutLast(path)
+	sup := c.find(above)
+	if sup == nil {
+		return
+	}
+	info, err := sup.Child(id)
+	if err != nil {
+		return
+	}
+	gone := leaves(nil, path, info)
+	for _, agent := range gone {
+		c.dropRestart(agent, 0, "it is not wanted any more")
+		c.part(agent)
+	}
+	for {
+		err := sup.TerminateChild(ctx, id)
+		if err == nil {
+			err = sup.DeleteChild(id)
+		}
+		if errors.Is(err, supervisor.ErrRunning) || errors.Is(err, supervisor.ErrRestarting) {
+			continue // somebody has started it meanwhile
+		}
+		if err != nil && !errors.Is(err, supervisor.ErrNotFound) {
+			c.untroubled("what is not wanted any more cannot be stopped", path, err)
+			return // the next round tries again
+		}
+		break
+	}
+	for _, agent := range gone {
+		c.concludeDrain(ctx, agent)
+		c.arrivals.forget(agent)
+		c.prints.forget(agent)
+		c.mu.Lock()
+		delete(c.sessions, agent)
+		delete(c.typing, agent)
+		c.mu.Unlock()
+		var last []store.Op
+		if c.fleet().agents[agent] == nil { // else its slot is used again
+			for _, place := range c.opts.Runtimes {
+				c.remove(ctx, place, agent)
+			}
+			last = append(last, c.lastOf(agent, c.last(agent)).op())
+		}
+		why := " is not in the file any more, and is gone"
+		if c.fleet().nodes[path] == nil && c.crews.of(above) != nil {
+			why = " is not wanted by its pool any more, and is gone"
+		}
+		c.log.Append(event.Event{
+			Type: event.AgentRemoved, Path: agent, Incarnation: c.last(agent), Actor: "controller",
+			Message: agent + why,
+		}, last...)
+	}
+}
+
+// leaves are the agents at and below a child.
+func leaves(all []string, path string, info supervisor.ChildInfo) []string {
+	if info.Type == supervisor.Worker {
+		return append(all, path)
+	}
+	if info.Sub == nil {
+		return all
+	}
+	children, err := info.Sub.Children()
+	if err != nil {
+		return all
+	}
+	for _, child := range children {
+		all = leaves(all, path+"/"+child.ID, child)
+	}
+	return all
+}
+
+// part remembers what is known of an agent that is about to go, for the day that
+// it is wanted again.
+func (c *Controller) part(path string) {
+	above, id, _ := cutLast(path)
+	sup := c.find(above)
+	if sup == nil {
+		return
+	}
+	if saved, _, err := sup.Save(id); err == nil {
+		c.mu.Lock()
+		c.gone[path] = saved
+		c.mu.Unlock()
+	}
+}
+
+// lastOf is the last record of an agent that is not wanted any more. It is
+// started when it is wanted again, unless a person or a limit has decided otherwise.
+func (c *Controller) lastOf(path string, incarnation uint64) *record {
+	c.mu.Lock()
+	saved, ok := c.gone[path]
+	c.mu.Unlock()
+	if !ok {
+		return &record{Path: path, Incarnation: incarnation, Ended: true, State: supervisor.Waiting.String()}
+	}
+	r := newRecord(path, max(incarnation, saved.Incarnation), true, saved)
+	if !r.lasts() {
+		r.State, r.Reason = supervisor.Waiting.String(), ""
+	}
+	return r
+}
+
+// update tells a supervisor that runs of its new specification. Those of its
+// children that are new are listed and have yet to be started.
+func (c *Controller) update(ctx context.Context, f *fleet, path string, added []string) {
+	sup := c.find(path)
+	if sup == nil {
+		return // it starts with what its parent has been told
+	}
+	s := *f.spec(path)
+	s.Children = slices.Clone(s.Children)
+	for i := range s.Children {
+		s.Children[i].Deferred = slices.Contains(added, path+"/"+s.Children[i].ID)
+	}
+	done := make(chan error, 1)
+	go func() { done <- sup.Update(s) }()
+	select {
+	case err := <-done:
+		if err != nil && !errors.Is(err, supervisor.ErrNoSupervisor) && !errors.Is(err, supervisor.ErrStopping) {
+			c.opts.Logger.Error("a supervisor cannot be changed", "path", path, "error", err)
+		}
+	case <-time.After(updateTime):
+		c.opts.Logger.Info("a supervisor is busy and hears of its change later", "path", path)
+	case <-ctx.Done():
+	}
+}
+
+// together is how many agents are started or stopped at the same time.
+const together = 16
+
+// parallel does something to all paths, some at a time, and waits for the end of it.
+func parallel(paths []string, do func(string)) {
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, together)
+	for _, path := range paths {
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			do(path)
+		})
+	}
+	wg.Wait()
+}
+
+// ensureNode starts what is wanted and does not run, unless something holds it.
+func (c *Controller) ensureNode(ctx context.Context, path string) {
+	sup, id, err := c.locate(path)
+	if err == nil {
+		_, err = sup.EnsureChild(ctx, id)
+	}
+	c.untroubled("what is wanted cannot be started", path, err)
+}

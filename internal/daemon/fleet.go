@@ -1,0 +1,221 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// fleet is what is wanted at one moment. It is never changed, only replaced by
+// another one (see apply): who has one may look at it as long as it likes. What
+// is in no fleet any more may still be on its way out.
+type fleet struct {
+	tree   *spec.Tree
+	config ConfigInfo
+	agents map[string]*spec.Agent // by path
+	nodes  map[string]*spec.Node  // by path, with the root
+	root   *supervisor.Spec
+	specs  map[string]supervisor.ChildSpec // of all below the root, without Saved
+	patrol spec.Patrol
+	order  []string              // all paths below the root, in start order
+	prints map[string]spec.Print // of agents, without what is in their files
+	files  map[string]bool       // that agents are made of
+	needs  map[string][]string   // by path: what has to be ready before the patrol starts it
+}
+
+// fleet is the one in force.
+func (c *Controller) fleet() *fleet { return c.wanted.Load() }
+
+// newFleet makes a fleet of a tree. Its supervisors have no specifications yet.
+func newFleet(tree *spec.Tree, config ConfigInfo) *fleet {
+	f := &fleet{
+		tree: tree, config: config,
+		agents: make(map[string]*spec.Agent), nodes: map[string]*spec.Node{tree.Root.Name: tree.Root},
+		specs: make(map[string]supervisor.ChildSpec), patrol: tree.Patrol, needs: make(map[string][]string),
+		prints: make(map[string]spec.Print), files: make(map[string]bool),
+	}
+	if f.patrol == (spec.Patrol{}) {
+		f.patrol = spec.DefaultPatrol() // no file was asked
+	}
+	for path, child := range tree.All() {
+		f.order = append(f.order, path)
+		if child.Agent != nil {
+			f.agents[path] = child.Agent
+			f.prints[path] = child.Agent.Print(func(string) string { return spec.Unread })
+			for _, file := range child.Agent.Files {
+				f.files[file] = true
+			}
+		} else {
+			f.nodes[path] = child.Node
+		}
+	}
+	f.depend()
+	return f
+}
+
+// depend finds out what the patrol waits for. What starts in its turn within a
+// supervisor cannot wait for what is outside: the supervisor waits instead.
+func (f *fleet) depend() {
+	order := f.tree.Order()
+	for _, path := range f.order {
+		for _, need := range order.Needs(path) {
+			for at := path; ; {
+				if !strings.HasPrefix(need, at+"/") && need != at {
+					f.needs[at] = append(f.needs[at], need)
+				}
+				above, _, _ := cutLast(at)
+				if n := f.nodes[above]; n == nil || above == f.tree.Root.Name || deferred(n, false, f.child(at)) {
+					break
+				}
+				at = above
+			}
+		}
+	}
+	for at, needs := range f.needs {
+		slices.Sort(needs)
+		f.needs[at] = slices.Compact(needs)
+	}
+}
+
+// child is what is at a path below the root.
+func (f *fleet) child(path string) spec.Child {
+	return spec.Child{Node: f.nodes[path], Agent: f.agents[path]}
+}
+
+// deferred reports whether the patrol starts a child, and not its supervisor:
+// all children of the root, beside each other, unless it has an order; of
+// others what depends on something, or is suspended.
+func deferred(n *spec.Node, root bool, child spec.Child) bool {
+	suspended, depends := false, false
+	if child.Agent != nil {
+		suspended, depends = child.Agent.Suspended, len(child.Agent.DependsOn) > 0
+	} else {
+		suspended, depends = child.Node.Suspended, len(child.Node.DependsOn) > 0
+	}
+	return suspended || n.Strategy == supervisor.OneForOne && (root || depends)
+}
+
+// check reports what a fleet asks for and this machine does not have.
+func (f *fleet) check(places map[string]runtime.Runtime) error {
+	for path, child := range f.tree.All() {
+		if a := child.Agent; a != nil && places[a.Runtime.String()] == nil {
+			return fmt.Errorf("agent %s: there is no runtime %v here", path, a.Runtime)
+		}
+	}
+	return nil
+}
+
+// specify makes the specifications of its supervisors. An agent that is the same
+// in an earlier fleet keeps the one that it has there: it may know what its first
+// incarnation was started with. earlier may be nil.
+func (f *fleet) specify(c *Controller, earlier *fleet, saved func(string) (*supervisor.Saved, *supervisor.SavedSelf)) error {
+	b := &builder{start: c.start, saved: saved}
+	if earlier != nil {
+		b.known = func(path string, a *spec.Agent) (supervisor.ChildSpec, bool) {
+			was, ok := earlier.specs[path]
+			return was, ok && was.Start != nil && reflect.DeepEqual(earlier.agents[path], a)
+		}
+	}
+	root, err := b.node(f.tree.Root, f.tree.Root.Name)
+	if err != nil {
+		return err
+	}
+	if c.opts.Once && root.AutoShutdown == supervisor.NeverShutdown {
+		root.AutoShutdown = supervisor.WhenDone
+	}
+	f.root = root
+	f.index(root.Name, root)
+	return nil
+}
+
+// index remembers the specifications below a supervisor.
+func (f *fleet) index(path string, s *supervisor.Spec) {
+	for _, child := range s.Children {
+		bare := child
+		bare.Saved = nil
+		f.specs[path+"/"+child.ID] = bare
+		if child.Supervisor != nil {
+			f.index(path+"/"+child.ID, child.Supervisor)
+		}
+	}
+}
+
+// spec is the specification of a supervisor of the fleet; nil if there is none.
+func (f *fleet) spec(path string) *supervisor.Spec {
+	if path == f.root.Name {
+		return f.root
+	}
+	return f.specs[path].Supervisor
+}
+
+// suspended reports whether the file suspends an agent, or something above it.
+func (f *fleet) suspended(path string) bool {
+	if a := f.agents[path]; a != nil && a.Suspended {
+		return true
+	}
+	for above, _, ok := cutLast(path); ok; above, _, ok = cutLast(above) {
+		if n := f.nodes[above]; n != nil && n.Suspended {
+			return true
+		}
+	}
+	return f.tree.Root.Suspended
+}
+
+// has reports whether a node is wanted.
+func (f *fleet) has(path string) bool { return f.agents[path] != nil || f.nodes[path] != nil }
+
+// home is the runtime that an agent belongs in; nil if it is not wanted any more.
+func (c *Controller) home(path string) runtime.Runtime {
+	if a := c.fleet().agents[path]; a != nil {
+		return c.places[a.Runtime.String()]
+	}
+	return nil
+}
+
+// declareBeliefs tells the book which beliefs agents of the fleet may have.
+func (c *Controller) declareBeliefs(f *fleet) {
+	for path, a := range f.agents {
+		c.beliefs.Declare(path, a.Beliefs)
+	}
+}
+
+// pastOf reads what the store knows of nodes that are wanted again.
+func (c *Controller) pastOf(ctx context.Context, f *fleet) (*past, error) {
+	stored, _, err := c.opts.Store.Snapshot(ctx, nodePrefix)
+	if err != nil {
+		return nil, fmt.Errorf("reading what is known of the nodes: %w", err)
+	}
+	records, selves, _ := readRecords(stored)
+	p := &past{records: make(map[string]*record), selves: make(map[string]*selfRecord), forget: f.tree.Forget}
+	old := c.fleet()
+	for path, r := range records {
+		if f.has(path) && !old.has(path) {
+			r.Incarnation = max(r.Incarnation, c.last(path)) // the store may be behind
+			if !r.lasts() {
+				r.State, r.Reason = supervisor.Waiting.String(), ""
+			}
+			p.records[path], p.selves[path] = r, selves[path]
+		}
+	}
+	for path := range f.agents {
+		if old.has(path) {
+			continue
+		}
+		c.mu.Lock()
+		_, ok := c.gone[path]
+		c.mu.Unlock()
+		if ok {
+			p.records[path] = c.lastOf(path, 0)
+		}
+		if n := c.last(path); n > 0 { // or not have heard of it at all
+			p.of(path).Incarnation = max(p.of(path).Incarnation, n)
+		}
+	}
+	return p, nil
+}

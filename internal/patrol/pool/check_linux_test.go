@@ -1,0 +1,187 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+// patient is longer than any test waits for something that happens.
+const patient = time.Minute
+
+func shell(t *testing.T, script string, timeout time.Duration) Check {
+	t.Helper()
+	return Check{
+		Argv: []string{"/bin/sh", "-c", script}, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH"), "WHO=me"},
+		Mark: t.Name() + "@" + strconv.Itoa(os.Getpid()), Timeout: timeout,
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, script, want string }{
+		{"answers", "echo 3", "3"},
+		{"with noise beside it", "echo careful >&2; echo 2; exit 0", "2"},
+		{"has its environment", `test "$WHO" = me && test -n "$COPPICE_CHECK" && echo 1`, "1"},
+		{"reads nothing", "cat; echo 1", "1"},
+		{"fails", "echo 3; echo no queue >&2; exit 4", `exit code 4: "no queue"`},
+		{"dies", "echo 3; kill -9 $$", "killed: ended by SIGKILL"},
+		{"says nothing", "true", "it has printed nothing, expected an integer"},
+		{"prints rubbish", "echo many; printf 'a\\n\\033[1mhm\\n' >&2", `it has printed "many", expected an integer: "hm"`},
+		{"floods", "yes", fmt.Sprintf("too much output: more than %d bytes on stdout", MaxOutput)},
+		{"floods stderr", "yes >&2", fmt.Sprintf("too much output: more than %d bytes on stderr", MaxOutput)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			n, err := NewRunner().Run(t.Context(), shell(t, tt.script, patient))
+			got := strconv.Itoa(n)
+			if err != nil {
+				got = err.Error()
+			}
+			if got != tt.want && !strings.Contains(got, tt.want) {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestRunMissing(t *testing.T) {
+	t.Parallel()
+	c := shell(t, "", patient)
+	c.Argv = []string{"./nothing"}
+	if _, err := NewRunner().Run(t.Context(), c); !errors.Is(err, proc.ErrCommand) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// left says which of the processes whose numbers are in a file stay alive. One
+// that was killed takes its time to die.
+func left(t *testing.T, file string) (alive []string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(strings.Fields(string(text))) == 0 {
+		t.Fatal("the check has started nothing")
+	}
+	for _, word := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := proc.Identify(pid)
+		if err != nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patient)
+		if id.AwaitDeath(ctx) != nil {
+			alive = append(alive, word)
+		}
+		cancel()
+	}
+	return alive
+}
+
+// brood starts a process in the group of the check and one in a session of its
+// own, neither of which is in the middle of an exec when it goes on.
+const brood = `mkfifo never; sh -c 'echo $$ >> pids; : > one; read x < never' & setsid sh -c 'echo $$ >> pids; : > two; read x < never' &
+	while ! test -e one || ! test -e two; do sleep 0.01; done; : > up; `
+
+// TestRunLeavesNothing: with a check ends all that it has started, when it
+// ends by itself, takes too long, or is given up.
+func TestRunLeavesNothing(t *testing.T) {
+	t.Parallel()
+	t.Run("ends", func(t *testing.T) {
+		t.Parallel()
+		c := shell(t, brood+"echo 5", patient)
+		if n, err := NewRunner().Run(t.Context(), c); n != 5 || err != nil {
+			t.Errorf("got %d, %v", n, err)
+		}
+		if alive := left(t, filepath.Join(c.Dir, "pids")); alive != nil {
+			t.Errorf("%v are left", alive)
+		}
+	})
+	t.Run("hangs", func(t *testing.T) {
+		t.Parallel()
+		c := shell(t, brood+"echo 5; wait", 3*time.Second)
+		_, err := NewRunner().Run(t.Context(), c)
+		if err == nil || err.Error() != "it has not ended within 3s" {
+			t.Errorf("got %v", err)
+		}
+		if _, err := os.Stat(filepath.Join(c.Dir, "up")); err != nil {
+			t.Skip("the machine was too busy for the check to get as far as it should")
+		}
+		if alive := left(t, filepath.Join(c.Dir, "pids")); alive != nil {
+			t.Errorf("%v are left", alive)
+		}
+	})
+	t.Run("is given up", func(t *testing.T) {
+		t.Parallel()
+		c := shell(t, brood+"wait", patient)
+		enough := errors.New("the controller ends")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			for deadline := time.Now().Add(patient); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+				if _, err := os.Stat(filepath.Join(c.Dir, "up")); err == nil {
+					break
+				}
+			}
+			cancel(enough)
+		}()
+		if _, err := NewRunner().Run(ctx, c); !errors.Is(err, enough) {
+			t.Errorf("got %v", err)
+		}
+		if alive := left(t, filepath.Join(c.Dir, "pids")); alive != nil {
+			t.Errorf("%v are left", alive)
+		}
+	})
+}
+
+// TestRunAfterACrash: what a check of a program that was killed has left is gone
+// before the next one begins.
+func TestRunAfterACrash(t *testing.T) {
+	t.Parallel()
+	c := shell(t, `while kill -0 $(cat pids) 2>/dev/null; do sleep 0.01; done; echo 0`, patient)
+	stray, err := proc.Start(proc.Command{Argv: []string{"sleep", "600"}, Env: append(c.Env, EnvCheck+"="+c.Mark)}, proc.Output{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stray.Kill()
+	if err := os.WriteFile(filepath.Join(c.Dir, "pids"), fmt.Append(nil, stray.PID()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := NewRunner().Run(t.Context(), c); n != 0 || err != nil {
+		t.Errorf("got %d, %v", n, err)
+	}
+	<-stray.Done()
+}
+
+// TestRunBeside: checks do not wait for each other.
+func TestRunBeside(t *testing.T) {
+	t.Parallel()
+	dir, r := t.TempDir(), NewRunner()
+	answers := make(chan error, 2)
+	for _, script := range []string{"touch a; while ! test -e b; do sleep 0.01; done; echo 1", "touch b; while ! test -e a; do sleep 0.01; done; echo 1"} {
+		c := shell(t, script, patient)
+		c.Dir = dir
+		c.Mark += script[:7]
+		go func() {
+			_, err := r.Run(t.Context(), c)
+			answers <- err
+		}()
+	}
+	for range 2 {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package pool
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// world is a pool whose plans are carried out at once, but for the end of who is
+// dismissed, which takes its time.
+type world struct {
+	agent   *spec.Agent
+	demand  Demand
+	now     time.Time
+	members []Member
+	lastGot int // the last good answer; -1 before there was one
+}
+
+func (w *world) wanted() []string { return w.agent.Instances(w.demand.Size(w.agent.Pool)) }
+
+func (w *world) find(name string) *Member {
+	i := slices.IndexFunc(w.members, func(m Member) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &w.members[i]
+}
+
+// patrol plans and carries out, and holds the plan to the rules.
+func (w *world) patrol(t *rapid.T) {
+	wanted := w.wanted()
+	steps, next := Plan(w.now, wanted, w.members)
+	lowest := 1 << 30 // of those who are asked, which go from the end
+	for _, s := range steps {
+		isWanted := slices.Contains(wanted, s.Name)
+		m := w.find(s.Name)
+		if (m == nil) != (s.Verb == Add) {
+			t.Fatalf("%v %s, who exists: %v", s.Verb, s.Name, m != nil)
+		}
+		switch s.Verb {
+		case Add:
+			if !isWanted {
+				t.Fatalf("%s is added and nobody wants it", s.Name)
+			}
+			w.members = append(w.members, Member{Name: s.Name, Lives: true})
+		case Ask:
+			at := slices.Index(names(w.members), s.Name)
+			if isWanted || m.Drain != nil || m.Held || !m.Lives || m.Leaving || at > lowest {
+				t.Fatalf("%+v is asked to finish, wanted: %v, after number %d", *m, isWanted, lowest)
+			}
+			lowest = at
+			m.Drain = &Drain{Until: w.now.Add(w.agent.Pool.DrainTimeout)}
+		case GoOn:
+			if !isWanted || m.Drain == nil || m.Drain.Finished || !w.now.Before(m.Drain.Until) {
+				t.Fatalf("%+v goes on, wanted: %v", *m, isWanted)
+			}
+			m.Drain = nil
+		case Dismiss:
+			switch {
+			case m.Leaving:
+				t.Fatalf("%s is dismissed twice", s.Name)
+			case isWanted && m.Drain == nil:
+				t.Fatalf("%s is dismissed, wanted and never asked to finish", s.Name)
+			case m.Lives && m.Held:
+				t.Fatalf("%s is dismissed while somebody waits for it", s.Name)
+			case m.Lives && !(m.Drain.Finished || !w.now.Before(m.Drain.Until)):
+				t.Fatalf("%s is killed in the middle of its work: %+v", s.Name, *m)
+			}
+			m.Leaving = true
+		}
+	}
+	w.sort()
+	if again, later := Plan(w.now, w.wanted(), w.members); len(again) > 0 || later != next && len(steps) == 0 {
+		t.Fatalf("a second plan at the same time: %+v, next %v after %v", again, later, next)
+	}
+	for _, m := range w.members {
+		if m.Drain != nil && !m.Leaving && m.Lives && !slices.Contains(wanted, m.Name) {
+			if _, later := Plan(w.now, w.wanted(), w.members); later.IsZero() || later.After(m.Drain.Until) {
+				t.Fatalf("nobody will look after %+v, next is %v", m, later)
+			}
+		}
+	}
+}
+
+// settled: what is wanted exists, and nothing else but what still has time.
+func (w *world) settled(t *rapid.T) {
+	for range 3 { // those who are dismissed go, those who come back come
+		w.patrol(t)
+		w.members = slices.DeleteFunc(w.members, func(m Member) bool { return m.Leaving })
+	}
+	wanted := w.wanted()
+	for _, name := range wanted {
+		if w.find(name) == nil {
+			t.Fatalf("%s is wanted and does not exist", name)
+		}
+	}
+	for _, m := range w.members {
+		if m.Drain == nil && !m.Held && !slices.Contains(wanted, m.Name) {
+			t.Fatalf("%+v is left over", m)
+		}
+	}
+	if p := w.agent.Pool; len(wanted) < p.Min || len(wanted) > p.Ceiling() || w.lastGot >= p.Min && w.lastGot <= p.Ceiling() && len(wanted) != w.lastGot {
+		t.Fatalf("%d are wanted, the check says %d, bounds are %d to %d", len(wanted), w.lastGot, p.Min, p.Ceiling())
+	}
+}
+
+// TestPoolModel lets checks answer and fail, instances finish, die, be held, time
+// pass and the file change at random, and holds every plan to the rules: nobody who
+// works is stopped before they have said so or their time is over; the surplus
+// goes from the end; whoever is wanted again goes on; and it ends up at the size
+// that was asked for last.
+func TestPoolModel(t *testing.T) {
+	somePool := rapid.Custom(func(t *rapid.T) *spec.Pool {
+		p := &spec.Pool{Min: rapid.IntRange(0, 2).Draw(t, "min"), DrainTimeout: time.Duration(rapid.IntRange(1, 9).Draw(t, "drain timeout")) * time.Second}
+		p.Max = p.Min + rapid.IntRange(0, 4).Draw(t, "more")
+		if rapid.Bool().Draw(t, "named") {
+			p.Names = rapid.Permutation([]string{"ada", "bob", "cid", "dan", "eve", "fay"}).Draw(t, "names")
+		}
+		return p
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{agent: &spec.Agent{Name: "w", Pool: somePool.Draw(t, "pool")}, now: noon, lastGot: -1}
+		some := func() *Member {
+			if len(w.members) == 0 {
+				t.Skip("nobody there")
+			}
+			return &w.members[rapid.IntRange(0, len(w.members)-1).Draw(t, "who")]
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"check": func(t *rapid.T) {
+				w.lastGot = rapid.IntRange(-1, 8).Draw(t, "answer")
+				w.demand = w.demand.Answered(w.lastGot, nil)
+			},
+			"bad check": func(t *rapid.T) {
+				before := w.demand.Size(w.agent.Pool)
+				w.demand = w.demand.Answered(rapid.IntRange(0, 8).Draw(t, "answer"), errors.New("rubbish"))
+				if after := w.demand.Size(w.agent.Pool); after != before {
+					t.Fatalf("a check that failed changes the size from %d to %d", before, after)
+				}
+			},
+			"finish": func(t *rapid.T) {
+				if m := some(); m.Drain != nil {
+					m.Drain.Finished = true
+				}
+			},
+			"die":     func(t *rapid.T) { some().Lives = false },
+			"restart": func(t *rapid.T) { m := some(); m.Lives = m.Lives || m.Drain == nil && !m.Leaving },
+			"hold":    func(t *rapid.T) { m := some(); m.Held = m.Drain == nil && !m.Leaving },
+			"go": func(t *rapid.T) {
+				if m := some(); m.Leaving {
+					w.members = slices.DeleteFunc(w.members, func(o Member) bool { return o.Name == m.Name })
+				}
+			},
+			"time": func(t *rapid.T) {
+				w.now = w.now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "ms")) * time.Millisecond)
+			},
+			"reload":  func(t *rapid.T) { w.agent = &spec.Agent{Name: "w", Pool: somePool.Draw(t, "pool")}; w.sort() },
+			"patrol":  w.patrol,
+			"settled": w.settled,
+			"":        func(*rapid.T) {},
+		})
+	})
+}
+
+// sort puts members into the order of the file.
+func (w *world) sort() {
+	order := w.agent.Sorted(names(w.members))
+	slices.SortFunc(w.members, func(a, b Member) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
+}

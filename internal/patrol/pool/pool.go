@@ -1,0 +1,160 @@
+// Package pool decides how many instances a pool has and which: what a check
+// says becomes a size, and a size becomes steps for the instances that exist.
+// Deciding is pure, it knows neither clock nor process; Runner runs the checks.
+//
+// The rules are those of the Gas City seed, as far as it has any: instances are
+// the first so many of a row of names, the surplus is drained and not killed,
+// what is drained is stopped when it says that it has finished or when its time is
+// over, and goes on when it is wanted again before that.
+package pool
+
+import (
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// Demand is what is known of how many instances are wanted. Its zero value is
+// that nothing is.
+type Demand struct {
+	// Asked is the last good answer of the check, as it was given; valid if Known.
+	Asked int
+	Known bool
+	// Problem is why the last check has given no answer; nil if it has.
+	Problem error
+}
+
+// Answered is the demand after a check. One that failed leaves what the last
+// good one has said in force: a queue that cannot be read is not an empty queue,
+// and those who work must not be stopped for that. (The seed's original fell back
+// to the minimum.)
+func (d Demand) Answered(n int, err error) Demand {
+	if err != nil {
+		d.Problem = err
+		return d
+	}
+	return Demand{Asked: n, Known: true}
+}
+
+// Size is how many instances there should be: what was asked for within the
+// bounds, and the minimum before anything was.
+func (d Demand) Size(p *spec.Pool) int {
+	if !d.Known {
+		return p.Clamp(p.Min)
+	}
+	return p.Clamp(d.Asked)
+}
+
+// Member is an instance that exists: that its pool has in the tree.
+type Member struct {
+	Name string
+	// Lives: something of it runs, or may run. What waits for its restart, is
+	// held by a limit or was stopped by hand does not, and is not asked to finish.
+	Lives bool
+	// Held: somebody has asked it by hand to finish. The pool leaves it alone
+	// while it lives.
+	Held bool
+	// Drain is not nil if the pool has asked it to finish.
+	Drain *Drain
+	// Leaving: it is being removed, which is not undone.
+	Leaving bool
+}
+
+// Drain is that an instance was asked to finish.
+type Drain struct {
+	Finished bool      // it says that it has
+	Until    time.Time // then it is stopped in any case
+}
+
+// Verb is what a Step does.
+type Verb uint8
+
+const (
+	Add     Verb = iota // start an instance that does not exist
+	Ask                 // ask it to finish
+	GoOn                // it need not finish any more
+	Dismiss             // stop it, if it lives, and remove it
+)
+
+func (v Verb) String() string { return [...]string{"add", "ask", "go on", "dismiss"}[v] }
+
+// Step is something to be done to an instance, and why.
+type Step struct {
+	Verb Verb
+	Name string
+	Why  string
+}
+
+// Reasons of steps.
+const (
+	WhyWanted   = "wanted"
+	WhyAgain    = "wanted again"
+	WhySurplus  = "no longer wanted"
+	WhyFinished = "has finished"
+	WhyEnded    = "has ended"
+	WhyTooLong  = "did not finish in time"
+)
+
+// Plan says what is to be done so that the members become the wanted instances,
+// and when to plan again if nothing happens before; zero for never. wanted is in
+// the order in which instances are started; members are in the same order, with
+// those behind them that could not be wanted at all. The surplus goes from
+// the end. Nothing is planned for what is as it should be, or on its way there: of a
+// plan that is carried out, only the return of those who were dismissed is left.
+func Plan(now time.Time, wanted []string, members []Member) (steps []Step, next time.Time) {
+	byName := make(map[string]Member, len(members))
+	for _, m := range members {
+		byName[m.Name] = m
+	}
+	keep := make(map[string]bool, len(wanted))
+	for _, name := range wanted {
+		keep[name] = true
+		switch m, exists := byName[name]; {
+		case !exists:
+			steps = append(steps, Step{Add, name, WhyWanted})
+		case m.Drain == nil || m.Leaving:
+			// As it should be, or in its way: it is added when it is gone.
+		case m.Lives && !m.Drain.Finished && now.Before(m.Drain.Until):
+			steps = append(steps, Step{GoOn, name, WhyAgain})
+		default:
+			// It has wound down what it was for. What comes next begins afresh.
+			steps = append(steps, Step{Dismiss, name, m.over(now)})
+		}
+	}
+	for _, m := range slices.Backward(members) {
+		switch {
+		case keep[m.Name] || m.Leaving || m.Held && m.Lives:
+		case !m.Lives:
+			steps = append(steps, Step{Dismiss, m.Name, WhyEnded})
+		case m.Drain == nil:
+			steps = append(steps, Step{Ask, m.Name, WhySurplus})
+		default:
+			if why := m.over(now); why != "" {
+				steps = append(steps, Step{Dismiss, m.Name, why})
+			} else if next.IsZero() || m.Drain.Until.Before(next) {
+				next = m.Drain.Until
+			}
+		}
+	}
+	return steps, next
+}
+
+// over says why the drain of a member is over; "" if it is not.
+func (m Member) over(now time.Time) string {
+	switch {
+	case m.Drain.Finished:
+		return WhyFinished
+	case !m.Lives:
+		return WhyEnded
+	case !now.Before(m.Drain.Until):
+		return WhyTooLong
+	}
+	return ""
+}
+
+// IsDeath reports whether an end of an instance is a death, for OnDeath: one
+// that nobody has asked for. Who was asked to finish may end by itself, if cleanly.
+func IsDeath(asked, draining, clean bool) bool {
+	return !asked && !(draining && clean)
+}
