@@ -191,7 +191,6 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	c.keepWork()
 	f := c.fleet() // with the instances of its pools
 	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
@@ -209,6 +208,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		return err
 	}
 	c.resumeRequests()
+	c.keepWork()
 	c.background.run(c.patrols.run)
 	c.startCrews()
 	go c.wait()
