@@ -172,6 +172,10 @@ func fullVitals() *Vitals {
 func (c canned) Ready(context.Context, Caller) error                        { return c.err }
 func (c canned) Heartbeat(context.Context, Caller, Beat) error              { return c.err }
 func (c canned) RequestRestart(_ context.Context, _ Caller, _ string) error { return c.err }
+func (c canned) Patrol(context.Context, bool) (Round, error) {
+	until := time.Now()
+	return Round{[]RoundAction{{"renew", "app/a", "drifted", []string{"env.MODEL"}, "r"}}, []RoundDelay{{"app/b", "app/a", &until, "idle"}}}, c.err
+}
 func (c canned) Reload(context.Context) (Reloaded, error) {
 	return Reloaded{"rev", true, 1, 2, 3, 4}, c.err
 }
@@ -183,6 +187,10 @@ func (c canned) Hook(context.Context, Caller, string) ([]Notice, error) {
 		return nil, c.err
 	}
 	return []Notice{{"mail", "m-1", "t"}, {"drain", "", "t"}}, nil
+}
+
+func (c canned) Farewell(context.Context) (Farewell, error) {
+	return Farewell{Overdue: []Overdue{{Path: "app/db", PID: 42, Waited: 5}}}, c.err
 }
 
 func (c canned) Draining(context.Context, Caller) (*Drain, error) {

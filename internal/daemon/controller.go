@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
@@ -69,6 +70,8 @@ type Controller struct {
 	reloading sync.Mutex                 // held while the files are read
 	applying  sync.Mutex                 // held while that changes
 
+	patrols     *rounds
+	prints      *prints
 	credentials *credentials
 	vitals      vitals
 	background  *background
@@ -93,6 +96,14 @@ type Controller struct {
 	noted    map[string]noted            // what the log was told of each node last
 	rejected *rejection                  // the files that are there now, which are not in force
 	keep     bool                        // agents go on without the controller
+
+	unwatched map[string]bool // agents of which was said that their idle_timeout does nothing; needs mu
+
+	arrivals *arrivals
+	late     []api.Overdue // did not stop in time when everything was stopped; needs mu
+	parted   chan struct{} // closed when all agents have been stopped because of that
+	hurry    chan struct{} // closed when somebody has asked for that twice
+	hurried  sync.Once
 
 	down     chan struct{} // closed when somebody has asked for the end
 	downOnce sync.Once
@@ -123,6 +134,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
 		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o.check),
+		unwatched: make(map[string]bool), arrivals: newArrivals(), parted: make(chan struct{}), hurry: make(chan struct{}),
 		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
@@ -130,6 +142,8 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	}
 	f := newFleet(o.Tree, o.Config)
 	c.wanted.Store(f)
+	c.patrols = newRounds(c)
+	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
 	if err = f.check(c.places); err == nil {
 		err = c.open(ctx, f)
 	}
@@ -145,6 +159,7 @@ const (
 	keepEvents     = 30 * 24 * time.Hour
 	keepEventBytes = 256 << 20
 	closeTime      = 5 * time.Second // for the last events to be written
+	leftTime       = time.Minute     // for starts that have been given up to leave nothing behind
 )
 
 func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
@@ -192,6 +207,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 		return err
 	}
 	c.resumeRequests()
+	c.background.run(c.patrols.run)
 	c.startCrews()
 	go c.wait()
 	return nil
@@ -204,6 +220,9 @@ func (c *Controller) Before() uint64 { return c.before }
 // failed, and the instances that the first checks of the pools have asked for.
 func (c *Controller) Started(ctx context.Context) error {
 	if err := c.root.Started(ctx); err != nil {
+		return err
+	}
+	if err := c.patrols.settled(ctx); err != nil {
 		return err
 	}
 	return c.crewsArrived(ctx)
@@ -221,8 +240,8 @@ func (c *Controller) Err() error {
 	return nil
 }
 
-// Stop ends the controller: all agents are stopped in order, or go on without
-// it if keep. It returns at once; the second call kills.
+// Stop ends the controller: all agents are stopped as package farewell says, or
+// go on without it if keep. It returns at once; the second call kills.
 func (c *Controller) Stop(keep bool) {
 	first := false
 	c.downOnce.Do(func() {
@@ -233,9 +252,12 @@ func (c *Controller) Stop(keep bool) {
 		close(c.down)
 	})
 	switch {
-	case first:
+	case first && keep:
 		c.root.Stop()
+	case first:
+		go c.shutDown()
 	case !c.keeps():
+		c.hurried.Do(func() { close(c.hurry) })
 		c.root.Kill()
 	}
 }
@@ -249,6 +271,9 @@ func (c *Controller) keeps() bool {
 // wait sees the tree end.
 func (c *Controller) wait() {
 	err := c.root.Wait()
+	if !c.keeps() {
+		c.arrivals.settle(leftTime)
+	}
 	c.background.end()
 	entry := event.Event{Type: event.ControllerStopped, Actor: "controller", Message: "controller stopped"}
 	if err != nil {

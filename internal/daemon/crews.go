@@ -125,11 +125,12 @@ func (c *Controller) relay(ctx context.Context, w *crew) bool {
 		c.update(ctx, next, path, changes.Added)
 	}
 	w.listed(w.laid)
+	defer c.patrols.claim(slices.Concat(changes.Removed, changes.Added))()
 	c.applying.Unlock()
 	var moves sync.WaitGroup
 	moves.Go(func() {
 		parallel(changes.Removed, func(path string) {
-			c.withdraw(ctx, old, path)
+			c.withdraw(ctx, path)
 			_, name, _ := cutLast(path)
 			w.left(name)
 		})

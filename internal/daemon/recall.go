@@ -72,6 +72,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	for path, r := range records {
 		if r.Incarnation > 0 {
 			c.told[path] = []mark{{incarnation: r.Incarnation}}
+			c.prints.recall(path, r.Print)
 		}
 	}
 	p := &past{records: records, selves: selves, forget: c.fleet().tree.Forget, adopt: c.adopt}
