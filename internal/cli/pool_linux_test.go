@@ -374,3 +374,33 @@ func TestPoolReload(t *testing.T) {
 		t.Errorf("drained were %q", paths)
 	}
 }
+
+// What docs/pools.md shows is so.
+func TestPoolsDoc(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(root, "docs", "pools.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := project(t, rounds, block(t, string(data), "toml"))
+	write(t, filepath.Join(dir, "worker.sh"), strings.Replace(block(t, string(data), "sh"), "\n", "\nexport GORACE=atexit_sleep_ms=0\n", 1))
+	for _, name := range []string{"queue/a", "queue/b", "queue/c", "queue/d", "queue/e", "queue/f"} {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, name), "")
+	}
+	f := fleetOf(t, dir)
+	f.do("up", "-d")
+	until(t, "the end of the work", func() bool {
+		done, _ := filepath.Glob(filepath.Join(dir, "done", "*"))
+		return len(done) == 6
+	})
+	f.awaitNode("t/worker", "is as small as it may be", func(n api.Node) bool { return n.Pool.Size == 1 && n.Pool.Instances == 1 })
+	if n := f.node("t/worker/worker-1"); n.Incarnation != 1 || n.Drain != nil {
+		t.Errorf("the first one is %+v", n)
+	}
+	if all := f.events(event.PoolScaled, "t/worker"); len(all) < 2 || decode(t, all[0])["to"] == 1.0 {
+		t.Errorf("it was scaled: %v", all)
+	}
+}
