@@ -19,7 +19,9 @@ import (
 // It is for while none runs; what people have stopped by hand is not known then.
 // Pools have what they have at least: nothing is asked what more they want.
 func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.Round, err error) {
-	loaded := loadFile(file)
+	programs := newPrograms(logger, nil)
+	defer func() { err = errors.Join(err, programs.close()) }()
+	loaded := programs.load(file)
 	if loaded.Err != nil {
 		return round, loaded.Err
 	}
