@@ -227,7 +227,10 @@ func (c *Controller) Started(ctx context.Context) error {
 	if err := c.patrols.settled(ctx); err != nil {
 		return err
 	}
-	return c.crewsArrived(ctx)
+	if err := c.crewsArrived(ctx); err != nil {
+		return err
+	}
+	return c.patrols.settled(ctx)
 }
 
 // Ended is closed when the tree has ended, by Stop or by its own limit, and
