@@ -191,7 +191,6 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	c.keepWork()
 	f := c.fleet() // with the instances of its pools
 	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
@@ -209,6 +208,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		return err
 	}
 	c.resumeRequests()
+	c.keepWork()
 	c.background.run(c.patrols.run)
 	c.startCrews()
 	go c.wait()
@@ -227,7 +227,10 @@ func (c *Controller) Started(ctx context.Context) error {
 	if err := c.patrols.settled(ctx); err != nil {
 		return err
 	}
-	return c.crewsArrived(ctx)
+	if err := c.crewsArrived(ctx); err != nil {
+		return err
+	}
+	return c.patrols.settled(ctx)
 }
 
 // Ended is closed when the tree has ended, by Stop or by its own limit, and

@@ -57,11 +57,11 @@ func (l *reading) of(files, dirs []string, revision string) {
 // of this process, what these say goes into slots of a runtime, and what they
 // must not forget into the book of all agents.
 type programs struct {
-	told  string // the revision whose notices were told
 	log   *slog.Logger
 	trace io.Writer // see eval.Options
 
 	mu    sync.Mutex
+	told  string          // the revision whose notices the log has been given
 	place *inproc.Runtime // nil as long as nothing can run
 	book  *belief.Book
 	own   map[string]*spec.Agent // agents in the tree by path, whose beliefs the controller opens
@@ -91,12 +91,15 @@ func (p *programs) load(file string) Loaded {
 		sum := sha256.Sum256([]byte(strings.Join(l.revision, "\n")))
 		l.Config.Revision = hex.EncodeToString(sum[:])
 	}
-	for _, n := range l.notices { // once for each version: files that are refused are read again and again
-		if l.Config.Revision != p.told {
+	p.mu.Lock()
+	news := l.Config.Revision != p.told
+	p.told = l.Config.Revision
+	p.mu.Unlock()
+	for _, n := range l.notices {
+		if news { // the file is read again and again
 			p.log.Warn(n.String())
 		}
 	}
-	p.told = l.Config.Revision
 	return l.Loaded
 }
 
