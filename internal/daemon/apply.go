@@ -63,6 +63,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 		c.update(ctx, next, path, changes.Added)
 	}
 	parallel(changes.Added, func(path string) { c.ensureNode(ctx, path) })
+	parallel(changes.Amended, c.amend)
 	parallel(changes.Renewed, func(path string) { c.renewAgent(ctx, old, path) })
 	return changes, nil
 }
