@@ -141,6 +141,16 @@ func (k *core) ensure(c *child) error {
 		k.set(c, Paused, ReasonProbe)
 		return ErrPaused
 	}
+	if at := k.roomAt(c); at > k.now && !c.adopts() {
+		var last Exit
+		if c.more != nil {
+			last = c.more.exit
+		}
+		k.set(c, Quarantined, ReasonLimitQuarantine)
+		k.tellLimit(c, at-k.now, last)
+		k.timer(c, at-k.now)
+		return ErrRestarting
+	}
 	c.reason = NoReason
 	k.begin(c, originEnsure)
 	return nil

@@ -108,6 +108,7 @@ type Status struct {
 	Inbox      Inbox          `json:"inbox"`
 	Store      Store          `json:"store"`
 	Config     Config         `json:"config"`
+	Pools      []PoolAt       `json:"pools,omitempty"`
 }
 
 // Controller is the daemon itself.
@@ -165,6 +166,7 @@ type Node struct {
 	Drain       *Drain     `json:"drain,omitempty"`       // of an agent that is to finish
 	// NeedsInput is what an agent waits for a person to say; it has the state of its supervisor all the same.
 	NeedsInput *NeedsInput `json:"needs_input,omitempty"`
+	Pool       *Pool       `json:"pool,omitempty"` // of a supervisor that is a pool
 }
 
 // NeedsInput is an agent's open question.

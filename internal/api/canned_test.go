@@ -76,13 +76,18 @@ func (c canned) Status(context.Context) (Status, error) {
 	}
 	return Status{
 		Project: "app", Controller: Controller{1, "n", "v", time.Now(), 1.5}, Summary: map[string]int{"running": 1}, NeedsInput: 1, Inbox: Inbox{1, 1},
-		Store: Store{"sqlite", "/x", false, "why"}, Config: Config{"/c", "r", time.Now(), "bad"},
+		Store: Store{"sqlite", "/x", false, "why"}, Config: Config{"/c", "r", time.Now(), "bad"}, Pools: []PoolAt{{"app/w", cannedPool()}},
 	}, nil
 }
 
-func (c canned) node() Node {
+func cannedPool() Pool {
 	now := time.Now()
-	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1", "at work", fullVitals(), &Drain{"r", 1.5, true}, &NeedsInput{"q-1", "t", now, 1}}
+	return Pool{2, 3, 1, 1, 5, 2, true, &now, "no queue", true, true}
+}
+
+func (c canned) node() Node {
+	now, pool := time.Now(), cannedPool()
+	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1", "at work", fullVitals(), &Drain{"r", 1.5, true}, &NeedsInput{"q-1", "t", now, 1}, &pool}
 }
 
 func (c canned) Nodes(context.Context, string) ([]Node, error) {
@@ -167,6 +172,10 @@ func fullVitals() *Vitals {
 func (c canned) Ready(context.Context, Caller) error                        { return c.err }
 func (c canned) Heartbeat(context.Context, Caller, Beat) error              { return c.err }
 func (c canned) RequestRestart(_ context.Context, _ Caller, _ string) error { return c.err }
+func (c canned) Patrol(context.Context, bool) (Round, error) {
+	until := time.Now()
+	return Round{[]RoundAction{{"renew", "app/a", "drifted", []string{"env.MODEL"}, "r"}}, []RoundDelay{{"app/b", "app/a", &until, "idle"}}}, c.err
+}
 func (c canned) Reload(context.Context) (Reloaded, error) {
 	return Reloaded{"rev", true, 1, 2, 3, 4}, c.err
 }

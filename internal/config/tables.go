@@ -19,6 +19,7 @@ type file struct {
 	database    *value // path of [persistence]
 	supervisors []group
 	agents      []agent
+	standing    standing
 }
 
 // group is a [[supervisor]] while it is read.
@@ -57,6 +58,9 @@ func fileTable() table[file] {
 					f.supervisors = append(f.supervisors, group{table: v})
 					supervisors.read(r, v, &f.supervisors[len(f.supervisors)-1])
 				})},
+			{row{name: "orders", typ: "table", doc: "what holds for all orders"}, sub(ordersTable(), func(f *file) *standing { return &f.standing })},
+			{row{name: "order", typ: "array of tables", doc: "an order: a command or task that waits for its gates", also: []string{"job", "cron", "schedule", "timer"}}, tables("order",
+				func(_ *reader, v *value, f *file) { f.standing.all = append(f.standing.all, order{table: v}) })},
 			{row{name: "agent", typ: "array of tables", doc: "an agent: a process that is kept running", also: []string{"agents", "program", "process", "service"}}, tables("agent",
 				func(r *reader, v *value, f *file) {
 					a := agent{table: v}

@@ -28,6 +28,9 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) er
 	if err != nil {
 		return err
 	}
+	if err := c.surplus(path, action); err != nil {
+		return err
+	}
 	before, _ := sup.Child(id)
 	goesOn := false
 	switch action {

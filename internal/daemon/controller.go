@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/patrol/pool"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -42,6 +43,8 @@ type Options struct {
 	OnEvent func(supervisor.Event)
 	// Output is told what the hooks of agents write, if it is not nil.
 	Output func(path string, incarnation uint64, line proc.Line)
+
+	check func(context.Context, pool.Check) (int, error) // runs the checks of pools; they are run as processes if nil
 }
 
 // ConfigInfo says which file is in force.
@@ -67,9 +70,12 @@ type Controller struct {
 	reloading sync.Mutex                 // held while the files are read
 	applying  sync.Mutex                 // held while that changes
 
+	patrols     *rounds
+	prints      *prints
 	credentials *credentials
 	vitals      vitals
 	background  *background
+	crews       *crews
 	beliefs     *belief.Book
 	claims      claims
 	mail        *mail.Boxes
@@ -127,7 +133,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		sessions: make(map[string]runtime.Session), told: make(map[string][]mark), noted: make(map[string]noted), gone: make(map[string]supervisor.Saved),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
-		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(),
+		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o.check),
 		unwatched: make(map[string]bool), arrivals: newArrivals(), parted: make(chan struct{}), hurry: make(chan struct{}),
 		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -136,6 +142,8 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	}
 	f := newFleet(o.Tree, o.Config)
 	c.wanted.Store(f)
+	c.patrols = newRounds(c)
+	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
 	if err = f.check(c.places); err == nil {
 		err = c.open(ctx, f)
 	}
@@ -182,6 +190,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 		return err
 	}
 	c.keepWork()
+	f = c.fleet() // with the instances of its pools
 	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
 	}
@@ -198,6 +207,8 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 		return err
 	}
 	c.resumeRequests()
+	c.background.run(c.patrols.run)
+	c.startCrews()
 	go c.wait()
 	return nil
 }
@@ -205,8 +216,17 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 // Before is the number of the last event that is older than this controller.
 func (c *Controller) Before() uint64 { return c.before }
 
-// Started waits until every agent has been started once, or its start has failed.
-func (c *Controller) Started(ctx context.Context) error { return c.root.Started(ctx) }
+// Started waits until every agent has been started once, or its start has
+// failed, and the instances that the first checks of the pools have asked for.
+func (c *Controller) Started(ctx context.Context) error {
+	if err := c.root.Started(ctx); err != nil {
+		return err
+	}
+	if err := c.patrols.settled(ctx); err != nil {
+		return err
+	}
+	return c.crewsArrived(ctx)
+}
 
 // Ended is closed when the tree has ended, by Stop or by its own limit, and
 // everything has been written.

@@ -40,6 +40,7 @@ type process struct {
 type turns struct {
 	rest   func(context.Context)                  // before it is asked to stop
 	failed func(context.Context, supervisor.Exit) // when it has ended as a failure
+	died   func(context.Context, supervisor.Exit) // when it has ended and was not asked to
 	over   func()                                 // when it has ended, last of all
 }
 
@@ -77,6 +78,9 @@ func (p *process) watch() {
 	p.resting.Wait()
 	if exit := p.Exit(); p.turns.failed != nil && !exit.Clean() && !asked {
 		p.turns.failed(p.ctx, exit)
+	}
+	if p.turns.died != nil && !asked {
+		p.turns.died(p.ctx, p.Exit())
 	}
 	if p.turns.over != nil {
 		p.turns.over()

@@ -26,6 +26,7 @@ func newLost(l *life) lost {
 		defer close(p.done)
 		defer cancel(nil)
 		l.failed(ctx, p.Exit())
+		l.died(ctx, p.Exit())
 		l.c.over(l.self.Path, l.self.Incarnation)
 	}()
 	return p
@@ -110,13 +111,17 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 			return nil, err
 		}
 		of.env = launch(self, o.Token).Env
+		c.prints.adopted(o, a)
 		if err := ready(ctx, s); err != nil || !adopt.late {
 			return s, err
 		}
 		return s, of.started(ctx, s)
 	}
-	if c.drainOf(self.Path) != nil {
+	if d := c.drainOf(self.Path); d != nil && !d.renews() {
 		return nil, supervisor.ErrIgnore // what was to finish and has ended is not started again
+	}
+	if c.fleet().suspended(self.Path) {
+		return nil, supervisor.ErrIgnore // its group is started
 	}
 	c.caughtUp(ctx, self.Path, self.Incarnation)
 	token, err := c.begin(ctx, self)
@@ -125,6 +130,7 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 	}
 	l := launch(self, token)
 	of.env = l.Env
+	c.prints.begin(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, a)
 	if err := of.run(ctx, "on_waking", a.Hooks.Waking); err != nil {
 		return nil, err
 	}

@@ -42,6 +42,7 @@ type vital struct {
 	end     context.CancelFunc
 	timer   *time.Timer // to the next look
 	looking bool        // the last look is not over
+	looks   bool        // it has looked whether it is to finish
 	failed  bool        // it has ended as a failure, or could not start
 	over    bool
 }
@@ -327,6 +328,21 @@ func (c *Controller) fails(who api.Caller) {
 		defer v.mu.Unlock()
 		v.failed = true
 	}
+}
+
+// looksForDrains notes that an incarnation looks whether it is to finish: it can be asked to.
+func (c *Controller) looksForDrains(who api.Caller) {
+	if v := c.vital(who.Path); v != nil && v.who == who {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.looks = true
+	}
+}
+
+func (v *vital) looksForDrains() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.looks
 }
 
 func (v *vital) hasFailed() bool {

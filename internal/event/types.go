@@ -40,6 +40,7 @@ const (
 	AgentDraining    Type = "agent.draining"    // was asked to finish
 	AgentDrained     Type = "agent.drained"     // and is stopped
 	AgentDrainEnded  Type = "agent.drain_ended" // may go on
+	AgentDrifted     Type = "agent.drifted"     // is not as it is declared any more
 	AgentUpdated     Type = "agent.updated"     // new settings without a restart
 	AgentLost        Type = "agent.lost"        // cannot be found any more
 	AgentAdopted     Type = "agent.adopted"     // found running by a new daemon
@@ -58,6 +59,11 @@ const (
 	AgentResponsive       Type = "agent.responsive"    // after that
 	AgentNudged           Type = "agent.nudged"
 	AgentCondemned        Type = "agent.condemned" // is ended as a failure
+
+	// Pools.
+	PoolScaled         Type = "pool.scaled" // another number of instances is wanted
+	PoolCheckFailed    Type = "pool.check_failed"
+	PoolCheckRecovered Type = "pool.check_recovered"
 
 	// Supervisors.
 	SupervisorStarted   Type = "supervisor.started"
