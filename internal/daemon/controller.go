@@ -101,6 +101,7 @@ type Controller struct {
 
 	unwatched map[string]bool // agents of which was said that their idle_timeout does nothing; needs mu
 
+	project  suspension
 	arrivals *arrivals
 	late     []api.Overdue // did not stop in time when everything was stopped; needs mu
 	parted   chan struct{} // closed when all agents have been stopped because of that
@@ -147,7 +148,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	c.patrols = newRounds(c)
 	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
 	if err = f.check(c.places); err == nil {
-		err = c.open(ctx, f)
+		err = c.open(ctx)
 	}
 	if err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
@@ -164,7 +165,7 @@ const (
 	leftTime       = time.Minute     // for starts that have been given up to leave nothing behind
 )
 
-func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
+func (c *Controller) open(ctx context.Context) (err error) {
 	if _, c.before, err = c.log.Last(ctx, 0, nil); err != nil {
 		return err
 	}
@@ -187,12 +188,14 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 			c.work.Close()
 		}
 	}()
+	if err := c.recallSuspension(ctx); err != nil {
+		return err
+	}
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err
 	}
-	c.keepWork()
-	f = c.fleet() // with the instances of its pools
+	f := c.fleet() // with the instances of its pools
 	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
 	}
@@ -209,6 +212,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 		return err
 	}
 	c.resumeRequests()
+	c.keepWork()
 	c.background.run(c.patrols.run)
 	c.startCrews()
 	go c.wait()
@@ -227,7 +231,10 @@ func (c *Controller) Started(ctx context.Context) error {
 	if err := c.patrols.settled(ctx); err != nil {
 		return err
 	}
-	return c.crewsArrived(ctx)
+	if err := c.crewsArrived(ctx); err != nil {
+		return err
+	}
+	return c.patrols.settled(ctx)
 }
 
 // Ended is closed when the tree has ended, by Stop or by its own limit, and

@@ -65,6 +65,10 @@ const (
 	PoolCheckFailed    Type = "pool.check_failed"
 	PoolCheckRecovered Type = "pool.check_recovered"
 
+	// The project as a whole.
+	ProjectSuspended Type = "project.suspended"
+	ProjectResumed   Type = "project.resumed"
+
 	// Supervisors.
 	SupervisorStarted   Type = "supervisor.started"
 	SupervisorStopped   Type = "supervisor.stopped"
@@ -79,7 +83,8 @@ const (
 	// Orders.
 	OrderFired     Type = "order.fired"
 	OrderCompleted Type = "order.completed"
-	OrderFailed    Type = "order.failed"
+	OrderFailed    Type = "order.failed" // an attempt; another one may follow
+	OrderSkipped   Type = "order.skipped"
 
 	// Tasks; without their texts.
 	TaskCreated   Type = "task.created"
