@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/internal/patrol/pool"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -36,6 +37,7 @@ type crew struct {
 	moving    int             // goroutines that change the fleet
 	booted    bool
 	asked     bool // the first check has answered, or failed
+	fresh     bool // a check has answered since the last decision
 	checking  bool
 	checkedAt time.Time // when the last check ended
 }
@@ -118,6 +120,7 @@ func (w *crew) act() (next time.Time) {
 	}
 	size := w.settleSize()
 	steps, next := pool.Plan(now, w.template.Instances(size), w.members(infos))
+	w.fresh = false
 	changed := false
 	for _, s := range steps {
 		path := w.path + "/" + s.Name
@@ -201,6 +204,9 @@ func (w *crew) members(infos map[string]supervisor.ChildInfo) []pool.Member {
 			m.Lives, m.Held = true, true
 		case listed:
 			m.Lives = running(info.State)
+			m.Again = w.fresh && info.State == supervisor.Stopped && lifeAs(&info) == patrol.Done
+		default:
+			m.Again = w.fresh // temporary, and ended
 		}
 		if d := w.c.drainOf(w.path + "/" + name); d != nil && !d.Pool {
 			m.Held = true
