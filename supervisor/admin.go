@@ -224,7 +224,7 @@ func (k *core) update(spec Spec) {
 		k.limit = spec.limit()
 		k.clearWindows()
 	}
-	k.strategy, k.auto = spec.Strategy, spec.AutoShutdown
+	k.strategy, k.auto, k.together = spec.Strategy, spec.AutoShutdown, spec.StopTogether
 	if k.strategy == SimpleOneForOne {
 		k.define(k.template, spec.Children[0])
 		for c := k.head; c != nil; c = c.next {

@@ -36,6 +36,7 @@ type Daemon interface {
 	Agents
 	Selves
 	Drains
+	Farewells
 	Patrols
 	Beliefs
 	OwnBeliefs

@@ -189,6 +189,10 @@ func (c canned) Hook(context.Context, Caller, string) ([]Notice, error) {
 	return []Notice{{"mail", "m-1", "t"}, {"drain", "", "t"}}, nil
 }
 
+func (c canned) Farewell(context.Context) (Farewell, error) {
+	return Farewell{Overdue: []Overdue{{Path: "app/db", PID: 42, Waited: 5}}}, c.err
+}
+
 func (c canned) Draining(context.Context, Caller) (*Drain, error) {
 	if !c.full {
 		return nil, c.err
@@ -273,6 +277,7 @@ func (c canned) works() ([]work.Task, error) {
 
 func (c canned) AddTask(context.Context, Caller, TaskAdd) (work.Task, error)     { return c.work(), c.err }
 func (c canned) Tasks(context.Context, Caller, work.Filter) ([]work.Task, error) { return c.works() }
+func (c canned) Todo(context.Context, Caller) ([]work.Task, error)               { return c.works() }
 func (c canned) EditTask(context.Context, Caller, TaskEdit) (work.Task, error) {
 	return c.work(), c.err
 }

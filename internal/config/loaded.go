@@ -81,16 +81,25 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 		return l, r.errors()
 	}
 	document.remove("include")
-	r.patch(document)
+	if filepath.Base(name) == CityName {
+		r.dropProviderPatches(document)
+		r.patch(document, cityPatches())
+		document = r.city(document, dir)
+	} else {
+		r.patch(document, ownPatches())
+	}
 	l.document = document
 	f := file{root: spec.Node{Name: projectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()}}
 	fileTable().read(r, document, &f)
 	r.persistence(&f, dir)
+	r.program(&f, dir, further != nil)
 	f.patrol.settle(f.limit)
 	f.patrol.keep(f.agents, f.supervisors)
 	if further != nil {
 		r.namepools(&f, dir, g)
 	}
+	standing := r.orders(&f, dir, g, further != nil)
+	f.root.Bare = len(standing) > 0
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
 	if further != nil {
@@ -104,7 +113,7 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 	if len(r.errs) > 0 {
 		return l, r.errors()
 	}
-	tree.Forget, tree.Persistence, tree.Patrol = f.forget, f.persistence, f.patrol.Patrol
+	tree.Forget, tree.Persistence, tree.Patrol, tree.Orders = f.forget, f.persistence, f.patrol.Patrol, standing
 	l.Tree = tree
 	return l, nil
 }

@@ -119,6 +119,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 	}
 	for _, agent := range gone {
 		c.concludeDrain(ctx, agent)
+		c.arrivals.forget(agent)
 		c.prints.forget(agent)
 		c.mu.Lock()
 		delete(c.sessions, agent)

@@ -25,7 +25,7 @@ type builder struct {
 func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 	s := &supervisor.Spec{
 		Name: n.Name, Strategy: n.Strategy, Limit: n.Limit, AutoShutdown: n.AutoShutdown,
-		StartFailure: supervisor.Retry,
+		StartFailure: supervisor.Retry, StopTogether: n.Strategy != supervisor.RestForOne,
 	}
 	_, s.Saved = b.before(path)
 	root := !strings.Contains(path, "/")

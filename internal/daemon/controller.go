@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
@@ -40,6 +41,8 @@ type Options struct {
 	Once bool
 	// OnEvent is told what the supervisors do, from one goroutine; it must not be slow.
 	OnEvent func(supervisor.Event)
+	// programs are those that agents of the tree are parts of; nil if there are none.
+	programs *programs
 	// Output is told what the hooks of agents write, if it is not nil.
 	Output func(path string, incarnation uint64, line proc.Line)
 
@@ -96,6 +99,14 @@ type Controller struct {
 	rejected *rejection                  // the files that are there now, which are not in force
 	keep     bool                        // agents go on without the controller
 
+	unwatched map[string]bool // agents of which was said that their idle_timeout does nothing; needs mu
+
+	arrivals *arrivals
+	late     []api.Overdue // did not stop in time when everything was stopped; needs mu
+	parted   chan struct{} // closed when all agents have been stopped because of that
+	hurry    chan struct{} // closed when somebody has asked for that twice
+	hurried  sync.Once
+
 	down     chan struct{} // closed when somebody has asked for the end
 	downOnce sync.Once
 	ended    chan struct{} // closed when everything is written
@@ -125,6 +136,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
 		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o.check),
+		unwatched: make(map[string]bool), arrivals: newArrivals(), parted: make(chan struct{}), hurry: make(chan struct{}),
 		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
@@ -135,7 +147,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	c.patrols = newRounds(c)
 	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
 	if err = f.check(c.places); err == nil {
-		err = c.open(ctx, f)
+		err = c.open(ctx)
 	}
 	if err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
@@ -149,9 +161,10 @@ const (
 	keepEvents     = 30 * 24 * time.Hour
 	keepEventBytes = 256 << 20
 	closeTime      = 5 * time.Second // for the last events to be written
+	leftTime       = time.Minute     // for starts that have been given up to leave nothing behind
 )
 
-func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
+func (c *Controller) open(ctx context.Context) (err error) {
 	if _, c.before, err = c.log.Last(ctx, 0, nil); err != nil {
 		return err
 	}
@@ -178,8 +191,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 	if err != nil {
 		return err
 	}
-	c.keepWork()
-	f = c.fleet() // with the instances of its pools
+	f := c.fleet() // with the instances of its pools
 	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
 	}
@@ -196,6 +208,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 		return err
 	}
 	c.resumeRequests()
+	c.keepWork()
 	c.background.run(c.patrols.run)
 	c.startCrews()
 	go c.wait()
@@ -214,7 +227,10 @@ func (c *Controller) Started(ctx context.Context) error {
 	if err := c.patrols.settled(ctx); err != nil {
 		return err
 	}
-	return c.crewsArrived(ctx)
+	if err := c.crewsArrived(ctx); err != nil {
+		return err
+	}
+	return c.patrols.settled(ctx)
 }
 
 // Ended is closed when the tree has ended, by Stop or by its own limit, and
@@ -229,8 +245,8 @@ func (c *Controller) Err() error {
 	return nil
 }
 
-// Stop ends the controller: all agents are stopped in order, or go on without
-// it if keep. It returns at once; the second call kills.
+// Stop ends the controller: all agents are stopped as package farewell says, or
+// go on without it if keep. It returns at once; the second call kills.
 func (c *Controller) Stop(keep bool) {
 	first := false
 	c.downOnce.Do(func() {
@@ -241,9 +257,12 @@ func (c *Controller) Stop(keep bool) {
 		close(c.down)
 	})
 	switch {
-	case first:
+	case first && keep:
 		c.root.Stop()
+	case first:
+		go c.shutDown()
 	case !c.keeps():
+		c.hurried.Do(func() { close(c.hurry) })
 		c.root.Kill()
 	}
 }
@@ -257,6 +276,9 @@ func (c *Controller) keeps() bool {
 // wait sees the tree end.
 func (c *Controller) wait() {
 	err := c.root.Wait()
+	if !c.keeps() {
+		c.arrivals.settle(leftTime)
+	}
 	c.background.end()
 	entry := event.Event{Type: event.ControllerStopped, Actor: "controller", Message: "controller stopped"}
 	if err != nil {

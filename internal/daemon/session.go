@@ -52,7 +52,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		again.Env = proc.Reissue(l.Env, self.Incarnation, token)
 		return again
 	}
-	return func(ctx context.Context) (supervisor.Process, error) {
+	start := func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
 		l := &life{c: c, agent: a, self: self}
 		s, err := c.session(ctx, l, launch)
@@ -69,12 +69,17 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		c.mu.Lock()
 		c.sessions[self.Path] = s
 		c.mu.Unlock()
-		p := newProcess(s, c.keeps, a.Shutdown.Grace, l.turns())
+		p := newProcess(s, func() bool { return c.leavesAlone(self.Path) }, a.Shutdown.Grace, l.turns())
 		if a.Notify {
 			go vigil{period: a.Watchdog, grace: a.Shutdown.Grace}.watch(s, p)
 		}
 		c.attend(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
+		go c.watchIdle(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
 		return p, nil
+	}
+	return func(ctx context.Context) (supervisor.Process, error) {
+		self, _ := supervisor.SelfOf(ctx)
+		return c.arrivals.start(ctx, self.Path, start)
 	}, nil
 }
 

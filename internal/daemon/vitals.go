@@ -34,8 +34,9 @@ type vital struct {
 
 	mu      sync.Mutex
 	watch   liveness.Watch
-	process *process // once it is ready
-	asks    int      // requests in which it waits for an answer
+	process *process  // once it is ready
+	asks    int       // requests in which it waits for an answer
+	waited  time.Time // for a person, last
 	asking  sync.WaitGroup
 	ended   context.Context // over when the incarnation is
 	end     context.CancelFunc
@@ -151,7 +152,11 @@ func (v *vital) wait() {
 	waits := v.asks > 0 || slices.ContainsFunc(v.c.desk.List(v.who.Path, false), func(q asking.Question) bool {
 		return q.Incarnation == v.who.Incarnation
 	})
-	v.watch.Wait(time.Now(), waits)
+	now := time.Now()
+	if waits || v.watch.State().Waiting {
+		v.waited = now
+	}
+	v.watch.Wait(now, waits)
 	v.arm()
 }
 

@@ -34,6 +34,7 @@ const (
 	AgentGaveUp      Type = "agent.gave_up"
 	AgentReset       Type = "agent.reset"
 	AgentIdleKilled  Type = "agent.idle_killed"
+	AgentIdleUnknown Type = "agent.idle_unknown" // its runtime cannot tell whether it is
 	AgentSuspended   Type = "agent.suspended"
 	AgentResumed     Type = "agent.resumed"
 	AgentDraining    Type = "agent.draining"    // was asked to finish
@@ -44,6 +45,7 @@ const (
 	AgentLost        Type = "agent.lost"        // cannot be found any more
 	AgentAdopted     Type = "agent.adopted"     // found running by a new daemon
 	AgentAbandoned   Type = "agent.abandoned"
+	AgentOverdue     Type = "agent.overdue"     // did not stop in time, and is killed; data is api.Overdue
 	AgentRemoved     Type = "agent.removed"     // from the file, and stopped
 	AgentClaimed     Type = "agent.claimed"     // an outcome, which is what the agent says and no more
 	AgentHook        Type = "agent.hook"        // on_waking, on_start, on_resting or on_error has run
@@ -77,7 +79,8 @@ const (
 	// Orders.
 	OrderFired     Type = "order.fired"
 	OrderCompleted Type = "order.completed"
-	OrderFailed    Type = "order.failed"
+	OrderFailed    Type = "order.failed" // an attempt; another one may follow
+	OrderSkipped   Type = "order.skipped"
 
 	// Tasks; without their texts.
 	TaskCreated   Type = "task.created"
