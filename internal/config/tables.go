@@ -43,7 +43,7 @@ type agent struct {
 func fileTable() table[file] {
 	supervisors, agents := supervisorTable(), agentTable()
 	return table[file]{
-		doc: "The whole file. Its tables may come in any order; that of supervisors and agents is their start order under the root.",
+		doc: "The whole file. Its tables may come in any order; that of supervisors and agents is their order under the root; with a strategy of the root other than `one_for_one`, it is their start order.",
 		keys: []key[file]{
 			elsewhere("include", "array of strings", "other files that belong to this one, as paths or patterns such as `\"agents/*.toml\"`, relative to this file. See [Files](files.md)", "includes", "import", "imports"),
 			{row{name: "project", typ: "table", doc: "the project itself", also: []string{"workspace"}}, sub(projectTable(), func(f *file) *file { return f })},
