@@ -5,7 +5,7 @@
 // reference pages.
 package config
 
-//go:generate go run ./gendoc ../../docs/configuration.md ../../docs/grove.md
+//go:generate go run ./gendoc ../../docs/configuration.md ../../docs/grove.md ../../docs/aidefile-reference.md
 
 import (
 	_ "embed" // Template
@@ -33,6 +33,9 @@ var Template string
 // An error about the file is Errors; one that the file does not exist wraps
 // fs.ErrNotExist.
 func Load(path string) (*spec.Tree, error) {
+	if isAidefile(path) {
+		return loadAlone(path)
+	}
 	data, dir, err := read(path, fleet)
 	if err != nil {
 		return nil, err
@@ -93,6 +96,7 @@ func load(name, dir string, data []byte, further func([]spec.Decl) []spec.Proble
 	if further != nil {
 		r.namepools(&f, dir)
 	}
+	others := f.aidefiles(r, dir, further != nil)
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
 	if further != nil {
@@ -101,8 +105,8 @@ func load(name, dir string, data []byte, further func([]spec.Decl) []spec.Proble
 	for _, p := range problems {
 		r.report(p, document, places)
 	}
-	if len(r.errs) > 0 {
-		return nil, r.errors()
+	if len(r.errs) > 0 || len(others) > 0 {
+		return nil, append(r.errors(), others...)
 	}
 	tree.Forget, tree.Persistence, tree.Patrol = f.forget, f.persistence, f.patrol.Patrol
 	return tree, nil

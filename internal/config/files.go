@@ -24,6 +24,9 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 		c := fileCheck{agent: d.Agent, decl: i}
 		if c.dir() {
 			c.command(d.Agent.Command, "command")
+			if d.Agent.Aide != nil {
+				c.command(d.Agent.Aide.Command, "aidefile")
+			}
 			c.command(d.Agent.Ready.Exec, "ready", "exec")
 			c.command(d.Agent.Nudge.Command, "nudge", "command")
 			for _, h := range d.Agent.Hooks.Named() {

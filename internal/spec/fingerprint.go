@@ -34,6 +34,9 @@ func (a *Agent) Fingerprint() string {
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		put(name, a.Env[name])
 	}
+	if a.Aide != nil { // what it says is read anew for each run
+		put("aide", a.Aide.Path)
+	}
 	if a.Notify { // in the environment, too
 		put("notify", a.Watchdog.String(), "")
 	}

@@ -1,5 +1,5 @@
-// Command gendoc writes the reference pages of coppice.toml and grove.toml to
-// the two files it is given.
+// Command gendoc writes the reference pages of coppice.toml, grove.toml and
+// Aidefiles to the files it is given.
 package main
 
 import (
@@ -12,9 +12,9 @@ import (
 )
 
 func main() {
-	pages := []func(io.Writer) error{config.WriteReference, config.WriteGroveReference}
+	pages := []func(io.Writer) error{config.WriteReference, config.WriteGroveReference, config.WriteAidefileReference}
 	if len(os.Args) != 1+len(pages) {
-		fmt.Fprintln(os.Stderr, "usage: gendoc CONFIGURATION.md GROVE.md")
+		fmt.Fprintln(os.Stderr, "usage: gendoc CONFIGURATION.md GROVE.md AIDEFILE.md")
 		os.Exit(2)
 	}
 	for i, write := range pages {
