@@ -141,9 +141,7 @@ func (k *core) ensure(c *child) error {
 		k.set(c, Paused, ReasonProbe)
 		return ErrPaused
 	}
-	if c.reason != ReasonDeferred {
-		c.reason = ReasonManual
-	}
+	c.reason = NoReason
 	k.begin(c, originEnsure)
 	return nil
 }

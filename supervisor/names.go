@@ -40,7 +40,7 @@ var (
 		ReasonAbandoned:       "a child did not stop and may not run twice",
 		ReasonReset:           "reset by hand",
 		ReasonDeferred:        "has yet to be started",
-		ReasonRenewed:         "it is to start afresh",
+		ReasonRenewed:         "it is started afresh",
 	}
 )
 

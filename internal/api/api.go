@@ -36,6 +36,7 @@ type Daemon interface {
 	Agents
 	Selves
 	Drains
+	Patrols
 	Beliefs
 	OwnBeliefs
 	Mail

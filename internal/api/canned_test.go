@@ -166,8 +166,11 @@ func fullVitals() *Vitals {
 func (c canned) Ready(context.Context, Caller) error                        { return c.err }
 func (c canned) Heartbeat(context.Context, Caller, Beat) error              { return c.err }
 func (c canned) RequestRestart(_ context.Context, _ Caller, _ string) error { return c.err }
-func (c canned) Drain(context.Context, DrainRequest) error                  { return c.err }
-func (c canned) AckDrain(context.Context, Caller) error                     { return c.err }
+func (c canned) Reload(context.Context) (Reloaded, error) {
+	return Reloaded{"rev", true, 1, 2, 3, 4}, c.err
+}
+func (c canned) Drain(context.Context, DrainRequest) error { return c.err }
+func (c canned) AckDrain(context.Context, Caller) error    { return c.err }
 
 func (c canned) Hook(context.Context, Caller, string) ([]Notice, error) {
 	if !c.full {

@@ -104,7 +104,7 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.AddCommand(newRun(s), newValidate(s), newInit(s), newNew(s), newVersion(s), newUp(s), newDoctor(s), newInstall(s),
-		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s), newDrain(s), newBelief(s), newAgent(s), newMCP(s),
+		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s), newDrain(s), newReload(s), newBelief(s), newAgent(s), newMCP(s),
 		newInbox(s), newAnswer(s), newMail(s, peopleMail()),
 		newFmt(s), newCheck(s), newLSP(s), newTest(s))
 	root.AddCommand(newActs(s)...)

@@ -16,6 +16,7 @@ type stopper struct {
 	fleet  interface{ Stop(keep bool) } // its second Stop kills; nil: it is not there yet
 	by     syscall.Signal               // the first one
 	since  time.Time                    // of it
+	reload chan struct{}                // what SIGHUP means instead; nil: it ends the fleet, too
 }
 
 // twice is how soon the same wish may come again and still be one: timeout(1)
@@ -65,6 +66,18 @@ func (s *stopper) first() syscall.Signal {
 	return s.by
 }
 
+// reloads lets SIGHUP mean what it does to daemons, unless there is a terminal
+// whose end it may tell. It is for before listen.
+func (s *stopper) reloads() <-chan struct{} {
+	terminal, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err == nil {
+		terminal.Close()
+		return nil
+	}
+	s.reload = make(chan struct{}, 1)
+	return s.reload
+}
+
 // listen takes the signals of the process, until release. After the one that
 // kills they have their usual effect again, so that a third ends a coppice
 // that hangs because nobody reads what it writes.
@@ -84,6 +97,13 @@ func (s *stopper) listen() (release func()) {
 		for {
 			select {
 			case sig := <-signals:
+				if sig == syscall.SIGHUP && s.reload != nil {
+					select {
+					case s.reload <- struct{}{}:
+					default: // it has been asked for already
+					}
+					continue
+				}
 				if s.signal(sig.(syscall.Signal)) {
 					signal.Stop(signals)
 				}

@@ -82,7 +82,7 @@ func up(s *streams, path string) error {
 	defer cancel()
 	stop, ctx := newStopper()
 	err := foreground(ctx, stop, daemon.ServeOptions{
-		Config: path, Logger: logger,
+		Config: path, Logger: logger, Hurry: stop.reloads(),
 		Up: func(c *daemon.Controller, socket string) {
 			fmt.Fprintf(s.out, "up, process %d, socket %s\n", os.Getpid(), socket)
 			go printEvents(told, s.out, c)

@@ -29,7 +29,9 @@ type Options struct {
 	Logger   *slog.Logger
 	Version  string
 	Config   ConfigInfo
-	Socket   string // where agents reach the controller; they are told if it is not empty
+	// Load reads the files of the project again; nil if there are none.
+	Load   func() Loaded
+	Socket string // where agents reach the controller; they are told if it is not empty
 	// Once is one life of the tree: limits, stops and the numbers of
 	// incarnations start afresh instead of from the store, and it ends by
 	// itself when nothing runs or will run again. What lives is taken over all the same.
@@ -51,16 +53,17 @@ type ConfigInfo struct {
 // leaves live in a runtime, so that they outlive it, and whose state is in a
 // store, so that the next controller goes on where this one was.
 type Controller struct {
-	opts     Options
-	host     string
-	started  time.Time
-	root     *supervisor.Supervisor // once launched is closed
-	launched chan struct{}
-	log      *event.Log
-	before   uint64                     // the last event of those who were here before
-	places   map[string]runtime.Runtime // by kind
-	wanted   atomic.Pointer[fleet]      // see fleet
-	applying sync.Mutex                 // held while that changes
+	opts      Options
+	host      string
+	started   time.Time
+	root      *supervisor.Supervisor // once launched is closed
+	launched  chan struct{}
+	log       *event.Log
+	before    uint64                     // the last event of those who were here before
+	places    map[string]runtime.Runtime // by kind
+	wanted    atomic.Pointer[fleet]      // see fleet
+	reloading sync.Mutex                 // held while the files are read
+	applying  sync.Mutex                 // held while that changes
 
 	credentials *credentials
 	vitals      vitals
@@ -82,6 +85,7 @@ type Controller struct {
 	drains   map[string]*drain           // agents that are to finish
 	gone     map[string]supervisor.Saved // agents that are not wanted any more, as they were
 	noted    map[string]noted            // what the log was told of each node last
+	rejected *rejection                  // the files that are there now, which are not in force
 	keep     bool                        // agents go on without the controller
 
 	down     chan struct{} // closed when somebody has asked for the end

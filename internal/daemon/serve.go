@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/filewatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -28,6 +30,8 @@ type ServeOptions struct {
 	Once    bool
 	OnEvent func(supervisor.Event)
 	Output  func(path string, incarnation uint64, line proc.Line)
+	// Hurry has the files read again at once; it may be nil. Once reads them only once.
+	Hurry <-chan struct{}
 	// Up is called once the controller answers, with the socket it answers on.
 	Up func(c *Controller, socket string)
 	// Ready is called once every agent has been started, or its start has failed.
@@ -38,19 +42,17 @@ type ServeOptions struct {
 // stops all agents in order; see Controller.Stop for less patience. Its error is
 // a config.Errors, a *LockedError, a *sqlite.FileError, or why the tree ended.
 func Serve(ctx context.Context, o ServeOptions) (err error) {
-	tree, err := config.Load(o.Config)
-	if err != nil {
-		return err
+	load := func() Loaded { return loadFile(o.Config) }
+	loaded := load()
+	if loaded.Err != nil {
+		return loaded.Err
 	}
+	tree := loaded.Tree
 	project, err := OpenProject(o.Config)
 	if err != nil {
 		return err
 	}
 	project = project.keeping(tree.Persistence)
-	data, err := os.ReadFile(o.Config)
-	if err != nil {
-		return err
-	}
 	lock, err := project.Lock()
 	if err != nil {
 		return err
@@ -82,10 +84,9 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	defer listener.Close()
 
-	sum := sha256.Sum256(data)
 	c, err := Open(ctx, Options{
 		Tree: tree, Store: db, Runtimes: runtimes, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Output: o.Output, Socket: socket,
-		Config: ConfigInfo{Path: o.Config, Revision: hex.EncodeToString(sum[:6]), LoadedAt: time.Now()},
+		Config: loaded.Config, Load: load,
 	})
 	if err != nil {
 		return err
@@ -94,6 +95,9 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	var tending sync.WaitGroup
 	defer tending.Wait()
 	tending.Go(func() { c.tend(serving, lock, listener) })
+	if !o.Once {
+		go c.keepCurrent(serving, loaded.Watch, o.Hurry) // which may hang with the file system
+	}
 	served := make(chan error, 1)
 	go func() { served <- api.Serve(serving, listener, c, o.Logger) }()
 	defer func() {
@@ -123,6 +127,18 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	case <-c.Ended():
 	}
 	return c.Err()
+}
+
+// loadFile reads a coppice.toml.
+func loadFile(path string) Loaded {
+	l := Loaded{Config: ConfigInfo{Path: path, LoadedAt: time.Now()}}
+	l.Watch = filewatch.Set{Files: []string{path}, Dirs: []string{filepath.Dir(path)}}
+	if data, err := os.ReadFile(path); err == nil {
+		sum := sha256.Sum256(data)
+		l.Config.Revision = hex.EncodeToString(sum[:])
+	}
+	l.Tree, l.Err = config.Load(path)
+	return l
 }
 
 // tellReady tells systemd, and who else wants to know, that the fleet has started.

@@ -32,7 +32,7 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 		Summary: make(map[string]int),
 		Store:   api.Store{Kind: "sqlite", OK: true},
 		Config: api.Config{
-			Path: c.fleet().config.Path, Revision: c.fleet().config.Revision, LoadedAt: c.fleet().config.LoadedAt,
+			Path: c.fleet().config.Path, Revision: c.fleet().config.Revision, LoadedAt: c.fleet().config.LoadedAt, LastError: c.refused(),
 		},
 	}
 	if p, ok := c.opts.Store.(interface{ Path() string }); ok {

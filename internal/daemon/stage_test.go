@@ -321,3 +321,11 @@ func (p *play) happened(types ...event.Type) (all []string) {
 	}
 	return all
 }
+
+// renamed is a tree of words in a project of another name.
+func renamed(t testing.TB, name string, words ...string) *spec.Tree {
+	t.Helper()
+	tree := treeOf(t, words...)
+	tree.Root.Name = name
+	return tree
+}

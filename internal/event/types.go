@@ -18,6 +18,7 @@ const (
 	ControllerStopped Type = "controller.stopped"
 	ControllerAdopted Type = "controller.adopted" // found agents of its predecessor running
 	ConfigLoaded      Type = "config.loaded"
+	ConfigReloaded    Type = "config.reloaded"
 	ConfigRejected    Type = "config.rejected" // the one before stays in force
 
 	// Agents.

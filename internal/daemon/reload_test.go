@@ -1,0 +1,110 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// library is what a controller reads instead of files.
+type library struct {
+	mu  sync.Mutex
+	now Loaded
+}
+
+func (l *library) read() Loaded {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now
+}
+
+func (l *library) put(x Loaded) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now = x
+}
+
+// good is a valid file of a revision.
+func good(t *testing.T, revision string, words ...string) Loaded {
+	return Loaded{Tree: treeOf(t, words...), Config: ConfigInfo{Revision: revision}}
+}
+
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := new(library)
+		p := newPlay(t, treeOf(t, "a"))
+		p.opts.Load = files.read
+		defer p.close()
+		ctx := context.Background()
+		bad := Loaded{Config: ConfigInfo{Revision: "r2"}, Err: errors.New("coppice.toml:1:1: wrong\ncoppice.toml:2:1: wrong, too")}
+		for i, step := range []struct {
+			now           Loaded
+			answer        string // or the error
+			refused, cast string
+			events        int // in all, of reloads and rejections
+		}{
+			{good(t, "r1", "a", "b"), "revision r1, 1 added", "", "t/a 1, t/b 1", 1},
+			{good(t, "r1", "a"), "revision r1, nothing has changed", "", "t/a 1, t/b 1", 1},
+			{bad, "wrong, too", "coppice.toml:1:1: wrong\ncoppice.toml:2:1: wrong, too", "t/a 1, t/b 1", 2},
+			{good(t, "r1", "a", "b"), "nothing has changed", "", "t/a 1, t/b 1", 2},
+			{bad, "wrong, too", "coppice.toml:1:1: wrong\ncoppice.toml:2:1: wrong, too", "t/a 1, t/b 1", 3},
+			{good(t, "r3", "a=x"), "revision r3, 1 removed, 1 started again", "", "t/a 2", 4},
+			{Loaded{Tree: renamed(t, "u", "a"), Config: ConfigInfo{Revision: "r4"}}, "takes a restart of the daemon", "the name of the project", "t/a 2", 5},
+			{good(t, "r5", "a=x"), "revision r5, no agent differs", "", "t/a 2", 6},
+		} {
+			files.put(step.now)
+			for again := range 2 { // what was read already does nothing, and is not told again
+				_, answer, err := p.reload(ctx, false)
+				time.Sleep(10 * time.Millisecond)
+				got := answer.String()
+				if err != nil {
+					if got = err.Error(); !errors.Is(err, api.ErrConflict) {
+						t.Errorf("step %d: %v is no conflict", i, err)
+					}
+				}
+				if again == 0 && !strings.Contains(got, step.answer) {
+					t.Errorf("step %d: got %s, want %s", i, got, step.answer)
+				}
+				if s, err := p.Status(ctx); err != nil || !strings.HasPrefix(s.Config.LastError, step.refused) || (s.Config.LastError == "") != (step.refused == "") {
+					t.Errorf("step %d: the status says %q, %v, want %q", i, s.Config.LastError, err, step.refused)
+				}
+				if got := p.stage.cast(); got != step.cast {
+					t.Errorf("step %d: there live %s, want %s", i, got, step.cast)
+				}
+				if all := p.happened(event.ConfigReloaded, event.ConfigRejected); len(all) != step.events {
+					t.Errorf("step %d: %d events, want %d: %q", i, len(all), step.events, all)
+				}
+			}
+		}
+		if _, err := p.Reload(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Who asks is told of a fault, however often it was told before.
+func TestReloadAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlay(t, treeOf(t, "a"))
+		defer p.close()
+		if _, err := p.Reload(context.Background()); !errors.Is(err, api.ErrConflict) {
+			t.Errorf("without files: got %v", err)
+		}
+		p.opts.Load = func() Loaded { return Loaded{Err: errors.New("wrong")} }
+		for n := range 3 {
+			if _, err := p.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "wrong") {
+				t.Errorf("got %v", err)
+			}
+			if all := p.happened(event.ConfigRejected); len(all) != n+1 {
+				t.Errorf("%d events, want %d", len(all), n+1)
+			}
+		}
+	})
+}
