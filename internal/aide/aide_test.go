@@ -233,7 +233,7 @@ func TestQueue(t *testing.T) {
 		if !ok {
 			return 0
 		}
-		q.Take(n)
+		q.Take(n.Number, n.Task())
 		return n.Number
 	}
 	changed := Ticket{3, "three", "please do it like this"}

@@ -81,7 +81,7 @@ func (c canned) Status(context.Context) (Status, error) {
 
 func (c canned) node() Node {
 	now := time.Now()
-	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1", "at work", fullVitals(), &Drain{"r", 1.5, true}, &NeedsInput{"q-1", "t", now, 1}}
+	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1", "at work", fullVitals(), &Drain{"r", 1.5, true}, &Aide{"idle", []string{"manual"}, &now, "never", 1, 10, &now, "hand", "t", "f"}, &NeedsInput{"q-1", "t", now, 1}}
 }
 
 func (c canned) Nodes(context.Context, string) ([]Node, error) {
@@ -169,6 +169,7 @@ func (c canned) RequestRestart(_ context.Context, _ Caller, _ string) error { re
 func (c canned) Reload(context.Context) (Reloaded, error) {
 	return Reloaded{"rev", true, 1, 2, 3, 4}, c.err
 }
+func (c canned) Fire(context.Context, FireRequest) error   { return c.err }
 func (c canned) Drain(context.Context, DrainRequest) error { return c.err }
 func (c canned) AckDrain(context.Context, Caller) error    { return c.err }
 

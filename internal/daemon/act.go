@@ -94,6 +94,9 @@ func (c *Controller) startBelow(ctx context.Context, sup *supervisor.Supervisor)
 }
 
 func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action api.Action) error {
+	if path := sup.Path() + "/" + id; c.aider(path) != nil {
+		return c.actOnAide(ctx, c.aider(path), path, action)
+	}
 	info, err := sup.Child(id)
 	if errors.Is(err, supervisor.ErrNotFound) && (action == api.Start || action == api.Restart) {
 		spec, known := c.fleet().specs[sup.Path()+"/"+id]

@@ -51,7 +51,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 	if err != nil {
 		return spec.Changes{}, err
 	}
-	if err := next.specify(c, old, known.saved); err != nil {
+	if err := next.specify(c, old, c.aideSaved(next, known)); err != nil {
 		return spec.Changes{}, err
 	}
 	changes := spec.Compare(old.tree, tree)
@@ -64,6 +64,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 	}
 	parallel(changes.Added, func(path string) { c.ensureNode(ctx, path) })
 	parallel(changes.Renewed, func(path string) { c.renewAgent(ctx, old, path) })
+	c.followAides()
 	return changes, nil
 }
 
@@ -207,6 +208,9 @@ func (c *Controller) ensureNode(ctx context.Context, path string) {
 
 // renewAgent starts an agent again that runs something else than what is wanted.
 func (c *Controller) renewAgent(ctx context.Context, old *fleet, path string) {
+	if isAide(old.agents[path]) && isAide(c.fleet().agents[path]) {
+		return // the run in progress ends as it is, and the next one has the change
+	}
 	sup, id, err := c.locate(path)
 	if err == nil {
 		_, err = sup.RenewChild(ctx, id)

@@ -36,6 +36,9 @@ type Options struct {
 	// incarnations start afresh instead of from the store, and it ends by
 	// itself when nothing runs or will run again. What lives is taken over all the same.
 	Once bool
+	// Work is the directory in which runs of Aidefiles find what they are told;
+	// they are told nothing if it is empty.
+	Work string
 	// OnEvent is told what the supervisors do, from one goroutine; it must not be slow.
 	OnEvent func(supervisor.Event)
 	// Output is told what the hooks of agents write, if it is not nil.
@@ -72,6 +75,7 @@ type Controller struct {
 	claims      claims
 	mail        *mail.Boxes
 	desk        *asking.Desk
+	aides       aides
 
 	heard time.Time // when the last event was written; used by event alone
 
@@ -160,7 +164,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := f.specify(c, nil, past.saved); err != nil {
+	if err := f.specify(c, nil, c.aideSaved(f, past)); err != nil {
 		return err
 	}
 	c.log.Append(event.Event{
@@ -176,6 +180,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 		return err
 	}
 	c.resumeRequests()
+	c.followAides()
 	go c.wait()
 	return nil
 }

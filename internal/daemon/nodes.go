@@ -139,6 +139,11 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	if !i.NextAt.IsZero() {
 		n.NextAt = &i.NextAt
 	}
+	if aide, next := c.aideNode(path, i); aide != nil {
+		if n.Aide = aide; n.NextAt == nil {
+			n.NextAt = next
+		}
+	}
 	if i.LastExit.Kind != supervisor.NoExit {
 		n.LastExit = i.LastExit.String()
 	}

@@ -22,6 +22,7 @@ var errLost = errors.New("lost: nothing is left of it, not even how it ended")
 
 // past is what is known from before the controller started.
 type past struct {
+	orderly bool // the last controller has stopped everything
 	records map[string]*record
 	selves  map[string]*selfRecord
 	forget  bool
@@ -70,7 +71,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 			c.told[path] = []mark{{incarnation: r.Incarnation}}
 		}
 	}
-	p := &past{records: records, selves: selves, forget: c.fleet().tree.Forget, adopt: c.adopt}
+	p := &past{orderly: len(orderly) > 0, records: records, selves: selves, forget: c.fleet().tree.Forget, adopt: c.adopt}
 	var orphans []sighting
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		if c.fleet().agents[path] == nil || c.isDown(path, records) {
@@ -281,6 +282,10 @@ func (c *Controller) launch(a *spec.Agent, signal syscall.Signal, self superviso
 		Env:        proc.Environ(a.Env, proc.Self{Agent: self.Path, Incarnation: self.Incarnation, Socket: c.opts.Socket, Token: token}),
 		StopSignal: signal, Grace: a.Shutdown.Grace, Ready: a.Ready, Afresh: c.opts.Once && self.Incarnation == 1,
 		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits), Notify: a.Notify, Watchdog: a.Watchdog,
+	}
+	if a.Aide != nil {
+		argv, secrets := c.runs(self.Path, a.Aide)
+		l.Argv, l.Env = argv, append(l.Env, secrets...)
 	}
 	if a.Terminal && !slices.ContainsFunc(l.Env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }) {
 		l.Env = append(l.Env, "TERM=xterm-256color") // a daemon that a service manager has started has none

@@ -85,7 +85,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer listener.Close()
 
 	c, err := Open(ctx, Options{
-		Tree: tree, Store: db, Runtimes: runtimes, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Output: o.Output, Socket: socket,
+		Tree: tree, Store: db, Runtimes: runtimes, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Work: filepath.Join(project.State, "aide"), Output: o.Output, Socket: socket,
 		Config: loaded.Config, Load: load,
 	})
 	if err != nil {
@@ -138,6 +138,7 @@ func loadFile(path string) Loaded {
 		l.Config.Revision = hex.EncodeToString(sum[:])
 	}
 	l.Tree, l.Err = config.Load(path)
+	l.withAidefiles()
 	return l
 }
 

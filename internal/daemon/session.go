@@ -51,7 +51,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		again.Env = proc.Reissue(l.Env, self.Incarnation, token)
 		return again
 	}
-	return func(ctx context.Context) (supervisor.Process, error) {
+	begin := func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
 		l := &life{c: c, agent: a, self: self}
 		s, err := c.session(ctx, l, launch)
@@ -74,7 +74,11 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		}
 		c.attend(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
 		return p, nil
-	}, nil
+	}
+	if a.Aide != nil {
+		begin = c.startAide(begin)
+	}
+	return begin, nil
 }
 
 // session starts an incarnation, or takes it over if it lives already. It

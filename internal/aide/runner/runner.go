@@ -27,7 +27,7 @@ import (
 )
 
 // Arg is the first argument of a program that is to call Main with the rest.
-const Arg = "aide"
+const Arg = "aide-run"
 
 // Argv is what an incarnation runs: the program exe, told of a file with an Order.
 func Argv(exe, order string) []string { return []string{exe, Arg, order} }
@@ -103,12 +103,12 @@ func replace(path string, text []byte) error {
 // Main is the program.
 func Main(args []string) int {
 	if len(args) != 1 {
-		fmt.Fprintln(os.Stderr, "coppice aide: started by coppice itself, not by people; see coppice fire --help")
+		fmt.Fprintln(os.Stderr, "coppice aide-run: started by coppice itself, not by people; see coppice fire --help")
 		return 2
 	}
 	order, err := Read(args[0])
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "coppice aide:", err)
+		fmt.Fprintln(os.Stderr, "coppice aide-run:", err)
 		return aide.Faulty.Code()
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
