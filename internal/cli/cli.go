@@ -103,10 +103,15 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
-	root.AddCommand(newRun(s), newValidate(s), newInit(s), newNew(s), newVersion(s), newUp(s), newDoctor(s), newInstall(s),
-		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDown(s), newDrain(s), newReload(s), newBelief(s), newAgent(s), newMCP(s),
+	root.AddCommand(
+		newRun(s), newValidate(s), newInit(s), newNew(s), newVersion(s),
+		newUp(s), newDown(s), newReload(s), newDoctor(s), newInstall(s),
+		newConfig(s), newSchema(s), newAdd(s),
+		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDrain(s), newFire(s),
+		newBelief(s), newAgent(s), newMCP(s),
 		newInbox(s), newAnswer(s), newMail(s, peopleMail()),
-		newFmt(s), newCheck(s), newLSP(s), newTest(s))
+		newFmt(s), newCheck(s), newLSP(s), newTest(s),
+	)
 	root.AddCommand(newActs(s)...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
@@ -215,7 +220,7 @@ func configFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "
 
 // configFlagShort is configFlag with another short form, or none.
 func configFlagShort(cmd *cobra.Command, path *string, short string) {
-	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` to use (default: coppice.toml here or in a directory above)")
+	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` to use (default: coppice.toml here or in a directory above, or an Aidefile where there is none)")
 	cmd.MarkFlagFilename("file", "toml")
 }
 
@@ -225,6 +230,11 @@ func findConfig(flag string) (string, error) {
 		return flag, nil
 	}
 	path, err := config.Find(".")
+	if errors.Is(err, fs.ErrNotExist) {
+		if alone, e := config.FindAidefile("."); e == nil {
+			path, err = alone, nil
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; write one with: coppice init", err)
 	}

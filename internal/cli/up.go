@@ -140,8 +140,12 @@ func summaryOf(c *daemon.Controller) string {
 
 // upDetached starts the daemon in the background and waits for its readiness.
 func upDetached(s *streams, path string) error {
-	if _, err := config.Load(path); err != nil { // say it here, not in a log file
+	l, err := config.LoadAll(path)
+	if err != nil { // say it here, not in a log file
 		return &exitError{exitConfig, err}
+	}
+	for _, n := range l.Notices {
+		fmt.Fprintln(s.err, n)
 	}
 	project, err := daemon.OpenProject(path)
 	if err != nil {

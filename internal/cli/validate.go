@@ -21,14 +21,18 @@ starting anything. Each fault is one line, file:line:column; the exit code is 78
 			if err != nil {
 				return err
 			}
-			tree, err := config.Load(path)
+			l, err := config.LoadAll(path)
+			for _, n := range l.Notices {
+				fmt.Fprintln(s.err, n)
+			}
 			if err != nil {
 				fmt.Fprintln(s.err, err)
 				return &exitError{code: exitConfig}
 			}
+			tree := l.Tree
 			agents, supervisors := 0, 0 // the root is no more than the project itself
 			for _, c := range tree.All() {
-				if c.Agent != nil {
+				if c.Declared() != nil { // a pool is one agent in the file
 					agents++
 				} else {
 					supervisors++

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/aide"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
 func aideTable() table[aide.Settings] {
@@ -108,9 +108,9 @@ func (r *reader) aidefile(v *value, into *agent) {
 	}
 }
 
-// aidefiles makes agents of the Aidefiles that the file names. Where it may
-// look at files it reads them; their errors are returned, sorted by place.
-func (f *file) aidefiles(r *reader, dir string, look bool) (errs Errors) {
+// aidefiles makes agents of the Aidefiles that the file names. It reads them
+// where g was given a directory.
+func (f *file) aidefiles(r *reader, dir string, g *gatherer) {
 	settings := aide.DefaultSettings(dir)
 	if f.aide != nil {
 		settings = *f.aide
@@ -123,30 +123,22 @@ func (f *file) aidefiles(r *reader, dir string, look bool) (errs Errors) {
 		}
 		a.Aide.Settings = settings
 		path := under(dir, a.Aide.Path)
-		if look {
-			var bad Errors
-			if bad, path = a.readAidefile(r, path); bad != nil {
-				errs = append(errs, bad...)
-			}
+		if g.dir != "" {
+			path = a.readAidefile(r, path, g)
 		} else if filepath.Base(path) != aide.FileName {
 			path = filepath.Join(path, aide.FileName)
 		}
 		a.Aide.Path = path
 		a.Dir = filepath.Dir(path)
-		if a.Name == "" {
-			a.Name = a.Aide.File.Persona.Name
-		}
-		if a.Name == "" {
-			a.Name = projectName(a.Dir)
-		}
+		a.Name = cmp.Or(a.Name, a.Aide.File.Persona.Name, projectName(a.Dir))
 		a.Restart, a.Backoff, a.Limit = a.Aide.File.Policy.Child(settings.Base)
-		a.Pool, a.limit = nil, limit{}
+		a.pool, a.limit = nil, limit{}
 	}
-	return errs
 }
 
-// readAidefile reads the Aidefile of an agent, whose path may be that of its directory.
-func (a *agent) readAidefile(r *reader, path string) (errs Errors, file string) {
+// readAidefile reads the Aidefile of an agent, whose path may be that of its
+// directory, and returns the path of the file.
+func (a *agent) readAidefile(r *reader, path string, g *gatherer) string {
 	v := a.aidefile
 	info, err := os.Stat(path)
 	switch {
@@ -155,67 +147,84 @@ func (a *agent) readAidefile(r *reader, path string) (errs Errors, file string) 
 		if strings.Contains(path, "/~") {
 			hint = "write the whole path: ~ is not expanded"
 		}
-		r.fail(v.at, v, hint, "%s does not exist, expected an Aidefile or its directory", spec.Quote(path))
-		return nil, path
+		g.note(path, nil)
+		r.fail(v.at, v, hint, "%s does not exist, expected an Aidefile or its directory", spec.Quote(v.text))
+		return path
 	case err != nil:
-		r.fail(v.at, v, "", "%s cannot be used: %v", spec.Quote(path), reason(err))
-		return nil, path
+		r.fail(v.at, v, "", "%s cannot be used: %v", spec.Quote(v.text), reason(err))
+		return path
 	case info.IsDir():
 		path = filepath.Join(path, aide.FileName)
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			r.fail(v.at, v, "write one there, it may be empty", "the directory %s has no %s, expected one", spec.Quote(filepath.Dir(path)), aide.FileName)
-			return nil, path
+			g.note(path, nil)
+			r.fail(v.at, v, "write one there, it may be empty", "the directory %s has no %s, expected one", spec.Quote(v.text), aide.FileName)
+			return path
 		}
 	}
-	name := path // as the errors of coppice.toml give its own
-	if base, err := filepath.Abs(filepath.Dir(r.src.name)); err == nil && !filepath.IsAbs(r.src.name) {
-		if short, err := filepath.Rel(base, path); err == nil && filepath.IsLocal(short) {
-			name = filepath.Join(filepath.Dir(r.src.name), short)
-		}
+	shown := path
+	if short, err := filepath.Rel(g.dir, path); err == nil && filepath.IsLocal(short) {
+		shown = filepath.Join(g.shown, short) // as the errors of coppice.toml call themselves
 	}
-	f, err := LoadAidefile(name)
-	if bad := (Errors)(nil); errors.As(err, &bad) {
-		r.faulty[v.at] = true
-		return bad, path
+	data, _, e := readFile(path, aideAdvice)
+	g.note(path, data)
+	if e != nil {
+		e.File = shown
+		r.addOf(v, Errors{e})
+		return path
 	}
-	if err != nil {
-		r.fail(v.at, v, "", "%s: %v", spec.Quote(path), err)
-		return nil, path
+	f, err := loadAidefile(shown, filepath.Dir(path), data, true)
+	var bad Errors
+	if errors.As(err, &bad) {
+		r.addOf(v, bad)
+		return path
 	}
 	a.Aide.File = *f
-	return nil, path
+	return path
 }
 
-// loadAlone makes a project of an Aidefile that belongs to none: the path of
-// its coppice.toml is that of the Aidefile itself.
-func loadAlone(path string) (*spec.Tree, error) {
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
+// addOf adds the errors of a file that v names, after all others.
+func (r *reader) addOf(v *value, errs Errors) {
+	r.faulty[spot{v.src, v.at}] = true
+	for _, e := range errs {
+		e.order = MaxIncludes + 1 + v.at
+		r.add(e)
 	}
-	f, err := LoadAidefile(path)
-	if err != nil {
-		return nil, err
+}
+
+// alone makes a project of an Aidefile that belongs to none: the file of the
+// project is the Aidefile itself.
+func (g *gatherer) alone(path, absolute string) (*Loaded, error) {
+	l := &Loaded{}
+	data, _, e := readFile(path, aideAdvice)
+	g.note(absolute, data)
+	if e != nil {
+		return l, Errors{e}
 	}
-	dir := filepath.Dir(absolute)
-	a := &spec.Agent{Name: f.Persona.Name, Dir: dir, Aide: &aide.Agent{Path: absolute, File: *f, Settings: aide.DefaultSettings(dir)}}
+	f, err := loadAidefile(path, g.dir, data, true)
+	if err != nil {
+		return l, err
+	}
+	if _, document, err := open(path, data, aideAdvice, aidefileSections()); err == nil {
+		l.document = document
+	}
+	a := &spec.Agent{Name: f.Persona.Name, Dir: g.dir, Aide: &aide.Agent{Path: absolute, File: *f, Settings: aide.DefaultSettings(g.dir)}}
 	a.Restart, a.Backoff, a.Limit = f.Policy.Child(0)
-	root := spec.Node{Name: projectName(dir), Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)}
+	root := spec.Node{Name: projectName(g.dir)}
 	if root.Name == a.Name {
 		root.Name = "root"
 	}
 	decls := []spec.Decl{{Agent: a}}
 	tree, problems := spec.Assemble(root, decls)
-	problems = append(problems, checkFiles(decls)...)
-	if len(problems) > 0 {
+	if problems = append(problems, checkFiles(decls)...); len(problems) > 0 {
 		var errs Errors
 		for _, p := range problems {
 			errs = append(errs, &Error{File: path, Line: 1, Column: 1, Message: p.Message, Hint: p.Hint})
 		}
-		return nil, errs
+		return l, errs
 	}
 	tree.Patrol = spec.DefaultPatrol()
-	return tree, nil
+	l.Tree = tree
+	return l, nil
 }
 
 // isAidefile reports whether a project is an Aidefile and nothing else.

@@ -114,9 +114,9 @@ func budgetTable() table[aide.Budget] {
 		doc:     "What one run may use. A run that uses it up has failed; the next one has a budget of its own.",
 		example: "[budget]\ntokens = \"200k\"\ntimeout = \"10m\"\nmax_retries = 1\n",
 		keys: []key[aide.Budget]{
-			{row{name: "tokens", typ: "string or integer", def: `"200k"`, doc: "tokens of input and output together, with `k` for thousands and `m` for millions. What the command reports counts; once they are used up it is not called again", also: []string{"token", "max_tokens"}},
+			{row{name: "tokens", typ: tokensType, def: `"200k"`, doc: "tokens of input and output together, with `k` for thousands and `m` for millions. What the command reports counts; once they are used up it is not called again", also: []string{"token", "max_tokens"}},
 				tokens(func(b *aide.Budget) *int64 { return &b.Tokens })},
-			{row{name: "timeout", typ: "duration", doc: "how long the run may take, with all its tries; seconds may be without a unit (`\"120\"`). Then the command is stopped, with all that it has started", also: []string{"max_duration", "time"}},
+			{row{name: "timeout", typ: secondsType, doc: "how long the run may take, with all its tries; seconds may be without a unit (`\"120\"`). Then the command is stopped, with all that it has started", also: []string{"max_duration", "time"}},
 				func(r *reader, v *value, into *aide.Budget) {
 					if v.kind == isString && v.text != "" && strings.Trim(v.text, "0123456789") == "" {
 						seconds := *v
@@ -134,6 +134,12 @@ func budgetTable() table[aide.Budget] {
 		},
 	}
 }
+
+// Types of values that only Aidefiles have.
+const (
+	secondsType = "duration or seconds"
+	tokensType  = "string or integer"
+)
 
 // tokens is the read function of a key whose value is a number of tokens.
 func tokens[T any](field func(*T) *int64) func(*reader, *value, *T) {
@@ -163,7 +169,7 @@ func memoryTable() table[aide.Memory] {
 		doc:     "What the agent keeps from run to run: the files in the directory `memory` beside the Aidefile.",
 		example: "[memory]\ncompact_after = \"50k\"\n",
 		keys: []key[aide.Memory]{
-			{row{name: "compact_after", typ: "string or integer", def: `"200k"`, doc: "how many tokens (of 4 bytes) these files may have before the agent is told to make them smaller", also: []string{"compact", "max_tokens", "limit"}},
+			{row{name: "compact_after", typ: tokensType, def: `"200k"`, doc: "how many tokens (of 4 bytes) these files may have before the agent is told to make them smaller", also: []string{"compact", "max_tokens", "limit"}},
 				tokens(func(m *aide.Memory) *int64 { return &m.CompactAfter })},
 		},
 	}

@@ -21,7 +21,7 @@ var badInput = []struct{ name, text, want string }{
 	{"zero byte", base + "dir = \"\x00\"\n", "4:8: a zero byte, expected text; remove it"},
 	{"too large", strings.Repeat("#", MaxFile+1), "1:1: the file has 1048577 bytes, expected at most 1048576; split the fleet into several projects"},
 	{"byte order mark and CRLF", "\xef\xbb\xbfx = 1\r\n" + base + "comand = 1\r\n", `
-		1:1: unknown table "x" in the file; expected one of project, supervision, daemon, aide, persistence, supervisor, agent
+		1:1: unknown table "x" in the file; expected one of include, project, supervision, daemon, aide, persistence, supervisor, agent, patches
 		5:1: unknown key "comand" in [[agent]]; did you mean "command"?`},
 	{"not TOML", "[agent", "1:6: not TOML: expected ']' to close table name"},
 	{"text without quotes", base + "restart = always\n", "4:11: not TOML: unexpected character U+0061 'a' at start of value; text needs quotes"},
@@ -98,11 +98,11 @@ var badInput = []struct{ name, text, want string }{
 		11:12: namepool is an integer, expected the path of a file or an array of names
 		12:1: unknown key "scale_check" in [agent.pool]; did you mean "check"?`},
 	{"pool without room", base + "pool = { min = 3, max = 2 }\n", "4:16: min is 3, above max, which is 2; expected at most that"},
-	{"pool with few names", base + "pool = { max = 2, namepool = [\"a\"] }\n", "4:16: max is 2, expected at most 1: so many names there are; add names to the namepool"},
-	{"pool with fewer names", base + "pool = { min = 2, namepool = [\"a\"] }\n", "4:16: min is 2, expected at most 1: so many names there are; add names to the namepool"},
-	{"pool with bad names", base + "pool = { namepool = [\"a\", \"-b\", \"a\"] }\n", `
+	{"pool with few names", base + "pool = { max = 2, namepool = [\"b\"] }\n", "4:16: max is 2, expected at most 1: so many names there are; add names to the namepool"},
+	{"pool with fewer names", base + "pool = { min = 2, namepool = [\"b\"] }\n", "4:16: min is 2, expected at most 1: so many names there are; add names to the namepool"},
+	{"pool with bad names", base + "pool = { namepool = [\"c\", \"-b\", \"c\"] }\n", `
 		4:27: the name "-b" looks like a flag, expected one without "-" in front
-		4:33: the name "a" is there twice, expected once; remove one of the two`},
+		4:33: the name "c" is there twice, expected once; remove one of the two`},
 	{"pool without names", base + "pool = { namepool = [] }\n", "4:21: namepool is empty, expected at least one name"},
 	{"pool with a long name", "[[agent]]\nname = \"" + strings.Repeat("x", 62) + "\"\ncommand = \"true\"\npool.max = 10\n",
 		"2:8: the name \"" + strings.Repeat("x", 60) + "\"... is too long for a pool: its instance \"" + strings.Repeat("x", 60) + "\"... has 65 bytes, expected at most 64"},

@@ -5,7 +5,7 @@
 // reference pages.
 package config
 
-//go:generate go run ./gendoc ../../docs/configuration.md ../../docs/grove.md ../../docs/aidefile-reference.md
+//go:generate go run ./gendoc ../../docs/configuration.md ../../docs/grove.md ../../docs/aidefile-reference.md ../../docs/coppice.schema.json ../../docs/grove.schema.json ../../docs/aidefile.schema.json
 
 import (
 	_ "embed" // Template
@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/coppice-dev/coppice/internal/aide"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -28,34 +29,35 @@ const FileName = "coppice.toml"
 //go:embed template.toml
 var Template string
 
-// Load reads the file at path and checks, beyond what Parse does, that the
-// directories, commands and input files of its agents exist and can be used.
+// Load reads the file at path with those that it includes and checks, beyond
+// what Parse does, that the directories, commands and input files of its agents
+// exist and can be used.
 // An error about the file is Errors; one that the file does not exist wraps
 // fs.ErrNotExist.
 func Load(path string) (*spec.Tree, error) {
-	if isAidefile(path) {
-		return loadAlone(path)
-	}
-	data, dir, err := read(path, fleet)
-	if err != nil {
-		return nil, err
-	}
-	return load(path, dir, data, checkFiles)
+	l, err := LoadAll(path)
+	return l.Tree, err
 }
 
 // fleet is the advice for a coppice.toml.
 var fleet = advice{missing: "`coppice init` writes one", large: "split the fleet into several projects"}
 
 // Parse reads data, the content of the file called name, without touching the
-// file system. Relative paths are taken relative to the directory of name. The
+// file system; it can include nothing. Relative paths are taken relative to the directory of name. The
 // error is Errors.
 func Parse(name string, data []byte) (*spec.Tree, error) {
-	return load(name, filepath.Dir(name), data, nil)
+	l, err := load(name, filepath.Dir(name), data, nil, nil)
+	return l.Tree, err
 }
 
 // Find returns the path of the coppice.toml in dir or the nearest directory
 // above it. The error wraps fs.ErrNotExist if there is none.
 func Find(dir string) (string, error) { return nearest(dir, FileName) }
+
+// FindAidefile returns the path of the Aidefile in dir or the nearest directory
+// above it: a project by itself, where there is no coppice.toml. The error wraps
+// fs.ErrNotExist if there is none.
+func FindAidefile(dir string) (string, error) { return nearest(dir, aide.FileName) }
 
 // nearest returns the path of the file of the first of names that exists in
 // dir or, if there is none, in the nearest directory above it.
@@ -82,36 +84,6 @@ func nearest(dir string, names ...string) (string, error) {
 	}
 }
 
-// load is Parse with the directory of the project and a further check of the declarations.
-func load(name, dir string, data []byte, further func([]spec.Decl) []spec.Problem) (*spec.Tree, error) {
-	r, document, err := open(name, data, fleet, sections())
-	if err != nil {
-		return nil, err
-	}
-	f := file{root: spec.Node{Name: projectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()}}
-	fileTable().read(r, document, &f)
-	r.persistence(&f, dir)
-	f.patrol.settle(f.limit)
-	f.patrol.keep(f.agents, f.supervisors)
-	if further != nil {
-		r.namepools(&f, dir)
-	}
-	others := f.aidefiles(r, dir, further != nil)
-	decls, places := f.declarations(dir)
-	tree, problems := spec.Assemble(f.root, decls)
-	if further != nil {
-		problems = append(problems, further(decls)...)
-	}
-	for _, p := range problems {
-		r.report(p, document, places)
-	}
-	if len(r.errs) > 0 || len(others) > 0 {
-		return nil, append(r.errors(), others...)
-	}
-	tree.Forget, tree.Persistence, tree.Patrol = f.forget, f.persistence, f.patrol.Patrol
-	return tree, nil
-}
-
 // open parses data, for a reader that knows the sections of the file.
 func open(name string, data []byte, a advice, known []section) (*reader, *value, error) {
 	if len(data) > MaxFile {
@@ -125,7 +97,7 @@ func open(name string, data []byte, a advice, known []section) (*reader, *value,
 	if err != nil {
 		return nil, nil, Errors{err}
 	}
-	return &reader{src: src, faulty: map[int]bool{}, known: known}, document, nil
+	return &reader{src: src, faulty: map[spot]bool{}, known: known}, document, nil
 }
 
 // projectName is the default of the project's name.
@@ -158,7 +130,7 @@ func (f *file) declarations(dir string) (decls []spec.Decl, places []*value) {
 		a.Pool = a.pool.declared()
 		all = append(all, placed{spec.Decl{Agent: &a.Agent}, a.table})
 	}
-	slices.SortStableFunc(all, func(a, b placed) int { return a.table.at - b.table.at })
+	slices.SortStableFunc(all, func(a, b placed) int { return a.table.compare(b.table) })
 	for _, p := range all {
 		decls, places = append(decls, p.Decl), append(places, p.table)
 	}
@@ -179,7 +151,13 @@ func (r *reader) report(p spec.Problem, document *value, places []*value) {
 	}
 	// A file whose agents could not be read is not empty.
 	consequence := v == document && len(r.errs) > 0
-	if !r.faulty[v.at] && !consequence {
+	if p.Other > 0 {
+		if other := places[p.Other-1].find("name"); other.src != v.src {
+			line, _ := other.src.position(other.at)
+			p.Message += fmt.Sprintf(" (that is in %s:%d)", other.src.name, line)
+		}
+	}
+	if !r.faulty[spot{v.src, v.at}] && !consequence {
 		r.fail(v.at, v, p.Hint, "%s", p.Message)
 	}
 }

@@ -22,6 +22,8 @@ type Error struct {
 	Hint string
 	// Err is the cause, if the file system is.
 	Err error
+
+	order int // of File among those that were read together
 }
 
 // Error is one line: file:line:column: message; hint.
@@ -58,7 +60,7 @@ func printable(s string) string {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// Errors are all faults of a file, sorted by place.
+// Errors are all faults of a file and of those that it includes, sorted by place.
 type Errors []*Error
 
 // Error has a line for each.
@@ -80,7 +82,10 @@ func (e Errors) Unwrap() []error {
 }
 
 func (e Errors) sort() {
-	slices.SortStableFunc(e, func(a, b *Error) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
+	slices.SortStableFunc(e, (*Error).compare)
+}
+
+// compare orders errors by their places.
+func (e *Error) compare(other *Error) int {
+	return cmp.Or(cmp.Compare(e.order, other.order), cmp.Compare(e.Line, other.Line), cmp.Compare(e.Column, other.Column))
 }

@@ -1,11 +1,9 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -126,9 +124,7 @@ func loadGrove(name, dir string, data []byte) (*Grove, error) {
 	if len(r.errs) > 0 {
 		return nil, r.errors()
 	}
-	slices.SortStableFunc(r.notices, func(a, b *Notice) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
+	r.sortNotices()
 	f.Notices = r.notices
 	f.Limit = f.limit.over(supervisor.ScopeSupervisor, supervisor.Escalate)
 	f.Entry.Value = under(dir, f.Entry.Value)

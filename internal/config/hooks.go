@@ -6,9 +6,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
+const hookType = "string, array of strings, or table"
+
 // hookKey is the key of a hook: a command, or a table with one.
 func hookKey(name, doc string, field func(*spec.Hooks) *spec.Hook, also ...string) key[agent] {
-	return key[agent]{row{name: name, typ: "string, array of strings, or table", doc: doc, also: also},
+	return key[agent]{row{name: name, typ: hookType, doc: doc, also: also},
 		func(r *reader, v *value, into *agent) {
 			hook := field(&into.Hooks)
 			if v.kind == isTable {

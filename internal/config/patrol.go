@@ -46,7 +46,7 @@ shutdown_timeout = "5s"
 					}
 				}},
 			window("restart_window", "1h", "the window in which starts count", func(p *patrol) *limit { return &p.limit }),
-			{row{name: "shutdown_timeout", typ: "duration", def: "5s", doc: "how long all agents together have to end when everything is stopped. With `\"0s\"` they are killed at once", also: []string{"stop_timeout", "grace"}},
+			{row{name: "shutdown_timeout", typ: durationOrZeroType, def: "5s", doc: "how long all agents together have to end when everything is stopped. With `\"0s\"` they are killed at once", also: []string{"stop_timeout", "grace"}},
 				func(r *reader, v *value, into *patrol) {
 					if d, ok := r.durationOrZero(v); ok {
 						into.ShutdownTimeout = d
@@ -89,8 +89,14 @@ func (p *patrol) settle(supervision limit) {
 	p.Kept = p.table != nil && (p.limit != limit{} || supervision == limit{})
 }
 
-// keep gives the agents that the patrol keeps its limit.
+// keep gives the agents that the patrol keeps its limit. Instances of pools
+// have it in any case: one that fails all the time must not bring down the others.
 func (p *patrol) keep(agents []agent, supervisors []group) {
+	for i := range agents {
+		if a := &agents[i]; a.limit == (limit{}) && a.pool != nil {
+			a.Limit = p.Limit
+		}
+	}
 	if !p.Kept {
 		return
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -30,8 +31,8 @@ type Setting[T any] struct {
 
 // place is that of a value.
 func (r *reader) place(v *value) Place {
-	line, column := r.src.position(v.at)
-	return Place{r.src.name, line, column, v.path()}
+	line, column := v.src.position(v.at)
+	return Place{v.src.name, line, column, v.path()}
 }
 
 // pathKey is the read function of a key whose value is a path.
@@ -55,5 +56,9 @@ type Notice Error
 func (n *Notice) String() string { return (*Error)(n).Error() }
 
 func (r *reader) notice(v *value, format string, args ...any) {
-	r.notices = append(r.notices, (*Notice)(r.src.errorAt(v.key, v.path(), "", fmt.Sprintf(format, args...))))
+	r.notices = append(r.notices, (*Notice)(v.src.errorAt(v.key, v.path(), "", fmt.Sprintf(format, args...))))
+}
+
+func (r *reader) sortNotices() {
+	slices.SortStableFunc(r.notices, func(a, b *Notice) int { return (*Error)(a).compare((*Error)(b)) })
 }

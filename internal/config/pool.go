@@ -21,7 +21,7 @@ func poolTable() table[pool] {
 	return table[pool]{
 		header: "[agent.pool]",
 		doc: "Makes a pool of the agent: as many instances of it as a check asks for, `NAME-1`, `NAME-2` and so on, below a supervisor `NAME`. One that is no longer wanted is asked to finish before it is stopped. " +
-			"Each finds its pool in `COPPICE_POOL` and its number in `COPPICE_INSTANCE`. Where the agent has no limit of its own, each instance has that of `on_limit = \"quarantine\"`. See [Pools](pools.md).",
+			"Each finds its pool in `COPPICE_POOL` and its number in `COPPICE_INSTANCE`. Where the agent has no limit of its own, each instance has that of `[daemon]`. See [Pools](pools.md).",
 		example: `[[agent]]
 name = "worker"
 command = "./worker.sh"
@@ -51,7 +51,7 @@ drain_timeout = "10m"
 }
 
 func poolHook(name, doc string, field func(*pool) *spec.Hook) key[pool] {
-	return key[pool]{row{name: name, typ: "string, array of strings, or table", doc: doc},
+	return key[pool]{row{name: name, typ: hookType, doc: doc},
 		func(r *reader, v *value, into *pool) {
 			if v.kind == isTable {
 				hookTable("pool."+name).read(r, v, field(into))
@@ -97,13 +97,15 @@ func (r *reader) readPool(v *value, into *agent) {
 }
 
 // namepools reads the files with the names of instances.
-func (r *reader) namepools(f *file, dir string) {
+func (r *reader) namepools(f *file, dir string, g *gatherer) {
 	for i := range f.agents {
 		p := f.agents[i].pool
 		if p == nil || p.file == nil {
 			continue
 		}
-		names, err := readNames(under(dir, p.file.text))
+		path := under(dir, p.file.text)
+		names, data, err := readNames(path)
+		g.note(path, data)
 		if err != nil {
 			r.fail(p.file.at, p.file, "write one name in each line of it, or a list of names here", "namepool %s cannot be used: %v", spec.Quote(p.file.text), err)
 		}
@@ -111,31 +113,30 @@ func (r *reader) namepools(f *file, dir string) {
 	}
 }
 
-// readNames reads a file with a name in each line.
-func readNames(path string) ([]string, error) {
+// readNames reads a file with a name in each line; data is what it holds.
+func readNames(path string) (names []string, data []byte, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, reason(err)
+		return nil, nil, reason(err)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("it is a %s, expected a regular file", fileType(info.Mode()))
+		return nil, nil, fmt.Errorf("it is a %s, expected a regular file", fileType(info.Mode()))
 	case info.Size() > maxNames:
-		return nil, fmt.Errorf("it has %d bytes, expected at most %d", info.Size(), maxNames)
+		return nil, nil, fmt.Errorf("it has %d bytes, expected at most %d", info.Size(), maxNames)
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, reason(err)
+	if data, err = os.ReadFile(path); err != nil {
+		return nil, nil, reason(err)
 	}
 	if !utf8.Valid(data) {
-		return nil, fmt.Errorf("it is not UTF-8")
+		return nil, data, fmt.Errorf("it is not UTF-8")
 	}
-	names := []string{}
+	names = []string{}
 	for line := range strings.Lines(strings.TrimPrefix(string(data), "\ufeff")) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			names = append(names, line)
 		}
 	}
-	return names, nil
+	return names, data, nil
 }
 
 // maxNames bounds the size of a file of names.

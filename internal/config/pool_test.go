@@ -75,10 +75,25 @@ pool = {}
 	}
 }
 
+// TestPoolKept: [daemon] says how often instances may start, wherever the pool is.
+func TestPoolKept(t *testing.T) {
+	for _, in := range []string{"", "[[supervisor]]\nname = \"s\"\nchildren = [\"a\"]\n"} {
+		tree, err := Parse("/x/coppice.toml", []byte(base+"pool = {}\n"+in+"[daemon]\nmax_restarts = 3\n[supervision]\nmax_restarts = 9\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path, n := range tree.Pools() {
+			if n.Template.Limit != supervisor.Quarantining(3, time.Hour) {
+				t.Errorf("the limit of instances of %s is %v", path, n.Template.Limit)
+			}
+		}
+	}
+}
+
 // TestPoolDefaultMax: max is what one would expect beside the other keys.
 func TestPoolDefaultMax(t *testing.T) {
 	for text, want := range map[string]int{
-		"": 1, "min = 4": 4, "min = 0": 1, `namepool = ["a", "b", "c"]`: 3, `min = 1, namepool = ["a", "b", "c"]`: 3,
+		"": 1, "min = 4": 4, "min = 0": 1, `namepool = ["b", "c", "d"]`: 3, `min = 1, namepool = ["b", "c", "d"]`: 3,
 		"max = 0": 0, `max = "unlimited"`: spec.UnlimitedPool, "max = 1000": 1000,
 	} {
 		tree, err := Parse("/x/coppice.toml", []byte(base+"pool = { "+text+" }\n"))

@@ -370,13 +370,13 @@ func somePool(t *rapid.T, a *spec.Agent) *spec.Node {
 		OnDeath:      rapid.SampledFrom([]spec.Hook{{}, {Command: []string{"x", " "}, Timeout: time.Second}}).Draw(t, "on_death"),
 	}
 	if p.Max == 3 && rapid.Bool().Draw(t, "named") {
-		p.Names = []string{"ada", "bob", "zoë"}
+		p.Names = []string{a.Name + " 1", a.Name + " 3", a.Name + " ë"}
 	}
 	if a.Limit == (supervisor.Limit{}) {
 		a.Limit = supervisor.Quarantining(5, time.Hour)
 	}
 	a.Pool = p
-	return &spec.Node{Name: a.Name, Template: a, Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)}
+	return &spec.Node{Name: a.Name, Template: a, Suspended: a.Suspended, DependsOn: a.DependsOn, Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)}
 }
 
 // TestRoundTrip: a tree that is written down and read again is the same, and

@@ -24,7 +24,8 @@ func (t table[T]) section() section {
 func sections() []section {
 	return []section{
 		fileTable().section(), projectTable().section(), supervisionTable().section(), daemonTable().section(), aideTable().section(), persistenceTable().section(), supervisorTable().section(),
-		agentTable().section(), limitsTable().section(), backoffTable().section(), shutdownTable().section(), readyTable().section(), nudgeTable().section(), beliefTable().section(), hookTable("on_waking").section(), poolTable().section(),
+		agentTable().section(), limitsTable().section(), backoffTable().section(), shutdownTable().section(), readyTable().section(), nudgeTable().section(), beliefTable().section(),
+		hookTable("on_waking").section(), poolTable().section(), patchesSection(),
 	}
 }
 
@@ -33,7 +34,8 @@ const referenceHead = `# coppice.toml
 <!-- Written by go generate from internal/config; changes belong there. -->
 
 The file that says what should run, in [TOML](https://toml.io). Coppice looks for it in the current directory and above.
-` + "`coppice init`" + ` writes a first one, ` + "`coppice validate`" + ` checks it. It is UTF-8 and at most 1 MiB large.
+` + "`coppice init`" + ` writes a first one, ` + "`coppice validate`" + ` checks it. It is UTF-8 and at most 1 MiB large. [Files](files.md) says how it is written in several.
+` + "`coppice schema`" + ` prints [its JSON Schema](coppice.schema.json), by which editors complete and check it.
 
 Nothing starts unless the whole file is valid. Each error is one line with its place, what was expected and what to do, and
 all are reported at once:

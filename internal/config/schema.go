@@ -42,22 +42,33 @@ type table[T any] struct {
 type reader struct {
 	src     *source
 	errs    Errors
-	more    int          // errors beyond maxErrors
-	notices []*Notice    // what is said in vain
-	faulty  map[int]bool // offsets of errs
-	known   []section    // all tables, to find out where an unknown key belongs
+	more    int           // errors beyond maxErrors
+	notices []*Notice     // what is said in vain
+	faulty  map[spot]bool // places of errs
+	known   []section     // all tables, to find out where an unknown key belongs
+}
+
+// spot is a place in a file.
+type spot struct {
+	src *source
+	at  int
 }
 
 // maxErrors is how many errors are told apart; nobody reads more.
 const maxErrors = 200
 
 func (r *reader) fail(at int, v *value, hint, format string, args ...any) {
-	r.faulty[at] = true
+	r.faulty[spot{v.src, at}] = true
+	r.add(v.src.errorAt(at, v.path(), hint, fmt.Sprintf(format, args...)))
+}
+
+// add adds an error that has its place.
+func (r *reader) add(err *Error) {
 	if len(r.errs) >= maxErrors {
 		r.more++
 		return
 	}
-	r.errs = append(r.errs, r.src.errorAt(at, v.path(), hint, fmt.Sprintf(format, args...)))
+	r.errs = append(r.errs, err)
 }
 
 // errors are all that were found, sorted by place.
@@ -207,6 +218,12 @@ func duration[T any](field func(*T) *time.Duration) func(*reader, *value, *T) {
 	}
 }
 
+// Types of durations in the words of a row, beside the plain one.
+const (
+	durationOrZeroType  = `duration or "0s"`
+	durationOrNeverType = `duration or "never"`
+)
+
 const durationType = `a duration such as "10s" or "1h30m"`
 
 // duration reads a time above zero.
@@ -235,7 +252,7 @@ func (r *reader) durationOrZero(v *value) (time.Duration, bool) {
 			"%s is %s, a number without a unit, expected %s", r.label(v), spec.Quote(v.text), durationType)
 	case err != nil:
 		r.fail(v.at, v, "the units are "+timespan.Units, "%s is %s, expected %s", r.label(v), spec.Quote(v.text), durationType)
-	case d < 0:
+	case strings.HasPrefix(v.text, "-"):
 		r.fail(v.at, v, "", "%s is %s, negative, expected %s", r.label(v), spec.Quote(v.text), durationType)
 	default:
 		return d, true
@@ -314,7 +331,7 @@ func (r *reader) list(v *value, expected string) ([]string, bool) {
 		list = append(list, e.text)
 	}
 	if !ok {
-		r.faulty[v.at] = true // so that nobody complains of the list as a whole
+		r.faulty[spot{v.src, v.at}] = true // so that nobody complains of the list as a whole
 	}
 	return list, ok
 }

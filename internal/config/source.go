@@ -19,6 +19,7 @@ const MaxFile = 1 << 20
 // source is the text of a file and knows its lines.
 type source struct {
 	name  string // as errors give it
+	order int    // among the files that were read together
 	data  []byte // without byte order mark
 	lines []int  // offset of the start of each line
 }
@@ -38,7 +39,7 @@ func newSource(name string, data []byte) *source {
 // errorAt is an error at an offset.
 func (s *source) errorAt(offset int, key, hint, message string) *Error {
 	line, column := s.position(offset)
-	return &Error{File: s.name, Line: line, Column: column, Key: key, Message: message, Hint: hint}
+	return &Error{File: s.name, Line: line, Column: column, Key: key, Message: message, Hint: hint, order: s.order}
 }
 
 // position returns line and column, both counted from 1, of an offset.
@@ -78,7 +79,7 @@ type advice struct{ missing, large string }
 // read reads a file and tells its directory. The error is Errors, but where
 // even that directory cannot be told.
 func read(name string, a advice) (data []byte, dir string, err error) {
-	data, e := readFile(name, a)
+	data, _, e := readFile(name, a)
 	if e != nil {
 		return nil, "", Errors{e}
 	}
@@ -91,23 +92,23 @@ func read(name string, a advice) (data []byte, dir string, err error) {
 
 // readFile reads a file, but only if it is a regular one of a sensible size: a
 // FIFO would be waited for and a device never end.
-func readFile(name string, a advice) ([]byte, *Error) {
+func readFile(name string, a advice) ([]byte, fs.FileInfo, *Error) {
 	unreadable := func(err error, hint, format string, args ...any) *Error {
 		return &Error{File: name, Message: fmt.Sprintf(format, args...), Hint: hint, Err: err}
 	}
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, unreadable(err, a.missing, "no such file, expected the configuration of a project")
+		return nil, nil, unreadable(err, a.missing, "no such file, expected the configuration of a project")
 	case errors.Is(err, fs.ErrPermission):
-		return nil, unreadable(err, "check its permissions with ls -l", "may not be read")
+		return nil, nil, unreadable(err, "check its permissions with ls -l", "may not be read")
 	case err != nil:
-		return nil, unreadable(err, "", "cannot be opened: %v", reason(err))
+		return nil, nil, unreadable(err, "", "cannot be opened: %v", reason(err))
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, unreadable(err, "", "cannot be read: %v", reason(err))
+		return nil, nil, unreadable(err, "", "cannot be read: %v", reason(err))
 	}
 	at := func(hint, format string, args ...any) *Error {
 		e := unreadable(nil, hint, format, args...)
@@ -115,16 +116,16 @@ func readFile(name string, a advice) ([]byte, *Error) {
 		return e
 	}
 	if !info.Mode().IsRegular() {
-		return nil, at("", "is a %s, expected a regular file", fileType(info.Mode()))
+		return nil, nil, at("", "is a %s, expected a regular file", fileType(info.Mode()))
 	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
-		return nil, unreadable(err, "", "cannot be read: %v", reason(err))
+		return nil, nil, unreadable(err, "", "cannot be read: %v", reason(err))
 	}
 	if len(data) > MaxFile {
-		return nil, tooLarge(name, max(info.Size(), int64(len(data))), a)
+		return nil, info, tooLarge(name, max(info.Size(), int64(len(data))), a)
 	}
-	return data, nil
+	return data, info, nil
 }
 
 func tooLarge(name string, size int64, a advice) *Error {

@@ -47,6 +47,7 @@ func fileTable() table[file] {
 	return table[file]{
 		doc: "The whole file. Its tables may come in any order; that of supervisors and agents is their start order under the root.",
 		keys: []key[file]{
+			elsewhere("include", "array of strings", "other files that belong to this one, as paths or patterns such as `\"agents/*.toml\"`, relative to this file. See [Files](files.md)", "includes", "import", "imports"),
 			{row{name: "project", typ: "table", doc: "the project itself", also: []string{"workspace"}}, sub(projectTable(), func(f *file) *file { return f })},
 			{row{name: "supervision", typ: "table", doc: "the root, and defaults of all supervisors", also: []string{"supervise"}}, sub(supervisionTable(), func(f *file) *file { return f })},
 			{row{name: "daemon", typ: "table", doc: "how the daemon keeps the fleet as this file says", also: []string{"patrol", "controller"}},
@@ -75,8 +76,14 @@ func fileTable() table[file] {
 					}
 					f.agents = append(f.agents, a)
 				})},
+			elsewhere("patches", "table", "changes of what is declared elsewhere, see `[[patches.agent]]`", "patch", "overrides"),
 		},
 	}
+}
+
+// elsewhere is a key of the file that has been dealt with before its tables are read.
+func elsewhere(name, typ, doc string, also ...string) key[file] {
+	return key[file]{row{name: name, typ: typ, doc: doc, also: also}, func(*reader, *value, *file) {}}
 }
 
 // tables is the read function of an array of tables.
@@ -275,7 +282,7 @@ backoff = { kind = "exponential", base = "1s", cap = "5m", jitter = true }
 			{row{name: "base", typ: "duration", def: "1s", doc: "the first delay", also: []string{"delay", "initial", "min"}}, duration(func(b *supervisor.Backoff) *time.Duration { return &b.Base })},
 			{row{name: "cap", typ: "duration", def: "5m", doc: "the longest delay", also: []string{"max", "maximum", "limit"}}, duration(func(b *supervisor.Backoff) *time.Duration { return &b.Cap })},
 			{row{name: "jitter", typ: "boolean", def: "false", doc: "draws each delay evenly from 0 to what it would be, so that agents that failed together do not come back together"}, flag(func(b *supervisor.Backoff) *bool { return &b.Jitter })},
-			{row{name: "stable_after", typ: `duration or "never"`, def: "1m", doc: "how long an agent must live to count as a success; a clean exit always does", also: []string{"reset_after"}},
+			{row{name: "stable_after", typ: durationOrNeverType, def: "1m", doc: "how long an agent must live to count as a success; a clean exit always does", also: []string{"reset_after"}},
 				func(r *reader, v *value, into *supervisor.Backoff) {
 					if v.kind == isString && v.text == "never" {
 						into.StableAfter = -1

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -36,6 +37,7 @@ func (k kind) String() string {
 // values without places or a syntax tree without meaning; this is both.
 type value struct {
 	kind   kind
+	src    *source
 	at     int    // offset of the value; of the key for a table with a header
 	key    int    // offset of its key; of the value for an element of an array
 	name   string // last segment of its key; the index for an element of an array
@@ -45,7 +47,13 @@ type value struct {
 	elements []*value
 	fields   []*value          // isTable: in the order of the file
 	byName   map[string]*value // isTable: the same by name
+
+	over *value    // what this one has replaced, in another file or by a patch
+	gone []removal // isTable: what a patch has removed
 }
+
+// removal is a field that is no more.
+type removal struct{ what, by *value }
 
 // path is the whole key, such as agent[0].shutdown.grace.
 func (v *value) path() string {
@@ -88,8 +96,13 @@ func (v *value) find(path ...string) *value {
 	return v
 }
 
-func newTable(name string, at int, parent *value) *value {
-	return &value{kind: isTable, at: at, key: at, name: name, parent: parent, byName: map[string]*value{}}
+// compare orders values by their places.
+func (v *value) compare(other *value) int {
+	return cmp.Or(v.src.order-other.src.order, v.at-other.at)
+}
+
+func newTable(src *source, name string, at int, parent *value) *value {
+	return &value{kind: isTable, src: src, at: at, key: at, name: name, parent: parent, byName: map[string]*value{}}
 }
 
 func (v *value) append(element *value) *value {
@@ -137,7 +150,7 @@ const maxKeys = 1000
 
 // document builds the tree, as far as the syntax is right.
 func (p *parser) document() *value {
-	root := newTable("", 0, nil)
+	root := newTable(p.src, "", 0, nil)
 	current := root
 	p.Reset(p.src.data)
 	for p.NextExpression() {
@@ -156,9 +169,9 @@ func (p *parser) document() *value {
 			name, at := keyOf(k)
 			array := current.byName[name]
 			if array == nil {
-				array = p.add(current, &value{kind: isArray, at: at, key: at, name: name, parent: current})
+				array = p.add(current, &value{kind: isArray, src: p.src, at: at, key: at, name: name, parent: current})
 			}
-			current = array.append(newTable("", at, array))
+			current = array.append(newTable(p.src, "", at, array))
 		case unstable.KeyValue:
 			p.keyValue(e, current)
 		}
@@ -172,13 +185,13 @@ func (p *parser) table(v *value, k unstable.Iterator) *value {
 	name, at := keyOf(k)
 	t := v.byName[name]
 	if t == nil {
-		return p.add(v, newTable(name, at, v))
+		return p.add(v, newTable(p.src, name, at, v))
 	}
 	if t.kind == isArray && len(t.elements) > 0 {
 		t = t.elements[len(t.elements)-1]
 	}
 	if t.kind != isTable {
-		return newTable(name, at, v) // not TOML, which the library says
+		return newTable(p.src, name, at, v) // not TOML, which the library says
 	}
 	return t
 }
@@ -222,13 +235,13 @@ func (p *parser) value(n *unstable.Node, at int, parent *value) *value {
 	}
 	switch n.Kind {
 	case unstable.Array:
-		v := &value{kind: isArray, at: at, key: at, parent: parent}
+		v := &value{kind: isArray, src: p.src, at: at, key: at, parent: parent}
 		for it := n.Children(); it.Next(); {
 			v.append(p.value(it.Node(), at, v))
 		}
 		return v
 	case unstable.InlineTable:
-		v := newTable("", at, parent)
+		v := newTable(p.src, "", at, parent)
 		for it := n.Children(); it.Next(); {
 			p.keyValue(it.Node(), v)
 		}
@@ -239,7 +252,7 @@ func (p *parser) value(n *unstable.Node, at int, parent *value) *value {
 	if !ok {
 		k = isTime
 	}
-	return &value{kind: k, at: at, key: at, parent: parent, text: string(n.Data)}
+	return &value{kind: k, src: p.src, at: at, key: at, parent: parent, text: string(n.Data)}
 }
 
 // syntaxError gives an error of the TOML library a place and, for the most

@@ -17,7 +17,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/aide/firing"
 	"github.com/coppice-dev/coppice/internal/aide/runner"
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -414,33 +413,3 @@ func (f *fleet) needsDaemon() bool {
 
 // isAide reports whether an agent has an Aidefile.
 func isAide(a *spec.Agent) bool { return a != nil && a.Aide != nil }
-
-// withAidefiles makes the Aidefiles of the agents part of what was read.
-func (l *Loaded) withAidefiles() {
-	var bad config.Errors
-	if errors.As(l.Err, &bad) {
-		for _, e := range bad {
-			if filepath.Base(e.File) == aide.FileName {
-				l.Watch.Files = append(l.Watch.Files, e.File)
-			}
-		}
-	}
-	if l.Tree == nil {
-		return
-	}
-	sum := sha256.New()
-	sum.Write([]byte(l.Config.Revision))
-	found := false
-	for _, child := range l.Tree.All() {
-		if isAide(child.Agent) && child.Agent.Aide.Path != l.Config.Path {
-			found = true
-			text, _ := os.ReadFile(child.Agent.Aide.Path) // it has just been read; if it is gone, that is a change
-			fmt.Fprintf(sum, "%d %s\n", len(text), child.Agent.Aide.Path)
-			sum.Write(text)
-			l.Watch.Files = append(l.Watch.Files, child.Agent.Aide.Path)
-		}
-	}
-	if found {
-		l.Config.Revision = hex.EncodeToString(sum.Sum(nil))
-	}
-}

@@ -133,10 +133,10 @@ func (c *Controller) holdAide(path string, g *aider) {
 
 // Bounds of asking for issues.
 const (
-	slowestPoll  = 30 * time.Minute // after errors
-	askIssuesTime      = time.Minute
-	maxIssues    = 50
-	maxIssueText = 8 << 20 // bytes of all of them
+	slowestPoll   = 30 * time.Minute // after errors
+	askIssuesTime = time.Minute
+	maxIssues     = 50
+	maxIssueText  = 8 << 20 // bytes of all of them
 )
 
 // pollIssues starts a run for an issue of the agent, if there is one and it can.

@@ -81,8 +81,8 @@ func (d *doctor) config(file string) {
 	}
 	d.agents = map[string]*spec.Agent{}
 	for path, c := range tree.All() {
-		if c.Agent != nil {
-			d.agents[path] = c.Agent
+		if a := c.Declared(); a != nil {
+			d.agents[path] = a
 		}
 	}
 	d.tmux = len(inTmux(tree)) > 0
@@ -164,7 +164,7 @@ func (d *doctor) slots(ctx context.Context) {
 			sure = false
 		}
 		for _, o := range all {
-			a := d.agents[o.Path]
+			a := d.declared(o.Path)
 			switch {
 			case o.Life == runtime.Unknown:
 				d.note("agents", LevelProblem, "", "%s: cannot tell whether it lives: %s", o.Path, o.Detail)
@@ -190,6 +190,15 @@ func (d *doctor) slots(ctx context.Context) {
 	case alive > 0 || sure:
 		d.note("agents", LevelOK, "", "%d live", alive)
 	}
+}
+
+// declared is the agent of a path in the file; for an instance of a pool that is the pool.
+func (d *doctor) declared(path string) *spec.Agent {
+	above, _, _ := cutLast(path)
+	if pool := d.agents[above]; pool != nil && pool.Pool != nil {
+		return pool
+	}
+	return d.agents[path]
 }
 
 // certainTime is how long what cannot be told may take to show: a shim that is

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"os"
 	"slices"
@@ -67,7 +68,7 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 		return nil, nil
 	}
 	grace, order := make(map[string]time.Duration), make(map[string]int)
-	for path, child := range tree.All() {
+	for path, child := range tree.Populated(paths(all)).All() {
 		if child.Agent != nil {
 			grace[path], order[path] = child.Agent.Shutdown.Grace, len(order)+1
 		}
@@ -94,6 +95,17 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 		errs = append(errs, fmt.Errorf("they are stopped, but that cannot be written down: %w", err))
 	}
 	return stopped, errors.Join(errs...)
+}
+
+// paths are those of sightings.
+func paths(all []sighting) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, s := range all {
+			if !yield(s.Path) {
+				return
+			}
+		}
+	}
 }
 
 // settle writes down what has become of a fleet without a controller.

@@ -63,7 +63,7 @@ func needTmux(ctx context.Context, r *tmux.Runtime, tree *spec.Tree) error {
 func inTmux(tree *spec.Tree) []string {
 	var paths []string
 	for path, c := range tree.All() {
-		if c.Agent != nil && c.Agent.Runtime == spec.Tmux {
+		if a := c.Declared(); a != nil && a.Runtime == spec.Tmux {
 			paths = append(paths, path)
 		}
 	}

@@ -2,11 +2,8 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -129,17 +126,13 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	return c.Err()
 }
 
-// loadFile reads a coppice.toml.
+// loadFile reads a coppice.toml, with all that belongs to it.
 func loadFile(path string) Loaded {
-	l := Loaded{Config: ConfigInfo{Path: path, LoadedAt: time.Now()}}
-	l.Watch = filewatch.Set{Files: []string{path}, Dirs: []string{filepath.Dir(path)}}
-	if data, err := os.ReadFile(path); err == nil {
-		sum := sha256.Sum256(data)
-		l.Config.Revision = hex.EncodeToString(sum[:])
+	l, err := config.LoadAll(path)
+	return Loaded{
+		Tree: l.Tree, Err: err, Config: ConfigInfo{Path: path, Revision: l.Revision, LoadedAt: time.Now()},
+		Watch: filewatch.Set{Files: l.Sources, Dirs: l.WatchDirs},
 	}
-	l.Tree, l.Err = config.Load(path)
-	l.withAidefiles()
-	return l
 }
 
 // tellReady tells systemd, and who else wants to know, that the fleet has started.

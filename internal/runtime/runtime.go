@@ -33,6 +33,8 @@ var (
 	ErrEnded = errors.New("incarnation has ended")
 	// ErrUnsupported: this kind of runtime cannot do that.
 	ErrUnsupported = errors.New("not supported by this runtime")
+	// ErrOverdue: the incarnation has lived for longer than its Launch.Timeout.
+	ErrOverdue = errors.New("it has not ended in time")
 	// ErrWriter: somebody else is attached as the writer.
 	ErrWriter = errors.New("somebody else is typing")
 )
@@ -51,13 +53,17 @@ type Launch struct {
 	Input       bool     // stdin is a pipe for Session.Write, instead of Stdin
 	StopSignal  syscall.Signal
 	Grace       time.Duration // from StopSignal to SIGKILL, where nobody decides otherwise
-	Ready       spec.Ready
-	Notify      bool          // it is given a place to speak of itself, see package notice; Ready.Notify implies that
-	Watchdog    time.Duration // it is told that WATCHDOG=1 has to come that often; 0: it is not. Nobody acts on it here
-	Terminal    bool          // a pseudo terminal instead of pipes
-	Rows, Cols  uint16
-	Limits      Limits
-	Log         Log
+	// Timeout is how long it may live; 0: for ever. Then it is stopped, and is
+	// killed after Grace with all that it has started, whether anybody watches
+	// or not; its exit is a failure that wraps ErrOverdue. Only "proc" knows it.
+	Timeout    time.Duration
+	Ready      spec.Ready
+	Notify     bool          // it is given a place to speak of itself, see package notice; Ready.Notify implies that
+	Watchdog   time.Duration // it is told that WATCHDOG=1 has to come that often; 0: it is not. Nobody acts on it here
+	Terminal   bool          // a pseudo terminal instead of pipes
+	Rows, Cols uint16
+	Limits     Limits
+	Log        Log
 }
 
 // Limits bound an incarnation with all its descendants where control groups

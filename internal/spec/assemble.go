@@ -29,6 +29,9 @@ type Problem struct {
 	// element: {"shutdown", "signal"}, {"children", "2"}. A declaration as a
 	// whole has none.
 	Path []string
+	// Other is 1 more than the index of another declaration that the message
+	// speaks of; 0 if it speaks of none.
+	Other int
 	// Message says what is wrong and what was expected, Hint what to do; it may be empty.
 	Message, Hint string
 }
@@ -98,6 +101,7 @@ func (a *assembly) declare() {
 		if first, ok := a.byName[name]; ok && name != "" {
 			a.problem(i, []string{"name"}, "names are unique in the whole file, supervisors and agents together",
 				"the name %s is taken by %s, expected another one", Quote(name), ordinal[first])
+			a.problems[len(a.problems)-1].Other = first + 1
 		} else {
 			a.byName[name] = i
 		}

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -97,6 +98,7 @@ type Instance struct {
 func (g *Agent) instance(name string) *Agent {
 	made := *g
 	made.Name, made.Pool = name, nil
+	made.DependsOn, made.Suspended = nil, false // the pool is
 	made.Instance = Instance{g.Name, g.Number(name)}
 	made.Hooks.Death = g.Pool.OnDeath
 	return &made
@@ -105,7 +107,7 @@ func (g *Agent) instance(name string) *Agent {
 // pool is the supervisor that an agent which is a pool becomes.
 func (g *Agent) pool() *Node {
 	return &Node{
-		Name: g.Name, Template: g,
+		Name: g.Name, Template: g, DependsOn: g.DependsOn, Suspended: g.Suspended,
 		Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin),
 	}
 }
@@ -128,6 +130,17 @@ func (t *Tree) Layout(instances map[string][]string) *Tree {
 	laid := *t
 	laid.Root = t.Root.layout(t.Root.Name, instances)
 	return &laid
+}
+
+// Populated is Layout with those instances that the paths are of.
+func (t *Tree) Populated(paths iter.Seq[string]) *Tree {
+	pools, instances := t.Pools(), make(map[string][]string)
+	for path := range paths {
+		if i := strings.LastIndexByte(path, '/'); i > 0 && pools[path[:i]] != nil {
+			instances[path[:i]] = append(instances[path[:i]], path[i+1:])
+		}
+	}
+	return t.Layout(instances)
 }
 
 func (n *Node) layout(path string, instances map[string][]string) *Node {

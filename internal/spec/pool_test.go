@@ -50,6 +50,11 @@ func TestLayout(t *testing.T) {
 	if laid.Root.Children[1].Node != tree.Root.Children[1].Node {
 		t.Error("what has no pool in it is not shared")
 	}
+	for path := range laid.All() {
+		if got := laid.Order().Needs(path); len(got) > 0 {
+			t.Errorf("%s waits for %v", path, got)
+		}
+	}
 	template := tree.Pools()["x/crew/worker"].Template
 	for path, c := range laid.All() {
 		if path != "x/crew/worker/worker-10" {
@@ -67,6 +72,25 @@ func TestLayout(t *testing.T) {
 	}
 	if again := laid.Layout(nil); paths(again) != nobody {
 		t.Errorf("laid out again with nothing: %s", paths(again))
+	}
+}
+
+// TestPoolDependencies: a pool waits for what its agent depends on, and who
+// depends on it waits for all of its instances.
+func TestPoolDependencies(t *testing.T) {
+	tree, problems := Assemble(Node{Name: "x"}, []Decl{
+		{Agent: &Agent{Name: "db", Command: []string{"true"}}},
+		{Agent: &Agent{Name: "p", Command: []string{"true"}, DependsOn: []string{"db"}, Pool: &Pool{Max: 2}}},
+		{Agent: &Agent{Name: "web", Command: []string{"true"}, DependsOn: []string{"p"}}},
+	})
+	if problems != nil {
+		t.Fatalf("%+v", problems)
+	}
+	order := tree.Layout(map[string][]string{"x/p": {"p-1", "p-2"}}).Order()
+	for path, want := range map[string]string{"x/p": "x/db", "x/p/p-1": "x/db", "x/p/p-2": "x/db", "x/web": "x/p"} {
+		if got := strings.Join(order.Needs(path), " "); got != want {
+			t.Errorf("%s waits for %q, want %q", path, got, want)
+		}
 	}
 }
 

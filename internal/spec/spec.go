@@ -153,6 +153,15 @@ type Child struct {
 	Agent *Agent
 }
 
+// Declared is the agent, of a pool what its instances are made of; nil for
+// another supervisor.
+func (c Child) Declared() *Agent {
+	if c.Node != nil {
+		return c.Node.Template
+	}
+	return c.Agent
+}
+
 // Name is that of the node or agent.
 func (c Child) Name() string {
 	if c.Node != nil {

@@ -1,5 +1,5 @@
 // Command gendoc writes the reference pages of coppice.toml, grove.toml and
-// Aidefiles to the files it is given.
+// Aidefiles, and then their JSON Schemas, to the six files it is given.
 package main
 
 import (
@@ -12,9 +12,9 @@ import (
 )
 
 func main() {
-	pages := []func(io.Writer) error{config.WriteReference, config.WriteGroveReference, config.WriteAidefileReference}
+	pages := []func(io.Writer) error{config.WriteReference, config.WriteGroveReference, config.WriteAidefileReference, config.WriteSchema, config.WriteGroveSchema, config.WriteAidefileSchema}
 	if len(os.Args) != 1+len(pages) {
-		fmt.Fprintln(os.Stderr, "usage: gendoc CONFIGURATION.md GROVE.md AIDEFILE.md")
+		fmt.Fprintln(os.Stderr, "usage: gendoc CONFIGURATION.md GROVE.md AIDEFILE.md COPPICE.JSON GROVE.JSON AIDEFILE.JSON")
 		os.Exit(2)
 	}
 	for i, write := range pages {

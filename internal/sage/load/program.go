@@ -89,18 +89,14 @@ func Project(dir string) (*Program, error) {
 	}
 	p := &Program{Entry: grove.Entry.Value, Root: root, Grove: grove}
 	fleet := filepath.Join(root, config.FileName)
-	text, _, err := Read(fleet)
+	project, err := config.LoadUnchecked(fleet)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	tree, err := config.Parse(fleet, []byte(text))
-	if err != nil {
-		return nil, err
-	}
-	for _, node := range tree.All() {
+	for _, node := range project.Tree.All() {
 		if node.Agent != nil {
 			p.Processes = append(p.Processes, node.Name())
 		}

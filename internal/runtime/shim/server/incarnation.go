@@ -31,7 +31,9 @@ type incarnation struct {
 
 	mu      sync.Mutex
 	stopped bool
+	overdue bool
 	ladder  *time.Timer // from the stop signal to SIGKILL
+	limit   *time.Timer // of its life; nil if it has none
 }
 
 // start begins an incarnation. It returns when its process exists.
@@ -78,6 +80,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	}
 	id, _ := process.Identity() // zero if it has ended already
 	run.process, s.drained = process, process.Drained()
+	run.bound(l.Timeout)
 	close(run.started)
 
 	s.mu.Lock()
@@ -93,7 +96,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 		run.speaks.Listen(process.PID())
 	}
 	go s.tidy()
-	go s.watch(run, await, l.Ready)
+	go s.watch(run, await, &l)
 	s.shed()
 	return st, nil
 }
@@ -221,8 +224,9 @@ func (s *server) forkWith(l *runtime.Launch, run *incarnation, speaks *proc.Noti
 }
 
 // watch sees an incarnation through to its end.
-func (s *server) watch(run *incarnation, await func(context.Context) error, ready spec.Ready) {
+func (s *server) watch(run *incarnation, await func(context.Context) error, l *runtime.Launch) {
 	var notReady error
+	ready := l.Ready
 	s.saveState()
 	if !hasCondition(ready) {
 		await(context.Background())
@@ -253,7 +257,10 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, read
 	}
 	exit := run.group.explain(run.process.Exit()) // before its group goes
 	s.sweep(run.group)
-	if notReady != nil && !run.wasStopped() {
+	switch {
+	case run.wasOverdue() && exit.Kind != supervisor.Normal:
+		exit = supervisor.Exit{Kind: supervisor.Failure, Err: late(l.Timeout, exit.Err)}
+	case notReady != nil && !run.wasStopped():
 		if exit.Clean() {
 			exit.Kind = supervisor.Failure
 		}
@@ -373,9 +380,43 @@ func (run *incarnation) wasStopped() bool {
 	return run.stopped
 }
 
+// bound lets it live no longer than that; for ever if it is 0.
+func (run *incarnation) bound(life time.Duration) {
+	if life <= 0 {
+		return
+	}
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	run.limit = time.AfterFunc(life, func() {
+		run.mu.Lock()
+		// Who has been asked to end before is not late, if only he ends.
+		run.overdue = !run.stopped
+		run.mu.Unlock()
+		run.process.Stop()
+		time.AfterFunc(max(0, run.grace), run.process.Kill)
+	})
+}
+
+func (run *incarnation) wasOverdue() bool {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	return run.overdue
+}
+
+// late is the error of one that was; exit is that of its process, if it had one.
+func late(timeout time.Duration, exit error) error {
+	if exit == nil || errors.Is(exit, supervisor.ErrKilled) {
+		return fmt.Errorf("%w: %v", runtime.ErrOverdue, timeout)
+	}
+	return fmt.Errorf("%w: %v (%w)", runtime.ErrOverdue, timeout, exit)
+}
+
 func (run *incarnation) endLadder() {
 	run.mu.Lock()
 	defer run.mu.Unlock()
+	if run.limit != nil {
+		run.limit.Stop()
+	}
 	if run.ladder != nil {
 		run.ladder.Stop()
 	}

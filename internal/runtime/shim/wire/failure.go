@@ -66,6 +66,8 @@ func sentinel(name string) error {
 		return runtime.ErrUnknown
 	case "unsupported":
 		return runtime.ErrUnsupported
+	case "overdue":
+		return runtime.ErrOverdue
 	case "writer":
 		return runtime.ErrWriter
 	case "not ready":
@@ -82,7 +84,7 @@ func sentinel(name string) error {
 	return nil
 }
 
-var names = [...]string{"busy", "stale", "ended", "unknown", "unsupported", "writer", "not ready", "timeout", "killed", "command", "closing"}
+var names = [...]string{"busy", "stale", "ended", "unknown", "unsupported", "overdue", "writer", "not ready", "timeout", "killed", "command", "closing"}
 
 // ErrClosing: the shim ends because it had nothing to do for long.
 var ErrClosing = errors.New("shim is closing")

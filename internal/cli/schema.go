@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/config"
+)
+
+func newSchema(s *streams) *cobra.Command {
+	schemas := map[string]func(io.Writer) error{config.FileName: config.WriteSchema, config.GroveName: config.WriteGroveSchema, aide.FileName: config.WriteAidefileSchema}
+	return &cobra.Command{
+		Use:   "schema [FILE]",
+		Short: "Print the JSON Schema of coppice.toml",
+		Long: `Print the JSON Schema (draft 7) of coppice.toml, or of grove.toml or an Aidefile if
+that is named.
+Editors complete and check TOML by it: write it to a file, and name that in the
+first line of coppice.toml as
+
+  #:schema ./coppice.schema.json
+
+coppice validate knows more: what depends on several values, on other files and on
+the machine is not in the schema.`,
+		Example: `  coppice schema > coppice.schema.json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("unexpected argument %q: %s takes one file", args[1], cmd.CommandPath())
+			}
+			if len(args) == 1 && strings.EqualFold(args[0], aide.FileName) {
+				args[0] = aide.FileName
+			}
+			if len(args) == 1 && schemas[args[0]] == nil {
+				return fmt.Errorf("there is no schema of %q, expected %s, %s or %s", args[0], config.FileName, config.GroveName, aide.FileName)
+			}
+			return nil
+		},
+		ValidArgs: []string{config.FileName, config.GroveName, aide.FileName},
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := config.FileName
+			if len(args) == 1 {
+				name = args[0]
+			}
+			return schemas[name](s.out)
+		},
+	}
+}

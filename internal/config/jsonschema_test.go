@@ -1,0 +1,186 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
+)
+
+func compiled(t testing.TB, write func(io.Writer) error) *jsonschema.Schema {
+	t.Helper()
+	var text bytes.Buffer
+	if err := write(&text); err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("schema.json", document); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// inJSON is a TOML file as an editor hands it to a schema. It reports false if
+// JSON has nothing for what is in it.
+func inJSON(t testing.TB, text string) (any, bool) {
+	t.Helper()
+	var document map[string]any
+	if err := toml.Unmarshal([]byte(text), &document); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if strange(document) {
+		return nil, false
+	}
+	data, err := json.Marshal(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, true
+}
+
+func strange(v any) bool {
+	switch v := v.(type) {
+	case float64:
+		return math.IsInf(v, 0) || math.IsNaN(v)
+	case map[string]any:
+		for _, e := range v {
+			if strange(e) {
+				return true
+			}
+		}
+	case []any:
+		for _, e := range v {
+			if strange(e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestSchemaIsCurrent(t *testing.T) {
+	for name, write := range map[string]func(io.Writer) error{"coppice": WriteSchema, "grove": WriteGroveSchema, "aidefile": WriteAidefileSchema} {
+		var want bytes.Buffer
+		if err := write(&want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join("..", "..", "docs", name+".schema.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want.Bytes()) {
+			t.Errorf("docs/%s.schema.json is not current, run go generate ./internal/config", name)
+		}
+	}
+}
+
+// TestSchemaValid: what the reader takes, the schema takes.
+func TestSchemaValid(t *testing.T) {
+	texts := []string{everything, Template, "", "[[patches.agent]]\nname = \"a\"\nshutdown.grace = \"1s\"\non_start = { timeout = \"1s\" }\ncommand_append = [\"x\"]\nenv_remove = [\"A\"]\nready.timeout = \"3s\"\n[[patches.supervisor]]\nname = \"s\"\nchildren_append = [\"a\"]\n"}
+	for _, s := range sections() {
+		if s.example != "" {
+			texts = append(texts, s.example)
+		}
+	}
+	file, err := os.ReadFile("../../examples/fleet/coppice.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := compiled(t, WriteSchema)
+	for _, text := range append(texts, string(file)) {
+		if v, ok := inJSON(t, text); !ok || s.Validate(v) != nil {
+			t.Errorf("%v\n%s", s.Validate(v), text)
+		}
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		text := print(someTree(r))
+		if v, ok := inJSON(t, text); !ok || s.Validate(v) != nil {
+			r.Fatalf("%v\n%s", s.Validate(v), text)
+		}
+	})
+	groves, err := filepath.Glob("../../examples/sage/*/grove.toml")
+	if err != nil || len(groves) == 0 {
+		t.Fatal("no example of a grove.toml", err)
+	}
+	s = compiled(t, WriteGroveSchema)
+	for _, path := range groves {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, ok := inJSON(t, string(text)); !ok || s.Validate(v) != nil {
+			t.Errorf("%s: %v", path, s.Validate(v))
+		}
+	}
+	if v, ok := inJSON(t, wholeGrove); !ok || s.Validate(v) != nil {
+		t.Error(s.Validate(v))
+	}
+}
+
+// TestSchemaInvalid: what is wrong by itself is wrong for the schema, too.
+func TestSchemaInvalid(t *testing.T) {
+	s := compiled(t, WriteSchema)
+	for _, text := range []string{
+		base + "comand = 1\n", "x = 1\n", "agent = 1\n", "[agent]\nname = \"a\"\n", "[[agent]]\nname = \"a\"\n", "[[agent]]\ncommand = \"a\"\n", base + "name2 = 1\n",
+		base + "restart = \"sometimes\"\n", base + "backoff = \"cubic\"\n", base + "backoff.base = 1\n", base + "backoff.base = \"1\"\n", base + "backoff.base = \"0s\"\n",
+		base + "shutdown.grace = \"-1s\"\n", base + "shutdown = { sgnal = \"INT\" }\n", base + "env = { A = 1 }\n", base + "env = []\n", base + "limits.memory = \"1 GB/s\"\n",
+		base + "limits.memory = 0\n", base + "limits.cpu = -1\n", base + "limits.cpu = \"2\"\n", base + "ready.tcp = 80\n", base + "command_append = []\n", base + "terminal = \"true\"\n",
+		base + "dir = \"\"\n", base + "on_start = { timeout = \"1s\" }\n", base + "on_start = 1\n", base + "pool.max = \"many\"\n", base + "pool.on_death = { cmd = \"x\" }\n", base + "beliefs.x = { typ = \"int\" }\n",
+		base + "max_restarts = \"never\"\n", base + "suspended = 1\n", base + "nudge = \"x\"\n", base + "depends_on = \"a\"\n",
+		"[daemon]\npatrol_interval = \"0s\"\n", "[daemon]\npatrol_interval = \"1 day\"\n", "[daemon]\nshutdown_timeout = \"-1s\"\n", "[daemon]\nttl = 7\n", "[daemon]\nx = 1\n", "[[daemon]]\n",
+		"[project]\nname = 1\n", "[supervision]\nwithin_seconds = \"60s\"\n", "[supervision]\nstrategy = \"two_for_one\"\n", "[persistence]\nbackend = \"etcd\"\n", "include = \"x\"\n", "include = [1]\n",
+		"[[supervisor]]\nname = \"s\"\n", "[[supervisor]]\nname = \"s\"\nchildren = \"a\"\n", "[[patches.agent]]\n", "[[patches.agent]]\nname = \"a\"\nx = 1\n", "[[patches.agent]]\nname = \"a\"\nname_append = []\n",
+		"[[patches.agent]]\nname = \"a\"\ncommand_append = \"x\"\n", "[[patches.rig]]\n", "[patches.agent]\nname = \"a\"\n",
+	} {
+		v, ok := inJSON(t, text)
+		if !ok || s.Validate(v) == nil {
+			t.Errorf("valid:\n%s", text)
+		}
+		if strings.Contains(text, "include") {
+			continue // which Parse does not look into
+		}
+		if _, err := Parse("/x/f.toml", []byte(text)); err == nil {
+			t.Errorf("the reader takes\n%s", text)
+		}
+	}
+}
+
+// FuzzSchema: the schema refuses nothing that the reader takes.
+func FuzzSchema(f *testing.F) {
+	f.Add([]byte(everything))
+	f.Add([]byte(base + "pool = { max = -1, on_boot = \"x\" }\nbackoff.stable_after = \"never\"\n"))
+	for _, tt := range badInput {
+		if len(tt.text) < 10000 {
+			f.Add([]byte(tt.text))
+		}
+	}
+	s := compiled(f, WriteSchema)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := Parse("/x/f.toml", data); err != nil {
+			return
+		}
+		if v, ok := inJSON(t, strings.TrimPrefix(string(data), "\xef\xbb\xbf")); ok && s.Validate(v) != nil {
+			t.Errorf("%v\n%s", s.Validate(v), data)
+		}
+	})
+}

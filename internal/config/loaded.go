@@ -1,0 +1,140 @@
+package config
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// Loaded is a configuration with what it was made of.
+type Loaded struct {
+	// Tree is nil if there is an error.
+	Tree *spec.Tree
+	// Notices are what is said in vain, in the order of the files.
+	Notices []*Notice
+	// Sources are the absolute paths of all files that were read, or were to
+	// be: the first one is the file itself. Those that are named but do not
+	// exist are among them.
+	Sources []string
+	// WatchDirs are the absolute paths of the directories in which a change
+	// could change the configuration: those of all sources and of what they
+	// link to, those that patterns look into, and for one that does not exist
+	// the nearest above it that does. They are sorted.
+	WatchDirs []string
+	// Revision is the SHA-256, in hex, of paths and contents of all files that
+	// could be read. What else the file depends on (commands, directories) is
+	// not in it.
+	Revision string
+
+	document *value // nil if something could not be read or parsed
+}
+
+// LoadAll is Load, and tells what the tree was made of. Its first result is
+// never nil: who waits for the files to be mended has to know which they are.
+func LoadAll(path string) (*Loaded, error) { return loadAll(path, checkFiles) }
+
+// LoadUnchecked is LoadAll, but does not look whether the directories, commands
+// and input files of the agents exist.
+func LoadUnchecked(path string) (*Loaded, error) { return loadAll(path, nil) }
+
+func loadAll(path string, further func([]spec.Decl) []spec.Problem) (*Loaded, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return &Loaded{}, fmt.Errorf("finding the directory of %s: %w", path, err)
+	}
+	g := &gatherer{dir: filepath.Dir(absolute), shown: filepath.Dir(path), watch: map[string]bool{}}
+	g.watchFile(absolute)
+	if isAidefile(path) {
+		l, err := g.alone(path, absolute)
+		g.tell(l)
+		return l, err
+	}
+	data, info, e := readFile(path, fleet)
+	g.files = []included{{path: absolute, info: info}}
+	l := &Loaded{}
+	if e != nil {
+		err = Errors{e}
+	} else {
+		g.files[0].data, g.size = data, int64(len(data))
+		l, err = load(path, g.dir, data, g, further)
+	}
+	g.tell(l)
+	return l, err
+}
+
+// load makes a tree of data, the content of a file, and of what g finds
+// included. Without g nothing can be. The result is never nil.
+func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) []spec.Problem) (*Loaded, error) {
+	l := &Loaded{}
+	r, document, err := open(name, data, fleet, sections())
+	if err != nil {
+		return l, err
+	}
+	if g == nil {
+		g = &gatherer{}
+		if list := document.byName["include"]; list != nil {
+			r.fail(list.key, list, "", "include cannot be followed here, expected a file by itself")
+		}
+	} else if g.r = r; !g.include(document) {
+		return l, r.errors()
+	}
+	document.remove("include")
+	r.patch(document)
+	l.document = document
+	f := file{root: spec.Node{Name: projectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()}}
+	fileTable().read(r, document, &f)
+	r.persistence(&f, dir)
+	f.patrol.settle(f.limit)
+	f.patrol.keep(f.agents, f.supervisors)
+	if further != nil {
+		r.namepools(&f, dir, g)
+	}
+	f.aidefiles(r, dir, g)
+	decls, places := f.declarations(dir)
+	tree, problems := spec.Assemble(f.root, decls)
+	if further != nil {
+		problems = append(problems, further(decls)...)
+	}
+	for _, p := range problems {
+		r.report(p, document, places)
+	}
+	r.sortNotices()
+	l.Notices = r.notices
+	if len(r.errs) > 0 {
+		return l, r.errors()
+	}
+	tree.Forget, tree.Persistence, tree.Patrol = f.forget, f.persistence, f.patrol.Patrol
+	l.Tree = tree
+	return l, nil
+}
+
+// tell tells which files were read.
+func (g *gatherer) tell(l *Loaded) {
+	l.WatchDirs = slices.Sorted(maps.Keys(g.watch))
+	sorted := slices.Clone(g.files)
+	slices.SortFunc(sorted, func(a, b included) int { return cmp.Compare(a.path, b.path) })
+	hash := sha256.New()
+	put := func(b []byte) {
+		hash.Write(binary.AppendUvarint(nil, uint64(len(b)))) // so that no two lists run together
+		hash.Write(b)
+	}
+	for _, f := range sorted {
+		if f.data != nil {
+			put([]byte(f.path))
+			put(f.data)
+		}
+	}
+	for _, f := range g.files {
+		if !slices.Contains(l.Sources, f.path) {
+			l.Sources = append(l.Sources, f.path)
+		}
+	}
+	l.Revision = hex.EncodeToString(hash.Sum(nil))
+}
