@@ -194,15 +194,15 @@ type Agent struct {
 // Settings are those of a project for all its Aidefiles.
 type Settings struct {
 	// Command is what a run calls, with placeholders (see package runner).
-	Command []string
+	Command []string `json:"command"`
 	// Usage is where the command says what it has used.
-	Usage Source
+	Usage Source `json:"usage"`
 	// PollInterval is the time between two looks at the issues.
-	PollInterval time.Duration
+	PollInterval time.Duration `json:"-"`
 	// Base is the first sleep of a chain; 1 s if zero.
-	Base time.Duration
+	Base time.Duration `json:"-"`
 	// Vault is the directory of secrets, absolute.
-	Vault string
+	Vault string `json:"vault"`
 }
 
 // Source is where a command says how many tokens it has used.

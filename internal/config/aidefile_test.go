@@ -360,6 +360,13 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
+func TestAidefilesAloneInTheirGroup(t *testing.T) {
+	_, err := Parse("coppice.toml", []byte("[[supervisor]]\nname = \"s\"\nstrategy = \"rest_for_one\"\nchildren = [\"a\"]\n[[agent]]\naidefile = \"a\"\n"))
+	if want := `coppice.toml:6:12: an agent of an Aidefile in a supervisor with the strategy rest_for_one, expected one_for_one: each run of it would restart the others; put it below another supervisor`; errorText(err) != want {
+		t.Errorf("%v, expected %s", err, want)
+	}
+}
+
 func errorText(err error) string {
 	if err == nil {
 		return "no error"

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aide"
@@ -233,6 +234,23 @@ func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *
 	return n, nil
 }
 
+// aideReason is why an agent of an Aidefile is in its state, where its
+// supervisor does not know it.
+func aideReason(n api.Node) string {
+	waitsFor := "waits for " + strings.Join(n.Aide.Triggers, ", ")
+	switch n.Aide.State {
+	case aide.Idle.String():
+		return waitsFor
+	case aide.Done.String():
+		return "has run, and waits to be started"
+	case aide.GivenUp.String():
+		return fmt.Sprintf("given up after %d restarts in a row; runs once for each trigger, begins anew with coppice reset", n.Aide.Restarts)
+	case aide.Stopped.String():
+		return "stopped by hand"
+	}
+	return n.Reason
+}
+
 // aideOutlook is outlook for an agent of an Aidefile; "" where that knows better.
 func aideOutlook(n api.Node) (next, hint string) {
 	fires := ""
@@ -262,6 +280,9 @@ func aideOutlook(n api.Node) (next, hint string) {
 
 // aideEvidence is what is known of the runs of an agent.
 func aideEvidence(n api.Node) (e []string) {
+	if n.Aide == nil {
+		return nil
+	}
 	if f := n.Aide.Fired; f != nil {
 		e = append(e, fmt.Sprintf("its last run was started by %s, %v ago: %s", n.Aide.FiredBy, ago(*f, time.Now()).Round(time.Second), n.Aide.Task))
 	}

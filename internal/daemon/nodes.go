@@ -143,6 +143,7 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 		if n.Aide = aide; n.NextAt == nil {
 			n.NextAt = next
 		}
+		n.Reason = aideReason(n)
 	}
 	if i.LastExit.Kind != supervisor.NoExit {
 		n.LastExit = i.LastExit.String()

@@ -422,7 +422,7 @@ func TestIssues(t *testing.T) {
 
 func TestOrders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), OrderName)
-	o := Order{Aidefile: "/a", Trigger: "issue", Task: "täsk\x00\n", Issue: 3, Settings: aide.DefaultSettings("/d"), Fired: time.Now().UTC().Round(0)}
+	o := Order{Aidefile: "/a", Trigger: "issue", Task: "täsk\x00\n", Issue: 3, Settings: aide.Settings{Command: []string{"a", "b"}, Usage: aide.FromFile, Vault: "/d"}, Fired: time.Now().UTC().Round(0)}
 	if err := o.Write(path); err != nil {
 		t.Fatal(err)
 	}
