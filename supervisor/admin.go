@@ -142,6 +142,16 @@ func (k *core) ensure(c *child) error {
 		k.set(c, Paused, ReasonProbe)
 		return ErrPaused
 	}
+	if at := k.roomAt(c); at > k.now && !c.adopts() {
+		var last Exit
+		if c.more != nil {
+			last = c.more.exit
+		}
+		k.set(c, Quarantined, ReasonLimitQuarantine)
+		k.tellLimit(c, at-k.now, last)
+		k.timer(c, at-k.now)
+		return ErrRestarting
+	}
 	c.reason = NoReason
 	k.begin(c, originEnsure)
 	return nil
@@ -215,7 +225,7 @@ func (k *core) update(spec Spec) {
 		k.limit = spec.limit()
 		k.clearWindows()
 	}
-	k.strategy, k.auto = spec.Strategy, spec.AutoShutdown
+	k.strategy, k.auto, k.together = spec.Strategy, spec.AutoShutdown, spec.StopTogether
 	if k.strategy == SimpleOneForOne {
 		k.define(k.template, spec.Children[0])
 		for c := k.head; c != nil; c = c.next {

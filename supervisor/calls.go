@@ -211,7 +211,8 @@ func (s *Supervisor) RestartChild(ctx context.Context, id string) (ChildInfo, er
 // it is started (ChildSpec.Deferred), and waits until it has started. Unlike
 // RestartChild it means to keep the child: a start that fails is dealt with as
 // a restart that fails, counted and tried again, and the *StartError says only
-// that the first try did not succeed. What was suspended stays down. Errors:
+// that the first try did not succeed. A limit that counts starts and has no
+// room holds it, too. What was suspended stays down. Errors:
 // ErrRunning, ErrRestarting (also: held by a limit, or started with its group),
 // ErrPaused (it starts after Resume), ErrTerminated (it is suspended),
 // ErrNotFound, *StartError, ErrStopping, ErrSimpleOneForOne, ErrNoSupervisor.

@@ -17,6 +17,7 @@ type core struct {
 	epoch    time.Time // what the wall clock would have said when now was 0; see at
 	strategy Strategy
 	auto     AutoShutdown
+	together bool // Spec.StopTogether
 	onStart  StartFailure
 	limit    Limit
 	win      window // counts for limit, where its scope is the supervisor

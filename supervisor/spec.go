@@ -116,6 +116,11 @@ type Spec struct {
 
 	StartFailure StartFailure
 
+	// StopTogether: when the supervisor ends, all of its children are asked to
+	// stop at the same time, not one after the other in reverse order. Group
+	// restarts go by that order all the same. (OTP has this for simple_one_for_one.)
+	StopTogether bool
+
 	// Children are started in this order and stopped in the reverse one.
 	// SimpleOneForOne takes exactly one, as the template of its instances.
 	Children []ChildSpec
@@ -210,6 +215,14 @@ type Process interface {
 	Stop()
 	// Kill makes it end. A process that survives Kill for KillGrace is abandoned.
 	Kill()
+}
+
+// Patient is a Process that knows better than ChildSpec.Shutdown how long it may
+// take to end.
+type Patient interface {
+	// Patience is asked when the process is, before its Stop is called: from
+	// then until Kill, or Infinity. Zero: ChildSpec.Shutdown holds.
+	Patience() time.Duration
 }
 
 // KillGrace is how long a process may take to end after Kill before it is abandoned.

@@ -13,6 +13,11 @@ const brutalGrace = 10 * time.Millisecond
 // a process.
 func (s *Supervisor) ask(i *incarnation) {
 	grace := i.c.policy.shutdown
+	if p, ok := i.process().(Patient); ok && grace != BrutalKill {
+		if d := p.Patience(); d != 0 {
+			grace = d
+		}
+	}
 	again := i.more != nil && i.more.since != 0
 	if !again {
 		i.stopTimer()
@@ -41,6 +46,14 @@ func (s *Supervisor) ask(i *incarnation) {
 	default:
 		go i.guard(p.Stop)
 	}
+}
+
+// process is that of a Start child that has started; nil if there is none.
+func (i *incarnation) process() Process {
+	if i.more == nil {
+		return nil
+	}
+	return i.more.proc
 }
 
 // kill ends an incarnation that must not be asked (again).

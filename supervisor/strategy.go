@@ -333,8 +333,15 @@ func (k *core) shutdown(final Exit, why Reason) {
 	for _, f := range later {
 		f()
 	}
-	if k.strategy == SimpleOneForOne { // all at once (OTP)
+	switch {
+	case k.strategy == SimpleOneForOne: // all at once (OTP)
 		for c := k.head; c != nil; c = c.next {
+			if c.state.alive() && c.state != Stopping {
+				k.stop(c, planDown, ReasonShutdown)
+			}
+		}
+	case k.together:
+		for c := k.tail; c != nil; c = c.prev {
 			if c.state.alive() && c.state != Stopping {
 				k.stop(c, planDown, ReasonShutdown)
 			}

@@ -37,11 +37,13 @@ type Daemon interface {
 	Selves
 	Drains
 	Fires
+	Farewells
 	Patrols
 	Beliefs
 	OwnBeliefs
 	Mail
 	Asking
+	Tasks
 }
 
 // Service is what people can ask of a daemon. Paths name nodes, such as "app/db/monitor";
@@ -107,6 +109,7 @@ type Status struct {
 	Inbox      Inbox          `json:"inbox"`
 	Store      Store          `json:"store"`
 	Config     Config         `json:"config"`
+	Pools      []PoolAt       `json:"pools,omitempty"`
 }
 
 // Controller is the daemon itself.
@@ -165,6 +168,7 @@ type Node struct {
 	Aide        *Aide      `json:"aide,omitempty"`        // of an agent of an Aidefile
 	// NeedsInput is what an agent waits for a person to say; it has the state of its supervisor all the same.
 	NeedsInput *NeedsInput `json:"needs_input,omitempty"`
+	Pool       *Pool       `json:"pool,omitempty"` // of a supervisor that is a pool
 }
 
 // NeedsInput is an agent's open question.

@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/value"
+	"github.com/coppice-dev/coppice/internal/work"
 )
 
 // canned is a Service that says the same always: nothing, everything, or an error.
@@ -75,13 +76,18 @@ func (c canned) Status(context.Context) (Status, error) {
 	}
 	return Status{
 		Project: "app", Controller: Controller{1, "n", "v", time.Now(), 1.5}, Summary: map[string]int{"running": 1}, NeedsInput: 1, Inbox: Inbox{1, 1},
-		Store: Store{"sqlite", "/x", false, "why"}, Config: Config{"/c", "r", time.Now(), "bad"},
+		Store: Store{"sqlite", "/x", false, "why"}, Config: Config{"/c", "r", time.Now(), "bad"}, Pools: []PoolAt{{"app/w", cannedPool()}},
 	}, nil
 }
 
-func (c canned) node() Node {
+func cannedPool() Pool {
 	now := time.Now()
-	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1", "at work", fullVitals(), &Drain{"r", 1.5, true}, &Aide{"idle", []string{"manual"}, &now, "never", 1, 10, &now, "hand", "t", "f"}, &NeedsInput{"q-1", "t", now, 1}}
+	return Pool{2, 3, 1, 1, 5, 2, true, &now, "no queue", true, true}
+}
+
+func (c canned) node() Node {
+	now, pool := time.Now(), cannedPool()
+	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1", "at work", fullVitals(), &Drain{"r", 1.5, true}, &Aide{"idle", []string{"manual"}, &now, "never", 1, 10, &now, "hand", "t", "f"}, &NeedsInput{"q-1", "t", now, 1}, &pool}
 }
 
 func (c canned) Nodes(context.Context, string) ([]Node, error) {
@@ -166,6 +172,10 @@ func fullVitals() *Vitals {
 func (c canned) Ready(context.Context, Caller) error                        { return c.err }
 func (c canned) Heartbeat(context.Context, Caller, Beat) error              { return c.err }
 func (c canned) RequestRestart(_ context.Context, _ Caller, _ string) error { return c.err }
+func (c canned) Patrol(context.Context, bool) (Round, error) {
+	until := time.Now()
+	return Round{[]RoundAction{{"renew", "app/a", "drifted", []string{"env.MODEL"}, "r"}}, []RoundDelay{{"app/b", "app/a", &until, "idle"}}}, c.err
+}
 func (c canned) Reload(context.Context) (Reloaded, error) {
 	return Reloaded{"rev", true, 1, 2, 3, 4}, c.err
 }
@@ -178,6 +188,10 @@ func (c canned) Hook(context.Context, Caller, string) ([]Notice, error) {
 		return nil, c.err
 	}
 	return []Notice{{"mail", "m-1", "t"}, {"drain", "", "t"}}, nil
+}
+
+func (c canned) Farewell(context.Context) (Farewell, error) {
+	return Farewell{Overdue: []Overdue{{Path: "app/db", PID: 42, Waited: 5}}}, c.err
 }
 
 func (c canned) Draining(context.Context, Caller) (*Drain, error) {
@@ -243,4 +257,52 @@ func (c canned) Questions(context.Context, bool) ([]asking.Question, error) {
 		return nil, err
 	}
 	return []asking.Question{q}, nil
+}
+
+func (c canned) work() work.Task {
+	if !c.full {
+		return work.Task{Status: work.Open}
+	}
+	now := time.Now()
+	return work.Task{ID: "t-1", Title: "t", Type: "task", Status: work.Closed, Priority: 4, Labels: []string{"l"}, Pool: "p", Assignee: "a", Parent: "t-0", DependsOn: []string{"t-2"},
+		Links: []work.Link{{Type: "related", ID: "t-3"}}, NotBefore: now, Ephemeral: true, Origin: "order:o", Claim: &work.Holder{By: "app/a", Incarnation: 1, At: now}, Claims: 1, Comments: 1,
+		CreatedAt: now, CreatedBy: "p", UpdatedAt: now, ClosedAt: now, ClosedBy: "p", Outcome: work.Failed, Reason: "r", Ready: true, WaitsFor: []string{"t-2"}}
+}
+
+func (c canned) works() ([]work.Task, error) {
+	if !c.full {
+		return nil, c.err
+	}
+	return []work.Task{c.work(), {ID: "t-2", Status: work.Open}}, nil
+}
+
+func (c canned) AddTask(context.Context, Caller, TaskAdd) (work.Task, error)     { return c.work(), c.err }
+func (c canned) Tasks(context.Context, Caller, work.Filter) ([]work.Task, error) { return c.works() }
+func (c canned) EditTask(context.Context, Caller, TaskEdit) (work.Task, error) {
+	return c.work(), c.err
+}
+func (c canned) CommentTask(context.Context, Caller, TaskComment) (work.Task, error) {
+	return c.work(), c.err
+}
+func (c canned) ClaimTask(context.Context, Caller, TaskClaim) ([]work.Task, error) { return c.works() }
+func (c canned) ActOnTask(context.Context, Caller, TaskAct) (work.Task, error) {
+	return c.work(), c.err
+}
+
+func (c canned) Task(context.Context, Caller, string) (work.Detail, error) {
+	if !c.full {
+		return work.Detail{Task: c.work()}, c.err
+	}
+	return work.Detail{Task: c.work(), Text: "t", Comments: []work.Comment{{By: "app/a", Incarnation: 1, At: time.Now(), Text: "c"}}, Children: []string{"t-4"}}, nil
+}
+
+func (c canned) ImportTasks(context.Context, TaskImport) (work.ImportReport, error) {
+	return work.ImportReport{Created: 1, Updated: 2, Unchanged: 3}, c.err
+}
+
+func (c canned) ExportTasks(context.Context, string) (work.BeadPage, error) {
+	if !c.full {
+		return work.BeadPage{}, c.err
+	}
+	return work.BeadPage{Beads: []json.RawMessage{json.RawMessage(`{"id":"a"}`)}, Next: "a"}, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/value"
+	"github.com/coppice-dev/coppice/internal/work"
 )
 
 // description is as much of OpenAPI as the test holds against the code.
@@ -157,13 +158,16 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[Node](), reflect.TypeFor[Explanation](), reflect.TypeFor[event.Event](), reflect.TypeFor[LogLine](),
 		reflect.TypeFor[ActRequest](), reflect.TypeFor[DownRequest](), reflect.TypeFor[Failure](),
 		reflect.TypeFor[Beat](), reflect.TypeFor[RestartRequest](), reflect.TypeFor[HookRequest](), reflect.TypeFor[Notice](), reflect.TypeFor[Vitals](),
-		reflect.TypeFor[DrainRequest](), reflect.TypeFor[Drain](), reflect.TypeFor[DrainCheck](), reflect.TypeFor[Reloaded](), reflect.TypeFor[FireRequest](), reflect.TypeFor[Aide](),
+		reflect.TypeFor[DrainRequest](), reflect.TypeFor[Drain](), reflect.TypeFor[Pool](), reflect.TypeFor[PoolAt](), reflect.TypeFor[DrainCheck](), reflect.TypeFor[Reloaded](), reflect.TypeFor[FireRequest](), reflect.TypeFor[Aide](), reflect.TypeFor[Farewell](), reflect.TypeFor[Overdue](), reflect.TypeFor[PatrolRequest](), reflect.TypeFor[Round](), reflect.TypeFor[RoundAction](), reflect.TypeFor[RoundDelay](),
 		reflect.TypeFor[Caller](), reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
 		reflect.TypeFor[outcome.Obstacle](), reflect.TypeFor[outcome.Explored](), reflect.TypeFor[outcome.Subtask](), reflect.TypeFor[outcome.Condition](),
 		reflect.TypeFor[NeedsInput](), reflect.TypeFor[Inbox](),
 		reflect.TypeFor[mail.Message](), reflect.TypeFor[MailRequest](), reflect.TypeFor[MailIDs](), reflect.TypeFor[DeliverRequest](),
 		reflect.TypeFor[asking.Question](), reflect.TypeFor[AskRequest](), reflect.TypeFor[QuestionID](), reflect.TypeFor[AnswerRequest](),
 		reflect.TypeFor[Belief](), reflect.TypeFor[AgentBeliefs](), reflect.TypeFor[BeliefStep](), reflect.TypeFor[BeliefChange](),
+		reflect.TypeFor[work.Task](), reflect.TypeFor[work.Link](), reflect.TypeFor[work.Holder](), reflect.TypeFor[work.Comment](), reflect.TypeFor[work.Detail](),
+		reflect.TypeFor[work.Draft](), reflect.TypeFor[work.Edit](), reflect.TypeFor[TaskAdd](), reflect.TypeFor[TaskEdit](), reflect.TypeFor[TaskComment](),
+		reflect.TypeFor[TaskClaim](), reflect.TypeFor[TaskAct](), reflect.TypeFor[TaskImport](), reflect.TypeFor[work.ImportReport](), reflect.TypeFor[work.BeadPage](),
 		reflect.TypeFor[RawBelief](), reflect.TypeFor[BeliefExport](), reflect.TypeFor[BeliefImport](),
 	} {
 		s, ok := d.Components.Schemas[typ.Name()]
@@ -251,12 +255,24 @@ func (s schema) kind() string {
 
 // bodies are those of requests that have both a body and an answer.
 var bodies = map[string]string{
+	"POST /v1/patrol":                  `{"dry_run":true}`,
 	"POST /v1/mail/send":               `{"to":"a","subject":"s"}`,
 	"POST /v1/mail/read":               `{"ids":["m-1"]}`,
 	"POST /v1/agent/mail/send":         `{"to":"people","subject":"s"}`,
 	"POST /v1/agent/mail/read":         `{"ids":["m-1"]}`,
 	"POST /v1/agent/mail/deliver":      `{}`,
 	"POST /v1/agent/hook":              `{"key":"k"}`,
+	"POST /v1/tasks":                   `{"task":{"title":"t"}}`,
+	"POST /v1/task/edit":               `{"id":"a","edit":{}}`,
+	"POST /v1/task/comment":            `{"id":"a","text":"t"}`,
+	"POST /v1/task/claim":              `{}`,
+	"POST /v1/task/act":                `{"id":"a","action":"close"}`,
+	"POST /v1/agent/tasks":             `{"task":{"title":"t"}}`,
+	"POST /v1/agent/task/edit":         `{"id":"a","edit":{}}`,
+	"POST /v1/agent/task/comment":      `{"id":"a","text":"t"}`,
+	"POST /v1/agent/task/claim":        `{}`,
+	"POST /v1/agent/task/act":          `{"id":"a","action":"close"}`,
+	"POST /v1/tasks/import":            `{"beads":[{}]}`,
 	"POST /v1/answer":                  `{"id":"q-1","answer":"yes"}`,
 	"POST /v1/agent/ask":               `{"text":"t"}`,
 	"POST /v1/agent/question/take":     `{"id":"q-1"}`,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Patrols is how a fleet is kept as its file says.
@@ -12,6 +13,38 @@ type Patrols interface {
 	// returns when what differs is done. ErrConflict: it is refused, and the
 	// last one stays in force.
 	Reload(ctx context.Context) (Reloaded, error)
+	// Patrol compares what runs with what is wanted, now instead of when
+	// something happens or its interval is over, and returns what there is to
+	// do; with dry, nothing of that is done. It does not wait for what it does.
+	Patrol(ctx context.Context, dry bool) (Round, error)
+}
+
+// PatrolRequest is the body of POST /v1/patrol.
+type PatrolRequest struct {
+	DryRun bool `json:"dry_run,omitempty"` // only plan
+}
+
+// Round is the answer of POST /v1/patrol: what there is to do.
+type Round struct {
+	Actions []RoundAction `json:"actions"`
+	Delays  []RoundDelay  `json:"delays"` // what waits
+}
+
+// RoundAction is something that a round does.
+type RoundAction struct {
+	Action string   `json:"action"` // stop, suspend, start, renew, drain. Readers must expect others.
+	Path   string   `json:"path"`
+	Cause  string   `json:"cause,omitempty"`  // of a renewal: restart requested, idle, drifted
+	Fields []string `json:"fields,omitempty"` // that have drifted
+	Reason string   `json:"reason"`
+}
+
+// RoundDelay is something that would be done, and waits.
+type RoundDelay struct {
+	Path  string     `json:"path"`
+	For   string     `json:"for,omitempty"`   // a node that is not ready
+	Until *time.Time `json:"until,omitempty"` // a limit that has no room
+	Cause string     `json:"cause,omitempty"` // of a renewal
 }
 
 // Reloaded is the answer of POST /v1/reload: how the file differs from the one
@@ -47,6 +80,7 @@ func (r Reloaded) String() string {
 func patrolRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/reload", answer: Reloaded{}, serve: (*call).reload},
+		{method: "POST", path: "/v1/patrol", body: PatrolRequest{}, answer: Round{}, serve: (*call).patrol},
 	}
 }
 
@@ -56,6 +90,24 @@ func (c *call) reload() error {
 		return err
 	}
 	return c.answer(r)
+}
+
+func (c *call) patrol() error {
+	var req PatrolRequest
+	if err := c.body(&req); err != nil {
+		return err
+	}
+	r, err := c.service.Patrol(c.r.Context(), req.DryRun)
+	if err != nil {
+		return err
+	}
+	return c.answer(r)
+}
+
+// Patrol implements Patrols.
+func (c *Client) Patrol(ctx context.Context, dry bool) (r Round, err error) {
+	err = c.call(ctx, "POST", "/patrol", nil, PatrolRequest{dry}, &r)
+	return r, err
 }
 
 // Reload implements Patrols.

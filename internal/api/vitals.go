@@ -39,8 +39,8 @@ type HookRequest struct {
 
 // Notice is something that an agent should know.
 type Notice struct {
-	Kind string `json:"kind"`         // drain, restart, mail, answer
-	ID   string `json:"id,omitempty"` // of the message
+	Kind string `json:"kind"`         // drain, restart, mail, answer, task
+	ID   string `json:"id,omitempty"` // of the message, or the task
 	Text string `json:"text"`         // a line; may contain words of others
 }
 

@@ -24,7 +24,7 @@ agent has in its environment (see: coppice agent env). While no daemon answers
 they wait for one, as agents outlive it.`,
 	}
 	cmd.AddCommand(newAgentEnv(s), newAgentReady(), newAgentHeartbeat(), newAgentRequestRestart(), newAgentHook(s), newAgentDrainCheck(s), newAgentDrainAck(),
-		newAgentBelief(s), newAgentOutcome(s), newMail(s, agentMail()), newAsk(s))
+		newAgentBelief(s), newAgentOutcome(s), newMail(s, agentMail()), newAsk(s), newTask(s, agentTasks()))
 	return cmd
 }
 

@@ -21,10 +21,12 @@ func newDown(s *streams) *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
 		Use:   "down",
-		Short: "Stop all agents in order and end the daemon",
-		Long: `Stop all agents in reverse order, each within its shutdown time, and end the
-daemon. With --keep-agents they go on without it, and the next one takes them
-over. The command returns when the daemon has ended; Ctrl-C only ends the
+		Short: "Stop all agents and end the daemon",
+		Long: `Stop all agents and end the daemon. All are asked at the same time, but for
+those that others depend on, which are asked when these have ended. Who has not
+ended within its grace, or shutdown_timeout if that is longer, is killed and
+listed. With --keep-agents they go on without the daemon, and the next one takes
+them over. The command returns when the daemon has ended; Ctrl-C only ends the
 waiting. Agents whose daemon was killed are stopped, too.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -40,12 +42,14 @@ waiting. Agents whose daemon was killed are stopped, too.`,
 				if err := c.Down(ctx, keep); err != nil && !errors.Is(err, api.ErrStopping) {
 					return err
 				}
-				if err := untilDown(ctx, c, st.Controller.PID); err != nil {
-					return err
-				}
 				what := "all agents are stopped"
 				if keep {
 					what = "the agents go on"
+				} else if f, err := c.Farewell(ctx); err == nil { // a daemon that has ended already tells nothing
+					tellOverdue(s, f)
+				}
+				if err := untilDown(ctx, c, st.Controller.PID); err != nil {
+					return err
 				}
 				_, err = fmt.Fprintf(s.out, "%s is down; %s\n", proc.Plain(st.Project), what)
 				return err
@@ -55,6 +59,14 @@ waiting. Agents whose daemon was killed are stopped, too.`,
 	r.flags(cmd)
 	cmd.Flags().BoolVar(&keep, "keep-agents", false, "leave the agents running")
 	return cmd
+}
+
+// tellOverdue lists who had to be killed.
+func tellOverdue(s *streams, f api.Farewell) {
+	for _, late := range f.Overdue {
+		waited := time.Duration(late.Waited * float64(time.Second)).Round(100 * time.Millisecond)
+		fmt.Fprintf(s.out, "%s (process %d) did not stop within %v, and was killed\n", proc.Plain(late.Path), late.PID, waited)
+	}
 }
 
 // stopOrphans stops what lives without a daemon; none is why there is none.

@@ -41,7 +41,8 @@ func TestLiveReload(t *testing.T) {
 	f.do("up", "-d")
 	a := f.node("t/a").PID
 	f.happens(event.ConfigReloaded, "1 added, 1 removed", func() { f.replace(project + sleeper("a") + sleeper("c")) })
-	if n := f.node("t/a"); n.PID != a || n.State != "running" || f.node("t/c").State != "running" {
+	f.awaitState("t/c", "running")
+	if n := f.node("t/a"); n.PID != a || n.State != "running" {
 		t.Errorf("t/a is %+v, was process %d", n, a)
 	}
 	f.happens(event.ConfigRejected, "coppice.toml:3:1", func() { f.replace(project + "agent = 1\n" + sleeper("d")) })

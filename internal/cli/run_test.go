@@ -19,14 +19,16 @@ const (
 	sleeper  = `echo "up $$"; exec sleep 1000`
 )
 
-func TestSignalStopsInReverseOrder(t *testing.T) {
+// All agents are asked at the same time; those of a rest_for_one supervisor one
+// after the other, from the last to the first.
+func TestSignalStopsAll(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
 			const grace = 400 * time.Millisecond
 			dir := project(t,
-				"[[supervisor]]\nname = \"s\"\nchildren = [\"a\", \"b\"]\n\n",
+				"[[supervisor]]\nname = \"s\"\nstrategy = \"rest_for_one\"\nchildren = [\"a\", \"b\"]\n\n",
 				agentTOML("a", polite), agentTOML("b", polite),
 				agentTOML("c", stubborn, `shutdown = { grace = "400ms" }`), agentTOML("d", polite))
 			r := launch(t, dir, "run", "--json")
@@ -48,18 +50,24 @@ func TestSignalStopsInReverseOrder(t *testing.T) {
 					at[rep.String()] = rep.Time
 				}
 			}
-			want := []string{
-				"supervisor.stopping t",
-				"agent.stopping d 1", "agent.stopped d 1",
-				"agent.stopping c 1", "agent.stopped c 1",
-				"supervisor.stopping s 1",
-				"agent.stopping s/b 1", "agent.stopped s/b 1",
-				"agent.stopping s/a 1", "agent.stopped s/a 1",
-				"supervisor.stopped s 1",
-				"supervisor.ended t",
+			all := []string{
+				"supervisor.stopping t", "agent.stopping d 1", "agent.stopping c 1", "supervisor.stopping s 1",
+				"agent.stopping s/b 1", "agent.stopped s/b 1", "agent.stopping s/a 1", "agent.stopped s/a 1",
+				"supervisor.stopped s 1", "agent.stopped d 1", "agent.stopped c 1", "supervisor.ended t",
 			}
-			if d := cmp.Diff(want, got); d != "" {
-				t.Errorf("order of stops (-want +got):\n%s", d)
+			if d := cmp.Diff(slices.Sorted(slices.Values(all)), slices.Sorted(slices.Values(got))); d != "" {
+				t.Fatalf("stops (-want +got):\n%s", d)
+			}
+			for _, order := range [][]string{
+				{"supervisor.stopping t", "agent.stopping d 1", "agent.stopping c 1", "supervisor.stopping s 1", "agent.stopped c 1", "supervisor.ended t"},
+				{"agent.stopping s/b 1", "agent.stopped s/b 1", "agent.stopping s/a 1", "agent.stopped s/a 1", "supervisor.stopped s 1", "supervisor.ended t"},
+				{"agent.stopping d 1", "agent.stopped d 1", "supervisor.ended t"},
+			} {
+				for i := range order[1:] {
+					if slices.Index(got, order[i]) > slices.Index(got, order[i+1]) {
+						t.Errorf("%s comes after %s: %q", order[i], order[i+1], got)
+					}
+				}
 			}
 			if took := at["agent.stopped c 1"].Sub(at["agent.stopping c 1"]); took < grace || took > grace+patience/3 {
 				t.Errorf("the stubborn agent was killed after %v, its grace is %v", took, grace)

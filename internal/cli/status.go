@@ -72,6 +72,9 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 	}
 	loaded := line("config", "%s, revision %.12s, loaded %s ago", st.Config.Path, st.Config.Revision, short(max(0, now.Sub(st.Config.LoadedAt))))
 	lines = append(lines, store, loaded)
+	for _, p := range st.Pools {
+		lines = append(lines, line("pool", "%s: %s", p.Path, poolText(p.Pool)))
+	}
 	if in := st.Inbox; in.Questions+in.Mail > 0 {
 		lines = append(lines, line("inbox", "%s, %s: coppice inbox", plural(in.Questions, "question"), plural(in.Mail, "message")))
 	}

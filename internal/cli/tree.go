@@ -117,12 +117,17 @@ func asks(n api.Node) string {
 	return cell(text)
 }
 
-// statusColumn is what agents say of themselves, where one does.
+// statusColumn is what agents say of themselves, and how pools are, where there is such.
 func statusColumn(nodes []api.Node) []column {
-	if !slices.ContainsFunc(nodes, func(n api.Node) bool { return n.StatusText != "" }) {
+	if !slices.ContainsFunc(nodes, func(n api.Node) bool { return n.StatusText != "" || n.Pool != nil }) {
 		return nil
 	}
-	return []column{{"STATUS", func(_ int, n api.Node, _ time.Time) string { return proc.Plain(n.StatusText) }}}
+	return []column{{"STATUS", func(_ int, n api.Node, _ time.Time) string {
+		if n.Pool != nil {
+			return poolText(*n.Pool)
+		}
+		return proc.Plain(n.StatusText)
+	}}}
 }
 
 // branches draws the names of nodes, which come parents first, as a tree
@@ -161,7 +166,9 @@ func branches(nodes []api.Node) []string {
 			name = n.Path
 		}
 		b.WriteString(proc.Plain(name))
-		if n.Strategy != "" {
+		if n.Pool != nil {
+			b.WriteString(" (pool)")
+		} else if n.Strategy != "" {
 			fmt.Fprintf(&b, " (%s)", proc.Plain(n.Strategy))
 		}
 		names[i] = b.String()

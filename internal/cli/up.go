@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
@@ -24,7 +25,7 @@ import (
 
 func newUp(s *streams) *cobra.Command {
 	var file string
-	var detach bool
+	var detach, dry, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the daemon that keeps the fleet running",
@@ -40,6 +41,12 @@ every agent has been started, or with the reason why the daemon is not up.`,
 			if err != nil {
 				return err
 			}
+			if asJSON && !dry {
+				return usage(errors.New("--json goes with --dry-run"))
+			}
+			if dry {
+				return upDry(s, path, asJSON)
+			}
 			if detach {
 				return upDetached(s, path)
 			}
@@ -48,8 +55,36 @@ every agent has been started, or with the reason why the daemon is not up.`,
 	}
 	configFlag(cmd, &file)
 	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "go into the background")
+	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what there is to do")
+	jsonFlag(cmd, &asJSON, "one object, with --dry-run")
 	return cmd
 }
+
+// upDry says what a daemon would do, or has to do if there is one.
+func upDry(s *streams, path string, asJSON bool) error {
+	project, err := daemon.OpenProject(path)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dryTime)
+	defer cancel()
+	var round api.Round
+	if _, locked := project.Locked(); locked {
+		var socket string
+		if socket, err = api.SocketPath(project.Dir); err == nil {
+			round, err = api.Dial(socket).Patrol(ctx, true)
+		}
+	} else {
+		round, err = daemon.Preview(ctx, path, slog.New(slog.NewTextHandler(s.err, nil)))
+	}
+	if err != nil {
+		return coded(err)
+	}
+	return s.printRound(round, asJSON)
+}
+
+// dryTime bounds the look at what runs.
+const dryTime = 30 * time.Second
 
 // readyFD is where a daemon in the background reports to the command that
 // started it: the descriptor after the standard ones.

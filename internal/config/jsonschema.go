@@ -163,7 +163,14 @@ func (b *schemaBuilder) typed(path string, r row, patch bool) schema {
 		return schema{"anyOf": []schema{text, texts, below()}}
 	case "array of strings":
 		return texts
+	case "string or table":
+		return schema{"anyOf": []schema{text, below()}}
 	case "array of tables":
+		if path == "orders" && r.name == "overrides" {
+			t := b.table("order", "", true)
+			t["required"] = []string{"name"}
+			return schema{"type": "array", "items": t}
+		}
 		return schema{"type": "array", "items": b.table(r.name, "", false)}
 	case "table of strings":
 		return schema{"type": "object", "additionalProperties": schema{"type": "string"}}

@@ -96,6 +96,8 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 	if further != nil {
 		r.namepools(&f, dir, g)
 	}
+	standing := r.orders(&f, dir, g, further != nil)
+	f.root.Bare = len(standing) > 0
 	f.aidefiles(r, dir, g)
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
@@ -110,7 +112,7 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 	if len(r.errs) > 0 {
 		return l, r.errors()
 	}
-	tree.Forget, tree.Persistence, tree.Patrol = f.forget, f.persistence, f.patrol.Patrol
+	tree.Forget, tree.Persistence, tree.Patrol, tree.Orders = f.forget, f.persistence, f.patrol.Patrol, standing
 	l.Tree = tree
 	return l, nil
 }

@@ -168,7 +168,7 @@ func print(t *spec.Tree) string {
 		if a.Ready.Timeout > 0 {
 			line("ready.timeout", a.Ready.Timeout)
 		}
-		for key, d := range map[string]time.Duration{"heartbeat_timeout": a.HeartbeatTimeout, "progress_timeout": a.ProgressTimeout} {
+		for key, d := range map[string]time.Duration{"heartbeat_timeout": a.HeartbeatTimeout, "progress_timeout": a.ProgressTimeout, "idle_timeout": a.IdleTimeout} {
 			if d > 0 {
 				line(key, d)
 			}
@@ -283,6 +283,7 @@ func someTree(t *rapid.T) *spec.Tree {
 		}
 		if rapid.Bool().Draw(t, "watched") {
 			a.HeartbeatTimeout, a.ProgressTimeout = someTime.Draw(t, "heartbeat"), someTime.Draw(t, "progress")
+			a.IdleTimeout = someTime.Draw(t, "idle")
 			a.Nudge = rapid.SampledFrom([]spec.Nudge{{}, {Type: a.Terminal}, {Signal: "USR2"}, {Command: []string{"x", " "}}}).Draw(t, "nudge")
 		}
 		if a.Ready.Log+a.Ready.TCP+a.Ready.HTTP != "" || a.Ready.Exec != nil || a.Ready.Notify {

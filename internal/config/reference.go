@@ -25,7 +25,7 @@ func sections() []section {
 	return []section{
 		fileTable().section(), projectTable().section(), supervisionTable().section(), daemonTable().section(), aideTable().section(), persistenceTable().section(), supervisorTable().section(),
 		agentTable().section(), limitsTable().section(), backoffTable().section(), shutdownTable().section(), readyTable().section(), nudgeTable().section(), beliefTable().section(),
-		hookTable("on_waking").section(), poolTable().section(), patchesSection(),
+		hookTable("on_waking").section(), poolTable().section(), ordersTable().section(), orderTable().section(), taskTable().section(), patchesSection(),
 	}
 }
 

@@ -21,6 +21,7 @@ type file struct {
 	database    *value // path of [persistence]
 	supervisors []group
 	agents      []agent
+	standing    standing
 }
 
 // group is a [[supervisor]] while it is read.
@@ -67,6 +68,9 @@ func fileTable() table[file] {
 					f.supervisors = append(f.supervisors, group{table: v})
 					supervisors.read(r, v, &f.supervisors[len(f.supervisors)-1])
 				})},
+			{row{name: "orders", typ: "table", doc: "what holds for all orders"}, sub(ordersTable(), func(f *file) *standing { return &f.standing })},
+			{row{name: "order", typ: "array of tables", doc: "an order: a command or task that waits for its gates", also: []string{"job", "cron", "schedule", "timer"}}, tables("order",
+				func(_ *reader, v *value, f *file) { f.standing.all = append(f.standing.all, order{table: v}) })},
 			{row{name: "agent", typ: "array of tables", doc: "an agent: a process that is kept running", also: []string{"agents", "program", "process", "service"}}, tables("agent",
 				func(r *reader, v *value, f *file) {
 					a := agent{table: v}
@@ -249,6 +253,7 @@ restart_window = "1h"
 			{row{name: "ready", typ: "table", doc: "how it shows that it has started, see `[agent.ready]`", also: []string{"readiness", "healthcheck", "health"}}, (*reader).ready},
 			{row{name: "heartbeat_timeout", typ: "duration", doc: "how long it may say nothing, once it is ready, see [Agents](agents.md): then it is looked at, nudged, and restarted as after a failure", also: []string{"liveness", "heartbeat", "heartbeat_interval", "watchdog_sec"}}, duration(func(a *agent) *time.Duration { return &a.HeartbeatTimeout })},
 			{row{name: "progress_timeout", typ: "duration", doc: "the same for how long it may claim the same progress, or none", also: []string{"progress", "stall_timeout", "stuck_timeout", "progress_deadline"}}, duration(func(a *agent) *time.Duration { return &a.ProgressTimeout })},
+			{row{name: "idle_timeout", typ: "duration", doc: "how long it may neither write nor be written to, once it is ready; if it takes longer, it is restarted as after a failure. One that waits for a person may. See [Lifecycle](lifecycle.md)", also: []string{"idle", "inactivity_timeout", "idle_after", "max_idle"}}, duration(func(a *agent) *time.Duration { return &a.IdleTimeout })},
 			{row{name: "nudge", typ: "table", doc: "how it is reminded, see `[agent.nudge]`", also: []string{"wake", "poke", "remind"}}, (*reader).nudge},
 			{row{name: "pool", typ: "table", doc: "makes a pool of it: as many instances as are wanted, see `[agent.pool]`", also: []string{"scale", "scaling", "replicas", "instances"}}, (*reader).readPool},
 			hookKey("on_waking", "what to run before each incarnation, when its beliefs are there; the start fails with it. See `[agent.on_waking]`", func(h *spec.Hooks) *spec.Hook { return &h.Waking }, "pre_start", "exec_start_pre", "prestart"),

@@ -15,11 +15,20 @@ import (
 // Act is part of api.Service.
 func (c *Controller) Act(ctx context.Context, path string, action api.Action) error {
 	path = c.full(path)
+	if c.rootState() != supervisor.Running {
+		return fmt.Errorf("%s: %w", path, api.ErrStopping)
+	}
 	if path == c.root.Path() {
+		if action == api.Stop || action == api.Suspend {
+			return c.leaving(ctx, path, func(ctx context.Context) error { return c.actBelow(ctx, c.root, action) })
+		}
 		return c.actBelow(ctx, c.root, action)
 	}
 	sup, id, err := c.locate(path)
 	if err != nil {
+		return err
+	}
+	if err := c.surplus(path, action); err != nil {
 		return err
 	}
 	before, _ := sup.Child(id)
@@ -111,7 +120,7 @@ func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id s
 	}
 	switch action {
 	case api.Stop, api.Suspend:
-		return sup.SuspendChild(ctx, id)
+		return c.suspendChild(ctx, sup, info)
 	case api.Start:
 		if info.Sub != nil && info.State == supervisor.Running {
 			return c.startBelow(ctx, info.Sub)
@@ -126,7 +135,7 @@ func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id s
 		}
 		return start(ctx, sup, info)
 	case api.Restart:
-		if err := sup.SuspendChild(ctx, id); err != nil {
+		if err := c.suspendChild(ctx, sup, info); err != nil {
 			return err
 		}
 		_, err := sup.RestartChild(ctx, id)

@@ -15,7 +15,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/aide/runner"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -293,3 +295,12 @@ func aideEvidence(n api.Node) (e []string) {
 }
 
 func dirOf(a *aide.Agent) string { return filepath.Dir(a.Path) }
+
+// asAide is what the patrol sees of an agent of an Aidefile: one that waits for
+// its triggers is not missing, and a run in progress is not drifted, as the next
+// one begins with what is declared then.
+func asAide(o *patrol.Observed, i *supervisor.ChildInfo) {
+	if o.Print = (spec.Print{}); i.State == supervisor.Stopped {
+		o.Life = patrol.Done
+	}
+}

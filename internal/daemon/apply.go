@@ -19,9 +19,6 @@ import (
 // specification: one that is restarting its children hears of it afterwards.
 const updateTime = 2 * time.Second
 
-// together is how many agents are started or stopped at the same time.
-const together = 16
-
 // RestartError: a file that is valid asks for what a running controller cannot change.
 type RestartError struct{ What, From, To string }
 
@@ -33,39 +30,50 @@ func (e *RestartError) Error() string {
 // differs: what is no longer there is stopped, what is new is started, agents
 // that differ in what a running process cannot change are renewed, everything
 // else is changed in place. Stops by hand, quarantines and counters stay with
-// the path. It returns when all of that is done or has failed, which the log
-// tells of each agent; what a supervisor is too busy for happens later. An
-// error means that nothing has changed.
+// the path. It returns when the supervisors know; the patrol then stops, starts
+// and renews agents. An error means that nothing has changed.
 func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigInfo) (spec.Changes, error) {
 	c.applying.Lock()
 	defer c.applying.Unlock()
-	old := c.fleet()
-	if err := c.accepts(old.tree, tree); err != nil {
-		return spec.Changes{}, err
-	}
-	next := newFleet(tree, config)
-	if err := next.check(c.places); err != nil {
-		return spec.Changes{}, err
-	}
-	known, err := c.pastOf(ctx, next)
+	next, changes, err := c.replace(ctx, tree, config)
 	if err != nil {
 		return spec.Changes{}, err
 	}
-	if err := next.specify(c, old, c.aideSaved(next, known)); err != nil {
-		return spec.Changes{}, err
+	for _, path := range changes.Removed {
+		if next.has(path) { // an agent has become a supervisor, or the other way round
+			c.withdraw(c.background.ctx, path)
+		}
 	}
-	changes := spec.Compare(old.tree, tree)
-	c.wanted.Store(next)
-	c.declareBeliefs(next)
-
-	parallel(changes.Removed, func(path string) { c.withdraw(ctx, old, path) })
 	for _, path := range changes.Supervisors { // parents first: one that does not run starts with what it is given
 		c.update(ctx, next, path, changes.Added)
 	}
-	parallel(changes.Added, func(path string) { c.ensureNode(ctx, path) })
-	parallel(changes.Renewed, func(path string) { c.renewAgent(ctx, old, path) })
 	c.followAides()
+	c.patrols.kick()
 	return changes, nil
+}
+
+// replace makes a tree with the instances of its pools the one that is wanted,
+// and says what there is to be done then. Needs applying.
+func (c *Controller) replace(ctx context.Context, tree *spec.Tree, config ConfigInfo) (*fleet, spec.Changes, error) {
+	old := c.fleet()
+	if err := c.accepts(old.tree, tree); err != nil {
+		return nil, spec.Changes{}, err
+	}
+	next := newFleet(c.crews.layout(tree), config)
+	if err := next.check(c.places); err != nil {
+		return nil, spec.Changes{}, err
+	}
+	known, err := c.pastOf(ctx, next)
+	if err != nil {
+		return nil, spec.Changes{}, err
+	}
+	if err := next.specify(c, old, c.aideSaved(next, known)); err != nil {
+		return nil, spec.Changes{}, err
+	}
+	c.wanted.Store(next)
+	c.declareBeliefs(next)
+	c.adjustCrews(next)
+	return next, spec.Compare(old.tree, next.tree), nil
 }
 
 // accepts reports what of a tree a running controller cannot change.
@@ -80,36 +88,23 @@ func (c *Controller) accepts(old, tree *spec.Tree) error {
 	return nil
 }
 
-// parallel does something to all paths, some at a time, and waits for the end of it.
-func parallel(paths []string, do func(string)) {
-	var wg sync.WaitGroup
-	turns := make(chan struct{}, together)
-	for _, path := range paths {
-		turns <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-turns }()
-			do(path)
-		})
-	}
-	wg.Wait()
-}
-
 // withdraw stops what is not wanted any more, with all below it, and forgets it.
-func (c *Controller) withdraw(ctx context.Context, old *fleet, path string) {
+func (c *Controller) withdraw(ctx context.Context, path string) {
 	above, id, _ := cutLast(path)
 	sup := c.find(above)
-	var gone []string // agents
-	for agent := range old.agents {
-		if agent == path || strings.HasPrefix(agent, path+"/") {
-			gone = append(gone, agent)
-		}
+	if sup == nil {
+		return
 	}
-	slices.Sort(gone)
+	info, err := sup.Child(id)
+	if err != nil {
+		return
+	}
+	gone := leaves(nil, path, info)
 	for _, agent := range gone {
 		c.dropRestart(agent, 0, "it is not wanted any more")
 		c.part(agent)
 	}
-	for sup != nil {
+	for {
 		err := sup.TerminateChild(ctx, id)
 		if err == nil {
 			err = sup.DeleteChild(id)
@@ -117,28 +112,54 @@ func (c *Controller) withdraw(ctx context.Context, old *fleet, path string) {
 		if errors.Is(err, supervisor.ErrRunning) || errors.Is(err, supervisor.ErrRestarting) {
 			continue // somebody has started it meanwhile
 		}
-		if err != nil && !errors.Is(err, supervisor.ErrNotFound) && !errors.Is(err, supervisor.ErrNoSupervisor) {
-			c.opts.Logger.Error("what is not wanted any more cannot be stopped", "path", path, "error", err)
-			return
+		if err != nil && !errors.Is(err, supervisor.ErrNotFound) {
+			c.untroubled("what is not wanted any more cannot be stopped", path, err)
+			return // the next round tries again
 		}
 		break
 	}
 	for _, agent := range gone {
-		c.endDrain(ctx, agent)
+		c.concludeDrain(ctx, agent)
+		c.arrivals.forget(agent)
+		c.prints.forget(agent)
 		c.mu.Lock()
 		delete(c.sessions, agent)
 		delete(c.typing, agent)
 		c.mu.Unlock()
 		var last []store.Op
 		if c.fleet().agents[agent] == nil { // else its slot is used again
-			c.remove(ctx, c.places[old.agents[agent].Runtime.String()], agent)
+			for _, place := range c.opts.Runtimes {
+				c.remove(ctx, place, agent)
+			}
 			last = append(last, c.lastOf(agent, c.last(agent)).op())
+		}
+		why := " is not in the file any more, and is gone"
+		if c.fleet().nodes[path] == nil && c.crews.of(above) != nil {
+			why = " is not wanted by its pool any more, and is gone"
 		}
 		c.log.Append(event.Event{
 			Type: event.AgentRemoved, Path: agent, Incarnation: c.last(agent), Actor: "controller",
-			Message: agent + " is not in the file any more, and is gone",
+			Message: agent + why,
 		}, last...)
 	}
+}
+
+// leaves are the agents at and below a child.
+func leaves(all []string, path string, info supervisor.ChildInfo) []string {
+	if info.Type == supervisor.Worker {
+		return append(all, path)
+	}
+	if info.Sub == nil {
+		return all
+	}
+	children, err := info.Sub.Children()
+	if err != nil {
+		return all
+	}
+	for _, child := range children {
+		all = leaves(all, path+"/"+child.ID, child)
+	}
+	return all
 }
 
 // part remembers what is known of an agent that is about to go, for the day that
@@ -197,6 +218,23 @@ func (c *Controller) update(ctx context.Context, f *fleet, path string, added []
 	}
 }
 
+// together is how many agents are started or stopped at the same time.
+const together = 16
+
+// parallel does something to all paths, some at a time, and waits for the end of it.
+func parallel(paths []string, do func(string)) {
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, together)
+	for _, path := range paths {
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			do(path)
+		})
+	}
+	wg.Wait()
+}
+
 // ensureNode starts what is wanted and does not run, unless something holds it.
 func (c *Controller) ensureNode(ctx context.Context, path string) {
 	sup, id, err := c.locate(path)
@@ -204,34 +242,4 @@ func (c *Controller) ensureNode(ctx context.Context, path string) {
 		_, err = sup.EnsureChild(ctx, id)
 	}
 	c.untroubled("what is wanted cannot be started", path, err)
-}
-
-// renewAgent starts an agent again that runs something else than what is wanted.
-func (c *Controller) renewAgent(ctx context.Context, old *fleet, path string) {
-	if isAide(old.agents[path]) && isAide(c.fleet().agents[path]) {
-		return // the run in progress ends as it is, and the next one has the change
-	}
-	sup, id, err := c.locate(path)
-	if err == nil {
-		_, err = sup.RenewChild(ctx, id)
-	}
-	if before, home := c.places[old.agents[path].Runtime.String()], c.home(path); err == nil && home != nil && before != home {
-		c.remove(ctx, before, path)
-	}
-	c.untroubled("an agent that has changed cannot be started again", path, err)
-}
-
-// untroubled notes an error that is not told by an event, nor an answer of
-// somebody who takes care of the node already.
-func (c *Controller) untroubled(what, path string, err error) {
-	var start *supervisor.StartError
-	var held *supervisor.HeldError
-	switch {
-	case err == nil, errors.As(err, &start), errors.As(err, &held),
-		errors.Is(err, supervisor.ErrRunning), errors.Is(err, supervisor.ErrNotRunning), errors.Is(err, supervisor.ErrRestarting),
-		errors.Is(err, supervisor.ErrTerminated), errors.Is(err, supervisor.ErrPaused), errors.Is(err, supervisor.ErrStopping),
-		errors.Is(err, supervisor.ErrNoSupervisor), errors.Is(err, context.Canceled):
-	default:
-		c.opts.Logger.Warn(what, "path", path, "error", err)
-	}
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -24,9 +25,10 @@ type builder struct {
 func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 	s := &supervisor.Spec{
 		Name: n.Name, Strategy: n.Strategy, Limit: n.Limit, AutoShutdown: n.AutoShutdown,
-		StartFailure: supervisor.Retry,
+		StartFailure: supervisor.Retry, StopTogether: n.Strategy != supervisor.RestForOne,
 	}
 	_, s.Saved = b.before(path)
+	root := !strings.Contains(path, "/")
 	for _, c := range n.Children {
 		childPath := path + "/" + c.Name()
 		var child supervisor.ChildSpec
@@ -49,6 +51,7 @@ func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 			child = supervisor.ChildSpec{ID: c.Node.Name, Supervisor: sub, Restart: c.Node.Restart, Significant: c.Node.Significant}
 		}
 		child.Saved, _ = b.before(childPath)
+		child.Deferred = deferred(n, root, c)
 		s.Children = append(s.Children, child)
 	}
 	return s, nil

@@ -10,14 +10,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/patrol/pool"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/work"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -43,6 +46,8 @@ type Options struct {
 	OnEvent func(supervisor.Event)
 	// Output is told what the hooks of agents write, if it is not nil.
 	Output func(path string, incarnation uint64, line proc.Line)
+
+	check func(context.Context, pool.Check) (int, error) // runs the checks of pools; they are run as processes if nil
 }
 
 // ConfigInfo says which file is in force.
@@ -68,14 +73,18 @@ type Controller struct {
 	reloading sync.Mutex                 // held while the files are read
 	applying  sync.Mutex                 // held while that changes
 
+	patrols     *rounds
+	prints      *prints
 	credentials *credentials
 	vitals      vitals
 	background  *background
+	crews       *crews
 	beliefs     *belief.Book
 	claims      claims
 	mail        *mail.Boxes
 	desk        *asking.Desk
 	aides       aides
+	work        *work.Queue
 
 	heard time.Time // when the last event was written; used by event alone
 
@@ -91,6 +100,14 @@ type Controller struct {
 	noted    map[string]noted            // what the log was told of each node last
 	rejected *rejection                  // the files that are there now, which are not in force
 	keep     bool                        // agents go on without the controller
+
+	unwatched map[string]bool // agents of which was said that their idle_timeout does nothing; needs mu
+
+	arrivals *arrivals
+	late     []api.Overdue // did not stop in time when everything was stopped; needs mu
+	parted   chan struct{} // closed when all agents have been stopped because of that
+	hurry    chan struct{} // closed when somebody has asked for that twice
+	hurried  sync.Once
 
 	down     chan struct{} // closed when somebody has asked for the end
 	downOnce sync.Once
@@ -120,7 +137,8 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		sessions: make(map[string]runtime.Session), told: make(map[string][]mark), noted: make(map[string]noted), gone: make(map[string]supervisor.Saved),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
-		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(),
+		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o.check),
+		unwatched: make(map[string]bool), arrivals: newArrivals(), parted: make(chan struct{}), hurry: make(chan struct{}),
 		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
@@ -128,6 +146,8 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	}
 	f := newFleet(o.Tree, o.Config)
 	c.wanted.Store(f)
+	c.patrols = newRounds(c)
+	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
 	if err = f.check(c.places); err == nil {
 		err = c.open(ctx, f)
 	}
@@ -143,6 +163,7 @@ const (
 	keepEvents     = 30 * 24 * time.Hour
 	keepEventBytes = 256 << 20
 	closeTime      = 5 * time.Second // for the last events to be written
+	leftTime       = time.Minute     // for starts that have been given up to leave nothing behind
 )
 
 func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
@@ -160,10 +181,20 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 			c.desk.Close()
 		}
 	}()
+	if err := c.openWork(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			c.work.Close()
+		}
+	}()
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err
 	}
+	c.keepWork()
+	f = c.fleet() // with the instances of its pools
 	if err := f.specify(c, nil, c.aideSaved(f, past)); err != nil {
 		return err
 	}
@@ -180,6 +211,8 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 		return err
 	}
 	c.resumeRequests()
+	c.background.run(c.patrols.run)
+	c.startCrews()
 	c.followAides()
 	go c.wait()
 	return nil
@@ -188,8 +221,17 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 // Before is the number of the last event that is older than this controller.
 func (c *Controller) Before() uint64 { return c.before }
 
-// Started waits until every agent has been started once, or its start has failed.
-func (c *Controller) Started(ctx context.Context) error { return c.root.Started(ctx) }
+// Started waits until every agent has been started once, or its start has
+// failed, and the instances that the first checks of the pools have asked for.
+func (c *Controller) Started(ctx context.Context) error {
+	if err := c.root.Started(ctx); err != nil {
+		return err
+	}
+	if err := c.patrols.settled(ctx); err != nil {
+		return err
+	}
+	return c.crewsArrived(ctx)
+}
 
 // Ended is closed when the tree has ended, by Stop or by its own limit, and
 // everything has been written.
@@ -203,8 +245,8 @@ func (c *Controller) Err() error {
 	return nil
 }
 
-// Stop ends the controller: all agents are stopped in order, or go on without
-// it if keep. It returns at once; the second call kills.
+// Stop ends the controller: all agents are stopped as package farewell says, or
+// go on without it if keep. It returns at once; the second call kills.
 func (c *Controller) Stop(keep bool) {
 	first := false
 	c.downOnce.Do(func() {
@@ -215,9 +257,12 @@ func (c *Controller) Stop(keep bool) {
 		close(c.down)
 	})
 	switch {
-	case first:
+	case first && keep:
 		c.root.Stop()
+	case first:
+		go c.shutDown()
 	case !c.keeps():
+		c.hurried.Do(func() { close(c.hurry) })
 		c.root.Kill()
 	}
 }
@@ -231,6 +276,9 @@ func (c *Controller) keeps() bool {
 // wait sees the tree end.
 func (c *Controller) wait() {
 	err := c.root.Wait()
+	if !c.keeps() {
+		c.arrivals.settle(leftTime)
+	}
 	c.background.end()
 	entry := event.Event{Type: event.ControllerStopped, Actor: "controller", Message: "controller stopped"}
 	if err != nil {
@@ -245,6 +293,7 @@ func (c *Controller) wait() {
 		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)})
 	}
 	c.desk.Close()
+	c.work.Close()
 	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()

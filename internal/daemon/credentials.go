@@ -99,3 +99,11 @@ func (c *credentials) caller(token string) (api.Caller, error) {
 	}
 	return api.Caller{}, fmt.Errorf("%w: the token is of no living agent of this project", api.ErrStale)
 }
+
+// unknown reports whether an agent may live, and its token is not known yet.
+func (c *credentials) unknown(path string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, there := c.pending[path]
+	return there
+}

@@ -25,6 +25,8 @@ type drain struct {
 	Until       time.Time `json:"until"`
 	SavedAt     time.Time `json:"saved_at"` // by the clock that Until is of
 	Finished    bool      `json:"finished,omitempty"`
+	Renew       bool      `json:"renew,omitempty"` // it is started again then
+	Pool        bool      `json:"pool,omitempty"`  // it is an instance that its pool does not want any more
 
 	deadline time.Time     // Until, on the monotonic clock
 	finished chan struct{} // closed when it says that it has finished
@@ -34,7 +36,8 @@ type drain struct {
 	err      error         // why it is not stopped; valid after done
 
 	mu    sync.Mutex
-	final bool // it is being stopped, or may go on
+	final bool   // it is being stopped, or may go on
+	how   string // what has made its pool stop it
 }
 
 const drainPrefix = "drains"
@@ -71,17 +74,52 @@ func (d *drain) close(c chan struct{}) (first bool) {
 }
 
 // settle reports whether the caller is the one who decides what becomes of it.
-func (d *drain) settle() bool {
+func (d *drain) settle() bool { return d.settleAs("") }
+
+// settleAs is settle that notes what it was decided on.
+func (d *drain) settleAs(how string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	first := !d.final
-	d.final = true
-	return first
+	if d.final {
+		return false
+	}
+	d.final, d.how = true, how
+	return true
+}
+
+// decided is what settleAs has noted.
+func (d *drain) decided() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.how
+}
+
+// renews reports whether it is started again when it has finished.
+func (d *drain) renews() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Renew
+}
+
+// forGood makes it one that ends with a stop.
+func (d *drain) forGood() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.Renew = false
 }
 
 func (d *drain) hasFinished() bool {
 	select {
 	case <-d.finished:
+		return true
+	default:
+		return false
+	}
+}
+
+func (d *drain) hasEnded() bool {
+	select {
+	case <-d.ended:
 		return true
 	default:
 		return false
@@ -156,6 +194,7 @@ func (c *Controller) drain(ctx context.Context, path string, timeout time.Durati
 		return notFound(path, err)
 	}
 	if d := c.drainOf(path); d != nil {
+		d.forGood()
 		return d.wait(ctx)
 	}
 	if req.Again { // what became of the drain is known, if its end is
@@ -169,13 +208,26 @@ func (c *Controller) drain(ctx context.Context, path string, timeout time.Durati
 	}
 	reason := brief(req.Reason)
 	c.dropRestart(path, 0, "it is asked to finish")
-	now := time.Now()
-	d := &drain{Path: path, Incarnation: info.Incarnation, Reason: reason, Until: now.Add(timeout), SavedAt: now}
+	return c.beginDrain(&drain{Path: path, Incarnation: info.Incarnation, Reason: reason}, timeout, "user").wait(ctx)
+}
+
+// drainToRenew asks an incarnation to finish, to be started again then.
+func (c *Controller) drainToRenew(path string, incarnation uint64, timeout time.Duration, reason string) {
+	c.beginDrain(&drain{Path: path, Incarnation: incarnation, Reason: brief(reason), Renew: true}, timeout, "controller")
+}
+
+// beginDrain begins a drain, unless there is one, and returns the one that there is then.
+func (c *Controller) beginDrain(d *drain, timeout time.Duration, actor string) *drain {
+	path, reason, now := d.Path, d.Reason, time.Now()
+	d.Until, d.SavedAt = now.Add(timeout), now
 	d.open(timeout)
 	c.mu.Lock()
 	if before := c.drains[path]; before != nil {
 		c.mu.Unlock()
-		return before.wait(ctx)
+		if !d.Renew {
+			before.forGood()
+		}
+		return before
 	}
 	c.drains[path] = d
 	c.mu.Unlock()
@@ -186,15 +238,15 @@ func (c *Controller) drain(ctx context.Context, path string, timeout time.Durati
 	if reason != "" {
 		message += ": " + reason
 	}
-	err = c.record(event.Event{
-		Type: event.AgentDraining, Path: path, Incarnation: d.Incarnation, Actor: "user", Message: message,
+	err := c.record(event.Event{
+		Type: event.AgentDraining, Path: path, Incarnation: d.Incarnation, Actor: actor, Message: message,
 	}.With(map[string]any{"reason": reason, "until": d.Until}), d.op())
 	if err != nil { // as a stop by hand, it does not depend on the store
 		c.opts.Logger.Warn("a drain may not survive this controller", "path", path, "error", err)
 	}
 	c.background.run(func(ctx context.Context) { c.seeDrained(ctx, d) })
 	c.background.run(func(ctx context.Context) { c.nudge(ctx, path, drainText) })
-	return d.wait(ctx)
+	return d
 }
 
 func errNotDrained(path string) error {
@@ -234,6 +286,10 @@ func (c *Controller) seeDrained(ctx context.Context, d *drain) {
 		d.err = errNotDrained(d.Path)
 		return
 	}
+	if d.renews() {
+		c.seeRenewed(ctx, d, how)
+		return
+	}
 	var stopped []store.Op
 	for {
 		var err error
@@ -253,6 +309,26 @@ func (c *Controller) seeDrained(ctx context.Context, d *drain) {
 		Type: event.AgentDrained, Actor: "controller", Message: fmt.Sprintf("%s %s, and is stopped", d.Path, how),
 	}.With(map[string]any{"finished": d.hasFinished()}), stopped...)
 	d.err = nil
+}
+
+// seeRenewed ends a drain by starting the agent again. If that is not possible
+// now, the drain is over all the same, and the patrol sees to it.
+func (c *Controller) seeRenewed(ctx context.Context, d *drain, how string) {
+	defer c.patrols.kick()
+	c.forgetDrain(d, event.Event{
+		Type: event.AgentDrainEnded, Actor: "controller", Message: fmt.Sprintf("%s %s, and is started again", d.Path, how),
+	}.With(map[string]any{"finished": d.hasFinished()}))
+	sup, id, err := c.locate(d.Path)
+	if err != nil {
+		return
+	}
+	info, err := sup.Child(id)
+	if err != nil || info.Incarnation != d.Incarnation {
+		return // it was started again already
+	}
+	_, err = sup.RenewChild(ctx, id)
+	c.leftBehind(ctx, d.Path)
+	c.untroubled("an agent that was asked to finish cannot be started again", d.Path, err)
 }
 
 // suspend stops an agent as a stop by hand does. It returns what the store has
@@ -313,7 +389,11 @@ func (c *Controller) endedDraining(who api.Caller) {
 		return
 	}
 	d.close(d.ended)
+	if d.renews() {
+		return // to be started again is what was meant
+	}
 	<-c.launched
+	c.wakeCrew(d.Path)
 	sup, id, err := c.locate(who.Path)
 	for late := time.Now().Add(newsTime); err == nil && time.Now().Before(late); time.Sleep(time.Millisecond) {
 		info, err := sup.Child(id)
@@ -325,6 +405,7 @@ func (c *Controller) endedDraining(who api.Caller) {
 
 // Draining is part of api.Drains.
 func (c *Controller) Draining(_ context.Context, who api.Caller) (*api.Drain, error) {
+	c.looksForDrains(who)
 	return c.drainOf(who.Path).shown(), nil
 }
 
@@ -337,13 +418,14 @@ func (c *Controller) AckDrain(_ context.Context, who api.Caller) error {
 	if d.hasFinished() {
 		return nil
 	}
-	said := &drain{Path: d.Path, Incarnation: d.Incarnation, Reason: d.Reason, Until: d.Until, SavedAt: d.SavedAt, Finished: true}
+	said := &drain{Path: d.Path, Incarnation: d.Incarnation, Reason: d.Reason, Until: d.Until, SavedAt: d.SavedAt, Finished: true, Renew: d.renews(), Pool: d.Pool}
 	if err := c.record(event.Event{
 		Type: event.AgentFinished, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path, Message: who.Path + " says that it has finished",
 	}, said.op()); err != nil {
 		c.opts.Logger.Warn("that an agent has finished may not survive this controller", "path", who.Path, "error", err)
 	}
 	d.close(d.finished)
+	c.wakeCrew(d.Path)
 	return nil
 }
 
@@ -362,7 +444,11 @@ func (c *Controller) recallDrains(ctx context.Context, records map[string]*recor
 		}
 		over := event.Event{Type: event.AgentDrainEnded, Actor: "controller", Message: d.Path + ": the drain is over"}
 		switch r := records[d.Path]; {
+		case d.Pool && (r == nil || r.Ended || r.Incarnation != d.Incarnation):
+			c.forgetDrain(d, event.Event{Type: event.AgentDrained, Actor: "controller", Message: d.Path + " has ended, and is gone"})
 		case c.fleet().agents[d.Path] == nil, c.opts.Once, r == nil, r.Incarnation != d.Incarnation, r.State == supervisor.Suspended.String():
+			c.forgetDrain(d, over)
+		case r.Ended && d.Renew:
 			c.forgetDrain(d, over)
 		case r.Ended:
 			r.State, r.Reason, r.SavedAt = supervisor.Suspended.String(), supervisor.ReasonTerminated.String(), time.Now()

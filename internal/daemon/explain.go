@@ -49,6 +49,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 	if n.NeedsInput != nil {
 		x.Next, x.Hint = fmt.Sprintf("it waits for an answer to %s: %s", n.NeedsInput.ID, n.NeedsInput.Text), "coppice answer "+n.NeedsInput.ID
 	}
+	c.explainPool(&x)
 	x.History = c.history(ctx, n.Path)
 	if n.Kind == kindAgent {
 		x.Claims = c.claimed(ctx, n.Path)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -20,6 +22,11 @@ type fleet struct {
 	nodes  map[string]*spec.Node  // by path, with the root
 	root   *supervisor.Spec
 	specs  map[string]supervisor.ChildSpec // of all below the root, without Saved
+	patrol spec.Patrol
+	order  []string              // all paths below the root, in start order
+	prints map[string]spec.Print // of agents, without what is in their files
+	files  map[string]bool       // that agents are made of
+	needs  map[string][]string   // by path: what has to be ready before the patrol starts it
 }
 
 // fleet is the one in force.
@@ -30,16 +37,68 @@ func newFleet(tree *spec.Tree, config ConfigInfo) *fleet {
 	f := &fleet{
 		tree: tree, config: config,
 		agents: make(map[string]*spec.Agent), nodes: map[string]*spec.Node{tree.Root.Name: tree.Root},
-		specs: make(map[string]supervisor.ChildSpec),
+		specs: make(map[string]supervisor.ChildSpec), patrol: tree.Patrol, needs: make(map[string][]string),
+		prints: make(map[string]spec.Print), files: make(map[string]bool),
+	}
+	if f.patrol == (spec.Patrol{}) {
+		f.patrol = spec.DefaultPatrol() // no file was asked
 	}
 	for path, child := range tree.All() {
+		f.order = append(f.order, path)
 		if child.Agent != nil {
 			f.agents[path] = child.Agent
+			f.prints[path] = child.Agent.Print(func(string) string { return spec.Unread })
+			for _, file := range child.Agent.Files {
+				f.files[file] = true
+			}
 		} else {
 			f.nodes[path] = child.Node
 		}
 	}
+	f.depend()
 	return f
+}
+
+// depend finds out what the patrol waits for. What starts in its turn within a
+// supervisor cannot wait for what is outside: the supervisor waits instead.
+func (f *fleet) depend() {
+	order := f.tree.Order()
+	for _, path := range f.order {
+		for _, need := range order.Needs(path) {
+			for at := path; ; {
+				if !strings.HasPrefix(need, at+"/") && need != at {
+					f.needs[at] = append(f.needs[at], need)
+				}
+				above, _, _ := cutLast(at)
+				if n := f.nodes[above]; n == nil || above == f.tree.Root.Name || deferred(n, false, f.child(at)) {
+					break
+				}
+				at = above
+			}
+		}
+	}
+	for at, needs := range f.needs {
+		slices.Sort(needs)
+		f.needs[at] = slices.Compact(needs)
+	}
+}
+
+// child is what is at a path below the root.
+func (f *fleet) child(path string) spec.Child {
+	return spec.Child{Node: f.nodes[path], Agent: f.agents[path]}
+}
+
+// deferred reports whether the patrol starts a child, and not its supervisor:
+// all children of the root, beside each other, unless it has an order; of
+// others what depends on something, or is suspended.
+func deferred(n *spec.Node, root bool, child spec.Child) bool {
+	suspended, depends := false, false
+	if child.Agent != nil {
+		suspended, depends = child.Agent.Suspended, len(child.Agent.DependsOn) > 0
+	} else {
+		suspended, depends = child.Node.Suspended, len(child.Node.DependsOn) > 0
+	}
+	return suspended || n.Strategy == supervisor.OneForOne && (root || depends) && !isAide(child.Agent)
 }
 
 // check reports what a fleet asks for and this machine does not have.
@@ -93,6 +152,19 @@ func (f *fleet) spec(path string) *supervisor.Spec {
 		return f.root
 	}
 	return f.specs[path].Supervisor
+}
+
+// suspended reports whether the file suspends an agent, or something above it.
+func (f *fleet) suspended(path string) bool {
+	if a := f.agents[path]; a != nil && a.Suspended {
+		return true
+	}
+	for above, _, ok := cutLast(path); ok; above, _, ok = cutLast(above) {
+		if n := f.nodes[above]; n != nil && n.Suspended {
+			return true
+		}
+	}
+	return f.tree.Root.Suspended
 }
 
 // has reports whether a node is wanted.

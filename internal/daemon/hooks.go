@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/patrol/pool"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -105,6 +106,11 @@ func (l *life) perform(ctx context.Context, name string, h spec.Hook, more []str
 // failed runs what is to be run after a failure.
 func (l *life) failed(ctx context.Context, exit supervisor.Exit) {
 	l.c.fails(api.Caller{Path: l.self.Path, Incarnation: l.self.Incarnation})
+	l.run(ctx, "on_error", l.agent.Hooks.Error, exitEnviron(exit)...)
+}
+
+// exitEnviron is what hooks are told of an end.
+func exitEnviron(exit supervisor.Exit) []string {
 	more := []string{exitEnv + "=" + exit.Kind.String(), exitReasonEnv + "=" + proc.Plain(exit.String())}
 	var process *proc.ExitError
 	if errors.As(exit.Err, &process) {
@@ -114,7 +120,16 @@ func (l *life) failed(ctx context.Context, exit supervisor.Exit) {
 			more = append(more, exitCodeEnv+"="+strconv.Itoa(process.Code))
 		}
 	}
-	l.run(ctx, "on_error", l.agent.Hooks.Error, more...)
+	return more
+}
+
+// died runs what is to be run when an instance of a pool has ended, if that was a death.
+func (l *life) died(ctx context.Context, exit supervisor.Exit) {
+	d := l.c.drainOf(l.self.Path)
+	draining := d != nil && d.Incarnation == l.self.Incarnation
+	if pool.IsDeath(false, draining, exit.Clean()) {
+		l.run(ctx, "on_death", l.agent.Hooks.Death, exitEnviron(exit)...)
+	}
 }
 
 // turns are those that an incarnation takes once it runs.
@@ -125,6 +140,9 @@ func (l *life) turns() turns {
 	}
 	if l.agent.Hooks.Error.Exists() {
 		t.failed = l.failed
+	}
+	if l.agent.Hooks.Death.Exists() {
+		t.died = l.died
 	}
 	return t
 }

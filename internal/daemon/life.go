@@ -24,6 +24,7 @@ func (c *Controller) begin(ctx context.Context, self supervisor.Self) (token str
 	c.beginVitals(who)
 	token = c.credentials.issue(who)
 	c.claims.live(self.Path, token)
+	c.beginWork(who, token)
 	return token, c.remember(ctx, who, token)
 }
 
@@ -38,6 +39,7 @@ func (c *Controller) resumed(ctx context.Context, o runtime.Observation) error {
 	err := c.remember(ctx, who, o.Token) // before it can ask for them
 	c.credentials.restore(who, o.Token)
 	c.claims.live(o.Path, o.Token)
+	c.beginWork(who, o.Token)
 	return err
 }
 
@@ -49,4 +51,5 @@ func (c *Controller) over(path string, incarnation uint64) {
 	c.forwardAnswers(path)
 	c.beliefs.End(path, incarnation)
 	c.endedDraining(who)
+	c.endWork(who)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/internal/work"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -64,6 +65,7 @@ func sentEvent(m mail.Message) event.Event {
 func translated(err error) error {
 	for _, kind := range []struct{ ours, theirs error }{
 		{mail.ErrNotFound, api.ErrNotFound}, {mail.ErrInvalid, api.ErrInvalid}, {mail.ErrFull, api.ErrConflict},
+		{work.ErrNotFound, api.ErrNotFound}, {work.ErrInvalid, api.ErrInvalid}, {work.ErrConflict, api.ErrConflict}, {work.ErrFull, api.ErrConflict}, {work.ErrStale, api.ErrStale},
 		{asking.ErrNotFound, api.ErrNotFound}, {asking.ErrInvalid, api.ErrInvalid}, {asking.ErrEnded, api.ErrConflict}, {asking.ErrTooMany, api.ErrConflict},
 	} {
 		if errors.Is(err, kind.ours) {

@@ -115,6 +115,9 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	}
 	if d := c.fleet().nodes[path]; d != nil {
 		n.Kind, n.Strategy = kindSupervisor, d.Strategy.String()
+		if w := c.crews.of(path); w != nil {
+			n.Pool = w.shown()
+		}
 	} else {
 		if a := c.fleet().agents[path]; a != nil {
 			n.Runtime = a.Runtime.String()
@@ -144,6 +147,14 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 			n.NextAt = next
 		}
 		n.Reason = aideReason(n)
+	}
+	if w, ok := c.patrols.waits(path); ok {
+		switch {
+		case w.For != "":
+			n.Reason = "waits for " + w.For
+		case n.NextAt == nil:
+			n.Reason, n.NextAt = fmt.Sprintf("to be started again (%v), but was started too often", w.Cause), &w.Until
+		}
 	}
 	if i.LastExit.Kind != supervisor.NoExit {
 		n.LastExit = i.LastExit.String()

@@ -19,7 +19,8 @@ type process struct {
 	keeps   func() bool
 	grace   time.Duration
 	turns   turns
-	done    chan struct{} // the session has ended and its turns are taken, or it was let go
+	gone    chan struct{} // the session has ended and its turns are taken, or it was let go
+	done    chan struct{} // the same, and its supervisor may know
 	letGo   chan struct{}
 
 	ctx     context.Context // of its turns; over when it is killed, or let go
@@ -30,12 +31,14 @@ type process struct {
 	asked   bool  // to end, by its supervisor
 	ended   bool  // the session has, and it is too late to rest
 	verdict error // why it was condemned; nil if it was not
+	holding
 }
 
 // turns is what is to be done at the turns of an incarnation's life. Each may be nil.
 type turns struct {
 	rest   func(context.Context)                  // before it is asked to stop
 	failed func(context.Context, supervisor.Exit) // when it has ended as a failure
+	died   func(context.Context, supervisor.Exit) // when it has ended and was not asked to
 	over   func()                                 // when it has ended, last of all
 }
 
@@ -47,7 +50,10 @@ var (
 // newProcess makes a process of a session, which may have ended already. Nobody
 // is told of its end before all turns have been taken.
 func newProcess(s runtime.Session, keeps func() bool, grace time.Duration, t turns) *process {
-	p := &process{session: s, keeps: keeps, grace: grace, turns: t, done: make(chan struct{}), letGo: make(chan struct{})}
+	p := &process{
+		session: s, keeps: keeps, grace: grace, turns: t,
+		gone: make(chan struct{}), done: make(chan struct{}), letGo: make(chan struct{}),
+	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	go p.watch()
 	return p
@@ -55,6 +61,8 @@ func newProcess(s runtime.Session, keeps func() bool, grace time.Duration, t tur
 
 func (p *process) watch() {
 	defer close(p.done)
+	defer p.awaitRelease()
+	defer close(p.gone)
 	defer p.cancel(nil)
 	select {
 	case <-p.session.Done():
@@ -68,6 +76,9 @@ func (p *process) watch() {
 	p.resting.Wait()
 	if exit := p.Exit(); p.turns.failed != nil && !exit.Clean() && !asked {
 		p.turns.failed(p.ctx, exit)
+	}
+	if p.turns.died != nil && !asked {
+		p.turns.died(p.ctx, p.Exit())
 	}
 	if p.turns.over != nil {
 		p.turns.over()
@@ -94,8 +105,12 @@ func (p *process) Exit() supervisor.Exit {
 	return parting(exit, p.session.Observe().Said)
 }
 
-// Stop lets it rest first, and asks it to end then.
+// Stop lets it rest first, and asks it to end then; when that is is not its
+// supervisor's business where everything is stopped: see depart.
 func (p *process) Stop() {
+	if p.heeds() {
+		return
+	}
 	p.end(func(first bool) {
 		switch {
 		case p.turns.rest == nil || p.ended:
@@ -122,6 +137,7 @@ func (p *process) Kill() {
 func (p *process) end(how func(first bool)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.holding.end()
 	if p.keeps() {
 		select {
 		case <-p.letGo:

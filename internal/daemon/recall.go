@@ -56,6 +56,9 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	for _, key := range unreadable {
 		c.opts.Logger.Warn("a record of a node cannot be read and is ignored", "key", key)
 	}
+	if err := c.recallCrews(ctx, records, len(orderly) > 0); err != nil {
+		return nil, err
+	}
 	if err := c.recallDrains(ctx, records); err != nil {
 		return nil, err
 	}
@@ -66,9 +69,11 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.enlist(found)
 	for path, r := range records {
 		if r.Incarnation > 0 {
 			c.told[path] = []mark{{incarnation: r.Incarnation}}
+			c.prints.recall(path, r.Print)
 		}
 	}
 	p := &past{orderly: len(orderly) > 0, records: records, selves: selves, forget: c.fleet().tree.Forget, adopt: c.adopt}
@@ -283,6 +288,7 @@ func (c *Controller) launch(a *spec.Agent, signal syscall.Signal, self superviso
 		StopSignal: signal, Grace: a.Shutdown.Grace, Ready: a.Ready, Afresh: c.opts.Once && self.Incarnation == 1,
 		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits), Notify: a.Notify, Watchdog: a.Watchdog,
 	}
+	l.Env = append(l.Env, instanceEnviron(a.Instance)...)
 	if a.Aide != nil {
 		argv, secrets := c.runs(self.Path, a.Aide)
 		l.Argv, l.Env = argv, append(l.Env, secrets...)

@@ -66,6 +66,9 @@ func (c *Controller) reload(ctx context.Context, asked bool) (filewatch.Set, api
 		return l.Watch, answer, fmt.Errorf("%w: the file is refused, and the last one stays in force:\n%w", api.ErrConflict, err)
 	}
 	c.forgive()
+	if asked {
+		c.patrols.settled(ctx) // whose end is no reason to say that it was not done
+	}
 	answer = summary(l.Config.Revision, changes)
 	c.log.Append(event.Event{
 		Type: event.ConfigReloaded, Actor: "controller", Message: "config reloaded: " + answer.String(),

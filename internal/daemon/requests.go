@@ -72,7 +72,7 @@ func (c *Controller) RequestRestart(ctx context.Context, who api.Caller, reason 
 		r.err = fmt.Errorf("%w: the restart cannot be kept: %w", api.ErrConflict, err)
 		c.dropRestart(who.Path, who.Incarnation, "the store does not take it")
 	} else {
-		c.background.run(func(ctx context.Context) { c.carryOut(ctx, r) })
+		c.patrols.kick()
 	}
 	close(r.kept)
 	return r.err
@@ -123,6 +123,10 @@ func (c *Controller) carryOut(ctx context.Context, r *restart) {
 	who := api.Caller{Path: r.Path, Incarnation: r.Incarnation}
 	why := "it is done"
 	if err := c.restartNow(ctx, who); err != nil {
+		var held *supervisor.HeldError
+		if errors.As(err, &held) {
+			return // the patrol comes again when there is room
+		}
 		if ctx.Err() != nil || errors.Is(err, supervisor.ErrNoSupervisor) || errors.Is(err, supervisor.ErrStopping) {
 			return // the next controller does it
 		}
@@ -163,16 +167,28 @@ func (c *Controller) restartNow(ctx context.Context, who api.Caller) error {
 	if info.Incarnation > who.Incarnation || c.opts.Once && info.StartedAt.After(c.started) || c.restartOf(who) == nil {
 		return errOvertaken
 	}
-	if err := sup.SuspendChild(ctx, id); err != nil {
-		return err
-	}
-	if c.restartOf(who) == nil {
-		return errOvertaken
-	}
-	if _, err = sup.RestartChild(ctx, id); err == nil {
+	if _, err = sup.RenewChild(ctx, id); err == nil {
 		c.settle(ctx, who.Path, info, api.Restart) // before the request is forgotten
 	}
 	return err
+}
+
+// dropOvertaken forgets requests of incarnations that have ended by themselves
+// and have a successor, but for those that are being carried out.
+func (c *Controller) dropOvertaken(busy func(path string) bool) {
+	c.mu.Lock()
+	var over []*restart
+	for _, r := range c.restarts {
+		if s := c.sessions[r.Path]; s != nil && s.Observe().Incarnation > r.Incarnation {
+			over = append(over, r)
+		}
+	}
+	c.mu.Unlock()
+	for _, r := range over {
+		if !busy(r.Path) {
+			c.dropRestart(r.Path, r.Incarnation, errOvertaken.Error())
+		}
+	}
 }
 
 // recallRestarts reads what agents have asked for and has not been done yet. One
@@ -204,10 +220,10 @@ func (c *Controller) recallRestarts(ctx context.Context, records map[string]*rec
 func (c *Controller) resumeRequests() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, r := range c.restarts {
-		c.background.run(func(ctx context.Context) { c.carryOut(ctx, r) })
-	}
 	for _, d := range c.drains {
+		if d.Pool { // which sees to it itself
+			continue
+		}
 		c.background.run(func(ctx context.Context) { c.seeDrained(ctx, d) })
 	}
 }
@@ -215,6 +231,7 @@ func (c *Controller) resumeRequests() {
 // Hook is part of api.Selves.
 func (c *Controller) Hook(ctx context.Context, who api.Caller, key string) ([]api.Notice, error) {
 	var all []api.Notice
+	c.looksForDrains(who)
 	if d := c.drainOf(who.Path); d != nil && d.Incarnation == who.Incarnation {
 		all = append(all, d.notice())
 	}
@@ -232,5 +249,9 @@ func (c *Controller) Hook(ctx context.Context, who api.Caller, key string) ([]ap
 		}
 		all = append(all, n)
 	}
-	return all, nil
+	tasks, err := c.workNotices(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, tasks...), nil
 }

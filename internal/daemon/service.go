@@ -47,6 +47,9 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 		s.Summary[st.String()] = 0
 	}
 	for _, n := range nodes {
+		if n.Pool != nil {
+			s.Pools = append(s.Pools, api.PoolAt{Path: n.Path, Pool: *n.Pool})
+		}
 		if n.Kind == kindAgent {
 			s.Summary[n.State]++
 			if n.NeedsInput != nil {

@@ -26,6 +26,7 @@ func newLost(l *life) lost {
 		defer close(p.done)
 		defer cancel(nil)
 		l.failed(ctx, p.Exit())
+		l.died(ctx, p.Exit())
 		l.c.over(l.self.Path, l.self.Incarnation)
 	}()
 	return p
@@ -51,7 +52,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		again.Env = proc.Reissue(l.Env, self.Incarnation, token)
 		return again
 	}
-	begin := func(ctx context.Context) (supervisor.Process, error) {
+	start := func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
 		l := &life{c: c, agent: a, self: self}
 		s, err := c.session(ctx, l, launch)
@@ -73,7 +74,12 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 			go vigil{period: a.Watchdog, grace: a.Shutdown.Grace}.watch(s, p)
 		}
 		c.attend(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
+		go c.watchIdle(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
 		return p, nil
+	}
+	begin := func(ctx context.Context) (supervisor.Process, error) {
+		self, _ := supervisor.SelfOf(ctx)
+		return c.arrivals.start(ctx, self.Path, start)
 	}
 	if a.Aide != nil {
 		begin = c.startAide(begin)
@@ -109,13 +115,17 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 			return nil, err
 		}
 		of.env = launch(self, o.Token).Env
+		c.prints.adopted(o, a)
 		if err := ready(ctx, s); err != nil || !adopt.late {
 			return s, err
 		}
 		return s, of.started(ctx, s)
 	}
-	if c.drainOf(self.Path) != nil {
+	if d := c.drainOf(self.Path); d != nil && !d.renews() {
 		return nil, supervisor.ErrIgnore // what was to finish and has ended is not started again
+	}
+	if c.fleet().suspended(self.Path) {
+		return nil, supervisor.ErrIgnore // its group is started
 	}
 	c.caughtUp(ctx, self.Path, self.Incarnation)
 	token, err := c.begin(ctx, self)
@@ -124,6 +134,7 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 	}
 	l := launch(self, token)
 	of.env = l.Env
+	c.prints.begin(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, a)
 	if err := of.run(ctx, "on_waking", a.Hooks.Waking); err != nil {
 		return nil, err
 	}

@@ -23,6 +23,8 @@ type sighting struct {
 	runtime.Observation
 }
 
+func (s sighting) lives() bool { return s.Life != runtime.Dead }
+
 // adoption is an incarnation that is to be taken over where it is.
 type adoption struct {
 	kind        string

@@ -18,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/work"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -61,7 +62,13 @@ func TestAssign(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			tasks, err := work.OpenQueue(context.Background(), work.Options{Store: memory.New()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tasks.Close()
 			c := &Controller{
+				background: newBackground(), work: tasks,
 				credentials: newCredentials(), beliefs: beliefs, vitals: vitals{byPath: map[string]*vital{}},
 				log:   log,
 				adopt: map[string]adoption{}, strays: map[string]*stray{},
@@ -72,6 +79,7 @@ func TestAssign(t *testing.T) {
 				tt.record.Path, tt.record.State = "t/a", supervisor.Running.String()
 				p.records["t/a"] = tt.record
 			}
+			defer c.background.end()
 			c.assign("t/a", tt.slots, p)
 			adopt, strays := "", ""
 			if a, ok := c.adopt["t/a"]; ok {

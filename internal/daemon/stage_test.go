@@ -270,15 +270,21 @@ type play struct {
 // raise opens a controller on a stage and waits until nothing moves any more.
 func raise(t testing.TB, s *stage, db store.Store, tree *spec.Tree) *play {
 	t.Helper()
+	c := mustOpen(t, s, db, tree)
+	synctest.Wait()
+	time.Sleep(10 * time.Millisecond) // the breath of the log
+	return &play{c, t, s, db}
+}
+
+func mustOpen(t testing.TB, s *stage, db store.Store, tree *spec.Tree) *Controller {
+	t.Helper()
 	c, err := Open(context.Background(), Options{
 		Tree: tree, Store: db, Runtimes: []runtime.Runtime{s}, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	synctest.Wait()
-	time.Sleep(10 * time.Millisecond) // the breath of the log
-	return &play{c, t, s, db}
+	return c
 }
 
 func newPlay(t testing.TB, tree *spec.Tree) *play { return raise(t, newStage(), memory.New(), tree) }

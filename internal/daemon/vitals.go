@@ -34,13 +34,15 @@ type vital struct {
 
 	mu      sync.Mutex
 	watch   liveness.Watch
-	process *process // once it is ready
-	asks    int      // requests in which it waits for an answer
+	process *process  // once it is ready
+	asks    int       // requests in which it waits for an answer
+	waited  time.Time // for a person, last
 	asking  sync.WaitGroup
 	ended   context.Context // over when the incarnation is
 	end     context.CancelFunc
 	timer   *time.Timer // to the next look
 	looking bool        // the last look is not over
+	looks   bool        // it has looked whether it is to finish
 	failed  bool        // it has ended as a failure, or could not start
 	over    bool
 }
@@ -150,7 +152,11 @@ func (v *vital) wait() {
 	waits := v.asks > 0 || slices.ContainsFunc(v.c.desk.List(v.who.Path, false), func(q asking.Question) bool {
 		return q.Incarnation == v.who.Incarnation
 	})
-	v.watch.Wait(time.Now(), waits)
+	now := time.Now()
+	if waits || v.watch.State().Waiting {
+		v.waited = now
+	}
+	v.watch.Wait(now, waits)
 	v.arm()
 }
 
@@ -322,6 +328,21 @@ func (c *Controller) fails(who api.Caller) {
 		defer v.mu.Unlock()
 		v.failed = true
 	}
+}
+
+// looksForDrains notes that an incarnation looks whether it is to finish: it can be asked to.
+func (c *Controller) looksForDrains(who api.Caller) {
+	if v := c.vital(who.Path); v != nil && v.who == who {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.looks = true
+	}
+}
+
+func (v *vital) looksForDrains() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.looks
 }
 
 func (v *vital) hasFailed() bool {

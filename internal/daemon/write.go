@@ -19,13 +19,19 @@ const breath = time.Millisecond
 // is called from one goroutine.
 func (c *Controller) event(e supervisor.Event) {
 	<-c.launched
+	if _, up := e.(supervisor.SupervisorStarted); up && e.Header().Supervisor == c.root.Path() {
+		c.background.run(func(ctx context.Context) { c.up(ctx, e) })
+		return
+	}
 	if c.opts.OnEvent != nil {
 		c.opts.OnEvent(e)
 	}
+	c.patrols.kick()
 	if time.Since(c.heard) > breath {
 		time.Sleep(breath)
 	}
 	defer func() { c.heard = time.Now() }()
+	defer c.wakeCrew(e.Header().Path())
 	entry, ok := translate(e)
 	if !ok {
 		return
@@ -55,6 +61,19 @@ func (c *Controller) event(e supervisor.Event) {
 		c.told[h.Path()] = told[max(0, len(told)-c.ahead(h.Path())):]
 		c.mu.Unlock()
 	}
+}
+
+// up tells that the root has started: when what the patrol starts has been, too.
+func (c *Controller) up(ctx context.Context, e supervisor.Event) {
+	if c.patrols.settled(ctx) != nil {
+		return // it has ended before
+	}
+	if c.opts.OnEvent != nil {
+		c.opts.OnEvent(e)
+	}
+	entry, _ := translate(e)
+	entry.Time, entry.Actor = time.Now(), "supervisor"
+	c.log.Append(entry)
 }
 
 // mark is a start in the log.
@@ -145,6 +164,9 @@ func (c *Controller) records(e supervisor.Event) (*record, []store.Op, error) {
 	r := newRecord(h.Path(), h.Incarnation, ended, saved)
 	if ended && saved.Incarnation > h.Incarnation { // its successor's event is on its way
 		r.State, r.StartedAt = supervisor.Waiting.String(), time.Time{}
+	}
+	if !ended {
+		r.Print = c.prints.keep(h.Path(), h.Incarnation)
 	}
 	ops := []store.Op{r.op()}
 	if forgotten {

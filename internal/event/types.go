@@ -34,15 +34,18 @@ const (
 	AgentGaveUp      Type = "agent.gave_up"
 	AgentReset       Type = "agent.reset"
 	AgentIdleKilled  Type = "agent.idle_killed"
+	AgentIdleUnknown Type = "agent.idle_unknown" // its runtime cannot tell whether it is
 	AgentSuspended   Type = "agent.suspended"
 	AgentResumed     Type = "agent.resumed"
 	AgentDraining    Type = "agent.draining"    // was asked to finish
 	AgentDrained     Type = "agent.drained"     // and is stopped
 	AgentDrainEnded  Type = "agent.drain_ended" // may go on
+	AgentDrifted     Type = "agent.drifted"     // is not as it is declared any more
 	AgentUpdated     Type = "agent.updated"     // new settings without a restart
 	AgentLost        Type = "agent.lost"        // cannot be found any more
 	AgentAdopted     Type = "agent.adopted"     // found running by a new daemon
 	AgentAbandoned   Type = "agent.abandoned"
+	AgentOverdue     Type = "agent.overdue"     // did not stop in time, and is killed; data is api.Overdue
 	AgentRemoved     Type = "agent.removed"     // from the file, and stopped
 	AgentClaimed     Type = "agent.claimed"     // an outcome, which is what the agent says and no more
 	AgentHook        Type = "agent.hook"        // on_waking, on_start, on_resting or on_error has run
@@ -62,6 +65,11 @@ const (
 	AgentNudged           Type = "agent.nudged"
 	AgentCondemned        Type = "agent.condemned" // is ended as a failure
 
+	// Pools.
+	PoolScaled         Type = "pool.scaled" // another number of instances is wanted
+	PoolCheckFailed    Type = "pool.check_failed"
+	PoolCheckRecovered Type = "pool.check_recovered"
+
 	// Supervisors.
 	SupervisorStarted   Type = "supervisor.started"
 	SupervisorStopped   Type = "supervisor.stopped"
@@ -77,6 +85,17 @@ const (
 	OrderFired     Type = "order.fired"
 	OrderCompleted Type = "order.completed"
 	OrderFailed    Type = "order.failed"
+
+	// Tasks; without their texts.
+	TaskCreated   Type = "task.created"
+	TaskEdited    Type = "task.edited"
+	TaskCommented Type = "task.commented"
+	TaskClaimed   Type = "task.claimed"
+	TaskReleased  Type = "task.released" // is open again, by who had claimed it or because that incarnation is over
+	TaskClosed    Type = "task.closed"
+	TaskReopened  Type = "task.reopened"
+	TaskImported  Type = "task.imported" // many at once
+	TaskPurged    Type = "task.purged"   // many at once
 
 	// Mail, and questions to people; without what they say at length.
 	MailSent          Type = "mail.sent"

@@ -39,7 +39,7 @@ type Set struct {
 // Watcher watches a Set, which can be replaced.
 type Watcher struct {
 	changed chan struct{}
-	sets    chan Set
+	sets    chan *change
 	done    chan struct{}
 	ended   chan struct{}
 	logger  *slog.Logger
@@ -48,7 +48,7 @@ type Watcher struct {
 // New begins to watch. Where the system has no watches left, the files are looked at only.
 func New(s Set, logger *slog.Logger) *Watcher {
 	w := &Watcher{
-		changed: make(chan struct{}, 1), sets: make(chan Set), done: make(chan struct{}), ended: make(chan struct{}), logger: logger,
+		changed: make(chan struct{}, 1), sets: make(chan *change), done: make(chan struct{}), ended: make(chan struct{}), logger: logger,
 	}
 	first := newView(s)
 	go w.run(first)
@@ -58,12 +58,24 @@ func New(s Set, logger *slog.Logger) *Watcher {
 // Changed receives when something may have changed since it received last.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 
-// Watch replaces what is watched. What has changed since it was read by
-// whoever calls is not noticed: call it before reading.
+// change is another Set, which is watched when made is closed.
+type change struct {
+	set  Set
+	made chan struct{}
+}
+
+// Watch replaces what is watched. What changes after it has returned is
+// noticed: call it before reading.
 func (w *Watcher) Watch(s Set) {
+	c := &change{s, make(chan struct{})}
 	select {
-	case w.sets <- s:
+	case w.sets <- c:
 	case <-w.done:
+		return
+	}
+	select {
+	case <-c.made:
+	case <-w.ended:
 	}
 }
 
@@ -106,11 +118,12 @@ func (w *Watcher) run(v *view) {
 			if v.look(fs) {
 				noticed()
 			}
-		case s := <-w.sets:
-			next := newView(s)
+		case c := <-w.sets:
+			next := newView(c.set)
 			next.inherit(v, fs)
 			v = next
 			v.watch(fs)
+			close(c.made)
 		case <-quiet.C:
 			since = time.Time{}
 			select {

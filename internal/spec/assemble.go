@@ -46,7 +46,7 @@ const Root = -1
 func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls))}
 	a.checkNode(Root, &root)
-	a.declare()
+	a.declare(root.Bare)
 	before := len(a.problems)
 	a.adopt()
 	a.checkNesting()
@@ -76,8 +76,9 @@ func (a *assembly) problem(decl int, path []string, hint, format string, args ..
 	a.problems = append(a.problems, Problem{Decl: decl, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// declare checks each declaration by itself and enters the names.
-func (a *assembly) declare() {
+// declare checks each declaration by itself and enters the names. Where bare,
+// there need not be an agent.
+func (a *assembly) declare(bare bool) {
 	agents, nodes := 0, 0
 	ordinal := make([]string, len(a.decls)) // what to call those that share a name
 	for i, d := range a.decls {
@@ -106,7 +107,7 @@ func (a *assembly) declare() {
 			a.byName[name] = i
 		}
 	}
-	if agents == 0 {
+	if agents == 0 && !bare {
 		a.problem(Root, nil, "`coppice init` writes an example", "nothing to run, expected at least one agent")
 	}
 }

@@ -266,6 +266,9 @@ func (a *assembly) checkLiveness(i int, g *Agent) {
 	if g.ProgressTimeout < 0 {
 		a.problem(i, []string{"progress_timeout"}, "", "progress_timeout is negative, expected a time")
 	}
+	if g.IdleTimeout < 0 {
+		a.problem(i, []string{"idle_timeout"}, "", "idle_timeout is negative, expected a time")
+	}
 	n := &g.Nudge
 	set := 0
 	for _, is := range []bool{n.Type, n.Signal != "", len(n.Command) > 0} {

@@ -24,6 +24,8 @@ type Tree struct {
 	Persistence Persistence
 	// Patrol is how the fleet is kept as it should be.
 	Patrol Patrol
+	// Orders are what is run when its gates open.
+	Orders []*StandingOrder
 }
 
 // Node is a supervisor.
@@ -43,6 +45,8 @@ type Node struct {
 	// DependsOn are the names of agents and supervisors that must be ready
 	// before anything in it is started, and that are stopped after it. See Order.
 	DependsOn []string
+	// Bare: the root may have no agent at all, as there is something else to do.
+	Bare bool
 	// Children are in start order.
 	Children []Child
 	// Template is what the children of a pool are instances of: the agent as it
@@ -61,6 +65,9 @@ type Agent struct {
 	Dir string
 	// Env is what is added to the short list that every agent gets.
 	Env map[string]string
+	// Files are the absolute paths of files that it reads when it starts: when
+	// what is in them changes, it is no longer as it is declared.
+	Files []string
 	// Stdin is the absolute path of a file; the null device, or the terminal
 	// where there is one, if empty.
 	Stdin string
@@ -94,7 +101,10 @@ type Agent struct {
 	// ProgressTimeout how long it may claim the same progress. Zero: for ever.
 	HeartbeatTimeout time.Duration
 	ProgressTimeout  time.Duration
-	Nudge            Nudge
+	// IdleTimeout is how long it may neither read nor write anything, on its
+	// terminal or its pipes, once it is ready. Zero: for ever.
+	IdleTimeout time.Duration
+	Nudge       Nudge
 	// Aide makes it an agent that runs when its triggers fire, by what its
 	// Aidefile says; it has no Command then. Restart, Backoff and Limit are
 	// those of its policy.

@@ -50,7 +50,7 @@ func (q *Queue) Claim(ctx context.Context, who Who, c Claiming) (t Task, err err
 		}
 		after := *r
 		after.Status, after.NotBefore = InProgress, time.Time{}
-		after.Claim = &Claim{By: who.String(), Incarnation: who.Incarnation, Life: q.lives[who.Path].ID, At: now(), Key: c.Key}
+		after.Claim = &Holder{By: who.String(), Incarnation: who.Incarnation, Life: q.lives[who.Path].ID, At: now(), Key: c.Key}
 		after.Claims++
 		if err := s.save(&after, who, Claimed, ""); err != nil {
 			return err
@@ -118,7 +118,7 @@ func (q *Queue) claimable(who Who, r *record) error {
 	case r.closed():
 		return closedAlready(r, "coppice task reopen "+r.ID)
 	case r.Claim != nil:
-		return fmt.Errorf("%w: %s is in progress at %s since %s", ErrConflict, r.ID, r.Claim.holder(), r.Claim.At.Format(time.RFC3339))
+		return fmt.Errorf("%w: %s is in progress at %s since %s", ErrConflict, r.ID, r.Claim.name(), r.Claim.At.Format(time.RFC3339))
 	case r.Status == InProgress:
 		return fmt.Errorf("%w: %s is in progress, as it was imported; it can be had after: coppice task retry %[2]s", ErrConflict, r.ID)
 	case r.Assignee != "" && r.Assignee != who.String() && !who.Person():
@@ -156,26 +156,22 @@ func (s *step) release(r *record, who Who, reason string) error {
 	return s.save(r, who, Released, r.Reason)
 }
 
-// Begin says that an incarnation lives: it can claim from now on, and what an
-// earlier one of that agent has claimed is open again. The incarnation lives
-// even if that cannot be written; call Begin or Sweep once more then.
-func (q *Queue) Begin(ctx context.Context, path string, life Life) error {
+// Begin says that an incarnation lives: it can claim from now on, and no other
+// one of that agent can do anything. Call GiveBack for what those have claimed.
+func (q *Queue) Begin(path string, life Life) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.lives[path] = life
-	q.mu.Unlock()
-	return q.giveBack(ctx, path, "it was of an incarnation that is over")
 }
 
-// End says that an incarnation is over: it can do nothing any more, and what it
-// has claimed is open again. It is over even if that cannot be written; call End
-// or Sweep once more then.
-func (q *Queue) End(ctx context.Context, path string, incarnation uint64) error {
+// End says that an incarnation is over: it can do nothing any more. Call
+// GiveBack for what it has claimed.
+func (q *Queue) End(path string, incarnation uint64) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.lives[path].Incarnation == incarnation {
 		delete(q.lives, path)
 	}
-	q.mu.Unlock()
-	return q.giveBack(ctx, path, fmt.Sprintf("incarnation %d of %s is over", incarnation, path))
 }
 
 // Sweep gives back what was claimed by incarnations that do not live, but those
@@ -197,7 +193,7 @@ func (q *Queue) Sweep(ctx context.Context, keep func(path string) bool) error {
 	slices.Sort(holders)
 	for _, path := range holders {
 		if !keep(path) {
-			errs = append(errs, q.giveBack(ctx, path, "its agent is gone"))
+			errs = append(errs, q.GiveBack(ctx, path))
 		}
 	}
 	return errors.Join(errs...)
@@ -212,23 +208,32 @@ func (q *Queue) orphan(r *record) bool {
 	return life.Incarnation != r.Claim.Incarnation || life.ID != r.Claim.Life
 }
 
-// giveBack opens again what incarnations of an agent have claimed that do not live.
-func (q *Queue) giveBack(ctx context.Context, path, reason string) error {
+// GiveBack makes open again what incarnations of an agent have claimed that do
+// not live. It costs nothing if there is nothing.
+func (q *Queue) GiveBack(ctx context.Context, path string) error {
 	const some = stepOps / 4
-	for more := true; more; {
+	left := func() (left []*record) {
+		for _, id := range slices.Sorted(maps.Keys(q.index.claimed[path])) {
+			if r := q.index.get(id); q.orphan(r) {
+				left = append(left, r)
+			}
+		}
+		return left
+	}
+	for {
+		if err := q.lock(ctx); err != nil {
+			return err
+		}
+		n := len(left())
+		q.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
 		err := q.update(ctx, func(s *step) error {
-			more = false
-			n := 0
-			for _, id := range slices.Sorted(maps.Keys(q.index.claimed[path])) {
-				r := q.index.get(id)
-				if !q.orphan(r) {
-					continue
-				}
-				if n++; n > some {
-					more = true
-					break
-				}
+			all := left()
+			for _, r := range all[:min(len(all), some)] {
 				after := *r
+				reason := fmt.Sprintf("incarnation %d of %s is over", r.Claim.Incarnation, path)
 				if err := s.release(&after, Who{Name: controller}, reason); err != nil {
 					return err
 				}
@@ -239,7 +244,6 @@ func (q *Queue) giveBack(ctx context.Context, path, reason string) error {
 			return fmt.Errorf("giving back what %s had claimed: %w", path, err)
 		}
 	}
-	return nil
 }
 
 // Ending is how a task is closed.

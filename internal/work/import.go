@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Report is what became of the beads of an import.
-type Report struct {
+// ImportReport is what became of the beads of an import.
+type ImportReport struct {
 	Created   int `json:"created"`
 	Updated   int `json:"updated"`
 	Unchanged int `json:"unchanged"` // that are here, and no older
@@ -32,7 +32,7 @@ const (
 // those that wait for them, as in Plan.Order: each bead becomes one step, and
 // what has been written by an import that is cut off is sound. What fails is
 // named by its id, and what comes after it is not done.
-func (q *Queue) Import(ctx context.Context, who Who, beads []*Bead) (report Report, err error) {
+func (q *Queue) Import(ctx context.Context, who Who, beads []*Bead) (report ImportReport, err error) {
 	fates := make([]fate, len(beads))
 	done := 0 // beads whose fate is known
 	for done < len(beads) && err == nil {
@@ -233,8 +233,8 @@ func (q *Queue) settle(s *step, r *record, b *Bead, before *record) error {
 	return nil
 }
 
-// Page is some tasks as beads.
-type Page struct {
+// BeadPage is some tasks as beads.
+type BeadPage struct {
 	Beads []json.RawMessage `json:"beads"`
 	Next  string            `json:"next,omitempty"` // what to ask for to get those after them; "" if there are none
 }
@@ -247,7 +247,7 @@ const (
 
 // Export returns tasks as beads, in the order of their ids: those after one of
 // them, "" for all. Each is as it was at some moment meanwhile.
-func (q *Queue) Export(ctx context.Context, after string) (p Page, err error) {
+func (q *Queue) Export(ctx context.Context, after string) (p BeadPage, err error) {
 	var tasks []*record
 	err = q.view(ctx, func(x *index) {
 		tasks = tasks[:0]

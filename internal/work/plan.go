@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -104,68 +105,92 @@ func ReadPlan(file io.ReaderAt, size int64, skip func(*LineError)) (*Plan, error
 
 func has(m map[string]int, id string) bool { _, ok := m[id]; return ok }
 
+// graph is what waits for what in a file, by indexes of lines. Tasks that are
+// only named in it come after those.
+type graph struct {
+	names   []string
+	missing []int // how many tasks each waits for
+	waiters [][]int
+}
+
+func (p *Plan) graph(byID map[string]int) *graph {
+	g := &graph{missing: make([]int, len(p.lines)), waiters: make([][]int, len(p.lines))}
+	for _, l := range p.lines {
+		g.names = append(g.names, fmt.Sprintf("%s (line %d)", l.id, l.number))
+	}
+	node := func(id string) int {
+		i, there := byID[id]
+		if !there {
+			i = len(g.names)
+			byID[id] = i
+			g.names = append(g.names, id+" (not in the file)")
+			g.missing, g.waiters = append(g.missing, 0), append(g.waiters, nil)
+		}
+		return i
+	}
+	wait := func(waiter, on int) {
+		g.waiters[on] = append(g.waiters[on], waiter)
+		g.missing[waiter]++
+	}
+	for i, l := range p.lines {
+		for _, id := range l.waits {
+			wait(i, node(id))
+		}
+		if l.parent != "" {
+			wait(node(l.parent), i)
+		}
+	}
+	return g
+}
+
 // sort puts what is waited for before what waits for it, and else leaves the
 // order as it is. What is in a circle, or waits for one, is left over.
 func (p *Plan) sort(byID map[string]int, bad func(int, error)) {
-	missing := make([]int, len(p.lines)) // how many lines each waits for
-	waiters := make([][]int, len(p.lines))
-	for i, l := range p.lines {
-		for _, id := range l.waits {
-			if on, there := byID[id]; there {
-				waiters[on] = append(waiters[on], i)
-				missing[i]++
-			}
-		}
-		if parent, there := byID[l.parent]; there { // which waits for it
-			waiters[i] = append(waiters[i], parent)
-			missing[parent]++
-		}
-	}
+	g := p.graph(byID)
 	var free ints
-	for i := range p.lines {
-		if missing[i] == 0 {
+	for i, n := range g.missing {
+		if n == 0 {
 			free = append(free, i)
 		}
 	}
 	heap.Init(&free)
 	for len(free) > 0 {
 		i := heap.Pop(&free).(int)
-		p.Order = append(p.Order, i)
-		for _, waiter := range waiters[i] {
-			if missing[waiter]--; missing[waiter] == 0 {
+		if i < len(p.lines) {
+			p.Order = append(p.Order, i)
+		}
+		for _, waiter := range g.waiters[i] {
+			if g.missing[waiter]--; g.missing[waiter] == 0 {
 				heap.Push(&free, waiter)
 			}
 		}
 	}
 	if len(p.Order) < len(p.lines) {
-		p.circles(missing, waiters, bad)
+		p.circles(g, bad)
 	}
 }
 
 // circles names each circle once. What is left over and in none waits for one.
-func (p *Plan) circles(missing []int, waiters [][]int, bad func(int, error)) {
-	behind := map[int][]int{} // of what is left over
-	for on, all := range waiters {
+func (p *Plan) circles(g *graph, bad func(int, error)) {
+	behind := map[int]int{} // something that is left over, too
+	for on, all := range g.waiters {
 		for _, waiter := range all {
-			if missing[on] > 0 && missing[waiter] > 0 {
-				behind[waiter] = append(behind[waiter], on)
+			if g.missing[on] > 0 && g.missing[waiter] > 0 {
+				behind[waiter] = on
 			}
 		}
 	}
 	told := map[int]bool{}
 	for start := range p.lines {
-		if missing[start] == 0 || told[start] {
+		if g.missing[start] == 0 || told[start] {
 			continue
 		}
-		// Each of them waits for one that is left over: who goes on comes round.
+		// Who goes on from one to what it waits for comes round.
 		at := map[int]int{}
 		var way []int
-		for i := start; ; i = behind[i][0] {
+		for i := start; !told[i]; i = behind[i] {
 			if from, seen := at[i]; seen {
-				p.tellCircle(way[from:], told, bad)
-				break
-			}
-			if told[i] {
+				p.tellCircle(g, way[from:], told, bad)
 				break
 			}
 			at[i] = len(way)
@@ -178,13 +203,16 @@ func (p *Plan) circles(missing []int, waiters [][]int, bad func(int, error)) {
 	}
 }
 
-func (p *Plan) tellCircle(way []int, told map[int]bool, bad func(int, error)) {
-	var names []string
+func (p *Plan) tellCircle(g *graph, way []int, told map[int]bool, bad func(int, error)) {
+	// It begins at the first of its lines.
+	first := slices.Index(way, slices.Min(way))
+	way = slices.Concat(way[first:], way[:first])
 	const most = 20
+	var names []string
 	for n, i := range way {
 		told[i] = true
 		if n < most {
-			names = append(names, fmt.Sprintf("%s (line %d)", p.lines[i].id, p.lines[i].number))
+			names = append(names, g.names[i])
 		}
 	}
 	if len(way) > most {

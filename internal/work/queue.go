@@ -31,6 +31,7 @@ type Event struct {
 	Kind Kind
 	Task Task // afterwards
 	By   Who
+	Held *Holder // who had claimed it, before
 	// Of is how many tasks it happened to, where it is more than one.
 	Of   int
 	Note string // in words; may be empty
@@ -212,6 +213,10 @@ func (q *Queue) alive(who Who) error {
 }
 
 // event adds what is to be told of a change to its step.
-func (s *step) event(kind Kind, r *record, by Who, note string) {
-	s.also(s.q.o.Also(Event{Kind: kind, Task: s.q.index.shown(r), By: by, Note: note})...)
+func (s *step) event(kind Kind, before, r *record, by Who, note string) {
+	e := Event{Kind: kind, Task: s.q.index.shown(r), By: by, Note: note}
+	if before != nil {
+		e.Held = before.Claim
+	}
+	s.also(s.q.o.Also(e)...)
 }

@@ -98,10 +98,10 @@ func (q *Queue) Find(ctx context.Context, id string) (t Task, err error) {
 
 // Detail is all there is of a task.
 type Detail struct {
-	Task
+	Task     Task      `json:"task"`
 	Text     string    `json:"text"`
-	Said     []Comment `json:"said"`               // its comments, oldest first
-	Children []string  `json:"children,omitempty"` // ids, at most 200 of them
+	Comments []Comment `json:"comments"` // oldest first
+	Children []string  `json:"children"` // ids, at most 200 of them
 }
 
 // Get returns all there is of a task.
@@ -122,12 +122,12 @@ func (q *Queue) Get(ctx context.Context, id string) (d Detail, err error) {
 	if err != nil {
 		return Detail{}, err
 	}
-	if d.Text, err = q.text(ctx, d.ID); err != nil {
+	if d.Text, err = q.text(ctx, d.Task.ID); err != nil {
 		return Detail{}, err
 	}
-	all, err := q.comments(ctx, d.ID)
+	all, err := q.comments(ctx, d.Task.ID)
 	for _, c := range all {
-		d.Said = append(d.Said, c.Comment)
+		d.Comments = append(d.Comments, c.Comment)
 	}
 	return d, err
 }

@@ -104,7 +104,7 @@ type Task struct {
 	Ephemeral bool   `json:"ephemeral,omitempty"`
 	Origin    string `json:"origin,omitempty"` // what made it, such as order:nightly
 	// Claim is who does it, while it is in progress.
-	Claim     *Claim    `json:"claim,omitempty"`
+	Claim     *Holder   `json:"claim,omitempty"`
 	Claims    int       `json:"claims,omitempty"`   // how often it was claimed
 	Comments  int       `json:"comments,omitempty"` // how many there are
 	CreatedAt time.Time `json:"created_at"`
@@ -126,8 +126,8 @@ type Link struct {
 	ID   string `json:"id"`
 }
 
-// Claim is the right of one incarnation, or of a person, to do a task.
-type Claim struct {
+// Holder is the right of one incarnation, or of a person, to do a task.
+type Holder struct {
 	By          string    `json:"by"`                    // path of the agent, or name of the person
 	Incarnation uint64    `json:"incarnation,omitempty"` // 0 of a person
 	Life        string    `json:"life,omitempty"`        // of the incarnation: see Life

@@ -64,7 +64,8 @@ func create(t fataler, q *Queue, d Draft) Task {
 
 func begin(t fataler, q *Queue, who Who) {
 	t.Helper()
-	if err := q.Begin(context.Background(), who.Path, lifeOf(who.Incarnation)); err != nil {
+	q.Begin(who.Path, lifeOf(who.Incarnation))
+	if err := q.GiveBack(context.Background(), who.Path); err != nil {
 		t.Fatalf("%v", err)
 	}
 }
@@ -150,7 +151,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 	d, err := q.Get(ctx, strings.TrimPrefix(first.ID, "web-"))
-	if err != nil || d.Text != "a\nb" || d.ID != first.ID || len(d.Said) != 0 {
+	if err != nil || d.Text != "a\nb" || d.Task.ID != first.ID || len(d.Comments) != 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
 	keyed := create(t, q, Draft{Title: "k", Key: "order/a/1"})
@@ -307,12 +308,10 @@ func TestChildren(t *testing.T) {
 // What an incarnation has claimed is open again when it is over, however that
 // is found out, and it can do nothing more.
 func TestDeath(t *testing.T) {
-	for how, over := range map[string]func(*testing.T, *Queue) error{
-		"ended":     func(t *testing.T, q *Queue) error { return q.End(t.Context(), "t/a", 1) },
-		"successor": func(t *testing.T, q *Queue) error { return q.Begin(t.Context(), "t/a", lifeOf(2)) },
-		"same number": func(t *testing.T, q *Queue) error {
-			return q.Begin(t.Context(), "t/a", Life{1, "another"})
-		},
+	for how, over := range map[string]func(*Queue){
+		"ended":       func(q *Queue) { q.End("t/a", 1) },
+		"successor":   func(q *Queue) { q.Begin("t/a", lifeOf(2)) },
+		"same number": func(q *Queue) { q.Begin("t/a", Life{1, "another"}) },
 	} {
 		t.Run(how, func(t *testing.T) {
 			q := fresh(t)
@@ -326,7 +325,8 @@ func TestDeath(t *testing.T) {
 			}
 			other := create(t, q, Draft{Title: "other", Pool: "p"})
 			claim(t, q, b, Claiming{ID: other.ID})
-			if err := over(t, q); err != nil {
+			over(q)
+			if err := q.GiveBack(ctx, "t/a"); err != nil {
 				t.Fatal(err)
 			}
 			ready, err := q.List(ctx, Filter{Ready: true})
@@ -377,7 +377,7 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready, err := q.List(t.Context(), Filter{Ready: true})
-	if err != nil || ids(ready) != "t/died" || ready[0].Reason != "its agent is gone" {
+	if err != nil || ids(ready) != "t/died" || ready[0].Reason != "incarnation 1 of t/died is over" {
 		t.Errorf("%+v, %v", ready, err)
 	}
 	// It is the one that lives, and goes on.
@@ -462,7 +462,7 @@ func TestComments(t *testing.T) {
 		}
 	}
 	d, err := q.Get(ctx, one.ID)
-	if err != nil || len(d.Said) != 10 || d.Comments != 10 || d.Said[9].Text != "9" || d.Said[0].By != "ann" {
+	if err != nil || len(d.Comments) != 10 || d.Task.Comments != 10 || d.Comments[9].Text != "9" || d.Comments[0].By != "ann" {
 		t.Errorf("%+v, %v", d, err)
 	}
 	_, err = q.Comment(ctx, ann, one.ID, " ", "")

@@ -66,18 +66,17 @@ func (s *step) save(r *record, who Who, kind Kind, note string) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	r.UpdatedAt = now()
-	if before := s.q.index.get(r.ID); before != nil && !r.UpdatedAt.After(before.UpdatedAt) {
+	before := s.q.index.get(r.ID)
+	if r.UpdatedAt = now(); before != nil && !r.UpdatedAt.After(before.UpdatedAt) {
 		r.UpdatedAt = before.UpdatedAt.Add(time.Nanosecond) // the clock was set back
 	}
-	before := s.q.index.get(r.ID)
 	s.put(r)
 	if before == nil || before.Parent != r.Parent || !slices.Equal(before.DependsOn, r.DependsOn) {
 		if err := s.q.refuseCircle(r.ID); err != nil {
 			return err
 		}
 	}
-	s.event(kind, r, who, note)
+	s.event(kind, before, r, who, note)
 	return nil
 }
 
@@ -331,12 +330,12 @@ func edited(e Edit) string {
 // leave it alone.
 func mayChange(who Who, r *record) error {
 	if c := r.Claim; c != nil && !who.Person() && (c.By != who.Path || c.Incarnation != who.Incarnation) {
-		return fmt.Errorf("%w: %s is in progress at %s since %s", ErrConflict, r.ID, c.holder(), c.At.Format(time.RFC3339))
+		return fmt.Errorf("%w: %s is in progress at %s since %s", ErrConflict, r.ID, c.name(), c.At.Format(time.RFC3339))
 	}
 	return nil
 }
 
-func (c *Claim) holder() string {
+func (c *Holder) name() string {
 	if c.Incarnation == 0 {
 		return c.By
 	}

@@ -23,6 +23,16 @@ const (
 // is killed when its grace period is over.
 func (ses *session) Stop() { ses.want(wire.Stop) }
 
+// StopWithin is Stop with another grace period, where that is longer.
+func (ses *session) StopWithin(grace time.Duration) {
+	ses.mu.Lock()
+	if ses.wanted == "" {
+		ses.patience = grace
+	}
+	ses.mu.Unlock()
+	ses.Stop()
+}
+
 // Kill makes the agent end, if need be by killing its shim.
 func (ses *session) Kill() { ses.want(wire.Kill) }
 
@@ -90,9 +100,12 @@ func (ses *session) tell(what string) (delivered bool) {
 	if what == wire.Stop {
 		ses.hurry = cancel
 	}
-	killing := ses.killing
+	killing, m := ses.killing, wire.Message{Type: what}
+	if what == wire.Stop {
+		m.Grace = int64(ses.patience)
+	}
 	ses.mu.Unlock()
-	_, err := ses.request(ctx, wire.Message{Type: what})
+	_, err := ses.request(ctx, m)
 	if err == nil && what == wire.Kill {
 		err = ses.answersAt(killing.Add(killTime))
 	}

@@ -36,6 +36,7 @@ type session struct {
 	wanted    string        // Stop or Kill
 	delivered string
 	delivers  bool               // a goroutine does
+	patience  time.Duration      // with a Stop, if it is more than the grace period
 	killing   time.Time          // since when a Kill is wanted
 	hurry     context.CancelFunc // gives up waiting for the answer to a Stop; nil if nobody does
 }

@@ -142,14 +142,51 @@ func (ses *session) grown(ctx context.Context, f func() error) error {
 	}
 }
 
-// LastActivity is when the log was written last, or something was typed.
-func (ses *session) LastActivity(context.Context) (time.Time, error) {
+// LastActivity is when the log was written last, something was typed, or
+// something has happened in any window of the session, also in those that
+// people have opened.
+func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	ses.mu.Lock()
 	last := ses.input
 	ses.mu.Unlock()
 	st, err := os.Stat(ses.logFile())
 	if err == nil && st.ModTime().After(last) {
 		last = st.ModTime()
+	}
+	if ses.isOver() {
+		return last, nil
+	}
+	out, err := ses.slot.r.tmux(ctx, nil, "list-windows", "-t", ses.rec.Pane, "-F", "#{window_activity} #{session_activity}")
+	if err != nil {
+		if ses.refused(err) == runtime.ErrEnded {
+			return last, nil
+		}
+		return time.Time{}, ses.refused(err)
+	}
+	at, err := parseActivity(out)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+	}
+	// tmux counts seconds: it was at the end of that one, at the latest.
+	if at = at.Add(time.Second - 1); at.After(last) {
+		last = at
+		if now := time.Now(); last.After(now) && last.Sub(now) < time.Second {
+			last = now
+		}
+	}
+	return last, nil
+}
+
+// parseActivity reads the latest of all times that tmux gives, in seconds.
+func parseActivity(out string) (last time.Time, err error) {
+	for _, field := range strings.Fields(out) {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil || n < 0 || n > 1<<40 {
+			return time.Time{}, fmt.Errorf("tmux says about the activity of a window: %.40q", field)
+		}
+		if at := time.Unix(n, 0); at.After(last) {
+			last = at
+		}
 	}
 	return last, nil
 }

@@ -187,3 +187,17 @@ func TestQuoting(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestParseActivity(t *testing.T) {
+	for out, want := range map[string]int64{"": 0, "100 90\n": 100, "100 90\n200 90\n": 200, "100 300\n200 300\n": 300} {
+		got, err := parseActivity(out)
+		if err != nil || want == 0 && !got.IsZero() || want != 0 && got.Unix() != want {
+			t.Errorf("%q: %v, %v", out, got, err)
+		}
+	}
+	for _, out := range []string{"x", "1 -1", "99999999999999999999", "1;2"} {
+		if _, err := parseActivity(out); err == nil {
+			t.Errorf("%q is taken for times", out)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
@@ -21,6 +22,10 @@ func (r *Runtime) Server() (pid int, lives bool) {
 	}
 	return id.PID, proc.Observe(id) != proc.Dead
 }
+
+// over reports whether what was started in the pane has ended, which tmux may
+// not know yet.
+func (p *paneInfo) over() bool { return p.ended || syscall.Kill(p.pid, 0) == syscall.ESRCH }
 
 // Quit closes the panes whose agent has ended, once its end is recorded: logs
 // and records stay, the last screen does not. The server ends with its last
@@ -46,7 +51,7 @@ func (r *Runtime) Quit(ctx context.Context) error {
 			continue
 		}
 		p := answer.pane(rec.Pane)
-		if p == nil || p.pid != rec.Agent.PID || gather(dir, rec, answer).end == nil {
+		if p == nil || p.pid == rec.Agent.PID && gather(dir, rec, answer).end == nil || p.pid != rec.Agent.PID && !p.over() {
 			continue
 		}
 		if len(kill) > 0 {

@@ -14,14 +14,17 @@ import (
 
 // Stop asks the agent and all that belongs to it to end. It is killed when
 // its grace period is over.
-func (ses *session) Stop() {
+func (ses *session) Stop() { ses.StopWithin(0) }
+
+// StopWithin is Stop with another grace period, where that is longer.
+func (ses *session) StopWithin(patience time.Duration) {
 	ses.mu.Lock()
 	again := ses.stopped
 	ses.stopped, ses.rec.Asked.Stop = true, true
 	ses.rec.Asked.Note(ses.stopSignal())
 	if !again && !ses.isOver() {
 		if grace := ses.grace(); grace >= 0 {
-			ses.ladder = time.AfterFunc(grace, ses.Kill)
+			ses.ladder = time.AfterFunc(max(grace, patience), ses.Kill)
 		}
 	}
 	ses.mu.Unlock()

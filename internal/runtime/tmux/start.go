@@ -141,7 +141,10 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 	lctx, cancel := context.WithTimeoutCause(ctx, launchTime, errors.New("the program in the new pane does not answer"))
 	defer cancel()
 	abandon := func(err error) (*session, error) {
-		g.close() // the launcher cannot become the agent any more, and ends
+		g.close() // the launcher cannot become the agent any more
+		if rec.Agent.PID != 0 {
+			kill(rec.Agent)
+		}
 		if old == nil && rec.Pane != "" {
 			s.r.tmux(context.WithoutCancel(ctx), nil, "kill-session", "-t", rec.Pane)
 		}
@@ -207,22 +210,26 @@ func (s *slot) makePane(ctx context.Context, g *gate, rec *record, l runtime.Lau
 	}
 	program := append([]string{executable()}, pane.LaunchArgs(s.dir, g.token)...)
 	var last error
+	// Who gives up in the middle has to know what is there: a call of tmux that
+	// is cut short may have made a pane all the same.
+	whole := context.WithoutCancel(ctx)
 	for range launchTries {
 		var out string
 		if old != nil {
 			// People who sit in the session stay.
 			args := append([]string{"respawn-pane", "-k", "-t", old.id, "--"}, program...)
-			out, last = s.r.tmux(ctx, nil, append(args, ";", "display-message", "-p", "-t", old.id, "#{pid} #{pane_id} #{pane_pid}")...)
+			out, last = s.r.tmux(whole, nil, append(args, ";", "display-message", "-p", "-t", old.id, "#{pid} #{pane_id} #{pane_pid}")...)
 		} else {
-			out, last = s.r.tmux(ctx, nil, append(s.newSession(rows, cols), program...)...)
+			out, last = s.r.tmux(whole, nil, append(s.newSession(rows, cols), program...)...)
+		}
+		if last == nil {
+			last = rec.born(out)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if last == nil {
-			if last = rec.born(out); last == nil {
-				break
-			}
+			break
 		}
 		a := s.r.panes(ctx, "#{==:#{session_name},"+s.name+"}")
 		if a.err != nil {

@@ -288,7 +288,7 @@ func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
 	}
 	switch m.Type {
 	case wire.Stop:
-		run.stop()
+		run.stop(time.Duration(m.Grace))
 		return nil, nil
 	case wire.Kill:
 		run.kill()

@@ -349,8 +349,9 @@ func (run *incarnation) graceOrNever() time.Duration {
 	return run.grace
 }
 
-// stop asks the agent to end, once, and kills it when the grace period is over.
-func (run *incarnation) stop() {
+// stop asks the agent to end, once, and kills it when the grace period is over:
+// its own, or another one that is longer.
+func (run *incarnation) stop(grace time.Duration) {
 	<-run.started
 	if run.process == nil {
 		return
@@ -363,7 +364,7 @@ func (run *incarnation) stop() {
 	run.stopped = true
 	run.process.Stop()
 	if run.grace >= 0 {
-		run.ladder = time.AfterFunc(run.grace, run.process.Kill)
+		run.ladder = time.AfterFunc(max(run.grace, grace), run.process.Kill)
 	}
 }
 

@@ -118,7 +118,7 @@ func (s *server) terminate() {
 			return
 		}
 		s.mu.Unlock()
-		run.stop()
+		run.stop(0)
 		<-run.ended
 	}
 }

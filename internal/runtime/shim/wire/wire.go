@@ -68,6 +68,7 @@ type Message struct {
 	Group       *Group   `json:"group,omitempty"` // of a start
 	Token       string   `json:"token,omitempty"` // of a start, to tell one's own from a rival's
 	Signal      int      `json:"signal,omitempty"`
+	Grace       int64    `json:"grace,omitempty"` // of a stop, in nanoseconds: at least so long; that of the launch if it is longer
 	Rows        uint16   `json:"rows,omitempty"`
 	Cols        uint16   `json:"cols,omitempty"`
 	Writer      bool     `json:"writer,omitempty"`

@@ -1,0 +1,270 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/coppice-dev/coppice/internal/work"
+)
+
+// Tasks is the work that there is, see package work. Who asks is an agent, or a
+// person if it is the zero Caller; what a person is called is in the request.
+// Errors: ErrNotFound, ErrInvalid, ErrConflict; ErrStale for an incarnation that is over.
+type Tasks interface {
+	AddTask(ctx context.Context, who Caller, t TaskAdd) (work.Task, error)
+	Tasks(ctx context.Context, who Caller, f work.Filter) ([]work.Task, error)
+	Task(ctx context.Context, who Caller, id string) (work.Detail, error)
+	EditTask(ctx context.Context, who Caller, e TaskEdit) (work.Task, error)
+	CommentTask(ctx context.Context, who Caller, c TaskComment) (work.Task, error)
+	// ClaimTask returns the task that was claimed; none if nothing is ready.
+	ClaimTask(ctx context.Context, who Caller, c TaskClaim) ([]work.Task, error)
+	ActOnTask(ctx context.Context, who Caller, a TaskAct) (work.Task, error)
+	// ImportTasks and ExportTasks are for people.
+	ImportTasks(ctx context.Context, t TaskImport) (work.ImportReport, error)
+	ExportTasks(ctx context.Context, after string) (work.BeadPage, error)
+}
+
+// TaskAdd is a task that is to be made.
+type TaskAdd struct {
+	Task work.Draft `json:"task"`
+	By   string     `json:"by,omitempty"` // name of the person; not for agents
+}
+
+// TaskEdit says what is to be different about a task.
+type TaskEdit struct {
+	ID   string    `json:"id"`
+	Edit work.Edit `json:"edit"`
+	By   string    `json:"by,omitempty"`
+}
+
+// TaskComment is something to be said about a task.
+type TaskComment struct {
+	ID   string `json:"id"`
+	Text string `json:"text"`
+	Key  string `json:"key,omitempty"` // what is said again under the same key is said once
+	By   string `json:"by,omitempty"`
+}
+
+// TaskClaim says which task somebody wants to do: that of the ID; or else the
+// first one that is ready, of those assigned to who asks, then of the pools.
+type TaskClaim struct {
+	ID    string   `json:"id,omitempty"`
+	Pools []string `json:"pools,omitempty"` // an agent's own if there are none
+	Any   bool     `json:"any,omitempty"`   // if there is none of those, one that is of no pool and assigned to nobody
+	Key   string   `json:"key,omitempty"`   // the same again gets the same task
+	By    string   `json:"by,omitempty"`
+}
+
+// TaskAction is what ActOnTask does.
+type TaskAction string
+
+// All of them.
+const (
+	ReleaseTask TaskAction = "release"
+	CloseTask   TaskAction = "close"
+	ReopenTask  TaskAction = "reopen"
+	RetryTask   TaskAction = "retry"
+)
+
+// TaskActions are all there are.
+func TaskActions() []TaskAction {
+	return []TaskAction{ReleaseTask, CloseTask, ReopenTask, RetryTask}
+}
+
+// TaskAct does something to a task.
+type TaskAct struct {
+	ID      string       `json:"id"`
+	Action  TaskAction   `json:"action"`
+	Reason  string       `json:"reason,omitempty"`
+	Outcome work.Outcome `json:"outcome,omitempty"` // of close
+	Force   bool         `json:"force,omitempty"`   // of close: though it has children that are not closed
+	By      string       `json:"by,omitempty"`
+}
+
+// TaskImport is beads that are to become tasks, what is waited for first.
+type TaskImport struct {
+	Beads []json.RawMessage `json:"beads"` // objects, at most work.MaxImport of them
+	By    string            `json:"by,omitempty"`
+}
+
+// Bounds on requests with texts in them, in bytes: in JSON a byte may take six.
+const (
+	maxTask   = 6*work.MaxText + 64<<10
+	maxRemark = 6*work.MaxComment + 8<<10
+	maxBeads  = work.MaxImportBytes + work.MaxBead + 64<<10
+)
+
+func taskRoutes() []route {
+	filter := []param{
+		{name: "status", kind: "string", repeated: true}, {name: "pool", kind: "string"}, {name: "assignee", kind: "string"},
+		{name: "label", kind: "string", repeated: true}, {name: "type", kind: "string"}, {name: "parent", kind: "string"},
+		{name: "ready", kind: "boolean"}, {name: "all", kind: "boolean"}, {name: "limit", kind: "integer"},
+	}
+	id := []param{{name: "id", kind: "string", required: true}}
+	routes := []route{
+		{method: "POST", path: "/v1/tasks/import", body: TaskImport{}, maxBody: maxBeads, answer: work.ImportReport{}, serve: (*call).importTasks},
+		{method: "GET", path: "/v1/tasks/export", params: []param{{name: "after", kind: "string"}}, answer: work.BeadPage{}, serve: (*call).exportTasks},
+	}
+	for _, base := range []string{"/v1", agentBase} {
+		agent := base == agentBase
+		routes = append(routes,
+			route{method: "GET", path: base + "/tasks", agent: agent, params: filter, answer: []work.Task{}, serve: (*call).tasks},
+			route{method: "POST", path: base + "/tasks", agent: agent, body: TaskAdd{}, maxBody: maxTask, answer: work.Task{}, serve: (*call).addTask},
+			route{method: "GET", path: base + "/task", agent: agent, params: id, answer: work.Detail{}, serve: (*call).task},
+			route{method: "POST", path: base + "/task/edit", agent: agent, body: TaskEdit{}, maxBody: maxTask, answer: work.Task{}, serve: (*call).editTask},
+			route{method: "POST", path: base + "/task/comment", agent: agent, body: TaskComment{}, maxBody: maxRemark, answer: work.Task{}, serve: (*call).commentTask},
+			route{method: "POST", path: base + "/task/claim", agent: agent, body: TaskClaim{}, answer: []work.Task{}, serve: (*call).claimTask},
+			route{method: "POST", path: base + "/task/act", agent: agent, body: TaskAct{}, answer: work.Task{}, serve: (*call).actOnTask})
+	}
+	return routes
+}
+
+func (c *call) tasks() error {
+	f := work.Filter{
+		Pool: c.query.text("pool"), Assignee: c.query.text("assignee"), Labels: c.query.all("label"), Type: c.query.text("type"),
+		Parent: c.query.text("parent"), Ready: c.query.flag("ready"), All: c.query.flag("all"), Limit: int(min(c.query.number("limit", 0), work.MaxTasks)),
+	}
+	for _, s := range c.query.all("status") {
+		f.Statuses = append(f.Statuses, work.Status(s))
+	}
+	all, err := c.service.Tasks(c.r.Context(), c.caller, f)
+	if err != nil {
+		return err
+	}
+	return c.answer(orEmpty(all))
+}
+
+func (c *call) task() error {
+	d, err := c.service.Task(c.r.Context(), c.caller, c.query.text("id"))
+	if err != nil {
+		return err
+	}
+	d.Comments, d.Children = orEmpty(d.Comments), orEmpty(d.Children)
+	return c.answer(d)
+}
+
+// asked reads the body of a request, does what it says, and answers with what comes of it.
+func asked[Q, A any](c *call, do func(context.Context, Q) (A, error)) error {
+	var req Q
+	if err := c.body(&req); err != nil {
+		return err
+	}
+	answer, err := do(c.r.Context(), req)
+	if err != nil {
+		return err
+	}
+	return c.answer(answer)
+}
+
+func (c *call) addTask() error {
+	return asked(c, func(ctx context.Context, t TaskAdd) (work.Task, error) { return c.service.AddTask(ctx, c.caller, t) })
+}
+
+func (c *call) editTask() error {
+	return asked(c, func(ctx context.Context, e TaskEdit) (work.Task, error) { return c.service.EditTask(ctx, c.caller, e) })
+}
+
+func (c *call) commentTask() error {
+	return asked(c, func(ctx context.Context, m TaskComment) (work.Task, error) {
+		return c.service.CommentTask(ctx, c.caller, m)
+	})
+}
+
+func (c *call) claimTask() error {
+	return asked(c, func(ctx context.Context, t TaskClaim) ([]work.Task, error) {
+		got, err := c.service.ClaimTask(ctx, c.caller, t)
+		return orEmpty(got), err
+	})
+}
+
+func (c *call) actOnTask() error {
+	return asked(c, func(ctx context.Context, a TaskAct) (work.Task, error) {
+		if !slices.Contains(TaskActions(), a.Action) {
+			return work.Task{}, fmt.Errorf("%w: action is %.100q, expected one of %v", ErrInvalid, a.Action, TaskActions())
+		}
+		return c.service.ActOnTask(ctx, c.caller, a)
+	})
+}
+
+func (c *call) importTasks() error {
+	return asked(c, func(ctx context.Context, t TaskImport) (work.ImportReport, error) {
+		if len(t.Beads) == 0 || len(t.Beads) > work.MaxImport {
+			return work.ImportReport{}, fmt.Errorf("%w: there are %d beads, expected 1 to %d", ErrInvalid, len(t.Beads), work.MaxImport)
+		}
+		return c.service.ImportTasks(ctx, t)
+	})
+}
+
+func (c *call) exportTasks() error {
+	p, err := c.service.ExportTasks(c.r.Context(), c.query.text("after"))
+	if err != nil {
+		return err
+	}
+	p.Beads = orEmpty(p.Beads)
+	return c.answer(p)
+}
+
+// AddTask makes a task and returns when it is durable.
+func (c *Client) AddTask(ctx context.Context, t TaskAdd) (made work.Task, err error) {
+	return made, c.call(ctx, "POST", c.own("/tasks"), nil, t, &made)
+}
+
+// Tasks lists tasks, what comes first first.
+func (c *Client) Tasks(ctx context.Context, f work.Filter) (all []work.Task, err error) {
+	query := url.Values{"label": f.Labels}
+	for _, s := range f.Statuses {
+		query.Add("status", string(s))
+	}
+	for name, value := range map[string]string{"pool": f.Pool, "assignee": f.Assignee, "type": f.Type, "parent": f.Parent} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	query.Set("ready", strconv.FormatBool(f.Ready))
+	query.Set("all", strconv.FormatBool(f.All))
+	query.Set("limit", strconv.Itoa(f.Limit))
+	return all, c.call(ctx, "GET", c.own("/tasks"), query, nil, &all)
+}
+
+// Task returns all there is of a task.
+func (c *Client) Task(ctx context.Context, id string) (d work.Detail, err error) {
+	return d, c.call(ctx, "GET", c.own("/task"), url.Values{"id": {id}}, nil, &d)
+}
+
+// EditTask changes a task.
+func (c *Client) EditTask(ctx context.Context, e TaskEdit) (t work.Task, err error) {
+	return t, c.call(ctx, "POST", c.own("/task/edit"), nil, e, &t)
+}
+
+// CommentTask says something about a task.
+func (c *Client) CommentTask(ctx context.Context, m TaskComment) (t work.Task, err error) {
+	return t, c.call(ctx, "POST", c.own("/task/comment"), nil, m, &t)
+}
+
+// ClaimTask claims a task, which it returns; none if nothing is ready.
+func (c *Client) ClaimTask(ctx context.Context, t TaskClaim) (got []work.Task, err error) {
+	return got, c.call(ctx, "POST", c.own("/task/claim"), nil, t, &got)
+}
+
+// ActOnTask does something to a task.
+func (c *Client) ActOnTask(ctx context.Context, a TaskAct) (t work.Task, err error) {
+	return t, c.call(ctx, "POST", c.own("/task/act"), nil, a, &t)
+}
+
+// ImportTasks makes tasks of beads.
+func (c *Client) ImportTasks(ctx context.Context, t TaskImport) (r work.ImportReport, err error) {
+	return r, c.call(ctx, "POST", "/tasks/import", nil, t, &r)
+}
+
+// ExportTasks returns some tasks as beads: those after one of them, "" for the first.
+func (c *Client) ExportTasks(ctx context.Context, after string) (p work.BeadPage, err error) {
+	query := url.Values{}
+	if after != "" {
+		query.Set("after", after)
+	}
+	return p, c.call(ctx, "GET", "/tasks/export", query, nil, &p)
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func newPatrol(s *streams) *cobra.Command {
+	var r remote
+	var dry, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "patrol",
+		Short: "Compare what runs with the file, now",
+		Long: `Compare what runs with the file, now, and do what is needed so that they agree. The
+daemon does so by itself whenever something happens, and every patrol_interval.
+
+It prints what there is to do, a line each with its reason, and what waits.`,
+		Example:           "  coppice patrol --dry-run",
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			return r.ask(func(ctx context.Context, c *api.Client) error {
+				round, err := c.Patrol(ctx, dry)
+				if err != nil {
+					return err
+				}
+				return s.printRound(round, asJSON)
+			})
+		},
+	}
+	r.flags(cmd)
+	jsonFlag(cmd, &asJSON, "one object")
+	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what there is to do")
+	return cmd
+}
+
+func (s *streams) printRound(r api.Round, asJSON bool) error {
+	if asJSON {
+		return s.printJSON(r)
+	}
+	var lines []string
+	for _, a := range r.Actions {
+		lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s", a.Action, a.Path, a.Reason)))
+	}
+	for _, d := range r.Delays {
+		switch {
+		case d.For != "":
+			lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: for %s", "wait", d.Path, d.For)))
+		case d.Until != nil:
+			lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s, but started too often; until %s", "wait", d.Path, d.Cause, d.Until.Local().Format(time.DateTime))))
+		}
+	}
+	if len(lines) == 0 {
+		lines = append(lines, "nothing to do: what runs is what the file says")
+	}
+	return s.printLines(lines)
+}

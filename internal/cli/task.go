@@ -1,0 +1,479 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
+	"github.com/coppice-dev/coppice/internal/work"
+)
+
+// worker is for whom the commands of tasks act.
+type worker struct {
+	command string // the group, as it is called
+	short   string
+	long    string
+	agent   bool
+	flags   func(*cobra.Command)
+	ask     func(func(context.Context, *api.Client) error) error
+	by      func() string // name of the person
+	dial    func() (*api.Client, error)
+}
+
+func agentTasks() worker {
+	return worker{
+		command: "coppice agent task", short: "Claim tasks, and say what becomes of them", agent: true,
+		long: `Claim tasks, and say what becomes of them. What an agent has claimed is this
+incarnation's: when it ends, however that is, the task is open again for the next
+one. coppice agent hook says what there is to do.`,
+		flags: func(*cobra.Command) {}, ask: askAsAgent, by: func() string { return "" },
+	}
+}
+
+func peopleTasks() worker {
+	var r remote
+	return worker{
+		command: "coppice task", short: "Make, list and change tasks, the work that agents do",
+		long: `Make, list and change tasks, the work that agents do. Tasks outlive the agents
+that do them, the daemon and the machine. A task is ready when it is open, its time
+has come, and what it depends on, and its children, are closed. It is done by one
+incarnation of an agent at a time, and is open again when that dies.`,
+		flags: r.flags, ask: r.ask, by: userName, dial: r.dial,
+	}
+}
+
+func newTask(s *streams, w worker) *cobra.Command {
+	cmd := &cobra.Command{Use: "task", Short: w.short, Long: w.long}
+	cmd.AddCommand(newTaskAdd(s, w), newTaskList(s, w), newTaskShow(s, w), newTaskEdit(s, w), newTaskComment(s, w), newTaskClaim(s, w), newTaskDep(s, w))
+	cmd.AddCommand(newTaskActs(s, w)...)
+	if !w.agent {
+		cmd.AddCommand(newTaskImport(s, w), newTaskExport(s, w))
+	}
+	var prepare func(*cobra.Command)
+	prepare = func(group *cobra.Command) {
+		for _, sub := range group.Commands() {
+			if sub.HasSubCommands() {
+				prepare(sub)
+				continue
+			}
+			w.flags(sub)
+			if sub.ValidArgsFunction == nil {
+				sub.ValidArgsFunction = cobra.NoFileCompletions
+			}
+		}
+	}
+	prepare(cmd)
+	return cmd
+}
+
+// textFlags are where the text of a task or a comment comes from.
+type textFlags struct{ text, file string }
+
+func (f *textFlags) add(cmd *cobra.Command, what string) {
+	cmd.Flags().StringVarP(&f.text, "message", "m", "", "the `TEXT` "+what+"; - is the standard input")
+	cmd.Flags().StringVar(&f.file, "text-file", "", "the `FILE` with the text "+what+"; - is the standard input")
+	cmd.MarkFlagsMutuallyExclusive("message", "text-file")
+	cmd.MarkFlagFilename("text-file")
+}
+
+// given reports whether there is a text, and read reads it.
+func (f *textFlags) given(cmd *cobra.Command) bool {
+	return cmd.Flags().Changed("message") || cmd.Flags().Changed("text-file")
+}
+
+func (f *textFlags) read(s *streams, most int, what string) (string, error) {
+	switch {
+	case f.text == "-" || f.file == "-":
+		return s.readText(most, what)
+	case f.file == "":
+		return f.text, nil
+	}
+	file, err := os.Open(f.file)
+	if err != nil {
+		return "", usage(fmt.Errorf("reading the %s: %w", what, err))
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, int64(most)+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading the %s: %w", what, err)
+	case len(text) > most:
+		return "", usage(fmt.Errorf("%s has more than %d bytes, which a %s may have", f.file, most, what))
+	}
+	return strings.TrimRight(string(text), "\n"), nil
+}
+
+// notBefore reads when a task can be claimed at the earliest: a time, or how
+// long from now.
+func notBefore(text string, now time.Time) (time.Time, error) {
+	if text == "" || text == "none" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	d, err := timespan.Parse(text)
+	if err != nil {
+		return time.Time{}, usage(fmt.Errorf("--not-before is %.40q, expected a time such as 2026-01-31T12:00:00Z, or how long from now, such as 30m or 2d", text))
+	}
+	return now.Add(d), nil
+}
+
+func newTaskAdd(s *streams, w worker) *cobra.Command {
+	var d work.Draft
+	var text textFlags
+	var priority int
+	var status, when string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "add TITLE...",
+		Short: "Make a task",
+		Long: `Make a task, and print its id once it is kept safe. A task with a pool is done by
+any agent of that pool, one with an assignee by that agent alone; one with neither
+waits until it is given to somebody, or claimed by its id.`,
+		Example: "  " + w.command + " add 'Fix the login' --pool web -p 1 --label bug\n" +
+			"  " + w.command + " add 'Release' --depends-on web-x4k,web-9fj\n" +
+			"  git diff | " + w.command + " add 'Review this' --assignee web/reviewer -m -",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("the title is missing")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			d.Title = strings.Join(args, " ")
+			d.Status = work.Status(status)
+			if cmd.Flags().Changed("priority") {
+				d.Priority = &priority
+			}
+			if d.Text, err = text.read(s, work.MaxText, "text of a task"); err != nil {
+				return err
+			}
+			if d.NotBefore, err = notBefore(when, time.Now()); err != nil {
+				return err
+			}
+			if d.Key == "" {
+				d.Key = rand.Text()
+			}
+			var made work.Task
+			err = w.ask(func(ctx context.Context, c *api.Client) (err error) {
+				made, err = c.AddTask(ctx, api.TaskAdd{Task: d, By: w.by()})
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return s.printJSON(made)
+			}
+			return s.printLines([]string{proc.Plain(made.ID)})
+		},
+	}
+	text.add(cmd, "that says what is to be done")
+	flags := cmd.Flags()
+	flags.StringVar(&d.Pool, "pool", "", "the `POOL` whose agents may do it")
+	flags.StringVarP(&d.Assignee, "assignee", "a", "", "the path of the agent, or the name of the person, `WHO` is to do it")
+	flags.IntVarP(&priority, "priority", "p", work.DefaultPriority, "from 0, most urgent, to 4")
+	flags.StringVarP(&d.Type, "type", "t", "task", "task, bug, feature, epic, chore, or another `WORD`")
+	flags.StringSliceVarP(&d.Labels, "label", "l", nil, "a `LABEL`; may be given again")
+	flags.StringVar(&d.Parent, "parent", "", "the `ID` of the task that it is a part of, and that waits for it")
+	flags.StringSliceVar(&d.DependsOn, "depends-on", nil, "the `ID` of a task that has to be closed before; may be given again")
+	flags.StringVar(&status, "status", "open", "open, blocked or deferred")
+	flags.StringVar(&when, "not-before", "", "the `TIME` before which it cannot be claimed, or how long from now, such as 2h")
+	flags.StringVar(&d.Key, "key", "", "what is made again under the same `KEY` is made once")
+	flags.BoolVar(&d.Ephemeral, "ephemeral", false, "remove it some time after it was closed, see ttl in [daemon]")
+	jsonFlag(cmd, &asJSON, "the task as an object")
+	return cmd
+}
+
+func newTaskEdit(s *streams, w worker) *cobra.Command {
+	var e work.Edit
+	var text textFlags
+	var title, kind, status, pool, assignee, parent, when string
+	var priority int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "edit ID",
+		Short: "Change a task",
+		Long: `Change a task. What is not named stays as it is. A status of open, blocked or
+deferred takes the task away from who has claimed it.`,
+		Args: oneTask(w),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			changed := cmd.Flags().Changed
+			for name, to := range map[string]struct {
+				field **string
+				value *string
+			}{"title": {&e.Title, &title}, "type": {&e.Type, &kind}, "pool": {&e.Pool, &pool}, "assignee": {&e.Assignee, &assignee}, "parent": {&e.Parent, &parent}} {
+				if changed(name) {
+					*to.field = to.value
+				}
+			}
+			if changed("priority") {
+				e.Priority = &priority
+			}
+			if changed("status") {
+				st := work.Status(status)
+				e.Status = &st
+			}
+			if changed("not-before") {
+				at, err := notBefore(when, time.Now())
+				if err != nil {
+					return err
+				}
+				e.NotBefore = &at
+			}
+			if text.given(cmd) {
+				content, err := text.read(s, work.MaxText, "text of a task")
+				if err != nil {
+					return err
+				}
+				e.Text = &content
+			}
+			return s.changeTask(w, asJSON, func(ctx context.Context, c *api.Client) (work.Task, error) {
+				return c.EditTask(ctx, api.TaskEdit{ID: args[0], Edit: e, By: w.by()})
+			}, "changed")
+		},
+	}
+	text.add(cmd, "instead of the one it has")
+	flags := cmd.Flags()
+	flags.StringVar(&title, "title", "", "the new title")
+	flags.StringVarP(&kind, "type", "t", "", "task, bug, feature, epic, chore, or another `WORD`")
+	flags.StringVar(&status, "status", "", "open, blocked or deferred")
+	flags.IntVarP(&priority, "priority", "p", 0, "from 0, most urgent, to 4")
+	flags.StringVar(&pool, "pool", "", "the `POOL` whose agents may do it; '' for none")
+	flags.StringVarP(&assignee, "assignee", "a", "", "the agent or person, `WHO` is to do it; '' for nobody")
+	flags.StringVar(&parent, "parent", "", "the `ID` of the task that it is a part of; '' for none")
+	flags.StringVar(&when, "not-before", "", "the `TIME` before which it cannot be claimed, or how long from now; none for none")
+	flags.StringSliceVarP(&e.AddLabels, "label", "l", nil, "add a `LABEL`; may be given again")
+	flags.StringSliceVar(&e.RemoveLabels, "remove-label", nil, "remove a `LABEL`; may be given again")
+	jsonFlag(cmd, &asJSON, "the task as an object")
+	w.complete(cmd)
+	return cmd
+}
+
+// oneTask checks the arguments of a command that is about one task.
+func oneTask(w worker) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return fmt.Errorf("the id of a task is missing; %s ls lists them", w.command)
+		case 1:
+			return nil
+		}
+		return fmt.Errorf("unexpected argument %q: %s takes one task", args[1], cmd.CommandPath())
+	}
+}
+
+// changeTask does something to a task, and says so.
+func (s *streams) changeTask(w worker, asJSON bool, do func(context.Context, *api.Client) (work.Task, error), done string) error {
+	var t work.Task
+	err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
+		t, err = do(ctx, c)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return s.printJSON(t)
+	}
+	return s.printLines([]string{fmt.Sprintf("%s is %s", proc.Plain(t.ID), done)})
+}
+
+func newTaskComment(s *streams, w worker) *cobra.Command {
+	var text textFlags
+	cmd := &cobra.Command{
+		Use:   "comment ID [TEXT]",
+		Short: "Say something about a task",
+		Long: `Say something about a task, for whoever does it next. The text is TEXT, or that of
+-m or --text-file, or the standard input.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 2 {
+				return fmt.Errorf("unexpected argument %q; texts of several words have to be quoted", args[2])
+			}
+			return oneTask(w)(cmd, args[:min(len(args), 1)])
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 2 && text.given(cmd):
+				return usage(errors.New("there are two texts"))
+			case len(args) == 2:
+				text.text = args[1]
+			case !text.given(cmd):
+				text.text = "-"
+			}
+			content, err := text.read(s, work.MaxComment, "comment")
+			if err != nil {
+				return err
+			}
+			key := rand.Text()
+			return s.changeTask(w, false, func(ctx context.Context, c *api.Client) (work.Task, error) {
+				return c.CommentTask(ctx, api.TaskComment{ID: args[0], Text: content, Key: key, By: w.by()})
+			}, "commented on")
+		},
+	}
+	text.add(cmd, "of the comment")
+	w.complete(cmd)
+	return cmd
+}
+
+func newTaskDep(s *streams, w worker) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dep",
+		Short: "Say which tasks have to be closed before others",
+	}
+	for _, sub := range []struct {
+		use, short string
+		edit       func([]string) work.Edit
+	}{
+		{"add ID ON...", "Let a task wait until others are closed", func(on []string) work.Edit { return work.Edit{AddDepends: on} }},
+		{"rm ID ON...", "Let a task wait for others no more", func(on []string) work.Edit { return work.Edit{RemoveDepends: on} }},
+	} {
+		one := &cobra.Command{
+			Use: sub.use, Short: sub.short,
+			Args: func(_ *cobra.Command, args []string) error {
+				if len(args) < 2 {
+					return errors.New("expected the id of a task, and those of the tasks that it depends on")
+				}
+				return nil
+			},
+			RunE: func(_ *cobra.Command, args []string) error {
+				return s.changeTask(w, false, func(ctx context.Context, c *api.Client) (work.Task, error) {
+					return c.EditTask(ctx, api.TaskEdit{ID: args[0], Edit: sub.edit(args[1:]), By: w.by()})
+				}, "changed")
+			},
+		}
+		w.complete(one)
+		cmd.AddCommand(one)
+	}
+	return cmd
+}
+
+func newTaskClaim(s *streams, w worker) *cobra.Command {
+	var t api.TaskClaim
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "claim [ID]",
+		Short: "Begin a task: that one, or the first that is ready",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return oneTask(w)(cmd, args)
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			t.ID, t.Key, t.By = strings.Join(args, ""), rand.Text(), w.by()
+			var got []work.Task
+			err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
+				got, err = c.ClaimTask(ctx, t)
+				return err
+			})
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				err = s.printJSON(got)
+			case len(got) > 0:
+				err = s.printLines([]string{proc.Plain(got[0].ID) + "  " + cell(got[0].Title)})
+			}
+			if err == nil && len(got) == 0 {
+				err = &exitError{code: exitFailure, err: errors.New("no task is ready")}
+			}
+			return err
+		},
+	}
+	if w.agent {
+		cmd.Long = `Begin a task: that of the ID, or the first that is ready, of those assigned to this
+agent, then of those of its pool. The exit code is 1 if nothing is ready. Until it is
+closed or released nobody else can do it; when this incarnation ends before, it is
+open again.`
+	} else {
+		cmd.Long = `Begin a task as a person: that of the ID, or the first that is ready, of those
+assigned to you, then of the pools. The exit code is 1 if nothing is ready. It is
+yours until you close or release it.`
+	}
+	cmd.Flags().StringSliceVar(&t.Pools, "pool", nil, "a `POOL` to take from; may be given again")
+	cmd.Flags().BoolVar(&t.Any, "any", false, "take one of no pool that is assigned to nobody, if there is none else")
+	jsonFlag(cmd, &asJSON, "an array with the task")
+	w.complete(cmd)
+	return cmd
+}
+
+// newTaskActs are the commands that do one thing to tasks.
+func newTaskActs(s *streams, w worker) []*cobra.Command {
+	var all []*cobra.Command
+	for _, act := range []struct {
+		action      api.TaskAction
+		done        string
+		short, long string
+	}{
+		{api.CloseTask, "closed", "Say that tasks are done, or will not be", `Close tasks: they are done, or with --outcome they have failed or were cancelled.
+What waits for them is let go in any case. A task with children that are not closed
+is closed with --force alone.`},
+		{api.ReleaseTask, "open again", "Give claimed tasks back", `Give claimed tasks back: they are open again, for whoever comes next. People can
+give back what others have claimed.`},
+		{api.ReopenTask, "open again", "Open closed tasks again", ""},
+		{api.RetryTask, "to be done now", "Let tasks be done now, whatever has held them", `Let tasks be done now, whatever has held them: closed, blocked, put off, or in
+progress at somebody, who loses them. What they depend on they still wait for.`},
+	} {
+		var a api.TaskAct
+		var result string
+		cmd := &cobra.Command{
+			Use: string(act.action) + " ID...", Short: act.short, Long: act.long,
+			Args: someIDs("task", w.command+" ls"),
+			RunE: func(_ *cobra.Command, ids []string) error {
+				a.Action, a.Outcome, a.By = act.action, work.Outcome(result), w.by()
+				var errs []error
+				for _, id := range ids {
+					one := a
+					one.ID = id
+					errs = append(errs, s.changeTask(w, false, func(ctx context.Context, c *api.Client) (work.Task, error) { return c.ActOnTask(ctx, one) }, act.done))
+				}
+				return errors.Join(errs...)
+			},
+		}
+		cmd.Flags().StringVarP(&a.Reason, "reason", "r", "", "`WHY`, for others to read")
+		if act.action == api.CloseTask {
+			cmd.Flags().StringVar(&result, "outcome", string(work.Completed), "completed, failed or cancelled")
+			cmd.Flags().BoolVar(&a.Force, "force", false, "even if it has children that are not closed")
+		}
+		w.complete(cmd)
+		all = append(all, cmd)
+	}
+	return all
+}
+
+// complete offers the tasks that are not closed.
+func (w worker) complete(cmd *cobra.Command) {
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) (words []string, _ cobra.ShellCompDirective) {
+		const nothing, most = cobra.ShellCompDirectiveNoFileComp, 200
+		if w.dial == nil {
+			return nil, nothing
+		}
+		client, err := w.dial()
+		if err != nil {
+			return nil, nothing
+		}
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		tasks, err := client.Tasks(ctx, work.Filter{All: strings.HasPrefix(cmd.Use, "reopen"), Limit: most})
+		if err != nil {
+			return nil, nothing
+		}
+		for _, t := range tasks {
+			words = append(words, cobra.CompletionWithDesc(t.ID, cell(t.Title)))
+		}
+		return words, nothing
+	}
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/work"
+)
+
+func newTaskList(s *streams, w worker) *cobra.Command {
+	var f work.Filter
+	var statuses []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List tasks that are not closed, what comes first first",
+		Example: "  " + w.command + " ls --ready --pool web\n  " + w.command + " ls --status closed --label bug --json",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			for _, st := range statuses {
+				f.Statuses = append(f.Statuses, work.Status(st))
+			}
+			if f.Limit < 0 {
+				return usage(fmt.Errorf("--limit is %d, expected a number from 0 up", f.Limit))
+			}
+			var tasks []work.Task
+			err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
+				tasks, err = c.Tasks(ctx, f)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return s.printJSON(tasks)
+			}
+			width, tty := isTerminal(s.out)
+			return s.printLines(taskLines(tasks, time.Now(), width, newPaint(tty)))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&statuses, "status", nil, "of this `STATUS`: open, in_progress, blocked, deferred, closed; may be given again")
+	flags.BoolVar(&f.Ready, "ready", false, "what can be claimed now")
+	flags.BoolVar(&f.All, "all", false, "closed ones, too")
+	flags.StringVar(&f.Pool, "pool", "", "of this `POOL`")
+	flags.StringVarP(&f.Assignee, "assignee", "a", "", "assigned to, or claimed by, this agent or person, `WHO`")
+	flags.StringSliceVarP(&f.Labels, "label", "l", nil, "with this `LABEL`; may be given again")
+	flags.StringVarP(&f.Type, "type", "t", "", "of this `TYPE`")
+	flags.StringVar(&f.Parent, "parent", "", "children of the task of this `ID`")
+	flags.IntVarP(&f.Limit, "limit", "n", 0, "the first `N`; 0 for all")
+	jsonFlag(cmd, &asJSON, "an array of objects")
+	return cmd
+}
+
+func taskLines(tasks []work.Task, now time.Time, width int, p paint) []string {
+	rows := make([][]string, len(tasks))
+	for i, t := range tasks {
+		rows[i] = []string{cell(t.ID), fmt.Sprint(t.Priority), taskState(t), cell(taskFor(t)), age(t.CreatedAt, now), cell(t.Title)}
+	}
+	return table([]string{"ID", "P", "STATE", "FOR", "AGE", "TITLE"}, rows, width, boldHeader(p))
+}
+
+// taskState is how far a task is, in a word.
+func taskState(t work.Task) string {
+	switch {
+	case t.Ready:
+		return "ready"
+	case t.Status == work.Open:
+		return "waits"
+	case t.Status == work.Closed && t.Outcome != "" && t.Outcome != work.Completed:
+		return string(t.Outcome)
+	}
+	return proc.Plain(string(t.Status))
+}
+
+// taskFor is who does a task, or is to do it.
+func taskFor(t work.Task) string {
+	switch {
+	case t.Claim != nil:
+		return t.Claim.By
+	case t.Assignee != "":
+		return t.Assignee
+	case t.Pool != "":
+		return "pool " + t.Pool
+	}
+	return "-"
+}
+
+func newTaskShow(s *streams, w worker) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show all there is of a task",
+		Args:  oneTask(w),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var d work.Detail
+			err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
+				d, err = c.Task(ctx, args[0])
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return s.printJSON(d)
+			}
+			_, tty := isTerminal(s.out)
+			return s.printLines(detailLines(d, time.Now(), newPaint(tty)))
+		},
+	}
+	jsonFlag(cmd, &asJSON, "an object with task, text, comments and children")
+	w.complete(cmd)
+	return cmd
+}
+
+func detailLines(d work.Detail, now time.Time, p paint) []string {
+	t := d.Task
+	lines := []string{p.bold(cell(t.ID)) + "  " + p.bold(proc.Plain(t.Title))}
+	fact := func(name, value string) {
+		if value != "" {
+			lines = append(lines, p.dim(fmt.Sprintf("%-11s", name))+proc.Plain(value))
+		}
+	}
+	at := func(t time.Time, by string) string {
+		if t.IsZero() {
+			return ""
+		}
+		return strings.TrimSuffix(clock(t, now)+" by "+by, " by ")
+	}
+	fact("state", whyTask(t, now))
+	fact("priority", fmt.Sprint(t.Priority))
+	fact("type", t.Type)
+	fact("labels", strings.Join(t.Labels, ", "))
+	fact("pool", t.Pool)
+	fact("assignee", t.Assignee)
+	fact("parent", t.Parent)
+	fact("children", strings.Join(d.Children, ", "))
+	fact("depends on", strings.Join(t.DependsOn, ", "))
+	for _, l := range t.Links {
+		fact(l.Type, l.ID)
+	}
+	fact("origin", t.Origin)
+	fact("created", at(t.CreatedAt, t.CreatedBy))
+	fact("closed", at(t.ClosedAt, t.ClosedBy))
+	fact("reason", t.Reason)
+	if t.Claims > 1 {
+		fact("claimed", fmt.Sprintf("%d times", t.Claims))
+	}
+	if d.Text != "" {
+		lines = append(append(lines, ""), plainLines(d.Text)...)
+	}
+	for _, c := range d.Comments {
+		lines = append(lines, "", p.dim(proc.Plain(cmp.Or(c.By, "somebody"))+", "+clock(c.At, now)+":"))
+		lines = append(lines, plainLines(c.Text)...)
+	}
+	return lines
+}
+
+// whyTask says how far a task is, and why not further.
+func whyTask(t work.Task, now time.Time) string {
+	switch {
+	case t.Claim != nil && t.Claim.Incarnation > 0:
+		return fmt.Sprintf("in progress at %s, incarnation %d, since %s", t.Claim.By, t.Claim.Incarnation, clock(t.Claim.At, now))
+	case t.Claim != nil:
+		return fmt.Sprintf("in progress at %s since %s", t.Claim.By, clock(t.Claim.At, now))
+	case t.Ready:
+		return "ready"
+	case t.Status == work.Closed:
+		return "closed: " + string(cmp.Or(t.Outcome, work.Completed))
+	case t.Status == work.Deferred && !t.NotBefore.IsZero():
+		return "deferred until " + clock(t.NotBefore, now)
+	case len(t.WaitsFor) > 0:
+		return string(t.Status) + ", waits for " + strings.Join(t.WaitsFor, ", ")
+	}
+	return string(t.Status)
+}

@@ -1,0 +1,250 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/patrol/pool"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// crew is a pool at work: a goroutine that learns how many instances are wanted
+// and what becomes of those that there are, lets package pool decide, and carries
+// that out. Nothing that takes its time holds it up: checks, starts and stops go on
+// beside it and wake it when they are done.
+type crew struct {
+	c     *Controller
+	path  string
+	wake  chan struct{} // holds a token when there may be something to decide
+	look  chan struct{} // holds a token when the check is to run at once
+	gone  chan struct{} // closed when the file has no such pool any more
+	first chan struct{} // closed when the first instances have been started, or never will be
+	once  sync.Once
+
+	laid []string // instances in the fleet; guarded by Controller.applying
+
+	mu        sync.Mutex
+	template  *spec.Agent
+	demand    pool.Demand
+	size      int             // that was told last
+	names     []string        // instances that there should be in the fleet, those that are drained among them
+	adding    map[string]bool // of names: not in the fleet yet
+	leaving   map[string]bool // not of names: not stopped yet
+	moving    int             // goroutines that change the fleet
+	booted    bool
+	asked     bool // the first check has answered, or failed
+	checking  bool
+	checkedAt time.Time // when the last check ended
+}
+
+func newCrew(c *Controller, path string, template *spec.Agent) *crew {
+	return &crew{
+		c: c, path: path, template: template,
+		wake: make(chan struct{}, 1), look: make(chan struct{}, 1), gone: make(chan struct{}), first: make(chan struct{}),
+		adding: make(map[string]bool), leaving: make(map[string]bool),
+	}
+}
+
+// poke puts a token into a channel that has room for one.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// arrived lets those go on who wait for the first instances.
+func (w *crew) arrived() { w.once.Do(func() { close(w.first) }) }
+
+// run is the life of a crew. It ends with the controller, or when the file has
+// no such pool any more.
+func (w *crew) run(ctx context.Context) {
+	defer w.arrived()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-w.gone:
+		case <-w.c.down: // what runs for the pool must not hold up the end
+		case <-ctx.Done():
+		}
+		cancel()
+	}()
+	w.boot(ctx)
+	answers := make(chan answer, 1)
+	interval := w.interval()
+	due, tick, deadline := true, time.NewTimer(interval), time.NewTimer(0)
+	defer tick.Stop()
+	defer deadline.Stop()
+	for ctx.Err() == nil {
+		due = due && !w.ask(ctx, answers)
+		if next := w.act(); next.IsZero() {
+			deadline.Stop()
+		} else {
+			deadline.Reset(time.Until(next))
+		}
+		select {
+		case <-ctx.Done():
+		case <-w.wake:
+			if now := w.interval(); now != interval {
+				interval = now
+				tick.Reset(interval)
+			}
+		case <-deadline.C:
+		case <-w.look:
+			due = true
+		case <-tick.C:
+			due = true
+			tick.Reset(interval)
+		case a := <-answers:
+			w.answered(a)
+		}
+	}
+}
+
+// act decides what is to be done, and begins it. It returns when to decide
+// again if nothing happens before; zero for never. Where it cannot be seen
+// how the instances are, nothing is decided.
+func (w *crew) act() (next time.Time) {
+	now := time.Now()
+	infos, known := w.see()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !known || !w.booted {
+		return time.Time{}
+	}
+	size := w.settleSize()
+	steps, next := pool.Plan(now, w.template.Instances(size), w.members(infos))
+	changed := false
+	for _, s := range steps {
+		path := w.path + "/" + s.Name
+		switch s.Verb {
+		case pool.Add:
+			w.names = append(w.names, s.Name)
+			w.adding[s.Name] = true
+			changed = true
+		case pool.Dismiss:
+			w.c.dismissDrained(path, s.Why)
+			w.names = slices.DeleteFunc(w.names, func(name string) bool { return name == s.Name })
+			w.leaving[s.Name] = true
+			changed = true
+		case pool.Ask:
+			timeout := w.template.Pool.DrainTimeout
+			if until := now.Add(timeout); next.IsZero() || until.Before(next) {
+				next = until
+			}
+			incarnation := infos[s.Name].Incarnation
+			w.c.background.run(func(ctx context.Context) { w.c.askToFinish(ctx, w, path, incarnation, timeout) })
+		case pool.GoOn:
+			w.c.background.run(func(ctx context.Context) { w.c.letGoOn(w, path) })
+		}
+	}
+	if changed {
+		w.move()
+	} else if w.asked && w.moving == 0 {
+		w.arrived()
+	}
+	return next
+}
+
+// see is how the instances are, by name.
+func (w *crew) see() (infos map[string]supervisor.ChildInfo, known bool) {
+	select {
+	case <-w.c.down:
+		return nil, false
+	default:
+	}
+	sup := w.c.find(w.path)
+	if sup == nil {
+		return nil, false
+	}
+	children, err := sup.Children()
+	if err != nil {
+		return nil, false
+	}
+	select {
+	case <-w.c.down: // what was let go of looks as if it had ended
+		return nil, false
+	default:
+	}
+	infos = make(map[string]supervisor.ChildInfo, len(children))
+	for _, i := range children {
+		infos[i.ID] = i
+	}
+	return infos, true
+}
+
+// members are the instances as package pool sees them. Needs mu.
+func (w *crew) members(infos map[string]supervisor.ChildInfo) []pool.Member {
+	all := slices.Clone(w.names)
+	for name := range w.leaving {
+		all = append(all, name)
+	}
+	all = w.template.Sorted(all)
+	members := make([]pool.Member, len(all))
+	for n, name := range all {
+		m := pool.Member{Name: name, Leaving: w.leaving[name]}
+		info, listed := infos[name]
+		switch {
+		case w.adding[name], listed && info.State == supervisor.Waiting:
+			m.Lives, m.Held = true, true // it is about to be started, or taken over
+		case listed:
+			m.Lives = running(info.State)
+		}
+		if d := w.c.drainOf(w.path + "/" + name); d != nil && !d.Pool {
+			m.Held = true
+		} else if d != nil {
+			m.Drain = &pool.Drain{Finished: d.hasFinished(), Until: d.deadline}
+			m.Lives = m.Lives && !d.hasEnded()
+		}
+		members[n] = m
+	}
+	return members
+}
+
+// move makes the fleet have the instances that it should, beside the crew. Needs mu.
+func (w *crew) move() {
+	w.moving++
+	w.c.background.run(func(ctx context.Context) {
+		defer func() {
+			w.mu.Lock()
+			w.moving--
+			w.mu.Unlock()
+			poke(w.wake)
+		}()
+		for !w.c.relay(ctx, w) {
+			select { // above all because the store cannot be read
+			case <-time.After(drainPause):
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// intended is what the fleet should have of the pool.
+func (w *crew) intended() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.template.Sorted(w.names)
+}
+
+// listed notes that instances are in the fleet, so that it is seen how they are.
+func (w *crew) listed(names []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range names {
+		delete(w.adding, name)
+	}
+}
+
+// left notes that an instance is gone.
+func (w *crew) left(name string) {
+	w.mu.Lock()
+	delete(w.leaving, name)
+	w.mu.Unlock()
+	poke(w.wake)
+}

@@ -1,0 +1,273 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/patrol/pool"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// crews are the pools of a controller.
+type crews struct {
+	check  func(context.Context, pool.Check) (int, error)
+	mu     sync.Mutex
+	byPath map[string]*crew
+}
+
+func newCrews(check func(context.Context, pool.Check) (int, error)) *crews {
+	if check == nil {
+		check = pool.NewRunner().Run
+	}
+	return &crews{check: check, byPath: make(map[string]*crew)}
+}
+
+func (s *crews) of(path string) *crew {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byPath[path]
+}
+
+// all are the crews at the moment.
+func (s *crews) all() []*crew {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.byPath))
+}
+
+// layout is a tree with the instances that its pools have at the moment. Needs
+// Controller.applying.
+func (s *crews) layout(tree *spec.Tree) *spec.Tree {
+	laid := make(map[string][]string)
+	for _, w := range s.all() {
+		laid[w.path] = w.laid
+	}
+	return tree.Layout(laid)
+}
+
+// wakeCrew lets the pool that an agent is an instance of decide again; nothing
+// happens if it is of none.
+func (c *Controller) wakeCrew(path string) {
+	above, _, _ := cutLast(path)
+	if w := c.crews.of(above); w != nil {
+		poke(w.wake)
+	}
+	if w := c.crews.of(path); w != nil {
+		poke(w.wake)
+	}
+}
+
+// checkPools lets all pools ask at once how many instances are wanted.
+func (c *Controller) checkPools() {
+	for _, w := range c.crews.all() {
+		poke(w.look)
+	}
+}
+
+// adjustCrews makes the pools those of a fleet. Needs applying.
+func (c *Controller) adjustCrews(f *fleet) {
+	wanted := f.tree.Pools()
+	c.crews.mu.Lock()
+	defer c.crews.mu.Unlock()
+	for path, w := range c.crews.byPath {
+		if wanted[path] == nil {
+			delete(c.crews.byPath, path)
+			close(w.gone)
+		}
+	}
+	for path, n := range wanted {
+		w := c.crews.byPath[path]
+		if w == nil {
+			w = newCrew(c, path, n.Template)
+			c.crews.byPath[path] = w
+			c.background.run(w.run)
+			continue
+		}
+		w.mu.Lock()
+		again := !slices.Equal(w.template.Pool.Check, n.Template.Pool.Check)
+		w.template = n.Template
+		w.mu.Unlock()
+		if again {
+			poke(w.look)
+		}
+		poke(w.wake)
+	}
+}
+
+// relay gives the fleet the instances that a pool should have, and waits until
+// those that are new have been started and those that are not wanted are gone.
+// It reports false if nothing could be done.
+func (c *Controller) relay(ctx context.Context, w *crew) bool {
+	c.applying.Lock()
+	if c.crews.of(w.path) != w {
+		c.applying.Unlock()
+		return true // the file has no such pool any more
+	}
+	before := w.laid
+	w.laid = w.intended()
+	old := c.fleet()
+	next, changes, err := c.replace(ctx, old.tree, old.config)
+	if err != nil {
+		w.laid = before
+		c.applying.Unlock()
+		c.opts.Logger.Warn("a pool cannot be changed", "path", w.path, "error", err)
+		return false
+	}
+	for _, path := range changes.Supervisors {
+		c.update(ctx, next, path, changes.Added)
+	}
+	w.listed(w.laid)
+	defer c.patrols.claim(slices.Concat(changes.Removed, changes.Added))()
+	c.applying.Unlock()
+	var moves sync.WaitGroup
+	moves.Go(func() {
+		parallel(changes.Removed, func(path string) {
+			c.withdraw(ctx, path)
+			_, name, _ := cutLast(path)
+			w.left(name)
+		})
+	})
+	moves.Go(func() { parallel(changes.Added, func(path string) { c.ensureNode(ctx, path) }) })
+	moves.Wait()
+	return true
+}
+
+// recallCrews readies the pools as they were, before anything is looked for:
+// those instances are there that have not ended, as far as is known, and those that
+// are to be started at once.
+func (c *Controller) recallCrews(ctx context.Context, records map[string]*record, afresh bool) error {
+	stored, _, err := c.opts.Store.Snapshot(ctx, poolPrefix)
+	if err != nil {
+		return fmt.Errorf("reading how many instances were wanted: %w", err)
+	}
+	demands := make(map[string]pool.Demand)
+	for _, s := range stored {
+		var d savedDemand
+		if json.Unmarshal(s.Value, &d) == nil && !afresh {
+			demands[d.Path] = pool.Demand{Asked: d.Asked, Known: d.Known}
+		}
+	}
+	for path, n := range c.fleet().tree.Pools() {
+		w := newCrew(c, path, n.Template)
+		w.demand = demands[path]
+		w.size = w.demand.Size(n.Template.Pool)
+		if !n.Template.Pool.OnBoot.Exists() {
+			w.names = n.Template.Instances(w.size)
+		}
+		for at, r := range records {
+			if name, ok := strings.CutPrefix(at, path+"/"); ok && !r.Ended && r.Incarnation > 0 && !strings.Contains(name, "/") {
+				w.names = append(w.names, name)
+			}
+		}
+		w.names = n.Template.Sorted(w.names)
+		w.laid = w.names
+		c.crews.byPath[path] = w
+	}
+	c.relayFleet()
+	return nil
+}
+
+// enlist adds instances of pools that nobody knew of and that live.
+func (c *Controller) enlist(found map[string][]sighting) {
+	more := false
+	for path, all := range found {
+		above, name, _ := cutLast(path)
+		w := c.crews.of(above)
+		if w == nil || slices.Contains(w.names, name) || !slices.ContainsFunc(all, sighting.lives) {
+			continue
+		}
+		w.names = w.template.Sorted(append(w.names, name))
+		w.laid, more = w.names, true
+	}
+	if more {
+		c.relayFleet()
+	}
+}
+
+// relayFleet makes the first fleet anew, with the instances of its pools.
+func (c *Controller) relayFleet() {
+	f := c.fleet()
+	c.wanted.Store(newFleet(c.crews.layout(f.tree), f.config))
+}
+
+// startCrews lets the pools that there are begin.
+func (c *Controller) startCrews() {
+	for _, w := range c.crews.all() {
+		c.background.run(w.run)
+	}
+}
+
+// crewsArrived waits until the first instances of all pools have been started.
+func (c *Controller) crewsArrived(ctx context.Context) error {
+	for _, w := range c.crews.all() {
+		for arrived := false; !arrived; {
+			select {
+			case <-w.first:
+				arrived = true
+			case <-time.After(arrivalPause):
+				arrived = c.find(w.path) == nil // it is suspended, or its start has failed
+			case <-c.ended:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
+}
+
+// arrivalPause is how often is looked whether there is still something to wait for.
+const arrivalPause = 500 * time.Millisecond
+
+// surplus says why an instance is not started by hand: it is not wanted any more.
+func (c *Controller) surplus(path string, action api.Action) error {
+	if action != api.Start && action != api.Resume && action != api.Restart {
+		return nil
+	}
+	if d := c.drainOf(path); d == nil || !d.Pool {
+		return nil
+	}
+	above, _, _ := cutLast(path)
+	return fmt.Errorf("%w: %s is no longer wanted by its pool and is asked to finish; coppice explain %s says how many it wants", api.ErrConflict, path, above)
+}
+
+// shown is the pool as the API shows it.
+func (w *crew) shown() *api.Pool {
+	infos, _ := w.see()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.template.Pool
+	s := &api.Pool{
+		Size: w.demand.Size(p), Min: p.Min, Max: p.Ceiling(), Answered: w.demand.Known, Answer: w.demand.Asked,
+		Checking: w.checking && p.Check != nil, Booting: !w.booted,
+	}
+	for _, m := range w.members(infos) {
+		if m.Lives {
+			s.Instances++
+		}
+		if m.Drain != nil {
+			s.Draining++
+		}
+	}
+	if !w.checkedAt.IsZero() {
+		at := w.checkedAt
+		s.CheckedAt = &at
+	}
+	if w.demand.Problem != nil {
+		s.Error = w.demand.Problem.Error()
+	}
+	return s
+}
+
+// running reports whether a state is one of something that lives.
+func running(s supervisor.State) bool {
+	return s == supervisor.Running || s == supervisor.Starting || s == supervisor.Stopping
+}

@@ -1,0 +1,117 @@
+package daemon
+
+import (
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// This file is the one place at which the patrol learns what is.
+
+// desired is what is wanted, as the patrol sees it.
+func (c *Controller) desired(f *fleet) []patrol.Desired {
+	all := make([]patrol.Desired, len(f.order))
+	for i, path := range f.order {
+		d := patrol.Desired{Path: path, Needs: f.needs[path], Suspended: f.suspended(path)}
+		if a := f.agents[path]; a != nil {
+			d.Print, d.DrainTimeout = c.prints.wanted(f, path), f.patrol.DriftDrainTimeout
+		}
+		all[i] = d
+	}
+	return all
+}
+
+// observed is what is, by path. What a supervisor that does not run, or does not
+// answer, has below it is not seen, and nothing is done about it.
+func (c *Controller) observed(f *fleet) map[string]*patrol.Observed {
+	all := make(map[string]*patrol.Observed, len(f.order))
+	c.see(all, c.root)
+	for path := range f.agents {
+		above, _, _ := cutLast(path)
+		if all[path] == nil && (above == f.root.Name || all[above] != nil && all[above].Life == patrol.Running) {
+			all[path] = c.done(path)
+		}
+	}
+	// What contains something is ready when that is; from below.
+	for i := len(f.order) - 1; i >= 0; i-- {
+		path := f.order[i]
+		above, _, _ := cutLast(path)
+		if o := all[path]; o != nil && !o.Ready && !f.suspended(path) && all[above] != nil {
+			all[above].Ready = false
+		}
+	}
+	return all
+}
+
+// see looks at the children of a supervisor that runs.
+func (c *Controller) see(all map[string]*patrol.Observed, s *supervisor.Supervisor) {
+	children, err := s.Children()
+	if err != nil {
+		return
+	}
+	for i := range children {
+		info := &children[i]
+		path := s.Path() + "/" + info.ID
+		o := &patrol.Observed{Path: path, Life: lifeAs(info), RoomAt: info.RoomAt}
+		o.Ready = o.Life == patrol.Running || o.Life == patrol.Done && info.State != supervisor.Suspended && info.LastExit.Clean()
+		all[path] = o
+		switch {
+		case info.Sub != nil:
+			c.see(all, info.Sub)
+		case info.Type == supervisor.Worker && (o.Life == patrol.Running || info.State == supervisor.Starting):
+			c.regard(o, info.Incarnation)
+		}
+		if c.aider(path) != nil {
+			asAide(o, info)
+		}
+	}
+}
+
+// lifeAs is the state of a child as the patrol sees it.
+func lifeAs(i *supervisor.ChildInfo) patrol.Life {
+	switch i.State {
+	case supervisor.Running:
+		return patrol.Running
+	case supervisor.Suspended:
+		return patrol.Done
+	case supervisor.Waiting:
+		if i.Reason == supervisor.ReasonDeferred {
+			return patrol.Down
+		}
+	case supervisor.Stopped:
+		switch i.Reason {
+		case supervisor.NoReason, supervisor.ReasonDeferred, supervisor.ReasonTerminated, supervisor.ReasonStartFailed, supervisor.ReasonIgnored:
+			return patrol.Down
+		}
+		return patrol.Done
+	}
+	return patrol.Kept
+}
+
+// regard looks at an agent that lives.
+func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
+	who := api.Caller{Path: o.Path, Incarnation: incarnation}
+	c.mu.Lock()
+	if r := c.restarts[o.Path]; r != nil && r.Incarnation == incarnation {
+		o.Requested, o.Request = true, r.Reason
+	}
+	o.Draining = c.drains[o.Path] != nil
+	c.mu.Unlock()
+	o.Print = c.prints.of(who)
+	if v := c.vital(o.Path); v != nil && v.who == who {
+		o.Asks = v.looksForDrains()
+	}
+}
+
+// done is an agent that its supervisor does not know any more: it is temporary, and has ended.
+func (c *Controller) done(path string) *patrol.Observed {
+	o := &patrol.Observed{Path: path, Life: patrol.Done}
+	if s := c.live(path); s != nil {
+		select {
+		case <-s.Done():
+			o.Ready = s.Exit().Clean()
+		default:
+		}
+	}
+	return o
+}

@@ -1,0 +1,271 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/farewell"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// leavetaking is one farewell while it is carried out: all agents of a part of
+// the tree are asked to end when package farewell says so. Their supervisors are
+// told to stop at the same time, and nothing is started there meanwhile.
+type leavetaking struct {
+	c    *Controller
+	gate *gate
+	plan *farewell.Plan
+	news chan gone
+	over chan struct{} // closed when nobody reads news any more
+
+	mu      sync.Mutex
+	bound   time.Duration
+	present map[string]*process
+	killed  map[string]bool
+}
+
+// gone is the news that a start was given up, or that an agent has ended.
+type gone struct{ path string }
+
+// allowance is how long an agent may take to end once it was asked: its own
+// grace, or shutdown_timeout if it states none, and what it is to do before.
+// Zero: it is not asked.
+func (c *Controller) allowance(path string) time.Duration {
+	f := c.fleet()
+	own := f.tree.Patrol.ShutdownTimeout
+	a := f.agents[path]
+	if a == nil { // it is on its way out
+		return own
+	}
+	if _, signal, _ := spec.ParseSignal(a.Shutdown.Signal); signal == syscall.SIGKILL || own == 0 {
+		return 0
+	}
+	if a.Shutdown.Grace != supervisor.DefaultShutdown {
+		own = a.Shutdown.Grace
+	}
+	if a.Hooks.Resting.Exists() {
+		own += a.Hooks.Resting.Timeout
+	}
+	return own
+}
+
+// boundSlack is how much longer supervisors wait than a farewell can take.
+const boundSlack = 5 * time.Second
+
+// takeLeave begins to stop all agents of a part of the tree, which is closed
+// from now on. Their supervisors have to be told to stop, too.
+func (c *Controller) takeLeave(path string) *leavetaking {
+	p := &leavetaking{
+		c: c, news: make(chan gone), over: make(chan struct{}),
+		present: make(map[string]*process), killed: make(map[string]bool),
+	}
+	p.mu.Lock() // who arrives waits
+	defer p.mu.Unlock()
+	gate, living, coming := c.arrivals.close(path, p.arrived)
+	allowed := make(map[string]time.Duration)
+	for at := range living {
+		allowed[at] = c.allowance(at)
+	}
+	for _, way := range coming {
+		allowed[way.path] = c.allowance(way.path)
+	}
+	p.gate, p.present = gate, living
+	p.plan = farewell.New(c.fleet().tree.Order(), allowed, time.Now())
+	p.bound = p.plan.Bound() + boundSlack
+	for at, agent := range living {
+		agent.heed(p.bound)
+		p.watch(at, agent.gone)
+	}
+	for _, way := range coming {
+		p.watch(way.path, way.over)
+	}
+	return p
+}
+
+// watch waits for news of an agent.
+func (p *leavetaking) watch(path string, done <-chan struct{}) {
+	go func() {
+		select {
+		case <-done:
+		case <-p.over:
+			return
+		}
+		select {
+		case p.news <- gone{path}:
+		case <-p.over:
+		}
+	}()
+}
+
+// end lets in again who waits.
+func (p *leavetaking) end() {
+	p.c.arrivals.reopen(p.gate)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, agent := range p.present {
+		agent.release() // whose supervisor has not asked for it
+	}
+}
+
+// arrived takes note of an agent whose start was finished before it could be
+// given up.
+func (p *leavetaking) arrived(path string, agent *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.present[path] = agent
+	agent.heed(p.bound)
+	if p.killed[path] {
+		agent.depart(0)
+	} else {
+		agent.depart(p.c.allowance(path))
+	}
+}
+
+func (p *leavetaking) at(path string) *process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.present[path]
+}
+
+// run carries out the plan, until nobody lives or the controller is in a hurry.
+func (p *leavetaking) run() {
+	defer close(p.over)
+	plan := p.plan
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		step := plan.Step(time.Now())
+		for _, path := range step.Ask {
+			if agent := p.at(path); agent != nil {
+				agent.depart(p.c.allowance(path))
+			}
+		}
+		for _, path := range step.Kill {
+			p.kill(path)
+		}
+		if plan.Over() {
+			return
+		}
+		timer.Stop()
+		if !step.Next.IsZero() {
+			timer.Reset(time.Until(step.Next))
+		}
+		select {
+		case n := <-p.news:
+			p.hear(n)
+			for more := true; more; { // all that has come meanwhile
+				select {
+				case n := <-p.news:
+					p.hear(n)
+				default:
+					more = false
+				}
+			}
+		case <-timer.C:
+		case <-p.c.hurry:
+			return
+		case <-p.c.ended:
+			return
+		}
+	}
+}
+
+// hear takes in that an agent has ended, or that a start is over: what came of
+// that may live.
+func (p *leavetaking) hear(n gone) {
+	if agent := p.at(n.path); agent != nil && !isClosed(agent.gone) {
+		p.watch(n.path, agent.gone)
+		return
+	}
+	p.plan.Ended(n.path)
+}
+
+// kill ends an agent whose time is over.
+func (p *leavetaking) kill(path string) {
+	p.mu.Lock()
+	p.killed[path] = true
+	agent := p.present[path]
+	p.mu.Unlock()
+	if agent == nil { // its start is being given up, which ends it, too
+		return
+	}
+	if waited := agent.overdue(); waited > 0 {
+		p.c.overdue(path, agent, waited)
+	}
+	agent.depart(0)
+}
+
+// overdue tells that an agent did not end in time.
+func (c *Controller) overdue(path string, agent *process, waited time.Duration) {
+	o := agent.session.Observe()
+	late := api.Overdue{Path: path, PID: o.PID, Waited: waited.Seconds()}
+	c.mu.Lock()
+	c.late = append(c.late, late)
+	c.mu.Unlock()
+	c.log.Append(event.Event{
+		Type: event.AgentOverdue, Path: path, Incarnation: o.Incarnation, Actor: "controller",
+		Message: fmt.Sprintf("%s (process %d) did not stop within %v, and is killed", path, o.PID, waited.Round(100*time.Millisecond)),
+	}.With(late))
+}
+
+// shutDown ends the whole tree, which stays closed.
+func (c *Controller) shutDown() {
+	p := c.takeLeave(c.root.Path())
+	c.root.Stop()
+	p.run()
+	close(c.parted)
+	if !c.arrivals.empty() { // some do not end at all, and have been waited for already
+		c.root.Kill()
+	}
+}
+
+// Farewell is part of api.Farewells.
+func (c *Controller) Farewell(ctx context.Context) (api.Farewell, error) {
+	select {
+	case <-c.parted:
+	case <-c.hurry:
+	case <-c.ended:
+	case <-ctx.Done():
+		return api.Farewell{}, ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return api.Farewell{Overdue: append([]api.Overdue{}, c.late...)}, nil
+}
+
+// suspendChild stops a child as a stop by hand does; with a supervisor, all
+// agents below it as a farewell. That goes on when ctx ends.
+func (c *Controller) suspendChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo) error {
+	path := sup.Path() + "/" + info.ID
+	if info.Sub == nil || c.arrivals.closed(path) {
+		return sup.SuspendChild(ctx, info.ID)
+	}
+	return c.leaving(ctx, path, func(ctx context.Context) error { return sup.SuspendChild(ctx, info.ID) })
+}
+
+// leaving stops a part of the tree, of which stop tells the supervisors. It goes
+// on when ctx ends.
+func (c *Controller) leaving(ctx context.Context, path string, stop func(context.Context) error) error {
+	done := make(chan error, 1)
+	go func() {
+		p := c.takeLeave(path)
+		stopped := make(chan error, 1)
+		go func() { stopped <- stop(context.WithoutCancel(ctx)) }()
+		p.run()
+		err := <-stopped
+		p.end()
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

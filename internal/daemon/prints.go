@@ -1,0 +1,138 @@
+package daemon
+
+import (
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// prints knows what incarnations were started with, and what they would be
+// started with now.
+type prints struct {
+	lookout *lookout
+	mu      sync.Mutex
+	began   map[string]*beginning // by path
+	kept    map[string]*keptPrint // of the last controller, by path
+}
+
+// beginning is what an incarnation was started with.
+type beginning struct {
+	who   api.Caller
+	agent *spec.Agent
+	at    time.Time
+	files map[string]string // what was in them, as far as it is known
+	print spec.Print
+}
+
+// undeclared is the field that has drifted where only the whole is known.
+const undeclared = "declaration"
+
+// keptPrint is the print of an incarnation as the store has it.
+type keptPrint struct {
+	Incarnation uint64     `json:"incarnation"`
+	Print       spec.Print `json:"print"`
+}
+
+func newPrints(l *lookout) *prints {
+	return &prints{lookout: l, began: make(map[string]*beginning), kept: make(map[string]*keptPrint)}
+}
+
+// wanted is the print of an agent as it is declared now.
+func (p *prints) wanted(f *fleet, path string) spec.Print {
+	if a := f.agents[path]; len(a.Files) > 0 {
+		return a.Print(p.lookout.hash)
+	}
+	return f.prints[path]
+}
+
+// begin notes that an incarnation is started.
+func (p *prints) begin(who api.Caller, a *spec.Agent) {
+	p.lookout.watch(a.Files)
+	b := &beginning{who: who, agent: a, at: time.Now(), files: make(map[string]string)}
+	b.print = a.Print(func(string) string { return spec.Unread })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.began[who.Path] = b
+}
+
+// adopted notes that an incarnation is taken over, of which a runtime knows the
+// fingerprint, and the store perhaps more.
+func (p *prints) adopted(o runtime.Observation, a *spec.Agent) {
+	who := api.Caller{Path: o.Path, Incarnation: o.Incarnation}
+	p.begin(who, a)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b, kept := p.began[who.Path], p.kept[who.Path]
+	delete(p.kept, who.Path)
+	switch {
+	case kept != nil && kept.Incarnation == o.Incarnation && kept.Print.Known():
+		b.print, b.agent = kept.Print, nil
+	case o.Fingerprint == "":
+		b.print, b.agent = spec.Print{}, nil
+	case o.Fingerprint != a.Fingerprint():
+		// Something differs, and nobody knows any more what.
+		b.print.Parts = append(b.print.Parts, spec.Part{Field: undeclared, Hash: o.Fingerprint})
+		b.print.Sum, b.agent = o.Fingerprint, nil
+	}
+}
+
+// of is the print of a living incarnation; not known if there is none.
+func (p *prints) of(who api.Caller) spec.Print {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.began[who.Path]
+	if b == nil || b.who != who {
+		return spec.Print{}
+	}
+	p.read(b)
+	return b.print
+}
+
+// read fills in what was in the files, as soon as they have been read once
+// since the start. Needs mu.
+func (p *prints) read(b *beginning) {
+	if b.agent == nil || len(b.files) == len(b.agent.Files) {
+		return
+	}
+	news := false
+	for _, path := range b.agent.Files {
+		if _, ok := b.files[path]; ok {
+			continue
+		}
+		if hash, at := p.lookout.known(path); hash != spec.Unread && at.After(b.at) {
+			b.files[path], news = hash, true
+		}
+	}
+	if news {
+		b.print = b.agent.Print(func(path string) string { return b.files[path] })
+	}
+}
+
+// keep is what the store is to know of an incarnation; nil if nothing is known.
+func (p *prints) keep(path string, incarnation uint64) *keptPrint {
+	print := p.of(api.Caller{Path: path, Incarnation: incarnation})
+	if !print.Known() {
+		return nil
+	}
+	return &keptPrint{incarnation, print}
+}
+
+// recall takes what the last controller has kept.
+func (p *prints) recall(path string, k *keptPrint) {
+	if k != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.kept[path] = k
+	}
+}
+
+// forget forgets an agent that is not wanted any more.
+func (p *prints) forget(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.began, path)
+	delete(p.kept, path)
+}

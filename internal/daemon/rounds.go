@@ -1,0 +1,335 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// rounds compares what is with what is wanted, now and then and whenever
+// something happens, and has done what package patrol says. It changes the tree
+// by calls of the supervisors only, and waits for none of them: what takes time
+// is done beside the rounds, which leave alone what is being done.
+type rounds struct {
+	c     *Controller
+	kicks chan struct{}
+	turns chan struct{} // of starts
+
+	mu     sync.Mutex
+	busy   map[string]bool         // paths at which something is being done
+	delays map[string]patrol.Delay // what waits since the last round
+	calm   chan struct{}           // closed when a round has found nothing to do; nil if the last one did
+}
+
+// Bounds of the pause between two rounds, so that even a fleet that never rests
+// leaves most of the time to others.
+const (
+	shortestPause = time.Millisecond
+	longestPause  = 250 * time.Millisecond
+)
+
+func newRounds(c *Controller) *rounds {
+	return &rounds{
+		c: c, kicks: make(chan struct{}, 1), turns: make(chan struct{}, max(1, c.fleet().patrol.Starts)),
+		busy: make(map[string]bool), delays: make(map[string]patrol.Delay), calm: make(chan struct{}),
+	}
+}
+
+// kick has a round made soon: something has happened.
+func (r *rounds) kick() {
+	r.mu.Lock()
+	if r.calm == nil {
+		r.calm = make(chan struct{})
+	}
+	r.mu.Unlock()
+	select {
+	case r.kicks <- struct{}{}:
+	default:
+	}
+}
+
+// settled waits until a round has found nothing to do, and nothing is being done.
+func (r *rounds) settled(ctx context.Context) error {
+	r.mu.Lock()
+	calm := r.calm
+	r.mu.Unlock()
+	if calm == nil {
+		return nil
+	}
+	select {
+	case <-calm:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-r.c.ended:
+		return supervisor.ErrStopping
+	}
+}
+
+// Patrol is part of api.Patrols.
+func (c *Controller) Patrol(_ context.Context, dry bool) (api.Round, error) {
+	select {
+	case <-c.down:
+		return api.Round{}, api.ErrStopping
+	default:
+	}
+	res := c.patrols.plan()
+	if !dry {
+		c.patrols.kick()
+	}
+	return shownRound(res), nil
+}
+
+// shownRound is what there is to do, as the API says it.
+func shownRound(res patrol.Result) api.Round {
+	r := api.Round{Actions: []api.RoundAction{}, Delays: []api.RoundDelay{}}
+	for _, a := range res.Actions {
+		r.Actions = append(r.Actions, api.RoundAction{Action: a.Kind.String(), Path: a.Path, Cause: a.Cause.String(), Fields: a.Fields, Reason: a.Reason})
+	}
+	for _, d := range res.Delays {
+		shown := api.RoundDelay{Path: d.Path, For: d.For, Cause: d.Cause.String()}
+		if !d.Until.IsZero() {
+			shown.Until = &d.Until
+		}
+		r.Delays = append(r.Delays, shown)
+	}
+	return r
+}
+
+// run makes rounds until ctx ends.
+func (r *rounds) run(ctx context.Context) {
+	for {
+		begun := time.Now()
+		next := r.round(ctx)
+		took := time.Since(begun)
+		select {
+		case <-time.After(max(shortestPause, min(took, longestPause))):
+		case <-ctx.Done():
+			return
+		}
+		wait := r.c.fleet().patrol.Interval
+		if !next.IsZero() {
+			wait = min(wait, max(0, time.Until(next)))
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-r.kicks:
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+		t.Stop()
+	}
+}
+
+// plan is what has to be done now.
+func (r *rounds) plan() patrol.Result {
+	r.c.applying.Lock() // what is wanted and what supervisors know of it belong together
+	defer r.c.applying.Unlock()
+	f := r.c.fleet()
+	r.c.lookAround(f)
+	r.mu.Lock()
+	busy := maps.Clone(r.busy) // before anything is observed: what ends now is seen by the next round
+	r.mu.Unlock()
+	return patrol.Plan(r.c.desired(f), r.c.observed(f), patrol.Trackers{Busy: busy}, time.Now())
+}
+
+// round plans, and begins what was planned. It returns when there may be more to do.
+func (r *rounds) round(ctx context.Context) time.Time {
+	select {
+	case <-r.c.down:
+		return time.Time{}
+	default:
+	}
+	res := r.plan()
+	r.c.dropOvertaken(r.isBusy)
+	r.mu.Lock()
+	told := r.delays
+	r.delays = make(map[string]patrol.Delay, len(res.Delays))
+	for _, d := range res.Delays {
+		r.delays[d.Path] = d
+	}
+	for _, a := range res.Actions {
+		r.busy[a.Path] = true
+	}
+	if len(r.busy) == 0 && r.calm != nil && len(r.kicks) == 0 {
+		close(r.calm)
+		r.calm = nil
+	}
+	r.mu.Unlock()
+	for _, d := range res.Delays {
+		if was, ok := told[d.Path]; !d.Until.IsZero() && (!ok || was.Until.IsZero()) {
+			r.c.held(d)
+		}
+	}
+	for _, a := range res.Actions {
+		r.c.background.run(func(ctx context.Context) {
+			defer r.over(a.Path)
+			r.do(ctx, a)
+		})
+	}
+	return res.Next
+}
+
+func (r *rounds) isBusy(path string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.busy[path]
+}
+
+// over: nothing is being done at a path any more.
+func (r *rounds) over(path string) {
+	r.mu.Lock()
+	delete(r.busy, path)
+	r.mu.Unlock()
+	r.kick()
+}
+
+// claim keeps the rounds away from paths that somebody else takes care of. Needs applying.
+func (r *rounds) claim(paths []string) (release func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, path := range paths {
+		r.busy[path] = true
+	}
+	return func() {
+		for _, path := range paths {
+			r.over(path)
+		}
+	}
+}
+
+// waits is what an agent waits for, since the last round.
+func (r *rounds) waits(path string) (patrol.Delay, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d, ok := r.delays[path]
+	return d, ok
+}
+
+// do does what was planned.
+func (r *rounds) do(ctx context.Context, a patrol.Action) {
+	c := r.c
+	switch a.Kind {
+	case patrol.Stop:
+		c.withdraw(ctx, a.Path)
+	case patrol.Suspend:
+		c.suspended(ctx, a.Path)
+	case patrol.Start:
+		select {
+		case r.turns <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		defer func() { <-r.turns }()
+		c.ensureNode(ctx, a.Path)
+	case patrol.Renew, patrol.Drain:
+		if a.Cause == patrol.Requested {
+			c.mu.Lock()
+			asked := c.restarts[a.Path]
+			c.mu.Unlock()
+			if asked != nil {
+				c.carryOut(ctx, asked)
+			}
+			return
+		}
+		c.replaced(ctx, a)
+	}
+}
+
+// replaced renews an agent, or asks it to finish first.
+func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
+	sup, id, err := c.locate(a.Path)
+	if err != nil {
+		return
+	}
+	info, err := sup.Child(id)
+	if err != nil || info.State != supervisor.Running {
+		return // the next round sees what it does now
+	}
+	e := event.Event{
+		Type: event.AgentDrifted, Path: a.Path, Incarnation: info.Incarnation, Actor: "controller", Message: a.Path + " is started again: " + a.Reason,
+	}
+	data := map[string]any{"reason": a.Reason}
+	if a.Cause == patrol.Idle {
+		e.Type = event.AgentIdleKilled
+	} else {
+		data["fields"] = a.Fields
+	}
+	if a.Kind == patrol.Drain {
+		e.Message = a.Path + " is asked to finish, and started again then: " + a.Reason
+		data["within_seconds"] = a.Within.Seconds()
+	}
+	c.log.Append(e.With(data))
+	if a.Kind == patrol.Drain {
+		c.drainToRenew(a.Path, info.Incarnation, a.Within, a.Reason)
+		return
+	}
+	_, err = sup.RenewChild(ctx, id)
+	c.leftBehind(ctx, a.Path)
+	c.untroubled("an agent cannot be started again", a.Path, err)
+}
+
+// leftBehind removes what an agent has left in a runtime that it has moved away from.
+func (c *Controller) leftBehind(ctx context.Context, path string) {
+	home := c.home(path)
+	for _, place := range c.opts.Runtimes {
+		if home != nil && place != home {
+			c.remove(ctx, place, path)
+		}
+	}
+}
+
+// suspended stops what the file suspends. It starts when the file does not any more.
+func (c *Controller) suspended(ctx context.Context, path string) {
+	sup, id, err := c.locate(path)
+	if err == nil {
+		err = sup.TerminateChild(ctx, id)
+	}
+	if err != nil {
+		c.untroubled("what the file suspends cannot be stopped", path, err)
+		return
+	}
+	c.log.Append(event.Event{
+		Type: event.AgentSuspended, Path: path, Incarnation: c.last(path), Actor: "controller", Message: path + " is suspended by the file",
+	})
+}
+
+// held tells that an agent is not renewed because it was started too often; once
+// for as long as that lasts.
+func (c *Controller) held(d patrol.Delay) {
+	c.log.Append(event.Event{
+		Type: event.AgentQuarantined, Path: d.Path, Incarnation: c.last(d.Path), Actor: "controller", Message: d.String(),
+	}.With(map[string]any{"until": d.Until, "cause": d.Cause.String()}))
+}
+
+// lookAround has the files looked at that agents of a fleet are made of.
+func (c *Controller) lookAround(f *fleet) {
+	if len(f.files) > 0 {
+		c.prints.lookout.around(f.files)
+	}
+}
+
+// untroubled notes an error that is not told by an event, nor an answer of
+// somebody who takes care of the node already.
+func (c *Controller) untroubled(what, path string, err error) {
+	var start *supervisor.StartError
+	var held *supervisor.HeldError
+	switch {
+	case err == nil, errors.As(err, &start), errors.As(err, &held),
+		errors.Is(err, supervisor.ErrRunning), errors.Is(err, supervisor.ErrNotRunning), errors.Is(err, supervisor.ErrRestarting),
+		errors.Is(err, supervisor.ErrTerminated), errors.Is(err, supervisor.ErrPaused), errors.Is(err, supervisor.ErrStopping),
+		errors.Is(err, supervisor.ErrNoSupervisor), errors.Is(err, supervisor.ErrNotFound), errors.Is(err, context.Canceled):
+	default:
+		c.opts.Logger.Warn(what, "path", path, "error", fmt.Sprint(err))
+	}
+}

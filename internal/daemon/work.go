@@ -1,0 +1,327 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/work"
+)
+
+// openWork reads the tasks.
+func (c *Controller) openWork(ctx context.Context) (err error) {
+	c.work, err = work.OpenQueue(ctx, work.Options{
+		Store: c.opts.Store, Name: c.fleet().tree.Root.Name, Logger: c.opts.Logger,
+		Also: func(e work.Event) []store.Op { return []store.Op{c.log.Op(taskEvent(e))} },
+	})
+	return err
+}
+
+// keepWork gives back what incarnations have claimed that are gone, now that it
+// is known which live, and removes what is old.
+func (c *Controller) keepWork() {
+	c.untilDone("what agents that are gone had claimed cannot be given back yet", func(ctx context.Context) error {
+		return c.work.Sweep(ctx, c.credentials.unknown)
+	})
+	if p := c.opts.Tree.Patrol; p.Purges() {
+		c.background.run(func(ctx context.Context) { c.purgeWork(ctx, p.GCInterval, p.TTL) })
+	}
+}
+
+// purgeWork removes tasks that orders have made, ttl after their end.
+func (c *Controller) purgeWork(ctx context.Context, interval, ttl time.Duration) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		if _, err := c.work.Purge(ctx, ttl); err != nil && ctx.Err() == nil {
+			c.opts.Logger.Warn("tasks that have ended cannot be removed", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Pace of what has to be done and cannot be done yet.
+const (
+	minAgain = 50 * time.Millisecond
+	maxAgain = 5 * time.Second
+)
+
+// untilDone does something in the background until it succeeds.
+func (c *Controller) untilDone(trouble string, do func(context.Context) error) {
+	c.background.run(func(ctx context.Context) {
+		for pause := minAgain; ; pause = min(2*pause, maxAgain) {
+			err := do(ctx)
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			if pause == minAgain {
+				c.opts.Logger.Warn(trouble, "error", err)
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// beginWork lets an incarnation claim tasks.
+func (c *Controller) beginWork(who api.Caller, token string) {
+	c.work.Begin(who.Path, work.Life{Incarnation: who.Incarnation, ID: lifeOf(token)})
+	c.giveBack(who.Path)
+}
+
+// endWork gives back what an incarnation has claimed.
+func (c *Controller) endWork(who api.Caller) {
+	c.work.End(who.Path, who.Incarnation)
+	c.giveBack(who.Path)
+}
+
+func (c *Controller) giveBack(path string) {
+	c.untilDone("what an agent had claimed cannot be given back yet", func(ctx context.Context) error { return c.work.GiveBack(ctx, path) })
+}
+
+// taskEvent is the log's entry of what has happened to tasks.
+func taskEvent(e work.Event) event.Event {
+	t := e.Task
+	entry := event.Event{Actor: e.By.String(), Path: e.By.Path, Incarnation: e.By.Incarnation}
+	if e.Held != nil && e.Held.Incarnation > 0 {
+		entry.Path, entry.Incarnation = e.Held.By, e.Held.Incarnation
+	}
+	what := fmt.Sprintf("%s (%s)", t.ID, mail.Title(t.Title))
+	switch e.Kind {
+	case work.Created:
+		entry.Type, entry.Message = event.TaskCreated, fmt.Sprintf("%s was made", what)
+	case work.Commented:
+		entry.Type, entry.Message = event.TaskCommented, fmt.Sprintf("something was said about %s", what)
+	case work.Claimed:
+		entry.Type, entry.Message = event.TaskClaimed, fmt.Sprintf("%s was claimed", what)
+	case work.Released:
+		entry.Type, entry.Message = event.TaskReleased, fmt.Sprintf("%s is open again", what)
+	case work.Ended:
+		entry.Type, entry.Message = event.TaskClosed, fmt.Sprintf("%s was closed: %s", what, t.Outcome)
+	case work.Reopened:
+		entry.Type, entry.Message = event.TaskReopened, fmt.Sprintf("%s was opened again", what)
+	case work.Imported:
+		entry.Type, entry.Message = event.TaskImported, fmt.Sprintf("%d tasks were imported", e.Of)
+		return entry.With(map[string]any{"count": e.Of})
+	case work.Purged:
+		entry.Type, entry.Message = event.TaskPurged, fmt.Sprintf("%d tasks that had ended long ago were removed", e.Of)
+		return entry.With(map[string]any{"count": e.Of})
+	default:
+		entry.Type, entry.Message = event.TaskEdited, fmt.Sprintf("%s was changed", what)
+	}
+	if note := mail.Title(e.Note); note != "" {
+		entry.Message += ": " + note
+	}
+	data := map[string]any{"id": t.ID, "title": mail.Title(t.Title), "status": t.Status, "priority": t.Priority, "type": t.Type}
+	for name, value := range map[string]string{"pool": t.Pool, "assignee": t.Assignee, "parent": t.Parent, "origin": t.Origin, "outcome": string(t.Outcome)} {
+		if value != "" {
+			data[name] = value
+		}
+	}
+	if len(t.Labels) > 0 {
+		data["labels"] = t.Labels
+	}
+	return entry.With(data)
+}
+
+// worker is who asks for something about tasks; name is a person's.
+func worker(who api.Caller, name string) work.Who {
+	if who == (api.Caller{}) {
+		return work.Who{Name: cmp.Or(strings.TrimSpace(name), work.People)}
+	}
+	return work.Who{Path: who.Path, Incarnation: who.Incarnation}
+}
+
+// pools are those whose tasks an agent does: the one it is an instance of, that
+// of its name, and that of its path in the project.
+func (c *Controller) pools(path string) []string {
+	a := c.fleet().agents[path]
+	if a == nil {
+		return nil
+	}
+	var all []string
+	for _, name := range []string{a.Instance.Pool, a.Name, strings.TrimPrefix(path, c.fleet().tree.Root.Name+"/")} {
+		if name != "" && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// assignee is the full path of an agent, or else the name of a person.
+func (c *Controller) assignee(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	full := c.full(strings.Trim(name, "/"))
+	switch {
+	case c.fleet().agents[full] != nil:
+		return full, nil
+	case c.fleet().nodes[full] != nil:
+		return "", fmt.Errorf("%w: %s is a supervisor, and a task is assigned to one agent, or with --pool to all of a pool", api.ErrInvalid, full)
+	}
+	return name, nil
+}
+
+// AddTask is part of api.Tasks.
+func (c *Controller) AddTask(ctx context.Context, who api.Caller, t api.TaskAdd) (work.Task, error) {
+	d := t.Task
+	var err error
+	if d.Assignee, err = c.assignee(d.Assignee); err != nil {
+		return work.Task{}, err
+	}
+	made, fresh, err := c.work.Create(ctx, worker(who, t.By), d)
+	if err == nil && fresh {
+		c.nudgeOf(made, who)
+	}
+	return made, refusedWork(err)
+}
+
+// nudgeOf tells an agent of a task that was assigned to it.
+func (c *Controller) nudgeOf(t work.Task, by api.Caller) {
+	if c.fleet().agents[t.Assignee] != nil && t.Assignee != by.Path && t.Ready {
+		c.background.run(func(ctx context.Context) {
+			c.nudge(ctx, t.Assignee, fmt.Sprintf("coppice: there is a task for you, %s. Please run: coppice agent task show %[1]s", t.ID))
+		})
+	}
+}
+
+// refusedWork translates the errors of tasks, and those of a store that takes nothing.
+func refusedWork(err error) error {
+	if store.Refused(err) {
+		return &apiError{err, api.ErrConflict}
+	}
+	return translated(err)
+}
+
+// Tasks is part of api.Tasks.
+func (c *Controller) Tasks(ctx context.Context, _ api.Caller, f work.Filter) ([]work.Task, error) {
+	var err error
+	if f.Assignee, err = c.assignee(f.Assignee); err != nil {
+		return nil, err
+	}
+	if f.Parent != "" {
+		parent, err := c.work.Find(ctx, f.Parent)
+		if err != nil {
+			return nil, refusedWork(err)
+		}
+		f.Parent = parent.ID
+	}
+	all, err := c.work.List(ctx, f)
+	return all, refusedWork(err)
+}
+
+// Task is part of api.Tasks.
+func (c *Controller) Task(ctx context.Context, _ api.Caller, id string) (work.Detail, error) {
+	d, err := c.work.Get(ctx, id)
+	return d, refusedWork(err)
+}
+
+// EditTask is part of api.Tasks.
+func (c *Controller) EditTask(ctx context.Context, who api.Caller, e api.TaskEdit) (work.Task, error) {
+	if e.Edit.Assignee != nil {
+		full, err := c.assignee(*e.Edit.Assignee)
+		if err != nil {
+			return work.Task{}, err
+		}
+		e.Edit.Assignee = &full
+	}
+	t, err := c.work.Edit(ctx, worker(who, e.By), e.ID, e.Edit)
+	if err == nil && e.Edit.Assignee != nil {
+		c.nudgeOf(t, who)
+	}
+	return t, refusedWork(err)
+}
+
+// CommentTask is part of api.Tasks.
+func (c *Controller) CommentTask(ctx context.Context, who api.Caller, m api.TaskComment) (work.Task, error) {
+	t, err := c.work.Comment(ctx, worker(who, m.By), m.ID, m.Text, m.Key)
+	return t, refusedWork(err)
+}
+
+// ClaimTask is part of api.Tasks.
+func (c *Controller) ClaimTask(ctx context.Context, who api.Caller, t api.TaskClaim) ([]work.Task, error) {
+	if len(t.Pools) == 0 {
+		t.Pools = c.pools(who.Path)
+	}
+	got, err := c.work.Claim(ctx, worker(who, t.By), work.Claiming{ID: t.ID, Pools: t.Pools, Any: t.Any, Key: t.Key})
+	if err == work.ErrNothing {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, refusedWork(err)
+	}
+	return []work.Task{got}, nil
+}
+
+// ActOnTask is part of api.Tasks.
+func (c *Controller) ActOnTask(ctx context.Context, who api.Caller, a api.TaskAct) (t work.Task, err error) {
+	by := worker(who, a.By)
+	switch a.Action {
+	case api.ReleaseTask:
+		t, err = c.work.Release(ctx, by, a.ID, a.Reason)
+	case api.CloseTask:
+		t, err = c.work.Finish(ctx, by, a.ID, work.Ending{Outcome: a.Outcome, Reason: a.Reason, Force: a.Force})
+	case api.ReopenTask:
+		t, err = c.work.Reopen(ctx, by, a.ID, a.Reason)
+	case api.RetryTask:
+		t, err = c.work.Retry(ctx, by, a.ID, a.Reason)
+	default:
+		err = fmt.Errorf("%w: action is %.100q, expected one of %v", api.ErrInvalid, a.Action, api.TaskActions())
+	}
+	return t, refusedWork(err)
+}
+
+// ImportTasks is part of api.Tasks.
+func (c *Controller) ImportTasks(ctx context.Context, t api.TaskImport) (work.ImportReport, error) {
+	beads := make([]*work.Bead, len(t.Beads))
+	for i, line := range t.Beads {
+		var err error
+		if beads[i], err = work.ParseBead(line); err != nil {
+			return work.ImportReport{}, refusedWork(fmt.Errorf("beads[%d]: %w", i, err))
+		}
+	}
+	report, err := c.work.Import(ctx, worker(api.Caller{}, t.By), beads)
+	return report, refusedWork(err)
+}
+
+// ExportTasks is part of api.Tasks.
+func (c *Controller) ExportTasks(ctx context.Context, after string) (work.BeadPage, error) {
+	p, err := c.work.Export(ctx, after)
+	return p, refusedWork(err)
+}
+
+// workNotices are what there is to do for an agent.
+func (c *Controller) workNotices(ctx context.Context, who api.Caller) ([]api.Notice, error) {
+	h, err := c.work.Hook(ctx, worker(who, ""), c.pools(who.Path))
+	if err != nil {
+		return nil, refusedWork(err)
+	}
+	var all []api.Notice
+	tell := func(tasks []work.Task, format string) {
+		for _, t := range tasks {
+			all = append(all, api.Notice{Kind: "task", ID: t.ID, Text: fmt.Sprintf(format, t.ID, mail.Title(t.Title))})
+		}
+	}
+	tell(h.Mine, "%[1]s is yours and in progress: %[2]s. Run \"coppice agent task show %[1]s\" to read it, \"coppice agent task close %[1]s\" when it is done.")
+	tell(h.Ready, "%[1]s is assigned to you: %[2]s. Run \"coppice agent task claim %[1]s\" to begin it.")
+	tell(h.Pool, "%[1]s is ready in your pool: %[2]s. Run \"coppice agent task claim\" to begin what comes first.")
+	if h.More > 0 {
+		all = append(all, api.Notice{Kind: "task", Text: fmt.Sprintf("%d more tasks are ready for you.", h.More)})
+	}
+	return all, nil
+}

@@ -1,0 +1,303 @@
+// Package patrol decides what has to be done so that what runs is what is
+// wanted. It is pure: it is told what is wanted, what was observed and what is
+// being done already, and says what to do, in order, each with its reason. Who
+// asks twice without anything having happened in between is told the same; who
+// does what it says, nothing more. (The Gas City seed, "Reconciliation State Machine".)
+package patrol
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// Desired is an agent, or a supervisor with all in it, that is wanted.
+type Desired struct {
+	Path string
+	// Needs are the paths of what has to be ready before it begins.
+	Needs []string
+	// Suspended: it is wanted, but not to run.
+	Suspended bool
+	Print     spec.Print // as it is to run; of a supervisor none
+	// IdleTimeout is how long it may do nothing; 0: for ever.
+	IdleTimeout time.Duration
+	// DrainTimeout is how long it may take to finish, once it is asked to
+	// because it is not as declared any more; 0: it is not asked.
+	DrainTimeout time.Duration
+}
+
+// Life is what was observed of a node.
+type Life uint8
+
+const (
+	// Unknown: it cannot be told. Never a reason to do anything.
+	Unknown Life = iota
+	// Down: it does not run, and nobody but the patrol will start it.
+	Down
+	// Running: it runs and is ready.
+	Running
+	// Kept: its supervisor takes care of it: it is being started or stopped,
+	// waits for its restart, or is held by a limit.
+	Kept
+	// Done: it does not run and is not to: a person has stopped it, or it
+	// ended and its restart policy leaves it at that.
+	Done
+)
+
+// Observed is what was observed of a node, wanted or not.
+type Observed struct {
+	Path  string
+	Life  Life
+	Ready bool // what needs it may begin: it runs, or has done what it was for
+	// Failing: it does not run because its last start or life was a failure.
+	Failing bool
+
+	// Of a running agent.
+	Print     spec.Print // as it was started; unknown if it has no parts
+	Requested bool       // it has asked to be restarted
+	Request   string     // why
+	Active    time.Time  // when it last did something; zero: not known
+	Asks      bool       // it has shown that it looks whether it is to finish
+	Draining  bool       // it is to finish: what becomes of it then is decided
+	// RoomAt is when its limit lets it be started once more; in the past: now.
+	RoomAt time.Time
+}
+
+// Trackers are what is known of rounds before.
+type Trackers struct {
+	// Busy are paths at which something that was planned is being done. Of these,
+	// and of what is in and above them, nothing more is planned.
+	Busy map[string]bool
+}
+
+// Kind is what is to be done.
+type Kind uint8
+
+const (
+	Stop    Kind = iota // what nobody wants: at once, and with all in it
+	Suspend             // what is wanted, but not to run
+	Start
+	Renew // stop and start again
+	Drain // ask it to finish, and renew it then
+)
+
+func (k Kind) String() string {
+	return [...]string{"stop", "suspend", "start", "renew", "drain"}[k]
+}
+
+// Cause is why an agent that runs is renewed, in the order in which they are
+// looked for. (The seed's sub-states.)
+type Cause uint8
+
+const (
+	NoCause Cause = iota
+	Requested
+	Idle
+	Drifted
+)
+
+func (c Cause) String() string {
+	return [...]string{"", "restart requested", "idle", "drifted"}[c]
+}
+
+// Action is something to do.
+type Action struct {
+	Kind   Kind
+	Path   string
+	Cause  Cause         // of Renew and Drain
+	Fields []string      // that have drifted
+	Within time.Duration // of Drain
+	Reason string        // for people
+}
+
+func (a Action) String() string { return fmt.Sprintf("%v %s: %s", a.Kind, a.Path, a.Reason) }
+
+// Delay is something that would be done, and is not yet.
+type Delay struct {
+	Path string
+	// For is what it waits for to be ready; "" if it is a limit, until Until.
+	For   string
+	Until time.Time
+	Cause Cause // of a renewal that a limit holds
+}
+
+func (d Delay) String() string {
+	if d.For != "" {
+		return fmt.Sprintf("%s waits for %s", d.Path, d.For)
+	}
+	return fmt.Sprintf("%s (%v) was started too often and goes on as it is until %s", d.Path, d.Cause, d.Until.Format(time.DateTime))
+}
+
+// Result is what Plan has come to.
+type Result struct {
+	// Actions are to be done, what is not wanted first, everything else in the
+	// order in which it is desired. All can be done at the same time.
+	Actions []Action
+	// Delays are what waits, in the order in which it is desired.
+	Delays []Delay
+	// Next is when there may be something to do without that anything happens; zero if never.
+	Next time.Time
+}
+
+// Plan decides. desired is in start order; observed has everything that was
+// seen, by path, whether it is wanted or not.
+func Plan(desired []Desired, observed map[string]*Observed, t Trackers, now time.Time) Result {
+	p := planner{observed: observed, t: t, now: now}
+	wanted := 0
+	for i := range desired {
+		if observed[desired[i].Path] != nil {
+			wanted++
+		}
+	}
+	if wanted < len(observed) {
+		p.orphans(desired)
+	}
+	for i := range desired {
+		d := &desired[i]
+		if o := observed[d.Path]; o != nil && o.Life != Unknown && !p.busy(d.Path) {
+			p.node(d, o)
+		}
+	}
+	return p.Result
+}
+
+type planner struct {
+	observed map[string]*Observed
+	t        Trackers
+	now      time.Time
+	leaving  map[string]string // names of agents that are on their way out, with their paths
+	Result
+}
+
+// busy reports whether something is being done at a path, above or in it.
+func (p *planner) busy(at string) bool {
+	if len(p.t.Busy) == 0 {
+		return false
+	}
+	for above := at; above != "." && above != "/"; above = path.Dir(above) {
+		if p.t.Busy[above] {
+			return true
+		}
+	}
+	return false
+}
+
+// orphans plans the end of what nobody wants. Of a supervisor that is not
+// wanted only that itself, as what is in it ends with it.
+func (p *planner) orphans(desired []Desired) {
+	wanted := make(map[string]bool, len(desired))
+	for i := range desired {
+		wanted[desired[i].Path] = true
+	}
+	p.leaving = make(map[string]string)
+	var orphans []string
+	for at := range p.observed {
+		if !wanted[at] {
+			orphans = append(orphans, at)
+			p.leaving[path.Base(at)] = at
+		}
+	}
+	slices.Sort(orphans)
+	last := ""
+	for _, at := range orphans {
+		if last != "" && strings.HasPrefix(at, last+"/") {
+			continue
+		}
+		last = at
+		if p.observed[at].Life != Unknown && !p.busy(at) {
+			p.Actions = append(p.Actions, Action{Kind: Stop, Path: at, Reason: "it is not wanted any more"})
+		}
+	}
+}
+
+func (p *planner) node(d *Desired, o *Observed) {
+	switch {
+	case d.Suspended && (o.Life == Running || o.Life == Kept && !o.Draining):
+		p.Actions = append(p.Actions, Action{Kind: Suspend, Path: d.Path, Reason: "the file suspends it"})
+	case d.Suspended, o.Draining:
+	case o.Life == Down:
+		p.start(d)
+	case o.Life == Running:
+		p.running(d, o)
+	}
+}
+
+func (p *planner) start(d *Desired) {
+	if old := p.leaving[path.Base(d.Path)]; old != "" { // it has moved, and must not run twice
+		p.Delays = append(p.Delays, Delay{Path: d.Path, For: "the end of " + old})
+		return
+	}
+	for _, need := range d.Needs {
+		if o := p.observed[need]; o == nil || !o.Ready {
+			p.Delays = append(p.Delays, Delay{Path: d.Path, For: need})
+			return
+		}
+	}
+	p.Actions = append(p.Actions, Action{Kind: Start, Path: d.Path, Reason: "it does not run"})
+}
+
+// running looks for reasons to renew an agent, the first of which counts.
+func (p *planner) running(d *Desired, o *Observed) {
+	a := Action{Kind: Renew, Path: d.Path}
+	switch {
+	case o.Requested:
+		a.Cause, a.Reason = Requested, "it has asked for that"
+		if o.Request != "" {
+			a.Reason += ": " + o.Request
+		}
+	case p.idle(d, o):
+		a.Cause, a.Reason = Idle, fmt.Sprintf("it did nothing for %v", p.now.Sub(o.Active).Round(time.Second))
+	case d.Print.Sum != o.Print.Sum:
+		a.Fields = d.Print.Differs(o.Print)
+		if len(a.Fields) == 0 {
+			return
+		}
+		a.Cause, a.Reason = Drifted, "drifted: "+fields(a.Fields)
+		if o.Asks && d.DrainTimeout > 0 {
+			a.Kind, a.Within = Drain, d.DrainTimeout
+		}
+	default:
+		return
+	}
+	if o.RoomAt.After(p.now) {
+		p.Delays = append(p.Delays, Delay{Path: d.Path, Until: o.RoomAt, Cause: a.Cause})
+		p.look(o.RoomAt)
+		return
+	}
+	p.Actions = append(p.Actions, a)
+}
+
+// idle: it may do nothing for as long as its timeout, not for longer.
+func (p *planner) idle(d *Desired, o *Observed) bool {
+	if d.IdleTimeout <= 0 || o.Active.IsZero() {
+		return false
+	}
+	if p.now.Sub(o.Active) > d.IdleTimeout {
+		return true
+	}
+	p.look(o.Active.Add(d.IdleTimeout + 1))
+	return false
+}
+
+// look notes when there may be something to do.
+func (p *planner) look(at time.Time) {
+	if p.Next.IsZero() || at.Before(p.Next) {
+		p.Next = at
+	}
+}
+
+// maxFields are how many fields a reason names.
+const maxFields = 5
+
+func fields(all []string) string {
+	text := strings.Join(all[:min(len(all), maxFields)], ", ")
+	if more := len(all) - maxFields; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return cmp.Or(text, "it is not known what")
+}

@@ -1,0 +1,260 @@
+package patrol
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// printOf is the print of an agent that runs a command, with a variable.
+func printOf(command, model string) spec.Print {
+	a := spec.Agent{Command: []string{command}, Env: map[string]string{"MODEL": model}}
+	return a.Print(nil)
+}
+
+func seen(all ...*Observed) map[string]*Observed {
+	m := make(map[string]*Observed)
+	for _, o := range all {
+		m[o.Path] = o
+	}
+	return m
+}
+
+func TestPlan(t *testing.T) {
+	a, b := printOf("x", "opus"), printOf("x", "haiku")
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	want := func(change ...func(*Desired)) []Desired {
+		d := Desired{Path: "t/a", Print: a, DrainTimeout: time.Minute, IdleTimeout: 15 * time.Minute}
+		for _, f := range change {
+			f(&d)
+		}
+		return []Desired{d}
+	}
+	for _, tt := range []struct {
+		name     string
+		desired  []Desired
+		observed map[string]*Observed
+		busy     string
+		want     string // actions; delays
+	}{
+		{"not running", want(), seen(&Observed{Path: "t/a", Life: Down}), "", "start t/a: it does not run;"},
+		{"not running, and being started", want(), seen(&Observed{Path: "t/a", Life: Down}), "t/a", ";"},
+		{"not running, and its supervisor being stopped", want(), seen(&Observed{Path: "t/a", Life: Down}), "t", ";"},
+		{"healthy", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a}), "", ";"},
+		{"unknown", want(), seen(&Observed{Path: "t/a", Life: Unknown, Print: b, Requested: true}), "", ";"},
+		{"not seen", want(), seen(), "", ";"},
+		{"kept by its supervisor", want(), seen(&Observed{Path: "t/a", Life: Kept}), "", ";"},
+		{"down for good", want(), seen(&Observed{Path: "t/a", Life: Done}), "", ";"},
+		{"orphan", nil, seen(&Observed{Path: "t/a", Life: Running}), "", "stop t/a: it is not wanted any more;"},
+		{"orphan that does not run", nil, seen(&Observed{Path: "t/a", Life: Done}), "", "stop t/a: it is not wanted any more;"},
+		{"unknown orphan", nil, seen(&Observed{Path: "t/a", Life: Unknown}), "", ";"},
+		{"orphans in an orphan", nil, seen(&Observed{Path: "t/s", Life: Running}, &Observed{Path: "t/s/a", Life: Running}, &Observed{Path: "t/s2", Life: Running}), "",
+			"stop t/s: it is not wanted any more, stop t/s2: it is not wanted any more;"},
+		{"moved", want(), seen(&Observed{Path: "t/a", Life: Down}, &Observed{Path: "t/s/a", Life: Running}), "t/s/a", ";t/a waits for the end of t/s/a"},
+		{"no print", want(), seen(&Observed{Path: "t/a", Life: Running}), "", ";"},
+		{"drifted", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b}), "", "renew t/a: drifted: env.MODEL;"},
+		{"drifted, and looks for drains", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, Asks: true}), "", "drain t/a: drifted: env.MODEL;"},
+		{"drifted, and is drained already", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, Asks: true, Draining: true}), "", ";"},
+		{"drifted, with no time to drain", want(func(d *Desired) { d.DrainTimeout = 0 }), seen(&Observed{Path: "t/a", Life: Running, Print: b, Asks: true}), "", "renew t/a: drifted: env.MODEL;"},
+		{"drifted, and started too often", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, RoomAt: now.Add(1)}), "",
+			";t/a (drifted) was started too often and goes on as it is until 2026-01-02 03:04:05"},
+		{"drifted, and there is room again", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, RoomAt: now}), "", "renew t/a: drifted: env.MODEL;"},
+		{"idle for as long as it may", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a, Active: ago(15 * time.Minute)}), "", ";"},
+		{"idle for longer", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a, Active: ago(15*time.Minute + 1)}), "", "renew t/a: it did nothing for 15m0s;"},
+		{"idle, as far as is known", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a}), "", ";"},
+		{"idle, and may be", want(func(d *Desired) { d.IdleTimeout = 0 }), seen(&Observed{Path: "t/a", Life: Running, Print: a, Active: ago(time.Hour)}), "", ";"},
+		{"restart requested", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a, Requested: true, Request: "context is full"}), "", "renew t/a: it has asked for that: context is full;"},
+		{"everything, in the order of the seed", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, Active: ago(time.Hour), Requested: true}), "", "renew t/a: it has asked for that;"},
+		{"idle before drifted", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, Active: ago(time.Hour)}), "", "renew t/a: it did nothing for 1h0m0s;"},
+		{"suspended by the file", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Running, Print: b}), "", "suspend t/a: the file suspends it;"},
+		{"suspended, and waiting for its restart", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Kept}), "", "suspend t/a: the file suspends it;"},
+		{"suspended, and down", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Down}), "", ";"},
+		{"needs what is ready", want(func(d *Desired) { d.Needs = []string{"t/db"} }), seen(&Observed{Path: "t/a", Life: Down}, &Observed{Path: "t/db", Life: Unknown, Ready: true}), "", "start t/a: it does not run;"},
+		{"needs what is not", want(func(d *Desired) { d.Needs = []string{"t/db"} }), seen(&Observed{Path: "t/a", Life: Down}, &Observed{Path: "t/db", Life: Unknown}), "", ";t/a waits for t/db"},
+		{"needs what is not seen", want(func(d *Desired) { d.Needs = []string{"t/db"} }), seen(&Observed{Path: "t/a", Life: Down}), "", ";t/a waits for t/db"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			busy := map[string]bool{}
+			if tt.busy != "" {
+				busy[tt.busy] = true
+			}
+			if o := tt.observed["t/db"]; o != nil {
+				tt.desired = append(tt.desired, Desired{Path: "t/db"})
+			}
+			r := Plan(tt.desired, tt.observed, Trackers{busy}, now)
+			var actions, delays []string
+			for _, a := range r.Actions {
+				actions = append(actions, a.String())
+			}
+			for _, d := range r.Delays {
+				delays = append(delays, d.String())
+			}
+			if got := strings.Join(actions, ", ") + ";" + strings.Join(delays, ", "); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// When something comes due by itself, the plan says when.
+func TestNext(t *testing.T) {
+	a, b := printOf("x", "opus"), printOf("y", "opus")
+	desired := []Desired{
+		{Path: "t/a", Print: a, IdleTimeout: time.Hour},
+		{Path: "t/b", Print: a, IdleTimeout: time.Hour},
+		{Path: "t/c", Print: a},
+	}
+	observed := seen(
+		&Observed{Path: "t/a", Life: Running, Print: a, Active: now.Add(-time.Minute)},
+		&Observed{Path: "t/b", Life: Running, Print: a, Active: now.Add(-2 * time.Minute)},
+		&Observed{Path: "t/c", Life: Running, Print: b, RoomAt: now.Add(2 * time.Hour)},
+	)
+	r := Plan(desired, observed, Trackers{}, now)
+	if want := now.Add(58*time.Minute + 1); !r.Next.Equal(want) || len(r.Actions) != 0 {
+		t.Errorf("got %v and %v, want %v", r.Next, r.Actions, want)
+	}
+	if r = Plan(desired, observed, Trackers{}, r.Next); len(r.Actions) != 1 || r.Actions[0].Path != "t/b" {
+		t.Errorf("then there is %v to do", r.Actions)
+	}
+	if r = Plan(desired, observed, Trackers{}, now.Add(2*time.Hour)); len(r.Actions) != 3 {
+		t.Errorf("in the end there is %v to do", r.Actions)
+	}
+}
+
+// world draws what is wanted and what is.
+func world(t *rapid.T) ([]Desired, map[string]*Observed) {
+	prints := []spec.Print{{}, printOf("x", "1"), printOf("x", "2"), printOf("y", "1")}
+	paths := []string{"t/a", "t/b", "t/s", "t/s/c", "t/s/d", "t/e"}
+	var desired []Desired
+	above := map[string]*Desired{} // what is in something is not wanted without it, and suspended with it
+	for _, p := range paths {
+		if strings.HasPrefix(p, "t/s/") && above["t/s"] == nil {
+			continue
+		}
+		if rapid.Bool().Draw(t, "want "+p) {
+			desired = append(desired, Desired{
+				Path: p, Suspended: rapid.IntRange(0, 4).Draw(t, "suspended") == 0, Print: rapid.SampledFrom(prints).Draw(t, "print"),
+				Needs:        rapid.SliceOfNDistinct(rapid.SampledFrom(paths), 0, 2, rapid.ID).Draw(t, "needs"),
+				DrainTimeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "drain")) * time.Minute,
+				IdleTimeout:  time.Duration(rapid.IntRange(0, 1).Draw(t, "idle")) * time.Minute,
+			})
+			d := &desired[len(desired)-1]
+			if strings.HasPrefix(p, "t/s/") {
+				d.Suspended = d.Suspended || above["t/s"].Suspended
+			}
+			above[p] = &Desired{Suspended: d.Suspended}
+		}
+	}
+	observed := make(map[string]*Observed)
+	for _, p := range append(paths, "t/x", "t/s/x") {
+		if rapid.IntRange(0, 4).Draw(t, "see "+p) > 0 {
+			o := &Observed{
+				Path: p, Life: Life(rapid.IntRange(0, 4).Draw(t, "life")), Print: rapid.SampledFrom(prints).Draw(t, "printed"),
+				Asks: rapid.Bool().Draw(t, "asks"), Requested: rapid.IntRange(0, 4).Draw(t, "requested") == 0,
+				Draining: rapid.IntRange(0, 4).Draw(t, "draining") == 0,
+				Active:   now.Add(-time.Duration(rapid.IntRange(0, 2).Draw(t, "active")) * time.Minute),
+				RoomAt:   now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "room")) * time.Minute),
+			}
+			o.Ready = o.Life == Running
+			observed[p] = o
+		}
+	}
+	return desired, observed
+}
+
+// Whatever there is: what cannot be told and what is healthy is left alone,
+// nothing is done twice at a place, and while what was planned is being done,
+// or once it has been done, nothing more is.
+func TestPlanIsIdempotent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		desired, observed := world(t)
+		r := Plan(desired, observed, Trackers{}, now)
+		if again := Plan(desired, observed, Trackers{}, now); fmt.Sprint(again) != fmt.Sprint(r) {
+			t.Fatalf("asked again it says %v instead of %v", again, r)
+		}
+		busy := make(map[string]bool)
+		for _, a := range r.Actions {
+			o := observed[a.Path]
+			if busy[a.Path] || o == nil || o.Life == Unknown {
+				t.Fatalf("%v, which is %+v", a, o)
+			}
+			i := slices.IndexFunc(desired, func(d Desired) bool { return d.Path == a.Path })
+			if (i < 0) != (a.Kind == Stop) {
+				t.Fatalf("%v, which is wanted: %v", a, i >= 0)
+			}
+			if i >= 0 && o.Life == Running && !desired[i].Suspended && !o.Requested && a.Cause != Idle && len(desired[i].Print.Differs(o.Print)) == 0 {
+				t.Fatalf("%v, which is healthy", a)
+			}
+			if a.Kind != Stop && a.Kind != Suspend && a.Kind != Start && o.RoomAt.After(now) {
+				t.Fatalf("%v, which its limit does not let start again", a)
+			}
+			busy[a.Path] = true
+		}
+		if during := Plan(desired, observed, Trackers{busy}, now); len(during.Actions) > 0 {
+			t.Fatalf("while %v is done: %v", r.Actions, during.Actions)
+		}
+		for _, a := range r.Actions { // done
+			o := observed[a.Path]
+			switch a.Kind {
+			case Stop:
+				maps.DeleteFunc(observed, func(p string, _ *Observed) bool { return p == a.Path || strings.HasPrefix(p, a.Path+"/") })
+			case Suspend:
+				*o = Observed{Path: a.Path, Life: Down}
+			case Drain:
+				o.Draining = true
+			case Start, Renew:
+				i := slices.IndexFunc(desired, func(d Desired) bool { return d.Path == a.Path })
+				*o = Observed{Path: a.Path, Life: Running, Ready: true, Print: desired[i].Print, Active: now}
+			}
+		}
+		for n := 0; ; n++ { // waves: what waited for these may start, but nothing else is to be done
+			after := Plan(desired, observed, Trackers{}, now)
+			if len(after.Actions) == 0 {
+				return
+			}
+			for _, a := range after.Actions {
+				if a.Kind != Start || n > len(desired) {
+					t.Fatalf("after %v: %v", r.Actions, a)
+				}
+				observed[a.Path].Life, observed[a.Path].Ready = Running, true
+				observed[a.Path].Print, observed[a.Path].Requested, observed[a.Path].Active = spec.Print{}, false, time.Time{}
+			}
+		}
+	})
+}
+
+// fleetOf is a healthy fleet.
+func fleetOf(n int) ([]Desired, map[string]*Observed) {
+	desired, observed := make([]Desired, n), make(map[string]*Observed, n)
+	p := printOf("x", "opus")
+	for i := range desired {
+		path := fmt.Sprintf("t/agent-%05d", i)
+		desired[i] = Desired{Path: path, Print: p, IdleTimeout: time.Hour, DrainTimeout: time.Minute}
+		observed[path] = &Observed{Path: path, Life: Running, Ready: true, Print: p, Active: now.Add(-time.Minute)}
+	}
+	return desired, observed
+}
+
+func TestHealthyCostsNoMemory(t *testing.T) {
+	desired, observed := fleetOf(10_000)
+	if n := testing.AllocsPerRun(10, func() { Plan(desired, observed, Trackers{Busy: map[string]bool{}}, now) }); n > 1 {
+		t.Errorf("a plan for a healthy fleet allocates %v times", n)
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	desired, observed := fleetOf(10_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		Plan(desired, observed, Trackers{}, now)
+	}
+}

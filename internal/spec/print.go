@@ -1,0 +1,95 @@
+package spec
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Print is the fingerprint of what an incarnation was started with, field by
+// field, so that what has changed since has a name. It is of what is declared
+// alone: what is inherited from the daemon is not in it.
+type Print struct {
+	Sum   string `json:"sum"` // over all parts, the ones that are not known included
+	Parts []Part `json:"parts,omitempty"`
+}
+
+// Part is the print of one field.
+type Part struct {
+	Field string `json:"field"` // as in command, env.MODEL, limits.memory, files./etc/motd
+	// Hash is the beginning of a SHA-256 in hex; "" if it is not known, which
+	// is a difference to nothing.
+	Hash string `json:"hash"`
+}
+
+// Unread is what the content of a file is taken for that nobody has read.
+const Unread = ""
+
+// Print is the print of the agent as it is declared. hash returns that of the
+// content of one of its Files, or Unread.
+func (a *Agent) Print(hash func(path string) string) Print {
+	var p Print
+	add := func(field string, values ...string) {
+		p.Parts = append(p.Parts, Part{field, digest(values)[:16]})
+	}
+	add("command", a.Command...)
+	add("dir", a.Dir)
+	add("stdin", a.Stdin)
+	add("runtime", a.Runtime.String())
+	add("terminal", strconv.FormatBool(a.Terminal))
+	add("limits.memory", strconv.FormatInt(a.Limits.Memory, 10))
+	add("limits.cpu", strconv.FormatFloat(a.Limits.CPU, 'g', -1, 64))
+	add("limits.open_files", strconv.FormatUint(a.Limits.OpenFiles, 10))
+	add("limits.processes", strconv.FormatUint(a.Limits.Processes, 10))
+	add("watchdog", strconv.FormatBool(a.Notify), a.Watchdog.String()) // in the environment, too
+	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
+		add("env."+name, a.Env[name])
+	}
+	for _, path := range a.Files {
+		p.Parts = append(p.Parts, Part{"files." + path, hash(path)})
+	}
+	var all []string
+	for _, part := range p.Parts {
+		all = append(all, part.Field, part.Hash)
+	}
+	p.Sum = digest(all)
+	return p
+}
+
+// digest is the SHA-256 of a list, in hex. Lengths go in front, so that no two
+// lists run together to the same bytes.
+func digest(list []string) string {
+	var b []byte
+	for _, s := range list {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// Known reports whether there is a print at all. Nothing differs from what is not known.
+func (p Print) Known() bool { return len(p.Parts) > 0 }
+
+// Differs are the fields that differ from an earlier print, as far as both are known.
+func (p Print) Differs(earlier Print) []string {
+	if p.Sum == earlier.Sum || !p.Known() || !earlier.Known() {
+		return nil
+	}
+	before := make(map[string]string, len(earlier.Parts))
+	for _, part := range earlier.Parts {
+		before[part.Field] = part.Hash
+	}
+	var fields []string
+	for _, part := range p.Parts {
+		was, ok := before[part.Field]
+		if !ok || was != part.Hash && was != Unread && part.Hash != Unread {
+			fields = append(fields, part.Field)
+		}
+		delete(before, part.Field)
+	}
+	return append(fields, slices.Sorted(maps.Keys(before))...)
+}

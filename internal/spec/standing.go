@@ -1,0 +1,170 @@
+package spec
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/cron"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// StandingOrder is something that is run when its gates open.
+type StandingOrder struct {
+	Name        string
+	Description string
+	// Command is run to its end, or a task is made of Task: one of the two is set.
+	Command []string
+	Task    *OrderTask
+	// Gates open it, any of them or, with All, all of them together.
+	Gates []Gate
+	All   bool
+	// Timeout is how long a run may take, with the cap of [orders] applied already.
+	Timeout time.Duration
+	// Disabled: it is not fired by its gates, but by hand. Why says who wants
+	// that: the order itself, or [orders] skip.
+	Disabled bool
+	Why      string
+	CatchUp  bool
+	Overlap  Overlap
+	Retries  int // further attempts after a failed one
+	Backoff  supervisor.Backoff
+	Env      map[string]string
+	Dir      string // absolute
+	Source   string // file:line:column of where it is written
+}
+
+// OrderTask is the template of a task.
+type OrderTask struct {
+	Title    string   `json:"title"`
+	Text     string   `json:"text,omitempty"`
+	Pool     string   `json:"pool,omitempty"`
+	Assignee string   `json:"assignee,omitempty"`
+	Labels   []string `json:"labels,omitempty"`
+	Priority *int     `json:"priority,omitempty"`
+}
+
+// Kind is what opens a gate.
+type GateKind uint8
+
+// Kinds of gates.
+const (
+	Manual    GateKind = iota // nothing but people
+	Cooldown                  // time since the last run
+	Cron                      // times of the calendar
+	Condition                 // a command that succeeds
+	Event                     // an event of the log
+)
+
+func (k GateKind) String() string {
+	switch k {
+	case Manual:
+		return "manual"
+	case Cooldown:
+		return "cooldown"
+	case Cron:
+		return "cron"
+	case Condition:
+		return "condition"
+	case Event:
+		return "event"
+	}
+	return fmt.Sprintf("invalid(%d)", k)
+}
+
+// ParseGateKind is the inverse of String.
+func ParseGateKind(text string) (GateKind, error) {
+	for k := Manual; k <= Event; k++ {
+		if k.String() == text {
+			return k, nil
+		}
+	}
+	return 0, fmt.Errorf("there is no gate %.40q", text)
+}
+
+// Gate is one thing that opens an order. An order has one of each kind at most,
+// but for Cron.
+type Gate struct {
+	Kind     GateKind
+	Interval time.Duration  // Cooldown: since the last run began
+	Schedule *cron.Schedule // Cron
+	Check    []string       // Condition: the command; exit code 0 opens
+	Limit    time.Duration  // Condition: how long the command may take
+	Every    time.Duration  // Condition: from the end of one to the next
+	On       EventFilter    // Event
+}
+
+// String is the gate in words.
+func (g Gate) String() string {
+	switch g.Kind {
+	case Cooldown:
+		return "cooldown " + g.Interval.String()
+	case Cron:
+		return fmt.Sprintf("cron %s (%v)", g.Schedule, g.Schedule.Zone())
+	case Condition:
+		return "condition " + strings.Join(g.Check, " ")
+	case Event:
+		text := "event " + strings.Join(g.On.Types, ", ")
+		if g.On.Path != "" {
+			text += " of " + g.On.Path
+		}
+		return text
+	}
+	return g.Kind.String()
+}
+
+// Overlap says what becomes of a firing while the order runs.
+type Overlap uint8
+
+// What becomes of it.
+const (
+	OverlapSkip  Overlap = iota // nothing; it is reported
+	OverlapQueue                // it fires when the run has ended, once however many there were
+	OverlapAllow                // it fires at once
+)
+
+func (o Overlap) String() string {
+	switch o {
+	case OverlapSkip:
+		return "skip"
+	case OverlapQueue:
+		return "queue"
+	case OverlapAllow:
+		return "allow"
+	}
+	return fmt.Sprintf("invalid(%d)", o)
+}
+
+// ParseOverlap is the inverse of String.
+func ParseOverlap(text string) (Overlap, error) {
+	for o := OverlapSkip; o <= OverlapAllow; o++ {
+		if o.String() == text {
+			return o, nil
+		}
+	}
+	return 0, fmt.Errorf("there is no overlap %.40q", text)
+}
+
+// Defaults of orders.
+const (
+	DefaultOrderTimeout = 300 * time.Second // of a run
+	DefaultCheckLimit   = 10 * time.Second
+	DefaultCheckEvery   = 30 * time.Second
+)
+
+// EventFilter selects events: those whose type matches one of the patterns (as
+// for path.Match, such as "agent.*"), and that are about the path or what is below it, if it is not empty.
+type EventFilter struct {
+	Types []string
+	Path  string
+}
+
+// Gate returns the first gate of a kind, nil if there is none.
+func (o *StandingOrder) Gate(k GateKind) *Gate {
+	for i := range o.Gates {
+		if o.Gates[i].Kind == k {
+			return &o.Gates[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/memory"
+)
+
+// gated is a store whose writes wait to be let through, or to fail.
+type gated struct {
+	store.Store
+	gate   chan error // nil: let through
+	writes int
+}
+
+func (g *gated) Apply(ctx context.Context, f store.Fence, conds []store.Cond, ops []store.Op) (store.Rev, error) {
+	g.writes++
+	select {
+	case err := <-g.gate:
+		if err != nil {
+			return 0, err
+		}
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	return g.Store.Apply(ctx, f, conds, ops)
+}
+
+// bubble is a queue on a gated store, in a bubble of its own.
+func bubble(t *testing.T, do func(t *testing.T, q *Queue, g *gated)) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := memory.New()
+		defer inner.Close()
+		g := &gated{Store: inner, gate: make(chan error)}
+		q := openQueue(t, g)
+		defer q.Close()
+		do(t, q, g)
+	})
+}
+
+// Decisions that come while one is being written are written together, each on
+// what the one before has left, and the last word on a task holds.
+func TestGroup(t *testing.T) {
+	bubble(t, func(t *testing.T, q *Queue, g *gated) {
+		ctx := t.Context()
+		done := make(chan error, 100)
+		var id string
+		go func() {
+			made, _, err := q.Create(ctx, ann, Draft{Title: "0"})
+			id = made.ID
+			done <- err
+		}()
+		synctest.Wait()
+		g.gate <- nil
+		<-done
+		go func() { done <- second(q.Comment(ctx, ann, id, "hold the writer up", "")) }()
+		synctest.Wait()
+		const n = 10
+		for i := range n {
+			title := fmt.Sprint(i + 1)
+			go func() { done <- second(q.Edit(ctx, ann, id, Edit{Title: &title, Text: &title})) }()
+			synctest.Wait()
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("something is done before it is written: %v", err)
+		default:
+		}
+		g.gate <- nil
+		synctest.Wait()
+		g.gate <- nil
+		for range n + 1 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if g.writes != 3 {
+			t.Errorf("%d writes, want 3", g.writes)
+		}
+		q.Close()
+		again := openQueue(t, g.Store)
+		defer again.Close()
+		if d, err := again.Get(ctx, id); err != nil || d.Task.Title != fmt.Sprint(n) || d.Text != fmt.Sprint(n) || len(d.Comments) != 1 {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// Nobody is told of what is not durable, neither that it is so nor that
+// something else is not possible because of it.
+func TestDirty(t *testing.T) {
+	bubble(t, func(t *testing.T, q *Queue, g *gated) {
+		ctx := t.Context()
+		begin(t, q, agent("t/a", 1))
+		begin(t, q, agent("t/b", 1))
+		var id string
+		go func() {
+			made, _, _ := q.Create(ctx, ann, Draft{Title: "x"})
+			id = made.ID
+		}()
+		synctest.Wait()
+		g.gate <- nil
+		synctest.Wait()
+		a, b, list := make(chan error, 1), make(chan error, 1), make(chan []Task, 1)
+		go func() { a <- second(q.Claim(ctx, agent("t/a", 1), Claiming{ID: id})) }()
+		synctest.Wait()
+		go func() { b <- second(q.Claim(ctx, agent("t/b", 1), Claiming{ID: id})) }()
+		go func() {
+			all, err := q.List(ctx, Filter{})
+			if err != nil {
+				t.Error(err)
+			}
+			list <- all
+		}()
+		synctest.Wait()
+		if len(a)+len(b)+len(list) > 0 {
+			t.Fatal("somebody was told of what is not written")
+		}
+		g.gate <- store.ErrFull // a has not got it after all
+		synctest.Wait()
+		if err := <-a; !errors.Is(err, store.ErrFull) {
+			t.Errorf("%v", err)
+		}
+		g.gate <- nil
+		if err := <-b; err != nil {
+			t.Errorf("%v", err)
+		}
+		if all := <-list; len(all) != 1 || all[0].Claim != nil && all[0].Claim.By != "t/b" {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
+// A queue that is closed with something under way says so to all who wait.
+func TestCloseUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T, q *Queue, g *gated) {
+		errs := make(chan error, 2)
+		for range 2 {
+			go func() { errs <- third(q.Create(t.Context(), ann, Draft{Title: "x"})) }()
+			synctest.Wait()
+		}
+		q.Close()
+		for range 2 {
+			if err := <-errs; err == nil {
+				t.Error("it was made")
+			}
+		}
+		if _, err := q.List(t.Context(), Filter{}); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func third[A, B any](_ A, _ B, err error) error { return err }
+
+// A record that cannot be read costs itself alone; one of a later version can be
+// seen, and nobody works on it.
+func TestBadRecords(t *testing.T) {
+	s := memory.New()
+	defer s.Close()
+	ctx := t.Context()
+	q := openQueue(t, s)
+	good := create(t, q, Draft{Title: "good"})
+	q.Close()
+	for key, value := range map[string]string{
+		"work/tasks/web-1": "{", "work/tasks/web-2": `{"id":"web-3"}`, "work/tasks/web-4": `[]`,
+		"work/tasks/web-5": `{"id":"web-5","title":"later","status":"dreaming","priority":1}`,
+	} {
+		if _, err := s.Apply(ctx, store.Fence{}, nil, []store.Op{{Kind: store.Put, Key: key, Value: []byte(value)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q = openQueue(t, s)
+	defer q.Close()
+	all, err := q.List(ctx, Filter{All: true})
+	if err != nil || ids(all) != "later good" || all[0].Status != Blocked || all[0].Ready {
+		t.Errorf("%+v, %v", all, err)
+	}
+	create(t, q, Draft{Title: "more", DependsOn: []string{good.ID}})
+}

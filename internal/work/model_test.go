@@ -1,0 +1,589 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/store/storetest"
+)
+
+// modelTask is what a task should be like.
+type modelTask struct {
+	n         int // in the order of making
+	id, title string
+	status    Status
+	priority  int
+	pool      string
+	parent    string
+	deps      []string
+	holder    string
+	life      uint64
+	claims    int
+	comments  int
+}
+
+type model struct {
+	tasks map[string]*modelTask
+	lives map[string]uint64
+	last  map[string]uint64
+}
+
+// behind is what a task waits for.
+func (m *model) behind(id string) []string {
+	all := slices.Clone(m.tasks[id].deps)
+	for other, t := range m.tasks {
+		if t.parent == id {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+func (m *model) circular(id string) bool {
+	seen := map[string]bool{}
+	var reach func(string) bool
+	reach = func(at string) bool {
+		for _, next := range m.behind(at) {
+			if next == id {
+				return true
+			}
+			if !seen[next] {
+				seen[next] = true
+				if reach(next) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return reach(id)
+}
+
+func (m *model) waits(id string) bool {
+	return slices.ContainsFunc(m.behind(id), func(other string) bool { return m.tasks[other].status != Closed })
+}
+
+func (m *model) openChildren(id string) bool {
+	for _, t := range m.tasks {
+		if t.parent == id && t.status != Closed {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) ready(id string) bool { return m.tasks[id].status == Open && !m.waits(id) }
+
+// next is the task that a pool has first.
+func (m *model) next(pool string) *modelTask {
+	var best *modelTask
+	for id, t := range m.tasks {
+		if t.pool == pool && m.ready(id) && (best == nil || cmp.Or(cmp.Compare(t.priority, best.priority), cmp.Compare(t.n, best.n)) < 0) {
+			best = t
+		}
+	}
+	return best
+}
+
+func (m *model) mayChange(who Who, t *modelTask) bool {
+	return t.holder == "" || who.Person() || t.holder == who.Path && t.life == who.Incarnation
+}
+
+func (m *model) describe() string {
+	var all []string
+	for id, t := range m.tasks {
+		all = append(all, fmt.Sprintf("%s %s %s %d %q %q %v %q %d %d %d %v", id, t.title, t.status, t.priority, t.pool, t.parent, sorted(t.deps), t.holder, t.life, t.claims, t.comments, m.ready(id)))
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
+
+func describe(tasks []Task) string {
+	var all []string
+	for _, t := range tasks {
+		var h Holder
+		if t.Claim != nil {
+			h = *t.Claim
+		}
+		all = append(all, fmt.Sprintf("%s %s %s %d %q %q %v %q %d %d %d %v", t.ID, t.Title, t.Status, t.Priority, t.Pool, t.Parent, sorted(t.DependsOn), h.By, h.Incarnation, t.Claims, t.Comments, t.Ready))
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
+
+// Whatever a store does that the interface allows, tasks are as a plain map
+// says, also for a queue that is opened anew.
+func TestModel(t *testing.T) {
+	var faults storetest.Counts
+	rapid.Check(t, func(t *rapid.T) {
+		inner := memory.New()
+		defer inner.Close()
+		s := storetest.NewFaults(inner, rapid.Uint64().Draw(t, "seed"), storetest.Rates{Unknown: 0.2, Conflict: 0.2})
+		defer func() {
+			c := s.Counts()
+			faults.UnknownDone += c.UnknownDone
+			faults.UnknownNotDone += c.UnknownNotDone
+			faults.Conflicts += c.Conflicts
+		}()
+		q := openQueue(t, s)
+		defer func() { q.Close() }()
+		m := &model{map[string]*modelTask{}, map[string]uint64{}, map[string]uint64{}}
+		ctx := context.Background()
+		people := func(t *rapid.T) Who {
+			path := rapid.SampledFrom([]string{"t/a", "t/b", ""}).Draw(t, "who")
+			if path == "" {
+				return ann
+			}
+			return agent(path, m.last[path])
+		}
+		some := func(t *rapid.T, name string) string {
+			if len(m.tasks) == 0 {
+				t.Skip("there are no tasks")
+			}
+			return rapid.SampledFrom(slices.Sorted(maps.Keys(m.tasks))).Draw(t, name)
+		}
+		alive := func(who Who) bool { return who.Person() || m.lives[who.Path] == who.Incarnation && who.Incarnation > 0 }
+		// want is what a call must have said.
+		want := func(t *rapid.T, err error, kinds ...error) bool {
+			t.Helper()
+			if len(kinds) == 0 {
+				if err != nil {
+					t.Fatalf("%v", err)
+				}
+				return true
+			}
+			if !errors.Is(err, kinds[0]) {
+				t.Fatalf("%v, want %v", err, kinds[0])
+			}
+			return false
+		}
+		dies := func(path string) {
+			for _, task := range m.tasks {
+				if task.holder == path && task.life != m.lives[path] {
+					task.status, task.holder, task.life = Open, "", 0
+				}
+			}
+		}
+		n := 0
+		t.Repeat(map[string]func(*rapid.T){
+			"create": func(t *rapid.T) {
+				n++
+				who := people(t)
+				d := Draft{Title: fmt.Sprint(n), Text: "x", Pool: rapid.SampledFrom([]string{"p", "q", ""}).Draw(t, "pool")}
+				priority := rapid.IntRange(0, 2).Draw(t, "priority")
+				d.Priority = &priority
+				task := &modelTask{n: n, title: d.Title, status: Open, priority: priority, pool: d.Pool}
+				if len(m.tasks) > 0 && rapid.Bool().Draw(t, "parent?") {
+					d.Parent = some(t, "parent")
+					task.parent = d.Parent
+				}
+				if len(m.tasks) > 0 && rapid.Bool().Draw(t, "dep?") {
+					d.DependsOn = []string{some(t, "dep")}
+					task.deps = d.DependsOn
+				}
+				made, fresh, err := q.Create(ctx, who, d)
+				m.tasks["new"] = task
+				circular := m.circular("new")
+				delete(m.tasks, "new")
+				switch {
+				case !alive(who):
+					want(t, err, ErrStale)
+				case d.Parent != "" && m.tasks[d.Parent].status == Closed:
+					want(t, err, ErrConflict)
+				case circular:
+					want(t, err, ErrInvalid)
+				default:
+					want(t, err)
+					if !fresh || m.tasks[made.ID] != nil {
+						t.Fatalf("%s is not new", made.ID)
+					}
+					task.id = made.ID
+					m.tasks[made.ID] = task
+				}
+			},
+			"begin": func(t *rapid.T) {
+				path := rapid.SampledFrom([]string{"t/a", "t/b"}).Draw(t, "path")
+				m.last[path]++
+				m.lives[path] = m.last[path]
+				q.Begin(path, lifeOf(m.last[path]))
+				want(t, q.GiveBack(ctx, path))
+				dies(path)
+			},
+			"end": func(t *rapid.T) {
+				path := rapid.SampledFrom([]string{"t/a", "t/b"}).Draw(t, "path")
+				q.End(path, m.last[path])
+				delete(m.lives, path)
+				want(t, q.GiveBack(ctx, path))
+				dies(path)
+			},
+			"claim next": func(t *rapid.T) {
+				who := people(t)
+				got, err := q.Claim(ctx, who, Claiming{Pools: []string{"p", "q"}})
+				best := cmp.Or(m.next("p"), m.next("q"))
+				switch {
+				case !alive(who):
+					want(t, err, ErrStale)
+				case best == nil:
+					want(t, err, ErrNothing)
+				default:
+					want(t, err)
+					if got.ID != best.id {
+						t.Fatalf("%s comes first, want %s", got.ID, best.id)
+					}
+					best.status, best.holder, best.life = InProgress, who.String(), who.Incarnation
+					best.claims++
+				}
+			},
+			"claim one": func(t *rapid.T) {
+				who, id := people(t), some(t, "id")
+				task := m.tasks[id]
+				_, err := q.Claim(ctx, who, Claiming{ID: id})
+				switch {
+				case !alive(who):
+					want(t, err, ErrStale)
+				case task.holder == who.String() && task.life == who.Incarnation:
+					want(t, err)
+				case !m.ready(id):
+					want(t, err, ErrConflict)
+				default:
+					want(t, err)
+					task.status, task.holder, task.life = InProgress, who.String(), who.Incarnation
+					task.claims++
+				}
+			},
+			"close": func(t *rapid.T) {
+				who, id := people(t), some(t, "id")
+				task := m.tasks[id]
+				_, err := q.Finish(ctx, who, id, Ending{Reason: fmt.Sprint(n)})
+				switch {
+				case !alive(who):
+					want(t, err, ErrStale)
+				case task.status == Closed: // by somebody, for a reason, at times the same
+					if err != nil {
+						want(t, err, ErrConflict)
+					}
+				case !m.mayChange(who, task), m.openChildren(id):
+					want(t, err, ErrConflict)
+				default:
+					want(t, err)
+					task.status, task.holder, task.life = Closed, "", 0
+				}
+			},
+			"release": func(t *rapid.T) {
+				who, id := people(t), some(t, "id")
+				task := m.tasks[id]
+				_, err := q.Release(ctx, who, id, "")
+				switch {
+				case !alive(who):
+					want(t, err, ErrStale)
+				case task.status == Open:
+					want(t, err)
+				case task.status != InProgress, !m.mayChange(who, task):
+					want(t, err, ErrConflict)
+				default:
+					want(t, err)
+					task.status, task.holder, task.life = Open, "", 0
+				}
+			},
+			"reopen or retry": func(t *rapid.T) {
+				who, id := people(t), some(t, "id")
+				task := m.tasks[id]
+				verb, retry := q.Reopen, rapid.Bool().Draw(t, "retry")
+				if retry {
+					verb = q.Retry
+				}
+				_, err := verb(ctx, who, id, "")
+				switch {
+				case !alive(who):
+					want(t, err, ErrStale)
+				case task.status == Open:
+					want(t, err)
+				case !retry && task.status != Closed, !m.mayChange(who, task):
+					want(t, err, ErrConflict)
+				default:
+					want(t, err)
+					task.status, task.holder, task.life = Open, "", 0
+				}
+			},
+			"edit": func(t *rapid.T) {
+				who, id := people(t), some(t, "id")
+				task := m.tasks[id]
+				before := *task
+				var e Edit
+				if on := some(t, "dep"); rapid.Bool().Draw(t, "dep?") {
+					e.AddDepends = []string{on}
+					task.deps = sorted(append(slices.Clone(task.deps), on))
+				}
+				if len(before.deps) > 0 && rapid.Bool().Draw(t, "remove?") {
+					gone := before.deps[0]
+					e.RemoveDepends = []string{gone}
+					if !slices.Contains(e.AddDepends, gone) {
+						task.deps = without(task.deps, []string{gone})
+					}
+				}
+				if rapid.Bool().Draw(t, "priority?") {
+					task.priority = rapid.IntRange(0, 2).Draw(t, "priority")
+					e.Priority = &task.priority
+				}
+				status := rapid.SampledFrom([]Status{"", "", Open, Blocked, Deferred}).Draw(t, "status")
+				if status != "" {
+					e.Status = &status
+				}
+				_, err := q.Edit(ctx, who, id, e)
+				ok := false
+				switch {
+				case !alive(who):
+					want(t, err, ErrStale)
+				case !m.mayChange(who, &before), status != "" && before.status == Closed:
+					want(t, err, ErrConflict)
+				case m.circular(id):
+					want(t, err, ErrInvalid)
+				default:
+					ok = want(t, err)
+				}
+				if !ok {
+					*task = before
+				} else if status != "" {
+					task.status, task.holder, task.life = status, "", 0
+				}
+			},
+			"comment": func(t *rapid.T) {
+				who, id := people(t), some(t, "id")
+				if _, err := q.Comment(ctx, who, id, "x", ""); alive(who) {
+					want(t, err)
+					m.tasks[id].comments++
+				} else {
+					want(t, err, ErrStale)
+				}
+			},
+			"another daemon": func(t *rapid.T) {
+				q.Close()
+				q = openQueue(t, s)
+				if rapid.Bool().Draw(t, "all have died") {
+					clear(m.lives)
+				}
+				for path, life := range m.lives {
+					q.Begin(path, lifeOf(life))
+				}
+				want(t, q.Sweep(ctx, func(string) bool { return false }))
+				dies("t/a")
+				dies("t/b")
+			},
+			"full": func(t *rapid.T) {
+				s.Fail(store.ErrFull)
+				_, _, err := q.Create(ctx, ann, Draft{Title: "x"})
+				want(t, err, store.ErrFull)
+				s.Fail(nil)
+			},
+			"": func(t *rapid.T) {
+				all, err := q.List(ctx, Filter{All: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := describe(all), m.describe(); got != want {
+					t.Fatalf("tasks are\n%s\nwant\n%s", got, want)
+				}
+			},
+		})
+		checkIndex(t, q)
+	})
+	if faults.UnknownDone == 0 || faults.UnknownNotDone == 0 || faults.Conflicts == 0 {
+		t.Errorf("not everything went wrong: %+v", faults)
+	}
+}
+
+// checkIndex holds what is derived against what it is derived from.
+func checkIndex(t fataler, q *Queue) {
+	t.Helper()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	fresh := newIndex()
+	fresh.advance(q.index.now)
+	for id, e := range q.index.entries {
+		fresh.set(id, e.record)
+	}
+	sizes := func(x *index) string {
+		var all []string
+		for at, l := range x.ready {
+			if len(l.entries) > 0 {
+				var ids []string
+				for i, e := range l.entries {
+					if e.at != i || e.in != l || i > 0 && l.Less(i, (i-1)/2) {
+						t.Fatalf("%s stands where it should not", e.ID)
+					}
+					ids = append(ids, e.ID)
+				}
+				slices.Sort(ids)
+				all = append(all, fmt.Sprint(at, ids))
+			}
+		}
+		slices.Sort(all)
+		return fmt.Sprint(all, len(x.timed.entries), x.keys, x.parts, x.open, x.waiters, x.claimed)
+	}
+	if got, want := sizes(&q.index), sizes(fresh); got != want {
+		t.Fatalf("the index is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Agents that die at any time drain a queue: each task is closed once, by who
+// had claimed it.
+func TestDrain(t *testing.T) {
+	const agents, tasks = 16, 300
+	inner := memory.New()
+	defer inner.Close()
+	s := storetest.NewFaults(inner, 1, storetest.Rates{Unknown: 0.1, Conflict: 0.1})
+	q := openQueue(t, s)
+	defer q.Close()
+	ctx := t.Context()
+	var making sync.WaitGroup
+	for i := range tasks {
+		making.Go(func() { create(t, q, Draft{Title: fmt.Sprint(i), Pool: "p"}) })
+	}
+	making.Wait()
+	var mu sync.Mutex
+	done := map[string]int{}
+	deaths := 0
+	var wg sync.WaitGroup
+	for n := range agents {
+		wg.Go(func() {
+			path := fmt.Sprint("t/", n)
+			me := agent(path, 1)
+			begin(t, q, me)
+			for i := 1; ; i++ {
+				got, err := q.Claim(ctx, me, Claiming{Pools: []string{"p"}})
+				if errors.Is(err, ErrNothing) {
+					return
+				}
+				if err != nil {
+					t.Errorf("claiming: %v", err)
+					return
+				}
+				if i%7 == n%7 { // it dies at work
+					q.End(path, me.Incarnation)
+					if _, err := q.Finish(ctx, me, got.ID, Ending{}); !errors.Is(err, ErrStale) {
+						t.Errorf("the dead close: %v", err)
+					}
+					me.Incarnation++
+					begin(t, q, me)
+					mu.Lock()
+					deaths++
+					mu.Unlock()
+					continue
+				}
+				if _, err := q.Finish(ctx, me, got.ID, Ending{}); err != nil {
+					t.Errorf("closing: %v", err)
+					return
+				}
+				mu.Lock()
+				done[got.ID]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	// Who died last has given back what others may have missed.
+	for _, path := range slices.Sorted(maps.Keys(q.lives)) {
+		for {
+			got, err := q.Claim(ctx, agent(path, q.lives[path].Incarnation), Claiming{Pools: []string{"p"}})
+			if err != nil {
+				break
+			}
+			finish(t, q, agent(path, q.lives[path].Incarnation), got.ID)
+			done[got.ID]++
+		}
+	}
+	if len(done) != tasks || deaths == 0 {
+		t.Errorf("%d tasks done, %d deaths", len(done), deaths)
+	}
+	for id, n := range done {
+		if n != 1 {
+			t.Errorf("%s was done %d times", id, n)
+		}
+	}
+	checkIndex(t, q)
+}
+
+// Two daemons that believe to be the only one neither claim a task twice nor
+// build a circle between them.
+func TestTwoWriters(t *testing.T) {
+	s := memory.New()
+	defer s.Close()
+	a, b := openQueue(t, s), openQueue(t, s)
+	defer a.Close()
+	defer b.Close()
+	ctx := t.Context()
+	const tasks = 60
+	var all []Task
+	for i := range tasks {
+		all = append(all, create(t, []*Queue{a, b}[i%2], Draft{Title: fmt.Sprint(i), Pool: "p"}))
+	}
+	circles := make(chan error, tasks)
+	var wg sync.WaitGroup
+	for i := 0; i < tasks; i += 2 {
+		x, y := all[i].ID, all[i+1].ID
+		edit := func(q *Queue, x, y string) {
+			_, err := q.Edit(ctx, ann, x, Edit{AddDepends: []string{y}})
+			if err != nil && !errors.Is(err, ErrInvalid) {
+				t.Errorf("%v", err)
+			}
+			circles <- err
+		}
+		wg.Go(func() { edit(a, x, y) })
+		wg.Go(func() { edit(b, y, x) })
+	}
+	wg.Wait()
+	close(circles)
+	refused := 0
+	for err := range circles {
+		if err != nil {
+			refused++
+		}
+	}
+	if refused != tasks/2 {
+		t.Errorf("%d of %d circles were refused", refused, tasks/2)
+	}
+	var mu sync.Mutex
+	claimed := map[string]int{}
+	for n, q := range []*Queue{a, b} {
+		wg.Go(func() {
+			me := agent(fmt.Sprint("t/", n), 1)
+			begin(t, q, me)
+			for {
+				got, err := q.Claim(ctx, me, Claiming{Pools: []string{"p"}})
+				if errors.Is(err, ErrNothing) {
+					return
+				}
+				if err != nil {
+					t.Errorf("%v", err)
+					return
+				}
+				mu.Lock()
+				claimed[got.ID]++
+				mu.Unlock()
+				if _, err := q.Finish(ctx, me, got.ID, Ending{}); err != nil {
+					t.Errorf("%v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for id, n := range claimed {
+		if n != 1 {
+			t.Errorf("%s was claimed %d times", id, n)
+		}
+	}
+	if len(claimed) < tasks/2 {
+		t.Errorf("%d were claimed", len(claimed))
+	}
+}
