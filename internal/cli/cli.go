@@ -220,7 +220,7 @@ func configFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "
 
 // configFlagShort is configFlag with another short form, or none.
 func configFlagShort(cmd *cobra.Command, path *string, short string) {
-	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` to use (default: coppice.toml here or in a directory above)")
+	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` to use (default: coppice.toml here or in a directory above, or an Aidefile where there is none)")
 	cmd.MarkFlagFilename("file", "toml")
 }
 
@@ -230,6 +230,11 @@ func findConfig(flag string) (string, error) {
 		return flag, nil
 	}
 	path, err := config.Find(".")
+	if errors.Is(err, fs.ErrNotExist) {
+		if alone, e := config.FindAidefile("."); e == nil {
+			path, err = alone, nil
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; write one with: coppice init", err)
 	}
