@@ -87,7 +87,7 @@ func notBeside() map[string]string {
 		"command": "what it calls is said in the table [aide] of this file", "dir": "it works in the directory of its Aidefile",
 		"restart": policy, "backoff": policy, "max_restarts": policy, "restart_window": policy, "on_limit": policy,
 		"depends_on": "remove it: a trigger starts it, whatever else runs",
-		"ready": is, "pool": is, "terminal": is, "stdin": is, "notify": is, "watchdog": is,
+		"ready":      is, "pool": is, "terminal": is, "stdin": is, "notify": is, "watchdog": is,
 	}
 }
 

@@ -74,10 +74,15 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 			return notFound(sup.Path(), err)
 		}
 	}
+	children = append(children, c.forgottenAides(sup.Path(), children)...)
 	errs := make([]error, len(children))
 	var wg sync.WaitGroup
 	for i, child := range children {
-		wg.Go(func() { errs[i] = c.Act(ctx, sup.Path()+"/"+child.ID, action) })
+		path := sup.Path() + "/" + child.ID
+		action, ok := c.aideAmong(path, child, action)
+		if ok {
+			wg.Go(func() { errs[i] = c.Act(ctx, path, action) })
+		}
 	}
 	wg.Wait()
 	return errors.Join(errs...)

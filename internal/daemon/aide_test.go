@@ -155,6 +155,44 @@ func TestAidefilePolicyChanges(t *testing.T) {
 	})
 }
 
+// What is done to a whole tree starts no run.
+func TestAidefileAmongOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := raise(t, newStage(), memory.New(), aideTree(t, aide.Single()))
+		defer p.close()
+		ctx := context.Background()
+		for _, action := range []api.Action{api.Stop, api.Start, api.Restart, api.Suspend, api.Resume, api.Reset} {
+			if err := p.Act(ctx, "", action); err != nil {
+				t.Errorf("%s: %v", action, err)
+			}
+			time.Sleep(time.Minute)
+			want := supervisor.Stopped
+			if action == api.Stop || action == api.Suspend {
+				want = supervisor.Suspended
+			}
+			nodes, err := p.Nodes(ctx, "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, st := p.stage.starts("t/a"), nodes[0].State; n != 0 || st != want.String() {
+				t.Errorf("after %s: %d runs, %v", action, n, st)
+			}
+		}
+		if n := p.stage.starts("t/plain"); n != 4 {
+			t.Errorf("the plain agent was started %d times", n)
+		}
+		if err := p.Act(ctx, "a", api.Start); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Act(ctx, "", api.Restart); err != nil {
+			t.Fatal(err)
+		}
+		if n := p.stage.starts("t/a"); n != 2 {
+			t.Errorf("%d runs, expected that of the start and that of the restart", n)
+		}
+	})
+}
+
 // What has no Aidefile has no triggers.
 func TestFireOfAPlainAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

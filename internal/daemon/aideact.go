@@ -112,6 +112,36 @@ func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, actio
 	return fmt.Errorf("%w: unknown action %q, expected start, stop, restart, reset, suspend or resume", api.ErrInvalid, action)
 }
 
+// aideAmong is what an action on all below a supervisor means to an agent of an
+// Aidefile among them, if anything: to start a fleet is to have it wait for its
+// triggers, and what does not run is not restarted.
+func (c *Controller) aideAmong(path string, i supervisor.ChildInfo, action api.Action) (api.Action, bool) {
+	switch {
+	case c.aider(path) == nil:
+	case action == api.Start:
+		return api.Resume, true
+	case action == api.Restart:
+		return action, i.State == supervisor.Running || i.State == supervisor.Restarting
+	}
+	return action, true
+}
+
+// forgottenAides are the agents of Aidefiles below a supervisor that it does not
+// know any more, as they are temporary and their last run has ended.
+func (c *Controller) forgottenAides(sup string, listed []supervisor.ChildInfo) (all []supervisor.ChildInfo) {
+	n := c.fleet().nodes[sup]
+	if n == nil {
+		return nil
+	}
+	for _, child := range n.Children {
+		name := child.Name()
+		if isAide(child.Agent) && !slices.ContainsFunc(listed, func(i supervisor.ChildInfo) bool { return i.ID == name }) {
+			all = append(all, forgotten(name))
+		}
+	}
+	return all
+}
+
 // afresh runs an agent that was given up, as if it had never failed.
 func (c *Controller) afresh(ctx context.Context, g *aider, p firing.Place) error {
 	if err := p.Supervisor.TerminateChild(ctx, p.ID); err != nil {
@@ -235,6 +265,9 @@ func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *
 	}
 	return n, nil
 }
+
+// stoppedAide is the state of an agent that a person has stopped.
+func stoppedAide() string { return aide.Stopped.String() }
 
 // aideReason is why an agent of an Aidefile is in its state, where its
 // supervisor does not know it.

@@ -147,6 +147,9 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 			n.NextAt = next
 		}
 		n.Reason = aideReason(n)
+		if aide.State == stoppedAide() { // which its supervisor may not know any more
+			n.State = supervisor.Suspended.String()
+		}
 	}
 	if w, ok := c.patrols.waits(path); ok {
 		switch {
