@@ -19,6 +19,7 @@ type file struct {
 	aide        *aide.Settings
 	persistence spec.Persistence
 	database    *value // path of [persistence]
+	program     *value // of [project]
 	supervisors []group
 	agents      []agent
 	standing    standing
@@ -118,6 +119,7 @@ name = "shop"
 		keys: []key[file]{
 			{row{name: "name", typ: "string", def: "the name of the directory", doc: "the first segment of every path, as in `shop/backend/api`; 1 to 64 bytes without `/`"},
 				text(func(f *file) *string { return &f.root.Name })},
+			programKey(),
 			suspendedKey("the whole fleet is suspended: "+suspendedDoc, func(f *file) *bool { return &f.root.Suspended }),
 		},
 	}

@@ -38,7 +38,7 @@ func (c *Controller) event(e supervisor.Event) {
 	}
 	entry.Actor = "supervisor"
 	h := e.Header()
-	if h.ID == "" || c.keeps() {
+	if h.ID == "" || c.leavesAlone(h.Path()) {
 		// The end that keeps agents running is not theirs: as the records
 		// are, the next controller finds them.
 		if h.ID == "" {

@@ -11,7 +11,8 @@ import (
 
 // Fingerprint is the SHA-256, in hex, of what a running agent cannot change
 // without being restarted: command, directory, environment, standard input,
-// runtime, terminal, limits, and whether it is listened to how often.
+// runtime, terminal, limits, whether it is listened to how often, and the program
+// that it is a part of.
 // Restart policy, backoff, limit, shutdown, readiness, liveness and nudges belong
 // to whoever watches it and are changed in place; declarations of beliefs hold
 // from its next incarnation on. (The Gas City seed, "config drift".)
@@ -36,6 +37,9 @@ func (a *Agent) Fingerprint() string {
 	}
 	if a.Aide != nil { // what it says is read anew for each run
 		put("aide", a.Aide.Path)
+	}
+	if a.Revision != "" {
+		put("revision", a.Revision)
 	}
 	if a.Notify { // in the environment, too
 		put("notify", a.Watchdog.String(), "")

@@ -48,6 +48,9 @@ func (a *Agent) Print(hash func(path string) string) Print {
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		add("env."+name, a.Env[name])
 	}
+	if a.Revision != "" {
+		add("program", a.Revision)
+	}
 	for _, path := range a.Files {
 		p.Parts = append(p.Parts, Part{"files." + path, hash(path)})
 	}

@@ -1,5 +1,6 @@
-// Command gendoc writes the reference pages of coppice.toml, grove.toml and
-// Aidefiles, and then their JSON Schemas, to the six files it is given.
+// Command gendoc writes the reference pages of coppice.toml and grove.toml, their
+// JSON Schemas, the page on city.toml, and the reference page and the JSON Schema of
+// Aidefiles to the files it is given.
 package main
 
 import (
@@ -12,9 +13,9 @@ import (
 )
 
 func main() {
-	pages := []func(io.Writer) error{config.WriteReference, config.WriteGroveReference, config.WriteAidefileReference, config.WriteSchema, config.WriteGroveSchema, config.WriteAidefileSchema}
+	pages := []func(io.Writer) error{config.WriteReference, config.WriteGroveReference, config.WriteSchema, config.WriteGroveSchema, config.WriteCityReference, config.WriteAidefileReference, config.WriteAidefileSchema}
 	if len(os.Args) != 1+len(pages) {
-		fmt.Fprintln(os.Stderr, "usage: gendoc CONFIGURATION.md GROVE.md AIDEFILE.md COPPICE.JSON GROVE.JSON AIDEFILE.JSON")
+		fmt.Fprintln(os.Stderr, "usage: gendoc CONFIGURATION.md GROVE.md COPPICE.JSON GROVE.JSON GASCITY.md AIDEFILE.md AIDEFILE.JSON")
 		os.Exit(2)
 	}
 	for i, write := range pages {
