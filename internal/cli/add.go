@@ -22,8 +22,9 @@ func newAdd(s *streams) *cobra.Command {
 		Short: "Add agents with an Aidefile to coppice.toml",
 		Long: `Add agents with an Aidefile to coppice.toml: a table [[agent]] for each, at its end.
 What is there already stays as it is, with its comments. Nothing is written unless
-the whole file is valid with them. Where there is no coppice.toml, one is written
-here. A daemon that runs follows by itself.`,
+the whole file is valid with them; coppice validate looks for their command, too.
+Where there is no coppice.toml, one is written here. A daemon that runs follows by
+itself.`,
 		Example: `  coppice add agents/uptime agents/writer`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -179,7 +180,7 @@ func replaceChecked(path, text string, isNew bool) error {
 	if err != nil {
 		return err
 	}
-	if _, err := config.LoadAll(draft.Name()); err != nil {
+	if _, err := config.LoadUnchecked(draft.Name()); err != nil {
 		var bad config.Errors
 		if errors.As(err, &bad) {
 			for _, e := range bad {

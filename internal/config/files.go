@@ -25,7 +25,11 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 		if c.dir() {
 			c.command(d.Agent.Command, "command")
 			if d.Agent.Aide != nil {
+				before := len(c.problems)
 				c.command(d.Agent.Aide.Command, "aidefile")
+				for i := range c.problems[before:] {
+					c.problems[before+i].Hint = "install it, or say in the table [aide] what a run calls"
+				}
 			}
 			c.command(d.Agent.Ready.Exec, "ready", "exec")
 			c.command(d.Agent.Nudge.Command, "nudge", "command")
