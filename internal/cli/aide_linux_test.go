@@ -157,7 +157,7 @@ func TestAidefileSingleShot(t *testing.T) {
 
 // A schedule fires by itself, and not during a run.
 func TestAidefileCron(t *testing.T) {
-	a := newAider(t, "[trigger]\non = \"cron:* * * * * *\"\n", "if [ -e slow ]; then read x <gate; fi")
+	a := newAider(t, "[trigger]\non = \"cron:* * * * * *\"\n", "if [ -e slow ]; then : >waiting; read x <gate; fi")
 	release := fifo(t, a.home, "gate")
 	a.do("up", "-d")
 	a.awaitEvents(event.AgentExited, 2)
@@ -171,17 +171,19 @@ func TestAidefileCron(t *testing.T) {
 		t.Errorf("%+v", n.Aide)
 	}
 	a.touch("slow")
-	a.awaitEvents(event.AgentFireSkipped, 2)
-	if n := a.node("t/a"); n.State != "running" {
-		t.Errorf("%+v", n)
+	until(t, "a run that waits", func() bool { _, err := os.Stat(filepath.Join(a.home, "waiting")); return err == nil })
+	before := len(a.runs())
+	a.awaitEvents(event.AgentFireSkipped, len(a.events(event.AgentFireSkipped, "t/a"))+2)
+	if n := a.node("t/a"); n.State != "running" || len(a.runs()) != before {
+		t.Errorf("%d runs more, %+v", len(a.runs())-before, n)
 	}
-	if skipped := a.events(event.AgentFireSkipped, "t/a"); !strings.Contains(skipped[0].Message, "not fired by cron:* * * * * *: the run before it is still in progress") {
-		t.Errorf("%q", skipped[0].Message)
+	skipped := a.events(event.AgentFireSkipped, "t/a")
+	if text := skipped[len(skipped)-1].Message; !strings.Contains(text, "not fired by cron:* * * * * *: the run before it is still in progress") {
+		t.Errorf("%q", text)
 	}
 	if err := os.Remove(filepath.Join(a.home, "slow")); err != nil {
 		t.Fatal(err)
 	}
-	before := len(a.runs())
 	release()
 	until(t, "the next run", func() bool { return len(a.runs()) > before })
 }
