@@ -104,6 +104,9 @@ func Open(o Options) (*Runner, error) {
 	return &Runner{dir: o.Dir, shims: shims, closed: make(chan struct{})}, nil
 }
 
+// Dir is where the slots are.
+func (r *Runner) Dir() string { return r.dir }
+
 // Close lets go of all errands; they go on, and nobody here is told of their end.
 func (r *Runner) Close() error {
 	close(r.closed)
