@@ -220,7 +220,7 @@ func configFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "
 
 // configFlagShort is configFlag with another short form, or none.
 func configFlagShort(cmd *cobra.Command, path *string, short string) {
-	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` to use (default: coppice.toml, or grove.toml, here or in a directory above)")
+	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` to use (default: coppice.toml, grove.toml or city.toml, here or in a directory above)")
 	cmd.MarkFlagFilename("file", "toml")
 }
 

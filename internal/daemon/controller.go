@@ -107,6 +107,7 @@ type Controller struct {
 
 	unwatched map[string]bool // agents of which was said that their idle_timeout does nothing; needs mu
 
+	project  suspension
 	arrivals *arrivals
 	late     []api.Overdue // did not stop in time when everything was stopped; needs mu
 	parted   chan struct{} // closed when all agents have been stopped because of that
@@ -193,11 +194,13 @@ func (c *Controller) open(ctx context.Context) (err error) {
 			c.work.Close()
 		}
 	}()
+	if err := c.recallSuspension(ctx); err != nil {
+		return err
+	}
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err
 	}
-	c.keepWork()
 	f := c.fleet() // with the instances of its pools
 	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
@@ -220,6 +223,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		return err
 	}
 	c.resumeRequests()
+	c.keepWork()
 	c.background.run(c.patrols.run)
 	c.startCrews()
 	go c.wait()
@@ -238,7 +242,10 @@ func (c *Controller) Started(ctx context.Context) error {
 	if err := c.patrols.settled(ctx); err != nil {
 		return err
 	}
-	return c.crewsArrived(ctx)
+	if err := c.crewsArrived(ctx); err != nil {
+		return err
+	}
+	return c.patrols.settled(ctx)
 }
 
 // Ended is closed when the tree has ended, by Stop or by its own limit, and

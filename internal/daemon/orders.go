@@ -19,7 +19,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 	"github.com/coppice-dev/coppice/internal/suggest"
 	"github.com/coppice-dev/coppice/internal/work"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // Errands is where the runs of orders have their slots.
@@ -99,72 +98,47 @@ const heldFor = time.Second
 func (c *Controller) orderHeld() func(*spec.StandingOrder) string {
 	var mu sync.Mutex
 	var at time.Time
-	var project bool
+	var project string
 	return func(o *spec.StandingOrder) string {
 		mu.Lock()
 		defer mu.Unlock()
 		if time.Since(at) > heldFor {
-			project, at = c.allSuspended(), time.Now()
+			project, at = c.projectSuspended(), time.Now()
 		}
-		if project {
-			return "the project is suspended; coppice resume lets it go on"
+		if project != "" {
+			return "the project is " + project
 		}
 		if o.Task == nil {
 			return ""
 		}
 		for _, target := range []string{o.Task.Pool, o.Task.Assignee} {
-			if target != "" && c.isSuspended(target) {
-				return fmt.Sprintf("%s, which it is for, is suspended", target)
+			if path := c.targetOf(target); path != "" && c.Suspended(path) {
+				return fmt.Sprintf("%s, which it is for, is suspended", path)
 			}
 		}
 		return ""
 	}
 }
 
-// allSuspended: the project is, in its file or by hand.
-func (c *Controller) allSuspended() bool {
-	if c.fleet().tree.Root.Suspended {
-		return true
-	}
-	children, err := c.root.Children()
-	if err != nil || len(children) == 0 {
-		return false
-	}
-	for _, child := range children {
-		if child.State != supervisor.Suspended {
-			return false
-		}
-	}
-	return true
-}
-
-// isSuspended: a pool or an agent is, or what is above it, in the file or by hand.
-func (c *Controller) isSuspended(target string) bool {
+// targetOf is the path of a pool or an agent that is called by its path or by
+// its name; "" if there is none.
+func (c *Controller) targetOf(target string) string {
 	f := c.fleet()
-	path := c.full(target)
-	if f.agents[path] == nil && f.nodes[path] == nil {
-		for p := range f.nodes { // by its name alone
-			if p == target || strings.HasSuffix(p, "/"+target) {
-				path = p
-			}
-		}
-		for p := range f.agents {
-			if strings.HasSuffix(p, "/"+target) {
-				path = p
-			}
+	path := c.full(strings.Trim(target, "/"))
+	if target == "" || f.agents[path] != nil || f.nodes[path] != nil {
+		return path
+	}
+	for p, a := range f.agents {
+		if a.Name == target {
+			return p
 		}
 	}
-	for ok := true; ok; path, _, ok = cutLast(path) {
-		if a, n := f.agents[path], f.nodes[path]; a != nil && a.Suspended || n != nil && n.Suspended {
-			return true
-		}
-		if sup, id, err := c.locate(path); err == nil {
-			if child, err := sup.Child(id); err == nil && child.State == supervisor.Suspended {
-				return true
-			}
+	for p, n := range f.nodes {
+		if n.Name == target {
+			return p
 		}
 	}
-	return false
+	return ""
 }
 
 // noOrders is the error where orders cannot run.

@@ -61,6 +61,7 @@ type programs struct {
 	trace io.Writer // see eval.Options
 
 	mu    sync.Mutex
+	told  string          // the revision whose notices the log has been given
 	place *inproc.Runtime // nil as long as nothing can run
 	book  *belief.Book
 	own   map[string]*spec.Agent // agents in the tree by path, whose beliefs the controller opens
@@ -80,9 +81,6 @@ func newPrograms(l *slog.Logger, trace io.Writer) *programs {
 func (p *programs) load(file string) Loaded {
 	l := reading{Loaded: Loaded{Config: ConfigInfo{Path: file, LoadedAt: time.Now()}}}
 	p.read(file, &l)
-	for _, n := range l.notices {
-		p.log.Warn(n.String())
-	}
 	for _, set := range []*[]string{&l.Watch.Files, &l.Watch.Dirs} {
 		slices.Sort(*set)
 		*set = slices.Compact(*set)
@@ -92,6 +90,15 @@ func (p *programs) load(file string) Loaded {
 	} else {
 		sum := sha256.Sum256([]byte(strings.Join(l.revision, "\n")))
 		l.Config.Revision = hex.EncodeToString(sum[:])
+	}
+	p.mu.Lock()
+	news := l.Config.Revision != p.told
+	p.told = l.Config.Revision
+	p.mu.Unlock()
+	for _, n := range l.notices {
+		if news { // the file is read again and again
+			p.log.Warn(n.String())
+		}
 	}
 	return l.Loaded
 }

@@ -393,7 +393,7 @@ func (ses *session) Resize(ctx context.Context, rows, cols uint16) error {
 	return err
 }
 
-// LastActivity is when it last wrote or read something.
+// LastActivity is when it last wrote or read something, or was started.
 func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	a, err := ses.request(ctx, wire.Message{Type: wire.Look})
 	if errors.Is(err, runtime.ErrEnded) {
@@ -408,6 +408,9 @@ func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	}
 	if a.State == nil {
 		return time.Time{}, runtime.ErrUnknown
+	}
+	if a.State.Activity.Before(a.State.StartedAt) { // of an incarnation before it, or of none
+		return a.State.StartedAt, nil
 	}
 	return a.State.Activity, nil
 }
