@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/errand"
 	"github.com/coppice-dev/coppice/internal/orders"
 	"github.com/coppice-dev/coppice/internal/orders/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -139,6 +143,13 @@ func (c *Controller) targetOf(target string) string {
 		}
 	}
 	return ""
+}
+
+// ofOrders: the path is that of orders in events, and of no node.
+func (c *Controller) ofOrders(path string) bool {
+	first, _, _ := strings.Cut(strings.Trim(path, "/"), "/")
+	f, full := c.fleet(), c.full(first)
+	return first == "orders" && f.nodes[full] == nil && f.agents[full] == nil
 }
 
 // noOrders is the error where orders cannot run.
@@ -365,4 +376,17 @@ func moment(t time.Time) *time.Time {
 	}
 	t = t.Round(0)
 	return &t
+}
+
+// endErrands stops the runs of orders of a daemon that was killed. The next one
+// finds them as they are then.
+func endErrands(ctx context.Context, p Project, logger *slog.Logger) error {
+	if _, err := os.Stat(p.Errands()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	r, err := errand.Open(errand.Options{Dir: p.Errands(), Logger: logger})
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.Halt(ctx), r.Close())
 }

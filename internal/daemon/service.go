@@ -74,7 +74,7 @@ func (c *Controller) Asked() <-chan struct{} { return c.down }
 
 // Events is part of api.Service.
 func (c *Controller) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
-	if q.Path != "" {
+	if q.Path != "" && !c.ofOrders(q.Path) {
 		q.Path = c.full(q.Path)
 	}
 	return c.log.Events(ctx, q)
