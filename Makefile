@@ -52,6 +52,7 @@ bench:
 chaos: build
 	$(GO) run ./tools/chaos
 	$(GO) run ./tools/chaos -beliefs -agents 8 -rounds 1000
+	$(GO) test ./internal/orders/dispatch -run TestKilled -orders.kills 100 -orders.runs 14 -v -timeout 30m
 
 ## random: draw other cases than make test does, and twenty times as many
 random:
@@ -66,9 +67,9 @@ fuzz:
 		done; \
 	done
 
-# Cron schedules held against a walk through every minute of 55 years of many time zones.
+## cron-long: cron schedules held against a walk through every minute of 55 years of many time zones.
 cron-long:
-	go test ./internal/cron -run TestWalk -cron.long -v -timeout 60m
+	$(GO) test ./internal/cron -run TestWalk -cron.long -v -timeout 60m
 
 ## generate: write the documentation that is made from the code
 generate:

@@ -44,6 +44,7 @@ type Daemon interface {
 	Mail
 	Asking
 	Tasks
+	Orders
 }
 
 // Service is what people can ask of a daemon. Paths name nodes, such as "app/db/monitor";
@@ -111,6 +112,7 @@ type Status struct {
 	Store      Store          `json:"store"`
 	Config     Config         `json:"config"`
 	Pools      []PoolAt       `json:"pools,omitempty"`
+	Orders     *OrderCounts   `json:"orders,omitempty"` // nil if there are none
 }
 
 // Controller is the daemon itself.

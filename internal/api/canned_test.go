@@ -307,3 +307,53 @@ func (c canned) ExportTasks(context.Context, string) (work.BeadPage, error) {
 	}
 	return work.BeadPage{Beads: []json.RawMessage{json.RawMessage(`{"id":"a"}`)}, Next: "a"}, nil
 }
+
+func (c canned) anOrder() (Order, error) {
+	if !c.full {
+		return Order{Gates: []OrderGate{}}, c.err
+	}
+	now := time.Now()
+	run, _ := c.anOrderRun()
+	return Order{Name: "o", Description: "d", Exec: []string{"x"}, Task: "t", Pool: "p", Match: "any", Gates: []OrderGate{{"cron", "t", true, "r", &now}}, Enabled: true, ByHand: "enabled",
+		Due: true, Reason: "r", NextAt: &now, Running: 1, Pending: 2, Runs: 3, Skips: 4, Skipped: "s", SkippedAt: &now, Last: &run, Overlap: "skip", CatchUp: true, Timeout: 1.5, Retries: 2,
+		Dir: "/", Source: "f:1:1", Said: []string{"s"}}, nil
+}
+
+func (c canned) anOrderRun() (OrderRun, error) {
+	if !c.full {
+		return OrderRun{}, c.err
+	}
+	now, code := time.Now(), 3
+	return OrderRun{ID: "r-1", Order: "o", Status: "failed", Reason: "r", By: "b", Attempt: 2, FiredAt: now, StartedAt: &now, EndedAt: &now, RetryAt: &now, Duration: 1.5, Code: &code,
+		Signal: "SIGTERM", Error: "e", Task: "t-1", Events: 2, Output: []string{"o"}}, nil
+}
+
+func (c canned) Orders(context.Context) ([]Order, error) {
+	o, err := c.anOrder()
+	if !c.full {
+		return nil, err
+	}
+	return []Order{o}, err
+}
+func (c canned) Order(context.Context, string) (Order, error)      { return c.anOrder() }
+func (c canned) CheckOrder(context.Context, string) (Order, error) { return c.anOrder() }
+func (c canned) NextOrder(context.Context, string, int) (OrderTimes, error) {
+	if !c.full {
+		return OrderTimes{}, c.err
+	}
+	return OrderTimes{[]time.Time{time.Now()}}, nil
+}
+func (c canned) OrderRuns(context.Context, string, int) ([]OrderRun, error) {
+	r, err := c.anOrderRun()
+	if !c.full {
+		return nil, err
+	}
+	return []OrderRun{r}, err
+}
+func (c canned) OrderRun(context.Context, string, bool) (OrderRun, error) { return c.anOrderRun() }
+func (c canned) ActOnOrder(context.Context, OrderAct) (OrderActed, error) {
+	if !c.full {
+		return OrderActed{}, c.err
+	}
+	return OrderActed{"r-1", true, 1}, nil
+}

@@ -168,6 +168,7 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[work.Task](), reflect.TypeFor[work.Link](), reflect.TypeFor[work.Holder](), reflect.TypeFor[work.Comment](), reflect.TypeFor[work.Detail](),
 		reflect.TypeFor[work.Draft](), reflect.TypeFor[work.Edit](), reflect.TypeFor[TaskAdd](), reflect.TypeFor[TaskEdit](), reflect.TypeFor[TaskComment](),
 		reflect.TypeFor[TaskClaim](), reflect.TypeFor[TaskAct](), reflect.TypeFor[TaskImport](), reflect.TypeFor[work.ImportReport](), reflect.TypeFor[work.BeadPage](),
+		reflect.TypeFor[Order](), reflect.TypeFor[OrderGate](), reflect.TypeFor[OrderRun](), reflect.TypeFor[OrderCounts](), reflect.TypeFor[OrderTimes](), reflect.TypeFor[OrderAct](), reflect.TypeFor[OrderActed](),
 		reflect.TypeFor[RawBelief](), reflect.TypeFor[BeliefExport](), reflect.TypeFor[BeliefImport](),
 	} {
 		s, ok := d.Components.Schemas[typ.Name()]
@@ -263,6 +264,7 @@ var bodies = map[string]string{
 	"POST /v1/agent/mail/deliver":      `{}`,
 	"POST /v1/agent/hook":              `{"key":"k"}`,
 	"POST /v1/tasks":                   `{"task":{"title":"t"}}`,
+	"POST /v1/order/act":               `{"name":"o","action":"run"}`,
 	"POST /v1/task/edit":               `{"id":"a","edit":{}}`,
 	"POST /v1/task/comment":            `{"id":"a","text":"t"}`,
 	"POST /v1/task/claim":              `{}`,

@@ -109,7 +109,7 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 		newConfig(s), newSchema(s), newAdd(s),
 		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDrain(s), newFire(s),
 		newBelief(s), newAgent(s), newMCP(s),
-		newInbox(s), newAnswer(s), newMail(s, peopleMail()), newTask(s, peopleTasks()),
+		newInbox(s), newAnswer(s), newMail(s, peopleMail()), newTask(s, peopleTasks()), newOrder(s),
 		newFmt(s), newCheck(s), newLSP(s), newTest(s),
 	)
 	root.AddCommand(newActs(s)...)

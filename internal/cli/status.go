@@ -78,6 +78,9 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 	for _, p := range st.Pools {
 		lines = append(lines, line("pool", "%s: %s", p.Path, poolText(p.Pool)))
 	}
+	if st.Orders != nil {
+		lines = append(lines, line("orders", "%s", orderCounts(*st.Orders, now)))
+	}
 	if in := st.Inbox; in.Questions+in.Mail > 0 {
 		lines = append(lines, line("inbox", "%s, %s: coppice inbox", plural(in.Questions, "question"), plural(in.Mail, "message")))
 	}

@@ -321,6 +321,9 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Sta
 		if o.file != "" {
 			o.Name = o.file
 		}
+		if root := f.root.Name; o.path != "" && o.path != root && !strings.HasPrefix(o.path, root+"/") && !strings.HasPrefix(o.path, "orders/") {
+			o.path = root + "/" + strings.Trim(o.path, "/") // as paths are meant everywhere
+		}
 		r.finish(o, s, dir, skipped[o.Name])
 		if look {
 			r.lookFor(o)

@@ -39,6 +39,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 	if err != nil {
 		return spec.Changes{}, err
 	}
+	c.replaceOrders(tree.Orders)
 	for _, path := range changes.Removed {
 		if next.has(path) { // an agent has become a supervisor, or the other way round
 			c.withdraw(c.background.ctx, path)

@@ -13,8 +13,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/belief"
+	"github.com/coppice-dev/coppice/internal/errand"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/orders/dispatch"
 	"github.com/coppice-dev/coppice/internal/patrol/pool"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -33,8 +35,9 @@ type Options struct {
 	Version  string
 	Config   ConfigInfo
 	// Load reads the files of the project again; nil if there are none.
-	Load   func() Loaded
-	Socket string // where agents reach the controller; they are told if it is not empty
+	Load    func() Loaded
+	Errands *errand.Runner // for the runs of orders; nil: none are fired
+	Socket  string         // where agents reach the controller; they are told if it is not empty
 	// Once is one life of the tree: limits, stops and the numbers of
 	// incarnations start afresh instead of from the store, and it ends by
 	// itself when nothing runs or will run again. What lives is taken over all the same.
@@ -87,6 +90,9 @@ type Controller struct {
 	desk        *asking.Desk
 	aides       aides
 	work        *work.Queue
+	orders      *dispatch.Dispatcher // nil where none are fired
+	ordersOnce  sync.Once
+	ordersEnded chan struct{} // closed when orders is
 
 	heard time.Time // when the last event was written; used by event alone
 
@@ -142,7 +148,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
 		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o.check),
 		unwatched: make(map[string]bool), arrivals: newArrivals(), parted: make(chan struct{}), hurry: make(chan struct{}),
-		credentials: newCredentials(), launched: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
+		credentials: newCredentials(), launched: make(chan struct{}), ordersEnded: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
 		c.places[r.Kind()] = r
@@ -215,6 +221,11 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := c.openOrders(ctx); err != nil {
+		c.root.Kill()
+		c.root.Wait()
+		return err
+	}
 	c.resumeRequests()
 	c.keepWork()
 	c.background.run(c.patrols.run)
@@ -264,6 +275,7 @@ func (c *Controller) Stop(keep bool) {
 		c.keep = keep
 		c.mu.Unlock()
 		close(c.down)
+		go c.closeOrders() // beside the agents
 	})
 	switch {
 	case first && keep:
@@ -285,6 +297,7 @@ func (c *Controller) keeps() bool {
 // wait sees the tree end.
 func (c *Controller) wait() {
 	err := c.root.Wait()
+	c.closeOrders()
 	if !c.keeps() {
 		c.arrivals.settle(leftTime)
 	}

@@ -12,6 +12,7 @@ import (
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/errand"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -75,6 +76,12 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer func() { err = errors.Join(err, closeRuntimes()) }()
 
 	programs.settleIn(runtimes)
+	errands, err := errand.Open(errand.Options{Dir: project.Errands(), Logger: o.Logger})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, errands.Close()) }()
+
 	socket, err := api.SocketPath(project.Dir)
 	if err != nil {
 		return err
@@ -86,7 +93,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer listener.Close()
 
 	c, err := Open(ctx, Options{
-		Tree: tree, Store: db, Runtimes: runtimes, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Work: filepath.Join(project.State, "aide"), Output: o.Output, Socket: socket, programs: programs,
+		Tree: tree, Store: db, Runtimes: runtimes, Errands: errands, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Work: filepath.Join(project.State, "aide"), Output: o.Output, Socket: socket, programs: programs,
 		Config: loaded.Config, Load: load,
 	})
 	if err != nil {

@@ -31,7 +31,8 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 			StartedAt: c.started, Uptime: time.Since(c.started).Seconds(),
 		},
 		Summary: make(map[string]int), Suspended: c.projectSuspended(),
-		Store: api.Store{Kind: "sqlite", OK: true},
+		Orders: c.orderCounts(),
+		Store:  api.Store{Kind: "sqlite", OK: true},
 		Config: api.Config{
 			Path: c.fleet().config.Path, Revision: c.fleet().config.Revision, LoadedAt: c.fleet().config.LoadedAt, LastError: c.refused(),
 		},
@@ -73,7 +74,7 @@ func (c *Controller) Asked() <-chan struct{} { return c.down }
 
 // Events is part of api.Service.
 func (c *Controller) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
-	if q.Path != "" {
+	if q.Path != "" && !c.ofOrders(q.Path) {
 		q.Path = c.full(q.Path)
 	}
 	return c.log.Events(ctx, q)

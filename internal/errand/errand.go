@@ -104,6 +104,9 @@ func Open(o Options) (*Runner, error) {
 	return &Runner{dir: o.Dir, shims: shims, closed: make(chan struct{})}, nil
 }
 
+// Dir is where the slots are.
+func (r *Runner) Dir() string { return r.dir }
+
 // Close lets go of all errands; they go on, and nobody here is told of their end.
 func (r *Runner) Close() error {
 	close(r.closed)
@@ -330,33 +333,52 @@ func (r *Runner) Forget(ctx context.Context, id string) error {
 	return r.shims.Remove(ctx, id)
 }
 
-// End ends all errands, asked first, and forgets them: nobody will ask for them any more.
+// Halt stops all errands that live, asked first. Their ends are kept.
+func (r *Runner) Halt(ctx context.Context) error {
+	all, err := r.List(ctx)
+	if err != nil {
+		return err
+	}
+	for id, lives := range all {
+		if !lives {
+			continue
+		}
+		s, err := r.shims.Adopt(ctx, id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("errand %s: %w", id, err)
+		}
+		s.Stop()
+		select {
+		case <-s.Done():
+			continue
+		case <-time.After(proc.DefaultGrace):
+			s.Kill()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case <-s.Done():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// End is Halt, and forgets them: nobody will ask for them any more.
 func (r *Runner) End(ctx context.Context) error {
+	if err := r.Halt(ctx); err != nil {
+		return err
+	}
 	all, err := r.List(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for id := range all {
-		s, err := r.shims.Adopt(ctx, id)
-		if err == nil {
-			s.Stop()
-			select {
-			case <-s.Done():
-			case <-time.After(proc.DefaultGrace):
-				s.Kill()
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			select {
-			case <-s.Done():
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
 		errs = append(errs, r.Forget(ctx, id))
 	}
 	return errors.Join(errs...)

@@ -36,6 +36,7 @@ type StandingOrder struct {
 
 // OrderTask is the template of a task.
 type OrderTask struct {
+	Order    string   `json:"order,omitempty"` // whose it is
 	Title    string   `json:"title"`
 	Text     string   `json:"text,omitempty"`
 	Pool     string   `json:"pool,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/errand"
 	"github.com/coppice-dev/coppice/internal/orders"
 )
 
@@ -167,32 +168,36 @@ func (d *Dispatcher) History(ctx context.Context, name string, n int) ([]Past, e
 		if len(past) == n {
 			break
 		}
-		r, ok := d.get(number)
-		if !ok {
-			continue
+		if p, err := d.One(ctx, number); err == nil {
+			past = append(past, p)
 		}
-		p := Past{Run: *r}
-		if records, _, err := d.o.Store.Snapshot(ctx, outputKey(number)); err == nil && len(records) > 0 {
-			var out output
-			if json.Unmarshal(records[0].Value, &out) == nil && (out.Attempt == r.Attempt || !r.Status.Over()) {
-				p.Output = out.Lines
-			}
-		}
-		d.mu.Lock()
-		run := d.active[number]
-		d.mu.Unlock()
-		if run != nil {
-			d.mu.Lock()
-			e := run.errand
-			d.mu.Unlock()
-			if e != nil {
-				p.Output = e.Output(ctx)
-				p.StartedAt = e.StartedAt()
-			}
-		}
-		past = append(past, p)
 	}
 	return past, nil
+}
+
+// One is one run. orders.ErrUnknown.
+func (d *Dispatcher) One(ctx context.Context, number uint64) (Past, error) {
+	r, ok := d.get(number)
+	if !ok {
+		return Past{}, orders.ErrUnknown
+	}
+	p := Past{Run: *r}
+	if records, _, err := d.o.Store.Snapshot(ctx, outputKey(number)); err == nil && len(records) > 0 {
+		var out output
+		if json.Unmarshal(records[0].Value, &out) == nil && (out.Attempt == r.Attempt || !r.Status.Over()) {
+			p.Output = out.Lines
+		}
+	}
+	d.mu.Lock()
+	var e *errand.Errand
+	if run := d.active[number]; run != nil {
+		e = run.errand
+	}
+	d.mu.Unlock()
+	if e != nil {
+		p.Output, p.StartedAt = e.Output(ctx), e.StartedAt()
+	}
+	return p, nil
 }
 
 // Stop ends the runs of an order that go on, and returns how many.

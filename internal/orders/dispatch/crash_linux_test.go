@@ -3,6 +3,7 @@ package dispatch
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -46,6 +47,10 @@ func daemonMain(args []string) int {
 	}
 	ctx := context.Background()
 	db, err := sqlite.Open(ctx, filepath.Join(dir, "state.db"))
+	for late := time.Now().Add(patience); errors.Is(err, sqlite.ErrInUse) && time.Now().Before(late); {
+		time.Sleep(10 * time.Millisecond) // what the last one was about to start has its files for a moment
+		db, err = sqlite.Open(ctx, filepath.Join(dir, "state.db"))
+	}
 	if err != nil {
 		return fail(err)
 	}

@@ -301,8 +301,9 @@ func TestSkipped(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	p := at(t)
-	gate := spec.Gate{Kind: spec.Condition, Check: []string{"/bin/sh", "-c", "echo looked; [ -e open ]"}, Limit: patience, Every: time.Hour}
+	gate := spec.Gate{Kind: spec.Condition, Check: []string{"/bin/sh", "-c", "echo looked; [ -e open ]; r=$?; echo x >>looks; exit $r"}, Limit: patience, Every: time.Hour}
 	d := p.open(p.sh("a", "rm open; echo x >>ran", gate))
+	until(t, "it was tried by itself", func() bool { return p.read("looks") != "" }) // and not again for an hour
 	v, said, err := d.Check(ctxOf(t), "a")
 	if err != nil || v.Due || len(said) != 1 || v.Why != "its condition does not hold" {
 		t.Errorf("%+v, %q, %v", v, said, err)

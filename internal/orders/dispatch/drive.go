@@ -78,7 +78,7 @@ func (d *Dispatcher) drive(ctx context.Context, run *drive, r orders.Run, o *spe
 			d.mu.Unlock()
 			d.Poke()
 		}
-		d.o.Errands.Forget(d.ctx, idOf(r)) // or tidy does
+		d.forget(r)
 		if over {
 			return
 		}
@@ -327,6 +327,7 @@ func (d *Dispatcher) makeTask(ctx context.Context, r *orders.Run, o *spec.Standi
 		return
 	}
 	t := *o.Task
+	t.Order = o.Name
 	if events, err := d.events(ctx, r.Events); err == nil && len(events) > 0 {
 		const most = 64 << 10
 		if len(events) > most {
@@ -420,4 +421,14 @@ func (d *Dispatcher) superfluous(r *orders.Run) []uint64 {
 		}
 	}
 	return old
+}
+
+// forgetTime is for what is left of a run to be removed, also at the end.
+const forgetTime = 5 * time.Second
+
+// forget removes what is left of a run that is recorded; or else tidy does.
+func (d *Dispatcher) forget(r orders.Run) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), forgetTime)
+	defer cancel()
+	d.o.Errands.Forget(ctx, idOf(r))
 }
