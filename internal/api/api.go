@@ -104,8 +104,9 @@ type LogLine struct {
 type Status struct {
 	Project    string         `json:"project"`
 	Controller Controller     `json:"controller"`
-	Summary    map[string]int `json:"summary"`     // agents by state; every state is there
-	NeedsInput int            `json:"needs_input"` // agents that wait for an answer; they are in Summary, too
+	Summary    map[string]int `json:"summary"`             // agents by state; every state is there
+	Suspended  string         `json:"suspended,omitempty"` // why the whole project is; empty if it is not
+	NeedsInput int            `json:"needs_input"`         // agents that wait for an answer; they are in Summary, too
 	Inbox      Inbox          `json:"inbox"`
 	Store      Store          `json:"store"`
 	Config     Config         `json:"config"`

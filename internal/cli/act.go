@@ -18,28 +18,42 @@ func newActs(s *streams) []*cobra.Command {
 		newAct(s, api.Stop, "stopped", "Stop agents until they are started by hand", "\nA stop is final: no restart, no later daemon starts them again."),
 		newAct(s, api.Restart, "restarted", "Stop agents and start them again", "\nIt counts as no failure."),
 		newAct(s, api.Reset, "reset", "Forget the failures of agents; what a limit holds back starts", ""),
-		newAct(s, api.Suspend, "suspended", "Stop agents until they are resumed", ""),
-		newAct(s, api.Resume, "resumed", "Go on with what is suspended, or paused by a limit", ""),
+		newAct(s, api.Suspend, "suspended", "Stop agents until they are resumed", "\nWithout a path, or with \".\", the whole project is: nothing starts until coppice\nresume, also in later daemons."),
+		newAct(s, api.Resume, "resumed", "Go on with what is suspended, or paused by a limit", "\nWithout a path, or with \".\", the whole project does; what was stopped by itself\nstays so."),
 	}
 }
 
 func newAct(s *streams, action api.Action, done, short, more string) *cobra.Command {
 	var r remote
+	whole := action == api.Suspend || action == api.Resume // may be about the project
+	use := " PATH..."
+	if whole {
+		use = " [PATH...]"
+	}
 	cmd := &cobra.Command{
-		Use:   string(action) + " PATH...",
+		Use:   string(action) + use,
 		Short: short,
 		Long:  short + ". With a supervisor, all below it are meant.\nThe command returns when it is done." + more,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if len(args) == 0 && !whole {
 				return errors.New("the path of an agent or supervisor is missing; coppice tree shows them")
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, paths []string) error {
+			if len(paths) == 0 {
+				paths = []string{"."}
+			}
 			return r.ask(func(ctx context.Context, c *api.Client) error {
 				var failed []error
 				for _, path := range paths {
-					err := c.Act(ctx, path, action)
+					var err error
+					if path == "." && whole {
+						path = "the project is"
+						err = c.Act(ctx, "/", action)
+					} else {
+						err = c.Act(ctx, path, action)
+					}
 					switch {
 					case err == nil:
 						fmt.Fprintf(s.out, "%s %s\n", proc.Plain(path), done)

@@ -66,6 +66,9 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 		line("daemon", "pid %d on %s, version %s, up %s", d.PID, d.Node, d.Version, short(time.Duration(d.Uptime*float64(time.Second)))),
 		agents,
 	}
+	if st.Suspended != "" {
+		lines = append(lines, p.dim(fmt.Sprintf("%-8s", "state"))+" "+p.state("suspended", proc.Plain(st.Suspended)))
+	}
 	store := line("store", "%s %s", st.Store.Kind, st.Store.Path)
 	if !st.Store.OK {
 		store += " " + p.red("takes no writes: "+proc.Plain(st.Store.Error))

@@ -86,7 +86,8 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 		return l, r.errors()
 	}
 	document.remove("include")
-	if filepath.Base(name) == CityName {
+	isCity := filepath.Base(name) == CityName
+	if isCity {
 		r.dropProviderPatches(document)
 		r.patch(document, cityPatches())
 		document = r.city(document, dir)
@@ -104,7 +105,7 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 		r.namepools(&f, dir, g)
 	}
 	standing := r.orders(&f, dir, g, further != nil)
-	f.root.Bare = len(standing) > 0
+	f.root.Bare = len(standing) > 0 || isCity && len(f.agents) == 0 // they may all come from packs
 	f.aidefiles(r, dir, g)
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)

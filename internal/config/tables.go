@@ -230,6 +230,7 @@ restart_window = "1h"
 					}
 				}},
 			{row{name: "env", typ: "table of strings", doc: "variables beside the few that every agent gets; names in `COPPICE_` are Coppice's own", also: []string{"environment"}}, (*reader).env},
+			filesKey(),
 			{row{name: "stdin", typ: "string", def: `"null"`, doc: "standard input: `\"null\"` for nothing, else the path of a file, relative to `dir`", also: []string{"input"}},
 				func(r *reader, v *value, into *agent) {
 					if stdin, ok := r.text(v, `"null" or a path`); ok && stdin != "null" {
@@ -378,6 +379,11 @@ func (a *agent) resolve(project string) {
 	a.Dir = under(project, a.Dir)
 	if a.Stdin != "" {
 		a.Stdin = under(a.Dir, a.Stdin)
+	}
+	for i, file := range a.Files {
+		if file != "" { // else it is told what is wrong
+			a.Files[i] = under(a.Dir, file)
+		}
 	}
 }
 

@@ -19,13 +19,13 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) er
 		return fmt.Errorf("%s: %w", path, api.ErrStopping)
 	}
 	if path == c.root.Path() {
-		if action == api.Stop || action == api.Suspend {
-			return c.leaving(ctx, path, func(ctx context.Context) error { return c.actBelow(ctx, c.root, action) })
-		}
-		return c.actBelow(ctx, c.root, action)
+		return c.actOnProject(ctx, action)
 	}
 	sup, id, err := c.locate(path)
 	if err != nil {
+		return err
+	}
+	if err := c.mayStart(path, action); err != nil {
 		return err
 	}
 	if err := c.surplus(path, action); err != nil {
@@ -35,7 +35,9 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) er
 	goesOn := false
 	switch action {
 	case api.Start, api.Resume, api.Restart:
-		goesOn = c.endDrain(ctx, path)
+		if d := c.drainOf(path); d == nil || !d.renews() || action == api.Restart { // else it is to go on as it is
+			goesOn = c.endDrain(ctx, path)
+		}
 	}
 	if action != api.Reset {
 		c.dropRestart(path, 0, string(action)+" was asked for by hand")

@@ -47,6 +47,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 	for _, path := range changes.Supervisors { // parents first: one that does not run starts with what it is given
 		c.update(ctx, next, path, changes.Added)
 	}
+	parallel(changes.Amended, c.amend)
 	c.followAides()
 	c.patrols.kick()
 	return changes, nil

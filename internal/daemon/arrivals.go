@@ -117,6 +117,13 @@ func (a *arrivals) start(ctx context.Context, path string, start func(context.Co
 	return nil, err
 }
 
+// of is the last incarnation of an agent that has been started; nil if there is none.
+func (a *arrivals) of(path string) *process {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.present[path]
+}
+
 // forget forgets an agent that is not wanted any more.
 func (a *arrivals) forget(path string) {
 	a.mu.Lock()

@@ -15,7 +15,8 @@ type builder struct {
 	// start is the Start function of an agent.
 	start func(a *spec.Agent, signal syscall.Signal) (func(context.Context) (supervisor.Process, error), error)
 	// saved returns what is known of a node from before, or nil. It may be nil.
-	saved func(path string) (*supervisor.Saved, *supervisor.SavedSelf)
+	saved     func(path string) (*supervisor.Saved, *supervisor.SavedSelf)
+	suspended bool // the project is: the patrol starts it when it is not any more
 	// known returns the specification that an agent has already. It may be nil.
 	known func(path string, a *spec.Agent) (supervisor.ChildSpec, bool)
 }
@@ -51,7 +52,7 @@ func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 			child = supervisor.ChildSpec{ID: c.Node.Name, Supervisor: sub, Restart: c.Node.Restart, Significant: c.Node.Significant}
 		}
 		child.Saved, _ = b.before(childPath)
-		child.Deferred = deferred(n, root, c)
+		child.Deferred = deferred(n, root, c) || root && b.suspended
 		s.Children = append(s.Children, child)
 	}
 	return s, nil

@@ -105,6 +105,7 @@ type Controller struct {
 
 	unwatched map[string]bool // agents of which was said that their idle_timeout does nothing; needs mu
 
+	project  suspension
 	arrivals *arrivals
 	late     []api.Overdue // did not stop in time when everything was stopped; needs mu
 	parted   chan struct{} // closed when all agents have been stopped because of that
@@ -191,6 +192,9 @@ func (c *Controller) open(ctx context.Context) (err error) {
 			c.work.Close()
 		}
 	}()
+	if err := c.recallSuspension(ctx); err != nil {
+		return err
+	}
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err

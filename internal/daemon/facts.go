@@ -12,7 +12,7 @@ import (
 func (c *Controller) desired(f *fleet) []patrol.Desired {
 	all := make([]patrol.Desired, len(f.order))
 	for i, path := range f.order {
-		d := patrol.Desired{Path: path, Needs: f.needs[path], Suspended: f.suspended(path)}
+		d := patrol.Desired{Path: path, Needs: f.needs[path], Suspended: c.suspendedBy(f, path) != ""}
 		if a := f.agents[path]; a != nil {
 			d.Print, d.DrainTimeout = c.prints.wanted(f, path), f.patrol.DriftDrainTimeout
 		}
@@ -32,11 +32,20 @@ func (c *Controller) observed(f *fleet) map[string]*patrol.Observed {
 			all[path] = c.done(path)
 		}
 	}
+	c.mu.Lock()
+	for path := range c.adopt { // and what it is in
+		for at, ok := path, true; ok; at, _, ok = cutLast(at) {
+			if o := all[at]; o != nil {
+				o.Lives = true
+			}
+		}
+	}
+	c.mu.Unlock()
 	// What contains something is ready when that is; from below.
 	for i := len(f.order) - 1; i >= 0; i-- {
 		path := f.order[i]
 		above, _, _ := cutLast(path)
-		if o := all[path]; o != nil && !o.Ready && !f.suspended(path) && all[above] != nil {
+		if o := all[path]; o != nil && !o.Ready && c.suspendedBy(f, path) == "" && all[above] != nil {
 			all[above].Ready = false
 		}
 	}

@@ -98,7 +98,7 @@ func deferred(n *spec.Node, root bool, child spec.Child) bool {
 	} else {
 		suspended, depends = child.Node.Suspended, len(child.Node.DependsOn) > 0
 	}
-	return suspended || n.Strategy == supervisor.OneForOne && (root || n.Template != nil || depends) && !isAide(child.Agent)
+	return suspended || n.Suspended || n.Strategy == supervisor.OneForOne && (root || n.Template != nil || depends) && !isAide(child.Agent)
 }
 
 // check reports what a fleet asks for and this machine does not have.
@@ -115,7 +115,7 @@ func (f *fleet) check(places map[string]runtime.Runtime) error {
 // in an earlier fleet keeps the one that it has there: it may know what its first
 // incarnation was started with. earlier may be nil.
 func (f *fleet) specify(c *Controller, earlier *fleet, saved func(string) (*supervisor.Saved, *supervisor.SavedSelf)) error {
-	b := &builder{start: c.start, saved: saved}
+	b := &builder{start: c.start, saved: saved, suspended: !c.project.begun().IsZero()}
 	if earlier != nil {
 		b.known = func(path string, a *spec.Agent) (supervisor.ChildSpec, bool) {
 			was, ok := earlier.specs[path]

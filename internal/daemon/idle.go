@@ -26,11 +26,14 @@ type idleness struct {
 
 // look takes in when the last input or output was, and returns for how long the
 // incarnation has been idle.
-func (i *idleness) look(last, now time.Time) time.Duration {
+func (i *idleness) look(last, now time.Time) time.Duration { return i.lookAt(last, now, now.Round(0)) }
+
+// lookAt is look with both clocks: wall has no reading of the monotonic one.
+func (i *idleness) lookAt(last, now, wall time.Time) time.Duration {
 	if i.seen.IsZero() || !last.Equal(i.last) {
-		age := max(0, wall(now).Sub(wall(last)))
+		age := max(0, wall.Sub(last.Round(0)))
 		if !i.seen.IsZero() { // it was there at the look before, or has come since
-			age = min(age, now.Sub(i.seen)+i.age)
+			age = min(age, i.age+now.Sub(i.seen))
 		}
 		i.last, i.age, i.seen = last, age, now
 	}
@@ -49,9 +52,6 @@ func (i *idleness) excuse(at time.Time) {
 	}
 }
 
-// wall is a time without its reading of the monotonic clock.
-func wall(t time.Time) time.Time { return t.Round(0) }
-
 const (
 	// idlePause is the longest time between two looks at whether an agent that is
 	// excused still is, and between two tries to learn what cannot be told now.
@@ -60,23 +60,44 @@ const (
 	idleGrain = time.Millisecond
 )
 
-// watchIdle ends an incarnation that neither reads nor writes anything for
-// longer than its idle_timeout. One that waits for a person, and one that was
-// asked to finish what it does, are excused.
-func (c *Controller) watchIdle(who api.Caller, p *process, a *spec.Agent) {
-	if a.IdleTimeout <= 0 {
-		return
+// mindIdle begins to end an incarnation that neither reads nor writes anything
+// for longer than its idle_timeout, or goes on with another one.
+func (c *Controller) mindIdle(p *process, a *spec.Agent) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unmind != nil {
+		p.unmind()
+		p.unmind = nil
 	}
+	if a.IdleTimeout > 0 {
+		var ctx context.Context
+		ctx, p.unmind = context.WithCancel(p.ctx)
+		go c.watchIdle(ctx, p, a)
+	}
+}
+
+// amend applies what has changed of an agent that lives, without a restart.
+func (c *Controller) amend(path string) {
+	if p, a := c.arrivals.of(path), c.fleet().agents[path]; p != nil && a != nil {
+		c.mindIdle(p, a)
+	}
+}
+
+// watchIdle looks at an incarnation when it could have become idle. One that
+// waits for a person, and one that was asked to finish what it does, are excused.
+func (c *Controller) watchIdle(ctx context.Context, p *process, a *spec.Agent) {
 	var i idleness
-	if o := p.session.Observe(); !o.StartedAt.Before(c.started) {
-		i.excuse(time.Now()) // it has just become ready; what was taken over has been idle before
+	o := p.session.Observe()
+	who := api.Caller{Path: o.Path, Incarnation: o.Incarnation}
+	if !o.StartedAt.Before(c.started) && p.ready.After(o.StartedAt) {
+		i.excuse(p.ready) // what was taken over has been idle before
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
-		case <-p.gone:
+		case <-ctx.Done():
 			return
 		}
 		now := time.Now()

@@ -39,6 +39,9 @@ func (c *Controller) Nodes(_ context.Context, path string) ([]api.Node, error) {
 			Node: c.host, LimitMax: supervisor.Unlimited,
 		}
 		n.StartedAt, n.Uptime = &c.started, time.Since(c.started).Seconds()
+		if why := c.suspendedBy(c.fleet(), path); why != "" && c.rootState() == supervisor.Running {
+			n.State, n.Reason = supervisor.Suspended.String(), why
+		}
 		return c.walk([]api.Node{n}, c.root), nil
 	}
 	sup, id, err := c.locate(path)
@@ -162,6 +165,7 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	if i.LastExit.Kind != supervisor.NoExit {
 		n.LastExit = i.LastExit.String()
 	}
+	c.shownSuspended(&n)
 	return n
 }
 

@@ -22,6 +22,8 @@ type process struct {
 	gone    chan struct{} // the session has ended and its turns are taken, or it was let go
 	done    chan struct{} // the same, and its supervisor may know
 	letGo   chan struct{}
+	ready   time.Time // since when it is known
+	unmind  func()    // ends the watch over whether it is idle; nil if there is none
 
 	ctx     context.Context // of its turns; over when it is killed, or let go
 	cancel  context.CancelCauseFunc
@@ -52,7 +54,7 @@ var (
 func newProcess(s runtime.Session, keeps func() bool, grace time.Duration, t turns) *process {
 	p := &process{
 		session: s, keeps: keeps, grace: grace, turns: t,
-		gone: make(chan struct{}), done: make(chan struct{}), letGo: make(chan struct{}),
+		ready: time.Now(), gone: make(chan struct{}), done: make(chan struct{}), letGo: make(chan struct{}),
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	go p.watch()

@@ -301,7 +301,7 @@ func (c *Controller) suspended(ctx context.Context, path string) {
 		return
 	}
 	c.log.Append(event.Event{
-		Type: event.AgentSuspended, Path: path, Incarnation: c.last(path), Actor: "controller", Message: path + " is suspended by the file",
+		Type: event.AgentSuspended, Path: path, Incarnation: c.last(path), Actor: "controller", Message: path + " is suspended: " + c.suspendedBy(c.fleet(), path),
 	})
 }
 

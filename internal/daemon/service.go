@@ -30,8 +30,8 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 			PID: os.Getpid(), Node: c.host, Version: c.opts.Version,
 			StartedAt: c.started, Uptime: time.Since(c.started).Seconds(),
 		},
-		Summary: make(map[string]int),
-		Store:   api.Store{Kind: "sqlite", OK: true},
+		Summary: make(map[string]int), Suspended: c.projectSuspended(),
+		Store: api.Store{Kind: "sqlite", OK: true},
 		Config: api.Config{
 			Path: c.fleet().config.Path, Revision: c.fleet().config.Revision, LoadedAt: c.fleet().config.LoadedAt, LastError: c.refused(),
 		},

@@ -74,7 +74,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 			go vigil{period: a.Watchdog, grace: a.Shutdown.Grace}.watch(s, p)
 		}
 		c.attend(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
-		go c.watchIdle(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
+		c.mindIdle(p, a)
 		return p, nil
 	}
 	begin := func(ctx context.Context) (supervisor.Process, error) {

@@ -237,7 +237,7 @@ func (v *vital) probe(ctx context.Context, s runtime.Session, a liveness.Action,
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	if last, err := s.LastActivity(ctx); err == nil && !last.IsZero() {
+	if last, err := s.LastActivity(ctx); err == nil && last.After(o.StartedAt) {
 		ago := max(0, time.Since(last))
 		seen += fmt.Sprintf(", last output %v ago", ago.Round(time.Second))
 		data["output_age_seconds"] = ago.Seconds()

@@ -70,6 +70,10 @@ const (
 	PoolCheckFailed    Type = "pool.check_failed"
 	PoolCheckRecovered Type = "pool.check_recovered"
 
+	// The project as a whole.
+	ProjectSuspended Type = "project.suspended"
+	ProjectResumed   Type = "project.resumed"
+
 	// Supervisors.
 	SupervisorStarted   Type = "supervisor.started"
 	SupervisorStopped   Type = "supervisor.stopped"

@@ -171,7 +171,9 @@ type Session interface {
 	// Peek returns the last n lines of output, without escape sequences. It
 	// works after the end, too: the post-mortem.
 	Peek(ctx context.Context, n int) ([]string, error)
-	// LastActivity is when it last wrote or read something; zero if unknown.
+	// LastActivity is when it last wrote or read something, or was started if
+	// it has not since. Zero, or ErrUnsupported: this kind of runtime cannot
+	// tell; ErrUnknown: not now.
 	LastActivity(ctx context.Context) (time.Time, error)
 	// Attach connects a person until ctx is done, the input ends or the
 	// incarnation does. Any number may watch, one may write (ErrWriter).

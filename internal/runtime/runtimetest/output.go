@@ -144,6 +144,11 @@ func testActivity(t *testing.T, b *bench) {
 	if at.Before(before) || at.After(time.Now().Add(time.Second)) {
 		t.Errorf("last activity at %v", at)
 	}
+	silent := b.start(b.runtime(), sh("app/silent", 1, forever))
+	o := silent.Observe()
+	if at, err := silent.LastActivity(b.ctx()); err != nil || at.Before(o.StartedAt.Add(-time.Second)) || at.After(time.Now().Add(time.Second)) {
+		t.Errorf("last activity of one that says nothing, and was started at %v: %v, %v", o.StartedAt, at, err)
+	}
 }
 
 func testWrite(t *testing.T, b *bench) {

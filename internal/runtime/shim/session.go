@@ -124,6 +124,7 @@ func (ses *session) hear(m *wire.Message) {
 		st := ses.state
 		ses.mu.Unlock()
 		st.Incarnation, st.End, st.Told, st.Said = m.Incarnation, m.End, m.Told, m.Said
+		st.Ready = st.Ready || m.Ready
 		ses.update(&st)
 	case m.Type == wire.Said && m.Said != nil && m.Incarnation == ses.number:
 		ses.mu.Lock()
@@ -393,7 +394,7 @@ func (ses *session) Resize(ctx context.Context, rows, cols uint16) error {
 	return err
 }
 
-// LastActivity is when it last wrote or read something.
+// LastActivity is when it last wrote or read something, or was started.
 func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	a, err := ses.request(ctx, wire.Message{Type: wire.Look})
 	if errors.Is(err, runtime.ErrEnded) {
@@ -408,6 +409,9 @@ func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	}
 	if a.State == nil {
 		return time.Time{}, runtime.ErrUnknown
+	}
+	if a.State.Activity.Before(a.State.StartedAt) { // of an incarnation before it, or of none
+		return a.State.StartedAt, nil
 	}
 	return a.State.Activity, nil
 }

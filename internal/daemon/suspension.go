@@ -1,0 +1,214 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// suspensionKey is there while a person has suspended the whole project.
+const suspensionKey = "project/suspended"
+
+// suspension is that a person has suspended the whole project: nothing is
+// started until it is resumed, whatever the file says and becomes. Agents that
+// were stopped by hand before stay so after that.
+type suspension struct {
+	changing sync.Mutex // held while it begins or ends
+
+	mu    sync.Mutex
+	since time.Time // zero: it is not suspended
+}
+
+func (s *suspension) begun() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.since
+}
+
+func (s *suspension) set(since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since = since
+}
+
+// recallSuspension reads whether a person has suspended the project before.
+func (c *Controller) recallSuspension(ctx context.Context) error {
+	stored, _, err := c.opts.Store.Snapshot(ctx, suspensionKey)
+	if err != nil {
+		return fmt.Errorf("reading whether the project is suspended: %w", err)
+	}
+	if len(stored) == 0 || c.opts.Once {
+		return nil
+	}
+	var since time.Time
+	if json.Unmarshal(stored[0].Value, &since) != nil || since.IsZero() {
+		since = c.started // what a person has decided holds, whenever that was
+	}
+	c.project.set(since)
+	return nil
+}
+
+// suspendedBy says who suspends a node of the fleet: "the project is suspended",
+// "the file suspends it"; "" if nobody does.
+func (c *Controller) suspendedBy(f *fleet, path string) string {
+	switch {
+	case !c.project.begun().IsZero():
+		return "the project is suspended"
+	case f.tree.Root.Suspended:
+		return "the file suspends the project"
+	case f.suspended(path):
+		return "the file suspends it"
+	}
+	return ""
+}
+
+// projectSuspended says why the whole project does not run, and what to do; "" if it does.
+func (c *Controller) projectSuspended() string {
+	since := c.project.begun()
+	switch {
+	case !since.IsZero():
+		return fmt.Sprintf("suspended by hand since %s; go on with: coppice resume", since.Local().Format(time.DateTime))
+	case c.fleet().tree.Root.Suspended:
+		return "suspended by the file: [project] suspended = true"
+	}
+	return ""
+}
+
+// Suspended reports whether a node is not to run because it, something above it
+// or the project is suspended, by a person or by the file. The empty path is
+// that of the project. A stop by hand counts as one.
+func (c *Controller) Suspended(path string) bool {
+	path = c.full(path)
+	if c.suspendedBy(c.fleet(), path) != "" {
+		return true
+	}
+	for ; path != c.root.Path(); path = parent(path) {
+		sup := c.find(parent(path))
+		if sup == nil {
+			continue // something above it does not run, and says why
+		}
+		_, id, _ := cutLast(path)
+		if info, err := sup.Child(id); err == nil && info.State == supervisor.Suspended {
+			return true
+		}
+	}
+	return false
+}
+
+// suspendProject stops everything until resumeProject. Whoever does not have to
+// wait for that may return before: it holds from the beginning.
+func (c *Controller) suspendProject(ctx context.Context) error {
+	c.project.changing.Lock()
+	defer c.project.changing.Unlock()
+	root := c.root.Path()
+	if c.project.begun().IsZero() {
+		since := time.Now()
+		c.project.set(since)
+		value, _ := json.Marshal(since) // a time of this century
+		var ops []store.Op
+		if !c.opts.Once {
+			ops = append(ops, store.Op{Kind: store.Put, Key: suspensionKey, Value: value})
+		}
+		if err := c.record(event.Event{
+			Type: event.ProjectSuspended, Path: root, Actor: "user", Message: root + " is suspended by hand, with all in it",
+		}, ops...); err != nil {
+			c.opts.Logger.Warn("that the project is suspended may not survive this controller", "error", err)
+		}
+	}
+	return c.leaving(ctx, root, func(ctx context.Context) error {
+		c.patrols.kick()
+		return c.patrols.settled(ctx)
+	})
+}
+
+// resumeProject lets everything start again that was not stopped by itself.
+func (c *Controller) resumeProject(ctx context.Context) error {
+	c.project.changing.Lock()
+	defer c.project.changing.Unlock()
+	root := c.root.Path()
+	c.project.set(time.Time{})
+	if err := c.record(event.Event{
+		Type: event.ProjectResumed, Path: root, Actor: "user", Message: root + " is resumed by hand",
+	}, store.Op{Kind: store.Delete, Key: suspensionKey}); err != nil {
+		c.opts.Logger.Warn("that the project is resumed may not survive this controller", "error", err)
+	}
+	if c.fleet().tree.Root.Suspended {
+		return fmt.Errorf("%w: the file suspends the project, too; remove suspended = true from [project]", api.ErrConflict)
+	}
+	if c.fleet().tree.Root.Strategy != supervisor.OneForOne {
+		return c.startInOrder(ctx)
+	}
+	c.patrols.kick()
+	return c.patrols.settled(ctx)
+}
+
+// startInOrder starts the children of a root whose strategy gives them an order,
+// as that would: one after the other, also if one fails.
+func (c *Controller) startInOrder(ctx context.Context) error {
+	children, err := c.root.Children()
+	if err != nil {
+		return notFound(c.root.Path(), err)
+	}
+	for i := range children {
+		if lifeAs(&children[i]) == patrol.Down {
+			c.ensureNode(ctx, c.root.Path()+"/"+children[i].ID)
+		}
+	}
+	return ctx.Err()
+}
+
+// actOnProject does something to everything.
+func (c *Controller) actOnProject(ctx context.Context, action api.Action) error {
+	root := c.root.Path()
+	switch action {
+	case api.Suspend:
+		return c.suspendProject(ctx)
+	case api.Resume:
+		if !c.project.begun().IsZero() {
+			return c.resumeProject(ctx)
+		}
+	case api.Stop:
+		return c.leaving(ctx, root, func(ctx context.Context) error { return c.actBelow(ctx, c.root, action) })
+	}
+	if err := c.mayStart(root, action); err != nil {
+		return err
+	}
+	return c.actBelow(ctx, c.root, action)
+}
+
+// mayStart refuses to start what is suspended.
+func (c *Controller) mayStart(path string, action api.Action) error {
+	switch action {
+	case api.Start, api.Restart, api.Resume:
+	default:
+		return nil
+	}
+	switch why := c.suspendedBy(c.fleet(), path); {
+	case why == "":
+		return nil
+	case !c.project.begun().IsZero():
+		return fmt.Errorf("%w: %s: %s; go on with: coppice resume", api.ErrConflict, path, why)
+	default:
+		return fmt.Errorf("%w: %s: %s; remove suspended = true there", api.ErrConflict, path, why)
+	}
+}
+
+// shownSuspended makes a node that does not run because it is suspended look like that.
+func (c *Controller) shownSuspended(n *api.Node) {
+	why := c.suspendedBy(c.fleet(), n.Path)
+	if why == "" {
+		return
+	}
+	switch n.State {
+	case supervisor.Stopped.String(), supervisor.Waiting.String():
+		n.State, n.Reason, n.NextAt = supervisor.Suspended.String(), why, nil
+	}
+}
