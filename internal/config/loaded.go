@@ -51,6 +51,11 @@ func loadAll(path string, further func([]spec.Decl) []spec.Problem) (*Loaded, er
 	}
 	g := &gatherer{dir: filepath.Dir(absolute), shown: filepath.Dir(path), watch: map[string]bool{}}
 	g.watchFile(absolute)
+	if isAidefile(path) {
+		l, err := g.alone(path, absolute)
+		g.tell(l)
+		return l, err
+	}
 	data, info, e := readFile(path, fleet)
 	g.files = []included{{path: absolute, info: info}}
 	l := &Loaded{}
@@ -101,6 +106,7 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 	}
 	standing := r.orders(&f, dir, g, further != nil)
 	f.root.Bare = len(standing) > 0 || isCity && len(f.agents) == 0 // they may all come from packs
+	f.aidefiles(r, dir, g)
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
 	if further != nil {

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/aide"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -115,6 +116,10 @@ type Agent struct {
 	// terminal or its pipes, once it is ready. Zero: for ever.
 	IdleTimeout time.Duration
 	Nudge       Nudge
+	// Aide makes it an agent that runs when its triggers fire, by what its
+	// Aidefile says; it has no Command then. Restart, Backoff and Limit are
+	// those of its policy.
+	Aide *aide.Agent
 	// Pool makes a pool of it. It is nil in a tree but for Node.Template.
 	Pool *Pool
 	// Instance says of which pool it is an instance; zero if of none.
