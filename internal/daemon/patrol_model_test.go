@@ -38,13 +38,12 @@ const (
 
 // patrolModel is what should be, as a person would expect it.
 type patrolModel struct {
-	t        *rapid.T
-	p        *play
-	store    *memory.Store
-	wanted   map[string]modelAgent // by name, of the file in force
-	stopped  map[string]bool       // by path: by hand
-	revision int
-	forget   bool
+	t       *rapid.T
+	p       *play
+	store   *memory.Store
+	wanted  map[string]modelAgent // by name, of the file in force
+	stopped map[string]bool       // by path: by hand
+	forget  bool
 }
 
 // modelAgent is an agent in the file.

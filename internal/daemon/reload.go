@@ -66,9 +66,7 @@ func (c *Controller) reload(ctx context.Context, asked bool) (filewatch.Set, api
 		return l.Watch, answer, fmt.Errorf("%w: the file is refused, and the last one stays in force:\n%w", api.ErrConflict, err)
 	}
 	c.forgive()
-	if asked {
-		c.patrols.settled(ctx) // whose end is no reason to say that it was not done
-	}
+	c.awaitEffect(ctx, asked)
 	answer = summary(l.Config.Revision, changes)
 	c.log.Append(event.Event{
 		Type: event.ConfigReloaded, Actor: "controller", Message: "config reloaded: " + answer.String(),
@@ -77,6 +75,21 @@ func (c *Controller) reload(ctx context.Context, asked bool) (filewatch.Set, api
 		"paths": map[string][]string{"added": changes.Added, "removed": changes.Removed, "renewed": changes.Renewed, "amended": changes.Amended},
 	}))
 	return l.Watch, answer, nil
+}
+
+// effectTime is how long the news of a reload waits for its effect, where nobody
+// waits for it.
+const effectTime = 5 * time.Second
+
+// awaitEffect waits until the patrol has done what follows from a reload; not
+// for ever, as the end of the wait is no reason to say that it was not done.
+func (c *Controller) awaitEffect(ctx context.Context, asked bool) {
+	if !asked {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, effectTime)
+		defer cancel()
+	}
+	c.patrols.settled(ctx)
 }
 
 func summary(revision string, c spec.Changes) api.Reloaded {
