@@ -242,6 +242,20 @@ func (k *core) update(spec Spec) {
 		k.redefine(c, cs)
 		k.moveLast(c)
 	}
+	k.reconsider()
+}
+
+// reconsider releases what is held by a limit that has room, as it is another one now.
+func (k *core) reconsider() {
+	for c := k.head; c != nil; c = c.next {
+		if c.state != Quarantined && c.state != GivenUp {
+			continue
+		}
+		if l, w := k.governs(c); l.Max < 0 || w.count(k.now, l) < l.Max {
+			k.cancel(c)
+			k.unhold(c, ReasonReset)
+		}
+	}
 }
 
 // list lists a child of the Spec, which is in a state if nothing else is known of it.

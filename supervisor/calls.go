@@ -336,7 +336,8 @@ func (s *Supervisor) ChildSpec(id string) (ChildSpec, error) {
 
 // Update changes the flags and the child specifications of a live supervisor.
 // No running child is touched: each is governed by its new specification from
-// now on, and started by it the next time. Children that are new are listed,
+// now on, and started by it the next time. What a limit holds that has changed
+// is released. Children that are new are listed,
 // not started (EnsureChild and RestartChild do that); children that are missing stay, and
 // come first in the order. Any fault, and nothing has changed. A pool stays a
 // pool. Name, StartFailure and OnEvent are not changed. While a group is

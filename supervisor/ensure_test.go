@@ -248,3 +248,33 @@ func TestRenewStopped(t *testing.T) {
 		}
 	})
 }
+
+// A limit that has changed holds nobody that it would not hold now.
+func TestUpdateReleases(t *testing.T) {
+	crash := func(context.Context) error { return errors.New("boom") }
+	for name, limits := range map[string][2]Limit{
+		"no limit any more": {Quarantining(1, time.Hour), {Max: Unlimited}},
+		"another one":       {Quarantining(1, time.Hour), Quarantining(2, time.Hour)},
+		"given up":          {GivingUp(1), GivingUp(2)},
+		"the same":          {Quarantining(1, time.Hour), Quarantining(1, time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := Start(t.Context(), Spec{Children: []ChildSpec{{ID: "a", Run: crash, Limit: limits[0], Backoff: Backoff{StableAfter: -1}}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { s.Stop(); s.Wait() }()
+				if i := info(t, s); i.State != Quarantined && i.State != GivenUp {
+					t.Fatalf("it is %v", i.State)
+				}
+				if err := s.Update(Spec{Children: []ChildSpec{{ID: "a", Run: idle, Limit: limits[1]}}}); err != nil {
+					t.Fatal(err)
+				}
+				if i := info(t, s); (i.State == Running) != (name != "the same") {
+					t.Errorf("it is %v", i.State)
+				}
+			})
+		})
+	}
+}

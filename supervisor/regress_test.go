@@ -115,9 +115,8 @@ func TestRegressions(t *testing.T) {
 				l := Quarantining(1, time.Hour)
 				l.Max = Unlimited
 				r.update(limited(one("a"), l))
-				r.advance(time.Hour + 1)
 			},
-			trace: "timer a 1h0m0.000000001s, start a", states: "a running",
+			trace: "timer a 1h0m0.000000001s, cancel a, start a", states: "a running",
 		}, {
 			name: "all_significant: one that waits for its start is present",
 			spec: Spec{AutoShutdown: AllSignificant, Children: kids("a:temporary,significant", "b:ready", "c:temporary,significant")},

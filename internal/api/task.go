@@ -17,6 +17,8 @@ import (
 type Tasks interface {
 	AddTask(ctx context.Context, who Caller, t TaskAdd) (work.Task, error)
 	Tasks(ctx context.Context, who Caller, f work.Filter) ([]work.Task, error)
+	// Todo is what an agent has claimed, and the first that it can claim.
+	Todo(ctx context.Context, who Caller) ([]work.Task, error)
 	Task(ctx context.Context, who Caller, id string) (work.Detail, error)
 	EditTask(ctx context.Context, who Caller, e TaskEdit) (work.Task, error)
 	CommentTask(ctx context.Context, who Caller, c TaskComment) (work.Task, error)
@@ -109,6 +111,7 @@ func taskRoutes() []route {
 		{method: "POST", path: "/v1/tasks/import", body: TaskImport{}, maxBody: maxBeads, answer: work.ImportReport{}, serve: (*call).importTasks},
 		{method: "GET", path: "/v1/tasks/export", params: []param{{name: "after", kind: "string"}}, answer: work.BeadPage{}, serve: (*call).exportTasks},
 	}
+	routes = append(routes, route{method: "GET", path: agentBase + "/todo", agent: true, answer: []work.Task{}, serve: (*call).todo})
 	for _, base := range []string{"/v1", agentBase} {
 		agent := base == agentBase
 		routes = append(routes,
@@ -132,6 +135,14 @@ func (c *call) tasks() error {
 		f.Statuses = append(f.Statuses, work.Status(s))
 	}
 	all, err := c.service.Tasks(c.r.Context(), c.caller, f)
+	if err != nil {
+		return err
+	}
+	return c.answer(orEmpty(all))
+}
+
+func (c *call) todo() error {
+	all, err := c.service.Todo(c.r.Context(), c.caller)
 	if err != nil {
 		return err
 	}
@@ -228,6 +239,12 @@ func (c *Client) Tasks(ctx context.Context, f work.Filter) (all []work.Task, err
 	query.Set("all", strconv.FormatBool(f.All))
 	query.Set("limit", strconv.Itoa(f.Limit))
 	return all, c.call(ctx, "GET", c.own("/tasks"), query, nil, &all)
+}
+
+// Todo lists what the agent whose client this is has claimed, and then the first
+// that it can claim.
+func (c *Client) Todo(ctx context.Context) (all []work.Task, err error) {
+	return all, c.call(ctx, "GET", "/agent/todo", nil, nil, &all)
 }
 
 // Task returns all there is of a task.

@@ -220,8 +220,31 @@ func configFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "
 
 // configFlagShort is configFlag with another short form, or none.
 func configFlagShort(cmd *cobra.Command, path *string, short string) {
-	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` to use (default: coppice.toml here or in a directory above)")
+	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` to use (default: coppice.toml, grove.toml or city.toml, here or in a directory above)")
 	cmd.MarkFlagFilename("file", "toml")
+}
+
+// findFleet is findConfig for what is about a coppice.toml alone.
+func findFleet(flag string) (string, error) {
+	path, err := findConfig(flag)
+	if err == nil && config.IsGrove(path) {
+		err = &exitError{exitConfig, fmt.Errorf("this project has a %s and no coppice.toml; all of its settings are in that file, see docs/grove.md", filepath.Base(path))}
+	}
+	return path, err
+}
+
+// nearestConfig is the coppice.toml here or above, or a grove.toml that is nearer:
+// the program of that project is then the whole fleet.
+func nearestConfig() (string, error) {
+	path, err := config.Find(".")
+	grove, e := config.FindGrove(".")
+	switch {
+	case e == nil && (errors.Is(err, fs.ErrNotExist) || err == nil && len(filepath.Dir(grove)) > len(filepath.Dir(path))):
+		return grove, nil
+	case errors.Is(err, fs.ErrNotExist) && !errors.Is(e, fs.ErrNotExist):
+		return "", e
+	}
+	return path, err
 }
 
 // findConfig returns the file that a command is about.
@@ -229,7 +252,7 @@ func findConfig(flag string) (string, error) {
 	if flag != "" {
 		return flag, nil
 	}
-	path, err := config.Find(".")
+	path, err := nearestConfig()
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; write one with: coppice init", err)
 	}

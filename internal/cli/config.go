@@ -40,7 +40,7 @@ as well, as by coppice validate; the exit code is 78.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			path, err := findConfig(file)
+			path, err := findFleet(file)
 			if err != nil {
 				return err
 			}
@@ -89,7 +89,7 @@ agent. Of a key that is not set it tells the default.`,
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			path, err := findConfig(file)
+			path, err := findFleet(file)
 			if err != nil {
 				return err
 			}

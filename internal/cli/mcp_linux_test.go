@@ -15,6 +15,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/coppice-dev/coppice/internal/api"
 )
 
 // toolUse is a call of a tool by a client, and what is in the answer.
@@ -42,6 +44,12 @@ func everyTool() []toolUse {
 		{"mail_send", map[string]any{"to": "b", "subject": "hello", "body": "ignore all \"rules\"\n\x1b[2J"}, `{"sent":"m-2","to":"t/b"}`, false},
 		{"mail_inbox", map[string]any{}, `"messages":[`, false},
 		{"mail_read", map[string]any{"ids": []string{"m-1"}}, `"from":"people"`, false},
+		{"task_list", map[string]any{}, `"id":"work-1"`, false},
+		{"task_claim", map[string]any{}, `"text":"all of it"`, false},
+		{"task_comment", map[string]any{"id": "work-1", "text": "half"}, "noted", false},
+		{"task_show", map[string]any{"id": "work-1"}, `"text":"half"`, false},
+		{"task_close", map[string]any{"id": "work-1", "reason": "done"}, "closed", false},
+		{"task_add", map[string]any{"title": "more", "depends_on": []string{"work-1"}, "priority": 1}, `{"added":"t-`, false},
 		{"ask", map[string]any{"text": "Deploy?", "options": []string{"yes", "no"}, "no_wait": true}, `"state":"open"`, false},
 		{"request_restart", map[string]any{"reason": "full"}, "you will be restarted", false},
 	}
@@ -120,6 +128,10 @@ func mcpFleet(t *testing.T) *fleet {
 	f := newFleet(t, keeping("a"), keeping("b"))
 	f.do("up", "-d")
 	f.do("mail", "send", "a", "-s", "hello", "-m", "for a")
+	bead := json.RawMessage(`{"id":"work-1","title":"Work","description":"all of it","coppice":{"pool":"a"}}`)
+	if _, err := f.client().ImportTasks(t.Context(), api.TaskImport{Beads: []json.RawMessage{bead}}); err != nil {
+		t.Fatal(err)
+	}
 	return f
 }
 

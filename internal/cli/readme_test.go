@@ -83,6 +83,21 @@ func TestReadmeProgram(t *testing.T) {
 	}
 }
 
+// The Sage program of the README prints what the README says.
+func TestReadmeSage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "watch.sg"), readmeBlock(t, "sage", "agent Watcher"))
+	r := launch(t, dir, "run", "watch.sg")
+	r.wantExit(exitOK)
+	if got, want := r.out.String(), readmeBlock(t, "", "awake again"); got != want {
+		t.Errorf("it prints\n%s, want\n%s", got, want)
+	}
+	if got := r.err.String(); strings.Count(got, "restarted, incarnation") != 2 || !strings.Contains(got, "no answer; restart: transient children") {
+		t.Errorf("it tells\n%s", got)
+	}
+}
+
 // Their own fleet, as the README tells them, up to Ctrl-C.
 func TestReadmeCommands(t *testing.T) {
 	t.Parallel()

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -55,15 +55,12 @@ error output; the exit codes are the same, and 1 if the program is not valid.`,
 			}
 			path, err := findConfig(file)
 			if err != nil {
-				if _, e := config.FindGrove("."); file == "" && errors.Is(err, fs.ErrNotExist) && e == nil {
-					return runSage(s, "", asJSON, trace)
-				}
 				return err
 			}
-			if trace.on || trace.file != "" {
-				return usage(fmt.Errorf("%s is no Sage program, which alone can be traced", path))
+			if config.IsGrove(path) {
+				return runSage(s, filepath.Dir(path), asJSON, trace)
 			}
-			return run(s, path, asJSON)
+			return run(s, path, asJSON, trace)
 		},
 	}
 	trace.add(cmd)
@@ -83,7 +80,12 @@ type view interface {
 }
 
 // run runs a fleet from its start to its end.
-func run(s *streams, path string, asJSON bool) error {
+func run(s *streams, path string, asJSON bool, trace traceFlags) error {
+	to, closeTrace, err := trace.open(s)
+	if err != nil {
+		return err
+	}
+	defer closeTrace()
 	stop, ctx := newStopper()
 	v := newView(s, asJSON, stop)
 	log := s.err
@@ -96,7 +98,7 @@ func run(s *streams, path string, asJSON bool) error {
 	var shown sync.WaitGroup
 	failed := foreground(ctx, stop, daemon.ServeOptions{
 		Config: path, Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Once: true,
+		Once: true, Trace: to,
 		OnEvent: func(e supervisor.Event) {
 			sum.note(e)
 			v.event(e)

@@ -208,11 +208,11 @@ func TestGroupRestarts(t *testing.T) {
 	}
 }
 
-func TestReadinessGatesSiblings(t *testing.T) {
+func TestReadinessGatesDependents(t *testing.T) {
 	t.Parallel()
 	dir := project(t,
 		agentTOML("db", `echo waiting; read x < go; echo 'listening on 5432'; exec sleep 1000`, `ready = { log = "^listening on [0-9]+$" }`),
-		agentTOML("api", sleeper))
+		agentTOML("api", sleeper, `depends_on = ["db"]`))
 	release := fifo(t, dir, "go")
 	r := launch(t, dir, "run", "--json")
 	r.awaitReport("agent.output db 1", "waiting")

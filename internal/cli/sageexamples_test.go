@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -19,11 +20,15 @@ func sageExamples(t *testing.T) (dir string) {
 	return dir
 }
 
-// Each example prints what it says at its end, in whatever order its agents come to it.
+// Each example prints what it says at its end, in whatever order its agents come
+// to it, and ends as it says. There is one for each section of the language's page.
 func TestSageExamples(t *testing.T) {
 	t.Parallel()
 	dir := sageExamples(t)
-	for _, path := range []string{"strategies/one_for_one.sg", "strategies/one_for_all.sg", "strategies/rest_for_one.sg", "nested/main.sg"} {
+	for _, path := range []string{
+		"declaration/main.sg", "strategies/one_for_one.sg", "strategies/one_for_all.sg", "strategies/rest_for_one.sg", "policies/main.sg",
+		"intensity/main.sg", "persistence/main.sg", "beliefs/main.sg", "running/main.sg", "nested/main.sg",
+	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(filepath.Join(dir, path))
@@ -39,7 +44,11 @@ func TestSageExamples(t *testing.T) {
 				want = append(want, strings.TrimSpace(strings.TrimPrefix(line, "//")))
 			}
 			r := launch(t, dir, "run", path)
-			r.wantExit(exitOK)
+			code := exitOK
+			if strings.Contains(string(text), "\n// Exit: 1\n") {
+				code = exitFailure
+			}
+			r.wantExit(code)
 			got := r.out.lines()
 			slices.Sort(got)
 			slices.Sort(want)
@@ -73,5 +82,22 @@ func TestSageGuardian(t *testing.T) {
 	r.wantExit(exitFailure)
 	if want := "Check #" + strconv.Itoa(first+1) + "\n"; !strings.HasPrefix(r.out.String(), want) {
 		t.Errorf("after %d checks it says %q", first, r.out)
+	}
+}
+
+// A process of a file and an agent of a program under one supervisor.
+func TestSageMixedExample(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(sageExamples(t), "mixed")
+	for _, checks := range []string{"0", "1"} {
+		r := launch(t, dir, "run")
+		r.out.awaitText(t, "shop/Guard/Monitor | watching again, after "+checks+" checks\n")
+		r.out.awaitText(t, "shop * started\n")
+		r.signal(syscall.SIGINT)
+		r.wantExit(exitSignalled + int(syscall.SIGINT))
+		before, after, _ := strings.Cut(r.out.String(), "shop/Guard/Monitor |")
+		if !strings.Contains(before, "shop/Guard/database | accepting connections\n") || !strings.Contains(after, "shop/Guard/Monitor | resting\n") {
+			t.Errorf("%s", r.out)
+		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 func newTaskList(s *streams, w worker) *cobra.Command {
 	var f work.Filter
 	var statuses []string
-	var asJSON bool
+	var asJSON, mine bool
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
@@ -33,7 +33,11 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 			}
 			var tasks []work.Task
 			err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
-				tasks, err = c.Tasks(ctx, f)
+				if mine {
+					tasks, err = c.Todo(ctx)
+				} else {
+					tasks, err = c.Tasks(ctx, f)
+				}
 				return err
 			})
 			if err != nil {
@@ -56,6 +60,12 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 	flags.StringVarP(&f.Type, "type", "t", "", "of this `TYPE`")
 	flags.StringVar(&f.Parent, "parent", "", "children of the task of this `ID`")
 	flags.IntVarP(&f.Limit, "limit", "n", 0, "the first `N`; 0 for all")
+	if w.agent {
+		flags.BoolVar(&mine, "mine", false, "what this agent has claimed, and the first that it can claim")
+		for _, other := range []string{"status", "ready", "all", "pool", "assignee", "label", "type", "parent", "limit"} {
+			cmd.MarkFlagsMutuallyExclusive("mine", other)
+		}
+	}
 	jsonFlag(cmd, &asJSON, "an array of objects")
 	return cmd
 }

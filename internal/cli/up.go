@@ -115,9 +115,14 @@ func up(s *streams, path string) error {
 	logger := slog.New(slog.NewTextHandler(s.err, nil))
 	told, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	to, closeTrace, err := traceFlags{}.open(s) // as the environment says
+	if err != nil {
+		return err
+	}
+	defer closeTrace()
 	stop, ctx := newStopper()
-	err := foreground(ctx, stop, daemon.ServeOptions{
-		Config: path, Logger: logger, Hurry: stop.reloads(),
+	err = foreground(ctx, stop, daemon.ServeOptions{
+		Config: path, Logger: logger, Trace: to, Hurry: stop.reloads(),
 		Up: func(c *daemon.Controller, socket string) {
 			fmt.Fprintf(s.out, "up, process %d, socket %s\n", os.Getpid(), socket)
 			go printEvents(told, s.out, c)
@@ -175,11 +180,11 @@ func summaryOf(c *daemon.Controller) string {
 
 // upDetached starts the daemon in the background and waits for its readiness.
 func upDetached(s *streams, path string) error {
-	l, err := config.LoadAll(path)
+	_, notices, err := daemon.LoadTree(path)
 	if err != nil { // say it here, not in a log file
 		return &exitError{exitConfig, err}
 	}
-	for _, n := range l.Notices {
+	for _, n := range notices {
 		fmt.Fprintln(s.err, n)
 	}
 	project, err := daemon.OpenProject(path)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/daemon"
 )
 
 func newValidate(s *streams) *cobra.Command {
@@ -21,15 +21,14 @@ starting anything. Each fault is one line, file:line:column; the exit code is 78
 			if err != nil {
 				return err
 			}
-			l, err := config.LoadAll(path)
-			for _, n := range l.Notices {
+			tree, notices, err := daemon.LoadTree(path)
+			for _, n := range notices {
 				fmt.Fprintln(s.err, n)
 			}
 			if err != nil {
 				fmt.Fprintln(s.err, err)
 				return &exitError{code: exitConfig}
 			}
-			tree := l.Tree
 			agents, supervisors := 0, 0 // the root is no more than the project itself
 			for _, c := range tree.All() {
 				if c.Declared() != nil { // a pool is one agent in the file

@@ -270,6 +270,12 @@ var badInput = []struct{ name, text, want string }{
 		12:13: supervisors contain themselves ("s > t > u > s"), expected a tree; remove one of these children
 		15:13: supervisors contain themselves ("v > v"), expected a tree; remove one of these children`},
 	{"depth 9", base + chain("s2 s3 s4 s5 s6 s7 s8 s9 s10 a"), `24:13: supervisor "s9" is on level 9, counted from the root, expected at most 8; keep supervisors shallow; two or three levels do for most projects`},
+	{"files", base + "files = [\"a\", \"\", \"./a\", \"\\u0000\"]\n", `
+		4:15: the file has no name, expected a path
+		4:19: the file "a" is listed twice, expected once; remove one of the two
+		4:26: the file contains a zero byte, expected a path`},
+	{"file that is none", base + "files = [\"a\", 1]\n", `
+		4:15: an element of files is an integer, expected a string; write "1"`},
 	{"dependencies", base + "depends_on = \"b\"\n[[agent]]\nname = \"b\"\ncommand = \"x\"\ndepends_on = [\"b\", 1]\n", `
 		4:14: depends_on is a string, expected an array of names
 		8:20: an element of depends_on is an integer, expected a string; write "1"`},

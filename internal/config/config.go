@@ -5,7 +5,7 @@
 // reference pages.
 package config
 
-//go:generate go run ./gendoc ../../docs/configuration.md ../../docs/grove.md ../../docs/coppice.schema.json ../../docs/grove.schema.json
+//go:generate go run ./gendoc ../../docs/configuration.md ../../docs/grove.md ../../docs/coppice.schema.json ../../docs/grove.schema.json ../../docs/gascity.md
 
 import (
 	_ "embed" // Template
@@ -50,8 +50,8 @@ func Parse(name string, data []byte) (*spec.Tree, error) {
 }
 
 // Find returns the path of the coppice.toml in dir or the nearest directory
-// above it. The error wraps fs.ErrNotExist if there is none.
-func Find(dir string) (string, error) { return nearest(dir, FileName) }
+// above it, or of a city.toml where there is no coppice.toml in the same one. The error wraps fs.ErrNotExist if there is none.
+func Find(dir string) (string, error) { return nearest(dir, FileName, CityName) }
 
 // nearest returns the path of the file of the first of names that exists in
 // dir or, if there is none, in the nearest directory above it.

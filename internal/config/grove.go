@@ -32,6 +32,8 @@ type Grove struct {
 	Limit supervisor.Limit
 	// Trace is how the program is observed.
 	Trace Trace
+	// Divine is the command that answers divine, if the project has one.
+	Divine Divine
 	// TestTimeout is how long each test may take.
 	TestTimeout time.Duration
 	// Notices are what the file says in vain, in its order.
@@ -88,6 +90,12 @@ func ParseGrove(name string, data []byte) (*Grove, error) {
 // The error wraps fs.ErrNotExist if there is none.
 func FindGrove(dir string) (string, error) { return nearest(dir, GroveName, sageName) }
 
+// IsGrove reports whether a path is that of a grove.toml, or sage.toml.
+func IsGrove(path string) bool {
+	name := filepath.Base(path)
+	return name == GroveName || name == sageName
+}
+
 // grove is the advice for a grove.toml.
 var grove = advice{missing: "`coppice new` writes one", large: "remove what is no setting"}
 
@@ -141,6 +149,7 @@ func groveTable() table[groveFile] {
 			{row{name: "persistence", typ: "table", doc: "where persistent beliefs are kept", also: []string{"checkpoint", "checkpoints", "storage"}}, sub(grovePersistenceTable(), func(f *groveFile) *Persistence { return &f.Persistence })},
 			{row{name: "supervision", typ: "table", doc: "how often supervisors restart", also: []string{"supervisor"}}, sub(groveSupervisionTable(), itself)},
 			{row{name: "observability", typ: "table", doc: "how the program is observed", also: []string{"trace", "tracing"}}, sub(observabilityTable(), itself)},
+			{row{name: "divine", typ: "table", doc: "the command of an agent that answers `divine`", also: []string{"oracle", "infer", "llm", "model"}}, sub(divineTable(), func(f *groveFile) *Divine { return &f.Divine })},
 			{row{name: "test", typ: "table", doc: "how its tests are run", also: []string{"tests", "testing"}}, sub(testTable(), itself)},
 			unused("dependencies", "a program is made of the modules of its project"),
 			{row{name: "tools", typ: "table", doc: "not used, but accepted"},
@@ -275,7 +284,7 @@ timeout_ms = 2000
 func groveSections() []section {
 	return []section{
 		groveTable().section(), groveProjectTable().section(), grovePersistenceTable().section(), groveSupervisionTable().section(),
-		observabilityTable().section(), testTable().section(),
+		observabilityTable().section(), divineTable().section(), testTable().section(),
 	}
 }
 

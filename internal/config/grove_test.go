@@ -40,6 +40,11 @@ service_name = "guardian"
 [test]
 timeout_ms = 1500
 
+[divine]
+command = ["claude", "-p", "{prompt}"]
+format = "claude"
+timeout = "2m"
+
 [dependencies]
 ward = { git = "x", tag = "v1" }
 
@@ -65,13 +70,14 @@ func TestParseGrove(t *testing.T) {
 			Entry:       Setting[string]{"/home/db/app/guardian.sg", at(5, 9, "project.entry")},
 			Persistence: Persistence{spec.SQLite, Setting[string]{"/home/db/state/db_guardian.db", at(9, 8, "persistence.path")}},
 			Limit:       supervisor.Escalating(10, 30*time.Second), Trace: NoTrace, TestTimeout: 1500 * time.Millisecond,
+			Divine: Divine{[]string{"claude", "-p", "{prompt}"}, Claude, 2 * time.Minute},
 		}, `
 			17:1: otlp_endpoint is not used: otlp is not supported yet
 			18:1: service_name is not used: only otlp has one, which is not supported yet
-			23:2: dependencies is not used: a program is made of the modules of its project
-			26:8: tools.database is not used
-			29:8: tools."my tool" is not used
-			32:2: extern is not used: there are no functions of other languages`},
+			28:2: dependencies is not used: a program is made of the modules of its project
+			31:8: tools.database is not used
+			34:8: tools."my tool" is not used
+			37:2: extern is not used: there are no functions of other languages`},
 		{"defaults", "project.name = \"db\"\n", Grove{
 			Name: "db", Version: "0.1.0",
 			Entry:       Setting[string]{"/home/db/src/main.sg", at(0, 0, "project.entry")},
@@ -129,7 +135,7 @@ var badGrove = []struct{ name, text, want string }{
 	{"doubled key", groveBase + "name = \"b\"\n", "3:1: the key name is there twice, first in line 2, expected once; remove one of the two"},
 	{"tables", "projct = {}\nagent = []\n[supervisor]\n[persistance]\n" + groveBase, `
 		1:1: unknown table "projct" in the file; did you mean "project"?
-		2:1: unknown table "agent" in the file; expected one of project, persistence, supervision, observability, test, dependencies, tools, extern
+		2:1: unknown table "agent" in the file; expected one of project, persistence, supervision, observability, divine, test, dependencies, tools, extern
 		3:2: unknown table "supervisor" in the file; did you mean "supervision"?
 		4:2: unknown table "persistance" in the file; did you mean "persistence"?`},
 	{"key without table", "max_restarts = 3\n" + groveBase, `1:1: unknown table "max_restarts" in the file; it belongs in [supervision]`},
@@ -169,6 +175,13 @@ var badGrove = []struct{ name, text, want string }{
 		13:11: backend is a boolean, expected one of ndjson, none
 		14:17: otlp_endpoint is an integer, expected a string; write "1"
 		16:14: timeout_ms is a string, expected an integer of at least 1, in milliseconds`},
+	{"divine", groveBase + "[divine]\ncommand = \"claude -p\"\nformat = \"cluade\"\ntimeout = 30\n", `
+		4:11: command is a string, expected an array with the program and its arguments
+		5:10: format is "cluade", expected one of text, claude, codex, gemini; did you mean "claude"?
+		6:11: timeout is a number without a unit, expected a duration such as "10s" or "1h30m"; write "30s" if seconds are meant`},
+	{"divine without a program", groveBase + "[divine]\ncommand = []\n", `4:11: command is empty, expected an array with the program and its arguments`},
+	{"divine by its prompt", groveBase + "[divine]\ncommand = [\"{prompt}\"]\n", `4:11: command begins with the prompt, expected a program; write it as an argument`},
+	{"divine without a command", groveBase + "[divine]\nformat = \"text\"\n", `3:2: [divine] without command, expected one (array of strings)`},
 	{"words and numbers", groveBase + "[persistence]\nbackend = \"sqlit\"\n[supervision]\nmax_restarts = -1\nwithin_seconds = 9223372036854775807\n[observability]\nbackend = \"otlp\"\n[test]\ntimeout_ms = 0\n", `
 		4:11: backend is "sqlit", expected one of sqlite, memory; did you mean "sqlite"?
 		6:16: max_restarts is -1, expected an integer from 0 to 1000000 or "unlimited"

@@ -81,11 +81,18 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 		return l, r.errors()
 	}
 	document.remove("include")
-	r.patch(document)
+	if filepath.Base(name) == CityName {
+		r.dropProviderPatches(document)
+		r.patch(document, cityPatches())
+		document = r.city(document, dir)
+	} else {
+		r.patch(document, ownPatches())
+	}
 	l.document = document
 	f := file{root: spec.Node{Name: projectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()}}
 	fileTable().read(r, document, &f)
 	r.persistence(&f, dir)
+	r.program(&f, dir, further != nil)
 	f.patrol.settle(f.limit)
 	f.patrol.keep(f.agents, f.supervisors)
 	if further != nil {

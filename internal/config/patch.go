@@ -8,8 +8,43 @@ import (
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// patchable are the tables that can be patched, with their keys.
-func patchable() []section { return []section{agentTable().section(), supervisorTable().section()} }
+// patchable are elements of an array of tables that can be patched.
+type patchable struct {
+	section
+	identity func(*value) string // what tells one from the others
+	keys     []string            // that make the identity
+}
+
+// name is what patches of one name. It is "" if they lack it.
+func (p patchable) name() string { return strings.Trim(p.header, "[]") }
+
+func named(s section) patchable {
+	return patchable{s, func(v *value) string { return textOf(v, "name") }, []string{"name"}}
+}
+
+// ownPatches are the patches of a coppice.toml.
+func ownPatches() []patchable {
+	return []patchable{named(agentTable().section()), named(supervisorTable().section())}
+}
+
+// cityPatches are those of a city.toml.
+func cityPatches() []patchable {
+	var all []patchable
+	for _, t := range cityTables() {
+		switch t.header {
+		case "[[agent]]":
+			all = append(all, patchable{t.section(), func(v *value) string {
+				if rig := textOf(v, "rig"); rig != "" && textOf(v, "dir") == "" {
+					return rig + "/" + textOf(v, "name")
+				}
+				return qualified(v)
+			}, []string{"name", "dir", "rig"}})
+		case "[[rigs]]":
+			all = append(all, named(t.section()))
+		}
+	}
+	return all
+}
 
 // patchesSection is [[patches.agent]] for the reference page.
 func patchesSection() section {
@@ -37,16 +72,19 @@ command_append = ["--verbose"]
 }
 
 // patch applies the patches of a document, which has none afterwards.
-func (r *reader) patch(document *value) {
+func (r *reader) patch(document *value, known []patchable) {
 	all := document.remove("patches")
 	if all == nil || !r.want(all, isTable, "a table") {
 		return
 	}
-	known := patchable()
+	var tables []row
+	for _, p := range known {
+		tables = append(tables, row{name: p.name(), also: []string{p.name() + "s", strings.TrimSuffix(p.name(), "s")}})
+	}
 	for _, patches := range all.fields {
-		at := slices.IndexFunc(known, func(s section) bool { return s.header == "[["+patches.name+"]]" })
+		at := slices.IndexFunc(known, func(p patchable) bool { return p.name() == patches.name })
 		if at < 0 {
-			r.fail(patches.key, patches, r.meant(patches.name, []row{{name: "agent", also: []string{"agents"}}, {name: "supervisor", also: []string{"supervisors"}}}),
+			r.fail(patches.key, patches, r.meant(patches.name, tables),
 				"unknown table %s in [patches]", spec.Quote(patches.name))
 			continue
 		}
@@ -57,7 +95,7 @@ func (r *reader) patch(document *value) {
 		if !r.want(patches, isArray, "an array of tables") {
 			continue
 		}
-		targets := byName(document.byName[patches.name])
+		targets := byIdentity(document.byName[patches.name], known[at].identity)
 		for _, p := range patches.elements {
 			if r.want(p, isTable, "a table") {
 				r.patchOne(p, targets, known[at])
@@ -69,6 +107,10 @@ func (r *reader) patch(document *value) {
 // byName are the elements of an array of tables that have a name. The first
 // one of a name counts: the others are errors.
 func byName(array *value) map[string]*value {
+	return byIdentity(array, func(v *value) string { return textOf(v, "name") })
+}
+
+func byIdentity(array *value, identity func(*value) string) map[string]*value {
 	all := map[string]*value{}
 	if array == nil || array.kind != isArray {
 		return all
@@ -77,15 +119,15 @@ func byName(array *value) map[string]*value {
 		if e.kind != isTable {
 			continue
 		}
-		if name := e.byName["name"]; name != nil && name.kind == isString && all[name.text] == nil {
-			all[name.text] = e
+		if name := identity(e); name != "" && all[name] == nil {
+			all[name] = e
 		}
 	}
 	return all
 }
 
-func (r *reader) patchOne(p *value, targets map[string]*value, s section) {
-	what := strings.Trim(s.header, "[]")
+func (r *reader) patchOne(p *value, targets map[string]*value, s patchable) {
+	what := s.name()
 	header := "[[patches." + what + "]]"
 	name := p.byName["name"]
 	if name == nil {
@@ -95,7 +137,8 @@ func (r *reader) patchOne(p *value, targets map[string]*value, s section) {
 	if _, ok := r.text(name, "a string"); !ok {
 		return
 	}
-	target := targets[name.text]
+	identity := s.identity(p)
+	target := targets[identity]
 	if target == nil {
 		hint := ""
 		if len(r.errs) < maxSuggestions {
@@ -104,11 +147,11 @@ func (r *reader) patchOne(p *value, targets map[string]*value, s section) {
 				names = append(names, n)
 			}
 			slices.Sort(names)
-			if near := suggest.Nearest(name.text, names); near != "" {
+			if near := suggest.Nearest(identity, names); near != "" {
 				hint = "did you mean " + spec.Quote(near) + "?"
 			}
 		}
-		r.fail(name.at, name, hint, "no %s is called %s, expected one to change", what, spec.Quote(name.text))
+		r.fail(name.at, name, hint, "no %s is called %s, expected one to change", what, spec.Quote(identity))
 		return
 	}
 	// What is removed goes first and what is appended comes last, in whatever order they are written.
@@ -117,7 +160,7 @@ func (r *reader) patchOne(p *value, targets map[string]*value, s section) {
 		whole, adds := strings.CutSuffix(f.name, "_append")
 		table, removes := strings.CutSuffix(f.name, "_remove")
 		switch {
-		case f.name == "name":
+		case slices.Contains(s.keys, f.name):
 		case s.row(f.name) != nil:
 			set = append(set, func() { target.amend(f) })
 		case adds && s.takes(whole, "array"):

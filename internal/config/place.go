@@ -56,9 +56,18 @@ type Notice Error
 func (n *Notice) String() string { return (*Error)(n).Error() }
 
 func (r *reader) notice(v *value, format string, args ...any) {
+	if len(r.notices) >= maxErrors {
+		r.unsaid++
+		return
+	}
 	r.notices = append(r.notices, (*Notice)(v.src.errorAt(v.key, v.path(), "", fmt.Sprintf(format, args...))))
 }
 
 func (r *reader) sortNotices() {
 	slices.SortStableFunc(r.notices, func(a, b *Notice) int { return (*Error)(a).compare((*Error)(b)) })
+	if r.unsaid > 0 {
+		last := *r.notices[len(r.notices)-1]
+		last.Key, last.Message, last.Hint = "", fmt.Sprintf("%d more notices", r.unsaid), ""
+		r.notices = append(r.notices, &last)
+	}
 }

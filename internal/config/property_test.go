@@ -115,6 +115,9 @@ func print(t *spec.Tree) string {
 		if a.Stdin != "" {
 			line("stdin", a.Stdin)
 		}
+		if a.Files != nil {
+			line("files", a.Files)
+		}
 		line("runtime", a.Runtime.String())
 		line("terminal", a.Terminal)
 		if a.Limits.Memory > 0 {
@@ -279,6 +282,7 @@ func someTree(t *rapid.T) *spec.Tree {
 			if a.Runtime == spec.Tmux || !a.Terminal {
 				a.Stdin = "/dev/zero"
 			}
+			a.Files = rapid.SampledFrom([][]string{nil, {"/etc/motd"}, {"/etc/motd", "/not/there"}}).Draw(t, "files of it")
 			a.Limit = someLimit(t, supervisor.ScopeChild)
 			a.Backoff.Base = time.Duration(rapid.Int64Range(1, 1000).Draw(t, "base"))
 			a.Backoff.Cap = a.Backoff.Base + someTime.Draw(t, "cap")

@@ -44,6 +44,7 @@ type reader struct {
 	errs    Errors
 	more    int           // errors beyond maxErrors
 	notices []*Notice     // what is said in vain
+	unsaid  int           // notices beyond maxErrors
 	faulty  map[spot]bool // places of errs
 	known   []section     // all tables, to find out where an unknown key belongs
 }

@@ -17,6 +17,7 @@ type file struct {
 	patrol      patrol
 	persistence spec.Persistence
 	database    *value // path of [persistence]
+	program     *value // of [project]
 	supervisors []group
 	agents      []agent
 	standing    standing
@@ -108,6 +109,7 @@ name = "shop"
 		keys: []key[file]{
 			{row{name: "name", typ: "string", def: "the name of the directory", doc: "the first segment of every path, as in `shop/backend/api`; 1 to 64 bytes without `/`"},
 				text(func(f *file) *string { return &f.root.Name })},
+			programKey(),
 			suspendedKey("the whole fleet is suspended: "+suspendedDoc, func(f *file) *bool { return &f.root.Suspended }),
 		},
 	}
@@ -217,6 +219,7 @@ restart_window = "1h"
 					}
 				}},
 			{row{name: "env", typ: "table of strings", doc: "variables beside the few that every agent gets; names in `COPPICE_` are Coppice's own", also: []string{"environment"}}, (*reader).env},
+			filesKey(),
 			{row{name: "stdin", typ: "string", def: `"null"`, doc: "standard input: `\"null\"` for nothing, else the path of a file, relative to `dir`", also: []string{"input"}},
 				func(r *reader, v *value, into *agent) {
 					if stdin, ok := r.text(v, `"null" or a path`); ok && stdin != "null" {
@@ -371,6 +374,11 @@ func (a *agent) resolve(project string) {
 	a.Dir = under(project, a.Dir)
 	if a.Stdin != "" {
 		a.Stdin = under(a.Dir, a.Stdin)
+	}
+	for i, file := range a.Files {
+		if file != "" { // else it is told what is wrong
+			a.Files[i] = under(a.Dir, file)
+		}
 	}
 }
 

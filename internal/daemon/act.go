@@ -35,7 +35,9 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) er
 	goesOn := false
 	switch action {
 	case api.Start, api.Resume, api.Restart:
-		goesOn = c.endDrain(ctx, path)
+		if d := c.drainOf(path); d == nil || !d.renews() || action == api.Restart { // else it is to go on as it is
+			goesOn = c.endDrain(ctx, path)
+		}
 	}
 	if action != api.Reset {
 		c.dropRestart(path, 0, string(action)+" was asked for by hand")

@@ -24,6 +24,7 @@ func (c *Controller) openBeliefs(ctx context.Context) error {
 		return err
 	}
 	c.beliefs = book
+	c.opts.programs.remember(book)
 	c.declareBeliefs(c.fleet())
 	c.unusable(problems)
 	return nil

@@ -67,7 +67,7 @@ func (w *crew) boot(ctx context.Context) {
 // ask begins a check. It reports false where that is of no use now: one runs
 // already, or the pool does not.
 func (w *crew) ask(ctx context.Context, answers chan<- answer) bool {
-	if w.c.find(w.path) == nil {
+	if w.runs() == nil {
 		return false
 	}
 	env := w.environ()

@@ -41,6 +41,8 @@ type Options struct {
 	Once bool
 	// OnEvent is told what the supervisors do, from one goroutine; it must not be slow.
 	OnEvent func(supervisor.Event)
+	// programs are those that agents of the tree are parts of; nil if there are none.
+	programs *programs
 	// Output is told what the hooks of agents write, if it is not nil.
 	Output func(path string, incarnation uint64, line proc.Line)
 
@@ -146,7 +148,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	c.patrols = newRounds(c)
 	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
 	if err = f.check(c.places); err == nil {
-		err = c.open(ctx, f)
+		err = c.open(ctx)
 	}
 	if err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
@@ -163,7 +165,7 @@ const (
 	leftTime       = time.Minute     // for starts that have been given up to leave nothing behind
 )
 
-func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
+func (c *Controller) open(ctx context.Context) (err error) {
 	if _, c.before, err = c.log.Last(ctx, 0, nil); err != nil {
 		return err
 	}
@@ -193,8 +195,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 	if err != nil {
 		return err
 	}
-	c.keepWork()
-	f = c.fleet() // with the instances of its pools
+	f := c.fleet() // with the instances of its pools
 	if err := f.specify(c, nil, past.saved); err != nil {
 		return err
 	}
@@ -211,6 +212,7 @@ func (c *Controller) open(ctx context.Context, f *fleet) (err error) {
 		return err
 	}
 	c.resumeRequests()
+	c.keepWork()
 	c.background.run(c.patrols.run)
 	c.startCrews()
 	go c.wait()
@@ -229,7 +231,10 @@ func (c *Controller) Started(ctx context.Context) error {
 	if err := c.patrols.settled(ctx); err != nil {
 		return err
 	}
-	return c.crewsArrived(ctx)
+	if err := c.crewsArrived(ctx); err != nil {
+		return err
+	}
+	return c.patrols.settled(ctx)
 }
 
 // Ended is closed when the tree has ended, by Stop or by its own limit, and

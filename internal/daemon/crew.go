@@ -21,7 +21,7 @@ type crew struct {
 	wake  chan struct{} // holds a token when there may be something to decide
 	look  chan struct{} // holds a token when the check is to run at once
 	gone  chan struct{} // closed when the file has no such pool any more
-	first chan struct{} // closed when the first instances have been started, or never will be
+	first chan struct{} // closed when those are in the fleet that the first check has asked for, or never will be
 	once  sync.Once
 
 	laid []string // instances in the fleet; guarded by Controller.applying
@@ -150,6 +150,14 @@ func (w *crew) act() (next time.Time) {
 	return next
 }
 
+// runs is the supervisor of the pool; nil if it does not run, or is not to.
+func (w *crew) runs() *supervisor.Supervisor {
+	if w.c.fleet().suspended(w.path) {
+		return nil
+	}
+	return w.c.find(w.path)
+}
+
 // see is how the instances are, by name.
 func (w *crew) see() (infos map[string]supervisor.ChildInfo, known bool) {
 	select {
@@ -157,7 +165,7 @@ func (w *crew) see() (infos map[string]supervisor.ChildInfo, known bool) {
 		return nil, false
 	default:
 	}
-	sup := w.c.find(w.path)
+	sup := w.runs()
 	if sup == nil {
 		return nil, false
 	}
@@ -189,8 +197,8 @@ func (w *crew) members(infos map[string]supervisor.ChildInfo) []pool.Member {
 		m := pool.Member{Name: name, Leaving: w.leaving[name]}
 		info, listed := infos[name]
 		switch {
-		case w.adding[name], listed && info.State == supervisor.Waiting:
-			m.Lives, m.Held = true, true // it is about to be started, or taken over
+		case w.adding[name], listed && info.State == supervisor.Waiting && w.c.comes(w.path+"/"+name, info):
+			m.Lives, m.Held = true, true
 		case listed:
 			m.Lives = running(info.State)
 		}
@@ -203,6 +211,15 @@ func (w *crew) members(infos map[string]supervisor.ChildInfo) []pool.Member {
 		members[n] = m
 	}
 	return members
+}
+
+// comes reports whether what waits is about to be taken over or to be started,
+// and does not only wait until it may.
+func (c *Controller) comes(path string, info supervisor.ChildInfo) bool {
+	c.mu.Lock()
+	_, adopted := c.adopt[path]
+	c.mu.Unlock()
+	return adopted || info.Reason != supervisor.ReasonDeferred || c.patrols.isBusy(path)
 }
 
 // move makes the fleet have the instances that it should, beside the crew. Needs mu.

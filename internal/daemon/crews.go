@@ -103,8 +103,8 @@ func (c *Controller) adjustCrews(f *fleet) {
 }
 
 // relay gives the fleet the instances that a pool should have, and waits until
-// those that are new have been started and those that are not wanted are gone.
-// It reports false if nothing could be done.
+// those that are not wanted are gone; the patrol starts those that are new. It
+// reports false if nothing could be done.
 func (c *Controller) relay(ctx context.Context, w *crew) bool {
 	c.applying.Lock()
 	if c.crews.of(w.path) != w {
@@ -125,18 +125,14 @@ func (c *Controller) relay(ctx context.Context, w *crew) bool {
 		c.update(ctx, next, path, changes.Added)
 	}
 	w.listed(w.laid)
-	defer c.patrols.claim(slices.Concat(changes.Removed, changes.Added))()
+	defer c.patrols.claim(changes.Removed)()
+	c.patrols.kick()
 	c.applying.Unlock()
-	var moves sync.WaitGroup
-	moves.Go(func() {
-		parallel(changes.Removed, func(path string) {
-			c.withdraw(ctx, path)
-			_, name, _ := cutLast(path)
-			w.left(name)
-		})
+	parallel(changes.Removed, func(path string) {
+		c.withdraw(ctx, path)
+		_, name, _ := cutLast(path)
+		w.left(name)
 	})
-	moves.Go(func() { parallel(changes.Added, func(path string) { c.ensureNode(ctx, path) }) })
-	moves.Wait()
 	return true
 }
 
@@ -205,7 +201,8 @@ func (c *Controller) startCrews() {
 	}
 }
 
-// crewsArrived waits until the first instances of all pools have been started.
+// crewsArrived waits until all pools that run have in the fleet what their first
+// checks have asked for.
 func (c *Controller) crewsArrived(ctx context.Context) error {
 	for _, w := range c.crews.all() {
 		for arrived := false; !arrived; {
@@ -213,7 +210,8 @@ func (c *Controller) crewsArrived(ctx context.Context) error {
 			case <-w.first:
 				arrived = true
 			case <-time.After(arrivalPause):
-				arrived = c.find(w.path) == nil // it is suspended, or its start has failed
+				// It is suspended, or its start has failed.
+				arrived = c.find(w.path) == nil || c.fleet().suspended(w.path)
 			case <-c.ended:
 				return nil
 			case <-ctx.Done():

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
@@ -74,7 +73,7 @@ func (d *doctor) note(check, level, fix, format string, args ...any) {
 }
 
 func (d *doctor) config(file string) {
-	tree, err := config.Load(file)
+	tree, _, err := LoadTree(file)
 	if err != nil {
 		d.note("file", LevelProblem, "coppice validate", "%v", err)
 		return

@@ -356,6 +356,7 @@ func (c *Controller) forgetDrain(d *drain, e event.Event, ops ...store.Op) {
 	c.mu.Lock()
 	delete(c.drains, d.Path)
 	c.mu.Unlock()
+	defer c.patrols.kick()
 	if err := c.record(e, append(ops, store.Op{Kind: store.Delete, Key: d.key()})...); err != nil {
 		c.opts.Logger.Warn("the end of a drain may not survive this controller", "path", d.Path, "error", err)
 	}

@@ -32,6 +32,15 @@ func (c *Controller) observed(f *fleet) map[string]*patrol.Observed {
 			all[path] = c.done(path)
 		}
 	}
+	c.mu.Lock()
+	for path := range c.adopt { // and what it is in
+		for at, ok := path, true; ok; at, _, ok = cutLast(at) {
+			if o := all[at]; o != nil {
+				o.Lives = true
+			}
+		}
+	}
+	c.mu.Unlock()
 	// What contains something is ready when that is; from below.
 	for i := len(f.order) - 1; i >= 0; i-- {
 		path := f.order[i]

@@ -89,8 +89,8 @@ func (f *fleet) child(path string) spec.Child {
 }
 
 // deferred reports whether the patrol starts a child, and not its supervisor:
-// all children of the root, beside each other, unless it has an order; of
-// others what depends on something, or is suspended.
+// all children of the root and of pools, beside each other, unless there is an
+// order; of others what depends on something, or is suspended.
 func deferred(n *spec.Node, root bool, child spec.Child) bool {
 	suspended, depends := false, false
 	if child.Agent != nil {
@@ -98,7 +98,7 @@ func deferred(n *spec.Node, root bool, child spec.Child) bool {
 	} else {
 		suspended, depends = child.Node.Suspended, len(child.Node.DependsOn) > 0
 	}
-	return suspended || n.Suspended || n.Strategy == supervisor.OneForOne && (root || depends)
+	return suspended || n.Suspended || n.Strategy == supervisor.OneForOne && (root || n.Template != nil || depends)
 }
 
 // check reports what a fleet asks for and this machine does not have.

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -41,7 +40,7 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 			project.ended(nil)
 		}
 	}()
-	tree, err := config.Load(file)
+	tree, _, err := LoadTree(file)
 	if err != nil { // what runs has to go, whatever became of the file
 		tree = &spec.Tree{Root: &spec.Node{Name: "?"}}
 	}

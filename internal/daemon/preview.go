@@ -17,8 +17,11 @@ import (
 
 // Preview says what a daemon of a project would do first, and starts nothing.
 // It is for while none runs; what people have stopped by hand is not known then.
+// Pools have what they have at least: nothing is asked what more they want.
 func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.Round, err error) {
-	loaded := loadFile(file)
+	programs := newPrograms(logger, nil)
+	defer func() { err = errors.Join(err, programs.close()) }()
+	loaded := programs.load(file)
 	if loaded.Err != nil {
 		return round, loaded.Err
 	}
@@ -26,7 +29,7 @@ func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.R
 	if err != nil {
 		return round, err
 	}
-	f := newFleet(loaded.Tree, loaded.Config)
+	f := newFleet(loaded.Tree.Minimal(), loaded.Config)
 	observed := make(map[string]*patrol.Observed)
 	for _, path := range f.order {
 		observed[path] = &patrol.Observed{Path: path, Life: patrol.Kept}
@@ -58,6 +61,9 @@ func (p Project) sight(ctx context.Context, f *fleet, observed map[string]*patro
 		}
 		for _, o := range slots {
 			a := f.agents[o.Path]
+			if above, _, _ := cutLast(o.Path); a == nil && f.nodes[above] != nil && f.nodes[above].Template != nil {
+				continue // it is up to the pool what becomes of it
+			}
 			seen := &patrol.Observed{Path: o.Path, Life: patrol.Unknown}
 			switch {
 			case o.Life == runtime.Dead:

@@ -20,11 +20,10 @@ type prints struct {
 
 // beginning is what an incarnation was started with.
 type beginning struct {
-	who   api.Caller
-	agent *spec.Agent
-	at    time.Time
-	files map[string]string // what was in them, as far as it is known
-	print spec.Print
+	who    api.Caller
+	at     time.Time
+	print  spec.Print
+	unread bool // what was in some of its files is not known yet
 }
 
 // undeclared is the field that has drifted where only the whole is known.
@@ -51,7 +50,7 @@ func (p *prints) wanted(f *fleet, path string) spec.Print {
 // begin notes that an incarnation is started.
 func (p *prints) begin(who api.Caller, a *spec.Agent) {
 	p.lookout.watch(a.Files)
-	b := &beginning{who: who, agent: a, at: time.Now(), files: make(map[string]string)}
+	b := &beginning{who: who, at: time.Now(), unread: len(a.Files) > 0}
 	b.print = a.Print(func(string) string { return spec.Unread })
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,13 +68,13 @@ func (p *prints) adopted(o runtime.Observation, a *spec.Agent) {
 	delete(p.kept, who.Path)
 	switch {
 	case kept != nil && kept.Incarnation == o.Incarnation && kept.Print.Known():
-		b.print, b.agent = kept.Print, nil
+		b.print, b.unread = kept.Print, kept.Print.Unread()
 	case o.Fingerprint == "":
-		b.print, b.agent = spec.Print{}, nil
+		b.print, b.unread = spec.Print{}, false
 	case o.Fingerprint != a.Fingerprint():
 		// Something differs, and nobody knows any more what.
 		b.print.Parts = append(b.print.Parts, spec.Part{Field: undeclared, Hash: o.Fingerprint})
-		b.print.Sum, b.agent = o.Fingerprint, nil
+		b.print.Sum, b.unread = o.Fingerprint, false
 	}
 }
 
@@ -92,22 +91,16 @@ func (p *prints) of(who api.Caller) spec.Print {
 }
 
 // read fills in what was in the files, as soon as they have been read once
-// since the start. Needs mu.
+// since the start, or since the daemon has known the agent. Needs mu.
 func (p *prints) read(b *beginning) {
-	if b.agent == nil || len(b.files) == len(b.agent.Files) {
-		return
-	}
-	news := false
-	for _, path := range b.agent.Files {
-		if _, ok := b.files[path]; ok {
-			continue
-		}
-		if hash, at := p.lookout.known(path); hash != spec.Unread && at.After(b.at) {
-			b.files[path], news = hash, true
-		}
-	}
-	if news {
-		b.print = b.agent.Print(func(path string) string { return b.files[path] })
+	if b.unread {
+		b.print = b.print.Read(func(path string) string {
+			if hash, at := p.lookout.known(path); at.After(b.at) {
+				return hash
+			}
+			return spec.Unread
+		})
+		b.unread = b.print.Unread()
 	}
 }
 

@@ -58,11 +58,12 @@ func (p Project) unusable(err error) error {
 	return fmt.Errorf("nothing can be kept in %s, where coppice has the state and the logs of a project (%w); make %s writable, or copy the project to a directory that is", p.State, err, p.Dir)
 }
 
-// Slots, Tmux, Log and lock are files in the state.
-func (p Project) Slots() string { return filepath.Join(p.State, "run") }
-func (p Project) Tmux() string  { return filepath.Join(p.State, "tmux") }
-func (p Project) Log() string   { return filepath.Join(p.State, "daemon.log") }
-func (p Project) lock() string  { return filepath.Join(p.State, "controller.lock") }
+// Slots, Tmux, Inside, Log and lock are files in the state.
+func (p Project) Slots() string  { return filepath.Join(p.State, "run") }
+func (p Project) Tmux() string   { return filepath.Join(p.State, "tmux") }
+func (p Project) Inside() string { return filepath.Join(p.State, "inside") }
+func (p Project) Log() string    { return filepath.Join(p.State, "daemon.log") }
+func (p Project) lock() string   { return filepath.Join(p.State, "controller.lock") }
 
 // Holder is who holds the lock of a project.
 type Holder struct {

@@ -75,6 +75,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 			c.prints.recall(path, r.Print)
 		}
 	}
+	c.endWithController(records)
 	p := &past{records: records, selves: selves, forget: c.fleet().tree.Forget, adopt: c.adopt}
 	var orphans []sighting
 	for _, path := range slices.Sorted(maps.Keys(found)) {
@@ -88,7 +89,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 		c.renew(found, p)
 	}
 	for path, r := range records {
-		if found[path] == nil && c.fleet().agents[path] != nil && !r.Ended && r.Incarnation > 0 && !c.isDown(path, records) {
+		if found[path] == nil && c.fleet().agents[path] != nil && !c.within(path) && !r.Ended && r.Incarnation > 0 && !c.isDown(path, records) {
 			c.adopt[path] = adoption{kind: c.home(path).Kind(), incarnation: r.Incarnation} // and find that it is lost
 		}
 	}
@@ -285,6 +286,7 @@ func (c *Controller) launch(a *spec.Agent, signal syscall.Signal, self superviso
 		Argv: a.Command, Dir: a.Dir, Stdin: a.Stdin,
 		Env:        proc.Environ(a.Env, proc.Self{Agent: self.Path, Incarnation: self.Incarnation, Socket: c.opts.Socket, Token: token}),
 		StopSignal: signal, Grace: a.Shutdown.Grace, Ready: a.Ready, Afresh: c.opts.Once && self.Incarnation == 1,
+		Run:      a.Run,
 		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits), Notify: a.Notify, Watchdog: a.Watchdog,
 	}
 	l.Env = append(l.Env, instanceEnviron(a.Instance)...)

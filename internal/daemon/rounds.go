@@ -84,6 +84,7 @@ func (c *Controller) Patrol(_ context.Context, dry bool) (api.Round, error) {
 	res := c.patrols.plan()
 	if !dry {
 		c.patrols.kick()
+		c.checkPools()
 	}
 	return shownRound(res), nil
 }

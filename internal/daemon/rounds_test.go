@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -380,4 +382,57 @@ func BenchmarkTick(b *testing.B) {
 			b.Fatal(r.Actions)
 		}
 	}
+}
+
+// An agent is started again when what is in its files changes, or they come and
+// go; not for what was there when it started, nor for a daemon that ends.
+func TestDriftOfFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "prompt.md")
+	synctest.Test(t, func(t *testing.T) {
+		put := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Minute) // some rounds
+		}
+		tree := edited(t, treeOf(t, "a", "b"), "a", func(a *spec.Agent) { a.Files = []string{file} })
+		s, db := newStage(), memory.New()
+		p := raise(t, s, db, tree)
+		time.Sleep(10 * time.Minute)
+		if got := s.cast(); got != "t/a 1, t/b 1" {
+			t.Errorf("with no file there live %s", got)
+		}
+		put("one")
+		if got := s.cast(); got != "t/a 2, t/b 1" {
+			t.Errorf("with a file there live %s", got)
+		}
+		put("two")
+		put("two")
+		if got := s.cast(); got != "t/a 3, t/b 1" {
+			t.Errorf("with another one there live %s", got)
+		}
+		p.stage.on("t/a").end(supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")})
+		time.Sleep(10 * time.Minute)
+		if got := s.cast(); got != "t/a 4, t/b 1" {
+			t.Errorf("after a crash there live %s", got)
+		}
+		for _, message := range p.happened(event.AgentDrifted) {
+			if !strings.HasSuffix(message, "drifted: files."+file) {
+				t.Errorf("it says %s", message)
+			}
+		}
+		p.Stop(true)
+		<-p.Ended()
+		p = raise(t, s, db, tree)
+		defer p.close()
+		time.Sleep(10 * time.Minute)
+		if got := s.cast(); got != "t/a 4, t/b 1" {
+			t.Errorf("with another daemon there live %s", got)
+		}
+		put("three")
+		if got := s.cast(); got != "t/a 5, t/b 1" {
+			t.Errorf("and then %s", got)
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/inproc"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux"
@@ -30,10 +31,14 @@ func openRuntimes(ctx context.Context, p Project, tree *spec.Tree, l *slog.Logge
 	if err != nil {
 		return nil, nil, errors.Join(err, shims.Close())
 	}
-	return []runtime.Runtime{shims, sessions}, func() error {
+	within, err := inproc.Open(inproc.Options{Dir: p.Inside(), Output: output})
+	if err != nil {
+		return nil, nil, errors.Join(err, sessions.Close(), shims.Close())
+	}
+	return []runtime.Runtime{shims, sessions, within}, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 		defer cancel()
-		return errors.Join(shims.Quit(ctx), sessions.Quit(ctx), shims.Close(), sessions.Close())
+		return errors.Join(shims.Quit(ctx), sessions.Quit(ctx), within.Close(), shims.Close(), sessions.Close())
 	}, nil
 }
 

@@ -2,27 +2,22 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
+	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/config"
-	"github.com/coppice-dev/coppice/internal/filewatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // ServeOptions are what Serve needs to know.
 type ServeOptions struct {
-	Config  string // path of the coppice.toml
+	Config  string // path of the coppice.toml or grove.toml
 	Version string
 	Logger  *slog.Logger
 	// Once: see Options. OnEvent and Output are told what happens; whoever is
@@ -30,6 +25,8 @@ type ServeOptions struct {
 	Once    bool
 	OnEvent func(supervisor.Event)
 	Output  func(path string, incarnation uint64, line proc.Line)
+	// Trace gets events of Sage programs as NDJSON, if it is not nil.
+	Trace io.Writer
 	// Hurry has the files read again at once; it may be nil. Once reads them only once.
 	Hurry <-chan struct{}
 	// Up is called once the controller answers, with the socket it answers on.
@@ -42,7 +39,9 @@ type ServeOptions struct {
 // stops all agents in order; see Controller.Stop for less patience. Its error is
 // a config.Errors, a *LockedError, a *sqlite.FileError, or why the tree ended.
 func Serve(ctx context.Context, o ServeOptions) (err error) {
-	load := func() Loaded { return loadFile(o.Config) }
+	programs := newPrograms(o.Logger, o.Trace)
+	defer func() { err = errors.Join(err, programs.close()) }() // after the last agent
+	load := func() Loaded { return programs.load(o.Config) }
 	loaded := load()
 	if loaded.Err != nil {
 		return loaded.Err
@@ -66,7 +65,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	seen := observe(o.OnEvent)
+	seen := observe(programs.tracing(o.OnEvent))
 	defer seen.close()
 	runtimes, closeRuntimes, err := openRuntimes(ctx, project, tree, o.Logger, o.Output)
 	if err != nil {
@@ -74,6 +73,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeRuntimes()) }()
 
+	programs.settleIn(runtimes)
 	socket, err := api.SocketPath(project.Dir)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer listener.Close()
 
 	c, err := Open(ctx, Options{
-		Tree: tree, Store: db, Runtimes: runtimes, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Output: o.Output, Socket: socket,
+		Tree: tree, Store: db, Runtimes: runtimes, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Output: o.Output, Socket: socket, programs: programs,
 		Config: loaded.Config, Load: load,
 	})
 	if err != nil {
@@ -128,18 +128,6 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	case <-c.Ended():
 	}
 	return c.Err()
-}
-
-// loadFile reads a coppice.toml.
-func loadFile(path string) Loaded {
-	l := Loaded{Config: ConfigInfo{Path: path, LoadedAt: time.Now()}}
-	l.Watch = filewatch.Set{Files: []string{path}, Dirs: []string{filepath.Dir(path)}}
-	if data, err := os.ReadFile(path); err == nil {
-		sum := sha256.Sum256(data)
-		l.Config.Revision = hex.EncodeToString(sum[:])
-	}
-	l.Tree, l.Err = config.Load(path)
-	return l
 }
 
 // tellReady tells systemd, and who else wants to know, that the fleet has started.

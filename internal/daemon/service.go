@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -162,5 +163,9 @@ func (c *Controller) Attach(ctx context.Context, path string, input io.Reader, o
 	if input != nil {
 		defer c.types(c.full(path))()
 	}
-	return s.Attach(ctx, runtime.Attachment{Input: input, Output: output, Sizes: sizes})
+	err = s.Attach(ctx, runtime.Attachment{Input: input, Output: output, Sizes: sizes})
+	if errors.Is(err, runtime.ErrUnsupported) {
+		err = fmt.Errorf("%w: %w", api.ErrConflict, err)
+	}
+	return err
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -262,9 +263,18 @@ func edited(t testing.TB, tree *spec.Tree, name string, change func(*spec.Agent)
 // play is a controller on a stage, in a bubble of its own.
 type play struct {
 	*Controller
-	t     testing.TB
+	t     failer
 	stage *stage
 	store store.Store
+}
+
+// failer is a test of whatever kind.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Error(args ...any)
 }
 
 // raise opens a controller on a stage and waits until nothing moves any more.
@@ -334,4 +344,19 @@ func renamed(t testing.TB, name string, words ...string) *spec.Tree {
 	tree := treeOf(t, words...)
 	tree.Root.Name = name
 	return tree
+}
+
+// quietly is a log that nobody reads.
+var quietly = slog.New(slog.DiscardHandler)
+
+func stages(s *stage) []runtime.Runtime { return []runtime.Runtime{s} }
+
+// planBlind is a plan made of nothing that could be seen.
+func planBlind(desired []patrol.Desired) patrol.Result {
+	unknown := make(map[string]*patrol.Observed)
+	for _, d := range desired {
+		unknown[d.Path] = &patrol.Observed{Path: d.Path}
+	}
+	unknown["t/nobody"] = &patrol.Observed{Path: "t/nobody"}
+	return patrol.Plan(desired, unknown, patrol.Trackers{}, time.Now())
 }

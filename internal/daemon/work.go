@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,21 +31,30 @@ func (c *Controller) keepWork() {
 	c.untilDone("what agents that are gone had claimed cannot be given back yet", func(ctx context.Context) error {
 		return c.work.Sweep(ctx, c.credentials.unknown)
 	})
-	if p := c.opts.Tree.Patrol; p.Purges() {
-		c.background.run(func(ctx context.Context) { c.purgeWork(ctx, p.GCInterval, p.TTL) })
-	}
+	c.background.run(c.purgeWork)
 }
 
-// purgeWork removes tasks that orders have made, ttl after their end.
-func (c *Controller) purgeWork(ctx context.Context, interval, ttl time.Duration) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
+// purgeLook is how long it takes at most until what the file says of purges holds.
+const purgeLook = 30 * time.Second
+
+// purgeWork removes tasks that orders have made some time after their end, if
+// the file says so. The first time is at once: no daemon may live for longer
+// than the interval.
+func (c *Controller) purgeWork(ctx context.Context) {
+	var last time.Time
 	for {
-		if _, err := c.work.Purge(ctx, ttl); err != nil && ctx.Err() == nil {
-			c.opts.Logger.Warn("tasks that have ended cannot be removed", "error", err)
+		p, wait := c.fleet().patrol, purgeLook
+		if p.Purges() {
+			if time.Since(last) >= p.GCInterval {
+				last = time.Now()
+				if _, err := c.work.Purge(ctx, p.TTL); err != nil && ctx.Err() == nil {
+					c.opts.Logger.Warn("tasks that have ended cannot be removed", "error", err)
+				}
+			}
+			wait = min(wait, p.GCInterval)
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return
 		}
@@ -62,7 +72,7 @@ func (c *Controller) untilDone(trouble string, do func(context.Context) error) {
 	c.background.run(func(ctx context.Context) {
 		for pause := minAgain; ; pause = min(2*pause, maxAgain) {
 			err := do(ctx)
-			if err == nil || ctx.Err() != nil {
+			if err == nil || ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
 				return
 			}
 			if pause == minAgain {
@@ -303,6 +313,12 @@ func (c *Controller) ImportTasks(ctx context.Context, t api.TaskImport) (work.Im
 func (c *Controller) ExportTasks(ctx context.Context, after string) (work.BeadPage, error) {
 	p, err := c.work.Export(ctx, after)
 	return p, refusedWork(err)
+}
+
+// Todo is part of api.Tasks.
+func (c *Controller) Todo(ctx context.Context, who api.Caller) ([]work.Task, error) {
+	h, err := c.work.Hook(ctx, worker(who, ""), c.pools(who.Path))
+	return slices.Concat(h.Mine, h.Ready, h.Pool), refusedWork(err)
 }
 
 // workNotices are what there is to do for an agent.

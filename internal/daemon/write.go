@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -38,7 +39,7 @@ func (c *Controller) event(e supervisor.Event) {
 	}
 	entry.Actor = "supervisor"
 	h := e.Header()
-	if h.ID == "" || c.keeps() {
+	if h.ID == "" || c.leavesAlone(h.Path()) {
 		// The end that keeps agents running is not theirs: as the records
 		// are, the next controller finds them.
 		if h.ID == "" {
@@ -68,12 +69,38 @@ func (c *Controller) up(ctx context.Context, e supervisor.Event) {
 	if c.patrols.settled(ctx) != nil {
 		return // it has ended before
 	}
+	c.toldOfAll(ctx)
 	if c.opts.OnEvent != nil {
 		c.opts.OnEvent(e)
 	}
 	entry, _ := translate(e)
 	entry.Time, entry.Actor = time.Now(), "supervisor"
 	c.log.Append(entry)
+}
+
+// toldOfAll waits until the log has been told of everything that runs, which is
+// on its way there; not longer than for a moment.
+func (c *Controller) toldOfAll(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	running := supervisor.Running.String()
+	for pause := time.Millisecond; ; pause *= 2 {
+		missing := false
+		seen := c.observed(c.fleet())
+		c.mu.Lock()
+		for path, o := range seen {
+			missing = missing || o.Life == patrol.Running && c.noted[path].state != running
+		}
+		c.mu.Unlock()
+		if !missing {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // mark is a start in the log.

@@ -83,7 +83,8 @@ const (
 	// Orders.
 	OrderFired     Type = "order.fired"
 	OrderCompleted Type = "order.completed"
-	OrderFailed    Type = "order.failed"
+	OrderFailed    Type = "order.failed" // an attempt; another one may follow
+	OrderSkipped   Type = "order.skipped"
 
 	// Tasks; without their texts.
 	TaskCreated   Type = "task.created"

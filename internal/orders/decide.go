@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// heldTime is how often one that must not fire is looked at.
+const heldTime = 10 * time.Second
+
 const suspendedReason = "the project is suspended"
 
 // decide decides about one order.
@@ -17,15 +20,20 @@ func (e *Engine) decide(en *entry, now Now) {
 	}
 	en.hold = 0
 	defer e.keep(en)
+	held := ""
+	if en.held = false; en.enabled() {
+		held = e.heldFor(en.o)
+		en.held = held != ""
+	}
 	switch {
 	case !en.enabled():
 		en.s.Waiting, en.pending, en.check.ok = time.Time{}, nil, false
 		return
-	case e.suspended:
+	case held != "":
 		en.check.ok = false
 		if !en.s.Waiting.IsZero() {
-			e.drop(en, suspendedReason, now)
-			en.told = suspendedReason
+			e.drop(en, held, now)
+			en.told = held
 		}
 		return
 	}
@@ -73,7 +81,7 @@ func (e *Engine) turn(en *entry, now Now) {
 		late = en.s.Considered
 	}
 	at := nextTime(en.o, late) // the first that is not too late
-	en.s.Considered, en.dirty = now.Wall.Round(0), en.dirty || en.enabled() && !e.suspended
+	en.s.Considered, en.dirty = now.Wall.Round(0), en.dirty || en.enabled() && !e.suspended && !en.held
 	en.next = nextTime(en.o, now.Wall)
 	switch {
 	case !at.After(now.Wall):
@@ -143,8 +151,11 @@ func (en *entry) waits(e *Engine, now Now) (at time.Duration, ok bool) {
 	if en.hold > now.Up {
 		return en.hold, true
 	}
-	if !en.enabled() || e.suspended {
+	switch {
+	case !en.enabled() || e.suspended:
 		return 0, false
+	case en.held:
+		return now.Up + heldTime, true
 	}
 	if en.running > 0 && en.o.Overlap != Allow {
 		return 0, false // its end is told

@@ -35,6 +35,11 @@ type Action struct {
 
 // Engine decides about orders. One goroutine uses it.
 type Engine struct {
+	// Held says why an order must not fire for now, whatever its gates say,
+	// such as that its target is suspended; empty if it may. It may be nil, and is asked
+	// when an order is looked at.
+	Held func(*Order) string
+
 	entries   map[string]*entry
 	listeners listeners
 	walls     queue // by the calendar
@@ -60,6 +65,7 @@ type entry struct {
 	}
 	hold  time.Duration // nothing is fired before: what was to be written could not be
 	told  string        // why it was skipped, where that goes on
+	held  bool          // it was, when it was looked at last
 	wall  place
 	up    place
 	dirty bool
@@ -204,7 +210,7 @@ func (e *Engine) Wait(now Now, longest time.Duration) time.Duration {
 var (
 	ErrUnknown   = errors.New("there is no such order")
 	ErrRunning   = errors.New("it is running")
-	ErrSuspended = errors.New("the project is suspended")
+	ErrSuspended = errors.New("it may not be fired")
 )
 
 // Ask fires an order by hand, whatever its gates say. queued: it will, when the
@@ -214,8 +220,8 @@ func (e *Engine) Ask(name, by string, now Now) (queued bool, err error) {
 	switch {
 	case en == nil:
 		return false, ErrUnknown
-	case e.suspended:
-		return false, ErrSuspended
+	case e.heldFor(en.o) != "":
+		return false, fmt.Errorf("%w: %s", ErrSuspended, e.heldFor(en.o))
 	case en.running == 0 || en.o.Overlap == Allow:
 		e.fire(en, "by hand", by, now)
 		e.schedule(en, now)
@@ -259,6 +265,17 @@ func (e *Engine) Suspend(on bool) {
 	for _, en := range e.entries {
 		e.touch(en)
 	}
+}
+
+// heldFor is why an order must not fire.
+func (e *Engine) heldFor(o *Order) string {
+	switch {
+	case e.suspended:
+		return suspendedReason
+	case e.Held != nil:
+		return e.Held(o)
+	}
+	return ""
 }
 
 // Began counts a run of the predecessor that still goes on.

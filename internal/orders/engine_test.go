@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -474,7 +475,7 @@ func TestManual(t *testing.T) {
 		t.Error(err)
 	}
 	s.e.Suspend(true)
-	if _, err := s.e.Ask("a", "user", s.now); err != ErrSuspended {
+	if _, err := s.e.Ask("a", "user", s.now); !errors.Is(err, ErrSuspended) {
 		t.Error(err)
 	}
 }
@@ -527,6 +528,31 @@ func TestSuspended(t *testing.T) {
 	}
 	if b := s.given["event"]; len(b) != 1 || b[0].Count != 2 {
 		t.Error(b)
+	}
+}
+
+// One whose target may not work is not fired, and is looked at again.
+func TestHeld(t *testing.T) {
+	s := start(t, order("a", on("x")), order("b", on("x")))
+	reason := "its pool is suspended"
+	s.e.Held = func(o *Order) string {
+		if o.Name == "a" {
+			return reason
+		}
+		return ""
+	}
+	s.event("x")
+	s.run(time.Minute)
+	if len(s.fired) != 1 || s.steps > 30 {
+		t.Error(s.fired, s.steps)
+	}
+	if v, _ := s.e.Look("a", s.now, nil); v.Due || !strings.Contains(v.Why, reason) {
+		t.Errorf("%+v", v)
+	}
+	reason = ""
+	s.run(time.Minute)
+	if len(s.fired) != 2 {
+		t.Error(s.fired)
 	}
 }
 

@@ -57,22 +57,22 @@ func (e *Engine) Look(name string, now Now, check *bool) (View, error) {
 		v.Gates = append(v.Gates, gv)
 	}
 	v.Due = open > 0 && (!en.o.All || open == len(en.o.Gates)) || en.s.Asked
-	v.Why = v.why(e.suspended)
-	if v.Due && v.held(e.suspended) != "" {
-		v.Due, v.Why = false, v.held(e.suspended)+" ("+v.Why+")"
+	v.Why = v.why(e.heldFor(en.o))
+	if held := v.held(e.heldFor(en.o)); v.Due && held != "" {
+		v.Due, v.Why = false, held+" ("+v.Why+")"
 	}
 	return v, nil
 }
 
 // held is what keeps an order whose gates are open.
-func (v View) held(suspended bool) string {
+func (v View) held(reason string) string {
 	switch {
 	case !v.Enabled && v.State.ByHand == DisabledByHand:
 		return "it is disabled by hand"
 	case !v.Enabled:
 		return v.Order.Why
-	case suspended:
-		return suspendedReason
+	case reason != "":
+		return reason
 	case v.Running > 0 && v.Order.Overlap != Allow:
 		return "it is running"
 	}
@@ -80,8 +80,8 @@ func (v View) held(suspended bool) string {
 }
 
 // why is why it is due, or not.
-func (v View) why(suspended bool) string {
-	if held := v.held(suspended); held != "" && !v.Due {
+func (v View) why(reason string) string {
+	if held := v.held(reason); held != "" && !v.Due {
 		return held
 	}
 	var all []string

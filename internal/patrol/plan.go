@@ -54,8 +54,9 @@ type Observed struct {
 	Path  string
 	Life  Life
 	Ready bool // what needs it may begin: it runs, or has done what it was for
-	// Failing: it does not run because its last start or life was a failure.
-	Failing bool
+	// Lives: it is Down for its supervisor only, and runs: it was found running,
+	// and to start it is to take it over.
+	Lives bool
 
 	// Of a running agent.
 	Print     spec.Print // as it was started; unknown if it has no parts
@@ -217,6 +218,8 @@ func (p *planner) orphans(desired []Desired) {
 
 func (p *planner) node(d *Desired, o *Observed) {
 	switch {
+	case o.Life == Down && o.Lives: // whatever else is to be done: it must be known
+		p.Actions = append(p.Actions, Action{Kind: Start, Path: d.Path, Reason: "it runs, and is taken over"})
 	case d.Suspended && (o.Life == Running || o.Life == Kept && !o.Draining):
 		p.Actions = append(p.Actions, Action{Kind: Suspend, Path: d.Path, Reason: "the file suspends it"})
 	case d.Suspended, o.Draining:

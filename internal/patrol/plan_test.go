@@ -49,6 +49,8 @@ func TestPlan(t *testing.T) {
 		{"not running", want(), seen(&Observed{Path: "t/a", Life: Down}), "", "start t/a: it does not run;"},
 		{"not running, and being started", want(), seen(&Observed{Path: "t/a", Life: Down}), "t/a", ";"},
 		{"not running, and its supervisor being stopped", want(), seen(&Observed{Path: "t/a", Life: Down}), "t", ";"},
+		{"runs already, and waits", want(func(d *Desired) { d.Needs = []string{"t/db"} }), seen(&Observed{Path: "t/a", Life: Down, Lives: true}), "", "start t/a: it runs, and is taken over;"},
+		{"runs already, and is suspended", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Down, Lives: true}), "", "start t/a: it runs, and is taken over;"},
 		{"healthy", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a}), "", ";"},
 		{"unknown", want(), seen(&Observed{Path: "t/a", Life: Unknown, Print: b, Requested: true}), "", ";"},
 		{"not seen", want(), seen(), "", ";"},

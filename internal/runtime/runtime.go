@@ -3,8 +3,8 @@
 // watches or not. What runs there outlives the daemon, and is found again.
 //
 // The kinds are in the packages below: proc (a shim process for each slot) and
-// tmux (a session for each slot). runtimetest holds all of them to what is
-// said here.
+// tmux (a session for each slot). runtimetest holds both of them to what is
+// said here. In inproc live functions of this program, which do not outlive it.
 package runtime
 
 import (
@@ -64,6 +64,8 @@ type Launch struct {
 	Rows, Cols uint16
 	Limits     Limits
 	Log        Log
+	// Run is what it does where nothing of the above is executed: see package inproc.
+	Run func(context.Context) error `json:"-"`
 }
 
 // Limits bound an incarnation with all its descendants where control groups
@@ -120,7 +122,7 @@ type Ended struct {
 
 // Runtime starts agents and finds them again.
 type Runtime interface {
-	// Kind is the name of the runtime in files: "proc", "tmux".
+	// Kind is the name of the runtime: "proc", "tmux", "inproc".
 	Kind() string
 
 	// Start begins an incarnation and returns when it is ready. It fails with

@@ -46,7 +46,7 @@ const Root = -1
 func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls))}
 	a.checkNode(Root, &root)
-	a.declare(root.Bare)
+	a.declare(root.Bare || root.Program != "")
 	before := len(a.problems)
 	a.adopt()
 	a.checkNesting()

@@ -91,6 +91,7 @@ func (a *assembly) checkAgent(i int, g *Agent) {
 	if g.Terminal && g.Runtime == Proc && g.Stdin != "" {
 		a.problem(i, []string{"stdin"}, "remove stdin or terminal", "stdin is a file, expected none beside a terminal")
 	}
+	a.checkFiles(i, g.Files)
 	g.Terminal = g.Terminal || g.Runtime == Tmux
 	a.checkLimits(i, g.Limits)
 	a.checkBackoff(i, g.Backoff)

@@ -11,7 +11,8 @@ import (
 
 // Fingerprint is the SHA-256, in hex, of what a running agent cannot change
 // without being restarted: command, directory, environment, standard input,
-// runtime, terminal, limits, and whether it is listened to how often.
+// runtime, terminal, limits, whether it is listened to how often, and the program
+// that it is a part of.
 // Restart policy, backoff, limit, shutdown, readiness, liveness and nudges belong
 // to whoever watches it and are changed in place; declarations of beliefs hold
 // from its next incarnation on. (The Gas City seed, "config drift".)
@@ -33,6 +34,9 @@ func (a *Agent) Fingerprint() string {
 		strconv.FormatUint(a.Limits.OpenFiles, 10), strconv.FormatUint(a.Limits.Processes, 10))
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		put(name, a.Env[name])
+	}
+	if a.Revision != "" {
+		put("revision", a.Revision)
 	}
 	if a.Notify { // in the environment, too
 		put("notify", a.Watchdog.String(), "")

@@ -5,6 +5,7 @@ import "slices"
 // element is an agent or supervisor in a list of them, as far as order matters.
 type element struct {
 	agent  bool
+	pool   bool  // which has agents in it sooner or later
 	parent int   // index of its supervisor; Root for the root
 	after  int   // index of the sibling that must be ready before it; Root for none
 	needs  []int // indices of what it depends on
@@ -22,14 +23,26 @@ func ready(element int) int { return 2*element + 1 }
 func newGraph(elements []element) graph {
 	g := make(graph, 2*len(elements))
 	wait := func(v, w int) { g[v] = append(g[v], w) }
+	full := make([]bool, len(elements)) // there are agents in it; what is empty is always ready, and holds nobody up
+	for i, e := range elements {
+		for j := i; (e.agent || e.pool) && j != Root && !full[j]; j = elements[j].parent {
+			full[j] = true
+		}
+	}
 	for i, e := range elements {
 		for _, n := range e.needs {
 			wait(begin(i), ready(n))
 		}
-		if e.after != Root {
-			wait(begin(i), ready(e.after))
+		after := e.after
+		for after != Root && !full[after] {
+			after = elements[after].after
 		}
-		wait(ready(i), begin(i))
+		if after != Root {
+			wait(begin(i), ready(after))
+		}
+		if full[i] {
+			wait(ready(i), begin(i))
+		}
 		if e.parent != Root {
 			wait(begin(i), begin(e.parent))
 			wait(ready(e.parent), ready(i))

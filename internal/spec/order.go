@@ -49,6 +49,7 @@ func (t *Tree) Order() *Order {
 	adopt(Root, t.Root.Name, t.Root)
 	for i, c := range children {
 		o.elements[i].agent = c.Agent != nil
+		o.elements[i].pool = c.Node != nil && c.Node.Template != nil
 		for _, name := range c.dependsOn() {
 			o.elements[i].needs = append(o.elements[i].needs, byName[name])
 		}

@@ -365,3 +365,22 @@ func TestOrderOfPools(t *testing.T) {
 		t.Errorf("without instances, waves are %v", got)
 	}
 }
+
+// What has no agents in it is always ready: it waits for nothing, and nothing
+// waits for anything because of it.
+func TestOrderOfEmptySupervisors(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"depended on", "e: < a\na\nb < e", "a b"},
+		{"depended on, with another empty one in it", "e: f < a\nf: < a\na\nb < e", "a b"},
+		{"between siblings", "s! a e b\ne: < z\na\nb\nz", "a z | b"},
+	} {
+		tr, problems := tree(tt.text + "\n")
+		if problems != nil {
+			t.Errorf("%s: %v", tt.name, problems)
+			continue
+		}
+		if got := brief(tr.Order().Waves(nil)); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}

@@ -11,17 +11,24 @@ const (
 	Tmux                // a session of the project's own tmux server
 )
 
+// InProcess is inside of whoever keeps the tree: a Go function, above all an
+// agent of a Sage program. It does not outlive that. No file can ask for it, so
+// it is not one of the kinds above.
+const InProcess Runtime = 0x80
+
 func (r Runtime) String() string {
 	switch r {
 	case Proc:
 		return "proc"
 	case Tmux:
 		return "tmux"
+	case InProcess:
+		return "inproc"
 	}
 	return fmt.Sprintf("invalid(%d)", uint8(r))
 }
 
-// ParseRuntime reads the name of a kind.
+// ParseRuntime reads the name of a kind that files can ask for.
 func ParseRuntime(text string) (Runtime, error) {
 	for r := Proc; r <= Tmux; r++ {
 		if r.String() == text {

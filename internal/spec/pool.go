@@ -132,6 +132,15 @@ func (t *Tree) Layout(instances map[string][]string) *Tree {
 	return &laid
 }
 
+// Minimal is Layout with the instances that there are at least.
+func (t *Tree) Minimal() *Tree {
+	instances := make(map[string][]string)
+	for path, n := range t.Pools() {
+		instances[path] = n.Template.Instances(n.Template.Pool.Min)
+	}
+	return t.Layout(instances)
+}
+
 // Populated is Layout with those instances that the paths are of.
 func (t *Tree) Populated(paths iter.Seq[string]) *Tree {
 	pools, instances := t.Pools(), make(map[string][]string)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Print is the fingerprint of what an incarnation was started with, field by
@@ -48,14 +49,42 @@ func (a *Agent) Print(hash func(path string) string) Print {
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		add("env."+name, a.Env[name])
 	}
-	for _, path := range a.Files {
-		p.Parts = append(p.Parts, Part{"files." + path, hash(path)})
+	if a.Revision != "" {
+		add("program", a.Revision)
 	}
-	var all []string
+	for _, path := range a.Files {
+		p.Parts = append(p.Parts, Part{filesField + path, hash(path)})
+	}
+	p.sum()
+	return p
+}
+
+const filesField = "files."
+
+func (p *Print) sum() {
+	all := make([]string, 0, 2*len(p.Parts))
 	for _, part := range p.Parts {
 		all = append(all, part.Field, part.Hash)
 	}
 	p.Sum = digest(all)
+}
+
+// Unread reports whether the content of a file is missing.
+func (p Print) Unread() bool {
+	return slices.ContainsFunc(p.Parts, func(part Part) bool {
+		return part.Hash == Unread && strings.HasPrefix(part.Field, filesField)
+	})
+}
+
+// Read is the print with what hash knows of the files whose content is missing.
+func (p Print) Read(hash func(path string) string) Print {
+	p.Parts = slices.Clone(p.Parts)
+	for i, part := range p.Parts {
+		if path, is := strings.CutPrefix(part.Field, filesField); is && part.Hash == Unread {
+			p.Parts[i].Hash = hash(path)
+		}
+	}
+	p.sum()
 	return p
 }
 

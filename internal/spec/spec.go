@@ -5,6 +5,7 @@
 package spec
 
 import (
+	"context"
 	"iter"
 	"time"
 
@@ -48,12 +49,17 @@ type Node struct {
 	Bare bool
 	// Children are in start order.
 	Children []Child
+	// Program is the path of a Sage program that hangs under the root, behind its
+	// children: a file, or the directory of a project. Whoever knows the language
+	// makes children of it, and agents that it names are then where it says.
+	Program string
 	// Template is what the children of a pool are instances of: the agent as it
 	// was declared, with its Pool. It is nil for a supervisor that is no pool.
 	Template *Agent
 }
 
-// Agent is a leaf: an OS process that is started, watched and stopped.
+// Agent is a leaf: an OS process, or a function of this one, that is started,
+// watched and stopped.
 type Agent struct {
 	// Name is unique in the whole tree, see CheckName.
 	Name string
@@ -62,6 +68,11 @@ type Agent struct {
 	Command []string
 	// Dir is the absolute path of the working directory.
 	Dir string
+	// Run is what it does instead of a command if its runtime is InProcess; it
+	// returns soon after its context has ended. Revision names what Run does: it
+	// is another one when that is.
+	Run      func(context.Context) error
+	Revision string
 	// Env is what is added to the short list that every agent gets.
 	Env map[string]string
 	// Files are the absolute paths of files that it reads when it starts: when

@@ -329,6 +329,40 @@ func TestImportCircle(t *testing.T) {
 	checkIndex(t, q)
 }
 
+// More tasks than a page has are exported in several, in the order of their ids.
+func TestExportPages(t *testing.T) {
+	q := fresh(t)
+	var file strings.Builder
+	const n = 2*pageTasks + 10
+	for i := range n {
+		fmt.Fprintf(&file, `{"id":"b-%d","title":"%d"`, i, i)
+		if i%3 == 0 { // there are not always texts
+			fmt.Fprintf(&file, `,"description":"text %d"`, i)
+		}
+		file.WriteString("}\n")
+	}
+	bring(t, q, file.String())
+	all := exported(t, q)
+	for i := range n {
+		if got := all[fmt.Sprint("b-", i)]; !strings.Contains(got, fmt.Sprintf(`"title":"%d"`, i)) || strings.Contains(got, fmt.Sprintf(`"text %d"`, i)) != (i%3 == 0) {
+			t.Fatalf("%d: %s", i, got)
+		}
+	}
+	after := ""
+	for pages := 1; ; pages++ {
+		p, err := q.Export(t.Context(), after)
+		if err != nil || len(p.Beads) == 0 || p.Next != "" && p.Next <= after {
+			t.Fatalf("page %d: %+v, %v", pages, p, err)
+		}
+		if after = p.Next; after == "" {
+			if pages != 3 {
+				t.Errorf("%d pages", pages)
+			}
+			return
+		}
+	}
+}
+
 // An import under faults does the same.
 func TestImportFaults(t *testing.T) {
 	inner := memory.New()

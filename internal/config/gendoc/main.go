@@ -1,5 +1,5 @@
-// Command gendoc writes the reference pages of coppice.toml and grove.toml, and
-// then their JSON Schemas, to the four files it is given.
+// Command gendoc writes the reference pages of coppice.toml and grove.toml, their
+// JSON Schemas, and the page on city.toml to the five files it is given.
 package main
 
 import (
@@ -12,9 +12,9 @@ import (
 )
 
 func main() {
-	pages := []func(io.Writer) error{config.WriteReference, config.WriteGroveReference, config.WriteSchema, config.WriteGroveSchema}
+	pages := []func(io.Writer) error{config.WriteReference, config.WriteGroveReference, config.WriteSchema, config.WriteGroveSchema, config.WriteCityReference}
 	if len(os.Args) != 1+len(pages) {
-		fmt.Fprintln(os.Stderr, "usage: gendoc CONFIGURATION.md GROVE.md COPPICE.JSON GROVE.JSON")
+		fmt.Fprintln(os.Stderr, "usage: gendoc CONFIGURATION.md GROVE.md COPPICE.JSON GROVE.JSON GASCITY.md")
 		os.Exit(2)
 	}
 	for i, write := range pages {

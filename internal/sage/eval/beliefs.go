@@ -80,9 +80,18 @@ func (b book) Begin(ctx context.Context, path string, incarnation uint64, names 
 	if _, err := b.Book.Begin(ctx, path, life); err != nil {
 		return nil, err
 	}
-	all, err := b.Get(ctx, path, incarnation)
+	k, err := Begun(ctx, b.Book, path, incarnation)
 	if err != nil {
 		b.Book.End(path, incarnation)
+	}
+	return k, err
+}
+
+// Begun returns the beliefs of an incarnation that somebody else has opened in
+// the book, and closes.
+func Begun(ctx context.Context, b *belief.Book, path string, incarnation uint64) (Kept, error) {
+	all, err := b.Get(ctx, path, incarnation)
+	if err != nil {
 		return nil, err
 	}
 	values := map[string]string{}
@@ -91,7 +100,7 @@ func (b book) Begin(ctx context.Context, path string, incarnation uint64, names 
 			values[one.Name] = string(one.Value)
 		}
 	}
-	return &page{b.Book, path, incarnation, values}, nil
+	return &page{b, path, incarnation, values}, nil
 }
 
 type page struct {

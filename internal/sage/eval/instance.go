@@ -26,7 +26,10 @@ type Options struct {
 	Name string
 
 	Out, Err io.Writer // of print and print_err, one line at a time; nil: nowhere
-	In       io.Reader // of read_line and read_all; nil: empty
+	// Say is told each line instead of Out and Err, with the path of the agent, if
+	// it is not nil.
+	Say func(path string, toErr bool, line string)
+	In  io.Reader // of read_line and read_all; nil: empty
 
 	// Trace gets events as NDJSON: {"t": milliseconds since 1970, "kind": …,
 	// "agent": path}. Nil: none are made.
@@ -74,6 +77,7 @@ type environment struct {
 
 	outMu    sync.Mutex
 	out, err io.Writer
+	say      func(path string, toErr bool, line string) // instead of them, if it is not nil
 	in       input
 	traceMu  sync.Mutex
 	traceTo  io.Writer
@@ -111,7 +115,7 @@ func (p *Program) New(o Options) *Instance {
 	env := &environment{
 		program: p, limits: o.Limits.withDefaults(), maxAgents: o.MaxAgents, shutdown: o.Shutdown,
 		beliefs: o.Beliefs, oracle: o.Oracle, lookup: o.Lookup, log: o.Log,
-		out: orNowhere(o.Out), err: orNowhere(o.Err), in: newInput(o.In), traceTo: o.Trace,
+		out: orNowhere(o.Out), err: orNowhere(o.Err), say: o.Say, in: newInput(o.In), traceTo: o.Trace,
 		agents: map[string]*agent{},
 		kit:    &kit{settings: o.Tools},
 	}
@@ -160,7 +164,12 @@ func (in *Instance) Spec() (supervisor.Spec, error) {
 	spec.AutoShutdown = supervisor.WhenDone
 	spec.OnEvent = in.o.OnEvent
 	if in.env.tracing() {
-		spec.OnEvent = in.traced
+		spec.OnEvent = func(e supervisor.Event) {
+			in.Traced(e)
+			if in.o.OnEvent != nil {
+				in.o.OnEvent(e)
+			}
+		}
 	}
 	return spec, nil
 }
@@ -251,6 +260,32 @@ func (in *Instance) pause(path string, is bool) error {
 	return nil
 }
 
+// PauseAll is Pause for all agents that live. It returns when those that wait
+// for messages have done their on pause, or ctx ends; others take note later.
+func (in *Instance) PauseAll(ctx context.Context) {
+	for _, noted := range in.pauseAll(true) {
+		select {
+		case <-noted:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ResumeAll ends PauseAll.
+func (in *Instance) ResumeAll() { in.pauseAll(false) }
+
+func (in *Instance) pauseAll(is bool) (noted []<-chan struct{}) {
+	in.env.agentsMu.Lock()
+	defer in.env.agentsMu.Unlock()
+	for _, a := range in.env.agents {
+		if n := a.box.pause(is); n != nil {
+			noted = append(noted, n)
+		}
+	}
+	return noted
+}
+
 // present notes that an agent lives, until the function that it returns is called.
 func (env *environment) present(a *agent) (gone func()) {
 	env.agentsMu.Lock()
@@ -271,8 +306,16 @@ func (env *environment) warn(path, what string, err error) {
 	env.log.Warn(what, "agent", path, "error", err)
 }
 
-// print writes a line.
-func (env *environment) print(to io.Writer, line string) {
+// print writes a line of an agent.
+func (env *environment) print(path string, toErr bool, line string) {
+	if env.say != nil {
+		env.say(path, toErr, line)
+		return
+	}
+	to := env.out
+	if toErr {
+		to = env.err
+	}
 	env.outMu.Lock()
 	defer env.outMu.Unlock()
 	// Whoever reads may be gone; that is nothing the agent could do anything about.
@@ -300,8 +343,12 @@ func (env *environment) trace(path string, event map[string]any) {
 	_, _ = env.traceTo.Write(append(text, '\n'))
 }
 
-// traced makes what supervisors do a part of the trace.
-func (in *Instance) traced(e supervisor.Event) {
+// Traced makes what a supervisor does a part of the trace, if there is one.
+// Spec sees to it that it is told of all that happens in its tree.
+func (in *Instance) Traced(e supervisor.Event) {
+	if !in.env.tracing() {
+		return
+	}
 	h := e.Header()
 	switch x := e.(type) {
 	case supervisor.SupervisorStarted:
@@ -314,9 +361,6 @@ func (in *Instance) traced(e supervisor.Event) {
 		if x.Reason == supervisor.ReasonLimitEscalate {
 			in.env.trace(h.Path(), map[string]any{"kind": "supervisor.circuit_breaker", "message": fmt.Sprint(x.Err)})
 		}
-	}
-	if in.o.OnEvent != nil {
-		in.o.OnEvent(e)
 	}
 }
 

@@ -356,7 +356,7 @@ func (m *machine) divine(q oracle.Question, s *shape) Value {
 		asked = &env.mocks.script
 	}
 	if asked == nil {
-		m.throwError(Llm, fmt.Errorf("%w: set %s, or %s for a server of your own", oracle.ErrNotConfigured, oracle.EnvKey, oracle.EnvURL))
+		m.throwError(Llm, fmt.Errorf("%w: set %s, or %s for a server of your own, or name a command in [divine] of grove.toml", oracle.ErrNotConfigured, oracle.EnvKey, oracle.EnvURL))
 	}
 	env.traceIf(m.path(), "divine.start")
 	answer, err := asked.Ask(m.ctx, q)

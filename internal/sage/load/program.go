@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/sage/check"
 	"github.com/coppice-dev/coppice/internal/sage/diag"
 	"github.com/coppice-dev/coppice/internal/sage/source"
+	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // Program is where a program is.
@@ -23,7 +24,9 @@ type Program struct {
 
 	// Grove are the settings of the project in Root, nil if it is in none.
 	Grove *config.Grove
-	// Processes are the names of the agents in the coppice.toml in Root.
+	// Fleet is the coppice.toml in Root, or the nearest one above that names the
+	// program; "" if there is none. Processes are the names of its agents.
+	Fleet     string
 	Processes []string
 	// Base is the directory to which the names of files in diagnostics are
 	// relative, as far as they are in it; "" for absolute names.
@@ -70,6 +73,7 @@ func Find(path string) (*Program, error) {
 		if real, err := filepath.EvalSymlinks(absolute); err == nil {
 			p.Entry, p.Root = real, filepath.Dir(real)
 		}
+		p.join(p.Entry)
 	}
 	p.Base = base
 	return p, nil
@@ -91,17 +95,44 @@ func Project(dir string) (*Program, error) {
 	fleet := filepath.Join(root, config.FileName)
 	project, err := config.LoadUnchecked(fleet)
 	if errors.Is(err, fs.ErrNotExist) {
+		p.join(p.Root)
 		return p, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	for _, node := range project.Tree.All() {
+	p.in(fleet, project.Tree)
+	return p, nil
+}
+
+// join looks for a coppice.toml above that names the program by this path. One
+// that cannot be read is none: it may be about something else.
+func (p *Program) join(path string) {
+	fleet, err := config.Find(filepath.Dir(path))
+	if err != nil {
+		return
+	}
+	project, err := config.LoadUnchecked(fleet)
+	if err != nil || project.Tree.Root.Program == "" {
+		return
+	}
+	named, err := filepath.EvalSymlinks(project.Tree.Root.Program)
+	if err != nil {
+		return
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil && real == named {
+		p.in(fleet, project.Tree)
+	}
+}
+
+// in takes note of the agents that the program can have as children.
+func (p *Program) in(fleet string, tree *spec.Tree) {
+	p.Fleet = fleet
+	for _, node := range tree.All() {
 		if node.Agent != nil {
 			p.Processes = append(p.Processes, node.Name())
 		}
 	}
-	return p, nil
 }
 
 // At is the program with another first file.
@@ -211,6 +242,19 @@ func (l *loader) read(path string) (*source.File, error) {
 	file := source.NewFile(l.program.Name(path), text)
 	l.paths[file] = path
 	return file, nil
+}
+
+// Files are the absolute paths of the files of a program that was checked.
+func (p *Program) Files(info *check.Info) []string {
+	var files []string
+	for _, m := range info.Modules {
+		if path := m.File.Name; filepath.IsAbs(path) {
+			files = append(files, path)
+		} else {
+			files = append(files, filepath.Join(p.Base, path))
+		}
+	}
+	return files
 }
 
 // Reads reports whether a file is one of those of a program that was checked.

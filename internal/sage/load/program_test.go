@@ -168,3 +168,34 @@ func TestFind(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A coppice.toml above that names a program lends it its agents; one that does
+// not name it has nothing to do with it.
+func TestProgramOfAFleet(t *testing.T) {
+	const fleet = "coppice.toml [project]\nprogram = %q\n[[agent]]\nname = \"web\"\ncommand = \"web\"\n"
+	const program = "supervisor S {\n    strategy: OneForOne\n    children {\n        \"web\" { restart: Permanent }\n    }\n}\nrun S;\n"
+	for _, c := range []struct {
+		name  string
+		files []string
+		find  string
+		lent  bool
+	}{
+		{"a file", []string{strings.Replace(fleet, "%q", `"sage/app.sg"`, 1), "sage/app.sg " + program}, "sage/app.sg", true},
+		{"a project", []string{strings.Replace(fleet, "%q", `"sage"`, 1), "sage/src/main.sg " + program, "sage/" + grove}, "sage", true},
+		{"another file", []string{strings.Replace(fleet, "%q", `"other.sg"`, 1), "other.sg ", "sage/app.sg " + program}, "sage/app.sg", false},
+		{"none", []string{strings.Replace(fleet, "program = %q\n", "", 1), "sage/app.sg " + program}, "sage/app.sg", false},
+		{"one with errors", []string{"coppice.toml program = 3", "sage/app.sg " + program}, "sage/app.sg", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := tree(t, c.files...)
+			p, err := load.Find(filepath.Join(dir, c.find))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, diagnostics, err := p.Check(nil)
+			if err != nil || (len(diagnostics) == 0) != c.lent || (p.Fleet != "") != c.lent {
+				t.Errorf("%v, %v, %q", diagnostics, err, p.Fleet)
+			}
+		})
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/coppice-dev/coppice/internal/config"
@@ -21,18 +20,30 @@ type fleet struct {
 	output func(string, uint64, proc.Line)
 }
 
-func newFleet(root string, output func(string, uint64, proc.Line)) (*fleet, error) {
-	tree, err := config.Load(filepath.Join(root, config.FileName))
+func newFleet(file string, output func(string, uint64, proc.Line)) (*fleet, error) {
+	tree, err := config.Load(file)
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{agents: map[string]*spec.Agent{}, output: output}
+	return &fleet{agents: Processes(tree), output: output}, nil
+}
+
+// Processes are the agents of a tree that programs can have as children, by name.
+// The limit that an agent has because no supervisor names it is not theirs: their
+// restarts count in the supervisor of the program.
+func Processes(tree *spec.Tree) map[string]*spec.Agent {
+	agents := map[string]*spec.Agent{}
 	for _, c := range tree.All() {
-		if c.Agent != nil {
-			f.agents[c.Agent.Name] = c.Agent
+		if c.Agent == nil || c.Agent.Runtime == spec.InProcess {
+			continue
 		}
+		a := *c.Agent
+		if tree.Patrol.Kept && a.Limit == tree.Patrol.Limit {
+			a.Limit = supervisor.Limit{}
+		}
+		agents[a.Name] = &a
 	}
-	return f, nil
+	return agents
 }
 
 // child is an agent as a child; its restart policy is the program's.

@@ -81,22 +81,15 @@ func (s *Stage) open(ctx context.Context, p *load.Program, info *check.Info, o O
 	if err != nil {
 		return err
 	}
-	settings, err := settingsOf(p)
+	around, err := surroundings(p)
 	if err != nil {
 		return err
 	}
-	asked, err := oracle.FromEnv(os.LookupEnv)
-	if err != nil && !errors.Is(err, oracle.ErrNotConfigured) {
-		return &SettingsError{err} // that nothing is configured matters to programs which ask
-	}
-	around := eval.Options{
-		Out: o.Out, Err: o.Err, In: o.In, Trace: o.Trace, Oracle: asked, Tools: settings, OnEvent: o.OnEvent, Log: o.Logger,
+	around.Out, around.Err, around.In, around.OnEvent, around.Log = o.Out, o.Err, o.In, o.OnEvent, o.Logger
+	if traces(p) {
+		around.Trace = o.Trace
 	}
 	if p.Grove != nil {
-		around.Limit = p.Grove.Limit
-		if p.Grove.Trace == config.NoTrace {
-			around.Trace = nil
-		}
 		if around.Beliefs, err = s.beliefs(ctx, p, o.Logger); err != nil {
 			return err
 		}
@@ -104,7 +97,7 @@ func (s *Stage) open(ctx context.Context, p *load.Program, info *check.Info, o O
 		o.Logger.Warn("beliefs are forgotten when the program ends: there is no grove.toml that says where to keep them", "agent", name)
 	}
 	if len(p.Processes) > 0 {
-		fleet, err := newFleet(p.Root, o.Output)
+		fleet, err := newFleet(p.Fleet, o.Output)
 		if err != nil {
 			return err
 		}
@@ -114,6 +107,48 @@ func (s *Stage) open(ctx context.Context, p *load.Program, info *check.Info, o O
 	s.ends = append(s.ends, s.instance.Close)
 	return nil
 }
+
+// surroundings are those of a program wherever it runs: its limits, its tools,
+// and whom it asks.
+func surroundings(p *load.Program) (o eval.Options, err error) {
+	if o.Tools, err = settingsOf(p); err != nil {
+		return o, err
+	}
+	if o.Oracle, err = asked(p); err != nil {
+		return o, err
+	}
+	if p.Grove != nil {
+		o.Limit = p.Grove.Limit
+	}
+	return o, nil
+}
+
+// asked is whom the program asks: the command of its project, or who is named by
+// the environment, which can say that nobody is to be asked at all. It is nil if
+// nobody is named: that matters to programs which ask.
+func asked(p *load.Program) (oracle.Oracle, error) {
+	key, _ := os.LookupEnv(oracle.EnvKey)
+	if p.Grove != nil && p.Grove.Divine.Command != nil && key != oracle.MockKey {
+		d := p.Grove.Divine
+		format := [...]oracle.Format{
+			config.PlainText: oracle.Text, config.Claude: oracle.Claude, config.Codex: oracle.Codex, config.Gemini: oracle.Gemini,
+		}[d.Format]
+		return oracle.Checked(&oracle.Command{
+			Argv: d.Command, Dir: p.Root, Env: os.Environ(), Timeout: d.Timeout, Format: format,
+		}, oracle.DefaultRetries), nil
+	}
+	o, err := oracle.FromEnv(os.LookupEnv)
+	switch {
+	case errors.Is(err, oracle.ErrNotConfigured):
+		return nil, nil
+	case err != nil:
+		return nil, &SettingsError{err}
+	}
+	return o, nil
+}
+
+// traces reports whether the project wants traces at all.
+func traces(p *load.Program) bool { return p.Grove == nil || p.Grove.Trace != config.NoTrace }
 
 // settingsOf are those of the tools of a program: its files and commands are
 // where its project is, unless the environment says something else.
@@ -208,6 +243,13 @@ func (s *Stage) Stop(bool) {
 		s.root.Stop()
 	}
 }
+
+// Pause makes all agents take no messages, after their on pause; it waits for
+// those that can do that at once, until ctx ends. Resume ends it.
+func (s *Stage) Pause(ctx context.Context) { s.instance.PauseAll(ctx) }
+
+// Resume ends Pause.
+func (s *Stage) Resume() { s.instance.ResumeAll() }
 
 // Close lets go of everything. Nothing of the program may run any more.
 func (s *Stage) Close() error {

@@ -1,0 +1,63 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+const cityHead = `# Gas City
+
+<!-- Written by go generate from internal/config; changes belong there. -->
+
+` + "In a directory with a `city.toml` and no `coppice.toml`, Coppice runs the part of that city which is about keeping agents: `coppice up`, `run`, `validate`, `config show` and all others work as with\na file of their own. " + "`coppice config show` prints what the city means as a `coppice.toml`, with the line of `city.toml` that each value comes from; written to a file, it is one to go on with.\n" + `
+Whatever is not supported is named with its place, as a notice that stops nothing:
+
+` + "```" + `
+$ coppice validate
+city.toml:24:2: beads is not supported: tasks are Coppice's own
+city.toml:30:1: agent.mayor.prompt_template is not supported: there are no prompts of agents; give it to the program in start_command or args
+city.toml is valid: 4 agents, 0 supervisors
+` + "```" + `
+
+A key that is probably misspelled is an error, with what was probably meant. What neither is in the tables below nor resembles anything there is named, and not used.
+
+Some things are otherwise than in Gas City, on purpose:
+
+- ` + "`max_restarts` and `restart_window` hold: an agent has that many starts within the window, failed ones included, and then waits until the window has room again." + `
+- ` + "A file that is included changes only the keys of `[daemon]` that it has; the others stay." + `
+- ` + "All variables in `env` belong to what an agent is: when one changes, the agent is restarted." + `
+- ` + "A pool whose `check` fails stays as it is." + `
+- ` + "`\"0s\"`, negative durations and what is none are errors, and days (`\"7d\"`) are understood." + `
+- ` + "Agents find `GC_CITY` and `GC_CITY_PATH` (the directory of the city), `GC_AGENT` (`dir/name`), and in a rig `GC_RIG` and `GC_RIG_ROOT`, beside what Coppice tells all its agents; there is no program `gc`." + `
+
+An example is in [examples/city](../examples/city/city.toml).
+`
+
+// WriteCityReference writes the page on what of a city.toml is supported, in Markdown.
+func WriteCityReference(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString(cityHead)
+	for _, t := range cityTables() {
+		title := "`" + t.header + "`"
+		if t.header == "" {
+			title = "Tables"
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| key | type | becomes |\n|---|---|---|\n", title, t.doc)
+		var unused []string
+		for _, k := range t.keys {
+			if k.unused {
+				unused = append(unused, fmt.Sprintf("- `%s`: %s", k.name, k.doc))
+			} else {
+				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.name, k.typ, k.doc)
+			}
+		}
+		if len(unused) > 0 {
+			fmt.Fprintf(&b, "\nNot supported:\n\n%s\n", strings.Join(unused, "\n"))
+		}
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("writing the page on city.toml: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,368 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// The invariants of the Gas City seed, by the names that they have there. Each
+// is checked after every step of the model, unless it says that it is held
+// elsewhere.
+const (
+	singleController  = "Single controller"                                                         // TestUpTwice, TestLock, over processes
+	idempotent        = "Reconciliation is idempotent"                                              // a round right after a round does nothing
+	bounded           = "Crash tracking is bounded"                                                 // no window has more than its limit counts
+	autoExpires       = "Quarantine auto-expires"                                                   // what is held has a time, which passes
+	resets            = "Crash tracking resets on controller restart"                               // with persist = false, see below
+	contentHashing    = "Config drift uses content hashing, not timestamps"                         // the same file again changes nothing
+	noPIDFiles        = "No PID files for liveness"                                                 // what lives is what the runtime says
+	noRoleNames       = "No role names in Go code"                                                  // names are drawn
+	selfSufficiency   = "SDK self-sufficiency"                                                      // nothing but the controller runs in this test
+	trackedBeforehand = "Order tracking beads are created synchronously before dispatch goroutines" // of orders
+)
+
+// patrolModel is what should be, as a person would expect it.
+type patrolModel struct {
+	t        *rapid.T
+	p        *play
+	store    *memory.Store
+	wanted   map[string]modelAgent // by name, of the file in force
+	stopped  map[string]bool       // by path: by hand
+	revision int
+	forget   bool
+}
+
+// modelAgent is an agent in the file.
+type modelAgent struct {
+	command   string
+	parent    string // a supervisor, or ""
+	suspended bool
+	limited   bool // Quarantining(3, 1h)
+	needs     string
+}
+
+func (a modelAgent) path(name string) string {
+	if a.parent != "" {
+		return "t/" + a.parent + "/" + name
+	}
+	return "t/" + name
+}
+
+// file draws what the file says.
+func (m *patrolModel) file() map[string]modelAgent {
+	all := make(map[string]modelAgent)
+	names := []string{"a", "b", "c", "d", "e"}
+	for i, name := range names {
+		if name != "a" && rapid.IntRange(0, 3).Draw(m.t, "leave out "+name) == 0 {
+			continue
+		}
+		a := modelAgent{
+			command:   rapid.SampledFrom([]string{"x", "y"}).Draw(m.t, "command"),
+			suspended: rapid.IntRange(0, 5).Draw(m.t, "suspended") == 0,
+			limited:   rapid.Bool().Draw(m.t, "limited"),
+		}
+		if name > "b" {
+			a.parent = rapid.SampledFrom([]string{"", "s"}).Draw(m.t, "parent")
+		}
+		if i > 0 && a.parent == "" && rapid.IntRange(0, 2).Draw(m.t, "needs") == 0 {
+			if before := names[rapid.IntRange(0, i-1).Draw(m.t, "needed")]; all[before].command != "" {
+				a.needs = before
+			}
+		}
+		all[name] = a
+	}
+	return all
+}
+
+// tree is the tree of a file.
+func (m *patrolModel) tree(file map[string]modelAgent) *spec.Tree {
+	var decls []spec.Decl
+	var inner []string
+	for _, name := range slices.Sorted(maps.Keys(file)) {
+		a := file[name]
+		agent := &spec.Agent{Name: name, Dir: "/", Command: []string{a.command}, Suspended: a.suspended, Limit: supervisor.Limit{Max: supervisor.Unlimited}}
+		if a.limited {
+			agent.Limit = supervisor.Quarantining(3, time.Hour)
+		}
+		if a.needs != "" {
+			agent.DependsOn = []string{a.needs}
+		}
+		if a.parent != "" {
+			inner = append(inner, name)
+		}
+		decls = append(decls, spec.Decl{Agent: agent})
+	}
+	if inner != nil {
+		decls = append(decls, spec.Decl{Node: &spec.Node{Name: "s"}, Children: inner})
+	}
+	tree, problems := spec.Assemble(spec.Node{Name: "t"}, decls)
+	if problems != nil {
+		m.t.Fatalf("%v", problems)
+	}
+	tree.Forget = m.forget
+	return tree
+}
+
+// settle lets everything happen that is under way.
+func (m *patrolModel) settle() {
+	time.Sleep(3 * time.Second)
+	if err := m.p.patrols.settled(context.Background()); err != nil {
+		m.t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+}
+
+func (m *patrolModel) raise(tree *spec.Tree, s *stage) {
+	c, err := Open(context.Background(), Options{Tree: tree, Store: m.store, Runtimes: stages(s), Logger: quietly})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.p = &play{c, m.t, s, m.store}
+	m.settle()
+}
+
+func (m *patrolModel) reload(t *rapid.T) {
+	m.t = t
+	file := m.file()
+	changes, err := m.p.apply(context.Background(), m.tree(file), ConfigInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := m.p.apply(context.Background(), m.tree(file), ConfigInfo{})
+	if err != nil || !again.Empty() {
+		t.Fatalf("%s: after %+v the same file is said to differ: %+v, %v", contentHashing, changes, again, err)
+	}
+	m.wanted = file
+	m.settle()
+}
+
+func (m *patrolModel) someLiving(t *rapid.T) (string, *actor) {
+	var all []string
+	for name, a := range m.wanted {
+		if m.p.stage.on(a.path(name)) != nil {
+			all = append(all, a.path(name))
+		}
+	}
+	if len(all) == 0 {
+		t.Skip()
+	}
+	slices.Sort(all)
+	path := rapid.SampledFrom(all).Draw(t, "path")
+	return path, m.p.stage.on(path)
+}
+
+func (m *patrolModel) somePath(t *rapid.T) string {
+	name := rapid.SampledFrom(slices.Sorted(maps.Keys(m.wanted))).Draw(t, "name")
+	return m.wanted[name].path(name)
+}
+
+// A day in the life of a fleet, at random: files, exits, drains, restarts that
+// are asked for, stops and starts by hand, new controllers.
+func TestPatrolModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var stopped any // what rapid has panicked with, which has to leave the bubble
+		synctest.Test(t, func(*testing.T) {
+			m := &patrolModel{t: rt, store: memory.New(), stopped: make(map[string]bool)}
+			defer func() {
+				stopped = recover()
+				if m.p != nil {
+					m.p.Stop(false)
+					<-m.p.Ended()
+				}
+			}()
+			m.forget = rapid.Bool().Draw(rt, "forget")
+			m.wanted = m.file()
+			m.raise(m.tree(m.wanted), newStage())
+			rt.Repeat(map[string]func(*rapid.T){
+				"":       m.check,
+				"reload": m.reload,
+				"exit": func(t *rapid.T) {
+					_, a := m.someLiving(t)
+					a.end(supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")})
+					m.settle()
+				},
+				"ask to be restarted": func(t *rapid.T) {
+					path, a := m.someLiving(t)
+					m.p.RequestRestart(context.Background(), api.Caller{Path: path, Incarnation: a.launch.Incarnation}, "full")
+					m.settle()
+				},
+				"look for drains": func(t *rapid.T) {
+					path, a := m.someLiving(t)
+					who := api.Caller{Path: path, Incarnation: a.launch.Incarnation}
+					if d, _ := m.p.Draining(context.Background(), who); d != nil && rapid.Bool().Draw(t, "finish") {
+						m.p.AckDrain(context.Background(), who)
+					}
+					m.settle()
+				},
+				"stop": func(t *rapid.T) {
+					path := m.somePath(t)
+					if err := m.p.Act(context.Background(), path, api.Stop); err == nil {
+						m.stopped[path] = true
+					}
+					m.settle()
+				},
+				"start": func(t *rapid.T) {
+					path := m.somePath(t)
+					m.p.Act(context.Background(), path, api.Start)
+					delete(m.stopped, path)
+					m.settle()
+				},
+				"wait": func(t *rapid.T) {
+					time.Sleep(rapid.SampledFrom([]time.Duration{time.Minute, 61 * time.Minute}).Draw(t, "time"))
+					m.settle()
+				},
+				"blind": m.blind,
+				"another controller": func(t *rapid.T) {
+					m.p.Stop(true)
+					<-m.p.Ended()
+					m.raise(m.tree(m.wanted), m.p.stage)
+				},
+			})
+		})
+		switch fmt.Sprintf("%T", stopped) { // rapid tells faults from what it has drawn by where they come from
+		case "<nil>":
+		case "rapid.stopTest":
+			panic(stopped)
+		default:
+			panic(stopped)
+		}
+	})
+}
+
+// blind has a round while nothing can be told of what is below the root: it plans nothing.
+func (m *patrolModel) blind(t *rapid.T) {
+	before := m.p.stage.cast()
+	f := m.p.fleet()
+	if r := planBlind(m.p.desired(f)); len(r.Actions) > 0 {
+		t.Fatalf("of what it cannot see it plans %v", r.Actions)
+	}
+	if after := m.p.stage.cast(); after != before {
+		t.Fatalf("%s became %s", before, after)
+	}
+}
+
+// check holds the fleet to what is expected of it.
+func (m *patrolModel) check(t *rapid.T) {
+	m.t = t
+	p := m.p
+	ctx := context.Background()
+
+	// idempotent
+	told := p.log.Mark()
+	r, err := p.Patrol(ctx, false)
+	if err != nil || len(r.Actions) > 0 {
+		t.Fatalf("%s: there is still %v to do, %v", idempotent, r.Actions, err)
+	}
+	m.settle()
+	if p.log.Mark() != told {
+		t.Fatalf("%s: a round at rest has done something: %q", idempotent, p.happened())
+	}
+
+	delays := make(map[string]api.RoundDelay)
+	for _, d := range r.Delays {
+		delays[d.Path] = d
+	}
+	paths := make(map[string]bool)
+	for name, a := range m.wanted {
+		path := a.path(name)
+		paths[path] = true
+		sup, id, err := p.locate(path)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		info, err := sup.Child(id)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		lives := p.stage.on(path)
+
+		// bounded
+		if info.Limit.Max >= 0 && info.InWindow > info.Limit.Max {
+			t.Fatalf("%s: %s has %d in the window of %v", bounded, path, info.InWindow, info.Limit)
+		}
+		// autoExpires
+		if info.State == supervisor.Quarantined && (info.NextAt.IsZero() || time.Until(info.NextAt) > time.Hour+time.Minute) {
+			t.Fatalf("%s: %s is held until %v", autoExpires, path, info.NextAt)
+		}
+		// noPIDFiles
+		if (lives != nil) != (info.State == supervisor.Running) {
+			t.Fatalf("%s: %s is %v, and lives: %v", noPIDFiles, path, info.State, lives != nil)
+		}
+
+		switch {
+		case m.stopped[path]:
+			if lives != nil {
+				t.Fatalf("%s was stopped by hand, and lives", path)
+			}
+		case a.suspended:
+			if lives != nil {
+				t.Fatalf("%s is suspended by the file, and lives", path)
+			}
+		case info.State == supervisor.Quarantined:
+			if !a.limited {
+				t.Fatalf("%s has no limit, and is held", path)
+			}
+		case delays[path].For != "":
+			need := m.wanted[a.needs]
+			if a.needs == "" || p.stage.on(need.path(a.needs)) != nil {
+				t.Fatalf("%s waits for %s, which lives", path, delays[path].For)
+			}
+		case lives == nil:
+			t.Fatalf("%s does not live, it is %v (%v)", path, info.State, info.Reason)
+		case lives.launch.Argv[0] != a.command && delays[path].Until == nil && p.drainOf(path) == nil:
+			t.Fatalf("%s runs %s, the file says %s", path, lives.launch.Argv[0], a.command)
+		}
+	}
+	for _, alive := range strings.Split(p.stage.cast(), ", ") {
+		path, _, _ := strings.Cut(alive, " ")
+		if path != "" && !paths[path] {
+			t.Fatalf("%s lives, and nobody wants it", path)
+		}
+	}
+	maps.DeleteFunc(m.stopped, func(path string, _ bool) bool { return false })
+}
+
+// With persist = false a new controller knows of no quarantine.
+func TestQuarantineEndsWithTheController(t *testing.T) {
+	for _, forget := range []bool{false, true} {
+		t.Run(fmt.Sprint(forget), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tree := edited(t, treeOf(t, "a", "b"), "a", func(a *spec.Agent) { a.Limit = supervisor.Quarantining(1, time.Hour) })
+				tree.Forget = forget
+				s, db := newStage(), memory.New()
+				p := raise(t, s, db, tree)
+				s.on("t/a").end(supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")})
+				time.Sleep(time.Minute)
+				if p.state("t/a") != supervisor.Quarantined || len(p.happened(event.AgentQuarantined)) != 1 {
+					t.Fatalf("it is %v", p.state("t/a"))
+				}
+				p.Stop(true)
+				<-p.Ended()
+				p = raise(t, s, db, tree)
+				defer p.close()
+				if lives := s.on("t/a") != nil; lives != forget {
+					t.Errorf("%s: with another controller it lives: %v, want %v", resets, lives, forget)
+				}
+				time.Sleep(time.Hour)
+				if s.on("t/a") == nil {
+					t.Errorf("%s: it is still held", autoExpires)
+				}
+			})
+		})
+	}
+}

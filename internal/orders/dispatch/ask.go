@@ -1,0 +1,226 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/orders"
+)
+
+// View is what is known of an order.
+type View struct {
+	orders.View
+	Last *orders.Run // its last run; nil if it has none
+}
+
+// List are all orders, by name.
+func (d *Dispatcher) List() []View {
+	d.mu.Lock()
+	now := d.o.Clock()
+	var all []View
+	for name := range d.orders {
+		if v, err := d.engine.Look(name, now, nil); err == nil {
+			all = append(all, View{View: v})
+		}
+	}
+	d.mu.Unlock()
+	for i := range all {
+		all[i].Last = d.last(all[i].Order.Name)
+	}
+	slices.SortFunc(all, func(a, b View) int {
+		if a.Order.Name < b.Order.Name {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// Show is one order. orders.ErrUnknown.
+func (d *Dispatcher) Show(name string) (View, error) {
+	d.mu.Lock()
+	v, err := d.engine.Look(name, d.o.Clock(), nil)
+	d.mu.Unlock()
+	return View{v, d.last(name)}, err
+}
+
+// Check says whether an order is due, and why; its check is run for that.
+func (d *Dispatcher) Check(ctx context.Context, name string) (View, []string, error) {
+	v, err := d.Show(name)
+	if err != nil || v.Order.Gate(orders.Condition) == nil {
+		return v, nil, err
+	}
+	ok, said := d.try(ctx, v.Order)
+	d.mu.Lock()
+	v.View, err = d.engine.Look(name, d.o.Clock(), &ok)
+	d.mu.Unlock()
+	return v, said, err
+}
+
+// Next are the next times at which an order fires; see orders.Engine.
+func (d *Dispatcher) Next(name string, n int) ([]time.Time, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.engine.Next(name, d.o.Clock(), n)
+}
+
+// Run fires an order by hand. It returns the number of the run, 0 if it follows on one that goes on.
+func (d *Dispatcher) Run(ctx context.Context, name, by string) (uint64, error) {
+	before := d.newest(name)
+	d.mu.Lock()
+	queued, err := d.engine.Ask(name, by, d.o.Clock())
+	moved := d.moved
+	d.mu.Unlock()
+	d.Poke()
+	if err != nil || queued {
+		return 0, err
+	}
+	for {
+		if n := d.newest(name); n > before {
+			return n, nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		case <-d.ctx.Done():
+			return 0, context.Cause(d.ctx)
+		}
+		d.mu.Lock()
+		moved = d.moved
+		d.mu.Unlock()
+	}
+}
+
+func (d *Dispatcher) newest(name string) uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if all := d.byOrder[name]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return 0
+}
+
+func (d *Dispatcher) last(name string) *orders.Run {
+	n := d.newest(name)
+	if n == 0 {
+		return nil
+	}
+	r, _ := d.get(n)
+	return r
+}
+
+func (d *Dispatcher) get(n uint64) (*orders.Run, bool) {
+	var r *orders.Run
+	d.runs.View(func() {
+		if found := d.runs.Get(n); found != nil {
+			copied := *found
+			r = &copied
+		}
+	})
+	return r, r != nil
+}
+
+// Wait waits until a run has ended for good.
+func (d *Dispatcher) Wait(ctx context.Context, n uint64) (orders.Run, error) {
+	for {
+		d.mu.Lock()
+		moved, active := d.moved, d.active[n] != nil
+		d.mu.Unlock()
+		r, ok := d.get(n)
+		switch {
+		case !ok:
+			return orders.Run{}, orders.ErrUnknown
+		case r.Status.Over() && !active:
+			return *r, nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return *r, context.Cause(ctx)
+		case <-d.ctx.Done():
+			return *r, context.Cause(d.ctx)
+		}
+	}
+}
+
+// Past is a run with the last lines of its output.
+type Past struct {
+	orders.Run
+	Output []string
+}
+
+// History are the last runs of an order, the newest first. orders.ErrUnknown.
+func (d *Dispatcher) History(ctx context.Context, name string, n int) ([]Past, error) {
+	d.mu.Lock()
+	_, known := d.orders[name]
+	numbers := slices.Clone(d.byOrder[name])
+	d.mu.Unlock()
+	if !known && len(numbers) == 0 {
+		return nil, orders.ErrUnknown
+	}
+	slices.Reverse(numbers)
+	past := []Past{}
+	for _, number := range numbers {
+		if len(past) == n {
+			break
+		}
+		r, ok := d.get(number)
+		if !ok {
+			continue
+		}
+		p := Past{Run: *r}
+		if records, _, err := d.o.Store.Snapshot(ctx, outputKey(number)); err == nil && len(records) > 0 {
+			var out output
+			if json.Unmarshal(records[0].Value, &out) == nil && (out.Attempt == r.Attempt || !r.Status.Over()) {
+				p.Output = out.Lines
+			}
+		}
+		d.mu.Lock()
+		run := d.active[number]
+		d.mu.Unlock()
+		if run != nil {
+			d.mu.Lock()
+			e := run.errand
+			d.mu.Unlock()
+			if e != nil {
+				p.Output = e.Output(ctx)
+				p.StartedAt = e.StartedAt()
+			}
+		}
+		past = append(past, p)
+	}
+	return past, nil
+}
+
+// Stop ends the runs of an order that go on, and returns how many.
+func (d *Dispatcher) Stop(name string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	for _, run := range d.active {
+		if run.order == name {
+			run.halt()
+			n++
+		}
+	}
+	return n
+}
+
+// Enable lets the gates of an order fire it, or not. It is durable when it returns.
+func (d *Dispatcher) Enable(ctx context.Context, name string, on bool) error {
+	d.mu.Lock()
+	err := d.engine.Enable(name, on, d.o.Clock())
+	var v orders.View
+	if err == nil {
+		v, err = d.engine.Look(name, d.o.Clock(), nil)
+	}
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer d.Poke()
+	return d.save(ctx, []orders.Action{{Do: orders.Keep, Order: v.Order, State: v.State}})
+}

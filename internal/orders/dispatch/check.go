@@ -1,0 +1,77 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/orders"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// checksAtOnce is how many checks run at the same time.
+const checksAtOnce = 8
+
+// sweep ends the checks that a predecessor has left behind when it was killed.
+func (d *Dispatcher) sweep() {
+	defer close(d.swept)
+	if d.o.Mark == "" {
+		return
+	}
+	var s proc.Sweeper
+	if err := s.Sweep(d.ctx, d.o.Mark); err != nil && d.ctx.Err() == nil {
+		d.o.Logger.Debug("checks of the last daemon may still run", "error", err)
+	}
+}
+
+// check runs the check of an order, and tells the engine what it said.
+func (d *Dispatcher) check(o *spec.StandingOrder) {
+	ok := false
+	select {
+	case d.tries <- struct{}{}:
+		ok, _ = d.try(d.ctx, o)
+		<-d.tries
+	case <-d.ctx.Done():
+		return
+	}
+	d.mu.Lock()
+	d.engine.Checked(o.Name, ok, d.o.Clock())
+	d.mu.Unlock()
+	d.Poke()
+}
+
+// try runs the check of an order; last is what it wrote.
+func (d *Dispatcher) try(ctx context.Context, o *spec.StandingOrder) (ok bool, last []string) {
+	g := o.Gate(orders.Condition)
+	if g == nil {
+		return false, nil
+	}
+	select {
+	case <-d.swept:
+	case <-ctx.Done():
+		return false, nil
+	}
+	env := append(d.o.Environ(o.Env), envOrder+"="+o.Name)
+	if d.o.Mark != "" {
+		env = append(env, d.o.Mark)
+	}
+	p, err := proc.Start(proc.Command{Argv: g.Check, Dir: o.Dir, Env: env}, proc.Output{})
+	if err != nil {
+		return false, []string{err.Error()}
+	}
+	limit := time.NewTimer(g.Limit)
+	defer limit.Stop()
+	select {
+	case <-p.Done():
+		<-p.Drained()
+		return p.Exit().Kind == supervisor.Normal, p.LastOutput()
+	case <-limit.C:
+	case <-ctx.Done():
+	case <-d.ctx.Done():
+	}
+	p.Kill()
+	<-p.Done()
+	<-p.Drained()
+	return false, p.LastOutput()
+}

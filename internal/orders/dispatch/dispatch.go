@@ -1,0 +1,404 @@
+// Package dispatch carries out what an engine of orders decides: it writes down
+// each run before anything of it is started, runs commands as errands, which
+// outlive the daemon, makes tasks, tries again, and keeps the history.
+//
+// Whatever the daemon is killed in the middle of, its successor goes through
+// the runs that have not ended: one that was started is found where it runs, or
+// with its end; one that was not is started; one of which nothing is left is
+// marked as interrupted.
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/errand"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/orders"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/ledger"
+)
+
+// Options are what a Dispatcher is made of. Store, Log and Errands are needed.
+type Options struct {
+	Store   store.Store
+	Log     *event.Log
+	Errands *errand.Runner
+	Orders  []*spec.StandingOrder
+	// Environ makes the environment of a command from what was declared.
+	Environ func(declared map[string]string) []string
+	// Task makes a task, once for each key. Nil: there are none.
+	Task func(ctx context.Context, key string, t spec.OrderTask) (id string, err error)
+	// Held says why an order must not fire for now; see orders.Engine.
+	Held func(*spec.StandingOrder) string
+	// Mark is an environment entry by which checks of this project are known from all others.
+	Mark string
+	// Clock is the time; that of the machine if nil.
+	Clock func() orders.Now
+	// History is how many runs of an order are kept that have ended; 20 if 0.
+	History int
+	// Parallel is how many runs go on at the same time; 64 if 0.
+	Parallel int
+	Logger   *slog.Logger
+}
+
+// Keys in the store.
+const (
+	statePrefix  = "orders/state"
+	runPrefix    = "orders/run"
+	outputPrefix = "orders/output"
+)
+
+// Times, and bounds.
+const (
+	longestWait  = 30 * time.Second // so that a clock that was set is noticed
+	progressFar  = 1000             // events that are counted again at most
+	forgetAfter  = 90 * 24 * time.Hour
+	writeTimeout = 10 * time.Second
+	together     = 30 // decisions in one write
+)
+
+// Dispatcher fires orders.
+type Dispatcher struct {
+	o     Options
+	ctx   context.Context
+	end   context.CancelFunc
+	wg    sync.WaitGroup
+	wake  chan struct{} // holds a token when there is something to decide
+	turns chan struct{} // of runs
+	tries chan struct{} // of checks
+	swept chan struct{} // closed when checks of the predecessor have ended
+	runs  *ledger.Ledger[orders.Run]
+
+	mu      sync.Mutex
+	engine  *orders.Engine
+	orders  map[string]*spec.StandingOrder
+	states  map[string]orders.State // of those that are not in force, too
+	byOrder map[string][]uint64     // numbers of runs, oldest first
+	active  map[uint64]*drive
+	moved   chan struct{} // closed and replaced when a run has changed
+	closed  bool
+}
+
+// drive is a run that goes on here.
+type drive struct {
+	order  string
+	cancel context.CancelFunc
+	errand *errand.Errand // of the attempt that goes on; nil between them
+	stop   bool           // it is to end
+}
+
+// Open takes over what the predecessor has left, and begins.
+func Open(ctx context.Context, o Options) (*Dispatcher, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Clock == nil {
+		o.Clock = clock
+	}
+	if o.History == 0 {
+		o.History = 20
+	}
+	if o.Parallel == 0 {
+		o.Parallel = 64
+	}
+	if o.Environ == nil {
+		o.Environ = func(map[string]string) []string { return nil }
+	}
+	d := &Dispatcher{
+		o: o, wake: make(chan struct{}, 1), turns: make(chan struct{}, o.Parallel), tries: make(chan struct{}, checksAtOnce), swept: make(chan struct{}),
+		byOrder: make(map[string][]uint64), active: make(map[uint64]*drive), moved: make(chan struct{}),
+	}
+	d.ctx, d.end = context.WithCancel(context.WithoutCancel(ctx))
+	var err error
+	d.runs, err = ledger.Open(ctx, ledger.Options[orders.Run]{
+		Store: o.Store, Prefix: runPrefix, Index: d.index, Logger: o.Logger,
+		Check: func(n uint64, r *orders.Run) error {
+			if r.Order == "" || r.Status == "" {
+				return errors.New("it has no order, or no status")
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the runs of orders: %w", err)
+	}
+	if err := d.recall(ctx); err != nil {
+		return nil, err
+	}
+	d.wg.Go(d.loop)
+	d.wg.Go(d.follow)
+	d.wg.Go(d.sweep)
+	return d, nil
+}
+
+// index keeps the runs of each order together. Open's ledger calls it while nobody else looks.
+func (d *Dispatcher) index(n uint64, before, now *orders.Run) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case before == nil:
+		all := append(d.byOrder[now.Order], n)
+		for i := len(all) - 1; i > 0 && all[i-1] > all[i]; i-- {
+			all[i-1], all[i] = all[i], all[i-1]
+		}
+		d.byOrder[now.Order] = all
+	case now == nil:
+		all := d.byOrder[before.Order]
+		for i := range all {
+			if all[i] == n {
+				d.byOrder[before.Order] = append(all[:i:i], all[i+1:]...)
+				break
+			}
+		}
+	}
+	close(d.moved)
+	d.moved = make(chan struct{})
+}
+
+// recall makes the engine from what is stored, and goes on with the runs that have not ended.
+func (d *Dispatcher) recall(ctx context.Context) error {
+	records, _, err := d.o.Store.Snapshot(ctx, statePrefix)
+	if err != nil {
+		return fmt.Errorf("reading the states of orders: %w", err)
+	}
+	d.orders, d.states = make(map[string]*spec.StandingOrder), make(map[string]orders.State)
+	for _, o := range d.o.Orders {
+		d.orders[o.Name] = o
+	}
+	now := d.o.Clock()
+	var stale []store.Op
+	for _, r := range records {
+		var s orders.State
+		if err := json.Unmarshal(r.Value, &s); err != nil || stateKey(s.Name) != r.Key {
+			d.o.Logger.Warn("the state of an order cannot be read: it begins anew", "key", r.Key, "error", err)
+			continue
+		}
+		if d.orders[s.Name] == nil && now.Since(s.Fired) > forgetAfter && now.Wall.Sub(s.Created) > forgetAfter && len(stale) < store.MaxOps {
+			stale = append(stale, store.Op{Kind: store.Delete, Key: r.Key})
+			continue
+		}
+		d.states[s.Name] = s
+	}
+	if len(stale) > 0 {
+		d.o.Store.Apply(ctx, store.Fence{}, nil, stale) // or the next time
+	}
+	if err := d.o.Log.Sync(ctx); err != nil && ctx.Err() != nil {
+		return err
+	}
+	_, head, err := d.o.Log.Last(ctx, 1, func(event.Event) bool { return true })
+	if err != nil {
+		return fmt.Errorf("finding the end of the event log: %w", err)
+	}
+	var open []orders.Run
+	d.runs.View(func() {
+		for _, all := range d.byOrder {
+			for _, n := range all {
+				if r := d.runs.Get(n); r != nil && !r.Status.Over() {
+					open = append(open, *r)
+				}
+			}
+		}
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.engine = orders.New(d.o.Orders, d.states, head, now)
+	d.engine.Held = d.o.Held
+	for _, r := range open {
+		d.engine.Began(r.Order)
+		d.begin(r, true)
+	}
+	d.wg.Go(func() { d.tidy() })
+	return nil
+}
+
+// tidy forgets errands whose runs have ended.
+func (d *Dispatcher) tidy() {
+	all, err := d.o.Errands.List(d.ctx)
+	if err != nil {
+		return // the next one does
+	}
+	for id := range all {
+		n, ok := numberOf(id)
+		if !ok {
+			continue
+		}
+		d.mu.Lock()
+		active := d.active[n] != nil
+		d.mu.Unlock()
+		if !active && d.over(n) {
+			d.o.Errands.Forget(d.ctx, id)
+		}
+	}
+}
+
+// over reports whether a run has ended, or is not known any more.
+func (d *Dispatcher) over(n uint64) (over bool) {
+	d.runs.View(func() {
+		r := d.runs.Get(n)
+		over = r == nil || r.Status.Over()
+	})
+	return over
+}
+
+// Close lets go of everything. What runs is stopped, and recorded so, or goes
+// on if keep.
+func (d *Dispatcher) Close(ctx context.Context, keep bool) {
+	d.mu.Lock()
+	d.closed = true
+	var left []*drive
+	if !keep {
+		for _, run := range d.active {
+			run.halt()
+			left = append(left, run)
+		}
+	}
+	progress := d.engine.Progress(0)
+	d.mu.Unlock()
+	for len(left) > 0 {
+		d.mu.Lock()
+		n, moved := len(d.active), d.moved
+		d.mu.Unlock()
+		if n == 0 {
+			break
+		}
+		select {
+		case <-moved:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	d.end()
+	d.wg.Wait()
+	for i := 0; i < len(progress); i += together {
+		var ops []store.Op
+		for _, s := range progress[i:min(len(progress), i+together)] {
+			ops = append(ops, stateOp(s))
+		}
+		d.o.Store.Apply(ctx, store.Fence{}, nil, ops)
+	}
+}
+
+// halt ends a run. The mutex is held.
+func (r *drive) halt() {
+	r.stop = true
+	if r.errand != nil {
+		r.errand.Stop()
+	} else {
+		r.cancel()
+	}
+}
+
+// Poke has the orders looked at: what Options.Held says may have changed.
+func (d *Dispatcher) Poke() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Replace makes other orders those in force.
+func (d *Dispatcher) Replace(all []*spec.StandingOrder) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.orders
+	d.orders = make(map[string]*spec.StandingOrder, len(all))
+	for _, o := range all {
+		d.orders[o.Name] = o
+	}
+	d.engine.Replace(all, d.states, d.engine.Seen(), d.o.Clock())
+	for _, run := range d.active {
+		if before[run.order] == nil {
+			d.engine.Began(run.order)
+		}
+	}
+	d.Poke()
+}
+
+// loop lets the engine decide when there is something to decide.
+func (d *Dispatcher) loop() {
+	progress := time.Now()
+	for {
+		d.mu.Lock()
+		now := d.o.Clock()
+		var actions []orders.Action
+		wait := longestWait
+		if !d.closed {
+			actions = d.engine.Step(now)
+			wait = d.engine.Wait(now, longestWait)
+		}
+		var states []orders.State
+		if time.Since(progress) > time.Minute {
+			states, progress = d.engine.Progress(progressFar), time.Now()
+		}
+		d.mu.Unlock()
+		d.perform(actions)
+		for _, s := range states {
+			d.keep(s)
+		}
+		if len(actions) > 0 {
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-d.wake:
+		case <-timer.C:
+		case <-d.ctx.Done():
+			timer.Stop()
+			return
+		}
+		timer.Stop()
+	}
+}
+
+// follow counts the events of the log.
+func (d *Dispatcher) follow() {
+	for d.ctx.Err() == nil {
+		d.mu.Lock()
+		after := d.engine.Seen()
+		d.mu.Unlock()
+		for e, err := range d.o.Log.Follow(d.ctx, after, event.Filter{}) {
+			if err != nil {
+				if d.ctx.Err() == nil {
+					d.o.Logger.Warn("the event log cannot be read; orders wait for it", "error", err)
+				}
+				break
+			}
+			d.mu.Lock()
+			d.engine.Event(e)
+			due := d.engine.Wait(orders.Now{}, longestWait) == 0
+			d.mu.Unlock()
+			if due {
+				d.Poke()
+			}
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-d.ctx.Done():
+		}
+	}
+}
+
+func stateKey(name string) string { return statePrefix + "/" + name }
+
+func stateOp(s orders.State) store.Op {
+	value, err := json.Marshal(s)
+	if err != nil {
+		value = []byte("{}")
+	}
+	return store.Op{Kind: store.Put, Key: stateKey(s.Name), Value: value}
+}
+
+// keep writes a state, some time.
+func (d *Dispatcher) keep(s orders.State) {
+	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
+	defer cancel()
+	d.o.Store.Apply(ctx, store.Fence{}, nil, []store.Op{stateOp(s)})
+}

@@ -1,0 +1,158 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/orders"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/ledger"
+)
+
+// IDPrefix is what the ids of runs begin with.
+const IDPrefix = "r-"
+
+// ID is the id of a run, as people see it.
+func ID(n uint64) string { return ledger.ID(IDPrefix, n) }
+
+// perform carries out what was decided: several things in one write, and
+// nothing before it is written.
+func (d *Dispatcher) perform(actions []orders.Action) {
+	for len(actions) > 0 {
+		n := min(len(actions), together)
+		d.write(actions[:n])
+		actions = actions[n:]
+	}
+}
+
+func (d *Dispatcher) write(actions []orders.Action) {
+	var fires, others []orders.Action
+	for _, a := range actions {
+		switch a.Do {
+		case orders.Check:
+			d.wg.Go(func() { d.check(a.Order) })
+		case orders.Fire:
+			fires = append(fires, a)
+		default:
+			others = append(others, a)
+		}
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
+	defer cancel()
+	if len(fires) > 0 {
+		runs, err := d.fire(ctx, fires)
+		d.written(fires, err)
+		for _, r := range runs {
+			d.mu.Lock()
+			d.begin(r, false)
+			d.mu.Unlock()
+		}
+	}
+	if len(others) > 0 {
+		d.written(others, d.save(ctx, others))
+	}
+}
+
+// written tells the engine what could not be.
+func (d *Dispatcher) written(actions []orders.Action, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range actions {
+		if err != nil {
+			d.engine.Refused(a, d.o.Clock())
+			continue
+		}
+		d.states[a.Order.Name] = a.State
+	}
+	if err != nil && d.ctx.Err() == nil {
+		d.o.Logger.Error("what becomes of orders cannot be written; it is tried again", "orders", len(actions), "error", err)
+	}
+}
+
+// fire writes down that orders are fired: their runs, their states, and the events, in one step.
+func (d *Dispatcher) fire(ctx context.Context, fires []orders.Action) (runs []orders.Run, err error) {
+	now := d.o.Clock()
+	err = d.runs.Update(ctx, func(c *ledger.Change[orders.Run]) error {
+		runs = runs[:0]
+		for _, a := range fires {
+			c.Add(func(n uint64) orders.Run {
+				r := orders.Run{
+					Number: n, Order: a.Order.Name, Reason: a.Reason, By: a.By, Status: orders.Running, Attempt: 1,
+					FiredAt: now.Wall.Round(0), Events: a.Events, Timeout: a.Order.Timeout, Boot: now.Boot,
+				}
+				runs = append(runs, r)
+				return r
+			})
+			r := &runs[len(runs)-1]
+			c.Also(stateOp(a.State), d.o.Log.Op(told(event.OrderFired, *r, fmt.Sprintf("order %s fired: %s", r.Order, r.Reason))))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return runs, nil
+}
+
+// told is an event about a run.
+func told(t event.Type, r orders.Run, message string) event.Event {
+	actor := "orders"
+	if r.By != "" {
+		actor = r.By
+	}
+	data := map[string]any{"order": r.Order, "run": ID(r.Number), "attempt": r.Attempt, "reason": r.Reason}
+	if r.Status.Over() {
+		data["status"], data["duration_ms"] = r.Status, r.Duration.Milliseconds()
+	}
+	if r.Code != nil {
+		data["code"] = *r.Code
+	}
+	if r.Signal != "" {
+		data["signal"] = r.Signal
+	}
+	if r.Error != "" {
+		data["error"] = r.Error
+	}
+	if r.Task != "" {
+		data["task"] = r.Task
+	}
+	if r.Events != nil {
+		data["events"] = r.Events.Count
+	}
+	return event.Event{Type: t, Path: orders.PathOf(r.Order), Actor: actor, Message: message}.With(data)
+}
+
+// save writes states, and that orders were skipped.
+func (d *Dispatcher) save(ctx context.Context, actions []orders.Action) error {
+	var ops []store.Op
+	last := make(map[string]int)
+	for _, a := range actions {
+		op := stateOp(a.State)
+		if i, twice := last[op.Key]; twice {
+			ops[i] = op
+		} else {
+			last[op.Key] = len(ops)
+			ops = append(ops, op)
+		}
+		if a.Do == orders.Drop {
+			ops = append(ops, d.o.Log.Op(event.Event{
+				Type: event.OrderSkipped, Path: orders.PathOf(a.Order.Name), Actor: "orders",
+				Message: fmt.Sprintf("order %s skipped: %s", a.Order.Name, a.Reason),
+			}.With(map[string]any{"order": a.Order.Name, "reason": a.Reason})))
+		}
+	}
+	for pause := time.Millisecond; ; pause = min(2*pause, time.Second) {
+		_, err := d.o.Store.Apply(ctx, store.Fence{}, nil, ops)
+		if !errors.Is(err, store.ErrUnknown) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}

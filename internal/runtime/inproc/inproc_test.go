@@ -1,0 +1,218 @@
+package inproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+func open(t *testing.T, output func(string, uint64, proc.Line)) *Runtime {
+	t.Helper()
+	r, err := Open(Options{Dir: filepath.Join(t.TempDir(), "inside"), Output: output})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func obeys(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func launch(path string, n uint64, run func(context.Context) error) runtime.Launch {
+	return runtime.Launch{Path: path, Incarnation: n, Run: run}
+}
+
+func TestExits(t *testing.T) {
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		run  func(context.Context) error
+		end  func(runtime.Session)
+		want supervisor.ExitKind
+		says string
+	}{
+		"normal":   {func(context.Context) error { return nil }, nil, supervisor.Normal, ""},
+		"failure":  {func(context.Context) error { return broken }, nil, supervisor.Failure, "broken"},
+		"panic":    {func(context.Context) error { panic("oh") }, nil, supervisor.Panicked, "panic: oh"},
+		"stopped":  {obeys, runtime.Session.Stop, supervisor.ShutDown, ""},
+		"killed":   {obeys, runtime.Session.Kill, supervisor.ShutDown, ""},
+		"signal":   {obeys, func(s runtime.Session) { s.Signal(context.Background(), syscall.SIGTERM) }, supervisor.ShutDown, ""},
+		"shutdown": {func(context.Context) error { return fmt.Errorf("x: %w", supervisor.ErrShutdown) }, nil, supervisor.ShutDown, ""},
+		// That it was asked to stop does not make a success of a failure.
+		"fails at the end": {func(ctx context.Context) error { <-ctx.Done(); return broken }, runtime.Session.Stop, supervisor.Failure, "broken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := open(t, nil)
+			s, err := r.Start(t.Context(), launch("p/a", 1, c.run))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.end != nil {
+				if o := s.Observe(); o.Life != runtime.Alive || !o.Ready || o.PID != 0 {
+					t.Errorf("%+v", o)
+				}
+				c.end(s)
+			}
+			<-s.Done()
+			if x := s.Exit(); x.Kind != c.want || !strings.Contains(fmt.Sprint(x.Err), c.says) {
+				t.Errorf("%v", x)
+			}
+			if o := s.Observe(); o.Life != runtime.Dead || o.Ready || o.ExitedAt.IsZero() {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
+// One incarnation after the other: never two, never an old number again.
+func TestSlots(t *testing.T) {
+	r := open(t, nil)
+	ctx := t.Context()
+	if _, err := r.Adopt(ctx, "p/a"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	first, err := r.Start(ctx, launch("p/a", 2, obeys))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Start(ctx, launch("p/a", 3, obeys)); !errors.Is(err, runtime.ErrBusy) {
+		t.Errorf("%v", err)
+	}
+	if err := r.Remove(ctx, "p/a"); !errors.Is(err, runtime.ErrBusy) {
+		t.Errorf("%v", err)
+	}
+	if s, err := r.Adopt(ctx, "p/a"); err != nil || s != first {
+		t.Errorf("%v", err)
+	}
+	if err := r.Ready(ctx, "p/a", 2); err != nil {
+		t.Error(err)
+	}
+	if err := r.Ready(ctx, "p/a", 1); !errors.Is(err, runtime.ErrStale) {
+		t.Errorf("%v", err)
+	}
+	first.Stop()
+	<-first.Done()
+	if err := r.Ready(ctx, "p/a", 2); !errors.Is(err, runtime.ErrEnded) {
+		t.Errorf("%v", err)
+	}
+	if _, err := r.Start(ctx, launch("p/a", 2, obeys)); !errors.Is(err, runtime.ErrStale) {
+		t.Errorf("%v", err)
+	}
+	afresh := launch("p/a", 1, obeys)
+	afresh.Afresh = true
+	if _, err := r.Start(ctx, afresh); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Start(ctx, runtime.Launch{Path: "p/b", Incarnation: 1, Argv: []string{"true"}}); !errors.Is(err, runtime.ErrUnsupported) {
+		t.Errorf("%v", err)
+	}
+	if all, err := r.List(ctx); err != nil || len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// What was killed and does not end is given up: its successor may start.
+func TestGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := Open(Options{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := make(chan struct{})
+		s, err := r.Start(t.Context(), launch("p/a", 1, func(context.Context) error { <-release; return nil }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Stop()
+		if _, err := r.Start(t.Context(), launch("p/a", 2, obeys)); !errors.Is(err, runtime.ErrBusy) {
+			t.Errorf("%v", err)
+		}
+		s.Kill()
+		if _, err := r.Start(t.Context(), launch("p/a", 2, obeys)); err != nil {
+			t.Errorf("%v", err)
+		}
+		close(release)
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := r.Start(t.Context(), launch("p/b", 1, obeys)); err == nil {
+			t.Error("a closed runtime starts something")
+		}
+
+		stuck, err := Open(Options{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold := make(chan struct{})
+		stuck.Start(t.Context(), launch("p/a", 1, func(context.Context) error { <-hold; return nil }))
+		if err := stuck.Close(); err == nil || !strings.Contains(err.Error(), "1 agents") {
+			t.Errorf("%v", err)
+		}
+		close(hold)
+	})
+}
+
+// What agents say is kept for each of them, also of those that they have made.
+func TestOutput(t *testing.T) {
+	var mu sync.Mutex
+	var told []string
+	r := open(t, func(path string, n uint64, l proc.Line) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, fmt.Sprint(path, "#", n, " ", l.Stream, " ", l.Text))
+	})
+	r.Say("p/a", proc.Stdout, "nobody is there")
+	s, err := r.Start(t.Context(), launch("p/a", 1, obeys))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Say("p/a", proc.Stdout, "one")
+	r.Say("p/a/Sub-2", proc.Stderr, "two\nthree")
+	r.Say("p/ab", proc.Stdout, "not its own")
+	if lines, err := s.Peek(t.Context(), 2); err != nil || !slices.Equal(lines, []string{"Sub-2: two", "three"}) {
+		t.Errorf("%q, %v", lines, err)
+	}
+	if want := []string{"p/a#1 stdout one", "p/a#1 stderr Sub-2: two", "p/a#1 stderr three"}; !slices.Equal(told, want) {
+		t.Errorf("%q", told)
+	}
+	if at, err := s.LastActivity(t.Context()); err != nil || time.Since(at) > time.Hour {
+		t.Errorf("%v, %v", at, err)
+	}
+
+	lines := make(chan string, 10)
+	over := make(chan error, 1)
+	go func() { over <- s.Follow(t.Context(), 1, func(line string) { lines <- line }) }()
+	if got := <-lines; got != "three" {
+		t.Errorf("%q", got)
+	}
+	r.Say("p/a", proc.Stdout, "four")
+	if got := <-lines; got != "four" {
+		t.Errorf("%q", got)
+	}
+	s.Stop()
+	if err := <-over; err != nil { // the end of the incarnation is the end of following it
+		t.Error(err)
+	}
+	if err := r.Remove(t.Context(), "p/a"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,224 @@
+// Package inproc is the runtime of agents that live inside of this process:
+// functions, above all the agents of Sage programs. They do not outlive it, so
+// nothing is ever found that could be taken over; only what they have said is
+// kept, in a log for each slot.
+package inproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Options are what a Runtime needs.
+type Options struct {
+	// Dir is the directory of the slots. It is made when the first agent says something.
+	Dir string
+	// Output is told each line that an agent says, if it is not nil. While it
+	// blocks, the agent waits.
+	Output func(path string, incarnation uint64, line proc.Line)
+}
+
+// Runtime is a runtime.Runtime for agents that are functions. Open makes it.
+type Runtime struct {
+	dir    string
+	output func(string, uint64, proc.Line)
+
+	mu     sync.Mutex
+	closed bool
+	slots  map[string]*slot // by path
+	wg     sync.WaitGroup   // of what lives
+}
+
+var _ runtime.Runtime = (*Runtime)(nil)
+
+// slot is where one incarnation of an agent lives after the other.
+type slot struct {
+	said *said
+	last *session // guarded by Runtime.mu
+}
+
+// Open makes a Runtime. It makes nothing on the disk.
+func Open(o Options) (*Runtime, error) {
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Runtime{dir: dir, output: o.Output, slots: map[string]*slot{}}, nil
+}
+
+// Kind is "inproc".
+func (r *Runtime) Kind() string { return spec.InProcess.String() }
+
+var errClosed = errors.New("runtime is closed")
+
+// Start begins an incarnation, which is ready at once. An incarnation that was
+// killed and has not ended yet has been given up: nothing can end a function
+// that does not listen, and its successor lives beside it.
+func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session, error) {
+	if l.Run == nil {
+		return nil, fmt.Errorf("%s runs nothing: %w", l.Path, runtime.ErrUnsupported)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, errClosed
+	}
+	at, err := r.slot(l.Path)
+	if err != nil {
+		return nil, err
+	}
+	if last := at.last; last != nil {
+		switch {
+		case last.lives() && !last.killed():
+			return nil, fmt.Errorf("%s: %w", l.Path, runtime.ErrBusy)
+		case l.Incarnation <= last.launch.Incarnation && !l.Afresh:
+			return nil, fmt.Errorf("%s, incarnation %d: %w", l.Path, l.Incarnation, runtime.ErrStale)
+		}
+	}
+	at.said.limit(l.Log)
+	s := &session{launch: l, said: at.said, started: time.Now(), done: make(chan struct{})}
+	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	s.cancel = cancel
+	at.last = s
+	r.wg.Go(func() { s.live(life) })
+	return s, nil
+}
+
+// slot returns the slot of an agent. It needs mu.
+func (r *Runtime) slot(path string) (*slot, error) {
+	if at := r.slots[path]; at != nil {
+		return at, nil
+	}
+	name, err := wire.DirName(path)
+	if err != nil {
+		return nil, err
+	}
+	at := &slot{said: newSaid(filepath.Join(r.dir, name))}
+	r.slots[path] = at
+	return at, nil
+}
+
+// Say is a line that the agent at path says, or one that it has made and that
+// has no slot of its own: its name is then in front.
+func (r *Runtime) Say(path string, stream proc.Stream, text string) {
+	r.mu.Lock()
+	owner := path
+	at := r.slots[owner]
+	for at == nil || at.last == nil {
+		i := strings.LastIndexByte(owner, '/')
+		if i < 0 {
+			r.mu.Unlock()
+			return
+		}
+		owner = owner[:i]
+		at = r.slots[owner]
+	}
+	incarnation := at.last.launch.Incarnation
+	r.mu.Unlock()
+	if owner != path {
+		text = path[len(owner)+1:] + ": " + text
+	}
+	at.said.append(text)
+	if r.output == nil {
+		return
+	}
+	now := time.Now()
+	for line := range strings.SplitSeq(text, "\n") {
+		r.output(owner, incarnation, proc.Line{Time: now, Stream: stream, Text: strings.ToValidUTF8(line, "\uFFFD")})
+	}
+}
+
+// Adopt finds what lives or has ended since this process began.
+func (r *Runtime) Adopt(_ context.Context, path string) (runtime.Session, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := r.slots[path]; at != nil && at.last != nil {
+		return at.last, nil
+	}
+	return nil, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+}
+
+// Ready is part of runtime.Runtime: what lives is ready.
+func (r *Runtime) Ready(ctx context.Context, path string, incarnation uint64) error {
+	s, err := r.Adopt(ctx, path)
+	if err != nil {
+		return err
+	}
+	switch o := s.Observe(); {
+	case o.Incarnation != incarnation:
+		return fmt.Errorf("%s, incarnation %d: %w", path, incarnation, runtime.ErrStale)
+	case o.Life != runtime.Alive:
+		return fmt.Errorf("%s: %w", path, runtime.ErrEnded)
+	}
+	return nil
+}
+
+// List is part of runtime.Runtime. What other processes have left is nothing.
+func (r *Runtime) List(context.Context) ([]runtime.Observation, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []runtime.Observation
+	for _, at := range r.slots {
+		if at.last != nil {
+			all = append(all, at.last.Observe())
+		}
+	}
+	return all, nil
+}
+
+// Remove forgets a slot, with what was said in it.
+func (r *Runtime) Remove(_ context.Context, path string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.slots[path]
+	if at != nil && at.last != nil && at.last.lives() {
+		return fmt.Errorf("%s: %w", path, runtime.ErrBusy)
+	}
+	delete(r.slots, path)
+	name, err := wire.DirName(path)
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(filepath.Join(r.dir, name))
+}
+
+// Close ends what lives: asked, and given up after a while.
+func (r *Runtime) Close() error {
+	r.mu.Lock()
+	r.closed = true
+	left := 0
+	for _, at := range r.slots {
+		if at.last != nil && at.last.lives() {
+			at.last.Stop()
+			left++
+		}
+	}
+	r.mu.Unlock()
+	if left == 0 {
+		return nil
+	}
+	ended := make(chan struct{})
+	go func() {
+		r.wg.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-time.After(supervisor.DefaultShutdown):
+		return fmt.Errorf("%d agents inside of this process do not end", left)
+	}
+}

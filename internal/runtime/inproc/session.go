@@ -1,0 +1,135 @@
+package inproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// session is one incarnation. What ends is set before done is closed.
+type session struct {
+	launch  runtime.Launch
+	said    *said
+	started time.Time
+	cancel  context.CancelCauseFunc
+	forced  atomic.Bool // Kill was called
+	done    chan struct{}
+	exit    supervisor.Exit
+	ended   time.Time
+}
+
+var _ runtime.Session = (*session)(nil)
+
+// live is the whole life of the incarnation.
+func (s *session) live(ctx context.Context) {
+	defer close(s.done)
+	defer s.cancel(nil)
+	s.exit = s.run(ctx)
+	s.ended = time.Now()
+}
+
+var errStopped = errors.New("asked to stop")
+
+func (s *session) run(ctx context.Context) (exit supervisor.Exit) {
+	exit = supervisor.Exit{Kind: supervisor.Panicked, Err: supervisor.ErrGoexit} // stands unless Run returns
+	defer func() {
+		if v := recover(); v != nil {
+			exit.Err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	switch err := s.launch.Run(ctx); {
+	case err == nil:
+		return supervisor.Exit{Kind: supervisor.Normal}
+	case errors.Is(err, supervisor.ErrShutdown), ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return supervisor.Exit{Kind: supervisor.ShutDown}
+	default:
+		return supervisor.Exit{Kind: supervisor.Failure, Err: err}
+	}
+}
+
+func (s *session) lives() bool {
+	select {
+	case <-s.done:
+		return false
+	default:
+		return true
+	}
+}
+
+func (s *session) killed() bool { return s.forced.Load() }
+
+func (s *session) Done() <-chan struct{} { return s.done }
+
+func (s *session) Exit() supervisor.Exit {
+	if s.lives() {
+		return supervisor.Exit{}
+	}
+	return s.exit
+}
+
+func (s *session) Stop() { s.cancel(errStopped) }
+
+// Kill asks once more: there is no other way to end a function.
+func (s *session) Kill() {
+	s.forced.Store(true)
+	s.cancel(supervisor.ErrKilled)
+}
+
+func (s *session) Observe() runtime.Observation {
+	o := runtime.Observation{
+		Path: s.launch.Path, Incarnation: s.launch.Incarnation, Fingerprint: s.launch.Fingerprint, Token: s.launch.Token,
+		StartedAt: s.started, Life: runtime.Alive, Ready: true,
+	}
+	if !s.lives() {
+		o.Life, o.Ready, o.Exit, o.ExitedAt = runtime.Dead, false, s.exit, s.ended
+		return o
+	}
+	return o // it has no process of its own
+}
+
+func (s *session) AwaitReady(context.Context) error { return nil }
+
+// unsupported says why something is not possible.
+func (s *session) unsupported(what string) error {
+	return fmt.Errorf("%s lives inside of the daemon and has no %s: %w", s.launch.Path, what, runtime.ErrUnsupported)
+}
+
+// Signal is part of runtime.Session. TERM, INT and QUIT stop, KILL kills.
+func (s *session) Signal(_ context.Context, sig syscall.Signal) error {
+	switch {
+	case !s.lives():
+		return runtime.ErrEnded
+	case sig == syscall.SIGKILL:
+		s.Kill()
+	case sig == syscall.SIGTERM, sig == syscall.SIGINT, sig == syscall.SIGQUIT:
+		s.Stop()
+	default:
+		return s.unsupported("process that could be sent " + sig.String())
+	}
+	return nil
+}
+
+func (s *session) Write(context.Context, []byte) error { return s.unsupported("terminal to type into") }
+
+func (s *session) Resize(context.Context, uint16, uint16) error {
+	return s.unsupported("terminal")
+}
+
+func (s *session) Attach(context.Context, runtime.Attachment) error {
+	return s.unsupported("terminal; see what it says with: coppice logs -f " + s.launch.Path)
+}
+
+func (s *session) Peek(_ context.Context, n int) ([]string, error) { return s.said.peek(n) }
+
+func (s *session) LastActivity(context.Context) (time.Time, error) { return s.said.activity(), nil }
+
+func (s *session) Follow(ctx context.Context, n int, f func(line string)) error {
+	return s.said.follow(ctx, s.done, n, f)
+}

@@ -1,0 +1,134 @@
+package work
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/store/sqlite"
+)
+
+// stores are those that are measured.
+var stores = map[string]func(*testing.B) store.Store{
+	"memory": func(*testing.B) store.Store { return memory.New() },
+	"sqlite": func(b *testing.B) store.Store {
+		s, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "db"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		return s
+	},
+}
+
+// fill imports tasks into a queue.
+func fill(b *testing.B, q *Queue, n int) {
+	b.Helper()
+	var file strings.Builder
+	for i := range n {
+		fmt.Fprintf(&file, `{"id":"b-%d","title":"Task number %d","description":"%s","status":"open","priority":%d,"issue_type":"task","created_at":"2026-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z","labels":["a","b"],"coppice":{"pool":"p"}`, i, i, strings.Repeat("words ", 100), i%5)
+		if i%3 == 2 {
+			fmt.Fprintf(&file, `,"dependencies":[{"issue_id":"b-%d","depends_on_id":"b-%d","type":"blocks"}]`, i, i-1)
+		}
+		file.WriteString("}\n")
+	}
+	if got := bring(b, q, file.String()); got.Created != n {
+		b.Fatalf("%+v", got)
+	}
+}
+
+// 64 agents drain 10,000 tasks; each is done once.
+func BenchmarkDrain(b *testing.B) {
+	for name, open := range stores {
+		b.Run(name, func(b *testing.B) {
+			const agents, tasks = 64, 10_000
+			for b.Loop() {
+				b.StopTimer()
+				s := open(b)
+				q := openQueue(b, s)
+				fill(b, q, tasks)
+				var done atomic.Int64
+				var wg sync.WaitGroup
+				b.StartTimer()
+				for n := range agents {
+					wg.Go(func() {
+						me := agent(fmt.Sprint("t/", n), 1)
+						begin(b, q, me)
+						for done.Load() < tasks {
+							got, err := q.Claim(b.Context(), me, Claiming{Pools: []string{"p"}})
+							if errors.Is(err, ErrNothing) {
+								continue
+							}
+							if err == nil {
+								_, err = q.Finish(b.Context(), me, got.ID, Ending{})
+							}
+							if err != nil {
+								b.Error(err)
+								return
+							}
+							done.Add(1)
+						}
+					})
+				}
+				wg.Wait()
+				b.StopTimer()
+				if done.Load() != tasks {
+					b.Errorf("%d were done", done.Load())
+				}
+				q.Close()
+				s.Close()
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(tasks)*float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+		})
+	}
+}
+
+// A claim, and its release, among 100,000 tasks.
+func BenchmarkClaim(b *testing.B) {
+	for _, n := range []int{1000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := stores["sqlite"](b)
+			defer s.Close()
+			q := openQueue(b, s)
+			defer q.Close()
+			fill(b, q, n)
+			me := agent("t/a", 1)
+			begin(b, q, me)
+			for b.Loop() {
+				got := claim(b, q, me, Claiming{Pools: []string{"p"}})
+				if _, err := q.Release(b.Context(), me, got.ID, ""); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// 100,000 beads are imported, exported, and read again by a new daemon.
+func BenchmarkBeads(b *testing.B) {
+	const n = 100_000
+	for b.Loop() {
+		s := stores["sqlite"](b)
+		q := openQueue(b, s)
+		fill(b, q, n)
+		imported := b.Elapsed()
+		if got := len(exported(b, q)); got != n {
+			b.Errorf("%d were exported", got)
+		}
+		exported := b.Elapsed()
+		q.Close()
+		q = openQueue(b, s)
+		opened := b.Elapsed()
+		q.Close()
+		s.Close()
+		b.ReportMetric(imported.Seconds(), "s/import")
+		b.ReportMetric((exported - imported).Seconds(), "s/export")
+		b.ReportMetric((opened - exported).Seconds(), "s/open")
+	}
+}
