@@ -283,6 +283,9 @@ var badInput = []struct{ name, text, want string }{
 		5:3: unknown dependency "bakend", expected the name of an agent or supervisor; did you mean "backend"?
 		6:3: unknown dependency "zzz", expected the name of an agent or supervisor
 		10:1: unknown key "after" in [[supervisor]]; did you mean "depends_on"?`},
+	{"process names", base + "process_names = [\"node\", \"/bin/sh\", \"\"]\n", `
+		4:26: "/bin/sh" is no name of a program, expected the last segment of its path
+		4:37: "" is no name of a program, expected the last segment of its path`},
 	{"circle", base + "depends_on = [\"s\"]\n[[supervisor]]\nname = \"s\"\nchildren = [\"b\"]\n[[agent]]\nname = \"b\"\ncommand = \"x\"\ndepends_on = [\"a\"]\n",
 		`4:15: dependencies go round in a circle ("a" depends on "s", which contains "b", which depends on "a"), expected an order; remove one of these dependencies`},
 	{"pool", base + "[[supervisor]]\nname = \"s\"\nchildren = []\nstrategy = \"simple_one_for_one\"\n[supervision]\nstrategy = \"SimpleOneForOne\"\n", `

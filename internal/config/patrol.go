@@ -46,7 +46,7 @@ shutdown_timeout = "5s"
 					}
 				}},
 			window("restart_window", "1h", "the window in which starts count", func(p *patrol) *limit { return &p.limit }),
-			{row{name: "shutdown_timeout", typ: durationOrZeroType, def: "5s", doc: "how long all agents together have to end when everything is stopped. With `\"0s\"` they are killed at once", also: []string{"stop_timeout", "grace"}},
+			{row{name: "shutdown_timeout", typ: durationOrZeroType, def: "5s", doc: "how long an agent that states no `grace` of its own has to end when the fleet, or a supervisor by hand, is stopped; all are asked at once. With `\"0s\"` all are killed at once. See [Lifecycle](lifecycle.md)", also: []string{"stop_timeout", "grace"}},
 				func(r *reader, v *value, into *patrol) {
 					if d, ok := r.durationOrZero(v); ok {
 						into.ShutdownTimeout = d

@@ -135,6 +135,9 @@ func print(t *spec.Tree) string {
 		line("restart", a.Restart.String())
 		line("significant", a.Significant)
 		line("suspended", a.Suspended)
+		if a.ProcessNames != nil {
+			line("process_names", a.ProcessNames)
+		}
 		if a.DependsOn != nil {
 			line("depends_on", a.DependsOn)
 		}
@@ -288,6 +291,7 @@ func someTree(t *rapid.T) *spec.Tree {
 		if rapid.Bool().Draw(t, "watched") {
 			a.HeartbeatTimeout, a.ProgressTimeout = someTime.Draw(t, "heartbeat"), someTime.Draw(t, "progress")
 			a.IdleTimeout = someTime.Draw(t, "idle")
+			a.ProcessNames = rapid.SampledFrom([][]string{nil, {"claude", "node"}}).Draw(t, "process names")
 			a.Nudge = rapid.SampledFrom([]spec.Nudge{{}, {Type: a.Terminal}, {Signal: "USR2"}, {Command: []string{"x", " "}}}).Draw(t, "nudge")
 		}
 		if a.Ready.Log+a.Ready.TCP+a.Ready.HTTP != "" || a.Ready.Exec != nil || a.Ready.Notify {

@@ -257,6 +257,12 @@ restart_window = "1h"
 			{row{name: "heartbeat_timeout", typ: "duration", doc: "how long it may say nothing, once it is ready, see [Agents](agents.md): then it is looked at, nudged, and restarted as after a failure", also: []string{"liveness", "heartbeat", "heartbeat_interval", "watchdog_sec"}}, duration(func(a *agent) *time.Duration { return &a.HeartbeatTimeout })},
 			{row{name: "progress_timeout", typ: "duration", doc: "the same for how long it may claim the same progress, or none", also: []string{"progress", "stall_timeout", "stuck_timeout", "progress_deadline"}}, duration(func(a *agent) *time.Duration { return &a.ProgressTimeout })},
 			{row{name: "idle_timeout", typ: "duration", doc: "how long it may neither write nor be written to, once it is ready; if it takes longer, it is restarted as after a failure. One that waits for a person may. See [Lifecycle](lifecycle.md)", also: []string{"idle", "inactivity_timeout", "idle_after", "max_idle"}}, duration(func(a *agent) *time.Duration { return &a.IdleTimeout })},
+			{row{name: "process_names", typ: "array of strings", doc: "the programs that the agent consists of, as in `[\"claude\", \"node\"]`, where it runs below a shell or a wrapper that may outlive it: when none of them runs any more, it has crashed, its last output is kept, and it is restarted. See [Lifecycle](lifecycle.md)", also: []string{"processes", "process", "programs"}},
+				func(r *reader, v *value, into *agent) {
+					if names, ok := r.list(v, "an array of names"); ok {
+						into.ProcessNames = names
+					}
+				}},
 			{row{name: "nudge", typ: "table", doc: "how it is reminded, see `[agent.nudge]`", also: []string{"wake", "poke", "remind"}}, (*reader).nudge},
 			{row{name: "pool", typ: "table", doc: "makes a pool of it: as many instances as are wanted, see `[agent.pool]`", also: []string{"scale", "scaling", "replicas", "instances"}}, (*reader).readPool},
 			hookKey("on_waking", "what to run before each incarnation, when its beliefs are there; the start fails with it. See `[agent.on_waking]`", func(h *spec.Hooks) *spec.Hook { return &h.Waking }, "pre_start", "exec_start_pre", "prestart"),

@@ -112,6 +112,10 @@ func exitData(x supervisor.Exit, data map[string]any) map[string]any {
 	if x.Err != nil && !(x.Clean() && last != nil) {
 		data["error"] = x.Err.Error()
 	}
+	var zombie *zombieError
+	if errors.As(x.Err, &zombie) && len(zombie.output) > 0 {
+		data["last_output"] = zombie.output
+	}
 	var process *proc.ExitError
 	if !errors.As(x.Err, &process) {
 		return data
@@ -121,7 +125,7 @@ func exitData(x supervisor.Exit, data map[string]any) map[string]any {
 	} else {
 		data["code"] = process.Code
 	}
-	if last := process.LastOutput; len(last) > 0 {
+	if last := process.LastOutput; len(last) > 0 && zombie == nil {
 		last = slices.Clone(last[max(0, len(last)-postMortemLines):])
 		for i := range last {
 			last[i] = proc.Plain(last[i])

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
@@ -18,8 +19,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// StopOrphans stops the agents of a project whose controller was killed, in the
-// reverse order of the file, and returns their paths. The next controller finds
+// StopOrphans stops the agents of a project whose controller was killed, all at
+// once, and returns their paths in the reverse order of the file. The next controller finds
 // an orderly end. The error is a *LockedError if there is a controller after all.
 func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped []string, err error) {
 	project, err := OpenProject(file)
@@ -78,12 +79,18 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	slices.SortStableFunc(all, func(a, b sighting) int { return order[b.Path] - order[a.Path] })
 	var errs []error
 	var told []event.Event
-	for _, o := range all {
+	ended := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, o := range all { // all at once: nobody is there to restart what depends on something
 		patience, known := grace[o.Path]
 		if !known {
 			patience = supervisor.DefaultShutdown
 		}
-		if err := evict(ctx, places[o.kind], o.Path, patience); err != nil {
+		wg.Go(func() { ended[i] = evict(ctx, places[o.kind], o.Path, patience) })
+	}
+	wg.Wait()
+	for i, o := range all {
+		if err := ended[i]; err != nil {
 			errs = append(errs, fmt.Errorf("stopping %s: %w", o.Path, err))
 			continue
 		}

@@ -103,6 +103,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	var tending sync.WaitGroup
 	defer tending.Wait()
 	tending.Go(func() { c.tend(serving, lock, listener) })
+	tending.Go(func() { c.lookForZombies(serving) })
 	if !o.Once {
 		go c.keepCurrent(serving, loaded.Watch, o.Hurry) // which may hang with the file system
 	}

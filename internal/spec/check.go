@@ -267,6 +267,11 @@ func (a *assembly) checkLiveness(i int, g *Agent) {
 	if g.ProgressTimeout < 0 {
 		a.problem(i, []string{"progress_timeout"}, "", "progress_timeout is negative, expected a time")
 	}
+	for n, name := range g.ProcessNames {
+		if name == "" || len(name) > MaxName || strings.ContainsAny(name, "/\x00") {
+			a.problem(i, []string{"process_names", strconv.Itoa(n)}, "", "%s is no name of a program, expected the last segment of its path", Quote(name))
+		}
+	}
 	if g.IdleTimeout < 0 {
 		a.problem(i, []string{"idle_timeout"}, "", "idle_timeout is negative, expected a time")
 	}

@@ -112,6 +112,10 @@ type Agent struct {
 	// ProgressTimeout how long it may claim the same progress. Zero: for ever.
 	HeartbeatTimeout time.Duration
 	ProgressTimeout  time.Duration
+	// ProcessNames are the programs that the agent consists of: if none of them
+	// runs any more in its process or in what belongs to it, it has ended,
+	// although its process lives. None: it lives as long as its process.
+	ProcessNames []string
 	// IdleTimeout is how long it may neither read nor write anything, on its
 	// terminal or its pipes, once it is ready. Zero: for ever.
 	IdleTimeout time.Duration

@@ -1,0 +1,105 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"syscall"
+)
+
+// maxArguments is how much of an argument vector is looked at for names.
+const maxArguments = 4 << 10
+
+// Programs tells for each of some living processes which programs run in it and
+// in all that belongs to it (see Kin): by the names that the kernel has for
+// them, of at most 15 bytes, and by the last segments of their first two
+// arguments, since many are run by an interpreter. Who does not live, or about
+// whom that cannot be told, is missing. It reads the list of processes once.
+func Programs(ids []Identity) (map[Identity][]string, error) {
+	pids, err := readNumbers("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list the processes: %w", err)
+	}
+	stats := make(map[int]procStat, len(pids))
+	for _, p := range pids {
+		if st, err := readStat(p); err == nil {
+			stats[p] = st
+		}
+	}
+	byPID := make(map[int]Identity, len(ids))
+	for _, id := range ids {
+		byPID[id.PID] = id
+	}
+	found := make(map[Identity][]string, len(ids))
+	faults := make(map[Identity]bool)
+	for pid, st := range stats {
+		if st.ended() {
+			continue
+		}
+		for owner := range owners(pid, stats, byPID) {
+			names, err := programs(pid)
+			switch {
+			case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ESRCH): // ended since
+			case err != nil:
+				faults[owner] = true
+			default:
+				found[owner] = append(found[owner], names...)
+			}
+		}
+	}
+	for _, id := range ids {
+		if faults[id] || Observe(id) != Alive {
+			delete(found, id)
+		}
+	}
+	return found, nil
+}
+
+// owners are those of some processes that another one belongs to.
+func owners(pid int, stats map[int]procStat, byPID map[int]Identity) map[Identity]bool {
+	own := make(map[Identity]bool)
+	note := func(pid int) {
+		if id, ok := byPID[pid]; ok {
+			own[id] = true
+		}
+	}
+	st := stats[pid]
+	note(st.group)
+	note(st.session)
+	for depth := 0; depth <= len(stats); depth++ {
+		note(pid)
+		st, ok := stats[pid]
+		if !ok || st.parent == pid {
+			break
+		}
+		pid = st.parent
+	}
+	return own
+}
+
+// programs are the names that a process goes by.
+func programs(pid int) ([]string, error) {
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return nil, err
+	}
+	names := []string{string(bytes.TrimSuffix(comm, []byte("\n")))}
+	f, err := os.Open(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	line, err := io.ReadAll(io.LimitReader(f, maxArguments))
+	if err != nil {
+		return nil, err
+	}
+	for i, arg := range bytes.SplitN(line, []byte{0}, 3) {
+		if i < 2 && len(arg) > 0 {
+			names = append(names, path.Base(string(arg)))
+		}
+	}
+	return names, nil
+}
