@@ -115,6 +115,7 @@ func (k *core) restart(c *child) error {
 	switch {
 	case c.state.alive():
 		return ErrRunning
+	case c.state == GivenUp && k.alone(): // once, and what was counted stays
 	case c.state.present(), c.state == Waiting:
 		return ErrRestarting
 	}

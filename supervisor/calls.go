@@ -191,7 +191,8 @@ func (s *Supervisor) bringDown(ctx context.Context, id string, p plan) error {
 }
 
 // RestartChild starts a child that is listed and down, and waits until it has
-// started. Errors: ErrRunning, ErrRestarting, ErrNotFound, *StartError (it
+// started. One that was given up, by a limit that holds it alone, runs once so:
+// what was counted stays until it succeeds. Errors: ErrRunning, ErrRestarting, ErrNotFound, *StartError (it
 // stays listed), ErrTerminated, ErrPaused, ErrStopping, ErrSimpleOneForOne, ErrNoSupervisor.
 func (s *Supervisor) RestartChild(ctx context.Context, id string) (ChildInfo, error) {
 	return s.wait(ctx, false, func() (*child, error) {

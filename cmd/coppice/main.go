@@ -4,6 +4,7 @@ package main
 import (
 	"os"
 
+	"github.com/coppice-dev/coppice/internal/aide/runner"
 	"github.com/coppice-dev/coppice/internal/cli"
 	shim "github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
@@ -17,6 +18,8 @@ func main() {
 			os.Exit(shim.Main(os.Args[2:]))
 		case pane.Arg:
 			os.Exit(pane.Main(os.Args[2:]))
+		case runner.Arg:
+			os.Exit(runner.Main(os.Args[2:]))
 		}
 	}
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

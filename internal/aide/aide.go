@@ -43,7 +43,7 @@
 package aide
 
 import (
-	"path"
+	"path/filepath"
 	"time"
 
 	"github.com/coppice-dev/coppice/supervisor"
@@ -61,6 +61,7 @@ type File struct {
 	Hooks     Hooks
 	Skills    []string // names or files
 	Triggers  []Trigger
+	Label     string   // of the issues of an Issue trigger; the agent's name if empty
 	Vault     []string // names of secrets
 	Output    Output
 	Workspace Workspace
@@ -183,5 +184,42 @@ func RestartWord(r supervisor.Restart) string {
 	return [...]string{supervisor.Permanent: "always", supervisor.Transient: "on-failure", supervisor.Temporary: "never"}[r]
 }
 
-// NameOf is the name of an agent without one: that of its directory.
-func NameOf(dir string) string { return path.Base(dir) }
+// Agent is an Aidefile in a project.
+type Agent struct {
+	Path string // of the Aidefile, absolute
+	File File
+	Settings
+}
+
+// Settings are those of a project for all its Aidefiles.
+type Settings struct {
+	// Command is what a run calls, with placeholders (see package runner).
+	Command []string `json:"command"`
+	// Usage is where the command says what it has used.
+	Usage Source `json:"usage"`
+	// PollInterval is the time between two looks at the issues.
+	PollInterval time.Duration `json:"-"`
+	// Base is the first sleep of a chain; 1 s if zero.
+	Base time.Duration `json:"-"`
+	// Vault is the directory of secrets, absolute.
+	Vault string `json:"vault"`
+}
+
+// Source is where a command says how many tokens it has used.
+type Source uint8
+
+const (
+	AnySource   Source = iota // its usage file if it wrote one, else its output
+	FromOutput                // JSON in its standard output
+	FromFile                  // the file that COPPICE_USAGE names
+	FromNowhere               // it does not
+)
+
+func (s Source) String() string { return [...]string{"auto", "json", "file", "none"}[s] }
+
+// DefaultSettings are those of a project that says nothing, in dir.
+func DefaultSettings(dir string) Settings {
+	return Settings{
+		Command: []string{"claude", "-p", "--output-format", "json"}, PollInterval: time.Minute, Base: time.Second, Vault: filepath.Join(dir, "vault"),
+	}
+}

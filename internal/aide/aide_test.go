@@ -211,7 +211,7 @@ func TestDecide(t *testing.T) {
 		{supervisor.Running, true, cron, Running, Decision{}},
 		{supervisor.Stopping, true, cron, Running, Decision{}},
 		{supervisor.Restarting, true, cron, BackingOff, Decision{}},
-		{supervisor.GivenUp, true, cron, GivenUp, Decision{Run: true, Release: true}},
+		{supervisor.GivenUp, true, cron, GivenUp, Decision{Run: true}},
 		{supervisor.Suspended, true, cron, Stopped, Decision{}},
 		{supervisor.Waiting, false, cron, Held, Decision{}},
 		{supervisor.Paused, false, cron, Held, Decision{}},
@@ -219,7 +219,7 @@ func TestDecide(t *testing.T) {
 	} {
 		s := StateOf(c.state, c.ran, c.triggers)
 		d := Decide(s)
-		if s != c.expected || d.Run != c.decision.Run || d.Release != c.decision.Release || d.Reason == "" {
+		if s != c.expected || d.Run != c.decision.Run || d.Reason == "" {
 			t.Errorf("%v, ran %v: %v, %+v, expected %v, %+v", c.state, c.ran, s, d, c.expected, c.decision)
 		}
 	}
@@ -233,7 +233,7 @@ func TestQueue(t *testing.T) {
 		if !ok {
 			return 0
 		}
-		q.Take(n)
+		q.Take(n.Number, n.Task())
 		return n.Number
 	}
 	changed := Ticket{3, "three", "please do it like this"}

@@ -62,3 +62,8 @@ func Add(a, b int64) int64 {
 type Exhausted struct{ what string }
 
 func (e *Exhausted) Error() string { return "budget exhausted: " + e.what }
+
+// Overspent is the error of a call that has used more than was left to it.
+func Overspent(used, of int64) *Exhausted {
+	return &Exhausted{fmt.Sprintf("%d tokens are used, of %d", used, of)}
+}

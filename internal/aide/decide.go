@@ -51,10 +51,8 @@ func onlyManual(triggers []Trigger) bool {
 
 // Decision is what becomes of a firing.
 type Decision struct {
-	Run bool
-	// Release says that the agent was given up, and runs once all the same.
-	Release bool
-	Reason  string // in words
+	Run    bool
+	Reason string // in words
 }
 
 // Decide says what becomes of a firing in a state.
@@ -63,7 +61,7 @@ func Decide(s State) Decision {
 	case Idle, Done:
 		return Decision{Run: true, Reason: "it was idle"}
 	case GivenUp:
-		return Decision{Run: true, Release: true, Reason: "it was given up: it runs once for each trigger until it succeeds or is reset"}
+		return Decision{Run: true, Reason: "it was given up: it runs once for each trigger until it succeeds or is reset"}
 	case Running:
 		return Decision{Reason: "the run before it is still in progress"}
 	case BackingOff:

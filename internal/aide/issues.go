@@ -3,8 +3,9 @@ package aide
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"slices"
-	"strconv"
 )
 
 // Ticket is an open issue.
@@ -17,8 +18,8 @@ type Ticket struct {
 // Task is what an agent is told about it.
 func (t Ticket) Task() string { return t.Title + "\n\n" + t.Body }
 
-func (t Ticket) mark() string {
-	sum := sha256.Sum256([]byte(strconv.Itoa(t.Number) + "\x00" + t.Title + "\x00" + t.Body))
+func mark(task string) string {
+	sum := sha256.Sum256([]byte(task))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -39,20 +40,30 @@ func (q *Queue) Next(open []Ticket) (Ticket, bool) {
 	}
 	slices.SortFunc(open, func(a, b Ticket) int { return a.Number - b.Number })
 	for _, t := range open {
-		if q.taken[t.Number] != t.mark() {
+		if q.taken[t.Number] != mark(t.Task()) {
 			return t, true
 		}
 	}
 	return Ticket{}, false
 }
 
-// Take notes that a run was started for an issue.
-func (q *Queue) Take(t Ticket) {
+// Take notes that a run was started for an issue, with its task.
+func (q *Queue) Take(number int, task string) {
 	if q.taken == nil {
 		q.taken = map[int]string{}
 	}
-	q.taken[t.Number] = t.mark()
+	q.taken[number] = mark(task)
 }
 
 // Reset forgets which were taken.
 func (q *Queue) Reset() { clear(q.taken) }
+
+// ParseTickets reads what `gh issue list --json number,title,body` prints.
+func ParseTickets(text []byte) ([]Ticket, error) {
+	var all []Ticket
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("the list of issues cannot be read: %w", err)
+	}
+	all = slices.DeleteFunc(all, func(t Ticket) bool { return t.Number <= 0 })
+	return all, nil
+}

@@ -36,6 +36,7 @@ type Daemon interface {
 	Agents
 	Selves
 	Drains
+	Fires
 	Farewells
 	Patrols
 	Beliefs
@@ -167,6 +168,7 @@ type Node struct {
 	StatusText  string     `json:"status_text,omitempty"` // what an agent that runs says of itself, see docs/notify.md
 	Vitals      *Vitals    `json:"vitals,omitempty"`      // of an agent that lives and has said something, or has to
 	Drain       *Drain     `json:"drain,omitempty"`       // of an agent that is to finish
+	Aide        *Aide      `json:"aide,omitempty"`        // of an agent of an Aidefile
 	// NeedsInput is what an agent waits for a person to say; it has the state of its supervisor all the same.
 	NeedsInput *NeedsInput `json:"needs_input,omitempty"`
 	Pool       *Pool       `json:"pool,omitempty"` // of a supervisor that is a pool

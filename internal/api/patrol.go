@@ -34,7 +34,7 @@ type Round struct {
 type RoundAction struct {
 	Action string   `json:"action"` // stop, suspend, start, renew, drain. Readers must expect others.
 	Path   string   `json:"path"`
-	Cause  string   `json:"cause,omitempty"`  // of a renewal: restart requested, idle, drifted
+	Cause  string   `json:"cause,omitempty"`  // of a renewal: restart requested, drifted
 	Fields []string `json:"fields,omitempty"` // that have drifted
 	Reason string   `json:"reason"`
 }

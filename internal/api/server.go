@@ -143,7 +143,7 @@ func routes() []route {
 		{method: "POST", path: "/v1/down", body: DownRequest{}, serve: (*call).down},
 		{method: "POST", path: "/v1/attach", params: []param{thePath, {name: "watch", kind: "boolean"}}, serve: (*call).attach},
 	}
-	return slices.Concat(all, agentRoutes(), outcomeRoutes(), mailRoutes(), askingRoutes(), beliefRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(), taskRoutes(), orderRoutes(), farewellRoutes())
+	return slices.Concat(all, agentRoutes(), outcomeRoutes(), mailRoutes(), askingRoutes(), beliefRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(), taskRoutes(), orderRoutes(), farewellRoutes(), fireRoutes())
 }
 
 // call is one request on its way.

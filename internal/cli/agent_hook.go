@@ -23,7 +23,8 @@ func newAgentHook(s *streams) *cobra.Command {
 		Use:   "hook",
 		Short: "Say what there is for this agent now",
 		Long: `Say what there is for this agent now, a line for each thing. The exit code is 0 if
-there is something and 1 if there is nothing.
+there is something and 1 if there is nothing. Tasks are told of again and again: those
+that this incarnation has claimed, then the first that it can claim.
 
 With --inject it is for the context of a model: what is printed is marked as the
 words of coppice, nothing is printed where there is nothing, and the exit code is

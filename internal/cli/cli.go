@@ -106,8 +106,8 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.AddCommand(
 		newRun(s), newValidate(s), newInit(s), newNew(s), newVersion(s),
 		newUp(s), newDown(s), newReload(s), newPatrol(s), newDoctor(s), newInstall(s),
-		newConfig(s), newSchema(s),
-		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDrain(s),
+		newConfig(s), newSchema(s), newAdd(s),
+		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDrain(s), newFire(s),
 		newBelief(s), newAgent(s), newMCP(s),
 		newInbox(s), newAnswer(s), newMail(s, peopleMail()), newTask(s, peopleTasks()), newOrder(s),
 		newFmt(s), newCheck(s), newLSP(s), newTest(s),
@@ -220,7 +220,7 @@ func configFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "
 
 // configFlagShort is configFlag with another short form, or none.
 func configFlagShort(cmd *cobra.Command, path *string, short string) {
-	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` to use (default: coppice.toml, grove.toml or city.toml, here or in a directory above)")
+	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` to use (default: coppice.toml, grove.toml or city.toml, here or in a directory above; an Aidefile where there is none)")
 	cmd.MarkFlagFilename("file", "toml")
 }
 
@@ -253,6 +253,11 @@ func findConfig(flag string) (string, error) {
 		return flag, nil
 	}
 	path, err := nearestConfig()
+	if errors.Is(err, fs.ErrNotExist) {
+		if alone, e := config.FindAidefile("."); e == nil {
+			path, err = alone, nil
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; write one with: coppice init", err)
 	}

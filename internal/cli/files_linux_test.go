@@ -57,7 +57,9 @@ func TestLiveReloadOfIncludes(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if n := f.node("t/a"); n.PID != a || n.State != "running" || f.node("t/c").State != "running" {
+	f.awaitState("t/c", "running")
+	f.awaitState("t/d", "running")
+	if n := f.node("t/a"); n.PID != a || n.State != "running" {
 		t.Errorf("t/a is %+v, was process %d", n, a)
 	}
 }
@@ -98,7 +100,5 @@ func TestCity(t *testing.T) {
 	f.happens(event.ConfigReloaded, "1 added", func() {
 		f.put("orchard.toml", string(orchard)+"\n[[agent]]\nname = \"owl\"\nstart_command = \"sleep 1000\"\n")
 	})
-	if n := f.node("orchard-city/owl"); n.State != "running" {
-		t.Errorf("the owl is %+v", n)
-	}
+	f.awaitState("orchard-city/owl", "running")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
+	"github.com/coppice-dev/coppice/internal/aide/runner"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
@@ -35,6 +36,8 @@ func TestMain(m *testing.M) {
 			os.Exit(server.Main(os.Args[2:]))
 		case pane.Arg:
 			os.Exit(pane.Main(os.Args[2:]))
+		case runner.Arg:
+			os.Exit(runner.Main(os.Args[2:]))
 		}
 	}
 	testscript.Main(leakChecked{m}, map[string]func(){

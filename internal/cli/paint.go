@@ -43,6 +43,8 @@ const (
 // shownState is the state of a node as people see it.
 func shownState(n api.Node) string {
 	switch {
+	case n.Aide != nil && n.State == stateStopped:
+		return n.Aide.State // idle, done, stopped
 	case n.State != stateRunning:
 	case n.NeedsInput != nil:
 		return needsInput

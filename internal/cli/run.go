@@ -32,7 +32,7 @@ On a terminal it shows the live tree above the output of the agents; piped, it
 writes plain lines; with --json, one event a line on stdout. From another
 terminal, coppice ps, logs, attach, stop, explain and all others work on it.
 
-Ctrl-C (or SIGTERM) stops all agents in reverse order, each within its shutdown
+Ctrl-C (or SIGTERM) stops all agents, those that depend on others first, within the shutdown
 time; once more kills them. The exit code is 0 when the fleet has ended, 1 when
 the limit of the root was reached, 78 when the file is at fault, and 128 plus
 the number of the signal that stopped it.

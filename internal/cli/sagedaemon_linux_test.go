@@ -207,12 +207,13 @@ supervisor Bad { strategy: OneForOne children { Fails { restart: Temporary } } }
 supervisor Root { strategy: OneForOne children { Counter { restart: Permanent } Bad { restart: Temporary } } }
 run Root;
 `)
+	f := fleetOf(t, dir)
 	r := launch(t, dir, "run")
 	r.out.awaitText(t, "count 1\n")
+	f.refused(exitFailure, []string{"up"}, "the store is in use", "coppice run")
 	r.signal(syscall.SIGTERM)
 	r.exit()
 
-	f := fleetOf(t, dir)
 	f.do("up", "-d")
 	c := f.client()
 	f.awaitSays(c, "Root/Counter", "count 2")

@@ -197,6 +197,7 @@ func runSage(s *streams, path string, asJSON bool, trace traceFlags) error {
 		return err
 	}
 	stop.control(on)
+	defer listenPause(on)()
 	asked := context.AfterFunc(ctx, func() { on.Stop(false) })
 	failed := on.Run(context.Background())
 	asked()

@@ -3,18 +3,21 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/aide"
 	"github.com/coppice-dev/coppice/internal/config"
 )
 
 func newSchema(s *streams) *cobra.Command {
-	schemas := map[string]func(io.Writer) error{config.FileName: config.WriteSchema, config.GroveName: config.WriteGroveSchema}
+	schemas := map[string]func(io.Writer) error{config.FileName: config.WriteSchema, config.GroveName: config.WriteGroveSchema, aide.FileName: config.WriteAidefileSchema}
 	return &cobra.Command{
 		Use:   "schema [FILE]",
 		Short: "Print the JSON Schema of coppice.toml",
-		Long: `Print the JSON Schema (draft 7) of coppice.toml, or of grove.toml if that is named.
+		Long: `Print the JSON Schema (draft 7) of coppice.toml, or of grove.toml or an Aidefile if
+that is named.
 Editors complete and check TOML by it: write it to a file, and name that in the
 first line of coppice.toml as
 
@@ -27,12 +30,15 @@ the machine is not in the schema.`,
 			if len(args) > 1 {
 				return fmt.Errorf("unexpected argument %q: %s takes one file", args[1], cmd.CommandPath())
 			}
+			if len(args) == 1 && strings.EqualFold(args[0], aide.FileName) {
+				args[0] = aide.FileName
+			}
 			if len(args) == 1 && schemas[args[0]] == nil {
-				return fmt.Errorf("there is no schema of %q, expected %s or %s", args[0], config.FileName, config.GroveName)
+				return fmt.Errorf("there is no schema of %q, expected %s, %s or %s", args[0], config.FileName, config.GroveName, aide.FileName)
 			}
 			return nil
 		},
-		ValidArgs: []string{config.FileName, config.GroveName},
+		ValidArgs: []string{config.FileName, config.GroveName, aide.FileName},
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := config.FileName
 			if len(args) == 1 {

@@ -33,7 +33,12 @@ what is wrong is left out. What is waited for is written before what waits for i
 an import that is cut off leaves nothing that could be claimed too early, and is
 completed by doing it again.`,
 		Example: "  coppice task import .beads/issues.jsonl --check\n  coppice task import .beads/issues.jsonl",
-		Args:    cobra.MaximumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("unexpected argument %q: %s takes one file", args[1], cmd.CommandPath())
+			}
+			return nil
+		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt
 		},

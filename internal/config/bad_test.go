@@ -21,7 +21,7 @@ var badInput = []struct{ name, text, want string }{
 	{"zero byte", base + "dir = \"\x00\"\n", "4:8: a zero byte, expected text; remove it"},
 	{"too large", strings.Repeat("#", MaxFile+1), "1:1: the file has 1048577 bytes, expected at most 1048576; split the fleet into several projects"},
 	{"byte order mark and CRLF", "\xef\xbb\xbfx = 1\r\n" + base + "comand = 1\r\n", `
-		1:1: unknown table "x" in the file; expected one of include, project, supervision, daemon, persistence, supervisor, orders, order, agent, patches
+		1:1: unknown table "x" in the file; expected one of include, project, supervision, daemon, aide, persistence, supervisor, orders, order, agent, patches
 		5:1: unknown key "comand" in [[agent]]; did you mean "command"?`},
 	{"not TOML", "[agent", "1:6: not TOML: expected ']' to close table name"},
 	{"text without quotes", base + "restart = always\n", "4:11: not TOML: unexpected character U+0061 'a' at start of value; text needs quotes"},

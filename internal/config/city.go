@@ -71,8 +71,8 @@ func (r *reader) city(document *value, dir string) *value {
 			c.names[qualified(a)] = strings.ReplaceAll(qualified(a), "/", "--")
 		}
 	}
-	if len(agents) == 0 && len(r.errs) == 0 {
-		r.fail(0, document, "the agents of packs are not read: write them as [[agent]]", "nothing to run, expected at least one agent")
+	if len(agents) == 0 {
+		r.notice(document, "there is no agent in this city; those of packs are not read: write them as [[agent]]")
 	}
 	if len(agents) > 0 {
 		all := &value{kind: isArray, src: document.src, name: "agent", at: document.byName["agent"].at, key: document.byName["agent"].key}

@@ -5,7 +5,7 @@
 // reference pages.
 package config
 
-//go:generate go run ./gendoc ../../docs/configuration.md ../../docs/grove.md ../../docs/coppice.schema.json ../../docs/grove.schema.json ../../docs/gascity.md
+//go:generate go run ./gendoc ../../docs/configuration.md ../../docs/grove.md ../../docs/coppice.schema.json ../../docs/grove.schema.json ../../docs/gascity.md ../../docs/aidefile-reference.md ../../docs/aidefile.schema.json
 
 import (
 	_ "embed" // Template
@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/coppice-dev/coppice/internal/aide"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -52,6 +53,11 @@ func Parse(name string, data []byte) (*spec.Tree, error) {
 // Find returns the path of the coppice.toml in dir or the nearest directory
 // above it, or of a city.toml where there is no coppice.toml in the same one. The error wraps fs.ErrNotExist if there is none.
 func Find(dir string) (string, error) { return nearest(dir, FileName, CityName) }
+
+// FindAidefile returns the path of the Aidefile in dir or the nearest directory
+// above it: a project by itself, where there is no coppice.toml. The error wraps
+// fs.ErrNotExist if there is none.
+func FindAidefile(dir string) (string, error) { return nearest(dir, aide.FileName) }
 
 // nearest returns the path of the file of the first of names that exists in
 // dir or, if there is none, in the nearest directory above it.

@@ -24,6 +24,13 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 		c := fileCheck{agent: d.Agent, decl: i}
 		if c.dir() {
 			c.command(d.Agent.Command, "command")
+			if d.Agent.Aide != nil {
+				before := len(c.problems)
+				c.command(d.Agent.Aide.Command, "aidefile")
+				for i := range c.problems[before:] {
+					c.problems[before+i].Hint = "install it, or say in the table [aide] what a run calls"
+				}
+			}
 			c.command(d.Agent.Ready.Exec, "ready", "exec")
 			c.command(d.Agent.Nudge.Command, "nudge", "command")
 			for _, h := range d.Agent.Hooks.Named() {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/coppice-dev/coppice/internal/aide"
 )
 
 // schema is a JSON Schema, draft 7, which is what editors of TOML understand.
@@ -28,6 +30,12 @@ func WriteSchema(w io.Writer) error {
 func WriteGroveSchema(w io.Writer) error {
 	b := schemaBuilder{sections: groveSections()}
 	return b.write(w, b.table("", "", false), "grove.toml")
+}
+
+// WriteAidefileSchema writes the JSON Schema of an Aidefile.
+func WriteAidefileSchema(w io.Writer) error {
+	b := schemaBuilder{sections: aidefileSections()}
+	return b.write(w, b.table("", "", false), aide.FileName)
 }
 
 type schemaBuilder struct {
@@ -70,6 +78,10 @@ func (b *schemaBuilder) table(path, doc string, patch bool) schema {
 		t := schema{"type": "object", "properties": properties, "additionalProperties": false}
 		if len(needed) > 0 {
 			t["required"] = needed
+		}
+		if path == "agent" && !patch {
+			delete(t, "required")
+			t["anyOf"] = []schema{{"required": needed}, {"required": []string{"aidefile"}}}
 		}
 		if doc == "" {
 			doc = s.doc
@@ -139,6 +151,10 @@ func (b *schemaBuilder) typed(path string, r row, patch bool) schema {
 		return schema{"type": "string", "pattern": durationPattern}
 	case durationOrNeverType:
 		return schema{"anyOf": []schema{{"const": "never"}, {"type": "string", "pattern": durationPattern, "not": schema{"pattern": "^[^1-9]*$"}}}}
+	case secondsType:
+		return schema{"anyOf": []schema{{"type": "string", "pattern": durationPattern}, {"type": "string", "pattern": "^[0-9]+$"}}}
+	case tokensType:
+		return schema{"anyOf": []schema{{"type": "integer", "minimum": 0}, {"type": "string", "pattern": `^\s*[0-9]+([.][0-9]+)?[kKmM]?\s*$`}}}
 	case "size":
 		return schema{"anyOf": []schema{{"type": "integer", "minimum": 1}, {"type": "string", "pattern": `^\s*[0-9.]+\s*([bB]|[kKmMgGtT]([iI]?[bB]?)?)\s*$`}}}
 	case "string or array of strings":
@@ -178,7 +194,7 @@ func (b *schemaBuilder) typed(path string, r row, patch bool) schema {
 		words, or := strings.CutSuffix(typ, ", or table")
 		var all []string
 		for word := range strings.SplitSeq(words, ", ") {
-			if strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") != "" && b.err == nil {
+			if strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_-") != "" && b.err == nil {
 				b.err = fmt.Errorf("the schema knows no type %q, which %s of %q has", typ, r.name, path)
 			}
 			all = append(append(all, word), otherSpellings(word)...)

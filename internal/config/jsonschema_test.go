@@ -79,7 +79,7 @@ func strange(v any) bool {
 }
 
 func TestSchemaIsCurrent(t *testing.T) {
-	for name, write := range map[string]func(io.Writer) error{"coppice": WriteSchema, "grove": WriteGroveSchema} {
+	for name, write := range map[string]func(io.Writer) error{"coppice": WriteSchema, "grove": WriteGroveSchema, "aidefile": WriteAidefileSchema} {
 		var want bytes.Buffer
 		if err := write(&want); err != nil {
 			t.Fatal(err)

@@ -51,6 +51,11 @@ func loadAll(path string, further func([]spec.Decl) []spec.Problem) (*Loaded, er
 	}
 	g := &gatherer{dir: filepath.Dir(absolute), shown: filepath.Dir(path), watch: map[string]bool{}}
 	g.watchFile(absolute)
+	if isAidefile(path) {
+		l, err := g.alone(path, absolute)
+		g.tell(l)
+		return l, err
+	}
 	data, info, e := readFile(path, fleet)
 	g.files = []included{{path: absolute, info: info}}
 	l := &Loaded{}
@@ -81,7 +86,8 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 		return l, r.errors()
 	}
 	document.remove("include")
-	if filepath.Base(name) == CityName {
+	isCity := filepath.Base(name) == CityName
+	if isCity {
 		r.dropProviderPatches(document)
 		r.patch(document, cityPatches())
 		document = r.city(document, dir)
@@ -99,7 +105,8 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 		r.namepools(&f, dir, g)
 	}
 	standing := r.orders(&f, dir, g, further != nil)
-	f.root.Bare = len(standing) > 0
+	f.root.Bare = len(standing) > 0 || isCity && len(f.agents) == 0 // they may all come from packs
+	f.aidefiles(r, dir, g)
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
 	if further != nil {

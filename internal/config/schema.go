@@ -117,7 +117,7 @@ func (t table[T]) read(r *reader, v *value, into *T) {
 	}
 	for _, k := range t.keys {
 		switch {
-		case k.def != required || v.byName[k.name] != nil:
+		case k.def != required || v.byName[k.name] != nil || agentOfAidefile(t.header, k.name, v):
 		case t.header == "":
 			r.fail(v.at, v, "write ["+k.name+"] with its keys", "the file has no table %s, expected one", k.name)
 		default:

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/aide"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -15,6 +16,7 @@ type file struct {
 	limit       limit // of [supervision], the default of all supervisors
 	forget      bool  // of [supervision]: not persist
 	patrol      patrol
+	aide        *aide.Settings
 	persistence spec.Persistence
 	database    *value // path of [persistence]
 	program     *value // of [project]
@@ -38,12 +40,14 @@ type agent struct {
 	pool  *pool
 	pipes *value // terminal = false, where it says so
 	table *value
+
+	aidefile *value // where it says which
 }
 
 func fileTable() table[file] {
 	supervisors, agents := supervisorTable(), agentTable()
 	return table[file]{
-		doc: "The whole file. Its tables may come in any order; that of supervisors and agents is their start order under the root.",
+		doc: "The whole file. Its tables may come in any order; that of supervisors and agents is their order under the root; with a strategy of the root other than `one_for_one`, it is their start order.",
 		keys: []key[file]{
 			elsewhere("include", "array of strings", "other files that belong to this one, as paths or patterns such as `\"agents/*.toml\"`, relative to this file. See [Files](files.md)", "includes", "import", "imports"),
 			{row{name: "project", typ: "table", doc: "the project itself", also: []string{"workspace"}}, sub(projectTable(), func(f *file) *file { return f })},
@@ -52,6 +56,12 @@ func fileTable() table[file] {
 				func(r *reader, v *value, f *file) {
 					f.patrol.table = v
 					daemonTable().read(r, v, &f.patrol)
+				}},
+			{row{name: "aide", typ: "table", doc: "how the agents of Aidefiles run", also: []string{"aidefile", "aides"}},
+				func(r *reader, v *value, f *file) {
+					settings := aide.DefaultSettings("")
+					f.aide = &settings
+					aideTable().read(r, v, f.aide)
 				}},
 			{row{name: "persistence", typ: "table", doc: "where state is kept", also: []string{"store", "state"}}, sub(persistenceTable(), func(f *file) *file { return f })},
 			{row{name: "supervisor", typ: "array of tables", doc: "a supervisor below the root", also: []string{"supervisors"}}, tables("supervisor",
@@ -212,6 +222,7 @@ restart_window = "1h"
 			{row{name: "name", typ: "string", def: required, doc: "unique in the file; the last segment of its path", also: []string{"id"}}, text(func(a *agent) *string { return &a.Name })},
 			{row{name: "command", typ: "string or array of strings", def: required, doc: "what to run. An array is run as it is. A string of plain words is split at spaces; any other is run by `/bin/sh -c`, with `exec` in front if it is a single command, so that no shell stays behind. A program with `/` is relative to `dir`, any other is looked up in the agent's `PATH`",
 				also: []string{"cmd", "exec", "run", "start_command", "args", "argv"}}, commandKey(func(a *agent) *[]string { return &a.Command })},
+			{row{name: "aidefile", typ: "string", doc: "the path of an Aidefile, or of its directory, relative to the file: the agent runs when its triggers fire, see [Aidefiles](aidefile.md). It takes the place of `command` and of all that says how it is restarted; `name` is that of its persona unless it is there", also: []string{"aide"}}, (*reader).aidefile},
 			{row{name: "dir", typ: "string", def: "the directory of the file", doc: "the working directory, relative to the file", also: []string{"cwd", "workdir", "working_dir", "work_dir", "directory"}},
 				func(r *reader, v *value, into *agent) {
 					if dir, ok := r.text(v, "a path"); ok {

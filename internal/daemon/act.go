@@ -76,10 +76,15 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 			return notFound(sup.Path(), err)
 		}
 	}
+	children = append(children, c.forgottenAides(sup.Path(), children)...)
 	errs := make([]error, len(children))
 	var wg sync.WaitGroup
 	for i, child := range children {
-		wg.Go(func() { errs[i] = c.Act(ctx, sup.Path()+"/"+child.ID, action) })
+		path := sup.Path() + "/" + child.ID
+		action, ok := c.aideAmong(path, child, action)
+		if ok {
+			wg.Go(func() { errs[i] = c.Act(ctx, path, action) })
+		}
 	}
 	wg.Wait()
 	return errors.Join(errs...)
@@ -105,6 +110,9 @@ func (c *Controller) startBelow(ctx context.Context, sup *supervisor.Supervisor)
 }
 
 func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action api.Action) error {
+	if path := sup.Path() + "/" + id; c.aider(path) != nil {
+		return c.actOnAide(ctx, c.aider(path), path, action)
+	}
 	info, err := sup.Child(id)
 	if errors.Is(err, supervisor.ErrNotFound) && (action == api.Start || action == api.Restart) {
 		spec, known := c.fleet().specs[sup.Path()+"/"+id]

@@ -49,6 +49,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 		c.update(ctx, next, path, changes.Added)
 	}
 	parallel(changes.Amended, c.amend)
+	c.followAides()
 	c.patrols.kick()
 	return changes, nil
 }
@@ -68,7 +69,7 @@ func (c *Controller) replace(ctx context.Context, tree *spec.Tree, config Config
 	if err != nil {
 		return nil, spec.Changes{}, err
 	}
-	if err := next.specify(c, old, known.saved); err != nil {
+	if err := next.specify(c, old, c.aideSaved(next, known)); err != nil {
 		return nil, spec.Changes{}, err
 	}
 	c.wanted.Store(next)

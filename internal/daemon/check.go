@@ -98,6 +98,7 @@ func (w *crew) answered(a answer) {
 	before := w.demand.Problem
 	w.demand = w.demand.Answered(a.n, a.err)
 	w.checking, w.asked, w.checkedAt = false, true, time.Now()
+	w.fresh = w.fresh || a.err == nil && w.template.Pool.Check != nil
 	e := event.Event{Path: w.path, Actor: "controller"}
 	switch {
 	case a.err != nil && (before == nil || before.Error() != a.err.Error()):

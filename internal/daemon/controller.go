@@ -42,6 +42,9 @@ type Options struct {
 	// incarnations start afresh instead of from the store, and it ends by
 	// itself when nothing runs or will run again. What lives is taken over all the same.
 	Once bool
+	// Work is the directory in which runs of Aidefiles find what they are told;
+	// they are told nothing if it is empty.
+	Work string
 	// OnEvent is told what the supervisors do, from one goroutine; it must not be slow.
 	OnEvent func(supervisor.Event)
 	// programs are those that agents of the tree are parts of; nil if there are none.
@@ -85,6 +88,7 @@ type Controller struct {
 	claims      claims
 	mail        *mail.Boxes
 	desk        *asking.Desk
+	aides       aides
 	work        *work.Queue
 	orders      *dispatch.Dispatcher // nil where none are fired
 	ordersOnce  sync.Once
@@ -202,7 +206,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		return err
 	}
 	f := c.fleet() // with the instances of its pools
-	if err := f.specify(c, nil, past.saved); err != nil {
+	if err := f.specify(c, nil, c.aideSaved(f, past)); err != nil {
 		return err
 	}
 	c.log.Append(event.Event{
@@ -226,6 +230,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	c.keepWork()
 	c.background.run(c.patrols.run)
 	c.startCrews()
+	c.followAides()
 	go c.wait()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/internal/patrol/pool"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -36,6 +37,7 @@ type crew struct {
 	moving    int             // goroutines that change the fleet
 	booted    bool
 	asked     bool // the first check has answered, or failed
+	fresh     bool // a check has answered since the last decision
 	checking  bool
 	checkedAt time.Time // when the last check ended
 }
@@ -110,14 +112,15 @@ func (w *crew) run(ctx context.Context) {
 // how the instances are, nothing is decided.
 func (w *crew) act() (next time.Time) {
 	now := time.Now()
-	infos, known := w.see()
+	seen, known := w.see()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !known || !w.booted {
 		return time.Time{}
 	}
 	size := w.settleSize()
-	steps, next := pool.Plan(now, w.template.Instances(size), w.members(infos))
+	steps, next := pool.Plan(now, w.template.Instances(size), w.members(seen))
+	w.fresh = false
 	changed := false
 	for _, s := range steps {
 		path := w.path + "/" + s.Name
@@ -136,7 +139,7 @@ func (w *crew) act() (next time.Time) {
 			if until := now.Add(timeout); next.IsZero() || until.Before(next) {
 				next = until
 			}
-			incarnation := infos[s.Name].Incarnation
+			incarnation := seen[s.Name].Incarnation
 			w.c.background.run(func(ctx context.Context) { w.c.askToFinish(ctx, w, path, incarnation, timeout) })
 		case pool.GoOn:
 			w.c.background.run(func(ctx context.Context) { w.c.letGoOn(w, path) })
@@ -158,8 +161,14 @@ func (w *crew) runs() *supervisor.Supervisor {
 	return w.c.find(w.path)
 }
 
+// sight is an instance as its supervisor sees it.
+type sight struct {
+	supervisor.ChildInfo
+	comes bool // it is about to be taken over, or to be started
+}
+
 // see is how the instances are, by name.
-func (w *crew) see() (infos map[string]supervisor.ChildInfo, known bool) {
+func (w *crew) see() (seen map[string]sight, known bool) {
 	select {
 	case <-w.c.down:
 		return nil, false
@@ -169,6 +178,7 @@ func (w *crew) see() (infos map[string]supervisor.ChildInfo, known bool) {
 	if sup == nil {
 		return nil, false
 	}
+	coming := w.coming() // first: what comes meanwhile is seen to be there
 	children, err := sup.Children()
 	if err != nil {
 		return nil, false
@@ -178,15 +188,33 @@ func (w *crew) see() (infos map[string]supervisor.ChildInfo, known bool) {
 		return nil, false
 	default:
 	}
-	infos = make(map[string]supervisor.ChildInfo, len(children))
+	seen = make(map[string]sight, len(children))
 	for _, i := range children {
-		infos[i.ID] = i
+		waits := i.State == supervisor.Waiting
+		seen[i.ID] = sight{i, waits && (coming[i.ID] || i.Reason != supervisor.ReasonDeferred)}
 	}
-	return infos, true
+	return seen, true
+}
+
+// coming are the instances that are to be taken over, or that the patrol is
+// starting; others that wait do so until they may be started.
+func (w *crew) coming() map[string]bool {
+	w.mu.Lock()
+	names := slices.Clone(w.names)
+	w.mu.Unlock()
+	coming := make(map[string]bool)
+	for _, name := range names {
+		path := w.path + "/" + name
+		w.c.mu.Lock()
+		_, adopted := w.c.adopt[path]
+		w.c.mu.Unlock()
+		coming[name] = adopted || w.c.patrols.isBusy(path)
+	}
+	return coming
 }
 
 // members are the instances as package pool sees them. Needs mu.
-func (w *crew) members(infos map[string]supervisor.ChildInfo) []pool.Member {
+func (w *crew) members(seen map[string]sight) []pool.Member {
 	all := slices.Clone(w.names)
 	for name := range w.leaving {
 		all = append(all, name)
@@ -195,12 +223,15 @@ func (w *crew) members(infos map[string]supervisor.ChildInfo) []pool.Member {
 	members := make([]pool.Member, len(all))
 	for n, name := range all {
 		m := pool.Member{Name: name, Leaving: w.leaving[name]}
-		info, listed := infos[name]
+		info, listed := seen[name]
 		switch {
-		case w.adding[name], listed && info.State == supervisor.Waiting && w.c.comes(w.path+"/"+name, info):
+		case w.adding[name], info.comes:
 			m.Lives, m.Held = true, true
 		case listed:
 			m.Lives = running(info.State)
+			m.Again = w.fresh && info.State == supervisor.Stopped && lifeAs(&info.ChildInfo) == patrol.Done
+		default:
+			m.Again = w.fresh // temporary, and ended
 		}
 		if d := w.c.drainOf(w.path + "/" + name); d != nil && !d.Pool {
 			m.Held = true
@@ -211,15 +242,6 @@ func (w *crew) members(infos map[string]supervisor.ChildInfo) []pool.Member {
 		members[n] = m
 	}
 	return members
-}
-
-// comes reports whether what waits is about to be taken over or to be started,
-// and does not only wait until it may.
-func (c *Controller) comes(path string, info supervisor.ChildInfo) bool {
-	c.mu.Lock()
-	_, adopted := c.adopt[path]
-	c.mu.Unlock()
-	return adopted || info.Reason != supervisor.ReasonDeferred || c.patrols.isBusy(path)
 }
 
 // move makes the fleet have the instances that it should, beside the crew. Needs mu.

@@ -291,6 +291,43 @@ func TestCrewRestarts(t *testing.T) {
 	})
 }
 
+// What has ended for good comes again when the check asks for it once more: a
+// worker that ends when there is nothing to do is there when there is.
+func TestCrewComesAgain(t *testing.T) {
+	for _, policy := range []supervisor.Restart{supervisor.Transient, supervisor.Temporary} {
+		t.Run(policy.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := &queue{n: 2}
+				tree := poolOf(t, spec.Pool{Max: 3, Check: []string{"q"}})
+				tree.Pools()["t/w"].Template.Restart = policy
+				p := crewPlay(t, newStage(), memory.New(), tree, q)
+				defer p.close()
+				p.says(q, 2, errors.New("no queue"))
+				p.stage.on("t/w/w-1").end(supervisor.Exit{Kind: supervisor.Normal})
+				p.moment()
+				p.says(q, 2, errors.New("no queue"))
+				p.wants("t/w/w-2 1") // nobody has asked since
+				p.says(q, 2, nil)
+				p.wants("t/w/w-1 2, t/w/w-2 1")
+				if err := p.Act(context.Background(), "t/w/w-2", api.Stop); err != nil {
+					t.Error(err)
+				}
+				p.says(q, 3, nil)
+				p.wants("t/w/w-1 2, t/w/w-3 1") // a stop by hand is something else
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		tree := poolOf(t, spec.Pool{Min: 2, Max: 2})
+		tree.Pools()["t/w"].Template.Restart = supervisor.Transient
+		p := crewPlay(t, newStage(), memory.New(), tree, &queue{})
+		defer p.close()
+		p.stage.on("t/w/w-1").end(supervisor.Exit{Kind: supervisor.Normal})
+		time.Sleep(10 * time.Minute)
+		p.wants("t/w/w-2 1") // without a check nobody asks
+	})
+}
+
 // What people do holds.
 func TestCrewAndPeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -239,7 +239,7 @@ func (c *Controller) surplus(path string, action api.Action) error {
 
 // shown is the pool as the API shows it.
 func (w *crew) shown() *api.Pool {
-	infos, _ := w.see()
+	seen, _ := w.see()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.template.Pool
@@ -247,7 +247,7 @@ func (w *crew) shown() *api.Pool {
 		Size: w.demand.Size(p), Min: p.Min, Max: p.Ceiling(), Answered: w.demand.Known, Answer: w.demand.Asked,
 		Checking: w.checking && p.Check != nil, Booting: !w.booted,
 	}
-	for _, m := range w.members(infos) {
+	for _, m := range w.members(seen) {
 		if m.Lives {
 			s.Instances++
 		}

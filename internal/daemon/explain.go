@@ -37,7 +37,12 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 			return x, notFound(n.Path, err)
 		}
 		x.Next, x.Hint = outlook(n, info)
-		x.Evidence = append(evidence(sup.Path(), info), vitalEvidence(n.Vitals)...)
+		if n.Aide != nil {
+			if next, hint := aideOutlook(n); next != "" {
+				x.Next, x.Hint = next, hint
+			}
+		}
+		x.Evidence = slices.Concat(evidence(sup.Path(), info), vitalEvidence(n.Vitals), aideEvidence(n))
 	} else {
 		x.Rule, x.Next = "the root runs until it is stopped", "when its limit is reached, everything is stopped and the daemon ends with exit code 1"
 	}

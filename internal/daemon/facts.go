@@ -70,6 +70,9 @@ func (c *Controller) see(all map[string]*patrol.Observed, s *supervisor.Supervis
 		case info.Type == supervisor.Worker && (o.Life == patrol.Running || info.State == supervisor.Starting):
 			c.regard(o, info.Incarnation)
 		}
+		if c.aider(path) != nil {
+			asAide(o, info)
+		}
 	}
 }
 

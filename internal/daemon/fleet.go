@@ -98,7 +98,7 @@ func deferred(n *spec.Node, root bool, child spec.Child) bool {
 	} else {
 		suspended, depends = child.Node.Suspended, len(child.Node.DependsOn) > 0
 	}
-	return suspended || n.Suspended || n.Strategy == supervisor.OneForOne && (root || n.Template != nil || depends)
+	return suspended || n.Suspended || n.Strategy == supervisor.OneForOne && (root || n.Template != nil || depends) && !isAide(child.Agent)
 }
 
 // check reports what a fleet asks for and this machine does not have.
@@ -126,7 +126,7 @@ func (f *fleet) specify(c *Controller, earlier *fleet, saved func(string) (*supe
 	if err != nil {
 		return err
 	}
-	if c.opts.Once && root.AutoShutdown == supervisor.NeverShutdown {
+	if c.opts.Once && root.AutoShutdown == supervisor.NeverShutdown && !f.needsDaemon() {
 		root.AutoShutdown = supervisor.WhenDone
 	}
 	f.root = root
@@ -192,7 +192,7 @@ func (c *Controller) pastOf(ctx context.Context, f *fleet) (*past, error) {
 		return nil, fmt.Errorf("reading what is known of the nodes: %w", err)
 	}
 	records, selves, _ := readRecords(stored)
-	p := &past{records: make(map[string]*record), selves: make(map[string]*selfRecord), forget: f.tree.Forget}
+	p := &past{orderly: true, records: make(map[string]*record), selves: make(map[string]*selfRecord), forget: f.tree.Forget}
 	old := c.fleet()
 	for path, r := range records {
 		if f.has(path) && !old.has(path) {

@@ -145,6 +145,15 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	if !i.NextAt.IsZero() {
 		n.NextAt = &i.NextAt
 	}
+	if aide, next := c.aideNode(path, i); aide != nil {
+		if n.Aide = aide; n.NextAt == nil {
+			n.NextAt = next
+		}
+		n.Reason = aideReason(n)
+		if aide.State == stoppedAide() { // which its supervisor may not know any more
+			n.State = supervisor.Suspended.String()
+		}
+	}
 	if w, ok := c.patrols.waits(path); ok {
 		switch {
 		case w.For != "":

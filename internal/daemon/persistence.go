@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,5 +40,10 @@ func (p Project) openStore(ctx context.Context) (store.Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory of the state, which [persistence] names: %w", err)
 	}
-	return sqlite.Open(ctx, path)
+	db, err := sqlite.Open(ctx, path)
+	if errors.Is(err, sqlite.ErrInUse) {
+		// Another daemon of this project would have its lock, too.
+		return nil, fmt.Errorf("%w; a coppice run of the program, or another project, keeps its state there: stop it, or name another file by path in [persistence]", err)
+	}
+	return db, err
 }

@@ -22,6 +22,7 @@ var errLost = errors.New("lost: nothing is left of it, not even how it ended")
 
 // past is what is known from before the controller started.
 type past struct {
+	orderly bool // the last controller has stopped everything
 	records map[string]*record
 	selves  map[string]*selfRecord
 	forget  bool
@@ -76,7 +77,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 		}
 	}
 	c.endWithController(records)
-	p := &past{records: records, selves: selves, forget: c.fleet().tree.Forget, adopt: c.adopt}
+	p := &past{orderly: len(orderly) > 0, records: records, selves: selves, forget: c.fleet().tree.Forget, adopt: c.adopt}
 	var orphans []sighting
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		if c.fleet().agents[path] == nil || c.isDown(path, records) {
@@ -290,6 +291,10 @@ func (c *Controller) launch(a *spec.Agent, signal syscall.Signal, self superviso
 		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits), Notify: a.Notify, Watchdog: a.Watchdog,
 	}
 	l.Env = append(l.Env, instanceEnviron(a.Instance)...)
+	if a.Aide != nil {
+		argv, secrets := c.runs(self.Path, a.Aide)
+		l.Argv, l.Env = argv, append(l.Env, secrets...)
+	}
 	if a.Terminal && !slices.ContainsFunc(l.Env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }) {
 		l.Env = append(l.Env, "TERM=xterm-256color") // a daemon that a service manager has started has none
 	}

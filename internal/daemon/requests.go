@@ -36,6 +36,9 @@ func (r *restart) key() string { return restartPrefix + "/" + storePath(r.Path) 
 
 // RequestRestart is part of api.Selves.
 func (c *Controller) RequestRestart(ctx context.Context, who api.Caller, reason string) error {
+	if c.aider(who.Path) != nil {
+		return fmt.Errorf("%w: a run of %s is not restarted, it ends, and its Aidefile says what follows", api.ErrConflict, who.Path)
+	}
 	if c.drainOf(who.Path) != nil {
 		return fmt.Errorf("%w: %s is asked to finish, and is stopped then", api.ErrConflict, who.Path)
 	}

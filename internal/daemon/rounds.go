@@ -247,7 +247,7 @@ func (r *rounds) do(ctx context.Context, a patrol.Action) {
 	}
 }
 
-// replaced renews an agent, or asks it to finish first.
+// replaced renews an agent that has drifted, or asks it to finish first.
 func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
 	sup, id, err := c.locate(a.Path)
 	if err != nil {
@@ -260,12 +260,7 @@ func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
 	e := event.Event{
 		Type: event.AgentDrifted, Path: a.Path, Incarnation: info.Incarnation, Actor: "controller", Message: a.Path + " is started again: " + a.Reason,
 	}
-	data := map[string]any{"reason": a.Reason}
-	if a.Cause == patrol.Idle {
-		e.Type = event.AgentIdleKilled
-	} else {
-		data["fields"] = a.Fields
-	}
+	data := map[string]any{"reason": a.Reason, "fields": a.Fields}
 	if a.Kind == patrol.Drain {
 		e.Message = a.Path + " is asked to finish, and started again then: " + a.Reason
 		data["within_seconds"] = a.Within.Seconds()

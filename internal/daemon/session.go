@@ -77,10 +77,14 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		c.mindIdle(p, a)
 		return p, nil
 	}
-	return func(ctx context.Context) (supervisor.Process, error) {
+	begin := func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
 		return c.arrivals.start(ctx, self.Path, start)
-	}, nil
+	}
+	if a.Aide != nil {
+		begin = c.startAide(begin)
+	}
+	return begin, nil
 }
 
 // session starts an incarnation, or takes it over if it lives already. It

@@ -212,8 +212,11 @@ func (c *Controller) nudgeOf(t work.Task, by api.Caller) {
 
 // refusedWork translates the errors of tasks, and those of a store that takes nothing.
 func refusedWork(err error) error {
-	if store.Refused(err) {
+	switch {
+	case store.Refused(err):
 		return &apiError{err, api.ErrConflict}
+	case errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrUnknown):
+		return &apiError{err, api.ErrStopping} // who asks the next daemon again gets the same
 	}
 	return translated(err)
 }

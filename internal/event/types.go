@@ -51,6 +51,11 @@ const (
 	AgentHook        Type = "agent.hook"        // on_waking, on_start, on_resting or on_error has run
 	AgentHookFailed  Type = "agent.hook_failed" // or has failed
 
+	// Agents of Aidefiles.
+	AgentFired         Type = "agent.fired"          // a run begins
+	AgentFireSkipped   Type = "agent.fire_skipped"   // a trigger has fired, and none begins
+	AgentTriggerFailed Type = "agent.trigger_failed" // it cannot be told whether a trigger is to fire
+
 	// What agents say, and fail to say.
 	AgentFinished         Type = "agent.finished" // what it was to finish, it says
 	AgentRestartRequested Type = "agent.restart_requested"

@@ -24,8 +24,6 @@ type Desired struct {
 	// Suspended: it is wanted, but not to run.
 	Suspended bool
 	Print     spec.Print // as it is to run; of a supervisor none
-	// IdleTimeout is how long it may do nothing; 0: for ever.
-	IdleTimeout time.Duration
 	// DrainTimeout is how long it may take to finish, once it is asked to
 	// because it is not as declared any more; 0: it is not asked.
 	DrainTimeout time.Duration
@@ -62,7 +60,6 @@ type Observed struct {
 	Print     spec.Print // as it was started; unknown if it has no parts
 	Requested bool       // it has asked to be restarted
 	Request   string     // why
-	Active    time.Time  // when it last did something; zero: not known
 	Asks      bool       // it has shown that it looks whether it is to finish
 	Draining  bool       // it is to finish: what becomes of it then is decided
 	// RoomAt is when its limit lets it be started once more; in the past: now.
@@ -92,18 +89,18 @@ func (k Kind) String() string {
 }
 
 // Cause is why an agent that runs is renewed, in the order in which they are
-// looked for. (The seed's sub-states.)
+// looked for. (The seed's sub-states; what is idle is ended as a failure by
+// whoever watches that, and its supervisor decides.)
 type Cause uint8
 
 const (
 	NoCause Cause = iota
 	Requested
-	Idle
 	Drifted
 )
 
 func (c Cause) String() string {
-	return [...]string{"", "restart requested", "idle", "drifted"}[c]
+	return [...]string{"", "restart requested", "drifted"}[c]
 }
 
 // Action is something to do.
@@ -253,8 +250,6 @@ func (p *planner) running(d *Desired, o *Observed) {
 		if o.Request != "" {
 			a.Reason += ": " + o.Request
 		}
-	case p.idle(d, o):
-		a.Cause, a.Reason = Idle, fmt.Sprintf("it did nothing for %v", p.now.Sub(o.Active).Round(time.Second))
 	case d.Print.Sum != o.Print.Sum:
 		a.Fields = d.Print.Differs(o.Print)
 		if len(a.Fields) == 0 {
@@ -273,18 +268,6 @@ func (p *planner) running(d *Desired, o *Observed) {
 		return
 	}
 	p.Actions = append(p.Actions, a)
-}
-
-// idle: it may do nothing for as long as its timeout, not for longer.
-func (p *planner) idle(d *Desired, o *Observed) bool {
-	if d.IdleTimeout <= 0 || o.Active.IsZero() {
-		return false
-	}
-	if p.now.Sub(o.Active) > d.IdleTimeout {
-		return true
-	}
-	p.look(o.Active.Add(d.IdleTimeout + 1))
-	return false
 }
 
 // look notes when there may be something to do.

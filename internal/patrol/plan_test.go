@@ -31,9 +31,8 @@ func seen(all ...*Observed) map[string]*Observed {
 
 func TestPlan(t *testing.T) {
 	a, b := printOf("x", "opus"), printOf("x", "haiku")
-	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	want := func(change ...func(*Desired)) []Desired {
-		d := Desired{Path: "t/a", Print: a, DrainTimeout: time.Minute, IdleTimeout: 15 * time.Minute}
+		d := Desired{Path: "t/a", Print: a, DrainTimeout: time.Minute}
 		for _, f := range change {
 			f(&d)
 		}
@@ -70,13 +69,8 @@ func TestPlan(t *testing.T) {
 		{"drifted, and started too often", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, RoomAt: now.Add(1)}), "",
 			";t/a (drifted) was started too often and goes on as it is until 2026-01-02 03:04:05"},
 		{"drifted, and there is room again", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, RoomAt: now}), "", "renew t/a: drifted: env.MODEL;"},
-		{"idle for as long as it may", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a, Active: ago(15 * time.Minute)}), "", ";"},
-		{"idle for longer", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a, Active: ago(15*time.Minute + 1)}), "", "renew t/a: it did nothing for 15m0s;"},
-		{"idle, as far as is known", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a}), "", ";"},
-		{"idle, and may be", want(func(d *Desired) { d.IdleTimeout = 0 }), seen(&Observed{Path: "t/a", Life: Running, Print: a, Active: ago(time.Hour)}), "", ";"},
 		{"restart requested", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a, Requested: true, Request: "context is full"}), "", "renew t/a: it has asked for that: context is full;"},
-		{"everything, in the order of the seed", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, Active: ago(time.Hour), Requested: true}), "", "renew t/a: it has asked for that;"},
-		{"idle before drifted", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, Active: ago(time.Hour)}), "", "renew t/a: it did nothing for 1h0m0s;"},
+		{"everything, in the order of the seed", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, Requested: true}), "", "renew t/a: it has asked for that;"},
 		{"suspended by the file", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Running, Print: b}), "", "suspend t/a: the file suspends it;"},
 		{"suspended, and waiting for its restart", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Kept}), "", "suspend t/a: the file suspends it;"},
 		{"suspended, and down", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Down}), "", ";"},
@@ -110,25 +104,18 @@ func TestPlan(t *testing.T) {
 // When something comes due by itself, the plan says when.
 func TestNext(t *testing.T) {
 	a, b := printOf("x", "opus"), printOf("y", "opus")
-	desired := []Desired{
-		{Path: "t/a", Print: a, IdleTimeout: time.Hour},
-		{Path: "t/b", Print: a, IdleTimeout: time.Hour},
-		{Path: "t/c", Print: a},
-	}
+	desired := []Desired{{Path: "t/a", Print: a}, {Path: "t/b", Print: a}, {Path: "t/c", Print: a}}
 	observed := seen(
-		&Observed{Path: "t/a", Life: Running, Print: a, Active: now.Add(-time.Minute)},
-		&Observed{Path: "t/b", Life: Running, Print: a, Active: now.Add(-2 * time.Minute)},
-		&Observed{Path: "t/c", Life: Running, Print: b, RoomAt: now.Add(2 * time.Hour)},
+		&Observed{Path: "t/a", Life: Running, Print: b, RoomAt: now.Add(2 * time.Hour)},
+		&Observed{Path: "t/b", Life: Running, Print: b, RoomAt: now.Add(time.Hour)},
+		&Observed{Path: "t/c", Life: Running, Print: a, RoomAt: now.Add(time.Minute)},
 	)
 	r := Plan(desired, observed, Trackers{}, now)
-	if want := now.Add(58*time.Minute + 1); !r.Next.Equal(want) || len(r.Actions) != 0 {
+	if want := now.Add(time.Hour); !r.Next.Equal(want) || len(r.Actions) != 0 {
 		t.Errorf("got %v and %v, want %v", r.Next, r.Actions, want)
 	}
 	if r = Plan(desired, observed, Trackers{}, r.Next); len(r.Actions) != 1 || r.Actions[0].Path != "t/b" {
 		t.Errorf("then there is %v to do", r.Actions)
-	}
-	if r = Plan(desired, observed, Trackers{}, now.Add(2*time.Hour)); len(r.Actions) != 3 {
-		t.Errorf("in the end there is %v to do", r.Actions)
 	}
 }
 
@@ -147,7 +134,6 @@ func world(t *rapid.T) ([]Desired, map[string]*Observed) {
 				Path: p, Suspended: rapid.IntRange(0, 4).Draw(t, "suspended") == 0, Print: rapid.SampledFrom(prints).Draw(t, "print"),
 				Needs:        rapid.SliceOfNDistinct(rapid.SampledFrom(paths), 0, 2, rapid.ID).Draw(t, "needs"),
 				DrainTimeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "drain")) * time.Minute,
-				IdleTimeout:  time.Duration(rapid.IntRange(0, 1).Draw(t, "idle")) * time.Minute,
 			})
 			d := &desired[len(desired)-1]
 			if strings.HasPrefix(p, "t/s/") {
@@ -163,7 +149,6 @@ func world(t *rapid.T) ([]Desired, map[string]*Observed) {
 				Path: p, Life: Life(rapid.IntRange(0, 4).Draw(t, "life")), Print: rapid.SampledFrom(prints).Draw(t, "printed"),
 				Asks: rapid.Bool().Draw(t, "asks"), Requested: rapid.IntRange(0, 4).Draw(t, "requested") == 0,
 				Draining: rapid.IntRange(0, 4).Draw(t, "draining") == 0,
-				Active:   now.Add(-time.Duration(rapid.IntRange(0, 2).Draw(t, "active")) * time.Minute),
 				RoomAt:   now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "room")) * time.Minute),
 			}
 			o.Ready = o.Life == Running
@@ -193,7 +178,7 @@ func TestPlanIsIdempotent(t *testing.T) {
 			if (i < 0) != (a.Kind == Stop) {
 				t.Fatalf("%v, which is wanted: %v", a, i >= 0)
 			}
-			if i >= 0 && o.Life == Running && !desired[i].Suspended && !o.Requested && a.Cause != Idle && len(desired[i].Print.Differs(o.Print)) == 0 {
+			if i >= 0 && o.Life == Running && !desired[i].Suspended && !o.Requested && len(desired[i].Print.Differs(o.Print)) == 0 {
 				t.Fatalf("%v, which is healthy", a)
 			}
 			if a.Kind != Stop && a.Kind != Suspend && a.Kind != Start && o.RoomAt.After(now) {
@@ -215,7 +200,7 @@ func TestPlanIsIdempotent(t *testing.T) {
 				o.Draining = true
 			case Start, Renew:
 				i := slices.IndexFunc(desired, func(d Desired) bool { return d.Path == a.Path })
-				*o = Observed{Path: a.Path, Life: Running, Ready: true, Print: desired[i].Print, Active: now}
+				*o = Observed{Path: a.Path, Life: Running, Ready: true, Print: desired[i].Print}
 			}
 		}
 		for n := 0; ; n++ { // waves: what waited for these may start, but nothing else is to be done
@@ -228,7 +213,7 @@ func TestPlanIsIdempotent(t *testing.T) {
 					t.Fatalf("after %v: %v", r.Actions, a)
 				}
 				observed[a.Path].Life, observed[a.Path].Ready = Running, true
-				observed[a.Path].Print, observed[a.Path].Requested, observed[a.Path].Active = spec.Print{}, false, time.Time{}
+				observed[a.Path].Print, observed[a.Path].Requested = spec.Print{}, false
 			}
 		}
 	})
@@ -240,8 +225,8 @@ func fleetOf(n int) ([]Desired, map[string]*Observed) {
 	p := printOf("x", "opus")
 	for i := range desired {
 		path := fmt.Sprintf("t/agent-%05d", i)
-		desired[i] = Desired{Path: path, Print: p, IdleTimeout: time.Hour, DrainTimeout: time.Minute}
-		observed[path] = &Observed{Path: path, Life: Running, Ready: true, Print: p, Active: now.Add(-time.Minute)}
+		desired[i] = Desired{Path: path, Print: p, DrainTimeout: time.Minute}
+		observed[path] = &Observed{Path: path, Life: Running, Ready: true, Print: p}
 	}
 	return desired, observed
 }

@@ -219,6 +219,7 @@ func (a *assembly) checkChildren(decl int, n *Node) {
 		case d.Agent != nil && d.Agent.Significant:
 			a.checkSignificant(i, d.Agent.Restart, n.AutoShutdown)
 		}
+		a.checkAideParent(i, n)
 	}
 	if n.Strategy == supervisor.SimpleOneForOne {
 		a.problem(decl, []string{"strategy"}, "list each agent",

@@ -81,7 +81,7 @@ func (a *assembly) checkNode(i int, n *Node) {
 
 func (a *assembly) checkAgent(i int, g *Agent) {
 	a.checkName(i, g.Name)
-	a.checkCommand(i, g.Command, "command")
+	a.checkAide(i, g)
 	a.checkEnv(i, g.Env)
 	for _, f := range []struct{ field, path string }{{"dir", g.Dir}, {"stdin", g.Stdin}} {
 		if strings.ContainsRune(f.path, 0) {

@@ -35,6 +35,9 @@ func (a *Agent) Fingerprint() string {
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		put(name, a.Env[name])
 	}
+	if a.Aide != nil { // what it says is read anew for each run
+		put("aide", a.Aide.Path)
+	}
 	if a.Revision != "" {
 		put("revision", a.Revision)
 	}

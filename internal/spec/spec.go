@@ -9,6 +9,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/aide"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -115,6 +116,10 @@ type Agent struct {
 	// terminal or its pipes, once it is ready. Zero: for ever.
 	IdleTimeout time.Duration
 	Nudge       Nudge
+	// Aide makes it an agent that runs when its triggers fire, by what its
+	// Aidefile says; it has no Command then. Restart, Backoff and Limit are
+	// those of its policy.
+	Aide *aide.Agent
 	// Pool makes a pool of it. It is nil in a tree but for Node.Template.
 	Pool *Pool
 	// Instance says of which pool it is an instance; zero if of none.
@@ -141,8 +146,8 @@ type Shutdown struct {
 	Grace time.Duration
 }
 
-// Ready is how an agent shows that it has started; siblings that come later
-// wait for it. At most one of the conditions is set; with none, an agent is
+// Ready is how an agent shows that it has started; what depends on it waits for
+// that, and so do siblings that come later in a supervisor of the file. At most one of the conditions is set; with none, an agent is
 // ready when its process exists.
 type Ready struct {
 	Log    string   // a regular expression (RE2) that a line of the output matches

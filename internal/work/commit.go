@@ -215,6 +215,9 @@ func (q *Queue) write() {
 				return
 			}
 		default:
+			if q.ctx.Err() != nil {
+				err = store.ErrClosed // and nothing was done
+			}
 			q.fail(len(steps), err)
 		}
 	}

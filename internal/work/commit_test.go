@@ -148,8 +148,8 @@ func TestCloseUnderWay(t *testing.T) {
 		}
 		q.Close()
 		for range 2 {
-			if err := <-errs; err == nil {
-				t.Error("it was made")
+			if err := <-errs; !errors.Is(err, store.ErrClosed) {
+				t.Errorf("%v", err)
 			}
 		}
 		if _, err := q.List(t.Context(), Filter{}); !errors.Is(err, store.ErrClosed) {

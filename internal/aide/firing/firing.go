@@ -52,12 +52,6 @@ func (p Place) Fire(ctx context.Context, before func(aide.Decision) error) error
 			return err
 		}
 	}
-	if d.Release {
-		// Down without a word to its counter, from where it can be started by hand.
-		if err := p.Supervisor.TerminateChild(ctx, p.ID); err != nil {
-			return skipped(err)
-		}
-	}
 	return skipped(p.Begin(ctx))
 }
 

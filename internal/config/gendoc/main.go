@@ -1,5 +1,6 @@
 // Command gendoc writes the reference pages of coppice.toml and grove.toml, their
-// JSON Schemas, and the page on city.toml to the five files it is given.
+// JSON Schemas, the page on city.toml, and the reference page and the JSON Schema of
+// Aidefiles to the files it is given.
 package main
 
 import (
@@ -12,9 +13,9 @@ import (
 )
 
 func main() {
-	pages := []func(io.Writer) error{config.WriteReference, config.WriteGroveReference, config.WriteSchema, config.WriteGroveSchema, config.WriteCityReference}
+	pages := []func(io.Writer) error{config.WriteReference, config.WriteGroveReference, config.WriteSchema, config.WriteGroveSchema, config.WriteCityReference, config.WriteAidefileReference, config.WriteAidefileSchema}
 	if len(os.Args) != 1+len(pages) {
-		fmt.Fprintln(os.Stderr, "usage: gendoc CONFIGURATION.md GROVE.md COPPICE.JSON GROVE.JSON GASCITY.md")
+		fmt.Fprintln(os.Stderr, "usage: gendoc CONFIGURATION.md GROVE.md COPPICE.JSON GROVE.JSON GASCITY.md AIDEFILE.md AIDEFILE.JSON")
 		os.Exit(2)
 	}
 	for i, write := range pages {

@@ -64,7 +64,7 @@ func (w *world) patrol(t *rapid.T) {
 			switch {
 			case m.Leaving:
 				t.Fatalf("%s is dismissed twice", s.Name)
-			case isWanted && m.Drain == nil:
+			case isWanted && m.Drain == nil && !m.Again:
 				t.Fatalf("%s is dismissed, wanted and never asked to finish", s.Name)
 			case m.Lives && m.Held:
 				t.Fatalf("%s is dismissed while somebody waits for it", s.Name)
@@ -149,7 +149,8 @@ func TestPoolModel(t *testing.T) {
 				}
 			},
 			"die":     func(t *rapid.T) { some().Lives = false },
-			"restart": func(t *rapid.T) { m := some(); m.Lives = m.Lives || m.Drain == nil && !m.Leaving },
+			"restart": func(t *rapid.T) { m := some(); m.Lives = m.Lives || m.Drain == nil && !m.Leaving && !m.Again },
+			"again":   func(t *rapid.T) { m := some(); m.Again = !m.Lives },
 			"hold":    func(t *rapid.T) { m := some(); m.Held = m.Drain == nil && !m.Leaving },
 			"go": func(t *rapid.T) {
 				if m := some(); m.Leaving {

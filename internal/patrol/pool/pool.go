@@ -59,6 +59,8 @@ type Member struct {
 	Drain *Drain
 	// Leaving: it is being removed, which is not undone.
 	Leaving bool
+	// Again: its restart policy has let it end for good, and it was asked for since.
+	Again bool
 }
 
 // Drain is that an instance was asked to finish.
@@ -113,6 +115,8 @@ func Plan(now time.Time, wanted []string, members []Member) (steps []Step, next 
 		switch m, exists := byName[name]; {
 		case !exists:
 			steps = append(steps, Step{Add, name, WhyWanted})
+		case m.Again && !m.Lives && !m.Leaving:
+			steps = append(steps, Step{Dismiss, name, WhyEnded}) // and begins anew when it is gone
 		case m.Drain == nil || m.Leaving:
 			// As it should be, or in its way: it is added when it is gone.
 		case m.Lives && !m.Drain.Finished && now.Before(m.Drain.Until):

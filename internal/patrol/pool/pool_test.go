@@ -48,10 +48,10 @@ func TestDemand(t *testing.T) {
 
 // member reads "NAME", with "!" for one that does not live, "?5s" for one that
 // has 5 s to finish, "+" for one that says that it has, "h" for one that is held,
-// "x" for one that leaves.
+// "x" for one that leaves, "a" for one that has ended and was asked for again.
 func member(text string) Member {
 	name, marks, _ := strings.Cut(text, ":")
-	m := Member{Name: name, Lives: !strings.Contains(marks, "!"), Held: strings.Contains(marks, "h"), Leaving: strings.Contains(marks, "x")}
+	m := Member{Name: name, Lives: !strings.Contains(marks, "!"), Held: strings.Contains(marks, "h"), Leaving: strings.Contains(marks, "x"), Again: strings.Contains(marks, "a")}
 	if _, left, ok := strings.Cut(marks, "?"); ok {
 		d, err := time.ParseDuration(strings.Trim(left, "+!hx"))
 		if err != nil {
@@ -86,6 +86,8 @@ func TestPlan(t *testing.T) {
 		{does: "nothing of it is left to finish", wanted: "a", members: "a:! b:!", want: "dismiss b: has ended"},
 		{does: "was asked by hand", wanted: "a", members: "a:h b:h"},
 		{does: "was asked by hand and has ended", wanted: "a", members: "a:h! b:h!", want: "dismiss b: has ended"},
+		{does: "has ended for good and is asked for again", wanted: "a b", members: "a b:!a", want: "dismiss b: has ended"},
+		{does: "has ended for good", wanted: "a b", members: "a b:!"},
 		{does: "renamed", wanted: "ada bob", members: "w-1 w-2", want: "add ada: wanted, add bob: wanted, ask w-2: no longer wanted, ask w-1: no longer wanted"},
 		{does: "shut", members: "a b:!", want: "dismiss b: has ended, ask a: no longer wanted"},
 		{does: "all at once", wanted: "a b c", members: "a:! b:?9s d:?9s e f:?1s+ g:x",

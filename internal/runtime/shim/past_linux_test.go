@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -179,6 +180,21 @@ func TestRecordsBeforeStart(t *testing.T) {
 		}
 		if n > 1 && (json.Unmarshal([]byte(lines[1]), &record) != nil || record.Incarnation != n-1) {
 			t.Fatalf("incarnation %d: the record says %q", n, lines[1])
+		}
+	}
+}
+
+// The end of an incarnation may be told before the answer to its start: what
+// was ready as soon as it existed has been ready all the same.
+func TestEndBeforeAnswer(t *testing.T) {
+	r := open(t, slots(t))
+	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
+	end := wire.NewEnd(supervisor.Exit{Kind: supervisor.Normal}, time.Now())
+	for _, ready := range []bool{true, false} {
+		ses := newSession(s.slot, 2)
+		ses.hear(&wire.Message{Type: wire.Exited, Incarnation: 2, End: end, Ready: ready})
+		if err := ses.AwaitReady(ctxOf(t)); (err == nil) != ready {
+			t.Errorf("it was ready: %v; AwaitReady: %v", ready, err)
 		}
 	}
 }

@@ -124,6 +124,7 @@ func (ses *session) hear(m *wire.Message) {
 		st := ses.state
 		ses.mu.Unlock()
 		st.Incarnation, st.End, st.Told, st.Said = m.Incarnation, m.End, m.Told, m.Said
+		st.Ready = st.Ready || m.Ready
 		ses.update(&st)
 	case m.Type == wire.Said && m.Said != nil && m.Incarnation == ses.number:
 		ses.mu.Lock()

@@ -354,6 +354,7 @@ func (a *agent) receive(m *machine, f *frame) envelope {
 			continue
 		}
 		f.trim()
+		a.box.settled()
 		select {
 		case <-wake:
 		case <-m.ctx.Done():

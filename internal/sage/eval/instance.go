@@ -260,6 +260,32 @@ func (in *Instance) pause(path string, is bool) error {
 	return nil
 }
 
+// PauseAll is Pause for all agents that live. It returns when those that wait
+// for messages have done their on pause, or ctx ends; others take note later.
+func (in *Instance) PauseAll(ctx context.Context) {
+	for _, noted := range in.pauseAll(true) {
+		select {
+		case <-noted:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ResumeAll ends PauseAll.
+func (in *Instance) ResumeAll() { in.pauseAll(false) }
+
+func (in *Instance) pauseAll(is bool) (noted []<-chan struct{}) {
+	in.env.agentsMu.Lock()
+	defer in.env.agentsMu.Unlock()
+	for _, a := range in.env.agents {
+		if n := a.box.pause(is); n != nil {
+			noted = append(noted, n)
+		}
+	}
+	return noted
+}
+
 // present notes that an agent lives, until the function that it returns is called.
 func (env *environment) present(a *agent) (gone func()) {
 	env.agentsMu.Lock()

@@ -14,6 +14,8 @@ type mailbox struct {
 	max    int
 	closed bool
 	paused bool
+	waits  bool          // the agent waits, and knows whether it is paused
+	noted  chan struct{} // closed when it knows; nil if nobody wants to hear of it
 	wake   chan struct{} // something has changed; made when somebody waits
 }
 
@@ -51,6 +53,7 @@ func (b *mailbox) alert() {
 func (b *mailbox) take() (e envelope, found, paused bool, wake <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.waits = false
 	if b.wake == nil {
 		b.wake = make(chan struct{}, 1)
 	}
@@ -73,11 +76,32 @@ func (b *mailbox) take() (e envelope, found, paused bool, wake <-chan struct{}) 
 	return e, true, false, b.wake
 }
 
-func (b *mailbox) pause(is bool) {
+// pause returns what is closed when the agent has taken note, nil if it does
+// something else at the moment.
+func (b *mailbox) pause(is bool) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.paused = is
 	b.alert()
+	if !b.waits {
+		return nil
+	}
+	if b.noted == nil {
+		b.noted = make(chan struct{})
+	}
+	return b.noted
+}
+
+// settled notes that the agent waits, and has done what it does when it is
+// paused, or no longer is.
+func (b *mailbox) settled() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waits = true
+	if b.noted != nil {
+		close(b.noted)
+		b.noted = nil
+	}
 }
 
 func (b *mailbox) close() {

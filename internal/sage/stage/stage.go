@@ -244,6 +244,13 @@ func (s *Stage) Stop(bool) {
 	}
 }
 
+// Pause makes all agents take no messages, after their on pause; it waits for
+// those that can do that at once, until ctx ends. Resume ends it.
+func (s *Stage) Pause(ctx context.Context) { s.instance.PauseAll(ctx) }
+
+// Resume ends Pause.
+func (s *Stage) Resume() { s.instance.ResumeAll() }
+
 // Close lets go of everything. Nothing of the program may run any more.
 func (s *Stage) Close() error {
 	var errs []error

@@ -292,7 +292,7 @@ func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	s.mu.Lock()
 	s.run = nil
 	s.state.End = end
-	s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end, Told: s.listening.Load().count(), Said: s.said.untold()})
+	s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end, Ready: s.state.Ready, Told: s.listening.Load().count(), Said: s.said.untold()})
 	s.rest()
 	s.mu.Unlock()
 	close(run.ended)

@@ -50,7 +50,7 @@ const (
 	OK     = "ok"
 	Error  = "error" // Failure
 	Status = "state" // State
-	Exited = "exit"  // End, Told, Said; nothing else of the State has changed
+	Exited = "exit"  // End, Ready, Told, Said; nothing else of the State has changed
 	Said   = "said"  // Said; nothing else of the State has changed
 	Output = "output"
 	Grew   = "grew"
@@ -75,8 +75,9 @@ type Message struct {
 	Data        []byte   `json:"data,omitempty"`
 	State       *State   `json:"state,omitempty"`
 	End         *End     `json:"end,omitempty"`
-	Told        uint64   `json:"told,omitempty"` // with End: see State
-	Said        *Notice  `json:"said,omitempty"` // with End: nil if that has not changed
+	Ready       bool     `json:"ready,omitempty"` // with End: whether it ever was, as this may come before the answer to its start
+	Told        uint64   `json:"told,omitempty"`  // with End: see State
+	Said        *Notice  `json:"said,omitempty"`  // with End: nil if that has not changed
 	Failure     *Failure `json:"failure,omitempty"`
 }
 

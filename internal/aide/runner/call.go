@@ -1,0 +1,188 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// grace is how long what has to end may take before it is killed: less than
+// that of the run itself, which ends it.
+const grace = 3 * time.Second
+
+// maxArgument is what Linux takes as one argument or variable, less its end.
+const maxArgument = 128<<10 - 1
+
+var errArguments = errors.New("the command cannot be called")
+
+// call calls the command once, and counts what it has used.
+func (r *Runner) call(ctx context.Context, last error) error {
+	usage := filepath.Join(r.dir, usageName)
+	if err := os.Remove(usage); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: %w", errArguments, err)
+	}
+	prompt := r.prompt(last)
+	path := filepath.Join(r.dir, promptName)
+	if err := replace(path, []byte(prompt)); err != nil {
+		return fmt.Errorf("%w: %w", errArguments, err)
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errArguments, err)
+	}
+	defer in.Close()
+	argv, err := r.arguments(prompt)
+	if err != nil {
+		return err
+	}
+	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"], r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = fmt.Sprint(r.meter.Calls()), fmt.Sprint(r.meter.Left()), usage, path
+	r.heard.reset()
+	exit, err := r.execute(ctx, argv, in, usage)
+	report := r.report(usage)
+	r.meter.Record(report.Tokens)
+	switch {
+	case err != nil:
+		return err
+	case exit.Kind != supervisor.Normal:
+		return errors.New(exit.String())
+	case report.Failed:
+		return fmt.Errorf("it ended with 0, and says that it has failed: %.300s", report.Text)
+	}
+	return nil
+}
+
+// report is what the command has said of itself.
+func (r *Runner) report(usage string) aide.Report {
+	out := aide.ReadOutput(r.heard.bytes())
+	source := r.order.Settings.Usage
+	if source == aide.AnySource || source == aide.FromFile {
+		if text, err := readUsage(usage); err == nil {
+			file := aide.ReadUsage(text)
+			if file.Known || source == aide.FromFile {
+				out.Tokens, out.Known = file.Tokens, file.Known
+			}
+		} else if source == aide.FromFile {
+			out.Tokens, out.Known = 0, false
+		}
+	}
+	if source == aide.FromNowhere {
+		return aide.Report{}
+	}
+	return out
+}
+
+func readUsage(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errArguments
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, 1<<20))
+}
+
+// execute runs a program to its end. It ends it when ctx does, and when it says
+// in the file usage that it has used more than is left; usage may be empty.
+func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, usage string) (supervisor.Exit, error) {
+	if ctx.Err() != nil {
+		return supervisor.Exit{}, context.Cause(ctx)
+	}
+	out := proc.Output{Tail: -1, Raw: func(s proc.Stream, data []byte) {
+		if s == proc.Stderr {
+			r.err.Write(data)
+			return
+		}
+		r.out.Write(data)
+		r.heard.Write(data)
+	}}
+	p, err := proc.Start(proc.Command{Argv: argv, Dir: filepath.Dir(r.order.Aidefile), Env: r.environ(), Stdin: in}, out)
+	if err != nil {
+		return supervisor.Exit{}, err
+	}
+	look := time.NewTicker(r.look)
+	defer look.Stop()
+	var why error
+	for running := true; running; {
+		select {
+		case <-p.Done():
+			running = false
+		case <-ctx.Done():
+			why, running = context.Cause(ctx), false
+		case <-look.C:
+			if usage != "" && r.overspent(usage) {
+				why, running = r.spent(usage), false
+			}
+		}
+	}
+	if why != nil {
+		p.End(grace)
+	}
+	select {
+	case <-p.Done():
+		<-p.Drained()
+	case <-time.After(supervisor.KillGrace):
+		return supervisor.Exit{}, fmt.Errorf("%w; and process %d has not ended after it was killed", why, p.PID())
+	}
+	return p.Exit(), why
+}
+
+// overspent reports whether a call has used more than was left to it.
+func (r *Runner) overspent(usage string) bool {
+	if s := r.order.Settings.Usage; s != aide.AnySource && s != aide.FromFile {
+		return false
+	}
+	text, err := readUsage(usage)
+	return err == nil && aide.ReadUsage(text).Tokens > r.meter.Left()
+}
+
+func (r *Runner) spent(usage string) error {
+	text, _ := readUsage(usage)
+	return aide.Overspent(aide.Add(r.meter.Used(), aide.ReadUsage(text).Tokens), r.meter.Tokens)
+}
+
+// environ is the environment of commands and hooks.
+func (r *Runner) environ() []string {
+	all := maps.Clone(r.env)
+	maps.Copy(all, r.secrets.byName)
+	env := make([]string, 0, len(all))
+	for name, value := range all {
+		if kv := name + "=" + value; len(kv) <= maxArgument && !strings.ContainsRune(kv, 0) {
+			env = append(env, kv)
+		}
+	}
+	slices.Sort(env)
+	return env
+}
+
+// arguments are the command with what stands for something replaced, each once.
+func (r *Runner) arguments(prompt string) ([]string, error) {
+	var pairs []string
+	for name, value := range r.values(prompt) {
+		pairs = append(pairs, "{"+name+"}", strings.ReplaceAll(value, "\x00", ""))
+	}
+	replacer := strings.NewReplacer(pairs...)
+	argv := make([]string, len(r.order.Settings.Command))
+	for i, word := range r.order.Settings.Command {
+		if argv[i] = replacer.Replace(word); len(argv[i]) > maxArgument {
+			return nil, fmt.Errorf("%w: its argument %d has %d bytes, expected at most %d; it finds the task on its standard input, too", errArguments, i, len(argv[i]), maxArgument)
+		}
+	}
+	return argv, nil
+}

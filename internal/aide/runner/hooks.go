@@ -1,0 +1,79 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// hookTime bounds each hook.
+const hookTime = 5 * time.Minute
+
+// hooks runs hooks, one after the other, until one has failed.
+func (r *Runner) hooks(ctx context.Context, when string, hooks []string) error {
+	for _, hook := range hooks {
+		if err := r.hook(ctx, when, hook); err != nil {
+			return fmt.Errorf("%s %s: %w", when, hook, err)
+		}
+	}
+	return nil
+}
+
+func (r *Runner) hook(ctx context.Context, when, hook string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, hookTime, fmt.Errorf("it has not ended within %v", hookTime))
+	defer cancel()
+	r.env["COPPICE_HOOK"] = when
+	defer delete(r.env, "COPPICE_HOOK")
+	switch hook {
+	case aide.InjectVault:
+		return nil
+	case aide.CommitMemory:
+		return r.commitMemory(ctx)
+	}
+	return r.program(ctx, "/bin/sh", "./"+hook)
+}
+
+// program runs a program of a hook.
+func (r *Runner) program(ctx context.Context, argv ...string) error {
+	before := r.heard.bytes() // what hooks say is no answer
+	exit, err := r.execute(ctx, argv, nil, "")
+	r.heard.reset()
+	r.heard.Write(before)
+	switch {
+	case err != nil:
+		return err
+	case exit.Kind != supervisor.Normal:
+		return errors.New(exit.String())
+	}
+	return nil
+}
+
+// commitMemory commits what has changed in the memory, if anything has.
+func (r *Runner) commitMemory(ctx context.Context) error {
+	if _, err := os.Stat(r.memory()); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	git := []string{"git", "-C", filepath.Dir(r.order.Aidefile)}
+	if err := r.program(ctx, append(git, "add", "-A", "--", "memory")...); err != nil {
+		return err
+	}
+	if r.program(ctx, append(git, "diff", "--cached", "--quiet", "--", "memory")...) == nil {
+		return nil // nothing has
+	}
+	return r.program(ctx, append(git, "commit", "--quiet", "--message", r.file.Persona.Name+": memory", "--", "memory")...)
+}
+
+// closeIssue tells the issue that it is done, and closes it.
+func (r *Runner) closeIssue(ctx context.Context) error {
+	number := fmt.Sprint(r.order.Issue)
+	if err := r.program(ctx, "gh", "issue", "comment", number, "--body-file", filepath.Join(r.dir, SummaryName)); err != nil {
+		return err
+	}
+	return r.program(ctx, "gh", "issue", "close", number)
+}

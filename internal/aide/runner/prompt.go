@@ -1,0 +1,129 @@
+package runner
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// describe sets the variables that tell commands and hooks what the run is.
+func (r *Runner) describe() {
+	for name, value := range map[string]string{
+		"TASK": r.order.Task, "TRIGGER": r.order.Trigger, "PERSONA": r.file.Persona.Name, "STYLE": r.file.Persona.Style,
+		"WORKSPACE": strings.Join(r.workspace(), ":"), "SKILLS": strings.Join(r.file.Skills, ":"), "MEMORY": r.memory(), "AIDEFILE": r.order.Aidefile,
+	} {
+		r.env["COPPICE_"+name] = strings.ReplaceAll(value, "\x00", "")
+	}
+	if r.order.Issue > 0 {
+		r.env["COPPICE_ISSUE"] = fmt.Sprint(r.order.Issue)
+	}
+}
+
+// values are what placeholders stand for.
+func (r *Runner) values(prompt string) map[string]string {
+	return map[string]string{
+		"task": r.order.Task, "prompt": prompt, "persona": r.file.Persona.Name, "style": r.file.Persona.Style, "dir": filepath.Dir(r.order.Aidefile),
+		"memory": r.memory(), "workspace": strings.Join(r.workspace(), ":"), "skills": strings.Join(r.file.Skills, ":"), "tokens": fmt.Sprint(r.meter.Left()),
+	}
+}
+
+func (r *Runner) memory() string { return filepath.Join(filepath.Dir(r.order.Aidefile), "memory") }
+
+// workspace is where the agent may look, as absolute paths.
+func (r *Runner) workspace() (all []string) {
+	for _, path := range r.file.Workspace.Read {
+		if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {
+			path = filepath.Join(r.env["HOME"], rest)
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(r.order.Aidefile), path)
+		}
+		all = append(all, filepath.Clean(path))
+	}
+	return all
+}
+
+// maxSkill bounds the text of a skill, in bytes.
+const maxSkill = 256 << 10
+
+// skill is the text of a skill, if it is a file beside the Aidefile.
+func (r *Runner) skill(name string) string {
+	if !filepath.IsLocal(name) {
+		return ""
+	}
+	f, err := os.OpenInRoot(filepath.Dir(r.order.Aidefile), name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxSkill))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(strings.ToValidUTF8(string(text), "�"))
+}
+
+// memoryTokens is the size of the memory: its files, not those below it.
+func (r *Runner) memoryTokens() (tokens int64, exists bool) {
+	entries, err := os.ReadDir(r.memory())
+	if err != nil {
+		return 0, false
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode()&fs.ModeType == 0 {
+			tokens += info.Size()
+		}
+	}
+	return tokens / 4, true
+}
+
+// prompt is what the command is told on its standard input. The error is that
+// of the try before it.
+func (r *Runner) prompt(last error) string {
+	var b strings.Builder
+	part := func(title, format string, args ...any) {
+		if b.Len() > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "# %s\n\n%s\n", title, strings.TrimSpace(fmt.Sprintf(format, args...)))
+	}
+	who := "You are " + r.file.Persona.Name + "."
+	if s := r.file.Persona.Style; s != "" {
+		who += "\n" + s
+	}
+	part("Who you are", "%s", who)
+	part("Task", "%s", r.order.Task)
+	if last != nil {
+		part("What was tried", "This is try %d. The one before it has failed: %v\nDo not repeat what has failed.", r.meter.Calls(), r.secrets.redact(last.Error()))
+	}
+	if size, exists := r.memoryTokens(); exists {
+		text := fmt.Sprintf("What you kept from earlier runs is in %s. Read what you need of it, and keep there what a later run has to know.", r.memory())
+		if size > r.file.Memory.CompactAfter {
+			text += fmt.Sprintf("\nIt has %d tokens, and should have at most %d: make it smaller before you end, and keep what matters.", size, r.file.Memory.CompactAfter)
+		}
+		part("Memory", "%s", text)
+	}
+	for _, name := range r.file.Skills {
+		if text := r.skill(name); text != "" {
+			part("Skill: "+name, "%s", text)
+		} else {
+			part("Skill: "+name, "You know how to do this.")
+		}
+	}
+	if all := r.workspace(); len(all) > 0 {
+		part("Workspace", "Beside the current directory you may read:\n- %s", strings.Join(all, "\n- "))
+	}
+	output := fmt.Sprintf("When you end, write a summary of at most %d tokens between <aide-summary> and </aide-summary>.", r.file.Output.MaxSummaryTokens)
+	if s := r.file.Output.NarrativeSchema; s != "" {
+		output += " It contains: " + s
+	}
+	part("Budget", "You have %d tokens.", r.meter.Left())
+	part("Summary", "%s", output)
+	return b.String()
+}

@@ -1,0 +1,299 @@
+// Package runner is one run of an agent of an Aidefile: a program of its own,
+// which the runtime of agents starts and which outlives the daemon. It reads
+// the Aidefile anew, finds the secrets, runs the hooks before it, calls the
+// command of the project until it succeeds or the budget is used up, keeps a
+// summary, runs the hooks after it, and ends with an exit code that says how it
+// went (aide.Result). It restarts nothing.
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+// Arg is the first argument of a program that is to call Main with the rest.
+const Arg = "aide-run"
+
+// Argv is what an incarnation runs: the program exe, told of a file with an Order.
+func Argv(exe, order string) []string { return []string{exe, Arg, order} }
+
+// Order is what a run is told.
+type Order struct {
+	Aidefile string        `json:"aidefile"` // absolute path
+	Settings aide.Settings `json:"settings"`
+	Trigger  string        `json:"trigger"`         // as the Aidefile spells it
+	Task     string        `json:"task"`            // what is to be done
+	Issue    int           `json:"issue,omitempty"` // that the task is
+	Fired    time.Time     `json:"fired"`
+}
+
+// Names of files in the directory of an Order.
+const (
+	OrderName   = "order.json"
+	SummaryName = "summary.md" // of the last run
+	promptName  = "prompt.md"
+	usageName   = "usage"
+)
+
+// maxOrder bounds an Order's file, in bytes.
+const maxOrder = 4 << 20
+
+// Read reads an Order.
+func Read(path string) (o Order, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return o, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxOrder+1))
+	if err != nil {
+		return o, err
+	}
+	if len(text) > maxOrder {
+		return o, fmt.Errorf("%s has more than %d bytes", path, maxOrder)
+	}
+	if err := json.Unmarshal(text, &o); err != nil {
+		return o, fmt.Errorf("%s: %w", path, err)
+	}
+	return o, nil
+}
+
+// Write replaces the Order at path, whole or not at all.
+func (o Order) Write(path string) error {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return replace(path, text)
+}
+
+func replace(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// Main is the program.
+func Main(args []string) int {
+	if len(args) != 1 {
+		fmt.Fprintln(os.Stderr, "coppice aide-run: started by coppice itself, not by people; see coppice fire --help")
+		return 2
+	}
+	order, err := Read(args[0])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "coppice aide-run:", err)
+		return aide.Faulty.Code()
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	go func() { cancel(&stopped{(<-signals).(syscall.Signal)}) }()
+	r := New(order, filepath.Dir(args[0]), os.Environ(), os.Stdout, os.Stderr)
+	r.Tell = func(status string) { sd.SdNotify(false, "STATUS="+status) }
+	result := r.Run(ctx)
+	var s *stopped
+	if errors.As(context.Cause(ctx), &s) {
+		return 128 + int(s.signal)
+	}
+	return result.Code()
+}
+
+// stopped is the cause of the end of a run that was asked to end.
+type stopped struct{ signal syscall.Signal }
+
+func (s *stopped) Error() string { return "stopped" }
+
+// Runner makes one run.
+type Runner struct {
+	// Tell is told what the run does, in a line.
+	Tell func(string)
+
+	order    Order
+	dir      string // of the order
+	file     *aide.File
+	env      map[string]string
+	secrets  *secrets
+	out, err *redactor
+	meter    aide.Meter
+	heard    tailBuffer // what the command wrote to its standard output, in its last call
+	look     time.Duration
+}
+
+// New makes a Runner of an order, whose files are in dir.
+func New(o Order, dir string, env []string, out, errs io.Writer) *Runner {
+	r := &Runner{order: o, dir: dir, env: map[string]string{}, secrets: &secrets{}, look: time.Second, Tell: func(string) {}}
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		// It is this program that the daemon listens to.
+		if name != "NOTIFY_SOCKET" && name != "WATCHDOG_PID" && name != "WATCHDOG_USEC" {
+			r.env[name] = value
+		}
+	}
+	r.out, r.err = r.secrets.writer(out), r.secrets.writer(errs)
+	return r
+}
+
+// Run makes the run.
+func (r *Runner) Run(ctx context.Context) aide.Result {
+	result, reason := r.work(ctx)
+	if stoppedBy(ctx) {
+		return r.close(aide.Failed, "stopped")
+	}
+	if r.file == nil {
+		return r.close(result, reason)
+	}
+	summary := r.secrets.redact(aide.Summary(result, reason, &r.meter, r.said(), r.file.Output.MaxSummaryTokens))
+	if err := replace(filepath.Join(r.dir, SummaryName), []byte(summary+"\n")); err != nil {
+		r.say("the summary cannot be kept: %v", err)
+	}
+	r.env["COPPICE_RESULT"], r.env["COPPICE_SUMMARY"] = result.String(), filepath.Join(r.dir, SummaryName)
+	r.env["COPPICE_REASON"] = reason
+	if err := r.hooks(ctx, "on_complete", r.file.Hooks.OnComplete); err != nil {
+		if r.say("%v", err); result == aide.Succeeded {
+			result, reason = aide.Failed, err.Error()
+		}
+	}
+	if result == aide.Succeeded && r.order.Issue > 0 {
+		if err := r.closeIssue(ctx); err != nil {
+			reason = fmt.Sprintf("done, but issue %d could not be closed: %v", r.order.Issue, err)
+		}
+	}
+	fmt.Fprintln(r.out, summary)
+	if stoppedBy(ctx) {
+		return r.close(aide.Failed, "stopped")
+	}
+	return r.close(result, reason)
+}
+
+func stoppedBy(ctx context.Context) bool {
+	var s *stopped
+	return errors.As(context.Cause(ctx), &s)
+}
+
+// close ends the run.
+func (r *Runner) close(result aide.Result, reason string) aide.Result {
+	text := result.String()
+	if reason != "" {
+		text += ": " + reason
+	}
+	if r.meter.Used() > 0 {
+		text += fmt.Sprintf(" (%d tokens)", r.meter.Used())
+	}
+	r.say("%s", text)
+	r.out.flush()
+	r.err.flush()
+	r.Tell(proc.Plain(strings.ReplaceAll(r.secrets.redact(text), "\n", " ")))
+	return result
+}
+
+// say writes a line of the run's own.
+func (r *Runner) say(format string, args ...any) {
+	fmt.Fprintf(r.err, "aide: %s\n", strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+// said is the answer of the command.
+func (r *Runner) said() string {
+	out := r.heard.bytes()
+	if report := aide.ReadOutput(out); report.Text != "" {
+		return report.Text
+	}
+	return string(out)
+}
+
+// work is the run but for what is told of it.
+func (r *Runner) work(ctx context.Context) (aide.Result, string) {
+	file, err := config.LoadAidefile(r.order.Aidefile)
+	if err != nil {
+		return aide.Faulty, err.Error()
+	}
+	r.file = file
+	r.meter = aide.Meter{Budget: file.Budget}
+	if err := r.secrets.find(file.Vault, r.order.Settings.Vault, r.env); err != nil {
+		return aide.Faulty, err.Error()
+	}
+	r.describe()
+	if t := file.Budget.Timeout; t > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, t, &late{t})
+		defer cancel()
+	}
+	r.Tell("on_spawn")
+	if err := r.hooks(ctx, "on_spawn", file.Hooks.OnSpawn); err != nil {
+		return verdict(err, aide.Faulty), err.Error()
+	}
+	var last error
+	for {
+		if err := r.meter.Call(); err != nil {
+			return r.exhausted(err, last)
+		}
+		r.Tell(fmt.Sprintf("try %d of %d, %d tokens left", r.meter.Calls(), file.Budget.MaxRetries+1, r.meter.Left()))
+		err := r.call(ctx, last)
+		if err == nil {
+			return aide.Succeeded, ""
+		}
+		if ctx.Err() != nil {
+			return verdict(err, aide.Failed), err.Error()
+		}
+		var spent *aide.Exhausted
+		if errors.As(err, &spent) {
+			return aide.BudgetExhausted, err.Error()
+		}
+		if errors.Is(err, proc.ErrCommand) || errors.Is(err, errArguments) {
+			return aide.Faulty, err.Error()
+		}
+		r.say("try %d: %v", r.meter.Calls(), err)
+		last = err
+	}
+}
+
+// exhausted is the result of a run whose budget is used up.
+func (r *Runner) exhausted(err, last error) (aide.Result, string) {
+	switch {
+	case last == nil:
+		return aide.BudgetExhausted, err.Error()
+	case r.file.Budget.MaxRetries == 0 && r.meter.Left() > 0: // there was one try
+		return aide.Failed, last.Error()
+	}
+	return aide.BudgetExhausted, fmt.Sprintf("%v; the last: %v", err, last)
+}
+
+// late is the cause of the end of a run that takes too long.
+type late struct{ after time.Duration }
+
+func (l *late) Error() string { return fmt.Sprintf("it has not ended within %v", l.after) }
+
+// verdict is what an error makes of the run.
+func verdict(err error, otherwise aide.Result) aide.Result {
+	var l *late
+	if errors.As(err, &l) {
+		return aide.TimedOut
+	}
+	return otherwise
+}

@@ -1,0 +1,442 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/coppice-dev/coppice/internal/aide"
+)
+
+// bench is an agent of a test.
+type bench struct {
+	*Runner
+	t    *testing.T
+	dir  string // of the Aidefile
+	out  bytes.Buffer
+	mu   sync.Mutex
+	told []string
+}
+
+// newBench makes an agent with an Aidefile, whose command is a shell script.
+func newBench(t *testing.T, aidefile, script string, env ...string) *bench {
+	t.Helper()
+	b := &bench{t: t, dir: t.TempDir()}
+	b.write("Aidefile", aidefile)
+	order := Order{
+		Aidefile: filepath.Join(b.dir, "Aidefile"), Trigger: "manual", Task: "do it",
+		Settings: aide.Settings{Command: []string{"/bin/sh", "-c", script}, Vault: filepath.Join(b.dir, "vault")},
+	}
+	env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+b.dir)
+	b.Runner = New(order, t.TempDir(), env, &b.out, &b.out)
+	b.look = 10 * time.Millisecond
+	b.Tell = func(s string) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.told = append(b.told, s)
+	}
+	return b
+}
+
+func (b *bench) write(name, text string) {
+	b.t.Helper()
+	path := filepath.Join(b.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) read(name string) string {
+	b.t.Helper()
+	text, err := os.ReadFile(filepath.Join(b.dir, name))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (b *bench) last() string { return b.told[len(b.told)-1] }
+
+// run makes the run, and fails unless it ends like this, for that reason.
+func (b *bench) run(ctx context.Context, result aide.Result, reason string) {
+	b.t.Helper()
+	if got := b.Run(ctx); got != result || !strings.Contains(b.last(), reason) {
+		b.t.Errorf("%v: %s\nexpected %v: %s\n%s", got, b.last(), result, reason, b.out.String())
+	}
+}
+
+func (b *bench) calls(expected int) {
+	b.t.Helper()
+	text, _ := os.ReadFile(filepath.Join(b.dir, "calls"))
+	if n := strings.Count(string(text), "x"); n != expected {
+		b.t.Errorf("%d calls, expected %d", n, expected)
+	}
+}
+
+func TestResults(t *testing.T) {
+	const claude = `printf x >>calls; echo '{"type":"result","is_error":%v,"result":"all well","usage":{"input_tokens":%d,"output_tokens":10}}'; exit %d`
+	for _, c := range []struct {
+		name, aidefile, script string
+		result                 aide.Result
+		reason                 string
+		calls                  int
+		tokens                 int64
+	}{
+		{"success", "", fmt.Sprintf(claude, false, 20, 0), aide.Succeeded, "success (30 tokens)", 1, 30},
+		{"success without a word of tokens", "", "printf x >>calls; echo hello", aide.Succeeded, "success", 1, 0},
+		{"failure, tried again", "", "printf x >>calls; exit 3", aide.BudgetExhausted, "budget exhausted: all 4 tries have failed; the last: ", 4, 0},
+		{"failure, not tried again", "[budget]\nmax_retries = 0\n", "printf x >>calls; exit 3", aide.Failed, "exit code 3", 1, 0},
+		{"success at the second try", "", "printf x >>calls; test $COPPICE_TRY = 2", aide.Succeeded, "", 2, 0},
+		{"exit code 0 proves nothing", "[budget]\nmax_retries = 0\n", fmt.Sprintf(claude, true, 20, 0), aide.Failed, "it ended with 0, and says that it has failed: all well", 1, 30},
+		{"tokens used up", "[budget]\ntokens = \"100\"\n", fmt.Sprintf(claude, false, 50, 1), aide.BudgetExhausted, "budget exhausted: 120 of 100 tokens are used up; the last: ", 2, 120},
+		{"no tokens at all", "[budget]\ntokens = \"0k\"\n", "printf x >>calls", aide.BudgetExhausted, "0 of 0 tokens", 0, 0},
+		{"success beyond the budget", "[budget]\ntokens = \"10\"\n", fmt.Sprintf(claude, false, 50, 0), aide.Succeeded, "success (60 tokens)", 1, 60},
+		{"a usage file", "", `printf x >>calls; echo 7 >"$COPPICE_USAGE"; echo '{"usage":{"output_tokens":1}}'`, aide.Succeeded, "success (7 tokens)", 1, 7},
+		{"overspent on the way", "[budget]\ntokens = \"10\"\n", `printf x >>calls; echo 11 >"$COPPICE_USAGE"; sleep 600`, aide.BudgetExhausted, "budget exhausted: 11 tokens are used, of 10", 1, 11},
+		{"killed", "[budget]\nmax_retries = 0\n", "kill -9 $$", aide.Failed, "SIGKILL", 0, 0},
+		{"too slow", "[budget]\ntimeout = \"200ms\"\n", "printf x >>calls; sleep 600 & wait", aide.TimedOut, "timeout: it has not ended within 200ms", 1, 0},
+		{"a faulty Aidefile", "[daemon]\nrestart = 1\n", "printf x >>calls", aide.Faulty, "Aidefile:2:11: restart is an integer", 0, 0},
+		{"no secret", "[vault]\nkeys = [\"A_KEY\", \"B_KEY\"]\n", "printf x >>calls", aide.Faulty, "the secret A_KEY is missing: write it to ", 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, c.aidefile, c.script)
+			b.run(context.Background(), c.result, c.reason)
+			b.calls(c.calls)
+			if b.meter.Used() != c.tokens {
+				t.Errorf("%d tokens, expected %d", b.meter.Used(), c.tokens)
+			}
+			if c.result == aide.Faulty && b.file == nil {
+				return
+			}
+			summary, err := os.ReadFile(filepath.Join(b.Runner.dir, SummaryName))
+			if err != nil || !strings.HasPrefix(string(summary), "STATUS: "+c.result.Status()+"\n") {
+				t.Errorf("summary %q, %v", summary, err)
+			}
+		})
+	}
+}
+
+func TestNoSuchCommand(t *testing.T) {
+	b := newBench(t, "", "")
+	b.order.Settings.Command = []string{"coppice-no-such-program"}
+	b.run(context.Background(), aide.Faulty, "coppice-no-such-program")
+}
+
+func TestNothingIsLeftOfWhatIsTooSlow(t *testing.T) {
+	b := newBench(t, "[budget]\ntimeout = \"300ms\"\n", `trap "" TERM; (trap "" TERM; while :; do sleep 1; done) & echo $! >child; wait`)
+	b.run(context.Background(), aide.TimedOut, "300ms")
+	var pid int
+	if _, err := fmt.Sscan(b.read("child"), &pid); err != nil {
+		t.Fatal(err)
+	}
+	for late := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || bytes.Contains(stat, []byte(") Z ")) {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatal("its child lives")
+		}
+	}
+}
+
+func TestAStopEndsIt(t *testing.T) {
+	b := newBench(t, "[hooks]\non_complete = [\"after.sh\"]\n", "echo ready; sleep 600")
+	b.write("after.sh", "touch after")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	heard := &lineWait{text: "ready", seen: make(chan struct{})}
+	b.Runner.out = b.secrets.writer(heard)
+	go func() {
+		<-heard.seen
+		cancel(&stopped{15})
+	}()
+	b.run(ctx, aide.Failed, "stopped")
+	if _, err := os.Stat(filepath.Join(b.dir, "after")); err == nil {
+		t.Error("on_complete has run")
+	}
+}
+
+type lineWait struct {
+	text string
+	once sync.Once
+	seen chan struct{}
+}
+
+func (w *lineWait) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(w.text)) {
+		w.once.Do(func() { close(w.seen) })
+	}
+	return len(p), nil
+}
+
+func TestWhatACommandIsTold(t *testing.T) {
+	b := newBench(t, `[persona]
+name = "the-agent"
+style = "brief"
+[skills]
+include = ["skills/a.md", "b", "../outside"]
+[memory]
+compact_after = "1"
+[workspace]
+read = ["~/x", "y"]
+[output]
+narrative_schema = "WHAT"
+`, `cat >stdin; env | sort >env; printf '%s\n' "$0" "$@" >args`)
+	b.write("skills/a.md", "how to do a")
+	b.write("memory/notes.md", "12345678")
+	b.order.Task = "fix {persona}; $(touch hacked) \"'"
+	b.order.Settings.Command = append(b.order.Settings.Command, "{task}", "{persona}/{style} {unknown}", "{tokens}", "{dir}")
+	b.run(context.Background(), aide.Succeeded, "")
+	if got, want := b.read("args"), "fix {persona}; $(touch hacked) \"'\nthe-agent/brief {unknown}\n200000\n"+b.dir+"\n"; got != want {
+		t.Errorf("arguments %q, expected %q", got, want)
+	}
+	if _, err := os.Stat(filepath.Join(b.dir, "hacked")); err == nil {
+		t.Error("the task was executed")
+	}
+	for _, part := range []string{
+		"You are the-agent.\nbrief", "# Task\n\nfix {persona}; $(touch hacked)", "how to do a", "# Skill: b\n", "# Skill: ../outside\n\nYou know", b.dir + "/memory",
+		"It has 2 tokens, and should have at most 1", "- " + b.dir + "/x\n- " + b.dir + "/y", "<aide-summary>", "It contains: WHAT", "You have 200000 tokens.",
+	} {
+		if !strings.Contains(b.read("stdin"), part) {
+			t.Errorf("not in the prompt: %s\n%s", part, b.read("stdin"))
+		}
+	}
+	for _, variable := range []string{
+		"COPPICE_TASK=fix {persona}; ", "COPPICE_PERSONA=the-agent\n", "COPPICE_STYLE=brief\n", "COPPICE_TRIGGER=manual\n", "COPPICE_TOKENS=200000\n", "COPPICE_TRY=1\n",
+		"COPPICE_SKILLS=skills/a.md:b:../outside\n", "COPPICE_MEMORY=" + b.dir + "/memory\n", "COPPICE_WORKSPACE=" + b.dir + "/x:" + b.dir + "/y\n",
+	} {
+		if !strings.Contains(b.read("env"), variable) {
+			t.Errorf("not in the environment: %s", variable)
+		}
+	}
+}
+
+func TestTheNextTryIsToldOfTheLast(t *testing.T) {
+	b := newBench(t, "[budget]\nmax_retries = 1\n", "cat >stdin; exit 7")
+	b.run(context.Background(), aide.BudgetExhausted, "all 2 tries")
+	if !strings.Contains(b.read("stdin"), "This is try 2. The one before it has failed: ") || !strings.Contains(b.read("stdin"), "exit code 7") {
+		t.Error(b.read("stdin"))
+	}
+}
+
+func TestALongTask(t *testing.T) {
+	b := newBench(t, "", "wc -c >size")
+	b.order.Task = strings.Repeat("a", 200<<10)
+	b.run(context.Background(), aide.Succeeded, "")
+	b = newBench(t, "", "true")
+	b.order.Task = strings.Repeat("a", 200<<10)
+	b.order.Settings.Command = append(b.order.Settings.Command, "{task}")
+	b.run(context.Background(), aide.Faulty, "has 204800 bytes, expected at most 131071")
+}
+
+func TestSecrets(t *testing.T) {
+	const key, token = "sk-a-very-secret-key", "line one of it\nline two of it"
+	b := newBench(t, "[vault]\nkeys = [\"KEY\", \"TOKEN\"]\n[hooks]\non_spawn = [\"h.sh\"]\n[budget]\nmax_retries = 0\n",
+		`echo "key $KEY"; printf 'sk-a-very'; sleep 0.1; echo '-secret-key!'; echo "$TOKEN" >&2; printf '<aide-summary>%s</aide-summary>\n' "$KEY"; test "$KEY" = sk-a-very-secret-key; exit 1`, "KEY="+key)
+	b.write("vault/TOKEN", token+"\n")
+	b.write("h.sh", `echo "hook $KEY"`)
+	b.run(context.Background(), aide.Failed, "exit code 1")
+	summary, _ := os.ReadFile(filepath.Join(b.Runner.dir, SummaryName))
+	all := b.out.String() + string(summary) + strings.Join(b.told, "\n")
+	for _, secret := range []string{key, "line one of it", "line two of it"} {
+		if strings.Contains(all, secret) {
+			t.Errorf("%q is in what is logged:\n%s", secret, all)
+		}
+	}
+	for _, text := range []string{"key [KEY]\n", "\n[KEY]!\n", "[TOKEN]\n[TOKEN]\n", "hook [KEY]\n"} {
+		if !strings.Contains(b.out.String(), text) {
+			t.Errorf("%q is not in %q", text, b.out.String())
+		}
+	}
+}
+
+func TestSecretFiles(t *testing.T) {
+	for _, c := range []struct {
+		text     string
+		mode     os.FileMode
+		expected string
+	}{
+		{"x", 0o644, "the secret KEY can be read by others: chmod 600 "},
+		{"", 0o600, "is empty or no text"},
+		{"a\x00b", 0o600, "is empty or no text"},
+		{strings.Repeat("a", maxSecret+1), 0o600, "has more than 65536 bytes"},
+	} {
+		b := newBench(t, "[vault]\nkeys = [\"KEY\"]\n", "true")
+		b.write("vault/KEY", c.text)
+		if err := os.Chmod(filepath.Join(b.dir, "vault/KEY"), c.mode); err != nil {
+			t.Fatal(err)
+		}
+		b.run(context.Background(), aide.Faulty, c.expected)
+	}
+	b := newBench(t, "[vault]\nkeys = [\"KEY\"]\n", "true")
+	b.write("vault/KEY/x", "")
+	b.run(context.Background(), aide.Faulty, "is no regular file")
+}
+
+// However a text is cut into writes, nothing of a secret gets through, and all else does.
+func TestRedactor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := &secrets{}
+		env := map[string]string{}
+		var names []string
+		for i, value := range rapid.SliceOfN(rapid.StringMatching(`[ab]{4,9}`), 1, 4).Draw(t, "secrets") {
+			name := fmt.Sprintf("K%d", i)
+			env[name], names = value, append(names, name)
+		}
+		if err := s.find(names, "", env); err != nil {
+			t.Fatal(err)
+		}
+		text := rapid.StringMatching(`[abc\n]{0,200}`).Draw(t, "text")
+		var out bytes.Buffer
+		w := s.writer(&out)
+		rest := text
+		for rest != "" {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "cut")
+			w.Write([]byte(rest[:n]))
+			rest = rest[n:]
+		}
+		w.flush()
+		if got, want := out.String(), s.redact(text); got != want {
+			t.Fatalf("%q, expected %q", got, want)
+		}
+		for _, value := range env {
+			if strings.Contains(out.String(), value) {
+				t.Fatalf("%q is in %q", value, out.String())
+			}
+		}
+	})
+}
+
+// A line without an end is passed on, too.
+func TestRedactorOfALongLine(t *testing.T) {
+	s := &secrets{}
+	if err := s.find([]string{"KEY"}, "", map[string]string{"KEY": "secret-value"}); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	w := s.writer(&out)
+	chunk := []byte(strings.Repeat("0123456789", 1000) + "secret-value")
+	for range 100 {
+		for _, half := range [][]byte{chunk[:len(chunk)-6], chunk[len(chunk)-6:]} {
+			w.Write(half)
+			if len(w.pending) > 2*maxSecret {
+				t.Fatalf("%d bytes are kept back", len(w.pending))
+			}
+		}
+	}
+	w.flush()
+	if n := strings.Count(out.String(), "[KEY]"); n != 100 || strings.Contains(out.String(), "secret-value") || out.Len() != 100*(10_000+len("[KEY]")) {
+		t.Errorf("%d times hidden, %d bytes", n, out.Len())
+	}
+}
+
+func TestHooks(t *testing.T) {
+	b := newBench(t, "[hooks]\non_spawn = [\"inject-vault\", \"a.sh\"]\non_complete = [\"b.sh\"]\n[budget]\nmax_retries = 0\n", "echo command >>log; exit 1")
+	b.write("a.sh", `echo "$COPPICE_HOOK" >>log`)
+	b.write("b.sh", `echo "$COPPICE_HOOK $COPPICE_RESULT $COPPICE_REASON" >>log; head -n 1 "$COPPICE_SUMMARY" >>log`)
+	b.run(context.Background(), aide.Failed, "exit code 1")
+	if got, want := b.read("log"), "on_spawn\ncommand\non_complete failure exit code 1\nSTATUS: partial\n"; got != want {
+		t.Errorf("%q, expected %q", got, want)
+	}
+
+	b = newBench(t, "[hooks]\non_spawn = [\"a.sh\"]\non_complete = [\"b.sh\"]\n", "printf x >>calls")
+	b.write("a.sh", "exit 5")
+	b.write("b.sh", `echo "$COPPICE_RESULT" >>log`)
+	b.run(context.Background(), aide.Faulty, "on_spawn a.sh: exit code 5")
+	b.calls(0)
+	if got := b.read("log"); got != "faulty\n" {
+		t.Errorf("%q", got)
+	}
+
+	b = newBench(t, "[hooks]\non_complete = [\"b.sh\"]\n", "true")
+	b.write("b.sh", "exit 6")
+	b.run(context.Background(), aide.Failed, "on_complete b.sh: exit code 6")
+}
+
+func TestCommitMemory(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("there is no git")
+	}
+	git := func(b *bench, args ...string) string {
+		t.Helper()
+		cmd := exec.Command("git", args...)
+		cmd.Dir, cmd.Env = b.dir, b.environ()
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	script := `mkdir -p memory; date +%N >>memory/notes.md; echo other >other`
+	env := []string{"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org", "GIT_CONFIG_NOSYSTEM=1"}
+	b := newBench(t, "[persona]\nname = \"n\"\n[hooks]\non_complete = [\"commit-memory\"]\n", script, env...)
+	git(b, "init", "-q", "-b", "main")
+	b.run(context.Background(), aide.Succeeded, "")
+	if got := git(b, "log", "--format=%s", "--name-only"); got != "n: memory\n\nmemory/notes.md" {
+		t.Errorf("log %q", got)
+	}
+	b.order.Settings.Command = []string{"true"}
+	b.run(context.Background(), aide.Succeeded, "")
+	if got := git(b, "rev-list", "--count", "HEAD"); got != "1" {
+		t.Errorf("%s commits, expected none for nothing", got)
+	}
+
+	b = newBench(t, "[hooks]\non_complete = [\"commit-memory\"]\n", script, env...) // no repository
+	b.run(context.Background(), aide.Failed, "on_complete commit-memory: ")
+}
+
+func TestIssues(t *testing.T) {
+	b := newBench(t, "", "echo done")
+	b.write("bin/gh", "#!/bin/sh\necho \"$@\" >>gh.log\n")
+	if err := os.Chmod(filepath.Join(b.dir, "bin/gh"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.env["PATH"] = filepath.Join(b.dir, "bin") + ":" + b.env["PATH"]
+	b.order.Issue = 7
+	b.run(context.Background(), aide.Succeeded, "success")
+	if got := b.read("gh.log"); !strings.HasPrefix(got, "issue comment 7 --body-file ") || !strings.HasSuffix(got, "issue close 7\n") {
+		t.Errorf("%q", got)
+	}
+	b.order.Settings.Command = []string{"false"}
+	os.Remove(filepath.Join(b.dir, "gh.log"))
+	b.run(context.Background(), aide.BudgetExhausted, "all 4 tries")
+	if _, err := os.Stat(filepath.Join(b.dir, "gh.log")); err == nil {
+		t.Error("an issue was touched after a failure")
+	}
+	b.order.Settings.Command = []string{"true"}
+	b.write("bin/gh", "#!/bin/sh\nexit 1\n")
+	b.run(context.Background(), aide.Succeeded, "done, but issue 7 could not be closed: exit code 1")
+}
+
+func TestOrders(t *testing.T) {
+	path := filepath.Join(t.TempDir(), OrderName)
+	o := Order{Aidefile: "/a", Trigger: "issue", Task: "täsk\x00\n", Issue: 3, Settings: aide.Settings{Command: []string{"a", "b"}, Usage: aide.FromFile, Vault: "/d"}, Fired: time.Now().UTC().Round(0)}
+	if err := o.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(path)
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(o) {
+		t.Errorf("%+v, %v, expected %+v", got, err, o)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), OrderName) {
+		t.Errorf("half an order: %v", err)
+	}
+}

@@ -1,0 +1,207 @@
+package runner
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// maxSecret bounds a secret, in bytes.
+const maxSecret = 64 << 10
+
+// secrets are the secrets of a run.
+type secrets struct {
+	byName map[string]string
+	hidden [][]byte // the lines of their values, longest first
+	names  []string // of each of these
+}
+
+// find finds the secrets: in the environment, or in the directory vault.
+func (s *secrets) find(names []string, vault string, env map[string]string) error {
+	s.byName = map[string]string{}
+	var missing []error
+	for _, name := range names {
+		value, ok := env[name]
+		if !ok {
+			var err error
+			if value, err = readSecret(vault, name); err != nil {
+				missing = append(missing, err)
+				continue
+			}
+		}
+		s.byName[name] = value
+		s.hide(name, value)
+	}
+	type pair struct {
+		text []byte
+		name string
+	}
+	all := make([]pair, len(s.hidden))
+	for i := range all {
+		all[i] = pair{s.hidden[i], s.names[i]}
+	}
+	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(len(b.text), len(a.text)) })
+	for i := range all {
+		s.hidden[i], s.names[i] = all[i].text, all[i].name
+	}
+	return errors.Join(missing...)
+}
+
+func readSecret(vault, name string) (string, error) {
+	path := filepath.Join(vault, name)
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("the secret %s is missing: write it to %s, or set it in the environment of the daemon", name, path)
+	case err != nil:
+		return "", fmt.Errorf("the secret %s cannot be read: %w", name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("the secret %s cannot be read: %w", name, err)
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("the secret %s cannot be read: %s is no regular file", name, path)
+	case info.Mode().Perm()&0o077 != 0:
+		return "", fmt.Errorf("the secret %s can be read by others: chmod 600 %s", name, path)
+	case info.Size() > maxSecret:
+		return "", fmt.Errorf("the secret %s has more than %d bytes", name, maxSecret)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxSecret))
+	if err != nil {
+		return "", fmt.Errorf("the secret %s cannot be read: %w", name, err)
+	}
+	value := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	if value == "" || strings.ContainsRune(value, 0) {
+		return "", fmt.Errorf("the secret %s cannot be used: %s is empty or no text", name, path)
+	}
+	return value, nil
+}
+
+// minHidden is how long a line of a secret has to be to be worth hiding: what
+// is shorter is in every text.
+const minHidden = 4
+
+func (s *secrets) hide(name, value string) {
+	for text := range strings.Lines(value) {
+		if text = strings.TrimSpace(text); len(text) >= minHidden && !slices.ContainsFunc(s.hidden, func(h []byte) bool { return string(h) == text }) {
+			s.hidden, s.names = append(s.hidden, []byte(text)), append(s.names, name)
+		}
+	}
+}
+
+// redact takes the secrets out of a text.
+func (s *secrets) redact(text string) string {
+	return string(s.replace([]byte(text)))
+}
+
+func (s *secrets) replace(text []byte) []byte {
+	for i, h := range s.hidden {
+		if bytes.Contains(text, h) {
+			text = bytes.ReplaceAll(text, h, []byte("["+s.names[i]+"]"))
+		}
+	}
+	return text
+}
+
+// longest is how long the longest secret is.
+func (s *secrets) longest() int {
+	if len(s.hidden) == 0 {
+		return 0
+	}
+	return len(s.hidden[0])
+}
+
+// writer takes the secrets out of all that is written to w.
+func (s *secrets) writer(w io.Writer) *redactor { return &redactor{s: s, w: w} }
+
+// redactor writes what it is given, without the secrets. It keeps back what
+// could be the beginning of one, until its next line, or more of it, has come.
+type redactor struct {
+	s  *secrets
+	w  io.Writer
+	mu sync.Mutex
+	// pending is what was not written yet.
+	pending []byte
+}
+
+// Write never fails: a run goes on when nobody can hear it.
+func (r *redactor) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending = append(r.pending, p...)
+	r.pass(r.ready())
+	return len(p), nil
+}
+
+// ready is how much of what is pending holds whole secrets only.
+func (r *redactor) ready() int {
+	if r.s.longest() == 0 {
+		return len(r.pending)
+	}
+	end := bytes.LastIndexByte(r.pending, '\n') + 1
+	if end == 0 && len(r.pending) > maxSecret+r.s.longest() {
+		end = max(0, len(r.pending)-r.s.longest()+1)
+		// A secret that lies across the cut is passed with what comes.
+		for _, h := range r.s.hidden {
+			for from := max(0, end-len(h)+1); from < end; from++ {
+				if bytes.HasPrefix(r.pending[from:], h) {
+					end = from
+				}
+			}
+		}
+	}
+	return end
+}
+
+func (r *redactor) pass(n int) {
+	if n > 0 {
+		r.w.Write(r.s.replace(r.pending[:n]))
+		r.pending = append(r.pending[:0], r.pending[n:]...)
+	}
+}
+
+func (r *redactor) flush() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pass(len(r.pending))
+}
+
+// tailBuffer keeps the end of what is written to it.
+type tailBuffer struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// maxHeard bounds what is kept of the output of a call, in bytes.
+const maxHeard = 8 << 20
+
+func (t *tailBuffer) Write(p []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if over := len(t.text) - maxHeard; over > 0 {
+		t.text = append(t.text[:0], t.text[over+maxHeard/2:]...)
+	}
+}
+
+func (t *tailBuffer) reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = nil
+}
+
+func (t *tailBuffer) bytes() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return bytes.Clone(t.text)
+}

@@ -1,0 +1,420 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// aider is a project with one agent of an Aidefile, called a, whose command is
+// a shell script that runs in its directory.
+type aider struct {
+	*fleet
+	home string // its directory
+}
+
+// countRun is how scripts begin: a line in the file runs for each.
+const countRun = "echo \"$COPPICE_INCARNATION $COPPICE_TRIGGER\" >>runs\n"
+
+func newAider(t *testing.T, aidefile, script string, settings ...string) *aider {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(dir, "agents", "a")
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(home, "Aidefile"), aidefile)
+	toml := fmt.Sprintf("[aide]\ncommand = [\"/bin/sh\", \"-c\", '''\n%s%s''']\n%s\n\n[[agent]]\naidefile = \"agents/a\"\n", countRun, script, strings.Join(settings, "\n"))
+	return &aider{fleetIn(t, dir, toml), home}
+}
+
+// runs are the lines that its runs have written.
+func (a *aider) runs() []string {
+	data, _ := os.ReadFile(filepath.Join(a.home, "runs"))
+	return strings.FieldsFunc(string(data), func(r rune) bool { return r == '\n' })
+}
+
+func (a *aider) wantRuns(n int) {
+	a.t.Helper()
+	if got := a.runs(); len(got) != n {
+		a.t.Fatalf("%d runs, want %d: %q", len(got), n, got)
+	}
+}
+
+// awaitEvents waits until there are so many events of a type.
+func (a *aider) awaitEvents(typ event.Type, n int) {
+	a.t.Helper()
+	count := 0
+	if err := a.ask(func(ctx context.Context, c *api.Client) error {
+		for _, err := range c.Events(ctx, event.Query{Filter: event.Filter{Types: []string{string(typ)}}, Follow: true}) {
+			if err != nil {
+				return err
+			}
+			if count++; count >= n {
+				return nil
+			}
+		}
+		return ctx.Err()
+	}); err != nil {
+		a.t.Fatalf("%d of %d events %s: %v", count, n, typ, err)
+	}
+}
+
+func (a *aider) touch(name string) { write(a.t, filepath.Join(a.home, name), "") }
+
+const (
+	noRetry  = "[budget]\nmax_retries = 0\n"
+	soon     = `backoff_base = "10ms"`
+	onceMore = noRetry + "[daemon]\nmax_restarts = 2\nbackoff = \"fixed\"\n"
+)
+
+// A chain of failures ends; each firing after that is one run; a reset begins anew, and so does a success.
+func TestAidefileGivesUp(t *testing.T) {
+	a := newAider(t, onceMore, "test -e ok", soon)
+	a.do("up", "-d")
+	if n := a.node("t/a"); n.Aide == nil || n.Aide.State != "idle" || n.Incarnation != 0 {
+		t.Fatalf("it does not wait: %+v, %+v", n, n.Aide)
+	}
+	a.do("fire", "a", "do this")
+	a.awaitEvents(event.AgentGaveUp, 1)
+	a.wantRuns(3)
+	n := a.awaitState("t/a", "given_up")
+	if n.InWindow != 2 || n.LimitMax != 2 || n.Aide.Restarts != 2 || n.Aide.MaxRestarts != 2 || n.Aide.Task != "do this" || !strings.Contains(n.LastExit, "failure: exit code 1") {
+		t.Errorf("%+v, %+v", n, n.Aide)
+	}
+	for _, part := range []string{"given_up", "2/2", "given up after 2 restarts in a row"} {
+		if out := a.do("ps"); !strings.Contains(out, part) {
+			t.Errorf("ps does not say %q:\n%s", part, out)
+		}
+	}
+	if out := a.do("explain", "a"); !strings.Contains(out, "coppice reset t/a") || !strings.Contains(out, "started by hand") {
+		t.Errorf("explain:\n%s", out)
+	}
+	a.do("fire", "a")
+	a.awaitEvents(event.AgentGaveUp, 2)
+	a.wantRuns(4)
+	a.do("reset", "a")
+	a.awaitEvents(event.AgentGaveUp, 3)
+	a.wantRuns(7)
+	a.touch("ok")
+	a.do("start", "a")
+	n = a.awaitState("t/a", "stopped")
+	if n.Aide.State != "done" || n.InWindow != 0 {
+		t.Errorf("%+v, %+v", n, n.Aide)
+	}
+	a.wantRuns(8)
+}
+
+// Without [daemon] a firing is one run, whatever its end.
+func TestAidefileSingleShot(t *testing.T) {
+	a := newAider(t, noRetry, `cat >stdin; exit 3`, soon)
+	a.do("up", "-d")
+	a.do("fire", "a", "the first task")
+	a.awaitEvents(event.AgentCrashed, 1)
+	n := a.awaitState("t/a", "stopped")
+	if n.Aide.State != "done" {
+		t.Errorf("%+v", n.Aide)
+	}
+	if told := a.events(event.AgentCrashed, "t/a"); !strings.Contains(told[0].Message, "failure: exit code 3") {
+		t.Errorf("%q", told[0].Message)
+	}
+	if text, err := os.ReadFile(filepath.Join(a.home, "stdin")); err != nil || !strings.Contains(string(text), "# Task\n\nthe first task\n") {
+		t.Errorf("it was told %q, %v", text, err)
+	}
+
+	// Stopped by hand, it stays so, also in the next life of the daemon.
+	a.do("stop", "a")
+	a.refused(1, []string{"fire", "a"}, "it was stopped by hand")
+	a.do("down")
+	a.do("up", "-d")
+	if n := a.node("t/a"); n.State != "suspended" {
+		t.Errorf("%+v", n)
+	}
+	a.refused(1, []string{"fire", "a"}, "it was stopped by hand")
+	if skipped := a.events(event.AgentFireSkipped, "t/a"); len(skipped) != 2 {
+		t.Errorf("skipped: %v", skipped)
+	}
+	a.do("resume", "a")
+	a.wantRuns(1)
+	a.do("fire", "a")
+	a.awaitEvents(event.AgentCrashed, 2)
+	a.do("start", "a")
+	a.awaitEvents(event.AgentCrashed, 3)
+	a.wantRuns(3)
+	a.refused(3, []string{"fire", "nobody"}, "nobody")
+}
+
+// A schedule fires by itself, and not during a run.
+func TestAidefileCron(t *testing.T) {
+	a := newAider(t, "[trigger]\non = \"cron:* * * * * *\"\n", "if [ -e slow ]; then : >waiting; read x <gate; fi")
+	release := fifo(t, a.home, "gate")
+	a.do("up", "-d")
+	a.awaitEvents(event.AgentExited, 2)
+	for _, run := range a.runs() {
+		if !strings.HasSuffix(run, " cron:* * * * * *") {
+			t.Errorf("a run by %q", run)
+		}
+	}
+	n := a.node("t/a")
+	if n.Aide.NextFire == nil || len(n.Aide.Triggers) != 1 || n.Aide.FiredBy != "cron:* * * * * *" {
+		t.Errorf("%+v", n.Aide)
+	}
+	a.touch("slow")
+	until(t, "a run that waits", func() bool { _, err := os.Stat(filepath.Join(a.home, "waiting")); return err == nil })
+	before := len(a.runs())
+	a.awaitEvents(event.AgentFireSkipped, len(a.events(event.AgentFireSkipped, "t/a"))+2)
+	if n := a.node("t/a"); n.State != "running" || len(a.runs()) != before {
+		t.Errorf("%d runs more, %+v", len(a.runs())-before, n)
+	}
+	skipped := a.events(event.AgentFireSkipped, "t/a")
+	if text := skipped[len(skipped)-1].Message; !strings.Contains(text, "not fired by cron:* * * * * *: the run before it is still in progress") {
+		t.Errorf("%q", text)
+	}
+	if err := os.Remove(filepath.Join(a.home, "slow")); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	until(t, "the next run", func() bool { return len(a.runs()) > before })
+}
+
+// A run outlives its daemon, and its end is dealt with by the next one, also if
+// nobody was there to see it.
+func TestAidefileDaemonKilledInARun(t *testing.T) {
+	a := newAider(t, onceMore, "read x <gate; test -e ok", soon)
+	release := fifo(t, a.home, "gate")
+	a.do("up", "-d")
+	a.do("fire", "a", "the task")
+	until(t, "the run", func() bool { return len(a.runs()) == 1 })
+	before := a.node("t/a")
+	a.crash()
+	a.do("up", "-d")
+	after := a.node("t/a")
+	if after.State != "running" || after.PID != before.PID || after.Incarnation != 1 || after.Aide.Task != "the task" {
+		t.Fatalf("not taken over: %+v, %+v", after, after.Aide)
+	}
+	a.crash()
+	release()
+	run := process{}
+	for _, p := range processesIn(t, a.dir) {
+		if p.pid == before.PID {
+			run = p
+		}
+	}
+	if run.pid != 0 {
+		run.awaitEnd(t)
+	}
+	a.wantRuns(1)
+	a.touch("ok")
+	a.do("up", "-d")
+	until(t, "the run after the failure that nobody saw", func() bool { return len(a.runs()) == 2 })
+	if n := a.node("t/a"); n.InWindow != 1 || n.Aide.Task != "the task" {
+		t.Errorf("%+v, %+v", n, n.Aide)
+	}
+	release()
+	a.awaitState("t/a", "stopped")
+	a.wantRuns(2)
+}
+
+// What waits in a sleep of five minutes waits on after a crash of the daemon,
+// with a count that begins anew, and ends at once when everything does.
+func TestAidefileDaemonKilledInASleep(t *testing.T) {
+	a := newAider(t, onceMore, "exit 1", `backoff_base = "5m"`)
+	a.do("up", "-d")
+	a.do("fire", "a")
+	n := a.awaitState("t/a", "restarting")
+	if n.NextAt == nil || n.InWindow != 1 || n.Aide.State != "backing off" {
+		t.Fatalf("%+v, %+v", n, n.Aide)
+	}
+	a.refused(1, []string{"fire", "a"}, "a restart is pending")
+	next := *n.NextAt
+	a.crash()
+	a.do("up", "-d")
+	n = a.node("t/a")
+	if n.State != "restarting" || n.NextAt == nil || n.NextAt.Sub(next).Abs() > time.Minute || n.InWindow != 0 {
+		t.Fatalf("after a crash: %+v, was to run at %v", n, next)
+	}
+	a.wantRuns(1)
+	a.do("start", "a") // now
+	until(t, "the run", func() bool { return len(a.runs()) == 2 })
+	a.awaitState("t/a", "restarting")
+	begun := time.Now()
+	a.do("down")
+	if d := time.Since(begun); d > patience {
+		t.Errorf("down took %v", d)
+	}
+	a.do("up", "-d")
+	if n := a.node("t/a"); n.Aide.State != "done" && n.Aide.State != "idle" || n.NextAt != nil {
+		t.Errorf("after down and up: %+v, %+v", n, n.Aide)
+	}
+	a.wantRuns(2)
+}
+
+// A directory with an Aidefile is a project, with the command line of claude as its command.
+func TestAidefileAlone(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	projectIn(t, dir)
+	if err := os.Remove(filepath.Join(dir, "coppice.toml")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "Aidefile"), "[persona]\nname = \"uptime\"\n")
+	write(t, filepath.Join(dir, "claude"), "#!/bin/sh\necho \"$@\" >arguments; cat >stdin\necho '{\"result\":\"<aide-summary>all is up</aide-summary>\",\"usage\":{\"input_tokens\":40,\"output_tokens\":2}}'\n")
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	f := fleetOf(t, dir)
+	f.do("validate")
+	f.do("up", "-d")
+	f.do("fire", "uptime")
+	root := filepath.Base(dir)
+	f.awaitState(root+"/uptime", "stopped")
+	until(t, "the run", func() bool { return len(f.events(event.AgentExited, root+"/uptime")) == 1 })
+	if text, _ := os.ReadFile(filepath.Join(dir, "arguments")); string(text) != "-p --output-format json\n" {
+		t.Errorf("arguments %q", text)
+	}
+	if out := f.do("logs", "uptime"); !strings.Contains(out, "TOKENS: 42/200000") || !strings.Contains(out, "all is up") {
+		t.Errorf("logs:\n%s", out)
+	}
+	if out := f.do("ps"); !strings.Contains(out, "done") {
+		t.Errorf("ps:\n%s", out)
+	}
+}
+
+// One life of the tree is one run of what only a person starts.
+func TestRunOfAnAidefile(t *testing.T) {
+	a := newAider(t, noRetry, "echo here I am; exit 0")
+	r := launch(t, a.dir, "run")
+	r.wantExit(0)
+	a.wantRuns(1)
+	if !strings.Contains(r.out.String(), "t/a | here I am") {
+		t.Errorf("%s", r.out)
+	}
+}
+
+// Issues are taken one after the other, told to the agent, and closed when done.
+func TestAidefileIssues(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "gh"), `#!/bin/sh
+cd "`+dir+`" || exit 9
+case "$1 $2" in
+"issue list") [ -e broken ] && { echo "gh: not logged in" >&2; exit 4; }; echo "$@" >>list.log
+  sep=; printf '['; for i in open/*; do [ -e "$i" ] || continue; printf '%s{"number":%s,"title":"title %s","body":"body"}' "$sep" "${i#open/}" "${i#open/}"; sep=,; done; printf ']' ;;
+"issue comment") echo "$3" >>comments ;;
+"issue close") rm "open/$3" ;;
+*) exit 8 ;;
+esac
+`)
+	if err := os.Mkdir(filepath.Join(dir, "open"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	write(t, filepath.Join(dir, "broken"), "")
+	a := newAider(t, noRetry+"[trigger]\non = \"issue\"\nlabel = \"bot\"\n", `printf '%s\n' "$COPPICE_ISSUE $COPPICE_TASK" >>tasks; test "$COPPICE_ISSUE" != 5`, `poll_interval = "20ms"`)
+	a.do("up", "-d")
+	a.awaitEvents(event.AgentTriggerFailed, 1)
+	if told := a.events(event.AgentTriggerFailed, "t/a"); !strings.Contains(told[0].Message, "gh: not logged in") {
+		t.Errorf("%q", told[0].Message)
+	}
+	for _, n := range []string{"5", "7", "8"} {
+		write(t, filepath.Join(dir, "open", n), "")
+	}
+	if err := os.Remove(filepath.Join(dir, "broken")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "two issues to be closed", func() bool { all, _ := os.ReadDir(filepath.Join(dir, "open")); return len(all) == 1 })
+	a.awaitEvents(event.AgentExited, 2)
+	data, _ := os.ReadFile(filepath.Join(a.home, "tasks"))
+	if want := "5 title 5\n\nbody\n7 title 7\n\nbody\n8 title 8\n\nbody\n"; string(data) != want {
+		t.Errorf("tasks %q, want %q", data, want)
+	}
+	if text, _ := os.ReadFile(filepath.Join(dir, "comments")); string(text) != "7\n8\n" {
+		t.Errorf("comments %q", text)
+	}
+	if text, _ := os.ReadFile(filepath.Join(dir, "list.log")); !strings.HasPrefix(string(text), "issue list --state open --label bot --limit 50 --json number,title,body\n") {
+		t.Errorf("asked by %q", text)
+	}
+	// Issue 5 has failed and stays open. It is not tried again, until it is asked for.
+	looked, _ := os.ReadFile(filepath.Join(dir, "list.log"))
+	until(t, "three more looks", func() bool {
+		text, _ := os.ReadFile(filepath.Join(dir, "list.log"))
+		return strings.Count(string(text), "\n") > strings.Count(string(looked), "\n")+3
+	})
+	a.wantRuns(3)
+	a.do("reset", "a")
+	until(t, "another try", func() bool { return len(a.runs()) == 4 })
+}
+
+// Its secrets are known to the run and to nobody else.
+func TestAidefileSecrets(t *testing.T) {
+	t.Setenv("FROM_ENV", "a-value-of-the-environment")
+	a := newAider(t, noRetry+"[vault]\nkeys = [\"FROM_ENV\", \"FROM_FILE\"]\n", `echo "$FROM_ENV and $FROM_FILE"; test "$FROM_ENV" = a-value-of-the-environment`, `vault = "secrets"`)
+	if err := os.Mkdir(filepath.Join(a.dir, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(a.dir, "secrets", "FROM_FILE"), []byte("a-value-of-a-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.do("up", "-d")
+	a.do("fire", "a")
+	a.awaitEvents(event.AgentExited, 1)
+	all := a.do("logs", "a") + a.do("events", "--json") + a.do("explain", "a", "--json")
+	if !strings.Contains(all, "[FROM_ENV] and [FROM_FILE]") || strings.Contains(all, "a-value-of") {
+		t.Errorf("%s", all)
+	}
+}
+
+// What an Aidefile says holds once it is written: its triggers and its policy.
+func TestAidefileChanges(t *testing.T) {
+	a := newAider(t, "", "true")
+	a.do("up", "-d")
+	if n := a.node("t/a"); strings.Join(n.Aide.Triggers, " ") != "manual" || n.Aide.Restart != "never" {
+		t.Fatalf("%+v", n.Aide)
+	}
+	write(t, filepath.Join(a.home, "Aidefile"), "[trigger]\non = \"cron:* * * * * *\"\n[daemon]\nrestart = \"on-failure\"\nmax_restarts = 7\n")
+	a.do("reload")
+	if n := a.node("t/a"); strings.Join(n.Aide.Triggers, " ") != "cron:* * * * * *" || n.Aide.Restart != "on-failure" || n.Aide.MaxRestarts != 7 {
+		t.Errorf("%+v", n.Aide)
+	}
+	a.awaitEvents(event.AgentExited, 1)
+	write(t, filepath.Join(a.home, "Aidefile"), "[daemon]\nrestart = \"sometimes\"\n")
+	a.refused(1, []string{"reload"}, `agents/a/Aidefile:2:11: restart is "sometimes"`)
+	write(t, filepath.Join(a.home, "Aidefile"), "")
+	a.do("reload")
+	if n := a.node("t/a"); strings.Join(n.Aide.Triggers, " ") != "manual" || n.Aide.NextFire != nil {
+		t.Errorf("%+v", n.Aide)
+	}
+}
+
+// A run that is stopped takes all that it has started with it.
+func TestAidefileStop(t *testing.T) {
+	a := newAider(t, "[daemon]\nrestart = \"always\"\n", "exec ./work.sh", soon)
+	write(t, filepath.Join(a.home, "work.sh"), "#!/bin/sh\nsleep 1011 &\nsleep 1012\n")
+	a.do("up", "-d")
+	a.do("fire", "a")
+	until(t, "the run", func() bool { return a.copies("sleep 1011")+a.copies("sleep 1012") == 2 })
+	a.do("stop", "a")
+	if n := a.node("t/a"); n.State != "suspended" {
+		t.Errorf("%+v", n)
+	}
+	if left := a.copies("sleep 1011") + a.copies("sleep 1012"); left != 0 {
+		t.Errorf("%d processes are left", left)
+	}
+	a.do("start", "a")
+	until(t, "the run", func() bool { return a.copies("sleep 1012") == 1 })
+	if err := syscall.Kill(a.node("t/a").PID, syscall.SIGKILL); err != nil { // the runner itself
+		t.Fatal(err)
+	}
+	until(t, "the run after it", func() bool { return len(a.runs()) == 3 && a.copies("sleep 1012") == 1 })
+	a.do("stop", "a")
+}

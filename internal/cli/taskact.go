@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/work"
+)
+
+func newTaskClaim(s *streams, w worker) *cobra.Command {
+	var t api.TaskClaim
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "claim [ID]",
+		Short: "Begin a task: that one, or the first that is ready",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return oneTask(w)(cmd, args)
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			t.ID, t.Key, t.By = strings.Join(args, ""), rand.Text(), w.by()
+			var got []work.Task
+			err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
+				got, err = c.ClaimTask(ctx, t)
+				return err
+			})
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				err = s.printJSON(got)
+			case len(got) > 0:
+				err = s.printLines([]string{proc.Plain(got[0].ID) + "  " + cell(got[0].Title)})
+			}
+			if err == nil && len(got) == 0 {
+				err = &exitError{code: exitFailure, err: errors.New("no task is ready")}
+			}
+			return err
+		},
+	}
+	if w.agent {
+		cmd.Long = `Begin a task: that of the ID, or the first that is ready, of those assigned to this
+agent, then of those of its pool. The exit code is 1 if nothing is ready. Until it is
+closed or released nobody else can do it; when this incarnation ends before, it is
+open again.`
+	} else {
+		cmd.Long = `Begin a task as a person: that of the ID, or the first that is ready, of those
+assigned to you, then of the pools. The exit code is 1 if nothing is ready. It is
+yours until you close or release it.`
+	}
+	cmd.Flags().StringSliceVar(&t.Pools, "pool", nil, "a `POOL` to take from; may be given again")
+	cmd.Flags().BoolVar(&t.Any, "any", false, "take one of no pool that is assigned to nobody, if there is none else")
+	jsonFlag(cmd, &asJSON, "an array with the task")
+	w.complete(cmd)
+	return cmd
+}
+
+// newTaskActs are the commands that do one thing to tasks.
+func newTaskActs(s *streams, w worker) []*cobra.Command {
+	var all []*cobra.Command
+	for _, act := range []struct {
+		action      api.TaskAction
+		done        string
+		short, long string
+	}{
+		{api.CloseTask, "closed", "Say that tasks are done, or will not be", `Close tasks: they are done, or with --outcome they have failed or were cancelled.
+What waits for them is let go in any case. A task with children that are not closed
+is closed with --force alone.`},
+		{api.ReleaseTask, "open again", "Give claimed tasks back", `Give claimed tasks back: they are open again, for whoever comes next. People can
+give back what others have claimed.`},
+		{api.ReopenTask, "open again", "Open closed tasks again", ""},
+		{api.RetryTask, "to be done now", "Let tasks be done now, whatever has held them", `Let tasks be done now, whatever has held them: closed, blocked, put off, or in
+progress at somebody, who loses them. What they depend on they still wait for.`},
+	} {
+		var a api.TaskAct
+		var result string
+		cmd := &cobra.Command{
+			Use: string(act.action) + " ID...", Short: act.short, Long: act.long,
+			Args: someIDs("task", w.command+" ls"),
+			RunE: func(_ *cobra.Command, ids []string) error {
+				a.Action, a.Outcome, a.By = act.action, work.Outcome(result), w.by()
+				var errs []error
+				for _, id := range ids {
+					one := a
+					one.ID = id
+					errs = append(errs, s.changeTask(w, false, func(ctx context.Context, c *api.Client) (work.Task, error) { return c.ActOnTask(ctx, one) }, act.done))
+				}
+				return errors.Join(errs...)
+			},
+		}
+		cmd.Flags().StringVarP(&a.Reason, "reason", "r", "", "`WHY`, for others to read")
+		if act.action == api.CloseTask {
+			cmd.Flags().StringVar(&result, "outcome", string(work.Completed), "completed, failed or cancelled")
+			cmd.Flags().BoolVar(&a.Force, "force", false, "even if it has children that are not closed")
+		}
+		w.complete(cmd)
+		all = append(all, cmd)
+	}
+	return all
+}
+
+// complete offers the tasks that are not closed.
+func (w worker) complete(cmd *cobra.Command) {
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) (words []string, _ cobra.ShellCompDirective) {
+		const nothing, most = cobra.ShellCompDirectiveNoFileComp, 200
+		if w.dial == nil {
+			return nil, nothing
+		}
+		client, err := w.dial()
+		if err != nil {
+			return nil, nothing
+		}
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		tasks, err := client.Tasks(ctx, work.Filter{All: strings.HasPrefix(cmd.Use, "reopen"), Limit: most})
+		if err != nil {
+			return nil, nothing
+		}
+		for _, t := range tasks {
+			words = append(words, cobra.CompletionWithDesc(t.ID, cell(t.Title)))
+		}
+		return words, nothing
+	}
+}

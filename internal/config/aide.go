@@ -1,0 +1,238 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+func aideTable() table[aide.Settings] {
+	return table[aide.Settings]{
+		header: "[aide]",
+		doc:    "How the agents of Aidefiles run, see [Aidefiles](aidefile.md).",
+		example: `[aide]
+command = ["claude", "-p", "--output-format", "json", "--append-system-prompt", "{style}"]
+vault = "secrets"
+
+[[agent]]
+aidefile = "agents/uptime"
+`,
+		keys: []key[aide.Settings]{
+			{row{name: "command", typ: "string or array of strings", def: "`claude -p --output-format json`", doc: "what a run calls, written as that of an agent. Its standard input is the task with all that the agent is told, and it ends with 0 when it has succeeded. In its arguments `{task}`, `{prompt}`, `{persona}`, `{style}`, `{dir}`, `{memory}`, `{workspace}`, `{skills}` and `{tokens}` are replaced; variables have the same", also: []string{"cmd", "runner", "exec"}},
+				(*reader).template},
+			{row{name: "usage", typ: "auto, json, file, none", def: "auto", doc: "where the command says how many tokens it has used: `json` is the last JSON object in its output with a `usage`, `file` the file that `COPPICE_USAGE` names, `auto` that file if it was written and the output if not", also: []string{"tokens"}},
+				oneOf([]string{"auto", "json", "file", "none"}, func(s *aide.Settings, i int) { s.Usage = aide.Source(i) })},
+			{row{name: "poll_interval", typ: "duration", def: "1m", doc: "the time between two looks at the issues of an agent; after errors it grows to half an hour", also: []string{"interval", "poll"}}, duration(func(s *aide.Settings) *time.Duration { return &s.PollInterval })},
+			{row{name: "backoff_base", typ: "duration", def: "1s", doc: "what the sleeps before restarts are multiples of; 5m at most, as each of them", also: []string{"base", "backoff"}},
+				func(r *reader, v *value, into *aide.Settings) {
+					if d, ok := r.duration(v); ok && d > aide.MaxSleep {
+						r.fail(v.at, v, "", "%s is %s, expected at most %v", r.label(v), spec.Quote(v.text), aide.MaxSleep)
+					} else if ok {
+						into.Base = d
+					}
+				}},
+			{row{name: "vault", typ: "string", def: `"vault"`, doc: "the directory of secrets, relative to this file: a file for each, called by its name, that nobody else may read", also: []string{"secrets"}}, text(func(s *aide.Settings) *string { return &s.Vault })},
+		},
+	}
+}
+
+// placeholder is what stands for something in a command template.
+var placeholder = regexp.MustCompile(`\{(task|prompt|persona|style|dir|memory|workspace|skills|tokens)\}`)
+
+// template reads a command with placeholders. The task of an agent may be
+// anybody's text: no shell may ever read it as its own.
+func (r *reader) template(v *value, into *aide.Settings) {
+	const hint = `the same is in variables such as "$COPPICE_TASK" and on standard input`
+	if v.kind == isString && placeholder.MatchString(v.text) {
+		if !isPlain(placeholder.ReplaceAllString(v.text, "x")) {
+			r.fail(v.at, v, hint, "%s has a placeholder and needs a shell, expected plain words or an array", r.label(v))
+			return
+		}
+		into.Command = strings.Fields(v.text)
+		return
+	}
+	argv, ok := r.command(v)
+	if !ok {
+		return
+	}
+	if c := slices.Index(argv, "-c"); c > 0 && c+1 < len(argv) && placeholder.MatchString(argv[c+1]) && isShell(argv[0]) {
+		at := v
+		if v.kind == isArray {
+			at = v.elements[c+1]
+		}
+		r.fail(at.at, at, hint, "a placeholder in the script of a shell, expected it in an argument after that")
+		return
+	}
+	into.Command = argv
+}
+
+func isShell(program string) bool {
+	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "fish", "ash"}, filepath.Base(program))
+}
+
+// notBeside are the keys of an agent that its Aidefile or its kind decide, with
+// what to do about them.
+func notBeside() map[string]string {
+	policy, is := "it is said in the table [daemon] of the Aidefile", "remove it: an agent of an Aidefile has none"
+	return map[string]string{
+		"command": "what it calls is said in the table [aide] of this file", "dir": "it works in the directory of its Aidefile",
+		"restart": policy, "backoff": policy, "max_restarts": policy, "restart_window": policy, "on_limit": policy,
+		"depends_on": "remove it: a trigger starts it, whatever else runs",
+		"ready":      is, "pool": is, "terminal": is, "stdin": is, "notify": is, "watchdog": is,
+	}
+}
+
+// aidefile reads the key of an agent that names its Aidefile.
+func (r *reader) aidefile(v *value, into *agent) {
+	path, ok := r.text(v, "the path of an Aidefile, or of its directory")
+	if !ok {
+		return
+	}
+	into.aidefile = v
+	into.Aide = &aide.Agent{Path: path, File: aide.Default()}
+	for name, hint := range notBeside() {
+		if field := v.parent.byName[name]; field != nil {
+			r.fail(field.key, field, hint, "%s beside aidefile, expected one of the two", name)
+		}
+	}
+	if k := v.parent.byName["runtime"]; k != nil && k.kind == isString && k.text != spec.Proc.String() {
+		r.fail(k.at, k, "remove it", "runtime is %s beside aidefile, expected proc", spec.Quote(k.text))
+	}
+}
+
+// aidefiles makes agents of the Aidefiles that the file names. It reads them
+// where g was given a directory.
+func (f *file) aidefiles(r *reader, dir string, g *gatherer) {
+	settings := aide.DefaultSettings(dir)
+	if f.aide != nil {
+		settings = *f.aide
+		settings.Vault = under(dir, settings.Vault)
+	}
+	for i := range f.agents {
+		a := &f.agents[i]
+		if a.Aide == nil {
+			continue
+		}
+		a.Aide.Settings = settings
+		path := under(dir, a.Aide.Path)
+		if g.dir != "" {
+			path = a.readAidefile(r, path, g)
+		} else if filepath.Base(path) != aide.FileName {
+			path = filepath.Join(path, aide.FileName)
+		}
+		a.Aide.Path = path
+		a.Dir = filepath.Dir(path)
+		a.Name = cmp.Or(a.Name, a.Aide.File.Persona.Name, projectName(a.Dir))
+		a.Restart, a.Backoff, a.Limit = a.Aide.File.Policy.Child(settings.Base)
+		a.pool, a.limit = nil, limit{}
+	}
+}
+
+// readAidefile reads the Aidefile of an agent, whose path may be that of its
+// directory, and returns the path of the file.
+func (a *agent) readAidefile(r *reader, path string, g *gatherer) string {
+	v := a.aidefile
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		hint := ""
+		if strings.Contains(path, "/~") {
+			hint = "write the whole path: ~ is not expanded"
+		}
+		g.note(path, nil)
+		r.fail(v.at, v, hint, "%s does not exist, expected an Aidefile or its directory", spec.Quote(v.text))
+		return path
+	case err != nil:
+		r.fail(v.at, v, "", "%s cannot be used: %v", spec.Quote(v.text), reason(err))
+		return path
+	case info.IsDir():
+		path = filepath.Join(path, aide.FileName)
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			g.note(path, nil)
+			r.fail(v.at, v, "write one there, it may be empty", "the directory %s has no %s, expected one", spec.Quote(v.text), aide.FileName)
+			return path
+		}
+	}
+	shown := path
+	if short, err := filepath.Rel(g.dir, path); err == nil && filepath.IsLocal(short) {
+		shown = filepath.Join(g.shown, short) // as the errors of coppice.toml call themselves
+	}
+	data, _, e := readFile(path, aideAdvice)
+	g.note(path, data)
+	if e != nil {
+		e.File = shown
+		r.addOf(v, Errors{e})
+		return path
+	}
+	f, err := loadAidefile(shown, filepath.Dir(path), data, true)
+	var bad Errors
+	if errors.As(err, &bad) {
+		r.addOf(v, bad)
+		return path
+	}
+	a.Aide.File = *f
+	return path
+}
+
+// addOf adds the errors of a file that v names, after all others.
+func (r *reader) addOf(v *value, errs Errors) {
+	r.faulty[spot{v.src, v.at}] = true
+	for _, e := range errs {
+		e.order = MaxIncludes + 1 + v.at
+		r.add(e)
+	}
+}
+
+// alone makes a project of an Aidefile that belongs to none: the file of the
+// project is the Aidefile itself.
+func (g *gatherer) alone(path, absolute string) (*Loaded, error) {
+	l := &Loaded{}
+	data, _, e := readFile(path, aideAdvice)
+	g.note(absolute, data)
+	if e != nil {
+		return l, Errors{e}
+	}
+	f, err := loadAidefile(path, g.dir, data, true)
+	if err != nil {
+		return l, err
+	}
+	if _, document, err := open(path, data, aideAdvice, aidefileSections()); err == nil {
+		l.document = document
+	}
+	a := &spec.Agent{Name: f.Persona.Name, Dir: g.dir, Aide: &aide.Agent{Path: absolute, File: *f, Settings: aide.DefaultSettings(g.dir)}}
+	a.Restart, a.Backoff, a.Limit = f.Policy.Child(0)
+	root := spec.Node{Name: projectName(g.dir)}
+	if root.Name == a.Name {
+		root.Name = "root"
+	}
+	decls := []spec.Decl{{Agent: a}}
+	tree, problems := spec.Assemble(root, decls)
+	if problems = append(problems, checkFiles(decls)...); len(problems) > 0 {
+		var errs Errors
+		for _, p := range problems {
+			errs = append(errs, &Error{File: path, Line: 1, Column: 1, Message: p.Message, Hint: p.Hint})
+		}
+		return l, errs
+	}
+	tree.Patrol = spec.DefaultPatrol()
+	l.Tree = tree
+	return l, nil
+}
+
+// isAidefile reports whether a project is an Aidefile and nothing else.
+func isAidefile(path string) bool { return filepath.Base(path) == aide.FileName }
+
+// agentOfAidefile reports whether a table is that of an agent whose name and
+// command are in its Aidefile.
+func agentOfAidefile(header, key string, v *value) bool {
+	return header == "[[agent]]" && v.byName["aidefile"] != nil && slices.Contains([]string{"name", "command"}, key)
+}

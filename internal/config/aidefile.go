@@ -1,0 +1,472 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/cron"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// LoadAidefile reads the Aidefile at path and checks, beyond what
+// ParseAidefile does, that its hooks exist. An error about the file is Errors;
+// one that it does not exist wraps fs.ErrNotExist.
+func LoadAidefile(path string) (*aide.File, error) {
+	data, dir, err := read(path, aideAdvice)
+	if err != nil {
+		return nil, err
+	}
+	return loadAidefile(path, dir, data, true)
+}
+
+// ParseAidefile reads data, the content of the Aidefile called name, without
+// touching the file system. The error is Errors.
+func ParseAidefile(name string, data []byte) (*aide.File, error) {
+	return loadAidefile(name, filepath.Dir(name), data, false)
+}
+
+// aideAdvice is the advice for an Aidefile.
+var aideAdvice = advice{missing: "write one, it may be empty", large: "put texts into files beside it"}
+
+// aidefile is an Aidefile while it is read.
+type aidefile struct {
+	aide.File
+	dir  string
+	look bool // at the files that it names
+}
+
+func loadAidefile(name, dir string, data []byte, look bool) (*aide.File, error) {
+	r, document, err := open(name, data, aideAdvice, aidefileSections())
+	if err != nil {
+		return nil, err
+	}
+	f := aidefile{File: aide.Default(), dir: dir, look: look}
+	aidefileTable().read(r, document, &f)
+	if len(r.errs) > 0 {
+		return nil, r.errors()
+	}
+	f.Persona.Name = cmp.Or(f.Persona.Name, projectName(dir))
+	f.Label = cmp.Or(f.Label, f.Persona.Name)
+	return &f.File, nil
+}
+
+func aidefileTable() table[aidefile] {
+	itself := func(f *aidefile) *aidefile { return f }
+	return table[aidefile]{
+		doc: "The whole file. All of it is optional: an empty file is an agent that runs when a person starts it, once.",
+		keys: []key[aidefile]{
+			{row{name: "persona", typ: "table", doc: "who the agent is", also: []string{"agent", "identity"}}, sub(personaTable(), func(f *aidefile) *aide.Persona { return &f.Persona })},
+			{row{name: "budget", typ: "table", doc: "what one run may use", also: []string{"limits"}}, sub(budgetTable(), func(f *aidefile) *aide.Budget { return &f.Budget })},
+			{row{name: "memory", typ: "table", doc: "what it keeps from run to run"}, sub(memoryTable(), func(f *aidefile) *aide.Memory { return &f.Memory })},
+			{row{name: "hooks", typ: "table", doc: "what runs before and after a run", also: []string{"hook"}}, sub(aideHooksTable(), itself)},
+			{row{name: "skills", typ: "table", doc: "what it knows how to do", also: []string{"skill", "tools"}}, sub(skillsTable(), itself)},
+			{row{name: "trigger", typ: "table", doc: "what starts a run", also: []string{"triggers", "on"}}, sub(triggerTable(), itself)},
+			{row{name: "vault", typ: "table", doc: "its secrets", also: []string{"secrets", "env"}}, sub(vaultTable(), itself)},
+			{row{name: "output", typ: "table", doc: "what is kept of what it says", also: []string{"summary"}}, sub(outputTable(), func(f *aidefile) *aide.Output { return &f.Output })},
+			{row{name: "workspace", typ: "table", doc: "where it may look"}, sub(workspaceTable(), itself)},
+			{row{name: "daemon", typ: "table", doc: "when a run is followed by another one; without this table, never", also: []string{"supervision", "supervisor", "restart"}},
+				func(r *reader, v *value, f *aidefile) {
+					f.Policy = aide.Kept()
+					policyTable().read(r, v, &f.Policy)
+				}},
+		},
+	}
+}
+
+func personaTable() table[aide.Persona] {
+	return table[aide.Persona]{
+		header:  "[persona]",
+		doc:     "Who the agent is.",
+		example: "[persona]\nname = \"uptime-monitor\"\nstyle = \"brief, and sure of its facts\"\n",
+		keys: []key[aide.Persona]{
+			{row{name: "name", typ: "string", def: "the name of the directory", doc: "its name, in the tree and to itself; a segment of paths", also: []string{"id"}},
+				func(r *reader, v *value, into *aide.Persona) {
+					name, ok := r.text(v, "a string")
+					if !ok {
+						return
+					}
+					if fault := spec.CheckName(name); fault != "" {
+						r.fail(v.at, v, "", "%s", fault)
+						return
+					}
+					into.Name = name
+				}},
+			{row{name: "style", typ: "string", doc: "how it works and speaks, in words of your own", also: []string{"tone", "description", "role"}}, text(func(p *aide.Persona) *string { return &p.Style })},
+		},
+	}
+}
+
+func budgetTable() table[aide.Budget] {
+	return table[aide.Budget]{
+		header:  "[budget]",
+		doc:     "What one run may use. A run that uses it up has failed; the next one has a budget of its own.",
+		example: "[budget]\ntokens = \"200k\"\ntimeout = \"10m\"\nmax_retries = 1\n",
+		keys: []key[aide.Budget]{
+			{row{name: "tokens", typ: tokensType, def: `"200k"`, doc: "tokens of input and output together, with `k` for thousands and `m` for millions. What the command reports counts; once they are used up it is not called again", also: []string{"token", "max_tokens"}},
+				tokens(func(b *aide.Budget) *int64 { return &b.Tokens })},
+			{row{name: "timeout", typ: secondsType, doc: "how long the run may take, with all its tries; seconds may be without a unit (`\"120\"`). Then the command is stopped, with all that it has started", also: []string{"max_duration", "time"}},
+				func(r *reader, v *value, into *aide.Budget) {
+					if v.kind == isString && v.text != "" && strings.Trim(v.text, "0123456789") == "" {
+						seconds := *v
+						seconds.text += "s"
+						v = &seconds
+					}
+					duration(func(b *aide.Budget) *time.Duration { return &b.Timeout })(r, v, into)
+				}},
+			{row{name: "max_retries", typ: "integer", def: "3", doc: "how often the command is called again in the same run after it has failed; 0 for never", also: []string{"retries", "max_attempts"}},
+				func(r *reader, v *value, into *aide.Budget) {
+					if n, ok := r.integer(v, 0, aide.MaxRestarts, fmt.Sprintf("an integer from 0 to %d", aide.MaxRestarts)); ok {
+						into.MaxRetries = int(n)
+					}
+				}},
+		},
+	}
+}
+
+// Types of values that only Aidefiles have.
+const (
+	secondsType = "duration or seconds"
+	tokensType  = "string or integer"
+)
+
+// tokens is the read function of a key whose value is a number of tokens.
+func tokens[T any](field func(*T) *int64) func(*reader, *value, *T) {
+	const expected = `a number of tokens such as "200k", "1m" or "500000"`
+	return func(r *reader, v *value, into *T) {
+		if v.kind == isInteger {
+			if n, ok := r.integer(v, 0, 1<<62, expected); ok {
+				*field(into) = n
+			}
+			return
+		}
+		if !r.want(v, isString, expected) {
+			return
+		}
+		n, err := aide.ParseTokens(v.text)
+		if err != nil {
+			r.fail(v.at, v, "k stands for thousands, m for millions", "%s is %s, expected %s", r.label(v), spec.Quote(v.text), expected)
+			return
+		}
+		*field(into) = n
+	}
+}
+
+func memoryTable() table[aide.Memory] {
+	return table[aide.Memory]{
+		header:  "[memory]",
+		doc:     "What the agent keeps from run to run: the files in the directory `memory` beside the Aidefile.",
+		example: "[memory]\ncompact_after = \"50k\"\n",
+		keys: []key[aide.Memory]{
+			{row{name: "compact_after", typ: tokensType, def: `"200k"`, doc: "how many tokens (of 4 bytes) these files may have before the agent is told to make them smaller", also: []string{"compact", "max_tokens", "limit"}},
+				tokens(func(m *aide.Memory) *int64 { return &m.CompactAfter })},
+		},
+	}
+}
+
+func aideHooksTable() table[aidefile] {
+	return table[aidefile]{
+		header: "[hooks]",
+		doc: "What runs beside a run, in this order: scripts beside the Aidefile, which `sh` runs with the environment of the command, or `commit-memory`, which commits the directory `memory` to the git repository it is in. " +
+			"(`inject-vault` does nothing: secrets are there in any case.) A hook that fails fails the run.",
+		example: "[hooks]\non_spawn = [\"fetch.sh\"]\non_complete = [\"commit-memory\", \"publish.sh\"]\n",
+		keys: []key[aidefile]{
+			aideHooks("on_spawn", "before the command is called", func(f *aidefile) *[]string { return &f.Hooks.OnSpawn }, "pre", "before", "on_start"),
+			aideHooks("on_complete", "after the run, however it ended: `COPPICE_RESULT` is `success`, `failure`, `timeout`, `budget` or `faulty`", func(f *aidefile) *[]string { return &f.Hooks.OnComplete }, "post", "after", "on_exit", "on_stop"),
+		},
+	}
+}
+
+func aideHooks(name, doc string, field func(*aidefile) *[]string, also ...string) key[aidefile] {
+	return key[aidefile]{row{name: name, typ: "array of strings", doc: doc, also: also},
+		func(r *reader, v *value, into *aidefile) {
+			hooks, ok := r.list(v, "an array of hooks")
+			if !ok {
+				return
+			}
+			for i, hook := range hooks {
+				if fault, hint := into.hookFault(hook); fault != "" {
+					r.fail(v.elements[i].at, v.elements[i], hint, "the hook %s %s", spec.Quote(hook), fault)
+				}
+			}
+			*field(into) = hooks
+		}}
+}
+
+// hookFault says what is wrong with a hook, or "".
+func (f *aidefile) hookFault(hook string) (fault, hint string) {
+	switch {
+	case aide.BuiltIn(hook):
+		return "", ""
+	case hook == "" || strings.ContainsRune(hook, 0) || filepath.IsAbs(hook) || !filepath.IsLocal(hook):
+		return "is no file beside the Aidefile, expected one, inject-vault or commit-memory", ""
+	case !f.look:
+		return "", ""
+	}
+	info, err := os.Stat(filepath.Join(f.dir, hook))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		fault, hint = "does not exist, expected a script beside the Aidefile, inject-vault or commit-memory", didYouMean(suggest.Nearest(hook, []string{aide.InjectVault, aide.CommitMemory}))
+	case err != nil:
+		fault = "cannot be used: " + reason(err).Error()
+	case !info.Mode().IsRegular():
+		fault = "is a " + fileType(info.Mode()) + ", expected a script"
+	}
+	return fault, hint
+}
+
+func didYouMean(word string) string {
+	if word == "" {
+		return ""
+	}
+	return "did you mean " + spec.Quote(word) + "?"
+}
+
+func skillsTable() table[aidefile] {
+	return table[aidefile]{
+		header:  "[skills]",
+		doc:     "What the agent knows how to do.",
+		example: "[skills]\ninclude = [\"skills/http.md\", \"incident-review\"]\n",
+		keys: []key[aidefile]{
+			wordList("include", "names, or files relative to the Aidefile, whose text the agent is given", func(f *aidefile) *[]string { return &f.Skills }, "skills", "files", "list"),
+		},
+	}
+}
+
+// wordList is the key of an array of strings that are not empty.
+func wordList(name, doc string, field func(*aidefile) *[]string, also ...string) key[aidefile] {
+	return key[aidefile]{row{name: name, typ: "array of strings", doc: doc, also: also},
+		func(r *reader, v *value, into *aidefile) {
+			list, ok := r.list(v, "an array of strings")
+			for i, word := range list {
+				if ok && (strings.TrimSpace(word) == "" || strings.ContainsRune(word, 0)) {
+					r.fail(v.elements[i].at, v.elements[i], "", "an element of %s is %s, expected a name or a path", name, spec.Quote(word))
+				}
+			}
+			*field(into) = list
+		}}
+}
+
+func triggerTable() table[aidefile] {
+	return table[aidefile]{
+		header: "[trigger]",
+		doc: "What starts a run. `\"manual\"`: a person, with `coppice start` or `coppice fire`, which works with all others, too. `\"cron:EXPR\"`: a time, with the expressions of orders, in five fields or in six with seconds. " +
+			"`\"issue\"`: an open issue, in the GitHub repository of the directory, with the agent's label; its text is the task, and a run that succeeds closes it. A trigger that fires during a run, or while a restart is pending, starts nothing.",
+		example: "[trigger]\non = [\"issue\", \"cron:*/30 * * * *\"]\ntimezone = \"Europe/Berlin\"\n",
+		keys: []key[aidefile]{
+			{row{name: "on", typ: "string or array of strings", def: `"manual"`, doc: "`manual`, `issue`, `cron:EXPR`, or an array of them", also: []string{"when", "type", "trigger", "cron", "schedule"}}, (*reader).triggers},
+			{row{name: "timezone", typ: "string", def: "UTC", doc: "the time zone of cron expressions: a name such as `Europe/Berlin`, `UTC` or `Local`", also: []string{"tz", "zone"}},
+				func(r *reader, v *value, into *aidefile) { r.zone(v) }},
+			{row{name: "label", typ: "string", def: "the name of the agent", doc: "the label of the issues", also: []string{"labels"}}, text(func(f *aidefile) *string { return &f.Label })},
+		},
+	}
+}
+
+// zone reads a time zone; nil if it is none, which is said.
+func (r *reader) zone(v *value) *time.Location {
+	name, ok := r.text(v, "the name of a time zone")
+	if !ok {
+		return nil
+	}
+	zone, err := cron.LoadZone(name)
+	if err != nil {
+		r.fail(v.at, v, "", "%s is %s, expected a time zone such as \"Europe/Berlin\", \"UTC\" or \"Local\"", r.label(v), spec.Quote(name))
+		return nil
+	}
+	return zone
+}
+
+// triggers reads what starts a run.
+func (r *reader) triggers(v *value, into *aidefile) {
+	zone := time.UTC
+	if z := v.parent.byName["timezone"]; z != nil && z.kind == isString {
+		if known, err := cron.LoadZone(z.text); err == nil { // else it is said where it is read
+			zone = known
+		}
+	}
+	all := []*value{v}
+	if v.kind == isArray {
+		if all = v.elements; len(all) == 0 {
+			r.fail(v.at, v, `write "manual"`, "%s is empty, expected a trigger", r.label(v))
+			return
+		}
+	}
+	into.Triggers = nil
+	for _, e := range all {
+		t, ok := r.trigger(e, zone)
+		switch {
+		case !ok:
+		case slices.ContainsFunc(into.Triggers, func(o aide.Trigger) bool { return o.String() == t.String() }):
+			r.fail(e.at, e, "remove one of the two", "the trigger %s is there twice, expected once", spec.Quote(e.text))
+		default:
+			into.Triggers = append(into.Triggers, t)
+		}
+	}
+}
+
+func (r *reader) trigger(v *value, zone *time.Location) (t aide.Trigger, ok bool) {
+	const expected = `"manual", "issue" or "cron:EXPR"`
+	text, ok := r.text(v, "a string: "+expected)
+	if !ok {
+		return t, false
+	}
+	expr, isCron := aide.CutCron(text)
+	switch {
+	case text == "manual":
+		return t, true
+	case text == "issue":
+		return aide.Trigger{Kind: aide.Issue}, true
+	case isCron:
+		s, err := cron.Parse(expr, zone)
+		if err != nil {
+			r.fail(v.at, v, "such as \"cron:*/5 * * * *\": minute, hour, day of month, month, day of week", "%s is %s: %v", r.label(v), spec.Quote(text), err)
+			return t, false
+		}
+		return aide.Trigger{Kind: aide.Cron, Schedule: s}, true
+	}
+	hint := didYouMean(suggest.Nearest(text, []string{"manual", "issue"}))
+	switch {
+	case strings.HasPrefix(text, "cron"):
+		hint = "write " + spec.Quote("cron:"+strings.TrimLeft(strings.TrimPrefix(text, "cron"), " :="))
+	case strings.HasPrefix(text, "webhook:"):
+		hint = "a web hook can call coppice fire"
+	case hint == "" && strings.Count(text, " ") >= 4:
+		hint = "write " + spec.Quote("cron:"+text)
+	}
+	r.fail(v.at, v, hint, "%s is %s, expected %s", r.label(v), spec.Quote(text), expected)
+	return t, false
+}
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func vaultTable() table[aidefile] {
+	return table[aidefile]{
+		header:  "[vault]",
+		doc:     "Its secrets. Each is a variable of the environment of the command and its hooks, with the value that it has in the environment of the daemon or else the file of that name in the directory of secrets (`[aide] vault` in coppice.toml). Their values are taken out of all that is logged. Without one of them a run fails.",
+		example: "[vault]\nkeys = [\"ANTHROPIC_API_KEY\"]\n",
+		keys: []key[aidefile]{
+			{row{name: "keys", typ: "array of strings", doc: "their names, which are names of variables", also: []string{"key", "secrets", "names"}},
+				func(r *reader, v *value, into *aidefile) {
+					keys, ok := r.list(v, "an array of names")
+					for i, name := range keys {
+						e := v.elements[min(i, len(v.elements)-1)]
+						switch {
+						case !ok:
+						case !variable.MatchString(name):
+							r.fail(e.at, e, "", "%s cannot name a secret, expected a name of a variable such as \"API_KEY\"", spec.Quote(name))
+						case strings.HasPrefix(name, "COPPICE_"):
+							r.fail(e.at, e, "", "the variable %s is set by Coppice itself, expected another name", spec.Quote(name))
+						}
+					}
+					into.Vault = keys
+				}},
+		},
+	}
+}
+
+func outputTable() table[aide.Output] {
+	return table[aide.Output]{
+		header:  "[output]",
+		doc:     "What is kept of what the agent says: a summary, which is what it writes last between `<aide-summary>` and `</aide-summary>`, or the end of its output.",
+		example: "[output]\nmax_summary_tokens = 300\nnarrative_schema = \"WHAT, WHY, NEXT\"\n",
+		keys: []key[aide.Output]{
+			{row{name: "max_summary_tokens", typ: "integer", def: "500", doc: "how long the summary may be, in tokens of 4 bytes; it is cut there", also: []string{"max_tokens", "summary_tokens"}},
+				func(r *reader, v *value, into *aide.Output) {
+					if n, ok := r.integer(v, 0, 1_000_000, "an integer from 0 to 1000000"); ok {
+						into.MaxSummaryTokens = n
+					}
+				}},
+			{row{name: "narrative_schema", typ: "string", doc: "what the summary is to contain, in words of your own", also: []string{"schema", "template"}}, text(func(o *aide.Output) *string { return &o.NarrativeSchema })},
+		},
+	}
+}
+
+func workspaceTable() table[aidefile] {
+	return table[aidefile]{
+		header:  "[workspace]",
+		doc:     "Where the agent may look beside its own directory. It is told so; nothing keeps it from looking elsewhere.",
+		example: "[workspace]\nread = [\"~/projects/shop\", \"../shared\"]\n",
+		keys: []key[aidefile]{
+			wordList("read", "directories, relative to the Aidefile; `~` is your home", func(f *aidefile) *[]string { return &f.Workspace.Read }, "paths", "dirs", "include"),
+		},
+	}
+}
+
+func policyTable() table[aide.Policy] {
+	modes := []string{"always", "on-failure", "never"}
+	return table[aide.Policy]{
+		header:  "[daemon]",
+		doc:     "When a run is followed by another one without a trigger. Without this table: never.",
+		example: "[daemon]\nrestart = \"always\"\nmax_restarts = 100\nbackoff = \"exponential\"\n",
+		keys: []key[aide.Policy]{
+			{row{name: "restart", typ: "always, on-failure, never", def: "on-failure", doc: "after every run; after one that has failed; not at all", also: []string{"policy", "mode"}},
+				oneOf(modes, func(p *aide.Policy, i int) {
+					p.Restart = []supervisor.Restart{supervisor.Permanent, supervisor.Transient, supervisor.Temporary}[i]
+				})},
+			{row{name: "max_restarts", typ: "integer", def: "10", doc: "how many restarts may follow each other before the agent is given up; a success begins the count anew. A restart after a success does not count", also: []string{"max_restart", "restarts", "max_retries"}},
+				func(r *reader, v *value, into *aide.Policy) {
+					if n, ok := r.integer(v, 0, aide.MaxRestarts, fmt.Sprintf("an integer from 0 to %d", aide.MaxRestarts)); ok {
+						into.MaxRestarts = int(n)
+					}
+				}},
+			{row{name: "backoff", typ: "exponential, linear, fixed", def: "exponential", doc: "the sleep before a restart, in seconds: 1, 2, 4, 8 and so on; 1, 2, 3; always 1. At most 300", also: []string{"delay", "strategy"}},
+				oneOf([]string{"exponential", "linear", "fixed"}, func(p *aide.Policy, i int) {
+					p.Backoff = []supervisor.BackoffKind{supervisor.Exponential, supervisor.Linear, supervisor.Fixed}[i]
+				})},
+		},
+	}
+}
+
+// oneOf is the read function of a key whose value is one of a few words; set is
+// told which.
+func oneOf[T any](words []string, set func(*T, int)) func(*reader, *value, *T) {
+	expected := "one of " + strings.Join(words, ", ")
+	return func(r *reader, v *value, into *T) {
+		if !r.want(v, isString, expected) {
+			return
+		}
+		i := slices.Index(words, v.text)
+		if i < 0 {
+			r.fail(v.at, v, didYouMean(suggest.Nearest(v.text, words)), "%s is %s, expected %s", r.label(v), spec.Quote(v.text), expected)
+			return
+		}
+		set(into, i)
+	}
+}
+
+// aidefileSections are all tables of an Aidefile, in the order of its reference page.
+func aidefileSections() []section {
+	return []section{
+		aidefileTable().section(), personaTable().section(), triggerTable().section(), policyTable().section(), budgetTable().section(), memoryTable().section(),
+		aideHooksTable().section(), skillsTable().section(), vaultTable().section(), outputTable().section(), workspaceTable().section(),
+	}
+}
+
+// WriteAidefileReference writes the tables of an Aidefile, in Markdown.
+func WriteAidefileReference(w io.Writer) error { return writePage(w, aidefileHead, aidefileSections()) }
+
+const aidefileHead = `# The tables of an Aidefile
+
+<!-- Written by go generate from internal/config; changes belong there. -->
+
+What agents of Aidefiles are, how they run and how a project has them: [Aidefiles](aidefile.md). This page is the file itself: [TOML](https://toml.io),
+called ` + "`Aidefile`" + `, UTF-8 and at most 1 MiB large. What is not known is an error, in every table:
+
+` + "```" + `
+agents/uptime/Aidefile:6:1: unknown key "max_restart" in [daemon]; did you mean "max_restarts"?
+agents/uptime/Aidefile:7:11: restart is "on_failure", expected one of always, on-failure, never; did you mean "on-failure"?
+` + "```" + `
+
+A **duration** is a string with units: ` + "`\"500ms\"`, `\"10s\"`, `\"1h30m\"`, `\"7d\"`" + `.
+`

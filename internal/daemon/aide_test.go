@@ -1,0 +1,205 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cron"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// aideTree is a tree with an agent a of an Aidefile, and a plain one beside it.
+func aideTree(t testing.TB, p aide.Policy, crons ...string) *spec.Tree {
+	t.Helper()
+	f := aide.Default()
+	f.Persona.Name, f.Policy = "a", p
+	if len(crons) > 0 {
+		f.Triggers = nil
+	}
+	for _, expr := range crons {
+		s, err := cron.Parse(expr, time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Triggers = append(f.Triggers, aide.Trigger{Kind: aide.Cron, Schedule: s})
+	}
+	a := &spec.Agent{Name: "a", Dir: "/", Aide: &aide.Agent{Path: "/Aidefile", File: f, Settings: aide.DefaultSettings("/")}}
+	a.Restart, a.Backoff, a.Limit = p.Child(0)
+	tree, problems := spec.Assemble(spec.Node{Name: "t"}, []spec.Decl{{Agent: a}, {Agent: &spec.Agent{Name: "plain", Dir: "/", Command: []string{"plain"}}}})
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	tree.Patrol = spec.DefaultPatrol()
+	return tree
+}
+
+var (
+	goodEnd = supervisor.Exit{Kind: supervisor.Normal}
+	badEnd  = supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("failed")}
+)
+
+// A day of the seed's uptime-monitor in the daemon: what begins a run is its
+// schedule and its policy, and not the patrol, which makes its rounds all day.
+func TestADayOfAnAidefile(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		restart        supervisor.Restart
+		exit           supervisor.Exit
+		least, most    int // runs
+		fired, skipped int
+		gaveUp         int
+	}{
+		{"always", supervisor.Permanent, goodEnd, 4080, 4100, 1, 286, 0},
+		{"on-failure", supervisor.Transient, goodEnd, 287, 287, 287, 0, 0},
+		{"never", supervisor.Temporary, goodEnd, 287, 287, 287, 0, 0},
+		{"never, and it fails", supervisor.Temporary, badEnd, 287, 287, 287, 0, 0},
+		// 20 s each, with 1, 2, 4, ... 256, 300 s between them: given up in its 11th
+		// run after some 17 minutes, and then one run for each firing.
+		{"on-failure, and it fails", supervisor.Transient, badEnd, 11 + 287 - 5, 11 + 287 - 4, 0, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage()
+				s.quiet = true
+				s.plays("t/a", part{lives: 20 * time.Second, exit: c.exit})
+				p := raise(t, s, memory.New(), aideTree(t, aide.Policy{Restart: c.restart, MaxRestarts: 10, Backoff: supervisor.Exponential}, "*/5 * * * *"))
+				time.Sleep(24*time.Hour - time.Minute)
+				runs, plain := p.stage.starts("t/a"), p.stage.starts("t/plain")
+				fired, skipped := len(p.happened(event.AgentFired)), len(p.happened(event.AgentFireSkipped))
+				p.close()
+				if runs < c.least || runs > c.most {
+					t.Errorf("%d runs, expected %d to %d", runs, c.least, c.most)
+				}
+				if c.fired > 0 && (fired != c.fired || skipped != c.skipped) {
+					t.Errorf("fired %d times and skipped %d, expected %d and %d", fired, skipped, c.fired, c.skipped)
+				}
+				if fired+skipped != 287 || plain != 1 {
+					t.Errorf("%d firings, and %d starts of the plain agent", fired+skipped, plain)
+				}
+			})
+		})
+	}
+}
+
+// The next controller starts no run that nobody has asked for, and counts anew.
+func TestAidefileAfterTheController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, db := newStage(), memory.New()
+		s.plays("t/a", part{lives: time.Second, exit: badEnd})
+		tree := func() *spec.Tree {
+			return aideTree(t, aide.Policy{Restart: supervisor.Transient, MaxRestarts: 1, Backoff: supervisor.Fixed})
+		}
+		p := raise(t, s, db, tree())
+		if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if n, st := s.starts("t/a"), p.state("t/a"); n != 2 || st != supervisor.GivenUp {
+			t.Fatalf("%d runs, %v", n, st)
+		}
+		p.close()
+		p = raise(t, s, db, tree())
+		time.Sleep(time.Hour)
+		if n, st := s.starts("t/a"), p.state("t/a"); n != 2 || st != supervisor.Stopped {
+			t.Errorf("in its next life: %d runs, %v", n, st)
+		}
+		if err := p.Fire(context.Background(), api.FireRequest{Path: "t/a", Task: "again"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if n, st := s.starts("t/a"), p.state("t/a"); n != 4 || st != supervisor.GivenUp {
+			t.Errorf("after a firing: %d runs, %v", n, st)
+		}
+		p.close()
+	})
+}
+
+// A policy that changes while a run is in progress decides about its end.
+func TestAidefilePolicyChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage()
+		s.plays("t/a", part{lives: time.Minute, exit: badEnd})
+		p := raise(t, s, memory.New(), aideTree(t, aide.Single()))
+		defer p.close()
+		if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		before := s.on("t/a")
+		p.becomes(aideTree(t, aide.Policy{Restart: supervisor.Transient, MaxRestarts: 2, Backoff: supervisor.Fixed}, "0 0 1 1 *"))
+		if s.on("t/a") != before || before == nil {
+			t.Fatal("the run was not left alone")
+		}
+		n, err := p.Nodes(context.Background(), "a")
+		if err != nil || !slices.Equal(n[0].Aide.Triggers, []string{"cron:0 0 1 1 *"}) || n[0].Aide.Restart != "on-failure" {
+			t.Errorf("%+v, %v", n, err)
+		}
+		time.Sleep(time.Hour)
+		if n, st := s.starts("t/a"), p.state("t/a"); n != 3 || st != supervisor.GivenUp {
+			t.Errorf("%d runs, %v", n, st)
+		}
+		p.becomes(treeOf(t, "plain")) // and it is gone
+		if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); !errors.Is(err, api.ErrNotFound) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// What is done to a whole tree starts no run.
+func TestAidefileAmongOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := raise(t, newStage(), memory.New(), aideTree(t, aide.Single()))
+		defer p.close()
+		ctx := context.Background()
+		for _, action := range []api.Action{api.Stop, api.Start, api.Restart, api.Suspend, api.Resume, api.Reset} {
+			if err := p.Act(ctx, "", action); err != nil {
+				t.Errorf("%s: %v", action, err)
+			}
+			time.Sleep(time.Minute)
+			want := supervisor.Stopped
+			if action == api.Stop || action == api.Suspend {
+				want = supervisor.Suspended
+			}
+			nodes, err := p.Nodes(ctx, "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, st := p.stage.starts("t/a"), nodes[0].State; n != 0 || st != want.String() {
+				t.Errorf("after %s: %d runs, %v", action, n, st)
+			}
+		}
+		if n := p.stage.starts("t/plain"); n != 4 {
+			t.Errorf("the plain agent was started %d times", n)
+		}
+		if err := p.Act(ctx, "a", api.Start); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Act(ctx, "", api.Restart); err != nil {
+			t.Fatal(err)
+		}
+		if n := p.stage.starts("t/a"); n != 2 {
+			t.Errorf("%d runs, expected that of the start and that of the restart", n)
+		}
+	})
+}
+
+// What has no Aidefile has no triggers.
+func TestFireOfAPlainAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlay(t, treeOf(t, "plain"))
+		defer p.close()
+		if err := p.Fire(context.Background(), api.FireRequest{Path: "plain"}); !errors.Is(err, api.ErrInvalid) || !strings.Contains(err.Error(), "t/plain has no Aidefile") {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,339 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aide/firing"
+	"github.com/coppice-dev/coppice/internal/aide/runner"
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Fire is part of api.Fires.
+func (c *Controller) Fire(ctx context.Context, req api.FireRequest) error {
+	path := c.full(req.Path)
+	if _, _, err := c.locate(path); err != nil {
+		return err
+	}
+	o := byHand()
+	if req.Task != "" {
+		o.Task = req.Task
+	}
+	err := c.fire(ctx, path, o)
+	if errors.Is(err, firing.ErrSkipped) {
+		return fmt.Errorf("%w: %s: %w", api.ErrConflict, path, err)
+	}
+	return notFound(path, err)
+}
+
+// byHand is the order of a run that a person starts without a task.
+func byHand() runner.Order {
+	return runner.Order{Trigger: aide.Trigger{}.String(), Task: aide.Trigger{}.Task()}
+}
+
+// actOnAide is actOn for an agent of an Aidefile.
+func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, action api.Action) error {
+	g.firing.Lock()
+	defer g.firing.Unlock()
+	p, err := c.place(path, g)
+	if err != nil {
+		return err
+	}
+	info, err := p.Supervisor.Child(p.ID)
+	forgotten := errors.Is(err, supervisor.ErrNotFound)
+	if err != nil && !forgotten {
+		return err
+	}
+	switch action {
+	case api.Stop, api.Suspend:
+		if forgotten {
+			c.holdAide(path, g)
+			return nil
+		}
+		if err := p.Supervisor.SuspendChild(ctx, p.ID); !errors.Is(err, supervisor.ErrNotFound) {
+			return err
+		}
+		c.holdAide(path, g) // it has ended meanwhile
+		return nil
+	case api.Start:
+		switch {
+		case forgotten, info.State == supervisor.Stopped, info.State == supervisor.Suspended:
+			c.tellFired(path, g, byHand(), "")
+			return p.Begin(ctx)
+		case info.State == supervisor.GivenUp:
+			return c.afresh(ctx, g, p)
+		}
+		return start(ctx, p.Supervisor, info)
+	case api.Resume:
+		g.hold(false)
+		switch {
+		case forgotten, info.State != supervisor.Suspended && info.State != supervisor.Paused:
+			return nil
+		case info.State == supervisor.Paused:
+			return p.Supervisor.Resume()
+		}
+		_, err := p.Supervisor.RestartChild(ctx, p.ID) // which its gate lets go no further
+		return err
+	case api.Restart:
+		if !forgotten {
+			if err := p.Supervisor.SuspendChild(ctx, p.ID); err != nil && !errors.Is(err, supervisor.ErrNotFound) {
+				return err
+			}
+		}
+		g.mu.Lock()
+		o := g.order // what it was at
+		g.mu.Unlock()
+		c.tellFired(path, g, o, "")
+		return p.Begin(ctx)
+	case api.Reset:
+		g.mu.Lock()
+		g.queue.Reset()
+		g.mu.Unlock()
+		switch {
+		case forgotten:
+			return nil
+		case info.State == supervisor.GivenUp:
+			return c.afresh(ctx, g, p)
+		}
+		return p.Supervisor.Reset(p.ID)
+	}
+	return fmt.Errorf("%w: unknown action %q, expected start, stop, restart, reset, suspend or resume", api.ErrInvalid, action)
+}
+
+// aideAmong is what an action on all below a supervisor means to an agent of an
+// Aidefile among them, if anything: to start a fleet is to have it wait for its
+// triggers, and what does not run is not restarted.
+func (c *Controller) aideAmong(path string, i supervisor.ChildInfo, action api.Action) (api.Action, bool) {
+	switch {
+	case c.aider(path) == nil:
+	case action == api.Start:
+		return api.Resume, true
+	case action == api.Restart:
+		return action, i.State == supervisor.Running || i.State == supervisor.Restarting
+	}
+	return action, true
+}
+
+// forgottenAides are the agents of Aidefiles below a supervisor that it does not
+// know any more, as they are temporary and their last run has ended.
+func (c *Controller) forgottenAides(sup string, listed []supervisor.ChildInfo) (all []supervisor.ChildInfo) {
+	n := c.fleet().nodes[sup]
+	if n == nil {
+		return nil
+	}
+	for _, child := range n.Children {
+		name := child.Name()
+		if isAide(child.Agent) && !slices.ContainsFunc(listed, func(i supervisor.ChildInfo) bool { return i.ID == name }) {
+			all = append(all, forgotten(name))
+		}
+	}
+	return all
+}
+
+// afresh runs an agent that was given up, as if it had never failed.
+func (c *Controller) afresh(ctx context.Context, g *aider, p firing.Place) error {
+	if err := p.Supervisor.TerminateChild(ctx, p.ID); err != nil {
+		return err
+	}
+	if err := p.Supervisor.Reset(p.ID); err != nil {
+		return err
+	}
+	return p.Begin(ctx)
+}
+
+// holdAide stops an agent that is down and that its supervisor has forgotten:
+// its triggers start it no more, also after the daemon has ended.
+func (c *Controller) holdAide(path string, g *aider) {
+	g.hold(true)
+	r := &record{Path: path, Incarnation: c.last(path), Ended: true, State: supervisor.Suspended.String(), Reason: supervisor.ReasonTerminated.String()}
+	c.log.Append(event.Event{
+		Type: event.AgentStopped, Path: path, Incarnation: r.Incarnation, Actor: "user", Message: path + " is stopped, and starts no more until it is started by hand",
+	}, r.op())
+	c.note(path, r)
+}
+
+// Bounds of asking for issues.
+const (
+	slowestPoll   = 30 * time.Minute // after errors
+	askIssuesTime = time.Minute
+	maxIssues     = 50
+	maxIssueText  = 8 << 20 // bytes of all of them
+)
+
+// pollIssues starts a run for an issue of the agent, if there is one and it can.
+func (c *Controller) pollIssues(ctx context.Context, path string, g *aider, a *aide.Agent) error {
+	if p, err := c.place(path, g); err != nil || g.isHeld() {
+		return nil
+	} else if s, err := p.State(); err != nil || !aide.Decide(aide.StateOf(s, true, nil)).Run {
+		return nil // nobody need ask now
+	}
+	open, err := askIssues(ctx, a)
+	if ctx.Err() != nil {
+		return nil
+	}
+	c.tellPoll(path, g, err)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	t, ok := g.queue.Next(open)
+	g.mu.Unlock()
+	if ok {
+		c.fire(ctx, path, runner.Order{Trigger: aide.Trigger{Kind: aide.Issue}.String(), Task: t.Task(), Issue: t.Number})
+	}
+	return nil
+}
+
+// askIssues asks for the open issues of an agent.
+func askIssues(ctx context.Context, a *aide.Agent) ([]aide.Ticket, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, askIssuesTime, fmt.Errorf("it has not ended within %v", askIssuesTime))
+	defer cancel()
+	argv := []string{"gh", "issue", "list", "--state", "open", "--label", a.File.Label, "--limit", fmt.Sprint(maxIssues), "--json", "number,title,body"}
+	r, err := proc.Run(ctx, proc.Command{Argv: argv, Dir: dirOf(a), Env: os.Environ()}, "", maxIssueText)
+	if err != nil {
+		return nil, err
+	}
+	if r.Exit.Kind != supervisor.Normal {
+		return nil, fmt.Errorf("%v: %.300s", r.Exit, proc.Plain(string(r.Stderr)))
+	}
+	return aide.ParseTickets(r.Stdout)
+}
+
+// tellPoll tells when the issues cannot be looked at any more, and when they can again.
+func (c *Controller) tellPoll(path string, g *aider, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	g.mu.Lock()
+	was := g.failing
+	g.failing = text
+	g.mu.Unlock()
+	switch {
+	case text == was:
+	case text == "":
+		c.log.Append(event.Event{Type: event.AgentTriggerFailed, Path: path, Actor: "controller", Message: path + ": its issues can be looked at again"}.With(map[string]any{"trigger": "issue", "recovered": true}))
+	default:
+		c.log.Append(event.Event{
+			Type: event.AgentTriggerFailed, Path: path, Actor: "controller", Message: fmt.Sprintf("%s: its issues cannot be looked at, which is tried again: %s", path, text),
+		}.With(map[string]any{"trigger": "issue", "error": text}))
+	}
+}
+
+// aideNode is what is shown of an agent of an Aidefile beside what all have.
+func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *time.Time) {
+	g := c.aider(path)
+	if g == nil {
+		return nil, nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ran := i.Incarnation > 0 || i.LastExit.Kind != supervisor.NoExit || !g.order.Fired.IsZero()
+	s := aide.StateOf(i.State, ran, g.agent.File.Triggers)
+	if g.held && i.State == supervisor.Stopped {
+		s = aide.Stopped
+	}
+	n := &api.Aide{State: s.String(), Triggers: []string{}, Failing: g.failing, Restart: aide.RestartWord(g.agent.File.Policy.Restart), MaxRestarts: g.agent.File.Policy.MaxRestarts, Restarts: i.InWindow}
+	if i.Limit.Scope != supervisor.ScopeChild {
+		n.Restarts = 0
+	}
+	for _, t := range g.agent.File.Triggers {
+		n.Triggers = append(n.Triggers, t.String())
+		if t.Kind == aide.Cron {
+			if at := t.Schedule.Next(time.Now()); n.NextFire == nil || at.Before(*n.NextFire) {
+				n.NextFire = &at
+			}
+		}
+	}
+	if !g.order.Fired.IsZero() {
+		n.Task, n.FiredBy, n.Fired = firstLine(g.order.Task), source(g.order), &g.order.Fired
+	}
+	if slices.Contains([]aide.State{aide.Idle, aide.Done, aide.GivenUp}, s) {
+		return n, n.NextFire
+	}
+	return n, nil
+}
+
+// stoppedAide is the state of an agent that a person has stopped.
+func stoppedAide() string { return aide.Stopped.String() }
+
+// aideReason is why an agent of an Aidefile is in its state, where its
+// supervisor does not know it.
+func aideReason(n api.Node) string {
+	waitsFor := "waits for " + strings.Join(n.Aide.Triggers, ", ")
+	switch n.Aide.State {
+	case aide.Idle.String():
+		return waitsFor
+	case aide.Done.String():
+		return "has run, and waits to be started"
+	case aide.GivenUp.String():
+		return fmt.Sprintf("given up after %d restarts in a row; runs once for each trigger, begins anew with coppice reset", n.Aide.Restarts)
+	case aide.Stopped.String():
+		return "stopped by hand"
+	}
+	return n.Reason
+}
+
+// aideOutlook is outlook for an agent of an Aidefile; "" where that knows better.
+func aideOutlook(n api.Node) (next, hint string) {
+	fires := ""
+	for i, t := range n.Aide.Triggers {
+		if i > 0 {
+			fires += " or "
+		}
+		switch t {
+		case "manual":
+			fires += "when a person starts it"
+		case "issue":
+			fires += "when there is an issue with its label"
+		default:
+			fires += "at its time (" + t + ")"
+		}
+	}
+	switch n.Aide.State {
+	case aide.Idle.String(), aide.Done.String():
+		return "it runs " + fires, "at once: coppice fire " + n.Path
+	case aide.GivenUp.String():
+		return fmt.Sprintf("it was given up after %d restarts in a row, and runs once %s, until it succeeds", n.Aide.Restarts, fires), "at once, with a fresh count: coppice reset " + n.Path
+	case aide.Stopped.String():
+		return "nothing, until somebody starts it: its triggers are not heard", "to wait for its triggers: coppice resume " + n.Path + "; at once: coppice start " + n.Path
+	}
+	return "", ""
+}
+
+// aideEvidence is what is known of the runs of an agent.
+func aideEvidence(n api.Node) (e []string) {
+	if n.Aide == nil {
+		return nil
+	}
+	if f := n.Aide.Fired; f != nil {
+		e = append(e, fmt.Sprintf("its last run was started by %s, %v ago: %s", n.Aide.FiredBy, ago(*f, time.Now()).Round(time.Second), n.Aide.Task))
+	}
+	if n.Aide.Failing != "" {
+		e = append(e, "its issues cannot be looked at: "+n.Aide.Failing)
+	}
+	return e
+}
+
+func dirOf(a *aide.Agent) string { return filepath.Dir(a.Path) }
+
+// asAide is what the patrol sees of an agent of an Aidefile: one that waits for
+// its triggers is not missing, and a run in progress is not drifted, as the next
+// one begins with what is declared then.
+func asAide(o *patrol.Observed, i *supervisor.ChildInfo) {
+	if o.Print = (spec.Print{}); i.State == supervisor.Stopped {
+		o.Life = patrol.Done
+	}
+}
