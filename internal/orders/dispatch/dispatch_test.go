@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/orders"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -400,7 +401,7 @@ func TestStorm(t *testing.T) {
 
 func put(t *testing.T, p *place, key string, value []byte) {
 	t.Helper()
-	if _, err := p.store.Apply(ctxOf(t), noFence, nil, putOp(key, value)); err != nil {
+	if _, err := p.store.Apply(ctxOf(t), store.Fence{}, nil, []store.Op{{Kind: store.Put, Key: key, Value: value}}); err != nil {
 		t.Fatal(err)
 	}
 }

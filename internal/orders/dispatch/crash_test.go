@@ -19,15 +19,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/orders"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
-
-var noFence store.Fence
-
-func putOp(key string, value []byte) []store.Op {
-	return []store.Op{{Kind: store.Put, Key: key, Value: value}}
-}
 
 var (
 	kills   = flag.Int("orders.kills", 8, "how often TestKilled kills the daemon")
