@@ -25,7 +25,7 @@ var (
 		ReasonTransientClean:  "transient children stay down after a clean exit",
 		ReasonTemporary:       "temporary children are never restarted",
 		ReasonIgnored:         "its start said that it is not needed now",
-		ReasonTerminated:      "terminated by hand",
+		ReasonTerminated:      "stopped on request",
 		ReasonSibling:         "a sibling failed and the strategy restarts both",
 		ReasonShutdown:        "the supervisor is shutting down",
 		ReasonStartFailed:     "a start that fails is tried again",

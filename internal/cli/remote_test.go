@@ -34,7 +34,7 @@ func aFleet() *apitest.Fleet {
 	for _, n := range []*api.Node{&db, &web} {
 		n.LimitMax, n.Limit = 10, "10 consecutive restarts, then give up"
 	}
-	hostile.Reason = "terminated\x1b]0;title\a by hand"
+	hostile.Reason = "stopped\x1b]0;title\a on request"
 	f := apitest.New(
 		api.Node{Path: "app", Kind: "supervisor", Strategy: "one_for_one", State: "running", StartedAt: &started, Uptime: 3600, InWindow: 2, LimitMax: 5, Limit: "5 restarts in 1m0s, then escalate"},
 		api.Node{Path: "app/back", Kind: "supervisor", Strategy: "rest_for_one", State: "running", Incarnation: 1, StartedAt: &started, Uptime: 3600, LimitMax: -1},
@@ -118,7 +118,7 @@ func TestPs(t *testing.T) {
 		"app/back/db agent running 4711 3 2 1/10 T -",
 		"app/back/web agent restarting - 7 6 4/10 - T permanent children are always restarted (exit code 7)",
 		"app/worker agent given_up - 11 10 - - - limit reached, given up until reset (exit code 1)",
-		"app/red agent stopped - - - - - - terminated by hand")
+		"app/red agent stopped - - - - - - stopped on request")
 	if lines := strings.Split(out, "\n"); strings.Index(lines[0], "STATE") != strings.Index(lines[4], "restarting") {
 		t.Errorf("not aligned:\n%s", out)
 	}
@@ -151,7 +151,7 @@ func TestTreeCommand(t *testing.T) {
 		"│ ├─ db running 3 2 1/10 T -",
 		"│ └─ web restarting 7 6 4/10 - T permanent children are always restarted (exit code 7)",
 		"├─ worker given_up 11 10 - - - limit reached, given up until reset (exit code 1)",
-		"└─ red stopped - - - - - terminated by hand")
+		"└─ red stopped - - - - - stopped on request")
 	out, _ = coppice(t, dir, 0, "tree", "app/back")
 	same(t, "a part", strings.ReplaceAll(out, "1h00m", "T"),
 		"NAME STATE INC RESTARTS WINDOW UPTIME NEXT REASON",
