@@ -280,7 +280,8 @@ func TestSuspendedByFile(t *testing.T) {
 }
 
 // However an agent comes to be started again and again, its limit bounds it: an
-// agent that dies, one that asks to be restarted, one whose declaration changes.
+// agent that dies, one that asks to be restarted, one whose declaration changes,
+// one that does nothing.
 func TestQuarantineBounds(t *testing.T) {
 	for _, tt := range []struct {
 		limit supervisor.Limit
@@ -303,12 +304,17 @@ func TestQuarantineBounds(t *testing.T) {
 			"asks to be restarted": nil,
 			"drifts":               nil,
 			"drifts, and finishes": nil,
+			"idles":                nil,
 		} {
 			t.Run(fmt.Sprint(name, " ", tt.limit), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newStage()
 					s.quiet = true
-					p := raise(t, s, memory.New(), tree("x", tt.limit))
+					first := tree("x", tt.limit)
+					if name == "idles" { // as all do on this stage
+						first = edited(t, first, "a", func(a *spec.Agent) { a.IdleTimeout = time.Minute })
+					}
+					p := raise(t, s, memory.New(), first)
 					defer p.close()
 					begun := time.Now()
 					ctx := context.Background()
@@ -331,6 +337,8 @@ func TestQuarantineBounds(t *testing.T) {
 							p.becomes(tree(fmt.Sprint(n), tt.limit))
 							time.Sleep(30 * time.Second)
 						}
+					case "idles":
+						time.Sleep(24*time.Hour - time.Second)
 					default:
 						run(p)
 						s.on("t/a").end(supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")})
