@@ -92,6 +92,7 @@ func (r *remote) stopOrphans(ctx context.Context, s *streams, none error) error 
 // untilDown waits until the daemon with that pid has ended: nobody answers any
 // more, or another daemon does, and its process is gone.
 func untilDown(ctx context.Context, c *api.Client, pid int) error {
+	gone := endOf(pid)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	silent := false
@@ -102,7 +103,7 @@ func untilDown(ctx context.Context, c *api.Client, pid int) error {
 			patience = time.Now().Add(10 * time.Second)
 		}
 		// It lets go of its socket before it ends, and of its lock when it ends.
-		if silent && (pid <= 0 || pid == os.Getpid() || syscall.Kill(pid, 0) == syscall.ESRCH || time.Now().After(patience)) {
+		if silent && (gone() || time.Now().After(patience)) {
 			return nil
 		}
 		select {
@@ -110,5 +111,14 @@ func untilDown(ctx context.Context, c *api.Client, pid int) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// endOf returns what reports whether a process has ended, also if its parent has
+// not collected it yet, which may be never.
+func endOf(pid int) (gone func() bool) {
+	id, unknown := proc.Identify(pid)
+	return func() bool {
+		return pid <= 0 || pid == os.Getpid() || syscall.Kill(pid, 0) == syscall.ESRCH || unknown == nil && proc.Observe(id) == proc.Dead
 	}
 }
