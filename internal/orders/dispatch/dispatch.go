@@ -162,6 +162,9 @@ func (d *Dispatcher) index(n uint64, before, now *orders.Run) {
 	d.moved = make(chan struct{})
 }
 
+// syncTime is how long what happened before is waited for to be written.
+const syncTime = 2 * time.Second
+
 // recall makes the engine from what is stored, and goes on with the runs that have not ended.
 func (d *Dispatcher) recall(ctx context.Context) error {
 	records, _, err := d.o.Store.Snapshot(ctx, statePrefix)
@@ -189,8 +192,13 @@ func (d *Dispatcher) recall(ctx context.Context) error {
 	if len(stale) > 0 {
 		d.o.Store.Apply(ctx, store.Fence{}, nil, stale) // or the next time
 	}
-	if err := d.o.Log.Sync(ctx); err != nil && ctx.Err() != nil {
-		return err
+	// What has happened so far is nothing that new orders wait for. Where it
+	// cannot be written (a full disk), the fleet does not wait for that.
+	syncing, enough := context.WithTimeout(ctx, syncTime)
+	d.o.Log.Sync(syncing)
+	enough()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	_, head, err := d.o.Log.Last(ctx, 1, func(event.Event) bool { return true })
 	if err != nil {

@@ -56,8 +56,12 @@ func (s *slot) release() { <-s.turn }
 func (s *slot) park(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.idle != nil && !s.idle.lost() || s.r.ctx.Err() != nil {
+	switch {
+	case s.r.ctx.Err() != nil:
 		l.close(errClosed)
+		return
+	case s.idle != nil && !s.idle.lost():
+		l.close(errLinkLost) // one is enough; who has a call on it calls again
 		return
 	}
 	s.idle = l
