@@ -125,7 +125,7 @@ func TestLiveView(t *testing.T) {
 		agentTOML("once", "exit 0", `restart = "on-failure"`))
 	s := newScreen(t, dir, 80, 24, "coppice run")
 	s.await(`^t/flaky \* ended`)
-	text := s.await(`^├─ flaky +restarting(?s:.*)^└─ once +stopped`)
+	text := s.await(`^├─ back \(rest_for_one\) +running(?s:.*)^├─ flaky +restarting(?s:.*)^└─ once +stopped`)
 	for _, want := range []string{
 		`^NAME +STATE +INC +RESTARTS +UPTIME +NEXT$`,
 		`^t \(one_for_one\)$`,
