@@ -1,0 +1,157 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/cron"
+	"github.com/coppice-dev/coppice/internal/lookpath"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// finish makes an order of what was read.
+func (r *reader) finish(o *order, s *standing, dir string, skipped bool) {
+	place := r.place(o.table)
+	o.Source = fmt.Sprintf("%s:%d:%d", place.File, place.Line, place.Column)
+	o.Dir = under(dir, o.Dir)
+	switch {
+	case o.exec == nil && o.task == nil && o.formula == nil:
+		r.fail(o.table.at, o.table, "write exec or task", "the order %s does nothing, expected one of exec and task", spec.Quote(o.Name))
+	case o.exec != nil && (o.task != nil || o.formula != nil):
+		r.fail(o.exec.at, o.exec, "remove one of them, or make two orders", "the order %s has exec and a task, expected one of them", spec.Quote(o.Name))
+	case o.task != nil && o.formula != nil:
+		r.fail(o.formula.at, o.formula, "remove it", "formula beside task, expected one of them")
+	case o.pool != nil && o.Task == nil:
+		r.fail(o.pool.at, o.pool, "remove it, or write a task", "pool without a task, expected one that its agents can do")
+	case o.pool != nil:
+		o.Task.Pool = o.pool.text
+	}
+	if o.Timeout == 0 {
+		o.Timeout = spec.DefaultOrderTimeout
+	}
+	if s.maxTimeout > 0 {
+		o.Timeout = min(o.Timeout, s.maxTimeout)
+	}
+	if o.Backoff.Kind == supervisor.NoBackoff && o.table.byName["backoff"] == nil {
+		o.Backoff.Kind = supervisor.Exponential
+	}
+	if o.Backoff.Base == 0 {
+		o.Backoff.Base = retryDelay
+	}
+	switch {
+	case skipped:
+		o.Disabled, o.Why = true, "it is in skip of [orders]"
+	case o.disabled:
+		o.Disabled, o.Why = true, "enabled is false"
+	}
+	r.gatesOf(o)
+}
+
+// gatesOf makes the gates of an order.
+func (r *reader) gatesOf(o *order) {
+	has := func(name string) bool { return o.table.byName[name] != nil }
+	needs := []struct {
+		kind spec.GateKind
+		key  string
+		with []string
+	}{
+		{spec.Cooldown, "interval", nil},
+		{spec.Cron, "schedule", []string{"timezone", "catch_up"}},
+		{spec.Condition, "check", []string{"check_timeout", "check_interval"}},
+		{spec.Event, "on", []string{"path"}},
+	}
+	if o.gatesAt == nil {
+		for _, n := range needs {
+			if has(n.key) {
+				o.gates = append(o.gates, n.kind)
+			}
+		}
+	}
+	for _, n := range needs {
+		wanted := slices.Contains(o.gates, n.kind)
+		if wanted && !has(n.key) {
+			r.fail(o.gatesAt.at, o.gatesAt, "write "+n.key+", or another gate", "the gate %v without %s, expected it", n.kind, n.key)
+		}
+		for _, name := range append([]string{n.key}, n.with...) {
+			if v := o.table.byName[name]; v != nil && !wanted {
+				r.fail(v.key, v, "", "%s without the gate %v, expected it to be of use", name, n.kind)
+			}
+		}
+	}
+	if o.All && len(o.gates) > 1 && slices.Contains(o.gates, spec.Manual) {
+		r.fail(o.gatesAt.at, o.gatesAt, "remove manual", "manual is never open, and match is all: it would never fire")
+	}
+	for _, kind := range o.gates {
+		switch kind {
+		case spec.Cron:
+			for _, s := range r.schedules(o) {
+				o.Gates = append(o.Gates, spec.Gate{Kind: kind, Schedule: s})
+			}
+		case spec.Cooldown:
+			o.Gates = append(o.Gates, spec.Gate{Kind: kind, Interval: o.interval})
+		case spec.Condition:
+			o.Gates = append(o.Gates, spec.Gate{Kind: kind, Check: o.check, Limit: cmp.Or(o.limit, spec.DefaultCheckLimit), Every: cmp.Or(o.every, spec.DefaultCheckEvery)})
+		case spec.Event:
+			o.Gates = append(o.Gates, spec.Gate{Kind: kind, On: spec.EventFilter{Types: o.on, Path: o.path}})
+		case spec.Manual:
+			o.Gates = append(o.Gates, spec.Gate{Kind: kind})
+		}
+	}
+	if o.All && len(o.schedules) > 1 {
+		r.fail(o.schedules[1].at, o.schedules[1], "write one, or match = \"any\"", "two schedules and match is all: they would have to be due at once")
+	}
+}
+
+// schedules parses the schedules of an order, with the parser that they are run by.
+func (r *reader) schedules(o *order) (all []*cron.Schedule) {
+	zone := time.Local
+	if o.timezone != nil {
+		z, err := cron.LoadZone(o.timezone.text)
+		if err != nil {
+			r.fail(o.timezone.at, o.timezone, "", "%v", err)
+			return nil
+		}
+		zone = z
+	}
+	for _, v := range o.schedules {
+		s, err := cron.Parse(v.text, zone)
+		var e *cron.Error
+		switch {
+		case err == nil:
+			all = append(all, s)
+		case errors.As(err, &e) && e.Field != "":
+			r.fail(v.at+1+e.Offset, v, "", "%s is %s: %s %s: %s", r.label(v), spec.Quote(v.text), e.Field, spec.Quote(e.Text), e.Msg)
+		case errors.As(err, &e):
+			r.fail(v.at, v, "", "%s is %s: %s", r.label(v), spec.Quote(v.text), e.Msg)
+		}
+	}
+	return all
+}
+
+// lookFor finds out whether the directory and the commands of an order exist.
+func (r *reader) lookFor(o *order) {
+	info, err := os.Stat(o.Dir)
+	if err != nil || !info.IsDir() {
+		v := cmp.Or(o.table.byName["dir"], o.table)
+		r.fail(v.at, v, "create it with mkdir", "the directory %s of the order %s does not exist", spec.Quote(o.Dir), spec.Quote(o.Name))
+		return
+	}
+	search, own := o.Env["PATH"]
+	if !own {
+		search = os.Getenv("PATH")
+	}
+	for name, argv := range map[string][]string{"exec": o.Command, "check": o.check} {
+		v := o.table.byName[name]
+		if v == nil || len(argv) == 0 || argv[0] == "" {
+			continue
+		}
+		if _, err := lookpath.Find(argv[0], o.Dir, search); err != nil {
+			r.fail(v.at, v, "check the path, and whether it is executable", "the command %s of the order %s cannot be run: %v", spec.Quote(argv[0]), spec.Quote(o.Name), reason(err))
+		}
+	}
+}

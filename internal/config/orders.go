@@ -1,0 +1,193 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/orders"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/suggest"
+)
+
+// maxOrders is how many orders there may be.
+const maxOrders = 20_000
+
+// orders makes the orders of a file, and of those beside it.
+func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.StandingOrder {
+	s := &f.standing
+	if g.r != nil {
+		r.orderFiles(s, g)
+	}
+	known := make(map[string]*value)
+	var names []string
+	for i := range s.all {
+		o := &s.all[i]
+		name := o.table.byName["name"]
+		switch {
+		case name != nil && name.kind == isString && o.file == "":
+			o.Name = name.text
+		case o.file != "":
+			o.Name = o.file
+			if name != nil && name.text != o.file {
+				r.fail(name.at, name, "remove it, or rename the file", "name is %s in a file called %s, expected the same", spec.Quote(name.text), spec.Quote(o.file))
+			}
+		default:
+			r.fail(o.table.at, o.table, "", "[[order]] without name, expected one (string)")
+			continue
+		}
+		if err := orders.CheckName(o.Name); err != nil {
+			at := cmp.Or(name, o.table)
+			r.fail(at.at, at, "", "the name of an order %v", err)
+		}
+		if other := known[o.Name]; other != nil {
+			line, _ := other.src.position(other.at)
+			r.fail(o.table.at, o.table, "", "there are two orders called %s, the other one in line %d of %s, expected one", spec.Quote(o.Name), line, other.src.name)
+			continue
+		}
+		known[o.Name] = o.table
+		names = append(names, o.Name)
+	}
+	r.override(s, known, names)
+	skipped := r.skips(s, known, names)
+	var all []*spec.StandingOrder
+	table := orderTable()
+	for i := range s.all {
+		o := &s.all[i]
+		if known[o.Name] != o.table {
+			continue
+		}
+		table.read(r, o.table, o)
+		if o.file != "" {
+			o.Name = o.file
+		}
+		if root := f.root.Name; o.path != "" && o.path != root && !strings.HasPrefix(o.path, root+"/") && !strings.HasPrefix(o.path, "orders/") {
+			o.path = root + "/" + strings.Trim(o.path, "/") // as paths are meant everywhere
+		}
+		r.finish(o, s, dir, skipped[o.Name])
+		if look {
+			r.lookFor(o)
+		}
+		all = append(all, &o.StandingOrder)
+	}
+	return all
+}
+
+// orderFiles reads the files of orders.
+func (r *reader) orderFiles(s *standing, g *gatherer) {
+	for _, pattern := range []string{"orders/*.toml", "orders/*/order.toml"} {
+		found, err := g.glob(".", strings.Split(pattern, "/"))
+		if err != nil {
+			r.add(&Error{File: filepath.Join(g.shown, "orders"), Message: fmt.Sprintf("cannot be looked through: %v", reason(err))})
+			return
+		}
+		for _, path := range found {
+			name := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".toml"), ".order")
+			if strings.HasSuffix(path, "/order.toml") && filepath.Dir(path) != "orders" {
+				name = filepath.Base(filepath.Dir(path))
+			}
+			if table := r.orderFile(g, path); table != nil {
+				s.all = append(s.all, order{table: table, file: name})
+			}
+		}
+	}
+	if len(s.all) > maxOrders {
+		r.add(&Error{File: filepath.Join(g.shown, "orders"), Message: fmt.Sprintf("%d orders, expected at most %d", len(s.all), maxOrders), Hint: fleet.large})
+	}
+}
+
+// orderFile reads the file of an order: its keys are those of [[order]], alone or
+// below [order].
+func (r *reader) orderFile(g *gatherer, path string) *value {
+	absolute, shown := g.absolute(path), path
+	if g.shown != "." {
+		shown = filepath.Join(g.shown, path)
+	}
+	g.watchFile(absolute)
+	data, info, e := readFile(absolute, advice{large: "an order is a few lines"})
+	g.files = append(g.files, included{info: info, path: absolute, data: data})
+	if e != nil {
+		e.File = shown
+		r.add(e)
+		return nil
+	}
+	if g.size += int64(len(data)); g.size > MaxTotal {
+		r.add(&Error{File: shown, Message: fmt.Sprintf("makes %d bytes of all files, expected at most %d", g.size, MaxTotal), Hint: fleet.large})
+		return nil
+	}
+	src := newSource(shown, data)
+	src.order = len(g.files) - 1
+	err := src.checkText()
+	var document *value
+	if err == nil {
+		document, err = parse(src)
+	}
+	if err != nil {
+		r.add(err)
+		return nil
+	}
+	table := document.byName["order"]
+	if table == nil {
+		document.name = "order"
+		return document
+	}
+	for _, f := range document.fields {
+		if f != table {
+			r.fail(f.key, f, "put it below [order], or leave that out", "%s beside [order], expected nothing", bareKey(f.name))
+		}
+	}
+	if !r.want(table, isTable, "a table") {
+		return nil
+	}
+	return table
+}
+
+// override puts the keys of overrides into the tables of their orders.
+func (r *reader) override(s *standing, known map[string]*value, names []string) {
+	for _, o := range s.overrides {
+		name := o.byName["name"]
+		if name == nil {
+			r.fail(o.at, o, "", "[[orders.overrides]] without name, expected that of an order")
+			continue
+		}
+		table := known[name.text]
+		if name.kind != isString || table == nil {
+			r.fail(name.at, name, noOrder(name.text, names), "there is no order %s to override", spec.Quote(name.text))
+			continue
+		}
+		for _, f := range slices.Clone(o.fields) {
+			if f == name {
+				continue
+			}
+			if old := table.byName[f.name]; old != nil {
+				table.replace(old, f)
+			} else {
+				table.adopt(f)
+			}
+		}
+	}
+}
+
+// skips are the names of the orders that are to be skipped.
+func (r *reader) skips(s *standing, known map[string]*value, names []string) map[string]bool {
+	skipped := make(map[string]bool)
+	for _, e := range s.skip {
+		if known[e.text] == nil {
+			r.fail(e.at, e, noOrder(e.text, names), "there is no order %s to skip", spec.Quote(e.text))
+		}
+		skipped[e.text] = true
+	}
+	return skipped
+}
+
+func noOrder(name string, names []string) string {
+	if near := suggest.Nearest(name, names); near != "" {
+		return "did you mean " + spec.Quote(near) + "?"
+	}
+	if len(names) == 0 {
+		return "there are no orders"
+	}
+	return "remove it"
+}
