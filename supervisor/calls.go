@@ -190,11 +190,8 @@ func (s *Supervisor) bringDown(ctx context.Context, id string, p plan) error {
 	return err
 }
 
-// RestartChild starts a child that is listed and down, and waits until it has
-// started. One that was given up, by a limit that holds it alone, runs once so:
-// what was counted stays until it succeeds. Errors: ErrRunning, ErrRestarting, ErrNotFound, *StartError (it
-// stays listed), ErrTerminated, ErrPaused, ErrStopping, ErrSimpleOneForOne, ErrNoSupervisor.
-func (s *Supervisor) RestartChild(ctx context.Context, id string) (ChildInfo, error) {
+// started begins something with a child that ends with its start, and waits for that.
+func (s *Supervisor) started(ctx context.Context, id string, begin func(*child) error) (ChildInfo, error) {
 	return s.wait(ctx, false, func() (*child, error) {
 		if s.core.strategy == SimpleOneForOne {
 			return nil, s.fail(id, ErrSimpleOneForOne)
@@ -203,8 +200,16 @@ func (s *Supervisor) RestartChild(ctx context.Context, id string) (ChildInfo, er
 		if err != nil {
 			return nil, err
 		}
-		return c, s.fail(id, s.core.restart(c))
+		return c, s.fail(id, begin(c))
 	})
+}
+
+// RestartChild starts a child that is listed and down, and waits until it has
+// started. One that was given up, by a limit that holds it alone, runs once so:
+// what was counted stays until it succeeds. Errors: ErrRunning, ErrRestarting, ErrNotFound, *StartError (it
+// stays listed), ErrTerminated, ErrPaused, ErrStopping, ErrSimpleOneForOne, ErrNoSupervisor.
+func (s *Supervisor) RestartChild(ctx context.Context, id string) (ChildInfo, error) {
+	return s.started(ctx, id, s.core.restart)
 }
 
 // EnsureChild starts a child that is listed and does not run, or waits until
@@ -217,16 +222,7 @@ func (s *Supervisor) RestartChild(ctx context.Context, id string) (ChildInfo, er
 // ErrPaused (it starts after Resume), ErrTerminated (it is suspended),
 // ErrNotFound, *StartError, ErrStopping, ErrSimpleOneForOne, ErrNoSupervisor.
 func (s *Supervisor) EnsureChild(ctx context.Context, id string) (ChildInfo, error) {
-	return s.wait(ctx, false, func() (*child, error) {
-		if s.core.strategy == SimpleOneForOne {
-			return nil, s.fail(id, ErrSimpleOneForOne)
-		}
-		c, err := s.find(id)
-		if err != nil {
-			return nil, err
-		}
-		return c, s.fail(id, s.core.ensure(c))
-	})
+	return s.started(ctx, id, s.core.ensure)
 }
 
 // RenewChild stops a child that runs and starts it again, and waits until it
@@ -238,16 +234,7 @@ func (s *Supervisor) EnsureChild(ctx context.Context, id string) (ChildInfo, err
 // ErrPaused, *HeldError, ErrNotFound, *StartError, ErrTerminated, ErrStopping,
 // ErrSimpleOneForOne, ErrNoSupervisor.
 func (s *Supervisor) RenewChild(ctx context.Context, id string) (ChildInfo, error) {
-	return s.wait(ctx, false, func() (*child, error) {
-		if s.core.strategy == SimpleOneForOne {
-			return nil, s.fail(id, ErrSimpleOneForOne)
-		}
-		c, err := s.find(id)
-		if err != nil {
-			return nil, err
-		}
-		return c, s.fail(id, s.core.renew(c))
-	})
+	return s.started(ctx, id, s.core.renew)
 }
 
 // DeleteChild takes a child that is down from the list. Errors: ErrRunning,
