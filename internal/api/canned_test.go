@@ -82,7 +82,7 @@ func (c canned) Status(context.Context) (Status, error) {
 
 func cannedPool() Pool {
 	now := time.Now()
-	return Pool{2, 3, 1, 1, 5, 2, true, &now, "no queue", true, true}
+	return Pool{2, 3, 1, 1, 5, 2, true, &now, "no queue", true, true, true}
 }
 
 func (c canned) node() Node {

@@ -77,7 +77,7 @@ func (w *crew) boot(ctx context.Context) {
 // ask begins a check. It reports false where that is of no use now: one runs
 // already, or the pool does not.
 func (w *crew) ask(ctx context.Context, answers chan<- answer) bool {
-	if w.runs() == nil {
+	if w.isRetired() || w.runs() == nil {
 		return false
 	}
 	env := w.environ()
@@ -131,8 +131,8 @@ func instances(n int) string {
 // settleSize tells and keeps how many instances there should be, if that is not
 // what it was. Needs mu.
 func (w *crew) settleSize() int {
-	size := w.demand.Size(w.template.Pool)
-	if size == w.size {
+	size := w.wantedSize()
+	if size == w.size || w.retired {
 		return size
 	}
 	why := "the minimum, before the first check"

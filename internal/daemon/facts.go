@@ -12,7 +12,7 @@ import (
 func (c *Controller) desired(f *fleet) []patrol.Desired {
 	all := make([]patrol.Desired, len(f.order))
 	for i, path := range f.order {
-		d := patrol.Desired{Path: path, Needs: f.needs[path], Suspended: c.suspendedBy(f, path) != ""}
+		d := patrol.Desired{Path: path, Needs: f.needs[path], Suspended: c.suspendedBy(f, path) != "", Retired: f.retired(path)}
 		if a := f.agents[path]; a != nil {
 			d.Print, d.DrainTimeout = c.prints.wanted(f, path), f.patrol.DriftDrainTimeout
 		}

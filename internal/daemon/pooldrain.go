@@ -14,10 +14,10 @@ const surplusReason = "its pool does not want it any more"
 
 // askToFinish asks an instance that its pool does not want any more to finish.
 // The pool sees to what becomes of that.
-func (c *Controller) askToFinish(ctx context.Context, w *crew, path string, incarnation uint64, timeout time.Duration) {
+func (c *Controller) askToFinish(ctx context.Context, w *crew, path string, incarnation uint64, timeout time.Duration, reason string) {
 	defer poke(w.wake)
 	now := time.Now()
-	d := &drain{Path: path, Incarnation: incarnation, Reason: surplusReason, Until: now.Add(timeout), SavedAt: now, Pool: true}
+	d := &drain{Path: path, Incarnation: incarnation, Reason: reason, Until: now.Add(timeout), SavedAt: now, Pool: true}
 	d.open(timeout)
 	c.mu.Lock()
 	if c.drains[path] != nil { // somebody was faster
@@ -32,8 +32,8 @@ func (c *Controller) askToFinish(ctx context.Context, w *crew, path string, inca
 	}
 	err := c.record(event.Event{
 		Type: event.AgentDraining, Path: path, Incarnation: incarnation, Actor: "controller",
-		Message: fmt.Sprintf("%s is asked to finish within %s: %s", path, liveness.Brief(timeout), surplusReason),
-	}.With(map[string]any{"reason": surplusReason, "until": d.Until}), d.op())
+		Message: fmt.Sprintf("%s is asked to finish within %s: %s", path, liveness.Brief(timeout), reason),
+	}.With(map[string]any{"reason": reason, "until": d.Until}), d.op())
 	if err != nil { // the next controller finds an instance too many and asks it again
 		c.opts.Logger.Warn("a drain may not survive this controller", "path", path, "error", err)
 	}

@@ -23,7 +23,10 @@ type Desired struct {
 	Needs []string
 	// Suspended: it is wanted, but not to run.
 	Suspended bool
-	Print     spec.Print // as it is to run; of a supervisor none
+	// Retired: the file has it no more, and it may finish. It is taken over if it
+	// lives, and nothing else: who retires it ends it.
+	Retired bool
+	Print   spec.Print // as it is to run; of a supervisor none
 	// DrainTimeout is how long it may take to finish, once it is asked to
 	// because it is not as declared any more; 0: it is not asked.
 	DrainTimeout time.Duration
@@ -156,6 +159,12 @@ func Plan(desired []Desired, observed map[string]*Observed, t Trackers, now time
 		p.orphans(desired)
 	}
 	for i := range desired {
+		if d := &desired[i]; d.Retired {
+			p.leaves(d.Path)
+		}
+	}
+	p.hold(desired)
+	for i := range desired {
 		d := &desired[i]
 		if o := observed[d.Path]; o != nil && o.Life != Unknown && !p.busy(d.Path) {
 			p.node(d, o)
@@ -168,7 +177,8 @@ type planner struct {
 	observed map[string]*Observed
 	t        Trackers
 	now      time.Time
-	leaving  map[string]string // names of agents that are on their way out, with their paths
+	leaving  map[string]string // names of what is on its way out, with their paths
+	held     map[string]string // paths of what has the same name, or has such in it, with those paths
 	Result
 }
 
@@ -192,12 +202,11 @@ func (p *planner) orphans(desired []Desired) {
 	for i := range desired {
 		wanted[desired[i].Path] = true
 	}
-	p.leaving = make(map[string]string)
 	var orphans []string
 	for at := range p.observed {
 		if !wanted[at] {
 			orphans = append(orphans, at)
-			p.leaving[path.Base(at)] = at
+			p.leaves(at)
 		}
 	}
 	slices.Sort(orphans)
@@ -213,13 +222,38 @@ func (p *planner) orphans(desired []Desired) {
 	}
 }
 
+// leaves notes that something is on its way out.
+func (p *planner) leaves(at string) {
+	if p.leaving == nil {
+		p.leaving = make(map[string]string)
+	}
+	p.leaving[path.Base(at)] = at
+}
+
+// hold finds out what has moved: it must not run twice, and a supervisor that is
+// started would start it.
+func (p *planner) hold(desired []Desired) {
+	if len(p.leaving) == 0 {
+		return
+	}
+	p.held = make(map[string]string)
+	for i := range desired {
+		at := desired[i].Path
+		if old := p.leaving[path.Base(at)]; old != "" && old != at {
+			for above := at; above != "." && above != "/"; above = path.Dir(above) {
+				p.held[above] = old
+			}
+		}
+	}
+}
+
 func (p *planner) node(d *Desired, o *Observed) {
 	switch {
 	case o.Life == Down && o.Lives: // whatever else is to be done: it must be known
 		p.Actions = append(p.Actions, Action{Kind: Start, Path: d.Path, Reason: "it runs, and is taken over"})
 	case d.Suspended && (o.Life == Running || o.Life == Kept && !o.Draining):
 		p.Actions = append(p.Actions, Action{Kind: Suspend, Path: d.Path, Reason: "the file suspends it"})
-	case d.Suspended, o.Draining:
+	case d.Suspended, d.Retired, o.Draining:
 	case o.Life == Down:
 		p.start(d)
 	case o.Life == Running:
@@ -228,7 +262,7 @@ func (p *planner) node(d *Desired, o *Observed) {
 }
 
 func (p *planner) start(d *Desired) {
-	if old := p.leaving[path.Base(d.Path)]; old != "" { // it has moved, and must not run twice
+	if old := p.held[d.Path]; old != "" {
 		p.Delays = append(p.Delays, Delay{Path: d.Path, For: "the end of " + old})
 		return
 	}
