@@ -90,6 +90,8 @@ gate = "manual"
 		t.Fatal(err)
 	}
 	f.code(0, "order", "check", "careful")
+	f.code(3, "order", "check", "carefull")
+	f.code(2, "order", "check")
 
 	// A task is made for its pool, and the event of that is handed over.
 	if out := f.do("order", "run", "triage", "--wait"); !strings.HasPrefix(out, "task t-") {
@@ -145,6 +147,38 @@ gate = "manual"
 	}
 	if out := f.do("status"); !strings.Contains(out, "orders   7, ") {
 		t.Errorf("status:\n%s", out)
+	}
+	f.do("down")
+	f.code(69, "order", "check", "careful")
+}
+
+// Each command about orders says what it has to say as JSON, too.
+func TestOrdersInJSON(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "[[order]]\nname = \"a\"\nexec = \"exec sleep 1000\"\nschedule = \"@yearly\"\n[[order]]\nname = \"b\"\nexec = \"echo hello\"\ngate = \"manual\"\n")
+	f.do("up", "-d")
+	for _, c := range []struct {
+		args string
+		code int
+		want string // what is in the answer
+	}{
+		{"ls", 0, `[{"name":"a",`},
+		{"show a", 0, `{"name":"a",`},
+		{"check a", 1, `"due":false,`},
+		{"next a -n 2", 0, `{"times":["`},
+		{"history a", 0, `[]`},
+		{"run a", 0, `{"run":"r-`},
+		{"stop a", 0, `{"order":"a","stopped":1}`},
+		{"run b --wait", 0, `"output":["hello"]`},
+		{"history b", 0, `[{"id":"r-`},
+		{"stop b", 0, `{"order":"b","stopped":0}`},
+		{"disable a", 0, `{"enabled":false,"order":"a"}`},
+		{"enable a", 0, `{"enabled":true,"order":"a"}`},
+	} {
+		out := f.code(c.code, append(append([]string{"order"}, strings.Fields(c.args)...), "--json")...)
+		if !strings.Contains(out, c.want) || !json.Valid([]byte(out)) {
+			t.Errorf("order %s --json, want %s:\n%s", c.args, c.want, out)
+		}
 	}
 }
 
