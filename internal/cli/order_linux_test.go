@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/api"
@@ -193,4 +194,47 @@ func TestDownStopsOrders(t *testing.T) {
 	if out := f.do("order", "history", "a"); !strings.Contains(out, "stopped") {
 		t.Errorf("order history:\n%s", out)
 	}
+}
+
+// A run goes on while something may come, and shows what becomes of orders.
+func TestRunWaitsForWhatComes(t *testing.T) {
+	t.Parallel()
+	const ending = `exit 0`
+	for name, c := range map[string]struct{ toml, shows string }{
+		"an order":            {"[[order]]\nname = \"a\"\nexec = \"true\"\ninterval = \"1h\"\n", "orders/a * completed\n"},
+		"an order that fails": {"[[order]]\nname = \"a\"\nexec = \"exit 3\"\ninterval = \"1h\"\n", "orders/a * failed: exit code 3"},
+		"an order to come":    {agentTOML("a", ending, `restart = "never"`) + "[[order]]\nname = \"a\"\nexec = \"true\"\nschedule = \"@yearly\"\n", "t/a * ended"},
+		"a pool":              {agentTOML("a", ending) + "[agent.pool]\nmin = 0\ncheck = \"echo 0\"\n", "t * started"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := launch(t, project(t, c.toml), "run")
+			r.out.awaitText(t, c.shows)
+			r.out.awaitText(t, "t * started")
+			if strings.Contains(r.out.String(), "all children are done") {
+				t.Errorf("it ended by itself:\n%s", r.out.String())
+			}
+			r.signal(syscall.SIGINT)
+			r.wantExit(130)
+			if !strings.Contains(r.err.String(), "stopped by interrupt") {
+				t.Errorf("stderr: %s", r.err.String())
+			}
+		})
+	}
+	for name, order := range map[string]string{"an order for people": "gate = \"manual\"\n", "one that is disabled": "interval = \"1h\"\nenabled = false\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := launch(t, project(t, agentTOML("a", ending, `restart = "never"`)+"[[order]]\nname = \"a\"\nexec = \"true\"\n"+order), "run")
+			r.wantExit(0)
+		})
+	}
+}
+
+func TestRunShowsOrdersAsJSON(t *testing.T) {
+	t.Parallel()
+	r := launch(t, project(t, "[[order]]\nname = \"a\"\nexec = \"exit 3\"\ninterval = \"1h\"\n"), "run", "--json")
+	r.out.awaitText(t, `"type":"order.failed","path":"orders/a"`)
+	r.out.awaitText(t, `"code":3`)
+	r.signal(syscall.SIGTERM)
+	r.wantExit(143)
 }
