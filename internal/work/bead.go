@@ -166,7 +166,7 @@ func dependencies(rest object) (all []dependency, err error) {
 	}
 	for i, raw := range list {
 		d := dependency{kind: blocks, raw: raw}
-		o, err := parseObject(raw)
+		o, err := splitObject(raw)
 		if err == nil {
 			err = cmp.Or(o.read("depends_on_id", "a text", &d.on), o.read("type", "a text", &d.kind))
 		}
@@ -197,7 +197,7 @@ func (b *Bead) take() error {
 	}
 	for i, raw := range list {
 		var c said
-		o, err := parseObject(raw)
+		o, err := splitObject(raw)
 		if err == nil {
 			err = cmp.Or(o.read("author", "a text", &c.By), o.read("text", "a text", &c.Text), o.read("created_at", "a time", &c.At))
 		}
@@ -230,7 +230,7 @@ func (b *Bead) check() error {
 	if len(b.comments) > MaxComments {
 		return fmt.Errorf("it has %d comments, at most %d are allowed", len(b.comments), MaxComments)
 	}
-	if n := len(plainJSON(b.rest)); n > maxRest {
+	if n := b.rest.size(); n > maxRest {
 		return fmt.Errorf("it has %d bytes beside its description and comments, at most %d are allowed", n, maxRest)
 	}
 	return checkText("description", b.text, MaxText, true)
