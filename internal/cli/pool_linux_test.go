@@ -334,6 +334,39 @@ func TestPoolOfKilledDaemon(t *testing.T) {
 	}
 }
 
+// What the check of a daemon that was killed has started is ended by whoever
+// comes next, also if that has no pool any more.
+func TestPoolCheckOfKilledDaemon(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	hangs := poolTOML(works, `check = "./check"`, `check_timeout = "10m"`)
+	write(t, filepath.Join(f.dir, "check"), "#!/bin/sh\n[ -e hang ] && { setsid sleep 1004 & sleep 1005; }\necho 0\n")
+	another := chatterTOML("a", "sleep 1006")
+	leaves := func() {
+		t.Helper()
+		os.Remove(filepath.Join(f.dir, "hang"))
+		f.rewrite(hangs, another)
+		f.do("up", "-d")
+		f.touch("hang")
+		f.do("patrol")
+		until(t, "both of them", func() bool { return f.copies("sleep 1004") == 1 && f.copies("sleep 1005") == 1 })
+		f.crash()
+		if f.copies("sleep 1004") != 1 {
+			t.Error("the check of the last daemon does not run any more")
+		}
+	}
+	leaves()
+	f.rewrite(another)
+	f.do("up", "-d")
+	until(t, "their end", func() bool { return f.copies("sleep 1004")+f.copies("sleep 1005") == 0 })
+	f.do("down")
+	leaves()
+	f.do("down")
+	if n := f.copies("sleep 1004") + f.copies("sleep 1005"); n > 0 {
+		t.Errorf("after coppice down %d of a check are left", n)
+	}
+}
+
 // A change of the file holds at once, and touches nobody who works. Names come
 // from a file.
 func TestPoolReload(t *testing.T) {

@@ -18,16 +18,20 @@ import (
 
 // crews are the pools of a controller.
 type crews struct {
-	check  func(context.Context, pool.Check) (int, error)
-	mu     sync.Mutex
-	byPath map[string]*crew
+	check   func(context.Context, pool.Check) (int, error)
+	clear   func(context.Context) error // ends what the checks of the last controller have left
+	cleared chan struct{}               // closed when that is done: no check runs before
+	mu      sync.Mutex
+	byPath  map[string]*crew
 }
 
-func newCrews(check func(context.Context, pool.Check) (int, error)) *crews {
-	if check == nil {
-		check = pool.NewRunner().Run
+func newCrews(o Options) *crews {
+	s := &crews{check: o.check, clear: func(context.Context) error { return nil }, cleared: make(chan struct{}), byPath: make(map[string]*crew)}
+	if s.check == nil {
+		r := pool.NewRunner(o.Socket)
+		s.check, s.clear = r.Run, r.Clear
 	}
-	return &crews{check: check, byPath: make(map[string]*crew)}
+	return s
 }
 
 func (s *crews) of(path string) *crew {
@@ -209,8 +213,15 @@ func (c *Controller) relayFleet() {
 	c.wanted.Store(next)
 }
 
-// startCrews lets the pools that there are begin.
+// startCrews lets the pools that there are begin. What checks of the last
+// controller have left is ended first, also those of pools that are gone.
 func (c *Controller) startCrews() {
+	c.background.run(func(ctx context.Context) {
+		defer close(c.crews.cleared)
+		if err := c.crews.clear(ctx); err != nil && ctx.Err() == nil {
+			c.opts.Logger.Warn("checks of pools may run that nobody waits for", "error", err)
+		}
+	})
 	for _, w := range c.crews.all() {
 		c.background.run(w.run)
 	}
