@@ -50,6 +50,10 @@ const (
 	Done
 )
 
+func (l Life) String() string {
+	return [...]string{"unknown", "down", "running", "kept", "done"}[l]
+}
+
 // Observed is what was observed of a node, wanted or not.
 type Observed struct {
 	Path  string
