@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +22,9 @@ func newPatrol(s *streams) *cobra.Command {
 		Long: `Compare what runs with the file, now, and do what is needed so that they agree. The
 daemon does so by itself whenever something happens, and every patrol_interval.
 
-It prints what there is to do, a line each with its reason, and what waits.`,
+It prints what there is to do, a line each with its reason, and what waits. The exit
+code is 78 if the file is at fault: what runs is then compared with the last version
+that was not.`,
 		Example:           "  coppice patrol --dry-run",
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -30,7 +34,7 @@ It prints what there is to do, a line each with its reason, and what waits.`,
 				if err != nil {
 					return err
 				}
-				return s.printRound(round, asJSON)
+				return errors.Join(s.printRound(round, asJSON), refusedFile(ctx, c))
 			})
 		},
 	}
@@ -38,6 +42,20 @@ It prints what there is to do, a line each with its reason, and what waits.`,
 	jsonFlag(cmd, &asJSON, "one object")
 	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what there is to do")
 	return cmd
+}
+
+// refusedFile is the error that what a round was about is not what the file says
+// now, as that is at fault.
+func refusedFile(ctx context.Context, c *api.Client) error {
+	st, err := c.Status(ctx)
+	if err == nil && st.Config.LastError != "" {
+		var lines []string
+		for line := range strings.SplitSeq(st.Config.LastError, "\n") {
+			lines = append(lines, proc.Plain(line))
+		}
+		err = &exitError{exitConfig, fmt.Errorf("the file is refused, and the last one stays in force:\n%s", strings.Join(lines, "\n"))}
+	}
+	return err
 }
 
 func (s *streams) printRound(r api.Round, asJSON bool) error {
