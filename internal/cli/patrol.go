@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +24,8 @@ daemon does so by itself whenever something happens, and every patrol_interval.
 
 It prints what there is to do, a line each with its reason, and what waits; before that,
 how many instances each pool wants, by what its check has said last. It has the checks run
-again, and does not wait for them; with --dry-run nothing is run.`,
+again, and does not wait for them; with --dry-run nothing is run. The exit code is 78 if
+the file is at fault: what runs is then compared with the last version that was not.`,
 		Example:           "  coppice patrol --dry-run",
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -32,7 +35,7 @@ again, and does not wait for them; with --dry-run nothing is run.`,
 				if err != nil {
 					return err
 				}
-				return s.printRound(round, asJSON)
+				return errors.Join(s.printRound(round, asJSON), refusedFile(ctx, c))
 			})
 		},
 	}
@@ -40,6 +43,20 @@ again, and does not wait for them; with --dry-run nothing is run.`,
 	jsonFlag(cmd, &asJSON, "one object")
 	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what there is to do")
 	return cmd
+}
+
+// refusedFile is the error that what a round was about is not what the file says
+// now, as that is at fault.
+func refusedFile(ctx context.Context, c *api.Client) error {
+	st, err := c.Status(ctx)
+	if err == nil && st.Config.LastError != "" {
+		var lines []string
+		for line := range strings.SplitSeq(st.Config.LastError, "\n") {
+			lines = append(lines, proc.Plain(line))
+		}
+		err = &exitError{exitConfig, fmt.Errorf("the file is refused, and the last one stays in force:\n%s", strings.Join(lines, "\n"))}
+	}
+	return err
 }
 
 func (s *streams) printRound(r api.Round, asJSON bool) error {

@@ -74,12 +74,17 @@ func upDry(s *streams, path string, asJSON bool) error {
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
 	var round api.Round
+	var refused error
 	if _, locked := project.Locked(); locked {
 		var socket string
 		if socket, err = api.SocketPath(project.Dir); err == nil {
 			ctx, cancel := context.WithTimeout(ctx, dryTime)
 			defer cancel()
-			round, err = api.Dial(socket).Patrol(ctx, true)
+			client := api.Dial(socket)
+			defer client.Close()
+			if round, err = client.Patrol(ctx, true); err == nil {
+				refused = refusedFile(ctx, client)
+			}
 		}
 	} else {
 		round, err = daemon.Preview(ctx, path, slog.New(slog.NewTextHandler(s.err, nil)))
@@ -87,7 +92,7 @@ func upDry(s *streams, path string, asJSON bool) error {
 	if err != nil {
 		return coded(err)
 	}
-	return s.printRound(round, asJSON)
+	return errors.Join(s.printRound(round, asJSON), refused)
 }
 
 // dryTime bounds the wait for a daemon.
