@@ -141,7 +141,7 @@ func (w *crew) act() (next time.Time) {
 				next = until
 			}
 			incarnation := seen[s.Name].Incarnation
-			w.c.background.run(func(ctx context.Context) { w.c.askToFinish(ctx, w, path, incarnation, timeout, why) })
+			w.c.background.run(func(context.Context) { w.c.askToFinish(w, path, incarnation, timeout, why) })
 		case pool.GoOn:
 			w.c.background.run(func(ctx context.Context) { w.c.letGoOn(w, path) })
 		}
