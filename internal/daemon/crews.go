@@ -276,9 +276,9 @@ func (w *crew) shown() *api.Pool {
 	for _, m := range w.members(seen) {
 		if m.Lives {
 			s.Instances++
-		}
-		if m.Drain != nil {
-			s.Draining++
+			if m.Drain != nil {
+				s.Draining++
+			}
 		}
 	}
 	if !w.checkedAt.IsZero() && p.Check != nil {

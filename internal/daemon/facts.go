@@ -3,6 +3,7 @@ package daemon
 import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -15,6 +16,7 @@ func (c *Controller) desired(f *fleet) []patrol.Desired {
 		d := patrol.Desired{Path: path, Needs: f.needs[path], Suspended: c.suspendedBy(f, path) != "", Retired: f.retired(path)}
 		if a := f.agents[path]; a != nil {
 			d.Print, d.DrainTimeout = c.prints.wanted(f, path), f.patrol.DriftDrainTimeout
+			d.Instance = a.Instance != (spec.Instance{})
 		}
 		all[i] = d
 	}

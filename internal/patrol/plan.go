@@ -26,7 +26,9 @@ type Desired struct {
 	// Retired: the file has it no more, and it may finish. It is taken over if it
 	// lives, and nothing else: who retires it ends it.
 	Retired bool
-	Print   spec.Print // as it is to run; of a supervisor none
+	// Instance: it is one of a pool. Only in that its name is the same agent's.
+	Instance bool
+	Print    spec.Print // as it is to run; of a supervisor none
 	// DrainTimeout is how long it may take to finish, once it is asked to
 	// because it is not as declared any more; 0: it is not asked.
 	DrainTimeout time.Duration
@@ -163,7 +165,7 @@ func Plan(desired []Desired, observed map[string]*Observed, t Trackers, now time
 		p.orphans(desired)
 	}
 	for i := range desired {
-		if d := &desired[i]; d.Retired {
+		if d := &desired[i]; d.Retired && !d.Instance {
 			p.leaves(d.Path)
 		}
 	}
@@ -243,7 +245,7 @@ func (p *planner) hold(desired []Desired) {
 	p.held = make(map[string]string)
 	for i := range desired {
 		at := desired[i].Path
-		if old := p.leaving[path.Base(at)]; old != "" && old != at {
+		if old := p.leaving[path.Base(at)]; old != "" && old != at && !desired[i].Instance {
 			for above := at; above != "." && above != "/"; above = path.Dir(above) {
 				p.held[above] = old
 			}
