@@ -549,6 +549,38 @@ func TestCrewRetires(t *testing.T) {
 			t.Error("there is still a pool")
 		}
 	})
+	run("is suspended meanwhile", func(t *testing.T) {
+		p := begin(t, "other")
+		defer p.close()
+		becomes(p, treeOf(t, "other"), "t/other 1, "+crowd)
+		if err := p.Act(context.Background(), "t", api.Suspend); err != nil {
+			t.Fatal(err)
+		}
+		p.moment()
+		p.wants("")
+		if err := p.Act(context.Background(), "t", api.Resume); err != nil {
+			t.Fatal(err)
+		}
+		p.moment()
+		p.wants("t/other 2")
+		if !p.isGone("t/w") || len(p.drains) > 0 {
+			t.Errorf("there is still a pool, or something of it: %v", p.drains)
+		}
+	})
+	run("with what waits for its restart", func(t *testing.T) {
+		p := begin(t, "other")
+		defer p.close()
+		for range 5 {
+			p.stage.on("t/w/w-2").end(part{}.ending())
+			p.moment()
+		}
+		if got := p.state("t/w/w-2"); got != supervisor.Quarantined {
+			t.Fatalf("it is %v", got)
+		}
+		becomes(p, treeOf(t, "other"), "t/other 1, t/w/w-1 1, t/w/w-3 1")
+		time.Sleep(2 * time.Hour)
+		p.wants("t/other 1") // and is not started for having been held
+	})
 	run("is stopped meanwhile", func(t *testing.T) {
 		p := begin(t, "other")
 		defer p.close()
@@ -644,6 +676,79 @@ func TestRetiredIsKept(t *testing.T) {
 	if kept.Path != "t/w" || !reflect.DeepEqual(kept.Template, a) {
 		t.Errorf("got %+v, want %+v", kept.Template, a)
 	}
+}
+
+// A check that cannot make up its mind costs nobody their work, and nothing piles up.
+func TestCrewFlaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{n: 3}
+		p := crewPlay(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 3, Check: []string{"q"}, DrainTimeout: time.Hour}), q)
+		defer p.close()
+		for range 50 {
+			p.says(q, 1, nil)
+			p.wants(crowd)
+			p.says(q, 3, nil)
+			p.wants(crowd)
+		}
+		for _, path := range []string{"t/w/w-1", "t/w/w-2", "t/w/w-3"} {
+			if n := p.stage.starts(path); n != 1 || p.shows(path).Drain != nil {
+				t.Errorf("%s was started %d times, %+v", path, n, p.shows(path).Drain)
+			}
+		}
+		if left, _, _ := p.store.Snapshot(context.Background(), drainPrefix); len(left) > 0 || len(p.drains) > 0 {
+			t.Errorf("%d drains are kept, %d known", len(left), len(p.drains))
+		}
+		p.says(q, 1, nil)
+		time.Sleep(59 * time.Minute)
+		p.says(q, 3, nil) // and has all of its time the next time
+		p.says(q, 1, nil)
+		time.Sleep(59 * time.Minute)
+		p.wants(crowd)
+		time.Sleep(2 * time.Minute)
+		p.wants("t/w/w-1 1")
+	})
+}
+
+// A crowd comes and goes as a few do.
+func TestCrewOfMany(t *testing.T) {
+	const many = 500
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage()
+		s.quiet = true
+		q := &queue{n: many}
+		p := crewPlay(t, s, memory.New(), poolOf(t, spec.Pool{Max: spec.UnlimitedPool, Check: []string{"q"}, DrainTimeout: time.Minute}, "other"), q)
+		defer p.close()
+		live := func(want int) {
+			t.Helper()
+			if err := p.patrols.settled(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if got := p.shows("t/w").Pool; got.Instances != want {
+				t.Errorf("%d live, want %d", got.Instances, want)
+			}
+		}
+		if err := p.Started(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		live(many)
+		p.says(q, 1, nil)
+		if got := p.shows("t/w").Pool; got.Draining != many-1 {
+			t.Errorf("%d are to finish", got.Draining)
+		}
+		time.Sleep(2 * time.Minute)
+		live(1)
+		p.says(q, many, nil)
+		time.Sleep(time.Minute)
+		live(many)
+		if _, err := p.apply(context.Background(), treeOf(t, "other"), ConfigInfo{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		p.wants("t/other 1")
+		if !p.isGone("t/w") {
+			t.Error("there is still a pool")
+		}
+	})
 }
 
 // inner is a tree with a supervisor, with the pool w in it.
