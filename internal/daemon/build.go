@@ -17,6 +17,9 @@ type builder struct {
 	// saved returns what is known of a node from before, or nil. It may be nil.
 	saved     func(path string) (*supervisor.Saved, *supervisor.SavedSelf)
 	suspended bool // the project is: the patrol starts it when it is not any more
+	// retired are the names of what may take its time to end: what has one of
+	// them now is started by the patrol, after that.
+	retired map[string]bool
 	// known returns the specification that an agent has already. It may be nil.
 	known func(path string, a *spec.Agent) (supervisor.ChildSpec, bool)
 }
@@ -52,7 +55,7 @@ func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 			child = supervisor.ChildSpec{ID: c.Node.Name, Supervisor: sub, Restart: c.Node.Restart, Significant: c.Node.Significant}
 		}
 		child.Saved, _ = b.before(childPath)
-		child.Deferred = deferred(n, root, c) || root && b.suspended
+		child.Deferred = deferred(n, root, c) || root && b.suspended || b.retired[c.Name()] && (c.Node == nil || !c.Node.Retired)
 		s.Children = append(s.Children, child)
 	}
 	return s, nil

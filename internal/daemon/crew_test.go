@@ -524,17 +524,25 @@ func TestCrewRetires(t *testing.T) {
 	run("moves", func(t *testing.T) {
 		p := begin(t)
 		defer p.close()
-		becomes(p, inner(t, "in", three), crowd)
+		becomes(p, inner(t, "in", three), "t/in/beside 1, "+crowd)
 		p.ack("t/w/w-1", 1)
 		p.ack("t/w/w-2", 1)
-		p.wants("t/w/w-3 1")
-		if d, ok := p.patrols.waits("t/in"); !ok || d.For != "the end of t/w" {
+		p.wants("t/in/beside 1, t/w/w-3 1")
+		if d, ok := p.patrols.waits("t/in/w"); !ok || d.For != "the end of t/w" {
 			t.Errorf("it waits for %+v", d)
 		}
 		p.ack("t/w/w-3", 1)
-		p.wants("t/in/w/w-1 1, t/in/w/w-2 1, t/in/w/w-3 1")
-		becomes(p, treeOf(t, "other"), "t/in/w/w-1 1, t/in/w/w-2 1, t/in/w/w-3 1, t/other 1") // with what it is in
-		becomes(p, treeOf(t, "in"), "t/in/w/w-1 1, t/in/w/w-2 1, t/in/w/w-3 1")
+		p.wants("t/in/beside 1, t/in/w/w-1 1, t/in/w/w-2 1, t/in/w/w-3 1")
+		p.stage.on("t/in/w/w-1").end(part{}.ending())
+		p.moment()
+		p.wants("t/in/beside 1, t/in/w/w-1 2, t/in/w/w-2 1, t/in/w/w-3 1")
+		if err := p.Act(context.Background(), "t/in", api.Restart); err != nil { // and starts as ever
+			t.Error(err)
+		}
+		p.moment()
+		p.wants("t/in/beside 2, t/in/w/w-1 3, t/in/w/w-2 2, t/in/w/w-3 2")
+		becomes(p, treeOf(t, "other"), "t/in/w/w-1 3, t/in/w/w-2 2, t/in/w/w-3 2, t/other 1") // with what it is in
+		becomes(p, treeOf(t, "in"), "t/in/w/w-1 3, t/in/w/w-2 2, t/in/w/w-3 2")
 		time.Sleep(2 * time.Minute)
 		p.wants("t/in 1")
 	})
@@ -755,7 +763,8 @@ func TestCrewOfMany(t *testing.T) {
 func inner(t testing.TB, name string, p spec.Pool) *spec.Tree {
 	t.Helper()
 	tree, problems := spec.Assemble(spec.Node{Name: "t"}, []spec.Decl{
-		{Node: &spec.Node{Name: name}, Children: []string{"w"}},
+		{Node: &spec.Node{Name: name}, Children: []string{"beside", "w"}},
+		{Agent: &spec.Agent{Name: "beside", Dir: "/", Command: []string{"beside"}}},
 		{Agent: &spec.Agent{Name: "w", Dir: "/", Command: []string{"work"}, Pool: &p}},
 	})
 	if problems != nil {

@@ -116,7 +116,12 @@ func (f *fleet) check(places map[string]runtime.Runtime) error {
 // in an earlier fleet keeps the one that it has there: it may know what its first
 // incarnation was started with. earlier may be nil.
 func (f *fleet) specify(c *Controller, earlier *fleet, saved func(string) (*supervisor.Saved, *supervisor.SavedSelf)) error {
-	b := &builder{start: c.start, saved: saved, suspended: !c.project.begun().IsZero()}
+	b := &builder{start: c.start, saved: saved, suspended: !c.project.begun().IsZero(), retired: make(map[string]bool)}
+	for _, n := range f.nodes {
+		if n.Retired {
+			b.retired[n.Name] = true
+		}
+	}
 	if earlier != nil {
 		b.known = func(path string, a *spec.Agent) (supervisor.ChildSpec, bool) {
 			was, ok := earlier.specs[path]

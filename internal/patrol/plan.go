@@ -166,7 +166,7 @@ func Plan(desired []Desired, observed map[string]*Observed, t Trackers, now time
 	}
 	for i := range desired {
 		if d := &desired[i]; d.Retired && !d.Instance {
-			p.leaves(d.Path)
+			p.leaves(d.Path, true)
 		}
 	}
 	p.hold(desired)
@@ -183,7 +183,7 @@ type planner struct {
 	observed map[string]*Observed
 	t        Trackers
 	now      time.Time
-	leaving  map[string]string // names of what is on its way out, with their paths
+	leaving  map[string]leaver // what is on its way out, by name
 	held     map[string]string // paths of what has the same name, or has such in it, with those paths
 	Result
 }
@@ -212,7 +212,7 @@ func (p *planner) orphans(desired []Desired) {
 	for at := range p.observed {
 		if !wanted[at] {
 			orphans = append(orphans, at)
-			p.leaves(at)
+			p.leaves(at, false)
 		}
 	}
 	slices.Sort(orphans)
@@ -228,16 +228,21 @@ func (p *planner) orphans(desired []Desired) {
 	}
 }
 
-// leaves notes that something is on its way out.
-func (p *planner) leaves(at string) {
+// leaver is something on its way out.
+type leaver struct {
+	path    string
+	retired bool // which may take its time
+}
+
+func (p *planner) leaves(at string, retired bool) {
 	if p.leaving == nil {
-		p.leaving = make(map[string]string)
+		p.leaving = make(map[string]leaver)
 	}
-	p.leaving[path.Base(at)] = at
+	p.leaving[path.Base(at)] = leaver{at, retired}
 }
 
 // hold finds out what has moved: it must not run twice, and a supervisor that is
-// started would start it.
+// started would start it. That leaves to the patrol what is retired elsewhere.
 func (p *planner) hold(desired []Desired) {
 	if len(p.leaving) == 0 {
 		return
@@ -245,9 +250,14 @@ func (p *planner) hold(desired []Desired) {
 	p.held = make(map[string]string)
 	for i := range desired {
 		at := desired[i].Path
-		if old := p.leaving[path.Base(at)]; old != "" && old != at && !desired[i].Instance {
-			for above := at; above != "." && above != "/"; above = path.Dir(above) {
-				p.held[above] = old
+		old, leaves := p.leaving[path.Base(at)]
+		if !leaves || old.path == at || desired[i].Instance {
+			continue
+		}
+		for above := at; above != "." && above != "/"; above = path.Dir(above) {
+			p.held[above] = old.path
+			if old.retired {
+				break
 			}
 		}
 	}

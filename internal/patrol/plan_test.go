@@ -67,6 +67,8 @@ func TestPlan(t *testing.T) {
 		{"retired, and down", want(func(d *Desired) { d.Retired = true }), seen(&Observed{Path: "t/a", Life: Down}), "", ";"},
 		{"retired, and runs already", want(func(d *Desired) { d.Retired = true }), seen(&Observed{Path: "t/a", Life: Down, Lives: true}), "", "start t/a: it runs, and is taken over;"},
 		{"retired there, and wanted here", append(want(), Desired{Path: "t/s/a", Retired: true}), seen(&Observed{Path: "t/a", Life: Down}, &Observed{Path: "t/s/a", Life: Running}), "", ";t/a waits for the end of t/s/a"},
+		{"retired there, and wanted in a supervisor that is new", []Desired{{Path: "t/a", Retired: true}, {Path: "t/s"}, {Path: "t/s/a"}}, seen(&Observed{Path: "t/a", Life: Running}, &Observed{Path: "t/s", Life: Down}), "",
+			"start t/s: it does not run;"},
 		{"an instance of a pool, as another one has that leaves", want(func(d *Desired) { d.Instance = true }), seen(&Observed{Path: "t/a", Life: Down}, &Observed{Path: "t/s/a", Life: Running}), "t/s/a", "start t/a: it does not run;"},
 		{"an instance of a pool, as one that is retired has", append(want(), Desired{Path: "t/s/a", Retired: true, Instance: true}), seen(&Observed{Path: "t/a", Life: Down}, &Observed{Path: "t/s/a", Life: Running}), "", "start t/a: it does not run;"},
 		{"no print", want(), seen(&Observed{Path: "t/a", Life: Running}), "", ";"},
