@@ -114,13 +114,6 @@ func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
 
 // done is an agent that its supervisor does not know any more: it is temporary, and has ended.
 func (c *Controller) done(path string) *patrol.Observed {
-	o := &patrol.Observed{Path: path, Life: patrol.Done}
-	if s := c.live(path); s != nil {
-		select {
-		case <-s.Done():
-			o.Ready = s.Exit().Clean()
-		default:
-		}
-	}
-	return o
+	last := c.forgotten(path).LastExit
+	return &patrol.Observed{Path: path, Life: patrol.Done, Ready: last.Kind != supervisor.NoExit && last.Clean()}
 }
