@@ -244,6 +244,7 @@ func (c *Controller) Started(ctx context.Context) error {
 	if err := c.root.Started(ctx); err != nil {
 		return err
 	}
+	c.patrols.kick() // it may not have seen yet whose turn it is
 	if err := c.patrols.settled(ctx); err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (p Project) sight(ctx context.Context, f *fleet, observed map[string]*patro
 			case o.Life == runtime.Dead:
 				continue
 			case o.Life == runtime.Alive:
-				seen.Life, seen.Ready = patrol.Running, o.Ready
+				seen.Life, seen.Ready, seen.Settled = patrol.Running, o.Ready, o.Ready
 				if a != nil && o.Fingerprint != "" {
 					seen.Print = f.prints[o.Path]
 					if o.Fingerprint != a.Fingerprint() {
@@ -90,7 +90,7 @@ func (f *fleet) previewed() []patrol.Desired {
 	for _, path := range f.order {
 		d := patrol.Desired{Path: path, Suspended: f.suspended(path)}
 		if f.agents[path] != nil {
-			d.Needs, d.Print = order.Needs(path), f.prints[path]
+			d.Needs, d.After, d.Print = order.Needs(path), f.after[path], f.prints[path]
 		} else {
 			d.Suspended = false
 		}

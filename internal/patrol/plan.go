@@ -21,6 +21,9 @@ type Desired struct {
 	Path string
 	// Needs are the paths of what has to be ready before it begins.
 	Needs []string
+	// After is the sibling that its supervisor starts before it; "" if there is
+	// none, or they are in no order. It has to have settled.
+	After string
 	// Suspended: it is wanted, but not to run.
 	Suspended bool
 	Print     spec.Print // as it is to run; of a supervisor none
@@ -52,6 +55,8 @@ type Observed struct {
 	Path  string
 	Life  Life
 	Ready bool // what needs it may begin: it runs, or has done what it was for
+	// Settled: what comes after it may begin: it is ready, or not to run.
+	Settled bool
 	// Lives: it is Down for its supervisor only, and runs: it was found running,
 	// and to start it is to take it over.
 	Lives bool
@@ -235,6 +240,12 @@ func (p *planner) start(d *Desired) {
 	for _, need := range d.Needs {
 		if o := p.observed[need]; o == nil || !o.Ready {
 			p.Delays = append(p.Delays, Delay{Path: d.Path, For: need})
+			return
+		}
+	}
+	if d.After != "" {
+		if o := p.observed[d.After]; o == nil || !o.Settled {
+			p.Delays = append(p.Delays, Delay{Path: d.Path, For: d.After})
 			return
 		}
 	}
