@@ -5,11 +5,13 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -318,4 +320,105 @@ func TestGroupsAreTakenOver(t *testing.T) {
 			}
 		}
 	})
+}
+
+// endings notes which agents end, in which order.
+func endings(s *stage, paths ...string) func() []string {
+	var mu sync.Mutex
+	var all []string
+	for _, path := range paths {
+		a := s.on(path)
+		go func() {
+			<-a.done
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, path+" "+a.exit.Kind.String())
+		}()
+	}
+	return func() []string {
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+// What is taken out of the file is stopped as a fleet is: what depends on others
+// before them, in bounded time, and who does not stop is named.
+func TestRemovedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tree := treeOf(t, "web", "s(api db stubborn)", "q:rest_for_one(x y keep)", "stays")
+		needs(t, tree, "web", "api")
+		needs(t, tree, "api", "db")
+		edited(t, tree, "db", func(a *spec.Agent) { a.Shutdown.Grace = 7 * time.Second })
+		s := newStage()
+		for _, path := range []string{"t/web", "t/s/api", "t/s/db", "t/q/x", "t/q/y"} {
+			s.parts[path] = part{stops: 3 * time.Second}
+		}
+		s.parts["t/web"] = part{stops: 2 * time.Second}
+		s.parts["t/s/db"] = part{stops: 6 * time.Second} // within its own grace, not within what others have
+		s.parts["t/s/stubborn"] = part{stops: time.Hour}
+		p := raise(t, s, memory.New(), tree)
+		defer p.close()
+		time.Sleep(time.Second)
+		ended := endings(s, "t/web", "t/s/api", "t/s/db", "t/s/stubborn", "t/q/x", "t/q/y")
+		begun := time.Now()
+		if _, err := p.apply(context.Background(), treeOf(t, "q:rest_for_one(keep)", "stays"), ConfigInfo{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.patrols.settled(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took > 3*time.Second+2*7*time.Second+2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if got, want := strings.Join(ended(), ", "), "t/web shutdown, t/q/y shutdown, t/s/api shutdown, t/q/x shutdown, t/s/stubborn killed, t/s/db shutdown"; got != want {
+			t.Errorf("they ended %s, want %s", got, want)
+		}
+		if got := p.happened(event.AgentOverdue); len(got) != 1 || !strings.Contains(got[0], "t/s/stubborn") {
+			t.Errorf("overdue: %q", got)
+		}
+		if got, want := s.cast(), "t/q/keep 1, t/stays 1"; got != want {
+			t.Errorf("there live %s, want %s", got, want)
+		}
+		if n := len(p.departed); n > 0 {
+			t.Errorf("%d paths are still remembered", n)
+		}
+	})
+}
+
+// A supervisor that the file suspends is stopped in the same way, and so is a project.
+func TestSuspendedInOrder(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			tree := func() *spec.Tree {
+				return needs(t, needs(t, treeOf(t, "s(db api)", "web", "other"), "api", "db"), "web", "s")
+			}
+			s := newStage()
+			s.parts["t/s/api"], s.parts["t/web"] = part{stops: 3 * time.Second}, part{stops: 3 * time.Second}
+			p := raise(t, s, memory.New(), tree())
+			defer p.close()
+			time.Sleep(time.Second)
+			ended := endings(s, "t/s/db", "t/s/api", "t/web", "t/other")
+			next := tree()
+			if whole {
+				next.Root.Suspended = true
+			} else {
+				node(t, next, "s").Suspended = true
+			}
+			if _, err := p.apply(context.Background(), next, ConfigInfo{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.patrols.settled(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			want := "t/s/api shutdown, t/s/db shutdown"
+			if whole {
+				want = "t/other shutdown, t/web shutdown, " + want
+			}
+			if got := strings.Join(ended(), ", "); got != want {
+				t.Errorf("they ended %s, want %s", got, want)
+			}
+		})
+	}
 }
