@@ -304,6 +304,9 @@ func (c *Controller) wait() {
 		c.arrivals.settle(leftTime)
 	}
 	c.background.end()
+	if !c.keeps() {
+		c.stopUntaken()
+	}
 	entry := event.Event{Type: event.ControllerStopped, Actor: "controller", Message: "controller stopped"}
 	if err != nil {
 		entry.Message += ": " + err.Error()

@@ -3,7 +3,9 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"sync"
 	"syscall"
@@ -323,4 +325,64 @@ func (c *Controller) partings(f *fleet, observed map[string]*patrol.Observed) ma
 		}
 	}
 	return before
+}
+
+// stopUntaken stops what was found running and has not been taken over when
+// everything ends: nobody else would.
+func (c *Controller) stopUntaken() {
+	c.mu.Lock()
+	kinds := make(map[string][]string) // by path
+	for path, a := range c.adopt {
+		kinds[path] = append(kinds[path], a.kind)
+	}
+	for path, s := range c.strays {
+		for _, o := range s.in {
+			kinds[path] = append(kinds[path], o.kind)
+		}
+	}
+	clear(c.adopt)
+	clear(c.strays)
+	c.mu.Unlock()
+	var wg sync.WaitGroup
+	for path, in := range kinds {
+		for _, kind := range in {
+			wg.Go(func() { c.stopUntakenAt(path, kind) })
+		}
+	}
+	wg.Wait()
+}
+
+// stopUntakenAt stops what lives in a slot, asked if there is time for that.
+func (c *Controller) stopUntakenAt(path, kind string) {
+	within := c.allowance(path)
+	ctx, cancel := context.WithTimeout(context.Background(), within+farewell.KillTime)
+	defer cancel()
+	s, err := adoptNow(ctx, c.places[kind], path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && isClosed(s.Done()) {
+		return
+	}
+	if isClosed(c.hurry) {
+		within = 0
+	}
+	if err == nil {
+		asking, enough := context.WithCancel(ctx)
+		defer enough()
+		go func() {
+			select {
+			case <-c.hurry:
+				enough()
+			case <-asking.Done():
+			}
+		}()
+		err = evict(asking, c.places[kind], path, within)
+	}
+	if err != nil {
+		c.opts.Logger.Error("an agent that was found running cannot be stopped", "path", path, "error", err)
+		return
+	}
+	o := s.Observe()
+	c.log.Append(event.Event{
+		Type: event.AgentStopped, Path: path, Incarnation: o.Incarnation, Actor: "controller",
+		Message: path + " stopped: it was found running, and was not taken over any more",
+	})
 }

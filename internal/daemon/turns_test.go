@@ -422,3 +422,46 @@ func TestSuspendedInOrder(t *testing.T) {
 		})
 	}
 }
+
+// An end leaves nobody behind, also of those that a new controller has found
+// running and not taken over yet.
+func TestDownLeavesNobody(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		mute bool // a is not ready
+		wait time.Duration
+	}{
+		{"at once", false, 0},
+		{"in a group that waits", false, 2 * time.Second},
+		{"while one is asked whether it is ready", true, 2 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tree := func() *spec.Tree {
+					tree := treeOf(t, "a", "b", "s:rest_for_one(x y z)")
+					retried(t, tree, "x")
+					return tree
+				}
+				s, db := newStage(), memory.New()
+				p := raise(t, s, db, tree())
+				time.Sleep(time.Second)
+				p.Stop(true)
+				<-p.Ended()
+				s.on("t/s/x").end(supervisor.Exit{Kind: supervisor.Failure, Err: boom})
+				s.plays("t/s/x", part{start: boom})
+				s.on("t/a").mute.Store(tt.mute)
+				c := mustOpen(t, s, db, tree())
+				time.Sleep(tt.wait)
+				begun := time.Now()
+				c.Stop(false)
+				<-c.Ended()
+				if left := s.cast(); left != "" {
+					t.Errorf("there still live %s", left)
+				}
+				if took := time.Since(begun); took > 30*time.Second {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
+}
