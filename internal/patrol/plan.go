@@ -21,6 +21,9 @@ type Desired struct {
 	Path string
 	// Needs are the paths of what has to be ready before it begins.
 	Needs []string
+	// After is the sibling that its supervisor starts before it; "" if there is
+	// none, or they are in no order. It has to have settled.
+	After string
 	// Suspended: it is wanted, but not to run.
 	Suspended bool
 	Print     spec.Print // as it is to run; of a supervisor none
@@ -52,6 +55,8 @@ type Observed struct {
 	Path  string
 	Life  Life
 	Ready bool // what needs it may begin: it runs, or has done what it was for
+	// Settled: what comes after it may begin: it is ready, or not to run.
+	Settled bool
 	// Lives: it is Down for its supervisor only, and runs: it was found running,
 	// and to start it is to take it over.
 	Lives bool
@@ -71,6 +76,9 @@ type Trackers struct {
 	// Busy are paths at which something that was planned is being done. Of these,
 	// and of what is in and above them, nothing more is planned.
 	Busy map[string]bool
+	// Before says of what is not wanted any more what has to be gone before it:
+	// what depended on it.
+	Before map[string][]string
 }
 
 // Kind is what is to be done.
@@ -155,6 +163,7 @@ func Plan(desired []Desired, observed map[string]*Observed, t Trackers, now time
 	if wanted < len(observed) {
 		p.orphans(desired)
 	}
+	p.suspending(desired)
 	for i := range desired {
 		d := &desired[i]
 		if o := observed[d.Path]; o != nil && o.Life != Unknown && !p.busy(d.Path) {
@@ -168,6 +177,9 @@ type planner struct {
 	observed map[string]*Observed
 	t        Trackers
 	now      time.Time
+	ending   map[string]bool   // supervisors that run and are not to
+	later    map[string]string // what is not to run, with what depends on it or on something in it and has to end before it
+	whole    map[string]string // supervisors with what depends on them as a whole and has to end before what is in them
 	leaving  map[string]string // names of agents that are on their way out, with their paths
 	Result
 }
@@ -207,10 +219,56 @@ func (p *planner) orphans(desired []Desired) {
 			continue
 		}
 		last = at
+		if first := p.first(at); first != "" {
+			p.Delays = append(p.Delays, Delay{Path: at, For: "the end of " + first})
+			continue
+		}
 		if p.observed[at].Life != Unknown && !p.busy(at) {
 			p.Actions = append(p.Actions, Action{Kind: Stop, Path: at, Reason: "it is not wanted any more"})
 		}
 	}
+}
+
+// suspending looks at what lives and is not to: what depends on others ends first.
+func (p *planner) suspending(desired []Desired) {
+	for i := range desired {
+		d := &desired[i]
+		o := p.observed[d.Path]
+		if !d.Suspended || o == nil || o.Life != Running && o.Life != Kept {
+			continue
+		}
+		if p.ending == nil {
+			p.ending, p.later, p.whole = make(map[string]bool), make(map[string]string), make(map[string]string)
+		}
+		p.ending[d.Path] = true
+		for _, need := range d.Needs {
+			p.whole[need] = d.Path
+			for at := need; at != "." && at != "/" && !strings.HasPrefix(d.Path, at+"/"); at = path.Dir(at) {
+				p.later[at] = d.Path
+			}
+		}
+	}
+}
+
+// within reports whether something is in a supervisor that is ended itself.
+func (p *planner) within(at string) bool {
+	for above := path.Dir(at); above != "." && above != "/"; above = path.Dir(above) {
+		if p.ending[above] {
+			return true
+		}
+	}
+	return false
+}
+
+// first is what has to be gone before something that is not wanted any more; ""
+// if nothing has.
+func (p *planner) first(at string) string {
+	for _, other := range p.t.Before[at] {
+		if p.observed[other] != nil {
+			return other
+		}
+	}
+	return ""
 }
 
 func (p *planner) node(d *Desired, o *Observed) {
@@ -218,6 +276,19 @@ func (p *planner) node(d *Desired, o *Observed) {
 	case o.Life == Down && o.Lives: // whatever else is to be done: it must be known
 		p.Actions = append(p.Actions, Action{Kind: Start, Path: d.Path, Reason: "it runs, and is taken over"})
 	case d.Suspended && (o.Life == Running || o.Life == Kept && !o.Draining):
+		switch {
+		case p.within(d.Path): // which ends with that
+			return
+		case p.later[d.Path] != "":
+			p.Delays = append(p.Delays, Delay{Path: d.Path, For: "the end of " + p.later[d.Path]})
+			return
+		}
+		for above := path.Dir(d.Path); above != "." && above != "/"; above = path.Dir(above) {
+			if other := p.whole[above]; other != "" {
+				p.Delays = append(p.Delays, Delay{Path: d.Path, For: "the end of " + other})
+				return
+			}
+		}
 		p.Actions = append(p.Actions, Action{Kind: Suspend, Path: d.Path, Reason: "the file suspends it"})
 	case d.Suspended, o.Draining:
 	case o.Life == Down:
@@ -235,6 +306,12 @@ func (p *planner) start(d *Desired) {
 	for _, need := range d.Needs {
 		if o := p.observed[need]; o == nil || !o.Ready {
 			p.Delays = append(p.Delays, Delay{Path: d.Path, For: need})
+			return
+		}
+	}
+	if d.After != "" {
+		if o := p.observed[d.After]; o == nil || !o.Settled {
+			p.Delays = append(p.Delays, Delay{Path: d.Path, For: d.After})
 			return
 		}
 	}
