@@ -49,6 +49,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 		x.Next, x.Hint = fmt.Sprintf("it waits for an answer to %s: %s", n.NeedsInput.ID, n.NeedsInput.Text), "coppice answer "+n.NeedsInput.ID
 	}
 	c.explainPool(&x)
+	c.explainPatrol(&x)
 	c.explainWaiting(ctx, &x)
 	c.explainIdle(ctx, &x)
 	x.History = c.history(ctx, n.Path)

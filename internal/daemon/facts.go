@@ -3,6 +3,7 @@ package daemon
 import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -12,9 +13,10 @@ import (
 func (c *Controller) desired(f *fleet) []patrol.Desired {
 	all := make([]patrol.Desired, len(f.order))
 	for i, path := range f.order {
-		d := patrol.Desired{Path: path, Needs: f.needs[path], After: f.after[path], Suspended: c.suspendedBy(f, path) != ""}
+		d := patrol.Desired{Path: path, Needs: f.needs[path], After: f.after[path], Suspended: c.suspendedBy(f, path) != "", Retired: f.retired(path)}
 		if a := f.agents[path]; a != nil {
 			d.Print, d.DrainTimeout = c.prints.wanted(f, path), f.patrol.DriftDrainTimeout
+			d.Instance = a.Instance != (spec.Instance{})
 		}
 		all[i] = d
 	}

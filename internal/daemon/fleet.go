@@ -15,7 +15,8 @@ import (
 // another one (see apply): who has one may look at it as long as it likes. What
 // is in no fleet any more may still be on its way out.
 type fleet struct {
-	tree   *spec.Tree
+	tree   *spec.Tree // with the instances of its pools, and with those pools that are retired
+	file   *spec.Tree // as it was declared
 	config ConfigInfo
 	agents map[string]*spec.Agent // by path
 	nodes  map[string]*spec.Node  // by path, with the root
@@ -35,7 +36,7 @@ func (c *Controller) fleet() *fleet { return c.wanted.Load() }
 // newFleet makes a fleet of a tree. Its supervisors have no specifications yet.
 func newFleet(tree *spec.Tree, config ConfigInfo) *fleet {
 	f := &fleet{
-		tree: tree, config: config,
+		tree: tree, file: tree, config: config,
 		agents: make(map[string]*spec.Agent), nodes: map[string]*spec.Node{tree.Root.Name: tree.Root},
 		specs: make(map[string]supervisor.ChildSpec), patrol: tree.Patrol, needs: make(map[string][]string), after: make(map[string]string),
 		prints: make(map[string]spec.Print), files: make(map[string]bool),
@@ -184,6 +185,16 @@ func (f *fleet) suspended(path string) bool {
 		}
 	}
 	return f.tree.Root.Suspended
+}
+
+// retired reports whether a node is there only to finish: see spec.Tree.Retain.
+func (f *fleet) retired(path string) bool {
+	n := f.nodes[path]
+	if n == nil {
+		above, _, _ := cutLast(path)
+		n = f.nodes[above]
+	}
+	return n != nil && n.Retired
 }
 
 // has reports whether a node is wanted.

@@ -27,6 +27,7 @@ type rounds struct {
 	busy   map[string]bool         // paths at which something is being done
 	delays map[string]patrol.Delay // what waits since the last round
 	calm   chan struct{}           // closed when a round has found nothing to do; nil if the last one did
+	due    time.Time               // of the next round, if nothing happens before
 }
 
 // Bounds of the pause between two rounds, so that even a fleet that never rests
@@ -124,6 +125,9 @@ func (r *rounds) run(ctx context.Context) {
 		if !next.IsZero() {
 			wait = min(wait, max(0, time.Until(next)))
 		}
+		r.mu.Lock()
+		r.due = time.Now().Add(wait)
+		r.mu.Unlock()
 		t := time.NewTimer(wait)
 		select {
 		case <-r.kicks:

@@ -26,7 +26,12 @@ type Desired struct {
 	After string
 	// Suspended: it is wanted, but not to run.
 	Suspended bool
-	Print     spec.Print // as it is to run; of a supervisor none
+	// Retired: the file has it no more, and it may finish. It is taken over if it
+	// lives, and nothing else: who retires it ends it.
+	Retired bool
+	// Instance: it is one of a pool. Only in that its name is the same agent's.
+	Instance bool
+	Print    spec.Print // as it is to run; of a supervisor none
 	// DrainTimeout is how long it may take to finish, once it is asked to
 	// because it is not as declared any more; 0: it is not asked.
 	DrainTimeout time.Duration
@@ -49,6 +54,10 @@ const (
 	// ended and its restart policy leaves it at that.
 	Done
 )
+
+func (l Life) String() string {
+	return [...]string{"unknown", "down", "running", "kept", "done"}[l]
+}
 
 // Observed is what was observed of a node, wanted or not.
 type Observed struct {
@@ -165,6 +174,12 @@ func Plan(desired []Desired, observed map[string]*Observed, t Trackers, now time
 	}
 	p.suspending(desired)
 	for i := range desired {
+		if d := &desired[i]; d.Retired && !d.Instance {
+			p.leaves(d.Path)
+		}
+	}
+	p.hold(desired)
+	for i := range desired {
 		d := &desired[i]
 		if o := observed[d.Path]; o != nil && o.Life != Unknown && !p.busy(d.Path) {
 			p.node(d, o)
@@ -180,7 +195,8 @@ type planner struct {
 	ending   map[string]bool   // supervisors that run and are not to
 	later    map[string]string // what is not to run, with what depends on it or on something in it and has to end before it
 	whole    map[string]string // supervisors with what depends on them as a whole and has to end before what is in them
-	leaving  map[string]string // names of agents that are on their way out, with their paths
+	leaving  map[string]string // names of what is on its way out, with their paths
+	held     map[string]string // paths of what has the same name, or has such in it, with those paths
 	Result
 }
 
@@ -204,12 +220,11 @@ func (p *planner) orphans(desired []Desired) {
 	for i := range desired {
 		wanted[desired[i].Path] = true
 	}
-	p.leaving = make(map[string]string)
 	var orphans []string
 	for at := range p.observed {
 		if !wanted[at] {
 			orphans = append(orphans, at)
-			p.leaving[path.Base(at)] = at
+			p.leaves(at)
 		}
 	}
 	slices.Sort(orphans)
@@ -245,6 +260,31 @@ func (p *planner) suspending(desired []Desired) {
 			p.whole[need] = d.Path
 			for at := need; at != "." && at != "/" && !strings.HasPrefix(d.Path, at+"/"); at = path.Dir(at) {
 				p.later[at] = d.Path
+			}
+		}
+	}
+}
+
+// leaves notes that something is on its way out.
+func (p *planner) leaves(at string) {
+	if p.leaving == nil {
+		p.leaving = make(map[string]string)
+	}
+	p.leaving[path.Base(at)] = at
+}
+
+// hold finds out what has moved: it must not run twice, and a supervisor that is
+// started would start it.
+func (p *planner) hold(desired []Desired) {
+	if len(p.leaving) == 0 {
+		return
+	}
+	p.held = make(map[string]string)
+	for i := range desired {
+		at := desired[i].Path
+		if old := p.leaving[path.Base(at)]; old != "" && old != at && !desired[i].Instance {
+			for above := at; above != "." && above != "/"; above = path.Dir(above) {
+				p.held[above] = old
 			}
 		}
 	}
@@ -290,7 +330,7 @@ func (p *planner) node(d *Desired, o *Observed) {
 			}
 		}
 		p.Actions = append(p.Actions, Action{Kind: Suspend, Path: d.Path, Reason: "the file suspends it"})
-	case d.Suspended, o.Draining:
+	case d.Suspended, d.Retired, o.Draining:
 	case o.Life == Down:
 		p.start(d)
 	case o.Life == Running:
@@ -299,7 +339,7 @@ func (p *planner) node(d *Desired, o *Observed) {
 }
 
 func (p *planner) start(d *Desired) {
-	if old := p.leaving[path.Base(d.Path)]; old != "" { // it has moved, and must not run twice
+	if old := p.held[d.Path]; old != "" {
 		p.Delays = append(p.Delays, Delay{Path: d.Path, For: "the end of " + old})
 		return
 	}
