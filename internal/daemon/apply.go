@@ -80,6 +80,13 @@ func (c *Controller) replace(ctx context.Context, file *spec.Tree, config Config
 	if err := next.specify(c, old, c.aideSaved(next, known)); err != nil {
 		return nil, changes, nil, err
 	}
+	c.mu.Lock()
+	for _, path := range old.order {
+		if !next.has(path) {
+			c.departed[path] = old
+		}
+	}
+	c.mu.Unlock()
 	c.wanted.Store(next)
 	c.declareBeliefs(next)
 	retired = c.adjustCrews(next)
@@ -114,20 +121,11 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 		c.dropRestart(agent, 0, "it is not wanted any more")
 		c.part(agent)
 	}
-	for {
-		err := sup.TerminateChild(ctx, id)
-		if err == nil {
-			err = sup.DeleteChild(id)
-		}
-		if errors.Is(err, supervisor.ErrRunning) || errors.Is(err, supervisor.ErrRestarting) {
-			continue // somebody has started it meanwhile
-		}
-		if err != nil && !errors.Is(err, supervisor.ErrNotFound) {
-			c.untroubled("what is not wanted any more cannot be stopped", path, err)
-			return // the next round tries again
-		}
-		break
+	if err := c.ending(ctx, path, info, func(ctx context.Context) error { return discard(ctx, sup, id) }); err != nil {
+		c.untroubled("what is not wanted any more cannot be stopped", path, err)
+		return // the next round tries again
 	}
+	defer c.forgetDeparted(path)
 	for _, agent := range gone {
 		c.concludeDrain(ctx, agent)
 		c.arrivals.forget(agent)
@@ -151,6 +149,34 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 			Type: event.AgentRemoved, Path: agent, Incarnation: c.last(agent), Actor: "controller",
 			Message: agent + why,
 		}, last...)
+	}
+}
+
+// discard stops a child and takes it from the list.
+func discard(ctx context.Context, sup *supervisor.Supervisor, id string) error {
+	for {
+		err := sup.TerminateChild(ctx, id)
+		if err == nil {
+			err = sup.DeleteChild(id)
+		}
+		switch {
+		case errors.Is(err, supervisor.ErrRunning), errors.Is(err, supervisor.ErrRestarting): // somebody has started it meanwhile
+		case errors.Is(err, supervisor.ErrNotFound):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// forgetDeparted: what was not wanted any more has ended, with all in it.
+func (c *Controller) forgetDeparted(path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at := range c.departed {
+		if below(at, path) {
+			delete(c.departed, at)
+		}
 	}
 }
 

@@ -149,7 +149,8 @@ func (r *rounds) plan() patrol.Result {
 	r.mu.Lock()
 	busy := maps.Clone(r.busy) // before anything is observed: what ends now is seen by the next round
 	r.mu.Unlock()
-	return patrol.Plan(r.c.desired(f), r.c.observed(f), patrol.Trackers{Busy: busy}, time.Now())
+	observed := r.c.observed(f)
+	return patrol.Plan(r.c.desired(f), observed, patrol.Trackers{Busy: busy, Before: r.c.partings(f, observed)}, time.Now())
 }
 
 // round plans, and begins what was planned. It returns when there may be more to do.
@@ -297,7 +298,10 @@ func (c *Controller) leftBehind(ctx context.Context, path string) {
 func (c *Controller) suspended(ctx context.Context, path string) {
 	sup, id, err := c.locate(path)
 	if err == nil {
-		err = sup.TerminateChild(ctx, id)
+		var info supervisor.ChildInfo
+		if info, err = sup.Child(id); err == nil {
+			err = c.ending(ctx, path, info, func(ctx context.Context) error { return sup.TerminateChild(ctx, id) })
+		}
 	}
 	if err != nil {
 		c.untroubled("what the file suspends cannot be stopped", path, err)

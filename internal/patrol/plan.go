@@ -21,6 +21,9 @@ type Desired struct {
 	Path string
 	// Needs are the paths of what has to be ready before it begins.
 	Needs []string
+	// After is the sibling that its supervisor starts before it; "" if there is
+	// none, or they are in no order. It has to have settled.
+	After string
 	// Suspended: it is wanted, but not to run.
 	Suspended bool
 	// Retired: the file has it no more, and it may finish. It is taken over if it
@@ -61,6 +64,8 @@ type Observed struct {
 	Path  string
 	Life  Life
 	Ready bool // what needs it may begin: it runs, or has done what it was for
+	// Settled: what comes after it may begin: it is ready, or not to run.
+	Settled bool
 	// Lives: it is Down for its supervisor only, and runs: it was found running,
 	// and to start it is to take it over.
 	Lives bool
@@ -80,6 +85,9 @@ type Trackers struct {
 	// Busy are paths at which something that was planned is being done. Of these,
 	// and of what is in and above them, nothing more is planned.
 	Busy map[string]bool
+	// Before says of what is not wanted any more what has to be gone before it:
+	// what depended on it.
+	Before map[string][]string
 }
 
 // Kind is what is to be done.
@@ -164,6 +172,7 @@ func Plan(desired []Desired, observed map[string]*Observed, t Trackers, now time
 	if wanted < len(observed) {
 		p.orphans(desired)
 	}
+	p.suspending(desired)
 	for i := range desired {
 		if d := &desired[i]; d.Retired && !d.Instance {
 			p.leaves(d.Path, true)
@@ -183,6 +192,9 @@ type planner struct {
 	observed map[string]*Observed
 	t        Trackers
 	now      time.Time
+	ending   map[string]bool   // supervisors that run and are not to
+	later    map[string]string // what is not to run, with what depends on it or on something in it and has to end before it
+	whole    map[string]string // supervisors with what depends on them as a whole and has to end before what is in them
 	leaving  map[string]leaver // what is on its way out, by name
 	held     map[string]string // paths of what has the same name, or has such in it, with those paths
 	Result
@@ -222,42 +234,32 @@ func (p *planner) orphans(desired []Desired) {
 			continue
 		}
 		last = at
+		if first := p.first(at); first != "" {
+			p.Delays = append(p.Delays, Delay{Path: at, For: "the end of " + first})
+			continue
+		}
 		if p.observed[at].Life != Unknown && !p.busy(at) {
 			p.Actions = append(p.Actions, Action{Kind: Stop, Path: at, Reason: "it is not wanted any more"})
 		}
 	}
 }
 
-// leaver is something on its way out.
-type leaver struct {
-	path    string
-	retired bool // which may take its time
-}
-
-func (p *planner) leaves(at string, retired bool) {
-	if p.leaving == nil {
-		p.leaving = make(map[string]leaver)
-	}
-	p.leaving[path.Base(at)] = leaver{at, retired}
-}
-
-// hold finds out what has moved: it must not run twice, and a supervisor that is
-// started would start it. That leaves to the patrol what is retired elsewhere.
-func (p *planner) hold(desired []Desired) {
-	if len(p.leaving) == 0 {
-		return
-	}
-	p.held = make(map[string]string)
+// suspending looks at what lives and is not to: what depends on others ends first.
+func (p *planner) suspending(desired []Desired) {
 	for i := range desired {
-		at := desired[i].Path
-		old, leaves := p.leaving[path.Base(at)]
-		if !leaves || old.path == at || desired[i].Instance {
+		d := &desired[i]
+		o := p.observed[d.Path]
+		if !d.Suspended || o == nil || o.Life != Running && o.Life != Kept {
 			continue
 		}
-		for above := at; above != "." && above != "/"; above = path.Dir(above) {
-			p.held[above] = old.path
-			if old.retired {
-				break
+		if p.ending == nil {
+			p.ending, p.later, p.whole = make(map[string]bool), make(map[string]string), make(map[string]string)
+		}
+		p.ending[d.Path] = true
+		for _, need := range d.Needs {
+			p.whole[need] = d.Path
+			for at := need; at != "." && at != "/" && !strings.HasPrefix(d.Path, at+"/"); at = path.Dir(at) {
+				p.later[at] = d.Path
 			}
 		}
 	}
@@ -268,6 +270,19 @@ func (p *planner) node(d *Desired, o *Observed) {
 	case o.Life == Down && o.Lives: // whatever else is to be done: it must be known
 		p.Actions = append(p.Actions, Action{Kind: Start, Path: d.Path, Reason: "it runs, and is taken over"})
 	case d.Suspended && (o.Life == Running || o.Life == Kept && !o.Draining):
+		switch {
+		case p.within(d.Path): // which ends with that
+			return
+		case p.later[d.Path] != "":
+			p.Delays = append(p.Delays, Delay{Path: d.Path, For: "the end of " + p.later[d.Path]})
+			return
+		}
+		for above := path.Dir(d.Path); above != "." && above != "/"; above = path.Dir(above) {
+			if other := p.whole[above]; other != "" {
+				p.Delays = append(p.Delays, Delay{Path: d.Path, For: "the end of " + other})
+				return
+			}
+		}
 		p.Actions = append(p.Actions, Action{Kind: Suspend, Path: d.Path, Reason: "the file suspends it"})
 	case d.Suspended, d.Retired, o.Draining:
 	case o.Life == Down:
@@ -285,6 +300,12 @@ func (p *planner) start(d *Desired) {
 	for _, need := range d.Needs {
 		if o := p.observed[need]; o == nil || !o.Ready {
 			p.Delays = append(p.Delays, Delay{Path: d.Path, For: need})
+			return
+		}
+	}
+	if d.After != "" {
+		if o := p.observed[d.After]; o == nil || !o.Settled {
+			p.Delays = append(p.Delays, Delay{Path: d.Path, For: d.After})
 			return
 		}
 	}

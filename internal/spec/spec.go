@@ -196,8 +196,8 @@ func (c Child) Name() string {
 	return c.Agent.Name
 }
 
-// dependsOn is that of the node or agent.
-func (c Child) dependsOn() []string {
+// DependsOn is that of the node or agent, or of the agent of a pool.
+func (c Child) DependsOn() []string {
 	switch {
 	case c.Node == nil:
 		return c.Agent.DependsOn
