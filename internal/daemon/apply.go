@@ -124,6 +124,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 		c.concludeDrain(ctx, agent)
 		c.arrivals.forget(agent)
 		c.prints.forget(agent)
+		c.strangers.left(agent)
 		c.mu.Lock()
 		delete(c.sessions, agent)
 		delete(c.typing, agent)

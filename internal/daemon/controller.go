@@ -79,6 +79,7 @@ type Controller struct {
 	applying  sync.Mutex                 // held while that changes
 
 	patrols     *rounds
+	strangers   strangers
 	prints      *prints
 	credentials *credentials
 	vitals      vitals

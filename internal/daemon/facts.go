@@ -32,6 +32,7 @@ func (c *Controller) observed(f *fleet) map[string]*patrol.Observed {
 			all[path] = c.done(path)
 		}
 	}
+	c.strangers.add(all, f)
 	c.mu.Lock()
 	for path := range c.adopt { // and what it is in
 		for at, ok := path, true; ok; at, _, ok = cutLast(at) {

@@ -52,6 +52,8 @@ type Observed struct {
 	Path  string
 	Life  Life
 	Ready bool // what needs it may begin: it runs, or has done what it was for
+	// Stranger: it runs in a slot of the project, and no supervisor knows it.
+	Stranger bool
 	// Lives: it is Down for its supervisor only, and runs: it was found running,
 	// and to start it is to take it over.
 	Lives bool
@@ -201,16 +203,27 @@ func (p *planner) orphans(desired []Desired) {
 		}
 	}
 	slices.Sort(orphans)
-	last := ""
 	for _, at := range orphans {
-		if last != "" && strings.HasPrefix(at, last+"/") {
+		o := p.observed[at]
+		if o.Life == Unknown || p.busy(at) || p.within(at, wanted) {
 			continue
 		}
-		last = at
-		if p.observed[at].Life != Unknown && !p.busy(at) {
-			p.Actions = append(p.Actions, Action{Kind: Stop, Path: at, Reason: "it is not wanted any more"})
+		reason := "it is not wanted any more"
+		if o.Stranger {
+			reason = "no supervisor knows it"
+		}
+		p.Actions = append(p.Actions, Action{Kind: Stop, Path: at, Reason: reason})
+	}
+}
+
+// within reports whether something is in a supervisor that is not wanted either.
+func (p *planner) within(at string, wanted map[string]bool) bool {
+	for above := path.Dir(at); above != "." && above != "/"; above = path.Dir(above) {
+		if p.observed[above] != nil && !wanted[above] {
+			return true
 		}
 	}
+	return false
 }
 
 func (p *planner) node(d *Desired, o *Observed) {
