@@ -169,6 +169,7 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	r.c.lookForStrangers()
 	res := r.plan()
 	r.c.dropOvertaken(r.isBusy)
+	r.c.savePrints()
 	r.mu.Lock()
 	told := r.delays
 	r.delays = make(map[string]patrol.Delay, len(res.Delays))
