@@ -1,33 +1,26 @@
 package cli
 
 import (
-	"context"
-	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/shim"
 )
 
 // What ends is acted on when it ends, and what follows from that as well: the
 // next round of this patrol is a day off.
 func TestExitNeedsNoRound(t *testing.T) {
 	t.Parallel()
-	for _, place := range []string{"proc", "tmux"} {
-		t.Run(place, func(t *testing.T) {
+	for _, runtime := range []string{"proc", "tmux"} {
+		t.Run(runtime, func(t *testing.T) {
 			t.Parallel()
-			if place == "tmux" {
+			if runtime == "tmux" {
 				needTmux(t)
 			}
 			f := newFleet(t, "[daemon]\npatrol_interval = \"1d\"\nmax_restarts = 4\n\n",
-				agentTOML("a", `exec sleep 1000`, `runtime = "`+place+`"`, `backoff = "none"`),
-				agentTOML("b", `exec sleep 1000`, `runtime = "`+place+`"`, `depends_on = ["a"]`))
+				agentTOML("a", `exec sleep 1000`, `runtime = "`+runtime+`"`, `backoff = "none"`),
+				agentTOML("b", `exec sleep 1000`, `runtime = "`+runtime+`"`, `depends_on = ["a"]`))
 			f.do("up", "-d")
 			kill := func(n api.Node) {
 				if n.PID <= 1 || syscall.Kill(n.PID, syscall.SIGKILL) != nil {
@@ -53,62 +46,20 @@ func TestExitNeedsNoRound(t *testing.T) {
 	}
 }
 
-// What runs in a slot of the project and is no agent of it is stopped, while
-// its daemon lives; what people do in its tmux server is theirs.
-func TestStrangers(t *testing.T) {
-	t.Parallel()
-	needTmux(t)
-	f := newFleet(t, agentTOML("a", `exec sleep 1000`), agentTOML("b", `exec sleep 1000`, inTmux))
+// A round is about the last file that was accepted. Where that is not the one
+// on the disk, nobody is told that what runs is what the file says, and no more.
+func TestPatrolOfRefusedFile(t *testing.T) {
+	f := newFleet(t, agentTOML("a", "exec sleep 1000"))
 	f.do("up", "-d")
-	a, b := f.node("t/a"), f.node("t/b")
-	server := func(args ...string) error {
-		cmd := exec.Command("tmux", append([]string{"-S", "tmux"}, args...)...)
-		cmd.Dir = filepath.Join(f.dir, ".coppice", "tmux") // a socket's name is short
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			err = fmt.Errorf("tmux %v: %w: %s", args, err, out)
-		}
-		return err
+	if out := f.do("patrol"); out != "nothing to do: what runs is what the file says\n" {
+		t.Errorf("at first: %q", out)
 	}
-	if err := server("new-session", "-d", "-s", "mine", "sleep 1000"); err != nil {
-		t.Fatal(err)
+	f.edit("name = \"a\"", "name = \"a\"\ncomand = \"x\"")
+	until(t, "the refusal", func() bool { return strings.Contains(f.do("status"), "was refused") })
+	for _, args := range [][]string{{"patrol"}, {"patrol", "--dry-run"}, {"up", "--dry-run"}, {"patrol", "--json"}} {
+		f.refused(exitConfig, args, "the file is refused, and the last one stays in force:\ncoppice.toml:", `unknown key "comand" in [[agent]]`)
 	}
-	slots, err := shim.Open(shim.Options{Dir: filepath.Join(f.dir, ".coppice", "run")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slots.Close()
-	ghost, err := slots.Start(context.Background(), runtime.Launch{
-		Path: "t/ghost", Incarnation: 1, Argv: []string{"sleep", "1000"}, Dir: f.dir, StopSignal: syscall.SIGTERM, Grace: time.Second,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out := f.do("patrol", "--dry-run"); !strings.Contains(out, "stop") || !strings.Contains(out, "t/ghost") || strings.Contains(out, "mine") {
-		t.Errorf("a round would do: %s", out)
-	}
-	f.do("patrol")
-	select {
-	case <-ghost.Done():
-	case <-time.After(time.Minute):
-		t.Fatal("it lives")
-	}
-	until(t, "its slot to go", func() bool {
-		all, err := slots.List(context.Background())
-		return err == nil && len(all) == 1
-	})
-	if told := f.events("agent.stopped", "t/ghost"); len(told) != 1 {
-		t.Errorf("it was told %+v", told)
-	}
-	if out := f.do("patrol", "--dry-run"); strings.Contains(out, "t/") {
-		t.Errorf("another round would do: %s", out)
-	}
-	for _, was := range []api.Node{a, b} {
-		if n := f.node(was.Path); n.PID != was.PID || n.State != "running" {
-			t.Errorf("%+v, before %+v", n, was)
-		}
-	}
-	if err := server("kill-session", "-t", "mine"); err != nil {
-		t.Errorf("the session of somebody else: %v", err)
-	}
+	f.edit("\ncomand = \"x\"", "")
+	until(t, "the repair", func() bool { return !strings.Contains(f.do("status"), "was refused") })
+	f.do("up", "--dry-run")
 }

@@ -131,12 +131,37 @@ func (f *fleet) specify(c *Controller, earlier *fleet, saved func(string) (*supe
 	if err != nil {
 		return err
 	}
-	if c.opts.Once && root.AutoShutdown == supervisor.NeverShutdown && !f.needsDaemon() {
+	if c.opts.Once && root.AutoShutdown == supervisor.NeverShutdown && !f.awaits() {
 		root.AutoShutdown = supervisor.WhenDone
 	}
 	f.root = root
 	f.index(root.Name, root)
 	return nil
+}
+
+// awaits reports whether there is anything in the fleet that starts something by
+// itself later, though nothing runs now: an order, the trigger of an Aidefile, or
+// the check of a pool. What the file suspends or disables does not.
+func (f *fleet) awaits() bool {
+	if f.tree.Root.Suspended {
+		return false
+	}
+	for _, o := range f.tree.Orders {
+		if !o.Disabled && slices.ContainsFunc(o.Gates, func(g spec.Gate) bool { return g.Kind != spec.Manual }) {
+			return true
+		}
+	}
+	for path, a := range f.agents {
+		if a.Aide != nil && waits(a.Aide) && !f.suspended(path) {
+			return true
+		}
+	}
+	for path, n := range f.nodes {
+		if p := n.Template; p != nil && p.Pool != nil && len(p.Pool.Check) > 0 && p.Pool.Ceiling() > 0 && !f.suspended(path) {
+			return true
+		}
+	}
+	return false
 }
 
 // index remembers the specifications below a supervisor.
