@@ -106,6 +106,9 @@ func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
 		o.Requested, o.Request = true, r.Reason
 	}
 	o.Draining = c.drains[o.Path] != nil
+	if at := c.idle[o.Path]; at.who == who {
+		o.Idle = at.idle
+	}
 	c.mu.Unlock()
 	o.Print = c.prints.of(who)
 	if v := c.vital(o.Path); v != nil && v.who == who {

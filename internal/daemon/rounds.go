@@ -292,6 +292,8 @@ func (r *rounds) do(ctx context.Context, a patrol.Action) {
 		}
 		defer func() { <-r.turns }()
 		c.ensureNode(ctx, a.Path)
+	case patrol.End:
+		c.endIdle(a.Path)
 	case patrol.Renew, patrol.Drain:
 		if a.Cause == patrol.Requested {
 			c.mu.Lock()

@@ -62,8 +62,11 @@ type Observed struct {
 	Print     spec.Print // as it was started; unknown if it has no parts
 	Requested bool       // it has asked to be restarted
 	Request   string     // why
-	Asks      bool       // it has shown that it looks whether it is to finish
-	Draining  bool       // it is to finish: what becomes of it then is decided
+	// Idle is for how long it has neither read nor written anything, if that is
+	// longer than it may; else 0.
+	Idle     time.Duration
+	Asks     bool // it has shown that it looks whether it is to finish
+	Draining bool // it is to finish: what becomes of it then is decided
 	// RoomAt is when its limit lets it be started once more; in the past: now.
 	RoomAt time.Time
 }
@@ -84,32 +87,33 @@ const (
 	Start
 	Renew // stop and start again
 	Drain // ask it to finish, and renew it then
+	End   // end it as a failure: its supervisor and its limit decide what comes next
 )
 
 func (k Kind) String() string {
-	return [...]string{"stop", "suspend", "start", "renew", "drain"}[k]
+	return [...]string{"stop", "suspend", "start", "renew", "drain", "end"}[k]
 }
 
-// Cause is why an agent that runs is renewed, in the order in which they are
-// looked for. (The seed's sub-states; what is idle is ended as a failure by
-// whoever watches that, and its supervisor decides.)
+// Cause is why an agent that runs is renewed or ended, in the order in which they
+// are looked for: the seed's sub-states.
 type Cause uint8
 
 const (
 	NoCause Cause = iota
 	Requested
+	Idle
 	Drifted
 )
 
 func (c Cause) String() string {
-	return [...]string{"", "restart requested", "drifted"}[c]
+	return [...]string{"", "restart requested", "idle", "drifted"}[c]
 }
 
 // Action is something to do.
 type Action struct {
 	Kind   Kind
 	Path   string
-	Cause  Cause         // of Renew and Drain
+	Cause  Cause         // of Renew, Drain and End
 	Fields []string      // that have drifted
 	Within time.Duration // of Drain
 	Reason string        // for people
@@ -263,6 +267,10 @@ func (p *planner) running(d *Desired, o *Observed) {
 		if o.Request != "" {
 			a.Reason += ": " + o.Request
 		}
+	case o.Idle > 0:
+		// Not held by its limit: it has failed, and what has is its supervisor's.
+		p.Actions = append(p.Actions, Action{Kind: End, Path: d.Path, Cause: Idle, Reason: fmt.Sprintf("idle: no input or output for %v", o.Idle.Round(time.Millisecond))})
+		return
 	case d.Print.Sum != o.Print.Sum:
 		a.Fields = d.Print.Differs(o.Print)
 		if len(a.Fields) == 0 {
