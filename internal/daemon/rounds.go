@@ -95,6 +95,8 @@ func (c *Controller) Patrol(ctx context.Context, dry bool) (api.Round, error) {
 	}
 	look, cancel := context.WithTimeout(ctx, lookPatience)
 	c.seek(look)
+	c.lookAround(c.fleet())
+	c.prints.lookout.settled(look)
 	cancel()
 	res := c.patrols.plan()
 	if !dry {

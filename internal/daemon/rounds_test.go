@@ -484,3 +484,20 @@ func TestDriftOfFilesOverDaemons(t *testing.T) {
 		p.close()
 	})
 }
+
+// Whoever asks what there is to do is told of what is in the files now.
+func TestPatrolReadsTheFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "prompt.md")
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlay(t, edited(t, treeOf(t, "a"), "a", func(a *spec.Agent) { a.Files = []string{file} }))
+		defer p.close()
+		time.Sleep(2 * time.Minute)
+		if err := os.WriteFile(file, []byte("new"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := p.Patrol(context.Background(), true)
+		if err != nil || len(r.Actions) != 1 || r.Actions[0].Reason != "drifted: files."+file {
+			t.Errorf("there is to do %+v, %v", r.Actions, err)
+		}
+	})
+}

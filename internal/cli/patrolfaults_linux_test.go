@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,9 +12,40 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
 )
+
+// A file that is gone changes nothing, and the daemon is still to be asked; when
+// it is back, with its directory or without, it is in force.
+func TestFileIsGone(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", `exec sleep 1000`))
+	f.do("up", "-d")
+	a := f.node("t/a")
+	file := filepath.Join(f.dir, "coppice.toml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.happens(event.ConfigRejected, "coppice.toml", func() { os.Remove(file) })
+	if out := f.do("status"); !strings.Contains(out, "coppice.toml") || !strings.Contains(out, "no such file") {
+		t.Errorf("the status says %s", out)
+	}
+	if n := f.node("t/a"); n.PID != a.PID {
+		t.Errorf("%+v, before %+v", n, a)
+	}
+	f.happens(event.ConfigReloaded, "1 added", func() { f.replace(string(text) + agentTOML("b", `exec sleep 1000`)) })
+	if s := f.status(); s.Config.LastError != "" {
+		t.Errorf("the status still says %s", s.Config.LastError)
+	}
+	f.happens(event.ConfigRejected, "coppice.toml", func() { os.Remove(file) })
+	f.do("down")
+	if out, err := f.try("status"); err == nil || !strings.Contains(out, "no daemon runs here") {
+		t.Errorf("after the end: %s", out)
+	}
+}
 
 // What runs in a slot of the project and is no agent of it is stopped, while
 // its daemon lives; what people do in its tmux server is theirs.
