@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -13,13 +15,13 @@ func (c *city) agent(from *value) *value {
 	c.inspect(from, "[[agent]]")
 	a := madeTable(from, "")
 	if name := from.byName["name"]; name != nil && name.kind == isString && name.text != "" {
-		a.put(made(name, isString, "name", c.names[qualified(from)]))
+		a.put(made(name, isString, "name", c.called(from)))
 	} else {
 		give(a, copyOf(name, "name"))
 	}
 	p := c.placeOf(from)
-	give(a, c.command(from, p))
-	if p.dir != nil {
+	give(a, c.inPlace(c.command(from, p), p))
+	if p.dir != nil && p.own == nil {
 		give(a, made(p.dir, isString, "dir", p.work))
 	}
 	give(a, c.env(from, p))
@@ -52,9 +54,13 @@ type place struct {
 	agent *value
 	rig   *value // nil if it belongs to none
 	dir   *value // what says where it runs; nil for the directory of the city
+	own   *value // work_dir, which need not exist; then its directory is that of the city. It may be nil
 	work  string // where it runs, in the words of the file
 	pool  bool
 }
+
+// instance is what instances of a pool have each of their own, for the shell.
+const instance = "${COPPICE_AGENT##*/}"
 
 func (c *city) placeOf(from *value) place {
 	p := place{agent: from, pool: isPool(from)}
@@ -64,10 +70,31 @@ func (c *city) placeOf(from *value) place {
 	if path := textOf(p.rig, "path"); path != "" {
 		p.dir, p.work = p.rig.byName["path"], path
 	}
-	if work := from.byName["work_dir"]; work != nil {
-		p.dir, p.work = work, c.expand(work, p)
+	if work := from.byName["work_dir"]; work != nil && !textIs(from, "work_dir", isString, "") {
+		work, text := work, c.expand(work, p)
+		p.own, p.work = work, text
 	}
 	return p
+}
+
+// inPlace is a command that makes the directory that its agent runs in. The
+// agent itself has that of the city, where pre_start finds what it needs, too.
+func (c *city) inPlace(command *value, p place) *value {
+	if p.own == nil || p.work == "" || command.kind != isString || strings.TrimSpace(command.text) == "" {
+		return command
+	}
+	parts := strings.Split(under(c.dir, p.work), instance)
+	for i, part := range parts {
+		if part != "" {
+			parts[i] = shellQuote(part)
+		}
+	}
+	dir := strings.Join(parts, `"`+instance+`"`)
+	line := "exec " + command.text
+	if words := argv(command.text); words[0] == shell && !isPlain(command.text) {
+		line = words[2] // what the shell is told to do, which may be more than one command
+	}
+	return made(command, isString, "command", "mkdir -p "+dir+" && cd "+dir+" || exit\n"+line)
 }
 
 // command is what an agent runs: its own start_command, that of its provider,
@@ -86,7 +113,7 @@ func (c *city) command(from *value, p place) *value {
 	case start != nil && start.kind != isString:
 		return copyOf(start, "command")
 	case start != nil:
-		text = c.expand(start, p)
+		text = c.ofPack(c.expand(start, p), from)
 	case provider != nil:
 		origin = provider
 		name, ok := c.r.text(provider, "the name of a provider")
@@ -98,7 +125,11 @@ func (c *city) command(from *value, p place) *value {
 			if base, ok := strings.CutPrefix(textOf(declared, "base"), "builtin:"); ok {
 				text = base
 			}
-			if command := declared.byName["command"]; command != nil {
+			command := declared.byName["command"]
+			if command == nil {
+				command = declared.byName["start_command"]
+			}
+			if command != nil {
 				text, origin = textOf(declared, "command"), command
 				if text == "" {
 					return copyOf(command, "command")
@@ -109,7 +140,7 @@ func (c *city) command(from *value, p place) *value {
 			}
 		}
 	default:
-		c.r.fail(from.at, from, "write start_command, or provider, here or in [workspace]", "agent %s has nothing to run, expected a command", spec.Quote(qualified(from)))
+		c.r.fail(from.at, from, "write start_command, or provider, here or in [workspace]", "agent %s has nothing to run, expected a command", spec.Quote(c.identity(from)))
 		return made(from, isString, "command", "true")
 	}
 	if args != nil && c.r.want(args, isArray, "an array of strings") {
@@ -120,6 +151,20 @@ func (c *city) command(from *value, p place) *value {
 		}
 	}
 	return made(origin, isString, "command", text)
+}
+
+// homeOf is the directory of the pack that an agent comes from, or of the city.
+func (c *city) homeOf(agent *value) string { return cmp.Or(c.homes[agent].dir, c.dir) }
+
+// ofPack is a command that may begin with the path of a program in the pack of
+// its agent: such a program is meant, wherever the agent runs.
+func (c *city) ofPack(command string, agent *value) string {
+	first, rest, _ := strings.Cut(strings.TrimLeft(command, " \t"), " ")
+	home := c.homeOf(agent)
+	if home == c.dir || !strings.Contains(first, "/") || filepath.IsAbs(first) || !isPlain(first) || !exists(filepath.Join(home, first)) {
+		return command
+	}
+	return strings.TrimRight(shellQuote(filepath.Join(home, first))+" "+rest, " ")
 }
 
 // provider is a table of [providers].
@@ -155,7 +200,7 @@ func (c *city) env(from *value, p place) *value {
 	set := func(name, text string) { t.put(made(from, isString, name, text)) }
 	set("GC_CITY", c.dir)
 	set("GC_CITY_PATH", c.dir)
-	set("GC_AGENT", qualified(from))
+	set("GC_AGENT", c.identity(from))
 	if p.rig != nil {
 		set("GC_RIG", textOf(p.rig, "name"))
 		set("GC_RIG_ROOT", under(c.dir, textOf(p.rig, "path")))
@@ -213,8 +258,7 @@ func (c *city) script(from *value, p place, hook, end string, keys ...string) *v
 		case v == nil:
 		case v.kind == isString && strings.HasSuffix(key, "_script"):
 			if v.text != "" {
-				path := under(c.dir, strings.TrimPrefix(v.text, "//"))
-				fmt.Fprintf(&b, "(%s\n%s\n", shellQuote(path), end)
+				fmt.Fprintf(&b, "(%s\n%s\n", shellQuote(c.path(v.text, v.src.dir)), end)
 			}
 		case c.r.want(v, isArray, "an array of strings"):
 			for _, e := range v.elements {
@@ -230,8 +274,12 @@ func (c *city) script(from *value, p place, hook, end string, keys ...string) *v
 	if b.Len() == 0 {
 		return nil
 	}
+	script := b.String()
+	if p.dir != nil && p.own == nil {
+		script = "cd " + shellQuote(c.dir) + " || exit\n" + script
+	}
 	t, command := madeTable(first, hook), made(first, isArray, "command", "")
-	for _, word := range []string{shell, "-c", b.String()} {
+	for _, word := range []string{shell, "-c", script} {
 		e := made(first, isString, "", word)
 		e.parent = command
 		command.append(e)
@@ -253,12 +301,8 @@ func (c *city) dependsOn(from *value) *value {
 	for _, e := range v.elements {
 		name := copyOf(e, "")
 		if e.kind == isString {
-			near, ok := c.names[strings.TrimPrefix(textOf(from, "dir")+"/"+e.text, "/")]
-			if !ok {
-				near, ok = c.names[e.text]
-			}
-			if ok {
-				name.text = near
+			if called, ok := c.meant(e.text, textOf(from, "dir"), c.homes[from].binding); ok {
+				name.text = called
 			}
 		}
 		name.parent = list
@@ -298,7 +342,9 @@ func (c *city) pool(from *value, p place) *value {
 	}
 	t := madeTable(from, "pool")
 	take := func(f *value, name string) {
-		if f.kind == isString && (name == "check" || name == "on_boot" || name == "on_death") {
+		if f.kind == isString && name == "namepool" && f.text != "" && f.src.dir != c.dir {
+			t.put(made(f, isString, name, c.path(f.text, f.src.dir)))
+		} else if f.kind == isString && (name == "check" || name == "on_boot" || name == "on_death") {
 			give(t, made(f, isString, name, c.expand(f, p)))
 		} else {
 			give(t, copyOf(f, name))
@@ -322,7 +368,17 @@ func (c *city) pool(from *value, p place) *value {
 	if t.byName["max"] == nil {
 		t.put(made(t, isString, "max", "unlimited"))
 	}
+	if t.byName["check"] == nil {
+		t.put(made(t, isString, "check", tasksOf(c.called(from))))
+	}
 	return t
+}
+
+// tasksOf is a check that counts the tasks of a pool that are ready or being worked on.
+func tasksOf(pool string) string {
+	of := " --json --pool " + shellQuote(pool)
+	return "ready=$(coppice task ls --ready" + of + ") && busy=$(coppice task ls --status in_progress" + of + `) || exit
+printf '%s\n' "$ready" "$busy" | grep -o '"created_at":"' | wc -l`
 }
 
 // expand replaces the templates in a text. What belongs to one instance of a
@@ -336,21 +392,23 @@ func (c *city) expand(v *value, p place) string {
 	return template.ReplaceAllStringFunc(text, func(found string) string {
 		own := func(text string) string {
 			if p.pool {
-				return "${COPPICE_AGENT##*/}"
+				return instance
 			}
 			return text
 		}
 		switch name := template.FindStringSubmatch(found)[1]; name {
-		case ".CityRoot", ".ConfigDir":
+		case ".CityRoot":
 			return c.dir
+		case ".ConfigDir":
+			return c.homeOf(p.agent)
 		case ".CityName":
 			return c.name
 		case ".Agent":
-			return own(qualified(p.agent))
+			return own(c.identity(p.agent))
 		case ".AgentBase":
 			return own(textOf(p.agent, "name"))
 		case ".Session":
-			return own(c.names[qualified(p.agent)])
+			return own(c.called(p.agent))
 		case ".Rig":
 			return textOf(p.rig, "name")
 		case ".RigRoot":
@@ -361,7 +419,7 @@ func (c *city) expand(v *value, p place) string {
 		case ".WorkDir":
 			return under(c.dir, p.work)
 		default:
-			c.r.fail(v.at, v, "use one of .CityRoot, .CityName, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session", "%s is not known in %s", spec.Quote(found), keyPath(v))
+			c.r.fail(v.at, v, "use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session", "%s is not known in %s", spec.Quote(found), keyPath(v))
 			return found
 		}
 	})

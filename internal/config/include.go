@@ -217,13 +217,9 @@ func (g *gatherer) file(e *value, path string) bool {
 		return false
 	}
 	src := newSource(shown, data)
-	src.order = len(g.files)
+	src.dir, src.order = filepath.Dir(absolute), len(g.files)
 	f.data = data
 	g.files = append(g.files, f)
-	if err := src.checkText(); err != nil {
-		g.r.add(err)
-		return true
-	}
 	document, err := parse(src)
 	if err != nil {
 		g.r.add(err)
@@ -235,6 +231,35 @@ func (g *gatherer) file(e *value, path string) bool {
 	}
 	g.document = append(g.document, document)
 	return true
+}
+
+// read reads a file that belongs to the configuration without being included.
+// The error has its place.
+func (g *gatherer) read(path string, a advice) (*source, *Error) {
+	absolute := g.absolute(path)
+	shown := g.show(absolute)
+	g.watchFile(absolute)
+	data, info, err := readFile(absolute, a)
+	g.files = append(g.files, included{info: info, path: absolute, data: data})
+	if err != nil {
+		err.File = shown
+		return nil, err
+	}
+	if g.size += int64(len(data)); g.size > MaxTotal {
+		return nil, &Error{File: shown, Message: fmt.Sprintf("makes %d bytes of all files, expected at most %d", g.size, MaxTotal), Hint: fleet.large}
+	}
+	src := newSource(shown, data)
+	src.dir, src.order = filepath.Dir(absolute), len(g.files)-1
+	return src, nil
+}
+
+// show is an absolute path as errors give it: as the file that was named, where it is below that or beside it.
+func (g *gatherer) show(absolute string) string {
+	relative, err := filepath.Rel(g.dir, absolute)
+	if err != nil || strings.HasPrefix(relative, "../../../") {
+		return absolute
+	}
+	return filepath.Join(g.shown, relative)
 }
 
 // note makes a file that is no part of the configuration, but decides upon it, one of its sources.
