@@ -21,7 +21,6 @@ type city struct {
 	dir       string // of the file, absolute
 	name      string
 	tables    map[string]cityTable // by header
-	agentRows section              // of coppice.toml
 	workspace *value               // these may be nil
 	providers *value
 	session   *value
@@ -41,7 +40,7 @@ type ignoredKey struct {
 
 func (r *reader) newCity(dir string) *city {
 	c := &city{
-		r: r, dir: dir, tables: map[string]cityTable{}, agentRows: agentTable().section(), rigs: map[string]*value{},
+		r: r, dir: dir, tables: map[string]cityTable{}, rigs: map[string]*value{},
 		homes: map[*value]home{}, names: map[string]string{}, foreign: map[string]bool{}, unused: map[string]*ignoredKey{},
 	}
 	for _, t := range cityTables() {
@@ -200,7 +199,7 @@ func (c *city) inspect(v *value, header string) {
 			if near := suggest.Nearest(f.name, names); near != "" {
 				c.r.fail(f.key, f, "did you mean "+strconv.Quote(near)+"?", "unknown key %s in %s", spec.Quote(f.name), where)
 			} else {
-				c.r.notice(f, "%s is not known, and not used", keyPath(f))
+				c.r.notice(f, "%s is not known in %s, and not used", bareKey(f.name), where)
 			}
 		case k.unused:
 			c.notSupported(f, header+" "+f.name, "%s is not supported: %s", keyPath(f), strings.ReplaceAll(k.doc, "`", ""))

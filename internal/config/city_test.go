@@ -178,10 +178,10 @@ func TestCityMinimal(t *testing.T) {
 			7:1: imports.core.version is not supported: packs are read as they are in their directories
 			11:1: agent.a.nudge is not supported: nothing is typed into agents after their start; give it to the program in args
 			12:1: agent.a.session_live is not supported: it is about its tmux sessions
-			13:1: agent.a.zzz is not known, and not used
+			13:1: zzz is not known in [[agent]], and not used
 			14:2: beads is not supported: tasks are Coppice's own
 			16:2: api is not supported: the daemon answers on a unix socket
-			18:2: qqq is not known, and not used
+			18:2: qqq is not known in the file, and not used
 			21:1: patches.providers is not supported: write it in [providers]`},
 		{"only packs", "[workspace]\nname = \"lifecycle\"\nstart_command = \"true\"\n[defaults.rig.imports.x]\nsource = \"packs/x\"\n[daemon]\nmax_restarts = 3\ntick_debounce = \"500ms\"\n", `
 			1:1: there is no agent in this city: neither an [[agent]], nor a pack that has one for the city or for one of its [[rigs]]
@@ -247,8 +247,8 @@ func TestCityErrors(t *testing.T) {
 			12:13: pre_start is a string, expected an array of strings
 			13:14: depends_on is a string, expected an array of names`},
 		{"templates", a + "work_dir = \"{{.Worktree}}\"\npre_start = [\"{{range .X}}\"]\n", `
-			4:12: "{{.Worktree}}" is not known in agent.a.work_dir; use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session
-			5:14: "{{range .X}}" is not known in agent.a.pre_start[0]; use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session`},
+			4:12: "{{.Worktree}}" is not known in work_dir; use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session
+			5:14: "{{range .X}}" is not known in an element of pre_start; use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session`},
 		{"dependencies", a + "depends_on = [\"b\"]\n", `4:15: unknown dependency "b"`},
 		{"patches", a + "[[patches.agent]]\nname = \"b\"\n[[patches.agent]]\nname = \"a\"\ndir = \"x\"\n[[patches.agent]]\nname = \"a\"\nenvv = 1\n[[patches.rig]]\nname = \"x\"\n[[patches.rigs]]\nname = \"x\"\n", `
 			5:8: no agent is called "b", expected one to change; did you mean "a"?

@@ -29,11 +29,7 @@ func (c *city) agent(from *value) *value {
 	give(a, c.script(from, p, "on_waking", ") || exit", "pre_start"))
 	give(a, c.script(from, p, "on_start", `) || echo "session_setup: exit code $?" >&2`, "session_setup", "session_setup_script"))
 	if idle := from.byName["idle_timeout"]; idle != nil && !textIs(from, "idle_timeout", isString, "") {
-		if c.agentRows.row("idle_timeout") == nil {
-			c.r.notice(idle, "%s is not supported", keyPath(idle))
-		} else {
-			give(a, copyOf(idle, "idle_timeout"))
-		}
+		give(a, copyOf(idle, "idle_timeout"))
 	}
 	give(a, c.dependsOn(from))
 	give(a, c.pool(from, p))
@@ -419,7 +415,7 @@ func (c *city) expand(v *value, p place) string {
 		case ".WorkDir":
 			return under(c.dir, p.work)
 		default:
-			c.r.fail(v.at, v, "use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session", "%s is not known in %s", spec.Quote(found), keyPath(v))
+			c.r.fail(v.at, v, "use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session", "%s is not known in %s", spec.Quote(found), c.r.label(v))
 			return found
 		}
 	})

@@ -118,3 +118,128 @@ func summary(l *Loaded) string {
 	}
 	return b.String()
 }
+
+// TestPackErrors: each says where, what was expected and what to do, once for
+// all that make use of a pack.
+func TestPackErrors(t *testing.T) {
+	const city = "-- city.toml --\n[workspace]\nstart_command = \"x\"\nincludes = [\"p\"]\n"
+	const meta = "[pack]\nname = \"p\"\nschema = 1\n"
+	for _, tt := range []struct{ name, files, want string }{
+		{"missing", city, `city.toml:3:13: there is no pack.toml in "p", expected a pack; check the path; it is relative to "."`},
+		{"a file", city + "-- p --\n", `city.toml:3:13: "p/pack.toml" cannot be opened: not a directory`},
+		{"a directory", city + "-- p/pack.toml/x --\n", "p/pack.toml:1:1: is a directory, expected a regular file"},
+		{"home", "-- city.toml --\nworkspace.includes = [\"~/p\"]\n", `city.toml:1:23: "~/p": ~ is not expanded; write the whole path`},
+		{"not TOML", city + "-- p/pack.toml --\nname = p\n", "p/pack.toml:1:8: not TOML: unexpected character U+0070 'p' at start of value; text needs quotes"},
+		{"not UTF-8", city + "-- p/pack.toml --\n# \xff\n", "p/pack.toml:1:3: the byte 0xff is not UTF-8; save it as UTF-8"},
+		{"huge", city + "-- p/pack.toml --\n" + strings.Repeat("#\n", MaxFile/2+1), "p/pack.toml:1:1: the file has 1048578 bytes, expected at most 1048576; split the pack"},
+		{"no meta", city + "-- p/pack.toml --\n", "p/pack.toml:1:1: there is no table [pack], expected one; write [pack] with name and schema"},
+		{"half of meta", city + "-- p/pack.toml --\n[pack]\nschema = 3\n", "p/pack.toml:1:2: [pack] without name, expected one\np/pack.toml:2:10: schema is 3, expected 1 or 2"},
+		{"kinds", "-- city.toml --\nworkspace.includes = \"p\"\nimports = 1\n[[rigs]]\nname = \"r\"\npath = \".\"\nincludes = [1]\nimports.x = {}\nimports.y = 1\nimports.z.source = 1\noverrides = 1\n",
+			"city.toml:1:22: includes is a string, expected an array of paths\ncity.toml:2:11: imports is an integer, expected a table\ncity.toml:6:13: an element of includes is an integer, expected the path of a pack\n" +
+				"city.toml:7:13: [imports.x] without source, expected one (string)\ncity.toml:8:13: y is an integer, expected a table\ncity.toml:9:20: source is an integer, expected the path of a pack\ncity.toml:10:13: overrides is an integer, expected an array of tables"},
+		{"itself", city + "-- p/pack.toml --\n" + meta + "includes = [\".\"]\n", `p/pack.toml:4:13: the pack "p" leads to itself, expected no cycle; remove one of the two`},
+		{"a cycle", city + "-- p/pack.toml --\n" + meta + "includes = [\"../q\"]\n-- q/pack.toml --\n" + meta + "[imports.back]\nsource = \"//p\"\n", `q/pack.toml:5:10: the pack "p" leads to itself, expected no cycle; remove one of the two`},
+		{"deep", city + deepPacks(maxPackDepth + 1), fmt.Sprintf("p%s/pack.toml:4:13: packs in packs in packs, %d deep, expected less", strings.Repeat("/p", maxPackDepth-1), maxPackDepth)},
+		{"misspelled", city + "-- p/pack.toml --\n" + meta + "incldes = []\n[imprts]\n[[agent]]\nname = \"a\"\nstart_comand = \"x\"\n[imports.q]\nsouce = \"q\"\n",
+			"p/pack.toml:4:1: unknown key \"incldes\" in [pack]; did you mean \"includes\"?\np/pack.toml:5:2: unknown key \"imprts\" in pack.toml; did you mean \"imports\"?\np/pack.toml:8:1: unknown key \"start_comand\" in [[agent]]; did you mean \"start_command\"?\n" +
+				"p/pack.toml:9:10: [imports.q] without source, expected one (string)\np/pack.toml:10:1: unknown key \"souce\" in [imports.*]; did you mean \"source\"?"},
+		{"patches", city + "-- p/pack.toml --\n" + meta + "[[agent]]\nname = \"worker\"\n[[patches.agent]]\nname = \"wroker\"\n[[patches.agent]]\nsuspended = true\n",
+			"p/pack.toml:7:8: no agent is called \"wroker\", expected one to change; did you mean \"worker\"?\np/pack.toml:8:11: [[patches.agent]] without name, expected one (string)"},
+		{"overrides", "-- city.toml --\nworkspace.start_command = \"x\"\n[[rigs]]\nname = \"r\"\npath = \".\"\nincludes = [\"p\"]\n[[rigs.overrides]]\nagent = \"wroker\"\n[[rigs.overrides]]\nname = \"worker\"\n[[rigs.patches]]\nagent = \"worker\"\nenv_remove = [\"X\"]\n-- p/pack.toml --\n" + meta + "[[agent]]\nname = \"worker\"\n",
+			"city.toml:7:9: no agent is called \"wroker\", expected one to change; did you mean \"worker\"?\ncity.toml:8:8: [[rigs.overrides]] without agent, expected one (string)\ncity.toml:12:15: there is no \"X\" in env, expected one to remove"},
+		{"scope", city + "-- p/pack.toml --\n" + meta + "[[agent]]\nname = \"a\"\nscope = \"citty\"\n", `p/pack.toml:6:9: scope is "citty", expected city or rig; did you mean "city"?`},
+		{"requires", city + "-- p/pack.toml --\n" + meta + "requires = [{ scope = \"city\", agent = \"dog\" }]\n", `p/pack.toml:4:13: the pack requires an agent "dog" of the city, and there is none; include a pack that has it`},
+		{"directory", city + "-- p/pack.toml --\n" + meta + "-- p/agents/a/agent.toml --\nname = \"b\"\n-- p/agents/c/agent.toml --\nx = \n",
+			"p/agents/a/agent.toml:1:8: name is \"b\" in a directory called \"a\", expected the same; remove it, or rename the directory\np/agents/c/agent.toml:1:5: not TOML: unexpected character U+000A at start of value"},
+		{"twice", "-- city.toml --\n[workspace]\nstart_command = \"x\"\nincludes = [\"p\", \"q\"]\n-- p/pack.toml --\n" + meta + "[[agent]]\nname = \"a\"\n-- q/pack.toml --\n" + meta + "[[agent]]\nname = \"a\"\n",
+			`q/pack.toml:5:8: the name "a" is taken by agent number 1, expected another one (that is in p/pack.toml:5); names are unique in the whole file, supervisors and agents together`},
+		{"told once", "-- city.toml --\nworkspace.start_command = \"x\"\n[[rigs]]\nname = \"r\"\npath = \".\"\nincludes = [\"p\"]\n[[rigs]]\nname = \"s\"\npath = \".\"\nincludes = [\"p\"]\n-- p/pack.toml --\n" + meta + "[[agent]]\nname = \"a\"\nwork_dir = \"{{.X}}\"\n",
+			`p/pack.toml:6:12: "{{.X}}" is not known in work_dir; use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session`},
+		{"order", city + "-- p/pack.toml --\n" + meta + "-- p/orders/x.toml --\n[order]\nexec = \"true\"\ngate = \"cooldwn\"\n", `p/orders/x.toml:3:8: gate is "cooldwn", expected one of cooldown, cron, condition, event, manual; did you mean "cooldown"?`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := project(t, tt.files)
+			t.Chdir(dir)
+			l, err := LoadUnchecked(CityName)
+			if l.Tree != nil || err == nil {
+				t.Fatalf("got %v and error %v, want an error", l.Tree, err)
+			}
+			if diff := cmp.Diff(tt.want, err.Error()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// deepPacks is a pack in a pack in a pack.
+func deepPacks(n int) string {
+	var b strings.Builder
+	dir := "p"
+	for range n {
+		fmt.Fprintf(&b, "-- %s/pack.toml --\n[pack]\nname = \"p\"\nschema = 1\nincludes = [\"p\"]\n", dir)
+		dir += "/p"
+	}
+	return b.String()
+}
+
+// TestManyPacks: each rig has a copy of what is in its packs, and there is an end to that.
+func TestManyPacks(t *testing.T) {
+	var rigs strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&rigs, "[[rigs]]\nname = \"r%d\"\npath = \".\"\nincludes = [\"p\"]\n", i)
+	}
+	dir := project(t, "-- city.toml --\nworkspace.start_command = \"x\"\n"+rigs.String()+"-- p/pack.toml --\n[pack]\nname = \"p\"\nschema = 1\n[[agent]]\nname = \"a\"\n"+strings.Repeat("#\n", 300<<10))
+	_, err := LoadUnchecked(filepath.Join(dir, CityName))
+	want := fmt.Sprintf("p/pack.toml:1:1: the packs come to more than %d bytes, where each counts for every rig that it is in, expected at most that; name fewer packs, or fewer rigs", maxPackBytes)
+	if err == nil || strings.TrimPrefix(err.Error(), dir+"/") != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestPackLinks: links that lead in a circle are a pack in itself, or none.
+func TestPackLinks(t *testing.T) {
+	dir := project(t, "-- city.toml --\nworkspace.includes = [\"p\", \"loop\"]\n-- p/pack.toml --\n[pack]\nname = \"p\"\nschema = 1\nincludes = [\"down\"]\n")
+	t.Chdir(dir)
+	for from, to := range map[string]string{"p/down": ".", "loop": "loop"} {
+		if err := os.Symlink(to, from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := LoadUnchecked(CityName)
+	want := "city.toml:1:28: \"loop/pack.toml\" cannot be opened: too many levels of symbolic links\np/pack.toml:4:13: the pack \"p/down\" leads to itself, expected no cycle; remove one of the two"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// FuzzPack: as FuzzCity, with a pack that a city and a rig include.
+func FuzzPack(f *testing.F) {
+	f.Add("[pack]\nname = \"p\"\nschema = 1\n[[agent]]\nname = \"a\"\nscope = \"rig\"\n[agent.pool]\nmax = 3\n[[patches.agent]]\nname = \"a\"\n", "name = \"b\"\n")
+	f.Add("[pack]\nname = \"p\"\nschema = 2\nincludes = [\".\"]\nrequires = [{}]\ncity_agents = [1]\n[imports.x]\nsource = \"p\"\n[providers.x]\n", "fallback = true\nwork_dir = \"{{.AgentBase}}\"\n")
+	f.Add("agent = 1\npatches = 1\npack = []\nimports = [1]\nproviders = []\n", "x")
+	dir := f.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			f.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			f.Fatal(err)
+		}
+	}
+	write("city.toml", "[workspace]\nstart_command = \"x\"\nincludes = [\"p\"]\n[[rigs]]\nname = \"r\"\npath = \".\"\nimports.i = { source = \"p\" }\n[[rigs.overrides]]\nagent = \"a\"\nsuspended = true\n")
+	f.Fuzz(func(t *testing.T, pack, agent string) {
+		write("p/pack.toml", pack)
+		write("p/agents/a/agent.toml", agent)
+		l, err := LoadUnchecked(filepath.Join(dir, CityName))
+		if err != nil {
+			if l.Tree != nil {
+				t.Fatalf("got tree %v and error %v", l.Tree, err)
+			}
+			return
+		}
+		if len(l.Tree.Root.Children) > 0 {
+			checkShown(t, l, filepath.Join(dir, FileName))
+		}
+	})
+}
