@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"math"
 	"os"
@@ -183,4 +184,74 @@ func FuzzSchema(f *testing.F) {
 			t.Errorf("%v\n%s", s.Validate(v), data)
 		}
 	})
+}
+
+// TestSchemaOfExamples: every file of the examples, and every piece of TOML in
+// the documentation, is right for the schema of its kind.
+func TestSchemaOfExamples(t *testing.T) {
+	schemas := map[string]*jsonschema.Schema{
+		"coppice": compiled(t, WriteSchema), "grove": compiled(t, WriteGroveSchema), "aidefile": compiled(t, WriteAidefileSchema),
+	}
+	checked := 0
+	check := func(where, kind, text string) {
+		checked++
+		if v, ok := inJSON(t, text); !ok || schemas[kind].Validate(v) != nil {
+			t.Errorf("%s: %v\n%s", where, schemas[kind].Validate(v), text)
+		}
+	}
+	err := filepath.WalkDir("../../examples", func(path string, _ os.DirEntry, err error) error {
+		kind, ok := map[string]string{FileName: "coppice", GroveName: "grove", "Aidefile": "aidefile"}[filepath.Base(path)]
+		if err != nil || !ok {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		check(path, kind, string(text))
+		return err
+	})
+	pages, glob := filepath.Glob("../../docs/*.md")
+	if err := errors.Join(err, glob); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := "coppice"
+		switch filepath.Base(page) {
+		case "grove.md", "sage.md", "beliefs.md":
+			kind = "grove"
+		case "aidefile.md", "aidefile-reference.md":
+			kind = "aidefile"
+		}
+		for _, block := range tomlBlocks(string(text)) {
+			kind := kind
+			switch {
+			case strings.Contains(block, "[[agent]]"), strings.HasPrefix(block, "[aide]"):
+				kind = "coppice"
+			case kind == "grove" && !strings.Contains(block, "[project]"):
+				block += "[project]\nname = \"shop\"\nentry = \"main.sg\"\n"
+			}
+			if _, whole := strings.CutPrefix(block, "# orders/"); whole || strings.HasPrefix(block, "[order]") {
+				continue // the file of an order, which has no schema of its own
+			}
+			check(page, kind, block)
+		}
+	}
+	if checked < 50 {
+		t.Errorf("just %d pieces", checked)
+	}
+}
+
+// tomlBlocks are the pieces of TOML on a page.
+func tomlBlocks(page string) (all []string) {
+	for {
+		_, rest, ok := strings.Cut(page, "```toml\n")
+		if !ok {
+			return all
+		}
+		var block string
+		block, page, _ = strings.Cut(rest, "```")
+		all = append(all, block)
+	}
 }
