@@ -147,6 +147,8 @@ func TestSchemaInvalid(t *testing.T) {
 		base + "shutdown.grace = \"-1s\"\n", base + "shutdown = { sgnal = \"INT\" }\n", base + "env = { A = 1 }\n", base + "env = []\n", base + "limits.memory = \"1 GB/s\"\n",
 		base + "limits.memory = 0\n", base + "limits.cpu = -1\n", base + "limits.cpu = \"2\"\n", base + "ready.tcp = 80\n", base + "command_append = []\n", base + "terminal = \"true\"\n",
 		base + "dir = \"\"\n", base + "on_start = { timeout = \"1s\" }\n", base + "on_start = 1\n", base + "pool.max = \"many\"\n", base + "pool.on_death = { cmd = \"x\" }\n", base + "beliefs.x = { typ = \"int\" }\n",
+		base + "pool.min = -1\n", base + "pool.max = -2\n", base + "max_restarts = -1\n", base + "limits.open_files = -1\n", base + "ready.exec = []\n", base + "on_start = []\n", base + "pool.namepool = []\n",
+		"[[agent]]\nname = \"a\"\ncommand = []\n", "[[order]]\nname = \"o\"\nexec = \"x\"\nretries = -1\n", "[[order]]\nname = \"o\"\nexec = \"x\"\ngate = []\n", "[[order]]\nname = \"o\"\nexec = \"x\"\nenabled = \"no\"\n",
 		base + "max_restarts = \"never\"\n", base + "suspended = 1\n", base + "nudge = \"x\"\n", base + "depends_on = \"a\"\n",
 		"[daemon]\npatrol_interval = \"0s\"\n", "[daemon]\npatrol_interval = \"1 day\"\n", "[daemon]\nshutdown_timeout = \"-1s\"\n", "[daemon]\nttl = 7\n", "[daemon]\nx = 1\n", "[[daemon]]\n",
 		"[project]\nname = 1\n", "[supervision]\nwithin_seconds = \"60s\"\n", "[supervision]\nstrategy = \"two_for_one\"\n", "[persistence]\nbackend = \"etcd\"\n", "include = \"x\"\n", "include = [1]\n",
