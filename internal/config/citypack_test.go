@@ -139,7 +139,7 @@ func TestPackErrors(t *testing.T) {
 				"city.toml:7:13: [imports.x] without source, expected one (string)\ncity.toml:8:13: y is an integer, expected a table\ncity.toml:9:20: source is an integer, expected the path of a pack\ncity.toml:10:13: overrides is an integer, expected an array of tables"},
 		{"itself", city + "-- p/pack.toml --\n" + meta + "includes = [\".\"]\n", `p/pack.toml:4:13: the pack "p" leads to itself, expected no cycle; remove one of the two`},
 		{"a cycle", city + "-- p/pack.toml --\n" + meta + "includes = [\"../q\"]\n-- q/pack.toml --\n" + meta + "[imports.back]\nsource = \"//p\"\n", `q/pack.toml:5:10: the pack "p" leads to itself, expected no cycle; remove one of the two`},
-		{"deep", city + deepPacks(maxPackDepth + 1), fmt.Sprintf("p%s/pack.toml:4:13: packs in packs in packs, %d deep, expected less", strings.Repeat("/p", maxPackDepth-1), maxPackDepth)},
+		{"deep", city + deepPacks(maxPackDepth+1), fmt.Sprintf("p%s/pack.toml:4:13: packs in packs in packs, %d deep, expected less", strings.Repeat("/p", maxPackDepth-1), maxPackDepth)},
 		{"misspelled", city + "-- p/pack.toml --\n" + meta + "incldes = []\n[imprts]\n[[agent]]\nname = \"a\"\nstart_comand = \"x\"\n[imports.q]\nsouce = \"q\"\n",
 			"p/pack.toml:4:1: unknown key \"incldes\" in [pack]; did you mean \"includes\"?\np/pack.toml:5:2: unknown key \"imprts\" in pack.toml; did you mean \"imports\"?\np/pack.toml:8:1: unknown key \"start_comand\" in [[agent]]; did you mean \"start_command\"?\n" +
 				"p/pack.toml:9:10: [imports.q] without source, expected one (string)\np/pack.toml:10:1: unknown key \"souce\" in [imports.*]; did you mean \"source\"?"},

@@ -79,22 +79,6 @@ func strange(v any) bool {
 	return false
 }
 
-func TestSchemaIsCurrent(t *testing.T) {
-	for name, write := range map[string]func(io.Writer) error{"coppice": WriteSchema, "grove": WriteGroveSchema, "aidefile": WriteAidefileSchema} {
-		var want bytes.Buffer
-		if err := write(&want); err != nil {
-			t.Fatal(err)
-		}
-		got, err := os.ReadFile(filepath.Join("..", "..", "docs", name+".schema.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got, want.Bytes()) {
-			t.Errorf("docs/%s.schema.json is not current, run go generate ./internal/config", name)
-		}
-	}
-}
-
 // TestSchemaValid: what the reader takes, the schema takes.
 func TestSchemaValid(t *testing.T) {
 	texts := []string{everything, Template, "", "[[patches.agent]]\nname = \"a\"\nshutdown.grace = \"1s\"\non_start = { timeout = \"1s\" }\ncommand_append = [\"x\"]\nenv_remove = [\"A\"]\nready.timeout = \"3s\"\n[[patches.supervisor]]\nname = \"s\"\nchildren_append = [\"a\"]\n"}
