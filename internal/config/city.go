@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,7 @@ type city struct {
 	names     map[string]string      // what agents are called, by their identity
 	foreign   map[string]bool        // providers of sessions that were named
 	unused    map[string]*ignoredKey // what is not supported, by table and key
+	template  *regexp.Regexp         // what is replaced in texts
 }
 
 // ignoredKey is a key that is not supported: it is named where it is first.
@@ -41,7 +43,7 @@ type ignoredKey struct {
 func (r *reader) newCity(dir string) *city {
 	c := &city{
 		r: r, dir: dir, tables: map[string]cityTable{}, rigs: map[string]*value{},
-		homes: map[*value]home{}, names: map[string]string{}, foreign: map[string]bool{}, unused: map[string]*ignoredKey{},
+		homes: map[*value]home{}, names: map[string]string{}, foreign: map[string]bool{}, unused: map[string]*ignoredKey{}, template: regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`),
 	}
 	for _, t := range cityTables() {
 		c.tables[t.header] = t
@@ -65,8 +67,11 @@ func (c *city) translate(document *value) *value {
 	c.tablesIn(document, "packs")
 	for _, rig := range c.elements(document, "rigs") {
 		c.inspect(rig, "[[rigs]]")
-		if name := rig.byName["name"]; name != nil && name.kind == isString && c.rigs[name.text] == nil {
-			c.rigs[name.text] = rig
+		if name := textOf(rig, "name"); name != "" && c.rigs[name] == nil {
+			c.rigs[name] = rig
+			if rig.byName["path"] == nil {
+				r.notice(rig.byName["name"], "the rig %s has no path: its agents run in a directory of that name in the city", spec.Quote(name))
+			}
 		}
 	}
 	for _, s := range tablesOf(document.byName["named_session"]) {
@@ -202,18 +207,27 @@ func (c *city) inspect(v *value, header string) {
 				c.r.notice(f, "%s is not known in %s, and not used", bareKey(f.name), where)
 			}
 		case k.unused:
-			c.notSupported(f, header+" "+f.name, "%s is not supported: %s", keyPath(f), strings.ReplaceAll(k.doc, "`", ""))
+			if key := header + " " + f.name; !c.again(key) { // else its path would be looked for in vain
+				c.notSupported(f, key, "%s is not supported: %s", keyPath(f), strings.ReplaceAll(k.doc, "`", ""))
+			}
 		}
 	}
 }
 
 // notSupported names a key that is not supported, once for all its places.
 func (c *city) notSupported(f *value, key, format string, args ...any) {
-	if u := c.unused[key]; u != nil {
-		u.others++
-		return
+	if !c.again(key) {
+		c.unused[key] = &ignoredKey{notice: c.r.notice(f, format, args...)}
 	}
-	c.unused[key] = &ignoredKey{notice: c.r.notice(f, format, args...)}
+}
+
+// again counts a key that was named before.
+func (c *city) again(key string) bool {
+	u := c.unused[key]
+	if u != nil {
+		u.others++
+	}
+	return u != nil
 }
 
 // only returns a field that is a table; nil if there is none.

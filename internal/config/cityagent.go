@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -273,15 +272,14 @@ func (c *city) expand(v *value, p place) string {
 	if !ok {
 		return ""
 	}
-	template := regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`)
-	return template.ReplaceAllStringFunc(text, func(found string) string {
+	return c.template.ReplaceAllStringFunc(text, func(found string) string {
 		own := func(text string) string {
 			if p.pool {
 				return instance
 			}
 			return text
 		}
-		switch name := template.FindStringSubmatch(found)[1]; name {
+		switch name := c.template.FindStringSubmatch(found)[1]; name {
 		case ".CityRoot":
 			return c.dir
 		case ".ConfigDir":

@@ -135,7 +135,12 @@ func (p *packs) beside(document *value) {
 	if own == nil {
 		return
 	}
+	p.inspect(own, PackName)
 	p.meta(own)
+	own.fields = slices.DeleteFunc(own.fields, func(f *value) bool {
+		k := p.tables[PackName].key(f.name)
+		return k == nil || k.unused
+	})
 	named := byName(document.byName["agent"])
 	agents := p.agentsOf(own, p.dir)
 	for _, name := range []string{"pack", "agent"} {
@@ -301,6 +306,9 @@ func (p *packs) scope(document *value, refs []mention, rig *value) []*value {
 		}
 		requires = append(requires, l.requires...)
 		for _, provider := range l.providers {
+			if old := document.byName["providers"]; old != nil && old.kind != isTable {
+				break // which is told later
+			}
 			if below(document, "providers", provider.name) == nil {
 				t := newTable(document.src, "providers", document.at, nil)
 				t.adopt(provider)

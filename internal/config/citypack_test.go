@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 var update = goflag.Bool("update", false, "write what the cities in testdata come to")
@@ -155,6 +157,7 @@ func TestPackErrors(t *testing.T) {
 			`q/pack.toml:5:8: the name "a" is taken by agent number 1, expected another one (that is in p/pack.toml:5); names are unique in the whole file, supervisors and agents together`},
 		{"told once", "-- city.toml --\nworkspace.start_command = \"x\"\n[[rigs]]\nname = \"r\"\npath = \".\"\nincludes = [\"p\"]\n[[rigs]]\nname = \"s\"\npath = \".\"\nincludes = [\"p\"]\n-- p/pack.toml --\n" + meta + "[[agent]]\nname = \"a\"\nwork_dir = \"{{.X}}\"\n",
 			`p/pack.toml:6:12: "{{.X}}" is not known in work_dir; use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session`},
+		{"providers", "-- city.toml --\nproviders = 1\n[workspace]\nstart_command = \"x\"\nincludes = [\"p\"]\n-- p/pack.toml --\n" + meta + "[[agent]]\nname = \"a\"\n[providers.x]\ncommand = \"x\"\n", "city.toml:1:13: providers is an integer, expected a table"},
 		{"order", city + "-- p/pack.toml --\n" + meta + "-- p/orders/x.toml --\n[order]\nexec = \"true\"\ngate = \"cooldwn\"\n", `p/orders/x.toml:3:8: gate is "cooldwn", expected one of cooldown, cron, condition, event, manual; did you mean "cooldown"?`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -168,6 +171,69 @@ func TestPackErrors(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestCityThatIsAPack: city.toml has precedence over the pack.toml beside it,
+// of which nothing else than what packs have is taken.
+func TestCityThatIsAPack(t *testing.T) {
+	t.Chdir(project(t, `
+-- pack.toml --
+include = ["other.toml"]
+[daemon]
+patrol_interval = "1s"
+[pack]
+name = "x"
+schema = 2
+[providers.p]
+command = "pack"
+[providers.q]
+command = "second"
+[[agent]]
+name = "a"
+provider = "p"
+[[agent]]
+name = "b"
+provider = "p"
+[[patches.agent]]
+name = "b"
+env = { FROM = "pack", PACK = "1" }
+-- city.toml --
+[providers.p]
+command = "city"
+[[agent]]
+name = "a"
+provider = "q"
+[[patches.agent]]
+name = "b"
+env = { FROM = "city" }
+[[rigs]]
+name = "r"
+`))
+	l, err := LoadUnchecked(CityName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, n := range l.Notices {
+		got = append(got, n.String())
+	}
+	for _, c := range l.Tree.Root.Children {
+		got = append(got, fmt.Sprint(c.Agent.Name, c.Agent.Command, c.Agent.Env["FROM"], c.Agent.Env["PACK"]))
+	}
+	if l.Tree.Patrol.Interval != spec.DefaultPatrol().Interval {
+		t.Errorf("the interval is %v", l.Tree.Patrol.Interval)
+	}
+	want := []string{
+		`city.toml:10:1: the rig "r" has no path: its agents run in a directory of that name in the city`,
+		"pack.toml:1:1: include is not known in pack.toml, and not used", "pack.toml:2:2: daemon is not known in pack.toml, and not used",
+		"a[second]", "b[city]city1",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if o, err := l.Find("agent.b.env.FROM"); err != nil || len(o) != 1 || o[0].Place() != "city.toml:8:9" || len(o[0].Overrode) != 1 || o[0].Overrode[0].Place() != "pack.toml:19:9" {
+		t.Errorf("the origin is %+v, %v", o, err)
 	}
 }
 

@@ -16,7 +16,7 @@ Whatever is not supported is named with its place, as a notice that stops nothin
 ` + "```" + `
 $ coppice validate
 city.toml:24:2: beads is not supported: tasks are Coppice's own
-city.toml:30:1: agent.mayor.prompt_template is not supported: there are no prompts of agents; give it to the program in start_command or args (and 5 more)
+city.toml:30:1: agent.mayor.prompt_template is not supported: there are no prompts of agents; give it to the program in start_command or args
 city.toml is valid: 4 agents, 0 supervisors
 ` + "```" + `
 
