@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/coppice-dev/coppice/internal/aide"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"

@@ -26,8 +26,10 @@ type city struct {
 	providers *value
 	session   *value
 	rigs      map[string]*value
-	homes     map[*value]home        // of agents that are in packs
-	layers    []layer                // of orders
+	homes     map[*value]home   // of agents that are in packs
+	layers    []layer           // of orders
+	formulas  map[string]*value // files of formulas; nil for what is none
+	g         *gatherer
 	names     map[string]string      // what agents are called, by their identity
 	foreign   map[string]bool        // providers of sessions that were named
 	unused    map[string]*ignoredKey // what is not supported, by table and key
@@ -43,7 +45,7 @@ type ignoredKey struct {
 func (r *reader) newCity(dir string) *city {
 	c := &city{
 		r: r, dir: dir, tables: map[string]cityTable{}, rigs: map[string]*value{},
-		homes: map[*value]home{}, names: map[string]string{}, foreign: map[string]bool{}, unused: map[string]*ignoredKey{}, template: regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`),
+		homes: map[*value]home{}, names: map[string]string{}, foreign: map[string]bool{}, unused: map[string]*ignoredKey{}, formulas: map[string]*value{}, template: regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`),
 	}
 	for _, t := range cityTables() {
 		c.tables[t.header] = t
@@ -53,8 +55,9 @@ func (r *reader) newCity(dir string) *city {
 
 // gather adds to a document what is in packs, and applies its patches.
 func (c *city) gather(document *value, g *gatherer) {
+	c.g = g
 	c.dropProviderPatches(document)
-	(&packs{city: c, g: g, sources: map[string]*source{}}).expand(document)
+	(&packs{city: c, sources: map[string]*source{}}).expand(document)
 	c.r.patch(document, c.patches())
 }
 

@@ -75,9 +75,6 @@ func (c *city) order(t *value, rig string) {
 			c.r.notice(pool, "no agent is called %s: nobody does these tasks", spec.Quote(strings.TrimPrefix(rig+"/"+pool.text, "/")))
 		}
 	}
-	if formula := t.byName["formula"]; formula != nil {
-		c.notSupported(formula, "order.formula", "formula is not read: the task of an order is called %s, as its formula is", inTOML(formula))
-	}
 	if on := t.byName["on"]; on != nil && on.kind == isString {
 		t.put(made(on, isString, "on", eventHere(on.text)))
 	}
@@ -86,6 +83,7 @@ func (c *city) order(t *value, rig string) {
 // orderOf makes the file of an order, of a layer, ours.
 func (c *city) orderOf(o *order, l layer) {
 	c.order(o.table, textOf(l.rig, "name"))
+	c.formula(o.table, l)
 	c.environment(o.table, l)
 	if l.rig == nil {
 		return

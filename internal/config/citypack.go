@@ -20,7 +20,6 @@ const (
 // packs reads the packs of a city, and puts what they have into its document.
 type packs struct {
 	*city
-	g       *gatherer
 	sources map[string]*source // by path; nil for a file that cannot be used
 	size    int                // of all that was parsed
 	remote  int                // packs that are not in a directory

@@ -110,7 +110,7 @@ func summary(l *Loaded) string {
 	for _, o := range l.Tree.Orders {
 		what := fmt.Sprintf("%q", o.Command)
 		if o.Task != nil {
-			what = fmt.Sprintf("task %q for %q", o.Task.Title, o.Task.Pool)
+			what = fmt.Sprintf("task %q for %q: %q", o.Task.Title, o.Task.Pool, o.Task.Text)
 		}
 		line("order %s in %s: %s %s", o.Name, o.Dir, what, o.Why)
 		for _, g := range o.Gates {
@@ -158,6 +158,7 @@ func TestPackErrors(t *testing.T) {
 		{"told once", "-- city.toml --\nworkspace.start_command = \"x\"\n[[rigs]]\nname = \"r\"\npath = \".\"\nincludes = [\"p\"]\n[[rigs]]\nname = \"s\"\npath = \".\"\nincludes = [\"p\"]\n-- p/pack.toml --\n" + meta + "[[agent]]\nname = \"a\"\nwork_dir = \"{{.X}}\"\n",
 			`p/pack.toml:6:12: "{{.X}}" is not known in work_dir; use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session`},
 		{"providers", "-- city.toml --\nproviders = 1\n[workspace]\nstart_command = \"x\"\nincludes = [\"p\"]\n-- p/pack.toml --\n" + meta + "[[agent]]\nname = \"a\"\n[providers.x]\ncommand = \"x\"\n", "city.toml:1:13: providers is an integer, expected a table"},
+		{"formula", city + "-- p/pack.toml --\n" + meta + "-- p/orders/x.toml --\nformula = \"f\"\n-- p/formulas/f.toml --\nx = y\n", "p/formulas/f.toml:1:5: not TOML: unexpected character U+0079 'y' at start of value; text needs quotes"},
 		{"order", city + "-- p/pack.toml --\n" + meta + "-- p/orders/x.toml --\n[order]\nexec = \"true\"\ngate = \"cooldwn\"\n", `p/orders/x.toml:3:8: gate is "cooldwn", expected one of cooldown, cron, condition, event, manual; did you mean "cooldown"?`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -308,4 +309,21 @@ func FuzzPack(f *testing.F) {
 			checkShown(t, l, filepath.Join(dir, FileName))
 		}
 	})
+}
+
+// TestManyRigs: a file of a pack counts once, however many rigs have its orders.
+func TestManyRigs(t *testing.T) {
+	var rigs strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&rigs, "[[rigs]]\nname = \"r%d\"\npath = \".\"\nincludes = [\"p\"]\n", i)
+	}
+	dir := project(t, "-- city.toml --\nworkspace.start_command = \"x\"\n"+rigs.String()+"-- p/pack.toml --\n[pack]\nname = \"p\"\nschema = 1\n[[agent]]\nname = \"a\"\n-- p/orders/x.toml --\nexec = \"true\"\nretries = 1000\n"+strings.Repeat("#\n", 50<<10))
+	l, err := LoadUnchecked(filepath.Join(dir, CityName))
+	want := "p/orders/x.toml:2:11: retries is 1000, expected an integer from 0 to 100"
+	if err == nil || strings.TrimPrefix(err.Error(), dir+"/") != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if len(l.Sources) != 3 {
+		t.Errorf("read %q", l.Sources)
+	}
 }

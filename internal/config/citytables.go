@@ -66,7 +66,7 @@ func cityTables() []cityTable {
 			ignored("agents", "table", "there are no defaults of agents; write what they have"),
 			ignored("global", "table", tmuxOnly), ignored("commands", "array of tables", "there is no program `gc` that has them"),
 			ignored("beads", "table", beads), ignored("dolt", "table", beads), ignored("storage", "table", beads), ignored("maintenance", "table", beads),
-			ignored("formulas", "table", "there are no formulas"), ignored("convergence", "table", "there are no formulas"),
+			becomes("formulas", "table", "nothing: formulas are files in `formulas/`, see `[orders]`"), ignored("convergence", "table", "formulas are just texts of tasks"),
 			ignored("api", "table", "the daemon answers on a unix socket"),
 			ignored("events", "table", "events are in the log of the project"), ignored("mail", "table", "mail is Coppice's own"), ignored("usage", "table", "use is not counted"), ignored("pricing", "array of tables", "use is not counted"),
 			ignored("chat_sessions", "table", sleep), ignored("session_sleep", "table", sleep),
@@ -95,7 +95,7 @@ func cityTables() []cityTable {
 			becomes("wisp_gc_interval", "duration", "`gc_interval`"),
 			becomes("wisp_ttl", "duration", "`ttl`"),
 			ignored("max_wakes_per_tick", "integer", "starts are bounded by `max_parallel_starts`, not by the tick"), ignored("probe_concurrency", "integer", "checks do not hold each other up"),
-			ignored("tick_debounce", "duration", "what happens does not wait for a tick"), ignored("formula_v2", "boolean", "there are no formulas"), ignored("graph_workflows", "boolean", "there are no formulas"),
+			ignored("tick_debounce", "duration", "what happens does not wait for a tick"), ignored("formula_v2", "boolean", "formulas are just texts of tasks"), ignored("graph_workflows", "boolean", "formulas are just texts of tasks"),
 			ignored("observe_paths", "array of strings", "sessions of language models are not read"), ignored("nudge_dispatcher", "string", "there is no dispatcher"),
 			ignored("start_ready_timeout", "duration", "readiness has a time of its own for each agent"), ignored("auto_restart_on_drift", "boolean", "agents are restarted when the file says something else of them"),
 		}},
@@ -116,7 +116,7 @@ func cityTables() []cityTable {
 			becomes("imports", "table", "packs of the rig, by names, see `[imports.*]`"),
 			becomes("overrides", "array of tables", "changes of the agents of its packs: as `[[patches.agent]]`, but `agent` says which"),
 			becomes("patches", "array of tables", "the same as `overrides`"),
-			ignored("formulas_dir", "string", "there are no formulas"), ignored("default_sling_target", "string", beads),
+			ignored("formulas_dir", "string", "formulas are just texts of tasks"), ignored("default_sling_target", "string", beads),
 			ignored("session_sleep", "table", sleep), ignored("max_active_sessions", "integer", "each pool has a bound of its own"), ignored("dolt_host", "string", beads), ignored("dolt_port", "string", beads),
 		}},
 		{header: "[imports.*]", doc: "A pack: its agents are called `IMPORT__NAME`, in a rig `RIG--IMPORT__NAME`; `depends_on`, `pool` and patches may leave the import out.", keys: []cityKey{
@@ -139,7 +139,8 @@ func cityTables() []cityTable {
 			becomes("patches", "table", "changes of its own agents, and of those of packs that it names; by `name` alone"),
 			becomes("named_session", "array of tables", "nothing, where its `mode` is `always`: agents run all the time"),
 			ignored("agent_defaults", "table", "there are no defaults of agents; write what they have"), ignored("agents", "table", "there are no defaults of agents; write what they have"),
-			ignored("formulas", "table", "there are no formulas"), ignored("global", "table", tmuxOnly), ignored("commands", "array of tables", "there is no program `gc` that has them"),
+			becomes("formulas", "table", "nothing: formulas are files in `formulas/`, see `[orders]`"),
+			ignored("global", "table", tmuxOnly), ignored("commands", "array of tables", "there is no program `gc` that has them"),
 			ignored("doctor", "array of tables", "`coppice doctor` has no settings"), ignored("service", "array of tables", "there is no HTTP service of the daemon"),
 		}},
 		{header: "[pack]", doc: "What a pack is.", keys: []cityKey{
@@ -157,7 +158,7 @@ func cityTables() []cityTable {
 			ignored("name", "string", "sessions have the names of their agents"),
 		}},
 		{header: "[orders]", doc: "What holds for all orders. Each of them is a file in `orders/` of the city or of a pack; `orders/NAME/order.toml` and `formulas/orders/NAME/order.toml` are read, too. One of the city takes the place of those of its packs that have its name. " +
-			"An order of a pack of a rig is called `RIG--NAME`. Its keys are those of an `[[order]]`; the `bead.closed` of Gas City is `task.closed`. It finds `GC_CITY`, `ORDER_DIR`, `PACK_DIR`, `GC_PACK_NAME`, and in a rig `GC_RIG` and `GC_RIG_ROOT`.", keys: []cityKey{
+			"An order of a pack of a rig is called `RIG--NAME`. Its keys are those of an `[[order]]`; the `bead.closed` of Gas City is `task.closed`. Where it has a `formula`, it makes one task of that name, with what `formulas/NAME.toml` (or `NAME.formula.toml`) describes and its steps as text; variables in it are not replaced. It finds `GC_CITY`, `ORDER_DIR`, `PACK_DIR`, `GC_PACK_NAME`, and in a rig `GC_RIG` and `GC_RIG_ROOT`.", keys: []cityKey{
 			becomes("skip", "array of strings", "`skip`: in the city, and in all rigs"),
 			becomes("max_timeout", "duration", "`max_timeout`"),
 			becomes("overrides", "array of tables", "`[[orders.overrides]]`; `rig` says of which rig"),
@@ -201,7 +202,7 @@ func cityTables() []cityTable {
 			ignored("inject_fragments", "array of strings", prompts), ignored("append_fragments", "array of strings", prompts), ignored("inject_assigned_skills", "boolean", prompts),
 			ignored("ready_delay_ms", "integer", "an agent is ready when its process exists"), ignored("ready_prompt_prefix", "string", "an agent is ready when its process exists"),
 			ignored("process_names", "array of strings", "the process itself is watched"), ignored("emits_permission_warning", "boolean", provided), ignored("option_defaults", "table", provided),
-			ignored("max_start_failures", "integer", "the limit of `[daemon]` counts failed starts, too"), ignored("work_query", "string", beads), ignored("sling_query", "string", beads), ignored("default_sling_formula", "string", "there are no formulas"),
+			ignored("max_start_failures", "integer", "the limit of `[daemon]` counts failed starts, too"), ignored("work_query", "string", beads), ignored("sling_query", "string", beads), ignored("default_sling_formula", "string", "formulas are just texts of tasks"),
 			ignored("max_session_age", "duration", "agents do not grow too old"), ignored("max_session_age_jitter", "duration", "agents do not grow too old"), ignored("assigned_work_defer_limit", "integer", beads),
 			ignored("sleep_after_idle", "string", sleep), ignored("wake_mode", "string", sleep), ignored("resume_command", "string", provided), ignored("install_agent_hooks", "array of strings", provided), ignored("hooks_installed", "boolean", provided),
 			ignored("skills", "array of strings", provided), ignored("mcp", "array of strings", provided), ignored("session_live", "array of strings", tmuxOnly), ignored("overlay_dir", "string", "files are not copied"),

@@ -30,10 +30,11 @@ type gatherer struct {
 	dir      string // absolute, of the file that includes
 	shown    string // the same as errors give it
 	files    []included
-	size     int64           // of all files
-	entries  int             // of directories, that were looked at
-	watch    map[string]bool // directories whose changes matter
-	document []*value        // one for each included file that could be read
+	size     int64              // of all files
+	entries  int                // of directories, that were looked at
+	watch    map[string]bool    // directories whose changes matter
+	document []*value           // one for each included file that could be read
+	sources  map[string]*source // what read has read, by absolute paths
 }
 
 // included is a file that was read, or was to be.
@@ -233,10 +234,13 @@ func (g *gatherer) file(e *value, path string) bool {
 	return true
 }
 
-// read reads a file that belongs to the configuration without being included.
-// The error has its place.
+// read reads a file that belongs to the configuration without being included,
+// once for all that make use of it. The error has its place.
 func (g *gatherer) read(path string, a advice) (*source, *Error) {
 	absolute := g.absolute(path)
+	if src := g.sources[absolute]; src != nil {
+		return src, nil
+	}
 	shown := g.show(absolute)
 	g.watchFile(absolute)
 	data, info, err := readFile(absolute, a)
@@ -250,6 +254,10 @@ func (g *gatherer) read(path string, a advice) (*source, *Error) {
 	}
 	src := newSource(shown, data)
 	src.dir, src.order = filepath.Dir(absolute), len(g.files)-1
+	if g.sources == nil {
+		g.sources = map[string]*source{}
+	}
+	g.sources[absolute] = src
 	return src, nil
 }
 

@@ -63,7 +63,7 @@ func (r *reader) notice(v *value, format string, args ...any) *Notice {
 	}
 	n := (*Notice)(v.src.errorAt(v.key, v.path(), "", fmt.Sprintf(format, args...)))
 	for _, other := range r.notices { // of a file that is read for several places
-		if *other == *n {
+		if other.Message == n.Message && (*Error)(other).at(n.File, n.Line, n.Column) {
 			return other
 		}
 	}

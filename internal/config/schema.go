@@ -70,7 +70,7 @@ func (r *reader) add(err *Error) {
 		return
 	}
 	for _, other := range r.errs { // of a file that is read for several places
-		if other.Message == err.Message && other.File == err.File && other.Line == err.Line && other.Column == err.Column {
+		if other.Message == err.Message && other.at(err.File, err.Line, err.Column) {
 			return
 		}
 	}
