@@ -29,6 +29,8 @@ type Action struct {
 	Reason string // why it fires, or does not
 	By     string // who fired it, if not its gates
 	Events *Batch // that belong to the run
+	// Asker is that of Ask, if somebody has asked for this run and waits for it.
+	Asker  any
 	before State
 	taken  []uint64
 }
@@ -85,7 +87,7 @@ const (
 func New(all []*Order, states map[string]State, head uint64, now Now) *Engine {
 	e := &Engine{entries: make(map[string]*entry), last: now, seen: head}
 	for _, o := range all {
-		if s, ok := states[o.Name]; ok && o.Gate(Event) != nil {
+		if s, ok := states[o.Name]; ok && !s.Off && o.Gate(Event) != nil {
 			e.seen = min(e.seen, s.Cursor)
 		}
 	}
@@ -97,8 +99,9 @@ func New(all []*Order, states map[string]State, head uint64, now Now) *Engine {
 func (e *Engine) Seen() uint64 { return e.seen }
 
 // Replace makes other orders those of the engine. What is known of those that
-// stay is kept; states are of those that come. Step says what is new.
-func (e *Engine) Replace(all []*Order, states map[string]State, head uint64, now Now) {
+// stay is kept; states are of those that come. Step says what is new. gone are the
+// states of those that are there no more, to be written by the caller.
+func (e *Engine) Replace(all []*Order, states map[string]State, head uint64, now Now) (gone []State) {
 	entries := make(map[string]*entry, len(all))
 	e.walls, e.ups, e.due = queue{byWall: true}, queue{}, nil
 	e.listeners = listeners{}
@@ -117,12 +120,31 @@ func (e *Engine) Replace(all []*Order, states map[string]State, head uint64, now
 		if en.s.Schedules != schedules(o) { // the times that have passed were others
 			en.s.Schedules, en.s.Considered, en.s.Waiting, en.dirty = schedules(o), now.Wall.Round(0), time.Time{}, true
 		}
+		if en.s.Off && en.enabled() {
+			en.pass(head, now)
+		}
+		if off := !en.enabled(); off != en.s.Off {
+			en.s.Off, en.dirty = off, true
+		}
 		en.plan(now)
 		entries[o.Name] = en
 		e.listeners.add(en)
 		e.touch(en)
 	}
+	for name, en := range e.entries {
+		if entries[name] == nil {
+			en.s.Off = true
+			gone = append(gone, en.s)
+		}
+	}
 	e.entries = entries
+	return gone
+}
+
+// pass has all that has come to pass so far not count.
+func (en *entry) pass(head uint64, now Now) {
+	en.s.Considered, en.s.Waiting = now.Wall.Round(0), time.Time{}
+	en.s.Cursor, en.pending = max(head, en.s.Cursor), nil
 }
 
 // plan finds the next time of the schedules, and how long ago the last run was.
@@ -214,8 +236,9 @@ var (
 )
 
 // Ask fires an order by hand, whatever its gates say. queued: it will, when the
-// run that goes on has ended. What is to be done is returned by the next Step.
-func (e *Engine) Ask(name, by string, now Now) (queued bool, err error) {
+// run that goes on has ended. What is to be done is returned by the next Step, with
+// the asker.
+func (e *Engine) Ask(name, by string, asker any, now Now) (queued bool, err error) {
 	en := e.entries[name]
 	switch {
 	case en == nil:
@@ -224,6 +247,7 @@ func (e *Engine) Ask(name, by string, now Now) (queued bool, err error) {
 		return false, fmt.Errorf("%w: %s", ErrSuspended, e.heldFor(en.o))
 	case en.running == 0 || en.o.Overlap == Allow:
 		e.fire(en, "by hand", by, now)
+		e.out[len(e.out)-1].Asker = asker
 		e.schedule(en, now)
 		return false, nil
 	case en.o.Overlap == Queue:
@@ -247,11 +271,10 @@ func (e *Engine) Enable(name string, on bool, now Now) error {
 		en.s.ByHand = EnabledByHand
 	}
 	if on && !was {
-		en.s.Considered, en.s.Waiting = now.Wall.Round(0), time.Time{}
-		en.s.Cursor, en.pending = max(e.seen, en.s.Cursor), nil
+		en.pass(e.seen, now)
 		en.plan(now)
 	}
-	en.dirty = true
+	en.s.Off, en.dirty = !on, true
 	e.touch(en)
 	return nil
 }
@@ -296,6 +319,7 @@ func (e *Engine) Ended(name string) {
 
 // Refused tells that what an action of Fire, Drop or Keep asked for could not be
 // written. It is as if it had not been decided, and is decided anew after a while.
+// Of several actions of an order the last is refused first.
 func (e *Engine) Refused(a Action, now Now) {
 	en := e.entries[a.Order.Name]
 	if en == nil {

@@ -61,6 +61,15 @@ func (s *sim) open() {
 	s.step()
 }
 
+// replace makes others the orders of the engine, as a change of the file does.
+func (s *sim) replace(all ...*Order) {
+	s.orders = all
+	for _, gone := range s.e.Replace(all, s.states, s.e.Seen(), s.now) {
+		s.states[gone.Name] = gone
+	}
+	s.step()
+}
+
 // restart lets time pass while nobody looks.
 func (s *sim) restart(away time.Duration) {
 	s.pass(away)
@@ -454,15 +463,15 @@ func TestManual(t *testing.T) {
 	s.run(100 * time.Hour)
 	s.wantFired()
 	s.length = time.Hour
-	if queued, err := s.e.Ask("a", "user", s.now); queued || err != nil {
+	if queued, err := s.e.Ask("a", "user", nil, s.now); queued || err != nil {
 		t.Error(queued, err)
 	}
 	s.step()
-	if _, err := s.e.Ask("a", "user", s.now); err != ErrRunning {
+	if _, err := s.e.Ask("a", "user", nil, s.now); err != ErrRunning {
 		t.Error(err)
 	}
 	o.Overlap = Queue
-	if queued, err := s.e.Ask("a", "user", s.now); !queued || err != nil {
+	if queued, err := s.e.Ask("a", "user", nil, s.now); !queued || err != nil {
 		t.Error(queued, err)
 	}
 	s.step()
@@ -471,11 +480,11 @@ func TestManual(t *testing.T) {
 	if len(s.fired) != 2 || s.most != 1 {
 		t.Error(s.fired)
 	}
-	if _, err := s.e.Ask("c", "user", s.now); err != ErrUnknown {
+	if _, err := s.e.Ask("c", "user", nil, s.now); err != ErrUnknown {
 		t.Error(err)
 	}
 	s.e.Suspend(true)
-	if _, err := s.e.Ask("a", "user", s.now); !errors.Is(err, ErrSuspended) {
+	if _, err := s.e.Ask("a", "user", nil, s.now); !errors.Is(err, ErrSuspended) {
 		t.Error(err)
 	}
 }
@@ -528,6 +537,94 @@ func TestSuspended(t *testing.T) {
 	}
 	if b := s.given["event"]; len(b) != 1 || b[0].Count != 2 {
 		t.Error(b)
+	}
+}
+
+// A time that comes while nothing may fire is made up for once, where that is asked for.
+func TestSuspendedCatchUp(t *testing.T) {
+	o := order("a", at(t, "0 * * * *"))
+	o.CatchUp = true
+	s := start(t, o)
+	s.e.Suspend(true)
+	s.run(5 * time.Hour)
+	s.wantFired()
+	s.e.Suspend(false)
+	s.run(time.Minute)
+	if len(s.fired) != 1 || len(s.drops) != 0 {
+		t.Error(s.fired, s.drops)
+	}
+}
+
+// What comes to pass while an order is disabled, or not in the file, does not
+// count when it is back, however it left and came.
+func TestAway(t *testing.T) {
+	leave := map[string]func(s *sim, o *Order){
+		"disabled":         func(s *sim, o *Order) { o.Disabled = true; s.replace(o) },
+		"disabled by hand": func(s *sim, _ *Order) { s.e.Enable("a", false, s.now) },
+		"removed":          func(s *sim, _ *Order) { s.replace() },
+	}
+	back := map[string]func(s *sim, o *Order){
+		"restart": func(s *sim, o *Order) { s.orders = []*Order{o}; s.restart(time.Minute) },
+		"reload":  func(s *sim, o *Order) { s.replace(o) },
+	}
+	for left, leave := range leave {
+		for came, back := range back {
+			o := order("a", at(t, "0 * * * *"), on("x"))
+			o.CatchUp = true
+			s := start(t, o)
+			s.run(90 * time.Minute)
+			s.event("x")
+			n := len(s.fired)
+			leave(s, o)
+			s.step()
+			s.event("x", "x")
+			s.run(5 * time.Hour)
+			s.restart(time.Hour)
+			if v, err := s.e.Look("a", s.now, nil); err == nil {
+				if v.Pending != 0 || v.State.ByHand == DisabledByHand && left != "disabled by hand" {
+					t.Errorf("%s: %+v", left, v)
+				}
+			}
+			again := order("a", o.Gates...)
+			again.CatchUp = true
+			back(s, again)
+			if left == "disabled by hand" {
+				s.e.Enable("a", true, s.now)
+			}
+			s.step()
+			if len(s.fired) != n {
+				t.Errorf("%s, back by %s: %s", left, came, s.reason[n:])
+			}
+			s.event("x")
+			s.run(time.Hour)
+			if len(s.fired) != n+2 || s.given["a"][len(s.given["a"])-1].Count != 1 {
+				t.Errorf("%s, back by %s: %v, %v", left, came, s.reason[n:], s.given)
+			}
+		}
+	}
+}
+
+// A person's wish that waits for the end of a run is fulfilled for a disabled order, too.
+func TestAskedWhileDisabled(t *testing.T) {
+	o := order("a", at(t, "0 * * * *"))
+	o.Disabled, o.Overlap = true, Queue
+	s := start(t, o)
+	s.length = time.Minute
+	for range 2 {
+		if _, err := s.e.Ask("a", "user", nil, s.now); err != nil {
+			t.Fatal(err)
+		}
+		s.step()
+	}
+	s.e.Suspend(true)
+	s.run(time.Hour)
+	if len(s.fired) != 1 {
+		t.Error(s.fired)
+	}
+	s.e.Suspend(false)
+	s.run(time.Hour)
+	if len(s.fired) != 2 || s.most != 1 {
+		t.Error(s.fired)
 	}
 }
 
@@ -643,6 +740,19 @@ func TestNext(t *testing.T) {
 	for _, name := range []string{"d", "e", "nobody"} {
 		if all, err := s.e.Next(name, s.now, 3); err == nil {
 			t.Errorf("%s: %v", name, all)
+		}
+	}
+}
+
+// However many are asked for, and however far apart: they are found at once, and end with the calendar.
+func TestNextIsBounded(t *testing.T) {
+	seldom := order("seldom", at(t, "* * * * * *"), every(24*365*10*time.Hour))
+	seldom.All = true
+	s := start(t, seldom, order("leap", at(t, "0 0 29 2 */7")), order("ever", every(1<<63-1)), order("either", at(t, "0 0 29 2 */7"), every(1<<62)))
+	for _, name := range []string{"seldom", "leap", "ever", "either"} {
+		all, err := s.e.Next(name, s.now, 1000)
+		if err != nil || len(all) < 20 || len(all) == 1000 || all[len(all)-1].Year() < 9000 {
+			t.Errorf("%s: %d, %v", name, len(all), err)
 		}
 	}
 }

@@ -75,6 +75,9 @@ type Dispatcher struct {
 	tries chan struct{} // of checks
 	swept chan struct{} // closed when checks of the predecessor have ended
 	runs  *ledger.Ledger[orders.Run]
+	// writes is held from a decision until the states that follow from it are
+	// written, so that no older state is written over a newer one.
+	writes turn
 
 	mu      sync.Mutex
 	engine  *orders.Engine
@@ -82,16 +85,32 @@ type Dispatcher struct {
 	states  map[string]orders.State // of those that are not in force, too
 	byOrder map[string][]uint64     // numbers of runs, oldest first
 	active  map[uint64]*drive
-	moved   chan struct{} // closed and replaced when a run has changed
+	gone    []orders.State // of orders that are no longer in force, to be written
+	moved   chan struct{}  // closed and replaced when a run has changed
 	closed  bool
+	halting bool // all runs are to end
 }
+
+// turn is a lock that nobody has to wait for.
+type turn chan struct{}
+
+func (t turn) lock(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (t turn) unlock() { <-t }
 
 // drive is a run that goes on here.
 type drive struct {
 	order  string
 	cancel context.CancelFunc
 	errand *errand.Errand // of the attempt that goes on; nil between them
-	stop   bool           // it is to end
+	stop   string         // why it is to end; empty if it is not
 }
 
 // Open takes over what the predecessor has left, and begins.
@@ -113,6 +132,7 @@ func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		o: o, wake: make(chan struct{}, 1), turns: make(chan struct{}, o.Parallel), tries: make(chan struct{}, checksAtOnce), swept: make(chan struct{}),
+		writes:  make(turn, 1),
 		byOrder: make(map[string][]uint64), active: make(map[uint64]*drive), moved: make(chan struct{}),
 	}
 	d.ctx, d.end = context.WithCancel(context.WithoutCancel(ctx))
@@ -187,6 +207,10 @@ func (d *Dispatcher) recall(ctx context.Context) error {
 			stale = append(stale, store.Op{Kind: store.Delete, Key: r.Key})
 			continue
 		}
+		if d.orders[s.Name] == nil && !s.Off && len(stale) < store.MaxOps {
+			s.Off = true
+			stale = append(stale, stateOp(s))
+		}
 		d.states[s.Name] = s
 	}
 	if len(stale) > 0 {
@@ -226,8 +250,10 @@ func (d *Dispatcher) recall(ctx context.Context) error {
 	return nil
 }
 
-// tidy forgets errands whose runs have ended.
+// tidy forgets errands whose runs have ended, and runs of orders that have long
+// been removed.
 func (d *Dispatcher) tidy() {
+	d.tidyRuns()
 	all, err := d.o.Errands.List(d.ctx)
 	if err != nil {
 		return // the next one does
@@ -246,6 +272,27 @@ func (d *Dispatcher) tidy() {
 	}
 }
 
+// tidyRuns forgets the runs of orders that are not in the file, and ended long ago.
+func (d *Dispatcher) tidyRuns() {
+	var old []uint64
+	d.runs.View(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for name, all := range d.byOrder {
+			for _, n := range all {
+				if r := d.runs.Get(n); d.orders[name] == nil && d.active[n] == nil && r != nil && r.Status.Over() && d.o.Clock().Wall.Sub(r.FiredAt) > forgetAfter {
+					old = append(old, n)
+				}
+			}
+		}
+	})
+	for len(old) > 0 && d.ctx.Err() == nil {
+		some := old[:min(len(old), together)]
+		old = old[len(some):]
+		d.record(func(c *ledger.Change[orders.Run]) { d.erase(c, some) })
+	}
+}
+
 // over reports whether a run has ended, or is not known any more.
 func (d *Dispatcher) over(n uint64) (over bool) {
 	d.runs.View(func() {
@@ -259,17 +306,17 @@ func (d *Dispatcher) over(n uint64) (over bool) {
 // on if keep.
 func (d *Dispatcher) Close(ctx context.Context, keep bool) {
 	d.mu.Lock()
-	d.closed = true
-	var left []*drive
+	d.closed, d.halting = true, !keep
 	if !keep {
 		for _, run := range d.active {
-			run.halt()
-			left = append(left, run)
+			run.halt(stoppedEarly)
 		}
 	}
-	progress := d.engine.Progress(0)
 	d.mu.Unlock()
-	for len(left) > 0 {
+	if d.writes.lock(ctx) == nil { // what was decided before goes on by now, or is halted
+		d.writes.unlock()
+	}
+	for !keep {
 		d.mu.Lock()
 		n, moved := len(d.active), d.moved
 		d.mu.Unlock()
@@ -283,6 +330,9 @@ func (d *Dispatcher) Close(ctx context.Context, keep bool) {
 		}
 		break
 	}
+	d.mu.Lock()
+	progress := append(d.engine.Progress(0), d.gone...)
+	d.mu.Unlock()
 	d.end()
 	d.wg.Wait()
 	for i := 0; i < len(progress); i += together {
@@ -294,9 +344,15 @@ func (d *Dispatcher) Close(ctx context.Context, keep bool) {
 	}
 }
 
-// halt ends a run. The mutex is held.
-func (r *drive) halt() {
-	r.stop = true
+// Why a run ended before it began.
+const (
+	stoppedEarly = "it was stopped before it began"
+	removedEarly = "the order was removed from the file before it began"
+)
+
+// halt ends a run; why is for one that has not begun. The mutex is held.
+func (r *drive) halt(why string) {
+	r.stop = why
 	if r.errand != nil {
 		r.errand.Stop()
 	} else {
@@ -312,7 +368,8 @@ func (d *Dispatcher) Poke() {
 	}
 }
 
-// Replace makes other orders those in force.
+// Replace makes other orders those in force. A run of an order that is there no
+// more goes on to its end, and has no other attempt.
 func (d *Dispatcher) Replace(all []*spec.StandingOrder) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -321,10 +378,16 @@ func (d *Dispatcher) Replace(all []*spec.StandingOrder) {
 	for _, o := range all {
 		d.orders[o.Name] = o
 	}
-	d.engine.Replace(all, d.states, d.engine.Seen(), d.o.Clock())
+	for _, s := range d.engine.Replace(all, d.states, d.engine.Seen(), d.o.Clock()) {
+		d.states[s.Name] = s
+		d.gone = append(d.gone, s)
+	}
 	for _, run := range d.active {
-		if before[run.order] == nil {
+		switch {
+		case before[run.order] == nil:
 			d.engine.Began(run.order)
+		case d.orders[run.order] == nil && run.errand == nil:
+			run.halt(removedEarly)
 		}
 	}
 	d.Poke()
@@ -334,6 +397,9 @@ func (d *Dispatcher) Replace(all []*spec.StandingOrder) {
 func (d *Dispatcher) loop() {
 	progress := time.Now()
 	for {
+		if d.writes.lock(d.ctx) != nil {
+			return
+		}
 		d.mu.Lock()
 		now := d.o.Clock()
 		var actions []orders.Action
@@ -346,11 +412,18 @@ func (d *Dispatcher) loop() {
 		if time.Since(progress) > time.Minute {
 			states, progress = d.engine.Progress(progressFar), time.Now()
 		}
+		for _, s := range d.gone {
+			if d.orders[s.Name] == nil { // or what is newer is written anyway
+				states = append(states, s)
+			}
+		}
+		d.gone = nil
 		d.mu.Unlock()
 		d.perform(actions)
 		for _, s := range states {
 			d.keep(s)
 		}
+		d.writes.unlock()
 		if len(actions) > 0 {
 			continue
 		}

@@ -231,6 +231,22 @@ func TestOutlives(t *testing.T) {
 	p.runs("a", 2)
 }
 
+// One that is just being started when the dispatcher ends goes on, too.
+func TestOutlivesItsStart(t *testing.T) {
+	p := at(t)
+	o := p.sh("a", "echo end", every(time.Hour))
+	for n := range 10 {
+		p.open(o)
+		p.close(true)
+		p.open(o)
+		if r := p.runs("a", n+1)[0]; r.Status != orders.Completed {
+			t.Errorf("%+v", r)
+		}
+		p.close(true)
+		p.pass(2 * time.Hour)
+	}
+}
+
 // A run that was written down is started by the next dispatcher if nothing of it
 // was, and interrupted if the machine has been booted since.
 func TestWrittenAndNotStarted(t *testing.T) {

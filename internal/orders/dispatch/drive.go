@@ -39,15 +39,25 @@ func (d *Dispatcher) begin(r orders.Run, old bool) {
 	ctx, cancel := context.WithCancel(d.ctx)
 	run := &drive{order: r.Order, cancel: cancel}
 	d.active[r.Number] = run
-	o := d.orders[r.Order]
+	if d.halting {
+		run.halt(stoppedEarly)
+	}
 	d.wg.Go(func() {
 		defer cancel()
-		d.drive(ctx, run, r, o, old)
+		d.drive(ctx, run, r, old)
 	})
 }
 
-// drive makes attempts at a run until it has ended. old: it is of a predecessor.
-func (d *Dispatcher) drive(ctx context.Context, run *drive, r orders.Run, o *spec.StandingOrder, old bool) {
+// inForce is the order of a name; nil if there is none any more.
+func (d *Dispatcher) inForce(name string) *spec.StandingOrder {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.orders[name]
+}
+
+// drive makes attempts at a run until it has ended, each as the order says by
+// then. old: it is of a predecessor.
+func (d *Dispatcher) drive(ctx context.Context, run *drive, r orders.Run, old bool) {
 	for {
 		if r.Status == orders.Waiting {
 			if !d.await(ctx, &r, run) {
@@ -56,16 +66,18 @@ func (d *Dispatcher) drive(ctx context.Context, run *drive, r orders.Run, o *spe
 			old = false
 		}
 		var output []string
-		switch {
-		case o != nil && o.Task != nil && len(o.Command) == 0:
-			d.makeTask(ctx, &r, o)
+		switch o := d.inForce(r.Order); {
+		case o != nil && o.Task != nil && len(o.Command) == 0 && !(old && d.sent(r)):
+			if d.stopped(run, &r); !r.Status.Over() {
+				d.makeTask(ctx, &r, o)
+			}
 		default:
 			output = d.attempt(ctx, run, &r, o, old)
 		}
 		if d.ctx.Err() != nil && !r.Status.Over() {
 			return // the next daemon goes on
 		}
-		if !d.settle(&r, o, output) {
+		if !d.settle(&r, output) {
 			return
 		}
 		over := r.Status.Over()
@@ -86,6 +98,16 @@ func (d *Dispatcher) drive(ctx context.Context, run *drive, r orders.Run, o *spe
 	}
 }
 
+// sent reports whether a run of a predecessor was a command, whatever the order is now.
+func (d *Dispatcher) sent(r orders.Run) bool {
+	all, err := d.o.Errands.List(d.ctx)
+	if err != nil {
+		return true // which is found out in the attempt
+	}
+	_, found := all[idOf(r)]
+	return found
+}
+
 // await waits for the next attempt, and writes down that it begins. It reports
 // false if that is for the next daemon to do.
 func (d *Dispatcher) await(ctx context.Context, r *orders.Run, run *drive) bool {
@@ -96,7 +118,7 @@ func (d *Dispatcher) await(ctx context.Context, r *orders.Run, run *drive) bool 
 	case <-ctx.Done():
 	}
 	d.mu.Lock()
-	stop := run.stop
+	stop := run.stop != ""
 	d.mu.Unlock()
 	if ctx.Err() != nil && !stop {
 		return false
@@ -161,8 +183,8 @@ func (d *Dispatcher) attempt(ctx context.Context, run *drive, r *orders.Run, o *
 func (d *Dispatcher) stopped(run *drive, r *orders.Run) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if run.stop {
-		r.Status, r.Error, r.EndedAt = orders.Stopped, "it was stopped before it began", d.o.Clock().Wall.Round(0)
+	if run.stop != "" {
+		r.Status, r.Error, r.EndedAt = orders.Stopped, run.stop, d.o.Clock().Wall.Round(0)
 	}
 }
 
@@ -179,7 +201,7 @@ func (d *Dispatcher) errand(ctx context.Context, run *drive, r *orders.Run, o *s
 	}
 	d.mu.Lock()
 	run.errand = e
-	if run.stop {
+	if run.stop != "" {
 		e.Stop()
 	}
 	d.mu.Unlock()
@@ -220,11 +242,15 @@ func short(text string) string {
 // fs.ErrNotExist: nothing is left of it, and it may have run.
 func (d *Dispatcher) send(ctx context.Context, r *orders.Run, o *spec.StandingOrder, old bool) (*errand.Errand, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		e, err := d.sendOnce(ctx, r, o, old)
+		// Whoever stops the run waits for that, so that he stops what was started.
+		e, err := d.sendOnce(d.ctx, r, o, old)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return e, err
 		}
 		if ctx.Err() != nil {
+			if e, err := d.o.Errands.Find(d.ctx, jobOf(r)); err == nil {
+				return e, nil
+			}
 			return nil, context.Cause(ctx)
 		}
 		d.o.Logger.Warn("a run of an order cannot be started, or found; it is tried again", "run", ID(r.Number), "order", r.Order, "error", err)
@@ -236,8 +262,13 @@ func (d *Dispatcher) send(ctx context.Context, r *orders.Run, o *spec.StandingOr
 	}
 }
 
+// jobOf is the job of a run as far as its record tells.
+func jobOf(r *orders.Run) errand.Job {
+	return errand.Job{ID: idOf(*r), Attempt: uint64(r.Attempt), Timeout: r.Timeout}
+}
+
 func (d *Dispatcher) sendOnce(ctx context.Context, r *orders.Run, o *spec.StandingOrder, old bool) (*errand.Errand, error) {
-	j := errand.Job{ID: idOf(*r), Attempt: uint64(r.Attempt), Timeout: r.Timeout}
+	j := jobOf(r)
 	if old {
 		e, err := d.o.Errands.Find(ctx, j)
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -258,8 +289,15 @@ func (d *Dispatcher) sendOnce(ctx context.Context, r *orders.Run, o *spec.Standi
 		return nil, err
 	}
 	j.Env, j.Input = d.environ(r, o, events), events
-	return d.o.Errands.Start(ctx, j)
+	// A start that is given up is stopped. It is not given up where this daemon
+	// ends: the run goes on, for the next one.
+	starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTime)
+	defer cancel()
+	return d.o.Errands.Start(starting, j)
 }
+
+// startTime is how long a start may take; it is stopped, and tried again, then.
+const startTime = 30 * time.Second
 
 // Environment of runs.
 const (
@@ -356,14 +394,9 @@ type output struct {
 
 // settle decides whether it is tried again, and writes down how it ended. It
 // reports false when that is for the next daemon to do.
-func (d *Dispatcher) settle(r *orders.Run, o *spec.StandingOrder, lines []string) bool {
+func (d *Dispatcher) settle(r *orders.Run, lines []string) bool {
 	ended := *r
-	if o != nil {
-		d.mu.Lock()
-		if now := d.orders[o.Name]; now != nil {
-			o = now
-		}
-		d.mu.Unlock()
+	if o := d.inForce(r.Order); o != nil { // one that was removed is not tried again
 		if delay, again := orders.Retry(o, r.Attempt, r.Status); again {
 			if o.Backoff.Jitter {
 				delay = rand.N(delay + 1)
@@ -390,13 +423,18 @@ func (d *Dispatcher) settle(r *orders.Run, o *spec.StandingOrder, lines []string
 		if len(lines) > 0 {
 			c.Also(store.Op{Kind: store.Put, Key: outputKey(r.Number), Value: value})
 		}
-		for _, n := range old {
-			if d.runs.Get(n) != nil {
-				c.Delete(n)
-				c.Also(store.Op{Kind: store.Delete, Key: outputKey(n)})
-			}
-		}
+		d.erase(c, old)
 	})
+}
+
+// erase forgets runs, with what they wrote.
+func (d *Dispatcher) erase(c *ledger.Change[orders.Run], numbers []uint64) {
+	for _, n := range numbers {
+		if d.runs.Get(n) != nil {
+			c.Delete(n)
+			c.Also(store.Op{Kind: store.Delete, Key: outputKey(n)})
+		}
+	}
 }
 
 func outputKey(n uint64) string { return store.SequenceKey(outputPrefix, n) }
