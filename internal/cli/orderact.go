@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -73,7 +74,8 @@ func (s *streams) awaitRun(ctx context.Context, c *api.Client, id string, asJSON
 	case run.Status == "timed out":
 		return &exitError{exitTimeout, fmt.Errorf("run %s of order %s has taken too long: %s", run.ID, run.Order, proc.Plain(run.Error))}
 	}
-	return fmt.Errorf("run %s of order %s is %s: %s", run.ID, run.Order, run.Status, proc.Plain(run.Error))
+	how := map[string]string{"failed": "has failed", "stopped": "was stopped", "interrupted": "was interrupted"}[run.Status]
+	return fmt.Errorf("run %s of order %s %s: %s", run.ID, run.Order, cmp.Or(how, "is "+proc.Plain(run.Status)), proc.Plain(run.Error))
 }
 
 func newOrderStop(s *streams, r *remote) *cobra.Command {

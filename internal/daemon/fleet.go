@@ -210,6 +210,22 @@ func (c *Controller) declareBeliefs(f *fleet) {
 	}
 }
 
+// forgets reports whether what the limit over a node has counted and decided
+// ends with the daemon.
+func (f *fleet) forgets(path string) bool {
+	if a := f.agents[path]; a != nil && a.Limit != (supervisor.Limit{}) {
+		return f.tree.Recall.Forgets(a.Limit)
+	}
+	above, _, _ := cutLast(path)
+	return f.forgetsOwn(above)
+}
+
+// forgetsOwn is the same of what a supervisor counts over all of its children.
+func (f *fleet) forgetsOwn(path string) bool {
+	n := f.nodes[path]
+	return n != nil && f.tree.Recall.Forgets(n.Limit)
+}
+
 // pastOf reads what the store knows of nodes that are wanted again.
 func (c *Controller) pastOf(ctx context.Context, f *fleet) (*past, error) {
 	stored, _, err := c.opts.Store.Snapshot(ctx, nodePrefix)
@@ -217,8 +233,17 @@ func (c *Controller) pastOf(ctx context.Context, f *fleet) (*past, error) {
 		return nil, fmt.Errorf("reading what is known of the nodes: %w", err)
 	}
 	records, selves, _ := readRecords(stored)
-	p := &past{orderly: true, records: make(map[string]*record), selves: make(map[string]*selfRecord), forget: f.tree.Forget}
+	p := &past{orderly: true, records: make(map[string]*record), selves: make(map[string]*selfRecord)}
 	old := c.fleet()
+	before := func(path string) bool { // nothing is known of it but from an earlier daemon
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, gone := c.gone[path]
+		_, told := c.noted[path]
+		return !gone && !told
+	}
+	p.forgets = func(path string) bool { return before(path) && f.forgets(path) }
+	p.forgetsOwn = func(path string) bool { return before(path) && f.forgetsOwn(path) }
 	for path, r := range records {
 		if f.has(path) && !old.has(path) {
 			r.Incarnation = max(r.Incarnation, c.last(path)) // the store may be behind
