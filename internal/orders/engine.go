@@ -180,10 +180,10 @@ func (e *Engine) Step(now Now) []Action {
 		}
 	}
 	e.last = now
-	for len(e.walls.all) > 0 && !e.walls.all[0].wall.at.After(now.Wall) {
+	for len(e.due) < atOnce && len(e.walls.all) > 0 && !e.walls.all[0].wall.at.After(now.Wall) {
 		e.touch(heap.Pop(&e.walls).(*entry))
 	}
-	for len(e.ups.all) > 0 && e.ups.all[0].up.after <= now.Up {
+	for len(e.due) < atOnce && len(e.ups.all) > 0 && e.ups.all[0].up.after <= now.Up {
 		e.touch(heap.Pop(&e.ups).(*entry))
 	}
 	e.out = slices.Grow(e.out, min(len(e.due), atOnce))
