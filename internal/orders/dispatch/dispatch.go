@@ -15,11 +15,13 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/errand"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/orders"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/ledger"
@@ -74,7 +76,10 @@ type Dispatcher struct {
 	turns chan struct{} // of runs
 	tries chan struct{} // of checks
 	swept chan struct{} // closed when checks of the predecessor have ended
-	runs  *ledger.Ledger[orders.Run]
+	// Each check has a number, by which all that it has started is found.
+	checks  atomic.Uint64
+	sweeper proc.Sweeper
+	runs    *ledger.Ledger[orders.Run]
 	// writes is held from a decision until the states that follow from it are
 	// written, so that no older state is written over a newer one.
 	writes turn

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -343,6 +344,25 @@ func TestCheckTimeout(t *testing.T) {
 	if v, _, err := d.Check(ctxOf(t), "a"); err != nil || v.Due {
 		t.Errorf("%+v, %v", v, err)
 	}
+}
+
+// A check leaves nothing behind, in whatever session.
+func TestCheckLeavesNothing(t *testing.T) {
+	p := at(t)
+	gate := spec.Gate{Kind: spec.Condition, Check: []string{"/bin/sh", "-c", "setsid sh -c 'echo $$ >>pids; exec sleep 4324' & while ! [ -s pids ]; do sleep 0.01; done"}, Limit: patience, Every: time.Hour}
+	p.held = "not now"
+	d := p.open(p.sh("a", "true", gate))
+	if _, _, err := d.Check(ctxOf(t), "a"); err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(p.read("pids")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it has ended", func() bool {
+		cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return err != nil || len(cmdline) == 0
+	})
 }
 
 func TestEnable(t *testing.T) {
