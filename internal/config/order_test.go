@@ -202,6 +202,19 @@ func TestOnlyOrders(t *testing.T) {
 }
 
 // What is read of orders decides upon the configuration: a change of it is one.
+// There may be as many files as orders, and not one more.
+func TestManyOrderFiles(t *testing.T) {
+	dir := project(t, "-- coppice.toml --\n[project]\nname = \"t\"\n")
+	t.Chdir(dir)
+	for i := range MaxIncludes + 1 {
+		write(t, fmt.Sprintf("orders/o%d.toml", i), "exec = \"true\"\ngate = \"manual\"\n", 0o644)
+	}
+	loaded, err := LoadUnchecked("coppice.toml")
+	if err != nil || len(loaded.Tree.Orders) != MaxIncludes+1 {
+		t.Error(err)
+	}
+}
+
 func TestOrderFilesAreWatched(t *testing.T) {
 	path := projectOf(t, map[string]string{"coppice.toml": one, "orders/o.toml": "exec = \"true\"\n"})
 	before, err := LoadAll(path)

@@ -78,7 +78,7 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Sta
 // orderFiles reads the files of orders.
 func (r *reader) orderFiles(s *standing, g *gatherer) {
 	for _, pattern := range []string{"orders/*.toml", "orders/*/order.toml"} {
-		found, err := g.glob(".", strings.Split(pattern, "/"))
+		found, err := g.glob(".", strings.Split(pattern, "/"), maxOrders)
 		if err != nil {
 			r.add(&Error{File: filepath.Join(g.shown, "orders"), Message: fmt.Sprintf("cannot be looked through: %v", reason(err))})
 			return
