@@ -435,6 +435,34 @@ func TestStorm(t *testing.T) {
 	t.Logf("%d runs", p.d.List()[0].State.Runs)
 }
 
+// The same storm, over dispatchers that come and go in the middle of it.
+func TestStormOverRestarts(t *testing.T) {
+	const n, lives = 10_000, 10
+	p := at(t)
+	o := p.sh("a", "cat >>got", on("storm"))
+	for life := range lives {
+		p.open(o)
+		for i := range n / lives {
+			p.log.Append(event.Event{Type: "storm", Message: fmt.Sprint(life*n/lives + i)})
+		}
+		p.close(true)
+	}
+	p.open(o)
+	until(t, "all are handed over", func() bool { return strings.Count(p.read("got"), "\n") >= n })
+	until(t, "the last run ends", func() bool { return p.d.List()[0].Running == 0 })
+	next := 0
+	for line := range strings.Lines(p.read("got")) {
+		var e event.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Message != fmt.Sprint(next) {
+			t.Fatalf("%d: %q, %v", next, line, err)
+		}
+		next++
+	}
+	if next != n {
+		t.Errorf("%d events", next)
+	}
+}
+
 func put(t *testing.T, p *place, key string, value []byte) {
 	t.Helper()
 	if _, err := p.store.Apply(ctxOf(t), store.Fence{}, nil, []store.Op{{Kind: store.Put, Key: key, Value: value}}); err != nil {
