@@ -136,6 +136,7 @@ func TestBadOrders(t *testing.T) {
 		head + "exec = \"true\"\nschedule = \"@daily\"\ntimezone = \"CEST\"\n":                `:5:12: time zone "CEST" is not known: expected an IANA name`,
 		head + "exec = \"true\"\ntimezone = \"UTC\"\n":                                        `:4:1: timezone without the gate cron`,
 		head + "exec = \"true\"\non = \"[\"\n":                                                `is no pattern of types of events`,
+		head + "exec = \"true\"\ngate = \"manual\"\nretry_delay = \"1h\"\n":                   `:5:15: retry_delay is "1h", expected at most 5m0s`,
 		head + "exec = \"true\"\non = []\n":                                                   `on is empty`,
 		head + "exec = \"true\"\ncheck = \"\"\n":                                              `check is empty`,
 		head + "exec = \"true\"\ncheck = \"/no/such\"\n":                                      `:4:9: the command "/no/such" of the order "o" cannot be run`,

@@ -37,6 +37,14 @@ func (e *Engine) Ask(name, by string, asker any, now Now) (queued bool, err erro
 	return false, ErrRunning
 }
 
+// Withdraw takes back what was asked for and waits for the end of a run.
+func (e *Engine) Withdraw(name string) {
+	if en := e.entries[name]; en != nil && en.s.Asked {
+		en.s.Asked, en.dirty = false, true
+		e.touch(en)
+	}
+}
+
 // Enable lets the gates of an order fire it, or not, whatever its file says. What has
 // passed while they could not does not count.
 func (e *Engine) Enable(name string, on bool, now Now) error {

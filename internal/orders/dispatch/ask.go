@@ -208,14 +208,17 @@ func (d *Dispatcher) One(ctx context.Context, number uint64) (Past, error) {
 	return p, nil
 }
 
-// Stop ends the runs of an order that go on, and returns how many.
+// Stop ends the runs of an order that go on, and returns how many. Who wanted one
+// more after that, does no longer.
 func (d *Dispatcher) Stop(name string) int {
+	defer d.Poke()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.engine.Withdraw(name)
 	n := 0
 	for _, run := range d.active {
 		if run.order == name {
-			run.halt(stoppedEarly)
+			run.halt(stoppedRun)
 			n++
 		}
 	}

@@ -52,7 +52,7 @@ func (d *Dispatcher) stopped(run *drive, r *orders.Run) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if run.stop != "" {
-		r.Status, r.Error, r.EndedAt = orders.Stopped, run.stop, d.o.Clock().Wall.Round(0)
+		r.Status, r.Error, r.EndedAt = orders.Stopped, run.stop+" before it began", d.o.Clock().Wall.Round(0)
 	}
 }
 

@@ -170,7 +170,7 @@ func (d *Dispatcher) Close(ctx context.Context, keep bool) {
 	d.closed, d.halting = true, !keep
 	if !keep {
 		for _, run := range d.active {
-			run.halt(stoppedEarly)
+			run.halt(stoppedRun)
 		}
 	}
 	d.mu.Unlock()
@@ -205,13 +205,13 @@ func (d *Dispatcher) Close(ctx context.Context, keep bool) {
 	}
 }
 
-// Why a run ended before it began.
+// Why a run is to end.
 const (
-	stoppedEarly = "it was stopped before it began"
-	removedEarly = "the order was removed from the file before it began"
+	stoppedRun   = "it was stopped"
+	removedOrder = "the order was removed from the file"
 )
 
-// halt ends a run; why is for one that has not begun. The mutex is held.
+// halt ends a run; why is for one that has no command to stop at present. The mutex is held.
 func (r *drive) halt(why string) {
 	r.stop = why
 	if r.errand != nil {
@@ -248,7 +248,7 @@ func (d *Dispatcher) Replace(all []*spec.StandingOrder) {
 		case before[run.order] == nil:
 			d.engine.Began(run.order)
 		case d.orders[run.order] == nil && run.errand == nil:
-			run.halt(removedEarly)
+			run.halt(removedOrder)
 		}
 	}
 	d.Poke()

@@ -35,7 +35,7 @@ func (d *Dispatcher) begin(r orders.Run, old bool) {
 	run := &drive{order: r.Order, cancel: cancel}
 	d.active[r.Number] = run
 	if d.halting {
-		run.halt(stoppedEarly)
+		run.halt(stoppedRun)
 	}
 	d.wg.Go(func() {
 		defer cancel()
@@ -62,6 +62,7 @@ func (d *Dispatcher) drive(ctx context.Context, run *drive, r orders.Run, old bo
 		}
 		var output []string
 		switch o := d.inForce(r.Order); {
+		case r.Status.Over(): // it was stopped while it waited
 		case o != nil && o.Task != nil && len(o.Command) == 0 && !(old && d.sent(r)):
 			if d.stopped(run, &r); !r.Status.Over() {
 				d.makeTask(ctx, &r, o)
@@ -93,8 +94,8 @@ func (d *Dispatcher) drive(ctx context.Context, run *drive, r orders.Run, old bo
 	}
 }
 
-// await waits for the next attempt, and writes down that it begins. It reports
-// false if that is for the next daemon to do.
+// await waits for the next attempt, and writes down that it begins, or notes that
+// there is none. It reports false if that is for the next daemon to do.
 func (d *Dispatcher) await(ctx context.Context, r *orders.Run, run *drive) bool {
 	timer := time.NewTimer(min(time.Until(r.RetryAt), supervisor.DefaultBackoffCap)) // however the clock is set
 	defer timer.Stop()
@@ -103,17 +104,18 @@ func (d *Dispatcher) await(ctx context.Context, r *orders.Run, run *drive) bool 
 	case <-ctx.Done():
 	}
 	d.mu.Lock()
-	stop := run.stop != ""
+	stop := run.stop
 	d.mu.Unlock()
-	if ctx.Err() != nil && !stop {
+	switch {
+	case stop != "":
+		r.Status, r.RetryAt, r.EndedAt = orders.Stopped, time.Time{}, d.o.Clock().Wall.Round(0)
+		r.Error = short(fmt.Sprintf("%s before attempt %d; the last one: %s", stop, r.Attempt+1, r.Error))
+		return true
+	case ctx.Err() != nil:
 		return false
 	}
 	r.Status, r.Attempt, r.RetryAt, r.Boot = orders.Running, r.Attempt+1, time.Time{}, d.o.Clock().Boot
 	r.Code, r.Signal, r.Error, r.StartedAt, r.EndedAt, r.Duration = nil, "", "", time.Time{}, time.Time{}, 0
-	if stop {
-		r.Attempt--
-		return true // and is over at once, see attempt
-	}
 	return d.record(func(c *ledger.Change[orders.Run]) { c.Put(r.Number, *r) })
 }
 

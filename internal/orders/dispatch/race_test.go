@@ -177,9 +177,31 @@ func TestStopWhileWaiting(t *testing.T) {
 			t.Errorf("%d runs stopped", stopped)
 		}
 		r, err := d.Wait(ctxOf(t), n)
-		if err != nil || r.Status != orders.Stopped || r.Attempt != 1 {
+		if err != nil || r.Status != orders.Stopped || r.Attempt != 1 || !strings.HasPrefix(r.Error, "it was stopped before attempt 2; the last one: ") {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
+	}
+}
+
+// Who stops an order does not find it running once more because somebody had asked for that.
+func TestStopWithdraws(t *testing.T) {
+	p := at(t)
+	o := p.sh("a", "exec sleep 4325")
+	o.Overlap = orders.Queue
+	d := p.open(o)
+	n, err := d.Run(ctxOf(t), "a", "user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := d.Run(ctxOf(t), "a", "user"); m != 0 || err != nil {
+		t.Fatal(m, err)
+	}
+	d.Stop("a")
+	if r, err := d.Wait(ctxOf(t), n); err != nil || r.Status != orders.Stopped {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if v, err := d.Show("a"); err != nil || v.State.Asked || v.State.Runs != 1 || v.Running != 0 {
+		t.Errorf("%+v, %v", v, err)
 	}
 }
 
