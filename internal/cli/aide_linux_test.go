@@ -326,59 +326,6 @@ func TestRunOfAnAidefile(t *testing.T) {
 	}
 }
 
-// Issues are taken one after the other, told to the agent, and closed when done.
-func TestAidefileIssues(t *testing.T) {
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "gh"), `#!/bin/sh
-cd "`+dir+`" || exit 9
-case "$1 $2" in
-"issue list") [ -e broken ] && { echo "gh: not logged in" >&2; exit 4; }; echo "$@" >>list.log
-  sep=; printf '['; for i in open/*; do [ -e "$i" ] || continue; printf '%s{"number":%s,"title":"title %s","body":"body"}' "$sep" "${i#open/}" "${i#open/}"; sep=,; done; printf ']' ;;
-"issue comment") echo "$3" >>comments ;;
-"issue close") rm "open/$3" ;;
-*) exit 8 ;;
-esac
-`)
-	if err := os.Mkdir(filepath.Join(dir, "open"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	write(t, filepath.Join(dir, "broken"), "")
-	a := newAider(t, noRetry+"[trigger]\non = \"issue\"\nlabel = \"bot\"\n", `printf '%s\n' "$COPPICE_ISSUE $COPPICE_TASK" >>tasks; test "$COPPICE_ISSUE" != 5`, `poll_interval = "20ms"`)
-	a.do("up", "-d")
-	a.awaitEvents(event.AgentTriggerFailed, 1)
-	if told := a.events(event.AgentTriggerFailed, "t/a"); !strings.Contains(told[0].Message, "gh: not logged in") {
-		t.Errorf("%q", told[0].Message)
-	}
-	for _, n := range []string{"5", "7", "8"} {
-		write(t, filepath.Join(dir, "open", n), "")
-	}
-	if err := os.Remove(filepath.Join(dir, "broken")); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "two issues to be closed", func() bool { all, _ := os.ReadDir(filepath.Join(dir, "open")); return len(all) == 1 })
-	a.awaitEvents(event.AgentExited, 2)
-	data, _ := os.ReadFile(filepath.Join(a.home, "tasks"))
-	if want := "5 title 5\n\nbody\n7 title 7\n\nbody\n8 title 8\n\nbody\n"; string(data) != want {
-		t.Errorf("tasks %q, want %q", data, want)
-	}
-	if text, _ := os.ReadFile(filepath.Join(dir, "comments")); string(text) != "7\n8\n" {
-		t.Errorf("comments %q", text)
-	}
-	if text, _ := os.ReadFile(filepath.Join(dir, "list.log")); !strings.HasPrefix(string(text), "issue list --state open --label bot --limit 50 --json number,title,body\n") {
-		t.Errorf("asked by %q", text)
-	}
-	// Issue 5 has failed and stays open. It is not tried again, until it is asked for.
-	looked, _ := os.ReadFile(filepath.Join(dir, "list.log"))
-	until(t, "three more looks", func() bool {
-		text, _ := os.ReadFile(filepath.Join(dir, "list.log"))
-		return strings.Count(string(text), "\n") > strings.Count(string(looked), "\n")+3
-	})
-	a.wantRuns(3)
-	a.do("reset", "a")
-	until(t, "another try", func() bool { return len(a.runs()) == 4 })
-}
-
 // Its secrets are known to the run and to nobody else.
 func TestAidefileSecrets(t *testing.T) {
 	t.Setenv("FROM_ENV", "a-value-of-the-environment")

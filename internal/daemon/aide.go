@@ -28,6 +28,7 @@ import (
 type aides struct {
 	mu     sync.Mutex
 	byPath map[string]*aider
+	queues map[string]*aide.Queue // by their keys in the store
 }
 
 // aider is one of them.
@@ -38,7 +39,8 @@ type aider struct {
 	mu      sync.Mutex
 	agent   *aide.Agent
 	order   runner.Order // what its last run was told
-	queue   aide.Queue
+	queue   *aide.Queue
+	changed bool               // the queue, since it was written last
 	held    bool               // stopped by hand, where its supervisor does not know it any more
 	failing string             // why its issues cannot be looked at
 	leave   context.CancelFunc // ends what watches its triggers
@@ -110,12 +112,14 @@ func (c *Controller) newAider(path string, a *aide.Agent, goesOn bool) {
 	if c.aides.byPath[path] != nil {
 		return
 	}
-	g := &aider{agent: a, gate: firing.NewGate(a.File.Policy, goesOn), order: runner.Order{Trigger: aide.Trigger{}.String(), Task: aide.Trigger{}.Task()}}
+	g := &aider{agent: a, gate: firing.NewGate(a.File.Policy, goesOn), order: byHand(), queue: c.aides.queue(path)}
+	g.gate.Ended = g.settle
 	if o, err := runner.Read(c.orderPath(path)); goesOn && err == nil {
 		if g.order = o; o.Issue > 0 {
 			g.queue.Take(o.Issue, o.Task)
 		}
 	}
+	g.queue.FreeAll(g.order.Issue) // whose runs ended with the daemon, or never began
 	c.aides.byPath[path] = g
 }
 
@@ -264,6 +268,7 @@ func (c *Controller) tellFired(path string, g *aider, o runner.Order, reason str
 	g.order, g.held = o, false
 	if o.Issue > 0 {
 		g.queue.Take(o.Issue, o.Task)
+		g.changed = true
 	}
 	g.mu.Unlock()
 	data := map[string]any{"trigger": o.Trigger, "task": firstLine(o.Task)}
@@ -272,7 +277,7 @@ func (c *Controller) tellFired(path string, g *aider, o runner.Order, reason str
 	}
 	c.log.Append(event.Event{
 		Type: event.AgentFired, Path: path, Actor: "controller", Message: fmt.Sprintf("%s fired by %s", path, source(o)),
-	}.With(data))
+	}.With(data), g.keepIssues(path)...)
 }
 
 func (c *Controller) tellSkipped(path string, o runner.Order, reason string, missed int) {
