@@ -31,9 +31,30 @@ func TestPolicies(t *testing.T) {
 		{supervisor.Temporary, "never", false, false},
 	} {
 		p := Policy{Restart: c.restart, MaxRestarts: 3}
+		for kind, follows := range map[supervisor.ExitKind]bool{
+			supervisor.Panicked: c.afterFailure, supervisor.Killed: c.afterFailure, supervisor.Lost: c.afterFailure, supervisor.Abandoned: c.afterFailure, supervisor.ShutDown: c.afterSuccess,
+		} {
+			if p.Follows(supervisor.Exit{Kind: kind}) != follows {
+				t.Errorf("%s: another run after %v: %v", c.word, kind, !follows)
+			}
+		}
 		if p.Follows(clean) != c.afterSuccess || p.Follows(failed) != c.afterFailure || RestartWord(c.restart) != c.word {
 			t.Errorf("%s: another run after a success %v, after a failure %v", RestartWord(c.restart), p.Follows(clean), p.Follows(failed))
 		}
+	}
+}
+
+// All that is no success is a failure to whoever sees the exit code.
+func TestResultsAsExitCodes(t *testing.T) {
+	seen := map[int]Result{}
+	for r, status := range map[Result]string{Succeeded: "success", Failed: "partial", TimedOut: "timeout", BudgetExhausted: "partial", Faulty: "partial", Spent: "partial"} {
+		if (r.Code() == 0) != (r == Succeeded) || r.Status() != status || r.String() == "" {
+			t.Errorf("%v: exit code %d, status %s", r, r.Code(), r.Status())
+		}
+		if other, ok := seen[r.Code()]; ok {
+			t.Errorf("%v and %v have one exit code", r, other)
+		}
+		seen[r.Code()] = r
 	}
 }
 
@@ -43,8 +64,8 @@ func TestSleeps(t *testing.T) {
 		attempts []int
 		seconds  []float64
 	}{
-		{supervisor.Exponential, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 63, 64, math.MaxInt32, math.MaxInt}, []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300, 300, 300, 300}},
-		{supervisor.Linear, []int{0, 1, 2, 3, 4, 298, 299, 300, math.MaxInt32, math.MaxInt}, []float64{1, 2, 3, 4, 5, 299, 300, 300, 300, 300}},
+		{supervisor.Exponential, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 63, 64, 1e9, math.MaxInt32, math.MaxInt}, []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300, 300, 300, 300, 300}},
+		{supervisor.Linear, []int{0, 1, 2, 3, 4, 63, 64, 298, 299, 300, 1e9, math.MaxInt32, math.MaxInt}, []float64{1, 2, 3, 4, 5, 64, 65, 299, 300, 300, 300, 300, 300}},
 		{supervisor.Fixed, []int{0, 1, 2, 63, math.MaxInt}, []float64{1, 1, 1, 1, 1}},
 	} {
 		_, b, _ := Policy{Backoff: c.kind, Restart: supervisor.Transient}.Child(0)

@@ -116,6 +116,64 @@ func TestAidefileGivesUp(t *testing.T) {
 	a.wantRuns(8)
 }
 
+// Whatever a run has failed of is a failure, which is followed by a restart, and then given up.
+func TestAidefileFailures(t *testing.T) {
+	for _, c := range []struct{ name, aidefile, script, expected string }{
+		{"its command", noRetry, "exit 3", "failure: exit code 3"},
+		{"its command is killed", noRetry, "kill -9 $$", "SIGKILL"},
+		{"its time", noRetry + "timeout = \"300ms\"\n", "sleep 600", "timeout: it has not ended within 300ms"},
+		{"its tokens", "[budget]\ntokens = 10\n", `echo '{"usage":{"output_tokens":20}}'; exit 1`, "budget: budget exhausted: 20 of 10 tokens are used up"},
+		{"no tokens", "[budget]\ntokens = \"0k\"\n", "true", "budget: budget exhausted: 0 of 0 tokens"},
+		{"its tries", "[budget]\nmax_retries = 1\n", "exit 1", "budget: budget exhausted: all 2 tries have failed"},
+		{"a secret", "[vault]\nkeys = [\"NO_SUCH_SECRET\"]\n", "true", "faulty: the secret NO_SUCH_SECRET is missing"},
+		{"a hook", "[hooks]\non_spawn = [\"bad.sh\"]\n", "true", "faulty: on_spawn bad.sh: exit code 9"},
+		{"a hook after it", "[hooks]\non_complete = [\"bad.sh\"]\n", "true", "failure: on_complete bad.sh: exit code 9"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newAider(t, c.aidefile+"[daemon]\nmax_restarts = 1\n", c.script, soon)
+			write(t, filepath.Join(a.home, "bad.sh"), "exit 9\n")
+			a.do("up", "-d")
+			a.do("fire", "a")
+			a.awaitEvents(event.AgentGaveUp, 1)
+			n := a.awaitState("t/a", "given_up")
+			if n.Incarnation != 2 || n.InWindow != 1 || !strings.Contains(n.LastExit, c.expected) {
+				t.Errorf("%d runs, %d restarts; %s\nexpected %s", n.Incarnation, n.InWindow, n.LastExit, c.expected)
+			}
+		})
+	}
+}
+
+// A change of its Aidefile holds from the next run of the chain on; one that is gone, or faulty, fails the run and nothing else.
+func TestAidefileChangesInAChain(t *testing.T) {
+	a := newAider(t, noRetry+"[daemon]\nmax_restarts = 6\nbackoff = \"fixed\"\n", `echo "$COPPICE_STYLE" >>styles; read x <gate; exit 1`, soon)
+	release := fifo(t, a.home, "gate")
+	path := filepath.Join(a.home, "Aidefile")
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	styles := func() string { text, _ := os.ReadFile(filepath.Join(a.home, "styles")); return string(text) }
+	a.do("up", "-d")
+	a.do("fire", "a")
+	until(t, "the first run", func() bool { return styles() == "\n" })
+	write(t, path, string(before)+"[persona]\nstyle = \"brief\"\n") // the daemon is not asked to look
+	release()
+	until(t, "the second run", func() bool { return styles() == "\nbrief\n" })
+	if err := os.Remove(path); err != nil { // in a run
+		t.Fatal(err)
+	}
+	release()
+	until(t, "a run without an Aidefile", func() bool { return strings.Contains(a.node("t/a").LastExit, "faulty: ") })
+	write(t, path, string(before))
+	a.do("stop", "a")
+	if n := a.node("t/a"); n.State != "suspended" {
+		t.Errorf("%+v", n)
+	}
+	so := styles()
+	a.do("start", "a")
+	until(t, "a run with it", func() bool { return styles() == so+"\n" })
+}
+
 // A chain that has used up its tokens is given up at once, and begins anew with a reset or a trigger.
 func TestAidefileChainOfRuns(t *testing.T) {
 	a := newAider(t, "[budget]\nmax_retries = 0\nchain_tokens = 100\n[daemon]\nmax_restarts = 9\nbackoff = \"fixed\"\n", `echo '{"usage":{"output_tokens":60}}'; exit 1`, soon)

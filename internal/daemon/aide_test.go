@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/aide"
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/cron"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -18,7 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// aideTree is a tree with an agent a of an Aidefile, and a plain one beside it.
+// aideTree is treeWith an Aidefile that has a policy and schedules.
 func aideTree(t testing.TB, p aide.Policy, crons ...string) *spec.Tree {
 	t.Helper()
 	f := aide.Default()
@@ -33,8 +34,14 @@ func aideTree(t testing.TB, p aide.Policy, crons ...string) *spec.Tree {
 		}
 		f.Triggers = append(f.Triggers, aide.Trigger{Kind: aide.Cron, Schedule: s})
 	}
+	return treeWith(t, f)
+}
+
+// treeWith is a tree with an agent a of an Aidefile, and a plain one beside it.
+func treeWith(t testing.TB, f aide.File) *spec.Tree {
+	t.Helper()
 	a := &spec.Agent{Name: "a", Dir: "/", Aide: &aide.Agent{Path: "/Aidefile", File: f, Settings: aide.DefaultSettings("/")}}
-	a.Restart, a.Backoff, a.Limit = p.Child(0)
+	a.Restart, a.Backoff, a.Limit = f.Policy.Child(0)
 	tree, problems := spec.Assemble(spec.Node{Name: "t"}, []spec.Decl{{Agent: a}, {Agent: &spec.Agent{Name: "plain", Dir: "/", Command: []string{"plain"}}}})
 	if problems != nil {
 		t.Fatal(problems)
@@ -48,8 +55,63 @@ var (
 	badEnd  = supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("failed")}
 )
 
-// A day of the seed's uptime-monitor in the daemon: what begins a run is its
+// A day of agents with the schedule of the seed's uptime-monitor: what begins a run is its
 // schedule and its policy, and not the patrol, which makes its rounds all day.
+// The example of the seed.
+const uptimeMonitor = `[persona]
+name = "uptime-monitor"
+[trigger]
+on = "cron:*/5 * * * *" # every 5 minutes
+[daemon]
+restart = "always" # respawn on success and failure
+max_restarts = 100
+backoff = "exponential"
+`
+
+// Its schedule begins it once, and then it is kept alive, through two hours in
+// which all fails: those are too few failures to give it up.
+func TestADayOfTheSeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, err := config.ParseAidefile("Aidefile", []byte(uptimeMonitor))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, from, until := 20*time.Second, 8*time.Hour, 10*time.Hour
+		s := newStage()
+		s.quiet = true
+		s.plays("t/a", part{lives: run, exit: goodEnd})
+		midnight := time.Now()
+		p := raise(t, s, memory.New(), treeWith(t, *f))
+		time.Sleep(from - time.Since(midnight))
+		s.plays("t/a", part{lives: run, exit: badEnd})
+		time.Sleep(until - from)
+		s.plays("t/a", part{lives: run, exit: goodEnd})
+		time.Sleep(24*time.Hour - time.Minute - until)
+		runs, state := s.starts("t/a"), p.state("t/a")
+		fired, skipped, gaveUp := len(p.happened(event.AgentFired)), len(p.happened(event.AgentFireSkipped)), len(p.happened(event.AgentGaveUp))
+		p.close()
+
+		expected, failures, longest := 0, 0, time.Duration(0)
+		for at := 5 * time.Minute; at < 24*time.Hour-time.Minute; expected++ {
+			sleep := time.Second
+			if at >= from && at < until {
+				sleep = min(time.Second<<failures, 300*time.Second)
+				failures++
+			} else {
+				failures = 0
+			}
+			longest = max(longest, sleep)
+			at += run + sleep
+		}
+		if longest != 300*time.Second || runs != expected {
+			t.Errorf("%d runs, expected %d; the longest sleep is %v", runs, expected, longest)
+		}
+		if fired != 1 || skipped != 286 || gaveUp != 0 || state == supervisor.GivenUp {
+			t.Errorf("fired %d times, skipped %d, given up %d times, %v", fired, skipped, gaveUp, state)
+		}
+	})
+}
+
 func TestADayOfAnAidefile(t *testing.T) {
 	for _, c := range []struct {
 		name           string

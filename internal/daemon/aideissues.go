@@ -89,13 +89,13 @@ func (g *aider) settle(exit supervisor.Exit, asked, follows bool) {
 	if o.Issue == 0 {
 		return
 	}
-	lost := exit.Kind == supervisor.Lost // which is nobody's failure
+	asked = asked || exit.Kind == supervisor.ShutDown // by a daemon that is gone
 	switch {
-	case exit.Clean() && !asked:
+	case exit.Kind == supervisor.Normal:
 		g.queue.End(o.Issue)
 		// What follows a success is for no issue that is done.
 		o.Issue, o.Task = 0, aide.Trigger{Kind: aide.Issue}.Task()
-	case asked, lost && !follows:
+	case asked, exit.Kind == supervisor.Lost && !follows: // which is nobody's failure
 		g.queue.Free(o.Issue)
 	case !follows:
 		g.queue.End(o.Issue)
