@@ -174,7 +174,7 @@ func (c canned) Heartbeat(context.Context, Caller, Beat) error              { re
 func (c canned) RequestRestart(_ context.Context, _ Caller, _ string) error { return c.err }
 func (c canned) Patrol(context.Context, bool) (Round, error) {
 	until := time.Now()
-	return Round{[]RoundAction{{"renew", "app/a", "drifted", []string{"env.MODEL"}, "r"}}, []RoundDelay{{"app/b", "app/a", &until, "idle"}}}, c.err
+	return Round{[]RoundAction{{"renew", "app/a", "drifted", []string{"env.MODEL"}, "r"}}, []RoundDelay{{"app/b", "app/a", &until, "idle"}}, []PoolAt{{"app/w", cannedPool()}}}, c.err
 }
 func (c canned) Reload(context.Context) (Reloaded, error) {
 	return Reloaded{"rev", true, 1, 2, 3, 4}, c.err

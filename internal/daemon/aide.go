@@ -414,15 +414,5 @@ type ended struct {
 func (e *ended) Error() string { return fmt.Sprintf("%.*s", notice.MaxStatus, e.status) }
 func (e *ended) Unwrap() error { return e.exit }
 
-// needsDaemon reports whether anything in the fleet starts by itself, later.
-func (f *fleet) needsDaemon() bool {
-	for _, a := range f.agents {
-		if a.Aide != nil && waits(a.Aide) {
-			return true
-		}
-	}
-	return false
-}
-
 // isAide reports whether an agent has an Aidefile.
 func isAide(a *spec.Agent) bool { return a != nil && a.Aide != nil }
