@@ -150,6 +150,35 @@ func (c *Controller) followAides() {
 	}
 }
 
+// relent has agents that were given up under another policy than now, or whose
+// pending restart the new one does not want, wait for their triggers, with a
+// fresh count: what a limit has held that has changed goes on at once elsewhere,
+// but no run begins without a trigger.
+func (c *Controller) relent(ctx context.Context, next *fleet) {
+	for path, a := range next.agents {
+		g := c.aider(path)
+		if g == nil || !isAide(a) || g.policy() == a.Aide.File.Policy {
+			continue
+		}
+		g.firing.Lock()
+		if p, err := c.place(path, g); err == nil {
+			i, err := p.Supervisor.Child(p.ID)
+			if err == nil && (i.State == supervisor.GivenUp || i.State == supervisor.Restarting && !a.Aide.File.Policy.Follows(i.LastExit)) {
+				err = errors.Join(p.Supervisor.TerminateChild(ctx, p.ID), p.Supervisor.Reset(p.ID))
+				c.untroubled("an agent that was given up cannot be told of its new policy", path, err)
+			}
+		}
+		g.firing.Unlock()
+	}
+}
+
+// policy is the one in force when it was last told of its Aidefile.
+func (g *aider) policy() aide.Policy {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.agent.File.Policy
+}
+
 // follow ends what watches the triggers, and notes what ends the next.
 func (g *aider) follow(leave context.CancelFunc) {
 	g.mu.Lock()
@@ -363,6 +392,16 @@ func (c *Controller) giveOrder(path string, g *aider) error {
 func (c *Controller) orderPath(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return filepath.Join(c.opts.Work, fmt.Sprintf("%.40s-%s", fileName(path), hex.EncodeToString(sum[:6])), runner.OrderName)
+}
+
+// removeOrder removes what the runs of an agent have left behind that is gone.
+func (c *Controller) removeOrder(path string) {
+	if c.opts.Work == "" {
+		return
+	}
+	if err := os.RemoveAll(filepath.Dir(c.orderPath(path))); err != nil {
+		c.opts.Logger.Warn("what the runs of an agent that is gone have left behind cannot be removed", "path", path, "error", err)
+	}
 }
 
 // fileName is what people recognise a path by.

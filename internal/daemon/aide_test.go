@@ -217,6 +217,88 @@ func TestAidefilePolicyChanges(t *testing.T) {
 	})
 }
 
+// A restart that is pending is for the policy that is in force when its time comes.
+func TestAidefilePolicyChangesInASleep(t *testing.T) {
+	with := func(r supervisor.Restart, most int) aide.Policy {
+		return aide.Policy{Restart: r, MaxRestarts: most, Backoff: supervisor.Fixed}
+	}
+	for name, c := range map[string]struct {
+		policy aide.Policy
+		exit   supervisor.Exit
+		next   aide.Policy
+		runs   int // more; the count is that of the new limit
+	}{
+		"never":                            {aide.Kept(), badEnd, aide.Single(), 0},
+		"on-failure, after a failure":      {with(supervisor.Permanent, 1), badEnd, with(supervisor.Transient, 1), 1},
+		"on-failure, after a success":      {with(supervisor.Permanent, 1), goodEnd, aide.Kept(), 0},
+		"always":                           {aide.Kept(), badEnd, with(supervisor.Permanent, 1), 2},
+		"another count of the same policy": {with(supervisor.Transient, 1), badEnd, with(supervisor.Transient, 2), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage()
+				s.plays("t/a", part{lives: time.Second, exit: c.exit})
+				p := raise(t, s, memory.New(), aideTree(t, c.policy))
+				defer p.close()
+				if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(1500 * time.Millisecond)
+				if p.state("t/a") != supervisor.Restarting {
+					t.Fatal(p.state("t/a"))
+				}
+				p.becomes(aideTree(t, c.next))
+				s.plays("t/a", part{lives: time.Second, exit: badEnd})
+				time.Sleep(time.Hour)
+				if n := s.starts("t/a") - 1; n != c.runs {
+					t.Errorf("%d more runs, expected %d", n, c.runs)
+				}
+			})
+		})
+	}
+}
+
+// A policy that changes after an agent was given up starts no run: that is for its triggers. They find it as it was at first.
+func TestAidefilePolicyChangesAfterItGaveUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		next aide.Policy
+		runs int // by the next firing
+	}{
+		"more restarts":   {aide.Policy{Restart: supervisor.Transient, MaxRestarts: 3, Backoff: supervisor.Fixed}, 4},
+		"fewer restarts":  {aide.Policy{Restart: supervisor.Transient, MaxRestarts: 1, Backoff: supervisor.Fixed}, 2},
+		"another backoff": {aide.Policy{Restart: supervisor.Transient, MaxRestarts: 2, Backoff: supervisor.Linear}, 3},
+		"always":          {aide.Policy{Restart: supervisor.Permanent, MaxRestarts: 2, Backoff: supervisor.Fixed}, 3},
+		"never":           {aide.Single(), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage()
+				s.plays("t/a", part{lives: time.Second, exit: badEnd})
+				p := raise(t, s, memory.New(), aideTree(t, aide.Policy{Restart: supervisor.Transient, MaxRestarts: 2, Backoff: supervisor.Fixed}))
+				defer p.close()
+				fire := func() {
+					if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Hour)
+				}
+				if fire(); s.starts("t/a") != 3 || p.state("t/a") != supervisor.GivenUp {
+					t.Fatalf("%d runs, %v", s.starts("t/a"), p.state("t/a"))
+				}
+				p.becomes(aideTree(t, c.next))
+				time.Sleep(time.Hour)
+				n, err := p.Nodes(context.Background(), "")
+				if err != nil || s.starts("t/a") != 3 || n[0].InWindow != 0 {
+					t.Errorf("after the change: %d runs more, the root counts %d, %v", s.starts("t/a")-3, n[0].InWindow, err)
+				}
+				if fire(); s.starts("t/a") != 3+c.runs {
+					t.Errorf("the next firing led to %d runs, expected %d", s.starts("t/a")-3, c.runs)
+				}
+			})
+		})
+	}
+}
+
 // What is done to a whole tree starts no run.
 func TestAidefileAmongOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -40,6 +40,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 		return spec.Changes{}, err
 	}
 	c.replaceOrders(tree.Orders)
+	c.relent(ctx, next)
 	for _, path := range changes.Removed {
 		if next.has(path) { // an agent has become a supervisor, or the other way round
 			c.withdraw(c.background.ctx, path)
@@ -133,6 +134,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 			for _, place := range c.opts.Runtimes {
 				c.remove(ctx, place, agent)
 			}
+			c.removeOrder(agent)
 			last = append(last, c.lastOf(agent, c.last(agent)).op())
 		}
 		why := " is not in the file any more, and is gone"
