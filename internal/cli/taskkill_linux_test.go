@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/work"
+)
+
+// 64 claimers of 8 agents race for tasks, and the daemon is killed under them again and
+// again: no task is claimed twice, none is lost, though answers are.
+func TestClaimsKill(t *testing.T) {
+	t.Parallel()
+	const agents, each, tasks, kills = 8, 8, 400, 3
+	blocks := make([]string, agents)
+	for i := range blocks {
+		blocks[i] = keeping(fmt.Sprint("a", i))
+	}
+	f := newFleet(t, blocks...)
+	f.do("up", "-d")
+	socket, err := api.SocketPath(f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	people := f.client()
+	for n := range tasks {
+		if _, err := people.AddTask(t.Context(), api.TaskAdd{Task: work.Draft{Title: fmt.Sprint(n), Pool: "p"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	owner := map[string]string{}
+	closed, lost := 0, 0               // tasks; answers
+	next := make(chan struct{})        // closed when there is another daemon
+	enough := make(chan struct{}, 100) // a token each time that a daemon has done enough
+	// again asks until there is an answer, of whichever daemon.
+	again := func(ask func() error) error {
+		for {
+			mu.Lock()
+			after := next
+			mu.Unlock()
+			err := ask()
+			if err == nil || errors.Is(err, api.ErrInvalid) || errors.Is(err, api.ErrConflict) || errors.Is(err, api.ErrStale) || errors.Is(err, api.ErrNotFound) {
+				return err
+			}
+			mu.Lock()
+			lost++
+			mu.Unlock()
+			select {
+			case <-after:
+			case <-t.Context().Done():
+				return err
+			}
+		}
+	}
+	claimer := func(name, token string) {
+		c := api.DialAgent(socket, token)
+		defer c.Close()
+		for {
+			key := rand.Text()
+			var got []work.Task
+			if err := again(func() (err error) {
+				got, err = c.ClaimTask(context.Background(), api.TaskClaim{Pools: []string{"p"}, Key: key})
+				return err
+			}); err != nil {
+				t.Errorf("claiming: %v", err)
+				return
+			}
+			if len(got) == 0 {
+				return
+			}
+			id := got[0].ID
+			mu.Lock()
+			if owner[id] != "" {
+				t.Errorf("%s was claimed by %s, and by %s", id, owner[id], name)
+			}
+			owner[id] = "t/" + name
+			mu.Unlock()
+			if err := again(func() error {
+				_, err := c.ActOnTask(context.Background(), api.TaskAct{ID: id, Action: api.CloseTask})
+				return err
+			}); err != nil {
+				t.Errorf("closing %s: %v", id, err)
+				return
+			}
+			mu.Lock()
+			if closed++; closed%(tasks/(kills+1)) == 0 {
+				enough <- struct{}{}
+			}
+			mu.Unlock()
+		}
+	}
+	var claimers sync.WaitGroup
+	for i := range agents {
+		name := fmt.Sprint("a", i)
+		token := f.token(name, 1)
+		for range each {
+			claimers.Go(func() { claimer(name, token) })
+		}
+	}
+	for range kills {
+		<-enough
+		f.crash()
+		f.do("up", "-d")
+		mu.Lock()
+		close(next)
+		next = make(chan struct{})
+		mu.Unlock()
+	}
+	claimers.Wait()
+	all, err := f.client().Tasks(t.Context(), work.Filter{All: true})
+	if err != nil || len(all) != tasks || len(owner) != tasks {
+		t.Fatalf("%d tasks, %d of them claimed; %v", len(all), len(owner), err)
+	}
+	for _, task := range all {
+		if task.Status != work.Closed || task.Claims != 1 || task.ClosedBy != owner[task.ID] {
+			t.Errorf("%s of %s: %+v", task.ID, owner[task.ID], task)
+		}
+	}
+	told := 0
+	for i := range agents {
+		told += len(f.events(event.TaskClaimed, fmt.Sprint("t/a", i)))
+	}
+	if told != tasks {
+		t.Errorf("%d claims were told of", told)
+	}
+	t.Logf("%d requests had no answer", lost)
+}
