@@ -291,7 +291,7 @@ func TestTaskFile(t *testing.T) {
 	}
 	write(t, filepath.Join(f.dir, "bad.jsonl"), beads+"{\"id\":\"bd-3\"}\n{\"id\":\"bd-4\",\"title\":\"Four\"}\nnothing\n")
 	out := f.code(exitUsage, "task", "import", "bad.jsonl")
-	for _, want := range []string{"nothing was imported", "line 3: ", "title is missing", "line 5: "} {
+	for _, want := range []string{"nothing was imported", "\nbad.jsonl:3:1: ", "title is missing", "\nbad.jsonl:5:2: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -57,7 +57,11 @@ completed by doing it again.`,
 					}
 				}
 			}
-			plan, err := work.ReadPlan(file, size, skip)
+			name := "<stdin>"
+			if len(args) > 0 && args[0] != "-" {
+				name = args[0]
+			}
+			plan, err := work.ReadPlan(name, file, size, skip)
 			if err != nil {
 				return usage(fmt.Errorf("nothing was imported:\n%s", plainText(err.Error())))
 			}

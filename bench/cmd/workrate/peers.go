@@ -43,7 +43,7 @@ func openRaw(ctx context.Context, dir string) (queue, error) {
 	q := &raw{db: db}
 	for to, query := range map[**sql.Stmt]string{
 		&q.insert: `INSERT INTO task (state, title, body) VALUES (0, ?, ?)`,
-		&q.take:   `UPDATE task SET state = 1, worker = ? WHERE id = (SELECT id FROM task WHERE state = 0 ORDER BY id LIMIT 1) RETURNING id`,
+		&q.take:   `UPDATE task SET state = 1, worker = ? WHERE id = (SELECT id FROM task INDEXED BY ready WHERE state = 0 ORDER BY id LIMIT 1) RETURNING id`,
 		&q.over:   `UPDATE task SET state = 2 WHERE id = ?`,
 	} {
 		if err == nil {
