@@ -59,7 +59,7 @@ require (
 	github.com/muesli/cancelreader v0.2.2
 	github.com/prometheus/procfs v0.23.0
 	github.com/rivo/uniseg v0.4.7 // indirect
-	github.com/spf13/pflag v1.0.9 // indirect
+	github.com/spf13/pflag v1.0.9
 	github.com/xo/terminfo v0.0.0-20220910002029-abceb7e1c41e // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	modernc.org/sqlite v1.61.1

@@ -344,7 +344,7 @@ func TestTasksDoc(t *testing.T) {
 	id := ""
 	for n, lines := range []string{person, agent} {
 		for line := range strings.Lines(lines) {
-			if !strings.HasPrefix(line, "coppice ") {
+			if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
 				continue
 			}
 			cmd := exec.Command("sh", "-c", strings.Replace(line, " ID ", " "+id+" ", 1))
