@@ -341,6 +341,7 @@ func TestTasksDoc(t *testing.T) {
 	if !there {
 		t.Fatal("there is nothing for agents")
 	}
+	_, agent, _ = strings.Cut(agent, "\n")
 	id := ""
 	for n, lines := range []string{person, agent} {
 		for line := range strings.Lines(lines) {
