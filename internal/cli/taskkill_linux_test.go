@@ -5,6 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -131,4 +134,37 @@ func TestClaimsKill(t *testing.T) {
 		t.Errorf("%d claims were told of", told)
 	}
 	t.Logf("%d requests had no answer", lost)
+}
+
+// The script of docs/tasks.md does its work, puts off what fails, and does again
+// what it was killed over.
+func TestTaskScript(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(root, "docs", "tasks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := strings.Replace(block(t, string(data), "bash"), "sleep 5", "sleep 0.1", 1)
+	f := newFleet(t, agentTOML("a", script))
+	write(t, filepath.Join(f.dir, "do-it"), `#!/bin/sh
+text=$(cat)
+case $text in
+*fails*) exit 1 ;;
+*"kills its agent"*) [ -e killed ] || { : > killed; kill -9 "$PPID"; exec sleep 1000; } ;;
+esac
+`)
+	if err := os.Chmod(filepath.Join(f.dir, "do-it"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f.do("up", "-d")
+	good, bad, killer := f.add("good", "--pool", "a"), f.add("this one fails", "-a", "a"), f.add("kills its agent", "--pool", "a")
+	until(t, "the end of the work", func() bool {
+		return f.task(good).Status == work.Closed && f.task(bad).Status == work.Deferred && f.task(killer).Status == work.Closed
+	})
+	if got := f.task(killer); got.Claims != 2 || got.ClosedBy != "t/a" || f.node("t/a").Incarnation != 2 {
+		t.Errorf("%+v", got)
+	}
+	if got := f.task(bad); got.Claims != 1 || got.Claim != nil || got.NotBefore.IsZero() {
+		t.Errorf("%+v", got)
+	}
 }
