@@ -45,7 +45,10 @@ type Decision struct {
 }
 
 func (d Decision) String() string {
-	if d.Delay > 0 {
+	switch {
+	case d.Delay > 0 && d.Action == HoldIt:
+		return fmt.Sprintf("%v for %v: %v", d.Action, d.Delay.Round(time.Millisecond), d.Reason)
+	case d.Delay > 0:
 		return fmt.Sprintf("%v in %v (attempt %d): %v", d.Action, d.Delay.Round(time.Millisecond), d.Attempt, d.Reason)
 	}
 	return fmt.Sprintf("%v: %v", d.Action, d.Reason)

@@ -33,7 +33,7 @@ func newAct(s *streams, action api.Action, done, short, more string) *cobra.Comm
 	cmd := &cobra.Command{
 		Use:   string(action) + use,
 		Short: short,
-		Long:  short + ". With a supervisor, all below it are meant.\nThe command returns when it is done." + more,
+		Long:  short + ".\nWith a supervisor, all below it are meant. The command returns when it is done." + more,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && !whole {
 				return errors.New("the path of an agent or supervisor is missing; coppice tree shows them")

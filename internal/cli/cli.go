@@ -12,9 +12,11 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
 // Exit codes.
@@ -113,9 +115,7 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 		newFmt(s), newCheck(s), newLSP(s), newTest(s),
 	)
 	root.AddCommand(newActs(s)...)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
-	})
+	root.SetFlagErrorFunc(unknownFlag)
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -145,11 +145,34 @@ func asGroup(cmd *cobra.Command) {
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {
-	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(name); len(near) > 0 {
-		return fmt.Errorf("unknown command %q; did you mean %q?", name, cmd.CommandPath()+" "+near[0])
+	names := []string{"help"}
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(append(names, sub.Name()), sub.Aliases...)
+		}
+	}
+	if near := suggest.Nearest(name, names); near != "" {
+		return fmt.Errorf("unknown command %q; did you mean %q?", name, cmd.CommandPath()+" "+near)
 	}
 	return fmt.Errorf("unknown command %q; see %s --help", name, cmd.CommandPath())
+}
+
+// unknownFlag is what is wrong with a flag, and which was probably meant.
+func unknownFlag(cmd *cobra.Command, err error) error {
+	hint := fmt.Sprintf("see %s --help", cmd.CommandPath())
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if near := suggest.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+			hint = fmt.Sprintf("did you mean --%s?", near)
+		}
+	}
+	return usage(fmt.Errorf("%w; %s", err, hint))
 }
 
 func newHelp(root *cobra.Command) *cobra.Command {
@@ -220,7 +243,7 @@ func configFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "
 
 // configFlagShort is configFlag with another short form, or none.
 func configFlagShort(cmd *cobra.Command, path *string, short string) {
-	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` to use (default: coppice.toml, grove.toml or city.toml, here or in a directory above; an Aidefile where there is none)")
+	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` of the project (default: the one here or above)")
 	cmd.MarkFlagFilename("file", "toml")
 }
 

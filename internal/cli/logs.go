@@ -18,8 +18,9 @@ func newLogs(s *streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs PATH",
 		Short: "Show the output of an agent",
-		Long:  `Show the last lines of an agent's output, also of one that has ended, and with -f those that follow until Ctrl-C.`,
-		Args:  onePath,
+		Long: `Show the last lines of an agent's output, also of one that has ended, and with -f
+those that follow until Ctrl-C.`,
+		Args: onePath,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if n < 0 {
 				return usage(fmt.Errorf("--lines is %d, expected a number from 0 up", n))

@@ -16,10 +16,11 @@ func newPs(s *streams) *cobra.Command {
 	var r remote
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "ps [PATH]",
-		Short: "List supervisors and agents",
-		Long:  `List supervisors and agents as they are now, or those at and below PATH.`,
-		Args:  atMostOnePath,
+		Use:     "ps [PATH]",
+		Aliases: []string{"ls"},
+		Short:   "List supervisors and agents",
+		Long:    `List supervisors and agents as they are now, or those at and below PATH.`,
+		Args:    atMostOnePath,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.ask(func(ctx context.Context, c *api.Client) error {
 				nodes, err := c.Nodes(ctx, strings.Join(args, ""))
@@ -30,7 +31,8 @@ func newPs(s *streams) *cobra.Command {
 					return s.printJSON(nodes)
 				}
 				width, tty := isTerminal(s.out)
-				return s.printLines(nodeTable(nodes, append(psColumns(), statusColumn(nodes)...), 0, width, newPaint(tty)))
+				columns := narrow(nodes, append(psColumns(), statusColumn(nodes)...), width)
+				return s.printLines(nodeTable(nodes, columns, 0, width, newPaint(tty)))
 			})
 		},
 		ValidArgsFunction: r.completePath(false),

@@ -75,6 +75,14 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 	}
 	loaded := line("config", "%s, revision %.12s, loaded %s ago", st.Config.Path, st.Config.Revision, short(max(0, now.Sub(st.Config.LoadedAt))))
 	lines = append(lines, store, loaded)
+	if st.Config.LastError != "" {
+		for i, text := range strings.Split(st.Config.LastError, "\n") {
+			if i == 0 {
+				text = "a later version was refused: " + text
+			}
+			lines = append(lines, strings.Repeat(" ", 9)+p.red(proc.Plain(text)))
+		}
+	}
 	for _, p := range st.Pools {
 		lines = append(lines, line("pool", "%s: %s", p.Path, poolText(p.Pool)))
 	}
@@ -83,14 +91,6 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 	}
 	if in := st.Inbox; in.Questions+in.Mail > 0 {
 		lines = append(lines, line("inbox", "%s, %s: coppice inbox", plural(in.Questions, "question"), plural(in.Mail, "message")))
-	}
-	if st.Config.LastError != "" {
-		for i, text := range strings.Split(st.Config.LastError, "\n") {
-			if i == 0 {
-				text = "a later version was refused: " + text
-			}
-			lines = append(lines, strings.Repeat(" ", 9)+p.red(proc.Plain(text)))
-		}
 	}
 	return lines
 }

@@ -30,7 +30,7 @@ func newTree(s *streams) *cobra.Command {
 				width, tty := isTerminal(s.out)
 				columns := append(treeColumns(nodes), windowColumn(), uptimeColumn(), nextAtColumn(), reasonColumn())
 				columns = append(columns, statusColumn(nodes)...)
-				return s.printLines(nodeTable(nodes, columns, 0, width, newPaint(tty)))
+				return s.printLines(nodeTable(nodes, narrow(nodes, columns, width), 0, width, newPaint(tty)))
 			})
 		},
 		ValidArgsFunction: r.completePath(false),

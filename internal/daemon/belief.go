@@ -67,7 +67,7 @@ func (c *Controller) holder(path string) (string, error) {
 	case len(c.beliefs.Agents(path)) > 0: // of a project that had another name
 		return path, nil
 	}
-	return "", fmt.Errorf("%s: %w", full, api.ErrNotFound)
+	return "", c.noNode(full)
 }
 
 // refused translates the errors of the book.
@@ -111,7 +111,7 @@ func (c *Controller) AllBeliefs(_ context.Context, path string) ([]api.AgentBeli
 	agents := c.beliefs.Agents(from)
 	if len(agents) == 0 && from != "" {
 		if agents = c.beliefs.Agents(path); len(agents) == 0 && c.fleet().agents[from] == nil && c.fleet().nodes[from] == nil {
-			return nil, fmt.Errorf("%s: %w", from, api.ErrNotFound)
+			return nil, c.noNode(from)
 		}
 	}
 	var list []api.AgentBeliefs

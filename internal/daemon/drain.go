@@ -160,7 +160,7 @@ func (c *Controller) drainOf(path string) *drain {
 func (c *Controller) Drain(ctx context.Context, req api.DrainRequest) error {
 	path := c.full(req.Path)
 	if c.fleet().agents[path] == nil && c.fleet().nodes[path] == nil {
-		return fmt.Errorf("%s: %w", path, api.ErrNotFound)
+		return c.noNode(path)
 	}
 	timeout := time.Duration(req.Timeout * float64(time.Second))
 	if timeout == 0 {

@@ -17,19 +17,6 @@ const (
 	kindSupervisor = "supervisor"
 )
 
-// full is a path with its first segment, which callers may leave out.
-func (c *Controller) full(path string) string {
-	root := c.root.Path()
-	path = strings.Trim(path, "/")
-	switch {
-	case path == "":
-		return root
-	case path == root, strings.HasPrefix(path, root+"/"):
-		return path
-	}
-	return root + "/" + path
-}
-
 // Nodes is part of api.Service.
 func (c *Controller) Nodes(_ context.Context, path string) ([]api.Node, error) {
 	path = c.full(path)
@@ -199,7 +186,7 @@ func (c *Controller) last(path string) uint64 {
 // locate returns the supervisor of a node that is not the root, and its ID there.
 func (c *Controller) locate(path string) (*supervisor.Supervisor, string, error) {
 	if c.fleet().agents[path] == nil && c.fleet().nodes[path] == nil {
-		return nil, "", fmt.Errorf("%s: %w", path, api.ErrNotFound)
+		return nil, "", c.noNode(path)
 	}
 	above, id, _ := cutLast(path)
 	sup := c.find(above)

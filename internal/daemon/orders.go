@@ -148,8 +148,7 @@ func (c *Controller) targetOf(target string) string {
 // ofOrders: the path is that of orders in events, and of no node.
 func (c *Controller) ofOrders(path string) bool {
 	first, _, _ := strings.Cut(strings.Trim(path, "/"), "/")
-	f, full := c.fleet(), c.full(first)
-	return first == "orders" && f.nodes[full] == nil && f.agents[full] == nil
+	return first == "orders" && !c.fleet().has(c.root.Path()+"/"+first)
 }
 
 // noOrders is the error where orders cannot run.

@@ -78,13 +78,14 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	switch {
-	case e.Holder.PID == 0:
-		return fmt.Sprintf("another controller has %s", e.Project)
-	case e.Holder.Since.IsZero():
-		return fmt.Sprintf("another controller has %s: process %d", e.Project, e.Holder.PID)
+	who := ""
+	if e.Holder.PID != 0 {
+		who = fmt.Sprintf(": process %d", e.Holder.PID)
+		if !e.Holder.Since.IsZero() {
+			who += ", since " + e.Holder.Since.Format(time.DateTime)
+		}
 	}
-	return fmt.Sprintf("another controller has %s: process %d, since %s", e.Project, e.Holder.PID, e.Holder.Since.Format(time.DateTime))
+	return fmt.Sprintf("another controller has %s%s; it follows the file by itself, coppice status shows it, coppice down ends it", e.Project, who)
 }
 
 // Lock makes this process the only controller of the project, until release

@@ -87,7 +87,7 @@ func (c *Controller) agent(path string) (runtime.Session, error) {
 		return nil, fmt.Errorf("%s is a supervisor, which has no output of its own: %w", path, api.ErrConflict)
 	}
 	if c.fleet().agents[path] == nil {
-		return nil, fmt.Errorf("%s: %w", path, api.ErrNotFound)
+		return nil, c.noNode(path)
 	}
 	if s := c.live(path); s != nil {
 		return s, nil

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"slices"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/coppice-dev/coppice/internal/api"
+)
+
+// expendable are the columns that a list of nodes gives up first where there is
+// no room for all. Why nodes do not run, and what comes next, stays.
+var expendable = []string{"KIND", "PID", "INC", "WINDOW", "RESTARTS", "NEXT"}
+
+// sentence is how much room a column of text is given before others have to go.
+const sentence = 30
+
+// narrow chooses the columns of a list that is shown once on a terminal of a
+// width, 0 if there is no bound: where it is too wide, those go first that say
+// nothing, then those that are expendable. NEXT goes only if it says nothing.
+// Text in front of other columns gets no more than its share.
+func narrow(nodes []api.Node, columns []column, width int) []column {
+	if width <= 0 {
+		return columns
+	}
+	text := func(c column) bool { return c.name == "REASON" || c.name == "STATUS" }
+	widths, blank, taken := map[string]int{}, map[string]bool{}, -2
+	now := time.Now()
+	for _, c := range columns {
+		w, says := ansi.StringWidth(c.name), false
+		for i, n := range nodes {
+			cell := c.text(i, n, now)
+			w, says = max(w, ansi.StringWidth(cell)), says || cell != "" && cell != "-"
+		}
+		if text(c) {
+			w = min(w, sentence)
+		}
+		widths[c.name], blank[c.name] = w+2, !says
+		taken += w + 2
+	}
+	gone := map[string]bool{}
+	for _, all := range []bool{false, true} {
+		for _, name := range expendable {
+			if taken > width && !gone[name] && (blank[name] || all && name != "NEXT") {
+				gone[name], taken = true, taken-widths[name]
+			}
+		}
+	}
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return gone[c.name] })
+	for i, c := range columns[:max(0, len(columns)-1)] {
+		if text(c) {
+			room := widths[c.name] - 2 + max(0, width-taken)
+			columns[i].text = func(i int, n api.Node, now time.Time) string {
+				return ansi.Truncate(c.text(i, n, now), room, "…")
+			}
+		}
+	}
+	return columns
+}

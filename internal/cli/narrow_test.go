@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/coppice-dev/coppice/internal/api"
+)
+
+// On a narrow terminal a list keeps what somebody looks for: the state, the
+// reason and what comes next.
+func TestNarrow(t *testing.T) {
+	nodes, _ := aFleet().Nodes(t.Context(), "")
+	names := func(columns []column) string {
+		var all []string
+		for _, c := range columns {
+			all = append(all, c.name)
+		}
+		return strings.Join(all, " ")
+	}
+	all := names(psColumns())
+	for _, test := range []struct {
+		width int
+		want  string
+	}{
+		{0, all},
+		{200, all},
+		{112, all},
+		{96, "PATH STATE INC RESTARTS WINDOW UPTIME NEXT REASON"},
+		{90, "PATH STATE RESTARTS WINDOW UPTIME NEXT REASON"},
+		{80, "PATH STATE UPTIME NEXT REASON"},
+		{20, "PATH STATE UPTIME NEXT REASON"},
+	} {
+		columns := narrow(nodes, psColumns(), test.width)
+		if got := names(columns); got != test.want {
+			t.Errorf("%d columns: %s, want %s", test.width, got, test.want)
+		}
+		for _, line := range nodeTable(nodes, columns, 0, test.width, newPaint(false)) {
+			if test.width > 0 && ansi.StringWidth(line) > test.width {
+				t.Errorf("too wide for %d: %q", test.width, line)
+			}
+		}
+	}
+	pools := []api.Node{
+		{Path: "t", Kind: "supervisor", State: "running"},
+		{Path: "t/a", Kind: "agent", State: "stopped", Reason: strings.Repeat("so long ", 20)},
+		{Path: "t/p", Kind: "supervisor", State: "running", Pool: &api.Pool{Size: 3, Max: 5}},
+	}
+	columns := append(psColumns(), statusColumn(pools)...)
+	lines := nodeTable(pools, narrow(pools, columns, 80), 0, 80, newPaint(false))
+	if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "3 wanted") }) {
+		t.Errorf("a long reason hides how the pool is:\n%s", strings.Join(lines, "\n"))
+	}
+	if names(narrow(pools, columns, 80)) != "PATH STATE UPTIME REASON STATUS" {
+		t.Errorf("what says nothing is shown:\n%s", strings.Join(lines, "\n"))
+	}
+	narrow(nil, nil, 80)
+}

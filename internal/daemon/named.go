@@ -1,0 +1,79 @@
+package daemon
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/suggest"
+)
+
+// full is the path of the node that callers mean. They may leave out the first
+// segment, and as much of the beginning as the rest leaves no doubt about: a
+// name alone is enough for all that the file names, as it does so once. What is
+// there by its whole path is meant first.
+func (c *Controller) full(path string) string {
+	root := c.root.Path()
+	path = strings.Trim(path, "/")
+	switch {
+	case path == "":
+		return root
+	case path == root, strings.HasPrefix(path, root+"/"):
+		return path
+	}
+	if f := c.fleet(); !f.has(root + "/" + path) {
+		if found := f.endingIn(path, 2); len(found) == 1 {
+			return found[0]
+		}
+	}
+	return root + "/" + path
+}
+
+// endingIn are the first paths, at most limit of them, whose last segments are
+// these, in start order.
+func (f *fleet) endingIn(segments string, limit int) (found []string) {
+	for _, path := range f.order {
+		if strings.HasSuffix(path, "/"+segments) {
+			if found = append(found, path); len(found) == limit {
+				break
+			}
+		}
+	}
+	return found
+}
+
+// noNode says that there is nothing at a path, and what there is instead.
+func (c *Controller) noNode(path string) error {
+	f := c.fleet()
+	short := strings.TrimPrefix(path, c.root.Path()+"/")
+	hint := "coppice tree shows all"
+	if several := f.endingIn(short, 3); len(several) > 1 {
+		hint = "which one is meant: " + strings.Join(several, ", ") + "?"
+	} else if near := f.nearest(short); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	return fmt.Errorf("%s: %w; %s", path, api.ErrNotFound, hint)
+}
+
+// nearest is the path, without the first segment, that is probably meant by
+// another one: of those whose last segment is most like its own the most
+// similar, and where none is, of all. It is "" if none is similar.
+func (f *fleet) nearest(path string) string {
+	byName := make(map[string][]string)
+	var all []string
+	for _, p := range f.order {
+		_, below, _ := strings.Cut(p, "/")
+		_, name, _ := cutLast(p)
+		byName[name] = append(byName[name], below)
+		all = append(all, below)
+	}
+	_, last, _ := cutLast(path)
+	namesakes := byName[suggest.Nearest(last, slices.Sorted(maps.Keys(byName)))]
+	if len(namesakes) == 1 {
+		return namesakes[0]
+	}
+	return cmp.Or(suggest.Nearest(path, namesakes), suggest.Nearest(path, all))
+}
