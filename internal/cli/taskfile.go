@@ -66,7 +66,7 @@ completed by doing it again.`,
 				return usage(fmt.Errorf("nothing was imported:\n%s", plainText(err.Error())))
 			}
 			if check {
-				return s.printLines([]string{fmt.Sprintf("%d tasks, all right", plan.Issues)})
+				return s.printLines([]string{fmt.Sprintf("%d tasks, all right", len(plan.Order))})
 			}
 			var sum work.ImportReport
 			err = w.ask(func(ctx context.Context, c *api.Client) error {

@@ -15,10 +15,9 @@ import (
 
 // Plan is a file of beads that was read and found right, all of it.
 type Plan struct {
-	file   io.ReaderAt
-	lines  []lineOf
-	Order  []int // indexes of lines, those that are waited for first
-	Issues int   // how many there are
+	file  io.ReaderAt
+	lines []lineOf
+	Order []int // indexes of lines, those that are waited for first
 }
 
 // lineOf is where a bead is.
@@ -98,7 +97,6 @@ func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) 
 		}
 	}
 	p.sort(byID, bad)
-	p.Issues = len(p.Order)
 	if n > len(wrong) {
 		wrong = append(wrong, fmt.Errorf("and %d more", n-len(wrong)))
 	}
