@@ -54,7 +54,7 @@ closed or released nobody else can do it; when this incarnation ends before, it 
 open again.`
 	} else {
 		cmd.Long = `Begin a task as a person: that of the ID, or the first that is ready, of those
-assigned to you, then of the pools. The exit code is 1 if nothing is ready. It is
+assigned to you, then of the pools of --pool. The exit code is 1 if nothing is ready. It is
 yours until you close or release it.`
 	}
 	cmd.Flags().StringSliceVar(&t.Pools, "pool", nil, "a `POOL` to take from; may be given again")
