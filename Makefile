@@ -48,11 +48,11 @@ lint:
 bench:
 	cd bench && $(GO) run ./cmd/bench -reps 3
 
-## chaos: kill the daemon of 200 agents with SIGKILL, 100 times, then agents, shims and daemon 1000 times while 8 agents write beliefs
+## chaos: kill the daemon of 200 agents with SIGKILL, 100 times; agents, shims and daemon 1000 times while 8 agents write beliefs; and 100 times while orders run 1000 times
 chaos: build
 	$(GO) run ./tools/chaos
 	$(GO) run ./tools/chaos -beliefs -agents 8 -rounds 1000
-	$(GO) test ./internal/orders/dispatch -run TestKilled -orders.kills 100 -orders.runs 14 -v -timeout 30m
+	$(GO) run ./tools/chaos -orders -rounds 100 -runs 1000
 
 ## random: draw other cases than make test does, and twenty times as many
 random:

@@ -1,6 +1,9 @@
 package supervisor
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // This file is the heart of the system: an incarnation ended; what now? There
 // is no other path on which anything is restarted.
@@ -70,6 +73,9 @@ func (k *core) ended(c *child, exit Exit) {
 	}
 
 	k.countFailure(c, exit)
+	if l, w := k.governs(c); l.Then == GiveUp && errors.Is(exit.Err, ErrGiveUp) {
+		w.fill(k.now, l)
+	}
 	d, hold := k.judge(c, reason, !exit.Clean())
 	k.tellExit(c, exit, uptime, d)
 	k.carryOut(c, d, hold, exit)

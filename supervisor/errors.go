@@ -48,6 +48,9 @@ var (
 	ErrNotReady = errors.New("ended before it was ready")
 	// ErrGoexit: the child called runtime.Goexit.
 	ErrGoexit = errors.New("runtime.Goexit called")
+	// ErrGiveUp wrapped by the error of a child that ends: another run would fail in the same way. Where its limit
+	// gives up, it is given up at once, as if it had been restarted so often already; other limits do not care.
+	ErrGiveUp = errors.New("give up")
 	// ErrKilled: the child was killed by its supervisor.
 	ErrKilled = errors.New("killed")
 )

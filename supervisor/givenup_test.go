@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,4 +57,52 @@ func TestRestartChildOfWhatWasGivenUp(t *testing.T) {
 		}
 		check("afresh", 8, 3, GivenUp)
 	})
+}
+
+// What says itself that another run is of no use is given up at once, whatever its count.
+func TestGiveUpAtOnce(t *testing.T) {
+	hopeless := fmt.Errorf("no tokens: %w", ErrGiveUp)
+	for _, c := range []struct {
+		name  string
+		limit Limit
+		ends  []error // the last goes on
+		runs  int
+		state State
+	}{
+		{"at first", GivingUp(5), []error{hopeless}, 1, GivenUp},
+		{"after failures", GivingUp(5), []error{errors.New("failed"), hopeless}, 2, GivenUp},
+		{"after its count is full it is given up in any case", GivingUp(2), []error{errors.New("failed")}, 3, GivenUp},
+		{"in a window", Limit{Max: 3, Within: time.Hour, Count: CountStarts, Scope: ScopeChild, Then: GiveUp}, []error{hopeless}, 1, GivenUp},
+		{"where the limit is another", Quarantining(3, time.Hour), []error{hopeless}, 3, Quarantined},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				runs := 0
+				s, err := Start(context.Background(), Spec{Children: []ChildSpec{{
+					ID: "a", Restart: Transient, Limit: c.limit, Backoff: Backoff{Kind: Fixed, StableAfter: -1},
+					Run: func(context.Context) error { runs++; return c.ends[min(runs, len(c.ends))-1] },
+				}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { s.Stop(); s.Wait() }()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if info, err := s.Child("a"); err != nil || runs != c.runs || info.State != c.state {
+					t.Errorf("%d runs, state %v, %v; expected %d, %v", runs, info.State, err, c.runs, c.state)
+				}
+				if c.state != GivenUp {
+					return
+				}
+				before := runs // by hand it runs once, as whatever was given up
+				if _, err := s.RestartChild(context.Background(), "a"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				if info, _ := s.Child("a"); runs != before+1 || info.State != GivenUp {
+					t.Errorf("by hand: %d runs, state %v", runs-before, info.State)
+				}
+			})
+		})
+	}
 }

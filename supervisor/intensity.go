@@ -35,6 +35,17 @@ func (w *window) add(now time.Duration, l Limit) {
 	w.n++
 }
 
+// fill adds as many at time now as there is room for.
+func (w *window) fill(now time.Duration, l Limit) {
+	if l.Within == 0 {
+		w.n = max(0, l.Max)
+		return
+	}
+	for w.count(now, l) < l.Max {
+		w.add(now, l)
+	}
+}
+
 // count returns how many are in the window at time now.
 func (w *window) count(now time.Duration, l Limit) int {
 	w.prune(now, l)

@@ -47,9 +47,17 @@ func (k *kept) drop(path string) {
 }
 
 // keep keeps what outlives this supervisor of a child. Instances of a pool, and
-// what was added by StartChild, are not there when it is restarted.
+// what was added by StartChild, are not there when it is restarted; but for a
+// temporary child of its Spec that has ended and that StartChild has brought back.
 func (k *core) keep(c *child) {
-	if k.nested && c.listed {
+	if !k.nested {
+		return
+	}
+	listed := c.listed
+	if !listed {
+		_, listed = k.kept.of(k.path + "/" + c.id)
+	}
+	if listed {
 		k.kept.put(k.path+"/"+c.id, keptChild{c.gen, c.state == Suspended})
 	}
 }

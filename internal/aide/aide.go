@@ -35,7 +35,8 @@
 //     stack, and wait for nothing.
 //   - An agent that was given up runs once for each later trigger. Its count
 //     stays; a success clears it, and so does a reset.
-//   - Each run has a budget of its own.
+//   - Each run has a budget of its own. A budget for all runs of a chain is
+//     there for who wants one: when it is used up the agent is given up at once.
 //   - A manual trigger has no first run but the one that a person starts.
 //   - A run that cannot begin (no such secret, a faulty Aidefile) has failed,
 //     and so has one that took too long or used up its budget.
@@ -220,6 +221,6 @@ func (s Source) String() string { return [...]string{"auto", "json", "file", "no
 // DefaultSettings are those of a project that says nothing, in dir.
 func DefaultSettings(dir string) Settings {
 	return Settings{
-		Command: []string{"claude", "-p", "--output-format", "json"}, PollInterval: time.Minute, Base: time.Second, Vault: filepath.Join(dir, "vault"),
+		Command: []string{"claude", "-p", "--output-format", "stream-json", "--verbose"}, PollInterval: time.Minute, Base: time.Second, Vault: filepath.Join(dir, "vault"),
 	}
 }

@@ -121,52 +121,20 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-func TestReadOutput(t *testing.T) {
+// What the runs of a chain may use.
+func TestBudgetOfAChain(t *testing.T) {
 	for _, c := range []struct {
-		name, out string
-		expected  Report
+		chain, spent, tokens int64
+		exhausted            bool
 	}{
-		{"a result of claude", `{"type":"result","is_error":false,"result":"done","usage":{"input_tokens":10,"cache_read_input_tokens":99,"output_tokens":5}}`, Report{15, true, false, "done"}},
-		{"with lines before it", "thinking\n{\"x\":1}\n" + `{"usage":{"input_tokens":1,"output_tokens":2},"result":"a"}` + "\n", Report{3, true, false, "a"}},
-		{"the last one counts", `{"usage":{"output_tokens":1}}` + "\n" + `{"usage":{"output_tokens":2}}` + "\nbye\n", Report{2, true, false, ""}},
-		{"an error with exit code 0", `{"is_error":true,"result":"credit is too low"}`, Report{0, false, true, "credit is too low"}},
-		{"a total", `{"total_tokens": 12}`, Report{12, true, false, ""}},
-		{"no JSON", "all fine, 12 tokens", Report{}},
-		{"nothing", "", Report{}},
-		{"hostile numbers", `{"usage":{"input_tokens":-5,"output_tokens":9223372036854775807}}`, Report{math.MaxInt64, true, false, ""}},
-		{"an overflow", `{"usage":{"input_tokens":9223372036854775807,"output_tokens":9223372036854775807}}`, Report{math.MaxInt64, true, false, ""}},
-		{"not whole", `{"usage":{"input_tokens":1.5}}`, Report{}},
-		{"of other types", `{"usage":"much","is_error":"no","result":{"a":1}}`, Report{}},
+		{0, math.MaxInt64, 100, false}, {1000, 0, 100, false}, {1000, 900, 100, false}, {1000, 950, 50, false},
+		{1000, 1000, 100, true}, {1000, 2000, 100, true}, {50, 0, 50, false}, {1000, -5, 100, false}, {math.MaxInt64, math.MaxInt64 - 1, 1, false},
 	} {
-		if got := ReadOutput([]byte(c.out)); got != c.expected {
-			t.Errorf("%s: %+v, expected %+v", c.name, got, c.expected)
+		b, err := Budget{Tokens: 100, Chain: c.chain, MaxRetries: 2}.Within(c.spent)
+		if b.Tokens != c.tokens || b.MaxRetries != 2 || (err != nil) != c.exhausted {
+			t.Errorf("%d of %d: %d tokens, %v, expected %d", c.spent, c.chain, b.Tokens, err, c.tokens)
 		}
 	}
-	for text, expected := range map[string]Report{
-		"1200\n": {1200, true, false, ""},
-		`{"input_tokens": 3, "output_tokens": 4}`: {7, true, false, ""},
-		"{\n\"tokens\": 9\n}":                     {9, true, false, ""},
-		"100\n{\"tokens\": 20}\n3\n":              {123, true, false, ""},
-		"-4":                                      {0, true, false, ""},
-		"":                                        {},
-		"a lot":                                   {},
-	} {
-		if got := ReadUsage([]byte(text)); got != expected {
-			t.Errorf("usage file %q: %+v, expected %+v", text, got, expected)
-		}
-	}
-}
-
-func FuzzReadOutput(f *testing.F) {
-	f.Add([]byte(`{"usage":{"input_tokens":1,"output_tokens":2},"result":"a"}`))
-	f.Add([]byte("x\n{\"tokens\":1}\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, r := range []Report{ReadOutput(b), ReadUsage(b)} {
-			if r.Tokens < 0 || r.Tokens > 0 && !r.Known {
-				t.Fatalf("%+v", r)
-			}
-		}
-	})
 }
 
 func TestSummary(t *testing.T) {

@@ -2,14 +2,18 @@ package aide
 
 import (
 	"fmt"
-	"math"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/agentcli"
 )
 
 // Budget bounds one run.
 type Budget struct {
 	// Tokens are those of input and output together.
 	Tokens int64
+	// Chain are those of all runs of a chain together: of a run that a trigger
+	// has begun, and of those that follow it until one succeeds; 0: no bound.
+	Chain int64
 	// Timeout is how long the run may take, with all its tries and what runs
 	// before it; 0: for ever.
 	Timeout time.Duration
@@ -46,16 +50,20 @@ func (m *Meter) Call() error {
 
 // Record adds what a call has used. What is negative is nothing.
 func (m *Meter) Record(tokens int64) {
-	m.used = Add(m.used, tokens)
+	m.used = agentcli.Add(m.used, tokens)
 }
 
-// Add is the sum of tokens, without overflow; what is negative is nothing.
-func Add(a, b int64) int64 {
-	a, b = max(0, a), max(0, b)
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
+// Within is the budget of a run of a chain that has used so many tokens before
+// it; the error says that none are left.
+func (b Budget) Within(spent int64) (Budget, error) {
+	if b.Chain <= 0 {
+		return b, nil
 	}
-	return a + b
+	if spent >= b.Chain {
+		return b, &Exhausted{fmt.Sprintf("its chain of runs has used %d tokens, of %d", spent, b.Chain)}
+	}
+	b.Tokens = min(b.Tokens, b.Chain-max(0, spent))
+	return b, nil
 }
 
 // Exhausted is the error of a run whose budget is used up.

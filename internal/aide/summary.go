@@ -15,10 +15,11 @@ const (
 	TimedOut
 	BudgetExhausted
 	Faulty // it could not begin: the Aidefile, a secret or a hook is at fault
+	Spent  // the budget of its chain is exhausted, too: nothing can follow it
 )
 
 func (r Result) String() string {
-	return [...]string{"success", "failure", "timeout", "budget", "faulty"}[r]
+	return [...]string{"success", "failure", "timeout", "budget", "faulty", "budget"}[r]
 }
 
 // Status is the word for it in a summary.
@@ -33,7 +34,7 @@ func (r Result) Status() string {
 }
 
 // Code is the exit code of a run.
-func (r Result) Code() int { return [...]int{0, 1, 124, 5, 78}[r] }
+func (r Result) Code() int { return [...]int{0, 1, 124, 5, 78, 6}[r] }
 
 const (
 	summaryOpen, summaryClose = "<aide-summary>", "</aide-summary>"

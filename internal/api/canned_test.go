@@ -87,7 +87,7 @@ func cannedPool() Pool {
 
 func (c canned) node() Node {
 	now, pool := time.Now(), cannedPool()
-	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1", "at work", fullVitals(), &Drain{"r", 1.5, true}, &Aide{"idle", []string{"manual"}, &now, "never", 1, 10, &now, "hand", "t", "f"}, &NeedsInput{"q-1", "t", now, 1}, &pool}
+	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1", "at work", fullVitals(), &Drain{"r", 1.5, true}, &Aide{"idle", []string{"manual"}, &now, "never", 1, 10, &now, "hand", "t", "f", true}, &NeedsInput{"q-1", "t", now, 1}, &pool}
 }
 
 func (c canned) Nodes(context.Context, string) ([]Node, error) {
@@ -174,7 +174,7 @@ func (c canned) Heartbeat(context.Context, Caller, Beat) error              { re
 func (c canned) RequestRestart(_ context.Context, _ Caller, _ string) error { return c.err }
 func (c canned) Patrol(context.Context, bool) (Round, error) {
 	until := time.Now()
-	return Round{[]RoundAction{{"renew", "app/a", "drifted", []string{"env.MODEL"}, "r"}}, []RoundDelay{{"app/b", "app/a", &until, "idle"}}}, c.err
+	return Round{[]RoundAction{{"renew", "app/a", "drifted", []string{"env.MODEL"}, "r"}}, []RoundDelay{{"app/b", "app/a", &until, "idle"}}, []PoolAt{{"app/w", cannedPool()}}}, c.err
 }
 func (c canned) Reload(context.Context) (Reloaded, error) {
 	return Reloaded{"rev", true, 1, 2, 3, 4}, c.err

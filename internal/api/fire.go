@@ -34,6 +34,15 @@ type Aide struct {
 	FiredBy     string     `json:"fired_by,omitempty"`
 	Task        string     `json:"task,omitempty"`    // the first line of what it was told
 	Failing     string     `json:"failing,omitempty"` // why its issues cannot be looked at
+	Spent       bool       `json:"spent,omitempty"`   // given up, since its chain of runs has used up its tokens
+}
+
+// Because is why it was given up, in words.
+func (a Aide) Because() string {
+	if a.Spent {
+		return "as its chain of runs has used up its tokens"
+	}
+	return fmt.Sprintf("after %d restarts in a row", a.Restarts)
 }
 
 func fireRoutes() []route {

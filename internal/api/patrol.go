@@ -28,6 +28,7 @@ type PatrolRequest struct {
 type Round struct {
 	Actions []RoundAction `json:"actions"`
 	Delays  []RoundDelay  `json:"delays"` // what waits
+	Pools   []PoolAt      `json:"pools"`  // and what their checks have said last
 }
 
 // RoundAction is something that a round does.

@@ -116,6 +116,30 @@ func TestAidefileGivesUp(t *testing.T) {
 	a.wantRuns(8)
 }
 
+// A chain that has used up its tokens is given up at once, and begins anew with a reset or a trigger.
+func TestAidefileChainOfRuns(t *testing.T) {
+	a := newAider(t, "[budget]\nmax_retries = 0\nchain_tokens = 100\n[daemon]\nmax_restarts = 9\nbackoff = \"fixed\"\n", `echo '{"usage":{"output_tokens":60}}'; exit 1`, soon)
+	a.do("up", "-d")
+	a.do("fire", "a")
+	a.awaitEvents(event.AgentGaveUp, 1)
+	a.wantRuns(2)
+	n := a.awaitState("t/a", "given_up")
+	if !n.Aide.Spent || !strings.Contains(n.LastExit, "its chain of runs has used 120 tokens, of 100") {
+		t.Errorf("%+v, %+v", n, n.Aide)
+	}
+	for _, command := range []string{"ps", "explain"} {
+		if out := a.do(command, "a"); !strings.Contains(out, "as its chain of runs has used up its tokens") {
+			t.Errorf("%s does not say why:\n%s", command, out)
+		}
+	}
+	a.do("fire", "a")
+	a.awaitEvents(event.AgentGaveUp, 2)
+	a.wantRuns(3)
+	a.do("reset", "a")
+	a.awaitEvents(event.AgentGaveUp, 3)
+	a.wantRuns(5)
+}
+
 // Without [daemon] a firing is one run, whatever its end.
 func TestAidefileSingleShot(t *testing.T) {
 	a := newAider(t, noRetry, `cat >stdin; exit 3`, soon)
@@ -280,7 +304,7 @@ func TestAidefileAlone(t *testing.T) {
 	root := filepath.Base(dir)
 	f.awaitState(root+"/uptime", "stopped")
 	until(t, "the run", func() bool { return len(f.events(event.AgentExited, root+"/uptime")) == 1 })
-	if text, _ := os.ReadFile(filepath.Join(dir, "arguments")); string(text) != "-p --output-format json\n" {
+	if text, _ := os.ReadFile(filepath.Join(dir, "arguments")); string(text) != "-p --output-format stream-json --verbose\n" {
 		t.Errorf("arguments %q", text)
 	}
 	if out := f.do("logs", "uptime"); !strings.Contains(out, "TOKENS: 42/200000") || !strings.Contains(out, "all is up") {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -179,6 +180,8 @@ func (v *liveView) event(e supervisor.Event) {
 func (v *liveView) output(path string, _ uint64, line proc.Line) {
 	v.add(fmt.Sprintf("%s %s %s", path, v.paint.dim("|"), shown(line.Text)))
 }
+
+func (v *liveView) order(e event.Event) { v.add(orderLine(e, v.paint)) }
 
 func (v *liveView) watch(ctx context.Context, c *daemon.Controller) {
 	m := &liveModel{view: v, fleet: c, nodes: v.nodes(c), began: time.Now()}

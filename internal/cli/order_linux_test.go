@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/api"
@@ -90,6 +91,8 @@ gate = "manual"
 		t.Fatal(err)
 	}
 	f.code(0, "order", "check", "careful")
+	f.code(3, "order", "check", "carefull")
+	f.code(2, "order", "check")
 
 	// A task is made for its pool, and the event of that is handed over.
 	if out := f.do("order", "run", "triage", "--wait"); !strings.HasPrefix(out, "task t-") {
@@ -146,6 +149,38 @@ gate = "manual"
 	if out := f.do("status"); !strings.Contains(out, "orders   7, ") {
 		t.Errorf("status:\n%s", out)
 	}
+	f.do("down")
+	f.code(69, "order", "check", "careful")
+}
+
+// Each command about orders says what it has to say as JSON, too.
+func TestOrdersInJSON(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "[[order]]\nname = \"a\"\nexec = \"exec sleep 1000\"\nschedule = \"@yearly\"\n[[order]]\nname = \"b\"\nexec = \"echo hello\"\ngate = \"manual\"\n")
+	f.do("up", "-d")
+	for _, c := range []struct {
+		args string
+		code int
+		want string // what is in the answer
+	}{
+		{"ls", 0, `[{"name":"a",`},
+		{"show a", 0, `{"name":"a",`},
+		{"check a", 1, `"due":false,`},
+		{"next a -n 2", 0, `{"times":["`},
+		{"history a", 0, `[]`},
+		{"run a", 0, `{"run":"r-`},
+		{"stop a", 0, `{"order":"a","stopped":1}`},
+		{"run b --wait", 0, `"output":["hello"]`},
+		{"history b", 0, `[{"id":"r-`},
+		{"stop b", 0, `{"order":"b","stopped":0}`},
+		{"disable a", 0, `{"enabled":false,"order":"a"}`},
+		{"enable a", 0, `{"enabled":true,"order":"a"}`},
+	} {
+		out := f.code(c.code, append(append([]string{"order"}, strings.Fields(c.args)...), "--json")...)
+		if !strings.Contains(out, c.want) || !json.Valid([]byte(out)) {
+			t.Errorf("order %s --json, want %s:\n%s", c.args, c.want, out)
+		}
+	}
 }
 
 // A run that the daemon is stopped in the middle of is stopped, too.
@@ -159,4 +194,47 @@ func TestDownStopsOrders(t *testing.T) {
 	if out := f.do("order", "history", "a"); !strings.Contains(out, "stopped") {
 		t.Errorf("order history:\n%s", out)
 	}
+}
+
+// A run goes on while something may come, and shows what becomes of orders.
+func TestRunWaitsForWhatComes(t *testing.T) {
+	t.Parallel()
+	const ending = `exit 0`
+	for name, c := range map[string]struct{ toml, shows string }{
+		"an order":            {"[[order]]\nname = \"a\"\nexec = \"true\"\ninterval = \"1h\"\n", "orders/a * completed\n"},
+		"an order that fails": {"[[order]]\nname = \"a\"\nexec = \"exit 3\"\ninterval = \"1h\"\n", "orders/a * failed: exit code 3"},
+		"an order to come":    {agentTOML("a", ending, `restart = "never"`) + "[[order]]\nname = \"a\"\nexec = \"true\"\nschedule = \"@yearly\"\n", "t/a * ended"},
+		"a pool":              {agentTOML("a", ending) + "[agent.pool]\nmin = 0\ncheck = \"echo 0\"\n", "t * started"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := launch(t, project(t, c.toml), "run")
+			r.out.awaitText(t, c.shows)
+			r.out.awaitText(t, "t * started")
+			if strings.Contains(r.out.String(), "all children are done") {
+				t.Errorf("it ended by itself:\n%s", r.out.String())
+			}
+			r.signal(syscall.SIGINT)
+			r.wantExit(130)
+			if !strings.Contains(r.err.String(), "stopped by interrupt") {
+				t.Errorf("stderr: %s", r.err.String())
+			}
+		})
+	}
+	for name, order := range map[string]string{"an order for people": "gate = \"manual\"\n", "one that is disabled": "interval = \"1h\"\nenabled = false\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := launch(t, project(t, agentTOML("a", ending, `restart = "never"`)+"[[order]]\nname = \"a\"\nexec = \"true\"\n"+order), "run")
+			r.wantExit(0)
+		})
+	}
+}
+
+func TestRunShowsOrdersAsJSON(t *testing.T) {
+	t.Parallel()
+	r := launch(t, project(t, "[[order]]\nname = \"a\"\nexec = \"exit 3\"\ninterval = \"1h\"\n"), "run", "--json")
+	r.out.awaitText(t, `"type":"order.failed","path":"orders/a"`)
+	r.out.awaitText(t, `"code":3`)
+	r.signal(syscall.SIGTERM)
+	r.wantExit(143)
 }

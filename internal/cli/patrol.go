@@ -22,9 +22,10 @@ func newPatrol(s *streams) *cobra.Command {
 		Long: `Compare what runs with the file, now, and do what is needed so that they agree. The
 daemon does so by itself whenever something happens, and every patrol_interval.
 
-It prints what there is to do, a line each with its reason, and what waits. The exit
-code is 78 if the file is at fault: what runs is then compared with the last version
-that was not.`,
+It prints what there is to do, a line each with its reason, and what waits; before that,
+how many instances each pool wants, by what its check has said last. It has the checks run
+again, and does not wait for them; with --dry-run nothing is run. The exit code is 78 while
+the file is at fault: the last version that was not is then what is compared.`,
 		Example:           "  coppice patrol --dry-run",
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -63,6 +64,9 @@ func (s *streams) printRound(r api.Round, asJSON bool) error {
 		return s.printJSON(r)
 	}
 	var lines []string
+	for _, p := range r.Pools {
+		lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s; %s", "pool", p.Path, poolText(p.Pool), checkText(p.Pool, time.Now()))))
+	}
 	for _, a := range r.Actions {
 		lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s", a.Action, a.Path, a.Reason)))
 	}
@@ -74,7 +78,7 @@ func (s *streams) printRound(r api.Round, asJSON bool) error {
 			lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s, but started too often; until %s", "wait", d.Path, d.Cause, d.Until.Local().Format(time.DateTime))))
 		}
 	}
-	if len(lines) == 0 {
+	if len(r.Actions)+len(r.Delays) == 0 {
 		lines = append(lines, "nothing to do: what runs is what the file says")
 	}
 	return s.printLines(lines)

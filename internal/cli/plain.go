@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -65,6 +67,16 @@ func (v *plainView) event(e supervisor.Event) {
 
 func (v *plainView) output(path string, _ uint64, line proc.Line) {
 	v.write(fmt.Appendf(nil, "%s %s %s\n", path, v.paint.dim("|"), proc.Plain(line.Text)))
+}
+
+func (v *plainView) order(e event.Event) {
+	v.write(fmt.Appendf(nil, "%s\n", orderLine(e, v.paint)))
+}
+
+// orderLine is an event about an order, as those about agents are shown.
+func orderLine(e event.Event, p paint) string {
+	text := strings.TrimPrefix(e.Message, "order "+strings.TrimPrefix(e.Path, "orders/")+" ")
+	return fmt.Sprintf("%s %s %s", proc.Plain(e.Path), p.dim("*"), p.eventType(e.Type, proc.Plain(strings.ReplaceAll(text, "\n", " "))))
 }
 
 func (v *plainView) watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }
@@ -150,6 +162,14 @@ func (v *jsonView) output(path string, incarnation uint64, line proc.Line) {
 		data["more"] = true
 	}
 	v.put(record{Time: line.Time, Type: "agent.output", Path: path, Incarnation: incarnation, Message: line.Text, Data: data})
+}
+
+func (v *jsonView) order(e event.Event) {
+	r := record{Time: e.Time, Type: string(e.Type), Path: e.Path, Message: e.Message}
+	if len(e.Data) > 0 && json.Unmarshal(e.Data, &r.Data) != nil {
+		r.Data = nil
+	}
+	v.put(r)
 }
 
 func (v *jsonView) watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }

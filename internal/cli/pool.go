@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -20,4 +21,25 @@ func poolText(p api.Pool) string {
 		text += "; the check fails: " + p.Error
 	}
 	return cell(proc.Plain(text))
+}
+
+// checkText says why it is that many: what the check has said, and when.
+func checkText(p api.Pool, now time.Time) string {
+	ago := ""
+	if p.CheckedAt != nil {
+		ago = fmt.Sprintf(", %s ago", short(max(0, now.Sub(*p.CheckedAt))))
+	}
+	switch {
+	case p.Error != "" && !p.Answered:
+		return "no check has answered yet"
+	case p.Error != "":
+		return fmt.Sprintf("the last one that has answered said %d", p.Answer)
+	case p.Answered && p.CheckedAt == nil:
+		return "it has no check"
+	case p.Answered:
+		return fmt.Sprintf("its check said %d%s", p.Answer, ago)
+	case p.Checking:
+		return "its first check runs"
+	}
+	return "its check is not asked"
 }

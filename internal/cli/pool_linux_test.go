@@ -375,6 +375,64 @@ func TestPoolReload(t *testing.T) {
 	}
 }
 
+// A dry run says what there will be, not only the minimum: without a daemon it
+// asks the checks itself, with one it shows what they have said last. It starts and stops nobody.
+func TestPoolDryRun(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, poolTOML(works, `max = 4`, `check = "echo asked >> asked; cat size"`, `drain_timeout = "10m"`))
+	says := func(want string, command ...string) {
+		t.Helper()
+		out := regexp.MustCompile(`, [0-9.]+m?s ago`).ReplaceAllString(f.do(command...), "")
+		if got := strings.TrimSpace(out); got != want {
+			t.Errorf("%q says\n%s\nwant\n%s", command, got, want)
+		}
+	}
+	f.prints("3")
+	says(`pool    t/w: 3 wanted (0..4), 0 live; its check said 3
+start   t/w/w-1: it does not run
+start   t/w/w-2: it does not run
+start   t/w/w-3: it does not run`, "up", "--dry-run")
+	if n := f.living(); n != 0 || f.has(".coppice") {
+		t.Errorf("after a dry run %d live", n)
+	}
+	if err := os.Remove(filepath.Join(f.dir, "size")); err != nil {
+		t.Fatal(err)
+	}
+	if out := f.do("up", "-n"); !strings.Contains(out, "0 wanted (0..4), 0 live; the check fails: exit code 1") || !strings.Contains(out, "; no check has answered yet") || !strings.Contains(out, "nothing to do") {
+		t.Errorf("with a check that fails it says\n%s", out)
+	}
+	f.prints("3")
+	f.do("up", "-d")
+	f.awaitInstances("w-1 1 running, w-2 1 running, w-3 1 running")
+	asked := f.read("asked")
+	const atRest = "pool    t/w: 3 wanted (0..4), 3 live; its check said 3\nnothing to do: what runs is what the file says"
+	f.prints("1")
+	says(atRest, "up", "--dry-run")
+	says(atRest, "patrol", "--dry-run")
+	if f.read("asked") != asked {
+		t.Error("a dry run has had a daemon run its checks")
+	}
+	if out := f.do("up", "-n", "--json"); !strings.Contains(out, `"pools":[{"path":"t/w","pool":{"size":3,`) {
+		t.Errorf("as JSON it says\n%s", out)
+	}
+	f.crash()
+	says(`pool    t/w: 1 wanted (0..4), 3 live; its check said 1
+drain   t/w/w-3: no longer wanted
+drain   t/w/w-2: no longer wanted`, "up", "--dry-run")
+	if err := os.Remove(filepath.Join(f.dir, "size")); err != nil {
+		t.Fatal(err)
+	}
+	if out := f.do("up", "-n"); !strings.Contains(out, "3 wanted (0..4), 3 live; the check fails") || !strings.Contains(out, "nothing to do") {
+		t.Errorf("with a check that fails it says\n%s", out)
+	}
+	if n := f.living(); n != 3 || f.has("told.3") {
+		t.Errorf("after dry runs %d live", n)
+	}
+	f.prints("3")
+	f.do("up", "-d")
+	f.awaitInstances("w-1 1 running, w-2 1 running, w-3 1 running")
+}
+
 // What docs/pools.md shows is so.
 func TestPoolsDoc(t *testing.T) {
 	t.Parallel()

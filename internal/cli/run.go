@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -26,7 +28,9 @@ func newRun(s *streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [FILE.sg|DIR]",
 		Short: "Run the fleet, or a Sage program, in the foreground until it has ended",
-		Long: `Run the fleet in the foreground until no agent runs or will run again.
+		Long: `Run the fleet in the foreground until no agent runs or will run again. Where orders,
+pools with a check, or the triggers of Aidefiles may start something later, that is
+until Ctrl-C.
 
 On a terminal it shows the live tree above the output of the agents; piped, it
 writes plain lines; with --json, one event a line on stdout. From another
@@ -73,6 +77,8 @@ error output; the exit codes are the same, and 1 if the program is not valid.`,
 type view interface {
 	event(e supervisor.Event)
 	output(path string, incarnation uint64, line proc.Line)
+	// order shows an event about an order.
+	order(e event.Event)
 	// watch shows the fleet until ctx is done.
 	watch(ctx context.Context, c *daemon.Controller)
 	// close shows what is left to show, then the summary.
@@ -92,6 +98,7 @@ func run(s *streams, path string, asJSON bool, trace traceFlags) error {
 	if live, ok := v.(*liveView); ok {
 		log = live
 	}
+	began := time.Now()
 	var sum summary
 	watching, ended := context.WithCancel(context.Background())
 	defer ended()
@@ -106,6 +113,7 @@ func run(s *streams, path string, asJSON bool, trace traceFlags) error {
 		Output: v.output,
 		Up: func(c *daemon.Controller, _ string) {
 			shown.Go(func() { v.watch(watching, c) })
+			shown.Go(func() { showOrders(watching, c, began, v) })
 		},
 	})
 	ended()
@@ -125,6 +133,18 @@ func run(s *streams, path string, asJSON bool, trace traceFlags) error {
 		return &exitError{exitFailure, limit}
 	}
 	return failed
+}
+
+// showOrders shows what becomes of orders from the beginning of a run on.
+func showOrders(ctx context.Context, c *daemon.Controller, began time.Time, v view) {
+	for e, err := range c.Events(ctx, event.Query{Filter: event.Filter{Types: []string{"order.*"}}, Follow: true}) {
+		if err != nil {
+			return // at the end; what the log has to say of itself is not for here
+		}
+		if strings.HasPrefix(string(e.Type), "order.") && !e.Time.Before(began) {
+			v.order(e)
+		}
+	}
 }
 
 // foreground is the daemon in this process, until its end. Signals stop the

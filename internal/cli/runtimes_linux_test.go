@@ -396,16 +396,16 @@ func TestAgentTerminal(t *testing.T) {
 	}
 }
 
-// What limits have decided survives the daemon, unless the file says otherwise.
-// What people have decided does.
+// What limits have decided survives the daemon, but for quarantines, or as the
+// file says. What people have decided does.
 func TestPersist(t *testing.T) {
 	t.Parallel()
-	for _, persist := range []bool{true, false} {
-		t.Run(fmt.Sprint(persist), func(t *testing.T) {
+	for name, persist := range map[string]string{"most": "", "all": "persist = true", "nothing": "persist = false"} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const fails = `[ -e mended ] && exec sleep 1000; exit 3`
 			f := newFleet(t,
-				fmt.Sprintf("[supervision]\npersist = %v\n\n", persist),
+				"[supervision]\n"+persist+"\n\n",
 				agentTOML("given_up", fails, `on_limit = "give_up"`, `max_restarts = 2`),
 				agentTOML("quarantined", fails, `max_restarts = 2`, `restart_window = "1h"`),
 				agentTOML("restarting", fails, `backoff = { kind = "fixed", base = "5m" }`),
@@ -420,10 +420,10 @@ func TestPersist(t *testing.T) {
 			f.do("stop", "t/delayed") // nothing of it runs
 			f.awaitState("t/delayed", "suspended")
 			until(t, "the record of the stop", func() bool { return len(f.events("agent.changed", "t/delayed")) > 0 })
-			held := []string{"t/given_up", "t/quarantined", "t/restarting"}
-			kept := []string{"t/stopped", "t/suspended", "t/pool/paused"}
+			forgotten := map[string][]string{"most": {"t/quarantined"}, "nothing": {"t/given_up", "t/quarantined", "t/restarting"}}[name]
+			held := []string{"t/given_up", "t/quarantined", "t/restarting", "t/stopped", "t/suspended", "t/pool/paused"}
 			before := map[string]api.Node{"t/delayed": f.node("t/delayed")}
-			for _, path := range slices.Concat(held, kept) {
+			for _, path := range held {
 				before[path] = f.awaitState(path, filepath.Base(path))
 			}
 			f.crash()
@@ -432,13 +432,16 @@ func TestPersist(t *testing.T) {
 			for path, was := range before {
 				n := f.node(path)
 				switch {
-				case persist || slices.Contains(kept, path) || path == "t/delayed":
-					if n.State != was.State || n.Incarnation != was.Incarnation || persist && n.Restarts != was.Restarts {
+				case !slices.Contains(forgotten, path):
+					if n.State != was.State || n.Incarnation != was.Incarnation || name != "nothing" && n.Restarts != was.Restarts {
 						t.Errorf("%+v, before %+v", n, was)
 					}
 				case n.State != "running" || n.Restarts != 0 || n.Incarnation != was.Incarnation+1:
 					t.Errorf("%+v, before %+v", n, was)
 				}
+			}
+			if told := len(f.events("agent.released", "t/quarantined")); told == 0 && name != "all" || told > 1 {
+				t.Errorf("that it is not quarantined any more was told %d times", told)
 			}
 		})
 	}

@@ -34,7 +34,12 @@ killed, the next one takes them over.
 
 In the foreground it prints what happens until Ctrl-C, which stops all agents
 in order. With -d it goes into the background and the command returns when
-every agent has been started, or with the reason why the daemon is not up.`,
+every agent has been started, or with the reason why the daemon is not up.
+
+With --dry-run nothing is started or stopped: it prints what a daemon would do first,
+or, if one runs, what there is to do. Without a daemon the checks of pools are run for
+that, as the daemon would, since what they print is how many instances there would be;
+with one, what they have said last is shown, as by coppice patrol --dry-run.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := findConfig(file)
@@ -55,7 +60,7 @@ every agent has been started, or with the reason why the daemon is not up.`,
 	}
 	configFlag(cmd, &file)
 	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "go into the background")
-	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what there is to do")
+	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what there is to do; runs the checks of pools")
 	jsonFlag(cmd, &asJSON, "one object, with --dry-run")
 	return cmd
 }
@@ -66,13 +71,15 @@ func upDry(s *streams, path string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), dryTime)
-	defer cancel()
+	ctx, stop := untilSignal(context.Background())
+	defer stop()
 	var round api.Round
 	var refused error
 	if _, locked := project.Locked(); locked {
 		var socket string
 		if socket, err = api.SocketPath(project.Dir); err == nil {
+			ctx, cancel := context.WithTimeout(ctx, dryTime)
+			defer cancel()
 			client := api.Dial(socket)
 			defer client.Close()
 			if round, err = client.Patrol(ctx, true); err == nil {
@@ -88,7 +95,7 @@ func upDry(s *streams, path string, asJSON bool) error {
 	return errors.Join(s.printRound(round, asJSON), refused)
 }
 
-// dryTime bounds the look at what runs.
+// dryTime bounds the wait for a daemon.
 const dryTime = 30 * time.Second
 
 // readyFD is where a daemon in the background reports to the command that

@@ -20,16 +20,16 @@ func aideTable() table[aide.Settings] {
 		header: "[aide]",
 		doc:    "How the agents of Aidefiles run, see [Aidefiles](aidefile.md).",
 		example: `[aide]
-command = ["claude", "-p", "--output-format", "json", "--append-system-prompt", "{style}"]
+command = ["claude", "-p", "--output-format", "stream-json", "--verbose", "--append-system-prompt", "{style}"]
 vault = "secrets"
 
 [[agent]]
 aidefile = "agents/uptime"
 `,
 		keys: []key[aide.Settings]{
-			{row{name: "command", typ: "string or array of strings", def: "`claude -p --output-format json`", doc: "what a run calls, written as that of an agent. Its standard input is the task with all that the agent is told, and it ends with 0 when it has succeeded. In its arguments `{task}`, `{prompt}`, `{persona}`, `{style}`, `{dir}`, `{memory}`, `{workspace}`, `{skills}` and `{tokens}` are replaced; variables have the same", also: []string{"cmd", "runner", "exec"}},
+			{row{name: "command", typ: "string or array of strings", def: "`claude -p --output-format stream-json --verbose`", doc: "what a run calls, written as that of an agent. Its standard input is the task with all that the agent is told, and it ends with 0 when it has succeeded. In its arguments `{task}`, `{prompt}`, `{persona}`, `{style}`, `{dir}`, `{memory}`, `{workspace}`, `{skills}` and `{tokens}` are replaced; variables have the same", also: []string{"cmd", "runner", "exec"}},
 				(*reader).template},
-			{row{name: "usage", typ: "auto, json, file, none", def: "auto", doc: "where the command says how many tokens it has used: `json` is the last JSON object in its output with a `usage`, `file` the file that `COPPICE_USAGE` names, `auto` that file if it was written and the output if not", also: []string{"tokens"}},
+			{row{name: "usage", typ: "auto, json, file, none", def: "auto", doc: "where the command says how many tokens it has used: `json` is its output, as claude, codex, gemini and opencode print it, or objects with a `usage`; `file` the file that `COPPICE_USAGE` names, `auto` that file if it was written and the output if not", also: []string{"tokens"}},
 				oneOf([]string{"auto", "json", "file", "none"}, func(s *aide.Settings, i int) { s.Usage = aide.Source(i) })},
 			{row{name: "poll_interval", typ: "duration", def: "1m", doc: "the time between two looks at the issues of an agent; after errors it grows to half an hour", also: []string{"interval", "poll"}}, duration(func(s *aide.Settings) *time.Duration { return &s.PollInterval })},
 			{row{name: "backoff_base", typ: "duration", def: "1s", doc: "what the sleeps before restarts are multiples of; 5m at most, as each of them", also: []string{"base", "backoff"}},

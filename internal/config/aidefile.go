@@ -111,11 +111,17 @@ func personaTable() table[aide.Persona] {
 func budgetTable() table[aide.Budget] {
 	return table[aide.Budget]{
 		header:  "[budget]",
-		doc:     "What one run may use. A run that uses it up has failed; the next one has a budget of its own.",
-		example: "[budget]\ntokens = \"200k\"\ntimeout = \"10m\"\nmax_retries = 1\n",
+		doc:     "What one run may use, and a chain of them. A run that uses it up has failed; the next one has a budget of its own.",
+		example: "[budget]\ntokens = \"200k\"\nchain_tokens = \"1m\"\ntimeout = \"10m\"\nmax_retries = 1\n",
 		keys: []key[aide.Budget]{
 			{row{name: "tokens", typ: tokensType, def: `"200k"`, doc: "tokens of input and output together, with `k` for thousands and `m` for millions. What the command reports counts; once they are used up it is not called again", also: []string{"token", "max_tokens"}},
 				tokens(func(b *aide.Budget) *int64 { return &b.Tokens })},
+			{row{name: "chain_tokens", typ: tokensType, doc: "tokens of all runs of a chain together: of one that a trigger has begun, and of those that follow it until one succeeds. Once they are used up the agent is given up. Without it each of `max_restarts` + 1 runs may use `tokens`", also: []string{"total_tokens", "max_total_tokens", "chain"}},
+				func(r *reader, v *value, into *aide.Budget) {
+					if tokens(func(b *aide.Budget) *int64 { return &b.Chain })(r, v, into); into.Chain == 0 && !r.faulty[spot{v.src, v.at}] {
+						r.fail(v.at, v, "without it there is no bound", "%s is 0, expected at least 1", r.label(v))
+					}
+				}},
 			{row{name: "timeout", typ: secondsType, doc: "how long the run may take, with all its tries; seconds may be without a unit (`\"120\"`). Then the command is stopped, with all that it has started", also: []string{"max_duration", "time"}},
 				func(r *reader, v *value, into *aide.Budget) {
 					if v.kind == isString && v.text != "" && strings.Trim(v.text, "0123456789") == "" {
@@ -266,7 +272,7 @@ func triggerTable() table[aidefile] {
 		example: "[trigger]\non = [\"issue\", \"cron:*/30 * * * *\"]\ntimezone = \"Europe/Berlin\"\n",
 		keys: []key[aidefile]{
 			{row{name: "on", typ: "string or array of strings", def: `"manual"`, doc: "`manual`, `issue`, `cron:EXPR`, or an array of them", also: []string{"when", "type", "trigger", "cron", "schedule"}}, (*reader).triggers},
-			{row{name: "timezone", typ: "string", def: "UTC", doc: "the time zone of cron expressions: a name such as `Europe/Berlin`, `UTC` or `Local`", also: []string{"tz", "zone"}},
+			{row{name: "timezone", typ: "string", def: "that of the machine", doc: "the time zone of cron expressions: a name such as `Europe/Berlin`, `UTC` or `Local`", also: []string{"tz", "zone"}},
 				func(r *reader, v *value, into *aidefile) { r.zone(v) }},
 			{row{name: "label", typ: "string", def: "the name of the agent", doc: "the label of the issues", also: []string{"labels"}}, text(func(f *aidefile) *string { return &f.Label })},
 		},
@@ -289,7 +295,7 @@ func (r *reader) zone(v *value) *time.Location {
 
 // triggers reads what starts a run.
 func (r *reader) triggers(v *value, into *aidefile) {
-	zone := time.UTC
+	zone := time.Local // as that of orders
 	if z := v.parent.byName["timezone"]; z != nil && z.kind == isString {
 		if known, err := cron.LoadZone(z.text); err == nil { // else it is said where it is read
 			zone = known

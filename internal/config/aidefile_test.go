@@ -119,6 +119,21 @@ func TestAidefileZone(t *testing.T) {
 	}
 }
 
+// Without a time zone it is that of the machine, as for orders.
+func TestAidefileWithoutZone(t *testing.T) {
+	defer func(zone *time.Location) { time.Local = zone }(time.Local)
+	time.Local = time.FixedZone("here", 5*3600)
+	for text, hour := range map[string]int{"": 4, "timezone = \"UTC\"\n": 9, "timezone = \"Local\"\n": 4} {
+		f, err := ParseAidefile("Aidefile", []byte("[trigger]\non = \"cron:0 9 * * *\"\n"+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next := f.Triggers[0].Schedule.Next(time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)).UTC(); next.Hour() != hour {
+			t.Errorf("%q: 9 o'clock is %v, expected %d", text, next, hour)
+		}
+	}
+}
+
 func TestBadAidefiles(t *testing.T) {
 	for _, c := range []struct{ text, expected string }{
 		{"[deamon]\n", `Aidefile:1:2: unknown table "deamon" in the file; did you mean "daemon"?`},
@@ -143,6 +158,9 @@ func TestBadAidefiles(t *testing.T) {
 		{"[budget]\ntokens = -1\n", `Aidefile:2:10: tokens is -1, expected a number of tokens such as "200k", "1m" or "500000"`},
 		{"[budget]\ntimeout = \"5x\"\n", `Aidefile:2:11: timeout is "5x", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h, d (24 hours)`},
 		{"[budget]\ntimeout = 300\n", `Aidefile:2:11: timeout is a number without a unit, expected a duration such as "10s" or "1h30m"; write "300s" if seconds are meant`},
+		{"[budget]\nchain_tokens = 0\n", `Aidefile:2:16: chain_tokens is 0, expected at least 1; without it there is no bound`},
+		{"[budget]\nchain_tokens = \"0k\"\n", `Aidefile:2:16: chain_tokens is 0, expected at least 1; without it there is no bound`},
+		{"[budget]\nchain_tokens = \"x\"\n", `Aidefile:2:16: chain_tokens is "x", expected a number of tokens such as "200k", "1m" or "500000"; k stands for thousands, m for millions`},
 		{"[budget]\nmax_retries = -1\n", `Aidefile:2:15: max_retries is -1, expected an integer from 0 to 1000000`},
 		{"[trigger]\non = \"isue\"\n", `Aidefile:2:6: on is "isue", expected "manual", "issue" or "cron:EXPR"; did you mean "issue"?`},
 		{"[trigger]\non = \"cron */5 * * * *\"\n", `Aidefile:2:6: on is "cron */5 * * * *", expected "manual", "issue" or "cron:EXPR"; write "cron:*/5 * * * *"`},

@@ -120,7 +120,7 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 	if len(r.errs) > 0 {
 		return l, r.errors()
 	}
-	tree.Forget, tree.Persistence, tree.Patrol, tree.Orders = f.forget, f.persistence, f.patrol.Patrol, standing
+	tree.Recall, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, standing
 	l.Tree = tree
 	return l, nil
 }

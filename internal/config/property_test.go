@@ -88,7 +88,9 @@ func print(t *spec.Tree) string {
 	b.WriteString("[supervision]\n")
 	line("strategy", root.Strategy.String())
 	line("auto_shutdown", root.AutoShutdown.String())
-	line("persist", !t.Forget)
+	if t.Recall != spec.RecallMost {
+		line("persist", t.Recall == spec.RecallAll)
+	}
 	line("max_restarts", root.Limit.Max)
 	line("within_seconds", int(root.Limit.Within/time.Second))
 	for _, d := range decls {
@@ -342,7 +344,7 @@ func someTree(t *rapid.T) *spec.Tree {
 		}
 		return n
 	}
-	tree := &spec.Tree{Root: node(1, 0), Patrol: spec.DefaultPatrol(), Forget: rapid.Bool().Draw(t, "forget")}
+	tree := &spec.Tree{Root: node(1, 0), Patrol: spec.DefaultPatrol(), Recall: spec.Recall(rapid.IntRange(0, 2).Draw(t, "recall"))}
 	if rapid.Bool().Draw(t, "daemon") {
 		tree.Patrol = somePatrol(t)
 		for _, c := range tree.Root.Children {
@@ -445,7 +447,7 @@ func FuzzParse(f *testing.F) {
 			if problems != nil {
 				t.Fatalf("a tree that was valid has problems: %+v", problems)
 			}
-			again.Forget, again.Patrol = tree.Forget, tree.Patrol // which are no declarations
+			again.Recall, again.Patrol = tree.Recall, tree.Patrol // which are no declarations
 			if diff := cmp.Diff(tree, again); diff != "" {
 				t.Fatalf("(-first +second)\n%s", diff)
 			}

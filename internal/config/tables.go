@@ -13,8 +13,8 @@ import (
 // file is a coppice.toml while it is read.
 type file struct {
 	root        spec.Node
-	limit       limit // of [supervision], the default of all supervisors
-	forget      bool  // of [supervision]: not persist
+	limit       limit       // of [supervision], the default of all supervisors
+	recall      spec.Recall // of [supervision]: persist
 	patrol      patrol
 	aide        *aide.Settings
 	persistence spec.Persistence
@@ -152,11 +152,11 @@ strategy = "one_for_one"
 			onLimit("escalate", onLimitDoc, of),
 			{row{name: "strategy", typ: strategyType, def: "one_for_one", doc: strategyDoc}, word(supervisor.ParseStrategy, func(f *file) *supervisor.Strategy { return &f.root.Strategy })},
 			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc}, word(parseAutoShutdown, func(f *file) *supervisor.AutoShutdown { return &f.root.AutoShutdown })},
-			{row{name: "persist", typ: "boolean", def: "true", doc: "whether restart counters, delays, quarantines and give-ups survive the daemon. With `false` the next one starts what they held back, at once and with fresh counters. What people decide survives it in either case: a stop by hand until `coppice start`, a pause until `coppice resume`", also: []string{"persistent", "remember"}},
+			{row{name: "persist", typ: "boolean", def: "all but quarantines", doc: "whether restart counters, delays, quarantines and give-ups survive the daemon. What does not survive is over with the next one: it starts what was held back, at once and with fresh counters. Without this key limits that quarantine begin afresh with each daemon, and all others go on; with `true` those go on, too; with `false` none does. What people decide survives it in any case: a stop by hand until `coppice start`, a pause until `coppice resume`", also: []string{"persistent", "remember"}},
 				func(r *reader, v *value, into *file) {
 					persist := true
 					flag(func(p *bool) *bool { return p })(r, v, &persist)
-					into.forget = !persist
+					into.recall = map[bool]spec.Recall{true: spec.RecallAll, false: spec.RecallNothing}[persist]
 				}},
 		},
 	}

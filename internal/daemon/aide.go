@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/notice"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -258,6 +259,7 @@ func (c *Controller) tryFire(ctx context.Context, path string, g *aider, o runne
 // tellFired notes that a run begins.
 func (c *Controller) tellFired(path string, g *aider, o runner.Order, reason string) {
 	o.Fired = time.Now()
+	o.Chain = o.Fired
 	g.mu.Lock()
 	g.order, g.held = o, false
 	if o.Issue > 0 {
@@ -384,11 +386,17 @@ type told struct{ supervisor.Process }
 
 func (p told) Exit() supervisor.Exit {
 	exit := p.Process.Exit()
-	var last *parted
-	if exit.Clean() || !errors.As(exit.Err, &last) || last.status == "" {
+	if exit.Clean() {
 		return exit
 	}
-	exit.Err = &ended{last.status, exit.Err}
+	var code *proc.ExitError
+	if errors.As(exit.Err, &code) && code.Signal == 0 && code.Code == aide.Spent.Code() {
+		exit.Err = fmt.Errorf("%w: %w", exit.Err, supervisor.ErrGiveUp)
+	}
+	var last *parted
+	if errors.As(exit.Err, &last) && last.status != "" {
+		exit.Err = &ended{last.status, exit.Err}
+	}
 	return exit
 }
 
@@ -400,16 +408,6 @@ type ended struct {
 
 func (e *ended) Error() string { return fmt.Sprintf("%.*s", notice.MaxStatus, e.status) }
 func (e *ended) Unwrap() error { return e.exit }
-
-// needsDaemon reports whether anything in the fleet starts by itself, later.
-func (f *fleet) needsDaemon() bool {
-	for _, a := range f.agents {
-		if a.Aide != nil && waits(a.Aide) {
-			return true
-		}
-	}
-	return false
-}
 
 // isAide reports whether an agent has an Aidefile.
 func isAide(a *spec.Agent) bool { return a != nil && a.Aide != nil }

@@ -100,6 +100,7 @@ func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, actio
 	case api.Reset:
 		g.mu.Lock()
 		g.queue.Reset()
+		g.order.Chain = time.Now() // what its chain has used is forgotten, too
 		g.mu.Unlock()
 		switch {
 		case forgotten:
@@ -144,6 +145,9 @@ func (c *Controller) forgottenAides(sup string, listed []supervisor.ChildInfo) (
 
 // afresh runs an agent that was given up, as if it had never failed.
 func (c *Controller) afresh(ctx context.Context, g *aider, p firing.Place) error {
+	g.mu.Lock()
+	g.order.Chain = time.Now()
+	g.mu.Unlock()
 	if err := p.Supervisor.TerminateChild(ctx, p.ID); err != nil {
 		return err
 	}
@@ -249,6 +253,7 @@ func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *
 	if i.Limit.Scope != supervisor.ScopeChild {
 		n.Restarts = 0
 	}
+	n.Spent = s == aide.GivenUp && errors.Is(i.LastExit.Err, supervisor.ErrGiveUp)
 	for _, t := range g.agent.File.Triggers {
 		n.Triggers = append(n.Triggers, t.String())
 		if t.Kind == aide.Cron {
@@ -279,7 +284,7 @@ func aideReason(n api.Node) string {
 	case aide.Done.String():
 		return "has run, and waits to be started"
 	case aide.GivenUp.String():
-		return fmt.Sprintf("given up after %d restarts in a row; runs once for each trigger, begins anew with coppice reset", n.Aide.Restarts)
+		return "given up " + n.Aide.Because() + "; runs once for each trigger, begins anew with coppice reset"
 	case aide.Stopped.String():
 		return "stopped by hand"
 	}
@@ -306,7 +311,7 @@ func aideOutlook(n api.Node) (next, hint string) {
 	case aide.Idle.String(), aide.Done.String():
 		return "it runs " + fires, "at once: coppice fire " + n.Path
 	case aide.GivenUp.String():
-		return fmt.Sprintf("it was given up after %d restarts in a row, and runs once %s, until it succeeds", n.Aide.Restarts, fires), "at once, with a fresh count: coppice reset " + n.Path
+		return fmt.Sprintf("it was given up %s, and runs once %s, until it succeeds", n.Aide.Because(), fires), "at once, with a fresh count: coppice reset " + n.Path
 	case aide.Stopped.String():
 		return "nothing, until somebody starts it: its triggers are not heard", "to wait for its triggers: coppice resume " + n.Path + "; at once: coppice start " + n.Path
 	}

@@ -48,8 +48,18 @@ func (w *crew) interval() time.Duration {
 func (w *crew) environ() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	env := proc.Environ(w.template.Env, proc.Self{Agent: w.path, Socket: w.c.opts.Socket})
-	return append(env, poolEnv+"="+w.template.Name, poolSizeEnv+"="+strconv.Itoa(w.demand.Size(w.template.Pool)))
+	return poolEnviron(w.template, w.path, w.c.opts.Socket, w.demand.Size(w.template.Pool))
+}
+
+// poolEnviron is the environment of what runs for a pool of which there should be so many instances.
+func poolEnviron(template *spec.Agent, path, socket string, size int) []string {
+	env := proc.Environ(template.Env, proc.Self{Agent: path, Socket: socket})
+	return append(env, poolEnv+"="+template.Name, poolSizeEnv+"="+strconv.Itoa(size))
+}
+
+// checkOf is the check of a pool that has one.
+func checkOf(template *spec.Agent, env []string, mark string) pool.Check {
+	return pool.Check{Argv: template.Pool.Check, Dir: template.Dir, Env: env, Mark: mark, Timeout: template.Pool.CheckTimeout}
 }
 
 // boot runs on_boot, before the first instance is added.
@@ -80,7 +90,7 @@ func (w *crew) ask(ctx context.Context, answers chan<- answer) bool {
 	case t.Pool.Check == nil:
 		answers <- answer{n: 1}
 	default:
-		check := pool.Check{Argv: t.Pool.Check, Dir: t.Dir, Env: env, Mark: w.c.opts.Socket + " " + w.path, Timeout: t.Pool.CheckTimeout}
+		check := checkOf(t, env, w.c.opts.Socket+" "+w.path)
 		w.c.background.run(func(context.Context) {
 			n, err := w.c.crews.check(ctx, check)
 			answers <- answer{n, err} // which has room for the one that runs

@@ -36,11 +36,11 @@ func (s *crews) of(path string) *crew {
 	return s.byPath[path]
 }
 
-// all are the crews at the moment.
+// all are the crews at the moment, by path.
 func (s *crews) all() []*crew {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Values(s.byPath))
+	return slices.SortedFunc(maps.Values(s.byPath), func(a, b *crew) int { return strings.Compare(a.path, b.path) })
 }
 
 // layout is a tree with the instances that its pools have at the moment. Needs
@@ -255,7 +255,7 @@ func (w *crew) shown() *api.Pool {
 			s.Draining++
 		}
 	}
-	if !w.checkedAt.IsZero() {
+	if !w.checkedAt.IsZero() && p.Check != nil {
 		at := w.checkedAt
 		s.CheckedAt = &at
 	}

@@ -126,12 +126,37 @@ func (f *fleet) specify(c *Controller, earlier *fleet, saved func(string) (*supe
 	if err != nil {
 		return err
 	}
-	if c.opts.Once && root.AutoShutdown == supervisor.NeverShutdown && !f.needsDaemon() {
+	if c.opts.Once && root.AutoShutdown == supervisor.NeverShutdown && !f.awaits() {
 		root.AutoShutdown = supervisor.WhenDone
 	}
 	f.root = root
 	f.index(root.Name, root)
 	return nil
+}
+
+// awaits reports whether there is anything in the fleet that starts something by
+// itself later, though nothing runs now: an order, the trigger of an Aidefile, or
+// the check of a pool. What the file suspends or disables does not.
+func (f *fleet) awaits() bool {
+	if f.tree.Root.Suspended {
+		return false
+	}
+	for _, o := range f.tree.Orders {
+		if !o.Disabled && slices.ContainsFunc(o.Gates, func(g spec.Gate) bool { return g.Kind != spec.Manual }) {
+			return true
+		}
+	}
+	for path, a := range f.agents {
+		if a.Aide != nil && waits(a.Aide) && !f.suspended(path) {
+			return true
+		}
+	}
+	for path, n := range f.nodes {
+		if p := n.Template; p != nil && p.Pool != nil && len(p.Pool.Check) > 0 && p.Pool.Ceiling() > 0 && !f.suspended(path) {
+			return true
+		}
+	}
+	return false
 }
 
 // index remembers the specifications below a supervisor.
@@ -185,6 +210,22 @@ func (c *Controller) declareBeliefs(f *fleet) {
 	}
 }
 
+// forgets reports whether what the limit over a node has counted and decided
+// ends with the daemon.
+func (f *fleet) forgets(path string) bool {
+	if a := f.agents[path]; a != nil && a.Limit != (supervisor.Limit{}) {
+		return f.tree.Recall.Forgets(a.Limit)
+	}
+	above, _, _ := cutLast(path)
+	return f.forgetsOwn(above)
+}
+
+// forgetsOwn is the same of what a supervisor counts over all of its children.
+func (f *fleet) forgetsOwn(path string) bool {
+	n := f.nodes[path]
+	return n != nil && f.tree.Recall.Forgets(n.Limit)
+}
+
 // pastOf reads what the store knows of nodes that are wanted again.
 func (c *Controller) pastOf(ctx context.Context, f *fleet) (*past, error) {
 	stored, _, err := c.opts.Store.Snapshot(ctx, nodePrefix)
@@ -192,8 +233,17 @@ func (c *Controller) pastOf(ctx context.Context, f *fleet) (*past, error) {
 		return nil, fmt.Errorf("reading what is known of the nodes: %w", err)
 	}
 	records, selves, _ := readRecords(stored)
-	p := &past{orderly: true, records: make(map[string]*record), selves: make(map[string]*selfRecord), forget: f.tree.Forget}
+	p := &past{orderly: true, records: make(map[string]*record), selves: make(map[string]*selfRecord)}
 	old := c.fleet()
+	before := func(path string) bool { // nothing is known of it but from an earlier daemon
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, gone := c.gone[path]
+		_, told := c.noted[path]
+		return !gone && !told
+	}
+	p.forgets = func(path string) bool { return before(path) && f.forgets(path) }
+	p.forgetsOwn = func(path string) bool { return before(path) && f.forgetsOwn(path) }
 	for path, r := range records {
 		if f.has(path) && !old.has(path) {
 			r.Incarnation = max(r.Incarnation, c.last(path)) // the store may be behind

@@ -28,7 +28,7 @@ const (
 	idempotent        = "Reconciliation is idempotent"                                              // a round right after a round does nothing
 	bounded           = "Crash tracking is bounded"                                                 // no window has more than its limit counts
 	autoExpires       = "Quarantine auto-expires"                                                   // what is held has a time, which passes
-	resets            = "Crash tracking resets on controller restart"                               // with persist = false, see below
+	resets            = "Crash tracking resets on controller restart"                               // unless persist = true
 	contentHashing    = "Config drift uses content hashing, not timestamps"                         // the same file again changes nothing
 	noPIDFiles        = "No PID files for liveness"                                                 // what lives is what the runtime says
 	noRoleNames       = "No role names in Go code"                                                  // names are drawn
@@ -43,7 +43,7 @@ type patrolModel struct {
 	store   *memory.Store
 	wanted  map[string]modelAgent // by name, of the file in force
 	stopped map[string]bool       // by path: by hand
-	forget  bool
+	recall  spec.Recall
 }
 
 // modelAgent is an agent in the file.
@@ -113,7 +113,7 @@ func (m *patrolModel) tree(file map[string]modelAgent) *spec.Tree {
 	if problems != nil {
 		m.t.Fatalf("%v", problems)
 	}
-	tree.Forget = m.forget
+	tree.Recall = m.recall
 	return tree
 }
 
@@ -184,7 +184,7 @@ func TestPatrolModel(t *testing.T) {
 					<-m.p.Ended()
 				}
 			}()
-			m.forget = rapid.Bool().Draw(rt, "forget")
+			m.recall = spec.Recall(rapid.IntRange(0, 2).Draw(rt, "recall"))
 			m.wanted = m.file()
 			m.raise(m.tree(m.wanted), newStage())
 			rt.Repeat(map[string]func(*rapid.T){
@@ -362,32 +362,94 @@ func (m *patrolModel) due(since time.Time) bool {
 	return false
 }
 
-// With persist = false a new controller knows of no quarantine.
+// A new controller knows of no quarantine, unless it is to; of other limits it
+// knows unless it is not to.
 func TestQuarantineEndsWithTheController(t *testing.T) {
-	for _, forget := range []bool{false, true} {
-		t.Run(fmt.Sprint(forget), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tree := edited(t, treeOf(t, "a", "b"), "a", func(a *spec.Agent) { a.Limit = supervisor.Quarantining(1, time.Hour) })
-				tree.Forget = forget
-				s, db := newStage(), memory.New()
-				p := raise(t, s, db, tree)
-				s.on("t/a").end(supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")})
-				time.Sleep(time.Minute)
-				if p.state("t/a") != supervisor.Quarantined || len(p.happened(event.AgentQuarantined)) != 1 {
-					t.Fatalf("it is %v", p.state("t/a"))
-				}
-				p.Stop(true)
-				<-p.Ended()
-				p = raise(t, s, db, tree)
-				defer p.close()
-				if lives := s.on("t/a") != nil; lives != forget {
-					t.Errorf("%s: with another controller it lives: %v, want %v", resets, lives, forget)
-				}
-				time.Sleep(time.Hour)
-				if s.on("t/a") == nil {
-					t.Errorf("%s: it is still held", autoExpires)
-				}
+	boom := supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")}
+	for recall, want := range map[spec.Recall]string{
+		spec.RecallMost:    "t/a 2, t/b 1, t/s/d 2",
+		spec.RecallAll:     "t/b 1",
+		spec.RecallNothing: "t/a 2, t/b 1, t/c 2, t/s/d 2",
+	} {
+		for _, keep := range []bool{true, false} {
+			t.Run(fmt.Sprint(recall, " ", keep), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					tree := func() *spec.Tree {
+						tree := edited(t, treeOf(t, "a", "b", "c", "s(d)"), "a", func(a *spec.Agent) { a.Limit = supervisor.Quarantining(1, time.Hour) })
+						edited(t, tree, "c", func(a *spec.Agent) { a.Limit = supervisor.GivingUp(0) })
+						edited(t, tree, "d", func(a *spec.Agent) { a.Limit = supervisor.Limit{} })
+						for path, child := range tree.All() {
+							if path == "t/s" {
+								child.Node.Limit = supervisor.Quarantining(1, time.Hour)
+							}
+						}
+						tree.Recall = recall
+						return tree
+					}
+					s, db := newStage(), memory.New()
+					p := raise(t, s, db, tree())
+					for _, path := range []string{"t/a", "t/c", "t/s/d"} {
+						s.on(path).end(boom)
+					}
+					time.Sleep(time.Minute)
+					if a, c, d := p.state("t/a"), p.state("t/c"), p.state("t/s/d"); a != supervisor.Quarantined || c != supervisor.GivenUp || d != a {
+						t.Fatalf("they are %v, %v, %v", a, c, d)
+					}
+					p.Stop(keep)
+					<-p.Ended()
+					p = raise(t, s, db, tree())
+					if !keep {
+						want = strings.Replace(want, "t/b 1", "t/b 2", 1)
+					}
+					if got := s.cast(); got != want {
+						t.Errorf("%s: with another controller there live %s, want %s", resets, got, want)
+					}
+					if n := len(p.happened(event.AgentReleased)); n != strings.Count(want, ",") {
+						t.Errorf("of %s it is told %d times that they are released", want, n)
+					}
+					p.Stop(true)
+					<-p.Ended()
+					p = raise(t, s, db, tree())
+					defer p.close()
+					if got := s.cast(); got != want {
+						t.Errorf("%s: with a third controller there live %s, want %s", resets, got, want)
+					}
+					time.Sleep(time.Hour)
+					if s.on("t/a") == nil || s.on("t/s/d") == nil {
+						t.Errorf("%s: there live %s", autoExpires, s.cast())
+					}
+				})
 			})
-		})
+		}
 	}
+}
+
+// An agent that leaves the file and comes back while the controller lives has
+// no fresh budget, wherever its quarantine would end with the controller.
+func TestQuarantineOutlivesTheFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		with := func() *spec.Tree {
+			return edited(t, treeOf(t, "a", "b"), "a", func(a *spec.Agent) { a.Limit = supervisor.Quarantining(2, time.Hour) })
+		}
+		s, db := newStage(), memory.New()
+		p := raise(t, s, db, with())
+		for range 2 {
+			s.on("t/a").end(supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")})
+			time.Sleep(time.Minute)
+		}
+		p.becomes(treeOf(t, "b"))
+		p.becomes(with())
+		if p.state("t/a") != supervisor.Quarantined {
+			t.Errorf("back in the file it is %v", p.state("t/a"))
+		}
+		p.becomes(treeOf(t, "b"))
+		p.Stop(true)
+		<-p.Ended()
+		p = raise(t, s, db, treeOf(t, "b"))
+		defer p.close()
+		p.becomes(with())
+		if s.on("t/a") == nil {
+			t.Errorf("back in the file of another controller it is %v", p.state("t/a"))
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
@@ -15,9 +16,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Preview says what a daemon of a project would do first, and starts nothing.
-// It is for while none runs; what people have stopped by hand is not known then.
-// Pools have what they have at least: nothing is asked what more they want.
+// Preview says what a daemon of a project would do first, and starts nothing but
+// the checks of pools: they are asked, as the number that they print decides what
+// there is to do. It is for while no daemon runs; what people have stopped by hand
+// is not known then. The end of ctx ends the checks, too.
 func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.Round, err error) {
 	programs := newPrograms(logger, nil)
 	defer func() { err = errors.Join(err, programs.close()) }()
@@ -29,58 +31,81 @@ func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.R
 	if err != nil {
 		return round, err
 	}
-	f := newFleet(loaded.Tree.Minimal(), loaded.Config)
-	observed := make(map[string]*patrol.Observed)
+	var seen []runtime.Observation
+	if _, err := os.Stat(project.Slots()); err == nil {
+		if seen, err = project.sight(ctx, loaded.Tree, logger); err != nil {
+			return round, err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return round, err
+	}
+	socket, err := api.SocketPath(project.Dir)
+	if err != nil {
+		return round, err
+	}
+	polls := askPools(ctx, loaded.Tree, seen, socket)
+	if ctx.Err() != nil {
+		return round, context.Cause(ctx)
+	}
+	f := newFleet(loaded.Tree.Layout(laidOut(polls)), loaded.Config)
+	round = shownRound(patrol.Plan(f.previewed(), f.sighted(seen), patrol.Trackers{}, time.Now()))
+	for _, p := range polls {
+		round.Pools = append(round.Pools, p.shown())
+		round.Actions = append(round.Actions, p.surplus()...)
+	}
+	return round, nil
+}
+
+// sightTime bounds the look at what runs without a daemon.
+const sightTime = 30 * time.Second
+
+// sight is what lives in the runtimes of a project, or may.
+func (p Project) sight(ctx context.Context, tree *spec.Tree, logger *slog.Logger) (seen []runtime.Observation, err error) {
+	ctx, cancel := context.WithTimeout(ctx, sightTime)
+	defer cancel()
+	runtimes, end, err := openRuntimes(ctx, p, tree, logger, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	for _, rt := range runtimes {
+		slots, err := rt.List(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("looking for what runs in %s: %w", rt.Kind(), err)
+		}
+		seen = append(seen, slices.DeleteFunc(slots, func(o runtime.Observation) bool { return o.Life == runtime.Dead })...)
+	}
+	return seen, nil
+}
+
+// sighted is what the patrol would observe. What is in a pool that does not
+// want it is not part of it: that is up to the pool.
+func (f *fleet) sighted(seen []runtime.Observation) map[string]*patrol.Observed {
+	observed := make(map[string]*patrol.Observed, len(f.order))
 	for _, path := range f.order {
 		observed[path] = &patrol.Observed{Path: path, Life: patrol.Kept}
 		if f.agents[path] != nil {
 			observed[path].Life = patrol.Down
 		}
 	}
-	if _, err := os.Stat(project.Slots()); err == nil {
-		if err := project.sight(ctx, f, observed, logger); err != nil {
-			return round, err
+	for _, o := range seen {
+		a := f.agents[o.Path]
+		if above, _, _ := cutLast(o.Path); a == nil && f.nodes[above] != nil && f.nodes[above].Template != nil {
+			continue
 		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return round, err
-	}
-	return shownRound(patrol.Plan(f.previewed(), observed, patrol.Trackers{}, time.Now())), nil
-}
-
-// sight adds what lives in the runtimes of a project.
-func (p Project) sight(ctx context.Context, f *fleet, observed map[string]*patrol.Observed, logger *slog.Logger) (err error) {
-	runtimes, end, err := openRuntimes(ctx, p, f.tree, logger, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, end()) }()
-	for _, rt := range runtimes {
-		slots, err := rt.List(ctx)
-		if err != nil {
-			return fmt.Errorf("looking for what runs in %s: %w", rt.Kind(), err)
-		}
-		for _, o := range slots {
-			a := f.agents[o.Path]
-			if above, _, _ := cutLast(o.Path); a == nil && f.nodes[above] != nil && f.nodes[above].Template != nil {
-				continue // it is up to the pool what becomes of it
-			}
-			seen := &patrol.Observed{Path: o.Path, Life: patrol.Unknown}
-			switch {
-			case o.Life == runtime.Dead:
-				continue
-			case o.Life == runtime.Alive:
-				seen.Life, seen.Ready = patrol.Running, o.Ready
-				if a != nil && o.Fingerprint != "" {
-					seen.Print = f.prints[o.Path]
-					if o.Fingerprint != a.Fingerprint() {
-						seen.Print = spec.Print{Sum: o.Fingerprint, Parts: append(seen.Print.Parts[:len(seen.Print.Parts):len(seen.Print.Parts)], spec.Part{Field: undeclared, Hash: o.Fingerprint})}
-					}
+		at := &patrol.Observed{Path: o.Path, Life: patrol.Unknown}
+		if o.Life == runtime.Alive {
+			at.Life, at.Ready = patrol.Running, o.Ready
+			if a != nil && o.Fingerprint != "" {
+				at.Print = f.prints[o.Path]
+				if o.Fingerprint != a.Fingerprint() {
+					at.Print = spec.Print{Sum: o.Fingerprint, Parts: append(at.Print.Parts[:len(at.Print.Parts):len(at.Print.Parts)], spec.Part{Field: undeclared, Hash: o.Fingerprint})}
 				}
 			}
-			observed[o.Path] = seen
 		}
+		observed[o.Path] = at
 	}
-	return nil
+	return observed
 }
 
 // previewed is what is wanted, for a plan of agents alone.

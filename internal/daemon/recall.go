@@ -22,11 +22,12 @@ var errLost = errors.New("lost: nothing is left of it, not even how it ended")
 
 // past is what is known from before the controller started.
 type past struct {
-	orderly bool // the last controller has stopped everything
-	records map[string]*record
-	selves  map[string]*selfRecord
-	forget  bool
-	adopt   map[string]adoption
+	orderly    bool // the last controller has stopped everything
+	records    map[string]*record
+	selves     map[string]*selfRecord
+	forgets    func(path string) bool // what the limit over a node has counted and decided
+	forgetsOwn func(path string) bool // the same of what a supervisor counts over its children
+	adopt      map[string]adoption
 }
 
 // recall compares what the store says with what the runtimes have: what lives or
@@ -77,7 +78,8 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 		}
 	}
 	c.endWithController(records)
-	p := &past{orderly: len(orderly) > 0, records: records, selves: selves, forget: c.fleet().tree.Forget, adopt: c.adopt}
+	p := &past{orderly: len(orderly) > 0, records: records, selves: selves, adopt: c.adopt}
+	p.forgets, p.forgetsOwn = c.fleet().forgets, c.fleet().forgetsOwn
 	var orphans []sighting
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		if c.fleet().agents[path] == nil || c.isDown(path, records) {
@@ -95,7 +97,34 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 		}
 	}
 	c.clear(ctx, orphans)
+	c.amnesty(p)
 	return p, nil
+}
+
+// amnesty tells of each node that the last controller has held, and that this
+// one starts because it does not know of that: a controller that is started again and
+// again gives it its budget each time, and that shows.
+func (c *Controller) amnesty(p *past) {
+	f := c.fleet()
+	for _, path := range f.order {
+		r := p.records[path]
+		if r == nil || c.opts.Once || isAide(f.agents[path]) || !p.forgets(path) {
+			continue
+		}
+		kind := event.AgentReleased
+		if f.nodes[path] != nil {
+			kind = event.SupervisorReleased
+		}
+		switch s := r.saved(); s.State {
+		case supervisor.Quarantined, supervisor.GivenUp:
+			held := s.State
+			forget(s)
+			c.log.Append(event.Event{
+				Type: kind, Path: path, Incarnation: r.Incarnation, Actor: "controller",
+				Message: fmt.Sprintf("%s is started, it is not %v any more: what its limit had counted has ended with the controller that counted it", path, held),
+			}.With(map[string]any{"reason": "controller restarted"}), newRecord(path, r.Incarnation, r.Ended, *s).op())
+		}
+	}
 }
 
 // lasts: what state the node was in holds over an orderly end of the controller.
@@ -251,7 +280,7 @@ func (p *past) saved(path string) (*supervisor.Saved, *supervisor.SavedSelf) {
 	var self *supervisor.SavedSelf
 	if s := p.selves[path]; s != nil {
 		self = &supervisor.SavedSelf{Counted: s.Counted, Paused: s.Paused, Probing: s.Probing}
-		if p.forget {
+		if p.forgetsOwn != nil && p.forgetsOwn(path) {
 			self.Counted = nil
 		}
 	}
@@ -260,7 +289,7 @@ func (p *past) saved(path string) (*supervisor.Saved, *supervisor.SavedSelf) {
 		return nil, self
 	}
 	s := r.saved()
-	if p.forget {
+	if p.forgets != nil && p.forgets(path) {
 		forget(s)
 	}
 	if a, ok := p.adopt[path]; ok {

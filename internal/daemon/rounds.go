@@ -86,12 +86,16 @@ func (c *Controller) Patrol(_ context.Context, dry bool) (api.Round, error) {
 		c.patrols.kick()
 		c.checkPools()
 	}
-	return shownRound(res), nil
+	round := shownRound(res)
+	for _, w := range c.crews.all() {
+		round.Pools = append(round.Pools, api.PoolAt{Path: w.path, Pool: *w.shown()})
+	}
+	return round, nil
 }
 
 // shownRound is what there is to do, as the API says it.
 func shownRound(res patrol.Result) api.Round {
-	r := api.Round{Actions: []api.RoundAction{}, Delays: []api.RoundDelay{}}
+	r := api.Round{Actions: []api.RoundAction{}, Delays: []api.RoundDelay{}, Pools: []api.PoolAt{}}
 	for _, a := range res.Actions {
 		r.Actions = append(r.Actions, api.RoundAction{Action: a.Kind.String(), Path: a.Path, Cause: a.Cause.String(), Fields: a.Fields, Reason: a.Reason})
 	}

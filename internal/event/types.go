@@ -80,6 +80,7 @@ const (
 	SupervisorEscalated Type = "supervisor.escalated"
 	SupervisorPaused    Type = "supervisor.paused"
 	SupervisorResumed   Type = "supervisor.resumed"
+	SupervisorReleased  Type = "supervisor.released" // from quarantine
 
 	// Beliefs of agents. What agents change themselves is no event.
 	BeliefChanged  Type = "belief.changed"  // by a person

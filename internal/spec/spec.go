@@ -17,10 +17,8 @@ import (
 // that it made is known to be valid.
 type Tree struct {
 	Root *Node
-	// Forget makes restart counters, delays, quarantines and give-ups end with
-	// the daemon, as they do in the seeds. What people have decided does not:
-	// stops by hand, and pauses until they are resumed.
-	Forget bool
+	// Recall is what the next daemon knows of what limits count and decide.
+	Recall Recall
 	// Persistence is where the state is kept.
 	Persistence Persistence
 	// Patrol is how the fleet is kept as it should be.

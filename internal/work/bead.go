@@ -13,20 +13,20 @@ import (
 
 // A bead is an issue as the bd tool keeps it, a JSON object a line, in
 // .beads/issues.jsonl. What a task has a field for is read; all of the line is
-// kept beside the task, so that an export has what the import has brought.
+// kept beside the task, so that an export has what the import has brought. Its
+// description is the text of the task, unless that was edited since.
 
 // MaxBead bounds a bead, in bytes.
 const MaxBead = 1 << 20
 
-// maxRest bounds a bead without its text and comments.
+// maxRest bounds a bead without its description and comments.
 const maxRest = 256 << 10
 
 // Bead is one that was read.
 type Bead struct {
 	task     Task // without what follows from where it is imported
-	text     string
 	comments []said
-	rest     object // the bead without its text and comments
+	rest     object // the bead without its comments
 }
 
 // Types of dependencies that mean more than that there is one.
@@ -71,7 +71,7 @@ type extras struct {
 	Outcome   Outcome `json:"outcome,omitempty"`
 }
 
-// readBead reads what a task has a field for, but text and comments.
+// readBead reads what a task has a field for, but description and comments.
 func readBead(rest object) (*Bead, error) {
 	const text, number, when = "a text", "an integer from 0 to 4", "a time such as 2026-01-31T12:00:00Z"
 	b := &Bead{rest: rest}
@@ -166,7 +166,7 @@ func dependencies(rest object) (all []dependency, err error) {
 	}
 	for i, raw := range list {
 		d := dependency{kind: blocks, raw: raw}
-		o, err := parseObject(raw)
+		o, err := splitObject(raw)
 		if err == nil {
 			err = cmp.Or(o.read("depends_on_id", "a text", &d.on), o.read("type", "a text", &d.kind))
 		}
@@ -182,22 +182,16 @@ func dependencies(rest object) (all []dependency, err error) {
 	return all, nil
 }
 
-// take takes text and comments out of what is kept of a bead, and leaves the
-// places where they were.
+// take takes the comments out of what is kept of a bead, and leaves the place
+// where they were.
 func (b *Bead) take() error {
-	if err := b.rest.read("description", "a text", &b.text); err != nil {
-		return err
-	}
-	if b.text != "" {
-		b.rest.set("description", "")
-	}
 	var list []json.RawMessage
 	if err := b.rest.read("comments", "an array of objects", &list); err != nil {
 		return err
 	}
 	for i, raw := range list {
 		var c said
-		o, err := parseObject(raw)
+		o, err := splitObject(raw)
 		if err == nil {
 			err = cmp.Or(o.read("author", "a text", &c.By), o.read("text", "a text", &c.Text), o.read("created_at", "a time", &c.At))
 		}
@@ -230,10 +224,19 @@ func (b *Bead) check() error {
 	if len(b.comments) > MaxComments {
 		return fmt.Errorf("it has %d comments, at most %d are allowed", len(b.comments), MaxComments)
 	}
-	if n := len(plainJSON(b.rest)); n > maxRest {
+	text, err := description(b.rest)
+	if err != nil {
+		return err
+	}
+	if n := b.rest.size() - len(b.rest.get("description")); n > maxRest {
 		return fmt.Errorf("it has %d bytes beside its description and comments, at most %d are allowed", n, maxRest)
 	}
-	return checkText("description", b.text, MaxText, true)
+	return checkText("description", text, MaxText, true)
+}
+
+// description is the text of a bead.
+func description(rest object) (text string, err error) {
+	return text, rest.read("description", "a text", &text)
 }
 
 // newBead is a task as a bead, from what was kept of the bead that it was made
@@ -264,9 +267,8 @@ func newBead(t *Task, text string, comments []said, kept object) json.RawMessage
 	}
 	put("id", now.ID == was.task.ID, now.ID, true)
 	put("title", now.Title == was.task.Title, now.Title, true)
-	if text != "" || fresh {
-		o.set("description", text)
-	}
+	had, _ := description(kept)
+	put("description", text == had, text, true)
 	put("status", now.Status == was.task.Status, now.Status, true)
 	put("priority", now.Priority == was.task.Priority, now.Priority, true)
 	put("issue_type", now.Type == was.task.Type, now.Type, now.Type != "")
@@ -291,11 +293,11 @@ func newBead(t *Task, text string, comments []said, kept object) json.RawMessage
 	if more.Outcome == Completed {
 		more.Outcome = ""
 	}
-	had := extras{was.task.Pool, was.task.Origin, was.task.Ephemeral, was.task.Outcome}
-	if had.Outcome == Completed {
-		had.Outcome = ""
+	before := extras{was.task.Pool, was.task.Origin, was.task.Ephemeral, was.task.Outcome}
+	if before.Outcome == Completed {
+		before.Outcome = ""
 	}
-	put("coppice", more == had, more, more != extras{})
+	put("coppice", more == before, more, more != extras{})
 	return plainJSON(o)
 }
 

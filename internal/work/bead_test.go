@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/store/sqlite"
 	"github.com/coppice-dev/coppice/internal/store/storetest"
 )
 
@@ -130,6 +133,39 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if hooked := find(t, q, "bd-hook"); hooked.Status != Blocked {
 		t.Errorf("%+v", hooked)
+	}
+}
+
+// The text of an imported task is what it was edited to, nothing included, until a newer bead comes.
+func TestImportedText(t *testing.T) {
+	file, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]store.Store{"memory": memory.New(), "sqlite": file} {
+		t.Run(name, func(t *testing.T) {
+			defer s.Close()
+			q := openQueue(t, s)
+			defer q.Close()
+			bring(t, q, beads)
+			want := func(text string) {
+				t.Helper()
+				d, err := q.Get(t.Context(), "bd-1")
+				var b struct{ Description *string }
+				if e := json.Unmarshal([]byte(exported(t, q)["bd-1"]), &b); err != nil || e != nil || d.Text != text || b.Description == nil || *b.Description != text {
+					t.Errorf("%q, exported %v, want %q; %v, %v", d.Text, b.Description, text, err, e)
+				}
+			}
+			want("all\nof <it> & \"more\"")
+			for _, text := range []string{"", "new", ""} {
+				if _, err := q.Edit(t.Context(), ann, "bd-1", Edit{Text: &text}); err != nil {
+					t.Fatal(err)
+				}
+				want(text)
+			}
+			bring(t, q, `{"id":"bd-1","title":"Epic","description":"newer","updated_at":"2126-01-02T03:04:05Z"}`)
+			want("newer")
+		})
 	}
 }
 

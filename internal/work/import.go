@@ -1,13 +1,13 @@
 package work
 
 import (
-	"container/heap"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/store"
 )
@@ -34,6 +34,16 @@ const (
 // what has been written by an import that is cut off is sound. What fails is
 // named by its id, and what comes after it is not done.
 func (q *Queue) Import(ctx context.Context, who Who, beads []*Bead) (report ImportReport, err error) {
+	select { // what is written ahead is that of one import
+	case q.importing <- struct{}{}:
+		defer func() { <-q.importing }()
+	case <-ctx.Done():
+		return report, context.Cause(ctx)
+	}
+	ahead, err := q.ahead(ctx, beads)
+	if err != nil {
+		return report, err
+	}
 	fates := make([]fate, len(beads))
 	done := 0 // beads whose fate is known
 	for done < len(beads) && err == nil {
@@ -41,7 +51,7 @@ func (q *Queue) Import(ctx context.Context, who Who, beads []*Bead) (report Impo
 		for i := done; i < len(beads) && err == nil; i++ {
 			var s *step
 			var f fate
-			if s, f, err = q.bring(ctx, who, beads[i]); err == nil {
+			if s, f, err = q.bring(ctx, beads[i], ahead[beads[i].ID()]); err == nil {
 				fates[i] = f
 				steps = append(steps, s)
 			}
@@ -84,8 +94,70 @@ func (q *Queue) Import(ctx context.Context, who Who, beads []*Bead) (report Impo
 	return report, err
 }
 
+// ahead writes what is kept of beads whose tasks are not there yet, and returns
+// their ids. Nobody looks at it before those are, so that it needs no order, and many
+// writes share a commit.
+func (q *Queue) ahead(ctx context.Context, beads []*Bead) (written map[string]bool, err error) {
+	var fresh []*Bead
+	err = q.view(ctx, func(x *index) {
+		written, fresh = make(map[string]bool, len(beads)), fresh[:0]
+		for _, b := range beads {
+			if x.get(b.ID()) == nil && !written[b.ID()] {
+				written[b.ID()] = true
+				fresh = append(fresh, b)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var writes sync.WaitGroup
+	var failed atomic.Pointer[error]
+	var ops []store.Op
+	bytes := 0
+	flush := func() {
+		some := ops
+		ops, bytes = nil, 0
+		writes.Go(func() {
+			if err := q.applyFreely(ctx, some); err != nil {
+				failed.Store(&err)
+			}
+		})
+	}
+	for _, b := range fresh {
+		op := q.brought(b)
+		n := len(op.Key) + len(op.Value)
+		if len(ops) == writeOps || len(ops) > 0 && bytes+n > writeBytes {
+			flush()
+		}
+		ops, bytes = append(ops, op), bytes+n
+	}
+	if len(ops) > 0 {
+		flush()
+	}
+	if writes.Wait(); failed.Load() != nil {
+		return nil, *failed.Load()
+	}
+	return written, nil
+}
+
+// applyFreely writes what nobody else writes, so that it can be written again.
+func (q *Queue) applyFreely(ctx context.Context, ops []store.Op) error {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		_, err := q.o.Store.Apply(ctx, store.Fence{}, nil, ops)
+		if !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // bring makes a task of a bead, in a step that may not be durable yet.
-func (q *Queue) bring(ctx context.Context, who Who, b *Bead) (*step, fate, error) {
+func (q *Queue) bring(ctx context.Context, b *Bead, ahead bool) (*step, fate, error) {
 	for {
 		var before *record
 		if err := q.lock(ctx); err != nil {
@@ -100,7 +172,7 @@ func (q *Queue) bring(ctx context.Context, who Who, b *Bead) (*step, fate, error
 				return nil, 0, err
 			}
 		}
-		s, f, err := q.bringOn(ctx, who, b, before, comments)
+		s, f, err := q.bringOn(ctx, b, before, comments, ahead)
 		if err == nil || !errors.Is(err, errAgain) {
 			return s, f, err
 		}
@@ -124,7 +196,7 @@ func (q *Queue) news(ctx context.Context, r *record, comments []said) ([]said, e
 }
 
 // bringOn is bring, as long as the task is as it was; errAgain if it is not.
-func (q *Queue) bringOn(ctx context.Context, who Who, b *Bead, before *record, comments []said) (*step, fate, error) {
+func (q *Queue) bringOn(ctx context.Context, b *Bead, before *record, comments []said, ahead bool) (*step, fate, error) {
 	if before != nil && !newer(b, before) {
 		return q.bringNothing(ctx)
 	}
@@ -161,7 +233,7 @@ func (q *Queue) bringOn(ctx context.Context, who Who, b *Bead, before *record, c
 			if !last {
 				return nil
 			}
-			return q.settle(s, r, b, before)
+			return q.settle(s, r, b, before, ahead)
 		})
 		if err != nil {
 			return nil, 0, err
@@ -212,7 +284,7 @@ func (r *record) keep(before *record) {
 }
 
 // settle puts the task of a bead into a step, with all that belongs to it.
-func (q *Queue) settle(s *step, r *record, b *Bead, before *record) error {
+func (q *Queue) settle(s *step, r *record, b *Bead, before *record, ahead bool) error {
 	if before == nil {
 		if len(q.index.entries) >= MaxTasks {
 			return fmt.Errorf("%w: there are %d, which is as many as are kept", ErrFull, len(q.index.entries))
@@ -227,141 +299,16 @@ func (q *Queue) settle(s *step, r *record, b *Bead, before *record) error {
 	if err := q.refuseCircle(r.ID); err != nil {
 		return err
 	}
-	if b.text != "" || before != nil {
-		s.also(store.Op{Kind: store.Put, Key: q.textKey(r.ID), Value: []byte(b.text)})
+	if before != nil { // the text is in what the bead has brought
+		s.also(store.Op{Kind: store.Delete, Key: q.textKey(r.ID)})
 	}
-	s.also(store.Op{Kind: store.Put, Key: q.broughtKey(r.ID), Value: plainJSON(b.rest)})
+	if before != nil || !ahead {
+		s.also(q.brought(b))
+	}
 	return nil
 }
 
-// BeadPage is some tasks as beads.
-type BeadPage struct {
-	Beads []json.RawMessage `json:"beads"`
-	Next  string            `json:"next,omitempty"` // what to ask for to get those after them; "" if there are none
-}
-
-// Bounds on a page.
-const (
-	pageTasks = 2000
-	pageBytes = 8 << 20
-)
-
-// Export returns tasks as beads, in the order of their ids: those after one of
-// them, "" for all. Each is as it was at some moment meanwhile.
-func (q *Queue) Export(ctx context.Context, after string) (p BeadPage, err error) {
-	var tasks []*record
-	err = q.view(ctx, func(x *index) { tasks = x.following(after, pageTasks+1) })
-	p.Beads = []json.RawMessage{}
-	if err != nil || len(tasks) == 0 {
-		return p, err
-	}
-	more := len(tasks) > pageTasks
-	tasks = tasks[:min(len(tasks), pageTasks)]
-	texts := values{q: q, of: q.textKey, after: after}
-	brought := values{q: q, of: q.broughtKey, after: after}
-	bytes := 0
-	for i, r := range tasks {
-		if bytes > pageBytes {
-			p.Next = tasks[i-1].ID
-			return p, nil
-		}
-		bead, err := q.export(ctx, r, &texts, &brought)
-		if err != nil {
-			return p, fmt.Errorf("%s: %w", r.ID, err)
-		}
-		bytes += len(bead)
-		p.Beads = append(p.Beads, bead)
-	}
-	if more {
-		p.Next = tasks[len(tasks)-1].ID
-	}
-	return p, nil
-}
-
-// following are the first so many tasks after an id, in the order of their ids.
-func (x *index) following(after string, most int) []*record {
-	var first line // the last of them at its head
-	first.less = func(a, b *entry) bool { return a.ID > b.ID }
-	for id, e := range x.entries {
-		switch {
-		case id <= after:
-		case len(first.entries) < most:
-			heap.Push(&first, &entry{record: e.record})
-		case id < first.entries[0].ID:
-			first.entries[0].record = e.record
-			heap.Fix(&first, 0)
-		}
-	}
-	tasks := make([]*record, len(first.entries))
-	for i, e := range first.entries {
-		tasks[i] = e.record
-	}
-	slices.SortFunc(tasks, func(a, b *record) int { return strings.Compare(a.ID, b.ID) })
-	return tasks
-}
-
-func (q *Queue) export(ctx context.Context, r *record, texts, brought *values) (json.RawMessage, error) {
-	text, err := texts.get(ctx, r.ID)
-	if err != nil {
-		return nil, err
-	}
-	var kept object
-	if r.Brought {
-		value, err := brought.get(ctx, r.ID)
-		if err != nil {
-			return nil, err
-		}
-		if kept, err = parseObject(value); err != nil {
-			q.complain(q.broughtKey(r.ID), err)
-			kept = nil
-		}
-	}
-	var comments []said
-	if r.Comments > 0 {
-		if comments, err = q.comments(ctx, r.ID); err != nil {
-			return nil, err
-		}
-	}
-	return newBead(&r.Task, string(text), comments[:min(len(comments), r.Comments)], kept), nil
-}
-
-// values are what is stored of many tasks, one record each, in the order of
-// their ids; it is read in portions.
-type values struct {
-	q       *Queue
-	of      func(id string) string
-	after   string // the id that was asked for last
-	records []store.Record
-	over    bool // there are no more than those
-}
-
-// get is what is stored of a task, nil if nothing is. Ids have to rise.
-func (v *values) get(ctx context.Context, id string) ([]byte, error) {
-	const some = 500
-	key := v.of(id)
-	for {
-		for len(v.records) > 0 && v.records[0].Key < key {
-			v.records = v.records[1:]
-		}
-		if len(v.records) > 0 || v.over {
-			break
-		}
-		// Nothing before the one that is asked for is needed any more.
-		from, prefix := v.of(v.after), strings.TrimSuffix(v.of(""), "/")
-		if v.after == "" {
-			from = ""
-		}
-		records, _, err := v.q.o.Store.Scan(ctx, prefix, from, some)
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", prefix, err)
-		}
-		if v.over = len(records) == 0; !v.over {
-			v.after = strings.TrimPrefix(records[len(records)-1].Key, prefix+"/")
-		}
-		v.records = records
-	}
-	if len(v.records) > 0 && v.records[0].Key == key {
-		return v.records[0].Value, nil
-	}
-	return nil, nil
+// brought is what writes what is kept of a bead.
+func (q *Queue) brought(b *Bead) store.Op {
+	return store.Op{Kind: store.Put, Key: q.broughtKey(b.ID()), Value: plainJSON(b.rest)}
 }

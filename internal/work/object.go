@@ -10,57 +10,133 @@ import (
 	"unicode/utf8"
 )
 
-// object is a JSON object whose members keep their order, and their values as
-// they were written.
+// object is a JSON object whose members keep their order, and their names and
+// values as they were written.
 type object []member
 
 type member struct {
 	name  string
-	value json.RawMessage
+	key   json.RawMessage // the name as it is written
+	value json.RawMessage // without spaces between its parts
 }
 
-// parseObject reads one object and nothing else.
+// parseObject reads one object and nothing else. What it returns shares data.
 func parseObject(data []byte) (object, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("it is not UTF-8")
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	t, err := d.Token()
-	if err != nil {
-		return nil, jsonError(err)
+	if !json.Valid(data) {
+		d := json.NewDecoder(bytes.NewReader(data))
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, jsonError(err)
+		}
+		return nil, errors.New("something follows the object")
 	}
-	if t != json.Delim('{') {
+	return splitObject(data)
+}
+
+// splitObject is parseObject of what is known to be JSON.
+func splitObject(data []byte) (object, error) {
+	s := scan{data: data}
+	if s.space(); s.data[s.at] != '{' {
 		return nil, fmt.Errorf("it is %.40s, expected a JSON object {...}", bytes.TrimSpace(data))
 	}
 	var o object
-	seen := map[string]bool{}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return nil, jsonError(err)
+	for s.at++; ; s.at++ { // behind the brace, or a comma
+		if s.space(); s.data[s.at] == '}' {
+			break
 		}
-		name, _ := t.(string)
-		if seen[name] {
-			return nil, fmt.Errorf("%q is in it twice", name)
+		m := member{key: s.value()}
+		m.name = unquote(m.key)
+		s.space() // and a colon
+		s.at++
+		s.space()
+		m.value = s.value()
+		o = append(o, m)
+		if s.space(); s.data[s.at] == '}' {
+			break
 		}
-		seen[name] = true
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return nil, jsonError(err)
-		}
-		var small bytes.Buffer
-		if err := json.Compact(&small, raw); err != nil {
-			return nil, jsonError(err)
-		}
-		o = append(o, member{name, small.Bytes()})
 	}
-	if _, err := d.Token(); err != nil {
-		return nil, jsonError(err)
+	names := make([]string, len(o))
+	for i, m := range o {
+		names[i] = m.name
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("something follows the object")
+	slices.Sort(names)
+	for i := 1; i < len(names); i++ {
+		if names[i] == names[i-1] {
+			return nil, fmt.Errorf("%q is in it twice", names[i])
+		}
 	}
 	return o, nil
+}
+
+// scan finds where the parts of a text end that is known to be JSON.
+type scan struct {
+	data []byte
+	at   int
+}
+
+// space passes over spaces.
+func (s *scan) space() (some bool) {
+	for ; s.at < len(s.data) && isSpace(s.data[s.at]); s.at++ {
+		some = true
+	}
+	return some
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// value passes over a value, and returns it without the spaces in it.
+func (s *scan) value() json.RawMessage {
+	from, depth, spaces := s.at, 0, false
+	for {
+		switch s.data[s.at] {
+		case '"':
+			for s.at++; s.data[s.at] != '"'; s.at++ {
+				if s.data[s.at] == '\\' {
+					s.at++
+				}
+			}
+			s.at++
+		case '{', '[':
+			depth++
+			s.at++
+		case '}', ']':
+			depth--
+			s.at++
+		case ',', ':': // within a value
+			s.at++
+		default: // a number, or a word
+			for s.at < len(s.data) && !isSpace(s.data[s.at]) && bytes.IndexByte([]byte(",}]"), s.data[s.at]) < 0 {
+				s.at++
+			}
+		}
+		if depth == 0 {
+			break
+		}
+		spaces = s.space() || spaces
+	}
+	value := s.data[from:s.at:s.at]
+	if !spaces {
+		return value
+	}
+	var small bytes.Buffer
+	if err := json.Compact(&small, value); err != nil {
+		return value // none of what is JSON
+	}
+	return small.Bytes()
+}
+
+// unquote is the text that a string of JSON stands for; "" if it is none.
+func unquote(raw json.RawMessage) (text string) {
+	if raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1])
+	}
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return ""
+	}
+	return text
 }
 
 func jsonError(err error) error {
@@ -90,7 +166,14 @@ func (o object) read(name, expected string, into any) error {
 	if raw == nil {
 		return nil
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
+	var err error
+	text, isText := into.(*string)
+	if isText && raw[0] == '"' { // what there is most of, without reflection
+		*text = unquote(raw)
+	} else {
+		err = json.Unmarshal(raw, into)
+	}
+	if err != nil {
 		return fmt.Errorf("%s is %.60s, expected %s", name, raw, expected)
 	}
 	return nil
@@ -108,7 +191,7 @@ func (o *object) set(name string, value any) {
 			return
 		}
 	}
-	*o = append(*o, member{name, raw})
+	*o = append(*o, member{name, plainJSON(name), raw})
 }
 
 func (o *object) remove(name string) {
@@ -117,15 +200,23 @@ func (o *object) remove(name string) {
 
 // MarshalJSON writes the members in their order.
 func (o object) MarshalJSON() ([]byte, error) {
-	b := []byte{'{'}
+	b := append(make([]byte, 0, o.size()), '{')
 	for i, m := range o {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(b, plainJSON(m.name)...), ':')
-		b = append(b, m.value...)
+		b = append(append(append(b, m.key...), ':'), m.value...)
 	}
 	return append(b, '}'), nil
+}
+
+// size is how many bytes the object has as JSON.
+func (o object) size() int {
+	n := len("{}") + max(0, len(o)-1)
+	for _, m := range o {
+		n += len(m.key) + len(":") + len(m.value)
+	}
+	return n
 }
 
 // plainJSON is a value as JSON, in which no character is escaped that need not be.

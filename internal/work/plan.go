@@ -224,7 +224,7 @@ func (p *Plan) tellCircle(g *graph, way []int, told map[int]bool, bad func(int, 
 
 // Bounds on what is sent at once.
 const (
-	MaxImport      = 250     // beads
+	MaxImport      = 1000    // beads
 	MaxImportBytes = 2 << 20 // bytes of them
 )
 

@@ -64,6 +64,8 @@ type Queue struct {
 	cancel context.CancelFunc
 	wake   chan struct{} // holds a token while there is something to write
 	ended  chan struct{}
+	// importing holds a token while beads are imported.
+	importing chan struct{}
 
 	mu      sync.Mutex
 	index   index
@@ -91,7 +93,7 @@ func OpenQueue(ctx context.Context, o Options) (*Queue, error) {
 		o.Also = func(Event) []store.Op { return nil }
 	}
 	q := &Queue{
-		o: o, prefix: idPrefix(o.Name), wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		o: o, prefix: idPrefix(o.Name), wake: make(chan struct{}, 1), ended: make(chan struct{}), importing: make(chan struct{}, 1),
 		index: *newIndex(), lives: make(map[string]Life), bad: make(map[string]bool), nonce: rand.Text(),
 	}
 	q.ctx, q.cancel = context.WithCancel(context.Background())

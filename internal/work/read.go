@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/coppice-dev/coppice/internal/store"
 )
 
 // Filter selects tasks. The zero value selects all that are not closed.
@@ -107,9 +109,9 @@ type Detail struct {
 // Get returns all there is of a task.
 func (q *Queue) Get(ctx context.Context, id string) (d Detail, err error) {
 	const some = 200
+	var r *record
 	var missing error
 	err = q.view(ctx, func(x *index) {
-		var r *record
 		if r, missing = q.find(id); missing == nil {
 			d.Task = x.shown(r)
 			d.Children = slices.Sorted(maps.Keys(x.parts[r.ID]))
@@ -122,7 +124,7 @@ func (q *Queue) Get(ctx context.Context, id string) (d Detail, err error) {
 	if err != nil {
 		return Detail{}, err
 	}
-	if d.Text, err = q.text(ctx, d.Task.ID); err != nil {
+	if d.Text, err = q.text(ctx, r); err != nil {
 		return Detail{}, err
 	}
 	all, err := q.comments(ctx, d.Task.ID)
@@ -140,15 +142,39 @@ func (q *Queue) one(ctx context.Context, key string) ([]byte, error) {
 	}
 	for _, r := range records {
 		if r.Key == key {
-			return r.Value, nil
+			return there(r), nil
 		}
 	}
 	return nil, nil
 }
 
-func (q *Queue) text(ctx context.Context, id string) (string, error) {
-	value, err := q.one(ctx, q.textKey(id))
-	return string(value), err
+// there is the value of a record; never nil, which stands for that there is none.
+func there(r store.Record) []byte {
+	if r.Value == nil {
+		return []byte{}
+	}
+	return r.Value
+}
+
+// text is what is to be done: what was written here, or else what an import has brought.
+func (q *Queue) text(ctx context.Context, r *record) (string, error) {
+	value, err := q.one(ctx, q.textKey(r.ID))
+	if err != nil || value != nil || !r.Brought {
+		return string(value), err
+	}
+	key := q.broughtKey(r.ID)
+	if value, err = q.one(ctx, key); err != nil {
+		return "", err
+	}
+	var text string
+	kept, err := parseObject(value)
+	if err == nil {
+		text, err = description(kept)
+	}
+	if err != nil {
+		q.complain(key, err)
+	}
+	return text, nil
 }
 
 // comments are all that are stored of a task, oldest first.

@@ -2,7 +2,8 @@
 // and again, and checks what Coppice promises: no agent is ended by it, none
 // runs twice, no exit is missed, and the event log has neither gaps nor repeats.
 // With -beliefs it kills agents and their shims, too, while the agents write
-// beliefs: what was acknowledged is there, whole.
+// beliefs: what was acknowledged is there, whole. With -orders it kills the
+// daemon while orders fire: each firing runs once, and none is forgotten.
 package main
 
 import (
@@ -33,6 +34,8 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 100, "how often the daemon is killed")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of the random moments")
 	beliefs := flag.Bool("beliefs", false, "kill agents, shims and the daemon while agents write beliefs")
+	orders := flag.Bool("orders", false, "kill the daemon while orders fire")
+	flag.IntVar(&o.runs, "runs", 1000, "with -orders: how many runs there are at least")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "chaos")
 	if err != nil {
@@ -45,6 +48,9 @@ func main() {
 	if *beliefs {
 		trial = runBeliefs
 	}
+	if *orders {
+		trial = runOrders
+	}
 	if err := trial(o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -55,7 +61,7 @@ func main() {
 type options struct {
 	coppice          string
 	agents, crashing int
-	rounds           int
+	rounds, runs     int
 	seed             uint64
 	dir              string
 	say              func(format string, args ...any)

@@ -16,6 +16,7 @@ type programs struct {
 	beam        string // directory of the compiled Erlang modules
 	execfloor   string
 	agentkill   string
+	acted       string
 	fleetcost   string
 	beliefrate  string
 	firstact    string
@@ -38,13 +39,16 @@ func build(ctx context.Context, dir string) (programs, error) {
 		p.notes = append(p.notes, fmt.Sprintf("Erlang/OTP is left out: %v (Debian: apt-get install erlang-base)", err))
 	}
 	if runtime.GOOS != "linux" {
-		p.notes = append(p.notes, "exec, exit, fleet and belief are left out: they are measured on Linux only")
+		p.notes = append(p.notes, "exec, exit, acted, fleet and belief are left out: they are measured on Linux only")
 		return p, nil
 	}
 	if p.execfloor, err = goBuild(ctx, dir, "execfloor", ".", "./cmd/execfloor"); err != nil {
 		return p, err
 	}
 	if p.agentkill, err = goBuild(ctx, dir, "agentkill", ".", "./cmd/agentkill"); err != nil {
+		return p, err
+	}
+	if p.acted, err = goBuild(ctx, dir, "acted", ".", "./cmd/acted"); err != nil {
 		return p, err
 	}
 	if p.fleetcost, err = goBuild(ctx, dir, "fleetcost", ".", "./cmd/fleetcost"); err != nil {

@@ -15,7 +15,7 @@ type job struct {
 }
 
 func scenarios() []string {
-	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "fleet", "belief"}
+	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "acted", "fleet", "belief"}
 }
 
 // sizes are the numbers that make a run long or short.
@@ -25,7 +25,8 @@ type sizes struct {
 	storm    time.Duration
 	crashes  int // latency
 	groups   int // rest
-	kills    int // exec, exit
+	kills    int // exec, exit, acted
+	beside   int // acted: agents at rest
 	fleet    int // agents
 	writers  int // belief: agents
 	writes   time.Duration
@@ -33,9 +34,9 @@ type sizes struct {
 
 func sizesOf(quick bool) sizes {
 	if quick {
-		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20, kills: 100, fleet: 100, writers: 100, writes: time.Second}
+		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20, kills: 100, beside: 20, fleet: 100, writers: 100, writes: time.Second}
 	}
-	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30, kills: 300, fleet: 1000, writers: 100, writes: 5 * time.Second}
+	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30, kills: 300, beside: 200, fleet: 1000, writers: 100, writes: 5 * time.Second}
 }
 
 // matrix lists the jobs of repetition rep. Implementations of one question
@@ -77,6 +78,9 @@ func matrix(c config, p programs, rep int) []job {
 	for _, death := range []string{"exec", "exit"} {
 		ask(death, 1, []string{"os/exec", "coppice-run", "coppice-up", "process-compose", "supervisord"}, []string{"-rounds", strconv.Itoa(s.kills)}, nil)
 	}
+	for _, n := range []int{0, s.beside} {
+		ask("acted", n, []string{"os/exec", "coppice-up"}, []string{"-n", strconv.Itoa(n), "-rounds", strconv.Itoa(s.kills)}, nil)
+	}
 	ask("fleet", s.fleet, []string{"coppice-up"}, []string{"-n", strconv.Itoa(s.fleet)}, nil)
 	ask("belief", s.writers, []string{"raw-commit", "coppice-book", "coppice-socket"}, []string{"-n", strconv.Itoa(s.writers), "-d", s.writes.String()}, nil)
 	return jobs
@@ -109,6 +113,12 @@ func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string)
 			return nil
 		}
 		return append(argv, goArgs...)
+	}
+	if scenario == "acted" {
+		if p.acted == "" || impl == "coppice-up" && p.coppice == "" {
+			return nil
+		}
+		return append([]string{p.acted, "-impl", impl, "-firstact", p.firstact, "-program", p.coppice}, goArgs...)
 	}
 	if scenario == "fleet" {
 		if p.fleetcost == "" || p.coppice == "" {

@@ -22,7 +22,7 @@ func TestMatrix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := programs{gobench: "g", beam: "b", execfloor: "e", agentkill: "a", fleetcost: "f", firstact: "f", coppice: "c", compose: "p", supervisord: "s"}
+	all := programs{gobench: "g", beam: "b", execfloor: "e", agentkill: "a", acted: "x", fleetcost: "f", firstact: "f", coppice: "c", compose: "p", supervisord: "s"}
 	names := func(jobs []job) []string {
 		var out []string
 		for _, j := range jobs {
@@ -40,7 +40,7 @@ func TestMatrix(t *testing.T) {
 		t.Errorf("the second repetition asks something else:\n%q\n%q", first, second)
 	}
 	for _, j := range matrix(c, programs{gobench: "g"}, 0) {
-		if j.argv[0] != "g" || j.scenario == "exec" || j.scenario == "exit" || j.scenario == "fleet" {
+		if j.argv[0] != "g" || j.scenario == "exec" || j.scenario == "exit" || j.scenario == "acted" || j.scenario == "fleet" {
 			t.Errorf("asked although not built: %+v", j)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aide"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -47,10 +48,12 @@ func (r *Runner) call(ctx context.Context, last error) error {
 		return err
 	}
 	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"], r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = fmt.Sprint(r.meter.Calls()), fmt.Sprint(r.meter.Left()), usage, path
-	r.heard.reset()
-	exit, err := r.execute(ctx, argv, in, usage)
-	report := r.report(usage)
+	r.heard = new(hearing)
+	exit, err := r.execute(ctx, argv, in, r.heard)
+	r.heard.close()
+	report := r.used()
 	r.meter.Record(report.Tokens)
+	r.settle(0)
 	switch {
 	case err != nil:
 		return err
@@ -62,22 +65,22 @@ func (r *Runner) call(ctx context.Context, last error) error {
 	return nil
 }
 
-// report is what the command has said of itself.
-func (r *Runner) report(usage string) aide.Report {
-	out := aide.ReadOutput(r.heard.bytes())
+// used is what the call that is being made has said of itself.
+func (r *Runner) used() agentcli.Report {
+	out := r.heard.report()
 	source := r.order.Settings.Usage
-	if source == aide.AnySource || source == aide.FromFile {
-		if text, err := readUsage(usage); err == nil {
-			file := aide.ReadUsage(text)
-			if file.Known || source == aide.FromFile {
-				out.Tokens, out.Known = file.Tokens, file.Known
-			}
-		} else if source == aide.FromFile {
-			out.Tokens, out.Known = 0, false
-		}
-	}
 	if source == aide.FromNowhere {
-		return aide.Report{}
+		return agentcli.Report{}
+	}
+	if source == aide.FromOutput {
+		return out
+	}
+	var file agentcli.Report
+	if text, err := readUsage(filepath.Join(r.dir, usageName)); err == nil {
+		file = agentcli.ReadUsage(text)
+	}
+	if file.Known || source == aide.FromFile {
+		out.Tokens, out.Known, out.Ended = file.Tokens, file.Known, false
 	}
 	return out
 }
@@ -98,9 +101,10 @@ func readUsage(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 1<<20))
 }
 
-// execute runs a program to its end. It ends it when ctx does, and when it says
-// in the file usage that it has used more than is left; usage may be empty.
-func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, usage string) (supervisor.Exit, error) {
+// execute runs a program to its end, and ends it when ctx does. h hears what it
+// prints, and may be nil; if it is not, it is a call, which ends when it has
+// used more than is left.
+func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, h *hearing) (supervisor.Exit, error) {
 	if ctx.Err() != nil {
 		return supervisor.Exit{}, context.Cause(ctx)
 	}
@@ -110,7 +114,9 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, usage 
 			return
 		}
 		r.out.Write(data)
-		r.heard.Write(data)
+		if h != nil {
+			h.Write(data)
+		}
 	}}
 	p, err := proc.Start(proc.Command{Argv: argv, Dir: filepath.Dir(r.order.Aidefile), Env: r.environ(), Stdin: in}, out)
 	if err != nil {
@@ -119,15 +125,21 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, usage 
 	look := time.NewTicker(r.look)
 	defer look.Stop()
 	var why error
-	for running := true; running; {
+	for running, over := true, false; running; {
 		select {
 		case <-p.Done():
 			running = false
 		case <-ctx.Done():
 			why, running = context.Cause(ctx), false
 		case <-look.C:
-			if usage != "" && r.overspent(usage) {
-				why, running = r.spent(usage), false
+			if h == nil {
+				continue
+			}
+			// One that is about to end by itself has the time of a look to do so:
+			// then it is what it says that counts.
+			was := over
+			if over = r.overspent(); over && was {
+				why, running = aide.Overspent(agentcli.Add(r.meter.Used(), r.used().Tokens), r.meter.Tokens), false
 			}
 		}
 	}
@@ -143,18 +155,11 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, usage 
 	return p.Exit(), why
 }
 
-// overspent reports whether a call has used more than was left to it.
-func (r *Runner) overspent(usage string) bool {
-	if s := r.order.Settings.Usage; s != aide.AnySource && s != aide.FromFile {
-		return false
-	}
-	text, err := readUsage(usage)
-	return err == nil && aide.ReadUsage(text).Tokens > r.meter.Left()
-}
-
-func (r *Runner) spent(usage string) error {
-	text, _ := readUsage(usage)
-	return aide.Overspent(aide.Add(r.meter.Used(), aide.ReadUsage(text).Tokens), r.meter.Tokens)
+// overspent reports whether the call that is being made uses more than was left to it.
+func (r *Runner) overspent() bool {
+	report := r.used()
+	r.settle(report.Tokens)
+	return !report.Ended && report.Tokens > r.meter.Left()
 }
 
 // environ is the environment of commands and hooks.

@@ -41,10 +41,7 @@ func (r *Runner) hook(ctx context.Context, when, hook string) error {
 
 // program runs a program of a hook.
 func (r *Runner) program(ctx context.Context, argv ...string) error {
-	before := r.heard.bytes() // what hooks say is no answer
-	exit, err := r.execute(ctx, argv, nil, "")
-	r.heard.reset()
-	r.heard.Write(before)
+	exit, err := r.execute(ctx, argv, nil, nil) // what hooks say is no answer
 	switch {
 	case err != nil:
 		return err

@@ -40,6 +40,7 @@ type Order struct {
 	Task     string        `json:"task"`            // what is to be done
 	Issue    int           `json:"issue,omitempty"` // that the task is
 	Fired    time.Time     `json:"fired"`
+	Chain    time.Time     `json:"chain"` // when the chain of runs began that it belongs to: at Fired, or a reset since
 }
 
 // Names of files in the directory of an Order.
@@ -142,8 +143,11 @@ type Runner struct {
 	secrets  *secrets
 	out, err *redactor
 	meter    aide.Meter
-	heard    tailBuffer // what the command wrote to its standard output, in its last call
+	heard    *hearing // in the last call; nil before the first
 	look     time.Duration
+
+	spent   int64 // by the runs of its chain before it
+	settled int64 // by its chain, as it was noted last
 }
 
 // New makes a Runner of an order, whose files are in dir.
@@ -166,10 +170,13 @@ func (r *Runner) Run(ctx context.Context) aide.Result {
 	if stoppedBy(ctx) {
 		return r.close(aide.Failed, "stopped")
 	}
-	if r.file == nil {
-		return r.close(result, reason)
+	if r.file == nil || r.heard == nil && result == aide.Spent {
+		return r.close(result, reason) // nothing was done
 	}
-	summary := r.secrets.redact(aide.Summary(result, reason, &r.meter, r.said(), r.file.Output.MaxSummaryTokens))
+	if last, ok := r.over(); ok && result != aide.Succeeded {
+		result, reason = aide.Spent, fmt.Sprintf("%s; %s", reason, last)
+	}
+	summary := r.secrets.redact(aide.Summary(result, reason, &r.meter, r.heard.answer(), r.file.Output.MaxSummaryTokens))
 	if err := replace(filepath.Join(r.dir, SummaryName), []byte(summary+"\n")); err != nil {
 		r.say("the summary cannot be kept: %v", err)
 	}
@@ -184,6 +191,9 @@ func (r *Runner) Run(ctx context.Context) aide.Result {
 		if err := r.closeIssue(ctx); err != nil {
 			reason = fmt.Sprintf("done, but issue %d could not be closed: %v", r.order.Issue, err)
 		}
+	}
+	if result == aide.Succeeded {
+		r.forget()
 	}
 	fmt.Fprintln(r.out, summary)
 	if stoppedBy(ctx) {
@@ -218,15 +228,6 @@ func (r *Runner) say(format string, args ...any) {
 	fmt.Fprintf(r.err, "aide: %s\n", strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
-// said is the answer of the command.
-func (r *Runner) said() string {
-	out := r.heard.bytes()
-	if report := aide.ReadOutput(out); report.Text != "" {
-		return report.Text
-	}
-	return string(out)
-}
-
 // work is the run but for what is told of it.
 func (r *Runner) work(ctx context.Context) (aide.Result, string) {
 	file, err := config.LoadAidefile(r.order.Aidefile)
@@ -234,7 +235,11 @@ func (r *Runner) work(ctx context.Context) (aide.Result, string) {
 		return aide.Faulty, err.Error()
 	}
 	r.file = file
-	r.meter = aide.Meter{Budget: file.Budget}
+	r.recall()
+	budget, err := file.Budget.Within(r.spent)
+	if r.meter = (aide.Meter{Budget: budget}); err != nil {
+		return aide.Spent, err.Error()
+	}
 	if err := r.secrets.find(file.Vault, r.order.Settings.Vault, r.env); err != nil {
 		return aide.Faulty, err.Error()
 	}

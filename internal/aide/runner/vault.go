@@ -175,33 +175,3 @@ func (r *redactor) flush() {
 	defer r.mu.Unlock()
 	r.pass(len(r.pending))
 }
-
-// tailBuffer keeps the end of what is written to it.
-type tailBuffer struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-// maxHeard bounds what is kept of the output of a call, in bytes.
-const maxHeard = 8 << 20
-
-func (t *tailBuffer) Write(p []byte) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if over := len(t.text) - maxHeard; over > 0 {
-		t.text = append(t.text[:0], t.text[over+maxHeard/2:]...)
-	}
-}
-
-func (t *tailBuffer) reset() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = nil
-}
-
-func (t *tailBuffer) bytes() []byte {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return bytes.Clone(t.text)
-}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func newOrderRun(s *streams, r *remote) *cobra.Command {
+	var asJSON, wait bool
+	cmd := &cobra.Command{
+		Use:   "run NAME",
+		Short: "Fire an order, whatever its gates say",
+		Long: `Fire an order, whatever its gates say, and print the id of the run. With --wait the
+command returns when the run has ended, prints its output, and has exit code 0 if
+it has completed, 124 if it has taken too long, and 1 if it has failed.`,
+		Example: `  coppice order run backup --wait`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.ask(func(ctx context.Context, c *api.Client) error {
+				done, err := c.ActOnOrder(ctx, api.OrderAct{Name: args[0], Action: api.RunOrder, By: userName()})
+				switch {
+				case err != nil:
+					return err
+				case done.Queued && asJSON:
+					return s.printJSON(done)
+				case done.Queued:
+					return s.printLines([]string{proc.Plain(args[0]) + " is running; it runs once more after that"})
+				case !wait && asJSON:
+					return s.printJSON(done)
+				case !wait:
+					return s.printLines([]string{done.Run})
+				}
+				return s.awaitRun(ctx, c, done.Run, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&wait, "wait", "w", false, "wait until it has ended")
+	jsonFlag(cmd, &asJSON, "one object")
+	return cmd
+}
+
+// awaitRun waits for the end of a run, also where another daemon goes on with it.
+func (s *streams) awaitRun(ctx context.Context, c *api.Client, id string, asJSON bool) error {
+	var run api.OrderRun
+	err := persist(ctx, agentPatience, func() (err error) {
+		run, err = c.OrderRun(ctx, id, true)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = s.printJSON(run)
+	} else {
+		lines := run.Output
+		for i := range lines {
+			lines[i] = proc.Plain(lines[i])
+		}
+		if run.Task != "" {
+			lines = append(lines, "task "+proc.Plain(run.Task))
+		}
+		if len(lines) > 0 {
+			err = s.printLines(lines)
+		}
+	}
+	switch {
+	case err != nil || run.Status == "completed":
+		return err
+	case run.Status == "timed out":
+		return &exitError{exitTimeout, fmt.Errorf("run %s of order %s has taken too long: %s", run.ID, run.Order, proc.Plain(run.Error))}
+	}
+	how := map[string]string{"failed": "has failed", "stopped": "was stopped", "interrupted": "was interrupted"}[run.Status]
+	return fmt.Errorf("run %s of order %s %s: %s", run.ID, run.Order, cmp.Or(how, "is "+proc.Plain(run.Status)), proc.Plain(run.Error))
+}
+
+func newOrderStop(s *streams, r *remote) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "stop NAME",
+		Short: "End the runs of an order that go on",
+		Long: `End the runs of an order that go on, and those that wait for another attempt. They are
+asked to stop, and killed 5 s later. Its gates may fire it again: see coppice order disable.`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.ask(func(ctx context.Context, c *api.Client) error {
+				done, err := c.ActOnOrder(ctx, api.OrderAct{Name: args[0], Action: api.StopOrder, By: userName()})
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return s.printJSON(map[string]any{"order": args[0], "stopped": done.Stopped})
+				}
+				return s.printLines([]string{fmt.Sprintf("%s asked to stop", plural(done.Stopped, "run"))})
+			})
+		},
+	}
+	jsonFlag(cmd, &asJSON, "an object with the number of runs")
+	return cmd
+}
+
+func newOrderSwitch(s *streams, r *remote, action api.OrderAction) *cobra.Command {
+	var asJSON bool
+	on := action == api.EnableOrder
+	short := "Let the gates of an order fire it, whatever its file says"
+	if !on {
+		short = "Keep the gates of an order from firing it, whatever its file says"
+	}
+	cmd := &cobra.Command{
+		Use:   string(action) + " NAME",
+		Short: short,
+		Long: short + `. That holds until
+the other is asked for, also over restarts of the daemon. coppice order run fires it
+in any case.`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.ask(func(ctx context.Context, c *api.Client) error {
+				_, err := c.ActOnOrder(ctx, api.OrderAct{Name: args[0], Action: action, By: userName()})
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return s.printJSON(map[string]any{"order": args[0], "enabled": on})
+				}
+				return s.printLines([]string{proc.Plain(args[0]) + " " + string(action) + "d"})
+			})
+		},
+	}
+	jsonFlag(cmd, &asJSON, "an object that says whether it is enabled")
+	return cmd
+}

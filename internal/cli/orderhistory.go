@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+func newOrderHistory(s *streams, r *remote) *cobra.Command {
+	var asJSON, output bool
+	count := 20
+	cmd := &cobra.Command{
+		Use:   "history NAME",
+		Short: "Show the last runs of an order, the newest first",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if count < 1 || count > 1000 {
+				return usage(fmt.Errorf("--lines is %d, expected 1 to 1000", count))
+			}
+			return r.ask(func(ctx context.Context, c *api.Client) error {
+				all, err := c.OrderRuns(ctx, args[0], count)
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return s.printJSON(all)
+				case len(all) == 0:
+					return s.printLines([]string{proc.Plain(args[0]) + " has never run"})
+				}
+				width, tty := isTerminal(s.out)
+				return s.printLines(runLines(all, output, time.Now(), width, newPaint(tty)))
+			})
+		},
+	}
+	cmd.Flags().IntVarP(&count, "lines", "n", count, "the last `N` runs")
+	cmd.Flags().BoolVarP(&output, "output", "o", false, "with the last lines of their output")
+	jsonFlag(cmd, &asJSON, "an array of objects, with the output")
+	return cmd
+}
+
+func runLines(all []api.OrderRun, output bool, now time.Time, width int, p paint) []string {
+	rows := make([][]string, len(all))
+	for i, r := range all {
+		code := "-"
+		switch {
+		case r.Signal != "":
+			code = r.Signal
+		case r.Code != nil:
+			code = fmt.Sprint(*r.Code)
+		}
+		took := "-"
+		if r.EndedAt != nil {
+			took = short(time.Duration(r.Duration * float64(time.Second)))
+		}
+		why := r.Reason
+		if r.Error != "" {
+			why += "; " + r.Error
+		}
+		rows[i] = []string{cell(r.ID), proc.Plain(r.Status), clock(r.FiredAt, now), took, code, fmt.Sprint(r.Attempt), cell(why)}
+	}
+	lines := table([]string{"RUN", "STATUS", "FIRED", "TOOK", "CODE", "TRY", "WHY"}, rows, width, boldHeader(p))
+	if !output {
+		return lines
+	}
+	var with []string
+	for i, line := range lines {
+		with = append(with, line)
+		if i > 0 {
+			for _, text := range all[i-1].Output {
+				with = append(with, "    "+proc.Plain(text))
+			}
+		}
+	}
+	return with
+}
