@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -31,9 +32,13 @@ func (r *remote) flags(cmd *cobra.Command) { configFlag(cmd, &r.file) }
 // longFlags is flags for commands whose -f means to follow.
 func (r *remote) longFlags(cmd *cobra.Command) { configFlagShort(cmd, &r.file, "") }
 
-// dial returns a client of the project's daemon.
+// dial returns a client of the project's daemon. What agents and orders run is
+// part of a project wherever it is: where there is no file, theirs is meant.
 func (r *remote) dial() (*api.Client, error) {
 	file, err := findConfig(r.file)
+	if socket := os.Getenv("COPPICE_SOCKET"); errors.Is(err, fs.ErrNotExist) && r.file == "" && socket != "" {
+		return api.Dial(socket), nil
+	}
 	if err != nil {
 		return nil, err
 	}
