@@ -24,8 +24,8 @@ daemon does so by itself whenever something happens, and every patrol_interval.
 
 It prints what there is to do, a line each with its reason, and what waits; before that,
 how many instances each pool wants, by what its check has said last. It has the checks run
-again, and does not wait for them; with --dry-run nothing is run. The exit code is 78 while
-the file is at fault: the last version that was not is then what is compared.`,
+again, and does not wait for them; with --dry-run nothing is run. The exit code is 78 if
+the file is at fault: what runs is then compared with the last version that was not.`,
 		Example:           "  coppice patrol --dry-run",
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
