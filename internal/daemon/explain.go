@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,6 +30,9 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 	x := api.Explanation{Node: n, Rule: n.Reason, History: []event.Event{}, Tail: []string{}, Evidence: []string{}, Claims: []api.Claim{}}
 	if n.Path != c.root.Path() {
 		sup, id, err := c.locate(n.Path)
+		if errors.Is(err, api.ErrConflict) {
+			return c.explainAbsent(ctx, x)
+		}
 		if err != nil {
 			return x, err
 		}
@@ -36,6 +40,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 		if err != nil {
 			return x, notFound(n.Path, err)
 		}
+		info.Incarnation = n.Incarnation // a temporary one that has ended is known to nobody else
 		x.Next, x.Hint = outlook(n, info)
 		if n.Aide != nil {
 			if next, hint := aideOutlook(n); next != "" {

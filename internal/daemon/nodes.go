@@ -18,7 +18,7 @@ const (
 )
 
 // Nodes is part of api.Service.
-func (c *Controller) Nodes(_ context.Context, path string) ([]api.Node, error) {
+func (c *Controller) Nodes(ctx context.Context, path string) ([]api.Node, error) {
 	path = c.full(path)
 	if path == c.root.Path() {
 		n := api.Node{
@@ -32,6 +32,9 @@ func (c *Controller) Nodes(_ context.Context, path string) ([]api.Node, error) {
 		return c.walk([]api.Node{n}, c.root), nil
 	}
 	sup, id, err := c.locate(path)
+	if errors.Is(err, api.ErrConflict) {
+		return c.absentAt(ctx, path)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -67,13 +70,17 @@ func (c *Controller) rootState() supervisor.State {
 	}
 }
 
-// walk appends what is below a supervisor. One that has just ended has nothing.
+// walk appends what is below a supervisor, nil for one that does not run. A root
+// that has just ended has nothing.
 func (c *Controller) walk(all []api.Node, s *supervisor.Supervisor) []api.Node {
 	if s == nil {
-		return all
+		return c.absent(all)
 	}
 	children, err := s.Children()
-	if err != nil {
+	switch {
+	case err != nil && s != c.root:
+		return c.absent(all)
+	case err != nil:
 		return all
 	}
 	listed := make(map[string]bool, len(children))
@@ -101,7 +108,7 @@ func (c *Controller) walk(all []api.Node, s *supervisor.Supervisor) []api.Node {
 func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	n := api.Node{
 		Path: path, Kind: kindAgent, State: i.State.String(), Reason: i.Reason.String(), Node: c.host,
-		Incarnation: i.Incarnation, Restarts: i.Restarts, LimitMax: supervisor.Unlimited,
+		Incarnation: max(i.Incarnation, c.last(path)), Restarts: i.Restarts, LimitMax: supervisor.Unlimited,
 	}
 	if d := c.fleet().nodes[path]; d != nil {
 		n.Kind, n.Strategy = kindSupervisor, d.Strategy.String()
@@ -191,7 +198,7 @@ func (c *Controller) locate(path string) (*supervisor.Supervisor, string, error)
 	above, id, _ := cutLast(path)
 	sup := c.find(above)
 	if sup == nil {
-		return nil, "", fmt.Errorf("%s: its supervisor does not run: %w", path, api.ErrConflict)
+		return nil, "", fmt.Errorf("%w: %s, which %s is in, does not run; coppice explain %s says why", api.ErrConflict, above, path, above)
 	}
 	return sup, id, nil
 }
