@@ -27,6 +27,7 @@ type rounds struct {
 	busy   map[string]bool         // paths at which something is being done
 	delays map[string]patrol.Delay // what waits since the last round
 	calm   chan struct{}           // closed when a round has found nothing to do; nil if the last one did
+	due    time.Time               // of the next round, if nothing happens before
 }
 
 // Bounds of the pause between two rounds, so that even a fleet that never rests
@@ -124,6 +125,9 @@ func (r *rounds) run(ctx context.Context) {
 		if !next.IsZero() {
 			wait = min(wait, max(0, time.Until(next)))
 		}
+		r.mu.Lock()
+		r.due = time.Now().Add(wait)
+		r.mu.Unlock()
 		t := time.NewTimer(wait)
 		select {
 		case <-r.kicks:
@@ -145,7 +149,8 @@ func (r *rounds) plan() patrol.Result {
 	r.mu.Lock()
 	busy := maps.Clone(r.busy) // before anything is observed: what ends now is seen by the next round
 	r.mu.Unlock()
-	return patrol.Plan(r.c.desired(f), r.c.observed(f), patrol.Trackers{Busy: busy}, time.Now())
+	observed := r.c.observed(f)
+	return patrol.Plan(r.c.desired(f), observed, patrol.Trackers{Busy: busy, Before: r.c.partings(f, observed)}, time.Now())
 }
 
 // round plans, and begins what was planned. It returns when there may be more to do.
@@ -293,7 +298,10 @@ func (c *Controller) leftBehind(ctx context.Context, path string) {
 func (c *Controller) suspended(ctx context.Context, path string) {
 	sup, id, err := c.locate(path)
 	if err == nil {
-		err = sup.TerminateChild(ctx, id)
+		var info supervisor.ChildInfo
+		if info, err = sup.Child(id); err == nil {
+			err = c.ending(ctx, path, info, func(ctx context.Context) error { return sup.TerminateChild(ctx, id) })
+		}
 	}
 	if err != nil {
 		c.untroubled("what the file suspends cannot be stopped", path, err)
