@@ -30,8 +30,8 @@ type lookout struct {
 type outlookOf struct {
 	looking bool
 	done    chan struct{} // closed when that look is over
-	again   bool        // look once more after that
-	info    os.FileInfo // as it was when it was read; nil if it was not there
+	again   bool          // look once more after that
+	info    os.FileInfo   // as it was when it was read; nil if it was not there
 	hash    string
 	at      time.Time // when the look began that found the hash
 }
