@@ -28,6 +28,7 @@ type rounds struct {
 	delays map[string]patrol.Delay // what waits since the last round
 	tries  map[string]try          // what was done in the rounds before, and is planned again
 	calm   chan struct{}           // closed when a round has found nothing to do; nil if the last one did
+	due    time.Time               // of the next round, if nothing happens before
 }
 
 // try is what was done about a path, as often in a row as it was planned, and to no effect.
@@ -141,6 +142,9 @@ func (r *rounds) run(ctx context.Context) {
 		if !next.IsZero() {
 			wait = min(wait, max(0, time.Until(next)))
 		}
+		r.mu.Lock()
+		r.due = time.Now().Add(wait)
+		r.mu.Unlock()
 		t := time.NewTimer(wait)
 		select {
 		case <-r.kicks:
@@ -162,7 +166,8 @@ func (r *rounds) plan() patrol.Result {
 	r.mu.Lock()
 	busy := maps.Clone(r.busy) // before anything is observed: what ends now is seen by the next round
 	r.mu.Unlock()
-	return patrol.Plan(r.c.desired(f), r.c.observed(f), patrol.Trackers{Busy: busy}, time.Now())
+	observed := r.c.observed(f)
+	return patrol.Plan(r.c.desired(f), observed, patrol.Trackers{Busy: busy, Before: r.c.partings(f, observed)}, time.Now())
 }
 
 // round plans, and begins what was planned. It returns when there may be more to do.
@@ -352,7 +357,10 @@ func (c *Controller) leftBehind(ctx context.Context, path string) {
 func (c *Controller) suspended(ctx context.Context, path string) {
 	sup, id, err := c.locate(path)
 	if err == nil {
-		err = sup.TerminateChild(ctx, id)
+		var info supervisor.ChildInfo
+		if info, err = sup.Child(id); err == nil {
+			err = c.ending(ctx, path, info, func(ctx context.Context) error { return sup.TerminateChild(ctx, id) })
+		}
 	}
 	if err != nil {
 		c.untroubled("what the file suspends cannot be stopped", path, err)

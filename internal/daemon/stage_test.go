@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -57,6 +58,7 @@ type actor struct {
 	part    part
 	started time.Time
 	done    chan struct{}
+	mute    atomic.Bool // it does not get ready
 	once    sync.Once
 	exit    supervisor.Exit
 }
@@ -223,7 +225,12 @@ func (a *actor) Observe() runtime.Observation {
 	}
 	return o
 }
-func (a *actor) AwaitReady(context.Context) error                     { return nil }
+func (a *actor) AwaitReady(ctx context.Context) error {
+	if a.mute.Load() {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
 func (a *actor) Signal(context.Context, syscall.Signal) error         { return nil }
 func (a *actor) Write(context.Context, []byte) error                  { return nil }
 func (a *actor) Resize(context.Context, uint16, uint16) error         { return nil }

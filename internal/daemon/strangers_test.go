@@ -103,7 +103,7 @@ func TestNoStrangersOnTheWayOut(t *testing.T) {
 		s := newStage()
 		s.parts["t/b"] = part{stops: time.Minute}
 		s.parts["t/s/c"] = part{stops: time.Minute}
-		p := raise(t, s, memory.New(), edited(t, edited(t, treeOf(t, "a", "b", "s(c)"), "b", slow), "c", slow))
+		p := raise(t, s, memory.New(), edited(t, edited(t, treeOf(t, "a", "b", "s(c)"), "b", inNoHurry), "c", inNoHurry))
 		defer p.close()
 		p.becomes(treeOf(t, "a"))
 		for range 70 {
@@ -124,4 +124,4 @@ func TestNoStrangersOnTheWayOut(t *testing.T) {
 	})
 }
 
-func slow(a *spec.Agent) { a.Shutdown.Grace = 2 * time.Minute }
+func inNoHurry(a *spec.Agent) { a.Shutdown.Grace = 2 * time.Minute }
