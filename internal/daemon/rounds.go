@@ -26,6 +26,7 @@ type rounds struct {
 	mu     sync.Mutex
 	busy   map[string]bool         // paths at which something is being done
 	delays map[string]patrol.Delay // what waits since the last round
+	news   bool                    // something has happened since the last round
 	tries  map[string]try          // what was done in the rounds before, and is planned again
 	calm   chan struct{}           // closed when a round has found nothing to do; nil if the last one did
 	due    time.Time               // of the next round, if nothing happens before
@@ -58,6 +59,14 @@ func newRounds(c *Controller) *rounds {
 
 // kick has a round made soon: something has happened.
 func (r *rounds) kick() {
+	r.mu.Lock()
+	r.news = true
+	r.mu.Unlock()
+	r.again()
+}
+
+// again has a round made soon.
+func (r *rounds) again() {
 	r.mu.Lock()
 	if r.calm == nil {
 		r.calm = make(chan struct{})
@@ -178,6 +187,10 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	default:
 	}
 	r.c.lookForStrangers()
+	r.mu.Lock()
+	news := r.news
+	r.news = false
+	r.mu.Unlock()
 	res := r.plan()
 	r.c.dropOvertaken(r.isBusy)
 	r.c.savePrints()
@@ -187,7 +200,7 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	for _, d := range res.Delays {
 		r.delays[d.Path] = d
 	}
-	r.patient(&res)
+	r.patient(&res, news)
 	for _, a := range res.Actions {
 		r.busy[a.Path] = true
 	}
@@ -210,9 +223,10 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	return res.Next
 }
 
-// patient leaves out what was done right before, and to no effect, until some
-// time has passed: else there would be one round after the other. Needs mu.
-func (r *rounds) patient(res *patrol.Result) {
+// patient leaves out what was done right before, and to no effect, until
+// something has happened or some time has passed: else there would be one round
+// after the other. Needs mu.
+func (r *rounds) patient(res *patrol.Result, news bool) {
 	now, most := time.Now(), r.c.fleet().patrol.Interval
 	planned := make(map[string]bool, len(res.Actions))
 	due := res.Actions[:0]
@@ -224,7 +238,7 @@ func (r *rounds) patient(res *patrol.Result) {
 		}
 		if t.times > 0 {
 			at := t.ended.Add(min(firstRetry<<min(t.times-1, 20), most))
-			if at.After(now) {
+			if at.After(now) && !news {
 				if res.Next.IsZero() || at.Before(res.Next) {
 					res.Next = at
 				}
@@ -254,7 +268,7 @@ func (r *rounds) over(path string) {
 		r.tries[path] = t
 	}
 	r.mu.Unlock()
-	r.kick()
+	r.again()
 }
 
 // claim keeps the rounds away from paths that somebody else takes care of. Needs applying.
@@ -322,7 +336,7 @@ func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
 		return
 	}
 	info, err := sup.Child(id)
-	if err != nil || info.State != supervisor.Running {
+	if err != nil || info.State != supervisor.Running || info.Incarnation != a.Incarnation {
 		return // the next round sees what it does now
 	}
 	e := event.Event{
