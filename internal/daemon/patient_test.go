@@ -30,6 +30,15 @@ func TestPatient(t *testing.T) {
 		if n, _ := plan(patrol.Start); n != 1 {
 			t.Error("it is not done at all")
 		}
+		for range someTries - 1 {
+			if n, next := plan(patrol.Start); n != 0 || next != firstRetry {
+				t.Fatalf("it is done again at once: %d, or after %v", n, next)
+			}
+			time.Sleep(firstRetry)
+			if n, _ := plan(patrol.Start); n != 1 {
+				t.Fatal("it is not done again")
+			}
+		}
 		for pause := firstRetry; pause < time.Minute; pause *= 2 {
 			want := min(pause, p.fleet().patrol.Interval)
 			if n, next := plan(patrol.Start); n != 0 || next != want {

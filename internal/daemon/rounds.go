@@ -39,9 +39,13 @@ type try struct {
 	ended time.Time // zero while it is being done
 }
 
-// firstRetry is how long what had no effect is not done again; twice as long
-// each time, and as long as from one round to the next at most.
-const firstRetry = 10 * time.Millisecond
+// firstRetry is how long what had no effect is not done again. What does not get
+// anywhere in some tries waits twice as long each time, and as long as from one
+// round to the next at most.
+const (
+	firstRetry = 10 * time.Millisecond
+	someTries  = 50
+)
 
 // Bounds of the pause between two rounds, so that even a fleet that never rests
 // leaves most of the time to others.
@@ -105,8 +109,7 @@ func (c *Controller) Patrol(ctx context.Context, dry bool) (api.Round, error) {
 	}
 	look, cancel := context.WithTimeout(ctx, lookPatience)
 	c.seek(look)
-	c.lookAround(c.fleet())
-	c.prints.lookout.settled(look)
+	c.prints.lookout.settled(look, maps.Keys(c.fleet().files))
 	cancel()
 	res := c.patrols.plan()
 	if !dry {
@@ -237,7 +240,7 @@ func (r *rounds) patient(res *patrol.Result, news bool) {
 			t = try{kind: a.Kind}
 		}
 		if t.times > 0 {
-			at := t.ended.Add(min(firstRetry<<min(t.times-1, 20), most))
+			at := t.ended.Add(min(firstRetry<<min(max(0, t.times-someTries), 20), most))
 			if at.After(now) && !news {
 				if res.Next.IsZero() || at.Before(res.Next) {
 					res.Next = at
