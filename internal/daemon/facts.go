@@ -128,6 +128,7 @@ func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
 	if r := c.restarts[o.Path]; r != nil && r.Incarnation == incarnation {
 		o.Requested, o.Request = true, r.Reason
 	}
+	o.Incarnation = incarnation
 	o.Draining = c.drains[o.Path] != nil
 	if at := c.idle[o.Path]; at.who == who {
 		o.Idle = at.idle

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,22 +90,29 @@ func (l *lookout) around(wanted map[string]bool) {
 	}
 }
 
-// settled waits until all files have been looked at that somebody is looking at
-// now; not for those that come to be looked at meanwhile.
-func (l *lookout) settled(ctx context.Context) {
-	l.mu.Lock()
-	var looks []chan struct{}
-	for _, o := range l.byPath {
-		if o.looking {
-			looks = append(looks, o.done)
-		}
-	}
-	l.mu.Unlock()
-	for _, done := range looks {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return
+// settled looks at files and waits until what is in them now is known; not for
+// longer than ctx.
+func (l *lookout) settled(ctx context.Context, paths iter.Seq[string]) {
+	all := slices.Collect(paths)
+	l.watch(all)
+	for _, path := range all {
+		for {
+			l.mu.Lock()
+			o := l.byPath[path]
+			looking := o != nil && o.looking
+			var done chan struct{}
+			if looking {
+				done = o.done
+			}
+			l.mu.Unlock()
+			if !looking {
+				break
+			}
+			select {
+			case <-done:
+			case <-ctx.Done():
+				return
+			}
 		}
 	}
 }

@@ -26,7 +26,7 @@ import (
 const (
 	singleController  = "Single controller"                                                         // TestUpTwice, TestLock, over processes
 	idempotent        = "Reconciliation is idempotent"                                              // a round right after a round does nothing
-	bounded           = "Crash tracking is bounded"                                                 // no window has more than its limit counts
+	bounded           = "Crash tracking is bounded"                                                 // no window has more than its limit counts, nor is anything started more often
 	autoExpires       = "Quarantine auto-expires"                                                   // what is held has a time, which passes
 	resets            = "Crash tracking resets on controller restart"                               // unless persist = true
 	contentHashing    = "Config drift uses content hashing, not timestamps"                         // the same file again changes nothing
@@ -44,6 +44,9 @@ type patrolModel struct {
 	wanted  map[string]modelAgent // by name, of the file in force
 	stopped map[string]bool       // by path: by hand
 	recall  spec.Recall
+	began   time.Time            // of the last reload
+	limited map[string]bool      // by path: as it was in the file last
+	afresh  map[string]time.Time // by path: from then on its starts count, as somebody has decided
 }
 
 // modelAgent is an agent in the file.
@@ -138,6 +141,7 @@ func (m *patrolModel) raise(tree *spec.Tree, s *stage) {
 func (m *patrolModel) reload(t *rapid.T) {
 	m.t = t
 	file := m.file()
+	m.began = time.Now()
 	changes, err := m.p.apply(context.Background(), m.tree(file), ConfigInfo{})
 	if err != nil {
 		t.Fatal(err)
@@ -147,6 +151,12 @@ func (m *patrolModel) reload(t *rapid.T) {
 		t.Fatalf("%s: after %+v the same file is said to differ: %+v, %v", contentHashing, changes, again, err)
 	}
 	m.wanted = file
+	for name, a := range file { // a limit that has changed counts anew
+		if was, known := m.limited[a.path(name)]; !known || was != a.limited {
+			m.afresh[a.path(name)] = m.began
+		}
+		m.limited[a.path(name)] = a.limited
+	}
 	m.settle()
 }
 
@@ -176,7 +186,7 @@ func TestPatrolModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var stopped any // what rapid has panicked with, which has to leave the bubble
 		synctest.Test(t, func(*testing.T) {
-			m := &patrolModel{t: rt, store: memory.New(), stopped: make(map[string]bool)}
+			m := &patrolModel{t: rt, store: memory.New(), stopped: make(map[string]bool), limited: make(map[string]bool), afresh: make(map[string]time.Time)}
 			defer func() {
 				stopped = recover()
 				if m.p != nil {
@@ -186,6 +196,9 @@ func TestPatrolModel(t *testing.T) {
 			}()
 			m.recall = spec.Recall(rapid.IntRange(0, 2).Draw(rt, "recall"))
 			m.wanted = m.file()
+			for name, a := range m.wanted {
+				m.limited[a.path(name)] = a.limited
+			}
 			m.raise(m.tree(m.wanted), newStage())
 			rt.Repeat(map[string]func(*rapid.T){
 				"":       m.check,
@@ -217,6 +230,7 @@ func TestPatrolModel(t *testing.T) {
 				},
 				"start": func(t *rapid.T) {
 					path := m.somePath(t)
+					m.afresh[path] = time.Now()
 					if err := m.p.Act(context.Background(), path, api.Start); !errors.Is(err, api.ErrConflict) { // suspended by the file
 						delete(m.stopped, path)
 					}
@@ -236,6 +250,11 @@ func TestPatrolModel(t *testing.T) {
 				"another controller": func(t *rapid.T) {
 					m.p.Stop(true)
 					<-m.p.Ended()
+					if m.recall != spec.RecallAll {
+						for path := range m.limited { // resets
+							m.afresh[path] = time.Now()
+						}
+					}
 					m.raise(m.tree(m.wanted), m.p.stage)
 				},
 			})
@@ -301,6 +320,13 @@ func (m *patrolModel) check(t *rapid.T) {
 		if info.Limit.Max >= 0 && info.InWindow > info.Limit.Max {
 			t.Fatalf("%s: %s has %d in the window of %v", bounded, path, info.InWindow, info.Limit)
 		}
+		since := time.Now().Add(-info.Limit.Within)
+		if at := m.afresh[path]; at.After(since) {
+			since = at.Add(-1)
+		}
+		if n := p.stage.startsSince(path, since); a.limited && n > info.Limit.Max {
+			t.Fatalf("%s: %s was started %d times since %v, with a limit of %v", bounded, path, n, since, info.Limit)
+		}
 		// autoExpires
 		if info.State == supervisor.Quarantined && (info.NextAt.IsZero() || time.Until(info.NextAt) > time.Hour+time.Minute) {
 			t.Fatalf("%s: %s is held until %v", autoExpires, path, info.NextAt)
@@ -340,7 +366,6 @@ func (m *patrolModel) check(t *rapid.T) {
 			t.Fatalf("%s lives, and nobody wants it", path)
 		}
 	}
-	maps.DeleteFunc(m.stopped, func(path string, _ bool) bool { return false })
 }
 
 // due reports whether something may have come due by itself since then.

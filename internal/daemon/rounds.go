@@ -26,6 +26,7 @@ type rounds struct {
 	mu     sync.Mutex
 	busy   map[string]bool         // paths at which something is being done
 	delays map[string]patrol.Delay // what waits since the last round
+	news   bool                    // something has happened since the last round
 	tries  map[string]try          // what was done in the rounds before, and is planned again
 	calm   chan struct{}           // closed when a round has found nothing to do; nil if the last one did
 	due    time.Time               // of the next round, if nothing happens before
@@ -38,9 +39,13 @@ type try struct {
 	ended time.Time // zero while it is being done
 }
 
-// firstRetry is how long what had no effect is not done again; twice as long
-// each time, and as long as from one round to the next at most.
-const firstRetry = 10 * time.Millisecond
+// firstRetry is how long what had no effect is not done again. What does not get
+// anywhere in some tries waits twice as long each time, and as long as from one
+// round to the next at most.
+const (
+	firstRetry = 10 * time.Millisecond
+	someTries  = 50
+)
 
 // Bounds of the pause between two rounds, so that even a fleet that never rests
 // leaves most of the time to others.
@@ -58,6 +63,14 @@ func newRounds(c *Controller) *rounds {
 
 // kick has a round made soon: something has happened.
 func (r *rounds) kick() {
+	r.mu.Lock()
+	r.news = true
+	r.mu.Unlock()
+	r.again()
+}
+
+// again has a round made soon.
+func (r *rounds) again() {
 	r.mu.Lock()
 	if r.calm == nil {
 		r.calm = make(chan struct{})
@@ -96,8 +109,7 @@ func (c *Controller) Patrol(ctx context.Context, dry bool) (api.Round, error) {
 	}
 	look, cancel := context.WithTimeout(ctx, lookPatience)
 	c.seek(look)
-	c.lookAround(c.fleet())
-	c.prints.lookout.settled(look)
+	c.prints.lookout.settled(look, maps.Keys(c.fleet().files))
 	cancel()
 	res := c.patrols.plan()
 	if !dry {
@@ -178,6 +190,10 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	default:
 	}
 	r.c.lookForStrangers()
+	r.mu.Lock()
+	news := r.news
+	r.news = false
+	r.mu.Unlock()
 	res := r.plan()
 	r.c.dropOvertaken(r.isBusy)
 	r.c.savePrints()
@@ -187,7 +203,7 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	for _, d := range res.Delays {
 		r.delays[d.Path] = d
 	}
-	r.patient(&res)
+	r.patient(&res, news)
 	for _, a := range res.Actions {
 		r.busy[a.Path] = true
 	}
@@ -210,9 +226,10 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	return res.Next
 }
 
-// patient leaves out what was done right before, and to no effect, until some
-// time has passed: else there would be one round after the other. Needs mu.
-func (r *rounds) patient(res *patrol.Result) {
+// patient leaves out what was done right before, and to no effect, until
+// something has happened or some time has passed: else there would be one round
+// after the other. Needs mu.
+func (r *rounds) patient(res *patrol.Result, news bool) {
 	now, most := time.Now(), r.c.fleet().patrol.Interval
 	planned := make(map[string]bool, len(res.Actions))
 	due := res.Actions[:0]
@@ -223,8 +240,8 @@ func (r *rounds) patient(res *patrol.Result) {
 			t = try{kind: a.Kind}
 		}
 		if t.times > 0 {
-			at := t.ended.Add(min(firstRetry<<min(t.times-1, 20), most))
-			if at.After(now) {
+			at := t.ended.Add(min(firstRetry<<min(max(0, t.times-someTries), 20), most))
+			if at.After(now) && !news {
 				if res.Next.IsZero() || at.Before(res.Next) {
 					res.Next = at
 				}
@@ -254,7 +271,7 @@ func (r *rounds) over(path string) {
 		r.tries[path] = t
 	}
 	r.mu.Unlock()
-	r.kick()
+	r.again()
 }
 
 // claim keeps the rounds away from paths that somebody else takes care of. Needs applying.
@@ -322,7 +339,7 @@ func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
 		return
 	}
 	info, err := sup.Child(id)
-	if err != nil || info.State != supervisor.Running {
+	if err != nil || info.State != supervisor.Running || info.Incarnation != a.Incarnation {
 		return // the next round sees what it does now
 	}
 	e := event.Event{

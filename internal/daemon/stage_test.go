@@ -35,7 +35,8 @@ type stage struct {
 	begun []string // every start that was asked for: path and number
 	quiet bool     // begun is only counted
 	count map[string]int
-	blind error // of List
+	when  map[string][]time.Time // of the starts
+	blind error                  // of List
 }
 
 // part is how an agent behaves. The zero value runs until it is stopped.
@@ -48,7 +49,7 @@ type part struct {
 }
 
 func newStage() *stage {
-	return &stage{slots: map[string]*actor{}, parts: map[string]part{}, count: map[string]int{}}
+	return &stage{slots: map[string]*actor{}, parts: map[string]part{}, count: map[string]int{}, when: map[string][]time.Time{}}
 }
 
 // actor is an incarnation.
@@ -68,6 +69,7 @@ func (s *stage) Start(ctx context.Context, l runtime.Launch) (runtime.Session, e
 	s.mu.Lock()
 	s.count[l.Path]++
 	if !s.quiet {
+		s.when[l.Path] = append(s.when[l.Path], time.Now())
 		s.begun = append(s.begun, fmt.Sprint(l.Path, " ", l.Incarnation))
 	}
 	last, p := s.slots[l.Path], s.parts[l.Path]
@@ -152,6 +154,18 @@ func (s *stage) starts(path string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count[path]
+}
+
+// startsSince is how often an agent was started after a time.
+func (s *stage) startsSince(path string, at time.Time) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, when := range s.when[path] {
+		if when.After(at) {
+			n++
+		}
+	}
+	return n
 }
 
 // plays gives an agent another part, from its next start on.

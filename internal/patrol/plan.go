@@ -73,9 +73,10 @@ type Observed struct {
 	Lives bool
 
 	// Of a running agent.
-	Print     spec.Print // as it was started; unknown if it has no parts
-	Requested bool       // it has asked to be restarted
-	Request   string     // why
+	Incarnation uint64
+	Print       spec.Print // as it was started; unknown if it has no parts
+	Requested   bool       // it has asked to be restarted
+	Request     string     // why
 	// Idle is for how long it has neither read nor written anything, if that is
 	// longer than it may; else 0.
 	Idle     time.Duration
@@ -128,12 +129,14 @@ func (c Cause) String() string {
 
 // Action is something to do.
 type Action struct {
-	Kind   Kind
-	Path   string
-	Cause  Cause         // of Renew, Drain and End
-	Fields []string      // that have drifted
-	Within time.Duration // of Drain
-	Reason string        // for people
+	Kind Kind
+	Path string
+	// Incarnation is that which is to be renewed, drained or ended: whoever comes after it is not meant.
+	Incarnation uint64
+	Cause       Cause         // of Renew, Drain and End
+	Fields      []string      // that have drifted
+	Within      time.Duration // of Drain
+	Reason      string        // for people
 }
 
 func (a Action) String() string { return fmt.Sprintf("%v %s: %s", a.Kind, a.Path, a.Reason) }
@@ -331,7 +334,7 @@ func (p *planner) start(d *Desired) {
 
 // running looks for reasons to renew an agent, the first of which counts.
 func (p *planner) running(d *Desired, o *Observed) {
-	a := Action{Kind: Renew, Path: d.Path}
+	a := Action{Kind: Renew, Path: d.Path, Incarnation: o.Incarnation}
 	switch {
 	case o.Requested:
 		a.Cause, a.Reason = Requested, "it has asked for that"
@@ -340,7 +343,7 @@ func (p *planner) running(d *Desired, o *Observed) {
 		}
 	case o.Idle > 0:
 		// Not held by its limit: it has failed, and what has is its supervisor's.
-		p.Actions = append(p.Actions, Action{Kind: End, Path: d.Path, Cause: Idle, Reason: fmt.Sprintf("idle: no input or output for %v", o.Idle.Round(time.Millisecond))})
+		p.Actions = append(p.Actions, Action{Kind: End, Path: d.Path, Incarnation: o.Incarnation, Cause: Idle, Reason: fmt.Sprintf("idle: no input or output for %v", o.Idle.Round(time.Millisecond))})
 		return
 	case d.Print.Sum != o.Print.Sum:
 		a.Fields = d.Print.Differs(o.Print)
