@@ -3,6 +3,7 @@ package daemon
 import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -12,9 +13,10 @@ import (
 func (c *Controller) desired(f *fleet) []patrol.Desired {
 	all := make([]patrol.Desired, len(f.order))
 	for i, path := range f.order {
-		d := patrol.Desired{Path: path, Needs: f.needs[path], After: f.after[path], Suspended: c.suspendedBy(f, path) != ""}
+		d := patrol.Desired{Path: path, Needs: f.needs[path], After: f.after[path], Suspended: c.suspendedBy(f, path) != "", Retired: f.retired(path)}
 		if a := f.agents[path]; a != nil {
 			d.Print, d.DrainTimeout = c.prints.wanted(f, path), f.patrol.DriftDrainTimeout
+			d.Instance = a.Instance != (spec.Instance{})
 		}
 		all[i] = d
 	}
@@ -32,6 +34,7 @@ func (c *Controller) observed(f *fleet) map[string]*patrol.Observed {
 			all[path] = c.done(path)
 		}
 	}
+	c.strangers.add(all, f)
 	c.mu.Lock()
 	for path := range c.adopt { // and what it is in
 		for at, ok := path, true; ok; at, _, ok = cutLast(at) {
@@ -126,6 +129,9 @@ func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
 		o.Requested, o.Request = true, r.Reason
 	}
 	o.Draining = c.drains[o.Path] != nil
+	if at := c.idle[o.Path]; at.who == who {
+		o.Idle = at.idle
+	}
 	c.mu.Unlock()
 	o.Print = c.prints.of(who)
 	if v := c.vital(o.Path); v != nil && v.who == who {
@@ -135,13 +141,6 @@ func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
 
 // done is an agent that its supervisor does not know any more: it is temporary, and has ended.
 func (c *Controller) done(path string) *patrol.Observed {
-	o := &patrol.Observed{Path: path, Life: patrol.Done}
-	if s := c.live(path); s != nil {
-		select {
-		case <-s.Done():
-			o.Ready = s.Exit().Clean()
-		default:
-		}
-	}
-	return o
+	last := c.forgotten(path).LastExit
+	return &patrol.Observed{Path: path, Life: patrol.Done, Ready: last.Kind != supervisor.NoExit && last.Clean()}
 }

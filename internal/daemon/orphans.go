@@ -77,6 +77,9 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	if stopped.Orders, err = endErrands(ctx, project, logger); err != nil {
 		return stopped, err
 	}
+	if err := endChecks(ctx, project); err != nil {
+		return nil, err
+	}
 	if len(all) == 0 {
 		return stopped, nil
 	}

@@ -26,7 +26,12 @@ type Desired struct {
 	After string
 	// Suspended: it is wanted, but not to run.
 	Suspended bool
-	Print     spec.Print // as it is to run; of a supervisor none
+	// Retired: the file has it no more, and it may finish. It is taken over if it
+	// lives, and nothing else: who retires it ends it.
+	Retired bool
+	// Instance: it is one of a pool. Only in that its name is the same agent's.
+	Instance bool
+	Print    spec.Print // as it is to run; of a supervisor none
 	// DrainTimeout is how long it may take to finish, once it is asked to
 	// because it is not as declared any more; 0: it is not asked.
 	DrainTimeout time.Duration
@@ -50,6 +55,10 @@ const (
 	Done
 )
 
+func (l Life) String() string {
+	return [...]string{"unknown", "down", "running", "kept", "done"}[l]
+}
+
 // Observed is what was observed of a node, wanted or not.
 type Observed struct {
 	Path  string
@@ -57,6 +66,8 @@ type Observed struct {
 	Ready bool // what needs it may begin: it runs, or has done what it was for
 	// Settled: what comes after it may begin: it is ready, or not to run.
 	Settled bool
+	// Stranger: it runs in a slot of the project, and no supervisor knows it.
+	Stranger bool
 	// Lives: it is Down for its supervisor only, and runs: it was found running,
 	// and to start it is to take it over.
 	Lives bool
@@ -65,8 +76,11 @@ type Observed struct {
 	Print     spec.Print // as it was started; unknown if it has no parts
 	Requested bool       // it has asked to be restarted
 	Request   string     // why
-	Asks      bool       // it has shown that it looks whether it is to finish
-	Draining  bool       // it is to finish: what becomes of it then is decided
+	// Idle is for how long it has neither read nor written anything, if that is
+	// longer than it may; else 0.
+	Idle     time.Duration
+	Asks     bool // it has shown that it looks whether it is to finish
+	Draining bool // it is to finish: what becomes of it then is decided
 	// RoomAt is when its limit lets it be started once more; in the past: now.
 	RoomAt time.Time
 }
@@ -90,32 +104,33 @@ const (
 	Start
 	Renew // stop and start again
 	Drain // ask it to finish, and renew it then
+	End   // end it as a failure: its supervisor and its limit decide what comes next
 )
 
 func (k Kind) String() string {
-	return [...]string{"stop", "suspend", "start", "renew", "drain"}[k]
+	return [...]string{"stop", "suspend", "start", "renew", "drain", "end"}[k]
 }
 
-// Cause is why an agent that runs is renewed, in the order in which they are
-// looked for. (The seed's sub-states; what is idle is ended as a failure by
-// whoever watches that, and its supervisor decides.)
+// Cause is why an agent that runs is renewed or ended, in the order in which they
+// are looked for: the seed's sub-states.
 type Cause uint8
 
 const (
 	NoCause Cause = iota
 	Requested
+	Idle
 	Drifted
 )
 
 func (c Cause) String() string {
-	return [...]string{"", "restart requested", "drifted"}[c]
+	return [...]string{"", "restart requested", "idle", "drifted"}[c]
 }
 
 // Action is something to do.
 type Action struct {
 	Kind   Kind
 	Path   string
-	Cause  Cause         // of Renew and Drain
+	Cause  Cause         // of Renew, Drain and End
 	Fields []string      // that have drifted
 	Within time.Duration // of Drain
 	Reason string        // for people
@@ -165,6 +180,12 @@ func Plan(desired []Desired, observed map[string]*Observed, t Trackers, now time
 	}
 	p.suspending(desired)
 	for i := range desired {
+		if d := &desired[i]; d.Retired && !d.Instance {
+			p.leaves(d.Path)
+		}
+	}
+	p.hold(desired)
+	for i := range desired {
 		d := &desired[i]
 		if o := observed[d.Path]; o != nil && o.Life != Unknown && !p.busy(d.Path) {
 			p.node(d, o)
@@ -180,7 +201,8 @@ type planner struct {
 	ending   map[string]bool   // supervisors that run and are not to
 	later    map[string]string // what is not to run, with what depends on it or on something in it and has to end before it
 	whole    map[string]string // supervisors with what depends on them as a whole and has to end before what is in them
-	leaving  map[string]string // names of agents that are on their way out, with their paths
+	leaving  map[string]string // names of what is on its way out, with their paths
+	held     map[string]string // paths of what has the same name, or has such in it, with those paths
 	Result
 }
 
@@ -204,29 +226,39 @@ func (p *planner) orphans(desired []Desired) {
 	for i := range desired {
 		wanted[desired[i].Path] = true
 	}
-	p.leaving = make(map[string]string)
 	var orphans []string
 	for at := range p.observed {
 		if !wanted[at] {
 			orphans = append(orphans, at)
-			p.leaving[path.Base(at)] = at
+			p.leaves(at)
 		}
 	}
 	slices.Sort(orphans)
-	last := ""
 	for _, at := range orphans {
-		if last != "" && strings.HasPrefix(at, last+"/") {
+		o := p.observed[at]
+		if o.Life == Unknown || p.busy(at) || p.amongOrphans(at, wanted) {
 			continue
 		}
-		last = at
 		if first := p.first(at); first != "" {
 			p.Delays = append(p.Delays, Delay{Path: at, For: "the end of " + first})
 			continue
 		}
-		if p.observed[at].Life != Unknown && !p.busy(at) {
-			p.Actions = append(p.Actions, Action{Kind: Stop, Path: at, Reason: "it is not wanted any more"})
+		reason := "it is not wanted any more"
+		if o.Stranger {
+			reason = "no supervisor knows it"
+		}
+		p.Actions = append(p.Actions, Action{Kind: Stop, Path: at, Reason: reason})
+	}
+}
+
+// amongOrphans reports whether something is in a supervisor that is not wanted either.
+func (p *planner) amongOrphans(at string, wanted map[string]bool) bool {
+	for above := path.Dir(at); above != "." && above != "/"; above = path.Dir(above) {
+		if p.observed[above] != nil && !wanted[above] {
+			return true
 		}
 	}
+	return false
 }
 
 // suspending looks at what lives and is not to: what depends on others ends first.
@@ -245,6 +277,31 @@ func (p *planner) suspending(desired []Desired) {
 			p.whole[need] = d.Path
 			for at := need; at != "." && at != "/" && !strings.HasPrefix(d.Path, at+"/"); at = path.Dir(at) {
 				p.later[at] = d.Path
+			}
+		}
+	}
+}
+
+// leaves notes that something is on its way out.
+func (p *planner) leaves(at string) {
+	if p.leaving == nil {
+		p.leaving = make(map[string]string)
+	}
+	p.leaving[path.Base(at)] = at
+}
+
+// hold finds out what has moved: it must not run twice, and a supervisor that is
+// started would start it.
+func (p *planner) hold(desired []Desired) {
+	if len(p.leaving) == 0 {
+		return
+	}
+	p.held = make(map[string]string)
+	for i := range desired {
+		at := desired[i].Path
+		if old := p.leaving[path.Base(at)]; old != "" && old != at && !desired[i].Instance {
+			for above := at; above != "." && above != "/"; above = path.Dir(above) {
+				p.held[above] = old
 			}
 		}
 	}
@@ -290,7 +347,7 @@ func (p *planner) node(d *Desired, o *Observed) {
 			}
 		}
 		p.Actions = append(p.Actions, Action{Kind: Suspend, Path: d.Path, Reason: "the file suspends it"})
-	case d.Suspended, o.Draining:
+	case d.Suspended, d.Retired, o.Draining:
 	case o.Life == Down:
 		p.start(d)
 	case o.Life == Running:
@@ -299,7 +356,7 @@ func (p *planner) node(d *Desired, o *Observed) {
 }
 
 func (p *planner) start(d *Desired) {
-	if old := p.leaving[path.Base(d.Path)]; old != "" { // it has moved, and must not run twice
+	if old := p.held[d.Path]; old != "" {
 		p.Delays = append(p.Delays, Delay{Path: d.Path, For: "the end of " + old})
 		return
 	}
@@ -327,6 +384,10 @@ func (p *planner) running(d *Desired, o *Observed) {
 		if o.Request != "" {
 			a.Reason += ": " + o.Request
 		}
+	case o.Idle > 0:
+		// Not held by its limit: it has failed, and what has is its supervisor's.
+		p.Actions = append(p.Actions, Action{Kind: End, Path: d.Path, Cause: Idle, Reason: fmt.Sprintf("idle: no input or output for %v", o.Idle.Round(time.Millisecond))})
+		return
 	case d.Print.Sum != o.Print.Sum:
 		a.Fields = d.Print.Differs(o.Print)
 		if len(a.Fields) == 0 {

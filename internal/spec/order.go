@@ -28,7 +28,10 @@ func (t *Tree) Order() *Order {
 		i := len(o.paths)
 		o.paths, children = append(o.paths, path), append(children, c)
 		o.index[path] = i
-		if c.Agent == nil || c.Agent.Instance == (Instance{}) {
+		_, taken := byName[c.Name()]
+		switch {
+		case c.Agent != nil && c.Agent.Instance != (Instance{}), taken && c.Node != nil && c.Node.Retired:
+		default:
 			byName[c.Name()] = i
 		}
 	}
