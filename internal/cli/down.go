@@ -102,7 +102,7 @@ func (r *remote) stopOrphans(ctx context.Context, s *streams, none error) error 
 
 // killed reports whether the last daemon of the project was killed.
 func (r *remote) killed() (bool, error) {
-	file, err := findConfig(r.file)
+	file, err := r.find()
 	if err != nil {
 		return false, err
 	}

@@ -52,7 +52,7 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	}()
 	tree, _, err := LoadTree(file)
 	if err != nil { // what runs has to go, whatever became of the file
-		tree = &spec.Tree{Root: &spec.Node{Name: "?"}}
+		tree = &spec.Tree{Root: &spec.Node{Name: "?"}, Patrol: spec.DefaultPatrol()}
 	}
 	runtimes, end, err := openRuntimes(ctx, project, tree, logger, nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 		return stopped, err
 	}
 	if err := endChecks(ctx, project); err != nil {
-		return nil, err
+		return stopped, err
 	}
 	if len(all) == 0 {
 		return stopped, nil
