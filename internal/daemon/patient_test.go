@@ -16,7 +16,7 @@ import (
 func TestRoundsAtWhatCannotBeDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tree := func(suspended bool) *spec.Tree {
-			tree := edited(t, treeOf(t, "g:one_for_all(a b)"), "b", func(a *spec.Agent) { a.Suspended = suspended })
+			tree := edited(t, treeOf(t, "g:one_for_all(b a)"), "b", func(a *spec.Agent) { a.Suspended = suspended })
 			return edited(t, tree, "a", func(a *spec.Agent) {
 				a.Backoff = supervisor.Backoff{Kind: supervisor.Fixed, Base: 10 * time.Minute, Cap: 10 * time.Minute}
 			})
