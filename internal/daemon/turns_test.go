@@ -30,8 +30,8 @@ func node(t testing.TB, tree *spec.Tree, name string) *spec.Node {
 }
 
 var (
-	boom = errors.New("boom")
-	slow = part{takes: time.Second}
+	errBoom = errors.New("boom")
+	slow    = part{takes: time.Second}
 )
 
 // retried has an agent tried again every minute.
@@ -51,7 +51,7 @@ func TestDependenciesInGroups(t *testing.T) {
 				needs(t, tree, "b", "db")
 				retried(t, tree, "db")
 				s := newStage()
-				s.parts["t/db"] = part{start: boom}
+				s.parts["t/db"] = part{start: errBoom}
 				p := raise(t, s, memory.New(), tree)
 				defer p.close()
 				if err := p.Started(context.Background()); err != nil {
@@ -76,10 +76,10 @@ func TestDependenciesInGroups(t *testing.T) {
 					t.Errorf("with the database there live %s, want %s", got, want)
 				}
 				// A restart of the group waits again, but not for what has failed itself.
-				s.plays("t/db", part{start: boom})
-				s.on("t/db").end(supervisor.Exit{Kind: supervisor.Failure, Err: boom})
+				s.plays("t/db", part{start: errBoom})
+				s.on("t/db").end(supervisor.Exit{Kind: supervisor.Failure, Err: errBoom})
 				time.Sleep(time.Second)
-				s.on("t/s/b").end(supervisor.Exit{Kind: supervisor.Failure, Err: boom})
+				s.on("t/s/b").end(supervisor.Exit{Kind: supervisor.Failure, Err: errBoom})
 				time.Sleep(time.Second)
 				a, c := "t/s/a 1", "t/s/c 2"
 				if strategy == "one_for_all" {
@@ -88,7 +88,7 @@ func TestDependenciesInGroups(t *testing.T) {
 				if got, want := s.cast(), "t/other 1, "+a+", t/s/b 2, "+c; got != want {
 					t.Errorf("after a failure of b there live %s, want %s", got, want)
 				}
-				s.on("t/s/a").end(supervisor.Exit{Kind: supervisor.Failure, Err: boom})
+				s.on("t/s/a").end(supervisor.Exit{Kind: supervisor.Failure, Err: errBoom})
 				time.Sleep(time.Second)
 				if s.on("t/s/a") == nil || s.on("t/s/b") != nil || s.on("t/s/c") != nil {
 					t.Errorf("after a failure of a there live %s", s.cast())
@@ -313,8 +313,8 @@ func TestGroupsAreTakenOver(t *testing.T) {
 		time.Sleep(time.Second)
 		p.Stop(true)
 		<-p.Ended()
-		s.on("t/db").end(supervisor.Exit{Kind: supervisor.Failure, Err: boom})
-		s.plays("t/db", part{start: boom})
+		s.on("t/db").end(supervisor.Exit{Kind: supervisor.Failure, Err: errBoom})
+		s.plays("t/db", part{start: errBoom})
 		p = raise(t, s, db, tree())
 		defer p.close()
 		time.Sleep(time.Second)
@@ -454,8 +454,8 @@ func TestDownLeavesNobody(t *testing.T) {
 				time.Sleep(time.Second)
 				p.Stop(true)
 				<-p.Ended()
-				s.on("t/s/x").end(supervisor.Exit{Kind: supervisor.Failure, Err: boom})
-				s.plays("t/s/x", part{start: boom})
+				s.on("t/s/x").end(supervisor.Exit{Kind: supervisor.Failure, Err: errBoom})
+				s.plays("t/s/x", part{start: errBoom})
 				s.on("t/a").mute.Store(tt.mute)
 				c := mustOpen(t, s, db, tree())
 				time.Sleep(tt.wait)
