@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,16 +78,16 @@ func TestInTurn(t *testing.T) {
 		}
 		return Spec{Strategy: strategy, Limit: Escalating(Unlimited, 0), Children: []ChildSpec{child("a", false), child("b", true), child("c", false), child("d", true), child("e", true)}}
 	}
-	var failing string
+	var failing atomic.Value
+	failing.Store("")
 	crash := func(id string) error {
-		if id != failing {
+		if !failing.CompareAndSwap(id, "") {
 			return nil
 		}
-		failing = ""
 		return errors.New("boom")
 	}
 	crashes := func(id string) func(*Supervisor) error {
-		return func(*Supervisor) error { failing = id; time.Sleep(2 * time.Second); return nil }
+		return func(*Supervisor) error { failing.Store(id); time.Sleep(2 * time.Second); return nil }
 	}
 	update := func(s *Supervisor) error {
 		again := spec(s.core.strategy, crash) // no turn for b, and d comes last
@@ -163,6 +165,12 @@ func TestInTurnProperty(t *testing.T) {
 			strategy := rapid.SampledFrom([]Strategy{OneForAll, RestForOne}).Draw(rt, "strategy")
 			kill := make(map[string]context.CancelCauseFunc)
 			broken := make(map[string]bool) // fails to start
+			var mu sync.Mutex
+			fails := func(id string) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return broken[id]
+			}
 			draw := func() Spec {
 				spec := Spec{Strategy: strategy, StartFailure: Retry, Limit: Escalating(Unlimited, 0)}
 				for i := range n {
@@ -173,10 +181,12 @@ func TestInTurnProperty(t *testing.T) {
 							life, end := context.WithCancelCause(ctx)
 							defer end(nil)
 							time.Sleep(time.Millisecond)
-							if broken[id] {
+							if fails(id) {
 								return errors.New("broken")
 							}
+							mu.Lock()
 							kill[id] = end
+							mu.Unlock()
 							Ready(ctx)
 							<-life.Done()
 							if ctx.Err() != nil {
@@ -226,11 +236,19 @@ func TestInTurnProperty(t *testing.T) {
 				},
 				"ensure another": func(t *rapid.T) { s.EnsureChild(ctx(), some(t)) },
 				"crash": func(t *rapid.T) {
-					if end := kill[some(t)]; end != nil {
+					id := some(t)
+					mu.Lock()
+					defer mu.Unlock()
+					if end := kill[id]; end != nil {
 						end(errors.New("boom"))
 					}
 				},
-				"break":   func(t *rapid.T) { id := some(t); broken[id] = !broken[id] },
+				"break": func(t *rapid.T) {
+					id := some(t)
+					mu.Lock()
+					defer mu.Unlock()
+					broken[id] = !broken[id]
+				},
 				"wait":    func(t *rapid.T) { time.Sleep(10 * time.Second) },
 				"suspend": func(t *rapid.T) { s.SuspendChild(ctx(), some(t)) },
 				"renew":   func(t *rapid.T) { s.RenewChild(ctx(), some(t)) },
@@ -239,7 +257,9 @@ func TestInTurnProperty(t *testing.T) {
 					go s.Update(spec)
 				},
 			})
+			mu.Lock()
 			clear(broken)
+			mu.Unlock()
 			for range 3 * n {
 				time.Sleep(10 * time.Second)
 				if turn, _ := look(); turn != "" {

@@ -51,6 +51,13 @@ waiting. Agents whose daemon was killed are stopped, too.`,
 				if err := untilDown(ctx, c, st.Controller.PID); err != nil {
 					return err
 				}
+				if killed, err := r.killed(); err != nil {
+					return err
+				} else if killed && !keep { // before it has stopped everything, maybe
+					if err := r.stopOrphans(ctx, s, nil); err != nil {
+						return err
+					}
+				}
 				_, err = fmt.Fprintf(s.out, "%s is down; %s\n", proc.Plain(st.Project), what)
 				return err
 			})
@@ -76,17 +83,30 @@ func (r *remote) stopOrphans(ctx context.Context, s *streams, none error) error 
 		return err
 	}
 	stopped, err := daemon.StopOrphans(ctx, file, slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
-	for _, path := range stopped {
+	for _, path := range stopped.Agents {
 		fmt.Fprintf(s.out, "%s stopped\n", proc.Plain(path))
 	}
+	tellOverdue(s, api.Farewell{Overdue: stopped.Late})
+	what := plural(len(stopped.Agents), "agent")
 	switch {
 	case err != nil:
 		return err
-	case len(stopped) == 0:
+	case len(stopped.Agents) == 0 && stopped.Orders == 0:
 		return none
+	case stopped.Orders > 0:
+		what += " and " + plural(stopped.Orders, "run") + " of orders"
 	}
-	_, err = fmt.Fprintf(s.out, "%s without a daemon, all stopped\n", plural(len(stopped), "agent"))
+	_, err = fmt.Fprintf(s.out, "%s without a daemon, all stopped\n", what)
 	return err
+}
+
+// killed reports whether the last daemon of the project was killed.
+func (r *remote) killed() (bool, error) {
+	file, err := r.find()
+	if err != nil {
+		return false, err
+	}
+	return daemon.Killed(file), nil
 }
 
 // untilDown waits until the daemon with that pid has ended: nobody answers any

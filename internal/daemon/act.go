@@ -32,6 +32,9 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) er
 		return err
 	}
 	before, _ := sup.Child(id)
+	if w, _ := c.patrols.waits(path); w.For != "" && before.State == supervisor.Waiting && (action == api.Start || action == api.Resume) {
+		return fmt.Errorf("%w: %s waits for %s and is started by itself then; see: coppice explain %s", api.ErrConflict, path, w.For, path)
+	}
 	goesOn := false
 	switch action {
 	case api.Start, api.Resume, api.Restart:

@@ -42,9 +42,18 @@ type gone struct{ path string }
 // grace, or shutdown_timeout if it states none, and what it is to do before.
 // Zero: it is not asked.
 func (c *Controller) allowance(path string) time.Duration {
-	own := c.fleet().tree.Patrol.ShutdownTimeout
-	a := c.fleetOf(path).agents[path]
-	if a == nil { // such as an instance that its pool does not want any more
+	a := c.fleetOf(path).agents[path] // nil for an instance that its pool does not want any more
+	own := allowanceOf(c.fleet().tree.Patrol, a)
+	if own > 0 && a != nil && a.Hooks.Resting.Exists() {
+		own += a.Hooks.Resting.Timeout
+	}
+	return own
+}
+
+// allowanceOf is the part of an allowance that is for the agent itself, which may be nil.
+func allowanceOf(p spec.Patrol, a *spec.Agent) time.Duration {
+	own := p.ShutdownTimeout
+	if a == nil {
 		return own
 	}
 	if _, signal, _ := spec.ParseSignal(a.Shutdown.Signal); signal == syscall.SIGKILL || own == 0 {
@@ -52,9 +61,6 @@ func (c *Controller) allowance(path string) time.Duration {
 	}
 	if a.Shutdown.Grace != supervisor.DefaultShutdown {
 		own = a.Shutdown.Grace
-	}
-	if a.Hooks.Resting.Exists() {
-		own += a.Hooks.Resting.Timeout
 	}
 	return own
 }

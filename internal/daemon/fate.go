@@ -33,6 +33,20 @@ func (p Project) ended(err error) {
 	}
 }
 
+// Killed reports whether the last controller of the project of a file has ended
+// without having said so.
+func Killed(file string) bool {
+	p, err := OpenProject(file)
+	if err != nil || p.holder().PID == 0 {
+		return false
+	}
+	if _, locked := p.Locked(); locked {
+		return false
+	}
+	_, err = os.Stat(p.fate())
+	return os.IsNotExist(err)
+}
+
 // Fate says what has become of the last controller of the project of a file, in
 // a clause for people; "" if there is nothing to tell: there never was one, it
 // was asked to end, or one runs.

@@ -168,6 +168,9 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 			n.State = supervisor.Suspended.String()
 		}
 	}
+	if before := c.fleet().after[path]; before != "" && i.State == supervisor.Waiting && i.Reason == supervisor.NoReason {
+		n.Reason = "waits for its turn after " + before
+	}
 	if w, ok := c.patrols.waits(path); ok {
 		switch {
 		case w.For != "":

@@ -377,15 +377,22 @@ func moment(t time.Time) *time.Time {
 	return &t
 }
 
-// endErrands stops the runs of orders of a daemon that was killed. The next one
-// finds them as they are then.
-func endErrands(ctx context.Context, p Project, logger *slog.Logger) error {
+// endErrands stops the runs of orders of a daemon that was killed, and counts
+// them. The next one finds them as they are then.
+func endErrands(ctx context.Context, p Project, logger *slog.Logger) (stopped int, err error) {
 	if _, err := os.Stat(p.Errands()); errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return 0, nil
 	}
 	r, err := errand.Open(errand.Options{Dir: p.Errands(), Logger: logger})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return errors.Join(r.Halt(ctx), r.Close())
+	defer func() { err = errors.Join(err, r.Close()) }()
+	all, err := r.List(ctx)
+	for _, lives := range all {
+		if lives {
+			stopped++
+		}
+	}
+	return stopped, errors.Join(err, r.Halt(ctx))
 }

@@ -60,6 +60,7 @@ func TestRetain(t *testing.T) {
 			if got := outline(file.Retain(nil)); got != before {
 				t.Errorf("with nothing retained it is %s", got)
 			}
+			unwound(kept.Order(), everybody) // of which there is an end
 		})
 	}
 }
