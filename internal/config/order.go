@@ -38,6 +38,7 @@ type standing struct {
 	maxTimeout time.Duration
 	overrides  []*value
 	all        []order
+	city       *city // nil if they are not those of one
 }
 
 const retryDelay = 10 * time.Second // the default

@@ -40,6 +40,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 		return spec.Changes{}, err
 	}
 	c.replaceOrders(tree.Orders)
+	c.relent(ctx, next)
 	c.carry(ctx, next, changes)
 	c.followAides()
 	c.patrols.kick()
@@ -130,6 +131,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 		c.concludeDrain(ctx, agent)
 		c.arrivals.forget(agent)
 		c.prints.forget(agent)
+		c.strangers.left(agent)
 		c.mu.Lock()
 		delete(c.sessions, agent)
 		delete(c.typing, agent)
@@ -139,7 +141,8 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 			for _, place := range c.opts.Runtimes {
 				c.remove(ctx, place, agent)
 			}
-			last = append(last, c.lastOf(agent, c.last(agent)).op())
+			c.removeOrder(agent)
+			last = append(last, c.lastOf(agent, c.last(agent)).op(), store.Op{Kind: store.Delete, Key: printKey(agent)})
 		}
 		why := " is not in the file any more, and is gone"
 		if c.fleet().nodes[path] == nil && c.crews.of(above) != nil {
