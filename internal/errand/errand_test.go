@@ -3,7 +3,6 @@ package errand
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
@@ -22,20 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "shim" {
-		os.Exit(server.Main(os.Args[2:]))
-	}
-	os.Setenv("GORACE", "atexit_sleep_ms=0")
-	code := m.Run()
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	if left := runtimetest.LeftBehind(); code == 0 && len(left) > 0 {
-		fmt.Fprintln(os.Stderr, "processes left behind:", left)
-		code = 1
-	}
-	os.Exit(code)
+	runtimetest.Main(m, map[string]func([]string) int{"shim": server.Main})
 }
 
 // patience bounds every wait; only a failure takes that long.

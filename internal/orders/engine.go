@@ -225,6 +225,18 @@ func (e *Engine) Wait(now Now, longest time.Duration) time.Duration {
 	return max(0, d)
 }
 
+// Unsaved are the states that nobody was told to write yet. Whoever asks writes them,
+// or says by Refused that they cannot be.
+func (e *Engine) Unsaved() (all []State) {
+	for _, en := range e.entries {
+		if en.dirty {
+			en.dirty = false
+			all = append(all, en.s)
+		}
+	}
+	return all
+}
+
 // Progress is the states of orders that wait for events and whose cursor is far
 // behind what was counted, to be written now and then: who reads the log next
 // has less to read.

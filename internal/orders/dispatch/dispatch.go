@@ -157,6 +157,7 @@ func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 	if err := d.recall(ctx); err != nil {
 		return nil, err
 	}
+	d.establish(ctx)
 	d.wg.Go(d.loop)
 	d.wg.Go(d.follow)
 	d.wg.Go(d.sweep)

@@ -435,6 +435,16 @@ func TestStorm(t *testing.T) {
 	t.Logf("%d runs", p.d.List()[0].State.Runs)
 }
 
+// An order is known for good once it is in force: what comes to pass then is not
+// from before it, though the daemon be killed at once.
+func TestKnownAtOnce(t *testing.T) {
+	p := at(t)
+	p.open(p.sh("a", "true", on("x")))
+	if records, _, err := p.store.Snapshot(ctxOf(t), statePrefix); err != nil || len(records) != 1 {
+		t.Errorf("%v, %v", records, err)
+	}
+}
+
 // The same storm, over dispatchers that come and go in the middle of it.
 func TestStormOverRestarts(t *testing.T) {
 	const n, lives = 10_000, 10
@@ -448,6 +458,11 @@ func TestStormOverRestarts(t *testing.T) {
 		p.close(true)
 	}
 	p.open(o)
+	defer func() {
+		if t.Failed() {
+			t.Logf("%d handed over, the first is %.200q; %+v", strings.Count(p.read("got"), "\n"), p.read("got"), p.d.List()[0].State)
+		}
+	}()
 	until(t, "all are handed over", func() bool { return strings.Count(p.read("got"), "\n") >= n })
 	until(t, "the last run ends", func() bool { return p.d.List()[0].Running == 0 })
 	next := 0

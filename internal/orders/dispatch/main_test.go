@@ -2,15 +2,12 @@ package dispatch
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/coppice-dev/coppice/internal/errand"
 	"github.com/coppice-dev/coppice/internal/event"
@@ -23,23 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "shim" {
-		os.Exit(server.Main(os.Args[2:]))
-	}
-	os.Setenv("GORACE", "atexit_sleep_ms=0")
-	if len(os.Args) > 2 && os.Args[1] == daemonArg {
-		os.Exit(daemonMain(os.Args[2:]))
-	}
-	code := m.Run()
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	if left := runtimetest.LeftBehind(); code == 0 && len(left) > 0 {
-		fmt.Fprintln(os.Stderr, "processes left behind:", left)
-		code = 1
-	}
-	os.Exit(code)
+	runtimetest.Main(m, map[string]func([]string) int{"shim": server.Main, daemonArg: daemonMain})
 }
 
 const patience = 60 * time.Second

@@ -105,6 +105,31 @@ func (d *Dispatcher) recall(ctx context.Context) error {
 	return nil
 }
 
+// establish writes down what is new: what comes to pass once Open has returned counts,
+// though the daemon be killed at once. What cannot be written is, later.
+func (d *Dispatcher) establish(ctx context.Context) {
+	ctx, enough := context.WithTimeout(ctx, syncTime)
+	defer enough()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for all := d.engine.Unsaved(); len(all) > 0; {
+		some := all[:min(len(all), store.MaxOps)]
+		all = all[len(some):]
+		var ops []store.Op
+		for _, s := range some {
+			ops = append(ops, stateOp(s))
+		}
+		_, err := d.o.Store.Apply(ctx, store.Fence{}, nil, ops)
+		for _, s := range some {
+			if err != nil {
+				d.engine.Refused(orders.Action{Do: orders.Keep, Order: d.orders[s.Name]}, d.o.Clock())
+				continue
+			}
+			d.states[s.Name] = s
+		}
+	}
+}
+
 // tidy forgets errands whose runs have ended, and runs of orders that have long
 // been removed.
 func (d *Dispatcher) tidy() {

@@ -2,13 +2,10 @@ package shim
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -18,24 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "shim" {
-		os.Exit(server.Main(os.Args[2:]))
-	}
-	os.Setenv("GORACE", "atexit_sleep_ms=0") // shims are given it, too
-	if len(os.Args) > 1 && os.Args[1] == runtimetest.SayArg {
-		runtimetest.Say(os.Args[2:])
-		os.Exit(0)
-	}
-	code := m.Run()
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	if left := runtimetest.LeftBehind(); code == 0 && len(left) > 0 {
-		fmt.Fprintln(os.Stderr, "processes left behind:", left)
-		code = 1
-	}
-	os.Exit(code)
+	runtimetest.Main(m, map[string]func([]string) int{"shim": server.Main, runtimetest.SayArg: runtimetest.SayRole})
 }
 
 // patience bounds every wait of these tests; only a failure takes that long.

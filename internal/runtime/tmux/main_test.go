@@ -2,13 +2,10 @@ package tmux
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
@@ -16,30 +13,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == pane.Arg {
-		os.Exit(pane.Main(os.Args[2:]))
+	runtimetest.Main(m, map[string]func([]string) int{pane.Arg: pane.Main, runtimetest.SayArg: runtimetest.SayRole, "notify": notify})
+}
+
+// notify does as systemd-notify does.
+func notify([]string) int {
+	if c, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET")); err == nil {
+		c.Write([]byte("READY=1"))
+		time.Sleep(time.Second) // its sender must be there to be asked for
 	}
-	if len(os.Args) > 1 && os.Args[1] == "notify" { // as systemd-notify does
-		if c, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET")); err == nil {
-			c.Write([]byte("READY=1"))
-			time.Sleep(time.Second) // its sender must be there to be asked for
-		}
-		os.Exit(0)
-	}
-	if len(os.Args) > 1 && os.Args[1] == runtimetest.SayArg {
-		runtimetest.Say(os.Args[2:])
-		os.Exit(0)
-	}
-	code := m.Run()
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	if left := runtimetest.LeftBehind(); code == 0 && len(left) > 0 {
-		fmt.Fprintln(os.Stderr, "processes left behind:", left)
-		code = 1
-	}
-	os.Exit(code)
+	return 0
 }
 
 // needTmux skips a test where there is no tmux, but not where all tests have to run.
