@@ -40,6 +40,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 		return spec.Changes{}, err
 	}
 	c.replaceOrders(tree.Orders)
+	c.relent(ctx, next)
 	c.carry(ctx, next, changes)
 	c.followAides()
 	c.patrols.kick()
@@ -49,7 +50,6 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 
 // carry lets the supervisors know of a fleet that has replaced another one. Needs applying.
 func (c *Controller) carry(ctx context.Context, next *fleet, changes spec.Changes) {
-	c.relent(ctx, next)
 	for _, path := range changes.Removed {
 		if next.has(path) { // an agent has become a supervisor, or the other way round
 			c.withdraw(c.background.ctx, path)
