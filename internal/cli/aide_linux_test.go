@@ -425,6 +425,29 @@ func TestAidefileChanges(t *testing.T) {
 	}
 }
 
+// Of an agent that is gone nothing is left behind: what it was told may be nobody's business.
+func TestAidefileRemoved(t *testing.T) {
+	for name, policy := range map[string]string{"never": "", "on-failure": "[daemon]\n"} {
+		t.Run(name, func(t *testing.T) {
+			a := newAider(t, noRetry+policy, "true")
+			a.do("up", "-d")
+			a.do("fire", "a", "the task")
+			a.awaitEvents(event.AgentExited, 1)
+			left := func() int {
+				orders, _ := os.ReadDir(filepath.Join(a.dir, ".coppice", "aide"))
+				slots, _ := filepath.Glob(filepath.Join(a.dir, ".coppice", "run", "*-a"))
+				return len(orders) + len(slots)
+			}
+			if left() != 2 {
+				t.Fatalf("%d directories", left())
+			}
+			write(t, filepath.Join(a.dir, "coppice.toml"), "[[agent]]\nname = \"other\"\ncommand = \"sleep 1011\"\n[project]\nname = \"t\"\n")
+			a.do("reload")
+			until(t, "its directory to be removed", func() bool { return left() == 0 })
+		})
+	}
+}
+
 // A run that is stopped takes all that it has started with it.
 func TestAidefileStop(t *testing.T) {
 	a := newAider(t, "[daemon]\nrestart = \"always\"\n", "exec ./work.sh", soon)

@@ -57,26 +57,52 @@ func (r *reader) template(v *value, into *aide.Settings) {
 			r.fail(v.at, v, hint, "%s has a placeholder and needs a shell, expected plain words or an array", r.label(v))
 			return
 		}
-		into.Command = strings.Fields(v.text)
+		into.Command = r.harmless(v, strings.Fields(v.text), hint)
 		return
 	}
-	argv, ok := r.command(v)
-	if !ok {
-		return
+	if argv, ok := r.command(v); ok {
+		into.Command = r.harmless(v, argv, hint)
 	}
-	if c := slices.Index(argv, "-c"); c > 0 && c+1 < len(argv) && placeholder.MatchString(argv[c+1]) && isShell(argv[0]) {
-		at := v
-		if v.kind == isArray {
-			at = v.elements[c+1]
-		}
-		r.fail(at.at, at, hint, "a placeholder in the script of a shell, expected it in an argument after that")
-		return
-	}
-	into.Command = argv
 }
 
-func isShell(program string) bool {
-	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "fish", "ash"}, filepath.Base(program))
+// harmless is a command, of which it complains if a placeholder would be run.
+func (r *reader) harmless(v *value, argv []string, hint string) []string {
+	if i := scriptOf(argv); placeholder.MatchString(argv[i]) {
+		at := v
+		if v.kind == isArray {
+			at = v.elements[i]
+		}
+		r.fail(at.at, at, hint, "a placeholder in a script of %s, expected it in an argument after that", filepath.Base(argv[slices.IndexFunc(argv, isInterpreter)]))
+	}
+	return argv
+}
+
+var (
+	// interpreter is what runs an argument as a program.
+	interpreter = regexp.MustCompile(`^(ba|da|z|k|mk|fi|a|c|tc|pw)?sh$|^(su|runuser|busybox|python[0-9.]*|perl|ruby|node|bun|lua|php)$`)
+	// evaluates is the option before that argument, or with it.
+	evaluates = regexp.MustCompile(`^-[A-Za-z]*[cer]$|^--?(eval|command|print|run|Command)(=|$)`)
+)
+
+func isInterpreter(word string) bool { return interpreter.MatchString(filepath.Base(word)) }
+
+// scriptOf is the argument that an interpreter runs as a program, also where
+// the command only comes to it, as env and timeout do; 0 if there is none.
+func scriptOf(argv []string) int {
+	begin := slices.IndexFunc(argv, isInterpreter)
+	if begin < 0 {
+		return 0
+	}
+	for i := begin + 1; i < len(argv); i++ {
+		switch {
+		case !evaluates.MatchString(argv[i]):
+		case strings.Contains(argv[i], "="):
+			return i
+		case i+1 < len(argv) && !strings.HasPrefix(argv[i+1], "-"): // else it was another option
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // notBeside are the keys of an agent that its Aidefile or its kind decide, with

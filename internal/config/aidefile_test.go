@@ -356,7 +356,17 @@ func TestTemplates(t *testing.T) {
 		{`["echo", "{json}", "{task} now"]`, []string{"echo", "{json}", "{task} now"}, ""},
 		{`"claude -p {task} | tee log"`, nil, `2:11: command has a placeholder and needs a shell, expected plain words or an array`},
 		{`"claude -p '{task}'"`, nil, `2:11: command has a placeholder and needs a shell`},
-		{`["bash", "-e", "-c", "echo {task}"]`, nil, `2:32: a placeholder in the script of a shell, expected it in an argument after that`},
+		{`["bash", "-e", "-c", "echo {task}"]`, nil, `2:32: a placeholder in a script of bash, expected it in an argument after that; the same is in variables such as "$COPPICE_TASK" and on standard input`},
+		{`["bash", "-lc", "echo {task}"]`, nil, `2:27: a placeholder in a script of bash`},
+		{`["env", "A=b", "timeout", "5", "/bin/sh", "-euc", "echo {prompt}"]`, nil, `2:61: a placeholder in a script of sh`},
+		{`["python3.12", "-c", "{task}"]`, nil, `2:32: a placeholder in a script of python3.12`},
+		{`["perl", "-ne", "{task}"]`, nil, `2:27: a placeholder in a script of perl`},
+		{`["node", "--eval={task}"]`, nil, `2:20: a placeholder in a script of node`},
+		{`["su", "me", "-c", "{task}"]`, nil, `2:30: a placeholder in a script of su`},
+		{`["sh", "-c", "exec agent \"$@\"", "sh", "-c", "{task}"]`, []string{"sh", "-c", `exec agent "$@"`, "sh", "-c", "{task}"}, ``},
+		{`["claude", "-c", "{task}"]`, []string{"claude", "-c", "{task}"}, ``},
+		{`"sh -c {task}"`, nil, `2:11: a placeholder in a script of sh`},
+		{`["codex", "-c", "model=x", "exec", "{prompt}"]`, []string{"codex", "-c", "model=x", "exec", "{prompt}"}, ``},
 		{`[]`, nil, `2:11: command is empty`},
 	} {
 		tree, err := Parse("coppice.toml", []byte("[aide]\ncommand = "+c.command+"\n[[agent]]\naidefile = \"a\"\n"))

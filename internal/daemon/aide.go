@@ -132,6 +132,9 @@ func (c *Controller) followAides() {
 		if a := f.agents[path]; a == nil || a.Aide == nil {
 			g.follow(nil)
 			delete(c.aides.byPath, path)
+			if a == nil {
+				c.clearAide(path)
+			}
 		}
 	}
 	for path, g := range c.aides.byPath {
@@ -392,6 +395,26 @@ func (c *Controller) giveOrder(path string, g *aider) error {
 func (c *Controller) orderPath(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return filepath.Join(c.opts.Work, fmt.Sprintf("%.40s-%s", fileName(path), hex.EncodeToString(sum[:6])), runner.OrderName)
+}
+
+// clearAide removes what is left of an agent that is gone from the file, if its
+// supervisor had forgotten it before: then nobody else has to do with it any more.
+func (c *Controller) clearAide(path string) {
+	above, id, _ := cutLast(path)
+	sup := c.find(above)
+	if sup == nil {
+		return
+	}
+	if _, err := sup.Child(id); !errors.Is(err, supervisor.ErrNotFound) {
+		return
+	}
+	c.mu.Lock()
+	delete(c.sessions, path)
+	c.mu.Unlock()
+	for _, place := range c.opts.Runtimes {
+		c.remove(c.background.ctx, place, path)
+	}
+	c.removeOrder(path)
 }
 
 // removeOrder removes what the runs of an agent have left behind that is gone.

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// hookTime bounds each hook.
+// hookTime bounds each hook, and what is told to GitHub.
 const hookTime = 5 * time.Minute
 
 // hooks runs hooks, one after the other, until one has failed.
@@ -26,7 +26,7 @@ func (r *Runner) hooks(ctx context.Context, when string, hooks []string) error {
 }
 
 func (r *Runner) hook(ctx context.Context, when, hook string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, hookTime, fmt.Errorf("it has not ended within %v", hookTime))
+	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	r.env["COPPICE_HOOK"] = when
 	defer delete(r.env, "COPPICE_HOOK")
@@ -37,6 +37,11 @@ func (r *Runner) hook(ctx context.Context, when, hook string) error {
 		return r.commitMemory(ctx)
 	}
 	return r.program(ctx, "/bin/sh", "./"+hook)
+}
+
+// bounded is ctx for one hook.
+func (r *Runner) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, r.hookTime, fmt.Errorf("it has not ended within %v", r.hookTime))
 }
 
 // program runs a program of a hook.
@@ -68,6 +73,8 @@ func (r *Runner) commitMemory(ctx context.Context) error {
 
 // closeIssue tells the issue that it is done, and closes it.
 func (r *Runner) closeIssue(ctx context.Context) error {
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
 	number := fmt.Sprint(r.order.Issue)
 	if err := r.program(ctx, "gh", "issue", "comment", number, "--body-file", filepath.Join(r.dir, SummaryName)); err != nil {
 		return err

@@ -145,6 +145,7 @@ type Runner struct {
 	meter    aide.Meter
 	heard    *hearing // in the last call; nil before the first
 	look     time.Duration
+	hookTime time.Duration
 
 	spent   int64 // by the runs of its chain before it
 	settled int64 // by its chain, as it was noted last
@@ -152,7 +153,7 @@ type Runner struct {
 
 // New makes a Runner of an order, whose files are in dir.
 func New(o Order, dir string, env []string, out, errs io.Writer) *Runner {
-	r := &Runner{order: o, dir: dir, env: map[string]string{}, secrets: &secrets{}, look: 500 * time.Millisecond, Tell: func(string) {}}
+	r := &Runner{order: o, dir: dir, env: map[string]string{}, secrets: &secrets{}, look: 500 * time.Millisecond, hookTime: hookTime, Tell: func(string) {}}
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
 		// It is this program that the daemon listens to.

@@ -389,6 +389,37 @@ func TestHooks(t *testing.T) {
 	b.run(context.Background(), aide.Failed, "on_complete b.sh: exit code 6")
 }
 
+// A hook that hangs ends, and so does gh.
+func TestWhatHangs(t *testing.T) {
+	const hang = "sleep 600 & wait"
+	hanging := func(t *testing.T, aidefile string) *bench {
+		b := newBench(t, aidefile, "true")
+		b.write("h.sh", hang)
+		b.hookTime = 200 * time.Millisecond
+		return b
+	}
+	b := hanging(t, "[hooks]\non_spawn = [\"h.sh\"]\n")
+	b.run(context.Background(), aide.Faulty, "on_spawn h.sh: it has not ended within 200ms")
+	b = hanging(t, "[hooks]\non_complete = [\"h.sh\"]\n")
+	b.run(context.Background(), aide.Failed, "on_complete h.sh: it has not ended within 200ms")
+	b = hanging(t, "[hooks]\non_spawn = [\"h.sh\"]\n[budget]\ntimeout = \"100ms\"\n")
+	b.hookTime = time.Hour
+	b.run(context.Background(), aide.TimedOut, "on_spawn h.sh: it has not ended within 100ms")
+
+	b = hanging(t, "")
+	b.write("bin/gh", "#!/bin/sh\n"+hang+"\n")
+	if err := os.Chmod(filepath.Join(b.dir, "bin/gh"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.env["PATH"] = filepath.Join(b.dir, "bin") + ":" + b.env["PATH"]
+	b.order.Issue = 5
+	b.run(context.Background(), aide.Succeeded, "done, but issue 5 could not be closed: it has not ended within 200ms")
+	b = hanging(t, "")
+	b.env["PATH"], b.order.Issue = "/nonexistent", 5
+	b.order.Settings.Command = []string{"/bin/true"}
+	b.run(context.Background(), aide.Succeeded, "done, but issue 5 could not be closed: ")
+}
+
 func TestCommitMemory(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")
