@@ -5,9 +5,12 @@ go 1.26.0
 replace github.com/coppice-dev/coppice => ../
 
 require (
+	github.com/adhocore/gronx v1.20.4
 	github.com/anthdm/hollywood v1.0.5
 	github.com/coppice-dev/coppice v0.0.0
 	github.com/d5/tengo/v2 v2.17.0
+	github.com/hashicorp/cronexpr v1.1.3
+	github.com/robfig/cron/v3 v3.0.1
 	github.com/thejerf/suture/v4 v4.0.6
 	github.com/yuin/gopher-lua v1.1.2
 	go.starlark.net v0.0.0-20260908191801-89a6a09411d5

@@ -89,6 +89,7 @@ func (k *core) terminate(c *child, p plan) (pending bool) {
 	}
 	k.cancel(c)
 	k.tellStart(c, ErrTerminated)
+	leads, early := k.turn(c)
 	switch {
 	case p == planSuspend:
 		k.set(c, Suspended, ReasonTerminated)
@@ -103,6 +104,9 @@ func (k *core) terminate(c *child, p plan) (pending bool) {
 		if k.phase == waiting {
 			k.dissolve()
 		}
+	}
+	if leads && !early {
+		k.goOn()
 	}
 	return false
 }
@@ -126,6 +130,7 @@ func (k *core) restart(c *child) error {
 
 // ensure is EnsureChild. A nil error means that the start is under way, or done.
 func (k *core) ensure(c *child) error {
+	leads, early := k.turn(c)
 	switch {
 	case k.op == opDown:
 		return ErrStopping
@@ -135,6 +140,8 @@ func (k *core) ensure(c *child) error {
 		return ErrTerminated
 	case c.state.present(), k.op == opGroup, k.op == opInit && !k.alone():
 		return ErrRestarting // or will be started in its turn
+	case early:
+		return ErrRestarting
 	case k.paused:
 		k.set(c, Paused, ReasonLimitPause)
 		return ErrPaused
@@ -150,10 +157,20 @@ func (k *core) ensure(c *child) error {
 		k.set(c, Quarantined, ReasonLimitQuarantine)
 		k.tellLimit(c, at-k.now, last)
 		k.timer(c, at-k.now)
+		if leads {
+			k.goOn() // up to it: the others wait for it
+		}
 		return ErrRestarting
 	}
+	if leads {
+		k.op, k.phase, k.cursor = opInit, starting, c
+	}
+	next := c.next
 	c.reason = NoReason
 	k.begin(c, originEnsure)
+	if c.state == Running {
+		k.startNext(c, next)
+	}
 	return nil
 }
 
@@ -165,9 +182,13 @@ func (k *core) remove(c *child) error {
 	case c.state.present():
 		return ErrRestarting
 	}
+	leads, early := k.turn(c)
 	k.tellStart(c, ErrTerminated)
 	k.forget(c)
 	k.kept.drop(k.path + "/" + c.id)
+	if leads && !early {
+		k.goOn()
+	}
 	return nil
 }
 
@@ -233,6 +254,7 @@ func (k *core) update(spec Spec) {
 		}
 		return
 	}
+	turns := false
 	for _, cs := range spec.Children {
 		c := k.byID[cs.ID]
 		if c == nil {
@@ -240,10 +262,21 @@ func (k *core) update(spec Spec) {
 			continue
 		}
 		c.listed = true
+		if c.state == Waiting && (c.policy.inTurn || cs.InTurn) { // its turn may be another one now
+			turns = true
+			why := NoReason
+			if cs.InTurn && k.alone() {
+				why = ReasonDeferred
+			}
+			k.set(c, Waiting, why)
+		}
 		k.redefine(c, cs)
 		k.moveLast(c)
 	}
 	k.reconsider()
+	if turns {
+		k.goOn()
+	}
 }
 
 // reconsider releases what is held by a limit that has room, as it is another one now.
@@ -262,7 +295,7 @@ func (k *core) reconsider() {
 // list lists a child of the Spec, which is in a state if nothing else is known of it.
 func (k *core) list(c *child, spec ChildSpec, s State) {
 	c.state, c.listed = s, true
-	if spec.Deferred {
+	if spec.Deferred || spec.InTurn && k.alone() {
 		c.state, c.reason = Waiting, ReasonDeferred
 	}
 	k.link(c)

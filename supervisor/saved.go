@@ -121,7 +121,11 @@ func (k *core) restore(c *child, s *Saved) {
 		k.set(c, s.State, s.Reason)
 	case Restarting, Quarantined:
 		k.set(c, s.State, s.Reason)
-		k.timer(c, max(0, s.NextAt.Add(-setBack).Sub(k.epoch)-k.now))
+		wait := max(0, s.NextAt.Add(-setBack).Sub(k.epoch)-k.now)
+		if s.State == Quarantined && (l.Max < 0 || w.count(k.now, l) < l.Max) {
+			wait = 0 // its limit is another one now
+		}
+		k.timer(c, wait)
 	default:
 		if s.Adopt && c.gen > 0 {
 			c.gen--

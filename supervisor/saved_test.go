@@ -258,3 +258,27 @@ func TestSavedTimeIsOver(t *testing.T) {
 		})
 	}
 }
+
+// A quarantine that was saved ends at once if the limit of now has room.
+func TestSavedQuarantineOfAnotherLimit(t *testing.T) {
+	for _, tt := range []struct {
+		limit Limit
+		want  State
+	}{{Quarantining(1, time.Hour), Quarantined}, {Quarantining(2, time.Hour), Running}, {Limit{Max: Unlimited}, Running}} {
+		synctest.Test(t, func(t *testing.T) {
+			now := time.Now()
+			s, err := Start(t.Context(), Spec{Children: []ChildSpec{{
+				ID: "a", Run: idle, Limit: tt.limit,
+				Saved: &Saved{At: now, State: Quarantined, Reason: ReasonLimitQuarantine, Incarnation: 1, NextAt: now.Add(time.Hour), Counted: []time.Time{now}},
+			}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { s.Stop(); s.Wait() }()
+			synctest.Wait()
+			if i, err := s.Child("a"); err != nil || i.State != tt.want {
+				t.Errorf("with %v it is %v, %v, want %v", tt.limit, i.State, err, tt.want)
+			}
+		})
+	}
+}

@@ -195,6 +195,15 @@ type ChildSpec struct {
 	// many at a time. The restart of their group starts them, too.
 	Deferred bool
 
+	// InTurn children of a group strategy (OneForAll, RestForOne) are started by
+	// EnsureChild, too, but keep their place in the order: what comes after one
+	// waits until it has started, or is not to run. It is Waiting with
+	// ReasonDeferred as soon as it is its turn, and EnsureChild starts it only
+	// then. That is so again whenever its group is restarted, unless it is the
+	// one that has failed. The supervisor has started when it comes to such a
+	// child. With other strategies this is Deferred.
+	InTurn bool
+
 	// Saved, if not nil, is what Save returned of an earlier life of the tree.
 	// It is for the children of a Spec, and new ones of an Update; StartChild
 	// only goes on from its Incarnation. When a nested supervisor is restarted,

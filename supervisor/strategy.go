@@ -80,7 +80,7 @@ func (k *core) running(c *child) {
 	if c.adopts() {
 		c.more.adopt = false
 	}
-	if c.origin == originEnsure || c.origin == originRenew || c.origin != originRestart && k.op != opInit {
+	if c.origin != originRestart && (c.origin != originGroup || k.op != opInit) {
 		k.tellStart(c, nil)
 	}
 	if c == k.probe {
@@ -110,6 +110,10 @@ func (k *core) walkStart(c *child) {
 			return
 		}
 		switch {
+		case c.state == Waiting && c.policy.inTurn && !k.alone() && c != k.trigger:
+			k.set(c, Waiting, ReasonDeferred)
+			k.opDone() // which goes on when it has been started, see goOn
+			return
 		case c.state == Waiting && c.reason == ReasonDeferred && k.op == opInit:
 		case c.state == Waiting && k.alone() && (k.paused || k.probing && k.probe != nil):
 			k.set(c, Paused, ReasonLimitPause)
@@ -133,6 +137,25 @@ func (k *core) walkStart(c *child) {
 	k.opDone()
 }
 
+// goOn starts what waits for its turn, unless something is being started
+// already: what it waited for has changed.
+func (k *core) goOn() {
+	if k.op != opNone {
+		return
+	}
+	k.op, k.phase = opInit, starting
+	k.walkStart(k.head)
+}
+
+// turn reports whether what comes after c in its group waits for it, and
+// whether it is not yet the turn of c itself.
+func (k *core) turn(c *child) (leads, early bool) {
+	if c.state != Waiting || k.alone() {
+		return false, false
+	}
+	return c.policy.inTurn, c.reason != ReasonDeferred
+}
+
 const chunk = 256
 
 // opDone ends the start or restart of children.
@@ -144,9 +167,9 @@ func (k *core) opDone() {
 		k.shutdown(Exit{Kind: ShutDown}, ReasonSignificant)
 		return
 	}
-	later := k.later
-	k.later = nil
-	for _, f := range later {
+	for k.op == opNone && len(k.later) > 0 { // one may begin another operation
+		f := k.later[0]
+		k.later = k.later[1:]
 		f()
 	}
 }
@@ -179,6 +202,8 @@ func (k *core) regroup(trigger *child, now bool) {
 		case c == trigger && !now: // keeps its timer or hold
 		case c.state == Restarting, c.state == Stopped:
 			k.cancel(c)
+			k.set(c, Waiting, ReasonSibling)
+		case c.state == Waiting && c.policy.inTurn: // which comes again
 			k.set(c, Waiting, ReasonSibling)
 		case c.state == Stopping && (c.plan == planFail || c.plan == planRenew):
 			c.plan = planWait

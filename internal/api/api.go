@@ -192,4 +192,6 @@ type Explanation struct {
 	History  []event.Event `json:"history"`        // its last events, oldest first
 	Tail     []string      `json:"tail"`           // its last output, sanitised
 	Claims   []Claim       `json:"claims"`         // what it has said of how its work ended, oldest first
+	// Patrol is not there for the root, nor for what is on its way out.
+	Patrol *Standing `json:"patrol,omitempty"`
 }

@@ -80,9 +80,14 @@ func (c canned) Status(context.Context) (Status, error) {
 	}, nil
 }
 
+func cannedStanding() *Standing {
+	now, left := time.Now(), 1.5
+	return &Standing{"run", "w", "down", true, true, []string{"env.MODEL"}, []string{"app/b"}, &now, &left, true, "start", "r", &now}
+}
+
 func cannedPool() Pool {
 	now := time.Now()
-	return Pool{2, 3, 1, 1, 5, 2, true, &now, "no queue", true, true}
+	return Pool{2, 3, 1, 1, 5, 2, true, &now, "no queue", true, true, true}
 }
 
 func (c canned) node() Node {
@@ -101,7 +106,7 @@ func (c canned) Explain(context.Context, string) (Explanation, error) {
 	if !c.full {
 		return Explanation{Node: Node{Kind: "agent"}}, c.err
 	}
-	return Explanation{c.node(), "r", []string{"e"}, "n", "h", []event.Event{full()}, []string{"t"}, []Claim{{1, time.Now(), 2, report()}}}, nil
+	return Explanation{c.node(), "r", []string{"e"}, "n", "h", []event.Event{full()}, []string{"t"}, []Claim{{1, time.Now(), 2, report()}}, cannedStanding()}, nil
 }
 
 // report has every field that there is.

@@ -19,7 +19,9 @@ func newExplain(s *streams) *cobra.Command {
 		Use:   "explain PATH",
 		Short: "Say why an agent or supervisor is as it is",
 		Long: `Say why an agent or supervisor is in its state, which rule decided so, on what
-evidence, and what happens next and when.`,
+evidence, and what happens next and when; what the patrol makes of it: whether it is
+to run, runs, and as declared, what it waits for, and when the next round is; and of a
+pool what its check has said last.`,
 		Args: onePath,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.ask(func(ctx context.Context, c *api.Client) error {
@@ -67,6 +69,7 @@ func explainLines(x api.Explanation, now time.Time, p paint) []string {
 		next += fmt.Sprintf(" (at %s)", clock(*n.NextAt, now))
 	}
 	field("next", next)
+	field("patrol", standingLines(x.Patrol, now)...)
 	field("hint", x.Hint)
 	field("claims", claimLines(x.Claims, now)...)
 	if len(x.History) > 0 {

@@ -155,7 +155,7 @@ func (v *liveView) nodes(c *daemon.Controller) []api.Node {
 	all[0] = api.Node{Path: all[0].Path, Kind: all[0].Kind, Strategy: all[0].Strategy}
 	for i := range all[1:] {
 		switch n := &all[1+i]; {
-		case n.State == stateStopped && n.Incarnation == 0: // temporary, and forgotten by its supervisor
+		case n.State == stateStopped && n.LastExit == "": // temporary, and forgotten by its supervisor
 			v.final(n)
 		default:
 			n.LastExit = strings.TrimPrefix(n.LastExit, "failure: ")

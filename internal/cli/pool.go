@@ -10,6 +10,9 @@ import (
 
 // poolText says in a line how a pool is.
 func poolText(p api.Pool) string {
+	if p.Retired {
+		return fmt.Sprintf("not in the file any more, %d live, %d to finish", p.Instances, p.Draining)
+	}
 	text := fmt.Sprintf("%d wanted (%d..%d), %d live", p.Size, p.Min, p.Max, p.Instances)
 	if p.Draining > 0 {
 		text += fmt.Sprintf(", %d to finish", p.Draining)
@@ -30,6 +33,8 @@ func checkText(p api.Pool, now time.Time) string {
 		ago = fmt.Sprintf(", %s ago", short(max(0, now.Sub(*p.CheckedAt))))
 	}
 	switch {
+	case p.Retired:
+		return "its check is not asked"
 	case p.Error != "" && !p.Answered:
 		return "no check has answered yet"
 	case p.Error != "":

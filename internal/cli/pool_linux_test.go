@@ -334,6 +334,39 @@ func TestPoolOfKilledDaemon(t *testing.T) {
 	}
 }
 
+// What the check of a daemon that was killed has started is ended by whoever
+// comes next, also if that has no pool any more.
+func TestPoolCheckOfKilledDaemon(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	hangs := poolTOML(works, `check = "./check"`, `check_timeout = "10m"`)
+	write(t, filepath.Join(f.dir, "check"), "#!/bin/sh\n[ -e hang ] && { setsid sleep 1004 & sleep 1005; }\necho 0\n")
+	another := chatterTOML("a", "sleep 1006")
+	leaves := func() {
+		t.Helper()
+		os.Remove(filepath.Join(f.dir, "hang"))
+		f.rewrite(hangs, another)
+		f.do("up", "-d")
+		f.touch("hang")
+		f.do("patrol")
+		until(t, "both of them", func() bool { return f.copies("sleep 1004") == 1 && f.copies("sleep 1005") == 1 })
+		f.crash()
+		if f.copies("sleep 1004") != 1 {
+			t.Error("the check of the last daemon does not run any more")
+		}
+	}
+	leaves()
+	f.rewrite(another)
+	f.do("up", "-d")
+	until(t, "their end", func() bool { return f.copies("sleep 1004")+f.copies("sleep 1005") == 0 })
+	f.do("down")
+	leaves()
+	f.do("down")
+	if n := f.copies("sleep 1004") + f.copies("sleep 1005"); n > 0 {
+		t.Errorf("after coppice down %d of a check are left", n)
+	}
+}
+
 // A change of the file holds at once, and touches nobody who works. Names come
 // from a file.
 func TestPoolReload(t *testing.T) {
@@ -431,6 +464,58 @@ drain   t/w/w-2: no longer wanted`, "up", "--dry-run")
 	f.prints("3")
 	f.do("up", "-d")
 	f.awaitInstances("w-1 1 running, w-2 1 running, w-3 1 running")
+}
+
+// A pool that is removed from the file is drained, also over the death of the
+// daemon; and what has taken its place in the file starts when the last one is gone.
+func TestPoolRetires(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, rounds, poolTOML(works, `max = 3`, `check = "cat size"`, `drain_timeout = "10m"`, `on_death = "echo $COPPICE_INSTANCE >> deaths"`))
+	f.prints("3")
+	f.do("up", "-d")
+	f.awaitInstances("w-1 1 running, w-2 1 running, w-3 1 running")
+	f.rewrite(chatterTOML("w", "echo alone > alone; sleep 1003"))
+	if out := f.do("reload"); !strings.Contains(out, "1 removed") {
+		t.Errorf("the reload says %s", out)
+	}
+	for i := range 3 {
+		f.awaitFile(fmt.Sprintf("told.%d", i+1))
+	}
+	if out := f.do("tree"); !strings.Contains(out, "not in the file any more, 3 live, 3 to finish") {
+		t.Errorf("the tree is\n%s", out)
+	}
+	if out := f.do("patrol", "--dry-run"); !strings.Contains(out, "pool    t/w: not in the file any more, 3 live, 3 to finish; its check is not asked") {
+		t.Errorf("the patrol says\n%s", out)
+	}
+	f.touch("ok.1")
+	f.awaitInstances("w-2 1 running, w-3 1 running")
+	before := f.nodes()
+	f.crash()
+	f.do("up", "-d")
+	if got := f.instances(); got != "w-2 1 running, w-3 1 running" {
+		t.Errorf("the next daemon has %s", got)
+	}
+	for _, was := range before {
+		if n := f.node(was.Path); n.PID != was.PID {
+			t.Errorf("%s is process %d, was %d", n.Path, n.PID, was.PID)
+		}
+	}
+	killed(t, f.node("t/w/w-3").PID) // and has died, over it
+	f.awaitInstances("w-2 1 running")
+	until(t, "a death", func() bool { return f.has("deaths") && f.read("deaths") == "3\n" })
+	if f.has("alone") {
+		t.Error("the agent runs beside the last instance")
+	}
+	f.touch("ok.2")
+	f.awaitFile("alone")
+	if n := f.node("t/w"); n.Kind != "agent" || f.living() != 0 {
+		t.Errorf("there is %+v, and %d live", n, f.living())
+	}
+	for kind, want := range map[event.Type]int{event.PoolRetired: 1, event.PoolRemoved: 1, event.PoolReturned: 0} {
+		if all := f.events(kind, "t/w"); len(all) != want {
+			t.Errorf("%s: %v", kind, all)
+		}
+	}
 }
 
 // What docs/pools.md shows is so.

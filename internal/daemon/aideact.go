@@ -137,7 +137,7 @@ func (c *Controller) forgottenAides(sup string, listed []supervisor.ChildInfo) (
 	for _, child := range n.Children {
 		name := child.Name()
 		if isAide(child.Agent) && !slices.ContainsFunc(listed, func(i supervisor.ChildInfo) bool { return i.ID == name }) {
-			all = append(all, forgotten(name))
+			all = append(all, c.forgotten(sup+"/"+name))
 		}
 	}
 	return all

@@ -35,11 +35,20 @@ func (e *RestartError) Error() string {
 func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigInfo) (spec.Changes, error) {
 	c.applying.Lock()
 	defer c.applying.Unlock()
-	next, changes, err := c.replace(ctx, tree, config)
+	next, changes, retired, err := c.replace(ctx, tree, config)
 	if err != nil {
 		return spec.Changes{}, err
 	}
 	c.replaceOrders(tree.Orders)
+	c.carry(ctx, next, changes)
+	c.followAides()
+	c.patrols.kick()
+	changes.Removed = append(changes.Removed, retired...) // as far as the file goes
+	return changes, nil
+}
+
+// carry lets the supervisors know of a fleet that has replaced another one. Needs applying.
+func (c *Controller) carry(ctx context.Context, next *fleet, changes spec.Changes) {
 	for _, path := range changes.Removed {
 		if next.has(path) { // an agent has become a supervisor, or the other way round
 			c.withdraw(c.background.ctx, path)
@@ -49,33 +58,39 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 		c.update(ctx, next, path, changes.Added)
 	}
 	parallel(changes.Amended, c.amend)
-	c.followAides()
-	c.patrols.kick()
-	return changes, nil
 }
 
-// replace makes a tree with the instances of its pools the one that is wanted,
-// and says what there is to be done then. Needs applying.
-func (c *Controller) replace(ctx context.Context, tree *spec.Tree, config ConfigInfo) (*fleet, spec.Changes, error) {
+// replace makes the tree of a file, with the instances of its pools and with the
+// pools that it does not have any more, the one that is wanted. It says what
+// there is to be done then, and which pools are retired by that. Needs applying.
+func (c *Controller) replace(ctx context.Context, file *spec.Tree, config ConfigInfo) (next *fleet, changes spec.Changes, retired []string, err error) {
 	old := c.fleet()
-	if err := c.accepts(old.tree, tree); err != nil {
-		return nil, spec.Changes{}, err
+	if err := c.accepts(old.file, file); err != nil {
+		return nil, changes, nil, err
 	}
-	next := newFleet(c.crews.layout(tree), config)
+	next = newFleet(c.crews.layout(file), config)
+	next.file = file
 	if err := next.check(c.places); err != nil {
-		return nil, spec.Changes{}, err
+		return nil, changes, nil, err
 	}
 	known, err := c.pastOf(ctx, next)
 	if err != nil {
-		return nil, spec.Changes{}, err
+		return nil, changes, nil, err
 	}
 	if err := next.specify(c, old, c.aideSaved(next, known)); err != nil {
-		return nil, spec.Changes{}, err
+		return nil, changes, nil, err
 	}
+	c.mu.Lock()
+	for _, path := range old.order {
+		if !next.has(path) {
+			c.departed[path] = old
+		}
+	}
+	c.mu.Unlock()
 	c.wanted.Store(next)
 	c.declareBeliefs(next)
-	c.adjustCrews(next)
-	return next, spec.Compare(old.tree, next.tree), nil
+	retired = c.adjustCrews(next)
+	return next, spec.Compare(old.tree, next.tree), retired, nil
 }
 
 // accepts reports what of a tree a running controller cannot change.
@@ -106,24 +121,16 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 		c.dropRestart(agent, 0, "it is not wanted any more")
 		c.part(agent)
 	}
-	for {
-		err := sup.TerminateChild(ctx, id)
-		if err == nil {
-			err = sup.DeleteChild(id)
-		}
-		if errors.Is(err, supervisor.ErrRunning) || errors.Is(err, supervisor.ErrRestarting) {
-			continue // somebody has started it meanwhile
-		}
-		if err != nil && !errors.Is(err, supervisor.ErrNotFound) {
-			c.untroubled("what is not wanted any more cannot be stopped", path, err)
-			return // the next round tries again
-		}
-		break
+	if err := c.ending(ctx, path, info, func(ctx context.Context) error { return discard(ctx, sup, id) }); err != nil {
+		c.untroubled("what is not wanted any more cannot be stopped", path, err)
+		return // the next round tries again
 	}
+	defer c.forgetDeparted(path)
 	for _, agent := range gone {
 		c.concludeDrain(ctx, agent)
 		c.arrivals.forget(agent)
 		c.prints.forget(agent)
+		c.strangers.left(agent)
 		c.mu.Lock()
 		delete(c.sessions, agent)
 		delete(c.typing, agent)
@@ -133,7 +140,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 			for _, place := range c.opts.Runtimes {
 				c.remove(ctx, place, agent)
 			}
-			last = append(last, c.lastOf(agent, c.last(agent)).op())
+			last = append(last, c.lastOf(agent, c.last(agent)).op(), store.Op{Kind: store.Delete, Key: printKey(agent)})
 		}
 		why := " is not in the file any more, and is gone"
 		if c.fleet().nodes[path] == nil && c.crews.of(above) != nil {
@@ -143,6 +150,34 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 			Type: event.AgentRemoved, Path: agent, Incarnation: c.last(agent), Actor: "controller",
 			Message: agent + why,
 		}, last...)
+	}
+}
+
+// discard stops a child and takes it from the list.
+func discard(ctx context.Context, sup *supervisor.Supervisor, id string) error {
+	for {
+		err := sup.TerminateChild(ctx, id)
+		if err == nil {
+			err = sup.DeleteChild(id)
+		}
+		switch {
+		case errors.Is(err, supervisor.ErrRunning), errors.Is(err, supervisor.ErrRestarting): // somebody has started it meanwhile
+		case errors.Is(err, supervisor.ErrNotFound):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// forgetDeparted: what was not wanted any more has ended, with all in it.
+func (c *Controller) forgetDeparted(path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at := range c.departed {
+		if below(at, path) {
+			delete(c.departed, at)
+		}
 	}
 }
 

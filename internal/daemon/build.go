@@ -30,6 +30,7 @@ func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 	}
 	_, s.Saved = b.before(path)
 	root := !strings.Contains(path, "/")
+	inTurn := false // for the patrol, which has to know that what comes before is ready
 	for _, c := range n.Children {
 		childPath := path + "/" + c.Name()
 		var child supervisor.ChildSpec
@@ -53,6 +54,10 @@ func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 		}
 		child.Saved, _ = b.before(childPath)
 		child.Deferred = deferred(n, root, c) || root && b.suspended
+		depends := len(c.DependsOn()) > 0 && !isAide(c.Agent)
+		inTurn = inTurn || depends
+		child.InTurn = inTurn && !child.Deferred && n.Strategy != supervisor.OneForOne
+		inTurn = inTurn || c.Node != nil // which has started before it is ready
 		s.Children = append(s.Children, child)
 	}
 	return s, nil

@@ -3,13 +3,16 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/patrol/pool"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -77,7 +80,7 @@ func (w *crew) boot(ctx context.Context) {
 // ask begins a check. It reports false where that is of no use now: one runs
 // already, or the pool does not.
 func (w *crew) ask(ctx context.Context, answers chan<- answer) bool {
-	if w.runs() == nil {
+	if w.isRetired() || w.runs() == nil {
 		return false
 	}
 	env := w.environ()
@@ -92,8 +95,14 @@ func (w *crew) ask(ctx context.Context, answers chan<- answer) bool {
 	default:
 		check := checkOf(t, env, w.c.opts.Socket+" "+w.path)
 		w.c.background.run(func(context.Context) {
-			n, err := w.c.crews.check(ctx, check)
-			answers <- answer{n, err} // which has room for the one that runs
+			var a answer // for which there is room, as this is the only check
+			defer func() { answers <- a }()
+			select {
+			case <-w.c.crews.cleared:
+				a.n, a.err = w.c.crews.check(ctx, check)
+			case <-ctx.Done():
+				a.err = context.Cause(ctx)
+			}
 		})
 	}
 	w.checking = true
@@ -131,8 +140,8 @@ func instances(n int) string {
 // settleSize tells and keeps how many instances there should be, if that is not
 // what it was. Needs mu.
 func (w *crew) settleSize() int {
-	size := w.demand.Size(w.template.Pool)
-	if size == w.size {
+	size := w.wantedSize()
+	if size == w.size || w.retired {
 		return size
 	}
 	why := "the minimum, before the first check"
@@ -168,4 +177,18 @@ type savedDemand struct {
 func demandOp(path string, d pool.Demand) store.Op {
 	value, _ := json.Marshal(savedDemand{path, d.Asked, d.Known}) // strings and numbers
 	return store.Op{Kind: store.Put, Key: poolPrefix + "/" + storePath(path), Value: value}
+}
+
+// endChecks ends the checks of pools and orders of a project that has no daemon.
+func endChecks(ctx context.Context, p Project) error {
+	socket, err := api.SocketPath(p.Dir)
+	if err != nil {
+		return err
+	}
+	var orders proc.Sweeper
+	err = orders.Sweep(ctx, checkMark+"="+wire.Marker(p.Errands()))
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	return errors.Join(err, pool.NewRunner(socket).Clear(ctx))
 }

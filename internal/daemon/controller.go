@@ -79,6 +79,7 @@ type Controller struct {
 	applying  sync.Mutex                 // held while that changes
 
 	patrols     *rounds
+	strangers   strangers
 	prints      *prints
 	credentials *credentials
 	vitals      vitals
@@ -109,13 +110,15 @@ type Controller struct {
 	rejected *rejection                  // the files that are there now, which are not in force
 	keep     bool                        // agents go on without the controller
 
-	unwatched map[string]bool // agents of which was said that their idle_timeout does nothing; needs mu
+	idle      map[string]idling // agents that are so for longer than they may; needs mu
+	unwatched map[string]bool   // agents of which was said that their idle_timeout does nothing; needs mu
 
 	project  suspension
 	arrivals *arrivals
-	late     []api.Overdue // did not stop in time when everything was stopped; needs mu
-	parted   chan struct{} // closed when all agents have been stopped because of that
-	hurry    chan struct{} // closed when somebody has asked for that twice
+	departed map[string]*fleet // what is not wanted any more and may not have ended, with the last fleet that had it; needs mu
+	late     []api.Overdue     // did not stop in time when everything was stopped; needs mu
+	parted   chan struct{}     // closed when all agents have been stopped because of that
+	hurry    chan struct{}     // closed when somebody has asked for that twice
 	hurried  sync.Once
 
 	down     chan struct{} // closed when somebody has asked for the end
@@ -146,8 +149,8 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		sessions: make(map[string]runtime.Session), told: make(map[string][]mark), noted: make(map[string]noted), gone: make(map[string]supervisor.Saved),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
-		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o.check),
-		unwatched: make(map[string]bool), arrivals: newArrivals(), parted: make(chan struct{}), hurry: make(chan struct{}),
+		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o),
+		idle: make(map[string]idling), unwatched: make(map[string]bool), arrivals: newArrivals(), departed: make(map[string]*fleet), parted: make(chan struct{}), hurry: make(chan struct{}),
 		credentials: newCredentials(), launched: make(chan struct{}), ordersEnded: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
@@ -244,6 +247,7 @@ func (c *Controller) Started(ctx context.Context) error {
 	if err := c.root.Started(ctx); err != nil {
 		return err
 	}
+	c.patrols.kick() // it may not have seen yet whose turn it is
 	if err := c.patrols.settled(ctx); err != nil {
 		return err
 	}
@@ -302,6 +306,9 @@ func (c *Controller) wait() {
 		c.arrivals.settle(leftTime)
 	}
 	c.background.end()
+	if !c.keeps() {
+		c.stopUntaken()
+	}
 	entry := event.Event{Type: event.ControllerStopped, Actor: "controller", Message: "controller stopped"}
 	if err != nil {
 		entry.Message += ": " + err.Error()

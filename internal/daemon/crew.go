@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -21,7 +22,7 @@ type crew struct {
 	path  string
 	wake  chan struct{} // holds a token when there may be something to decide
 	look  chan struct{} // holds a token when the check is to run at once
-	gone  chan struct{} // closed when the file has no such pool any more
+	gone  chan struct{} // closed when it is in the fleet no more
 	first chan struct{} // closed when those are in the fleet that the first check has asked for, or never will be
 	once  sync.Once
 
@@ -35,6 +36,7 @@ type crew struct {
 	adding    map[string]bool // of names: not in the fleet yet
 	leaving   map[string]bool // not of names: not stopped yet
 	moving    int             // goroutines that change the fleet
+	retired   bool            // the file has no such pool any more: those who are there may finish
 	booted    bool
 	asked     bool // the first check has answered, or failed
 	fresh     bool // a check has answered since the last decision
@@ -62,7 +64,7 @@ func poke(c chan struct{}) {
 func (w *crew) arrived() { w.once.Do(func() { close(w.first) }) }
 
 // run is the life of a crew. It ends with the controller, or when the file has
-// no such pool any more.
+// no such pool any more and all who were in it are gone.
 func (w *crew) run(ctx context.Context) {
 	defer w.arrived()
 	ctx, cancel := context.WithCancel(ctx)
@@ -118,8 +120,7 @@ func (w *crew) act() (next time.Time) {
 	if !known || !w.booted {
 		return time.Time{}
 	}
-	size := w.settleSize()
-	steps, next := pool.Plan(now, w.template.Instances(size), w.members(seen))
+	steps, next := pool.Plan(now, w.template.Instances(w.settleSize()), w.members(seen))
 	w.fresh = false
 	changed := false
 	for _, s := range steps {
@@ -135,17 +136,18 @@ func (w *crew) act() (next time.Time) {
 			w.leaving[s.Name] = true
 			changed = true
 		case pool.Ask:
-			timeout := w.template.Pool.DrainTimeout
+			timeout, why := w.template.Pool.DrainTimeout, w.surplusWhy()
 			if until := now.Add(timeout); next.IsZero() || until.Before(next) {
 				next = until
 			}
 			incarnation := seen[s.Name].Incarnation
-			w.c.background.run(func(ctx context.Context) { w.c.askToFinish(ctx, w, path, incarnation, timeout) })
+			w.c.background.run(func(context.Context) { w.c.askToFinish(w, path, incarnation, timeout, why) })
 		case pool.GoOn:
 			w.c.background.run(func(ctx context.Context) { w.c.letGoOn(w, path) })
 		}
 	}
-	if changed {
+	over := w.retired && w.moving == 0 && len(w.names)+len(w.leaving) == 0
+	if changed || over {
 		w.move()
 	} else if w.asked && w.moving == 0 {
 		w.arrived()
@@ -167,18 +169,19 @@ type sight struct {
 	comes bool // it is about to be taken over, or to be started
 }
 
-// see is how the instances are, by name.
+// see is how the instances are, by name. Of a pool that is retired and does not
+// run none is left, unless it has yet to be taken over.
 func (w *crew) see() (seen map[string]sight, known bool) {
 	select {
 	case <-w.c.down:
 		return nil, false
 	default:
 	}
+	coming := w.coming() // first: what comes meanwhile is seen to be there
 	sup := w.runs()
 	if sup == nil {
-		return nil, false
+		return nil, w.isRetired() && !slices.Contains(slices.Collect(maps.Values(coming)), true)
 	}
-	coming := w.coming() // first: what comes meanwhile is seen to be there
 	children, err := sup.Children()
 	if err != nil {
 		return nil, false
@@ -262,6 +265,12 @@ func (w *crew) move() {
 			}
 		}
 	})
+}
+
+func (w *crew) isRetired() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.retired
 }
 
 // intended is what the fleet should have of the pool.

@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -417,11 +419,245 @@ func TestCrewReload(t *testing.T) {
 		p.ack("t/w/w-1", 1)
 		p.wants("t/other 1, t/w/ada 1, t/w/w-2 1")
 		becomes(poolOf(t, spec.Pool{Max: 0, Check: check, Names: []string{"ada", "w-2"}}, "other"), "t/other 1, t/w/ada 1, t/w/w-2 1")
-		becomes(treeOf(t, "other"), "t/other 1")
-		becomes(poolOf(t, spec.Pool{Min: 1, Max: 4, Check: check}, "other"), "t/other 1, t/w/w-1 2")
-		becomes(treeOf(t, "other", "w"), "t/other 1, t/w 1")
-		becomes(poolOf(t, spec.Pool{Max: 1}, "other"), "t/other 1, t/w/w-1 3")
+		p.ack("t/w/ada", 1)
+		p.wants("t/other 1, t/w/w-2 1")
 	})
+}
+
+// gone reports whether a node is in the fleet no more.
+func (p *play) isGone(path string) bool {
+	p.moment()
+	return !p.fleet().has(path)
+}
+
+// A pool that the file does not have any more is drained: its members finish, or
+// have the time to, and it is gone with the last one.
+func TestCrewRetires(t *testing.T) {
+	check := []string{"q"}
+	three := spec.Pool{Max: 3, Check: check, DrainTimeout: time.Minute}
+	begin := func(t *testing.T, others ...string) *play {
+		p := crewPlay(t, newStage(), memory.New(), poolOf(t, three, others...), &queue{n: 3})
+		p.moment()
+		return p
+	}
+	becomes := func(p *play, tree *spec.Tree, cast string) spec.Changes {
+		p.t.Helper()
+		changes, err := p.apply(context.Background(), tree, ConfigInfo{})
+		if err != nil {
+			p.t.Error(err)
+		}
+		p.moment()
+		p.wants(cast)
+		return changes
+	}
+	run := func(name string, f func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+	}
+	run("removed", func(t *testing.T) {
+		p := begin(t, "other")
+		defer p.close()
+		if got := becomes(p, treeOf(t, "other"), "t/other 1, "+crowd).Removed; len(got) != 1 || got[0] != "t/w" {
+			t.Errorf("removed are %q", got)
+		}
+		for _, path := range []string{"t/w/w-1", "t/w/w-2", "t/w/w-3"} {
+			if d := p.shows(path).Drain; d == nil || d.Reason != retiredReason || d.Left < 59 {
+				t.Errorf("%s is not asked to finish: %+v", path, d)
+			}
+		}
+		if got := p.shows("t/w").Pool; !got.Retired || got.Size != 0 || got.Draining != 3 {
+			t.Errorf("the pool shows %+v", got)
+		}
+		if err := p.Started(context.Background()); err != nil {
+			t.Error(err)
+		}
+		p.ack("t/w/w-1", 1)
+		p.stage.on("t/w/w-2").end(part{}.ending()) // in the middle of it
+		p.moment()
+		p.wants("t/other 1, t/w/w-3 1")
+		becomes(p, treeOf(t, "other", "more"), "t/more 1, t/other 1, t/w/w-3 1") // somebody changes something else
+		time.Sleep(time.Minute)
+		p.wants("t/more 1, t/other 1")
+		if !p.isGone("t/w") || p.crews.of("t/w") != nil {
+			t.Error("there is still a pool")
+		}
+		if left, _, _ := p.store.Snapshot(context.Background(), retiredPrefix); len(left) > 0 {
+			t.Errorf("kept are %d records", len(left))
+		}
+		if left, _, _ := p.store.Snapshot(context.Background(), drainPrefix); len(left) > 0 || len(p.drains) > 0 {
+			t.Errorf("drains are kept: %d records, %v", len(left), p.drains)
+		}
+		want := "t/w is not in the file any more: what is left of it, 3 instances, may finish|t/w/w-1 has finished, and is stopped|" +
+			"t/w/w-2 has ended, and is stopped|t/w/w-3 did not finish in time, and is stopped|t/w is not in the file any more, and all of it is gone"
+		if got := strings.Join(p.happened(event.PoolRetired, event.PoolRemoved, event.AgentDrained, event.PoolScaled), "|"); !strings.HasSuffix(got, want) {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+		becomes(p, poolOf(t, three, "other"), "t/other 1, t/w/w-1 2, t/w/w-2 2, t/w/w-3 2")
+	})
+	run("comes back", func(t *testing.T) {
+		p := begin(t)
+		defer p.close()
+		becomes(p, treeOf(t, "other"), "t/other 1, "+crowd)
+		p.ack("t/w/w-1", 1)
+		becomes(p, poolOf(t, three), "t/w/w-1 2, t/w/w-2 1, t/w/w-3 1")
+		if p.shows("t/w/w-2").Drain != nil || p.shows("t/w").Pool.Retired {
+			t.Error("it is still to finish")
+		}
+		if got := p.happened(event.PoolReturned); len(got) != 1 {
+			t.Errorf("returned: %q", got)
+		}
+	})
+	run("becomes an agent", func(t *testing.T) {
+		p := begin(t, "other")
+		defer p.close()
+		becomes(p, treeOf(t, "other", "w"), "t/other 1, "+crowd)
+		p.ack("t/w/w-1", 1)
+		p.ack("t/w/w-3", 1)
+		p.wants("t/other 1, t/w/w-2 1") // the agent must not run beside the last one
+		p.ack("t/w/w-2", 1)
+		p.wants("t/other 1, t/w 1")
+		becomes(p, poolOf(t, three), "t/w/w-1 2, t/w/w-2 2, t/w/w-3 2")
+		becomes(p, treeOf(t, "w"), "t/w/w-1 2, t/w/w-2 2, t/w/w-3 2")
+		becomes(p, treeOf(t, "other"), "t/other 2, t/w/w-1 2, t/w/w-2 2, t/w/w-3 2") // and the agent is not wanted, either
+		time.Sleep(2 * time.Minute)
+		p.wants("t/other 2")
+	})
+	run("moves", func(t *testing.T) {
+		p := begin(t)
+		defer p.close()
+		becomes(p, inner(t, "in", three), crowd)
+		p.ack("t/w/w-1", 1)
+		p.ack("t/w/w-2", 1)
+		p.wants("t/w/w-3 1")
+		if d, ok := p.patrols.waits("t/in"); !ok || d.For != "the end of t/w" {
+			t.Errorf("it waits for %+v", d)
+		}
+		p.ack("t/w/w-3", 1)
+		p.wants("t/in/w/w-1 1, t/in/w/w-2 1, t/in/w/w-3 1")
+		becomes(p, treeOf(t, "other"), "t/in/w/w-1 1, t/in/w/w-2 1, t/in/w/w-3 1, t/other 1") // with what it is in
+		becomes(p, treeOf(t, "in"), "t/in/w/w-1 1, t/in/w/w-2 1, t/in/w/w-3 1")
+		time.Sleep(2 * time.Minute)
+		p.wants("t/in 1")
+	})
+	run("nothing of it lives", func(t *testing.T) {
+		p := begin(t, "other")
+		defer p.close()
+		if err := p.Act(context.Background(), "t/w", api.Stop); err != nil {
+			t.Fatal(err)
+		}
+		becomes(p, treeOf(t, "other"), "t/other 1")
+		if !p.isGone("t/w") {
+			t.Error("there is still a pool")
+		}
+	})
+	run("is stopped meanwhile", func(t *testing.T) {
+		p := begin(t, "other")
+		defer p.close()
+		becomes(p, treeOf(t, "other"), "t/other 1, "+crowd)
+		if err := p.Act(context.Background(), "t/w", api.Stop); err != nil {
+			t.Fatal(err)
+		}
+		p.moment()
+		p.wants("t/other 1")
+		if !p.isGone("t/w") || len(p.drains) > 0 {
+			t.Errorf("there is still a pool, or something of it: %v", p.drains)
+		}
+	})
+}
+
+// The next controller goes on with what was retired, as long as it has.
+func TestCrewRetiredIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, s, db := &queue{n: 3}, newStage(), memory.New()
+		three := spec.Pool{Min: 1, Max: 3, Check: []string{"q"}, DrainTimeout: time.Minute, OnBoot: spec.Hook{Command: []string{"boot"}}}
+		p := crewPlay(t, s, db, poolOf(t, three), q)
+		p.moment()
+		p.wants(crowd)
+		if _, err := p.apply(context.Background(), treeOf(t, "other", "w"), ConfigInfo{}); err != nil {
+			t.Fatal(err)
+		}
+		p.moment()
+		p.ack("t/w/w-1", 1)
+		time.Sleep(20 * time.Second)
+		p.dies()
+		s.on("t/w/w-2").end(part{}.ending()) // while nobody looks
+		p.wants("t/other 1, t/w/w-3 1")
+
+		p = crewPlay(t, s, db, treeOf(t, "other", "w"), q)
+		p.wants("t/other 1, t/w/w-3 1")
+		if d := p.shows("t/w/w-3").Drain; d == nil || d.Left > 40 || d.Left < 35 || d.Reason != retiredReason {
+			t.Errorf("the drain is %+v", d)
+		}
+		if err := p.Started(context.Background()); err != nil {
+			t.Error(err)
+		}
+		p.dies()
+
+		p = crewPlay(t, s, db, treeOf(t, "other", "w"), q) // once more
+		p.wants("t/other 1, t/w/w-3 1")
+		time.Sleep(41 * time.Second)
+		p.wants("t/other 1, t/w 1")
+		if left, _, _ := db.Snapshot(context.Background(), retiredPrefix); len(left) > 0 {
+			t.Errorf("%d pools are kept", len(left))
+		}
+		p.dies()
+
+		p = crewPlay(t, s, db, poolOf(t, three, "other"), q)
+		p.moment()
+		p.wants("t/other 1, t/w/w-1 2, t/w/w-2 2, t/w/w-3 2")
+		if _, err := p.apply(context.Background(), treeOf(t, "other"), ConfigInfo{}); err != nil {
+			t.Fatal(err)
+		}
+		p.moment()
+		p.dies()
+		p = crewPlay(t, s, db, poolOf(t, three, "other"), q) // and it is in the file again
+		p.wants("t/other 1, t/w/w-1 2, t/w/w-2 2, t/w/w-3 2")
+		if p.shows("t/w/w-2").Drain != nil || p.shows("t/w").Pool.Retired {
+			t.Error("it is still to finish")
+		}
+		if _, err := p.apply(context.Background(), treeOf(t, "other"), ConfigInfo{}); err != nil {
+			t.Fatal(err)
+		}
+		p.moment()
+		p.close() // in order
+		p = crewPlay(t, s, db, treeOf(t, "other"), q)
+		p.wants("t/other 2")
+		if left, _, _ := db.Snapshot(context.Background(), retiredPrefix); len(left) > 0 || !p.isGone("t/w") {
+			t.Errorf("%d pools are kept", len(left))
+		}
+		p.close()
+	})
+}
+
+// What is kept of a retired pool is all that its instances are made of, but for their beliefs.
+func TestRetiredIsKept(t *testing.T) {
+	a := &spec.Agent{
+		Name: "w", Command: []string{"x", "\x00\xff"}, Dir: "/d", Env: map[string]string{"A": "b"}, Files: []string{"f"}, Terminal: true, Limits: spec.Limits{CPU: 1.5},
+		Restart: supervisor.Transient, Backoff: supervisor.Backoff{Kind: supervisor.Linear, Base: time.Second}, Limit: supervisor.Quarantining(3, time.Hour),
+		Shutdown: spec.Shutdown{Signal: "INT", Grace: time.Minute}, Ready: spec.Ready{Log: "x"}, Hooks: spec.Hooks{Resting: spec.Hook{Command: []string{"r"}}},
+		Nudge: spec.Nudge{Type: true}, Pool: &spec.Pool{Min: 1, Max: 2, Check: []string{"c"}, DrainTimeout: time.Hour, Names: []string{"ada"}, OnDeath: spec.Hook{Command: []string{"d"}}},
+	}
+	kept := savedPool{}
+	if err := json.Unmarshal(retiredOp("t/w", a).Value, &kept); err != nil {
+		t.Fatal(err)
+	}
+	a.Command[1] = "\x00\ufffd" // JSON is text
+	if kept.Path != "t/w" || !reflect.DeepEqual(kept.Template, a) {
+		t.Errorf("got %+v, want %+v", kept.Template, a)
+	}
+}
+
+// inner is a tree with a supervisor, with the pool w in it.
+func inner(t testing.TB, name string, p spec.Pool) *spec.Tree {
+	t.Helper()
+	tree, problems := spec.Assemble(spec.Node{Name: "t"}, []spec.Decl{
+		{Node: &spec.Node{Name: name}, Children: []string{"w"}},
+		{Agent: &spec.Agent{Name: "w", Dir: "/", Command: []string{"work"}, Pool: &p}},
+	})
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	tree.Patrol = spec.DefaultPatrol()
+	return tree
 }
 
 // dies ends a controller as if it was killed: the agents go on, nothing is said of them.

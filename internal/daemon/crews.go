@@ -18,16 +18,20 @@ import (
 
 // crews are the pools of a controller.
 type crews struct {
-	check  func(context.Context, pool.Check) (int, error)
-	mu     sync.Mutex
-	byPath map[string]*crew
+	check   func(context.Context, pool.Check) (int, error)
+	clear   func(context.Context) error // ends what the checks of the last controller have left
+	cleared chan struct{}               // closed when that is done: no check runs before
+	mu      sync.Mutex
+	byPath  map[string]*crew
 }
 
-func newCrews(check func(context.Context, pool.Check) (int, error)) *crews {
-	if check == nil {
-		check = pool.NewRunner().Run
+func newCrews(o Options) *crews {
+	s := &crews{check: o.check, clear: func(context.Context) error { return nil }, cleared: make(chan struct{}), byPath: make(map[string]*crew)}
+	if s.check == nil {
+		r := pool.NewRunner(o.Socket)
+		s.check, s.clear = r.Run, r.Clear
 	}
-	return &crews{check: check, byPath: make(map[string]*crew)}
+	return s
 }
 
 func (s *crews) of(path string) *crew {
@@ -43,14 +47,19 @@ func (s *crews) all() []*crew {
 	return slices.SortedFunc(maps.Values(s.byPath), func(a, b *crew) int { return strings.Compare(a.path, b.path) })
 }
 
-// layout is a tree with the instances that its pools have at the moment. Needs
-// Controller.applying.
-func (s *crews) layout(tree *spec.Tree) *spec.Tree {
-	laid := make(map[string][]string)
+// layout is the tree of a file with the instances that its pools have at the
+// moment, and with those pools that it does not have any more and that still have
+// some. Needs Controller.applying.
+func (s *crews) layout(file *spec.Tree) *spec.Tree {
+	declared := file.Pools()
+	laid, retired := make(map[string][]string), make(map[string]*spec.Agent)
 	for _, w := range s.all() {
 		laid[w.path] = w.laid
+		if template := w.remains(); declared[w.path] == nil && template != nil {
+			retired[w.path] = template
+		}
 	}
-	return tree.Layout(laid)
+	return file.Retain(retired).Layout(laid)
 }
 
 // wakeCrew lets the pool that an agent is an instance of decide again; nothing
@@ -72,18 +81,24 @@ func (c *Controller) checkPools() {
 	}
 }
 
-// adjustCrews makes the pools those of a fleet. Needs applying.
-func (c *Controller) adjustCrews(f *fleet) {
-	wanted := f.tree.Pools()
+// adjustCrews makes the pools those of a fleet, and returns those that are
+// retired by that. Needs applying.
+func (c *Controller) adjustCrews(f *fleet) (retired []string) {
+	declared, stay := f.file.Pools(), f.tree.Pools()
 	c.crews.mu.Lock()
 	defer c.crews.mu.Unlock()
 	for path, w := range c.crews.byPath {
-		if wanted[path] == nil {
+		switch {
+		case declared[path] != nil:
+		case stay[path] == nil:
 			delete(c.crews.byPath, path)
 			close(w.gone)
+			w.removed()
+		case w.retire():
+			retired = append(retired, path)
 		}
 	}
-	for path, n := range wanted {
+	for path, n := range declared {
 		w := c.crews.byPath[path]
 		if w == nil {
 			w = newCrew(c, path, n.Template)
@@ -91,15 +106,9 @@ func (c *Controller) adjustCrews(f *fleet) {
 			c.background.run(w.run)
 			continue
 		}
-		w.mu.Lock()
-		again := !slices.Equal(w.template.Pool.Check, n.Template.Pool.Check)
-		w.template = n.Template
-		w.mu.Unlock()
-		if again {
-			poke(w.look)
-		}
-		poke(w.wake)
+		w.declare(n.Template)
 	}
+	return retired
 }
 
 // relay gives the fleet the instances that a pool should have, and waits until
@@ -109,29 +118,30 @@ func (c *Controller) relay(ctx context.Context, w *crew) bool {
 	c.applying.Lock()
 	if c.crews.of(w.path) != w {
 		c.applying.Unlock()
-		return true // the file has no such pool any more
+		return true // it is gone
 	}
 	before := w.laid
 	w.laid = w.intended()
 	old := c.fleet()
-	next, changes, err := c.replace(ctx, old.tree, old.config)
+	next, changes, _, err := c.replace(ctx, old.file, old.config)
 	if err != nil {
 		w.laid = before
 		c.applying.Unlock()
 		c.opts.Logger.Warn("a pool cannot be changed", "path", w.path, "error", err)
 		return false
 	}
-	for _, path := range changes.Supervisors {
-		c.update(ctx, next, path, changes.Added)
-	}
+	c.carry(ctx, next, changes)
 	w.listed(w.laid)
-	defer c.patrols.claim(changes.Removed)()
+	gone := slices.DeleteFunc(changes.Removed, next.has) // what has taken the place of a pool stays
+	defer c.patrols.claim(gone)()
 	c.patrols.kick()
 	c.applying.Unlock()
-	parallel(changes.Removed, func(path string) {
+	parallel(gone, func(path string) {
 		c.withdraw(ctx, path)
-		_, name, _ := cutLast(path)
-		w.left(name)
+		if above, name, _ := cutLast(path); above == w.path {
+			c.concludeDrain(ctx, path) // also where the pool itself does not run
+			w.left(name)
+		}
 	})
 	return true
 }
@@ -151,24 +161,31 @@ func (c *Controller) recallCrews(ctx context.Context, records map[string]*record
 			demands[d.Path] = pool.Demand{Asked: d.Asked, Known: d.Known}
 		}
 	}
-	for path, n := range c.fleet().tree.Pools() {
+	enroll := func(w *crew) {
+		for at, r := range records {
+			if name, ok := strings.CutPrefix(at, w.path+"/"); ok && !r.Ended && r.Incarnation > 0 && !strings.Contains(name, "/") {
+				w.names = append(w.names, name)
+			}
+		}
+		w.names = w.template.Sorted(w.names)
+		w.laid = w.names
+		c.crews.byPath[w.path] = w
+	}
+	for path, n := range c.fleet().file.Pools() {
 		w := newCrew(c, path, n.Template)
 		w.demand = demands[path]
 		w.size = w.demand.Size(n.Template.Pool)
 		if !n.Template.Pool.OnBoot.Exists() {
 			w.names = n.Template.Instances(w.size)
 		}
-		for at, r := range records {
-			if name, ok := strings.CutPrefix(at, path+"/"); ok && !r.Ended && r.Incarnation > 0 && !strings.Contains(name, "/") {
-				w.names = append(w.names, name)
-			}
-		}
-		w.names = n.Template.Sorted(w.names)
-		w.laid = w.names
-		c.crews.byPath[path] = w
+		enroll(w)
+	}
+	retired, err := c.recallRetired(ctx)
+	for _, w := range retired {
+		enroll(w)
 	}
 	c.relayFleet()
-	return nil
+	return err
 }
 
 // enlist adds instances of pools that nobody knew of and that live.
@@ -191,11 +208,20 @@ func (c *Controller) enlist(found map[string][]sighting) {
 // relayFleet makes the first fleet anew, with the instances of its pools.
 func (c *Controller) relayFleet() {
 	f := c.fleet()
-	c.wanted.Store(newFleet(c.crews.layout(f.tree), f.config))
+	next := newFleet(c.crews.layout(f.file), f.config)
+	next.file = f.file
+	c.wanted.Store(next)
 }
 
-// startCrews lets the pools that there are begin.
+// startCrews lets the pools that there are begin. What checks of the last
+// controller have left is ended first, also those of pools that are gone.
 func (c *Controller) startCrews() {
+	c.background.run(func(ctx context.Context) {
+		defer close(c.crews.cleared)
+		if err := c.crews.clear(ctx); err != nil && ctx.Err() == nil {
+			c.opts.Logger.Warn("checks of pools may run that nobody waits for", "error", err)
+		}
+	})
 	for _, w := range c.crews.all() {
 		c.background.run(w.run)
 	}
@@ -244,15 +270,15 @@ func (w *crew) shown() *api.Pool {
 	defer w.mu.Unlock()
 	p := w.template.Pool
 	s := &api.Pool{
-		Size: w.demand.Size(p), Min: p.Min, Max: p.Ceiling(), Answered: w.demand.Known, Answer: w.demand.Asked,
+		Retired: w.retired, Size: w.wantedSize(), Min: p.Min, Max: p.Ceiling(), Answered: w.demand.Known, Answer: w.demand.Asked,
 		Checking: w.checking && p.Check != nil, Booting: !w.booted,
 	}
 	for _, m := range w.members(seen) {
 		if m.Lives {
 			s.Instances++
-		}
-		if m.Drain != nil {
-			s.Draining++
+			if m.Drain != nil {
+				s.Draining++
+			}
 		}
 	}
 	if !w.checkedAt.IsZero() && p.Check != nil {

@@ -27,11 +27,10 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 	}
 	n := nodes[0]
 	x := api.Explanation{Node: n, Rule: n.Reason, History: []event.Event{}, Tail: []string{}, Evidence: []string{}, Claims: []api.Claim{}}
-	if n.Path != c.root.Path() {
-		sup, id, err := c.locate(n.Path)
-		if err != nil {
-			return x, err
-		}
+	above, id, _ := cutLast(n.Path)
+	if sup := c.find(above); n.Path != c.root.Path() && sup == nil {
+		x.Next, x.Hint = "it starts with "+above, "coppice explain "+above
+	} else if n.Path != c.root.Path() {
 		info, err := c.child(sup, id)
 		if err != nil {
 			return x, notFound(n.Path, err)
@@ -50,6 +49,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 		x.Next, x.Hint = fmt.Sprintf("it waits for an answer to %s: %s", n.NeedsInput.ID, n.NeedsInput.Text), "coppice answer "+n.NeedsInput.ID
 	}
 	c.explainPool(&x)
+	c.explainPatrol(&x)
 	c.explainWaiting(ctx, &x)
 	c.explainIdle(ctx, &x)
 	x.History = c.history(ctx, n.Path)

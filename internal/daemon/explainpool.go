@@ -21,6 +21,11 @@ func (c *Controller) explainPool(x *api.Explanation) {
 	if w == nil {
 		return
 	}
+	if w.isRetired() {
+		x.Rule = "the file does not have it any more: its instances may finish"
+		x.Next, x.Hint = "it is gone with the last of its instances", "at once: coppice stop "+x.Node.Path
+		return
+	}
 	now, interval := time.Now(), w.interval()
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -3,6 +3,7 @@ package daemon
 import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -12,9 +13,10 @@ import (
 func (c *Controller) desired(f *fleet) []patrol.Desired {
 	all := make([]patrol.Desired, len(f.order))
 	for i, path := range f.order {
-		d := patrol.Desired{Path: path, Needs: f.needs[path], Suspended: c.suspendedBy(f, path) != ""}
+		d := patrol.Desired{Path: path, Needs: f.needs[path], After: f.after[path], Suspended: c.suspendedBy(f, path) != "", Retired: f.retired(path)}
 		if a := f.agents[path]; a != nil {
 			d.Print, d.DrainTimeout = c.prints.wanted(f, path), f.patrol.DriftDrainTimeout
+			d.Instance = a.Instance != (spec.Instance{})
 		}
 		all[i] = d
 	}
@@ -32,6 +34,7 @@ func (c *Controller) observed(f *fleet) map[string]*patrol.Observed {
 			all[path] = c.done(path)
 		}
 	}
+	c.strangers.add(all, f)
 	c.mu.Lock()
 	for path := range c.adopt { // and what it is in
 		for at, ok := path, true; ok; at, _, ok = cutLast(at) {
@@ -41,15 +44,36 @@ func (c *Controller) observed(f *fleet) map[string]*patrol.Observed {
 		}
 	}
 	c.mu.Unlock()
-	// What contains something is ready when that is; from below.
-	for i := len(f.order) - 1; i >= 0; i-- {
+	c.ripen(f, all)
+	return all
+}
+
+// ripen finds out what is ready and what has settled of all that is wanted.
+func (c *Controller) ripen(f *fleet, all map[string]*patrol.Observed) {
+	idle := make(map[string]bool) // what is not to run
+	unsettled := make(map[string]bool)
+	for i := len(f.order) - 1; i >= 0; i-- { // what contains something is ready when that is
 		path := f.order[i]
+		o := all[path]
+		if o == nil {
+			continue
+		}
 		above, _, _ := cutLast(path)
-		if o := all[path]; o != nil && !o.Ready && c.suspendedBy(f, path) == "" && all[above] != nil {
+		suspended := c.suspendedBy(f, path) != ""
+		idle[path] = suspended || o.Life == patrol.Done
+		o.Settled = idle[path] || o.Ready || f.nodes[path] != nil && o.Life == patrol.Running && !unsettled[path]
+		if !o.Settled {
+			unsettled[above] = true
+		}
+		if !o.Ready && !suspended && all[above] != nil {
 			all[above].Ready = false
 		}
 	}
-	return all
+	for _, path := range f.order { // instead of what is not to run, what comes before that counts
+		if before := all[f.after[path]]; before != nil && idle[path] && all[path] != nil {
+			all[path].Settled = before.Settled
+		}
+	}
 }
 
 // see looks at the children of a supervisor that runs.
@@ -105,6 +129,9 @@ func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
 		o.Requested, o.Request = true, r.Reason
 	}
 	o.Draining = c.drains[o.Path] != nil
+	if at := c.idle[o.Path]; at.who == who {
+		o.Idle = at.idle
+	}
 	c.mu.Unlock()
 	o.Print = c.prints.of(who)
 	if v := c.vital(o.Path); v != nil && v.who == who {
@@ -114,13 +141,6 @@ func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
 
 // done is an agent that its supervisor does not know any more: it is temporary, and has ended.
 func (c *Controller) done(path string) *patrol.Observed {
-	o := &patrol.Observed{Path: path, Life: patrol.Done}
-	if s := c.live(path); s != nil {
-		select {
-		case <-s.Done():
-			o.Ready = s.Exit().Clean()
-		default:
-		}
-	}
-	return o
+	last := c.forgotten(path).LastExit
+	return &patrol.Observed{Path: path, Life: patrol.Done, Ready: last.Kind != supervisor.NoExit && last.Clean()}
 }

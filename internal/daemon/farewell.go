@@ -1,8 +1,12 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -10,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/farewell"
+	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -37,10 +42,9 @@ type gone struct{ path string }
 // grace, or shutdown_timeout if it states none, and what it is to do before.
 // Zero: it is not asked.
 func (c *Controller) allowance(path string) time.Duration {
-	f := c.fleet()
-	own := f.tree.Patrol.ShutdownTimeout
-	a := f.agents[path]
-	if a == nil { // it is on its way out
+	own := c.fleet().tree.Patrol.ShutdownTimeout
+	a := c.fleetOf(path).agents[path]
+	if a == nil { // such as an instance that its pool does not want any more
 		return own
 	}
 	if _, signal, _ := spec.ParseSignal(a.Shutdown.Signal); signal == syscall.SIGKILL || own == 0 {
@@ -53,6 +57,18 @@ func (c *Controller) allowance(path string) time.Duration {
 		own += a.Hooks.Resting.Timeout
 	}
 	return own
+}
+
+// fleetOf is the fleet that a path belongs to: the one in force, or the last one
+// that had it.
+func (c *Controller) fleetOf(path string) *fleet {
+	f := c.fleet()
+	if f.has(path) {
+		return f
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cmp.Or(c.departed[path], f)
 }
 
 // boundSlack is how much longer supervisors wait than a farewell can take.
@@ -76,7 +92,7 @@ func (c *Controller) takeLeave(path string) *leavetaking {
 		allowed[way.path] = c.allowance(way.path)
 	}
 	p.gate, p.present = gate, living
-	p.plan = farewell.New(c.fleet().tree.Order(), allowed, time.Now())
+	p.plan = farewell.New(c.fleetOf(path).tree.Order(), allowed, time.Now())
 	p.bound = p.plan.Bound() + boundSlack
 	for at, agent := range living {
 		agent.heed(p.bound)
@@ -205,9 +221,11 @@ func (p *leavetaking) kill(path string) {
 func (c *Controller) overdue(path string, agent *process, waited time.Duration) {
 	o := agent.session.Observe()
 	late := api.Overdue{Path: path, PID: o.PID, Waited: waited.Seconds()}
-	c.mu.Lock()
-	c.late = append(c.late, late)
-	c.mu.Unlock()
+	if isClosed(c.down) {
+		c.mu.Lock()
+		c.late = append(c.late, late)
+		c.mu.Unlock()
+	}
 	c.log.Append(event.Event{
 		Type: event.AgentOverdue, Path: path, Incarnation: o.Incarnation, Actor: "controller",
 		Message: fmt.Sprintf("%s (process %d) did not stop within %v, and is killed", path, o.PID, waited.Round(100*time.Millisecond)),
@@ -239,14 +257,19 @@ func (c *Controller) Farewell(ctx context.Context) (api.Farewell, error) {
 	return api.Farewell{Overdue: append([]api.Overdue{}, c.late...)}, nil
 }
 
-// suspendChild stops a child as a stop by hand does; with a supervisor, all
-// agents below it as a farewell. That goes on when ctx ends.
+// suspendChild stops a child as a stop by hand does.
 func (c *Controller) suspendChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo) error {
 	path := sup.Path() + "/" + info.ID
-	if info.Sub == nil || c.arrivals.closed(path) {
-		return sup.SuspendChild(ctx, info.ID)
+	return c.ending(ctx, path, info, func(ctx context.Context) error { return sup.SuspendChild(ctx, info.ID) })
+}
+
+// ending stops a child as stop says; with a supervisor, all agents below it as a
+// farewell. That goes on when ctx ends.
+func (c *Controller) ending(ctx context.Context, path string, child supervisor.ChildInfo, stop func(context.Context) error) error {
+	if child.Sub == nil || c.arrivals.closed(path) {
+		return stop(ctx)
 	}
-	return c.leaving(ctx, path, func(ctx context.Context) error { return sup.SuspendChild(ctx, info.ID) })
+	return c.leaving(ctx, path, stop)
 }
 
 // leaving stops a part of the tree, of which stop tells the supervisors. It goes
@@ -268,4 +291,98 @@ func (c *Controller) leaving(ctx context.Context, path string, stop func(context
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// partings says of what is not wanted any more what has to end before it: what
+// has depended on it, and is not wanted any more, either. What is gone is forgotten.
+func (c *Controller) partings(f *fleet, observed map[string]*patrol.Observed) map[string][]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.departed) == 0 {
+		return nil
+	}
+	top := func(path string) string { // what is withdrawn with all in it
+		for above, _, _ := cutLast(path); c.departed[above] != nil && !f.has(above); above, _, _ = cutLast(above) {
+			path = above
+		}
+		return path
+	}
+	for path := range c.departed {
+		if f.has(path) || observed[top(path)] == nil {
+			delete(c.departed, path)
+		}
+	}
+	before := make(map[string][]string)
+	for path, was := range c.departed {
+		needs := was.needs[path]
+		if above, _, _ := cutLast(path); was.nodes[above] != nil && was.nodes[above].Strategy == supervisor.RestForOne && was.after[path] != "" {
+			needs = append(slices.Clone(needs), was.after[path])
+		}
+		for _, need := range needs {
+			if at, first := top(need), top(path); c.departed[need] != nil && at != first {
+				before[at] = append(before[at], first)
+			}
+		}
+	}
+	return before
+}
+
+// stopUntaken stops what was found running and has not been taken over when
+// everything ends: nobody else would.
+func (c *Controller) stopUntaken() {
+	c.mu.Lock()
+	kinds := make(map[string][]string) // by path
+	for path, a := range c.adopt {
+		kinds[path] = append(kinds[path], a.kind)
+	}
+	for path, s := range c.strays {
+		for _, o := range s.in {
+			kinds[path] = append(kinds[path], o.kind)
+		}
+	}
+	clear(c.adopt)
+	clear(c.strays)
+	c.mu.Unlock()
+	var wg sync.WaitGroup
+	for path, in := range kinds {
+		for _, kind := range in {
+			wg.Go(func() { c.stopUntakenAt(path, kind) })
+		}
+	}
+	wg.Wait()
+}
+
+// stopUntakenAt stops what lives in a slot, asked if there is time for that.
+func (c *Controller) stopUntakenAt(path, kind string) {
+	within := c.allowance(path)
+	ctx, cancel := context.WithTimeout(context.Background(), within+farewell.KillTime)
+	defer cancel()
+	s, err := adoptNow(ctx, c.places[kind], path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && isClosed(s.Done()) {
+		return
+	}
+	if isClosed(c.hurry) {
+		within = 0
+	}
+	if err == nil {
+		asking, enough := context.WithCancel(ctx)
+		defer enough()
+		go func() {
+			select {
+			case <-c.hurry:
+				enough()
+			case <-asking.Done():
+			}
+		}()
+		err = evict(asking, c.places[kind], path, within)
+	}
+	if err != nil {
+		c.opts.Logger.Error("an agent that was found running cannot be stopped", "path", path, "error", err)
+		return
+	}
+	o := s.Observe()
+	c.log.Append(event.Event{
+		Type: event.AgentStopped, Path: path, Incarnation: o.Incarnation, Actor: "controller",
+		Message: path + " stopped: it was found running, and was not taken over any more",
+	})
 }

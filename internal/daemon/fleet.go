@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -16,7 +16,8 @@ import (
 // another one (see apply): who has one may look at it as long as it likes. What
 // is in no fleet any more may still be on its way out.
 type fleet struct {
-	tree   *spec.Tree
+	tree   *spec.Tree // with the instances of its pools, and with those pools that are retired
+	file   *spec.Tree // as it was declared
 	config ConfigInfo
 	agents map[string]*spec.Agent // by path
 	nodes  map[string]*spec.Node  // by path, with the root
@@ -26,7 +27,9 @@ type fleet struct {
 	order  []string              // all paths below the root, in start order
 	prints map[string]spec.Print // of agents, without what is in their files
 	files  map[string]bool       // that agents are made of
+	slots  map[string]bool       // names of those of its agents
 	needs  map[string][]string   // by path: what has to be ready before the patrol starts it
+	after  map[string]string     // by path: the sibling that its supervisor starts before it
 }
 
 // fleet is the one in force.
@@ -35,10 +38,10 @@ func (c *Controller) fleet() *fleet { return c.wanted.Load() }
 // newFleet makes a fleet of a tree. Its supervisors have no specifications yet.
 func newFleet(tree *spec.Tree, config ConfigInfo) *fleet {
 	f := &fleet{
-		tree: tree, config: config,
+		tree: tree, file: tree, config: config,
 		agents: make(map[string]*spec.Agent), nodes: map[string]*spec.Node{tree.Root.Name: tree.Root},
-		specs: make(map[string]supervisor.ChildSpec), patrol: tree.Patrol, needs: make(map[string][]string),
-		prints: make(map[string]spec.Print), files: make(map[string]bool),
+		specs: make(map[string]supervisor.ChildSpec), patrol: tree.Patrol, needs: make(map[string][]string), after: make(map[string]string),
+		prints: make(map[string]spec.Print), files: make(map[string]bool), slots: make(map[string]bool),
 	}
 	if f.patrol == (spec.Patrol{}) {
 		f.patrol = spec.DefaultPatrol() // no file was asked
@@ -47,6 +50,9 @@ func newFleet(tree *spec.Tree, config ConfigInfo) *fleet {
 		f.order = append(f.order, path)
 		if child.Agent != nil {
 			f.agents[path] = child.Agent
+			if slot, err := wire.DirName(path); err == nil {
+				f.slots[slot] = true
+			}
 			f.prints[path] = child.Agent.Print(func(string) string { return spec.Unread })
 			for _, file := range child.Agent.Files {
 				f.files[file] = true
@@ -59,46 +65,40 @@ func newFleet(tree *spec.Tree, config ConfigInfo) *fleet {
 	return f
 }
 
-// depend finds out what the patrol waits for. What starts in its turn within a
-// supervisor cannot wait for what is outside: the supervisor waits instead.
+// depend finds out what the patrol waits for.
 func (f *fleet) depend() {
 	order := f.tree.Order()
 	for _, path := range f.order {
-		for _, need := range order.Needs(path) {
-			for at := path; ; {
-				if !strings.HasPrefix(need, at+"/") && need != at {
-					f.needs[at] = append(f.needs[at], need)
-				}
-				above, _, _ := cutLast(at)
-				if n := f.nodes[above]; n == nil || above == f.tree.Root.Name || deferred(n, false, f.child(at)) {
-					break
-				}
-				at = above
-			}
+		if needs := order.Needs(path); len(needs) > 0 {
+			f.needs[path] = needs
 		}
 	}
-	for at, needs := range f.needs {
-		slices.Sort(needs)
-		f.needs[at] = slices.Compact(needs)
+	for above, n := range f.nodes {
+		if n.Strategy == supervisor.OneForOne {
+			continue
+		}
+		last := ""
+		for _, child := range n.Children {
+			path := above + "/" + child.Name()
+			if last != "" {
+				f.after[path] = last
+			}
+			last = path
+		}
 	}
-}
-
-// child is what is at a path below the root.
-func (f *fleet) child(path string) spec.Child {
-	return spec.Child{Node: f.nodes[path], Agent: f.agents[path]}
 }
 
 // deferred reports whether the patrol starts a child, and not its supervisor:
-// all children of the root and of pools, beside each other, unless there is an
-// order; of others what depends on something, or is suspended.
+// all children of the root and of pools, beside each other, and of others what
+// depends on something, unless the strategy gives them an order; and what is suspended.
 func deferred(n *spec.Node, root bool, child spec.Child) bool {
-	suspended, depends := false, false
+	suspended := n.Suspended
 	if child.Agent != nil {
-		suspended, depends = child.Agent.Suspended, len(child.Agent.DependsOn) > 0
+		suspended = suspended || child.Agent.Suspended
 	} else {
-		suspended, depends = child.Node.Suspended, len(child.Node.DependsOn) > 0
+		suspended = suspended || child.Node.Suspended
 	}
-	return suspended || n.Suspended || n.Strategy == supervisor.OneForOne && (root || n.Template != nil || depends) && !isAide(child.Agent)
+	return suspended || n.Strategy == supervisor.OneForOne && (root || n.Template != nil || len(child.DependsOn()) > 0) && !isAide(child.Agent)
 }
 
 // check reports what a fleet asks for and this machine does not have.
@@ -190,6 +190,16 @@ func (f *fleet) suspended(path string) bool {
 		}
 	}
 	return f.tree.Root.Suspended
+}
+
+// retired reports whether a node is there only to finish: see spec.Tree.Retain.
+func (f *fleet) retired(path string) bool {
+	n := f.nodes[path]
+	if n == nil {
+		above, _, _ := cutLast(path)
+		n = f.nodes[above]
+	}
+	return n != nil && n.Retired
 }
 
 // has reports whether a node is wanted.

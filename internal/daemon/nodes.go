@@ -31,15 +31,23 @@ func (c *Controller) Nodes(_ context.Context, path string) ([]api.Node, error) {
 		}
 		return c.walk([]api.Node{n}, c.root), nil
 	}
-	sup, id, err := c.locate(path)
-	if err != nil {
-		return nil, err
+	if !c.fleet().has(path) {
+		return nil, c.noNode(path)
+	}
+	above, id, _ := cutLast(path)
+	sup := c.find(above)
+	if sup == nil {
+		n, err := c.restingAt(path)
+		if err != nil {
+			return nil, err
+		}
+		return c.rest([]api.Node{n}, path, n), nil
 	}
 	info, err := c.child(sup, id)
 	if err != nil {
 		return nil, notFound(path, err)
 	}
-	return c.walk([]api.Node{c.node(path, info)}, info.Sub), nil
+	return c.below([]api.Node{c.node(path, info)}, info.Sub), nil
 }
 
 // child looks up a child. A temporary one that has ended is not listed by its
@@ -47,13 +55,25 @@ func (c *Controller) Nodes(_ context.Context, path string) ([]api.Node, error) {
 func (c *Controller) child(sup *supervisor.Supervisor, id string) (supervisor.ChildInfo, error) {
 	info, err := sup.Child(id)
 	if errors.Is(err, supervisor.ErrNotFound) {
-		return forgotten(id), nil
+		return c.forgotten(sup.Path() + "/" + id), nil
 	}
 	return info, err
 }
 
-func forgotten(id string) supervisor.ChildInfo {
-	return supervisor.ChildInfo{ID: id, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary, Limit: supervisor.Limit{Max: supervisor.Unlimited}}
+// forgotten is all that is known of a node that no supervisor lists.
+func (c *Controller) forgotten(path string) supervisor.ChildInfo {
+	_, id, _ := cutLast(path)
+	info := supervisor.ChildInfo{
+		ID: id, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary, Incarnation: c.last(path), Limit: supervisor.Limit{Max: supervisor.Unlimited},
+	}
+	if s := c.live(path); s != nil {
+		select {
+		case <-s.Done():
+			info.LastExit = s.Exit()
+		default:
+		}
+	}
+	return info
 }
 
 func (c *Controller) rootState() supervisor.State {
@@ -67,11 +87,17 @@ func (c *Controller) rootState() supervisor.State {
 	}
 }
 
+// below appends what is below the last node, whose supervisor is s if it is one that runs.
+func (c *Controller) below(all []api.Node, s *supervisor.Supervisor) []api.Node {
+	if s == nil {
+		n := all[len(all)-1]
+		return c.rest(all, n.Path, n)
+	}
+	return c.walk(all, s)
+}
+
 // walk appends what is below a supervisor. One that has just ended has nothing.
 func (c *Controller) walk(all []api.Node, s *supervisor.Supervisor) []api.Node {
-	if s == nil {
-		return all
-	}
 	children, err := s.Children()
 	if err != nil {
 		return all
@@ -86,12 +112,13 @@ func (c *Controller) walk(all []api.Node, s *supervisor.Supervisor) []api.Node {
 	for _, info := range children {
 		listed[info.ID] = true
 		all = append(all, c.node(s.Path()+"/"+info.ID, info))
-		all = c.walk(all, info.Sub)
+		all = c.below(all, info.Sub)
 	}
 	if d := c.fleet().nodes[s.Path()]; d != nil {
 		for _, child := range d.Children {
 			if name := child.Name(); !listed[name] {
-				all = append(all, c.node(s.Path()+"/"+name, forgotten(name)))
+				path := s.Path() + "/" + name
+				all = c.below(append(all, c.node(path, c.forgotten(path))), nil)
 			}
 		}
 	}
@@ -191,7 +218,7 @@ func (c *Controller) locate(path string) (*supervisor.Supervisor, string, error)
 	above, id, _ := cutLast(path)
 	sup := c.find(above)
 	if sup == nil {
-		return nil, "", fmt.Errorf("%s: its supervisor does not run: %w", path, api.ErrConflict)
+		return nil, "", fmt.Errorf("%s: its supervisor does not run; coppice explain %[1]s says why: %w", path, api.ErrConflict)
 	}
 	return sup, id, nil
 }

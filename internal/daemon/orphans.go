@@ -67,6 +67,9 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	if err := endErrands(ctx, project, logger); err != nil {
 		return nil, err
 	}
+	if err := endChecks(ctx, project); err != nil {
+		return nil, err
+	}
 	if len(all) == 0 {
 		return nil, nil
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/liveness"
 )
 
 // surplusReason is the reason of drains by pools.
@@ -14,30 +13,10 @@ const surplusReason = "its pool does not want it any more"
 
 // askToFinish asks an instance that its pool does not want any more to finish.
 // The pool sees to what becomes of that.
-func (c *Controller) askToFinish(ctx context.Context, w *crew, path string, incarnation uint64, timeout time.Duration) {
+func (c *Controller) askToFinish(w *crew, path string, incarnation uint64, timeout time.Duration, reason string) {
 	defer poke(w.wake)
-	now := time.Now()
-	d := &drain{Path: path, Incarnation: incarnation, Reason: surplusReason, Until: now.Add(timeout), SavedAt: now, Pool: true}
-	d.open(timeout)
-	c.mu.Lock()
-	if c.drains[path] != nil { // somebody was faster
-		c.mu.Unlock()
-		return
-	}
-	c.drains[path] = d
-	c.mu.Unlock()
 	c.dropRestart(path, 0, "it is asked to finish")
-	if c.vital(path) == nil { // it has ended since
-		d.close(d.ended)
-	}
-	err := c.record(event.Event{
-		Type: event.AgentDraining, Path: path, Incarnation: incarnation, Actor: "controller",
-		Message: fmt.Sprintf("%s is asked to finish within %s: %s", path, liveness.Brief(timeout), surplusReason),
-	}.With(map[string]any{"reason": surplusReason, "until": d.Until}), d.op())
-	if err != nil { // the next controller finds an instance too many and asks it again
-		c.opts.Logger.Warn("a drain may not survive this controller", "path", path, "error", err)
-	}
-	c.nudge(ctx, path, drainText)
+	c.beginDrain(&drain{Path: path, Incarnation: incarnation, Reason: reason, Pool: true}, timeout, "controller")
 }
 
 // letGoOn ends the drain of an instance that its pool wants again.

@@ -95,7 +95,7 @@ func (f *fleet) sighted(seen []runtime.Observation) map[string]*patrol.Observed 
 		}
 		at := &patrol.Observed{Path: o.Path, Life: patrol.Unknown}
 		if o.Life == runtime.Alive {
-			at.Life, at.Ready = patrol.Running, o.Ready
+			at.Life, at.Ready, at.Settled = patrol.Running, o.Ready, o.Ready
 			if a != nil && o.Fingerprint != "" {
 				at.Print = f.prints[o.Path]
 				if o.Fingerprint != a.Fingerprint() {
@@ -116,6 +116,9 @@ func (f *fleet) previewed() []patrol.Desired {
 		d := patrol.Desired{Path: path, Suspended: f.suspended(path)}
 		if f.agents[path] != nil {
 			d.Needs, d.Print = order.Needs(path), f.prints[path]
+			for d.After = f.after[path]; d.After != "" && f.suspended(d.After); {
+				d.After = f.after[d.After]
+			}
 		} else {
 			d.Suspended = false
 		}

@@ -41,7 +41,7 @@ func askPools(ctx context.Context, tree *spec.Tree, seen []runtime.Observation, 
 			p.lives = append(p.lives, name)
 		}
 	}
-	runner := pool.NewRunner()
+	runner := pool.NewRunner(fmt.Sprintf("preview by %d of %s", os.Getpid(), socket))
 	var wg sync.WaitGroup
 	for _, p := range polls {
 		if !p.held {
@@ -54,7 +54,7 @@ func askPools(ctx context.Context, tree *spec.Tree, seen []runtime.Observation, 
 
 func (p *poll) ask(ctx context.Context, r *pool.Runner, socket string) {
 	n, err := 1, error(nil)
-	if p.agent.Pool.Check != nil {
+	if p.agent.Pool.Check != nil { // beside that of a daemon which may begin meanwhile
 		mark := fmt.Sprintf("preview by %d of %s %s", os.Getpid(), socket, p.path)
 		n, err = r.Run(ctx, checkOf(p.agent, poolEnviron(p.agent, p.path, socket, p.size()), mark))
 	}

@@ -89,7 +89,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 
 // session starts an incarnation, or takes it over if it lives already. It
 // returns nil, and no error, for one that should live and has left nothing.
-func (c *Controller) session(ctx context.Context, of *life, launch func(self supervisor.Self, token string) runtime.Launch) (runtime.Session, error) {
+func (c *Controller) session(ctx context.Context, of *life, launch func(self supervisor.Self, token string) runtime.Launch) (_ runtime.Session, err error) {
 	a, self := of.agent, of.self
 	c.mu.Lock()
 	adopt, ok := c.adopt[self.Path]
@@ -101,7 +101,13 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 	}
 	home := c.places[a.Runtime.String()]
 	if ok {
-		s, err := takeOver(ctx, c.places[adopt.kind], self)
+		defer func() {
+			if err != nil && ctx.Err() != nil && !c.leavesAlone(self.Path) { // given up: it lives, and nobody knows it
+				c.stopUntakenAt(self.Path, adopt.kind)
+			}
+		}()
+		var s runtime.Session
+		s, err = takeOver(ctx, c.places[adopt.kind], self)
 		if err == nil && s == nil {
 			var token string
 			token, err = c.begin(ctx, self)

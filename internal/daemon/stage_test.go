@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -55,6 +57,7 @@ type actor struct {
 	part    part
 	started time.Time
 	done    chan struct{}
+	mute    atomic.Bool // it does not get ready
 	once    sync.Once
 	exit    supervisor.Exit
 }
@@ -120,6 +123,16 @@ func (s *stage) List(context.Context) (all []runtime.Observation, err error) {
 		all = append(all, s.slots[path].Observe())
 	}
 	return all, s.blind
+}
+
+func (s *stage) Among(ctx context.Context, which func(string) bool) (some []runtime.Observation, err error) {
+	all, err := s.List(ctx)
+	for _, o := range all {
+		if slot, _ := wire.DirName(o.Path); which(slot) {
+			some = append(some, o)
+		}
+	}
+	return some, err
 }
 
 func (s *stage) Remove(_ context.Context, path string) error {
@@ -198,7 +211,12 @@ func (a *actor) Observe() runtime.Observation {
 	}
 	return o
 }
-func (a *actor) AwaitReady(context.Context) error                     { return nil }
+func (a *actor) AwaitReady(ctx context.Context) error {
+	if a.mute.Load() {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
 func (a *actor) Signal(context.Context, syscall.Signal) error         { return nil }
 func (a *actor) Write(context.Context, []byte) error                  { return nil }
 func (a *actor) Resize(context.Context, uint16, uint16) error         { return nil }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -143,26 +142,8 @@ func (c *Controller) resumeProject(ctx context.Context) error {
 	if c.fleet().tree.Root.Suspended {
 		return fmt.Errorf("%w: the file suspends the project, too; remove suspended = true from [project]", api.ErrConflict)
 	}
-	if c.fleet().tree.Root.Strategy != supervisor.OneForOne {
-		return c.startInOrder(ctx)
-	}
 	c.patrols.kick()
 	return c.patrols.settled(ctx)
-}
-
-// startInOrder starts the children of a root whose strategy gives them an order,
-// as that would: one after the other, also if one fails.
-func (c *Controller) startInOrder(ctx context.Context) error {
-	children, err := c.root.Children()
-	if err != nil {
-		return notFound(c.root.Path(), err)
-	}
-	for i := range children {
-		if lifeAs(&children[i]) == patrol.Down {
-			c.ensureNode(ctx, c.root.Path()+"/"+children[i].ID)
-		}
-	}
-	return ctx.Err()
 }
 
 // actOnProject does something to everything.

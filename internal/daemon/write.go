@@ -66,6 +66,7 @@ func (c *Controller) event(e supervisor.Event) {
 
 // up tells that the root has started: when what the patrol starts has been, too.
 func (c *Controller) up(ctx context.Context, e supervisor.Event) {
+	c.patrols.kick()
 	if c.patrols.settled(ctx) != nil {
 		return // it has ended before
 	}

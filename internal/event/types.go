@@ -69,6 +69,9 @@ const (
 	PoolScaled         Type = "pool.scaled" // another number of instances is wanted
 	PoolCheckFailed    Type = "pool.check_failed"
 	PoolCheckRecovered Type = "pool.check_recovered"
+	PoolRetired        Type = "pool.retired"  // the file does not have it any more: its instances are asked to finish
+	PoolReturned       Type = "pool.returned" // the file has it again before it was gone
+	PoolRemoved        Type = "pool.removed"  // the last instance of one that was retired is gone
 
 	// The project as a whole.
 	ProjectSuspended Type = "project.suspended"

@@ -21,9 +21,17 @@ type Desired struct {
 	Path string
 	// Needs are the paths of what has to be ready before it begins.
 	Needs []string
+	// After is the sibling that its supervisor starts before it; "" if there is
+	// none, or they are in no order. It has to have settled.
+	After string
 	// Suspended: it is wanted, but not to run.
 	Suspended bool
-	Print     spec.Print // as it is to run; of a supervisor none
+	// Retired: the file has it no more, and it may finish. It is taken over if it
+	// lives, and nothing else: who retires it ends it.
+	Retired bool
+	// Instance: it is one of a pool. Only in that its name is the same agent's.
+	Instance bool
+	Print    spec.Print // as it is to run; of a supervisor none
 	// DrainTimeout is how long it may take to finish, once it is asked to
 	// because it is not as declared any more; 0: it is not asked.
 	DrainTimeout time.Duration
@@ -47,11 +55,19 @@ const (
 	Done
 )
 
+func (l Life) String() string {
+	return [...]string{"unknown", "down", "running", "kept", "done"}[l]
+}
+
 // Observed is what was observed of a node, wanted or not.
 type Observed struct {
 	Path  string
 	Life  Life
 	Ready bool // what needs it may begin: it runs, or has done what it was for
+	// Settled: what comes after it may begin: it is ready, or not to run.
+	Settled bool
+	// Stranger: it runs in a slot of the project, and no supervisor knows it.
+	Stranger bool
 	// Lives: it is Down for its supervisor only, and runs: it was found running,
 	// and to start it is to take it over.
 	Lives bool
@@ -60,8 +76,11 @@ type Observed struct {
 	Print     spec.Print // as it was started; unknown if it has no parts
 	Requested bool       // it has asked to be restarted
 	Request   string     // why
-	Asks      bool       // it has shown that it looks whether it is to finish
-	Draining  bool       // it is to finish: what becomes of it then is decided
+	// Idle is for how long it has neither read nor written anything, if that is
+	// longer than it may; else 0.
+	Idle     time.Duration
+	Asks     bool // it has shown that it looks whether it is to finish
+	Draining bool // it is to finish: what becomes of it then is decided
 	// RoomAt is when its limit lets it be started once more; in the past: now.
 	RoomAt time.Time
 }
@@ -71,6 +90,9 @@ type Trackers struct {
 	// Busy are paths at which something that was planned is being done. Of these,
 	// and of what is in and above them, nothing more is planned.
 	Busy map[string]bool
+	// Before says of what is not wanted any more what has to be gone before it:
+	// what depended on it.
+	Before map[string][]string
 }
 
 // Kind is what is to be done.
@@ -82,32 +104,33 @@ const (
 	Start
 	Renew // stop and start again
 	Drain // ask it to finish, and renew it then
+	End   // end it as a failure: its supervisor and its limit decide what comes next
 )
 
 func (k Kind) String() string {
-	return [...]string{"stop", "suspend", "start", "renew", "drain"}[k]
+	return [...]string{"stop", "suspend", "start", "renew", "drain", "end"}[k]
 }
 
-// Cause is why an agent that runs is renewed, in the order in which they are
-// looked for. (The seed's sub-states; what is idle is ended as a failure by
-// whoever watches that, and its supervisor decides.)
+// Cause is why an agent that runs is renewed or ended, in the order in which they
+// are looked for: the seed's sub-states.
 type Cause uint8
 
 const (
 	NoCause Cause = iota
 	Requested
+	Idle
 	Drifted
 )
 
 func (c Cause) String() string {
-	return [...]string{"", "restart requested", "drifted"}[c]
+	return [...]string{"", "restart requested", "idle", "drifted"}[c]
 }
 
 // Action is something to do.
 type Action struct {
 	Kind   Kind
 	Path   string
-	Cause  Cause         // of Renew and Drain
+	Cause  Cause         // of Renew, Drain and End
 	Fields []string      // that have drifted
 	Within time.Duration // of Drain
 	Reason string        // for people
@@ -155,6 +178,13 @@ func Plan(desired []Desired, observed map[string]*Observed, t Trackers, now time
 	if wanted < len(observed) {
 		p.orphans(desired)
 	}
+	p.suspending(desired)
+	for i := range desired {
+		if d := &desired[i]; d.Retired && !d.Instance {
+			p.leaves(d.Path)
+		}
+	}
+	p.hold(desired)
 	for i := range desired {
 		d := &desired[i]
 		if o := observed[d.Path]; o != nil && o.Life != Unknown && !p.busy(d.Path) {
@@ -168,7 +198,11 @@ type planner struct {
 	observed map[string]*Observed
 	t        Trackers
 	now      time.Time
-	leaving  map[string]string // names of agents that are on their way out, with their paths
+	ending   map[string]bool   // supervisors that run and are not to
+	later    map[string]string // what is not to run, with what depends on it or on something in it and has to end before it
+	whole    map[string]string // supervisors with what depends on them as a whole and has to end before what is in them
+	leaving  map[string]string // names of what is on its way out, with their paths
+	held     map[string]string // paths of what has the same name, or has such in it, with those paths
 	Result
 }
 
@@ -192,25 +226,106 @@ func (p *planner) orphans(desired []Desired) {
 	for i := range desired {
 		wanted[desired[i].Path] = true
 	}
-	p.leaving = make(map[string]string)
 	var orphans []string
 	for at := range p.observed {
 		if !wanted[at] {
 			orphans = append(orphans, at)
-			p.leaving[path.Base(at)] = at
+			p.leaves(at)
 		}
 	}
 	slices.Sort(orphans)
-	last := ""
 	for _, at := range orphans {
-		if last != "" && strings.HasPrefix(at, last+"/") {
+		o := p.observed[at]
+		if o.Life == Unknown || p.busy(at) || p.amongOrphans(at, wanted) {
 			continue
 		}
-		last = at
-		if p.observed[at].Life != Unknown && !p.busy(at) {
-			p.Actions = append(p.Actions, Action{Kind: Stop, Path: at, Reason: "it is not wanted any more"})
+		if first := p.first(at); first != "" {
+			p.Delays = append(p.Delays, Delay{Path: at, For: "the end of " + first})
+			continue
+		}
+		reason := "it is not wanted any more"
+		if o.Stranger {
+			reason = "no supervisor knows it"
+		}
+		p.Actions = append(p.Actions, Action{Kind: Stop, Path: at, Reason: reason})
+	}
+}
+
+// amongOrphans reports whether something is in a supervisor that is not wanted either.
+func (p *planner) amongOrphans(at string, wanted map[string]bool) bool {
+	for above := path.Dir(at); above != "." && above != "/"; above = path.Dir(above) {
+		if p.observed[above] != nil && !wanted[above] {
+			return true
 		}
 	}
+	return false
+}
+
+// suspending looks at what lives and is not to: what depends on others ends first.
+func (p *planner) suspending(desired []Desired) {
+	for i := range desired {
+		d := &desired[i]
+		o := p.observed[d.Path]
+		if !d.Suspended || o == nil || o.Life != Running && o.Life != Kept {
+			continue
+		}
+		if p.ending == nil {
+			p.ending, p.later, p.whole = make(map[string]bool), make(map[string]string), make(map[string]string)
+		}
+		p.ending[d.Path] = true
+		for _, need := range d.Needs {
+			p.whole[need] = d.Path
+			for at := need; at != "." && at != "/" && !strings.HasPrefix(d.Path, at+"/"); at = path.Dir(at) {
+				p.later[at] = d.Path
+			}
+		}
+	}
+}
+
+// leaves notes that something is on its way out.
+func (p *planner) leaves(at string) {
+	if p.leaving == nil {
+		p.leaving = make(map[string]string)
+	}
+	p.leaving[path.Base(at)] = at
+}
+
+// hold finds out what has moved: it must not run twice, and a supervisor that is
+// started would start it.
+func (p *planner) hold(desired []Desired) {
+	if len(p.leaving) == 0 {
+		return
+	}
+	p.held = make(map[string]string)
+	for i := range desired {
+		at := desired[i].Path
+		if old := p.leaving[path.Base(at)]; old != "" && old != at && !desired[i].Instance {
+			for above := at; above != "." && above != "/"; above = path.Dir(above) {
+				p.held[above] = old
+			}
+		}
+	}
+}
+
+// within reports whether something is in a supervisor that is ended itself.
+func (p *planner) within(at string) bool {
+	for above := path.Dir(at); above != "." && above != "/"; above = path.Dir(above) {
+		if p.ending[above] {
+			return true
+		}
+	}
+	return false
+}
+
+// first is what has to be gone before something that is not wanted any more; ""
+// if nothing has.
+func (p *planner) first(at string) string {
+	for _, other := range p.t.Before[at] {
+		if p.observed[other] != nil {
+			return other
+		}
+	}
+	return ""
 }
 
 func (p *planner) node(d *Desired, o *Observed) {
@@ -218,8 +333,21 @@ func (p *planner) node(d *Desired, o *Observed) {
 	case o.Life == Down && o.Lives: // whatever else is to be done: it must be known
 		p.Actions = append(p.Actions, Action{Kind: Start, Path: d.Path, Reason: "it runs, and is taken over"})
 	case d.Suspended && (o.Life == Running || o.Life == Kept && !o.Draining):
+		switch {
+		case p.within(d.Path): // which ends with that
+			return
+		case p.later[d.Path] != "":
+			p.Delays = append(p.Delays, Delay{Path: d.Path, For: "the end of " + p.later[d.Path]})
+			return
+		}
+		for above := path.Dir(d.Path); above != "." && above != "/"; above = path.Dir(above) {
+			if other := p.whole[above]; other != "" {
+				p.Delays = append(p.Delays, Delay{Path: d.Path, For: "the end of " + other})
+				return
+			}
+		}
 		p.Actions = append(p.Actions, Action{Kind: Suspend, Path: d.Path, Reason: "the file suspends it"})
-	case d.Suspended, o.Draining:
+	case d.Suspended, d.Retired, o.Draining:
 	case o.Life == Down:
 		p.start(d)
 	case o.Life == Running:
@@ -228,13 +356,19 @@ func (p *planner) node(d *Desired, o *Observed) {
 }
 
 func (p *planner) start(d *Desired) {
-	if old := p.leaving[path.Base(d.Path)]; old != "" { // it has moved, and must not run twice
+	if old := p.held[d.Path]; old != "" {
 		p.Delays = append(p.Delays, Delay{Path: d.Path, For: "the end of " + old})
 		return
 	}
 	for _, need := range d.Needs {
 		if o := p.observed[need]; o == nil || !o.Ready {
 			p.Delays = append(p.Delays, Delay{Path: d.Path, For: need})
+			return
+		}
+	}
+	if d.After != "" {
+		if o := p.observed[d.After]; o == nil || !o.Settled {
+			p.Delays = append(p.Delays, Delay{Path: d.Path, For: d.After})
 			return
 		}
 	}
@@ -250,6 +384,10 @@ func (p *planner) running(d *Desired, o *Observed) {
 		if o.Request != "" {
 			a.Reason += ": " + o.Request
 		}
+	case o.Idle > 0:
+		// Not held by its limit: it has failed, and what has is its supervisor's.
+		p.Actions = append(p.Actions, Action{Kind: End, Path: d.Path, Cause: Idle, Reason: fmt.Sprintf("idle: no input or output for %v", o.Idle.Round(time.Millisecond))})
+		return
 	case d.Print.Sum != o.Print.Sum:
 		a.Fields = d.Print.Differs(o.Print)
 		if len(a.Fields) == 0 {

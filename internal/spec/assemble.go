@@ -44,7 +44,7 @@ const Root = -1
 // defaults and checks everything. Either the tree or the problems, all of
 // them, are nil.
 func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
-	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls))}
+	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls)), root: root.Strategy}
 	a.checkNode(Root, &root)
 	a.declare(root.Bare || root.Program != "")
 	before := len(a.problems)
@@ -68,7 +68,8 @@ type assembly struct {
 	decls    []Decl
 	byName   map[string]int // index of the first declaration of a name
 	parent   []int          // by index; Root where nobody names it
-	mention  []Problem      // where the parent names it; for problems of nesting
+	root     supervisor.Strategy
+	mention  []Problem // where the parent names it; for problems of nesting
 	problems []Problem
 }
 

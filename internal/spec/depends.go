@@ -25,7 +25,7 @@ func (a *assembly) checkDependencies(root *Node, nested bool) {
 	unknown := 0
 	for i, d := range a.decls {
 		seen := make(map[string]bool)
-		for n, name := range (Child{d.Node, d.Agent}).dependsOn() {
+		for n, name := range (Child{d.Node, d.Agent}).DependsOn() {
 			at := []string{"depends_on", strconv.Itoa(n)}
 			on, known := a.byName[name]
 			switch {
@@ -81,15 +81,15 @@ func (a *assembly) contains(outer, inner int) bool {
 	return false
 }
 
-// elements are the declarations with the order that supervisors give them, but
-// without what they depend on.
+// elements are the declarations with the order in which supervisors start them,
+// but without what they depend on.
 func (a *assembly) elements(root *Node) []element {
 	elements := make([]element, len(a.decls))
 	for i, d := range a.decls {
 		elements[i] = element{agent: d.Agent != nil, parent: a.parent[i], after: Root}
 	}
-	chain := func(decl int, n *Node) {
-		if n == nil || n.Strategy != supervisor.RestForOne {
+	chain := func(decl int, n *Node) { // both start them one after the other
+		if n == nil || n.Strategy != supervisor.RestForOne && n.Strategy != supervisor.OneForAll {
 			return
 		}
 		last := Root
@@ -122,8 +122,12 @@ func (a *assembly) checkCycles(elements []element) {
 		}
 		cycle = append(slices.Clone(cycle[first:]), cycle[:first]...)
 		i, on := cycle[0]/2, cycle[1%len(cycle)]/2
-		n := slices.Index(Child{a.decls[i].Node, a.decls[i].Agent}.dependsOn(), a.name(on))
-		a.problem(i, []string{"depends_on", strconv.Itoa(n)}, "remove one of these dependencies",
+		n := slices.Index(Child{a.decls[i].Node, a.decls[i].Agent}.DependsOn(), a.name(on))
+		hint := "remove one of these dependencies"
+		if later, before := a.turned(elements, cycle); later != "" {
+			hint = fmt.Sprintf("list %s before %s, or remove one of these dependencies", later, before)
+		}
+		a.problem(i, []string{"depends_on", strconv.Itoa(n)}, hint,
 			"dependencies go round in a circle (%s), expected an order", a.tellCycle(elements, cycle))
 		g.without(begin(i), ready(on))
 	}
@@ -135,7 +139,7 @@ type bond uint8
 const (
 	itself   bond = iota // ready waits for begin
 	depends              // depends_on
-	follows              // the next child of a rest_for_one supervisor
+	follows              // the next child of a supervisor that starts them in order
 	contains             // a supervisor is ready when what is in it is
 	isIn                 // a child begins after its supervisor
 )
@@ -154,6 +158,21 @@ func step(elements []element, v, w int) (to int, by bond) {
 		return j, depends
 	}
 	return j, follows
+}
+
+// turned names two children of a supervisor whose order makes a cycle: the later
+// of them has to be the first. It is none if there are no or several such pairs.
+func (a *assembly) turned(elements []element, cycle []int) (later, before string) {
+	for k, v := range cycle {
+		switch to, by := step(elements, v, cycle[(k+1)%len(cycle)]); {
+		case by != follows:
+		case later != "":
+			return "", ""
+		default:
+			later, before = Quote(a.name(v/2)), Quote(a.name(to))
+		}
+	}
+	return later, before
 }
 
 // tellCycle is a cycle in words.
@@ -177,7 +196,7 @@ func (a *assembly) tellCycle(elements []element, cycle []int) string {
 		case depends:
 			b.WriteString(" depends on " + name)
 		case follows:
-			b.WriteString(" comes after " + name + " in a rest_for_one supervisor")
+			b.WriteString(" comes after " + name + " in a " + a.strategyOver(cycle[k]/2).String() + " supervisor")
 		case contains:
 			b.WriteString(" contains " + name)
 		case isIn:
@@ -185,4 +204,12 @@ func (a *assembly) tellCycle(elements []element, cycle []int) string {
 		}
 	}
 	return b.String()
+}
+
+// strategyOver is the strategy of the supervisor that a declaration is in.
+func (a *assembly) strategyOver(i int) supervisor.Strategy {
+	if p := a.parent[i]; p != Root {
+		return a.decls[p].Node.Strategy
+	}
+	return a.root
 }

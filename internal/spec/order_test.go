@@ -19,7 +19,7 @@ func tree(text string) (*Tree, []Problem) {
 	for line := range strings.Lines(text) {
 		head, needs, _ := strings.Cut(strings.TrimSpace(line), "<")
 		depends := strings.Fields(needs)
-		mark := strings.IndexAny(head, ":!")
+		mark := strings.IndexAny(head, ":!&")
 		switch {
 		case strings.TrimSpace(line) == "":
 		case strings.TrimSpace(line) == "p!":
@@ -28,8 +28,11 @@ func tree(text string) (*Tree, []Problem) {
 			decls = append(decls, Decl{Agent: &Agent{Name: strings.TrimSpace(head), Command: []string{"x"}, DependsOn: depends}})
 		default:
 			n := &Node{Name: head[:mark], DependsOn: depends}
-			if head[mark] == '!' {
+			switch head[mark] {
+			case '!':
 				n.Strategy = supervisor.RestForOne
+			case '&':
+				n.Strategy = supervisor.OneForAll
 			}
 			decls = append(decls, Decl{Node: n, Children: strings.Fields(head[mark+1:])})
 		}
@@ -50,42 +53,54 @@ func brief(waves [][]string) string {
 	return strings.Join(all, " | ")
 }
 
-func TestWaves(t *testing.T) {
-	for _, c := range []struct{ name, tree, chosen, waves, reverse string }{
-		{"independent", "a\nb\nc", "", "a b c", "c b a"},
-		{"a line", "a < b\nb < c\nc", "", "c | b | a", "a | b | c"},
-		{"a diamond", "api < cache db\ncache < net\ndb < net\nnet", "", "net | cache db | api", "api | db cache | net"},
-		{"through what is not chosen", "api < cache\ncache < db\ndb", "api db", "db | api", "api | db"},
-		{"the last alone", "api < cache\ncache < db\ndb", "api", "api", "api"},
-		{"on a supervisor", "s: a b\nb < a\nc < s\na", "", "a | b | c", "c | b | a"},
-		{"on an empty supervisor", "s:\na < s", "", "a", "a"},
-		{"on a supervisor, of which one is chosen", "s: a b\nc < s\na\nb", "b c", "b | c", "c | b"},
-		{"of a supervisor", "s: a b < c\na\nb\nc", "", "c | a b", "b a | c"},
-		{"of the outer one", "s: t < c\nt: a\na\nc\nd", "", "c d | a", "a | d c"},
-		{"of both", "s: a < x\nt: b < s\na < y\nb\nx\ny", "", "x y | a | b", "b | a | y x"},
-		{"rest_for_one", "s! a b c\na\nb\nc\nd", "", "a d | b | c", "c | b | d a"},
-		{"rest_for_one with a supervisor", "s! t c\nt: a b\na\nb\nc", "", "a b | c", "c | b a"},
-		{"rest_for_one as the root", "p!\na\nb\nc", "", "a | b | c", "c | b | a"},
-		{"a waiter is no obstacle", "s! a b\na\nb\nc < a", "", "a | b c", "c b | a"},
-		{"nothing chosen", "a\nb", "zzz", "", ""},
+func everybody(string) bool { return true }
+
+// unwound are the agents in the order in which they are stopped, those that are
+// asked at the same time together.
+func unwound(o *Order, choose func(string) bool) (waves [][]string) {
+	for u := o.Unwind(choose); ; {
+		free := u.Free()
+		if len(free) == 0 {
+			return waves
+		}
+		waves = append(waves, free)
+		for _, path := range free {
+			u.Ended(path)
+		}
+	}
+}
+
+func TestUnwind(t *testing.T) {
+	for _, c := range []struct{ name, tree, chosen, want string }{
+		{"independent", "a\nb\nc", "", "c b a"},
+		{"a line", "a < b\nb < c\nc", "", "a | b | c"},
+		{"a diamond", "api < cache db\ncache < net\ndb < net\nnet", "", "api | db cache | net"},
+		{"through what is not chosen", "api < cache\ncache < db\ndb", "api db", "api | db"},
+		{"the last alone", "api < cache\ncache < db\ndb", "api", "api"},
+		{"on a supervisor", "s: a b\nb < a\nc < s\na", "", "c | b | a"},
+		{"on an empty supervisor", "s:\na < s", "", "a"},
+		{"on a supervisor, of which one is chosen", "s: a b\nc < s\na\nb", "b c", "c | b"},
+		{"of a supervisor", "s: a b < c\na\nb\nc", "", "b a | c"},
+		{"of the outer one", "s: t < c\nt: a\na\nc\nd", "", "d a | c"},
+		{"of both", "s: a < x\nt: b < s\na < y\nb\nx\ny", "", "b | a | x y"},
+		{"rest_for_one", "s! a b c\na\nb\nc\nd", "", "d c | b | a"},
+		{"rest_for_one with a supervisor", "s! t c\nt: a b\na\nb\nc", "", "c | b a"},
+		{"rest_for_one as the root", "p!\na\nb\nc", "", "c | b | a"},
+		{"one_for_all", "s& a b c\na\nb\nc", "", "c b a"},
+		{"one_for_all with a dependency", "s& a b c\na\nb\nc < a", "", "c b | a"},
+		{"a waiter is no obstacle", "s! a b\na\nb\nc < a", "", "c b | a"},
+		{"nothing chosen", "a\nb", "zzz", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tr, problems := tree(c.tree)
 			if problems != nil {
 				t.Fatal(problems)
 			}
-			var choose func(string) bool
-			if c.chosen != "" {
-				choose = func(path string) bool {
-					return slices.Contains(strings.Fields(c.chosen), path[strings.LastIndexByte(path, '/')+1:])
-				}
+			choose := func(path string) bool {
+				return c.chosen == "" || slices.Contains(strings.Fields(c.chosen), path[strings.LastIndexByte(path, '/')+1:])
 			}
-			o := tr.Order()
-			if got := brief(o.Waves(choose)); got != c.waves {
-				t.Errorf("waves are %q, want %q", got, c.waves)
-			}
-			if got := brief(o.Reverse(choose)); got != c.reverse {
-				t.Errorf("reverse is %q, want %q", got, c.reverse)
+			if got := brief(unwound(tr.Order(), choose)); got != c.want {
+				t.Errorf("they are stopped %q, want %q", got, c.want)
 			}
 		})
 	}
@@ -98,7 +113,7 @@ func TestNeeds(t *testing.T) {
 	}
 	o := tr.Order()
 	for path, want := range map[string]string{
-		"p/s/a": "p/x", "p/s/t/b": "p/s/a p/y p/x", "p/s/t": "p/y p/x p/s/a", "p/x": "", "p": "", "zzz": "",
+		"p/s/a": "p/x", "p/s/t/b": "p/s/a p/y p/x", "p/s/t": "p/y p/x", "p/x": "", "p": "", "zzz": "",
 	} {
 		if got := strings.Join(o.Needs(path), " "); got != want {
 			t.Errorf("%s needs %q, want %q", path, got, want)
@@ -127,7 +142,11 @@ func TestBadDependencies(t *testing.T) {
 		{"through a supervisor's own", "s: a < t\nt: b\na\nb < a",
 			`s/0: dependencies go round in a circle ("s" depends on "t", which contains "b", which depends on "a", which is in "s"), expected an order; remove one of these dependencies`},
 		{"against rest_for_one", "s! a b\na < b\nb",
-			`a/0: dependencies go round in a circle ("a" depends on "b", which comes after "a" in a rest_for_one supervisor), expected an order; remove one of these dependencies`},
+			`a/0: dependencies go round in a circle ("a" depends on "b", which comes after "a" in a rest_for_one supervisor), expected an order; list "b" before "a", or remove one of these dependencies`},
+		{"against one_for_all", "s& a t\na < b\nt: b\nb",
+			`a/0: dependencies go round in a circle ("a" depends on "b", which is in "t", which comes after "a" in a one_for_all supervisor), expected an order; list "t" before "a", or remove one of these dependencies`},
+		{"against the order through others", "s& a b\na < x\nb\nx < b",
+			`a/0: dependencies go round in a circle ("a" depends on "x", which depends on "b", which comes after "a" in a one_for_all supervisor), expected an order; list "b" before "a", or remove one of these dependencies`},
 		{"beside another fault", "s: a zzz\na < b\nb < a\n", `s/1: unknown child "zzz", expected the name of an agent or supervisor`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -162,6 +181,7 @@ func declared(text string) []string {
 		name, _, _ := strings.Cut(strings.TrimSpace(line), "<")
 		name, _, _ = strings.Cut(name, ":")
 		name, _, _ = strings.Cut(name, "!")
+		name, _, _ = strings.Cut(name, "&")
 		names = append(names, strings.TrimSpace(name))
 	}
 	return names
@@ -208,7 +228,7 @@ func agentNeeds(t *Tree) map[string][]string {
 		var before []string
 		for _, c := range n.Children {
 			own := slices.Clone(inherited)
-			for _, name := range c.dependsOn() {
+			for _, name := range c.DependsOn() {
 				own = append(own, below[name]...)
 			}
 			if n.Strategy == supervisor.RestForOne {
@@ -227,7 +247,7 @@ func agentNeeds(t *Tree) map[string][]string {
 }
 
 // Random trees with random dependencies: either they are refused for a circle
-// that exists, or the waves are the earliest ones that heed every dependency.
+// that exists, or each agent is stopped as early as every dependency allows.
 func TestOrderProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "nodes")
@@ -281,12 +301,15 @@ func TestOrderProperty(t *testing.T) {
 		for path := range needs {
 			chosen[path] = rapid.Bool().Draw(t, "chosen")
 		}
-		o := tr.Order()
-		wave := map[string]int{}
-		for k, w := range o.Waves(func(path string) bool { return chosen[path] }) {
-			if len(w) == 0 {
-				t.Fatalf("wave %d is empty", k)
+		waiting := map[string][]string{} // what depends on an agent, by its path
+		for path, all := range needs {
+			for _, need := range all {
+				waiting[need] = append(waiting[need], path)
 			}
+		}
+		waves := unwound(tr.Order(), func(path string) bool { return chosen[path] })
+		wave := map[string]int{}
+		for k, w := range waves {
 			for _, path := range w {
 				if _, twice := wave[path]; twice || !chosen[path] {
 					t.Fatalf("%s is there twice or not chosen", path)
@@ -295,28 +318,19 @@ func TestOrderProperty(t *testing.T) {
 			}
 		}
 		var depth func(path string) int
-		depth = func(path string) (d int) { // chosen ones before it on the longest way
-			for _, need := range needs[path] {
+		depth = func(path string) (d int) { // chosen ones that end before it on the longest way
+			for _, other := range waiting[path] {
 				one := 0
-				if chosen[need] {
+				if chosen[other] {
 					one = 1
 				}
-				d = max(d, depth(need)+one)
+				d = max(d, depth(other)+one)
 			}
 			return d
 		}
 		for path := range needs {
 			if k, in := wave[path]; in != chosen[path] || in && k != depth(path) {
-				t.Fatalf("%s (chosen: %v) is in wave %d, want %d", path, chosen[path], k, depth(path))
-			}
-		}
-		reverse, waves := o.Reverse(nil), o.Waves(nil)
-		if slices.Reverse(reverse); len(reverse) != len(waves) {
-			t.Fatal("the reverse has another number of waves")
-		}
-		for k := range waves {
-			if slices.Reverse(reverse[k]); !slices.Equal(reverse[k], waves[k]) {
-				t.Fatalf("the reverse is not one: %v, %v", reverse[k], waves[k])
+				t.Fatalf("%s (chosen: %v) is stopped in wave %d, want %d", path, chosen[path], k, depth(path))
 			}
 		}
 	})
@@ -324,7 +338,7 @@ func TestOrderProperty(t *testing.T) {
 
 // A fleet where half depends on a supervisor of the other half has an order in
 // no time: it is in the number of lines, not of pairs.
-func BenchmarkWaves(b *testing.B) {
+func BenchmarkUnwind(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("s:")
 	for i := range 5000 {
@@ -339,7 +353,7 @@ func BenchmarkWaves(b *testing.B) {
 		b.Fatal(problems)
 	}
 	for b.Loop() {
-		if w := tr.Order().Waves(nil); len(w) != 2 {
+		if w := unwound(tr.Order(), everybody); len(w) != 2 {
 			b.Fatal(len(w))
 		}
 	}
@@ -357,11 +371,11 @@ func TestOrderOfPools(t *testing.T) {
 		t.Fatal(problems)
 	}
 	o := tr.Layout(map[string][]string{"p/workers": {"ada", "bob"}}).Order()
-	want := [][]string{{"p/ada"}, {"p/workers/ada", "p/workers/bob"}, {"p/api"}}
-	if got := o.Waves(nil); !slices.EqualFunc(got, want, slices.Equal) {
+	want := [][]string{{"p/api"}, {"p/workers/bob", "p/workers/ada"}, {"p/ada"}}
+	if got := unwound(o, everybody); !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("waves are %v, want %v", got, want)
 	}
-	if got := tr.Order().Waves(nil); brief(got) != "ada | api" {
+	if got := unwound(tr.Order(), everybody); brief(got) != "api | ada" {
 		t.Errorf("without instances, waves are %v", got)
 	}
 }
@@ -370,16 +384,16 @@ func TestOrderOfPools(t *testing.T) {
 // waits for anything because of it.
 func TestOrderOfEmptySupervisors(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
-		{"depended on", "e: < a\na\nb < e", "a b"},
-		{"depended on, with another empty one in it", "e: f < a\nf: < a\na\nb < e", "a b"},
-		{"between siblings", "s! a e b\ne: < z\na\nb\nz", "a z | b"},
+		{"depended on", "e: < a\na\nb < e", "b a"},
+		{"depended on, with another empty one in it", "e: f < a\nf: < a\na\nb < e", "b a"},
+		{"between siblings", "s! a e b\ne: < z\na\nb\nz", "z b | a"},
 	} {
 		tr, problems := tree(tt.text + "\n")
 		if problems != nil {
 			t.Errorf("%s: %v", tt.name, problems)
 			continue
 		}
-		if got := brief(tr.Order().Waves(nil)); got != tt.want {
+		if got := brief(unwound(tr.Order(), everybody)); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}

@@ -55,6 +55,9 @@ type Node struct {
 	// Template is what the children of a pool are instances of: the agent as it
 	// was declared, with its Pool. It is nil for a supervisor that is no pool.
 	Template *Agent
+	// Retired: it is a pool that the file does not have any more, or a supervisor
+	// that is there for such a pool alone. See Retain.
+	Retired bool
 }
 
 // Agent is a leaf: an OS process, or a function of this one, that is started,
@@ -70,7 +73,7 @@ type Agent struct {
 	// Run is what it does instead of a command if its runtime is InProcess; it
 	// returns soon after its context has ended. Revision names what Run does: it
 	// is another one when that is.
-	Run      func(context.Context) error
+	Run      func(context.Context) error `json:"-"`
 	Revision string
 	// Env is what is added to the short list that every agent gets.
 	Env map[string]string
@@ -193,8 +196,8 @@ func (c Child) Name() string {
 	return c.Agent.Name
 }
 
-// dependsOn is that of the node or agent.
-func (c Child) dependsOn() []string {
+// DependsOn is that of the node or agent, or of the agent of a pool.
+func (c Child) DependsOn() []string {
 	switch {
 	case c.Node == nil:
 		return c.Agent.DependsOn

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -13,7 +14,12 @@ import (
 )
 
 // EnvCheck marks a check and all that it starts, so that nothing of it stays.
-const EnvCheck = proc.EnvPrefix + "CHECK"
+// EnvChecks marks all checks of a project, so that nothing of theirs stays when
+// the program that runs them is killed.
+const (
+	EnvCheck  = proc.EnvPrefix + "CHECK"
+	EnvChecks = proc.EnvPrefix + "CHECKS"
+)
 
 // MaxOutput is how many bytes a check may write to stdout and to stderr.
 const MaxOutput = 64 << 10
@@ -26,24 +32,61 @@ const maxChecks = 32
 type Check struct {
 	Argv    []string
 	Dir     string
-	Env     []string // complete, as KEY=value; without EnvCheck
+	Env     []string // complete, as KEY=value; without EnvCheck and EnvChecks
 	Mark    string   // value of EnvCheck that nothing else on this machine has
 	Timeout time.Duration
 }
 
 // Runner runs checks beside each other, not too many at a time. NewRunner makes it.
 type Runner struct {
+	project string // value of EnvChecks; nothing is cleared if it is empty
 	sweeper proc.Sweeper
 	slots   chan struct{}
+	mu      sync.Mutex
+	left    map[string]bool // marks of checks of which something could not be ended
 }
 
-// NewRunner makes a Runner.
-func NewRunner() *Runner { return &Runner{slots: make(chan struct{}, maxChecks)} }
+// NewRunner makes a Runner for a project, whose name nothing else on this machine has.
+func NewRunner(project string) *Runner {
+	return &Runner{project: project, slots: make(chan struct{}, maxChecks), left: make(map[string]bool)}
+}
+
+// Clear ends all checks of the project and what they have started: those of a
+// program that was killed, when it is called before the first Run.
+func (r *Runner) Clear(ctx context.Context) error {
+	if r.project == "" {
+		return nil
+	}
+	if err := r.sweeper.Sweep(ctx, EnvChecks+"="+r.project); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("what the checks of the last daemon have started cannot be ended: %w", err)
+	}
+	return nil
+}
+
+// sweep ends what a check has started. What cannot be ended is remembered.
+func (r *Runner) sweep(ctx context.Context, c Check) error {
+	err := r.sweeper.Sweep(ctx, EnvCheck+"="+c.Mark)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if delete(r.left, c.Mark); err != nil {
+		r.left[c.Mark] = true
+	}
+	return err
+}
+
+func (r *Runner) hasLeft(c Check) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left[c.Mark]
+}
 
 // Run runs a check to its end and returns its answer. A check that takes longer
 // than its timeout, that writes too much, or that runs when ctx ends, is killed. With a
-// check ends everything that it has started, in whatever session: what a program
-// that was killed has left is gone before the next one with this mark begins.
+// check ends everything that it has started, in whatever session; the next one
+// with its mark does not begin before that.
 func (r *Runner) Run(ctx context.Context, c Check) (int, error) {
 	select {
 	case r.slots <- struct{}{}:
@@ -51,18 +94,16 @@ func (r *Runner) Run(ctx context.Context, c Check) (int, error) {
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
-	entry := EnvCheck + "=" + c.Mark
-	if err := r.sweeper.SweepUnused(ctx, entry); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return 0, fmt.Errorf("what the last check has started cannot be ended: %w", err)
+	if r.hasLeft(c) {
+		if err := r.sweep(ctx, c); err != nil {
+			return 0, fmt.Errorf("what the last check has started cannot be ended: %w", err)
+		}
 	}
-	defer func() {
-		// What is still there then is dealt with by the next check.
-		r.sweeper.Sweep(context.WithoutCancel(ctx), entry)
-	}()
+	defer r.sweep(context.WithoutCancel(ctx), c)
 	late := fmt.Errorf("it has not ended within %v", c.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, late)
 	defer cancel()
-	result, err := proc.Run(ctx, proc.Command{Argv: c.Argv, Dir: c.Dir, Env: append(c.Env[:len(c.Env):len(c.Env)], entry)}, "", MaxOutput)
+	result, err := proc.Run(ctx, proc.Command{Argv: c.Argv, Dir: c.Dir, Env: append(c.Env[:len(c.Env):len(c.Env)], EnvCheck+"="+c.Mark, EnvChecks+"="+r.project)}, "", MaxOutput)
 	switch {
 	case err != nil:
 		return 0, err

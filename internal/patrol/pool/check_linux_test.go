@@ -41,7 +41,7 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			n, err := NewRunner().Run(t.Context(), shell(t, tt.script, patient))
+			n, err := NewRunner(t.Name()).Run(t.Context(), shell(t, tt.script, patient))
 			got := strconv.Itoa(n)
 			if err != nil {
 				got = err.Error()
@@ -57,7 +57,7 @@ func TestRunMissing(t *testing.T) {
 	t.Parallel()
 	c := shell(t, "", patient)
 	c.Argv = []string{"./nothing"}
-	if _, err := NewRunner().Run(t.Context(), c); !errors.Is(err, proc.ErrCommand) {
+	if _, err := NewRunner(t.Name()).Run(t.Context(), c); !errors.Is(err, proc.ErrCommand) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -103,7 +103,7 @@ func TestRunLeavesNothing(t *testing.T) {
 	t.Run("ends", func(t *testing.T) {
 		t.Parallel()
 		c := shell(t, brood+"echo 5", patient)
-		if n, err := NewRunner().Run(t.Context(), c); n != 5 || err != nil {
+		if n, err := NewRunner(t.Name()).Run(t.Context(), c); n != 5 || err != nil {
 			t.Errorf("got %d, %v", n, err)
 		}
 		if alive := left(t, filepath.Join(c.Dir, "pids")); alive != nil {
@@ -113,7 +113,7 @@ func TestRunLeavesNothing(t *testing.T) {
 	t.Run("hangs", func(t *testing.T) {
 		t.Parallel()
 		c := shell(t, brood+"echo 5; wait", 3*time.Second)
-		_, err := NewRunner().Run(t.Context(), c)
+		_, err := NewRunner(t.Name()).Run(t.Context(), c)
 		if err == nil || err.Error() != "it has not ended within 3s" {
 			t.Errorf("got %v", err)
 		}
@@ -137,7 +137,7 @@ func TestRunLeavesNothing(t *testing.T) {
 			}
 			cancel(enough)
 		}()
-		if _, err := NewRunner().Run(ctx, c); !errors.Is(err, enough) {
+		if _, err := NewRunner(t.Name()).Run(ctx, c); !errors.Is(err, enough) {
 			t.Errorf("got %v", err)
 		}
 		if alive := left(t, filepath.Join(c.Dir, "pids")); alive != nil {
@@ -146,29 +146,43 @@ func TestRunLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestRunAfterACrash: what a check of a program that was killed has left is gone
-// before the next one begins.
-func TestRunAfterACrash(t *testing.T) {
+// TestClear: what the checks of a program that was killed have left is gone
+// before the next one begins, and nothing else.
+func TestClear(t *testing.T) {
 	t.Parallel()
-	c := shell(t, `while kill -0 $(cat pids) 2>/dev/null; do sleep 0.01; done; echo 0`, patient)
-	stray, err := proc.Start(proc.Command{Argv: []string{"sleep", "600"}, Env: append(c.Env, EnvCheck+"="+c.Mark)}, proc.Output{})
-	if err != nil {
-		t.Fatal(err)
+	c := shell(t, `kill -0 $(cat pids) 2>/dev/null && echo 1 || echo 0`, patient)
+	start := func(mark string) *proc.Process {
+		p, err := proc.Start(proc.Command{Argv: []string{"sleep", "600"}, Env: append(c.Env, EnvChecks+"="+mark)}, proc.Output{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
 	}
+	stray, other := start(c.Mark), start(c.Mark+"2")
 	defer stray.Kill()
+	defer other.Kill()
 	if err := os.WriteFile(filepath.Join(c.Dir, "pids"), fmt.Append(nil, stray.PID()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := NewRunner().Run(t.Context(), c); n != 0 || err != nil {
-		t.Errorf("got %d, %v", n, err)
+	r := NewRunner(c.Mark)
+	if err := r.Clear(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	<-stray.Done()
+	if n, err := r.Run(t.Context(), c); n != 0 || err != nil {
+		t.Errorf("got %d, %v", n, err)
+	}
+	select {
+	case <-other.Done():
+		t.Error("what belongs to another project was ended, too")
+	default:
+	}
 }
 
 // TestRunBeside: checks do not wait for each other.
 func TestRunBeside(t *testing.T) {
 	t.Parallel()
-	dir, r := t.TempDir(), NewRunner()
+	dir, r := t.TempDir(), NewRunner(t.Name())
 	answers := make(chan error, 2)
 	for _, script := range []string{"touch a; while ! test -e b; do sleep 0.01; done; echo 1", "touch b; while ! test -e a; do sleep 0.01; done; echo 1"} {
 		c := shell(t, script, patient)

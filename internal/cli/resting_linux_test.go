@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+// Who is in a supervisor that does not run is in the file all the same: it is
+// listed and counted, and says what keeps it.
+func TestBelowWhatDoesNotRun(t *testing.T) {
+	f := newFleet(t, agentTOML("db", "exec sleep 1000", "suspended = true"),
+		"[[supervisor]]\nname = \"backend\"\nchildren = [\"worker\", \"inner\"]\ndepends_on = [\"db\"]\n",
+		"[[supervisor]]\nname = \"inner\"\nchildren = [\"deep\"]\n\n",
+		agentTOML("worker", "exec sleep 1000"), agentTOML("deep", "exec sleep 1000"))
+	f.do("up", "-d")
+	look := func(state, reason string) {
+		t.Helper()
+		for _, path := range []string{"t/backend", "t/backend/worker", "t/backend/inner", "t/backend/inner/deep"} {
+			if n := f.node(path); n.State != state || n.Reason != reason {
+				t.Errorf("%s is %s: %q, want %s: %q", path, n.State, n.Reason, state, reason)
+			}
+			if out := f.do("explain", path); !strings.HasPrefix(out, path+" is "+state+"\n") || !strings.Contains(out, reason) {
+				t.Errorf("it is explained by %s", out)
+			}
+		}
+	}
+	look("waiting", "waits for t/db")
+	if s := f.status(); s.Summary["waiting"] != 2 || s.Summary["suspended"] != 1 {
+		t.Errorf("counted: %v", s.Summary)
+	}
+	if out, err := f.try("start", "deep"); err == nil || !strings.Contains(out, "t/backend/inner/deep: its supervisor does not run; coppice explain t/backend/inner/deep says why") {
+		t.Errorf("a start: %v: %s", err, out)
+	}
+	f.do("suspend")
+	look("suspended", "the project is suspended")
+	f.do("resume")
+	f.edit("suspended = true", "")
+	f.do("reload")
+	f.awaitState("t/backend/inner/deep", "running")
+	f.do("stop", "backend")
+	for _, path := range []string{"t/backend/worker", "t/backend/inner/deep"} {
+		if n := f.node(path); n.State != "suspended" || n.Reason != "t/backend is suspended" || n.Incarnation != 1 {
+			t.Errorf("%s in what was stopped by hand: %+v", path, n)
+		}
+	}
+}
+
+// What has ended for good keeps the number of its last life.
+func TestEndedForGood(t *testing.T) {
+	f := newFleet(t, agentTOML("once", "exit 3", `restart = "never"`), agentTOML("a", "exec sleep 1000"))
+	f.do("up", "-d")
+	if n := f.awaitState("t/once", "stopped"); n.Incarnation != 1 {
+		t.Errorf("%+v", n)
+	}
+	if out := f.do("explain", "once"); !strings.Contains(out, "incarnation 1, 0 restarts") {
+		t.Error(out)
+	}
+}

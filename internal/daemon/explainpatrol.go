@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// outlook is what a round would see of a node and do about it; nil if the node
+// is not in the fleet.
+func (r *rounds) outlook(path string, now time.Time) (d *patrol.Desired, o *patrol.Observed, unready []string, res patrol.Result, next time.Time) {
+	r.c.applying.Lock()
+	defer r.c.applying.Unlock()
+	f := r.c.fleet()
+	at := slices.Index(f.order, path)
+	if at < 0 {
+		return nil, nil, nil, res, next
+	}
+	desired, observed := r.c.desired(f), r.c.observed(f)
+	d, o = &desired[at], observed[path]
+	for _, need := range d.Needs {
+		if seen := observed[need]; seen == nil || !seen.Ready {
+			unready = append(unready, need)
+		}
+	}
+	r.mu.Lock()
+	next = r.due
+	r.mu.Unlock()
+	return d, o, unready, patrol.Plan(desired, observed, patrol.Trackers{}, now), next
+}
+
+// explainPatrol adds what the patrol makes of a node.
+func (c *Controller) explainPatrol(x *api.Explanation) {
+	now, path := time.Now(), x.Node.Path
+	d, o, unready, res, next := c.patrols.outlook(path, now)
+	if d == nil {
+		return
+	}
+	p := &api.Standing{Wanted: "run", Observed: patrol.Unknown.String(), Drifted: []string{}, WaitsFor: []string{}, Busy: c.patrols.isBusy(path)}
+	switch {
+	case d.Retired:
+		p.Wanted, p.Why = "finish", "the file does not have it any more"
+	case d.Suspended:
+		p.Wanted, p.Why = "suspend", c.suspendedBy(c.fleet(), path)
+	}
+	if dr := c.drainOf(path); dr != nil && p.Wanted == "run" && !dr.renews() {
+		p.Wanted, p.Why = "finish", cmp.Or(dr.Reason, "somebody has asked it to")
+	}
+	if next.After(now) {
+		p.NextRound = &next
+	}
+	x.Patrol = p
+	if o == nil {
+		return
+	}
+	p.Observed, p.Ready = o.Life.String(), o.Ready
+	if o.Life == patrol.Down {
+		p.WaitsFor = append(p.WaitsFor, unready...)
+	}
+	if o.Life == patrol.Running && d.Print.Sum != o.Print.Sum {
+		p.Drifted = append(p.Drifted, d.Print.Differs(o.Print)...)
+	}
+	p.Known = o.Life == patrol.Running && len(o.Print.Parts) > 0
+	for _, a := range res.Actions {
+		if a.Path == path {
+			p.Action, p.Reason = a.Kind.String(), a.Reason
+		}
+	}
+	for _, w := range res.Delays {
+		switch {
+		case w.Path != path:
+		case w.For == "":
+			p.HeldUntil = &w.Until
+		case !slices.Contains(p.WaitsFor, w.For):
+			p.WaitsFor = append(p.WaitsFor, w.For)
+		}
+	}
+	if x.Node.State == supervisor.Quarantined.String() && x.Node.NextAt != nil {
+		p.HeldUntil = x.Node.NextAt
+	}
+	if idle, counts, ok := c.idleFor(path); ok && counts {
+		left := max(0, c.fleet().agents[path].IdleTimeout-idle).Seconds()
+		p.IdleLeft = &left
+	}
+}
+
+// idleFor is for how long an agent that has an idle_timeout and runs has neither
+// read nor written anything, and whether that counts at the moment.
+func (c *Controller) idleFor(path string) (idle time.Duration, counts, ok bool) {
+	a, p := c.fleet().agents[path], c.arrivals.of(path)
+	if a == nil || a.IdleTimeout <= 0 || p == nil {
+		return 0, false, false
+	}
+	last, err := c.activity(p.session)
+	if err != nil {
+		return 0, false, false
+	}
+	now := time.Now()
+	since := c.excused(path, now)
+	return max(0, now.Sub(latest(last, since))), !since.Equal(now), true
+}

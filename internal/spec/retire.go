@@ -1,0 +1,63 @@
+package spec
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Retain returns the tree with pools that are not in it any more, so that those
+// who work in them can finish: by path, what their instances are made of. A pool
+// hides what the tree has in its place, and is in a supervisor of the same kind
+// as the default one if that is gone, too. It depends on what is still there of
+// what it depended on. What does not change is shared with t.
+func (t *Tree) Retain(pools map[string]*Agent) *Tree {
+	if len(pools) == 0 {
+		return t
+	}
+	names := make(map[string]bool)
+	for _, c := range t.All() {
+		names[c.Name()] = true
+	}
+	kept := *t
+	for _, path := range slices.Sorted(maps.Keys(pools)) {
+		if rest, ok := strings.CutPrefix(path, t.Root.Name+"/"); ok {
+			kept.Root = kept.Root.retain(strings.Split(rest, "/"), retired(pools[path], names))
+		}
+	}
+	return &kept
+}
+
+// retired is a pool that the file does not have any more.
+func retired(g *Agent, names map[string]bool) *Node {
+	made := *g
+	made.DependsOn = slices.DeleteFunc(slices.Clone(g.DependsOn), func(name string) bool {
+		return !names[name] || names[g.Name] // what has taken its name may be waited for by what it waited for
+	})
+	n := made.pool()
+	n.Retired, n.Suspended = true, false
+	return n
+}
+
+// retain is a copy of the node with a pool somewhere below it.
+func (n *Node) retain(way []string, pool *Node) *Node {
+	kept := *n
+	kept.Children = slices.Clone(n.Children)
+	at := slices.IndexFunc(kept.Children, func(c Child) bool { return c.Name() == way[0] })
+	if at < 0 {
+		at = len(kept.Children)
+		kept.Children = append(kept.Children, Child{})
+	}
+	if len(way) == 1 {
+		kept.Children[at] = Child{Node: pool}
+		return &kept
+	}
+	above := kept.Children[at].Node
+	if above == nil || above.Template != nil {
+		above = &Node{Name: way[0], Retired: true, Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)}
+	}
+	kept.Children[at] = Child{Node: above.retain(way[1:], pool)}
+	return &kept
+}

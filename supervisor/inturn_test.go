@@ -1,0 +1,266 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// states are the children of a supervisor in short: "a" runs, "a?" may be
+// started, "a." waits, "a-" is down, "a!" is being restarted or held.
+func states(t testing.TB, s *Supervisor) string {
+	t.Helper()
+	children, err := s.Children()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, c := range children {
+		mark := map[State]string{Running: "", Waiting: ".", Stopped: "-", Suspended: "-"}
+		m, known := mark[c.State]
+		switch {
+		case c.State == Waiting && c.Reason == ReasonDeferred:
+			m = "?"
+		case !known:
+			m = "!"
+		}
+		all = append(all, c.ID+m)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// A child of a group that is started in its turn waits for EnsureChild, and
+// those after it wait for it.
+func TestInTurn(t *testing.T) {
+	type does struct {
+		name string
+		do   func(s *Supervisor) error
+		want string
+	}
+	ensure := func(id string) func(*Supervisor) error {
+		return func(s *Supervisor) error { _, err := s.EnsureChild(context.Background(), id); return err }
+	}
+	refused := func(id string) func(*Supervisor) error {
+		return func(s *Supervisor) error {
+			if err := ensure(id)(s); !errors.Is(err, ErrRestarting) {
+				return fmt.Errorf("%s can be started: %w", id, err)
+			}
+			return nil
+		}
+	}
+	suspend := func(id string) func(*Supervisor) error {
+		return func(s *Supervisor) error { return s.SuspendChild(context.Background(), id) }
+	}
+	spec := func(strategy Strategy, crash func(id string) error) Spec {
+		child := func(id string, inTurn bool) ChildSpec {
+			return ChildSpec{ID: id, InTurn: inTurn, Run: func(ctx context.Context) error {
+				for ctx.Err() == nil {
+					if err := crash(id); err != nil {
+						return err
+					}
+					select {
+					case <-time.After(time.Second):
+					case <-ctx.Done():
+					}
+				}
+				return nil
+			}}
+		}
+		return Spec{Strategy: strategy, Limit: Escalating(Unlimited, 0), Children: []ChildSpec{child("a", false), child("b", true), child("c", false), child("d", true), child("e", true)}}
+	}
+	var failing string
+	crash := func(id string) error {
+		if id != failing {
+			return nil
+		}
+		failing = ""
+		return errors.New("boom")
+	}
+	crashes := func(id string) func(*Supervisor) error {
+		return func(*Supervisor) error { failing = id; time.Sleep(2 * time.Second); return nil }
+	}
+	update := func(s *Supervisor) error {
+		again := spec(s.core.strategy, crash) // no turn for b, and d comes last
+		again.Children[1].InTurn = false
+		again.Children[3], again.Children[4] = again.Children[4], again.Children[3]
+		return s.Update(again)
+	}
+	for _, tt := range []struct {
+		name     string
+		strategy Strategy
+		steps    []does
+	}{
+		{"one after the other", RestForOne, []does{
+			{"at first", nil, "a b? c. d. e."}, {"not its turn", refused("d"), "a b? c. d. e."}, {"b", ensure("b"), "a b c d? e."},
+			{"d", ensure("d"), "a b c d e?"}, {"e", ensure("e"), "a b c d e"},
+		}},
+		{"a failure before", RestForOne, []does{
+			{"b", ensure("b"), "a b c d? e."}, {"a fails", crashes("a"), "a b? c. d. e."}, {"b again", ensure("b"), "a b c d? e."},
+		}},
+		{"its own failure", RestForOne, []does{
+			{"b", ensure("b"), "a b c d? e."}, {"d", ensure("d"), "a b c d e?"}, {"b fails", crashes("b"), "a b c d? e."},
+		}},
+		{"one for all", OneForAll, []does{
+			{"b", ensure("b"), "a b c d? e."}, {"c fails", crashes("c"), "a b? c. d. e."}, {"b again", ensure("b"), "a b c d? e."},
+		}},
+		{"not to run", RestForOne, []does{
+			{"later", suspend("d"), "a b? c. d- e."}, {"b", ensure("b"), "a b c d- e?"}, {"e", suspend("e"), "a b c d- e-"},
+		}},
+		{"deleted", OneForAll, []does{
+			{"b", func(s *Supervisor) error { return s.DeleteChild("b") }, "a c d? e."},
+		}},
+		{"updated", OneForAll, []does{
+			{"without its turn, and in another order", update, "a b c d. e?"}, {"e", ensure("e"), "a b c d? e"}, {"d", ensure("d"), "a b c d e"},
+		}},
+		{"another strategy", OneForOne, []does{
+			{"in any order", ensure("d"), "a b? c d e?"},
+		}},
+		{"another strategy later", RestForOne, []does{
+			{"which has no turns", func(s *Supervisor) error { return s.Update(spec(OneForOne, crash)) }, "a b? c d? e?"}, {"e", ensure("e"), "a b? c d? e"},
+			{"and back", func(s *Supervisor) error { return s.Update(spec(RestForOne, crash)) }, "a b? c d. e"}, {"b", ensure("b"), "a b c d? e"}, {"d", ensure("d"), "a b c d e"},
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := Start(t.Context(), spec(tt.strategy, crash))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { s.Stop(); s.Wait() }()
+				for _, step := range tt.steps {
+					if step.do != nil {
+						if err := step.do(s); err != nil {
+							t.Errorf("%s: %v", step.name, err)
+						}
+					}
+					synctest.Wait()
+					if got := states(t, s); got != step.want {
+						t.Fatalf("%s: %s, want %s", step.name, got, step.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Whatever happens to a group, what comes after a child that is started in its
+// turn never runs before it does, and who ensures those whose turn it is gets
+// all of them running.
+func TestInTurnProperty(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var failed any
+		synctest.Test(t, func(*testing.T) {
+			defer func() { failed = recover() }()
+			n := rapid.IntRange(1, 6).Draw(rt, "children")
+			strategy := rapid.SampledFrom([]Strategy{OneForAll, RestForOne}).Draw(rt, "strategy")
+			kill := make(map[string]context.CancelCauseFunc)
+			broken := make(map[string]bool) // fails to start
+			draw := func() Spec {
+				spec := Spec{Strategy: strategy, StartFailure: Retry, Limit: Escalating(Unlimited, 0)}
+				for i := range n {
+					id := fmt.Sprint(i)
+					spec.Children = append(spec.Children, ChildSpec{
+						ID: id, InTurn: rapid.Bool().Draw(rt, "in turn"), WaitReady: true, Backoff: Backoff{Kind: Fixed, Base: time.Second},
+						Run: func(ctx context.Context) error {
+							life, end := context.WithCancelCause(ctx)
+							defer end(nil)
+							time.Sleep(time.Millisecond)
+							if broken[id] {
+								return errors.New("broken")
+							}
+							kill[id] = end
+							Ready(ctx)
+							<-life.Done()
+							if ctx.Err() != nil {
+								return nil
+							}
+							return context.Cause(life)
+						},
+					})
+				}
+				return spec
+			}
+			s, err := Start(context.Background(), draw())
+			if err != nil {
+				rt.Fatal(err)
+			}
+			defer func() { s.Stop(); s.Wait() }()
+			look := func() (turn string, all []ChildInfo) {
+				synctest.Wait()
+				all, err := s.Children()
+				if err != nil {
+					rt.Fatal(err)
+				}
+				for _, c := range all {
+					if c.State == Waiting && c.Reason == ReasonDeferred {
+						if turn != "" {
+							rt.Fatalf("it is the turn of %s and %s", turn, c.ID)
+						}
+						turn = c.ID
+					} else if turn != "" && c.State != Waiting && c.State != Suspended && c.State != Stopped {
+						rt.Fatalf("%s is %v before %s is started", c.ID, c.State, turn)
+					}
+				}
+				return turn, all
+			}
+			ctx := func() context.Context { // what is broken is tried again for ever
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				time.AfterFunc(time.Hour, cancel)
+				return ctx
+			}
+			some := func(t *rapid.T) string { return fmt.Sprint(rapid.IntRange(0, n-1).Draw(t, "child")) }
+			rt.Repeat(map[string]func(*rapid.T){
+				"": func(*rapid.T) { look() },
+				"ensure": func(t *rapid.T) {
+					if turn, _ := look(); turn != "" {
+						s.EnsureChild(ctx(), turn)
+					}
+				},
+				"ensure another": func(t *rapid.T) { s.EnsureChild(ctx(), some(t)) },
+				"crash": func(t *rapid.T) {
+					if end := kill[some(t)]; end != nil {
+						end(errors.New("boom"))
+					}
+				},
+				"break":   func(t *rapid.T) { id := some(t); broken[id] = !broken[id] },
+				"wait":    func(t *rapid.T) { time.Sleep(10 * time.Second) },
+				"suspend": func(t *rapid.T) { s.SuspendChild(ctx(), some(t)) },
+				"renew":   func(t *rapid.T) { s.RenewChild(ctx(), some(t)) },
+				"update": func(t *rapid.T) {
+					spec := draw()
+					go s.Update(spec)
+				},
+			})
+			clear(broken)
+			for range 3 * n {
+				time.Sleep(10 * time.Second)
+				if turn, _ := look(); turn != "" {
+					if _, err := s.EnsureChild(ctx(), turn); err != nil {
+						rt.Fatalf("it is the turn of %s: %v", turn, err)
+					}
+				}
+			}
+			time.Sleep(10 * time.Second)
+			if _, all := look(); slices.ContainsFunc(all, func(c ChildInfo) bool {
+				return c.State != Running && c.State != Suspended && c.State != Stopped
+			}) {
+				rt.Fatalf("in the end they are %s", states(t, s))
+			}
+		})
+		switch fmt.Sprintf("%T", failed) { // rapid tells faults from what it has drawn by where they come from
+		case "<nil>":
+		case "rapid.stopTest":
+			panic(failed)
+		default:
+			panic(failed)
+		}
+	})
+}
