@@ -171,7 +171,7 @@ func TestAidefileAlwaysAfterAnIssue(t *testing.T) {
 	until(t, "three runs", func() bool { return len(a.runs()) >= 3 })
 	a.do("down")
 	text, _ := os.ReadFile(filepath.Join(a.home, "issues"))
-	if first, rest, _ := strings.Cut(string(text), "\n"); first != "5" || strings.Trim(rest, "none\n") != "" {
+	if first, rest, _ := strings.Cut(string(text), "\n"); first != "5" || strings.ReplaceAll(rest, "none\n", "") != "" {
 		t.Errorf("issues of its runs: %q", text)
 	}
 }
