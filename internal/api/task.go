@@ -16,6 +16,7 @@ import (
 // Errors: ErrNotFound, ErrInvalid, ErrConflict; ErrStale for an incarnation that is over.
 type Tasks interface {
 	AddTask(ctx context.Context, who Caller, t TaskAdd) (work.Task, error)
+	// Tasks lists at most as many as a page holds, which is f.Limit.
 	Tasks(ctx context.Context, who Caller, f work.Filter) ([]work.Task, error)
 	// Todo is what an agent has claimed, and the first that it can claim.
 	Todo(ctx context.Context, who Caller) ([]work.Task, error)
@@ -93,6 +94,9 @@ type TaskImport struct {
 	By    string            `json:"by,omitempty"`
 }
 
+// taskPage is how many tasks one answer lists at most.
+const taskPage = 5000
+
 // Bounds on requests with texts in them, in bytes: in JSON a byte may take six.
 const (
 	maxTask   = 6*work.MaxText + 64<<10
@@ -104,7 +108,7 @@ func taskRoutes() []route {
 	filter := []param{
 		{name: "status", kind: "string", repeated: true}, {name: "pool", kind: "string"}, {name: "assignee", kind: "string"},
 		{name: "label", kind: "string", repeated: true}, {name: "type", kind: "string"}, {name: "parent", kind: "string"},
-		{name: "ready", kind: "boolean"}, {name: "all", kind: "boolean"}, {name: "limit", kind: "integer"},
+		{name: "ready", kind: "boolean"}, {name: "all", kind: "boolean"}, {name: "limit", kind: "integer"}, {name: "after", kind: "string"},
 	}
 	id := []param{{name: "id", kind: "string", required: true}}
 	routes := []route{
@@ -129,7 +133,10 @@ func taskRoutes() []route {
 func (c *call) tasks() error {
 	f := work.Filter{
 		Pool: c.query.text("pool"), Assignee: c.query.text("assignee"), Labels: c.query.all("label"), Type: c.query.text("type"),
-		Parent: c.query.text("parent"), Ready: c.query.flag("ready"), All: c.query.flag("all"), Limit: int(min(c.query.number("limit", 0), work.MaxTasks)),
+		Parent: c.query.text("parent"), Ready: c.query.flag("ready"), All: c.query.flag("all"), Limit: int(min(c.query.number("limit", taskPage), taskPage)), After: c.query.text("after"),
+	}
+	if f.Limit == 0 {
+		f.Limit = taskPage
 	}
 	for _, s := range c.query.all("status") {
 		f.Statuses = append(f.Statuses, work.Status(s))
@@ -224,7 +231,8 @@ func (c *Client) AddTask(ctx context.Context, t TaskAdd) (made work.Task, err er
 	return made, c.call(ctx, "POST", c.own("/tasks"), nil, t, &made)
 }
 
-// Tasks lists tasks, what comes first first.
+// Tasks lists tasks, what comes first first, page by page: where they change
+// meanwhile, each is as it was at some moment.
 func (c *Client) Tasks(ctx context.Context, f work.Filter) (all []work.Task, err error) {
 	query := url.Values{"label": f.Labels}
 	for _, s := range f.Statuses {
@@ -237,8 +245,29 @@ func (c *Client) Tasks(ctx context.Context, f work.Filter) (all []work.Task, err
 	}
 	query.Set("ready", strconv.FormatBool(f.Ready))
 	query.Set("all", strconv.FormatBool(f.All))
-	query.Set("limit", strconv.Itoa(f.Limit))
-	return all, c.call(ctx, "GET", c.own("/tasks"), query, nil, &all)
+	for after := f.After; ; {
+		most := taskPage
+		if f.Limit > 0 {
+			most = min(most, f.Limit-len(all))
+		}
+		query.Set("limit", strconv.Itoa(most))
+		if after != "" {
+			query.Set("after", after)
+		}
+		var page []work.Task
+		if err := c.call(ctx, "GET", c.own("/tasks"), query, nil, &page); err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = page
+		} else {
+			all = append(all, page...)
+		}
+		if len(page) < most || len(all) == f.Limit {
+			return all, nil
+		}
+		after = page[len(page)-1].ID
+	}
 }
 
 // Todo lists what the agent whose client this is has claimed, and then the first

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
@@ -118,6 +119,8 @@ func (s *streams) readText(most int, what string) (string, error) {
 		return "", fmt.Errorf("reading the %s from the standard input: %w", what, err)
 	case len(text) > most:
 		return "", usage(fmt.Errorf("the standard input has more than %d bytes, which a %s may have", most, what))
+	case !utf8.Valid(text):
+		return "", usage(fmt.Errorf("the %s on the standard input is not UTF-8", what))
 	}
 	return strings.TrimRight(string(text), "\n"), nil
 }

@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/internal/work"
 )
 
@@ -67,6 +64,13 @@ func newTask(s *streams, w worker) *cobra.Command {
 				continue
 			}
 			w.flags(sub)
+			run := sub.RunE
+			sub.RunE = func(cmd *cobra.Command, args []string) error {
+				if err := plainArguments(cmd, args); err != nil {
+					return err
+				}
+				return run(cmd, args)
+			}
 			if sub.ValidArgsFunction == nil {
 				sub.ValidArgsFunction = cobra.NoFileCompletions
 			}
@@ -74,59 +78,6 @@ func newTask(s *streams, w worker) *cobra.Command {
 	}
 	prepare(cmd)
 	return cmd
-}
-
-// textFlags are where the text of a task or a comment comes from.
-type textFlags struct{ text, file string }
-
-func (f *textFlags) add(cmd *cobra.Command, what string) {
-	cmd.Flags().StringVarP(&f.text, "message", "m", "", "the `TEXT` "+what+"; - is the standard input")
-	cmd.Flags().StringVar(&f.file, "text-file", "", "the `FILE` with the text "+what+"; - is the standard input")
-	cmd.MarkFlagsMutuallyExclusive("message", "text-file")
-	cmd.MarkFlagFilename("text-file")
-}
-
-// given reports whether there is a text, and read reads it.
-func (f *textFlags) given(cmd *cobra.Command) bool {
-	return cmd.Flags().Changed("message") || cmd.Flags().Changed("text-file")
-}
-
-func (f *textFlags) read(s *streams, most int, what string) (string, error) {
-	switch {
-	case f.text == "-" || f.file == "-":
-		return s.readText(most, what)
-	case f.file == "":
-		return f.text, nil
-	}
-	file, err := os.Open(f.file)
-	if err != nil {
-		return "", usage(fmt.Errorf("reading the %s: %w", what, err))
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, int64(most)+1))
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("reading the %s: %w", what, err)
-	case len(text) > most:
-		return "", usage(fmt.Errorf("%s has more than %d bytes, which a %s may have", f.file, most, what))
-	}
-	return strings.TrimRight(string(text), "\n"), nil
-}
-
-// notBefore reads when a task can be claimed at the earliest: a time, or how
-// long from now.
-func notBefore(text string, now time.Time) (time.Time, error) {
-	if text == "" || text == "none" {
-		return time.Time{}, nil
-	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at, nil
-	}
-	d, err := timespan.Parse(text)
-	if err != nil {
-		return time.Time{}, usage(fmt.Errorf("--not-before is %.40q, expected a time such as 2026-01-31T12:00:00Z, or how long from now, such as 30m or 2d", text))
-	}
-	return now.Add(d), nil
 }
 
 func newTaskAdd(s *streams, w worker) *cobra.Command {
@@ -140,7 +91,8 @@ func newTaskAdd(s *streams, w worker) *cobra.Command {
 		Short: "Make a task",
 		Long: `Make a task, and print its id once it is kept safe. A task with a pool is done by
 any agent of that pool, one with an assignee by that agent alone; one with neither
-waits until it is given to somebody, or claimed by its id.`,
+waits until it is given to somebody, or claimed by its id. With - for a title, it is
+the first line of the standard input, and the rest of that is the text.`,
 		Example: "  " + w.command + " add 'Fix the login' --pool web -p 1 --label bug\n" +
 			"  " + w.command + " add 'Release' --depends-on web-x4k,web-9fj\n" +
 			"  git diff | " + w.command + " add 'Review this' --assignee web/reviewer -m -",
@@ -156,8 +108,18 @@ waits until it is given to somebody, or claimed by its id.`,
 			if cmd.Flags().Changed("priority") {
 				d.Priority = &priority
 			}
+			if d.Title == "-" {
+				if text.given(cmd) {
+					return usage(errors.New("there are two texts: with - for a title the standard input has both"))
+				}
+				text.text = "-"
+			}
 			if d.Text, err = text.read(s, work.MaxText, "text of a task"); err != nil {
 				return err
+			}
+			if d.Title == "-" {
+				d.Title, d.Text, _ = strings.Cut(d.Text, "\n")
+				d.Title, d.Text = strings.TrimRight(d.Title, "\r"), strings.TrimLeft(d.Text, "\r\n")
 			}
 			if d.NotBefore, err = notBefore(when, time.Now()); err != nil {
 				return err
@@ -167,7 +129,9 @@ waits until it is given to somebody, or claimed by its id.`,
 			}
 			var made work.Task
 			err = w.ask(func(ctx context.Context, c *api.Client) (err error) {
-				made, err = c.AddTask(ctx, api.TaskAdd{Task: d, By: w.by()})
+				if made, err = c.AddTask(ctx, api.TaskAdd{Task: d, By: w.by()}); err == nil && !w.agent {
+					s.warnOfNobody(ctx, c, made)
+				}
 				return err
 			})
 			if err != nil {
@@ -240,7 +204,11 @@ deferred takes the task away from who has claimed it.`,
 				e.Text = &content
 			}
 			return s.changeTask(w, asJSON, func(ctx context.Context, c *api.Client) (work.Task, error) {
-				return c.EditTask(ctx, api.TaskEdit{ID: args[0], Edit: e, By: w.by()})
+				t, err := c.EditTask(ctx, api.TaskEdit{ID: args[0], Edit: e, By: w.by()})
+				if err == nil && !w.agent && (changed("pool") || changed("assignee")) {
+					s.warnOfNobody(ctx, c, t)
+				}
+				return t, err
 			}, "changed")
 		},
 	}

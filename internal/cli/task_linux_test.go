@@ -46,12 +46,19 @@ func TestTasks(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	f.agentDo(1, "a", 1, "hook")
+	if out := f.agentDo(1, "a", 1, "hook", "--json"); out != "[]\n" {
+		t.Errorf("%q", out)
+	}
 	first := f.add("The", "first", "--pool", "a", "-p", "1", "-l", "bug", "-m", "what is\nto be done")
 	second := f.add("second", "--depends-on", first, "--assignee", "a")
 	if !strings.HasPrefix(first, "t-") || first == second {
 		t.Errorf("%s, %s", first, second)
 	}
 	if out := f.agentDo(0, "a", 1, "hook"); !strings.Contains(out, first+" is ready in your pool: The first") || strings.Contains(out, second) {
+		t.Errorf("%s", out)
+	}
+	var notices []api.Notice
+	if out := f.agentDo(0, "a", 1, "hook", "--json"); json.Unmarshal([]byte(out), &notices) != nil || len(notices) != 1 || notices[0].Kind != "task" || notices[0].ID != first {
 		t.Errorf("%s", out)
 	}
 	f.agentDo(1, "b", 1, "hook")
@@ -92,6 +99,9 @@ func TestTasks(t *testing.T) {
 	until(t, "that it is open again", func() bool { return f.task(first).Ready })
 	f.token("a", 2)
 	if out, code := f.speakAs(env, "", "task", "close", first); code != exitAuth {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if out, code := f.speakAs(env, "", "hook"); code != exitAuth || !strings.Contains(out, "over") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	f.agentDo(0, "a", 2, "task", "claim", first)
@@ -291,7 +301,7 @@ func TestTaskFile(t *testing.T) {
 	}
 	write(t, filepath.Join(f.dir, "bad.jsonl"), beads+"{\"id\":\"bd-3\"}\n{\"id\":\"bd-4\",\"title\":\"Four\"}\nnothing\n")
 	out := f.code(exitUsage, "task", "import", "bad.jsonl")
-	for _, want := range []string{"nothing was imported", "line 3: ", "title is missing", "line 5: "} {
+	for _, want := range []string{"nothing was imported", "\nbad.jsonl:3:1: ", "title is missing", "\nbad.jsonl:5:2: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -341,10 +351,11 @@ func TestTasksDoc(t *testing.T) {
 	if !there {
 		t.Fatal("there is nothing for agents")
 	}
+	_, agent, _ = strings.Cut(agent, "\n")
 	id := ""
 	for n, lines := range []string{person, agent} {
 		for line := range strings.Lines(lines) {
-			if !strings.HasPrefix(line, "coppice ") {
+			if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
 				continue
 			}
 			cmd := exec.Command("sh", "-c", strings.Replace(line, " ID ", " "+id+" ", 1))

@@ -57,12 +57,16 @@ completed by doing it again.`,
 					}
 				}
 			}
-			plan, err := work.ReadPlan(file, size, skip)
+			name := "<stdin>"
+			if len(args) > 0 && args[0] != "-" {
+				name = args[0]
+			}
+			plan, err := work.ReadPlan(name, file, size, skip)
 			if err != nil {
 				return usage(fmt.Errorf("nothing was imported:\n%s", plainText(err.Error())))
 			}
 			if check {
-				return s.printLines([]string{fmt.Sprintf("%d tasks, all right", plan.Issues)})
+				return s.printLines([]string{fmt.Sprintf("%d tasks, all right", len(plan.Order))})
 			}
 			var sum work.ImportReport
 			err = w.ask(func(ctx context.Context, c *api.Client) error {

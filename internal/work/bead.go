@@ -32,8 +32,13 @@ type Bead struct {
 // Types of dependencies that mean more than that there is one.
 const (
 	blocks      = "blocks"
+	waitsFor    = "waits-for"          // for the children of another one, too, as all tasks do
+	conditional = "conditional-blocks" // to be done only if the other one fails
 	parentChild = "parent-child"
 )
+
+// external is what an id begins with that is of another project.
+const external = "external:"
 
 // ParseBead reads a bead. Its error says which member is wrong and what was expected.
 func ParseBead(line []byte) (*Bead, error) {
@@ -79,6 +84,7 @@ func readBead(rest object) (*Bead, error) {
 	t.Priority = DefaultPriority
 	var kind, status, reason string
 	var more extras
+	var pinned, template bool // what is no work
 	for _, m := range []struct {
 		name, expected string
 		into           any
@@ -86,7 +92,8 @@ func readBead(rest object) (*Bead, error) {
 		{"_type", text, &kind}, {"id", text, &t.ID}, {"title", text, &t.Title}, {"status", text, &status}, {"priority", number, &t.Priority},
 		{"issue_type", text, &t.Type}, {"assignee", text, &t.Assignee}, {"labels", "an array of texts", &t.Labels}, {"close_reason", text, &reason},
 		{"created_at", when, &t.CreatedAt}, {"created_by", text, &t.CreatedBy}, {"updated_at", when, &t.UpdatedAt}, {"closed_at", when, &t.ClosedAt},
-		{"defer_until", when, &t.NotBefore}, {"coppice", "an object with pool, origin, ephemeral and outcome", &more},
+		{"defer_until", when, &t.NotBefore}, {"pinned", "true or false", &pinned}, {"is_template", "true or false", &template},
+		{"coppice", "an object with pool, origin, ephemeral and outcome", &more},
 	} {
 		if err := rest.read(m.name, m.expected, m.into); err != nil {
 			return nil, err
@@ -115,17 +122,22 @@ func readBead(rest object) (*Bead, error) {
 		t.ClosedAt = time.Time{}
 	}
 	all, err := dependencies(rest)
+	held := pinned || template
 	for _, d := range all {
 		switch {
-		case d.kind == blocks:
+		case d.holds():
 			t.DependsOn = append(t.DependsOn, d.on)
-		case d.kind == parentChild && t.Parent == "":
+		case d.kind == parentChild && t.Parent == "" && !d.outside():
 			t.Parent = d.on
 		default:
+			held = held || d.kind == conditional || d.kind == blocks || d.kind == waitsFor
 			t.Links = append(t.Links, Link{Type: d.kind, ID: d.on})
 		}
 	}
 	t.DependsOn = sorted(t.DependsOn)
+	if held && (t.Status == Open || t.Status == Deferred) {
+		t.Status = Blocked // by what is no task here: somebody has to look at it
+	}
 	return b, err
 }
 
@@ -159,6 +171,12 @@ type dependency struct {
 	raw      json.RawMessage
 }
 
+// outside reports whether it is on something of another project.
+func (d dependency) outside() bool { return strings.HasPrefix(d.on, external) }
+
+// holds reports whether a task waits until what it is on is closed.
+func (d dependency) holds() bool { return (d.kind == blocks || d.kind == waitsFor) && !d.outside() }
+
 func dependencies(rest object) (all []dependency, err error) {
 	var list []json.RawMessage
 	if err := rest.read("dependencies", "an array of objects", &list); err != nil {
@@ -170,11 +188,15 @@ func dependencies(rest object) (all []dependency, err error) {
 		if err == nil {
 			err = cmp.Or(o.read("depends_on_id", "a text", &d.on), o.read("type", "a text", &d.kind))
 		}
-		if err == nil {
+		switch {
+		case err != nil:
+		case d.outside():
+			err = checkText("id", d.on, MaxName, false)
+		default:
 			err = CheckID(d.on)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("dependencies[%d]: %w", i, err)
+			return nil, &placed{rest.find("dependencies").at, fmt.Errorf("dependencies[%d]: %v", i, err)}
 		}
 		d.kind = cmp.Or(oneLine(d.kind), blocks)
 		all = append(all, d)
@@ -202,7 +224,7 @@ func (b *Bead) take() error {
 			err = fmt.Errorf("it has %d bytes", len(raw))
 		}
 		if err != nil {
-			return fmt.Errorf("comments[%d]: %w", i, err)
+			return &placed{b.rest.find("comments").at, fmt.Errorf("comments[%d]: %v", i, err)}
 		}
 		c.By, c.At = oneLine(c.By), c.At.UTC()
 		if c.Text != "" {
@@ -228,7 +250,11 @@ func (b *Bead) check() error {
 	if err != nil {
 		return err
 	}
-	if n := b.rest.size() - len(b.rest.get("description")); n > maxRest {
+	n := b.rest.size()
+	if m := b.rest.find("description"); m != nil {
+		n -= len(m.value)
+	}
+	if n > maxRest {
 		return fmt.Errorf("it has %d bytes beside its description and comments, at most %d are allowed", n, maxRest)
 	}
 	return checkText("description", text, MaxText, true)
@@ -314,7 +340,7 @@ func beadDependencies(t *Task, kept object) []json.RawMessage {
 	before, _ := dependencies(kept)
 	all := []json.RawMessage{}
 	for _, l := range links {
-		i := slices.IndexFunc(before, func(d dependency) bool { return d.kind == l.Type && d.on == l.ID })
+		i := slices.IndexFunc(before, func(d dependency) bool { return d.on == l.ID && (d.kind == l.Type || l.Type == blocks && d.holds()) })
 		if i >= 0 {
 			all = append(all, before[i].raw)
 			continue

@@ -1,11 +1,9 @@
 package work
 
 import (
-	"container/heap"
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/store"
@@ -57,24 +55,13 @@ func (q *Queue) Export(ctx context.Context, after string) (p BeadPage, err error
 
 // following are the first so many tasks after an id, in the order of their ids.
 func (x *index) following(after string, most int) []*record {
-	var first line // the last of them at its head
-	first.less = func(a, b *entry) bool { return a.ID > b.ID }
-	for id, e := range x.entries {
-		switch {
-		case id <= after:
-		case len(first.entries) < most:
-			heap.Push(&first, &entry{record: e.record})
-		case id < first.entries[0].ID:
-			first.entries[0].record = e.record
-			heap.Fix(&first, 0)
+	return least(func(yield func(*record) bool) {
+		for id, e := range x.entries {
+			if id > after && !yield(e.record) {
+				return
+			}
 		}
-	}
-	tasks := make([]*record, len(first.entries))
-	for i, e := range first.entries {
-		tasks[i] = e.record
-	}
-	slices.SortFunc(tasks, func(a, b *record) int { return strings.Compare(a.ID, b.ID) })
-	return tasks
+	}, most, func(a, b *record) int { return strings.Compare(a.ID, b.ID) })
 }
 
 func (q *Queue) export(ctx context.Context, r *record, texts, brought *values) (json.RawMessage, error) {

@@ -18,7 +18,16 @@ type member struct {
 	name  string
 	key   json.RawMessage // the name as it is written
 	value json.RawMessage // without spaces between its parts
+	at    int             // where the value is in the text, in bytes
 }
+
+// placed is an error that has a place in a text.
+type placed struct {
+	at int // in bytes, from 0
+	error
+}
+
+func (p *placed) Unwrap() error { return p.error }
 
 // parseObject reads one object and nothing else. What it returns shares data.
 func parseObject(data []byte) (object, error) {
@@ -29,9 +38,9 @@ func parseObject(data []byte) (object, error) {
 		d := json.NewDecoder(bytes.NewReader(data))
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
-			return nil, jsonError(err)
+			return nil, jsonError(err, len(data))
 		}
-		return nil, errors.New("something follows the object")
+		return nil, &placed{int(d.InputOffset()), errors.New("something follows the object")}
 	}
 	return splitObject(data)
 }
@@ -52,6 +61,7 @@ func splitObject(data []byte) (object, error) {
 		s.space() // and a colon
 		s.at++
 		s.space()
+		m.at = s.at
 		m.value = s.value()
 		o = append(o, m)
 		if s.space(); s.data[s.at] == '}' {
@@ -65,7 +75,9 @@ func splitObject(data []byte) (object, error) {
 	slices.Sort(names)
 	for i := 1; i < len(names); i++ {
 		if names[i] == names[i-1] {
-			return nil, fmt.Errorf("%q is in it twice", names[i])
+			again := slices.IndexFunc(o, func(m member) bool { return m.name == names[i] })
+			again += 1 + slices.IndexFunc(o[again+1:], func(m member) bool { return m.name == names[i] })
+			return nil, &placed{o[again].at, fmt.Errorf("%q is in it twice", names[i])}
 		}
 	}
 	return o, nil
@@ -139,22 +151,23 @@ func unquote(raw json.RawMessage) (text string) {
 	return text
 }
 
-func jsonError(err error) error {
+// jsonError says what is wrong with a text of so many bytes.
+func jsonError(err error, size int) error {
 	var syntax *json.SyntaxError
 	switch {
 	case err == io.EOF || err == io.ErrUnexpectedEOF:
-		return errors.New("it ends in the middle of the JSON")
+		return &placed{size, errors.New("it ends in the middle of the JSON")}
 	case errors.As(err, &syntax):
-		return fmt.Errorf("it is no JSON: byte %d: %w", syntax.Offset, err)
+		return &placed{int(max(syntax.Offset, 1)) - 1, fmt.Errorf("it is no JSON: %w", err)}
 	}
 	return fmt.Errorf("it is no JSON: %w", err)
 }
 
-// get is the value of a member, nil if it is not there or null.
-func (o object) get(name string) json.RawMessage {
-	for _, m := range o {
+// find is the member of a name, nil if it is not there or null.
+func (o object) find(name string) *member {
+	for i, m := range o {
 		if m.name == name && string(m.value) != "null" {
-			return m.value
+			return &o[i]
 		}
 	}
 	return nil
@@ -162,19 +175,16 @@ func (o object) get(name string) json.RawMessage {
 
 // read reads a member into a value, which stays as it is if there is none.
 func (o object) read(name, expected string, into any) error {
-	raw := o.get(name)
-	if raw == nil {
+	m := o.find(name)
+	if m == nil {
 		return nil
 	}
-	var err error
-	text, isText := into.(*string)
-	if isText && raw[0] == '"' { // what there is most of, without reflection
-		*text = unquote(raw)
-	} else {
-		err = json.Unmarshal(raw, into)
+	if text, ok := into.(*string); ok && m.value[0] == '"' { // what there is most of, without reflection
+		*text = unquote(m.value)
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("%s is %.60s, expected %s", name, raw, expected)
+	if err := json.Unmarshal(m.value, into); err != nil {
+		return &placed{m.at, fmt.Errorf("%s is %.60s, expected %s", name, m.value, expected)}
 	}
 	return nil
 }
@@ -191,7 +201,7 @@ func (o *object) set(name string, value any) {
 			return
 		}
 	}
-	*o = append(*o, member{name, plainJSON(name), raw})
+	*o = append(*o, member{name: name, key: plainJSON(name), value: raw})
 }
 
 func (o *object) remove(name string) {

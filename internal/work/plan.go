@@ -10,14 +10,14 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Plan is a file of beads that was read and found right, all of it.
 type Plan struct {
-	file   io.ReaderAt
-	lines  []lineOf
-	Order  []int // indexes of lines, those that are waited for first
-	Issues int   // how many there are
+	file  io.ReaderAt
+	lines []lineOf
+	Order []int // indexes of lines, those that are waited for first
 }
 
 // lineOf is where a bead is.
@@ -32,26 +32,30 @@ type lineOf struct {
 
 // LineError is what is wrong with a line.
 type LineError struct {
-	Line int
-	Err  error
+	File   string // its name
+	Line   int    // from 1
+	Column int    // from 1, in characters
+	Err    error
 }
 
-func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+func (e *LineError) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %v", e.File, e.Line, e.Column, e.Err)
+}
 func (e *LineError) Unwrap() error { return e.Err }
 
 // maxLineErrors is how many lines are named that are wrong.
 const maxLineErrors = 100
 
-// ReadPlan reads a file of beads, a line for each. Unless all of it is right, the
+// ReadPlan reads a file of beads of that name, a line for each. Unless all of it is right, the
 // error is one for each line that is not, joined, up to 100 of them; with skip,
 // they are handed to it instead, and left out, and so are those in circles.
 // Beads are not held in memory.
-func ReadPlan(file io.ReaderAt, size int64, skip func(*LineError)) (*Plan, error) {
+func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) (*Plan, error) {
 	p := &Plan{file: file}
 	var wrong []error
 	n := 0
-	bad := func(line int, err error) {
-		e := &LineError{line, err}
+	bad := func(line, column int, err error) {
+		e := &LineError{name, line, column, err}
 		if skip != nil {
 			skip(e)
 		} else if n++; n <= maxLineErrors {
@@ -66,7 +70,7 @@ func ReadPlan(file io.ReaderAt, size int64, skip func(*LineError)) (*Plan, error
 		at := offset
 		offset += int64(len(line))
 		if errors.Is(err, bufio.ErrBufferFull) {
-			bad(number, fmt.Errorf("%w: it has more than %d bytes, which a bead may have", ErrInvalid, MaxBead))
+			bad(number, 1, fmt.Errorf("%w: it has more than %d bytes, which a bead may have", ErrInvalid, MaxBead))
 			for errors.Is(err, bufio.ErrBufferFull) {
 				line, err = r.ReadSlice('\n')
 				offset += int64(len(line))
@@ -80,9 +84,9 @@ func ReadPlan(file io.ReaderAt, size int64, skip func(*LineError)) (*Plan, error
 			b, parseErr := ParseBead(text)
 			switch {
 			case parseErr != nil:
-				bad(number, parseErr)
+				bad(number, column(line, text, parseErr), parseErr)
 			case has(byID, b.ID()):
-				bad(number, fmt.Errorf("%w: %s is in line %d already", ErrInvalid, b.ID(), p.lines[byID[b.ID()]].number))
+				bad(number, 1, fmt.Errorf("%w: %s is in line %d already", ErrInvalid, b.ID(), p.lines[byID[b.ID()]].number))
 			default:
 				byID[b.ID()] = len(p.lines)
 				p.lines = append(p.lines, lineOf{number, at, len(line), b.ID(), b.task.DependsOn, b.task.Parent})
@@ -93,7 +97,6 @@ func ReadPlan(file io.ReaderAt, size int64, skip func(*LineError)) (*Plan, error
 		}
 	}
 	p.sort(byID, bad)
-	p.Issues = len(p.Order)
 	if n > len(wrong) {
 		wrong = append(wrong, fmt.Errorf("and %d more", n-len(wrong)))
 	}
@@ -101,6 +104,16 @@ func ReadPlan(file io.ReaderAt, size int64, skip func(*LineError)) (*Plan, error
 		return nil, errors.Join(wrong...)
 	}
 	return p, nil
+}
+
+// column is where in a line an error is about its text.
+func column(line, text []byte, err error) int {
+	at := bytes.Index(line, text)
+	var p *placed
+	if errors.As(err, &p) {
+		at += min(p.at, len(text))
+	}
+	return utf8.RuneCount(line[:at]) + 1
 }
 
 func has(m map[string]int, id string) bool { _, ok := m[id]; return ok }
@@ -145,7 +158,7 @@ func (p *Plan) graph(byID map[string]int) *graph {
 
 // sort puts what is waited for before what waits for it, and else leaves the
 // order as it is. What is in a circle, or waits for one, is left over.
-func (p *Plan) sort(byID map[string]int, bad func(int, error)) {
+func (p *Plan) sort(byID map[string]int, bad func(line, column int, err error)) {
 	g := p.graph(byID)
 	var free ints
 	for i, n := range g.missing {
@@ -171,7 +184,7 @@ func (p *Plan) sort(byID map[string]int, bad func(int, error)) {
 }
 
 // circles names each circle once. What is left over and in none waits for one.
-func (p *Plan) circles(g *graph, bad func(int, error)) {
+func (p *Plan) circles(g *graph, bad func(line, column int, err error)) {
 	behind := map[int]int{} // something that is left over, too
 	for on, all := range g.waiters {
 		for _, waiter := range all {
@@ -198,12 +211,12 @@ func (p *Plan) circles(g *graph, bad func(int, error)) {
 		}
 		if !told[start] {
 			told[start] = true
-			bad(p.lines[start].number, fmt.Errorf("%w: %s waits for tasks that wait for each other in a circle", ErrInvalid, p.lines[start].id))
+			bad(p.lines[start].number, 1, fmt.Errorf("%w: %s waits for tasks that wait for each other in a circle", ErrInvalid, p.lines[start].id))
 		}
 	}
 }
 
-func (p *Plan) tellCircle(g *graph, way []int, told map[int]bool, bad func(int, error)) {
+func (p *Plan) tellCircle(g *graph, way []int, told map[int]bool, bad func(line, column int, err error)) {
 	// It begins at the first of its lines.
 	first := slices.Index(way, slices.Min(way))
 	way = slices.Concat(way[first:], way[:first])
@@ -218,7 +231,7 @@ func (p *Plan) tellCircle(g *graph, way []int, told map[int]bool, bad func(int, 
 	if len(way) > most {
 		names = append(names, "...")
 	}
-	bad(p.lines[way[0]].number, fmt.Errorf("%w: tasks wait for each other in a circle: %s -> %s (a task waits for those it depends on, and for its children)",
+	bad(p.lines[way[0]].number, 1, fmt.Errorf("%w: tasks wait for each other in a circle: %s -> %s (a task waits for those it depends on, and for its children)",
 		ErrInvalid, strings.Join(names, " -> "), p.lines[way[0]].id))
 }
 

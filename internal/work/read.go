@@ -1,9 +1,12 @@
 package work
 
 import (
+	"cmp"
+	"container/heap"
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -21,6 +24,8 @@ type Filter struct {
 	Type     string
 	Parent   string
 	Limit    int // the first so many, 0 for all
+	// After is a task, in the order of the list: only those that come after it.
+	After string
 }
 
 func (f Filter) check() error {
@@ -51,29 +56,56 @@ func (f Filter) match(t *Task) bool {
 	return true
 }
 
-// List returns tasks, those that come first first: by priority, then by age.
+// List returns tasks, those that come first first: by priority, then by age. The
+// error is ErrConflict if the task that it is to begin after is gone.
 func (q *Queue) List(ctx context.Context, f Filter) ([]Task, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	var found []*record
 	var all []Task
+	var gone error
 	err := q.view(ctx, func(x *index) {
-		found, all = found[:0], all[:0]
-		for _, e := range x.entries {
-			if t := x.brief(e); f.match(&t) {
-				found = append(found, e.record)
+		all, gone = all[:0], nil
+		var after *record
+		if f.After != "" {
+			if after, gone = q.find(f.After); gone != nil {
+				gone = fmt.Errorf("%w: %.100q is not there any more, and so is the place in the list after it; begin anew", ErrConflict, f.After)
+				return
 			}
 		}
-		slices.SortFunc(found, (*record).before)
-		if f.Limit > 0 {
-			found = found[:min(len(found), f.Limit)]
+		matching := func(yield func(*record) bool) {
+			for _, e := range x.entries {
+				if t := x.brief(e); f.match(&t) && (after == nil || e.before(after) > 0) && !yield(e.record) {
+					return
+				}
+			}
 		}
-		for _, r := range found {
+		for _, r := range least(matching, f.Limit, (*record).before) {
 			all = append(all, x.shown(r))
 		}
 	})
-	return all, err
+	return all, cmp.Or(err, gone)
+}
+
+// least are the first so many of some records in an order, sorted; all if most is 0.
+func least(some iter.Seq[*record], most int, order func(a, b *record) int) (all []*record) {
+	first := line{less: func(a, b *entry) bool { return order(a.record, b.record) > 0 }} // the last of them at its head
+	for r := range some {
+		switch {
+		case most == 0:
+			all = append(all, r)
+		case len(first.entries) < most:
+			heap.Push(&first, &entry{record: r})
+		case order(r, first.entries[0].record) < 0:
+			first.entries[0].record = r
+			heap.Fix(&first, 0)
+		}
+	}
+	for _, e := range first.entries {
+		all = append(all, e.record)
+	}
+	slices.SortFunc(all, order)
+	return all
 }
 
 // brief is shown without what costs a look at other tasks.

@@ -240,6 +240,36 @@ func TestOrder(t *testing.T) {
 	})
 }
 
+// Pages of a list are the list.
+func TestPages(t *testing.T) {
+	q := fresh(t)
+	for n := range 30 {
+		priority := n * 7 % 5
+		create(t, q, Draft{Title: fmt.Sprint(n), Priority: &priority})
+	}
+	all, err := q.List(t.Context(), Filter{})
+	if err != nil || len(all) != 30 {
+		t.Fatalf("%d tasks, %v", len(all), err)
+	}
+	for _, limit := range []int{1, 7, 30, 31} {
+		var got []Task
+		for after := ""; ; after = got[len(got)-1].ID {
+			page, err := q.List(t.Context(), Filter{Limit: limit, After: after})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got = append(got, page...); len(page) < limit {
+				break
+			}
+		}
+		if ids(got) != ids(all) {
+			t.Errorf("pages of %d:\n%s\nwant\n%s", limit, ids(got), ids(all))
+		}
+	}
+	_, err = q.List(t.Context(), Filter{After: "web-gone"})
+	wantErr(t, err, ErrConflict, "web-gone", "begin anew")
+}
+
 func TestDepends(t *testing.T) {
 	q := fresh(t)
 	ctx := t.Context()

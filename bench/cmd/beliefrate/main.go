@@ -13,14 +13,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/bench/internal/project"
 	"github.com/coppice-dev/coppice/bench/internal/report"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/belief"
@@ -62,7 +61,7 @@ func measure(ctx context.Context, impl, coppice string, n int, storm time.Durati
 	case "coppice-book":
 		write, end, err = throughBook(ctx, dir, n, false)
 	case "coppice-socket":
-		write, end, err = throughSocket(ctx, coppice, dir, n)
+		write, end, err = throughSocket(coppice, dir, n)
 	default:
 		err = fmt.Errorf("unknown implementation %q", impl)
 	}
@@ -73,13 +72,13 @@ func measure(ctx context.Context, impl, coppice string, n int, storm time.Durati
 	if _, err := rate(ctx, write, n, storm/10); err != nil { // connections, pages, the log
 		return row, err
 	}
-	own, served := processor(os.Getpid()), processor(daemonOf(dir))
+	own, served := project.ProcessorOf(os.Getpid()), project.Processor(dir)
 	m, err := rate(ctx, write, n, storm)
 	if err == nil {
 		writes := m["writes"]
 		delete(m, "writes")
-		m["client_cpu_us"] = float64((processor(os.Getpid()) - own).Microseconds()) / writes
-		m["daemon_cpu_us"] = float64((processor(daemonOf(dir)) - served).Microseconds()) / writes
+		m["client_cpu_us"] = float64((project.ProcessorOf(os.Getpid()) - own).Microseconds()) / writes
+		m["daemon_cpu_us"] = float64((project.Processor(dir) - served).Microseconds()) / writes
 	}
 	return report.Row{Impl: impl, Scenario: "belief", N: n, Metrics: m}, err
 }
@@ -112,28 +111,6 @@ func rate(ctx context.Context, write set, n int, storm time.Duration) (map[strin
 		"writes": float64(len(all)), "writes_per_s": float64(len(all)) / elapsed.Seconds(), "us_per_write": us(elapsed) / float64(len(all)), "fewest_per_s": float64(fewest) / elapsed.Seconds(),
 		"p50_us": us(all[len(all)/2]), "p99_us": us(all[len(all)*99/100]),
 	}, errors.Join(errs...)
-}
-
-// daemonOf is the daemon of a project, 0 if there is none.
-func daemonOf(dir string) int {
-	var holder struct{ PID int }
-	if text, err := os.ReadFile(filepath.Join(dir, ".coppice", "controller.lock")); err == nil {
-		json.Unmarshal(text, &holder)
-	}
-	return holder.PID
-}
-
-// processor is the time that a process has computed; 0 if there is none.
-func processor(pid int) time.Duration {
-	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * tick
 }
 
 // single lets one write after the other through, so that each has a commit of its own.
@@ -173,51 +150,13 @@ func throughBook(ctx context.Context, dir string, n int, alone bool) (set, func(
 
 func path(i int) string { return fmt.Sprint("bench/a", i) }
 
-// throughSocket starts a daemon of n agents, and writes in their names, each
-// over a connection of its own that stays open.
-func throughSocket(ctx context.Context, coppice, dir string, n int) (set, func() error, error) {
-	var toml strings.Builder
-	toml.WriteString("[project]\nname = \"bench\"\n")
-	for i := range n {
-		fmt.Fprintf(&toml, "\n[[agent]]\nname = \"a%d\"\ncommand = [\"sh\", \"-c\", 'echo \"$COPPICE_TOKEN\" > a%d.token; exec sleep 1000000']\nready.exec = [\"test\", \"-s\", \"a%d.token\"]\n", i, i, i)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "coppice.toml"), []byte(toml.String()), 0o600); err != nil {
-		return nil, nil, err
-	}
-	coppice, err := filepath.Abs(coppice)
+// throughSocket starts a daemon of n agents, and writes in their names.
+func throughSocket(coppice, dir string, n int) (set, func() error, error) {
+	p, err := project.Start(coppice, dir, n)
 	if err != nil {
 		return nil, nil, err
-	}
-	run := func(args ...string) error {
-		cmd := exec.Command(coppice, args...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("coppice %s: %w: %s", args[0], err, out)
-		}
-		return nil
-	}
-	down := func() error { return run("down") }
-	if err := run("up", "-d"); err != nil {
-		return nil, nil, errors.Join(err, down())
-	}
-	socket, err := api.SocketPath(dir)
-	if err != nil {
-		return nil, nil, errors.Join(err, down())
-	}
-	clients := make([]*api.Client, n)
-	for i := range clients {
-		token, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("a%d.token", i)))
-		if err != nil {
-			return nil, nil, errors.Join(err, down())
-		}
-		clients[i] = api.DialAgent(socket, strings.TrimSpace(string(token)))
 	}
 	return func(ctx context.Context, i, k int) error {
-			return clients[i].ChangeOwn(ctx, api.Caller{}, api.BeliefStep{Set: value.Named{"n": value.Value(strconv.Itoa(k))}})
-		}, func() error {
-			for _, c := range clients {
-				c.Close()
-			}
-			return down()
-		}, nil
+		return p.Agents[i].ChangeOwn(ctx, api.Caller{}, api.BeliefStep{Set: value.Named{"n": value.Value(strconv.Itoa(k))}})
+	}, p.End, nil
 }

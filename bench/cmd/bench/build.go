@@ -19,6 +19,9 @@ type programs struct {
 	acted       string
 	fleetcost   string
 	beliefrate  string
+	cronrate    string
+	workrate    string
+	goqite      string // its schema
 	firstact    string
 	coppice     string
 	compose     string // process-compose
@@ -35,11 +38,14 @@ func build(ctx context.Context, dir string) (programs, error) {
 	if p.gobench, err = goBuild(ctx, dir, "gobench", ".", "./cmd/gobench"); err != nil {
 		return p, err
 	}
+	if p.cronrate, err = goBuild(ctx, dir, "cronrate", ".", "./cmd/cronrate"); err != nil {
+		return p, err
+	}
 	if p.beam, err = erlBuild(ctx, dir); err != nil {
 		p.notes = append(p.notes, fmt.Sprintf("Erlang/OTP is left out: %v (Debian: apt-get install erlang-base)", err))
 	}
 	if runtime.GOOS != "linux" {
-		p.notes = append(p.notes, "exec, exit, acted, fleet and belief are left out: they are measured on Linux only")
+		p.notes = append(p.notes, "exec, exit, acted, fleet, belief and work are left out: they are measured on Linux only")
 		return p, nil
 	}
 	if p.execfloor, err = goBuild(ctx, dir, "execfloor", ".", "./cmd/execfloor"); err != nil {
@@ -56,6 +62,14 @@ func build(ctx context.Context, dir string) (programs, error) {
 	}
 	if p.beliefrate, err = goBuild(ctx, dir, "beliefrate", ".", "./cmd/beliefrate"); err != nil {
 		return p, err
+	}
+	if p.workrate, err = goBuild(ctx, dir, "workrate", ".", "./cmd/workrate"); err != nil {
+		return p, err
+	}
+	if out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "maragu.dev/goqite").Output(); err != nil {
+		p.notes = append(p.notes, fmt.Sprintf("goqite is left out: %v", err))
+	} else {
+		p.goqite = filepath.Join(strings.TrimSpace(string(out)), "schema_sqlite.sql")
 	}
 	var entry []string
 	if runtime.GOARCH == "amd64" {
