@@ -1,6 +1,7 @@
 package aide
 
 import (
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -30,9 +31,30 @@ func TestPolicies(t *testing.T) {
 		{supervisor.Temporary, "never", false, false},
 	} {
 		p := Policy{Restart: c.restart, MaxRestarts: 3}
+		for kind, follows := range map[supervisor.ExitKind]bool{
+			supervisor.Panicked: c.afterFailure, supervisor.Killed: c.afterFailure, supervisor.Lost: c.afterFailure, supervisor.Abandoned: c.afterFailure, supervisor.ShutDown: c.afterSuccess,
+		} {
+			if p.Follows(supervisor.Exit{Kind: kind}) != follows {
+				t.Errorf("%s: another run after %v: %v", c.word, kind, !follows)
+			}
+		}
 		if p.Follows(clean) != c.afterSuccess || p.Follows(failed) != c.afterFailure || RestartWord(c.restart) != c.word {
 			t.Errorf("%s: another run after a success %v, after a failure %v", RestartWord(c.restart), p.Follows(clean), p.Follows(failed))
 		}
+	}
+}
+
+// All that is no success is a failure to whoever sees the exit code.
+func TestResultsAsExitCodes(t *testing.T) {
+	seen := map[int]Result{}
+	for r, status := range map[Result]string{Succeeded: "success", Failed: "partial", TimedOut: "timeout", BudgetExhausted: "partial", Faulty: "partial", Spent: "partial"} {
+		if (r.Code() == 0) != (r == Succeeded) || r.Status() != status || r.String() == "" {
+			t.Errorf("%v: exit code %d, status %s", r, r.Code(), r.Status())
+		}
+		if other, ok := seen[r.Code()]; ok {
+			t.Errorf("%v and %v have one exit code", r, other)
+		}
+		seen[r.Code()] = r
 	}
 }
 
@@ -42,8 +64,8 @@ func TestSleeps(t *testing.T) {
 		attempts []int
 		seconds  []float64
 	}{
-		{supervisor.Exponential, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 63, 64, math.MaxInt32, math.MaxInt}, []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300, 300, 300, 300}},
-		{supervisor.Linear, []int{0, 1, 2, 3, 4, 298, 299, 300, math.MaxInt32, math.MaxInt}, []float64{1, 2, 3, 4, 5, 299, 300, 300, 300, 300}},
+		{supervisor.Exponential, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 63, 64, 1e9, math.MaxInt32, math.MaxInt}, []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300, 300, 300, 300, 300}},
+		{supervisor.Linear, []int{0, 1, 2, 3, 4, 63, 64, 298, 299, 300, 1e9, math.MaxInt32, math.MaxInt}, []float64{1, 2, 3, 4, 5, 64, 65, 299, 300, 300, 300, 300, 300}},
 		{supervisor.Fixed, []int{0, 1, 2, 63, math.MaxInt}, []float64{1, 1, 1, 1, 1}},
 	} {
 		_, b, _ := Policy{Backoff: c.kind, Restart: supervisor.Transient}.Child(0)
@@ -197,7 +219,7 @@ func TestQueue(t *testing.T) {
 	a, b := Ticket{7, "seven", "text"}, Ticket{3, "three", ""}
 	var q Queue
 	take := func(open ...Ticket) int {
-		n, ok := q.Next(open)
+		n, ok := q.Next(open, true)
 		if !ok {
 			return 0
 		}
@@ -219,9 +241,61 @@ func TestQueue(t *testing.T) {
 		}
 	}
 	take(a)
-	q.Reset()
-	if take(a) != 7 {
-		t.Error("a reset does not forget")
+	if n := q.Reset(); n != 1 || take(a) != 7 {
+		t.Errorf("a reset forgets %d", n)
+	}
+}
+
+// What becomes of an issue by the end of its run, also for the next daemon.
+func TestQueueRemembers(t *testing.T) {
+	open := []Ticket{{Number: 1, Title: "one"}, {Number: 2, Title: "two"}, {Number: 3, Title: "three"}}
+	next := func(q *Queue, open []Ticket, whole bool) int {
+		t, _ := q.Next(open, whole)
+		return t.Number
+	}
+	for _, c := range []struct {
+		name     string
+		do       func(*Queue)
+		expected int
+	}{
+		{"a run is in progress", func(q *Queue) {}, 2},
+		{"it has ended", func(q *Queue) { q.End(1) }, 2},
+		{"it was stopped", func(q *Queue) { q.Free(1) }, 1},
+		{"it was stopped when all was over", func(q *Queue) { q.End(1); q.Free(1) }, 2},
+		{"the daemon is another", func(q *Queue) { q.FreeAll(0) }, 1},
+		{"the daemon is another, and the run goes on", func(q *Queue) { q.FreeAll(1) }, 2},
+		{"the daemon is another, and it had ended", func(q *Queue) { q.End(1); q.FreeAll(0) }, 2},
+		{"it is of an issue that nobody has taken", func(q *Queue) { q.End(9); q.Free(9); q.FreeAll(1) }, 2},
+	} {
+		var q, kept Queue
+		q.Take(1, open[0].Task())
+		c.do(&q)
+		text, err := json.Marshal(&q)
+		if err == nil {
+			err = json.Unmarshal(text, &kept)
+		}
+		if n, after := next(&q, open, true), next(&kept, open, true); err != nil || n != c.expected || after != c.expected {
+			t.Errorf("%s: %d is next, and %d when it was kept, expected %d; %v", c.name, n, after, c.expected, err)
+		}
+	}
+	var q Queue
+	q.Take(1, open[0].Task())
+	if n := next(&q, open[1:], false); n != 2 {
+		t.Errorf("%d is next", n)
+	}
+	if n := next(&q, open, true); n != 2 {
+		t.Errorf("an issue that was not among some of them is forgotten: %d is next", n)
+	}
+	for _, bad := range []string{"", "[]", `{"x":{}}`, `{"1":7}`} {
+		if json.Unmarshal([]byte(bad), new(Queue)) == nil {
+			t.Errorf("%q can be read", bad)
+		}
+	}
+	if err := json.Unmarshal([]byte(`{"1":null,"2":{}}`), &q); err != nil || next(&q, open, true) != 1 {
+		t.Errorf("%v", err)
+	}
+	if open[0].Number != 1 {
+		t.Error("the list was changed")
 	}
 }
 

@@ -116,7 +116,10 @@ func addAidefiles(s *streams, path string, dirs []string) error {
 // aidefileOf is the Aidefile that an argument means.
 func aidefileOf(dir string) (string, error) {
 	info, err := os.Stat(dir)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("%s does not exist, expected a directory with an Aidefile", dir)
+	case err != nil:
 		return "", err
 	}
 	if !info.IsDir() {

@@ -116,6 +116,64 @@ func TestAidefileGivesUp(t *testing.T) {
 	a.wantRuns(8)
 }
 
+// Whatever a run has failed of is a failure, which is followed by a restart, and then given up.
+func TestAidefileFailures(t *testing.T) {
+	for _, c := range []struct{ name, aidefile, script, expected string }{
+		{"its command", noRetry, "exit 3", "failure: exit code 3"},
+		{"its command is killed", noRetry, "kill -9 $$", "SIGKILL"},
+		{"its time", noRetry + "timeout = \"300ms\"\n", "sleep 600", "timeout: it has not ended within 300ms"},
+		{"its tokens", "[budget]\ntokens = 10\n", `echo '{"usage":{"output_tokens":20}}'; exit 1`, "budget: budget exhausted: 20 of 10 tokens are used up"},
+		{"no tokens", "[budget]\ntokens = \"0k\"\n", "true", "budget: budget exhausted: 0 of 0 tokens"},
+		{"its tries", "[budget]\nmax_retries = 1\n", "exit 1", "budget: budget exhausted: all 2 tries have failed"},
+		{"a secret", "[vault]\nkeys = [\"NO_SUCH_SECRET\"]\n", "true", "faulty: the secret NO_SUCH_SECRET is missing"},
+		{"a hook", "[hooks]\non_spawn = [\"bad.sh\"]\n", "true", "faulty: on_spawn bad.sh: exit code 9"},
+		{"a hook after it", "[hooks]\non_complete = [\"bad.sh\"]\n", "true", "failure: on_complete bad.sh: exit code 9"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newAider(t, c.aidefile+"[daemon]\nmax_restarts = 1\n", c.script, soon)
+			write(t, filepath.Join(a.home, "bad.sh"), "exit 9\n")
+			a.do("up", "-d")
+			a.do("fire", "a")
+			a.awaitEvents(event.AgentGaveUp, 1)
+			n := a.awaitState("t/a", "given_up")
+			if n.Incarnation != 2 || n.InWindow != 1 || !strings.Contains(n.LastExit, c.expected) {
+				t.Errorf("%d runs, %d restarts; %s\nexpected %s", n.Incarnation, n.InWindow, n.LastExit, c.expected)
+			}
+		})
+	}
+}
+
+// A change of its Aidefile holds from the next run of the chain on; one that is gone, or faulty, fails the run and nothing else.
+func TestAidefileChangesInAChain(t *testing.T) {
+	a := newAider(t, noRetry+"[daemon]\nmax_restarts = 6\nbackoff = \"fixed\"\n", `echo "$COPPICE_STYLE" >>styles; read x <gate; exit 1`, soon)
+	release := fifo(t, a.home, "gate")
+	path := filepath.Join(a.home, "Aidefile")
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	styles := func() string { text, _ := os.ReadFile(filepath.Join(a.home, "styles")); return string(text) }
+	a.do("up", "-d")
+	a.do("fire", "a")
+	until(t, "the first run", func() bool { return styles() == "\n" })
+	write(t, path, string(before)+"[persona]\nstyle = \"brief\"\n") // the daemon is not asked to look
+	release()
+	until(t, "the second run", func() bool { return styles() == "\nbrief\n" })
+	if err := os.Remove(path); err != nil { // in a run
+		t.Fatal(err)
+	}
+	release()
+	until(t, "a run without an Aidefile", func() bool { return strings.Contains(a.node("t/a").LastExit, "faulty: ") })
+	write(t, path, string(before))
+	a.do("stop", "a")
+	if n := a.node("t/a"); n.State != "suspended" {
+		t.Errorf("%+v", n)
+	}
+	so := styles()
+	a.do("start", "a")
+	until(t, "a run with it", func() bool { return styles() == so+"\n" })
+}
+
 // A chain that has used up its tokens is given up at once, and begins anew with a reset or a trigger.
 func TestAidefileChainOfRuns(t *testing.T) {
 	a := newAider(t, "[budget]\nmax_retries = 0\nchain_tokens = 100\n[daemon]\nmax_restarts = 9\nbackoff = \"fixed\"\n", `echo '{"usage":{"output_tokens":60}}'; exit 1`, soon)
@@ -324,59 +382,6 @@ func TestRunOfAnAidefile(t *testing.T) {
 	if !strings.Contains(r.out.String(), "t/a | here I am") {
 		t.Errorf("%s", r.out)
 	}
-}
-
-// Issues are taken one after the other, told to the agent, and closed when done.
-func TestAidefileIssues(t *testing.T) {
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "gh"), `#!/bin/sh
-cd "`+dir+`" || exit 9
-case "$1 $2" in
-"issue list") [ -e broken ] && { echo "gh: not logged in" >&2; exit 4; }; echo "$@" >>list.log
-  sep=; printf '['; for i in open/*; do [ -e "$i" ] || continue; printf '%s{"number":%s,"title":"title %s","body":"body"}' "$sep" "${i#open/}" "${i#open/}"; sep=,; done; printf ']' ;;
-"issue comment") echo "$3" >>comments ;;
-"issue close") rm "open/$3" ;;
-*) exit 8 ;;
-esac
-`)
-	if err := os.Mkdir(filepath.Join(dir, "open"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	write(t, filepath.Join(dir, "broken"), "")
-	a := newAider(t, noRetry+"[trigger]\non = \"issue\"\nlabel = \"bot\"\n", `printf '%s\n' "$COPPICE_ISSUE $COPPICE_TASK" >>tasks; test "$COPPICE_ISSUE" != 5`, `poll_interval = "20ms"`)
-	a.do("up", "-d")
-	a.awaitEvents(event.AgentTriggerFailed, 1)
-	if told := a.events(event.AgentTriggerFailed, "t/a"); !strings.Contains(told[0].Message, "gh: not logged in") {
-		t.Errorf("%q", told[0].Message)
-	}
-	for _, n := range []string{"5", "7", "8"} {
-		write(t, filepath.Join(dir, "open", n), "")
-	}
-	if err := os.Remove(filepath.Join(dir, "broken")); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "two issues to be closed", func() bool { all, _ := os.ReadDir(filepath.Join(dir, "open")); return len(all) == 1 })
-	a.awaitEvents(event.AgentExited, 2)
-	data, _ := os.ReadFile(filepath.Join(a.home, "tasks"))
-	if want := "5 title 5\n\nbody\n7 title 7\n\nbody\n8 title 8\n\nbody\n"; string(data) != want {
-		t.Errorf("tasks %q, want %q", data, want)
-	}
-	if text, _ := os.ReadFile(filepath.Join(dir, "comments")); string(text) != "7\n8\n" {
-		t.Errorf("comments %q", text)
-	}
-	if text, _ := os.ReadFile(filepath.Join(dir, "list.log")); !strings.HasPrefix(string(text), "issue list --state open --label bot --limit 50 --json number,title,body\n") {
-		t.Errorf("asked by %q", text)
-	}
-	// Issue 5 has failed and stays open. It is not tried again, until it is asked for.
-	looked, _ := os.ReadFile(filepath.Join(dir, "list.log"))
-	until(t, "three more looks", func() bool {
-		text, _ := os.ReadFile(filepath.Join(dir, "list.log"))
-		return strings.Count(string(text), "\n") > strings.Count(string(looked), "\n")+3
-	})
-	a.wantRuns(3)
-	a.do("reset", "a")
-	until(t, "another try", func() bool { return len(a.runs()) == 4 })
 }
 
 // Its secrets are known to the run and to nobody else.

@@ -62,3 +62,23 @@ func TestMisspelled(t *testing.T) {
 		}
 	}
 }
+
+// Each command has its place in the list of all, and the list names no others.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	root := newRoot(&streams{nil, &bytes.Buffer{}, &bytes.Buffer{}})
+	there := map[string]bool{}
+	for _, cmd := range root.Commands() {
+		there[cmd.Name()] = true
+		if cmd.GroupID == "" && cmd.IsAvailableCommand() && cmd.Name() != "help" && cmd.Name() != "completion" && cmd.Name() != "version" {
+			t.Errorf("%s is in no group", cmd.Name())
+		}
+	}
+	for _, g := range groups() {
+		for _, name := range g.commands {
+			if !there[name] {
+				t.Errorf("%s lists %s, which is no command", g.title, name)
+			}
+		}
+	}
+}

@@ -119,6 +119,7 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	grouped(root)
 	asGroup(root)
 	asUsage(root)
 	return root

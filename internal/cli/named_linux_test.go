@@ -2,7 +2,9 @@ package cli
 
 import (
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -44,4 +46,29 @@ func TestNamed(t *testing.T) {
 			t.Errorf("%s: %v, %s, want %s", args, err, out, want)
 		}
 	}
+}
+
+// What an order runs is part of the project in whatever directory; what is in
+// another project is part of that.
+func TestElsewhere(t *testing.T) {
+	f := newFleet(t, agentTOML("a", "exec sleep 1000"),
+		"[[order]]\nname = \"far\"\ngate = \"manual\"\ndir = \"/\"\nexec = \"coppice ps a; coppice task add Elsewhere\"\n\n",
+		"[[order]]\nname = \"other\"\ngate = \"manual\"\ndir = \"other\"\nexec = \"coppice down\"\n\n")
+	other := filepath.Join(f.dir, "other")
+	if err := os.Mkdir(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	projectIn(t, other, agentTOML("b", "exec sleep 1000"))
+	f.do("up", "-d")
+	if out := f.do("order", "run", "far", "--wait"); !strings.Contains(out, "t/a") {
+		t.Errorf("far: %s", out)
+	}
+	if out := f.do("task", "ls"); !strings.Contains(out, "Elsewhere") {
+		t.Errorf("tasks: %s", out)
+	}
+	if out, err := f.try("order", "run", "other", "--wait"); err == nil || !strings.Contains(out, "no daemon runs here") {
+		t.Errorf("other: %v, %s", err, out)
+	}
+	f.refused(exitFailure, []string{"start", "a"}, "not possible now: t/a runs already")
+	f.refused(exitUsage, []string{"fire", "a"}, "t/a has no Aidefile")
 }

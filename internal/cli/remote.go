@@ -52,9 +52,13 @@ func (r *remote) find() (string, error) {
 	return file, err
 }
 
-// dial returns a client of the project's daemon.
+// dial returns a client of the project's daemon. What agents and orders run is
+// part of a project wherever it is: where there is no file, theirs is meant.
 func (r *remote) dial() (*api.Client, error) {
 	file, err := r.find()
+	if socket := os.Getenv("COPPICE_SOCKET"); errors.Is(err, fs.ErrNotExist) && r.file == "" && socket != "" {
+		return api.Dial(socket), nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 
 func newTaskClaim(s *streams, w worker) *cobra.Command {
 	var t api.TaskClaim
-	var asJSON bool
+	var asJSON, quiet bool
 	cmd := &cobra.Command{
 		Use:   "claim [ID]",
 		Short: "Begin a task: that one, or the first that is ready",
@@ -38,6 +38,8 @@ func newTaskClaim(s *streams, w worker) *cobra.Command {
 				return err
 			case asJSON:
 				err = s.printJSON(got)
+			case len(got) > 0 && quiet:
+				err = s.printLines([]string{proc.Plain(got[0].ID)})
 			case len(got) > 0:
 				err = s.printLines([]string{proc.Plain(got[0].ID) + "  " + cell(got[0].Title)})
 			}
@@ -59,7 +61,9 @@ yours until you close or release it.`
 	}
 	cmd.Flags().StringSliceVar(&t.Pools, "pool", nil, "a `POOL` to take from; may be given again")
 	cmd.Flags().BoolVar(&t.Any, "any", false, "take one of no pool that is assigned to nobody, if there is none else")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the id alone, for scripts")
 	jsonFlag(cmd, &asJSON, "an array with the task")
+	cmd.MarkFlagsMutuallyExclusive("quiet", "json")
 	w.complete(cmd)
 	return cmd
 }

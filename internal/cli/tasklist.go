@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,13 +18,14 @@ import (
 func newTaskList(s *streams, w worker) *cobra.Command {
 	var f work.Filter
 	var statuses []string
-	var asJSON, mine bool
+	var asJSON, mine, active, count bool
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List tasks that are not closed, what comes first first",
-		Example: "  " + w.command + " ls --ready --pool web\n  " + w.command + " ls --status closed --label bug --json",
-		Args:    noArgs,
+		Example: "  " + w.command + " ls --ready --pool web\n  " + w.command + " ls --status closed --label bug --json\n  " +
+			w.command + " ls --pool web --active --count",
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			for _, st := range statuses {
 				f.Statuses = append(f.Statuses, work.Status(st))
@@ -43,6 +45,12 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if active {
+				tasks = slices.DeleteFunc(tasks, func(t work.Task) bool { return !t.Ready && t.Status != work.InProgress })
+			}
+			if count {
+				return s.printLines([]string{fmt.Sprint(len(tasks))})
+			}
 			if asJSON {
 				return s.printJSON(tasks)
 			}
@@ -53,6 +61,7 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&statuses, "status", nil, "of this `STATUS`: open, in_progress, blocked, deferred, closed; may be given again")
 	flags.BoolVar(&f.Ready, "ready", false, "what can be claimed now")
+	flags.BoolVar(&active, "active", false, "what can be claimed now, and what is claimed")
 	flags.BoolVar(&f.All, "all", false, "closed ones, too")
 	flags.StringVar(&f.Pool, "pool", "", "of this `POOL`")
 	flags.StringVarP(&f.Assignee, "assignee", "a", "", "assigned to, or claimed by, this agent or person, `WHO`")
@@ -62,11 +71,16 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 	flags.IntVarP(&f.Limit, "limit", "n", 0, "the first `N`; 0 for all")
 	if w.agent {
 		flags.BoolVar(&mine, "mine", false, "what this agent has claimed, and the first that it can claim")
-		for _, other := range []string{"status", "ready", "all", "pool", "assignee", "label", "type", "parent", "limit"} {
+		for _, other := range []string{"status", "ready", "all", "active", "pool", "assignee", "label", "type", "parent", "limit"} {
 			cmd.MarkFlagsMutuallyExclusive("mine", other)
 		}
 	}
+	flags.BoolVar(&count, "count", false, "print how many there are and nothing else, as the check of a pool does")
+	for _, other := range []string{"status", "ready", "all", "limit"} {
+		cmd.MarkFlagsMutuallyExclusive("active", other)
+	}
 	jsonFlag(cmd, &asJSON, "an array of objects")
+	cmd.MarkFlagsMutuallyExclusive("count", "json")
 	return cmd
 }
 

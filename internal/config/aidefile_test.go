@@ -179,7 +179,7 @@ func TestBadAidefiles(t *testing.T) {
 		}
 	}
 	_, err := ParseAidefile("Aidefile", []byte("[trigger]\non = \"cron:61 * * * *\"\n"))
-	if err == nil || !strings.HasPrefix(err.Error(), `Aidefile:2:6: on is "cron:61 * * * *": `) {
+	if err == nil || !strings.HasPrefix(err.Error(), `Aidefile:2:12: on is "cron:61 * * * *": minute "61": 61 is not in 0-59; `) {
 		t.Errorf("%v", err)
 	}
 }

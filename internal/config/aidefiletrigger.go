@@ -1,6 +1,8 @@
 package config
 
 import (
+	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -84,7 +86,13 @@ func (r *reader) trigger(v *value, zone *time.Location) (t aide.Trigger, ok bool
 	case isCron:
 		s, err := cron.Parse(expr, zone)
 		if err != nil {
-			r.fail(v.at, v, "such as \"cron:*/5 * * * *\": minute, hour, day of month, month, day of week", "%s is %s: %v", r.label(v), spec.Quote(text), err)
+			at := v.at
+			var e *cron.Error
+			if errors.As(err, &e) && e.Field != "" {
+				at += 1 + strings.Index(text, expr) + e.Offset // in the string
+				err = fmt.Errorf("%s %s: %s", e.Field, spec.Quote(e.Text), e.Msg)
+			}
+			r.fail(at, v, "such as \"cron:*/5 * * * *\": minute, hour, day of month, month, day of week", "%s is %s: %v", r.label(v), spec.Quote(text), err)
 			return t, false
 		}
 		return aide.Trigger{Kind: aide.Cron, Schedule: s}, true

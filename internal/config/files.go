@@ -28,7 +28,7 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 				before := len(c.problems)
 				c.command(d.Agent.Aide.Command, "aidefile")
 				for i := range c.problems[before:] {
-					c.problems[before+i].Hint = "install it, or say in the table [aide] what a run calls"
+					c.problems[before+i].Hint = "install it, or say in the table [aide] of a coppice.toml what a run calls; coppice add writes one"
 				}
 			}
 			c.command(d.Agent.Ready.Exec, "ready", "exec")

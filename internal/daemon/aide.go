@@ -28,6 +28,7 @@ import (
 type aides struct {
 	mu     sync.Mutex
 	byPath map[string]*aider
+	queues map[string]*aide.Queue // by their keys in the store
 }
 
 // aider is one of them.
@@ -38,7 +39,8 @@ type aider struct {
 	mu      sync.Mutex
 	agent   *aide.Agent
 	order   runner.Order // what its last run was told
-	queue   aide.Queue
+	queue   *aide.Queue
+	changed bool               // the queue, since it was written last
 	held    bool               // stopped by hand, where its supervisor does not know it any more
 	failing string             // why its issues cannot be looked at
 	leave   context.CancelFunc // ends what watches its triggers
@@ -110,12 +112,14 @@ func (c *Controller) newAider(path string, a *aide.Agent, goesOn bool) {
 	if c.aides.byPath[path] != nil {
 		return
 	}
-	g := &aider{agent: a, gate: firing.NewGate(a.File.Policy, goesOn), order: runner.Order{Trigger: aide.Trigger{}.String(), Task: aide.Trigger{}.Task()}}
+	g := &aider{agent: a, gate: firing.NewGate(a.File.Policy, goesOn), order: byHand(), queue: c.aides.queue(path)}
+	g.gate.Ended = g.settle
 	if o, err := runner.Read(c.orderPath(path)); goesOn && err == nil {
 		if g.order = o; o.Issue > 0 {
 			g.queue.Take(o.Issue, o.Task)
 		}
 	}
+	g.queue.FreeAll(g.order.Issue) // whose runs ended with the daemon, or never began
 	c.aides.byPath[path] = g
 }
 
@@ -144,6 +148,35 @@ func (c *Controller) followAides() {
 		g.follow(cancel)
 		c.watchTriggers(ctx, path, g, a)
 	}
+}
+
+// relent has agents that were given up under another policy than now, or whose
+// pending restart the new one does not want, wait for their triggers, with a
+// fresh count: what a limit has held that has changed goes on at once elsewhere,
+// but no run begins without a trigger.
+func (c *Controller) relent(ctx context.Context, next *fleet) {
+	for path, a := range next.agents {
+		g := c.aider(path)
+		if g == nil || !isAide(a) || g.policy() == a.Aide.File.Policy {
+			continue
+		}
+		g.firing.Lock()
+		if p, err := c.place(path, g); err == nil {
+			i, err := p.Supervisor.Child(p.ID)
+			if err == nil && (i.State == supervisor.GivenUp || i.State == supervisor.Restarting && !a.Aide.File.Policy.Follows(i.LastExit)) {
+				err = errors.Join(p.Supervisor.TerminateChild(ctx, p.ID), p.Supervisor.Reset(p.ID))
+				c.untroubled("an agent that was given up cannot be told of its new policy", path, err)
+			}
+		}
+		g.firing.Unlock()
+	}
+}
+
+// policy is the one in force when it was last told of its Aidefile.
+func (g *aider) policy() aide.Policy {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.agent.File.Policy
 }
 
 // follow ends what watches the triggers, and notes what ends the next.
@@ -264,6 +297,7 @@ func (c *Controller) tellFired(path string, g *aider, o runner.Order, reason str
 	g.order, g.held = o, false
 	if o.Issue > 0 {
 		g.queue.Take(o.Issue, o.Task)
+		g.changed = true
 	}
 	g.mu.Unlock()
 	data := map[string]any{"trigger": o.Trigger, "task": firstLine(o.Task)}
@@ -272,7 +306,7 @@ func (c *Controller) tellFired(path string, g *aider, o runner.Order, reason str
 	}
 	c.log.Append(event.Event{
 		Type: event.AgentFired, Path: path, Actor: "controller", Message: fmt.Sprintf("%s fired by %s", path, source(o)),
-	}.With(data))
+	}.With(data), g.keepIssues(path)...)
 }
 
 func (c *Controller) tellSkipped(path string, o runner.Order, reason string, missed int) {
@@ -358,6 +392,16 @@ func (c *Controller) giveOrder(path string, g *aider) error {
 func (c *Controller) orderPath(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return filepath.Join(c.opts.Work, fmt.Sprintf("%.40s-%s", fileName(path), hex.EncodeToString(sum[:6])), runner.OrderName)
+}
+
+// removeOrder removes what the runs of an agent have left behind that is gone.
+func (c *Controller) removeOrder(path string) {
+	if c.opts.Work == "" {
+		return
+	}
+	if err := os.RemoveAll(filepath.Dir(c.orderPath(path))); err != nil {
+		c.opts.Logger.Warn("what the runs of an agent that is gone have left behind cannot be removed", "path", path, "error", err)
+	}
 }
 
 // fileName is what people recognise a path by.

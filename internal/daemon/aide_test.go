@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/aide"
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/cron"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -18,7 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// aideTree is a tree with an agent a of an Aidefile, and a plain one beside it.
+// aideTree is treeWith an Aidefile that has a policy and schedules.
 func aideTree(t testing.TB, p aide.Policy, crons ...string) *spec.Tree {
 	t.Helper()
 	f := aide.Default()
@@ -33,8 +34,14 @@ func aideTree(t testing.TB, p aide.Policy, crons ...string) *spec.Tree {
 		}
 		f.Triggers = append(f.Triggers, aide.Trigger{Kind: aide.Cron, Schedule: s})
 	}
+	return treeWith(t, f)
+}
+
+// treeWith is a tree with an agent a of an Aidefile, and a plain one beside it.
+func treeWith(t testing.TB, f aide.File) *spec.Tree {
+	t.Helper()
 	a := &spec.Agent{Name: "a", Dir: "/", Aide: &aide.Agent{Path: "/Aidefile", File: f, Settings: aide.DefaultSettings("/")}}
-	a.Restart, a.Backoff, a.Limit = p.Child(0)
+	a.Restart, a.Backoff, a.Limit = f.Policy.Child(0)
 	tree, problems := spec.Assemble(spec.Node{Name: "t"}, []spec.Decl{{Agent: a}, {Agent: &spec.Agent{Name: "plain", Dir: "/", Command: []string{"plain"}}}})
 	if problems != nil {
 		t.Fatal(problems)
@@ -48,8 +55,63 @@ var (
 	badEnd  = supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("failed")}
 )
 
-// A day of the seed's uptime-monitor in the daemon: what begins a run is its
+// A day of agents with the schedule of the seed's uptime-monitor: what begins a run is its
 // schedule and its policy, and not the patrol, which makes its rounds all day.
+// The example of the seed.
+const uptimeMonitor = `[persona]
+name = "uptime-monitor"
+[trigger]
+on = "cron:*/5 * * * *" # every 5 minutes
+[daemon]
+restart = "always" # respawn on success and failure
+max_restarts = 100
+backoff = "exponential"
+`
+
+// Its schedule begins it once, and then it is kept alive, through two hours in
+// which all fails: those are too few failures to give it up.
+func TestADayOfTheSeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, err := config.ParseAidefile("Aidefile", []byte(uptimeMonitor))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, from, until := 20*time.Second, 8*time.Hour, 10*time.Hour
+		s := newStage()
+		s.quiet = true
+		s.plays("t/a", part{lives: run, exit: goodEnd})
+		midnight := time.Now()
+		p := raise(t, s, memory.New(), treeWith(t, *f))
+		time.Sleep(from - time.Since(midnight))
+		s.plays("t/a", part{lives: run, exit: badEnd})
+		time.Sleep(until - from)
+		s.plays("t/a", part{lives: run, exit: goodEnd})
+		time.Sleep(24*time.Hour - time.Minute - until)
+		runs, state := s.starts("t/a"), p.state("t/a")
+		fired, skipped, gaveUp := len(p.happened(event.AgentFired)), len(p.happened(event.AgentFireSkipped)), len(p.happened(event.AgentGaveUp))
+		p.close()
+
+		expected, failures, longest := 0, 0, time.Duration(0)
+		for at := 5 * time.Minute; at < 24*time.Hour-time.Minute; expected++ {
+			sleep := time.Second
+			if at >= from && at < until {
+				sleep = min(time.Second<<failures, 300*time.Second)
+				failures++
+			} else {
+				failures = 0
+			}
+			longest = max(longest, sleep)
+			at += run + sleep
+		}
+		if longest != 300*time.Second || runs != expected {
+			t.Errorf("%d runs, expected %d; the longest sleep is %v", runs, expected, longest)
+		}
+		if fired != 1 || skipped != 286 || gaveUp != 0 || state == supervisor.GivenUp {
+			t.Errorf("fired %d times, skipped %d, given up %d times, %v", fired, skipped, gaveUp, state)
+		}
+	})
+}
+
 func TestADayOfAnAidefile(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -153,6 +215,88 @@ func TestAidefilePolicyChanges(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// A restart that is pending is for the policy that is in force when its time comes.
+func TestAidefilePolicyChangesInASleep(t *testing.T) {
+	with := func(r supervisor.Restart, most int) aide.Policy {
+		return aide.Policy{Restart: r, MaxRestarts: most, Backoff: supervisor.Fixed}
+	}
+	for name, c := range map[string]struct {
+		policy aide.Policy
+		exit   supervisor.Exit
+		next   aide.Policy
+		runs   int // more; the count is that of the new limit
+	}{
+		"never":                            {aide.Kept(), badEnd, aide.Single(), 0},
+		"on-failure, after a failure":      {with(supervisor.Permanent, 1), badEnd, with(supervisor.Transient, 1), 1},
+		"on-failure, after a success":      {with(supervisor.Permanent, 1), goodEnd, aide.Kept(), 0},
+		"always":                           {aide.Kept(), badEnd, with(supervisor.Permanent, 1), 2},
+		"another count of the same policy": {with(supervisor.Transient, 1), badEnd, with(supervisor.Transient, 2), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage()
+				s.plays("t/a", part{lives: time.Second, exit: c.exit})
+				p := raise(t, s, memory.New(), aideTree(t, c.policy))
+				defer p.close()
+				if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(1500 * time.Millisecond)
+				if p.state("t/a") != supervisor.Restarting {
+					t.Fatal(p.state("t/a"))
+				}
+				p.becomes(aideTree(t, c.next))
+				s.plays("t/a", part{lives: time.Second, exit: badEnd})
+				time.Sleep(time.Hour)
+				if n := s.starts("t/a") - 1; n != c.runs {
+					t.Errorf("%d more runs, expected %d", n, c.runs)
+				}
+			})
+		})
+	}
+}
+
+// A policy that changes after an agent was given up starts no run: that is for its triggers. They find it as it was at first.
+func TestAidefilePolicyChangesAfterItGaveUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		next aide.Policy
+		runs int // by the next firing
+	}{
+		"more restarts":   {aide.Policy{Restart: supervisor.Transient, MaxRestarts: 3, Backoff: supervisor.Fixed}, 4},
+		"fewer restarts":  {aide.Policy{Restart: supervisor.Transient, MaxRestarts: 1, Backoff: supervisor.Fixed}, 2},
+		"another backoff": {aide.Policy{Restart: supervisor.Transient, MaxRestarts: 2, Backoff: supervisor.Linear}, 3},
+		"always":          {aide.Policy{Restart: supervisor.Permanent, MaxRestarts: 2, Backoff: supervisor.Fixed}, 3},
+		"never":           {aide.Single(), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage()
+				s.plays("t/a", part{lives: time.Second, exit: badEnd})
+				p := raise(t, s, memory.New(), aideTree(t, aide.Policy{Restart: supervisor.Transient, MaxRestarts: 2, Backoff: supervisor.Fixed}))
+				defer p.close()
+				fire := func() {
+					if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Hour)
+				}
+				if fire(); s.starts("t/a") != 3 || p.state("t/a") != supervisor.GivenUp {
+					t.Fatalf("%d runs, %v", s.starts("t/a"), p.state("t/a"))
+				}
+				p.becomes(aideTree(t, c.next))
+				time.Sleep(time.Hour)
+				n, err := p.Nodes(context.Background(), "")
+				if err != nil || s.starts("t/a") != 3 || n[0].InWindow != 0 {
+					t.Errorf("after the change: %d runs more, the root counts %d, %v", s.starts("t/a")-3, n[0].InWindow, err)
+				}
+				if fire(); s.starts("t/a") != 3+c.runs {
+					t.Errorf("the next firing led to %d runs, expected %d", s.starts("t/a")-3, c.runs)
+				}
+			})
+		})
+	}
 }
 
 // What is done to a whole tree starts no run.

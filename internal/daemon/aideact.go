@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +14,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/patrol"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -99,9 +96,10 @@ func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, actio
 		return p.Begin(ctx)
 	case api.Reset:
 		g.mu.Lock()
-		g.queue.Reset()
 		g.order.Chain = time.Now() // what its chain has used is forgotten, too
 		g.mu.Unlock()
+		busy := !forgotten && info.State != supervisor.Stopped && info.State != supervisor.Suspended
+		c.resetIssues(path, g, busy)
 		switch {
 		case forgotten:
 			return nil
@@ -166,74 +164,6 @@ func (c *Controller) holdAide(path string, g *aider) {
 		Type: event.AgentStopped, Path: path, Incarnation: r.Incarnation, Actor: "user", Message: path + " is stopped, and starts no more until it is started by hand",
 	}, r.op())
 	c.note(path, r)
-}
-
-// Bounds of asking for issues.
-const (
-	slowestPoll   = 30 * time.Minute // after errors
-	askIssuesTime = time.Minute
-	maxIssues     = 50
-	maxIssueText  = 8 << 20 // bytes of all of them
-)
-
-// pollIssues starts a run for an issue of the agent, if there is one and it can.
-func (c *Controller) pollIssues(ctx context.Context, path string, g *aider, a *aide.Agent) error {
-	if p, err := c.place(path, g); err != nil || g.isHeld() {
-		return nil
-	} else if s, err := p.State(); err != nil || !aide.Decide(aide.StateOf(s, true, nil)).Run {
-		return nil // nobody need ask now
-	}
-	open, err := askIssues(ctx, a)
-	if ctx.Err() != nil {
-		return nil
-	}
-	c.tellPoll(path, g, err)
-	if err != nil {
-		return err
-	}
-	g.mu.Lock()
-	t, ok := g.queue.Next(open)
-	g.mu.Unlock()
-	if ok {
-		c.fire(ctx, path, runner.Order{Trigger: aide.Trigger{Kind: aide.Issue}.String(), Task: t.Task(), Issue: t.Number})
-	}
-	return nil
-}
-
-// askIssues asks for the open issues of an agent.
-func askIssues(ctx context.Context, a *aide.Agent) ([]aide.Ticket, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, askIssuesTime, fmt.Errorf("it has not ended within %v", askIssuesTime))
-	defer cancel()
-	argv := []string{"gh", "issue", "list", "--state", "open", "--label", a.File.Label, "--limit", fmt.Sprint(maxIssues), "--json", "number,title,body"}
-	r, err := proc.Run(ctx, proc.Command{Argv: argv, Dir: dirOf(a), Env: os.Environ()}, "", maxIssueText)
-	if err != nil {
-		return nil, err
-	}
-	if r.Exit.Kind != supervisor.Normal {
-		return nil, fmt.Errorf("%v: %.300s", r.Exit, proc.Plain(string(r.Stderr)))
-	}
-	return aide.ParseTickets(r.Stdout)
-}
-
-// tellPoll tells when the issues cannot be looked at any more, and when they can again.
-func (c *Controller) tellPoll(path string, g *aider, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	g.mu.Lock()
-	was := g.failing
-	g.failing = text
-	g.mu.Unlock()
-	switch {
-	case text == was:
-	case text == "":
-		c.log.Append(event.Event{Type: event.AgentTriggerFailed, Path: path, Actor: "controller", Message: path + ": its issues can be looked at again"}.With(map[string]any{"trigger": "issue", "recovered": true}))
-	default:
-		c.log.Append(event.Event{
-			Type: event.AgentTriggerFailed, Path: path, Actor: "controller", Message: fmt.Sprintf("%s: its issues cannot be looked at, which is tried again: %s", path, text),
-		}.With(map[string]any{"trigger": "issue", "error": text}))
-	}
 }
 
 // aideNode is what is shown of an agent of an Aidefile beside what all have.
@@ -331,8 +261,6 @@ func aideEvidence(n api.Node) (e []string) {
 	}
 	return e
 }
-
-func dirOf(a *aide.Agent) string { return filepath.Dir(a.Path) }
 
 // asAide is what the patrol sees of an agent of an Aidefile: one that waits for
 // its triggers is not missing, and a run in progress is not drifted, as the next

@@ -40,6 +40,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 		return spec.Changes{}, err
 	}
 	c.replaceOrders(tree.Orders)
+	c.relent(ctx, next)
 	c.carry(ctx, next, changes)
 	c.followAides()
 	c.patrols.kick()
@@ -140,6 +141,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 			for _, place := range c.opts.Runtimes {
 				c.remove(ctx, place, agent)
 			}
+			c.removeOrder(agent)
 			last = append(last, c.lastOf(agent, c.last(agent)).op(), store.Op{Kind: store.Delete, Key: printKey(agent)})
 		}
 		why := " is not in the file any more, and is gone"

@@ -204,6 +204,9 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	if err := c.recallSuspension(ctx); err != nil {
 		return err
 	}
+	if err := c.recallIssues(ctx); err != nil {
+		return err
+	}
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err

@@ -238,6 +238,10 @@ func notFound(path string, err error) error {
 		return nil
 	case errors.Is(err, supervisor.ErrNotFound):
 		return fmt.Errorf("%s: %w", path, api.ErrNotFound)
+	case errors.Is(err, api.ErrInvalid), errors.Is(err, api.ErrConflict):
+		return err // which says so itself
+	case errors.Is(err, supervisor.ErrRunning):
+		return fmt.Errorf("%w: %s runs already", api.ErrConflict, path)
 	case errors.Is(err, supervisor.ErrNoSupervisor), errors.Is(err, supervisor.ErrStopping):
 		return fmt.Errorf("%s: %w", path, api.ErrStopping)
 	}

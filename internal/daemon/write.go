@@ -51,7 +51,7 @@ func (c *Controller) event(e supervisor.Event) {
 	if err != nil {
 		c.opts.Logger.Debug("no record with an event", "path", h.Path(), "error", err)
 	}
-	c.log.Append(entry, ops...)
+	c.log.Append(entry, append(ops, c.aideChanged(e)...)...)
 	if r != nil {
 		c.note(h.Path(), r)
 	}

@@ -85,6 +85,11 @@ func skipped(err error) error {
 // chain of them, and no others: a supervisor that starts, or restarts all its
 // children, begins none. It is used by one agent.
 type Gate struct {
+	// Ended, if not nil, is told of the end of each run before its supervisor
+	// is: how, whether that was asked for, and whether its policy has another
+	// run follow. Set it before the first start.
+	Ended func(exit supervisor.Exit, asked, follows bool)
+
 	policy aide.Policy
 
 	mu      sync.Mutex
@@ -127,8 +132,12 @@ func (g *Gate) pass() bool {
 // ended opens the gate for the run that follows this end, if one does.
 func (g *Gate) ended(exit supervisor.Exit, asked bool) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.follows = !asked && g.policy.Follows(exit)
+	follows := g.follows
+	g.mu.Unlock()
+	if g.Ended != nil {
+		g.Ended(exit, asked, follows)
+	}
 }
 
 // Start is the Start function of the agent. A run that cannot be started has

@@ -147,6 +147,8 @@ func TestChains(t *testing.T) {
 		{"no restarts, on-failure", policy(onFailure, 0, exp), "-", 1, nil, supervisor.GivenUp},
 		{"no restarts, always, failure", policy(always, 0, exp), "-", 1, nil, supervisor.GivenUp},
 		{"no restarts, always, success", policy(always, 0, exp), "+", 1, nil, supervisor.GivenUp},
+		{"no restarts, on-failure, success", policy(onFailure, 0, exp), "+", 1, nil, supervisor.Stopped},
+		{"no restarts, never", policy(never, 0, exp), "-", 1, nil, supervisor.Stopped},
 		{"never, failure", policy(never, 10, exp), "-", 1, nil, supervisor.Stopped},
 		{"never, success", aide.Single(), "+", 1, nil, supervisor.Stopped},
 		{"on-failure, success", aide.Kept(), "+", 1, nil, supervisor.Stopped},
@@ -232,6 +234,33 @@ func TestAfterGivingUpEachFiringIsOneRun(t *testing.T) {
 		}
 		if len(r.limit) != 3 {
 			t.Errorf("giving up was announced %d times, expected 3", len(r.limit))
+		}
+	})
+}
+
+// Each agent counts for itself.
+func TestAgentsOfOneSupervisor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, policy(supervisor.Transient, 2, supervisor.Fixed), script("-"))
+		defer r.end()
+		runs := 0
+		other := Place{Supervisor: r.Supervisor, ID: "other", Gate: NewGate(policy(supervisor.Transient, 4, supervisor.Exponential), false)}
+		restart, backoff, limit := policy(supervisor.Transient, 4, supervisor.Exponential).Child(0)
+		other.Spec = supervisor.ChildSpec{ID: other.ID, Restart: restart, Backoff: backoff, Limit: limit, Start: other.Gate.Start(
+			func(context.Context) (supervisor.Process, error) {
+				runs++
+				return live(time.Second, supervisor.Exit{Kind: supervisor.Failure, Err: errFailed}), nil
+			})}
+		r.fire(t)
+		time.Sleep(1500 * time.Millisecond)
+		if err := other.Fire(context.Background(), nil); err != nil { // while the first is in a sleep
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		s, err := other.State()
+		if err != nil || len(r.begun) != 3 || runs != 5 || r.state(t) != supervisor.GivenUp || s != supervisor.GivenUp {
+			t.Errorf("%d and %d runs, expected 3 and 5; %v, %v, %v", len(r.begun), runs, r.state(t), s, err)
 		}
 	})
 }

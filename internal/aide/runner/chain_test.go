@@ -59,6 +59,17 @@ func TestChain(t *testing.T) {
 	}
 }
 
+// Without such a budget each run has one of its own.
+func TestABudgetForEachRun(t *testing.T) {
+	b := newBench(t, "[budget]\ntokens = 100\nmax_retries = 0\n", `echo '{"usage":{"output_tokens":60}}'; exit 1`)
+	for range 5 {
+		if b.run(context.Background(), aide.Failed, "exit code 1 (60 tokens)"); b.meter.Tokens != 100 {
+			t.Errorf("it had %d tokens", b.meter.Tokens)
+		}
+		b = b.next()
+	}
+}
+
 // A run that is killed has spent what it said by then.
 func TestAKilledRunHasSpent(t *testing.T) {
 	b := newBench(t, "[budget]\nchain_tokens = 1000\n", `echo '{"type":"assistant","message":{"id":"a","usage":{"output_tokens":300}}}'; sleep 600`)

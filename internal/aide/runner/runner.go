@@ -152,7 +152,7 @@ type Runner struct {
 
 // New makes a Runner of an order, whose files are in dir.
 func New(o Order, dir string, env []string, out, errs io.Writer) *Runner {
-	r := &Runner{order: o, dir: dir, env: map[string]string{}, secrets: &secrets{}, look: time.Second, Tell: func(string) {}}
+	r := &Runner{order: o, dir: dir, env: map[string]string{}, secrets: &secrets{}, look: 500 * time.Millisecond, Tell: func(string) {}}
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
 		// It is this program that the daemon listens to.

@@ -264,6 +264,28 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
+// What prints JSON writes some letters in another way.
+func TestSecretsInJSON(t *testing.T) {
+	for _, c := range []struct{ secret, line string }{
+		{`pass"word\end`, `{"result":"it is pass\"word\\end, really"}`},
+		{`"quoted"`, `{"result":"\"quoted\""}`},
+		{"tab\tbed<&>", `{"result":"tab\tbed<&>"}`},
+		{"key one\nkey two", `{"result":"key one\nkey two"}`},
+		{"pässwort", `{"result":"pässwort"}`},
+	} {
+		s := &secrets{}
+		if err := s.find([]string{"KEY"}, "", map[string]string{"KEY": c.secret}); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{c.line, c.secret} {
+			got := s.redact(text)
+			if !strings.Contains(got, "[KEY]") || strings.Contains(got, "word") || strings.Contains(got, "quoted") || strings.Contains(got, "bed") || strings.Contains(got, "key") || strings.Contains(got, "wort") {
+				t.Errorf("%s became %s", text, got)
+			}
+		}
+	}
+}
+
 func TestSecretFiles(t *testing.T) {
 	for _, c := range []struct {
 		text     string

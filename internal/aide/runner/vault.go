@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -91,12 +92,28 @@ func readSecret(vault, name string) (string, error) {
 // is shorter is in every text.
 const minHidden = 4
 
+// hide hides the lines of a secret, also as they are within a string of JSON:
+// that is what the command lines of models print.
 func (s *secrets) hide(name, value string) {
 	for text := range strings.Lines(value) {
-		if text = strings.TrimSpace(text); len(text) >= minHidden && !slices.ContainsFunc(s.hidden, func(h []byte) bool { return string(h) == text }) {
-			s.hidden, s.names = append(s.hidden, []byte(text)), append(s.names, name)
+		text = strings.TrimSpace(text)
+		for _, spelled := range []string{text, quoted(text)} {
+			if len(spelled) >= minHidden && !slices.ContainsFunc(s.hidden, func(h []byte) bool { return string(h) == spelled }) {
+				s.hidden, s.names = append(s.hidden, []byte(spelled)), append(s.names, name)
+			}
 		}
 	}
+}
+
+// quoted is a text as it is within a string of JSON.
+func quoted(text string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(text) != nil {
+		return text
+	}
+	return b.String()[1 : b.Len()-len("\"\n")]
 }
 
 // redact takes the secrets out of a text.

@@ -1,0 +1,69 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/aide"
+)
+
+// What gh says when it cannot tell of the issues, and when there are many.
+func TestAskIssues(t *testing.T) {
+	for _, c := range []struct {
+		name, gh string // a shell script, or "" for none
+		expected string // in the error
+		count    int
+	}{
+		{"none", `echo '[]'`, "", 0},
+		{"some", `echo '[{"number":7,"title":"t","body":"b"},{"number":0},{"number":-3}]'`, "", 1},
+		{"a thousand", `printf '['; i=1000; while [ $i -gt 1 ]; do printf '{"number":%d,"title":"t","body":"%04000d"},' $i $i; i=$((i-1)); done; echo '{"number":1}]'`, "", 1000},
+		{"gh is missing", "", "https://cli.github.com", 0},
+		{"not logged in", `echo 'To get started with GitHub CLI, please run:  gh auth login' >&2; exit 4`, "gh issue list: exit code 4: To get started with GitHub CLI, please run:  gh auth login", 0},
+		{"rate limited", `echo 'GraphQL: API rate limit already exceeded for user ID 1.' >&2; exit 1`, "exit code 1: GraphQL: API rate limit already exceeded", 0},
+		{"rate limited, and it says so to a terminal", `printf '\033[31mrate limit\033[0m\n' >&2; exit 1`, "rate limit", 0},
+		{"no repository", `echo 'no git remotes found' >&2; exit 1`, "no git remotes found", 0},
+		{"rubbish", `echo 'A new release of gh is available'`, "the list of issues cannot be read: ", 0},
+		{"of another kind", `echo '{"number":7}'`, "the list of issues cannot be read: ", 0},
+		{"cut off", `echo '[{"number":7,"title":"t'`, "the list of issues cannot be read: ", 0},
+		{"nothing at all", `true`, "the list of issues cannot be read: ", 0},
+		{"killed", `kill -9 $$`, "SIGKILL", 0},
+		{"endless", `exec tr '\0' x </dev/zero`, "", -1},
+		{"it hangs, and so does what it has started", `sleep 600 & trap "" TERM; sleep 600`, "gh has not ended within ", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			patience := time.Minute
+			if strings.HasPrefix(c.expected, "gh has not ended") {
+				patience = 100 * time.Millisecond
+			}
+			path := dir
+			if c.gh != "" {
+				if err := os.WriteFile(filepath.Join(dir, "gh"), []byte("#!/bin/sh\n"+c.gh+"\n"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				path += ":" + os.Getenv("PATH")
+			}
+			t.Setenv("PATH", path)
+			f := aide.Default()
+			f.Label = "bot"
+			open, err := askIssues(context.Background(), &aide.Agent{Path: filepath.Join(dir, "Aidefile"), File: f}, patience)
+			if c.count < 0 { // too much of it
+				if err == nil {
+					t.Error("no error")
+				}
+				return
+			}
+			if got := fmt.Sprint(err); c.expected == "" && err != nil || !strings.Contains(got, c.expected) || strings.ContainsRune(got, '\033') {
+				t.Errorf("error %q, expected %q", got, c.expected)
+			}
+			if len(open) != c.count {
+				t.Errorf("%d issues, expected %d", len(open), c.count)
+			}
+		})
+	}
+}
