@@ -80,7 +80,7 @@ func (g *gatherer) one(e *value, path string) bool {
 	if filepath.IsAbs(rest) {
 		root, rest = "/", strings.TrimLeft(rest, "/")
 	}
-	found, err := g.glob(root, strings.Split(rest, "/"))
+	found, err := g.glob(root, strings.Split(rest, "/"), MaxIncludes)
 	switch {
 	case errors.Is(err, filepath.ErrBadPattern):
 		g.r.fail(e.at, e, `a "[" begins a set of characters; \ escapes it`, "%s is no pattern", spec.Quote(path))
@@ -103,8 +103,8 @@ func hasMeta(path string) bool { return strings.ContainsAny(path, `*?[\`) }
 
 var errTooMany = errors.New("too many")
 
-// glob returns the paths that match, sorted. Relative ones are relative to g.dir.
-func (g *gatherer) glob(root string, segments []string) ([]string, error) {
+// glob returns the paths that match, sorted, at most so many. Relative ones are relative to g.dir.
+func (g *gatherer) glob(root string, segments []string, most int) ([]string, error) {
 	paths := []string{root}
 	for i, segment := range segments {
 		last := i == len(segments)-1
@@ -114,7 +114,7 @@ func (g *gatherer) glob(root string, segments []string) ([]string, error) {
 				next = append(next, filepath.Join(dir, segment))
 				continue
 			}
-			names, err := g.match(g.absolute(dir), segment, !last, MaxIncludes-len(next))
+			names, err := g.match(g.absolute(dir), segment, !last, most-len(next), most)
 			if err != nil {
 				return nil, err
 			}
@@ -137,7 +137,7 @@ func (g *gatherer) glob(root string, segments []string) ([]string, error) {
 
 // match returns what matches in a directory; nothing if there is none. As in
 // the shell, a wildcard in front matches no dot: editors keep copies so.
-func (g *gatherer) match(dir, pattern string, onlyDirs bool, most int) ([]string, error) {
+func (g *gatherer) match(dir, pattern string, onlyDirs bool, left, most int) ([]string, error) {
 	if _, err := filepath.Match(pattern, ""); err != nil {
 		return nil, err
 	}
@@ -167,8 +167,8 @@ func (g *gatherer) match(dir, pattern string, onlyDirs bool, most int) ([]string
 		}
 		g.entries += len(entries)
 		switch {
-		case len(names) > most:
-			return nil, fmt.Errorf("%w: more than %d files match, expected at most that", errTooMany, MaxIncludes)
+		case len(names) > left:
+			return nil, fmt.Errorf("%w: more than %d files match, expected at most that", errTooMany, most)
 		case g.entries > maxEntries:
 			return nil, fmt.Errorf("%w: it leads to more than %d entries of directories, expected at most that", errTooMany, maxEntries)
 		case err == io.EOF:

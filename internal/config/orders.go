@@ -88,7 +88,7 @@ func (r *reader) orderFiles(s *standing, g *gatherer) {
 	for _, l := range layers {
 		first := len(s.all)
 		for _, pattern := range orderPatterns(s.city != nil) {
-			found, err := g.glob(l.dir, strings.Split(pattern, "/"))
+			found, err := g.glob(l.dir, strings.Split(pattern, "/"), maxOrders)
 			if err != nil {
 				r.add(&Error{File: g.show(under(g.absolute(l.dir), "orders")), Message: fmt.Sprintf("cannot be looked through: %v", reason(err))})
 				return

@@ -163,7 +163,7 @@ func (p *packs) agentsOf(document *value, dir string) []*value {
 		known[textOf(a, "name")] = true
 		p.homes[a] = home{dir: dir}
 	}
-	names, err := p.g.match(filepath.Join(dir, "agents"), "*", true, MaxIncludes)
+	names, err := p.g.match(filepath.Join(dir, "agents"), "*", true, MaxIncludes, MaxIncludes)
 	if err != nil {
 		p.r.add(&Error{File: p.g.show(filepath.Join(dir, "agents")), Message: "cannot be looked through: " + reason(err).Error()})
 	}
