@@ -284,6 +284,11 @@ func TestCityExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, n := range l.Notices {
+		if !strings.Contains(cityHead, "\n"+filepath.Base(n.File)+strings.TrimPrefix(n.String(), n.File)+"\n") {
+			t.Errorf("the page does not show %s", n)
+		}
+	}
 	var paths []string
 	for path := range l.Tree.All() {
 		paths = append(paths, path)

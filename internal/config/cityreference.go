@@ -29,7 +29,7 @@ Some things are otherwise than in Gas City, on purpose:
 - ` + "All variables in `env` belong to what an agent is: when one changes, the agent is restarted." + `
 - ` + "A pool whose `check` fails stays as it is." + `
 - ` + "`\"0s\"`, negative durations and what is none are errors, and days (`\"7d\"`) are understood." + `
-- ` + "Agents find `GC_CITY` and `GC_CITY_PATH` (the directory of the city), `GC_AGENT` (`dir/name`), and in a rig `GC_RIG` and `GC_RIG_ROOT`, beside what Coppice tells all its agents; there is no program `gc`." + `
+- ` + "Agents find `GC_CITY` and `GC_CITY_PATH` (the directory of the city), `GC_AGENT` (`dir/name`, or `dir/import.name`), and in a rig `GC_RIG` and `GC_RIG_ROOT`, beside what Coppice tells all its agents; there is no program `gc`." + `
 - ` + "A city without agents is up, too: its packs may be for rigs that it does not have yet." + `
 
 ## Packs
@@ -37,13 +37,12 @@ Some things are otherwise than in Gas City, on purpose:
 Packs that are directories are read: those that ` + "`includes` and `imports`" + ` of the city, of its ` + "`[[rigs]]`" + ` and of other packs name, and the ` + "`pack.toml`" + ` beside a ` + "`city.toml`" + `. Their agents, providers, patches and orders count as if
 the city had them; for each rig that names a pack, there are agents of its own. A pack at an address is named, and not read: clone it, and write the path of its directory.
 
-` + "```" + `
-coppice tree
-orchard (one_for_one)
-├─ mayor                     # an agent of a pack of the city
-├─ hill--watch               # one of a pack of the rig "hill"
-└─ hill--imported__picker    # the same, where the rig imports the pack as "imported"
-` + "```" + `
+| agent | is called |
+|---|---|
+| ` + "`mayor` of a pack that the city includes | `mayor`" + ` |
+| ` + "`mayor` of a pack that the city imports as `town` | `town__mayor`" + ` |
+| ` + "`picker` of a pack that the rig `hill` includes | `hill--picker`" + ` |
+| ` + "`picker` of a pack that the rig `hill` imports as `town` | `hill--town__picker`" + ` |
 
 An example is in [examples/city](../examples/city/city.toml).
 `

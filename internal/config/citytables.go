@@ -144,7 +144,7 @@ func cityTables() []cityTable {
 			ignored("doctor", "array of tables", "`coppice doctor` has no settings"), ignored("service", "array of tables", "there is no HTTP service of the daemon"),
 		}},
 		{header: "[pack]", doc: "What a pack is.", keys: []cityKey{
-			becomes("name", "string", "`PACK_NAME` of its orders; it has to be there"),
+			becomes("name", "string", "`GC_PACK_NAME` of its orders; it has to be there"),
 			becomes("schema", "integer", "the form of the file, 1 or 2; it has to be there"),
 			becomes("includes", "array of strings", "other packs, as paths relative to this one"),
 			becomes("requires", "array of tables", "agents (`agent`, `scope`) that have to be in the city, or in the rig"),
@@ -176,7 +176,7 @@ func cityTables() []cityTable {
 			ignored("option_defaults", "table", provided), ignored("options_schema", "array of tables", provided), ignored("args_append", "array of strings", provided), ignored("permission_modes", "table", provided),
 			ignored("supports_acp", "boolean", "agents are processes"), ignored("supports_hooks", "boolean", provided), ignored("emits_permission_warning", "boolean", provided), ignored("instructions_file", "string", provided),
 		}},
-		{header: "[[agent]]", doc: "An agent is called `name`, or `dir--name` if it has a `dir`: that is its name in Coppice. In commands, `{{.CityRoot}}`, `{{.CityName}}`, `{{.Agent}}`, `{{.AgentBase}}`, `{{.Rig}}`, `{{.RigRoot}}`, `{{.WorkDir}}` and `{{.Session}}` are replaced.", keys: []cityKey{
+		{header: "[[agent]]", doc: "An agent is called `name`, or `dir--name` if it has a `dir`: that is its name in Coppice. In commands, `{{.CityRoot}}`, `{{.CityName}}`, `{{.ConfigDir}}` (the directory of its pack, or of the city), `{{.Agent}}`, `{{.AgentBase}}`, `{{.Rig}}`, `{{.RigRoot}}`, `{{.WorkDir}}` and `{{.Session}}` are replaced.", keys: []cityKey{
 			becomes("name", "string", "`name`, with `dir--` in front"),
 			becomes("dir", "string", "the rig that it belongs to, or its directory"),
 			becomes("work_dir", "string", "a directory that its command makes, if it is not there, and runs in; relative to the city. Its `dir` is then that of the city"),
