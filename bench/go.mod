@@ -5,9 +5,12 @@ go 1.26.0
 replace github.com/coppice-dev/coppice => ../
 
 require (
+	github.com/adhocore/gronx v1.20.4
 	github.com/anthdm/hollywood v1.0.5
 	github.com/coppice-dev/coppice v0.0.0
 	github.com/d5/tengo/v2 v2.17.0
+	github.com/hashicorp/cronexpr v1.1.3
+	github.com/robfig/cron/v3 v3.0.1
 	github.com/thejerf/suture/v4 v4.0.6
 	github.com/yuin/gopher-lua v1.1.2
 	go.starlark.net v0.0.0-20260908191801-89a6a09411d5
@@ -22,7 +25,9 @@ require (
 	github.com/gofrs/flock v0.13.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/lucasb-eyer/go-colorful v1.4.0 // indirect
+	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/mattn/go-runewidth v0.0.23 // indirect
+	github.com/ncruces/go-strftime v1.1.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	golang.org/x/text v0.14.0 // indirect

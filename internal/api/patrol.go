@@ -33,7 +33,7 @@ type Round struct {
 
 // RoundAction is something that a round does.
 type RoundAction struct {
-	Action string   `json:"action"` // stop, suspend, start, renew, drain. Readers must expect others.
+	Action string   `json:"action"` // stop, suspend, start, renew, drain, end. Readers must expect others.
 	Path   string   `json:"path"`
 	Cause  string   `json:"cause,omitempty"`  // of a renewal: restart requested, drifted
 	Fields []string `json:"fields,omitempty"` // that have drifted

@@ -71,7 +71,7 @@ func tellOverdue(s *streams, f api.Farewell) {
 
 // stopOrphans stops what lives without a daemon; none is why there is none.
 func (r *remote) stopOrphans(ctx context.Context, s *streams, none error) error {
-	file, err := findConfig(r.file)
+	file, err := r.find()
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/coppice-dev/coppice/internal/event"
 )
@@ -101,4 +104,61 @@ func TestCity(t *testing.T) {
 		f.put("orchard.toml", string(orchard)+"\n[[agent]]\nname = \"owl\"\nstart_command = \"sleep 1000\"\n")
 	})
 	f.awaitState("orchard-city/owl", "running")
+}
+
+// A city of packs runs: agents of the city and of a rig, each in a directory of
+// its own that need not exist; a pool has as many instances as there are tasks,
+// those of an order of a pack among them.
+func TestCityOfPacks(t *testing.T) {
+	t.Parallel()
+	archive, err := txtar.ParseFile("../config/testdata/cities/town.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := txtar.Write(archive, dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "packs/orchard/scripts/prepare.sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f := fleetOf(t, dir)
+	if out := f.do("validate"); !strings.Contains(out, "packs/orchard/pack.toml:24:1: agent.mayor.prompt_template is not supported: ") {
+		t.Errorf("validate says %s", out)
+	}
+	f.do("up", "-d")
+	f.awaitIn("orchard/mayor", ".gc/agents/mayor")
+	f.awaitIn("orchard/hill--watch", ".gc/agents/hill/watch")
+	f.awaitIn("orchard/hill--wolf", "hill")
+	f.do("task", "add", "pick", "--pool", "hill--picker")
+	f.do("patrol")
+	f.awaitIn("orchard/hill--picker/boskoop", ".gc/trees/hill/pickers/boskoop")
+	until(t, "the task of an order", func() bool { return strings.Contains(f.do("task", "ls", "--pool", "dog"), "daily-report") })
+	f.do("patrol")
+	f.awaitIn("orchard/dog/dog-1", ".gc/agents/dogs/dog-1")
+	f.happens(event.ConfigReloaded, "1 added", func() {
+		f.put("new/owl/agent.toml", "scope = \"rig\"\n")
+		if err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "packs/orchard/agents")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	f.awaitState("orchard/hill--owl", "running")
+}
+
+// awaitIn waits until an agent works in a directory of the fleet.
+func (f *fleet) awaitIn(path, dir string) {
+	f.t.Helper()
+	until(f.t, path+" is in "+dir, func() bool {
+		want, err := filepath.EvalSymlinks(filepath.Join(f.dir, dir))
+		if err != nil {
+			return false
+		}
+		for _, n := range f.nodes() {
+			at, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", n.PID))
+			if n.Path == path && at == want {
+				return true
+			}
+		}
+		return false
+	})
 }

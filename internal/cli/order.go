@@ -146,6 +146,8 @@ func untilText(at *time.Time, now time.Time) string {
 		return "-"
 	case !at.After(now):
 		return "now"
+	case at.Year()-now.Year() > 100: // which no duration can hold for long
+		return fmt.Sprintf("in %d years", at.Year()-now.Year())
 	}
 	return "in " + short(at.Sub(now))
 }

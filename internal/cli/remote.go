@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
@@ -32,10 +33,29 @@ func (r *remote) flags(cmd *cobra.Command) { configFlag(cmd, &r.file) }
 // longFlags is flags for commands whose -f means to follow.
 func (r *remote) longFlags(cmd *cobra.Command) { configFlagShort(cmd, &r.file, "") }
 
+// find returns the file of the project. Where it is gone, it is where it was: a
+// daemon that has lost its file goes on, and has to be asked and stopped.
+func (r *remote) find() (string, error) {
+	file, err := findConfig(r.file)
+	if r.file != "" || !errors.Is(err, fs.ErrNotExist) {
+		return file, err
+	}
+	dir, e := filepath.Abs(".")
+	for ; e == nil; dir = filepath.Dir(dir) {
+		if info, e := os.Stat(filepath.Join(dir, api.Dir)); e == nil && info.IsDir() {
+			return filepath.Join(dir, config.FileName), nil
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return file, err
+}
+
 // dial returns a client of the project's daemon. What agents and orders run is
 // part of a project wherever it is: where there is no file, theirs is meant.
 func (r *remote) dial() (*api.Client, error) {
-	file, err := findConfig(r.file)
+	file, err := r.find()
 	if socket := os.Getenv("COPPICE_SOCKET"); errors.Is(err, fs.ErrNotExist) && r.file == "" && socket != "" {
 		return api.Dial(socket), nil
 	}
@@ -60,7 +80,7 @@ func (r *remote) ask(do func(context.Context, *api.Client) error) error {
 	defer stop()
 	err = do(ctx, client)
 	if errors.Is(err, api.ErrDown) {
-		if file, e := findConfig(r.file); e == nil {
+		if file, e := r.find(); e == nil {
 			if fate := daemon.Fate(file); fate != "" {
 				err = fmt.Errorf("%w\n%s", err, proc.Plain(fate))
 			}

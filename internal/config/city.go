@@ -1,6 +1,9 @@
 package config
 
 import (
+	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,58 +22,82 @@ type city struct {
 	dir       string // of the file, absolute
 	name      string
 	tables    map[string]cityTable // by header
-	agentRows section              // of coppice.toml
 	workspace *value               // these may be nil
 	providers *value
 	session   *value
 	rigs      map[string]*value
-	names     map[string]string // what agents are called, by dir/name
-	foreign   map[string]bool   // providers of sessions that were named
+	homes     map[*value]home   // of agents that are in packs
+	layers    []layer           // of orders
+	formulas  map[string]*value // files of formulas; nil for what is none
+	g         *gatherer
+	names     map[string]string      // what agents are called, by their identity
+	foreign   map[string]bool        // providers of sessions that were named
+	unused    map[string]*ignoredKey // what is not supported, by table and key
+	template  *regexp.Regexp         // what is replaced in texts
 }
 
-// city translates a document whose patches have been applied.
-func (r *reader) city(document *value, dir string) *value {
+// ignoredKey is a key that is not supported: it is named where it is first.
+type ignoredKey struct {
+	notice *Notice
+	others int
+}
+
+func (r *reader) newCity(dir string) *city {
 	c := &city{
-		r: r, dir: dir, tables: map[string]cityTable{}, agentRows: agentTable().section(), foreign: map[string]bool{},
-		rigs: map[string]*value{}, names: map[string]string{},
+		r: r, dir: dir, tables: map[string]cityTable{}, rigs: map[string]*value{},
+		homes: map[*value]home{}, names: map[string]string{}, foreign: map[string]bool{}, unused: map[string]*ignoredKey{}, formulas: map[string]*value{}, template: regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`),
 	}
 	for _, t := range cityTables() {
 		c.tables[t.header] = t
 	}
+	return c
+}
+
+// gather adds to a document what is in packs, and applies its patches.
+func (c *city) gather(document *value, g *gatherer) {
+	c.g = g
+	c.dropProviderPatches(document)
+	(&packs{city: c, sources: map[string]*source{}}).expand(document)
+	c.r.patch(document, c.patches())
+}
+
+// translate is the document of a coppice.toml that means the same.
+func (c *city) translate(document *value) *value {
+	r := c.r
 	c.inspect(document, "")
 	c.workspace, c.session = c.table(document, "workspace"), c.table(document, "session")
-	if c.providers = c.only(document, "providers"); c.providers != nil {
-		for _, p := range c.providers.fields {
-			if r.want(p, isTable, "a table") {
-				c.inspect(p, "[providers.*]")
+	c.providers = c.tablesIn(document, "providers")
+	c.tablesIn(document, "packs")
+	for _, rig := range c.elements(document, "rigs") {
+		c.inspect(rig, "[[rigs]]")
+		if name := textOf(rig, "name"); name != "" && c.rigs[name] == nil {
+			c.rigs[name] = rig
+			if rig.byName["path"] == nil {
+				r.notice(rig.byName["name"], "the rig %s has no path: its agents run in a directory of that name in the city", spec.Quote(name))
 			}
 		}
 	}
-	for _, rig := range c.elements(document, "rigs") {
-		c.inspect(rig, "[[rigs]]")
-		if name := rig.byName["name"]; name != nil && name.kind == isString && c.rigs[name.text] == nil {
-			c.rigs[name.text] = rig
-		}
+	for _, s := range tablesOf(document.byName["named_session"]) {
+		c.namedSession(s)
 	}
 
 	out := newTable(document.src, "", 0, nil)
 	c.project(out)
 	c.daemon(document, out)
-	if orders := document.remove("orders"); orders != nil {
-		if fileTable().section().row("orders") == nil {
-			r.notice(orders, "orders is not supported")
-		} else {
-			out.adopt(orders)
-		}
-	}
 	agents := c.elements(document, "agent")
 	for _, a := range agents {
-		if name := textOf(a, "name"); name != "" {
-			c.names[qualified(a)] = strings.ReplaceAll(qualified(a), "/", "--")
+		if textOf(a, "name") != "" {
+			c.names[c.identity(a)] = c.called(a)
 		}
 	}
+	for _, a := range agents { // who came by an import is known without its name, too, if nobody else is
+		if c.names[qualified(a)] == "" {
+			c.names[qualified(a)] = c.called(a)
+		}
+	}
+	c.orders(document, out)
 	if len(agents) == 0 {
-		r.notice(document, "there is no agent in this city; those of packs are not read: write them as [[agent]]")
+		r.notice(document, "there is no agent in this city: neither an [[agent]], nor a pack that has one for the city or for one of its [[rigs]]")
 	}
 	if len(agents) > 0 {
 		all := &value{kind: isArray, src: document.src, name: "agent", at: document.byName["agent"].at, key: document.byName["agent"].key}
@@ -81,19 +108,85 @@ func (r *reader) city(document *value, dir string) *value {
 		}
 		out.adopt(all)
 	}
+	for _, u := range c.unused {
+		if u.notice != nil && u.others > 0 {
+			u.notice.Message += fmt.Sprintf(" (and %d more)", u.others)
+		}
+	}
 	return out
 }
 
+func (c *city) namedSession(s *value) {
+	c.inspect(s, "[[named_session]]")
+	if mode := s.byName["mode"]; mode != nil && !textIs(s, "mode", isString, "always") {
+		c.notSupported(mode, "named_session.mode", "named_session with mode %s is not supported: agents run all the time, or are pools", inTOML(mode))
+	}
+}
+
+// identity is what Gas City calls an agent: dir/import.name, dir/name, or name.
+func (c *city) identity(a *value) string {
+	if binding := c.homes[a].binding; binding != "" {
+		return strings.TrimPrefix(textOf(a, "dir")+"/"+binding+"."+textOf(a, "name"), "/")
+	}
+	return qualified(a)
+}
+
+// called is the name of an agent here.
+func (c *city) called(a *value) string {
+	name := strings.ReplaceAll(qualified(a), "/", "--")
+	if binding := c.homes[a].binding; binding != "" {
+		name = strings.TrimSuffix(name, textOf(a, "name")) + binding + "__" + textOf(a, "name")
+	}
+	return name
+}
+
+// meant is the name here of the agent that another one, or an order, of a rig
+// and an import calls so.
+func (c *city) meant(name, rig, binding string) (string, bool) {
+	for _, full := range []string{rig + "/" + binding + "." + name, rig + "/" + name, binding + "." + name, name} {
+		if called, ok := c.names[strings.TrimPrefix(full, "/")]; ok {
+			return called, true
+		}
+	}
+	return "", false
+}
+
+// path is where a path leads that a file states: it is relative to that file,
+// with // in front to the city.
+func (c *city) path(path, base string) string {
+	if rest, ok := strings.CutPrefix(path, "//"); ok {
+		return under(c.dir, rest)
+	}
+	return under(base, path)
+}
+
 // dropProviderPatches names patches of what is not patched.
-func (r *reader) dropProviderPatches(document *value) {
+func (c *city) dropProviderPatches(document *value) {
 	patches := document.byName["patches"]
 	if patches == nil || patches.kind != isTable {
 		return
 	}
 	if p := patches.byName["providers"]; p != nil {
-		r.notice(p, "patches.providers is not supported: write it in [providers]")
+		c.notSupported(p, "patches.providers", "patches.providers is not supported: write it in [providers]")
 		patches.remove("providers")
 	}
+}
+
+// patches are those of a city.toml.
+func (c *city) patches() []patchable {
+	agents := patchable{
+		c.tables["[[agent]]"].section(), "[[patches.agent]]", []string{"name", "dir", "rig"},
+		func(v *value) string {
+			if rig := textOf(v, "rig"); rig != "" && textOf(v, "dir") == "" {
+				return rig + "/" + textOf(v, "name")
+			}
+			return qualified(v)
+		},
+		func(v *value) []string { return []string{c.identity(v), qualified(v)} },
+	}
+	rigs := c.tables["[[rigs]]"].section()
+	rigs.rows = slices.DeleteFunc(slices.Clone(rigs.rows), func(row row) bool { return strings.HasPrefix(row.typ, "array") || row.typ == "table" }) // they have been followed
+	return []patchable{agents, named(rigs)}
 }
 
 // inspect names what is not supported, and what is not known.
@@ -114,12 +207,30 @@ func (c *city) inspect(v *value, header string) {
 			if near := suggest.Nearest(f.name, names); near != "" {
 				c.r.fail(f.key, f, "did you mean "+strconv.Quote(near)+"?", "unknown key %s in %s", spec.Quote(f.name), where)
 			} else {
-				c.r.notice(f, "%s is not known, and not used", keyPath(f))
+				c.r.notice(f, "%s is not known in %s, and not used", bareKey(f.name), where)
 			}
 		case k.unused:
-			c.r.notice(f, "%s is not supported: %s", keyPath(f), strings.ReplaceAll(k.doc, "`", ""))
+			if key := header + " " + f.name; !c.again(key) { // else its path would be looked for in vain
+				c.notSupported(f, key, "%s is not supported: %s", keyPath(f), strings.ReplaceAll(k.doc, "`", ""))
+			}
 		}
 	}
+}
+
+// notSupported names a key that is not supported, once for all its places.
+func (c *city) notSupported(f *value, key, format string, args ...any) {
+	if !c.again(key) {
+		c.unused[key] = &ignoredKey{notice: c.r.notice(f, format, args...)}
+	}
+}
+
+// again counts a key that was named before.
+func (c *city) again(key string) bool {
+	u := c.unused[key]
+	if u != nil {
+		u.others++
+	}
+	return u != nil
 }
 
 // only returns a field that is a table; nil if there is none.
@@ -138,6 +249,20 @@ func (c *city) table(v *value, name string) *value {
 		c.inspect(f, "["+name+"]")
 	}
 	return f
+}
+
+// tablesIn is a table of tables, which are inspected; nil if there is none.
+func (c *city) tablesIn(v *value, name string) *value {
+	t := c.only(v, name)
+	if t == nil {
+		return nil
+	}
+	for _, f := range t.fields {
+		if c.r.want(f, isTable, "a table") {
+			c.inspect(f, "["+name+".*]")
+		}
+	}
+	return t
 }
 
 // elements are those of an array of tables.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -13,13 +12,13 @@ func (c *city) agent(from *value) *value {
 	c.inspect(from, "[[agent]]")
 	a := madeTable(from, "")
 	if name := from.byName["name"]; name != nil && name.kind == isString && name.text != "" {
-		a.put(made(name, isString, "name", c.names[qualified(from)]))
+		a.put(made(name, isString, "name", c.called(from)))
 	} else {
 		give(a, copyOf(name, "name"))
 	}
 	p := c.placeOf(from)
-	give(a, c.command(from, p))
-	if p.dir != nil {
+	give(a, c.inPlace(c.command(from, p), p))
+	if p.dir != nil && p.own == nil {
 		give(a, made(p.dir, isString, "dir", p.work))
 	}
 	give(a, c.env(from, p))
@@ -27,11 +26,7 @@ func (c *city) agent(from *value) *value {
 	give(a, c.script(from, p, "on_waking", ") || exit", "pre_start"))
 	give(a, c.script(from, p, "on_start", `) || echo "session_setup: exit code $?" >&2`, "session_setup", "session_setup_script"))
 	if idle := from.byName["idle_timeout"]; idle != nil && !textIs(from, "idle_timeout", isString, "") {
-		if c.agentRows.row("idle_timeout") == nil {
-			c.r.notice(idle, "%s is not supported", keyPath(idle))
-		} else {
-			give(a, copyOf(idle, "idle_timeout"))
-		}
+		give(a, copyOf(idle, "idle_timeout"))
 	}
 	give(a, c.dependsOn(from))
 	give(a, c.pool(from, p))
@@ -52,9 +47,13 @@ type place struct {
 	agent *value
 	rig   *value // nil if it belongs to none
 	dir   *value // what says where it runs; nil for the directory of the city
+	own   *value // work_dir, which need not exist; then its directory is that of the city. It may be nil
 	work  string // where it runs, in the words of the file
 	pool  bool
 }
+
+// instance is what instances of a pool have each of their own, for the shell.
+const instance = "${COPPICE_AGENT##*/}"
 
 func (c *city) placeOf(from *value) place {
 	p := place{agent: from, pool: isPool(from)}
@@ -64,81 +63,11 @@ func (c *city) placeOf(from *value) place {
 	if path := textOf(p.rig, "path"); path != "" {
 		p.dir, p.work = p.rig.byName["path"], path
 	}
-	if work := from.byName["work_dir"]; work != nil {
-		p.dir, p.work = work, c.expand(work, p)
+	if work := from.byName["work_dir"]; work != nil && !textIs(from, "work_dir", isString, "") {
+		work, text := work, c.expand(work, p)
+		p.own, p.work = work, text
 	}
 	return p
-}
-
-// command is what an agent runs: its own start_command, that of its provider,
-// that of the workspace, that of the provider of the workspace.
-func (c *city) command(from *value, p place) *value {
-	start, provider := from.byName["start_command"], from.byName["provider"]
-	if start == nil && provider == nil && c.workspace != nil {
-		if start = c.workspace.byName["start_command"]; start == nil {
-			provider = c.workspace.byName["provider"]
-		}
-	}
-	var text string
-	args := from.byName["args"]
-	origin := start
-	switch {
-	case start != nil && start.kind != isString:
-		return copyOf(start, "command")
-	case start != nil:
-		text = c.expand(start, p)
-	case provider != nil:
-		origin = provider
-		name, ok := c.r.text(provider, "the name of a provider")
-		if !ok {
-			return made(from, isString, "command", "true") // has failed already
-		}
-		text = name
-		if declared := c.provider(name); declared != nil {
-			if base, ok := strings.CutPrefix(textOf(declared, "base"), "builtin:"); ok {
-				text = base
-			}
-			if command := declared.byName["command"]; command != nil {
-				text, origin = textOf(declared, "command"), command
-				if text == "" {
-					return copyOf(command, "command")
-				}
-			}
-			if args == nil {
-				args = declared.byName["args"]
-			}
-		}
-	default:
-		c.r.fail(from.at, from, "write start_command, or provider, here or in [workspace]", "agent %s has nothing to run, expected a command", spec.Quote(qualified(from)))
-		return made(from, isString, "command", "true")
-	}
-	if args != nil && c.r.want(args, isArray, "an array of strings") {
-		for _, arg := range args.elements {
-			if c.r.want(arg, isString, "a string") {
-				text += " " + shellQuote(arg.text)
-			}
-		}
-	}
-	return made(origin, isString, "command", text)
-}
-
-// provider is a table of [providers].
-func (c *city) provider(name string) *value {
-	if c.providers == nil {
-		return nil
-	}
-	if p := c.providers.byName[name]; p != nil && p.kind == isTable {
-		return p
-	}
-	return nil
-}
-
-// shellQuote makes one word of text for the shell.
-func shellQuote(text string) string {
-	if text != "" && !strings.ContainsAny(text, " \t") && isPlain(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // env is what Gas City tells its agents, what the provider adds, and what the agent does.
@@ -155,7 +84,7 @@ func (c *city) env(from *value, p place) *value {
 	set := func(name, text string) { t.put(made(from, isString, name, text)) }
 	set("GC_CITY", c.dir)
 	set("GC_CITY_PATH", c.dir)
-	set("GC_AGENT", qualified(from))
+	set("GC_AGENT", c.identity(from))
 	if p.rig != nil {
 		set("GC_RIG", textOf(p.rig, "name"))
 		set("GC_RIG_ROOT", under(c.dir, textOf(p.rig, "path")))
@@ -213,8 +142,7 @@ func (c *city) script(from *value, p place, hook, end string, keys ...string) *v
 		case v == nil:
 		case v.kind == isString && strings.HasSuffix(key, "_script"):
 			if v.text != "" {
-				path := under(c.dir, strings.TrimPrefix(v.text, "//"))
-				fmt.Fprintf(&b, "(%s\n%s\n", shellQuote(path), end)
+				fmt.Fprintf(&b, "(%s\n%s\n", shellQuote(c.path(v.text, v.src.dir)), end)
 			}
 		case c.r.want(v, isArray, "an array of strings"):
 			for _, e := range v.elements {
@@ -230,8 +158,12 @@ func (c *city) script(from *value, p place, hook, end string, keys ...string) *v
 	if b.Len() == 0 {
 		return nil
 	}
+	script := b.String()
+	if p.dir != nil && p.own == nil {
+		script = "cd " + shellQuote(c.dir) + " || exit\n" + script
+	}
 	t, command := madeTable(first, hook), made(first, isArray, "command", "")
-	for _, word := range []string{shell, "-c", b.String()} {
+	for _, word := range []string{shell, "-c", script} {
 		e := made(first, isString, "", word)
 		e.parent = command
 		command.append(e)
@@ -253,12 +185,8 @@ func (c *city) dependsOn(from *value) *value {
 	for _, e := range v.elements {
 		name := copyOf(e, "")
 		if e.kind == isString {
-			near, ok := c.names[strings.TrimPrefix(textOf(from, "dir")+"/"+e.text, "/")]
-			if !ok {
-				near, ok = c.names[e.text]
-			}
-			if ok {
-				name.text = near
+			if called, ok := c.meant(e.text, textOf(from, "dir"), c.homes[from].binding); ok {
+				name.text = called
 			}
 		}
 		name.parent = list
@@ -298,7 +226,9 @@ func (c *city) pool(from *value, p place) *value {
 	}
 	t := madeTable(from, "pool")
 	take := func(f *value, name string) {
-		if f.kind == isString && (name == "check" || name == "on_boot" || name == "on_death") {
+		if f.kind == isString && name == "namepool" && f.text != "" && f.src.dir != c.dir {
+			t.put(made(f, isString, name, c.path(f.text, f.src.dir)))
+		} else if f.kind == isString && (name == "check" || name == "on_boot" || name == "on_death") {
 			give(t, made(f, isString, name, c.expand(f, p)))
 		} else {
 			give(t, copyOf(f, name))
@@ -322,7 +252,17 @@ func (c *city) pool(from *value, p place) *value {
 	if t.byName["max"] == nil {
 		t.put(made(t, isString, "max", "unlimited"))
 	}
+	if t.byName["check"] == nil {
+		t.put(made(t, isString, "check", tasksOf(c.called(from))))
+	}
 	return t
+}
+
+// tasksOf is a check that counts the tasks of a pool that are ready or being worked on.
+func tasksOf(pool string) string {
+	of := " --json --pool " + shellQuote(pool)
+	return "ready=$(coppice task ls --ready" + of + ") && busy=$(coppice task ls --status in_progress" + of + `) || exit
+printf '%s\n' "$ready" "$busy" | grep -o '"created_at":"' | wc -l`
 }
 
 // expand replaces the templates in a text. What belongs to one instance of a
@@ -332,25 +272,26 @@ func (c *city) expand(v *value, p place) string {
 	if !ok {
 		return ""
 	}
-	template := regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`)
-	return template.ReplaceAllStringFunc(text, func(found string) string {
+	return c.template.ReplaceAllStringFunc(text, func(found string) string {
 		own := func(text string) string {
 			if p.pool {
-				return "${COPPICE_AGENT##*/}"
+				return instance
 			}
 			return text
 		}
-		switch name := template.FindStringSubmatch(found)[1]; name {
-		case ".CityRoot", ".ConfigDir":
+		switch name := c.template.FindStringSubmatch(found)[1]; name {
+		case ".CityRoot":
 			return c.dir
+		case ".ConfigDir":
+			return c.homeOf(p.agent)
 		case ".CityName":
 			return c.name
 		case ".Agent":
-			return own(qualified(p.agent))
+			return own(c.identity(p.agent))
 		case ".AgentBase":
 			return own(textOf(p.agent, "name"))
 		case ".Session":
-			return own(c.names[qualified(p.agent)])
+			return own(c.called(p.agent))
 		case ".Rig":
 			return textOf(p.rig, "name")
 		case ".RigRoot":
@@ -361,7 +302,7 @@ func (c *city) expand(v *value, p place) string {
 		case ".WorkDir":
 			return under(c.dir, p.work)
 		default:
-			c.r.fail(v.at, v, "use one of .CityRoot, .CityName, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session", "%s is not known in %s", spec.Quote(found), keyPath(v))
+			c.r.fail(v.at, v, "use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session", "%s is not known in %s", spec.Quote(found), c.r.label(v))
 			return found
 		}
 	})

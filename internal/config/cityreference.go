@@ -10,7 +10,7 @@ const cityHead = `# Gas City
 
 <!-- Written by go generate from internal/config; changes belong there. -->
 
-` + "In a directory with a `city.toml` and no `coppice.toml`, Coppice runs the part of that city which is about keeping agents: `coppice up`, `run`, `validate`, `config show` and all others work as with\na file of their own. " + "`coppice config show` prints what the city means as a `coppice.toml`, with the line of `city.toml` that each value comes from; written to a file, it is one to go on with.\n" + `
+` + "In a directory with a `city.toml` and no `coppice.toml`, Coppice runs the part of that city which is about keeping agents: `coppice up`, `run`, `validate`, `config show` and all others work as with\na file of their own. " + "`coppice config show` prints what the city means as a `coppice.toml`, with the line of `city.toml` that each value comes from; written to a file, it is one to go on with; orders, which are files of their own, are not in it.\n" + `
 Whatever is not supported is named with its place, as a notice that stops nothing:
 
 ` + "```" + `
@@ -20,7 +20,7 @@ city.toml:30:1: agent.mayor.prompt_template is not supported: there are no promp
 city.toml is valid: 4 agents, 0 supervisors
 ` + "```" + `
 
-A key that is probably misspelled is an error, with what was probably meant. What neither is in the tables below nor resembles anything there is named, and not used.
+What several places say is named once, at the first of them. A key that is probably misspelled is an error, with what was probably meant. What neither is in the tables below nor resembles anything there is named, and not used.
 
 Some things are otherwise than in Gas City, on purpose:
 
@@ -30,6 +30,20 @@ Some things are otherwise than in Gas City, on purpose:
 - ` + "A pool whose `check` fails stays as it is." + `
 - ` + "`\"0s\"`, negative durations and what is none are errors, and days (`\"7d\"`) are understood." + `
 - ` + "Agents find `GC_CITY` and `GC_CITY_PATH` (the directory of the city), `GC_AGENT` (`dir/name`), and in a rig `GC_RIG` and `GC_RIG_ROOT`, beside what Coppice tells all its agents; there is no program `gc`." + `
+- ` + "A city without agents is up, too: its packs may be for rigs that it does not have yet." + `
+
+## Packs
+
+Packs that are directories are read: those that ` + "`includes` and `imports`" + ` of the city, of its ` + "`[[rigs]]`" + ` and of other packs name, and the ` + "`pack.toml`" + ` beside a ` + "`city.toml`" + `. Their agents, providers, patches and orders count as if
+the city had them; for each rig that names a pack, there are agents of its own. A pack at an address is named, and not read: clone it, and write the path of its directory.
+
+` + "```" + `
+coppice tree
+orchard (one_for_one)
+├─ mayor                     # an agent of a pack of the city
+├─ hill--watch               # one of a pack of the rig "hill"
+└─ hill--imported__picker    # the same, where the rig imports the pack as "imported"
+` + "```" + `
 
 An example is in [examples/city](../examples/city/city.toml).
 `

@@ -90,9 +90,6 @@ func open(name string, data []byte, a advice, known []section) (*reader, *value,
 		return nil, nil, Errors{tooLarge(name, int64(len(data)), a)}
 	}
 	src := newSource(name, data)
-	if err := src.checkText(); err != nil {
-		return nil, nil, Errors{err}
-	}
 	document, err := parse(src)
 	if err != nil {
 		return nil, nil, Errors{err}

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -359,17 +360,24 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-func TestReferenceIsCurrent(t *testing.T) {
-	var want bytes.Buffer
-	if err := WriteReference(&want); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want.String(), string(got)); diff != "" {
-		t.Errorf("docs/configuration.md is not current, run go generate ./internal/config (-want +got)\n%s", diff)
+// TestPagesAreCurrent: what is generated was generated.
+func TestPagesAreCurrent(t *testing.T) {
+	for page, write := range map[string]func(io.Writer) error{
+		"configuration.md": WriteReference, "coppice.schema.json": WriteSchema, "gascity.md": WriteCityReference,
+		"grove.md": WriteGroveReference, "grove.schema.json": WriteGroveSchema,
+		"aidefile-reference.md": WriteAidefileReference, "aidefile.schema.json": WriteAidefileSchema,
+	} {
+		var want bytes.Buffer
+		if err := write(&want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join("../../docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.String(), string(got)); diff != "" {
+			t.Errorf("docs/%s is not current, run go generate ./internal/config (-want +got)\n%s", page, diff)
+		}
 	}
 }
 

@@ -40,6 +40,11 @@ func (e *Error) Error() string {
 	return printable(b.String())
 }
 
+// at reports whether that is its place.
+func (e *Error) at(file string, line, column int) bool {
+	return e.File == file && e.Line == line && e.Column == column
+}
+
 func (e *Error) Unwrap() error { return e.Err }
 
 // printable escapes what could harm a terminal; parts of messages come from files.

@@ -30,10 +30,11 @@ type gatherer struct {
 	dir      string // absolute, of the file that includes
 	shown    string // the same as errors give it
 	files    []included
-	size     int64           // of all files
-	entries  int             // of directories, that were looked at
-	watch    map[string]bool // directories whose changes matter
-	document []*value        // one for each included file that could be read
+	size     int64              // of all files
+	entries  int                // of directories, that were looked at
+	watch    map[string]bool    // directories whose changes matter
+	document []*value           // one for each included file that could be read
+	sources  map[string]*source // what read has read, by absolute paths
 }
 
 // included is a file that was read, or was to be.
@@ -79,7 +80,7 @@ func (g *gatherer) one(e *value, path string) bool {
 	if filepath.IsAbs(rest) {
 		root, rest = "/", strings.TrimLeft(rest, "/")
 	}
-	found, err := g.glob(root, strings.Split(rest, "/"))
+	found, err := g.glob(root, strings.Split(rest, "/"), MaxIncludes)
 	switch {
 	case errors.Is(err, filepath.ErrBadPattern):
 		g.r.fail(e.at, e, `a "[" begins a set of characters; \ escapes it`, "%s is no pattern", spec.Quote(path))
@@ -102,8 +103,8 @@ func hasMeta(path string) bool { return strings.ContainsAny(path, `*?[\`) }
 
 var errTooMany = errors.New("too many")
 
-// glob returns the paths that match, sorted. Relative ones are relative to g.dir.
-func (g *gatherer) glob(root string, segments []string) ([]string, error) {
+// glob returns the paths that match, sorted, at most so many. Relative ones are relative to g.dir.
+func (g *gatherer) glob(root string, segments []string, most int) ([]string, error) {
 	paths := []string{root}
 	for i, segment := range segments {
 		last := i == len(segments)-1
@@ -113,7 +114,7 @@ func (g *gatherer) glob(root string, segments []string) ([]string, error) {
 				next = append(next, filepath.Join(dir, segment))
 				continue
 			}
-			names, err := g.match(g.absolute(dir), segment, !last, MaxIncludes-len(next))
+			names, err := g.match(g.absolute(dir), segment, !last, most-len(next), most)
 			if err != nil {
 				return nil, err
 			}
@@ -136,7 +137,7 @@ func (g *gatherer) glob(root string, segments []string) ([]string, error) {
 
 // match returns what matches in a directory; nothing if there is none. As in
 // the shell, a wildcard in front matches no dot: editors keep copies so.
-func (g *gatherer) match(dir, pattern string, onlyDirs bool, most int) ([]string, error) {
+func (g *gatherer) match(dir, pattern string, onlyDirs bool, left, most int) ([]string, error) {
 	if _, err := filepath.Match(pattern, ""); err != nil {
 		return nil, err
 	}
@@ -166,8 +167,8 @@ func (g *gatherer) match(dir, pattern string, onlyDirs bool, most int) ([]string
 		}
 		g.entries += len(entries)
 		switch {
-		case len(names) > most:
-			return nil, fmt.Errorf("%w: more than %d files match, expected at most that", errTooMany, MaxIncludes)
+		case len(names) > left:
+			return nil, fmt.Errorf("%w: more than %d files match, expected at most that", errTooMany, most)
 		case g.entries > maxEntries:
 			return nil, fmt.Errorf("%w: it leads to more than %d entries of directories, expected at most that", errTooMany, maxEntries)
 		case err == io.EOF:
@@ -217,13 +218,9 @@ func (g *gatherer) file(e *value, path string) bool {
 		return false
 	}
 	src := newSource(shown, data)
-	src.order = len(g.files)
+	src.dir, src.order = filepath.Dir(absolute), len(g.files)
 	f.data = data
 	g.files = append(g.files, f)
-	if err := src.checkText(); err != nil {
-		g.r.add(err)
-		return true
-	}
 	document, err := parse(src)
 	if err != nil {
 		g.r.add(err)
@@ -235,6 +232,42 @@ func (g *gatherer) file(e *value, path string) bool {
 	}
 	g.document = append(g.document, document)
 	return true
+}
+
+// read reads a file that belongs to the configuration without being included,
+// once for all that make use of it. The error has its place.
+func (g *gatherer) read(path string, a advice) (*source, *Error) {
+	absolute := g.absolute(path)
+	if src := g.sources[absolute]; src != nil {
+		return src, nil
+	}
+	shown := g.show(absolute)
+	g.watchFile(absolute)
+	data, info, err := readFile(absolute, a)
+	g.files = append(g.files, included{info: info, path: absolute, data: data})
+	if err != nil {
+		err.File = shown
+		return nil, err
+	}
+	if g.size += int64(len(data)); g.size > MaxTotal {
+		return nil, &Error{File: shown, Message: fmt.Sprintf("makes %d bytes of all files, expected at most %d", g.size, MaxTotal), Hint: fleet.large}
+	}
+	src := newSource(shown, data)
+	src.dir, src.order = filepath.Dir(absolute), len(g.files)-1
+	if g.sources == nil {
+		g.sources = map[string]*source{}
+	}
+	g.sources[absolute] = src
+	return src, nil
+}
+
+// show is an absolute path as errors give it: as the file that was named, where it is below that or beside it.
+func (g *gatherer) show(absolute string) string {
+	relative, err := filepath.Rel(g.dir, absolute)
+	if err != nil || strings.HasPrefix(relative, "../../../") {
+		return absolute
+	}
+	return filepath.Join(g.shown, relative)
 }
 
 // note makes a file that is no part of the configuration, but decides upon it, one of its sources.

@@ -127,6 +127,7 @@ func (b *schemaBuilder) value(path string, r row, patch bool) schema {
 func (b *schemaBuilder) typed(path string, r row, patch bool) schema {
 	text := schema{"type": "string", "minLength": 1}
 	texts := schema{"type": "array", "items": schema{"type": "string"}}
+	words := schema{"type": "array", "items": schema{"type": "string"}, "minItems": 1}
 	below := func() schema { // the table of this key
 		at := strings.TrimPrefix(path+"."+r.name, ".")
 		if r.typ == hookType {
@@ -140,11 +141,13 @@ func (b *schemaBuilder) typed(path string, r row, patch bool) schema {
 	case "boolean":
 		return schema{"type": "boolean"}
 	case "integer":
-		return schema{"type": "integer"}
+		return schema{"type": "integer", "minimum": 0}
 	case "number":
 		return schema{"type": "number", "exclusiveMinimum": 0}
-	case `integer or "unlimited"`, maxType:
-		return schema{"anyOf": []schema{{"type": "integer"}, {"const": "unlimited"}}}
+	case `integer or "unlimited"`: // for which -1 stands
+		return schema{"anyOf": []schema{{"type": "integer", "minimum": -1}, {"const": "unlimited"}}}
+	case maxType:
+		return schema{"anyOf": []schema{{"type": "integer", "minimum": 0}, {"const": "unlimited"}}}
 	case "duration":
 		return schema{"type": "string", "pattern": durationPattern, "not": schema{"pattern": "^[^1-9]*$"}}
 	case durationOrZeroType:
@@ -158,9 +161,9 @@ func (b *schemaBuilder) typed(path string, r row, patch bool) schema {
 	case "size":
 		return schema{"anyOf": []schema{{"type": "integer", "minimum": 1}, {"type": "string", "pattern": `^\s*[0-9.]+\s*([bB]|[kKmMgGtT]([iI]?[bB]?)?)\s*$`}}}
 	case "string or array of strings":
-		return schema{"anyOf": []schema{text, texts}}
+		return schema{"anyOf": []schema{text, words}}
 	case hookType:
-		return schema{"anyOf": []schema{text, texts, below()}}
+		return schema{"anyOf": []schema{text, words, below()}}
 	case "array of strings":
 		return texts
 	case "string or table":
@@ -191,9 +194,9 @@ func (b *schemaBuilder) typed(path string, r row, patch bool) schema {
 		}
 		return schema{"type": "object"}
 	default:
-		words, or := strings.CutSuffix(typ, ", or table")
+		list, or := strings.CutSuffix(typ, ", or table")
 		var all []string
-		for word := range strings.SplitSeq(words, ", ") {
+		for word := range strings.SplitSeq(list, ", ") {
 			if strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_-") != "" && b.err == nil {
 				b.err = fmt.Errorf("the schema knows no type %q, which %s of %q has", typ, r.name, path)
 			}

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"math"
 	"os"
@@ -78,22 +79,6 @@ func strange(v any) bool {
 	return false
 }
 
-func TestSchemaIsCurrent(t *testing.T) {
-	for name, write := range map[string]func(io.Writer) error{"coppice": WriteSchema, "grove": WriteGroveSchema, "aidefile": WriteAidefileSchema} {
-		var want bytes.Buffer
-		if err := write(&want); err != nil {
-			t.Fatal(err)
-		}
-		got, err := os.ReadFile(filepath.Join("..", "..", "docs", name+".schema.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got, want.Bytes()) {
-			t.Errorf("docs/%s.schema.json is not current, run go generate ./internal/config", name)
-		}
-	}
-}
-
 // TestSchemaValid: what the reader takes, the schema takes.
 func TestSchemaValid(t *testing.T) {
 	texts := []string{everything, Template, "", "[[patches.agent]]\nname = \"a\"\nshutdown.grace = \"1s\"\non_start = { timeout = \"1s\" }\ncommand_append = [\"x\"]\nenv_remove = [\"A\"]\nready.timeout = \"3s\"\n[[patches.supervisor]]\nname = \"s\"\nchildren_append = [\"a\"]\n"}
@@ -146,6 +131,8 @@ func TestSchemaInvalid(t *testing.T) {
 		base + "shutdown.grace = \"-1s\"\n", base + "shutdown = { sgnal = \"INT\" }\n", base + "env = { A = 1 }\n", base + "env = []\n", base + "limits.memory = \"1 GB/s\"\n",
 		base + "limits.memory = 0\n", base + "limits.cpu = -1\n", base + "limits.cpu = \"2\"\n", base + "ready.tcp = 80\n", base + "command_append = []\n", base + "terminal = \"true\"\n",
 		base + "dir = \"\"\n", base + "on_start = { timeout = \"1s\" }\n", base + "on_start = 1\n", base + "pool.max = \"many\"\n", base + "pool.on_death = { cmd = \"x\" }\n", base + "beliefs.x = { typ = \"int\" }\n",
+		base + "pool.min = -1\n", base + "pool.max = -2\n", base + "max_restarts = -1\n", base + "limits.open_files = -1\n", base + "ready.exec = []\n", base + "on_start = []\n", base + "pool.namepool = []\n",
+		"[[agent]]\nname = \"a\"\ncommand = []\n", "[[order]]\nname = \"o\"\nexec = \"x\"\nretries = -1\n", "[[order]]\nname = \"o\"\nexec = \"x\"\ngate = []\n", "[[order]]\nname = \"o\"\nexec = \"x\"\nenabled = \"no\"\n",
 		base + "max_restarts = \"never\"\n", base + "suspended = 1\n", base + "nudge = \"x\"\n", base + "depends_on = \"a\"\n",
 		"[daemon]\npatrol_interval = \"0s\"\n", "[daemon]\npatrol_interval = \"1 day\"\n", "[daemon]\nshutdown_timeout = \"-1s\"\n", "[daemon]\nttl = 7\n", "[daemon]\nx = 1\n", "[[daemon]]\n",
 		"[project]\nname = 1\n", "[supervision]\nwithin_seconds = \"60s\"\n", "[supervision]\nstrategy = \"two_for_one\"\n", "[persistence]\nbackend = \"etcd\"\n", "include = \"x\"\n", "include = [1]\n",
@@ -183,4 +170,74 @@ func FuzzSchema(f *testing.F) {
 			t.Errorf("%v\n%s", s.Validate(v), data)
 		}
 	})
+}
+
+// TestSchemaOfExamples: every file of the examples, and every piece of TOML in
+// the documentation, is right for the schema of its kind.
+func TestSchemaOfExamples(t *testing.T) {
+	schemas := map[string]*jsonschema.Schema{
+		"coppice": compiled(t, WriteSchema), "grove": compiled(t, WriteGroveSchema), "aidefile": compiled(t, WriteAidefileSchema),
+	}
+	checked := 0
+	check := func(where, kind, text string) {
+		checked++
+		if v, ok := inJSON(t, text); !ok || schemas[kind].Validate(v) != nil {
+			t.Errorf("%s: %v\n%s", where, schemas[kind].Validate(v), text)
+		}
+	}
+	err := filepath.WalkDir("../../examples", func(path string, _ os.DirEntry, err error) error {
+		kind, ok := map[string]string{FileName: "coppice", GroveName: "grove", "Aidefile": "aidefile"}[filepath.Base(path)]
+		if err != nil || !ok {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		check(path, kind, string(text))
+		return err
+	})
+	pages, glob := filepath.Glob("../../docs/*.md")
+	if err := errors.Join(err, glob); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := "coppice"
+		switch filepath.Base(page) {
+		case "grove.md", "sage.md", "beliefs.md":
+			kind = "grove"
+		case "aidefile.md", "aidefile-reference.md":
+			kind = "aidefile"
+		}
+		for _, block := range tomlBlocks(string(text)) {
+			kind := kind
+			switch {
+			case strings.Contains(block, "[[agent]]"), strings.HasPrefix(block, "[aide]"):
+				kind = "coppice"
+			case kind == "grove" && !strings.Contains(block, "[project]"):
+				block += "[project]\nname = \"shop\"\nentry = \"main.sg\"\n"
+			}
+			if _, whole := strings.CutPrefix(block, "# orders/"); whole || strings.HasPrefix(block, "[order]") {
+				continue // the file of an order, which has no schema of its own
+			}
+			check(page, kind, block)
+		}
+	}
+	if checked < 50 {
+		t.Errorf("just %d pieces", checked)
+	}
+}
+
+// tomlBlocks are the pieces of TOML on a page.
+func tomlBlocks(page string) (all []string) {
+	for {
+		_, rest, ok := strings.Cut(page, "```toml\n")
+		if !ok {
+			return all
+		}
+		var block string
+		block, page, _ = strings.Cut(rest, "```")
+		all = append(all, block)
+	}
 }

@@ -77,6 +77,7 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 	if err != nil {
 		return l, err
 	}
+	r.src.dir = dir
 	if g == nil {
 		g = &gatherer{}
 		if list := document.byName["include"]; list != nil {
@@ -86,16 +87,16 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 		return l, r.errors()
 	}
 	document.remove("include")
+	f := file{root: spec.Node{Name: projectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()}}
 	isCity := filepath.Base(name) == CityName
 	if isCity {
-		r.dropProviderPatches(document)
-		r.patch(document, cityPatches())
-		document = r.city(document, dir)
+		f.standing.city = r.newCity(dir)
+		f.standing.city.gather(document, g)
+		document = f.standing.city.translate(document)
 	} else {
 		r.patch(document, ownPatches())
 	}
 	l.document = document
-	f := file{root: spec.Node{Name: projectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()}}
 	fileTable().read(r, document, &f)
 	r.persistence(&f, dir)
 	r.program(&f, dir, further != nil)
@@ -105,7 +106,7 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 		r.namepools(&f, dir, g)
 	}
 	standing := r.orders(&f, dir, g, further != nil)
-	f.root.Bare = len(standing) > 0 || isCity && len(f.agents) == 0 // they may all come from packs
+	f.root.Bare = len(standing) > 0 || isCity && len(f.agents) == 0 // the packs of a city may be for rigs that it does not have yet
 	f.aidefiles(r, dir, g)
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)

@@ -38,6 +38,7 @@ type standing struct {
 	maxTimeout time.Duration
 	overrides  []*value
 	all        []order
+	city       *city // nil if they are not those of one
 }
 
 const retryDelay = 10 * time.Second // the default
@@ -175,7 +176,7 @@ retries = 2
 				}},
 			{row{name: "backoff", typ: "none, fixed, linear, exponential", def: "exponential", doc: "how the delay before a retry grows; it is 5m at most", also: []string{"retry_backoff"}},
 				word(supervisor.ParseBackoffKind, func(o *order) *supervisor.BackoffKind { return &o.Backoff.Kind })},
-			{row{name: "retry_delay", typ: "duration", def: "10s", doc: "the delay before the first retry", also: []string{"delay", "base"}}, duration(func(o *order) *time.Duration { return &o.Backoff.Base })},
+			{row{name: "retry_delay", typ: "duration", def: "10s", doc: "the delay before the first retry, 5m at most", also: []string{"delay", "base"}}, duration(func(o *order) *time.Duration { return &o.Backoff.Base })},
 			{row{name: "enabled", typ: "boolean", def: "true", doc: "whether its gates fire it; `coppice order run` does in any case", also: []string{"enable", "active"}},
 				func(r *reader, v *value, into *order) {
 					enabled := true

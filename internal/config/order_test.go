@@ -136,6 +136,7 @@ func TestBadOrders(t *testing.T) {
 		head + "exec = \"true\"\nschedule = \"@daily\"\ntimezone = \"CEST\"\n":                `:5:12: time zone "CEST" is not known: expected an IANA name`,
 		head + "exec = \"true\"\ntimezone = \"UTC\"\n":                                        `:4:1: timezone without the gate cron`,
 		head + "exec = \"true\"\non = \"[\"\n":                                                `is no pattern of types of events`,
+		head + "exec = \"true\"\ngate = \"manual\"\nretry_delay = \"1h\"\n":                   `:5:15: retry_delay is "1h", expected at most 5m0s`,
 		head + "exec = \"true\"\non = []\n":                                                   `on is empty`,
 		head + "exec = \"true\"\ncheck = \"\"\n":                                              `check is empty`,
 		head + "exec = \"true\"\ncheck = \"/no/such\"\n":                                      `:4:9: the command "/no/such" of the order "o" cannot be run`,
@@ -202,6 +203,19 @@ func TestOnlyOrders(t *testing.T) {
 }
 
 // What is read of orders decides upon the configuration: a change of it is one.
+// There may be as many files as orders, and not one more.
+func TestManyOrderFiles(t *testing.T) {
+	dir := project(t, "-- coppice.toml --\n[project]\nname = \"t\"\n")
+	t.Chdir(dir)
+	for i := range MaxIncludes + 1 {
+		write(t, fmt.Sprintf("orders/o%d.toml", i), "exec = \"true\"\ngate = \"manual\"\n", 0o644)
+	}
+	loaded, err := LoadUnchecked("coppice.toml")
+	if err != nil || len(loaded.Tree.Orders) != MaxIncludes+1 {
+		t.Error(err)
+	}
+}
+
 func TestOrderFilesAreWatched(t *testing.T) {
 	path := projectOf(t, map[string]string{"coppice.toml": one, "orders/o.toml": "exec = \"true\"\n"})
 	before, err := LoadAll(path)

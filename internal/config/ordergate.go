@@ -43,6 +43,9 @@ func (r *reader) finish(o *order, s *standing, dir string, skipped bool) {
 	if o.Backoff.Base == 0 {
 		o.Backoff.Base = retryDelay
 	}
+	if v := o.table.byName["retry_delay"]; v != nil && o.Backoff.Base > supervisor.DefaultBackoffCap {
+		r.fail(v.at, v, "", "retry_delay is %s, expected at most %v", spec.Quote(v.text), supervisor.DefaultBackoffCap)
+	}
 	switch {
 	case skipped:
 		o.Disabled, o.Why = true, "it is in skip of [orders]"

@@ -51,6 +51,9 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Sta
 		names = append(names, o.Name)
 	}
 	r.override(s, known, names)
+	if s.city != nil {
+		s.skip = s.city.skipped(s.skip, known)
+	}
 	skipped := r.skips(s, known, names)
 	var all []*spec.StandingOrder
 	table := orderTable()
@@ -77,20 +80,37 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Sta
 
 // orderFiles reads the files of orders.
 func (r *reader) orderFiles(s *standing, g *gatherer) {
-	for _, pattern := range []string{"orders/*.toml", "orders/*/order.toml"} {
-		found, err := g.glob(".", strings.Split(pattern, "/"))
-		if err != nil {
-			r.add(&Error{File: filepath.Join(g.shown, "orders"), Message: fmt.Sprintf("cannot be looked through: %v", reason(err))})
-			return
+	layers := []layer{{dir: "."}}
+	if s.city != nil {
+		layers = s.city.layers
+	}
+	before := map[string]int{} // those of earlier layers, which later ones replace
+	for _, l := range layers {
+		first := len(s.all)
+		for _, pattern := range orderPatterns(s.city != nil) {
+			found, err := g.glob(l.dir, strings.Split(pattern, "/"), maxOrders)
+			if err != nil {
+				r.add(&Error{File: g.show(under(g.absolute(l.dir), "orders")), Message: fmt.Sprintf("cannot be looked through: %v", reason(err))})
+				return
+			}
+			for _, path := range found {
+				table := r.orderFile(g, path)
+				if table == nil {
+					continue
+				}
+				o := order{table: table, file: orderName(path)}
+				if s.city != nil {
+					s.city.orderOf(&o, l)
+				}
+				if at, ok := before[o.file]; ok {
+					s.all[at] = o
+				} else {
+					s.all = append(s.all, o)
+				}
+			}
 		}
-		for _, path := range found {
-			name := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".toml"), ".order")
-			if strings.HasSuffix(path, "/order.toml") && filepath.Dir(path) != "orders" {
-				name = filepath.Base(filepath.Dir(path))
-			}
-			if table := r.orderFile(g, path); table != nil {
-				s.all = append(s.all, order{table: table, file: name})
-			}
+		for i := first; i < len(s.all); i++ {
+			before[s.all[i].file] = i
 		}
 	}
 	if len(s.all) > maxOrders {
@@ -98,28 +118,18 @@ func (r *reader) orderFiles(s *standing, g *gatherer) {
 	}
 }
 
+// orderName is the name of the order in a file.
+func orderName(path string) string {
+	if dir := filepath.Dir(path); filepath.Base(path) == "order.toml" && filepath.Base(dir) != "orders" {
+		return filepath.Base(dir)
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".toml"), ".order")
+}
+
 // orderFile reads the file of an order: its keys are those of [[order]], alone or
 // below [order].
 func (r *reader) orderFile(g *gatherer, path string) *value {
-	absolute, shown := g.absolute(path), path
-	if g.shown != "." {
-		shown = filepath.Join(g.shown, path)
-	}
-	g.watchFile(absolute)
-	data, info, e := readFile(absolute, advice{large: "an order is a few lines"})
-	g.files = append(g.files, included{info: info, path: absolute, data: data})
-	if e != nil {
-		e.File = shown
-		r.add(e)
-		return nil
-	}
-	if g.size += int64(len(data)); g.size > MaxTotal {
-		r.add(&Error{File: shown, Message: fmt.Sprintf("makes %d bytes of all files, expected at most %d", g.size, MaxTotal), Hint: fleet.large})
-		return nil
-	}
-	src := newSource(shown, data)
-	src.order = len(g.files) - 1
-	err := src.checkText()
+	src, err := g.read(path, advice{large: "an order is a few lines"})
 	var document *value
 	if err == nil {
 		document, err = parse(src)

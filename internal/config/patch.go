@@ -11,39 +11,26 @@ import (
 // patchable are elements of an array of tables that can be patched.
 type patchable struct {
 	section
-	identity func(*value) string // what tells one from the others
-	keys     []string            // that make the identity
+	by       string                // the header of the patches
+	keys     []string              // that say whom a patch is for; the first one has to be there
+	identity func(*value) string   // whom a patch is for
+	answers  func(*value) []string // what an element is called in patches; a name counts for the first that has it
 }
 
-// name is what patches of one name. It is "" if they lack it.
+// name is the key of the array. It is "" if they lack it.
 func (p patchable) name() string { return strings.Trim(p.header, "[]") }
 
 func named(s section) patchable {
-	return patchable{s, func(v *value) string { return textOf(v, "name") }, []string{"name"}}
+	return patchable{
+		s, "[[patches." + strings.Trim(s.header, "[]") + "]]", []string{"name"},
+		func(v *value) string { return textOf(v, "name") },
+		func(v *value) []string { return []string{textOf(v, "name")} },
+	}
 }
 
 // ownPatches are the patches of a coppice.toml.
 func ownPatches() []patchable {
 	return []patchable{named(agentTable().section()), named(supervisorTable().section())}
-}
-
-// cityPatches are those of a city.toml.
-func cityPatches() []patchable {
-	var all []patchable
-	for _, t := range cityTables() {
-		switch t.header {
-		case "[[agent]]":
-			all = append(all, patchable{t.section(), func(v *value) string {
-				if rig := textOf(v, "rig"); rig != "" && textOf(v, "dir") == "" {
-					return rig + "/" + textOf(v, "name")
-				}
-				return qualified(v)
-			}, []string{"name", "dir", "rig"}})
-		case "[[rigs]]":
-			all = append(all, named(t.section()))
-		}
-	}
-	return all
 }
 
 // patchesSection is [[patches.agent]] for the reference page.
@@ -95,7 +82,7 @@ func (r *reader) patch(document *value, known []patchable) {
 		if !r.want(patches, isArray, "an array of tables") {
 			continue
 		}
-		targets := byIdentity(document.byName[patches.name], known[at].identity)
+		targets := byAnswer(document.byName[patches.name], known[at].answers)
 		for _, p := range patches.elements {
 			if r.want(p, isTable, "a table") {
 				r.patchOne(p, targets, known[at])
@@ -107,10 +94,10 @@ func (r *reader) patch(document *value, known []patchable) {
 // byName are the elements of an array of tables that have a name. The first
 // one of a name counts: the others are errors.
 func byName(array *value) map[string]*value {
-	return byIdentity(array, func(v *value) string { return textOf(v, "name") })
+	return byAnswer(array, func(v *value) []string { return []string{textOf(v, "name")} })
 }
 
-func byIdentity(array *value, identity func(*value) string) map[string]*value {
+func byAnswer(array *value, answers func(*value) []string) map[string]*value {
 	all := map[string]*value{}
 	if array == nil || array.kind != isArray {
 		return all
@@ -119,19 +106,20 @@ func byIdentity(array *value, identity func(*value) string) map[string]*value {
 		if e.kind != isTable {
 			continue
 		}
-		if name := identity(e); name != "" && all[name] == nil {
-			all[name] = e
+		for _, name := range answers(e) {
+			if name != "" && all[name] == nil {
+				all[name] = e
+			}
 		}
 	}
 	return all
 }
 
 func (r *reader) patchOne(p *value, targets map[string]*value, s patchable) {
-	what := s.name()
-	header := "[[patches." + what + "]]"
-	name := p.byName["name"]
+	what, header := strings.TrimSuffix(s.name(), "s"), s.by
+	name := p.byName[s.keys[0]]
 	if name == nil {
-		r.fail(p.at, p, "", "%s without name, expected one (string)", header)
+		r.fail(p.at, p, "", "%s without %s, expected one (string)", header, s.keys[0])
 		return
 	}
 	if _, ok := r.text(name, "a string"); !ok {

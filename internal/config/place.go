@@ -55,12 +55,20 @@ type Notice Error
 // String is one line: file:line:column: message; hint.
 func (n *Notice) String() string { return (*Error)(n).Error() }
 
-func (r *reader) notice(v *value, format string, args ...any) {
+// notice adds a notice, and returns it; nil if there are too many.
+func (r *reader) notice(v *value, format string, args ...any) *Notice {
 	if len(r.notices) >= maxErrors {
 		r.unsaid++
-		return
+		return nil
 	}
-	r.notices = append(r.notices, (*Notice)(v.src.errorAt(v.key, v.path(), "", fmt.Sprintf(format, args...))))
+	n := (*Notice)(v.src.errorAt(v.key, v.path(), "", fmt.Sprintf(format, args...)))
+	for _, other := range r.notices { // of a file that is read for several places
+		if other.Message == n.Message && (*Error)(other).at(n.File, n.Line, n.Column) {
+			return other
+		}
+	}
+	r.notices = append(r.notices, n)
+	return n
 }
 
 func (r *reader) sortNotices() {

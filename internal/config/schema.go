@@ -69,6 +69,11 @@ func (r *reader) add(err *Error) {
 		r.more++
 		return
 	}
+	for _, other := range r.errs { // of a file that is read for several places
+		if other.Message == err.Message && other.at(err.File, err.Line, err.Column) {
+			return
+		}
+	}
 	r.errs = append(r.errs, err)
 }
 

@@ -19,6 +19,7 @@ const MaxFile = 1 << 20
 // source is the text of a file and knows its lines.
 type source struct {
 	name  string // as errors give it
+	dir   string // that it lies in, absolute; "" if nothing is read beside it
 	order int    // among the files that were read together
 	data  []byte // without byte order mark
 	lines []int  // offset of the start of each line

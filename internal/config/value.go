@@ -113,6 +113,9 @@ func (v *value) append(element *value) *value {
 
 // parse reads a TOML document.
 func parse(src *source) (*value, *Error) {
+	if err := src.checkText(); err != nil {
+		return nil, err
+	}
 	p := parser{src: src}
 	root := p.document()
 	if p.crowded != nil {

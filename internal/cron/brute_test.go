@@ -255,3 +255,9 @@ func BenchmarkNext(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkParse(b *testing.B) {
+	for b.Loop() {
+		mustParse(b, "*/5 9-17 * * MON-FRI", time.UTC)
+	}
+}

@@ -306,12 +306,12 @@ func (p *parser) step(f field, text string) (int, error) {
 }
 
 func (p *parser) value(f field, text string) (int, error) {
-	for i, name := range f.names {
-		if strings.EqualFold(name, text) || strings.EqualFold(name[:short], text) {
+	n, ok := number(text)
+	for i := 0; !ok && i < len(f.names); i++ {
+		if name := f.names[i]; strings.EqualFold(name, text) || strings.EqualFold(name[:short], text) {
 			return f.low + i, nil
 		}
 	}
-	n, ok := number(text)
 	switch {
 	case ok && n >= f.low && n <= f.high:
 		return n, nil

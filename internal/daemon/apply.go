@@ -130,6 +130,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 		c.concludeDrain(ctx, agent)
 		c.arrivals.forget(agent)
 		c.prints.forget(agent)
+		c.strangers.left(agent)
 		c.mu.Lock()
 		delete(c.sessions, agent)
 		delete(c.typing, agent)
@@ -139,7 +140,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 			for _, place := range c.opts.Runtimes {
 				c.remove(ctx, place, agent)
 			}
-			last = append(last, c.lastOf(agent, c.last(agent)).op())
+			last = append(last, c.lastOf(agent, c.last(agent)).op(), store.Op{Kind: store.Delete, Key: printKey(agent)})
 		}
 		why := " is not in the file any more, and is gone"
 		if c.fleet().nodes[path] == nil && c.crews.of(above) != nil {

@@ -79,6 +79,7 @@ type Controller struct {
 	applying  sync.Mutex                 // held while that changes
 
 	patrols     *rounds
+	strangers   strangers
 	prints      *prints
 	credentials *credentials
 	vitals      vitals
@@ -109,7 +110,8 @@ type Controller struct {
 	rejected *rejection                  // the files that are there now, which are not in force
 	keep     bool                        // agents go on without the controller
 
-	unwatched map[string]bool // agents of which was said that their idle_timeout does nothing; needs mu
+	idle      map[string]idling // agents that are so for longer than they may; needs mu
+	unwatched map[string]bool   // agents of which was said that their idle_timeout does nothing; needs mu
 
 	project  suspension
 	arrivals *arrivals
@@ -148,7 +150,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
 		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o),
-		unwatched: make(map[string]bool), arrivals: newArrivals(), departed: make(map[string]*fleet), parted: make(chan struct{}), hurry: make(chan struct{}),
+		idle: make(map[string]idling), unwatched: make(map[string]bool), arrivals: newArrivals(), departed: make(map[string]*fleet), parted: make(chan struct{}), hurry: make(chan struct{}),
 		credentials: newCredentials(), launched: make(chan struct{}), ordersEnded: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {

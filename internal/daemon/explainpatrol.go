@@ -82,15 +82,15 @@ func (c *Controller) explainPatrol(x *api.Explanation) {
 	if x.Node.State == supervisor.Quarantined.String() && x.Node.NextAt != nil {
 		p.HeldUntil = x.Node.NextAt
 	}
-	if idle, counts, ok := c.idle(path); ok && counts {
+	if idle, counts, ok := c.idleFor(path); ok && counts {
 		left := max(0, c.fleet().agents[path].IdleTimeout-idle).Seconds()
 		p.IdleLeft = &left
 	}
 }
 
-// idle is for how long an agent that has an idle_timeout and runs has neither
+// idleFor is for how long an agent that has an idle_timeout and runs has neither
 // read nor written anything, and whether that counts at the moment.
-func (c *Controller) idle(path string) (idle time.Duration, counts, ok bool) {
+func (c *Controller) idleFor(path string) (idle time.Duration, counts, ok bool) {
 	a, p := c.fleet().agents[path], c.arrivals.of(path)
 	if a == nil || a.IdleTimeout <= 0 || p == nil {
 		return 0, false, false

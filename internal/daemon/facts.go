@@ -34,6 +34,7 @@ func (c *Controller) observed(f *fleet) map[string]*patrol.Observed {
 			all[path] = c.done(path)
 		}
 	}
+	c.strangers.add(all, f)
 	c.mu.Lock()
 	for path := range c.adopt { // and what it is in
 		for at, ok := path, true; ok; at, _, ok = cutLast(at) {
@@ -128,6 +129,9 @@ func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
 		o.Requested, o.Request = true, r.Reason
 	}
 	o.Draining = c.drains[o.Path] != nil
+	if at := c.idle[o.Path]; at.who == who {
+		o.Idle = at.idle
+	}
 	c.mu.Unlock()
 	o.Print = c.prints.of(who)
 	if v := c.vital(o.Path); v != nil && v.who == who {

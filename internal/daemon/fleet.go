@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -26,6 +27,7 @@ type fleet struct {
 	order  []string              // all paths below the root, in start order
 	prints map[string]spec.Print // of agents, without what is in their files
 	files  map[string]bool       // that agents are made of
+	slots  map[string]bool       // names of those of its agents
 	needs  map[string][]string   // by path: what has to be ready before the patrol starts it
 	after  map[string]string     // by path: the sibling that its supervisor starts before it
 }
@@ -39,7 +41,7 @@ func newFleet(tree *spec.Tree, config ConfigInfo) *fleet {
 		tree: tree, file: tree, config: config,
 		agents: make(map[string]*spec.Agent), nodes: map[string]*spec.Node{tree.Root.Name: tree.Root},
 		specs: make(map[string]supervisor.ChildSpec), patrol: tree.Patrol, needs: make(map[string][]string), after: make(map[string]string),
-		prints: make(map[string]spec.Print), files: make(map[string]bool),
+		prints: make(map[string]spec.Print), files: make(map[string]bool), slots: make(map[string]bool),
 	}
 	if f.patrol == (spec.Patrol{}) {
 		f.patrol = spec.DefaultPatrol() // no file was asked
@@ -48,6 +50,9 @@ func newFleet(tree *spec.Tree, config ConfigInfo) *fleet {
 		f.order = append(f.order, path)
 		if child.Agent != nil {
 			f.agents[path] = child.Agent
+			if slot, err := wire.DirName(path); err == nil {
+				f.slots[slot] = true
+			}
 			f.prints[path] = child.Agent.Print(func(string) string { return spec.Unread })
 			for _, file := range child.Agent.Files {
 				f.files[file] = true

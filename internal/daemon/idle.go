@@ -60,8 +60,8 @@ const (
 	idleGrain = time.Millisecond
 )
 
-// mindIdle begins to end an incarnation that neither reads nor writes anything
-// for longer than its idle_timeout, or goes on with another one.
+// mindIdle begins to watch whether an incarnation neither reads nor writes
+// anything for longer than its idle_timeout, or goes on with another one.
 func (c *Controller) mindIdle(p *process, a *spec.Agent) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,12 +83,22 @@ func (c *Controller) amend(path string) {
 	}
 }
 
-// watchIdle looks at an incarnation when it could have become idle. One that
-// waits for a person, and one that was asked to finish what it does, are excused.
+// idling is an incarnation that is idle for longer than it may be.
+type idling struct {
+	who  api.Caller
+	p    *process
+	a    *spec.Agent
+	idle time.Duration
+}
+
+// watchIdle looks at an incarnation when it could have become idle, and has a
+// round made when it has. One that waits for a person, and one that was asked to
+// finish what it does, are excused.
 func (c *Controller) watchIdle(ctx context.Context, p *process, a *spec.Agent) {
 	var i idleness
 	o := p.session.Observe()
 	who := api.Caller{Path: o.Path, Incarnation: o.Incarnation}
+	defer c.noteIdle(idling{who: who, p: p})
 	if !o.StartedAt.Before(c.started) && p.ready.After(o.StartedAt) {
 		i.excuse(p.ready) // what was taken over has been idle before
 	}
@@ -100,9 +110,13 @@ func (c *Controller) watchIdle(ctx context.Context, p *process, a *spec.Agent) {
 		case <-ctx.Done():
 			return
 		}
+		if p.leaves() {
+			return
+		}
 		now := time.Now()
 		excused := c.excused(who.Path, now)
 		if i.excuse(excused); excused.Equal(now) {
+			c.noteIdle(idling{who: who, p: p})
 			timer.Reset(min(idlePause, a.IdleTimeout))
 			continue
 		}
@@ -118,11 +132,24 @@ func (c *Controller) watchIdle(ctx context.Context, p *process, a *spec.Agent) {
 		now = time.Now()
 		i.excuse(c.excused(who.Path, now)) // since it was asked
 		if idle := i.look(last, now); idle <= a.IdleTimeout {
+			c.noteIdle(idling{who: who, p: p})
 			timer.Reset(a.IdleTimeout - idle + idleGrain)
 		} else {
-			c.killIdle(who, p, a, idle)
-			return
+			c.noteIdle(idling{who, p, a, idle})
+			c.patrols.kick()
+			timer.Reset(idlePause) // it may wake up before the round comes to it
 		}
+	}
+}
+
+// noteIdle notes for how long an incarnation is idle, or that it is not if that is 0.
+func (c *Controller) noteIdle(at idling) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at.idle > 0 {
+		c.idle[at.who.Path] = at
+	} else if c.idle[at.who.Path].p == at.p {
+		delete(c.idle, at.who.Path)
 	}
 }
 
@@ -178,11 +205,19 @@ func (c *Controller) untellable(who api.Caller, a *spec.Agent) {
 	}.With(map[string]any{"runtime": a.Runtime.String()}))
 }
 
-// killIdle ends an incarnation that is idle, as a failure: its supervisor and its
-// limits decide what comes next.
-func (c *Controller) killIdle(who api.Caller, p *process, a *spec.Agent, idle time.Duration) {
+// endIdle ends the incarnation of an agent that is idle, as a failure: its
+// supervisor and its limits decide what comes next.
+func (c *Controller) endIdle(path string) {
+	c.mu.Lock()
+	at, ok := c.idle[path]
+	delete(c.idle, path)
+	c.mu.Unlock()
+	if !ok {
+		return // it has woken up
+	}
+	who, a, idle := at.who, at.a, at.idle
 	reason := fmt.Errorf("idle: no input or output for %s", liveness.Brief(idle))
-	if !p.condemn(reason, 0) {
+	if !at.p.condemn(reason, 0) {
 		return
 	}
 	c.log.Append(event.Event{

@@ -29,8 +29,9 @@ type lookout struct {
 // outlookOf is what is known of a file.
 type outlookOf struct {
 	looking bool
-	again   bool        // look once more after that
-	info    os.FileInfo // as it was when it was read; nil if it was not there
+	done    chan struct{} // closed when that look is over
+	again   bool          // look once more after that
+	info    os.FileInfo   // as it was when it was read; nil if it was not there
 	hash    string
 	at      time.Time // when the look began that found the hash
 }
@@ -87,6 +88,26 @@ func (l *lookout) around(wanted map[string]bool) {
 	}
 }
 
+// settled waits until all files have been looked at that somebody is looking at
+// now; not for those that come to be looked at meanwhile.
+func (l *lookout) settled(ctx context.Context) {
+	l.mu.Lock()
+	var looks []chan struct{}
+	for _, o := range l.byPath {
+		if o.looking {
+			looks = append(looks, o.done)
+		}
+	}
+	l.mu.Unlock()
+	for _, done := range looks {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // hash is what a file is known to contain, or spec.Unread.
 func (l *lookout) hash(path string) string {
 	hash, _ := l.known(path)
@@ -108,7 +129,7 @@ func (l *lookout) look(path string, o *outlookOf) {
 	if o.looking {
 		return
 	}
-	o.looking = true
+	o.looking, o.done = true, make(chan struct{})
 	before, hash := o.info, o.hash
 	l.spawn(func(ctx context.Context) {
 		select {
@@ -139,6 +160,7 @@ func (l *lookout) seen(path string, o *outlookOf, info os.FileInfo, hash string,
 	l.mu.Lock()
 	news := hash != o.hash || o.again
 	o.looking, o.info = false, info
+	close(o.done)
 	if hash != spec.Unread { // else what was known is not doubted
 		o.hash, o.at = hash, at
 	}

@@ -226,6 +226,12 @@ func TestPatrolModel(t *testing.T) {
 					time.Sleep(rapid.SampledFrom([]time.Duration{time.Minute, 61 * time.Minute}).Draw(t, "time"))
 					m.settle()
 				},
+				"stranger": func(t *rapid.T) {
+					path := "t/" + rapid.SampledFrom([]string{"f", "s/g", "old/h"}).Draw(t, "path")
+					m.p.stage.intrude(path)
+					time.Sleep(m.p.fleet().patrol.Interval)
+					m.settle()
+				},
 				"blind": m.blind,
 				"another controller": func(t *rapid.T) {
 					m.p.Stop(true)

@@ -77,6 +77,9 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 			c.prints.recall(path, r.Print)
 		}
 	}
+	if err := c.recallPrints(ctx); err != nil {
+		return nil, err
+	}
 	c.endWithController(records)
 	p := &past{orderly: len(orderly) > 0, records: records, selves: selves, adopt: c.adopt}
 	p.forgets, p.forgetsOwn = c.fleet().forgets, c.fleet().forgetsOwn

@@ -26,9 +26,21 @@ type rounds struct {
 	mu     sync.Mutex
 	busy   map[string]bool         // paths at which something is being done
 	delays map[string]patrol.Delay // what waits since the last round
+	tries  map[string]try          // what was done in the rounds before, and is planned again
 	calm   chan struct{}           // closed when a round has found nothing to do; nil if the last one did
 	due    time.Time               // of the next round, if nothing happens before
 }
+
+// try is what was done about a path, as often in a row as it was planned, and to no effect.
+type try struct {
+	kind  patrol.Kind
+	times int
+	ended time.Time // zero while it is being done
+}
+
+// firstRetry is how long what had no effect is not done again; twice as long
+// each time, and as long as from one round to the next at most.
+const firstRetry = 10 * time.Millisecond
 
 // Bounds of the pause between two rounds, so that even a fleet that never rests
 // leaves most of the time to others.
@@ -40,7 +52,7 @@ const (
 func newRounds(c *Controller) *rounds {
 	return &rounds{
 		c: c, kicks: make(chan struct{}, 1), turns: make(chan struct{}, max(1, c.fleet().patrol.Starts)),
-		busy: make(map[string]bool), delays: make(map[string]patrol.Delay), calm: make(chan struct{}),
+		busy: make(map[string]bool), delays: make(map[string]patrol.Delay), tries: make(map[string]try), calm: make(chan struct{}),
 	}
 }
 
@@ -76,12 +88,17 @@ func (r *rounds) settled(ctx context.Context) error {
 }
 
 // Patrol is part of api.Patrols.
-func (c *Controller) Patrol(_ context.Context, dry bool) (api.Round, error) {
+func (c *Controller) Patrol(ctx context.Context, dry bool) (api.Round, error) {
 	select {
 	case <-c.down:
 		return api.Round{}, api.ErrStopping
 	default:
 	}
+	look, cancel := context.WithTimeout(ctx, lookPatience)
+	c.seek(look)
+	c.lookAround(c.fleet())
+	c.prints.lookout.settled(look)
+	cancel()
 	res := c.patrols.plan()
 	if !dry {
 		c.patrols.kick()
@@ -160,14 +177,17 @@ func (r *rounds) round(ctx context.Context) time.Time {
 		return time.Time{}
 	default:
 	}
+	r.c.lookForStrangers()
 	res := r.plan()
 	r.c.dropOvertaken(r.isBusy)
+	r.c.savePrints()
 	r.mu.Lock()
 	told := r.delays
 	r.delays = make(map[string]patrol.Delay, len(res.Delays))
 	for _, d := range res.Delays {
 		r.delays[d.Path] = d
 	}
+	r.patient(&res)
 	for _, a := range res.Actions {
 		r.busy[a.Path] = true
 	}
@@ -190,6 +210,35 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	return res.Next
 }
 
+// patient leaves out what was done right before, and to no effect, until some
+// time has passed: else there would be one round after the other. Needs mu.
+func (r *rounds) patient(res *patrol.Result) {
+	now, most := time.Now(), r.c.fleet().patrol.Interval
+	planned := make(map[string]bool, len(res.Actions))
+	due := res.Actions[:0]
+	for _, a := range res.Actions {
+		planned[a.Path] = true
+		t := r.tries[a.Path]
+		if t.kind != a.Kind || t.ended.IsZero() {
+			t = try{kind: a.Kind}
+		}
+		if t.times > 0 {
+			at := t.ended.Add(min(firstRetry<<min(t.times-1, 20), most))
+			if at.After(now) {
+				if res.Next.IsZero() || at.Before(res.Next) {
+					res.Next = at
+				}
+				continue
+			}
+		}
+		t.times, t.ended = t.times+1, time.Time{}
+		r.tries[a.Path] = t
+		due = append(due, a)
+	}
+	res.Actions = due
+	maps.DeleteFunc(r.tries, func(path string, _ try) bool { return !planned[path] && !r.busy[path] })
+}
+
 func (r *rounds) isBusy(path string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,6 +249,10 @@ func (r *rounds) isBusy(path string) bool {
 func (r *rounds) over(path string) {
 	r.mu.Lock()
 	delete(r.busy, path)
+	if t, ok := r.tries[path]; ok {
+		t.ended = time.Now()
+		r.tries[path] = t
+	}
 	r.mu.Unlock()
 	r.kick()
 }
@@ -231,7 +284,11 @@ func (r *rounds) do(ctx context.Context, a patrol.Action) {
 	c := r.c
 	switch a.Kind {
 	case patrol.Stop:
-		c.withdraw(ctx, a.Path)
+		if c.supervised(a.Path) {
+			c.withdraw(ctx, a.Path)
+		} else {
+			c.expel(ctx, a.Path)
+		}
 	case patrol.Suspend:
 		c.suspended(ctx, a.Path)
 	case patrol.Start:
@@ -242,6 +299,8 @@ func (r *rounds) do(ctx context.Context, a patrol.Action) {
 		}
 		defer func() { <-r.turns }()
 		c.ensureNode(ctx, a.Path)
+	case patrol.End:
+		c.endIdle(a.Path)
 	case patrol.Renew, patrol.Drain:
 		if a.Cause == patrol.Requested {
 			c.mu.Lock()

@@ -444,3 +444,60 @@ func TestDriftOfFiles(t *testing.T) {
 		}
 	})
 }
+
+// What was in the files of an agent is known to the next controller also if
+// nothing has happened to the agent since that was learnt.
+func TestDriftOfFilesOverDaemons(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "prompt.md")
+	synctest.Test(t, func(t *testing.T) {
+		put := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tree := edited(t, treeOf(t, "a", "b"), "a", func(a *spec.Agent) { a.Files = []string{file} })
+		s, db := newStage(), memory.New()
+		put("one")
+		p := raise(t, s, db, tree)
+		time.Sleep(2 * time.Minute)
+		p.Stop(true)
+		<-p.Ended()
+		put("two, while nobody looks")
+		p = raise(t, s, db, tree)
+		time.Sleep(2 * time.Minute)
+		if got := s.cast(); got != "t/a 2, t/b 1" {
+			t.Errorf("there live %s", got)
+		}
+		p.Stop(true)
+		<-p.Ended()
+		p = raise(t, s, db, tree)
+		time.Sleep(2 * time.Minute)
+		if got := s.cast(); got != "t/a 2, t/b 1" {
+			t.Errorf("without another change there live %s", got)
+		}
+		p.becomes(treeOf(t, "b"))
+		time.Sleep(time.Minute)
+		if left, _, err := db.Snapshot(context.Background(), printPrefix); err != nil || len(left) > 0 {
+			t.Errorf("of what is gone there is left %v, %v", left, err)
+		}
+		p.close()
+	})
+}
+
+// Whoever asks what there is to do is told of what is in the files now.
+func TestPatrolReadsTheFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "prompt.md")
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlay(t, edited(t, treeOf(t, "a"), "a", func(a *spec.Agent) { a.Files = []string{file} }))
+		defer p.close()
+		time.Sleep(2 * time.Minute)
+		if err := os.WriteFile(file, []byte("new"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := p.Patrol(context.Background(), true)
+		if err != nil || len(r.Actions) != 1 || r.Actions[0].Reason != "drifted: files."+file {
+			t.Errorf("there is to do %+v, %v", r.Actions, err)
+		}
+	})
+}

@@ -206,7 +206,7 @@ func (c *Controller) remove(ctx context.Context, rt runtime.Runtime, path string
 	}
 }
 
-// evict stops what lives in a slot: asked, and after its grace killed.
+// evict stops what lives in a slot, whichever incarnation that is.
 func evict(ctx context.Context, rt runtime.Runtime, path string, grace time.Duration) error {
 	s, err := adoptNow(ctx, rt, path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -215,6 +215,11 @@ func evict(ctx context.Context, rt runtime.Runtime, path string, grace time.Dura
 	if err != nil {
 		return err
 	}
+	return dismiss(ctx, s, path, grace)
+}
+
+// dismiss stops an incarnation that no supervisor has: asked, and after its grace killed.
+func dismiss(ctx context.Context, s runtime.Session, path string, grace time.Duration) error {
 	s.Stop()
 	select {
 	case <-s.Done():

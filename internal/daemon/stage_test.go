@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -122,6 +123,16 @@ func (s *stage) List(context.Context) (all []runtime.Observation, err error) {
 		all = append(all, s.slots[path].Observe())
 	}
 	return all, s.blind
+}
+
+func (s *stage) Among(ctx context.Context, which func(string) bool) (some []runtime.Observation, err error) {
+	all, err := s.List(ctx)
+	for _, o := range all {
+		if slot, _ := wire.DirName(o.Path); which(slot) {
+			some = append(some, o)
+		}
+	}
+	return some, err
 }
 
 func (s *stage) Remove(_ context.Context, path string) error {

@@ -299,7 +299,11 @@ func (r *Runner) input(j Job) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return "", fmt.Errorf("input of errand %s: %w", j.ID, err)
 	}
-	if err := os.WriteFile(file, j.Input, 0o600); err != nil {
+	// One that runs already may be reading: what it has open is left alone.
+	if err := os.WriteFile(file+".new", j.Input, 0o600); err != nil {
+		return "", fmt.Errorf("input of errand %s: %w", j.ID, err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
 		return "", fmt.Errorf("input of errand %s: %w", j.ID, err)
 	}
 	return filepath.Abs(file)
@@ -329,43 +333,49 @@ func (r *Runner) List(ctx context.Context) (map[string]bool, error) {
 func (r *Runner) Forget(ctx context.Context, id string) error {
 	if file, err := r.inputFile(id); err == nil {
 		os.Remove(file)
+		os.Remove(file + ".new")
 	}
 	return r.shims.Remove(ctx, id)
 }
 
-// Halt stops all errands that live, asked first. Their ends are kept.
+// Halt stops all errands that live, asked first, at the same time. Their ends are kept.
 func (r *Runner) Halt(ctx context.Context) error {
 	all, err := r.List(ctx)
 	if err != nil {
 		return err
 	}
+	var living []runtime.Session
+	var errs []error
 	for id, lives := range all {
 		if !lives {
 			continue
 		}
 		s, err := r.shims.Adopt(ctx, id)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("errand %s: %w", id, err)
-		}
-		s.Stop()
-		select {
-		case <-s.Done():
-			continue
-		case <-time.After(proc.DefaultGrace):
-			s.Kill()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		select {
-		case <-s.Done():
-		case <-ctx.Done():
-			return ctx.Err()
+		switch {
+		case err == nil:
+			s.Stop()
+			living = append(living, s)
+		case !errors.Is(err, fs.ErrNotExist):
+			errs = append(errs, fmt.Errorf("errand %s: %w", id, err))
 		}
 	}
-	return nil
+	patience := time.NewTimer(proc.DefaultGrace)
+	defer patience.Stop()
+	over := patience.C
+	for i := 0; i < len(living); {
+		select {
+		case <-living[i].Done():
+			i++
+		case <-over:
+			for _, s := range living[i:] {
+				s.Kill()
+			}
+			over = nil
+		case <-ctx.Done():
+			return errors.Join(append(errs, ctx.Err())...)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // End is Halt, and forgets them: nobody will ask for them any more.

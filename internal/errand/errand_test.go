@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
@@ -139,6 +140,50 @@ func TestInput(t *testing.T) {
 	for _, d := range []string{dir, dir + ".input"} {
 		if left, _ := filepath.Glob(d + "/*"); len(left) > 0 {
 			t.Errorf("left of a forgotten errand: %v", left)
+		}
+	}
+}
+
+// Whoever starts an errand twice leaves alone what it reads.
+func TestInputIsLeftAlone(t *testing.T) {
+	r, dir := runner(t)
+	j := sh("a", "read x; read y; echo $x $y")
+	j.Input = []byte("one\ntwo\n")
+	start(t, r, j)
+	file := filepath.Join(dir+".input", slotOf(t, "a"))
+	before, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := start(t, r, j)
+	if after, err := os.Stat(file); err != nil || os.SameFile(before, after) {
+		t.Errorf("the file was written over, %v", err)
+	}
+	if res := end(t, e); strings.Join(res.Output, " ") != "one two" {
+		t.Errorf("%q", res.Output)
+	}
+}
+
+// All are stopped at the same time: one after the other they would take longer than is waited for.
+func TestHalt(t *testing.T) {
+	r, dir := runner(t)
+	var all []*Errand
+	for i := range patience/proc.DefaultGrace + 2 {
+		fifo := filepath.Join(dir, "..", strconv.Itoa(int(i)))
+		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, start(t, r, sh(strconv.Itoa(int(i)), "trap '' TERM; echo x >"+fifo+"; while :; do sleep 98765; done")))
+		if _, err := os.ReadFile(fifo); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Halt(ctxOf(t)); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		if res := end(t, e); res.Outcome != Stopped {
+			t.Errorf("%+v", res)
 		}
 	}
 }

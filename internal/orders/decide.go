@@ -20,18 +20,16 @@ func (e *Engine) decide(en *entry, now Now) {
 	}
 	en.hold = 0
 	defer e.keep(en)
-	held := ""
-	if en.held = false; en.enabled() {
-		held = e.heldFor(en.o)
-		en.held = held != ""
-	}
-	switch {
-	case !en.enabled():
+	en.held = false
+	if !en.enabled() {
 		en.s.Waiting, en.pending, en.check.ok = time.Time{}, nil, false
-		return
-	case held != "":
-		en.check.ok = false
-		if !en.s.Waiting.IsZero() {
+		if !en.s.Asked {
+			return
+		}
+	}
+	if held := e.heldFor(en.o); held != "" {
+		en.held, en.check.ok = true, false
+		if !en.s.Waiting.IsZero() && !en.o.CatchUp {
 			e.drop(en, held, now)
 			en.told = held
 		}
@@ -45,8 +43,11 @@ func (e *Engine) decide(en *entry, now Now) {
 		}
 		return
 	}
-	if en.s.Asked {
+	switch {
+	case en.s.Asked:
 		e.fire(en, "by hand", "", now)
+		return
+	case !en.enabled():
 		return
 	}
 	open, waiting, reasons := 0, 0, []string(nil)
@@ -152,7 +153,7 @@ func (en *entry) waits(e *Engine, now Now) (at time.Duration, ok bool) {
 		return en.hold, true
 	}
 	switch {
-	case !en.enabled() || e.suspended:
+	case !en.enabled() && !en.s.Asked || e.suspended:
 		return 0, false
 	case en.held:
 		return now.Up + heldTime, true

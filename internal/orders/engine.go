@@ -2,12 +2,9 @@ package orders
 
 import (
 	"container/heap"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/coppice-dev/coppice/internal/event"
 )
 
 // Do is what is to be done.
@@ -29,6 +26,8 @@ type Action struct {
 	Reason string // why it fires, or does not
 	By     string // who fired it, if not its gates
 	Events *Batch // that belong to the run
+	// Asker is that of Ask, if somebody has asked for this run and waits for it.
+	Asker  any
 	before State
 	taken  []uint64
 }
@@ -85,7 +84,7 @@ const (
 func New(all []*Order, states map[string]State, head uint64, now Now) *Engine {
 	e := &Engine{entries: make(map[string]*entry), last: now, seen: head}
 	for _, o := range all {
-		if s, ok := states[o.Name]; ok && o.Gate(Event) != nil {
+		if s, ok := states[o.Name]; ok && !s.Off && o.Gate(Event) != nil {
 			e.seen = min(e.seen, s.Cursor)
 		}
 	}
@@ -97,8 +96,9 @@ func New(all []*Order, states map[string]State, head uint64, now Now) *Engine {
 func (e *Engine) Seen() uint64 { return e.seen }
 
 // Replace makes other orders those of the engine. What is known of those that
-// stay is kept; states are of those that come. Step says what is new.
-func (e *Engine) Replace(all []*Order, states map[string]State, head uint64, now Now) {
+// stay is kept; states are of those that come. Step says what is new. gone are the
+// states of those that are there no more, to be written by the caller.
+func (e *Engine) Replace(all []*Order, states map[string]State, head uint64, now Now) (gone []State) {
 	entries := make(map[string]*entry, len(all))
 	e.walls, e.ups, e.due = queue{byWall: true}, queue{}, nil
 	e.listeners = listeners{}
@@ -117,12 +117,31 @@ func (e *Engine) Replace(all []*Order, states map[string]State, head uint64, now
 		if en.s.Schedules != schedules(o) { // the times that have passed were others
 			en.s.Schedules, en.s.Considered, en.s.Waiting, en.dirty = schedules(o), now.Wall.Round(0), time.Time{}, true
 		}
+		if en.s.Off && en.enabled() {
+			en.pass(head, now)
+		}
+		if off := !en.enabled(); off != en.s.Off {
+			en.s.Off, en.dirty = off, true
+		}
 		en.plan(now)
 		entries[o.Name] = en
 		e.listeners.add(en)
 		e.touch(en)
 	}
+	for name, en := range e.entries {
+		if entries[name] == nil {
+			en.s.Off = true
+			gone = append(gone, en.s)
+		}
+	}
 	e.entries = entries
+	return gone
+}
+
+// pass has all that has come to pass so far not count.
+func (en *entry) pass(head uint64, now Now) {
+	en.s.Considered, en.s.Waiting = now.Wall.Round(0), time.Time{}
+	en.s.Cursor, en.pending = max(head, en.s.Cursor), nil
 }
 
 // plan finds the next time of the schedules, and how long ago the last run was.
@@ -158,10 +177,10 @@ func (e *Engine) Step(now Now) []Action {
 		}
 	}
 	e.last = now
-	for len(e.walls.all) > 0 && !e.walls.all[0].wall.at.After(now.Wall) {
+	for len(e.due) < atOnce && len(e.walls.all) > 0 && !e.walls.all[0].wall.at.After(now.Wall) {
 		e.touch(heap.Pop(&e.walls).(*entry))
 	}
-	for len(e.ups.all) > 0 && e.ups.all[0].up.after <= now.Up {
+	for len(e.due) < atOnce && len(e.ups.all) > 0 && e.ups.all[0].up.after <= now.Up {
 		e.touch(heap.Pop(&e.ups).(*entry))
 	}
 	e.out = slices.Grow(e.out, min(len(e.due), atOnce))
@@ -204,151 +223,6 @@ func (e *Engine) Wait(now Now, longest time.Duration) time.Duration {
 		d = min(d, e.ups.all[0].up.after-now.Up)
 	}
 	return max(0, d)
-}
-
-// Errors of Ask and Enable.
-var (
-	ErrUnknown   = errors.New("there is no such order")
-	ErrRunning   = errors.New("it is running")
-	ErrSuspended = errors.New("it may not be fired")
-)
-
-// Ask fires an order by hand, whatever its gates say. queued: it will, when the
-// run that goes on has ended. What is to be done is returned by the next Step.
-func (e *Engine) Ask(name, by string, now Now) (queued bool, err error) {
-	en := e.entries[name]
-	switch {
-	case en == nil:
-		return false, ErrUnknown
-	case e.heldFor(en.o) != "":
-		return false, fmt.Errorf("%w: %s", ErrSuspended, e.heldFor(en.o))
-	case en.running == 0 || en.o.Overlap == Allow:
-		e.fire(en, "by hand", by, now)
-		e.schedule(en, now)
-		return false, nil
-	case en.o.Overlap == Queue:
-		en.s.Asked, en.dirty = true, true
-		e.touch(en)
-		return true, nil
-	}
-	return false, ErrRunning
-}
-
-// Enable lets the gates of an order fire it, or not, whatever its file says. What has
-// passed while they could not does not count.
-func (e *Engine) Enable(name string, on bool, now Now) error {
-	en := e.entries[name]
-	if en == nil {
-		return ErrUnknown
-	}
-	was := en.enabled()
-	en.s.ByHand = DisabledByHand
-	if on {
-		en.s.ByHand = EnabledByHand
-	}
-	if on && !was {
-		en.s.Considered, en.s.Waiting = now.Wall.Round(0), time.Time{}
-		en.s.Cursor, en.pending = max(e.seen, en.s.Cursor), nil
-		en.plan(now)
-	}
-	en.dirty = true
-	e.touch(en)
-	return nil
-}
-
-// Suspend keeps everything from firing, or lets it again.
-func (e *Engine) Suspend(on bool) {
-	if on == e.suspended {
-		return
-	}
-	e.suspended = on
-	for _, en := range e.entries {
-		e.touch(en)
-	}
-}
-
-// heldFor is why an order must not fire.
-func (e *Engine) heldFor(o *Order) string {
-	switch {
-	case e.suspended:
-		return suspendedReason
-	case e.Held != nil:
-		return e.Held(o)
-	}
-	return ""
-}
-
-// Began counts a run of the predecessor that still goes on.
-func (e *Engine) Began(name string) {
-	if en := e.entries[name]; en != nil {
-		en.running++
-		e.touch(en)
-	}
-}
-
-// Ended tells that a run has ended, for good.
-func (e *Engine) Ended(name string) {
-	if en := e.entries[name]; en != nil {
-		en.running = max(0, en.running-1)
-		e.touch(en)
-	}
-}
-
-// Refused tells that what an action of Fire, Drop or Keep asked for could not be
-// written. It is as if it had not been decided, and is decided anew after a while.
-func (e *Engine) Refused(a Action, now Now) {
-	en := e.entries[a.Order.Name]
-	if en == nil {
-		return
-	}
-	en.hold = now.Up + holdTime
-	switch a.Do {
-	case Fire:
-		en.running = max(0, en.running-1)
-		waiting := a.before.Waiting
-		en.s.Fired, en.s.Asked, en.s.Runs, en.s.Waiting = a.before.Fired, a.before.Asked, a.before.Runs, waiting
-		if len(a.taken) > 0 {
-			en.s.Cursor, en.pending = a.before.Cursor, append(a.taken, en.pending...)
-		}
-	default:
-		en.dirty = true
-	}
-	e.touch(en)
-}
-
-// Checked tells what the check of an order has said.
-func (e *Engine) Checked(name string, ok bool, now Now) {
-	en := e.entries[name]
-	if en == nil || !en.check.running {
-		return
-	}
-	en.check.running, en.check.ok = false, ok
-	if g := en.o.Gate(Condition); g != nil {
-		en.check.next = now.Up + g.Every
-	}
-	e.touch(en)
-}
-
-// Event counts an event. It has to be called with each, in their order.
-func (e *Engine) Event(ev event.Event) {
-	switch {
-	case ev.Type == event.EventsReset: // the log is another one, and begins anew
-		for _, en := range e.entries {
-			en.pending, en.s.Cursor, en.dirty = nil, ev.Seq, true
-			e.touch(en)
-		}
-		e.seen = ev.Seq
-		return
-	case ev.Seq <= e.seen && ev.Seq != 0:
-		return
-	}
-	e.seen = ev.Seq
-	for _, en := range e.listeners.of(ev) {
-		if ev.Seq > en.s.Cursor && wants(en.o, ev) && en.enabled() {
-			en.pending = append(en.pending, ev.Seq)
-			e.touch(en)
-		}
-	}
 }
 
 // Progress is the states of orders that wait for events and whose cursor is far

@@ -2,6 +2,7 @@ package orders
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -115,8 +116,17 @@ func (en *entry) nextOf(g Gate, now Now) time.Time {
 
 // Next are the next times at which an order fires, as far as the clock alone
 // decides that: those of its schedules, or those of its cooldown if no run
-// takes longer. Its error says why there are none.
+// takes longer. There are fewer than n where the calendar ends, with the year
+// 9999. Its error says why there are none.
 func (e *Engine) Next(name string, now Now, n int) (all []time.Time, err error) {
+	all, err = e.next(name, now, n)
+	return slices.DeleteFunc(all, func(at time.Time) bool { return at.Year() > lastYear }), err
+}
+
+// lastYear is the last one that can be written in all the ways that times are.
+const lastYear = 9999
+
+func (e *Engine) next(name string, now Now, n int) (all []time.Time, err error) {
 	en := e.entries[name]
 	if en == nil {
 		return nil, ErrUnknown
@@ -145,9 +155,7 @@ func (e *Engine) Next(name string, now Now, n int) (all []time.Time, err error) 
 		if fires.Before(free) {
 			fires = free
 		}
-		for next := nextTime(en.o, at); !next.After(fires); next = nextTime(en.o, at) {
-			at = next // waits together with the one before
-		}
+		at = fires // those up to it wait together
 		all = append(all, fires)
 		if cooldown != nil {
 			free = fires.Add(cooldown.Interval)

@@ -45,7 +45,7 @@ func TestModel(t *testing.T) {
 			"full":    func(*rapid.T) { s.full = !s.full },
 			"suspend": func(*rapid.T) { s.e.Suspend(true); s.step() },
 			"resume":  func(*rapid.T) { s.e.Suspend(false); s.step() },
-			"by hand": func(*rapid.T) { s.e.Ask("a", "user", s.now); s.step() },
+			"by hand": func(*rapid.T) { s.e.Ask("a", "user", nil, s.now); s.step() },
 			"set": func(rt *rapid.T) {
 				s.now.Wall = s.now.Wall.Add(time.Duration(rapid.IntRange(-7200, 7200).Draw(rt, "seconds")) * time.Second)
 				s.step()

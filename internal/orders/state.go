@@ -46,6 +46,9 @@ type State struct {
 	Cursor uint64 `json:"cursor"`
 	// Asked: somebody wants it to run once more, after the run that goes on.
 	Asked bool `json:"asked,omitempty"`
+	// Off: it was disabled, or not in the file, when it was looked at last. What comes
+	// to pass meanwhile does not count for it.
+	Off bool `json:"off,omitempty"`
 	// ByHand is what a person has decided: Enabled, Disabled, or nothing.
 	ByHand Choice `json:"by_hand,omitempty"`
 	// Runs counts all that ever began; Skips those that did not.

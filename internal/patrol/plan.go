@@ -66,6 +66,8 @@ type Observed struct {
 	Ready bool // what needs it may begin: it runs, or has done what it was for
 	// Settled: what comes after it may begin: it is ready, or not to run.
 	Settled bool
+	// Stranger: it runs in a slot of the project, and no supervisor knows it.
+	Stranger bool
 	// Lives: it is Down for its supervisor only, and runs: it was found running,
 	// and to start it is to take it over.
 	Lives bool
@@ -74,8 +76,11 @@ type Observed struct {
 	Print     spec.Print // as it was started; unknown if it has no parts
 	Requested bool       // it has asked to be restarted
 	Request   string     // why
-	Asks      bool       // it has shown that it looks whether it is to finish
-	Draining  bool       // it is to finish: what becomes of it then is decided
+	// Idle is for how long it has neither read nor written anything, if that is
+	// longer than it may; else 0.
+	Idle     time.Duration
+	Asks     bool // it has shown that it looks whether it is to finish
+	Draining bool // it is to finish: what becomes of it then is decided
 	// RoomAt is when its limit lets it be started once more; in the past: now.
 	RoomAt time.Time
 }
@@ -99,32 +104,33 @@ const (
 	Start
 	Renew // stop and start again
 	Drain // ask it to finish, and renew it then
+	End   // end it as a failure: its supervisor and its limit decide what comes next
 )
 
 func (k Kind) String() string {
-	return [...]string{"stop", "suspend", "start", "renew", "drain"}[k]
+	return [...]string{"stop", "suspend", "start", "renew", "drain", "end"}[k]
 }
 
-// Cause is why an agent that runs is renewed, in the order in which they are
-// looked for. (The seed's sub-states; what is idle is ended as a failure by
-// whoever watches that, and its supervisor decides.)
+// Cause is why an agent that runs is renewed or ended, in the order in which they
+// are looked for: the seed's sub-states.
 type Cause uint8
 
 const (
 	NoCause Cause = iota
 	Requested
+	Idle
 	Drifted
 )
 
 func (c Cause) String() string {
-	return [...]string{"", "restart requested", "drifted"}[c]
+	return [...]string{"", "restart requested", "idle", "drifted"}[c]
 }
 
 // Action is something to do.
 type Action struct {
 	Kind   Kind
 	Path   string
-	Cause  Cause         // of Renew and Drain
+	Cause  Cause         // of Renew, Drain and End
 	Fields []string      // that have drifted
 	Within time.Duration // of Drain
 	Reason string        // for people
@@ -228,20 +234,31 @@ func (p *planner) orphans(desired []Desired) {
 		}
 	}
 	slices.Sort(orphans)
-	last := ""
 	for _, at := range orphans {
-		if last != "" && strings.HasPrefix(at, last+"/") {
+		o := p.observed[at]
+		if o.Life == Unknown || p.busy(at) || p.amongOrphans(at, wanted) {
 			continue
 		}
-		last = at
 		if first := p.first(at); first != "" {
 			p.Delays = append(p.Delays, Delay{Path: at, For: "the end of " + first})
 			continue
 		}
-		if p.observed[at].Life != Unknown && !p.busy(at) {
-			p.Actions = append(p.Actions, Action{Kind: Stop, Path: at, Reason: "it is not wanted any more"})
+		reason := "it is not wanted any more"
+		if o.Stranger {
+			reason = "no supervisor knows it"
+		}
+		p.Actions = append(p.Actions, Action{Kind: Stop, Path: at, Reason: reason})
+	}
+}
+
+// amongOrphans reports whether something is in a supervisor that is not wanted either.
+func (p *planner) amongOrphans(at string, wanted map[string]bool) bool {
+	for above := path.Dir(at); above != "." && above != "/"; above = path.Dir(above) {
+		if p.observed[above] != nil && !wanted[above] {
+			return true
 		}
 	}
+	return false
 }
 
 // suspending looks at what lives and is not to: what depends on others ends first.
@@ -367,6 +384,10 @@ func (p *planner) running(d *Desired, o *Observed) {
 		if o.Request != "" {
 			a.Reason += ": " + o.Request
 		}
+	case o.Idle > 0:
+		// Not held by its limit: it has failed, and what has is its supervisor's.
+		p.Actions = append(p.Actions, Action{Kind: End, Path: d.Path, Cause: Idle, Reason: fmt.Sprintf("idle: no input or output for %v", o.Idle.Round(time.Millisecond))})
+		return
 	case d.Print.Sum != o.Print.Sum:
 		a.Fields = d.Print.Differs(o.Print)
 		if len(a.Fields) == 0 {

@@ -101,7 +101,7 @@ func (g Gate) String() string {
 	case Cooldown:
 		return "cooldown " + g.Interval.String()
 	case Cron:
-		return fmt.Sprintf("cron %s (%v)", g.Schedule, g.Schedule.Zone())
+		return fmt.Sprintf("cron %s (%s)", g.Schedule, zoneName(g.Schedule.Zone()))
 	case Condition:
 		return "condition " + strings.Join(g.Check, " ")
 	case Event:
@@ -168,4 +168,12 @@ func (o *StandingOrder) Gate(k GateKind) *Gate {
 		}
 	}
 	return nil
+}
+
+// zoneName is a time zone for people.
+func zoneName(zone *time.Location) string {
+	if zone == time.Local {
+		return "local time"
+	}
+	return zone.String()
 }

@@ -19,6 +19,7 @@ type programs struct {
 	acted       string
 	fleetcost   string
 	beliefrate  string
+	cronrate    string
 	firstact    string
 	coppice     string
 	compose     string // process-compose
@@ -33,6 +34,9 @@ func build(ctx context.Context, dir string) (programs, error) {
 	}
 	var err error
 	if p.gobench, err = goBuild(ctx, dir, "gobench", ".", "./cmd/gobench"); err != nil {
+		return p, err
+	}
+	if p.cronrate, err = goBuild(ctx, dir, "cronrate", ".", "./cmd/cronrate"); err != nil {
 		return p, err
 	}
 	if p.beam, err = erlBuild(ctx, dir); err != nil {

@@ -15,7 +15,7 @@ type job struct {
 }
 
 func scenarios() []string {
-	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "acted", "fleet", "belief"}
+	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "acted", "fleet", "belief", "cron", "orders"}
 }
 
 // sizes are the numbers that make a run long or short.
@@ -30,13 +30,15 @@ type sizes struct {
 	fleet    int // agents
 	writers  int // belief: agents
 	writes   time.Duration
+	orders   int
+	looks    time.Duration // cron, orders: how long each number is measured
 }
 
 func sizesOf(quick bool) sizes {
 	if quick {
-		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20, kills: 100, beside: 20, fleet: 100, writers: 100, writes: time.Second}
+		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20, kills: 100, beside: 20, fleet: 100, writers: 100, writes: time.Second, orders: 10_000, looks: 200 * time.Millisecond}
 	}
-	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30, kills: 300, beside: 200, fleet: 1000, writers: 100, writes: 5 * time.Second}
+	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30, kills: 300, beside: 200, fleet: 1000, writers: 100, writes: 5 * time.Second, orders: 10_000, looks: time.Second}
 }
 
 // matrix lists the jobs of repetition rep. Implementations of one question
@@ -83,6 +85,8 @@ func matrix(c config, p programs, rep int) []job {
 	}
 	ask("fleet", s.fleet, []string{"coppice-up"}, []string{"-n", strconv.Itoa(s.fleet)}, nil)
 	ask("belief", s.writers, []string{"raw-commit", "coppice-book", "coppice-socket"}, []string{"-n", strconv.Itoa(s.writers), "-d", s.writes.String()}, nil)
+	ask("cron", 1, []string{"coppice", "robfig-cron", "gronx", "cronexpr"}, []string{"-d", s.looks.String()}, nil)
+	ask("orders", s.orders, []string{"coppice", "robfig-cron", "gronx"}, []string{"-n", strconv.Itoa(s.orders), "-d", s.looks.String()}, nil)
 	return jobs
 }
 
@@ -131,6 +135,12 @@ func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string)
 			return nil
 		}
 		return append([]string{p.beliefrate, "-impl", impl, "-coppice", p.coppice}, goArgs...)
+	}
+	if scenario == "cron" || scenario == "orders" {
+		if p.cronrate == "" {
+			return nil
+		}
+		return append([]string{p.cronrate, "-impl", impl, "-scenario", scenario}, goArgs...)
 	}
 	return append([]string{p.gobench, "-impl", impl, "-scenario", scenario, "-n", strconv.Itoa(n)}, goArgs...)
 }

@@ -84,7 +84,15 @@ func targets() []target {
 	for _, impl := range []string{"coppice-book", "coppice-socket"} {
 		ts = append(ts, target{row: "10,000 durable belief writes/s, 100 agents: µs for each", scenario: "belief", metric: "us_per_write", ours: impl, n: many, limit: 100})
 	}
+	crons := []string{"robfig-cron", "gronx", "cronexpr"}
+	for _, metric := range []string{"often_ns", "daily_ns", "seldom_ns"} {
+		ts = append(ts, target{row: "cron, the next time, faster than peers", scenario: "cron", metric: metric, ours: "coppice", n: many, against: crons, refN: many, factor: 1})
+	}
+	for _, metric := range []string{"rest_us", "longest_us"} {
+		ts = append(ts, target{row: "10,000 orders: a tick within 10 ms, µs of computing", scenario: "orders", metric: metric, ours: "coppice", n: many, limit: 10_000})
+	}
 	return append(ts,
+		target{row: "10,000 orders: one that is due, cheaper than peers", scenario: "orders", metric: "fire_us", ours: "coppice", n: many, against: crons, refN: many, factor: 1},
 		target{row: "an exit is acted on within 5 ms, p50 in µs", scenario: "acted", metric: "renewed_p50_us", ours: "coppice-up", n: many, limit: 5000},
 		target{row: "an exit is decided upon within 5 ms, p99 in µs", scenario: "acted", metric: "decided_p99_us", ours: "coppice-up", n: many, limit: 5000},
 		target{row: "writes/s beside one commit for each", scenario: "belief", metric: "writes_per_s", ours: "coppice-book", n: many, against: []string{"raw-commit"}, refN: many, factor: 3, atLeast: true},

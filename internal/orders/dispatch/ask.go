@@ -69,29 +69,37 @@ func (d *Dispatcher) Next(name string, n int) ([]time.Time, error) {
 
 // Run fires an order by hand. It returns the number of the run, 0 if it follows on one that goes on.
 func (d *Dispatcher) Run(ctx context.Context, name, by string) (uint64, error) {
-	before := d.newest(name)
+	told := make(asker, 1)
 	d.mu.Lock()
-	queued, err := d.engine.Ask(name, by, d.o.Clock())
-	moved := d.moved
+	queued, err := d.engine.Ask(name, by, told, d.o.Clock())
 	d.mu.Unlock()
 	d.Poke()
 	if err != nil || queued {
 		return 0, err
 	}
-	for {
-		if n := d.newest(name); n > before {
-			return n, nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		case <-d.ctx.Done():
-			return 0, context.Cause(d.ctx)
-		}
-		d.mu.Lock()
-		moved = d.moved
-		d.mu.Unlock()
+	select {
+	case a := <-told:
+		return a.run, a.err
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	case <-d.ctx.Done():
+		return 0, context.Cause(d.ctx)
+	}
+}
+
+// asker is who waits for the number of a run that he has asked for. It has room for the answer.
+type asker chan asked
+
+// asked is the answer: the run, or why it could not be written down.
+type asked struct {
+	run uint64
+	err error
+}
+
+// answer tells who has asked for a run.
+func answer(a orders.Action, run uint64, err error) {
+	if told, ok := a.Asker.(asker); ok {
+		told <- asked{run, err}
 	}
 }
 
@@ -200,14 +208,17 @@ func (d *Dispatcher) One(ctx context.Context, number uint64) (Past, error) {
 	return p, nil
 }
 
-// Stop ends the runs of an order that go on, and returns how many.
+// Stop ends the runs of an order that go on, and returns how many. Who wanted one
+// more after that, does no longer.
 func (d *Dispatcher) Stop(name string) int {
+	defer d.Poke()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.engine.Withdraw(name)
 	n := 0
 	for _, run := range d.active {
 		if run.order == name {
-			run.halt()
+			run.halt(stoppedRun)
 			n++
 		}
 	}
@@ -216,6 +227,10 @@ func (d *Dispatcher) Stop(name string) int {
 
 // Enable lets the gates of an order fire it, or not. It is durable when it returns.
 func (d *Dispatcher) Enable(ctx context.Context, name string, on bool) error {
+	if err := d.writes.lock(ctx); err != nil {
+		return err
+	}
+	defer d.writes.unlock()
 	d.mu.Lock()
 	err := d.engine.Enable(name, on, d.o.Clock())
 	var v orders.View

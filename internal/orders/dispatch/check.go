@@ -2,12 +2,18 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/orders"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
+)
+
+const (
+	envCheck  = "COPPICE_ORDER_CHECK="
+	sweepTime = 5 * time.Second // for what a check has left
 )
 
 // checksAtOnce is how many checks run at the same time.
@@ -19,8 +25,7 @@ func (d *Dispatcher) sweep() {
 	if d.o.Mark == "" {
 		return
 	}
-	var s proc.Sweeper
-	if err := s.Sweep(d.ctx, d.o.Mark); err != nil && d.ctx.Err() == nil {
+	if err := d.sweeper.Sweep(d.ctx, d.o.Mark); err != nil && d.ctx.Err() == nil {
 		d.o.Logger.Debug("checks of the last daemon may still run", "error", err)
 	}
 }
@@ -54,7 +59,13 @@ func (d *Dispatcher) try(ctx context.Context, o *spec.StandingOrder) (ok bool, l
 	}
 	env := append(d.o.Environ(o.Env), envOrder+"="+o.Name)
 	if d.o.Mark != "" {
-		env = append(env, d.o.Mark)
+		one := fmt.Sprintf("%s%s.%d", envCheck, d.o.Mark, d.checks.Add(1))
+		env = append(env, d.o.Mark, one)
+		defer func() { // what has left the group of the check
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepTime)
+			defer cancel()
+			d.sweeper.Sweep(ctx, one)
+		}()
 	}
 	p, err := proc.Start(proc.Command{Argv: g.Check, Dir: o.Dir, Env: env}, proc.Output{})
 	if err != nil {

@@ -15,11 +15,13 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/errand"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/orders"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/ledger"
@@ -74,7 +76,13 @@ type Dispatcher struct {
 	turns chan struct{} // of runs
 	tries chan struct{} // of checks
 	swept chan struct{} // closed when checks of the predecessor have ended
-	runs  *ledger.Ledger[orders.Run]
+	// Each check has a number, by which all that it has started is found.
+	checks  atomic.Uint64
+	sweeper proc.Sweeper
+	runs    *ledger.Ledger[orders.Run]
+	// writes is held from a decision until the states that follow from it are
+	// written, so that no older state is written over a newer one.
+	writes turn
 
 	mu      sync.Mutex
 	engine  *orders.Engine
@@ -82,16 +90,32 @@ type Dispatcher struct {
 	states  map[string]orders.State // of those that are not in force, too
 	byOrder map[string][]uint64     // numbers of runs, oldest first
 	active  map[uint64]*drive
-	moved   chan struct{} // closed and replaced when a run has changed
+	gone    []orders.State // of orders that are no longer in force, to be written
+	moved   chan struct{}  // closed and replaced when a run has changed
 	closed  bool
+	halting bool // all runs are to end
 }
+
+// turn is a lock that nobody has to wait for.
+type turn chan struct{}
+
+func (t turn) lock(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (t turn) unlock() { <-t }
 
 // drive is a run that goes on here.
 type drive struct {
 	order  string
 	cancel context.CancelFunc
 	errand *errand.Errand // of the attempt that goes on; nil between them
-	stop   bool           // it is to end
+	stop   string         // why it is to end; empty if it is not
 }
 
 // Open takes over what the predecessor has left, and begins.
@@ -113,6 +137,7 @@ func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		o: o, wake: make(chan struct{}, 1), turns: make(chan struct{}, o.Parallel), tries: make(chan struct{}, checksAtOnce), swept: make(chan struct{}),
+		writes:  make(turn, 1),
 		byOrder: make(map[string][]uint64), active: make(map[uint64]*drive), moved: make(chan struct{}),
 	}
 	d.ctx, d.end = context.WithCancel(context.WithoutCancel(ctx))
@@ -138,138 +163,21 @@ func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 	return d, nil
 }
 
-// index keeps the runs of each order together. Open's ledger calls it while nobody else looks.
-func (d *Dispatcher) index(n uint64, before, now *orders.Run) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case before == nil:
-		all := append(d.byOrder[now.Order], n)
-		for i := len(all) - 1; i > 0 && all[i-1] > all[i]; i-- {
-			all[i-1], all[i] = all[i], all[i-1]
-		}
-		d.byOrder[now.Order] = all
-	case now == nil:
-		all := d.byOrder[before.Order]
-		for i := range all {
-			if all[i] == n {
-				d.byOrder[before.Order] = append(all[:i:i], all[i+1:]...)
-				break
-			}
-		}
-	}
-	close(d.moved)
-	d.moved = make(chan struct{})
-}
-
-// syncTime is how long what happened before is waited for to be written.
-const syncTime = 2 * time.Second
-
-// recall makes the engine from what is stored, and goes on with the runs that have not ended.
-func (d *Dispatcher) recall(ctx context.Context) error {
-	records, _, err := d.o.Store.Snapshot(ctx, statePrefix)
-	if err != nil {
-		return fmt.Errorf("reading the states of orders: %w", err)
-	}
-	d.orders, d.states = make(map[string]*spec.StandingOrder), make(map[string]orders.State)
-	for _, o := range d.o.Orders {
-		d.orders[o.Name] = o
-	}
-	now := d.o.Clock()
-	var stale []store.Op
-	for _, r := range records {
-		var s orders.State
-		if err := json.Unmarshal(r.Value, &s); err != nil || stateKey(s.Name) != r.Key {
-			d.o.Logger.Warn("the state of an order cannot be read: it begins anew", "key", r.Key, "error", err)
-			continue
-		}
-		if d.orders[s.Name] == nil && now.Since(s.Fired) > forgetAfter && now.Wall.Sub(s.Created) > forgetAfter && len(stale) < store.MaxOps {
-			stale = append(stale, store.Op{Kind: store.Delete, Key: r.Key})
-			continue
-		}
-		d.states[s.Name] = s
-	}
-	if len(stale) > 0 {
-		d.o.Store.Apply(ctx, store.Fence{}, nil, stale) // or the next time
-	}
-	// What has happened so far is nothing that new orders wait for. Where it
-	// cannot be written (a full disk), the fleet does not wait for that.
-	syncing, enough := context.WithTimeout(ctx, syncTime)
-	d.o.Log.Sync(syncing)
-	enough()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	_, head, err := d.o.Log.Last(ctx, 1, func(event.Event) bool { return true })
-	if err != nil {
-		return fmt.Errorf("finding the end of the event log: %w", err)
-	}
-	var open []orders.Run
-	d.runs.View(func() {
-		for _, all := range d.byOrder {
-			for _, n := range all {
-				if r := d.runs.Get(n); r != nil && !r.Status.Over() {
-					open = append(open, *r)
-				}
-			}
-		}
-	})
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.engine = orders.New(d.o.Orders, d.states, head, now)
-	d.engine.Held = d.o.Held
-	for _, r := range open {
-		d.engine.Began(r.Order)
-		d.begin(r, true)
-	}
-	d.wg.Go(func() { d.tidy() })
-	return nil
-}
-
-// tidy forgets errands whose runs have ended.
-func (d *Dispatcher) tidy() {
-	all, err := d.o.Errands.List(d.ctx)
-	if err != nil {
-		return // the next one does
-	}
-	for id := range all {
-		n, ok := numberOf(id)
-		if !ok {
-			continue
-		}
-		d.mu.Lock()
-		active := d.active[n] != nil
-		d.mu.Unlock()
-		if !active && d.over(n) {
-			d.o.Errands.Forget(d.ctx, id)
-		}
-	}
-}
-
-// over reports whether a run has ended, or is not known any more.
-func (d *Dispatcher) over(n uint64) (over bool) {
-	d.runs.View(func() {
-		r := d.runs.Get(n)
-		over = r == nil || r.Status.Over()
-	})
-	return over
-}
-
 // Close lets go of everything. What runs is stopped, and recorded so, or goes
 // on if keep.
 func (d *Dispatcher) Close(ctx context.Context, keep bool) {
 	d.mu.Lock()
-	d.closed = true
-	var left []*drive
+	d.closed, d.halting = true, !keep
 	if !keep {
 		for _, run := range d.active {
-			run.halt()
-			left = append(left, run)
+			run.halt(stoppedRun)
 		}
 	}
-	progress := d.engine.Progress(0)
 	d.mu.Unlock()
-	for len(left) > 0 {
+	if d.writes.lock(ctx) == nil { // what was decided before goes on by now, or is halted
+		d.writes.unlock()
+	}
+	for !keep {
 		d.mu.Lock()
 		n, moved := len(d.active), d.moved
 		d.mu.Unlock()
@@ -283,6 +191,9 @@ func (d *Dispatcher) Close(ctx context.Context, keep bool) {
 		}
 		break
 	}
+	d.mu.Lock()
+	progress := append(d.engine.Progress(0), d.gone...)
+	d.mu.Unlock()
 	d.end()
 	d.wg.Wait()
 	for i := 0; i < len(progress); i += together {
@@ -294,9 +205,15 @@ func (d *Dispatcher) Close(ctx context.Context, keep bool) {
 	}
 }
 
-// halt ends a run. The mutex is held.
-func (r *drive) halt() {
-	r.stop = true
+// Why a run is to end.
+const (
+	stoppedRun   = "it was stopped"
+	removedOrder = "the order was removed from the file"
+)
+
+// halt ends a run; why is for one that has no command to stop at present. The mutex is held.
+func (r *drive) halt(why string) {
+	r.stop = why
 	if r.errand != nil {
 		r.errand.Stop()
 	} else {
@@ -312,7 +229,8 @@ func (d *Dispatcher) Poke() {
 	}
 }
 
-// Replace makes other orders those in force.
+// Replace makes other orders those in force. A run of an order that is there no
+// more goes on to its end, and has no other attempt.
 func (d *Dispatcher) Replace(all []*spec.StandingOrder) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -321,10 +239,16 @@ func (d *Dispatcher) Replace(all []*spec.StandingOrder) {
 	for _, o := range all {
 		d.orders[o.Name] = o
 	}
-	d.engine.Replace(all, d.states, d.engine.Seen(), d.o.Clock())
+	for _, s := range d.engine.Replace(all, d.states, d.engine.Seen(), d.o.Clock()) {
+		d.states[s.Name] = s
+		d.gone = append(d.gone, s)
+	}
 	for _, run := range d.active {
-		if before[run.order] == nil {
+		switch {
+		case before[run.order] == nil:
 			d.engine.Began(run.order)
+		case d.orders[run.order] == nil && run.errand == nil:
+			run.halt(removedOrder)
 		}
 	}
 	d.Poke()
@@ -334,6 +258,9 @@ func (d *Dispatcher) Replace(all []*spec.StandingOrder) {
 func (d *Dispatcher) loop() {
 	progress := time.Now()
 	for {
+		if d.writes.lock(d.ctx) != nil {
+			return
+		}
 		d.mu.Lock()
 		now := d.o.Clock()
 		var actions []orders.Action
@@ -346,11 +273,18 @@ func (d *Dispatcher) loop() {
 		if time.Since(progress) > time.Minute {
 			states, progress = d.engine.Progress(progressFar), time.Now()
 		}
+		for _, s := range d.gone {
+			if d.orders[s.Name] == nil { // or what is newer is written anyway
+				states = append(states, s)
+			}
+		}
+		d.gone = nil
 		d.mu.Unlock()
 		d.perform(actions)
 		for _, s := range states {
 			d.keep(s)
 		}
+		d.writes.unlock()
 		if len(actions) > 0 {
 			continue
 		}

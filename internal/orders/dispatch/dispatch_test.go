@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -231,6 +232,22 @@ func TestOutlives(t *testing.T) {
 	p.runs("a", 2)
 }
 
+// One that is just being started when the dispatcher ends goes on, too.
+func TestOutlivesItsStart(t *testing.T) {
+	p := at(t)
+	o := p.sh("a", "echo end", every(time.Hour))
+	for n := range 10 {
+		p.open(o)
+		p.close(true)
+		p.open(o)
+		if r := p.runs("a", n+1)[0]; r.Status != orders.Completed {
+			t.Errorf("%+v", r)
+		}
+		p.close(true)
+		p.pass(2 * time.Hour)
+	}
+}
+
 // A run that was written down is started by the next dispatcher if nothing of it
 // was, and interrupted if the machine has been booted since.
 func TestWrittenAndNotStarted(t *testing.T) {
@@ -329,6 +346,25 @@ func TestCheckTimeout(t *testing.T) {
 	}
 }
 
+// A check leaves nothing behind, in whatever session.
+func TestCheckLeavesNothing(t *testing.T) {
+	p := at(t)
+	gate := spec.Gate{Kind: spec.Condition, Check: []string{"/bin/sh", "-c", "setsid sh -c 'echo $$ >>pids; exec sleep 4324' & while ! [ -s pids ]; do sleep 0.01; done"}, Limit: patience, Every: time.Hour}
+	p.held = "not now"
+	d := p.open(p.sh("a", "true", gate))
+	if _, _, err := d.Check(ctxOf(t), "a"); err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(p.read("pids")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it has ended", func() bool {
+		cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return err != nil || len(cmdline) == 0
+	})
+}
+
 func TestEnable(t *testing.T) {
 	p := at(t)
 	o := p.sh("a", "true", every(time.Hour))
@@ -397,6 +433,34 @@ func TestStorm(t *testing.T) {
 	}
 	until(t, "the last run ends", func() bool { return p.d.List()[0].Running == 0 })
 	t.Logf("%d runs", p.d.List()[0].State.Runs)
+}
+
+// The same storm, over dispatchers that come and go in the middle of it.
+func TestStormOverRestarts(t *testing.T) {
+	const n, lives = 10_000, 10
+	p := at(t)
+	o := p.sh("a", "cat >>got", on("storm"))
+	for life := range lives {
+		p.open(o)
+		for i := range n / lives {
+			p.log.Append(event.Event{Type: "storm", Message: fmt.Sprint(life*n/lives + i)})
+		}
+		p.close(true)
+	}
+	p.open(o)
+	until(t, "all are handed over", func() bool { return strings.Count(p.read("got"), "\n") >= n })
+	until(t, "the last run ends", func() bool { return p.d.List()[0].Running == 0 })
+	next := 0
+	for line := range strings.Lines(p.read("got")) {
+		var e event.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Message != fmt.Sprint(next) {
+			t.Fatalf("%d: %q, %v", next, line, err)
+		}
+		next++
+	}
+	if next != n {
+		t.Errorf("%d events", next)
+	}
 }
 
 func put(t *testing.T, p *place, key string, value []byte) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,6 +61,7 @@ type place struct {
 	held    string
 	boot    string
 	tasks   map[string]spec.OrderTask
+	noTasks error // why none can be made
 	d       *Dispatcher
 	log     *event.Log
 	errands *errand.Runner
@@ -132,7 +134,7 @@ func (p *place) open(all ...*spec.StandingOrder) *Dispatcher {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.tasks[key] = t
-			return "t-" + key, nil
+			return "t-" + key, p.noTasks
 		},
 	})
 	if err != nil {
@@ -192,6 +194,19 @@ func (p *place) runs(name string, n int) []Past {
 		case <-moved:
 		case <-time.After(patience):
 			p.t.Fatalf("order %s has %d runs that have ended, not %d: %+v", name, ended, n, past)
+		}
+	}
+}
+
+// fifo makes a FIFO that a script waits for; release lets it go on.
+func (p *place) fifo(name string) (release func()) {
+	p.t.Helper()
+	if err := syscall.Mkfifo(p.path(name), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	return func() {
+		if err := os.WriteFile(p.path(name), []byte("x\n"), 0); err != nil {
+			p.t.Fatal(err)
 		}
 	}
 }

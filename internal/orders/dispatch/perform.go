@@ -45,10 +45,15 @@ func (d *Dispatcher) write(actions []orders.Action) {
 	if len(fires) > 0 {
 		runs, err := d.fire(ctx, fires)
 		d.written(fires, err)
-		for _, r := range runs {
+		for i, a := range fires {
+			if err != nil {
+				answer(a, 0, err)
+				continue
+			}
 			d.mu.Lock()
-			d.begin(r, false)
+			d.begin(runs[i], false)
 			d.mu.Unlock()
+			answer(a, runs[i].Number, nil)
 		}
 	}
 	if len(others) > 0 {
@@ -61,11 +66,12 @@ func (d *Dispatcher) written(actions []orders.Action, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, a := range actions {
-		if err != nil {
-			d.engine.Refused(a, d.o.Clock())
-			continue
+		if err == nil {
+			d.states[a.Order.Name] = a.State
 		}
-		d.states[a.Order.Name] = a.State
+	}
+	for i := len(actions) - 1; i >= 0 && err != nil; i-- { // what came last is taken back first
+		d.engine.Refused(actions[i], d.o.Clock())
 	}
 	if err != nil && d.ctx.Err() == nil {
 		d.o.Logger.Error("what becomes of orders cannot be written; it is tried again", "orders", len(actions), "error", err)
@@ -77,7 +83,11 @@ func (d *Dispatcher) fire(ctx context.Context, fires []orders.Action) (runs []or
 	now := d.o.Clock()
 	err = d.runs.Update(ctx, func(c *ledger.Change[orders.Run]) error {
 		runs = runs[:0]
-		for _, a := range fires {
+		last := make(map[string]int) // one that is fired more than once has one state
+		for i, a := range fires {
+			last[a.Order.Name] = i
+		}
+		for i, a := range fires {
 			c.Add(func(n uint64) orders.Run {
 				r := orders.Run{
 					Number: n, Order: a.Order.Name, Reason: a.Reason, By: a.By, Status: orders.Running, Attempt: 1,
@@ -87,7 +97,10 @@ func (d *Dispatcher) fire(ctx context.Context, fires []orders.Action) (runs []or
 				return r
 			})
 			r := &runs[len(runs)-1]
-			c.Also(stateOp(a.State), d.o.Log.Op(told(event.OrderFired, *r, fmt.Sprintf("order %s fired: %s", r.Order, r.Reason))))
+			c.Also(d.o.Log.Op(told(event.OrderFired, *r, fmt.Sprintf("order %s fired: %s", r.Order, r.Reason))))
+			if last[a.Order.Name] == i {
+				c.Also(stateOp(a.State))
+			}
 		}
 		return nil
 	})

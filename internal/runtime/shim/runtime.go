@@ -230,10 +230,14 @@ const (
 )
 
 // List looks at all slots: see runtime.Runtime.
-func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
+func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) { return r.Among(ctx, nil) }
+
+// Among is List of the slots whose directory has a name that is to be looked at;
+// nil: of all.
+func (r *Runtime) Among(ctx context.Context, which func(name string) bool) ([]runtime.Observation, error) {
 	var mu sync.Mutex
 	var found []*runtime.Observation
-	if err := r.each(func(dir string) {
+	if err := r.each(which, func(dir string) {
 		o := look(ctx, dir)
 		mu.Lock()
 		defer mu.Unlock()
@@ -257,7 +261,7 @@ func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
 // another start for a while, and waits for the last lines that Options.Output
 // is given.
 func (r *Runtime) Quit(ctx context.Context) error {
-	return r.each(func(dir string) {
+	return r.each(nil, func(dir string) {
 		l, _, err := dial(ctx, dir)
 		if err != nil {
 			r.finish(dir) // it has ended, or will by itself
@@ -272,8 +276,9 @@ func (r *Runtime) Quit(ctx context.Context) error {
 	})
 }
 
-// each calls f for the directory of each slot, for some at the same time.
-func (r *Runtime) each(f func(dir string)) error {
+// each calls f for the directory of each slot, or of those that are wanted by
+// name, for some at the same time.
+func (r *Runtime) each(which func(name string) bool, f func(dir string)) error {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
 		return fmt.Errorf("list the slots: %w", err)
@@ -281,7 +286,7 @@ func (r *Runtime) each(f func(dir string)) error {
 	ahead := make(chan struct{}, listAhead)
 	var wg sync.WaitGroup
 	for _, e := range entries {
-		if !e.IsDir() {
+		if !e.IsDir() || which != nil && !which(e.Name()) {
 			continue
 		}
 		ahead <- struct{}{}

@@ -191,14 +191,18 @@ func (r *Runtime) Remove(ctx context.Context, path string) error {
 }
 
 // List looks at all slots: see runtime.Runtime. The server is asked once.
-func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
+func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) { return r.Among(ctx, nil) }
+
+// Among is List of the slots whose directory has a name that is to be looked at;
+// nil: of all.
+func (r *Runtime) Among(ctx context.Context, which func(name string) bool) ([]runtime.Observation, error) {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
 		return nil, fmt.Errorf("list the slots: %w", err)
 	}
 	var dirs []string
 	for _, e := range entries {
-		if e.IsDir() {
+		if e.IsDir() && (which == nil || which(e.Name())) {
 			dirs = append(dirs, filepath.Join(r.dir, e.Name()))
 		}
 	}
