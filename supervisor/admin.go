@@ -124,6 +124,7 @@ func (k *core) restart(c *child) error {
 		return ErrRestarting
 	}
 	c.reason = ReasonManual
+	k.kept.afresh(k.path + "/" + c.id)
 	k.begin(c, originManual)
 	return nil
 }

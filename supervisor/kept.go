@@ -3,11 +3,13 @@ package supervisor
 import (
 	"strings"
 	"sync"
+	"time"
 )
 
-// kept is what of the children of nested supervisors outlives these: a child
-// has a number and, where somebody has suspended it, stays down, however often
-// the supervisor above it is restarted. There is one for each tree.
+// kept is what of the children of nested supervisors outlives these, however
+// often the supervisor above them is restarted: a child has a number, stays
+// down where somebody has suspended it, and gets no fresh budget of a limit of
+// its own that quarantines or gives up. There is one for each tree.
 type kept struct {
 	mu     sync.Mutex
 	byPath map[string]keptChild
@@ -16,6 +18,7 @@ type kept struct {
 type keptChild struct {
 	gen       uint64
 	suspended bool
+	counted   *Saved // by a limit of its own; nil if there is nothing to go on with
 }
 
 // put keeps what is known of a path.
@@ -33,6 +36,32 @@ func (k *kept) of(path string) (keptChild, bool) {
 	defer k.mu.Unlock()
 	c, ok := k.byPath[path]
 	return c, ok
+}
+
+// saved is what a child goes on with that is listed again. One that was not held
+// is started with the others.
+func (k *kept) saved(path string) *Saved {
+	was, _ := k.of(path)
+	if was.counted == nil {
+		return nil
+	}
+	s := *was.counted
+	if s.State != Quarantined && s.State != GivenUp {
+		s.State, s.Reason, s.NextAt = Waiting, NoReason, time.Time{}
+	}
+	return &s
+}
+
+// afresh forgets what limits have counted of all below a path: a person starts it.
+func (k *kept) afresh(path string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for p, c := range k.byPath {
+		if strings.HasPrefix(p, path+"/") {
+			c.counted = nil
+			k.byPath[p] = c
+		}
+	}
 }
 
 // drop forgets a path and all below it.
@@ -57,12 +86,18 @@ func (k *core) keep(c *child) {
 	if !listed {
 		_, listed = k.kept.of(k.path + "/" + c.id)
 	}
-	if listed {
-		k.kept.put(k.path+"/"+c.id, keptChild{c.gen, c.state == Suspended})
+	if !listed {
+		return
 	}
+	was := keptChild{gen: c.gen, suspended: c.state == Suspended}
+	if l, w := k.governs(c); w != &k.win && (l.Then == Quarantine || l.Then == GiveUp) {
+		s := k.save(c)
+		was.counted = &s
+	}
+	k.kept.put(k.path+"/"+c.id, was)
 }
 
-// keepAll is the end of the supervisor.
+// keepAll keeps all children as they are when the supervisor begins to end.
 func (k *core) keepAll() {
 	if !k.nested {
 		return

@@ -72,7 +72,7 @@ func (s *Supervisor) boot() {
 			c.id = cs.ID
 			k.define(c, cs)
 			if again {
-				cs.Saved = nil // of an earlier tree, and long out of date
+				cs.Saved = k.kept.saved(k.path + "/" + cs.ID) // what is in the Spec is long out of date
 			}
 			k.list(c, cs, Waiting)
 		}
@@ -89,7 +89,6 @@ func (s *Supervisor) boot() {
 // interest where they bring a process.
 func (s *Supervisor) end(late []message) {
 	s.exit = s.core.final
-	s.core.keepAll()
 	for _, m := range append(late, s.box.close()...) {
 		if r, ok := m.(*startResult); ok && r.p != nil {
 			go r.i.guard(r.p.Kill)

@@ -339,6 +339,7 @@ func (k *core) shutdown(final Exit, why Reason) {
 	if k.op == opDown {
 		return
 	}
+	k.keepAll()
 	k.op, k.phase, k.final, k.rest = opDown, stopping, final, nil
 	if k.hooked {
 		k.events = append(k.events, SupervisorStopping{k.header(nil), why, final.Err})
