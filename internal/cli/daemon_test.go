@@ -225,9 +225,9 @@ func TestDaemonIsKilled(t *testing.T) {
 	f.do("start", "t/stopped")
 	f.do("reset", "t/limited")
 	f.do("start", "t/brief") // temporary, and forgotten by its supervisor
-	if n := f.awaitState("t/brief", "stopped"); n.LastExit != "" {
-		t.Errorf("brief: %+v", n)
-	}
+	f.awaitNode("t/brief", "the end of another life", func(n api.Node) bool {
+		return n.State == "stopped" && n.Incarnation == 2 && n.LastExit == "normal"
+	})
 	if n := f.node("t/stopped"); n.State != "running" {
 		t.Errorf("stopped, then started: %+v", n)
 	}

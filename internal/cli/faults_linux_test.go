@@ -238,7 +238,7 @@ func TestDiskFull(t *testing.T) {
 // starts nothing twice.
 func TestDiskFullAndKilled(t *testing.T) {
 	t.Parallel()
-	f := mountedFleet(t, "8m",
+	f := mountedFleet(t, "8m", "[supervision]\npersist = true\n\n",
 		agentTOML("steady", `exec sleep 1000`),
 		agentTOML("crasher", `exec sleep 1001`, quick, "max_restarts = 100"))
 	f.do("up", "-d")

@@ -20,7 +20,7 @@ func TestPatient(t *testing.T) {
 			res := patrol.Result{Actions: []patrol.Action{{Kind: kind, Path: "t/x"}}}
 			r.patient(&res, news)
 			if len(res.Actions) > 0 {
-				r.over("t/x")
+				r.over("t/x", r.busy)
 			}
 			if !res.Next.IsZero() {
 				next = time.Until(res.Next)

@@ -25,6 +25,7 @@ type rounds struct {
 
 	mu     sync.Mutex
 	busy   map[string]bool         // paths at which something is being done
+	starts map[string]bool         // paths at which something is being started; that may be ended meanwhile
 	delays map[string]patrol.Delay // what waits since the last round
 	news   bool                    // something has happened since the last round
 	tries  map[string]try          // what was done in the rounds before, and is planned again
@@ -57,7 +58,7 @@ const (
 func newRounds(c *Controller) *rounds {
 	return &rounds{
 		c: c, kicks: make(chan struct{}, 1), turns: make(chan struct{}, max(1, c.fleet().patrol.Starts)),
-		busy: make(map[string]bool), delays: make(map[string]patrol.Delay), tries: make(map[string]try), calm: make(chan struct{}),
+		busy: make(map[string]bool), starts: make(map[string]bool), delays: make(map[string]patrol.Delay), tries: make(map[string]try), calm: make(chan struct{}),
 	}
 }
 
@@ -176,10 +177,10 @@ func (r *rounds) plan() patrol.Result {
 	f := r.c.fleet()
 	r.c.lookAround(f)
 	r.mu.Lock()
-	busy := maps.Clone(r.busy) // before anything is observed: what ends now is seen by the next round
+	busy, starts := maps.Clone(r.busy), maps.Clone(r.starts) // before anything is observed: what ends now is seen by the next round
 	r.mu.Unlock()
 	observed := r.c.observed(f)
-	return patrol.Plan(r.c.desired(f), observed, patrol.Trackers{Busy: busy, Before: r.c.partings(f, observed)}, time.Now())
+	return patrol.Plan(r.c.desired(f), observed, patrol.Trackers{Busy: busy, Starting: starts, Before: r.c.partings(f, observed)}, time.Now())
 }
 
 // round plans, and begins what was planned. It returns when there may be more to do.
@@ -205,9 +206,9 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	}
 	r.patient(&res, news)
 	for _, a := range res.Actions {
-		r.busy[a.Path] = true
+		r.doing(a)[a.Path] = true
 	}
-	if len(r.busy) == 0 && r.calm != nil && len(r.kicks) == 0 {
+	if len(r.busy) == 0 && len(r.starts) == 0 && r.calm != nil && len(r.kicks) == 0 {
 		close(r.calm)
 		r.calm = nil
 	}
@@ -219,7 +220,7 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	}
 	for _, a := range res.Actions {
 		r.c.background.run(func(ctx context.Context) {
-			defer r.over(a.Path)
+			defer r.over(a.Path, r.doing(a))
 			r.do(ctx, a)
 		})
 	}
@@ -253,19 +254,27 @@ func (r *rounds) patient(res *patrol.Result, news bool) {
 		due = append(due, a)
 	}
 	res.Actions = due
-	maps.DeleteFunc(r.tries, func(path string, _ try) bool { return !planned[path] && !r.busy[path] })
+	maps.DeleteFunc(r.tries, func(path string, _ try) bool { return !planned[path] && !r.busy[path] && !r.starts[path] })
 }
 
 func (r *rounds) isBusy(path string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.busy[path]
+	return r.busy[path] || r.starts[path]
 }
 
-// over: nothing is being done at a path any more.
-func (r *rounds) over(path string) {
+// doing is where it is noted that an action is being carried out.
+func (r *rounds) doing(a patrol.Action) map[string]bool {
+	if a.Kind == patrol.Start {
+		return r.starts
+	}
+	return r.busy
+}
+
+// over: what was being done at a path is done.
+func (r *rounds) over(path string, doing map[string]bool) {
 	r.mu.Lock()
-	delete(r.busy, path)
+	delete(doing, path)
 	if t, ok := r.tries[path]; ok {
 		t.ended = time.Now()
 		r.tries[path] = t
@@ -283,7 +292,7 @@ func (r *rounds) claim(paths []string) (release func()) {
 	}
 	return func() {
 		for _, path := range paths {
-			r.over(path)
+			r.over(path, r.busy)
 		}
 	}
 }
@@ -315,6 +324,9 @@ func (r *rounds) do(ctx context.Context, a patrol.Action) {
 			return
 		}
 		defer func() { <-r.turns }()
+		if !a.Lives && c.suspendedBy(c.fleet(), a.Path) != "" {
+			return // since it was planned
+		}
 		c.ensureNode(ctx, a.Path)
 	case patrol.End:
 		c.endIdle(a.Path)

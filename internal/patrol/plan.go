@@ -91,6 +91,9 @@ type Trackers struct {
 	// Busy are paths at which something that was planned is being done. Of these,
 	// and of what is in and above them, nothing more is planned.
 	Busy map[string]bool
+	// Starting are those at which something is being started, and nothing else is
+	// done: of these only the end is planned, as it waits for no start.
+	Starting map[string]bool
 	// Before says of what is not wanted any more what has to be gone before it:
 	// what depended on it.
 	Before map[string][]string
@@ -136,6 +139,7 @@ type Action struct {
 	Cause       Cause         // of Renew, Drain and End
 	Fields      []string      // that have drifted
 	Within      time.Duration // of Drain
+	Lives       bool          // of Start: it is taken over
 	Reason      string        // for people
 }
 
@@ -190,7 +194,10 @@ func Plan(desired []Desired, observed map[string]*Observed, t Trackers, now time
 	p.hold(desired)
 	for i := range desired {
 		d := &desired[i]
-		if o := observed[d.Path]; o != nil && o.Life != Unknown && !p.busy(d.Path) {
+		o := observed[d.Path]
+		switch {
+		case o == nil, o.Life == Unknown, p.taken(d.Path):
+		case !p.busy(d.Path), d.Suspended && o.Life != Down:
 			p.node(d, o)
 		}
 	}
@@ -211,11 +218,19 @@ type planner struct {
 
 // busy reports whether something is being done at a path, above or in it.
 func (p *planner) busy(at string) bool {
-	if len(p.t.Busy) == 0 {
+	return p.taken(at) || anyAbove(p.t.Starting, at)
+}
+
+// taken reports whether that is something else than a start, which can be ended.
+func (p *planner) taken(at string) bool { return anyAbove(p.t.Busy, at) }
+
+// anyAbove reports whether a path, or one above it, is in a set.
+func anyAbove(set map[string]bool, at string) bool {
+	if len(set) == 0 {
 		return false
 	}
-	for above := at; above != "." && above != "/"; above = path.Dir(above) {
-		if p.t.Busy[above] {
+	for ; at != "." && at != "/"; at = path.Dir(at) {
+		if set[at] {
 			return true
 		}
 	}
@@ -239,7 +254,7 @@ func (p *planner) orphans(desired []Desired) {
 	slices.Sort(orphans)
 	for _, at := range orphans {
 		o := p.observed[at]
-		if o.Life == Unknown || p.busy(at) || p.amongOrphans(at, wanted) {
+		if o.Life == Unknown || p.taken(at) || p.amongOrphans(at, wanted) {
 			continue
 		}
 		if first := p.first(at); first != "" {
@@ -288,7 +303,7 @@ func (p *planner) suspending(desired []Desired) {
 func (p *planner) node(d *Desired, o *Observed) {
 	switch {
 	case o.Life == Down && o.Lives: // whatever else is to be done: it must be known
-		p.Actions = append(p.Actions, Action{Kind: Start, Path: d.Path, Reason: "it runs, and is taken over"})
+		p.Actions = append(p.Actions, Action{Kind: Start, Path: d.Path, Lives: true, Reason: "it runs, and is taken over"})
 	case d.Suspended && (o.Life == Running || o.Life == Kept && !o.Draining):
 		switch {
 		case p.within(d.Path): // which ends with that

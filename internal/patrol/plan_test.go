@@ -48,6 +48,12 @@ func TestPlan(t *testing.T) {
 		{"not running", want(), seen(&Observed{Path: "t/a", Life: Down}), "", "start t/a: it does not run;"},
 		{"not running, and being started", want(), seen(&Observed{Path: "t/a", Life: Down}), "t/a", ";"},
 		{"not running, and its supervisor being stopped", want(), seen(&Observed{Path: "t/a", Life: Down}), "t", ";"},
+		{"being started, and not to run any more", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Kept}), "+t/a", "suspend t/a: the file suspends it;"},
+		{"about to be started, and not to run any more", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Down, Lives: true}), "+t/a", ";"},
+		{"being started with its supervisor, and not to run any more", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Kept}), "+t", "suspend t/a: the file suspends it;"},
+		{"being started, and not wanted any more", nil, seen(&Observed{Path: "t/a", Life: Kept}), "+t/a", "stop t/a: it is not wanted any more;"},
+		{"being started, and drifted", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b}), "+t/a", ";"},
+		{"being stopped, and not to run any more", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Kept}), "t/a", ";"},
 		{"runs already, and waits", want(func(d *Desired) { d.Needs = []string{"t/db"} }), seen(&Observed{Path: "t/a", Life: Down, Lives: true}), "", "start t/a: it runs, and is taken over;"},
 		{"runs already, and is suspended", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Down, Lives: true}), "", "start t/a: it runs, and is taken over;"},
 		{"healthy", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a}), "", ";"},
@@ -105,14 +111,16 @@ func TestPlan(t *testing.T) {
 		{"needs what is not seen", want(func(d *Desired) { d.Needs = []string{"t/db"} }), seen(&Observed{Path: "t/a", Life: Down}), "", ";t/a waits for t/db"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			busy := map[string]bool{}
-			if tt.busy != "" {
-				busy[tt.busy] = true
+			busy, starts := map[string]bool{}, map[string]bool{}
+			if at, starting := strings.CutPrefix(tt.busy, "+"); starting {
+				starts[at] = true
+			} else {
+				busy[at] = true
 			}
 			if o := tt.observed["t/db"]; o != nil {
 				tt.desired = append(tt.desired, Desired{Path: "t/db"})
 			}
-			r := Plan(tt.desired, tt.observed, Trackers{Busy: busy, Before: map[string][]string{"t/before": {"t/gone", "t/after"}}}, now)
+			r := Plan(tt.desired, tt.observed, Trackers{Busy: busy, Starting: starts, Before: map[string][]string{"t/before": {"t/gone", "t/after"}}}, now)
 			var actions, delays []string
 			for _, a := range r.Actions {
 				actions = append(actions, a.String())
