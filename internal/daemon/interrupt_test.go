@@ -14,6 +14,11 @@ import (
 // A start that takes long keeps nobody from ending it: what is not to run any
 // more is stopped while it starts, and what waited for its turn is not started.
 func TestStartsAreInterrupted(t *testing.T) {
+	begun := func(p *play) int {
+		p.stage.mu.Lock()
+		defer p.stage.mu.Unlock()
+		return len(p.stage.begun)
+	}
 	small := []string{"keep"}
 	big := []string{"keep", "a", "b", "s(c d)"}
 	grown := func(t *testing.T, change func(*spec.Agent)) *spec.Tree {
@@ -43,8 +48,8 @@ func TestStartsAreInterrupted(t *testing.T) {
 					p.stage.plays(path, part{takes: time.Hour})
 				}
 				p.becomes(grown(t, func(*spec.Agent) {}))
-				if n := len(p.stage.begun); n != 3 {
-					t.Fatalf("begun: %v, want keep and two whose turn it is", p.stage.begun)
+				if n := begun(p); n != 3 {
+					t.Fatalf("%d have begun, want keep and two whose turn it is", n)
 				}
 				began := time.Now()
 				end(t, p)
@@ -54,8 +59,8 @@ func TestStartsAreInterrupted(t *testing.T) {
 						t.Errorf("after %v %s still lives", time.Since(began), path)
 					}
 				}
-				if n := len(p.stage.begun); n != 3 {
-					t.Errorf("begun: %v, want nobody more", p.stage.begun)
+				if n := begun(p); n != 3 {
+					t.Errorf("%d have begun, want nobody more", n)
 				}
 			})
 		})
