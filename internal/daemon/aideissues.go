@@ -118,8 +118,8 @@ func (c *Controller) aideChanged(e supervisor.Event) []store.Op {
 	case supervisor.LimitReached: // the chain is over
 		g.queue.End(g.order.Issue)
 		g.changed = g.changed || g.order.Issue > 0
-	case supervisor.ChildChanged: // in a sleep
-		if e.State == supervisor.Stopped || e.State == supervisor.Suspended {
+	case supervisor.ChildChanged: // in a sleep; a reset is news of what was before the run that may have begun since
+		if e.Reason != supervisor.ReasonReset && (e.State == supervisor.Stopped || e.State == supervisor.Suspended) {
 			g.queue.Free(g.order.Issue)
 			g.changed = g.changed || g.order.Issue > 0
 		}

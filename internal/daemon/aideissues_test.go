@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // What gh says when it cannot tell of the issues, and when there are many.
@@ -66,4 +68,32 @@ func TestAskIssues(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is told of a reset comes when the next run may have begun. Its issue is
+// taken all the same; that of one that was stopped in a sleep is not.
+func TestIssueAfterAReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlay(t, aideTree(t, aide.Single()))
+		defer p.close()
+		g := p.aider("t/a")
+		open := []aide.Ticket{{Number: 5, Title: "t"}}
+		changed := func(reason supervisor.Reason) (again bool) {
+			g.mu.Lock()
+			g.order.Issue = 5
+			g.queue.Take(5, open[0].Task())
+			g.mu.Unlock()
+			p.aideChanged(supervisor.ChildChanged{EventHeader: supervisor.EventHeader{Supervisor: "t", ID: "a"}, State: supervisor.Stopped, Reason: reason})
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			_, again = g.queue.Next(open, true)
+			return again
+		}
+		if changed(supervisor.ReasonReset) {
+			t.Error("after a reset the issue of the run that has begun is started again")
+		}
+		if !changed(supervisor.ReasonTerminated) {
+			t.Error("the issue of a run that was stopped is not started again")
+		}
+	})
 }
