@@ -25,6 +25,9 @@ func TestBelowWhatDoesNotRun(t *testing.T) {
 		}
 	}
 	look("waiting", "waits for t/db")
+	if out := f.do("explain", "deep"); !strings.Contains(out, "it is to run; it does not run\n         it waits for t/backend/inner\n") {
+		t.Errorf("what the patrol makes of it: %s", out)
+	}
 	if s := f.status(); s.Summary["waiting"] != 2 || s.Summary["suspended"] != 1 {
 		t.Errorf("counted: %v", s.Summary)
 	}

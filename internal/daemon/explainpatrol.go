@@ -55,6 +55,12 @@ func (c *Controller) explainPatrol(x *api.Explanation) {
 	}
 	x.Patrol = p
 	if o == nil {
+		if above := parent(path); c.find(above) == nil { // nobody runs it, then
+			p.Observed = patrol.Down.String()
+			if p.Wanted == "run" {
+				p.WaitsFor = append(p.WaitsFor, above)
+			}
+		}
 		return
 	}
 	p.Observed, p.Ready = o.Life.String(), o.Ready
