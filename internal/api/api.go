@@ -105,7 +105,7 @@ type LogLine struct {
 type Status struct {
 	Project    string         `json:"project"`
 	Controller Controller     `json:"controller"`
-	Summary    map[string]int `json:"summary"`             // agents by state; every state is there
+	Summary    map[string]int `json:"summary"`             // agents by state; every state is there, and idle and done if there are such of Aidefiles
 	Suspended  string         `json:"suspended,omitempty"` // why the whole project is; empty if it is not
 	NeedsInput int            `json:"needs_input"`         // agents that wait for an answer; they are in Summary, too
 	Inbox      Inbox          `json:"inbox"`

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/aide"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
@@ -187,7 +188,11 @@ func summaryOf(c *daemon.Controller) string {
 	for _, n := range st.Summary {
 		total += n
 	}
-	return fmt.Sprintf("%s is up: %d of %s running, process %d", st.Project, st.Summary["running"], plural(total, "agent"), st.Controller.PID)
+	idle := ""
+	if n := st.Summary[aide.Idle.String()] + st.Summary[aide.Done.String()]; n > 0 {
+		idle = fmt.Sprintf(", %d waiting for a trigger", n)
+	}
+	return fmt.Sprintf("%s is up: %d of %s running%s, process %d", st.Project, st.Summary["running"], plural(total, "agent"), idle, st.Controller.PID)
 }
 
 // upDetached starts the daemon in the background and waits for its readiness.

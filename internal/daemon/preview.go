@@ -84,7 +84,10 @@ func (f *fleet) sighted(seen []runtime.Observation) map[string]*patrol.Observed 
 	observed := make(map[string]*patrol.Observed, len(f.order))
 	for _, path := range f.order {
 		observed[path] = &patrol.Observed{Path: path, Life: patrol.Kept}
-		if f.agents[path] != nil {
+		switch a := f.agents[path]; {
+		case isAide(a):
+			observed[path].Life = patrol.Done // what starts it is its trigger
+		case a != nil:
 			observed[path].Life = patrol.Down
 		}
 	}

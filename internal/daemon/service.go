@@ -53,7 +53,11 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 			s.Pools = append(s.Pools, api.PoolAt{Path: n.Path, Pool: *n.Pool})
 		}
 		if n.Kind == kindAgent {
-			s.Summary[n.State]++
+			state := n.State
+			if n.Aide != nil && state == supervisor.Stopped.String() {
+				state = n.Aide.State // idle or done: it waits for its trigger
+			}
+			s.Summary[state]++
 			if n.NeedsInput != nil {
 				s.NeedsInput++
 			}
