@@ -36,19 +36,26 @@ func newOrderShow(s *streams, r *remote) *cobra.Command {
 }
 
 func orderDetail(o api.Order, now time.Time, p paint) []string {
-	lines := []string{p.bold(cell(o.Name)) + "  " + proc.Plain(o.Description)}
+	lines := []string{p.bold(cell(o.Name))}
+	if o.Description != "" {
+		lines[0] += "  " + proc.Plain(o.Description)
+	}
 	fact := func(name, value string) {
 		if value != "" {
 			lines = append(lines, p.dim(fmt.Sprintf("%-9s", name))+proc.Plain(value))
 		}
 	}
 	fact("state", orderState(o)+": "+o.Reason)
-	if o.ByHand != "" {
+	if o.ByHand != "" && !strings.HasSuffix(o.Reason, "by hand") {
 		fact("", o.ByHand+" by hand")
 	}
 	for _, g := range o.Gates {
 		text := g.Text + ": " + g.Reason
-		if g.NextAt != nil {
+		switch {
+		case g.NextAt == nil:
+		case strings.HasPrefix(g.Reason, "not before "): // which says when, in the time zone of its schedule
+			text += " (" + untilText(g.NextAt, now) + ")"
+		default:
 			text += ", next " + clock(*g.NextAt, now) + " (" + untilText(g.NextAt, now) + ")"
 		}
 		fact("gate", text)
