@@ -3,6 +3,8 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"github.com/coppice-dev/coppice/internal/api"
 )
 
 // Who is in a supervisor that does not run is in the file all the same: it is
@@ -57,5 +59,19 @@ func TestEndedForGood(t *testing.T) {
 	}
 	if out := f.do("explain", "once"); !strings.Contains(out, "incarnation 1, 0 restarts") {
 		t.Error(out)
+	}
+}
+
+// What has ended with a run is over: a daemon after it starts everything, and
+// has nothing to tell of before.
+func TestUpAfterRun(t *testing.T) {
+	f := newFleet(t, agentTOML("first", "exit 0", `restart = "never"`), agentTOML("last", "sleep 0.1", `restart = "never"`, `depends_on = ["first"]`))
+	f.do("run")
+	f.do("up", "-d")
+	for _, path := range []string{"t/first", "t/last"} {
+		f.awaitNode(path, "the end of another life", func(n api.Node) bool { return n.State == "stopped" && n.Incarnation == 2 })
+	}
+	if out := f.do("events"); strings.Contains(out, "noticed later") || strings.Contains(out, "taken over, ") {
+		t.Errorf("events:\n%s", out)
 	}
 }

@@ -13,13 +13,14 @@ type noted struct {
 	state       string
 	incarnation uint64
 	mark        uint64 // of the log, behind it
+	record      *record
 }
 
 // note remembers what an event has written. It is called with that event.
 func (c *Controller) note(path string, r *record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.noted[path] = noted{r.State, r.Incarnation, c.log.Mark()}
+	c.noted[path] = noted{r.State, r.Incarnation, c.log.Mark(), r}
 }
 
 // settle waits until what was done to a node by hand is on the disk: it has to

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -47,14 +46,9 @@ func (c *Controller) event(e supervisor.Event) {
 		}
 		return
 	}
-	r, ops, err := c.records(e)
-	if err != nil {
-		c.opts.Logger.Debug("no record with an event", "path", h.Path(), "error", err)
-	}
+	r, ops := c.records(e)
 	c.log.Append(entry, append(ops, c.aideChanged(e)...)...)
-	if r != nil {
-		c.note(h.Path(), r)
-	}
+	c.note(h.Path(), r)
 	switch e.(type) {
 	case supervisor.ChildStarted, supervisor.ChildStartFailed:
 		c.mu.Lock()
@@ -164,31 +158,26 @@ func (c *Controller) caughtUp(ctx context.Context, path string, incarnation uint
 }
 
 // records are the records that an event about a child changes, and the child's own among them.
-func (c *Controller) records(e supervisor.Event) (*record, []store.Op, error) {
+func (c *Controller) records(e supervisor.Event) (*record, []store.Op) {
 	h := e.Header()
-	sup := c.find(h.Supervisor)
-	if sup == nil {
-		return nil, nil, fmt.Errorf("%s: %w", h.Supervisor, supervisor.ErrNoSupervisor)
+	var saved supervisor.Saved
+	var self supervisor.SavedSelf
+	err := supervisor.ErrNoSupervisor
+	if sup := c.find(h.Supervisor); sup != nil {
+		saved, self, err = sup.Save(h.ID)
 	}
-	saved, self, err := sup.Save(h.ID)
 	forgotten := errors.Is(err, supervisor.ErrNotFound) // temporary; but not by the next controller
 	switch {
 	case forgotten && !c.fleet().has(h.Path()):
 		r := c.lastOf(h.Path(), h.Incarnation)
-		return r, []store.Op{r.op()}, nil
+		return r, []store.Op{r.op()}
 	case forgotten:
 		saved = supervisor.Saved{Incarnation: h.Incarnation, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary}
 	case err != nil:
-		return nil, nil, err
+		r := c.afterwards(e)
+		return r, []store.Op{r.op()}
 	}
-	ended := false
-	switch e := e.(type) {
-	case supervisor.ChildChanged:
-		ended = e.State != supervisor.Running && e.State != supervisor.Starting && e.State != supervisor.Stopping
-	case supervisor.ChildExited, supervisor.ChildStartFailed, supervisor.ChildStopped, supervisor.ChildIgnored,
-		supervisor.LimitReached, supervisor.LimitLifted, supervisor.ChildAbandoned:
-		ended = true
-	}
+	ended := ends(e)
 	r := newRecord(h.Path(), h.Incarnation, ended, saved)
 	if ended && saved.Incarnation > h.Incarnation { // its successor's event is on its way
 		r.State, r.StartedAt = supervisor.Waiting.String(), time.Time{}
@@ -198,9 +187,43 @@ func (c *Controller) records(e supervisor.Event) (*record, []store.Op, error) {
 	}
 	ops := []store.Op{r.op()}
 	if forgotten {
-		return r, ops, nil
+		return r, ops
 	}
-	return r, append(ops, selfOp(h.Supervisor, self)), nil
+	return r, append(ops, selfOp(h.Supervisor, self))
+}
+
+// ends reports whether after an event about a child nothing of it runs.
+func ends(e supervisor.Event) bool {
+	switch e := e.(type) {
+	case supervisor.ChildChanged:
+		return e.State != supervisor.Running && e.State != supervisor.Starting && e.State != supervisor.Stopping
+	case supervisor.ChildExited, supervisor.ChildStartFailed, supervisor.ChildStopped, supervisor.ChildIgnored,
+		supervisor.LimitReached, supervisor.LimitLifted, supervisor.ChildAbandoned:
+		return true
+	}
+	return false
+}
+
+// afterwards is the record of a child whose supervisor has ended before it could
+// be asked: what was known of it before, and what the event says.
+func (c *Controller) afterwards(e supervisor.Event) *record {
+	h := e.Header()
+	r := record{Path: h.Path()}
+	c.mu.Lock()
+	if last := c.noted[h.Path()].record; last != nil {
+		r = *last
+	}
+	c.mu.Unlock()
+	r.Incarnation, r.Ended, r.State, r.Reason = h.Incarnation, ends(e), supervisor.Running.String(), ""
+	if changed, is := e.(supervisor.ChildChanged); is {
+		r.State, r.Reason = changed.State.String(), changed.Reason.String()
+	} else if r.Ended {
+		r.State = supervisor.Waiting.String()
+	}
+	if r.Ended {
+		r.Print = nil
+	}
+	return &r
 }
 
 // selfRecord is the record that an event about a supervisor itself changes.
