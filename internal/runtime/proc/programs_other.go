@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Programs is not implemented here.
+// Programs needs /proc.
 func Programs([]Identity) (map[Identity][]string, error) {
 	return nil, fmt.Errorf("list the processes: %w", errors.ErrUnsupported)
 }
