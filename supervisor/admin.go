@@ -124,7 +124,9 @@ func (k *core) restart(c *child) error {
 		return ErrRestarting
 	}
 	c.reason = ReasonManual
-	k.kept.afresh(k.path + "/" + c.id)
+	if c.policy.typ == SupervisorType {
+		k.kept.afresh(k.path + "/" + c.id)
+	}
 	k.begin(c, originManual)
 	return nil
 }

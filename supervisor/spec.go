@@ -207,8 +207,9 @@ type ChildSpec struct {
 	// Saved, if not nil, is what Save returned of an earlier life of the tree.
 	// It is for the children of a Spec, and new ones of an Update; StartChild
 	// only goes on from its Incarnation. When a nested supervisor is restarted,
-	// it is out of date and ignored: its children keep their numbers, and stay
-	// down where they have been suspended.
+	// it is out of date and ignored: its children keep their numbers, stay down
+	// where they have been suspended, and go on with what a limit of their own
+	// that quarantines or gives up has counted, unless RestartChild starts it.
 	Saved *Saved
 }
 
