@@ -1,6 +1,9 @@
 package api
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Farewells is how people learn how a fleet was stopped.
 type Farewells interface {
@@ -18,8 +21,16 @@ type Farewell struct {
 // It is also the data of event.AgentOverdue.
 type Overdue struct {
 	Path   string  `json:"path"`
-	PID    int     `json:"pid"`
+	PID    int     `json:"pid"` // 0 if it had ended when it was looked at
 	Waited float64 `json:"waited_seconds"`
+}
+
+// Who is the agent with its process, unless that had ended when it was looked at.
+func (o Overdue) Who() string {
+	if o.PID == 0 {
+		return o.Path
+	}
+	return fmt.Sprintf("%s (process %d)", o.Path, o.PID)
 }
 
 func farewellRoutes() []route {

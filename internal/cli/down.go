@@ -72,7 +72,7 @@ waiting. Agents whose daemon was killed are stopped, too.`,
 func tellOverdue(s *streams, f api.Farewell) {
 	for _, late := range f.Overdue {
 		waited := time.Duration(late.Waited * float64(time.Second)).Round(100 * time.Millisecond)
-		fmt.Fprintf(s.out, "%s (process %d) did not stop within %v, and was killed\n", proc.Plain(late.Path), late.PID, waited)
+		fmt.Fprintf(s.out, "%s did not stop within %v, and was killed\n", proc.Plain(late.Who()), waited)
 	}
 }
 

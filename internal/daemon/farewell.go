@@ -234,7 +234,7 @@ func (c *Controller) overdue(path string, agent *process, waited time.Duration) 
 	}
 	c.log.Append(event.Event{
 		Type: event.AgentOverdue, Path: path, Incarnation: o.Incarnation, Actor: "controller",
-		Message: fmt.Sprintf("%s (process %d) did not stop within %v, and is killed", path, o.PID, waited.Round(100*time.Millisecond)),
+		Message: fmt.Sprintf("%s did not stop within %v, and is killed", late.Who(), waited.Round(100*time.Millisecond)),
 	}.With(late))
 }
 

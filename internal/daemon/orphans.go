@@ -169,11 +169,21 @@ func (d *dispersal) run(ctx context.Context, order *spec.Order, allowance func(s
 		}()
 	}
 	plan, begun := farewell.New(order, allowed, time.Now()), time.Now()
+	asked := make(map[string]api.Overdue)
+	since := make(map[string]time.Time)
+	name := func(path string) { // who had to be killed, by this or by what it runs in
+		if o, ok := asked[path]; ok && allowed[path] > 0 {
+			delete(asked, path)
+			o.Waited = time.Since(since[path]).Seconds()
+			late = append(late, o)
+		}
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		step := plan.Step(time.Now())
 		for _, path := range step.Ask {
+			asked[path], since[path] = api.Overdue{Path: path, PID: d.sessions[path][0].Observe().PID}, time.Now()
 			for _, s := range d.sessions[path] {
 				if p, ok := s.(patient); ok {
 					p.StopWithin(allowed[path])
@@ -183,9 +193,7 @@ func (d *dispersal) run(ctx context.Context, order *spec.Order, allowance func(s
 			}
 		}
 		for _, path := range step.Kill {
-			if allowed[path] > 0 {
-				late = append(late, api.Overdue{Path: path, PID: d.sessions[path][0].Observe().PID, Waited: time.Since(begun).Seconds()})
-			}
+			name(path)
 			for _, s := range d.sessions[path] {
 				s.Kill()
 			}
@@ -204,6 +212,9 @@ func (d *dispersal) run(ctx context.Context, order *spec.Order, allowance func(s
 		case path := <-d.gone:
 			plan.Ended(path)
 			ended = append(ended, path)
+			if time.Since(since[path]) >= allowed[path] {
+				name(path)
+			}
 		case <-timer.C:
 		case <-ctx.Done():
 			for path := range d.sessions {
