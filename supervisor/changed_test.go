@@ -19,7 +19,7 @@ func TestChanged(t *testing.T) {
 		"a delay is terminated":       {delayed, func(r *rig) { r.crash("a"); r.terminate("a") }, "[stopped stopped on request]"},
 		"what was given up":           {limited(one("a"), GivingUp(0)), func(r *rig) { r.crash("a"); r.suspend("a") }, "[suspended stopped on request]"},
 		"once is enough":              {delayed, func(r *rig) { r.crash("a"); r.suspend("a"); r.suspend("a") }, "[suspended stopped on request]"},
-		"a running child is reset":    {one("a"), func(r *rig) { r.reset("a") }, "[running reset by hand]"},
+		"a running child is reset":    {one("a"), func(r *rig) { r.reset("a") }, "[running reset]"},
 		"a delay is reset: it starts": {delayed, func(r *rig) { r.crash("a"); r.reset("a") }, "[]"},
 		"a running child has an end":  {one("a"), func(r *rig) { r.suspend("a") }, "[]"},
 	} {

@@ -150,7 +150,7 @@ func TestLimitEvents(t *testing.T) {
 	}{
 		"escalate":   {Escalating(0, time.Hour), func(*rig) {}, "[reached escalate]"},
 		"quarantine": {Quarantining(1, time.Hour), func(r *rig) { r.advance(2 * time.Hour) }, "[reached quarantine lifted limit reached, quarantined until the window has room]"},
-		"give up":    {GivingUp(0), func(r *rig) { r.reset("a") }, "[reached give_up lifted reset by hand]"},
+		"give up":    {GivingUp(0), func(r *rig) { r.reset("a") }, "[reached give_up lifted reset]"},
 		"pause":      {Pausing(1, time.Hour), func(r *rig) { r.resume() }, "[reached pause lifted asked for by hand lifted limit reached, paused until resumed]"},
 	} {
 		t.Run(name, func(t *testing.T) {

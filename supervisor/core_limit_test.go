@@ -112,6 +112,39 @@ func TestLimits(t *testing.T) {
 			act:   func(r *rig) { r.crash("b"); r.trace(); r.crash("b"); r.advance(time.Hour + 1) },
 			trace: "timer b 1h0m0.000000001s, stop c, start b, start c", states: "a running, b running, c running",
 		}, {
+			name: "quarantine: a restart for a sibling does not count", spec: limited(rest("a", "b"), Quarantining(3, time.Hour)), auto: true,
+			act: func(r *rig) {
+				r.crash("a")
+				r.crash("a") // both have been started three times, b through no failure of its own
+				r.trace()
+				r.crash("b", "b")
+				r.wantStates("a running, b running")
+				r.crash("b")
+			},
+			trace: "start b, start b, timer b 1h0m0.000000001s", states: "a running, b quarantined",
+		}, {
+			name: "quarantine: a long run that ended cleanly does not count", spec: limited(one("a"), Quarantining(2, time.Hour)),
+			act: func(r *rig) {
+				for range 5 {
+					r.advance(time.Minute)
+					r.exit("a", fine)
+				}
+				r.wantStates("a running")
+				r.trace()
+				r.advance(time.Minute - 1)
+				r.exit("a", fine) // too short
+				r.exit("a", fine)
+			},
+			trace: "start a, timer a 59m0.000000002s", states: "a quarantined",
+		}, {
+			name: "quarantine: a long run that failed counts", spec: limited(one("a"), Quarantining(2, time.Hour)),
+			act:   func(r *rig) { r.advance(2 * time.Minute); r.crash("a"); r.advance(2 * time.Minute); r.crash("a") },
+			trace: "start a, timer a 56m0.000000001s", states: "a quarantined",
+		}, {
+			name: "quarantine: of all together, a long run counts", spec: limited(one("a", "b"), scope(Quarantining(3, time.Hour), ScopeSupervisor)),
+			act:   func(r *rig) { r.advance(time.Minute); r.exit("a", fine); r.exit("b", fine) },
+			trace: "start a, timer b 59m0.000000001s", states: "a running, b quarantined",
+		}, {
 			name: "quarantine: terminate ends it", spec: limited(one("a"), Quarantining(1, time.Hour)),
 			act:   func(r *rig) { r.crash("a"); r.terminate("a"); r.advance(2 * time.Hour) },
 			trace: "timer a 1h0m0.000000001s, cancel a, idle true", states: "a stopped",

@@ -30,8 +30,12 @@ func (k *core) ended(c *child, exit Exit) {
 	if c == k.probe {
 		k.cancel(c)
 	}
-	if exit.Clean() || c.policy.backoff.stable(uptime) {
+	stable := c.policy.backoff.stable(uptime)
+	if exit.Clean() || stable {
 		k.succeeded(c)
+	}
+	if l, w := k.governs(c); exit.Clean() && stable && l.Count == CountStarts && w != &k.win {
+		w.takeBack(k.now, l)
 	}
 
 	switch {

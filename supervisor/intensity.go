@@ -35,6 +35,12 @@ func (w *window) add(now time.Duration, l Limit) {
 	w.n++
 }
 
+// takeBack removes what was added last.
+func (w *window) takeBack(now time.Duration, l Limit) {
+	w.prune(now, l)
+	w.n = max(0, w.n-1)
+}
+
 // fill adds as many at time now as there is room for.
 func (w *window) fill(now time.Duration, l Limit) {
 	if l.Within == 0 {

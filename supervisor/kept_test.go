@@ -70,11 +70,13 @@ func TestBudgetsOutliveSupervisors(t *testing.T) {
 		want("after restarts of the group", "done", GivenUp, 2)
 		want("after restarts of the group", "going", Running, 4)
 		fail("going")
-		want("with starts of all", "going", Quarantined, 4)
+		want("with a third start of its own", "going", Running, 5)
+		fail("going")
+		want("with its budget used up", "going", Quarantined, 5)
 
 		time.Sleep(time.Hour + time.Second)
 		want("after an hour", "held", Running, 4)
-		want("after an hour", "going", Running, 5)
+		want("after an hour", "going", Running, 6)
 		want("after an hour", "done", GivenUp, 2)
 
 		if err := s.TerminateChild(t.Context(), "inner"); err != nil {

@@ -38,7 +38,7 @@ var (
 		ReasonDone:            "all children are done",
 		ReasonManual:          "asked for by hand",
 		ReasonAbandoned:       "a child did not stop and may not run twice",
-		ReasonReset:           "reset by hand",
+		ReasonReset:           "reset",
 		ReasonDeferred:        "has yet to be started",
 		ReasonRenewed:         "it is started afresh",
 	}

@@ -41,7 +41,7 @@ func (k *core) begin(c *child, by origin) {
 	c.origin, c.added = by, false
 	if !c.adopts() {
 		c.began = k.now
-		if l, w := k.governs(c); l.Count == CountStarts {
+		if l, w := k.governs(c); l.Count == CountStarts && !(k.excused(c) && w.count(k.now, l) > 0) {
 			w.add(k.now, l)
 		}
 	}
@@ -55,6 +55,15 @@ func (k *core) begin(c *child, by origin) {
 		return
 	}
 	k.set(c, Starting, c.reason)
+}
+
+// excused reports whether c is started for no failure of its own: with the group
+// of another member that has failed, or again with its supervisor.
+func (k *core) excused(c *child) bool {
+	if c.origin != originGroup {
+		return false
+	}
+	return k.op == opGroup && c != k.trigger || k.op == opInit && c.gen > 1
 }
 
 // started: c is ready.
