@@ -9,6 +9,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/internal/timespan"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // CityName is what Find looks for where there is no coppice.toml: the file of a
@@ -25,6 +27,7 @@ type city struct {
 	workspace *value               // these may be nil
 	providers *value
 	session   *value
+	interval  *value // patrol_interval
 	rigs      map[string]*value
 	homes     map[*value]home   // of agents that are in packs
 	layers    []layer           // of orders
@@ -114,6 +117,21 @@ func (c *city) translate(document *value) *value {
 		}
 	}
 	return out
+}
+
+// backoff paces the restarts of an agent: Gas City's controller starts what has
+// crashed at its next tick.
+func (c *city) backoff(agent *value) *value {
+	from, base := agent, spec.DefaultPatrol().Interval
+	if c.interval != nil && c.interval.kind == isString {
+		if d, err := timespan.Parse(c.interval.text); err == nil && d > 0 {
+			from, base = c.interval, min(d, spec.DefaultBackoff().Cap)
+		}
+	}
+	t := madeTable(from, "backoff")
+	t.put(made(from, isString, "kind", supervisor.Fixed.String()))
+	t.put(made(from, isString, "base", base.String()))
+	return t
 }
 
 func (c *city) namedSession(s *value) {
@@ -341,12 +359,15 @@ func (c *city) project(out *value) {
 }
 
 // daemon makes [daemon], which every city has: the patrol keeps its agents.
+// defaultStarts is the default of max_restarts in a city.toml.
+const defaultStarts = "5"
+
 func (c *city) daemon(document, out *value) {
 	from := c.table(document, "daemon")
 	if from == nil {
-		out.adopt(newTable(document.src, "daemon", 0, nil))
-		return
+		from = newTable(document.src, "daemon", 0, nil)
 	}
+	c.interval = from.byName["patrol_interval"]
 	t := madeTable(from, "daemon")
 	for _, f := range from.fields {
 		switch f.name {
@@ -363,6 +384,9 @@ func (c *city) daemon(document, out *value) {
 				give(t, copyOf(f, f.name))
 			}
 		}
+	}
+	if t.byName["max_restarts"] == nil {
+		t.put(made(from, isInteger, "max_restarts", defaultStarts))
 	}
 	out.adopt(t)
 }

@@ -96,6 +96,7 @@ func TestCity(t *testing.T) {
 	}
 	shutdown := spec.Shutdown{Signal: "TERM", Grace: 5 * time.Second}
 	limit := supervisor.Quarantining(supervisor.Unlimited, 2*time.Hour)
+	backoff := supervisor.Backoff{Kind: supervisor.Fixed, Base: 10 * time.Second, Cap: time.Minute} // patrol_interval
 	rig := filepath.Join(filepath.Dir(dir), "hello")
 	env := func(more ...string) map[string]string {
 		m := map[string]string{"GC_CITY": dir, "GC_CITY_PATH": dir}
@@ -108,15 +109,15 @@ func TestCity(t *testing.T) {
 		return spec.Hook{Command: []string{"/bin/sh", "-c", script}, Timeout: 20 * time.Second}
 	}
 	pool := func(a *spec.Agent) spec.Child {
-		return spec.Child{Node: &spec.Node{Name: a.Name, Template: a, DependsOn: a.DependsOn, Limit: supervisor.Escalating(5, time.Minute)}}
+		return spec.Child{Node: &spec.Node{Name: a.Name, Template: a, DependsOn: a.DependsOn, Limit: supervisor.Escalating(5, time.Minute), Backoff: spec.DefaultBackoff()}}
 	}
 	want := []spec.Child{
 		{Agent: &spec.Agent{
-			Name: "mayor", Command: []string{"/bin/sh", "-c", `exec sage --wise 'it'\''s'`}, Dir: dir, Terminal: true, Limit: limit, Shutdown: shutdown,
+			Name: "mayor", Command: []string{"/bin/sh", "-c", `exec sage --wise 'it'\''s'`}, Dir: dir, Terminal: true, Limit: limit, DefaultLimit: true, Backoff: backoff, Shutdown: shutdown,
 			Env: env("GC_AGENT", "mayor", "MODEL", "large", "A", "agent"),
 		}},
 		{Agent: &spec.Agent{
-			Name: "scribe", Command: []string{"/bin/sh", "-c", "mkdir -p " + dir + "/books/scribe && cd " + dir + "/books/scribe || exit\nexec ./write bright 'a b' c"}, Dir: dir, Limit: limit, Shutdown: shutdown, Suspended: true,
+			Name: "scribe", Command: []string{"/bin/sh", "-c", "mkdir -p " + dir + "/books/scribe && cd " + dir + "/books/scribe || exit\nexec ./write bright 'a b' c"}, Dir: dir, Limit: limit, DefaultLimit: true, Backoff: backoff, Shutdown: shutdown, Suspended: true,
 			Env: env("GC_AGENT", "scribe"), DependsOn: []string{"mayor", "hello--polecat"},
 			Hooks: spec.Hooks{
 				Waking: hook("(cd books; false\n) || exit\n(true # scribe\n) || exit\n"),
@@ -124,7 +125,7 @@ func TestCity(t *testing.T) {
 			},
 		}},
 		pool(&spec.Agent{
-			Name: "hello--polecat", Command: []string{"./run"}, Dir: rig, Terminal: true, Limit: limit, Shutdown: shutdown,
+			Name: "hello--polecat", Command: []string{"./run"}, Dir: rig, Terminal: true, Limit: limit, DefaultLimit: true, Backoff: backoff, Shutdown: shutdown,
 			Env: env("GC_AGENT", "hello/polecat", "GC_RIG", "hello", "GC_RIG_ROOT", rig), DependsOn: []string{"mayor", "hello--other"},
 			Hooks: spec.Hooks{Waking: hook("cd " + dir + " || exit\n(one ${COPPICE_AGENT##*/} " + rig + "\n) || exit\n(two\n) || exit\n")},
 			Pool: &spec.Pool{
@@ -133,12 +134,12 @@ func TestCity(t *testing.T) {
 			},
 		}),
 		pool(&spec.Agent{
-			Name: "hello--other", Command: []string{"x"}, Dir: rig, Terminal: true, Limit: limit, Shutdown: shutdown,
+			Name: "hello--other", Command: []string{"x"}, Dir: rig, Terminal: true, Limit: limit, DefaultLimit: true, Backoff: backoff, Shutdown: shutdown,
 			Env:  env("GC_AGENT", "hello/other", "GC_RIG", "hello", "GC_RIG_ROOT", rig),
 			Pool: &spec.Pool{Min: 1, Max: spec.UnlimitedPool, Check: []string{"/bin/sh", "-c", "echo 3"}, CheckTimeout: spec.DefaultCheckTimeout, DrainTimeout: spec.DefaultDrainTimeout},
 		}),
 		{Agent: &spec.Agent{
-			Name: "asleep--single", Command: []string{"x"}, Dir: "/srv/asleep", Terminal: true, Limit: limit, Shutdown: shutdown, Suspended: true,
+			Name: "asleep--single", Command: []string{"x"}, Dir: "/srv/asleep", Terminal: true, Limit: limit, DefaultLimit: true, Backoff: backoff, Shutdown: shutdown, Suspended: true,
 			Env: env("GC_AGENT", "asleep/single", "GC_RIG", "asleep", "GC_RIG_ROOT", "/srv/asleep"),
 		}},
 	}
@@ -146,7 +147,7 @@ func TestCity(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	patrol := spec.DefaultPatrol()
-	patrol.Interval, patrol.Kept, patrol.Limit, patrol.GCInterval, patrol.TTL = 10*time.Second, true, limit, 5*time.Minute, 7*24*time.Hour
+	patrol.Interval, patrol.Limit, patrol.GCInterval, patrol.TTL = 10*time.Second, limit, 5*time.Minute, 7*24*time.Hour
 	if diff := cmp.Diff(patrol, l.Tree.Patrol); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

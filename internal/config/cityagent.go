@@ -28,6 +28,7 @@ func (c *city) agent(from *value) *value {
 	if idle := from.byName["idle_timeout"]; idle != nil && !textIs(from, "idle_timeout", isString, "") {
 		give(a, copyOf(idle, "idle_timeout"))
 	}
+	a.put(c.backoff(from))
 	give(a, c.dependsOn(from))
 	give(a, c.pool(from, p))
 	give(a, copyOf(from.byName["suspended"], "suspended"))

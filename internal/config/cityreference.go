@@ -24,7 +24,7 @@ What several places say is named once, at the first of them. A key that is proba
 
 Some things are otherwise than in Gas City, on purpose:
 
-- ` + "`max_restarts` and `restart_window` hold: an agent has that many starts within the window, failed ones included, and then waits until the window has room again." + `
+- ` + "`max_restarts` and `restart_window` hold: an agent has that many starts within the window, failed ones included, and then waits until the window has room again. Each restart waits for `patrol_interval`, one minute at most, as Gas City's controller starts what has crashed at its next tick." + `
 - ` + "A file that is included changes only the keys of `[daemon]` that it has; the others stay." + `
 - ` + "All variables in `env` belong to what an agent is: when one changes, the agent is restarted." + `
 - ` + "A pool whose `check` fails stays as it is." + `

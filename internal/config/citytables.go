@@ -51,7 +51,7 @@ func cityTables() []cityTable {
 		{doc: "The file. `include` and patches work as in `coppice.toml`, with files of this kind.", keys: []cityKey{
 			becomes("include", "array of strings", "`include`"),
 			becomes("workspace", "table", "`[project]`, and what to run where agents do not say so"),
-			becomes("daemon", "table", "`[daemon]`. Its limit holds for all agents, also without this table"),
+			becomes("daemon", "table", "`[daemon]`. Its limit holds for all agents, also without this table. A restart waits for `patrol_interval`, one minute at most, as Gas City's controller starts what has crashed at its next tick"),
 			becomes("orders", "table", "`[orders]`"),
 			becomes("agent", "array of tables", "`[[agent]]`", "agents"),
 			becomes("rigs", "array of tables", "directories of agents, and whether these are suspended", "rig"),
@@ -88,7 +88,7 @@ func cityTables() []cityTable {
 		}},
 		{header: "[daemon]", doc: "How the fleet is kept.", keys: []cityKey{
 			becomes("patrol_interval", "duration", "`patrol_interval`"),
-			becomes("max_restarts", "integer", "`max_restarts`; what is negative is no limit"),
+			becomes("max_restarts", "integer", "`max_restarts`, 5 by default; what is negative is no limit"),
 			becomes("restart_window", "duration", "`restart_window`"),
 			becomes("shutdown_timeout", "duration", "`shutdown_timeout`"),
 			becomes("drift_drain_timeout", "duration", "`drift_drain_timeout`"),

@@ -112,10 +112,14 @@ func (f *file) declarations(dir string) (decls []spec.Decl, places []*value) {
 		table *value
 	}
 	var all []placed
-	f.root.Limit = f.limit.over(supervisor.ScopeSupervisor, supervisor.Escalate)
+	f.root.Limit = f.patrol.Limit
+	if f.limit != (limit{}) {
+		f.root.Limit = f.limit.over(supervisor.ScopeSupervisor, supervisor.Quarantine)
+	}
 	for i := range f.supervisors {
 		g := &f.supervisors[i]
 		g.Limit = g.limit.or(f.limit).over(supervisor.ScopeSupervisor, supervisor.Escalate)
+		g.Backoff = spec.DefaultBackoff()
 		all = append(all, placed{spec.Decl{Node: &g.Node, Children: g.children}, g.table})
 	}
 	for i := range f.agents {

@@ -95,17 +95,17 @@ func TestParse(t *testing.T) {
 	limit := supervisor.Escalating(10, 30*time.Second)
 	term := spec.Shutdown{Signal: "TERM", Grace: 5 * time.Second}
 	want := &spec.Tree{Recall: spec.RecallNothing, Patrol: spec.DefaultPatrol(), Root: &spec.Node{
-		Name: "shop", Strategy: supervisor.RestForOne, AutoShutdown: supervisor.AnySignificant, Limit: limit,
+		Name: "shop", Strategy: supervisor.RestForOne, AutoShutdown: supervisor.AnySignificant, Limit: supervisor.Quarantining(10, 30*time.Second),
 		Children: []spec.Child{
-			{Agent: &spec.Agent{Name: "first", Command: []string{"sleep", "5"}, Dir: "/home/shop", Shutdown: term}},
-			{Node: &spec.Node{Name: "outer", Limit: limit, AutoShutdown: supervisor.AllSignificant, Children: []spec.Child{
+			{Agent: &spec.Agent{Name: "first", Command: []string{"sleep", "5"}, Dir: "/home/shop", Shutdown: term, Backoff: spec.DefaultBackoff(), DefaultBackoff: true}},
+			{Node: &spec.Node{Name: "outer", Limit: limit, Backoff: spec.DefaultBackoff(), AutoShutdown: supervisor.AllSignificant, Children: []spec.Child{
 				{Node: &spec.Node{
 					Name: "inner", Strategy: supervisor.OneForAll, Restart: supervisor.Transient, Significant: true,
-					Limit: supervisor.Pausing(1, 5*time.Second),
+					Limit: supervisor.Pausing(1, 5*time.Second), Backoff: spec.DefaultBackoff(),
 					Children: []spec.Child{{Agent: &spec.Agent{
 						Name: "db", Command: []string{"/bin/sh", "-c", "cd /tmp && exec db"}, Dir: "/srv/db",
 						Terminal: true, Limits: spec.Limits{Memory: 1 << 20, CPU: 0.5, Processes: 7},
-						Restart: supervisor.Temporary, Backoff: supervisor.Backoff{Kind: supervisor.Linear}, Limit: supervisor.GivingUp(10), Shutdown: term,
+						Restart: supervisor.Temporary, Backoff: supervisor.Backoff{Kind: supervisor.Linear, Cap: time.Minute}, Limit: supervisor.GivingUp(10), Shutdown: term,
 						Ready:            spec.Ready{Exec: []string{"pg_isready", "-q"}, Timeout: 90 * time.Second},
 						HeartbeatTimeout: 90 * time.Second, Nudge: spec.Nudge{Type: true},
 					}}},
@@ -141,16 +141,16 @@ func TestLimits(t *testing.T) {
 		name, supervision, supervisor, agent string
 		wantSupervisor, wantAgent            supervisor.Limit
 	}{
-		{name: "nothing", wantSupervisor: supervisor.Escalating(5, time.Minute)},
+		{name: "nothing", wantSupervisor: supervisor.Escalating(5, time.Minute), wantAgent: supervisor.Quarantining(20, time.Hour)},
 		{name: "defaults", supervision: "max_restarts = 3\nwithin_seconds = 7", wantSupervisor: supervisor.Escalating(3, 7*time.Second)},
 		{name: "own", supervision: "max_restarts = 3\nwithin_seconds = 7", supervisor: "max_restarts = 0", wantSupervisor: supervisor.Escalating(0, 7*time.Second)},
-		{name: "own action, own row", supervisor: `on_limit = "quarantine"`, wantSupervisor: supervisor.Quarantining(5, time.Hour)},
+		{name: "own action, own row", supervisor: `on_limit = "quarantine"`, wantSupervisor: supervisor.Quarantining(20, time.Hour)},
 		{name: "own action, common numbers of another", supervision: "within_seconds = 7", supervisor: `on_limit = "pause"`, wantSupervisor: supervisor.Pausing(3, 5*time.Minute)},
 		{name: "same action, common numbers", supervision: "max_restarts = 3", supervisor: `on_limit = "escalate"`, wantSupervisor: supervisor.Escalating(3, time.Minute)},
 		{name: "unlimited", supervisor: `max_restarts = "unlimited"`, wantSupervisor: supervisor.Escalating(supervisor.Unlimited, time.Minute)},
 		{name: "common action", supervision: `on_limit = "give-up"`, wantSupervisor: supervisor.GivingUp(10)},
 		{name: "agent, max", agent: "max_restarts = 2", wantAgent: supervisor.Quarantining(2, time.Hour)},
-		{name: "agent, window", agent: `restart_window = "1m"`, wantAgent: supervisor.Quarantining(5, time.Minute)},
+		{name: "agent, window", agent: `restart_window = "1m"`, wantAgent: supervisor.Quarantining(20, time.Minute)},
 		{name: "agent, escalate", agent: `on_limit = "escalate"`, wantAgent: child(supervisor.Escalating(5, time.Minute))},
 		{name: "agent, escalate at once", agent: "on_limit = \"escalate\"\nmax_restarts = 0", wantAgent: child(supervisor.Escalating(0, time.Minute))},
 		{name: "agent, give up", agent: `on_limit = "give_up"`, wantAgent: supervisor.GivingUp(10)},

@@ -235,7 +235,7 @@ within_seconds = 30
 `,
 		keys: []key[groveFile]{
 			maxRestarts("5", "restarts within the window; one more reaches the limit", of),
-			windowSeconds(of),
+			windowSeconds("60", of),
 		},
 	}
 }

@@ -101,7 +101,7 @@ func TestInclude(t *testing.T) {
 		t.Fatal(err)
 	}
 	patrol := spec.DefaultPatrol()
-	patrol.Interval, patrol.Kept, patrol.Limit = 10*time.Second, true, supervisor.Quarantining(3, 3*time.Hour)
+	patrol.Interval, patrol.Limit = 10*time.Second, supervisor.Quarantining(3, 3*time.Hour)
 	if diff := cmp.Diff(patrol, l.Tree.Patrol); diff != "" {
 		t.Errorf("tables are not merged by field (-want +got)\n%s", diff)
 	}

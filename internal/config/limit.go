@@ -57,11 +57,11 @@ func (l limit) over(scope supervisor.Scope, then supervisor.Then) supervisor.Lim
 	return row
 }
 
-// defaultLimit is the row of an action with the numbers of the seed it comes from.
+// defaultLimit returns the row of an action with its default numbers.
 func defaultLimit(then supervisor.Then) supervisor.Limit {
 	switch then {
 	case supervisor.Quarantine:
-		return supervisor.Quarantining(5, time.Hour)
+		return spec.DefaultPatrol().Limit
 	case supervisor.GiveUp:
 		return supervisor.GivingUp(10)
 	case supervisor.Pause:
@@ -107,9 +107,9 @@ func window[T any](name, def, doc string, of func(*T) *limit) key[T] {
 		}}
 }
 
-// windowSeconds is the window as the seeds write it.
-func windowSeconds[T any](of func(*T) *limit) key[T] {
-	return key[T]{row{name: "within_seconds", typ: "integer", def: "60", doc: "the window in which restarts count, in seconds", also: []string{"within", "window", "restart_window", "restart_window_s", "period"}},
+// windowSeconds reads the window of a supervisor in seconds.
+func windowSeconds[T any](def string, of func(*T) *limit) key[T] {
+	return key[T]{row{name: "within_seconds", typ: "integer", def: def, doc: "the window in which restarts count, in seconds", also: []string{"within", "window", "restart_window", "restart_window_s", "period"}},
 		func(r *reader, v *value, into *T) {
 			if d, ok := r.whole(v, time.Second, "seconds"); ok {
 				of(into).within = &d

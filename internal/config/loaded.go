@@ -100,8 +100,7 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 	fileTable().read(r, document, &f)
 	r.persistence(&f, dir)
 	r.program(&f, dir, further != nil)
-	f.patrol.settle(f.limit)
-	f.patrol.keep(f.agents, f.supervisors)
+	f.patrol.apply(f.agents, f.supervisors, f.limit)
 	if further != nil {
 		r.namepools(&f, dir, g)
 	}

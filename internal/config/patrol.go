@@ -12,18 +12,17 @@ import (
 type patrol struct {
 	spec.Patrol
 	limit limit
-	table *value // nil if there is none
 }
 
 func daemonTable() table[patrol] {
 	return table[patrol]{
 		header: "[daemon]",
-		doc: "How the daemon keeps the fleet as this file says. An agent that no supervisor names and that has no limit of its own (`max_restarts`, `restart_window`, `on_limit`) is held back in a crash loop by this limit, " +
-			"by itself: it has `max_restarts` starts within `restart_window`, the first one included; then it is quarantined until the window has room again, and starts by itself. " +
-			"That is so if this table has `max_restarts` or `restart_window`, or if there is this table and `[supervision]` states no limit. Otherwise such agents count in the root, which ends when its limit is reached.",
+		doc: "How the daemon keeps the fleet as this file says, and the default limit of agents. An agent that states no limit (`max_restarts`, `restart_window`, `on_limit`) is quarantined " +
+			"after `max_restarts` starts within `restart_window`. Its first start counts; a run that lasted for a minute and ended with exit code 0 does not. A quarantine ends by itself when the window has room again. " +
+			"Where a limit is stated for the supervisor of an agent, in `[[supervisor]]` or `[supervision]`, its restarts count there instead. For agents directly under the root, `max_restarts` and `restart_window` of this table go first.",
 		example: `[daemon]
 patrol_interval = "30s"
-max_restarts = 5
+max_restarts = 20
 restart_window = "1h"
 shutdown_timeout = "5s"
 `,
@@ -38,7 +37,7 @@ shutdown_timeout = "5s"
 						into.Interval = d
 					}
 				}},
-			{row{name: "max_restarts", typ: maxType, def: "5", doc: "starts of one agent within `restart_window`, the first one included, before it is quarantined. `0` is the same as `\"unlimited\"`", also: []string{"intensity", "max_retries", "retries"}},
+			{row{name: "max_restarts", typ: maxType, def: "20", doc: "starts of one agent within `restart_window`, the first one included, before it is quarantined. `0` is the same as `\"unlimited\"`", also: []string{"intensity", "max_retries", "retries"}},
 				func(r *reader, v *value, into *patrol) {
 					r.maxRestarts(v, &into.limit)
 					if m := into.limit.max; m != nil && *m == 0 {
@@ -82,33 +81,29 @@ func seedSpelling(name, plain string, field func(*patrol) *time.Duration) key[pa
 		}}
 }
 
-// settle makes what [daemon] says, in the light of the limit of [supervision],
-// the patrol of the tree.
-func (p *patrol) settle(supervision limit) {
+// apply gives the defaults to agents that state no limit or no backoff. An agent
+// keeps no limit of its own where a limit is stated for the supervisor it is in:
+// its restarts count there. Instances of pools always have their own.
+func (p *patrol) apply(agents []agent, supervisors []group, supervision limit) {
 	p.Limit = p.limit.over(supervisor.ScopeChild, supervisor.Quarantine)
-	p.Kept = p.table != nil && (p.limit != limit{} || supervision == limit{})
-}
-
-// keep gives the agents that the patrol keeps its limit. Instances of pools
-// have it in any case: one that fails all the time must not bring down the others.
-func (p *patrol) keep(agents []agent, supervisors []group) {
-	for i := range agents {
-		if a := &agents[i]; a.limit == (limit{}) && a.pool != nil {
-			a.Limit = p.Limit
-		}
-	}
-	if !p.Kept {
-		return
-	}
-	named := map[string]bool{}
+	above := map[string]limit{} // what is stated for the supervisor of an agent, by the agent's name
 	for i := range supervisors {
-		for _, name := range supervisors[i].children {
-			named[name] = true
+		g := &supervisors[i]
+		for _, name := range g.children {
+			above[name] = g.limit.or(supervision)
 		}
 	}
 	for i := range agents {
-		if a := &agents[i]; a.limit == (limit{}) && !named[a.Name] {
-			a.Limit = p.Limit
+		a := &agents[i]
+		if a.backoff == nil {
+			a.Backoff, a.DefaultBackoff = spec.DefaultBackoff(), true
+		}
+		stated, named := above[a.Name]
+		if !named && p.limit == (limit{}) {
+			stated = supervision
+		}
+		if a.limit == (limit{}) && (a.pool != nil || stated == limit{}) {
+			a.Limit, a.DefaultLimit = p.Limit, true
 		}
 	}
 }

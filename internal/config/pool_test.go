@@ -67,7 +67,7 @@ pool = {}
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	for path, want := range map[string]supervisor.Limit{
-		"shop/plain": supervisor.Quarantining(5, time.Hour), "shop/crew/clerk": supervisor.Quarantining(2, time.Hour),
+		"shop/plain": supervisor.Quarantining(20, time.Hour), "shop/crew/clerk": supervisor.Quarantining(2, time.Hour),
 	} {
 		if got := pools[path].Template.Limit; got != want {
 			t.Errorf("the limit of instances of %s is %v, want %v", path, got, want)

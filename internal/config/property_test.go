@@ -72,7 +72,7 @@ func print(t *spec.Tree) string {
 	b.WriteString("[project]\n")
 	line("name", root.Name)
 	line("suspended", root.Suspended)
-	if p := t.Patrol; p.Kept {
+	if p := t.Patrol; p != spec.DefaultPatrol() {
 		b.WriteString("[daemon]\n")
 		line("patrol_interval", p.Interval)
 		line("max_restarts", max(p.Limit.Max, 0))
@@ -93,6 +93,7 @@ func print(t *spec.Tree) string {
 	}
 	line("max_restarts", root.Limit.Max)
 	line("within_seconds", int(root.Limit.Within/time.Second))
+	line("on_limit", root.Limit.Then.String())
 	for _, d := range decls {
 		if n := d.Node; n != nil {
 			b.WriteString("[[supervisor]]\n")
@@ -148,14 +149,19 @@ func print(t *spec.Tree) string {
 		} else if a.Notify && !a.Ready.Notify {
 			line("notify", true)
 		}
-		if a.Limit != (supervisor.Limit{}) {
+		if a.Limit != (supervisor.Limit{}) && !a.DefaultLimit {
 			limit(a.Limit, "restart_window")
 		}
 		line("shutdown.signal", "SIG"+a.Shutdown.Signal)
 		line("shutdown.grace", a.Shutdown.Grace)
-		line("backoff.kind", a.Backoff.Kind.String())
-		line("backoff.jitter", a.Backoff.Jitter)
+		if !a.DefaultBackoff {
+			line("backoff.kind", a.Backoff.Kind.String())
+			line("backoff.jitter", a.Backoff.Jitter)
+		}
 		for key, d := range map[string]time.Duration{"base": a.Backoff.Base, "cap": a.Backoff.Cap, "stable_after": a.Backoff.StableAfter} {
+			if a.DefaultBackoff {
+				break
+			}
 			if d > 0 {
 				line("backoff."+key, d)
 			} else if d < 0 {
@@ -272,6 +278,9 @@ func someTree(t *rapid.T) *spec.Tree {
 			}).Draw(t, "ready"),
 		}
 		used[a.Name] = true
+		if a.Backoff.Kind != supervisor.NoBackoff {
+			a.Backoff.Cap = time.Minute
+		}
 		if rapid.Bool().Draw(t, "place") {
 			a.Runtime = rapid.SampledFrom([]spec.Runtime{spec.Proc, spec.Tmux}).Draw(t, "runtime")
 			a.Terminal = a.Runtime == spec.Tmux || rapid.Bool().Draw(t, "terminal")
@@ -289,6 +298,9 @@ func someTree(t *rapid.T) *spec.Tree {
 			a.Backoff.Base = time.Duration(rapid.Int64Range(1, 1000).Draw(t, "base"))
 			a.Backoff.Cap = a.Backoff.Base + someTime.Draw(t, "cap")
 			a.Env = map[string]string{"A": someText.Draw(t, "value"), someText.Filter(func(s string) bool { return !strings.Contains(s, "=") }).Draw(t, "variable"): ""}
+		}
+		if rapid.Bool().Draw(t, "default backoff") {
+			a.Backoff, a.DefaultBackoff = spec.DefaultBackoff(), true
 		}
 		if rapid.Bool().Draw(t, "watched") {
 			a.HeartbeatTimeout, a.ProgressTimeout = someTime.Draw(t, "heartbeat"), someTime.Draw(t, "progress")
@@ -327,6 +339,7 @@ func someTree(t *rapid.T) *spec.Tree {
 			n.DependsOn = []string{rapid.SampledFrom(earlier).Draw(t, "on")}
 		}
 		if depth > 1 {
+			n.Backoff = spec.DefaultBackoff()
 			n.Restart = rapid.SampledFrom([]supervisor.Restart{0, 1, 2}).Draw(t, "restart")
 			n.Significant = n.Restart != supervisor.Permanent && (auto == 1 || auto == 2)
 		} else {
@@ -349,8 +362,13 @@ func someTree(t *rapid.T) *spec.Tree {
 		tree.Patrol = somePatrol(t)
 		for _, c := range tree.Root.Children {
 			if c.Agent != nil && c.Agent.Limit == (supervisor.Limit{}) {
-				c.Agent.Limit = tree.Patrol.Limit
+				c.Agent.Limit, c.Agent.DefaultLimit = tree.Patrol.Limit, true
 			}
+		}
+	}
+	for _, n := range tree.Pools() {
+		if a := n.Template; a.Limit == (supervisor.Limit{}) {
+			a.Limit, a.DefaultLimit = tree.Patrol.Limit, true
 		}
 	}
 	return tree
@@ -358,7 +376,7 @@ func someTree(t *rapid.T) *spec.Tree {
 
 func somePatrol(t *rapid.T) spec.Patrol {
 	p := spec.Patrol{
-		Interval: spec.MinPatrolInterval + someTime.Draw(t, "interval"), Kept: true, Starts: rapid.IntRange(1, spec.MaxStarts).Draw(t, "starts"),
+		Interval: spec.MinPatrolInterval + someTime.Draw(t, "interval"), Starts: rapid.IntRange(1, spec.MaxStarts).Draw(t, "starts"),
 		ShutdownTimeout: someTime.Draw(t, "shutdown") - 1, DriftDrainTimeout: someTime.Draw(t, "drift"),
 		Limit: supervisor.Quarantining(rapid.IntRange(1, spec.MaxRestarts).Draw(t, "max"), someTime.Draw(t, "within")),
 	}
@@ -383,11 +401,11 @@ func somePool(t *rapid.T, a *spec.Agent) *spec.Node {
 	if p.Max == 3 && rapid.Bool().Draw(t, "named") {
 		p.Names = []string{a.Name + " 1", a.Name + " 3", a.Name + " ë"}
 	}
-	if a.Limit == (supervisor.Limit{}) {
-		a.Limit = supervisor.Quarantining(5, time.Hour)
-	}
 	a.Pool = p
-	return &spec.Node{Name: a.Name, Template: a, Suspended: a.Suspended, DependsOn: a.DependsOn, Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)}
+	return &spec.Node{
+		Name: a.Name, Template: a, Suspended: a.Suspended, DependsOn: a.DependsOn,
+		Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin), Backoff: spec.DefaultBackoff(),
+	}
 }
 
 // TestRoundTrip: a tree that is written down and read again is the same, and

@@ -36,10 +36,11 @@ type group struct {
 // agent is an [[agent]] while it is read.
 type agent struct {
 	spec.Agent
-	limit limit
-	pool  *pool
-	pipes *value // terminal = false, where it says so
-	table *value
+	limit   limit
+	backoff *value // as the file states it, or nil
+	pool    *pool
+	pipes   *value // terminal = false, where it says so
+	table   *value
 
 	aidefile *value // where it says which
 }
@@ -53,10 +54,7 @@ func fileTable() table[file] {
 			{row{name: "project", typ: "table", doc: "the project itself", also: []string{"workspace"}}, sub(projectTable(), func(f *file) *file { return f })},
 			{row{name: "supervision", typ: "table", doc: "the root, and defaults of all supervisors", also: []string{"supervise"}}, sub(supervisionTable(), func(f *file) *file { return f })},
 			{row{name: "daemon", typ: "table", doc: "how the daemon keeps the fleet as this file says", also: []string{"patrol", "controller"}},
-				func(r *reader, v *value, f *file) {
-					f.patrol.table = v
-					daemonTable().read(r, v, &f.patrol)
-				}},
+				sub(daemonTable(), func(f *file) *patrol { return &f.patrol })},
 			{row{name: "aide", typ: "table", doc: "how the agents of Aidefiles run", also: []string{"aidefile", "aides"}},
 				func(r *reader, v *value, f *file) {
 					settings := aide.DefaultSettings("")
@@ -140,16 +138,18 @@ func supervisionTable() table[file] {
 	of := func(f *file) *limit { return &f.limit }
 	return table[file]{
 		header: "[supervision]",
-		doc:    "The root supervisor. Its limit (`max_restarts`, `within_seconds`, `on_limit`) is also the default of every `[[supervisor]]`; its strategy is not. A supervisor with another `on_limit` has the numbers of that: 5 in 1h for `quarantine`, 10 for `give_up`, 3 in 5m for `pause`.",
+		doc: "The root supervisor. Its limit (`max_restarts`, `within_seconds`, `on_limit`) is also the default of every `[[supervisor]]`; its strategy is not. A supervisor with another `on_limit` has the numbers of that: 20 in 1h for `quarantine`, 10 for `give_up`, 3 in 5m for `pause`. " +
+			"The root quarantines: an agent or supervisor directly under it that reaches its limit is held back, and everything else goes on. With `on_limit = \"escalate\"` here, the root ends instead, and the whole fleet with it.",
 		example: `[supervision]
+strategy = "one_for_one"
+on_limit = "escalate"
 max_restarts = 5
 within_seconds = 60
-strategy = "one_for_one"
 `,
 		keys: []key[file]{
-			maxRestarts("5", "restarts within the window; one more reaches the limit", of),
-			windowSeconds(of),
-			onLimit("escalate", onLimitDoc, of),
+			maxRestarts("20 for the root, 5 for other supervisors", "for the root, starts of one child within the window; for other supervisors, restarts of their children", of),
+			windowSeconds("60 for `escalate`, else that of `on_limit`", of),
+			onLimit("quarantine for the root, escalate for other supervisors", onLimitDoc, of),
 			{row{name: "strategy", typ: strategyType, def: "one_for_one", doc: strategyDoc}, word(supervisor.ParseStrategy, func(f *file) *supervisor.Strategy { return &f.root.Strategy })},
 			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc}, word(parseAutoShutdown, func(f *file) *supervisor.AutoShutdown { return &f.root.AutoShutdown })},
 			{row{name: "persist", typ: "boolean", def: "all but quarantines", doc: "whether restart counters, delays, quarantines and give-ups survive the daemon. What does not survive is over with the next one: it starts what was held back, at once and with fresh counters. Without this key limits that quarantine begin afresh with each daemon, and all others go on; with `true` those go on, too; with `false` none does. What people decide survives it in any case: a stop by hand until `coppice start`, a pause until `coppice resume`", also: []string{"persistent", "remember"}},
@@ -215,7 +215,7 @@ dir = "services/worker"
 env = { LOG_LEVEL = "info" }
 restart = "on-failure"
 backoff = "exponential"
-max_restarts = 5
+max_restarts = 10
 restart_window = "1h"
 `,
 		keys: []key[agent]{
@@ -248,10 +248,10 @@ restart_window = "1h"
 				}},
 			{row{name: "limits", typ: "table", doc: "what it may use at most, see `[agent.limits]`", also: []string{"resources", "rlimits", "ulimits"}}, sub(limitsTable(), func(a *agent) *spec.Limits { return &a.Limits })},
 			{row{name: "restart", typ: restartType, def: "permanent", doc: restartDoc, also: []string{"restart_policy", "autorestart"}}, word(supervisor.ParseRestart, func(a *agent) *supervisor.Restart { return &a.Restart }, restartAliases()...)},
-			{row{name: "backoff", typ: "none, fixed, linear, exponential, or table", def: "none", doc: "the delay before a restart, see `[agent.backoff]`", also: []string{"delay", "restart_delay"}}, (*reader).backoff},
-			maxRestarts("5, if one of these three is set", "the agent's own limit. With none of `max_restarts`, `restart_window` and `on_limit`, its restarts count in its supervisor", of),
+			{row{name: "backoff", typ: "none, fixed, linear, exponential, or table", def: "exponential", doc: "the delay before a restart, see `[agent.backoff]`", also: []string{"delay", "restart_delay"}}, (*reader).backoff},
+			maxRestarts("that of `[daemon]`", "the agent's own limit. With none of `max_restarts`, `restart_window` and `on_limit`, it is that of its supervisor where one is stated, else that of `[daemon]`", of),
 			window("restart_window", "that of `on_limit`", "the window in which starts count: 1h for `quarantine`, 1m for `escalate`, 5m for `pause`, none for `give_up`", of),
-			onLimit("quarantine", onLimitDoc+". What counts differs: starts (the first one included), restarts in a row (`give_up`), restarts (`escalate`), failures (`pause`); so do the defaults of `max_restarts`: 5, 10, 5, 3", of),
+			onLimit("quarantine", onLimitDoc+". What counts differs: starts (the first one included), restarts in a row (`give_up`), restarts (`escalate`), failures (`pause`); so do the defaults of `max_restarts`: 20, 10, 5, 3", of),
 			{row{name: "shutdown", typ: "table", doc: "how it is asked to stop, see `[agent.shutdown]`", also: []string{"stop"}}, sub(shutdownTable(), func(a *agent) *spec.Shutdown { return &a.Shutdown })},
 			{row{name: "ready", typ: "table", doc: "how it shows that it has started, see `[agent.ready]`", also: []string{"readiness", "healthcheck", "health"}}, (*reader).ready},
 			{row{name: "heartbeat_timeout", typ: "duration", doc: "how long it may say nothing, once it is ready, see [Agents](agents.md): then it is looked at, nudged, and restarted as after a failure", also: []string{"liveness", "heartbeat", "heartbeat_interval", "watchdog_sec"}}, duration(func(a *agent) *time.Duration { return &a.HeartbeatTimeout })},
@@ -294,8 +294,8 @@ backoff = { kind = "exponential", base = "1s", cap = "5m", jitter = true }
 			{row{name: "kind", typ: "none, fixed, linear, exponential", def: "exponential", doc: "no delay; always `base`; 1, 2, 3 times `base`; 1, 2, 4 times `base`", also: []string{"type", "strategy"}},
 				word(supervisor.ParseBackoffKind, func(b *supervisor.Backoff) *supervisor.BackoffKind { return &b.Kind })},
 			{row{name: "base", typ: "duration", def: "1s", doc: "the first delay", also: []string{"delay", "initial", "min"}}, duration(func(b *supervisor.Backoff) *time.Duration { return &b.Base })},
-			{row{name: "cap", typ: "duration", def: "5m", doc: "the longest delay", also: []string{"max", "maximum", "limit"}}, duration(func(b *supervisor.Backoff) *time.Duration { return &b.Cap })},
-			{row{name: "jitter", typ: "boolean", def: "false", doc: "draws each delay evenly from 0 to what it would be, so that agents that failed together do not come back together"}, flag(func(b *supervisor.Backoff) *bool { return &b.Jitter })},
+			{row{name: "cap", typ: "duration", def: "1m, or `base` if that is longer", doc: "the longest delay", also: []string{"max", "maximum", "limit"}}, duration(func(b *supervisor.Backoff) *time.Duration { return &b.Cap })},
+			{row{name: "jitter", typ: "boolean", def: "true for exponential, else false", doc: "draws each delay evenly from 0 to what it would be, so that agents that failed together do not come back together"}, flag(func(b *supervisor.Backoff) *bool { return &b.Jitter })},
 			{row{name: "stable_after", typ: durationOrNeverType, def: "1m", doc: "how long an agent must live to count as a success; a clean exit always does", also: []string{"reset_after"}},
 				func(r *reader, v *value, into *supervisor.Backoff) {
 					if v.kind == isString && v.text == "never" {
@@ -310,12 +310,23 @@ backoff = { kind = "exponential", base = "1s", cap = "5m", jitter = true }
 
 // backoff reads a kind alone or a table.
 func (r *reader) backoff(v *value, into *agent) {
+	b := &into.Backoff
+	into.backoff, b.Kind = v, supervisor.Exponential
 	if v.kind == isTable {
-		into.Backoff.Kind = supervisor.Exponential
-		backoffTable().read(r, v, &into.Backoff)
+		backoffTable().read(r, v, b)
+	} else {
+		word(supervisor.ParseBackoffKind, func(b *supervisor.Backoff) *supervisor.BackoffKind { return &b.Kind })(r, v, b)
+	}
+	if b.Kind == supervisor.NoBackoff {
 		return
 	}
-	word(supervisor.ParseBackoffKind, func(a *agent) *supervisor.BackoffKind { return &a.Backoff.Kind })(r, v, into)
+	def := spec.DefaultBackoff()
+	if v.kind != isTable || v.byName["cap"] == nil {
+		b.Cap = max(def.Cap, b.Base)
+	}
+	if v.kind != isTable || v.byName["jitter"] == nil {
+		b.Jitter = b.Kind == supervisor.Exponential
+	}
 }
 
 func shutdownTable() table[spec.Shutdown] {

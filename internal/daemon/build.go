@@ -53,7 +53,9 @@ func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 			if err != nil {
 				return nil, err
 			}
-			child = supervisor.ChildSpec{ID: c.Node.Name, Supervisor: sub, Restart: c.Node.Restart, Significant: c.Node.Significant}
+			child = supervisor.ChildSpec{
+				ID: c.Node.Name, Supervisor: sub, Restart: c.Node.Restart, Backoff: c.Node.Backoff, Significant: c.Node.Significant,
+			}
 		}
 		child.Saved, _ = b.before(childPath)
 		child.Deferred = deferred(n, root, c) || root && b.suspended || b.retired[c.Name()] && (c.Node == nil || !c.Node.Retired)

@@ -193,9 +193,6 @@ func (a *assembly) checkBackoff(i int, b supervisor.Backoff) {
 	if b.Base > 0 && b.Cap > 0 && b.Base > b.Cap {
 		a.problem(i, []string{"backoff", "base"}, "", "base %v is above cap %v, expected at most that", b.Base, b.Cap)
 	}
-	if b.Base > supervisor.DefaultBackoffCap && b.Cap == 0 {
-		a.problem(i, []string{"backoff", "base"}, "set cap, too", "base %v is above the default cap %v, expected at most that", b.Base, supervisor.DefaultBackoffCap)
-	}
 }
 
 func (a *assembly) checkShutdown(i int, s *Shutdown) {

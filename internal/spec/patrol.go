@@ -12,13 +12,9 @@ import (
 type Patrol struct {
 	// Interval is the time between two rounds; at least MinPatrolInterval.
 	Interval time.Duration
-	// Limit holds for each agent that no supervisor names and that has none of
-	// its own, if Kept: the quarantine row. Its Max is supervisor.Unlimited
-	// where there is none.
+	// Limit is the default limit of agents. The agents of a Tree have it
+	// already; see Agent.DefaultLimit.
 	Limit supervisor.Limit
-	// Kept reports whether such agents have Limit. It is theirs already:
-	// nobody but the patrol itself need apply it.
-	Kept bool
 	// ShutdownTimeout is how long all agents together have to end by
 	// themselves when everything stops. 0: they are killed at once.
 	ShutdownTimeout time.Duration
@@ -41,10 +37,19 @@ const (
 	MaxStarts         = 1000
 )
 
-// DefaultPatrol are the defaults.
+// DefaultPatrol returns the defaults.
+//
+// With DefaultBackoff, a dependency that is down for two minutes uses up 20
+// starts less than once in a million times. An agent that keeps crashing is
+// quarantined after some seven minutes.
 func DefaultPatrol() Patrol {
 	return Patrol{
-		Interval: 30 * time.Second, Limit: supervisor.Quarantining(5, time.Hour),
+		Interval: 30 * time.Second, Limit: supervisor.Quarantining(20, time.Hour),
 		ShutdownTimeout: 5 * time.Second, DriftDrainTimeout: 2 * time.Minute, Starts: 8,
 	}
+}
+
+// DefaultBackoff returns the delay before a restart of what states none.
+func DefaultBackoff() supervisor.Backoff {
+	return supervisor.Backoff{Kind: supervisor.Exponential, Base: time.Second, Cap: time.Minute, Jitter: true}
 }

@@ -108,7 +108,8 @@ func (g *Agent) instance(name string) *Agent {
 func (g *Agent) pool() *Node {
 	return &Node{
 		Name: g.Name, Template: g, DependsOn: g.DependsOn, Suspended: g.Suspended,
-		Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin),
+		Limit:   supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin),
+		Backoff: DefaultBackoff(),
 	}
 }
 
@@ -203,7 +204,7 @@ func (a *assembly) checkPool(i int, g *Agent) {
 	g.Pool = &p
 	if g.Limit == (supervisor.Limit{}) {
 		// One instance that fails all the time must not bring down the others.
-		g.Limit = supervisor.Quarantining(5, time.Hour)
+		g.Limit = DefaultPatrol().Limit
 	}
 	a.checkPoolSize(i, g)
 	a.checkPoolNames(i, g)

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -162,7 +161,7 @@ func TestPoolLevel(t *testing.T) {
 
 func TestPoolLimit(t *testing.T) {
 	tree := poolTree(t, Pool{Max: 1})
-	if got := tree.Pools()["x/crew/worker"].Template.Limit; got != supervisor.Quarantining(5, time.Hour) {
+	if got := tree.Pools()["x/crew/worker"].Template.Limit; got != DefaultPatrol().Limit {
 		t.Errorf("the limit of an instance is %v", got)
 	}
 }

@@ -34,8 +34,9 @@ type Node struct {
 	Strategy supervisor.Strategy
 	// Limit is that over the children together; Escalating(5, 60 s) if zero.
 	Limit supervisor.Limit
-	// Restart is the policy of the supervisor as a child of its parent.
+	// Restart and Backoff are those of the supervisor as a child of its parent.
 	Restart      supervisor.Restart
+	Backoff      supervisor.Backoff
 	AutoShutdown supervisor.AutoShutdown
 	// Significant nodes and agents take part in their parent's AutoShutdown.
 	Significant bool
@@ -93,8 +94,11 @@ type Agent struct {
 	Restart supervisor.Restart
 	Backoff supervisor.Backoff
 	// Limit is the agent's own; its restarts count in its supervisor if zero.
-	Limit       supervisor.Limit
-	Significant bool
+	Limit supervisor.Limit
+	// DefaultBackoff and DefaultLimit report that the file states none, and that
+	// Backoff and Limit are its defaults. They do not hold in a Sage program.
+	DefaultBackoff, DefaultLimit bool
+	Significant                  bool
 	// Suspended: it is not to run. It is, too, if something above it is.
 	Suspended bool
 	DependsOn []string // as Node.DependsOn

@@ -28,9 +28,9 @@ func newFleet(file string, output func(string, uint64, proc.Line)) (*fleet, erro
 	return &fleet{agents: Processes(tree), output: output}, nil
 }
 
-// Processes are the agents of a tree that programs can have as children, by name.
-// The limit that an agent has because no supervisor names it is not theirs: their
-// restarts count in the supervisor of the program.
+// Processes returns the agents of a tree that programs can have as children, by
+// name. The file's defaults do not hold in a program: restarts are immediate and
+// count in the supervisor of the program, as OTP has it.
 func Processes(tree *spec.Tree) map[string]*spec.Agent {
 	agents := map[string]*spec.Agent{}
 	for _, c := range tree.All() {
@@ -38,8 +38,11 @@ func Processes(tree *spec.Tree) map[string]*spec.Agent {
 			continue
 		}
 		a := *c.Agent
-		if tree.Patrol.Kept && a.Limit == tree.Patrol.Limit {
-			a.Limit = supervisor.Limit{}
+		if a.DefaultLimit {
+			a.Limit, a.DefaultLimit = supervisor.Limit{}, false
+		}
+		if a.DefaultBackoff {
+			a.Backoff, a.DefaultBackoff = supervisor.Backoff{}, false
 		}
 		agents[a.Name] = &a
 	}
