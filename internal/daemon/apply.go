@@ -59,6 +59,23 @@ func (c *Controller) carry(ctx context.Context, next *fleet, changes spec.Change
 		c.update(ctx, next, path, changes.Added)
 	}
 	parallel(changes.Amended, c.amend)
+	c.releaseAbove(slices.Concat(changes.Removed, changes.Added, changes.Renewed))
+}
+
+// releaseAbove starts supervisors that are held, where something in them has
+// changed: it may be what has failed. Of agents that are held, see release.
+func (c *Controller) releaseAbove(changed []string) {
+	for _, path := range changed {
+		for above, _, ok := cutLast(path); ok; above, _, ok = cutLast(above) {
+			sup, id, err := c.locate(above)
+			if err != nil {
+				continue
+			}
+			if info, err := sup.Child(id); err == nil && isHeld(info.State) {
+				c.untroubled("a held supervisor cannot be released", above, sup.Reset(id))
+			}
+		}
+	}
 }
 
 // replace makes the tree of a file, with the instances of its pools and with the

@@ -3,12 +3,16 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -106,7 +110,7 @@ func TestApplyLive(t *testing.T) {
 func TestApplyKeeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tree := func(command string) *spec.Tree {
-			tree := treeOf(t, "a="+command, "b="+command, "c")
+			tree := treeOf(t, "a="+command, "b", "c")
 			return edited(t, tree, "b", func(b *spec.Agent) { b.Limit = supervisor.Quarantining(2, time.Hour) })
 		}
 		p := newPlay(t, tree("x"))
@@ -134,8 +138,126 @@ func TestApplyKeeps(t *testing.T) {
 		if got := p.stage.cast(); got != "t/b 3, t/c 1" {
 			t.Errorf("when its quarantine is over there live %s", got)
 		}
-		if a := p.stage.on("t/b"); a.launch.Argv[0] != "z" {
-			t.Errorf("it runs %v", a.launch.Argv)
+	})
+}
+
+// TestRepair checks that an agent that a limit or a delay holds is started at
+// once when what it runs changes, and stays held when something else does.
+func TestRepair(t *testing.T) {
+	boom := part{lives: time.Millisecond}
+	for name, held := range map[string]struct {
+		change func(*spec.Agent)
+		state  supervisor.State
+	}{
+		"quarantined": {func(a *spec.Agent) { a.Limit = supervisor.Quarantining(2, time.Hour) }, supervisor.Quarantined},
+		"given up":    {func(a *spec.Agent) { a.Limit = supervisor.GivingUp(1) }, supervisor.GivenUp},
+		"restarting": {func(a *spec.Agent) {
+			a.Backoff = supervisor.Backoff{Kind: supervisor.Fixed, Base: time.Hour, Cap: time.Hour}
+		}, supervisor.Restarting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, db := newStage(), memory.New()
+				s.plays("t/a", boom)
+				tree := func(word string) *spec.Tree { return edited(t, treeOf(t, word, "b"), "a", held.change) }
+				p := raise(t, s, db, tree("a"))
+				defer p.close()
+				time.Sleep(time.Minute)
+				if got := p.state("t/a"); got != held.state {
+					t.Fatalf("it is %v, want %v", got, held.state)
+				}
+				before := s.starts("t/a")
+				p.becomes(edited(t, tree("a"), "a", func(a *spec.Agent) { a.Shutdown.Grace = time.Minute }))
+				if got := p.state("t/a"); got != held.state || s.starts("t/a") != before {
+					t.Errorf("after a change of its grace it is %v, after %d starts", got, s.starts("t/a"))
+				}
+				s.plays("t/a", part{})
+				p.becomes(tree("a=repaired"))
+				if got := p.state("t/a"); got != supervisor.Running || s.on("t/a").launch.Argv[0] != "repaired" {
+					t.Errorf("after its repair it is %v", got)
+				}
+				if all := p.happened(event.AgentDrifted); len(all) != 1 || !strings.HasSuffix(all[0], "t/a is started again, with fresh counters: changed since it failed: command") {
+					t.Errorf("events: %q", all)
+				}
+				s.plays("t/a", boom)
+				p.becomes(tree("a=worse"))
+				time.Sleep(time.Minute)
+				if got, starts := p.state("t/a"), s.starts("t/a"); got != held.state || starts > before+4 {
+					t.Errorf("with a change that makes it fail again it is %v, after %d starts", got, starts)
+				}
+			})
+		})
+	}
+}
+
+// TestRepairOfFiles checks that an agent that is held is started when a file
+// that it declares changes, also where the change was made without a daemon.
+func TestRepairOfFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "prompt.md")
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		put("bad")
+		s, db := newStage(), memory.New()
+		s.plays("t/a", part{lives: time.Minute})
+		tree := edited(t, treeOf(t, "a", "b"), "a", func(a *spec.Agent) {
+			a.Files, a.Limit = []string{file}, supervisor.Quarantining(2, 10*time.Hour)
+		})
+		tree.Recall = spec.RecallAll
+		p := raise(t, s, db, tree)
+		for range 2 { // by a running daemon, and by the next one
+			time.Sleep(time.Hour)
+			if got := p.state("t/a"); got != supervisor.Quarantined {
+				t.Fatalf("it is %v, want it quarantined", got)
+			}
+			before := s.starts("t/a")
+			put(fmt.Sprint("another one, after ", before))
+			time.Sleep(time.Minute)
+			if after := s.starts("t/a"); after == before {
+				t.Errorf("it was not started again after %d starts", before)
+			}
+		}
+		time.Sleep(time.Hour)
+		p.Stop(true)
+		<-p.Ended()
+		put("good")
+		s.plays("t/a", part{})
+		p = raise(t, s, db, tree)
+		defer p.close()
+		time.Sleep(2 * time.Minute)
+		if got := p.state("t/a"); got != supervisor.Running {
+			t.Errorf("with another daemon it is %v", got)
+		}
+	})
+}
+
+// TestRepairInSupervisor checks that a supervisor that is held is started when
+// what is in it changes.
+func TestRepairInSupervisor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tree := func(word string) *spec.Tree {
+			tree := treeOf(t, "s("+word+" b)", "c")
+			edited(t, tree, "a", func(a *spec.Agent) { a.Limit = supervisor.Limit{} })
+			tree.Root.Children[0].Node.Limit = supervisor.Escalating(1, time.Hour)
+			tree.Root.Limit = supervisor.Quarantining(2, time.Hour)
+			return tree
+		}
+		s := newStage()
+		s.plays("t/s/a", part{lives: time.Second})
+		p := raise(t, s, memory.New(), tree("a"))
+		defer p.close()
+		time.Sleep(time.Minute)
+		if got := p.state("t/s"); got != supervisor.Quarantined || s.cast() != "t/c 1" {
+			t.Fatalf("it is %v, and there live %s", got, s.cast())
+		}
+		s.plays("t/s/a", part{})
+		p.becomes(tree("a=repaired"))
+		if got := p.state("t/s"); got != supervisor.Running {
+			t.Errorf("after the repair it is %v, and there live %s", got, s.cast())
 		}
 	})
 }

@@ -93,11 +93,19 @@ func (c *Controller) see(all map[string]*patrol.Observed, s *supervisor.Supervis
 			c.see(all, info.Sub)
 		case info.Type == supervisor.Worker && (o.Life == patrol.Running || info.State == supervisor.Starting):
 			c.regard(o, info.Incarnation)
+		case info.Type == supervisor.Worker && isHeld(info.State):
+			o.Held, o.Incarnation = true, info.Incarnation
+			o.Print = c.prints.last(api.Caller{Path: path, Incarnation: info.Incarnation})
 		}
 		if c.aider(path) != nil {
 			asAide(o, info)
 		}
 	}
+}
+
+// isHeld reports whether the restart of a child is delayed, or held by its limit.
+func isHeld(s supervisor.State) bool {
+	return s == supervisor.Restarting || s == supervisor.Quarantined || s == supervisor.GivenUp
 }
 
 // lifeAs is the state of a child as the patrol sees it.

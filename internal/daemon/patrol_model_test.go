@@ -120,6 +120,15 @@ func (m *patrolModel) tree(file map[string]modelAgent) *spec.Tree {
 	return tree
 }
 
+func hasParent(file map[string]modelAgent, parent string) bool {
+	for _, a := range file {
+		if a.parent == parent {
+			return true
+		}
+	}
+	return false
+}
+
 // settle lets everything happen that is under way.
 func (m *patrolModel) settle() {
 	time.Sleep(3 * time.Second)
@@ -142,6 +151,13 @@ func (m *patrolModel) reload(t *rapid.T) {
 	m.t = t
 	file := m.file()
 	m.began = time.Now()
+	if !hasParent(m.wanted, "s") { // its agents start with the supervisor, which does not count
+		for name, a := range file {
+			if a.parent == "s" {
+				m.afresh[a.path(name)] = m.began
+			}
+		}
+	}
 	changes, err := m.p.apply(context.Background(), m.tree(file), ConfigInfo{})
 	if err != nil {
 		t.Fatal(err)
@@ -281,6 +297,22 @@ func (m *patrolModel) blind(t *rapid.T) {
 	}
 }
 
+// releases returns when agents were last released as they had changed, by path.
+func (m *patrolModel) releases() map[string]time.Time {
+	f := event.Filter{Types: []string{string(event.AgentDrifted)}}
+	events, _, err := m.p.log.Read(context.Background(), 0, f, 0)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	at := make(map[string]time.Time)
+	for _, e := range events {
+		if strings.Contains(e.Message, "with fresh counters") {
+			at[e.Path] = e.Time
+		}
+	}
+	return at
+}
+
 // check holds the fleet to what is expected of it.
 func (m *patrolModel) check(t *rapid.T) {
 	m.t = t
@@ -298,6 +330,14 @@ func (m *patrolModel) check(t *rapid.T) {
 		t.Fatalf("%s: a round at rest has done something: %q", idempotent, p.happened())
 	}
 
+	for path, at := range m.releases() { // what has changed while it was held counts from then on
+		if at.After(m.afresh[path]) {
+			m.afresh[path] = at
+		}
+		if !p.stage.changedBy(path, at) {
+			t.Fatalf("%s: %s was released and runs the same", bounded, path)
+		}
+	}
 	delays := make(map[string]api.RoundDelay)
 	for _, d := range r.Delays {
 		delays[d.Path] = d

@@ -97,6 +97,18 @@ func (p *prints) of(who api.Caller) spec.Print {
 	return b.print
 }
 
+// last returns the print of an incarnation that has ended; not known if there is
+// none. The incarnation may be one of the controller before.
+func (p *prints) last(who api.Caller) spec.Print {
+	print := p.of(who)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if kept := p.kept[who.Path]; !print.Known() && kept != nil && kept.Incarnation == who.Incarnation {
+		return kept.Print
+	}
+	return print
+}
+
 // read fills in what was in the files, as soon as they have been read once
 // since the start, or since the daemon has known the agent. Needs mu.
 func (p *prints) read(b *beginning) {

@@ -330,6 +330,8 @@ func (r *rounds) do(ctx context.Context, a patrol.Action) {
 		c.ensureNode(ctx, a.Path)
 	case patrol.End:
 		c.endIdle(a.Path)
+	case patrol.Release:
+		c.release(a)
 	case patrol.Renew, patrol.Drain:
 		if a.Cause == patrol.Requested {
 			c.mu.Lock()
@@ -370,6 +372,24 @@ func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
 	_, err = sup.RenewChild(ctx, id)
 	c.leftBehind(ctx, a.Path)
 	c.untroubled("an agent cannot be started again", a.Path, err)
+}
+
+// release starts an agent that is held and that has changed since it failed.
+func (c *Controller) release(a patrol.Action) {
+	sup, id, err := c.locate(a.Path)
+	if err != nil {
+		return
+	}
+	info, err := sup.Child(id)
+	if err != nil || !isHeld(info.State) || info.Incarnation != a.Incarnation {
+		return // the next pass sees what it does now
+	}
+	e := event.Event{
+		Type: event.AgentDrifted, Path: a.Path, Incarnation: info.Incarnation, Actor: "controller",
+		Message: a.Path + " is started again, with fresh counters: " + a.Reason,
+	}
+	c.log.Append(e.With(map[string]any{"reason": a.Reason, "fields": a.Fields}))
+	c.untroubled("a held agent cannot be released", a.Path, sup.Reset(id))
 }
 
 // leftBehind removes what an agent has left in a runtime that it has moved away from.

@@ -35,8 +35,14 @@ type stage struct {
 	begun []string // every start that was asked for: path and number
 	quiet bool     // begun is only counted
 	count map[string]int
-	when  map[string][]time.Time // of the starts
-	blind error                  // of List
+	when  map[string][]launched // the starts
+	blind error                 // of List
+}
+
+// launched is a start: when, and of what.
+type launched struct {
+	at      time.Time
+	command string
 }
 
 // part is how an agent behaves. The zero value runs until it is stopped.
@@ -49,7 +55,7 @@ type part struct {
 }
 
 func newStage() *stage {
-	return &stage{slots: map[string]*actor{}, parts: map[string]part{}, count: map[string]int{}, when: map[string][]time.Time{}}
+	return &stage{slots: map[string]*actor{}, parts: map[string]part{}, count: map[string]int{}, when: map[string][]launched{}}
 }
 
 // actor is an incarnation.
@@ -69,7 +75,7 @@ func (s *stage) Start(ctx context.Context, l runtime.Launch) (runtime.Session, e
 	s.mu.Lock()
 	s.count[l.Path]++
 	if !s.quiet {
-		s.when[l.Path] = append(s.when[l.Path], time.Now())
+		s.when[l.Path] = append(s.when[l.Path], launched{time.Now(), l.Argv[0]})
 		s.begun = append(s.begun, fmt.Sprint(l.Path, " ", l.Incarnation))
 	}
 	last, p := s.slots[l.Path], s.parts[l.Path]
@@ -160,12 +166,25 @@ func (s *stage) starts(path string) int {
 func (s *stage) startsSince(path string, at time.Time) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, when := range s.when[path] {
-		if when.After(at) {
+	for _, l := range s.when[path] {
+		if l.at.After(at) {
 			n++
 		}
 	}
 	return n
+}
+
+// changedBy reports whether the first start at or after a time was of another
+// command than the one before.
+func (s *stage) changedBy(path string, at time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, l := range s.when[path] {
+		if !l.at.Before(at) {
+			return i > 0 && l.command != s.when[path][i-1].command
+		}
+	}
+	return true // it has not come to a start
 }
 
 // plays gives an agent another part, from its next start on.

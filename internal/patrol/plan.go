@@ -72,11 +72,15 @@ type Observed struct {
 	// and to start it is to take it over.
 	Lives bool
 
-	// Of a running agent.
+	// Held: it does not run, as its restart is delayed or its limit is reached.
+	Held bool
+
+	// Of an agent that runs or is held.
 	Incarnation uint64
-	Print       spec.Print // as it was started; unknown if it has no parts
-	Requested   bool       // it has asked to be restarted
-	Request     string     // why
+	Print       spec.Print // as it was started last; unknown if it has no parts
+	// Of a running agent.
+	Requested bool   // it has asked to be restarted
+	Request   string // why
 	// Idle is for how long it has neither read nor written anything, if that is
 	// longer than it may; else 0.
 	Idle     time.Duration
@@ -106,13 +110,14 @@ const (
 	Stop    Kind = iota // what nobody wants: at once, and with all in it
 	Suspend             // what is wanted, but not to run
 	Start
-	Renew // stop and start again
-	Drain // ask it to finish, and renew it then
-	End   // end it as a failure: its supervisor and its limit decide what comes next
+	Renew   // stop and start again
+	Drain   // ask it to finish, and renew it then
+	End     // end it as a failure: its supervisor and its limit decide what comes next
+	Release // start what is held, with fresh counters
 )
 
 func (k Kind) String() string {
-	return [...]string{"stop", "suspend", "start", "renew", "drain", "end"}[k]
+	return [...]string{"stop", "suspend", "start", "renew", "drain", "end", "release"}[k]
 }
 
 // Cause is why an agent that runs is renewed or ended, in the order in which they
@@ -136,7 +141,7 @@ type Action struct {
 	Path string
 	// Incarnation is that which is to be renewed, drained or ended: whoever comes after it is not meant.
 	Incarnation uint64
-	Cause       Cause         // of Renew, Drain and End
+	Cause       Cause         // of Renew, Drain, End and Release
 	Fields      []string      // that have drifted
 	Within      time.Duration // of Drain
 	Lives       bool          // of Start: it is taken over
@@ -320,6 +325,8 @@ func (p *planner) node(d *Desired, o *Observed) {
 		}
 		p.Actions = append(p.Actions, Action{Kind: Suspend, Path: d.Path, Reason: "the file suspends it"})
 	case d.Suspended, d.Retired, o.Draining:
+	case o.Held:
+		p.heldBack(d, o)
 	case o.Life == Down:
 		p.start(d)
 	case o.Life == Running:
@@ -378,6 +385,19 @@ func (p *planner) running(d *Desired, o *Observed) {
 		return
 	}
 	p.Actions = append(p.Actions, a)
+}
+
+// heldBack releases an agent that is no longer what has failed.
+func (p *planner) heldBack(d *Desired, o *Observed) {
+	if d.Print.Sum == o.Print.Sum {
+		return
+	}
+	if changed := d.Print.Differs(o.Print); len(changed) > 0 {
+		p.Actions = append(p.Actions, Action{
+			Kind: Release, Path: d.Path, Incarnation: o.Incarnation, Cause: Drifted, Fields: changed,
+			Reason: "changed since it failed: " + fields(changed),
+		})
+	}
 }
 
 // look notes when there may be something to do.
