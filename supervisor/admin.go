@@ -127,6 +127,9 @@ func (k *core) restart(c *child) error {
 	if c.policy.typ == SupervisorType {
 		k.kept.afresh(k.path + "/" + c.id)
 	}
+	if c.more != nil {
+		c.more.short = 0
+	}
 	k.begin(c, originManual)
 	return nil
 }
@@ -201,6 +204,9 @@ func (k *core) reset(c *child) {
 	_, w := k.governs(c)
 	w.clear()
 	c.attempt = 0
+	if c.more != nil {
+		c.more.short = 0
+	}
 	switch c.state {
 	case Restarting:
 		k.release(c)

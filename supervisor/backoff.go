@@ -72,6 +72,14 @@ func (b Backoff) stable(d time.Duration) bool {
 	return after > 0 && d >= after
 }
 
+// shortLife returns the time before which an end is an early one.
+func (b Backoff) shortLife() time.Duration {
+	if after := b.stableAfter(); after > 0 {
+		return after
+	}
+	return DefaultStableAfter
+}
+
 // stableAfter is the time after which an incarnation counts as a success; 0 if never.
 func (b Backoff) stableAfter() time.Duration {
 	switch {

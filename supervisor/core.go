@@ -104,6 +104,7 @@ type childMore struct {
 	nextAt time.Duration // of the next try; 0 if none is scheduled
 	timer  *time.Timer   // the runner's
 	adopt  bool          // the next start takes over what lives already
+	short  uint32        // ends in a row of incarnations that lived shortly
 	token  uint64        // numbers timers, so that a late one is known
 }
 
@@ -373,6 +374,9 @@ func (k *core) info(c *child) ChildInfo {
 	}
 	if m := c.more; m != nil {
 		i.LastExit, i.Arg = m.exit, m.arg
+		if i.ShortLived = int(m.short); c.state == Running && k.now-c.began >= c.policy.backoff.shortLife() {
+			i.ShortLived = 0
+		}
 		if m.nextAt != 0 && c.state != Running {
 			i.NextAt = k.epoch.Add(m.nextAt)
 		}

@@ -27,6 +27,10 @@ func (k *core) exited(c *child, exit Exit) {
 func (k *core) ended(c *child, exit Exit) {
 	uptime := k.now - c.began
 	c.rest().exit = exit
+	c.more.short++
+	if uptime >= c.policy.backoff.shortLife() {
+		c.more.short = 0
+	}
 	if c == k.probe {
 		k.cancel(c)
 	}
@@ -125,6 +129,7 @@ func (k *core) startFailed(c *child, exit Exit) {
 		c.more.adopt = false
 	}
 	c.rest().exit = exit
+	c.more.short++
 	failed := &StartError{ID: c.id, Err: err}
 	next := c.next
 	switch {

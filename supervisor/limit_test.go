@@ -45,6 +45,33 @@ func TestLimitRows(t *testing.T) {
 			w.crash("a") // room for one only
 			w.wantList("a quarantined, b running")
 		},
+		"incarnations that live shortly are counted": func(t *testing.T, w *world) {
+			w.up(Spec{Limit: Limit{Max: Unlimited}, Children: w.kids("a")})
+			want := func(when string, n int) {
+				t.Helper()
+				if i, _ := w.Child("a"); i.ShortLived != n {
+					t.Errorf("%s: %d, want %d", when, i.ShortLived, n)
+				}
+			}
+			want("at first", 0)
+			w.crash("a")
+			w.exit(nil, "a")
+			want("after a crash and a clean end", 2)
+			w.pass(DefaultStableAfter - 1)
+			want("while it lives", 2)
+			w.pass(1)
+			want("when it has lived for long", 0)
+			w.crash("a")
+			want("after the end of a long life", 0)
+			w.crash("a", "a")
+			want("after two more", 2)
+			w.fail("reset", w.Reset("a"), nil)
+			want("after a reset", 0)
+			w.crash("a")
+			w.fail("terminate", w.TerminateChild(w.call(), "a"), nil)
+			w.fail("restart", only(w.RestartChild(w.call(), "a")), nil)
+			want("after a start by hand", 0)
+		},
 		"quarantine: reset ends it": func(t *testing.T, w *world) {
 			w.up(Spec{Limit: Quarantining(2, time.Hour), Children: w.kids("a")})
 			w.crash("a", "a")

@@ -36,6 +36,7 @@ type ChildInfo struct {
 	State       State
 	Incarnation uint64        // number of the last start; 0 before the first
 	Restarts    int           // restarts so far, for good
+	ShortLived  int           // incarnations in a row that ended before Backoff.StableAfter, failed starts included
 	InWindow    int           // counted by the limit that governs it, at this moment
 	Limit       Limit         // that limit
 	StartedAt   time.Time     // of the running incarnation

@@ -108,11 +108,21 @@ type Status struct {
 	Summary    map[string]int `json:"summary"`             // agents by state; every state is there, and idle and done if there are such of Aidefiles
 	Suspended  string         `json:"suspended,omitempty"` // why the whole project is; empty if it is not
 	NeedsInput int            `json:"needs_input"`         // agents that wait for an answer; they are in Summary, too
+	Attention  []Attention    `json:"attention"`           // what needs a person, never null
 	Inbox      Inbox          `json:"inbox"`
 	Store      Store          `json:"store"`
 	Config     Config         `json:"config"`
 	Pools      []PoolAt       `json:"pools,omitempty"`
 	Orders     *OrderCounts   `json:"orders,omitempty"` // nil if there are none
+}
+
+// Attention is something that needs a person.
+type Attention struct {
+	Path    string     `json:"path"`              // of a node; of the file where that was rejected
+	State   string     `json:"state"`             // quarantined, given_up, paused, crash_loop, restart_loop, needs_input, rejected
+	Reason  string     `json:"reason"`            // in a line
+	NextAt  *time.Time `json:"next_at,omitempty"` // when it goes on by itself
+	Command string     `json:"command"`           // that helps
 }
 
 // Controller is the daemon itself.
@@ -158,13 +168,15 @@ type Node struct {
 	Node        string     `json:"node"`
 	Incarnation uint64     `json:"incarnation"`
 	Restarts    int        `json:"restarts"`
-	InWindow    int        `json:"in_window"` // counted by its limit at this moment
-	LimitMax    int        `json:"limit_max"` // how many may be; -1 if it has no limit
-	Limit       string     `json:"limit"`     // its own, in words: of a supervisor what its children share, of an agent what it does not share
+	Loop        Loop       `json:"loop,omitempty"` // of an agent that ends soon after each start
+	InWindow    int        `json:"in_window"`      // counted by its limit at this moment
+	LimitMax    int        `json:"limit_max"`      // how many may be; -1 if it has no limit
+	Limit       string     `json:"limit"`          // its own, in words: of a supervisor what its children share, of an agent what it does not share
 	StartedAt   *time.Time `json:"started_at,omitempty"`
 	Uptime      float64    `json:"uptime_seconds,omitempty"`
 	NextAt      *time.Time `json:"next_at,omitempty"`
 	LastExit    string     `json:"last_exit,omitempty"`
+	Failed      bool       `json:"failed,omitempty"`      // the last exit was a failure
 	StatusText  string     `json:"status_text,omitempty"` // what an agent that runs says of itself, see docs/notify.md
 	Vitals      *Vitals    `json:"vitals,omitempty"`      // of an agent that lives and has said something, or has to
 	Drain       *Drain     `json:"drain,omitempty"`       // of an agent that is to finish
@@ -173,6 +185,19 @@ type Node struct {
 	NeedsInput *NeedsInput `json:"needs_input,omitempty"`
 	Pool       *Pool       `json:"pool,omitempty"` // of a supervisor that is a pool
 }
+
+// Loop tells how an agent ends that is restarted again and again: LoopEnds times
+// in a row it has lived only for a short time.
+type Loop string
+
+// The values of Loop; "" where there is none.
+const (
+	CrashLoop Loop = "crash" // the last time it failed
+	CleanLoop Loop = "clean" // the last time it ended with exit code 0
+)
+
+// LoopEnds is how many ends in a row make a loop.
+const LoopEnds = 3
 
 // NeedsInput is an agent's open question.
 type NeedsInput struct {

@@ -72,10 +72,12 @@ func (c canned) ExportBeliefs(context.Context, string) (BeliefExport, error) {
 
 func (c canned) Status(context.Context) (Status, error) {
 	if !c.full {
-		return Status{}, c.err
+		return Status{Attention: []Attention{}}, c.err
 	}
+	now := time.Now()
 	return Status{
-		Project: "app", Controller: Controller{1, "n", "v", time.Now(), 1.5}, Summary: map[string]int{"running": 1}, NeedsInput: 1, Inbox: Inbox{1, 1},
+		Attention: []Attention{{"app/a", "quarantined", "r", &now, "coppice reset app/a"}},
+		Project:   "app", Controller: Controller{1, "n", "v", time.Now(), 1.5}, Summary: map[string]int{"running": 1}, NeedsInput: 1, Inbox: Inbox{1, 1},
 		Store: Store{"sqlite", "/x", false, "why"}, Config: Config{"/c", "r", time.Now(), "bad"}, Pools: []PoolAt{{"app/w", cannedPool()}},
 	}, nil
 }
@@ -92,7 +94,7 @@ func cannedPool() Pool {
 
 func (c canned) node() Node {
 	now, pool := time.Now(), cannedPool()
-	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, 3, 5, "l", &now, 1.5, &now, "exit 1", "at work", fullVitals(), &Drain{"r", 1.5, true}, &Aide{"idle", []string{"manual"}, &now, "never", 1, 10, &now, "hand", "t", "f", true}, &NeedsInput{"q-1", "t", now, 1}, &pool}
+	return Node{"app/a", "agent", "one_for_one", "proc", "running", "r", 1, "n", 1, 2, CrashLoop, 3, 5, "l", &now, 1.5, &now, "exit 1", true, "at work", fullVitals(), &Drain{"r", 1.5, true}, &Aide{"idle", []string{"manual"}, &now, "never", 1, 10, &now, "hand", "t", "f", true}, &NeedsInput{"q-1", "t", now, 1}, &pool}
 }
 
 func (c canned) Nodes(context.Context, string) ([]Node, error) {

@@ -298,7 +298,7 @@ func TestAidefileDaemonKilledInARun(t *testing.T) {
 	}
 	a.wantRuns(1)
 	a.touch("ok")
-	a.do("up", "-d")
+	a.up()
 	until(t, "the run after the failure that nobody saw", func() bool { return len(a.runs()) == 2 })
 	if n := a.node("t/a"); n.InWindow != 1 || n.Aide.Task != "the task" {
 		t.Errorf("%+v, %+v", n, n.Aide)

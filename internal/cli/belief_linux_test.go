@@ -502,7 +502,7 @@ exit 1`, `on_waking = "echo resuming with $(coppice agent belief get check_count
 check_count = { type = "int", initial = 0, persistent = true }
 alert_count = { type = "int", initial = 0, persistent = true }
 `)
-	f.do("up", "-d")
+	f.up()
 	until(t, "the third life", func() bool { return f.belief("query-monitor", "check_count") == "3" })
 	if got := f.belief("query-monitor", "alert_count"); got != "2" {
 		t.Errorf("alert_count is %s after two failures", got)

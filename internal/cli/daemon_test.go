@@ -70,6 +70,16 @@ func (f *fleet) do(args ...string) string {
 	return out
 }
 
+// up starts a daemon in the background. Agents may fail right after their start.
+func (f *fleet) up() string {
+	f.t.Helper()
+	out, err := f.try("up", "-d")
+	if err != nil && !strings.Contains(out, "not well:") {
+		f.t.Fatalf("coppice up -d: %v\n%s", err, out)
+	}
+	return out
+}
+
 // ask asks the daemon itself: a command is a process, which takes longer than
 // all that these tests wait for.
 func (f *fleet) ask(do func(context.Context, *api.Client) error) error {
@@ -170,7 +180,7 @@ func TestDaemonIsKilled(t *testing.T) {
 		agentTOML("brief", `exit 0`, `restart = "never"`),
 		agentTOML("unseen", `read x < go; exit 7`, `restart = "on-failure"`, `backoff = { kind = "fixed", base = "100s" }`))
 	release := fifo(t, f.dir, "go")
-	if out := f.do("up", "-d"); !strings.Contains(out, "t is up") {
+	if out := f.up(); !strings.Contains(out, "t is up") {
 		t.Errorf("up -d says %q", out)
 	}
 	f.do("stop", "t/stopped")
@@ -188,7 +198,7 @@ func TestDaemonIsKilled(t *testing.T) {
 	release()
 	unseen.awaitEnd(t)
 
-	f.do("up", "-d")
+	f.up()
 	if after := f.node("t/a"); after.PID != before.PID || after.Incarnation != before.Incarnation || after.State != "running" {
 		t.Errorf("after: %+v, before: %+v", after, before)
 	}

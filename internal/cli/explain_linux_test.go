@@ -12,7 +12,7 @@ func TestExplainDependency(t *testing.T) {
 		supervisorTOML("back", []string{"db", "cache"}),
 		agentTOML("db", "exit 7", `backoff = { kind = "fixed", base = "5m" }`),
 		agentTOML("cache", "exec sleep 1000"))
-	f.do("up", "-d")
+	f.up()
 	f.awaitStates("back/db restarting", "back/cache running")
 	until(t, "the wait", func() bool { return strings.Contains(f.explain("t/api").Rule, "waits for") })
 	x := f.explain("t/api")
@@ -28,7 +28,7 @@ func TestExplainDependency(t *testing.T) {
 
 func TestExplainIdle(t *testing.T) {
 	f := newFleet(t, idler("a", "max_restarts = 2", `restart_window = "1h"`), agentTOML("b", "echo up; exec sleep 1000", `idle_timeout = "1h"`))
-	f.do("up", "-d")
+	f.up()
 	f.awaitState("t/a", "quarantined")
 	if e := strings.Join(f.explain("t/a").Evidence, "\n"); !strings.Contains(e, "killed 2 times because it was idle, last at 20") {
 		t.Errorf("evidence:\n%s", e)

@@ -25,7 +25,7 @@ func TestFate(t *testing.T) {
 	says("after SIGKILL", "was killed or has crashed; its agents may still run")
 	f.do("down")
 	says("after down without it", "")
-	f.rewrite("[supervision]\nmax_restarts = 0\n\n", agentTOML("a", `read x < go; exit 7`))
+	f.rewrite("[supervision]\nmax_restarts = 0\non_limit = \"escalate\"\n\n", agentTOML("a", `read x < go; exit 7`))
 	end := fifo(t, f.dir, "go")
 	f.do("up", "-d")
 	end()
@@ -39,11 +39,11 @@ func TestFate(t *testing.T) {
 // A limit is shown once: of the supervisor whose children share it.
 func TestWhoseLimit(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "[supervision]\nmax_restarts = 7\n\n",
+	f := newFleet(t, "[supervision]\nmax_restarts = 7\non_limit = \"escalate\"\n\n",
 		agentTOML("a", `exit 7`, `backoff = { kind = "fixed", base = "5m" }`),
 		agentTOML("own", `exec sleep 1000`, `on_limit = "give_up"`, `max_restarts = 3`),
 		"[[supervisor]]\nname = \"s\"\nchildren = [\"b\"]\n\n", agentTOML("b", `exec sleep 1000`))
-	f.do("up", "-d")
+	f.up()
 	f.awaitState("t/a", "restarting")
 	for path, want := range map[string][2]int{
 		"t": {1, 7}, "t/a": {0, -1}, "t/own": {0, 3}, "t/s": {0, 7}, "t/s/b": {0, -1},

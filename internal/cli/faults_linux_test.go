@@ -362,7 +362,7 @@ func TestClockSetBack(t *testing.T) {
 		agentTOML("lives", `exec sleep 1000`, `max_restarts = 2`, `on_limit = "quarantine"`),
 		agentTOML("delayed", `[ $COPPICE_INCARNATION -gt 1 ] || exit 1; exec sleep 1001`, `backoff = { kind = "fixed", base = "5s" }`),
 		agentTOML("held", `[ $COPPICE_INCARNATION -gt 3 ] || exit 1; exec sleep 1002`, quick, `max_restarts = 2`, `restart_window = "5s"`, `on_limit = "quarantine"`))
-	f.do("up", "-d")
+	f.up()
 	c := f.client()
 	lives := peek(t, c, "t/lives")
 	f.awaitState("t/held", "quarantined")
@@ -556,7 +556,7 @@ func TestSlotFilesDamaged(t *testing.T) {
 					}
 				}
 			}
-			f.do("up", "-d")
+			f.up()
 			if got := peek(t, c, "t/lives"); got.PID != lives.PID || got.State != "running" {
 				t.Errorf("lives: %+v, before %+v", got, lives)
 			}

@@ -75,7 +75,7 @@ func TestRunBeginsAfresh(t *testing.T) {
 	f := newFleet(t,
 		agentTOML("fails", `echo "in life $COPPICE_INCARNATION"; exit 1`, `restart = "on-failure"`, `max_restarts = 2`, `on_limit = "give_up"`),
 		agentTOML("stopped", sleeper))
-	f.do("up", "-d")
+	f.up()
 	f.do("stop", "stopped")
 	gaveUp := f.awaitState("t/fails", "given_up")
 	if gaveUp.Incarnation != 3 {
@@ -105,7 +105,7 @@ func TestRunBeginsAfresh(t *testing.T) {
 		}
 	}
 	// To a daemon after that, what a limit held is as new; numbers go on.
-	f.do("up", "-d")
+	f.up()
 	if n := f.awaitState("t/fails", "given_up"); n.Incarnation != 6 {
 		t.Errorf("%+v", n)
 	}

@@ -62,7 +62,7 @@ read x < crash; exit 7`))
 func TestHooksActAsTheirAgent(t *testing.T) {
 	f := newFleet(t, agentTOML("a", `[ $COPPICE_INCARNATION = 2 ] && exec sleep 1000; exit 1`, `restart = "on-failure"`,
 		`on_waking = "coppice agent env > waking.$COPPICE_INCARNATION"`, `on_error = "coppice agent env > error.$COPPICE_INCARNATION"`))
-	f.do("up", "-d")
+	f.up()
 	f.awaitState("t/a", "running")
 	for _, name := range []string{"waking.1", "error.1", "waking.2"} {
 		until(t, name, func() bool {

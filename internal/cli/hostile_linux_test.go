@@ -273,7 +273,7 @@ func TestHostileFleetOutput(t *testing.T) {
 	events.wantExit(0)
 
 	t.Run("top", func(t *testing.T) {
-		s := newScreen(t, f.dir, 100, 30, "coppice up -d && coppice top")
+		s := newScreen(t, f.dir, 100, 30, "coppice up -d; clear; coppice top")
 		s.await("unready")
 		s.tmux("send-keys", "j")
 		s.await("mark")

@@ -41,7 +41,7 @@ func TestIdleKilled(t *testing.T) {
 func TestIdleWaitingForPerson(t *testing.T) {
 	f := newFleet(t, idler("clock", "max_restarts = 4", `restart_window = "1h"`),
 		agentTOML("asks", `[ $COPPICE_INCARNATION = 1 ] && coppice agent ask "Go on?" > answer; exec sleep 1000`, `idle_timeout = "300ms"`))
-	f.do("up", "-d")
+	f.up()
 	q := f.awaitQuestion(1)
 	f.awaitState("t/clock", "quarantined") // it takes four times as long
 	if n := f.node("t/asks"); n.Incarnation != 1 || n.NeedsInput == nil {

@@ -28,16 +28,19 @@ func (p paint) yellow(text string) string { return p.sgr("33", text) }
 
 // The states that more than paint depends on, as the daemon spells them.
 const (
-	stateRunning  = "running"
-	stateStarting = "starting"
-	stateStopping = "stopping"
-	stateStopped  = "stopped"
+	stateRunning   = "running"
+	stateStarting  = "starting"
+	stateStopping  = "stopping"
+	stateStopped   = "stopped"
+	stateWaiting   = "waiting"
+	stateSuspended = "suspended"
 )
 
 // What is shown instead of the state of an agent that runs, where it matters more.
 const (
 	draining   = "draining"    // it is to finish
 	needsInput = "needs input" // it waits for a person
+	crashLoop  = "crash loop"  // it fails again and again
 )
 
 // shownState is the state of a node as people see it.
@@ -45,6 +48,8 @@ func shownState(n api.Node) string {
 	switch {
 	case n.Aide != nil && n.State == stateStopped:
 		return n.Aide.State // idle, done, stopped
+	case n.Loop == api.CrashLoop:
+		return crashLoop
 	case n.State != stateRunning:
 	case n.NeedsInput != nil:
 		return needsInput
@@ -61,7 +66,7 @@ func (p paint) state(state, text string) string {
 		return p.green(text)
 	case stateStarting, stateStopping, "restarting", "waiting", draining, needsInput:
 		return p.yellow(text)
-	case "quarantined", "given_up", "paused":
+	case "quarantined", "given_up", "paused", "crash_loop", "restart_loop", "rejected", crashLoop:
 		return p.red(text)
 	}
 	return p.dim(text)

@@ -122,7 +122,7 @@ func TestAskAndDie(t *testing.T) {
 		t.Errorf("%+v, %+v", n, n.NeedsInput)
 	}
 	for args, want := range map[string]string{
-		"ps": "needs input", "tree": "needs input", "explain a": "t/a needs input", "status": "1 of them needs input", "inbox": "yes | no",
+		"ps": "needs input", "tree": "needs input", "explain a": "t/a needs input", "status": "t/a needs input: Deploy now?", "inbox": "yes | no",
 	} {
 		if out := f.do(strings.Fields(args)...); !strings.Contains(out, want) {
 			t.Errorf("%s does not say %q:\n%s", args, want, out)

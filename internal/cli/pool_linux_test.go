@@ -219,7 +219,7 @@ func TestPoolHooks(t *testing.T) {
 	pid := f.node("t/w/w-2").PID
 	f.crash()
 	killed(t, pid)
-	f.do("up", "-d")
+	f.up()
 	died("2 4 killed SIGKILL")
 	f.awaitInstances("w-1 4 running, w-2 5 running")
 	// Who is to finish and crashes over it has died all the same.

@@ -281,7 +281,7 @@ func TestReadmeLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := tree.Root.Limit, supervisor.Escalating(5, time.Minute); got != want {
+	if got, want := tree.Root.Limit, supervisor.Quarantining(20, time.Hour); got != want {
 		t.Errorf("the root has %v, want %v", got, want)
 	}
 }

@@ -191,7 +191,7 @@ func TestStatusCommand(t *testing.T) {
 	same(t, "status", strings.ReplaceAll(out, fmt.Sprint(os.Getpid()), "P"),
 		"project app",
 		"daemon pid P on n1, version v1.2.3, up 1h00m",
-		"agents 4: 1 given_up, 1 restarting, 1 running, 1 stopped",
+		"agents 4: 1 given up, 1 restarting, 1 running, 1 stopped",
 		"store sqlite /p/store.db",
 		"config /p/coppice.toml, revision 0123456789ab, loaded 1h00m ago")
 	st, _ := f.Status(t.Context())

@@ -14,7 +14,7 @@ func TestBelowWhatDoesNotRun(t *testing.T) {
 		"[[supervisor]]\nname = \"backend\"\nchildren = [\"worker\", \"inner\"]\ndepends_on = [\"db\"]\n",
 		"[[supervisor]]\nname = \"inner\"\nchildren = [\"deep\"]\n\n",
 		agentTOML("worker", "exec sleep 1000"), agentTOML("deep", "exec sleep 1000"))
-	f.do("up", "-d")
+	f.up()
 	look := func(state, reason string) {
 		t.Helper()
 		for _, path := range []string{"t/backend", "t/backend/worker", "t/backend/inner", "t/backend/inner/deep"} {
@@ -53,7 +53,7 @@ func TestBelowWhatDoesNotRun(t *testing.T) {
 // What has ended for good keeps the number of its last life.
 func TestEndedForGood(t *testing.T) {
 	f := newFleet(t, agentTOML("once", "exit 3", `restart = "never"`), agentTOML("a", "exec sleep 1000"))
-	f.do("up", "-d")
+	f.up()
 	if n := f.awaitState("t/once", "stopped"); n.Incarnation != 1 {
 		t.Errorf("%+v", n)
 	}

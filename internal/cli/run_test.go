@@ -240,7 +240,7 @@ func TestReadinessGatesDependents(t *testing.T) {
 
 func TestNotReadyInTimeIsAFailedStart(t *testing.T) {
 	t.Parallel()
-	dir := project(t, "[supervision]\nmax_restarts = 1\n\n",
+	dir := project(t, "[supervision]\nmax_restarts = 1\non_limit = \"escalate\"\n\n",
 		agentTOML("db", `echo hello; exec sleep 1000`, `ready = { log = "never said", timeout = "150ms" }`))
 	r := launch(t, dir, "run")
 	r.wantExit(1)

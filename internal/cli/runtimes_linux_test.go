@@ -106,7 +106,7 @@ func TestTmuxAgent(t *testing.T) {
 	unseen := awaitOne(t, f.dir, "read x < go")
 	end()
 	unseen.awaitEnd(t)
-	f.do("up", "-d")
+	f.up()
 	if after := f.node("t/a"); after.PID != before.PID || after.Incarnation != 2 || after.State != "running" {
 		t.Errorf("after: %+v, before: %+v", after, before)
 	}
@@ -159,7 +159,7 @@ func TestDamagedSlots(t *testing.T) {
 	for _, slot := range slots {
 		write(t, slot, `{"vers`)
 	}
-	f.do("up", "-d")
+	f.up()
 	if after := f.node("t/tmux"); after.PID != before.PID || after.Incarnation != 1 || after.State != "running" || after.Uptime < 0 || after.Uptime > patience.Seconds() {
 		t.Errorf("tmux: %+v, before: %+v", after, before)
 	}
@@ -242,7 +242,7 @@ func TestRuntimeChanges(t *testing.T) {
 	if out := f.do("doctor"); !strings.Contains(out, "t/a lives in runtime proc") {
 		t.Errorf("doctor: %s", out)
 	}
-	f.do("up", "-d")
+	f.up()
 	once()
 	if n := f.node("t/a"); n.Runtime != "tmux" || n.PID == before.PID || n.Incarnation != 2 || n.Restarts != 0 || n.State != "running" {
 		t.Errorf("a: %+v", n)
@@ -256,7 +256,8 @@ func TestRuntimeChanges(t *testing.T) {
 	if n := f.node("t/stopped"); n.State != "suspended" {
 		t.Errorf("stopped: %+v", n)
 	}
-	f.awaitState("t/unseen", "restarting")
+	f.awaitNode("t/unseen", "runs at once: it runs something else now", func(n api.Node) bool { return n.State == "running" && n.Incarnation == 2 })
+	until(t, "its end", func() bool { return len(f.events(event.AgentCrashed, "t/unseen")) > 0 })
 	if n := len(f.events(event.AgentCrashed, "t/unseen")); n != 1 {
 		t.Errorf("the end of unseen was told %d times", n)
 	}
@@ -272,8 +273,7 @@ func TestRuntimeChanges(t *testing.T) {
 		t.Errorf("%d slots of processes and %d of tmux", slots("run"), slots("tmux"))
 	}
 	f.do("start", "t/stopped")
-	f.do("start", "t/unseen") // lets go of its delay
-	f.awaitNode("t/unseen", "runs", func(n api.Node) bool { return n.State == "running" && n.Incarnation == 2 })
+	f.awaitNode("t/unseen", "runs", func(n api.Node) bool { return n.State == "running" && n.Runtime == "proc" })
 }
 
 // coppiceIn runs coppice with a changed environment.
@@ -324,7 +324,7 @@ func TestNoTmux(t *testing.T) {
 	f.do("down")
 
 	f.rewrite(agentTOML("a", `exec sleep 1000`, inTmux))
-	if out, code := f.coppiceIn(env, "up", "-d"); code != 78 || !strings.Contains(out, "coppice.toml:9:11: tmux is not installed") {
+	if out, code := f.coppiceIn(env, "up", "-d"); code != 78 || !strings.Contains(out, "coppice.toml:10:11: tmux is not installed") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	f.do("up", "-d")
@@ -405,7 +405,7 @@ func TestPersist(t *testing.T) {
 			t.Parallel()
 			const fails = `[ -e mended ] && exec sleep 1000; exit 3`
 			f := newFleet(t,
-				"[supervision]\n"+persist+"\n\n",
+				"[supervision]\non_limit = \"escalate\"\n"+persist+"\n\n",
 				agentTOML("given_up", fails, `on_limit = "give_up"`, `max_restarts = 2`),
 				agentTOML("quarantined", fails, `max_restarts = 2`, `restart_window = "1h"`),
 				agentTOML("restarting", fails, `backoff = { kind = "fixed", base = "5m" }`),
@@ -414,7 +414,7 @@ func TestPersist(t *testing.T) {
 				agentTOML("stopped", `exit 0`, `restart = "on-failure"`),
 				agentTOML("suspended", `exec sleep 1000`),
 				agentTOML("delayed", fails, `backoff = { kind = "fixed", base = "5m" }`))
-			f.do("up", "-d")
+			f.up()
 			f.do("stop", "t/suspended")
 			f.awaitState("t/delayed", "restarting")
 			f.do("stop", "t/delayed") // nothing of it runs
@@ -428,7 +428,7 @@ func TestPersist(t *testing.T) {
 			}
 			f.crash()
 			write(t, filepath.Join(f.dir, "mended"), "")
-			f.do("up", "-d")
+			f.up()
 			for path, was := range before {
 				n := f.node(path)
 				switch {

@@ -214,7 +214,7 @@ run Root;
 	r.signal(syscall.SIGTERM)
 	r.exit()
 
-	f.do("up", "-d")
+	f.up()
 	c := f.client()
 	f.awaitSays(c, "Root/Counter", "count 2")
 	if got := f.do("ps"); !strings.Contains(got, "Root/Counter") {

@@ -50,15 +50,12 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 	for _, state := range slices.Sorted(maps.Keys(st.Summary)) {
 		if n := st.Summary[state]; n > 0 {
 			total += n
-			states = append(states, p.state(state, proc.Plain(fmt.Sprintf("%d %s", n, state))))
+			states = append(states, p.state(state, proc.Plain(fmt.Sprintf("%d %s", n, stateWords(state)))))
 		}
 	}
 	agents := line("agents", "%d", total)
 	if len(states) > 0 {
 		agents += ": " + strings.Join(states, ", ")
-	}
-	if st.NeedsInput > 0 {
-		agents += ", " + p.state(needsInput, fmt.Sprintf("%d of them %s", st.NeedsInput, map[bool]string{true: "needs input", false: "need input"}[st.NeedsInput == 1]))
 	}
 	d := st.Controller
 	lines := []string{
@@ -83,6 +80,7 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 			lines = append(lines, strings.Repeat(" ", 9)+p.red(proc.Plain(text)))
 		}
 	}
+	lines = append(lines, attentionLines(st.Attention, now, p)...)
 	for _, p := range st.Pools {
 		lines = append(lines, line("pool", "%s: %s", p.Path, poolText(p.Pool)))
 	}
@@ -91,6 +89,29 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 	}
 	if in := st.Inbox; in.Questions+in.Mail > 0 {
 		lines = append(lines, line("inbox", "%s, %s: coppice inbox", plural(in.Questions, "question"), plural(in.Mail, "message")))
+	}
+	return lines
+}
+
+// stateWords spells a state of the API for people.
+func stateWords(state string) string { return strings.ReplaceAll(state, "_", " ") }
+
+// attentionLines names what needs a person: path and state, the reason, what happens
+// next, and the command that helps.
+func attentionLines(all []api.Attention, now time.Time, p paint) (lines []string) {
+	for i, a := range all {
+		label := "needs"
+		if i > 0 {
+			label = ""
+		}
+		text := proc.Plain(a.Path) + " " + p.state(a.State, stateWords(a.State))
+		if a.Reason != "" {
+			text += ": " + proc.Plain(a.Reason)
+		}
+		if a.NextAt != nil {
+			text += fmt.Sprintf("; next start in %s", short(max(0, a.NextAt.Sub(now))))
+		}
+		lines = append(lines, p.dim(fmt.Sprintf("%-8s", label))+" "+text, strings.Repeat(" ", 11)+p.dim("-> ")+proc.Plain(a.Command))
 	}
 	return lines
 }

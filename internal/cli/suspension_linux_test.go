@@ -42,7 +42,7 @@ func TestSuspendProject(t *testing.T) {
 		t.Run(strategy, func(t *testing.T) {
 			f := newFleet(t, "[supervision]\nstrategy = \""+strategy+"\"\n\n", agentTOML("a", sleep), agentTOML("b", sleep),
 				supervisorTOML("s", []string{"c"}), agentTOML("c", sleep), agentTOML("crashes", "exit 1", `backoff = { kind = "fixed", base = "5m" }`))
-			f.do("up", "-d")
+			f.up()
 			f.awaitStates("crashes restarting")
 			f.do("stop", "b")
 			if out := f.do("suspend"); out != "the project is suspended\n" {

@@ -147,7 +147,7 @@ func TestClaimOverDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiting := f.asAgent("lives", 1, "task", "comment", mine, "I am still here") // until there is a daemon
-	f.do("up", "-d")
+	f.up()
 	waiting.wantExit(0)
 	until(t, "that it is open again", func() bool { return f.task(lost).Ready })
 	if got := f.task(mine); got.Claim == nil || got.Claim.By != "t/lives" || got.Claim.Incarnation != 1 || got.Comments != 1 {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,8 +36,10 @@ func newUp(s *streams) *cobra.Command {
 killed, the next one takes them over.
 
 In the foreground it prints what happens until Ctrl-C, which stops all agents
-in order. With -d it goes into the background and the command returns when
-every agent has been started, or with the reason why the daemon is not up.
+in order. With -d it goes into the background and the command returns shortly
+after every agent has been started, or with the reason why the daemon is not up.
+It names each agent that is not well, and then ends with exit code 1; the daemon
+stays up.
 
 With --dry-run nothing is started or stopped: it prints what a daemon would do first,
 or, if one runs, what there is to do. Without a daemon the checks of pools are run for
@@ -108,9 +112,14 @@ const (
 
 // readiness is what it says there, one line of JSON.
 type readiness struct {
-	Message string `json:"message"`
-	Code    int    `json:"code"`
+	Message string   `json:"message"`
+	Unwell  []string `json:"unwell,omitempty"` // a line for each agent that is not well
+	Code    int      `json:"code"`
 }
+
+// settleTime is how long a daemon waits before it reports, for agents that end
+// at once.
+const settleTime = 500 * time.Millisecond
 
 // up is the daemon.
 func up(s *streams, path string) error {
@@ -140,7 +149,14 @@ func up(s *streams, path string) error {
 			fmt.Fprintf(s.out, "up, process %d, socket %s\n", os.Getpid(), socket)
 			go printEvents(told, s.out, c)
 		},
-		Ready: func(c *daemon.Controller) { tell(readiness{Message: summaryOf(c)}) },
+		Ready: func(c *daemon.Controller) {
+			select {
+			case <-time.After(settleTime):
+			case <-c.Ended(): // which is reported as an error
+				return
+			}
+			tell(readiness{Message: summaryOf(c), Unwell: unwell(c)})
+		},
 	})
 	if err != nil {
 		r := readiness{Message: err.Error(), Code: exitFailure}
@@ -193,6 +209,42 @@ func summaryOf(c *daemon.Controller) string {
 		idle = fmt.Sprintf(", %d waiting for a trigger", n)
 	}
 	return fmt.Sprintf("%s is up: %d of %s running%s, process %d", st.Project, st.Summary["running"], plural(total, "agent"), idle, st.Controller.PID)
+}
+
+// unwell returns a line for each agent that should run and does not, or that keeps
+// ending soon after its start.
+func unwell(c *daemon.Controller) (lines []string) {
+	nodes, err := c.Nodes(context.Background(), "")
+	if err != nil {
+		return nil
+	}
+	for _, n := range nodes {
+		if n.Kind != "agent" || !isUnwell(n) {
+			continue
+		}
+		reason := cmp.Or(n.LastExit, n.Reason)
+		if n.State == stateWaiting || n.State == stateStarting {
+			reason = n.Reason
+		}
+		line := n.Path + " " + stateWords(shownState(n))
+		if reason != "" {
+			line += ": " + reason
+		}
+		lines = append(lines, line+"; see: coppice explain "+n.Path)
+	}
+	return lines
+}
+
+func isUnwell(n api.Node) bool {
+	switch n.State {
+	case stateRunning:
+		return n.Loop != ""
+	case stateStopped:
+		return n.Failed && n.Aide == nil
+	case stateSuspended:
+		return false
+	}
+	return n.Aide == nil
 }
 
 // upDetached starts the daemon in the background and waits for its readiness.
@@ -249,5 +301,15 @@ func upDetached(s *streams, path string) error {
 		return &exitError{rep.Code, errors.New(rep.Message)}
 	}
 	fmt.Fprintln(s.out, rep.Message)
-	return cmd.Process.Release()
+	if err := cmd.Process.Release(); err != nil {
+		return err
+	}
+	if n := len(rep.Unwell); n > 0 {
+		are := "are"
+		if n == 1 {
+			are = "is"
+		}
+		return fmt.Errorf("%s %s not well:\n  %s", plural(n, "agent"), are, strings.Join(rep.Unwell, "\n  "))
+	}
+	return nil
 }

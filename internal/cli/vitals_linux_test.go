@@ -183,7 +183,7 @@ func TestNudgeByTyping(t *testing.T) {
 			}
 			leave()
 			<-left
-			f.do("drain", "a", "--timeout", "1s")
+			f.do("drain", "a", "--timeout", "5s")
 			if got := f.read("typed"); got != "coppice: you are asked to finish what you do. Please run: coppice agent hook\n" {
 				t.Errorf("%q was typed", got)
 			}
@@ -481,7 +481,7 @@ func TestNudgesDoNotMix(t *testing.T) {
 func TestAskingForADrainStopsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", "exit 1", `backoff = { kind = "fixed", base = "1h", cap = "1h" }`))
-	f.do("up", "-d")
+	f.up()
 	f.awaitState("t/a", "restarting")
 	err := f.client().Drain(t.Context(), api.DrainRequest{Path: "a", Timeout: 1, Again: true})
 	if n := f.node("t/a"); !errors.Is(err, api.ErrConflict) || n.State != "restarting" {
@@ -498,7 +498,7 @@ func TestRequestRestartInHooks(t *testing.T) {
 	f := newFleet(t, chatterTOML("fails", `exit 3`, once, fmt.Sprintf("on_error = %q", ask)),
 		chatterTOML("cannot", `exec sleep 1000`, once, `on_waking = "exit 4"`, fmt.Sprintf("on_error = %q", ask)),
 		chatterTOML("wakes", `exec sleep 1000`, fmt.Sprintf("on_waking = %q", "date +%s%N >> woken; "+`[ $COPPICE_INCARNATION -gt 3 ] || { coppice agent request-restart && exec sleep 1000; }`)))
-	f.do("up", "-d")
+	f.up()
 	for _, path := range []string{"t/fails", "t/cannot"} {
 		n := f.awaitState(path, "restarting")
 		if n.Incarnation != 1 || n.Restarts != 1 {

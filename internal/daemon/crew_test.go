@@ -56,7 +56,7 @@ func (q *queue) check(ctx context.Context, c pool.Check) (int, error) {
 // poolOf is a tree with an agent and the pool w.
 func poolOf(t testing.TB, p spec.Pool, others ...string) *spec.Tree {
 	t.Helper()
-	decls := []spec.Decl{{Agent: &spec.Agent{Name: "w", Dir: "/", Command: []string{"work"}, Pool: &p}}}
+	decls := []spec.Decl{{Agent: &spec.Agent{Name: "w", Dir: "/", Command: []string{"work"}, Pool: &p, Limit: supervisor.Quarantining(5, time.Hour)}}}
 	for _, name := range others {
 		decls = append(decls, spec.Decl{Agent: &spec.Agent{Name: name, Dir: "/", Command: []string{name}}})
 	}

@@ -43,7 +43,10 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 		}
 		x.Evidence = slices.Concat(evidence(sup.Path(), info), vitalEvidence(n.Vitals), aideEvidence(n))
 	} else {
-		x.Rule, x.Next = "the root runs until it is stopped", "when its limit is reached, everything is stopped and the daemon ends with exit code 1"
+		x.Rule, x.Next = "the root runs until it is stopped", "an agent or supervisor directly under it that reaches its limit is held; the others go on"
+		if c.fleet().tree.Root.Limit.Then == supervisor.Escalate {
+			x.Next = "when its limit is reached, everything is stopped and the daemon ends with exit code 1"
+		}
 	}
 	if n.NeedsInput != nil {
 		x.Next, x.Hint = fmt.Sprintf("it waits for an answer to %s: %s", n.NeedsInput.ID, n.NeedsInput.Text), "coppice answer "+n.NeedsInput.ID

@@ -96,6 +96,11 @@ func TestExplainPatrol(t *testing.T) {
 		wants("t/a", "run; running and ready; drifted env.MODEL; held for 1h0m0s")
 		s.on("t/a").end(part{}.ending())
 		p.moment()
+		wants("t/a", "run; running and ready; as declared") // it was held, and released as it had changed
+		for range 2 {
+			s.on("t/a").end(part{}.ending())
+			p.moment()
+		}
 		wants("t/a", "run; kept; held for 1h0m0s")
 		if err := p.Act(context.Background(), "t/a", api.Stop); err != nil {
 			t.Fatal(err)

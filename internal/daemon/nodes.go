@@ -108,6 +108,9 @@ func (c *Controller) walk(all []api.Node, s *supervisor.Supervisor) []api.Node {
 		if info.Limit.Scope == supervisor.ScopeSupervisor && own.LimitMax < 0 {
 			setLimit(own, info)
 		}
+		if info.State == supervisor.Paused && own.State == supervisor.Running.String() {
+			own.State, own.Reason = supervisor.Paused.String(), info.Reason.String()
+		}
 	}
 	for _, info := range children {
 		listed[info.ID] = true
@@ -143,6 +146,7 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 			setLimit(&n, i)
 		}
 		n.NeedsInput = c.needs(path)
+		n.Loop = loopOf(i, c.aider(path) != nil)
 	}
 	if i.State == supervisor.Running || i.State == supervisor.Stopping || i.State == supervisor.Starting {
 		n.StartedAt, n.Uptime = &i.StartedAt, i.Uptime.Seconds()
@@ -180,7 +184,7 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 		}
 	}
 	if i.LastExit.Kind != supervisor.NoExit {
-		n.LastExit = i.LastExit.String()
+		n.LastExit, n.Failed = i.LastExit.String(), !i.LastExit.Clean()
 	}
 	c.shownSuspended(&n)
 	return n

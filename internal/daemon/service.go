@@ -57,12 +57,16 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 			if n.Aide != nil && state == supervisor.Stopped.String() {
 				state = n.Aide.State // idle or done: it waits for its trigger
 			}
+			if n.Loop == api.CrashLoop {
+				state = "crash_loop"
+			}
 			s.Summary[state]++
 			if n.NeedsInput != nil {
 				s.NeedsInput++
 			}
 		}
 	}
+	s.Attention = attention(nodes, s.Config)
 	s.Inbox = api.Inbox{Questions: len(c.desk.List("", false)), Mail: c.mail.Unread(mail.People)}
 	return s, nil
 }

@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// loopOf reports whether an agent ends soon after each start. An agent of an
+// Aidefile ends cleanly after each run, and its triggers start it again.
+func loopOf(i supervisor.ChildInfo, triggered bool) api.Loop {
+	switch i.State {
+	case supervisor.Running, supervisor.Starting, supervisor.Restarting:
+	default:
+		return ""
+	}
+	switch {
+	case i.ShortLived < api.LoopEnds:
+		return ""
+	case !i.LastExit.Clean():
+		return api.CrashLoop
+	case triggered:
+		return ""
+	}
+	return api.CleanLoop
+}
+
+// attention returns what in a fleet needs a person, in the order of the nodes.
+func attention(nodes []api.Node, config api.Config) []api.Attention {
+	all := []api.Attention{}
+	if config.LastError != "" {
+		first, _, _ := strings.Cut(config.LastError, "\n")
+		all = append(all, api.Attention{Path: config.Path, State: "rejected", Reason: first, Command: "coppice validate"})
+	}
+	for _, n := range nodes {
+		if a, ok := nodeAttention(n); ok {
+			a.Path = n.Path
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+func nodeAttention(n api.Node) (api.Attention, bool) {
+	last := cmp.Or(n.LastExit, n.Reason)
+	switch n.State {
+	case supervisor.Quarantined.String():
+		reason := last
+		if n.LimitMax >= 0 && n.Kind == kindAgent {
+			reason = fmt.Sprintf("%s; limit: %s", last, n.Limit)
+		}
+		return api.Attention{State: n.State, Reason: reason, NextAt: n.NextAt, Command: "coppice logs " + n.Path + ", then coppice reset " + n.Path}, true
+	case supervisor.GivenUp.String():
+		return api.Attention{State: n.State, Reason: last, Command: "coppice logs " + n.Path + ", then coppice reset " + n.Path}, true
+	case supervisor.Paused.String():
+		if n.Kind == kindSupervisor {
+			return api.Attention{State: n.State, Reason: n.Reason, Command: "coppice resume " + n.Path}, true
+		}
+		return api.Attention{}, false // said of its supervisor
+	}
+	switch {
+	case n.NeedsInput != nil:
+		return api.Attention{State: "needs_input", Reason: n.NeedsInput.Text, Command: "coppice answer " + n.NeedsInput.ID}, true
+	case n.Loop == api.CrashLoop:
+		return api.Attention{State: "crash_loop", Reason: last, NextAt: n.NextAt, Command: "coppice logs " + n.Path}, true
+	case n.Loop == api.CleanLoop:
+		reason := `it ends with exit code 0 again and again; restart = "on-failure" leaves it at that`
+		return api.Attention{State: "restart_loop", Reason: reason, NextAt: n.NextAt, Command: "coppice logs " + n.Path}, true
+	}
+	return api.Attention{}, false
+}

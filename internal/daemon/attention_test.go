@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// TestAttention checks that the status names each agent that needs a person,
+// and no other.
+func TestAttention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage()
+		s.plays("t/q", part{lives: time.Second})
+		s.plays("t/g", part{lives: time.Second})
+		s.plays("t/crash", part{lives: 10 * time.Second})
+		s.plays("t/clean", part{lives: 10 * time.Second, exit: supervisor.Exit{Kind: supervisor.Normal}})
+		s.plays("t/slow", part{lives: 2 * time.Minute})
+		s.plays("t/p/a", part{lives: time.Second})
+		tree := treeOf(t, "q", "g", "crash", "clean", "slow", "well", "p(a b)")
+		edited(t, tree, "q", func(a *spec.Agent) { a.Limit = supervisor.Quarantining(2, time.Hour) })
+		edited(t, tree, "g", func(a *spec.Agent) { a.Limit = supervisor.GivingUp(1) })
+		edited(t, tree, "a", func(a *spec.Agent) { a.Limit = supervisor.Limit{} })
+		tree.Root.Limit = supervisor.Limit{Max: supervisor.Unlimited}
+		for _, c := range tree.Root.Children {
+			if c.Node != nil {
+				c.Node.Limit = supervisor.Pausing(1, time.Hour)
+			}
+		}
+		p := raise(t, s, memory.New(), tree)
+		defer p.close()
+		time.Sleep(35 * time.Second) // three ends of those that live for 10 s
+		st, err := p.Status(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			"t/q quarantined: exit code 1; limit: 2 starts in 1h0m0s, then quarantine -> coppice logs t/q, then coppice reset t/q",
+			"t/g given_up: exit code 1 -> coppice logs t/g, then coppice reset t/g",
+			"t/crash crash_loop: exit code 1 -> coppice logs t/crash",
+			`t/clean restart_loop: it ends with exit code 0 again and again; restart = "on-failure" leaves it at that -> coppice logs t/clean`,
+			"t/p paused: limit reached, paused until resumed -> coppice resume t/p",
+		}
+		var got []string
+		for _, a := range st.Attention {
+			got = append(got, a.Path+" "+a.State+": "+a.Reason+" -> "+a.Command)
+		}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if n := st.Summary; n["crash_loop"] != 1 || n["quarantined"] != 1 || n["running"] != 4 {
+			t.Errorf("summary: %v", n)
+		}
+		for path, want := range map[string]api.Loop{"t/crash": api.CrashLoop, "t/clean": api.CleanLoop, "t/slow": "", "t/well": "", "t/q": ""} {
+			if nodes, err := p.Nodes(context.Background(), path); err != nil || nodes[0].Loop != want {
+				t.Errorf("%s: loop %q, want %q (%v)", path, nodes[0].Loop, want, err)
+			}
+		}
+		rejected := attention(nil, api.Config{Path: "/x/coppice.toml", LastError: "coppice.toml:7:1: unknown key\nand more"})
+		if len(rejected) != 1 || rejected[0] != (api.Attention{Path: "/x/coppice.toml", State: "rejected", Reason: "coppice.toml:7:1: unknown key", Command: "coppice validate"}) {
+			t.Errorf("a rejected file: %+v", rejected)
+		}
+	})
+}
