@@ -294,3 +294,30 @@ run S;
 		t.Errorf("trace:\n%s", got)
 	}
 }
+
+// A program starts in its order in a daemon, too: each on waking is over before
+// the next child starts.
+func TestSageOrderInDaemon(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "program = \"order.sg\"\n\n", agentTOML("other", "exec sleep 1000"))
+	write(t, filepath.Join(f.dir, "order.sg"), `
+fn note(line: String) { let r = append_file("order", line ++ " ") catch { }; }
+agent A { on start { note("A"); receive_nothing(); } }
+agent B { @persistent n: Int on waking { note("wake-B"); sleep_ms(50); note("awake-B"); } on start { note("B"); receive_nothing(); } }
+agent C { on start { note("C"); receive_nothing(); } }
+fn receive_nothing() { loop { sleep_ms(1000); } }
+supervisor Inner { strategy: OneForAll children { B { } C { } } }
+supervisor Order { strategy: OneForOne children { A { restart: Temporary } B { } Inner { } C { } } }
+run Order;
+`)
+	f.do("up", "-d")
+	const want = "A wake-B awake-B B wake-B awake-B B C C "
+	var got []byte
+	until(t, "all children running", func() bool {
+		got, _ = os.ReadFile(filepath.Join(f.dir, "order"))
+		return len(got) >= len(want)
+	})
+	if string(got) != want {
+		t.Errorf("started as %q, want %q", got, want)
+	}
+}

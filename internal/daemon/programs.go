@@ -235,7 +235,7 @@ func (p *programs) graft(l *reading) error {
 
 func (p *programs) grow(program *load.Program, agents map[string]*spec.Agent, l *reading) (*sage.Grown, error) {
 	g, err := sage.Grow(program, sage.GrowOptions{
-		Beliefs: kept{p}, Say: p.say, Trace: p.trace, Logger: p.log, Agents: agents,
+		Beliefs: kept{p}, Ready: p.ready, Say: p.say, Trace: p.trace, Logger: p.log, Agents: agents,
 	})
 	dirs := make([]string, len(g.Files))
 	for i, file := range g.Files {
@@ -303,6 +303,17 @@ func (p *programs) remember(b *belief.Book) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.book = b
+}
+
+// ready tells the runtime that an agent has started. That it has been stopped
+// meanwhile is known there already.
+func (p *programs) ready(ctx context.Context, path string, incarnation uint64) {
+	p.mu.Lock()
+	place := p.place
+	p.mu.Unlock()
+	if place != nil {
+		_ = place.Ready(ctx, path, incarnation)
+	}
 }
 
 // say is a line that an agent prints.

@@ -216,3 +216,41 @@ func TestOutput(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An agent that says itself when it is ready has started then. One that ends
+// before has failed to start, and one that is not wanted any longer is stopped.
+func TestReadiness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := open(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		start := func(path string, run func(context.Context) error) (runtime.Session, error) {
+			l := launch(path, 1, run)
+			l.Ready.Notify, l.Grace = true, time.Second
+			return r.Start(ctx, l)
+		}
+		s, err := start("p/a", func(ctx context.Context) error {
+			time.Sleep(time.Minute)
+			if err := r.Ready(ctx, "p/a", 1); err != nil {
+				t.Error(err)
+			}
+			return obeys(ctx)
+		})
+		if err != nil || !s.Observe().Ready {
+			t.Errorf("%v", err)
+		}
+		broken := errors.New("broken")
+		if _, err := start("p/b", func(context.Context) error { return broken }); !errors.Is(err, broken) {
+			t.Errorf("%v", err)
+		}
+		if _, err := start("p/c", func(context.Context) error { return nil }); !errors.Is(err, supervisor.ErrNotReady) {
+			t.Errorf("%v", err)
+		}
+		time.AfterFunc(time.Minute, cancel)
+		if _, err := start("p/d", obeys); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		if last, err := r.Adopt(t.Context(), "p/d"); err != nil || last.Observe().Life != runtime.Dead {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -64,13 +64,34 @@ func (r *Runtime) Kind() string { return spec.InProcess.String() }
 
 var errClosed = errors.New("runtime is closed")
 
-// Start begins an incarnation, which is ready at once. An incarnation that was
+// Start begins an incarnation, and returns when it is ready: at once, or when
+// Ready is called if its launch says so. An incarnation that was
 // killed and has not ended yet has been given up: nothing can end a function
 // that does not listen, and its successor lives beside it.
 func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session, error) {
 	if l.Run == nil {
 		return nil, fmt.Errorf("%s runs nothing: %w", l.Path, runtime.ErrUnsupported)
 	}
+	s, err := r.begin(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.AwaitReady(ctx); err != nil {
+		if ctx.Err() != nil { // it is given up
+			s.Stop()
+			select {
+			case <-s.done:
+			case <-time.After(l.Grace):
+				s.Kill()
+			}
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// begin makes the session of an incarnation and starts its goroutine.
+func (r *Runtime) begin(ctx context.Context, l runtime.Launch) (*session, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -89,7 +110,10 @@ func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session,
 		}
 	}
 	at.said.limit(l.Log)
-	s := &session{launch: l, said: at.said, started: time.Now(), done: make(chan struct{})}
+	s := &session{launch: l, said: at.said, started: time.Now(), ready: make(chan struct{}), done: make(chan struct{})}
+	if !l.Ready.Notify {
+		close(s.ready)
+	}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.cancel = cancel
 	at.last = s
@@ -151,17 +175,21 @@ func (r *Runtime) Adopt(_ context.Context, path string) (runtime.Session, error)
 	return nil, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
 }
 
-// Ready is part of runtime.Runtime: what lives is ready.
-func (r *Runtime) Ready(ctx context.Context, path string, incarnation uint64) error {
-	s, err := r.Adopt(ctx, path)
-	if err != nil {
-		return err
-	}
-	switch o := s.Observe(); {
-	case o.Incarnation != incarnation:
+// Ready is part of runtime.Runtime.
+func (r *Runtime) Ready(_ context.Context, path string, incarnation uint64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.slots[path]
+	switch {
+	case at == nil || at.last == nil:
+		return fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+	case at.last.launch.Incarnation != incarnation:
 		return fmt.Errorf("%s, incarnation %d: %w", path, incarnation, runtime.ErrStale)
-	case o.Life != runtime.Alive:
+	case !at.last.lives():
 		return fmt.Errorf("%s: %w", path, runtime.ErrEnded)
+	}
+	if !at.last.isReady() {
+		close(at.last.ready)
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ type session struct {
 	said    *said
 	started time.Time
 	cancel  context.CancelCauseFunc
-	forced  atomic.Bool // Kill was called
+	forced  atomic.Bool   // Kill was called
+	ready   chan struct{} // closed when it is; by Runtime.Ready, which needs Runtime.mu
 	done    chan struct{}
 	exit    supervisor.Exit
 	ended   time.Time
@@ -85,7 +86,7 @@ func (s *session) Kill() {
 func (s *session) Observe() runtime.Observation {
 	o := runtime.Observation{
 		Path: s.launch.Path, Incarnation: s.launch.Incarnation, Fingerprint: s.launch.Fingerprint, Token: s.launch.Token,
-		StartedAt: s.started, Life: runtime.Alive, Ready: true,
+		StartedAt: s.started, Life: runtime.Alive, Ready: s.isReady(),
 	}
 	if !s.lives() {
 		o.Life, o.Ready, o.Exit, o.ExitedAt = runtime.Dead, false, s.exit, s.ended
@@ -94,7 +95,32 @@ func (s *session) Observe() runtime.Observation {
 	return o // it has no process of its own
 }
 
-func (s *session) AwaitReady(context.Context) error { return nil }
+// AwaitReady is part of runtime.Session.
+func (s *session) AwaitReady(ctx context.Context) error {
+	select {
+	case <-s.ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.done:
+	}
+	switch {
+	case s.isReady():
+		return nil
+	case s.exit.Err == nil:
+		return fmt.Errorf("%w: %v", supervisor.ErrNotReady, s.exit)
+	}
+	return s.exit.Err
+}
+
+func (s *session) isReady() bool {
+	select {
+	case <-s.ready:
+		return true
+	default:
+		return false
+	}
+}
 
 // unsupported says why something is not possible.
 func (s *session) unsupported(what string) error {

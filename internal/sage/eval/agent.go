@@ -61,6 +61,8 @@ type agent struct {
 	incarnation uint64
 	life        context.Context // ends with it; those that it summons live in it
 	paused      bool
+	supervised  bool    // it is the child of a supervisor, not summoned
+	starting    bool    // on waking is over, and its supervisor still waits for its start
 	answer      *Handle // who sent the message at hand
 
 	mu       sync.Mutex
@@ -95,7 +97,8 @@ func (a *agent) live(ctx context.Context, init given) (result Value, err error) 
 	m := newMachine(ctx, a.env, a)
 	m.watch(ctx)
 	defer func() { m.unwatch() }()
-	defer a.env.present(a)()
+	gone := sync.OnceFunc(a.env.present(a))
+	defer gone()
 	defer func() {
 		if v := recover(); v != nil {
 			err = m.internal(fmt.Errorf("%v", v))
@@ -113,7 +116,23 @@ func (a *agent) live(ctx context.Context, init given) (result Value, err error) 
 		a.kept.End()
 	}
 	a.close(result, err)
+	gone()
+	if !errors.Is(err, errStopped) {
+		a.started()
+	}
 	return result, ending(err)
+}
+
+// started tells the supervisor of the agent that the agent has started, once.
+// That is when on waking is over and on start waits for the first time, has run
+// for a time slice, or has ended the agent: what an agent does before its first
+// wait comes before the start of the next sibling. An agent whose on waking
+// fails has failed to start.
+func (a *agent) started() {
+	if a.starting {
+		a.starting = false
+		a.env.ready(a.life, a.path, a.incarnation)
+	}
 }
 
 // ending is the error as a supervisor understands it.
@@ -138,6 +157,7 @@ func (a *agent) run(m *machine, init given) (Value, error) {
 	if _, _, err := a.event(m, syntax.EventWaking); err != nil {
 		return unit, err
 	}
+	a.starting = a.supervised
 	how, result, err := a.event(m, syntax.EventStart)
 	if err != nil || how == yielding || a.code.handlers[syntax.EventMessage] == nil {
 		return result, err
@@ -357,7 +377,7 @@ func (a *agent) receive(m *machine, f *frame) envelope {
 		a.box.settled()
 		select {
 		case <-wake:
-		case <-m.ctx.Done():
+		case <-m.waiting().Done():
 			m.stop.Store(true)
 		}
 	}
@@ -407,7 +427,7 @@ func (in *Instance) life(code *agentCode, init given) func(context.Context) erro
 	box := &mailbox{max: in.env.limits.Messages}
 	return func(ctx context.Context) error {
 		self, _ := supervisor.SelfOf(ctx)
-		a := &agent{path: self.Path, incarnation: max(self.Incarnation, 1), code: code, env: in.env, box: box}
+		a := &agent{path: self.Path, incarnation: max(self.Incarnation, 1), code: code, env: in.env, box: box, supervised: true}
 		_, err := a.live(ctx, init)
 		return err
 	}

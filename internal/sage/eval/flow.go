@@ -206,7 +206,7 @@ func (m *machine) sleep(d time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-m.ctx.Done():
+	case <-m.waiting().Done():
 		m.stop.Store(true)
 		panic(errStopped)
 	}

@@ -46,6 +46,9 @@ type Options struct {
 
 	// Limit is that of each supervisor; Escalating(5, 60 s) if zero.
 	Limit supervisor.Limit
+	// Ready is told when a child of a supervisor has started; nil: supervisor.Ready is.
+	Ready func(ctx context.Context, path string, incarnation uint64)
+
 	// Process makes the children that are named in quotes. Nil: they are errors.
 	Process func(name string) (supervisor.ChildSpec, error)
 	// OnEvent is that of the root of the tree.
@@ -67,6 +70,7 @@ type environment struct {
 	limits    Limits
 	maxAgents int
 	shutdown  time.Duration
+	ready     func(ctx context.Context, path string, incarnation uint64)
 	beliefs   Beliefs
 	oracle    oracle.Oracle
 	lookup    func(string) (string, bool)
@@ -100,6 +104,9 @@ func (p *Program) New(o Options) *Instance {
 	if o.Lookup == nil {
 		o.Lookup = os.LookupEnv
 	}
+	if o.Ready == nil {
+		o.Ready = func(ctx context.Context, _ string, _ uint64) { supervisor.Ready(ctx) }
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -114,7 +121,7 @@ func (p *Program) New(o Options) *Instance {
 	}
 	env := &environment{
 		program: p, limits: o.Limits.withDefaults(), maxAgents: o.MaxAgents, shutdown: o.Shutdown,
-		beliefs: o.Beliefs, oracle: o.Oracle, lookup: o.Lookup, log: o.Log,
+		ready: o.Ready, beliefs: o.Beliefs, oracle: o.Oracle, lookup: o.Lookup, log: o.Log,
 		out: orNowhere(o.Out), err: orNowhere(o.Err), say: o.Say, in: newInput(o.In), traceTo: o.Trace,
 		agents: map[string]*agent{},
 		kit:    &kit{settings: o.Tools},
@@ -145,10 +152,10 @@ func (in *Instance) Spec() (supervisor.Spec, error) {
 		init := in.p.entryInit(entry)
 		name := a.Object.Name
 		spec = supervisor.Spec{
-			Name: name, Limit: supervisor.Escalating(0, time.Second),
+			Name: name, Limit: supervisor.Escalating(0, time.Second), StartFailure: supervisor.Retry,
 			Children: []supervisor.ChildSpec{{
 				ID: name, Restart: supervisor.Transient, Shutdown: in.o.Shutdown,
-				Run: in.life(in.p.agents[a], init),
+				Run: in.life(in.p.agents[a], init), WaitReady: true,
 			}},
 		}
 	} else {
@@ -187,7 +194,7 @@ func (in *Instance) tree(s *check.Supervisor, depth int) (supervisor.Spec, error
 	if depth > supervisor.MaxDepth {
 		return supervisor.Spec{}, fmt.Errorf("%s is nested deeper than %d levels", s.Object.Name, supervisor.MaxDepth)
 	}
-	spec := supervisor.Spec{Limit: in.limit(), Strategy: [...]supervisor.Strategy{
+	spec := supervisor.Spec{Limit: in.limit(), StartFailure: supervisor.Retry, Strategy: [...]supervisor.Strategy{
 		check.OneForOne: supervisor.OneForOne, check.OneForAll: supervisor.OneForAll, check.RestForOne: supervisor.RestForOne,
 	}[s.Strategy]}
 	used := map[string]bool{}
@@ -198,7 +205,9 @@ func (in *Instance) tree(s *check.Supervisor, depth int) (supervisor.Spec, error
 		switch {
 		case c.Agent != nil:
 			name = c.Agent.Object.Name
-			child = supervisor.ChildSpec{Run: in.life(in.p.agents[c.Agent], in.p.inits[c]), Shutdown: in.o.Shutdown}
+			child = supervisor.ChildSpec{
+				Run: in.life(in.p.agents[c.Agent], in.p.inits[c]), Shutdown: in.o.Shutdown, WaitReady: true,
+			}
 		case c.Supervisor != nil:
 			name = c.Supervisor.Object.Name
 			nested, err := in.tree(c.Supervisor, depth+1)
@@ -372,11 +381,8 @@ func (in *Instance) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := supervisor.Start(ctx, spec)
+	s, err := supervisor.Launch(ctx, spec)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
 		return err
 	}
 	return in.Reason(s.Wait())

@@ -173,29 +173,29 @@ func toolFunctions() map[string]native {
 		}
 	}
 	all["Http.get"] = request(false, func(m *machine, url, _ string, h map[string]string) (tools.Response, error) {
-		return m.env.kit.useHTTP().Get(m.ctx, url, h)
+		return m.env.kit.useHTTP().Get(m.waiting(), url, h)
 	})
 	all["Http.delete"] = request(false, func(m *machine, url, _ string, h map[string]string) (tools.Response, error) {
-		return m.env.kit.useHTTP().Delete(m.ctx, url, h)
+		return m.env.kit.useHTTP().Delete(m.waiting(), url, h)
 	})
 	all["Http.post"] = request(true, func(m *machine, url, body string, h map[string]string) (tools.Response, error) {
-		return m.env.kit.useHTTP().Post(m.ctx, url, body, h)
+		return m.env.kit.useHTTP().Post(m.waiting(), url, body, h)
 	})
 	all["Http.put"] = request(true, func(m *machine, url, body string, h map[string]string) (tools.Response, error) {
-		return m.env.kit.useHTTP().Put(m.ctx, url, body, h)
+		return m.env.kit.useHTTP().Put(m.waiting(), url, body, h)
 	})
 	all["Shell.run"] = func(m *machine, a []Value) Value {
 		m.checkStop()
 		var r tools.ShellResult
 		var err error
 		if line, is := a[0].ref.(string); is {
-			r, err = m.env.kit.shell().RunLine(m.ctx, line)
+			r, err = m.env.kit.shell().RunLine(m.waiting(), line)
 		} else {
 			argv := make([]string, a[0].n)
 			for i, e := range a[0].elems() {
 				argv[i] = e.text()
 			}
-			r, err = m.env.kit.shell().Run(m.ctx, argv)
+			r, err = m.env.kit.shell().Run(m.waiting(), argv)
 		}
 		if err != nil {
 			m.throwError(Tool, err)
@@ -205,7 +205,7 @@ func toolFunctions() map[string]native {
 	}
 	all["Database.query"] = func(m *machine, a []Value) Value {
 		m.checkStop()
-		rows, err := m.env.kit.useDatabase(m).Query(m.ctx, a[0].text(), sqlArgs(a)...)
+		rows, err := m.env.kit.useDatabase(m).Query(m.waiting(), a[0].text(), sqlArgs(a)...)
 		if err != nil {
 			m.throwError(Tool, err)
 		}
@@ -222,7 +222,7 @@ func toolFunctions() map[string]native {
 	}
 	all["Database.execute"] = func(m *machine, a []Value) Value {
 		m.checkStop()
-		n, err := m.env.kit.useDatabase(m).Execute(m.ctx, a[0].text(), sqlArgs(a)...)
+		n, err := m.env.kit.useDatabase(m).Execute(m.waiting(), a[0].text(), sqlArgs(a)...)
 		if err != nil {
 			m.throwError(Tool, err)
 		}
@@ -359,7 +359,7 @@ func (m *machine) divine(q oracle.Question, s *shape) Value {
 		m.throwError(Llm, fmt.Errorf("%w: set %s, or %s for a server of your own, or name a command in [divine] of grove.toml", oracle.ErrNotConfigured, oracle.EnvKey, oracle.EnvURL))
 	}
 	env.traceIf(m.path(), "divine.start")
-	answer, err := asked.Ask(m.ctx, q)
+	answer, err := asked.Ask(m.waiting(), q)
 	env.traceIf(m.path(), "divine.end")
 	if err != nil {
 		if m.ctx.Err() != nil {

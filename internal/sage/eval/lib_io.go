@@ -157,7 +157,7 @@ func (m *machine) read() (string, error) {
 	select {
 	case <-in.turn:
 		defer func() { in.turn <- struct{}{} }()
-	case <-m.ctx.Done():
+	case <-m.waiting().Done():
 		m.stop.Store(true)
 		panic(errStopped)
 	}
@@ -183,7 +183,7 @@ func (m *machine) read() (string, error) {
 	case r := <-in.pending:
 		in.pending = nil
 		return r.text, r.err
-	case <-m.ctx.Done():
+	case <-m.waiting().Done():
 		m.stop.Store(true)
 		panic(errStopped)
 	}

@@ -76,6 +76,15 @@ func (m *machine) unwatch() {
 	}
 }
 
+// waiting returns the context of a wait that may take long. The siblings of an
+// agent do not wait for it.
+func (m *machine) waiting() context.Context {
+	if m.agent != nil {
+		m.agent.started()
+	}
+	return m.ctx
+}
+
 func (m *machine) path() string {
 	if m.agent == nil {
 		return "program"
@@ -105,6 +114,7 @@ func (m *machine) tick() {
 func (m *machine) lookUp() {
 	m.budget = slice
 	m.checkStop()
+	m.waiting()
 	runtime.Gosched()
 }
 

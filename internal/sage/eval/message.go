@@ -158,7 +158,7 @@ func (m *machine) await(h *Handle, d time.Duration) Value {
 	}
 	select {
 	case <-h.done:
-	case <-m.ctx.Done():
+	case <-m.waiting().Done():
 		m.stop.Store(true)
 		panic(errStopped)
 	case <-over:

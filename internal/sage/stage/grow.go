@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -36,6 +37,7 @@ func (g *Grown) Traced(e supervisor.Event) { g.instance.Traced(e) }
 // need of whoever keeps the tree.
 type GrowOptions struct {
 	Beliefs eval.Beliefs
+	Ready   func(ctx context.Context, path string, incarnation uint64) // see eval.Options
 	Say     func(path string, toErr bool, line string)
 	Trace   io.Writer // see eval.Options
 	Logger  *slog.Logger
@@ -90,7 +92,7 @@ func Grow(p *load.Program, o GrowOptions) (*Grown, error) {
 	if err != nil {
 		return grown, err
 	}
-	around.Beliefs, around.Say, around.Log = o.Beliefs, o.Say, o.Logger
+	around.Beliefs, around.Ready, around.Say, around.Log = o.Beliefs, o.Ready, o.Say, o.Logger
 	if traces(p) {
 		around.Trace = o.Trace
 	}
@@ -146,6 +148,7 @@ func (g *grower) node(s *supervisor.Spec, of *check.Supervisor) *spec.Node {
 		default:
 			n.Children = append(n.Children, spec.Child{Agent: &spec.Agent{
 				Name: c.ID, Runtime: spec.InProcess, Run: c.Run, Revision: g.revision, Restart: c.Restart, Beliefs: persistentOf(declared.Agent),
+				Ready:    spec.Ready{Notify: c.WaitReady},
 				Shutdown: spec.Shutdown{Signal: spec.DefaultSignal, Grace: supervisor.DefaultShutdown},
 			}})
 		}
