@@ -60,6 +60,8 @@ type agent struct {
 	kept        Kept // nil if nothing of it is persistent
 	incarnation uint64
 	life        context.Context // ends with it; those that it summons live in it
+	grace       context.Context // see finishing; nil until it is needed
+	endGrace    context.CancelFunc
 	paused      bool
 	supervised  bool    // it is the child of a supervisor, not summoned
 	starting    bool    // on waking is over, and its supervisor still waits for its start
@@ -105,6 +107,11 @@ func (a *agent) live(ctx context.Context, init given) (result Value, err error) 
 		}
 	}()
 
+	defer func() {
+		if a.endGrace != nil {
+			a.endGrace()
+		}
+	}()
 	result, err = a.run(m, init)
 	if err != nil && !errors.Is(err, errStopped) {
 		a.failed(m, err)
@@ -224,15 +231,41 @@ func (a *agent) rest(m *machine, ctx context.Context) error {
 		return nil
 	}
 	m.unwatch()
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.env.shutdown*9/10)
+	grace, cancel := context.WithTimeout(a.finishing(ctx), a.env.graceTime())
 	defer cancel()
-	m.watch(grace)
-	_, _, err := a.event(m, syntax.EventResting)
+	a.grace = grace // writes of on resting must not outlast it
+	err := errStopped
+	if grace.Err() == nil {
+		m.watch(grace)
+		_, _, err = a.event(m, syntax.EventResting)
+	}
 	if errors.Is(err, errStopped) {
-		return &Error{Kind: Timeout, Agent: a.path, Message: fmt.Sprintf("%s: on resting took longer than %v, which is the time for a stop", a.path, a.env.shutdown*9/10)}
+		return &Error{Kind: Timeout, Agent: a.path, Message: fmt.Sprintf("%s: on resting was not over after %v, which is the time for a stop", a.path, a.env.graceTime())}
 	}
 	return err
 }
+
+// finishing returns a context for what is finished although the agent is asked
+// to stop: on resting and durable writes. It ends when the time for a stop is over.
+func (a *agent) finishing(ctx context.Context) context.Context {
+	if a.grace == nil {
+		grace, end := context.WithCancel(context.WithoutCancel(ctx))
+		limited := context.AfterFunc(ctx, func() {
+			timer := time.NewTimer(a.env.graceTime())
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+				end()
+			case <-grace.Done():
+			}
+		})
+		a.grace, a.endGrace = grace, func() { limited(); end() }
+	}
+	return a.grace
+}
+
+// graceTime is the part of the time for a stop that the agent may use.
+func (env *environment) graceTime() time.Duration { return env.shutdown * 9 / 10 }
 
 // dismiss stops those that the agent has summoned, and waits for them.
 func (a *agent) dismiss() error {
@@ -336,9 +369,11 @@ func (a *agent) checkpoint(m *machine) {
 	a.write(m, values)
 }
 
+// write keeps values. It is finished although the agent is asked to stop, and
+// the agent goes on to its next wait or write then.
 func (a *agent) write(m *machine, values map[string]string) {
 	m.checkStop()
-	if err := a.kept.Set(m.ctx, values); err != nil {
+	if err := a.kept.Set(a.finishing(m.ctx), values); err != nil {
 		m.throwError(Runtime, fmt.Errorf("%s could not be kept: %w", nameList(values), err))
 	}
 }

@@ -98,8 +98,12 @@ func (m *machine) throwLimit(limit string, max int64) {
 	m.raise(&Error{Kind: Runtime, Message: err.Error(), Err: err})
 }
 
-// throwError is for what is not the program's own fault.
+// throwError is for what is not the program's own fault. What fails because the
+// agent is asked to stop is no error of it.
 func (m *machine) throwError(kind ErrorKind, err error) {
+	if m.ctx.Err() != nil {
+		m.stop.Store(true)
+	}
 	m.checkStop()
 	m.raise(&Error{Kind: kind, Message: err.Error(), Err: err})
 }

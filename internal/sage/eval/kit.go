@@ -362,9 +362,6 @@ func (m *machine) divine(q oracle.Question, s *shape) Value {
 	answer, err := asked.Ask(m.waiting(), q)
 	env.traceIf(m.path(), "divine.end")
 	if err != nil {
-		if m.ctx.Err() != nil {
-			m.stop.Store(true)
-		}
 		m.throwError(Llm, err)
 	}
 	if s == nil {

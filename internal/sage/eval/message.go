@@ -168,6 +168,10 @@ func (m *machine) await(h *Handle, d time.Duration) Value {
 			m.throw(Timeout, "%s did not end within %v", h.path, d)
 		}
 	}
+	if m.ctx.Err() != nil { // then those that it has summoned are stopped, too
+		m.stop.Store(true)
+		panic(errStopped)
+	}
 	switch {
 	case h.err != nil:
 		m.raise(&Error{Kind: Agent, Message: h.path + " failed: " + h.err.Message, Err: h.err})
