@@ -92,6 +92,22 @@ func TestS4NestedSupervisors(t *testing.T) {
 	}
 }
 
+// A nested supervisor whose children are done stays, as OTP's does: nothing of it
+// runs again, and the program ends.
+func TestNestedSupervisorStays(t *testing.T) {
+	for _, restart := range []string{"Permanent", "Transient", "Temporary"} {
+		got, err := run(t, `
+			agent Migrate { on start { print("migrate"); yield(0); } }
+			agent Work { on start { sleep_ms(5); print("work"); } }
+			supervisor Db { strategy: OneForOne children { Migrate { restart: Transient } } }
+			supervisor App { strategy: OneForOne children { Db { restart: `+restart+` } Work { restart: Temporary } } }
+			run App;`, eval.Options{})
+		if got != "migrate\nwork\n" || err != nil {
+			t.Errorf("%s: %s%v", restart, got, err)
+		}
+	}
+}
+
 // S5: an exit by on error is a failure, with a yield or without.
 func TestS5OnErrorIsAFailure(t *testing.T) {
 	for _, end := range []string{"yield(-1);", ""} {

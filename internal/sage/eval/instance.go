@@ -214,7 +214,6 @@ func (in *Instance) tree(s *check.Supervisor, depth int) (supervisor.Spec, error
 			if err != nil {
 				return supervisor.Spec{}, err
 			}
-			nested.AutoShutdown = supervisor.WhenDone
 			child = supervisor.ChildSpec{Supervisor: &nested}
 		default:
 			name = c.Process
