@@ -29,6 +29,8 @@ type body struct {
 	loops   []bool // those around, innermost last: whether a break leaves it
 	closure *syntax.ClosureExpr
 	env     *env
+	// children are the named children of a supervisor, for what they begin with.
+	children map[string]*Object
 }
 
 // env are the variables that are known, of a body and the closures in it.
@@ -151,6 +153,9 @@ func (c *checker) bodies() {
 		c.supervisor(s)
 	}
 	c.nesting()
+	for _, s := range c.info.Supervisors {
+		c.unnamed(s)
+	}
 	for i, m := range c.info.Modules {
 		c.entry(m, i == 0)
 	}

@@ -61,6 +61,7 @@ const (
 	CodeCannotFail  = "W003" // try or catch of what cannot fail
 	CodeForgets     = "W004" // Permanent without persistent beliefs
 	CodeNothingKept = "W006" // on waking without persistent beliefs
+	CodeUnnamed     = "W007" // children of one kind without names that keep beliefs
 )
 
 const (

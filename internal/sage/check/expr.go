@@ -81,10 +81,10 @@ func (c *checker) exprType(x syntax.Expr, want *types.Type) *types.Type {
 	case *syntax.MatchExpr:
 		return c.match(x, want, true)
 	case *syntax.SelfExpr:
-		if c.self(x) {
-			c.fault(x, CodeSelf, "a belief is written self.name", "`self` alone has no value")
+		if !c.self(x) {
+			return types.Of(types.Invalid)
 		}
-		return types.Of(types.Invalid)
+		return c.current.agent.Object.Type
 	case *syntax.BreakExpr, *syntax.ContinueExpr, *syntax.ReturnExpr:
 		c.leave(x)
 		return types.Of(types.Never)

@@ -85,6 +85,7 @@ const (
 	AgentName                        // Node is the *syntax.AgentDecl
 	SupervisorName                   // Node is the *syntax.SupervisorDecl
 	ModuleName                       // Node is the *syntax.ModDecl
+	ChildName                        // of a child of a supervisor, to its siblings; Node is the *syntax.Child
 )
 
 // Object is what a name stands for.
@@ -169,7 +170,8 @@ type Child struct {
 	Node       *syntax.Child
 	Agent      *Agent
 	Supervisor *Supervisor
-	Process    string // an agent of the project's file
+	Process    string  // an agent of the project's file
+	Name       *Object // nil if it has no name of its own
 	Restart    Restart
 	Beliefs    []*syntax.FieldInit // what the agent begins with
 }

@@ -10,6 +10,14 @@ func (c *checker) name(id *syntax.Ident, want *types.Type) *types.Type {
 	if o := c.local(id); o != nil {
 		return o.Type
 	}
+	if o := c.sibling(id.Name); o != nil {
+		c.info.Uses[id] = o
+		if o.Type == nil {
+			c.fault(id, CodeName, "name the agent of it that is meant", "`%s` is a supervisor, and no value", brief(id.Name))
+			return types.Of(types.Invalid)
+		}
+		return o.Type
+	}
 	m := c.current.scope.module
 	if o := c.global(id.Name, m); o != nil {
 		c.info.Uses[id] = o
@@ -20,6 +28,17 @@ func (c *checker) name(id *syntax.Ident, want *types.Type) *types.Type {
 	}
 	c.unknownName(id, false)
 	return types.Of(types.Invalid)
+}
+
+// sibling is the child with this name of the supervisor whose child begins with
+// what is checked, nil if there is none.
+func (c *checker) sibling(name string) *Object {
+	for b := c.current; b != nil; b = b.outer {
+		if o := b.children[name]; o != nil {
+			return o
+		}
+	}
+	return nil
 }
 
 // unknownName reports a name that means nothing, of a function if it is called.
@@ -189,7 +208,11 @@ func (c *checker) value(o *Object, at syntax.Expr, written []*types.Type, want *
 	case RecordName:
 		c.fault(at, CodeName, "a value of it is written "+o.Name+" { field: value }", "`%s` is a record, and no value", o.Name)
 	case AgentName:
-		c.fault(at, CodeName, "start one with summon "+o.Name+" { }", "`%s` is an agent, and no value", o.Name)
+		help := "start one with summon " + o.Name + " { }"
+		if c.current.children != nil {
+			help = "give the child a name, and write that: " + o.Name + " as " + lowered(o.Name) + " { … }"
+		}
+		c.fault(at, CodeName, help, "`%s` is an agent, and no value", o.Name)
 	case ToolName:
 		c.fault(at, CodeName, "call one of its functions: "+o.Name+".f(…)", "`%s` is a tool, and no value", o.Name)
 	default:

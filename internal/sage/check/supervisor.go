@@ -46,8 +46,20 @@ func (c *checker) supervisor(s *Supervisor) {
 	if len(children) == 0 && !c.bad[d.File] {
 		c.fault(d.Name, CodeNoChildren, "write children { Name { restart: Permanent } }", "supervisor `%s` has no children", brief(d.Name.Name))
 	}
-	for _, n := range children {
-		c.supervised(s, n)
+	all := make([]*Child, len(children))
+	known := make([]bool, len(children))
+	for i, n := range children {
+		all[i] = &Child{Node: n, Beliefs: n.Beliefs()}
+		if n.Target == nil {
+			c.process(all[i])
+			known[i] = true
+		} else {
+			known[i] = c.childNamed(s, all[i])
+		}
+	}
+	named := c.childNames(s, all)
+	for i, child := range all {
+		c.supervised(s, child, known[i], named)
 	}
 }
 
@@ -78,9 +90,9 @@ func (c *checker) choice(x syntax.Expr, words []string, what string) (index int,
 	return 0, false
 }
 
-// supervised checks a child.
-func (c *checker) supervised(s *Supervisor, n *syntax.Child) {
-	child := &Child{Node: n, Beliefs: n.Beliefs()}
+// supervised checks a child. Exists says whether there is such an agent or supervisor.
+func (c *checker) supervised(s *Supervisor, child *Child, exists bool, named map[string]*Object) {
+	n := child.Node
 	var restart *syntax.FieldInit
 	known := true
 	for _, part := range n.Parts {
@@ -100,10 +112,8 @@ func (c *checker) supervised(s *Supervisor, n *syntax.Child) {
 			c.unsupported(p, "effect handlers of a child", "the model is configured for the whole program")
 		}
 	}
-	if n.Target == nil {
-		c.process(child)
-	} else if !c.childNamed(s, child) {
-		c.in(c.childBody(s), func() {
+	if !exists {
+		c.in(childBody(s, named), func() {
 			for _, f := range child.Beliefs {
 				c.expr(f.Value, nil)
 			}
@@ -113,7 +123,7 @@ func (c *checker) supervised(s *Supervisor, n *syntax.Child) {
 	s.Children = append(s.Children, child)
 	switch {
 	case child.Agent != nil:
-		c.in(c.childBody(s), func() { c.beliefs(child.Agent, child.Beliefs, n.Target, CodeChildBelief, "child") })
+		c.in(childBody(s, named), func() { c.beliefs(child.Agent, child.Beliefs, n.Target, CodeChildBelief, "child") })
 		if child.Restart == Permanent && known && !child.Agent.keeps() {
 			c.warn(n.Target, CodeForgets, "mark what must not be lost with @persistent, or restart it as Transient", "child `%s` is restarted whatever happens, and keeps nothing: it has no persistent beliefs", child.Agent.Object.Name)
 		}
@@ -122,7 +132,7 @@ func (c *checker) supervised(s *Supervisor, n *syntax.Child) {
 		if child.Supervisor != nil {
 			what = "supervisors have"
 		}
-		c.in(c.childBody(s), func() {
+		c.in(childBody(s, named), func() {
 			for _, f := range child.Beliefs {
 				c.expr(f.Value, nil)
 			}
@@ -131,8 +141,8 @@ func (c *checker) supervised(s *Supervisor, n *syntax.Child) {
 	}
 }
 
-func (c *checker) childBody(s *Supervisor) *body {
-	return &body{kind: valueBody, scope: typeScope{module: s.Object.Module}}
+func childBody(s *Supervisor, named map[string]*Object) *body {
+	return &body{kind: valueBody, scope: typeScope{module: s.Object.Module}, children: named}
 }
 
 // process checks a child that is a process agent of the project's file.

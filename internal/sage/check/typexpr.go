@@ -371,7 +371,7 @@ func (k ObjectKind) article() string {
 		Variable: "a variable", Parameter: "a parameter", Belief: "a belief", BeliefMethod: "a method of beliefs", Const: "a constant",
 		Function: "a function", LibraryFunc: "a function of the library", ToolName: "a tool", ToolFunc: "a function of a tool",
 		RecordName: "a record", RecordField: "a field", EnumName: "an enum", VariantName: "a variant", TypeParam: "a type parameter",
-		AgentName: "an agent", SupervisorName: "a supervisor", ModuleName: "a module",
+		AgentName: "an agent", SupervisorName: "a supervisor", ModuleName: "a module", ChildName: "a child",
 	}[k]
 }
 

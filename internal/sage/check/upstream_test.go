@@ -25,7 +25,7 @@ func TestFaultsOfTheOriginal(t *testing.T) {
 		"P11 beliefs without get":      `agent A { @persistent count: Int on start { self.count = self.count + 1; self.count += 1; yield(self.count.get()); } }`,
 		"S4 nested supervisors":        `agent A { @persistent n: Int } supervisor T { strategy: OneForAll children { A { restart: Permanent } } } supervisor S { strategy: OneForOne children { T { restart: Permanent } A { restart: Permanent } } } run S;`,
 		"entry with beliefs":           `agent A { name: String on start { yield(self.name); } } run A { name: "x" };`,
-		"restart left out":             `agent A { @persistent n: Int } supervisor S { strategy: OneForOne children { A { } A { n: 3 } } } run S;`,
+		"restart left out":             `agent A { @persistent n: Int } supervisor S { strategy: OneForOne children { A { } A as second { n: 3 } } } run S;`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			info, diagnostics := checked(text)

@@ -31,12 +31,14 @@ type beliefCode struct {
 	value      *function // nil: the zero of its type
 }
 
-// Handle is an incarnation of an agent, for others.
+// Handle is an agent for others: an incarnation of one that was summoned, the
+// place of one that is supervised, with all of its incarnations.
 type Handle struct {
-	path   string
-	number uint64
-	box    *mailbox
-	cancel context.CancelFunc // of one that was summoned
+	path       string
+	number     uint64
+	box        *mailbox
+	supervised bool
+	cancel     context.CancelFunc // of one that was summoned
 
 	done   chan struct{} // closed when it is over; the rest is set then
 	result Value         // what it yielded
@@ -63,26 +65,13 @@ type agent struct {
 	grace       context.Context // see finishing; nil until it is needed
 	endGrace    context.CancelFunc
 	paused      bool
-	supervised  bool    // it is the child of a supervisor, not summoned
-	starting    bool    // on waking is over, and its supervisor still waits for its start
-	answer      *Handle // who sent the message at hand
+	starting    bool // on waking is over, and its supervisor still waits for its start
+	handle      *Handle
+	siblings    map[*check.Object]*Handle // that have names, of a supervised one
 
 	mu       sync.Mutex
-	handle   *Handle // nil if nobody asked for it
 	summoned map[*Handle]struct{}
 	names    map[string]int // how many of each kind were summoned
-}
-
-// self is the handle of the agent.
-func (a *agent) self() Value { return Value{ref: a.ownHandle()} }
-
-func (a *agent) ownHandle() *Handle {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.handle == nil {
-		a.handle = newHandle(a.path, a.box)
-	}
-	return a.handle
 }
 
 // given are the values that a child or summon gives to beliefs, by their index.
@@ -164,19 +153,18 @@ func (a *agent) run(m *machine, init given) (Value, error) {
 	if _, _, err := a.event(m, syntax.EventWaking); err != nil {
 		return unit, err
 	}
-	a.starting = a.supervised
+	a.starting = a.handle.supervised
 	how, result, err := a.event(m, syntax.EventStart)
 	if err != nil || how == yielding || a.code.handlers[syntax.EventMessage] == nil {
 		return result, err
 	}
 	for {
-		_, _, err := m.attempt(func() (outcome, Value) {
-			e := a.receive(m, &m.frame)
-			a.answer = e.from
-			return a.env.call(m, a.code.handlers[syntax.EventMessage], e.message)
+		how, result, err := m.attempt(func() (outcome, Value) {
+			message := a.receive(m, &m.frame)
+			return a.env.call(m, a.code.handlers[syntax.EventMessage], message)
 		})
-		if err != nil {
-			return unit, err
+		if err != nil || how == yielding {
+			return result, err
 		}
 	}
 }
@@ -286,10 +274,8 @@ func (a *agent) dismiss() error {
 
 // close tells those who wait for the agent how it ended.
 func (a *agent) close(result Value, err error) {
-	a.mu.Lock()
 	h := a.handle
-	a.mu.Unlock()
-	if h == nil {
+	if h.supervised {
 		return
 	}
 	h.result = result
@@ -388,7 +374,7 @@ func nameList(values map[string]string) string {
 }
 
 // receive waits for the next message. Meanwhile the agent can be paused.
-func (a *agent) receive(m *machine, f *frame) envelope {
+func (a *agent) receive(m *machine, f *frame) Value {
 	for {
 		m.checkStop()
 		e, found, paused, wake := a.box.take()
@@ -457,15 +443,38 @@ func (p *Program) handlers(a *check.Agent, code *agentCode) {
 	}
 }
 
-// childOf makes the life of a child of a supervisor.
-func (in *Instance) life(code *agentCode, init given) func(context.Context) error {
-	box := &mailbox{max: in.env.limits.Messages}
+// place is where the incarnations of a child of a supervisor live.
+type place struct {
+	code     *agentCode
+	init     given
+	restart  supervisor.Restart
+	handle   *Handle
+	siblings map[*check.Object]*Handle
+}
+
+// life makes the life of a child of a supervisor. One that has ended for good
+// takes no messages, unless the restart of its group starts it again.
+func (in *Instance) life(p place) func(context.Context) error {
 	return func(ctx context.Context) error {
 		self, _ := supervisor.SelfOf(ctx)
-		a := &agent{path: self.Path, incarnation: max(self.Incarnation, 1), code: code, env: in.env, box: box, supervised: true}
-		_, err := a.live(ctx, init)
+		p.handle.box.open()
+		a := &agent{
+			path: self.Path, incarnation: max(self.Incarnation, 1), code: p.code, env: in.env,
+			box: p.handle.box, handle: p.handle, siblings: p.siblings,
+		}
+		_, err := a.live(ctx, p.init)
+		if p.restart == supervisor.Temporary || p.restart == supervisor.Transient && err == nil && ctx.Err() == nil {
+			p.handle.box.close()
+		}
 		return err
 	}
+}
+
+// newPlace makes the handle of a child of a supervisor.
+func (in *Instance) newPlace(path string) *Handle {
+	h := newHandle(path, &mailbox{max: in.env.limits.Messages})
+	h.supervised = true
+	return h
 }
 
 // forever is how long await waits if it is not said.

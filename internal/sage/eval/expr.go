@@ -46,7 +46,7 @@ func (m *maker) expr(e syntax.Expr) code {
 	case *syntax.ClosureExpr:
 		return m.closure(x)
 	case *syntax.SelfExpr:
-		return code{v: func(f *frame) Value { return f.m.agent.self() }, local: -1}
+		return code{v: func(f *frame) Value { return Value{ref: f.m.agent.handle} }, local: -1}
 	case *syntax.UnaryExpr:
 		return m.unary(x)
 	case *syntax.BinaryExpr:
@@ -71,8 +71,6 @@ func (m *maker) expr(e syntax.Expr) code {
 		return m.await(x)
 	case *syntax.SendExpr:
 		return m.send(x)
-	case *syntax.ReplyExpr:
-		return m.reply(x)
 	case *syntax.ReceiveExpr:
 		return m.receive(x)
 	case *syntax.TraceExpr:
@@ -125,6 +123,8 @@ func (m *maker) name(e syntax.Expr, o *check.Object) code {
 		panic(fmt.Sprintf("%v: a name stands for nothing", e.Extent().Position()))
 	}
 	switch o.Kind {
+	case check.ChildName:
+		return code{v: func(f *frame) Value { return Value{ref: f.m.agent.siblings[o]} }, local: -1}
 	case check.Variable, check.Parameter:
 		v, found := m.vars[o]
 		if !found {

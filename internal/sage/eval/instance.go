@@ -155,12 +155,13 @@ func (in *Instance) Spec() (supervisor.Spec, error) {
 			Name: name, Limit: supervisor.Escalating(0, time.Second), StartFailure: supervisor.Retry,
 			Children: []supervisor.ChildSpec{{
 				ID: name, Restart: supervisor.Transient, Shutdown: in.o.Shutdown,
-				Run: in.life(in.p.agents[a], init), WaitReady: true,
+				Run:       in.life(place{code: in.p.agents[a], init: init, restart: supervisor.Transient, handle: in.newPlace(name)}),
+				WaitReady: true,
 			}},
 		}
 	} else {
 		var err error
-		if spec, err = in.tree(entry.Supervisor, 1); err != nil {
+		if spec, err = in.tree(entry.Supervisor, entry.Supervisor.Object.Name, 1); err != nil {
 			return supervisor.Spec{}, err
 		}
 		spec.Name = entry.Supervisor.Object.Name
@@ -188,35 +189,44 @@ func (p *Program) entryInit(e *check.Entry) given {
 	return p.childInit(&check.Child{Agent: e.Agent, Beliefs: e.Decl.Inits})
 }
 
-// tree is a supervisor with all below it. Children are named by what they are,
-// and numbered from the second of a name on.
-func (in *Instance) tree(s *check.Supervisor, depth int) (supervisor.Spec, error) {
+// tree is a supervisor with all below it. Children that have no name are named
+// by what they are, and numbered from the second of a kind on.
+func (in *Instance) tree(s *check.Supervisor, path string, depth int) (supervisor.Spec, error) {
 	if depth > supervisor.MaxDepth {
 		return supervisor.Spec{}, fmt.Errorf("%s is nested deeper than %d levels", s.Object.Name, supervisor.MaxDepth)
 	}
 	spec := supervisor.Spec{Limit: in.limit(), StartFailure: supervisor.Retry, Strategy: [...]supervisor.Strategy{
 		check.OneForOne: supervisor.OneForOne, check.OneForAll: supervisor.OneForAll, check.RestForOne: supervisor.RestForOne,
 	}[s.Strategy]}
-	used := map[string]bool{}
-	count := map[string]int{}
-	for _, c := range s.Children {
+	ids := childIDs(s)
+	siblings := map[*check.Object]*Handle{}
+	handles := make([]*Handle, len(s.Children))
+	for i, c := range s.Children {
+		if c.Agent != nil {
+			handles[i] = in.newPlace(path + "/" + ids[i])
+			if c.Name != nil {
+				siblings[c.Name] = handles[i]
+			}
+		}
+	}
+	for i, c := range s.Children {
 		var child supervisor.ChildSpec
-		var name string
+		restart := [...]supervisor.Restart{
+			check.Permanent: supervisor.Permanent, check.Transient: supervisor.Transient, check.Temporary: supervisor.Temporary,
+		}[c.Restart]
 		switch {
 		case c.Agent != nil:
-			name = c.Agent.Object.Name
 			child = supervisor.ChildSpec{
-				Run: in.life(in.p.agents[c.Agent], in.p.inits[c]), Shutdown: in.o.Shutdown, WaitReady: true,
+				Run:       in.life(place{in.p.agents[c.Agent], in.p.inits[c], restart, handles[i], siblings}),
+				WaitReady: true, Shutdown: in.o.Shutdown,
 			}
 		case c.Supervisor != nil:
-			name = c.Supervisor.Object.Name
-			nested, err := in.tree(c.Supervisor, depth+1)
+			nested, err := in.tree(c.Supervisor, path+"/"+ids[i], depth+1)
 			if err != nil {
 				return supervisor.Spec{}, err
 			}
 			child = supervisor.ChildSpec{Supervisor: &nested}
 		default:
-			name = c.Process
 			if in.o.Process == nil {
 				return supervisor.Spec{}, fmt.Errorf("%v: the child %q is an agent of the project's file, and there is none here",
 					c.Node.Extent().Position(), c.Process)
@@ -226,17 +236,42 @@ func (in *Instance) tree(s *check.Supervisor, depth int) (supervisor.Spec, error
 				return supervisor.Spec{}, fmt.Errorf("%v: %w", c.Node.Extent().Position(), err)
 			}
 		}
-		for used[child.ID] || child.ID == "" {
-			count[name]++
-			child.ID = numbered(name, count[name])
-		}
-		used[child.ID] = true
-		child.Restart = [...]supervisor.Restart{
-			check.Permanent: supervisor.Permanent, check.Transient: supervisor.Transient, check.Temporary: supervisor.Temporary,
-		}[c.Restart]
+		child.ID, child.Restart = ids[i], restart
 		spec.Children = append(spec.Children, child)
 	}
 	return spec, nil
+}
+
+// childIDs are the names of the children of a supervisor in paths.
+func childIDs(s *check.Supervisor) []string {
+	ids := make([]string, len(s.Children))
+	used, count := map[string]bool{}, map[string]int{}
+	for i, c := range s.Children {
+		switch {
+		case c.Name != nil:
+			ids[i] = c.Name.Name
+		case c.Agent == nil && c.Supervisor == nil:
+			ids[i] = c.Process
+		}
+		used[ids[i]] = true
+	}
+	for i, c := range s.Children {
+		if ids[i] != "" {
+			continue
+		}
+		var name string
+		if c.Agent != nil {
+			name = c.Agent.Object.Name
+		} else {
+			name = c.Supervisor.Object.Name
+		}
+		for ids[i] == "" || used[ids[i]] {
+			count[name]++
+			ids[i] = numbered(name, count[name])
+		}
+		used[ids[i]] = true
+	}
+	return ids
 }
 
 // limit is that of each supervisor: what the project says.

@@ -9,7 +9,7 @@ import (
 // successor's; the message at which it failed is gone.
 type mailbox struct {
 	mu     sync.Mutex
-	queue  []envelope
+	queue  []Value
 	head   int
 	max    int
 	closed bool
@@ -19,13 +19,8 @@ type mailbox struct {
 	wake   chan struct{} // something has changed; made when somebody waits
 }
 
-type envelope struct {
-	message Value
-	from    *Handle // nil if nobody can be answered
-}
-
 // put adds a message. It reports whether there is room, and whether there is anybody.
-func (b *mailbox) put(e envelope) (room, alive bool) {
+func (b *mailbox) put(v Value) (room, alive bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -34,7 +29,7 @@ func (b *mailbox) put(e envelope) (room, alive bool) {
 	if len(b.queue)-b.head >= b.max {
 		return false, true
 	}
-	b.queue = append(b.queue, e)
+	b.queue = append(b.queue, v)
 	b.alert()
 	return true, true
 }
@@ -50,7 +45,7 @@ func (b *mailbox) alert() {
 }
 
 // take is the oldest message, if there is one and the agent is not paused.
-func (b *mailbox) take() (e envelope, found, paused bool, wake <-chan struct{}) {
+func (b *mailbox) take() (v Value, found, paused bool, wake <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waits = false
@@ -58,10 +53,10 @@ func (b *mailbox) take() (e envelope, found, paused bool, wake <-chan struct{}) 
 		b.wake = make(chan struct{}, 1)
 	}
 	if b.paused || b.head == len(b.queue) {
-		return envelope{}, false, b.paused, b.wake
+		return Value{}, false, b.paused, b.wake
 	}
-	e = b.queue[b.head]
-	b.queue[b.head] = envelope{}
+	v = b.queue[b.head]
+	b.queue[b.head] = Value{}
 	b.head++
 	if b.head == len(b.queue) {
 		b.queue, b.head = b.queue[:0], 0
@@ -73,7 +68,7 @@ func (b *mailbox) take() (e envelope, found, paused bool, wake <-chan struct{}) 
 		clear(b.queue[n:])
 		b.queue, b.head = b.queue[:n], 0
 	}
-	return e, true, false, b.wake
+	return v, true, false, b.wake
 }
 
 // pause returns what is closed when the agent has taken note, nil if it does
@@ -104,6 +99,14 @@ func (b *mailbox) settled() {
 	}
 }
 
+// open makes a mailbox that was closed take messages again.
+func (b *mailbox) open() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = false
+}
+
+// close empties the mailbox, and refuses what is sent from now on.
 func (b *mailbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,7 +120,7 @@ func (b *mailbox) each(f func(Value)) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, e := range b.queue[b.head:] {
-		f(e.message)
+	for _, v := range b.queue[b.head:] {
+		f(v)
 	}
 }

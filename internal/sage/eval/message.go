@@ -147,8 +147,11 @@ func milliseconds(n int64) time.Duration {
 // stop and the end of the time are errors.
 func (m *machine) await(h *Handle, d time.Duration) Value {
 	m.checkStop()
-	if m.agent != nil && h == m.agent.handle {
+	switch {
+	case m.agent != nil && h == m.agent.handle:
 		m.throw(Agent, "%s waits for its own end", h.path)
+	case h.supervised:
+		m.throw(Agent, "%s is the child of a supervisor, which has no end to wait for", h.path)
 	}
 	var over <-chan time.Time
 	if d != forever {
@@ -195,11 +198,7 @@ func (m *maker) send(x *syntax.SendExpr) code {
 
 func (m *machine) send(h *Handle, v Value) {
 	m.tick()
-	e := envelope{message: m.isolate(v)}
-	if m.agent != nil {
-		e.from = m.agent.ownHandle()
-	}
-	room, alive := h.box.put(e)
+	room, alive := h.box.put(m.isolate(v))
 	if !alive {
 		m.throw(Agent, "%s has ended and takes no messages", h.path)
 	}
@@ -209,28 +208,11 @@ func (m *machine) send(h *Handle, v Value) {
 	}
 }
 
-func (m *maker) reply(x *syntax.ReplyExpr) code {
-	c, at := m.keep(x.Value), spanOf(x)
-	message := c.v
-	return code{calls: c.calls, local: -1, v: func(f *frame) Value {
-		v := message(f)
-		f.m.here = at
-		to := f.m.agent.answer
-		if to == nil {
-			f.m.throw(Protocol, "there is no message to reply to")
-		}
-		f.m.send(to, v)
-		return unit
-	}}
-}
-
 func (m *maker) receive(x *syntax.ReceiveExpr) code {
 	at := spanOf(x)
 	return valueCode(m.typeOf(x).Kind, func(f *frame) Value {
 		f.m.here = at
-		e := f.m.agent.receive(f.m, f)
-		f.m.agent.answer = e.from
-		return e.message
+		return f.m.agent.receive(f.m, f)
 	}).withCalls(true)
 }
 

@@ -72,7 +72,8 @@ func (p *Program) Test(ctx context.Context, index int, o Options, timeout time.D
 	defer cancel()
 	code := &agentCode{name: "test"}
 	code.handlers[syntax.EventStart] = p.tests[index]
-	a := &agent{path: "test", incarnation: 1, code: code, env: in.env, box: &mailbox{max: in.env.limits.Messages}}
+	box := &mailbox{max: in.env.limits.Messages}
+	a := &agent{path: "test", incarnation: 1, code: code, env: in.env, box: box, handle: newHandle("test", box)}
 	_, err := a.live(ctx, nil)
 	if stopped(err) {
 		err = fmt.Errorf("it took longer than %v", timeout)

@@ -293,6 +293,7 @@ func (c *completer) value(f *syntax.FieldInit) {
 			c.words(itemMember, "Permanent", "Transient", "Temporary")
 			return
 		}
+		c.siblings()
 	case *syntax.SupervisorDecl:
 		if f.Name.Name == "strategy" {
 			c.words(itemMember, "OneForOne", "OneForAll", "RestForOne")
@@ -300,6 +301,19 @@ func (c *completer) value(f *syntax.FieldInit) {
 		return
 	}
 	c.expression()
+}
+
+// siblings offers the names of the children around.
+func (c *completer) siblings() {
+	for _, n := range c.path {
+		if block, ok := n.(*syntax.ChildrenBlock); ok {
+			for _, child := range block.Children {
+				if child.Name != nil && c.info.Defs[child.Name] != nil {
+					c.object(c.info.Defs[child.Name])
+				}
+			}
+		}
+	}
 }
 
 // pattern offers what a value can be compared with.

@@ -33,7 +33,7 @@ func signature(o *check.Object) string {
 	switch o.Kind {
 	case check.Variable:
 		return "let " + typed(o)
-	case check.Parameter, check.RecordField:
+	case check.Parameter, check.RecordField, check.ChildName:
 		return typed(o)
 	case check.Belief:
 		if f, ok := o.Node.(*syntax.Field); ok && f.Persistent {
@@ -81,7 +81,9 @@ func signature(o *check.Object) string {
 	case *syntax.SupervisorDecl:
 		var children []string
 		for _, c := range n.Children() {
-			if c.Target != nil {
+			if c.Name != nil {
+				children = append(children, c.Target.String()+" as "+c.Name.Name)
+			} else if c.Target != nil {
 				children = append(children, c.Target.String())
 			} else {
 				children = append(children, c.Process.Text)

@@ -376,6 +376,7 @@ func TestCompletion(t *testing.T) {
 		{name: "children, begun", text: in("children {", "children {\n        Co‸"), with: []string{"Counter", "Root", "db"}, exactly: true},
 		{name: "child", text: in("step: 1", "‸"), with: []string{"restart", "step", "total"}, exactly: true},
 		{name: "child, begun", text: in("step: 1", "st‸"), with: []string{"restart", "step", "total"}, exactly: true},
+		{name: "sibling", text: in("step: 1\n        }", "step: ‸\n        }\n        Counter as other { step: 2 }"), with: []string{"other", "LIMIT"}},
 		{name: "restart", text: in("restart: Transient", "restart: ‸"), with: []string{"Permanent", "Temporary", "Transient"}, exactly: true},
 		{name: "strategy", text: in("strategy: OneForOne", "strategy: One‸"), with: []string{"OneForAll", "OneForOne", "RestForOne"}, exactly: true},
 		{name: "run", text: in("run Root;", "run ‸;"), with: []string{"Counter", "Root", "db"}, exactly: true},
@@ -512,4 +513,36 @@ func TestEnd(t *testing.T) {
 		t.Error(err)
 	}
 	s.ended <- nil
+}
+
+// Names of children are known where siblings use them, and in all places at a time.
+func TestChildNames(t *testing.T) {
+	s := example(t)
+	const text = `agent Server receives Int { on message(n: Int) { print(n); } }
+agent Client {
+    server: Agent<Server>
+    on start { send(self.server, 1) catch { }; }
+}
+supervisor Root {
+    strategy: OneForOne
+    children {
+        Server as main { restart: Transient }
+        Client { restart: Transient server: main }
+    }
+}
+run Root;
+`
+	s.open("src/names.sg", text)
+	at := s.at("src/names.sg", s.place(text, "server: ma", 1))
+	var h hover
+	if err := s.try("textDocument/hover", at, &h); err != nil || !strings.Contains(h.Contents.Value, "main: Agent<Server>") {
+		t.Errorf("%v, %s", err, asJSON(h))
+	}
+	var edit workspaceEdit
+	if err := s.try("textDocument/rename", renameParams{at, "primary"}, &edit); err != nil || strings.Count(asJSON(edit), `"primary"`) != 2 {
+		t.Errorf("%v, %s", err, asJSON(edit))
+	}
+	if err := s.try("textDocument/rename", renameParams{at, "Client"}, &edit); err == nil {
+		t.Error("two children of one name")
+	}
 }

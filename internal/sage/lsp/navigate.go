@@ -108,6 +108,9 @@ func symbolOf(d syntax.Decl) (documentSymbol, bool) {
 			} else if c.Target != nil {
 				if s, ok := symbol(c, c.Target.Last(), symbolObject, ""); ok {
 					s.Name = c.Target.String()
+					if c.Name != nil {
+						s.Name, s.Detail = c.Name.Name, c.Target.String()
+					}
 					children = append(children, s)
 				}
 			}

@@ -295,12 +295,13 @@ type ChildrenBlock struct {
 	Children []*Child
 }
 
-// Child is a child of a supervisor: an agent or a supervisor by its name, or
-// an agent of the project's file by its name in quotes.
+// Child is a child of a supervisor: an agent or a supervisor, or an agent of the
+// project's file by its name in quotes.
 type Child struct {
 	source.Span
 	Target  *Path      // nil for one in quotes
 	Process *StringLit // nil for all others
+	Name    *Ident     // behind as; nil if it is not given
 	Parts   []ChildPart
 }
 

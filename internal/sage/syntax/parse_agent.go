@@ -208,6 +208,24 @@ func (p *parser) children() *ChildrenBlock {
 	return b
 }
 
+// childName is the name of a child behind as.
+func (p *parser) childName(c *Child) *Ident {
+	const help = "a name is written without quotes: Name as eu { restart: Permanent }"
+	switch {
+	case c.Process != nil:
+		p.fault(p.here(), CodeUnexpected, "a process has the name that stands in the project's file", "remove `as` and the name")
+	case p.kind == String:
+		p.fault(p.here(), CodeUnexpected, "the name of a child has no quotes", help)
+		p.next()
+		return nil
+	}
+	name := p.name("of the child")
+	if c.Process != nil {
+		return nil
+	}
+	return name
+}
+
 func (p *parser) child() *Child {
 	start := p.start()
 	c := &Child{}
@@ -215,6 +233,9 @@ func (p *parser) child() *Child {
 		c.Process = p.stringLit()
 	} else {
 		c.Target = p.path("of the child", false)
+	}
+	if p.got(As) {
+		c.Name = p.childName(c)
 	}
 	if p.kind != LBrace {
 		p.missing(LBrace, "after the child", "a child is written Name { restart: Permanent }")

@@ -248,6 +248,9 @@ func (p *printer) child(c *Child) *doc {
 	} else {
 		name = p.path(c.Target, true)
 	}
+	if c.Name != nil {
+		name = concat(name, text(" as "), p.name(c.Name))
+	}
 	docs := docsOf(c.Parts, func(n ChildPart) *doc {
 		switch n := n.(type) {
 		case *FieldInit:

@@ -194,6 +194,9 @@ func partChildren(n Node, visit func(Node)) {
 		} else {
 			visit(n.Target)
 		}
+		if n.Name != nil {
+			visit(n.Name)
+		}
 		each(n.Parts, visit)
 	case *EffectBinding:
 		visit(n.Effect)

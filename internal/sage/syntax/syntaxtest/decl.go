@@ -140,6 +140,9 @@ func (g gen) child() *syntax.Child {
 		c.Process = &syntax.StringLit{Text: `"reviewer"`}
 	} else {
 		c.Target = g.path()
+		if g.chance(3) {
+			c.Name = g.lower()
+		}
 	}
 	c.Parts = some(g, 0, 3, func() syntax.ChildPart {
 		if g.chance(5) {
