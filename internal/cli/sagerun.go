@@ -182,7 +182,7 @@ func runSage(s *streams, path string, asJSON bool, trace traceFlags) error {
 	}
 	on, err := stage.Open(context.Background(), program, info, stage.Options{
 		Out: v, Err: s.err, In: s.in, Trace: to, OnEvent: v.event, Output: v.output,
-		Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Logger: slog.New(plainLog{level: slog.LevelWarn, write: func(line []byte) { v.err.write(line) }}),
 	})
 	if err != nil {
 		var bad config.Errors
