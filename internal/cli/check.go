@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"runtime/debug"
 	"strings"
 
@@ -61,12 +60,13 @@ code is 1 if there is an error; warnings alone are none.`,
 func findProgram(s *streams, path string) (*load.Program, error) {
 	program, err := load.Find(path)
 	var bad config.Errors
+	var none *load.NoProjectError
 	switch {
 	case errors.As(err, &bad):
 		fmt.Fprintln(s.err, bad)
 		return nil, &exitError{code: exitConfig}
-	case errors.Is(err, fs.ErrNotExist) && path == "":
-		return nil, &exitError{exitConfig, err}
+	case errors.As(err, &none):
+		return nil, &exitError{exitConfig, errors.New(proc.Plain(err.Error()))}
 	case err != nil:
 		return nil, errors.New(proc.Plain(err.Error()))
 	}

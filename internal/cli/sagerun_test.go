@@ -76,3 +76,29 @@ run S;
 		t.Error(err)
 	}
 }
+
+// A directory without a project is a fault of the configuration, named or not.
+func TestSageNoProject(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, args := range [][]string{{"check"}, {"check", "."}, {"run", "."}, {"test"}, {"test", "."}} {
+		r := launch(t, dir, args...)
+		r.wantExit(exitConfig)
+		if got := r.err.String(); !strings.Contains(got, "coppice new") {
+			t.Errorf("%q: %s", args, got)
+		}
+	}
+}
+
+// Warnings of a run are plain lines.
+func TestSagePlainWarnings(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "main.sg"), "agent Main {\n    @persistent n: Int\n\n    on start {\n        self.n += 1;\n    }\n}\n\nrun Main;\n")
+	r := launch(t, dir, "run", "main.sg")
+	r.wantExit(exitOK)
+	const want = "coppice: warning: beliefs are forgotten when the program ends: there is no grove.toml that says where to keep them (agent Main)\n"
+	if got := r.err.String(); got != want {
+		t.Errorf("%q", got)
+	}
+}

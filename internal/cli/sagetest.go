@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -75,12 +74,13 @@ type testLine struct {
 func (t *testRun) run(path string) error {
 	programs, err := load.FindTests(path)
 	var bad config.Errors
+	var none *load.NoProjectError
 	switch {
 	case errors.As(err, &bad):
 		fmt.Fprintln(t.err, bad)
 		return &exitError{code: exitConfig}
-	case errors.Is(err, fs.ErrNotExist) && path == "":
-		return &exitError{exitConfig, err}
+	case errors.As(err, &none):
+		return &exitError{exitConfig, errors.New(proc.Plain(err.Error()))}
 	case err != nil:
 		t.broken = true
 		fmt.Fprintf(t.err, "coppice: %s\n", proc.Plain(err.Error()))

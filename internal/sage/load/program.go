@@ -37,6 +37,17 @@ type Program struct {
 // It counts instead of what is on the disk.
 type Overlay map[string]string
 
+// NoProjectError means that a directory, and those above it, have no grove.toml.
+type NoProjectError struct{ err error }
+
+// Error says so, and what to do.
+func (e *NoProjectError) Error() string {
+	return e.err.Error() + "; name a file, or write a project with: coppice new NAME"
+}
+
+// Unwrap returns an error that wraps fs.ErrNotExist.
+func (e *NoProjectError) Unwrap() error { return e.err }
+
 // Find finds the program that a person means: that of the project (grove.toml)
 // in a directory or above it, or that which begins with a file; "" is the
 // directory in which this process works. The error wraps fs.ErrNotExist if
@@ -66,7 +77,7 @@ func Find(path string) (*Program, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	case info.IsDir():
-		return nil, fmt.Errorf("%w; name a file, or write a project with: coppice new NAME", err)
+		return nil, &NoProjectError{err}
 	default:
 		p = &Program{Entry: absolute, Root: dir}
 		// Without a project, the program is where the file itself is.
