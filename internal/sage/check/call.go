@@ -3,6 +3,7 @@ package check
 import (
 	"slices"
 
+	"github.com/coppice-dev/coppice/internal/sage/library"
 	"github.com/coppice-dev/coppice/internal/sage/syntax"
 	"github.com/coppice-dev/coppice/internal/sage/types"
 )
@@ -229,7 +230,23 @@ func (c *checker) callTool(base *syntax.Ident, f *syntax.FieldExpr, x *syntax.Ca
 		c.fault(base, CodeToolUse, "write use "+base.Name+" in the braces of the agent", "agent `%s` does not use the tool `%s`", a.Object.Name, base.Name)
 		a.Tools = append(a.Tools, base.Name) // once is enough
 	}
+	if o.Tool.Name == "Shell" && len(x.Args) > 0 {
+		c.shellLine(x.Args[0])
+	}
 	return c.callLibrary(c.universe.functions[o.Tool.Name+"."+o.Name], f, nil, x.Args, nil, x, want)
+}
+
+// shellLine warns of a command line that would need a shell: it fails whenever
+// it is run.
+func (c *checker) shellLine(arg syntax.Expr) {
+	line, ok := arg.(*syntax.StringLit)
+	if !ok {
+		return
+	}
+	if bad := library.ShellSyntax(line.Value); bad != 0 {
+		c.warn(line, CodeNoShell, `give the words one by one, as in ["grep", "-c", "a b", "notes.txt"], or ask for a shell: ["sh", "-c", "…"]`,
+			"`%c` means something to a shell, and Shell.run has none: this fails when it runs", bad)
+	}
 }
 
 func (c *checker) testOnly(o *Object, at syntax.Node) {

@@ -62,6 +62,7 @@ const (
 	CodeForgets     = "W004" // Permanent without persistent beliefs
 	CodeNothingKept = "W006" // on waking without persistent beliefs
 	CodeUnnamed     = "W007" // children of one kind without names that keep beliefs
+	CodeNoShell     = "W008" // a command line that needs a shell
 )
 
 const (

@@ -115,7 +115,10 @@ func (c *checker) catch(x *syntax.CatchExpr, want *types.Type, used bool) *types
 		c.variable(Variable, x.Err, x.Err, c.universe.failure)
 	}
 	if !used || t.Resolve().Kind == types.Unit {
-		got := c.block(x.Body, nil, false)
+		got := c.block(x.Body, nil, used)
+		if k := got.Resolve().Kind; used && x.Body.Tail != nil && k != types.Unit && k != types.Never && k != types.Invalid {
+			c.fault(x.Body.Tail, CodeCatch, "end it with a semicolon", "catch stands for what has no value, and gives `%s`", got)
+		}
 		c.release(mark)
 		if t.Kind == types.Never && got.Kind == types.Never {
 			return t

@@ -88,6 +88,9 @@ func (c *checker) concat(x, y syntax.Expr, left, right *types.Type, at syntax.No
 			return types.Of(types.Invalid)
 		case types.String, types.List, types.Var, types.Never:
 		default:
+			if types.Equal(side.t, c.universe.failure) && (l.Kind == types.String || r.Kind == types.String) {
+				return types.Of(types.String) // its message
+			}
 			c.fault(side.at, CodeOperator, c.remedy(side.t, types.Of(types.String)), "`++` joins strings or lists, and this is `%s`", side.t)
 			return types.Of(types.Invalid)
 		}

@@ -322,8 +322,8 @@ func (a *agent) load(m *machine, init given) {
 		}
 		v, err := b.shape.decode([]byte(text))
 		if err != nil {
-			a.env.warn(a.path, "the kept value of "+b.name+" cannot be used", err)
-			continue
+			m.throwError(Runtime, fmt.Errorf("belief %s of %s is kept as %.100s, which is no value of its type now (%w); declare the type that it had, or give the belief another name",
+				b.name, a.path, text, err))
 		}
 		a.fields[i] = v
 	}

@@ -301,6 +301,33 @@ func TestL2CallsInStrings(t *testing.T) {
 	}
 }
 
+// An error is joined to text by its message, and empty braces are text.
+func TestTextOfErrors(t *testing.T) {
+	prints(t, `let e = catch parse(); match e { Err(e) => { print("no: " ++ e ++ "!"); print(e ++ ""); } Ok(n) => print(n) }
+		print("{}"); print("a{}b{1 + 1}"); print("straße".to_upper());
+		} } fn parse() -> Int fails { fail "bad"; } agent Other { on start { print("x");`,
+		"no: bad!\nbad\n{}\na{}b2\nSTRASSE")
+}
+
+// A kept value that is not of the type of its belief fails the start and stays:
+// nothing overwrites it.
+func TestChangedTypeOfBelief(t *testing.T) {
+	b := eval.NewMemory()
+	program := func(typ, value string) string {
+		return "agent A { @persistent n: " + typ + " on start { print(self.n); self.n = " + value + "; } } run A;"
+	}
+	if got, err := run(t, program("Int", "5"), eval.Options{Beliefs: b}); got != "0\n" || err != nil {
+		t.Errorf("%s%v", got, err)
+	}
+	got, err := run(t, program("String", `"x"`), eval.Options{Beliefs: b})
+	if got != "" || err == nil || !strings.Contains(err.Error(), "is kept as 5") {
+		t.Errorf("%s%v", got, err)
+	}
+	if got, err := run(t, program("Int", "6"), eval.Options{Beliefs: b}); got != "5\n" || err != nil {
+		t.Errorf("%s%v", got, err)
+	}
+}
+
 // L6: on start needs no yield.
 func TestL6EndOfStart(t *testing.T) {
 	got, err := run(t, `agent A { on start { print("A"); } } supervisor Root { strategy: OneForOne children { A { restart: Transient } } } run Root;`, eval.Options{})

@@ -19,6 +19,16 @@ func (m *machine) made(s string) Value {
 	return textValue(s)
 }
 
+// expanded are the letters whose upper case has several letters, where the
+// language does not matter (Unicode, SpecialCasing.txt); those of Greek with an
+// iota below are left out.
+var expanded = strings.NewReplacer(
+	"ß", "SS", "ŉ", "ʼN", "ǰ", "J̌", "ΐ", "Ϊ́", "ΰ", "Ϋ́", "և", "ԵՒ", "ẖ", "H̱", "ẗ", "T̈", "ẘ", "W̊", "ẙ", "Y̊", "ẚ", "Aʾ",
+	"ﬀ", "FF", "ﬁ", "FI", "ﬂ", "FL", "ﬃ", "FFI", "ﬄ", "FFL", "ﬅ", "ST", "ﬆ", "ST",
+)
+
+func upper(s string) string { return strings.ToUpper(expanded.Replace(s)) }
+
 func textNatives() map[string]native {
 	text := func(f func(string) string) native {
 		return func(m *machine, a []Value) Value { return m.made(f(a[0].text())) }
@@ -34,7 +44,7 @@ func textNatives() map[string]native {
 		"trim":         text(strings.TrimSpace),
 		"trim_start":   text(func(s string) string { return strings.TrimLeftFunc(s, unicode.IsSpace) }),
 		"trim_end":     text(func(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }),
-		"to_upper":     text(strings.ToUpper),
+		"to_upper":     text(upper),
 		"to_lower":     text(strings.ToLower),
 		"starts_with":  is(strings.HasPrefix),
 		"ends_with":    is(strings.HasSuffix),

@@ -55,7 +55,7 @@ func (m *maker) operation(op syntax.Kind, a, b code, t *types.Type, at *source.S
 	case syntax.Less, syntax.LessEqual, syntax.Greater, syntax.GreaterEqual:
 		c = ordering(op, a, b)
 	case syntax.Concat:
-		c = m.joined(a, b, at)
+		c = m.joined(joinable(a, b), joinable(b, a), at)
 	default:
 		switch {
 		case a.f != nil && b.f != nil:
@@ -67,6 +67,24 @@ func (m *maker) operation(op syntax.Kind, a, b code, t *types.Type, at *source.S
 		}
 	}
 	return after(prepare, c.withCalls(calls))
+}
+
+// joinable is code for one side of ++: the message of an error that is joined
+// to text, else what it is.
+func joinable(c, other code) code {
+	if c.t != nil || other.t == nil {
+		return c
+	}
+	v := c.v
+	return textCode(func(f *frame) string { return messageOf(v(f)) }).withCalls(c.calls)
+}
+
+// messageOf is the text of a value, of an error its message.
+func messageOf(v Value) string {
+	if r, is := v.ref.(*record); is && r.kind == errorRecord {
+		return r.fields[0].text()
+	}
+	return show(v)
 }
 
 // joined is code for a ++ b, of text and of lists.

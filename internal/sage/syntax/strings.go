@@ -36,9 +36,8 @@ func (s *scanner) text(quote byte, open, closed Kind) {
 				s.pos++
 				continue
 			}
-			if s.peek(1) == '}' {
-				s.report(s.pos, s.pos+1, CodeString, "there is no expression in these braces", "write \\{ for a brace that is text, or use '…', in which braces are text")
-				s.pos++
+			if s.peek(1) == '}' { // an empty object of JSON: empty braces are text
+				s.pos += 2
 				continue
 			}
 			s.pos++

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/sage/library"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -82,10 +83,10 @@ func (s *Shell) RunLine(ctx context.Context, line string) (ShellResult, error) {
 
 // Words splits a line into its words, as RunLine does.
 func Words(line string) ([]string, error) {
-	if i := strings.IndexFunc(line, func(r rune) bool { return !plainRune(r) }); i >= 0 {
+	if bad := library.ShellSyntax(line); bad != 0 {
 		return nil, fmt.Errorf("run %.200q: %.10q means something to a shell, and there is none here: "+
 			`give the words one by one, as in ["grep", "-c", "a b", "notes.txt"], or ask for a shell, as in ["sh", "-c", "ls *.txt | wc -l"]`,
-			line, []rune(line[i:])[0])
+			line, bad)
 	}
 	words := strings.Fields(line)
 	if len(words) == 0 {
@@ -95,14 +96,6 @@ func Words(line string) ([]string, error) {
 		return nil, fmt.Errorf(`run %.200q: there is no shell here that sets variables: want ["env", %q, ...]`, line, words[0])
 	}
 	return words, nil
-}
-
-func plainRune(r rune) bool {
-	switch {
-	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-		return true
-	}
-	return strings.ContainsRune(" \t_-./:=@%+,", r)
 }
 
 // private are variables that a command is not told: they are secrets of the

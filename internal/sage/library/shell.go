@@ -1,0 +1,19 @@
+package library
+
+// ShellSyntax returns the first character of a command line that would mean
+// something to a shell, 0 if there is none. Shell.run takes lines of plain words
+// and the words themselves; it has no shell.
+func ShellSyntax(line string) rune {
+	for _, r := range line {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			continue
+		}
+		switch r {
+		case ' ', '\t', '_', '-', '.', '/', ':', '=', '@', '%', '+', ',':
+			continue
+		}
+		return r
+	}
+	return 0
+}
