@@ -87,7 +87,7 @@ func (a *agent) live(ctx context.Context, init given) (result Value, err error) 
 	a.life = life
 	m := newMachine(ctx, a.env, a)
 	m.watch(ctx)
-	defer func() { m.unwatch() }()
+	defer func() { m.unwatch(); m.reserve(0) }()
 	gone := sync.OnceFunc(a.env.present(a))
 	defer gone()
 	defer func() {

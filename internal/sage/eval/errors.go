@@ -59,7 +59,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // an Error, and can be caught like any other.
 type LimitError struct {
 	Agent string // its path
-	Limit string // what is limited: "calls", "memory", "messages", "agents"
+	Limit string // what is limited: "calls", "memory", "program", "messages", "agents"
 	Max   int64
 }
 
@@ -70,6 +70,8 @@ func (e *LimitError) Error() string {
 		return fmt.Sprintf("%s: calls are nested deeper than the limit of %d; is there a recursion without an end?", e.Agent, e.Max)
 	case "memory":
 		return fmt.Sprintf("%s: more memory is in use than the limit of %d bytes", e.Agent, e.Max)
+	case "program":
+		return fmt.Sprintf("%s: there is no memory left: the agents of the program use the limit of %d bytes together", e.Agent, e.Max)
 	case "messages":
 		return fmt.Sprintf("%s: its mailbox is full: %d messages wait there, which is the limit", e.Agent, e.Max)
 	}

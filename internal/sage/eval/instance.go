@@ -76,6 +76,7 @@ type environment struct {
 	lookup    func(string) (string, bool)
 	log       *slog.Logger
 	summoned  atomic.Int64
+	reserved  atomic.Int64 // bytes of memory that machines may use, see Limits.Program
 	kit       *kit
 	mocks     *mocks // nil outside of tests
 

@@ -103,3 +103,22 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// All agents of a program share one limit of memory, and give back what they had.
+func TestProgramMemory(t *testing.T) {
+	const program = `
+		agent Holder { on start { let s = str_repeat("x", 1000000); print("holds"); sleep_ms(%d); print(len(s)); } on error(e) { print(e.message); } }
+		supervisor Root { strategy: OneForOne children { ` +
+		`Holder { restart: Temporary } Holder { restart: Temporary } Holder { restart: Temporary } Holder { restart: Temporary } } } run Root;`
+	got, err := run(t, strings.Replace(program, "%d", "200", 1), eval.Options{Limits: eval.Limits{Program: 3_500_000}})
+	if err != nil || strings.Count(got, "holds\n") != 3 || strings.Count(got, "there is no memory left") != 1 || strings.Count(got, "1000000\n") != 3 {
+		t.Errorf("%s%v", got, err)
+	}
+	// One after the other they have enough.
+	got, err = run(t, `agent Sub { on start { let s = str_repeat("x", 1000000); yield(len(s)); } }
+		agent Main { on start { for i in range(0, 10) { let n = try await summon Sub { }; print(n); } } on error(e) { print(e.message); } } run Main;`,
+		eval.Options{Limits: eval.Limits{Program: 3_500_000}})
+	if err != nil || strings.Count(got, "1000000\n") != 10 {
+		t.Errorf("%s%v", got, err)
+	}
+}

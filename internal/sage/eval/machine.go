@@ -10,11 +10,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/sage/source"
 )
 
-// Limits are what one agent may use. Zero means the default.
+// Limits are what one agent may use, and all agents of a program together. Zero
+// means the default.
 type Limits struct {
 	Calls    int   // nested calls; 10,000
 	Memory   int64 // bytes of its values; 256 MiB
 	Messages int   // that wait in its mailbox; 10,000
+	// Program is how many bytes the values of all agents may have together, counted
+	// with what each may allocate before it counts again; 1 GiB.
+	Program int64
 }
 
 func (l Limits) withDefaults() Limits {
@@ -23,6 +27,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.Memory <= 0 {
 		l.Memory = 256 << 20
+	}
+	if l.Program <= 0 {
+		l.Program = 1 << 30
 	}
 	if l.Messages <= 0 {
 		l.Messages = 10_000
@@ -49,15 +56,15 @@ type machine struct {
 	depth  int32
 	stop   atomic.Bool
 
-	room   int64 // bytes that may be allocated before what is in use is counted
-	unstop func() bool
+	room     int64 // bytes that may be allocated before what is in use is counted
+	reserved int64 // bytes of the program's memory that the machine may use
+	unstop   func() bool
 }
 
 var machines atomic.Uint64
 
 func newMachine(ctx context.Context, env *environment, a *agent) *machine {
 	m := &machine{id: machines.Add(1), ctx: ctx, env: env, limits: &env.limits, agent: a, budget: slice}
-	m.room = env.limits.Memory
 	m.frame.m, m.top, m.here = m, &m.frame, &source.Span{}
 	return m
 }
@@ -195,21 +202,45 @@ func (m *machine) charge(bytes int) {
 	}
 }
 
+// minRoom is the least that may be allocated between two counts.
+const minRoom = 4 << 10
+
 // count finds out how much is in use: what has been allocated since the last
-// count may be garbage by now.
+// count may be garbage by now. It makes room for twice as much, so that counting
+// costs no more than allocating, and for at most an eighth of what the program
+// has left.
 func (m *machine) count(wanted int64) {
+	m.room = 0
 	limit := m.limits.Memory
 	if wanted > limit {
-		m.room = 0
 		m.throwLimit("memory", limit)
 	}
 	m.checkStop()
 	used := m.inUse() + wanted
 	if used > limit {
-		m.room = 0
 		m.throwLimit("memory", limit)
 	}
-	m.room = max(limit-used, limit/16)
+	left := m.limits.Program - m.env.reserved.Load() + m.reserved - used
+	room := min(max(min(2*used, left/8), minRoom), max(limit-used, limit/16))
+	if !m.reserve(used+room) {
+		room = min(room, minRoom)
+		if !m.reserve(used + room) {
+			m.throwLimit("program", m.limits.Program)
+		}
+	}
+	m.room = room
+}
+
+// reserve takes memory of the program's for the machine, or gives some back, so
+// that it has that much. It reports whether there is as much.
+func (m *machine) reserve(bytes int64) bool {
+	more := bytes - m.reserved
+	if m.env.reserved.Add(more) > m.limits.Program && more > 0 {
+		m.env.reserved.Add(-more)
+		return false
+	}
+	m.reserved = bytes
+	return true
 }
 
 // inUse is the size of all that the machine can reach.
