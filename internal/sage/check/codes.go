@@ -57,12 +57,15 @@ const (
 	CodeReceive     = "E091" // receive where no message can be waited for
 	CodeTooLarge    = "E092" // a type with too many parts
 
-	CodeUnreachable = "W001" // an arm that is never reached
+	CodeUnreachable = "W001" // an arm or a statement that is never reached
 	CodeCannotFail  = "W003" // try or catch of what cannot fail
 	CodeForgets     = "W004" // Permanent without persistent beliefs
 	CodeNothingKept = "W006" // on waking without persistent beliefs
 	CodeUnnamed     = "W007" // children of one kind without names that keep beliefs
 	CodeNoShell     = "W008" // a command line that needs a shell
+
+	CodeUnusedBelief = "W009" // a belief that its agent never mentions
+	CodeUnused       = "W010" // a value that nothing is done with
 )
 
 const (

@@ -88,6 +88,7 @@ func (c *checker) finish() {
 			o.Type = types.Close(o.Type)
 		}
 	}
+	c.lint()
 	order := map[*source.File]int{}
 	for i, m := range c.info.Modules {
 		order[m.File] = i
