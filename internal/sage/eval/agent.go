@@ -450,6 +450,7 @@ type place struct {
 	restart  supervisor.Restart
 	handle   *Handle
 	siblings map[*check.Object]*Handle
+	levels   int // of supervisors above it; 0 of an agent that is run alone
 }
 
 // life makes the life of a child of a supervisor. One that has ended for good
@@ -462,6 +463,7 @@ func (in *Instance) life(p place) func(context.Context) error {
 			path: self.Path, incarnation: max(self.Incarnation, 1), code: p.code, env: in.env,
 			box: p.handle.box, handle: p.handle, siblings: p.siblings,
 		}
+		in.env.begins(a.path, p.levels, a.incarnation)
 		_, err := a.live(ctx, p.init)
 		if p.restart == supervisor.Temporary || p.restart == supervisor.Transient && err == nil && ctx.Err() == nil {
 			p.handle.box.close()

@@ -2,6 +2,7 @@ package eval_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -163,6 +164,42 @@ func TestS8Trace(t *testing.T) {
 		if !strings.Contains(trace.String(), kind) {
 			t.Errorf("no %s in\n%s", kind, trace.String())
 		}
+	}
+}
+
+// The trace is in the order of what happens: a supervisor starts before its
+// children, and the restart of a child comes before what the child does then.
+// There is no supervisor of an agent that is run alone.
+func TestTraceOrder(t *testing.T) {
+	kinds := func(program string) string {
+		var trace output
+		if _, err := run(t, program, eval.Options{Trace: &trace}); err == nil {
+			t.Error("no limit")
+		}
+		var all []string
+		for line := range strings.Lines(trace.String()) {
+			var e struct{ Kind, Agent string }
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, e.Kind+" "+e.Agent)
+		}
+		return strings.Join(all, "\n")
+	}
+	got := kinds(`agent A { on start { fail "no"; } on error(e) { } }
+		supervisor Inner { strategy: OneForOne children { A { restart: Permanent } } }
+		supervisor Root { strategy: OneForOne children { Inner { restart: Permanent } } } run Root;`)
+	if !strings.HasPrefix(got, "supervisor.start Root\nsupervisor.start Root/Inner\nagent.start Root/Inner/A\nagent.end Root/Inner/A\n"+
+		"supervisor.child.restart Root/Inner/A\nagent.start Root/Inner/A\n") {
+		t.Error(got)
+	}
+	for event, want := range map[string]int{"supervisor.start Root\n": 1, "supervisor.start Root/Inner\n": 6, "supervisor.child.restart Root/Inner\n": 5} {
+		if n := strings.Count(got, event); n != want {
+			t.Errorf("%d times %s, want %d", n, event, want)
+		}
+	}
+	if got := kinds(`agent A { on start { fail "no"; } on error(e) { } } run A;`); got != "agent.start A/A\nagent.end A/A" {
+		t.Error(got)
 	}
 }
 

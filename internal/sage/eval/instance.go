@@ -84,6 +84,7 @@ type environment struct {
 	out, err io.Writer
 	say      func(path string, toErr bool, line string) // instead of them, if it is not nil
 	in       input
+	tree     tracedTree
 	traceMu  sync.Mutex
 	traceTo  io.Writer
 
@@ -218,7 +219,7 @@ func (in *Instance) tree(s *check.Supervisor, path string, depth int) (superviso
 		switch {
 		case c.Agent != nil:
 			child = supervisor.ChildSpec{
-				Run:       in.life(place{in.p.agents[c.Agent], in.p.inits[c], restart, handles[i], siblings}),
+				Run:       in.life(place{in.p.agents[c.Agent], in.p.inits[c], restart, handles[i], siblings, depth}),
 				WaitReady: true, Shutdown: in.o.Shutdown,
 			}
 		case c.Supervisor != nil:
@@ -385,27 +386,6 @@ func (env *environment) trace(path string, event map[string]any) {
 	env.traceMu.Lock()
 	defer env.traceMu.Unlock()
 	_, _ = env.traceTo.Write(append(text, '\n'))
-}
-
-// Traced makes what a supervisor does a part of the trace, if there is one.
-// Spec sees to it that it is told of all that happens in its tree.
-func (in *Instance) Traced(e supervisor.Event) {
-	if !in.env.tracing() {
-		return
-	}
-	h := e.Header()
-	switch x := e.(type) {
-	case supervisor.SupervisorStarted:
-		in.env.trace(h.Path(), map[string]any{"kind": "supervisor.start"})
-	case supervisor.ChildStarted:
-		if x.Restart {
-			in.env.trace(h.Path(), map[string]any{"kind": "supervisor.child.restart", "incarnation": h.Incarnation})
-		}
-	case supervisor.SupervisorStopping:
-		if x.Reason == supervisor.ReasonLimitEscalate {
-			in.env.trace(h.Path(), map[string]any{"kind": "supervisor.circuit_breaker", "message": fmt.Sprint(x.Err)})
-		}
-	}
 }
 
 // Run runs the program until it ends, or ctx does, which stops it in order.

@@ -222,7 +222,7 @@ func (m *machine) count(wanted int64) {
 	}
 	left := m.limits.Program - m.env.reserved.Load() + m.reserved - used
 	room := min(max(min(2*used, left/8), minRoom), max(limit-used, limit/16))
-	if !m.reserve(used+room) {
+	if !m.reserve(used + room) {
 		room = min(room, minRoom)
 		if !m.reserve(used + room) {
 			m.throwLimit("program", m.limits.Program)
