@@ -3,14 +3,27 @@ package library
 // Functions are the functions, in the order in which they are documented.
 func Functions() []Function {
 	var all []Function
-	for _, part := range [][]Function{output(), strings(), numbers(), lists(), maps(), options(), json(), times(), files(), environ()} {
-		all = append(all, part...)
+	for _, s := range sections() {
+		all = append(all, s.functions...)
 	}
 	for _, f := range tests() {
 		f.Test = true
 		all = append(all, f)
 	}
 	return all
+}
+
+// section is a part of the reference.
+type section struct {
+	title     string
+	functions []Function
+}
+
+func sections() []section {
+	return []section{
+		{"Output and input", output()}, {"Text", strings()}, {"Numbers", numbers()}, {"Lists", lists()}, {"Maps", maps()},
+		{"Options and results", options()}, {"JSON", json()}, {"Time", times()}, {"Files", files()}, {"Environment", environ()},
+	}
 }
 
 func output() []Function {
