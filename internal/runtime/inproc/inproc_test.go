@@ -218,7 +218,7 @@ func TestOutput(t *testing.T) {
 }
 
 // An agent that says itself when it is ready has started then. One that ends
-// before has failed to start, and one that is not wanted any longer is stopped.
+// before has failed to start, and one whose start is given up is stopped.
 func TestReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, nil)

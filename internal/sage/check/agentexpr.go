@@ -34,7 +34,8 @@ func (c *checker) agentExpr(x syntax.Expr, want *types.Type) *types.Type {
 		return c.divine(x, want)
 	case *syntax.ReplyExpr:
 		c.expr(x.Value, nil)
-		c.fault(x, CodeUnsupported, "let the asker send its handle with the message, Ask(self, 21), and send the answer to that: send(to, answer)", "protocols, and with them `reply`, are not supported")
+		c.fault(x, CodeUnsupported, "let the asker send its handle with the message, Ask(self, 21), and send the answer to that: send(to, answer)",
+			"protocols, and with them `reply`, are not supported")
 		return invalid
 	}
 	return invalid

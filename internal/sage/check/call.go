@@ -243,8 +243,9 @@ func (c *checker) shellLine(arg syntax.Expr) {
 	if !ok {
 		return
 	}
-	if bad := library.ShellSyntax(line.Value); bad != 0 {
-		c.warn(line, CodeNoShell, `give the words one by one, as in ["grep", "-c", "a b", "notes.txt"], or ask for a shell: ["sh", "-c", "…"]`,
+	if bad, found := library.ShellSyntax(line.Value); found {
+		help := `give the words one by one, as in ["grep", "-c", "a b", "notes.txt"], or ask for a shell: ["sh", "-c", "…"]`
+		c.warn(line, CodeNoShell, help,
 			"`%c` means something to a shell, and Shell.run has none: this fails when it runs", bad)
 	}
 }

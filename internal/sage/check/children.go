@@ -66,7 +66,8 @@ func (c *checker) unnamed(s *Supervisor) {
 		}
 		target := child.Node.Target
 		c.warn(target, CodeUnnamed, "give each a name of its own: "+target.Last().Name+" as "+lowered(target.Last().Name)+" { … }",
-			"child `%s` has siblings of its kind and no name: what it keeps belongs to its position among them, and is another one's when children are added, removed or moved", kind.Name)
+			"child `%s` has siblings of its kind and no name: what it keeps belongs to its position among them, and is another one's "+
+				"when children are added, removed or moved", kind.Name)
 	}
 }
 

@@ -88,8 +88,7 @@ func (a *agent) live(ctx context.Context, init given) (result Value, err error) 
 	m := newMachine(ctx, a.env, a)
 	m.watch(ctx)
 	defer func() { m.unwatch(); m.reserve(0) }()
-	gone := sync.OnceFunc(a.env.present(a))
-	defer gone()
+	defer a.env.present(a)()
 	defer func() {
 		if v := recover(); v != nil {
 			err = m.internal(fmt.Errorf("%v", v))
@@ -112,10 +111,6 @@ func (a *agent) live(ctx context.Context, init given) (result Value, err error) 
 		a.kept.End()
 	}
 	a.close(result, err)
-	gone()
-	if !errors.Is(err, errStopped) {
-		a.started()
-	}
 	return result, ending(err)
 }
 
@@ -228,7 +223,8 @@ func (a *agent) rest(m *machine, ctx context.Context) error {
 		_, _, err = a.event(m, syntax.EventResting)
 	}
 	if errors.Is(err, errStopped) {
-		return &Error{Kind: Timeout, Agent: a.path, Message: fmt.Sprintf("%s: on resting was not over after %v, which is the time for a stop", a.path, a.env.graceTime())}
+		return &Error{Kind: Timeout, Agent: a.path, Message: fmt.Sprintf(
+			"%s: on resting was not over after %v, which is the time for a stop", a.path, a.env.graceTime())}
 	}
 	return err
 }
@@ -322,8 +318,8 @@ func (a *agent) load(m *machine, init given) {
 		}
 		v, err := b.shape.decode([]byte(text))
 		if err != nil {
-			m.throwError(Runtime, fmt.Errorf("belief %s of %s is kept as %.100s, which is no value of its type now (%w); declare the type that it had, or give the belief another name",
-				b.name, a.path, text, err))
+			m.throwError(Runtime, fmt.Errorf("belief %s of %s is kept as %.100s, which is no value of its type now (%w); "+
+				"declare the type that it had, or give the belief another name", b.name, a.path, text, err))
 		}
 		a.fields[i] = v
 	}
@@ -467,6 +463,9 @@ func (in *Instance) life(p place) func(context.Context) error {
 		_, err := a.live(ctx, p.init)
 		if p.restart == supervisor.Temporary || p.restart == supervisor.Transient && err == nil && ctx.Err() == nil {
 			p.handle.box.close()
+		}
+		if !errors.Is(err, supervisor.ErrShutdown) {
+			a.started()
 		}
 		return err
 	}

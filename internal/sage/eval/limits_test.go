@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/sage/eval"
@@ -107,15 +108,25 @@ func TestMemoryIsGivenBack(t *testing.T) {
 // All agents of a program share one limit of memory, and give back what they had.
 func TestProgramMemory(t *testing.T) {
 	const program = `
-		agent Holder { on start { let s = str_repeat("x", 1000000); print("holds"); sleep_ms(%d); print(len(s)); } on error(e) { print(e.message); } }
+		agent Holder { on start { let s = str_repeat("x", 1000000); print("holds"); sleep_ms(1000); print(len(s)); } on error(e) { print(e.message); } }
 		supervisor Root { strategy: OneForOne children { ` +
 		`Holder { restart: Temporary } Holder { restart: Temporary } Holder { restart: Temporary } Holder { restart: Temporary } } } run Root;`
-	got, err := run(t, strings.Replace(program, "%d", "200", 1), eval.Options{Limits: eval.Limits{Program: 3_500_000}})
-	if err != nil || strings.Count(got, "holds\n") != 3 || strings.Count(got, "there is no memory left") != 1 || strings.Count(got, "1000000\n") != 3 {
-		t.Errorf("%s%v", got, err)
-	}
+	limits := eval.Options{Limits: eval.Limits{Program: 3_500_000}}
+	p := compile(t, program)
+	synctest.Test(t, func(t *testing.T) { // all sleep before the first one goes on
+		var out output
+		limits.Out = &out
+		in := p.New(limits)
+		defer in.Close()
+		err := in.Run(t.Context())
+		want := "holds\nholds\nholds\nRoot/Holder-4: there is no memory left: the agents of the program use the limit of 3500000 bytes together\n" +
+			strings.Repeat("1000000\n", 3)
+		if out.String() != want || err != nil {
+			t.Errorf("%s%v", out.String(), err)
+		}
+	})
 	// One after the other they have enough.
-	got, err = run(t, `agent Sub { on start { let s = str_repeat("x", 1000000); yield(len(s)); } }
+	got, err := run(t, `agent Sub { on start { let s = str_repeat("x", 1000000); yield(len(s)); } }
 		agent Main { on start { for i in range(0, 10) { let n = try await summon Sub { }; print(n); } } on error(e) { print(e.message); } } run Main;`,
 		eval.Options{Limits: eval.Limits{Program: 3_500_000}})
 	if err != nil || strings.Count(got, "1000000\n") != 10 {

@@ -54,7 +54,6 @@ func TestHandlesOfChildren(t *testing.T) {
 		agent Main {
 			once: Agent<Once>
 			on start {
-				sleep_ms(20);
 				send(self.once, 1) catch(e) { print(e.message); };
 				let n = await self.once catch(e) { print(e.message); 0 };
 				let m = await self catch(e) { print(e.message); };

@@ -1,9 +1,9 @@
 package library
 
 // ShellSyntax returns the first character of a command line that would mean
-// something to a shell, 0 if there is none. Shell.run takes lines of plain words
-// and the words themselves; it has no shell.
-func ShellSyntax(line string) rune {
+// something to a shell, and whether there is one. Shell.run takes lines of plain
+// words and the words themselves; it has no shell.
+func ShellSyntax(line string) (bad rune, found bool) {
 	for _, r := range line {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
@@ -13,7 +13,7 @@ func ShellSyntax(line string) rune {
 		case ' ', '\t', '_', '-', '.', '/', ':', '=', '@', '%', '+', ',':
 			continue
 		}
-		return r
+		return r, true
 	}
-	return 0
+	return 0, false
 }

@@ -83,7 +83,7 @@ func (s *Shell) RunLine(ctx context.Context, line string) (ShellResult, error) {
 
 // Words splits a line into its words, as RunLine does.
 func Words(line string) ([]string, error) {
-	if bad := library.ShellSyntax(line); bad != 0 {
+	if bad, found := library.ShellSyntax(line); found {
 		return nil, fmt.Errorf("run %.200q: %.10q means something to a shell, and there is none here: "+
 			`give the words one by one, as in ["grep", "-c", "a b", "notes.txt"], or ask for a shell, as in ["sh", "-c", "ls *.txt | wc -l"]`,
 			line, bad)
