@@ -1,0 +1,152 @@
+package eval
+
+// charge accounts for memory that is about to be allocated.
+func (m *machine) charge(bytes int) {
+	m.room -= int64(bytes)
+	if m.room < 0 {
+		m.count(int64(bytes))
+	}
+}
+
+// minRoom is the least that may be allocated between two counts.
+const minRoom = 4 << 10
+
+// count finds out how much is in use: what has been allocated since the last
+// count may be garbage by now. It makes room for twice as much, so that counting
+// costs no more than allocating, and for at most an eighth of what the program
+// has left.
+func (m *machine) count(wanted int64) {
+	m.room = 0
+	limit := m.limits.Memory
+	if wanted > limit {
+		m.throwLimit("memory", limit)
+	}
+	m.checkStop()
+	used := m.inUse() + wanted
+	if used > limit {
+		m.throwLimit("memory", limit)
+	}
+	left := m.limits.Program - m.env.reserved.Load() + m.reserved - used
+	room := min(max(min(2*used, left/8), minRoom), max(limit-used, limit/16))
+	if !m.reserve(used + room) {
+		room = min(room, minRoom)
+		if !m.reserve(used + room) {
+			m.throwLimit("program", m.limits.Program)
+		}
+	}
+	m.room = room
+}
+
+// reserve takes memory of the program's for the machine, or gives some back, so
+// that it has that much. It reports whether there is as much.
+func (m *machine) reserve(bytes int64) bool {
+	more := bytes - m.reserved
+	if m.env.reserved.Add(more) > m.limits.Program && more > 0 {
+		m.env.reserved.Add(-more)
+		return false
+	}
+	m.reserved = bytes
+	return true
+}
+
+// inUse is the size of all that the machine can reach.
+func (m *machine) inUse() int64 {
+	c := counter{owner: m.id, seen: map[any]struct{}{}}
+	for f := &m.frame; f != nil; f = f.next {
+		c.add(f.s)
+		c.add([]Value{f.ret})
+		if f.fn != nil {
+			c.add(f.fn.captured)
+		}
+	}
+	if m.agent != nil {
+		c.add(m.agent.fields)
+		m.agent.box.each(func(v Value) { c.add([]Value{v}) })
+	}
+	return c.bytes
+}
+
+// counter adds up the size of values, each once.
+type counter struct {
+	owner uint64 // the machine that counts
+	bytes int64
+	seen  map[any]struct{}
+	todo  [][]Value
+}
+
+// add counts values and all that they refer to. It does not call itself, as
+// values may be nested as deep as memory allows.
+func (c *counter) add(vs []Value) {
+	c.todo = append(c.todo, vs)
+	for len(c.todo) > 0 {
+		vs := c.todo[len(c.todo)-1]
+		c.todo = c.todo[:len(c.todo)-1]
+		c.bytes += int64(len(vs)) * valueSize
+		for _, v := range vs {
+			c.one(v)
+		}
+	}
+}
+
+func (c *counter) one(v Value) {
+	switch x := v.ref.(type) {
+	case string:
+		c.bytes += int64(len(x)) + 16
+	case *vector:
+		if !c.first(x) {
+			return
+		}
+		c.bytes += headerSize
+		if x.owner != c.owner {
+			// Its owner may be appending to it.
+			c.later(x.buf[:v.n])
+			return
+		}
+		c.bytes += int64(len(x.buf)-x.used) * valueSize
+		c.later(x.buf[:x.used])
+	case *mapping:
+		if c.first(x) {
+			c.bytes += 2*headerSize + int64(len(x.keys))*(entrySize-2*valueSize)
+			c.later(x.keys)
+			c.later(x.vals)
+		}
+	case *record:
+		if c.first(x) {
+			c.bytes += headerSize
+			c.later(x.fields)
+		}
+	case *tuple:
+		if c.first(x) {
+			c.bytes += headerSize
+			c.later(x.elems)
+		}
+	case *variant:
+		if len(x.elems) > 0 && c.first(x) {
+			c.bytes += headerSize
+			c.later(x.elems)
+		}
+	case *closure:
+		if c.first(x) {
+			c.bytes += headerSize
+			c.later(x.captured)
+		}
+	case *cell:
+		if c.first(x) {
+			c.later([]Value{x.v})
+		}
+	}
+}
+
+func (c *counter) later(vs []Value) {
+	if len(vs) > 0 {
+		c.todo = append(c.todo, vs)
+	}
+}
+
+func (c *counter) first(ref any) bool {
+	if _, seen := c.seen[ref]; seen {
+		return false
+	}
+	c.seen[ref] = struct{}{}
+	return true
+}
