@@ -138,6 +138,7 @@ type Controller struct {
 type Inbox struct {
 	Questions int `json:"questions"` // open
 	Mail      int `json:"mail"`      // unread
+	Parked    int `json:"parked"`    // tasks whose claims have failed too often
 }
 
 // Store says whether state is being kept.

@@ -77,7 +77,7 @@ func (c canned) Status(context.Context) (Status, error) {
 	now := time.Now()
 	return Status{
 		Attention: []Attention{{"app/a", "quarantined", "r", &now, "coppice reset app/a"}},
-		Project:   "app", Controller: Controller{1, "n", "v", time.Now(), 1.5}, Summary: map[string]int{"running": 1}, NeedsInput: 1, Inbox: Inbox{1, 1},
+		Project:   "app", Controller: Controller{1, "n", "v", time.Now(), 1.5}, Summary: map[string]int{"running": 1}, NeedsInput: 1, Inbox: Inbox{1, 1, 1},
 		Store: Store{"sqlite", "/x", false, "why"}, Config: Config{"/c", "r", time.Now(), "bad"}, Pools: []PoolAt{{"app/w", cannedPool()}},
 	}, nil
 }

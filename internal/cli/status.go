@@ -90,6 +90,10 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 	if in := st.Inbox; in.Questions+in.Mail > 0 {
 		lines = append(lines, line("inbox", "%s, %s: coppice inbox", plural(in.Questions, "question"), plural(in.Mail, "message")))
 	}
+	if n := st.Inbox.Parked; n > 0 {
+		text := line("tasks", "%s parked, as the claims have failed: coppice task ls --status parked", plural(n, "task"))
+		lines = append(lines, p.state(needsInput, text))
+	}
 	return lines
 }
 

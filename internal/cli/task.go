@@ -154,6 +154,7 @@ the first line of the standard input, and the rest of that is the text.`,
 	flags.StringSliceVar(&d.DependsOn, "depends-on", nil, "the `ID` of a task that has to be closed before; may be given again")
 	flags.StringVar(&status, "status", "open", "open, blocked or deferred")
 	flags.StringVar(&when, "not-before", "", "the `TIME` before which it cannot be claimed, or how long from now, such as 2h")
+	flags.IntVar(&d.MaxClaims, "max-claims", 0, "park it after `N` claims that have failed; 0 for the max_claims of [daemon]")
 	flags.StringVar(&d.Key, "key", "", "what is made again under the same `KEY` is made once")
 	flags.BoolVar(&d.Ephemeral, "ephemeral", false, "remove it some time after it was closed, see ttl in [daemon]")
 	jsonFlag(cmd, &asJSON, "the task as an object")
@@ -164,7 +165,7 @@ func newTaskEdit(s *streams, w worker) *cobra.Command {
 	var e work.Edit
 	var text textFlags
 	var title, kind, status, pool, assignee, parent, when string
-	var priority int
+	var priority, maxClaims int
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "edit ID",
@@ -184,6 +185,9 @@ deferred takes the task away from who has claimed it.`,
 			}
 			if changed("priority") {
 				e.Priority = &priority
+			}
+			if changed("max-claims") {
+				e.MaxClaims = &maxClaims
 			}
 			if changed("status") {
 				st := work.Status(status)
@@ -222,6 +226,7 @@ deferred takes the task away from who has claimed it.`,
 	flags.StringVarP(&assignee, "assignee", "a", "", "the agent or person, `WHO` is to do it; '' for nobody")
 	flags.StringVar(&parent, "parent", "", "the `ID` of the task that it is a part of; '' for none")
 	flags.StringVar(&when, "not-before", "", "the `TIME` before which it cannot be claimed, or how long from now; none for none")
+	flags.IntVar(&maxClaims, "max-claims", 0, "park it after `N` claims that have failed; 0 for the max_claims of [daemon]")
 	flags.StringSliceVarP(&e.AddLabels, "label", "l", nil, "add a `LABEL`; may be given again")
 	flags.StringSliceVar(&e.RemoveLabels, "remove-label", nil, "remove a `LABEL`; may be given again")
 	jsonFlag(cmd, &asJSON, "the task as an object")

@@ -345,7 +345,10 @@ func TestTasksDoc(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFleet(t, block(t, string(data), "toml"), keeping("worker"))
+	claims, old, _ := strings.Cut(string(data), "## Old tasks")
+	f := newFleet(t, block(t, old, "toml"), keeping("worker"))
+	f.do("validate")
+	f.rewrite(block(t, claims, "toml"), keeping("worker"))
 	f.do("up", "-d")
 	person, agent, there := strings.Cut(block(t, string(data), "sh"), "# in an agent")
 	if !there {

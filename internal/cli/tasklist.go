@@ -59,7 +59,7 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&statuses, "status", nil, "of this `STATUS`: open, in_progress, blocked, deferred, closed; may be given again")
+	flags.StringSliceVar(&statuses, "status", nil, "of this `STATUS`: open, in_progress, blocked, deferred, parked, closed; may be given again")
 	flags.BoolVar(&f.Ready, "ready", false, "what can be claimed now")
 	flags.BoolVar(&active, "active", false, "what can be claimed now, and what is claimed")
 	flags.BoolVar(&f.All, "all", false, "closed ones, too")
@@ -87,7 +87,7 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 func taskLines(tasks []work.Task, now time.Time, width int, p paint) []string {
 	rows := make([][]string, len(tasks))
 	for i, t := range tasks {
-		rows[i] = []string{cell(t.ID), fmt.Sprint(t.Priority), taskState(t), cell(taskFor(t)), age(t.CreatedAt, now), cell(t.Title)}
+		rows[i] = []string{cell(t.ID), fmt.Sprint(t.Priority), taskState(t), cell(taskFor(t)), age(t.CreatedAt, now), cell(taskTitle(t))}
 	}
 	return table([]string{"ID", "P", "STATE", "FOR", "AGE", "TITLE"}, rows, width, boldHeader(p))
 }
@@ -103,6 +103,14 @@ func taskState(t work.Task) string {
 		return string(t.Outcome)
 	}
 	return proc.Plain(string(t.Status))
+}
+
+// taskTitle is the title of a task, with why it is parked if it is.
+func taskTitle(t work.Task) string {
+	if t.Status == work.Parked {
+		return t.Title + " (" + t.Reason + ")"
+	}
+	return t.Title
 }
 
 // taskFor is who does a task, or is to do it.
@@ -177,6 +185,15 @@ func detailLines(d work.Detail, now time.Time, p paint) []string {
 	fact("reason", t.Reason)
 	if t.Claims > 1 {
 		fact("claimed", fmt.Sprintf("%d times", t.Claims))
+	}
+	if t.FailedClaims > 0 {
+		fact("failed", plural(t.FailedClaims, "claim"))
+	}
+	if t.MaxClaims > 0 {
+		fact("max claims", fmt.Sprint(t.MaxClaims))
+	}
+	if t.Status == work.Parked {
+		fact("next", "coppice task retry "+t.ID+" lets it be tried again")
 	}
 	if d.Text != "" {
 		lines = append(append(lines, ""), plainLines(d.Text)...)

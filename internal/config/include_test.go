@@ -201,7 +201,7 @@ func TestIncludeErrors(t *testing.T) {
 		{"errors of several files", main(`["b.toml", "a.toml"]`) + "dir = 1\n-- a.toml --\n[daemon]\nx = 1\n-- b.toml --\n\n[daemon]\npatrol_interval = \"0s\"\n", `
 			coppice.toml:5:7: dir is an integer, expected a path
 			b.toml:3:19: patrol_interval is "0s", expected a duration above zero
-			a.toml:2:1: unknown key "x" in [daemon]; expected one of patrol_interval, max_restarts, restart_window, shutdown_timeout, drift_drain_timeout, max_parallel_starts, gc_interval, ttl, wisp_gc_interval, wisp_ttl`},
+			a.toml:2:1: unknown key "x" in [daemon]; expected one of patrol_interval, max_restarts, restart_window, shutdown_timeout, drift_drain_timeout, max_parallel_starts, max_claims, gc_interval, ttl, wisp_gc_interval, wisp_ttl`},
 		{"name is taken", main(`["a.toml"]`) + "-- a.toml --\n" + base, `a.toml:2:8: the name "a" is taken by agent number 1, expected another one (that is in coppice.toml:3); names are unique in the whole file, supervisors and agents together`},
 		{"a table and no table", main(`["a.toml"]`) + "[daemon]\n-- a.toml --\ndaemon = 1\nagent = 2\n", `
 			a.toml:1:10: daemon is an integer, expected a table

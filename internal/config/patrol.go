@@ -59,6 +59,12 @@ shutdown_timeout = "5s"
 						into.Starts = int(n)
 					}
 				}},
+			{row{name: "max_claims", typ: "integer", def: "3", doc: "how many claims of a task may fail before it is parked, as [Tasks](tasks.md) says. `0`: it never is", also: []string{"max_attempts", "max_tries"}},
+				func(r *reader, v *value, into *patrol) {
+					if n, ok := r.integer(v, 0, spec.MaxClaims, fmt.Sprintf("an integer from 0 to %d", spec.MaxClaims)); ok {
+						into.MaxClaims = int(n)
+					}
+				}},
 			{row{name: "gc_interval", typ: "duration", doc: "the time between two purges of records of work that are closed. Nothing is purged unless `ttl` is there, too", also: []string{"purge_interval"}},
 				duration(func(p *patrol) *time.Duration { return &p.GCInterval })},
 			{row{name: "ttl", typ: "duration", doc: "how long such a record is kept after it has been closed, as in `\"7d\"`", also: []string{"retention"}},

@@ -80,6 +80,7 @@ func print(t *spec.Tree) string {
 		line("shutdown_timeout", p.ShutdownTimeout)
 		line("drift_drain_timeout", p.DriftDrainTimeout)
 		line("max_parallel_starts", p.Starts)
+		line("max_claims", p.MaxClaims)
 		if p.Purges() {
 			line("gc_interval", p.GCInterval)
 			line("ttl", p.TTL)
@@ -377,6 +378,7 @@ func someTree(t *rapid.T) *spec.Tree {
 func somePatrol(t *rapid.T) spec.Patrol {
 	p := spec.Patrol{
 		Interval: spec.MinPatrolInterval + someTime.Draw(t, "interval"), Starts: rapid.IntRange(1, spec.MaxStarts).Draw(t, "starts"),
+		MaxClaims:       rapid.IntRange(0, spec.MaxClaims).Draw(t, "claims"),
 		ShutdownTimeout: someTime.Draw(t, "shutdown") - 1, DriftDrainTimeout: someTime.Draw(t, "drift"),
 		Limit: supervisor.Quarantining(rapid.IntRange(1, spec.MaxRestarts).Draw(t, "max"), someTime.Draw(t, "within")),
 	}

@@ -125,16 +125,25 @@ func exitEnviron(exit supervisor.Exit) []string {
 
 // died runs what is to be run when an instance of a pool has ended, if that was a death.
 func (l *life) died(ctx context.Context, exit supervisor.Exit) {
-	d := l.c.drainOf(l.self.Path)
-	draining := d != nil && d.Incarnation == l.self.Incarnation
-	if pool.IsDeath(false, draining, exit.Clean()) {
+	if pool.IsDeath(false, l.draining(), exit.Clean()) {
 		l.run(ctx, "on_death", l.agent.Hooks.Death, exitEnviron(exit)...)
 	}
 }
 
+// draining reports whether the incarnation has been asked to finish.
+func (l *life) draining() bool {
+	d := l.c.drainOf(l.self.Path)
+	return d != nil && d.Incarnation == l.self.Incarnation
+}
+
+// over clears up after the incarnation.
+func (l *life) over(exit supervisor.Exit, asked bool) {
+	l.c.over(l.self.Path, l.self.Incarnation, failureOf(exit, asked, l.draining()))
+}
+
 // turns are those that an incarnation takes once it runs.
 func (l *life) turns() turns {
-	t := turns{over: func() { l.c.over(l.self.Path, l.self.Incarnation) }}
+	t := turns{over: l.over}
 	if h := l.agent.Hooks.Resting; h.Exists() {
 		t.rest = func(ctx context.Context) { l.run(ctx, "on_resting", h) }
 	}

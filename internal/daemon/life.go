@@ -43,13 +43,14 @@ func (c *Controller) resumed(ctx context.Context, o runtime.Observation) error {
 	return err
 }
 
-// over clears up after an incarnation that has ended, or could not start.
-func (c *Controller) over(path string, incarnation uint64) {
+// over clears up after an incarnation that has ended, or could not start. failure
+// says how it has failed, if it has: see failureOf.
+func (c *Controller) over(path string, incarnation uint64, failure string) {
 	who := api.Caller{Path: path, Incarnation: incarnation}
 	c.credentials.revoke(who)
 	c.endVitals(who)
 	c.forwardAnswers(path)
 	c.beliefs.End(path, incarnation)
 	c.endedDraining(who)
-	c.endWork(who)
+	c.endWork(who, failure)
 }

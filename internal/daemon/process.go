@@ -41,7 +41,8 @@ type turns struct {
 	rest   func(context.Context)                  // before it is asked to stop
 	failed func(context.Context, supervisor.Exit) // when it has ended as a failure
 	died   func(context.Context, supervisor.Exit) // when it has ended and was not asked to
-	over   func()                                 // when it has ended, last of all
+	// over is called when it has ended, last of all, with whether it was asked to.
+	over func(exit supervisor.Exit, asked bool)
 }
 
 var (
@@ -83,7 +84,7 @@ func (p *process) watch() {
 		p.turns.died(p.ctx, p.Exit())
 	}
 	if p.turns.over != nil {
-		p.turns.over()
+		p.turns.over(p.Exit(), asked)
 	}
 }
 

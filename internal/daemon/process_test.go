@@ -194,7 +194,7 @@ func TestTurns(t *testing.T) {
 				p := newProcess(s, func() bool { return keep }, time.Minute, turns{
 					rest:   func(ctx context.Context) { turn(ctx, "rest") },
 					failed: func(ctx context.Context, exit supervisor.Exit) { turn(ctx, "failed "+exit.Kind.String()) },
-					over:   func() { got = append(got, "over") },
+					over:   func(supervisor.Exit, bool) { got = append(got, "over") },
 				})
 				c.do(p, s, &keep)
 				<-p.Done()

@@ -216,7 +216,7 @@ func (c *Controller) renew(found map[string][]sighting, p *past) {
 			}
 			delete(p.adopt, path)
 			delete(c.told, path)
-			c.over(path, from.incarnation)
+			c.over(path, from.incarnation, "")
 			r.Incarnation, r.StartedAt = 0, time.Time{}
 		}
 		*r = record{Path: path, Incarnation: r.Incarnation, StartedAt: r.StartedAt, Ended: !lives, State: supervisor.Waiting.String()}

@@ -67,7 +67,7 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 		}
 	}
 	s.Attention = attention(nodes, s.Config)
-	s.Inbox = api.Inbox{Questions: len(c.desk.List("", false)), Mail: c.mail.Unread(mail.People)}
+	s.Inbox = api.Inbox{Questions: len(c.desk.List("", false)), Mail: c.mail.Unread(mail.People), Parked: c.work.Parked()}
 	return s, nil
 }
 

@@ -27,7 +27,7 @@ func newLost(l *life) lost {
 		defer cancel(nil)
 		l.failed(ctx, p.Exit())
 		l.died(ctx, p.Exit())
-		l.c.over(l.self.Path, l.self.Incarnation)
+		l.over(p.Exit(), false)
 	}()
 	return p
 }
@@ -58,10 +58,11 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		s, err := c.session(ctx, l, launch)
 		switch {
 		case err != nil:
+			exit := supervisor.Exit{Kind: supervisor.Failure, Err: err}
 			if ctx.Err() == nil && l.env != nil {
-				l.failed(context.WithoutCancel(ctx), supervisor.Exit{Kind: supervisor.Failure, Err: err})
+				l.failed(context.WithoutCancel(ctx), exit)
 			}
-			c.over(self.Path, self.Incarnation)
+			l.over(exit, ctx.Err() != nil)
 			return nil, err
 		case s == nil:
 			return newLost(l), nil

@@ -20,7 +20,8 @@ import (
 func (c *Controller) openWork(ctx context.Context) (err error) {
 	c.work, err = work.OpenQueue(ctx, work.Options{
 		Store: c.opts.Store, Name: c.fleet().tree.Root.Name, Logger: c.opts.Logger,
-		Also: func(e work.Event) []store.Op { return []store.Op{c.log.Op(taskEvent(e))} },
+		MaxClaims: func() int { return c.fleet().patrol.MaxClaims },
+		Also:      func(e work.Event) []store.Op { return []store.Op{c.log.Op(taskEvent(e))} },
 	})
 	return err
 }
@@ -93,9 +94,10 @@ func (c *Controller) beginWork(who api.Caller, token string) {
 	c.giveBack(who.Path)
 }
 
-// endWork gives back what an incarnation has claimed.
-func (c *Controller) endWork(who api.Caller) {
-	c.work.End(who.Path, who.Incarnation)
+// endWork gives back what an incarnation has claimed, with how it has failed, if
+// it has.
+func (c *Controller) endWork(who api.Caller, failure string) {
+	c.work.End(who.Path, who.Incarnation, failure)
 	c.giveBack(who.Path)
 }
 
@@ -122,6 +124,8 @@ func taskEvent(e work.Event) event.Event {
 		entry.Type, entry.Message = event.TaskReleased, fmt.Sprintf("%s is open again", what)
 	case work.Ended:
 		entry.Type, entry.Message = event.TaskClosed, fmt.Sprintf("%s was closed: %s", what, t.Outcome)
+	case work.Withheld:
+		entry.Type, entry.Message = event.TaskParked, fmt.Sprintf("%s is parked", what)
 	case work.Reopened:
 		entry.Type, entry.Message = event.TaskReopened, fmt.Sprintf("%s was opened again", what)
 	case work.Imported:

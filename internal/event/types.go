@@ -101,6 +101,7 @@ const (
 	TaskCommented Type = "task.commented"
 	TaskClaimed   Type = "task.claimed"
 	TaskReleased  Type = "task.released" // is open again, by who had claimed it or because that incarnation is over
+	TaskParked    Type = "task.parked"   // its claims have failed too often; a person has to look at it
 	TaskClosed    Type = "task.closed"
 	TaskReopened  Type = "task.reopened"
 	TaskImported  Type = "task.imported" // many at once

@@ -26,6 +26,9 @@ type Patrol struct {
 	// GCInterval is the time between two purges of records, TTL how long one
 	// that is closed is kept. Nothing is purged unless both are above zero.
 	GCInterval, TTL time.Duration
+	// MaxClaims is how many claims of a task may fail before it is parked, where
+	// the task does not say so itself. 0: it never is.
+	MaxClaims int
 }
 
 // Purges reports whether old records are removed.
@@ -35,7 +38,12 @@ func (p Patrol) Purges() bool { return p.GCInterval > 0 && p.TTL > 0 }
 const (
 	MinPatrolInterval = 10 * time.Millisecond
 	MaxStarts         = 1000
+	MaxClaims         = 1000
 )
+
+// DefaultMaxClaims is how many claims of a task may fail, unless something else
+// is stated.
+const DefaultMaxClaims = 3
 
 // DefaultPatrol returns the defaults.
 //
@@ -45,7 +53,7 @@ const (
 func DefaultPatrol() Patrol {
 	return Patrol{
 		Interval: 30 * time.Second, Limit: supervisor.Quarantining(20, time.Hour),
-		ShutdownTimeout: 5 * time.Second, DriftDrainTimeout: 2 * time.Minute, Starts: 8,
+		ShutdownTimeout: 5 * time.Second, DriftDrainTimeout: 2 * time.Minute, Starts: 8, MaxClaims: DefaultMaxClaims,
 	}
 }
 

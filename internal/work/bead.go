@@ -74,6 +74,37 @@ type extras struct {
 	Origin    string  `json:"origin,omitempty"`
 	Ephemeral bool    `json:"ephemeral,omitempty"`
 	Outcome   Outcome `json:"outcome,omitempty"`
+	// Parked is why the task is parked. Its bead is blocked for other programs.
+	Parked       string `json:"parked,omitempty"`
+	FailedClaims int    `json:"failed_claims,omitempty"`
+	MaxClaims    int    `json:"max_claims,omitempty"`
+}
+
+// extrasOf are those of a task. That a task was completed is said by its status.
+func extrasOf(t *Task) extras {
+	x := extras{
+		Pool: t.Pool, Origin: t.Origin, Ephemeral: t.Ephemeral, Outcome: t.Outcome,
+		FailedClaims: t.FailedClaims, MaxClaims: t.MaxClaims,
+	}
+	if x.Outcome == Completed {
+		x.Outcome = ""
+	}
+	if t.Status == Parked {
+		x.Parked = t.Reason
+	}
+	return x
+}
+
+// give gives a task that was read its extras. One that another program has taken
+// out of blocked is no longer parked, and its claims count from 0.
+func (x extras) give(t *Task) {
+	t.Pool, t.Origin, t.Ephemeral, t.MaxClaims = x.Pool, x.Origin, x.Ephemeral, x.MaxClaims
+	switch {
+	case x.Parked == "":
+		t.FailedClaims = max(0, x.FailedClaims)
+	case t.Status == Blocked:
+		t.Status, t.Reason, t.FailedClaims = Parked, x.Parked, max(0, x.FailedClaims)
+	}
 }
 
 // readBead reads what a task has a field for, but description and comments.
@@ -93,7 +124,7 @@ func readBead(rest object) (*Bead, error) {
 		{"issue_type", text, &t.Type}, {"assignee", text, &t.Assignee}, {"labels", "an array of texts", &t.Labels}, {"close_reason", text, &reason},
 		{"created_at", when, &t.CreatedAt}, {"created_by", text, &t.CreatedBy}, {"updated_at", when, &t.UpdatedAt}, {"closed_at", when, &t.ClosedAt},
 		{"defer_until", when, &t.NotBefore}, {"pinned", "true or false", &pinned}, {"is_template", "true or false", &template},
-		{"coppice", "an object with pool, origin, ephemeral and outcome", &more},
+		{"coppice", "an object with pool, origin, ephemeral, outcome, parked, failed_claims and max_claims", &more},
 	} {
 		if err := rest.read(m.name, m.expected, m.into); err != nil {
 			return nil, err
@@ -104,8 +135,8 @@ func readBead(rest object) (*Bead, error) {
 	}
 	t.Title, t.Type, t.Assignee, t.CreatedBy = oneLine(t.Title), oneLine(t.Type), oneLine(t.Assignee), oneLine(t.CreatedBy)
 	t.Labels = sorted(t.Labels)
-	t.Pool, t.Origin, t.Ephemeral = more.Pool, more.Origin, more.Ephemeral
 	t.Status = statusOf(status)
+	more.give(t)
 	t.CreatedAt, t.NotBefore = t.CreatedAt.UTC(), t.NotBefore.UTC()
 	if t.UpdatedAt = t.UpdatedAt.UTC(); t.UpdatedAt.IsZero() {
 		t.UpdatedAt = t.CreatedAt
@@ -295,7 +326,11 @@ func newBead(t *Task, text string, comments []said, kept object) json.RawMessage
 	put("title", now.Title == was.task.Title, now.Title, true)
 	had, _ := description(kept)
 	put("description", text == had, text, true)
-	put("status", now.Status == was.task.Status, now.Status, true)
+	status := now.Status
+	if status == Parked {
+		status = Blocked
+	}
+	put("status", now.Status == was.task.Status, status, true)
 	put("priority", now.Priority == was.task.Priority, now.Priority, true)
 	put("issue_type", now.Type == was.task.Type, now.Type, now.Type != "")
 	put("assignee", now.Assignee == was.task.Assignee, now.Assignee, now.Assignee != "")
@@ -315,14 +350,7 @@ func newBead(t *Task, text string, comments []said, kept object) json.RawMessage
 	if len(comments) > 0 {
 		o.set("comments", beadComments(now.ID, comments))
 	}
-	more := extras{now.Pool, now.Origin, now.Ephemeral, now.Outcome}
-	if more.Outcome == Completed {
-		more.Outcome = ""
-	}
-	before := extras{was.task.Pool, was.task.Origin, was.task.Ephemeral, was.task.Outcome}
-	if before.Outcome == Completed {
-		before.Outcome = ""
-	}
+	more, before := extrasOf(&now), extrasOf(&was.task)
 	put("coppice", more == before, more, more != extras{})
 	return plainJSON(o)
 }

@@ -106,7 +106,7 @@ func (q *Queue) wanted(who Who, c Claiming) (*record, error) {
 
 // roomFor refuses an agent that takes and takes.
 func (q *Queue) roomFor(who Who, held map[string]bool) error {
-	if !who.Person() && len(held) >= MaxClaims {
+	if !who.Person() && len(held) >= MaxHeld {
 		return fmt.Errorf("%w: %s has claimed %d tasks, and can claim more when it has closed or released some", ErrFull, who, len(held))
 	}
 	return nil
@@ -127,6 +127,8 @@ func (q *Queue) claimable(who Who, r *record) error {
 		return fmt.Errorf("%w: %s waits for %s", ErrConflict, r.ID, strings.Join(waits, ", "))
 	case r.effective(q.index.now) == Deferred && !r.NotBefore.IsZero():
 		return fmt.Errorf("%w: %s is put off until %s", ErrConflict, r.ID, r.NotBefore.Format(time.RFC3339))
+	case r.Status == Parked:
+		return parkedAlready(r)
 	case r.Status != Open && r.effective(q.index.now) != Open:
 		return fmt.Errorf("%w: %s is %s; open it with: coppice task edit %[2]s --status open", ErrConflict, r.ID, r.Status)
 	}
@@ -141,19 +143,16 @@ func (q *Queue) Release(ctx context.Context, who Who, id, reason string) (Task, 
 			return closedAlready(r, "coppice task reopen "+r.ID)
 		case r.Status == Open && r.Claim == nil:
 			return errSame
+		case r.Status == Parked:
+			return parkedAlready(r)
 		case r.Status != InProgress:
 			return fmt.Errorf("%w: %s is %s, and nobody has claimed it", ErrConflict, r.ID, r.Status)
 		}
 		if err := mayChange(who, r); err != nil {
 			return err
 		}
-		return s.release(r, who, reason)
+		return s.giveBack(r, who, Released, reason)
 	})
-}
-
-func (s *step) release(r *record, who Who, reason string) error {
-	r.Status, r.Claim, r.Reason = Open, nil, strings.TrimSpace(reason)
-	return s.save(r, who, Released, r.Reason)
 }
 
 // Begin says that an incarnation lives: it can claim from now on, and no other
@@ -164,12 +163,15 @@ func (q *Queue) Begin(path string, life Life) {
 	q.lives[path] = life
 }
 
-// End says that an incarnation is over: it can do nothing any more. Call
-// GiveBack for what it has claimed.
-func (q *Queue) End(path string, incarnation uint64) {
+// End says that an incarnation has ended: it can no longer do anything. failure
+// says how, if the agent has failed, and is empty if it was asked to end or
+// nothing is known: only failures count against the tasks that it had claimed.
+// Call GiveBack for those.
+func (q *Queue) End(path string, incarnation uint64, failure string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.lives[path].Incarnation == incarnation {
+	if life := q.lives[path]; life.Incarnation == incarnation {
+		q.ends[path] = end{life, failure}
 		delete(q.lives, path)
 	}
 }
@@ -233,8 +235,7 @@ func (q *Queue) GiveBack(ctx context.Context, path string) error {
 			all := left()
 			for _, r := range all[:min(len(all), some)] {
 				after := *r
-				reason := fmt.Sprintf("incarnation %d of %s is over", r.Claim.Incarnation, path)
-				if err := s.release(&after, Who{Name: controller}, reason); err != nil {
+				if err := s.orphaned(&after); err != nil {
 					return err
 				}
 			}
@@ -291,8 +292,11 @@ func (q *Queue) openParts(r *record) (all []string) {
 func (q *Queue) Reopen(ctx context.Context, who Who, id, reason string) (Task, error) {
 	return q.change(ctx, who, id, func(s *step, r *record) error {
 		if !r.closed() {
-			if r.Status == Open {
+			switch r.Status {
+			case Open:
 				return errSame
+			case Parked:
+				return parkedAlready(r)
 			}
 			return fmt.Errorf("%w: %s is %s, not closed", ErrConflict, r.ID, r.Status)
 		}
@@ -301,14 +305,20 @@ func (q *Queue) Reopen(ctx context.Context, who Who, id, reason string) (Task, e
 }
 
 // Retry lets a task be done now, whatever has held it: closed, blocked, put off,
-// or in progress at somebody, who loses it. It still waits for other tasks.
+// or in progress at somebody, who loses it; a person can do so with a parked
+// one, too. It still waits for other tasks.
 func (q *Queue) Retry(ctx context.Context, who Who, id, reason string) (Task, error) {
 	return q.change(ctx, who, id, func(s *step, r *record) error {
 		if r.Status == Open && r.NotBefore.IsZero() {
 			return errSame
 		}
-		if err := mayChange(who, r); err != nil {
+		switch err := mayChange(who, r); {
+		case err != nil:
 			return err
+		case r.Status == Parked && !who.Person():
+			return parkedAlready(r)
+		case r.Claim != nil && !who.Person():
+			return s.giveBack(r, who, Reopened, reason)
 		}
 		return s.reopen(r, who, reason)
 	})
@@ -317,5 +327,6 @@ func (q *Queue) Retry(ctx context.Context, who Who, id, reason string) (Task, er
 func (s *step) reopen(r *record, who Who, reason string) error {
 	r.Status, r.Claim, r.NotBefore = Open, nil, time.Time{}
 	r.Outcome, r.ClosedBy, r.ClosedAt, r.Reason = "", "", time.Time{}, strings.TrimSpace(reason)
+	r.forgetFailures(who)
 	return s.save(r, who, Reopened, r.Reason)
 }

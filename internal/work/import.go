@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -277,6 +278,14 @@ func (r *record) keep(before *record) {
 	}
 	if r.Origin == "" {
 		r.Origin, r.Ephemeral = before.Origin, before.Ephemeral
+	}
+	r.MaxClaims = cmp.Or(r.MaxClaims, before.MaxClaims)
+	switch {
+	case r.FailedClaims > 0 || before.FailedClaims == 0:
+	case before.Status == Parked && r.Status == Blocked:
+		r.Status, r.Reason, r.FailedClaims = Parked, before.Reason, before.FailedClaims
+	case before.Status != Parked:
+		r.FailedClaims = before.FailedClaims
 	}
 	if before.Claim != nil && !r.closed() { // who does it goes on
 		r.Status, r.Claim, r.Assignee = before.Status, before.Claim, before.Assignee

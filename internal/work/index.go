@@ -42,6 +42,7 @@ type index struct {
 	open    map[string]int             // how many of those are not closed
 	waiters map[string]map[string]bool // which depend on it
 	claimed map[string]map[string]bool // by whom
+	counts  map[tally]int
 	ready   map[place]*line
 	timed   *line // what waits for its time
 	now     time.Time
@@ -50,11 +51,20 @@ type index struct {
 // place is where tasks that are ready are lined up: those of an assignee, or of a pool.
 type place struct{ assignee, pool string }
 
+// tally is what tasks are counted by: their stored status, and their pool, or
+// all of that status.
+type tally struct {
+	status Status
+	pool   string
+	all    bool
+}
+
 func newIndex() *index {
 	return &index{
 		entries: make(map[string]*entry), keys: make(map[string]string), parts: make(map[string]map[string]bool), open: make(map[string]int),
 		waiters: make(map[string]map[string]bool), claimed: make(map[string]map[string]bool), ready: make(map[place]*line),
-		timed: &line{less: func(a, b *entry) bool { return a.NotBefore.Before(b.NotBefore) }},
+		counts: make(map[tally]int),
+		timed:  &line{less: func(a, b *entry) bool { return a.NotBefore.Before(b.NotBefore) }},
 	}
 }
 
@@ -103,7 +113,17 @@ func (x *index) set(id string, r *record) (before *record) {
 	return before
 }
 
+// count adds tasks of a status and pool to the counts.
+func (x *index) count(status Status, pool string, n int) {
+	for _, at := range []tally{{status: status, pool: pool}, {status: status, all: true}} {
+		if x.counts[at] += n; x.counts[at] == 0 {
+			delete(x.counts, at)
+		}
+	}
+}
+
 func (x *index) link(r *record) {
+	x.count(r.Status, r.Pool, 1)
 	if r.Key != "" {
 		x.keys[r.Key] = r.ID
 	}
@@ -122,6 +142,7 @@ func (x *index) link(r *record) {
 }
 
 func (x *index) unlink(r *record) {
+	x.count(r.Status, r.Pool, -1)
 	if r.Key != "" {
 		delete(x.keys, r.Key)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/store/storetest"
@@ -30,7 +31,22 @@ type modelTask struct {
 	holder    string
 	life      uint64
 	claims    int
+	failed    int // claims, since a person has opened it
 	comments  int
+}
+
+// open ends a claim, or what else has held a task.
+func (t *modelTask) open(who Who) {
+	held := t.holder != ""
+	t.status, t.holder, t.life = Open, "", 0
+	switch {
+	case held && !who.Person():
+		if t.failed++; t.failed >= spec.DefaultMaxClaims {
+			t.status = Parked
+		}
+	case who.Person():
+		t.failed = 0
+	}
 }
 
 type model struct {
@@ -103,7 +119,7 @@ func (m *model) mayChange(who Who, t *modelTask) bool {
 func (m *model) describe() string {
 	var all []string
 	for id, t := range m.tasks {
-		all = append(all, fmt.Sprintf("%s %s %s %d %q %q %v %q %d %d %d %v", id, t.title, t.status, t.priority, t.pool, t.parent, sorted(t.deps), t.holder, t.life, t.claims, t.comments, m.ready(id)))
+		all = append(all, fmt.Sprintf("%s %s %s %d %q %q %v %q %d %d %d %d %v", id, t.title, t.status, t.priority, t.pool, t.parent, sorted(t.deps), t.holder, t.life, t.claims, t.failed, t.comments, m.ready(id)))
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
@@ -116,7 +132,7 @@ func describe(tasks []Task) string {
 		if t.Claim != nil {
 			h = *t.Claim
 		}
-		all = append(all, fmt.Sprintf("%s %s %s %d %q %q %v %q %d %d %d %v", t.ID, t.Title, t.Status, t.Priority, t.Pool, t.Parent, sorted(t.DependsOn), h.By, h.Incarnation, t.Claims, t.Comments, t.Ready))
+		all = append(all, fmt.Sprintf("%s %s %s %d %q %q %v %q %d %d %d %d %v", t.ID, t.Title, t.Status, t.Priority, t.Pool, t.Parent, sorted(t.DependsOn), h.By, h.Incarnation, t.Claims, t.FailedClaims, t.Comments, t.Ready))
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
@@ -168,10 +184,14 @@ func TestModel(t *testing.T) {
 			}
 			return false
 		}
-		dies := func(path string) {
+		dies := func(path string, failed bool) {
 			for _, task := range m.tasks {
 				if task.holder == path && task.life != m.lives[path] {
-					task.status, task.holder, task.life = Open, "", 0
+					if !failed {
+						task.status, task.holder, task.life = Open, "", 0
+						continue
+					}
+					task.open(agent(path, task.life))
 				}
 			}
 		}
@@ -218,14 +238,15 @@ func TestModel(t *testing.T) {
 				m.lives[path] = m.last[path]
 				q.Begin(path, lifeOf(m.last[path]))
 				want(t, q.GiveBack(ctx, path))
-				dies(path)
+				dies(path, false)
 			},
 			"end": func(t *rapid.T) {
 				path := rapid.SampledFrom([]string{"t/a", "t/b"}).Draw(t, "path")
-				q.End(path, m.last[path])
+				failure := rapid.SampledFrom([]string{"", "exit code 1"}).Draw(t, "failure")
+				q.End(path, m.last[path], failure)
 				delete(m.lives, path)
 				want(t, q.GiveBack(ctx, path))
-				dies(path)
+				dies(path, failure != "")
 			},
 			"claim next": func(t *rapid.T) {
 				who := people(t)
@@ -293,7 +314,7 @@ func TestModel(t *testing.T) {
 					want(t, err, ErrConflict)
 				default:
 					want(t, err)
-					task.status, task.holder, task.life = Open, "", 0
+					task.open(who)
 				}
 			},
 			"reopen or retry": func(t *rapid.T) {
@@ -309,11 +330,12 @@ func TestModel(t *testing.T) {
 					want(t, err, ErrStale)
 				case task.status == Open:
 					want(t, err)
-				case !retry && task.status != Closed, !m.mayChange(who, task):
+				case !retry && task.status != Closed, !m.mayChange(who, task),
+					task.status == Parked && !who.Person():
 					want(t, err, ErrConflict)
 				default:
 					want(t, err)
-					task.status, task.holder, task.life = Open, "", 0
+					task.open(who)
 				}
 			},
 			"edit": func(t *rapid.T) {
@@ -345,7 +367,8 @@ func TestModel(t *testing.T) {
 				switch {
 				case !alive(who):
 					want(t, err, ErrStale)
-				case !m.mayChange(who, &before), status != "" && before.status == Closed:
+				case !m.mayChange(who, &before), status != "" && before.status == Closed,
+					status != "" && before.status == Parked && !who.Person():
 					want(t, err, ErrConflict)
 				case m.circular(id):
 					want(t, err, ErrInvalid)
@@ -354,6 +377,8 @@ func TestModel(t *testing.T) {
 				}
 				if !ok {
 					*task = before
+				} else if status == Open {
+					task.open(who)
 				} else if status != "" {
 					task.status, task.holder, task.life = status, "", 0
 				}
@@ -377,8 +402,8 @@ func TestModel(t *testing.T) {
 					q.Begin(path, lifeOf(life))
 				}
 				want(t, q.Sweep(ctx, func(string) bool { return false }))
-				dies("t/a")
-				dies("t/b")
+				dies("t/a", false)
+				dies("t/b", false)
 			},
 			"full": func(t *rapid.T) {
 				s.Fail(store.ErrFull)
@@ -429,7 +454,7 @@ func checkIndex(t fataler, q *Queue) {
 			}
 		}
 		slices.Sort(all)
-		return fmt.Sprint(all, len(x.timed.entries), x.keys, x.parts, x.open, x.waiters, x.claimed)
+		return fmt.Sprint(all, x.counts, len(x.timed.entries), x.keys, x.parts, x.open, x.waiters, x.claimed)
 	}
 	if got, want := sizes(&q.index), sizes(fresh); got != want {
 		t.Fatalf("the index is\n%s\nwant\n%s", got, want)
@@ -470,7 +495,7 @@ func TestDrain(t *testing.T) {
 					return
 				}
 				if i%7 == n%7 { // it dies at work
-					q.End(path, me.Incarnation)
+					q.End(path, me.Incarnation, "")
 					if _, err := q.Finish(ctx, me, got.ID, Ending{}); !errors.Is(err, ErrStale) {
 						t.Errorf("the dead close: %v", err)
 					}

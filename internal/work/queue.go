@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
@@ -20,6 +21,9 @@ type Options struct {
 	Prefix string
 	// Name is what the ids of new tasks begin with: that of the project.
 	Name string
+	// MaxClaims is how many claims of a task that states no number of its own
+	// may fail before the task is parked; 0 is no limit. spec.DefaultMaxClaims if nil.
+	MaxClaims func() int
 	// Also returns what is to be written in one step with something that has
 	// happened; it may be nil. It must be quick, and not call the queue.
 	Also   func(Event) []store.Op
@@ -48,6 +52,7 @@ const (
 	Claimed   Kind = "claimed"
 	Released  Kind = "released"
 	Ended     Kind = "closed"
+	Withheld  Kind = "parked"
 	Reopened  Kind = "reopened"
 	Imported  Kind = "imported" // Of tasks at once
 	Purged    Kind = "purged"   // Of tasks at once
@@ -70,6 +75,7 @@ type Queue struct {
 	mu      sync.Mutex
 	index   index
 	lives   map[string]Life // of agents
+	ends    map[string]end  // of their last incarnations that have ended
 	number  uint64          // the last that was given
 	pending []*step         // decided, and not durable yet
 	loaded  chan struct{}   // nil; or closed when what is held is what is stored again
@@ -89,12 +95,15 @@ func OpenQueue(ctx context.Context, o Options) (*Queue, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if o.MaxClaims == nil {
+		o.MaxClaims = func() int { return spec.DefaultMaxClaims }
+	}
 	if o.Also == nil {
 		o.Also = func(Event) []store.Op { return nil }
 	}
 	q := &Queue{
 		o: o, prefix: idPrefix(o.Name), wake: make(chan struct{}, 1), ended: make(chan struct{}), importing: make(chan struct{}, 1),
-		index: *newIndex(), lives: make(map[string]Life), bad: make(map[string]bool), nonce: rand.Text(),
+		index: *newIndex(), lives: make(map[string]Life), ends: make(map[string]end), bad: make(map[string]bool), nonce: rand.Text(),
 	}
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	if err := q.load(ctx); err != nil {
@@ -174,7 +183,7 @@ func (q *Queue) decode(stored store.Record) (*record, error) {
 	}
 	r.Ready, r.WaitsFor = false, nil
 	switch r.Status {
-	case Open, InProgress, Blocked, Deferred, Closed:
+	case Open, InProgress, Blocked, Deferred, Parked, Closed:
 	default: // of a later version: nobody can do anything about it before that
 		q.complain(stored.Key, fmt.Errorf("its status is %q", r.Status))
 		r.Status = Blocked

@@ -22,6 +22,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
@@ -36,7 +37,7 @@ const (
 	MaxLabels   = 50        // labels of a task
 	MaxDepends  = 200       // tasks that one depends on, and other links of it
 	MaxTasks    = 1_000_000 // that are kept
-	MaxClaims   = 100       // tasks that one incarnation has claimed and not ended
+	MaxHeld     = 100       // tasks that one incarnation has claimed and not ended
 )
 
 // Priorities: 0 is the most urgent one.
@@ -66,11 +67,12 @@ const (
 	InProgress Status = "in_progress" // claimed
 	Blocked    Status = "blocked"     // held up by something that is no task, until somebody opens it
 	Deferred   Status = "deferred"    // put off: until its time, or until somebody opens it
+	Parked     Status = "parked"      // its claims have failed too often: until a person lets it go
 	Closed     Status = "closed"
 )
 
 // Statuses are all there are.
-func Statuses() []Status { return []Status{Open, InProgress, Blocked, Deferred, Closed} }
+func Statuses() []Status { return []Status{Open, InProgress, Blocked, Deferred, Parked, Closed} }
 
 // Outcome is how a task was closed.
 type Outcome string
@@ -104,16 +106,21 @@ type Task struct {
 	Ephemeral bool   `json:"ephemeral,omitempty"`
 	Origin    string `json:"origin,omitempty"` // what made it, such as order:nightly
 	// Claim is who does it, while it is in progress.
-	Claim     *Holder   `json:"claim,omitempty"`
-	Claims    int       `json:"claims,omitempty"`   // how often it was claimed
-	Comments  int       `json:"comments,omitempty"` // how many there are
-	CreatedAt time.Time `json:"created_at"`
-	CreatedBy string    `json:"created_by,omitempty"`
-	UpdatedAt time.Time `json:"updated_at"`
-	ClosedAt  time.Time `json:"closed_at,omitzero"`
-	ClosedBy  string    `json:"closed_by,omitempty"`
-	Outcome   Outcome   `json:"outcome,omitempty"` // of one that is closed
-	Reason    string    `json:"reason,omitempty"`  // for how it was closed, or opened again
+	Claim  *Holder `json:"claim,omitempty"`
+	Claims int     `json:"claims,omitempty"` // how often it was claimed
+	// FailedClaims counts the claims that ended as a failure of their agent,
+	// since a person has made the task open last. MaxClaims is the number at
+	// which the task is parked; 0 is that of Options.
+	FailedClaims int       `json:"failed_claims,omitempty"`
+	MaxClaims    int       `json:"max_claims,omitempty"`
+	Comments     int       `json:"comments,omitempty"` // how many there are
+	CreatedAt    time.Time `json:"created_at"`
+	CreatedBy    string    `json:"created_by,omitempty"`
+	UpdatedAt    time.Time `json:"updated_at"`
+	ClosedAt     time.Time `json:"closed_at,omitzero"`
+	ClosedBy     string    `json:"closed_by,omitempty"`
+	Outcome      Outcome   `json:"outcome,omitempty"` // of one that is closed
+	Reason       string    `json:"reason,omitempty"`  // for how it was closed, parked, or opened again
 
 	// What follows from other tasks and the time; it is not stored.
 	Ready    bool     `json:"ready"`               // can be claimed
@@ -216,6 +223,11 @@ func (t *Task) check() error {
 		return fmt.Errorf("%w: the status is %.40q, expected %s%s", ErrInvalid, t.Status, list(Statuses()), meant(string(t.Status), Statuses()))
 	case t.Outcome != "" && !slices.Contains(Outcomes(), t.Outcome):
 		return fmt.Errorf("%w: the outcome is %.40q, expected %s%s", ErrInvalid, t.Outcome, list(Outcomes()), meant(string(t.Outcome), Outcomes()))
+	case t.MaxClaims < 0 || t.MaxClaims > spec.MaxClaims:
+		return fmt.Errorf(
+			"%w: max_claims is %d, expected 1 to %d, or 0 for what the file says",
+			ErrInvalid, t.MaxClaims, spec.MaxClaims,
+		)
 	case t.Priority < 0 || t.Priority > MaxPriority:
 		return fmt.Errorf("%w: the priority is %d, expected 0 (most urgent) to %d", ErrInvalid, t.Priority, MaxPriority)
 	case len(t.Labels) > MaxLabels:

@@ -32,9 +32,18 @@ func lifeOf(incarnation uint64) Life {
 	return Life{Incarnation: incarnation, ID: fmt.Sprint("life", incarnation)}
 }
 
+func testOptions(s store.Store) Options {
+	return Options{Store: s, Name: "web", Logger: slog.New(slog.DiscardHandler)}
+}
+
 func openQueue(t fataler, s store.Store) *Queue {
 	t.Helper()
-	q, err := OpenQueue(context.Background(), Options{Store: s, Name: "web", Logger: slog.New(slog.DiscardHandler)})
+	return openWith(t, testOptions(s))
+}
+
+func openWith(t fataler, o Options) *Queue {
+	t.Helper()
+	q, err := OpenQueue(context.Background(), o)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -339,7 +348,7 @@ func TestChildren(t *testing.T) {
 // is found out, and it can do nothing more.
 func TestDeath(t *testing.T) {
 	for how, over := range map[string]func(*Queue){
-		"ended":       func(q *Queue) { q.End("t/a", 1) },
+		"ended":       func(q *Queue) { q.End("t/a", 1, "") },
 		"successor":   func(q *Queue) { q.Begin("t/a", lifeOf(2)) },
 		"same number": func(q *Queue) { q.Begin("t/a", Life{1, "another"}) },
 	} {

@@ -28,6 +28,9 @@ type Draft struct {
 	NotBefore time.Time `json:"not_before,omitzero"`
 	Ephemeral bool      `json:"ephemeral,omitempty"`
 	Origin    string    `json:"origin,omitempty"`
+	// MaxClaims is how many claims may fail before the task is parked; 0 is
+	// what the file says.
+	MaxClaims int `json:"max_claims,omitempty"`
 	// Key is what the maker calls this task: what is made again under the same
 	// key, because an answer was lost, is made once, as long as it is kept.
 	Key string `json:"key,omitempty"`
@@ -138,7 +141,7 @@ func (q *Queue) draft(who Who, d Draft) (*record, error) {
 	}
 	r := &record{Task: Task{
 		Title: strings.TrimSpace(d.Title), Type: cmp.Or(d.Type, "task"), Status: cmp.Or(d.Status, Open), Priority: DefaultPriority, Labels: sorted(d.Labels),
-		Pool: d.Pool, Assignee: d.Assignee, NotBefore: d.NotBefore, Ephemeral: d.Ephemeral, Origin: d.Origin,
+		Pool: d.Pool, Assignee: d.Assignee, NotBefore: d.NotBefore, Ephemeral: d.Ephemeral, Origin: d.Origin, MaxClaims: d.MaxClaims,
 		CreatedAt: now(), CreatedBy: who.String(),
 	}, Key: d.Key}
 	if d.Priority != nil {
@@ -202,6 +205,7 @@ type Edit struct {
 	Type          *string    `json:"type,omitempty"`
 	Status        *Status    `json:"status,omitempty"` // open, blocked, deferred; who has claimed it loses it
 	Priority      *int       `json:"priority,omitempty"`
+	MaxClaims     *int       `json:"max_claims,omitempty"` // 0 for what the file says
 	Pool          *string    `json:"pool,omitempty"`
 	Assignee      *string    `json:"assignee,omitempty"`
 	Parent        *string    `json:"parent,omitempty"`     // "" for none
@@ -223,16 +227,28 @@ func (q *Queue) Edit(ctx context.Context, who Who, id string, e Edit) (Task, err
 		if err := mayChange(who, r); err != nil {
 			return err
 		}
-		before := *r
+		before, kind, note := *r, Edited, edited(e)
 		if err := q.edit(r, e); err != nil {
 			return err
+		}
+		if e.Status != nil {
+			switch {
+			case who.Person() && r.Status == Open:
+				r.forgetFailures(who)
+			case before.Status == Parked && !who.Person():
+				return parkedAlready(&before)
+			case before.Claim != nil && !who.Person() && r.Status == Open:
+				if s.countFailure(r, who.String()+" has given it back") {
+					kind, note = Withheld, r.Reason
+				}
+			}
 		}
 		if e.Text != nil {
 			s.also(store.Op{Kind: store.Put, Key: q.textKey(r.ID), Value: []byte(*e.Text)})
 		} else if same(&before.Task, &r.Task) {
 			return errSame
 		}
-		return s.save(r, who, Edited, edited(e))
+		return s.save(r, who, kind, note)
 	})
 }
 
@@ -240,6 +256,7 @@ func (q *Queue) edit(r *record, e Edit) (err error) {
 	set(&r.Title, e.Title)
 	set(&r.Type, e.Type)
 	set(&r.Priority, e.Priority)
+	set(&r.MaxClaims, e.MaxClaims)
 	set(&r.Pool, e.Pool)
 	set(&r.Assignee, e.Assignee)
 	set(&r.NotBefore, e.NotBefore)
@@ -316,7 +333,7 @@ func edited(e Edit) string {
 	var all []string
 	for name, there := range map[string]bool{
 		"title": e.Title != nil, "text": e.Text != nil, "type": e.Type != nil, "status": e.Status != nil, "priority": e.Priority != nil,
-		"pool": e.Pool != nil, "assignee": e.Assignee != nil, "parent": e.Parent != nil, "not before": e.NotBefore != nil,
+		"pool": e.Pool != nil, "assignee": e.Assignee != nil, "parent": e.Parent != nil, "not before": e.NotBefore != nil, "max claims": e.MaxClaims != nil,
 		"labels": len(e.AddLabels)+len(e.RemoveLabels) > 0, "dependencies": len(e.AddDepends)+len(e.RemoveDepends) > 0,
 	} {
 		if there {

@@ -1,0 +1,42 @@
+package daemon
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Only a failure of the agent counts against the task that it had claimed.
+func TestFailureOf(t *testing.T) {
+	crash := supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: 3}}
+	clean := supervisor.Exit{Kind: supervisor.Normal}
+	hung := supervisor.Exit{Kind: supervisor.Failure, Err: &condemned{errors.New("idle for 45m"), supervisor.ErrKilled}}
+	for _, tt := range []struct {
+		what             string
+		exit             supervisor.Exit
+		asked, finishing bool
+		want             string
+	}{
+		{"a crash", crash, false, false, "exit code 3"},
+		{"an end by itself that closed nothing", clean, false, false, "ended without closing it"},
+		{"the out-of-memory killer",
+			supervisor.Exit{Kind: supervisor.Killed, Err: &proc.ExitError{Code: -1, Signal: syscall.SIGKILL}},
+			false, false, "killed: ended by SIGKILL"},
+		{"it hung, and was ended as a failure", hung, false, false, "idle for 45m"},
+		{"it hung, and a stop came later", hung, true, false, "idle for 45m"},
+		{"a stop, a restart, drift, a sibling, shutdown", supervisor.Exit{Kind: supervisor.ShutDown}, true, false, ""},
+		{"a stop that it met with a crash", crash, true, false, ""},
+		{"a stop by a daemon that has ended", supervisor.Exit{Kind: supervisor.ShutDown}, false, false, ""},
+		{"a kill by a daemon that has ended", supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled}, false, false, ""},
+		{"it was drained and ended", clean, false, true, ""},
+		{"it was drained and crashed", crash, false, true, "exit code 3"},
+		{"how it ended is not known", lost{}.Exit(), false, false, ""},
+	} {
+		if got := failureOf(tt.exit, tt.asked, tt.finishing); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
+		}
+	}
+}
