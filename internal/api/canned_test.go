@@ -293,6 +293,7 @@ func (c canned) CommentTask(context.Context, Caller, TaskComment) (work.Task, er
 	return c.work(), c.err
 }
 func (c canned) ClaimTask(context.Context, Caller, TaskClaim) ([]work.Task, error) { return c.works() }
+func (c canned) AwaitTask(context.Context, Caller, TaskWait) ([]work.Task, error)  { return c.works() }
 func (c canned) ActOnTask(context.Context, Caller, TaskAct) (work.Task, error) {
 	return c.work(), c.err
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/work"
 )
@@ -25,6 +28,9 @@ type Tasks interface {
 	CommentTask(ctx context.Context, who Caller, c TaskComment) (work.Task, error)
 	// ClaimTask returns the task that was claimed; none if nothing is ready.
 	ClaimTask(ctx context.Context, who Caller, c TaskClaim) ([]work.Task, error)
+	// AwaitTask claims as ClaimTask does, and waits until something is ready. It
+	// returns none when the time is over, or the agent is asked to finish.
+	AwaitTask(ctx context.Context, who Caller, w TaskWait) ([]work.Task, error)
 	ActOnTask(ctx context.Context, who Caller, a TaskAct) (work.Task, error)
 	// ImportTasks and ExportTasks are for people.
 	ImportTasks(ctx context.Context, t TaskImport) (work.ImportReport, error)
@@ -61,6 +67,18 @@ type TaskClaim struct {
 	Key   string   `json:"key,omitempty"`   // the same again gets the same task
 	By    string   `json:"by,omitempty"`
 }
+
+// TaskWait is a claim of an agent that waits until a task is ready.
+type TaskWait struct {
+	Pools []string `json:"pools,omitempty"` // as in TaskClaim
+	Any   bool     `json:"any,omitempty"`
+	Key   string   `json:"key,omitempty"`
+	// Within is how many seconds it waits at most; 0: as long as the agent lives.
+	Within float64 `json:"within_seconds,omitempty"`
+}
+
+// Timeout is how long it waits at most, 0 for no limit.
+func (w TaskWait) Timeout() time.Duration { return time.Duration(w.Within * float64(time.Second)) }
 
 // TaskAction is what ActOnTask does.
 type TaskAction string
@@ -115,7 +133,9 @@ func taskRoutes() []route {
 		{method: "POST", path: "/v1/tasks/import", body: TaskImport{}, maxBody: maxBeads, answer: work.ImportReport{}, serve: (*call).importTasks},
 		{method: "GET", path: "/v1/tasks/export", params: []param{{name: "after", kind: "string"}}, answer: work.BeadPage{}, serve: (*call).exportTasks},
 	}
-	routes = append(routes, route{method: "GET", path: agentBase + "/todo", agent: true, answer: []work.Task{}, serve: (*call).todo})
+	routes = append(routes,
+		route{method: "GET", path: agentBase + "/todo", agent: true, answer: []work.Task{}, serve: (*call).todo},
+		route{method: "POST", path: agentBase + "/task/await", agent: true, body: TaskWait{}, stream: true, answer: []work.Task{}, serve: (*call).awaitTask})
 	for _, base := range []string{"/v1", agentBase} {
 		agent := base == agentBase
 		routes = append(routes,
@@ -197,6 +217,24 @@ func (c *call) claimTask() error {
 		got, err := c.service.ClaimTask(ctx, c.caller, t)
 		return orEmpty(got), err
 	})
+}
+
+// awaitTask is a stream of one message, so that both sides see each other live
+// while they wait.
+func (c *call) awaitTask() error {
+	var req TaskWait
+	if err := c.body(&req); err != nil {
+		return err
+	}
+	if most := math.MaxInt64 / float64(time.Second); !(req.Within >= 0 && req.Within < most) {
+		return fmt.Errorf("%w: within_seconds is %v, expected 0 to %.0f", ErrInvalid, req.Within, most)
+	}
+	return stream(c, func(ctx context.Context) iter.Seq2[[]work.Task, error] {
+		return func(yield func([]work.Task, error) bool) {
+			got, err := c.service.AwaitTask(ctx, c.caller, req)
+			yield(orEmpty(got), err)
+		}
+	}, nil)
 }
 
 func (c *call) actOnTask() error {
@@ -294,6 +332,23 @@ func (c *Client) CommentTask(ctx context.Context, m TaskComment) (t work.Task, e
 // ClaimTask claims a task, which it returns; none if nothing is ready.
 func (c *Client) ClaimTask(ctx context.Context, t TaskClaim) (got []work.Task, err error) {
 	return got, c.call(ctx, "POST", c.own("/task/claim"), nil, t, &got)
+}
+
+// AwaitTask claims a task of an agent, and waits until there is one; none if the
+// time is over or the agent is asked to finish. It fails with ErrLost, ErrDown or
+// ErrStopping where the daemon goes away, and may be called again then.
+func (c *Client) AwaitTask(ctx context.Context, w TaskWait) (got []work.Task, err error) {
+	req, err := c.request(ctx, "POST", "/agent/task/await", nil, w)
+	if err != nil {
+		return nil, err
+	}
+	for m, err := range c.stream(req, func() {}) {
+		if err == nil {
+			err = json.Unmarshal(m.data, &got)
+		}
+		return got, err
+	}
+	return nil, ErrLost
 }
 
 // ActOnTask does something to a task.

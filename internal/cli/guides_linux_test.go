@@ -36,7 +36,7 @@ func TestGuideNight(t *testing.T) {
 			t.Fatal(err)
 		}
 		// What takes its time in a night need not here.
-		write(t, file, strings.NewReplacer(`base = "10s"`, `base = "100ms"`, "sleep 20", "sleep 0.2", "[project]\n", "[daemon]\npatrol_interval = \"200ms\"\n\n[project]\n").Replace(b[2]))
+		write(t, file, strings.NewReplacer(`base = "10s"`, `base = "100ms"`, "sleep 1;", "sleep 0.2;", "[project]\n", "[daemon]\npatrol_interval = \"200ms\"\n\n[project]\n").Replace(b[2]))
 	}
 	if len(commands) != 3 {
 		t.Fatalf("%d blocks of commands: %q", len(commands), commands)
@@ -72,13 +72,15 @@ case "$*" in *json*) echo '{"result": "all is well", "usage": {"input_tokens": 5
 		t.Fatalf("it does not end with coppice top, which takes a terminal:\n%s", commands[0])
 	}
 	sh(evening)
-	until(t, "the end of all tasks", func() bool { return f.do("task", "ls", "--count") == "0\n" })
+	until(t, "the end of all tasks but the one that always fails", func() bool {
+		return f.do("task", "ls", "--count") == "1\n" && f.do("task", "ls", "--status", "parked", "--count") == "1\n"
+	})
 
 	sh(commands[1])
 	until(t, "the reviewer's success", func() bool { return strings.Contains(f.do("logs", "reviewer"), "STATUS: success") })
 
 	out := sh(commands[2])
-	for _, want := range []string{`closed +pool coder +\S+ +The login button`, `failed +pool coder +\S+ +Update the dependencies`, `closed +pool coder +\S+ +Find the slowest test`, `exit code 1`, `coder drained`, `night is down`} {
+	for _, want := range []string{`closed +pool coder +\S+ +The login button`, `parked +pool coder +\S+ +Update the dependencies`, `1 task parked`, `closed +pool coder +\S+ +Find the slowest test`, `exit code 1`, `coder drained`, `night is down`} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("no %q in what the morning says:\n%s", want, out)
 		}

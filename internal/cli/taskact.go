@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -11,12 +12,14 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/internal/work"
 )
 
 func newTaskClaim(s *streams, w worker) *cobra.Command {
 	var t api.TaskClaim
-	var asJSON, quiet bool
+	var asJSON, quiet, wait bool
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "claim [ID]",
 		Short: "Begin a task: that one, or the first that is ready",
@@ -29,10 +32,23 @@ func newTaskClaim(s *streams, w worker) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			t.ID, t.Key, t.By = strings.Join(args, ""), rand.Text(), w.by()
 			var got []work.Task
-			err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
-				got, err = c.ClaimTask(ctx, t)
-				return err
-			})
+			var err error
+			nothing := &exitError{code: exitFailure, err: errors.New("no task is ready")}
+			switch {
+			case !wait && timeout != 0:
+				return usage(errors.New("--timeout bounds --wait, and there is none"))
+			case wait && t.ID != "":
+				return usage(errors.New("--wait is for the first task that is ready, not for the one of an ID"))
+			case timeout < 0:
+				return usage(fmt.Errorf("--timeout is %v, expected how long to wait, such as 10m", timeout))
+			case wait:
+				got, err = awaitTask(t, timeout, nothing)
+			default:
+				err = w.ask(func(ctx context.Context, c *api.Client) (err error) {
+					got, err = c.ClaimTask(ctx, t)
+					return err
+				})
+			}
 			switch {
 			case err != nil:
 				return err
@@ -44,7 +60,7 @@ func newTaskClaim(s *streams, w worker) *cobra.Command {
 				err = s.printLines([]string{proc.Plain(got[0].ID) + "  " + cell(got[0].Title)})
 			}
 			if err == nil && len(got) == 0 {
-				err = &exitError{code: exitFailure, err: errors.New("no task is ready")}
+				err = nothing
 			}
 			return err
 		},
@@ -53,7 +69,13 @@ func newTaskClaim(s *streams, w worker) *cobra.Command {
 		cmd.Long = `Begin a task: that of the ID, or the first that is ready, of those assigned to this
 agent, then of those of its pool. The exit code is 1 if nothing is ready. Until it is
 closed or released nobody else can do it; when this incarnation ends before, it is
-open again.`
+open again.
+
+With --wait it waits until there is one, and for the next daemon while there is none.
+The exit code is 124 when the --timeout is over, and 1 when the agent is asked to
+finish. An agent that waits is not idle.`
+		cmd.Flags().BoolVarP(&wait, "wait", "w", false, "wait until a task is ready")
+		cmd.Flags().Var((*timespan.Flag)(&timeout), "timeout", "how long to wait at most, such as 10m; for ever if it is left out")
 	} else {
 		cmd.Long = `Begin a task as a person: that of the ID, or the first that is ready, of those
 assigned to you, then of the pools of --pool. The exit code is 1 if nothing is ready. It is
@@ -66,6 +88,31 @@ yours until you close or release it.`
 	cmd.MarkFlagsMutuallyExclusive("quiet", "json")
 	w.complete(cmd)
 	return cmd
+}
+
+// awaitTask claims a task in the name of an agent once there is one. nothing is
+// the error that none means.
+func awaitTask(t api.TaskClaim, timeout time.Duration, nothing *exitError) (got []work.Task, err error) {
+	begun, patience := time.Now(), always
+	if timeout > 0 {
+		patience = timeout
+	}
+	err = askAsAgentFor(patience, func(ctx context.Context, c *api.Client) (err error) {
+		req := api.TaskWait{Pools: t.Pools, Any: t.Any, Key: t.Key}
+		if timeout > 0 {
+			req.Within = max(time.Nanosecond, timeout-time.Since(begun)).Seconds()
+		}
+		got, err = c.AwaitTask(ctx, req)
+		return err
+	})
+	switch {
+	case err != nil || len(got) > 0:
+	case timeout > 0 && time.Since(begun) >= timeout:
+		nothing.code, nothing.err = exitTimeout, fmt.Errorf("no task was ready within %v", timeout)
+	default:
+		nothing.err = errors.New("no task is given to this agent: it is asked to finish")
+	}
+	return got, err
 }
 
 // newTaskActs are the commands that do one thing to tasks.

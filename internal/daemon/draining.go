@@ -93,7 +93,9 @@ func (c *Controller) beginDrain(d *drain, timeout time.Duration, actor string) *
 	}
 	c.drains[path] = d
 	c.mu.Unlock()
-	if c.vital(path) == nil { // it has ended since
+	if v := c.vital(path); v != nil {
+		v.drains()
+	} else { // it has ended since
 		d.close(d.ended)
 	}
 	message := fmt.Sprintf("%s is asked to finish within %s", path, liveness.Brief(timeout))

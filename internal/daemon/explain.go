@@ -42,6 +42,9 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 			}
 		}
 		x.Evidence = slices.Concat(evidence(sup.Path(), info), vitalEvidence(n.Vitals), aideEvidence(n))
+		if c.awaitsTask(n.Path) {
+			x.Evidence = append(x.Evidence, "it waits for a task")
+		}
 	} else {
 		x.Rule, x.Next = "the root runs until it is stopped", "an agent or supervisor directly under it that reaches its limit is held; the others go on"
 		if c.fleet().tree.Root.Limit.Then == supervisor.Escalate {

@@ -34,9 +34,10 @@ type vital struct {
 
 	mu      sync.Mutex
 	watch   liveness.Watch
-	process *process  // once it is ready
-	asks    int       // requests in which it waits for an answer
-	waited  time.Time // for a person, last
+	process *process                          // once it is ready
+	asks    int                               // requests in which it waits for an answer
+	waited  time.Time                         // for an answer, last
+	finish  map[*context.CancelCauseFunc]bool // ends what waits until it is asked to finish
 	asking  sync.WaitGroup
 	ended   context.Context // over when the incarnation is
 	end     context.CancelFunc
@@ -125,6 +126,52 @@ func (c *Controller) awaits(ctx context.Context, who api.Caller, wait func(conte
 		return stale(who)
 	}
 	return err
+}
+
+// untilDrained ends a context of an incarnation when that is asked to finish, or
+// has been.
+func (c *Controller) untilDrained(ctx context.Context, who api.Caller) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	v := c.vital(who.Path)
+	if v == nil || v.who != who {
+		cancel(stale(who))
+		return ctx, func() {}
+	}
+	v.mu.Lock()
+	if v.finish == nil {
+		v.finish = make(map[*context.CancelCauseFunc]bool)
+	}
+	v.finish[&cancel] = true
+	v.mu.Unlock()
+	if c.drainOf(who.Path) != nil {
+		cancel(errFinish)
+	}
+	return ctx, func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		delete(v.finish, &cancel)
+		cancel(nil)
+	}
+}
+
+// awaitsTask reports whether an agent waits for a task.
+func (c *Controller) awaitsTask(path string) bool {
+	v := c.vital(path)
+	if v == nil {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.finish) > 0
+}
+
+// drains ends what waits until the incarnation is asked to finish.
+func (v *vital) drains() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for cancel := range v.finish {
+		(*cancel)(errFinish)
+	}
 }
 
 // asksMore counts the requests in which the incarnation waits, unless it is over.
@@ -429,7 +476,7 @@ func vitalEvidence(v *api.Vitals) (facts []string) {
 	}
 	switch {
 	case v.Waiting && (v.HeartbeatTimeout > 0 || v.ProgressTimeout > 0):
-		facts = append(facts, "it waits for a person, and may be silent meanwhile")
+		facts = append(facts, "it waits for a person or a task, and may be silent meanwhile")
 	case v.Unresponsive:
 		facts = append(facts, "it is not getting on: it is ended as a failure unless it gives a sign soon")
 	}

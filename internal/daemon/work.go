@@ -285,6 +285,34 @@ func (c *Controller) ClaimTask(ctx context.Context, who api.Caller, t api.TaskCl
 	return []work.Task{got}, nil
 }
 
+// errFinish: an agent that waits for a task is asked to finish.
+var errFinish = errors.New("the agent is asked to finish")
+
+// AwaitTask is part of api.Tasks.
+func (c *Controller) AwaitTask(ctx context.Context, who api.Caller, t api.TaskWait) (got []work.Task, err error) {
+	if within := t.Timeout(); within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, within, work.ErrNothing)
+		defer cancel()
+	}
+	if len(t.Pools) == 0 {
+		t.Pools = c.pools(who.Path)
+	}
+	err = c.awaits(ctx, who, func(ctx context.Context) error {
+		ctx, stop := c.untilDrained(ctx, who)
+		defer stop()
+		one, err := c.work.Await(ctx, worker(who, ""), work.Claiming{Pools: t.Pools, Any: t.Any, Key: t.Key})
+		if err == nil {
+			got = []work.Task{one}
+		}
+		return err
+	})
+	if errors.Is(err, work.ErrNothing) || errors.Is(err, errFinish) {
+		return nil, nil
+	}
+	return got, refusedWork(err)
+}
+
 // ActOnTask is part of api.Tasks.
 func (c *Controller) ActOnTask(ctx context.Context, who api.Caller, a api.TaskAct) (t work.Task, err error) {
 	by := worker(who, a.By)

@@ -30,6 +30,11 @@ const maxPools = 100
 // closes or releases the task, or is over itself. The error is ErrNothing where
 // nothing is ready. One may have claimed several tasks.
 func (q *Queue) Claim(ctx context.Context, who Who, c Claiming) (t Task, err error) {
+	return q.claim(ctx, who, c, nil)
+}
+
+// claim is Claim; w, if there is one, waits where nothing is ready.
+func (q *Queue) claim(ctx context.Context, who Who, c Claiming, w *waiter) (t Task, err error) {
 	if err := checkText("key", c.Key, MaxName, false); err != nil {
 		return t, err
 	}
@@ -37,10 +42,16 @@ func (q *Queue) Claim(ctx context.Context, who Who, c Claiming) (t Task, err err
 		return t, fmt.Errorf("%w: %d pools are asked for, at most %d are allowed", ErrInvalid, len(c.Pools), maxPools)
 	}
 	err = q.update(ctx, func(s *step) error {
+		if w != nil {
+			w.looks()
+		}
 		if err := q.alive(who); err != nil {
 			return err
 		}
 		r, err := q.wanted(who, c)
+		if err == ErrNothing && w != nil {
+			q.enlist(w)
+		}
 		if err != nil {
 			return err
 		}
@@ -87,16 +98,7 @@ func (q *Queue) wanted(who Who, c Claiming) (*record, error) {
 		}
 		return r, q.roomFor(who, held)
 	}
-	places := []place{{assignee: who.String()}}
-	for _, pool := range c.Pools {
-		if pool != "" {
-			places = append(places, place{pool: pool})
-		}
-	}
-	if c.Any {
-		places = append(places, place{})
-	}
-	for _, at := range places {
+	for _, at := range c.places(who) {
 		if r := q.index.first(at); r != nil {
 			return r, q.roomFor(who, held)
 		}
@@ -161,6 +163,7 @@ func (q *Queue) Begin(path string, life Life) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lives[path] = life
+	q.recheck(path)
 }
 
 // End says that an incarnation has ended: it can no longer do anything. failure
@@ -173,6 +176,7 @@ func (q *Queue) End(path string, incarnation uint64, failure string) {
 	if life := q.lives[path]; life.Incarnation == incarnation {
 		q.ends[path] = end{life, failure}
 		delete(q.lives, path)
+		q.recheck(path)
 	}
 }
 

@@ -94,6 +94,7 @@ func (q *Queue) begin(ctx context.Context, decide func(*step) error) (s *step, m
 		return q.last(), false, err
 	}
 	q.pending = append(q.pending, s)
+	q.setAlarm()
 	q.poke()
 	return s, true, nil
 }

@@ -46,6 +46,7 @@ type index struct {
 	ready   map[place]*line
 	timed   *line // what waits for its time
 	now     time.Time
+	lined   func(place) // is called when a task has become ready there; may be nil
 }
 
 // place is where tasks that are ready are lined up: those of an assignee, or of a pool.
@@ -203,6 +204,9 @@ func (x *index) stand(e *entry) {
 		x.ready[at] = &line{less: func(a, b *entry) bool { return a.before(b.record) < 0 }}
 	}
 	heap.Push(x.ready[at], e)
+	if x.lined != nil {
+		x.lined(at)
+	}
 }
 
 func placeOf(t *Task) place {

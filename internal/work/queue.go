@@ -77,8 +77,11 @@ type Queue struct {
 	lives   map[string]Life // of agents
 	ends    map[string]end  // of their last incarnations that have ended
 	number  uint64          // the last that was given
-	pending []*step         // decided, and not durable yet
-	loaded  chan struct{}   // nil; or closed when what is held is what is stored again
+	waiting map[place]*waitingLine
+	alarm   *time.Timer   // set while somebody waits and tasks wait for their time
+	alarmAt time.Time     // the first such time
+	pending []*step       // decided, and not durable yet
+	loaded  chan struct{} // nil; or closed when what is held is what is stored again
 	closed  bool
 	bad     map[string]bool // keys of records that cannot be read
 
@@ -103,7 +106,7 @@ func OpenQueue(ctx context.Context, o Options) (*Queue, error) {
 	}
 	q := &Queue{
 		o: o, prefix: idPrefix(o.Name), wake: make(chan struct{}, 1), ended: make(chan struct{}), importing: make(chan struct{}, 1),
-		index: *newIndex(), lives: make(map[string]Life), ends: make(map[string]end), bad: make(map[string]bool), nonce: rand.Text(),
+		index: *newIndex(), lives: make(map[string]Life), ends: make(map[string]end), waiting: make(map[place]*waitingLine), bad: make(map[string]bool), nonce: rand.Text(),
 	}
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	if err := q.load(ctx); err != nil {
@@ -118,6 +121,11 @@ func OpenQueue(ctx context.Context, o Options) (*Queue, error) {
 func (q *Queue) Close() {
 	q.cancel()
 	<-q.ended
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.alarm != nil {
+		q.alarm.Stop()
+	}
 }
 
 func (q *Queue) markerKey() string           { return q.o.Prefix + "/marker" }
@@ -164,6 +172,8 @@ func (q *Queue) load(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.markerRev, q.number, q.index = m.rev, max(number, q.number), *x
+	q.index.lined = q.stir
+	q.stirAll()
 	if q.loaded != nil {
 		close(q.loaded)
 		q.loaded = nil
