@@ -285,6 +285,7 @@ func (c canned) works() ([]work.Task, error) {
 
 func (c canned) AddTask(context.Context, Caller, TaskAdd) (work.Task, error)     { return c.work(), c.err }
 func (c canned) Tasks(context.Context, Caller, work.Filter) ([]work.Task, error) { return c.works() }
+func (c canned) CountTasks(context.Context, Caller, work.Filter) (int, error)    { return 1, c.err }
 func (c canned) Todo(context.Context, Caller) ([]work.Task, error)               { return c.works() }
 func (c canned) EditTask(context.Context, Caller, TaskEdit) (work.Task, error) {
 	return c.work(), c.err

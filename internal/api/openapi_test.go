@@ -167,7 +167,7 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[Belief](), reflect.TypeFor[AgentBeliefs](), reflect.TypeFor[BeliefStep](), reflect.TypeFor[BeliefChange](),
 		reflect.TypeFor[work.Task](), reflect.TypeFor[work.Link](), reflect.TypeFor[work.Holder](), reflect.TypeFor[work.Comment](), reflect.TypeFor[work.Detail](),
 		reflect.TypeFor[work.Draft](), reflect.TypeFor[work.Edit](), reflect.TypeFor[TaskAdd](), reflect.TypeFor[TaskEdit](), reflect.TypeFor[TaskComment](),
-		reflect.TypeFor[TaskClaim](), reflect.TypeFor[TaskWait](), reflect.TypeFor[TaskAct](), reflect.TypeFor[TaskImport](), reflect.TypeFor[work.ImportReport](), reflect.TypeFor[work.BeadPage](),
+		reflect.TypeFor[TaskClaim](), reflect.TypeFor[TaskWait](), reflect.TypeFor[TaskCount](), reflect.TypeFor[TaskAct](), reflect.TypeFor[TaskImport](), reflect.TypeFor[work.ImportReport](), reflect.TypeFor[work.BeadPage](),
 		reflect.TypeFor[Order](), reflect.TypeFor[OrderGate](), reflect.TypeFor[OrderRun](), reflect.TypeFor[OrderCounts](), reflect.TypeFor[OrderTimes](), reflect.TypeFor[OrderAct](), reflect.TypeFor[OrderActed](),
 		reflect.TypeFor[RawBelief](), reflect.TypeFor[BeliefExport](), reflect.TypeFor[BeliefImport](),
 	} {

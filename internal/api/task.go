@@ -21,6 +21,8 @@ type Tasks interface {
 	AddTask(ctx context.Context, who Caller, t TaskAdd) (work.Task, error)
 	// Tasks lists at most as many as a page holds, which is f.Limit.
 	Tasks(ctx context.Context, who Caller, f work.Filter) ([]work.Task, error)
+	// CountTasks is how many tasks a filter selects.
+	CountTasks(ctx context.Context, who Caller, f work.Filter) (int, error)
 	// Todo is what an agent has claimed, and the first that it can claim.
 	Todo(ctx context.Context, who Caller) ([]work.Task, error)
 	Task(ctx context.Context, who Caller, id string) (work.Detail, error)
@@ -35,6 +37,11 @@ type Tasks interface {
 	// ImportTasks and ExportTasks are for people.
 	ImportTasks(ctx context.Context, t TaskImport) (work.ImportReport, error)
 	ExportTasks(ctx context.Context, after string) (work.BeadPage, error)
+}
+
+// TaskCount is how many tasks there are.
+type TaskCount struct {
+	Count int `json:"count"`
 }
 
 // TaskAdd is a task that is to be made.
@@ -126,8 +133,9 @@ func taskRoutes() []route {
 	filter := []param{
 		{name: "status", kind: "string", repeated: true}, {name: "pool", kind: "string"}, {name: "assignee", kind: "string"},
 		{name: "label", kind: "string", repeated: true}, {name: "type", kind: "string"}, {name: "parent", kind: "string"},
-		{name: "ready", kind: "boolean"}, {name: "all", kind: "boolean"}, {name: "limit", kind: "integer"}, {name: "after", kind: "string"},
+		{name: "ready", kind: "boolean"}, {name: "active", kind: "boolean"}, {name: "all", kind: "boolean"},
 	}
+	page := []param{{name: "limit", kind: "integer"}, {name: "after", kind: "string"}}
 	id := []param{{name: "id", kind: "string", required: true}}
 	routes := []route{
 		{method: "POST", path: "/v1/tasks/import", body: TaskImport{}, maxBody: maxBeads, answer: work.ImportReport{}, serve: (*call).importTasks},
@@ -139,7 +147,8 @@ func taskRoutes() []route {
 	for _, base := range []string{"/v1", agentBase} {
 		agent := base == agentBase
 		routes = append(routes,
-			route{method: "GET", path: base + "/tasks", agent: agent, params: filter, answer: []work.Task{}, serve: (*call).tasks},
+			route{method: "GET", path: base + "/tasks", agent: agent, params: slices.Concat(filter, page), answer: []work.Task{}, serve: (*call).tasks},
+			route{method: "GET", path: base + "/tasks/count", agent: agent, params: filter, answer: TaskCount{}, serve: (*call).countTasks},
 			route{method: "POST", path: base + "/tasks", agent: agent, body: TaskAdd{}, maxBody: maxTask, answer: work.Task{}, serve: (*call).addTask},
 			route{method: "GET", path: base + "/task", agent: agent, params: id, answer: work.Detail{}, serve: (*call).task},
 			route{method: "POST", path: base + "/task/edit", agent: agent, body: TaskEdit{}, maxBody: maxTask, answer: work.Task{}, serve: (*call).editTask},
@@ -150,16 +159,31 @@ func taskRoutes() []route {
 	return routes
 }
 
-func (c *call) tasks() error {
+// taskFilter reads what selects tasks.
+func (c *call) taskFilter() work.Filter {
 	f := work.Filter{
 		Pool: c.query.text("pool"), Assignee: c.query.text("assignee"), Labels: c.query.all("label"), Type: c.query.text("type"),
-		Parent: c.query.text("parent"), Ready: c.query.flag("ready"), All: c.query.flag("all"), Limit: int(min(c.query.number("limit", taskPage), taskPage)), After: c.query.text("after"),
-	}
-	if f.Limit == 0 {
-		f.Limit = taskPage
+		Parent: c.query.text("parent"), Ready: c.query.flag("ready"), Active: c.query.flag("active"), All: c.query.flag("all"),
 	}
 	for _, s := range c.query.all("status") {
 		f.Statuses = append(f.Statuses, work.Status(s))
+	}
+	return f
+}
+
+func (c *call) countTasks() error {
+	n, err := c.service.CountTasks(c.r.Context(), c.caller, c.taskFilter())
+	if err != nil {
+		return err
+	}
+	return c.answer(TaskCount{n})
+}
+
+func (c *call) tasks() error {
+	f := c.taskFilter()
+	f.After, f.Limit = c.query.text("after"), int(min(c.query.number("limit", taskPage), taskPage))
+	if f.Limit == 0 {
+		f.Limit = taskPage
 	}
 	all, err := c.service.Tasks(c.r.Context(), c.caller, f)
 	if err != nil {
@@ -269,9 +293,8 @@ func (c *Client) AddTask(ctx context.Context, t TaskAdd) (made work.Task, err er
 	return made, c.call(ctx, "POST", c.own("/tasks"), nil, t, &made)
 }
 
-// Tasks lists tasks, what comes first first, page by page: where they change
-// meanwhile, each is as it was at some moment.
-func (c *Client) Tasks(ctx context.Context, f work.Filter) (all []work.Task, err error) {
+// filterQuery is what selects tasks, as a query.
+func filterQuery(f work.Filter) url.Values {
 	query := url.Values{"label": f.Labels}
 	for _, s := range f.Statuses {
 		query.Add("status", string(s))
@@ -281,8 +304,23 @@ func (c *Client) Tasks(ctx context.Context, f work.Filter) (all []work.Task, err
 			query.Set(name, value)
 		}
 	}
-	query.Set("ready", strconv.FormatBool(f.Ready))
-	query.Set("all", strconv.FormatBool(f.All))
+	for name, value := range map[string]bool{"ready": f.Ready, "active": f.Active, "all": f.All} {
+		query.Set(name, strconv.FormatBool(value))
+	}
+	return query
+}
+
+// CountTasks is how many tasks a filter selects, without regard to its Limit.
+func (c *Client) CountTasks(ctx context.Context, f work.Filter) (int, error) {
+	var n TaskCount
+	err := c.call(ctx, "GET", c.own("/tasks/count"), filterQuery(f), nil, &n)
+	return n.Count, err
+}
+
+// Tasks lists tasks, what comes first first, page by page: where they change
+// meanwhile, each is as it was at some moment.
+func (c *Client) Tasks(ctx context.Context, f work.Filter) (all []work.Task, err error) {
+	query := filterQuery(f)
 	for after := f.After; ; {
 		most := taskPage
 		if f.Limit > 0 {

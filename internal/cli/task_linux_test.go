@@ -80,6 +80,10 @@ func TestTasks(t *testing.T) {
 		"task show " + first: "in progress at t/a, incarnation 1",
 		"task ls -a a":       second,
 		"task ls --status open,in_progress --label bug": first,
+		"task ls --active --json":                       first,
+		"task ls --active --count --pool a":             "1\n",
+		"task ls --count":                               "2\n",
+		"task ls --count -n 1":                          "1\n",
 	} {
 		if out := f.do(strings.Fields(args)...); !strings.Contains(out, want) {
 			t.Errorf("%s does not say %q:\n%s", args, want, out)

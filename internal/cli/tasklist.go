@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 func newTaskList(s *streams, w worker) *cobra.Command {
 	var f work.Filter
 	var statuses []string
-	var asJSON, mine, active, count bool
+	var asJSON, mine, count bool
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
@@ -33,6 +32,20 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 			if f.Limit < 0 {
 				return usage(fmt.Errorf("--limit is %d, expected a number from 0 up", f.Limit))
 			}
+			if count && !mine {
+				n := 0
+				err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
+					n, err = c.CountTasks(ctx, f)
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				if f.Limit > 0 {
+					n = min(n, f.Limit)
+				}
+				return s.printLines([]string{fmt.Sprint(n)})
+			}
 			var tasks []work.Task
 			err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
 				if mine {
@@ -44,9 +57,6 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 			})
 			if err != nil {
 				return err
-			}
-			if active {
-				tasks = slices.DeleteFunc(tasks, func(t work.Task) bool { return !t.Ready && t.Status != work.InProgress })
 			}
 			if count {
 				return s.printLines([]string{fmt.Sprint(len(tasks))})
@@ -61,7 +71,7 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&statuses, "status", nil, "of this `STATUS`: open, in_progress, blocked, deferred, parked, closed; may be given again")
 	flags.BoolVar(&f.Ready, "ready", false, "what can be claimed now")
-	flags.BoolVar(&active, "active", false, "what can be claimed now, and what is claimed")
+	flags.BoolVar(&f.Active, "active", false, "what can be claimed now, and what is claimed")
 	flags.BoolVar(&f.All, "all", false, "closed ones, too")
 	flags.StringVar(&f.Pool, "pool", "", "of this `POOL`")
 	flags.StringVarP(&f.Assignee, "assignee", "a", "", "assigned to, or claimed by, this agent or person, `WHO`")
@@ -76,7 +86,7 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 		}
 	}
 	flags.BoolVar(&count, "count", false, "print how many there are and nothing else, as the check of a pool does")
-	for _, other := range []string{"status", "ready", "all", "limit"} {
+	for _, other := range []string{"status", "ready", "all"} {
 		cmd.MarkFlagsMutuallyExclusive("active", other)
 	}
 	jsonFlag(cmd, &asJSON, "an array of objects")

@@ -226,20 +226,29 @@ func refusedWork(err error) error {
 }
 
 // Tasks is part of api.Tasks.
-func (c *Controller) Tasks(ctx context.Context, _ api.Caller, f work.Filter) ([]work.Task, error) {
-	var err error
-	if f.Assignee, err = c.assignee(f.Assignee); err != nil {
-		return nil, err
+func (c *Controller) Tasks(ctx context.Context, _ api.Caller, f work.Filter) (all []work.Task, err error) {
+	if f, err = c.taskFilter(ctx, f); err == nil {
+		all, err = c.work.List(ctx, f)
 	}
-	if f.Parent != "" {
-		parent, err := c.work.Find(ctx, f.Parent)
-		if err != nil {
-			return nil, refusedWork(err)
-		}
-		f.Parent = parent.ID
-	}
-	all, err := c.work.List(ctx, f)
 	return all, refusedWork(err)
+}
+
+// CountTasks is part of api.Tasks.
+func (c *Controller) CountTasks(ctx context.Context, _ api.Caller, f work.Filter) (n int, err error) {
+	if f, err = c.taskFilter(ctx, f); err == nil {
+		n, err = c.work.Count(ctx, f)
+	}
+	return n, refusedWork(err)
+}
+
+// taskFilter resolves the names in a filter.
+func (c *Controller) taskFilter(ctx context.Context, f work.Filter) (_ work.Filter, err error) {
+	if f.Assignee, err = c.assignee(f.Assignee); err != nil || f.Parent == "" {
+		return f, err
+	}
+	parent, err := c.work.Find(ctx, f.Parent)
+	f.Parent = parent.ID
+	return f, err
 }
 
 // Task is part of api.Tasks.

@@ -43,6 +43,8 @@ type index struct {
 	waiters map[string]map[string]bool // which depend on it
 	claimed map[string]map[string]bool // by whom
 	counts  map[tally]int
+	live    sequence // what is not closed
+	over    sequence // and what is
 	ready   map[place]*line
 	timed   *line // what waits for its time
 	now     time.Time
@@ -85,6 +87,7 @@ func (x *index) set(id string, r *record) (before *record) {
 		before, wasOpen = e.record, !e.closed()
 		x.unlink(before)
 		x.leave(e)
+		x.sequenceOf(before).remove(before)
 	}
 	switch {
 	case r == nil:
@@ -99,6 +102,7 @@ func (x *index) set(id string, r *record) (before *record) {
 	if r != nil {
 		x.link(r)
 		x.stand(e)
+		x.sequenceOf(r).add(e)
 	}
 	if before != nil && before.Parent != "" {
 		x.again(before.Parent)
@@ -112,6 +116,14 @@ func (x *index) set(id string, r *record) (before *record) {
 		}
 	}
 	return before
+}
+
+// sequenceOf is where a task is listed.
+func (x *index) sequenceOf(r *record) *sequence {
+	if r.closed() {
+		return &x.over
+	}
+	return &x.live
 }
 
 // count adds tasks of a status and pool to the counts.
@@ -184,7 +196,13 @@ func (x *index) again(id string) {
 	}
 }
 
+// ready reports whether a task can be claimed.
+func (e *entry) ready(x *index) bool { return e.in != nil && e.in != x.timed }
+
 func (x *index) leave(e *entry) {
+	if e.ready(x) {
+		x.count(ready, e.Pool, -1)
+	}
 	if e.in != nil {
 		heap.Remove(e.in, e.at)
 	}
@@ -204,6 +222,7 @@ func (x *index) stand(e *entry) {
 		x.ready[at] = &line{less: func(a, b *entry) bool { return a.before(b.record) < 0 }}
 	}
 	heap.Push(x.ready[at], e)
+	x.count(ready, e.Pool, 1)
 	if x.lined != nil {
 		x.lined(at)
 	}
@@ -270,7 +289,7 @@ func (x *index) waitsFor(r *record) (all []string) {
 func (x *index) shown(r *record) Task {
 	t := r.Task
 	if e := x.entries[r.ID]; e != nil && e.record == r {
-		t.Ready = e.in != nil && e.in != x.timed
+		t.Ready = e.ready(x)
 	}
 	t.Status = r.effective(x.now)
 	if !t.closed() {

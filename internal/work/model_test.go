@@ -419,6 +419,15 @@ func TestModel(t *testing.T) {
 				if got, want := describe(all), m.describe(); got != want {
 					t.Fatalf("tasks are\n%s\nwant\n%s", got, want)
 				}
+				f := Filter{
+					Ready: rapid.Bool().Draw(t, "ready"), Active: rapid.Bool().Draw(t, "active"), All: rapid.Bool().Draw(t, "all"),
+					Pool:     rapid.SampledFrom([]string{"", "p", "q"}).Draw(t, "of pool"),
+					Statuses: rapid.SliceOfN(rapid.SampledFrom(Statuses()), 0, 2).Draw(t, "statuses"),
+				}
+				some, err := q.List(ctx, f)
+				if n, err2 := q.Count(ctx, f); err != nil || err2 != nil || n != len(some) {
+					t.Fatalf("%+v: %d are counted, %v, and %d listed, %v", f, n, err2, len(some), err)
+				}
 			},
 		})
 		checkIndex(t, q)
@@ -454,6 +463,9 @@ func checkIndex(t fataler, q *Queue) {
 			}
 		}
 		slices.Sort(all)
+		for r := range merged(x.live.after(nil), x.over.after(nil)) {
+			all = append(all, r.ID)
+		}
 		return fmt.Sprint(all, x.counts, len(x.timed.entries), x.keys, x.parts, x.open, x.waiters, x.claimed)
 	}
 	if got, want := sizes(&q.index), sizes(fresh); got != want {

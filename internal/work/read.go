@@ -18,6 +18,7 @@ type Filter struct {
 	Statuses []Status // one of them; all but Closed if there are none
 	All      bool     // closed ones, too
 	Ready    bool     // only what can be claimed
+	Active   bool     // only what can be claimed, and what is claimed
 	Pool     string
 	Assignee string   // or who has claimed it
 	Labels   []string // all of them
@@ -37,11 +38,15 @@ func (f Filter) check() error {
 	return nil
 }
 
-func (f Filter) match(t *Task) bool {
+// match reports whether a task is selected.
+func (f Filter) match(x *index, e *entry) bool {
+	t := &e.Task
+	ready := e.ready(x)
 	switch {
-	case len(f.Statuses) > 0 && !slices.Contains(f.Statuses, t.Status),
+	case len(f.Statuses) > 0 && !slices.Contains(f.Statuses, e.effective(x.now)),
 		len(f.Statuses) == 0 && !f.All && t.closed(),
-		f.Ready && !t.Ready,
+		f.Ready && !ready,
+		f.Active && !ready && t.Status != InProgress,
 		f.Pool != "" && t.Pool != f.Pool,
 		f.Assignee != "" && t.Assignee != f.Assignee && (t.Claim == nil || t.Claim.By != f.Assignee),
 		f.Type != "" && t.Type != f.Type,
@@ -73,15 +78,11 @@ func (q *Queue) List(ctx context.Context, f Filter) ([]Task, error) {
 				return
 			}
 		}
-		matching := func(yield func(*record) bool) {
-			for _, e := range x.entries {
-				if t := x.brief(e); f.match(&t) && (after == nil || e.before(after) > 0) && !yield(e.record) {
-					return
-				}
+		for e := range x.selected(f, after) {
+			all = append(all, x.shown(e.record))
+			if len(all) == f.Limit {
+				return
 			}
-		}
-		for _, r := range least(matching, f.Limit, (*record).before) {
-			all = append(all, x.shown(r))
 		}
 	})
 	return all, cmp.Or(err, gone)
@@ -106,14 +107,6 @@ func least(some iter.Seq[*record], most int, order func(a, b *record) int) (all 
 	}
 	slices.SortFunc(all, order)
 	return all
-}
-
-// brief is shown without what costs a look at other tasks.
-func (x *index) brief(e *entry) Task {
-	t := e.Task
-	t.Ready = e.in != nil && e.in != x.timed
-	t.Status = e.effective(x.now)
-	return t
 }
 
 // Find returns a task as it is listed.
