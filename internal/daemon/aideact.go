@@ -28,6 +28,14 @@ func (c *Controller) Fire(ctx context.Context, req api.FireRequest) error {
 	if req.Task != "" {
 		o.Task = req.Task
 	}
+	if g := c.aider(path); g != nil {
+		g.mu.Lock()
+		settings := g.agent.Settings
+		g.mu.Unlock()
+		if _, err := settings.Arguments(map[string]string{"task": o.Task}); err != nil {
+			return fmt.Errorf("%w: %w", api.ErrInvalid, err)
+		}
+	}
 	err := c.fire(ctx, path, o)
 	if errors.Is(err, firing.ErrSkipped) {
 		return fmt.Errorf("%w: %s: %w", api.ErrConflict, path, err)

@@ -178,15 +178,13 @@ func (r *Runner) environ() []string {
 
 // arguments are the command with what stands for something replaced, each once.
 func (r *Runner) arguments(prompt string) ([]string, error) {
-	var pairs []string
-	for name, value := range r.values(prompt) {
-		pairs = append(pairs, "{"+name+"}", strings.ReplaceAll(value, "\x00", ""))
+	argv, err := r.order.Settings.Arguments(r.values(prompt))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errArguments, err)
 	}
-	replacer := strings.NewReplacer(pairs...)
-	argv := make([]string, len(r.order.Settings.Command))
-	for i, word := range r.order.Settings.Command {
-		if argv[i] = replacer.Replace(word); len(argv[i]) > maxArgument {
-			return nil, fmt.Errorf("%w: its argument %d has %d bytes, expected at most %d; it finds the task on its standard input, too", errArguments, i, len(argv[i]), maxArgument)
+	for i, word := range argv {
+		if len(word) > maxArgument {
+			return nil, fmt.Errorf("%w: its argument %d has %d bytes, expected at most %d; it finds the task on its standard input, too", errArguments, i, len(word), maxArgument)
 		}
 	}
 	return argv, nil

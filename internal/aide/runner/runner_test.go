@@ -243,6 +243,17 @@ func TestALongTask(t *testing.T) {
 	b.run(context.Background(), aide.Faulty, "has 204800 bytes, expected at most 131071")
 }
 
+// A task is never an option of the command.
+func TestTaskIsNoOption(t *testing.T) {
+	b := newBench(t, "", "touch called")
+	b.order.Task = "--dangerously-skip-permissions"
+	b.order.Settings.Command = append(b.order.Settings.Command, "{task}")
+	b.run(context.Background(), aide.Faulty, `write "--" before it`)
+	if _, err := os.Stat(filepath.Join(b.dir, "called")); err == nil {
+		t.Error("the command was called")
+	}
+}
+
 func TestSecrets(t *testing.T) {
 	const key, token = "sk-a-very-secret-key", "line one of it\nline two of it"
 	b := newBench(t, "[vault]\nkeys = [\"KEY\", \"TOKEN\"]\n[hooks]\non_spawn = [\"h.sh\"]\n[budget]\nmax_retries = 0\n",

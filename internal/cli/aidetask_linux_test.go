@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A person who fires an agent with what would be an option is told so at once.
+func TestFireWithOption(t *testing.T) {
+	t.Parallel()
+	const bad = "--dangerously-skip-permissions"
+	for command, runs := range map[string]bool{
+		`["/bin/sh", "-c", "echo \"$0 $1\" > called", "{task}"]`:       false,
+		`["/bin/sh", "-c", "echo \"$0 $1\" > called", "--", "{task}"]`: true,
+	} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "Aidefile"), "")
+		f := fleetIn(t, dir, "[aide]\ncommand = "+command+"\n\n[[agent]]\nname = \"mon\"\naidefile = \".\"\n")
+		f.do("up", "-d")
+		called := filepath.Join(dir, "called")
+		if !runs {
+			if out := f.code(exitUsage, "fire", "mon", "--", bad); !strings.Contains(out, `write "--" before it`) {
+				t.Errorf("%s", out)
+			}
+			if n := f.node("t/mon"); n.Incarnation != 0 {
+				t.Errorf("%+v", n)
+			}
+			continue
+		}
+		f.do("fire", "mon", "--", bad)
+		until(t, "the call", func() bool { data, _ := os.ReadFile(called); return string(data) == "-- "+bad+"\n" })
+	}
+}
