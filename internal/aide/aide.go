@@ -200,8 +200,9 @@ type Settings struct {
 	Usage Source `json:"usage"`
 	// PollInterval is the time between two looks at the issues.
 	PollInterval time.Duration `json:"-"`
-	// Base is the first sleep of a chain; 1 s if zero.
-	Base time.Duration `json:"-"`
+	// Base is the first sleep of a chain, and the first pause between the tries
+	// of a run; 1 s if zero.
+	Base time.Duration `json:"base,omitempty"`
 	// Vault is the directory of secrets, absolute.
 	Vault string `json:"vault"`
 }

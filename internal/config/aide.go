@@ -32,7 +32,7 @@ aidefile = "agents/uptime"
 			{row{name: "usage", typ: "auto, json, file, none", def: "auto", doc: "where the command says how many tokens it has used: `json` is its output, as claude, codex, gemini and opencode print it, or objects with a `usage`; `file` the file that `COPPICE_USAGE` names, `auto` that file if it was written and the output if not", also: []string{"tokens"}},
 				oneOf([]string{"auto", "json", "file", "none"}, func(s *aide.Settings, i int) { s.Usage = aide.Source(i) })},
 			{row{name: "poll_interval", typ: "duration", def: "1m", doc: "the time between two looks at the issues of an agent; after errors it grows to half an hour", also: []string{"interval", "poll"}}, duration(func(s *aide.Settings) *time.Duration { return &s.PollInterval })},
-			{row{name: "backoff_base", typ: "duration", def: "1s", doc: "what the sleeps before restarts are multiples of; 5m at most, as each of them", also: []string{"base", "backoff"}},
+			{row{name: "backoff_base", typ: "duration", def: "1s", doc: "what the sleeps before restarts, and the pauses between the tries of a run, are multiples of; 5m at most, as each of them", also: []string{"base", "backoff"}},
 				func(r *reader, v *value, into *aide.Settings) {
 					if d, ok := r.duration(v); ok && d > aide.MaxSleep {
 						r.fail(v.at, v, "", "%s is %s, expected at most %v", r.label(v), spec.Quote(v.text), aide.MaxSleep)

@@ -259,6 +259,11 @@ func (r *Runner) work(ctx context.Context) (aide.Result, string) {
 		if err := r.meter.Call(); err != nil {
 			return r.exhausted(err, last)
 		}
+		if last != nil {
+			if err := r.pause(ctx); err != nil {
+				return verdict(err, aide.Failed), err.Error()
+			}
+		}
 		r.Tell(fmt.Sprintf("try %d of %d, %d tokens left", r.meter.Calls(), file.Budget.MaxRetries+1, r.meter.Left()))
 		err := r.call(ctx, last)
 		if err == nil {
@@ -276,6 +281,20 @@ func (r *Runner) work(ctx context.Context) (aide.Result, string) {
 		}
 		r.say("try %d: %v", r.meter.Calls(), err)
 		last = err
+	}
+}
+
+// pause waits before another try, as long as the policy of the Aidefile says for
+// another run. The error is why the run ends meanwhile.
+func (r *Runner) pause(ctx context.Context) error {
+	_, backoff, _ := r.file.Policy.Child(r.order.Settings.Base)
+	d := backoff.Delay(r.meter.Calls() - 2) // the one that was counted last has not begun
+	r.Tell(fmt.Sprintf("try %d of %d begins in %v", r.meter.Calls(), r.file.Budget.MaxRetries+1, d))
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,7 +37,7 @@ func newBench(t *testing.T, aidefile, script string, env ...string) *bench {
 	b.write("Aidefile", aidefile)
 	order := Order{
 		Aidefile: filepath.Join(b.dir, "Aidefile"), Trigger: "manual", Task: "do it",
-		Settings: aide.Settings{Command: []string{"/bin/sh", "-c", script}, Vault: filepath.Join(b.dir, "vault")},
+		Settings: aide.Settings{Command: []string{"/bin/sh", "-c", script}, Vault: filepath.Join(b.dir, "vault"), Base: time.Millisecond},
 	}
 	env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+b.dir)
 	b.Runner = New(order, t.TempDir(), env, &b.out, &b.out)
@@ -230,6 +232,45 @@ func TestTheNextTryIsToldOfTheLast(t *testing.T) {
 	b.run(context.Background(), aide.BudgetExhausted, "all 2 tries")
 	if !strings.Contains(b.read("stdin"), "This is try 2. The one before it has failed: ") || !strings.Contains(b.read("stdin"), "exit code 7") {
 		t.Error(b.read("stdin"))
+	}
+}
+
+// Between two tries is the pause of the policy, and none after the last; a stop
+// and the timeout end it at once.
+func TestPauses(t *testing.T) {
+	for _, tt := range []struct {
+		daemon string
+		want   []string
+	}{
+		{"", []string{"1ms", "2ms", "4ms"}},
+		{"[daemon]\nbackoff = \"linear\"\n", []string{"1ms", "2ms", "3ms"}},
+		{"[daemon]\nbackoff = \"fixed\"\n", []string{"1ms", "1ms", "1ms"}},
+	} {
+		b := newBench(t, tt.daemon, "exit 3")
+		b.run(context.Background(), aide.BudgetExhausted, "all 4 tries")
+		var pauses []string
+		for _, told := range b.told {
+			if _, after, is := strings.Cut(told, " begins in "); is {
+				pauses = append(pauses, after)
+			}
+		}
+		if !slices.Equal(pauses, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.daemon, pauses, tt.want)
+		}
+	}
+	for timeout, want := range map[string]aide.Result{"": aide.Failed, "[budget]\ntimeout = \"500ms\"\n": aide.TimedOut} {
+		b := newBench(t, timeout, "printf x >>calls; exit 3")
+		b.order.Settings.Base = time.Hour
+		ctx, cancel := context.WithCancelCause(context.Background())
+		tell := b.Tell
+		b.Tell = func(s string) {
+			if tell(s); timeout == "" && strings.Contains(s, " begins in ") {
+				cancel(&stopped{syscall.SIGTERM})
+			}
+		}
+		b.run(ctx, want, "")
+		b.calls(1)
+		cancel(nil)
 	}
 }
 
