@@ -229,8 +229,10 @@ func (s *Stream) result(o *printed) {
 		return
 	}
 	failed := o.IsError || strings.HasPrefix(o.Subtype, "error") || o.TerminalReason == "prompt_too_long" || o.Status == "error" || o.Error.Type != "" || o.Error.Message != ""
-	if !known && !failed && o.Type == "" && o.Response == "" {
-		return // anything
+	_, stats := o.Stats.sum()
+	if o.Type == "" && !failed && o.Response == "" && o.Result == "" && !stats {
+		s.ended = s.ended && !known // a command that tells of its use alone may go on
+		return
 	}
 	s.ended, s.failed = true, failed
 	switch {

@@ -33,3 +33,24 @@ func TestFireWithOption(t *testing.T) {
 		until(t, "the call", func() bool { data, _ := os.ReadFile(called); return string(data) == "-- "+bad+"\n" })
 	}
 }
+
+// A lower max_restarts holds at once, also for a restart that is pending.
+func TestLowerMaxRestarts(t *testing.T) {
+	t.Parallel()
+	const policy = noRetry + "[daemon]\nbackoff = \"fixed\"\nmax_restarts = "
+	a := newAider(t, policy+"5\n", "false", `backoff_base = "5m"`)
+	a.do("up", "-d")
+	a.do("fire", "a")
+	a.awaitState("t/a", "restarting")
+	write(t, filepath.Join(a.home, "Aidefile"), policy+"1\n")
+	a.do("reload")
+	if n := a.node("t/a"); n.State != "restarting" || n.LimitMax != 1 {
+		t.Errorf("one restart is within the limit: %+v", n)
+	}
+	write(t, filepath.Join(a.home, "Aidefile"), policy+"0\n")
+	a.do("reload")
+	if n := a.node("t/a"); n.State != "stopped" || n.NextAt != nil {
+		t.Errorf("%+v, %+v", n, n.Aide)
+	}
+	a.wantRuns(1)
+}

@@ -166,7 +166,13 @@ func (c *Controller) relent(ctx context.Context, next *fleet) {
 		g.firing.Lock()
 		if p, err := c.place(path, g); err == nil {
 			i, err := p.Supervisor.Child(p.ID)
-			if err == nil && (i.State == supervisor.GivenUp || i.State == supervisor.Restarting && !a.Aide.File.Policy.Follows(i.LastExit)) {
+			policy := a.Aide.File.Policy
+			unwanted := i.State == supervisor.Restarting && !policy.Follows(i.LastExit)
+			if i.State == supervisor.Restarting && !i.LastExit.Clean() {
+				saved, _, err := p.Supervisor.Save(p.ID)
+				unwanted = unwanted || err == nil && saved.Attempt > policy.MaxRestarts
+			}
+			if err == nil && (i.State == supervisor.GivenUp || unwanted) {
 				err = errors.Join(p.Supervisor.TerminateChild(ctx, p.ID), p.Supervisor.Reset(p.ID))
 				c.untroubled("an agent that was given up cannot be told of its new policy", path, err)
 			}
@@ -460,8 +466,11 @@ func (p told) Exit() supervisor.Exit {
 	if errors.As(exit.Err, &code) && code.Signal == 0 && code.Code == aide.Spent.Code() {
 		exit.Err = fmt.Errorf("%w: %w", exit.Err, supervisor.ErrGiveUp)
 	}
+	// What was ended by a signal, or for not getting on, has not said how it ends.
 	var last *parted
-	if errors.As(exit.Err, &last) && last.status != "" {
+	var unhealthy *condemned
+	killed := code != nil && code.Signal != 0 || errors.As(exit.Err, &unhealthy)
+	if errors.As(exit.Err, &last) && last.status != "" && !killed {
 		exit.Err = &ended{last.status, exit.Err}
 	}
 	return exit

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/cron"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -49,6 +51,35 @@ func treeWith(t testing.TB, f aide.File) *spec.Tree {
 	tree.Patrol = spec.DefaultPatrol()
 	return tree
 }
+
+// How a run has ended is what it says, if it came to its end, and else what ended it.
+func TestEndOfRun(t *testing.T) {
+	status := func(e *proc.ExitError) supervisor.Exit {
+		return supervisor.Exit{Kind: supervisor.Failure, Err: &parted{exit: e, status: "try 1 of 4, 100 tokens left"}}
+	}
+	for _, tt := range []struct {
+		what string
+		exit supervisor.Exit
+		want string
+	}{
+		{"it says why", status(&proc.ExitError{Code: 1}), "try 1 of 4, 100 tokens left"},
+		{"killed", status(&proc.ExitError{Code: -1, Signal: syscall.SIGKILL}), "ended by SIGKILL"},
+		{"a crash of its own", status(&proc.ExitError{Code: -1, Signal: syscall.SIGSEGV}), "ended by SIGSEGV"},
+		{"hung", supervisor.Exit{Kind: supervisor.Failure, Err: &condemned{errGuilty, status(&proc.ExitError{Code: 1}).Err}}, errGuilty.Error()},
+	} {
+		if got := (told{over{tt.exit}}).Exit().Err.Error(); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.what, got, tt.want)
+		}
+	}
+}
+
+// over is a process that has ended.
+type over struct{ exit supervisor.Exit }
+
+func (o over) Done() <-chan struct{} { return nil }
+func (o over) Exit() supervisor.Exit { return o.exit }
+func (over) Stop()                   {}
+func (over) Kill()                   {}
 
 var (
 	goodEnd = supervisor.Exit{Kind: supervisor.Normal}

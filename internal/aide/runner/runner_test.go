@@ -108,6 +108,11 @@ func TestResults(t *testing.T) {
 		{"success beyond the budget", "[budget]\ntokens = \"10\"\n", fmt.Sprintf(claude, false, 50, 0), aide.Succeeded, "success (60 tokens)", 1, 60},
 		{"a usage file", "", `printf x >>calls; echo 7 >"$COPPICE_USAGE"; echo '{"usage":{"output_tokens":1}}'`, aide.Succeeded, "success (7 tokens)", 1, 7},
 		{"overspent on the way", "[budget]\ntokens = \"10\"\n", `printf x >>calls; echo 11 >"$COPPICE_USAGE"; sleep 600`, aide.BudgetExhausted, "budget exhausted: 11 tokens are used, of 10", 1, 11},
+		{
+			"overspent on the way, in lines without a type", "[budget]\ntokens = \"10\"\n",
+			`printf x >>calls; echo '{"usage":{"output_tokens":6}}'; echo '{"usage":{"output_tokens":11}}'; sleep 600`,
+			aide.BudgetExhausted, "budget exhausted: 11 tokens are used, of 10", 1, 11,
+		},
 		{"killed", "[budget]\nmax_retries = 0\n", "kill -9 $$", aide.Failed, "SIGKILL", 0, 0},
 		{"too slow", "[budget]\ntimeout = \"200ms\"\n", "printf x >>calls; sleep 600 & wait", aide.TimedOut, "timeout: it has not ended within 200ms", 1, 0},
 		{"a faulty Aidefile", "[daemon]\nrestart = 1\n", "printf x >>calls", aide.Faulty, "Aidefile:2:11: restart is an integer", 0, 0},
