@@ -204,24 +204,33 @@ func newWriter(ctx context.Context, path string, db *sql.DB) (*writer, error) {
 	return w, nil
 }
 
-// check refuses files that are not ours or not whole.
-func check(ctx context.Context, db *sql.DB, path string) error {
-	var id, version, tables int
+// identify refuses files that are not ours, and returns the version of the
+// schema of those that are; 0: there is nothing in it.
+func identify(ctx context.Context, db *sql.DB, path string) (version int, err error) {
+	var id, tables int
 	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
-		return err
+		return 0, err
 	}
 	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return err
+		return 0, err
 	}
 	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
-		return err
+		return 0, err
 	}
 	if id != applicationID && (id != 0 || tables > 0) {
-		return &FileError{Path: path, Kind: Foreign, Problem: fmt.Sprintf("it is a database of another program (application id %#x)", id)}
+		return 0, &FileError{Path: path, Kind: Foreign, Problem: fmt.Sprintf("it is a database of another program (application id %#x)", id)}
 	}
 	if version > len(migrations) {
-		return &FileError{Path: path, Kind: Newer,
+		return 0, &FileError{Path: path, Kind: Newer,
 			Problem: fmt.Sprintf("it was written by a newer version (schema %d, this one knows up to %d)", version, len(migrations))}
+	}
+	return version, nil
+}
+
+// check refuses files that are not ours or not whole.
+func check(ctx context.Context, db *sql.DB, path string) error {
+	if _, err := identify(ctx, db, path); err != nil {
+		return err
 	}
 	rows, err := db.QueryContext(ctx, "PRAGMA quick_check(5)")
 	if err != nil {

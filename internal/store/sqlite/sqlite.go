@@ -31,12 +31,15 @@ type Store struct {
 	lock    *flock.Flock // nil while Repair uses it
 	readers *sql.DB
 	own     files
-	writer  *writer
+	writer  *writer // nil of one that OpenReadOnly has opened
 	history *local.History
 	leases  *local.Leases
 	closing sync.Once
 	closed  atomic.Bool
 	err     error // of Close
+
+	still      *still       // of one that OpenReadOnly has opened
+	unregister func() error // of its file system from SQLite
 }
 
 var _ store.Store = (*Store)(nil)
@@ -53,6 +56,9 @@ func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond
 	if err := store.CheckApply(conds, ops); err != nil {
 		return 0, err
 	}
+	if s.writer == nil {
+		return 0, store.ErrReadOnly
+	}
 	r := request{fence: fence, conds: conds, ops: ops, done: make(chan struct{})}
 	if err := s.writer.do(ctx, &r); err != nil {
 		return 0, err
@@ -65,6 +71,9 @@ func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond
 func (s *Store) Acquire(ctx context.Context, name string, ttl time.Duration) (store.Lease, error) {
 	if s.closed.Load() {
 		return nil, store.ErrClosed
+	}
+	if s.writer == nil {
+		return nil, store.ErrReadOnly
 	}
 	return s.leases.Acquire(name, ttl, func() (uint64, error) {
 		r := request{newEpoch: true, done: make(chan struct{})}
@@ -96,8 +105,18 @@ func (s *Store) Close() error {
 		s.leases.Close()
 		s.swap.Lock() // Tend has ended
 		defer s.swap.Unlock()
-		s.err = errors.Join(s.writer.close(), s.readers.Close()) // the last connection folds the write-ahead log into the file
-		s.history.Close()
+		if s.writer != nil {
+			s.err = s.writer.close()
+		}
+		if s.readers != nil {
+			s.err = errors.Join(s.err, s.readers.Close()) // the last connection folds the write-ahead log into the file
+		}
+		if s.history != nil {
+			s.history.Close()
+		}
+		if s.unregister != nil {
+			s.err = errors.Join(s.err, s.unregister())
+		}
 		if s.lock != nil {
 			s.err = errors.Join(s.err, s.lock.Close())
 		}
@@ -118,6 +137,9 @@ func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes 
 	s.swap.RLock()
 	defer s.swap.RUnlock()
 	page, rev, err := s.readTx(ctx, prefix, after, limit, maxBytes)
+	if moved := s.still.check(s.path); moved != nil {
+		return nil, 0, moved // which explains what has gone wrong, too
+	}
 	switch {
 	case err == nil:
 		// The transaction may be visible before its watches have been told.

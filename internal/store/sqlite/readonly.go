@@ -1,0 +1,148 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"modernc.org/sqlite/vfs"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/local"
+)
+
+// ErrMoved: the files of a store that was opened for reading have changed. A
+// daemon has opened it since, and what was read may mix old and new.
+var ErrMoved = errors.New("the store was changed while it was read")
+
+// OpenReadOnly opens the store at path to read what its last user left, also
+// where that was killed and the write-ahead log still holds its last commits. It
+// takes no lock, so it keeps nobody from opening the store, and it changes
+// nothing: it works on a read-only file system. The caller makes sure that
+// nobody has the store open; a read fails with ErrMoved if somebody has since.
+//
+// Apply and Acquire fail with store.ErrReadOnly. The error is fs.ErrNotExist
+// where there is no store, or nothing in it, and a *FileError as for Open.
+func OpenReadOnly(ctx context.Context, path string) (*Store, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{path: path, leases: local.NewLeases()}
+	if s.still, err = stillOf(path); err != nil {
+		return nil, fmt.Errorf("opening the store: %w", pathError(path, err))
+	}
+	name, files, err := vfs.New(readOnlyDir(filepath.Dir(path)))
+	if err != nil {
+		return nil, err
+	}
+	s.unregister = files.Close
+	if err := s.openStill(ctx, name); err != nil {
+		return nil, errors.Join(diagnose(path, "opening", err), s.Close())
+	}
+	return s, nil
+}
+
+// openStill opens the one connection. The write-ahead log is read with an index
+// in memory, which SQLite does for the only user of a file: the file system
+// that it is given has no locks, and no shared memory.
+func (s *Store) openStill(ctx context.Context, vfs string) error {
+	dsn := "file:" + url.PathEscape(filepath.Base(s.path)) + "?mode=ro&vfs=" + vfs +
+		"&_pragma=locking_mode(exclusive)&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=cell_size_check(1)"
+	var err error
+	if s.readers, err = sql.Open("sqlite", dsn); err != nil {
+		return err
+	}
+	s.readers.SetMaxOpenConns(1)
+	version, err := identify(ctx, s.readers, s.path)
+	switch {
+	case err != nil:
+		return err
+	case version == 0:
+		return fmt.Errorf("%s holds nothing: %w", s.path, fs.ErrNotExist)
+	case version < len(migrations):
+		return fmt.Errorf("%s is of an older version (schema %d, this one reads %d); coppice up brings it up to date", s.path, version, len(migrations))
+	}
+	var rev store.Rev
+	if err := s.readers.QueryRowContext(ctx, `SELECT value FROM meta WHERE name = 'rev'`).Scan(&rev); err != nil {
+		return err
+	}
+	s.history = local.NewHistory(rev)
+	return s.still.check(s.path)
+}
+
+// still is what the files of a store looked like when it was opened for reading.
+type still struct{ file, wal os.FileInfo }
+
+func stillOf(path string) (*still, error) {
+	file, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	wal, err := os.Stat(path + "-wal")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return &still{file, wal}, nil
+}
+
+// check fails with ErrMoved if the files have changed. A nil still is that of a
+// store which may change: Open keeps others out.
+func (s *still) check(path string) error {
+	if s == nil {
+		return nil
+	}
+	now, err := stillOf(path)
+	if err == nil && sameContent(s.file, now.file) && sameContent(s.wal, now.wal) {
+		return nil
+	}
+	return fmt.Errorf("reading %s: %w", path, ErrMoved)
+}
+
+func sameContent(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// readOnlyDir is a directory whose files SQLite can only read. It asks for the
+// write-ahead log of a store whose last user has closed it in order, too: such a
+// store has none, which is the same as an empty one.
+type readOnlyDir string
+
+// Open implements fs.FS.
+func (d readOnlyDir) Open(name string) (fs.File, error) {
+	f, err := os.Open(filepath.Join(string(d), name))
+	if errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(name, "-wal") {
+		return noFile{bytes.NewReader(nil)}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Stat implements fs.StatFS, which SQLite finds out with what is there.
+func (d readOnlyDir) Stat(name string) (fs.FileInfo, error) {
+	return os.Stat(filepath.Join(string(d), name))
+}
+
+// noFile is an empty file.
+type noFile struct{ *bytes.Reader }
+
+func (f noFile) Stat() (fs.FileInfo, error) { return f, nil }
+func (noFile) Close() error                 { return nil }
+func (noFile) Name() string                 { return "" }
+func (noFile) Mode() fs.FileMode            { return 0o400 }
+func (noFile) ModTime() time.Time           { return time.Time{} }
+func (noFile) IsDir() bool                  { return false }
+func (noFile) Sys() any                     { return nil }
