@@ -309,7 +309,7 @@ func (c *Client) upgrade(ctx context.Context, query url.Values) (net.Conn, *bufi
 	}
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", AttachProtocol)
-	conn, err := c.connect(ctx)
+	conn, err := c.open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -25,6 +25,8 @@ import (
 type Client struct {
 	socket string
 	token  string // of an agent; empty for people
+	open   func(context.Context) (net.Conn, error)
+	end    func() // ends what answers, if that is in this process; or nil
 	http   *http.Client
 	pace   clientPace
 }
@@ -45,12 +47,18 @@ var _ Service = (*Client)(nil)
 // Dial returns a client of the daemon at a socket, see SocketPath. It does not
 // connect yet: each call does, and fails with ErrDown where nobody listens.
 func Dial(socket string) *Client {
-	c := &Client{socket: socket, pace: clientPace{
+	c := newClient(nil)
+	c.socket, c.open = socket, func(ctx context.Context) (net.Conn, error) { return connect(ctx, socket) }
+	return c
+}
+
+func newClient(open func(context.Context) (net.Conn, error)) *Client {
+	c := &Client{open: open, pace: clientPace{
 		silence: 3 * heartbeat, retry: 20 * time.Millisecond, maxRetry: time.Second, patience: 30 * time.Second,
 	}}
 	c.http = &http.Client{
 		Transport: &http.Transport{
-			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return c.connect(ctx) },
+			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return c.open(ctx) },
 			MaxIdleConnsPerHost: 2,
 			IdleConnTimeout:     30 * time.Second,
 		},
@@ -60,15 +68,29 @@ func Dial(socket string) *Client {
 }
 
 // Close lets go of the connections that are kept for later calls.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.http.CloseIdleConnections()
+	if c.end != nil {
+		c.end()
+	}
+}
 
-// connect opens a connection to the daemon, and to nobody else's.
-func (c *Client) connect(ctx context.Context) (*net.UnixConn, error) {
+// Reach fails with ErrDown if no daemon listens.
+func (c *Client) Reach(ctx context.Context) error {
+	conn, err := c.open(ctx)
+	if err == nil {
+		conn.Close()
+	}
+	return err
+}
+
+// connect opens a connection to a daemon of this user.
+func connect(ctx context.Context, path string) (net.Conn, error) {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", c.socket)
+	conn, err := d.DialContext(ctx, "unix", path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOTDIR):
-		return nil, fmt.Errorf("%w here (nobody listens on %s); start it with: coppice up -d", ErrDown, c.socket)
+		return nil, fmt.Errorf("%w here (nobody listens on %s); start it with: coppice up -d", ErrDown, path)
 	case err != nil:
 		return nil, err
 	}
@@ -78,7 +100,7 @@ func (c *Client) connect(ctx context.Context) (*net.UnixConn, error) {
 		if err == nil {
 			err = fmt.Errorf("user %d listens there", uid)
 		}
-		return nil, fmt.Errorf("%s is not your daemon's: %w", c.socket, err)
+		return nil, fmt.Errorf("%s is not your daemon's: %w", path, err)
 	}
 	return socket, nil
 }

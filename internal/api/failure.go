@@ -18,6 +18,7 @@ const (
 	codeConflict     = "conflict"
 	codeInvalid      = "invalid"
 	codeStopping     = "stopping"
+	codeDown         = "down" // of Records: no daemon runs
 	codeStale        = "stale"
 	codeUnauthorized = "unauthorized"
 	codeUnsupported  = "unsupported" // the daemon does not speak that version or know that endpoint
@@ -51,6 +52,8 @@ func failure(err error) (status int, f Failure) {
 		status, code = http.StatusUnauthorized, codeUnauthorized
 	case errors.Is(err, ErrStopping):
 		status, code = http.StatusServiceUnavailable, codeStopping
+	case errors.Is(err, ErrDown):
+		status, code = http.StatusServiceUnavailable, codeDown
 	}
 	return status, Failure{Error: err.Error(), Code: code}
 }
@@ -80,6 +83,8 @@ func (f Failure) remote() error {
 		e.kind = ErrUnauthorized
 	case codeStopping:
 		e.kind = ErrStopping
+	case codeDown:
+		e.kind = ErrDown
 	}
 	if e.text == "" {
 		e.text = "the daemon reports a failure without a text (" + f.Code + ")"

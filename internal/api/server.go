@@ -174,6 +174,9 @@ func (c *call) handle() error {
 	c.rc.SetReadDeadline(time.Now().Add(c.pace.body))
 	rt, err := c.find()
 	if err == nil {
+		err = c.refuse(rt)
+	}
+	if err == nil {
 		c.route = rt
 		err = c.authenticate(rt)
 	}

@@ -1,0 +1,135 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net"
+	"sync"
+
+	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/work"
+)
+
+// Records answers from what the last daemon of a project has left, while none
+// runs: the part of Daemon that reads. Each method answers as the daemon's would,
+// with what is known without it. ReadMail marks nothing as read. Events and Logs
+// that are to follow end with ErrDown after what is there.
+type Records interface {
+	Status(ctx context.Context) (Status, error)
+	Nodes(ctx context.Context, path string) ([]Node, error)
+	Explain(ctx context.Context, path string) (Explanation, error)
+	Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error]
+	Logs(ctx context.Context, path string, n int, follow bool) iter.Seq2[string, error]
+
+	Mail(ctx context.Context, who Caller, all bool) ([]mail.Message, error)
+	ReadMail(ctx context.Context, who Caller, ids []string) ([]mail.Message, error)
+	Question(ctx context.Context, who Caller, id string) (asking.Question, error)
+	Questions(ctx context.Context, all bool) ([]asking.Question, error)
+
+	AllBeliefs(ctx context.Context, path string) ([]AgentBeliefs, error)
+	Beliefs(ctx context.Context, path string, names []string) ([]Belief, error)
+	RawBelief(ctx context.Context, path, name string) (RawBelief, error)
+	ExportBeliefs(ctx context.Context, path string) (BeliefExport, error)
+
+	Tasks(ctx context.Context, who Caller, f work.Filter) ([]work.Task, error)
+	Task(ctx context.Context, who Caller, id string) (work.Detail, error)
+	ExportTasks(ctx context.Context, after string) (work.BeadPage, error)
+
+	Orders(ctx context.Context) ([]Order, error)
+	Order(ctx context.Context, name string) (Order, error)
+	NextOrder(ctx context.Context, name string, count int) (OrderTimes, error)
+	OrderRuns(ctx context.Context, name string, count int) ([]OrderRun, error)
+}
+
+// recordRoutes are those that Records answers.
+var recordRoutes = map[string]bool{
+	"GET /v1/openapi.json": true, "GET /v1/status": true, "GET /v1/nodes": true, "GET /v1/explain": true,
+	"GET /v1/events": true, "GET /v1/logs": true,
+	"GET /v1/mail": true, "POST /v1/mail/read": true, "GET /v1/question": true, "GET /v1/questions": true,
+	"GET /v1/beliefs": true, "GET /v1/beliefs/agent": true, "GET /v1/beliefs/raw": true, "GET /v1/beliefs/export": true,
+	"GET /v1/tasks": true, "GET /v1/task": true, "GET /v1/tasks/export": true,
+	"GET /v1/orders": true, "GET /v1/order": true, "GET /v1/order/next": true, "GET /v1/order/runs": true,
+}
+
+// onlyRecords is a Daemon of which only the methods of Records may be called.
+type onlyRecords struct {
+	unanswered
+	Records
+}
+
+// unanswered has the methods of a Daemon one level deeper than Records has its own.
+type unanswered struct{ Daemon }
+
+// refuse fails requests that records cannot answer.
+func (s *server) refuse(rt route) error {
+	if _, records := s.service.(onlyRecords); !records || recordRoutes[rt.method+" "+rt.path] {
+		return nil
+	}
+	return fmt.Errorf("%w here; start it with: coppice up -d", ErrDown)
+}
+
+// Local returns a client that r answers, in this process. Whatever Records does
+// not answer fails with ErrDown. Close ends it.
+func Local(r Records) *Client {
+	ctx, end := context.WithCancel(context.Background())
+	l := &localListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	c := newClient(l.dial)
+	c.socket = l.Addr().String()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		newServer(onlyRecords{Records: r}, slog.New(slog.DiscardHandler), defaultPace()).serve(ctx, l)
+	}()
+	c.end = func() {
+		end()
+		<-served
+	}
+	return c
+}
+
+// localListener is a net.Listener for clients in the same process.
+type localListener struct {
+	conns  chan net.Conn
+	close  sync.Once
+	closed chan struct{}
+}
+
+func (l *localListener) dial(ctx context.Context) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case l.conns <- server:
+		return client, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Accept implements net.Listener.
+func (l *localListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l *localListener) Close() error {
+	l.close.Do(func() { close(l.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (l *localListener) Addr() net.Addr { return localAddr{} }
+
+type localAddr struct{}
+
+func (localAddr) Network() string { return "local" }
+func (localAddr) String() string  { return "this process" }
