@@ -127,7 +127,7 @@ type Attention struct {
 
 // Controller is the daemon itself.
 type Controller struct {
-	PID       int       `json:"pid"`
+	PID       int       `json:"pid"`  // 0 if none runs: see Records
 	Node      string    `json:"node"` // name of the machine
 	Version   string    `json:"version"`
 	StartedAt time.Time `json:"started_at"`

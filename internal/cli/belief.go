@@ -37,7 +37,7 @@ func newBeliefLs(s *streams) *cobra.Command {
 		Short: "List beliefs, of all agents or of those at and below PATH",
 		Args:  atMostOnePath,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				agents, err := c.AllBeliefs(ctx, strings.Join(args, ""))
 				if err != nil {
 					return err
@@ -105,7 +105,7 @@ or of all. --raw prints the record as it is kept, also where it cannot be read;
 			return onePath(cmd, args[:min(1, len(args))])
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				if raw || aside {
 					return s.printRaw(ctx, c, args[0], args[1], aside)
 				}
@@ -248,7 +248,7 @@ PATH, as one JSON document. What an agent sets meanwhile may or may not be in it
 of each agent it is what was there at one moment.`,
 		Args: atMostOnePath,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				doc, err := export(ctx, s, c, strings.Join(args, ""))
 				if err != nil {
 					return err
@@ -351,7 +351,7 @@ func newBeliefDiff(s *streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				diffs, err := compare(ctx, c, doc)
 				if err == nil {
 					err = s.printDiffs(diffs)

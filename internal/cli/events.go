@@ -35,7 +35,7 @@ holds also when the daemon is killed and started again meanwhile.`,
 			if q.Last < 0 {
 				return usage(fmt.Errorf("--lines: %d is negative", q.Last))
 			}
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				_, tty := isTerminal(s.out)
 				p := newPaint(tty)
 				for e, err := range c.Events(ctx, q) {

@@ -24,7 +24,7 @@ to run, runs, and as declared, what it waits for, and when the next round is; an
 pool what its check has said last.`,
 		Args: onePath,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				x, err := c.Explain(ctx, args[0])
 				if err != nil {
 					return err

@@ -34,7 +34,7 @@ happens at the deadline, and unread mail.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				questions, err := c.Questions(ctx, false)
 				if err != nil {
 					return err

@@ -25,7 +25,7 @@ those that follow until Ctrl-C.`,
 			if n < 0 {
 				return usage(fmt.Errorf("--lines is %d, expected a number from 0 up", n))
 			}
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				out := json.NewEncoder(inertWriter{s.out})
 				out.SetEscapeHTML(false)
 				for line, err := range c.Logs(ctx, args[0], n, follow) {

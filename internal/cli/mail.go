@@ -26,6 +26,7 @@ type mailbox struct {
 	send        string // the command that replies
 	flags       func(*cobra.Command)
 	ask         func(func(context.Context, *api.Client) error) error
+	look        func(*streams, func(context.Context, *api.Client) error) error // see remote.look
 }
 
 func agentMail() mailbox {
@@ -34,7 +35,7 @@ func agentMail() mailbox {
 		long: `Send messages to agents and people, and read what has come. A message is kept
 until it was read, and longer; the mailbox is that of the agent, not that of one
 incarnation.`,
-		flags: func(*cobra.Command) {}, ask: askAsAgent,
+		flags: func(*cobra.Command) {}, ask: askAsAgent, look: lookAsAgent,
 	}
 }
 
@@ -44,7 +45,7 @@ func peopleMail() mailbox {
 		list: "ls", short: "Read what agents have written to people, and write to agents", send: "coppice mail send",
 		long: `Read what agents have written to people, and write to agents. All people share
 one mailbox. coppice inbox shows it beside the questions of agents.`,
-		flags: r.flags, ask: r.ask,
+		flags: r.flags, ask: r.ask, look: r.look,
 	}
 }
 
@@ -133,7 +134,7 @@ func newMailList(s *streams, b mailbox) *cobra.Command {
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			var messages []mail.Message
-			err := b.ask(func(ctx context.Context, c *api.Client) (err error) {
+			err := b.look(s, func(ctx context.Context, c *api.Client) (err error) {
 				messages, err = c.Mail(ctx, all)
 				return err
 			})
@@ -213,7 +214,7 @@ func newMailRead(s *streams, b mailbox) *cobra.Command {
 		Args:  someIDs("message", "mail "+b.list),
 		RunE: func(_ *cobra.Command, ids []string) error {
 			var messages []mail.Message
-			err := b.ask(func(ctx context.Context, c *api.Client) (err error) {
+			err := b.look(s, func(ctx context.Context, c *api.Client) (err error) {
 				messages, err = c.ReadMail(ctx, ids...)
 				return err
 			})

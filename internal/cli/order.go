@@ -72,7 +72,7 @@ func newOrderList(s *streams, r *remote) *cobra.Command {
 		Short:   "List all orders",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				all, err := c.Orders(ctx)
 				switch {
 				case err != nil:

@@ -21,7 +21,7 @@ func newOrderHistory(s *streams, r *remote) *cobra.Command {
 			if count < 1 || count > 1000 {
 				return usage(fmt.Errorf("--lines is %d, expected 1 to 1000", count))
 			}
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				all, err := c.OrderRuns(ctx, args[0], count)
 				switch {
 				case err != nil:

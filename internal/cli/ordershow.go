@@ -18,7 +18,7 @@ func newOrderShow(s *streams, r *remote) *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show all there is of an order",
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				o, err := c.Order(ctx, args[0])
 				if err != nil {
 					return err
@@ -164,7 +164,7 @@ func newOrderNext(s *streams, r *remote) *cobra.Command {
 			if count < 1 || count > 1000 {
 				return usage(fmt.Errorf("--count is %d, expected 1 to 1000", count))
 			}
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				t, err := c.NextOrder(ctx, args[0], count)
 				if err != nil {
 					return err

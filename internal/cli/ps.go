@@ -22,7 +22,7 @@ func newPs(s *streams) *cobra.Command {
 		Long:    `List supervisors and agents as they are now, or those at and below PATH.`,
 		Args:    atMostOnePath,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				nodes, err := c.Nodes(ctx, strings.Join(args, ""))
 				if err != nil {
 					return err

@@ -89,6 +89,46 @@ func (r *remote) ask(do func(context.Context, *api.Client) error) error {
 	return err
 }
 
+// look is ask for commands that only read. While no daemon runs, they show what the
+// last one has left, and say so on the error output.
+func (r *remote) look(s *streams, do func(context.Context, *api.Client) error) error {
+	client, err := r.dial()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, stop := untilSignal(context.Background())
+	defer stop()
+	down := client.Reach(ctx)
+	if !errors.Is(down, api.ErrDown) {
+		return do(ctx, client)
+	}
+	file, err := r.find()
+	if err != nil { // an agent's socket, and no file
+		return down
+	}
+	records, err := daemon.OpenRecords(ctx, file)
+	var locked *daemon.LockedError
+	switch {
+	case errors.As(err, &locked):
+		return fmt.Errorf("%w\nprocess %d has the project, and does not answer: it starts, or ends", down, locked.Holder.PID)
+	case err != nil:
+		return &exitError{exitNoDaemon, fmt.Errorf("%w\nits records cannot be read: %w", down, err)}
+	}
+	defer records.Close()
+	note := "no daemon runs here"
+	if fate := daemon.Fate(file); fate != "" {
+		note += "; " + fate
+	}
+	fmt.Fprintln(s.err, "coppice: "+proc.Plain(note))
+	if err := records.FileError(); err != nil {
+		fmt.Fprintf(s.err, "coppice: the file cannot be used, so its agents are those on record: %s\n", proc.Plain(err.Error()))
+	}
+	local := api.Local(records)
+	defer local.Close()
+	return do(ctx, local)
+}
+
 // untilSignal returns a context that ends with the first signal, whose exit
 // code is that of its cause. The next one ends the program.
 func untilSignal(parent context.Context) (ctx context.Context, stop func()) {

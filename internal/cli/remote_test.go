@@ -269,21 +269,22 @@ func TestActCommands(t *testing.T) {
 func TestRemoteErrors(t *testing.T) {
 	t.Parallel()
 	dir, _ := daemonOf(t, aFleet())
-	lonely := project(t)
+	lonely := project(t, agentTOML("a", "exec sleep 1000"))
 	nowhere := t.TempDir()
 	for _, test := range []struct {
 		dir, args string
 		code      int
 		want      string
 	}{
-		{lonely, "status", 69, "no daemon runs"},
-		{lonely, "ps", 69, "coppice up"},
-		{lonely, "tree", 69, "no daemon runs"},
-		{lonely, "logs a", 69, "no daemon runs"},
-		{lonely, "logs -f a", 69, "no daemon runs"},
-		{lonely, "events", 69, "no daemon runs"},
-		{lonely, "events -f", 69, "no daemon runs"},
-		{lonely, "explain a", 69, "no daemon runs"},
+		{lonely, "logs a", 1, "a has not been started yet"},
+		{lonely, "logs -f a", 1, "no daemon runs"},
+		{lonely, "events", 0, "no daemon runs"},
+		{lonely, "events -f", 69, "nothing follows"},
+		{lonely, "explain none", 3, "no daemon runs"},
+		{lonely, "top", 2, "needs a terminal"},
+		{lonely, "mail send a -m b", 69, "coppice up"},
+		{lonely, "task add a", 69, "coppice up"},
+		{lonely, "belief set a b=1", 69, "coppice up"},
 		{lonely, "down", 69, "no daemon runs"},
 		{lonely, "attach --watch a", 69, "no daemon runs"},
 		{nowhere, "ps", 78, "coppice init"},

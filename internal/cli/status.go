@@ -23,16 +23,21 @@ func newStatus(s *streams) *cobra.Command {
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				st, err := c.Status(ctx)
 				if err != nil {
 					return err
 				}
 				if asJSON {
-					return s.printJSON(st)
+					err = s.printJSON(st)
+				} else {
+					_, tty := isTerminal(s.out)
+					err = s.printLines(statusLines(st, time.Now(), newPaint(tty)))
 				}
-				_, tty := isTerminal(s.out)
-				return s.printLines(statusLines(st, time.Now(), newPaint(tty)))
+				if err == nil && st.Controller.PID == 0 {
+					err = &exitError{code: exitNoDaemon}
+				}
+				return err
 			})
 		},
 	}
@@ -62,6 +67,9 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 		p.dim("project ") + " " + p.bold(proc.Plain(st.Project)),
 		line("daemon", "pid %d on %s, version %s, up %s", d.PID, d.Node, d.Version, short(time.Duration(d.Uptime*float64(time.Second)))),
 		agents,
+	}
+	if d.PID == 0 {
+		lines[1] = line("daemon", "none runs")
 	}
 	if st.Suspended != "" {
 		lines = append(lines, p.dim(fmt.Sprintf("%-8s", "state"))+" "+p.state("suspended", proc.Plain(st.Suspended)))

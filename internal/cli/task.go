@@ -23,7 +23,8 @@ type worker struct {
 	agent   bool
 	flags   func(*cobra.Command)
 	ask     func(func(context.Context, *api.Client) error) error
-	by      func() string // name of the person
+	look    func(*streams, func(context.Context, *api.Client) error) error // see remote.look
+	by      func() string                                                  // name of the person
 	dial    func() (*api.Client, error)
 }
 
@@ -33,7 +34,7 @@ func agentTasks() worker {
 		long: `Claim tasks, and say what becomes of them. What an agent has claimed is this
 incarnation's: when it ends, however that is, the task is open again for the next
 one. coppice agent hook says what there is to do.`,
-		flags: func(*cobra.Command) {}, ask: askAsAgent, by: func() string { return "" },
+		flags: func(*cobra.Command) {}, ask: askAsAgent, look: lookAsAgent, by: func() string { return "" },
 	}
 }
 
@@ -45,7 +46,7 @@ func peopleTasks() worker {
 that do them, the daemon and the machine. A task is ready when it is open, its time
 has come, and what it depends on, and its children, are closed. It is done by one
 incarnation of an agent at a time, and is open again when that dies.`,
-		flags: r.flags, ask: r.ask, by: userName, dial: r.dial,
+		flags: r.flags, ask: r.ask, look: r.look, by: userName, dial: r.dial,
 	}
 }
 

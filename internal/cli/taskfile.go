@@ -161,7 +161,7 @@ as it came, with all that coppice knows nothing of.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if output == "" || output == "-" {
-				return w.export(s.out)
+				return w.export(s, s.out)
 			}
 			// A file is there as a whole or not at all.
 			temp, err := os.CreateTemp(filepath.Dir(output), ".export-")
@@ -169,7 +169,7 @@ as it came, with all that coppice knows nothing of.`,
 				return err
 			}
 			defer os.Remove(temp.Name())
-			if err := errors.Join(w.export(temp), temp.Chmod(0o644), temp.Sync(), temp.Close()); err != nil {
+			if err := errors.Join(w.export(s, temp), temp.Chmod(0o644), temp.Sync(), temp.Close()); err != nil {
 				return err
 			}
 			return os.Rename(temp.Name(), output)
@@ -181,9 +181,9 @@ as it came, with all that coppice knows nothing of.`,
 }
 
 // export writes all tasks as beads.
-func (w worker) export(to io.Writer) error {
+func (w worker) export(s *streams, to io.Writer) error {
 	out := bufio.NewWriter(to)
-	err := w.ask(func(ctx context.Context, c *api.Client) error {
+	err := w.look(s, func(ctx context.Context, c *api.Client) error {
 		for after := ""; ; {
 			page, err := c.ExportTasks(ctx, after)
 			if err != nil {

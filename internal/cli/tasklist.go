@@ -47,7 +47,7 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 				return s.printLines([]string{fmt.Sprint(n)})
 			}
 			var tasks []work.Task
-			err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
+			err := w.look(s, func(ctx context.Context, c *api.Client) (err error) {
 				if mine {
 					tasks, err = c.Todo(ctx)
 				} else {
@@ -144,7 +144,7 @@ func newTaskShow(s *streams, w worker) *cobra.Command {
 		Args:  oneTask(w),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var d work.Detail
-			err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
+			err := w.look(s, func(ctx context.Context, c *api.Client) (err error) {
 				d, err = c.Task(ctx, args[0])
 				return err
 			})

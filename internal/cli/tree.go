@@ -22,7 +22,7 @@ func newTree(s *streams) *cobra.Command {
 		Long:  `Show the tree of supervisors and agents as it is now, or the part of it below PATH.`,
 		Args:  atMostOnePath,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return r.ask(func(ctx context.Context, c *api.Client) error {
+			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				nodes, err := c.Nodes(ctx, strings.Join(args, ""))
 				if err != nil {
 					return err

@@ -19,15 +19,21 @@ import (
 
 // openBeliefs reads the beliefs of all agents.
 func (c *Controller) openBeliefs(ctx context.Context) error {
-	book, problems, err := belief.Open(ctx, c.opts.Store)
+	problems, err := c.readBeliefs(ctx)
 	if err != nil {
 		return err
 	}
-	c.beliefs = book
-	c.opts.programs.remember(book)
-	c.declareBeliefs(c.fleet())
+	c.opts.programs.remember(c.beliefs)
 	c.unusable(problems)
 	return nil
+}
+
+func (c *Controller) readBeliefs(ctx context.Context) (problems []belief.Problem, err error) {
+	c.beliefs, problems, err = belief.Open(ctx, c.opts.Store)
+	if err == nil {
+		c.declareBeliefs(c.fleet())
+	}
+	return problems, err
 }
 
 // remember opens the beliefs of an incarnation.

@@ -130,6 +130,23 @@ type Controller struct {
 // tree: what lives is taken over, what ended is dealt with as if it ended
 // now, what nobody wants any more is stopped. It does not wait for the agents to be ready.
 func Open(ctx context.Context, o Options) (*Controller, error) {
+	c, err := newController(o)
+	if err != nil {
+		return nil, err
+	}
+	if err = c.fleet().check(c.places); err == nil {
+		err = c.open(ctx)
+	}
+	if err != nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer cancel()
+		return nil, errors.Join(err, c.log.Close(closing))
+	}
+	return c, nil
+}
+
+// newController makes a controller that has looked at nothing yet.
+func newController(o Options) (*Controller, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -156,18 +173,9 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	for _, r := range o.Runtimes {
 		c.places[r.Kind()] = r
 	}
-	f := newFleet(o.Tree, o.Config)
-	c.wanted.Store(f)
+	c.wanted.Store(newFleet(o.Tree, o.Config))
 	c.patrols = newRounds(c)
 	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
-	if err = f.check(c.places); err == nil {
-		err = c.open(ctx)
-	}
-	if err != nil {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
-		defer cancel()
-		return nil, errors.Join(err, log.Close(closing))
-	}
 	return c, nil
 }
 
@@ -187,6 +195,9 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	}
 	if err := c.openMail(ctx); err != nil {
 		return err
+	}
+	for path := range c.fleet().agents {
+		c.forwardAnswers(path) // of questions that ended and whose agents were not told
 	}
 	defer func() {
 		if err != nil {
@@ -334,6 +345,9 @@ func (c *Controller) wait() {
 	}
 	close(c.ended)
 }
+
+// rootPath is the path of the root, whether it was launched or not.
+func (c *Controller) rootPath() string { return c.fleet().tree.Root.Name }
 
 // find returns the running supervisor of a path.
 func (c *Controller) find(path string) *supervisor.Supervisor {

@@ -70,6 +70,8 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 			if tail, err := s.Peek(ctx, historyLength); err == nil && tail != nil {
 				x.Tail = tail
 			}
+		} else if tail, err := c.kept(n.Path, historyLength); err == nil && tail != nil {
+			x.Tail = tail
 		}
 		if x.Hint == "" {
 			x.Hint = c.seat(n.Path)

@@ -48,8 +48,8 @@ func Killed(file string) bool {
 }
 
 // Fate says what has become of the last controller of the project of a file, in
-// a clause for people; "" if there is nothing to tell: there never was one, it
-// was asked to end, or one runs.
+// a clause for people; "" if there is nothing to tell: there never was one, or
+// one runs.
 func Fate(file string) string {
 	p, err := OpenProject(file)
 	if err != nil {
@@ -67,8 +67,10 @@ func Fate(file string) string {
 	switch {
 	case os.IsNotExist(err):
 		return fmt.Sprintf("the last one, process %d, was killed or has crashed; its agents may still run: coppice up takes them over, coppice down stops them", last.PID)
-	case err != nil || json.Unmarshal(text, &f) != nil || f.Reason == "":
+	case err != nil || json.Unmarshal(text, &f) != nil:
 		return ""
+	case f.Reason == "":
+		return "the last one was stopped on " + f.At.Local().Format(time.DateTime)
 	}
 	return fmt.Sprintf("the last one ended on %s: %.500s", f.At.Local().Format(time.DateTime), f.Reason)
 }

@@ -38,13 +38,7 @@ func (c *Controller) openMail(ctx context.Context) (err error) {
 			}
 		},
 	})
-	if err != nil {
-		return err
-	}
-	for path := range c.fleet().agents {
-		c.forwardAnswers(path) // of questions that ended and whose agents were not told
-	}
-	return nil
+	return err
 }
 
 // sentEvent is the log's entry of a message: it has no body.

@@ -16,7 +16,7 @@ import (
 // name alone is enough for all that the file names, as it does so once. What is
 // there by its whole path is meant first.
 func (c *Controller) full(path string) string {
-	root := c.root.Path()
+	root := c.rootPath()
 	path = strings.Trim(path, "/")
 	switch {
 	case path == "":
@@ -48,7 +48,7 @@ func (f *fleet) endingIn(segments string, limit int) (found []string) {
 // noNode says that there is nothing at a path, and what there is instead.
 func (c *Controller) noNode(path string) error {
 	f := c.fleet()
-	short := strings.TrimPrefix(path, c.root.Path()+"/")
+	short := strings.TrimPrefix(path, c.rootPath()+"/")
 	hint := "coppice tree shows all"
 	if several := f.endingIn(short, 3); len(several) > 1 {
 		hint = "which one is meant: " + strings.Join(several, ", ") + "?"

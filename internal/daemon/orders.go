@@ -148,7 +148,7 @@ func (c *Controller) targetOf(target string) string {
 // ofOrders: the path is that of orders in events, and of no node.
 func (c *Controller) ofOrders(path string) bool {
 	first, _, _ := strings.Cut(strings.Trim(path, "/"), "/")
-	return first == "orders" && !c.fleet().has(c.root.Path()+"/"+first)
+	return first == "orders" && !c.fleet().has(c.rootPath()+"/"+first)
 }
 
 // noOrders is the error where orders cannot run.

@@ -60,20 +60,15 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	places := make(map[string]runtime.Runtime)
-	var all []sighting
 	for _, rt := range runtimes {
 		places[rt.Kind()] = rt
-		slots, err := rt.List(ctx)
-		if err != nil {
-			return stopped, fmt.Errorf("looking for what runs in %s: %w", rt.Kind(), err)
-		}
-		for _, o := range slots {
-			// What cannot be told apart is asked to stop, too: evict waits until it is known.
-			if o.Life != runtime.Dead {
-				all = append(all, sighting{rt.Kind(), o})
-			}
-		}
 	}
+	all, err := sightings(ctx, runtimes)
+	if err != nil {
+		return stopped, err
+	}
+	// What cannot be told apart is asked to stop, too: evict waits until it is known.
+	all = slices.DeleteFunc(all, func(s sighting) bool { return !s.lives() })
 	if stopped.Orders, err = endErrands(ctx, project, logger); err != nil {
 		return stopped, err
 	}
@@ -113,6 +108,20 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 		errs = append(errs, fmt.Errorf("they are stopped, but that cannot be written down: %w", err))
 	}
 	return stopped, errors.Join(errs...)
+}
+
+// sightings looks at all slots of runtimes.
+func sightings(ctx context.Context, runtimes []runtime.Runtime) (all []sighting, err error) {
+	for _, rt := range runtimes {
+		slots, err := rt.List(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("looking for what runs in %s: %w", rt.Kind(), err)
+		}
+		for _, o := range slots {
+			all = append(all, sighting{rt.Kind(), o})
+		}
+	}
+	return all, nil
 }
 
 // dispersal is the farewell of a fleet that has no controller any more: nobody is

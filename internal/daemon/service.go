@@ -24,12 +24,18 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 	if err != nil {
 		return api.Status{}, err
 	}
+	s := c.statusOf(nodes)
+	s.Controller = api.Controller{
+		PID: os.Getpid(), Node: c.host, Version: c.opts.Version,
+		StartedAt: c.started, Uptime: time.Since(c.started).Seconds(),
+	}
+	return s, nil
+}
+
+// statusOf is all of the status but the daemon.
+func (c *Controller) statusOf(nodes []api.Node) api.Status {
 	s := api.Status{
 		Project: c.fleet().tree.Root.Name,
-		Controller: api.Controller{
-			PID: os.Getpid(), Node: c.host, Version: c.opts.Version,
-			StartedAt: c.started, Uptime: time.Since(c.started).Seconds(),
-		},
 		Summary: make(map[string]int), Suspended: c.projectSuspended(),
 		Orders: c.orderCounts(),
 		Store:  api.Store{Kind: "sqlite", OK: true},
@@ -68,7 +74,7 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 	}
 	s.Attention = attention(nodes, s.Config)
 	s.Inbox = api.Inbox{Questions: len(c.desk.List("", false)), Mail: c.mail.Unread(mail.People), Parked: c.work.Parked()}
-	return s, nil
+	return s
 }
 
 // Down is part of api.Service.
@@ -106,13 +112,15 @@ func (c *Controller) agent(path string) (runtime.Session, error) {
 // Logs is part of api.Service. With follow it goes on over restarts.
 func (c *Controller) Logs(ctx context.Context, path string, n int, follow bool) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		s, err := c.agent(path)
-		if err != nil {
-			yield("", err)
-			return
-		}
-		if !follow {
-			lines, err := s.Peek(ctx, n)
+		s := c.live(c.full(path))
+		if !follow || s == nil {
+			var lines []string
+			var err error
+			if s != nil {
+				lines, err = s.Peek(ctx, n)
+			} else { // what an incarnation has written that this daemon has not met
+				lines, err = c.output(path, n)
+			}
 			if err != nil {
 				yield("", err)
 			}
@@ -121,7 +129,13 @@ func (c *Controller) Logs(ctx context.Context, path string, n int, follow bool) 
 					return
 				}
 			}
-			return
+			if !follow || err != nil {
+				return
+			}
+			if s = c.successor(ctx, c.full(path), nil); s == nil {
+				return
+			}
+			n = 1 << 20
 		}
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()

@@ -124,6 +124,8 @@ func (s *stage) Adopt(_ context.Context, path string) (runtime.Session, error) {
 
 func (s *stage) Ready(context.Context, string, uint64) error { return nil }
 
+func (s *stage) Tail(string, int) ([]string, error) { return nil, fs.ErrNotExist }
+
 func (s *stage) List(context.Context) (all []runtime.Observation, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -89,7 +89,7 @@ func (c *Controller) Suspended(path string) bool {
 	if c.suspendedBy(c.fleet(), path) != "" {
 		return true
 	}
-	for ; path != c.root.Path(); path = parent(path) {
+	for ; path != c.rootPath(); path = parent(path) {
 		sup := c.find(parent(path))
 		if sup == nil {
 			continue // something above it does not run, and says why

@@ -9,10 +9,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 )
 
-// Read returns messages of a mailbox with their bodies, and marks them as read
-// by that incarnation of its agent, 0 for people. Either all of them are or, if one
-// is not there (ErrNotFound) or its body is not (ErrLost), none.
-func (b *Boxes) Read(ctx context.Context, address string, incarnation uint64, ids []string) ([]Message, error) {
+// Peek returns messages of a mailbox with their bodies, and leaves them as they
+// are. ErrNotFound: one is not there; ErrLost: its body is not.
+func (b *Boxes) Peek(ctx context.Context, address string, ids []string) ([]Message, error) {
 	numbers, err := parseIDs(ids)
 	if err != nil {
 		return nil, err
@@ -26,6 +25,25 @@ func (b *Boxes) Read(ctx context.Context, address string, incarnation uint64, id
 			return nil, err
 		}
 	}
+	return b.withBodies(numbers, bodies), nil
+}
+
+// Read is Peek, and marks the messages as read by that incarnation of the
+// agent, 0 for people. Either all of them are, or none.
+func (b *Boxes) Read(ctx context.Context, address string, incarnation uint64, ids []string) ([]Message, error) {
+	unmarked, err := b.Peek(ctx, address, ids)
+	if err != nil {
+		return nil, err
+	}
+	numbers, err := parseIDs(ids)
+	if err != nil {
+		return nil, err
+	}
+	bodies := make(map[uint64]string, len(numbers))
+	for _, m := range unmarked {
+		n, _ := parseID(m.ID)
+		bodies[n] = m.Body
+	}
 	err = b.each(ctx, address, numbers, func(r *record) bool {
 		if !r.ReadAt.IsZero() {
 			return false
@@ -36,12 +54,17 @@ func (b *Boxes) Read(ctx context.Context, address string, incarnation uint64, id
 	if err != nil {
 		return nil, err
 	}
+	return b.withBodies(numbers, bodies), nil
+}
+
+// withBodies is get, with bodies that were read before.
+func (b *Boxes) withBodies(numbers []uint64, bodies map[uint64]string) []Message {
 	messages := b.get(numbers)
 	for i := range messages {
 		n, _ := parseID(messages[i].ID)
 		messages[i].Body = bodies[n]
 	}
-	return messages, nil
+	return messages
 }
 
 // Archive puts messages of a mailbox away and returns them without their

@@ -148,6 +148,10 @@ type Runtime interface {
 	// there are none; a slot that cannot be looked at is listed as Unknown.
 	List(ctx context.Context) ([]Observation, error)
 
+	// Tail returns the last n lines that a slot has kept, whichever incarnation
+	// wrote them; nothing has to be adopted for that. fs.ErrNotExist: it keeps none.
+	Tail(path string, n int) ([]string, error)
+
 	// Remove forgets a slot in which nothing lives, with its log. ErrBusy, ErrUnknown.
 	Remove(ctx context.Context, path string) error
 

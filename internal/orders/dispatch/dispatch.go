@@ -120,6 +120,32 @@ type drive struct {
 
 // Open takes over what the predecessor has left, and begins.
 func Open(ctx context.Context, o Options) (*Dispatcher, error) {
+	d, open, err := restore(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	for _, r := range open {
+		d.begin(r, true)
+	}
+	d.mu.Unlock()
+	d.wg.Go(d.tidy)
+	d.establish(ctx)
+	d.wg.Go(d.loop)
+	d.wg.Go(d.follow)
+	d.wg.Go(d.sweep)
+	return d, nil
+}
+
+// Read shows what the predecessor has left, and fires nothing: only List, Show,
+// Next, History and One may be called. Of the options it needs no Errands.
+func Read(ctx context.Context, o Options) (*Dispatcher, error) {
+	d, _, err := restore(ctx, o)
+	return d, err
+}
+
+// restore makes a Dispatcher of what is stored, and returns the runs that have not ended.
+func restore(ctx context.Context, o Options) (*Dispatcher, []orders.Run, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -152,16 +178,10 @@ func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading the runs of orders: %w", err)
+		return nil, nil, fmt.Errorf("reading the runs of orders: %w", err)
 	}
-	if err := d.recall(ctx); err != nil {
-		return nil, err
-	}
-	d.establish(ctx)
-	d.wg.Go(d.loop)
-	d.wg.Go(d.follow)
-	d.wg.Go(d.sweep)
-	return d, nil
+	open, err := d.recall(ctx)
+	return d, open, err
 }
 
 // Close lets go of everything. What runs is stopped, and recorded so, or goes

@@ -40,11 +40,11 @@ func (d *Dispatcher) index(n uint64, before, now *orders.Run) {
 // syncTime is how long what happened before is waited for to be written.
 const syncTime = 2 * time.Second
 
-// recall makes the engine from what is stored, and goes on with the runs that have not ended.
-func (d *Dispatcher) recall(ctx context.Context) error {
+// recall makes the engine from what is stored, and returns the runs that have not ended.
+func (d *Dispatcher) recall(ctx context.Context) (open []orders.Run, err error) {
 	records, _, err := d.o.Store.Snapshot(ctx, statePrefix)
 	if err != nil {
-		return fmt.Errorf("reading the states of orders: %w", err)
+		return nil, fmt.Errorf("reading the states of orders: %w", err)
 	}
 	d.orders, d.states = make(map[string]*spec.StandingOrder), make(map[string]orders.State)
 	for _, o := range d.o.Orders {
@@ -77,13 +77,12 @@ func (d *Dispatcher) recall(ctx context.Context) error {
 	d.o.Log.Sync(syncing)
 	enough()
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	_, head, err := d.o.Log.Last(ctx, 1, func(event.Event) bool { return true })
 	if err != nil {
-		return fmt.Errorf("finding the end of the event log: %w", err)
+		return nil, fmt.Errorf("finding the end of the event log: %w", err)
 	}
-	var open []orders.Run
 	d.runs.View(func() {
 		for _, all := range d.byOrder {
 			for _, n := range all {
@@ -99,10 +98,8 @@ func (d *Dispatcher) recall(ctx context.Context) error {
 	d.engine.Held = d.o.Held
 	for _, r := range open {
 		d.engine.Began(r.Order)
-		d.begin(r, true)
 	}
-	d.wg.Go(func() { d.tidy() })
-	return nil
+	return open, nil
 }
 
 // establish writes down what is new: what comes to pass once Open has returned counts,

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -205,6 +206,15 @@ func (r *Runtime) List(context.Context) ([]runtime.Observation, error) {
 		}
 	}
 	return all, nil
+}
+
+// Tail reads the log of a slot: see runtime.Runtime.
+func (r *Runtime) Tail(path string, n int) ([]string, error) {
+	name, err := wire.DirName(path)
+	if err != nil {
+		return nil, err
+	}
+	return logfile.Kept(newSaid(filepath.Join(r.dir, name)).file, n)
 }
 
 // Remove forgets a slot, with what was said in it.

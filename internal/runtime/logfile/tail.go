@@ -39,6 +39,14 @@ func Peek(file string, n int) ([]string, error) {
 	return lines, nil
 }
 
+// Kept is Peek of a log that exists; fs.ErrNotExist if it does not.
+func Kept(file string, n int) ([]string, error) {
+	if _, err := os.Stat(file); err != nil {
+		return nil, err
+	}
+	return Peek(file, n)
+}
+
 // Tail reads a log that is being written and rotated.
 type Tail struct {
 	file    string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,6 +105,14 @@ func testPeek(t *testing.T, b *bench) {
 	}
 	if lines, err := s.Peek(b.ctx(), 1<<30); err != nil || len(lines) < 50 {
 		t.Errorf("all lines: %q, %v", lines, err)
+	}
+	// Who has never heard of the agent can read them, too.
+	other := b.runtime()
+	if lines, err := other.Tail("app/a", 2); err != nil || !slices.Equal(lines, []string{"line 48", "line 49"}) {
+		t.Errorf("the last lines of the slot: %q, %v", lines, err)
+	}
+	if lines, err := other.Tail("app/none", 2); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the last lines of no slot: %q, %v", lines, err)
 	}
 }
 

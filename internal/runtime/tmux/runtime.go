@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
@@ -171,6 +172,15 @@ func (r *Runtime) Adopt(ctx context.Context, path string) (runtime.Session, erro
 		return nil, fmt.Errorf("adopt %s: %w", path, err)
 	}
 	return ses, nil
+}
+
+// Tail reads the log of a slot: see runtime.Runtime.
+func (r *Runtime) Tail(path string, n int) ([]string, error) {
+	name, err := wire.DirName(path)
+	if err != nil {
+		return nil, err
+	}
+	return logfile.Kept(filepath.Join(r.dir, name, wire.LogFile), n)
 }
 
 // Remove forgets a slot: see runtime.Runtime. One that does not exist is forgotten already.

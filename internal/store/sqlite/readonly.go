@@ -21,7 +21,7 @@ import (
 
 // ErrMoved: the files of a store that was opened for reading have changed. A
 // daemon has opened it since, and what was read may mix old and new.
-var ErrMoved = errors.New("the store was changed while it was read")
+var ErrMoved = errors.New("the store was changed while it was read, as a daemon has started; ask again")
 
 // OpenReadOnly opens the store at path to read what its last user left, also
 // where that was killed and the write-ahead log still holds its last commits. It

@@ -1,0 +1,474 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/orders/dispatch"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/inproc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim"
+	"github.com/coppice-dev/coppice/internal/runtime/tmux"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/store/sqlite"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Records shows what the last daemon of a project has left, while none runs: its
+// store, the slots of its agents, and their logs. It changes none of them. It is
+// a Controller that is never launched, and has no supervisors.
+type Records struct {
+	*Controller
+	project Project
+	badFile error // why the configuration file cannot be used
+	fate    string
+	started time.Time // of the last daemon
+	seen    map[string]sighting
+	records map[string]*record
+	selves  map[string]*selfRecord
+	ends    []func() error // in the order in which they were opened
+}
+
+var _ api.Records = (*Records)(nil)
+
+// stateUnknown is the state of an agent of which nothing can be told.
+const stateUnknown = "unknown"
+
+// OpenRecords opens the records of the project of a configuration file. The error
+// is a *LockedError if a daemon has the project. Where the file cannot be used, the
+// tree is that of the records, see FileError.
+func OpenRecords(ctx context.Context, file string) (*Records, error) {
+	project, err := OpenProject(file)
+	if err != nil {
+		return nil, err
+	}
+	if holder, locked := project.Locked(); locked {
+		return nil, &LockedError{project.Dir, holder}
+	}
+	programs := newPrograms(slog.New(slog.DiscardHandler), nil)
+	r := &Records{
+		fate: Fate(file), started: project.holder().Since, seen: make(map[string]sighting), ends: []func() error{programs.close},
+	}
+	loaded := programs.load(file)
+	if r.badFile = loaded.Err; loaded.Err == nil {
+		project = project.keeping(loaded.Tree.Persistence)
+	}
+	r.project = project
+	if err := r.open(ctx, loaded, programs); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func (r *Records) open(ctx context.Context, loaded Loaded, programs *programs) error {
+	db, err := r.project.readStore(ctx)
+	if err != nil {
+		return err
+	}
+	r.ends = append(r.ends, db.Close)
+	stored, _, err := db.Snapshot(ctx, nodePrefix)
+	if err != nil {
+		return fmt.Errorf("reading what the last daemon knew: %w", err)
+	}
+	r.records, r.selves, _ = readRecords(stored)
+	runtimes, err := r.project.standingRuntimes(programs.log)
+	for _, rt := range runtimes {
+		r.ends = append(r.ends, rt.Close)
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.look(ctx, runtimes); err != nil {
+		return err
+	}
+	r.Controller, err = newController(Options{
+		Tree: r.tree(loaded.Tree), Store: db, Runtimes: runtimes, Logger: programs.log, Config: loaded.Config, programs: programs,
+	})
+	if err != nil {
+		return err
+	}
+	r.ends = append(r.ends, r.closeLog)
+	return r.read(ctx)
+}
+
+// FileError returns why the configuration file cannot be used; nil if it can.
+func (r *Records) FileError() error { return r.badFile }
+
+// tree is that of the file, with the instances of pools that live; or else that of
+// all that is on record.
+func (r *Records) tree(declared *spec.Tree) *spec.Tree {
+	if declared != nil {
+		return declared.Populated(func(yield func(string) bool) {
+			for path, s := range r.seen {
+				if s.lives() && !yield(path) {
+					return
+				}
+			}
+		})
+	}
+	known := make(map[string]bool)
+	for path := range r.records {
+		known[path] = true
+	}
+	for path := range r.seen {
+		known[path] = true
+	}
+	root := &spec.Node{Name: filepath.Base(r.project.Dir)}
+	nodes := make(map[string]*spec.Node)
+	for _, path := range slices.Sorted(maps.Keys(known)) { // what is above comes first
+		if first, _, _ := strings.Cut(path, "/"); len(nodes) == 0 {
+			root.Name = first
+			nodes[first] = root
+		}
+		above, name, below := cutLast(path)
+		if parent := nodes[above]; below && parent != nil {
+			n := &spec.Node{Name: name}
+			nodes[path] = n
+			parent.Children = append(parent.Children, spec.Child{Node: n})
+		}
+	}
+	childlessAreAgents(root)
+	return &spec.Tree{Root: root, Patrol: spec.DefaultPatrol()}
+}
+
+// childlessAreAgents makes agents of the nodes below one that have nothing below them.
+func childlessAreAgents(n *spec.Node) {
+	for i, c := range n.Children {
+		if len(c.Node.Children) == 0 {
+			n.Children[i] = spec.Child{Agent: &spec.Agent{Name: c.Node.Name}}
+		} else {
+			childlessAreAgents(c.Node)
+		}
+	}
+}
+
+// look finds out what runs in the slots.
+func (r *Records) look(ctx context.Context, runtimes []runtime.Runtime) error {
+	all, err := sightings(ctx, runtimes)
+	for _, s := range all {
+		if last, ok := r.seen[s.Path]; !ok || s.lives() && !last.lives() || s.lives() == last.lives() && s.Incarnation > last.Incarnation {
+			r.seen[s.Path] = s
+		}
+	}
+	return err
+}
+
+// read reads the store.
+func (r *Records) read(ctx context.Context) error {
+	for path, rec := range r.records {
+		r.told[path] = []mark{{incarnation: rec.Incarnation}}
+	}
+	if _, err := r.readBeliefs(ctx); err != nil {
+		return err
+	}
+	if err := r.openMail(ctx); err != nil {
+		return err
+	}
+	r.ends = append(r.ends, func() error { r.desk.Close(); return nil })
+	if err := r.openWork(ctx); err != nil {
+		return err
+	}
+	r.ends = append(r.ends, func() error { r.work.Close(); return nil })
+	if err := r.recallSuspension(ctx); err != nil {
+		return err
+	}
+	var err error
+	r.orders, err = dispatch.Read(ctx, dispatch.Options{
+		Store: r.opts.Store, Log: r.log, Orders: r.opts.Tree.Orders, Logger: r.opts.Logger, Held: r.orderHeld(),
+	})
+	return err
+}
+
+// closeLog ends the log, which has nothing to write.
+func (r *Records) closeLog() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return r.log.Close(ctx)
+}
+
+// Close lets go of everything.
+func (r *Records) Close() error {
+	var errs []error
+	for _, end := range slices.Backward(r.ends) {
+		errs = append(errs, end())
+	}
+	r.ends = nil
+	return errors.Join(errs...)
+}
+
+// readStore opens the state to read it. Where none was ever written, or it ended
+// with the daemon, it is empty.
+func (p Project) readStore(ctx context.Context) (store.Store, error) {
+	path := p.Database()
+	if path == "" {
+		return memory.New(), nil
+	}
+	db, err := sqlite.OpenReadOnly(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return memory.New(), nil
+	}
+	return db, err
+}
+
+// standingRuntimes opens the runtimes in which something was ever started, to
+// look at what is there.
+func (p Project) standingRuntimes(l *slog.Logger) (all []runtime.Runtime, err error) {
+	for _, at := range []struct {
+		dir  string
+		open func(dir string) (runtime.Runtime, error)
+	}{
+		{p.Slots(), func(dir string) (runtime.Runtime, error) {
+			return shim.Open(shim.Options{Dir: dir, WithoutGroups: true, Logger: l})
+		}},
+		{p.Tmux(), func(dir string) (runtime.Runtime, error) { return tmux.Open(tmux.Options{Dir: dir, Logger: l}) }},
+		{p.Inside(), func(dir string) (runtime.Runtime, error) { return inproc.Open(inproc.Options{Dir: dir}) }},
+	} {
+		if _, err := os.Stat(at.dir); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		rt, err := at.open(at.dir)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, rt)
+	}
+	return all, nil
+}
+
+// Status is part of api.Records. The daemon in it has no process.
+func (r *Records) Status(ctx context.Context) (api.Status, error) {
+	nodes, err := r.Nodes(ctx, "")
+	if err != nil {
+		return api.Status{}, err
+	}
+	s := r.statusOf(nodes)
+	s.Controller = api.Controller{Node: r.host, StartedAt: r.started}
+	if r.badFile != nil {
+		s.Config.LastError = r.badFile.Error()
+	}
+	if path := r.project.Database(); path != "" {
+		s.Store.Kind, s.Store.Path = "sqlite", path // also where there is none yet
+	}
+	return s, nil
+}
+
+// Nodes is part of api.Records.
+func (r *Records) Nodes(_ context.Context, path string) ([]api.Node, error) {
+	path = r.full(path)
+	if !r.fleet().has(path) {
+		return nil, r.noNode(path)
+	}
+	return r.list(nil, path), nil
+}
+
+// list appends a node and what is below it.
+func (r *Records) list(all []api.Node, path string) []api.Node {
+	d := r.fleet().nodes[path]
+	if d == nil {
+		return append(all, r.agentNode(path))
+	}
+	n := r.recorded(path, supervisor.Stopped.String())
+	n.Kind, n.Strategy = kindSupervisor, d.Strategy.String()
+	if d.Limit != (supervisor.Limit{}) && d.Limit.Scope == supervisor.ScopeSupervisor {
+		var counted []time.Time
+		if self := r.selves[path]; self != nil {
+			counted = self.Counted
+		}
+		limited(&n, d.Limit, counted)
+	}
+	all = append(all, n)
+	for _, child := range d.Children {
+		all = r.list(all, path+"/"+child.Name())
+	}
+	return all
+}
+
+// recorded is what the record of a node says, which is not there where there is none.
+func (r *Records) recorded(path, state string) api.Node {
+	n := api.Node{Path: path, State: state, Reason: "no daemon runs", Node: r.host, LimitMax: supervisor.Unlimited}
+	if rec := r.records[path]; rec != nil {
+		n.Incarnation, n.Restarts = rec.Incarnation, rec.Restarts
+		if rec.LastExit != nil {
+			n.LastExit = rec.LastExit.exit().String()
+		}
+		if rec.lasts() {
+			n.State, n.Reason = rec.State, rec.Reason
+		}
+	}
+	r.shownSuspended(&n)
+	return n
+}
+
+// agentNode is what is known of an agent: what its slot shows comes first.
+func (r *Records) agentNode(path string) api.Node {
+	a := r.fleet().agents[path]
+	n := r.recorded(path, supervisor.Stopped.String())
+	n.Kind, n.Runtime, n.NeedsInput = kindAgent, a.Runtime.String(), r.needs(path)
+	rec := r.records[path]
+	limit := a.Limit
+	if above := r.fleet().nodes[parent(path)]; limit == (supervisor.Limit{}) && above != nil && above.Limit.Scope == supervisor.ScopeChild {
+		limit = above.Limit
+	}
+	if limit != (supervisor.Limit{}) {
+		var counted []time.Time
+		if rec != nil {
+			counted = rec.Counted
+		}
+		limited(&n, limit, counted)
+	}
+	s, seen := r.seen[path]
+	switch {
+	case !seen && rec == nil:
+		n.Reason = "never started"
+	case !seen:
+	case s.Life == runtime.Alive:
+		n.State, n.Reason, n.PID, n.StatusText = supervisor.Running.String(), "runs without a daemon", s.PID, s.Said.Status
+		n.Incarnation, n.StartedAt, n.Uptime = s.Incarnation, &s.StartedAt, max(0, time.Since(s.StartedAt)).Seconds()
+	case s.Life == runtime.Unknown:
+		n.State, n.Reason = stateUnknown, "cannot tell whether it runs: "+s.Detail
+	case s.Incarnation >= n.Incarnation && s.Exit.Kind != supervisor.NoExit:
+		n.Incarnation, n.LastExit = s.Incarnation, s.Exit.String()
+	}
+	return n
+}
+
+// limited says what governs a node, and how much of that is used up now.
+func limited(n *api.Node, l supervisor.Limit, counted []time.Time) {
+	n.LimitMax, n.Limit = l.Max, l.String()
+	for _, at := range counted {
+		if l.Within <= 0 || time.Since(at) < l.Within {
+			n.InWindow++
+		}
+	}
+}
+
+// Explain is part of api.Records.
+func (r *Records) Explain(ctx context.Context, path string) (api.Explanation, error) {
+	nodes, err := r.Nodes(ctx, path)
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	n := nodes[0]
+	x := api.Explanation{
+		Node: n, Rule: n.Reason, Next: "nothing, until a daemon runs", Hint: "coppice up -d",
+		Evidence: []string{"no daemon runs"}, History: r.history(ctx, n.Path), Tail: []string{}, Claims: []api.Claim{},
+	}
+	if r.fate != "" {
+		x.Evidence = append(x.Evidence, r.fate)
+	}
+	if n.Kind != kindAgent {
+		return x, nil
+	}
+	x.Evidence = append(x.Evidence, fmt.Sprintf("incarnation %d, %d restarts in all", n.Incarnation, n.Restarts))
+	if n.LastExit != "" {
+		x.Evidence = append(x.Evidence, "the last incarnation to end ended with "+n.LastExit)
+	}
+	switch n.State {
+	case supervisor.Suspended.String():
+		x.Next = "nothing, until a daemon runs and somebody starts it"
+	case supervisor.GivenUp.String():
+		x.Next = "nothing, until a daemon runs and somebody resets it"
+	case supervisor.Running.String():
+		x.Next, x.Hint = "nothing: nobody restarts it when it ends", "coppice up -d takes it over, coppice down stops it"
+	}
+	x.Claims = r.claimed(ctx, n.Path)
+	if tail, err := r.kept(n.Path, historyLength); err == nil && tail != nil {
+		x.Tail = tail
+	}
+	return x, nil
+}
+
+// Events is part of api.Records.
+func (r *Records) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
+	follow := q.Follow
+	q.Follow = false
+	return ending(r.Controller.Events(ctx, q), follow)
+}
+
+// Logs is part of api.Records.
+func (r *Records) Logs(_ context.Context, path string, n int, follow bool) iter.Seq2[string, error] {
+	return ending(func(yield func(string, error) bool) {
+		lines, err := r.output(path, n)
+		if err != nil {
+			yield("", err)
+		}
+		for _, line := range lines {
+			if !yield(line, nil) {
+				return
+			}
+		}
+	}, follow)
+}
+
+// ending yields what is there and, where more was to follow, that it does not.
+func ending[T any](all iter.Seq2[T, error], follow bool) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for item, err := range all {
+			if !yield(item, err) || err != nil {
+				return
+			}
+		}
+		if follow {
+			var none T
+			yield(none, fmt.Errorf("%w: nothing follows", api.ErrDown))
+		}
+	}
+}
+
+// ReadMail is part of api.Records: the messages stay unread.
+func (r *Records) ReadMail(ctx context.Context, _ api.Caller, ids []string) ([]mail.Message, error) {
+	messages, err := r.mail.Peek(ctx, mail.People, ids)
+	return messages, translated(err)
+}
+
+// output are the last lines of an agent, whether it runs or not.
+func (c *Controller) output(path string, n int) ([]string, error) {
+	path = c.full(path)
+	switch f := c.fleet(); {
+	case f.nodes[path] != nil:
+		return nil, fmt.Errorf("%s is a supervisor, which has no output of its own: %w", path, api.ErrConflict)
+	case f.agents[path] == nil:
+		return nil, c.noNode(path)
+	}
+	lines, err := c.kept(path, n)
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		return lines, err
+	case c.last(path) > 0:
+		return nil, nil // it was silent
+	}
+	return nil, fmt.Errorf("%s has not been started yet: %w", path, api.ErrConflict)
+}
+
+// kept are the last lines that the slots of an agent keep: the one that it is at
+// home in, or else another one. fs.ErrNotExist: none does.
+func (c *Controller) kept(path string, n int) ([]string, error) {
+	err := fs.ErrNotExist
+	if home := c.home(path); home != nil {
+		var lines []string
+		if lines, err = home.Tail(path, n); !errors.Is(err, fs.ErrNotExist) {
+			return lines, err
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(c.places)) {
+		if lines, e := c.places[kind].Tail(path, n); e == nil {
+			return lines, nil
+		}
+	}
+	return nil, err
+}
