@@ -56,8 +56,8 @@ type Service interface {
 	Explain(ctx context.Context, path string) (Explanation, error)
 
 	// Act does something to a node, and with a supervisor to all below it,
-	// and returns when it is done.
-	Act(ctx context.Context, path string, action Action) error
+	// and returns when it is done. What is so already is no error.
+	Act(ctx context.Context, path string, action Action) (Acted, error)
 	// Down stops everything in order and ends the daemon. With keep, agents go
 	// on without it. It returns when the daemon has begun to.
 	Down(ctx context.Context, keep bool) error
@@ -89,6 +89,12 @@ func Actions() []Action { return []Action{Start, Stop, Restart, Reset, Suspend, 
 type ActRequest struct {
 	Path   string `json:"path"`
 	Action Action `json:"action"`
+}
+
+// Acted is what Act has done.
+type Acted struct {
+	Changed int      `json:"changed"` // how many nodes it was done to
+	Already []string `json:"already"` // paths of agents that ran, or were stopped by hand, already
 }
 
 // DownRequest is the body of POST /v1/down.

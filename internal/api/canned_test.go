@@ -132,11 +132,14 @@ func full() event.Event {
 		Data: json.RawMessage(`[1]`), Truncated: 1, Extra: map[string]json.RawMessage{"more": json.RawMessage("1")}}
 }
 
-func (c canned) Act(ctx context.Context, _ string, _ Action) error {
+func (c canned) Act(ctx context.Context, _ string, _ Action) (done Acted, err error) {
 	if c.act != nil {
-		return c.act(ctx)
+		return done, c.act(ctx)
 	}
-	return c.err
+	if c.full {
+		done = Acted{2, []string{"app/a"}}
+	}
+	return done, c.err
 }
 
 func (c canned) Down(context.Context, bool) error { return c.err }

@@ -221,8 +221,8 @@ func (c *Client) Explain(ctx context.Context, path string) (x Explanation, err e
 }
 
 // Act implements Service.
-func (c *Client) Act(ctx context.Context, path string, action Action) error {
-	return c.call(ctx, "POST", "/act", nil, ActRequest{path, action}, nil)
+func (c *Client) Act(ctx context.Context, path string, action Action) (done Acted, err error) {
+	return done, c.call(ctx, "POST", "/act", nil, ActRequest{path, action}, &done)
 }
 
 // Down implements Service.

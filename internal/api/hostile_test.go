@@ -115,7 +115,7 @@ func TestPanic(t *testing.T) {
 		},
 	}, "", patiently())
 	c := dial(t, s.socket)
-	if err := c.Act(t.Context(), "a", Stop); err == nil || !strings.Contains(err.Error(), "internal error") {
+	if _, err := c.Act(t.Context(), "a", Stop); err == nil || !strings.Contains(err.Error(), "internal error") {
 		t.Error(err)
 	}
 	for _, after := range []uint64{0, 1} {

@@ -156,7 +156,7 @@ func TestFieldsDescribed(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[Status](), reflect.TypeFor[Controller](), reflect.TypeFor[Store](), reflect.TypeFor[Config](),
 		reflect.TypeFor[Node](), reflect.TypeFor[Explanation](), reflect.TypeFor[event.Event](), reflect.TypeFor[LogLine](),
-		reflect.TypeFor[ActRequest](), reflect.TypeFor[DownRequest](), reflect.TypeFor[Failure](),
+		reflect.TypeFor[ActRequest](), reflect.TypeFor[Acted](), reflect.TypeFor[DownRequest](), reflect.TypeFor[Failure](),
 		reflect.TypeFor[Beat](), reflect.TypeFor[RestartRequest](), reflect.TypeFor[HookRequest](), reflect.TypeFor[Notice](), reflect.TypeFor[Vitals](),
 		reflect.TypeFor[DrainRequest](), reflect.TypeFor[Drain](), reflect.TypeFor[Pool](), reflect.TypeFor[PoolAt](), reflect.TypeFor[DrainCheck](), reflect.TypeFor[Reloaded](), reflect.TypeFor[FireRequest](), reflect.TypeFor[Aide](), reflect.TypeFor[Farewell](), reflect.TypeFor[Overdue](), reflect.TypeFor[PatrolRequest](), reflect.TypeFor[Round](), reflect.TypeFor[RoundAction](), reflect.TypeFor[RoundDelay](), reflect.TypeFor[Standing](),
 		reflect.TypeFor[Caller](), reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
@@ -256,6 +256,7 @@ func (s schema) kind() string {
 
 // bodies are those of requests that have both a body and an answer.
 var bodies = map[string]string{
+	"POST /v1/act":                     `{"path":"app/a","action":"start"}`,
 	"POST /v1/patrol":                  `{"dry_run":true}`,
 	"POST /v1/mail/send":               `{"to":"a","subject":"s"}`,
 	"POST /v1/mail/read":               `{"ids":["m-1"]}`,

@@ -139,7 +139,7 @@ func routes() []route {
 			{name: "after", kind: "integer"}, {name: "last", kind: "integer"}, {name: "type", kind: "string", repeated: true}, path, follow}},
 		{method: "GET", path: "/v1/logs", stream: true, answer: LogLine{}, serve: (*call).logs, params: []param{
 			thePath, {name: "n", kind: "integer"}, follow}},
-		{method: "POST", path: "/v1/act", body: ActRequest{}, serve: (*call).act},
+		{method: "POST", path: "/v1/act", body: ActRequest{}, answer: Acted{}, serve: (*call).act},
 		{method: "POST", path: "/v1/down", body: DownRequest{}, serve: (*call).down},
 		{method: "POST", path: "/v1/attach", params: []param{thePath, {name: "watch", kind: "boolean"}}, serve: (*call).attach},
 	}
@@ -346,10 +346,12 @@ func (c *call) act() error {
 	if !slices.Contains(Actions(), req.Action) {
 		return fmt.Errorf("%w: action is %.100q, expected one of %v", ErrInvalid, req.Action, Actions())
 	}
-	if err := c.service.Act(c.r.Context(), req.Path, req.Action); err != nil {
+	done, err := c.service.Act(c.r.Context(), req.Path, req.Action)
+	if err != nil {
 		return err
 	}
-	return c.done()
+	done.Already = orEmpty(done.Already)
+	return c.answer(done)
 }
 
 func (c *call) down() error {

@@ -92,7 +92,7 @@ func TestRoundTrip(t *testing.T) {
 	why, err := c.Explain(ctx, "web")
 	same("explain", why, wantWhy, err)
 	for _, a := range api.Actions() {
-		if err := c.Act(ctx, "app/db", a); err != nil {
+		if _, err := c.Act(ctx, "app/db", a); err != nil {
 			t.Error(a, err)
 		}
 	}
@@ -155,7 +155,7 @@ func TestErrorsSurvive(t *testing.T) {
 		_, errs["status"] = c.Status(ctx)
 		_, errs["nodes"] = c.Nodes(ctx, "")
 		_, errs["explain"] = c.Explain(ctx, "app")
-		errs["act"] = c.Act(ctx, "app", api.Stop)
+		_, errs["act"] = c.Act(ctx, "app", api.Stop)
 		errs["down"] = c.Down(ctx, false)
 		for _, err := range c.Events(ctx, event.Query{Follow: true}) {
 			errs["events"] = err
@@ -224,7 +224,7 @@ func TestCancel(t *testing.T) {
 	c := serve(t, f)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-entered; cancel() }()
-	if err := c.Act(ctx, "app", api.Stop); !errors.Is(err, context.Canceled) {
+	if _, err := c.Act(ctx, "app", api.Stop); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

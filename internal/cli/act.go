@@ -26,6 +26,10 @@ func newActs(s *streams) []*cobra.Command {
 func newAct(s *streams, action api.Action, done, short, more string) *cobra.Command {
 	var r remote
 	whole := action == api.Suspend || action == api.Resume // may be about the project
+	already := "runs already"
+	if action == api.Stop || action == api.Suspend {
+		already = "is stopped already"
+	}
 	use := " PATH..."
 	if whole {
 		use = " [PATH...]"
@@ -33,7 +37,7 @@ func newAct(s *streams, action api.Action, done, short, more string) *cobra.Comm
 	cmd := &cobra.Command{
 		Use:   string(action) + use,
 		Short: short,
-		Long:  short + ".\nWith a supervisor, all below it are meant. The command returns when it is done." + more,
+		Long:  short + ".\nWith a supervisor, all below it are meant. The command returns when it is done.\nWhat is so already is said, and is no error." + more,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && !whole {
 				return errors.New("the path of an agent or supervisor is missing; coppice tree shows them")
@@ -47,16 +51,20 @@ func newAct(s *streams, action api.Action, done, short, more string) *cobra.Comm
 			return r.ask(func(ctx context.Context, c *api.Client) error {
 				var failed []error
 				for _, path := range paths {
-					var err error
+					at := path
 					if path == "." && whole {
-						path = "the project is"
-						err = c.Act(ctx, "/", action)
-					} else {
-						err = c.Act(ctx, path, action)
+						path, at = "the project is", "/"
+					}
+					acted, err := c.Act(ctx, at, action)
+					for _, other := range acted.Already {
+						fmt.Fprintf(s.out, "%s %s\n", proc.Plain(other), already)
 					}
 					switch {
-					case err == nil:
+					case err == nil && acted.Changed > 0:
 						fmt.Fprintf(s.out, "%s %s\n", proc.Plain(path), done)
+					case err == nil && len(acted.Already) == 0:
+						fmt.Fprintf(s.out, "%s has nothing in it\n", proc.Plain(path))
+					case err == nil:
 					case ctx.Err() != nil, errors.Is(err, api.ErrDown), errors.Is(err, api.ErrStopping):
 						return errors.Join(append(failed, err)...) // the others would say the same
 					default:

@@ -27,14 +27,15 @@ those that others depend on, which are asked when these have ended. Who has not
 ended within its grace, or shutdown_timeout if that is longer, is killed and
 listed. With --keep-agents they go on without the daemon, and the next one takes
 them over. The command returns when the daemon has ended; Ctrl-C only ends the
-waiting. Agents whose daemon was killed are stopped, too.`,
+waiting. Agents whose daemon was killed are stopped, too. That there is nothing to
+stop is no error.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			return r.ask(func(ctx context.Context, c *api.Client) error {
 				st, err := c.Status(ctx)
-				if errors.Is(err, api.ErrDown) && !keep {
-					return r.stopOrphans(ctx, s, err)
+				if errors.Is(err, api.ErrDown) {
+					return r.alreadyDown(ctx, s, keep)
 				}
 				if err != nil {
 					return err
@@ -54,7 +55,7 @@ waiting. Agents whose daemon was killed are stopped, too.`,
 				if killed, err := r.killed(); err != nil {
 					return err
 				} else if killed && !keep { // before it has stopped everything, maybe
-					if err := r.stopOrphans(ctx, s, nil); err != nil {
+					if _, err := r.stopOrphans(ctx, s); err != nil {
 						return err
 					}
 				}
@@ -76,28 +77,42 @@ func tellOverdue(s *streams, f api.Farewell) {
 	}
 }
 
-// stopOrphans stops what lives without a daemon; none is why there is none.
-func (r *remote) stopOrphans(ctx context.Context, s *streams, none error) error {
+// alreadyDown stops what lives without a daemon, unless that is to go on, and says
+// what there was to do.
+func (r *remote) alreadyDown(ctx context.Context, s *streams, keep bool) error {
+	note := "already down: no daemon runs"
+	if !keep {
+		stopped, err := r.stopOrphans(ctx, s)
+		if err != nil || stopped {
+			return err
+		}
+		note += ", and no agents"
+	}
+	_, err := fmt.Fprintln(s.out, note)
+	return err
+}
+
+// stopOrphans stops what lives without a daemon, and reports whether there was any.
+func (r *remote) stopOrphans(ctx context.Context, s *streams) (any bool, err error) {
 	file, err := r.find()
 	if err != nil {
-		return err
+		return false, err
 	}
-	stopped, err := daemon.StopOrphans(ctx, file, slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	logger := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	stopped, err := daemon.StopOrphans(ctx, file, logger)
 	for _, path := range stopped.Agents {
 		fmt.Fprintf(s.out, "%s stopped\n", proc.Plain(path))
 	}
 	tellOverdue(s, api.Farewell{Overdue: stopped.Late})
+	if err != nil || len(stopped.Agents) == 0 && stopped.Orders == 0 {
+		return false, err
+	}
 	what := plural(len(stopped.Agents), "agent")
-	switch {
-	case err != nil:
-		return err
-	case len(stopped.Agents) == 0 && stopped.Orders == 0:
-		return none
-	case stopped.Orders > 0:
+	if stopped.Orders > 0 {
 		what += " and " + plural(stopped.Orders, "run") + " of orders"
 	}
 	_, err = fmt.Fprintf(s.out, "%s without a daemon, all stopped\n", what)
-	return err
+	return true, err
 }
 
 // killed reports whether the last daemon of the project was killed.

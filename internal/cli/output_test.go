@@ -260,7 +260,11 @@ func TestKilled(t *testing.T) {
 	for _, p := range processesIn(t, dir) {
 		p.awaitEnd(t)
 	}
-	launch(t, dir, "down").wantExit(69)
+	for _, args := range [][]string{{"down"}, {"down", "--keep-agents"}} {
+		if out, _ := coppice(t, dir, 0, args...); !strings.HasPrefix(out, "already down: no daemon runs") {
+			t.Errorf("%q says %q", args, out)
+		}
+	}
 	// The next daemon finds an orderly end.
 	r = launch(t, dir, "up")
 	r.out.awaitText(t, "t/b started")

@@ -285,7 +285,6 @@ func TestRemoteErrors(t *testing.T) {
 		{lonely, "mail send a -m b", 69, "coppice up"},
 		{lonely, "task add a", 69, "coppice up"},
 		{lonely, "belief set a b=1", 69, "coppice up"},
-		{lonely, "down", 69, "no daemon runs"},
 		{lonely, "attach --watch a", 69, "no daemon runs"},
 		{nowhere, "ps", 78, "coppice init"},
 		{dir, "ps none", 3, "none: no such node"},

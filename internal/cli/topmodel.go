@@ -139,7 +139,7 @@ func (m *topModel) act(action api.Action) tea.Cmd {
 	}
 	m.note = fmt.Sprintf("%s %s …", action, path)
 	return func() tea.Msg {
-		if err := m.client.Act(m.ctx, path, action); err != nil {
+		if _, err := m.client.Act(m.ctx, path, action); err != nil {
 			return noteMsg(err.Error())
 		}
 		return noteMsg(fmt.Sprintf("%s %s: done", action, path))

@@ -40,6 +40,8 @@ in order. With -d it goes into the background and the command returns shortly
 after every agent has been started, or with the reason why the daemon is not up.
 It names each agent that is not well, and then ends with exit code 1; the daemon
 stays up.
+Where one is up already it says so and ends with 0; in the foreground that is an
+error, as there is nothing to stay for.
 
 With --dry-run nothing is started or stopped: it prints what a daemon would do first,
 or, if one runs, what there is to do. Without a daemon the checks of pools are run for
@@ -115,6 +117,7 @@ type readiness struct {
 	Message string   `json:"message"`
 	Unwell  []string `json:"unwell,omitempty"` // a line for each agent that is not well
 	Code    int      `json:"code"`
+	Holder  int      `json:"holder,omitempty"` // process of another daemon, which has the project
 }
 
 // settleTime is how long a daemon waits before it reports, for agents that end
@@ -163,6 +166,10 @@ func up(s *streams, path string) error {
 		var e *exitError
 		if errors.As(err, &e) {
 			r.Code = e.code
+		}
+		var locked *daemon.LockedError
+		if errors.As(err, &locked) {
+			r.Holder = locked.Holder.PID
 		}
 		tell(r)
 	}
@@ -261,7 +268,7 @@ func upDetached(s *streams, path string) error {
 		return err
 	}
 	if holder, locked := project.Locked(); locked {
-		return &daemon.LockedError{Project: project.Dir, Holder: holder}
+		return alreadyUp(s, project, holder.PID)
 	}
 	if err := project.Make(); err != nil {
 		return err
@@ -296,6 +303,10 @@ func upDetached(s *streams, path string) error {
 		cmd.Wait()
 		return fmt.Errorf("the daemon ended before it was up; its last words are in %s", project.Log())
 	}
+	if rep.Holder != 0 { // it has come first
+		cmd.Wait()
+		return alreadyUp(s, project, rep.Holder)
+	}
 	if rep.Code != 0 {
 		cmd.Wait()
 		return &exitError{rep.Code, errors.New(rep.Message)}
@@ -312,4 +323,10 @@ func upDetached(s *streams, path string) error {
 		return fmt.Errorf("%s %s not well:\n  %s", plural(n, "agent"), are, strings.Join(rep.Unwell, "\n  "))
 	}
 	return nil
+}
+
+// alreadyUp says that a daemon has the project, which is what was asked for.
+func alreadyUp(s *streams, project daemon.Project, pid int) error {
+	_, err := fmt.Fprintf(s.out, "%s is up already, process %d; it follows the file by itself\n", proc.Plain(project.Dir), pid)
+	return err
 }

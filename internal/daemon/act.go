@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,27 +12,32 @@ import (
 )
 
 // Act is part of api.Service.
-func (c *Controller) Act(ctx context.Context, path string, action api.Action) error {
+func (c *Controller) Act(ctx context.Context, path string, action api.Action) (api.Acted, error) {
+	none := api.Acted{}
 	path = c.full(path)
 	if c.rootState() != supervisor.Running {
-		return fmt.Errorf("%s: %w", path, api.ErrStopping)
+		return none, fmt.Errorf("%s: %w", path, api.ErrStopping)
 	}
 	if path == c.root.Path() {
 		return c.actOnProject(ctx, action)
 	}
 	sup, id, err := c.locate(path)
 	if err != nil {
-		return err
+		return none, err
 	}
 	if err := c.mayStart(path, action); err != nil {
-		return err
+		return none, err
 	}
 	if err := c.surplus(path, action); err != nil {
-		return err
+		return none, err
 	}
 	before, _ := sup.Child(id)
 	if w, _ := c.patrols.waits(path); w.For != "" && before.State == supervisor.Waiting && (action == api.Start || action == api.Resume) {
-		return fmt.Errorf("%w: %s waits for %s and is started by itself then; see: coppice explain %s", api.ErrConflict, path, w.For, path)
+		return none, fmt.Errorf("%w: %s waits for %s and is started by itself then; see: coppice explain %s", api.ErrConflict, path, w.For, path)
+	}
+	already := api.Acted{Already: []string{path}}
+	if c.aider(path) == nil && c.drainOf(path) == nil && isAlready(before, action) {
+		return already, nil
 	}
 	goesOn := false
 	switch action {
@@ -45,14 +49,33 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) er
 	if action != api.Reset {
 		c.dropRestart(path, 0, string(action)+" was asked for by hand")
 	}
-	if err := c.actOn(ctx, sup, id, action); err != nil && !(goesOn && errors.Is(err, supervisor.ErrRunning)) {
-		return notFound(path, err)
+	done, err := c.actOn(ctx, sup, id, action)
+	switch {
+	case errors.Is(err, supervisor.ErrRunning) && goesOn:
+		done = api.Acted{Changed: 1}
+	case errors.Is(err, supervisor.ErrRunning):
+		return already, nil // meanwhile
+	case err != nil:
+		return done, notFound(path, err)
+	case done.Changed == 0:
+		return done, nil
 	}
 	c.log.Append(event.Event{
 		Type: requested(action), Path: path, Actor: "user", Message: fmt.Sprintf("%s: %s asked for by hand", path, action),
 	})
 	c.settle(ctx, path, before, action)
-	return nil
+	return done, nil
+}
+
+// isAlready reports whether a child is what an action makes of it.
+func isAlready(i supervisor.ChildInfo, action api.Action) bool {
+	switch action {
+	case api.Start, api.Resume:
+		return i.Sub == nil && (i.State == supervisor.Running || i.State == supervisor.Starting)
+	case api.Stop, api.Suspend:
+		return i.State == supervisor.Suspended
+	}
+	return false
 }
 
 // requested is the event of an action that was asked for by hand.
@@ -69,92 +92,79 @@ func requested(action api.Action) event.Type {
 }
 
 // actBelow does something to all children of a supervisor at the same time.
-func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, action api.Action) error {
+func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, action api.Action) (all api.Acted, err error) {
 	children, err := sup.Children()
 	if err != nil {
-		return notFound(sup.Path(), err)
+		return all, notFound(sup.Path(), err)
 	}
 	if action == api.Resume {
 		if err := sup.Resume(); err != nil {
-			return notFound(sup.Path(), err)
+			return all, notFound(sup.Path(), err)
 		}
 	}
 	children = append(children, c.forgottenAides(sup.Path(), children)...)
-	errs := make([]error, len(children))
+	errs, done := make([]error, len(children)), make([]api.Acted, len(children))
 	var wg sync.WaitGroup
 	for i, child := range children {
 		path := sup.Path() + "/" + child.ID
 		action, ok := c.aideAmong(path, child, action)
 		if ok {
-			wg.Go(func() { errs[i] = c.Act(ctx, path, action) })
+			wg.Go(func() { done[i], errs[i] = c.Act(ctx, path, action) })
 		}
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	for _, d := range done {
+		all.Changed += d.Changed
+		all.Already = append(all.Already, d.Already...)
+	}
+	return all, errors.Join(errs...)
 }
 
-// startBelow starts what is down below a supervisor that runs; ErrRunning if nothing is.
-func (c *Controller) startBelow(ctx context.Context, sup *supervisor.Supervisor) error {
-	err := c.actBelow(ctx, sup, api.Start)
-	all, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return err
-	}
-	var failed []error
-	for _, e := range all.Unwrap() {
-		if !errors.Is(e, supervisor.ErrRunning) {
-			failed = append(failed, e)
-		}
-	}
-	if children, e := sup.Children(); e == nil && len(failed) == 0 && len(all.Unwrap()) < len(children) {
-		return nil
-	}
-	return cmp.Or(errors.Join(failed...), err)
-}
-
-func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action api.Action) error {
-	if path := sup.Path() + "/" + id; c.aider(path) != nil {
-		return c.actOnAide(ctx, c.aider(path), path, action)
+// actOn does something to a child.
+func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action api.Action) (api.Acted, error) {
+	one := api.Acted{Changed: 1}
+	path := sup.Path() + "/" + id
+	if c.aider(path) != nil {
+		return one, c.actOnAide(ctx, c.aider(path), path, action)
 	}
 	info, err := sup.Child(id)
 	if errors.Is(err, supervisor.ErrNotFound) && (action == api.Start || action == api.Restart) {
-		spec, known := c.fleet().specs[sup.Path()+"/"+id]
+		spec, known := c.fleet().specs[path]
 		if known {
-			spec.Saved = &supervisor.Saved{Incarnation: c.last(sup.Path() + "/" + id)}
+			spec.Saved = &supervisor.Saved{Incarnation: c.last(path)}
 			_, err = sup.StartChild(ctx, spec)
 		}
-		return err
+		return one, err
 	}
 	if err != nil {
-		return err
+		return one, err
 	}
+	if info.Sub != nil && (action == api.Reset || action == api.Start && info.State == supervisor.Running) {
+		return c.actBelow(ctx, info.Sub, action)
+	}
+	return one, c.actOnChild(ctx, sup, info, action)
+}
+
+// actOnChild does something to an agent, or to a supervisor as a whole.
+func (c *Controller) actOnChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo, action api.Action) error {
 	switch action {
 	case api.Stop, api.Suspend:
 		return c.suspendChild(ctx, sup, info)
 	case api.Start:
-		if info.Sub != nil && info.State == supervisor.Running {
-			return c.startBelow(ctx, info.Sub)
-		}
 		return start(ctx, sup, info)
 	case api.Resume:
 		if info.Sub != nil {
 			return info.Sub.Resume()
-		}
-		if info.State == supervisor.Running {
-			return nil
 		}
 		return start(ctx, sup, info)
 	case api.Restart:
 		if err := c.suspendChild(ctx, sup, info); err != nil {
 			return err
 		}
-		_, err := sup.RestartChild(ctx, id)
+		_, err := sup.RestartChild(ctx, info.ID)
 		return err
 	case api.Reset:
-		if info.Sub != nil {
-			return c.actBelow(ctx, info.Sub, action)
-		}
-		return sup.Reset(id)
+		return sup.Reset(info.ID)
 	}
 	return fmt.Errorf("%w: unknown action %q, expected start, stop, restart, reset, suspend or resume", api.ErrInvalid, action)
 }

@@ -337,7 +337,7 @@ func TestAidefileAmongOthers(t *testing.T) {
 		defer p.close()
 		ctx := context.Background()
 		for _, action := range []api.Action{api.Stop, api.Start, api.Restart, api.Suspend, api.Resume, api.Reset} {
-			if err := p.Act(ctx, "", action); err != nil {
+			if _, err := p.Act(ctx, "", action); err != nil {
 				t.Errorf("%s: %v", action, err)
 			}
 			time.Sleep(time.Minute)
@@ -356,10 +356,10 @@ func TestAidefileAmongOthers(t *testing.T) {
 		if n := p.stage.starts("t/plain"); n != 4 {
 			t.Errorf("the plain agent was started %d times", n)
 		}
-		if err := p.Act(ctx, "a", api.Start); err != nil {
+		if _, err := p.Act(ctx, "a", api.Start); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Act(ctx, "", api.Restart); err != nil {
+		if _, err := p.Act(ctx, "", api.Restart); err != nil {
 			t.Fatal(err)
 		}
 		if n := p.stage.starts("t/a"); n != 2 {

@@ -115,7 +115,7 @@ func TestApplyKeeps(t *testing.T) {
 		}
 		p := newPlay(t, tree("x"))
 		defer p.close()
-		if err := p.Act(context.Background(), "a", api.Stop); err != nil {
+		if _, err := p.Act(context.Background(), "a", api.Stop); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {

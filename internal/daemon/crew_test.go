@@ -219,7 +219,7 @@ func TestCrewCheckFails(t *testing.T) {
 		}
 		p.checkPools()
 		time.Sleep(time.Second)
-		if err := p.Act(context.Background(), "t/w/w-1", api.Restart); err != nil { // nothing waits for a check that hangs
+		if _, err := p.Act(context.Background(), "t/w/w-1", api.Restart); err != nil { // nothing waits for a check that hangs
 			t.Error(err)
 		}
 		p.wants("t/w/w-1 2, t/w/w-2 1")
@@ -311,7 +311,7 @@ func TestCrewComesAgain(t *testing.T) {
 				p.wants("t/w/w-2 1") // nobody has asked since
 				p.says(q, 2, nil)
 				p.wants("t/w/w-1 2, t/w/w-2 1")
-				if err := p.Act(context.Background(), "t/w/w-2", api.Stop); err != nil {
+				if _, err := p.Act(context.Background(), "t/w/w-2", api.Stop); err != nil {
 					t.Error(err)
 				}
 				p.says(q, 3, nil)
@@ -339,7 +339,7 @@ func TestCrewAndPeople(t *testing.T) {
 		defer p.close()
 		act := func(path string, a api.Action) {
 			t.Helper()
-			if err := p.Act(ctx, path, a); err != nil {
+			if _, err := p.Act(ctx, path, a); err != nil {
 				t.Errorf("%s %s: %v", a, path, err)
 			}
 			p.moment()
@@ -350,7 +350,7 @@ func TestCrewAndPeople(t *testing.T) {
 		p.says(q, 1, nil) // nothing of the second one is left to finish
 		p.wants("t/w/w-1 1, t/w/w-3 1")
 		for _, a := range []api.Action{api.Start, api.Restart, api.Resume} {
-			if err := p.Act(ctx, "t/w/w-3", a); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "no longer wanted by its pool") {
+			if _, err := p.Act(ctx, "t/w/w-3", a); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "no longer wanted by its pool") {
 				t.Errorf("%s of an instance that is not wanted: %v", a, err)
 			}
 		}
@@ -536,7 +536,7 @@ func TestCrewRetires(t *testing.T) {
 		p.stage.on("t/in/w/w-1").end(part{}.ending())
 		p.moment()
 		p.wants("t/in/beside 1, t/in/w/w-1 2, t/in/w/w-2 1, t/in/w/w-3 1")
-		if err := p.Act(context.Background(), "t/in", api.Restart); err != nil { // and starts as ever
+		if _, err := p.Act(context.Background(), "t/in", api.Restart); err != nil { // and starts as ever
 			t.Error(err)
 		}
 		p.moment()
@@ -549,7 +549,7 @@ func TestCrewRetires(t *testing.T) {
 	run("nothing of it lives", func(t *testing.T) {
 		p := begin(t, "other")
 		defer p.close()
-		if err := p.Act(context.Background(), "t/w", api.Stop); err != nil {
+		if _, err := p.Act(context.Background(), "t/w", api.Stop); err != nil {
 			t.Fatal(err)
 		}
 		becomes(p, treeOf(t, "other"), "t/other 1")
@@ -561,12 +561,12 @@ func TestCrewRetires(t *testing.T) {
 		p := begin(t, "other")
 		defer p.close()
 		becomes(p, treeOf(t, "other"), "t/other 1, "+crowd)
-		if err := p.Act(context.Background(), "t", api.Suspend); err != nil {
+		if _, err := p.Act(context.Background(), "t", api.Suspend); err != nil {
 			t.Fatal(err)
 		}
 		p.moment()
 		p.wants("")
-		if err := p.Act(context.Background(), "t", api.Resume); err != nil {
+		if _, err := p.Act(context.Background(), "t", api.Resume); err != nil {
 			t.Fatal(err)
 		}
 		p.moment()
@@ -593,7 +593,7 @@ func TestCrewRetires(t *testing.T) {
 		p := begin(t, "other")
 		defer p.close()
 		becomes(p, treeOf(t, "other"), "t/other 1, "+crowd)
-		if err := p.Act(context.Background(), "t/w", api.Stop); err != nil {
+		if _, err := p.Act(context.Background(), "t/w", api.Stop); err != nil {
 			t.Fatal(err)
 		}
 		p.moment()

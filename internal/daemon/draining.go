@@ -65,7 +65,8 @@ func (c *Controller) drain(ctx context.Context, path string, timeout time.Durati
 		return errNotDrained(path)
 	}
 	if info.State != supervisor.Running && info.State != supervisor.Starting {
-		return c.Act(ctx, path, api.Stop)
+		_, err := c.Act(ctx, path, api.Stop)
+		return err
 	}
 	reason := brief(req.Reason)
 	c.dropRestart(path, 0, "it is asked to finish")

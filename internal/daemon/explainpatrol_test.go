@@ -102,7 +102,7 @@ func TestExplainPatrol(t *testing.T) {
 			p.moment()
 		}
 		wants("t/a", "run; kept; held for 1h0m0s")
-		if err := p.Act(context.Background(), "t/a", api.Stop); err != nil {
+		if _, err := p.Act(context.Background(), "t/a", api.Stop); err != nil {
 			t.Fatal(err)
 		}
 		p.moment()

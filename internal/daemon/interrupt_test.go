@@ -30,7 +30,7 @@ func TestStartsAreInterrupted(t *testing.T) {
 	}
 	for name, end := range map[string]func(t *testing.T, p *play){
 		"the project is suspended": func(t *testing.T, p *play) {
-			if err := p.Act(context.Background(), "", api.Suspend); err != nil {
+			if _, err := p.Act(context.Background(), "", api.Suspend); err != nil {
 				t.Error(err)
 			}
 		},

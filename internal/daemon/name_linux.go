@@ -3,6 +3,7 @@ package daemon
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -17,13 +18,10 @@ import (
 // directory under a daemon. It belongs to the directory itself, whatever that
 // is called. If another process has it, that is returned.
 func claimName(dir string) (release func() error, holder int, err error) {
-	info, err := os.Stat(dir)
+	address, err := nameOf(dir)
 	if err != nil {
 		return nil, 0, err
 	}
-	st := info.Sys().(*syscall.Stat_t)
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%d", st.Dev, st.Ino))
-	address := &net.UnixAddr{Net: "unix", Name: "@coppice-" + hex.EncodeToString(sum[:16])}
 	var c *net.UnixConn
 	for tries := 0; c == nil; tries++ {
 		l, err := net.ListenUnix("unix", address)
@@ -39,21 +37,55 @@ func claimName(dir string) (release func() error, holder int, err error) {
 		time.Sleep(time.Millisecond) // somebody had it, and is gone
 	}
 	defer c.Close()
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return nil, 0, err
-	}
-	var cred *unix.Ucred
-	var credErr error
-	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return nil, 0, err
-	}
-	if credErr != nil {
-		return nil, 0, credErr
-	}
-	if int(cred.Uid) != os.Geteuid() && cred.Uid != 0 {
+	pid, err := trustedPeer(c)
+	if err == nil && pid == 0 {
 		// Anybody may take any name. That must not keep us from working.
 		return func() error { return nil }, 0, nil
 	}
-	return nil, int(cred.Pid), nil
+	return nil, pid, err
+}
+
+// nameHolder returns the process that has claimed the name of a project; 0: none has.
+func nameHolder(dir string) (pid int) {
+	address, err := nameOf(dir)
+	if err != nil {
+		return 0
+	}
+	c, err := net.DialUnix("unix", nil, address)
+	if err != nil {
+		return 0
+	}
+	defer c.Close()
+	pid, _ = trustedPeer(c)
+	return pid
+}
+
+// nameOf returns the name of the project in a directory.
+func nameOf(dir string) (*net.UnixAddr, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%d", st.Dev, st.Ino))
+	return &net.UnixAddr{Net: "unix", Name: "@coppice-" + hex.EncodeToString(sum[:16])}, nil
+}
+
+// trustedPeer returns the process at the other end if it is root's or of this user; else 0.
+func trustedPeer(c *net.UnixConn) (pid int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil || credErr != nil {
+		return 0, errors.Join(err, credErr)
+	}
+	if int(cred.Uid) != os.Geteuid() && cred.Uid != 0 {
+		return 0, nil
+	}
+	return int(cred.Pid), nil
 }

@@ -239,7 +239,7 @@ func TestPatrolModel(t *testing.T) {
 				},
 				"stop": func(t *rapid.T) {
 					path := m.somePath(t)
-					if err := m.p.Act(context.Background(), path, api.Stop); err == nil {
+					if _, err := m.p.Act(context.Background(), path, api.Stop); err == nil {
 						m.stopped[path] = true
 					}
 					m.settle()
@@ -247,7 +247,7 @@ func TestPatrolModel(t *testing.T) {
 				"start": func(t *rapid.T) {
 					path := m.somePath(t)
 					m.afresh[path] = time.Now()
-					if err := m.p.Act(context.Background(), path, api.Start); !errors.Is(err, api.ErrConflict) { // suspended by the file
+					if _, err := m.p.Act(context.Background(), path, api.Start); !errors.Is(err, api.ErrConflict) { // suspended by the file
 						delete(m.stopped, path)
 					}
 					m.settle()

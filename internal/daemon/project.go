@@ -237,15 +237,17 @@ func (p Project) holder() (h Holder) {
 
 // Locked returns who has the project, and whether anybody has.
 func (p Project) Locked() (Holder, bool) {
-	lock := flock.New(p.lock())
-	if _, err := os.Stat(p.lock()); err != nil {
-		return Holder{}, false
-	}
-	ok, err := lock.TryRLock()
-	if err == nil && ok {
+	if _, err := os.Stat(p.lock()); err == nil {
+		lock := flock.New(p.lock())
+		if ok, err := lock.TryRLock(); err != nil || !ok {
+			h := p.holder()
+			return h, err == nil && h.alive()
+		}
 		lock.Unlock()
-		return Holder{}, false
 	}
-	h := p.holder()
-	return h, err == nil && h.alive()
+	// Somebody may have removed the lock of a daemon, which makes another one.
+	if h := (Holder{PID: nameHolder(p.Dir)}); h.alive() {
+		return h, true
+	}
+	return Holder{}, false
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 )
 
@@ -31,5 +32,32 @@ func TestKilledHolder(t *testing.T) {
 	}
 	if !(Holder{PID: os.Getpid()}).alive() {
 		t.Error("this process lives")
+	}
+}
+
+// TestLockedWithoutFile: a controller whose lock was removed has the project still.
+func TestLockedWithoutFile(t *testing.T) {
+	p := Project{Dir: t.TempDir()}
+	p.State = filepath.Join(p.Dir, ".coppice")
+	if _, locked := p.Locked(); locked {
+		t.Error("nobody has locked it, and it is locked")
+	}
+	lock, err := p.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"locked", "without its file"} {
+		if h, locked := p.Locked(); !locked || h.PID != os.Getpid() {
+			t.Errorf("%s: %+v, %v", what, h, locked)
+		}
+		if err := os.RemoveAll(p.State); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if h, locked := p.Locked(); locked {
+		t.Errorf("it was released, and is locked by %+v", h)
 	}
 }

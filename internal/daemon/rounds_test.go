@@ -127,7 +127,7 @@ func TestPatrolLeavesWhatIsDone(t *testing.T) {
 		s.parts["t/stopped"] = part{takes: time.Minute}
 		p := raise(t, s, memory.New(), tree)
 		defer p.close()
-		if err := p.Act(context.Background(), "stopped", api.Stop); err != nil {
+		if _, err := p.Act(context.Background(), "stopped", api.Stop); err != nil {
 			t.Fatal(err)
 		}
 		for range 10 {

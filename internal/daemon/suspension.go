@@ -147,20 +147,24 @@ func (c *Controller) resumeProject(ctx context.Context) error {
 }
 
 // actOnProject does something to everything.
-func (c *Controller) actOnProject(ctx context.Context, action api.Action) error {
+func (c *Controller) actOnProject(ctx context.Context, action api.Action) (done api.Acted, err error) {
 	root := c.root.Path()
 	switch action {
 	case api.Suspend:
-		return c.suspendProject(ctx)
+		return api.Acted{Changed: 1}, c.suspendProject(ctx)
 	case api.Resume:
 		if !c.project.begun().IsZero() {
-			return c.resumeProject(ctx)
+			return api.Acted{Changed: 1}, c.resumeProject(ctx)
 		}
 	case api.Stop:
-		return c.leaving(ctx, root, func(ctx context.Context) error { return c.actBelow(ctx, c.root, action) })
+		err = c.leaving(ctx, root, func(ctx context.Context) (err error) {
+			done, err = c.actBelow(ctx, c.root, action)
+			return err
+		})
+		return done, err
 	}
 	if err := c.mayStart(root, action); err != nil {
-		return err
+		return done, err
 	}
 	return c.actBelow(ctx, c.root, action)
 }

@@ -67,7 +67,7 @@ func TestDependenciesInGroups(t *testing.T) {
 				if nodes, err = p.Nodes(context.Background(), "s/c"); err != nil || nodes[0].State != "waiting" || nodes[0].Reason != "waits for its turn after t/s/b" {
 					t.Errorf("c is %+v, %v", nodes, err)
 				}
-				if err := p.Act(context.Background(), "s/b", api.Start); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "t/s/b waits for t/db and is started by itself then") {
+				if _, err := p.Act(context.Background(), "s/b", api.Start); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "t/s/b waits for t/db and is started by itself then") {
 					t.Errorf("start: %v", err)
 				}
 				s.plays("t/db", slow)
@@ -190,7 +190,7 @@ func TestGroupAfterSupervisor(t *testing.T) {
 		if want := []string{"t/g/y 1", "t/g/x 1", "t/z 1", "t/zz 1"}; !slices.Equal(s.begun, want) {
 			t.Errorf("started %q, want %q", s.begun, want)
 		}
-		if err := p.Act(context.Background(), "g/off", api.Stop); err != nil {
+		if _, err := p.Act(context.Background(), "g/off", api.Stop); err != nil {
 			t.Fatal(err)
 		}
 		p.close()
@@ -205,7 +205,7 @@ func TestGroupAfterSupervisor(t *testing.T) {
 		// The same when everything is suspended and resumed.
 		for _, action := range []api.Action{api.Suspend, api.Resume} {
 			s.begun = nil
-			if err := p.Act(context.Background(), "", action); err != nil {
+			if _, err := p.Act(context.Background(), "", action); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -224,7 +224,7 @@ func TestDependentsOfSuspended(t *testing.T) {
 				tree := func() *spec.Tree { return needs(t, treeOf(t, "s:"+strategy+"(a b c)"), "c", "a") }
 				s, db := newStage(), memory.New()
 				p := raise(t, s, db, tree())
-				if err := p.Act(context.Background(), "s/a", api.Suspend); err != nil {
+				if _, err := p.Act(context.Background(), "s/a", api.Suspend); err != nil {
 					t.Fatal(err)
 				}
 				if got, want := s.cast(), "t/s/b 1, t/s/c 1"; got != want {
@@ -240,7 +240,7 @@ func TestDependentsOfSuspended(t *testing.T) {
 				if err != nil || x.Rule != "it waits for t/s/a" || !slices.ContainsFunc(x.Evidence, func(e string) bool { return strings.HasPrefix(e, "t/s/a is suspended: stopped on request") }) {
 					t.Errorf("%+v, %v", x, err)
 				}
-				if err := p.Act(context.Background(), "s/a", api.Resume); err != nil {
+				if _, err := p.Act(context.Background(), "s/a", api.Resume); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)

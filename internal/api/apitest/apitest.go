@@ -159,7 +159,7 @@ func (f *Fleet) Explain(_ context.Context, path string) (api.Explanation, error)
 }
 
 // Act implements api.Service.
-func (f *Fleet) Act(ctx context.Context, path string, action api.Action) (err error) {
+func (f *Fleet) Act(ctx context.Context, path string, action api.Action) (done api.Acted, err error) {
 	f.change(func() {
 		f.calls = append(f.calls, string(action)+" "+path)
 		_, err = f.find(path)
@@ -167,7 +167,7 @@ func (f *Fleet) Act(ctx context.Context, path string, action api.Action) (err er
 	if err == nil && f.OnAct != nil {
 		err = f.OnAct(ctx, path, action)
 	}
-	return err
+	return api.Acted{Changed: 1}, err
 }
 
 // Down implements api.Service.
