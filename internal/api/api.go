@@ -169,6 +169,7 @@ type Node struct {
 	Kind        string     `json:"kind"` // supervisor, agent
 	Strategy    string     `json:"strategy,omitempty"`
 	Runtime     string     `json:"runtime,omitempty"`
+	Terminal    bool       `json:"terminal,omitempty"` // of an agent: Attach finds a terminal
 	State       string     `json:"state"`
 	Reason      string     `json:"reason"`
 	PID         int        `json:"pid,omitempty"`

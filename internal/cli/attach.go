@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,9 +28,6 @@ shown here. Ctrl-] leaves it, and so does Ctrl-P Ctrl-Q; the agent goes on.
 Any number may watch an agent, and one may type.`,
 		Args: onePath,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if !watch && !term.IsTerminal(int(s.in.Fd())) {
-				return usage(errors.New("the standard input is no terminal; coppice logs -f shows the output of an agent, coppice attach --watch its screen"))
-			}
 			return r.ask(func(ctx context.Context, c *api.Client) error {
 				return attach(ctx, c, args[0], watch, s.in, s.out, s.err)
 			})
@@ -51,8 +47,11 @@ func attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 	if err != nil {
 		return err
 	}
-	if len(nodes) > 0 && nodes[0].Kind != "agent" {
-		return fmt.Errorf("%s is a %s and has no terminal; coppice attach takes an agent: %w", path, nodes[0].Kind, api.ErrInvalid)
+	if err := attachable(nodes[0]); err != nil {
+		return err
+	}
+	if !watch && !term.IsTerminal(int(in.Fd())) {
+		return usage(fmt.Errorf("the standard input is not a terminal; coppice attach --watch %s only shows what %[1]s does", path))
 	}
 	screen := &modes{w: out}
 	defer screen.restore()
@@ -91,6 +90,19 @@ func attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 		fmt.Fprintf(messages, "\r\n%s %s\r\n", proc.Plain(path), what)
 	}
 	return err
+}
+
+// attachable fails with the reason why there is no terminal to attach to.
+func attachable(n api.Node) error {
+	switch {
+	case n.Kind != "agent":
+		return fmt.Errorf("%s is a %s and has no terminal; coppice attach takes an agent: %w", n.Path, n.Kind, api.ErrInvalid)
+	case !n.Terminal:
+		return fmt.Errorf("%w: %s has no terminal; give it one with terminal = true in its table, or follow its output with: coppice logs -f %[2]s", api.ErrConflict, n.Path)
+	case n.State != "running" && n.State != "starting" && n.State != "stopping":
+		return fmt.Errorf("%w: %s is %s; see: coppice explain %[2]s", api.ErrConflict, n.Path, n.State)
+	}
+	return nil
 }
 
 // terminalSizes sends the size of the terminal that w is, now and whenever it changes.

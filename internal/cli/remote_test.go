@@ -28,6 +28,7 @@ func aFleet() *apitest.Fleet {
 		return api.Node{Path: path, Kind: "agent", Runtime: "proc", State: state, Node: "n1", LimitMax: -1}
 	}
 	db, web, worker, hostile := agent("app/back/db", "running"), agent("app/back/web", "restarting"), agent("app/worker", "given_up"), agent("app/\x1b[31mred", "stopped")
+	db.Terminal = true
 	db.PID, db.Incarnation, db.Restarts, db.InWindow, db.StartedAt, db.Uptime = 4711, 3, 2, 1, &started, 3600.9
 	web.Incarnation, web.Restarts, web.InWindow, web.NextAt, web.LastExit, web.Reason = 7, 6, 4, &next, "exit code 7", "permanent children are always restarted"
 	worker.Incarnation, worker.Restarts, worker.Reason, worker.LastExit = 11, 10, "limit reached, given up until reset", "exit code 1"
@@ -293,7 +294,8 @@ func TestRemoteErrors(t *testing.T) {
 		{dir, "explain none", 3, "none: no such node"},
 		{dir, "attach --watch none", 3, "none: no such node"},
 		{dir, "attach --watch back", 2, "takes an agent"},
-		{dir, "attach back/db", 2, "no terminal"},
+		{dir, "attach back/db", 2, "not a terminal"},
+		{dir, "attach worker", 1, "app/worker has no terminal; give it one with terminal = true"},
 		{dir, "top", 2, "needs a terminal"},
 		{dir, "stop", 2, "missing"},
 		{dir, "logs", 2, "missing"},

@@ -198,6 +198,31 @@ func TestAttachTerminals(t *testing.T) {
 	}
 }
 
+// Where there is nothing to attach to, attach says so, and what to do, before it
+// takes the terminal.
+func TestAttachRefused(t *testing.T) {
+	needTmux(t)
+	t.Parallel()
+	f := newFleet(t, agentTOML("plain", `exec sleep 1000`), agentTOML("proc", `exec sleep 1000`, `terminal = true`))
+	f.do("up", "-d")
+	s := newScreen(t, f.dir, 80, 24, "coppice attach plain")
+	if text := s.ended(1); strings.Contains(text, "attached") || !strings.Contains(text, "has no terminal") {
+		t.Errorf("attach to pipes: %s", text)
+	}
+	for _, watch := range [][]string{{"attach", "plain"}, {"attach", "--watch", "plain"}} {
+		if out := f.code(1, watch...); !strings.Contains(out, "terminal = true") {
+			t.Errorf("%q: %s", watch, out)
+		}
+	}
+	if out := f.code(2, "attach", "proc"); !strings.Contains(out, "coppice attach --watch proc only shows") {
+		t.Errorf("attach on pipes: %s", out)
+	}
+	f.do("stop", "proc")
+	if out := f.code(1, "attach", "proc"); out != "coppice: not possible now: t/proc is suspended; see: coppice explain t/proc\n" {
+		t.Errorf("attach to what is stopped: %s", out)
+	}
+}
+
 // However the runtime of an agent changes, it runs once.
 func TestRuntimeChanges(t *testing.T) {
 	needTmux(t)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -140,7 +141,7 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 		}
 	} else {
 		if a := c.fleet().agents[path]; a != nil {
-			n.Runtime = a.Runtime.String()
+			n.Runtime, n.Terminal = a.Runtime.String(), hasTerminal(a)
 		}
 		if i.Limit.Scope == supervisor.ScopeChild {
 			setLimit(&n, i)
@@ -189,6 +190,9 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	c.shownSuspended(&n)
 	return n
 }
+
+// hasTerminal reports whether an agent runs in a terminal.
+func hasTerminal(a *spec.Agent) bool { return a.Terminal || a.Runtime == spec.Tmux }
 
 // setLimit says what governs a child. What siblings share is said of the
 // supervisor that counts it.

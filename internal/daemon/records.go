@@ -318,7 +318,7 @@ func (r *Records) recorded(path, state string) api.Node {
 func (r *Records) agentNode(path string) api.Node {
 	a := r.fleet().agents[path]
 	n := r.recorded(path, supervisor.Stopped.String())
-	n.Kind, n.Runtime, n.NeedsInput = kindAgent, a.Runtime.String(), r.needs(path)
+	n.Kind, n.Runtime, n.Terminal, n.NeedsInput = kindAgent, a.Runtime.String(), hasTerminal(a), r.needs(path)
 	rec := r.records[path]
 	limit := a.Limit
 	if above := r.fleet().nodes[parent(path)]; limit == (supervisor.Limit{}) && above != nil && above.Limit.Scope == supervisor.ScopeChild {

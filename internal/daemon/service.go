@@ -188,7 +188,7 @@ func (c *Controller) Attach(ctx context.Context, path string, input io.Reader, o
 	}
 	err = s.Attach(ctx, runtime.Attachment{Input: input, Output: output, Sizes: sizes})
 	if errors.Is(err, runtime.ErrUnsupported) {
-		err = fmt.Errorf("%w: %w", api.ErrConflict, err)
+		err = fmt.Errorf("%w: it was started without a terminal; coppice restart %s gives it what the file says", api.ErrConflict, c.full(path))
 	}
 	return err
 }
