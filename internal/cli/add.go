@@ -34,6 +34,9 @@ itself.`,
 		},
 		RunE: func(_ *cobra.Command, dirs []string) error {
 			path := file
+			if isDir(file) {
+				path = filepath.Join(file, config.FileName)
+			}
 			if path == "" {
 				found, err := config.Find(".")
 				switch {

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -59,7 +61,7 @@ type streams struct {
 func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	s := &streams{stdin, stdout, stderr}
 	root := newRoot(s)
-	root.SetArgs(args)
+	root.SetArgs(frontFile(args))
 	err := root.Execute()
 	if err == nil {
 		return exitOK
@@ -68,6 +70,20 @@ func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "coppice: %s\n", message)
 	}
 	return exitCode(err)
+}
+
+// frontFile gives a file that is named in front of the command the form that all
+// commands know: of some, -f is another flag.
+func frontFile(args []string) []string {
+	for i := 0; i < len(args) && strings.HasPrefix(args[i], "-"); i++ {
+		switch file, short := strings.CutPrefix(args[i], "-f"); {
+		case short && file != "":
+			args = slices.Concat(args[:i], []string{"--file=" + strings.TrimPrefix(file, "=")}, args[i+1:])
+		case (short || args[i] == "--file") && i+1 < len(args):
+			args = slices.Concat(args[:i], []string{"--file=" + args[i+1]}, args[i+2:])
+		}
+	}
+	return args
 }
 
 // exitCode is what an error means to the shell.
@@ -105,6 +121,8 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
+	root.Flags().StringP("file", "f", "", "the `FILE` of the project, or its directory, for any command that has one")
+	root.MarkFlagFilename("file", "toml")
 	root.AddCommand(
 		newRun(s), newValidate(s), newInit(s), newNew(s), newVersion(s),
 		newUp(s), newDown(s), newReload(s), newPatrol(s), newDoctor(s), newInstall(s),
@@ -244,7 +262,7 @@ func configFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "
 
 // configFlagShort is configFlag with another short form, or none.
 func configFlagShort(cmd *cobra.Command, path *string, short string) {
-	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` of the project (default: the one here or above)")
+	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` of the project, or its directory (default: the one here or above)")
 	cmd.MarkFlagFilename("file", "toml")
 }
 
@@ -257,11 +275,11 @@ func findFleet(flag string) (string, error) {
 	return path, err
 }
 
-// nearestConfig is the coppice.toml here or above, or a grove.toml that is nearer:
-// the program of that project is then the whole fleet.
-func nearestConfig() (string, error) {
-	path, err := config.Find(".")
-	grove, e := config.FindGrove(".")
+// nearestConfig is the coppice.toml in a directory or above, or a grove.toml that is
+// nearer: the program of that project is then the whole fleet.
+func nearestConfig(dir string) (string, error) {
+	path, err := config.Find(dir)
+	grove, e := config.FindGrove(dir)
 	switch {
 	case e == nil && (errors.Is(err, fs.ErrNotExist) || err == nil && len(filepath.Dir(grove)) > len(filepath.Dir(path))):
 		return grove, nil
@@ -271,16 +289,25 @@ func nearestConfig() (string, error) {
 	return path, err
 }
 
-// findConfig returns the file that a command is about.
+// findConfig returns the file that a command is about. The flag names it, or the
+// directory that it is in.
 func findConfig(flag string) (string, error) {
+	dir := "."
 	if flag != "" {
-		return flag, nil
+		if !isDir(flag) {
+			return flag, nil
+		}
+		dir = flag
 	}
-	path, err := nearestConfig()
+	path, err := nearestConfig(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		if alone, e := config.FindAidefile("."); e == nil {
+		if alone, e := config.FindAidefile(dir); e == nil {
 			path, err = alone, nil
 		}
+	}
+	absolute, e := filepath.Abs(dir)
+	if flag != "" && (errors.Is(err, fs.ErrNotExist) || err == nil && filepath.Dir(path) != absolute) {
+		err = fmt.Errorf("no %s in %s: %w", config.FileName, flag, fs.ErrNotExist)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; write one with: coppice init", err)
@@ -289,8 +316,13 @@ func findConfig(flag string) (string, error) {
 		return "", &exitError{exitConfig, err}
 	}
 	// The file in this very directory needs no long path in front of each error.
-	if here, err := os.Getwd(); err == nil && filepath.Dir(path) == here {
-		path = filepath.Base(path)
+	if e == nil && filepath.Dir(path) == absolute {
+		path = filepath.Join(dir, filepath.Base(path))
 	}
 	return path, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }

@@ -37,15 +37,15 @@ func (r *remote) longFlags(cmd *cobra.Command) { configFlagShort(cmd, &r.file, "
 // daemon that has lost its file goes on, and has to be asked and stopped.
 func (r *remote) find() (string, error) {
 	file, err := findConfig(r.file)
-	if r.file != "" || !errors.Is(err, fs.ErrNotExist) {
+	if !errors.Is(err, fs.ErrNotExist) {
 		return file, err
 	}
-	dir, e := filepath.Abs(".")
+	dir, e := filepath.Abs(r.file) // a directory, or here
 	for ; e == nil; dir = filepath.Dir(dir) {
 		if info, e := os.Stat(filepath.Join(dir, api.Dir)); e == nil && info.IsDir() {
 			return filepath.Join(dir, config.FileName), nil
 		}
-		if dir == filepath.Dir(dir) {
+		if dir == filepath.Dir(dir) || r.file != "" {
 			break
 		}
 	}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+func TestFrontFile(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                         "",
+		"ps -f d":                  "ps -f d",
+		"-f d ps -f e":             "--file=d ps -f e",
+		"-fd logs -f web":          "--file=d logs -f web",
+		"-f=d logs web":            "--file=d logs web",
+		"--file d events -f":       "--file=d events -f",
+		"--file=d events -f":       "--file=d events -f",
+		"--help -f d fire a -- -f": "--help --file=d fire a -- -f",
+		"-f":                       "-f",
+	} {
+		if got := frontFile(strings.Fields(args)); !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+}
+
+// The project is named by its file or its directory, behind or in front of the command.
+func TestFileFlag(t *testing.T) {
+	t.Parallel()
+	f := aFleet()
+	dir, stop := daemonOf(t, f)
+	f.Print("app/back/db", "a line")
+	f.Publish(event.Event{Type: "a.b"})
+	nowhere := t.TempDir()
+	file, quiet := filepath.Join(dir, "coppice.toml"), project(t, agentTOML("a", "exec sleep 1000"))
+	for _, args := range []string{
+		"ps -f DIR", "ps -f FILE", "-f DIR ps", "-f FILE ps", "-fFILE tree", "--file=DIR status", "explain back/db -f DIR",
+		"-f DIR logs back/db", "-f FILE logs -n 1 back/db", "logs --file DIR back/db", "-f FILE events", "events --file DIR",
+		"-f DIR stop back/db", "-f QUIET task ls", "order -f QUIET ls", "-f QUIET mail ls", "inbox -f QUIET", "-f QUIET belief ls",
+		"-f QUIET validate", "-f QUIET doctor", "config show -f QUIET", "-f QUIET up -n",
+	} {
+		named := strings.NewReplacer("DIR", dir, "FILE", file, "QUIET", quiet).Replace(args)
+		coppice(t, nowhere, 0, strings.Fields(named)...)
+	}
+	// After the command, -f follows.
+	r := launch(t, nowhere, "-f", dir, "events", "-f", "--json")
+	r.out.awaitText(t, `"a.b"`)
+	f.Publish(event.Event{Type: "c.d"})
+	r.out.awaitText(t, `"c.d"`)
+	stop()
+	r.wantExit(69)
+
+	// A directory is that one, and none above it.
+	within := filepath.Join(dir, "within")
+	if err := os.Mkdir(within, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs := coppice(t, nowhere, 78, "ps", "-f", within); !strings.Contains(errs, "no coppice.toml in "+within) {
+		t.Error(errs)
+	}
+	coppice(t, within, 0, "ps") // which is looked for, above
+	if _, out := coppice(t, nowhere, 78, "-f", dir, "validate"); !strings.Contains(out, file+":1:1: nothing to run") {
+		t.Error(out)
+	}
+	if _, errs := coppice(t, nowhere, 2, "-f", dir, "version"); !strings.Contains(errs, "--file") {
+		t.Error(errs)
+	}
+}
