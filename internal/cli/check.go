@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 
@@ -56,6 +58,15 @@ code is 1 if there is an error; warnings alone are none.`,
 	return cmd
 }
 
+// noProgram is the error of a command that is for Sage programs where there is
+// none. Who has a fleet here means its file.
+func noProgram(err error) error {
+	if file, e := findConfig(""); e == nil {
+		err = fmt.Errorf("%w; this command is for Sage programs, %s is checked by: coppice validate", err, filepath.Base(file))
+	}
+	return &exitError{exitConfig, err}
+}
+
 // findProgram finds the program that a command is about.
 func findProgram(s *streams, path string) (*load.Program, error) {
 	program, err := load.Find(path)
@@ -65,6 +76,8 @@ func findProgram(s *streams, path string) (*load.Program, error) {
 	case errors.As(err, &bad):
 		fmt.Fprintln(s.err, bad)
 		return nil, &exitError{code: exitConfig}
+	case errors.Is(err, fs.ErrNotExist) && path == "":
+		return nil, noProgram(err)
 	case errors.As(err, &none):
 		return nil, &exitError{exitConfig, errors.New(proc.Plain(err.Error()))}
 	case err != nil:

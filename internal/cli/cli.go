@@ -176,8 +176,22 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return fmt.Errorf("unknown command %q; see %s --help", name, cmd.CommandPath())
 }
 
-// unknownFlag is what is wrong with a flag, and which was probably meant.
+// flagValues names what flags of a type take.
+var flagValues = map[string]string{
+	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number from 0 up", "float64": "a number",
+	"bool": "true or false", "duration": "a duration such as 30s or 5m",
+}
+
+// unknownFlag says what is wrong with a flag, and which was probably meant.
 func unknownFlag(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		f := invalid.GetFlag()
+		if expected := flagValues[f.Value.Type()]; expected != "" {
+			err = fmt.Errorf("--%s is invalid: %q, expected %s", f.Name, invalid.GetValue(), expected)
+		}
+		return usage(err)
+	}
 	hint := fmt.Sprintf("see %s --help", cmd.CommandPath())
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,5 +69,45 @@ func TestFileFlag(t *testing.T) {
 	}
 	if _, errs := coppice(t, nowhere, 2, "-f", dir, "version"); !strings.Contains(errs, "--file") {
 		t.Error(errs)
+	}
+}
+
+// The commands for Sage programs name the one that a fleet has instead.
+func TestCheckOfFleet(t *testing.T) {
+	t.Parallel()
+	dir := project(t, agentTOML("a", "exec sleep 1000"))
+	for _, args := range []string{"check", "test"} {
+		if _, errs := coppice(t, dir, 78, args); !strings.Contains(errs, "coppice.toml is checked by: coppice validate") {
+			t.Errorf("%s: %s", args, errs)
+		}
+	}
+	if _, errs := coppice(t, t.TempDir(), 78, "check"); strings.Contains(errs, "validate") {
+		t.Errorf("check where there is nothing: %s", errs)
+	}
+}
+
+func TestValidateJSON(t *testing.T) {
+	t.Parallel()
+	dir := project(t, agentTOML("a", "exec sleep 1000"), "[[agent]]\nname = \"b\"\ncomand = \"true\"\n")
+	for _, want := range []validation{
+		{Valid: false, Errors: []fault{{File: "coppice.toml", Line: 13, Column: 1, Key: "agent[1].comand"}}},
+		{Valid: true, Agents: 1},
+	} {
+		out, errs := coppice(t, dir, map[bool]int{false: 78}[want.Valid], "validate", "--json")
+		var got validation
+		if err := json.Unmarshal([]byte(out), &got); err != nil || errs != "" {
+			t.Fatalf("%v: %s, %s", err, out, errs)
+		}
+		if got.Valid != want.Valid || got.Agents != want.Agents || (len(got.Errors) == 0) != want.Valid || got.Warnings == nil {
+			t.Errorf("%s", out)
+		}
+		found := want.Valid
+		for _, e := range got.Errors {
+			found = found || e.Line == want.Errors[0].Line && e.Key == want.Errors[0].Key && e.Message != ""
+		}
+		if !found {
+			t.Errorf("no fault in the right line: %s", out)
+		}
+		write(t, filepath.Join(dir, "coppice.toml"), agentTOML("a", "exec sleep 1000"))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -79,6 +80,8 @@ func (t *testRun) run(path string) error {
 	case errors.As(err, &bad):
 		fmt.Fprintln(t.err, bad)
 		return &exitError{code: exitConfig}
+	case errors.Is(err, fs.ErrNotExist) && path == "":
+		return noProgram(err)
 	case errors.As(err, &none):
 		return &exitError{exitConfig, errors.New(proc.Plain(err.Error()))}
 	case err != nil:

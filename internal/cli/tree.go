@@ -16,6 +16,7 @@ import (
 
 func newTree(s *streams) *cobra.Command {
 	var r remote
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "tree [PATH]",
 		Short: "Show the tree of supervisors and agents",
@@ -27,6 +28,9 @@ func newTree(s *streams) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if asJSON {
+					return s.printJSON(nodes)
+				}
 				width, tty := isTerminal(s.out)
 				columns := append(treeColumns(nodes), windowColumn(), uptimeColumn(), nextAtColumn(), reasonColumn())
 				columns = append(columns, statusColumn(nodes)...)
@@ -36,6 +40,7 @@ func newTree(s *streams) *cobra.Command {
 		ValidArgsFunction: r.completePath(false),
 	}
 	r.flags(cmd)
+	jsonFlag(cmd, &asJSON, "an array of objects, as ps does")
 	return cmd
 }
 

@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
 )
 
 func newValidate(s *streams) *cobra.Command {
 	var file string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Check coppice.toml without starting anything",
@@ -21,28 +24,84 @@ starting anything. Each fault is one line, file:line:column; the exit code is 78
 			if err != nil {
 				return err
 			}
-			tree, notices, err := daemon.LoadTree(path)
-			for _, n := range notices {
-				fmt.Fprintln(s.err, n)
-			}
-			if err != nil {
-				fmt.Fprintln(s.err, err)
-				return &exitError{code: exitConfig}
-			}
-			agents, supervisors := 0, 0 // the root is no more than the project itself
-			for _, c := range tree.All() {
-				if c.Declared() != nil { // a pool is one agent in the file
-					agents++
-				} else {
-					supervisors++
+			v, err := validate(path)
+			if asJSON {
+				if e := s.printJSON(v); e != nil {
+					return e
+				}
+			} else {
+				for _, n := range v.notices {
+					fmt.Fprintln(s.err, n)
 				}
 			}
-			fmt.Fprintf(s.out, "%s is valid: %s, %s\n", path, plural(agents, "agent"), plural(supervisors, "supervisor"))
+			switch {
+			case err != nil && !asJSON:
+				fmt.Fprintln(s.err, err)
+				fallthrough
+			case err != nil:
+				return &exitError{code: exitConfig}
+			case !asJSON:
+				fmt.Fprintf(s.out, "%s is valid: %s, %s\n", path, plural(v.Agents, "agent"), plural(v.Supervisors, "supervisor"))
+			}
 			return nil
 		},
 	}
 	configFlag(cmd, &file)
+	jsonFlag(cmd, &asJSON, "one object, with all faults")
 	return cmd
+}
+
+// validation is what validate --json prints.
+type validation struct {
+	File        string  `json:"file"`
+	Valid       bool    `json:"valid"`
+	Agents      int     `json:"agents"`      // a pool counts as one
+	Supervisors int     `json:"supervisors"` // without the root
+	Errors      []fault `json:"errors"`
+	Warnings    []fault `json:"warnings"` // what is not supported
+
+	notices []*config.Notice
+}
+
+// fault is one fault of a file.
+type fault struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`   // from 1; 0 where it is the file as a whole
+	Column  int    `json:"column"` // from 1, in characters; 0 with line 0
+	Key     string `json:"key,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+func validate(path string) (validation, error) {
+	v := validation{File: path, Errors: []fault{}, Warnings: []fault{}}
+	tree, notices, err := daemon.LoadTree(path)
+	v.notices, v.Valid = notices, err == nil
+	for _, n := range notices {
+		v.Warnings = append(v.Warnings, faultOf((*config.Error)(n)))
+	}
+	var bad config.Errors
+	switch {
+	case errors.As(err, &bad):
+		for _, e := range bad {
+			v.Errors = append(v.Errors, faultOf(e))
+		}
+	case err != nil:
+		v.Errors = append(v.Errors, fault{File: path, Message: err.Error()})
+	default:
+		for _, c := range tree.All() {
+			if c.Declared() != nil {
+				v.Agents++
+			} else {
+				v.Supervisors++
+			}
+		}
+	}
+	return v, err
+}
+
+func faultOf(e *config.Error) fault {
+	return fault{e.File, e.Line, e.Column, e.Key, e.Message, e.Hint}
 }
 
 func plural(n int, what string) string {

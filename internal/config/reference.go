@@ -45,6 +45,8 @@ coppice.toml:7:1: unknown key "comand" in [[agent]]; did you mean "command"?
 coppice.toml:9:9: grace is a number without a unit, expected a duration such as "10s" or "1h30m"; write "10s" if seconds are meant
 ` + "```" + `
 
+` + "`coppice validate --json`" + ` prints the same as one object, with ` + "`valid`" + `, ` + "`errors`" + ` and ` + "`warnings`" + `.
+
 A **duration** is a string with units: ` + "`\"500ms\"`, `\"10s\"`, `\"1h30m\"`, `\"7d\"`" + ` (ns, us, ms, s, m, h, and d of 24 hours).
 A **size** is a string with a unit: ` + "`\"512MiB\"`, `\"2G\"`, `\"1.5 GiB\"`" + ` (K, M, G, T, KiB, MiB, GiB, TiB: powers of 1024; KB, MB, GB, TB: powers of 1000), or an
 integer of bytes.
