@@ -26,7 +26,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // Records shows what the last daemon of a project has left, while none runs: its
@@ -62,7 +61,8 @@ func OpenRecords(ctx context.Context, file string) (*Records, error) {
 	}
 	programs := newPrograms(slog.New(slog.DiscardHandler), nil)
 	r := &Records{
-		fate: Fate(file), started: project.holder().Since, seen: make(map[string]sighting), ends: []func() error{programs.close},
+		fate: Fate(file), started: project.holder().Since,
+		seen: make(map[string]sighting), ends: []func() error{programs.close},
 	}
 	loaded := programs.load(file)
 	if r.badFile = loaded.Err; loaded.Err == nil {
@@ -97,7 +97,8 @@ func (r *Records) open(ctx context.Context, loaded Loaded, programs *programs) e
 		return err
 	}
 	r.Controller, err = newController(Options{
-		Tree: r.tree(loaded.Tree), Store: db, Runtimes: runtimes, Logger: programs.log, Config: loaded.Config, programs: programs,
+		Tree: r.tree(loaded.Tree), Store: db, Runtimes: runtimes,
+		Logger: programs.log, Config: loaded.Config, programs: programs,
 	})
 	if err != nil {
 		return err
@@ -161,7 +162,8 @@ func childlessAreAgents(n *spec.Node) {
 func (r *Records) look(ctx context.Context, runtimes []runtime.Runtime) error {
 	all, err := sightings(ctx, runtimes)
 	for _, s := range all {
-		if last, ok := r.seen[s.Path]; !ok || s.lives() && !last.lives() || s.lives() == last.lives() && s.Incarnation > last.Incarnation {
+		last, ok := r.seen[s.Path]
+		if !ok || s.lives() && !last.lives() || s.lives() == last.lives() && s.Incarnation > last.Incarnation {
 			r.seen[s.Path] = s
 		}
 	}
@@ -267,132 +269,6 @@ func (r *Records) Status(ctx context.Context) (api.Status, error) {
 	return s, nil
 }
 
-// Nodes is part of api.Records.
-func (r *Records) Nodes(_ context.Context, path string) ([]api.Node, error) {
-	path = r.full(path)
-	if !r.fleet().has(path) {
-		return nil, r.noNode(path)
-	}
-	return r.list(nil, path), nil
-}
-
-// list appends a node and what is below it.
-func (r *Records) list(all []api.Node, path string) []api.Node {
-	d := r.fleet().nodes[path]
-	if d == nil {
-		return append(all, r.agentNode(path))
-	}
-	n := r.recorded(path, supervisor.Stopped.String())
-	n.Kind, n.Strategy = kindSupervisor, d.Strategy.String()
-	if d.Limit != (supervisor.Limit{}) && d.Limit.Scope == supervisor.ScopeSupervisor {
-		var counted []time.Time
-		if self := r.selves[path]; self != nil {
-			counted = self.Counted
-		}
-		limited(&n, d.Limit, counted)
-	}
-	all = append(all, n)
-	for _, child := range d.Children {
-		all = r.list(all, path+"/"+child.Name())
-	}
-	return all
-}
-
-// recorded is what the record of a node says, which is not there where there is none.
-func (r *Records) recorded(path, state string) api.Node {
-	n := api.Node{Path: path, State: state, Reason: "no daemon runs", Node: r.host, LimitMax: supervisor.Unlimited}
-	if rec := r.records[path]; rec != nil {
-		n.Incarnation, n.Restarts = rec.Incarnation, rec.Restarts
-		if rec.LastExit != nil {
-			n.LastExit = rec.LastExit.exit().String()
-		}
-		if rec.lasts() {
-			n.State, n.Reason = rec.State, rec.Reason
-		}
-	}
-	r.shownSuspended(&n)
-	return n
-}
-
-// agentNode is what is known of an agent: what its slot shows comes first.
-func (r *Records) agentNode(path string) api.Node {
-	a := r.fleet().agents[path]
-	n := r.recorded(path, supervisor.Stopped.String())
-	n.Kind, n.Runtime, n.Terminal, n.NeedsInput = kindAgent, a.Runtime.String(), hasTerminal(a), r.needs(path)
-	rec := r.records[path]
-	limit := a.Limit
-	if above := r.fleet().nodes[parent(path)]; limit == (supervisor.Limit{}) && above != nil && above.Limit.Scope == supervisor.ScopeChild {
-		limit = above.Limit
-	}
-	if limit != (supervisor.Limit{}) {
-		var counted []time.Time
-		if rec != nil {
-			counted = rec.Counted
-		}
-		limited(&n, limit, counted)
-	}
-	s, seen := r.seen[path]
-	switch {
-	case !seen && rec == nil:
-		n.Reason = "never started"
-	case !seen:
-	case s.Life == runtime.Alive:
-		n.State, n.Reason, n.PID, n.StatusText = supervisor.Running.String(), "runs without a daemon", s.PID, s.Said.Status
-		n.Incarnation, n.StartedAt, n.Uptime = s.Incarnation, &s.StartedAt, max(0, time.Since(s.StartedAt)).Seconds()
-	case s.Life == runtime.Unknown:
-		n.State, n.Reason = stateUnknown, "cannot tell whether it runs: "+s.Detail
-	case s.Incarnation >= n.Incarnation && s.Exit.Kind != supervisor.NoExit:
-		n.Incarnation, n.LastExit = s.Incarnation, s.Exit.String()
-	}
-	return n
-}
-
-// limited says what governs a node, and how much of that is used up now.
-func limited(n *api.Node, l supervisor.Limit, counted []time.Time) {
-	n.LimitMax, n.Limit = l.Max, l.String()
-	for _, at := range counted {
-		if l.Within <= 0 || time.Since(at) < l.Within {
-			n.InWindow++
-		}
-	}
-}
-
-// Explain is part of api.Records.
-func (r *Records) Explain(ctx context.Context, path string) (api.Explanation, error) {
-	nodes, err := r.Nodes(ctx, path)
-	if err != nil {
-		return api.Explanation{}, err
-	}
-	n := nodes[0]
-	x := api.Explanation{
-		Node: n, Rule: n.Reason, Next: "nothing, until a daemon runs", Hint: "coppice up -d",
-		Evidence: []string{"no daemon runs"}, History: r.history(ctx, n.Path), Tail: []string{}, Claims: []api.Claim{},
-	}
-	if r.fate != "" {
-		x.Evidence = append(x.Evidence, r.fate)
-	}
-	if n.Kind != kindAgent {
-		return x, nil
-	}
-	x.Evidence = append(x.Evidence, fmt.Sprintf("incarnation %d, %d restarts in all", n.Incarnation, n.Restarts))
-	if n.LastExit != "" {
-		x.Evidence = append(x.Evidence, "the last incarnation to end ended with "+n.LastExit)
-	}
-	switch n.State {
-	case supervisor.Suspended.String():
-		x.Next = "nothing, until a daemon runs and somebody starts it"
-	case supervisor.GivenUp.String():
-		x.Next = "nothing, until a daemon runs and somebody resets it"
-	case supervisor.Running.String():
-		x.Next, x.Hint = "nothing: nobody restarts it when it ends", "coppice up -d takes it over, coppice down stops it"
-	}
-	x.Claims = r.claimed(ctx, n.Path)
-	if tail, err := r.kept(n.Path, historyLength); err == nil && tail != nil {
-		x.Tail = tail
-	}
-	return x, nil
-}
-
 // Events is part of api.Records.
 func (r *Records) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error] {
 	follow := q.Follow
@@ -434,41 +310,4 @@ func ending[T any](all iter.Seq2[T, error], follow bool) iter.Seq2[T, error] {
 func (r *Records) ReadMail(ctx context.Context, _ api.Caller, ids []string) ([]mail.Message, error) {
 	messages, err := r.mail.Peek(ctx, mail.People, ids)
 	return messages, translated(err)
-}
-
-// output are the last lines of an agent, whether it runs or not.
-func (c *Controller) output(path string, n int) ([]string, error) {
-	path = c.full(path)
-	switch f := c.fleet(); {
-	case f.nodes[path] != nil:
-		return nil, fmt.Errorf("%s is a supervisor, which has no output of its own: %w", path, api.ErrConflict)
-	case f.agents[path] == nil:
-		return nil, c.noNode(path)
-	}
-	lines, err := c.kept(path, n)
-	switch {
-	case !errors.Is(err, fs.ErrNotExist):
-		return lines, err
-	case c.last(path) > 0:
-		return nil, nil // it was silent
-	}
-	return nil, fmt.Errorf("%s has not been started yet: %w", path, api.ErrConflict)
-}
-
-// kept are the last lines that the slots of an agent keep: the one that it is at
-// home in, or else another one. fs.ErrNotExist: none does.
-func (c *Controller) kept(path string, n int) ([]string, error) {
-	err := fs.ErrNotExist
-	if home := c.home(path); home != nil {
-		var lines []string
-		if lines, err = home.Tail(path, n); !errors.Is(err, fs.ErrNotExist) {
-			return lines, err
-		}
-	}
-	for _, kind := range slices.Sorted(maps.Keys(c.places)) {
-		if lines, e := c.places[kind].Tail(path, n); e == nil {
-			return lines, nil
-		}
-	}
-	return nil, err
 }
