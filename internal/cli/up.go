@@ -22,6 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
@@ -273,7 +274,7 @@ func upDetached(s *streams, path string) error {
 	if err := project.Make(); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(project.Log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	log, err := private.OpenFile(project.Log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return err
 	}

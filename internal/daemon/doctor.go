@@ -122,6 +122,12 @@ func (d *doctor) store(ctx context.Context) {
 		d.note("store", LevelOK, "", "in memory, as [persistence] says: it ends with the daemon")
 		return
 	}
+	if _, err := os.Lstat(d.project.State); err == nil {
+		if err := d.project.check(); err != nil {
+			d.note("state", LevelProblem, "", "%v", err)
+			return
+		}
+	}
 	switch _, err := os.Stat(path); {
 	case d.running:
 		d.note("store", LevelOK, "", "in the hands of the daemon; see coppice status")

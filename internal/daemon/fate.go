@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/private"
 )
 
 // fate is how a controller has ended. There is none while one runs, nor after
@@ -29,7 +31,7 @@ func (p Project) ended(err error) {
 		f.Reason = err.Error()
 	}
 	if text, err := json.Marshal(f); err == nil {
-		os.WriteFile(p.fate(), text, 0o600)
+		private.WriteFile(p.fate(), text)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -39,16 +40,38 @@ func OpenProject(config string) (Project, error) {
 	return Project{Dir: dir, State: filepath.Join(dir, ".coppice")}, nil
 }
 
-// Make makes the directory of the state.
+// Make makes the directory of the state, or checks the one that is there.
 func (p Project) Make() error {
-	if err := os.MkdirAll(p.State, 0o700); err != nil {
+	if err := os.Mkdir(p.State, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return p.unusable(err)
 	}
+	if err := p.check(); err != nil {
+		return err
+	}
 	ignore := filepath.Join(p.State, ".gitignore")
-	if _, err := os.Stat(ignore); errors.Is(err, os.ErrNotExist) {
-		if err := os.WriteFile(ignore, []byte("*\n"), 0o600); err != nil {
+	if _, err := os.Lstat(ignore); errors.Is(err, os.ErrNotExist) {
+		if err := private.WriteFile(ignore, []byte("*\n")); err != nil {
 			return p.unusable(err)
 		}
+	}
+	return nil
+}
+
+// check makes sure that the directory of the state is this user's alone, and that no
+// link leads out of it. Other users, or a checkout, may have made it.
+func (p Project) check() error {
+	err := private.Dir(p.State)
+	for _, dir := range []string{p.State, p.Slots(), p.Tmux(), p.Inside(), p.Errands(), p.Orders()} {
+		if err == nil {
+			err = private.NoLinks(dir)
+		}
+	}
+	var unsafe *private.Error
+	if errors.As(err, &unsafe) && unsafe.Fix != "" {
+		return fmt.Errorf("cannot keep the state of the project: %w", unsafe)
+	}
+	if err != nil {
+		return p.unusable(err)
 	}
 	return nil
 }
@@ -62,6 +85,7 @@ func (p Project) unusable(err error) error {
 func (p Project) Slots() string  { return filepath.Join(p.State, "run") }
 func (p Project) Tmux() string   { return filepath.Join(p.State, "tmux") }
 func (p Project) Inside() string { return filepath.Join(p.State, "inside") }
+func (p Project) Orders() string { return filepath.Join(p.State, "aide") } // of Aidefiles
 func (p Project) Log() string    { return filepath.Join(p.State, "daemon.log") }
 func (p Project) lock() string   { return filepath.Join(p.State, "controller.lock") }
 
@@ -118,7 +142,7 @@ type Lock struct {
 // try takes what is missing. If somebody else has some of it, it is returned.
 func (l *Lock) try() (*Holder, error) {
 	// The lock stays with one file for ever: who removed it would let two in.
-	file := flock.New(l.project.lock(), flock.SetPermissions(0o600))
+	file := flock.New(l.project.lock(), flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|private.OpenFlags))
 	ok, err := file.TryLock()
 	if err != nil {
 		return nil, l.project.unusable(err)
@@ -143,7 +167,7 @@ func (l *Lock) try() (*Holder, error) {
 	l.file = file
 	// Who holds it is for people; on a full disk the lock holds without.
 	if text, err := json.Marshal(Holder{os.Getpid(), time.Now()}); err == nil {
-		os.WriteFile(l.project.lock(), text, 0o600)
+		private.WriteFile(l.project.lock(), text)
 	}
 	return nil, nil
 }
@@ -223,7 +247,7 @@ func killed(pid int) bool {
 
 // holder reads who has locked; zero if that cannot be read.
 func (p Project) holder() (h Holder) {
-	f, err := os.Open(p.lock())
+	f, err := private.OpenFile(p.lock(), os.O_RDONLY)
 	if err != nil {
 		return h
 	}
@@ -237,13 +261,14 @@ func (p Project) holder() (h Holder) {
 
 // Locked returns who has the project, and whether anybody has.
 func (p Project) Locked() (Holder, bool) {
-	if _, err := os.Stat(p.lock()); err == nil {
-		lock := flock.New(p.lock())
-		if ok, err := lock.TryRLock(); err != nil || !ok {
-			h := p.holder()
-			return h, err == nil && h.alive()
-		}
+	lock := flock.New(p.lock(), flock.SetFlag(os.O_RDONLY|private.OpenFlags))
+	ok, err := lock.TryRLock()
+	switch {
+	case err == nil && ok:
 		lock.Unlock()
+	case err == nil:
+		h := p.holder()
+		return h, h.alive()
 	}
 	// Somebody may have removed the lock of a daemon, which makes another one.
 	if h := (Holder{PID: nameHolder(p.Dir)}); h.alive() {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -93,7 +92,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer listener.Close()
 
 	c, err := Open(ctx, Options{
-		Tree: tree, Store: db, Runtimes: runtimes, Errands: errands, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Work: filepath.Join(project.State, "aide"), Output: o.Output, Socket: socket, programs: programs,
+		Tree: tree, Store: db, Runtimes: runtimes, Errands: errands, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Work: project.Orders(), Output: o.Output, Socket: socket, programs: programs,
 		Config: loaded.Config, Load: load,
 	})
 	if err != nil {

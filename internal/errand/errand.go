@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
@@ -300,7 +301,7 @@ func (r *Runner) input(j Job) (string, error) {
 		return "", fmt.Errorf("input of errand %s: %w", j.ID, err)
 	}
 	// One that runs already may be reading: what it has open is left alone.
-	if err := os.WriteFile(file+".new", j.Input, 0o600); err != nil {
+	if err := private.WriteFile(file+".new", j.Input); err != nil {
 		return "", fmt.Errorf("input of errand %s: %w", j.ID, err)
 	}
 	if err := os.Rename(file+".new", file); err != nil {

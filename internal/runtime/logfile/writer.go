@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
@@ -125,7 +126,7 @@ func (l *Writer) open() bool {
 	if now := time.Now(); now.Before(l.retry) {
 		return false
 	}
-	f, err := os.OpenFile(l.file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := private.OpenFile(l.file, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err == nil {
 		var st os.FileInfo
 		if st, err = f.Stat(); err == nil {

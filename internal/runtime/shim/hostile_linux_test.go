@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
@@ -20,7 +21,7 @@ import (
 // raw connects to the socket of a slot without any manners.
 func raw(t testing.TB, dir string) *net.UnixConn {
 	t.Helper()
-	d, err := wire.OpenDir(dir)
+	d, err := private.OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

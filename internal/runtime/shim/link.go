@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
@@ -41,7 +42,7 @@ type link struct {
 // dial connects to the shim of a slot. The socket is reached through the
 // directory's descriptor, because its name may be longer than a socket address.
 func dial(ctx context.Context, dir string) (*link, *wire.State, error) {
-	d, err := wire.OpenDir(dir)
+	d, err := private.OpenDir(dir)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
@@ -33,7 +34,7 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 		return nil, err
 	}
 	opened = append(opened, null)
-	last, err := os.OpenFile(filepath.Join(s.dir, wire.ShimLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	last, err := private.OpenFile(filepath.Join(s.dir, wire.ShimLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return nil, fmt.Errorf("start a shim: %w", err)
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 )
 
@@ -21,7 +21,7 @@ const (
 
 // keeper connects to the keeper of the slot's log. The connection ends with ctx.
 func (s *slot) keeper(ctx context.Context) (*pane.Conn, func(), error) {
-	d, err := wire.OpenDir(s.dir)
+	d, err := private.OpenDir(s.dir)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -79,11 +80,11 @@ func Open(o Options) (*Runtime, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("directory of the slots: %w", err)
 	}
-	// The directory has one name, whatever links lead to it.
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+	if err := private.Dir(dir); err != nil {
 		return nil, fmt.Errorf("directory of the slots: %w", err)
 	}
-	if err := wire.Private(dir); err != nil {
+	// The directory has one name, whatever links lead to it.
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, fmt.Errorf("directory of the slots: %w", err)
 	}
 	r := &Runtime{

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -312,7 +313,7 @@ type gate struct {
 }
 
 func (s *slot) openGate() (*gate, error) {
-	d, err := wire.OpenDir(s.dir)
+	d, err := private.OpenDir(s.dir)
 	if err != nil {
 		return nil, err
 	}

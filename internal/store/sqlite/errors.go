@@ -10,6 +10,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
@@ -90,7 +91,8 @@ func pathError(path string, err error) error {
 		return fmt.Errorf("%s: %w: %w", path, store.ErrReadOnly, err)
 	}
 	var p *fs.PathError
-	if errors.As(err, &p) {
+	var unsafe *private.Error
+	if errors.As(err, &p) || errors.As(err, &unsafe) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", path, err)

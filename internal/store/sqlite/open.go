@@ -14,6 +14,7 @@ import (
 	"github.com/gofrs/flock"
 	_ "modernc.org/sqlite" // the driver; no cgo
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/local"
 )
@@ -108,7 +109,7 @@ func openReaders(ctx context.Context, path string) (*sql.DB, error) {
 // acquireLock keeps a second user away. The lock is on a file of its own, since SQLite
 // loses its own locks on the main file when anybody in the process closes that.
 func acquireLock(path string) (*flock.Flock, error) {
-	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|private.OpenFlags))
 	ok, err := lock.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("locking the store: %w", pathError(path, err))
@@ -123,7 +124,13 @@ func acquireLock(path string) (*flock.Flock, error) {
 // prepareFile creates the file if there is none, so that it never has another mode than 0600,
 // and looks whether it can be a SQLite database at all.
 func prepareFile(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	for _, suffix := range fileSuffixes[1:] { // SQLite opens these itself
+		info, err := os.Lstat(path + suffix)
+		if err == nil && !info.Mode().IsRegular() {
+			return fmt.Errorf("opening the store: %w", &private.Error{Path: path + suffix, Problem: "is not a regular file", Fix: "remove it"})
+		}
+	}
+	f, err := private.OpenFile(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return fmt.Errorf("opening the store: %w", pathError(path, err))
 	}
@@ -131,9 +138,6 @@ func prepareFile(path string) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("opening the store: %s is no regular file", path)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		if err := f.Chmod(0o600); err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
 )
 
@@ -250,7 +251,7 @@ func write(file string, v any, sync bool) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o600)
+	f, err := private.OpenFile(file, os.O_WRONLY|os.O_CREATE)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -43,7 +44,7 @@ func keep(dir, token, maxSize, kept string) error {
 		return err
 	}
 	// tmux gives it no place to complain.
-	if f, err := os.OpenFile(KeeperLog, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err == nil {
+	if f, err := private.OpenFile(KeeperLog, os.O_WRONLY|os.O_CREATE|os.O_APPEND); err == nil {
 		os.Stderr = f
 	}
 	size, err1 := strconv.ParseInt(maxSize, 10, 64)

@@ -1,0 +1,134 @@
+// Package private opens directories and files that belong to this user alone, and
+// follows no symbolic link on the way: a directory that other users can write to, or
+// a checkout of a stranger's repository, can hold links that lead anywhere.
+package private
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Error reports a path that is not safe to use.
+type Error struct {
+	Path    string
+	Problem string
+	Fix     string // what the user can do; "" if nothing general can be said
+}
+
+func (e *Error) Error() string {
+	if e.Fix == "" {
+		return e.Path + " " + e.Problem
+	}
+	return e.Path + " " + e.Problem + "; " + e.Fix
+}
+
+const isLink = "is a symbolic link, which coppice never makes"
+
+// Dir checks that a directory belongs to this user and is no symbolic link. If other
+// users may enter it, Dir takes their permissions away. The error is an *Error
+// unless the directory cannot be looked at.
+func Dir(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return &os.PathError{Op: "lstat", Path: dir, Err: err}
+	}
+	if err := checkDir(dir, &st); err != nil || st.Mode&0o077 == 0 {
+		return err
+	}
+	f, err := OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	// It may have been replaced since it was looked at.
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return &os.PathError{Op: "fstat", Path: dir, Err: err}
+	}
+	if err := checkDir(dir, &st); err != nil {
+		return err
+	}
+	return f.Chmod(0o700)
+}
+
+func checkDir(dir string, st *unix.Stat_t) error {
+	switch {
+	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
+		return &Error{dir, isLink, "remove it"}
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return &Error{dir, "is not a directory", ""}
+	case int(st.Uid) != os.Geteuid():
+		return &Error{
+			dir, fmt.Sprintf("belongs to user %d, not to user %d", st.Uid, os.Geteuid()),
+			"remove it, or run coppice as its owner",
+		}
+	}
+	return nil
+}
+
+// OpenDir opens a directory to reach what is in it.
+func OpenDir(dir string) (*os.File, error) {
+	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_RDONLY, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	return os.NewFile(uintptr(fd), dir), nil
+}
+
+// NoLinks returns an *Error if an entry of a directory is a symbolic link. A missing
+// directory has none.
+func NoLinks(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Type()&os.ModeSymlink != 0 {
+			return &Error{filepath.Join(dir, e.Name()), isLink, "remove it"}
+		}
+	}
+	return nil
+}
+
+// OpenFlags are added to the flags of os.OpenFile by OpenFile: no link is followed,
+// and a named pipe does not block.
+const OpenFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK
+
+// OpenFile opens a regular file as os.OpenFile does. A file that it creates has mode
+// 0600. The error is an *Error if there is something other than a regular file.
+func OpenFile(name string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(name, flag|OpenFlags, 0o600)
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return nil, &Error{name, isLink, "remove it"}
+	case errors.Is(err, unix.ENXIO):
+		return nil, &Error{name, "is not a regular file", "remove it"}
+	case err != nil:
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &Error{name, "is not a regular file", "remove it"}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// WriteFile writes a file as os.WriteFile does, with OpenFile.
+func WriteFile(name string, data []byte) error {
+	f, err := OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,74 @@
+package private
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+func TestDir(t *testing.T) {
+	base := t.TempDir()
+	path := func(name string) string { return filepath.Join(base, name) }
+	if err := errors.Join(
+		os.Mkdir(path("open"), 0o755), os.Symlink(path("open"), path("link")), os.WriteFile(path("file"), nil, 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string]bool{"open": false, "link": true, "file": true} {
+		err := Dir(path(name))
+		if unsafe := new(Error); errors.As(err, &unsafe) != bad || !bad && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if info, _ := os.Stat(path("open")); info.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v", info.Mode())
+	}
+	if err := Dir(path("none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("none: %v", err)
+	}
+	if err := NoLinks(base); err == nil {
+		t.Error("a link is not found")
+	}
+	if err := errors.Join(NoLinks(path("open")), NoLinks(path("none"))); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenFile(t *testing.T) {
+	base := t.TempDir()
+	path := func(name string) string { return filepath.Join(base, name) }
+	if err := errors.Join(
+		os.Symlink(path("target"), path("dangling")), os.Symlink(path("file"), path("link")),
+		syscall.Mkfifo(path("pipe"), 0o600), os.Mkdir(path("dir"), 0o700),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(path("file"), []byte("long")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"dangling", "link", "pipe"} {
+		for _, flag := range []int{os.O_RDONLY, os.O_WRONLY | os.O_CREATE | os.O_TRUNC, os.O_RDWR | os.O_APPEND} {
+			var unsafe *Error
+			if _, err := OpenFile(path(name), flag); !errors.As(err, &unsafe) || unsafe.Path != path(name) {
+				t.Errorf("%s with flags %#x: %v", name, flag, err)
+			}
+		}
+	}
+	if _, err := OpenFile(path("dir"), os.O_RDONLY); err == nil {
+		t.Error("a directory is opened")
+	}
+	if _, err := os.Lstat(path("target")); err == nil {
+		t.Error("made through a link")
+	}
+	if text, _ := os.ReadFile(path("file")); string(text) != "long" {
+		t.Errorf("the file has %q", text)
+	}
+	if err := WriteFile(path("file"), []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if info, _ := os.Stat(path("file")); info.Size() != 1 || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %d bytes", info.Mode(), info.Size())
+	}
+}
