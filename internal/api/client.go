@@ -239,6 +239,9 @@ func (c *Client) Events(ctx context.Context, q event.Query) iter.Seq2[event.Even
 	query["type"] = q.Types
 	query.Set("follow", strconv.FormatBool(q.Follow))
 	query.Set("after", strconv.FormatUint(q.After, 10))
+	if q.Epoch != "" {
+		query.Set("epoch", q.Epoch)
+	}
 	if q.Last > 0 {
 		query.Set("last", strconv.Itoa(q.Last))
 	}
@@ -291,6 +294,9 @@ func (f *following) worthTrying(ctx context.Context, err error) bool {
 // connection yields what comes over one connection: nil when the stream is
 // complete, ErrLost when it was cut off.
 func (f *following) connection(ctx context.Context) error {
+	if f.began {
+		f.query.Set("after", strconv.FormatUint(f.cursor, 10)) // also back at 0
+	}
 	req, err := f.client.request(ctx, "GET", "/events", f.query, nil)
 	if err != nil {
 		return err
@@ -313,6 +319,9 @@ func (f *following) connection(ctx context.Context) error {
 				continue
 			}
 			f.cursor, e.Seq = n, n
+		}
+		if e.Epoch != "" {
+			f.query.Set("epoch", e.Epoch)
 		}
 		if !f.yield(e, nil) {
 			return errEnough

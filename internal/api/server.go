@@ -136,7 +136,7 @@ func routes() []route {
 		{method: "GET", path: "/v1/nodes", params: []param{path}, answer: []Node{}, serve: (*call).nodes},
 		{method: "GET", path: "/v1/explain", params: []param{thePath}, answer: Explanation{}, serve: (*call).explain},
 		{method: "GET", path: "/v1/events", stream: true, answer: event.Event{}, serve: (*call).events, params: []param{
-			{name: "after", kind: "integer"}, {name: "last", kind: "integer"}, {name: "type", kind: "string", repeated: true}, path, follow}},
+			{name: "after", kind: "integer"}, {name: "epoch", kind: "string"}, {name: "last", kind: "integer"}, {name: "type", kind: "string", repeated: true}, path, follow}},
 		{method: "GET", path: "/v1/logs", stream: true, answer: LogLine{}, serve: (*call).logs, params: []param{
 			thePath, {name: "n", kind: "integer"}, follow}},
 		{method: "POST", path: "/v1/act", body: ActRequest{}, answer: Acted{}, serve: (*call).act},

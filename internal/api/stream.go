@@ -44,7 +44,7 @@ func (c *call) events() error {
 	}
 	q := event.Query{
 		Filter: event.Filter{Types: c.query.all("type"), Path: c.query.text("path")},
-		After:  after, Last: int(last), Follow: c.query.flag("follow"),
+		After:  after, Epoch: c.query.text("epoch"), Last: int(last), Follow: c.query.flag("follow"),
 	}
 	if err := q.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)

@@ -22,7 +22,11 @@ func newEvents(s *streams) *cobra.Command {
 		Short: "Show what has happened",
 		Long: `Show what has happened, and with -f what happens until Ctrl-C. Each event has a
 number: --after goes on after one, and misses and repeats none. With -f that
-holds also when the daemon is killed and started again meanwhile.`,
+holds also when the daemon is killed and started again meanwhile.
+
+A log that was restored from a backup, or has lost events with the store, counts
+in another epoch. Pass --epoch with --after to be told (events.reset); then all
+events that are kept follow.`,
 		Example: `  coppice events -n 20 -f
   coppice events -f --path app/db
   coppice events --type 'agent.*' --type order.failed --json`,
@@ -59,6 +63,7 @@ holds also when the daemon is killed and started again meanwhile.`,
 	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "go on with what happens")
 	cmd.Flags().IntVarP(&q.Last, "lines", "n", 0, "only the last `N` of those that are there")
 	cmd.Flags().Uint64Var(&q.After, "after", 0, "only events with a greater `NUMBER`")
+	cmd.Flags().StringVar(&q.Epoch, "epoch", "", "the `EPOCH` in which --after counts, as --json shows it")
 	cmd.Flags().StringArrayVar(&q.Types, "type", nil, "only events of this `TYPE`, or of a pattern such as 'agent.*'; can be repeated")
 	cmd.Flags().StringVar(&q.Path, "path", "", "only events of this node and those below it")
 	jsonFlag(cmd, &asJSON, "an object a line")

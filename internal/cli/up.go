@@ -24,7 +24,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
 func newUp(s *streams) *cobra.Command {
@@ -180,14 +179,11 @@ func up(s *streams, path string) error {
 // coded gives the errors of a daemon their exit codes.
 func coded(err error) error {
 	var bad config.Errors
-	var file *sqlite.FileError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &bad):
 		return &exitError{exitConfig, err}
-	case errors.As(err, &file):
-		return &exitError{exitFailure, fmt.Errorf("%w\n%s", err, file.Fix())}
 	}
 	return err
 }

@@ -155,7 +155,7 @@ func newController(o Options) (*Controller, error) {
 		host = "localhost"
 	}
 	log, err := event.Open(event.Config{
-		Store: o.Store, Logger: o.Logger, MaxAge: keepEvents, MaxBytes: keepEventBytes,
+		Store: o.Store, Epoch: epochOf(o.Store), Logger: o.Logger, MaxAge: keepEvents, MaxBytes: keepEventBytes,
 	})
 	if err != nil {
 		return nil, err

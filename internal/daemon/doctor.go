@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -128,11 +127,11 @@ func (d *doctor) store(ctx context.Context) {
 			return
 		}
 	}
-	switch _, err := os.Stat(path); {
+	switch {
 	case d.running:
 		d.note("store", LevelOK, "", "in the hands of the daemon; see coppice status")
 		return
-	case errors.Is(err, fs.ErrNotExist):
+	case !sqlite.Exists(path):
 		d.note("store", LevelOK, "", "there is none yet")
 		return
 	}
@@ -152,7 +151,11 @@ func (d *doctor) store(ctx context.Context) {
 		d.note("store", LevelProblem, "", "cannot be repaired: %v", err)
 		return
 	}
-	d.note("store", LevelFixed, "", "%s: %d records saved, the old file is %s", report.Problem, report.Salvaged, report.Aside)
+	aside := ""
+	if _, err := os.Lstat(report.Aside); err == nil {
+		aside = ", the old file is " + report.Aside
+	}
+	d.note("store", LevelFixed, "", "%s: %d records saved%s", report.Problem, report.Salvaged, aside)
 }
 
 // slots looks for agents that nobody wants, and for those of which nothing can be told.

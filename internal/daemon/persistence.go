@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -28,6 +29,14 @@ func (p Project) Database() string {
 		return p.persistence.Path
 	}
 	return filepath.Join(p.State, "state.db")
+}
+
+// epochOf names the history of a store. One in memory begins with each daemon.
+func epochOf(s store.Store) string {
+	if s, ok := s.(interface{ ID() string }); ok {
+		return s.ID()
+	}
+	return rand.Text()
 }
 
 // openStore opens the state, which is made if there is none.

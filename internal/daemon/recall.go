@@ -70,6 +70,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.tellEmptied(found)
 	c.enlist(found)
 	for path, r := range records {
 		if r.Incarnation > 0 {
@@ -102,6 +103,19 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	c.clear(ctx, orphans)
 	c.amnesty(p)
 	return p, nil
+}
+
+// tellEmptied says that the store has nothing although agents ran here: it was removed
+// with its mark, or all of the directory was.
+func (c *Controller) tellEmptied(found map[string][]sighting) {
+	if _, durable := c.opts.Store.(interface{ Path() string }); !durable || c.before > 0 || len(found) == 0 {
+		return
+	}
+	message := fmt.Sprintf(
+		"the store is empty, but %d agents have run here: beliefs, tasks and events of before are gone",
+		len(found))
+	c.opts.Logger.Warn(message)
+	c.log.Append(event.Event{Type: event.StoreDamaged, Actor: "controller", Message: message})
 }
 
 // amnesty tells of each node that the last controller has held, and that this

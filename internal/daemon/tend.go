@@ -18,6 +18,10 @@ func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listene
 	trouble := make(map[event.Type]string) // what was said last
 	look := func(what event.Type, message string, tend func() (bool, error)) {
 		again, err := tend()
+		if again && err != nil { // not all of it
+			c.restored(event.StoreDamaged, "", err.Error())
+			return
+		}
 		switch {
 		case err != nil && err.Error() != trouble[what] && ctx.Err() == nil:
 			c.opts.Logger.Error("what was removed cannot be made anew", "error", err)
@@ -42,7 +46,7 @@ func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listene
 		if s, ok := c.opts.Store.(interface {
 			Tend(context.Context) (bool, error)
 		}); ok {
-			look(event.StoreRestored, "the files of the store were removed or replaced; all that was in it is in a new one",
+			look(event.StoreRestored, "the files of the store were removed, replaced or cut; all that was in it is in a new one",
 				func() (bool, error) { return s.Tend(ctx) })
 		}
 		for _, r := range c.opts.Runtimes {

@@ -27,6 +27,9 @@ const (
 type Event struct {
 	// Seq is the event's place in the log, from 1; given by the log.
 	Seq uint64 `json:"seq,omitempty"`
+	// Epoch names the log in which Seq counts; given by Log.Events. A log that was
+	// restored or made again has another one.
+	Epoch string `json:"epoch,omitempty"`
 	// Time is when it happened, not when it was written; set by Append if zero.
 	Time time.Time `json:"time"`
 	// Type is a dotted name, see types.go. Readers must expect names that they do not know.
@@ -89,7 +92,7 @@ func (e Event) String() string {
 
 // known are the fields of Event, for Extra.
 var known = map[string]bool{
-	"seq": true, "time": true, "type": true, "path": true, "incarnation": true,
+	"seq": true, "epoch": true, "time": true, "type": true, "path": true, "incarnation": true,
 	"actor": true, "message": true, "data": true, "truncated": true,
 }
 
@@ -161,7 +164,7 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	}
 	*e = Event{}
 	targets := map[string]any{
-		"seq": &e.Seq, "time": &e.Time, "type": &e.Type, "path": &e.Path, "incarnation": &e.Incarnation,
+		"seq": &e.Seq, "epoch": &e.Epoch, "time": &e.Time, "type": &e.Type, "path": &e.Path, "incarnation": &e.Incarnation,
 		"actor": &e.Actor, "message": &e.Message, "truncated": &e.Truncated,
 	}
 	for name, raw := range fields {
@@ -186,7 +189,7 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 
 // normalise makes an event fit to be stored: valid, bounded, with a time.
 func (e Event) normalise(now time.Time) Event {
-	e.Seq = 0
+	e.Seq, e.Epoch = 0, ""
 	if e.Time.IsZero() {
 		e.Time = now
 	}

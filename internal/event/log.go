@@ -19,6 +19,8 @@ type Config struct {
 	// Writer names this log among all that write to the same prefix, such as
 	// the node; "local" if empty. No two may be open with one name.
 	Writer string
+	// Epoch names the history of the store, so that readers notice when it is another one.
+	Epoch string
 	// MaxAge and MaxBytes bound what is kept; 0 is no bound. Only one of several
 	// writers should set them.
 	MaxAge   time.Duration

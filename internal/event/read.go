@@ -79,9 +79,16 @@ func (l *Log) Follow(ctx context.Context, after uint64, f Filter) iter.Seq2[Even
 }
 
 // Events yields what a query asks for, from Last, Read and Follow. Without
-// Follow it ends with the last of those that were appended before.
+// Follow it ends with the last of those that were appended before. If After counts in
+// another epoch, an EventsReset comes first, and then all that are kept.
 func (l *Log) Events(ctx context.Context, q Query) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+	return func(put func(Event, error) bool) {
+		yield := func(e Event, err error) bool {
+			if err == nil {
+				e.Epoch = l.cfg.Epoch
+			}
+			return put(e, err)
+		}
 		if err := q.Check(); err != nil {
 			yield(Event{}, err)
 			return
@@ -90,6 +97,18 @@ func (l *Log) Events(ctx context.Context, q Query) iter.Seq2[Event, error] {
 		if err := l.Sync(ctx); err != nil && ctx.Err() != nil {
 			yield(Event{}, err)
 			return
+		}
+		if q.Epoch != "" && q.Epoch != l.cfg.Epoch && q.After > 0 {
+			pruned, err := l.pruned(ctx)
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			what := fmt.Sprintf("this is another log than the one of event %d (epoch %.40s, not %.40s)", q.After, l.cfg.Epoch, q.Epoch)
+			if !yield(reset(what, q.After, pruned), nil) {
+				return
+			}
+			q.After = 0
 		}
 		if q.Last > 0 {
 			last, end, err := l.Last(ctx, q.Last, func(e Event) bool { return e.Seq > q.After && q.Match(e) })
@@ -225,10 +244,14 @@ func (c *cursor) foreign(ctx context.Context) ([]Event, error) {
 	if c.seq < pruned {
 		return c.gap(ctx, pruned+1)
 	}
-	return []Event{Event{
-		Seq: pruned, Time: time.Now().UTC(), Type: EventsReset,
-		Message: fmt.Sprintf("the log has no event %d: it was made anew; reading from its start", c.seq),
-	}.With(Compacted{After: c.seq, Until: pruned})}, nil
+	return []Event{reset(fmt.Sprintf("the log has no event %d: it was made again", c.seq), c.seq, pruned)}, nil
+}
+
+// reset tells a reader that the event after which it reads is not of this log.
+func reset(what string, after, pruned uint64) Event {
+	return Event{
+		Seq: pruned, Time: time.Now().UTC(), Type: EventsReset, Message: what + "; reading from its start",
+	}.With(Compacted{After: after, Until: pruned})
 }
 
 // wait returns when there may be events after the cursor.

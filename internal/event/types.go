@@ -122,6 +122,7 @@ const (
 
 	// The store and the log itself.
 	StoreDegraded   Type = "store.degraded"   // takes no writes; data is Degraded
+	StoreDamaged    Type = "store.damaged"    // some of what was in it is lost
 	StoreRecovered  Type = "store.recovered"  // takes writes again; data is Degraded
 	EventsDropped   Type = "events.dropped"   // were never written; data is Dropped
 	EventsCompacted Type = "events.compacted" // no longer kept, a reader came too late; data is Compacted
@@ -162,6 +163,7 @@ type Filter struct {
 type Query struct {
 	Filter
 	After  uint64 // only those with a greater number
+	Epoch  string // in which After counts; "" is that of the log
 	Last   int    // of those that are there, only the last so many; 0 is all
 	Follow bool   // those that come, too
 }

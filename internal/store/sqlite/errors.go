@@ -24,6 +24,7 @@ const (
 	Damaged Kind = iota + 1 // not whole, or no database at all
 	Newer                   // the schema of a later version
 	Foreign                 // a database of another program
+	Lost                    // emptied, removed, replaced, or without its last changes
 )
 
 // FileError says that a file cannot be used as it is, why, and what can be done.
@@ -49,6 +50,8 @@ func (e *FileError) Fix() string {
 		return fmt.Sprintf("use that version, or let `coppice doctor --fix` keep the file as %s and start with an empty one", aside)
 	case Foreign:
 		return fmt.Sprintf("name another file, or let `coppice doctor --fix` keep this one as %s and start with an empty one", aside)
+	case Lost:
+		return fmt.Sprintf("put a backup in its place, or let `coppice doctor --fix` accept what is left and keep the file as %s", aside)
 	}
 	return fmt.Sprintf("`coppice doctor --fix` keeps the file as %s and starts with all of it that can still be read", aside)
 }

@@ -93,7 +93,7 @@ func TestSettings(t *testing.T) {
 	}
 	mustApply(t, s, put("a", "1"))
 	files, _ := filepath.Glob(path + "*")
-	if len(files) != 4 { // with -wal, -shm and .lock
+	if len(files) != 5 { // with -wal, -shm, .lock and .mark
 		t.Errorf("files: %v", files)
 	}
 	for _, f := range files {

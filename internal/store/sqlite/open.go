@@ -29,6 +29,8 @@ var migrations = []string{
 	 CREATE TABLE sequence (prefix TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID, STRICT;
 	 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID, STRICT;
 	 INSERT INTO meta VALUES ('rev', 0), ('epoch', 0);`,
+	`CREATE TABLE identity (id TEXT NOT NULL) STRICT;
+	 INSERT INTO identity VALUES (lower(hex(randomblob(8))));`,
 }
 
 // readConns is how many reads may go on at a time.
@@ -60,6 +62,9 @@ func Open(ctx context.Context, path string) (*Store, error) {
 
 // open is Open by somebody who has the lock.
 func open(ctx context.Context, path string) (*Store, error) {
+	if err := checkPresent(path); err != nil {
+		return nil, err
+	}
 	if err := prepareFile(path); err != nil {
 		return nil, err
 	}
@@ -72,16 +77,32 @@ func open(ctx context.Context, path string) (*Store, error) {
 		writeDB.Close()
 		return nil, diagnose(path, "opening", err)
 	}
+	if err := checkReached(path, w.id, w.rev); err != nil {
+		return nil, errors.Join(err, w.conn.close(), writeDB.Close())
+	}
 	readers, err := openReaders(ctx, path)
 	if err != nil {
 		return nil, errors.Join(err, w.conn.close(), writeDB.Close())
 	}
-	own, err := seen(path)
-	if err != nil {
+	s := &Store{path: path, readers: readers, writer: w, history: w.history, leases: w.leases}
+	if err = s.look(); err != nil {
 		return nil, errors.Join(err, readers.Close(), w.conn.close(), writeDB.Close())
 	}
+	w.guard = s.guard
 	go w.loop()
-	return &Store{path: path, own: own, readers: readers, writer: w, history: w.history, leases: w.leases}, nil
+	return s, nil
+}
+
+// look notes what the files are, and writes the mark.
+func (s *Store) look() (err error) {
+	if s.own, err = seen(s.path); err != nil {
+		return err
+	}
+	var unsafe *private.Error
+	if s.writer.mark, err = openMark(s.path, s.writer.id, s.writer.rev); errors.As(err, &unsafe) {
+		return fmt.Errorf("opening the store: %w", err)
+	}
+	return nil
 }
 
 // openReaders opens all connections for reading at once: one that is opened
@@ -199,6 +220,9 @@ func newWriter(ctx context.Context, path string, db *sql.DB) (*writer, error) {
 	if err == nil {
 		w.epoch, err = c.meta("epoch")
 	}
+	if err == nil {
+		err = c.QueryRowContext(ctx, `SELECT id FROM identity`).Scan(&w.id)
+	}
 	if err != nil {
 		c.close()
 		return nil, err
@@ -265,6 +289,11 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps []string) error
 	var version int
 	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 		return err
+	}
+	if version < len(steps) {
+		// A new schema must be in the file, which may have to do without its log. If
+		// that fails, it stays in the log.
+		defer db.ExecContext(ctx, "PRAGMA wal_checkpoint(FULL)")
 	}
 	for ; version < len(steps); version++ {
 		tx, err := db.BeginTx(ctx, nil)

@@ -70,10 +70,11 @@ func build(ctx context.Context, path, fresh string, kind Kind, work string, r *R
 		return err
 	}
 	// Nothing but this function uses it, so that its connection is free.
-	if kind == Damaged {
-		r.Salvaged, r.Lost, err = salvage(ctx, path, filepath.Join(work, "copy"), s.writer.conn)
+	if kind == Damaged || kind == Lost {
+		_, reached, _ := readMark(path)
+		r.Salvaged, r.Lost, err = salvage(ctx, path, filepath.Join(work, "copy"), s.writer.conn, reached)
 	}
-	return errors.Join(err, s.Close())
+	return errors.Join(err, s.writer.reload(), s.Close())
 }
 
 // replace keeps the old files under their new name and puts the new one in
@@ -95,20 +96,22 @@ func replace(path, fresh, aside string) error {
 			return err
 		}
 	}
-	if err := os.Rename(fresh, path); err != nil {
-		return err
+	return install(fresh, path)
+}
+
+// install gives a new file and its mark the names of the store.
+func install(fresh, path string) error {
+	for _, suffix := range []string{"", markSuffix} {
+		if err := os.Rename(fresh+suffix, path+suffix); err != nil {
+			return err
+		}
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return syncFile(filepath.Dir(path))
 }
 
 // salvage copies what can be read. It reads a copy of the file, since even
 // reading may change one that has a write-ahead log. What cannot be read is lost, not err.
-func salvage(ctx context.Context, path, copied string, to *conn) (n int, lost, err error) {
+func salvage(ctx context.Context, path, copied string, to *conn, reached store.Rev) (n int, lost, err error) {
 	for _, suffix := range []string{"", "-wal"} {
 		if err := copyFile(path+suffix, copied+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, nil, err
@@ -120,7 +123,12 @@ func salvage(ctx context.Context, path, copied string, to *conn) (n int, lost, e
 	}
 	defer from.Close()
 	from.SetMaxOpenConns(1)
+	return rescue(ctx, from, to, reached)
+}
 
+// rescue writes all records that can be read into a new file. Its revisions are
+// greater than the one that the old file had reached.
+func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n int, lost, err error) {
 	if err := to.exec("BEGIN IMMEDIATE"); err != nil {
 		return 0, nil, err
 	}
@@ -160,6 +168,9 @@ func salvage(ctx context.Context, path, copied string, to *conn) (n int, lost, e
 	if rescue.err != nil {
 		return 0, nil, rescue.err
 	}
+	if _, err := to.ExecContext(ctx, `UPDATE meta SET value = max(value, ?) WHERE name = 'rev'`, int64(reached)); err != nil {
+		return 0, nil, err
+	}
 	if err := to.exec(goOn); err != nil {
 		return 0, nil, err
 	}
@@ -182,10 +193,15 @@ INSERT INTO sequence (prefix, last)
 	GROUP BY 1
 	ON CONFLICT (prefix) DO UPDATE SET last = max(last, excluded.last);`
 
+// querier is an *sql.DB or a connection of one.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
 // rescuer reads tables that break off somewhere.
 type rescuer struct {
 	ctx  context.Context
-	from *sql.DB
+	from querier
 	to   *conn
 	lost error // why not everything could be read
 	err  error // why nothing can be written

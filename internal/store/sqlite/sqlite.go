@@ -30,7 +30,7 @@ type Store struct {
 	swap    sync.RWMutex // of what Tend replaces: held by reads
 	lock    *flock.Flock // nil while Repair uses it
 	readers *sql.DB
-	own     files
+	own     files   // needs busy of the writer
 	writer  *writer // nil of one that OpenReadOnly has opened
 	history *local.History
 	leases  *local.Leases
@@ -40,12 +40,25 @@ type Store struct {
 
 	still      *still       // of one that OpenReadOnly has opened
 	unregister func() error // of its file system from SQLite
+
+	// Of tend, for the next Tend; they need swap.
+	restored bool
+	loss     error
+	retry    time.Time // when guard may try again
 }
 
 var _ store.Store = (*Store)(nil)
 
 // Path is the file that the store is kept in.
 func (s *Store) Path() string { return s.path }
+
+// ID names the history of the store: it is made with the file, and another one is made
+// when the file is restored from a backup or repaired.
+func (s *Store) ID() string {
+	s.swap.RLock()
+	defer s.swap.RUnlock()
+	return s.writer.id
+}
 
 // Apply is store.Store's. It returns ErrUnknown only when the disk reports an
 // error in the middle of a commit. While the disk is full or read-only it
@@ -103,14 +116,12 @@ func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.closed.Store(true)
 		s.leases.Close()
+		if s.writer != nil {
+			s.writer.end()
+		}
 		s.swap.Lock() // Tend has ended
 		defer s.swap.Unlock()
-		if s.writer != nil {
-			s.err = s.writer.close()
-		}
-		if s.readers != nil {
-			s.err = errors.Join(s.err, s.readers.Close()) // the last connection folds the write-ahead log into the file
-		}
+		s.err = s.closeFiles()
 		if s.history != nil {
 			s.history.Close()
 		}
@@ -125,6 +136,26 @@ func (s *Store) Close() error {
 		}
 	})
 	return s.err
+}
+
+// closeFiles closes the connections, the last of which folds the write-ahead log into
+// the file. It must be the one that was opened.
+func (s *Store) closeFiles() error {
+	w := s.writer
+	switch {
+	case w == nil && s.readers == nil:
+		return nil
+	case w == nil:
+		return s.readers.Close()
+	}
+	defer w.mark.close()
+	if w.conn == nil {
+		return nil
+	}
+	if now, err := seen(s.path); err == nil && !s.whole(now) {
+		return s.save(context.Background(), now)
+	}
+	return errors.Join(w.conn.close(), w.db.Close(), s.readers.Close())
 }
 
 func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev, error) {

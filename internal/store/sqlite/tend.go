@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/store"
 )
 
 // files are those of a database, as they were when it was opened. SQLite does
@@ -32,93 +34,203 @@ func seen(path string) (files, error) {
 	return f, nil
 }
 
-// same reports whether what is there now are the files that were opened.
+// maxLog is the size to which SQLite may cut its log.
+const maxLog = 64 << 20
+
+// same reports whether what is there now are the files that were opened, none of them
+// cut: SQLite only ever makes the file longer.
 func (f files) same(now files) bool {
 	for suffix, info := range f {
-		if n := now[suffix]; n == nil || !os.SameFile(info, n) {
+		n := now[suffix]
+		if n == nil || !os.SameFile(info, n) {
+			return false
+		}
+		if suffix == "" && n.Size() < info.Size() || suffix == "-wal" && n.Size() < min(info.Size(), maxLog) {
 			return false
 		}
 	}
 	return true
 }
 
-// Tend looks whether somebody has removed or replaced the files of the store
-// while it is open. If so everything is written to new ones in their place;
-// what was put there is kept as path.replaced-TIME. Call it every now and then:
-// what was acknowledged since the removal is lost if the process dies before.
+// whole reports whether nobody has touched the files. It needs busy of the writer.
+func (s *Store) whole(now files) bool {
+	return s.own.same(now) && (!s.writer.behind || now["-wal"] != nil && now["-wal"].Size() > 0)
+}
+
+// Tend looks after the files of the open store; call it every now and then. It folds
+// the log into the file, so that the file alone is nearly complete. If somebody has
+// removed, replaced or cut the files, everything is written to new ones in their
+// place, and restored is true; what was put there is kept as path.replaced-TIME. The
+// same is done before a write. If not all could be saved, err says what was lost.
 func (s *Store) Tend(ctx context.Context) (restored bool, err error) {
 	s.swap.Lock() // no reads
+	err = s.tend(ctx)
+	restored = s.restored
+	err = errors.Join(s.loss, err)
+	s.restored, s.loss = false, nil
+	s.swap.Unlock()
+	if err == nil {
+		err = s.checkpoint(ctx)
+	}
+	return restored, err
+}
+
+// guard looks before a write whether the files are still there. Where they cannot be
+// written again the store goes on as it is, and it is tried again by and by.
+func (s *Store) guard() {
+	s.writer.busy.Lock()
+	now, err := seen(s.path)
+	whole := err != nil || s.writer.conn == nil || s.whole(now)
+	s.writer.busy.Unlock()
+	if whole {
+		return
+	}
+	s.swap.Lock()
 	defer s.swap.Unlock()
+	if time.Now().Before(s.retry) {
+		return
+	}
+	if s.tend(context.Background()) != nil {
+		s.retry = time.Now().Add(guardRetry)
+	}
+}
+
+// guardRetry is the pause after a failed attempt to write the files again.
+const guardRetry = 2 * time.Second
+
+// tend replaces files that are not the ones that were opened. It needs swap.
+func (s *Store) tend(ctx context.Context) error {
 	if s.closed.Load() {
-		return false, nil
+		return nil
 	}
 	if err := s.tendLock(); err != nil {
-		return false, err
+		return err
 	}
 	s.writer.busy.Lock() // no writes
 	defer s.writer.busy.Unlock()
 	now, err := seen(s.path)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if s.writer.conn != nil {
-		if s.own.same(now) {
+		if s.whole(now) {
 			s.own = now // one that is only there since the first write, too
-			return false, nil
+			if !s.writer.mark.present() {
+				s.writer.mark.close()
+				s.writer.mark, err = openMark(s.path, s.writer.id, s.writer.rev)
+			}
+			return err
 		}
 		if err := s.save(ctx, now); err != nil {
-			return false, fmt.Errorf("the store %s was removed or replaced, and cannot be made anew: %w", s.path, err)
+			return fmt.Errorf("the store %s was removed, replaced or cut, and cannot be written again: %w", s.path, err)
 		}
 	}
 	if err := s.reopen(ctx); err != nil {
-		return false, fmt.Errorf("the store %s was removed or replaced, and cannot be opened: %w", s.path, err)
+		return fmt.Errorf("the store %s was removed, replaced or cut, and cannot be opened: %w", s.path, err)
 	}
-	return true, nil
+	s.restored = true
+	return nil
+}
+
+// checkpoint folds the log into the file if there is something new in it.
+func (s *Store) checkpoint(ctx context.Context) error {
+	s.writer.busy.Lock()
+	defer s.writer.busy.Unlock()
+	if s.writer.conn == nil || !s.writer.behind {
+		return nil
+	}
+	var busy, log, done int
+	if err := s.writer.conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &log, &done); err != nil {
+		if err = diagnose(s.path, "folding the log into", err); store.Refused(err) || ctx.Err() != nil {
+			return nil // it stays in the log
+		}
+		return err
+	}
+	s.writer.behind = busy != 0 || done < log // a reader needs the rest
+	now, err := seen(s.path)
+	if err == nil && s.whole(now) {
+		s.own = now
+	}
+	return err
 }
 
 // save writes all that is in the store into a new file in its place, and lets
-// go of the old ones.
+// go of the old ones. What cannot be read any more is noted as loss.
 func (s *Store) save(ctx context.Context, now files) error {
 	fresh := s.path + ".restoring"
-	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, suffix := range append(fileSuffixes, markSuffix, ".lock") {
+		if err := os.Remove(fresh + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 		return err
 	}
-	if _, err := s.writer.conn.ExecContext(ctx, "VACUUM INTO ?", fresh); err != nil {
-		os.Remove(fresh)
-		return diagnose(s.path, "copying", err)
-	}
-	err := os.Chmod(fresh, 0o600)
-	if err == nil {
-		err = syncFile(fresh)
-	}
+	loss, err := s.copyTo(ctx, fresh)
 	if err != nil {
+		os.Remove(fresh)
 		return err
 	}
 	// What is not ours must be out of the way before ours is closed: SQLite
 	// removes its log by name.
 	aside := s.path + ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
 	for suffix, info := range now {
-		if own := s.own[suffix]; own == nil || !os.SameFile(own, info) {
+		if own := s.own[suffix]; loss != nil || own == nil || !os.SameFile(own, info) {
 			if err := os.Rename(s.path+suffix, aside+suffix); err != nil {
 				return err
 			}
 		}
 	}
-	err = errors.Join(s.readers.Close(), s.writer.conn.close(), s.writer.db.Close())
+	errors.Join(s.readers.Close(), s.writer.conn.close(), s.writer.db.Close()) // of files that are of no use
 	s.writer.conn = nil
+	s.writer.mark.close()
 	for _, suffix := range fileSuffixes[1:] {
 		os.Remove(s.path + suffix)
 	}
-	if e := os.Rename(fresh, s.path); e != nil {
-		return e
+	s.loss = loss
+	return install(fresh, s.path)
+}
+
+// copyTo writes all that can be read through the open connection into a new file. SQLite
+// has much of it in memory, also when the file was cut; loss says if that was not all.
+func (s *Store) copyTo(ctx context.Context, fresh string) (loss, err error) {
+	if _, err = s.writer.conn.ExecContext(ctx, "VACUUM INTO ?", fresh); err == nil {
+		err = errors.Join(os.Chmod(fresh, 0o600), syncFile(fresh))
 	}
-	if err != nil { // of files that nobody needs any more
-		return nil
+	if err == nil {
+		err = checkCopy(ctx, fresh, s.writer.rev)
 	}
-	return syncFile(filepath.Dir(s.path))
+	if err == nil {
+		return nil, nil
+	}
+	var bad *FileError
+	if err = diagnose(s.path, "copying", err); !errors.As(err, &bad) {
+		return nil, err
+	}
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	to, err := open(ctx, fresh)
+	if err != nil {
+		return nil, err
+	}
+	n, lost, err := rescue(ctx, s.writer.conn, to.writer.conn, s.writer.rev)
+	if err = errors.Join(err, to.writer.reload(), to.Close()); err != nil {
+		return nil, err
+	}
+	return fmt.Errorf("the store %s was cut, and part of it is lost: %d records could be saved (%w)", s.path, n, lost), nil
+}
+
+// checkCopy makes sure that a copy is whole, and has a mark.
+func checkCopy(ctx context.Context, path string, rev store.Rev) error {
+	s, err := open(ctx, path)
+	if err != nil {
+		return err
+	}
+	if s.writer.rev != rev {
+		err = &FileError{Path: path, Kind: Damaged, Problem: fmt.Sprintf("it is at revision %d, not %d", s.writer.rev, rev)}
+	}
+	return errors.Join(err, s.Close())
 }
 
 // reopen opens what save has written.
@@ -136,9 +248,8 @@ func (s *Store) reopen(ctx context.Context) error {
 		return errors.Join(err, w.conn.close(), db.Close())
 	}
 	s.writer.db, s.writer.conn, s.writer.stale = db, w.conn, true
-	s.readers = readers
-	s.own, err = seen(s.path)
-	return err
+	s.writer.id, s.writer.behind, s.readers = w.id, false, readers
+	return s.look()
 }
 
 // tendLock takes the lock again if its file was removed.

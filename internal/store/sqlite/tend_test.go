@@ -21,6 +21,8 @@ func TestTend(t *testing.T) {
 		"log removed":       func(_ *testing.T, path string) error { return os.Remove(path + "-wal") },
 		"index removed":     func(_ *testing.T, path string) error { return os.Remove(path + "-shm") },
 		"directory removed": func(_ *testing.T, path string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"truncated":         func(_ *testing.T, path string) error { return os.Truncate(path, 0) },
+		"log truncated":     func(_ *testing.T, path string) error { return os.Truncate(path+"-wal", 0) },
 		"renamed":           func(_ *testing.T, path string) error { return os.Rename(path, path+".old") },
 		"replaced by garbage": func(_ *testing.T, path string) error {
 			return errors.Join(os.Remove(path), os.WriteFile(path, []byte("garbage"), 0o600), os.WriteFile(path+"-wal", []byte("garbage"), 0o600))

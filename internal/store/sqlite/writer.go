@@ -50,6 +50,7 @@ type writer struct {
 	history *local.History
 	leases  *local.Leases
 	ended   chan struct{}
+	guard   func() // looks after the files before they are written to; nil: nobody does
 	// For the tests: how many groups were taken, and how many transactions there were.
 	taken, commits atomic.Int64
 
@@ -58,11 +59,14 @@ type writer struct {
 	closing bool
 	wake    chan struct{} // holds one token when there is something to do
 
-	// The rest belongs to the goroutine.
+	// The rest belongs to the goroutine, or to whoever has busy.
+	id        string
+	mark      *mark
 	rev       store.Rev
 	epoch     uint64
 	sequences map[string]uint64 // a cache
 	stale     bool              // what is in memory may not be what is in the file
+	behind    bool              // the log has something that is not in the file
 }
 
 // do queues a request and waits for its result.
@@ -110,17 +114,13 @@ func (w *writer) signal() {
 	}
 }
 
-// close refuses what comes from now on, finishes what came before, and ends the goroutine.
-func (w *writer) close() error {
+// end refuses what comes from now on, finishes what came before, and ends the goroutine.
+func (w *writer) end() {
 	w.mu.Lock()
 	w.closing = true
 	w.mu.Unlock()
 	w.signal()
 	<-w.ended
-	if w.conn == nil {
-		return nil
-	}
-	return errors.Join(w.conn.close(), w.db.Close())
 }
 
 func (w *writer) loop() {
@@ -129,6 +129,7 @@ func (w *writer) loop() {
 		group, closing := w.next()
 		if len(group) > 0 {
 			w.taken.Add(1)
+			w.guard()
 			w.busy.Lock()
 			w.commit(group)
 			w.busy.Unlock()
@@ -251,6 +252,8 @@ func (w *writer) try(group []*request) error {
 	}
 	w.commits.Add(1)
 	w.rev, w.epoch = b.Rev(), epoch
+	w.mark.reached(w.rev)
+	w.behind = true
 	if len(w.sequences) > 4096 {
 		clear(w.sequences)
 	}
@@ -276,6 +279,7 @@ func (w *writer) reload() error {
 		w.history.Forget(store.Rev(rev))
 	}
 	w.rev, w.epoch = store.Rev(rev), max(epoch, w.epoch)
+	w.mark.reached(w.rev)
 	clear(w.sequences)
 	w.stale = false
 	return nil

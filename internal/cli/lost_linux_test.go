@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+const remembers = `[agent.beliefs]
+x = { type = "int", persistent = true }
+
+`
+
+func (f *fleet) state(name string) string { return filepath.Join(f.dir, ".coppice", name) }
+
+// A store that was emptied or removed while no daemon ran is not replaced by a new one
+// in silence: up refuses, and says what can be done.
+func TestLostStoreRefused(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(db string) error{
+		"emptied": func(db string) error { return os.Truncate(db, 0) },
+		"removed": os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, agentTOML("a", sleeper)+remembers)
+			f.do("up", "-d")
+			f.do("belief", "set", "a", "x=5")
+			epoch := f.lastEvent().Epoch
+			f.do("down")
+			if err := harm(f.state("state.db")); err != nil {
+				t.Fatal(err)
+			}
+			for _, command := range [][]string{{"up", "-d"}, {"up"}, {"run"}} {
+				f.refused(1, command, "cannot be used", "put a backup in its place", "coppice doctor --fix")
+			}
+			f.refused(1, []string{"doctor"}, "problem", "put a backup in its place", "coppice doctor --fix")
+			f.do("doctor", "--fix")
+			f.do("up", "-d")
+			last := f.lastEvent()
+			if last.Epoch == epoch || last.Epoch == "" {
+				t.Errorf("the epoch is %q as before", last.Epoch)
+			}
+			// A reader of the old log is told.
+			all := f.eventsOf("--after", "2", "--epoch", epoch)
+			if len(all) < 2 || all[0].Type != event.EventsReset || all[1].Seq != 1 {
+				t.Errorf("after an event of another epoch: %+v", all)
+			}
+			if all := f.eventsOf("--after", "2", "--epoch", last.Epoch); len(all) == 0 || all[0].Seq != 3 {
+				t.Errorf("after an event of this epoch: %+v", all)
+			}
+		})
+	}
+}
+
+// eventsOf reads events as programs do.
+func (f *fleet) eventsOf(flags ...string) (all []event.Event) {
+	f.t.Helper()
+	for line := range strings.Lines(f.do(append([]string{"events", "--json"}, flags...)...)) {
+		var e event.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			f.t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func (f *fleet) lastEvent() event.Event {
+	f.t.Helper()
+	all := f.eventsOf("-n", "1")
+	if len(all) != 1 {
+		f.t.Fatalf("%d events", len(all))
+	}
+	return all[0]
+}
+
+// Without the log of a daemon that was killed, changes are missing, or none were in it.
+func TestLostLogRefused(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", sleeper)+remembers)
+	f.do("up", "-d")
+	f.do("belief", "set", "a", "x=5")
+	f.crash()
+	if err := os.Remove(f.state("state.db-wal")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := f.try("up", "-d"); err != nil {
+		if !strings.Contains(out, "its last changes are gone") || !strings.Contains(out, "coppice doctor --fix") {
+			t.Errorf("up: %s", out)
+		}
+		f.do("doctor", "--fix")
+		f.do("up", "-d")
+	} else if x := f.belief("a", "x"); !strings.Contains(x, "5") {
+		t.Errorf("x is %q", x)
+	}
+}
+
+// What is acknowledged after the file was emptied is there for the next daemon.
+func TestStoreEmptiedLive(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", sleeper)+remembers)
+	f.do("up", "-d")
+	if err := os.Truncate(f.state("state.db"), 0); err != nil {
+		t.Fatal(err)
+	}
+	f.do("belief", "set", "a", "x=5")
+	f.crash()
+	f.do("up", "-d")
+	if x := f.belief("a", "x"); !strings.Contains(x, "5") {
+		t.Errorf("x is %q", x)
+	}
+	if err := os.Truncate(f.state("state.db"), 0); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "word of it in the log", func() bool {
+		told, _ := f.history()
+		return told["store.restored  0"] == 1
+	})
+	f.do("down")
+	f.do("up", "-d")
+	if x := f.belief("a", "x"); !strings.Contains(x, "5") {
+		t.Errorf("after another truncation x is %q", x)
+	}
+}
+
+// Where nothing is left that tells what was there, the slots do.
+func TestStoreRemovedWithMark(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", sleeper)+remembers)
+	f.do("up", "-d")
+	f.do("down")
+	files, _ := filepath.Glob(f.state("state.db*"))
+	for _, name := range files {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.do("up", "-d")
+	told, _ := f.history()
+	if told["store.damaged  0"] != 1 {
+		t.Errorf("no word of it: %v", told)
+	}
+	f.do("down")
+	f.do("up", "-d")
+	if told, _ := f.history(); told["store.damaged  0"] != 1 {
+		t.Errorf("told again: %v", told)
+	}
+}
