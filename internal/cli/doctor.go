@@ -18,8 +18,8 @@ func newDoctor(s *streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check all that the daemon depends on",
-		Long: `Check the file, the daemon with its lock and socket, the store, the agents that
-live, the disk, and programs that some agents need. With --fix it repairs a
+		Long: `Check the file, the daemon with its lock and socket, each record of the store, the
+agents that live, the disk, and programs that some agents need. With --fix it repairs a
 damaged store (the old file is kept) and stops agents that the file does not
 name; neither while a daemon runs. The exit code is 1 if there is a problem.`,
 		Args: noArgs,

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,5 +151,51 @@ func TestStoreRemovedWithMark(t *testing.T) {
 	f.do("up", "-d")
 	if told, _ := f.history(); told["store.damaged  0"] != 1 {
 		t.Errorf("told again: %v", told)
+	}
+}
+
+// A record that the disk has changed costs only itself, and is named everywhere.
+func TestDamagedRecord(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", sleeper)+remembers)
+	f.do("up", "-d")
+	f.do("belief", "set", "a", "x=5")
+	events := f.eventsOf()
+	f.do("down")
+	const key = "events/00000000000000000002"
+	data, err := os.ReadFile(f.state("state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each flipped bit is in the value of one event.
+	i := bytes.Index(data, []byte(key))
+	if i < 0 {
+		t.Fatal("no such record")
+	}
+	data[i+len(key)+20] ^= 1
+	write(t, f.state("state.db"), string(data))
+	f.refused(1, []string{"doctor"}, "problem", key)
+	f.do("up", "-d")
+	all := f.eventsOf()
+	if len(all) < len(events) || all[0].Seq != 1 || all[1].Seq != 2 || all[1].Type != event.Unreadable || all[2].Seq != 3 {
+		t.Errorf("events: %+v", all)
+	}
+	if x := f.belief("a", "x"); !strings.Contains(x, "5") {
+		t.Errorf("x is %q", x)
+	}
+	until(t, "word of it in the log", func() bool {
+		return slices.ContainsFunc(f.eventsOf(), func(e event.Event) bool {
+			return e.Type == event.StoreDamaged && strings.Contains(e.Message, key)
+		})
+	})
+	if s := f.status(); s.Store.OK || !strings.Contains(s.Store.Error, key) {
+		t.Errorf("status: %+v", s.Store)
+	}
+	f.do("down")
+	f.do("doctor", "--fix")
+	f.do("doctor")
+	f.do("up", "-d")
+	if x := f.belief("a", "x"); !strings.Contains(x, "5") {
+		t.Errorf("after the repair x is %q", x)
 	}
 }

@@ -137,8 +137,10 @@ func (d *doctor) store(ctx context.Context) {
 	}
 	db, err := sqlite.Open(ctx, path)
 	if err == nil {
+		err = errors.Join(db.Verify(ctx), db.Close())
+	}
+	if err == nil {
 		d.note("store", LevelOK, "", "%s is sound", path)
-		db.Close()
 		return
 	}
 	var damaged *sqlite.FileError

@@ -48,6 +48,12 @@ func (c *Controller) statusOf(nodes []api.Node) api.Status {
 	} else {
 		s.Store.Kind = "memory"
 	}
+	if keys := c.damagedRecords(); len(keys) > 0 {
+		s.Store.OK, s.Store.Error = false, damagedMessage(keys[0])
+		if len(keys) > 1 {
+			s.Store.Error = fmt.Sprintf("%d records are damaged; the first: %s", len(keys), s.Store.Error)
+		}
+	}
 	if err := c.log.Err(); err != nil {
 		s.Store.OK, s.Store.Error = false, err.Error()
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
@@ -33,6 +34,7 @@ func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listene
 			c.restored(what, "", message)
 		}
 	}
+	damaged := make(map[string]bool) // records that were named
 	for {
 		select {
 		case <-ctx.Done():
@@ -49,6 +51,12 @@ func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listene
 			look(event.StoreRestored, "the files of the store were removed, replaced or cut; all that was in it is in a new one",
 				func() (bool, error) { return s.Tend(ctx) })
 		}
+		for _, key := range c.damagedRecords() {
+			if !damaged[key] {
+				damaged[key] = true
+				c.restored(event.StoreDamaged, "", damagedMessage(key))
+			}
+		}
 		for _, r := range c.opts.Runtimes {
 			if r, ok := r.(interface{ Tend() []string }); ok {
 				for _, path := range r.Tend() {
@@ -57,6 +65,18 @@ func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listene
 			}
 		}
 	}
+}
+
+// damagedRecords are the keys of records that the store has found to be damaged.
+func (c *Controller) damagedRecords() []string {
+	if s, ok := c.opts.Store.(interface{ Damaged() []string }); ok {
+		return s.Damaged()
+	}
+	return nil
+}
+
+func damagedMessage(key string) string {
+	return fmt.Sprintf("record %s is damaged and is left out; coppice down and coppice doctor --fix remove it, a backup may have it", key)
 }
 
 func (c *Controller) restored(what event.Type, path, message string) {

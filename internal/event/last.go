@@ -52,15 +52,11 @@ func (l *Log) between(ctx context.Context, after, until uint64) ([]Event, error)
 			return nil, err
 		}
 		last := after
-		for _, r := range records {
-			seq, ok := store.ParseSequenceKey(l.prefix, r.Key)
-			switch {
-			case !ok:
-			case seq > until:
+		for _, e := range l.decodeAll(records, after) {
+			if e.Seq > until {
 				return events, nil
-			default:
-				events, last = append(events, decode(seq, r.Value)), seq
 			}
+			events, last = append(events, e), e.Seq
 		}
 		if last == after || last == until {
 			return events, nil

@@ -187,12 +187,7 @@ func (c *cursor) read(ctx context.Context) ([]Event, error) {
 		return nil, err
 	}
 	c.rev = rev
-	var events []Event
-	for _, r := range records {
-		if seq, ok := store.ParseSequenceKey(l.prefix, r.Key); ok {
-			events = append(events, decode(seq, r.Value))
-		}
-	}
+	events := l.decodeAll(records, 0)
 	switch {
 	case len(events) == 0 && !c.checked:
 		c.checked = true
@@ -217,6 +212,9 @@ func (c *cursor) gap(ctx context.Context, next uint64) ([]Event, error) {
 	}
 	until := min(pruned, next-1)
 	if until <= c.seq {
+		if c.checked {
+			return []Event{missing(c.seq+1, next-1)}, nil
+		}
 		return nil, nil
 	}
 	return []Event{Event{
@@ -267,6 +265,32 @@ func (c *cursor) wait(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// decodeAll reads a page of events. Where some are missing between two, or after the
+// one before the page unless that is 0, it says so in their place: the store leaves out
+// what is damaged.
+func (l *Log) decodeAll(records []store.Record, before uint64) (events []Event) {
+	for _, r := range records {
+		seq, ok := store.ParseSequenceKey(l.prefix, r.Key)
+		if !ok {
+			continue
+		}
+		if before > 0 && seq > before+1 {
+			events = append(events, missing(before+1, seq-1))
+		}
+		events = append(events, decode(seq, r.Value))
+		before = seq
+	}
+	return events
+}
+
+// missing stands for events that should be there.
+func missing(first, last uint64) Event {
+	return Event{
+		Seq: last, Time: time.Now().UTC(), Type: Unreadable,
+		Message: fmt.Sprintf("events %d to %d are lost: their records are damaged", first, last),
+	}
 }
 
 // decode never fails: what cannot be read costs one event, not the log.

@@ -44,11 +44,11 @@ func newConn(ctx context.Context, db *sql.DB) (*conn, error) {
 		return stmt
 	}
 	for _, rows := range []int{64, 8, 1} {
-		values := strings.TrimSuffix(strings.Repeat("(?,?,?),", rows), ",")
-		c.putRows = append(c.putRows, putStmt{rows, prepare(`INSERT OR REPLACE INTO record (key, value, rev) VALUES ` + values)})
+		values := strings.TrimSuffix(strings.Repeat("(?,?,?,?),", rows), ",")
+		c.putRows = append(c.putRows, putStmt{rows, prepare(`INSERT OR REPLACE INTO record (key, value, rev, sum) VALUES ` + values)})
 	}
 	c.deleteRow = prepare(`DELETE FROM record WHERE key = ?`)
-	c.getRev = prepare(`SELECT rev FROM record WHERE key = ?`)
+	c.getRev = prepare(`SELECT rev FROM record WHERE key = ? AND sum = coppice_sum(key, value, rev)`)
 	c.getSequence = prepare(`SELECT last FROM sequence WHERE prefix = ?`)
 	c.setSequence = prepare(`INSERT OR REPLACE INTO sequence (prefix, last) VALUES (?, ?)`)
 	c.getMeta = prepare(`SELECT value FROM meta WHERE name = ?`)
@@ -90,10 +90,10 @@ func (c *conn) write(b *local.Batch, epoch uint64) error {
 			}
 			continue
 		}
-		args = append(args, key, p.Value, int64(p.Rev))
+		args = append(args, key, p.Value, int64(p.Rev), checksum(key, p.Value, p.Rev))
 	}
 	for _, put := range c.putRows {
-		for n := put.rows * 3; len(args) >= n; args = args[n:] {
+		for n := put.rows * 4; len(args) >= n; args = args[n:] {
 			if _, err := put.stmt.Exec(args[:n]...); err != nil {
 				return err
 			}

@@ -76,6 +76,9 @@ func diagnose(path, doing string, err error) error {
 		return wrap(store.ErrReadOnly)
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return &FileError{Path: path, Kind: Damaged, Problem: "SQLite says: " + err.Error(), Err: err}
+	case sqlite3.SQLITE_ERROR:
+		// All statements are constant: one that is wrong meets tables that are not ours.
+		return &FileError{Path: path, Kind: Damaged, Problem: "SQLite says: " + err.Error(), Err: err}
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
 		// SQLite has no code for it, but the disk may have a plain reason.
 		if sentinel := diskState(path); sentinel != nil {

@@ -280,6 +280,13 @@ func TestRandomDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	written := map[string]store.Record{}
+	whole := mustOpen(t, path)
+	all, _, _ := whole.Snapshot(t.Context(), "")
+	whole.Close()
+	for _, r := range all {
+		written[r.Key] = r
+	}
 	rounds := 60
 	if testing.Short() {
 		rounds = 15
@@ -308,8 +315,14 @@ func TestRandomDamage(t *testing.T) {
 		var bad *FileError
 		switch {
 		case err == nil:
-			if _, _, err := s.Snapshot(t.Context(), ""); err != nil && !errors.As(err, &bad) {
+			records, _, err := s.Snapshot(t.Context(), "")
+			if err != nil && !errors.As(err, &bad) {
 				t.Errorf("snapshot: %v", err)
+			}
+			for _, r := range records {
+				if was, ok := written[r.Key]; !ok || string(was.Value) != string(r.Value) || was.Rev != r.Rev {
+					t.Errorf("%s is read, and is not what was written", r.Key)
+				}
 			}
 			s.Close()
 			continue

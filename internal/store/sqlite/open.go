@@ -31,6 +31,8 @@ var migrations = []string{
 	 INSERT INTO meta VALUES ('rev', 0), ('epoch', 0);`,
 	`CREATE TABLE identity (id TEXT NOT NULL) STRICT;
 	 INSERT INTO identity VALUES (lower(hex(randomblob(8))));`,
+	`ALTER TABLE record ADD COLUMN sum INTEGER NOT NULL DEFAULT 0;
+	 UPDATE record SET sum = coppice_sum(key, value, rev);`,
 }
 
 // readConns is how many reads may go on at a time.
@@ -84,7 +86,7 @@ func open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, w.conn.close(), writeDB.Close())
 	}
-	s := &Store{path: path, readers: readers, writer: w, history: w.history, leases: w.leases}
+	s := &Store{path: path, readers: readers, writer: w, history: w.history, leases: w.leases, damaged: map[string]bool{}}
 	if err = s.look(); err != nil {
 		return nil, errors.Join(err, readers.Close(), w.conn.close(), writeDB.Close())
 	}
@@ -165,11 +167,28 @@ func prepareFile(path string) error {
 			return fmt.Errorf("opening the store: others may read it, and: %w", err)
 		}
 	}
+	if info.Size() == 0 {
+		return nil // new
+	}
+	return checkMagic(path, f)
+}
+
+// isDatabase returns a *FileError unless a file begins as SQLite's do.
+func isDatabase(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return checkMagic(path, f)
+}
+
+func checkMagic(path string, f io.Reader) error {
 	const magic = "SQLite format 3\x00"
 	head := make([]byte, len(magic))
 	switch n, err := io.ReadFull(f, head); {
 	case err == io.EOF:
-		return nil // new
+		return &FileError{Path: path, Problem: "it is empty", Kind: Damaged}
 	case string(head[:n]) != magic[:n] || err == io.ErrUnexpectedEOF:
 		return &FileError{Path: path, Problem: "it is no SQLite database (its first bytes are " + fmt.Sprintf("%.16q", head[:n]) + ")", Kind: Damaged}
 	case err != nil:

@@ -41,7 +41,10 @@ func Repair(ctx context.Context, path string) (Report, error) {
 	defer lock.Close()
 	s, err := open(ctx, path)
 	if err == nil {
-		return Report{}, s.Close()
+		err = s.Verify(ctx)
+		if closeErr := s.Close(); err == nil {
+			return Report{}, closeErr
+		}
 	}
 	var bad *FileError
 	if !errors.As(err, &bad) {
@@ -151,10 +154,20 @@ func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n i
 		return err
 	}, "prefix")
 	put := to.putRows[len(to.putRows)-1].stmt
-	n = rescue.table(`SELECT key, value, rev FROM record`, 3, func(v []any) error {
+	query := `SELECT key, value, rev, sum FROM record`
+	if rows, err := from.QueryContext(ctx, query+" LIMIT 0"); err == nil {
+		rows.Close()
+	} else { // of a version without checksums
+		query = `SELECT key, value, rev, coppice_sum(key, value, rev) FROM record`
+	}
+	n = rescue.table(query, 4, func(v []any) error {
 		key, _ := v[0].(string)
 		value, _ := v[1].([]byte)
 		rev, _ := v[2].(int64)
+		if sum := checksum(key, value, store.Rev(rev)); v[3] != sum {
+			rescue.lost = errors.Join(rescue.lost, fmt.Errorf("record %.100q: %w", key, errChecksum))
+			return nil
+		}
 		if store.CheckKey(key) != nil || rev <= 0 || len(value) > store.MaxValue {
 			rescue.lost = errors.Join(rescue.lost, fmt.Errorf("record %.100q is none", key))
 			return nil
@@ -162,7 +175,7 @@ func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n i
 		if value == nil {
 			value = []byte{}
 		}
-		_, err := put.Exec(key, value, rev)
+		_, err := put.Exec(key, value, rev, v[3])
 		return err
 	}, "key")
 	if rescue.err != nil {

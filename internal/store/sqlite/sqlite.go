@@ -41,6 +41,9 @@ type Store struct {
 	still      *still       // of one that OpenReadOnly has opened
 	unregister func() error // of its file system from SQLite
 
+	damage  sync.Mutex
+	damaged map[string]bool // keys of records with a wrong checksum; needs damage
+
 	// Of tend, for the next Tend; they need swap.
 	restored bool
 	loss     error
@@ -194,17 +197,17 @@ func (s *Store) readTx(ctx context.Context, prefix, after string, limit, maxByte
 	if err := tx.QueryRowContext(ctx, `SELECT value FROM meta WHERE name = 'rev'`).Scan(&rev); err != nil {
 		return nil, 0, err
 	}
-	p := page{limit: limit, maxBytes: maxBytes}
+	p := page{limit: limit, maxBytes: maxBytes, damaged: s.noteDamaged}
 	if prefix == "" {
-		err = p.query(ctx, tx, `SELECT key, value, rev FROM record WHERE key > ? ORDER BY key`, after)
+		err = p.query(ctx, tx, `WHERE key > ? ORDER BY key`, after)
 		return p.records, rev, err
 	}
 	if after < prefix {
-		err = p.query(ctx, tx, `SELECT key, value, rev FROM record WHERE key = ?`, prefix)
+		_, _, err = p.rows(ctx, tx, `WHERE key = ?`, []any{prefix})
 	}
 	if err == nil && !p.full {
 		// '0' is the character after '/'.
-		err = p.query(ctx, tx, `SELECT key, value, rev FROM record WHERE key > ? AND key < ? ORDER BY key`, max(after, prefix+"/"), prefix+"0")
+		err = p.query(ctx, tx, `WHERE key > ? AND key < ? ORDER BY key`, max(after, prefix+"/"), prefix+"0")
 	}
 	return p.records, rev, err
 }
@@ -212,34 +215,57 @@ func (s *Store) readTx(ctx context.Context, prefix, after string, limit, maxByte
 // page collects records up to a bound.
 type page struct {
 	limit, maxBytes int
+	damaged         func(key string) // is told of records that are left out
 	records         []store.Record
 	bytes           int
 	full            bool
 }
 
-func (p *page) query(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+// query adds the records of a range. Its first argument is the key after which it begins.
+func (p *page) query(ctx context.Context, tx *sql.Tx, where, from string, args ...any) error {
+	for {
+		last, more, err := p.rows(ctx, tx, where, append([]any{from}, args...))
+		if err != nil || !more {
+			return err
+		}
+		from = last // all were damaged up to here, and an empty page would be the end
+	}
+}
+
+// rows adds records up to the bounds. more: the last of those that were left out is
+// where to go on, and none was added.
+func (p *page) rows(ctx context.Context, tx *sql.Tx, where string, args []any) (last string, more bool, err error) {
+	query := `SELECT key, value, rev, sum FROM record ` + where
+	left := p.limit - len(p.records)
 	if p.limit > 0 {
-		query += fmt.Sprintf(" LIMIT %d", p.limit-len(p.records))
+		query += fmt.Sprintf(" LIMIT %d", left)
 	}
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
-		return err
+		return "", false, err
 	}
 	defer rows.Close()
+	n, before := 0, len(p.records)
 	for rows.Next() {
 		var r store.Record
-		var rev int64 // whatever damage that no check has found has made of it
-		if err := rows.Scan(&r.Key, &r.Value, &rev); err != nil {
-			return err
+		var rev, sum int64 // whatever damage that no check has found has made of it
+		if err := rows.Scan(&r.Key, &r.Value, &rev, &sum); err != nil {
+			return "", false, err
 		}
+		n++
 		r.Rev = store.Rev(rev)
+		if sum != checksum(r.Key, r.Value, r.Rev) {
+			p.damaged(r.Key)
+			last = r.Key
+			continue
+		}
 		p.bytes += len(r.Value)
 		if p.maxBytes > 0 && p.bytes > p.maxBytes && len(p.records) > 0 {
 			p.full = true
-			return nil
+			return "", false, nil
 		}
 		p.records = append(p.records, r)
 	}
 	p.full = p.limit > 0 && len(p.records) == p.limit
-	return rows.Err()
+	return last, p.limit > 0 && n == left && len(p.records) == before && n > 0, rows.Err()
 }

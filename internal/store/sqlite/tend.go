@@ -230,6 +230,9 @@ func checkCopy(ctx context.Context, path string, rev store.Rev) error {
 	if s.writer.rev != rev {
 		err = &FileError{Path: path, Kind: Damaged, Problem: fmt.Sprintf("it is at revision %d, not %d", s.writer.rev, rev)}
 	}
+	if err == nil {
+		err = s.Verify(ctx)
+	}
 	return errors.Join(err, s.Close())
 }
 

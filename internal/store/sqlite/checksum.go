@@ -1,0 +1,104 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"slices"
+	"strings"
+
+	"modernc.org/sqlite"
+
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is kept with each record, since SQLite's own check finds no damage within
+// a value. It covers the key and the revision as well.
+func checksum(key string, value []byte, rev store.Rev) int64 {
+	sum := crc32.Update(0, castagnoli, []byte(key))
+	sum = crc32.Update(sum, castagnoli, binary.BigEndian.AppendUint64(nil, uint64(rev)))
+	return int64(crc32.Update(sum, castagnoli, value))
+}
+
+// The same for SQL, as coppice_sum(key, value, rev).
+func init() {
+	sqlite.MustRegisterDeterministicScalarFunction("coppice_sum", 3,
+		func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
+			key, isText := args[0].(string)
+			rev, isNumber := args[2].(int64)
+			value, isBlob := args[1].([]byte)
+			if !isText || !isNumber || !isBlob && args[1] != nil { // an empty blob may come as nil
+				return int64(-1), nil
+			}
+			return checksum(key, value, store.Rev(rev)), nil
+		})
+}
+
+// maxDamaged bounds how many damaged records are named.
+const maxDamaged = 100
+
+// noteDamaged remembers a record that was left out because of its checksum.
+func (s *Store) noteDamaged(key string) {
+	s.damage.Lock()
+	defer s.damage.Unlock()
+	if len(s.damaged) < maxDamaged {
+		s.damaged[key] = true
+	}
+}
+
+// Damaged returns the keys of records that were read since the store was opened and
+// have another value than the one that was written, at most 100. They are left out of
+// what is read, as if they were deleted. Repair removes them.
+func (s *Store) Damaged() []string {
+	s.damage.Lock()
+	defer s.damage.Unlock()
+	return slices.Sorted(maps.Keys(s.damaged))
+}
+
+// Verify reads all records. The error is a *FileError that names some that are damaged.
+func (s *Store) Verify(ctx context.Context) error {
+	s.swap.RLock()
+	defer s.swap.RUnlock()
+	return verify(ctx, s.readers, s.path)
+}
+
+func verify(ctx context.Context, db querier, path string) (err error) {
+	defer func() {
+		if err != nil {
+			err = diagnose(path, "checking", err)
+		}
+	}()
+	rows, err := db.QueryContext(ctx, `SELECT key FROM record WHERE sum <> coppice_sum(key, value, rev)`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	n, named := 0, []string{}
+	for rows.Next() {
+		var key string
+		if err := rows.Scan(&key); err != nil {
+			return err
+		}
+		if n++; n <= 5 {
+			named = append(named, fmt.Sprintf("%.200q", key))
+		}
+	}
+	if err := rows.Err(); err != nil || n == 0 {
+		return err
+	}
+	what := fmt.Sprintf("%d records are not what was written: %s", n, strings.Join(named, ", "))
+	if n == 1 {
+		what = fmt.Sprintf("record %s is not what was written", named[0])
+	} else if n > len(named) {
+		what += ", ..."
+	}
+	return &FileError{Path: path, Kind: Damaged, Problem: what, Err: errChecksum}
+}
+
+var errChecksum = errors.New("the checksum of a record is wrong")
