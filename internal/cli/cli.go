@@ -125,7 +125,7 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.MarkFlagFilename("file", "toml")
 	root.AddCommand(
 		newRun(s), newValidate(s), newInit(s), newNew(s), newVersion(s),
-		newUp(s), newDown(s), newReload(s), newPatrol(s), newDoctor(s), newInstall(s),
+		newUp(s), newDown(s), newReload(s), newPatrol(s), newDoctor(s), newBackup(s), newRestore(s), newInstall(s),
 		newConfig(s), newSchema(s), newAdd(s),
 		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDrain(s), newFire(s),
 		newBelief(s), newAgent(s), newMCP(s),

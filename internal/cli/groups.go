@@ -15,7 +15,7 @@ func groups() []struct {
 		title    string
 		commands []string
 	}{
-		{"A fleet from its file to its end:", []string{"init", "validate", "run", "up", "down", "reload", "patrol", "install"}},
+		{"A fleet from its file to its end:", []string{"init", "validate", "run", "up", "down", "reload", "patrol", "backup", "restore", "install"}},
 		{"What there is, and why:", []string{"status", "ps", "tree", "top", "logs", "attach", "events", "explain", "doctor", "config", "schema"}},
 		{"Agents:", []string{"start", "stop", "restart", "suspend", "resume", "reset", "drain", "belief", "add", "fire"}},
 		{"Work, and people:", []string{"task", "order", "inbox", "answer", "mail"}},

@@ -38,9 +38,9 @@ func TestLostStoreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, command := range [][]string{{"up", "-d"}, {"up"}, {"run"}} {
-				f.refused(1, command, "cannot be used", "put a backup in its place", "coppice doctor --fix")
+				f.refused(1, command, "cannot be used", "coppice restore FILE", "coppice doctor --fix")
 			}
-			f.refused(1, []string{"doctor"}, "problem", "put a backup in its place", "coppice doctor --fix")
+			f.refused(1, []string{"doctor"}, "problem", "coppice restore FILE", "coppice doctor --fix")
 			f.do("doctor", "--fix")
 			f.do("up", "-d")
 			last := f.lastEvent()

@@ -112,7 +112,7 @@ func (c *Controller) tellEmptied(found map[string][]sighting) {
 		return
 	}
 	message := fmt.Sprintf(
-		"the store is empty, but %d agents have run here: beliefs, tasks and events of before are gone",
+		"the store is empty, but %d agents have run here: beliefs, tasks and events of before are gone; coppice restore FILE brings a backup back",
 		len(found))
 	c.opts.Logger.Warn(message)
 	c.log.Append(event.Event{Type: event.StoreDamaged, Actor: "controller", Message: message})

@@ -51,7 +51,7 @@ func (e *FileError) Fix() string {
 	case Foreign:
 		return fmt.Sprintf("name another file, or let `coppice doctor --fix` keep this one as %s and start with an empty one", aside)
 	case Lost:
-		return fmt.Sprintf("put a backup in its place, or let `coppice doctor --fix` accept what is left and keep the file as %s", aside)
+		return fmt.Sprintf("`coppice restore FILE` brings a backup back, `coppice doctor --fix` accepts what is left and keeps the file as %s", aside)
 	}
 	return fmt.Sprintf("`coppice doctor --fix` keeps the file as %s and starts with all of it that can still be read", aside)
 }

@@ -68,7 +68,7 @@ func checkLost(t *testing.T, path string, left int) {
 	var bad *FileError
 	for range 2 {
 		_, err := Open(t.Context(), path)
-		if !errors.As(err, &bad) || bad.Kind != Lost || !strings.Contains(err.Error(), "backup") || !strings.Contains(err.Error(), "doctor --fix") {
+		if !errors.As(err, &bad) || bad.Kind != Lost || !strings.Contains(err.Error(), "coppice restore") || !strings.Contains(err.Error(), "doctor --fix") {
 			t.Fatalf("open: %v", err)
 		}
 	}

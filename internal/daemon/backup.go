@@ -1,0 +1,107 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/errand"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/sqlite"
+)
+
+var errInMemory = errors.New("the state of this project is in memory, as [persistence] says, and ends with the daemon")
+
+// Backup copies the store of a project to a file, with or without a daemon, and returns
+// the revision of the copy.
+func Backup(ctx context.Context, file, to string) (store.Rev, error) {
+	project, _, err := openConfigured(file)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := os.Lstat(project.State); err == nil {
+		if err := project.check(); err != nil {
+			return 0, err
+		}
+	}
+	return sqlite.Backup(ctx, project.Database(), to)
+}
+
+// openConfigured opens the project of a file with its settings. Its store is in a file.
+func openConfigured(file string) (Project, Loaded, error) {
+	tree, _, err := LoadTree(file)
+	if err != nil {
+		return Project{}, Loaded{}, err
+	}
+	project, err := OpenProject(file)
+	if err != nil {
+		return Project{}, Loaded{}, err
+	}
+	project = project.keeping(tree.Persistence)
+	if project.Database() == "" {
+		return Project{}, Loaded{}, errInMemory
+	}
+	return project, Loaded{Tree: tree}, nil
+}
+
+// Restore puts a backup in the place of the store of a project. Nothing may run: the
+// error is a *LockedError while there is a daemon. The next daemon finds an orderly end.
+func Restore(ctx context.Context, file, from string, logger *slog.Logger) (r sqlite.Restored, err error) {
+	project, loaded, err := openConfigured(file)
+	if err != nil {
+		return r, err
+	}
+	lock, err := project.Lock()
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	if err := project.idle(ctx, loaded, logger); err != nil {
+		return r, err
+	}
+	if r, err = sqlite.Restore(ctx, project.Database(), from); err != nil {
+		return r, err
+	}
+	e := event.Event{
+		Type: event.StoreRestored, Actor: "user",
+		Message: fmt.Sprintf("%d records were restored from the backup %s, of revision %d", r.Records, from, r.Rev),
+	}
+	if err := settle(ctx, project, logger, []event.Event{e}, true); err != nil {
+		return r, fmt.Errorf("the backup is restored, but that cannot be written down: %w", err)
+	}
+	project.ended(nil)
+	return r, nil
+}
+
+// idle returns an error if agents or orders of the project run without a daemon.
+func (p Project) idle(ctx context.Context, loaded Loaded, logger *slog.Logger) error {
+	seen, err := p.sight(ctx, loaded.Tree, logger)
+	if err != nil {
+		return err
+	}
+	var running []string
+	for _, o := range seen {
+		running = append(running, o.Path)
+	}
+	errands, err := errand.Open(errand.Options{Dir: p.Errands(), Logger: logger})
+	if err != nil {
+		return err
+	}
+	all, err := errands.List(ctx)
+	if err := errors.Join(err, errands.Close()); err != nil {
+		return err
+	}
+	for id, lives := range all {
+		if lives {
+			running = append(running, id)
+		}
+	}
+	if len(running) > 0 {
+		return fmt.Errorf("%s still run without a daemon, and would not fit the backup; stop them with: coppice down", strings.Join(running, ", "))
+	}
+	return nil
+}

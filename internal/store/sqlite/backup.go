@@ -1,0 +1,197 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/private"
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// Backup writes a copy of the store at path to the file to, which must not exist. The
+// copy is a store of one file, as it was at one revision; it is complete or not there.
+// Another process may have the store open and write to it.
+func Backup(ctx context.Context, path, to string) (rev store.Rev, err error) {
+	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("writing the backup: %s exists", to)
+	}
+	id, reached, markErr := readMark(path)
+	if err := checkPresent(path); err != nil {
+		return 0, err
+	}
+	if _, err := os.Lstat(path); err != nil {
+		return 0, fmt.Errorf("reading the store: %w", err)
+	}
+	work, err := os.MkdirTemp(filepath.Dir(to), ".coppice-backup-")
+	if err != nil {
+		return 0, fmt.Errorf("writing the backup: %w", err)
+	}
+	defer os.RemoveAll(work)
+	fresh := filepath.Join(work, "backup.db")
+	if err := vacuumInto(ctx, path, fresh); err != nil {
+		return 0, err
+	}
+	got, rev, err := verifyBackup(ctx, fresh)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("the copy cannot be read: %w", err)
+	case markErr == nil && got != id:
+		return 0, lost(path, "it is another store than the one that was here", reached)
+	case markErr == nil && rev < reached:
+		return 0, lost(path, "its last changes are gone", reached)
+	}
+	if err := errors.Join(os.Chmod(fresh, 0o600), syncFile(fresh)); err != nil {
+		return 0, fmt.Errorf("writing the backup: %w", err)
+	}
+	err = os.Link(fresh, to)                                                       // fails if there is a file by now
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) { // a file system without links
+		err = os.Rename(fresh, to)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("writing the backup: %w", err)
+	}
+	return rev, syncFile(filepath.Dir(to))
+}
+
+// vacuumInto copies a database with a connection of its own.
+func vacuumInto(ctx context.Context, path, to string) error {
+	db, err := sql.Open("sqlite", dsn(path)+"&mode=rw")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := check(ctx, db, path); err != nil {
+		return diagnose(path, "reading", err)
+	}
+	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", to); err != nil {
+		return diagnose(path, "copying", err)
+	}
+	return nil
+}
+
+// verifyBackup checks all of a backup, and returns which store it is of, and its revision.
+// The file is not changed.
+func verifyBackup(ctx context.Context, path string) (id string, rev store.Rev, err error) {
+	db, err := sql.Open("sqlite", dsn(path, "query_only(1)")+"&mode=ro&immutable=1")
+	if err != nil {
+		return "", 0, err
+	}
+	defer db.Close()
+	defer func() {
+		if err != nil {
+			err = diagnose(path, "reading", err)
+		}
+	}()
+	if err := check(ctx, db, path); err != nil {
+		return "", 0, err
+	}
+	var version int
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return "", 0, err
+	}
+	if version == 0 {
+		return "", 0, &FileError{Path: path, Kind: Foreign, Problem: "it is an empty database, not a store"}
+	}
+	if err := db.QueryRowContext(ctx, `SELECT value FROM meta WHERE name = 'rev'`).Scan(&rev); err != nil {
+		return "", 0, err
+	}
+	if version < len(migrations) { // of a version without an id and checksums
+		return "", rev, nil
+	}
+	if err := db.QueryRowContext(ctx, `SELECT id FROM identity`).Scan(&id); err != nil {
+		return "", 0, err
+	}
+	return id, rev, verify(ctx, db, path)
+}
+
+// Restored is what Restore did.
+type Restored struct {
+	Records int
+	Rev     store.Rev // of the backup
+	Aside   string    // where the old file is now; "" if there was none
+}
+
+// Restore puts a backup in the place of the store at path, which nobody may have open.
+// The backup is checked and copied before the old file is touched; that one is kept as
+// path.replaced-TIME. Revisions go on after those of both, and the ID is another one.
+func Restore(ctx context.Context, path, from string) (r Restored, err error) {
+	lock, err := acquireLock(path)
+	if err != nil {
+		return r, err
+	}
+	defer lock.Close()
+	work, err := os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+".restore-")
+	if err != nil {
+		return r, fmt.Errorf("restoring the store: %w", pathError(path, err))
+	}
+	defer os.RemoveAll(work)
+	fresh := filepath.Join(work, "fresh")
+	if info, err := os.Stat(from); err != nil {
+		return r, fmt.Errorf("reading the backup: %w", err)
+	} else if !info.Mode().IsRegular() {
+		return r, fmt.Errorf("reading the backup: %w", &private.Error{Path: from, Problem: "is not a regular file"})
+	}
+	if err := copyFile(from, fresh); err != nil {
+		return r, fmt.Errorf("copying the backup: %w", err)
+	}
+	// The copy is what is checked: it changes no more.
+	if err = isDatabase(fresh); err == nil {
+		_, r.Rev, err = verifyBackup(ctx, fresh)
+	}
+	if err != nil {
+		return r, notBackup(from, err)
+	}
+	if r.Records, err = renew(ctx, path, fresh); err != nil {
+		return r, fmt.Errorf("restoring the store (it is as it was): %w", err)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		r.Aside = path + ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
+	}
+	if err := replace(path, fresh, r.Aside); err != nil {
+		return r, fmt.Errorf("restoring the store: %w", err)
+	}
+	return r, nil
+}
+
+// notBackup says of a file why it cannot be restored, without the advice for a store.
+func notBackup(from string, err error) error {
+	var bad *FileError
+	if errors.As(err, &bad) {
+		return fmt.Errorf("%s cannot be restored: %s", from, bad.Problem)
+	}
+	return fmt.Errorf("reading the backup %s: %w", from, err)
+}
+
+// renew makes a store of a copy: it gets the schema of this version, another id, and
+// revisions after those of the store whose place it takes.
+func renew(ctx context.Context, path, fresh string) (records int, err error) {
+	_, reached, _ := readMark(path)
+	s, err := open(ctx, fresh)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	c := s.writer.conn
+	if _, err := c.ExecContext(ctx, `UPDATE meta SET value = max(value, ?) WHERE name = 'rev'`, int64(reached)); err != nil {
+		return 0, err
+	}
+	if err := errors.Join(c.exec(goOn), c.exec(newIdentity)); err != nil {
+		return 0, err
+	}
+	if err := c.QueryRowContext(ctx, `SELECT id FROM identity`).Scan(&s.writer.id); err != nil {
+		return 0, err
+	}
+	s.writer.mark.id = s.writer.id
+	if err := s.writer.reload(); err != nil {
+		return 0, err
+	}
+	return records, c.QueryRowContext(ctx, `SELECT count(*) FROM record`).Scan(&records)
+}
+
+const newIdentity = `UPDATE identity SET id = lower(hex(randomblob(8)))`
