@@ -135,8 +135,9 @@ func TestPowerCut(t *testing.T) {
 		}
 		d.cut(t) // under full load
 		cmd.Process.Kill()
-		for key := range acks {
-			acked = append(acked, key)
+		// What is acknowledged from now on does not count: an fsync that waits while the
+		// file system is shut down may return without an error, and without effect.
+		for range acks {
 		}
 		cmd.Wait()
 		d.restart(t)
