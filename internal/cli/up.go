@@ -212,7 +212,12 @@ func summaryOf(c *daemon.Controller) string {
 	if n := st.Summary[aide.Idle.String()] + st.Summary[aide.Done.String()]; n > 0 {
 		idle = fmt.Sprintf(", %d waiting for a trigger", n)
 	}
-	return fmt.Sprintf("%s is up: %d of %s running%s, process %d", st.Project, st.Summary["running"], plural(total, "agent"), idle, st.Controller.PID)
+	line := fmt.Sprintf("%s is up: %d of %s running%s, process %d",
+		st.Project, st.Summary["running"], plural(total, "agent"), idle, st.Controller.PID)
+	if !st.Store.OK {
+		line += "; state cannot be kept: " + st.Store.Error
+	}
+	return line
 }
 
 // unwell returns a line for each agent that should run and does not, or that keeps

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -32,11 +33,27 @@ func (p Project) Database() string {
 }
 
 // epochOf names the history of a store. One in memory begins with each daemon.
-func epochOf(s store.Store) string {
+func epochOf(s store.Store) func() string {
 	if s, ok := s.(interface{ ID() string }); ok {
-		return s.ID()
+		return s.ID
 	}
-	return rand.Text()
+	id := rand.Text()
+	return func() string { return id }
+}
+
+// serveStore is openStore for a daemon: agents need it more than it needs the disk. Where
+// that is full, what has to be written waits in memory until there is room.
+func (p Project) serveStore(ctx context.Context, logger *slog.Logger) (store.Store, error) {
+	db, err := p.openStore(ctx)
+	if !errors.Is(err, store.ErrFull) {
+		return db, err
+	}
+	waiting, waitErr := sqlite.OpenWaiting(ctx, p.Database())
+	if waitErr != nil {
+		return nil, errors.Join(err, waitErr)
+	}
+	logger.Warn("the disk is full: state is kept in memory until there is room", "error", err)
+	return waiting, nil
 }
 
 // openStore opens the state, which is made if there is none.

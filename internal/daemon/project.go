@@ -50,7 +50,9 @@ func (p Project) Make() error {
 	}
 	ignore := filepath.Join(p.State, ".gitignore")
 	if _, err := os.Lstat(ignore); errors.Is(err, os.ErrNotExist) {
-		if err := private.WriteFile(ignore, []byte("*\n")); err != nil {
+		if err := private.WriteFile(ignore, []byte("*\n")); errors.Is(err, syscall.ENOSPC) {
+			os.Remove(ignore) // it is for a later start
+		} else if err != nil {
 			return p.unusable(err)
 		}
 	}

@@ -61,7 +61,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	project.begin()
 	defer func() { project.ended(err) }()
 
-	db, err := project.openStore(ctx)
+	db, err := project.serveStore(ctx, o.Logger)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,11 @@ func (c *Controller) statusOf(nodes []api.Node) api.Status {
 			s.Store.Error = fmt.Sprintf("%d records are damaged; the first: %s", len(keys), s.Store.Error)
 		}
 	}
-	if err := c.log.Err(); err != nil {
+	err := c.log.Err()
+	if w, ok := c.opts.Store.(interface{ Waiting() error }); ok && err == nil {
+		err = w.Waiting() // also before the first event is refused
+	}
+	if err != nil {
 		s.Store.OK, s.Store.Error = false, err.Error()
 	}
 	for st := supervisor.Stopped; st <= supervisor.Suspended; st++ {

@@ -20,7 +20,8 @@ type Config struct {
 	// the node; "local" if empty. No two may be open with one name.
 	Writer string
 	// Epoch names the history of the store, so that readers notice when it is another one.
-	Epoch string
+	// It is asked at each query, since the store may be repaired meanwhile; "" if nil.
+	Epoch func() string
 	// MaxAge and MaxBytes bound what is kept; 0 is no bound. Only one of several
 	// writers should set them.
 	MaxAge   time.Duration
@@ -90,6 +91,9 @@ func Open(cfg Config) (*Log, error) {
 	}
 	if cfg.MaxBuffer == 0 {
 		cfg.MaxBuffer = 8 << 20
+	}
+	if cfg.Epoch == nil {
+		cfg.Epoch = func() string { return "" }
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

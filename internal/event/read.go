@@ -83,9 +83,10 @@ func (l *Log) Follow(ctx context.Context, after uint64, f Filter) iter.Seq2[Even
 // another epoch, an EventsReset comes first, and then all that are kept.
 func (l *Log) Events(ctx context.Context, q Query) iter.Seq2[Event, error] {
 	return func(put func(Event, error) bool) {
+		epoch := l.cfg.Epoch()
 		yield := func(e Event, err error) bool {
 			if err == nil {
-				e.Epoch = l.cfg.Epoch
+				e.Epoch = epoch
 			}
 			return put(e, err)
 		}
@@ -98,13 +99,13 @@ func (l *Log) Events(ctx context.Context, q Query) iter.Seq2[Event, error] {
 			yield(Event{}, err)
 			return
 		}
-		if q.Epoch != "" && q.Epoch != l.cfg.Epoch && q.After > 0 {
+		if q.Epoch != "" && q.Epoch != epoch && q.After > 0 {
 			pruned, err := l.pruned(ctx)
 			if err != nil {
 				yield(Event{}, err)
 				return
 			}
-			what := fmt.Sprintf("this is another log than the one of event %d (epoch %.40s, not %.40s)", q.After, l.cfg.Epoch, q.Epoch)
+			what := fmt.Sprintf("this is another log than the one of event %d (epoch %.40s, not %.40s)", q.After, epoch, q.Epoch)
 			if !yield(reset(what, q.After, pruned), nil) {
 				return
 			}

@@ -65,6 +65,9 @@ func (s *Store) Damaged() []string {
 func (s *Store) Verify(ctx context.Context) error {
 	s.swap.RLock()
 	defer s.swap.RUnlock()
+	if s.readers == nil {
+		return nil
+	}
 	return verify(ctx, s.readers, s.path)
 }
 

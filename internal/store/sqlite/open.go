@@ -230,11 +230,8 @@ func newWriter(ctx context.Context, path string, db *sql.DB) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{
-		path: path, db: db, conn: c,
-		leases: local.NewLeases(), sequences: map[string]uint64{},
-		wake: make(chan struct{}, 1), ended: make(chan struct{}),
-	}
+	w := unopened(path)
+	w.db, w.conn = db, c
 	rev, err := c.meta("rev")
 	if err == nil {
 		w.epoch, err = c.meta("epoch")
@@ -249,6 +246,14 @@ func newWriter(ctx context.Context, path string, db *sql.DB) (*writer, error) {
 	w.rev = store.Rev(rev)
 	w.history = local.NewHistory(w.rev)
 	return w, nil
+}
+
+// unopened is a writer without a file.
+func unopened(path string) *writer {
+	return &writer{
+		path: path, leases: local.NewLeases(), sequences: map[string]uint64{},
+		wake: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
 }
 
 // identify refuses files that are not ours, and returns the version of the

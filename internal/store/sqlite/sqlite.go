@@ -152,6 +152,9 @@ func (s *Store) closeFiles() error {
 		return s.readers.Close()
 	}
 	defer w.mark.close()
+	if w.conn == nil && s.readers != nil {
+		return s.readers.Close()
+	}
 	if w.conn == nil {
 		return nil
 	}
@@ -170,6 +173,9 @@ func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes 
 	}
 	s.swap.RLock()
 	defer s.swap.RUnlock()
+	if s.readers == nil { // nothing was ever written
+		return nil, 0, nil
+	}
 	page, rev, err := s.readTx(ctx, prefix, after, limit, maxBytes)
 	if moved := s.still.check(s.path); moved != nil {
 		return nil, 0, moved // which explains what has gone wrong, too

@@ -112,6 +112,12 @@ func (s *Store) tend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.writer.refused != nil {
+		if err := s.opened(ctx); !store.Refused(err) {
+			return err
+		}
+		return nil
+	}
 	if s.writer.conn != nil {
 		if s.whole(now) {
 			s.own = now // one that is only there since the first write, too

@@ -60,6 +60,7 @@ type writer struct {
 	wake    chan struct{} // holds one token when there is something to do
 
 	// The rest belongs to the goroutine, or to whoever has busy.
+	refused   error // why the file was not opened yet
 	id        string
 	mark      *mark
 	rev       store.Rev
@@ -202,6 +203,9 @@ func (w *writer) commit(group []*request) {
 // try commits a group. If it returns an error, those of the group without one
 // of their own share it.
 func (w *writer) try(group []*request) error {
+	if w.refused != nil {
+		return w.refused
+	}
 	if w.conn == nil {
 		return fmt.Errorf("the store %s was removed or replaced, and cannot be opened", w.path)
 	}

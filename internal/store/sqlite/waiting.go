@@ -1,0 +1,115 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/local"
+)
+
+// OpenWaiting is Open for when the disk is too full for that. What is in the file can be
+// read, and writes are refused with store.ErrFull until a Tend finds room; from then on
+// it is an open store. A file whose log was not folded into it cannot be read that way.
+func OpenWaiting(ctx context.Context, path string) (*Store, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := acquireLock(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openWaiting(ctx, path)
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	s.lock = lock
+	return s, nil
+}
+
+func openWaiting(ctx context.Context, path string) (*Store, error) {
+	if err := checkPresent(path); err != nil {
+		return nil, err
+	}
+	full := fmt.Errorf("opening the store %s: %w", path, store.ErrFull)
+	w := unopened(path)
+	w.refused = full
+	w.mark = &mark{path: path + markSuffix}
+	s := &Store{path: path, writer: w, leases: w.leases, own: files{}, damaged: map[string]bool{}}
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist), err == nil && info.Size() == 0: // new
+	case err != nil:
+		return nil, fmt.Errorf("opening the store: %w", err)
+	default:
+		if log, err := os.Lstat(path + "-wal"); err == nil && log.Size() > 0 {
+			return nil, full
+		}
+		if s.readers, err = openAlone(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	w.history = local.NewHistory(w.rev)
+	s.history = w.history
+	w.guard = s.guard
+	go w.loop()
+	return s, nil
+}
+
+// openAlone opens a file for reading that nobody writes, without its log and its index.
+func openAlone(ctx context.Context, w *writer) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", dsn(w.path, "query_only(1)")+"&mode=ro&immutable=1")
+	if err != nil {
+		return nil, err
+	}
+	err = check(ctx, db, w.path)
+	var version int
+	if err == nil {
+		err = db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
+	}
+	if err == nil && version < len(migrations) {
+		err = fmt.Errorf("the store is of an older version, and there is no room to bring it up to date: %w", store.ErrFull)
+	}
+	if err == nil {
+		err = db.QueryRowContext(ctx, `SELECT value FROM meta WHERE name = 'rev'`).Scan(&w.rev)
+	}
+	if err == nil {
+		err = db.QueryRowContext(ctx, `SELECT id FROM identity`).Scan(&w.id)
+	}
+	if err == nil {
+		err = checkReached(w.path, w.id, w.rev)
+	}
+	if err != nil {
+		return nil, errors.Join(diagnose(w.path, "opening", err), db.Close())
+	}
+	return db, nil
+}
+
+// Waiting is why a store that was opened by OpenWaiting takes no writes yet, nil if it does.
+func (s *Store) Waiting() error {
+	s.writer.busy.Lock()
+	defer s.writer.busy.Unlock()
+	return s.writer.refused
+}
+
+// opened makes an open store of one that waited, if there is room by now.
+func (s *Store) opened(ctx context.Context) error {
+	if err := prepareFile(s.path); err != nil {
+		return err
+	}
+	old := s.readers
+	if err := s.reopen(ctx); err != nil {
+		return err
+	}
+	s.writer.refused = nil
+	if old != nil {
+		return old.Close()
+	}
+	return nil
+}
