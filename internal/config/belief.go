@@ -145,6 +145,7 @@ func persistenceTable() table[file] {
 		example: `[persistence]
 backend = "sqlite"
 path = ".sage/db_guardian.db"
+events_max_age = "2160h"
 `,
 		keys: []key[file]{
 			{row{name: "backend", typ: "sqlite, memory", def: "sqlite", doc: "`sqlite` is a file that outlives everything; with `memory` all of it ends with the daemon: agents still outlive it, but the next one knows neither their beliefs nor what was stopped by hand", also: []string{"kind", "type", "store"}},
@@ -153,6 +154,23 @@ path = ".sage/db_guardian.db"
 				func(r *reader, v *value, into *file) {
 					if path, ok := r.text(v, "a path"); ok {
 						into.persistence.Path, into.database = path, v
+					}
+				}},
+			{row{name: "events_max_age", typ: durationOrNeverType, def: "720h", doc: "how long an event is kept. Older ones are removed from the beginning of the log, a few at a time; the file keeps its size and uses the room again. `coppice events` says where some are gone (`events.compacted`)", also: []string{"events_keep", "retention"}},
+				func(r *reader, v *value, into *file) {
+					if v.kind == isString && v.text == "never" {
+						into.retention.MaxAge = -1
+					} else if d, ok := r.duration(v); ok {
+						into.retention.MaxAge = d
+					}
+				}},
+			{row{name: "events_max_size", typ: "size", def: "256MiB", doc: "how large the event log may be, at least 1 MiB", also: []string{"events_size"}},
+				func(r *reader, v *value, into *file) {
+					switch n, ok := r.size(v); {
+					case ok && n < spec.MinEventBytes:
+						r.fail(v.at, v, "", "events_max_size is %s, expected at least 1 MiB", v.text)
+					case ok:
+						into.retention.MaxBytes = n
 					}
 				}},
 		},

@@ -121,6 +121,7 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 		return l, r.errors()
 	}
 	tree.Recall, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, standing
+	tree.Retention = f.retention
 	l.Tree = tree
 	return l, nil
 }

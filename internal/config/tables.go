@@ -19,6 +19,7 @@ type file struct {
 	aide        *aide.Settings
 	persistence spec.Persistence
 	database    *value // path of [persistence]
+	retention   spec.Retention
 	program     *value // of [project]
 	supervisors []group
 	agents      []agent

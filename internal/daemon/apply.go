@@ -106,6 +106,7 @@ func (c *Controller) replace(ctx context.Context, file *spec.Tree, config Config
 	}
 	c.mu.Unlock()
 	c.wanted.Store(next)
+	c.log.Retain(file.Retention.Bounds())
 	c.declareBeliefs(next)
 	retired = c.adjustCrews(next)
 	return next, spec.Compare(old.tree, next.tree), retired, nil

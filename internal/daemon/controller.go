@@ -154,8 +154,9 @@ func newController(o Options) (*Controller, error) {
 	if err != nil {
 		host = "localhost"
 	}
+	maxAge, maxBytes := o.Tree.Retention.Bounds()
 	log, err := event.Open(event.Config{
-		Store: o.Store, Epoch: epochOf(o.Store), Logger: o.Logger, MaxAge: keepEvents, MaxBytes: keepEventBytes,
+		Store: o.Store, Epoch: epochOf(o.Store), Logger: o.Logger, MaxAge: maxAge, MaxBytes: maxBytes,
 	})
 	if err != nil {
 		return nil, err
@@ -180,10 +181,8 @@ func newController(o Options) (*Controller, error) {
 }
 
 const (
-	keepEvents     = 30 * 24 * time.Hour
-	keepEventBytes = 256 << 20
-	closeTime      = 5 * time.Second // for the last events to be written
-	leftTime       = time.Minute     // for starts that have been given up to leave nothing behind
+	closeTime = 5 * time.Second // for the last events to be written
+	leftTime  = time.Minute     // for starts that have been given up to leave nothing behind
 )
 
 func (c *Controller) open(ctx context.Context) (err error) {

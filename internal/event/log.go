@@ -37,8 +37,9 @@ type Config struct {
 const (
 	minRetry   = 50 * time.Millisecond // after a refusal of the store, doubled each time
 	maxRetry   = 5 * time.Second
-	patience   = 3 * time.Second // a pause so long is more than a moment
-	pruneEvery = time.Minute     // unless much was written
+	patience   = 3 * time.Second  // a pause so long is more than a moment
+	pruneEvery = time.Minute      // unless much was written
+	minPause   = time.Millisecond // between two steps of pruning
 	gatherTime = 2 * time.Millisecond
 )
 
@@ -241,6 +242,19 @@ func (l *Log) SyncTo(ctx context.Context, mark uint64) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// Retain sets how long and how much is kept, instead of MaxAge and MaxBytes.
+func (l *Log) Retain(maxAge time.Duration, maxBytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cfg.MaxAge, l.cfg.MaxBytes = maxAge, maxBytes
+}
+
+func (l *Log) bounds() (maxAge time.Duration, maxBytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cfg.MaxAge, l.cfg.MaxBytes
 }
 
 // Close writes what is left, for as long as ctx allows, and ends the log. It

@@ -19,7 +19,7 @@ type retention struct {
 	blocks []block
 	last   uint64 // the last event that is in a block
 	bytes  int64  // of all blocks
-	recent int64  // bytes written since the last pass
+	recent int64  // bytes written since the last step
 }
 
 // block is some consecutive events.
@@ -41,65 +41,62 @@ func newRetention(l *Log) *retention { return &retention{log: l} }
 // added tells of an event that was written.
 func (r *retention) added(bytes int) { r.recent += int64(bytes) }
 
-// due reports whether so much was written that a pass should not wait for its time.
+// due reports whether so much was written that a step should not wait for its time.
 func (r *retention) due() bool {
-	return r.log.cfg.MaxBytes > 0 && r.recent > r.log.cfg.MaxBytes/8
+	_, maxBytes := r.log.bounds()
+	return maxBytes > 0 && r.recent > maxBytes/8
 }
 
-// prune looks at what is new in the log and removes whole blocks from its beginning.
-func (r *retention) prune(ctx context.Context) error {
+// step does a little of what there is to do: it reads a page of what is new in the log,
+// or removes one block from its beginning. more: there may be more to do. What is to be
+// written, and readers who wait for that, come between two steps.
+func (r *retention) step(ctx context.Context) (more bool, err error) {
+	maxAge, maxBytes := r.log.bounds()
 	r.recent = 0
-	cfg := r.log.cfg
-	if cfg.MaxAge <= 0 && cfg.MaxBytes <= 0 {
-		return nil
+	if maxAge <= 0 && maxBytes <= 0 {
+		return false, nil
 	}
-	if err := r.look(ctx); err != nil {
-		return err
+	if more, err := r.look(ctx, maxBytes); more || err != nil {
+		return more, err
 	}
-	for len(r.blocks) > 0 {
-		b := r.blocks[0]
-		old := cfg.MaxAge > 0 && time.Since(b.newest) > cfg.MaxAge
-		much := cfg.MaxBytes > 0 && r.bytes > cfg.MaxBytes && len(r.blocks) > 1
-		if !old && !much {
-			return nil
-		}
-		if err := r.remove(ctx, b); err != nil {
-			return err
-		}
-		r.blocks = r.blocks[1:]
-		r.bytes -= b.bytes
+	if len(r.blocks) == 0 {
+		return false, nil
 	}
-	return nil
+	b := r.blocks[0]
+	old := maxAge > 0 && time.Since(b.newest) > maxAge
+	much := maxBytes > 0 && r.bytes > maxBytes && len(r.blocks) > 1
+	if !old && !much {
+		return false, nil
+	}
+	if err := r.remove(ctx, b); err != nil {
+		return false, err
+	}
+	r.blocks = r.blocks[1:]
+	r.bytes -= b.bytes
+	return true, nil
 }
 
-// look reads the events that no block has yet.
-func (r *retention) look(ctx context.Context) error {
-	for {
-		records, _, err := r.log.store.Scan(ctx, r.log.prefix, store.SequenceKey(r.log.prefix, r.last), 4*blockSize)
-		if err != nil {
-			return err
-		}
-		if len(records) == 0 {
-			return nil
-		}
-		for _, rec := range records {
-			seq, ok := store.ParseSequenceKey(r.log.prefix, rec.Key)
-			if !ok {
-				continue
-			}
-			// An event that cannot be read goes with its neighbours.
-			var e struct{ Time time.Time }
-			json.Unmarshal(rec.Value, &e)
-			r.add(seq, int64(len(rec.Value)), e.Time)
-		}
-		if _, ok := store.ParseSequenceKey(r.log.prefix, records[len(records)-1].Key); !ok {
-			return nil // keys that are not ours come last
-		}
+// look reads a page of the events that no block has yet.
+func (r *retention) look(ctx context.Context, maxBytes int64) (more bool, err error) {
+	records, _, err := r.log.store.Scan(ctx, r.log.prefix, store.SequenceKey(r.log.prefix, r.last), 4*blockSize)
+	if err != nil || len(records) == 0 {
+		return false, err
 	}
+	for _, rec := range records {
+		seq, ok := store.ParseSequenceKey(r.log.prefix, rec.Key)
+		if !ok {
+			return false, nil // keys that are not ours come last
+		}
+		// An event that cannot be read goes with its neighbours.
+		var e struct{ Time time.Time }
+		json.Unmarshal(rec.Value, &e)
+		r.add(seq, int64(len(rec.Value)), e.Time, maxBytes)
+	}
+	return true, nil
 }
 
-func (r *retention) add(seq uint64, bytes int64, t time.Time) {
-	if n := len(r.blocks); n == 0 || r.blocks[n-1].full(seq, r.log.cfg.MaxBytes) {
+func (r *retention) add(seq uint64, bytes int64, t time.Time, maxBytes int64) {
+	if n := len(r.blocks); n == 0 || r.blocks[n-1].full(seq, maxBytes) {
 		r.blocks = append(r.blocks, block{first: seq})
 	}
 	b := &r.blocks[len(r.blocks)-1]

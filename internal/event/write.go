@@ -62,10 +62,16 @@ func (l *Log) loop() {
 		select {
 		case <-l.wake:
 		case <-prune.C:
-			if err := l.retention.prune(l.ctx); err != nil && l.ctx.Err() == nil {
+			begun := time.Now()
+			more, err := l.retention.step(l.ctx)
+			if err != nil && l.ctx.Err() == nil {
 				l.logger.Warn("old events cannot be removed", "error", err)
 			}
-			prune.Reset(pruneEvery)
+			if more {
+				prune.Reset(max(minPause, time.Since(begun))) // half of the disk is for others
+			} else {
+				prune.Reset(pruneEvery)
+			}
 		}
 	}
 }

@@ -21,6 +21,8 @@ type Tree struct {
 	Recall Recall
 	// Persistence is where the state is kept.
 	Persistence Persistence
+	// Retention says how much of the event log is kept.
+	Retention Retention
 	// Patrol is how the fleet is kept as it should be.
 	Patrol Patrol
 	// Orders are what is run when its gates open.
