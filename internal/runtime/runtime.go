@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime/notice"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -157,6 +158,15 @@ type Runtime interface {
 
 	// Close lets go of everything; what runs goes on.
 	Close() error
+}
+
+// Owner is a Runtime that knows which processes belong to its agents.
+type Owner interface {
+	// Owner returns the path of the agent that a process belongs to, and at
+	// which of the processes of its lineage that agent begins: the lower the
+	// number, the nearer. It is negative if the process belongs to none. The
+	// path is empty if it belongs to one that cannot be named.
+	Owner(l proc.Lineage) (path string, at int)
 }
 
 // Session is one incarnation, as a supervisor and people deal with it. Done

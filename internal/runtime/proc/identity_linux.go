@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -59,21 +60,29 @@ func readStat(pid int) (procStat, error) {
 }
 
 func readStatFile(file string) (procStat, error) {
-	b, err := os.ReadFile(file)
+	// Not os.ReadFile, which makes twice as many system calls.
+	fd, err := syscall.Open(file, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return procStat{}, err
+		return procStat{}, &fs.PathError{Op: "open", Path: file, Err: err}
 	}
-	st, err := parseStat(b)
+	defer syscall.Close(fd)
+	var buf [1 << 10]byte // a status has fewer than 400 bytes
+	n, err := syscall.Read(fd, buf[:])
+	if err != nil {
+		return procStat{}, &fs.PathError{Op: "read", Path: file, Err: err}
+	}
+	st, err := parseStat(buf[:n])
 	if err != nil {
 		return procStat{}, fmt.Errorf("%s: %w", file, err)
 	}
 	return st, nil
 }
 
-func bootID() (string, error) {
+// bootID stays what it is as long as this process lives.
+var bootID = sync.OnceValues(func() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
-}
+})
 
 // Identify returns the identity of the process that has this pid now.
 func Identify(pid int) (Identity, error) {

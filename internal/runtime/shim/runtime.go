@@ -68,6 +68,7 @@ type Runtime struct {
 	log     *slog.Logger
 	sweeper proc.Sweeper
 	groups  groups
+	owners  owners
 
 	ctx    context.Context // of everything that goes on in the background
 	cancel context.CancelCauseFunc
@@ -158,6 +159,7 @@ func (r *Runtime) slot(path string) (*slot, error) {
 		s = &slot{r: r, path: path, dir: filepath.Join(r.dir, name), turn: make(chan struct{}, 1)}
 		s.group = r.groups.of(s.dir)
 		r.slots[path] = s
+		r.owners.add(s, proc.Identity{}, proc.Identity{})
 	}
 	return s, nil
 }
@@ -213,6 +215,7 @@ func (r *Runtime) Remove(ctx context.Context, path string) error {
 	defer r.mu.Unlock()
 	if r.slots[path] == s {
 		delete(r.slots, path)
+		r.owners.remove(s, s.known())
 	}
 	return nil
 }

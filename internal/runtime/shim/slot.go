@@ -299,6 +299,8 @@ func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, runnin
 		if l, err = s.spawn(ctx, lock); err != nil {
 			return nil, false, err
 		}
+	} else {
+		s.met(st.Shim)
 	}
 	s.r.read(l)
 	if s.r.ctx.Err() != nil {

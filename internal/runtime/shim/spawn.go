@@ -64,6 +64,7 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 		ours.Close()
 		return nil, fmt.Errorf("start a shim: %w", err)
 	}
+	s.met(child.Identity)   // before there is an agent: whose it is has to be known then
 	s.r.background(func() { // reaps it, as long as there is a runtime
 		select {
 		case <-child.Done():

@@ -66,6 +66,9 @@ func whole(dir string) bool {
 func (s *slot) met(id proc.Identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.shim != id {
+		s.r.owners.add(s, s.shim, id)
+	}
 	s.shim = id
 	if s.lock == nil {
 		s.lock, _ = os.Lstat(filepath.Join(s.dir, wire.LockFile))

@@ -1,0 +1,87 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+)
+
+const (
+	// lineageTries bounds how often a chain of parents is read that changes meanwhile.
+	lineageTries = 100
+	// maxLineage bounds the chain: a longer one is damaged.
+	maxLineage = 10_000
+)
+
+var errMoving = errors.New("its parents change faster than they can be read")
+
+// LineageOf follows the parents of a process. It wraps os.ErrProcessDone if the
+// process has ended.
+func LineageOf(pid int) (l Lineage, err error) {
+	boot, err := bootID()
+	if err != nil {
+		return Lineage{}, fmt.Errorf("parents of process %d: %w", pid, err)
+	}
+	for range lineageTries {
+		if l.Processes, err = chain(pid, boot); err == nil {
+			l.Group = groupOf(pid)
+			return l, nil
+		}
+		if !errors.Is(err, errMoving) {
+			break
+		}
+	}
+	return Lineage{}, fmt.Errorf("parents of process %d: %w", pid, err)
+}
+
+// chain reads the parents of a process once. A parent that ends hands its
+// children over, and its pid may be given away: to a process that has started
+// later than the child, which no parent has.
+func chain(pid int, boot string) ([]Identity, error) {
+	st, err := readStat(pid)
+	if err != nil || st.ended() && !threads(pid) {
+		return nil, os.ErrProcessDone
+	}
+	all := []Identity{{PID: pid, Start: st.start, Boot: boot}}
+	for st.parent > 0 && len(all) < maxLineage {
+		up, err := readStat(st.parent)
+		if err != nil || up.start > st.start {
+			return nil, errMoving
+		}
+		pid, st = st.parent, up
+		all = append(all, Identity{PID: pid, Start: st.start, Boot: boot})
+	}
+	return all, nil
+}
+
+// groupOf reads the control group of a process from the unified hierarchy.
+func groupOf(pid int) string {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err != nil {
+		return ""
+	}
+	for line := range bytes.Lines(b) {
+		if path, ok := bytes.CutPrefix(line, []byte("0::")); ok {
+			return string(bytes.TrimSuffix(path, []byte("\n")))
+		}
+	}
+	return ""
+}
+
+// EnvironmentOf returns the environment that a process was started with; nil if
+// it cannot be read.
+func EnvironmentOf(pid int) map[string]string {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return nil
+	}
+	env := make(map[string]string)
+	for entry := range bytes.SplitSeq(b, []byte{0}) {
+		if name, value, ok := bytes.Cut(entry, []byte("=")); ok {
+			env[string(name)] = string(value)
+		}
+	}
+	return env
+}

@@ -1,0 +1,98 @@
+package shim
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+var _ runtime.Owner = (*Runtime)(nil)
+
+// owners finds agents by what is known of their slots. The zero value is empty.
+type owners struct {
+	mu    sync.Mutex
+	shims map[proc.Identity]string // paths by the shim of the slot
+	slots map[string]string        // and by the name of its directory
+}
+
+// add notes a slot, and its shim unless that is zero, in place of the last one.
+func (o *owners) add(s *slot, last, shim proc.Identity) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.shims == nil {
+		o.shims, o.slots = make(map[proc.Identity]string), make(map[string]string)
+	}
+	delete(o.shims, last)
+	if shim.PID > 0 {
+		o.shims[shim] = s.path
+	}
+	o.slots[filepath.Base(s.dir)] = s.path
+}
+
+// remove forgets a slot.
+func (o *owners) remove(s *slot, shim proc.Identity) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.shims, shim)
+	delete(o.slots, filepath.Base(s.dir))
+}
+
+// Owner finds the agent of a process by its shim, from which no descendant gets
+// away as long as the shim lives, and by the agent's control group.
+func (r *Runtime) Owner(l proc.Lineage) (path string, at int) {
+	name := r.groupSlot(l.Group)
+	r.owners.mu.Lock()
+	path, in := r.owners.slots[name]
+	at = len(l.Processes)
+	if in {
+		at = 0
+	}
+	for i, id := range l.Processes[:at] {
+		if p, ok := r.owners.shims[id]; ok {
+			path, at, in = p, i, true
+			break
+		}
+	}
+	r.owners.mu.Unlock()
+	for i, id := range l.Processes[:at] {
+		if p := r.shimAt(id); p != "" {
+			return p, i
+		}
+	}
+	if !in {
+		return "", -1
+	}
+	return path, at
+}
+
+// groupSlot returns the name of the slot in whose control group a path ends, or
+// in a group that was made there; empty if it is none of this runtime.
+func (r *Runtime) groupSlot(group string) (slot string) {
+	prefix := wire.GroupPrefix(r.dir)
+	for name := range strings.SplitSeq(group, "/") {
+		if s, ok := strings.CutPrefix(name, prefix); ok {
+			slot = s
+		}
+	}
+	return slot
+}
+
+// shimAt returns the path of the agent whose shim a process is, by what its
+// slot says: a daemon that has just started has not met all shims yet.
+func (r *Runtime) shimAt(id proc.Identity) string {
+	dir, err := os.Readlink("/proc/" + strconv.Itoa(id.PID) + "/cwd")
+	if err != nil || filepath.Dir(dir) != r.dir {
+		return ""
+	}
+	st, err := wire.ReadState(dir)
+	if err != nil || st.Shim != id {
+		return ""
+	}
+	return st.Path
+}

@@ -1,0 +1,59 @@
+package shim
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// A process below a shim is its agent's, for a runtime that has started it and
+// for one that only sees its slot; so is what is in the control group of the slot.
+func TestOwner(t *testing.T) {
+	dir := slots(t)
+	r := open(t, dir)
+	s, err := r.Start(ctxOf(t), sh("app/a", 1, "sleep 1000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := proc.LineageOf(s.Observe().PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent.Group = "" // its parents have to do
+	own, err := proc.LineageOf(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := wire.DirName("app/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	grouped := proc.Lineage{Processes: own.Processes, Group: "/x/" + wire.GroupName(filepath.Join(r.dir, name)) + "/made/by/it"}
+	other := proc.Lineage{Processes: own.Processes, Group: "/x/" + wire.GroupName(filepath.Join(r.dir+"x", name))}
+	inner := proc.Lineage{Processes: append(append([]proc.Identity{}, own.Processes[0]), agent.Processes...)}
+	reused := proc.Lineage{Processes: append([]proc.Identity{}, agent.Processes...)}
+	reused.Processes[1].Start++
+	for _, test := range []struct {
+		name string
+		of   proc.Lineage
+		path string
+		at   int
+	}{
+		{"the agent", agent, "app/a", 1},
+		{"below the agent", inner, "app/a", 2},
+		{"this process", own, "", -1},
+		{"in its group", grouped, "app/a", 0},
+		{"in a group of another project", other, "", -1},
+		{"below one with the shim's number", reused, "", -1},
+	} {
+		if path, at := r.Owner(test.of); path != test.path || at != test.at {
+			t.Errorf("%s: %q at %d, want %q at %d", test.name, path, at, test.path, test.at)
+		}
+	}
+	if path, at := open(t, dir).Owner(agent); path != "app/a" || at != 1 {
+		t.Errorf("of a runtime that has not adopted it: %q at %d", path, at)
+	}
+}
