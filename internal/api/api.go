@@ -33,6 +33,7 @@ var (
 // Daemon is all that a daemon answers to.
 type Daemon interface {
 	Service
+	Access
 	Agents
 	Selves
 	Drains

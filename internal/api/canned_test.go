@@ -33,6 +33,8 @@ func (c canned) Caller(_ context.Context, token string) (Caller, error) {
 	return Caller{"app/a", 1}, c.err
 }
 
+func (c canned) Owner(int) (*Caller, error) { return nil, nil }
+
 func (c canned) OwnBeliefs(context.Context, Caller, []string) ([]Belief, error) {
 	return c.Beliefs(context.Background(), "", nil)
 }

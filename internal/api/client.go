@@ -48,7 +48,7 @@ var _ Service = (*Client)(nil)
 // connect yet: each call does, and fails with ErrDown where nobody listens.
 func Dial(socket string) *Client {
 	c := newClient(nil)
-	c.socket, c.open = socket, func(ctx context.Context) (net.Conn, error) { return connect(ctx, socket) }
+	c.socket, c.open = socket, func(ctx context.Context) (net.Conn, error) { return connect(ctx, socket, c.pace) }
 	return c
 }
 
@@ -85,9 +85,18 @@ func (c *Client) Reach(ctx context.Context) error {
 }
 
 // connect opens a connection to a daemon of this user.
-func connect(ctx context.Context, path string) (net.Conn, error) {
+func connect(ctx context.Context, path string, pace clientPace) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
+	// The queue of the socket is full: many come at once.
+	for late := time.Now().Add(pace.patience); errors.Is(err, unix.EAGAIN) && time.Now().Before(late); {
+		select {
+		case <-time.After(pace.retry):
+			conn, err = d.DialContext(ctx, "unix", path)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOTDIR):
 		return nil, fmt.Errorf("%w here (nobody listens on %s); start it with: coppice up -d", ErrDown, path)
@@ -95,7 +104,7 @@ func connect(ctx context.Context, path string) (net.Conn, error) {
 		return nil, err
 	}
 	socket := conn.(*net.UnixConn)
-	if uid, err := peer(socket); err != nil || !trusted(uid) {
+	if uid, _, err := peer(socket); err != nil || !trusted(uid) {
 		conn.Close()
 		if err == nil {
 			err = fmt.Errorf("user %d listens there", uid)

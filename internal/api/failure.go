@@ -37,7 +37,10 @@ func (e *unsupported) Error() string { return e.message }
 func failure(err error) (status int, f Failure) {
 	status, code := http.StatusInternalServerError, codeInternal
 	var protocol *unsupported
+	var full busy
 	switch {
+	case errors.As(err, &full):
+		status, code = http.StatusServiceUnavailable, codeStopping
 	case errors.As(err, &protocol):
 		status, code = protocol.status, codeUnsupported
 	case errors.Is(err, ErrNotFound):

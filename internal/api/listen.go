@@ -102,8 +102,6 @@ type Listener struct {
 	closed chan struct{}
 	close  sync.Once
 	work   sync.WaitGroup
-	// places holds a token for each connection there may be.
-	places chan struct{}
 	// restored holds a token when the socket was made anew.
 	restored chan struct{}
 
@@ -123,36 +121,13 @@ func Listen(path string) (*Listener, error) { return listen(path, slog.Default()
 func listen(path string, logger *slog.Logger, guard time.Duration) (*Listener, error) {
 	l := &Listener{
 		path: path, logger: logger, conns: make(chan net.Conn), closed: make(chan struct{}),
-		places: make(chan struct{}, maxConns()), restored: make(chan struct{}, 1),
+		restored: make(chan struct{}, 1),
 	}
 	if err := l.bind(); err != nil {
 		return nil, fmt.Errorf("listening on %s: %w", path, err)
 	}
 	l.work.Go(func() { l.guard(guard) })
 	return l, nil
-}
-
-// maxConns is how many connections there may be: callers that stay must not
-// take the descriptors that the daemon needs for its agents. Who comes after
-// that waits in the socket's queue.
-func maxConns() int {
-	const most = 512
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
-		return most
-	}
-	return int(max(8, min(most, limit.Cur/4)))
-}
-
-// placed is a connection that gives its place back.
-type placed struct {
-	net.Conn
-	leave func()
-}
-
-func (c placed) Close() error {
-	c.leave()
-	return c.Conn.Close()
 }
 
 // bind makes the socket and begins to accept.
@@ -267,19 +242,9 @@ func clearStale(path string) error {
 func (l *Listener) accept(inner *net.UnixListener) {
 	var pause time.Duration
 	for {
-		select {
-		case l.places <- struct{}{}:
-		case <-l.closed:
-			return
-		}
-		leave := sync.OnceFunc(func() { <-l.places })
 		conn, err := inner.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
-			leave()
 			return
-		}
-		if err != nil {
-			leave()
 		}
 		if err != nil { // too many open files, most likely
 			l.logger.Warn("a connection could not be accepted", "socket", l.path, "error", err)
@@ -292,16 +257,14 @@ func (l *Listener) accept(inner *net.UnixListener) {
 			}
 		}
 		pause = 0
-		if uid, err := peer(conn); err != nil || !trusted(uid) {
+		if uid, _, err := peer(conn); err != nil || !trusted(uid) {
 			l.logger.Warn("a connection was refused", "socket", l.path, "uid", uid, "error", err)
-			leave()
 			conn.Close()
 			continue
 		}
 		select {
-		case l.conns <- placed{conn, leave}:
+		case l.conns <- conn:
 		case <-l.closed:
-			leave()
 			conn.Close()
 			return
 		}

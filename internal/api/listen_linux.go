@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net"
 	"syscall"
 
@@ -25,21 +26,41 @@ func listenPrivate(path string) (*net.UnixListener, error) {
 	return l.(*net.UnixListener), nil
 }
 
-// peer is the user at the other end, as the kernel knows it.
-func peer(conn *net.UnixConn) (uid int, err error) {
+// peer is the user and the process at the other end, as the kernel knows them. The
+// process is 0 if it is in a namespace that this one does not see.
+func peer(conn *net.UnixConn) (uid, pid int, err error) {
+	var cred *unix.Ucred
+	if e := withFD(conn, func(fd int) { cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil {
+		return -1, 0, e
+	}
+	if err != nil {
+		return -1, 0, err
+	}
+	return int(cred.Uid), int(cred.Pid), nil
+}
+
+// ended reports whether the process that has opened a connection has ended, so
+// that its number may be another one's by now.
+func ended(conn *net.UnixConn, pid int) bool {
+	pidfd, err := -1, error(nil)
+	if e := withFD(conn, func(fd int) { pidfd, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD) }); e != nil {
+		return true
+	}
+	switch {
+	case errors.Is(err, unix.ENOPROTOOPT): // before Linux 6.5
+		return unix.Kill(pid, 0) == unix.ESRCH
+	case err != nil:
+		return true
+	}
+	defer unix.Close(pidfd)
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+	return err == nil && n > 0
+}
+
+func withFD(conn *net.UnixConn, do func(fd int)) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return -1, err
+		return err
 	}
-	var cred *unix.Ucred
-	var credErr error
-	if err := raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
-		return -1, err
-	}
-	if credErr != nil {
-		return -1, credErr
-	}
-	return int(cred.Uid), nil
+	return raw.Control(func(fd uintptr) { do(int(fd)) })
 }

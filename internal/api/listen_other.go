@@ -13,21 +13,24 @@ func listenPrivate(path string) (*net.UnixListener, error) {
 	return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 }
 
-// peer is the user at the other end, as the kernel knows it.
-func peer(conn *net.UnixConn) (uid int, err error) {
+// peer is the user at the other end, as the kernel knows it. The process is not known.
+func peer(conn *net.UnixConn) (uid, pid int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return -1, err
+		return -1, 0, err
 	}
 	var cred *unix.Xucred
 	var credErr error
 	if err := raw.Control(func(fd uintptr) {
 		cred, credErr = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	}); err != nil {
-		return -1, err
+		return -1, 0, err
 	}
 	if credErr != nil {
-		return -1, credErr
+		return -1, 0, credErr
 	}
-	return int(cred.Uid), nil
+	return int(cred.Uid), 0, nil
 }
+
+// ended is known on Linux alone.
+func ended(*net.UnixConn, int) bool { return false }

@@ -141,7 +141,7 @@ func orderRoutes() []route {
 		{method: "GET", path: "/v1/order/check", params: []param{name}, answer: Order{}, serve: (*call).checkOrder},
 		{method: "GET", path: "/v1/order/next", params: []param{name, count}, answer: OrderTimes{}, serve: (*call).nextOrder},
 		{method: "GET", path: "/v1/order/runs", params: []param{name, count}, answer: []OrderRun{}, serve: (*call).orderRuns},
-		{method: "GET", path: "/v1/order/run", params: []param{{name: "id", kind: "string", required: true}, {name: "wait", kind: "boolean"}}, answer: OrderRun{}, serve: (*call).orderRun},
+		{method: "GET", path: "/v1/order/run", params: []param{{name: "id", kind: "string", required: true}, {name: "wait", kind: "boolean"}}, stays: true, answer: OrderRun{}, serve: (*call).orderRun},
 		{method: "POST", path: "/v1/order/act", body: OrderAct{}, answer: OrderActed{}, serve: (*call).actOnOrder},
 	}
 }

@@ -51,6 +51,7 @@ type server struct {
 	service  Daemon
 	logger   *slog.Logger
 	pace     pace
+	room     room
 	routes   []route
 	attached sync.WaitGroup // connections that http.Server does not know any more
 }
@@ -60,7 +61,7 @@ type server struct {
 func NewHandler(s Daemon) http.Handler { return newServer(s, slog.Default(), defaultPace()) }
 
 func newServer(s Daemon, logger *slog.Logger, p pace) *server {
-	return &server{service: s, logger: logger, pace: p, routes: routes()}
+	return &server{service: s, logger: logger, pace: p, room: defaultRoom(), routes: routes()}
 }
 
 // Serve answers clients of the listener until ctx ends. Then streams are ended
@@ -71,10 +72,17 @@ func Serve(ctx context.Context, l net.Listener, s Daemon, logger *slog.Logger) e
 }
 
 func (s *server) serve(ctx context.Context, l net.Listener) error {
+	return s.serveBy(ctx, newGate(l, s.service, s.room))
+}
+
+// serveBy serves the connections that a gate lets in.
+func (s *server) serveBy(ctx context.Context, g *gate) error {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(ErrStopping)
 	h := &http.Server{
 		Handler:           s,
+		ConnContext:       remember,
+		ConnState:         g.state,
 		ReadHeaderTimeout: s.pace.header,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeader - 4096, // net/http adds that
@@ -105,13 +113,13 @@ func (s *server) serve(ctx context.Context, l net.Listener) error {
 		case <-patience.Done():
 		}
 	}()
-	err := h.Serve(l)
+	err := h.Serve(g)
 	close(ended)
 	<-stopped
 	if ctx.Err() != nil && errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
-	return fmt.Errorf("serving on %s: %w", l.Addr(), err)
+	return fmt.Errorf("serving on %s: %w", g.Addr(), err)
 }
 
 // route is one thing that can be asked. The description is held against it.
@@ -122,6 +130,7 @@ type route struct {
 	body         any  // a value of the type that must be sent; nil: nothing may be
 	answer       any  // a value of the type of the answer, or of the messages of a stream; nil: none
 	stream       bool
+	stays        bool  // it may take as long as a stream
 	maxBody      int64 // bytes; maxBody if 0
 	serve        func(*call) error
 }
@@ -141,7 +150,7 @@ func routes() []route {
 			thePath, {name: "n", kind: "integer"}, follow}},
 		{method: "POST", path: "/v1/act", body: ActRequest{}, answer: Acted{}, serve: (*call).act},
 		{method: "POST", path: "/v1/down", body: DownRequest{}, serve: (*call).down},
-		{method: "POST", path: "/v1/attach", params: []param{thePath, {name: "watch", kind: "boolean"}}, serve: (*call).attach},
+		{method: "POST", path: "/v1/attach", params: []param{thePath, {name: "watch", kind: "boolean"}}, stays: true, serve: (*call).attach},
 	}
 	return slices.Concat(all, agentRoutes(), outcomeRoutes(), mailRoutes(), askingRoutes(), beliefRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(), taskRoutes(), orderRoutes(), farewellRoutes(), fireRoutes())
 }
@@ -170,6 +179,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *call) handle() error {
+	if conn := c.connection(); conn != nil && conn.refused != "" {
+		c.w.Header().Set("Connection", "close")
+		return conn.refused
+	}
 	// A body that never comes must hold nobody up, not even where nobody asked for one.
 	c.rc.SetReadDeadline(time.Now().Add(c.pace.body))
 	rt, err := c.find()
@@ -192,6 +205,13 @@ func (c *call) handle() error {
 	if rt.body == nil {
 		// From here on a pending read only tells when the client goes away.
 		c.rc.SetReadDeadline(time.Time{})
+	}
+	if rt.stream || rt.stays {
+		release, err := c.holds()
+		if err != nil {
+			return err
+		}
+		defer release()
 	}
 	return rt.serve(c)
 }

@@ -66,6 +66,7 @@ type ConfigInfo struct {
 // leaves live in a runtime, so that they outlive it, and whose state is in a
 // store, so that the next controller goes on where this one was.
 type Controller struct {
+	*access
 	opts      Options
 	host      string
 	started   time.Time
@@ -174,6 +175,7 @@ func newController(o Options) (*Controller, error) {
 	for _, r := range o.Runtimes {
 		c.places[r.Kind()] = r
 	}
+	c.access = newAccess(c)
 	c.wanted.Store(newFleet(o.Tree, o.Config))
 	c.patrols = newRounds(c)
 	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
