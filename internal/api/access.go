@@ -1,12 +1,23 @@
 package api
 
-import "net"
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+)
 
 // Access tells agents from people.
 type Access interface {
 	// Owner returns the agent that a living process belongs to; nil if it belongs
-	// to none. An error means that it cannot be told, because it has ended.
+	// to none. The error is os.ErrProcessDone if there is no such process to be
+	// seen; with any other one it may belong to an agent.
 	Owner(pid int) (*Caller, error)
+	// Denied records that an agent was refused what is for people.
+	Denied(who Caller, pid int, request string)
 }
 
 // Name names an agent for people. One without a path is an agent in tmux.
@@ -24,8 +35,8 @@ type origin struct {
 	unknown bool    // it had ended before it was known whose it is
 }
 
-// originOf finds out who has opened a connection. The kernel remembers the
-// process that did, whatever becomes of the connection.
+// originOf finds the process that has opened a connection. The kernel remembers
+// it, whatever becomes of the connection.
 func originOf(conn net.Conn, a Access) origin {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -40,5 +51,43 @@ func originOf(conn net.Conn, a Access) origin {
 	if agent != nil && !ended(socket, pid) {
 		return origin{pid: pid, agent: agent}
 	}
-	return origin{pid: pid, unknown: err != nil || ended(socket, pid)}
+	// One that lives and cannot be seen is another user's, where /proc hides those.
+	return origin{pid: pid, unknown: err != nil && !errors.Is(err, os.ErrProcessDone) || ended(socket, pid)}
+}
+
+// forPeople reports whether a route does something in the name of a person.
+// Everybody may read.
+func (rt route) forPeople() bool { return !rt.agent && rt.method != http.MethodGet }
+
+// admitPerson refuses a request for people that comes from an agent, whether it
+// has sent its token or not.
+func (c *call) admitPerson(rt route) error {
+	from := c.connection().origin()
+	switch {
+	case from.agent != nil:
+		return c.deny(rt, *from.agent, from.pid)
+	case from.unknown:
+		return fmt.Errorf("%w: %s is for people, and process %d, which opened this connection, ended before it was known whose it is",
+			ErrUnauthorized, rt.path, from.pid)
+	}
+	return nil
+}
+
+// deny refuses what an agent has asked for, and says what it can do instead.
+func (c *call) deny(rt route, who Caller, pid int) error {
+	request := rt.method + " " + rt.path
+	c.service.Denied(who, pid, request)
+	hint := "ask a person with: coppice agent ask"
+	own := agentBase + strings.TrimPrefix(rt.path, "/v1")
+	switch {
+	case slices.ContainsFunc(c.routes, func(r route) bool { return r.agent && r.path == own }):
+		hint = "an agent has commands of its own for this, see: coppice agent --help"
+	case rt.path == "/v1/act":
+		hint = "for a restart of its own it has: coppice agent request-restart; else " + hint
+	}
+	from := fmt.Sprintf("%s (incarnation %d, process %d)", who.Name(), who.Incarnation, pid)
+	if pid == 0 {
+		from = fmt.Sprintf("%s (incarnation %d)", who.Name(), who.Incarnation)
+	}
+	return fmt.Errorf("%w: %s is for people, and this comes from %s; %s", ErrUnauthorized, request, from, hint)
 }

@@ -34,6 +34,7 @@ func (c canned) Caller(_ context.Context, token string) (Caller, error) {
 }
 
 func (c canned) Owner(int) (*Caller, error) { return nil, nil }
+func (c canned) Denied(Caller, int, string) {}
 
 func (c canned) OwnBeliefs(context.Context, Caller, []string) ([]Belief, error) {
 	return c.Beliefs(context.Background(), "", nil)

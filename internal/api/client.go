@@ -24,7 +24,8 @@ import (
 // methods may be called from many goroutines; each gives up when its context ends.
 type Client struct {
 	socket string
-	token  string // of an agent; empty for people
+	token  string // of the agent that this program is part of; empty if of none
+	agent  bool   // it acts as that agent; for people if not
 	open   func(context.Context) (net.Conn, error)
 	end    func() // ends what answers, if that is in this process; or nil
 	http   *http.Client

@@ -1,12 +1,18 @@
 package api
 
 import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Another user gets nothing, even where the file system would let him.
@@ -63,4 +69,65 @@ func TestOthersSocket(t *testing.T) {
 			t.Errorf("user %d: %v", uid, got)
 		}
 	}
+}
+
+// A connection whose process has ended may be used to read, and for nothing else:
+// whose it was cannot be found out.
+func TestEndedPeer(t *testing.T) {
+	for request, want := range map[string]string{
+		`GET /v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`:                                                         " 200 ",
+		`POST /v1/down HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`: "ended before it was known whose it is",
+	} {
+		path := tempSocket(t)
+		l, err := listen(path, slog.New(slog.DiscardHandler), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestEndedPeerConnects$")
+		cmd.Env = append(os.Environ(), "API_TEST_SOCKET="+path, "API_TEST_REQUEST="+request)
+		in, err1 := cmd.StdinPipe()
+		out, err2 := cmd.StdoutPipe()
+		if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+			t.Fatal(err)
+		}
+		if state, err := cmd.Process.Wait(); err != nil || !state.Success() {
+			t.Fatal(state, err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		served := make(chan error, 1)
+		go func() {
+			served <- newServer(canned{full: true}, slog.New(slog.DiscardHandler), patiently()).serve(ctx, l)
+		}()
+		io.WriteString(in, "go\n")
+		answer, err := io.ReadAll(out)
+		if err != nil || !strings.Contains(string(answer), want) {
+			t.Errorf("%.10s: %s, %v", request, answer, err)
+		}
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestEndedPeerConnects is the process of TestEndedPeer.
+func TestEndedPeerConnects(t *testing.T) {
+	path := os.Getenv("API_TEST_SOCKET")
+	if os.Getenv("API_TEST_REQUEST") == "" {
+		t.Skip("TestEndedPeer runs it")
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		os.Exit(1)
+	}
+	f, err := conn.(*net.UnixConn).File()
+	if err != nil {
+		os.Exit(1)
+	}
+	heir := exec.Command("/bin/sh", "-c", `read go; printf "$API_TEST_REQUEST" >&3; exec cat <&3`)
+	heir.Stdin, heir.Stdout, heir.ExtraFiles = os.Stdin, os.Stdout, []*os.File{f}
+	if heir.Start() != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
 }

@@ -135,7 +135,7 @@ func (c *call) deliverMail() error {
 // own is the path of something that agents and people can ask, for who this
 // client acts as.
 func (c *Client) own(path string) string {
-	if c.token != "" {
+	if c.agent {
 		return "/agent" + path
 	}
 	return path

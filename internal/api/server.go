@@ -126,7 +126,7 @@ func (s *server) serveBy(ctx context.Context, g *gate) error {
 type route struct {
 	method, path string
 	params       []param
-	agent        bool // for agents, which have to prove who they are; for people if not
+	agent        bool // for agents, which have to prove who they are; else for people, and for agents to read
 	body         any  // a value of the type that must be sent; nil: nothing may be
 	answer       any  // a value of the type of the answer, or of the messages of a stream; nil: none
 	stream       bool

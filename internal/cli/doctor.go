@@ -25,6 +25,9 @@ name; neither while a daemon runs. The exit code is 1 if there is a problem.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := findConfig(file)
+			if err == nil && fix {
+				err = onlyPeople(path, "coppice doctor --fix")
+			}
 			if err != nil {
 				return err
 			}

@@ -95,6 +95,9 @@ func (r *remote) alreadyDown(ctx context.Context, s *streams, keep bool) error {
 // stopOrphans stops what lives without a daemon, and reports whether there was any.
 func (r *remote) stopOrphans(ctx context.Context, s *streams) (any bool, err error) {
 	file, err := r.find()
+	if err == nil {
+		err = onlyPeople(file, "coppice down")
+	}
 	if err != nil {
 		return false, err
 	}

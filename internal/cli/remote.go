@@ -56,8 +56,9 @@ func (r *remote) find() (string, error) {
 // part of a project wherever it is: where there is no file, theirs is meant.
 func (r *remote) dial() (*api.Client, error) {
 	file, err := r.find()
-	if socket := os.Getenv("COPPICE_SOCKET"); errors.Is(err, fs.ErrNotExist) && r.file == "" && socket != "" {
-		return api.Dial(socket), nil
+	own := os.Getenv(proc.EnvSocket)
+	if errors.Is(err, fs.ErrNotExist) && r.file == "" && own != "" {
+		return api.DialFrom(own, ownToken()), nil
 	}
 	if err != nil {
 		return nil, err
@@ -66,7 +67,30 @@ func (r *remote) dial() (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if socket == own {
+		return api.DialFrom(own, ownToken()), nil
+	}
 	return api.Dial(socket), nil
+}
+
+// ownToken returns the token of the agent that this program is part of; empty if
+// it is of none.
+func ownToken() string {
+	if me, err := self(); err == nil {
+		return me.Token
+	}
+	return ""
+}
+
+// onlyPeople refuses to do in an agent of the project at a file what is for
+// people and what no daemon is asked for.
+func onlyPeople(file, what string) error {
+	socket, err := api.SocketPath(filepath.Dir(file))
+	if err != nil || ownToken() == "" || os.Getenv(proc.EnvSocket) != socket {
+		return err
+	}
+	return &exitError{exitAuth, fmt.Errorf("%s is for people, and this runs in agent %s of the project; ask a person with: coppice agent ask",
+		what, proc.Plain(os.Getenv(proc.EnvAgent)))}
 }
 
 // ask calls do with a client, and with a context that ends with a signal.

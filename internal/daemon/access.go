@@ -2,25 +2,34 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// access tells the requests of agents from those of people.
+// access tells the requests of agents from those of people, and records those
+// that are refused.
 type access struct {
 	owners []runtime.Owner
 	socket string
 	has    func(path string) bool   // whether the project has such an agent
 	last   func(path string) uint64 // the number of its last incarnation
+	log    *event.Log
+
+	mu     sync.Mutex
+	denied map[denial]*denials
 }
 
 func newAccess(c *Controller) *access {
 	a := &access{
-		socket: c.opts.Socket, last: c.last,
+		socket: c.opts.Socket, last: c.last, log: c.log, denied: make(map[denial]*denials),
 		has: func(path string) bool { return c.fleet().agents[path] != nil },
 	}
 	for _, r := range c.places {
@@ -30,6 +39,19 @@ func newAccess(c *Controller) *access {
 	}
 	return a
 }
+
+// denial is what one agent was refused.
+type denial struct{ path, request string }
+
+// denials counts refusals since the last event about them.
+type denials struct {
+	told  time.Time
+	since int
+}
+
+// denialPause is the least time between two events about the same denial: an
+// agent that asks again and again must not fill the log.
+const denialPause = time.Minute
 
 // Owner is part of api.Access. The nearest agent counts: one may have started
 // this daemon, or run a project of its own. What the daemon itself runs, such as
@@ -73,4 +95,33 @@ func (a *access) declared(pid int) *api.Caller {
 		return &api.Caller{Path: path}
 	}
 	return nil
+}
+
+// Denied is part of api.Access.
+func (a *access) Denied(who api.Caller, pid int, request string) {
+	d, now := denial{who.Path, request}, time.Now()
+	a.mu.Lock()
+	for old, n := range a.denied {
+		if old != d && now.Sub(n.told) > denialPause {
+			delete(a.denied, old)
+		}
+	}
+	n := a.denied[d]
+	if n == nil {
+		n = &denials{}
+		a.denied[d] = n
+	}
+	n.since++
+	if !n.told.IsZero() && now.Sub(n.told) < denialPause {
+		a.mu.Unlock()
+		return
+	}
+	times := n.since
+	n.told, n.since = now, 0
+	a.mu.Unlock()
+	e := event.Event{
+		Type: event.AccessDenied, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path,
+		Message: fmt.Sprintf("%s was refused %s, which is for people", who.Name(), request),
+	}
+	a.log.Append(e.With(map[string]any{"pid": pid, "request": request, "times": times}))
 }

@@ -114,6 +114,9 @@ const (
 	QuestionExpired   Type = "question.expired"
 	QuestionWithdrawn Type = "question.withdrawn"
 
+	// Requests.
+	AccessDenied Type = "access.denied" // an agent asked for what only people may do
+
 	// Files that somebody has removed while they were in use, made anew.
 	SocketRestored Type = "socket.restored"
 	LockRestored   Type = "lock.restored"
