@@ -235,12 +235,13 @@ func TestAgentWithAProject(t *testing.T) {
 	}
 }
 
-// Without a daemon a command refuses by itself what would stop the fleet.
+// Without a daemon a command refuses by itself what would stop the fleet, and to
+// make a daemon that is part of an agent and ends with it.
 func TestAgentWithoutADaemon(t *testing.T) {
 	t.Parallel()
 	f := shells(t, project(t), map[string]string{"a": ""})
 	f.crash()
-	for _, command := range []string{"down", "doctor --fix"} {
+	for _, command := range []string{"down", "doctor --fix", "up", "up -d", "run"} {
 		if out, code := f.inAgent("a", "coppice "+command); code != exitAuth || !strings.Contains(out, "t/a") {
 			t.Errorf("%s: exit code %d: %s", command, code, out)
 		}

@@ -64,6 +64,9 @@ error output; the exit codes are the same, and 1 if the program is not valid.`,
 			if config.IsGrove(path) {
 				return runSage(s, filepath.Dir(path), asJSON, trace)
 			}
+			if err := onlyPeople(path, "coppice run"); err != nil {
+				return err
+			}
 			return run(s, path, asJSON, trace)
 		},
 	}

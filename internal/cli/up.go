@@ -59,6 +59,9 @@ with one, what they have said last is shown, as by coppice patrol --dry-run.`,
 			if dry {
 				return upDry(s, path, asJSON)
 			}
+			if err := onlyPeople(path, "coppice up"); err != nil {
+				return err
+			}
 			if detach {
 				return upDetached(s, path)
 			}
