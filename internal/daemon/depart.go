@@ -10,6 +10,7 @@ type holding struct {
 	bound    time.Duration // for how long it may be stopped with others; 0: nobody else stops it
 	since    time.Time     // it was asked to depart; zero if it was not
 	told     bool          // that it did not in time
+	took     time.Duration // from since to the end; 0 if it has not ended
 	released chan struct{} // closed when its supervisor may know of its end; nil if it may anyway
 	over     bool          // there is nothing more to hold back
 }
@@ -78,16 +79,23 @@ func (p *process) depart(within time.Duration) {
 	}
 }
 
-// overdue reports for how long it has been asked to depart, to the first who
-// asks; 0 if it was not.
-func (p *process) overdue() time.Duration {
+// overdue returns the time since the agent was asked to depart, or which it has
+// taken for that, once. It is 0 if that is less than allowed, or it was not asked.
+func (p *process) overdue(allowed time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.since.IsZero() || p.told {
 		return 0
 	}
+	took := p.took
+	if took == 0 {
+		took = time.Since(p.since)
+	}
+	if took < allowed {
+		return 0
+	}
 	p.told = true
-	return time.Since(p.since)
+	return took
 }
 
 // release lets its supervisor know, whether that has asked or not.

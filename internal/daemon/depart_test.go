@@ -90,6 +90,30 @@ func TestDepartRests(t *testing.T) {
 	})
 }
 
+// An agent whose shim was quicker to kill it than the daemon has not ended in
+// time, either. How late the daemon hears of an end is not the agent's fault.
+func TestOverdue(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{0: 0, 59 * time.Second: 0, time.Minute: time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newPlayed(took == 0)
+			p := newProcess(s, never, time.Second, turns{})
+			if p.overdue(0) != 0 {
+				t.Error("it was not asked")
+			}
+			p.depart(time.Minute)
+			time.Sleep(took)
+			s.Kill()
+			synctest.Wait()
+			time.Sleep(time.Hour)
+			if waited := p.overdue(time.Minute); waited != want || p.overdue(0) == want && want > 0 {
+				t.Errorf("ended after %v: overdue %v, want %v once", took, waited, want)
+			}
+			p.release()
+			<-p.Done()
+		})
+	}
+}
+
 // What has been told to its supervisor is not taken back.
 func TestDepartTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

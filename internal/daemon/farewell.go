@@ -199,11 +199,17 @@ func (p *leavetaking) run() {
 }
 
 // hear takes in that an agent has ended, or that a start is over: what came of
-// that may live.
+// that may live. An agent that has taken all its time was killed, by its shim.
 func (p *leavetaking) hear(n gone) {
-	if agent := p.at(n.path); agent != nil && !isClosed(agent.gone) {
+	agent := p.at(n.path)
+	if agent != nil && !isClosed(agent.gone) {
 		p.watch(n.path, agent.gone)
 		return
+	}
+	if allowed := p.c.allowance(n.path); agent != nil && allowed > 0 {
+		if waited := agent.overdue(allowed); waited > 0 {
+			p.c.overdue(n.path, agent, waited)
+		}
 	}
 	p.plan.Ended(n.path)
 }
@@ -217,7 +223,7 @@ func (p *leavetaking) kill(path string) {
 	if agent == nil { // its start is being given up, which ends it, too
 		return
 	}
-	if waited := agent.overdue(); waited > 0 {
+	if waited := agent.overdue(0); waited > 0 {
 		p.c.overdue(path, agent, waited)
 	}
 	agent.depart(0)

@@ -74,6 +74,9 @@ func (p *process) watch() {
 	}
 	p.mu.Lock()
 	p.ended = true
+	if !p.since.IsZero() {
+		p.took = max(1, time.Since(p.since))
+	}
 	asked := p.asked
 	p.mu.Unlock()
 	p.resting.Wait()
