@@ -333,7 +333,7 @@ func (r *reader) backoff(v *value, into *agent) {
 func shutdownTable() table[spec.Shutdown] {
 	return table[spec.Shutdown]{
 		header: "[agent.shutdown]",
-		doc:    "How an agent is stopped: the signal to its whole process group, a period of grace, then SIGKILL to whatever is left.",
+		doc:    "How an agent is stopped: the signal goes to its whole process group. All of the group has the grace period, also when its first process, a shell for example, has ended. SIGKILL to what is left then. See [Lifecycle](lifecycle.md).",
 		example: `[[agent]]
 name = "db"
 command = "./db.sh"

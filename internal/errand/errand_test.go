@@ -335,3 +335,41 @@ func TestStop(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 }
+
+// What the shell of a job has started has its grace period, too, when the time
+// of the job is over or it is asked to stop.
+func TestGraceOfTheRest(t *testing.T) {
+	r, _ := runner(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "w.sh")
+	script := "#!/bin/sh\ntrap 'sleep 0.3; echo saved > \"$1\"; exit 0' TERM\n: > \"$1.begun\"\nwhile :; do sleep 0.05; done\n"
+	if err := os.WriteFile(file, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]Outcome{"late": TimedOut, "stopped": Stopped} {
+		saved := filepath.Join(dir, name)
+		j := sh(name, "FOO=bar '"+file+"' '"+saved+"'")
+		j.Grace = 2 * patience
+		if want == TimedOut {
+			j.Timeout = time.Second
+		}
+		e := start(t, r, j)
+		for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+			if _, err := os.Stat(saved + ".begun"); err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s does not begin", name)
+			}
+		}
+		if want == Stopped {
+			e.Stop()
+		}
+		if res := end(t, e); res.Outcome != want {
+			t.Errorf("%s: %+v", name, res)
+		}
+		if _, err := os.Stat(saved); err != nil {
+			t.Errorf("%s: killed while it saved its work: %v", name, err)
+		}
+	}
+}

@@ -9,9 +9,10 @@
 //
 //   - The exit is the exit of the leader, the process that was started. A
 //     grandchild that still holds stdout neither hides nor delays it.
-//   - What is left of the group is killed before the leader is reaped. Until
-//     then its process id, and so the group's id, cannot be given to anybody
-//     else; after that no signal is sent to either.
+//   - What is left of the group is killed before the leader is reaped. After
+//     Stop, on Linux, it first has until Kill to end by itself. As long as the
+//     leader is not reaped its process id, and so the group's id, is given to
+//     no other process; after that no signal is sent to either.
 //   - Signals go through a pidfd or are sent while the leader is not reaped,
 //     never to a number that may mean somebody else by now.
 //   - Waiting costs no operating system thread where the kernel has pidfds

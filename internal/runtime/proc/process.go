@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -28,6 +29,8 @@ type Process struct {
 	input    *os.File // of Write: the terminal, which its stream closes, or a pipe; nil if neither
 	inputMu  sync.Mutex
 
+	killed  context.Context // done when Kill was called
+	cancel  context.CancelFunc
 	done    chan struct{}
 	drained chan struct{}
 	exit    supervisor.Exit // written before done is closed
@@ -134,6 +137,7 @@ func Start(cmd Command, out Output) (*Process, error) {
 			}
 		}()
 	}
+	p.killed, p.cancel = context.WithCancel(context.Background())
 	go p.watch()
 	return p, nil
 }
@@ -142,9 +146,10 @@ func Start(cmd Command, out Output) (*Process, error) {
 // It may mean another process once Done is closed: see Identity.
 func (p *Process) PID() int { return p.pid }
 
-// Done is closed when the leader has ended, the rest of its group has been
-// killed, and what they had written by then has been read (or could not be
-// within 50 ms, because Output.Line blocks).
+// Done is closed when the leader has ended, nothing of its group is left, and
+// what they had written by then has been read (or could not be within 50 ms,
+// because Output.Line blocks). After Stop, what the leader leaves behind goes
+// on until it has ended or Kill is called. Otherwise it is killed at once.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Exit says how the leader ended; valid once Done is closed. Err is an
@@ -188,8 +193,10 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return p.os.signal(sig)
 }
 
-// Stop sends the stop signal to the whole group. What does not run at the
-// moment is continued, so that it can obey.
+// Stop sends the stop signal to the whole group, and to descendants outside the
+// group when the leader has ended. What does not run at the moment is
+// continued, so that the signal takes effect. The caller calls Kill when the
+// grace period is over.
 func (p *Process) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,6 +219,7 @@ func (p *Process) Kill() {
 	}
 	p.asked.Kill = true
 	p.asked.Note(syscall.SIGKILL)
+	p.cancel()
 	p.noteEscaped()
 	p.signalGroup(syscall.SIGKILL)
 }
@@ -262,9 +270,13 @@ func (p *Process) noteEscaped() {
 }
 
 // watch sees the exit. Its order matters: as long as the leader is a zombie
-// its id is taken, so the group that is killed is certainly ours.
+// its id is taken, so the group that is waited for and killed is certainly ours.
 func (p *Process) watch() {
+	defer p.cancel()
 	ours := p.os.await()
+	if ours {
+		p.awaitRest()
+	}
 	p.mu.Lock()
 	if ours {
 		syscall.Kill(-p.pid, syscall.SIGKILL)

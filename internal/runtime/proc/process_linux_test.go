@@ -83,6 +83,9 @@ func TestGrandchildHoldsThePipe(t *testing.T) {
 
 func tail(s []string, n int) []string { return s[max(0, len(s)-n):] }
 
+// endNow is a stop with a short grace period.
+func endNow(p *Process) { p.End(50 * time.Millisecond) }
+
 // Whatever ends the leader, nothing of its group stays.
 func TestGroupIsKilled(t *testing.T) {
 	for _, tt := range []struct {
@@ -91,7 +94,7 @@ func TestGroupIsKilled(t *testing.T) {
 		end    func(*Process)
 	}{
 		{"leader exits", `sh -c 'trap "" TERM HUP; echo "grandchild $$"; while :; do sleep 1000; done' & read x`, nil},
-		{"leader obeys, grandchild does not", `sh -c 'trap "" TERM; echo "grandchild $$"; while :; do sleep 1000; done' & wait`, (*Process).Stop},
+		{"leader obeys, grandchild does not", `sh -c 'trap "" TERM; echo "grandchild $$"; while :; do sleep 1000; done' & wait`, endNow},
 		{"kill", `sh -c 'trap "" TERM; echo "grandchild $$"; while :; do sleep 1000; done' & wait`, (*Process).Kill},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,7 +117,7 @@ func TestGroupIsKilled(t *testing.T) {
 // A grandchild in its own session is out of the group's reach, but was seen
 // before its parent died.
 func TestEscapedGrandchildIsKilled(t *testing.T) {
-	for _, end := range []func(*Process){(*Process).Stop, (*Process).Kill} {
+	for _, end := range []func(*Process){endNow, (*Process).Kill} {
 		p, out := start(t, sh(`setsid sh -c 'trap "" TERM HUP; sleep 1000 & echo "grandgrandchild $!"; echo "grandchild $$"; while :; do sleep 1000; done' & wait`))
 		child, grandchild := out.await(t, "grandchild "), out.await(t, "grandgrandchild ")
 		end(p)

@@ -66,13 +66,13 @@ func TestStop(t *testing.T) {
 		want   supervisor.ExitKind
 	}{
 		{name: "dies of the signal", script: "echo ready; exec sleep 1000", want: supervisor.ShutDown},
-		{name: "handles it and exits 0", script: `trap 'exit 0' TERM; echo ready; while :; do sleep 1000 & wait; done`, want: supervisor.ShutDown},
-		{name: "handles it and exits 143", script: `trap 'exit 143' TERM; echo ready; while :; do sleep 1000 & wait; done`, want: supervisor.ShutDown},
-		{name: "fails while stopping", script: `trap 'exit 7' TERM; echo ready; while :; do sleep 1000 & wait; done`, want: supervisor.Failure},
-		{name: "code of another signal", script: `trap 'exit 130' TERM; echo ready; while :; do sleep 1000 & wait; done`, want: supervisor.Failure},
-		{name: "own stop signal", script: `trap '' TERM; trap 'exit 130' INT; echo ready; while :; do sleep 1000 & wait; done`, signal: syscall.SIGINT, want: supervisor.ShutDown},
+		{name: "handles it and exits 0", script: `trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done`, want: supervisor.ShutDown},
+		{name: "handles it and exits 143", script: `trap 'exit 143' TERM; echo ready; while :; do sleep 0.05; done`, want: supervisor.ShutDown},
+		{name: "fails while stopping", script: `trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done`, want: supervisor.Failure},
+		{name: "code of another signal", script: `trap 'exit 130' TERM; echo ready; while :; do sleep 0.05; done`, want: supervisor.Failure},
+		{name: "own stop signal", script: `trap '' TERM; trap 'exit 130' INT; echo ready; while :; do sleep 0.05; done`, signal: syscall.SIGINT, want: supervisor.ShutDown},
 		{name: "suspended", script: `echo ready; kill -STOP $$`, want: supervisor.ShutDown},
-		{name: "killed by somebody else meanwhile", script: `trap 'kill -KILL $$' TERM; echo ready; while :; do sleep 1000 & wait; done`, want: supervisor.Killed},
+		{name: "killed by somebody else meanwhile", script: `trap 'kill -KILL $$' TERM; echo ready; while :; do sleep 0.05; done`, want: supervisor.Killed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestStop(t *testing.T) {
 
 // The stop signal reaches the whole group, not the leader alone.
 func TestStopSignalsTheGroup(t *testing.T) {
-	p, out := start(t, sh(`trap : TERM; sh -c 'trap "echo member; exit 0" TERM; echo ready; while :; do sleep 1000 & wait; done' & wait; wait`))
+	p, out := start(t, sh(`trap : TERM; sh -c 'trap "echo member; exit 0" TERM; echo ready; while :; do sleep 0.05; done' & wait; wait`))
 	out.await(t, "ready")
 	p.Stop()
 	out.await(t, "member")

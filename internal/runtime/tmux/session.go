@@ -21,6 +21,8 @@ type session struct {
 	news   chan struct{}      // it has said something that has to be remembered
 	ready  chan struct{}      // closed when it is ready, or has ended
 	done   chan struct{}      // closed when its end is known for certain
+	killed context.Context    // done when Kill was called, or the runtime is closed
+	cancel context.CancelFunc
 
 	mu      sync.Mutex
 	rec     *record // only Ready and Asked change
@@ -36,7 +38,9 @@ type session struct {
 var _ runtime.Session = (*session)(nil)
 
 func newSession(s *slot, rec *record) *session {
-	return &session{slot: s, rec: rec, ready: make(chan struct{}), done: make(chan struct{}), news: make(chan struct{}, 1)}
+	ses := &session{slot: s, rec: rec, ready: make(chan struct{}), done: make(chan struct{}), news: make(chan struct{}, 1)}
+	ses.killed, ses.cancel = context.WithCancel(s.r.ctx)
+	return ses
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -96,6 +100,7 @@ func (ses *session) watch() {
 	if ses.speaks != nil {
 		ses.speaks.Leave() // with its last words
 	}
+	ses.awaitRest()
 	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
 		end, err := ses.settle(seen)
 		if err == nil {
@@ -168,6 +173,7 @@ func (ses *session) finish(end *wire.End) {
 		end = wire.NewEnd(exit, end.At)
 	}
 	ses.end = end
+	ses.cancel()
 	if ses.ladder != nil {
 		ses.ladder.Stop()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -39,6 +40,7 @@ func (ses *session) Kill() {
 	ses.rec.Asked.Kill = true
 	ses.rec.Asked.Note(syscall.SIGKILL)
 	ses.mu.Unlock()
+	ses.cancel()
 	ses.slot.r.background(func() { ses.deliver(syscall.SIGKILL) })
 }
 
@@ -80,10 +82,13 @@ func (ses *session) updateBy(ctx context.Context, change func(*record)) {
 
 // signalKin sends a signal to the agent and to each process that belongs to
 // it, once. What does not run at the moment is continued, so that it can obey.
-// Who was there is remembered: what is left of them when the agent has ended
-// is killed.
+// Who was there is remembered: what is left of them when the agent has ended,
+// and its grace period is over, is killed.
 func (ses *session) signalKin(sig syscall.Signal) {
 	kin := proc.Kin(ses.rec.Agent)
+	if kin == nil {
+		kin, _ = ses.rest()
+	}
 	ses.mu.Lock()
 	ses.kin = append(ses.kin, kin...)
 	ses.mu.Unlock()
@@ -95,6 +100,32 @@ func (ses *session) signalKin(sig syscall.Signal) {
 			id.Signal(syscall.SIGCONT)
 		}
 	}
+}
+
+// rest lists what still runs of an agent whose process has ended.
+func (ses *session) rest() ([]proc.Identity, error) {
+	ses.mu.Lock()
+	kin := slices.Clone(ses.kin)
+	ses.mu.Unlock()
+	return proc.Rest(ses.rec.Agent, kin)
+}
+
+// awaitRest gives what is left of an agent that was asked to stop the rest of
+// its grace period.
+func (ses *session) awaitRest() {
+	ses.mu.Lock()
+	asked, ladder := ses.rec.Asked.Stop, ses.stopped
+	ses.mu.Unlock()
+	if !asked {
+		return
+	}
+	ctx := ses.killed
+	if !ladder { // a daemon that is gone has asked, and no longer calls Kill
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(0, ses.grace()))
+		defer cancel()
+	}
+	proc.AwaitRest(ctx, ses.rest)
 }
 
 // Signal sends a signal to the agent alone.

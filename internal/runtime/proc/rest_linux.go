@@ -1,0 +1,83 @@
+package proc
+
+import (
+	"fmt"
+	"os"
+	"slices"
+)
+
+// Rest lists what still runs of an agent whose leader has ended: its process
+// group, its session, and those of kin that live, each with its descendants.
+// It reads the list of all processes once.
+func Rest(leader Identity, kin []Identity) ([]Identity, error) {
+	pids, err := readNumbers("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list the processes: %w", err)
+	}
+	return restAmong(pids, leader, kin)
+}
+
+// restAmong is Rest where the processes that may belong to it are known.
+func restAmong(pids []int, leader Identity, kin []Identity) ([]Identity, error) {
+	boot, err := bootID()
+	if err != nil {
+		return nil, fmt.Errorf("what is left of process %d: %w", leader.PID, err)
+	}
+	stats := make(map[int]procStat, len(pids))
+	for _, pid := range pids {
+		if st, err := readStat(pid); err == nil {
+			stats[pid] = st
+		}
+	}
+	// A leader's number is given to no other process while its group or its
+	// session has a member. If it was, none of those that have it now is ours.
+	st, taken := stats[leader.PID]
+	ours := boot == leader.Boot && (!taken || st.start == leader.Start)
+	belongs := func(pid int) bool {
+		for range len(stats) {
+			st, known := stats[pid]
+			switch {
+			case !known:
+				return false
+			case ours && (st.group == leader.PID || st.session == leader.PID),
+				slices.Contains(kin, Identity{PID: pid, Start: st.start, Boot: boot}):
+				return true
+			}
+			pid = st.parent
+		}
+		return false
+	}
+	var rest []Identity
+	for pid, st := range stats {
+		if pid != leader.PID && (!st.ended() || threads(pid)) && belongs(pid) {
+			rest = append(rest, Identity{PID: pid, Start: st.start, Boot: boot})
+		}
+	}
+	return rest, nil
+}
+
+// rest lists what still runs of a process whose leader is a zombie. A program
+// that collects orphans has all of it below itself, and need not look further.
+func (p *Process) rest() ([]Identity, error) {
+	leader, err := Identify(p.pid)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	kin := slices.Clone(p.escaped)
+	p.mu.Unlock()
+	if p.reaper == nil {
+		return Rest(leader, kin)
+	}
+	p.reaper.mu.Lock() // a child that is collected meanwhile could hide another one
+	family, err := descendants(os.Getpid())
+	p.reaper.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	pids := []int{p.pid}
+	for _, m := range family {
+		pids = append(pids, m.PID)
+	}
+	return restAmong(pids, leader, kin)
+}
