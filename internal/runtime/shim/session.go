@@ -39,6 +39,8 @@ type session struct {
 	patience  time.Duration      // with a Stop, if it is more than the grace period
 	killing   time.Time          // since when a Kill is wanted
 	hurry     context.CancelFunc // gives up waiting for the answer to a Stop; nil if nobody does
+	dead      bool               // the agent was, when probe looked last
+	asking    bool               // rouse runs
 }
 
 var _ runtime.Session = (*session)(nil)
@@ -151,6 +153,7 @@ func (ses *session) update(st *wire.State) {
 		return
 	}
 	ses.slot.met(st.Shim)
+	ses.slot.heardOf(ses)
 	wasReady := ses.state.Ready
 	ses.state = *st
 	if st.Said != nil {

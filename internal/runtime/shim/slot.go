@@ -36,6 +36,8 @@ type slot struct {
 	lock    os.FileInfo   // of its lock file
 	missing bool          // it was told to make its files anew
 	heard   *listening    // nil if nobody wants to hear anything
+	last    *session      // the last one that was heard of
+	killed  uint64        // incarnation whose shim was killed because it hung; 0 if none was
 }
 
 // take waits for the turn.
@@ -183,6 +185,9 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 	case withRecord(s.dir, st):
 		s.leaveGroups(st)
 		return st, nil
+	}
+	if st.Incarnation > 0 {
+		s.whyLost(st)
 	}
 	if err := s.killGroups(ctx, st); err != nil {
 		return nil, fmt.Errorf("%w: what the last incarnation left behind: %w", runtime.ErrUnknown, err)

@@ -14,13 +14,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // slotFiles are what a slot has as long as its shim lives, and what it is found by.
 var slotFiles = []string{wire.LockFile, wire.SocketFile}
 
-// Tend lets the shims make anew what somebody has removed of their slots, and
-// returns the agents whose slots were restored since the last call.
+// Tend lets the shims make again what was removed of their slots, and returns
+// the agents whose slots were restored since the last call. It also looks for
+// agents that have ended although their shims do not say so.
 func (r *Runtime) Tend() (restored []string) {
 	r.mu.Lock()
 	var all []*slot
@@ -31,6 +33,9 @@ func (r *Runtime) Tend() (restored []string) {
 	for _, s := range all {
 		if s.tend() {
 			restored = append(restored, s.path)
+		}
+		if ses := s.session(); ses != nil {
+			ses.probe()
 		}
 	}
 	slices.Sort(restored)
@@ -63,15 +68,53 @@ func whole(dir string) bool {
 }
 
 // met remembers the shim of the slot.
-func (s *slot) met(id proc.Identity) {
+func (s *slot) met(shim proc.Identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shim != id {
-		s.r.owners.add(s, s.shim, id)
+	if s.shim != shim {
+		s.r.owners.add(s, s.shim, shim)
 	}
-	s.shim = id
+	s.shim = shim
 	if s.lock == nil {
 		s.lock, _ = os.Lstat(filepath.Join(s.dir, wire.LockFile))
+	}
+}
+
+// heardOf remembers the session that was heard of last.
+func (s *slot) heardOf(ses *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = ses
+}
+
+// session returns the session that was heard of last; nil if it has ended.
+func (s *slot) session() *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last != nil {
+		select {
+		case <-s.last.done:
+			s.last = nil
+		default:
+		}
+	}
+	return s.last
+}
+
+// hung notes that the shim of an incarnation is killed because it hangs.
+func (s *slot) hung(incarnation uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.killed = incarnation
+}
+
+// whyLost replaces the reason for the loss of an incarnation if its shim was
+// killed because it hung.
+func (s *slot) whyLost(st *wire.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.killed != 0 && s.killed == st.Incarnation {
+		st.End = wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: errHung}, st.End.At)
 	}
 }
 

@@ -1,0 +1,84 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// This file is about agents that have ended while their shim is stopped or
+// hangs, so that it does not tell.
+
+// hangTime is how long a shim may take to answer when its agent has ended and
+// it has been continued, before it counts as lost.
+const hangTime = 10 * time.Second
+
+var errHung = errors.New("its shim did not tell how, and was killed because it did not answer")
+
+// probe looks whether the agent has ended. It is called again and again: the
+// second time that it finds it dead, the shim has had time to tell, and is asked.
+func (ses *session) probe() {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	select {
+	case <-ses.done:
+		return
+	default:
+	}
+	if proc.Observe(ses.state.Agent) != proc.Dead || ses.state.Agent == (proc.Identity{}) {
+		ses.dead = false
+		return
+	}
+	if !ses.dead {
+		ses.dead = true
+		return
+	}
+	if !ses.asking && ses.link != nil {
+		ses.asking = true
+		ses.slot.r.background(ses.rouse)
+	}
+}
+
+// rouse gets the end of an agent out of its shim, or ends the shim: what that
+// leaves behind is killed before the loss is told, see slot.bury.
+func (ses *session) rouse() {
+	defer func() {
+		ses.mu.Lock()
+		defer ses.mu.Unlock()
+		ses.asking = false
+	}()
+	if ses.answers(lookTime) {
+		return // it waits for what is left of the agent
+	}
+	ses.mu.Lock()
+	shim := ses.state.Shim
+	ses.mu.Unlock()
+	ses.slot.r.log.Warn("agent has ended and its shim does not answer; the shim is continued",
+		"path", ses.slot.path, "pid", shim.PID)
+	shim.Signal(syscall.SIGCONT)
+	if !ses.answers(hangTime) {
+		ses.slot.hung(ses.number)
+		ses.killShim()
+	}
+}
+
+// answers reports whether the shim answers within a time, or need not: its end
+// is known, or its link is lost, which is found out by others.
+func (ses *session) answers(within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ses.slot.r.ctx, within)
+	defer cancel()
+	for {
+		_, err := ses.request(ctx, wire.Message{Type: wire.Look})
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return ses.slot.r.ctx.Err() != nil
+		case !errors.Is(err, errSilent):
+			return err == nil || errors.Is(err, runtime.ErrEnded) || errors.Is(err, errLinkLost)
+		}
+	}
+}
