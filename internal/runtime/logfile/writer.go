@@ -1,6 +1,7 @@
 package logfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -65,34 +66,64 @@ func (l *Writer) Activity() time.Time {
 	return time.Time{}
 }
 
-// Append writes b to the log.
+// Append writes b to the log. Where that would become too long it is rotated
+// between two lines of b.
 func (l *Writer) Append(b []byte) {
 	l.Touch()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.f != nil && l.size > 0 && l.size+int64(len(b)) > l.max {
-		l.rotate()
-	}
 	l.settle()
 	if l.f == nil && !l.open() {
 		l.lost += int64(len(b))
 		return
 	}
-	if l.lost > 0 {
-		note := fmt.Sprintf("\n[coppice: %d bytes of output could not be written]\n", l.lost)
-		if n, err := io.WriteString(l.f, note); err != nil {
-			l.size += int64(n)
-			l.lost += int64(len(b))
+	for len(b) > 0 {
+		n := l.fits(b)
+		if n == 0 {
+			l.rotate()
+			if n = l.fits(b); n == 0 {
+				n = len(b) // it could not be rotated
+			}
+		}
+		if written := l.write(b[:n]); written < n { // the disk is full
+			l.lost += int64(len(b) - written)
 			return
 		}
-		l.size += int64(len(note))
+		b = b[n:]
+	}
+}
+
+// fits returns how much of b may go into the file: whole lines, or a single one
+// that is too long for any file. 0: the file is full.
+func (l *Writer) fits(b []byte) int {
+	room := l.max - l.size
+	switch {
+	case int64(len(b)) <= room:
+		return len(b)
+	case room > 0 && bytes.LastIndexByte(b[:room], '\n') >= 0:
+		return bytes.LastIndexByte(b[:room], '\n') + 1
+	case l.size > 0:
+		return 0
+	case bytes.IndexByte(b, '\n') >= 0:
+		return bytes.IndexByte(b, '\n') + 1
+	}
+	return len(b)
+}
+
+// write writes b to the file, after a note of what was lost before.
+func (l *Writer) write(b []byte) int {
+	if l.lost > 0 {
+		note := fmt.Sprintf("\n[coppice: %d bytes of output could not be written]\n", l.lost)
+		n, err := io.WriteString(l.f, note)
+		l.size += int64(n)
+		if err != nil {
+			return 0
+		}
 		l.lost = 0
 	}
-	n, err := l.f.Write(b)
+	n, _ := l.f.Write(b)
 	l.size += int64(n)
-	if err != nil { // the disk is full
-		l.lost += int64(len(b) - n)
-	}
+	return n
 }
 
 // settleTime is how long output goes on into a file that was removed.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
 // A log that was removed, with its directory or without, is begun anew.
@@ -41,4 +43,35 @@ func TestRemoved(t *testing.T) {
 			t.Errorf("after the directory was removed: %q, %v", b, err)
 		}
 	})
+}
+
+// What is written at once is rotated between its lines, however much it is.
+func TestRotatesWithinAWrite(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "output.log")
+	w := NewWriter(file)
+	w.Limit(runtime.Log{MaxSize: 20, Keep: 3})
+	w.Append([]byte("1 one\n"))
+	w.Append([]byte("2 two\n3 three\n4 four\n" + strings.Repeat("5", 30) + "\n6 six\n"))
+	w.Append([]byte("7 no end"))
+	for name, want := range map[string]string{
+		".3": "1 one\n2 two\n3 three\n", ".2": "4 four\n", ".1": strings.Repeat("5", 30) + "\n", "": "6 six\n7 no end",
+	} {
+		if b, err := os.ReadFile(file + name); err != nil || string(b) != want {
+			t.Errorf("output.log%s: %q, %v, want %q", name, b, err, want)
+		}
+	}
+}
+
+// A log that cannot be rotated goes on in the same file.
+func TestCannotBeRotated(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "output.log")
+	w := NewWriter(file)
+	w.Limit(runtime.Log{MaxSize: 5, Keep: 1})
+	if err := os.MkdirAll(filepath.Join(file+".1", "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.Append([]byte("one\ntwo\nthree\n"))
+	if b, err := os.ReadFile(file); err != nil || string(b) != "one\ntwo\nthree\n" {
+		t.Errorf("%q, %v", b, err)
+	}
 }

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"os"
@@ -16,6 +17,15 @@ type Output struct {
 	// is read, the pipe fills and the process has to wait when it writes: no
 	// line is lost and nobody else is held up. Nil: only the tail is kept.
 	Line func(Line)
+
+	// Wanted reports whether Line has to be called at present; nil: always. It is
+	// asked once for what was read at once.
+	Wanted func() bool
+
+	// Lines is called with the same as Line, but once for all lines that were read
+	// at once: each ends with a line feed, a part of one that is too long does
+	// not. It is called before Line, with the rules of Line, and must not keep text.
+	Lines func(s Stream, text []byte)
 
 	// Raw is called with what was read before it is cut into lines, as it
 	// was written, and with the rules of Line. It must not keep data.
@@ -70,6 +80,8 @@ const (
 // recorder passes the lines of both streams on, one at a time.
 type recorder struct {
 	sink   func(Line)
+	wanted func() bool
+	lines  func(Stream, []byte)
 	raw    func(Stream, []byte)
 	sinkMu sync.Mutex
 
@@ -88,59 +100,82 @@ type ring struct {
 
 type tailLine struct {
 	number uint64 // among the lines of both streams
-	text   string
+	text   []byte // its own, used again for a later line
 }
 
 func newRecorder(o Output) *recorder {
-	r := &recorder{sink: o.Line, raw: o.Raw, keep: o.Tail}
+	r := &recorder{sink: o.Line, wanted: o.Wanted, lines: o.Lines, raw: o.Raw, keep: o.Tail}
 	if o.Tail == 0 {
 		r.keep = DefaultTail
 	}
 	return r
 }
 
-func (r *recorder) line(l Line) {
-	r.remember(l)
-	if r.sink == nil {
+// pass passes on lines that were read at once, or a part of one (more).
+func (r *recorder) pass(now time.Time, kind Stream, text []byte, more bool) {
+	r.remember(kind, text)
+	if r.sink == nil && r.lines == nil {
 		return
 	}
 	r.sinkMu.Lock()
 	defer r.sinkMu.Unlock()
-	r.sink(l)
+	if r.lines != nil {
+		r.lines(kind, text)
+	}
+	if r.sink == nil || r.wanted != nil && !r.wanted() {
+		return
+	}
+	for line := range bytes.Lines(text) {
+		r.sink(Line{Time: now, Stream: kind, Text: string(bytes.TrimSuffix(line, newline)), More: more})
+	}
 }
 
-func (r *recorder) remember(l Line) {
+var newline = []byte{'\n'}
+
+// remember keeps the last of some lines, and looks at no others.
+func (r *recorder) remember(kind Stream, text []byte) {
 	if r.keep <= 0 {
 		return
 	}
-	text := l.Text
-	if len(text) > maxTailLine {
-		text = text[:wholeRunes(text[:maxTailLine])] + "…"
+	text = bytes.TrimSuffix(text, newline)
+	start := len(text)
+	for range r.keep {
+		if start = bytes.LastIndexByte(text[:start], '\n'); start < 0 {
+			break
+		}
 	}
 	r.tailMu.Lock()
 	defer r.tailMu.Unlock()
-	r.count++
-	r.tails[l.Stream-Stdout].add(tailLine{r.count, text}, r.keep)
+	for line := range bytes.SplitSeq(text[start+1:], newline) {
+		r.count++
+		r.tails[kind-Stdout].add(r.count, line, r.keep)
+	}
 }
 
-func (r *ring) add(l tailLine, keep int) {
+func (r *ring) add(number uint64, text []byte, keep int) {
 	if len(r.lines) < keep {
-		r.lines = append(r.lines, l)
+		r.lines = append(r.lines, tailLine{})
+		r.oldest = len(r.lines) - 1
+	}
+	l := &r.lines[r.oldest]
+	r.oldest = (r.oldest + 1) % keep
+	l.number = number
+	if len(text) <= maxTailLine {
+		l.text = append(l.text[:0], text...)
 		return
 	}
-	r.lines[r.oldest] = l
-	r.oldest = (r.oldest + 1) % keep
+	l.text = append(append(l.text[:0], text[:wholeRunes(text[:maxTailLine])]...), "…"...)
 }
 
 // last returns the tails of both streams in the order of their arrival.
 func (r *recorder) last() []string {
 	r.tailMu.Lock()
+	defer r.tailMu.Unlock()
 	all := slices.Concat(r.tails[0].lines, r.tails[1].lines)
-	r.tailMu.Unlock()
 	slices.SortFunc(all, func(a, b tailLine) int { return cmp.Compare(a.number, b.number) })
 	texts := make([]string, len(all))
 	for i, l := range all {
-		texts[i] = l.text
+		texts[i] = string(l.text)
 	}
 	return texts
 }
@@ -266,8 +301,6 @@ func (s *stream) took(n int) {
 	s.split.took(n, s.pass(time.Now()))
 }
 
-func (s *stream) pass(now time.Time) func(text string, more bool) {
-	return func(text string, more bool) {
-		s.out.line(Line{Time: now, Stream: s.kind, Text: text, More: more})
-	}
+func (s *stream) pass(now time.Time) func(text []byte, more bool) {
+	return func(text []byte, more bool) { s.out.pass(now, s.kind, text, more) }
 }

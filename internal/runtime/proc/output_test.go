@@ -78,18 +78,44 @@ func TestTail(t *testing.T) {
 		{Stream: Stderr, Text: "e1"}, {Stream: Stdout, Text: "o1"}, {Stream: Stderr, Text: "e2"}, {Stream: Stderr, Text: "e3"},
 		{Stream: Stdout, Text: "o2"}, {Stream: Stdout, Text: "o3"}, {Stream: Stdout, Text: "o4"},
 	} {
-		r.line(l)
+		r.pass(time.Time{}, l.Stream, []byte(l.Text+"\n"), false)
 	}
 	if got, want := r.last(), []string{"e2", "e3", "o3", "o4"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("tail = %q, want %q", got, want)
 	}
-	r.line(Line{Stream: Stdout, Text: strings.Repeat("€", maxTailLine)})
+	r.pass(time.Time{}, Stdout, []byte("\n"+strings.Repeat("€", maxTailLine)), true)
 	if got := r.last(); len(got[3]) > maxTailLine+len("…") || !strings.HasSuffix(got[3], "€…") {
 		t.Errorf("long line of %d bytes in the tail", len(got[3]))
 	}
 	none := newRecorder(Output{Tail: -1})
-	none.line(Line{Stream: Stdout, Text: "x"})
+	none.pass(time.Time{}, Stdout, []byte("x\n"), false)
 	if got := none.last(); len(got) != 0 {
 		t.Errorf("tail = %q, want none", got)
+	}
+}
+
+// What was read at once is passed on at once, and single lines are made only
+// for those who want them.
+func TestLinesAtOnce(t *testing.T) {
+	const n = 10000
+	var text strings.Builder
+	calls, single := 0, 0
+	s, w := newPipeStream(t, Output{
+		Lines:  func(_ Stream, b []byte) { calls++; text.Write(b) },
+		Line:   func(Line) { single++ },
+		Wanted: func() bool { return text.Len() > 4*n },
+	})
+	in := strings.Repeat("line\n", n)
+	w.WriteString(in) // all of it is in the pipe before anything is read
+	w.Close()
+	wait(t, "the end", pumpOf(s))
+	if text.String() != in || calls > 20 {
+		t.Errorf("%d bytes in %d calls, want %d in a few", text.Len(), calls, len(in))
+	}
+	if single == 0 || single >= n/2 {
+		t.Errorf("%d lines were made, wanted was less than half of %d", single, n)
+	}
+	if got := s.out.last(); len(got) != DefaultTail || got[0] != "line" {
+		t.Errorf("tail = %q", got)
 	}
 }

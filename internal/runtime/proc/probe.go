@@ -122,7 +122,15 @@ func (l Log) arm(_ *Command, out *Output) (gate, error) {
 	}
 	found := make(chan struct{})
 	var once sync.Once
-	pass := out.Line
+	pass, wanted := out.Line, out.Wanted
+	out.Wanted = func() bool {
+		select {
+		case <-found:
+			return pass != nil && (wanted == nil || wanted())
+		default:
+			return true
+		}
+	}
 	out.Line = func(line Line) {
 		if pass != nil {
 			pass(line) // first: nobody is told "ready" before the line that says so

@@ -2,68 +2,82 @@ package proc
 
 import (
 	"bytes"
-	"strings"
 	"unicode/utf8"
 )
 
-// splitter cuts a byte stream into lines in a buffer that grows from
-// smallBuffer to what MaxLine needs, and no further: an agent that is silent
-// or writes short lines costs little, one that never ends a line no more.
+// splitter cuts a byte stream into lines, as many at once as were read. Its
+// buffer grows from smallBuffer to what MaxLine needs, and no further: an agent
+// that is silent or writes little costs little, one that writes much is read in
+// large pieces.
 type splitter struct {
-	buf []byte // what was read and not passed on
+	buf    []byte // what was read and not passed on
+	filled bool   // the last read has filled the buffer
+	small  int    // reads that a small buffer would have been enough for, in a row
 }
 
-const smallBuffer = 4 << 10
+const (
+	smallBuffer = 4 << 10
+	shrinkAfter = 8 // small reads
+)
 
 // space is where the next read goes; never empty.
 func (s *splitter) space() []byte {
-	if len(s.buf) == cap(s.buf) {
+	if len(s.buf) == cap(s.buf) || s.filled && cap(s.buf) <= MaxLine {
 		grown := make([]byte, len(s.buf), min(max(smallBuffer, 2*cap(s.buf)), MaxLine+1))
 		copy(grown, s.buf)
 		s.buf = grown
 	}
+	s.filled = false
 	return s.buf[len(s.buf):cap(s.buf)]
 }
 
-// took says that n bytes were read into space, and emits what is complete.
-func (s *splitter) took(n int, emit func(text string, more bool)) {
+// took says that n bytes were read into space, and emits what is complete: whole
+// lines, each with its line end, or a part of one that is too long, without.
+// What is emitted is valid until the next call.
+func (s *splitter) took(n int, emit func(text []byte, more bool)) {
 	scanned := len(s.buf)
 	s.buf = s.buf[:scanned+n]
-	start, short := 0, true
-	for {
-		i := bytes.IndexByte(s.buf[scanned:], '\n')
-		if i < 0 {
-			break
-		}
-		end := scanned + i
-		short = short && end-start < smallBuffer
-		emit(text(bytes.TrimSuffix(s.buf[start:end], []byte("\r"))), false)
-		start, scanned = end+1, end+1
+	s.filled = len(s.buf) == cap(s.buf)
+	start := 0
+	if i := bytes.LastIndexByte(s.buf[scanned:], '\n'); i >= 0 {
+		start = scanned + i + 1
+		emit(unixLines(s.buf[:start]), false)
 	}
 	if len(s.buf)-start > MaxLine { // the buffer is full and has no line end
 		cut := wholeRunes(s.buf[:MaxLine])
-		emit(text(s.buf[:cut]), true)
-		start, short = cut, false
+		emit(valid(s.buf[:cut]), true)
+		start = cut
 	}
 	s.buf = s.buf[:copy(s.buf, s.buf[start:])]
-	if short && len(s.buf) == 0 && cap(s.buf) > smallBuffer {
+	if s.small++; n > smallBuffer {
+		s.small = 0
+	}
+	if s.small >= shrinkAfter && len(s.buf) == 0 && cap(s.buf) > smallBuffer {
 		s.buf = nil
 	}
 }
 
-// rest emits what is left at the end of the stream.
-func (s *splitter) rest(emit func(text string, more bool)) {
+// rest emits what is left at the end of the stream, as a line.
+func (s *splitter) rest(emit func(text []byte, more bool)) {
 	if len(s.buf) > 0 {
-		emit(text(s.buf), false)
+		emit(append(valid(s.buf), '\n'), false)
 	}
 	s.buf = nil
 }
 
-func text(b []byte) string {
-	if utf8.Valid(b) {
-		return string(b)
+// unixLines makes the line ends those of Unix, and the text valid.
+func unixLines(b []byte) []byte {
+	if bytes.IndexByte(b, '\r') >= 0 {
+		b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
 	}
-	return strings.ToValidUTF8(string(b), "\uFFFD")
+	return valid(b)
+}
+
+func valid(b []byte) []byte {
+	if utf8.Valid(b) {
+		return b
+	}
+	return bytes.ToValidUTF8(b, []byte("\uFFFD"))
 }
 
 // wholeRunes is the length of b without a character that is cut off at its end.

@@ -2,34 +2,32 @@ package server
 
 import "github.com/coppice-dev/coppice/internal/runtime/proc"
 
-// sinks says where the output of an incarnation goes. A terminal is logged as
-// it was written, with all that moves the cursor.
+// sinks says where the output of an incarnation goes. The log gets all that was
+// read at once in one write. A terminal is logged as it was written, with all
+// that moves the cursor. Single lines are made for a listener only.
 func (s *server) sinks(run *incarnation) proc.Output {
 	before := s.drained
-	tell := func(line proc.Line) {
-		if l := s.listening.Load(); l != nil {
+	out := proc.Output{
+		Line: func(line proc.Line) {
+			l := s.listening.Load()
+			if l == nil {
+				return
+			}
 			if before != nil { // one life after the other, however slow who listens is
 				<-before
 				before = nil
 			}
 			l.line(run.number, line)
-		}
+		},
+		Wanted: func() bool { return s.listening.Load() != nil },
 	}
+	write := func(_ proc.Stream, data []byte) { s.output(data) }
 	if run.terminal {
-		return proc.Output{Line: tell, Raw: func(_ proc.Stream, data []byte) { s.output(data) }}
+		out.Raw = write
+	} else {
+		out.Lines = write
 	}
-	var buf []byte // of one line at a time; the incarnation before may still have something to say
-	return proc.Output{Line: func(line proc.Line) {
-		b := append(buf[:0], line.Text...)
-		if !line.More {
-			b = append(b, '\n')
-		}
-		s.output(b)
-		if buf = b; cap(b) > 4<<10 {
-			buf = nil
-		}
-		tell(line)
-	}}
+	return out
 }
 
 // output is where all that the agent writes goes.
