@@ -122,6 +122,20 @@ func Observe(id Identity) Observation {
 	return Unknown
 }
 
+// Ended is Observe == Dead for a caller that asks often: while the process runs
+// it costs a tenth. It is false while another process has the pid, which a
+// parent that has not collected the process prevents.
+func (id Identity) Ended() bool {
+	if fd, err := unix.PidfdOpen(id.PID, unix.PIDFD_NONBLOCK); err == nil {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		unix.Close(fd)
+		if err == nil && n == 0 {
+			return false
+		}
+	}
+	return Observe(id) == Dead
+}
+
 // Signal sends a signal to this very process, never to a successor of its
 // pid. It returns os.ErrProcessDone if it has ended.
 func (id Identity) Signal(sig syscall.Signal) error {

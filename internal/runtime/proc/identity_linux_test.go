@@ -64,12 +64,15 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("signal to another %s: %v", what, err)
 		}
 	}
+	if id.Ended() {
+		t.Error("a process that runs has ended")
+	}
 	if err := id.Signal(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
 	exitOf(t, p)
-	if o := Observe(id); o != Dead {
-		t.Errorf("after the end it is %v", o)
+	if o := Observe(id); o != Dead || !id.Ended() {
+		t.Errorf("after the end it is %v, ended: %v", o, id.Ended())
 	}
 	if err := id.Signal(0); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("signal after the end = %v", err)
@@ -94,8 +97,8 @@ func TestZombieIsDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := Observe(id); o != Dead {
-		t.Errorf("a zombie is %v, want dead", o)
+	if o := Observe(id); o != Dead || !id.Ended() {
+		t.Errorf("a zombie is %v, ended: %v, want dead", o, id.Ended())
 	}
 	l.reap()
 }

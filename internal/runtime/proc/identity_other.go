@@ -16,6 +16,9 @@ func Identify(pid int) (Identity, error) {
 // Observe cannot tell here.
 func Observe(Identity) Observation { return Unknown }
 
+// Ended cannot tell here.
+func (id Identity) Ended() bool { return false }
+
 // Signal is not implemented here; it returns errors.ErrUnsupported.
 func (id Identity) Signal(syscall.Signal) error {
 	return fmt.Errorf("signal process %d: %w", id.PID, errors.ErrUnsupported)

@@ -30,7 +30,7 @@ func (ses *session) probe() {
 		return
 	default:
 	}
-	if proc.Observe(ses.state.Agent) != proc.Dead || ses.state.Agent == (proc.Identity{}) {
+	if ses.state.Agent == (proc.Identity{}) || !ses.state.Agent.Ended() {
 		ses.dead = false
 		return
 	}
