@@ -16,13 +16,13 @@ const restPause = 50 * time.Millisecond
 // is killed. The leader is a zombie until then.
 func (p *Process) awaitRest() {
 	p.mu.Lock()
-	asked, missed := p.asked.Stop, p.escaped
+	asked, missed := p.asked.Stop && !p.asked.Kill, p.escaped
 	p.mu.Unlock()
 	if !asked {
 		return
 	}
-	// What has left the group was not asked, since it is the business of its
-	// parents. They are gone.
+	// What has left the group was not asked: that was up to its parents, which
+	// have ended.
 	for _, id := range missed {
 		id.Signal(p.stop)
 		id.Signal(syscall.SIGCONT)

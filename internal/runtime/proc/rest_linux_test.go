@@ -53,7 +53,7 @@ func TestRestHasTheGracePeriod(t *testing.T) {
 // What is left when the grace period is over is killed. The exit stays that of the leader.
 func TestRestIsKilledAfterTheGracePeriod(t *testing.T) {
 	const deaf = `sh -c 'trap "" TERM HUP; echo "member $$"; while :; do sleep 1000; done' & wait`
-	const grace = 300 * time.Millisecond
+	const grace = time.Second
 	p, out := start(t, sh(deaf))
 	pid := out.await(t, "member ")
 	begin := time.Now()

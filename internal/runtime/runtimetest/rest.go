@@ -62,7 +62,7 @@ const deaf = `sh -c 'trap "" TERM HUP; echo "member $$"; while :; do sleep 0.05;
 // the ladder, of its life, or of patience.
 func testRestKilled(t *testing.T, b *bench) {
 	r := b.runtime()
-	const grace = 300 * time.Millisecond
+	const grace = time.Second
 	for name, stop := range map[string]func(runtime.Session){
 		"ladder": runtime.Session.Stop,
 		"forced": func(s runtime.Session) { s.Stop(); s.Kill() },

@@ -40,13 +40,13 @@ func (ses *session) probe() {
 	}
 	if !ses.asking && ses.link != nil {
 		ses.asking = true
-		ses.slot.r.background(ses.rouse)
+		ses.slot.r.background(ses.askShim)
 	}
 }
 
-// rouse gets the end of an agent out of its shim, or ends the shim: what that
+// askShim gets the end of an agent out of its shim, or ends the shim: what that
 // leaves behind is killed before the loss is told, see slot.bury.
-func (ses *session) rouse() {
+func (ses *session) askShim() {
 	defer func() {
 		ses.mu.Lock()
 		defer ses.mu.Unlock()

@@ -82,7 +82,7 @@ func TestShimThatAwaitsTheRestIsLeftAlone(t *testing.T) {
 	}
 	for range 5 {
 		r.Tend()
-		s.rouse()
+		s.askShim()
 	}
 	if proc.Observe(member) != proc.Alive || proc.Observe(shimOf(s)) != proc.Alive {
 		t.Error("it was not left alone")

@@ -40,7 +40,7 @@ type session struct {
 	killing   time.Time          // since when a Kill is wanted
 	hurry     context.CancelFunc // gives up waiting for the answer to a Stop; nil if nobody does
 	dead      bool               // the agent was, when probe looked last
-	asking    bool               // rouse runs
+	asking    bool               // askShim runs
 }
 
 var _ runtime.Session = (*session)(nil)
