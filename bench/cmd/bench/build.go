@@ -19,6 +19,7 @@ type programs struct {
 	acted       string
 	fleetcost   string
 	beliefrate  string
+	outputrate  string
 	cronrate    string
 	workrate    string
 	goqite      string // its schema
@@ -45,7 +46,7 @@ func build(ctx context.Context, dir string) (programs, error) {
 		p.notes = append(p.notes, fmt.Sprintf("Erlang/OTP is left out: %v (Debian: apt-get install erlang-base)", err))
 	}
 	if runtime.GOOS != "linux" {
-		p.notes = append(p.notes, "exec, exit, acted, fleet, belief and work are left out: they are measured on Linux only")
+		p.notes = append(p.notes, "exec, exit, acted, fleet, output, belief and work are left out: they are measured on Linux only")
 		return p, nil
 	}
 	if p.execfloor, err = goBuild(ctx, dir, "execfloor", ".", "./cmd/execfloor"); err != nil {
@@ -61,6 +62,9 @@ func build(ctx context.Context, dir string) (programs, error) {
 		return p, err
 	}
 	if p.beliefrate, err = goBuild(ctx, dir, "beliefrate", ".", "./cmd/beliefrate"); err != nil {
+		return p, err
+	}
+	if p.outputrate, err = goBuild(ctx, dir, "outputrate", ".", "./cmd/outputrate"); err != nil {
 		return p, err
 	}
 	if p.workrate, err = goBuild(ctx, dir, "workrate", ".", "./cmd/workrate"); err != nil {

@@ -15,7 +15,7 @@ type job struct {
 }
 
 func scenarios() []string {
-	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "acted", "fleet", "belief", "cron", "orders", "work"}
+	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "acted", "fleet", "output", "belief", "cron", "orders", "work"}
 }
 
 // sizes are the numbers that make a run long or short.
@@ -28,6 +28,7 @@ type sizes struct {
 	kills    int // exec, exit, acted
 	beside   int // acted: agents at rest
 	fleet    int // agents
+	output   int // MB
 	writers  int // belief: agents
 	writes   time.Duration
 	orders   int
@@ -37,9 +38,9 @@ type sizes struct {
 
 func sizesOf(quick bool) sizes {
 	if quick {
-		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20, kills: 100, beside: 20, fleet: 100, writers: 100, writes: time.Second, orders: 10_000, looks: 200 * time.Millisecond, workers: 64}
+		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20, kills: 100, beside: 20, fleet: 100, output: 200, writers: 100, writes: time.Second, orders: 10_000, looks: 200 * time.Millisecond, workers: 64}
 	}
-	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30, kills: 300, beside: 200, fleet: 1000, writers: 100, writes: 5 * time.Second, orders: 10_000, looks: time.Second, workers: 64}
+	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30, kills: 300, beside: 200, fleet: 1000, output: 1000, writers: 100, writes: 5 * time.Second, orders: 10_000, looks: time.Second, workers: 64}
 }
 
 // matrix lists the jobs of repetition rep. Implementations of one question
@@ -85,6 +86,7 @@ func matrix(c config, p programs, rep int) []job {
 		ask("acted", n, []string{"os/exec", "coppice-up"}, []string{"-n", strconv.Itoa(n), "-rounds", strconv.Itoa(s.kills)}, nil)
 	}
 	ask("fleet", s.fleet, []string{"coppice-up"}, []string{"-n", strconv.Itoa(s.fleet)}, nil)
+	ask("output", 100, []string{"raw-cat", "coppice-up"}, []string{"-n", "100", "-mb", strconv.Itoa(s.output)}, nil)
 	ask("belief", s.writers, []string{"raw-commit", "coppice-book", "coppice-socket"}, []string{"-n", strconv.Itoa(s.writers), "-d", s.writes.String()}, nil)
 	ask("cron", 1, []string{"coppice", "robfig-cron", "gronx", "cronexpr"}, []string{"-d", s.looks.String()}, nil)
 	ask("orders", s.orders, []string{"coppice", "robfig-cron", "gronx"}, []string{"-n", strconv.Itoa(s.orders), "-d", s.looks.String()}, nil)
@@ -133,6 +135,12 @@ func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string)
 			return nil
 		}
 		return append([]string{p.fleetcost, "-coppice", p.coppice}, goArgs...)
+	}
+	if scenario == "output" {
+		if p.outputrate == "" || p.coppice == "" {
+			return nil
+		}
+		return append([]string{p.outputrate, "-impl", impl, "-coppice", p.coppice}, goArgs...)
 	}
 	if scenario == "belief" || scenario == "work" {
 		program := map[string]string{"belief": p.beliefrate, "work": p.workrate}[scenario]

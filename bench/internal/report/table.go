@@ -69,6 +69,8 @@ func tables() []table {
 		{scenario: "fleet", metric: "shims_cpu_pct", title: "Fleet at rest: all shims, % of a core"},
 		{scenario: "fleet", metric: "daemon_rss_mb", title: "Fleet at rest: daemon, resident MB"},
 		{scenario: "fleet", metric: "shim_pss_mb", title: "Fleet at rest: a shim, MB of PSS, mean"},
+		{scenario: "output", metric: "mb_per_s", title: "Output: MB/s of a program that writes lines of n bytes", higher: true},
+		{scenario: "output", metric: "cpu_s_per_gb", title: "Output: seconds of computing of what takes 1 GB of lines of n bytes"},
 		{scenario: "belief", metric: "writes_per_s", title: "Beliefs: durable writes/s of n agents, each one after the other", higher: true},
 		{scenario: "belief", metric: "p50_us", title: "Beliefs: a write of one of n agents, p50 in µs"},
 		{scenario: "belief", metric: "p99_us", title: "Beliefs: a write of one of n agents, p99 in µs"},

@@ -95,6 +95,8 @@ func targets() []target {
 		target{row: "10,000 orders: one that is due, cheaper than peers", scenario: "orders", metric: "fire_us", ours: "coppice", n: many, against: crons, refN: many, factor: 1},
 		target{row: "an exit is acted on within 5 ms, p50 in µs", scenario: "acted", metric: "renewed_p50_us", ours: "coppice-up", n: many, limit: 5000},
 		target{row: "an exit is decided upon within 5 ms, p99 in µs", scenario: "acted", metric: "decided_p99_us", ours: "coppice-up", n: many, limit: 5000},
+		target{row: "output through a shim, 300 MB/s: seconds for 1 GB", scenario: "output", metric: "s_per_gb", ours: "coppice-up", n: many, limit: 10. / 3},
+		target{row: "output through a shim, against cat", scenario: "output", metric: "s_per_gb", ours: "coppice-up", n: many, against: []string{"raw-cat"}, refN: many, factor: 4},
 		target{row: "writes/s beside one commit for each", scenario: "belief", metric: "writes_per_s", ours: "coppice-book", n: many, against: []string{"raw-commit"}, refN: many, factor: 3, atLeast: true},
 		target{row: "tasks claimed and closed/s by many, not below a queue", scenario: "work", metric: "done_per_s", ours: "coppice-queue", n: many, against: []string{"goqite"}, refN: many, factor: 1, atLeast: true},
 		target{row: "rest_for_one, 1000 children", scenario: "rest", metric: "p50_us", ours: "coppice-rest", n: many, against: otp, refN: many, factor: 0.5},
