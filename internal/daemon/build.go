@@ -92,7 +92,7 @@ func (b *builder) agent(a *spec.Agent) (supervisor.ChildSpec, error) {
 	if signal == syscall.SIGKILL {
 		c.Shutdown = supervisor.BrutalKill
 	}
-	if a.Ready.Log != "" || a.Ready.TCP != "" || a.Ready.HTTP != "" || len(a.Ready.Exec) > 0 || a.Ready.Notify {
+	if a.Ready.Stated() {
 		c.StartTimeout = a.Ready.Timeout
 		for _, h := range a.Hooks.Named() {
 			c.StartTimeout += h.Timeout // those bound themselves

@@ -339,6 +339,8 @@ func (c *Controller) responsive(who api.Caller) {
 // ready: the agent may be faster than the news of its own start.
 const readyPause = 50 * time.Millisecond
 
+var errNotReadyYet = fmt.Errorf("%w: its start is not finished", api.ErrConflict)
+
 // Ready is part of api.Selves.
 func (c *Controller) Ready(ctx context.Context, who api.Caller) error {
 	for {
@@ -353,10 +355,15 @@ func (c *Controller) Ready(ctx context.Context, who api.Caller) error {
 		if a == nil {
 			return stale(who)
 		}
-		if !a.Ready.Notify {
+		var err error
+		switch {
+		case a.Ready.Notify:
+			err = home.Ready(ctx, who.Path, who.Incarnation)
+		case a.Ready.Stated():
 			return fmt.Errorf("%w: %s does not say itself when it is ready; that takes ready = { notify = true } in the file", api.ErrConflict, who.Path)
+		default: // it is ready as soon as its start is known here
+			err = errNotReadyYet
 		}
-		err := home.Ready(ctx, who.Path, who.Incarnation)
 		if err == nil {
 			return nil
 		}

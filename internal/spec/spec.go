@@ -171,6 +171,12 @@ type Ready struct {
 	Timeout time.Duration
 }
 
+// Stated reports whether there is a condition. Without one an agent is ready as
+// soon as its process exists.
+func (r Ready) Stated() bool {
+	return r.Log != "" || r.TCP != "" || r.HTTP != "" || len(r.Exec) > 0 || r.Notify
+}
+
 // Defaults that Assemble fills in.
 const (
 	DefaultSignal       = "TERM"
