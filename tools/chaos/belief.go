@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -135,20 +134,13 @@ func runBeliefs(o options) (err error) {
 	var b strings.Builder
 	b.WriteString("[project]\nname = \"chaos\"\n\n[supervision]\nmax_restarts = \"unlimited\"\n")
 	for i := range o.agents {
-		fmt.Fprintf(&b, "\n[[agent]]\nname = \"a%d\"\ncommand = [%q, \"agent\", %q, \"belief\", \"a%d\"]\n[agent.beliefs]\n"+
+		fmt.Fprintf(&b, "\n[[agent]]\nname = \"a%d\"\ncommand = [%q, \"agent\", %q, \"belief\", \"a%d\"]\nbackoff = \"none\"\n[agent.beliefs]\n"+
 			"n = { type = \"int\", persistent = true }\nsquare = { type = \"int\", persistent = true }\ntext = { type = \"string\", persistent = true }\nlife = 0\n", i, self, o.dir, i)
 	}
 	if err := os.WriteFile(filepath.Join(o.dir, "coppice.toml"), []byte(b.String()), 0o600); err != nil {
 		return err
 	}
-	up := func() error {
-		cmd := exec.Command(coppice, "up", "-d")
-		cmd.Dir = o.dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("coppice up: %w: %s", err, out)
-		}
-		return nil
-	}
+	up := func() error { return upDaemon(coppice, o.dir) }
 	if err := up(); err != nil {
 		return err
 	}

@@ -83,13 +83,8 @@ func run(o options) (err error) {
 	rnd := rand.New(rand.NewPCG(o.seed, 0))
 	up := func() (took time.Duration, err error) {
 		began := time.Now()
-		cmd := exec.Command(coppice, "up", "-d")
-		cmd.Dir = o.dir
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			return 0, fmt.Errorf("coppice up: %w: %s", err, out)
-		}
-		return time.Since(began), nil
+		err = upDaemon(coppice, o.dir)
+		return time.Since(began), err
 	}
 	if _, err := up(); err != nil {
 		return err
@@ -138,9 +133,19 @@ func writeProject(o options, self string) error {
 		if i < o.crashing {
 			kind = "crash"
 		}
-		fmt.Fprintf(&b, "\n[[agent]]\nname = \"%s-%d\"\ncommand = [%q, \"agent\", %q, \"%s\", \"%s-%d\"]\n", kind, i, self, o.dir, kind, kind, i)
+		fmt.Fprintf(&b, "\n[[agent]]\nname = \"%s-%d\"\ncommand = [%q, \"agent\", %q, \"%s\", \"%s-%d\"]\nbackoff = \"none\"\n", kind, i, self, o.dir, kind, kind, i)
 	}
 	return os.WriteFile(filepath.Join(o.dir, "coppice.toml"), []byte(b.String()), 0o600)
+}
+
+// upDaemon starts a daemon in the background. Some agents may not be well.
+func upDaemon(coppice, dir string) error {
+	cmd := exec.Command(coppice, "up", "-d")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil && !strings.Contains(string(out), "not well:") {
+		return fmt.Errorf("coppice up: %w: %s", err, out)
+	}
+	return nil
 }
 
 // killDaemon kills whoever holds the lock of the project, and waits until it is gone.

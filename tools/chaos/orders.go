@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -82,14 +81,7 @@ func runOrders(o options) (err error) {
 	if err := os.WriteFile(filepath.Join(o.dir, "coppice.toml"), []byte(text), 0o600); err != nil {
 		return err
 	}
-	up := func() error {
-		cmd := exec.Command(coppice, "up", "-d")
-		cmd.Dir = o.dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("coppice up: %w: %s", err, out)
-		}
-		return nil
-	}
+	up := func() error { return upDaemon(coppice, o.dir) }
 	if err := up(); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func OpenReadOnly(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, leases: local.NewLeases()}
+	s := &Store{path: path, leases: local.NewLeases(), damaged: make(map[string]bool)}
 	if s.still, err = stillOf(path); err != nil {
 		return nil, fmt.Errorf("opening the store: %w", pathError(path, err))
 	}
@@ -73,6 +73,9 @@ func (s *Store) openStill(ctx context.Context, vfs string) error {
 	}
 	var rev store.Rev
 	if err := s.readers.QueryRowContext(ctx, `SELECT value FROM meta WHERE name = 'rev'`).Scan(&rev); err != nil {
+		return err
+	}
+	if err := s.readers.QueryRowContext(ctx, `SELECT id FROM identity`).Scan(&s.id); err != nil {
 		return err
 	}
 	s.history = local.NewHistory(rev)

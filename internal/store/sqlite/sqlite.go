@@ -39,6 +39,7 @@ type Store struct {
 	err     error // of Close
 
 	still      *still       // of one that OpenReadOnly has opened
+	id         string       // of such a one
 	unregister func() error // of its file system from SQLite
 
 	damage  sync.Mutex
@@ -60,6 +61,9 @@ func (s *Store) Path() string { return s.path }
 func (s *Store) ID() string {
 	s.swap.RLock()
 	defer s.swap.RUnlock()
+	if s.writer == nil {
+		return s.id
+	}
 	return s.writer.id
 }
 

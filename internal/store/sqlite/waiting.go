@@ -93,6 +93,9 @@ func openAlone(ctx context.Context, w *writer) (*sql.DB, error) {
 
 // Waiting is why a store that was opened by OpenWaiting takes no writes yet, nil if it does.
 func (s *Store) Waiting() error {
+	if s.writer == nil { // opened by OpenReadOnly
+		return nil
+	}
 	s.writer.busy.Lock()
 	defer s.writer.busy.Unlock()
 	return s.writer.refused
