@@ -43,7 +43,7 @@ func arm(c spec.Ready, cmd *proc.Command, speaks *proc.NotifySocket) (ready *rea
 
 // again arms the condition of an incarnation that was adopted before it was ready.
 func (ses *session) again() (*readiness, error) {
-	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", ses.rec.Agent.PID))
+	env, err := ses.environ()
 	if err != nil && len(ses.rec.Condition.Exec) > 0 {
 		return nil, err
 	}
@@ -55,6 +55,17 @@ func (ses *session) again() (*readiness, error) {
 	}
 	ready, _, err := arm(ses.rec.Condition, &cmd, ses.speaks)
 	return ready, err
+}
+
+// environ returns the environment of the agent's process. In the middle of an
+// execve the kernel shows none, and an agent always has some.
+func (ses *session) environ() ([]byte, error) {
+	for pause := time.Millisecond; ; pause *= 2 {
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", ses.rec.Agent.PID))
+		if err != nil || len(env) > 0 || pause > time.Second || !ses.pause(pause) {
+			return env, err
+		}
+	}
 }
 
 // subject is the session as a probe sees it. The end of the runtime ends the
