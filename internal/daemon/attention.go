@@ -44,13 +44,19 @@ func attention(nodes []api.Node, config api.Config) []api.Attention {
 	return all
 }
 
+// endsCleanly is the reason where an agent does its work and is run again and again.
+const endsCleanly = `it ends with exit code 0 again and again; restart = "on-failure" leaves it at that`
+
 func nodeAttention(n api.Node) (api.Attention, bool) {
 	last := cmp.Or(n.LastExit, n.Reason)
 	switch n.State {
 	case supervisor.Quarantined.String():
 		reason := last
+		if n.Kind == kindAgent && n.LastExit != "" && !n.Failed {
+			reason = endsCleanly
+		}
 		if n.LimitMax >= 0 && n.Kind == kindAgent {
-			reason = fmt.Sprintf("%s; limit: %s", last, n.Limit)
+			reason = fmt.Sprintf("%s; limit: %s", reason, n.Limit)
 		}
 		return api.Attention{State: n.State, Reason: reason, NextAt: n.NextAt, Command: "coppice logs " + n.Path + ", then coppice reset " + n.Path}, true
 	case supervisor.GivenUp.String():
@@ -67,8 +73,7 @@ func nodeAttention(n api.Node) (api.Attention, bool) {
 	case n.Loop == api.CrashLoop:
 		return api.Attention{State: "crash_loop", Reason: last, NextAt: n.NextAt, Command: "coppice logs " + n.Path}, true
 	case n.Loop == api.CleanLoop:
-		reason := `it ends with exit code 0 again and again; restart = "on-failure" leaves it at that`
-		return api.Attention{State: "restart_loop", Reason: reason, NextAt: n.NextAt, Command: "coppice logs " + n.Path}, true
+		return api.Attention{State: "restart_loop", Reason: endsCleanly, NextAt: n.NextAt, Command: "coppice logs " + n.Path}, true
 	}
 	return api.Attention{}, false
 }

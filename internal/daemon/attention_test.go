@@ -19,13 +19,15 @@ func TestAttention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage()
 		s.plays("t/q", part{lives: time.Second})
+		s.plays("t/qc", part{lives: time.Second, exit: supervisor.Exit{Kind: supervisor.Normal}})
 		s.plays("t/g", part{lives: time.Second})
 		s.plays("t/crash", part{lives: 10 * time.Second})
 		s.plays("t/clean", part{lives: 10 * time.Second, exit: supervisor.Exit{Kind: supervisor.Normal}})
 		s.plays("t/slow", part{lives: 2 * time.Minute})
 		s.plays("t/p/a", part{lives: time.Second})
-		tree := treeOf(t, "q", "g", "crash", "clean", "slow", "well", "p(a b)")
+		tree := treeOf(t, "q", "qc", "g", "crash", "clean", "slow", "well", "p(a b)")
 		edited(t, tree, "q", func(a *spec.Agent) { a.Limit = supervisor.Quarantining(2, time.Hour) })
+		edited(t, tree, "qc", func(a *spec.Agent) { a.Limit = supervisor.Quarantining(2, time.Hour) })
 		edited(t, tree, "g", func(a *spec.Agent) { a.Limit = supervisor.GivingUp(1) })
 		edited(t, tree, "a", func(a *spec.Agent) { a.Limit = supervisor.Limit{} })
 		tree.Root.Limit = supervisor.Limit{Max: supervisor.Unlimited}
@@ -43,6 +45,7 @@ func TestAttention(t *testing.T) {
 		}
 		want := []string{
 			"t/q quarantined: exit code 1; limit: 2 starts in 1h0m0s, then quarantine -> coppice logs t/q, then coppice reset t/q",
+			`t/qc quarantined: it ends with exit code 0 again and again; restart = "on-failure" leaves it at that; limit: 2 starts in 1h0m0s, then quarantine -> coppice logs t/qc, then coppice reset t/qc`,
 			"t/g given_up: exit code 1 -> coppice logs t/g, then coppice reset t/g",
 			"t/crash crash_loop: exit code 1 -> coppice logs t/crash",
 			`t/clean restart_loop: it ends with exit code 0 again and again; restart = "on-failure" leaves it at that -> coppice logs t/clean`,
@@ -55,7 +58,7 @@ func TestAttention(t *testing.T) {
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		if n := st.Summary; n["crash_loop"] != 1 || n["quarantined"] != 1 || n["running"] != 4 {
+		if n := st.Summary; n["crash_loop"] != 1 || n["quarantined"] != 2 || n["running"] != 4 {
 			t.Errorf("summary: %v", n)
 		}
 		for path, want := range map[string]api.Loop{"t/crash": api.CrashLoop, "t/clean": api.CleanLoop, "t/slow": "", "t/well": "", "t/q": ""} {
