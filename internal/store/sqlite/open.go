@@ -44,7 +44,10 @@ const readConns = 4
 // It fails with ErrInUse if the file is open already, here or in another
 // process, and with a *FileError if the file cannot be used as it is. Then Repair
 // is the way out.
-func Open(ctx context.Context, path string) (*Store, error) {
+func Open(ctx context.Context, path string) (*Store, error) { return locked(ctx, path, open) }
+
+// locked opens a store, with its lock.
+func locked(ctx context.Context, path string, open func(context.Context, string) (*Store, error)) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err

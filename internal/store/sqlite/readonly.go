@@ -15,6 +15,7 @@ import (
 
 	"modernc.org/sqlite/vfs"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/local"
 )
@@ -37,6 +38,14 @@ func OpenReadOnly(ctx context.Context, path string) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{path: path, leases: local.NewLeases(), damaged: make(map[string]bool)}
+	for _, suffix := range fileSuffixes[:2] { // SQLite would only say that it cannot open it
+		f, err := private.OpenFile(path+suffix, os.O_RDONLY)
+		if err == nil {
+			f.Close()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("opening the store: %w", err)
+		}
+	}
 	if s.still, err = stillOf(path); err != nil {
 		return nil, fmt.Errorf("opening the store: %w", pathError(path, err))
 	}
@@ -86,11 +95,11 @@ func (s *Store) openStill(ctx context.Context, vfs string) error {
 type still struct{ file, wal os.FileInfo }
 
 func stillOf(path string) (*still, error) {
-	file, err := os.Stat(path)
+	file, err := os.Lstat(path)
 	if err != nil {
 		return nil, err
 	}
-	wal, err := os.Stat(path + "-wal")
+	wal, err := os.Lstat(path + "-wal")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -124,7 +133,7 @@ type readOnlyDir string
 
 // Open implements fs.FS.
 func (d readOnlyDir) Open(name string) (fs.File, error) {
-	f, err := os.Open(filepath.Join(string(d), name))
+	f, err := private.OpenFile(filepath.Join(string(d), name), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(name, "-wal") {
 		return noFile{bytes.NewReader(nil)}, nil
 	}
@@ -136,7 +145,7 @@ func (d readOnlyDir) Open(name string) (fs.File, error) {
 
 // Stat implements fs.StatFS, which SQLite finds out with what is there.
 func (d readOnlyDir) Stat(name string) (fs.FileInfo, error) {
-	return os.Stat(filepath.Join(string(d), name))
+	return os.Lstat(filepath.Join(string(d), name))
 }
 
 // noFile is an empty file.

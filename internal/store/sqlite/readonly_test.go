@@ -153,3 +153,28 @@ func TestOpenReadOnlyRefuses(t *testing.T) {
 		t.Errorf("a text: %v", err)
 	}
 }
+
+// TestOpenReadOnlyFollowsNoLinks checks that neither the store nor its log is
+// read through a link.
+func TestOpenReadOnlyFollowsNoLinks(t *testing.T) {
+	for _, suffix := range []string{"", "-wal"} {
+		path := killed(t, t.TempDir(), 3)
+		elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+		if err := os.Rename(path+suffix, elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(elsewhere, path+suffix); err != nil {
+			t.Fatal(err)
+		}
+		s, err := OpenReadOnly(t.Context(), path)
+		if err == nil {
+			_, _, err = s.Snapshot(t.Context(), "")
+			s.Close()
+		}
+		if err == nil {
+			t.Errorf("a link at state.db%s is followed", suffix)
+		} else {
+			t.Log(err)
+		}
+	}
+}

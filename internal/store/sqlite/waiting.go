@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/local"
@@ -17,21 +16,7 @@ import (
 // read, and writes are refused with store.ErrFull until a Tend finds room; from then on
 // it is an open store. A file whose log was not folded into it cannot be read that way.
 func OpenWaiting(ctx context.Context, path string) (*Store, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := acquireLock(path)
-	if err != nil {
-		return nil, err
-	}
-	s, err := openWaiting(ctx, path)
-	if err != nil {
-		lock.Close()
-		return nil, err
-	}
-	s.lock = lock
-	return s, nil
+	return locked(ctx, path, openWaiting)
 }
 
 func openWaiting(ctx context.Context, path string) (*Store, error) {
