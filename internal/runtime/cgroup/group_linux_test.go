@@ -317,3 +317,48 @@ func TestEnable(t *testing.T) {
 		}
 	}
 }
+
+// What is foreseen is what Enable would bring about: doctor says the same without a
+// daemon as with one.
+func TestForesee(t *testing.T) {
+	for _, c := range []struct {
+		name                          string
+		offered, subtree, kind, procs string
+		missing                       []string // words
+		cpu                           bool
+	}{
+		{"nothing is offered", "cpuset io\n", "", "domain\n", "", []string{"memory, cpu, pids", "does not have the controllers"}, false},
+		{"on already", "cpuset cpu io memory pids\n", "cpu memory pids\n", "domain\n", "7\n", nil, true},
+		{"will be on", "cpu memory pids\n", "", "domain\n", "", nil, true},
+		{"will be on in the root", "cpu memory pids\n", "", "", "1\n7\n", nil, true},
+		{"processes in the way", "cpu memory pids\n", "memory\n", "domain\n", "1\n7\n", []string{"cpu, pids", "has processes of its own"}, false},
+		{"no cpu", "memory pids\n", "", "domain\n", "", []string{"cpu: "}, false},
+	} {
+		tr := &Tree{base: fake(t), own: "elsewhere", pid: 7}
+		for file, text := range map[string]string{"cgroup.controllers": c.offered, "cgroup.subtree_control": c.subtree, "cgroup.procs": c.procs, "cgroup.type": c.kind} {
+			if file == "cgroup.type" && text == "" {
+				if err := os.RemoveAll(filepath.Join(tr.base, file)); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(tr.base, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tr.read()
+		tr.Foresee()
+		got := tr.Missing()
+		if (got == "") != (c.missing == nil) || tr.CPU() != c.cpu {
+			t.Errorf("%s: %q, cpu %v", c.name, got, tr.CPU())
+		}
+		for _, w := range c.missing {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s: %q does not say %q", c.name, got, w)
+			}
+		}
+		if b, err := os.ReadFile(filepath.Join(tr.base, "cgroup.subtree_control")); err != nil || string(b) != c.subtree {
+			t.Errorf("%s: it has changed the group: %q, %v", c.name, b, err)
+		}
+	}
+}

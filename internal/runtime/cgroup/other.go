@@ -19,6 +19,9 @@ func Find(int) (*Tree, error) { return nil, ErrUnavailable }
 // Enable does nothing.
 func (*Tree) Enable() {}
 
+// Foresee does nothing.
+func (*Tree) Foresee() {}
+
 // Dir is "".
 func (*Tree) Dir() string { return "" }
 

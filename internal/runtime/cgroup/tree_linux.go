@@ -125,7 +125,7 @@ func (t *Tree) Enable() {
 		err := write(filepath.Join(t.base, "cgroup.subtree_control"), "+"+name)
 		switch {
 		case errors.Is(err, syscall.EBUSY):
-			denied = append(denied, fmt.Sprintf("%s has processes of its own, where it should have a group %s with the daemon", t.base, Leaf))
+			denied = append(denied, t.busy())
 		case err != nil:
 			denied = append(denied, err.Error())
 		}
@@ -133,24 +133,77 @@ func (t *Tree) Enable() {
 			break
 		}
 	}
-	if absent := offered.missing(); len(absent) > 0 {
-		denied = append(denied, fmt.Sprintf("%s does not have the controllers %s", t.base, strings.Join(absent, ", ")))
-	}
-	t.denied = strings.Join(denied, "; ")
+	t.denied = strings.Join(append(denied, t.absent(offered)...), "; ")
 	t.read()
+}
+
+func (t *Tree) busy() string {
+	return fmt.Sprintf("%s has processes of its own, where it should have a group %s with the daemon", t.base, Leaf)
+}
+
+func (t *Tree) absent(offered controllers) []string {
+	if absent := offered.missing(); len(absent) > 0 {
+		return []string{fmt.Sprintf("%s does not have the controllers %s", t.base, strings.Join(absent, ", "))}
+	}
+	return nil
+}
+
+// Foresee makes CPU and Missing tell what holds once the process has called Enable,
+// whether it has done that or not. It changes no group.
+func (t *Tree) Foresee() {
+	b, err := os.ReadFile(filepath.Join(t.base, "cgroup.controllers"))
+	if err != nil {
+		t.denied = err.Error()
+		return
+	}
+	offered := enabled(string(b))
+	var denied []string
+	more := controllers{memory: offered.memory && !t.has.memory, cpu: offered.cpu && !t.has.cpu, pids: offered.pids && !t.has.pids}
+	if more != (controllers{}) {
+		if why := t.refuses(); why != "" {
+			denied = append(denied, why)
+		} else {
+			t.has = controllers{memory: t.has.memory || offered.memory, cpu: t.has.cpu || offered.cpu, pids: t.has.pids || offered.pids}
+		}
+	}
+	t.denied = strings.Join(append(denied, t.absent(offered)...), "; ")
+}
+
+// refuses says why the kernel would not turn on a controller for the groups; "" if it would.
+func (t *Tree) refuses() string {
+	control := filepath.Join(t.base, "cgroup.subtree_control")
+	if err := unix.Faccessat(unix.AT_FDCWD, control, unix.W_OK, unix.AT_EACCESS); err != nil {
+		return (&os.PathError{Op: "open", Path: control, Err: err}).Error()
+	}
+	if _, err := os.Lstat(filepath.Join(t.base, "cgroup.type")); err != nil { // the root may have processes of its own
+		return ""
+	}
+	b, err := os.ReadFile(filepath.Join(t.base, "cgroup.procs"))
+	if err != nil {
+		return err.Error()
+	}
+	if strings.TrimSpace(string(b)) != "" && !t.leaves() {
+		return t.busy()
+	}
+	return ""
+}
+
+// leaves reports whether Enable moves the process into a Leaf.
+func (t *Tree) leaves() bool {
+	if t.base != t.own || strings.HasPrefix(filepath.Base(t.own), Prefix) {
+		return false
+	}
+	if _, err := os.Lstat("/run/systemd/system"); err == nil {
+		return false
+	}
+	b, err := os.ReadFile(filepath.Join(t.own, "cgroup.procs"))
+	return err == nil && strings.TrimSpace(string(b)) == strconv.Itoa(t.pid)
 }
 
 // leave moves this process into a Leaf, if nobody else is in its group and no
 // systemd would stumble over that.
 func (t *Tree) leave() {
-	if t.base != t.own || t.pid != os.Getpid() || strings.HasPrefix(filepath.Base(t.own), Prefix) {
-		return
-	}
-	if _, err := os.Lstat("/run/systemd/system"); err == nil {
-		return
-	}
-	b, err := os.ReadFile(filepath.Join(t.own, "cgroup.procs"))
-	if err != nil || strings.TrimSpace(string(b)) != strconv.Itoa(t.pid) {
+	if t.pid != os.Getpid() || !t.leaves() {
 		return
 	}
 	leaf := filepath.Join(t.base, Leaf)
