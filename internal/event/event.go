@@ -19,7 +19,7 @@ import (
 const (
 	MaxData    = 512 << 10 // bytes of Data
 	MaxMessage = 64 << 10  // bytes of Message
-	MaxName    = 1 << 10   // bytes of Type, Path and Actor
+	MaxName    = 1 << 10   // bytes of Path and Actor
 )
 
 // Event is one thing that happened. Its JSON form is what is stored and what
@@ -32,7 +32,7 @@ type Event struct {
 	Epoch string `json:"epoch,omitempty"`
 	// Time is when it happened, not when it was written; set by Append if zero.
 	Time time.Time `json:"time"`
-	// Type is a dotted name, see types.go. Readers must expect names that they do not know.
+	// Type is one of the Catalogue. Readers must expect names of other versions.
 	Type Type `json:"type"`
 	// Path is the node of the tree that the event is about.
 	Path string `json:"path,omitempty"`
@@ -187,15 +187,14 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// normalise makes an event fit to be stored: valid, bounded, with a time.
+// normalise makes an event fit to be stored: of a declared type, valid, bounded, with a time.
 func (e Event) normalise(now time.Time) Event {
 	e.Seq, e.Epoch = 0, ""
 	if e.Time.IsZero() {
 		e.Time = now
 	}
 	e.Time = e.Time.UTC().Round(0)
-	e.Type = Type(cut(string(e.Type), MaxName, nil))
-	if e.Type == "" {
+	if !e.Type.Declared() { // nothing else is ever stored
 		e.Type = Unnamed
 	}
 	e.Path = cut(e.Path, MaxName, nil)

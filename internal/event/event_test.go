@@ -95,8 +95,8 @@ func TestLong(t *testing.T) {
 	}
 	// Through the log, with an unknown field that is too long as well.
 	l := openLog(t, Config{})
-	l.Append(Event{Type: "long", Extra: map[string]json.RawMessage{"x": json.RawMessage(`"` + strings.Repeat("y", 2*mb) + `"`)}}.With(strings.Repeat("x", 3*mb)))
-	l.Append(Event{Type: "next"})
+	l.Append(Event{Type: "task.created", Extra: map[string]json.RawMessage{"x": json.RawMessage(`"` + strings.Repeat("y", 2*mb) + `"`)}}.With(strings.Repeat("x", 3*mb)))
+	l.Append(Event{Type: "task.closed"})
 	flush(t, l)
 	if got := read(t, l, 0, Filter{}); len(got) != 2 || got[0].Truncated < 2*mb || got[0].Extra != nil || got[1].Seq != 2 {
 		t.Errorf("%d events", len(got))

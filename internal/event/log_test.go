@@ -134,7 +134,7 @@ func TestFollow(t *testing.T) {
 	l := openLog(t, Config{})
 	const writers, each, followers = 8, 50, 4
 	for i := range 10 {
-		l.Append(Event{Type: "before", Message: fmt.Sprint(i)})
+		l.Append(Event{Type: "task.edited", Message: fmt.Sprint(i)})
 	}
 	var wg sync.WaitGroup
 	for f := range followers {
@@ -159,7 +159,7 @@ func TestFollow(t *testing.T) {
 	for w := range writers {
 		wg.Go(func() {
 			for i := range each {
-				l.Append(Event{Type: "test", Actor: fmt.Sprint(w), Message: fmt.Sprint(i)})
+				l.Append(Event{Type: "task.created", Actor: fmt.Sprint(w), Message: fmt.Sprint(i)})
 			}
 		})
 	}
@@ -186,8 +186,8 @@ func TestWriters(t *testing.T) {
 	s := memory.New()
 	a, b := openLog(t, Config{Store: s, Writer: "a"}), openLog(t, Config{Store: s, Writer: "b"})
 	for range 100 {
-		a.Append(Event{Type: "t", Actor: "a"})
-		b.Append(Event{Type: "t", Actor: "b"})
+		a.Append(Event{Type: "task.created", Actor: "a"})
+		b.Append(Event{Type: "task.created", Actor: "b"})
 	}
 	flush(t, a)
 	flush(t, b)
@@ -214,7 +214,7 @@ func TestFaults(t *testing.T) {
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				next := 0
-				for e, err := range l.Follow(t.Context(), 0, Filter{Types: []string{"test"}}) {
+				for e, err := range l.Follow(t.Context(), 0, Filter{Types: []string{"task.created"}}) {
 					if err != nil || e.Message != fmt.Sprint(next) {
 						t.Errorf("seed %d: got %q (%v), want %d", seed, e.Message, err, next)
 						return
@@ -225,7 +225,7 @@ func TestFaults(t *testing.T) {
 				}
 			})
 			for i := range n {
-				l.Append(Event{Type: "test", Message: fmt.Sprint(i)})
+				l.Append(Event{Type: "task.created", Message: fmt.Sprint(i)})
 				if i%5 == 0 {
 					time.Sleep(time.Millisecond)
 				}
@@ -237,7 +237,7 @@ func TestFaults(t *testing.T) {
 			total.UnknownNotDone += c.UnknownNotDone
 			total.Conflicts += c.Conflicts
 			// The log may have a word of its own to say about such a store.
-			if events := read(t, l, 0, Filter{Types: []string{"test"}}); len(events) != n {
+			if events := read(t, l, 0, Filter{Types: []string{"task.created"}}); len(events) != n {
 				t.Errorf("seed %d: %d events, want %d", seed, len(events), n)
 			}
 		})
@@ -252,7 +252,7 @@ func TestGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, Config{Store: memory.New()})
 		for i := range 3 {
-			l.Append(Event{Type: "test", Message: fmt.Sprint(i)})
+			l.Append(Event{Type: "task.created", Message: fmt.Sprint(i)})
 			time.Sleep(gatherTime / 4)
 		}
 		if n := len(read(t, l, 0, Filter{})); n != 0 {
@@ -263,7 +263,7 @@ func TestGather(t *testing.T) {
 		if n := len(read(t, l, 0, Filter{})); n != 3 || l.batches != 2 {
 			t.Errorf("%d events in %d batches, want 3 in 1", n, l.batches-1)
 		}
-		l.Append(Event{Type: "test"})
+		l.Append(Event{Type: "task.created"})
 		begin := time.Now()
 		flush(t, l)
 		if took := time.Since(begin); took != 0 {
@@ -278,7 +278,7 @@ func TestSyncToBadStore(t *testing.T) {
 		f := storetest.NewFaults(memory.New(), 1, storetest.Rates{})
 		l := openLog(t, Config{Store: f})
 		f.Fail(store.ErrFull)
-		l.Append(Event{Type: "test"})
+		l.Append(Event{Type: "task.created"})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		begin := time.Now()
@@ -295,10 +295,10 @@ func TestStoreFull(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := storetest.NewFaults(memory.New(), 1, storetest.Rates{})
 			l := openLog(t, Config{Store: f, MaxBuffer: 10_000})
-			l.Append(Event{Type: "test", Message: "0"})
+			l.Append(Event{Type: "task.created", Message: "0"})
 			flush(t, l)
 			f.Fail(refusal)
-			l.Append(Event{Type: "test", Message: "1"})
+			l.Append(Event{Type: "task.created", Message: "1"})
 			time.Sleep(gatherTime)
 			synctest.Wait()
 			if !errors.Is(l.Err(), refusal) {
@@ -312,7 +312,7 @@ func TestStoreFull(t *testing.T) {
 			const n = 1000 // far more than fit
 			begin := time.Now()
 			for i := range n {
-				l.Append(Event{Type: "test", Message: fmt.Sprint(i + 2)})
+				l.Append(Event{Type: "task.created", Message: fmt.Sprint(i + 2)})
 			}
 			if took := time.Since(begin); took != 0 {
 				t.Errorf("append waited %v", took)
@@ -364,13 +364,13 @@ func testDegradedIsReported(t *testing.T, why error) {
 		f := storetest.NewFaults(memory.New(), 1, storetest.Rates{})
 		l := openLog(t, Config{Store: f})
 		f.Fail(why)
-		l.Append(Event{Type: "a"})
+		l.Append(Event{Type: "task.created"})
 		time.Sleep(time.Minute)
-		l.Append(Event{Type: "b"})
+		l.Append(Event{Type: "task.edited"})
 		f.Fail(nil)
 		time.Sleep(time.Minute)
 		got := lines(read(t, l, 0, Filter{}))
-		for i, want := range []Type{"a", StoreDegraded, "b", StoreRecovered} {
+		for i, want := range []Type{TaskCreated, StoreDegraded, TaskEdited, StoreRecovered} {
 			if !strings.Contains(got, fmt.Sprintf("%d %s ", i+1, want)) {
 				t.Errorf("event %d is not %s:\n%s", i+1, want, got)
 			}
@@ -383,19 +383,19 @@ func TestClose(t *testing.T) {
 		f := storetest.NewFaults(memory.New(), 1, storetest.Rates{})
 		l := openLog(t, Config{Store: f})
 		for range 300 {
-			l.Append(Event{Type: "a"})
+			l.Append(Event{Type: "task.created"})
 		}
 		if err := l.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		l.Append(Event{Type: "late"})
+		l.Append(Event{Type: "task.closed"})
 		if n := len(read(t, l, 0, Filter{})); n != 300 {
 			t.Errorf("%d events after close", n)
 		}
 
 		l = openLog(t, Config{Store: f})
 		f.Fail(store.ErrFull)
-		l.Append(Event{Type: "a"})
+		l.Append(Event{Type: "task.created"})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if err := l.Close(ctx); !errors.Is(err, store.ErrFull) {
@@ -405,7 +405,7 @@ func TestClose(t *testing.T) {
 		f.Fail(nil)
 		l = openLog(t, Config{Store: f})
 		f.Store.Close()
-		l.Append(Event{Type: "a"})
+		l.Append(Event{Type: "task.created"})
 		if err := l.Sync(t.Context()); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("sync with a closed store: %v", err)
 		}
@@ -420,24 +420,24 @@ func TestRetention(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := openLog(t, Config{MaxAge: time.Hour})
 			for range 200 {
-				l.Append(Event{Type: "old"})
+				l.Append(Event{Type: "task.created"})
 			}
 			time.Sleep(50 * time.Minute)
 			for range 200 {
-				l.Append(Event{Type: "new"})
+				l.Append(Event{Type: "task.edited"})
 			}
 			time.Sleep(20 * time.Minute)
-			old := len(read(t, l, 0, Filter{Types: []string{"old"}}))
-			if fresh := len(read(t, l, 0, Filter{Types: []string{"new"}})); old >= blockSize || fresh != 200 {
+			old := len(read(t, l, 0, Filter{Types: []string{"task.created"}}))
+			if fresh := len(read(t, l, 0, Filter{Types: []string{"task.edited"}})); old >= blockSize || fresh != 200 {
 				t.Errorf("%d old and %d new events are left", old, fresh)
 			}
 			time.Sleep(2 * time.Hour)
 			if left := read(t, l, 0, Filter{}); len(left) != 0 {
 				t.Errorf("%d events are left", len(left))
 			}
-			l.Append(Event{Type: "next"})
+			l.Append(Event{Type: "task.closed"})
 			flush(t, l)
-			if got := lines(read(t, l, 400, Filter{})); got != "401 next \n" {
+			if got := lines(read(t, l, 400, Filter{})); got != "401 task.closed \n" {
 				t.Errorf("after 400: %s", got)
 			}
 			if got := read(t, l, 150, Filter{}); len(got) != 2 || got[0].Type != EventsCompacted || got[0].Seq != 400 || got[1].Seq != 401 {
@@ -450,7 +450,7 @@ func TestRetention(t *testing.T) {
 			s := memory.New()
 			l := openLog(t, Config{Store: s, MaxBytes: 100_000})
 			for range 5000 {
-				l.Append(Event{Type: "t", Message: strings.Repeat("x", 100)})
+				l.Append(Event{Type: "task.created", Message: strings.Repeat("x", 100)})
 			}
 			time.Sleep(2 * time.Minute)
 			size := 0
@@ -477,12 +477,12 @@ func TestRetention(t *testing.T) {
 			missed := 0
 			write := func(n int) {
 				for range n {
-					l.Append(Event{Type: "t", Message: strings.Repeat("x", 50)})
+					l.Append(Event{Type: "task.created", Message: strings.Repeat("x", 50)})
 				}
 				time.Sleep(2 * time.Minute)
 			}
 			write(10)
-			for e, err := range l.Follow(t.Context(), 0, Filter{Types: []string{"t"}}) {
+			for e, err := range l.Follow(t.Context(), 0, Filter{Types: []string{"task.created"}}) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -511,16 +511,16 @@ func TestRetention(t *testing.T) {
 func TestReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, Config{})
-		l.Append(Event{Type: "a"})
+		l.Append(Event{Type: "task.created"})
 		flush(t, l)
-		if got := lines(read(t, l, 1000, Filter{Types: []string{"a"}})); !strings.HasPrefix(got, "0 events.reset") || !strings.HasSuffix(got, "1 a \n") {
+		if got := lines(read(t, l, 1000, Filter{Types: []string{"task.created"}})); !strings.HasPrefix(got, "0 events.reset") || !strings.HasSuffix(got, "1 task.created \n") {
 			t.Errorf("after 1000:\n%s", got)
 		}
 		for e, err := range l.Follow(t.Context(), 7, Filter{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e.Type == "a" {
+			if e.Type == TaskCreated {
 				break
 			}
 		}
@@ -538,7 +538,7 @@ func TestSQLite(t *testing.T) {
 	}
 	l := openLog(t, Config{Store: s})
 	for i := range 1000 {
-		l.Append(Event{Type: "test", Message: fmt.Sprint(i)})
+		l.Append(Event{Type: "task.created", Message: fmt.Sprint(i)})
 	}
 	if err := l.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -549,7 +549,7 @@ func TestSQLite(t *testing.T) {
 	}
 	defer s.Close()
 	l = openLog(t, Config{Store: s})
-	l.Append(Event{Type: "test", Message: "1000"})
+	l.Append(Event{Type: "task.created", Message: "1000"})
 	n := 0
 	for e, err := range l.Follow(t.Context(), 0, Filter{}) {
 		if err != nil || e.Seq != uint64(n+1) || e.Message != fmt.Sprint(n) {

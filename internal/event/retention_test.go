@@ -30,7 +30,7 @@ func TestPruneGivesWay(t *testing.T) {
 	s := &removing{Store: memory.New(), before: func() {}}
 	first := openLog(t, Config{Store: s})
 	for i := range 100 * blockSize {
-		first.Append(Event{Type: "old", Message: fmt.Sprint(i), Time: time.Now().Add(-time.Hour)})
+		first.Append(Event{Type: "task.created", Message: fmt.Sprint(i), Time: time.Now().Add(-time.Hour)})
 	}
 	flush(t, first)
 	if err := first.Close(t.Context()); err != nil {
@@ -51,7 +51,7 @@ func TestPruneGivesWay(t *testing.T) {
 				late++
 			}
 		}
-		l.Append(Event{Type: "new", Message: fmt.Sprint("step ", steps)})
+		l.Append(Event{Type: "task.edited", Message: fmt.Sprint("step ", steps)})
 		if steps == 50 {
 			close(done)
 		}

@@ -7,131 +7,147 @@ import (
 	"time"
 )
 
-// Type says what happened. The names are those of the documents that the
-// system comes from, so that what people know of them stays true.
+// Type names what happened, such as agent.crashed. Catalogue has all of them.
 type Type string
 
-// Types of events. The list is open: any dotted name may be appended.
+// Types of events. Each has its entry in Catalogue, which says what it means.
 const (
-	// The daemon.
+	// The daemon and its file.
 	ControllerStarted Type = "controller.started"
 	ControllerStopped Type = "controller.stopped"
-	ControllerAdopted Type = "controller.adopted" // found agents of its predecessor running
-	ConfigLoaded      Type = "config.loaded"
 	ConfigReloaded    Type = "config.reloaded"
-	ConfigRejected    Type = "config.rejected" // the one before stays in force
+	ConfigRejected    Type = "config.rejected"
+	ProjectSuspended  Type = "project.suspended"
+	ProjectResumed    Type = "project.resumed"
 
-	// Agents.
-	AgentStarted     Type = "agent.started"
-	AgentStartFailed Type = "agent.start_failed"
-	AgentReady       Type = "agent.ready"
-	AgentStopped     Type = "agent.stopped" // as it was told to
-	AgentExited      Type = "agent.exited"  // by itself, cleanly
-	AgentCrashed     Type = "agent.crashed"
-	AgentRestarting  Type = "agent.restarting" // after a delay
-	AgentQuarantined Type = "agent.quarantined"
-	AgentReleased    Type = "agent.released" // from quarantine
-	AgentGaveUp      Type = "agent.gave_up"
-	AgentReset       Type = "agent.reset"
-	AgentIdleKilled  Type = "agent.idle_killed"
-	AgentIdleUnknown Type = "agent.idle_unknown" // its runtime cannot tell whether it is
-	AgentSuspended   Type = "agent.suspended"
-	AgentResumed     Type = "agent.resumed"
-	AgentDraining    Type = "agent.draining"    // was asked to finish
-	AgentDrained     Type = "agent.drained"     // and is stopped
-	AgentDrainEnded  Type = "agent.drain_ended" // may go on
-	AgentDrifted     Type = "agent.drifted"     // is not as it is declared any more
-	AgentUpdated     Type = "agent.updated"     // new settings without a restart
-	AgentLost        Type = "agent.lost"        // cannot be found any more
-	AgentAdopted     Type = "agent.adopted"     // found running by a new daemon
-	AgentAbandoned   Type = "agent.abandoned"
-	AgentOverdue     Type = "agent.overdue"     // did not stop in time, and is killed; data is api.Overdue
-	AgentRemoved     Type = "agent.removed"     // from the file, and stopped
-	AgentClaimed     Type = "agent.claimed"     // an outcome, which is what the agent says and no more
-	AgentHook        Type = "agent.hook"        // on_waking, on_start, on_resting or on_error has run
-	AgentHookFailed  Type = "agent.hook_failed" // or has failed
+	// Agents: what their supervisor does and sees.
+	AgentStarted      Type = "agent.started"
+	AgentStartFailed  Type = "agent.start_failed"
+	AgentIgnored      Type = "agent.ignored"
+	AgentAdopted      Type = "agent.adopted"
+	AgentLost         Type = "agent.lost"
+	AgentExited       Type = "agent.exited"
+	AgentCrashed      Type = "agent.crashed"
+	AgentStopping     Type = "agent.stopping"
+	AgentStopped      Type = "agent.stopped"
+	AgentChanged      Type = "agent.changed"
+	AgentAbandoned    Type = "agent.abandoned"
+	AgentReturned     Type = "agent.returned"
+	AgentMisbehaved   Type = "agent.misbehaved"
+	AgentLimitReached Type = "agent.limit_reached"
+	AgentQuarantined  Type = "agent.quarantined"
+	AgentGaveUp       Type = "agent.gave_up"
+	AgentReleased     Type = "agent.released"
+
+	// Agents: what is asked of them, and what the daemon does.
+	AgentStartRequested Type = "agent.start_requested"
+	AgentStopRequested  Type = "agent.stop_requested"
+	AgentReset          Type = "agent.reset"
+	AgentSuspended      Type = "agent.suspended"
+	AgentResumed        Type = "agent.resumed"
+	AgentDraining       Type = "agent.draining"
+	AgentFinished       Type = "agent.finished"
+	AgentDrained        Type = "agent.drained"
+	AgentDrainEnded     Type = "agent.drain_ended"
+	AgentDrifted        Type = "agent.drifted"
+	AgentRemoved        Type = "agent.removed"
+	AgentOverdue        Type = "agent.overdue"
+	AgentIdleKilled     Type = "agent.idle_killed"
+	AgentIdleUnknown    Type = "agent.idle_unknown"
+	AgentUnresponsive   Type = "agent.unresponsive"
+	AgentResponsive     Type = "agent.responsive"
+	AgentNudged         Type = "agent.nudged"
+	AgentCondemned      Type = "agent.condemned"
+	AgentHook           Type = "agent.hook"
+	AgentHookFailed     Type = "agent.hook_failed"
+
+	// Agents: what they ask for and say.
+	AgentRestartRequested Type = "agent.restart_requested"
+	AgentRestartEnded     Type = "agent.restart_ended"
+	AgentClaimed          Type = "agent.claimed"
 
 	// Agents of Aidefiles.
-	AgentFired         Type = "agent.fired"          // a run begins
-	AgentFireSkipped   Type = "agent.fire_skipped"   // a trigger has fired, and none begins
-	AgentTriggerFailed Type = "agent.trigger_failed" // it cannot be told whether a trigger is to fire
-
-	// What agents say, and fail to say.
-	AgentFinished         Type = "agent.finished" // what it was to finish, it says
-	AgentRestartRequested Type = "agent.restart_requested"
-	AgentRestartEnded     Type = "agent.restart_ended" // the request is dealt with
-	AgentUnresponsive     Type = "agent.unresponsive"  // silent, or not getting on, for longer than it may
-	AgentResponsive       Type = "agent.responsive"    // after that
-	AgentNudged           Type = "agent.nudged"
-	AgentCondemned        Type = "agent.condemned" // is ended as a failure
+	AgentFired         Type = "agent.fired"
+	AgentFireSkipped   Type = "agent.fire_skipped"
+	AgentTriggerFailed Type = "agent.trigger_failed"
 
 	// Pools.
-	PoolScaled         Type = "pool.scaled" // another number of instances is wanted
+	PoolScaled         Type = "pool.scaled"
 	PoolCheckFailed    Type = "pool.check_failed"
 	PoolCheckRecovered Type = "pool.check_recovered"
-	PoolRetired        Type = "pool.retired"  // the file does not have it any more: its instances are asked to finish
-	PoolReturned       Type = "pool.returned" // the file has it again before it was gone
-	PoolRemoved        Type = "pool.removed"  // the last instance of one that was retired is gone
-
-	// The project as a whole.
-	ProjectSuspended Type = "project.suspended"
-	ProjectResumed   Type = "project.resumed"
+	PoolRetired        Type = "pool.retired"
+	PoolReturned       Type = "pool.returned"
+	PoolRemoved        Type = "pool.removed"
 
 	// Supervisors.
-	SupervisorStarted   Type = "supervisor.started"
-	SupervisorStopped   Type = "supervisor.stopped"
-	SupervisorEscalated Type = "supervisor.escalated"
-	SupervisorPaused    Type = "supervisor.paused"
-	SupervisorResumed   Type = "supervisor.resumed"
-	SupervisorReleased  Type = "supervisor.released" // from quarantine
+	SupervisorStarted      Type = "supervisor.started"
+	SupervisorStartFailed  Type = "supervisor.start_failed"
+	SupervisorIgnored      Type = "supervisor.ignored"
+	SupervisorAdopted      Type = "supervisor.adopted"
+	SupervisorLost         Type = "supervisor.lost"
+	SupervisorExited       Type = "supervisor.exited"
+	SupervisorCrashed      Type = "supervisor.crashed"
+	SupervisorStopping     Type = "supervisor.stopping"
+	SupervisorStopped      Type = "supervisor.stopped"
+	SupervisorChanged      Type = "supervisor.changed"
+	SupervisorAbandoned    Type = "supervisor.abandoned"
+	SupervisorReturned     Type = "supervisor.returned"
+	SupervisorMisbehaved   Type = "supervisor.misbehaved"
+	SupervisorLimitReached Type = "supervisor.limit_reached"
+	SupervisorQuarantined  Type = "supervisor.quarantined"
+	SupervisorGaveUp       Type = "supervisor.gave_up"
+	SupervisorReleased     Type = "supervisor.released"
+	SupervisorPaused       Type = "supervisor.paused"
+	SupervisorEnded        Type = "supervisor.ended"
 
-	// Beliefs of agents. What agents change themselves is no event.
-	BeliefChanged  Type = "belief.changed"  // by a person
-	BeliefUnusable Type = "belief.unusable" // is kept, and cannot be read or is of another type now
+	// Beliefs.
+	BeliefChanged  Type = "belief.changed"
+	BeliefUnusable Type = "belief.unusable"
 
 	// Orders.
 	OrderFired     Type = "order.fired"
 	OrderCompleted Type = "order.completed"
-	OrderFailed    Type = "order.failed" // an attempt; another one may follow
+	OrderFailed    Type = "order.failed"
 	OrderSkipped   Type = "order.skipped"
 
-	// Tasks; without their texts.
+	// Tasks, without their texts.
 	TaskCreated   Type = "task.created"
 	TaskEdited    Type = "task.edited"
 	TaskCommented Type = "task.commented"
 	TaskClaimed   Type = "task.claimed"
-	TaskReleased  Type = "task.released" // is open again, by who had claimed it or because that incarnation is over
-	TaskParked    Type = "task.parked"   // its claims have failed too often; a person has to look at it
+	TaskReleased  Type = "task.released"
+	TaskParked    Type = "task.parked"
 	TaskClosed    Type = "task.closed"
 	TaskReopened  Type = "task.reopened"
-	TaskImported  Type = "task.imported" // many at once
-	TaskPurged    Type = "task.purged"   // many at once
+	TaskImported  Type = "task.imported"
+	TaskPurged    Type = "task.purged"
 
-	// Mail, and questions to people; without what they say at length.
+	// Mail, and questions to people, without what they say at length.
 	MailSent          Type = "mail.sent"
 	QuestionAsked     Type = "question.asked"
-	QuestionAnswered  Type = "question.answered" // by a person, or by its default at its deadline
+	QuestionAnswered  Type = "question.answered"
 	QuestionExpired   Type = "question.expired"
 	QuestionWithdrawn Type = "question.withdrawn"
 
 	// Requests.
-	AccessDenied Type = "access.denied" // an agent asked for what only people may do
+	AccessDenied Type = "access.denied"
 
-	// Files that somebody has removed while they were in use, made anew.
+	// Files in use that were removed, and made again.
 	SocketRestored Type = "socket.restored"
 	LockRestored   Type = "lock.restored"
 	SlotRestored   Type = "slot.restored"
 	StoreRestored  Type = "store.restored"
 
-	// The store and the log itself.
-	StoreDegraded   Type = "store.degraded"   // takes no writes; data is Degraded
-	StoreDamaged    Type = "store.damaged"    // some of what was in it is lost
-	StoreRecovered  Type = "store.recovered"  // takes writes again; data is Degraded
-	EventsDropped   Type = "events.dropped"   // were never written; data is Dropped
-	EventsCompacted Type = "events.compacted" // no longer kept, a reader came too late; data is Compacted
-	EventsReset     Type = "events.reset"     // the log is not the one that the reader's cursor is from; data is Compacted
+	// The store and the log.
+	StoreDegraded   Type = "store.degraded"
+	StoreDamaged    Type = "store.damaged"
+	StoreRecovered  Type = "store.recovered"
+	EventsLost      Type = "events.lost"
+	EventsDropped   Type = "events.dropped"
+	EventsCompacted Type = "events.compacted"
+	EventsReset     Type = "events.reset"
 	Unreadable      Type = "events.unreadable"
-	Unnamed         Type = "events.unnamed" // appended without a type
+	Unnamed         Type = "events.unnamed"
 )
 
 // Dropped is the data of EventsDropped: what the store would not take for so
@@ -171,7 +187,7 @@ type Query struct {
 	Follow bool   // those that come, too
 }
 
-// Check returns what is wrong with the patterns, or nil.
+// Check returns what is wrong with the form of the patterns, or nil. See CheckTypes.
 func (f Filter) Check() error {
 	for _, p := range f.Types {
 		if _, err := path.Match(p, ""); err != nil {

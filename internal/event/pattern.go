@@ -1,0 +1,91 @@
+package event
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/suggest"
+)
+
+// PatternError is the error of a type, or a pattern of types, that no event can have.
+type PatternError struct {
+	Problem string
+	Hint    string // what to do about it
+}
+
+func (e *PatternError) Error() string { return e.Problem + "; " + e.Hint }
+
+// CheckTypes returns the error of the first pattern that cannot match any event
+// in the log, or nil. Types that only earlier versions have written are allowed.
+func (f Filter) CheckTypes() error {
+	for _, p := range f.Types {
+		if slices.Contains(stored(), Type(p)) {
+			continue
+		}
+		if err := CheckPattern(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckPattern returns a *PatternError if no type of the catalogue matches a
+// pattern as of path.Match, or nil.
+func CheckPattern(pattern string) error {
+	const example = "write a type such as agent.crashed, or a pattern such as agent.*"
+	shown := fmt.Sprintf("%.100q", pattern)
+	if _, err := path.Match(pattern, ""); err != nil {
+		return &PatternError{shown + " is not a pattern of event types", example}
+	}
+	if matches(pattern) {
+		return nil
+	}
+	problem := "there is no event type " + shown
+	if instead, ok := retired()[Type(pattern)]; ok {
+		return &PatternError{problem, fmt.Sprintf("use %q", instead)}
+	}
+	if wild := strings.IndexAny(pattern, `*?[\`); wild >= 0 {
+		problem = "no event type matches " + shown
+		if near := nearPattern(pattern[:wild], pattern[wild:]); near != "" {
+			return &PatternError{problem, fmt.Sprintf("did you mean %q?", near)}
+		}
+		return &PatternError{problem, example}
+	}
+	if near := suggest.Nearest(pattern, all()); near != "" {
+		return &PatternError{problem, fmt.Sprintf("did you mean %q?", near)}
+	}
+	return &PatternError{problem, example}
+}
+
+// matches reports whether a pattern matches a type of the catalogue.
+func matches(pattern string) bool {
+	return slices.ContainsFunc(all(), func(name string) bool {
+		ok, _ := path.Match(pattern, name)
+		return ok
+	})
+}
+
+// nearPattern returns a pattern with the same rest whose beginning is like the
+// one given and that matches something; "" if there is none.
+func nearPattern(beginning, rest string) string {
+	family, _, _ := strings.Cut(beginning, ".")
+	var families []string
+	for _, name := range all() {
+		first, _, _ := strings.Cut(name, ".")
+		if !slices.Contains(families, first) {
+			families = append(families, first)
+		}
+	}
+	near := suggest.Nearest(family, families)
+	if near == "" {
+		return ""
+	}
+	for _, p := range []string{near + beginning[len(family):] + rest, near + ".*"} {
+		if matches(p) {
+			return p
+		}
+	}
+	return ""
+}
