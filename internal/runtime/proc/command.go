@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/account"
 )
 
 // Command says what to run. It is a plain value; Start does not keep
@@ -42,6 +44,15 @@ type Command struct {
 	// the process is born; it stays the caller's to close. Nil is that of this
 	// program. Elsewhere it is ignored.
 	Group *os.File
+
+	// NoNewPrivileges keeps the process and its descendants from gaining
+	// privileges by what they execute. Linux only; elsewhere Start fails.
+	NoNewPrivileges bool
+
+	// User is whom the process runs as, with the groups, where that is not who
+	// runs this program; its output belongs to the user. It changes no
+	// variables. Linux only; elsewhere Start fails.
+	User *account.Account
 
 	// StopSignal asks the process group to end; SIGTERM if zero.
 	StopSignal syscall.Signal
@@ -165,6 +176,13 @@ func executable(file string) error {
 // explain turns the bare errno of fork and exec into what the user can act
 // on. It looks at the files again, so it is for the failing path only.
 func (c *Command) explain(file string, err error) error {
+	if c.User != nil && errors.Is(err, syscall.EACCES) {
+		for _, path := range []string{c.Dir, file} {
+			if e := c.User.Reach(path, account.Execute); path != "" && e != nil {
+				return fmt.Errorf("%w: %w", ErrCommand, e)
+			}
+		}
+	}
 	if c.Dir != "" {
 		st, e := os.Stat(c.Dir)
 		switch {

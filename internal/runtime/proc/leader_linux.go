@@ -12,6 +12,8 @@ import (
 type leader struct {
 	pid   int
 	pidfd *os.File // nil where the kernel has none
+
+	reaped func() // called by reap; nil: nobody has to know
 }
 
 // startLeader forks and execs. It calls syscall.ForkExec instead of
@@ -30,10 +32,17 @@ func startLeader(file string, cmd *Command, files [3]*os.File) (*leader, error) 
 			Pdeathsig: syscall.SIGKILL,
 		},
 	}
+	if cmd.User != nil {
+		attr.Sys.Credential = &syscall.Credential{Uid: cmd.User.UID, Gid: cmd.User.GID, Groups: cmd.User.Groups}
+	}
 	if cmd.Group != nil {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(cmd.Group.Fd())
 	}
-	return forkLeader(file, cmd.Argv, attr, cmd.Reaper)
+	fork := func() (*leader, error) { return forkLeader(file, cmd.Argv, attr, cmd.Reaper) }
+	if cmd.NoNewPrivileges {
+		return forkUnprivileged(fork)
+	}
+	return fork()
 }
 
 func forkLeader(file string, argv []string, attr *syscall.ProcAttr, reaper *Reaper) (*leader, error) {
@@ -94,6 +103,9 @@ func (l *leader) reap() (syscall.WaitStatus, bool) {
 	}
 	if l.pidfd != nil {
 		l.pidfd.Close()
+	}
+	if l.reaped != nil {
+		l.reaped()
 	}
 	return ws, err == nil
 }

@@ -3,6 +3,8 @@
 package proc
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"syscall"
 )
@@ -19,6 +21,12 @@ type leader struct {
 }
 
 func startLeader(file string, cmd *Command, files [3]*os.File) (*leader, error) {
+	if cmd.NoNewPrivileges {
+		return nil, NoNewPrivileges()
+	}
+	if cmd.User != nil {
+		return nil, fmt.Errorf("%w: to run as another user needs Linux: %w", ErrCommand, errors.ErrUnsupported)
+	}
 	p, err := os.StartProcess(file, cmd.Argv, &os.ProcAttr{
 		Dir:   cmd.Dir,
 		Env:   cmd.Env,

@@ -2,11 +2,14 @@ package proc
 
 import (
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,6 +78,8 @@ func helper(what string) {
 		}
 	case "notify-garbage-first":
 		notifyAll("", "\xff\x00\n\n=", "READY=1"+strings.Repeat("\nX=1", notice.MaxMessage), "READY=0", "READY=1")
+	case "serve":
+		serve()
 	case "binary":
 		b := make([]byte, 256)
 		for i := range b {
@@ -82,6 +87,27 @@ func helper(what string) {
 		}
 		os.Stdout.Write(b)
 	}
+}
+
+// serveEnv is the address at which the helper "serve" listens, once its standard input has ended.
+const serveEnv = "PROC_TEST_SERVE"
+
+// serve answers 503, 302, 404, and 204 from then on.
+func serve() {
+	io.Copy(io.Discard, os.Stdin)
+	l, err := net.Listen("tcp", os.Getenv(serveEnv))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("listening", l.Addr())
+	var n atomic.Int32
+	answers := []int{503, 302, 404, 204}
+	http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at := min(int(n.Add(1)), len(answers))
+		fmt.Println("request", at)
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(answers[at-1])
+	}))
 }
 
 // patience bounds every wait of these tests; only a failure takes that long.

@@ -100,6 +100,15 @@ const notifyName = "notify"
 // Path is where the socket is: the NOTIFY_SOCKET of the process.
 func (n *NotifySocket) Path() string { return filepath.Join(n.dir, notifyName) }
 
+// Admit lets another user than that of this program speak.
+func (n *NotifySocket) Admit(uid uint32) error {
+	err := errors.Join(os.Chown(n.Path(), int(uid), -1), os.Chmod(n.Path(), 0o600), os.Chmod(n.dir, 0o711))
+	if err != nil {
+		return fmt.Errorf("notify socket: %w", err)
+	}
+	return nil
+}
+
 // Environ adds to an environment what a program asks for before it says
 // something: where to, and, if watchdog is positive, how often WATCHDOG=1 has to
 // come. There is no WATCHDOG_PID: it is not known before the process exists, and

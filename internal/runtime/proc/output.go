@@ -31,6 +31,12 @@ type Output struct {
 	// was written, and with the rules of Line. It must not keep data.
 	Raw func(s Stream, data []byte)
 
+	// Partial is called with what there is of a line whose end was not written
+	// yet, such as a progress bar, soon after it was read and whenever there is more
+	// of it, but not for each read. It has the rules of Line, which gets the line as a
+	// whole in the end. Nil: nobody wants to know.
+	Partial func(Line)
+
 	// Tail is how many of the last lines of stdout and of stderr are kept;
 	// DefaultTail if zero, none if negative.
 	Tail int
@@ -41,6 +47,7 @@ const (
 	DefaultTail = 20       // lines
 	MaxLine     = 64 << 10 // bytes; longer lines come in parts
 	maxTailLine = 2 << 10  // bytes of each line in the tail
+	maxPartial  = 4 << 10  // bytes of a line without its end
 )
 
 // Line is one line of output, or a part of one that is too long.
@@ -52,6 +59,9 @@ type Line struct {
 	Text string
 	// More: the line was cut at MaxLine bytes and goes on in the next Line of the same stream.
 	More bool
+	// Partial: the end of the line has not been written yet. It comes again, and as a
+	// whole in the end; Text is a part of it where it is long.
+	Partial bool
 }
 
 // Stream is where a line was written to.
@@ -77,6 +87,9 @@ const (
 	settleMax  = 1 << 20                // bytes; a pipe does not hold more
 )
 
+// partialTime is the time between two calls of Output.Partial for a stream.
+const partialTime = 100 * time.Millisecond
+
 // recorder passes the lines of both streams on, one at a time.
 type recorder struct {
 	sink   func(Line)
@@ -85,11 +98,20 @@ type recorder struct {
 	raw    func(Stream, []byte)
 	sinkMu sync.Mutex
 
+	partial func(Line)
+	begun   [2]begun // lines, by stream; guarded by sinkMu
+
 	// The tails have a lock of their own: they must be readable while sink blocks.
 	tailMu sync.Mutex
 	keep   int
 	tails  [2]ring // one for each stream: a flood on one must not wash away the last words on the other
 	count  uint64
+}
+
+// begun is a line whose end was not read yet.
+type begun struct {
+	text  []byte
+	timer bool // it is passed on soon
 }
 
 // ring holds the last lines of a stream.
@@ -104,7 +126,7 @@ type tailLine struct {
 }
 
 func newRecorder(o Output) *recorder {
-	r := &recorder{sink: o.Line, wanted: o.Wanted, lines: o.Lines, raw: o.Raw, keep: o.Tail}
+	r := &recorder{sink: o.Line, wanted: o.Wanted, lines: o.Lines, raw: o.Raw, partial: o.Partial, keep: o.Tail}
 	if o.Tail == 0 {
 		r.keep = DefaultTail
 	}
@@ -119,6 +141,8 @@ func (r *recorder) pass(now time.Time, kind Stream, text []byte, more bool) {
 	}
 	r.sinkMu.Lock()
 	defer r.sinkMu.Unlock()
+	b := &r.begun[kind-Stdout]
+	b.text = b.text[:0]
 	if r.lines != nil {
 		r.lines(kind, text)
 	}
@@ -131,6 +155,46 @@ func (r *recorder) pass(now time.Time, kind Stream, text []byte, more bool) {
 }
 
 var newline = []byte{'\n'}
+
+// begin notes what was read of a line without its end.
+func (r *recorder) begin(kind Stream, text []byte) {
+	if r.partial == nil || len(text) == 0 {
+		return
+	}
+	r.sinkMu.Lock()
+	defer r.sinkMu.Unlock()
+	b := &r.begun[kind-Stdout]
+	b.text = append(b.text[:0], visible(text)...)
+	if !b.timer {
+		b.timer = true
+		time.AfterFunc(partialTime, func() { r.passPartial(kind) })
+	}
+}
+
+// visible is what matters of a line that is too long to be passed on again and
+// again: what has overwritten the rest, or else its beginning.
+func visible(text []byte) []byte {
+	if len(text) <= maxPartial {
+		return text
+	}
+	end := text[len(text)-maxPartial:]
+	if i := bytes.IndexByte(end, '\r'); i >= 0 {
+		return end[i:]
+	}
+	return text[:maxPartial]
+}
+
+// passPartial passes on a line without its end, unless that has come meanwhile.
+func (r *recorder) passPartial(kind Stream) {
+	r.sinkMu.Lock()
+	defer r.sinkMu.Unlock()
+	b := &r.begun[kind-Stdout]
+	b.timer = false
+	if len(b.text) > 0 {
+		text := bytes.ToValidUTF8(b.text, []byte("\uFFFD"))
+		r.partial(Line{Time: time.Now(), Stream: kind, Text: string(text), Partial: true})
+	}
+}
 
 // remember keeps the last of some lines, and looks at no others.
 func (r *recorder) remember(kind Stream, text []byte) {
@@ -299,6 +363,7 @@ func (s *stream) took(n int) {
 		s.out.sinkMu.Unlock()
 	}
 	s.split.took(n, s.pass(time.Now()))
+	s.out.begin(s.kind, s.split.buf)
 }
 
 func (s *stream) pass(now time.Time) func(text []byte, more bool) {

@@ -1,11 +1,15 @@
 package proc
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // newPipeStream is a stream whose writing end the test holds.
@@ -118,4 +122,54 @@ func TestLinesAtOnce(t *testing.T) {
 	if got := s.out.last(); len(got) != DefaultTail || got[0] != "line" {
 		t.Errorf("tail = %q", got)
 	}
+}
+
+// A line whose end does not come is passed on soon, and the last state of it; not
+// once it has come.
+func TestPartialLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := newLines()
+		r := newRecorder(Output{Line: out.add, Partial: out.add})
+		var s splitter
+		write := func(text string) {
+			for text != "" {
+				n := copy(s.space(), text)
+				text = text[n:]
+				s.took(n, func(text []byte, more bool) { r.pass(time.Now(), Stdout, text, more) })
+				r.begin(Stdout, s.buf)
+			}
+		}
+		var got []string
+		said := func() []string {
+			time.Sleep(partialTime)
+			synctest.Wait()
+			all := out.get()[len(got):]
+			var texts []string
+			for _, l := range all {
+				texts = append(texts, fmt.Sprint(l.Text, " ", l.Partial))
+				got = append(got, l.Text)
+			}
+			return texts
+		}
+		for _, step := range []struct {
+			write []string
+			want  []string
+		}{
+			{[]string{"1%"}, []string{"1% true"}},
+			{nil, nil},
+			{[]string{"\r2%", "\r3\xff"}, []string{"1%\r2%\r3\uFFFD true"}},
+			{[]string{"%\n"}, []string{"1%\r2%\r3\uFFFD% false"}},
+			{[]string{"a", "b\n"}, []string{"ab false"}},
+			{[]string{"a\nb"}, []string{"a false", "b true"}},
+			{[]string{"\n" + strings.Repeat("x", maxPartial), "\ry"}, []string{"b false", "\ry true"}},
+			{[]string{"\n"}, []string{strings.Repeat("x", maxPartial) + "\ry false"}},
+		} {
+			for _, text := range step.write {
+				write(text)
+			}
+			if d := cmp.Diff(step.want, said()); d != "" {
+				t.Errorf("after %.40q (-want +got):\n%s", step.write, d)
+			}
+		}
+	})
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"os"
 	"regexp"
 	"sync"
 	"time"
@@ -30,16 +32,16 @@ type gate struct {
 // Log is ready when a line of stdout or stderr, made Plain, matches.
 type Log struct{ Pattern *regexp.Regexp }
 
-// TCP is ready when Address (host:port) accepts a connection. It cannot tell
-// whose the listener is; nor can HTTP.
+// TCP is ready when Address (host:port) accepts a connection. Where it is known
+// that the listener is not of the process, TCP and HTTP are not: see ForeignError.
 type TCP struct{ Address string }
 
 // HTTP is ready when a GET of URL is answered by 2xx. Redirects are not
 // followed, and no proxy is used.
 type HTTP struct{ URL string }
 
-// Exec is ready when a command ends with code 0. It runs in the Dir and with
-// the Env of the process.
+// Exec is ready when a command ends with code 0. It runs in the Dir, with the
+// Env and with the privileges of the process.
 type Exec struct{ Argv []string }
 
 // Notify is ready when the process, or a descendant, sends READY=1 to the
@@ -106,10 +108,17 @@ func awaitReady(ctx context.Context, p Subject, g gate) error {
 		return nil
 	case context.Cause(wctx) == errEnded:
 		e := p.Exit()
-		if e.Err == nil {
-			return fmt.Errorf("%w: %v", supervisor.ErrNotReady, e)
+		err := e.Err
+		if err == nil {
+			err = errors.New(e.String())
 		}
-		return fmt.Errorf("%w: %w", supervisor.ErrNotReady, e.Err)
+		var foreign *ForeignError
+		if errors.As(last, &foreign) { // which may be why it has ended
+			return fmt.Errorf("%w: %w; %w", supervisor.ErrNotReady, err, foreign)
+		}
+		return fmt.Errorf("%w: %w", supervisor.ErrNotReady, err)
+	case errors.Is(context.Cause(ctx), supervisor.ErrStartTimeout):
+		return fmt.Errorf("%w: %w", context.Cause(ctx), last)
 	case ctx.Err() != nil:
 		return fmt.Errorf("not ready: %w; %w", context.Cause(ctx), last)
 	}
@@ -158,28 +167,43 @@ func (l Log) arm(_ *Command, out *Output) (gate, error) {
 	}}, nil
 }
 
-func (t TCP) arm(*Command, *Output) (gate, error) {
+func (t TCP) arm(cmd *Command, _ *Output) (gate, error) {
 	var d net.Dialer
-	return polling(func(ctx context.Context) error {
+	reaper := reaperOf(cmd)
+	return polling(func(ctx context.Context, p Subject) error {
 		c, err := d.DialContext(ctx, "tcp", t.Address)
 		if err != nil {
 			return err
 		}
-		return c.Close()
+		defer c.Close()
+		return checkOwner(c, p, reaper)
 	}), nil
 }
 
-func (h HTTP) arm(*Command, *Output) (gate, error) {
+// reaperOf is this process if it adopts the orphans of a command, else 0.
+func reaperOf(cmd *Command) int {
+	if cmd.Reaper == nil {
+		return 0
+	}
+	return os.Getpid()
+}
+
+func (h HTTP) arm(cmd *Command, _ *Output) (gate, error) {
 	req, err := http.NewRequest(http.MethodGet, h.URL, nil)
 	if err != nil {
 		return gate{}, fmt.Errorf("http probe: %w", err)
 	}
+	reaper := reaperOf(cmd)
 	client := &http.Client{
 		// A connection for each try: the one to an old incarnation must not answer for the new.
 		Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return polling(func(ctx context.Context) error {
+	return polling(func(ctx context.Context, p Subject) error {
+		var foreign error
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+			foreign = checkOwner(got.Conn, p, reaper) // while it has the port: the next moment it may be gone
+		}})
 		resp, err := client.Do(req.WithContext(ctx))
 		if err != nil {
 			return err
@@ -188,16 +212,18 @@ func (h HTTP) arm(*Command, *Output) (gate, error) {
 		if resp.StatusCode < 200 || resp.StatusCode > 299 {
 			return fmt.Errorf("%s answered %s", h.URL, resp.Status)
 		}
-		return nil
+		return foreign
 	}), nil
 }
 
 func (e Exec) arm(cmd *Command, _ *Output) (gate, error) {
-	probe := Command{Argv: e.Argv, Dir: cmd.Dir, Env: cmd.Env, Reaper: cmd.Reaper}
+	probe := Command{
+		Argv: e.Argv, Dir: cmd.Dir, Env: cmd.Env, Reaper: cmd.Reaper, NoNewPrivileges: cmd.NoNewPrivileges, User: cmd.User,
+	}
 	if err := probe.Check(); err != nil {
 		return gate{}, fmt.Errorf("exec probe: %w", err)
 	}
-	return polling(func(ctx context.Context) error {
+	return polling(func(ctx context.Context, _ Subject) error {
 		p, err := Start(probe, Output{})
 		if err != nil {
 			return err
@@ -226,8 +252,8 @@ func lastWords(p *Process) string {
 }
 
 // polling makes a gate of a question that is asked again and again.
-func polling(try func(context.Context) error) gate {
-	return gate{wait: func(ctx context.Context, _ Subject) error {
+func polling(try func(context.Context, Subject) error) gate {
+	return gate{wait: func(ctx context.Context, p Subject) error {
 		last := errors.New("no try has ended")
 		timer := time.NewTimer(0)
 		defer timer.Stop()
@@ -238,7 +264,7 @@ func polling(try func(context.Context) error) gate {
 				return last
 			}
 			tctx, cancel := context.WithTimeout(ctx, tryTime)
-			err := try(tctx)
+			err := try(tctx, p)
 			cancel()
 			switch {
 			case err == nil:

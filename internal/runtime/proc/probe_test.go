@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -128,16 +125,26 @@ func TestLogProbeSeesLineOfEndedProcess(t *testing.T) {
 	}
 }
 
-func TestTCPProbe(t *testing.T) {
+// freeAddress is one at which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	l.Close()
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestTCPProbe(t *testing.T) {
+	addr := freeAddress(t)
+	cmd := helperCommand("serve")
+	cmd.Env = append(cmd.Env, serveEnv+"="+addr)
+	stdin, release := gatedStdin(t)
+	cmd.Stdin = stdin
 	result := make(chan error, 1)
 	go func() {
-		_, _, err := startChild(t, patient(t), sh("exec sleep 1000"), TCP{addr})
+		_, _, err := startChild(t, patient(t), cmd, TCP{addr})
 		result <- err
 	}()
 	select {
@@ -145,29 +152,21 @@ func TestTCPProbe(t *testing.T) {
 		t.Fatalf("ready though nobody listens: %v", err)
 	case <-time.After(30 * time.Millisecond):
 	}
-	if l, err = net.Listen("tcp", addr); err != nil {
-		t.Skip("the port is gone:", err)
-	}
-	defer l.Close()
+	release()
 	if err := <-result; err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestHTTPProbe(t *testing.T) {
-	var n atomic.Int32
-	answers := []int{503, 302, 404, 204}
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Location", "/elsewhere")
-		w.WriteHeader(answers[min(int(n.Add(1)), len(answers))-1])
-	}))
-	defer srv.Close()
-	if _, _, err := startChild(t, patient(t), sh("exec sleep 1000"), HTTP{srv.URL}); err != nil {
+	addr := freeAddress(t)
+	cmd := helperCommand("serve")
+	cmd.Env = append(cmd.Env, serveEnv+"="+addr)
+	_, out, err := startChild(t, patient(t), cmd, HTTP{"http://" + addr})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got := n.Load(); got != 4 {
-		t.Errorf("%d requests, want 4: only the last is a 2xx", got)
-	}
+	out.await(t, "request 4") // only the last is a 2xx
 }
 
 func TestExecProbe(t *testing.T) {

@@ -121,6 +121,9 @@ func Start(cmd Command, out Output) (*Process, error) {
 		child[i+1] = w
 		p.streams = append(p.streams, newStream(kind, r, p.out))
 	}
+	if err := cmd.own(child); err != nil {
+		return fail(err)
+	}
 	l, err := startLeader(file, &cmd, child)
 	if err != nil {
 		return fail(cmd.explain(file, err))
@@ -140,6 +143,23 @@ func Start(cmd Command, out Output) (*Process, error) {
 	p.killed, p.cancel = context.WithCancel(context.Background())
 	go p.watch()
 	return p, nil
+}
+
+// own gives the ends that the process was made of terminal and pipes to its
+// user: a program may open them again, as /dev/stdout for example.
+func (c *Command) own(child [3]*os.File) error {
+	if c.User == nil {
+		return nil
+	}
+	for i, f := range child {
+		if i == 0 && c.Terminal == nil && !c.Input {
+			continue // a file of others
+		}
+		if err := f.Chown(int(c.User.UID), -1); err != nil {
+			return fmt.Errorf("give %s to user %s: %w", f.Name(), c.User.Name, err)
+		}
+	}
+	return nil
 }
 
 // PID is the process id of the leader, which is also the id of its group.

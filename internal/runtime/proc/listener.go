@@ -1,0 +1,47 @@
+package proc
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+// ForeignError is the error of a condition that a process of somebody else has met.
+type ForeignError struct {
+	Port  uint16
+	PID   int
+	Name  string // of its program
+	Agent string // the path of the agent that it belongs to; "" if it is no agent's
+}
+
+func (e *ForeignError) Error() string {
+	held := fmt.Sprintf("port %d is held by pid %d (%s), which ", e.Port, e.PID, Plain(e.Name))
+	if e.Agent != "" {
+		return held + "belongs to agent " + Plain(e.Agent)
+	}
+	return held + "is not of this agent"
+}
+
+// checkOwner returns a *ForeignError if the listener that has accepted conn is
+// known to be of another process than the agent's. reaper is the process that
+// adopts the orphans of this agent alone, 0 if there is none.
+func checkOwner(conn net.Conn, agent Subject, reaper int) error {
+	local, ok := addrPort(conn.LocalAddr())
+	remote, okay := addrPort(conn.RemoteAddr())
+	if !ok || !okay || agent == nil {
+		return nil
+	}
+	if !remote.Addr().IsLoopback() && remote.Addr() != local.Addr() {
+		return nil // another machine
+	}
+	return listenerOf(remote, agent.PID(), reaper)
+}
+
+func addrPort(a net.Addr) (netip.AddrPort, bool) {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}, false
+	}
+	at := tcp.AddrPort()
+	return netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port()), at.IsValid()
+}

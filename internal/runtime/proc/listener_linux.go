@@ -1,0 +1,207 @@
+package proc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// listener is a TCP socket that accepts connections.
+type listener struct {
+	at    netip.AddrPort
+	inode uint64
+}
+
+// stateListen is TCP_LISTEN in /proc/net/tcp.
+const stateListen = "0A"
+
+// parseListeners reads the listeners from the content of /proc/net/tcp or
+// /proc/net/tcp6 (proc_net_tcp in the kernel's documentation). It leaves out
+// lines that it does not understand.
+func parseListeners(b []byte) (all []listener) {
+	for line := range bytes.Lines(b) {
+		f := bytes.Fields(line)
+		if len(f) < 10 || string(f[3]) != stateListen {
+			continue
+		}
+		at, ok := parseEndpoint(f[1])
+		inode, err := strconv.ParseUint(string(f[9]), 10, 64)
+		if ok && err == nil && inode > 0 {
+			all = append(all, listener{at, inode})
+		}
+	}
+	return all
+}
+
+// parseEndpoint reads an address, in words of 32 bits as this machine stores
+// them, and a port.
+func parseEndpoint(b []byte) (netip.AddrPort, bool) {
+	words, digits, ok := bytes.Cut(b, []byte(":"))
+	raw := make([]byte, hex.DecodedLen(len(words)))
+	if _, err := hex.Decode(raw, words); !ok || err != nil || len(raw) != 4 && len(raw) != 16 {
+		return netip.AddrPort{}, false
+	}
+	for word := range slices.Chunk(raw, 4) {
+		binary.NativeEndian.PutUint32(word, binary.BigEndian.Uint32(word))
+	}
+	port, err := strconv.ParseUint(string(digits), 16, 16)
+	if err != nil {
+		return netip.AddrPort{}, false
+	}
+	addr, _ := netip.AddrFromSlice(raw)
+	return netip.AddrPortFrom(addr.Unmap(), uint16(port)), true
+}
+
+// accepting returns the inodes of the listeners that may accept connections to
+// an address: those at the address itself, or else those at all addresses.
+func accepting(all []listener, at netip.AddrPort) (inodes []uint64) {
+	for _, wild := range []bool{false, true} {
+		for _, l := range all {
+			same := l.at.Addr() == at.Addr()
+			if wild {
+				same = l.at.Addr().IsUnspecified() && (l.at.Addr().Is6() || at.Addr().Is4())
+			}
+			if same && l.at.Port() == at.Port() {
+				inodes = append(inodes, l.inode)
+			}
+		}
+		if len(inodes) > 0 {
+			return inodes
+		}
+	}
+	return nil
+}
+
+// listenerOf returns a *ForeignError if a listener is known to belong to a
+// process that is not the agent's. It says nothing where the kernel does not
+// tell, and where the process may hold the port in the agent's name.
+func listenerOf(at netip.AddrPort, agent, reaper int) error {
+	var all []listener
+	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		if b, err := os.ReadFile(file); err == nil {
+			all = append(all, parseListeners(b)...)
+		}
+	}
+	inodes := accepting(all, at)
+	pids, err := readNumbers("/proc")
+	if len(inodes) == 0 || err != nil {
+		return nil // of another network namespace, or gone since
+	}
+	var holders []int
+	for _, pid := range pids {
+		if holds(pid, inodes) {
+			holders = append(holders, pid)
+		}
+	}
+	own, foreign := newKinship(agent, reaper), (*ForeignError)(nil)
+	for _, pid := range holders {
+		if own.has(pid) || own.mayServe(pid) {
+			return nil
+		}
+		if foreign == nil {
+			foreign = &ForeignError{Port: at.Port(), PID: pid, Name: comm(pid), Agent: EnvironmentOf(pid)[EnvAgent]}
+		}
+	}
+	if foreign == nil {
+		return nil // a process whose files this one must not see
+	}
+	return foreign
+}
+
+// holds reports whether one of some sockets is open in a process.
+func holds(pid int, inodes []uint64) bool {
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
+	fds, err := readNumbers(dir)
+	if err != nil {
+		return false
+	}
+	for _, fd := range fds {
+		link, err := os.Readlink(dir + "/" + strconv.Itoa(fd))
+		if err != nil {
+			continue
+		}
+		if digits, ok := strings.CutPrefix(link, "socket:["); ok {
+			inode, err := strconv.ParseUint(strings.TrimSuffix(digits, "]"), 10, 64)
+			if err == nil && slices.Contains(inodes, inode) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// kinship tells whether processes belong to an agent.
+type kinship struct {
+	byPID map[int]Identity // the agent's process and its reaper
+	start uint64           // of the agent's process
+	env   map[string]string
+}
+
+func newKinship(agent, reaper int) *kinship {
+	k := &kinship{byPID: map[int]Identity{agent: {PID: agent}}, env: EnvironmentOf(agent)}
+	if reaper > 0 {
+		k.byPID[reaper] = Identity{PID: reaper}
+	}
+	if st, err := readStat(agent); err == nil {
+		k.start = st.start
+	}
+	return k
+}
+
+// has reports whether a process is the agent's: as Kin says, or below the
+// reaper, or by the variables of the agent's incarnation.
+func (k *kinship) has(pid int) bool {
+	stats := map[int]procStat{}
+	for at := pid; at > 0; {
+		st, err := readStat(at)
+		if err != nil || stats[at].start != 0 {
+			break
+		}
+		stats[at] = st
+		at = st.parent
+	}
+	if len(owners(pid, stats, k.byPID)) > 0 {
+		return true
+	}
+	env := EnvironmentOf(pid)
+	for _, name := range []string{EnvAgent, EnvIncarnation, EnvSocket} {
+		if env[name] != k.env[name] {
+			return false
+		}
+	}
+	return env[EnvAgent] != ""
+}
+
+// mayServe reports whether a process that is not the agent's may hold a port
+// in its name: it is of no agent, and either has started later, as what a
+// container engine starts for the agent, or holds ports for others.
+func (k *kinship) mayServe(pid int) bool {
+	st, err := readStat(pid)
+	if err != nil {
+		return true // it has ended since
+	}
+	if EnvironmentOf(pid)[EnvAgent] != "" {
+		return false
+	}
+	return st.start > k.start || slices.Contains(portHolders(), comm(pid))
+}
+
+// portHolders are programs that hold ports for others: container engines and
+// their networks, and systemd for the services that it starts by socket.
+func portHolders() []string {
+	return []string{
+		"systemd", "docker-proxy", "dockerd", "rootlesskit", "rootlessport", "slirp4netns", "pasta", "pasta.avx2", "passt",
+		"passt.avx2", "gvproxy", "conmon", "containerd-shim", "k3s", "kubelet", "kube-proxy",
+	}
+}
+
+// comm is the name that the kernel has for a process, of at most 15 bytes.
+func comm(pid int) string {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	return strings.TrimSuffix(string(b), "\n")
+}

@@ -1,0 +1,190 @@
+package proc
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+const tcpTable = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 101 1 0000000000000000 100 0 0 10 0
+   1: 00000000:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 102 1 0000000000000000 100 0 0 10 0
+   2: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000  1000        0 103 1 0000000000000000 20 4 30 10 -1
+   3: 0100007F:1F90 0100007F:C351 06 00000000:00000000 03:00001719 00000000     0        0 0 3 0000000000000000
+   4: 0100007F 00000000:0000 0A 0 0 0 1000 0 104 1
+   5: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 x 1
+   6: 00000000000000000000000000000000:1F91 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 105 1
+   7: 0000000000000000FFFF00000100007F:1F92 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 106 1
+   8: 00000000000000000000000001000000:1F90 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 107 1`
+
+func TestListeners(t *testing.T) {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		t.Skip("the table is one of a little-endian machine")
+	}
+	all := parseListeners([]byte(tcpTable))
+	const want = "127.0.0.1:8080 101, 0.0.0.0:80 102, [::]:8081 105, 127.0.0.1:8082 106, [::1]:8080 107"
+	var shown []string
+	for _, l := range all {
+		shown = append(shown, fmt.Sprint(l.at.String(), " ", l.inode))
+	}
+	if got := strings.Join(shown, ", "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for at, want := range map[string]string{
+		"127.0.0.1:8080": "[101]", "[::1]:8080": "[107]", "10.0.0.1:8080": "[]", "127.0.0.1:80": "[102]", "[::1]:80": "[]",
+		"127.0.0.1:8081": "[105]", "[::1]:8081": "[105]", "127.0.0.1:8082": "[106]", "127.0.0.1:8083": "[]",
+	} {
+		if got := fmt.Sprint(accepting(all, netip.MustParseAddrPort(at))); got != want {
+			t.Errorf("%s: %s, want %s", at, got, want)
+		}
+	}
+}
+
+func FuzzListeners(f *testing.F) {
+	f.Add([]byte(tcpTable))
+	f.Add([]byte("0: :0 a 0A b c d e f 1\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, l := range parseListeners(b) {
+			if !l.at.IsValid() || l.inode == 0 {
+				t.Fatalf("%+v", l)
+			}
+		}
+	})
+}
+
+// serving starts a process that listens at an address of its own.
+func serving(t *testing.T, env ...string) (address string, pid int) {
+	t.Helper()
+	cmd := helperCommand("serve")
+	cmd.Env = append(append(cmd.Env, serveEnv+"=127.0.0.1:0"), env...)
+	p, out := start(t, cmd)
+	return out.await(t, "listening "), p.PID()
+}
+
+// startedAfter reports whether the kernel knows that one process has started after another.
+func startedAfter(t *testing.T, pid, other int) bool {
+	t.Helper()
+	a, err := readStat(pid)
+	b, err2 := readStat(other)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	return a.start > b.start
+}
+
+// TestListenerOwner: whose a listener is, with real processes and sockets.
+func TestListenerOwner(t *testing.T) {
+	self := []string{EnvAgent + "=t/a", EnvIncarnation + "=3", EnvSocket + "=/s"}
+	before, holder := serving(t)
+	cmd := sh(`read x; "$SERVER" </dev/null & exec sleep 1000`)
+	stdin, release := gatedStdin(t)
+	cmd.Stdin, cmd.Env = stdin, append(cmd.Env, self...)
+	cmd.Env = append(cmd.Env, "SERVER="+os.Args[0], helperEnv+"=serve", serveEnv+"=127.0.0.1:0")
+	agent, out := start(t, cmd)
+	release()
+	child := out.await(t, "listening ")
+	later, pid := serving(t)
+	for !startedAfter(t, pid, agent.PID()) { // the kernel tells starts apart by hundredths of a second
+		later, pid = serving(t)
+	}
+	escaped, _ := serving(t, self...)
+	another, its := serving(t, EnvAgent+"=t/b", EnvIncarnation+"=3", EnvSocket+"=/s")
+	earlier, old := serving(t, EnvAgent+"=t/a", EnvIncarnation+"=2", EnvSocket+"=/s")
+	for name, c := range map[string]struct{ address, want string }{
+		"was there before":        {before, fmt.Sprintf("is held by pid %d (%s), which is not of this agent", holder, comm(holder))},
+		"descends":                {child, ""},
+		"may be started for it":   {later, ""},
+		"has left, but names it":  {escaped, ""},
+		"is another agent's":      {another, fmt.Sprintf("is held by pid %d (%s), which belongs to agent t/b", its, comm(its))},
+		"is of a life before":     {earlier, fmt.Sprintf("is held by pid %d (%s), which belongs to agent t/a", old, comm(old))},
+		"nobody listens any more": {freeAddress(t), ""},
+	} {
+		at := netip.MustParseAddrPort(c.address)
+		want := c.want
+		if want != "" {
+			want = fmt.Sprintf("port %d %s", at.Port(), want)
+		}
+		got := ""
+		if err := listenerOf(at, agent.PID(), 0); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	// What is below the reaper of an agent is the agent's, though it was there before.
+	if err := listenerOf(netip.MustParseAddrPort(before), agent.PID(), os.Getpid()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestForeignListener: who listens where the agent should does not make it ready,
+// and is named, also where the agent has ended of it.
+func TestForeignListener(t *testing.T) {
+	var requests atomic.Int32
+	stdin, release := gatedStdin(t)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1) == 3 { // two tries have ended
+			release()
+		}
+	}))
+	defer srv.Close()
+	held := fmt.Sprintf("is held by pid %d (%s), which is not of this agent", os.Getpid(), comm(os.Getpid()))
+
+	cmd := sh("read x; exit 3")
+	cmd.Stdin = stdin
+	_, _, err := startChild(t, patient(t), cmd, HTTP{srv.URL})
+	var exit *ExitError
+	if !errors.Is(err, supervisor.ErrNotReady) || !errors.As(err, &exit) || exit.Code != 3 || !strings.Contains(err.Error(), held) {
+		t.Errorf("of one that has ended: %v", err)
+	}
+
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithCancel(patient(t))
+	defer cancel()
+	var accepted sync.WaitGroup
+	accepted.Go(func() {
+		for range 3 { // the third try begins when the second has ended
+			if c, err := l.Accept(); err == nil {
+				c.Close()
+			}
+		}
+		cancel()
+	})
+	if _, _, err := startChild(t, ctx, sh("exec sleep 1000"), TCP{l.Addr().String()}); err == nil || !strings.Contains(err.Error(), held) {
+		t.Errorf("of one that lives: %v", err)
+	}
+	accepted.Wait()
+}
+
+// TestListenerOfContainer: what the machine does not tell does not keep an agent
+// from being ready: a listener in a network namespace of its own.
+func TestListenerOfContainer(t *testing.T) {
+	if out, err := exec.Command("unshare", "-rn", "true").CombinedOutput(); err != nil {
+		t.Skipf("no namespaces here: %v %s", err, out)
+	}
+	cmd := sh(`exec unshare -rn "$SERVER" </dev/null`)
+	cmd.Env = append(cmd.Env, "SERVER="+os.Args[0], helperEnv+"=serve", serveEnv+"=0.0.0.0:0")
+	agent, out := start(t, cmd)
+	at := netip.MustParseAddrPort(strings.Replace(out.await(t, "listening "), "[::]", "127.0.0.1", 1))
+	if err := listenerOf(at, agent.PID(), 0); err != nil {
+		t.Error(err)
+	}
+}

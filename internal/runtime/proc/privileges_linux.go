@@ -1,0 +1,66 @@
+package proc
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// NoNewPrivileges keeps the calling thread, and whatever it executes or forks, from gaining
+// privileges by execve: set-user-ID programs run as any other (PR_SET_NO_NEW_PRIVS in prctl(2)).
+// It cannot be undone. The caller has locked its goroutine to the thread.
+func NoNewPrivileges() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("set no_new_privileges: %w", err)
+	}
+	return nil
+}
+
+// forkUnprivileged forks on a thread of its own that cannot gain privileges, which the child
+// inherits: syscall.SysProcAttr has no field for that, and this program is to keep its own. The
+// thread stays until the child has been reaped, because its end would kill the child
+// (PR_SET_PDEATHSIG is about the thread), and ends then, because nothing else may run on it.
+func forkUnprivileged(fork func() (*leader, error)) (*leader, error) {
+	type result struct {
+		l   *leader
+		err error
+	}
+	forked := make(chan result)
+	go onOwnThread(func() {
+		if err := NoNewPrivileges(); err != nil {
+			forked <- result{nil, err}
+			return
+		}
+		l, err := fork()
+		if err != nil {
+			forked <- result{nil, err}
+			return
+		}
+		reaped := make(chan struct{})
+		l.reaped = func() { close(reaped) }
+		forked <- result{l, nil}
+		<-reaped
+	})
+	r := <-forked
+	return r.l, r.err
+}
+
+// onOwnThread runs f on a thread that ends with it. That is never the first one of the program,
+// which cannot end.
+func onOwnThread(f func()) {
+	runtime.LockOSThread() // without UnlockOSThread the thread ends with the goroutine
+	if unix.Gettid() != os.Getpid() {
+		f()
+		return
+	}
+	locked := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		close(locked)
+		f()
+	}()
+	<-locked
+	runtime.UnlockOSThread()
+}

@@ -1,0 +1,105 @@
+package proc
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// OnScreen returns a line of output as a terminal shows it in the end, where
+// programs write over what they have written, as progress bars do: a carriage
+// return goes back to the beginning of the line and a backspace by one column,
+// what follows replaces what was there, and the sequences that erase a line
+// erase it. Everything else is as in Plain, which is what a line without those
+// becomes. The result is Plain, and OnScreen of it is itself.
+func OnScreen(line string) string {
+	if !strings.ContainsAny(line, "\r\b") && !moves.MatchString(line) {
+		return Plain(line)
+	}
+	var s row
+	for line != "" {
+		text, move := line, ""
+		if at := moves.FindStringIndex(line); at != nil {
+			text, move = line[:at[0]], line[at[0]:at[1]]
+		}
+		line = line[len(text)+len(move):]
+		s.write(Plain(text))
+		switch {
+		case move == "":
+		case move == "\b":
+			s.at = max(0, s.at-1)
+		case move == "\r" || move[len(move)-1] == 'G':
+			s.at = 0
+		case move == "\x1b[2K": // who clears a line goes on at its beginning
+			s.at, s.cells = 0, s.cells[:0]
+		default: // to its end
+			s.cells = s.cells[:min(s.at, len(s.cells))]
+		}
+	}
+	return strings.TrimRight(strings.Join(s.cells, ""), " ")
+}
+
+// moves are what goes to another place in the line or erases a part of it. None
+// of them can be inside of a command string, which they break off.
+var moves = regexp.MustCompile("\r|\b|\x1b\\[[02]?K|\x1b\\[[01]?G")
+
+// row is a line of a terminal.
+type row struct {
+	cells []string // one a column; "" is the second half of a wide character
+	at    int
+}
+
+// tabStop is the distance of tab stops.
+const tabStop = 8
+
+func (s *row) write(text string) {
+	for text != "" {
+		if text[0] == '\t' {
+			text = text[1:]
+			s.at += tabStop - s.at%tabStop
+			continue
+		}
+		char, width := ansi.FirstGraphemeCluster(text, ansi.GraphemeWidth)
+		text = text[len(char):]
+		if width <= 0 { // it belongs to what is before it
+			if last := min(s.at, len(s.cells)) - 1; last >= 0 && last == s.at-1 {
+				s.cells[last] += char
+			}
+			continue
+		}
+		s.fill(s.at)
+		s.clear(s.at)
+		s.fill(s.at + width)
+		s.clear(s.at + width) // the second half of what is cut in two
+		s.cells[s.at] = char
+		for i := 1; i < width; i++ {
+			s.cells[s.at+i] = ""
+		}
+		s.at += width
+	}
+}
+
+// fill makes the row reach to a column.
+func (s *row) fill(to int) {
+	for len(s.cells) < to {
+		s.cells = append(s.cells, " ")
+	}
+}
+
+// clear makes blanks of a wide character that a column would cut in two.
+func (s *row) clear(column int) {
+	if column >= len(s.cells) || s.cells[column] != "" {
+		return
+	}
+	for i := column; i < len(s.cells) && s.cells[i] == ""; i++ {
+		s.cells[i] = " "
+	}
+	for i := column - 1; i >= 0; i-- {
+		was := s.cells[i]
+		s.cells[i] = " "
+		if was != "" {
+			break
+		}
+	}
+}
