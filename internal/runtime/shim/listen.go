@@ -65,7 +65,7 @@ func newListening(ctx context.Context, dir string) (*listening, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.ask(&wire.Message{Type: wire.Listen}); err != nil {
+	if err := l.ask(&wire.Message{Type: wire.Listen, Partial: true}); err != nil {
 		return nil, err
 	}
 	return &listening{c: l.c, r: wire.NewLineReader(l.r.Rest()), ended: make(chan struct{})}, nil

@@ -16,7 +16,7 @@ import (
 // a hundred megabytes in JSON would cost more than the agent that writes them.
 //
 // On the wire it is the incarnation and the time in Unix nanoseconds (8 bytes
-// each), a byte with the stream and whether more follows, the length of the
+// each), a byte with the stream and whether more follows or the end is missing, the length of the
 // text (4 bytes), and the text; numbers are big-endian.
 type Line struct {
 	Incarnation uint64
@@ -26,6 +26,7 @@ type Line struct {
 const (
 	lineHeader = 8 + 8 + 1 + 4
 	lineMore   = 1 << 7
+	linePart   = 1 << 6
 	// maxText: what was not UTF-8 has become U+FFFD, which is three bytes long.
 	maxText = 3 * proc.MaxLine
 )
@@ -37,6 +38,9 @@ func AppendLine(b []byte, l Line) []byte {
 	flags := byte(l.Stream)
 	if l.More {
 		flags |= lineMore
+	}
+	if l.Partial {
+		flags |= linePart
 	}
 	b = binary.BigEndian.AppendUint64(b, l.Incarnation)
 	b = binary.BigEndian.AppendUint64(b, uint64(l.Time.UnixNano()))
@@ -66,7 +70,7 @@ func (r *LineReader) Read() (l Line, err error) {
 	flags, size := header[16], binary.BigEndian.Uint32(header[17:])
 	l.Incarnation = binary.BigEndian.Uint64(header[:])
 	l.Time = time.Unix(0, int64(binary.BigEndian.Uint64(header[8:])))
-	l.Stream, l.More = proc.Stream(flags&^lineMore), flags&lineMore != 0
+	l.Stream, l.More, l.Partial = proc.Stream(flags&^(lineMore|linePart)), flags&lineMore != 0, flags&linePart != 0
 	switch {
 	case l.Stream != proc.Stdout && l.Stream != proc.Stderr:
 		return l, fmt.Errorf("line of output of stream %d, expected %d or %d", l.Stream, proc.Stdout, proc.Stderr)

@@ -16,6 +16,7 @@ func TestLines(t *testing.T) {
 		{1, proc.Line{Time: at, Stream: proc.Stdout, Text: "hello"}},
 		{2, proc.Line{Time: at, Stream: proc.Stderr}},
 		{1<<64 - 1, proc.Line{Time: at, Stream: proc.Stdout, Text: strings.Repeat("\uFFFD", proc.MaxLine), More: true}},
+		{2, proc.Line{Time: at, Stream: proc.Stderr, Text: "1%\r2%", Partial: true}},
 		{3, proc.Line{Time: time.Unix(0, -1), Stream: proc.Stderr, Text: "ä\x00\n"}},
 	}
 	var b []byte

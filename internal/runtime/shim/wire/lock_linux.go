@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/private"
 )
 
 // TryLock locks a slot; nil if somebody else holds it. The lock is that of
@@ -39,7 +41,7 @@ func TryLock(dir string) (*os.File, error) {
 
 // Locked reports whether somebody holds the lock of a slot.
 func Locked(dir string) (bool, error) {
-	f, err := os.Open(filepath.Join(dir, LockFile))
+	f, err := private.OpenFile(filepath.Join(dir, LockFile), os.O_RDONLY)
 	if err != nil {
 		if IsMissing(err) {
 			return false, nil

@@ -179,7 +179,7 @@ func ReadRecord(dir string) (*Record, error) {
 
 // ReadFile reads a file that WriteFile has written into v, whose version is *version.
 func ReadFile(file string, v any, version *int) error {
-	f, err := os.Open(file)
+	f, err := private.OpenFile(file, os.O_RDONLY)
 	if err != nil {
 		return err
 	}

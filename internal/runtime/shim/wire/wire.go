@@ -44,17 +44,20 @@ const (
 	Attach = "attach" // Writer; then Input and Resize without answer, and Output from the shim
 	Input  = "input"  // Data
 	Follow = "follow" // then Grew from the shim, whenever the log has
-	Listen = "listen" // to each line of the slot's agents; then Line instead of messages
-	Look   = "look"   // answered by State
-	Quit   = "quit"   // end the shim, if no agent runs
-	OK     = "ok"
-	Error  = "error" // Failure
-	Status = "state" // State
-	Exited = "exit"  // End, Ready, Told, Said; nothing else of the State has changed
-	Said   = "said"  // Said; nothing else of the State has changed
-	Output = "output"
-	Grew   = "grew"
-	Ended  = "ended" // the last message of Attach and Follow: the incarnation has ended
+	// Unfinished asks for what there is of the last line while it has no end: Output
+	// from the shim at once and whenever that has changed.
+	Unfinished = "unfinished"
+	Listen     = "listen" // to each line of the slot's agents; then Line instead of messages
+	Look       = "look"   // answered by State
+	Quit       = "quit"   // end the shim, if no agent runs
+	OK         = "ok"
+	Error      = "error" // Failure
+	Status     = "state" // State
+	Exited     = "exit"  // End, Ready, Told, Said; nothing else of the State has changed
+	Said       = "said"  // Said; nothing else of the State has changed
+	Output     = "output"
+	Grew       = "grew"
+	Ended      = "ended" // the last message of Attach, Follow and Unfinished: the incarnation has ended
 )
 
 // Message is any message, in either direction.
@@ -72,6 +75,7 @@ type Message struct {
 	Rows        uint16   `json:"rows,omitempty"`
 	Cols        uint16   `json:"cols,omitempty"`
 	Writer      bool     `json:"writer,omitempty"`
+	Partial     bool     `json:"partial,omitempty"` // of a listen: also to lines that have no end yet
 	Data        []byte   `json:"data,omitempty"`
 	State       *State   `json:"state,omitempty"`
 	End         *End     `json:"end,omitempty"`
@@ -105,6 +109,8 @@ type State struct {
 	Detail      string        `json:"detail,omitempty"`
 	Said        *Notice       `json:"said,omitempty"` // nil if nobody listens to the agent
 	End         *End          `json:"end,omitempty"`
+	// Restricts: the shim knows Launch.NoNewPrivileges and Launch.User, which versions before would ignore.
+	Restricts bool `json:"restricts,omitempty"`
 }
 
 // Alive reports whether the incarnation has not ended.
