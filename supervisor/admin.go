@@ -67,24 +67,26 @@ func (k *core) append(c *child) {
 
 // terminate is TerminateChild: down, and the end of any restart that is
 // pending. It reports whether the child has yet to end.
-func (k *core) terminate(c *child, p plan) (pending bool) {
+func (k *core) terminate(c *child, p plan, why Reason) (pending bool) {
 	switch c.state {
 	case Stopped, Suspended:
 		switch {
 		case p == planSuspend:
-			if c.state != Suspended {
-				k.set(c, Suspended, ReasonTerminated)
-				k.tellChanged(c, ReasonTerminated)
+			if c.state != Suspended || c.reason != why {
+				k.set(c, Suspended, why)
+				k.tellChanged(c, why)
 			}
 		case c.policy.restart == Temporary || k.strategy == SimpleOneForOne:
 			k.forget(c) // was suspended
 		}
 		return false
 	case Running, Starting:
-		k.stop(c, p, ReasonTerminated)
+		k.suspending(c, why)
+		k.stop(c, p, why)
 		return true
 	case Stopping:
-		c.plan, c.reason = p, ReasonTerminated
+		k.suspending(c, why)
+		c.plan, c.reason = p, why
 		return true
 	}
 	k.cancel(c)
@@ -92,13 +94,13 @@ func (k *core) terminate(c *child, p plan) (pending bool) {
 	leads, early := k.turn(c)
 	switch {
 	case p == planSuspend:
-		k.set(c, Suspended, ReasonTerminated)
+		k.set(c, Suspended, why)
 	case c.policy.restart == Temporary || k.strategy == SimpleOneForOne:
 		k.forget(c)
 	default:
-		k.set(c, Stopped, ReasonTerminated)
+		k.set(c, Stopped, why)
 	}
-	k.tellChanged(c, ReasonTerminated)
+	k.tellChanged(c, why)
 	if k.op == opGroup && k.trigger == c {
 		k.trigger = nil
 		if k.phase == waiting {
@@ -109,6 +111,13 @@ func (k *core) terminate(c *child, p plan) (pending bool) {
 		k.goOn()
 	}
 	return false
+}
+
+// suspending notes that a supervisor which is being stopped is resumed later.
+func (k *core) suspending(c *child, why Reason) {
+	if c.policy.typ == SupervisorType && why == ReasonSuspended {
+		k.kept.suspend(k.path+"/"+c.id, true)
+	}
 }
 
 // restart is RestartChild. A nil error means that the start is under way, or done.

@@ -168,21 +168,31 @@ func (s *Supervisor) StartInstance(ctx context.Context, id string, arg any) (Chi
 // TerminateChild stops a child and waits until it has ended. It stays listed,
 // unless it is temporary or an instance, and a restart of its group starts it
 // again, as in OTP; see SuspendChild. A pending restart is ended. No error if
-// it does not run. Errors: ErrNotFound, ErrNoSupervisor.
-func (s *Supervisor) TerminateChild(ctx context.Context, id string) error {
-	return s.bringDown(ctx, id, planDown)
+// it does not run. Events and ChildInfo give why as the reason; it is
+// ReasonTerminated if there is none. Errors: ErrNotFound, ErrNoSupervisor.
+func (s *Supervisor) TerminateChild(ctx context.Context, id string, why ...Reason) error {
+	return s.bringDown(ctx, id, planDown, given(why, ReasonTerminated))
 }
 
 // SuspendChild is TerminateChild, but final: the child stays listed in any
-// case, and down until RestartChild, whatever its group does.
-func (s *Supervisor) SuspendChild(ctx context.Context, id string) error {
-	return s.bringDown(ctx, id, planSuspend)
+// case, and down until RestartChild, whatever its group does. One that is
+// suspended already gets the new reason.
+func (s *Supervisor) SuspendChild(ctx context.Context, id string, why ...Reason) error {
+	return s.bringDown(ctx, id, planSuspend, given(why, ReasonTerminated))
 }
 
-func (s *Supervisor) bringDown(ctx context.Context, id string, p plan) error {
+// given returns the reason that a caller gives, or that of the call.
+func given(why []Reason, otherwise Reason) Reason {
+	if len(why) == 0 {
+		return otherwise
+	}
+	return why[0]
+}
+
+func (s *Supervisor) bringDown(ctx context.Context, id string, p plan, why Reason) error {
 	_, err := s.wait(ctx, true, func() (*child, error) {
 		c, err := s.find(id)
-		if err != nil || !s.core.terminate(c, p) {
+		if err != nil || !s.core.terminate(c, p, why) {
 			return nil, err
 		}
 		return c, nil
@@ -232,9 +242,22 @@ func (s *Supervisor) EnsureChild(ctx context.Context, id string) (ChildInfo, err
 // somebody else meanwhile, that holds (ErrTerminated). Errors: ErrNotRunning,
 // ErrRestarting (also: it is being stopped, or started with its group),
 // ErrPaused, *HeldError, ErrNotFound, *StartError, ErrTerminated, ErrStopping,
-// ErrSimpleOneForOne, ErrNoSupervisor.
-func (s *Supervisor) RenewChild(ctx context.Context, id string) (ChildInfo, error) {
-	return s.started(ctx, id, s.core.renew)
+// ErrSimpleOneForOne, ErrNoSupervisor. Events give why as the reason,
+// ReasonRenewed if there is none.
+func (s *Supervisor) RenewChild(ctx context.Context, id string, why ...Reason) (ChildInfo, error) {
+	return s.started(ctx, id, func(c *child) error { return s.core.renew(c, given(why, ReasonRenewed)) })
+}
+
+// RestartCounted restarts a child for a cause that may come again and again,
+// such as a rule of an automaton: unlike one by RestartChild or RenewChild, the
+// restart counts for a limit that counts starts, and if that has no room the
+// child is held, whether it ran or not. The cause is in the Exit of the
+// LimitReached event then. A child that is down, or waits for its restart, is
+// started. Errors: ErrRestarting (also: held already, or started with its group),
+// *LimitError (it is held now), ErrPaused, ErrNotFound, *StartError, ErrTerminated,
+// ErrStopping, ErrSimpleOneForOne, ErrNoSupervisor.
+func (s *Supervisor) RestartCounted(ctx context.Context, id string, cause error) (ChildInfo, error) {
+	return s.started(ctx, id, func(c *child) error { return s.core.restartCounted(c, cause) })
 }
 
 // DeleteChild takes a child that is down from the list. Errors: ErrRunning,

@@ -106,6 +106,7 @@ type childMore struct {
 	adopt  bool          // the next start takes over what lives already
 	short  uint32        // ends in a row of incarnations that lived shortly
 	token  uint64        // numbers timers, so that a late one is known
+	cause  error         // of a restart that is counted, while the child is stopped for it: see RestartCounted
 }
 
 // policy is the part of a ChildSpec that many children share.

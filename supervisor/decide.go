@@ -288,7 +288,7 @@ func (k *core) carryOut(c *child, d Decision, hold State, exit Exit) {
 // renew is RenewChild: a restart that nobody has failed for. It reaches no
 // limit and counts for none but those that count starts, and it is not begun
 // where such a limit would hold it: what runs is better than what is held.
-func (k *core) renew(c *child) error {
+func (k *core) renew(c *child, why Reason) error {
 	switch {
 	case k.op == opDown:
 		return ErrStopping
@@ -302,8 +302,44 @@ func (k *core) renew(c *child) error {
 	if at := k.roomAt(c); at > k.now {
 		return &HeldError{Until: k.epoch.Add(at)}
 	}
-	k.stop(c, planRenew, ReasonRenewed)
+	c.rest().cause = nil
+	k.stop(c, planRenew, why)
 	return nil
+}
+
+// restartCounted is RestartCounted. A nil error means that the restart is under way, or done.
+func (k *core) restartCounted(c *child, cause error) error {
+	if err := k.open(); err != nil {
+		return err
+	}
+	switch {
+	case k.op == opGroup, k.op == opInit && !k.alone(), c.state == Stopping, c.state == Waiting, c.state.held(),
+		c.state == Restarting && !k.alone():
+		return ErrRestarting
+	case c.state.alive():
+		c.rest().cause = cause
+		k.stop(c, planRenew, ReasonRenewed)
+		return nil
+	}
+	k.cancel(c)
+	return k.startCounted(c, cause)
+}
+
+// startCounted starts c, which does not run, or holds it if its limit has no room.
+func (k *core) startCounted(c *child, cause error) error {
+	at := k.roomAt(c)
+	if at <= k.now {
+		c.restarts++
+		k.begin(c, originRenew)
+		return nil
+	}
+	exit := Exit{Kind: Failure, Err: cause}
+	c.rest().exit = exit
+	k.set(c, Quarantined, ReasonLimitQuarantine)
+	k.tellLimit(c, at-k.now, exit)
+	k.timer(c, at-k.now)
+	l, _ := k.governs(c)
+	return &LimitError{Path: k.path, Child: c.id, Limit: l, Exit: exit}
 }
 
 // roomAt is when a limit that counts starts has room for one more of c: now, or later.
@@ -321,12 +357,22 @@ func (k *core) renewed(c *child) {
 		k.set(c, Paused, ReasonLimitPause)
 		return
 	}
+	if cause := c.rest().cause; cause != nil {
+		c.more.cause = nil
+		if err := k.startCounted(c, cause); err != nil {
+			k.tellStart(c, err)
+		}
+		return
+	}
 	c.restarts++
 	k.begin(c, originRenew)
 }
 
 // pause holds everything that would start, until Resume.
 func (k *core) pause(c *child, exit Exit) {
+	if k.probing {
+		k.pausedBecause(ReasonLimitPause)
+	}
 	k.paused, k.probing, k.probe = true, false, nil
 	k.tellLimit(c, 0, exit)
 }
@@ -397,8 +443,18 @@ func (k *core) releasePaused() {
 		if c.state == Paused {
 			k.unhold(c, ReasonLimitPause)
 			if k.probing {
+				k.pausedBecause(ReasonProbe)
 				return
 			}
+		}
+	}
+}
+
+// pausedBecause gives what is paused the reason why it still is.
+func (k *core) pausedBecause(why Reason) {
+	for c := k.head; c != nil; c = c.next {
+		if c.state == Paused {
+			c.reason = why
 		}
 	}
 }

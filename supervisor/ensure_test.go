@@ -215,6 +215,71 @@ func TestRenew(t *testing.T) {
 	})
 }
 
+// TestRestartCounted: a restart that is counted reaches the limit, and is its last
+// straw, whatever the child did before; without a limit that counts starts it is as any other.
+func TestRestartCounted(t *testing.T) {
+	cause := errors.New("by a rule")
+	for name, before := range map[string]func(context.Context, *Supervisor) error{
+		"runs":      func(context.Context, *Supervisor) error { return nil },
+		"stopped":   func(ctx context.Context, s *Supervisor) error { return s.TerminateChild(ctx, "a") },
+		"suspended": func(ctx context.Context, s *Supervisor) error { return s.SuspendChild(ctx, "a") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var last LimitReached
+				s, err := Start(t.Context(), Spec{
+					Limit: Escalating(0, time.Hour),
+					OnEvent: func(e Event) {
+						if e, ok := e.(LimitReached); ok {
+							last = e
+						}
+					},
+					Children: []ChildSpec{{ID: "a", Run: idle, Limit: Quarantining(3, time.Hour)}, {ID: "free", Run: idle}},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { s.Stop(); s.Wait() }()
+				for n := range 2 {
+					if err := before(t.Context(), s); err != nil {
+						t.Fatal(err)
+					}
+					if i, err := s.RestartCounted(t.Context(), "a", cause); err != nil || i.State != Running || i.Incarnation != uint64(n+2) {
+						t.Fatalf("got %+v, %v", i, err)
+					}
+				}
+				if err := before(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+				var limit *LimitError
+				if _, err := s.RestartCounted(t.Context(), "a", cause); !errors.As(err, &limit) || limit.Exit.Err != cause {
+					t.Errorf("got %v, want the limit", err)
+				}
+				synctest.Wait()
+				if i, err := s.Child("a"); err != nil || i.State != Quarantined || i.LastExit.Err != cause || last.Exit.Err != cause || last.Until.IsZero() {
+					t.Errorf("it is %+v, %v; the limit: %+v", i, err, last)
+				}
+				if _, err := s.RestartCounted(t.Context(), "a", cause); !errors.Is(err, ErrRestarting) {
+					t.Errorf("of one that is held: %v", err)
+				}
+				time.Sleep(time.Hour + time.Second)
+				synctest.Wait()
+				if i, err := s.Child("a"); err != nil || i.State != Running {
+					t.Errorf("when there is room: %+v, %v", i, err)
+				}
+				for range 20 {
+					if _, err := s.RestartCounted(t.Context(), "free", cause); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if i, err := s.RenewChild(t.Context(), "free"); err != nil || i.Incarnation != 22 {
+					t.Errorf("renewed after that: %+v, %v", i, err)
+				}
+			})
+		})
+	}
+}
+
 // Somebody who stops a child while it is being renewed has the last word.
 func TestRenewStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

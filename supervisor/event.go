@@ -46,6 +46,8 @@ type Decision struct {
 
 func (d Decision) String() string {
 	switch {
+	case d.Action == Leave, d.Action == Forget:
+		return fmt.Sprintf("not restarted: %v", d.Reason)
 	case d.Delay > 0 && d.Action == HoldIt:
 		return fmt.Sprintf("%v for %v: %v", d.Action, d.Delay.Round(time.Millisecond), d.Reason)
 	case d.Delay > 0:
@@ -92,7 +94,24 @@ const (
 	ReasonReset
 	ReasonDeferred
 	ReasonRenewed
+	// What TerminateChild, SuspendChild and RenewChild are told.
+	ReasonStopped
+	ReasonSuspended
+	ReasonDrained
+	ReasonRemoved
+	ReasonSurplus
+	ReasonChanged
+	ReasonRequested
 )
+
+// Reasons returns every Reason.
+func Reasons() []Reason {
+	all := make([]Reason, len(reasonNames))
+	for i := range all {
+		all[i] = Reason(i)
+	}
+	return all
+}
 
 // SupervisorStarted: all children have been started.
 type SupervisorStarted struct{ EventHeader }

@@ -84,7 +84,7 @@ func TestEvents(t *testing.T) {
 			want := `app/a started
 app/b started
 app started
-app/a ended after 1m0s: boom; restart: permanent children are always restarted
+app/a ended after 1m0s: boom; restart: it always restarts
 app/b stopping: a sibling failed and the strategy restarts both
 app/b stopped: shutdown (a sibling failed and the strategy restarts both)
 app/a restarted, incarnation 2

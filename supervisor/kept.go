@@ -9,15 +9,18 @@ import (
 // kept is what of the children of nested supervisors outlives these, however
 // often the supervisor above them is restarted: a child has a number, stays
 // down where somebody has suspended it, and gets no fresh budget of a limit of
-// its own that quarantines or gives up. There is one for each tree.
+// its own that quarantines or gives up. What had ended for good when a supervisor
+// was suspended stays so when that is resumed. There is one for each tree.
 type kept struct {
-	mu     sync.Mutex
-	byPath map[string]keptChild
+	mu         sync.Mutex
+	byPath     map[string]keptChild
+	suspending map[string]bool // supervisors that are being stopped with ReasonSuspended
 }
 
 type keptChild struct {
 	gen       uint64
-	suspended bool
+	suspended Reason // NoReason: it was not
+	done      Reason // why it had ended for good when its supervisor was suspended; else NoReason
 	counted   *Saved // by a limit of its own; nil if there is nothing to go on with
 }
 
@@ -36,6 +39,55 @@ func (k *kept) of(path string) (keptChild, bool) {
 	defer k.mu.Unlock()
 	c, ok := k.byPath[path]
 	return c, ok
+}
+
+// suspend notes that a supervisor is being suspended, or no longer.
+func (k *kept) suspend(path string, on bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !on {
+		delete(k.suspending, path)
+		return
+	}
+	if k.suspending == nil {
+		k.suspending = make(map[string]bool)
+	}
+	k.suspending[path] = true
+}
+
+// suspends reports whether a supervisor, or one above it, is being suspended.
+func (k *kept) suspends(path string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for at := range k.suspending {
+		if at == path || strings.HasPrefix(path, at+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// ended notes that a child has ended for good and stays so; NoReason: no longer.
+func (k *kept) ended(path string, why Reason) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c, ok := k.byPath[path]; ok {
+		c.done = why
+		k.byPath[path] = c
+	}
+}
+
+// forgotten returns the IDs of the children that were kept of a supervisor and
+// that it does not list: they are temporary, and have ended.
+func (k *kept) forgotten(path string, listed map[string]*child) (ids []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for p := range k.byPath {
+		if id, below := strings.CutPrefix(p, path+"/"); below && !strings.Contains(id, "/") && listed[id] == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // saved is what a child goes on with that is listed again. One that was not held
@@ -89,7 +141,10 @@ func (k *core) keep(c *child) {
 	if !listed {
 		return
 	}
-	was := keptChild{gen: c.gen, suspended: c.state == Suspended}
+	was := keptChild{gen: c.gen}
+	if c.state == Suspended {
+		was.suspended = c.reason
+	}
 	if l, w := k.governs(c); w != &k.win && (l.Then == Quarantine || l.Then == GiveUp) {
 		s := k.save(c)
 		was.counted = &s
@@ -106,6 +161,17 @@ func (k *core) keepAll() {
 	for c := k.head; c != nil; c = c.next {
 		k.keep(c)
 	}
+	if !k.kept.suspends(k.path) {
+		return
+	}
+	for c := k.head; c != nil; c = c.next {
+		if c.state == Stopped && (c.reason == ReasonTransientClean || c.reason == ReasonTemporary) {
+			k.kept.ended(k.path+"/"+c.id, c.reason)
+		}
+	}
+	for _, id := range k.kept.forgotten(k.path, k.byID) {
+		k.kept.ended(k.path+"/"+id, ReasonTemporary)
+	}
 }
 
 // recall gives a child that is about to be listed what was kept of it.
@@ -118,7 +184,11 @@ func (k *core) recall(c *child) {
 		return
 	}
 	c.gen = max(c.gen, was.gen)
-	if was.suspended {
-		k.set(c, Suspended, ReasonTerminated)
+	switch {
+	case was.suspended != NoReason:
+		k.set(c, Suspended, was.suspended)
+	case was.done != NoReason:
+		k.set(c, Stopped, was.done)
+		k.kept.ended(k.path+"/"+c.id, NoReason) // a failure starts it again with its siblings
 	}
 }

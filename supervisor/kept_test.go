@@ -3,6 +3,8 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,5 +94,141 @@ func TestBudgetsOutliveSupervisors(t *testing.T) {
 		want("with a fresh budget", "held", Running, 7)
 		fail("held")
 		want("that is used up", "held", Quarantined, 7)
+	})
+}
+
+// What is suspended by hand is resumed as it was: a child that was stopped by
+// itself stays so with its reason, and one that had ended for good does not run
+// again. A failure starts that with its siblings, as before.
+func TestSuspendedSupervisorGoesOnAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fail := make(chan error)
+		idle := func(ctx context.Context) error { <-ctx.Done(); return nil }
+		ends := func(context.Context) error { return nil }
+		inner := &Spec{Limit: Escalating(1, time.Hour), Children: []ChildSpec{
+			{ID: "stopped", Run: idle},
+			{ID: "migrate", Run: ends, Restart: Transient},
+			{ID: "once", Run: ends, Restart: Temporary},
+			{ID: "deep", Supervisor: &Spec{Children: []ChildSpec{{ID: "below", Run: ends, Restart: Transient}}}},
+			{ID: "going", Run: func(ctx context.Context) error {
+				select {
+				case err := <-fail:
+					return err
+				case <-ctx.Done():
+					return nil
+				}
+			}},
+		}}
+		s, err := Start(t.Context(), Spec{Children: []ChildSpec{{ID: "inner", Supervisor: inner}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { s.Stop(); s.Wait() }()
+		synctest.Wait()
+		find := func(path ...string) ChildInfo {
+			t.Helper()
+			info, err := s.Child("inner")
+			for _, id := range path {
+				if err == nil {
+					info, err = info.Sub.Child(id)
+				}
+			}
+			if err != nil {
+				t.Fatalf("%v: %v", path, err)
+			}
+			return info
+		}
+		if err := find().Sub.SuspendChild(t.Context(), "stopped", ReasonStopped); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := s.SuspendChild(t.Context(), "inner", ReasonSuspended); err != nil {
+				t.Fatal(err)
+			}
+			if i, _ := s.Child("inner"); i.State != Suspended || i.Reason != ReasonSuspended {
+				t.Errorf("inner is %v: %v, want suspended until it is resumed", i.State, i.Reason)
+			}
+			if _, err := s.RestartChild(t.Context(), "inner"); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			for _, want := range []struct {
+				path   []string
+				state  State
+				reason Reason
+				gen    uint64
+			}{
+				{[]string{"stopped"}, Suspended, ReasonStopped, 1},
+				{[]string{"migrate"}, Stopped, ReasonTransientClean, 1},
+				{[]string{"once"}, Stopped, ReasonTemporary, 1},
+				{[]string{"deep", "below"}, Stopped, ReasonTransientClean, 1},
+			} {
+				if i := find(want.path...); i.State != want.state || i.Reason != want.reason || i.Incarnation != want.gen {
+					t.Errorf("%v is %v: %v, incarnation %d, want %+v", want.path, i.State, i.Reason, i.Incarnation, want)
+				}
+			}
+			if i := find("going"); i.State != Running {
+				t.Errorf("going is %v after the resume", i.State)
+			}
+		}
+		for range 2 { // inner reaches its limit and is started again by its parent
+			fail <- errors.New("boom")
+			synctest.Wait()
+		}
+		if i := find("migrate"); i.Incarnation != 2 {
+			t.Errorf("migrate is at incarnation %d after its supervisor has failed, want 2", i.Incarnation)
+		}
+		if i := find("stopped"); i.State != Suspended || i.Reason != ReasonStopped {
+			t.Errorf("stopped is %v: %v after its supervisor has failed", i.State, i.Reason)
+		}
+	})
+}
+
+// A call says why, and events and the child's picture say the same.
+func TestCallsSayWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		idle := func(ctx context.Context) error { <-ctx.Done(); return nil }
+		s, err := Start(t.Context(), Spec{
+			Children: []ChildSpec{{ID: "a", Run: idle}},
+			OnEvent: func(e Event) {
+				switch e.(type) {
+				case ChildStopping, ChildStopped, ChildChanged:
+					told = append(told, e.String())
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err = s.RenewChild(t.Context(), "a", ReasonChanged)
+		check(err)
+		check(s.SuspendChild(t.Context(), "a", ReasonSuspended))
+		check(s.SuspendChild(t.Context(), "a", ReasonSuspended)) // nothing new
+		check(s.SuspendChild(t.Context(), "a", ReasonStopped))
+		if i, _ := s.Child("a"); i.State != Suspended || i.Reason != ReasonStopped {
+			t.Errorf("it is %v: %v", i.State, i.Reason)
+		}
+		_, err = s.RestartChild(t.Context(), "a")
+		check(err)
+		check(s.TerminateChild(t.Context(), "a"))
+		s.Stop()
+		s.Wait()
+		synctest.Wait()
+		want := []string{
+			"root/a stopping: its configuration has changed", "root/a stopped: normal (its configuration has changed)",
+			"root/a stopping: suspended until it is resumed", "root/a stopped: normal (suspended until it is resumed)",
+			"root/a is suspended: stopped by hand",
+			"root/a stopping: stopped on request", "root/a stopped: normal (stopped on request)",
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("told:\n%s\nwant:\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
+		}
 	})
 }

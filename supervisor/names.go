@@ -9,7 +9,7 @@ import (
 // The words of this package in text, as files, flags and traces spell them.
 var (
 	strategyNames = []string{"one_for_one", "one_for_all", "rest_for_one", "simple_one_for_one"}
-	restartNames  = []string{"permanent", "transient", "temporary"}
+	restartNames  = []string{"always", "on-failure", "never"}
 	autoNames     = []string{"never", "any_significant", "all_significant", "when_done"}
 	typeNames     = []string{"worker", "supervisor"}
 	backoffNames  = []string{"none", "fixed", "linear", "exponential"}
@@ -20,10 +20,10 @@ var (
 	actionNames   = []string{"left", "forgotten", "restart", "held", "supervisor ends", "as asked"}
 	reasonNames   = []string{
 		NoReason:              "",
-		ReasonPermanent:       "permanent children are always restarted",
-		ReasonTransientFailed: "transient children are restarted after a failure",
-		ReasonTransientClean:  "transient children stay down after a clean exit",
-		ReasonTemporary:       "temporary children are never restarted",
+		ReasonPermanent:       "it always restarts",
+		ReasonTransientFailed: "it restarts on failure",
+		ReasonTransientClean:  "ended well, restarts on failure only",
+		ReasonTemporary:       "it never restarts",
 		ReasonIgnored:         "its start said that it is not needed now",
 		ReasonTerminated:      "stopped on request",
 		ReasonSibling:         "a sibling failed and the strategy restarts both",
@@ -41,6 +41,13 @@ var (
 		ReasonReset:           "reset",
 		ReasonDeferred:        "has yet to be started",
 		ReasonRenewed:         "it is started afresh",
+		ReasonStopped:         "stopped by hand",
+		ReasonSuspended:       "suspended until it is resumed",
+		ReasonDrained:         "drained",
+		ReasonRemoved:         "removed from the configuration",
+		ReasonSurplus:         "its pool wants fewer instances",
+		ReasonChanged:         "its configuration has changed",
+		ReasonRequested:       "it has asked for a restart",
 	}
 )
 
@@ -81,11 +88,11 @@ func ParseStrategy(text string) (Strategy, error) {
 	return Strategy(i), err
 }
 
-// ParseRestart reads a restart policy, in OTP's spelling, in Sage's, or as
-// always, on-failure, never.
+// ParseRestart reads always, on-failure or never, or the same in the spelling of
+// OTP or Sage.
 func ParseRestart(text string) (Restart, error) {
 	i, err := parse("restart policy", restartNames, map[string]uint8{
-		"Permanent": 0, "Transient": 1, "Temporary": 2, "always": 0, "on-failure": 1, "never": 2}, text)
+		"permanent": 0, "transient": 1, "temporary": 2, "Permanent": 0, "Transient": 1, "Temporary": 2}, text)
 	return Restart(i), err
 }
 

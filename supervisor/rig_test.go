@@ -254,8 +254,12 @@ func (r *rig) abandon(id string) {
 	r.step(func() { r.k.abandoned(c, Exit{Kind: Abandoned, Err: err}, err) })
 }
 
-func (r *rig) terminate(id string) { r.step(func() { r.k.terminate(r.child(id), planDown) }) }
-func (r *rig) suspend(id string)   { r.step(func() { r.k.terminate(r.child(id), planSuspend) }) }
+func (r *rig) terminate(id string) {
+	r.step(func() { r.k.terminate(r.child(id), planDown, ReasonTerminated) })
+}
+func (r *rig) suspend(id string) {
+	r.step(func() { r.k.terminate(r.child(id), planSuspend, ReasonTerminated) })
+}
 
 func (r *rig) add(spec ChildSpec) (err error) {
 	r.step(func() { _, err = r.k.add(spec) })

@@ -295,6 +295,9 @@ func (k *core) stop(c *child, p plan, why Reason) {
 // stopped: c has ended as it was asked to, or was abandoned.
 func (k *core) stopped(c *child, exit Exit) {
 	c.rest().exit = exit
+	if c.policy.typ == SupervisorType {
+		k.kept.suspend(k.path+"/"+c.id, false)
+	}
 	if k.hooked {
 		k.events = append(k.events, ChildStopped{k.header(c), exit, c.reason})
 	}
@@ -311,7 +314,7 @@ func (k *core) stopped(c *child, exit Exit) {
 		k.startNext(c, next)
 		return
 	case c.plan == planSuspend:
-		k.set(c, Suspended, ReasonTerminated)
+		k.set(c, Suspended, c.reason)
 	case c.policy.restart == Temporary || k.strategy == SimpleOneForOne:
 		k.forget(c)
 	default:

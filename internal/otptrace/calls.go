@@ -174,7 +174,7 @@ func (s *sup) spec(name string) (term, error) {
 		shutdown = number(int(cs.Shutdown / time.Millisecond))
 	}
 	pair := func(name string, value term) term { return tuple{atom(name), value} }
-	return list{elems: []term{pair("id", atom(scriptID(id))), pair("restart", atom(cs.Restart.String())), pair("shutdown", shutdown),
+	return list{elems: []term{pair("id", atom(scriptID(id))), pair("restart", atom(otpRestart{cs.Restart}.String())), pair("shutdown", shutdown),
 		pair("significant", atom(fmt.Sprint(cs.Significant))), pair("type", atom(cs.Type.String()))}}, nil
 }
 

@@ -155,10 +155,11 @@ func (f flags) toSpec() (supervisor.Spec, error) {
 // toSpec checks in Erlang's order: restart, significant, type, shutdown.
 func (c childSpec) toSpec(sup supervisor.Spec) (supervisor.ChildSpec, error) {
 	spec := supervisor.ChildSpec{ID: libraryID(c.id), Start: noStart}
-	var ok bool
-	if spec.Restart, ok = find(c.restart, supervisor.Permanent, supervisor.Transient, supervisor.Temporary); !ok {
+	restart, ok := find(c.restart, otpRestart{supervisor.Permanent}, otpRestart{supervisor.Transient}, otpRestart{supervisor.Temporary})
+	if !ok {
 		return spec, refuse("invalid_restart_type", c.restart)
 	}
+	spec.Restart = restart.Restart
 	spec.Significant = isAtom(c.significant, "true")
 	if !spec.Significant && !isAtom(c.significant, "false") {
 		return spec, refuse("invalid_significant", c.significant)
@@ -217,6 +218,13 @@ func scriptID(id string) string {
 		return id
 	}
 	return s
+}
+
+// otpRestart is a restart policy in the words of Erlang.
+type otpRestart struct{ supervisor.Restart }
+
+func (r otpRestart) String() string {
+	return [...]string{supervisor.Permanent: "permanent", supervisor.Transient: "transient", supervisor.Temporary: "temporary"}[r.Restart]
 }
 
 // find returns the value whose name t is.
