@@ -3,6 +3,7 @@ module github.com/coppice-dev/coppice
 go 1.26.0
 
 require (
+	charm.land/bubbles/v2 v2.1.0 // v2.2 needs go-runewidth v0.0.27, which takes 18 ms at each start
 	charm.land/bubbletea/v2 v2.0.9
 	github.com/charmbracelet/x/ansi v0.11.7
 	github.com/coreos/go-systemd/v22 v22.7.0
@@ -22,6 +23,8 @@ require (
 )
 
 require (
+	charm.land/lipgloss/v2 v2.0.2 // indirect
+	github.com/atotto/clipboard v0.1.4 // indirect
 	github.com/creachadair/mds v0.31.0 // indirect
 	github.com/segmentio/asm v1.1.3 // indirect
 	github.com/segmentio/encoding v0.5.4 // indirect

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"slices"
-	"strings"
 	"sync"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // Mock answers at once and asks nobody: "[Mock LLM response for: PROMPT]", or,
@@ -32,21 +30,27 @@ func (Mock) Ask(ctx context.Context, q Question) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	m := maker{fuel: 10_000}
-	doc, err := m.make(s.Schema, 0)
+	m := maker{schema: s, fuel: 10_000}
+	doc, err := m.make(s.root, 0)
 	if err != nil {
 		return Answer{}, fmt.Errorf("the mock cannot make a value for this type: %w", err)
 	}
 	raw, err := json.Marshal(doc)
+	if err == nil {
+		err = s.validate(raw)
+	}
 	if err != nil {
-		return Answer{}, err
+		return Answer{}, fmt.Errorf("the mock cannot make a value for this type: %w", err)
 	}
 	return Answer{Text: string(raw), JSON: raw}, nil
 }
 
 // maker makes minimal values. Schemas may refer to themselves: fuel bounds the
 // work in all, maxDepth what is nested.
-type maker struct{ fuel int }
+type maker struct {
+	schema
+	fuel int
+}
 
 const maxDepth = 30
 
@@ -56,38 +60,13 @@ func (m *maker) make(s *jsonschema.Schema, depth int) (any, error) {
 	if m.fuel--; m.fuel < 0 || depth > maxDepth {
 		return nil, errNoEnd
 	}
-	doc, err := m.guess(s, depth)
-	if err != nil {
-		return nil, err
-	}
-	return doc, schema{s}.validate(doc)
-}
-
-func (m *maker) guess(s *jsonschema.Schema, depth int) (any, error) {
 	switch {
-	case s.Const != nil:
-		return *s.Const, nil
-	case s.Enum != nil && len(s.Enum.Values) > 0:
-		return s.Enum.Values[0], nil
-	case s.Default != nil:
-		return *s.Default, nil
-	case s.Ref != nil:
-		return m.make(s.Ref, depth+1)
-	case len(s.AllOf) > 0 && s.Types == nil:
-		return m.make(s.AllOf[0], depth+1)
-	}
-	if any := append(slices.Clip(s.AnyOf), s.OneOf...); len(any) > 0 {
-		var first error
-		for _, alternative := range any {
-			doc, err := m.make(alternative, depth+1)
-			if err == nil {
-				return doc, nil
-			}
-			if first == nil {
-				first = err
-			}
-		}
-		return nil, first
+	case len(s.Enum) > 0:
+		return s.Enum[0], nil
+	case s.Ref != "":
+		return m.make(m.target(s), depth+1)
+	case len(s.AnyOf) > 0:
+		return m.anyOf(s.AnyOf, depth)
 	}
 	switch types := typesOf(s); {
 	case types == nil && len(s.Properties) == 0 || slices.Contains(types, "null"):
@@ -97,22 +76,28 @@ func (m *maker) guess(s *jsonschema.Schema, depth int) (any, error) {
 	case slices.Contains(types, "boolean"):
 		return false, nil
 	case slices.Contains(types, "integer"), slices.Contains(types, "number"):
-		return number(s), nil
+		return 0, nil
 	case slices.Contains(types, "string"):
-		n := 0
-		if s.MinLength != nil {
-			n = min(*s.MinLength, 1<<20)
-		}
-		return strings.Repeat("x", n), nil
+		return "", nil
 	}
 	return m.array(s, depth)
 }
 
-func typesOf(s *jsonschema.Schema) []string {
-	if s.Types == nil {
-		return nil
+// anyOf makes a value for the first alternative that has a finite one.
+func (m *maker) anyOf(alternatives []*jsonschema.Schema, depth int) (doc any, err error) {
+	for _, alternative := range alternatives {
+		if doc, err = m.make(alternative, depth+1); err == nil {
+			return doc, nil
+		}
 	}
-	return s.Types.ToStrings()
+	return nil, err
+}
+
+func typesOf(s *jsonschema.Schema) []string {
+	if s.Type != "" {
+		return []string{s.Type}
+	}
+	return s.Types
 }
 
 func (m *maker) object(s *jsonschema.Schema, depth int) (any, error) {
@@ -134,58 +119,14 @@ func (m *maker) object(s *jsonschema.Schema, depth int) (any, error) {
 
 func (m *maker) array(s *jsonschema.Schema, depth int) (any, error) {
 	doc := []any{}
-	n := len(s.PrefixItems)
-	if s.MinItems != nil {
-		n = max(n, *s.MinItems)
-	}
-	for i := range n {
-		item := s.Items2020
-		if i < len(s.PrefixItems) {
-			item = s.PrefixItems[i]
-		}
-		var value any
-		if item != nil {
-			var err error
-			if value, err = m.make(item, depth+1); err != nil {
-				return nil, err
-			}
-		} else if m.fuel--; m.fuel < 0 {
-			return nil, errNoEnd
+	for _, item := range s.PrefixItems {
+		value, err := m.make(item, depth+1)
+		if err != nil {
+			return nil, err
 		}
 		doc = append(doc, value)
 	}
 	return doc, nil
-}
-
-// number is the allowed whole number nearest to zero, where only bounds decide.
-func number(s *jsonschema.Schema) any {
-	n := new(big.Int)
-	raise := func(bound *big.Rat, beyond bool) { // to the bound, or beyond it
-		if bound == nil || n.Cmp(new(big.Int)) < 0 {
-			return
-		}
-		if c := new(big.Rat).SetInt(n).Cmp(bound); c > 0 || c == 0 && !beyond {
-			return
-		}
-		n = new(big.Int).Div(bound.Num(), bound.Denom()) // rounds down
-		if beyond || !bound.IsInt() {
-			n.Add(n, big.NewInt(1))
-		}
-	}
-	raise(s.Minimum, false)
-	raise(s.ExclusiveMinimum, true)
-	negate := func(r *big.Rat) *big.Rat {
-		if r == nil {
-			return nil
-		}
-		return new(big.Rat).Neg(r)
-	}
-	if n.Sign() == 0 {
-		raise(negate(s.Maximum), false)
-		raise(negate(s.ExclusiveMaximum), true)
-		n.Neg(n)
-	}
-	return json.Number(n.String())
 }
 
 // Scripted is one answer of a Script.

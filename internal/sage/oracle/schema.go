@@ -5,40 +5,40 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// schema is a compiled one.
-type schema struct{ *jsonschema.Schema }
-
-const schemaName = "answer.json"
-
-// compile fails for a schema that is none, which is a fault of who asks.
-func compile(raw json.RawMessage) (schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return schema{}, fmt.Errorf("the schema of the answer is not valid JSON: %w", err)
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(noLoader{})
-	if err := c.AddResource(schemaName, doc); err != nil {
-		return schema{}, fmt.Errorf("the schema of the answer: %w", err)
-	}
-	s, err := c.Compile(schemaName)
-	if err != nil {
-		return schema{}, fmt.Errorf("the schema of the answer: %w", err)
-	}
-	return schema{s}, nil
+// schema is a schema whose references are resolved.
+type schema struct {
+	root     *jsonschema.Schema
+	resolved *jsonschema.Resolved
 }
 
-// noLoader keeps a schema from reading files.
-type noLoader struct{}
+// compile fails for a text that is not a JSON Schema, which is a fault of the caller.
+func compile(raw json.RawMessage) (schema, error) {
+	if !json.Valid(raw) {
+		return schema{}, errors.New("the schema of the answer is not valid JSON")
+	}
+	root := new(jsonschema.Schema)
+	if err := json.Unmarshal(raw, root); err != nil {
+		return schema{}, fmt.Errorf("the schema of the answer: %w", err)
+	}
+	resolved, err := root.Resolve(&jsonschema.ResolveOptions{Loader: refuseToLoad})
+	if err != nil {
+		return schema{}, fmt.Errorf("the schema of the answer: %w", err)
+	}
+	return schema{root, resolved}, nil
+}
 
-func (noLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("%s is another document, and only this one is read", url)
+// refuseToLoad keeps a schema from reading other documents.
+func refuseToLoad(uri *url.URL) (*jsonschema.Schema, error) {
+	return nil, fmt.Errorf("%s is another document, and only this one is read", uri)
 }
 
 // read returns the value in the text, if it is valid. Its error says to a model
@@ -51,35 +51,115 @@ func (s schema) read(text string) (json.RawMessage, error) {
 	if err := sane(raw); err != nil {
 		return nil, err
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return nil, err
-	}
-	return raw, s.validate(doc)
+	return raw, s.validate(raw)
 }
 
-func (s schema) validate(doc any) error {
-	err := s.Validate(doc)
+// validate returns an error with all faults of the value and where they are.
+func (s schema) validate(raw json.RawMessage) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var doc any
+	if err := d.Decode(&doc); err != nil {
+		return err
+	}
+	doc = numbers(doc)
+	err := s.resolved.Validate(doc)
 	if err == nil {
 		return nil
 	}
-	// Its first line says that there is an error and names the schema; the others are what is wrong.
-	_, lines, ok := strings.Cut(err.Error(), "\n")
-	if !ok {
-		return errors.New(quote(err.Error()))
+	faults := s.faults(s.root, doc, "")
+	if len(faults) == 0 {
+		faults = []string{err.Error()}
 	}
-	var all []string
-	for line := range strings.Lines(lines) {
-		all = append(all, strings.TrimPrefix(strings.TrimSpace(line), "- "))
-	}
-	return errors.New(cut(strings.Join(all, "; "), maxReason))
+	return errors.New(cut(strings.Join(faults, "; "), maxReason))
 }
 
-// Bounds of values. The validator is exact: it would write out 1e999999999.
+// faults lists what is wrong with a value at a path. The validator stops at the
+// first fault; a model that is told all of them needs fewer tries.
+func (s schema) faults(part *jsonschema.Schema, doc any, path string) (all []string) {
+	part = s.target(part)
+	own := *part // without what is inside
+	own.Defs = s.root.Defs
+	own.Properties = maps.Clone(part.Properties)
+	for name := range own.Properties {
+		own.Properties[name] = new(jsonschema.Schema)
+	}
+	own.PrefixItems = make([]*jsonschema.Schema, len(part.PrefixItems))
+	for i := range own.PrefixItems {
+		own.PrefixItems[i] = new(jsonschema.Schema)
+	}
+	if part.Items != nil {
+		own.Items = new(jsonschema.Schema)
+	}
+	resolved, err := own.CloneSchemas().Resolve(nil)
+	if err == nil {
+		err = resolved.Validate(doc)
+	}
+	if err != nil {
+		all = append(all, strings.TrimPrefix(path+": "+strings.TrimPrefix(err.Error(), "validating root: "), ": "))
+	}
+	switch doc := doc.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(part.Properties)) {
+			if value, ok := doc[name]; ok {
+				all = append(all, s.faults(part.Properties[name], value, path+"/"+name)...)
+			}
+		}
+	case []any:
+		for i, value := range doc {
+			item := part.Items
+			if i < len(part.PrefixItems) {
+				item = part.PrefixItems[i]
+			}
+			if item != nil && len(all) < maxFaults {
+				all = append(all, s.faults(item, value, path+"/"+strconv.Itoa(i))...)
+			}
+		}
+	}
+	return all
+}
+
+// maxFaults bounds how many faults of a list are looked for.
+const maxFaults = 20
+
+// target follows references to the definitions of the schema.
+func (s schema) target(part *jsonschema.Schema) *jsonschema.Schema {
+	for range s.root.Defs { // a chain has no more links than there are definitions
+		name, isRef := strings.CutPrefix(part.Ref, "#/$defs/")
+		if next := s.root.Defs[name]; isRef && next != nil {
+			part = next
+		}
+	}
+	return part
+}
+
+// numbers replaces each json.Number, which the validator takes for a string: by
+// an int64, so that whole numbers stay exact, or by a float64.
+func numbers(doc any) any {
+	switch doc := doc.(type) {
+	case json.Number:
+		if n, err := doc.Int64(); err == nil {
+			return n
+		}
+		x, _ := doc.Float64() // sane has bounded it
+		return x
+	case []any:
+		for i := range doc {
+			doc[i] = numbers(doc[i])
+		}
+	case map[string]any:
+		for name := range doc {
+			doc[name] = numbers(doc[name])
+		}
+	}
+	return doc
+}
+
+// Bounds of values. A float64 holds all numbers within them.
 const (
 	maxNesting  = 200
-	maxExponent = 1000
-	maxDigits   = 1000
+	maxExponent = 300
+	maxDigits   = 300
 )
 
 // sane refuses values that are valid JSON and made to do harm, and objects
