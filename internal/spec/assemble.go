@@ -137,7 +137,8 @@ func (a *assembly) adopt() {
 				}
 				hint := ""
 				if unknown <= maxSuggestions {
-					hint = didYouMean(suggest.Nearest(name, names))
+					others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == d.Node.Name })
+					hint = didYouMean(suggest.Nearest(name, others))
 				}
 				a.problem(i, at, hint, "unknown child %s, expected the name of an agent or supervisor", Quote(name))
 			case a.mention[c].Path != nil && a.parent[c] == i:

@@ -22,9 +22,9 @@ import (
 const (
 	MaxName     = 64        // bytes of a name; it becomes a segment of paths and file names
 	MaxRestarts = 1_000_000 // Limit.Max; more is no limit
-	// maxString is the longest argument or variable that Linux hands to a
+	// MaxVariable is the longest argument or variable that Linux hands to a
 	// program (MAX_ARG_STRLEN with its final zero).
-	maxString = 128<<10 - 1
+	MaxVariable = 128<<10 - 1
 )
 
 // CheckName says what is wrong with the name of a node, or "". A name is a
@@ -91,9 +91,11 @@ func (a *assembly) checkAgent(i int, g *Agent) {
 	if g.Terminal && g.Runtime == Proc && g.Stdin != "" {
 		a.problem(i, []string{"stdin"}, "remove stdin or terminal", "stdin is a file, expected none beside a terminal")
 	}
-	a.checkFiles(i, g.Files)
+	a.checkFiles(i, "files", g.Files)
+	a.checkFiles(i, "env_file", g.EnvFiles)
 	g.Terminal = g.Terminal || g.Runtime == Tmux
 	a.checkLimits(i, g.Limits)
+	a.checkUser(i, g)
 	a.checkBackoff(i, g.Backoff)
 	if g.Limit != (supervisor.Limit{}) {
 		a.checkLimit(i, g.Limit, "restart_window")
@@ -128,8 +130,8 @@ func (a *assembly) checkCommand(i int, command []string, path ...string) {
 		if strings.ContainsRune(arg, 0) {
 			a.problem(i, path, "", "the command contains a zero byte, which no program can be given")
 		}
-		if len(arg) > maxString {
-			a.problem(i, path, "put it into a file", "the command has an argument of %d bytes, expected at most %d", len(arg), maxString)
+		if len(arg) > MaxVariable {
+			a.problem(i, path, "put it into a file", "the command has an argument of %d bytes, expected at most %d", len(arg), MaxVariable)
 		}
 	}
 }
@@ -144,8 +146,8 @@ func (a *assembly) checkEnv(i int, env map[string]string) {
 			a.problem(i, at, "", "the variable %s is set by Coppice itself, expected another name", Quote(name))
 		case strings.ContainsRune(value, 0):
 			a.problem(i, at, "", "the variable %s contains a zero byte, which no program can be given", Quote(name))
-		case len(name)+1+len(value) > maxString:
-			a.problem(i, at, "put it into a file", "the variable %s has %d bytes, expected at most %d", Quote(name), len(value), maxString-len(name)-1)
+		case len(name)+1+len(value) > MaxVariable:
+			a.problem(i, at, "put it into a file", "the variable %s has %d bytes, expected at most %d", Quote(name), len(value), MaxVariable-len(name)-1)
 		}
 	}
 }
@@ -162,7 +164,7 @@ func (a *assembly) checkLimit(i int, l supervisor.Limit, window string) {
 	}
 	// The quarantine ends when the window has room again; these never have.
 	if l.Max == 0 {
-		a.problem(i, []string{"max_restarts"}, `write "unlimited" for no limit, or restart = "temporary" for no restart`,
+		a.problem(i, []string{"max_restarts"}, `write "unlimited" for no limit, or restart = "never" for no restart`,
 			"max_restarts is 0, expected at least 1 where the limit quarantines: the first start counts, too")
 	}
 	if l.Within == 0 && l.Max > 0 {
@@ -175,8 +177,8 @@ func (a *assembly) checkLimit(i int, l supervisor.Limit, window string) {
 func (a *assembly) checkSignificant(i int, r supervisor.Restart, parent supervisor.AutoShutdown) {
 	switch {
 	case r == supervisor.Permanent:
-		a.problem(i, []string{"significant"}, `set restart = "transient" or "temporary"`,
-			"significant but permanent, expected a child that can end by itself")
+		a.problem(i, []string{"significant"}, `set restart = "on-failure" or "never"`,
+			`significant with restart = "always", expected a child that can end by itself`)
 	case parent != supervisor.AnySignificant && parent != supervisor.AllSignificant:
 		a.problem(i, []string{"significant"}, `set auto_shutdown = "any_significant" there`,
 			"significant in a supervisor that does not heed it, expected one with auto_shutdown")

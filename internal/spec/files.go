@@ -1,22 +1,37 @@
 package spec
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// MaxFiles is how many Files an agent may have.
+// MaxFiles is how many Files an agent may have, and how many EnvFiles.
 const MaxFiles = 100
+
+// Watched are the files in which a change makes the agent another one: Files and EnvFiles.
+func (a *Agent) Watched() []string {
+	if len(a.EnvFiles) == 0 {
+		return a.Files
+	}
+	all := slices.Clone(a.Files)
+	for _, file := range a.EnvFiles {
+		if !slices.Contains(all, file) {
+			all = append(all, file)
+		}
+	}
+	return all
+}
 
 // checkFiles checks the names of the files that an agent reads. Whether they are
 // there is no matter of its declaration: they may come and go.
-func (a *assembly) checkFiles(i int, files []string) {
+func (a *assembly) checkFiles(i int, key string, files []string) {
 	if len(files) > MaxFiles {
-		a.problem(i, []string{"files"}, "name a file that changes with the others", "files names %d files, expected at most %d", len(files), MaxFiles)
+		a.problem(i, []string{key}, "name a file that changes with the others", "%s names %d files, expected at most %d", key, len(files), MaxFiles)
 	}
 	seen := make(map[string]bool, len(files))
 	for n, file := range files {
-		at := []string{"files", strconv.Itoa(n)}
+		at := []string{key, strconv.Itoa(n)}
 		switch {
 		case file == "":
 			a.problem(i, at, "", "the file has no name, expected a path")

@@ -11,7 +11,7 @@ import (
 
 // Fingerprint is the SHA-256, in hex, of what a running agent cannot change
 // without being restarted: command, directory, environment, standard input,
-// runtime, terminal, limits, whether it is listened to how often, and the program
+// and its files, runtime, terminal, limits, user, privileges, whether it is listened to how often, and the program
 // that it is a part of.
 // Restart policy, backoff, limit, shutdown, readiness, liveness and nudges belong
 // to whoever watches it and are changed in place; declarations of beliefs hold
@@ -34,6 +34,15 @@ func (a *Agent) Fingerprint() string {
 		strconv.FormatUint(a.Limits.OpenFiles, 10), strconv.FormatUint(a.Limits.Processes, 10))
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		put(name, a.Env[name])
+	}
+	if a.User != "" {
+		put("user", a.User, a.Group)
+	}
+	if a.NoNewPrivileges {
+		put("no_new_privileges")
+	}
+	if len(a.EnvFiles) > 0 {
+		put(append([]string{"env_file"}, a.EnvFiles...)...)
 	}
 	if a.Aide != nil { // what it says is read anew for each run
 		put("aide", a.Aide.Path)

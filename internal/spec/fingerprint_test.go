@@ -20,6 +20,8 @@ func TestFingerprint(t *testing.T) {
 		"no stdin":      func(a *Agent) { a.Stdin = "" },
 		"dir and stdin": func(a *Agent) { a.Dir, a.Stdin = "/d/in", "" },
 		"env":           func(a *Agent) { a.Env = map[string]string{"A": "1B", "B": "2"} },
+		"env file":      func(a *Agent) { a.EnvFiles = []string{"/e"} },
+		"env files":     func(a *Agent) { a.EnvFiles = []string{"/e", "/f"} },
 		"less env":      func(a *Agent) { a.Env = map[string]string{"A": "1"} },
 		"runtime":       func(a *Agent) { a.Runtime = Tmux },
 		"terminal":      func(a *Agent) { a.Terminal = true },
@@ -27,6 +29,9 @@ func TestFingerprint(t *testing.T) {
 		"cpu":           func(a *Agent) { a.Limits.CPU = 0.5 },
 		"open files":    func(a *Agent) { a.Limits.OpenFiles = 12 },
 		"processes":     func(a *Agent) { a.Limits.Processes = 12 },
+		"user":          func(a *Agent) { a.User = "u" },
+		"group":         func(a *Agent) { a.User, a.Group = "u", "g" },
+		"privileges":    func(a *Agent) { a.NoNewPrivileges = true },
 		"notify":        func(a *Agent) { a.Notify = true },
 		"watchdog":      func(a *Agent) { a.Notify, a.Watchdog = true, time.Minute },
 		"files 1, 23":   func(a *Agent) { a.Limits.OpenFiles, a.Limits.Processes = 1, 23 },
@@ -42,6 +47,7 @@ func TestFingerprint(t *testing.T) {
 	}
 	a := base()
 	a.Restart, a.Backoff.Base, a.Shutdown.Grace, a.Ready.Log, a.Significant = supervisor.Temporary, time.Second, time.Minute, "x", true
+	a.Logs = Logs{MaxSize: 1 << 20, Keep: 1}
 	if a.Fingerprint() != base().Fingerprint() {
 		t.Error("what is changed in place has changed the fingerprint")
 	}

@@ -1,15 +1,12 @@
 package spec
 
-import (
-	"github.com/coppice-dev/coppice/supervisor"
-)
-
 // Order is what agents and supervisors of a tree depend on, and in which order
 // the agents are stopped because of that: what depends on others before them, be
 // it that the agent says so or a supervisor that it is in. An agent depends on a
 // supervisor by depending on all agents in it. The children of a rest_for_one
-// supervisor depend on those before them, which is what that strategy means.
-// Other siblings are stopped in no order.
+// supervisor depend on those before them, which is what that strategy means, and
+// so do those of a supervisor that stops them in order. Other siblings are
+// stopped in no order.
 //
 // An Order is a snapshot of the tree and safe for concurrent use.
 type Order struct {
@@ -41,7 +38,7 @@ func (t *Tree) Order() *Order {
 		for _, c := range n.Children {
 			i := o.index[path+"/"+c.Name()]
 			o.elements[i].parent, o.elements[i].after = parent, Root
-			if n.Strategy == supervisor.RestForOne {
+			if n.StopsInOrder() {
 				o.elements[i].after, last = last, i
 			}
 		}

@@ -19,7 +19,7 @@ func tree(text string) (*Tree, []Problem) {
 	for line := range strings.Lines(text) {
 		head, needs, _ := strings.Cut(strings.TrimSpace(line), "<")
 		depends := strings.Fields(needs)
-		mark := strings.IndexAny(head, ":!&")
+		mark := strings.IndexAny(head, ":!&=")
 		switch {
 		case strings.TrimSpace(line) == "":
 		case strings.TrimSpace(line) == "p!":
@@ -33,6 +33,8 @@ func tree(text string) (*Tree, []Problem) {
 				n.Strategy = supervisor.RestForOne
 			case '&':
 				n.Strategy = supervisor.OneForAll
+			case '=':
+				n.InOrder = true
 			}
 			decls = append(decls, Decl{Node: n, Children: strings.Fields(head[mark+1:])})
 		}
@@ -88,6 +90,8 @@ func TestUnwind(t *testing.T) {
 		{"rest_for_one as the root", "p!\na\nb\nc", "", "c | b | a"},
 		{"one_for_all", "s& a b c\na\nb\nc", "", "c b a"},
 		{"one_for_all with a dependency", "s& a b c\na\nb\nc < a", "", "c b | a"},
+		{"in order", "s= a t c\na\nt: b d\nb\nc\nd\ne", "", "e c | d b | a"},
+		{"in order, nested", "s= a t c\na\nt= b d\nb\nc\nd", "", "c | d | b | a"},
 		{"a waiter is no obstacle", "s! a b\na\nb\nc < a", "", "c b | a"},
 		{"nothing chosen", "a\nb", "zzz", ""},
 	} {

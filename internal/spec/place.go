@@ -55,6 +55,27 @@ const (
 	MaxCount  = 1 << 30 // of open files and processes
 )
 
+// checkUser checks what an agent with a user of its own cannot be. Whether there is such a user, and
+// whether the daemon may, is for who reads the file.
+func (a *assembly) checkUser(i int, g *Agent) {
+	switch {
+	case g.User == "" && g.Group != "":
+		a.problem(i, []string{"group"}, "add user", "group without user, expected both or none")
+	case g.User != "" && g.Runtime == Tmux:
+		a.problem(i, []string{"user"}, `remove one of the two; terminal = true gives a terminal without tmux`,
+			"user in tmux, expected the runtime proc: the tmux server of a project belongs to the daemon's user")
+	case g.User != "" && g.Stdin != "": // it may be a link that the user has made
+		a.problem(i, []string{"stdin"}, "let the command read the file: exec < FILE",
+			"stdin beside user, expected none: the daemon's user would open the file")
+	case g.User != "" && len(g.EnvFiles) > 0:
+		a.problem(i, []string{"env_file"}, "let the command read the file: set -a; . FILE",
+			"env_file beside user, expected none: the daemon's user would read the file")
+	case g.User != "" && g.Aide != nil:
+		a.problem(i, []string{"user"}, "remove it",
+			"user beside an Aidefile, expected none: its runs belong to the daemon's user")
+	}
+}
+
 func (a *assembly) checkLimits(i int, l Limits) {
 	if l.Memory != 0 && l.Memory < MinMemory {
 		a.problem(i, []string{"limits", "memory"}, `write "512MiB" for 512 mebibytes`,

@@ -30,7 +30,7 @@ type Part struct {
 const Unread = ""
 
 // Print is the print of the agent as it is declared. hash returns that of the
-// content of one of its Files, or Unread.
+// content of one of its Watched files, or Unread.
 func (a *Agent) Print(hash func(path string) string) Print {
 	var p Print
 	add := func(field string, values ...string) {
@@ -45,6 +45,13 @@ func (a *Agent) Print(hash func(path string) string) Print {
 	add("limits.cpu", strconv.FormatFloat(a.Limits.CPU, 'g', -1, 64))
 	add("limits.open_files", strconv.FormatUint(a.Limits.OpenFiles, 10))
 	add("limits.processes", strconv.FormatUint(a.Limits.Processes, 10))
+	// These are not there in the prints of versions that did not know them.
+	if a.User != "" {
+		add("user", a.User, a.Group)
+	}
+	if a.NoNewPrivileges {
+		add("no_new_privileges", "true")
+	}
 	add("watchdog", strconv.FormatBool(a.Notify), a.Watchdog.String()) // in the environment, too
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		add("env."+name, a.Env[name])
@@ -52,7 +59,10 @@ func (a *Agent) Print(hash func(path string) string) Print {
 	if a.Revision != "" {
 		add("program", a.Revision)
 	}
-	for _, path := range a.Files {
+	if len(a.EnvFiles) > 0 {
+		add("env_file", a.EnvFiles...)
+	}
+	for _, path := range a.Watched() {
 		p.Parts = append(p.Parts, Part{filesField + path, hash(path)})
 	}
 	p.sum()

@@ -23,6 +23,8 @@ type Tree struct {
 	Persistence Persistence
 	// Retention says how much of the event log is kept.
 	Retention Retention
+	// Logs says how much output is kept of agents that do not say so themselves.
+	Logs Logs
 	// Patrol is how the fleet is kept as it should be.
 	Patrol Patrol
 	// Orders are what is run when its gates open.
@@ -49,6 +51,9 @@ type Node struct {
 	DependsOn []string
 	// Bare: the root may have no agent at all, as there is something else to do.
 	Bare bool
+	// InOrder: its children are stopped one after the other, last one first. Those
+	// of a RestForOne supervisor are in any case.
+	InOrder bool
 	// Children are in start order.
 	Children []Child
 	// Program is the path of a Sage program that hangs under the root, behind its
@@ -62,6 +67,10 @@ type Node struct {
 	// that is there for such a pool alone. See Retain.
 	Retired bool
 }
+
+// StopsInOrder reports whether its children are stopped one after the other, last
+// one first, and not all at once.
+func (n *Node) StopsInOrder() bool { return n.InOrder || n.Strategy == supervisor.RestForOne }
 
 // Agent is a leaf: an OS process, or a function of this one, that is started,
 // watched and stopped.
@@ -80,6 +89,9 @@ type Agent struct {
 	Revision string
 	// Env is what is added to the short list that every agent gets.
 	Env map[string]string
+	// EnvFiles are the absolute paths of files with more of it, which are read at
+	// each start; later ones win, and Env wins over all.
+	EnvFiles []string
 	// Files are the absolute paths of files that it reads when it starts: when
 	// what is in them changes, it is no longer as it is declared.
 	Files []string
@@ -92,6 +104,16 @@ type Agent struct {
 	// where the runtime is Tmux, which cannot do without.
 	Terminal bool
 	Limits   Limits
+	// User is the name or number of the user that it, and the commands that
+	// belong to it, run as; that of the daemon if empty. Group is the group
+	// instead of the user's own. Linux only, and only where the daemon may.
+	User, Group string
+	// NoNewPrivileges keeps it, and the commands that belong to it, from gaining
+	// privileges by what they execute. Linux only.
+	NoNewPrivileges bool
+	// Logs is how much of its output is kept, from its next incarnation on; what
+	// is zero is as Tree.Logs says.
+	Logs Logs
 
 	Restart supervisor.Restart
 	Backoff supervisor.Backoff
