@@ -27,7 +27,7 @@ vault = "secrets"
 aidefile = "agents/uptime"
 `,
 		keys: []key[aide.Settings]{
-			{row{name: "command", typ: "string or array of strings", def: "`claude -p --output-format stream-json --verbose`", doc: "what a run calls, written as that of an agent. Its standard input is the task with all that the agent is told, and it ends with 0 when it has succeeded. In its arguments `{task}`, `{prompt}`, `{persona}`, `{style}`, `{dir}`, `{memory}`, `{workspace}`, `{skills}` and `{tokens}` are replaced; variables have the same. An argument that becomes an option by that needs a `--` before it", also: []string{"cmd", "runner", "exec"}},
+			{row{name: "command", typ: "string or array of strings", def: "`claude -p --output-format stream-json --verbose`", doc: "what a run calls, written as that of an agent. It runs in the directory of the Aidefile, to which a relative path such as `./run.sh` belongs. Its standard input is the task with all that the agent is told, and it ends with 0 when it has succeeded. In its arguments `{task}`, `{prompt}`, `{persona}`, `{style}`, `{dir}`, `{memory}`, `{workspace}`, `{skills}` and `{tokens}` are replaced; variables have the same. An argument that becomes an option by that needs a `--` before it", also: []string{"cmd", "runner", "exec"}},
 				(*reader).template},
 			{row{name: "usage", typ: "auto, json, file, none", def: "auto", doc: "where the command says how many tokens it has used: `json` is its output, as claude, codex, gemini and opencode print it, or objects with a `usage`; `file` the file that `COPPICE_USAGE` names, `auto` that file if it was written and the output if not", also: []string{"tokens"}},
 				oneOf([]string{"auto", "json", "file", "none"}, func(s *aide.Settings, i int) { s.Usage = aide.Source(i) })},
@@ -113,7 +113,7 @@ func notBeside() map[string]string {
 		"command": "what it calls is said in the table [aide] of this file", "dir": "it works in the directory of its Aidefile",
 		"restart": policy, "backoff": policy, "max_restarts": policy, "restart_window": policy, "on_limit": policy,
 		"depends_on": "remove it: a trigger starts it, whatever else runs",
-		"ready":      is, "pool": is, "terminal": is, "stdin": is, "notify": is, "watchdog": is,
+		"ready":      is, "pool": is, "terminal": is, "stdin": is, "notify": is, "watchdog": is, "user": is, "group": is,
 	}
 }
 

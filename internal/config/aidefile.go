@@ -316,16 +316,13 @@ func workspaceTable() table[aidefile] {
 }
 
 func policyTable() table[aide.Policy] {
-	modes := []string{"always", "on-failure", "never"}
 	return table[aide.Policy]{
 		header:  "[daemon]",
 		doc:     "When a run is followed by another one without a trigger. Without this table: never.",
 		example: "[daemon]\nrestart = \"always\"\nmax_restarts = 100\nbackoff = \"exponential\"\n",
 		keys: []key[aide.Policy]{
 			{row{name: "restart", typ: "always, on-failure, never", def: "on-failure", doc: "after every run; after one that has failed; not at all", also: []string{"policy", "mode"}},
-				oneOf(modes, func(p *aide.Policy, i int) {
-					p.Restart = []supervisor.Restart{supervisor.Permanent, supervisor.Transient, supervisor.Temporary}[i]
-				})},
+				word(supervisor.ParseRestart, func(p *aide.Policy) *supervisor.Restart { return &p.Restart }, restartMeant)},
 			{row{name: "max_restarts", typ: "integer", def: "10", doc: "how many restarts may follow each other before the agent is given up; a success begins the count anew. A restart after a success does not count", also: []string{"max_restart", "restarts", "max_retries"}},
 				func(r *reader, v *value, into *aide.Policy) {
 					if n, ok := r.integer(v, 0, aide.MaxRestarts, fmt.Sprintf("an integer from 0 to %d", aide.MaxRestarts)); ok {

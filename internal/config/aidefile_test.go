@@ -146,7 +146,9 @@ func TestBadAidefiles(t *testing.T) {
 		{"[workspace]\nreads = []\n", `Aidefile:2:1: unknown key "reads" in [workspace]; did you mean "read"?`},
 		{"[daemon]\nmax_restart = 1\n", `Aidefile:2:1: unknown key "max_restart" in [daemon]; did you mean "max_restarts"?`},
 		{"[daemon]\nrestart = \"on_failure\"\n", `Aidefile:2:11: restart is "on_failure", expected one of always, on-failure, never; did you mean "on-failure"?`},
-		{"[daemon]\nrestart = \"permanent\"\n", `Aidefile:2:11: restart is "permanent", expected one of always, on-failure, never`},
+		{"[daemon]\nrestart = \"sometimes\"\n", `Aidefile:2:11: restart is "sometimes", expected one of always, on-failure, never`},
+		{"[daemon]\nrestart = \"unless-stopped\"\n", `Aidefile:2:11: restart is "unless-stopped", expected one of always, on-failure, never; did you mean "always"? an agent that is stopped by hand stays stopped`},
+		{"[daemon]\nrestart = \"no\"\n", `Aidefile:2:11: restart is "no", expected one of always, on-failure, never; did you mean "never"?`},
 		{"[daemon]\nmax_restarts = -1\n", `Aidefile:2:16: max_restarts is -1, expected an integer from 0 to 1000000`},
 		{"[daemon]\nbackoff = \"Exponential\"\n", `Aidefile:2:11: backoff is "Exponential", expected one of exponential, linear, fixed; did you mean "exponential"?`},
 		{"daemon = true\n", `Aidefile:1:10: daemon is a boolean, expected a table`},
@@ -440,4 +442,18 @@ func FuzzAidefile(f *testing.F) {
 			t.Fatalf("%+v", problems)
 		}
 	})
+}
+
+// A path in [aide] belongs to the directory of each Aidefile, which the hint says.
+func TestAideHint(t *testing.T) {
+	for program, want := range map[string]string{
+		"./run.sh":    "relative to the directory of each Aidefile",
+		"bin/run":     "relative to the directory of each Aidefile",
+		"/opt/run":    "install it, or say in the table [aide]",
+		"no-such-llm": "install it, or say in the table [aide]",
+	} {
+		if got := aideHint(program); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", program, got)
+		}
+	}
 }

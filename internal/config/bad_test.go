@@ -21,11 +21,11 @@ var badInput = []struct{ name, text, want string }{
 	{"zero byte", base + "dir = \"\x00\"\n", "4:8: a zero byte, expected text; remove it"},
 	{"too large", strings.Repeat("#", MaxFile+1), "1:1: the file has 1048577 bytes, expected at most 1048576; split the fleet into several projects"},
 	{"byte order mark and CRLF", "\xef\xbb\xbfx = 1\r\n" + base + "comand = 1\r\n", `
-		1:1: unknown table "x" in the file; expected one of include, project, supervision, daemon, aide, persistence, supervisor, orders, order, agent, patches
+		1:1: unknown table "x" in the file; expected one of include, project, supervision, daemon, aide, persistence, logs, supervisor, orders, order, agent, patches
 		5:1: unknown key "comand" in [[agent]]; did you mean "command"?`},
 	{"not TOML", "[agent", "1:6: not TOML: expected ']' to close table name"},
 	{"text without quotes", base + "restart = always\n", "4:11: not TOML: unexpected character U+0061 'a' at start of value; text needs quotes"},
-	{"string without end", base + "dir = \"x\n", "4:9: not TOML: basic strings cannot have new lines"},
+	{"string without end", base + "dir = \"x\n", "4:9: not TOML: the string is not closed on its line; write the missing quote; text of several lines stands between three quotes"},
 	{"number out of range", base + "max_restarts = 99999999999999999999\n", "4:16: not TOML: decimal number is too large to fit in a 64-bit signed integer"},
 	{"nested without end", "a = " + strings.Repeat("[", 20000), "1:10005: not TOML: arrays and inline tables are nested more than the maximum of 10000 levels deep"},
 	{"doubled key", base + "dir = 1\nname = \"b\"\n", "5:1: the key name is there twice, first in line 2, expected once; remove one of the two"},
@@ -71,7 +71,7 @@ var badInput = []struct{ name, text, want string }{
 		4:7: dir is a date or time, expected a path
 		5:7: env is an array, expected a table of strings
 		6:9: stdin is a boolean, expected "null" or a path
-		7:11: restart is an integer, expected one of permanent, transient, temporary
+		7:11: restart is an integer, expected one of always, on-failure, never
 		8:11: backoff is an integer, expected one of none, fixed, linear, exponential
 		9:16: max_restarts is a float, expected an integer from 0 to 1000000 or "unlimited"
 		10:18: restart_window is an array, expected a duration such as "10s" or "1h30m"
@@ -134,9 +134,28 @@ var badInput = []struct{ name, text, want string }{
 
 	// Words, times and numbers.
 	{"words", base + "restart = \"allways\"\nbackoff = \"expo\"\non_limit = \"stop\"\n", `
-		4:11: restart is "allways", expected one of permanent, transient, temporary; did you mean "always"?
+		4:11: restart is "allways", expected one of always, on-failure, never; did you mean "always"?
 		5:11: backoff is "expo", expected one of none, fixed, linear, exponential; did you mean "exponential"?
 		6:12: on_limit is "stop", expected one of escalate, quarantine, give_up, pause`},
+	{"misspelled keys that must be there", "[[agent]]\nname = \"a\"\ncomand = \"x\"\n[[agent]]\nnmae = \"b\"\ncommand = \"x\"\n[[order]]\nname = \"o\"\ncommand = \"x\"\ngate = \"manual\"\n", `
+		3:1: unknown key "comand" in [[agent]]; did you mean "command"?
+		5:1: unknown key "nmae" in [[agent]]; did you mean "name"?
+		9:1: unknown key "command" in [[order]]; did you mean "exec"?`},
+	{"a key that is missing beside another that is unknown", "[[agent]]\nname = \"a\"\nshutdwon = {}\n", `
+		1:3: [[agent]] without command, expected one (string or array of strings)
+		3:1: unknown key "shutdwon" in [[agent]]; did you mean "shutdown"?`},
+	{"YAML", "# agents\nagents:\n  - name: a\n", "2:7: not TOML: expected '=' after key; it looks like YAML, and the files of Coppice are TOML; `coppice init` writes an example"},
+	{"YAML with a value", "version: \"3\"\n", "1:8: not TOML: expected '=' after key; it looks like YAML, and the files of Coppice are TOML; `coppice init` writes an example"},
+	{"YAML below TOML", base + "dir: x\n", "4:4: not TOML: expected '=' after key"},
+	{"words of others", agents("restart", "unless-stopped", "unless_stopped", "no", "on_failure", "on-abnormal", "permanet", "temporery", "sometimes"), `
+		3:11: restart is "unless-stopped", expected one of always, on-failure, never; did you mean "always"? an agent that is stopped by hand stays stopped
+		7:11: restart is "unless_stopped", expected one of always, on-failure, never; did you mean "always"? an agent that is stopped by hand stays stopped
+		11:11: restart is "no", expected one of always, on-failure, never; did you mean "never"?
+		15:11: restart is "on_failure", expected one of always, on-failure, never; did you mean "on-failure"?
+		19:11: restart is "on-abnormal", expected one of always, on-failure, never; did you mean "on-failure"?
+		23:11: restart is "permanet", expected one of always, on-failure, never; did you mean "always"?
+		27:11: restart is "temporery", expected one of always, on-failure, never; did you mean "never"?
+		31:11: restart is "sometimes", expected one of always, on-failure, never`},
 	{"watchdog", base + "watchdog = \"500ms\"\nnotify = \"yes\"\n", `
 		4:12: watchdog is 500ms, expected at least 1s
 		5:10: notify is a string, expected true or false`},
@@ -210,7 +229,7 @@ var badInput = []struct{ name, text, want string }{
 		71:21: open_files is 0, expected an integer from 1 to 1073741824
 		75:21: open_files is a float, expected an integer from 1 to 1073741824
 		79:20: processes is 2_000_000_000, expected an integer from 1 to 1073741824`},
-	{"endless quarantine", base + "max_restarts = 0\n", `4:16: max_restarts is 0, expected at least 1 where the limit quarantines: the first start counts, too; write "unlimited" for no limit, or restart = "temporary" for no restart`},
+	{"endless quarantine", base + "max_restarts = 0\n", `4:16: max_restarts is 0, expected at least 1 where the limit quarantines: the first start counts, too; write "unlimited" for no limit, or restart = "never" for no restart`},
 	{"base above cap", base + "backoff = { base = \"1m\", cap = \"1s\" }\n", `4:20: base 1m0s is above cap 1s, expected at most that`},
 
 	// Values that only an agent gives a meaning.
@@ -245,7 +264,7 @@ var badInput = []struct{ name, text, want string }{
 		5:9: stdin contains a zero byte, expected a path`},
 	{"long argument", base + "env.A = \"" + strings.Repeat("x", 1<<17) + "\"\n", `4:9: the variable "A" has 131072 bytes, expected at most 131069; put it into a file`},
 	{"significant", base + "significant = true\n[[agent]]\nname = \"b\"\ncommand = \"x\"\nsignificant = true\nrestart = \"never\"\n", `
-		4:15: significant but permanent, expected a child that can end by itself; set restart = "transient" or "temporary"
+		4:15: significant with restart = "always", expected a child that can end by itself; set restart = "on-failure" or "never"
 		8:15: significant in a supervisor that does not heed it, expected one with auto_shutdown; set auto_shutdown = "any_significant" there`},
 
 	// Names and the tree.
@@ -258,11 +277,12 @@ var badInput = []struct{ name, text, want string }{
 		14:8: the name " a" begins or ends with a space, expected none there
 		17:8: the name "ääääääääääääääääääääääääääääää"... has 66 bytes, expected at most 64`},
 	{"doubled name", base + "[[supervisor]]\nname = \"s\"\nchildren = []\n" + base + "[[supervisor]]\nname = \"s\"\nchildren = []\n", `
-		8:8: the name "a" is taken by agent number 1, expected another one; names are unique in the whole file, supervisors and agents together
-		11:8: the name "s" is taken by supervisor number 1, expected another one; names are unique in the whole file, supervisors and agents together`},
-	{"unknown child", base + "[[supervisor]]\nname = \"backend\"\nchildren = [\"bakend\", \"zzz\"]\n", `
-		6:13: unknown child "bakend", expected the name of an agent or supervisor; did you mean "backend"?
-		6:23: unknown child "zzz", expected the name of an agent or supervisor`},
+		8:8: the name "a" is taken by agent number 1, expected another one (that is in line 2); names are unique in the whole file, supervisors and agents together
+		11:8: the name "s" is taken by supervisor number 1, expected another one (that is in line 5); names are unique in the whole file, supervisors and agents together`},
+	{"unknown child", base + "[[supervisor]]\nname = \"backend\"\nchildren = [\"bakend\", \"zzz\", \"web\"]\n[[agent]]\nname = \"wev\"\ncommand = \"x\"\n", `
+		6:13: unknown child "bakend", expected the name of an agent or supervisor
+		6:23: unknown child "zzz", expected the name of an agent or supervisor
+		6:30: unknown child "web", expected the name of an agent or supervisor; did you mean "wev"?`},
 	{"child twice", base + "[[supervisor]]\nname = \"s\"\nchildren = [\"a\", \"a\"]\n", `6:18: the child "a" is listed twice, expected once; remove one of the two`},
 	{"two supervisors", base + "[[supervisor]]\nname = \"s\"\nchildren = [\"a\"]\n[[supervisor]]\nname = \"t\"\nchildren = [\"a\"]\n",
 		`9:13: "a" is already a child of "s", expected one supervisor for each; remove it from one of the two`},
@@ -274,6 +294,20 @@ var badInput = []struct{ name, text, want string }{
 		4:15: the file has no name, expected a path
 		4:19: the file "a" is listed twice, expected once; remove one of the two
 		4:26: the file contains a zero byte, expected a path`},
+	{"environment files", base + "env_file = [\"\", \"a\", \"./a\", 1]\n", `
+		4:13: an element of env_file is empty, expected a path; remove the key if nothing is meant
+		4:17: the file "a" is listed twice, expected once; remove one of the two
+		4:29: an element of env_file is an integer, expected a path`},
+	{"environment file", base + "env_files = 1\nenv_file = 1\n", `
+		4:1: unknown key "env_files" in [[agent]]; did you mean "env_file"?
+		5:12: env_file is an integer, expected a path or an array of paths`},
+	{"logs", base + "logs = { size = 1, max_size = \"10\", keep = 0 }\n[logs]\nmax_size = 1000\nkeep = 1000\nmax_file = 3\n", `
+		4:10: unknown key "size" in [agent.logs]; did you mean "max_size"?
+		4:31: max_size is "10", a number without a unit, expected a size such as "512MiB" or a number of bytes; write "10MiB" if mebibytes are meant
+		4:44: keep is 0, expected an integer from 1 to 100
+		6:12: max_size is 1000, expected at least 1 KiB
+		7:8: keep is 1000, expected an integer from 1 to 100
+		8:1: unknown key "max_file" in [logs]; did you mean "keep"?`},
 	{"file that is none", base + "files = [\"a\", 1]\n", `
 		4:15: an element of files is an integer, expected a string; write "1"`},
 	{"dependencies", base + "depends_on = \"b\"\n[[agent]]\nname = \"b\"\ncommand = \"x\"\ndepends_on = [\"b\", 1]\n", `
@@ -283,6 +317,7 @@ var badInput = []struct{ name, text, want string }{
 		5:3: unknown dependency "bakend", expected the name of an agent or supervisor; did you mean "backend"?
 		6:3: unknown dependency "zzz", expected the name of an agent or supervisor
 		10:1: unknown key "after" in [[supervisor]]; did you mean "depends_on"?`},
+	{"no new privileges", base + "no_new_privileges = \"true\"\n", "4:21: no_new_privileges is a string, expected true or false; write true without quotes"},
 	{"process names", base + "process_names = [\"node\", \"/bin/sh\", \"\"]\n", `
 		4:26: "/bin/sh" is no name of a program, expected the last segment of its path
 		4:37: "" is no name of a program, expected the last segment of its path`},
@@ -349,4 +384,13 @@ func TestBadInput(t *testing.T) {
 			}
 		})
 	}
+}
+
+// agents is a file with an agent for each value of a key.
+func agents(key string, values ...string) string {
+	var b strings.Builder
+	for i, v := range values {
+		fmt.Fprintf(&b, "[[agent]]\ncommand = \"x\"\n%s = %q\nname = \"a%d\"\n", key, v, i)
+	}
+	return b.String()
 }

@@ -233,7 +233,7 @@ func TestCityErrors(t *testing.T) {
 			1:3: agent "a" has nothing to run, expected a command; write start_command, or provider, here or in [workspace]
 			5:12: provider is an integer, expected the name of a provider
 			6:3: [[agent]] without name, expected one (string)`},
-		{"taken", a + "[[agent]]\nname = \"a\"\ndir = \"x\"\nstart_command = \"x\"\n" + a, `9:8: the name "a" is taken by agent number 1, expected another one; names are unique in the whole file, supervisors and agents together`},
+		{"taken", a + "[[agent]]\nname = \"a\"\ndir = \"x\"\nstart_command = \"x\"\n" + a, `9:8: the name "a" is taken by agent number 1, expected another one (that is in line 2); names are unique in the whole file, supervisors and agents together`},
 		{"types", "workspace = 1\nproviders = 1\nrigs = 1\ndaemon = []\n[[agent]]\nname = \"a\"\nstart_command = 1\nargs = 1\nenv = 1\nattach = 1\npool = 1\npre_start = \"x\"\ndepends_on = \"x\"\n", `
 			1:13: workspace is an integer, expected a table
 			2:13: providers is an integer, expected a table
@@ -339,4 +339,62 @@ func FuzzCity(f *testing.F) {
 		}
 		checkErrors(t, []byte(text), err)
 	})
+}
+
+// TestCityOrders: types of events that only Gas City has, and orders to skip that are
+// not there, are notices; in a coppice.toml they are errors.
+func TestCityOrders(t *testing.T) {
+	dir := project(t, `-- city.toml --
+[[agent]]
+name = "a"
+start_command = "true"
+[orders]
+skip = ["b", "mergee"]
+-- orders/merge.toml --
+[order]
+exec = "true"
+gate = "event"
+on = "bead.closed"
+-- orders/convoy.toml --
+[order]
+exec = "true"
+gate = "event"
+on = "convoy.closed"
+-- orders/many.toml --
+[order]
+exec = "true"
+gate = "event"
+on = "session.undrained"
+-- orders/pattern.toml --
+[order]
+exec = "true"
+gate = "event"
+on = "session.*"
+`)
+	l, err := LoadUnchecked(filepath.Join(dir, CityName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, n := range l.Notices {
+		got = append(got, strings.TrimPrefix(n.String(), dir+string(filepath.Separator)))
+	}
+	want := []string{
+		`city.toml:5:9: there is no order "b" to skip; remove it`,
+		`city.toml:5:14: there is no order "mergee" to skip; did you mean "merge"?`,
+		`orders/convoy.toml:4:1: there is no event type "convoy.closed": no event fires this order`,
+		`orders/many.toml:4:1: there is no event type "session.undrained": no event fires this order`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	on := map[string]string{}
+	for _, o := range l.Tree.Orders {
+		if g := o.Gate(spec.Event); g != nil {
+			on[o.Name] = strings.Join(g.On.Types, " ")
+		}
+	}
+	if on["merge"] != "task.closed" || on["pattern"] != "agent.*" || on["convoy"] != "convoy.closed" {
+		t.Errorf("orders fire on %v", on)
+	}
 }

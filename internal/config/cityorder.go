@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -126,17 +127,23 @@ func (c *city) environment(t *value, l layer) {
 	t.adopt(env)
 }
 
-// eventHere is the name here of a type of events of Gas City.
+// eventHere returns the name here of a type of events of Gas City; the same one if there is none.
 func eventHere(name string) string {
+	here := name
 	switch {
 	case name == "bead.updated":
-		return "task.edited"
+		here = "task.edited"
 	case name == "session.woke":
-		return "agent.started"
+		here = "agent.started"
 	case strings.HasPrefix(name, "bead."):
-		return "task." + strings.TrimPrefix(name, "bead.")
+		here = "task." + strings.TrimPrefix(name, "bead.")
 	case strings.HasPrefix(name, "session."):
-		return "agent." + strings.TrimPrefix(name, "session.")
+		here = "agent." + strings.TrimPrefix(name, "session.")
+	case strings.HasPrefix(name, "city."):
+		here = "project." + strings.TrimPrefix(name, "city.")
 	}
-	return name
+	if event.CheckPattern(here) != nil {
+		return name
+	}
+	return here
 }

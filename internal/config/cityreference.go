@@ -25,6 +25,7 @@ What several places say is named once, at the first of them. A key that is proba
 Some things are otherwise than in Gas City, on purpose:
 
 - ` + "`max_restarts` and `restart_window` hold: an agent has that many starts within the window, failed ones included, and then waits until the window has room again. Each restart waits for `patrol_interval`, one minute at most, as Gas City's controller starts what has crashed at its next tick." + `
+- ` + "Orders fire on the events of Coppice: `bead.*`, `session.*` and `city.*` become `task.*`, `agent.*` and `project.*`. A type that is not there, such as `convoy.closed`, is a notice, and so is a name in `skip` of `[orders]` that no order has." + `
 - ` + "A file that is included changes only the keys of `[daemon]` that it has; the others stay." + `
 - ` + "All variables in `env` belong to what an agent is: when one changes, the agent is restarted." + `
 - ` + "A pool whose `check` fails stays as it is." + `

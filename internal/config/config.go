@@ -153,8 +153,11 @@ func (r *reader) report(p spec.Problem, document *value, places []*value) {
 	// A file whose agents could not be read is not empty.
 	consequence := v == document && len(r.errs) > 0
 	if p.Other > 0 {
-		if other := places[p.Other-1].find("name"); other.src != v.src {
-			line, _ := other.src.position(other.at)
+		other := places[p.Other-1].find("name")
+		line, _ := other.src.position(other.at)
+		if other.src == v.src {
+			p.Message += fmt.Sprintf(" (that is in line %d)", line)
+		} else {
 			p.Message += fmt.Sprintf(" (that is in %s:%d)", other.src.name, line)
 		}
 	}

@@ -276,7 +276,7 @@ func TestLoad(t *testing.T) {
 		{"no tmux", "command = \"DIR/bin/tool\"\nruntime = \"tmux\"", `4:11: tmux is not installed or not in PATH, expected version 3.2 or later; install it (apt install tmux, dnf install tmux, brew install tmux) or write runtime = "proc"`},
 		{"several", "command = \"nothere\"\nstdin = \"x\"\nrestart = \"x\"", `3:11: the command "nothere" is not in PATH; install it, or write its path
 4:9: the input file "DIR/x" does not exist, expected a file or "null"
-5:11: restart is "x", expected one of permanent, transient, temporary`},
+5:11: restart is "x", expected one of always, on-failure, never`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.name == "no tmux" {

@@ -1,13 +1,18 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/coppice-dev/coppice/internal/account"
 	"github.com/coppice-dev/coppice/internal/lookpath"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -22,13 +27,14 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 			continue
 		}
 		c := fileCheck{agent: d.Agent, decl: i}
+		c.envFiles()
 		if c.dir() {
 			c.command(d.Agent.Command, "command")
 			if d.Agent.Aide != nil {
 				before := len(c.problems)
 				c.command(d.Agent.Aide.Command, "aidefile")
 				for i := range c.problems[before:] {
-					c.problems[before+i].Hint = "install it, or say in the table [aide] of a coppice.toml what a run calls; coppice add writes one"
+					c.problems[before+i].Hint = aideHint(d.Agent.Aide.Command[0])
 				}
 			}
 			c.command(d.Agent.Ready.Exec, "ready", "exec")
@@ -44,6 +50,8 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 			c.stdin()
 		}
 		c.runtime()
+		c.privileges(runtime.GOOS)
+		c.user(account.May)
 		problems = append(problems, c.problems...)
 	}
 	return problems
@@ -51,8 +59,17 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 
 type fileCheck struct {
 	agent    *spec.Agent
+	path     string // PATH, as a file of the environment has it
 	decl     int
 	problems []spec.Problem
+}
+
+// aideHint says what to do where the command of an agent of an Aidefile cannot be run.
+func aideHint(program string) string {
+	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
+		return "command in [aide] is relative to the directory of each Aidefile; write a whole path for a program that all share"
+	}
+	return "install it, or say in the table [aide] of a coppice.toml what a run calls; coppice add writes one"
 }
 
 func (c *fileCheck) problem(hint, message string, path ...string) {
@@ -83,7 +100,7 @@ func (c *fileCheck) command(argv []string, path ...string) {
 	}
 	search, own := c.agent.Env["PATH"]
 	if !own {
-		search = os.Getenv("PATH")
+		search = cmp.Or(c.path, os.Getenv("PATH"))
 	}
 	_, err := lookpath.Find(argv[0], c.agent.Dir, search)
 	name := spec.Quote(argv[0])
@@ -114,6 +131,73 @@ func (c *fileCheck) runtime() {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		c.problem(`install it (apt install tmux, dnf install tmux, brew install tmux) or write runtime = "proc"`,
 			"tmux is not installed or not in PATH, expected version 3.2 or later", "runtime")
+	}
+}
+
+// privileges says what a system cannot do.
+func (c *fileCheck) privileges(system string) {
+	if c.agent.NoNewPrivileges && system != "linux" {
+		c.problem("remove it, or run this project on Linux",
+			"no_new_privileges is true on "+system+", expected it on Linux only: other systems cannot do that",
+			"no_new_privileges")
+	}
+}
+
+// user checks that an agent can run as its user: that coppice may, that there is one, and that the
+// user can reach the directory and the programs.
+func (c *fileCheck) user(may func() error) {
+	a := c.agent
+	if a.User == "" {
+		return
+	}
+	if err := may(); err != nil {
+		c.problem("run coppice as root, as a system service for example, or remove it",
+			"user is "+spec.Quote(a.User)+", expected none where coppice may not change the user: "+err.Error(), "user")
+		return
+	}
+	who, err := account.Find(a.User, a.Group)
+	if err != nil {
+		key := "user"
+		if _, err := account.Find(a.User, ""); err == nil {
+			key = "group"
+		}
+		c.problem("create it, or write a number", err.Error()+", expected the name or number of one", key)
+		return
+	}
+	if int(who.UID) == os.Geteuid() {
+		c.problem("remove it, or write another one",
+			"user is "+spec.Quote(a.User)+", as whom coppice runs itself, expected another one", "user")
+		return
+	}
+	if err := who.Reach(a.Dir, account.Execute); err != nil {
+		c.problem("change the permissions of that directory, or dir",
+			err.Error()+", expected a working directory within reach", "dir")
+		return
+	}
+	search, own := a.Env["PATH"]
+	if !own {
+		search = os.Getenv("PATH")
+	}
+	if len(a.Command) == 0 {
+		return
+	}
+	if file, err := lookpath.Find(a.Command[0], a.Dir, search); err == nil {
+		if err := who.Reach(file, account.Execute); err != nil {
+			c.problem("change its permissions, or install it elsewhere",
+				err.Error()+", expected a program that the user may run", "command")
+		}
+	}
+}
+
+// envFiles reads the files of the environment.
+func (c *fileCheck) envFiles() {
+	for i, file := range c.agent.EnvFiles {
+		vars, err := ReadEnvFile(file)
+		if err != nil {
+			c.problem("", "env_file: "+err.Error(), "env_file", strconv.Itoa(i))
+		} else if path, ok := vars["PATH"]; ok {
+			c.path = path
+		}
 	}
 }
 

@@ -97,7 +97,7 @@ func IsGrove(path string) bool {
 }
 
 // grove is the advice for a grove.toml.
-var grove = advice{missing: "`coppice new` writes one", large: "remove what is no setting"}
+var grove = advice{missing: "`coppice sage new` writes one", large: "remove what is no setting"}
 
 // groveFile is a grove.toml while it is read.
 type groveFile struct {
@@ -292,7 +292,7 @@ const groveHead = `# grove.toml
 
 <!-- Written by go generate from internal/config; changes belong there. -->
 
-The settings of a Sage project, in [TOML](https://toml.io), in its topmost directory. ` + "`coppice new`" + ` writes a first one. It is UTF-8 and at most
+The settings of a Sage project, in [TOML](https://toml.io), in its topmost directory. ` + "`coppice sage new`" + ` writes a first one. It is UTF-8 and at most
 1 MiB large. Where there is none, a ` + "`sage.toml`" + ` in the same directory is read instead.
 
 Paths are relative to the directory of the file, wherever a command is run.

@@ -267,7 +267,7 @@ func TestLoadGrove(t *testing.T) {
 	}
 
 	for path, want := range map[string]string{
-		"none": "none: no such file, expected the configuration of a project; `coppice new` writes one",
+		"none": "none: no such file, expected the configuration of a project; `coppice sage new` writes one",
 		dir:    dir + ":1:1: is a directory, expected a regular file",
 	} {
 		if _, err := LoadGrove(path); err == nil || err.Error() != want {

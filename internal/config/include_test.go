@@ -231,7 +231,7 @@ func TestIncludeErrors(t *testing.T) {
 		{"values of patches", main(`[]`) + "[[patches.agent]]\nname = \"a\"\nenv = 1\nenv_remove = \"x\"\nrestart = \"sometimes\"\nshutdown.grace = \"-1s\"\n", `
 			coppice.toml:7:7: env is an integer, expected a table of strings
 			coppice.toml:8:14: env_remove is a string, expected an array of strings
-			coppice.toml:9:11: restart is "sometimes", expected one of permanent, transient, temporary
+			coppice.toml:9:11: restart is "sometimes", expected one of always, on-failure, never
 			coppice.toml:10:18: grace is "-1s", negative, expected a duration such as "10s" or "1h30m"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

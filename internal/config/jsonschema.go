@@ -220,12 +220,12 @@ func otherSpellings(word string) []string {
 		return []string{"OneForAll"}
 	case "rest_for_one":
 		return []string{"RestForOne"}
-	case "permanent":
-		return []string{"Permanent", "always"}
-	case "transient":
-		return []string{"Transient", "on-failure"}
-	case "temporary":
-		return []string{"Temporary", "never"}
+	case "always":
+		return []string{"permanent", "Permanent"}
+	case "on-failure":
+		return []string{"transient", "Transient"}
+	case "never":
+		return []string{"temporary", "Temporary"}
 	case "give_up":
 		return []string{"give-up"}
 	}

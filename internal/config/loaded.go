@@ -121,7 +121,7 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 		return l, r.errors()
 	}
 	tree.Recall, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, standing
-	tree.Retention = f.retention
+	tree.Retention, tree.Logs = f.retention, f.logs
 	l.Tree = tree
 	return l, nil
 }

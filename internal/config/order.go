@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/orders"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/suggest"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -15,6 +14,7 @@ type order struct {
 	spec.StandingOrder
 	table     *value
 	file      string // its name is that of the file, if it is not empty
+	city      bool   // it is one of a city
 	gates     []spec.GateKind
 	gatesAt   *value
 	exec      *value
@@ -154,13 +154,10 @@ retries = 2
 				func(r *reader, v *value, into *order) { into.check, _ = r.command(v) }},
 			{row{name: "check_timeout", typ: "duration", def: "10s", doc: "how long `check` may take; it has failed then", also: []string{"check_limit"}}, duration(func(o *order) *time.Duration { return &o.limit })},
 			{row{name: "check_interval", typ: "duration", def: "30s", doc: "the time from one `check` to the next", also: []string{"poll", "poll_interval", "check_every"}}, duration(func(o *order) *time.Duration { return &o.every })},
-			{row{name: "on", typ: "string or array of strings", doc: "types of events, or patterns such as `\"agent.*\"`: `coppice events` shows them. Each event is handed over once", also: []string{"event", "events", "types"}},
+			{row{name: "on", typ: "string or array of strings", doc: "types of events, or patterns such as `\"agent.*\"`, see [events.md](events.md). Each event is handed over once", also: []string{"event", "events", "types"}},
 				func(r *reader, v *value, into *order) {
 					for _, e := range r.strings(v, "a type of events") {
-						if orders.CheckPattern(e.text) != nil {
-							r.fail(e.at, e, `a "[" begins a set of characters; \ escapes it`, "%s is no pattern of types of events", spec.Quote(e.text))
-						}
-						into.on = append(into.on, e.text)
+						r.eventType(e, into)
 					}
 				}},
 			{row{name: "path", typ: "string", doc: "only events about this node of the tree, or below it", also: []string{"on_path", "source"}}, text(func(o *order) *string { return &o.path })},

@@ -67,7 +67,7 @@ interval = "1d"
 check = "test -e x"
 check_timeout = "5s"
 check_interval = "1m"
-on = ["agent.*", "bead.closed"]
+on = ["agent.*", "task.closed"]
 path = "shop/db"
 timeout = "90s"
 overlap = "queue"
@@ -94,7 +94,7 @@ schedule = ["0 9 * * *", "0 18 * * *"]
 		t.Errorf("%d orders: %v", len(all), all)
 	}
 	o := all["everything"]
-	if fmt.Sprint(o.Gates) != "[cron 30 2 * * MON-FRI (Europe/Berlin) cooldown 24h0m0s condition test -e x event agent.*, bead.closed of shop/db]" &&
+	if fmt.Sprint(o.Gates) != "[cron 30 2 * * MON-FRI (Europe/Berlin) cooldown 24h0m0s condition test -e x event agent.*, task.closed of shop/db]" &&
 		len(o.Gates) != 4 || !o.All || o.Timeout != 90*time.Second || o.Overlap != spec.OverlapQueue || !o.CatchUp || o.Retries != 3 ||
 		o.Backoff != (supervisor.Backoff{Kind: supervisor.Linear, Base: 5 * time.Second}) || o.Env["A"] != "b" || filepath.Base(o.Dir) != "orders" || o.Disabled {
 		t.Errorf("%+v", o)
@@ -135,7 +135,10 @@ func TestBadOrders(t *testing.T) {
 		head + "exec = \"true\"\nschedule = [\"@daily\", \"0 0 30 2 *\"]\n":                   `day of month "30": no month of "2" has such a day, it would never be due`,
 		head + "exec = \"true\"\nschedule = \"@daily\"\ntimezone = \"CEST\"\n":                `:5:12: time zone "CEST" is not known: expected an IANA name`,
 		head + "exec = \"true\"\ntimezone = \"UTC\"\n":                                        `:4:1: timezone without the gate cron`,
-		head + "exec = \"true\"\non = \"[\"\n":                                                `is no pattern of types of events`,
+		head + "exec = \"true\"\non = \"[\"\n":                                                `:4:6: "[" is not a pattern of event types; write a type`,
+		head + "exec = \"true\"\non = [\"order.*\", \"agent.crashd\"]\n":                      `:4:18: there is no event type "agent.crashd"; did you mean "agent.crashed"?`,
+		head + "exec = \"true\"\non = \"agnet.*\"\n":                                          `:4:6: no event type matches "agnet.*"; did you mean "agent.*"?`,
+		head + "exec = \"true\"\non = \"convoy.closed\"\n":                                    `:4:6: there is no event type "convoy.closed"; write a type such as`,
 		head + "exec = \"true\"\ngate = \"manual\"\nretry_delay = \"1h\"\n":                   `:5:15: retry_delay is "1h", expected at most 5m0s`,
 		head + "exec = \"true\"\non = []\n":                                                   `on is empty`,
 		head + "exec = \"true\"\ncheck = \"\"\n":                                              `check is empty`,

@@ -21,7 +21,9 @@ func (r *reader) finish(o *order, s *standing, dir string, skipped bool) {
 	o.Dir = under(dir, o.Dir)
 	switch {
 	case o.exec == nil && o.task == nil && o.formula == nil:
-		r.fail(o.table.at, o.table, "write exec or task", "the order %s does nothing, expected one of exec and task", spec.Quote(o.Name))
+		if !r.faulty[spot{o.table.src, o.table.at}] {
+			r.fail(o.table.at, o.table, "write exec or task", "the order %s does nothing, expected one of exec and task", spec.Quote(o.Name))
+		}
 	case o.exec != nil && (o.task != nil || o.formula != nil):
 		r.fail(o.exec.at, o.exec, "remove one of them, or make two orders", "the order %s has exec and a task, expected one of them", spec.Quote(o.Name))
 	case o.task != nil && o.formula != nil:

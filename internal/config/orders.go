@@ -2,11 +2,13 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/orders"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/suggest"
@@ -62,6 +64,7 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Sta
 		if known[o.Name] != o.table {
 			continue
 		}
+		o.city = s.city != nil
 		table.read(r, o.table, o)
 		if o.file != "" {
 			o.Name = o.file
@@ -76,6 +79,21 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Sta
 		all = append(all, &o.StandingOrder)
 	}
 	return all
+}
+
+// eventType reads a type of events, or a pattern of them. Gas City has types that
+// Coppice does not have, so that in a city one that nothing has is no error.
+func (r *reader) eventType(v *value, into *order) {
+	into.on = append(into.on, v.text)
+	var wrong *event.PatternError
+	if !errors.As(event.CheckPattern(v.text), &wrong) {
+		return
+	}
+	if into.city {
+		r.notice(v, "%s: no event fires this order", wrong.Problem)
+		return
+	}
+	r.fail(v.at, v, wrong.Hint, "%s", wrong.Problem)
 }
 
 // orderFiles reads the files of orders.
@@ -184,10 +202,14 @@ func (r *reader) override(s *standing, known map[string]*value, names []string) 
 func (r *reader) skips(s *standing, known map[string]*value, names []string) map[string]bool {
 	skipped := make(map[string]bool)
 	for _, e := range s.skip {
-		if known[e.text] == nil {
+		switch {
+		case known[e.text] != nil:
+			skipped[e.text] = true
+		case s.city != nil: // as Gas City, where packs come and go
+			r.notice(e, "there is no order %s to skip; %s", spec.Quote(e.text), noOrder(e.text, names))
+		default:
 			r.fail(e.at, e, noOrder(e.text, names), "there is no order %s to skip", spec.Quote(e.text))
 		}
-		skipped[e.text] = true
 	}
 	return skipped
 }

@@ -143,7 +143,7 @@ func TestFindKey(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]string{
-		"agent.web.restart":             "agent.web.restart is not set; the default is permanent",
+		"agent.web.restart":             "agent.web.restart is not set; the default is always",
 		"agent.db.env":                  "agent.db.env is not set",
 		"agent.db.on_error":             "agent.db.on_error is not set",
 		"agent.db.pool.min":             "agent.db.pool.min is not set; the default is 0",

@@ -27,7 +27,7 @@ func (r *reader) program(f *file, dir string, look bool) {
 	case f.program == nil:
 		return
 	case path == "":
-		r.fail(f.program.at, f.program, "remove it, or write a program with: coppice new NAME", "program is empty, expected a file or a directory")
+		r.fail(f.program.at, f.program, "remove it, or write a program with: coppice sage new NAME", "program is empty, expected a file or a directory")
 		return
 	case strings.ContainsRune(path, 0):
 		r.fail(f.program.at, f.program, "", "program contains a zero byte, expected a path")
@@ -38,6 +38,6 @@ func (r *reader) program(f *file, dir string, look bool) {
 		return
 	}
 	if _, err := os.Stat(f.root.Program); err != nil {
-		r.fail(f.program.at, f.program, "write one with: coppice new NAME", "the program %s cannot be used: %v", spec.Quote(path), reason(err))
+		r.fail(f.program.at, f.program, "write one with: coppice sage new NAME", "the program %s cannot be used: %v", spec.Quote(path), reason(err))
 	}
 }

@@ -122,6 +122,15 @@ func print(t *spec.Tree) string {
 		if a.Files != nil {
 			line("files", a.Files)
 		}
+		if a.EnvFiles != nil {
+			line("env_file", a.EnvFiles)
+		}
+		if a.Logs.MaxSize > 0 {
+			line("logs.max_size", a.Logs.MaxSize)
+		}
+		if a.Logs.Keep > 0 {
+			line("logs.keep", a.Logs.Keep)
+		}
 		line("runtime", a.Runtime.String())
 		line("terminal", a.Terminal)
 		if a.Limits.Memory > 0 {
@@ -141,6 +150,15 @@ func print(t *spec.Tree) string {
 		line("suspended", a.Suspended)
 		if a.ProcessNames != nil {
 			line("process_names", a.ProcessNames)
+		}
+		if a.User != "" {
+			line("user", a.User)
+		}
+		if a.Group != "" {
+			line("group", a.Group)
+		}
+		if a.NoNewPrivileges {
+			line("no_new_privileges", true)
 		}
 		if a.DependsOn != nil {
 			line("depends_on", a.DependsOn)
@@ -295,6 +313,8 @@ func someTree(t *rapid.T) *spec.Tree {
 				a.Stdin = "/dev/zero"
 			}
 			a.Files = rapid.SampledFrom([][]string{nil, {"/etc/motd"}, {"/etc/motd", "/not/there"}}).Draw(t, "files of it")
+			a.EnvFiles = rapid.SampledFrom([][]string{nil, {"/etc/environment"}}).Draw(t, "files of its environment")
+			a.Logs = rapid.SampledFrom([]spec.Logs{{}, {MaxSize: 1 << 20}, {Keep: 1}, {MaxSize: 1 << 30, Keep: 100}}).Draw(t, "logs")
 			a.Limit = someLimit(t, supervisor.ScopeChild)
 			a.Backoff.Base = time.Duration(rapid.Int64Range(1, 1000).Draw(t, "base"))
 			a.Backoff.Cap = a.Backoff.Base + someTime.Draw(t, "cap")
@@ -306,6 +326,11 @@ func someTree(t *rapid.T) *spec.Tree {
 		if rapid.Bool().Draw(t, "watched") {
 			a.HeartbeatTimeout, a.ProgressTimeout = someTime.Draw(t, "heartbeat"), someTime.Draw(t, "progress")
 			a.IdleTimeout = someTime.Draw(t, "idle")
+			if a.Runtime == spec.Proc && a.Stdin == "" && rapid.Bool().Draw(t, "own user") {
+				a.User, a.Group = "u", rapid.SampledFrom([]string{"", "g"}).Draw(t, "group")
+				a.EnvFiles = nil
+			}
+			a.NoNewPrivileges = rapid.Bool().Draw(t, "no new privileges")
 			a.ProcessNames = rapid.SampledFrom([][]string{nil, {"claude", "node"}}).Draw(t, "process names")
 			a.Nudge = rapid.SampledFrom([]spec.Nudge{{}, {Type: a.Terminal}, {Signal: "USR2"}, {Command: []string{"x", " "}}}).Draw(t, "nudge")
 		}

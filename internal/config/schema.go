@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -117,10 +118,15 @@ func (t table[T]) read(r *reader, v *value, into *T) {
 	if !r.want(v, isTable, "a table") {
 		return
 	}
+	hints := map[string]bool{} // of unknown keys
 	for _, field := range v.fields {
-		t.readField(r, field, into)
+		hints[t.readField(r, field, into)] = true
 	}
 	for _, k := range t.keys {
+		if hints[didYouMean(k.name)] && v.byName[k.name] == nil { // it is there, misspelled
+			r.faulty[spot{v.src, v.at}] = true
+			continue
+		}
 		switch {
 		case k.def != required || v.byName[k.name] != nil || agentOfAidefile(t.header, k.name, v):
 		case t.header == "":
@@ -131,11 +137,12 @@ func (t table[T]) read(r *reader, v *value, into *T) {
 	}
 }
 
-func (t table[T]) readField(r *reader, field *value, into *T) {
+// readField reads one key. Of one that is unknown it returns the hint.
+func (t table[T]) readField(r *reader, field *value, into *T) (hint string) {
 	for _, k := range t.keys {
 		if k.name == field.name {
 			k.read(r, field, into)
-			return
+			return ""
 		}
 	}
 	rows := make([]row, len(t.keys))
@@ -150,7 +157,9 @@ func (t table[T]) readField(r *reader, field *value, into *T) {
 	if t.header == "" {
 		what = "table"
 	}
-	r.fail(field.key, field, r.meant(field.name, rows), "unknown %s %s in %s", what, spec.Quote(field.name), where)
+	hint = r.meant(field.name, rows)
+	r.fail(field.key, field, hint, "unknown %s %s in %s", what, spec.Quote(field.name), where)
+	return hint
 }
 
 // meant says which key was probably meant by name where only rows are known.
@@ -291,11 +300,12 @@ func (r *reader) integer(v *value, low, high int64, expected string) (int64, boo
 }
 
 // word is the read function of a key whose value is one of a few words, or of
-// the other spellings that parse takes.
+// the other spellings that parse takes. meant gives the hint for words that neither
+// knows; where it is empty, the hint is the nearest word.
 func word[T any, E interface {
 	~uint8
 	String() string
-}](parse func(string) (E, error), field func(*T) *E, others ...string) func(*reader, *value, *T) {
+}](parse func(string) (E, error), field func(*T) *E, meant ...func(string) string) func(*reader, *value, *T) {
 	return func(r *reader, v *value, into *T) {
 		expected := "one of " + strings.Join(words[E](), ", ")
 		if !r.want(v, isString, expected) {
@@ -303,9 +313,9 @@ func word[T any, E interface {
 		}
 		e, err := parse(v.text)
 		if err != nil {
-			hint := ""
-			if near := suggest.Nearest(v.text, append(words[E](), others...)); near != "" {
-				hint = "did you mean " + strconv.Quote(near) + "?"
+			hint := didYouMean(suggest.Nearest(v.text, words[E]()))
+			for _, other := range meant {
+				hint = cmp.Or(other(v.text), hint)
 			}
 			r.fail(v.at, v, hint, "%s is %s, expected %s", r.label(v), spec.Quote(v.text), expected)
 			return

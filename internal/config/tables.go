@@ -20,6 +20,7 @@ type file struct {
 	persistence spec.Persistence
 	database    *value // path of [persistence]
 	retention   spec.Retention
+	logs        spec.Logs
 	program     *value // of [project]
 	supervisors []group
 	agents      []agent
@@ -63,6 +64,7 @@ func fileTable() table[file] {
 					aideTable().read(r, v, f.aide)
 				}},
 			{row{name: "persistence", typ: "table", doc: "where state is kept", also: []string{"store", "state"}}, sub(persistenceTable(), func(f *file) *file { return f })},
+			{row{name: "logs", typ: "table", doc: "how much output is kept of agents", also: []string{"log", "logging", "output"}}, sub(allLogsTable(), func(f *file) *spec.Logs { return &f.logs })},
 			{row{name: "supervisor", typ: "array of tables", doc: "a supervisor below the root", also: []string{"supervisors"}}, tables("supervisor",
 				func(r *reader, v *value, f *file) {
 					f.supervisors = append(f.supervisors, group{table: v})
@@ -127,11 +129,11 @@ name = "shop"
 const (
 	strategyType = "one_for_one, one_for_all, rest_for_one"
 	strategyDoc  = "which children are restarted when one fails: it alone, all of them, it and those after it"
-	restartType  = "permanent, transient, temporary"
-	restartDoc   = "`permanent` (or `always`) restarts after every end, `transient` (`on-failure`) after failures, `temporary` (`never`) not at all"
+	restartType  = "always, on-failure, never"
+	restartDoc   = "`always` restarts after every end, `on-failure` after failures, `never` not at all; `permanent`, `transient` and `temporary` mean the same"
 	autoType     = "never, any_significant, all_significant, when_done"
 	autoDoc      = "when it ends by itself: with the first or the last significant child that ended for good, or when nothing below it runs or will run again"
-	signifDoc    = "takes part in the `auto_shutdown` of its supervisor; needs `restart` other than `permanent`"
+	signifDoc    = "takes part in the `auto_shutdown` of its supervisor; needs `restart` other than `always`"
 	onLimitDoc   = "`escalate` stops the children and fails, so that the parent's strategy applies; `quarantine` waits until the window has room again; `give_up` waits for a reset; `pause` starts nothing more until it is resumed"
 )
 
@@ -139,7 +141,7 @@ func supervisionTable() table[file] {
 	of := func(f *file) *limit { return &f.limit }
 	return table[file]{
 		header: "[supervision]",
-		doc: "The root supervisor. Its limit (`max_restarts`, `within_seconds`, `on_limit`) is also the default of every `[[supervisor]]`; its strategy is not. A supervisor with another `on_limit` has the numbers of that: 20 in 1h for `quarantine`, 10 for `give_up`, 3 in 5m for `pause`. " +
+		doc: "The root supervisor. Its limit (`max_restarts`, `within_seconds`, `on_limit`) is also the default of every `[[supervisor]]`; its strategy is not. A supervisor that sets another `on_limit` has the default numbers of that one: 20 in 1h for `quarantine`, 10 for `give_up`, 3 in 5m for `pause`. " +
 			"The root quarantines: an agent or supervisor directly under it that reaches its limit is held back, and everything else goes on. With `on_limit = \"escalate\"` here, the root ends instead, and the whole fleet with it.",
 		example: `[supervision]
 strategy = "one_for_one"
@@ -153,7 +155,7 @@ within_seconds = 60
 			onLimit("quarantine for the root, escalate for other supervisors", onLimitDoc, of),
 			{row{name: "strategy", typ: strategyType, def: "one_for_one", doc: strategyDoc}, word(supervisor.ParseStrategy, func(f *file) *supervisor.Strategy { return &f.root.Strategy })},
 			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc}, word(parseAutoShutdown, func(f *file) *supervisor.AutoShutdown { return &f.root.AutoShutdown })},
-			{row{name: "persist", typ: "boolean", def: "all but quarantines", doc: "whether restart counters, delays, quarantines and give-ups survive the daemon. What does not survive is over with the next one: it starts what was held back, at once and with fresh counters. Without this key limits that quarantine begin afresh with each daemon, and all others go on; with `true` those go on, too; with `false` none does. What people decide survives it in any case: a stop by hand until `coppice start`, a pause until `coppice resume`", also: []string{"persistent", "remember"}},
+			{row{name: "persist", typ: "boolean", def: "all but quarantines", doc: "what a new daemon keeps of restart counters, delays, quarantines and give-ups. Not set: all of them, except for agents whose limit is `quarantine`. `true`: all of them. `false`: none. An agent that was held back by what is not kept starts at once, with fresh counters. Stops and pauses by people are kept in any case. See [daemon.md](daemon.md#limits-and-decisions)", also: []string{"persistent", "remember"}},
 				func(r *reader, v *value, into *file) {
 					persist := true
 					flag(func(p *bool) *bool { return p })(r, v, &persist)
@@ -195,7 +197,7 @@ command = "./api.sh --port 8080"
 			maxRestarts("as in `[supervision]`", "restarts of its children, within the window; one more reaches the limit", of),
 			window("within", "as in `[supervision]`", "the window in which restarts count", of),
 			onLimit("as in `[supervision]`", onLimitDoc+". `quarantine` and `give_up` count for each child by itself", of),
-			{row{name: "restart", typ: restartType, def: "permanent", doc: "the supervisor as a child of its parent: " + restartDoc}, word(supervisor.ParseRestart, func(g *group) *supervisor.Restart { return &g.Restart }, restartAliases()...)},
+			{row{name: "restart", typ: restartType, def: "always", doc: "the supervisor as a child of its parent: " + restartDoc}, word(supervisor.ParseRestart, func(g *group) *supervisor.Restart { return &g.Restart }, restartMeant)},
 			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc}, word(parseAutoShutdown, func(g *group) *supervisor.AutoShutdown { return &g.AutoShutdown })},
 			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc}, flag(func(g *group) *bool { return &g.Significant })},
 			suspendedKey("all below it is suspended: "+suspendedDoc, func(g *group) *bool { return &g.Suspended }),
@@ -231,6 +233,7 @@ restart_window = "1h"
 					}
 				}},
 			{row{name: "env", typ: "table of strings", doc: "variables beside the few that every agent gets; names in `COPPICE_` are Coppice's own", also: []string{"environment"}}, (*reader).env},
+			envFileKey(),
 			filesKey(),
 			{row{name: "stdin", typ: "string", def: `"null"`, doc: "standard input: `\"null\"` for nothing, else the path of a file, relative to `dir`", also: []string{"input"}},
 				func(r *reader, v *value, into *agent) {
@@ -248,7 +251,12 @@ restart_window = "1h"
 					}
 				}},
 			{row{name: "limits", typ: "table", doc: "what it may use at most, see `[agent.limits]`", also: []string{"resources", "rlimits", "ulimits"}}, sub(limitsTable(), func(a *agent) *spec.Limits { return &a.Limits })},
-			{row{name: "restart", typ: restartType, def: "permanent", doc: restartDoc, also: []string{"restart_policy", "autorestart"}}, word(supervisor.ParseRestart, func(a *agent) *supervisor.Restart { return &a.Restart }, restartAliases()...)},
+			{row{name: "logs", typ: "table", doc: "how much of its output is kept, see `[agent.logs]`", also: []string{"log", "logging"}}, sub(agentLogsTable(), func(a *agent) *spec.Logs { return &a.Logs })},
+			{row{name: "user", typ: "string", def: "that of the daemon", doc: "the user that the agent and its own commands (`ready.exec`, hooks, nudges, checks) run as, by name or number. Only where the daemon runs as root, on Linux, and not in tmux, with `stdin`, `env_file` or `aidefile`. See [Another user](agents.md#another-user)", also: []string{"uid", "run_as", "username", "as"}}, text(func(a *agent) *string { return &a.User })},
+			{row{name: "group", typ: "string", def: "that of the user", doc: "the group of the agent instead of the first one of `user`, by name or number; the others of the user stay", also: []string{"gid"}}, text(func(a *agent) *string { return &a.Group })},
+			{row{name: "no_new_privileges", typ: "boolean", def: "false", doc: "keeps the agent, what it starts and its own commands (`ready.exec`, hooks, nudges, checks) from gaining privileges: `sudo`, `su` and other set-user-ID programs do nothing special for them. Linux only. See [What an agent may do](agents.md#what-an-agent-may-do)", also: []string{"no_new_privs", "nonewprivileges", "noprivileges"}},
+				flag(func(a *agent) *bool { return &a.NoNewPrivileges })},
+			{row{name: "restart", typ: restartType, def: "always", doc: restartDoc, also: []string{"restart_policy", "autorestart"}}, word(supervisor.ParseRestart, func(a *agent) *supervisor.Restart { return &a.Restart }, restartMeant)},
 			{row{name: "backoff", typ: "none, fixed, linear, exponential, or table", def: "exponential", doc: "the delay before a restart, see `[agent.backoff]`", also: []string{"delay", "restart_delay"}}, (*reader).backoff},
 			maxRestarts("that of `[daemon]`", "the agent's own limit. With none of `max_restarts`, `restart_window` and `on_limit`, it is that of its supervisor where one is stated, else that of `[daemon]`", of),
 			window("restart_window", "that of `on_limit`", "the window in which starts count: 1h for `quarantine`, 1m for `escalate`, 5m for `pause`, none for `give_up`", of),
@@ -363,8 +371,8 @@ ready = { log = "ready to accept connections" }
 `,
 		keys: []key[spec.Ready]{
 			{row{name: "log", typ: "string", doc: "a regular expression (RE2) that a line of the output matches", also: []string{"line", "pattern", "output"}}, text(func(r *spec.Ready) *string { return &r.Log })},
-			{row{name: "tcp", typ: "string", doc: "a `host:port` that accepts a connection", also: []string{"port", "address"}}, text(func(r *spec.Ready) *string { return &r.TCP })},
-			{row{name: "http", typ: "string", doc: "a URL that answers with a status from 200 to 299; redirects are not followed", also: []string{"url", "https", "httpget"}}, text(func(r *spec.Ready) *string { return &r.HTTP })},
+			{row{name: "tcp", typ: "string", doc: "a `host:port` at which a process of the agent accepts a connection", also: []string{"port", "address"}}, text(func(r *spec.Ready) *string { return &r.TCP })},
+			{row{name: "http", typ: "string", doc: "a URL at which a process of the agent answers with a status from 200 to 299; redirects are not followed", also: []string{"url", "https", "httpget"}}, text(func(r *spec.Ready) *string { return &r.HTTP })},
 			{row{name: "exec", typ: "string or array of strings", doc: "a command, written as `command` is, that exits with 0", also: []string{"command", "cmd"}}, commandKey(func(r *spec.Ready) *[]string { return &r.Exec })},
 			{row{name: "notify", typ: "boolean", def: "false", doc: "the agent says so itself, as systemd services do (`sd_notify`)"}, flag(func(r *spec.Ready) *bool { return &r.Notify })},
 			{row{name: "timeout", typ: "duration", def: "30s", doc: "how long it may take"}, duration(func(r *spec.Ready) *time.Duration { return &r.Timeout })},
@@ -381,8 +389,6 @@ func (r *reader) ready(v *value, into *agent) {
 	}
 }
 
-func restartAliases() []string { return []string{"always", "on-failure", "never"} }
-
 func parseAutoShutdown(text string) (supervisor.AutoShutdown, error) {
 	for a := supervisor.NeverShutdown; a <= supervisor.WhenDone; a++ {
 		if a.String() == text {
@@ -397,6 +403,9 @@ func (a *agent) resolve(project string) {
 	a.Dir = under(project, a.Dir)
 	if a.Stdin != "" {
 		a.Stdin = under(a.Dir, a.Stdin)
+	}
+	for i, file := range a.EnvFiles {
+		a.EnvFiles[i] = under(project, file)
 	}
 	for i, file := range a.Files {
 		if file != "" { // else it is told what is wrong

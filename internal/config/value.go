@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -258,6 +259,9 @@ func (p *parser) value(n *unstable.Node, at int, parent *value) *value {
 	return &value{kind: k, src: p.src, at: at, key: at, parent: parent, text: string(n.Data)}
 }
 
+// likeYAML matches files whose first line that is no comment is one of YAML.
+var likeYAML = regexp.MustCompile(`\A(\s*(#[^\n]*)?\n)*\s*(---|- |[A-Za-z_][\w-]*:(\s|\z))`)
+
 // syntaxError gives an error of the TOML library a place and, for the most
 // common mistakes, a hint.
 func syntaxError(src *source, err error) *Error {
@@ -274,6 +278,10 @@ func syntaxError(src *source, err error) *Error {
 	line := src.data[bytes.LastIndexByte(src.data[:at], '\n')+1 : at]
 	hint := ""
 	switch i := strings.Index(message, "U+"); {
+	case likeYAML.Match(src.data):
+		hint = "it looks like YAML, and the files of Coppice are TOML; `coppice init` writes an example"
+	case strings.HasSuffix(message, "strings cannot have new lines"):
+		message, hint = "not TOML: the string is not closed on its line", "write the missing quote; text of several lines stands between three quotes"
 	case i >= 0 && next >= utf8.RuneSelf:
 		// The library takes the first byte of a character for all of it.
 		message = message[:i] + fmt.Sprintf("%#U", next)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/account"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -35,6 +36,9 @@ type Check struct {
 	Env     []string // complete, as KEY=value; without EnvCheck and EnvChecks
 	Mark    string   // value of EnvCheck that nothing else on this machine has
 	Timeout time.Duration
+	// NoNewPrivileges and User are those of proc.Command.
+	NoNewPrivileges bool
+	User            *account.Account
 }
 
 // Runner runs checks beside each other, not too many at a time. NewRunner makes it.
@@ -103,7 +107,10 @@ func (r *Runner) Run(ctx context.Context, c Check) (int, error) {
 	late := fmt.Errorf("it has not ended within %v", c.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, late)
 	defer cancel()
-	result, err := proc.Run(ctx, proc.Command{Argv: c.Argv, Dir: c.Dir, Env: append(c.Env[:len(c.Env):len(c.Env)], EnvCheck+"="+c.Mark, EnvChecks+"="+r.project)}, "", MaxOutput)
+	result, err := proc.Run(ctx, proc.Command{
+		Argv: c.Argv, Dir: c.Dir, NoNewPrivileges: c.NoNewPrivileges, User: c.User,
+		Env: append(c.Env[:len(c.Env):len(c.Env)], EnvCheck+"="+c.Mark, EnvChecks+"="+r.project),
+	}, "", MaxOutput)
 	switch {
 	case err != nil:
 		return 0, err
