@@ -42,7 +42,7 @@ type NoProjectError struct{ err error }
 
 // Error says so, and what to do.
 func (e *NoProjectError) Error() string {
-	return e.err.Error() + "; name a file, or write a project with: coppice new NAME"
+	return e.err.Error() + "; name a file, or write a project with: coppice sage new NAME"
 }
 
 // Unwrap returns an error that wraps fs.ErrNotExist.

@@ -123,7 +123,7 @@ func TestFind(t *testing.T) {
 		{dir, "src/main.sg", ""},
 		{dir + "/src", "src/main.sg", ""},
 		{dir + "/src/deep/other.sg", "src/deep/other.sg", ""},
-		{outside, "", "no grove.toml in " + outside + " or above it: file does not exist; name a file, or write a project with: coppice new NAME"},
+		{outside, "", "no grove.toml in " + outside + " or above it: file does not exist; name a file, or write a project with: coppice sage new NAME"},
 		{outside + "/a.sg", "a.sg", ""},
 		{outside + "/link.sg", "a.sg", ""},
 		{outside + "/none.sg", "", "none.sg: no such file or directory"},

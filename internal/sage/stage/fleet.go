@@ -61,6 +61,10 @@ func (f *fleet) child(name string) (supervisor.ChildSpec, error) {
 	if a.Notify {
 		return supervisor.ChildSpec{}, fmt.Errorf("agent %s speaks of itself by sd_notify, which only the daemon listens to", spec.Quote(name))
 	}
+	if a.User != "" {
+		return supervisor.ChildSpec{}, fmt.Errorf("agent %s has a user of its own, which only the daemon can give it",
+			spec.Quote(name))
+	}
 	_, signal, _ := spec.ParseSignal(a.Shutdown.Signal) // was checked
 	c := supervisor.ChildSpec{
 		ID: a.Name, Backoff: a.Backoff, Limit: a.Limit, Shutdown: a.Shutdown.Grace, StartTimeout: a.Ready.Timeout,
@@ -76,7 +80,8 @@ func (f *fleet) start(ctx context.Context, a *spec.Agent, signal syscall.Signal)
 	self, _ := supervisor.SelfOf(ctx)
 	cmd := proc.Command{
 		Argv: a.Command, Dir: a.Dir, StopSignal: signal, Grace: a.Shutdown.Grace,
-		Env: proc.Environ(a.Env, proc.Self{Agent: self.Path, Incarnation: self.Incarnation}),
+		Env:             proc.Environ(a.Env, proc.Self{Agent: self.Path, Incarnation: self.Incarnation}),
+		NoNewPrivileges: a.NoNewPrivileges,
 	}
 	if a.Stdin != "" {
 		in, err := os.Open(a.Stdin)

@@ -134,7 +134,7 @@ func (g *grower) process(name string) (supervisor.ChildSpec, error) {
 // node makes a node of the specification of a supervisor, which has its
 // children in the order of the program.
 func (g *grower) node(s *supervisor.Spec, of *check.Supervisor) *spec.Node {
-	n := &spec.Node{Name: s.Name, Strategy: s.Strategy, Limit: s.Limit, AutoShutdown: s.AutoShutdown}
+	n := &spec.Node{Name: s.Name, Strategy: s.Strategy, Limit: s.Limit, AutoShutdown: s.AutoShutdown, InOrder: true}
 	for i, c := range s.Children {
 		switch declared := of.Children[i]; {
 		case c.Supervisor != nil:
