@@ -58,7 +58,7 @@ func (d *Dispatcher) stopped(run *drive, r *orders.Run) {
 
 // errand starts the command, or finds it, and waits for its end.
 func (d *Dispatcher) errand(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder, old bool) (output []string) {
-	e, err := d.send(ctx, r, o, old)
+	e, err := d.send(ctx, run, r, o, old)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		r.Status, r.Error, r.EndedAt = orders.Interrupted, err.Error(), d.o.Clock().Wall.Round(0)
@@ -67,12 +67,6 @@ func (d *Dispatcher) errand(ctx context.Context, run *drive, r *orders.Run, o *s
 		d.stopped(run, r)
 		return nil
 	}
-	d.mu.Lock()
-	run.errand = e
-	if run.stop != "" {
-		e.Stop()
-	}
-	d.mu.Unlock()
 	select {
 	case <-e.Done():
 	case <-d.ctx.Done():
@@ -108,17 +102,13 @@ func short(text string) string {
 
 // send starts the command of a run, until it is known whether that was done.
 // fs.ErrNotExist: nothing is left of it, and it may have run.
-func (d *Dispatcher) send(ctx context.Context, r *orders.Run, o *spec.StandingOrder, old bool) (*errand.Errand, error) {
+func (d *Dispatcher) send(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder, old bool) (*errand.Errand, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		// Whoever stops the run waits for that, so that he stops what was started.
-		e, err := d.sendOnce(d.ctx, r, o, old)
+		e, err := d.sendOnce(ctx, run, r, o, old)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return e, err
 		}
 		if ctx.Err() != nil {
-			if e, err := d.o.Errands.Find(d.ctx, jobOf(r)); err == nil {
-				return e, nil
-			}
 			return nil, context.Cause(ctx)
 		}
 		d.o.Logger.Warn("a run of an order cannot be started, or found; it is tried again", "run", ID(r.Number), "order", r.Order, "error", err)
@@ -130,12 +120,41 @@ func (d *Dispatcher) send(ctx context.Context, r *orders.Run, o *spec.StandingOr
 	}
 }
 
+// sendOnce starts the command, or finds it. Whoever stops the run meanwhile waits
+// for that, so that what was started is stopped.
+func (d *Dispatcher) sendOnce(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder, old bool) (*errand.Errand, error) {
+	d.mu.Lock()
+	if run.stop != "" && !old {
+		d.mu.Unlock()
+		return nil, context.Canceled
+	}
+	run.starting = true
+	d.mu.Unlock()
+	e, err := d.start(d.ctx, r, o, old)
+	if err != nil && ctx.Err() != nil {
+		if found, missing := d.o.Errands.Find(d.ctx, jobOf(r)); missing == nil {
+			e, err = found, nil
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	run.starting = false
+	if err == nil {
+		run.errand = e
+		if run.stop != "" {
+			e.Stop()
+		}
+	}
+	return e, err
+}
+
 // jobOf is the job of a run as far as its record tells.
 func jobOf(r *orders.Run) errand.Job {
 	return errand.Job{ID: idOf(*r), Attempt: uint64(r.Attempt), Timeout: r.Timeout}
 }
 
-func (d *Dispatcher) sendOnce(ctx context.Context, r *orders.Run, o *spec.StandingOrder, old bool) (*errand.Errand, error) {
+// start starts the command once, or finds it.
+func (d *Dispatcher) start(ctx context.Context, r *orders.Run, o *spec.StandingOrder, old bool) (*errand.Errand, error) {
 	j := jobOf(r)
 	if old {
 		e, err := d.o.Errands.Find(ctx, j)

@@ -112,10 +112,11 @@ func (t turn) unlock() { <-t }
 
 // drive is a run that goes on here.
 type drive struct {
-	order  string
-	cancel context.CancelFunc
-	errand *errand.Errand // of the attempt that goes on; nil between them
-	stop   string         // why it is to end; empty if it is not
+	order    string
+	cancel   context.CancelFunc
+	starting bool           // its command is being started, and may run already
+	errand   *errand.Errand // of the attempt that goes on; nil between them
+	stop     string         // why it is to end; empty if it is not
 }
 
 // Open takes over what the predecessor has left, and begins.
@@ -268,7 +269,7 @@ func (d *Dispatcher) Replace(all []*spec.StandingOrder) {
 		switch {
 		case before[run.order] == nil:
 			d.engine.Began(run.order)
-		case d.orders[run.order] == nil && run.errand == nil:
+		case d.orders[run.order] == nil && !run.starting && run.errand == nil:
 			run.halt(removedOrder)
 		}
 	}

@@ -185,8 +185,14 @@ func (p *place) fifo(name string) (release func()) {
 	if err := syscall.Mkfifo(p.path(name), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
+	// Opened for both, so that it never waits for a script that is gone.
+	f, err := os.OpenFile(p.path(name), os.O_RDWR, 0)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { f.Close() })
 	return func() {
-		if err := os.WriteFile(p.path(name), []byte("x\n"), 0); err != nil {
+		if _, err := f.WriteString("x\n"); err != nil {
 			p.t.Fatal(err)
 		}
 	}
