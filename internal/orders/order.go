@@ -59,11 +59,11 @@ func schedules(o *Order) string {
 	return strings.Join(all, "; ")
 }
 
-// wants reports whether an event counts for the order. Those that tell of its own runs do
-// not: it would never end.
+// wants reports whether an event counts for the order. Those that tell of its own runs,
+// or of what these have asked for, do not: it would never end.
 func wants(o *Order, e event.Event) bool {
 	g := o.Gate(Event)
-	return g != nil && e.Path != PathOf(o.Name) && Filter(g.On).Match(e) && e.Type != event.EventsCompacted && e.Type != event.EventsReset
+	return g != nil && e.Path != PathOf(o.Name) && e.Actor != PathOf(o.Name) && Filter(g.On).Match(e) && e.Type != event.EventsCompacted && e.Type != event.EventsReset
 }
 
 // Filter is the filter of the log for that of an order.

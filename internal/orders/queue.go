@@ -2,7 +2,6 @@ package orders
 
 import (
 	"container/heap"
-	"path"
 	"strings"
 	"time"
 
@@ -104,10 +103,4 @@ func (l *listeners) of(ev event.Event) []*entry {
 		return l.exact[ev.Type]
 	}
 	return append(l.patterns[:len(l.patterns):len(l.patterns)], l.exact[ev.Type]...)
-}
-
-// CheckPattern says what is wrong with a pattern of types of events, or nil.
-func CheckPattern(pattern string) error {
-	_, err := path.Match(pattern, "")
-	return err
 }

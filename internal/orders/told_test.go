@@ -249,6 +249,7 @@ func TestEventStorm(t *testing.T) {
 func TestEventsOfItself(t *testing.T) {
 	s := start(t, order("a", on("order.*")))
 	s.tell(event.Event{Type: event.OrderCompleted, Path: PathOf("a")})
+	s.tell(event.Event{Type: event.OrderCompleted, Path: "t/agent", Actor: PathOf("a")}) // what its run has asked for
 	s.step()
 	s.wantFired()
 	s.tell(event.Event{Type: event.OrderCompleted, Path: PathOf("b")})

@@ -103,12 +103,12 @@ func TestOneAtATime(t *testing.T) {
 // Fault of the original: an event order with a command fired at every tick.
 func TestEventOnce(t *testing.T) {
 	p := at(t)
-	d := p.open(p.sh("a", `cat >>got; echo "$COPPICE_EVENTS" >>count; echo "$COPPICE_EVENT" >>env`, on("bead.closed")))
-	p.log.Append(event.Event{Type: "bead.closed", Path: "x/1"})
-	p.log.Append(event.Event{Type: "bead.opened"})
+	d := p.open(p.sh("a", `cat >>got; echo "$COPPICE_EVENTS" >>count; echo "$COPPICE_EVENT" >>env`, on("task.closed")))
+	p.log.Append(event.Event{Type: "task.closed", Path: "x/1"})
+	p.log.Append(event.Event{Type: "task.created"})
 	p.runs("a", 1)
 	p.close(true)
-	p.open(p.sh("a", `cat >>got; echo "$COPPICE_EVENTS" >>count`, on("bead.closed")))
+	p.open(p.sh("a", `cat >>got; echo "$COPPICE_EVENTS" >>count`, on("task.closed")))
 	p.pass(time.Hour)
 	n, err := p.d.Run(ctxOf(t), "a", "user")
 	if err != nil {
@@ -176,15 +176,15 @@ func TestHistoryIsBounded(t *testing.T) {
 
 func TestRetries(t *testing.T) {
 	p := at(t)
-	o := p.sh("a", `cat >>in; echo $COPPICE_ORDER_ATTEMPT >>attempts; [ $COPPICE_ORDER_ATTEMPT -ge 3 ]`, on("x"))
+	o := p.sh("a", `cat >>in; echo $COPPICE_ORDER_ATTEMPT >>attempts; [ $COPPICE_ORDER_ATTEMPT -ge 3 ]`, on("task.edited"))
 	o.Retries, o.Backoff = 5, supervisor.Backoff{Kind: supervisor.Fixed, Base: 10 * time.Millisecond}
 	p.open(o)
-	p.log.Append(event.Event{Type: "x"})
+	p.log.Append(event.Event{Type: "task.edited"})
 	r := p.runs("a", 1)[0]
 	if r.Status != orders.Completed || r.Attempt != 3 || p.read("attempts") != "1\n2\n3\n" {
 		t.Errorf("%+v, %q", r, p.read("attempts"))
 	}
-	if in := p.read("in"); strings.Count(in, `"type":"x"`) != 3 { // the same to each
+	if in := p.read("in"); strings.Count(in, `"type":"task.edited"`) != 3 { // the same to each
 		t.Errorf("%q", in)
 	}
 	events, _, err := p.log.Read(ctxOf(t), 0, event.Filter{Types: []string{"order.*"}}, 0)
@@ -290,9 +290,9 @@ func TestCloseStopsRuns(t *testing.T) {
 
 func TestTask(t *testing.T) {
 	p := at(t)
-	o := &spec.StandingOrder{Name: "a", Task: &spec.OrderTask{Title: "look", Pool: "workers"}, Gates: []spec.Gate{on("x")}, Timeout: time.Minute, Dir: p.dir}
+	o := &spec.StandingOrder{Name: "a", Task: &spec.OrderTask{Title: "look", Pool: "workers"}, Gates: []spec.Gate{on("task.edited")}, Timeout: time.Minute, Dir: p.dir}
 	p.open(o)
-	p.log.Append(event.Event{Type: "x", Message: "something"})
+	p.log.Append(event.Event{Type: "task.edited", Message: "something"})
 	r := p.runs("a", 1)[0]
 	if r.Status != orders.Completed || r.Task != "t-r-1" || len(p.tasks) != 1 || !strings.Contains(p.tasks["r-1"].Text, "something") {
 		t.Errorf("%+v, %+v", r, p.tasks)
@@ -410,10 +410,10 @@ func TestReplace(t *testing.T) {
 func TestStorm(t *testing.T) {
 	const n = 10_000
 	p := at(t)
-	p.open(p.sh("a", "cat >>got", on("storm")))
+	p.open(p.sh("a", "cat >>got", on("task.commented")))
 	begin := time.Now()
 	for i := range n {
-		p.log.Append(event.Event{Type: "storm", Message: fmt.Sprint(i)})
+		p.log.Append(event.Event{Type: "task.commented", Message: fmt.Sprint(i)})
 	}
 	if err := p.log.Sync(ctxOf(t)); err != nil {
 		t.Fatal(err)
@@ -439,7 +439,7 @@ func TestStorm(t *testing.T) {
 // from before it, though the daemon be killed at once.
 func TestKnownAtOnce(t *testing.T) {
 	p := at(t)
-	p.open(p.sh("a", "true", on("x")))
+	p.open(p.sh("a", "true", on("task.edited")))
 	if records, _, err := p.store.Snapshot(ctxOf(t), statePrefix); err != nil || len(records) != 1 {
 		t.Errorf("%v, %v", records, err)
 	}
@@ -449,11 +449,11 @@ func TestKnownAtOnce(t *testing.T) {
 func TestStormOverRestarts(t *testing.T) {
 	const n, lives = 10_000, 10
 	p := at(t)
-	o := p.sh("a", "cat >>got", on("storm"))
+	o := p.sh("a", "cat >>got", on("task.commented"))
 	for life := range lives {
 		p.open(o)
 		for i := range n / lives {
-			p.log.Append(event.Event{Type: "storm", Message: fmt.Sprint(life*n/lives + i)})
+			p.log.Append(event.Event{Type: "task.commented", Message: fmt.Sprint(life*n/lives + i)})
 		}
 		p.close(true)
 	}

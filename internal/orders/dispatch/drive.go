@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"path"
 	"strings"
 	"time"
 
@@ -18,6 +19,15 @@ import (
 
 // idOf names the slot of a run.
 func idOf(r orders.Run) string { return orders.PathOf(r.Order) + "/" + ID(r.Number) }
+
+// OrderOf returns the name of the order that the job of an ID is a run of; empty
+// if it is none.
+func OrderOf(id string) string {
+	if _, ok := numberOf(id); !ok {
+		return ""
+	}
+	return strings.TrimPrefix(path.Dir(id), orders.PathOf(""))
+}
 
 // numberOf is the inverse.
 func numberOf(id string) (uint64, bool) {
