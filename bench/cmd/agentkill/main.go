@@ -61,7 +61,7 @@ within_seconds = 1
 [[agent]]
 name = "hot"
 command = %s
-restart = "permanent"
+restart = "always"
 backoff = "none"
 `, quoted)
 }
