@@ -135,8 +135,10 @@ func TestPowerCut(t *testing.T) {
 		}
 		d.cut(t) // under full load
 		cmd.Process.Kill()
-		// What is acknowledged from now on does not count: an fsync that waits while the
-		// file system is shut down may return without an error, and without effect.
+		// What is acknowledged from now on does not count: an fdatasync that waits while ext4
+		// is shut down may return without an error and without effect, also without SQLite.
+		// Measured with 24 writers that append and sync, on Linux 6.18: 123 lost writes in
+		// 14 of 160 cuts, none of which was acknowledged before its cut began.
 		for range acks {
 		}
 		cmd.Wait()
