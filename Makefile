@@ -7,8 +7,8 @@ GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 # A run is the same each time: what tests draw comes from SEED. SEED=0 draws anew.
 SEED    ?= 1
 export SEED
-# -p 2: process tests start many processes of their own.
-TEST    := -race -p 2 -timeout 15m
+# -p 2: process tests start many processes of their own. -parallel 4: most of them wait most of the time.
+TEST    := -race -p 2 -parallel 4 -timeout 15m
 # Packages whose tests draw their cases.
 DRAWN   = $(sort $(patsubst %/,./%,$(dir $(shell git grep -l '"pgregory.net/rapid"' -- '*_test.go'))))
 OTHERS  = $(filter-out $(patsubst ./%,$(shell $(GO) list -m)/%,$(DRAWN)),$(shell $(GO) list ./...))
@@ -17,8 +17,10 @@ OTHERS  = $(filter-out $(patsubst ./%,$(shell $(GO) list -m)/%,$(DRAWN)),$(shell
 RERUN   := $(if $(CI),--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-abort-on-data-race)
 TESTSUM = $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --hide-summary=skipped $(RERUN)
 FUZZTIME ?= 30s
+PREFIX  ?= /usr/local
+TO      = $(DESTDIR)$(PREFIX)
 
-.PHONY: demo build test random deps lint bench chaos fuzz cron-long generate clean
+.PHONY: demo build install test random deps lint bench chaos fuzz cron-long generate clean
 
 ## demo: build coppice and watch it heal a small fleet (15 s)
 demo: build
@@ -27,6 +29,15 @@ demo: build
 ## build: build bin/coppice
 build:
 	$(GO) build -o $(BIN) ./cmd/coppice
+
+## install: coppice, its manual pages and shell completions, into PREFIX
+install: build
+	install -d "$(TO)/bin" "$(TO)/share/bash-completion/completions" "$(TO)/share/zsh/site-functions" "$(TO)/share/fish/vendor_completions.d"
+	install -m 755 $(BIN) "$(TO)/bin/coppice"
+	./$(BIN) man "$(TO)/share/man/man1"
+	./$(BIN) completion bash > "$(TO)/share/bash-completion/completions/coppice"
+	./$(BIN) completion zsh > "$(TO)/share/zsh/site-functions/_coppice"
+	./$(BIN) completion fish > "$(TO)/share/fish/vendor_completions.d/coppice.fish"
 
 ## test: install what the tests need and run all of them
 test: deps lint

@@ -136,7 +136,6 @@ type Workspace struct {
 // Policy is when a run is followed by another one without a trigger: the
 // [daemon] table.
 type Policy struct {
-	// Restart is Permanent for always, Transient for on-failure, Temporary for never.
 	Restart supervisor.Restart
 	// MaxRestarts is how many restarts may follow each other without a success.
 	MaxRestarts int
@@ -178,11 +177,6 @@ func (p Policy) Follows(exit supervisor.Exit) bool {
 		return !exit.Clean()
 	}
 	return false
-}
-
-// RestartWord is how an Aidefile spells a restart mode.
-func RestartWord(r supervisor.Restart) string {
-	return [...]string{supervisor.Permanent: "always", supervisor.Transient: "on-failure", supervisor.Temporary: "never"}[r]
 }
 
 // Agent is an Aidefile in a project.

@@ -38,8 +38,8 @@ func TestPolicies(t *testing.T) {
 				t.Errorf("%s: another run after %v: %v", c.word, kind, !follows)
 			}
 		}
-		if p.Follows(clean) != c.afterSuccess || p.Follows(failed) != c.afterFailure || RestartWord(c.restart) != c.word {
-			t.Errorf("%s: another run after a success %v, after a failure %v", RestartWord(c.restart), p.Follows(clean), p.Follows(failed))
+		if p.Follows(clean) != c.afterSuccess || p.Follows(failed) != c.afterFailure || c.restart.String() != c.word {
+			t.Errorf("%s: another run after a success %v, after a failure %v", c.restart, p.Follows(clean), p.Follows(failed))
 		}
 	}
 }

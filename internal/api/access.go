@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -16,14 +17,17 @@ type Access interface {
 	// to none. The error is os.ErrProcessDone if there is no such process to be
 	// seen; with any other one it may belong to an agent.
 	Owner(pid int) (*Caller, error)
+	// RunOf returns the name of the order that a living process is a run of, or
+	// belongs to one; it is empty if there is none.
+	RunOf(pid int) string
 	// Denied records that an agent was refused what is for people.
 	Denied(who Caller, pid int, request string)
 }
 
-// Name names an agent for people. One without a path is an agent in tmux.
+// Name names an agent for people. One without a path is in tmux, or runs as another user.
 func (c Caller) Name() string {
 	if c.Path == "" {
-		return "an agent in the project's tmux server"
+		return "an agent in the project's tmux server or of another user"
 	}
 	return "agent " + c.Path
 }
@@ -42,8 +46,14 @@ func originOf(conn net.Conn, a Access) origin {
 	if !ok {
 		return origin{}
 	}
-	_, pid, err := peer(socket)
-	if err != nil || pid <= 0 {
+	uid, pid, err := peer(socket)
+	if err != nil {
+		return origin{}
+	}
+	if !trusted(uid) { // only agents run as other users
+		return guestOrigin(socket, pid, a)
+	}
+	if pid <= 0 {
 		return origin{}
 	}
 	agent, err := a.Owner(pid)
@@ -53,6 +63,19 @@ func originOf(conn net.Conn, a Access) origin {
 	}
 	// One that lives and cannot be seen is another user's, where /proc hides those.
 	return origin{pid: pid, unknown: err != nil && !errors.Is(err, os.ErrProcessDone) || ended(socket, pid)}
+}
+
+// guestOrigin is originOf for a process of another user: an agent, even if it cannot be told which.
+func guestOrigin(socket *net.UnixConn, pid int, a Access) origin {
+	unnamed := origin{pid: pid, agent: &Caller{}}
+	if pid <= 0 {
+		return unnamed
+	}
+	agent, err := a.Owner(pid)
+	if err != nil || agent == nil || ended(socket, pid) {
+		return unnamed
+	}
+	return origin{pid: pid, agent: agent}
 }
 
 // forPeople reports whether a route does something in the name of a person.
@@ -71,6 +94,30 @@ func (c *call) admitPerson(rt route) error {
 			ErrUnauthorized, rt.path, from.pid)
 	}
 	return nil
+}
+
+type orderKey struct{}
+
+// forOrder is the context of a request, with the order whose run has sent it.
+func (c *call) forOrder() context.Context {
+	ctx := c.r.Context()
+	if from := c.connection().origin(); from.pid > 0 {
+		if name := c.service.RunOf(from.pid); name != "" {
+			return WithOrder(ctx, name)
+		}
+	}
+	return ctx
+}
+
+// WithOrder returns a context for what a run of an order asks for.
+func WithOrder(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, orderKey{}, name)
+}
+
+// OrderOf returns the name of the order that asks for something; it is empty for a person.
+func OrderOf(ctx context.Context) string {
+	name, _ := ctx.Value(orderKey{}).(string)
+	return name
 }
 
 // deny refuses what an agent has asked for, and says what it can do instead.

@@ -44,7 +44,11 @@ func (c *call) authenticate(rt route) error {
 	case !rt.agent && !rt.forPeople():
 		return nil
 	case !given:
-		return c.admitPerson(rt)
+		if err := c.admitPerson(rt); err != nil {
+			return err
+		}
+		c.r = c.r.WithContext(c.forOrder())
+		return nil
 	}
 	who, err := c.service.Caller(c.r.Context(), token)
 	if err != nil {

@@ -38,6 +38,7 @@ type Daemon interface {
 	Selves
 	Drains
 	Fires
+	Unfinished
 	Farewells
 	Patrols
 	Beliefs
@@ -65,8 +66,8 @@ type Service interface {
 
 	// Events yields the events that are asked for, in order.
 	Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error]
-	// Logs yields the last n lines of an agent's output; it waits for more if follow.
-	Logs(ctx context.Context, path string, n int, follow bool) iter.Seq2[string, error]
+	// Logs yields lines of the output of agents, in the order of time.
+	Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error]
 	// Attach connects a person with an agent's terminal. See runtime.Attachment.
 	Attach(ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error
 }
@@ -103,9 +104,39 @@ type DownRequest struct {
 	Keep bool `json:"keep"` // the agents go on
 }
 
-// LogLine is a message of the stream of GET /v1/logs.
+// LogQuery says which output is wanted.
+type LogQuery struct {
+	Paths  []string  // of agents, and of supervisors, which mean all agents below them; none: all
+	Lines  int       // the last ones of each agent; negative: all that there are
+	Since  time.Time // those written from then on; zero: at any time
+	Grep   string    // those that match, a regular expression (RE2); empty: all
+	Follow bool      // those that come, too, also of agents that are started later
+	// After is where to go on, by the path of an agent: the Position of its last line
+	// that is known. For those agents it counts instead of Lines and Since.
+	After map[string]string
+}
+
+// LogLine is a message of the stream of GET /v1/logs: a line, or the place between
+// two incarnations.
 type LogLine struct {
-	Line string `json:"line"`
+	Path        string    `json:"path"` // of the agent
+	Line        string    `json:"line"` // may contain escape sequences
+	Time        time.Time `json:"time,omitzero"`
+	Incarnation uint64    `json:"incarnation,omitempty"` // that wrote it; 0: not known
+	Between     *Between  `json:"between,omitempty"`     // there is no line then
+	Position    string    `json:"position,omitempty"`    // where a follower goes on
+	// Live is the only field of one message to a follower: what comes is new. A
+	// Client does not pass it on.
+	Live bool `json:"live,omitempty"`
+}
+
+// Between is where the output of an incarnation ends, where that of the next one
+// begins, or both.
+type Between struct {
+	Ended   uint64    `json:"ended,omitempty"` // the number of an incarnation; 0: none
+	EndedAt time.Time `json:"ended_at,omitzero"`
+	Exit    string    `json:"exit,omitempty"`  // how it ended; empty: not known
+	Began   uint64    `json:"began,omitempty"` // at the time of the message; 0: none
 }
 
 // Status is the daemon and its fleet in short.
@@ -130,6 +161,8 @@ type Attention struct {
 	Reason  string     `json:"reason"`            // in a line
 	NextAt  *time.Time `json:"next_at,omitempty"` // when it goes on by itself
 	Command string     `json:"command"`           // that helps
+	// LastOutput is the last line that an agent wrote, where it is down because it fails.
+	LastOutput string `json:"last_output,omitempty"`
 }
 
 // Controller is the daemon itself.
@@ -166,31 +199,44 @@ type Config struct {
 
 // Node is a supervisor or an agent.
 type Node struct {
-	Path        string     `json:"path"`
-	Kind        string     `json:"kind"` // supervisor, agent
-	Strategy    string     `json:"strategy,omitempty"`
-	Runtime     string     `json:"runtime,omitempty"`
-	Terminal    bool       `json:"terminal,omitempty"` // of an agent: Attach finds a terminal
-	State       string     `json:"state"`
-	Reason      string     `json:"reason"`
-	PID         int        `json:"pid,omitempty"`
-	Node        string     `json:"node"`
-	Incarnation uint64     `json:"incarnation"`
-	Restarts    int        `json:"restarts"`
-	Loop        Loop       `json:"loop,omitempty"` // of an agent that ends soon after each start
-	InWindow    int        `json:"in_window"`      // counted by its limit at this moment
-	LimitMax    int        `json:"limit_max"`      // how many may be; -1 if it has no limit
-	Limit       string     `json:"limit"`          // its own, in words: of a supervisor what its children share, of an agent what it does not share
-	StartedAt   *time.Time `json:"started_at,omitempty"`
-	Uptime      float64    `json:"uptime_seconds,omitempty"`
-	NextAt      *time.Time `json:"next_at,omitempty"`
-	LastExit    string     `json:"last_exit,omitempty"`
-	Failed      bool       `json:"failed,omitempty"`      // the last exit was a failure
-	StatusText  string     `json:"status_text,omitempty"` // what an agent that runs says of itself, see docs/notify.md
-	Vitals      *Vitals    `json:"vitals,omitempty"`      // of an agent that lives and has said something, or has to
-	Drain       *Drain     `json:"drain,omitempty"`       // of an agent that is to finish
-	Aide        *Aide      `json:"aide,omitempty"`        // of an agent of an Aidefile
-	// NeedsInput is what an agent waits for a person to say; it has the state of its supervisor all the same.
+	Path        string `json:"path"`
+	Kind        string `json:"kind"` // supervisor, agent
+	Strategy    string `json:"strategy,omitempty"`
+	Runtime     string `json:"runtime,omitempty"`
+	Terminal    bool   `json:"terminal,omitempty"` // of an agent: Attach finds a terminal
+	State       string `json:"state"`
+	Reason      string `json:"reason"`
+	PID         int    `json:"pid,omitempty"`
+	Node        string `json:"node"`
+	Incarnation uint64 `json:"incarnation"`
+	Restarts    int    `json:"restarts"`          // all there were, for whatever reason
+	Loop        Loop   `json:"loop,omitempty"`    // of an agent that ends soon after each start
+	Restart     string `json:"restart,omitempty"` // always, on-failure, never; not of the root
+
+	// The limit of a node. That of a supervisor is what its children share or, if they share none, what
+	// counts its own starts.
+	InWindow    int     `json:"in_window"`                      // counted by its limit at this moment
+	LimitMax    int     `json:"limit_max"`                      // how many may be; -1 if it has no limit of its own
+	LimitCounts string  `json:"limit_counts,omitempty"`         // starts, restarts, consecutive restarts, failures
+	LimitWindow float64 `json:"limit_window_seconds,omitempty"` // in which they count; 0: for ever
+	Limit       string  `json:"limit"`                          // in words
+	LimitOf     string  `json:"limit_of,omitempty"`             // path of the supervisor whose limit counts instead
+
+	StartedAt  *time.Time `json:"started_at,omitempty"`
+	Uptime     float64    `json:"uptime_seconds,omitempty"`
+	NextAt     *time.Time `json:"next_at,omitempty"`
+	LastExit   string     `json:"last_exit,omitempty"`
+	Failed     bool       `json:"failed,omitempty"`      // the last exit was a failure
+	StatusText string     `json:"status_text,omitempty"` // what an agent that runs says of itself, see docs/notify.md
+	Vitals     *Vitals    `json:"vitals,omitempty"`      // of an agent that lives and has said something, or has to
+	Drain      *Drain     `json:"drain,omitempty"`       // of an agent that is to finish
+	Aide       *Aide      `json:"aide,omitempty"`        // of an agent of an Aidefile
+	User       string     `json:"user,omitempty"`        // that an agent runs as, where it is not the daemon's
+	// NoNewPrivileges: an agent that cannot gain privileges by what it executes.
+	NoNewPrivileges bool `json:"no_new_privileges,omitempty"`
+	// StoppedByHand: a person has stopped or drained it, and only a start brings it back.
+	StoppedByHand bool `json:"stopped_by_hand,omitempty"`
+	// NeedsInput is what an agent, or a supervisor that its limit has paused, waits for a person to say; it has the state of its supervisor all the same.
 	NeedsInput *NeedsInput `json:"needs_input,omitempty"`
 	Pool       *Pool       `json:"pool,omitempty"` // of a supervisor that is a pool
 }
@@ -208,7 +254,7 @@ const (
 // LoopEnds is how many ends in a row make a loop.
 const LoopEnds = 3
 
-// NeedsInput is an agent's open question.
+// NeedsInput is the open question of a node.
 type NeedsInput struct {
 	ID   string    `json:"id"`   // of the oldest one
 	Text string    `json:"text"` // its beginning, in a line

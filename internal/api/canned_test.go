@@ -36,6 +36,8 @@ func (c canned) Caller(_ context.Context, token string) (Caller, error) {
 func (c canned) Owner(int) (*Caller, error) { return nil, nil }
 func (c canned) Denied(Caller, int, string) {}
 
+func (c canned) RunOf(int) string { return "" }
+
 func (c canned) OwnBeliefs(context.Context, Caller, []string) ([]Belief, error) {
 	return c.Beliefs(context.Background(), "", nil)
 }
@@ -79,7 +81,7 @@ func (c canned) Status(context.Context) (Status, error) {
 	}
 	now := time.Now()
 	return Status{
-		Attention: []Attention{{"app/a", "quarantined", "r", &now, "coppice reset app/a"}},
+		Attention: []Attention{{"app/a", "quarantined", "r", &now, "coppice reset app/a", "no such file"}},
 		Project:   "app", Controller: Controller{1, "n", "v", time.Now(), 1.5}, Summary: map[string]int{"running": 1}, NeedsInput: 1, Inbox: Inbox{1, 1, 1},
 		Store: Store{"sqlite", "/x", false, "why"}, Config: Config{"/c", "r", time.Now(), "bad"}, Pools: []PoolAt{{"app/w", cannedPool()}},
 	}, nil
@@ -97,7 +99,7 @@ func cannedPool() Pool {
 
 func (c canned) node() Node {
 	now, pool := time.Now(), cannedPool()
-	return Node{"app/a", "agent", "one_for_one", "proc", true, "running", "r", 1, "n", 1, 2, CrashLoop, 3, 5, "l", &now, 1.5, &now, "exit 1", true, "at work", fullVitals(), &Drain{"r", 1.5, true}, &Aide{"idle", []string{"manual"}, &now, "never", 1, 10, &now, "hand", "t", "f", true}, &NeedsInput{"q-1", "t", now, 1}, &pool}
+	return Node{"app/a", "agent", "one_for_one", "proc", true, "running", "r", 1, "n", 1, 2, CrashLoop, "always", 3, 5, "starts", 3600, "l", "app", &now, 1.5, &now, "exit 1", true, "at work", fullVitals(), &Drain{"r", 1.5, true}, &Aide{"idle", []string{"manual"}, &now, "never", 1, 10, &now, "hand", "t", "f", true}, "u", true, true, &NeedsInput{"q-1", "t", now, 1}, &pool}
 }
 
 func (c canned) Nodes(context.Context, string) ([]Node, error) {
@@ -160,12 +162,19 @@ func (c canned) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event
 	}
 }
 
-func (c canned) Logs(context.Context, string, int, bool) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
+func (c canned) Unfinished(context.Context, string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) { yield("1%", c.err) }
+}
+
+func (c canned) Logs(context.Context, LogQuery) iter.Seq2[LogLine, error] {
+	return func(yield func(LogLine, error) bool) {
 		if c.err != nil {
-			yield("", c.err)
+			yield(LogLine{}, c.err)
 		} else if c.full {
-			yield("line", nil)
+			yield(LogLine{
+				Path: "app/db", Line: "line", Time: time.Now(), Incarnation: 2, Position: "1.2.0.", Live: true,
+				Between: &Between{Ended: 1, EndedAt: time.Now(), Exit: "exit code 1", Began: 2},
+			}, nil)
 		}
 	}
 }

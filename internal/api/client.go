@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"time"
 
@@ -101,6 +102,8 @@ func connect(ctx context.Context, path string, pace clientPace) (net.Conn, error
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOTDIR):
 		return nil, fmt.Errorf("%w here (nobody listens on %s); start it with: coppice up -d", ErrDown, path)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, foreign(path, os.Geteuid(), err)
 	case err != nil:
 		return nil, err
 	}
@@ -150,7 +153,7 @@ func (c *Client) do(req *http.Request) (*http.Response, error) {
 		switch {
 		case req.Context().Err() != nil:
 			return nil, context.Cause(req.Context())
-		case errors.Is(err, ErrDown):
+		case errors.Is(err, ErrDown), errors.Is(err, ErrUnauthorized):
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w: %w", ErrLost, err)
@@ -187,6 +190,13 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 		return err
 	}
 	resp, err := c.do(req)
+	if method == http.MethodGet && errors.Is(err, ErrLost) {
+		// A daemon that ends drops connections that it has not served yet. Its
+		// successor can be asked, or there is none.
+		if req, err = c.request(ctx, method, path, query, body); err == nil {
+			resp, err = c.do(req)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -257,23 +267,7 @@ func (c *Client) Events(ctx context.Context, q event.Query) iter.Seq2[event.Even
 	}
 	return func(yield func(event.Event, error) bool) {
 		f := &following{client: c, query: query, cursor: q.After, yield: yield}
-		err := f.connection(ctx)
-		pause, lost := c.pace.retry, time.Now()
-		for q.Follow && f.worthTrying(ctx, err) {
-			if f.open {
-				f.open, pause, lost = false, c.pace.retry, time.Now()
-			}
-			if time.Since(lost) > c.pace.patience {
-				break
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
-			}
-			pause = min(2*pause, c.pace.maxRetry)
-			err = f.connection(ctx)
-		}
-		if err != nil && err != errEnough {
+		if err := c.goOn(ctx, q.Follow, &f.connected, f.connection); err != nil && err != errEnough {
 			yield(event.Event{}, err)
 		}
 	}
@@ -281,24 +275,50 @@ func (c *Client) Events(ctx context.Context, q event.Query) iter.Seq2[event.Even
 
 var errEnough = errors.New("the reader has enough")
 
-// following is the events of one call, over any number of connections.
-type following struct {
-	client *Client
-	query  url.Values
-	cursor uint64 // the last event that was yielded
-	began  bool   // a connection was there before
-	open   bool   // the last one was there
-	told   bool   // the stream itself said how it ended
-	yield  func(event.Event, error) bool
+// connected is what is known of the connections of one call.
+type connected struct {
+	began bool // a connection was there before
+	open  bool // the last one was there
+	told  bool // the stream itself said how it ended
+}
+
+// goOn makes one connection after the other, as long as the next one may bring more.
+func (c *Client) goOn(ctx context.Context, follow bool, state *connected, connection func(context.Context) error) error {
+	err := connection(ctx)
+	pause, lost := c.pace.retry, time.Now()
+	for follow && state.worthTrying(ctx, err) {
+		if state.open {
+			state.open, pause, lost = false, c.pace.retry, time.Now()
+		}
+		if time.Since(lost) > c.pace.patience {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, c.pace.maxRetry)
+		err = connection(ctx)
+	}
+	return err
 }
 
 // worthTrying reports whether another connection may bring more.
-func (f *following) worthTrying(ctx context.Context, err error) bool {
-	if !f.began || f.told || ctx.Err() != nil {
+func (s *connected) worthTrying(ctx context.Context, err error) bool {
+	if !s.began || s.told || ctx.Err() != nil {
 		return false
 	}
 	// A daemon that refuses because it stops may have a successor.
 	return errors.Is(err, ErrLost) || errors.Is(err, ErrDown) || errors.Is(err, ErrStopping)
+}
+
+// following is the events of one call, over any number of connections.
+type following struct {
+	connected
+	client *Client
+	query  url.Values
+	cursor uint64 // the last event that was yielded
+	yield  func(event.Event, error) bool
 }
 
 // connection yields what comes over one connection: nil when the stream is
@@ -338,29 +358,6 @@ func (f *following) connection(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// Logs implements Service. It ends with an error when the connection is lost.
-func (c *Client) Logs(ctx context.Context, path string, n int, follow bool) iter.Seq2[string, error] {
-	query := withPath(path)
-	query.Set("n", strconv.Itoa(n))
-	query.Set("follow", strconv.FormatBool(follow))
-	return func(yield func(string, error) bool) {
-		req, err := c.request(ctx, "GET", "/logs", query, nil)
-		if err != nil {
-			yield("", err)
-			return
-		}
-		for m, err := range c.stream(req, func() {}) {
-			var line LogLine
-			if err == nil {
-				err = json.Unmarshal(m.data, &line)
-			}
-			if !yield(line.Line, err) || err != nil {
-				return
-			}
-		}
-	}
 }
 
 // stream yields the items of a stream until it is complete. The error that it

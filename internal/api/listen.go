@@ -94,9 +94,11 @@ func checkPrivate(dir string) error {
 }
 
 // Listener is the socket of a daemon. It lets in its own user and root, and
-// nobody else. When its socket is deleted it makes another one.
+// nobody else. When its socket is deleted it makes another one. With Admit it
+// has sockets for other users, too, each for one of them alone.
 type Listener struct {
 	path   string
+	guest  uint32 // the only user it lets in; 0: see above
 	logger *slog.Logger
 	conns  chan net.Conn
 	closed chan struct{}
@@ -108,6 +110,8 @@ type Listener struct {
 	mu    sync.Mutex
 	inner *net.UnixListener // the one that is bound now
 	own   fs.FileInfo       // of the file that it made
+	// admitted are the sockets of other users; nil once it is closed.
+	admitted map[uint32]*Listener
 }
 
 // guardEvery is how often a listener looks whether its socket is still there.
@@ -121,13 +125,21 @@ func Listen(path string) (*Listener, error) { return listen(path, slog.Default()
 func listen(path string, logger *slog.Logger, guard time.Duration) (*Listener, error) {
 	l := &Listener{
 		path: path, logger: logger, conns: make(chan net.Conn), closed: make(chan struct{}),
-		restored: make(chan struct{}, 1),
+		restored: make(chan struct{}, 1), admitted: make(map[uint32]*Listener),
 	}
+	if err := l.begin(guard); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// begin makes the socket, and sees to it that there is one until Close.
+func (l *Listener) begin(guard time.Duration) error {
 	if err := l.bind(); err != nil {
-		return nil, fmt.Errorf("listening on %s: %w", path, err)
+		return fmt.Errorf("listening on %s: %w", l.path, err)
 	}
 	l.work.Go(func() { l.guard(guard) })
-	return l, nil
+	return nil
 }
 
 // bind makes the socket and begins to accept.
@@ -136,7 +148,11 @@ func (l *Listener) bind() error {
 	if len(l.path) > maxSocketPath {
 		return fmt.Errorf("the path has %d bytes, at most %d are possible", len(l.path), maxSocketPath)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if l.guest != 0 {
+		if err := makeGuestDir(dir); err != nil {
+			return err
+		}
+	} else if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	if dir == tempDir() {
@@ -160,6 +176,9 @@ func (l *Listener) bind() error {
 	info, err := os.Lstat(l.path)
 	if err == nil && info.Mode().Perm() != 0o600 {
 		err = os.Chmod(l.path, 0o600)
+	}
+	if err == nil && l.guest != 0 {
+		err = os.Lchown(l.path, int(l.guest), -1)
 	}
 	if err != nil {
 		inner.Close()
@@ -257,7 +276,7 @@ func (l *Listener) accept(inner *net.UnixListener) {
 			}
 		}
 		pause = 0
-		if uid, _, err := peer(conn); err != nil || !trusted(uid) {
+		if uid, _, err := peer(conn); err != nil || !l.trusts(uid) {
 			l.logger.Warn("a connection was refused", "socket", l.path, "uid", uid, "error", err)
 			conn.Close()
 			continue
@@ -334,6 +353,7 @@ func (l *Listener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "un
 func (l *Listener) Close() error {
 	l.close.Do(func() {
 		close(l.closed)
+		l.closeGuests()
 		l.mu.Lock()
 		l.inner.Close()
 		l.mu.Unlock()

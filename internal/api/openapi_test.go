@@ -155,7 +155,7 @@ func TestFieldsDescribed(t *testing.T) {
 	left := maps.Clone(d.Components.Schemas)
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[Status](), reflect.TypeFor[Controller](), reflect.TypeFor[Store](), reflect.TypeFor[Config](),
-		reflect.TypeFor[Node](), reflect.TypeFor[Explanation](), reflect.TypeFor[event.Event](), reflect.TypeFor[LogLine](),
+		reflect.TypeFor[Node](), reflect.TypeFor[Explanation](), reflect.TypeFor[event.Event](), reflect.TypeFor[LogLine](), reflect.TypeFor[Between](), reflect.TypeFor[UnfinishedLine](),
 		reflect.TypeFor[ActRequest](), reflect.TypeFor[Acted](), reflect.TypeFor[DownRequest](), reflect.TypeFor[Failure](),
 		reflect.TypeFor[Beat](), reflect.TypeFor[RestartRequest](), reflect.TypeFor[HookRequest](), reflect.TypeFor[Notice](), reflect.TypeFor[Vitals](),
 		reflect.TypeFor[DrainRequest](), reflect.TypeFor[Drain](), reflect.TypeFor[Pool](), reflect.TypeFor[PoolAt](), reflect.TypeFor[DrainCheck](), reflect.TypeFor[Reloaded](), reflect.TypeFor[FireRequest](), reflect.TypeFor[Aide](), reflect.TypeFor[Farewell](), reflect.TypeFor[Overdue](), reflect.TypeFor[PatrolRequest](), reflect.TypeFor[Round](), reflect.TypeFor[RoundAction](), reflect.TypeFor[RoundDelay](), reflect.TypeFor[Standing](),

@@ -23,7 +23,7 @@ type Records interface {
 	Nodes(ctx context.Context, path string) ([]Node, error)
 	Explain(ctx context.Context, path string) (Explanation, error)
 	Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error]
-	Logs(ctx context.Context, path string, n int, follow bool) iter.Seq2[string, error]
+	Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error]
 
 	Mail(ctx context.Context, who Caller, all bool) ([]mail.Message, error)
 	ReadMail(ctx context.Context, who Caller, ids []string) ([]mail.Message, error)

@@ -147,12 +147,13 @@ func routes() []route {
 		{method: "GET", path: "/v1/events", stream: true, answer: event.Event{}, serve: (*call).events, params: []param{
 			{name: "after", kind: "integer"}, {name: "epoch", kind: "string"}, {name: "last", kind: "integer"}, {name: "type", kind: "string", repeated: true}, path, follow}},
 		{method: "GET", path: "/v1/logs", stream: true, answer: LogLine{}, serve: (*call).logs, params: []param{
-			thePath, {name: "n", kind: "integer"}, follow}},
+			{name: "path", kind: "string", repeated: true}, {name: "n", kind: "integer"}, {name: "since", kind: "string"},
+			{name: "grep", kind: "string"}, {name: "after", kind: "string", repeated: true}, follow}},
 		{method: "POST", path: "/v1/act", body: ActRequest{}, answer: Acted{}, serve: (*call).act},
 		{method: "POST", path: "/v1/down", body: DownRequest{}, serve: (*call).down},
 		{method: "POST", path: "/v1/attach", params: []param{thePath, {name: "watch", kind: "boolean"}}, stays: true, serve: (*call).attach},
 	}
-	return slices.Concat(all, agentRoutes(), outcomeRoutes(), mailRoutes(), askingRoutes(), beliefRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(), taskRoutes(), orderRoutes(), farewellRoutes(), fireRoutes())
+	return slices.Concat(all, agentRoutes(), outcomeRoutes(), mailRoutes(), askingRoutes(), beliefRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(), taskRoutes(), orderRoutes(), farewellRoutes(), fireRoutes(), unfinishedRoutes())
 }
 
 // call is one request on its way.

@@ -46,31 +46,12 @@ func (c *call) events() error {
 		Filter: event.Filter{Types: c.query.all("type"), Path: c.query.text("path")},
 		After:  after, Epoch: c.query.text("epoch"), Last: int(last), Follow: c.query.flag("follow"),
 	}
-	if err := q.Check(); err != nil {
+	if err := q.CheckTypes(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return stream(c, func(ctx context.Context) iter.Seq2[event.Event, error] {
 		return c.service.Events(ctx, q)
 	}, func(e event.Event) string { return strconv.FormatUint(e.Seq, 10) })
-}
-
-// defaultLines is how much of a log is shown to who does not say.
-const defaultLines = 100
-
-func (c *call) logs() error {
-	n := c.query.number("n", defaultLines)
-	if n > maxLines {
-		return fmt.Errorf("%w: parameter n is %d, expected at most %d", ErrInvalid, n, maxLines)
-	}
-	return stream(c, func(ctx context.Context) iter.Seq2[LogLine, error] {
-		return func(yield func(LogLine, error) bool) {
-			for line, err := range c.service.Logs(ctx, c.query.text("path"), int(n), c.query.flag("follow")) {
-				if !yield(LogLine{line}, err) {
-					return
-				}
-			}
-		}
-	}, nil)
 }
 
 // stream sends what a sequence yields until it ends or the client is gone. An

@@ -56,7 +56,7 @@ func fleet() *apitest.Fleet {
 	f := apitest.New(
 		api.Node{Path: "app", Kind: "supervisor", Strategy: "one_for_one", State: "running", Incarnation: 1, Limit: "5 restarts in 1m0s"},
 		api.Node{Path: "app/db", Kind: "agent", Runtime: "proc", State: "running", PID: 7, Node: "n1", Incarnation: 2, Restarts: 1, InWindow: 1, StartedAt: &started, Uptime: 3600},
-		api.Node{Path: "app/web", Kind: "agent", Runtime: "proc", State: "restarting", Reason: "permanent children are always restarted", Incarnation: 3, Restarts: 2, NextAt: &next, LastExit: "exit status 1"},
+		api.Node{Path: "app/web", Kind: "agent", Runtime: "proc", State: "restarting", Reason: "it always restarts", Incarnation: 3, Restarts: 2, NextAt: &next, LastExit: "exit status 1"},
 	)
 	f.SetStatus(api.Status{
 		Project: "app", Controller: api.Controller{PID: 1, Node: "n1", Version: "v1", StartedAt: started, Uptime: 3600},
@@ -104,8 +104,8 @@ func TestRoundTrip(t *testing.T) {
 	f.Print("app/db", "one")
 	f.Print("app/db", "two \x1b[1m\"<&>\"\r\u2028")
 	var lines []string
-	for line, err := range c.Logs(ctx, "db", 1, false) {
-		lines = append(lines, line)
+	for line, err := range c.Logs(ctx, api.LogQuery{Paths: []string{"db"}, Lines: 1}) {
+		lines = append(lines, line.Line)
 		same("log", nil, nil, err)
 	}
 	same("log", lines, []string{"two \x1b[1m\"<&>\"\r\u2028"}, nil)
@@ -113,7 +113,7 @@ func TestRoundTrip(t *testing.T) {
 	f.Publish(event.Event{Time: noon, Type: event.AgentStarted, Path: "app/db", Message: "a\nb", Extra: map[string]json.RawMessage{"zone": json.RawMessage(`[1]`)}})
 	f.Publish(event.Event{Time: noon, Type: event.AgentCrashed, Path: "app/web"})
 	for filter, want := range map[*event.Filter]uint64{
-		{}: 1, {Path: "app/web"}: 2, {Types: []string{"x", "agent.cr*"}}: 2, {Types: []string{"agent.started"}}: 1,
+		{}: 1, {Path: "app/web"}: 2, {Types: []string{"order.fired", "agent.cr*"}}: 2, {Types: []string{"agent.started"}}: 1,
 	} {
 		for e, err := range c.Events(ctx, event.Query{Filter: *filter}) {
 			if err != nil || e.Seq != want {
@@ -160,7 +160,7 @@ func TestErrorsSurvive(t *testing.T) {
 		for _, err := range c.Events(ctx, event.Query{Follow: true}) {
 			errs["events"] = err
 		}
-		for _, err := range c.Logs(ctx, "app", 1, true) {
+		for _, err := range c.Logs(ctx, api.LogQuery{Paths: []string{"app"}, Lines: 1, Follow: true}) {
 			errs["logs"] = err
 		}
 		errs["attach"] = c.Attach(ctx, "app", strings.NewReader(""), io.Discard, nil)

@@ -54,7 +54,7 @@ const ByDeadline = "deadline"
 // Question is one question. Times are by the clock of the machine, for people.
 type Question struct {
 	ID          string    `json:"id"`   // q-1, q-2, ...: never used twice
-	From        string    `json:"from"` // full path of the agent
+	From        string    `json:"from"` // full path of the agent, or of a paused supervisor
 	Incarnation uint64    `json:"incarnation"`
 	Text        string    `json:"text"`
 	Options     []string  `json:"options"` // one of them is the answer; empty: any text is
@@ -185,7 +185,7 @@ func (q Question) ended() error {
 	case q.State == Expired:
 		return fmt.Errorf("%w: %s has expired without an answer at %s", ErrEnded, q.ID, at)
 	}
-	return fmt.Errorf("%w: %s was withdrawn by its agent at %s", ErrEnded, q.ID, at)
+	return fmt.Errorf("%w: %s was withdrawn by %s at %s", ErrEnded, q.ID, q.From, at)
 }
 
 // The transitions of a question. Each returns the question after it.

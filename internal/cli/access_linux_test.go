@@ -230,6 +230,14 @@ func TestAgentWithAProject(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", command, code, out)
 		}
 	}
+	out, code := f.inAgent("a", "cd inner && coppice events --json --type 'controller.*' --type '*_requested' --type belief.changed")
+	for _, want := range []event.Type{
+		event.ControllerStarted, event.AgentStopRequested, event.AgentStartRequested, event.BeliefChanged, event.ControllerStopped,
+	} {
+		if code != 0 || strings.Count(out, `"`+string(want)+`"`) != 1 {
+			t.Errorf("exit code %d, %s is not there once:\n%s", code, want, out)
+		}
+	}
 	if out, code := f.inAgent("a", "cd inner && coppice down --file ../coppice.toml"); code != exitAuth {
 		t.Errorf("exit code %d: %s", code, out)
 	}

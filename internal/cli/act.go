@@ -14,12 +14,12 @@ import (
 // newActs are the commands that do something to agents.
 func newActs(s *streams) []*cobra.Command {
 	return []*cobra.Command{
-		newAct(s, api.Start, "started", "Start what is stopped, suspended or held back by a limit", ""),
-		newAct(s, api.Stop, "stopped", "Stop agents until they are started by hand", "\nA stop is final: no restart, no later daemon starts them again."),
+		newAct(s, api.Start, "started", "Start agents that are stopped or held back", ""),
+		newAct(s, api.Stop, "stopped", "Stop agents until they are started by hand", "\nA stop is final: no restart, no resume, no later daemon starts them again."),
 		newAct(s, api.Restart, "restarted", "Stop agents and start them again", "\nIt counts as no failure."),
-		newAct(s, api.Reset, "reset", "Forget the failures of agents; what a limit holds back starts", ""),
+		newAct(s, api.Reset, "reset", "Reset failure counts, and start what they hold", ""),
 		newAct(s, api.Suspend, "suspended", "Stop agents until they are resumed", "\nWithout a path, or with \".\", the whole project is: nothing starts until coppice\nresume, also in later daemons."),
-		newAct(s, api.Resume, "resumed", "Go on with what is suspended, or paused by a limit", "\nWithout a path, or with \".\", the whole project does; what was stopped by itself\nstays so."),
+		newAct(s, api.Resume, "resumed", "Resume suspended or paused agents", "\nWithout a path, or with \".\", the whole project does. What was stopped or\nsuspended by itself stays so."),
 	}
 }
 

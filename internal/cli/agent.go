@@ -17,7 +17,7 @@ import (
 func newAgent(s *streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "What an agent says and asks for itself",
+		Short: "Report and ask from inside an agent",
 		Long: `What an agent says and asks for itself. These commands are for programs that
 coppice runs: they find the daemon and prove who they are by variables that each
 agent has in its environment (see: coppice agent env). While no daemon answers
@@ -90,7 +90,7 @@ func newAgentEnv(s *streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "env",
-		Short: "Say which agent this is, and whether its daemon agrees",
+		Short: "Show the identity of this agent",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			me, err := self()

@@ -21,7 +21,7 @@ func newAgentHook(s *streams) *cobra.Command {
 	var asJSON, inject bool
 	cmd := &cobra.Command{
 		Use:   "hook",
-		Short: "Say what there is for this agent now",
+		Short: "Show pending work and messages for this agent",
 		Long: `Say what there is for this agent now, a line for each thing. The exit code is 0 if
 there is something and 1 if there is nothing. Tasks are told of again and again: those
 that this incarnation has claimed, then the first that it can claim.

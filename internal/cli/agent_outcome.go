@@ -30,7 +30,7 @@ func newAgentOutcome(s *streams) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "outcome KIND [flags] | outcome --json FILE",
-		Short: "Say how the work has ended",
+		Short: "Record the outcome of the work",
 		Long: `Say how the work has ended, for the next try and for people (coppice explain).
 It is recorded as a claim: nothing is stopped or restarted because of it. An
 incarnation may say it again, which replaces what it said before.

@@ -73,7 +73,7 @@ func TestAgentOutcome(t *testing.T) {
 		t.Errorf("--json: %d, %s", code, out)
 	}
 	shown := f.do("explain", "a")
-	if !strings.Contains(shown, "claims   completed: at last (incarnation 2, ") || !strings.Contains(shown, "         blocked: missing prerequisite: needs T12 first: the schema (incarnation 1, ") || !strings.Contains(shown, ", revised)") {
+	if !strings.Contains(shown, "claims completed: at last (incarnation 2, ") || !strings.Contains(shown, "       blocked: missing prerequisite: needs T12 first: the schema (incarnation 1, ") || !strings.Contains(shown, ", revised)") {
 		t.Errorf("explain:\n%s", shown)
 	}
 	if n := f.node("t/a"); n.Incarnation != 2 || n.State != "running" || before.Restarts != 0 || n.Restarts != 0 {

@@ -13,7 +13,7 @@ import (
 func newAgentReady() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ready",
-		Short: "Say that this agent has started",
+		Short: "Report that this agent is ready",
 		Long: `Say that this agent has started. Siblings that come after it wait for that if its
 table in coppice.toml says: ready = { notify = true }.`,
 		Args: noArgs,
@@ -28,7 +28,7 @@ func newAgentHeartbeat() *cobra.Command {
 	var progress int64
 	cmd := &cobra.Command{
 		Use:   "heartbeat",
-		Short: "Say that this agent lives, and how far it is",
+		Short: "Report that this agent is alive, and its progress",
 		Long: `Say that this agent lives and, with --progress or --note, how far it is. One that
 is silent for longer than its heartbeat_timeout, or says the same for longer than
 its progress_timeout, is nudged, and restarted if that does not help.`,
@@ -50,7 +50,7 @@ its progress_timeout, is nudged, and restarted if that does not help.`,
 func newAgentRequestRestart() *cobra.Command {
 	return &cobra.Command{
 		Use:   "request-restart [REASON]",
-		Short: "Ask for this agent to be restarted",
+		Short: "Request a restart of this agent",
 		Long: `Ask for this agent to be restarted. It is stopped as by hand and started again,
 which counts as no failure; once, however often it asks. The command returns when
 that is certain, and the agent is stopped soon afterwards.`,

@@ -24,7 +24,7 @@ func newAgentBeliefGet(s *streams) *cobra.Command {
 	var asString bool
 	cmd := &cobra.Command{
 		Use:   "get NAME...",
-		Short: "Print the value of a belief, or an object of several",
+		Short: "Print the values of beliefs",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("the name of a belief is missing; coppice agent belief ls lists them")
@@ -78,7 +78,7 @@ func newAgentBeliefSet(s *streams) *cobra.Command {
 	var asString bool
 	cmd := &cobra.Command{
 		Use:   "set NAME=JSON... | set NAME -",
-		Short: "Set beliefs of this agent, all of them or none",
+		Short: "Set beliefs of this agent in one step",
 		Long: `Set beliefs of this agent, all of them or none. With - the value is read from
 standard input. The command returns when it is durable: whatever is killed
 afterwards, the next incarnation has it, if it is persistent.`,
@@ -100,7 +100,7 @@ afterwards, the next incarnation has it, if it is persistent.`,
 func newAgentBeliefRm(*streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME...",
-		Short: "Remove what is kept of beliefs; declared ones are then what they are initially",
+		Short: "Remove beliefs, or reset declared ones",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("the name of a belief is missing")

@@ -166,7 +166,7 @@ func TestAidefileChangesInAChain(t *testing.T) {
 	until(t, "a run without an Aidefile", func() bool { return strings.Contains(a.node("t/a").LastExit, "faulty: ") })
 	write(t, path, string(before))
 	a.do("stop", "a")
-	if n := a.node("t/a"); n.State != "suspended" {
+	if n := a.node("t/a"); n.State != "stopped" {
 		t.Errorf("%+v", n)
 	}
 	so := styles()
@@ -220,7 +220,7 @@ func TestAidefileSingleShot(t *testing.T) {
 	a.refused(1, []string{"fire", "a"}, "it was stopped by hand")
 	a.do("down")
 	a.do("up", "-d")
-	if n := a.node("t/a"); n.State != "suspended" {
+	if n := a.node("t/a"); n.State != "stopped" {
 		t.Errorf("%+v", n)
 	}
 	a.refused(1, []string{"fire", "a"}, "it was stopped by hand")
@@ -456,7 +456,7 @@ func TestAidefileStop(t *testing.T) {
 	a.do("fire", "a")
 	until(t, "the run", func() bool { return a.copies("sleep 1011")+a.copies("sleep 1012") == 2 })
 	a.do("stop", "a")
-	if n := a.node("t/a"); n.State != "suspended" {
+	if n := a.node("t/a"); n.State != "stopped" {
 		t.Errorf("%+v", n)
 	}
 	if left := a.copies("sleep 1011") + a.copies("sleep 1012"); left != 0 {

@@ -157,7 +157,7 @@ func TestAidefileIssueOfAStoppedRun(t *testing.T) {
 // awaitNothing sees that an agent that is stopped is not started, though there are issues.
 func (g *github) awaitNothing(a *aider, runs int) {
 	g.t.Helper()
-	if n := a.node("t/a"); n.State != "suspended" || n.Aide.State != "stopped" {
+	if n := a.node("t/a"); n.State != "stopped" || n.Aide.State != "stopped" {
 		g.t.Errorf("%+v, %+v", n, n.Aide)
 	}
 	a.wantRuns(runs)

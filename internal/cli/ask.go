@@ -21,7 +21,7 @@ func newAsk(s *streams) *cobra.Command {
 	var a asker
 	cmd := &cobra.Command{
 		Use:   "ask TEXT",
-		Short: "Ask people, and wait for the answer",
+		Short: "Ask people and wait for the answer",
 		Long: `Ask people, wait for the answer and print it. TEXT is read from the standard input
 if it is "-". The question outlives everything: the daemon, the machine, and the
 agent, which gets the answer when it asks the same again. What nobody waits for
@@ -29,7 +29,7 @@ when it is answered comes by mail.
 
 Exit codes: 0 with an answer, 124 where the deadline has passed and there is no
 default, 4 where --status finds that it is still open.`,
-		Example: `  coppice agent ask 'Deploy to production now?' --options yes,no --default no --deadline 30m
+		Example: `  coppice agent ask 'Deploy now?' --options yes,no --default no --deadline 30m
   coppice agent ask 'Which customer is this for?' --no-wait`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch named := a.status != "" || a.withdraw != ""; {

@@ -22,7 +22,7 @@ func newAttach(s *streams) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "attach PATH",
-		Short: "Sit down at the terminal of an agent",
+		Short: "Attach to an agent's terminal",
 		Long: `Sit down at the terminal of an agent: what is typed goes to it, what it shows is
 shown here. Ctrl-] leaves it, and so does Ctrl-P Ctrl-Q; the agent goes on.
 Any number may watch an agent, and one may type.`,

@@ -49,7 +49,7 @@ func newRestore(s *streams) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Replace the state of the project by a backup",
+		Short: "Restore the state of the project from a backup",
 		Long: `Replace the state of the project by a backup that coppice backup has written.
 The backup is checked first; the state that was there is kept next to the new one,
 as state.db.replaced-TIME. Nothing may run: stop the daemon and its agents with

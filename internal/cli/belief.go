@@ -20,7 +20,7 @@ import (
 func newBelief(s *streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "belief",
-		Short: "Look at what agents keep, and change it",
+		Short: "Show and edit the beliefs of agents",
 		Long: `Look at what agents keep, and change it. A belief is a named JSON value of an
 agent; one that is persistent outlives restarts of the agent, of the daemon and
 of the machine. Agents read and set their own with: coppice agent belief`,
@@ -34,7 +34,7 @@ func newBeliefLs(s *streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls [PATH]",
-		Short: "List beliefs, of all agents or of those at and below PATH",
+		Short: "List the beliefs of agents",
 		Args:  atMostOnePath,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
@@ -140,7 +140,7 @@ func (s *streams) printRaw(ctx context.Context, c *api.Client, path, name string
 		record = raw.Aside
 	}
 	if record == nil {
-		return fmt.Errorf("%w: of %s of %s there is no such record", api.ErrNotFound, proc.Plain(name), proc.Plain(path))
+		return &exitError{exitNotFound, fmt.Errorf("there is no record of the belief %s of %s", proc.Plain(name), proc.Plain(path))}
 	}
 	text := string(record)
 	if _, tty := isTerminal(s.out); tty {
@@ -182,7 +182,7 @@ func newBeliefSet(s *streams) *cobra.Command {
 	var asString bool
 	cmd := &cobra.Command{
 		Use:   "set PATH NAME=JSON... | set PATH NAME -",
-		Short: "Set beliefs of an agent, all of them or none",
+		Short: "Set beliefs of an agent in one step",
 		Long: `Set beliefs of an agent, all of them or none; the agent need not run. With - the
 value is read from standard input. The command returns when it is durable.`,
 		Example: `  coppice belief set fleet/monitor check_count=0 'note="by hand"'
@@ -242,7 +242,7 @@ func newBeliefExport(s *streams) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use:   "export [PATH]",
-		Short: "Write what is kept of agents into a file",
+		Short: "Export beliefs to a file",
 		Long: `Write the persistent beliefs that are kept of all agents, or of those at and below
 PATH, as one JSON document. What an agent sets meanwhile may or may not be in it;
 of each agent it is what was there at one moment.`,
@@ -312,7 +312,7 @@ func newBeliefImport(s *streams) *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Set the beliefs that an export holds",
+		Short: "Import beliefs from an export",
 		Long: `Set the beliefs that an export holds: of each agent all or none. What is kept and
 not in the file stays. Agents need not be in coppice.toml. - reads standard input.
 Paths count from the project, so that an export fits into a project of another name.`,
@@ -343,7 +343,7 @@ func newBeliefDiff(s *streams) *cobra.Command {
 	var r remote
 	cmd := &cobra.Command{
 		Use:   "diff FILE",
-		Short: "Show what an import of an export would change",
+		Short: "Compare beliefs with an export",
 		Long:  `Show what an import of an export would change. The exit code is 1 if that is anything.`,
 		Args:  oneFile,
 		RunE: func(_ *cobra.Command, args []string) error {

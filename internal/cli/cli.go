@@ -124,20 +124,24 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 	root.Flags().StringP("file", "f", "", "the `FILE` of the project, or its directory, for any command that has one")
 	root.MarkFlagFilename("file", "toml")
 	root.AddCommand(
-		newRun(s), newValidate(s), newInit(s), newNew(s), newVersion(s),
+		newRun(s), newValidate(s), newInit(s), newMan(s), newVersion(s),
 		newUp(s), newDown(s), newReload(s), newPatrol(s), newDoctor(s), newBackup(s), newRestore(s), newInstall(s),
 		newConfig(s), newSchema(s), newAdd(s),
 		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDrain(s), newFire(s),
 		newBelief(s), newAgent(s), newMCP(s),
 		newInbox(s), newAnswer(s), newMail(s, peopleMail()), newTask(s, peopleTasks()), newOrder(s),
-		newFmt(s), newCheck(s), newLSP(s), newTest(s),
+		newSage(s),
 	)
 	root.AddCommand(newActs(s)...)
+	root.AddCommand(oldSageCommands(s)...)
 	root.SetFlagErrorFunc(unknownFlag)
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), helpText(cmd)) })
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	grouped(root)
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.Short = "Generate the completion script for a shell"
+	}
 	asGroup(root)
 	asUsage(root)
 	return root
@@ -211,7 +215,7 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 func newHelp(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:                   "help [COMMAND]",
-		Short:                 "Explain a command",
+		Short:                 "Show the help of a command",
 		DisableFlagsInUseLine: true,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 			if cmd, _, err := root.Find(args); err == nil {

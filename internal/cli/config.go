@@ -13,7 +13,7 @@ import (
 func newConfig(s *streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show what the files say, and where",
+		Short: "Show the configuration and where it comes from",
 		Long: `Show what coppice.toml says together with the files that it includes and with
 their patches: each value with the file and line that it comes from.`,
 	}
@@ -33,7 +33,7 @@ func newConfigShow(s *streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "Show the whole configuration, with the origin of each value",
+		Short: "Show the whole configuration and its origins",
 		Long: `Show the whole configuration as one file, with the origin of each value as a
 comment behind it, and what it replaced. If it is not valid, the faults are printed
 as well, as by coppice validate; the exit code is 78.`,
@@ -67,7 +67,7 @@ func newConfigExplain(s *streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain KEY",
-		Short: "Show where a value comes from, and what it replaced",
+		Short: "Show the origin of a configuration value",
 		Long: `Show where a value comes from, and what it replaced. KEY is one such as
 agent.web.env.MODEL, daemon.max_restarts, or agent.web for all that is said of an
 agent. Of a key that is not set it tells the default.`,

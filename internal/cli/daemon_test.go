@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -202,7 +203,7 @@ func TestDaemonIsKilled(t *testing.T) {
 	if after := f.node("t/a"); after.PID != before.PID || after.Incarnation != before.Incarnation || after.State != "running" {
 		t.Errorf("after: %+v, before: %+v", after, before)
 	}
-	for path, want := range map[string]string{"t/stopped": "suspended", "t/once": "stopped", "t/limited": "given_up"} {
+	for path, want := range map[string]string{"t/stopped": "stopped", "t/once": "stopped", "t/limited": "given_up"} {
 		if n := f.node(path); n.State != want {
 			t.Errorf("%s is %s, want %s", path, n.State, want)
 		}
@@ -296,11 +297,16 @@ func TestDownKeepsAgents(t *testing.T) {
 		t.Errorf("after: %+v, before: %+v", after, before)
 	}
 	f.do("down")
+	without := f.do("doctor")
 	f.do("up", "-d")
 	if n := f.node("t/a"); n.PID == before.PID || n.State != "running" {
 		t.Errorf("after down and up: %+v", n)
 	}
 	found := f.do("doctor")
+	groups := regexp.MustCompile(`(?m)^.* groups .*$`)
+	if with := groups.FindString(found); with == "" || with != groups.FindString(without) {
+		t.Errorf("doctor says of control groups %q without a daemon, and %q with one", groups.FindString(without), with)
+	}
 	for _, want := range []string{"answers", "1 live"} {
 		if !strings.Contains(found, want) {
 			t.Errorf("doctor says nothing of %q:\n%s", want, found)
@@ -317,7 +323,7 @@ func TestActsAreDurable(t *testing.T) {
 		f.do("stop", "a")
 		f.crash()
 		f.do("up", "-d")
-		if n := f.node("t/a"); n.State != "suspended" {
+		if n := f.node("t/a"); n.State != "stopped" {
 			t.Fatalf("the stop is forgotten: %+v", n)
 		}
 		f.do("start", "a")

@@ -89,10 +89,7 @@ func errorText(err error) string {
 
 // decisionText says what comes next, and why.
 func decisionText(d supervisor.Decision) string {
-	switch d.Action {
-	case supervisor.Leave, supervisor.Forget:
-		return fmt.Sprintf("not restarted: %v", d.Reason)
-	case supervisor.EndSelf:
+	if d.Action == supervisor.EndSelf {
 		return d.Reason.String()
 	}
 	return d.String()

@@ -118,7 +118,7 @@ func known(cmd *cobra.Command, word string) bool {
 // and parts of a file may name what is in another part.
 func TestDocsFiles(t *testing.T) {
 	t.Parallel()
-	missing := regexp.MustCompile(`does not exist|nothing to run|is not in PATH|cannot be run|no such file|no agent is called|there are no orders`)
+	missing := regexp.MustCompile(`does not exist|nothing to run|is not in PATH|cannot be run|no such file|there is no user|may not change the user|no agent is called|there are no orders`)
 	seen := 0
 	for name, page := range pages(t) {
 		for _, b := range fenced.FindAllStringSubmatch(page, -1) {

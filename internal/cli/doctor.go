@@ -17,7 +17,7 @@ func newDoctor(s *streams) *cobra.Command {
 	var fix, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check all that the daemon depends on",
+		Short: "Check what the daemon depends on",
 		Long: `Check the file, the daemon with its lock and socket, each record of the store, the
 agents that live, the disk, and programs that some agents need. With --fix it repairs a
 damaged store (the old file is kept) and stops agents that the file does not

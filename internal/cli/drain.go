@@ -20,7 +20,7 @@ func newDrain(s *streams) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "drain PATH...",
-		Short: "Let agents finish what they do, and stop them then",
+		Short: "Drain agents, then stop them",
 		Long: `Let agents finish what they do, and stop them then, as coppice stop does. With a
 supervisor, all below it are meant. An agent that is to finish is nudged, learns of
 it by coppice agent drain-check or hook, and says that it has finished by
@@ -83,11 +83,12 @@ func newAgentDrainCheck(s *streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "drain-check",
-		Short: "Succeed if this agent is to finish what it does",
+		Short: "Test whether this agent is being drained",
 		Long: `Succeed if this agent is to finish what it does: the exit code is 0 if somebody has
 asked for that, and 1 if not.`,
-		Example: `  while ! coppice agent drain-check; do take-a-task; done; coppice agent drain-ack`,
-		Args:    noArgs,
+		Example: `  while ! coppice agent drain-check; do take-a-task; done
+  coppice agent drain-ack`,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			var d *api.Drain
 			err := askAsAgent(func(ctx context.Context, c *api.Client) (err error) {
@@ -119,7 +120,7 @@ asked for that, and 1 if not.`,
 func newAgentDrainAck() *cobra.Command {
 	return &cobra.Command{
 		Use:   "drain-ack",
-		Short: "Say that this agent has finished, and may be stopped",
+		Short: "Report that this agent has drained",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return askAsAgent(func(ctx context.Context, c *api.Client) error { return c.AckDrain(ctx) })

@@ -33,7 +33,7 @@ events that are kept follow.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			if err := q.Check(); err != nil {
+			if err := q.CheckTypes(); err != nil {
 				return usage(fmt.Errorf("--type: %w", err))
 			}
 			if q.Last < 0 {
@@ -68,6 +68,7 @@ events that are kept follow.`,
 	cmd.Flags().StringVar(&q.Path, "path", "", "only events of this node and those below it")
 	jsonFlag(cmd, &asJSON, "an object a line")
 	cmd.RegisterFlagCompletionFunc("path", r.completePath(true))
+	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(event.Types(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

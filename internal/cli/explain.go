@@ -17,11 +17,10 @@ func newExplain(s *streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain PATH",
-		Short: "Say why an agent or supervisor is as it is",
-		Long: `Say why an agent or supervisor is in its state, which rule decided so, on what
-evidence, and what happens next and when; what the patrol makes of it: whether it is
-to run, runs, and as declared, what it waits for, and when the next round is; and of a
-pool what its check has said last.`,
+		Short: "Show why a node is in its state, and what is next",
+		Long: `Say why an agent or supervisor is in its state, what that was decided on, what
+happens next and when, and what can be done; of a pool also what its check has said
+last. Its last events and the end of its output follow.`,
 		Args: onePath,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
@@ -46,31 +45,36 @@ pool what its check has said last.`,
 func explainLines(x api.Explanation, now time.Time, p paint) []string {
 	n := x.Node
 	is := "is "
-	if shownState(n) == needsInput {
+	switch {
+	case shownState(n) == needsInput:
 		is = ""
+	case shownState(n) == crashLoop:
+		is = "is in a "
 	}
 	head := fmt.Sprintf("%s %s%s", p.bold(proc.Plain(n.Path)), is, p.state(shownState(n), strings.ReplaceAll(proc.Plain(shownState(n)), "_", " ")))
 	if at := since(x); !at.IsZero() {
 		head += fmt.Sprintf(" for %s, since %s", short(max(0, now.Sub(at))), clock(at, now))
 	}
-	lines := []string{head, p.dim(proc.Plain(whatItIs(n))), ""}
+	lines := []string{head, p.dim(proc.Plain(whatItIs(n)))}
 	field := func(label string, texts ...string) {
 		for _, text := range texts {
 			if text != "" {
-				lines = append(lines, p.dim(fmt.Sprintf("%-9s", label))+proc.Plain(strings.ReplaceAll(text, "\n", " ")))
+				if len(lines) == 2 {
+					lines = append(lines, "")
+				}
+				lines = append(lines, p.dim(fmt.Sprintf("%-7s", label))+proc.Plain(strings.ReplaceAll(text, "\n", " ")))
 				label = ""
 			}
 		}
 	}
-	field("rule", x.Rule)
-	field("evidence", x.Evidence...)
+	field("why", x.Rule)
+	field("facts", x.Evidence...)
 	next := x.Next
 	if n.NextAt != nil && n.NextAt.After(now) {
 		next += fmt.Sprintf(" (at %s)", clock(*n.NextAt, now))
 	}
 	field("next", next)
-	field("patrol", standingLines(x.Patrol, now)...)
-	field("hint", x.Hint)
+	field("do", x.Hint)
 	field("claims", claimLines(x.Claims, now)...)
 	if len(x.History) > 0 {
 		lines = append(lines, "", p.bold("Last events"))
@@ -118,11 +122,14 @@ func clock(at, now time.Time) string {
 func whatItIs(n api.Node) string {
 	parts := []string{n.Kind}
 	for _, part := range []struct{ format, value string }{
-		{"%s", n.Strategy}, {"in %s", n.Runtime}, {"on %s", n.Node},
+		{"%s", n.Strategy}, {"in %s", n.Runtime}, {"on %s", n.Node}, {"as user %s", proc.Plain(n.User)},
 	} {
 		if part.value != "" {
 			parts = append(parts, fmt.Sprintf(part.format, part.value))
 		}
+	}
+	if n.NoNewPrivileges {
+		parts = append(parts, "no new privileges")
 	}
 	if n.PID != 0 {
 		parts = append(parts, fmt.Sprintf("pid %d", n.PID))
@@ -130,9 +137,18 @@ func whatItIs(n api.Node) string {
 	if n.Incarnation != 0 {
 		parts = append(parts, fmt.Sprintf("incarnation %d", n.Incarnation))
 	}
-	parts = append(parts, plural(n.Restarts, "restart"))
-	if n.Limit != "" {
-		parts = append(parts, fmt.Sprintf("%d counted by its limit (%s)", n.InWindow, proc.Plain(n.Limit)))
+	if n.Restart != "" {
+		parts = append(parts, "restart "+proc.Plain(n.Restart))
+	}
+	switch starts := n.Starts(); starts {
+	case "-":
+	case "shared":
+		parts = append(parts, "its restarts count for "+proc.Plain(n.LimitOf))
+	default:
+		if _, then, ok := strings.Cut(n.Limit, ", then "); ok {
+			starts += ", then " + strings.ReplaceAll(then, "_", " ")
+		}
+		parts = append(parts, proc.Plain(starts))
 	}
 	return strings.Join(parts, ", ")
 }

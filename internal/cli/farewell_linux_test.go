@@ -46,7 +46,7 @@ func TestStopOfSupervisorAsksAllAtOnce(t *testing.T) {
 		agentTOML("other", "exec sleep 1000"))
 	f.do("up", "-d")
 	f.do("stop", "s")
-	for path, state := range map[string]string{"t/s": "suspended", "t/other": "running"} {
+	for path, state := range map[string]string{"t/s": "stopped", "t/other": "running"} {
 		if n := f.node(path); n.State != state || n.Incarnation != 1 {
 			t.Errorf("%s: %+v", path, n)
 		}

@@ -76,8 +76,8 @@ func TestFileFlag(t *testing.T) {
 func TestCheckOfFleet(t *testing.T) {
 	t.Parallel()
 	dir := project(t, agentTOML("a", "exec sleep 1000"))
-	for _, args := range []string{"check", "test"} {
-		if _, errs := coppice(t, dir, 78, args); !strings.Contains(errs, "coppice.toml is checked by: coppice validate") {
+	for _, args := range [][]string{{"sage", "check"}, {"sage", "test"}, {"check"}, {"test"}} {
+		if _, errs := coppice(t, dir, 78, args...); !strings.Contains(errs, "coppice.toml is checked by: coppice validate") {
 			t.Errorf("%s: %s", args, errs)
 		}
 	}
@@ -91,14 +91,14 @@ func TestValidateJSON(t *testing.T) {
 	dir := project(t, agentTOML("a", "exec sleep 1000"), "[[agent]]\nname = \"b\"\ncomand = \"true\"\n")
 	for _, want := range []validation{
 		{Valid: false, Errors: []fault{{File: "coppice.toml", Line: 13, Column: 1, Key: "agent[1].comand"}}},
-		{Valid: true, Agents: 1},
+		{Valid: true, Agents: 2, Pools: 1, Orders: 1},
 	} {
 		out, errs := coppice(t, dir, map[bool]int{false: 78}[want.Valid], "validate", "--json")
 		var got validation
 		if err := json.Unmarshal([]byte(out), &got); err != nil || errs != "" {
 			t.Fatalf("%v: %s, %s", err, out, errs)
 		}
-		if got.Valid != want.Valid || got.Agents != want.Agents || (len(got.Errors) == 0) != want.Valid || got.Warnings == nil {
+		if got.Valid != want.Valid || got.Agents != want.Agents || got.Pools != want.Pools || got.Orders != want.Orders || (len(got.Errors) == 0) != want.Valid || got.Warnings == nil {
 			t.Errorf("%s", out)
 		}
 		found := want.Valid
@@ -108,6 +108,10 @@ func TestValidateJSON(t *testing.T) {
 		if !found {
 			t.Errorf("no fault in the right line: %s", out)
 		}
-		write(t, filepath.Join(dir, "coppice.toml"), agentTOML("a", "exec sleep 1000"))
+		write(t, filepath.Join(dir, "coppice.toml"), agentTOML("a", "exec sleep 1000")+agentTOML("w", "exec sleep 1000", "pool = { max = 3 }")+
+			"[[order]]\nname = \"o\"\nexec = \"true\"\ngate = \"manual\"\n")
+	}
+	if out, _ := coppice(t, dir, 0, "validate"); out != "coppice.toml is valid: 2 agents (1 pool), 0 supervisors, 1 order\n" {
+		t.Errorf("in words: %s", out)
 	}
 }

@@ -75,7 +75,7 @@ func TestCity(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := fleetOf(t, dir)
-	if out := f.do("validate"); !strings.Contains(out, "city.toml is valid: 4 agents, 0 supervisors") || !strings.Contains(out, "city.toml:24:2: beads is not supported: ") {
+	if out := f.do("validate"); !strings.Contains(out, "city.toml is valid: 4 agents (1 pool), 0 supervisors") || !strings.Contains(out, "city.toml:24:2: beads is not supported: ") {
 		t.Errorf("validate says %s", out)
 	}
 	if out := f.do("up", "-d"); !strings.Contains(out, "orchard-city is up") || !strings.Contains(out, "city.toml:24:2: beads is not supported: ") {

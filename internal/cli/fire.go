@@ -16,7 +16,7 @@ func newFire(s *streams) *cobra.Command {
 	var r remote
 	cmd := &cobra.Command{
 		Use:   "fire PATH [TASK]",
-		Short: "Start a run of an agent of an Aidefile",
+		Short: "Start a run of a triggered agent (Aidefile)",
 		Long: `Start a run of an agent of an Aidefile, as one of its triggers does, and tell it
 what to do. The command returns when the run has begun.
 

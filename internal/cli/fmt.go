@@ -50,7 +50,7 @@ formatted. The exit code is then 1. No comment and no construct is ever lost.`,
 	return cmd
 }
 
-// formatting is one run of coppice fmt.
+// formatting is one run of coppice sage fmt.
 type formatting struct {
 	*streams
 	check, diff     bool

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,21 +12,40 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/coppice-dev/coppice/internal/api"
 )
 
 // A run answers to the same commands as a daemon.
 func TestRunAnswers(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, agentTOML("a", polite), agentTOML("b", `echo "up $$"; read x < go; echo last words; exit 3`, `restart = "never"`))
+	f := newFleet(t, agentTOML("a", polite), agentTOML("b", `echo "up $$"; read x < go; echo last words; exit 3`, `restart = "never"`),
+		agentTOML("bar", `printf '1%%\r'; sleep 0.3; printf '2%%'; read x < bar; echo; exec sleep 1000`))
+	finish := fifo(t, f.dir, "bar")
 	release := fifo(t, f.dir, "go")
 	r := launch(t, f.dir, "run")
 	r.out.awaitText(t, "t * started\n")
 	r.out.awaitText(t, "t/b | up ")
 	if n := f.node("t/a"); n.State != "running" || n.Incarnation != 1 || n.PID == 0 {
 		t.Errorf("a: %+v", n)
+	} else if used := new(meter).sample([]api.Node{n}, api.Controller{Node: n.Node})["t/a"]; used.memory < 6<<20 {
+		t.Errorf("a and its shim have %s of memory", used.bytes()) // it is a shell
 	}
 	if out := f.do("logs", "b"); !strings.HasPrefix(out, "up ") {
 		t.Errorf("logs: %q", out)
+	}
+	// A line that has no end yet can be seen, until it has one.
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for text, err := range f.client().Unfinished(ctx, "bar") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text == "1%\r2%" {
+			finish()
+		} else if text == "" {
+			break
+		}
 	}
 	f.do("stop", "a")
 	r.out.awaitText(t, "t/a | bye\n")

@@ -1,12 +1,7 @@
 package cli
 
-import (
-	"slices"
-
-	"github.com/spf13/cobra"
-)
-
-// groups are the headings of the list of commands, and what is below each.
+// groups are the headings of the list of commands, and the commands below each, in
+// the order in which help shows them.
 func groups() []struct {
 	title    string
 	commands []string
@@ -15,23 +10,15 @@ func groups() []struct {
 		title    string
 		commands []string
 	}{
-		{"A fleet from its file to its end:", []string{"init", "validate", "run", "up", "down", "reload", "patrol", "backup", "restore", "install"}},
-		{"What there is, and why:", []string{"status", "ps", "tree", "top", "logs", "attach", "events", "explain", "doctor", "config", "schema"}},
-		{"Agents:", []string{"start", "stop", "restart", "suspend", "resume", "reset", "drain", "belief", "add", "fire"}},
-		{"Work, and people:", []string{"task", "order", "inbox", "answer", "mail"}},
-		{"For agents themselves:", []string{"agent", "mcp"}},
-		{"Sage programs:", []string{"new", "check", "test", "fmt", "lsp"}},
-	}
-}
-
-// grouped puts the commands that it lists below their headings.
-func grouped(root *cobra.Command) {
-	for _, g := range groups() {
-		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
-		for _, sub := range root.Commands() {
-			if slices.Contains(g.commands, sub.Name()) {
-				sub.GroupID = g.title
-			}
-		}
+		{"Run", []string{"run", "up", "down", "reload", "patrol", "install", "backup", "restore"}},
+		{"Look", []string{"status", "ps", "tree", "top", "logs", "attach", "events", "explain", "inbox", "doctor"}},
+		{"Act", []string{
+			"start", "stop", "restart", "suspend", "resume", "reset", "drain", "fire",
+			"answer", "mail", "task", "order", "belief",
+		}},
+		{"Write", []string{"init", "add", "validate", "config", "schema"}},
+		{"For agents", []string{"agent", "mcp"}},
+		{"Sage", []string{"sage"}},
+		{"Other", []string{"help", "man", "completion", "version"}},
 	}
 }

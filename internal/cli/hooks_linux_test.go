@@ -96,7 +96,7 @@ func TestHooksFail(t *testing.T) {
 	}
 	f.awaitState("t/resting", "running")
 	f.do("stop", "resting")
-	if n := f.node("t/resting"); n.State != "suspended" {
+	if n := f.node("t/resting"); n.State != "stopped" {
 		t.Errorf("not stopped: %+v", n)
 	}
 	for n := range 7 {

@@ -275,7 +275,7 @@ func TestHostileFleetOutput(t *testing.T) {
 	t.Run("top", func(t *testing.T) {
 		s := newScreen(t, f.dir, 100, 30, "coppice up -d; clear; coppice top")
 		s.await("unready")
-		s.tmux("send-keys", "j")
+		s.tmux("send-keys", "Home", "j")
 		s.await("mark")
 		painted := s.tmux("capture-pane", "-p", "-e")
 		if strings.Contains(painted, "\x1b]") || !strings.Contains(painted, "red") {

@@ -28,7 +28,7 @@ func newInbox(s *streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "inbox",
-		Short: "Show what waits for a person: questions of agents, and unread mail",
+		Short: "Show open questions and unread mail",
 		Long: `Show what waits for a person: questions of agents, what can be answered and what
 happens at the deadline, and unread mail.`,
 		Args:              noArgs,

@@ -1,14 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
@@ -28,9 +32,16 @@ type liveView struct {
 	paint   paint
 	err     error
 
-	lastLines
-	mu    sync.Mutex
-	words map[string]*lastWord
+	*lastLines
+	mu      sync.Mutex
+	words   map[string]*lastWord
+	partial map[origin]string // lines that have no end yet
+}
+
+// origin is a stream of an agent.
+type origin struct {
+	path   string
+	stream proc.Stream
 }
 
 // lastWord is what events said of a child last, for the picture after the
@@ -55,20 +66,25 @@ const summaryLines = 4
 const frame = 100 * time.Millisecond
 
 func newLiveView(in, out *os.File, stop *stopper) *liveView {
-	return &liveView{in: in, out: out, stop: stop, paint: newPaint(true), words: map[string]*lastWord{}}
+	return &liveView{
+		in: in, out: out, stop: stop, paint: newPaint(true), lastLines: newLastLines(keepLines),
+		words: map[string]*lastWord{}, partial: map[origin]string{},
+	}
 }
 
-// lastLines is a ring of lines, as many as a terminal may show.
+// lastLines is a ring of lines.
 type lastLines struct {
 	mu    sync.Mutex
-	lines [keepLines]string
+	lines []string
 	n     int // lines ever
 }
+
+func newLastLines(keep int) *lastLines { return &lastLines{lines: make([]string, keep)} }
 
 func (l *lastLines) add(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lines[l.n%keepLines] = line
+	l.lines[l.n%len(l.lines)] = line
 	l.n++
 }
 
@@ -82,18 +98,29 @@ func (l *lastLines) clear() {
 func (l *lastLines) last(n int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n = max(0, min(n, l.n, keepLines))
+	return l.tail(n)
+}
+
+// output is all that there is.
+func (l *lastLines) output() output {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return output{l.tail(len(l.lines)), l.n}
+}
+
+func (l *lastLines) tail(n int) []string {
+	n = max(0, min(n, l.n, len(l.lines)))
 	out := make([]string, n)
 	for i := range out {
-		out[i] = l.lines[(l.n-n+i)%keepLines]
+		out[i] = l.lines[(l.n-n+i)%len(l.lines)]
 	}
 	return out
 }
 
-// shown is a line of output as a picture can have it: a tab has no width of
-// its own, and the terminal would break the line.
+// shown is a line of output as a picture can have it: what was overwritten is
+// gone, a tab has no width of its own, and the terminal would break the line.
 func shown(text string) string {
-	text = proc.Plain(text)
+	text = proc.OnScreen(text)
 	if len(text) > keepText { // no terminal is wider
 		text = strings.ToValidUTF8(text[:keepText], "")
 	}
@@ -134,6 +161,13 @@ func (v *liveView) final(n *api.Node) {
 	defer v.mu.Unlock()
 	n.State, n.NextAt = stateStopped, nil
 	if w := v.words[n.Path]; w != nil {
+		if w.incarnation > n.Incarnation { // since the last picture; with those restarts that its limit has seen
+			seen := max(0, w.restarts-n.Restarts)
+			if n.Incarnation == 0 && n.LimitCounts == supervisor.CountStarts.String() {
+				seen++
+			}
+			n.InWindow = min(n.InWindow+seen, max(n.InWindow, n.LimitMax))
+		}
 		n.Incarnation, n.Restarts = max(n.Incarnation, w.incarnation), max(n.Restarts, w.restarts)
 		n.LastExit, n.Reason = "", ""
 		if k := w.exit.Kind; k != supervisor.NoExit && k != supervisor.ShutDown {
@@ -151,8 +185,6 @@ func (v *liveView) nodes(c *daemon.Controller) []api.Node {
 	if err != nil || len(all) <= 1 {
 		return nil
 	}
-	// Of the root there is nothing to say but that it is there.
-	all[0] = api.Node{Path: all[0].Path, Kind: all[0].Kind, Strategy: all[0].Strategy}
 	for i := range all[1:] {
 		switch n := &all[1+i]; {
 		case n.State == stateStopped && n.LastExit == "": // temporary, and forgotten by its supervisor
@@ -162,6 +194,21 @@ func (v *liveView) nodes(c *daemon.Controller) []api.Node {
 		}
 	}
 	return all
+}
+
+// keepLimits gives nodes whose supervisor has ended the limit that they had in the picture before.
+func keepLimits(nodes, before []api.Node) {
+	had := make(map[string]api.Node, len(before))
+	for _, n := range before {
+		had[n.Path] = n
+	}
+	for i := range nodes {
+		n, was := &nodes[i], had[nodes[i].Path]
+		if n.LimitMax < 0 && n.LimitOf == "" && n.State != stateRunning {
+			n.InWindow, n.Limit, n.LimitOf = was.InWindow, was.Limit, was.LimitOf
+			n.LimitMax, n.LimitCounts, n.LimitWindow = cmp.Or(was.LimitMax, n.LimitMax), was.LimitCounts, was.LimitWindow
+		}
+	}
 }
 
 // Write takes what the log of the daemon has to say.
@@ -178,7 +225,31 @@ func (v *liveView) event(e supervisor.Event) {
 }
 
 func (v *liveView) output(path string, _ uint64, line proc.Line) {
-	v.add(fmt.Sprintf("%s %s %s", path, v.paint.dim("|"), shown(line.Text)))
+	text, from := fmt.Sprintf("%s %s %s", path, v.paint.dim("|"), shown(line.Text)), origin{path, line.Stream}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if line.Partial {
+		v.partial[from] = text
+		return
+	}
+	delete(v.partial, from)
+	v.add(text)
+}
+
+// newest is the end of what there is to show, in so many lines at most: below
+// the last lines those that have no end yet, which get half of the room.
+func (v *liveView) newest(n int) []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	from := slices.SortedFunc(maps.Keys(v.partial), func(a, b origin) int {
+		return cmp.Or(strings.Compare(a.path, b.path), cmp.Compare(a.stream, b.stream))
+	})
+	from = from[:max(0, min(len(from), (n+1)/2))]
+	lines := v.last(n - len(from))
+	for _, s := range from {
+		lines = append(lines, v.partial[s])
+	}
+	return lines
 }
 
 func (v *liveView) order(e event.Event) { v.add(orderLine(e, v.paint)) }
@@ -210,6 +281,7 @@ type liveModel struct {
 	began         time.Time
 	width, height int
 	ended         bool
+	asked         bool // q: whether that is meant
 }
 
 type (
@@ -226,53 +298,77 @@ func (m *liveModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
-		switch msg.String() {
-		case "ctrl+c", "q":
-			m.view.stop.signal(syscall.SIGINT)
-		}
+		m.key(msg)
 	case tickMsg:
 		if nodes := m.view.nodes(m.fleet); nodes != nil { // keep the last word of a fleet that has ended
+			keepLimits(nodes, m.nodes)
 			m.nodes = nodes
 		}
 		return m, tick()
 	case endMsg:
 		m.ended = true
-		for i := range m.nodes[min(1, len(m.nodes)):] {
-			m.view.final(&m.nodes[1+i])
+		for i := range m.nodes {
+			m.view.final(&m.nodes[i])
 		}
 		return m, tea.Quit
 	}
 	return m, nil
 }
 
-func (m *liveModel) View() tea.View {
+func (m *liveModel) key(msg tea.KeyPressMsg) {
+	k, asked := newRunKeys(), m.asked
+	m.asked = false
+	switch {
+	case key.Matches(msg, k.interrupt):
+		m.view.stop.signal(syscall.SIGINT)
+	case asked && strings.EqualFold(msg.String(), "y"):
+		m.view.stop.key("q")
+	case key.Matches(msg, k.quit) && !asked:
+		m.asked = m.view.stop.first() == 0 && len(m.nodes) > 0
+	}
+}
+
+// keyLine is the line between the tree and the output.
+func (m *liveModel) keyLine() string {
+	p, width := m.view.paint, max(m.width, 20)
+	text := shortHelp(newRunKeys().all(), width)
+	switch sig := m.view.stop.first(); {
+	case m.ended:
+		text = "ended after " + short(time.Since(m.began))
+	case m.view.stop.kills():
+		text = "killing all agents"
+	case sig != 0 && m.view.stop.cause() == sig.String():
+		text = "stopping; Ctrl-C again kills"
+	case sig != 0:
+		text = "stopping; Ctrl-C kills"
+	case m.asked:
+		return p.bold(proc.Plain(question(api.Stop, m.nodes, m.nodes[0].Path, width)))
+	}
+	return p.dim(ansi.Truncate(text, width, "…"))
+}
+
+func (m *liveModel) View() tea.View { return tea.NewView(strings.Join(m.lines(), "\n")) }
+
+// lines is the picture, not higher than the terminal.
+func (m *liveModel) lines() []string {
 	p := m.view.paint
 	// The tree may be higher than the terminal; the output gets at least a third of it.
 	most := 0
 	if m.height > 0 {
 		most = max(2, m.height*2/3-2)
 	}
-	tree := nodeTable(m.nodes, append(treeColumns(m.nodes), uptimeColumn(), nextColumn()), most, m.width, p)
-	help := "Ctrl-C stops all agents in order"
-	switch {
-	case m.ended:
-		help = "ended after " + short(time.Since(m.began))
-	case m.view.stop.first() != 0:
-		help = "stopping; Ctrl-C again kills"
-	}
-	tree = append(tree, p.dim(ansi.Truncate(help, max(m.width, 20), "…")))
-	room := m.height - len(tree) - 1
+	columns := append(treeColumns(m.nodes), uptimeColumn(), nextColumn())
+	lines := append(nodeTable(m.nodes, fitColumns(m.nodes, columns, m.width), most, m.width, p), m.keyLine())
+	room := m.height - len(lines) - 1
 	if m.ended {
 		room -= summaryLines
 	}
-	for _, line := range m.view.last(room) {
-		if m.width > 0 {
-			line = ansi.Truncate(line, m.width, "…")
+	lines = append(lines, lastRows(m.view.newest(max(0, room)), m.width, room, true)...)
+	if m.ended { // Bubble Tea erases the last line when it leaves
+		if m.height > 0 {
+			lines = lines[:min(len(lines), m.height-1)]
 		}
-		tree = append(tree, line)
+		lines = append(lines, "")
 	}
-	if m.ended {
-		tree = append(tree, "") // Bubble Tea erases the last line when it leaves
-	}
-	return tea.NewView(strings.Join(tree, "\n"))
+	return lines
 }

@@ -6,15 +6,20 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 	"github.com/creack/pty"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/term"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // screen is a terminal that somebody looks at: a pane of a tmux of its own.
@@ -127,14 +132,14 @@ func TestLiveView(t *testing.T) {
 	s.await(`^t/flaky \* ended`)
 	text := s.await(`^├─ back \(rest_for_one\) +running(?s:.*)^├─ flaky +restarting(?s:.*)^└─ once +stopped`)
 	for _, want := range []string{
-		`^NAME +STATE +INC +RESTARTS +UPTIME +NEXT$`,
-		`^t \(one_for_one\)$`,
-		`^├─ back \(rest_for_one\) +running +1 +- +\d+(\.\d)?s$`,
-		`^│  ├─ db +running +1 +- +\d+(\.\d)?s$`,
-		`^│  └─ api +running +1 +- `,
-		`^├─ flaky +restarting +1 +1 +- +in \d\.\ds \(exit code 7\)$`,
-		`^└─ once +stopped +1 +- +- +transient children s…$`,
-		`^Ctrl-C stops all agents in order$`,
+		`^NAME +STATE +INC +STARTS +UPTIME +NEXT$`,
+		`^t \(one_for_one\) +running +- +- +\d+(\.\d)?s$`,
+		`^├─ back \(rest_for_one\) +running +1 +1/20 in 1h +\d+(\.\d)?s$`,
+		`^│  ├─ db +running +1 +1/20 in 1h +\d+(\.\d)?s$`,
+		`^│  └─ api +running +1 +1/20 in 1h `,
+		`^├─ flaky +restarting +1 +1/20 in 1h +- +in \d\.\ds \(exit code`,
+		`^└─ once +stopped +1 +1/20 in 1h +- +ended well, rest.*…$`,
+		`^q stop  Ctrl-C stop without asking$`,
 		`^t/back/db \| up \d+$`,
 		`^t/flaky \| a    tab$`,
 		`^t/flaky \| bell and red$`,
@@ -150,7 +155,7 @@ func TestLiveView(t *testing.T) {
 	}
 	for _, width := range []int{40, 120} {
 		s.tmux("resize-window", "-x", fmt.Sprint(width), "-y", "16")
-		text := s.await(map[int]string{40: `restarting.*…$`, 120: `transient children stay down after a clean exit$`}[width])
+		text := s.await(map[int]string{40: `restarting.*…$`, 120: `ended well, restarts on failure only$`}[width])
 		if got := s.widest(text); got > width {
 			t.Errorf("%d columns on a terminal of %d:\n%s", got, width, text)
 		}
@@ -159,20 +164,122 @@ func TestLiveView(t *testing.T) {
 		}
 	}
 	s.tmux("resize-window", "-x", "100", "-y", "30")
-	s.await(`^t/flaky \* ended after .* permanent children are alw`)
-	s.tmux("send-keys", "C-c")
+	s.await(`^t/flaky \* ended after .* it always restarts$`)
+	s.tmux("send-keys", "q")
+	s.await(`^stop all 4 agents\? y/N$`)
+	s.tmux("send-keys", "q")
+	s.await(`^q stop  Ctrl-C`)
+	s.tmux("send-keys", "q", "y")
 	text = s.ended(130)
 	for _, want := range []string{
+		`^t \(one_for_one\) +stopped `,
 		`^├─ back \(rest_for_one\) +stopped `,
-		`^│  └─ api +stopped `,
+		`^│  └─ api +stopped +1 +1/20 in 1h +-$`,
 		`^ended after `,
 		`^t/back/db \* stopped$`,
 		`^t/back \* stopped$`,
 		`^backoff:        1 restart delayed, the longest by 9.0s \(t/flaky\)$`,
-		`^coppice: stopped by interrupt$`,
+		`^coppice: stopped by q$`,
 	} {
 		if !regexp.MustCompile("(?m)" + want).MatchString(text) {
 			t.Errorf("no %s on the last screen:\n%s", want, text)
+		}
+	}
+}
+
+// q asks, Ctrl-C does not; what stopped a run is said as it was.
+func TestLiveKeys(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		keys   string
+		line   string
+		signal syscall.Signal
+		cause  string
+	}{
+		{"", "q stop  Ctrl-C stop without asking", 0, ""},
+		{"q", "stop all 4 agents? y/N", 0, ""},
+		{"q q", "q stop  Ctrl-C stop without asking", 0, ""},
+		{"q n y", "q stop  Ctrl-C stop without asking", 0, ""},
+		{"y", "q stop  Ctrl-C stop without asking", 0, ""},
+		{"q enter", "q stop  Ctrl-C stop without asking", 0, ""},
+		{"q y", "stopping; Ctrl-C kills", syscall.SIGINT, "q"},
+		{"q Y q y", "stopping; Ctrl-C kills", syscall.SIGINT, "q"},
+		{"q ctrl+c", "stopping; Ctrl-C again kills", syscall.SIGINT, "interrupt"},
+		{"ctrl+c q y", "stopping; Ctrl-C again kills", syscall.SIGINT, "interrupt"},
+	} {
+		stop, _ := newStopper()
+		m := &liveModel{view: newLiveView(nil, nil, stop), nodes: shopFleet().data.nodes}
+		m.view.paint = paint{}
+		m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
+		for k := range strings.FieldsSeq(test.keys) {
+			m.Update(keyOf(k))
+		}
+		if screen := m.lines(); !slices.Contains(screen, test.line) {
+			t.Errorf("%q: no %q in %q", test.keys, test.line, screen)
+		}
+		if stop.first() != test.signal || stop.cause() != test.cause {
+			t.Errorf("%q: stopped by %v, %q", test.keys, stop.first(), stop.cause())
+		}
+	}
+}
+
+// A line that has no end yet is shown below the others until it has one.
+func TestLivePartial(t *testing.T) {
+	t.Parallel()
+	v := newLiveView(nil, nil, nil)
+	v.paint = paint{}
+	for _, step := range []struct {
+		line proc.Line
+		want string
+	}{
+		{proc.Line{Stream: proc.Stdout, Text: "one"}, "a | one"},
+		{proc.Line{Stream: proc.Stdout, Text: "1%\r2%", Partial: true}, "a | one,a | 2%"},
+		{proc.Line{Stream: proc.Stderr, Text: "oh", Partial: true}, "a | one,a | 2%,a | oh"},
+		{proc.Line{Stream: proc.Stdout, Text: "1%\r2%\r3%", Partial: true}, "a | one,a | 3%,a | oh"},
+		{proc.Line{Stream: proc.Stderr, Text: "oh no"}, "a | one,a | oh no,a | 3%"},
+		{proc.Line{Stream: proc.Stdout, Text: "1%\r2%\r3%\rdone"}, "a | one,a | oh no,a | done"},
+	} {
+		v.output("a", 1, step.line)
+		if got := strings.Join(v.newest(10), ","); got != step.want {
+			t.Errorf("after %+v: %q, want %q", step.line, got, step.want)
+		}
+	}
+	for i := range 20 {
+		v.output(fmt.Sprintf("b%02d", i), 1, proc.Line{Text: "?", Partial: true})
+	}
+	if got := v.newest(4); strings.Join(got, ",") != "a | oh no,a | done,b00 | ?,b01 | ?" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestLiveSizes(t *testing.T) {
+	t.Parallel()
+	f := shopFleet()
+	for i := range 20 {
+		f.data.nodes = append(f.data.nodes, api.Node{Path: fmt.Sprintf("t/%s%d", strings.Repeat("long-", 10), i), Kind: "agent", State: stateRunning, InWindow: 345, LimitMax: 400, LimitCounts: "starts", Uptime: 3600})
+	}
+	stop, _ := newStopper()
+	v := newLiveView(nil, nil, stop)
+	v.paint = paint{}
+	v.output("t/shop/web", 1, proc.Line{Text: "\x1b[2J\x1b]52;c;eA==\x07hostile\u202e\xff " + strings.Repeat("x語", 300)})
+	v.output("t/shop/web", 1, proc.Line{Text: "progress 1%\rprogress 2%"})
+	for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 50}, {40, 10}, {20, 4}} {
+		m := &liveModel{view: v, nodes: f.data.nodes}
+		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		for _, ended := range []bool{false, true} {
+			m.ended = ended
+			lines := m.lines()
+			for _, line := range lines {
+				if ansi.StringWidth(line) > size[0] || strings.ContainsAny(line, "\x1b\x07\r\n\u202e") {
+					t.Errorf("%v: %q", size, line)
+				}
+			}
+			if len(lines) > size[1] {
+				t.Errorf("%v: %d lines", size, len(lines))
+			}
+			if text := strings.Join(lines, "\n"); size[0] >= 80 && (!strings.Contains(text, " 345/400 ") || !strings.Contains(text, "1h00m")) || size[1] > 10 && !strings.Contains(text, "| progress 2%") {
+				t.Errorf("%v:\n%s", size, text)
+			}
 		}
 	}
 }
@@ -182,7 +289,7 @@ func TestLiveViewEnds(t *testing.T) {
 	dir := project(t, agentTOML("a", `[ $COPPICE_INCARNATION = 2 ] || exit 1; echo fine`, `restart = "on-failure"`))
 	text := newScreen(t, dir, 80, 24, "coppice run").ended(0)
 	for _, want := range []string{
-		`^└─ a +stopped +2 +1 +- +transient children stay down a…$`,
+		`^└─ a +stopped +2 +2/20 in 1h +- +ended well, restarts on fail.*…$`,
 		`^ended after \d+m?s$`,
 		`^t/a \| fine$`,
 		`^t \* stopping everything: all children are done$`, // the last line is not lost
@@ -196,12 +303,12 @@ func TestLiveViewEnds(t *testing.T) {
 
 func TestLiveViewSecondCtrlCKills(t *testing.T) {
 	t.Parallel()
-	dir := project(t, agentTOML("a", stubborn, `shutdown = { grace = "10m" }`))
+	dir := project(t, agentTOML("a", stubborn, `shutdown = { grace = "10m" }`), agentTOML("bar", `printf '1%%\r2%%'; exec sleep 1000`))
 	s := newScreen(t, dir, 80, 24, "coppice run")
-	s.await(`^t/a \| up`)
-	s.tmux("send-keys", "C-c")
+	s.await(`^t/a \| up(?s:.*)^t/bar \| 2%$`) // also before the line has an end
+	s.tmux("send-keys", "q", "C-c")           // the question is no obstacle
 	s.await(`^stopping; Ctrl-C again kills$`)
-	s.await(`^└─ a +stopping`)
+	s.await(`^├─ a +stopping`)
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(dir, "rc")); err == nil {
 			break
@@ -210,7 +317,7 @@ func TestLiveViewSecondCtrlCKills(t *testing.T) {
 			s.tmux("send-keys", "C-c")
 		}
 	}
-	if text := s.ended(130); !strings.Contains(text, "t/a * stopped: killed") {
+	if text := s.ended(130); !strings.Contains(text, "t/a * stopped: killed") || !strings.Contains(text, "coppice: stopped by interrupt") {
 		t.Errorf("the agent was not killed:\n%s", text)
 	}
 }
@@ -239,12 +346,12 @@ func TestMoreAgentsThanLines(t *testing.T) {
 	s.await(`^t \* started$`)
 	text := s.await(`^├─ a000 +running(?s:.*)^└─ broken +restarting `)
 	// What is wrong is seen, however long the list.
-	for _, want := range []string{`^└─ broken +restarting .* in [34]m`, `^… and \d+ more$`, `^Ctrl-C stops`} {
+	for _, want := range []string{`^└─ broken +restarting .* in [34]m`, `^… and \d+ more$`, `^q stop  Ctrl-C`} {
 		if !regexp.MustCompile("(?m)" + want).MatchString(text) {
 			t.Errorf("no %s on the screen:\n%s", want, text)
 		}
 	}
-	s.tmux("send-keys", "q")
+	s.tmux("send-keys", "q", "y")
 	text = s.ended(130)
 	if !strings.Contains(text, "ended after") || strings.Count(text, "NAME ") != 1 {
 		t.Errorf("the last picture:\n%s", text)
@@ -273,7 +380,7 @@ func TestColours(t *testing.T) {
 			if got := regexp.MustCompile(`\x1b\[3[0-8]m`).MatchString(painted); got != test.colours {
 				t.Errorf("colours: %v, want %v in %q", got, test.colours, painted)
 			}
-			if got := strings.Contains(painted, "Ctrl-C stops"); got != test.live {
+			if got := strings.Contains(painted, "Ctrl-C stop"); got != test.live {
 				t.Errorf("live view: %v, want %v in %q", got, test.live, painted)
 			}
 			release()

@@ -14,7 +14,7 @@ func newLSP(s *streams) *cobra.Command {
 	var stdio bool
 	cmd := &cobra.Command{
 		Use:   "lsp",
-		Short: "Tell editors about Sage programs (Language Server Protocol)",
+		Short: "Serve the language server protocol to editors",
 		Long: `Speak the Language Server Protocol on the standard input and output, so that an
 editor shows what is wrong with a Sage program while it is being written, and
 knows its names: hover, completion, definition, references, rename, formatting

@@ -64,7 +64,7 @@ func TestLSPWithEditorClient(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", script, modules, "coppice", "lsp", "--stdio")
+	cmd := exec.CommandContext(ctx, "node", script, modules, "coppice", "sage", "lsp", "--stdio")
 	cmd.Stdin, cmd.WaitDelay = bytes.NewReader(stdin), 5*time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

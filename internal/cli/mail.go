@@ -31,7 +31,7 @@ type mailbox struct {
 
 func agentMail() mailbox {
 	return mailbox{
-		list: "inbox", short: "Send messages to agents and people, and read what has come", send: "coppice agent mail send",
+		list: "inbox", short: "Send and read messages", send: "coppice agent mail send",
 		long: `Send messages to agents and people, and read what has come. A message is kept
 until it was read, and longer; the mailbox is that of the agent, not that of one
 incarnation.`,
@@ -42,7 +42,7 @@ incarnation.`,
 func peopleMail() mailbox {
 	var r remote
 	return mailbox{
-		list: "ls", short: "Read what agents have written to people, and write to agents", send: "coppice mail send",
+		list: "ls", short: "Read mail from agents, and write to them", send: "coppice mail send",
 		long: `Read what agents have written to people, and write to agents. All people share
 one mailbox. coppice inbox shows it beside the questions of agents.`,
 		flags: r.flags, ask: r.ask, look: r.look,
@@ -66,11 +66,11 @@ func newMailSend(s *streams, b mailbox) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "send TO [-s SUBJECT] [-m TEXT]",
-		Short: "Send a message; its text is that of -m, or the standard input",
+		Short: "Send a message",
 		Long: `Send a message to an agent, by its path, or to people. Without -m its text is the
 standard input, of at most 64 KiB. A reply (--reply-to) needs no TO and no subject.
 The command returns when the message is kept safe.`,
-		Example: "  " + b.send + " people -s 'The disk is nearly full' -m '3 GiB are left'\n" +
+		Example: "  " + b.send + " people -s 'The disk is nearly full' -m '3 GiB left'\n" +
 			"  git log -5 | " + b.send + " web/api -s 'What is new'",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -210,7 +210,7 @@ func newMailRead(s *streams, b mailbox) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "read ID...",
-		Short: "Show messages, which are read from then on",
+		Short: "Show messages, and mark them as read",
 		Args:  someIDs("message", "mail "+b.list),
 		RunE: func(_ *cobra.Command, ids []string) error {
 			var messages []mail.Message
@@ -272,7 +272,7 @@ func plainLines(text string) []string {
 func newMailArchive(s *streams, b mailbox) *cobra.Command {
 	return &cobra.Command{
 		Use:   "archive ID...",
-		Short: "Put messages away",
+		Short: "Archive messages",
 		Long: `Put messages away, whether they were read or not: they are listed with --all only,
 and are removed after 30 days.`,
 		Args: someIDs("message", cmp.Or("mail "+b.list)),

@@ -21,7 +21,7 @@ func newMCP(s *streams) *cobra.Command {
 	var printConfig bool
 	cmd := &cobra.Command{
 		Use:   "mcp",
-		Short: "Be a Model Context Protocol server for the agent that starts it",
+		Short: "Serve agent commands as MCP tools on stdio",
 		Long: `Serve the commands of an agent (coppice agent) as tools of the Model Context
 Protocol, on stdin and stdout, until stdin ends. It acts as the agent in whose
 environment it runs; elsewhere it starts, too, and each tool says what is missing.`,

@@ -253,7 +253,7 @@ func TestMCPDrain(t *testing.T) {
 		t.Errorf("drain_ack: %s", text)
 	}
 	drain.wantExit(0)
-	if n := f.node("t/b"); n.State != "suspended" {
+	if n := f.node("t/b"); n.State != "stopped" {
 		t.Errorf("afterwards it is %s", n.State)
 	}
 }

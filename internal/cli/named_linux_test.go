@@ -26,7 +26,7 @@ func TestNamed(t *testing.T) {
 	}
 	until(t, "the output of db", func() bool { return strings.Contains(f.do("logs", "db"), "I am db") })
 	f.do("stop", "db")
-	f.awaitStates("backend/db suspended")
+	f.awaitStates("backend/db stopped")
 	f.do("start", "db")
 	if out := f.do("events", "--path", "db"); !strings.Contains(out, "t/backend/db") {
 		t.Errorf("events of db:\n%s", out)

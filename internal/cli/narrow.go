@@ -11,7 +11,7 @@ import (
 
 // expendable are the columns that a list of nodes gives up first where there is
 // no room for all. Why nodes do not run, and what comes next, stays.
-var expendable = []string{"KIND", "PID", "INC", "WINDOW", "RESTARTS", "NEXT"}
+var expendable = []string{"KIND", "PID", "INC", "STARTS", "NEXT"}
 
 // sentence is how much room a column of text is given before others have to go.
 const sentence = 30

@@ -126,7 +126,7 @@ func TestOffline(t *testing.T) {
 	f := offlineFleet(t)
 	f.crash()
 	f.checkOffline("the last one, process ")
-	f.wantStates(map[string]string{"t": "stopped", "t/a": "running", "t/silent": "running", "t/held": "suspended", "t/never": "suspended"})
+	f.wantStates(map[string]string{"t": "stopped", "t/a": "running", "t/silent": "running", "t/held": "stopped", "t/never": "suspended"})
 
 	// A daemon can start while others read.
 	stop := make(chan struct{})
@@ -153,7 +153,7 @@ func TestOffline(t *testing.T) {
 	if out := <-read; out != "" {
 		t.Errorf("ps while daemons come and go: %s", out)
 	}
-	f.wantStates(map[string]string{"t/a": "running", "t/held": "suspended"})
+	f.wantStates(map[string]string{"t/a": "running", "t/held": "stopped"})
 
 	f.do("up", "-d")
 	if out := f.do("logs", "held"); !strings.Contains(out, "held") {
@@ -161,7 +161,7 @@ func TestOffline(t *testing.T) {
 	}
 	f.do("down")
 	f.checkOffline("the last one was stopped on ")
-	f.wantStates(map[string]string{"t/a": "stopped", "t/silent": "stopped", "t/held": "suspended"})
+	f.wantStates(map[string]string{"t/a": "stopped", "t/silent": "stopped", "t/held": "stopped"})
 }
 
 // What is there can be read where nothing can be written, and without a file that
@@ -180,7 +180,7 @@ func TestOfflineDamage(t *testing.T) {
 		}
 		within := &fleet{t, f.dir}
 		within.checkOffline("the last one, process ")
-		within.wantStates(map[string]string{"t/a": "running", "t/held": "suspended"})
+		within.wantStates(map[string]string{"t/a": "running", "t/held": "stopped"})
 	})
 	file := filepath.Join(f.dir, "coppice.toml")
 	good, err := os.ReadFile(file)

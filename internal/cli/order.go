@@ -17,7 +17,7 @@ func newOrder(s *streams) *cobra.Command {
 	var r remote
 	cmd := &cobra.Command{
 		Use:   "order",
-		Short: "Show, check and fire orders: what is run when its gates open",
+		Short: "Show, check and run orders (scheduled commands)",
 		Long: `Show, check and fire orders. An order is a command, or a task, that waits for its
 gates: time since its last run, times of the calendar, a condition, events, people.
 Its runs outlive the daemon. Orders are written in coppice.toml or in files of

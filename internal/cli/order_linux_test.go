@@ -131,6 +131,9 @@ gate = "manual"
 	f.do("reload")
 	f.awaitEvent(event.OrderCompleted, "orders/new", 0)
 	f.do("order", "disable", "new")
+	if out := f.code(3, "order", "show", "nwe"); out != "coppice: there is no order \"nwe\"; did you mean \"new\"?\n" {
+		t.Errorf("an order that is not there: %s", out)
+	}
 	if out := f.do("order", "show", "new"); !strings.Contains(out, "disabled by hand") {
 		t.Errorf("order show:\n%s", out)
 	}

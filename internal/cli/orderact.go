@@ -15,7 +15,7 @@ func newOrderRun(s *streams, r *remote) *cobra.Command {
 	var asJSON, wait bool
 	cmd := &cobra.Command{
 		Use:   "run NAME",
-		Short: "Fire an order, whatever its gates say",
+		Short: "Run an order now",
 		Long: `Fire an order, whatever its gates say, and print the id of the run. With --wait the
 command returns when the run has ended, prints its output, and has exit code 0 if
 it has completed, 124 if it has taken too long, and 1 if it has failed.`,
@@ -82,7 +82,7 @@ func newOrderStop(s *streams, r *remote) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "stop NAME",
-		Short: "End the runs of an order that go on",
+		Short: "Stop the runs of an order",
 		Long: `End the runs of an order that go on, and those that wait for another attempt. They are
 asked to stop, and killed 5 s later. Its gates may fire it again: see coppice order disable.`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -105,9 +105,9 @@ asked to stop, and killed 5 s later. Its gates may fire it again: see coppice or
 func newOrderSwitch(s *streams, r *remote, action api.OrderAction) *cobra.Command {
 	var asJSON bool
 	on := action == api.EnableOrder
-	short := "Let the gates of an order fire it, whatever its file says"
+	short := "Enable the gates of an order"
 	if !on {
-		short = "Keep the gates of an order from firing it, whatever its file says"
+		short = "Disable the gates of an order"
 	}
 	cmd := &cobra.Command{
 		Use:   string(action) + " NAME",

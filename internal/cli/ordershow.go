@@ -103,12 +103,12 @@ func newOrderCheck(s *streams, r *remote) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check NAME",
-		Short: "Say whether an order is due, why, and when it is next",
+		Short: "Check whether an order is due, and why",
 		Long: `Say whether an order is due, why, and when it is next. Its condition is tried for
 that, if it has one; nothing is fired.
 
-The exit code is 0 if it is due, and 1 if it is not. Every other one says that this is
-not known: 2 in general, 3 if there is no such order, 69 if there is no daemon.`,
+The exit code is 0 if it is due, and 1 if it is not. Any other
+code means that this is unknown: 2 in general, 3 if there is no such order, 69 if there is no daemon.`,
 		Example: `  if coppice order check backup; then echo "it will run"; fi`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			due := false

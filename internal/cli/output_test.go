@@ -268,7 +268,7 @@ func TestKilled(t *testing.T) {
 	// The next daemon finds an orderly end.
 	r = launch(t, dir, "up")
 	r.out.awaitText(t, "t/b started")
-	if out := r.out.String(); strings.Contains(out, "restart") || strings.Contains(out, "adopted") {
+	if out := r.out.String(); strings.Contains(out, "restarted, incarnation") || strings.Contains(out, "restart in") || strings.Contains(out, "taken over, incarnation") {
 		t.Errorf("after down, up says:\n%s", out)
 	}
 	r.signal(syscall.SIGTERM)

@@ -34,6 +34,7 @@ const (
 	stateStopped   = "stopped"
 	stateWaiting   = "waiting"
 	stateSuspended = "suspended"
+	stateDegraded  = api.Degraded
 )
 
 // What is shown instead of the state of an agent that runs, where it matters more.
@@ -64,7 +65,7 @@ func (p paint) state(state, text string) string {
 	switch state {
 	case stateRunning:
 		return p.green(text)
-	case stateStarting, stateStopping, "restarting", "waiting", draining, needsInput:
+	case stateStarting, stateStopping, "restarting", "waiting", draining, needsInput, stateDegraded:
 		return p.yellow(text)
 	case "quarantined", "given_up", "paused", "crash_loop", "restart_loop", "rejected", crashLoop:
 		return p.red(text)

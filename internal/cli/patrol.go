@@ -18,7 +18,7 @@ func newPatrol(s *streams) *cobra.Command {
 	var dry, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "patrol",
-		Short: "Compare what runs with the file, now",
+		Short: "Reconcile running agents with the file now",
 		Long: `Compare what runs with the file, now, and do what is needed so that they agree. The
 daemon does so by itself whenever something happens, and every patrol_interval.
 

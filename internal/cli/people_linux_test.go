@@ -420,7 +420,7 @@ func TestPeopleMistakes(t *testing.T) {
 		{0, []string{"ask", "Slowly?", "--deadline", "10ms", "--option", "a, b", "--option", "c", "--default", "A, B"}, "a, b"},
 		{0, []string{"ask", "--withdraw", "q-1"}, ""},
 		{1, []string{"ask", "--status", "q-1"}, "was withdrawn"},
-		{1, []string{"ask", "--withdraw", "q-1"}, "was withdrawn by its agent"},
+		{1, []string{"ask", "--withdraw", "q-1"}, "was withdrawn by t/"},
 		{0, []string{"mail", "send", "human", "-m", "x"}, "sent to people"},
 	} {
 		if out := f.agentDo(test.code, "a", 1, test.args...); !strings.Contains(out, test.want) {

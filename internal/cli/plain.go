@@ -66,6 +66,9 @@ func (v *plainView) event(e supervisor.Event) {
 }
 
 func (v *plainView) output(path string, _ uint64, line proc.Line) {
+	if line.Partial { // it comes as a whole
+		return
+	}
 	v.write(fmt.Appendf(nil, "%s %s %s\n", path, v.paint.dim("|"), proc.Plain(line.Text)))
 }
 
@@ -153,10 +156,13 @@ func (v *jsonView) event(e supervisor.Event) {
 	}
 	h := e.Header()
 	kind, data := daemon.Classify(e)
-	v.put(record{Time: h.Time, Type: kind, Path: h.Path(), Incarnation: h.Incarnation, Message: e.String(), Data: data})
+	v.put(record{Time: h.Time, Type: string(kind), Path: h.Path(), Incarnation: h.Incarnation, Message: e.String(), Data: data})
 }
 
 func (v *jsonView) output(path string, incarnation uint64, line proc.Line) {
+	if line.Partial {
+		return
+	}
 	data := map[string]any{"stream": line.Stream.String()}
 	if line.More {
 		data["more"] = true

@@ -60,6 +60,11 @@ func (f *fleet) instances() string {
 func (f *fleet) awaitInstances(want string) {
 	f.t.Helper()
 	got := ""
+	defer func() {
+		if f.t.Failed() {
+			f.t.Logf("the instances are %s", got)
+		}
+	}()
 	until(f.t, want, func() bool { got = f.instances(); return got == want })
 }
 
@@ -127,6 +132,9 @@ func TestPool(t *testing.T) {
 		path := fmt.Sprintf("t/w/w-%d", i)
 		if all := f.events(event.AgentDrained, path); len(all) != 1 || decode(t, all[0])["finished"] != true {
 			t.Errorf("%s was drained: %v", path, all)
+		}
+		if asked, said := f.events(event.AgentDraining, path), f.events(event.AgentFinished, path); len(asked) != 1 || len(said) != 1 {
+			t.Errorf("%s was asked to finish: %v, and said: %v", path, asked, said)
 		}
 	}
 	for _, path := range []string{"t/w/w-2", "t/w/w-3"} {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,14 +15,24 @@ import (
 
 func newPs(s *streams) *cobra.Command {
 	var r remote
-	var asJSON bool
+	var asJSON, allProjects bool
 	cmd := &cobra.Command{
 		Use:     "ps [PATH]",
 		Aliases: []string{"ls"},
 		Short:   "List supervisors and agents",
-		Long:    `List supervisors and agents as they are now, or those at and below PATH.`,
-		Args:    atMostOnePath,
+		Long: `List supervisors and agents as they are now, or those at and below PATH.
+
+With --all-projects, list the projects of this user that have a daemon: its
+process, how many agents run of how many, and how many need a person. A project
+that does not answer within 3 s is shown with the reason.`,
+		Args: atMostOnePath,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if allProjects {
+				if len(args) > 0 || r.file != "" {
+					return usage(errors.New("--all-projects lists all projects of this user; it takes no PATH and no --file"))
+				}
+				return s.listProjects(asJSON)
+			}
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
 				nodes, err := c.Nodes(ctx, strings.Join(args, ""))
 				if err != nil {
@@ -38,6 +49,7 @@ func newPs(s *streams) *cobra.Command {
 		ValidArgsFunction: r.completePath(false),
 	}
 	r.flags(cmd)
+	cmd.Flags().BoolVar(&allProjects, "all-projects", false, "list the projects of this user that have a daemon")
 	jsonFlag(cmd, &asJSON, "an array of objects")
 	return cmd
 }
@@ -53,6 +65,6 @@ func psColumns() []column {
 			}
 			return fmt.Sprint(n.PID)
 		}},
-		incarnationColumn(), restartsColumn(), windowColumn(), uptimeColumn(), nextAtColumn(), reasonColumn(),
+		incarnationColumn(), startsColumn(), uptimeColumn(), nextAtColumn(), reasonColumn(),
 	}
 }

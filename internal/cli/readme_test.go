@@ -44,14 +44,18 @@ func TestReadmeFile(t *testing.T) {
 	dir := t.TempDir()
 	sample := readmeBlock(t, "toml", "[[agent]]")
 	write(t, filepath.Join(dir, "coppice.toml"), sample)
-	for _, name := range []string{"db.sh", "api.sh", "review.sh"} {
-		write(t, filepath.Join(dir, name), "#!/bin/sh\n")
-	}
 	r := launch(t, dir, "validate")
 	r.wantExit(0)
 	if got, want := r.out.String(), "coppice.toml is valid: 3 agents, 1 supervisor\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+
+	// It runs as it is.
+	r = launch(t, dir, "run")
+	r.out.awaitText(t, "/backend/api | serving on port 8080\n")
+	r.out.awaitText(t, "/reviewer | nothing to review\n")
+	r.signal(syscall.SIGINT)
+	r.wantExit(exitSignalled + int(syscall.SIGINT))
 
 	// The error that it shows, at the place where it says.
 	want := readmeBlock(t, "", "did you mean")
@@ -93,7 +97,7 @@ func TestReadmeSage(t *testing.T) {
 	if got, want := r.out.String(), readmeBlock(t, "", "awake again"); got != want {
 		t.Errorf("it prints\n%s, want\n%s", got, want)
 	}
-	if got := r.err.String(); strings.Count(got, "restarted, incarnation") != 2 || !strings.Contains(got, "no answer; restart: transient children") {
+	if got := r.err.String(); strings.Count(got, "restarted, incarnation") != 2 || !strings.Contains(got, "no answer; restart: it restarts on failure") {
 		t.Errorf("it tells\n%s", got)
 	}
 }
@@ -102,19 +106,30 @@ func TestReadmeSage(t *testing.T) {
 func TestReadmeCommands(t *testing.T) {
 	t.Parallel()
 	install, rest, ok := strings.Cut(readmeBlock(t, "sh", "coppice init"), "\n")
-	if !ok || !strings.HasPrefix(install, "go install ") {
+	if !ok || !strings.HasPrefix(install, "make install ") {
 		t.Fatalf("the first command is %q", install)
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := filepath.Join(dir, "bin")
+	caches, err := exec.Command("go", "env", "GOCACHE", "GOPATH").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, path, _ := strings.Cut(strings.TrimSpace(string(caches)), "\n")
+	local := filepath.Join(dir, ".local")
+	bin := filepath.Join(local, "bin")
 	build := exec.Command("/bin/sh", "-ec", install)
 	build.Dir = root
-	build.Env = append(os.Environ(), "GOBIN="+bin)
+	build.Env = append(os.Environ(), "HOME="+dir, "GOCACHE="+cache, "GOPATH="+path)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", install, err, out)
+	}
+	for _, file := range []string{"share/man/man1/coppice-run.1", "share/bash-completion/completions/coppice"} {
+		if _, err := os.Stat(filepath.Join(local, file)); err != nil {
+			t.Error(err)
+		}
 	}
 	r := newRunning(t, "/bin/sh", "-ec", rest)
 	r.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
@@ -151,7 +166,7 @@ func TestReadmeDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	says := map[string]string{
-		"up -d": "garden is up: ", "ps": "garden/pipeline/source", "explain garden/hello": "temporary",
+		"up -d": "garden is up: ", "ps": "garden/pipeline/source", "explain garden/hello": "it never restarts",
 		"events": "garden/pipeline/source#1 started", "down": "garden is down",
 	}
 	lines := append([]string{"coppice init"}, strings.Split(strings.TrimSpace(readmeBlock(t, "sh", "coppice up -d")), "\n")...)
@@ -185,7 +200,7 @@ func times(text string) string {
 func TestReadmeDemo(t *testing.T) {
 	t.Parallel()
 	picture := strings.Split(strings.TrimSpace(readmeBlock(t, "", "NAME ")), "\n")
-	split := slices.IndexFunc(picture, func(l string) bool { return strings.HasPrefix(l, "Ctrl-C") })
+	split := slices.IndexFunc(picture, func(l string) bool { return strings.Contains(l, "Ctrl-C") })
 	summary := strings.Split(strings.TrimSpace(readmeBlock(t, "", "group restarts:")), "\n")
 	// A project of its own for each: one fleet, one coppice.
 	example := func(t *testing.T) (file string) {

@@ -14,7 +14,7 @@ func newReload(s *streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "reload",
-		Short: "Have the daemon read its file now",
+		Short: "Reload the configuration now",
 		Long: `Have the daemon read its file now. It does so by itself when the file changes, and
 when it gets SIGHUP without having a terminal.
 

@@ -67,10 +67,17 @@ func (r *remote) dial() (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if socket == own {
+	if isOwnSocket(socket) {
 		return api.DialFrom(own, ownToken()), nil
 	}
 	return api.Dial(socket), nil
+}
+
+// isOwnSocket reports whether the daemon at a socket is that of the agent that this
+// program is part of, which may reach it by another one.
+func isOwnSocket(socket string) bool {
+	own := os.Getenv(proc.EnvSocket)
+	return own == socket || own == api.GuestSocketPath(socket, uint32(os.Geteuid()))
 }
 
 // ownToken returns the token of the agent that this program is part of; empty if
@@ -86,7 +93,7 @@ func ownToken() string {
 // people and what no daemon is asked for.
 func onlyPeople(file, what string) error {
 	socket, err := api.SocketPath(filepath.Dir(file))
-	if err != nil || ownToken() == "" || os.Getenv(proc.EnvSocket) != socket {
+	if err != nil || ownToken() == "" || !isOwnSocket(socket) {
 		return nil
 	}
 	return &exitError{exitAuth, fmt.Errorf("%s is for people, and this runs in agent %s of the project; ask a person with: coppice agent ask",
@@ -146,7 +153,7 @@ func (r *remote) look(s *streams, do func(context.Context, *api.Client) error) e
 	}
 	fmt.Fprintln(s.err, "coppice: "+proc.Plain(note))
 	if err := records.FileError(); err != nil {
-		fmt.Fprintf(s.err, "coppice: the file cannot be used, so its agents are those on record: %s\n", proc.Plain(err.Error()))
+		fmt.Fprintf(s.err, "coppice: the file cannot be used, so its agents are those on record: %s\n", proc.Plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	local := api.Local(records)
 	defer local.Close()

@@ -18,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/apitest"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // aFleet is a fleet in which there is something of everything.
@@ -29,15 +30,17 @@ func aFleet() *apitest.Fleet {
 	}
 	db, web, worker, hostile := agent("app/back/db", "running"), agent("app/back/web", "restarting"), agent("app/worker", "given_up"), agent("app/\x1b[31mred", "stopped")
 	db.Terminal = true
-	db.PID, db.Incarnation, db.Restarts, db.InWindow, db.StartedAt, db.Uptime = 4711, 3, 2, 1, &started, 3600.9
-	web.Incarnation, web.Restarts, web.InWindow, web.NextAt, web.LastExit, web.Reason = 7, 6, 4, &next, "exit code 7", "permanent children are always restarted"
+	db.PID, db.Incarnation, db.Restarts, db.StartedAt, db.Uptime = 4711, 3, 2, &started, 3600.9
+	web.Incarnation, web.Restarts, web.NextAt, web.LastExit, web.Reason = 7, 6, &next, "exit code 7", "it always restarts"
 	worker.Incarnation, worker.Restarts, worker.Reason, worker.LastExit = 11, 10, "limit reached, given up until reset", "exit code 1"
-	for _, n := range []*api.Node{&db, &web} {
-		n.LimitMax, n.Limit = 10, "10 consecutive restarts, then give up"
-	}
+	db.SetLimit(supervisor.GivingUp(10), 1)
+	web.SetLimit(supervisor.Quarantining(10, time.Hour), 4)
+	worker.LimitOf = "app"
 	hostile.Reason = "stopped\x1b]0;title\a on request"
+	root := api.Node{Path: "app", Kind: "supervisor", Strategy: "one_for_one", State: "running", StartedAt: &started, Uptime: 3600}
+	root.SetLimit(supervisor.Escalating(5, time.Minute), 2)
 	f := apitest.New(
-		api.Node{Path: "app", Kind: "supervisor", Strategy: "one_for_one", State: "running", StartedAt: &started, Uptime: 3600, InWindow: 2, LimitMax: 5, Limit: "5 restarts in 1m0s, then escalate"},
+		root,
 		api.Node{Path: "app/back", Kind: "supervisor", Strategy: "rest_for_one", State: "running", Incarnation: 1, StartedAt: &started, Uptime: 3600, LimitMax: -1},
 		db, web, worker, hostile)
 	f.SetStatus(api.Status{
@@ -46,7 +49,7 @@ func aFleet() *apitest.Fleet {
 		Store:   api.Store{Kind: "sqlite", Path: "/p/store.db", OK: true}, Config: api.Config{Path: "/p/coppice.toml", Revision: "0123456789abcdef", LoadedAt: started},
 	})
 	f.SetExplanation(api.Explanation{
-		Node: web, Rule: "permanent children are always restarted", Evidence: []string{"exit code 7 after 2 s", "4 restarts in the last minute, 5 are allowed"},
+		Node: web, Rule: "it always restarts", Evidence: []string{"exit code 7 after 2 s", "4 restarts in the last minute, 5 are allowed"},
 		Next: "it is started again in 1h", Hint: "at once: coppice start back/web", Tail: []string{"last \x1b[31mwords"},
 		History: []event.Event{{Seq: 9, Time: time.Now().Add(-90 * time.Second), Type: event.AgentCrashed, Path: "app/back/web", Incarnation: 7, Message: "exit code 7"}},
 	})
@@ -113,13 +116,13 @@ func TestPs(t *testing.T) {
 	dir, _ := daemonOf(t, aFleet())
 	out, _ := coppice(t, dir, 0, "ps")
 	same(t, "ps", strings.ReplaceAll(out, "1h00m", "T"),
-		"PATH KIND STATE PID INC RESTARTS WINDOW UPTIME NEXT REASON",
-		"app supervisor running - - - 2/5 T -",
-		"app/back supervisor running - 1 - - T -",
-		"app/back/db agent running 4711 3 2 1/10 T -",
-		"app/back/web agent restarting - 7 6 4/10 - T permanent children are always restarted (exit code 7)",
-		"app/worker agent given_up - 11 10 - - - limit reached, given up until reset (exit code 1)",
-		"app/red agent stopped - - - - - - stopped on request")
+		"PATH KIND STATE PID INC STARTS UPTIME NEXT REASON",
+		"app supervisor running - - 2/5 restarts in 1m T -",
+		"app/back supervisor running - 1 - T -",
+		"app/back/db agent running 4711 3 1/10 in a row T -",
+		"app/back/web agent restarting - 7 4/10 in 1h - T it always restarts (exit code 7)",
+		"app/worker agent given_up - 11 shared - - limit reached, given up until reset (exit code 1)",
+		"app/red agent stopped - - - - - stopped on request")
 	if lines := strings.Split(out, "\n"); strings.Index(lines[0], "STATE") != strings.Index(lines[4], "restarting") {
 		t.Errorf("not aligned:\n%s", out)
 	}
@@ -146,19 +149,19 @@ func TestTreeCommand(t *testing.T) {
 	dir, _ := daemonOf(t, aFleet())
 	out, _ := coppice(t, dir, 0, "tree")
 	same(t, "tree", strings.ReplaceAll(out, "1h00m", "T"),
-		"NAME STATE INC RESTARTS WINDOW UPTIME NEXT REASON",
-		"app (one_for_one) running - - 2/5 T -",
-		"├─ back (rest_for_one) running 1 - - T -",
-		"│ ├─ db running 3 2 1/10 T -",
-		"│ └─ web restarting 7 6 4/10 - T permanent children are always restarted (exit code 7)",
-		"├─ worker given_up 11 10 - - - limit reached, given up until reset (exit code 1)",
-		"└─ red stopped - - - - - stopped on request")
+		"NAME STATE INC STARTS UPTIME NEXT REASON",
+		"app (one_for_one) running - 2/5 restarts in 1m T -",
+		"├─ back (rest_for_one) running 1 - T -",
+		"│ ├─ db running 3 1/10 in a row T -",
+		"│ └─ web restarting 7 4/10 in 1h - T it always restarts (exit code 7)",
+		"├─ worker given_up 11 shared - - limit reached, given up until reset (exit code 1)",
+		"└─ red stopped - - - - stopped on request")
 	out, _ = coppice(t, dir, 0, "tree", "app/back")
 	same(t, "a part", strings.ReplaceAll(out, "1h00m", "T"),
-		"NAME STATE INC RESTARTS WINDOW UPTIME NEXT REASON",
-		"app/back (rest_for_one) running 1 - - T -",
-		"├─ db running 3 2 1/10 T -",
-		"└─ web restarting 7 6 4/10 - T permanent children are always restarted (exit code 7)")
+		"NAME STATE INC STARTS UPTIME NEXT REASON",
+		"app/back (rest_for_one) running 1 - T -",
+		"├─ db running 3 1/10 in a row T -",
+		"└─ web restarting 7 4/10 in 1h - T it always restarts (exit code 7)")
 }
 
 func TestBranches(t *testing.T) {
@@ -220,9 +223,9 @@ func TestExplainCommand(t *testing.T) {
 	dir, _ := daemonOf(t, aFleet())
 	out, _ := coppice(t, dir, 0, "explain", "back/web")
 	for _, want := range []string{
-		"app/back/web is restarting for 1m3", "agent, in proc, on n1, incarnation 7, 6 restarts, 4 counted by its limit (10 consecutive restarts, then give up)\n",
-		"rule     permanent children", "evidence exit code 7 after 2 s\n         4 restarts in the last minute",
-		"next     it is started again in 1h (at ", "hint     at once: coppice start back/web\n",
+		"app/back/web is restarting for 1m3", "agent, in proc, on n1, incarnation 7, 4/10 starts in 1h, then quarantine\n",
+		"why    it always restarts", "facts  exit code 7 after 2 s\n       4 restarts in the last minute",
+		"next   it is started again in 1h (at ", "do     at once: coppice start back/web\n",
 		"Last events\n", "agent.crashed#7 exit code 7\n", "Last output\n  | last words\n",
 	} {
 		if !strings.Contains(out, want) {
@@ -298,8 +301,9 @@ func TestRemoteErrors(t *testing.T) {
 		{dir, "attach worker", 1, "app/worker has no terminal; give it one with terminal = true"},
 		{dir, "top", 2, "needs a terminal"},
 		{dir, "stop", 2, "missing"},
-		{dir, "logs", 2, "missing"},
-		{dir, "logs a b", 2, "one path"},
+		{dir, "logs back/db none", 3, "none: no such node"},
+		{dir, "logs --since soon", 2, "--since is \"soon\", expected how long ago, such as 10m"},
+		{dir, "logs --grep a(b", 2, "--grep: \"a(b\": column 1: missing closing )"},
 		{dir, "logs -n -1 back/db", 2, "from 0 up"},
 		{dir, "logs -n x back/db", 2, `--lines is invalid: "x", expected a whole number`},
 		{dir, "ps --json=perhaps", 2, `expected true or false`},
@@ -328,12 +332,15 @@ func TestLogsCommand(t *testing.T) {
 	if !strings.HasPrefix(out, "line 50 red\n") || strings.Count(out, "\n") != 100 {
 		t.Error(out)
 	}
-	if out, _ = coppice(t, dir, 0, "logs", "-n", "2", "--json", "back/db"); out != "{\"line\":\"line 148 \\u001b[31mred\\u001b[0m\"}\n{\"line\":\"line 149 \\u001b[31mred\\u001b[0m\"}\n" {
+	if out, _ = coppice(t, dir, 0, "logs", "-n", "2", "--json", "back/db"); out != "{\"path\":\"app/back/db\",\"line\":\"line 148 \\u001b[31mred\\u001b[0m\"}\n{\"path\":\"app/back/db\",\"line\":\"line 149 \\u001b[31mred\\u001b[0m\"}\n" {
 		t.Errorf("%q", out)
 	}
 	if out, _ = coppice(t, dir, 0, "logs", "worker"); out != "" {
 		t.Errorf("%q", out)
 	}
+	f.Print("app/worker", "dig")
+	out, _ = coppice(t, dir, 0, "logs", "-n", "1")
+	same(t, "all agents", out, "app/back/db | line 149 red", "app/worker | dig")
 	r := launch(t, dir, "logs", "-f", "-n", "1", "back/db")
 	r.out.awaitText(t, "line 149 red\n")
 	f.Print("app/back/db", "one more")
@@ -357,7 +364,7 @@ func TestEventsCommand(t *testing.T) {
 		"1 2020-01-02 03:04:05 agent.started app/back/db#3 up and red",
 		"2 2020-01-02 03:04:05 agent.crashed app/worker (by patrol)")
 	for args, want := range map[string]string{
-		"--after 1": "2", "--path app/back": "1", "--type agent.cr*": "2", "--type x --type agent.started": "1", "--after 2": "",
+		"--after 1": "2", "--path app/back": "1", "--type agent.cr*": "2", "--type order.* --type agent.started": "1", "--after 2": "",
 	} {
 		out, _ := coppice(t, dir, 0, append([]string{"events", "--json"}, strings.Fields(args)...)...)
 		var e event.Event
@@ -422,7 +429,7 @@ func TestCompletePaths(t *testing.T) {
 	const all = "back\trunning\nback/db\trunning\nback/web\trestarting\nworker\tgiven_up\n"
 	for args, want := range map[string]string{
 		"stop ": all, "logs ": all, "explain ": all, "attach ": all, "ps ": all,
-		"stop back/db ": strings.Replace(all, "back/db\trunning\n", "", 1), "logs back/db ": "", "events --path ": all, "status ": "",
+		"stop back/db ": strings.Replace(all, "back/db\trunning\n", "", 1), "logs back/db ": strings.Replace(all, "back/db\trunning\n", "", 1), "events --path ": all, "status ": "",
 	} {
 		out, _ := coppice(t, dir, 0, append([]string{"__complete"}, strings.Split(args, " ")...)...)
 		if got, _, _ := strings.Cut(out, ":4\n"); got != want {

@@ -27,8 +27,8 @@ func TestBelowWhatDoesNotRun(t *testing.T) {
 		}
 	}
 	look("waiting", "waits for t/db")
-	if out := f.do("explain", "deep"); !strings.Contains(out, "it is to run; it does not run\n         it waits for t/backend/inner\n") {
-		t.Errorf("what the patrol makes of it: %s", out)
+	if out := f.do("explain", "deep"); !strings.Contains(out, "next   it starts with t/backend/inner\n") {
+		t.Errorf("what comes next: %s", out)
 	}
 	if s := f.status(); s.Summary["waiting"] != 2 || s.Summary["suspended"] != 1 {
 		t.Errorf("counted: %v", s.Summary)
@@ -44,7 +44,7 @@ func TestBelowWhatDoesNotRun(t *testing.T) {
 	f.awaitState("t/backend/inner/deep", "running")
 	f.do("stop", "backend")
 	for _, path := range []string{"t/backend/worker", "t/backend/inner/deep"} {
-		if n := f.node(path); n.State != "suspended" || n.Reason != "t/backend is suspended" || n.Incarnation != 1 {
+		if n := f.node(path); n.State != "stopped" || n.Reason != "t/backend is stopped" || n.Incarnation != 1 {
 			t.Errorf("%s in what was stopped by hand: %+v", path, n)
 		}
 	}
@@ -57,7 +57,7 @@ func TestEndedForGood(t *testing.T) {
 	if n := f.awaitState("t/once", "stopped"); n.Incarnation != 1 {
 		t.Errorf("%+v", n)
 	}
-	if out := f.do("explain", "once"); !strings.Contains(out, "incarnation 1, 0 restarts") {
+	if out := f.do("explain", "once"); !strings.Contains(out, "it ended last with exit code 3\nnext   it stays stopped\n") {
 		t.Error(out)
 	}
 }

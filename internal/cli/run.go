@@ -27,7 +27,7 @@ func newRun(s *streams) *cobra.Command {
 	var trace traceFlags
 	cmd := &cobra.Command{
 		Use:   "run [FILE.sg|DIR]",
-		Short: "Run the fleet, or a Sage program, in the foreground until it has ended",
+		Short: "Run a fleet or a Sage program in the foreground",
 		Long: `Run the fleet in the foreground until no agent runs or will run again. Where orders,
 pools with a check, or the triggers of Aidefiles may start something later, that is
 until Ctrl-C.
@@ -37,7 +37,7 @@ writes plain lines; with --json, one event a line on stdout. From another
 terminal, coppice ps, logs, attach, stop, explain and all others work on it.
 
 Ctrl-C (or SIGTERM) stops all agents, those that depend on others first, within the shutdown
-time; once more kills them. The exit code is 0 when the fleet has ended, 1 when
+time; once more kills them. In the live tree, q does the first of it, after a question. The exit code is 0 when the fleet has ended, 1 when
 the limit of the root was reached, 78 when the file is at fault, and 128 plus
 the number of the signal that stopped it.
 
@@ -131,7 +131,7 @@ func run(s *streams, path string, asJSON bool, trace traceFlags) error {
 		fmt.Fprintln(s.err, bad)
 		return &exitError{code: exitConfig}
 	case sig != 0:
-		return &exitError{exitSignalled + int(sig), fmt.Errorf("stopped by %v", sig)}
+		return &exitError{exitSignalled + int(sig), fmt.Errorf("stopped by %s", stop.cause())}
 	case errors.As(failed, &limit):
 		return &exitError{exitFailure, limit}
 	}

@@ -128,7 +128,7 @@ func TestTmuxAgent(t *testing.T) {
 		t.Errorf("after down and up: %+v", n)
 	}
 	f.do("stop", "t/a")
-	if n := f.node("t/a"); n.State != "suspended" {
+	if n := f.node("t/a"); n.State != "stopped" {
 		t.Errorf("stopped: %+v", n)
 	}
 }
@@ -218,7 +218,7 @@ func TestAttachRefused(t *testing.T) {
 		t.Errorf("attach on pipes: %s", out)
 	}
 	f.do("stop", "proc")
-	if out := f.code(1, "attach", "proc"); out != "coppice: not possible now: t/proc is suspended; see: coppice explain t/proc\n" {
+	if out := f.code(1, "attach", "proc"); out != "coppice: not possible now: t/proc is stopped; see: coppice explain t/proc\n" {
 		t.Errorf("attach to what is stopped: %s", out)
 	}
 }
@@ -278,7 +278,7 @@ func TestRuntimeChanges(t *testing.T) {
 	if slots("run") != 0 || slots("tmux") != 1 {
 		t.Errorf("%d slots of processes and %d of tmux", slots("run"), slots("tmux"))
 	}
-	if n := f.node("t/stopped"); n.State != "suspended" {
+	if n := f.node("t/stopped"); n.State != "stopped" {
 		t.Errorf("stopped: %+v", n)
 	}
 	f.awaitNode("t/unseen", "runs at once: it runs something else now", func(n api.Node) bool { return n.State == "running" && n.Incarnation == 2 })
@@ -437,19 +437,22 @@ func TestPersist(t *testing.T) {
 				"[[supervisor]]\nname = \"pool\"\nchildren = [\"paused\"]\n\n",
 				agentTOML("paused", fails, `on_limit = "pause"`, `max_restarts = 1`, `restart_window = "1h"`),
 				agentTOML("stopped", `exit 0`, `restart = "on-failure"`),
-				agentTOML("suspended", `exec sleep 1000`),
+				agentTOML("by_hand", `exec sleep 1000`),
 				agentTOML("delayed", fails, `backoff = { kind = "fixed", base = "5m" }`))
 			f.up()
-			f.do("stop", "t/suspended")
+			f.do("stop", "t/by_hand")
 			f.awaitState("t/delayed", "restarting")
 			f.do("stop", "t/delayed") // nothing of it runs
-			f.awaitState("t/delayed", "suspended")
+			f.awaitState("t/delayed", "stopped")
 			until(t, "the record of the stop", func() bool { return len(f.events("agent.changed", "t/delayed")) > 0 })
 			forgotten := map[string][]string{"most": {"t/quarantined"}, "nothing": {"t/given_up", "t/quarantined", "t/restarting"}}[name]
-			held := []string{"t/given_up", "t/quarantined", "t/restarting", "t/stopped", "t/suspended", "t/pool/paused"}
+			held := map[string]string{
+				"t/given_up": "given_up", "t/quarantined": "quarantined", "t/restarting": "restarting",
+				"t/stopped": "stopped", "t/by_hand": "stopped", "t/pool/paused": "paused",
+			}
 			before := map[string]api.Node{"t/delayed": f.node("t/delayed")}
-			for _, path := range held {
-				before[path] = f.awaitState(path, filepath.Base(path))
+			for path, state := range held {
+				before[path] = f.awaitState(path, state)
 			}
 			f.crash()
 			write(t, filepath.Join(f.dir, "mended"), "")

@@ -44,11 +44,13 @@ run Guard;
 func (f *fleet) says(c *api.Client, path string) (lines []string) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
-	for line, err := range c.Logs(ctx, path, 100, false) {
+	for line, err := range c.Logs(ctx, api.LogQuery{Paths: []string{path}, Lines: 100}) {
 		if err != nil {
 			return nil
 		}
-		lines = append(lines, line)
+		if line.Between == nil {
+			lines = append(lines, line.Line)
+		}
 	}
 	return lines
 }
@@ -98,7 +100,7 @@ func TestSageInDaemon(t *testing.T) {
 	f.do("restart", "Guard/Counter")
 	f.awaitSays(c, "t/Guard/Counter", "waking 0", "count 1", "resting", "waking 1", "count 2")
 	f.do("stop", "Guard/Counter-2")
-	if n := f.node("t/Guard/Counter-2"); n.State != "suspended" {
+	if n := f.node("t/Guard/Counter-2"); n.State != "stopped" {
 		t.Errorf("%+v", n)
 	}
 	if got := f.belief("Guard/Counter"); got != `{"n":2}` {
@@ -109,7 +111,7 @@ func TestSageInDaemon(t *testing.T) {
 	f.do("up", "-d")
 	f.awaitSays(c, "t/Guard/Counter", "waking 0", "count 1", "resting", "waking 1", "count 2", "waking 2", "count 3")
 	f.awaitSays(c, "t/Guard/Inner/Boss", "Helper: help 1", "Helper: help 2")
-	if n := f.node("t/Guard/Counter-2"); n.State != "suspended" {
+	if n := f.node("t/Guard/Counter-2"); n.State != "stopped" {
 		t.Errorf("what was stopped by hand is %s", n.State)
 	}
 	if n := f.node("t/Guard/Setup"); n.State != "stopped" || n.Incarnation != 1 {
@@ -269,7 +271,7 @@ func TestSageInDaemonRefused(t *testing.T) {
 		})
 	}
 	f := newFleet(t, "program = \"none.sg\"\n", agentTOML("db", "exec sleep 1000"))
-	f.refused(exitConfig, []string{"validate"}, "coppice.toml:4:11: ", "none.sg", "coppice new")
+	f.refused(exitConfig, []string{"validate"}, "coppice.toml:4:11: ", "none.sg", "coppice sage new")
 }
 
 // A fleet with a program that is run ends when both have, and shows what agents say.
@@ -320,4 +322,56 @@ run Order;
 	if string(got) != want {
 		t.Errorf("started as %q, want %q", got, want)
 	}
+}
+
+// The children of a supervisor of a program are stopped one after the other, in
+// reverse order, as OTP's are: by hand and with the daemon.
+func TestSageChildrenStopInReverseOrder(t *testing.T) {
+	t.Parallel()
+	polite := func(name string) string {
+		return agentTOML(name, fmt.Sprintf("trap 'echo %[1]s asked >> order; sleep 0.2; echo %[1]s ended >> order; exit 0' TERM; echo set; sleep 1000 & wait", name),
+			`ready = { log = "set" }`)
+	}
+	f := newFleet(t, "program = \"guard.sg\"\n\n", polite("one"), polite("two"), polite("deep"))
+	f.put("guard.sg", `
+agent Middle { on message(m: Int) { } on resting { print("resting"); } }
+supervisor Inner { strategy: OneForAll children { "deep" { restart: Permanent } } }
+supervisor Guard {
+    strategy: OneForOne
+    children {
+        "one" { restart: Permanent }
+        Middle as middle { restart: Permanent }
+        Inner { restart: Permanent }
+        "two" { restart: Permanent }
+    }
+}
+run Guard;
+`)
+	f.do("up", "-d")
+	want := "two asked\ntwo ended\ndeep asked\ndeep ended\none asked\none ended\n"
+	ordered := func(how string) {
+		t.Helper()
+		if got := f.awaitFile("order"); got != want {
+			t.Errorf("%s: stopped in the order\n%s", how, got)
+		}
+		if err := os.Remove(filepath.Join(f.dir, "order")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.do("stop", "Guard")
+	ordered("by hand")
+	var stops []string
+	for _, e := range f.eventsOf("--type", "agent.stopp*") {
+		stops = append(stops, strings.TrimPrefix(string(e.Type), "agent.")+" "+e.Path)
+	}
+	var once []string
+	for _, path := range []string{"t/Guard/two", "t/Guard/Inner/deep", "t/Guard/middle", "t/Guard/one"} {
+		once = append(once, "stopping "+path, "stopped "+path)
+	}
+	if !slices.Equal(stops, once) {
+		t.Errorf("the log says: %q", stops)
+	}
+	f.do("start", "Guard")
+	f.do("down")
+	ordered("with the daemon")
 }

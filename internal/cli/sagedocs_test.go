@@ -28,8 +28,8 @@ func TestSageDocs(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				write(t, filepath.Join(dir, "main.sg"), b[2])
-				launch(t, dir, "fmt", "--check", "--diff", "main.sg").wantExit(exitOK)
-				r := launch(t, dir, "check", "main.sg")
+				launch(t, dir, "sage", "fmt", "--check", "--diff", "main.sg").wantExit(exitOK)
+				r := launch(t, dir, "sage", "check", "main.sg")
 				if code := wanted.FindStringSubmatch(b[2]); code != nil {
 					r.wantExit(exitFailure)
 					if !strings.Contains(r.err.String(), "error["+code[1]+"]") {
@@ -42,7 +42,7 @@ func TestSageDocs(t *testing.T) {
 					t.Error(text)
 				}
 				if strings.Contains(b[2], "\ntest \"") {
-					launch(t, dir, "test", "main.sg").wantExit(exitOK)
+					launch(t, dir, "sage", "test", "main.sg").wantExit(exitOK)
 				}
 				_, says, _ := strings.Cut(b[2], "// Output:\n")
 				if !strings.Contains(b[2], "\nrun ") {

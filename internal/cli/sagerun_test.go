@@ -81,10 +81,10 @@ run S;
 func TestSageNoProject(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, args := range [][]string{{"check"}, {"check", "."}, {"run", "."}, {"test"}, {"test", "."}} {
+	for _, args := range [][]string{{"sage", "check"}, {"sage", "check", "."}, {"run", "."}, {"sage", "test"}, {"sage", "test", "."}} {
 		r := launch(t, dir, args...)
 		r.wantExit(exitConfig)
-		if got := r.err.String(); !strings.Contains(got, "coppice new") {
+		if got := r.err.String(); !strings.Contains(got, "coppice sage new") {
 			t.Errorf("%q: %s", args, got)
 		}
 	}

@@ -51,7 +51,7 @@ them it mocks. The exit code is 1 if a test fails or a program has errors.`,
 	return cmd
 }
 
-// testRun is one run of coppice test.
+// testRun is one run of coppice sage test.
 type testRun struct {
 	*streams
 	filter         string

@@ -19,7 +19,7 @@ func newStatus(s *streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:               "status",
-		Short:             "Show the daemon and its fleet in short",
+		Short:             "Show what runs, and what needs a person",
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
@@ -123,7 +123,12 @@ func attentionLines(all []api.Attention, now time.Time, p paint) (lines []string
 		if a.NextAt != nil {
 			text += fmt.Sprintf("; next start in %s", short(max(0, a.NextAt.Sub(now))))
 		}
-		lines = append(lines, p.dim(fmt.Sprintf("%-8s", label))+" "+text, strings.Repeat(" ", 11)+p.dim("-> ")+proc.Plain(a.Command))
+		const indent = "           "
+		lines = append(lines, p.dim(fmt.Sprintf("%-8s", label))+" "+text)
+		if a.LastOutput != "" {
+			lines = append(lines, indent+p.dim("| ")+proc.Plain(a.LastOutput))
+		}
+		lines = append(lines, indent+p.dim("-> ")+proc.Plain(a.Command))
 	}
 	return lines
 }

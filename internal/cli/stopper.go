@@ -15,7 +15,9 @@ type stopper struct {
 	mu     sync.Mutex
 	fleet  interface{ Stop(keep bool) } // its second Stop kills; nil: it is not there yet
 	by     syscall.Signal               // the first one
+	wish   string                       // what it came as, for people: a signal, or a key
 	since  time.Time                    // of it
+	killed bool                         // it was asked again
 	reload chan struct{}                // what SIGHUP means instead; nil: it ends the fleet, too
 }
 
@@ -42,14 +44,28 @@ func (s *stopper) signal(sig syscall.Signal) (kill bool) {
 	defer s.mu.Unlock()
 	switch {
 	case s.by == 0:
-		s.by, s.since = sig, time.Now()
-		s.cancel()
+		s.begin(sig, sig.String())
 	case s.fleet != nil && time.Since(s.since) > twice:
 		s.fleet.Stop(false) // which it has been asked for already
 		s.fleet.Stop(false)
+		s.killed = true
 		return true
 	}
 	return false
+}
+
+// key ends the fleet in order, as an interrupt does, because of a key. It never kills.
+func (s *stopper) key(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.by == 0 {
+		s.begin(syscall.SIGINT, name)
+	}
+}
+
+func (s *stopper) begin(sig syscall.Signal, wish string) {
+	s.by, s.wish, s.since = sig, wish, time.Now()
+	s.cancel()
 }
 
 // broken ends a fleet whose output nobody reads any more.
@@ -64,6 +80,20 @@ func (s *stopper) first() syscall.Signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.by
+}
+
+// kills reports whether it was asked again, and kills.
+func (s *stopper) kills() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.killed
+}
+
+// cause is what that came as, for people.
+func (s *stopper) cause() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wish
 }
 
 // reloads lets SIGHUP mean what it does to daemons, unless there is a terminal

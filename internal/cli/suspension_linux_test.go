@@ -50,7 +50,7 @@ func TestSuspendProject(t *testing.T) {
 			}
 			quiet := func(when string) {
 				t.Helper()
-				f.awaitStates("a suspended", "b suspended", "s suspended", "crashes suspended")
+				f.awaitStates("a suspended", "b stopped", "s suspended", "crashes suspended")
 				if out := f.do("status"); !strings.Contains(out, "suspended by hand since ") {
 					t.Errorf("%s, status says:\n%s", when, out)
 				}
@@ -79,7 +79,7 @@ func TestSuspendProject(t *testing.T) {
 				}
 			}
 			f.do("resume")
-			f.awaitStates("a running", "d running", "s/c running", "b suspended")
+			f.awaitStates("a running", "d running", "s/c running", "b stopped")
 			if out := f.do("status"); strings.Contains(out, "suspended by hand") {
 				t.Errorf("after all, status says:\n%s", out)
 			}

@@ -30,7 +30,7 @@ type worker struct {
 
 func agentTasks() worker {
 	return worker{
-		command: "coppice agent task", short: "Claim tasks, and say what becomes of them", agent: true,
+		command: "coppice agent task", short: "Claim tasks and report on them", agent: true,
 		long: `Claim tasks, and say what becomes of them. What an agent has claimed is this
 incarnation's: when it ends, however that is, the task is open again for the next
 one. coppice agent hook says what there is to do.`,
@@ -41,7 +41,7 @@ one. coppice agent hook says what there is to do.`,
 func peopleTasks() worker {
 	var r remote
 	return worker{
-		command: "coppice task", short: "Make, list and change tasks, the work that agents do",
+		command: "coppice task", short: "Add, list and edit tasks",
 		long: `Make, list and change tasks, the work that agents do. Tasks outlive the agents
 that do them, the daemon and the machine. A task is ready when it is open, its time
 has come, and what it depends on, and its children, are closed. It is done by one
@@ -89,7 +89,7 @@ func newTaskAdd(s *streams, w worker) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "add TITLE...",
-		Short: "Make a task",
+		Short: "Add a task",
 		Long: `Make a task, and print its id once it is kept safe. A task with a pool is done by
 any agent of that pool, one with an assignee by that agent alone; one with neither
 waits until it is given to somebody, or claimed by its id. With - for a title, it is
@@ -170,7 +170,7 @@ func newTaskEdit(s *streams, w worker) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "edit ID",
-		Short: "Change a task",
+		Short: "Edit a task",
 		Long: `Change a task. What is not named stays as it is. A status of open, blocked or
 deferred takes the task away from who has claimed it.`,
 		Args: oneTask(w),
@@ -268,7 +268,7 @@ func newTaskComment(s *streams, w worker) *cobra.Command {
 	var text textFlags
 	cmd := &cobra.Command{
 		Use:   "comment ID [TEXT]",
-		Short: "Say something about a task",
+		Short: "Comment on a task",
 		Long: `Say something about a task, for whoever does it next. The text is TEXT, or that of
 -m or --text-file, or the standard input.`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -304,14 +304,14 @@ func newTaskComment(s *streams, w worker) *cobra.Command {
 func newTaskDep(s *streams, w worker) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dep",
-		Short: "Say which tasks have to be closed before others",
+		Short: "Edit the dependencies between tasks",
 	}
 	for _, sub := range []struct {
 		use, short string
 		edit       func([]string) work.Edit
 	}{
-		{"add ID ON...", "Let a task wait until others are closed", func(on []string) work.Edit { return work.Edit{AddDepends: on} }},
-		{"rm ID ON...", "Let a task wait for others no more", func(on []string) work.Edit { return work.Edit{RemoveDepends: on} }},
+		{"add ID ON...", "Add tasks that a task depends on", func(on []string) work.Edit { return work.Edit{AddDepends: on} }},
+		{"rm ID ON...", "Remove tasks that a task depends on", func(on []string) work.Edit { return work.Edit{RemoveDepends: on} }},
 	} {
 		one := &cobra.Command{
 			Use: sub.use, Short: sub.short,

@@ -22,7 +22,7 @@ func newTaskClaim(s *streams, w worker) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "claim [ID]",
-		Short: "Begin a task: that one, or the first that is ready",
+		Short: "Claim a task by its ID, or the first ready one",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return oneTask(w)(cmd, args)
@@ -123,13 +123,13 @@ func newTaskActs(s *streams, w worker) []*cobra.Command {
 		done        string
 		short, long string
 	}{
-		{api.CloseTask, "closed", "Say that tasks are done, or will not be", `Close tasks: they are done, or with --outcome they have failed or were cancelled.
+		{api.CloseTask, "closed", "Close tasks as done, failed or cancelled", `Close tasks: they are done, or with --outcome they have failed or were cancelled.
 What waits for them is let go in any case. A task with children that are not closed
 is closed with --force alone.`},
-		{api.ReleaseTask, "open again", "Give claimed tasks back", `Give claimed tasks back: they are open again, for whoever comes next. People can
+		{api.ReleaseTask, "open again", "Release claimed tasks", `Give claimed tasks back: they are open again, for whoever comes next. People can
 give back what others have claimed.`},
 		{api.ReopenTask, "open again", "Open closed tasks again", ""},
-		{api.RetryTask, "to be done now", "Let tasks be done now, whatever has held them", `Let tasks be done now, whatever has held them: closed, blocked, put off, or in
+		{api.RetryTask, "to be done now", "Retry tasks that are deferred or parked", `Let tasks be done now, whatever has held them: closed, blocked, put off, or in
 progress at somebody, who loses them. What they depend on they still wait for.`},
 	} {
 		var a api.TaskAct

@@ -21,7 +21,7 @@ func newTaskImport(s *streams, w worker) *cobra.Command {
 	var check, skipBad, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "import [FILE]",
-		Short: "Make tasks of a file of beads",
+		Short: "Import tasks from a file of beads",
 		Long: `Make tasks of a file of beads: JSON, a line for each, as in .beads/issues.jsonl
 and as coppice task export writes it. Without FILE, or with -, it is the standard
 input. Ids stay what they are; a task that is there already is replaced only by
@@ -154,7 +154,7 @@ func newTaskExport(s *streams, w worker) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Write all tasks as beads, a line of JSON for each",
+		Short: "Export all tasks as beads (NDJSON)",
 		Long: `Write all tasks as beads, a line of JSON for each, in the order of their ids, in the
 form of .beads/issues.jsonl. What an import has brought, and is still so, is written
 as it came, with all that coppice knows nothing of.`,

@@ -21,7 +21,7 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
-		Short:   "List tasks that are not closed, what comes first first",
+		Short:   "List open tasks in priority order",
 		Example: "  " + w.command + " ls --ready --pool web\n  " + w.command + " ls --status closed --label bug --json\n  " +
 			w.command + " ls --pool web --active --count",
 		Args: noArgs,

@@ -31,7 +31,7 @@ func TestPoisonTask(t *testing.T) {
 	wake()
 	until(t, "a claim", func() bool { return f.task(id).FailedClaims > 0 })
 	f.crash()
-	f.do("up", "-d")
+	f.up()
 	parked()
 	const why = "claimed 4 times without a result, last: t/coder: exit code 7"
 	for _, tt := range []struct{ command, want string }{

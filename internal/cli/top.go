@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -19,14 +22,12 @@ func newTop(s *streams) *cobra.Command {
 	var r remote
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Watch the fleet, and act on it",
-		Long: `Watch the tree with what each agent uses, together with all processes that
-descend from it, and the output of the selected one. MEM is resident memory; memory that
-processes share counts for each.
+		Short: "Watch the fleet live, and act on it",
+		Long: `Watch the tree with what each agent uses, and the output of the selected one. MEM is the
+resident memory of all processes of an agent and of its shim; memory that processes
+share counts for each. Stop and restart ask first.
 
-  j k ↑ ↓   select          s  stop      a  attach
-  g G       first, last     S  start     q  quit
-                            r  restart`,
+  ` + strings.Join(helpLines(newTopKeys().all()), "\n  "),
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
@@ -49,19 +50,20 @@ type resources struct {
 
 // top shows the screen until the person or ctx ends it.
 func top(ctx context.Context, c *api.Client, in, out *os.File) error {
-	meter := &meter{}
-	first, err := look(ctx, c, meter) // no daemon is an answer, not a screen
+	under, cancel := context.WithCancel(ctx)
+	f := &liveFleet{ctx: under, client: c}
+	first, err := f.look() // no daemon is an answer, not a screen
 	if err != nil {
+		cancel()
 		return err
 	}
-	under, cancel := context.WithCancel(ctx)
-	m := &topModel{ctx: under, client: c, meter: meter, paint: newPaint(true), topData: first}
+	m := newTopModel(f, newPaint(true), first)
 	p := tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	quit := context.AfterFunc(ctx, p.Quit)
 	_, err = p.Run()
 	quit()
 	cancel()
-	m.tail.stop()
+	f.tail.stop()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -75,53 +77,119 @@ type topData struct {
 	used   map[string]resources
 }
 
-// look asks for it.
-func look(ctx context.Context, c *api.Client, m *meter) (d topData, err error) {
-	if d.status, err = c.Status(ctx); err != nil {
+// liveFleet is the fleet of a daemon.
+type liveFleet struct {
+	ctx    context.Context
+	client *api.Client
+	meter  meter
+	tail   tailing
+}
+
+// lookTime is how long a look may take.
+const lookTime = 10 * time.Second
+
+func (f *liveFleet) look() (d topData, err error) {
+	ctx, cancel := context.WithTimeout(f.ctx, lookTime)
+	defer cancel()
+	if d.status, err = f.client.Status(ctx); err != nil {
 		return d, err
 	}
-	if d.nodes, err = c.Nodes(ctx, ""); err != nil {
+	if d.nodes, err = f.client.Nodes(ctx, ""); err != nil {
 		return d, err
 	}
-	d.used = m.sample(d.nodes, d.status.Controller)
+	d.used = f.meter.sample(d.nodes, d.status.Controller)
 	return d, nil
 }
 
+func (f *liveFleet) act(path string, action api.Action) error {
+	_, err := f.client.Act(f.ctx, path, action)
+	return err
+}
+
+func (f *liveFleet) follow(path string) {
+	f.tail.stop()
+	f.tail = tailing{}
+	if path != "" {
+		f.tail.follow(f.ctx, f.client, path)
+	}
+}
+
+func (f *liveFleet) output() output {
+	if f.tail.lines == nil {
+		return output{}
+	}
+	o := f.tail.lines.output()
+	if text := f.tail.begun.Load(); text != nil && *text != "" {
+		o.lines = append(o.lines, *text)
+	}
+	return o
+}
+
+func (f *liveFleet) attach(path string, done func(error) tea.Msg) tea.Cmd {
+	return tea.Exec(&attaching{fleet: f, path: path}, done)
+}
+
+// keepLog is how many lines of output can be scrolled through.
+const keepLog = 2000
+
 // tailing follows the output of one agent at a time.
 type tailing struct {
-	path   string
 	lines  *lastLines
+	begun  *atomic.Pointer[string] // the line after those, which has no end yet
 	cancel context.CancelFunc
 	ended  chan struct{}
 }
 
 // follow shows the output of another agent from now on.
 func (t *tailing) follow(ctx context.Context, c *api.Client, path string) {
-	t.stop()
 	ctx, cancel := context.WithCancel(ctx)
-	lines, ended := &lastLines{}, make(chan struct{})
-	*t = tailing{path, lines, cancel, ended}
-	go func() {
-		defer close(ended)
+	lines, begun, ended := newLastLines(keepLog), &atomic.Pointer[string]{}, make(chan struct{})
+	*t = tailing{lines, begun, cancel, ended}
+	var both sync.WaitGroup
+	both.Go(func() {
+		for ctx.Err() == nil {
+			for text, err := range c.Unfinished(ctx, path) {
+				if err != nil {
+					break // also of a daemon that is too old for it
+				}
+				text = shown(text)
+				begun.Store(&text)
+			}
+			begun.Store(nil)
+			pause(ctx)
+		}
+	})
+	both.Go(func() {
 		for ctx.Err() == nil {
 			again := true
-			for line, err := range c.Logs(ctx, path, keepLines, true) {
+			for line, err := range c.Logs(ctx, api.LogQuery{Paths: []string{path}, Lines: keepLog, Follow: true}) {
 				if err != nil {
 					break
+				}
+				if line.Between != nil {
+					continue
 				}
 				if again {
 					lines.clear()
 				}
 				again = false
-				lines.add(shown(line))
+				lines.add(shown(line.Line))
 			}
-			// There is no more of it, or nobody answers; both may change.
-			select {
-			case <-time.After(time.Second):
-			case <-ctx.Done():
-			}
+			pause(ctx)
 		}
+	})
+	go func() {
+		defer close(ended)
+		both.Wait()
 	}()
+}
+
+// pause is before another try: there is no more, or nobody answers; both may change.
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
 }
 
 func (t *tailing) stop() {
@@ -133,7 +201,7 @@ func (t *tailing) stop() {
 
 // attaching is an attach as Bubble Tea runs programs in its place.
 type attaching struct {
-	model *topModel
+	fleet *liveFleet
 	path  string
 	in    *os.File
 	out   io.Writer
@@ -148,5 +216,5 @@ func (a *attaching) Run() error {
 	if a.in == nil {
 		return fmt.Errorf("attaching to %s: the input is no terminal", a.path)
 	}
-	return attach(a.model.ctx, a.model.client, a.path, false, a.in, a.out, a.err)
+	return attach(a.fleet.ctx, a.fleet.client, a.path, false, a.in, a.out, a.err)
 }

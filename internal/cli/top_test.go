@@ -148,34 +148,40 @@ func TestTop(t *testing.T) {
 	t.Cleanup(func() { syscall.Kill(-agent.Process.Pid, syscall.SIGKILL); agent.Wait() })
 	nodes, _ := f.Nodes(t.Context(), "app/back/db")
 	db := nodes[0]
-	db.PID = agent.Process.Pid
+	db.PID, db.Terminal = agent.Process.Pid, true
 	f.SetNode(db)
 	f.Print("app/back/db", "said \x1b[31mdb\x1b[0m")
 	f.Print("app/worker", "said worker")
 	dir, stop := daemonOf(t, f)
 	s := newScreen(t, dir, 100, 24, "coppice top")
-	s.await(`^> app \(one_for_one\)`)
-	text := s.await(`^  │  ├─ db +running +3 +2 +\d\d+% +\d`)
+	text := s.await(`^(> |  )│  ├─ db +running +3 +1/10 in a row +\d\d+% +\d(?s:.*)^said worker$`)
 	for _, want := range []string{
 		`^app  up 1h00m  1 given_up  1 restarting  1 running  1 stopped$`,
-		`^  NAME +STATE +INC +RESTARTS +CPU +MEM +UPTIME +NEXT$`,
-		`^  │  └─ web +restarting +7 +6 +- +- +- +in (1h00|59)m.* \(exit code 7\)$`,
-		`^j k select   s stop`,
-		`^── app ─+$`,
+		`^  NAME +STATE +INC +STARTS +CPU +MEM +UPTIME +NEXT$`,
+		`^  │  └─ web +restarting +7 +4/10 in 1h +- +- +- +in (1h00|59)m`,
+		`^\? help  q quit`,
+		`^> ├─ worker +given_up`, // it needs a person
+		`^── app/worker ─+\nsaid worker$`,
 	} {
 		if !regexp.MustCompile("(?m)" + want).MatchString(text) {
 			t.Errorf("no %s on the screen:\n%s", want, text)
 		}
 	}
-	s.tmux("send-keys", "j", "Down")
+	s.tmux("send-keys", "Home", "j", "Down")
 	s.await(`^── app/back/db ─+\nsaid db$`)
 	f.Print("app/back/db", "and more")
 	s.await(`^said db\nand more$`)
-	for key, action := range map[string]string{"s": "stop", "S": "start"} {
-		s.tmux("send-keys", key)
-		s.await(`^` + action + ` app/back/db: done$`)
-	}
-	s.tmux("send-keys", "r")
+	f.Begin("app/back/db", "at 1%\rat 2%")
+	s.await(`^said db\nand more\nat 2%$`)
+	f.Begin("app/back/db", "")
+	s.await(`^said db\nand more$\s*\z`)
+	s.tmux("send-keys", "S")
+	s.await(`^start app/back/db: done$`)
+	s.tmux("send-keys", "s")
+	s.await(`^stop app/back/db\? y/N$`)
+	s.tmux("send-keys", "y")
+	s.await(`^stop app/back/db: done$`)
+	s.tmux("send-keys", "r", "y")
 	s.await(`^it will not$`)
 	if calls := strings.Join(f.Calls(), ", "); len(f.Calls()) != 3 || !strings.Contains(calls, "restart app/back/db") {
 		t.Errorf("calls: %s", calls)
@@ -186,10 +192,21 @@ func TestTop(t *testing.T) {
 	s.await(`^key 122$`)
 	s.tmux("send-keys", "C-]")
 	s.await(`^> │  ├─ db`)
-	s.tmux("send-keys", "G", "k")
+	// Letters of a filter are no commands.
+	s.tmux("send-keys", "/", "w", "o", "r")
+	s.await(`^> worker (?s:.*)^/wor +1 of \d`)
+	s.tmux("send-keys", "Enter")
+	s.await(`^/wor +\? help +Esc back`)
+	s.tmux("send-keys", "Enter")
+	s.await(`\A── app/worker ─+\nsaid worker$`)
+	s.tmux("send-keys", "?")
+	s.await(`^PgUp +up: by a screen$`)
+	s.tmux("send-keys", "q")
 	s.await(`^── app/worker ─+\nsaid worker$`)
+	s.tmux("send-keys", "Escape")
+	s.await(`^> ├─ worker`)
 	s.tmux("resize-window", "-x", "40", "-y", "8")
-	text = s.await(`^> ├─ worker`)
+	text = s.await(`^> ├─ worker.*\n(.*\n)*\? help .*…$`)
 	if got := s.widest(text); got > 40 {
 		t.Errorf("%d columns:\n%s", got, text)
 	}
@@ -199,7 +216,7 @@ func TestTop(t *testing.T) {
 	stop()
 	s.await(`^no daemon runs`)
 	serveFor(t, dir, f)
-	s.await(`^restart|^j k select|^it will not`)
+	s.await(`^app  up`)
 	s.tmux("send-keys", "q")
 	s.ended(0)
 }
@@ -209,7 +226,7 @@ func TestTopEnds(t *testing.T) {
 	t.Parallel()
 	dir, _ := daemonOf(t, aFleet())
 	s := newScreen(t, dir, 80, 24, "sh -c 'echo $$ > pid; exec coppice top'")
-	s.await(`^> app`)
+	s.await(`^> `)
 	pid, err := os.ReadFile(dir + "/pid")
 	if err != nil {
 		t.Fatal(err)
@@ -227,4 +244,16 @@ func TestBytes(t *testing.T) {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
 	}
+}
+
+// Of a line that overwrites itself the last state is shown on a terminal; pipes
+// get all of it.
+func TestLogsOverwritten(t *testing.T) {
+	t.Parallel()
+	f := aFleet()
+	f.Print("app/worker", "at 1%\rat 2%")
+	dir, _ := daemonOf(t, f)
+	s := newScreen(t, dir, 80, 24, "sh -c 'coppice logs app/worker; echo piped:; coppice logs app/worker | cat'")
+	s.await(`^at 2%\npiped:\nat 1% at 2%$`)
+	s.ended(0)
 }

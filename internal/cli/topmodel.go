@@ -1,37 +1,81 @@
 package cli
 
 import (
-	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/textinput"
+	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// topModel is the screen of top.
+// topFleet is what top shows and acts on.
+type topFleet interface {
+	// look returns how the fleet is now.
+	look() (topData, error)
+	// act does something to a node and returns when it is done.
+	act(path string, action api.Action) error
+	// follow makes output that of another agent; "": of none.
+	follow(path string)
+	// output is the end of the output of the agent that is followed.
+	output() output
+	// attach connects the terminal with that of an agent.
+	attach(path string, done func(error) tea.Msg) tea.Cmd
+}
+
+// topModel is the screen of top. Its methods change it alone: what they want of
+// the fleet is done by commands.
 type topModel struct {
-	ctx    context.Context
-	client *api.Client
-	meter  *meter
-	paint  paint
+	fleet topFleet
+	keys  topKeys
+	paint paint
 	topData
-	err           error  // why the data is old
-	selected      string // path
-	above         int    // rows that are scrolled away
-	note          string // what came of the last key
-	tail          tailing
+	err error // why the data is old
+
+	rows     []api.Node // of nodes, as they are shown
+	order    topOrder
+	filter   textinput.Model
+	selected string // path
+	at       int    // row of it
+	above    int    // rows that are scrolled away
+
+	asked  *topAction // that is to be confirmed
+	note   string     // what came of the last key
+	noted  int        // counts notes
+	cut    bool       // long lines of output are cut, not wrapped
+	screen topScreen
+	log    logView
+	manual viewport.Model
+
 	width, height int
 }
 
-// lookEvery is the time between two looks, and the one over which use is measured.
-const lookEvery = time.Second
+// topScreen is what fills the screen.
+type topScreen int
+
+const (
+	showList topScreen = iota
+	showLog
+	showHelp
+)
+
+// topAction is something to do to a node.
+type topAction struct {
+	action api.Action
+	path   string
+}
+
+const (
+	// lookEvery is the time between two looks, and the one over which use is measured.
+	lookEvery = time.Second
+	// noteTime is how long a note stands in place of the keys.
+	noteTime = 5 * time.Second
+)
 
 type (
 	lookMsg struct {
@@ -39,217 +83,289 @@ type (
 		err error
 	}
 	noteMsg  string
+	goneMsg  int // the number of the note whose time is over
 	drawMsg  struct{}
 	againMsg struct{}
 )
 
+func newTopModel(fleet topFleet, p paint, first topData) *topModel {
+	m := &topModel{
+		fleet: fleet, keys: newTopKeys(), paint: p, topData: first,
+		filter: textinput.New(), log: newLogView(), manual: viewport.New(),
+	}
+	m.filter.Prompt = "/"
+	m.filter.SetStyles(textinput.Styles{})
+	m.filter.KeyMap.Paste.SetEnabled(false) // the terminal pastes
+	m.arrange()
+	m.choose(firstChoice(m.nodes, m.status.Attention))
+	return m
+}
+
+// look asks the fleet how it is.
 func (m *topModel) look() tea.Msg {
-	ctx, cancel := context.WithTimeout(m.ctx, 10*time.Second)
-	defer cancel()
-	d, err := look(ctx, m.client, m.meter)
+	d, err := m.fleet.look()
 	return lookMsg{d, err}
 }
 
 // draw makes new output visible.
 func draw() tea.Cmd { return tea.Tick(frame, func(time.Time) tea.Msg { return drawMsg{} }) }
 
-func (m *topModel) Init() tea.Cmd {
-	m.pick(0)
-	return tea.Batch(m.look, draw())
-}
+func (m *topModel) Init() tea.Cmd { return tea.Batch(m.look, draw()) }
 
 func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	cmd := m.update(msg)
+	m.fit()
+	return m, cmd
+}
+
+func (m *topModel) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
-		return m, m.key(msg.String())
+		m.note = ""
+		return m.key(msg)
+	case tea.PasteMsg:
+		if m.filter.Focused() {
+			return m.typed(msg)
+		}
 	case drawMsg:
-		return m, draw()
+		m.log.take(m.fleet.output())
+		return draw()
 	case noteMsg:
-		m.note = string(msg) // the next look shows what came of it
+		return m.say(string(msg)) // the next look shows what came of it
+	case goneMsg:
+		if int(msg) == m.noted {
+			m.note = ""
+		}
 	case lookMsg:
 		if m.err = msg.err; msg.err == nil {
 			m.topData = msg.topData
-			m.pick(0)
+			m.arrange()
 		}
-		return m, tea.Tick(lookEvery, func(time.Time) tea.Msg { return againMsg{} })
+		return tea.Tick(lookEvery, func(time.Time) tea.Msg { return againMsg{} })
 	case againMsg:
-		return m, m.look
-	}
-	return m, nil
-}
-
-func (m *topModel) key(key string) tea.Cmd {
-	switch key {
-	case "q", "ctrl+c":
-		return tea.Quit
-	case "j", "down":
-		m.pick(1)
-	case "k", "up":
-		m.pick(-1)
-	case "g", "home":
-		m.pick(-len(m.nodes))
-	case "G", "end":
-		m.pick(len(m.nodes))
-	case "s":
-		return m.act(api.Stop)
-	case "S":
-		return m.act(api.Start)
-	case "r":
-		return m.act(api.Restart)
-	case "a":
-		if m.selected != "" {
-			path := m.selected
-			return tea.Exec(&attaching{model: m, path: path}, func(err error) tea.Msg {
-				if err != nil {
-					return noteMsg(err.Error())
-				}
-				return noteMsg("")
-			})
-		}
+		return m.look
 	}
 	return nil
 }
 
-// index is the row of the selected node, the first if it is gone.
-func (m *topModel) index() int {
-	return max(0, slices.IndexFunc(m.nodes, func(n api.Node) bool { return n.Path == m.selected }))
+// say shows a note for a while.
+func (m *topModel) say(note string) tea.Cmd {
+	m.noted++
+	m.note = note
+	number := m.noted
+	return tea.Tick(noteTime, func(time.Time) tea.Msg { return goneMsg(number) })
 }
 
-// pick moves the selection, and shows the output of what it is on.
-func (m *topModel) pick(by int) {
-	if len(m.nodes) == 0 {
-		return
+func (m *topModel) key(msg tea.KeyPressMsg) tea.Cmd {
+	if msg.String() == "ctrl+c" {
+		return tea.Quit
 	}
-	n := m.nodes[min(max(0, m.index()+by), len(m.nodes)-1)]
-	m.selected = n.Path
-	if n.Kind != "agent" {
-		m.tail.stop()
-		m.tail = tailing{}
-	} else if m.tail.path != n.Path {
-		m.tail.follow(m.ctx, m.client, n.Path)
+	switch {
+	case m.asked != nil:
+		asked := *m.asked
+		m.asked = nil
+		if s := msg.String(); s == "y" || s == "Y" {
+			return m.act(asked)
+		}
+		return m.say(fmt.Sprintf("%s: not done", asked.action))
+	case m.screen == showHelp:
+		return m.keyInHelp(msg)
+	case m.screen == showLog:
+		return m.keyInLog(msg)
+	case m.filter.Focused():
+		return m.keyInFilter(msg)
 	}
+	return m.keyInList(msg)
 }
 
-func (m *topModel) act(action api.Action) tea.Cmd {
-	path := m.selected
-	if path == "" {
+func (m *topModel) keyInList(msg tea.KeyPressMsg) tea.Cmd {
+	k := m.keys
+	switch {
+	case m.move(msg):
+	case key.Matches(msg, k.quit):
+		return tea.Quit
+	case key.Matches(msg, k.help):
+		m.screen = showHelp
+		m.manual.GotoTop()
+	case key.Matches(msg, k.filter):
+		m.filter.CursorEnd()
+		return m.filter.Focus()
+	case key.Matches(msg, k.back):
+		m.filter.Reset()
+		m.arrange()
+	case key.Matches(msg, k.sort):
+		m.order = (m.order + 1) % topOrders
+		m.arrange()
+	case key.Matches(msg, k.wrap):
+		m.cut = !m.cut
+	case m.selected == "":
+	case key.Matches(msg, k.log):
+		return m.open()
+	case key.Matches(msg, k.stop):
+		m.asked = &topAction{api.Stop, m.selected}
+	case key.Matches(msg, k.restart):
+		m.asked = &topAction{api.Restart, m.selected}
+	case key.Matches(msg, k.start):
+		return m.act(topAction{api.Start, m.selected})
+	case key.Matches(msg, k.attach):
+		return m.attach()
+	}
+	return nil
+}
+
+// move moves the selection, if that is what a key is for.
+func (m *topModel) move(msg tea.KeyPressMsg) bool {
+	k, page := m.keys, max(1, m.visible()-1)
+	switch {
+	case key.Matches(msg, k.up):
+		m.pick(m.at - 1)
+	case key.Matches(msg, k.down):
+		m.pick(m.at + 1)
+	case key.Matches(msg, k.pageUp):
+		m.pick(m.at - page)
+	case key.Matches(msg, k.pageDown):
+		m.pick(m.at + page)
+	case key.Matches(msg, k.first):
+		m.pick(0)
+	case key.Matches(msg, k.last):
+		m.pick(len(m.rows) - 1)
+	default:
+		return false
+	}
+	return true
+}
+
+// keyInFilter takes what is typed: letters are text, never commands.
+func (m *topModel) keyInFilter(msg tea.KeyPressMsg) tea.Cmd {
+	switch msg.String() {
+	case "esc":
+		m.filter.Blur()
+		m.filter.Reset()
+		m.arrange()
+		return nil
+	case "enter":
+		m.filter.Blur()
+		return nil
+	case "up", "down", "pgup", "pgdown":
+		m.move(msg)
 		return nil
 	}
-	m.note = fmt.Sprintf("%s %s …", action, path)
-	return func() tea.Msg {
-		if _, err := m.client.Act(m.ctx, path, action); err != nil {
+	return m.typed(msg)
+}
+
+func (m *topModel) typed(msg tea.Msg) (cmd tea.Cmd) {
+	was := m.selected
+	m.filter, cmd = m.filter.Update(msg)
+	if m.arrange(); m.selected != was { // the first that matches, but not the root by the way
+		m.pick(max(0, slices.IndexFunc(m.rows, func(n api.Node) bool { return n.Kind == "agent" })))
+	}
+	return cmd
+}
+
+func (m *topModel) keyInLog(msg tea.KeyPressMsg) tea.Cmd {
+	k := m.keys
+	switch {
+	case key.Matches(msg, k.back, k.quit, k.log):
+		m.screen = showList
+		m.log.follow()
+	case key.Matches(msg, k.help):
+		m.screen = showHelp
+		m.manual.GotoTop()
+	case key.Matches(msg, k.wrap):
+		m.cut = !m.cut
+	default:
+		m.log.key(msg, k)
+	}
+	return nil
+}
+
+func (m *topModel) keyInHelp(msg tea.KeyPressMsg) tea.Cmd {
+	if key.Matches(msg, m.keys.back, m.keys.quit, m.keys.help) {
+		m.screen = showList
+		return nil
+	}
+	scroll(&m.manual, msg, m.keys)
+	return nil
+}
+
+// arrange makes the rows anew, after which the same node is selected, or the one
+// in its row if it is not there any longer.
+func (m *topModel) arrange() {
+	m.rows = arrange(m.nodes, m.used, m.order, m.filter.Value())
+	if i := slices.IndexFunc(m.rows, func(n api.Node) bool { return n.Path == m.selected }); i >= 0 {
+		m.at = i
+		return
+	}
+	m.pick(m.at)
+}
+
+// choose selects a node by its path.
+func (m *topModel) choose(path string) {
+	if i := slices.IndexFunc(m.rows, func(n api.Node) bool { return n.Path == path }); i >= 0 {
+		m.pick(i)
+	}
+}
+
+// pick selects a row, or the nearest one that there is, and follows its output.
+func (m *topModel) pick(row int) {
+	m.at = max(0, min(row, len(m.rows)-1))
+	path, output := "", ""
+	if len(m.rows) > 0 {
+		n := m.rows[m.at]
+		if path = n.Path; n.Kind == "agent" {
+			output = path
+		}
+	}
+	if path != m.selected {
+		m.selected = path
+		m.fleet.follow(output)
+		m.log = newLogView()
+	}
+}
+
+// node is the selected one.
+func (m *topModel) node() (n api.Node, ok bool) {
+	if m.at < len(m.rows) && m.rows[m.at].Path == m.selected {
+		return m.rows[m.at], true
+	}
+	return n, false
+}
+
+// open shows the output of the selected agent, and that alone.
+func (m *topModel) open() tea.Cmd {
+	n, ok := m.node()
+	if !ok || n.Kind != "agent" {
+		return m.say(m.selected + " is a supervisor, which has no output of its own; select an agent")
+	}
+	m.screen = showLog
+	return nil
+}
+
+func (m *topModel) attach() tea.Cmd {
+	n, ok := m.node()
+	if !ok {
+		return nil
+	}
+	if err := attachable(n); err != nil {
+		return m.say(err.Error())
+	}
+	return m.fleet.attach(n.Path, func(err error) tea.Msg {
+		if err != nil {
 			return noteMsg(err.Error())
 		}
-		return noteMsg(fmt.Sprintf("%s %s: done", action, path))
-	}
+		return noteMsg("")
+	})
 }
 
-func (m *topModel) View() tea.View {
-	v := tea.NewView(strings.Join(m.lines(), "\n"))
-	v.AltScreen = true
-	return v
-}
-
-// lines is the screen: what is where, the tree, the output.
-func (m *topModel) lines() []string {
-	p := m.paint
-	cut := func(text string) string {
-		if m.width > 0 {
-			return ansi.Truncate(text, m.width, "…")
+func (m *topModel) act(a topAction) tea.Cmd {
+	m.noted++ // it stands until it is done
+	m.note = fmt.Sprintf("%s %s …", a.action, a.path)
+	return func() tea.Msg {
+		if err := m.fleet.act(a.path, a.action); err != nil {
+			return noteMsg(strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
-		return text
+		return noteMsg(fmt.Sprintf("%s %s: done", a.action, a.path))
 	}
-	lines := []string{cut(m.headline())}
-	columns := append(treeColumns(m.nodes),
-		column{"CPU", func(_ int, n api.Node, _ time.Time) string { return m.use(n, resources.processor) }},
-		column{"MEM", func(_ int, n api.Node, _ time.Time) string { return m.use(n, resources.bytes) }},
-		uptimeColumn(), nextColumn())
-	columns = append(columns, statusColumn(m.nodes)...)
-	tree := nodeTable(m.nodes, columns, 0, max(0, m.width-2), p)
-	// The selected row is in sight, and the output has at least a third of the screen.
-	rows, at := max(1, min(len(tree)-1, m.height*2/3-3)), m.index()
-	m.above = max(0, min(m.above, at, len(tree)-1-rows), at-rows+1)
-	lines = append(lines, "  "+tree[0])
-	for i, line := range tree[1:] {
-		switch {
-		case i < m.above || i >= m.above+rows:
-		case i == at:
-			lines = append(lines, p.bold("> ")+line)
-		default:
-			lines = append(lines, "  "+line)
-		}
-	}
-	help := "j k select   s stop   S start   r restart   a attach   q quit"
-	switch {
-	case m.err != nil:
-		help = p.red(proc.Plain(m.err.Error()))
-	case m.note != "":
-		help = proc.Plain(strings.ReplaceAll(m.note, "\n", "; "))
-	default:
-		help = p.dim(help)
-	}
-	title := "── " + proc.Plain(m.selected) + " "
-	title += strings.Repeat("─", max(0, m.width-ansi.StringWidth(title)))
-	lines = append(lines, cut(help), p.dim(cut(title)))
-	if m.tail.lines != nil {
-		for _, line := range m.tail.lines.last(m.height - len(lines)) {
-			lines = append(lines, cut(line))
-		}
-	}
-	if m.height > 0 && len(lines) > m.height {
-		lines = lines[:m.height]
-	}
-	return lines
-}
-
-func (m *topModel) headline() string {
-	var states []string
-	for _, state := range slices.Sorted(maps.Keys(m.status.Summary)) {
-		if n := m.status.Summary[state]; n > 0 {
-			states = append(states, m.paint.state(state, proc.Plain(fmt.Sprintf("%d %s", n, state))))
-		}
-	}
-	if n := m.status.NeedsInput; n > 0 {
-		states = append(states, m.paint.state(needsInput, fmt.Sprintf("%d need input: coppice inbox", n)))
-	}
-	return fmt.Sprintf("%s  up %s  %s", m.paint.bold(proc.Plain(m.status.Project)),
-		short(time.Duration(m.status.Controller.Uptime*float64(time.Second)).Truncate(time.Second)), strings.Join(states, "  "))
-}
-
-// use is what an agent uses, or all agents below a supervisor.
-func (m *topModel) use(n api.Node, text func(resources) string) string {
-	if n.Kind == "agent" {
-		u, ok := m.used[n.Path]
-		if !ok {
-			return "-"
-		}
-		return text(u)
-	}
-	var sum resources
-	for path, u := range m.used {
-		if strings.HasPrefix(path, n.Path+"/") {
-			sum.cpu += u.cpu
-			sum.memory += u.memory
-		}
-	}
-	return text(sum)
-}
-
-func (u resources) processor() string { return fmt.Sprintf("%.0f%%", u.cpu*100) }
-
-func (u resources) bytes() string {
-	const k = 1 << 10
-	size := float64(u.memory) / k
-	for _, unit := range []string{"K", "M", "G"} {
-		if size < 1000 {
-			if size < 10 && unit != "K" {
-				return fmt.Sprintf("%.1f%s", size, unit)
-			}
-			return fmt.Sprintf("%.0f%s", size, unit)
-		}
-		size /= k
-	}
-	return fmt.Sprintf("%.1fT", size)
 }

@@ -32,7 +32,7 @@ func newTree(s *streams) *cobra.Command {
 					return s.printJSON(nodes)
 				}
 				width, tty := isTerminal(s.out)
-				columns := append(treeColumns(nodes), windowColumn(), uptimeColumn(), nextAtColumn(), reasonColumn())
+				columns := append(treeColumns(nodes), uptimeColumn(), nextAtColumn(), reasonColumn())
 				columns = append(columns, statusColumn(nodes)...)
 				return s.printLines(nodeTable(nodes, narrow(nodes, columns, width), 0, width, newPaint(tty)))
 			})
@@ -62,29 +62,28 @@ func treeColumns(nodes []api.Node) []column {
 	names := branches(nodes)
 	return []column{
 		{"NAME", func(i int, _ api.Node, _ time.Time) string { return names[i] }},
-		stateColumn(), incarnationColumn(), restartsColumn(),
+		stateColumn(), incarnationColumn(), startsColumn(),
 	}
 }
 
 func incarnationColumn() column {
-	return column{"INC", func(_ int, n api.Node, _ time.Time) string { return count(n, n.Incarnation) }}
+	return column{"INC", func(_ int, n api.Node, _ time.Time) string {
+		if n.Incarnation == 0 {
+			return "-"
+		}
+		return fmt.Sprint(n.Incarnation)
+	}}
 }
 
-func restartsColumn() column {
-	return column{"RESTARTS", func(_ int, n api.Node, _ time.Time) string { return count(n, uint64(max(0, n.Restarts))) }}
+// startsColumn is how much of its limit a node has used up. The header names what most limits count.
+func startsColumn() column {
+	return column{"STARTS", func(_ int, n api.Node, _ time.Time) string {
+		return proc.Plain(strings.NewReplacer(" starts", "", " restarts in a row", " in a row").Replace(n.Starts()))
+	}}
 }
 
 func stateColumn() column {
 	return column{"STATE", func(_ int, n api.Node, _ time.Time) string { return proc.Plain(shownState(n)) }}
-}
-
-func windowColumn() column {
-	return column{"WINDOW", func(_ int, n api.Node, _ time.Time) string {
-		if n.LimitMax < 0 {
-			return "-"
-		}
-		return fmt.Sprintf("%d/%d", n.InWindow, n.LimitMax)
-	}}
 }
 
 func uptimeColumn() column {
@@ -108,6 +107,9 @@ func reasonColumn() column {
 	return column{"REASON", func(_ int, n api.Node, _ time.Time) string {
 		if shownState(n) == needsInput {
 			return asks(n)
+		}
+		if n.Kind == "agent" && shownState(n) == stateRunning {
+			return "" // why it was started, at some time
 		}
 		return withExit(n, n.Reason)
 	}}
@@ -181,22 +183,9 @@ func branches(nodes []api.Node) []string {
 	return names
 }
 
-// count is a number of a node; nothing for a root that nobody asked.
-func count(n api.Node, number uint64) string {
-	switch {
-	case n.State == "":
-		return ""
-	case number == 0:
-		return "-"
-	}
-	return fmt.Sprint(number)
-}
-
 func uptime(n api.Node) string {
 	switch n.State {
-	case "":
-		return ""
-	case stateRunning, stateStopping:
+	case stateRunning, stateStopping, stateDegraded:
 		return short(time.Duration(n.Uptime * float64(time.Second)).Truncate(time.Second))
 	}
 	return "-"
@@ -207,7 +196,7 @@ func next(n api.Node, now time.Time) string {
 	switch shownState(n) {
 	case needsInput:
 		return asks(n)
-	case "", stateRunning, stateStarting:
+	case stateRunning, stateStarting:
 		return ""
 	}
 	if at := nextTry(n, now); at != "" {
@@ -226,7 +215,7 @@ func nextTry(n api.Node, now time.Time) string {
 
 // withExit adds how a node that does not run has ended.
 func withExit(n api.Node, text string) string {
-	if n.LastExit == "" || strings.HasPrefix(n.LastExit, "normal") || strings.HasPrefix(n.LastExit, "shutdown") || n.State == stateRunning || n.State == stateStarting {
+	if n.LastExit == "" || strings.HasPrefix(n.LastExit, "normal") || strings.HasPrefix(n.LastExit, "shutdown") || n.State == stateRunning || n.State == stateStarting || n.State == stateDegraded {
 		return proc.Plain(text)
 	}
 	return strings.TrimSpace(proc.Plain(text + " (" + n.LastExit + ")"))
@@ -255,7 +244,7 @@ func nodeTable(nodes []api.Node, columns []column, most, width int, p paint) []s
 		switch {
 		case row == 0:
 			return p.bold(text)
-		case header[column] == "STATE":
+		case strings.TrimSuffix(header[column], sortMark) == "STATE":
 			return p.state(states[row-1], text)
 		case header[column] == "NEXT", header[column] == "REASON":
 			return p.dim(text)

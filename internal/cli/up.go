@@ -217,10 +217,39 @@ func summaryOf(c *daemon.Controller) string {
 	}
 	line := fmt.Sprintf("%s is up: %d of %s running%s, process %d",
 		st.Project, st.Summary["running"], plural(total, "agent"), idle, st.Controller.PID)
+	if paths := stoppedByHand(c); len(paths) > 0 {
+		line += "; stopped by hand: " + strings.Join(paths, ", ")
+	}
 	if !st.Store.OK {
 		line += "; state cannot be kept: " + st.Store.Error
 	}
 	return line
+}
+
+// maxStopped is how many paths a summary names.
+const maxStopped = 5
+
+// stoppedByHand returns the paths of what only a start brings back, so that
+// nobody wonders; without what is in a supervisor that was stopped.
+func stoppedByHand(c *daemon.Controller) (paths []string) {
+	nodes, err := c.Nodes(context.Background(), "")
+	if err != nil {
+		return nil
+	}
+	more := 0
+	for _, n := range nodes {
+		switch {
+		case !n.StoppedByHand:
+		case len(paths) == maxStopped:
+			more++
+		default:
+			paths = append(paths, n.Path)
+		}
+	}
+	if more > 0 {
+		paths = append(paths, fmt.Sprintf("and %d more", more))
+	}
+	return paths
 }
 
 // unwell returns a line for each agent that should run and does not, or that keeps
@@ -235,7 +264,7 @@ func unwell(c *daemon.Controller) (lines []string) {
 			continue
 		}
 		reason := cmp.Or(n.LastExit, n.Reason)
-		if n.State == stateWaiting || n.State == stateStarting {
+		if n.State == stateWaiting || n.State == stateStarting && !n.Failed {
 			reason = n.Reason
 		}
 		line := n.Path + " " + stateWords(shownState(n))
@@ -252,7 +281,7 @@ func isUnwell(n api.Node) bool {
 	case stateRunning:
 		return n.Loop != ""
 	case stateStopped:
-		return n.Failed && n.Aide == nil
+		return n.Failed && n.Aide == nil && !n.StoppedByHand
 	case stateSuspended:
 		return false
 	}

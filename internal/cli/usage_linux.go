@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 )
 
 // meter measures what agents use, from one sample to the next.
@@ -20,8 +21,8 @@ type processID struct {
 	started uint64
 }
 
-// sample returns what each agent of this machine uses together with all
-// that descends from it. Nothing is known of processes that cannot be seen.
+// sample returns what each agent of this machine uses together with all that
+// descends from it, and its shim. Nothing is known of processes that cannot be seen.
 func (m *meter) sample(nodes []api.Node, daemon api.Controller) map[string]resources {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -49,7 +50,7 @@ func (m *meter) sample(nodes []api.Node, daemon api.Controller) map[string]resou
 			continue
 		}
 		var u resources
-		for _, pid := range family(n.PID, daemon.PID, stats, children) {
+		for _, pid := range family(n.PID, isShim, stats, children) {
 			st := stats[pid]
 			id := processID{pid, st.Starttime}
 			m.cpu[id] = st.CPUTime()
@@ -63,13 +64,22 @@ func (m *meter) sample(nodes []api.Node, daemon api.Controller) map[string]resou
 	return used
 }
 
-// family is an agent and its descendants. Those that have lost their parent
-// are children of the agent's own keeper, which is its parent unless that is
-// the daemon or the first of all processes.
-func family(agent, daemon int, stats map[int]procfs.ProcStat, children map[int][]int) []int {
+// isShim reports whether a process is the shim of an agent.
+func isShim(pid int) bool {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return false
+	}
+	args, err := p.CmdLine()
+	return err == nil && len(args) > 2 && args[1] == "shim" && args[2] == server.RunArg
+}
+
+// family is an agent and its descendants. Those that have lost their parent are
+// children of the agent's shim, which is one of the family.
+func family(agent int, isShim func(pid int) bool, stats map[int]procfs.ProcStat, children map[int][]int) []int {
 	todo := []int{agent}
-	if keeper := stats[agent].PPID; keeper > 1 && keeper != daemon {
-		todo = append([]int(nil), children[keeper]...)
+	if parent := stats[agent].PPID; parent > 1 && isShim(parent) {
+		todo = []int{parent}
 	}
 	seen := map[int]bool{}
 	var all []int

@@ -16,22 +16,23 @@ import (
 
 func TestFamily(t *testing.T) {
 	t.Parallel()
-	// 10 is the daemon, 20 a keeper with the agent 21, its child 22, and 23,
-	// which has lost its parent; 30 is an agent of the daemon itself.
-	parents := map[int]int{1: 0, 10: 1, 20: 1, 21: 20, 22: 21, 23: 20, 24: 23, 30: 10, 31: 30, 40: 10, 50: 1, 51: 50}
+	// 10 is the daemon, 20 a shim with the agent 21, its child 22, and 23, which
+	// has lost its parent; 30 and 40 are a server of tmux with two agents.
+	parents := map[int]int{1: 0, 10: 1, 20: 1, 21: 20, 22: 21, 23: 20, 24: 23, 30: 1, 31: 30, 32: 31, 40: 30, 50: 1, 51: 50}
+	isShim := func(pid int) bool { return pid == 20 }
 	stats, children := map[int]procfs.ProcStat{}, map[int][]int{}
 	for pid, parent := range parents {
 		stats[pid] = procfs.ProcStat{PID: pid, PPID: parent}
 		children[parent] = append(children[parent], pid)
 	}
-	for agent, want := range map[int][]int{21: {21, 22, 23, 24}, 30: {30, 31}, 50: {50, 51}} {
-		got := family(agent, 10, stats, children)
+	for agent, want := range map[int][]int{21: {20, 21, 22, 23, 24}, 31: {31, 32}, 40: {40}, 50: {50, 51}} {
+		got := family(agent, isShim, stats, children)
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("%d: %v, want %v", agent, got, want)
 		}
 	}
 	children[24] = []int{21} // pids that were used again while we looked
-	if got := family(21, 10, stats, children); len(got) != 4 {
+	if got := family(21, isShim, stats, children); len(got) != 5 {
 		t.Error(got)
 	}
 }

@@ -41,7 +41,7 @@ starting anything. Each fault is one line, file:line:column; the exit code is 78
 			case err != nil:
 				return &exitError{code: exitConfig}
 			case !asJSON:
-				fmt.Fprintf(s.out, "%s is valid: %s, %s\n", path, plural(v.Agents, "agent"), plural(v.Supervisors, "supervisor"))
+				fmt.Fprintf(s.out, "%s is valid: %s\n", path, v.counts())
 			}
 			return nil
 		},
@@ -56,7 +56,9 @@ type validation struct {
 	File        string  `json:"file"`
 	Valid       bool    `json:"valid"`
 	Agents      int     `json:"agents"`      // a pool counts as one
+	Pools       int     `json:"pools"`       // of the agents
 	Supervisors int     `json:"supervisors"` // without the root
+	Orders      int     `json:"orders"`
 	Errors      []fault `json:"errors"`
 	Warnings    []fault `json:"warnings"` // what is not supported
 
@@ -90,14 +92,32 @@ func validate(path string) (validation, error) {
 		v.Errors = append(v.Errors, fault{File: path, Message: err.Error()})
 	default:
 		for _, c := range tree.All() {
-			if c.Declared() != nil {
-				v.Agents++
-			} else {
+			switch a := c.Declared(); {
+			case a == nil:
 				v.Supervisors++
+			case a.Pool != nil:
+				v.Pools++
+				fallthrough
+			default:
+				v.Agents++
 			}
 		}
+		v.Orders = len(tree.Orders)
 	}
 	return v, err
+}
+
+// counts says what is in a file, in words.
+func (v validation) counts() string {
+	text := plural(v.Agents, "agent")
+	if v.Pools > 0 {
+		text += fmt.Sprintf(" (%s)", plural(v.Pools, "pool"))
+	}
+	text += ", " + plural(v.Supervisors, "supervisor")
+	if v.Orders > 0 {
+		text += ", " + plural(v.Orders, "order")
+	}
+	return text
 }
 
 func faultOf(e *config.Error) fault {

@@ -307,7 +307,7 @@ children = ["acks", "ends"]
 		t.Errorf("drain: %q", out)
 	}
 	for _, path := range []string{"t/group/acks", "t/group/ends"} {
-		if n := f.node(path); n.State != "suspended" || n.Incarnation != 1 || n.Drain != nil {
+		if n := f.node(path); n.State != "stopped" || n.Incarnation != 1 || n.Drain != nil {
 			t.Errorf("drained: %+v", n)
 		}
 		if all := f.events(event.AgentDrained, path); len(all) != 1 || decode(t, all[0])["finished"] != (path == "t/group/acks") {
@@ -333,7 +333,7 @@ children = ["acks", "ends"]
 	f.do("drain", "deaf")
 	f.do("down")
 	f.do("up", "-d")
-	if n := f.node("t/deaf"); n.State != "suspended" {
+	if n := f.node("t/deaf"); n.State != "stopped" {
 		t.Errorf("after down and up: %+v", n)
 	}
 	f.do("start", "deaf")
@@ -364,7 +364,7 @@ func TestDrainOverDaemons(t *testing.T) {
 	for path, timeout := range map[string]string{"a": "10m", "slow": "3s", "unseen": "10m", "goes-on": "10m"} {
 		r := newRunning(t, "coppice", "drain", path, "--timeout", timeout)
 		r.begin(f.dir)
-		f.awaitNode("t/"+path, "is asked to finish", func(n api.Node) bool { return n.Drain != nil || n.State == "suspended" })
+		f.awaitNode("t/"+path, "is asked to finish", func(n api.Node) bool { return n.Drain != nil || n.State == "stopped" })
 		if path != "goes-on" {
 			waiting = append(waiting, r)
 		} else {
@@ -391,7 +391,7 @@ func TestDrainOverDaemons(t *testing.T) {
 		r.wantExit(0)
 	}
 	for _, path := range []string{"t/a", "t/slow", "t/unseen"} {
-		if n := f.node(path); n.State != "suspended" || n.Incarnation != 1 {
+		if n := f.node(path); n.State != "stopped" || n.Incarnation != 1 {
 			t.Errorf("drained: %+v", n)
 		}
 	}
@@ -497,7 +497,7 @@ func TestRequestRestartInHooks(t *testing.T) {
 	once := `backoff = { kind = "fixed", base = "1h", cap = "1h" }`
 	f := newFleet(t, chatterTOML("fails", `exit 3`, once, fmt.Sprintf("on_error = %q", ask)),
 		chatterTOML("cannot", `exec sleep 1000`, once, `on_waking = "exit 4"`, fmt.Sprintf("on_error = %q", ask)),
-		chatterTOML("wakes", `exec sleep 1000`, fmt.Sprintf("on_waking = %q", "date +%s%N >> woken; "+`[ $COPPICE_INCARNATION -gt 3 ] || { coppice agent request-restart && exec sleep 1000; }`)))
+		chatterTOML("wakes", `exec sleep 1000`, fmt.Sprintf("on_waking = { timeout = \"1s\", command = %q }", "date +%s%N >> woken; "+`[ $COPPICE_INCARNATION -gt 3 ] || { coppice agent request-restart && exec sleep 1000; }`)))
 	f.up()
 	for _, path := range []string{"t/fails", "t/cannot"} {
 		n := f.awaitState(path, "restarting")

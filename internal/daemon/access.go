@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/errand"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/orders/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
@@ -17,11 +20,12 @@ import (
 // access tells the requests of agents from those of people, and records those
 // that are refused.
 type access struct {
-	owners []runtime.Owner
-	socket string
-	has    func(path string) bool   // whether the project has such an agent
-	last   func(path string) uint64 // the number of its last incarnation
-	log    *event.Log
+	owners  []runtime.Owner
+	errands *errand.Runner // nil if no orders are fired
+	socket  string
+	has     func(path string) bool   // whether the project has such an agent
+	last    func(path string) uint64 // the number of its last incarnation
+	log     *event.Log
 
 	mu     sync.Mutex
 	denied map[denial]*denials
@@ -29,7 +33,7 @@ type access struct {
 
 func newAccess(c *Controller) *access {
 	a := &access{
-		socket: c.opts.Socket, last: c.last, log: c.log, denied: make(map[denial]*denials),
+		errands: c.opts.Errands, socket: c.opts.Socket, last: c.last, log: c.log, denied: make(map[denial]*denials),
 		has: func(path string) bool { return c.fleet().agents[path] != nil },
 	}
 	for _, r := range c.places {
@@ -84,11 +88,24 @@ func (a *access) Owner(pid int) (*api.Caller, error) {
 	return owner, nil
 }
 
+// RunOf is part of api.Access.
+func (a *access) RunOf(pid int) string {
+	if a.errands == nil {
+		return ""
+	}
+	l, err := proc.LineageOf(pid)
+	if err != nil {
+		return ""
+	}
+	return dispatch.OrderOf(a.errands.Owner(l))
+}
+
 // declared returns the agent that a process is by its environment: one that has
 // left all processes of its agent and still has its variables.
 func (a *access) declared(pid int) *api.Caller {
 	env := proc.EnvironmentOf(pid)
-	if a.socket == "" || env[proc.EnvSocket] != a.socket {
+	own := env[proc.EnvSocket]
+	if a.socket == "" || own != a.socket && filepath.Dir(own) != filepath.Dir(api.GuestSocketPath(a.socket, 0)) {
 		return nil
 	}
 	if path := env[proc.EnvAgent]; a.has(path) {

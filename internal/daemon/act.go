@@ -8,12 +8,14 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/orders"
+	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // Act is part of api.Service.
 func (c *Controller) Act(ctx context.Context, path string, action api.Action) (api.Acted, error) {
-	none := api.Acted{}
+	none, by := api.Acted{Already: []string{}}, api.OrderOf(ctx)
 	path = c.full(path)
 	if c.rootState() != supervisor.Running {
 		return none, fmt.Errorf("%s: %w", path, api.ErrStopping)
@@ -39,6 +41,9 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 	if c.aider(path) == nil && c.drainOf(path) == nil && isAlready(before, action) {
 		return already, nil
 	}
+	if action == api.Resume && c.aider(path) == nil && stoppedByHand(before) {
+		return none, fmt.Errorf("%w: %s was stopped by hand, not suspended; start it with: coppice start %[2]s", api.ErrConflict, path)
+	}
 	goesOn := false
 	switch action {
 	case api.Start, api.Resume, api.Restart:
@@ -47,7 +52,7 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 		}
 	}
 	if action != api.Reset {
-		c.dropRestart(path, 0, string(action)+" was asked for by hand")
+		c.dropRestart(path, 0, fmt.Sprintf("%s was asked for %s", action, asker(by)))
 	}
 	done, err := c.actOn(ctx, sup, id, action)
 	switch {
@@ -60,11 +65,23 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 	case done.Changed == 0:
 		return done, nil
 	}
+	actor := "user"
+	if by != "" {
+		actor = orders.PathOf(by)
+	}
 	c.log.Append(event.Event{
-		Type: requested(action), Path: path, Actor: "user", Message: fmt.Sprintf("%s: %s asked for by hand", path, action),
+		Type: requested(action), Path: path, Actor: actor, Message: fmt.Sprintf("%s: %s asked for %s", path, action, asker(by)),
 	})
 	c.settle(ctx, path, before, action)
 	return done, nil
+}
+
+// asker says who has asked for an action: a person, or an order of that name.
+func asker(order string) string {
+	if order == "" {
+		return "by hand"
+	}
+	return "by order " + order
 }
 
 // isAlready reports whether a child is what an action makes of it.
@@ -72,10 +89,21 @@ func isAlready(i supervisor.ChildInfo, action api.Action) bool {
 	switch action {
 	case api.Start, api.Resume:
 		return i.Sub == nil && (i.State == supervisor.Running || i.State == supervisor.Starting)
-	case api.Stop, api.Suspend:
-		return i.State == supervisor.Suspended
+	case api.Stop:
+		return stoppedByHand(i)
+	case api.Suspend: // what has ended for good is not brought back by a resume, either
+		return i.State == supervisor.Suspended || i.State == supervisor.Stopped && lifeAs(&i) == patrol.Done
 	}
 	return false
+}
+
+// resumes reports whether the resume of what a child is in is about the child:
+// it, or something in it, may be suspended.
+func (c *Controller) resumes(path string, i supervisor.ChildInfo) bool {
+	if g := c.aider(path); g != nil && g.heldBy() == supervisor.ReasonSuspended {
+		return true
+	}
+	return isSuspended(i) || i.Sub != nil
 }
 
 // requested is the event of an action that was asked for by hand.
@@ -87,8 +115,12 @@ func requested(action api.Action) event.Type {
 		return event.AgentSuspended
 	case api.Resume:
 		return event.AgentResumed
+	case api.Start:
+		return event.AgentStartRequested
+	case api.Restart:
+		return event.AgentRestartRequested
 	}
-	return event.Type("agent." + string(action) + "_requested")
+	return event.AgentStopRequested
 }
 
 // actBelow does something to all children of a supervisor at the same time.
@@ -98,8 +130,15 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 		return all, notFound(sup.Path(), err)
 	}
 	if action == api.Resume {
-		if err := sup.Resume(); err != nil {
+		self, err := sup.SaveSelf()
+		if err == nil {
+			err = sup.Resume()
+		}
+		if err != nil {
 			return all, notFound(sup.Path(), err)
+		}
+		if self.Paused {
+			all.Changed++
 		}
 	}
 	children = append(children, c.forgottenAides(sup.Path(), children)...)
@@ -107,6 +146,9 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 	var wg sync.WaitGroup
 	for i, child := range children {
 		path := sup.Path() + "/" + child.ID
+		if action == api.Resume && !c.resumes(path, child) {
+			continue
+		}
 		action, ok := c.aideAmong(path, child, action)
 		if ok {
 			wg.Go(func() { done[i], errs[i] = c.Act(ctx, path, action) })
@@ -116,6 +158,12 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 	for _, d := range done {
 		all.Changed += d.Changed
 		all.Already = append(all.Already, d.Already...)
+	}
+	if action == api.Resume { // of a supervisor, not of each in it
+		all.Already = nil
+		if all.Changed == 0 {
+			all.Already = []string{sup.Path()}
+		}
 	}
 	return all, errors.Join(errs...)
 }
@@ -139,8 +187,12 @@ func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id s
 	if err != nil {
 		return one, err
 	}
-	if info.Sub != nil && (action == api.Reset || action == api.Start && info.State == supervisor.Running) {
+	if info.Sub != nil && (action == api.Reset || action == api.Resume || action == api.Start && info.State == supervisor.Running) {
 		return c.actBelow(ctx, info.Sub, action)
+	}
+	by := api.OrderOf(ctx)
+	if starts := action == api.Start || action == api.Resume || action == api.Restart; starts && by != "" && info.Sub == nil {
+		return one, startForOrder(ctx, sup, info, by)
 	}
 	return one, c.actOnChild(ctx, sup, info, action)
 }
@@ -149,16 +201,11 @@ func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id s
 func (c *Controller) actOnChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo, action api.Action) error {
 	switch action {
 	case api.Stop, api.Suspend:
-		return c.suspendChild(ctx, sup, info)
-	case api.Start:
-		return start(ctx, sup, info)
-	case api.Resume:
-		if info.Sub != nil {
-			return info.Sub.Resume()
-		}
+		return c.suspendChild(ctx, sup, info, stopReason(action))
+	case api.Start, api.Resume:
 		return start(ctx, sup, info)
 	case api.Restart:
-		if err := c.suspendChild(ctx, sup, info); err != nil {
+		if err := c.suspendChild(ctx, sup, info, stopReason(action)); err != nil {
 			return err
 		}
 		_, err := sup.RestartChild(ctx, info.ID)
@@ -167,6 +214,23 @@ func (c *Controller) actOnChild(ctx context.Context, sup *supervisor.Supervisor,
 		return sup.Reset(info.ID)
 	}
 	return fmt.Errorf("%w: unknown action %q, expected start, stop, restart, reset, suspend or resume", api.ErrInvalid, action)
+}
+
+// startForOrder starts an agent, or starts it again, as its limit allows: orders come
+// again and again, above all those that fire on the events of such a start.
+func startForOrder(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo, order string) error {
+	path := sup.Path() + "/" + info.ID
+	if info.State == supervisor.Quarantined || info.State == supervisor.GivenUp {
+		return fmt.Errorf("%w: %s is held by its limit (%v), which an order does not lift; see: coppice explain %s",
+			api.ErrConflict, path, info.State, path)
+	}
+	_, err := sup.RestartCounted(ctx, info.ID, fmt.Errorf("started too often by order %s", order))
+	var limit *supervisor.LimitError
+	if errors.As(err, &limit) {
+		return fmt.Errorf("%w: %s was %w, and is held by its limit (%v); see: coppice explain %s",
+			api.ErrConflict, path, limit.Exit.Err, limit.Limit, path)
+	}
+	return err
 }
 
 // start starts what is down, and what a delay or a limit holds back.

@@ -41,7 +41,7 @@ type aider struct {
 	order   runner.Order // what its last run was told
 	queue   *aide.Queue
 	changed bool               // the queue, since it was written last
-	held    bool               // stopped by hand, where its supervisor does not know it any more
+	held    supervisor.Reason  // why it is down, where a person wants that and its supervisor does not know it any more
 	failing string             // why its issues cannot be looked at
 	leave   context.CancelFunc // ends what watches its triggers
 }
@@ -173,7 +173,7 @@ func (c *Controller) relent(ctx context.Context, next *fleet) {
 				unwanted = unwanted || err == nil && saved.Attempt > policy.MaxRestarts
 			}
 			if err == nil && (i.State == supervisor.GivenUp || unwanted) {
-				err = errors.Join(p.Supervisor.TerminateChild(ctx, p.ID), p.Supervisor.Reset(p.ID))
+				err = errors.Join(p.Supervisor.TerminateChild(ctx, p.ID, supervisor.ReasonChanged), p.Supervisor.Reset(p.ID))
 				c.untroubled("an agent that was given up cannot be told of its new policy", path, err)
 			}
 		}
@@ -303,7 +303,7 @@ func (c *Controller) tellFired(path string, g *aider, o runner.Order, reason str
 	o.Fired = time.Now()
 	o.Chain = o.Fired
 	g.mu.Lock()
-	g.order, g.held = o, false
+	g.order, g.held = o, supervisor.NoReason
 	if o.Issue > 0 {
 		g.queue.Take(o.Issue, o.Task)
 		g.changed = true
@@ -348,16 +348,19 @@ func firstLine(task string) string {
 	return strings.ToValidUTF8(fmt.Sprintf("%.200s", line), "")
 }
 
-func (g *aider) isHeld() bool {
+// heldBy is why its triggers are not heard though nothing of it is listed.
+func (g *aider) heldBy() supervisor.Reason {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.held
 }
 
-func (g *aider) hold(held bool) {
+func (g *aider) isHeld() bool { return g.heldBy() != supervisor.NoReason }
+
+func (g *aider) hold(why supervisor.Reason) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.held = held
+	g.held = why
 }
 
 // startAide is the Start function of an agent of an Aidefile.

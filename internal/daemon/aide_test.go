@@ -342,7 +342,7 @@ func TestAidefileAmongOthers(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			want := supervisor.Stopped
-			if action == api.Stop || action == api.Suspend {
+			if action == api.Suspend {
 				want = supervisor.Suspended
 			}
 			nodes, err := p.Nodes(ctx, "a")

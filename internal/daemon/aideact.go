@@ -63,14 +63,15 @@ func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, actio
 	}
 	switch action {
 	case api.Stop, api.Suspend:
+		why := stopReason(action)
 		if forgotten {
-			c.holdAide(path, g)
+			c.holdAide(path, g, why)
 			return nil
 		}
-		if err := p.Supervisor.SuspendChild(ctx, p.ID); !errors.Is(err, supervisor.ErrNotFound) {
+		if err := p.Supervisor.SuspendChild(ctx, p.ID, why); !errors.Is(err, supervisor.ErrNotFound) {
 			return err
 		}
-		c.holdAide(path, g) // it has ended meanwhile
+		c.holdAide(path, g, why) // it has ended meanwhile
 		return nil
 	case api.Start:
 		switch {
@@ -82,7 +83,7 @@ func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, actio
 		}
 		return start(ctx, p.Supervisor, info)
 	case api.Resume:
-		g.hold(false)
+		g.hold(supervisor.NoReason)
 		switch {
 		case forgotten, info.State != supervisor.Suspended && info.State != supervisor.Paused:
 			return nil
@@ -93,7 +94,7 @@ func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, actio
 		return err
 	case api.Restart:
 		if !forgotten {
-			if err := p.Supervisor.SuspendChild(ctx, p.ID); err != nil && !errors.Is(err, supervisor.ErrNotFound) {
+			if err := p.Supervisor.SuspendChild(ctx, p.ID, supervisor.ReasonManual); err != nil && !errors.Is(err, supervisor.ErrNotFound) {
 				return err
 			}
 		}
@@ -165,11 +166,12 @@ func (c *Controller) afresh(ctx context.Context, g *aider, p firing.Place) error
 
 // holdAide stops an agent that is down and that its supervisor has forgotten:
 // its triggers start it no more, also after the daemon has ended.
-func (c *Controller) holdAide(path string, g *aider) {
-	g.hold(true)
-	r := &record{Path: path, Incarnation: c.last(path), Ended: true, State: supervisor.Suspended.String(), Reason: supervisor.ReasonTerminated.String()}
+func (c *Controller) holdAide(path string, g *aider, why supervisor.Reason) {
+	g.hold(why)
+	r := &record{Path: path, Incarnation: c.last(path), Ended: true, State: supervisor.Suspended.String(), Reason: why.String()}
 	c.log.Append(event.Event{
-		Type: event.AgentStopped, Path: path, Incarnation: r.Incarnation, Actor: "user", Message: path + " is stopped, and starts no more until it is started by hand",
+		Type: event.AgentStopped, Path: path, Incarnation: r.Incarnation, Actor: "user",
+		Message: fmt.Sprintf("%s stays down: %v", path, why),
 	}, r.op())
 	c.note(path, r)
 }
@@ -184,10 +186,10 @@ func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *
 	defer g.mu.Unlock()
 	ran := i.Incarnation > 0 || i.LastExit.Kind != supervisor.NoExit || !g.order.Fired.IsZero()
 	s := aide.StateOf(i.State, ran, g.agent.File.Triggers)
-	if g.held && i.State == supervisor.Stopped {
+	if g.held != supervisor.NoReason && i.State == supervisor.Stopped {
 		s = aide.Stopped
 	}
-	n := &api.Aide{State: s.String(), Triggers: []string{}, Failing: g.failing, Restart: aide.RestartWord(g.agent.File.Policy.Restart), MaxRestarts: g.agent.File.Policy.MaxRestarts, Restarts: i.InWindow}
+	n := &api.Aide{State: s.String(), Triggers: []string{}, Failing: g.failing, Restart: g.agent.File.Policy.Restart.String(), MaxRestarts: g.agent.File.Policy.MaxRestarts, Restarts: i.InWindow}
 	if i.Limit.Scope != supervisor.ScopeChild {
 		n.Restarts = 0
 	}
@@ -209,9 +211,6 @@ func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *
 	return n, nil
 }
 
-// stoppedAide is the state of an agent that a person has stopped.
-func stoppedAide() string { return aide.Stopped.String() }
-
 // aideReason is why an agent of an Aidefile is in its state, where its
 // supervisor does not know it.
 func aideReason(n api.Node) string {
@@ -223,8 +222,6 @@ func aideReason(n api.Node) string {
 		return "has run, and waits to be started"
 	case aide.GivenUp.String():
 		return "given up " + n.Aide.Because() + "; runs once for each trigger, begins anew with coppice reset"
-	case aide.Stopped.String():
-		return "stopped by hand"
 	}
 	return n.Reason
 }
@@ -251,7 +248,7 @@ func aideOutlook(n api.Node) (next, hint string) {
 	case aide.GivenUp.String():
 		return fmt.Sprintf("it was given up %s, and runs once %s, until it succeeds", n.Aide.Because(), fires), "at once, with a fresh count: coppice reset " + n.Path
 	case aide.Stopped.String():
-		return "nothing, until somebody starts it: its triggers are not heard", "to wait for its triggers: coppice resume " + n.Path + "; at once: coppice start " + n.Path
+		return "its triggers start no run until it is started or resumed", "to wait for its triggers: coppice resume " + n.Path + "; at once: coppice start " + n.Path
 	}
 	return "", ""
 }

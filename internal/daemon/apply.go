@@ -140,7 +140,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 		c.dropRestart(agent, 0, "it is not wanted any more")
 		c.part(agent)
 	}
-	if err := c.ending(ctx, path, info, func(ctx context.Context) error { return discard(ctx, sup, id) }); err != nil {
+	if err := c.ending(ctx, path, info, func(ctx context.Context) error { return discard(ctx, sup, id, c.withdrawnWhy(path)) }); err != nil {
 		c.untroubled("what is not wanted any more cannot be stopped", path, err)
 		return // the next round tries again
 	}
@@ -173,10 +173,22 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 	}
 }
 
+// withdrawnWhy is why something is withdrawn.
+func (c *Controller) withdrawnWhy(path string) supervisor.Reason {
+	f := c.fleet()
+	switch {
+	case f.has(path): // as something else
+		return supervisor.ReasonChanged
+	case f.nodes[parent(path)] != nil && c.crews.of(parent(path)) != nil && !f.retired(parent(path)):
+		return supervisor.ReasonSurplus
+	}
+	return supervisor.ReasonRemoved
+}
+
 // discard stops a child and takes it from the list.
-func discard(ctx context.Context, sup *supervisor.Supervisor, id string) error {
+func discard(ctx context.Context, sup *supervisor.Supervisor, id string, why supervisor.Reason) error {
 	for {
-		err := sup.TerminateChild(ctx, id)
+		err := sup.TerminateChild(ctx, id, why)
 		if err == nil {
 			err = sup.DeleteChild(id)
 		}

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/api"
@@ -26,6 +25,12 @@ func loopOf(i supervisor.ChildInfo, triggered bool) api.Loop {
 		return ""
 	}
 	return api.CleanLoop
+}
+
+// waitsForPerson reports whether a node runs and waits for an answer. What is
+// down waits for nothing; its question stays in the inbox.
+func waitsForPerson(n api.Node) bool {
+	return n.NeedsInput != nil && n.State == supervisor.Running.String()
 }
 
 // attention returns what in a fleet needs a person, in the order of the nodes.
@@ -55,12 +60,10 @@ func nodeAttention(n api.Node) (api.Attention, bool) {
 		if n.Kind == kindAgent && n.LastExit != "" && !n.Failed {
 			reason = endsCleanly
 		}
-		if n.LimitMax >= 0 && n.Kind == kindAgent {
-			reason = fmt.Sprintf("%s; limit: %s", reason, n.Limit)
-		}
+		reason = withStarts(reason, n)
 		return api.Attention{State: n.State, Reason: reason, NextAt: n.NextAt, Command: "coppice logs " + n.Path + ", then coppice reset " + n.Path}, true
 	case supervisor.GivenUp.String():
-		return api.Attention{State: n.State, Reason: last, Command: "coppice logs " + n.Path + ", then coppice reset " + n.Path}, true
+		return api.Attention{State: n.State, Reason: withStarts(last, n), Command: "coppice logs " + n.Path + ", then coppice reset " + n.Path}, true
 	case supervisor.Paused.String():
 		if n.Kind == kindSupervisor {
 			return api.Attention{State: n.State, Reason: n.Reason, Command: "coppice resume " + n.Path}, true
@@ -68,12 +71,20 @@ func nodeAttention(n api.Node) (api.Attention, bool) {
 		return api.Attention{}, false // said of its supervisor
 	}
 	switch {
-	case n.NeedsInput != nil:
+	case n.Kind == kindAgent && waitsForPerson(n):
 		return api.Attention{State: "needs_input", Reason: n.NeedsInput.Text, Command: "coppice answer " + n.NeedsInput.ID}, true
 	case n.Loop == api.CrashLoop:
-		return api.Attention{State: "crash_loop", Reason: last, NextAt: n.NextAt, Command: "coppice logs " + n.Path}, true
+		return api.Attention{State: "crash_loop", Reason: withStarts(last, n), NextAt: n.NextAt, Command: "coppice logs " + n.Path}, true
 	case n.Loop == api.CleanLoop:
-		return api.Attention{State: "restart_loop", Reason: endsCleanly, NextAt: n.NextAt, Command: "coppice logs " + n.Path}, true
+		return api.Attention{State: "restart_loop", Reason: withStarts(endsCleanly, n), NextAt: n.NextAt, Command: "coppice logs " + n.Path}, true
 	}
 	return api.Attention{}, false
+}
+
+// withStarts adds to the reason of a node how much of its limit is used up.
+func withStarts(reason string, n api.Node) string {
+	if n.LimitMax < 0 {
+		return reason
+	}
+	return reason + "; " + n.Starts()
 }

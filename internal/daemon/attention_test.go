@@ -44,9 +44,9 @@ func TestAttention(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{
-			"t/q quarantined: exit code 1; limit: 2 starts in 1h0m0s, then quarantine -> coppice logs t/q, then coppice reset t/q",
-			`t/qc quarantined: it ends with exit code 0 again and again; restart = "on-failure" leaves it at that; limit: 2 starts in 1h0m0s, then quarantine -> coppice logs t/qc, then coppice reset t/qc`,
-			"t/g given_up: exit code 1 -> coppice logs t/g, then coppice reset t/g",
+			"t/q quarantined: exit code 1; 2/2 starts in 1h -> coppice logs t/q, then coppice reset t/q",
+			`t/qc quarantined: it ends with exit code 0 again and again; restart = "on-failure" leaves it at that; 2/2 starts in 1h -> coppice logs t/qc, then coppice reset t/qc`,
+			"t/g given_up: exit code 1; 1/1 restarts in a row -> coppice logs t/g, then coppice reset t/g",
 			"t/crash crash_loop: exit code 1 -> coppice logs t/crash",
 			`t/clean restart_loop: it ends with exit code 0 again and again; restart = "on-failure" leaves it at that -> coppice logs t/clean`,
 			"t/p paused: limit reached, paused until resumed -> coppice resume t/p",
@@ -70,5 +70,52 @@ func TestAttention(t *testing.T) {
 		if len(rejected) != 1 || rejected[0] != (api.Attention{Path: "/x/coppice.toml", State: "rejected", Reason: "coppice.toml:7:1: unknown key", Command: "coppice validate"}) {
 			t.Errorf("a rejected file: %+v", rejected)
 		}
+	})
+}
+
+// TestNeedsInput checks that agents that run and wait for an answer are counted,
+// and neither those that are down, whose questions stay in the inbox, nor
+// supervisors that their limit has paused.
+func TestNeedsInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage()
+		p := raise(t, s, memory.New(), pausingTree(t))
+		defer p.close()
+		ctx := context.Background()
+		want := func(when string, agents, questions int) {
+			t.Helper()
+			time.Sleep(time.Second)
+			st, err := p.Status(ctx)
+			if err != nil || st.NeedsInput != agents || st.Inbox.Questions != questions {
+				t.Errorf("%s: %d agents need input, %d questions (%v), want %d and %d", when, st.NeedsInput, st.Inbox.Questions, err, agents, questions)
+			}
+			waiting := 0
+			for _, a := range st.Attention {
+				if a.State == "needs_input" {
+					waiting++
+				}
+			}
+			if waiting != agents {
+				t.Errorf("%s: the status names %d: %+v", when, waiting, st.Attention)
+			}
+		}
+		for _, path := range []string{"t/well", "t/p/b"} {
+			for _, text := range []string{"one", "two"} {
+				if _, err := p.Ask(ctx, api.Caller{Path: path, Incarnation: 1}, api.AskRequest{Text: text}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		want("two agents ask", 2, 4)
+		if _, err := p.Act(ctx, "t/well", api.Stop); err != nil {
+			t.Fatal(err)
+		}
+		want("one is stopped", 1, 4)
+		s.on("t/p/a").end(supervisor.Exit{Kind: supervisor.Failure})
+		want("their supervisor is paused", 1, 5)
+		if _, err := p.Act(ctx, "t/well", api.Start); err != nil {
+			t.Fatal(err)
+		}
+		want("and started", 2, 5)
 	})
 }

@@ -29,7 +29,7 @@ type builder struct {
 func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 	s := &supervisor.Spec{
 		Name: n.Name, Strategy: n.Strategy, Limit: n.Limit, AutoShutdown: n.AutoShutdown,
-		StartFailure: supervisor.Retry, StopTogether: n.Strategy != supervisor.RestForOne,
+		StartFailure: supervisor.Retry, StopTogether: !n.StopsInOrder(),
 	}
 	_, s.Saved = b.before(path)
 	root := !strings.Contains(path, "/")
@@ -93,7 +93,8 @@ func (b *builder) agent(a *spec.Agent) (supervisor.ChildSpec, error) {
 		c.Shutdown = supervisor.BrutalKill
 	}
 	if a.Ready.Stated() {
-		c.StartTimeout = a.Ready.Timeout
+		// The runtime has the first word: it knows what was wrong at the last look.
+		c.StartTimeout = a.Ready.Timeout + max(0, a.Shutdown.Grace) + supervisor.KillGrace
 		for _, h := range a.Hooks.Named() {
 			c.StartTimeout += h.Timeout // those bound themselves
 		}

@@ -48,21 +48,24 @@ func (w *crew) interval() time.Duration {
 }
 
 // environ is that of what runs for the pool as a whole.
-func (w *crew) environ() []string {
+func (w *crew) environ(as identity) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return poolEnviron(w.template, w.path, w.c.opts.Socket, w.demand.Size(w.template.Pool))
+	return poolEnviron(w.template, as, w.path, w.demand.Size(w.template.Pool))
 }
 
 // poolEnviron is the environment of what runs for a pool of which there should be so many instances.
-func poolEnviron(template *spec.Agent, path, socket string, size int) []string {
-	env := proc.Environ(template.Env, proc.Self{Agent: path, Socket: socket})
+func poolEnviron(template *spec.Agent, as identity, path string, size int) []string {
+	env, _ := as.environ(template, proc.Self{Agent: path})
 	return append(env, poolEnv+"="+template.Name, poolSizeEnv+"="+strconv.Itoa(size))
 }
 
 // checkOf is the check of a pool that has one.
-func checkOf(template *spec.Agent, env []string, mark string) pool.Check {
-	return pool.Check{Argv: template.Pool.Check, Dir: template.Dir, Env: env, Mark: mark, Timeout: template.Pool.CheckTimeout}
+func checkOf(template *spec.Agent, as identity, env []string, mark string) pool.Check {
+	return pool.Check{
+		Argv: template.Pool.Check, Dir: template.Dir, Env: env, Mark: mark, Timeout: template.Pool.CheckTimeout,
+		NoNewPrivileges: template.NoNewPrivileges, User: as.user,
+	}
 }
 
 // boot runs on_boot, before the first instance is added.
@@ -70,8 +73,13 @@ func (w *crew) boot(ctx context.Context) {
 	w.mu.Lock()
 	template := w.template
 	w.mu.Unlock()
-	l := &life{c: w.c, agent: template, self: supervisor.Self{Path: w.path}, env: w.environ()}
-	l.run(ctx, "on_boot", template.Pool.OnBoot)
+	l := &life{c: w.c, agent: template, self: supervisor.Self{Path: w.path}}
+	if as, err := w.c.identity(template); err != nil {
+		w.c.opts.Logger.Error("cannot run on_boot", "path", w.path, "error", err)
+	} else {
+		l.as, l.env = as, w.environ(as)
+		l.run(ctx, "on_boot", template.Pool.OnBoot)
+	}
 	w.mu.Lock()
 	w.booted = true
 	w.mu.Unlock()
@@ -83,17 +91,23 @@ func (w *crew) ask(ctx context.Context, answers chan<- answer) bool {
 	if w.isRetired() || w.runs() == nil {
 		return false
 	}
-	env := w.environ()
+	w.mu.Lock()
+	template := w.template
+	w.mu.Unlock()
+	as, err := w.c.identity(template)
+	env := w.environ(as)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := w.template
 	switch {
 	case w.checking:
 		return false
+	case err != nil:
+		answers <- answer{err: err}
 	case t.Pool.Check == nil:
 		answers <- answer{n: 1}
 	default:
-		check := checkOf(t, env, w.c.opts.Socket+" "+w.path)
+		check := checkOf(t, as, env, w.c.opts.Socket+" "+w.path)
 		w.c.background.run(func(context.Context) {
 			var a answer // for which there is room, as this is the only check
 			defer func() { answers <- a }()

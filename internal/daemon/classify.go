@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -21,49 +22,55 @@ func Nested(e supervisor.Event) bool {
 	return false
 }
 
-// Classify is the type of an event in the log, and its data. The names are those
-// of package event.
-func Classify(e supervisor.Event) (kind string, data map[string]any) {
-	h := e.Header()
-	who := "agent"
-	if h.Type == supervisor.SupervisorType {
-		who = "supervisor"
+// Classify returns the type of an event in the log, and its data.
+func Classify(e supervisor.Event) (event.Type, map[string]any) {
+	of := func(agent, sup event.Type) event.Type {
+		if e.Header().Type == supervisor.SupervisorType {
+			return sup
+		}
+		return agent
 	}
 	switch e := e.(type) {
 	case supervisor.SupervisorStarted:
-		return "supervisor.started", map[string]any{"restart": false}
+		return event.SupervisorStarted, map[string]any{"restart": false}
 	case supervisor.SupervisorStopping:
-		return "supervisor.stopping", map[string]any{"reason": e.Reason.String()}
+		return event.SupervisorStopping, map[string]any{"reason": e.Reason.String()}
 	case supervisor.SupervisorEnded:
-		return "supervisor.ended", exitData(e.Exit, nil)
+		return event.SupervisorEnded, exitData(e.Exit, nil)
 	case supervisor.ChildStarted:
 		if e.Adopted {
-			return who + ".adopted", nil
+			return of(event.AgentAdopted, event.SupervisorAdopted), nil
 		}
-		return who + ".started", map[string]any{"restart": e.Restart}
+		return of(event.AgentStarted, event.SupervisorStarted), map[string]any{"restart": e.Restart}
 	case supervisor.ChildStartFailed:
-		return who + ".start_failed", decisionData(e.Decision, map[string]any{"error": e.Err.Error()})
+		data := decisionData(e.Decision, map[string]any{"error": errorText(e.Err)})
+		return of(event.AgentStartFailed, event.SupervisorStartFailed), data
 	case supervisor.ChildIgnored:
-		return who + ".ignored", nil
+		return of(event.AgentIgnored, event.SupervisorIgnored), nil
 	case supervisor.ChildExited:
-		data := decisionData(e.Decision, map[string]any{"uptime_seconds": e.Uptime.Seconds()})
+		data := exitData(e.Exit, decisionData(e.Decision, map[string]any{"uptime_seconds": e.Uptime.Seconds()}))
 		switch {
 		case e.Exit.Clean():
-			return who + ".exited", exitData(e.Exit, data)
+			return of(event.AgentExited, event.SupervisorExited), data
 		case e.Exit.Kind == supervisor.Lost:
-			return who + ".lost", exitData(e.Exit, data)
+			return of(event.AgentLost, event.SupervisorLost), data
 		}
-		return who + ".crashed", exitData(e.Exit, data)
+		return of(event.AgentCrashed, event.SupervisorCrashed), data
 	case supervisor.ChildStopping:
-		return who + ".stopping", map[string]any{"reason": e.Reason.String()}
+		return of(event.AgentStopping, event.SupervisorStopping), map[string]any{"reason": e.Reason.String()}
 	case supervisor.ChildStopped:
-		return who + ".stopped", exitData(e.Exit, map[string]any{"reason": e.Reason.String()})
+		data := exitData(e.Exit, map[string]any{"reason": e.Reason.String()})
+		return of(event.AgentStopped, event.SupervisorStopped), data
 	case supervisor.ChildChanged:
-		return who + ".changed", map[string]any{"state": e.State.String(), "reason": e.Reason.String()}
+		data := map[string]any{"state": e.State.String(), "reason": e.Reason.String()}
+		return of(event.AgentChanged, event.SupervisorChanged), data
 	case supervisor.ChildAbandoned:
-		return who + ".abandoned", map[string]any{"waited_seconds": e.Waited.Seconds()}
+		data := map[string]any{"waited_seconds": e.Waited.Seconds()}
+		return of(event.AgentAbandoned, event.SupervisorAbandoned), data
 	case supervisor.ChildReturned:
-		return who + ".returned", exitData(e.Exit, nil)
+		return of(event.AgentReturned, event.SupervisorReturned), exitData(e.Exit, nil)
+	case supervisor.ChildMisbehaved:
+		return of(event.AgentMisbehaved, event.SupervisorMisbehaved), map[string]any{"error": errorText(e.Err)}
 	case supervisor.LimitReached:
 		data := exitData(e.Exit, map[string]any{"limit": e.Limit.String()})
 		if !e.Until.IsZero() {
@@ -71,19 +78,26 @@ func Classify(e supervisor.Event) (kind string, data map[string]any) {
 		}
 		switch e.Limit.Then {
 		case supervisor.Quarantine:
-			return who + ".quarantined", data
+			return of(event.AgentQuarantined, event.SupervisorQuarantined), data
 		case supervisor.GiveUp:
-			return who + ".gave_up", data
+			return of(event.AgentGaveUp, event.SupervisorGaveUp), data
 		case supervisor.Pause:
-			return "supervisor.paused", data
+			return event.SupervisorPaused, data
 		}
-		return who + ".limit_reached", data
+		return of(event.AgentLimitReached, event.SupervisorLimitReached), data
 	case supervisor.LimitLifted:
-		return who + ".released", map[string]any{"reason": e.Reason.String()}
+		return of(event.AgentReleased, event.SupervisorReleased), map[string]any{"reason": e.Reason.String()}
 	case supervisor.EventsLost:
-		return "events.lost", map[string]any{"count": e.N}
+		return event.EventsLost, map[string]any{"count": e.N}
 	}
-	return "unknown", nil
+	return event.Unnamed, nil // the set is closed: a test walks through all of it
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 func decisionData(d supervisor.Decision, data map[string]any) map[string]any {

@@ -3,12 +3,18 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -62,4 +68,97 @@ func TestExitData(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
+}
+
+// everyEvent has each type of event of supervisors in each of its forms, about an agent or a supervisor.
+func everyEvent(typ supervisor.ChildType) []supervisor.Event {
+	h := supervisor.EventHeader{Supervisor: "t", ID: "a", Incarnation: 2, Type: typ}
+	failed := supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")}
+	return []supervisor.Event{
+		supervisor.SupervisorStarted{EventHeader: h}, supervisor.SupervisorStopping{EventHeader: h},
+		supervisor.SupervisorEnded{EventHeader: h},
+		supervisor.ChildStarted{EventHeader: h}, supervisor.ChildStarted{EventHeader: h, Adopted: true},
+		supervisor.ChildStartFailed{EventHeader: h, Err: failed.Err}, supervisor.ChildIgnored{EventHeader: h},
+		supervisor.ChildExited{EventHeader: h, Exit: failed},
+		supervisor.ChildExited{EventHeader: h, Exit: supervisor.Exit{Kind: supervisor.Normal}},
+		supervisor.ChildExited{EventHeader: h, Exit: supervisor.Exit{Kind: supervisor.Lost}},
+		supervisor.ChildStopping{EventHeader: h}, supervisor.ChildStopped{EventHeader: h},
+		supervisor.ChildChanged{EventHeader: h}, supervisor.ChildAbandoned{EventHeader: h},
+		supervisor.ChildReturned{EventHeader: h}, supervisor.ChildMisbehaved{EventHeader: h, Err: failed.Err},
+		supervisor.LimitReached{EventHeader: h, Limit: supervisor.Escalating(3, time.Minute)},
+		supervisor.LimitReached{EventHeader: h, Limit: supervisor.Quarantining(5, time.Hour)},
+		supervisor.LimitReached{EventHeader: h, Limit: supervisor.GivingUp(3)},
+		supervisor.LimitReached{EventHeader: h, Limit: supervisor.Pausing(3, time.Hour)},
+		supervisor.LimitLifted{EventHeader: h}, supervisor.EventsLost{EventHeader: h, N: 3},
+	}
+}
+
+// TestClassify: every event of a supervisor has a type of the catalogue, with the data that is documented.
+func TestClassify(t *testing.T) {
+	fields := map[event.Type]string{}
+	for _, s := range event.Catalogue() {
+		for _, e := range s.Entries {
+			fields[e.Type] = " " + strings.Join(e.Fields, "\n ") + " "
+		}
+	}
+	walked, got := map[string]bool{}, map[event.Type]bool{}
+	for _, typ := range []supervisor.ChildType{supervisor.Worker, supervisor.SupervisorType} {
+		for _, e := range everyEvent(typ) {
+			walked[reflect.TypeOf(e).Name()] = true
+			kind, data := Classify(e)
+			if !kind.Declared() || kind == event.Unnamed {
+				t.Errorf("%T has type %q", e, kind)
+			}
+			got[kind] = true
+			for name := range data {
+				of := event.Type(strings.Replace(string(kind), "supervisor.", "agent.", 1))
+				if !strings.Contains(fields[kind]+fields[of], " "+name+" ") {
+					t.Errorf("%s has %s, which the catalogue does not tell of", kind, name)
+				}
+			}
+		}
+	}
+	for _, name := range eventsOfSupervisors(t) {
+		if !walked[name] {
+			t.Errorf("%s is not walked through", name)
+		}
+	}
+	for _, want := range []event.Type{
+		event.AgentAbandoned, event.AgentIgnored, event.AgentLost, event.AgentMisbehaved, event.AgentReturned, event.AgentChanged,
+		event.SupervisorAbandoned, event.SupervisorAdopted, event.SupervisorChanged, event.SupervisorCrashed, event.SupervisorExited,
+		event.SupervisorGaveUp, event.SupervisorIgnored, event.SupervisorLimitReached, event.SupervisorLost,
+		event.SupervisorMisbehaved, event.SupervisorPaused, event.SupervisorQuarantined, event.SupervisorReleased,
+		event.SupervisorReturned, event.SupervisorStartFailed, event.SupervisorStopping, event.SupervisorStopped,
+		event.AgentLimitReached, event.AgentStopping, event.EventsLost,
+	} {
+		if !got[want] {
+			t.Errorf("nothing is %s", want)
+		}
+	}
+}
+
+// eventsOfSupervisors are the names of the types that implement supervisor.Event: they embed its header.
+func eventsOfSupervisors(t *testing.T) (names []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../supervisor/event.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok {
+			return true
+		}
+		if s, ok := spec.Type.(*ast.StructType); ok && len(s.Fields.List) > 0 {
+			embedded, _ := s.Fields.List[0].Type.(*ast.Ident)
+			if s.Fields.List[0].Names == nil && embedded != nil && embedded.Name == "EventHeader" {
+				names = append(names, spec.Name.Name)
+			}
+		}
+		return true
+	})
+	if len(names) < 15 {
+		t.Fatalf("only %v", names)
+	}
+	return names
 }

@@ -38,6 +38,8 @@ type Options struct {
 	Load    func() Loaded
 	Errands *errand.Runner // for the runs of orders; nil: none are fired
 	Socket  string         // where agents reach the controller; they are told if it is not empty
+	// Admit returns where agents that run as another user do; nil: nowhere.
+	Admit func(uid uint32) (socket string, err error)
 	// Once is one life of the tree: limits, stops and the numbers of
 	// incarnations start afresh instead of from the store, and it ends by
 	// itself when nothing runs or will run again. What lives is taken over all the same.
@@ -90,6 +92,7 @@ type Controller struct {
 	claims      claims
 	mail        *mail.Boxes
 	desk        *asking.Desk
+	pauses      pauseQuestions
 	aides       aides
 	work        *work.Queue
 	orders      *dispatch.Dispatcher // nil where none are fired
@@ -178,6 +181,7 @@ func newController(o Options) (*Controller, error) {
 	c.access = newAccess(c)
 	c.wanted.Store(newFleet(o.Tree, o.Config))
 	c.patrols = newRounds(c)
+	c.pauses.look = make(chan struct{}, 1)
 	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
 	return c, nil
 }
@@ -247,6 +251,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	c.resumeRequests()
 	c.keepWork()
 	c.background.run(c.patrols.run)
+	c.background.run(func(ctx context.Context) { c.pauses.run(ctx, c) })
 	c.startCrews()
 	c.followAides()
 	go c.wait()

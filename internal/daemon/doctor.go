@@ -110,6 +110,8 @@ func (d *doctor) daemon(ctx context.Context) {
 	case locked:
 		d.note("daemon", LevelProblem, fmt.Sprintf("if it hangs: kill -9 %d; agents go on, the next daemon takes them over", holder.PID),
 			"process %d holds the lock, but does not answer: %v", holder.PID, err)
+	case errors.Is(err, api.ErrUnauthorized):
+		d.note("daemon", LevelProblem, "", "%v", err)
 	default:
 		d.note("daemon", LevelOK, "coppice up -d", "none runs")
 	}
@@ -266,7 +268,7 @@ func (d *doctor) disk() {
 }
 
 // groups looks where the daemon has control groups for its agents; without a
-// daemon, where one would that is started now, and what it might turn on.
+// daemon, where one would that is started now.
 func (d *doctor) groups() {
 	pid := 0
 	if d.running {
@@ -274,17 +276,20 @@ func (d *doctor) groups() {
 	}
 	const fix = "coppice install writes a systemd unit that has all of it (systemd 254)"
 	tree, err := cgroup.Find(pid)
+	if err == nil {
+		tree.Foresee() // a daemon turns them on with its first agent
+	}
 	switch {
 	case err != nil:
 		d.note("groups", LevelWarning, fix, "%v: other limits than open_files hold for less than they could", err)
-	case d.running && tree.Missing() != "":
+	case tree.Missing() != "":
 		d.note("groups", LevelWarning, fix, "agents have control groups, but not for all limits: %s", tree.Missing())
 	default:
 		d.note("groups", LevelOK, "", "control groups in %s", tree.Dir())
 	}
 	var cpu []string
 	for path, a := range d.agents {
-		if a.Limits.CPU > 0 && (err != nil || a.Runtime == spec.Tmux || d.running && !tree.CPU()) {
+		if a.Limits.CPU > 0 && (err != nil || a.Runtime == spec.Tmux || !tree.CPU()) {
 			cpu = append(cpu, path)
 		}
 	}

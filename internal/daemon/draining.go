@@ -179,7 +179,7 @@ func (c *Controller) seeRenewed(ctx context.Context, d *drain, how string) {
 	if err != nil || info.Incarnation != d.Incarnation {
 		return // it was started again already
 	}
-	_, err = sup.RenewChild(ctx, id)
+	_, err = sup.RenewChild(ctx, id, supervisor.ReasonChanged)
 	c.leftBehind(ctx, d.Path)
 	c.untroubled("an agent that was asked to finish cannot be started again", d.Path, err)
 }
@@ -191,7 +191,7 @@ func (c *Controller) suspend(ctx context.Context, path string) ([]store.Op, erro
 	if err != nil {
 		return nil, err
 	}
-	if err = sup.SuspendChild(ctx, id); err == nil {
+	if err = sup.SuspendChild(ctx, id, supervisor.ReasonDrained); err == nil {
 		var saved supervisor.Saved
 		if saved, _, err = sup.Save(id); err == nil {
 			return []store.Op{newRecord(path, saved.Incarnation, true, saved).op()}, nil

@@ -33,7 +33,7 @@ func (c *Controller) recallDrains(ctx context.Context, records map[string]*recor
 		case r.Ended && d.Renew:
 			c.forgetDrain(d, over)
 		case r.Ended:
-			r.State, r.Reason, r.SavedAt = supervisor.Suspended.String(), supervisor.ReasonTerminated.String(), time.Now()
+			r.State, r.Reason, r.SavedAt = supervisor.Suspended.String(), supervisor.ReasonDrained.String(), time.Now()
 			c.forgetDrain(d, event.Event{Type: event.AgentDrained, Actor: "controller", Message: d.Path + " has ended, and stays stopped"}, r.op())
 		default:
 			// A clock that was set back shows by the time of saving.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/liveness"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -35,21 +34,24 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 		if err != nil {
 			return x, notFound(n.Path, err)
 		}
-		x.Next, x.Hint = outlook(n, info)
+		x.Rule, x.Next, x.Hint = outlook(n, info)
 		if n.Aide != nil {
 			if next, hint := aideOutlook(n); next != "" {
 				x.Next, x.Hint = next, hint
 			}
 		}
-		x.Evidence = slices.Concat(evidence(sup.Path(), info), vitalEvidence(n.Vitals), aideEvidence(n))
+		x.Evidence = slices.Concat(evidence(sup.Path(), n, info), vitalEvidence(n.Vitals), aideEvidence(n))
 		if c.awaitsTask(n.Path) {
 			x.Evidence = append(x.Evidence, "it waits for a task")
 		}
 	} else {
-		x.Rule, x.Next = "the root runs until it is stopped", "an agent or supervisor directly under it that reaches its limit is held; the others go on"
+		x.Next = whenItEnds(n)
 		if c.fleet().tree.Root.Limit.Then == supervisor.Escalate {
 			x.Next = "when its limit is reached, everything is stopped and the daemon ends with exit code 1"
 		}
+	}
+	if n.Kind == kindSupervisor {
+		explainContents(&x)
 	}
 	if n.NeedsInput != nil {
 		x.Next, x.Hint = fmt.Sprintf("it waits for an answer to %s: %s", n.NeedsInput.ID, n.NeedsInput.Text), "coppice answer "+n.NeedsInput.ID
@@ -80,22 +82,6 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 	return x, nil
 }
 
-// evidence is what the last decision about a child was taken on.
-func evidence(sup string, i supervisor.ChildInfo) []string {
-	e := []string{fmt.Sprintf("incarnation %d, %d restarts in all", i.Incarnation, i.Restarts)}
-	if i.LastExit.Kind != supervisor.NoExit {
-		e = append(e, fmt.Sprintf("the last incarnation to end ended with %v", i.LastExit))
-	}
-	if i.Limit.Max >= 0 {
-		whose := "its own limit"
-		if i.Limit.Scope == supervisor.ScopeSupervisor {
-			whose = "the limit of " + sup
-		}
-		e = append(e, fmt.Sprintf("%d counted by %s: %v", i.InWindow, whose, i.Limit))
-	}
-	return e
-}
-
 // words are what an agent that lives has said of itself.
 func words(o runtime.Observation, watchdog time.Duration, now time.Time) (w []string) {
 	n := o.Said
@@ -123,35 +109,6 @@ func words(o runtime.Observation, watchdog time.Duration, now time.Time) (w []st
 }
 
 func ago(at, now time.Time) time.Duration { return max(0, now.Sub(at)).Round(100 * time.Millisecond) }
-
-// outlook says what happens next to a child, and what a person can do.
-func outlook(n api.Node, i supervisor.ChildInfo) (next, hint string) {
-	if n.Drain != nil {
-		return fmt.Sprintf("it is stopped when it says that it has finished, and in %s in any case", liveness.Brief(asDuration(n.Drain.Left).Round(time.Second))),
-			"to let it go on: coppice start " + n.Path
-	}
-	switch i.State {
-	case supervisor.Running:
-		return "nothing, until it ends or is stopped", ""
-	case supervisor.Starting:
-		return "it runs as soon as it is ready, or fails at its start timeout", "coppice logs " + n.Path
-	case supervisor.Stopping:
-		return "it is killed when its shutdown time is over", ""
-	case supervisor.Restarting:
-		return fmt.Sprintf("it is started again in %v", until(i)), "at once: coppice start " + n.Path
-	case supervisor.Waiting:
-		return "it is started in its turn, after the siblings that come before it", "coppice tree"
-	case supervisor.Quarantined:
-		return fmt.Sprintf("it is started again in %v, when the window of its limit has room", until(i)), "at once, with fresh counters: coppice reset " + n.Path
-	case supervisor.GivenUp:
-		return "nothing, until somebody resets it", "coppice reset " + n.Path
-	case supervisor.Paused:
-		return "nothing, until somebody resumes its supervisor", "coppice resume " + parent(n.Path)
-	case supervisor.Suspended:
-		return "nothing, until somebody starts it", "coppice start " + n.Path
-	}
-	return "nothing: " + n.Reason, "coppice start " + n.Path
-}
 
 func until(i supervisor.ChildInfo) time.Duration {
 	return max(0, time.Until(i.NextAt)).Round(100 * time.Millisecond)

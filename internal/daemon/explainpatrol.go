@@ -54,6 +54,7 @@ func (c *Controller) explainPatrol(x *api.Explanation) {
 		p.NextRound = &next
 	}
 	x.Patrol = p
+	defer func() { addStanding(x, p, now) }()
 	if o == nil {
 		if above := parent(path); c.find(above) == nil { // nobody runs it, then
 			p.Observed = patrol.Down.String()

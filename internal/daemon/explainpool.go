@@ -33,7 +33,7 @@ func (c *Controller) explainPool(x *api.Explanation) {
 	evidence := []string{fmt.Sprintf("%s wanted, of %s that may be", instances(w.demand.Size(p)), bounds(p))}
 	switch {
 	case w.demand.Known && p.Check == nil:
-		evidence = append(evidence, "it has no check, which is the same as one that says 1")
+		evidence = append(evidence, "it has no check: one instance is wanted, within these bounds")
 	case w.demand.Known:
 		evidence = append(evidence, fmt.Sprintf("the check said %d last", w.demand.Asked))
 	default:
@@ -43,7 +43,7 @@ func (c *Controller) explainPool(x *api.Explanation) {
 		evidence = append(evidence, fmt.Sprintf("the last check, %v ago, gave no answer, so that this holds: %v", ago(w.checkedAt, now), w.demand.Problem))
 	}
 	x.Evidence = slices.Concat(evidence, x.Evidence)
-	if x.Node.State != supervisor.Running.String() {
+	if x.Node.State != supervisor.Running.String() && x.Node.State != api.Degraded {
 		return
 	}
 	switch {

@@ -120,8 +120,7 @@ func lifeAs(i *supervisor.ChildInfo) patrol.Life {
 			return patrol.Down
 		}
 	case supervisor.Stopped:
-		switch i.Reason {
-		case supervisor.NoReason, supervisor.ReasonDeferred, supervisor.ReasonTerminated, supervisor.ReasonStartFailed, supervisor.ReasonIgnored:
+		if isDown(i.Reason) {
 			return patrol.Down
 		}
 		return patrol.Done

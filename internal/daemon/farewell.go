@@ -269,10 +269,10 @@ func (c *Controller) Farewell(ctx context.Context) (api.Farewell, error) {
 	return api.Farewell{Overdue: append([]api.Overdue{}, c.late...)}, nil
 }
 
-// suspendChild stops a child as a stop by hand does.
-func (c *Controller) suspendChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo) error {
+// suspendChild stops a child so that it stays down.
+func (c *Controller) suspendChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo, why supervisor.Reason) error {
 	path := sup.Path() + "/" + info.ID
-	return c.ending(ctx, path, info, func(ctx context.Context) error { return sup.SuspendChild(ctx, info.ID) })
+	return c.ending(ctx, path, info, func(ctx context.Context) error { return sup.SuspendChild(ctx, info.ID, why) })
 }
 
 // ending stops a child as stop says; with a supervisor, all agents below it as a

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -26,9 +27,10 @@ type fleet struct {
 	patrol spec.Patrol
 	order  []string              // all paths below the root, in start order
 	prints map[string]spec.Print // of agents, without what is in their files
-	files  map[string]bool       // that agents are made of
+	files  map[string]bool       // that agents are made of; true for those of their environment
 	slots  map[string]bool       // names of those of its agents
 	needs  map[string][]string   // by path: what has to be ready before the patrol starts it
+	pauses []string              // supervisors that a limit may pause
 	after  map[string]string     // by path: the sibling that its supervisor starts before it
 }
 
@@ -54,15 +56,26 @@ func newFleet(tree *spec.Tree, config ConfigInfo) *fleet {
 				f.slots[slot] = true
 			}
 			f.prints[path] = child.Agent.Print(func(string) string { return spec.Unread })
-			for _, file := range child.Agent.Files {
-				f.files[file] = true
-			}
+			maps.Copy(f.files, filesOf(child.Agent))
 		} else {
 			f.nodes[path] = child.Node
 		}
 	}
 	f.depend()
+	for path, n := range f.nodes {
+		if mayPause(n) {
+			f.pauses = append(f.pauses, path)
+		}
+	}
+	slices.Sort(f.pauses)
 	return f
+}
+
+// mayPause reports whether a limit may pause a supervisor: its own, or one of an agent in it.
+func mayPause(n *spec.Node) bool {
+	return n.Limit.Then == supervisor.Pause || slices.ContainsFunc(n.Children, func(c spec.Child) bool {
+		return c.Agent != nil && c.Agent.Limit.Then == supervisor.Pause
+	})
 }
 
 // depend finds out what the patrol waits for.

@@ -35,6 +35,7 @@ const hookGrace = 2 * time.Second
 type life struct {
 	c     *Controller
 	agent *spec.Agent
+	as    identity
 	self  supervisor.Self
 	env   []string
 }
@@ -84,6 +85,7 @@ func (l *life) perform(ctx context.Context, name string, h spec.Hook, more []str
 	}
 	p, err := proc.Start(proc.Command{
 		Argv: h.Command, Dir: l.agent.Dir, Env: append(append(slices.Clip(l.env), hookEnv+"="+name), more...),
+		NoNewPrivileges: l.agent.NoNewPrivileges, User: l.as.user,
 	}, out)
 	if err != nil {
 		return nil, err

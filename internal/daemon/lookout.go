@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -33,6 +33,7 @@ type outlookOf struct {
 	looking bool
 	done    chan struct{} // closed when that look is over
 	again   bool          // look once more after that
+	env     bool          // it has environment variables
 	info    os.FileInfo   // as it was when it was read; nil if it was not there
 	hash    string
 	at      time.Time // when the look began that found the hash
@@ -55,16 +56,26 @@ func newLookout(spawn func(func(context.Context)), news func()) *lookout {
 	return &lookout{news: news, spawn: spawn, turns: make(chan struct{}, lookTogether), byPath: make(map[string]*outlookOf)}
 }
 
+// filesOf are the files that an agent is made of; true for those of its environment.
+func filesOf(a *spec.Agent) map[string]bool {
+	files := make(map[string]bool)
+	for _, file := range a.Watched() {
+		files[file] = slices.Contains(a.EnvFiles, file)
+	}
+	return files
+}
+
 // watch looks at files now, and from now on whenever it is asked to look around.
-func (l *lookout) watch(paths []string) {
+func (l *lookout) watch(files map[string]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, path := range paths {
+	for path, env := range files {
 		o := l.byPath[path]
 		if o == nil {
 			o = new(outlookOf)
 			l.byPath[path] = o
 		}
+		o.env = env
 		if o.looking {
 			o.again = true
 		}
@@ -76,13 +87,14 @@ func (l *lookout) watch(paths []string) {
 func (l *lookout) around(wanted map[string]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for path := range wanted {
+	for path, env := range wanted {
 		if l.byPath[path] == nil {
 			l.byPath[path] = new(outlookOf)
 		}
+		l.byPath[path].env = env
 	}
 	for path, o := range l.byPath {
-		if !wanted[path] && !o.looking {
+		if _, is := wanted[path]; !is && !o.looking {
 			delete(l.byPath, path)
 			continue
 		}
@@ -92,10 +104,9 @@ func (l *lookout) around(wanted map[string]bool) {
 
 // settled looks at files and waits until what is in them now is known; not for
 // longer than ctx.
-func (l *lookout) settled(ctx context.Context, paths iter.Seq[string]) {
-	all := slices.Collect(paths)
-	l.watch(all)
-	for _, path := range all {
+func (l *lookout) settled(ctx context.Context, files map[string]bool) {
+	l.watch(files)
+	for path := range files {
 		for {
 			l.mu.Lock()
 			o := l.byPath[path]
@@ -139,7 +150,7 @@ func (l *lookout) look(path string, o *outlookOf) {
 		return
 	}
 	o.looking, o.done = true, make(chan struct{})
-	before, hash := o.info, o.hash
+	before, hash, env := o.info, o.hash, o.env
 	l.spawn(func(ctx context.Context) {
 		select {
 		case l.turns <- struct{}{}:
@@ -151,6 +162,11 @@ func (l *lookout) look(path string, o *outlookOf) {
 			defer close(done)
 			at := time.Now()
 			info, now := contents(path, before, hash)
+			if env && now != hash {
+				if _, err := config.ReadEnvFile(path); err != nil {
+					now = hash // no agent is started again to fail with it
+				}
+			}
 			l.seen(path, o, info, now, at)
 		}()
 		late := time.NewTimer(lookTime)

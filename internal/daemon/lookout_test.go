@@ -41,7 +41,7 @@ func TestLookout(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all := map[string]bool{file: true}
+	all := map[string]bool{file: false}
 	hashes := map[string]string{}
 	look := func(what string) string {
 		t.Helper()
@@ -99,6 +99,35 @@ func TestLookout(t *testing.T) {
 	}
 }
 
+// A file of the environment that is gone, or cannot be understood, counts as what it
+// was before: no agent is to be started again to fail with it.
+func TestLookoutKeepsEnvironment(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.env")
+	l, _ := outlooks(t)
+	known := func(text string) string {
+		t.Helper()
+		if text == "" {
+			os.Remove(file)
+		} else if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		l.settled(ctx, map[string]bool{file: true})
+		return l.hash(file)
+	}
+	if hash := known("no variable"); hash != spec.Unread {
+		t.Errorf("what was never right: %q", hash)
+	}
+	one := known("A=1\n")
+	if one == spec.Unread || known("A=1\nB\n") != one || known("") != one {
+		t.Error("what is not right has become another file")
+	}
+	if two := known("A=2\n"); two == one || two == spec.Unread {
+		t.Errorf("a change is %q", two)
+	}
+}
+
 // What looks as it did is not read again; a time that is fresh proves nothing.
 func TestContentsUnread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a")
@@ -126,9 +155,9 @@ func TestLookoutHangs(t *testing.T) {
 		l.turns <- struct{}{}
 	}
 	file := filepath.Join(t.TempDir(), "a")
-	l.around(map[string]bool{file: true})
+	l.around(map[string]bool{file: false})
 	for range 100 {
-		l.around(map[string]bool{file: true}) // which does not wait, and looks once
+		l.around(map[string]bool{file: false}) // which does not wait, and looks once
 	}
 	for range lookTogether {
 		<-l.turns

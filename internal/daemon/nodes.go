@@ -20,12 +20,20 @@ const (
 
 // Nodes is part of api.Service.
 func (c *Controller) Nodes(_ context.Context, path string) ([]api.Node, error) {
+	nodes, err := c.nodesAt(path)
+	api.DeriveStates(nodes)
+	return nodes, err
+}
+
+// nodesAt lists a node and what is below it; supervisors have the states of their own.
+func (c *Controller) nodesAt(path string) ([]api.Node, error) {
 	path = c.full(path)
 	if path == c.root.Path() {
 		n := api.Node{
 			Path: path, Kind: kindSupervisor, Strategy: c.fleet().tree.Root.Strategy.String(), State: c.rootState().String(),
 			Node: c.host, LimitMax: supervisor.Unlimited,
 		}
+		n.NeedsInput = c.needs(path)
 		n.StartedAt, n.Uptime = &c.started, time.Since(c.started).Seconds()
 		if why := c.suspendedBy(c.fleet(), path); why != "" && c.rootState() == supervisor.Running {
 			n.State, n.Reason = supervisor.Suspended.String(), why
@@ -97,20 +105,21 @@ func (c *Controller) below(all []api.Node, s *supervisor.Supervisor) []api.Node 
 	return c.walk(all, s)
 }
 
-// walk appends what is below a supervisor. One that has just ended has nothing.
+// walk appends what is below a supervisor. A root that has just ended has nothing.
 func (c *Controller) walk(all []api.Node, s *supervisor.Supervisor) []api.Node {
 	children, err := s.Children()
 	if err != nil {
-		return all
+		if s == c.root {
+			return all
+		}
+		n := all[len(all)-1]
+		return c.rest(all, n.Path, n)
 	}
 	listed := make(map[string]bool, len(children))
 	own := &all[len(all)-1]
 	for _, info := range children {
-		if info.Limit.Scope == supervisor.ScopeSupervisor && own.LimitMax < 0 {
-			setLimit(own, info)
-		}
-		if info.State == supervisor.Paused && own.State == supervisor.Running.String() {
-			own.State, own.Reason = supervisor.Paused.String(), info.Reason.String()
+		if info.Limit.Scope == supervisor.ScopeSupervisor {
+			own.SetLimit(info.Limit, info.InWindow)
 		}
 	}
 	for _, info := range children {
@@ -130,21 +139,27 @@ func (c *Controller) walk(all []api.Node, s *supervisor.Supervisor) []api.Node {
 }
 
 func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
+	state, reason := stateOf(i.State, i.Reason)
 	n := api.Node{
-		Path: path, Kind: kindAgent, State: i.State.String(), Reason: i.Reason.String(), Node: c.host,
+		Path: path, Kind: kindAgent, State: state, Reason: reason, Node: c.host,
 		Incarnation: i.Incarnation, Restarts: i.Restarts, LimitMax: supervisor.Unlimited,
 	}
+	switch {
+	case i.Limit.Scope == supervisor.ScopeChild:
+		n.SetLimit(i.Limit, i.InWindow)
+	case i.Limit.Max >= 0:
+		n.LimitOf = parent(path)
+	}
 	if d := c.fleet().nodes[path]; d != nil {
-		n.Kind, n.Strategy = kindSupervisor, d.Strategy.String()
+		n.Kind, n.Strategy, n.Restart = kindSupervisor, d.Strategy.String(), d.Restart.String()
 		if w := c.crews.of(path); w != nil {
 			n.Pool = w.shown()
 		}
+		n.NeedsInput = c.needs(path)
 	} else {
 		if a := c.fleet().agents[path]; a != nil {
-			n.Runtime, n.Terminal = a.Runtime.String(), hasTerminal(a)
-		}
-		if i.Limit.Scope == supervisor.ScopeChild {
-			setLimit(&n, i)
+			n.Runtime, n.Terminal, n.Restart = a.Runtime.String(), hasTerminal(a), a.Restart.String()
+			n.User, n.NoNewPrivileges = a.User, a.NoNewPrivileges
 		}
 		n.NeedsInput = c.needs(path)
 		n.Loop = loopOf(i, c.aider(path) != nil)
@@ -168,10 +183,11 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 		if n.Aide = aide; n.NextAt == nil {
 			n.NextAt = next
 		}
-		n.Reason = aideReason(n)
-		if aide.State == stoppedAide() { // which its supervisor may not know any more
-			n.State = supervisor.Suspended.String()
+		if why := c.aider(path).heldBy(); why != supervisor.NoReason && i.State == supervisor.Stopped { // which its supervisor does not know
+			i.State, i.Reason = supervisor.Suspended, why
+			n.State, n.Reason = stateOf(i.State, i.Reason)
 		}
+		n.Reason = aideReason(n)
 	}
 	if before := c.fleet().after[path]; before != "" && i.State == supervisor.Waiting && i.Reason == supervisor.NoReason {
 		n.Reason = "waits for its turn after " + before
@@ -187,18 +203,13 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	if i.LastExit.Kind != supervisor.NoExit {
 		n.LastExit, n.Failed = i.LastExit.String(), !i.LastExit.Clean()
 	}
+	n.StoppedByHand = stoppedByHand(i)
 	c.shownSuspended(&n)
 	return n
 }
 
 // hasTerminal reports whether an agent runs in a terminal.
 func hasTerminal(a *spec.Agent) bool { return a.Terminal || a.Runtime == spec.Tmux }
-
-// setLimit says what governs a child. What siblings share is said of the
-// supervisor that counts it.
-func setLimit(n *api.Node, i supervisor.ChildInfo) {
-	n.InWindow, n.LimitMax, n.Limit = i.InWindow, i.Limit.Max, i.Limit.String()
-}
 
 // live is the last session of an agent; nil if there was none yet.
 func (c *Controller) live(path string) runtime.Session {

@@ -136,8 +136,15 @@ func (c *Controller) types(path string) (stop func()) {
 // nudgeCommand runs a command beside an agent, as if the agent had started it
 // but without its token: what it says is not said by the agent.
 func (c *Controller) nudgeCommand(ctx context.Context, a *spec.Agent, o runtime.Observation, text string) error {
-	env := proc.Environ(a.Env, proc.Self{Agent: o.Path, Incarnation: o.Incarnation, Socket: c.opts.Socket})
-	p, err := proc.Start(proc.Command{Argv: a.Nudge.Command, Dir: a.Dir, Env: append(env, nudgeEnv+"="+text)}, proc.Output{})
+	as, err := c.identity(a)
+	if err != nil {
+		return err
+	}
+	env, _ := as.environ(a, proc.Self{Agent: o.Path, Incarnation: o.Incarnation})
+	p, err := proc.Start(proc.Command{
+		Argv: a.Nudge.Command, Dir: a.Dir, Env: append(env, nudgeEnv+"="+text),
+		NoNewPrivileges: a.NoNewPrivileges, User: as.user,
+	}, proc.Output{})
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func (c *Controller) orderTask(ctx context.Context, key string, t spec.OrderTask
 	if err != nil {
 		return "", err
 	}
-	made, fresh, err := c.work.Create(ctx, work.Who{Name: "orders"}, work.Draft{
+	made, fresh, err := c.work.Create(ctx, work.Who{Name: orders.PathOf(t.Order)}, work.Draft{
 		Title: t.Title, Text: t.Text, Priority: t.Priority, Labels: t.Labels, Pool: t.Pool, Assignee: assignee,
 		Ephemeral: true, Origin: "order:" + t.Order, Key: "order-run:" + key,
 	})
@@ -117,7 +117,7 @@ func (c *Controller) orderHeld() func(*spec.StandingOrder) string {
 		}
 		for _, target := range []string{o.Task.Pool, o.Task.Assignee} {
 			if path := c.targetOf(target); path != "" && c.Suspended(path) {
-				return fmt.Sprintf("%s, which it is for, is suspended", path)
+				return fmt.Sprintf("%s, which it is for, is suspended or stopped by hand", path)
 			}
 		}
 		return ""
@@ -171,7 +171,7 @@ func (c *Controller) orderError(name string, err error) error {
 		if near := suggest.Nearest(name, names); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		return fmt.Errorf("%w: there is no order %q; %s", api.ErrNotFound, name, hint)
+		return &apiError{fmt.Errorf("there is no order %q; %s", name, hint), api.ErrNotFound}
 	case errors.Is(err, orders.ErrRunning):
 		return fmt.Errorf("%w: order %s is running, and its overlap is skip; coppice order stop ends it", api.ErrConflict, name)
 	case errors.Is(err, orders.ErrSuspended), store.Refused(err):
@@ -269,7 +269,7 @@ func (c *Controller) OrderRun(ctx context.Context, id string, wait bool) (api.Or
 	}
 	past, err := c.orders.One(ctx, n)
 	if err != nil {
-		return api.OrderRun{}, fmt.Errorf("%w: there is no run %s, or it is no longer kept", api.ErrNotFound, id)
+		return api.OrderRun{}, &apiError{fmt.Errorf("there is no run %s, or it is no longer kept; coppice order history lists them", id), api.ErrNotFound}
 	}
 	r := orderRun(past.Run)
 	r.Output = past.Output

@@ -5,44 +5,89 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"slices"
+	"strings"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// output are the last lines of an agent, whether it runs or not.
-func (c *Controller) output(path string, n int) ([]string, error) {
-	path = c.full(path)
-	switch f := c.fleet(); {
-	case f.nodes[path] != nil:
-		return nil, fmt.Errorf("%s is a supervisor, which has no output of its own: %w", path, api.ErrConflict)
-	case f.agents[path] == nil:
-		return nil, c.noNode(path)
-	}
-	lines, err := c.kept(path, n)
-	switch {
-	case !errors.Is(err, fs.ErrNotExist):
-		return lines, err
-	case c.last(path) > 0:
-		return nil, nil // it was silent
-	}
-	return nil, fmt.Errorf("%s has not been started yet: %w", path, api.ErrConflict)
-}
-
-// kept are the last lines that the slots of an agent keep: the one that it is at
-// home in, or else another one. fs.ErrNotExist: none does.
-func (c *Controller) kept(path string, n int) ([]string, error) {
-	err := fs.ErrNotExist
+// logOf returns the file that keeps the output of an agent: of the slot that it is at
+// home in, or else of another one. fs.ErrNotExist: there is none yet, and the name is
+// that of the slot that it is at home in. A link is what it is: to read it is refused.
+func (c *Controller) logOf(path string) (string, error) {
+	name, missing := "", fs.ErrNotExist
 	if home := c.home(path); home != nil {
-		var lines []string
-		if lines, err = home.Tail(path, n); !errors.Is(err, fs.ErrNotExist) {
-			return lines, err
+		file, err := home.Log(path)
+		if err != nil {
+			return "", err
 		}
+		if _, missing = os.Lstat(file); missing == nil {
+			return file, nil
+		}
+		name = file
 	}
 	for _, kind := range slices.Sorted(maps.Keys(c.places)) {
-		if lines, e := c.places[kind].Tail(path, n); e == nil {
-			return lines, nil
+		if file, err := c.places[kind].Log(path); err == nil {
+			if _, err := os.Lstat(file); err == nil {
+				return file, nil
+			}
 		}
 	}
-	return nil, err
+	return name, missing
+}
+
+// kept are the last lines that the slots of an agent keep. fs.ErrNotExist: none does.
+func (c *Controller) kept(path string, n int) ([]string, error) {
+	file, err := c.logOf(path)
+	if err != nil {
+		return nil, err
+	}
+	return logfile.Peek(file, n)
+}
+
+// lastWords returns the last line with text that an agent wrote, empty for a supervisor.
+func (c *Controller) lastWords(path string) string {
+	lines, _ := c.kept(path, 5) // the last ones may be empty
+	for _, line := range slices.Backward(lines) {
+		if text := strings.TrimSpace(proc.Plain(line)); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// logged are the agents whose output some paths mean, in start order; all without a path.
+func (c *Controller) logged(paths []string) ([]string, error) {
+	f := c.fleet()
+	if len(paths) == 0 {
+		paths = []string{c.rootPath()}
+	}
+	wanted := make(map[string]bool)
+	for _, path := range paths {
+		path = c.full(path)
+		if f.agents[path] != nil {
+			wanted[path] = true
+			continue
+		}
+		if f.nodes[path] == nil {
+			return nil, c.noNode(path)
+		}
+		for agent := range f.agents {
+			if _, below := cutPath(agent, path); below {
+				wanted[agent] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(f.order), func(path string) bool { return !wanted[path] }), nil
+}
+
+// neverStarted says that of an agent that has no log and never had one.
+func (c *Controller) neverStarted(path string) error {
+	if _, err := c.logOf(path); errors.Is(err, fs.ErrNotExist) && c.last(path) == 0 {
+		return fmt.Errorf("%s has not been started yet: %w", path, api.ErrConflict)
+	}
+	return nil
 }

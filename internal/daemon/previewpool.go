@@ -56,7 +56,10 @@ func (p *poll) ask(ctx context.Context, r *pool.Runner, socket string) {
 	n, err := 1, error(nil)
 	if p.agent.Pool.Check != nil { // beside that of a daemon which may begin meanwhile
 		mark := fmt.Sprintf("preview by %d of %s %s", os.Getpid(), socket, p.path)
-		n, err = r.Run(ctx, checkOf(p.agent, poolEnviron(p.agent, p.path, socket, p.size()), mark))
+		var as identity
+		if as, err = identityOf(p.agent, socket); err == nil {
+			n, err = r.Run(ctx, checkOf(p.agent, as, poolEnviron(p.agent, as, p.path, p.size()), mark))
+		}
 	}
 	p.demand, p.at = p.demand.Answered(n, err), time.Now()
 }

@@ -48,7 +48,7 @@ func newPrints(l *lookout) *prints {
 
 // wanted is the print of an agent as it is declared now.
 func (p *prints) wanted(f *fleet, path string) spec.Print {
-	if a := f.agents[path]; len(a.Files) > 0 {
+	if a := f.agents[path]; len(a.Files) > 0 || len(a.EnvFiles) > 0 {
 		return a.Print(p.lookout.hash)
 	}
 	return f.prints[path]
@@ -56,8 +56,9 @@ func (p *prints) wanted(f *fleet, path string) spec.Print {
 
 // begin notes that an incarnation is started.
 func (p *prints) begin(who api.Caller, a *spec.Agent) {
-	p.lookout.watch(a.Files)
-	b := &beginning{who: who, at: time.Now(), unread: len(a.Files) > 0}
+	files := filesOf(a)
+	p.lookout.watch(files)
+	b := &beginning{who: who, at: time.Now(), unread: len(files) > 0}
 	b.print = a.Print(func(string) string { return spec.Unread })
 	p.mu.Lock()
 	defer p.mu.Unlock()

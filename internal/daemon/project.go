@@ -37,7 +37,7 @@ func OpenProject(config string) (Project, error) {
 	if err != nil {
 		return Project{}, err
 	}
-	return Project{Dir: dir, State: filepath.Join(dir, ".coppice")}, nil
+	return Project{Dir: dir, State: filepath.Join(dir, stateName)}, nil
 }
 
 // Make makes the directory of the state, or checks the one that is there.
@@ -89,7 +89,12 @@ func (p Project) Tmux() string   { return filepath.Join(p.State, "tmux") }
 func (p Project) Inside() string { return filepath.Join(p.State, "inside") }
 func (p Project) Orders() string { return filepath.Join(p.State, "aide") } // of Aidefiles
 func (p Project) Log() string    { return filepath.Join(p.State, "daemon.log") }
-func (p Project) lock() string   { return filepath.Join(p.State, "controller.lock") }
+func (p Project) lock() string   { return filepath.Join(p.State, lockName) }
+
+const (
+	stateName = ".coppice"
+	lockName  = "controller.lock"
+)
 
 // Holder is who holds the lock of a project.
 type Holder struct {
@@ -277,4 +282,17 @@ func (p Project) Locked() (Holder, bool) {
 		return h, true
 	}
 	return Holder{}, false
+}
+
+// Opened is a project whose lock a process has open.
+type Opened struct {
+	Project Project
+	PID     int
+}
+
+// Holds reports whether the process is the controller of the project, and since when.
+// It reads files of the project, whose file system may hang.
+func (o Opened) Holds() (since time.Time, ok bool) {
+	holder, locked := o.Project.Locked()
+	return holder.Since, locked && holder.PID == o.PID
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -326,15 +327,36 @@ func forget(s *supervisor.Saved) {
 	}
 }
 
-// launch is what an incarnation of an agent runs.
-func (c *Controller) launch(a *spec.Agent, signal syscall.Signal, self supervisor.Self, token string) runtime.Launch {
+// environOf is the environment that an agent declares, with what is in its files now.
+func environOf(a *spec.Agent) (map[string]string, error) {
+	if len(a.EnvFiles) == 0 {
+		return a.Env, nil
+	}
+	env := make(map[string]string)
+	for _, file := range a.EnvFiles {
+		more, err := config.ReadEnvFile(file)
+		if err != nil {
+			return a.Env, fmt.Errorf("env_file: %w", err)
+		}
+		maps.Copy(env, more)
+	}
+	maps.Copy(env, a.Env)
+	return env, nil
+}
+
+// launch is what an incarnation of an agent runs. Where its files of the environment
+// cannot be read it is without them.
+func (c *Controller) launch(
+	a *spec.Agent, as identity, signal syscall.Signal, self supervisor.Self, token string,
+) (runtime.Launch, error) {
+	env, err := as.environ(a, proc.Self{Agent: self.Path, Incarnation: self.Incarnation, Token: token})
 	l := runtime.Launch{
 		Path: self.Path, Incarnation: self.Incarnation, Fingerprint: a.Fingerprint(), Token: token,
-		Argv: a.Command, Dir: a.Dir, Stdin: a.Stdin,
-		Env:        proc.Environ(a.Env, proc.Self{Agent: self.Path, Incarnation: self.Incarnation, Socket: c.opts.Socket, Token: token}),
+		Argv: a.Command, Dir: a.Dir, Stdin: a.Stdin, Env: env,
 		StopSignal: signal, Grace: a.Shutdown.Grace, Ready: a.Ready, Afresh: c.opts.Once && self.Incarnation == 1,
 		Run:      a.Run,
-		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits), Notify: a.Notify, Watchdog: a.Watchdog,
+		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits), NoNewPrivileges: a.NoNewPrivileges, User: as.user,
+		Notify: a.Notify, Watchdog: a.Watchdog,
 	}
 	l.Env = append(l.Env, instanceEnviron(a.Instance)...)
 	if a.Aide != nil {
@@ -344,7 +366,7 @@ func (c *Controller) launch(a *spec.Agent, signal syscall.Signal, self superviso
 	if a.Terminal && !slices.ContainsFunc(l.Env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }) {
 		l.Env = append(l.Env, "TERM=xterm-256color") // a daemon that a service manager has started has none
 	}
-	return l
+	return l, err
 }
 
 // cutPath returns the first segment of path below a node, and whether it is below it.

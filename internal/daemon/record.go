@@ -129,12 +129,28 @@ func (r *record) saved() *supervisor.Saved {
 			s.State = st
 		}
 	}
-	for reason := supervisor.NoReason; reason <= supervisor.ReasonRenewed; reason++ {
-		if reason.String() == r.Reason {
-			s.Reason = reason
+	s.Reason = reasonOf(r.Reason)
+	return s
+}
+
+// reasonOf is the reason of a record, also in the words of versions before.
+func reasonOf(text string) supervisor.Reason {
+	for _, reason := range supervisor.Reasons() {
+		if reason.String() == text {
+			return reason
 		}
 	}
-	return s
+	switch text {
+	case "permanent children are always restarted":
+		return supervisor.ReasonPermanent
+	case "transient children are restarted after a failure":
+		return supervisor.ReasonTransientFailed
+	case "transient children stay down after a clean exit":
+		return supervisor.ReasonTransientClean
+	case "temporary children are never restarted":
+		return supervisor.ReasonTemporary
+	}
+	return supervisor.NoReason
 }
 
 func (x *savedExit) exit() supervisor.Exit {
@@ -155,8 +171,8 @@ func (x *savedExit) exit() supervisor.Exit {
 func translate(e supervisor.Event) (entry event.Event, ok bool) {
 	h := e.Header()
 	entry = event.Event{Time: h.Time, Path: h.Path(), Incarnation: h.Incarnation, Message: e.String()}
-	kind, data := Classify(e)
-	entry.Type = event.Type(kind)
+	var data map[string]any
+	entry.Type, data = Classify(e)
 	if len(data) > 0 {
 		entry = entry.With(data)
 	}

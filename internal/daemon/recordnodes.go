@@ -2,11 +2,12 @@ package daemon
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -16,7 +17,9 @@ func (r *Records) Nodes(_ context.Context, path string) ([]api.Node, error) {
 	if !r.fleet().has(path) {
 		return nil, r.noNode(path)
 	}
-	return r.list(nil, path), nil
+	nodes := r.list(nil, path)
+	api.DeriveStates(nodes)
+	return nodes, nil
 }
 
 // list appends a node and what is below it.
@@ -27,12 +30,16 @@ func (r *Records) list(all []api.Node, path string) []api.Node {
 	}
 	n := r.recorded(path, supervisor.Stopped.String())
 	n.Kind, n.Strategy = kindSupervisor, d.Strategy.String()
-	if d.Limit != (supervisor.Limit{}) && d.Limit.Scope == supervisor.ScopeSupervisor {
+	if path != r.rootPath() {
+		n.Restart = d.Restart.String()
+		r.limited(&n, supervisor.Limit{})
+	}
+	if d.Limit != (supervisor.Limit{}) && d.Limit.Scope == supervisor.ScopeSupervisor && slices.ContainsFunc(d.Children, sharesLimit) {
 		var counted []time.Time
 		if self := r.selves[path]; self != nil {
 			counted = self.Counted
 		}
-		limited(&n, d.Limit, counted)
+		n.SetLimit(d.Limit, countedBy(d.Limit, counted))
 	}
 	all = append(all, n)
 	for _, child := range d.Children {
@@ -50,7 +57,9 @@ func (r *Records) recorded(path, state string) api.Node {
 			n.LastExit = rec.LastExit.exit().String()
 		}
 		if rec.lasts() {
-			n.State, n.Reason = rec.State, rec.Reason
+			was := rec.saved()
+			n.State, n.Reason = stateOf(was.State, was.Reason)
+			n.StoppedByHand = stoppedByHand(supervisor.ChildInfo{State: was.State, Reason: was.Reason})
 		}
 	}
 	r.shownSuspended(&n)
@@ -61,20 +70,10 @@ func (r *Records) recorded(path, state string) api.Node {
 func (r *Records) agentNode(path string) api.Node {
 	a := r.fleet().agents[path]
 	n := r.recorded(path, supervisor.Stopped.String())
-	n.Kind, n.Runtime, n.Terminal, n.NeedsInput = kindAgent, a.Runtime.String(), hasTerminal(a), r.needs(path)
+	n.Kind, n.Runtime, n.Terminal, n.Restart, n.NeedsInput = kindAgent, a.Runtime.String(), hasTerminal(a), a.Restart.String(), r.needs(path)
+	n.User, n.NoNewPrivileges = a.User, a.NoNewPrivileges
 	rec := r.records[path]
-	limit := a.Limit
-	above := r.fleet().nodes[parent(path)]
-	if limit == (supervisor.Limit{}) && above != nil && above.Limit.Scope == supervisor.ScopeChild {
-		limit = above.Limit
-	}
-	if limit != (supervisor.Limit{}) {
-		var counted []time.Time
-		if rec != nil {
-			counted = rec.Counted
-		}
-		limited(&n, limit, counted)
-	}
+	r.limited(&n, a.Limit)
 	s, seen := r.seen[path]
 	switch {
 	case !seen && rec == nil:
@@ -92,14 +91,38 @@ func (r *Records) agentNode(path string) api.Node {
 	return n
 }
 
-// limited says what governs a node, and how much of that is used up now.
-func limited(n *api.Node, l supervisor.Limit, counted []time.Time) {
-	n.LimitMax, n.Limit = l.Max, l.String()
-	for _, at := range counted {
+// limited says which limit governs a node, which may have one of its own, and how
+// much of that is used up now.
+func (r *Records) limited(n *api.Node, own supervisor.Limit) {
+	if own == (supervisor.Limit{}) {
+		above := r.fleet().nodes[parent(n.Path)]
+		switch {
+		case above == nil || above.Limit == (supervisor.Limit{}):
+			return
+		case above.Limit.Scope == supervisor.ScopeSupervisor:
+			n.LimitOf = parent(n.Path)
+			return
+		}
+		own = above.Limit
+	}
+	counted := 0
+	if rec := r.records[n.Path]; rec != nil {
+		counted = countedBy(own, rec.Counted)
+	}
+	n.SetLimit(own, counted)
+}
+
+// sharesLimit reports whether what a supervisor shares counts a child, which has no limit of its own.
+func sharesLimit(c spec.Child) bool { return c.Agent == nil || c.Agent.Limit == (supervisor.Limit{}) }
+
+// countedBy is how many of the times a limit counts now.
+func countedBy(l supervisor.Limit, times []time.Time) (n int) {
+	for _, at := range times {
 		if l.Within <= 0 || time.Since(at) < l.Within {
-			n.InWindow++
+			n++
 		}
 	}
+	return n
 }
 
 // Explain is part of api.Records.
@@ -110,8 +133,8 @@ func (r *Records) Explain(ctx context.Context, path string) (api.Explanation, er
 	}
 	n := nodes[0]
 	x := api.Explanation{
-		Node: n, Rule: n.Reason, Next: "nothing, until a daemon runs", Hint: "coppice up -d",
-		Evidence: []string{"no daemon runs"}, History: r.history(ctx, n.Path), Tail: []string{}, Claims: []api.Claim{},
+		Node: n, Rule: n.Reason, Next: "the next daemon starts it", Hint: "coppice up -d",
+		Evidence: []string{}, History: r.history(ctx, n.Path), Tail: []string{}, Claims: []api.Claim{},
 	}
 	if r.fate != "" {
 		x.Evidence = append(x.Evidence, r.fate)
@@ -119,17 +142,20 @@ func (r *Records) Explain(ctx context.Context, path string) (api.Explanation, er
 	if n.Kind != kindAgent {
 		return x, nil
 	}
-	x.Evidence = append(x.Evidence, fmt.Sprintf("incarnation %d, %d restarts in all", n.Incarnation, n.Restarts))
-	if n.LastExit != "" {
-		x.Evidence = append(x.Evidence, "the last incarnation to end ended with "+n.LastExit)
+	if n.LastExit != "" && n.LastExit != (supervisor.Exit{Kind: supervisor.ShutDown}).String() {
+		x.Evidence = append(x.Evidence, "it ended last with "+n.LastExit)
 	}
 	switch n.State {
 	case supervisor.Suspended.String():
-		x.Next = "nothing, until a daemon runs and somebody starts it"
+		x.Next = "it is started when it is resumed, with a daemon"
+	case supervisor.Stopped.String():
+		if rec := r.records[n.Path]; rec != nil && rec.lasts() {
+			x.Next = "it stays stopped until it is started, also with the next daemon"
+		}
 	case supervisor.GivenUp.String():
-		x.Next = "nothing, until a daemon runs and somebody resets it"
+		x.Next = "it stays down until it is reset, also with the next daemon"
 	case supervisor.Running.String():
-		x.Next, x.Hint = "nothing: nobody restarts it when it ends", "coppice up -d takes it over, coppice down stops it"
+		x.Next, x.Hint = "it stays stopped when it ends, as no daemon runs", "coppice up -d takes it over, coppice down stops it"
 	}
 	x.Claims = r.claimed(ctx, n.Path)
 	if tail, err := r.kept(n.Path, historyLength); err == nil && tail != nil {

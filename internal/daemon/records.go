@@ -277,18 +277,10 @@ func (r *Records) Events(ctx context.Context, q event.Query) iter.Seq2[event.Eve
 }
 
 // Logs is part of api.Records.
-func (r *Records) Logs(_ context.Context, path string, n int, follow bool) iter.Seq2[string, error] {
-	return ending(func(yield func(string, error) bool) {
-		lines, err := r.output(path, n)
-		if err != nil {
-			yield("", err)
-		}
-		for _, line := range lines {
-			if !yield(line, nil) {
-				return
-			}
-		}
-	}, follow)
+func (r *Records) Logs(ctx context.Context, q api.LogQuery) iter.Seq2[api.LogLine, error] {
+	follow := q.Follow
+	q.Follow = false
+	return ending(r.Controller.Logs(ctx, q), follow)
 }
 
 // ending yields what is there and, where more was to follow, that it does not.

@@ -48,7 +48,7 @@ func (c *Controller) resting(path string, above api.Node) api.Node {
 	case supervisor.Running.String(), supervisor.Starting.String(), supervisor.Waiting.String(), supervisor.Restarting.String(), supervisor.Quarantined.String():
 		info.State = supervisor.Waiting
 	case supervisor.Suspended.String():
-		info.State = supervisor.Suspended
+		info.State, info.Reason = supervisor.Suspended, supervisor.ReasonSuspended
 	}
 	n := c.node(path, info)
 	switch why := c.suspendedBy(c.fleet(), path); {

@@ -110,7 +110,7 @@ func (c *Controller) Patrol(ctx context.Context, dry bool) (api.Round, error) {
 	}
 	look, cancel := context.WithTimeout(ctx, lookPatience)
 	c.seek(look)
-	c.prints.lookout.settled(look, maps.Keys(c.fleet().files))
+	c.prints.lookout.settled(look, c.fleet().files)
 	cancel()
 	res := c.patrols.plan()
 	if !dry {
@@ -198,6 +198,7 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	res := r.plan()
 	r.c.dropOvertaken(r.isBusy)
 	r.c.savePrints()
+	poke(r.c.pauses.look)
 	r.mu.Lock()
 	told := r.delays
 	r.delays = make(map[string]patrol.Delay, len(res.Delays))
@@ -356,6 +357,9 @@ func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
 	if err != nil || info.State != supervisor.Running || info.Incarnation != a.Incarnation {
 		return // the next round sees what it does now
 	}
+	if c.hasEnded(a.Path, a.Incarnation) {
+		return // its end is told as what it was, not as a stop: a crash counts
+	}
 	e := event.Event{
 		Type: event.AgentDrifted, Path: a.Path, Incarnation: info.Incarnation, Actor: "controller", Message: a.Path + " is started again: " + a.Reason,
 	}
@@ -369,9 +373,24 @@ func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
 		c.drainToRenew(a.Path, info.Incarnation, a.Within, a.Reason)
 		return
 	}
-	_, err = sup.RenewChild(ctx, id)
+	_, err = sup.RenewChild(ctx, id, supervisor.ReasonChanged)
 	c.leftBehind(ctx, a.Path)
 	c.untroubled("an agent cannot be started again", a.Path, err)
+}
+
+// hasEnded reports whether an incarnation has ended by itself, which its supervisor
+// may not know yet: above all one that ended while there was no controller.
+func (c *Controller) hasEnded(path string, incarnation uint64) bool {
+	s := c.live(path)
+	if s == nil {
+		return false
+	}
+	select {
+	case <-s.Done():
+		return s.Observe().Incarnation == incarnation
+	default:
+		return false
+	}
 }
 
 // release starts an agent that is held and that has changed since it failed.
@@ -408,7 +427,7 @@ func (c *Controller) suspended(ctx context.Context, path string) {
 	if err == nil {
 		var info supervisor.ChildInfo
 		if info, err = sup.Child(id); err == nil {
-			err = c.ending(ctx, path, info, func(ctx context.Context) error { return sup.TerminateChild(ctx, id) })
+			err = c.ending(ctx, path, info, func(ctx context.Context) error { return sup.TerminateChild(ctx, id, supervisor.ReasonSuspended) })
 		}
 	}
 	if err != nil {

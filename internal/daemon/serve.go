@@ -92,7 +92,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer listener.Close()
 
 	c, err := Open(ctx, Options{
-		Tree: tree, Store: db, Runtimes: runtimes, Errands: errands, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Work: project.Orders(), Output: o.Output, Socket: socket, programs: programs,
+		Tree: tree, Store: db, Runtimes: runtimes, Errands: errands, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Work: project.Orders(), Output: o.Output, Socket: socket, Admit: listener.Admit, programs: programs,
 		Config: loaded.Config, Load: load,
 	})
 	if err != nil {

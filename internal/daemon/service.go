@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
@@ -77,12 +78,17 @@ func (c *Controller) statusOf(nodes []api.Node) api.Status {
 				state = "crash_loop"
 			}
 			s.Summary[state]++
-			if n.NeedsInput != nil {
+			if waitsForPerson(n) {
 				s.NeedsInput++
 			}
 		}
 	}
 	s.Attention = attention(nodes, s.Config)
+	for i := range s.Attention {
+		if a := &s.Attention[i]; slices.Contains([]string{supervisor.Quarantined.String(), supervisor.GivenUp.String(), "crash_loop"}, a.State) {
+			a.LastOutput = c.lastWords(a.Path)
+		}
+	}
 	s.Inbox = api.Inbox{Questions: len(c.desk.List("", false)), Mail: c.mail.Unread(mail.People), Parked: c.work.Parked()}
 	return s
 }
@@ -117,74 +123,6 @@ func (c *Controller) agent(path string) (runtime.Session, error) {
 		return s, nil
 	}
 	return nil, fmt.Errorf("%s has not been started yet: %w", path, api.ErrConflict)
-}
-
-// Logs is part of api.Service. With follow it goes on over restarts.
-func (c *Controller) Logs(ctx context.Context, path string, n int, follow bool) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		s := c.live(c.full(path))
-		if !follow || s == nil {
-			var lines []string
-			var err error
-			if s != nil {
-				lines, err = s.Peek(ctx, n)
-			} else { // what an incarnation has written that this daemon has not met
-				lines, err = c.output(path, n)
-			}
-			if err != nil {
-				yield("", err)
-			}
-			for _, line := range lines {
-				if !yield(line, nil) {
-					return
-				}
-			}
-			if !follow || err != nil {
-				return
-			}
-			if s = c.successor(ctx, c.full(path), nil); s == nil {
-				return
-			}
-			n = 1 << 20
-		}
-		ctx, stop := context.WithCancel(ctx)
-		defer stop()
-		more := true
-		for more && ctx.Err() == nil {
-			err := s.Follow(ctx, n, func(line string) {
-				if more && !yield(line, nil) {
-					more = false
-					stop()
-				}
-			})
-			if err != nil && more && ctx.Err() == nil {
-				yield("", err)
-				return
-			}
-			if s = c.successor(ctx, c.full(path), s); s == nil {
-				return
-			}
-			n = 1 << 20 // all that the next one has said by now
-		}
-	}
-}
-
-// successor waits for the next incarnation of an agent; nil if ctx ends first.
-func (c *Controller) successor(ctx context.Context, path string, before runtime.Session) runtime.Session {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if s := c.live(path); s != before {
-			return s
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		case <-c.ended:
-			return nil
-		}
-	}
 }
 
 // Attach is part of api.Service.

@@ -39,22 +39,28 @@ func (l lost) Kill()                 { l.cancel(errKilled) }
 
 // start is the Start function of an agent in the runtime.
 func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.Context) (supervisor.Process, error), error) {
+	as, err := c.identity(a)
+	if err != nil {
+		return nil, err
+	}
 	var first atomic.Pointer[runtime.Launch] // one incarnation runs what the other did
-	launch := func(self supervisor.Self, token string) runtime.Launch {
+	launch := func(self supervisor.Self, token string) (runtime.Launch, error) {
 		l := first.Load()
-		if l == nil {
-			made := c.launch(a, signal, self, token)
+		if l == nil || len(a.EnvFiles) > 0 {
+			made, err := c.launch(a, as, signal, self, token)
+			made.Log = runtime.Log(a.Logs.Or(c.fleet().file.Logs))
 			first.Store(&made)
-			return made
+			return made, err
 		}
 		again := *l
+		again.Log = runtime.Log(a.Logs.Or(c.fleet().file.Logs))
 		again.Afresh, again.Incarnation, again.Token = false, self.Incarnation, token
 		again.Env = proc.Reissue(l.Env, self.Incarnation, token)
-		return again
+		return again, nil
 	}
 	start := func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
-		l := &life{c: c, agent: a, self: self}
+		l := &life{c: c, agent: a, as: as, self: self}
 		s, err := c.session(ctx, l, launch)
 		switch {
 		case err != nil:
@@ -90,7 +96,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 
 // session starts an incarnation, or takes it over if it lives already. It
 // returns nil, and no error, for one that should live and has left nothing.
-func (c *Controller) session(ctx context.Context, of *life, launch func(self supervisor.Self, token string) runtime.Launch) (_ runtime.Session, err error) {
+func (c *Controller) session(ctx context.Context, of *life, launch func(self supervisor.Self, token string) (runtime.Launch, error)) (_ runtime.Session, err error) {
 	a, self := of.agent, of.self
 	c.mu.Lock()
 	adopt, ok := c.adopt[self.Path]
@@ -112,7 +118,8 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 		if err == nil && s == nil {
 			var token string
 			token, err = c.begin(ctx, self)
-			of.env = launch(self, token).Env
+			l, _ := launch(self, token) // it is for hooks
+			of.env = l.Env
 		}
 		if err != nil || s == nil {
 			return nil, err
@@ -121,7 +128,8 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 		if err := c.resumed(ctx, o); err != nil {
 			return nil, err
 		}
-		of.env = launch(self, o.Token).Env
+		l, _ := launch(self, o.Token) // it is for hooks
+		of.env = l.Env
 		c.prints.adopted(o, a)
 		if err := ready(ctx, s); err != nil || !adopt.late {
 			return s, err
@@ -139,8 +147,10 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 	if err != nil {
 		return nil, err
 	}
-	l := launch(self, token)
-	of.env = l.Env
+	l, err := launch(self, token)
+	if of.env = l.Env; err != nil {
+		return nil, err
+	}
 	c.prints.begin(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, a)
 	if err := of.run(ctx, "on_waking", a.Hooks.Waking); err != nil {
 		return nil, err

@@ -31,10 +31,13 @@ func (c *Controller) settle(ctx context.Context, path string, before supervisor.
 	var done func(noted) bool
 	switch action {
 	case api.Stop, api.Suspend:
-		if before.State == supervisor.Suspended {
+		why := stopReason(action)
+		if before.State == supervisor.Suspended && before.Reason == why {
 			return
 		}
-		done = func(n noted) bool { return n.state == suspended }
+		done = func(n noted) bool {
+			return n.state == suspended && (n.record == nil || n.record.Reason == why.String())
+		}
 	case api.Restart:
 		done = func(n noted) bool { return n.state != suspended && n.incarnation > before.Incarnation }
 	default:

@@ -124,7 +124,7 @@ func (s *stage) Adopt(_ context.Context, path string) (runtime.Session, error) {
 
 func (s *stage) Ready(context.Context, string, uint64) error { return nil }
 
-func (s *stage) Tail(string, int) ([]string, error) { return nil, fs.ErrNotExist }
+func (s *stage) Log(path string) (string, error) { return "/nowhere/" + path, nil }
 
 func (s *stage) List(context.Context) (all []runtime.Observation, err error) {
 	s.mu.Lock()
@@ -252,13 +252,13 @@ func (a *actor) AwaitReady(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
-func (a *actor) Signal(context.Context, syscall.Signal) error         { return nil }
-func (a *actor) Write(context.Context, []byte) error                  { return nil }
-func (a *actor) Resize(context.Context, uint16, uint16) error         { return nil }
-func (a *actor) Peek(context.Context, int) ([]string, error)          { return nil, nil }
-func (a *actor) LastActivity(context.Context) (time.Time, error)      { return a.started, nil }
-func (a *actor) Attach(context.Context, runtime.Attachment) error     { return nil }
-func (a *actor) Follow(context.Context, int, func(line string)) error { return nil }
+func (a *actor) Signal(context.Context, syscall.Signal) error     { return nil }
+func (a *actor) Write(context.Context, []byte) error              { return nil }
+func (a *actor) Resize(context.Context, uint16, uint16) error     { return nil }
+func (a *actor) Peek(context.Context, int) ([]string, error)      { return nil, nil }
+func (a *actor) LastActivity(context.Context) (time.Time, error)  { return a.started, nil }
+func (a *actor) Attach(context.Context, runtime.Attachment) error { return nil }
+func (a *actor) Follow(context.Context, func()) error             { return nil }
 
 // treeOf makes a tree of words: "a" is an agent, "a=x" one that runs x,
 // "s(a b)" a supervisor, "s:rest_for_one(a b)" one with that strategy.

@@ -189,7 +189,7 @@ func (c *Controller) mayStart(path string, action api.Action) error {
 // shownSuspended makes a node that does not run because it is suspended look like that.
 func (c *Controller) shownSuspended(n *api.Node) {
 	why := c.suspendedBy(c.fleet(), n.Path)
-	if why == "" {
+	if why == "" || n.StoppedByHand { // which a resume does not change
 		return
 	}
 	switch n.State {

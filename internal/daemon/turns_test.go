@@ -237,7 +237,7 @@ func TestDependentsOfSuspended(t *testing.T) {
 					t.Errorf("without a there live %s, want %s", got, want)
 				}
 				x, err := p.Explain(context.Background(), "s/c")
-				if err != nil || x.Rule != "it waits for t/s/a" || !slices.ContainsFunc(x.Evidence, func(e string) bool { return strings.HasPrefix(e, "t/s/a is suspended: stopped on request") }) {
+				if err != nil || x.Rule != "it waits for t/s/a" || !slices.ContainsFunc(x.Evidence, func(e string) bool { return strings.HasPrefix(e, "t/s/a is suspended: suspended until it is resumed") }) {
 					t.Errorf("%+v, %v", x, err)
 				}
 				if _, err := p.Act(context.Background(), "s/a", api.Resume); err != nil {

@@ -18,7 +18,7 @@ func (c *Controller) explainWaiting(ctx context.Context, x *api.Explanation) {
 		x.Rule = why
 		switch {
 		case !c.project.begun().IsZero():
-			x.Next, x.Hint = "nothing, until the project is resumed", "coppice resume"
+			x.Next, x.Hint = "it starts when the project is resumed", "coppice resume"
 		default:
 			x.Next, x.Hint = "it starts when the file says so", "remove suspended = true from the file"
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/orders"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/work"
 )
@@ -160,6 +161,15 @@ func worker(who api.Caller, name string) work.Who {
 	return work.Who{Path: who.Path, Incarnation: who.Incarnation}
 }
 
+// writer is worker for what no claim is about. An order's run writes in the name of
+// the order, so that it does not fire the order again.
+func writer(ctx context.Context, who api.Caller, name string) work.Who {
+	if order := api.OrderOf(ctx); order != "" {
+		return work.Who{Name: orders.PathOf(order)}
+	}
+	return worker(who, name)
+}
+
 // pools are those whose tasks an agent does: the one it is an instance of, that
 // of its name, and that of its path in the project.
 func (c *Controller) pools(path string) []string {
@@ -198,7 +208,7 @@ func (c *Controller) AddTask(ctx context.Context, who api.Caller, t api.TaskAdd)
 	if d.Assignee, err = c.assignee(d.Assignee); err != nil {
 		return work.Task{}, err
 	}
-	made, fresh, err := c.work.Create(ctx, worker(who, t.By), d)
+	made, fresh, err := c.work.Create(ctx, writer(ctx, who, t.By), d)
 	if err == nil && fresh {
 		c.nudgeOf(made, who)
 	}
@@ -266,7 +276,7 @@ func (c *Controller) EditTask(ctx context.Context, who api.Caller, e api.TaskEdi
 		}
 		e.Edit.Assignee = &full
 	}
-	t, err := c.work.Edit(ctx, worker(who, e.By), e.ID, e.Edit)
+	t, err := c.work.Edit(ctx, writer(ctx, who, e.By), e.ID, e.Edit)
 	if err == nil && e.Edit.Assignee != nil {
 		c.nudgeOf(t, who)
 	}
@@ -275,7 +285,7 @@ func (c *Controller) EditTask(ctx context.Context, who api.Caller, e api.TaskEdi
 
 // CommentTask is part of api.Tasks.
 func (c *Controller) CommentTask(ctx context.Context, who api.Caller, m api.TaskComment) (work.Task, error) {
-	t, err := c.work.Comment(ctx, worker(who, m.By), m.ID, m.Text, m.Key)
+	t, err := c.work.Comment(ctx, writer(ctx, who, m.By), m.ID, m.Text, m.Key)
 	return t, refusedWork(err)
 }
 
@@ -349,7 +359,7 @@ func (c *Controller) ImportTasks(ctx context.Context, t api.TaskImport) (work.Im
 			return work.ImportReport{}, refusedWork(fmt.Errorf("beads[%d]: %w", i, err))
 		}
 	}
-	report, err := c.work.Import(ctx, worker(api.Caller{}, t.By), beads)
+	report, err := c.work.Import(ctx, writer(ctx, api.Caller{}, t.By), beads)
 	return report, refusedWork(err)
 }
 

@@ -115,6 +115,15 @@ func (r *Runner) Close() error {
 	return r.shims.Close()
 }
 
+// Owner returns the ID of the job that a process belongs to; empty if to none.
+func (r *Runner) Owner(l proc.Lineage) string {
+	id, at := r.shims.Owner(l)
+	if at < 0 {
+		return ""
+	}
+	return id
+}
+
 // Tend makes anew what was removed of the slots' files, see shim.Runtime.
 func (r *Runner) Tend() []string { return r.shims.Tend() }
 

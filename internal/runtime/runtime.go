@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/account"
 	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -64,7 +65,13 @@ type Launch struct {
 	Terminal   bool          // a pseudo terminal instead of pipes
 	Rows, Cols uint16
 	Limits     Limits
-	Log        Log
+	// NoNewPrivileges keeps it, its descendants and Ready.Exec from gaining
+	// privileges by what they execute, as set-user-ID programs do. Linux only.
+	NoNewPrivileges bool
+	// User is whom it and Ready.Exec run as, if that is not who runs this
+	// program. Only "proc" knows it.
+	User *account.Account
+	Log  Log
 	// Run is what it does where nothing of the above is executed: see package inproc.
 	Run func(context.Context) error `json:"-"`
 }
@@ -149,9 +156,9 @@ type Runtime interface {
 	// there are none; a slot that cannot be looked at is listed as Unknown.
 	List(ctx context.Context) ([]Observation, error)
 
-	// Tail returns the last n lines that a slot has kept, whichever incarnation
-	// wrote them; nothing has to be adopted for that. fs.ErrNotExist: it keeps none.
-	Tail(path string, n int) ([]string, error)
+	// Log returns the name of the file that keeps the output of a slot, for package
+	// logfile. It need not be there.
+	Log(path string) (string, error)
 
 	// Remove forgets a slot in which nothing lives, with its log. ErrBusy, ErrUnknown.
 	Remove(ctx context.Context, path string) error
@@ -192,9 +199,19 @@ type Session interface {
 	// Attach connects a person until ctx is done, the input ends or the
 	// incarnation does. Any number may watch, one may write (ErrWriter).
 	Attach(ctx context.Context, a Attachment) error
-	// Follow sends the lines of output, beginning with the last n, to f until
+	// Follow calls grew at once, and whenever there may be more in the log of the
+	// slot, until ctx is done or the incarnation has ended. Who reads on from the
+	// same place in the log, incarnation after incarnation, misses and repeats
+	// nothing.
+	Follow(ctx context.Context, grew func()) error
+}
+
+// Unfinished is what a Session may be, too.
+type Unfinished interface {
+	// Unfinished sends what there is of the last line of output while its end was not
+	// written, at once and whenever that has changed ("": there is none), to f until
 	// ctx is done or the incarnation has ended.
-	Follow(ctx context.Context, n int, f func(line string)) error
+	Unfinished(ctx context.Context, f func(text string)) error
 }
 
 // Attachment is the person's end of an Attach.

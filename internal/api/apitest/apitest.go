@@ -9,6 +9,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -33,6 +34,7 @@ type Fleet struct {
 	why     map[string]api.Explanation
 	events  []event.Event
 	lines   map[string][]string
+	begun   map[string]string // lines that have no end yet
 	calls   []string
 	err     error
 }
@@ -41,7 +43,7 @@ var _ api.Daemon = (*Fleet)(nil)
 
 // New returns a fleet of these nodes, the root first.
 func New(nodes ...api.Node) *Fleet {
-	return &Fleet{changed: make(chan struct{}), nodes: nodes, why: map[string]api.Explanation{}, lines: map[string][]string{}}
+	return &Fleet{changed: make(chan struct{}), nodes: nodes, why: map[string]api.Explanation{}, lines: map[string][]string{}, begun: map[string]string{}}
 }
 
 func (f *Fleet) change(do func()) {
@@ -105,6 +107,9 @@ func (f *Fleet) Changed() <-chan struct{} {
 
 // Owner implements api.Access: all requests come from people.
 func (f *Fleet) Owner(int) (*api.Caller, error) { return nil, nil }
+
+// RunOf implements api.Access: none of them comes from an order.
+func (f *Fleet) RunOf(int) string { return "" }
 
 // Status implements api.Service.
 func (f *Fleet) Status(context.Context) (api.Status, error) {
@@ -218,33 +223,57 @@ func (f *Fleet) Events(ctx context.Context, q event.Query) iter.Seq2[event.Event
 	}
 }
 
-// Logs implements api.Service.
-func (f *Fleet) Logs(ctx context.Context, path string, n int, follow bool) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for seen := -1; ; {
-			f.mu.Lock()
-			i, err := f.find(path)
-			var lines []string
-			if err == nil {
-				lines = f.lines[f.nodes[i].Path]
-			}
-			changed := f.changed
-			f.mu.Unlock()
+// Logs implements api.Service. A position is how many lines of an agent came before.
+func (f *Fleet) Logs(ctx context.Context, q api.LogQuery) iter.Seq2[api.LogLine, error] {
+	return func(yield func(api.LogLine, error) bool) {
+		seen := make(map[string]int)
+		for live := false; ; live = true {
+			lines, changed, err := f.printed(q.Paths)
 			if err != nil {
-				yield("", err)
+				yield(api.LogLine{}, err)
 				return
 			}
-			if seen < 0 {
-				seen = max(0, len(lines)-n)
-			}
-			for ; seen < len(lines); seen++ {
-				if !yield(lines[seen], nil) {
-					return
+			for _, path := range slices.Sorted(maps.Keys(lines)) {
+				all := lines[path]
+				if _, ok := seen[path]; !ok && q.Lines >= 0 {
+					seen[path] = max(0, len(all)-q.Lines)
+				}
+				if after, err := strconv.Atoi(q.After[path]); err == nil && !live {
+					seen[path] = after
+				}
+				for ; seen[path] < len(all); seen[path]++ {
+					if !yield(api.LogLine{Path: path, Line: all[seen[path]], Position: strconv.Itoa(seen[path] + 1)}, nil) {
+						return
+					}
 				}
 			}
-			if !follow {
+			if !q.Follow || !live && !yield(api.LogLine{Live: true}, nil) {
 				return
 			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				yield(api.LogLine{}, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+// Begin says what there is of the line that an agent is writing.
+func (f *Fleet) Begin(path, text string) { f.change(func() { f.begun[path] = text }) }
+
+// Unfinished implements api.Unfinished.
+func (f *Fleet) Unfinished(ctx context.Context, path string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for last := ""; ; {
+			f.mu.Lock()
+			text, changed := f.begun[path], f.changed
+			f.mu.Unlock()
+			if text != last && !yield(text, nil) {
+				return
+			}
+			last = text
 			select {
 			case <-changed:
 			case <-ctx.Done():
@@ -253,6 +282,32 @@ func (f *Fleet) Logs(ctx context.Context, path string, n int, follow bool) iter.
 			}
 		}
 	}
+}
+
+// printed is what the agents at and below some paths have said.
+func (f *Fleet) printed(paths []string) (lines map[string][]string, changed chan struct{}, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lines = make(map[string][]string)
+	if len(paths) == 0 {
+		paths = []string{""}
+	}
+	for _, path := range paths {
+		above := ""
+		if path != "" {
+			i, err := f.find(path)
+			if err != nil {
+				return nil, nil, err
+			}
+			above = f.nodes[i].Path
+		}
+		for _, n := range f.nodes {
+			if said := f.lines[n.Path]; n.Path == above || strings.HasPrefix(n.Path+"/", above+"/") || above == "" {
+				lines[n.Path] = said
+			}
+		}
+	}
+	return lines, f.changed, f.err
 }
 
 // Attach implements api.Service.

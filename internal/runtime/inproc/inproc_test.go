@@ -16,6 +16,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -198,9 +199,13 @@ func TestOutput(t *testing.T) {
 		t.Errorf("%v, %v", at, err)
 	}
 
+	file, err := r.Log("p/a")
+	if err != nil {
+		t.Fatal(err)
+	}
 	lines := make(chan string, 10)
 	over := make(chan error, 1)
-	go func() { over <- s.Follow(t.Context(), 1, func(line string) { lines <- line }) }()
+	go func() { over <- runtimetest.Lines(t.Context(), file, s, 1, func(line string) { lines <- line }) }()
 	if got := <-lines; got != "three" {
 		t.Errorf("%q", got)
 	}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -110,7 +109,7 @@ func (r *Runtime) begin(ctx context.Context, l runtime.Launch) (*session, error)
 			return nil, fmt.Errorf("%s, incarnation %d: %w", l.Path, l.Incarnation, runtime.ErrStale)
 		}
 	}
-	at.said.limit(l.Log)
+	at.said.begin(l.Incarnation, l.Log)
 	s := &session{launch: l, said: at.said, started: time.Now(), ready: make(chan struct{}), done: make(chan struct{})}
 	if !l.Ready.Notify {
 		close(s.ready)
@@ -208,13 +207,13 @@ func (r *Runtime) List(context.Context) ([]runtime.Observation, error) {
 	return all, nil
 }
 
-// Tail reads the log of a slot: see runtime.Runtime.
-func (r *Runtime) Tail(path string, n int) ([]string, error) {
+// Log is the name of the log of a slot: see runtime.Runtime.
+func (r *Runtime) Log(path string) (string, error) {
 	name, err := wire.DirName(path)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	return logfile.Kept(newSaid(filepath.Join(r.dir, name)).file, n)
+	return filepath.Join(r.dir, name, wire.LogFile), nil
 }
 
 // Remove forgets a slot, with what was said in it.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // said is what the agents of a slot say. It costs nothing on the disk while
@@ -20,18 +21,42 @@ type said struct {
 	mu     sync.Mutex
 	writer *logfile.Writer // nil until something is said
 	bounds runtime.Log
+	run    uint64        // incarnation that lives
 	grown  chan struct{} // closed when there is more; nil if nobody waits for it
 }
 
 func newSaid(dir string) *said { return &said{dir: dir, file: filepath.Join(dir, "output.log")} }
 
-func (s *said) limit(l runtime.Log) {
+// begin is told of each incarnation.
+func (s *said) begin(incarnation uint64, l runtime.Log) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.bounds = l
+	s.bounds, s.run = l, incarnation
 	if s.writer != nil {
 		s.writer.Limit(l)
+		s.writer.Begin(incarnation)
 	}
+}
+
+// end is told how an incarnation has ended.
+func (s *said) end(incarnation uint64, exit supervisor.Exit) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.writer == nil {
+		if exit.Clean() {
+			return
+		}
+		s.open()
+	}
+	s.writer.End(incarnation, exit.String(), !exit.Clean())
+}
+
+// open makes the writer. Needs mu.
+func (s *said) open() {
+	_ = os.MkdirAll(s.dir, 0o700) // the writer tries again, and counts what is lost
+	s.writer = logfile.NewWriter(s.file)
+	s.writer.Limit(s.bounds)
+	s.writer.Begin(s.run)
 }
 
 // append adds a line. That it cannot be kept stops nobody.
@@ -39,9 +64,7 @@ func (s *said) append(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.writer == nil {
-		_ = os.MkdirAll(s.dir, 0o700) // the writer tries again, and counts what is lost
-		s.writer = logfile.NewWriter(s.file)
-		s.writer.Limit(s.bounds)
+		s.open()
 	}
 	s.writer.Append([]byte(text + "\n"))
 	if s.grown != nil {
@@ -76,31 +99,17 @@ func (s *said) more() <-chan struct{} {
 	return s.grown
 }
 
-func (s *said) follow(ctx context.Context, over <-chan struct{}, n int, f func(string)) error {
-	t, lines, err := logfile.Open(s.file, n)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	for _, line := range lines {
-		f(line)
-	}
+func (s *said) follow(ctx context.Context, over <-chan struct{}, grew func()) {
 	for {
 		more := s.more() // before reading: then nothing is missed
-		last := false
-		select {
-		case <-over:
-			last = true
-		default:
-		}
-		if err := t.Next(f); err != nil || last {
-			return err
-		}
+		grew()
 		select {
 		case <-more:
 		case <-over:
+			grew()
+			return
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }

@@ -34,6 +34,7 @@ func (s *session) live(ctx context.Context) {
 	defer s.cancel(nil)
 	s.exit = s.run(ctx)
 	s.ended = time.Now()
+	s.said.end(s.launch.Incarnation, s.exit)
 }
 
 var errStopped = errors.New("asked to stop")
@@ -156,6 +157,7 @@ func (s *session) Peek(_ context.Context, n int) ([]string, error) { return s.sa
 
 func (s *session) LastActivity(context.Context) (time.Time, error) { return s.said.activity(), nil }
 
-func (s *session) Follow(ctx context.Context, n int, f func(line string)) error {
-	return s.said.follow(ctx, s.done, n, f)
+func (s *session) Follow(ctx context.Context, grew func()) error {
+	s.said.follow(ctx, s.done, grew)
+	return nil
 }

@@ -18,7 +18,7 @@ func read(t *testing.T, file string, m Mark) (lines []string) {
 		t.Fatal(err)
 	}
 	defer tail.Close()
-	emit := func(l string) { lines = append(lines, l) }
+	emit := Texts(func(l string) { lines = append(lines, l) })
 	if err := tail.Next(emit); err != nil {
 		t.Fatal(err)
 	}

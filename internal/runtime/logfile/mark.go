@@ -2,9 +2,16 @@ package logfile
 
 import (
 	"bytes"
-	"io"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
+
+	"github.com/coppice-dev/coppice/internal/private"
 )
 
 // Mark is a place in a log, for another program or another day. The zero
@@ -13,13 +20,16 @@ type Mark struct {
 	Inode  uint64 `json:"inode,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
 	Before []byte `json:"before,omitempty"` // what precedes it: inodes are used again
+	// Passed is when the last end or beginning of an incarnation at this place was
+	// that has been passed on, in Unix milliseconds; 0: none was.
+	Passed int64 `json:"passed,omitempty"`
 }
 
 const before = 32 // bytes
 
 // End returns the place where the log ends now.
 func End(file string) Mark {
-	f, err := os.Open(file)
+	f, err := private.OpenFile(file, os.O_RDONLY)
 	if err != nil {
 		return Mark{}
 	}
@@ -29,6 +39,36 @@ func End(file string) Mark {
 		return Mark{}
 	}
 	return Mark{Inode: inode(st), Offset: st.Size(), Before: preceding(f, st.Size())}
+}
+
+// Mark returns the place behind what was passed on last.
+func (t *Tail) Mark() Mark {
+	if t.f == nil {
+		return Mark{}
+	}
+	offset := max(0, t.offset)
+	return Mark{Inode: t.inode, Offset: offset, Before: bytes.Clone(t.recent[max(0, len(t.recent)-int(offset)):]), Passed: t.passed}
+}
+
+// String is the mark as a word, which ParseMark reads.
+func (m Mark) String() string {
+	return fmt.Sprintf("%x.%x.%x.%s", m.Inode, m.Offset, m.Passed, base64.RawURLEncoding.EncodeToString(m.Before))
+}
+
+// ParseMark reads what Mark.String has written.
+func ParseMark(text string) (m Mark, err error) {
+	fields := strings.Split(text, ".")
+	if len(fields) == 4 {
+		var errs [4]error
+		m.Inode, errs[0] = strconv.ParseUint(fields[0], 16, 64)
+		m.Offset, errs[1] = strconv.ParseInt(fields[1], 16, 64)
+		m.Passed, errs[2] = strconv.ParseInt(fields[2], 16, 64)
+		m.Before, errs[3] = base64.RawURLEncoding.DecodeString(fields[3])
+		if errors.Join(errs[:]...) == nil && m.Offset >= 0 && len(m.Before) <= before {
+			return m, nil
+		}
+	}
+	return Mark{}, fmt.Errorf("%.100q is no position in a log", text)
 }
 
 // preceding returns the last bytes before an offset.
@@ -48,25 +88,42 @@ func inode(st os.FileInfo) uint64 {
 // From reads on from a mark. What was rotated away since is skipped.
 func From(file string, m Mark) (*Tail, error) {
 	t := &Tail{file: file}
+	return t, t.from(m)
+}
+
+func (t *Tail) from(m Mark) error {
+	var f *os.File
 	for i := range maxKept {
-		f, err := os.Open(t.name(i))
+		next, err := t.kept(i)
+		if i == 0 && err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 		if err != nil {
 			break
 		}
-		t.Close()
-		t.f = f
+		if f != nil {
+			f.Close()
+		}
+		f = next
 		st, err := f.Stat()
 		if err != nil {
-			t.Close()
-			return nil, err
+			f.Close()
+			return err
 		}
-		if m.Inode != 0 && inode(st) == m.Inode && st.Size() >= m.Offset && bytes.Equal(preceding(f, m.Offset), m.Before) {
-			if _, err := f.Seek(m.Offset, io.SeekStart); err != nil {
-				t.Close()
-				return nil, err
-			}
-			break
+		if m.Inode == 0 || inode(st) != m.Inode || st.Size() < m.Offset || !bytes.Equal(preceding(f, m.Offset), m.Before) {
+			continue
 		}
+		if err := t.start(f, m.Offset); err != nil {
+			return err
+		}
+		if m.Passed > 0 {
+			t.skip(func(e entry) bool { return e.offset == m.Offset && e.at.UnixMilli() <= m.Passed })
+			t.passed = m.Passed
+		}
+		return nil
 	}
-	return t, nil
+	if f == nil {
+		return nil
+	}
+	return t.start(f, 0)
 }

@@ -10,125 +10,78 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
+	"time"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 const (
-	maxTail = 1 << 20 // bytes of a log file that are looked at for its last lines
 	maxPeek = 10_000  // lines
+	maxTail = 1 << 20 // bytes of a log file that Peek looks at
 	maxKept = 1000    // rotated files that may be looked for
 )
 
+// Line is what a log consists of: a line, or the place between two incarnations.
+type Line struct {
+	Text        string    // may contain escape sequences: see proc.Plain
+	Time        time.Time // of its beginning, to 10 ms; zero: not known
+	Incarnation uint64    // that wrote it; 0: not known
+	Between     *Between  // not nil: there is no text
+}
+
+// Between is where the output of an incarnation ends, where that of the next one
+// begins, or both.
+type Between struct {
+	Ended   uint64 // 0: none has
+	EndedAt time.Time
+	How     string // it ended
+	Began   uint64 // 0: none has yet; the time is that of the Line
+}
+
+// Texts passes the text of lines on, and nothing else.
+func Texts(f func(string)) func(Line) {
+	return func(l Line) {
+		if l.Between == nil {
+			f(l.Text)
+		}
+	}
+}
+
 // Peek returns the last n lines of the log, without escape sequences.
 func Peek(file string, n int) ([]string, error) {
-	t, lines, err := Open(file, n)
+	if n = min(n, maxPeek); n <= 0 {
+		return nil, nil
+	}
+	t, err := last(file, n, maxTail)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Close()
-	if len(t.partial) > 0 && n > 0 {
-		lines = append(lines, valid(t.partial))
-		lines = lines[max(0, len(lines)-n):]
-	}
-	for i, l := range lines {
-		lines[i] = proc.Plain(l)
-	}
-	return lines, nil
-}
-
-// Kept is Peek of a log that exists; fs.ErrNotExist if it does not.
-func Kept(file string, n int) ([]string, error) {
-	if _, err := os.Stat(file); err != nil {
+	var lines []string
+	add := Texts(func(text string) { lines = append(lines, proc.Plain(text)) })
+	if err := t.Next(add); err != nil {
 		return nil, err
 	}
-	return Peek(file, n)
+	t.Rest(add)
+	return lines[max(0, len(lines)-n):], nil
 }
 
 // Tail reads a log that is being written and rotated.
 type Tail struct {
 	file    string
 	f       *os.File // nil: there is none yet
-	partial []byte   // of a line whose end has not been read
-}
+	inode   uint64
+	times   *times
+	offset  int64  // in f, of the beginning of partial
+	partial []byte // of a line whose end has not been read
+	recent  []byte // precedes partial, as far as a Mark needs it
 
-// Open returns the last n whole lines of the log that ends now, and what
-// reads on from there.
-func Open(file string, n int) (*Tail, []string, error) {
-	t := &Tail{file: file}
-	f, err := os.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return t, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	t.f = f
-	b, err := lastBytes(f)
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	end := bytes.LastIndexByte(b, '\n') + 1
-	t.partial = slices.Clone(b[end:])
-	n = min(n, maxPeek)
-	lines := splitLines(b[:end], n)
-	for i := 1; len(lines) < n && i < maxKept; i++ {
-		old, err := os.Open(t.name(i))
-		if err != nil {
-			break
-		}
-		b, err := lastBytes(old)
-		old.Close()
-		if err != nil {
-			break
-		}
-		lines = append(splitLines(b, n-len(lines)), lines...)
-	}
-	return t, lines, nil
-}
-
-// lastBytes reads the end of a file, from the beginning of a line where it is cut.
-func lastBytes(f *os.File) ([]byte, error) {
-	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return nil, err
-	}
-	from := max(0, size-maxTail)
-	b := make([]byte, size-from)
-	n, err := f.ReadAt(b, from)
-	if err != nil && err != io.EOF {
-		return nil, err
-	}
-	b = b[:n]
-	if from > 0 {
-		b = b[bytes.IndexByte(b, '\n')+1:]
-	}
-	return b, nil
-}
-
-// splitLines returns the last n lines of b.
-func splitLines(b []byte, n int) []string {
-	if n <= 0 {
-		return nil
-	}
-	b = bytes.TrimSuffix(b, []byte("\n"))
-	if len(b) == 0 {
-		return nil
-	}
-	all := bytes.Split(b, []byte("\n"))
-	all = all[max(0, len(all)-n):]
-	lines := make([]string, len(all))
-	for i, l := range all {
-		lines[i] = valid(l)
-	}
-	return lines
-}
-
-func valid(b []byte) string {
-	return strings.ToValidUTF8(string(bytes.TrimSuffix(b, []byte("\r"))), "\uFFFD")
+	at          time.Time // of the last entry
+	incarnation uint64
+	over        *Line // an incarnation has ended, which is yet to be passed on
+	passed      int64 // Unix ms of the last Between at offset; 0 if there was none
 }
 
 func (t *Tail) name(i int) string {
@@ -138,100 +91,256 @@ func (t *Tail) name(i int) string {
 	return fmt.Sprintf("%s.%d", t.file, i)
 }
 
+// kept opens a file by its number. While the files are renamed there is a gap.
+func (t *Tail) kept(i int) (f *os.File, err error) {
+	for range 20 {
+		if f, err = private.OpenFile(t.name(i), os.O_RDONLY); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if _, e := os.Lstat(t.name(i + 1)); e != nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return f, err
+}
+
+// start begins to read a file at the beginning of a line.
+func (t *Tail) start(f *os.File, offset int64) error {
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		f.Close()
+		return err
+	}
+	t.Close()
+	t.f, t.offset, t.times, t.passed = f, offset, openTimes(t.file, f), 0
+	if st, err := f.Stat(); err == nil {
+		t.inode = inode(st)
+	}
+	t.recent = preceding(f, offset)
+	t.skip(func(e entry) bool { return e.offset < offset }) // what the time and the incarnation are here
+	return nil
+}
+
+// skip takes entries without passing anything on, up to the first that is not to be skipped.
+func (t *Tail) skip(skipped func(entry) bool) {
+	for {
+		for len(t.times.ahead) > 0 {
+			e := t.times.ahead[0]
+			if !skipped(e) {
+				return
+			}
+			t.times.ahead = t.times.ahead[1:]
+			t.hold(e)
+		}
+		if !t.times.read(t.file) {
+			return
+		}
+	}
+}
+
+// hold takes what an entry says of what comes after it.
+func (t *Tail) hold(e entry) {
+	t.at = e.at
+	if e.mark != nil {
+		t.incarnation = e.mark.Incarnation
+	}
+}
+
 // Close lets go of the file.
 func (t *Tail) Close() {
 	if t.f != nil {
 		t.f.Close()
+		t.times.close()
+		t.f = nil
 	}
 }
 
 // Next passes on the lines that have come since.
-func (t *Tail) Next(emit func(string)) error {
-	buf := make([]byte, 32<<10)
-	for {
-		if t.f == nil {
-			f, err := os.Open(t.file)
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			t.f = f
-		}
-		rotated := !same(t.f, t.file) // before reading: then what is read is all of it
-		if err := t.drain(buf, emit); err != nil {
+func (t *Tail) Next(emit func(Line)) error {
+	for more := true; more; {
+		var err error
+		if more, err = t.Some(emit); err != nil {
 			return err
 		}
-		if !rotated {
-			return nil
+	}
+	return nil
+}
+
+// someBytes is how much Some reads at once: a log may grow faster than it is read.
+const someBytes = 1 << 20
+
+// Some passes on some of the lines that have come since, and reports whether there
+// may be more.
+func (t *Tail) Some(emit func(Line)) (more bool, err error) {
+	buf := make([]byte, 32<<10)
+	for left := someBytes; ; {
+		if t.f == nil {
+			if err := t.from(Mark{}); err != nil { // all of it is new
+				return false, err
+			}
+			if t.f == nil {
+				return false, nil
+			}
 		}
-		if !t.advance(emit) {
-			return nil
+		rotated := !same(t.f, t.file) // before reading: then what is read is all of it
+		if err := t.drain(buf, &left, emit); err != nil {
+			return false, err
+		}
+		if left <= 0 {
+			return true, nil
+		}
+		if !rotated || !t.advance(emit) {
+			t.passOver(emit)
+			return false, nil
 		}
 	}
 }
 
-func (t *Tail) drain(buf []byte, emit func(string)) error {
-	for {
+// drain reads to the end of the file, or until nothing is left of what may be read.
+func (t *Tail) drain(buf []byte, left *int, emit func(Line)) error {
+	for *left > 0 {
 		n, err := t.f.Read(buf)
+		*left -= n
 		t.partial = append(t.partial, buf[:n]...)
+		t.times.more(t.file, t.offset+int64(len(t.partial)))
 		start := 0
 		for {
 			i := bytes.IndexByte(t.partial[start:], '\n')
 			if i < 0 {
 				break
 			}
-			emit(valid(t.partial[start : start+i]))
+			t.line(t.partial[start:start+i], 1, emit)
 			start += i + 1
 		}
-		t.partial = t.partial[:copy(t.partial, t.partial[start:])]
-		if len(t.partial) >= proc.MaxLine {
-			emit(valid(t.partial))
-			t.partial = t.partial[:0]
+		if len(t.partial)-start >= proc.MaxLine {
+			t.line(t.partial[start:], 0, emit)
+			start = len(t.partial)
 		}
+		t.partial = t.partial[:copy(t.partial, t.partial[start:])]
 		if err == io.EOF {
+			if len(t.partial) == 0 {
+				t.marks(t.offset, emit)
+			}
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
-// advance opens the file that follows the one that was read to its end.
-func (t *Tail) advance(emit func(string)) bool {
-	for i := 1; i < maxKept; i++ {
-		if _, err := os.Lstat(t.name(i)); err != nil {
-			break
+// line passes a line on, after what the index says of it. end is the length of its line end.
+func (t *Tail) line(text []byte, end int, emit func(Line)) {
+	t.marks(t.offset, emit)
+	t.passOver(emit)
+	t.consume(text, end) // first: emit may ask for the place behind it
+	emit(Line{Text: valid(text), Time: t.at, Incarnation: t.incarnation})
+}
+
+// consume goes on behind a line.
+func (t *Tail) consume(text []byte, end int) {
+	t.offset += int64(len(text) + end)
+	t.passed = 0
+	t.recent = append(t.recent, text[max(0, len(text)-before):]...)
+	if end > 0 {
+		t.recent = append(t.recent, '\n')
+	}
+	t.recent = append(t.recent[:0], t.recent[max(0, len(t.recent)-before):]...)
+}
+
+// marks takes what the index says up to an offset. The end of an incarnation is
+// held back for a moment: the next one may have begun already.
+func (t *Tail) marks(offset int64, emit func(Line)) {
+	for e, ok := t.times.next(offset); ok; e, ok = t.times.next(offset) {
+		if e.mark != nil {
+			t.mark(e, emit)
 		}
-		if same(t.f, t.name(i)) {
-			return t.open(i - 1)
+		t.hold(e)
+	}
+}
+
+func (t *Tail) mark(e entry, emit func(Line)) {
+	switch e.mark.Event {
+	case ended:
+		t.passOver(emit)
+		t.over = &Line{
+			Time: e.at, Incarnation: e.mark.Incarnation,
+			Between: &Between{Ended: e.mark.Incarnation, EndedAt: e.at, How: e.mark.How},
+		}
+	case began:
+		b := &Between{Began: e.mark.Incarnation}
+		if t.over != nil {
+			last := *t.over.Between
+			b, t.over = &last, nil
+			b.Began = e.mark.Incarnation
+		}
+		t.passed = e.at.UnixMilli()
+		emit(Line{Time: e.at, Incarnation: e.mark.Incarnation, Between: b})
+	}
+}
+
+func (t *Tail) passOver(emit func(Line)) {
+	if t.over != nil {
+		l := *t.over
+		t.over = nil
+		t.passed = l.Time.UnixMilli()
+		emit(l)
+	}
+}
+
+// advance opens the file that follows the one that was read to its end. It may be
+// renamed at any moment, and for a moment there may be a gap in the names.
+func (t *Tail) advance(emit func(Line)) bool {
+	for range 3 {
+		for i := 1; i < maxKept; i++ {
+			if same(t.f, t.name(i)) {
+				if done, ok := t.open(i-1, i); done {
+					return ok
+				}
+				break // it was rotated again
+			}
 		}
 	}
-	if t.open(0) {
-		emit("[coppice: the log was rotated faster than it could be read]")
+	if _, ok := t.open(0, -1); ok {
+		emit(Line{Text: "[coppice: the log was rotated faster than it could be read]", Time: t.at, Incarnation: t.incarnation})
 		return true
 	}
 	return false // removed; who writes it will make another one
 }
 
-func (t *Tail) open(i int) bool {
-	f, err := os.Open(t.name(i))
+// open goes on with a file by its number, if the last one still has its own; where
+// it does not, open is not done. The number is negative if it has none any more.
+func (t *Tail) open(i, last int) (done, ok bool) {
+	f, err := private.OpenFile(t.name(i), os.O_RDONLY)
 	if err != nil {
-		return false
+		return true, false // not yet
 	}
-	t.f.Close()
-	t.f = f
-	return true
+	if last >= 0 && !same(t.f, t.name(last)) {
+		f.Close()
+		return false, false
+	}
+	partial := t.partial
+	t.partial = nil
+	if err := t.start(f, 0); err != nil {
+		return true, false
+	}
+	t.recent, t.partial = nil, partial
+	t.offset -= int64(len(partial)) // it is not in this file
+	return true, true
 }
 
 // Rest passes on a last line without end.
-func (t *Tail) Rest(emit func(string)) {
+func (t *Tail) Rest(emit func(Line)) {
 	if len(t.partial) > 0 {
-		emit(valid(t.partial))
+		partial := t.partial
 		t.partial = nil
+		t.line(partial, 0, emit)
 	}
+}
+
+func valid(b []byte) string {
+	return strings.ToValidUTF8(string(bytes.TrimSuffix(b, []byte("\r"))), "\uFFFD")
 }
 
 // same reports whether an open file is the one that has this name.

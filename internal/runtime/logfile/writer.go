@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,7 +30,10 @@ type Writer struct {
 
 	mu    sync.Mutex
 	f     *os.File
+	index index
 	size  int64
+	run   uint64  // incarnation whose output it is; 0: not known
+	marks []entry // that are not written yet: the log is not open, offsets do not count
 	max   int64
 	keep  int
 	retry time.Time // when a file that could not be opened is tried again
@@ -66,6 +70,64 @@ func (l *Writer) Activity() time.Time {
 	return time.Time{}
 }
 
+// Begin notes that what comes is the output of an incarnation. Nothing is written
+// before there is some.
+func (l *Writer) Begin(incarnation uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.run = incarnation
+	l.marks = append(l.marks, entry{at: time.Now(), mark: &mark{Incarnation: incarnation, Event: began}})
+	if len(l.marks) > maxMarks {
+		l.marks = l.marks[1:]
+	}
+	if l.f != nil {
+		l.putMarks()
+	}
+}
+
+// maxMarks bounds how many marks wait for output.
+const maxMarks = 16
+
+// End notes that an incarnation has ended, and how in words. Where nothing was ever
+// written, it writes that only of a failure.
+func (l *Writer) End(incarnation uint64, how string, failed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	how = strings.ToValidUTF8(how[:min(len(how), maxHow)], "")
+	l.marks = append(l.marks, entry{at: time.Now(), mark: &mark{Incarnation: incarnation, Event: ended, How: how}})
+	if l.f != nil || failed && l.open() {
+		l.putMarks()
+	}
+}
+
+// putMarks writes the marks that wait, each at the end of a line.
+func (l *Writer) putMarks() {
+	for _, e := range l.marks {
+		if !l.endsLine() {
+			n, _ := io.WriteString(l.f, "\n")
+			l.size += int64(n)
+		}
+		e.offset = l.size
+		l.index.put(e)
+	}
+	l.marks = nil
+}
+
+// endsLine reports whether the file ends with the end of a line.
+func (l *Writer) endsLine() bool {
+	if l.size == 0 {
+		return true
+	}
+	f, err := private.OpenFile(l.file, os.O_RDONLY)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	var b [1]byte
+	_, err = f.ReadAt(b[:], l.size-1)
+	return err != nil || b[0] == '\n'
+}
+
 // Append writes b to the log. Where that would become too long it is rotated
 // between two lines of b.
 func (l *Writer) Append(b []byte) {
@@ -77,6 +139,9 @@ func (l *Writer) Append(b []byte) {
 		l.lost += int64(len(b))
 		return
 	}
+	if l.marks != nil {
+		l.putMarks()
+	}
 	for len(b) > 0 {
 		n := l.fits(b)
 		if n == 0 {
@@ -85,6 +150,7 @@ func (l *Writer) Append(b []byte) {
 				n = len(b) // it could not be rotated
 			}
 		}
+		l.stamp()
 		if written := l.write(b[:n]); written < n { // the disk is full
 			l.lost += int64(len(b) - written)
 			return
@@ -108,6 +174,13 @@ func (l *Writer) fits(b []byte) int {
 		return bytes.IndexByte(b, '\n') + 1
 	}
 	return len(b)
+}
+
+// stamp notes in the index when what comes is written.
+func (l *Writer) stamp() {
+	if now := time.Unix(0, l.last.Load()); now.Sub(l.index.last).Abs() >= indexStep {
+		l.index.put(entry{offset: l.size, at: now})
+	}
 }
 
 // write writes b to the file, after a note of what was lost before.
@@ -162,6 +235,11 @@ func (l *Writer) open() bool {
 		var st os.FileInfo
 		if st, err = f.Stat(); err == nil {
 			l.f, l.size = f, st.Size()
+			l.index.close()
+			l.index = openIndex(l.file, st)
+			if l.run != 0 && len(l.marks) == 0 { // else a mark says it
+				l.index.put(entry{offset: l.size, at: time.Now(), mark: &mark{Incarnation: l.run}})
+			}
 			return true
 		}
 		f.Close()
@@ -188,6 +266,7 @@ func (l *Writer) rotate() {
 	l.f = nil
 	if l.open() {
 		old.Close()
+		prune(l.file, name)
 		return
 	}
 	l.f = old
@@ -197,7 +276,7 @@ func (l *Writer) rotate() {
 func (l *Writer) Tail(n int64) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f, err := os.Open(l.file)
+	f, err := private.OpenFile(l.file, os.O_RDONLY)
 	if err != nil {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -108,11 +109,18 @@ func testPeek(t *testing.T, b *bench) {
 	}
 	// Who has never heard of the agent can read them, too.
 	other := b.runtime()
-	if lines, err := other.Tail("app/a", 2); err != nil || !slices.Equal(lines, []string{"line 48", "line 49"}) {
+	file, err := other.Log("app/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines, err := logfile.Peek(file, 2); err != nil || !slices.Equal(lines, []string{"line 48", "line 49"}) {
 		t.Errorf("the last lines of the slot: %q, %v", lines, err)
 	}
-	if lines, err := other.Tail("app/none", 2); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the last lines of no slot: %q, %v", lines, err)
+	if file, err = other.Log("app/none"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the log of no slot: %v", err)
 	}
 }
 
@@ -123,7 +131,7 @@ func testFollow(t *testing.T, b *bench) {
 	b.until(s, "three")
 	var got []string
 	opened := false
-	if err := s.Follow(b.ctx(), 2, func(line string) {
+	if err := Lines(b.ctx(), b.log(s), s, 2, func(line string) {
 		got = append(got, line)
 		if !opened && line == "three" {
 			opened = true
@@ -137,9 +145,34 @@ func testFollow(t *testing.T, b *bench) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := s.Follow(ctx, 1, func(string) {}); err != nil {
+	if err := s.Follow(ctx, func() {}); err != nil {
 		t.Errorf("follow that was given up: %v", err)
 	}
+}
+
+// log is the log of a session's slot.
+func (b *bench) log(s runtime.Session) string {
+	b.Helper()
+	file, err := b.last.Log(s.Observe().Path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return file
+}
+
+// Lines passes the lines of a session's log on to f, beginning with the last n, until
+// ctx is done or the incarnation has ended.
+func Lines(ctx context.Context, file string, s runtime.Session, n int, f func(line string)) error {
+	t, err := logfile.Last(file, n)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	var failed error
+	lines := logfile.Texts(f)
+	err = s.Follow(ctx, func() { failed = errors.Join(failed, t.Next(lines)) })
+	t.Rest(lines)
+	return errors.Join(err, failed)
 }
 
 func testActivity(t *testing.T, b *bench) {
@@ -281,7 +314,7 @@ func testDescendants(t *testing.T, b *bench) {
 	collect := func(s runtime.Session) (pids []string) {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
-		s.Follow(ctx, 100, func(line string) {
+		Lines(ctx, b.log(s), s, 100, func(line string) {
 			word, pid, _ := strings.Cut(strings.TrimSpace(line), " ")
 			if word == "daemon" || word == "deep" {
 				if pids = append(pids, pid); len(pids)%4 == 0 {

@@ -96,6 +96,7 @@ func Run(t *testing.T, open Open, o Options) {
 		{"Write", testWrite},
 		{"Attach", testAttach},
 		{"Environment", testEnvironment},
+		{"NoNewPrivileges", testNoNewPrivileges},
 		{"Said", testSaid},
 		{"SaidReady", testSaidReady},
 		{"NoDescendantStays", testDescendants},
@@ -115,6 +116,7 @@ type bench struct {
 	Options
 	open  Open
 	state string
+	last  runtime.Runtime // that was opened
 }
 
 // runtime opens a Runtime that is closed at the end of the test, if not before.
@@ -122,6 +124,7 @@ func (b *bench) runtime() runtime.Runtime {
 	b.Helper()
 	r := b.open(b.T, b.state)
 	b.Cleanup(func() { r.Close() })
+	b.last = r
 	return r
 }
 
@@ -207,7 +210,7 @@ func (b *bench) until(s runtime.Session, prefix string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	found, rest := false, ""
-	err := s.Follow(ctx, 1000, func(line string) {
+	err := Lines(ctx, b.log(s), s, 1000, func(line string) {
 		if r, ok := strings.CutPrefix(proc.Plain(line), prefix); ok && !found {
 			found, rest = true, strings.TrimSpace(r)
 			cancel()

@@ -123,32 +123,22 @@ func (ses *session) Peek(ctx context.Context, n int) ([]string, error) {
 	return lines, errors.Join(err, ctx.Err())
 }
 
-// Follow sends the lines of the log: see runtime.Session. They are read from
-// the file, the shim only tells when there are more: however slow f is, no
-// line is missing unless it was rotated away.
-func (ses *session) Follow(ctx context.Context, n int, f func(line string)) error {
-	t, lines, err := logfile.Open(filepath.Join(ses.slot.dir, wire.LogFile), n)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	for _, l := range lines {
-		f(l)
-	}
+// Follow tells when the log has grown: see runtime.Session.
+func (ses *session) Follow(ctx context.Context, grew func()) error {
 	for {
-		ended, err := ses.follow(ctx, t, f)
+		ended, err := ses.follow(ctx, grew)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case ses.slot.r.ctx.Err() != nil:
 			return errClosed
 		case ended || errors.Is(err, runtime.ErrEnded) || errors.Is(err, runtime.ErrStale):
-			err := t.Next(f)
-			t.Rest(f)
-			return err
+			grew()
+			return nil
 		case err != nil && !errors.Is(err, runtime.ErrUnknown):
 			return err
 		}
+		grew()
 		select {
 		case <-time.After(time.Second):
 		case <-ses.done:
@@ -158,7 +148,7 @@ func (ses *session) Follow(ctx context.Context, n int, f func(line string)) erro
 	}
 }
 
-func (ses *session) follow(ctx context.Context, t *logfile.Tail, f func(string)) (ended bool, err error) {
+func (ses *session) follow(ctx context.Context, grew func()) (ended bool, err error) {
 	l, leave, err := ses.visit(ctx, wire.Message{Type: wire.Follow})
 	if err != nil {
 		return false, err
@@ -171,11 +161,31 @@ func (ses *session) follow(ctx context.Context, t *logfile.Tail, f func(string))
 		}
 		switch m.Type {
 		case wire.Grew:
-			if err := t.Next(f); err != nil {
-				return false, err
-			}
+			grew()
 		case wire.Ended:
 			return true, nil
+		}
+	}
+}
+
+// Unfinished is part of runtime.Unfinished.
+func (ses *session) Unfinished(ctx context.Context, f func(text string)) error {
+	l, leave, err := ses.visit(ctx, wire.Message{Type: wire.Unfinished})
+	if err != nil {
+		return err // also of a shim that is too old for it
+	}
+	defer leave()
+	for {
+		m, err := l.r.Read()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+		case m.Type == wire.Output:
+			f(string(m.Data))
+		case m.Type == wire.Ended:
+			return nil
 		}
 	}
 }

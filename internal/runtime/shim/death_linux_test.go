@@ -64,7 +64,7 @@ func pidsAfter(t testing.TB, s runtime.Session, skip, n int) (all []proc.Identit
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	s.Follow(ctx, 100, func(line string) {
+	follow(ctx, s, 100, func(line string) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "pid "); ok {
 			if skip--; skip >= 0 {
 				return
@@ -460,7 +460,7 @@ func TestLimits(t *testing.T) {
 	found := false
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	s.Follow(ctx, 10, func(line string) {
+	follow(ctx, s, 10, func(line string) {
 		if line == fmt.Sprintf("limits 123 %d 123 argument", 4<<20) {
 			found = true
 			cancel()

@@ -157,7 +157,7 @@ func TestSlowViewer(t *testing.T) {
 	fctx, found := context.WithTimeout(context.Background(), patience)
 	defer found()
 	ended := false
-	s.Follow(fctx, 0, func(line string) {
+	follow(fctx, s, 0, func(line string) {
 		if line == "end" {
 			ended = true
 			found()

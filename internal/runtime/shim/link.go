@@ -29,6 +29,8 @@ type link struct {
 	c *net.UnixConn
 	r *wire.Reader
 
+	restricts bool // what the shim can: see wire.State
+
 	writing sync.Mutex
 
 	mu      sync.Mutex
@@ -96,7 +98,7 @@ func greet(ctx context.Context, c *net.UnixConn) (*link, *wire.State, error) {
 				return fail(fmt.Errorf("it is of version %d, this program of %d", m.State.Version, wire.Version))
 			}
 			c.SetDeadline(time.Time{})
-			l.id = 1
+			l.id, l.restricts = 1, m.State.Restricts
 			return l, m.State, nil
 		}
 	}

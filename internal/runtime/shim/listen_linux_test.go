@@ -23,6 +23,9 @@ type heard struct {
 }
 
 func (h *heard) line(path string, incarnation uint64, l proc.Line) {
+	if l.Partial { // it comes as a whole
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lines = append(h.lines, fmt.Sprintf("%s %d %v %s", path, incarnation, l.Stream, l.Text))
@@ -179,7 +182,7 @@ func TestListenerGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	until := make(chan struct{})
-	go s2.Follow(t.Context(), 1, func(line string) {
+	go follow(t.Context(), s2, 1, func(line string) {
 		if line == "written" {
 			close(until)
 		}

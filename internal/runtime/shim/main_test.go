@@ -113,3 +113,8 @@ func sh(path string, n uint64, script string) runtime.Launch {
 		Grace: 5 * time.Second,
 	}
 }
+
+// follow passes the lines of a session's log on, beginning with the last n.
+func follow(ctx context.Context, s runtime.Session, n int, f func(line string)) error {
+	return runtimetest.Lines(ctx, filepath.Join(s.(*session).slot.dir, wire.LogFile), s, n, f)
+}

@@ -249,6 +249,16 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 			ses.watch(link, true) // which fills it in
 			return ses, nil
 		}
+		if (l.NoNewPrivileges || l.User != nil) && !link.restricts { // it is of a version that would ignore it
+			ses.disown()
+			_, err := link.call(ctx, wire.Message{Type: wire.Quit})
+			link.close(errClosed)
+			if err != nil && !errors.Is(err, errLinkLost) || tries >= 3 {
+				return nil, fmt.Errorf("%w: the shim is of a version without user and no_new_privileges, and does not end: %w",
+					runtime.ErrUnknown, errors.Join(err, errSilent))
+			}
+			continue
+		}
 		if s.launchedBy == link && reflect.DeepEqual(wire.Again(s.launched, l.Incarnation, l.Token), l) {
 			request.Launch, request.Again = nil, s.launched.Incarnation
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	keeperTime = 2 * time.Second  // for an answer of a keeper
+	keeperTime = 6 * time.Second  // for an answer of a keeper, which may have to wait for its turn, or for the disk
 	quietTime  = time.Second      // without output, while somebody still holds the terminal
 	flushTime  = 20 * time.Second // that the last output of an incarnation may take
 )
@@ -47,7 +47,7 @@ func inDir(fd int, name string) string { return "/proc/self/fd/" + strconv.Itoa(
 // keeper when it has nothing else to do: when the keeper has read all there
 // was, then tmux has answered a question, and still nothing more has come,
 // that was it.
-func (s *slot) flush(ctx context.Context, rec *record) []string {
+func (s *slot) flush(ctx context.Context, rec *record) (tail []string) {
 	ctx, cancel := context.WithTimeout(ctx, flushTime)
 	defer cancel()
 	c, leave, err := s.keeper(ctx)
@@ -68,15 +68,18 @@ func (s *slot) flush(ctx context.Context, rec *record) []string {
 	}
 	last := ask()
 	quiet, pause := time.Now(), firstPause // since when nothing has come
-	for last != nil {
-		a := s.r.panes(ctx, "#{==:#{pane_id},"+rec.Pane+"}")
-		m := ask()
-		if m == nil {
-			break
+	for {
+		if last == nil {
+			s.r.log.Warn("keeper of the log does not answer: the end of the output may come late", "path", s.path)
+			return tail
 		}
-		grown := m.Received != last.Received
-		last = m
-		if grown {
+		tail = last.Tail
+		a := s.r.panes(ctx, "#{==:#{pane_id},"+rec.Pane+"}")
+		before := last.Received
+		if last = ask(); last == nil {
+			continue
+		}
+		if last.Received != before {
 			quiet, pause = time.Now(), firstPause
 			continue
 		}
@@ -87,19 +90,16 @@ func (s *slot) flush(ctx context.Context, rec *record) []string {
 		time.Sleep(pause)
 		pause = min(2*pause, lastPause)
 	}
-	if last == nil {
-		s.r.log.Warn("keeper of the log does not answer", "path", s.path)
-		return nil
-	}
+	c.SetDeadline(time.Now().Add(keeperTime))
 	c.Send(&pane.Message{Type: pane.Quit})
 	c.Receive() // its end
 	return last.Tail
 }
 
 // pipe is the command of tmux that starts a keeper for a pane.
-func (s *slot) pipe(id, token string, l runtime.Log, onlyIfNone bool) []string {
+func (s *slot) pipe(id, token string, incarnation uint64, l runtime.Log, onlyIfNone bool) []string {
 	words := []string{"GOMAXPROCS=1", "exec"}
-	for _, a := range append([]string{executable()}, pane.KeepArgs(s.dir, token, l)...) {
+	for _, a := range append([]string{executable()}, pane.KeepArgs(s.dir, token, incarnation, l)...) {
 		words = append(words, quote(a))
 	}
 	args := []string{"pipe-pane", "-t", id}

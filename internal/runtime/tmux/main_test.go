@@ -56,3 +56,8 @@ func TestConformance(t *testing.T) {
 		return r
 	}, runtimetest.Options{AlwaysTerminal: true, SlowOutput: true})
 }
+
+// follow passes the lines of a session's log on, beginning with the last n.
+func follow(ctx context.Context, s runtime.Session, n int, f func(line string)) error {
+	return runtimetest.Lines(ctx, s.(*session).logFile(), s, n, f)
+}

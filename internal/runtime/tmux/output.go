@@ -27,14 +27,24 @@ func (ses *session) Peek(ctx context.Context, n int) ([]string, error) {
 	if n <= 0 {
 		return nil, nil
 	}
-	if p := ses.info(ctx); p != nil && p.screen {
-		out, err := ses.slot.r.tmux(ctx, nil, "capture-pane", "-p", "-J", "-t", p.id)
-		if err == nil {
-			return screenLines(out, n), nil
-		}
+	if lines, ok := ses.Screen(ctx, n); ok {
+		return lines, nil
 	}
 	lines, err := logfile.Peek(ses.logFile(), n)
 	return lines, errors.Join(err, ctx.Err())
+}
+
+// Screen returns the last lines of the screen of an agent that paints it.
+func (ses *session) Screen(ctx context.Context, n int) (lines []string, paints bool) {
+	p := ses.info(ctx)
+	if p == nil || !p.screen {
+		return nil, false
+	}
+	out, err := ses.slot.r.tmux(ctx, nil, "capture-pane", "-p", "-J", "-t", p.id)
+	if err != nil {
+		return nil, false
+	}
+	return screenLines(out, n), true
 }
 
 // info asks tmux about the pane; nil if it is not known to be this incarnation's.
@@ -59,22 +69,26 @@ func screenLines(out string, n int) []string {
 	return lines
 }
 
-// Follow sends the lines of the log: see runtime.Session. They are read from
-// the file, the keeper only tells when there are more: however slow f is, no
-// line is missing unless it was rotated away.
-func (ses *session) Follow(ctx context.Context, n int, f func(line string)) error {
-	t, lines, err := logfile.Open(ses.logFile(), n)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	for _, l := range lines {
-		f(l)
-	}
-	return ses.follow(ctx, t, f)
+// Follow tells when the log has grown: see runtime.Session.
+func (ses *session) Follow(ctx context.Context, grew func()) error {
+	return ses.grows(ctx, func() error { grew(); return nil })
 }
 
+// follow passes on the lines of the log. They are read from the file, the keeper
+// only tells when there are more: however slow f is, no line is missing unless it
+// was rotated away.
 func (ses *session) follow(ctx context.Context, t *logfile.Tail, f func(string)) error {
+	lines := logfile.Texts(f)
+	err := ses.grows(ctx, func() error { return t.Next(lines) })
+	if err == nil && ses.isOver() {
+		t.Rest(lines)
+	}
+	return err
+}
+
+// grows calls grew at once, and whenever there is more in the log, until ctx is done,
+// the incarnation has ended or grew fails.
+func (ses *session) grows(ctx context.Context, grew func() error) error {
 	fctx, cancel := ses.slot.r.both(ctx)
 	defer cancel()
 	stop := make(chan struct{})
@@ -88,11 +102,9 @@ func (ses *session) follow(ctx context.Context, t *logfile.Tail, f func(string))
 	}()
 	for {
 		if ses.isOver() {
-			err := t.Next(f)
-			t.Rest(f)
-			return err
+			return grew()
 		}
-		err := ses.grown(fctx, func() error { return t.Next(f) })
+		err := ses.grown(fctx, grew)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -104,13 +116,13 @@ func (ses *session) follow(ctx context.Context, t *logfile.Tail, f func(string))
 			return err
 		}
 		// The keeper has gone: the agent has ended, or somebody has killed it.
-		if err := t.Next(f); err != nil {
+		if err := grew(); err != nil {
 			return err
 		}
 		again := time.NewTimer(time.Second)
 		select {
 		case <-again.C:
-			ses.slot.r.tmux(fctx, nil, ses.slot.pipe(ses.rec.Pane, "", ses.rec.Log, true)...)
+			ses.slot.r.tmux(fctx, nil, ses.slot.pipe(ses.rec.Pane, "", ses.rec.Incarnation, ses.rec.Log, true)...)
 		case <-ses.done:
 		case <-fctx.Done():
 		}

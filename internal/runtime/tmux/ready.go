@@ -47,7 +47,7 @@ func (ses *session) again() (*readiness, error) {
 	if err != nil && len(ses.rec.Condition.Exec) > 0 {
 		return nil, err
 	}
-	cmd := proc.Command{Dir: string(ses.rec.Dir)}
+	cmd := proc.Command{Dir: string(ses.rec.Dir), NoNewPrivileges: ses.rec.NoNewPrivileges}
 	for kv := range strings.SplitSeq(string(env), "\x00") {
 		if k, _, ok := strings.Cut(kv, "="); ok && k != "" {
 			cmd.Env = append(cmd.Env, kv)

@@ -46,6 +46,8 @@ type record struct {
 	Log         runtime.Log   `json:"log"`
 	Begin       logfile.Mark  `json:"begin"` // of its output
 	Asked       proc.Asked    `json:"asked"` // before it ended
+	// NoNewPrivileges is that of the launch, for commands that look whether it is ready.
+	NoNewPrivileges bool `json:"no_new_privileges,omitempty"`
 }
 
 func readRecord(dir string) (*record, error) {

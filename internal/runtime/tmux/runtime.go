@@ -24,7 +24,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
@@ -153,11 +152,11 @@ func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session,
 		return nil, err
 	}
 	ses, err := s.start(ctx, l)
-	if err == nil {
-		err = ses.startReady(ctx)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("start %s, incarnation %d: %w", l.Path, l.Incarnation, err)
+	}
+	if err := ses.startReady(ctx); err != nil {
+		return nil, err // a reason, shown next to the agent's path
 	}
 	return ses, nil
 }
@@ -175,13 +174,13 @@ func (r *Runtime) Adopt(ctx context.Context, path string) (runtime.Session, erro
 	return ses, nil
 }
 
-// Tail reads the log of a slot: see runtime.Runtime.
-func (r *Runtime) Tail(path string, n int) ([]string, error) {
+// Log is the name of the log of a slot: see runtime.Runtime.
+func (r *Runtime) Log(path string) (string, error) {
 	name, err := wire.DirName(path)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	return logfile.Kept(filepath.Join(r.dir, name, wire.LogFile), n)
+	return filepath.Join(r.dir, name, wire.LogFile), nil
 }
 
 // Remove forgets a slot: see runtime.Runtime. One that does not exist is forgotten already.

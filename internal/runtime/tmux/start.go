@@ -43,12 +43,15 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 	if l.Incarnation == 0 {
 		return nil, errors.New("incarnations are numbered from 1")
 	}
+	if l.User != nil {
+		return nil, fmt.Errorf("run as user %s: %w", l.User.Name, runtime.ErrUnsupported)
+	}
 	dir, err := filepath.Abs(l.Dir)
 	if err != nil {
 		return nil, err
 	}
 	l.Dir = dir
-	cmd := proc.Command{Argv: l.Argv, Dir: l.Dir, Env: s.environ(l.Env)}
+	cmd := proc.Command{Argv: l.Argv, Dir: l.Dir, Env: s.environ(l.Env), NoNewPrivileges: l.NoNewPrivileges}
 	if err := cmd.Check(); err != nil {
 		return nil, err
 	}
@@ -128,7 +131,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 	}
 	rec := &record{
 		Version: wire.Version, Path: s.path, Incarnation: l.Incarnation, Fingerprint: l.Fingerprint, Token: l.Token,
-		Ready: ready.await == nil, Condition: l.Ready, Dir: []byte(l.Dir),
+		Ready: ready.await == nil, Condition: l.Ready, Dir: []byte(l.Dir), NoNewPrivileges: l.NoNewPrivileges,
 		Stop: int(l.StopSignal), Grace: l.Grace, Log: l.Log,
 	}
 	if speaks != nil {
@@ -251,7 +254,7 @@ func (s *slot) makePane(ctx context.Context, g *gate, rec *record, l runtime.Lau
 			return err
 		}
 	}
-	_, err := s.r.tmux(ctx, nil, s.pipe(rec.Pane, g.token, l.Log, false)...)
+	_, err := s.r.tmux(ctx, nil, s.pipe(rec.Pane, g.token, l.Incarnation, l.Log, false)...)
 	return err
 }
 

@@ -116,7 +116,7 @@ func until(t testing.TB, s runtime.Session, prefix string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	got := ""
-	err := s.Follow(ctx, 1000, func(line string) {
+	err := follow(ctx, s, 1000, func(line string) {
 		if line = proc.Plain(line); got == "" && strings.HasPrefix(line, prefix) {
 			got = line
 			cancel()
@@ -556,7 +556,7 @@ func TestEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+	got := strings.Split(strings.TrimSuffix(string(b), "\x00\n"), "\x00") // the log ends with a line end
 	want := []string{"B=2", "A=1 ;", runtimetest.Env(), "TERM=" + paneTerm, s.slot.marker()}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -665,7 +665,7 @@ func TestKeeperKilled(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		s.Follow(ctx, 1, func(line string) { followed <- line })
+		follow(ctx, s, 1, func(line string) { followed <- line })
 	}()
 	defer func() { cancel(); <-over }()
 	<-followed

@@ -279,7 +279,7 @@ func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
 	case wire.Quit:
 		return nil, s.quit()
 	case wire.Listen:
-		s.listenTo(c)
+		s.listenTo(c, m.Partial)
 		return nil, nil
 	}
 	run, err := s.current(m.Incarnation)
@@ -293,7 +293,7 @@ func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
 	case wire.Kill:
 		run.kill()
 		return nil, nil
-	case wire.Attach, wire.Follow:
+	case wire.Attach, wire.Follow, wire.Unfinished:
 		c.incarnation = m.Incarnation
 		c.mu.Lock()
 		c.shared = true

@@ -63,6 +63,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 		s.forget()
 	}
 	s.log.Limit(l.Log)
+	s.log.Begin(run.number)
 	s.intend()
 	if !s.named { // who finds the slot without its lock must know whom to wait for
 		s.saveState()
@@ -193,6 +194,7 @@ func (s *server) forkWith(l *runtime.Launch, run *incarnation, speaks *proc.Noti
 	cmd := proc.Command{
 		Argv: l.Argv, Dir: l.Dir, Env: append(slices.Clip(l.Env), wire.MarkerEnv+"="+wire.Marker(s.dir)),
 		StopSignal: l.StopSignal, Grace: run.grace, Input: l.Input, Reaper: &s.reaper,
+		NoNewPrivileges: l.NoNewPrivileges, User: l.User,
 	}
 	if speaks != nil {
 		cmd.Env = speaks.Environ(cmd.Env, l.Watchdog)
@@ -286,6 +288,7 @@ func (s *server) outputEnded() {
 // it, and that ends everything else, too.
 func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	run.endLadder()
+	s.log.End(run.number, exit.String(), !exit.Clean()) // before its successor may begin
 	s.records.Lock()
 	defer s.records.Unlock()
 	end := wire.NewEnd(exit, at)

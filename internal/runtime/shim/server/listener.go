@@ -18,7 +18,8 @@ const keepAhead = 16 << 10
 // listener gets each line of the slot's agents as it comes. Unlike a view it
 // misses nothing: when it is slow, the agents wait; when it is gone, they go on.
 type listener struct {
-	c *conn
+	c       *conn
+	partial bool // lines without their end are wanted, too
 
 	mu      sync.Mutex
 	moved   sync.Cond // of what follows
@@ -31,8 +32,8 @@ type listener struct {
 }
 
 // listen makes c the listener of the slot, instead of the one before.
-func (s *server) listenTo(c *conn) {
-	l := &listener{c: c}
+func (s *server) listenTo(c *conn, partial bool) {
+	l := &listener{c: c, partial: partial}
 	l.moved.L = &l.mu
 	c.listener = l
 	s.mu.Lock()
@@ -44,9 +45,14 @@ func (s *server) listenTo(c *conn) {
 	}
 }
 
-// line passes a line on, and waits while too much is pending.
+// line passes a line on, and waits while too much is pending. One without its
+// end waits for nothing: there will be another.
 func (l *listener) line(incarnation uint64, line proc.Line) {
 	l.mu.Lock()
+	if line.Partial && (!l.partial || len(l.pending) >= keepAhead) {
+		l.mu.Unlock()
+		return
+	}
 	for len(l.pending) >= maxAhead && !l.gone {
 		l.moved.Wait()
 	}

@@ -23,7 +23,15 @@ func (s *server) speak(l *runtime.Launch, run *incarnation) (*proc.NotifySocket,
 	if !l.Notify && !l.Ready.Notify {
 		return nil, nil
 	}
-	return proc.ListenNotify("", func(n notice.Notice, u notice.Urgency) { s.hear(run, n, u) })
+	speaks, err := proc.ListenNotify("", func(n notice.Notice, u notice.Urgency) { s.hear(run, n, u) })
+	if err != nil || l.User == nil {
+		return speaks, err
+	}
+	if err := speaks.Admit(l.User.UID); err != nil {
+		speaks.Close()
+		return nil, err
+	}
+	return speaks, nil
 }
 
 // silence leaves the place of an incarnation that has ended to tidy.

@@ -50,6 +50,7 @@ type server struct {
 	shedding *time.Timer
 
 	viewMu sync.Mutex
+	begun  [2]string // lines that have no end yet, by stream
 	views  map[*view]struct{}
 	writer *view // who may type
 }
@@ -152,7 +153,7 @@ func (s *server) broadcast(m *wire.Message) {
 // snapshot is the state now. Needs mu.
 func (s *server) snapshot() *wire.State {
 	st := s.state
-	st.Shim = s.self
+	st.Shim, st.Restricts = s.self, true
 	st.Said = wire.NewNotice(s.said.notice, time.Now())
 	st.Activity, st.Told = s.log.Activity(), s.listening.Load().count()
 	return &st

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"cmp"
+
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
@@ -15,6 +17,7 @@ const (
 type view struct {
 	c       *conn
 	follow  bool
+	begun   bool // it looks only at lines that have no end yet
 	open    bool // it has been told that it may look
 	pending []byte
 	grew    bool
@@ -24,6 +27,8 @@ type view struct {
 
 func (v *view) add(b []byte) {
 	switch {
+	case v.begun:
+		return
 	case v.follow:
 		v.grew = true
 	case len(v.pending)+len(b) > maxBehind:
@@ -38,7 +43,7 @@ func (v *view) add(b []byte) {
 func (s *server) watchOutput(c *conn, run *incarnation, m *wire.Message) error {
 	s.viewMu.Lock()
 	defer s.viewMu.Unlock()
-	v := &view{c: c, follow: m.Type == wire.Follow}
+	v := &view{c: c, follow: m.Type == wire.Follow, begun: m.Type == wire.Unfinished}
 	if m.Writer {
 		if !run.input {
 			return runtime.ErrUnsupported
@@ -48,7 +53,7 @@ func (s *server) watchOutput(c *conn, run *incarnation, m *wire.Message) error {
 		}
 		s.writer = v
 	}
-	if v.follow {
+	if v.follow || v.begun {
 		v.grew = true
 	} else {
 		v.pending = s.log.Tail(backlog)
@@ -79,6 +84,8 @@ func (v *view) take(s *server, incarnation uint64) (m *wire.Message, last bool) 
 		if v.pending = v.pending[n:]; len(v.pending) == 0 {
 			v.pending = nil
 		}
+	case v.grew && v.begun:
+		v.grew, m.Type, m.Data = false, wire.Output, []byte(cmp.Or(s.begun[0], s.begun[1]))
 	case v.grew:
 		v.grew, m.Type = false, wire.Grew
 	case v.ended:
@@ -101,6 +108,7 @@ func (s *server) endViews() {
 	s.viewMu.Lock()
 	defer s.viewMu.Unlock()
 	for v := range s.views {
+		v.grew = v.grew || v.follow // by the mark of the end
 		v.ended = true
 		v.c.nudge()
 	}

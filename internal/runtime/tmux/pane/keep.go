@@ -25,11 +25,14 @@ const (
 	readSize  = 64 << 10
 	tailSize  = 32 << 10 // bytes of output that the last lines are taken from
 	writeTime = 10 * time.Second
+	// answerTime is how long output that does not end delays an answer.
+	answerTime = 500 * time.Millisecond
 )
 
 // keeper writes what tmux pipes to it into the log.
 type keeper struct {
 	log *logfile.Writer
+	run uint64 // incarnation
 
 	mu        sync.Mutex // held from a read to the end of its write
 	buf       []byte
@@ -38,7 +41,7 @@ type keeper struct {
 	followers map[chan struct{}]struct{}
 }
 
-func keep(dir, token, maxSize, kept string) error {
+func keep(dir, token, run, maxSize, kept string) error {
 	debug.SetGCPercent(25) // there are many of them
 	if err := os.Chdir(dir); err != nil {
 		return err
@@ -49,15 +52,16 @@ func keep(dir, token, maxSize, kept string) error {
 	}
 	size, err1 := strconv.ParseInt(maxSize, 10, 64)
 	n, err2 := strconv.Atoi(kept)
-	if err := errors.Join(err1, err2); err != nil {
+	incarnation, err3 := strconv.ParseUint(run, 10, 64)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
 	k := &keeper{
-		log: logfile.NewWriter(wire.LogFile), buf: make([]byte, readSize), followers: make(map[chan struct{}]struct{}),
+		log: logfile.NewWriter(wire.LogFile), run: incarnation, buf: make([]byte, readSize), followers: make(map[chan struct{}]struct{}),
 	}
 	k.log.Limit(runtime.Log{MaxSize: size, Keep: n})
-	if b := k.log.Tail(1); len(b) > 0 && b[0] != '\n' {
-		k.log.Append([]byte("\n")) // what the last incarnation has not finished is not the beginning of our first line
+	if token != "" {
+		k.log.Begin(k.run)
 	}
 	os.Remove(LogSocket)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: LogSocket, Net: "unix"})
@@ -96,6 +100,7 @@ func (k *keeper) read(f *os.File) error {
 		})
 		if err = errors.Join(err, rerr); err != nil {
 			if errors.Is(err, io.EOF) {
+				k.log.End(k.run, "", false)
 				return nil
 			}
 			return fmt.Errorf("read the output of the pane: %w", err)
@@ -133,9 +138,10 @@ func (k *keeper) take() (int, error) {
 	}
 }
 
-// flush reads what is there, and says what came in all.
+// flush reads what is there, and says what came in all. While more and more comes
+// it says so now and then: who asks waits for an answer.
 func (k *keeper) flush() *Message {
-	for {
+	for end := time.Now().Add(answerTime); time.Now().Before(end); {
 		if _, err := k.take(); err != nil {
 			break
 		}
@@ -201,6 +207,7 @@ func (k *keeper) serve(c *Conn) {
 			}
 		case Quit:
 			k.flush()
+			k.log.End(k.run, "", false)
 			c.Close() // it is waited for
 			os.Exit(0)
 		case Follow:

@@ -70,6 +70,11 @@ func become(l kinds.Launch, server int) error {
 	if err := limit(l.Limits); err != nil {
 		return err
 	}
+	if l.NoNewPrivileges {
+		if err := proc.NoNewPrivileges(); err != nil {
+			return err
+		}
+	}
 	err = syscall.Exec(file, l.Argv, l.Env)
 	switch {
 	case errors.Is(err, syscall.ENOENT):

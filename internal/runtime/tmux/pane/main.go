@@ -29,9 +29,10 @@ const (
 // LaunchArgs are the arguments of a launcher: of Arg, and Main.
 func LaunchArgs(dir, token string) []string { return []string{Arg, execArg, dir, token} }
 
-// KeepArgs are the arguments of a keeper. Without a token it tells nobody that it is there.
-func KeepArgs(dir, token string, l runtime.Log) []string {
-	return []string{Arg, logArg, dir, token, strconv.FormatInt(l.MaxSize, 10), strconv.Itoa(l.Keep)}
+// KeepArgs are the arguments of a keeper of the output of an incarnation. Without a
+// token it goes on where another one was lost, and tells nobody that it is there.
+func KeepArgs(dir, token string, incarnation uint64, l runtime.Log) []string {
+	return []string{Arg, logArg, dir, token, strconv.FormatUint(incarnation, 10), strconv.FormatInt(l.MaxSize, 10), strconv.Itoa(l.Keep)}
 }
 
 // Main is the program.
@@ -40,8 +41,8 @@ func Main(args []string) int {
 	switch {
 	case len(args) == 3 && args[0] == execArg:
 		err = launch(args[1], args[2])
-	case len(args) == 5 && args[0] == logArg:
-		err = keep(args[1], args[2], args[3], args[4])
+	case len(args) == 6 && args[0] == logArg:
+		err = keep(args[1], args[2], args[3], args[4], args[5])
 	default:
 		fmt.Fprintln(os.Stderr, "coppice pane: started by coppice itself, not by people")
 		return 2

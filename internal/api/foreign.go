@@ -1,0 +1,35 @@
+package api
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// foreign is the error of a user who may not open the socket of a project. Where the
+// project belongs to another user it says to which.
+func foreign(socket string, uid int, err error) error {
+	st, e := os.Stat(filepath.Dir(socket))
+	if e != nil {
+		return &remoteError{fmt.Sprintf("the daemon cannot be reached: %v", err), ErrUnauthorized}
+	}
+	owner, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || int(owner.Uid) == uid {
+		return &remoteError{fmt.Sprintf("the daemon cannot be reached: %v", err), ErrUnauthorized}
+	}
+	name := userName(int(owner.Uid))
+	return &remoteError{fmt.Sprintf("this project belongs to user %s, not to user %s; run coppice as %[1]s, or in a project of your own", name, userName(uid)), ErrUnauthorized}
+}
+
+// userName is the name of a user, or the number of one without a name.
+func userName(uid int) string {
+	id := strconv.Itoa(uid)
+	u, err := user.LookupId(id)
+	if err != nil {
+		return id
+	}
+	return u.Username
+}

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// guestDir holds the sockets of agents that run as other users, which cannot reach the directory
+// of the project's own. Only root has such agents.
+const guestDir = "/run/coppice"
+
+// GuestSocketPath returns where agents that run as another user reach the daemon whose own socket
+// is at a path.
+func GuestSocketPath(socket string, uid uint32) string {
+	sum := sha256.Sum256([]byte(socket))
+	return filepath.Join(guestDir, hex.EncodeToString(sum[:12]), strconv.FormatUint(uint64(uid), 10)+".sock")
+}
+
+// Admit makes the socket for agents of another user, unless there is one, and returns its path.
+// Nobody else can connect to it, and whoever does is an agent to the daemon, never a person.
+func (l *Listener) Admit(uid uint32) (string, error) {
+	path := GuestSocketPath(l.path, uid)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case uid == 0:
+		return "", errors.New("root is no guest")
+	case l.admitted == nil:
+		return "", net.ErrClosed
+	case l.admitted[uid] != nil:
+		return path, nil
+	}
+	guest := &Listener{
+		path: path, guest: uid, logger: l.logger, conns: l.conns, closed: make(chan struct{}),
+		restored: make(chan struct{}, 1),
+	}
+	if err := guest.begin(guardEvery); err != nil {
+		return "", err
+	}
+	l.admitted[uid] = guest
+	return path, nil
+}
+
+// closeGuests ends the sockets of other users.
+func (l *Listener) closeGuests() {
+	l.mu.Lock()
+	all := l.admitted
+	l.admitted = nil
+	l.mu.Unlock()
+	for _, guest := range all {
+		guest.Close()
+		os.Remove(filepath.Dir(guest.path)) // if it was the last one
+	}
+}
+
+// trusts reports whether a user may connect.
+func (l *Listener) trusts(uid int) bool {
+	if l.guest != 0 {
+		return uid == int(l.guest)
+	}
+	return trusted(uid)
+}
+
+// makeGuestDir makes a directory below guestDir that others can search and nobody else can change.
+func makeGuestDir(dir string) error {
+	for _, d := range []string{guestDir, dir} {
+		if err := os.Mkdir(d, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		info, err := os.Lstat(d)
+		if err != nil {
+			return err
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		switch {
+		case !info.IsDir():
+			return fmt.Errorf("%s is not a directory; remove it", d)
+		case !ok || int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0:
+			return fmt.Errorf("%s can be changed by other users (mode %v); remove it", d, info.Mode().Perm())
+		case info.Mode().Perm() != 0o755: // as of a umask
+			if err := os.Chmod(d, 0o755); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

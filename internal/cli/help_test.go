@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"bytes"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+)
+
+// helpWidth is the width of the narrowest terminal that help is written for.
+const helpWidth = 80
+
+// eachCommand calls do with each command, hidden ones too.
+func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
+	do(cmd)
+	for _, sub := range cmd.Commands() {
+		eachCommand(sub, do)
+	}
+}
+
+// helpOf returns what --help of a command prints.
+func helpOf(cmd *cobra.Command) string {
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	defer cmd.SetOut(nil)
+	cmd.InitDefaultHelpFlag()
+	_ = cmd.Help()
+	return out.String()
+}
+
+// Verbs that the one-line description of a command may begin with.
+var shortVerbs = strings.Fields(`Add Answer Archive Ask Attach Check Claim Close Comment Compare Copy
+	Disable Drain Edit Enable Export Fire Forget Format Generate Import Install Keep List Open Print Read Reconcile
+	Record Release Reload Remove Report Request Reset Restart Restore Resume Retry Run Send Serve Set Show Start Stop Suspend
+	Test Watch Write`)
+
+// The help of every command fits a terminal of 80 columns, and its description says
+// in a few words what it does.
+func TestHelpTexts(t *testing.T) {
+	t.Parallel()
+	root := newRoot(&streams{nil, &bytes.Buffer{}, &bytes.Buffer{}})
+	seen := 0
+	eachCommand(root, func(cmd *cobra.Command) {
+		seen++
+		for line := range strings.Lines(helpOf(cmd)) {
+			if line = strings.TrimRight(line, "\n"); utf8.RuneCountInString(line) > helpWidth {
+				t.Errorf("%s --help has a line of %d columns: %s", cmd.CommandPath(), utf8.RuneCountInString(line), line)
+			}
+		}
+		if n := utf8.RuneCountInString(cmd.Short); n == 0 || n > 50 {
+			t.Errorf("%s: the short description has %d characters, expected 1 to 50: %s", cmd.CommandPath(), n, cmd.Short)
+		}
+		verb, _, _ := strings.Cut(cmd.Short, " ")
+		if !slices.Contains(shortVerbs, strings.TrimSuffix(verb, ",")) {
+			t.Errorf("%s: %q is no verb of shortVerbs", cmd.CommandPath(), cmd.Short)
+		}
+		if strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s: the short description ends with a dot: %s", cmd.CommandPath(), cmd.Short)
+		}
+	})
+	if seen < 80 {
+		t.Errorf("only %d commands were found", seen)
+	}
+}
+
+// The list of commands has a heading for each thing that one does, with the
+// commands in the order of groups; each command is under exactly one of them.
+func TestHelpGroups(t *testing.T) {
+	t.Parallel()
+	root := newRoot(&streams{nil, &bytes.Buffer{}, &bytes.Buffer{}})
+	var listed, want []string
+	for _, line := range regexp.MustCompile(`(?m)^(?:([A-Z][A-Za-z ]+):$|  ([a-z]+)  )`).FindAllStringSubmatch(helpOf(root), -1) {
+		listed = append(listed, line[1]+line[2])
+	}
+	groupsOf := map[string]int{}
+	for _, g := range groups() {
+		want = append(append(want, g.title), g.commands...)
+		for _, name := range g.commands {
+			groupsOf[name]++
+		}
+	}
+	from := slices.Index(listed, want[0])
+	if from < 0 || len(listed) < from+len(want) || !slices.Equal(listed[from:from+len(want)], want) {
+		t.Errorf("the help lists %v, want %v", listed, want)
+	}
+	for _, cmd := range root.Commands() {
+		expected := 1
+		if cmd.Hidden {
+			expected = 0
+		}
+		if got := groupsOf[cmd.Name()]; got != expected {
+			t.Errorf("%s is in %d groups, expected %d", cmd.Name(), got, expected)
+		}
+	}
+}
+
+func TestFilled(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                                 "",
+		"a b":                              "a b",
+		"one two three four":               "one two\nthree four",
+		"one\ntwo three":                   "one two\nthree",
+		"one\n\ntwo":                       "one\n\ntwo",
+		"a\n\n  as  it is and longer\n\nb": "a\n\n  as  it is and longer\n\nb",
+		"a\n  kept\nb":                     "a\n  kept\nb",
+		"--a-long-option b":                "--a-long-option\nb",
+		"äöü äöü äöü":                      "äöü äöü\näöü",
+		"end\n\n":                          "end",
+	} {
+		if got := filled(text, 10); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// The commands of Sage do the same under the names that they had before, which help
+// does not list.
+func TestOldSageCommands(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.sg"), "agent A { on start { print(1) } }\nrun A;\n")
+	same := func(code int, args ...string) {
+		t.Helper()
+		out, errs := coppice(t, dir, code, append([]string{"sage"}, args...)...)
+		oldOut, oldErrs := coppice(t, dir, code, args...)
+		if oldErrs = strings.ReplaceAll(oldErrs, "see coppice ", "see coppice sage "); oldOut != out || oldErrs != errs {
+			t.Errorf("coppice %s: %q, %q; coppice sage: %q, %q", strings.Join(args, " "), oldOut, oldErrs, out, errs)
+		}
+	}
+	same(exitOK, "check", "a.sg")
+	same(exitFailure, "fmt", "--check", "a.sg")
+	same(exitFailure, "test", "none.sg")
+	same(exitUsage, "new")
+	same(exitUsage, "lsp", "x")
+	if help, _ := coppice(t, dir, exitOK, "sage", "--help"); !strings.Contains(help, "coppice run FILE.sg") {
+		t.Errorf("no word of how to run a program:\n%s", help)
+	}
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// An order that restarts an agent on the events of that agent would go on for
+// ever. Its restarts count for the limit of the agent, which holds in the end
+// and says which order it was. It is a person who lifts that.
+func TestOrderThatTriggersItself(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", "exec sleep 1000", "max_restarts = 5", `restart_window = "1h"`), agentTOML("b", "exec sleep 1000"), `
+[[order]]
+name = "again"
+on = "agent.started"
+path = "a"
+exec = "coppice restart a"
+[[order]]
+name = "lift"
+exec = "coppice start a"
+gate = "manual"
+[[order]]
+name = "more"
+on = "task.created"
+exec = "coppice task add more"
+[[order]]
+name = "made"
+on = "task.created"
+task = "made"
+enabled = false
+[[order]]
+name = "once"
+exec = "coppice restart b"
+gate = "manual"
+`)
+	f.try("up", "-d") // which may see the end of it
+	if n := f.awaitState("t/a", "quarantined"); n.Incarnation != 5 {
+		t.Errorf("incarnation %d, the limit is 5 starts", n.Incarnation)
+	}
+	const why = "started too often by order again"
+	if out := f.do("status"); !strings.Contains(out, "t/a quarantined: "+why+"; 5/5 starts in 1h") {
+		t.Errorf("status:\n%s", out)
+	}
+	if out := f.do("explain", "a"); !strings.Contains(out, why) {
+		t.Errorf("explain:\n%s", out)
+	}
+	held := f.events(event.AgentQuarantined, "t/a")
+	if len(held) != 1 || !strings.Contains(held[0].Message, why) {
+		t.Errorf("events: %v", held)
+	}
+	asked := f.events(event.AgentRestartRequested, "t/a")
+	if len(asked) != 4 || asked[0].Actor != "orders/again" {
+		t.Errorf("restarts were asked for by %v", asked)
+	}
+	if out := f.code(exitFailure, "order", "run", "lift", "--wait"); !strings.Contains(out, "which an order does not lift") {
+		t.Errorf("an order lifts it: %s", out)
+	}
+	if n := f.node("t/a"); n.State != "quarantined" {
+		t.Errorf("it is %s", n.State)
+	}
+	f.do("order", "disable", "again")
+	f.do("reset", "a")
+	f.awaitState("t/a", "running")
+
+	// What an order's run writes does not fire that order.
+	f.do("task", "add", "first")
+	f.awaitEvent(event.OrderCompleted, "orders/more", 0)
+	f.do("order", "disable", "more")
+	f.do("order", "enable", "made")
+	f.do("task", "add", "second")
+	f.awaitEvent(event.OrderCompleted, "orders/made", 0)
+	f.do("order", "run", "once", "--wait") // what came before it has been looked at
+	for _, name := range []string{"more", "made"} {
+		if all := f.events(event.OrderFired, "orders/"+name); len(all) != 1 {
+			t.Errorf("order %s has fired %d times", name, len(all))
+		}
+	}
+	by := ""
+	for _, e := range f.eventsOf("--type", "task.created") {
+		by += e.Actor + " "
+	}
+	if words := strings.Fields(by); len(words) != 4 || words[1] != "orders/more" || words[3] != "orders/made" {
+		t.Errorf("tasks were made by %s", by)
+	}
+
+	if n := f.node("t/b"); n.State != "running" || n.Incarnation != 2 {
+		t.Errorf("b is %s, incarnation %d", n.State, n.Incarnation)
+	}
+}

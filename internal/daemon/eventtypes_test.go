@@ -1,0 +1,59 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/work"
+)
+
+// TestEventTypes: what becomes of what happens to tasks and questions, and of what people ask for.
+func TestEventTypes(t *testing.T) {
+	got := map[event.Type]event.Type{}
+	for kind, want := range map[work.Kind]event.Type{
+		work.Created: event.TaskCreated, work.Edited: event.TaskEdited, work.Commented: event.TaskCommented,
+		work.Claimed: event.TaskClaimed, work.Released: event.TaskReleased, work.Ended: event.TaskClosed,
+		work.Withheld: event.TaskParked, work.Reopened: event.TaskReopened, work.Imported: event.TaskImported,
+		work.Purged: event.TaskPurged,
+	} {
+		got[want] = taskEvent(work.Event{Kind: kind}).Type
+	}
+	for state, want := range map[asking.State]event.Type{
+		asking.Open: event.QuestionAsked, asking.Answered: event.QuestionAnswered,
+		asking.Expired: event.QuestionExpired, asking.Withdrawn: event.QuestionWithdrawn,
+	} {
+		got[want] = questionEvent(asking.Question{State: state}).Type
+	}
+	for action, want := range map[api.Action]event.Type{
+		api.Start: event.AgentStartRequested, api.Stop: event.AgentStopRequested, api.Restart: event.AgentRestartRequested,
+		api.Reset: event.AgentReset, api.Suspend: event.AgentSuspended, api.Resume: event.AgentResumed,
+	} {
+		got[want] = requested(action)
+	}
+	for want, is := range got {
+		if is != want {
+			t.Errorf("%s instead of %s", is, want)
+		}
+	}
+}
+
+// TestIdleUnknown: that a runtime cannot tell whether an agent is idle is said once.
+func TestIdleUnknown(t *testing.T) {
+	c := claimant(t, memory.New())
+	c.unwatched = make(map[string]bool)
+	for range 3 {
+		c.untellable(api.Caller{Path: "t/a", Incarnation: 1}, &spec.Agent{Name: "a", IdleTimeout: time.Minute})
+	}
+	if err := c.log.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	events, _, err := c.log.Read(t.Context(), 0, event.Filter{}, 0)
+	if err != nil || len(events) != 1 || events[0].Type != event.AgentIdleUnknown || events[0].Path != "t/a" {
+		t.Errorf("%v, %v", events, err)
+	}
+}

@@ -1,0 +1,125 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// This file asks people what becomes of a supervisor that its limit has paused:
+// one question in the inbox for as long as the pause lasts. It compares what is
+// paused with what is asked, so that nothing is asked twice, whoever is restarted.
+
+// The answers.
+const (
+	answerResume = "resume"
+	answerStop   = "stop"
+)
+
+// pauseQuestions has pauses looked at.
+type pauseQuestions struct {
+	look chan struct{} // holds a token when something may have changed
+}
+
+// run looks at the pauses whenever something may have changed, until ctx ends.
+func (p *pauseQuestions) run(ctx context.Context, c *Controller) {
+	asked := true // before, perhaps
+	for {
+		select {
+		case <-p.look:
+		case <-ctx.Done():
+			return
+		}
+		if f := c.fleet(); asked || len(f.pauses) > 0 {
+			asked = c.askOfPauses(ctx, f)
+		}
+	}
+}
+
+// askOfPauses asks about each pause that nothing is asked about, takes back
+// questions about those that are over, and carries out the answers. It reports
+// whether any question is left.
+func (c *Controller) askOfPauses(ctx context.Context, f *fleet) (asked bool) {
+	paused, unknown := make(map[string]string), make(map[string]bool) // questions, by path
+	for _, path := range f.pauses {
+		switch text, known := c.pausedText(path); {
+		case !known:
+			unknown[path] = true
+		case text != "":
+			paused[path] = text
+		}
+	}
+	if isClosed(c.down) { // what is stopped now was not resumed: the next controller goes on with it
+		return true
+	}
+	for _, q := range c.desk.List("", true) {
+		if q.Incarnation != 0 { // of an agent
+			continue
+		}
+		_, lasts := paused[q.From]
+		var err error
+		switch {
+		case q.State == asking.Open && (lasts || unknown[q.From]):
+			asked = true
+			delete(paused, q.From)
+		case q.State == asking.Open:
+			_, err = c.desk.Withdraw(ctx, q.From, q.ID)
+		case q.State == asking.Answered && q.TakenAt.IsZero():
+			if lasts {
+				_, err = c.Act(ctx, q.From, api.Action(q.Answer))
+				delete(paused, q.From) // the next look sees what came of it
+			}
+			if errors.Is(err, api.ErrStopping) || ctx.Err() != nil {
+				return true // the next controller carries it out
+			}
+			_, taken := c.desk.Take(ctx, q.From, q.ID)
+			err = errors.Join(err, taken)
+			c.patrols.again()
+		}
+		if err != nil && ctx.Err() == nil {
+			c.opts.Logger.Warn("cannot deal with the question of a paused supervisor", "path", q.From, "question", q.ID, "error", err)
+		}
+	}
+	for path, text := range paused {
+		asked = true
+		if _, _, err := c.desk.Ask(ctx, asking.Ask{From: path, Text: text, Options: []string{answerResume, answerStop}}); err != nil && ctx.Err() == nil {
+			c.opts.Logger.Warn("cannot ask about a paused supervisor", "path", path, "error", err)
+		}
+	}
+	return asked
+}
+
+// pausedText returns what is asked about a supervisor that is paused now and holds
+// something, "" for any other, and whether that is known: not while it is started.
+func (c *Controller) pausedText(path string) (text string, known bool) {
+	sup := c.find(path)
+	if sup == nil {
+		return "", c.staysDown(path)
+	}
+	self, err := sup.SaveSelf()
+	if err != nil || !self.Paused {
+		return "", err == nil
+	}
+	children, err := sup.Children()
+	for _, i := range children {
+		if i.State == supervisor.Paused {
+			return fmt.Sprintf("%s is paused: %s ended with %v (limit: %v). Resume it, or stop what is in it?", path, i.ID, i.LastExit, i.Limit), true
+		}
+	}
+	return "", err == nil
+}
+
+// staysDown reports whether a supervisor that does not run is held down.
+func (c *Controller) staysDown(path string) bool {
+	above := c.find(parent(path))
+	if above == nil {
+		return false
+	}
+	_, id, _ := cutLast(path)
+	info, err := above.Child(id)
+	return err == nil && (info.State == supervisor.Suspended || isHeld(info.State))
+}

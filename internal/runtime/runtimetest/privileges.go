@@ -1,0 +1,114 @@
+package runtimetest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	goruntime "runtime"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// privilegedUser is the owner of a set-user-ID program; nothing else is theirs.
+const privilegedUser = 61234
+
+// testNoNewPrivileges: an agent that cannot gain privileges is marked so by the kernel, with what
+// it starts and with the command that looks whether it is ready, and set-user-ID programs do
+// nothing special. Other agents are not.
+func testNoNewPrivileges(t *testing.T, b *bench) {
+	if goruntime.GOOS != "linux" {
+		t.Skip("no_new_privileges needs Linux")
+	}
+	script := "echo child $(grep NoNewPrivs /proc/self/status)"
+	setuid, expected := setUserID(t)
+	if setuid != "" {
+		script += fmt.Sprintf("; echo user $(%s -u)", setuid)
+	}
+	r := b.runtime()
+	n := uint64(0)
+	for _, terminal := range []bool{false, true} {
+		for _, set := range []bool{true, false} {
+			n++
+			l := sh("a", n, script+"; echo done; "+forever)
+			l.Terminal, l.NoNewPrivileges = terminal, set
+			flag, user := 0, expected
+			if set {
+				flag, user = 1, fmt.Sprint(os.Geteuid())
+			}
+			look := fmt.Sprintf("grep -q '^NoNewPrivs:.*%d$' /proc/self/status", flag)
+			l.Ready = spec.Ready{Exec: []string{"/bin/sh", "-c", look}}
+			s := b.start(r, l)
+			if got := noNewPrivs(t, s.Observe().PID); got != fmt.Sprint(flag) {
+				t.Errorf("terminal %v, set %v: the agent has NoNewPrivs %s", terminal, set, got)
+			}
+			if got := b.until(s, "child "); got != fmt.Sprintf("NoNewPrivs: %d", flag) {
+				t.Errorf("terminal %v, set %v: a child has %s", terminal, set, got)
+			}
+			if setuid != "" {
+				if got := b.until(s, "user "); got != user {
+					t.Errorf("terminal %v, set %v: a set-user-ID program runs as %s, expected %s", terminal, set, got, user)
+				}
+			}
+			s.Kill()
+			b.exit(s)
+			if err := r.Remove(b.ctx(), "a"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := noNewPrivs(t, os.Getpid()); got != "0" {
+		t.Errorf("the program that starts agents has NoNewPrivs %s", got)
+	}
+}
+
+// setUserID makes a program that prints as which user it runs, which is another one. Only root
+// can make one, and only some file systems take it: the path is empty otherwise.
+func setUserID(t *testing.T) (path, user string) {
+	if os.Geteuid() != 0 {
+		return "", ""
+	}
+	id, err := exec.LookPath("id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "id")
+	if err := os.WriteFile(path, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(path, privilegedUser, -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o755|os.ModeSetuid); err != nil {
+		t.Fatal(err)
+	}
+	user = fmt.Sprint(privilegedUser)
+	out, err := exec.Command(path, "-u").Output()
+	if err != nil || string(out) != user+"\n" {
+		t.Logf("set-user-ID programs do not work here: %q, %v", out, err)
+		return "", ""
+	}
+	return path, user
+}
+
+var noNewPrivsLine = regexp.MustCompile(`(?m)^NoNewPrivs:\s*(\d+)$`)
+
+// noNewPrivs is that of a process in /proc/PID/status.
+func noNewPrivs(t *testing.T, pid int) string {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := noNewPrivsLine.FindSubmatch(status)
+	if m == nil {
+		t.Fatalf("process %d has no NoNewPrivs: %s", pid, status)
+	}
+	return string(m[1])
+}

@@ -1,0 +1,40 @@
+package shim
+
+import (
+	"testing"
+	"time"
+)
+
+// A shim of a version that would ignore no_new_privileges is replaced by one that does not.
+func TestOldShimIsReplaced(t *testing.T) {
+	r := open(t, slots(t))
+	s := start(t, r, sh("app/a", 1, "exit 0"))
+	wait(t, "the end", s.Done())
+	before := shimOf(s)
+	forget := func() bool { // what it can; it has parked its link by then
+		s.slot.mu.Lock()
+		defer s.slot.mu.Unlock()
+		if s.slot.idle != nil {
+			s.slot.idle.restricts = false
+		}
+		return s.slot.idle != nil
+	}
+	for late := time.Now().Add(patience); !forget() && time.Now().Before(late); {
+		time.Sleep(time.Millisecond)
+	}
+	next := start(t, r, sh("app/a", 2, "exit 0"))
+	wait(t, "the end", next.Done())
+	if shimOf(next) != before {
+		t.Error("it was replaced although nothing has to be restricted")
+	}
+	for late := time.Now().Add(patience); !forget() && time.Now().Before(late); {
+		time.Sleep(time.Millisecond)
+	}
+	l := sh("app/a", 3, "grep -q 'NoNewPrivs:.*1' /proc/self/status")
+	l.NoNewPrivileges = true
+	last := start(t, r, l)
+	wait(t, "the end", last.Done())
+	if shimOf(last) == before || !last.Exit().Clean() {
+		t.Errorf("shim %v, as before; exit %v", shimOf(last), last.Exit())
+	}
+}
