@@ -486,9 +486,24 @@ func TestHostileOutput(t *testing.T) {
 	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := sh("app/a", 1, "stty -opost -echo; cat '"+file+"'; exit 6")
+	// It ends once all is in the log: what a process writes just before its end,
+	// tmux may throw away: docs/logs.md says so.
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(gate, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	l := sh("app/a", 1, "stty -opost -echo; cat '"+file+"'; read x < '"+gate+"'; exit 6")
 	l.Log = runtime.Log{MaxSize: 32 << 20}
 	s := start(t, r, l)
+	until(t, s, "the end")
+	if _, err := f.WriteString("x\n"); err != nil {
+		t.Fatal(err)
+	}
 	if e := exit(t, s); code(e) != 6 {
 		t.Errorf("exit = %v", e)
 	}
