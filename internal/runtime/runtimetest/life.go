@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -137,12 +138,21 @@ func testReadinessFails(t *testing.T, b *bench) {
 
 func testStartGivenUp(t *testing.T, b *bench) {
 	r := b.runtime()
-	l := sh("app/a", 1, "trap '' TERM; echo running; while :; do sleep 0.1; done")
+	runs := filepath.Join(t.TempDir(), "runs")
+	if err := syscall.Mkfifo(runs, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := sh("app/a", 1, "trap '' TERM; echo x > '"+runs+"'; while :; do sleep 0.1; done")
 	l.Ready = spec.Ready{Log: "never", Timeout: Patience}
 	l.Grace = 200 * time.Millisecond
 	ctx, cancel := context.WithCancelCause(context.Background())
 	reason := errors.New("changed my mind")
-	time.AfterFunc(200*time.Millisecond, func() { cancel(reason) })
+	go func() {
+		if _, err := os.ReadFile(runs); err != nil {
+			t.Error(err)
+		}
+		cancel(reason)
+	}()
 	if _, err := r.Start(ctx, l); !errors.Is(err, reason) {
 		t.Errorf("start = %v", err)
 	}
