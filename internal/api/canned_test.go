@@ -199,7 +199,7 @@ func (c canned) Patrol(context.Context, bool) (Round, error) {
 	return Round{[]RoundAction{{"renew", "app/a", "drifted", []string{"env.MODEL"}, "r"}}, []RoundDelay{{"app/b", "app/a", &until, "idle"}}, []PoolAt{{"app/w", cannedPool()}}}, c.err
 }
 func (c canned) Reload(context.Context) (Reloaded, error) {
-	return Reloaded{"rev", true, 1, 2, 3, 4}, c.err
+	return Reloaded{"rev", true, 1, 2, 3, 4, 5}, c.err
 }
 func (c canned) Fire(context.Context, FireRequest) error   { return c.err }
 func (c canned) Drain(context.Context, DrainRequest) error { return c.err }

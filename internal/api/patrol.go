@@ -55,7 +55,8 @@ type Reloaded struct {
 	Changed  bool   `json:"changed"`  // it was another one before
 	Added    int    `json:"added"`    // agents and supervisors
 	Removed  int    `json:"removed"`
-	Renewed  int    `json:"renewed"` // agents that were started again
+	Renewed  int    `json:"renewed"` // agents that were restarted
+	Later    int    `json:"later"`   // agents that restart when they have finished their work, or when their limit has room
 	Amended  int    `json:"amended"` // agents that have changed without that
 }
 
@@ -67,7 +68,7 @@ func (r Reloaded) String() string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{r.Added, "added"}, {r.Removed, "removed"}, {r.Renewed, "started again"}, {r.Amended, "changed in place"}} {
+	}{{r.Added, "added"}, {r.Removed, "removed"}, {r.Renewed, "restarted"}, {r.Later, "to be restarted later"}, {r.Amended, "changed in place"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}

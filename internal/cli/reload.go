@@ -19,7 +19,7 @@ func newReload(s *streams) *cobra.Command {
 when it gets SIGHUP without having a terminal.
 
 What is no longer in the file is stopped, what is new is started, agents that run
-something else now are started again, everything else is changed in place. A file
+something else now are restarted, everything else is changed in place. A file
 with faults changes nothing; coppice status shows them. The name of the project and
 where its state is kept cannot change while the daemon runs.`,
 		Args:              noArgs,

@@ -279,9 +279,6 @@ env = { A = "b" }
 	if other.Restart != supervisor.Temporary || other.Limit != (supervisor.Limit{}) || other.Env["A"] != "b" || other.Dir != filepath.Join(dir, "agents/other") {
 		t.Errorf("%+v", other)
 	}
-	if uptime.Fingerprint() == other.Fingerprint() {
-		t.Error("different Aidefiles have one fingerprint")
-	}
 }
 
 func TestAnAidefileAlone(t *testing.T) {

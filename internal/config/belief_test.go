@@ -82,7 +82,7 @@ path = ".sage/db_guardian.db"
 		t.Errorf("persistence %+v, want %+v", tree.Persistence, want)
 	}
 	plain, err := Parse("/p/f.toml", []byte(base))
-	if err != nil || plain.Root.Children[0].Agent.Fingerprint() != tree.Root.Children[0].Agent.Fingerprint() {
+	if err != nil || plain.Root.Children[0].Agent.DeclaredHash().Sum != tree.Root.Children[0].Agent.DeclaredHash().Sum {
 		t.Errorf("beliefs belong to what a running agent cannot change; %v", err)
 	}
 }

@@ -271,7 +271,7 @@ func aideEvidence(n api.Node) (e []string) {
 // its triggers is not missing, and a run in progress is not drifted, as the next
 // one begins with what is declared then.
 func asAide(o *patrol.Observed, i *supervisor.ChildInfo) {
-	if o.Print, o.Held = (spec.Print{}), false; i.State == supervisor.Stopped {
+	if o.Hash, o.Held = (spec.Hash{}), false; i.State == supervisor.Stopped {
 		o.Life = patrol.Done
 	}
 }

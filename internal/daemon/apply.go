@@ -58,8 +58,8 @@ func (c *Controller) carry(ctx context.Context, next *fleet, changes spec.Change
 	for _, path := range changes.Supervisors { // parents first: one that does not run starts with what it is given
 		c.update(ctx, next, path, changes.Added)
 	}
-	parallel(changes.Amended, c.amend)
-	c.releaseAbove(slices.Concat(changes.Removed, changes.Added, changes.Renewed))
+	parallel(changes.Changed, c.amend)
+	c.releaseAbove(slices.Concat(changes.Removed, changes.Added, changes.Changed))
 }
 
 // releaseAbove starts supervisors that are held, where something in them has
@@ -148,7 +148,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 	for _, agent := range gone {
 		c.concludeDrain(ctx, agent)
 		c.arrivals.forget(agent)
-		c.prints.forget(agent)
+		c.hashes.forget(agent)
 		c.strangers.left(agent)
 		c.mu.Lock()
 		delete(c.sessions, agent)
@@ -160,7 +160,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 				c.remove(ctx, place, agent)
 			}
 			c.removeOrder(agent)
-			last = append(last, c.lastOf(agent, c.last(agent)).op(), store.Op{Kind: store.Delete, Key: printKey(agent)})
+			last = append(last, c.lastOf(agent, c.last(agent)).op(), store.Op{Kind: store.Delete, Key: hashKey(agent)})
 		}
 		why := " is not in the file any more, and is gone"
 		if c.fleet().nodes[path] == nil && c.crews.of(above) != nil {

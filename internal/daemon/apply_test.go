@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -89,7 +90,7 @@ func TestApplyLive(t *testing.T) {
 			a.Limit = supervisor.Quarantining(3, time.Hour)
 			a.Shutdown.Grace = time.Minute
 		}))
-		if got := p.stage.cast(); got != "t/a 1, t/b 1" || len(c.Amended) != 1 || len(c.Renewed) != 0 {
+		if got := p.stage.cast(); got != "t/a 1, t/b 1" || !slices.Equal(c.Changed, []string{"t/a"}) {
 			t.Fatalf("there live %s after %+v", got, c)
 		}
 		p.stage.on("t/a").end(supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")})

@@ -83,7 +83,7 @@ type Controller struct {
 
 	patrols     *rounds
 	strangers   strangers
-	prints      *prints
+	hashes      *hashes
 	credentials *credentials
 	vitals      vitals
 	background  *background
@@ -182,7 +182,7 @@ func newController(o Options) (*Controller, error) {
 	c.wanted.Store(newFleet(o.Tree, o.Config))
 	c.patrols = newRounds(c)
 	c.pauses.look = make(chan struct{}, 1)
-	c.prints = newPrints(newLookout(c.background.run, c.patrols.kick))
+	c.hashes = newHashes(newLookout(c.background.run, c.patrols.kick))
 	return c, nil
 }
 

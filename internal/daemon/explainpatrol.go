@@ -68,10 +68,10 @@ func (c *Controller) explainPatrol(x *api.Explanation) {
 	if o.Life == patrol.Down {
 		p.WaitsFor = append(p.WaitsFor, unready...)
 	}
-	if o.Life == patrol.Running && d.Print.Sum != o.Print.Sum {
-		p.Drifted = append(p.Drifted, d.Print.Differs(o.Print)...)
+	if o.Life == patrol.Running && d.Hash.Sum != o.Hash.Sum {
+		p.Drifted = append(p.Drifted, d.Hash.Changed(o.Hash)...)
 	}
-	p.Known = o.Life == patrol.Running && len(o.Print.Parts) > 0
+	p.Known = o.Life == patrol.Running && len(o.Hash.Fields) > 0
 	for _, a := range res.Actions {
 		if a.Path == path {
 			p.Action, p.Reason = a.Kind.String(), a.Reason

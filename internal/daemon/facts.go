@@ -15,7 +15,7 @@ func (c *Controller) desired(f *fleet) []patrol.Desired {
 	for i, path := range f.order {
 		d := patrol.Desired{Path: path, Needs: f.needs[path], After: f.after[path], Suspended: c.suspendedBy(f, path) != "", Retired: f.retired(path)}
 		if a := f.agents[path]; a != nil {
-			d.Print, d.DrainTimeout = c.prints.wanted(f, path), f.patrol.DriftDrainTimeout
+			d.Hash, d.DrainTimeout = c.hashes.wanted(f, path), f.patrol.DriftDrainTimeout
 			d.Instance = a.Instance != (spec.Instance{})
 		}
 		all[i] = d
@@ -95,7 +95,7 @@ func (c *Controller) see(all map[string]*patrol.Observed, s *supervisor.Supervis
 			c.regard(o, info.Incarnation)
 		case info.Type == supervisor.Worker && isHeld(info.State):
 			o.Held, o.Incarnation = true, info.Incarnation
-			o.Print = c.prints.last(api.Caller{Path: path, Incarnation: info.Incarnation})
+			o.Hash = c.hashes.last(api.Caller{Path: path, Incarnation: info.Incarnation})
 		}
 		if c.aider(path) != nil {
 			asAide(o, info)
@@ -141,7 +141,7 @@ func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
 		o.Idle = at.idle
 	}
 	c.mu.Unlock()
-	o.Print = c.prints.of(who)
+	o.Hash = c.hashes.of(who)
 	if v := c.vital(o.Path); v != nil && v.who == who {
 		o.Asks = v.looksForDrains()
 	}

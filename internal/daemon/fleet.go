@@ -10,6 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -25,13 +26,13 @@ type fleet struct {
 	root   *supervisor.Spec
 	specs  map[string]supervisor.ChildSpec // of all below the root, without Saved
 	patrol spec.Patrol
-	order  []string              // all paths below the root, in start order
-	prints map[string]spec.Print // of agents, without what is in their files
-	files  map[string]bool       // that agents are made of; true for those of their environment
-	slots  map[string]bool       // names of those of its agents
-	needs  map[string][]string   // by path: what has to be ready before the patrol starts it
-	pauses []string              // supervisors that a limit may pause
-	after  map[string]string     // by path: the sibling that its supervisor starts before it
+	order  []string             // all paths below the root, in start order
+	hashes map[string]spec.Hash // of agents, without what is in their files
+	files  map[string]bool      // that agents are made of; true for those of their environment
+	slots  map[string]bool      // names of those of its agents
+	needs  map[string][]string  // by path: what has to be ready before the patrol starts it
+	pauses []string             // supervisors that a limit may pause
+	after  map[string]string    // by path: the sibling that its supervisor starts before it
 }
 
 // fleet is the one in force.
@@ -43,7 +44,7 @@ func newFleet(tree *spec.Tree, config ConfigInfo) *fleet {
 		tree: tree, file: tree, config: config,
 		agents: make(map[string]*spec.Agent), nodes: map[string]*spec.Node{tree.Root.Name: tree.Root},
 		specs: make(map[string]supervisor.ChildSpec), patrol: tree.Patrol, needs: make(map[string][]string), after: make(map[string]string),
-		prints: make(map[string]spec.Print), files: make(map[string]bool), slots: make(map[string]bool),
+		hashes: make(map[string]spec.Hash), files: make(map[string]bool), slots: make(map[string]bool),
 	}
 	if f.patrol == (spec.Patrol{}) {
 		f.patrol = spec.DefaultPatrol() // no file was asked
@@ -55,7 +56,7 @@ func newFleet(tree *spec.Tree, config ConfigInfo) *fleet {
 			if slot, err := wire.DirName(path); err == nil {
 				f.slots[slot] = true
 			}
-			f.prints[path] = child.Agent.Print(func(string) string { return spec.Unread })
+			f.hashes[path] = child.Agent.DeclaredHash()
 			maps.Copy(f.files, filesOf(child.Agent))
 		} else {
 			f.nodes[path] = child.Node
@@ -254,15 +255,23 @@ func (f *fleet) forgetsOwn(path string) bool {
 	return n != nil && f.tree.Recall.Forgets(n.Limit)
 }
 
-// pastOf reads what the store knows of nodes that are wanted again.
+// pastOf reads what the store knows of the nodes that are new in a fleet. They may
+// have been in an earlier one.
 func (c *Controller) pastOf(ctx context.Context, f *fleet) (*past, error) {
-	stored, _, err := c.opts.Store.Snapshot(ctx, nodePrefix)
-	if err != nil {
-		return nil, fmt.Errorf("reading what is known of the nodes: %w", err)
-	}
-	records, selves, _ := readRecords(stored)
 	p := &past{orderly: true, records: make(map[string]*record), selves: make(map[string]*selfRecord)}
 	old := c.fleet()
+	var stored []store.Record
+	for _, path := range f.order {
+		if old.has(path) || !old.has(parent(path)) { // what is below a new one is read with it
+			continue
+		}
+		records, _, err := c.opts.Store.Snapshot(ctx, nodePrefix+"/"+storePath(path))
+		if err != nil {
+			return nil, fmt.Errorf("reading what is known of %s: %w", path, err)
+		}
+		stored = append(stored, records...)
+	}
+	records, selves, _ := readRecords(stored)
 	before := func(path string) bool { // nothing is known of it but from an earlier daemon
 		c.mu.Lock()
 		defer c.mu.Unlock()

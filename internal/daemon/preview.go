@@ -99,10 +99,10 @@ func (f *fleet) sighted(seen []runtime.Observation) map[string]*patrol.Observed 
 		at := &patrol.Observed{Path: o.Path, Life: patrol.Unknown}
 		if o.Life == runtime.Alive {
 			at.Life, at.Ready, at.Settled = patrol.Running, o.Ready, o.Ready
-			if a != nil && o.Fingerprint != "" {
-				at.Print = f.prints[o.Path]
-				if o.Fingerprint != a.Fingerprint() {
-					at.Print = spec.Print{Sum: o.Fingerprint, Parts: append(at.Print.Parts[:len(at.Print.Parts):len(at.Print.Parts)], spec.Part{Field: undeclared, Hash: o.Fingerprint})}
+			if a != nil && o.SpecHash != "" {
+				at.Hash = f.hashes[o.Path]
+				if o.SpecHash != at.Hash.Sum {
+					at.Hash = otherThan(at.Hash, o.SpecHash)
 				}
 			}
 		}
@@ -118,7 +118,7 @@ func (f *fleet) previewed() []patrol.Desired {
 	for _, path := range f.order {
 		d := patrol.Desired{Path: path, Suspended: f.suspended(path)}
 		if f.agents[path] != nil {
-			d.Needs, d.Print = order.Needs(path), f.prints[path]
+			d.Needs, d.Hash = order.Needs(path), f.hashes[path]
 			for d.After = f.after[path]; d.After != "" && f.suspended(d.After); {
 				d.After = f.after[d.After]
 			}

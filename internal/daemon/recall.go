@@ -76,10 +76,10 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	for path, r := range records {
 		if r.Incarnation > 0 {
 			c.told[path] = []mark{{incarnation: r.Incarnation}}
-			c.prints.recall(path, r.Print)
+			c.hashes.recall(path, r.Hash)
 		}
 	}
-	if err := c.recallPrints(ctx); err != nil {
+	if err := c.recallHashes(ctx); err != nil {
 		return nil, err
 	}
 	c.endWithController(records)
@@ -351,7 +351,7 @@ func (c *Controller) launch(
 ) (runtime.Launch, error) {
 	env, err := as.environ(a, proc.Self{Agent: self.Path, Incarnation: self.Incarnation, Token: token})
 	l := runtime.Launch{
-		Path: self.Path, Incarnation: self.Incarnation, Fingerprint: a.Fingerprint(), Token: token,
+		Path: self.Path, Incarnation: self.Incarnation, SpecHash: a.DeclaredHash().Sum, Token: token,
 		Argv: a.Command, Dir: a.Dir, Stdin: a.Stdin, Env: env,
 		StopSignal: signal, Grace: a.Shutdown.Grace, Ready: a.Ready, Afresh: c.opts.Once && self.Incarnation == 1,
 		Run:      a.Run,

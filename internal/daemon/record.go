@@ -42,7 +42,7 @@ type record struct {
 	StartedAt   time.Time   `json:"started_at,omitzero"`
 	SavedAt     time.Time   `json:"saved_at,omitzero"` // by the clock that all these times are of
 	LastExit    *savedExit  `json:"last_exit,omitempty"`
-	Print       *keptPrint  `json:"print,omitempty"` // of an incarnation that lives
+	Hash        *keptHash   `json:"print,omitempty"` // of an incarnation that lives
 	Self        *selfRecord `json:"self,omitempty"`  // of a supervisor: its own window, in a record of its own
 }
 

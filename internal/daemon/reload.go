@@ -59,7 +59,8 @@ func (c *Controller) reload(ctx context.Context, asked bool) (filewatch.Set, api
 		default:
 		}
 		l.Config.LoadedAt = time.Now()
-		changes, err = c.apply(c.background.ctx, l.Tree, l.Config) // whoever asks may leave
+		c.patrols.watchDrift()
+		changes, err = c.apply(c.background.ctx, l.Tree, l.Config) // the caller may leave
 	}
 	if err != nil {
 		c.reject(rejection{l.Config.Revision, err.Error()}, asked)
@@ -67,12 +68,12 @@ func (c *Controller) reload(ctx context.Context, asked bool) (filewatch.Set, api
 	}
 	c.forgive()
 	c.awaitEffect(ctx, asked)
-	answer = summary(l.Config.Revision, changes)
+	answer, paths := summary(l.Config.Revision, changes, c.patrols.drift())
 	c.log.Append(event.Event{
 		Type: event.ConfigReloaded, Actor: "controller", Message: "config reloaded: " + answer.String(),
 	}.With(map[string]any{
-		"revision": answer.Revision, "added": answer.Added, "removed": answer.Removed, "renewed": answer.Renewed, "amended": answer.Amended,
-		"paths": map[string][]string{"added": changes.Added, "removed": changes.Removed, "renewed": changes.Renewed, "amended": changes.Amended},
+		"revision": answer.Revision, "added": answer.Added, "removed": answer.Removed, "renewed": answer.Renewed, "later": answer.Later,
+		"amended": answer.Amended, "paths": paths,
 	}))
 	return l.Watch, answer, nil
 }
@@ -92,11 +93,24 @@ func (c *Controller) awaitEffect(ctx context.Context, asked bool) {
 	c.patrols.settled(ctx)
 }
 
-func summary(revision string, c spec.Changes) api.Reloaded {
-	return api.Reloaded{
-		Revision: revision, Changed: true,
-		Added: len(c.Added), Removed: len(c.Removed), Renewed: len(c.Renewed), Amended: len(c.Amended),
+// summary is what has become of changes, with the paths by kind. drift is what
+// the patrol has done about agents that cannot change without a restart.
+func summary(revision string, changes spec.Changes, drift map[string]restartTime) (api.Reloaded, map[string][]string) {
+	paths := map[string][]string{"added": changes.Added, "removed": changes.Removed}
+	for _, path := range changes.Changed {
+		kind := "amended"
+		switch drift[path] {
+		case restartNow:
+			kind = "renewed"
+		case restartLater:
+			kind = "later"
+		}
+		paths[kind] = append(paths[kind], path)
 	}
+	return api.Reloaded{
+		Revision: revision, Changed: true, Added: len(paths["added"]), Removed: len(paths["removed"]),
+		Renewed: len(paths["renewed"]), Later: len(paths["later"]), Amended: len(paths["amended"]),
+	}, paths
 }
 
 // reject notes that files were refused.

@@ -9,8 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/aide"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // library is what a controller reads instead of files.
@@ -55,7 +58,7 @@ func TestReload(t *testing.T) {
 			{bad, "wrong, too", "coppice.toml:1:1: wrong\ncoppice.toml:2:1: wrong, too", "t/a 1, t/b 1", 2},
 			{good(t, "r1", "a", "b"), "nothing has changed", "", "t/a 1, t/b 1", 2},
 			{bad, "wrong, too", "coppice.toml:1:1: wrong\ncoppice.toml:2:1: wrong, too", "t/a 1, t/b 1", 3},
-			{good(t, "r3", "a=x"), "revision r3, 1 removed, 1 started again", "", "t/a 2", 4},
+			{good(t, "r3", "a=x"), "revision r3, 1 removed, 1 restarted", "", "t/a 2", 4},
 			{Loaded{Tree: renamed(t, "u", "a"), Config: ConfigInfo{Revision: "r4"}}, "takes a restart of the daemon", "the name of the project", "t/a 2", 5},
 			{good(t, "r5", "a=x"), "revision r5, no agent differs", "", "t/a 2", 6},
 		} {
@@ -107,4 +110,59 @@ func TestReloadAsked(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A reload counts the agents that it has had restarted, not those that differ in
+// something that could need that.
+func TestReloadCounts(t *testing.T) {
+	plain := func(change func(*spec.Agent)) func(testing.TB) *spec.Tree {
+		return func(t testing.TB) *spec.Tree { return edited(t, treeOf(t, "a", "b"), "a", change) }
+	}
+	same := func(*spec.Agent) {}
+	aided := func(path string) func(testing.TB) *spec.Tree {
+		return func(t testing.TB) *spec.Tree {
+			return edited(t, treeWith(t, aide.File{}), "a", func(a *spec.Agent) { a.Aide.Path = path })
+		}
+	}
+	for name, c := range map[string]struct {
+		from, to func(testing.TB) *spec.Tree
+		before   func(*play)
+		want     string
+	}{
+		"its list of files": {
+			plain(same), plain(func(a *spec.Agent) { a.Files = []string{"/f"} }), nil, "1 restarted",
+		},
+		"its grace": {
+			plain(same), plain(func(a *spec.Agent) { a.Shutdown.Grace = time.Minute }), nil, "1 changed in place",
+		},
+		"the path of an Aidefile whose agent waits": {
+			aided("/f"), aided("/g"), nil, "1 changed in place",
+		},
+		"the command of what was stopped by hand": {
+			plain(same), plain(func(a *spec.Agent) { a.Command = []string{"x"} }),
+			func(p *play) { p.Act(context.Background(), "t/a", api.Stop) }, "1 changed in place",
+		},
+		"the command of what was started too often": {
+			plain(func(a *spec.Agent) { a.Limit = supervisor.Quarantining(1, time.Hour) }),
+			plain(func(a *spec.Agent) {
+				a.Limit, a.Command = supervisor.Quarantining(1, time.Hour), []string{"x"}
+			}), nil, "1 to be restarted later",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				files := new(library)
+				p := newPlay(t, c.from(t))
+				defer p.close()
+				p.opts.Load = files.read
+				if c.before != nil {
+					c.before(p)
+				}
+				files.put(Loaded{Tree: c.to(t), Config: ConfigInfo{Revision: "r"}})
+				if r, err := p.Reload(context.Background()); err != nil || r.String() != "revision r, "+c.want {
+					t.Errorf("got %v, %v, want %s", r, err, c.want)
+				}
+			})
+		})
+	}
 }

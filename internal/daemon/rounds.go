@@ -31,7 +31,17 @@ type rounds struct {
 	tries  map[string]try          // what was done in the rounds before, and is planned again
 	calm   chan struct{}           // closed when a round has found nothing to do; nil if the last one did
 	due    time.Time               // of the next round, if nothing happens before
+	drifts map[string]restartTime  // what was done about agents that have drifted, since the last reload
 }
+
+// restartTime is when an agent restarts that runs something else than its declaration says.
+type restartTime uint8
+
+const (
+	noRestart    restartTime = iota
+	restartNow               // it was restarted
+	restartLater             // when it has finished its work, or its limit has room
+)
 
 // try is what was done about a path, as often in a row as it was planned, and to no effect.
 type try struct {
@@ -59,6 +69,7 @@ func newRounds(c *Controller) *rounds {
 	return &rounds{
 		c: c, kicks: make(chan struct{}, 1), turns: make(chan struct{}, max(1, c.fleet().patrol.Starts)),
 		busy: make(map[string]bool), starts: make(map[string]bool), delays: make(map[string]patrol.Delay), tries: make(map[string]try), calm: make(chan struct{}),
+		drifts: make(map[string]restartTime),
 	}
 }
 
@@ -101,6 +112,33 @@ func (r *rounds) settled(ctx context.Context) error {
 	}
 }
 
+// watchDrift begins to note what is done about agents that have drifted, for drift.
+func (r *rounds) watchDrift() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drifts = make(map[string]restartTime)
+}
+
+func (r *rounds) noteDrift(path string, when restartTime) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drifts[path] = when
+}
+
+// drift is what has been done about agents that have drifted, by path.
+func (r *rounds) drift() map[string]restartTime {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	drifts := r.drifts
+	r.drifts = make(map[string]restartTime)
+	for path, d := range r.delays {
+		if d.Cause == patrol.Drifted && drifts[path] == noRestart {
+			drifts[path] = restartLater
+		}
+	}
+	return drifts
+}
+
 // Patrol is part of api.Patrols.
 func (c *Controller) Patrol(ctx context.Context, dry bool) (api.Round, error) {
 	select {
@@ -110,7 +148,7 @@ func (c *Controller) Patrol(ctx context.Context, dry bool) (api.Round, error) {
 	}
 	look, cancel := context.WithTimeout(ctx, lookPatience)
 	c.seek(look)
-	c.prints.lookout.settled(look, c.fleet().files)
+	c.hashes.lookout.settled(look, c.fleet().files)
 	cancel()
 	res := c.patrols.plan()
 	if !dry {
@@ -197,7 +235,7 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	r.mu.Unlock()
 	res := r.plan()
 	r.c.dropOvertaken(r.isBusy)
-	r.c.savePrints()
+	r.c.saveHashes()
 	poke(r.c.pauses.look)
 	r.mu.Lock()
 	told := r.delays
@@ -370,9 +408,11 @@ func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
 	}
 	c.log.Append(e.With(data))
 	if a.Kind == patrol.Drain {
+		c.patrols.noteDrift(a.Path, restartLater)
 		c.drainToRenew(a.Path, info.Incarnation, a.Within, a.Reason)
 		return
 	}
+	c.patrols.noteDrift(a.Path, restartNow)
 	_, err = sup.RenewChild(ctx, id, supervisor.ReasonChanged)
 	c.leftBehind(ctx, a.Path)
 	c.untroubled("an agent cannot be started again", a.Path, err)
@@ -408,6 +448,7 @@ func (c *Controller) release(a patrol.Action) {
 		Message: a.Path + " is started again, with fresh counters: " + a.Reason,
 	}
 	c.log.Append(e.With(map[string]any{"reason": a.Reason, "fields": a.Fields}))
+	c.patrols.noteDrift(a.Path, restartNow)
 	c.untroubled("a held agent cannot be released", a.Path, sup.Reset(id))
 }
 
@@ -450,7 +491,7 @@ func (c *Controller) held(d patrol.Delay) {
 // lookAround has the files looked at that agents of a fleet are made of.
 func (c *Controller) lookAround(f *fleet) {
 	if len(f.files) > 0 {
-		c.prints.lookout.around(f.files)
+		c.hashes.lookout.around(f.files)
 	}
 }
 

@@ -478,7 +478,7 @@ func TestDriftOfFilesOverDaemons(t *testing.T) {
 		}
 		p.becomes(treeOf(t, "b"))
 		time.Sleep(time.Minute)
-		if left, _, err := db.Snapshot(context.Background(), printPrefix); err != nil || len(left) > 0 {
+		if left, _, err := db.Snapshot(context.Background(), hashPrefix); err != nil || len(left) > 0 {
 			t.Errorf("of what is gone there is left %v, %v", left, err)
 		}
 		p.close()
@@ -498,7 +498,7 @@ func TestPatrolReadsTheFiles(t *testing.T) {
 		if _, err := p.Patrol(context.Background(), true); err != nil {
 			t.Fatal(err)
 		}
-		if _, want := contents(file, nil, spec.Unread); p.prints.lookout.hash(file) != want {
+		if _, want := contents(file, nil, spec.Unread); p.hashes.lookout.hash(file) != want {
 			t.Error("what is in the file is not known")
 		}
 		time.Sleep(time.Second)

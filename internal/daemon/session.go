@@ -130,7 +130,7 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 		}
 		l, _ := launch(self, o.Token) // it is for hooks
 		of.env = l.Env
-		c.prints.adopted(o, a)
+		c.hashes.adopted(o, a)
 		if err := ready(ctx, s); err != nil || !adopt.late {
 			return s, err
 		}
@@ -151,7 +151,7 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 	if of.env = l.Env; err != nil {
 		return nil, err
 	}
-	c.prints.begin(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, a)
+	c.hashes.begin(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, a)
 	if err := of.run(ctx, "on_waking", a.Hooks.Waking); err != nil {
 		return nil, err
 	}

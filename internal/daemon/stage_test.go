@@ -238,7 +238,7 @@ func (a *actor) Stop() {
 func (a *actor) Kill() { a.end(supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled}) }
 func (a *actor) Observe() runtime.Observation {
 	o := runtime.Observation{
-		Path: a.launch.Path, Incarnation: a.launch.Incarnation, Fingerprint: a.launch.Fingerprint, Token: a.launch.Token,
+		Path: a.launch.Path, Incarnation: a.launch.Incarnation, SpecHash: a.launch.SpecHash, Token: a.launch.Token,
 		Life: runtime.Alive, Ready: true, PID: 1, StartedAt: a.started,
 	}
 	if a.over() {

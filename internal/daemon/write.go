@@ -183,7 +183,7 @@ func (c *Controller) records(e supervisor.Event) (*record, []store.Op) {
 		r.State, r.StartedAt = supervisor.Waiting.String(), time.Time{}
 	}
 	if !ended {
-		r.Print = c.prints.keep(h.Path(), h.Incarnation)
+		r.Hash = c.hashes.keep(h.Path(), h.Incarnation)
 	}
 	ops := []store.Op{r.op()}
 	if forgotten {
@@ -221,7 +221,7 @@ func (c *Controller) afterwards(e supervisor.Event) *record {
 		r.State = supervisor.Waiting.String()
 	}
 	if r.Ended {
-		r.Print = nil
+		r.Hash = nil
 	}
 	return &r
 }

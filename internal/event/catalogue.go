@@ -113,7 +113,7 @@ func daemonEntries() []Entry {
 		{ControllerStopped, "a daemon ends in order", nil},
 		{ConfigReloaded, "a changed configuration is in force", []string{
 			"revision the configuration's", "added how many nodes are new", "removed how many are gone",
-			"renewed how many were started again", "amended how many changed without a restart",
+			"renewed how many agents were restarted", "later how many restart when they have finished their work, or their limit has room", "amended how many changed without a restart",
 			"paths the paths of each kind"}},
 		{ConfigRejected, "a changed configuration has errors, and the last one stays in force",
 			[]string{"revision the rejected one's", "reason the errors"}},

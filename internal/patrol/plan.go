@@ -31,7 +31,7 @@ type Desired struct {
 	Retired bool
 	// Instance: it is one of a pool. Only in that its name is the same agent's.
 	Instance bool
-	Print    spec.Print // as it is to run; of a supervisor none
+	Hash     spec.Hash // as it is to run; of a supervisor none
 	// DrainTimeout is how long it may take to finish, once it is asked to
 	// because it is not as declared any more; 0: it is not asked.
 	DrainTimeout time.Duration
@@ -77,7 +77,7 @@ type Observed struct {
 
 	// Of an agent that runs or is held.
 	Incarnation uint64
-	Print       spec.Print // as it was started last; unknown if it has no parts
+	Hash        spec.Hash // as it was started last; unknown if it has no parts
 	// Of a running agent.
 	Requested bool   // it has asked to be restarted
 	Request   string // why
@@ -367,8 +367,8 @@ func (p *planner) running(d *Desired, o *Observed) {
 		// Not held by its limit: it has failed, and what has is its supervisor's.
 		p.Actions = append(p.Actions, Action{Kind: End, Path: d.Path, Incarnation: o.Incarnation, Cause: Idle, Reason: fmt.Sprintf("idle: no input or output for %v", o.Idle.Round(time.Millisecond))})
 		return
-	case d.Print.Sum != o.Print.Sum:
-		a.Fields = d.Print.Differs(o.Print)
+	case d.Hash.Sum != o.Hash.Sum:
+		a.Fields = d.Hash.Changed(o.Hash)
 		if len(a.Fields) == 0 {
 			return
 		}
@@ -389,10 +389,10 @@ func (p *planner) running(d *Desired, o *Observed) {
 
 // heldBack releases an agent that is no longer what has failed.
 func (p *planner) heldBack(d *Desired, o *Observed) {
-	if d.Print.Sum == o.Print.Sum {
+	if d.Hash.Sum == o.Hash.Sum {
 		return
 	}
-	if changed := d.Print.Differs(o.Print); len(changed) > 0 {
+	if changed := d.Hash.Changed(o.Hash); len(changed) > 0 {
 		p.Actions = append(p.Actions, Action{
 			Kind: Release, Path: d.Path, Incarnation: o.Incarnation, Cause: Drifted, Fields: changed,
 			Reason: "changed since it failed: " + fields(changed),

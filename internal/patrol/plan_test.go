@@ -16,9 +16,9 @@ import (
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // printOf is the print of an agent that runs a command, with a variable.
-func printOf(command, model string) spec.Print {
+func printOf(command, model string) spec.Hash {
 	a := spec.Agent{Command: []string{command}, Env: map[string]string{"MODEL": model}}
-	return a.Print(nil)
+	return a.Hash(nil)
 }
 
 func seen(all ...*Observed) map[string]*Observed {
@@ -32,7 +32,7 @@ func seen(all ...*Observed) map[string]*Observed {
 func TestPlan(t *testing.T) {
 	a, b := printOf("x", "opus"), printOf("x", "haiku")
 	want := func(change ...func(*Desired)) []Desired {
-		d := Desired{Path: "t/a", Print: a, DrainTimeout: time.Minute}
+		d := Desired{Path: "t/a", Hash: a, DrainTimeout: time.Minute}
 		for _, f := range change {
 			f(&d)
 		}
@@ -52,12 +52,12 @@ func TestPlan(t *testing.T) {
 		{"about to be started, and not to run any more", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Down, Lives: true}), "+t/a", ";"},
 		{"being started with its supervisor, and not to run any more", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Kept}), "+t", "suspend t/a: the file suspends it;"},
 		{"being started, and not wanted any more", nil, seen(&Observed{Path: "t/a", Life: Kept}), "+t/a", "stop t/a: it is not wanted any more;"},
-		{"being started, and drifted", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b}), "+t/a", ";"},
+		{"being started, and drifted", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: b}), "+t/a", ";"},
 		{"being stopped, and not to run any more", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Kept}), "t/a", ";"},
 		{"runs already, and waits", want(func(d *Desired) { d.Needs = []string{"t/db"} }), seen(&Observed{Path: "t/a", Life: Down, Lives: true}), "", "start t/a: it runs, and is taken over;"},
 		{"runs already, and is suspended", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Down, Lives: true}), "", "start t/a: it runs, and is taken over;"},
-		{"healthy", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a}), "", ";"},
-		{"unknown", want(), seen(&Observed{Path: "t/a", Life: Unknown, Print: b, Requested: true}), "", ";"},
+		{"healthy", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: a}), "", ";"},
+		{"unknown", want(), seen(&Observed{Path: "t/a", Life: Unknown, Hash: b, Requested: true}), "", ";"},
 		{"not seen", want(), seen(), "", ";"},
 		{"kept by its supervisor", want(), seen(&Observed{Path: "t/a", Life: Kept}), "", ";"},
 		{"down for good", want(), seen(&Observed{Path: "t/a", Life: Done}), "", ";"},
@@ -74,7 +74,7 @@ func TestPlan(t *testing.T) {
 		{"moved", want(), seen(&Observed{Path: "t/a", Life: Down}, &Observed{Path: "t/s/a", Life: Running}), "t/s/a", ";t/a waits for the end of t/s/a"},
 		{"moved into a supervisor that is new", []Desired{{Path: "t/s"}, {Path: "t/s/a"}, {Path: "t/s2"}}, seen(&Observed{Path: "t/a", Life: Running}, &Observed{Path: "t/s", Life: Down}, &Observed{Path: "t/s2", Life: Down}), "",
 			"stop t/a: it is not wanted any more, start t/s2: it does not run;t/s waits for the end of t/a"},
-		{"retired", want(func(d *Desired) { d.Retired = true }), seen(&Observed{Path: "t/a", Life: Running, Print: b, Requested: true}), "", ";"},
+		{"retired", want(func(d *Desired) { d.Retired = true }), seen(&Observed{Path: "t/a", Life: Running, Hash: b, Requested: true}), "", ";"},
 		{"retired, and down", want(func(d *Desired) { d.Retired = true }), seen(&Observed{Path: "t/a", Life: Down}), "", ";"},
 		{"retired, and runs already", want(func(d *Desired) { d.Retired = true }), seen(&Observed{Path: "t/a", Life: Down, Lives: true}), "", "start t/a: it runs, and is taken over;"},
 		{"retired there, and wanted here", append(want(), Desired{Path: "t/s/a", Retired: true}), seen(&Observed{Path: "t/a", Life: Down}, &Observed{Path: "t/s/a", Life: Running}), "", ";t/a waits for the end of t/s/a"},
@@ -83,27 +83,27 @@ func TestPlan(t *testing.T) {
 		{"an instance of a pool, as another one has that leaves", want(func(d *Desired) { d.Instance = true }), seen(&Observed{Path: "t/a", Life: Down}, &Observed{Path: "t/s/a", Life: Running}), "t/s/a", "start t/a: it does not run;"},
 		{"an instance of a pool, as one that is retired has", append(want(), Desired{Path: "t/s/a", Retired: true, Instance: true}), seen(&Observed{Path: "t/a", Life: Down}, &Observed{Path: "t/s/a", Life: Running}), "", "start t/a: it does not run;"},
 		{"no print", want(), seen(&Observed{Path: "t/a", Life: Running}), "", ";"},
-		{"drifted", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b}), "", "renew t/a: drifted: env.MODEL;"},
-		{"held, and changed since", want(), seen(&Observed{Path: "t/a", Life: Kept, Held: true, Print: b}), "", "release t/a: changed since it failed: env.MODEL;"},
-		{"held, and the same", want(), seen(&Observed{Path: "t/a", Life: Kept, Held: true, Print: a}), "", ";"},
+		{"drifted", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: b}), "", "renew t/a: drifted: env.MODEL;"},
+		{"held, and changed since", want(), seen(&Observed{Path: "t/a", Life: Kept, Held: true, Hash: b}), "", "release t/a: changed since it failed: env.MODEL;"},
+		{"held, and the same", want(), seen(&Observed{Path: "t/a", Life: Kept, Held: true, Hash: a}), "", ";"},
 		{"held, and it is not known what has failed", want(), seen(&Observed{Path: "t/a", Life: Kept, Held: true}), "", ";"},
-		{"held and changed, and not to run", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Kept, Held: true, Print: b}), "", "suspend t/a: the file suspends it;"},
-		{"being restarted, and changed", want(), seen(&Observed{Path: "t/a", Life: Kept, Print: b}), "", ";"},
-		{"drifted, and looks for drains", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, Asks: true}), "", "drain t/a: drifted: env.MODEL;"},
-		{"drifted, and is drained already", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, Asks: true, Draining: true}), "", ";"},
-		{"drifted, with no time to drain", want(func(d *Desired) { d.DrainTimeout = 0 }), seen(&Observed{Path: "t/a", Life: Running, Print: b, Asks: true}), "", "renew t/a: drifted: env.MODEL;"},
-		{"drifted, and started too often", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, RoomAt: now.Add(1)}), "",
+		{"held and changed, and not to run", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Kept, Held: true, Hash: b}), "", "suspend t/a: the file suspends it;"},
+		{"being restarted, and changed", want(), seen(&Observed{Path: "t/a", Life: Kept, Hash: b}), "", ";"},
+		{"drifted, and looks for drains", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: b, Asks: true}), "", "drain t/a: drifted: env.MODEL;"},
+		{"drifted, and is drained already", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: b, Asks: true, Draining: true}), "", ";"},
+		{"drifted, with no time to drain", want(func(d *Desired) { d.DrainTimeout = 0 }), seen(&Observed{Path: "t/a", Life: Running, Hash: b, Asks: true}), "", "renew t/a: drifted: env.MODEL;"},
+		{"drifted, and started too often", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: b, RoomAt: now.Add(1)}), "",
 			";t/a (drifted) was started too often and goes on as it is until 2026-01-02 03:04:05"},
-		{"drifted, and there is room again", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, RoomAt: now}), "", "renew t/a: drifted: env.MODEL;"},
-		{"restart requested", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a, Requested: true, Request: "context is full"}), "", "renew t/a: it has asked for that: context is full;"},
-		{"idle", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a, Idle: 61 * time.Second}), "", "end t/a: idle: no input or output for 1m1s;"},
-		{"idle, and started too often", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a, Idle: time.Hour, RoomAt: now.Add(1)}), "", "end t/a: idle: no input or output for 1h0m0s;"},
-		{"idle, and asked to finish", want(), seen(&Observed{Path: "t/a", Life: Running, Print: a, Idle: time.Hour, Draining: true}), "", ";"},
+		{"drifted, and there is room again", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: b, RoomAt: now}), "", "renew t/a: drifted: env.MODEL;"},
+		{"restart requested", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: a, Requested: true, Request: "context is full"}), "", "renew t/a: it has asked for that: context is full;"},
+		{"idle", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: a, Idle: 61 * time.Second}), "", "end t/a: idle: no input or output for 1m1s;"},
+		{"idle, and started too often", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: a, Idle: time.Hour, RoomAt: now.Add(1)}), "", "end t/a: idle: no input or output for 1h0m0s;"},
+		{"idle, and asked to finish", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: a, Idle: time.Hour, Draining: true}), "", ";"},
 		{"idle, and not to run", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Running, Idle: time.Hour}), "", "suspend t/a: the file suspends it;"},
 		{"idle, and nobody knows whether it lives", want(), seen(&Observed{Path: "t/a", Idle: time.Hour}), "", ";"},
-		{"everything, in the order of the seed", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, Requested: true, Idle: time.Hour}), "", "renew t/a: it has asked for that;"},
-		{"everything but a request", want(), seen(&Observed{Path: "t/a", Life: Running, Print: b, Asks: true, Idle: time.Hour}), "", "end t/a: idle: no input or output for 1h0m0s;"},
-		{"suspended by the file", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Running, Print: b}), "", "suspend t/a: the file suspends it;"},
+		{"everything, in the order of the seed", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: b, Requested: true, Idle: time.Hour}), "", "renew t/a: it has asked for that;"},
+		{"everything but a request", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: b, Asks: true, Idle: time.Hour}), "", "end t/a: idle: no input or output for 1h0m0s;"},
+		{"suspended by the file", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Running, Hash: b}), "", "suspend t/a: the file suspends it;"},
 		{"suspended, and waiting for its restart", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Kept}), "", "suspend t/a: the file suspends it;"},
 		{"suspended, and down", want(func(d *Desired) { d.Suspended = true }), seen(&Observed{Path: "t/a", Life: Down}), "", ";"},
 		{"needs what is ready", want(func(d *Desired) { d.Needs = []string{"t/db"} }), seen(&Observed{Path: "t/a", Life: Down}, &Observed{Path: "t/db", Life: Unknown, Ready: true}), "", "start t/a: it does not run;"},
@@ -143,11 +143,11 @@ func TestPlan(t *testing.T) {
 // When something comes due by itself, the plan says when.
 func TestNext(t *testing.T) {
 	a, b := printOf("x", "opus"), printOf("y", "opus")
-	desired := []Desired{{Path: "t/a", Print: a}, {Path: "t/b", Print: a}, {Path: "t/c", Print: a}}
+	desired := []Desired{{Path: "t/a", Hash: a}, {Path: "t/b", Hash: a}, {Path: "t/c", Hash: a}}
 	observed := seen(
-		&Observed{Path: "t/a", Life: Running, Print: b, RoomAt: now.Add(2 * time.Hour)},
-		&Observed{Path: "t/b", Life: Running, Print: b, RoomAt: now.Add(time.Hour)},
-		&Observed{Path: "t/c", Life: Running, Print: a, RoomAt: now.Add(time.Minute)},
+		&Observed{Path: "t/a", Life: Running, Hash: b, RoomAt: now.Add(2 * time.Hour)},
+		&Observed{Path: "t/b", Life: Running, Hash: b, RoomAt: now.Add(time.Hour)},
+		&Observed{Path: "t/c", Life: Running, Hash: a, RoomAt: now.Add(time.Minute)},
 	)
 	r := Plan(desired, observed, Trackers{}, now)
 	if want := now.Add(time.Hour); !r.Next.Equal(want) || len(r.Actions) != 0 {
@@ -160,7 +160,7 @@ func TestNext(t *testing.T) {
 
 // world draws what is wanted and what is.
 func world(t *rapid.T) ([]Desired, map[string]*Observed) {
-	prints := []spec.Print{{}, printOf("x", "1"), printOf("x", "2"), printOf("y", "1")}
+	prints := []spec.Hash{{}, printOf("x", "1"), printOf("x", "2"), printOf("y", "1")}
 	paths := []string{"t/a", "t/b", "t/s", "t/s/c", "t/s/d", "t/e"}
 	var desired []Desired
 	above := map[string]*Desired{} // what is in something is not wanted without it, and suspended with it
@@ -170,7 +170,7 @@ func world(t *rapid.T) ([]Desired, map[string]*Observed) {
 		}
 		if rapid.Bool().Draw(t, "want "+p) {
 			desired = append(desired, Desired{
-				Path: p, Suspended: rapid.IntRange(0, 4).Draw(t, "suspended") == 0, Print: rapid.SampledFrom(prints).Draw(t, "print"),
+				Path: p, Suspended: rapid.IntRange(0, 4).Draw(t, "suspended") == 0, Hash: rapid.SampledFrom(prints).Draw(t, "print"),
 				Needs:        rapid.SliceOfNDistinct(rapid.SampledFrom(paths), 0, 2, rapid.ID).Draw(t, "needs"),
 				DrainTimeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "drain")) * time.Minute,
 			})
@@ -185,7 +185,7 @@ func world(t *rapid.T) ([]Desired, map[string]*Observed) {
 	for _, p := range append(paths, "t/x", "t/s/x") {
 		if rapid.IntRange(0, 4).Draw(t, "see "+p) > 0 {
 			o := &Observed{
-				Path: p, Life: Life(rapid.IntRange(0, 4).Draw(t, "life")), Print: rapid.SampledFrom(prints).Draw(t, "printed"),
+				Path: p, Life: Life(rapid.IntRange(0, 4).Draw(t, "life")), Hash: rapid.SampledFrom(prints).Draw(t, "printed"),
 				Asks: rapid.Bool().Draw(t, "asks"), Requested: rapid.IntRange(0, 4).Draw(t, "requested") == 0,
 				Draining: rapid.IntRange(0, 4).Draw(t, "draining") == 0,
 				RoomAt:   now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "room")) * time.Minute),
@@ -217,7 +217,7 @@ func TestPlanIsIdempotent(t *testing.T) {
 			if (i < 0) != (a.Kind == Stop) {
 				t.Fatalf("%v, which is wanted: %v", a, i >= 0)
 			}
-			if i >= 0 && o.Life == Running && !desired[i].Suspended && !o.Requested && len(desired[i].Print.Differs(o.Print)) == 0 {
+			if i >= 0 && o.Life == Running && !desired[i].Suspended && !o.Requested && len(desired[i].Hash.Changed(o.Hash)) == 0 {
 				t.Fatalf("%v, which is healthy", a)
 			}
 			if a.Kind != Stop && a.Kind != Suspend && a.Kind != Start && o.RoomAt.After(now) {
@@ -246,7 +246,7 @@ func TestPlanIsIdempotent(t *testing.T) {
 				o.Draining = true
 			case Start, Renew:
 				i := slices.IndexFunc(desired, func(d Desired) bool { return d.Path == a.Path })
-				*o = Observed{Path: a.Path, Life: Running, Ready: true, Print: desired[i].Print}
+				*o = Observed{Path: a.Path, Life: Running, Ready: true, Hash: desired[i].Hash}
 			}
 		}
 		for n := 0; ; n++ { // waves: what waited for these may start, but nothing else is to be done
@@ -266,7 +266,7 @@ func TestPlanIsIdempotent(t *testing.T) {
 					continue
 				}
 				observed[a.Path].Life, observed[a.Path].Ready = Running, true
-				observed[a.Path].Print, observed[a.Path].Requested = spec.Print{}, false
+				observed[a.Path].Hash, observed[a.Path].Requested = spec.Hash{}, false
 			}
 		}
 	})
@@ -278,8 +278,8 @@ func fleetOf(n int) ([]Desired, map[string]*Observed) {
 	p := printOf("x", "opus")
 	for i := range desired {
 		path := fmt.Sprintf("t/agent-%05d", i)
-		desired[i] = Desired{Path: path, Print: p, DrainTimeout: time.Minute}
-		observed[path] = &Observed{Path: path, Life: Running, Ready: true, Print: p}
+		desired[i] = Desired{Path: path, Hash: p, DrainTimeout: time.Minute}
+		observed[path] = &Observed{Path: path, Life: Running, Ready: true, Hash: p}
 	}
 	return desired, observed
 }

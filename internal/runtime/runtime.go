@@ -46,7 +46,7 @@ type Launch struct {
 	Path        string // of the agent; names the slot
 	Incarnation uint64 // must be greater than the last one of the slot
 	Afresh      bool   // numbers begin anew with this one: it need not be greater
-	Fingerprint string // of the specification, see spec.Agent
+	SpecHash    string // Sum of the spec.Hash of what is declared
 	Token       string // tells this start from any other; see Observation. Random if empty
 	Argv        []string
 	Dir         string
@@ -106,7 +106,7 @@ const (
 type Observation struct {
 	Path        string
 	Incarnation uint64
-	Fingerprint string
+	SpecHash    string
 	Token       string // of its Launch; empty if it is not known
 	Life        Life
 	Ready       bool            // Alive, and its readiness condition was met

@@ -11,10 +11,9 @@ type Changes struct {
 	// not what is below one that is itself removed or added. What has moved, or
 	// has become an agent where it was a supervisor, is removed and added.
 	Removed, Added []string
-	// Renewed are agents that have to be started again: Fingerprint differs.
-	Renewed []string
-	// Amended are agents that differ in what can be changed while they run.
-	Amended []string
+	// Changed are agents that are in both trees and differ in any way. Hash tells
+	// whether a change needs a restart.
+	Changed []string
 	// Supervisors are those that are in both trees and whose own specification,
 	// children or order of children differ in any way.
 	Supervisors []string
@@ -22,7 +21,7 @@ type Changes struct {
 
 // Empty reports whether the trees are the same.
 func (c Changes) Empty() bool {
-	return len(c.Removed)+len(c.Added)+len(c.Renewed)+len(c.Amended)+len(c.Supervisors) == 0
+	return len(c.Removed)+len(c.Added)+len(c.Changed)+len(c.Supervisors) == 0
 }
 
 // Compare returns how a tree differs from an earlier one. Both roots are taken
@@ -51,11 +50,8 @@ func (c *Changes) compare(path string, earlier, later *Node) (differ bool) {
 			continue // and stays in before, to be removed
 		case child.Node != nil:
 			differ = c.compare(below, was.Node, child.Node) || differ
-		case was.Agent.Fingerprint() != child.Agent.Fingerprint():
-			c.Renewed = append(c.Renewed, below)
-			differ = true
 		case !reflect.DeepEqual(was.Agent, child.Agent):
-			c.Amended = append(c.Amended, below)
+			c.Changed = append(c.Changed, below)
 			differ = true
 		}
 		delete(before, name)

@@ -65,8 +65,8 @@ func TestLayout(t *testing.T) {
 		if diff := cmp.Diff(&want, c.Agent); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
-		if c.Agent.Fingerprint() != template.Fingerprint() {
-			t.Error("an instance has another fingerprint than its template")
+		if c.Agent.DeclaredHash().Sum != template.DeclaredHash().Sum {
+			t.Error("an instance has another hash than its template")
 		}
 	}
 	if again := laid.Layout(nil); paths(again) != nobody {

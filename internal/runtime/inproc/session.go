@@ -86,7 +86,7 @@ func (s *session) Kill() {
 
 func (s *session) Observe() runtime.Observation {
 	o := runtime.Observation{
-		Path: s.launch.Path, Incarnation: s.launch.Incarnation, Fingerprint: s.launch.Fingerprint, Token: s.launch.Token,
+		Path: s.launch.Path, Incarnation: s.launch.Incarnation, SpecHash: s.launch.SpecHash, Token: s.launch.Token,
 		StartedAt: s.started, Life: runtime.Alive, Ready: s.isReady(),
 	}
 	if !s.lives() {

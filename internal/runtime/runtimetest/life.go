@@ -24,7 +24,7 @@ func testStartAndEnd(t *testing.T, b *bench) {
 	before := time.Now()
 	s := b.start(r, sh("app/a", 1, forever))
 	o := s.Observe()
-	if o.Path != "app/a" || o.Incarnation != 1 || o.Fingerprint != "f1" || o.Life != runtime.Alive || !o.Ready || o.PID <= 0 {
+	if o.Path != "app/a" || o.Incarnation != 1 || o.SpecHash != "f1" || o.Life != runtime.Alive || !o.Ready || o.PID <= 0 {
 		t.Errorf("observation of what lives: %+v", o)
 	}
 	if o.StartedAt.Before(before.Add(-time.Second)) || o.StartedAt.After(time.Now().Add(time.Second)) {
@@ -291,7 +291,7 @@ func testAdopt(t *testing.T, b *bench) {
 	r.Close()
 	r = b.runtime()
 	s := b.adopt(r, "app/a")
-	if o := s.Observe(); o.PID != before.PID || o.Incarnation != 3 || o.Fingerprint != "f3" || o.Token != l.Token || !o.Ready || !o.StartedAt.Equal(before.StartedAt) {
+	if o := s.Observe(); o.PID != before.PID || o.Incarnation != 3 || o.SpecHash != "f3" || o.Token != l.Token || !o.Ready || !o.StartedAt.Equal(before.StartedAt) {
 		t.Errorf("adopted %+v, was %+v", o, before)
 	}
 	if err := s.AwaitReady(b.ctx()); err != nil {

@@ -170,7 +170,7 @@ func (b *bench) wait(what string, c <-chan struct{}) {
 // sh is a launch of a shell script.
 func sh(path string, n uint64, script string) runtime.Launch {
 	return runtime.Launch{
-		Path: path, Incarnation: n, Fingerprint: fmt.Sprint("f", n),
+		Path: path, Incarnation: n, SpecHash: fmt.Sprint("f", n),
 		Argv: []string{"/bin/sh", "-c", script, "sh"}, Dir: "/",
 		Env:   append(proc.Environ(nil, proc.Self{Agent: path, Incarnation: n}), Env()),
 		Grace: 10 * time.Second,

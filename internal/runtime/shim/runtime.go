@@ -326,7 +326,7 @@ func look(ctx context.Context, dir string) *runtime.Observation {
 	}
 	locked, err := wire.Locked(dir)
 	unknown := func(st *wire.State, why error) *runtime.Observation {
-		o := &runtime.Observation{Path: st.Path, Incarnation: st.Incarnation, Fingerprint: st.Fingerprint, Token: st.Token, Detail: why.Error()}
+		o := &runtime.Observation{Path: st.Path, Incarnation: st.Incarnation, SpecHash: st.SpecHash, Token: st.Token, Detail: why.Error()}
 		if o.Path == "" {
 			o.Path = filepath.Base(dir)
 		}
@@ -371,7 +371,7 @@ func withBefore(dir string, o *runtime.Observation) *runtime.Observation {
 // observation is the part of a state that everybody may know.
 func observation(st *wire.State) *runtime.Observation {
 	o := &runtime.Observation{
-		Path: st.Path, Incarnation: st.Incarnation, Fingerprint: st.Fingerprint, Token: st.Token,
+		Path: st.Path, Incarnation: st.Incarnation, SpecHash: st.SpecHash, Token: st.Token,
 		Life: runtime.Alive, StartedAt: st.StartedAt, Detail: st.Detail,
 		Said: st.Said.Notice(time.Now()),
 	}

@@ -30,7 +30,7 @@ type record struct {
 	Version     int           `json:"version"`
 	Path        string        `json:"path"`
 	Incarnation uint64        `json:"incarnation"`
-	Fingerprint string        `json:"fingerprint,omitempty"`
+	SpecHash    string        `json:"fingerprint,omitempty"`
 	Token       string        `json:"token,omitempty"`
 	Server      proc.Identity `json:"server"`
 	Agent       proc.Identity `json:"agent"`
@@ -114,6 +114,6 @@ func (rec *record) observation() *runtime.Observation {
 	said.Recall(rec.Said.Notice(time.Now()))
 	return &runtime.Observation{
 		Said: said,
-		Path: rec.Path, Incarnation: rec.Incarnation, Fingerprint: rec.Fingerprint, Token: rec.Token, StartedAt: rec.StartedAt,
+		Path: rec.Path, Incarnation: rec.Incarnation, SpecHash: rec.SpecHash, Token: rec.Token, StartedAt: rec.StartedAt,
 	}
 }

@@ -130,7 +130,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		return fail(fmt.Errorf("%w: %w", proc.ErrCommand, err))
 	}
 	rec := &record{
-		Version: wire.Version, Path: s.path, Incarnation: l.Incarnation, Fingerprint: l.Fingerprint, Token: l.Token,
+		Version: wire.Version, Path: s.path, Incarnation: l.Incarnation, SpecHash: l.SpecHash, Token: l.Token,
 		Ready: ready.await == nil, Condition: l.Ready, Dir: []byte(l.Dir), NoNewPrivileges: l.NoNewPrivileges,
 		Stop: int(l.StopSignal), Grace: l.Grace, Log: l.Log,
 	}

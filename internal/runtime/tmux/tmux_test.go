@@ -87,7 +87,7 @@ func wait(t testing.TB, what string, c <-chan struct{}) {
 
 func sh(path string, n uint64, script string) runtime.Launch {
 	return runtime.Launch{
-		Path: path, Incarnation: n, Fingerprint: fmt.Sprint("f", n),
+		Path: path, Incarnation: n, SpecHash: fmt.Sprint("f", n),
 		Argv: []string{"/bin/sh", "-c", script}, Dir: "/", Env: append(proc.Environ(nil, proc.Self{Agent: path, Incarnation: n}), runtimetest.Env()),
 		Grace: 10 * time.Second, Terminal: true,
 	}

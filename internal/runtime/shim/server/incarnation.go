@@ -143,7 +143,7 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 	s.said = said{}
 	s.pumping++
 	s.state = wire.State{
-		Version: wire.Version, Path: l.Path, Incarnation: l.Incarnation, Fingerprint: l.Fingerprint,
+		Version: wire.Version, Path: l.Path, Incarnation: l.Incarnation, SpecHash: l.SpecHash,
 		Token: token, Shim: s.self, Group: run.group.name(),
 	}
 	if s.linger != nil {

@@ -26,9 +26,9 @@ func NewLaunch(l runtime.Launch) (*Launch, error) {
 			}
 		}
 	}
-	for _, s := range append([]string{l.Ready.Log, l.Ready.TCP, l.Ready.HTTP, l.Fingerprint}, l.Ready.Exec...) {
+	for _, s := range append([]string{l.Ready.Log, l.Ready.TCP, l.Ready.HTTP, l.SpecHash}, l.Ready.Exec...) {
 		if !utf8.ValidString(s) {
-			return nil, fmt.Errorf("readiness condition or fingerprint is not UTF-8: %.80q", s)
+			return nil, fmt.Errorf("readiness condition or hash of the specification is not UTF-8: %.80q", s)
 		}
 	}
 	w := &Launch{Launch: l, Argv: join(l.Argv), Env: join(l.Env), Dir: []byte(l.Dir), Stdin: []byte(l.Stdin)}

@@ -97,7 +97,7 @@ type State struct {
 	Version     int           `json:"version"`
 	Path        string        `json:"path"`
 	Incarnation uint64        `json:"incarnation"` // 0: there was none
-	Fingerprint string        `json:"fingerprint,omitempty"`
+	SpecHash    string        `json:"fingerprint,omitempty"`
 	Token       string        `json:"token,omitempty"`
 	Shim        proc.Identity `json:"shim"`
 	Agent       proc.Identity `json:"agent"`

@@ -106,7 +106,7 @@ func TestLaunchIsBytes(t *testing.T) {
 	if got := m.Launch.Unpack(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%#v has become %#v", want, got)
 	}
-	for _, bad := range []runtime.Launch{{Argv: []string{"a\x00b"}}, {Env: []string{"A=\x00B=c"}}, {Fingerprint: "\xff"}} {
+	for _, bad := range []runtime.Launch{{Argv: []string{"a\x00b"}}, {Env: []string{"A=\x00B=c"}}, {SpecHash: "\xff"}} {
 		if _, err := NewLaunch(bad); err == nil {
 			t.Errorf("%+v can be carried over", bad)
 		}

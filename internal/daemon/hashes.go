@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,13 +15,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// prints knows what incarnations were started with, and what they would be
+// hashes knows what incarnations were started with, and what they would be
 // started with now.
-type prints struct {
+type hashes struct {
 	lookout *lookout
 	mu      sync.Mutex
 	began   map[string]*beginning // by path
-	kept    map[string]*keptPrint // of the last controller, by path
+	kept    map[string]*keptHash  // of the last controller, by path
 	saving  bool                  // somebody writes what was learnt
 }
 
@@ -28,46 +29,46 @@ type prints struct {
 type beginning struct {
 	who    api.Caller
 	at     time.Time
-	print  spec.Print
+	hash   spec.Hash
 	unread bool // what was in some of its files is not known yet
-	learnt bool // the print is more than the store has been told with an event
+	learnt bool // the hash is more than the store has been told with an event
 }
 
 // undeclared is the field that has drifted where only the whole is known.
 const undeclared = "declaration"
 
-// keptPrint is the print of an incarnation as the store has it.
-type keptPrint struct {
-	Incarnation uint64     `json:"incarnation"`
-	Print       spec.Print `json:"print"`
+// keptHash is the hash of an incarnation as the store has it.
+type keptHash struct {
+	Incarnation uint64    `json:"incarnation"`
+	Hash        spec.Hash `json:"print"`
 }
 
-func newPrints(l *lookout) *prints {
-	return &prints{lookout: l, began: make(map[string]*beginning), kept: make(map[string]*keptPrint)}
+func newHashes(l *lookout) *hashes {
+	return &hashes{lookout: l, began: make(map[string]*beginning), kept: make(map[string]*keptHash)}
 }
 
-// wanted is the print of an agent as it is declared now.
-func (p *prints) wanted(f *fleet, path string) spec.Print {
+// wanted is the hash of an agent as it is declared now.
+func (p *hashes) wanted(f *fleet, path string) spec.Hash {
 	if a := f.agents[path]; len(a.Files) > 0 || len(a.EnvFiles) > 0 {
-		return a.Print(p.lookout.hash)
+		return a.Hash(p.lookout.hash)
 	}
-	return f.prints[path]
+	return f.hashes[path]
 }
 
 // begin notes that an incarnation is started.
-func (p *prints) begin(who api.Caller, a *spec.Agent) {
+func (p *hashes) begin(who api.Caller, a *spec.Agent) {
 	files := filesOf(a)
 	p.lookout.watch(files)
 	b := &beginning{who: who, at: time.Now(), unread: len(files) > 0}
-	b.print = a.Print(func(string) string { return spec.Unread })
+	b.hash = a.DeclaredHash()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began[who.Path] = b
 }
 
 // adopted notes that an incarnation is taken over, of which a runtime knows the
-// fingerprint, and the store perhaps more.
-func (p *prints) adopted(o runtime.Observation, a *spec.Agent) {
+// sum of the hash, and the store perhaps more.
+func (p *hashes) adopted(o runtime.Observation, a *spec.Agent) {
 	who := api.Caller{Path: o.Path, Incarnation: o.Incarnation}
 	p.begin(who, a)
 	p.mu.Lock()
@@ -75,69 +76,72 @@ func (p *prints) adopted(o runtime.Observation, a *spec.Agent) {
 	b, kept := p.began[who.Path], p.kept[who.Path]
 	delete(p.kept, who.Path)
 	switch {
-	case kept != nil && kept.Incarnation == o.Incarnation && kept.Print.Known():
-		b.print, b.unread = kept.Print, kept.Print.Unread()
-	case o.Fingerprint == "":
-		b.print, b.unread = spec.Print{}, false
-	case o.Fingerprint != a.Fingerprint():
-		// Something differs, and nobody knows any more what.
-		b.print.Parts = append(b.print.Parts, spec.Part{Field: undeclared, Hash: o.Fingerprint})
-		b.print.Sum, b.unread = o.Fingerprint, false
+	case kept != nil && kept.Incarnation == o.Incarnation && kept.Hash.Known():
+		b.hash, b.unread = kept.Hash, kept.Hash.Incomplete()
+	case o.SpecHash == "":
+		b.hash, b.unread = spec.Hash{}, false
+	case o.SpecHash != b.hash.Sum:
+		b.hash, b.unread = otherThan(b.hash, o.SpecHash), false
 	}
 }
 
-// of is the print of a living incarnation; not known if there is none.
-func (p *prints) of(who api.Caller) spec.Print {
+// otherThan is a hash of which only the sum is known, and that it differs.
+func otherThan(h spec.Hash, sum string) spec.Hash {
+	return spec.Hash{Sum: sum, Fields: append(slices.Clip(h.Fields), spec.FieldHash{Field: undeclared, Hash: sum})}
+}
+
+// of is the hash of a living incarnation; not known if there is none.
+func (p *hashes) of(who api.Caller) spec.Hash {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.began[who.Path]
 	if b == nil || b.who != who {
-		return spec.Print{}
+		return spec.Hash{}
 	}
 	p.read(b)
-	return b.print
+	return b.hash
 }
 
-// last returns the print of an incarnation that has ended; not known if there is
+// last returns the hash of an incarnation that has ended; not known if there is
 // none. The incarnation may be one of the controller before.
-func (p *prints) last(who api.Caller) spec.Print {
-	print := p.of(who)
+func (p *hashes) last(who api.Caller) spec.Hash {
+	hash := p.of(who)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if kept := p.kept[who.Path]; !print.Known() && kept != nil && kept.Incarnation == who.Incarnation {
-		return kept.Print
+	if kept := p.kept[who.Path]; !hash.Known() && kept != nil && kept.Incarnation == who.Incarnation {
+		return kept.Hash
 	}
-	return print
+	return hash
 }
 
 // read fills in what was in the files, as soon as they have been read once
 // since the start, or since the daemon has known the agent. Needs mu.
-func (p *prints) read(b *beginning) {
+func (p *hashes) read(b *beginning) {
 	if b.unread {
-		before := b.print.Sum
-		b.print = b.print.Read(func(path string) string {
+		before := b.hash.Sum
+		b.hash = b.hash.Complete(func(path string) string {
 			if hash, at := p.lookout.known(path); at.After(b.at) {
 				return hash
 			}
 			return spec.Unread
 		})
-		b.unread = b.print.Unread()
-		b.learnt = b.learnt || b.print.Sum != before
+		b.unread = b.hash.Incomplete()
+		b.learnt = b.learnt || b.hash.Sum != before
 	}
 }
 
-// learnt are the prints of which the store does not know all, by path; with
+// learnt are the hashes of which the store does not know all, by path; with
 // those that are learnt again if nobody has written them.
-func (p *prints) learnt() map[string]keptPrint {
+func (p *hashes) learnt() map[string]keptHash {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all map[string]keptPrint
+	var all map[string]keptHash
 	for path, b := range p.began {
 		if b.learnt && !p.saving {
 			if all == nil {
-				all = make(map[string]keptPrint)
+				all = make(map[string]keptHash)
 			}
-			all[path] = keptPrint{b.who.Incarnation, b.print}
+			all[path] = keptHash{b.who.Incarnation, b.hash}
 		}
 	}
 	p.saving = p.saving || all != nil
@@ -145,34 +149,34 @@ func (p *prints) learnt() map[string]keptPrint {
 }
 
 // saved: what was learnt is written, or not.
-func (p *prints) saved(all map[string]keptPrint, ok bool) {
+func (p *hashes) saved(all map[string]keptHash, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.saving = false
 	for path, k := range all {
-		if b := p.began[path]; ok && b != nil && b.who.Incarnation == k.Incarnation && b.print.Sum == k.Print.Sum {
+		if b := p.began[path]; ok && b != nil && b.who.Incarnation == k.Incarnation && b.hash.Sum == k.Hash.Sum {
 			b.learnt = false
 		}
 	}
 }
 
-// printPrefix is where the prints are that were learnt after the event of the
+// hashPrefix is where the hashes are that were learnt after the event of the
 // start, with which the store was told what was known then.
-const printPrefix = "prints"
+const hashPrefix = "prints"
 
-func printKey(path string) string { return printPrefix + "/" + storePath(path) }
+func hashKey(path string) string { return hashPrefix + "/" + storePath(path) }
 
-// latePrint is the print of an agent as it is in the store.
-type latePrint struct {
+// lateHash is the hash of an agent as it is in the store.
+type lateHash struct {
 	Path string `json:"path"`
-	keptPrint
+	keptHash
 }
 
-// savePrints has written what was learnt of files since their agents have
+// saveHashes has written what was learnt of files since their agents have
 // started: else a controller that is killed before the next event about one
 // would leave nothing to compare its files with.
-func (c *Controller) savePrints() {
-	all := c.prints.learnt()
+func (c *Controller) saveHashes() {
+	all := c.hashes.learnt()
 	if all == nil {
 		return
 	}
@@ -188,8 +192,8 @@ func (c *Controller) savePrints() {
 			ops, size = nil, 0
 		}
 		for path, k := range all {
-			op := store.Op{Kind: store.Put, Key: printKey(path)}
-			op.Value, _ = json.Marshal(latePrint{path, k}) // strings and numbers
+			op := store.Op{Kind: store.Put, Key: hashKey(path)}
+			op.Value, _ = json.Marshal(lateHash{path, k}) // strings and numbers
 			more := len(op.Key) + len(op.Value)
 			if len(ops) == store.MaxOps || size+more > store.MaxApply {
 				flush()
@@ -200,36 +204,36 @@ func (c *Controller) savePrints() {
 		if err != nil && ctx.Err() == nil {
 			c.opts.Logger.Debug("what is in the files of agents cannot be written down now", "error", err)
 		}
-		c.prints.saved(all, err == nil)
+		c.hashes.saved(all, err == nil)
 	})
 }
 
-// recallPrints reads what was learnt late.
-func (c *Controller) recallPrints(ctx context.Context) error {
-	stored, _, err := c.opts.Store.Snapshot(ctx, printPrefix)
+// recallHashes reads what was learnt late.
+func (c *Controller) recallHashes(ctx context.Context) error {
+	stored, _, err := c.opts.Store.Snapshot(ctx, hashPrefix)
 	if err != nil {
 		return fmt.Errorf("reading what the files of agents had in them: %w", err)
 	}
 	for _, s := range stored {
-		var late latePrint
-		if json.Unmarshal(s.Value, &late) == nil && late.Path != "" && late.Print.Known() {
-			c.prints.recallLate(late.Path, &late.keptPrint)
+		var late lateHash
+		if json.Unmarshal(s.Value, &late) == nil && late.Path != "" && late.Hash.Known() {
+			c.hashes.recallLate(late.Path, &late.keptHash)
 		}
 	}
 	return nil
 }
 
 // keep is what the store is to know of an incarnation; nil if nothing is known.
-func (p *prints) keep(path string, incarnation uint64) *keptPrint {
-	print := p.of(api.Caller{Path: path, Incarnation: incarnation})
-	if !print.Known() {
+func (p *hashes) keep(path string, incarnation uint64) *keptHash {
+	hash := p.of(api.Caller{Path: path, Incarnation: incarnation})
+	if !hash.Known() {
 		return nil
 	}
-	return &keptPrint{incarnation, print}
+	return &keptHash{incarnation, hash}
 }
 
 // recall takes what the last controller has kept.
-func (p *prints) recall(path string, k *keptPrint) {
+func (p *hashes) recall(path string, k *keptHash) {
 	if k != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -238,7 +242,7 @@ func (p *prints) recall(path string, k *keptPrint) {
 }
 
 // recallLate is recall of what was learnt after the last event.
-func (p *prints) recallLate(path string, k *keptPrint) {
+func (p *hashes) recallLate(path string, k *keptHash) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known := p.kept[path]; known == nil || k.Incarnation >= known.Incarnation {
@@ -247,7 +251,7 @@ func (p *prints) recallLate(path string, k *keptPrint) {
 }
 
 // forget forgets an agent that is not wanted any more.
-func (p *prints) forget(path string) {
+func (p *hashes) forget(path string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.began, path)

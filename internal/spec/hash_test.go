@@ -7,11 +7,11 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-func TestFingerprint(t *testing.T) {
+func TestHash(t *testing.T) {
 	base := func() *Agent {
 		return &Agent{Name: "a", Command: []string{"x", "y"}, Dir: "/d", Stdin: "/in", Env: map[string]string{"A": "1", "B": "2"}}
 	}
-	seen := map[string]string{base().Fingerprint(): "the agent itself"}
+	seen := map[string]string{base().DeclaredHash().Sum: "the agent itself"}
 	for what, change := range map[string]func(*Agent){
 		"command":       func(a *Agent) { a.Command = []string{"xy"} },
 		"one word":      func(a *Agent) { a.Command = []string{"x y"} },
@@ -39,16 +39,16 @@ func TestFingerprint(t *testing.T) {
 	} {
 		a := base()
 		change(a)
-		f := a.Fingerprint()
+		f := a.DeclaredHash().Sum
 		if other, ok := seen[f]; ok {
-			t.Errorf("%s has the fingerprint of %s", what, other)
+			t.Errorf("%s has the hash of %s", what, other)
 		}
 		seen[f] = what
 	}
 	a := base()
 	a.Restart, a.Backoff.Base, a.Shutdown.Grace, a.Ready.Log, a.Significant = supervisor.Temporary, time.Second, time.Minute, "x", true
 	a.Logs = Logs{MaxSize: 1 << 20, Keep: 1}
-	if a.Fingerprint() != base().Fingerprint() {
-		t.Error("what is changed in place has changed the fingerprint")
+	if a.DeclaredHash().Sum != base().DeclaredHash().Sum {
+		t.Error("what is changed in place has changed the hash")
 	}
 }

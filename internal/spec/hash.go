@@ -1,0 +1,141 @@
+package spec
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Hash is the hash of everything that a running agent cannot change without a
+// restart, field by field, so that a change has a name. It covers the declaration
+// only, not what is inherited from the daemon. Restart policy, backoff, limit,
+// shutdown, readiness, liveness and nudges are not in it: they are changed in place.
+// Nor is the path of an Aidefile, which each run reads.
+type Hash struct {
+	Sum    string      `json:"sum"` // over all fields, including unknown ones
+	Fields []FieldHash `json:"parts,omitempty"`
+}
+
+// FieldHash is the hash of one field.
+type FieldHash struct {
+	Field string `json:"field"` // as in command, env.MODEL, limits.memory, files./etc/motd
+	// Hash is the beginning of a SHA-256 in hex; "" if it is unknown, which
+	// differs from nothing.
+	Hash string `json:"hash"`
+}
+
+// Unread stands for the hash of a file that has not been read yet.
+const Unread = ""
+
+// DeclaredHash is the hash of an agent whose files have not been read.
+func (a *Agent) DeclaredHash() Hash {
+	return a.Hash(func(string) string { return Unread })
+}
+
+// Hash is the hash of the agent as it is declared. content returns the hash of the
+// content of one of its Watched files, or Unread.
+func (a *Agent) Hash(content func(path string) string) Hash {
+	var h Hash
+	add := func(field string, values ...string) {
+		h.Fields = append(h.Fields, FieldHash{field, digest(values)[:16]})
+	}
+	add("command", a.Command...)
+	add("dir", a.Dir)
+	add("stdin", a.Stdin)
+	add("runtime", a.Runtime.String())
+	add("terminal", strconv.FormatBool(a.Terminal))
+	add("limits.memory", strconv.FormatInt(a.Limits.Memory, 10))
+	add("limits.cpu", strconv.FormatFloat(a.Limits.CPU, 'g', -1, 64))
+	add("limits.open_files", strconv.FormatUint(a.Limits.OpenFiles, 10))
+	add("limits.processes", strconv.FormatUint(a.Limits.Processes, 10))
+	// These are left out where they are not stated, as versions that did not know them did.
+	if a.User != "" {
+		add("user", a.User, a.Group)
+	}
+	if a.NoNewPrivileges {
+		add("no_new_privileges", "true")
+	}
+	add("watchdog", strconv.FormatBool(a.Notify), a.Watchdog.String()) // in the environment, too
+	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
+		add("env."+name, a.Env[name])
+	}
+	if a.Revision != "" {
+		add("program", a.Revision)
+	}
+	if len(a.EnvFiles) > 0 {
+		add("env_file", a.EnvFiles...)
+	}
+	for _, path := range a.Watched() {
+		h.Fields = append(h.Fields, FieldHash{filesField + path, content(path)})
+	}
+	h.sum()
+	return h
+}
+
+const filesField = "files."
+
+func (h *Hash) sum() {
+	all := make([]string, 0, 2*len(h.Fields))
+	for _, f := range h.Fields {
+		all = append(all, f.Field, f.Hash)
+	}
+	h.Sum = digest(all)
+}
+
+// Incomplete reports whether the content of a file is missing.
+func (h Hash) Incomplete() bool {
+	return slices.ContainsFunc(h.Fields, func(f FieldHash) bool {
+		return f.Hash == Unread && strings.HasPrefix(f.Field, filesField)
+	})
+}
+
+// Complete fills in what content knows of the files that are missing.
+func (h Hash) Complete(content func(path string) string) Hash {
+	h.Fields = slices.Clone(h.Fields)
+	for i, f := range h.Fields {
+		if path, isFile := strings.CutPrefix(f.Field, filesField); isFile && f.Hash == Unread {
+			h.Fields[i].Hash = content(path)
+		}
+	}
+	h.sum()
+	return h
+}
+
+// digest is the SHA-256 of a list, in hex. Lengths go in front, so that no two
+// lists run together to the same bytes.
+func digest(list []string) string {
+	var b []byte
+	for _, s := range list {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// Known reports whether there is a hash. Nothing differs from an unknown one.
+func (h Hash) Known() bool { return len(h.Fields) > 0 }
+
+// Changed returns the fields that differ from an earlier hash, as far as both are known.
+func (h Hash) Changed(earlier Hash) []string {
+	if h.Sum == earlier.Sum || !h.Known() || !earlier.Known() {
+		return nil
+	}
+	before := make(map[string]string, len(earlier.Fields))
+	for _, f := range earlier.Fields {
+		before[f.Field] = f.Hash
+	}
+	var fields []string
+	for _, f := range h.Fields {
+		was, ok := before[f.Field]
+		if !ok || was != f.Hash && was != Unread && f.Hash != Unread {
+			fields = append(fields, f.Field)
+		}
+		delete(before, f.Field)
+	}
+	return append(fields, slices.Sorted(maps.Keys(before))...)
+}
