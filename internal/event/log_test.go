@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -560,4 +561,48 @@ func TestSQLite(t *testing.T) {
 		}
 	}
 	l.Close(t.Context())
+}
+
+// scans counts how often a store is read.
+type scans struct {
+	store.Store
+	n atomic.Int64
+}
+
+func (s *scans) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Record, store.Rev, error) {
+	s.n.Add(1)
+	return s.Store.Scan(ctx, prefix, after, limit)
+}
+
+// A follower that keeps up is told what was written, and does not read it back.
+func TestFollowReadsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scans{Store: memory.New()}
+		l := openLog(t, Config{Store: s})
+		l.Append(Event{Type: "task.created"})
+		flush(t, l)
+		seen := make(chan uint64)
+		go func() {
+			for e := range l.Follow(t.Context(), 0, Filter{Types: []string{"task.created"}}) {
+				select {
+				case seen <- e.Seq:
+				case <-t.Context().Done():
+				}
+			}
+		}()
+		if seq := <-seen; seq != 1 {
+			t.Errorf("got %d first", seq)
+		}
+		synctest.Wait() // it waits for more
+		before := s.n.Load()
+		for seq := uint64(2); seq < 100; seq++ {
+			l.Append(Event{Type: "task.created"})
+			if got := <-seen; got != seq {
+				t.Errorf("got %d, want %d", got, seq)
+			}
+		}
+		if read := s.n.Load() - before; read > 0 {
+			t.Errorf("the store was read %d times", read)
+		}
+	})
 }

@@ -70,9 +70,15 @@ func (l *Log) Follow(ctx context.Context, after uint64, f Filter) iter.Seq2[Even
 			if len(events) > 0 {
 				continue
 			}
-			if err := c.wait(ctx); err != nil {
-				yield(Event{}, err)
-				return
+			// All that is stored has been read. What comes from now on is still in memory.
+			for e, err := range c.coming(ctx) {
+				if err != nil {
+					yield(Event{}, err)
+					return
+				}
+				if f.Match(e) && !yield(e, nil) {
+					return
+				}
 			}
 		}
 	}
@@ -253,19 +259,37 @@ func reset(what string, after, pruned uint64) Event {
 	}.With(Compacted{After: after, Until: pruned})
 }
 
-// wait returns when there may be events after the cursor.
-func (c *cursor) wait(ctx context.Context) error {
-	for change, err := range c.log.store.Watch(ctx, c.log.prefix, c.rev) {
-		switch {
-		case errors.Is(err, store.ErrCompacted):
-			return nil // look again
-		case err != nil:
-			return err
-		case len(change.Put) > 0 && change.Rev > c.rev:
-			return nil
+// coming yields the events after the cursor as they are written, without reading
+// the store. It ends where that is not enough: after a gap, or when the reader was so
+// slow that the store no longer has in memory what it missed.
+func (c *cursor) coming(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		for change, err := range c.log.store.Watch(ctx, c.log.prefix, c.rev) {
+			switch {
+			case errors.Is(err, store.ErrCompacted):
+				return
+			case err != nil:
+				yield(Event{}, err)
+				return
+			case change.Rev <= c.rev:
+				continue // a networked store may repeat a change
+			}
+			for _, r := range change.Put {
+				seq, ok := store.ParseSequenceKey(c.log.prefix, r.Key)
+				if !ok || seq <= c.seq {
+					continue
+				}
+				if seq != c.seq+1 {
+					return
+				}
+				c.seq = seq
+				if !yield(decode(seq, r.Value), nil) {
+					return
+				}
+			}
+			c.rev = change.Rev
 		}
 	}
-	return nil
 }
 
 // decodeAll reads a page of events. Where some are missing between two, or after the
