@@ -173,7 +173,7 @@ func (c *Controller) holdAide(path string, g *aider, why supervisor.Reason) {
 		Type: event.AgentStopped, Path: path, Incarnation: r.Incarnation, Actor: "user",
 		Message: fmt.Sprintf("%s stays down: %v", path, why),
 	}, r.op())
-	c.note(path, r)
+	c.journal.note(path, r)
 }
 
 // aideNode is what is shown of an agent of an Aidefile beside what all have.

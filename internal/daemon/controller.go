@@ -75,6 +75,7 @@ type Controller struct {
 	root      *supervisor.Supervisor // once launched is closed
 	launched  chan struct{}
 	log       *event.Log
+	journal   *journal
 	before    uint64                     // the last event of those who were here before
 	places    map[string]runtime.Runtime // by kind
 	wanted    atomic.Pointer[fleet]      // see fleet
@@ -105,12 +106,10 @@ type Controller struct {
 	sessions map[string]runtime.Session  // the last one of each agent
 	adopt    map[string]adoption         // incarnations that are to be taken over, not started
 	strays   map[string]*stray           // slots that are to be emptied before that
-	told     map[string][]mark           // the last starts of each agent that the log was given, oldest first
 	typing   map[string]*typing          // who types into the terminal of an agent
 	restarts map[string]*restart         // that agents have asked for
 	drains   map[string]*drain           // agents that are to finish
 	gone     map[string]supervisor.Saved // agents that are not wanted any more, as they were
-	noted    map[string]noted            // what the log was told of each node last
 	rejected *rejection                  // the files that are there now, which are not in force
 	keep     bool                        // agents go on without the controller
 
@@ -166,9 +165,9 @@ func newController(o Options) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{
-		opts: o, host: host, started: time.Now(), log: log,
+		opts: o, host: host, started: time.Now(), log: log, journal: newJournal(log),
 		places:   make(map[string]runtime.Runtime),
-		sessions: make(map[string]runtime.Session), told: make(map[string][]mark), noted: make(map[string]noted), gone: make(map[string]supervisor.Saved),
+		sessions: make(map[string]runtime.Session), gone: make(map[string]supervisor.Saved),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
 		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o),

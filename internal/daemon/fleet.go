@@ -274,9 +274,9 @@ func (c *Controller) pastOf(ctx context.Context, f *fleet) (*past, error) {
 	records, selves, _ := readRecords(stored)
 	before := func(path string) bool { // nothing is known of it but from an earlier daemon
 		c.mu.Lock()
-		defer c.mu.Unlock()
 		_, gone := c.gone[path]
-		_, told := c.noted[path]
+		c.mu.Unlock()
+		_, told := c.journal.of(path)
 		return !gone && !told
 	}
 	p.forgets = func(path string) bool { return before(path) && f.forgets(path) }

@@ -220,12 +220,9 @@ func (c *Controller) live(path string) runtime.Session {
 
 // last is the number of the last incarnation of an agent.
 func (c *Controller) last(path string) uint64 {
+	n := c.journal.lastStart(path)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var n uint64
-	if told := c.told[path]; len(told) > 0 {
-		n = told[len(told)-1].incarnation
-	}
 	if s := c.sessions[path]; s != nil {
 		n = max(n, s.Observe().Incarnation)
 	}

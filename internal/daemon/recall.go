@@ -75,7 +75,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	c.enlist(found)
 	for path, r := range records {
 		if r.Incarnation > 0 {
-			c.told[path] = []mark{{incarnation: r.Incarnation}}
+			c.journal.recall(path, r.Incarnation)
 			c.hashes.recall(path, r.Hash)
 		}
 	}
@@ -230,7 +230,7 @@ func (c *Controller) renew(found map[string][]sighting, p *past) {
 				c.missed(r, end)
 			}
 			delete(p.adopt, path)
-			delete(c.told, path)
+			c.journal.forgetStarts(path)
 			c.over(path, from.incarnation, "")
 			r.Incarnation, r.StartedAt = 0, time.Time{}
 		}

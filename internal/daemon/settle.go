@@ -2,26 +2,10 @@ package daemon
 
 import (
 	"context"
-	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/supervisor"
 )
-
-// noted is what the log was told of a node last.
-type noted struct {
-	state       string
-	incarnation uint64
-	mark        uint64 // of the log, behind it
-	record      *record
-}
-
-// note remembers what an event has written. It is called with that event.
-func (c *Controller) note(path string, r *record) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.noted[path] = noted{r.State, r.Incarnation, c.log.Mark(), r}
-}
 
 // settle waits until what was done to a node by hand is on the disk: it has to
 // hold even if the controller is killed once it has answered. Not longer than
@@ -48,18 +32,5 @@ func (c *Controller) settle(ctx context.Context, path string, before supervisor.
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for pause := time.Millisecond; ; pause *= 2 {
-		c.mu.Lock()
-		n, ok := c.noted[path]
-		c.mu.Unlock()
-		if ok && done(n) {
-			c.log.SyncTo(ctx, n.mark)
-			return
-		}
-		select { // the event is on its way to the log
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
-	}
+	c.journal.written(ctx, path, done)
 }

@@ -151,9 +151,7 @@ func (c *Controller) clearStrays(ctx context.Context, a *spec.Agent, path string
 				Type: event.AgentStopped, Path: path, Incarnation: o.Incarnation, Actor: "controller",
 				Message: fmt.Sprintf("%s stopped: it moves from %s to %v", path, o.kind, a.Runtime),
 			}.With(map[string]any{"reason": "runtime changed", "from": o.kind, "to": a.Runtime.String()}), s.record.op())
-			c.mu.Lock()
-			c.told[path] = []mark{{s.record.Incarnation, c.log.Mark()}}
-			c.mu.Unlock()
+			c.journal.started(path, s.record.Incarnation, 1)
 		}
 		if o.kind != a.Runtime.String() {
 			c.remove(ctx, rt, path)

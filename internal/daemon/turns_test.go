@@ -307,7 +307,12 @@ func TestReloadOfDependencies(t *testing.T) {
 // A new controller takes over what lives in a group, also where that waits.
 func TestGroupsAreTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tree := func() *spec.Tree { return needs(t, treeOf(t, "db", "s:rest_for_one(a b c)"), "b", "db") }
+		tree := func() *spec.Tree {
+			tree := needs(t, treeOf(t, "db", "s:rest_for_one(a b c)"), "b", "db")
+			return edited(t, tree, "db", func(a *spec.Agent) {
+				a.Backoff = supervisor.Backoff{Kind: supervisor.Fixed, Base: 10 * time.Millisecond}
+			})
+		}
 		s, db := newStage(), memory.New()
 		p := raise(t, s, db, tree())
 		time.Sleep(time.Second)

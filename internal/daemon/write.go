@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/patrol"
@@ -48,13 +47,10 @@ func (c *Controller) event(e supervisor.Event) {
 	}
 	r, ops := c.records(e)
 	c.log.Append(entry, append(ops, c.aideChanged(e)...)...)
-	c.note(h.Path(), r)
+	c.journal.note(h.Path(), r)
 	switch e.(type) {
 	case supervisor.ChildStarted, supervisor.ChildStartFailed:
-		c.mu.Lock()
-		told := append(c.told[h.Path()], mark{h.Incarnation, c.log.Mark()})
-		c.told[h.Path()] = told[max(0, len(told)-c.ahead(h.Path())):]
-		c.mu.Unlock()
+		c.journal.started(h.Path(), h.Incarnation, c.ahead(h.Path()))
 	}
 }
 
@@ -64,7 +60,7 @@ func (c *Controller) up(ctx context.Context, e supervisor.Event) {
 	if c.patrols.settled(ctx) != nil {
 		return // it has ended before
 	}
-	c.toldOfAll(ctx)
+	c.runningTold(ctx)
 	if c.opts.OnEvent != nil {
 		c.opts.OnEvent(e)
 	}
@@ -73,35 +69,18 @@ func (c *Controller) up(ctx context.Context, e supervisor.Event) {
 	c.log.Append(entry)
 }
 
-// toldOfAll waits until the log has been told of everything that runs, which is
+// runningTold waits until the log has been told of everything that runs, which is
 // on its way there; not longer than for a moment.
-func (c *Controller) toldOfAll(ctx context.Context) {
+func (c *Controller) runningTold(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	running := supervisor.Running.String()
-	for pause := time.Millisecond; ; pause *= 2 {
-		missing := false
-		seen := c.observed(c.fleet())
-		c.mu.Lock()
-		for path, o := range seen {
-			missing = missing || o.Life == patrol.Running && c.noted[path].state != running
-		}
-		c.mu.Unlock()
-		if !missing {
-			return
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
+	nodes := make(map[string]uint64)
+	for path, o := range c.observed(c.fleet()) {
+		if o.Life == patrol.Running {
+			nodes[path] = o.Incarnation
 		}
 	}
-}
-
-// mark is a start in the log.
-type mark struct {
-	incarnation uint64
-	at          uint64
+	c.journal.running(ctx, nodes)
 }
 
 // patience is how long a start waits for the log at most.
@@ -137,24 +116,7 @@ func (c *Controller) caughtUp(ctx context.Context, path string, incarnation uint
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for pause := time.Millisecond; ; pause *= 2 {
-		c.mu.Lock()
-		told := c.told[path]
-		i := slices.IndexFunc(told, func(m mark) bool { return m.incarnation+ahead >= incarnation })
-		c.mu.Unlock()
-		switch {
-		case len(told) == 0: // nothing of it was started here
-			return
-		case i >= 0:
-			c.log.SyncTo(ctx, told[i].at)
-			return
-		}
-		select { // the event is on its way to the log
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
-	}
+	c.journal.startWritten(ctx, path, incarnation-ahead)
 }
 
 // records are the records that an event about a child changes, and the child's own among them.
@@ -209,11 +171,9 @@ func ends(e supervisor.Event) bool {
 func (c *Controller) afterwards(e supervisor.Event) *record {
 	h := e.Header()
 	r := record{Path: h.Path()}
-	c.mu.Lock()
-	if last := c.noted[h.Path()].record; last != nil {
-		r = *last
+	if last, _ := c.journal.of(h.Path()); last.record != nil {
+		r = *last.record
 	}
-	c.mu.Unlock()
 	r.Incarnation, r.Ended, r.State, r.Reason = h.Incarnation, ends(e), supervisor.Running.String(), ""
 	if changed, is := e.(supervisor.ChildChanged); is {
 		r.State, r.Reason = changed.State.String(), changed.Reason.String()
