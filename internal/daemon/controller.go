@@ -100,8 +100,6 @@ type Controller struct {
 	ordersOnce  sync.Once
 	ordersEnded chan struct{} // closed when orders is
 
-	heard time.Time // when the last event was written; used by event alone
-
 	mu       sync.Mutex
 	sessions map[string]runtime.Session  // the last one of each agent
 	adopt    map[string]adoption         // incarnations that are to be taken over, not started

@@ -10,10 +10,6 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// breath is how long the first of several events waits. It makes work that
-// nobody waits for, at the very moment at which an agent is restarted.
-const breath = time.Millisecond
-
 // event writes what a supervisor says, with the record that follows from it. It
 // is called from one goroutine.
 func (c *Controller) event(e supervisor.Event) {
@@ -26,10 +22,6 @@ func (c *Controller) event(e supervisor.Event) {
 		c.opts.OnEvent(e)
 	}
 	c.patrols.kick()
-	if time.Since(c.heard) > breath {
-		time.Sleep(breath)
-	}
-	defer func() { c.heard = time.Now() }()
 	defer c.wakeCrew(e.Header().Path())
 	entry, ok := translate(e)
 	if !ok {
