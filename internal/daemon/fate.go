@@ -21,6 +21,9 @@ type fate struct {
 
 func (p Project) fate() string { return filepath.Join(p.State, "ended.json") }
 
+// maxFate is the size of the largest file that is read as a fate.
+const maxFate = 1 << 20
+
 // begin forgets how the last controller ended.
 func (p Project) begin() { os.Remove(p.fate()) }
 
@@ -45,7 +48,7 @@ func Killed(file string) bool {
 	if _, locked := p.Locked(); locked {
 		return false
 	}
-	_, err = os.Stat(p.fate())
+	_, err = os.Lstat(p.fate())
 	return os.IsNotExist(err)
 }
 
@@ -65,7 +68,7 @@ func Fate(file string) string {
 		return ""
 	}
 	var f fate
-	text, err := os.ReadFile(p.fate())
+	text, err := private.ReadFile(p.fate(), maxFate)
 	switch {
 	case os.IsNotExist(err):
 		return fmt.Sprintf("the last one, process %d, was killed or has crashed; its agents may still run: coppice up takes them over, coppice down stops them", last.PID)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -254,12 +253,7 @@ func killed(pid int) bool {
 
 // holder reads who has locked; zero if that cannot be read.
 func (p Project) holder() (h Holder) {
-	f, err := private.OpenFile(p.lock(), os.O_RDONLY)
-	if err != nil {
-		return h
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 4096))
+	text, err := private.ReadFile(p.lock(), 4096)
 	if err != nil || json.Unmarshal(text, &h) != nil {
 		return Holder{}
 	}

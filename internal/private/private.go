@@ -6,6 +6,7 @@ package private
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -107,7 +108,7 @@ func OpenFile(name string, flag int) (*os.File, error) {
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		return nil, &Error{name, isLink, "remove it"}
-	case errors.Is(err, unix.ENXIO):
+	case errors.Is(err, unix.ENXIO), errors.Is(err, unix.EISDIR):
 		return nil, &Error{name, "is not a regular file", "remove it"}
 	case err != nil:
 		return nil, err
@@ -121,6 +122,24 @@ func OpenFile(name string, flag int) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// ReadFile reads a regular file, and no more than max bytes: a larger one is an error,
+// so that whoever wrote the file does not decide how much memory it takes.
+func ReadFile(name string, max int64) ([]byte, error) {
+	f, err := OpenFile(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(text)) > max {
+		return nil, &Error{name, fmt.Sprintf("is larger than %d bytes", max), ""}
+	}
+	return text, nil
 }
 
 // WriteFile writes a file as os.WriteFile does, with OpenFile.

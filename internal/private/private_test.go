@@ -68,6 +68,14 @@ func TestOpenFile(t *testing.T) {
 	if err := WriteFile(path("file"), []byte("x")); err != nil {
 		t.Fatal(err)
 	}
+	if text, err := ReadFile(path("file"), 1); err != nil || string(text) != "x" {
+		t.Errorf("read %q, %v", text, err)
+	}
+	for _, name := range []string{"file", "link", "pipe", "dir"} { // the file is too large
+		if text, err := ReadFile(path(name), 0); !errors.As(err, new(*Error)) {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
 	if info, _ := os.Stat(path("file")); info.Size() != 1 || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %d bytes", info.Mode(), info.Size())
 	}

@@ -81,10 +81,13 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 	return l, nil
 }
 
-// said is the last that a shim of this slot has said in its log, or where that is.
+// maxShimLog is how much of the log of a shim is read to quote its last line.
+const maxShimLog = 1 << 20
+
+// said quotes the last line that a shim of this slot has written to its log, or names the log.
 func (s *slot) said() string {
 	name := filepath.Join(s.dir, wire.ShimLog)
-	text, err := os.ReadFile(name)
+	text, err := private.ReadFile(name, maxShimLog)
 	if line := strings.TrimSpace(string(text)); err == nil && line != "" {
 		line = line[strings.LastIndexByte(line, '\n')+1:]
 		return fmt.Sprintf("it says %.300q in %s", proc.Plain(line), name)

@@ -19,7 +19,7 @@ import (
 func TryLock(dir string) (*os.File, error) {
 	file := filepath.Join(dir, LockFile)
 	for range 100 {
-		f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		f, err := private.OpenFile(file, os.O_RDWR|os.O_CREATE)
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -139,7 +138,7 @@ func ReadState(dir string) (*State, error) {
 		return s, err
 	}
 	lock := filepath.Join(dir, LockFile)
-	if st, serr := os.Stat(lock); serr != nil || st.Size() == 0 {
+	if st, serr := os.Lstat(lock); serr != nil || st.Mode().IsRegular() && st.Size() == 0 {
 		return s, err
 	}
 	if ierr := ReadFile(lock, intent, &intent.Version); ierr != nil && !IsMissing(ierr) {
@@ -179,17 +178,9 @@ func ReadRecord(dir string) (*Record, error) {
 
 // ReadFile reads a file that WriteFile has written into v, whose version is *version.
 func ReadFile(file string, v any, version *int) error {
-	f, err := private.OpenFile(file, os.O_RDONLY)
+	b, err := private.ReadFile(file, maxFile)
 	if err != nil {
 		return err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return err
-	}
-	if len(b) > maxFile {
-		return fmt.Errorf("%s: larger than %d bytes", file, maxFile)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("%s: damaged: %w", file, err)
@@ -224,7 +215,7 @@ func WriteSynced(file string, v any, current func(replace func() error) error) e
 	if err != nil {
 		return err
 	}
-	d, err := os.Open(filepath.Dir(file))
+	d, err := private.OpenDir(filepath.Dir(file))
 	if err != nil {
 		return err
 	}

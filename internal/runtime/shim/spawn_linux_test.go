@@ -1,0 +1,47 @@
+package shim
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// An error about a shim quotes the last line of its log only if that is a regular file: the
+// agent can replace it, and the daemon reads it.
+func TestShimLogIsNoFile(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.WriteFile(outside, []byte("private\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for kind, c := range map[string]struct {
+		place func(name string) error
+		want  string
+	}{
+		"file":      {func(name string) error { return os.WriteFile(name, []byte("first\nlast\n"), 0o600) }, `says "last"`},
+		"huge file": {func(name string) error { return errors.Join(os.WriteFile(name, nil, 0o600), os.Truncate(name, 1<<40)) }, "may say more"},
+		"link":      {func(name string) error { return os.Symlink(outside, name) }, "may say more"},
+		"fifo":      {func(name string) error { return syscall.Mkfifo(name, 0o600) }, "may say more"},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			s := &slot{dir: t.TempDir()}
+			if err := c.place(filepath.Join(s.dir, wire.ShimLog)); err != nil {
+				t.Fatal(err)
+			}
+			said := make(chan struct{})
+			var text string
+			go func() {
+				defer close(said)
+				text = s.said()
+			}()
+			wait(t, "what the shim has said", said)
+			if !strings.Contains(text, c.want) {
+				t.Errorf("%q, want %q", text, c.want)
+			}
+		})
+	}
+}
