@@ -151,8 +151,8 @@ func (p *programs) grove(file string, l *reading) (*spec.Tree, error) {
 		return nil, err
 	}
 	l.of([]string{absolute}, []string{filepath.Dir(absolute)}, "")
-	if data, err := os.ReadFile(absolute); err == nil {
-		sum := sha256.Sum256(data)
+	if text, _, err := load.Read(absolute); err == nil { // a FIFO is an error
+		sum := sha256.Sum256([]byte(text))
 		l.revision[0] = hex.EncodeToString(sum[:])
 	}
 	program, err := load.Project(dir)

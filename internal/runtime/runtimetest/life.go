@@ -83,6 +83,10 @@ func testExits(t *testing.T, b *bench) {
 
 func testStartThatFails(t *testing.T, b *bench) {
 	r := b.runtime()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for i, change := range []func(*runtime.Launch){
 		func(l *runtime.Launch) { l.Argv = []string{"/no/such/program"} },
 		func(l *runtime.Launch) { l.Argv = []string{"no-such-program-anywhere"} },
@@ -91,6 +95,7 @@ func testStartThatFails(t *testing.T, b *bench) {
 		func(l *runtime.Launch) { l.Argv = []string{"/bin/sh\x00"} },
 		func(l *runtime.Launch) { l.Dir = "/no/such/directory" },
 		func(l *runtime.Launch) { l.Stdin = "/no/such/file" },
+		func(l *runtime.Launch) { l.Stdin = fifo },
 		func(l *runtime.Launch) { l.Env = append(l.Env, "no assignment") },
 	} {
 		l := sh("app/a", uint64(i+1), forever)

@@ -3,7 +3,6 @@ package stage
 import (
 	"context"
 	"fmt"
-	"os"
 	"syscall"
 
 	"github.com/coppice-dev/coppice/internal/config"
@@ -84,9 +83,9 @@ func (f *fleet) start(ctx context.Context, a *spec.Agent, signal syscall.Signal)
 		NoNewPrivileges: a.NoNewPrivileges,
 	}
 	if a.Stdin != "" {
-		in, err := os.Open(a.Stdin)
+		in, err := proc.OpenStdin(a.Stdin)
 		if err != nil {
-			return nil, fmt.Errorf("stdin: %w", err)
+			return nil, err
 		}
 		defer in.Close()
 		cmd.Stdin = in

@@ -215,9 +215,9 @@ func (s *server) forkWith(l *runtime.Launch, run *incarnation, speaks *proc.Noti
 		return nil, nil, err
 	}
 	if l.Stdin != "" {
-		f, err := os.Open(l.Stdin)
+		f, err := proc.OpenStdin(l.Stdin)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: stdin: %w", proc.ErrCommand, err)
+			return nil, nil, err
 		}
 		defer f.Close()
 		cmd.Stdin = f

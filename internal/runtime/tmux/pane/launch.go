@@ -52,9 +52,9 @@ func become(l kinds.Launch, server int) error {
 		return fmt.Errorf("%w: working directory: %w", proc.ErrCommand, err)
 	}
 	if l.Stdin != "" {
-		f, err := os.Open(l.Stdin)
+		f, err := proc.OpenStdin(l.Stdin)
 		if err != nil {
-			return fmt.Errorf("%w: stdin: %w", proc.ErrCommand, err)
+			return err
 		}
 		if err := unix.Dup2(int(f.Fd()), 0); err != nil {
 			return fmt.Errorf("stdin: %w", err)
