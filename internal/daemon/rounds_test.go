@@ -14,6 +14,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -239,6 +240,48 @@ func TestDriftOverDaemons(t *testing.T) {
 			t.Errorf("it says %q", all)
 		}
 	})
+}
+
+// An incarnation that has ended is not restarted for its drift before its supervisor knows of
+// the end: the supervisor would record a stop instead of a crash, which counts for the limit.
+func TestEndedIsNotReplaced(t *testing.T) {
+	boom := supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")}
+	for _, kind := range []patrol.Kind{patrol.Renew, patrol.Drain} {
+		for session, want := range map[string]struct {
+			ended    bool
+			earlier  uint64 // how many incarnations before the one that runs
+			replaced bool
+		}{
+			"runs":                         {replaced: true},
+			"has ended":                    {ended: true},
+			"has ended, as an earlier one": {ended: true, earlier: 1, replaced: true},
+		} {
+			t.Run(fmt.Sprint(kind, " ", session), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p := newPlay(t, treeOf(t, "a"))
+					defer p.close()
+					p.stage.on("t/a").end(boom)
+					time.Sleep(time.Minute) // incarnation 2 runs
+					running := p.stage.on("t/a")
+					if want.ended {
+						last := &actor{launch: running.launch, done: make(chan struct{})}
+						last.launch.Incarnation -= want.earlier
+						last.end(boom)
+						p.mu.Lock()
+						p.sessions["t/a"] = last
+						p.mu.Unlock()
+					}
+					p.replaced(context.Background(), patrol.Action{
+						Kind: kind, Path: "t/a", Incarnation: running.launch.Incarnation, Within: time.Second, Reason: "drifted: command",
+					})
+					time.Sleep(time.Minute)
+					if drifted := len(p.happened(event.AgentDrifted)) == 1; drifted != want.replaced || running.over() != want.replaced {
+						t.Errorf("replaced: %v, ended: %v; want %v", drifted, running.over(), want.replaced)
+					}
+				})
+			})
+		}
+	}
 }
 
 // What the file suspends is stopped, and runs again when it does not any more.
