@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 )
 
 // do has f done by the loop. It fails if the supervisor has ended.
@@ -302,6 +303,14 @@ func (s *Supervisor) with(id string, f func(*child) error) error {
 // Resume ends a pause: the first child that starts now is a probe, and the
 // others follow once it has succeeded. Nothing happens without a pause.
 func (s *Supervisor) Resume() error { return s.do(s.core.resume) }
+
+// Hold keeps this supervisor, and those above it, from ending as WhenDone says until
+// release is called. It is for a caller that stops a child to start it again: no child
+// runs in between, yet the work is not done. Nothing else is held; release may be called twice.
+func (s *Supervisor) Hold() (release func()) {
+	s.do(func() { s.core.holds++ }) // one that has ended needs no hold
+	return sync.OnceFunc(func() { s.do(func() { s.core.holds-- }) })
+}
 
 // Children lists the children in start order.
 func (s *Supervisor) Children() ([]ChildInfo, error) {

@@ -49,6 +49,7 @@ type core struct {
 	paused, probing bool
 	probe           *child
 	idle            bool // as told last
+	holds           int  // see Supervisor.Hold
 
 	rand   func(time.Duration) time.Duration // draws from [0, d]
 	now    time.Duration

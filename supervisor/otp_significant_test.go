@@ -172,6 +172,26 @@ func TestOTPSignificant(t *testing.T) {
 			w.exit(nil, "b")
 			w.wantEnd(Normal)
 		},
+		"when_done: what is held is not done, and neither is what it is in": func(t *testing.T, w *world) {
+			inner := w.auto(WhenDone, "b")
+			w.up(Spec{AutoShutdown: WhenDone, Children: []ChildSpec{{ID: "s", Restart: Transient, Supervisor: &inner}}})
+			i, _ := w.Child("s")
+			release, other := i.Sub.Hold(), i.Sub.Hold()
+			if err := i.Sub.SuspendChild(w.call(), "b"); err != nil {
+				t.Error(err)
+			}
+			w.wantAlive()
+			w.must(i.Sub.RestartChild(w.call(), "b"))
+			release()
+			release() // counts once
+			if err := i.Sub.SuspendChild(w.call(), "b"); err != nil {
+				t.Error(err)
+			}
+			w.wantAlive()
+			other()
+			w.wantEnd(Normal)
+			w.Hold()() // of one that has ended
+		},
 		"when_done: a nested supervisor without children": func(t *testing.T, w *world) {
 			w.up(Spec{AutoShutdown: WhenDone, Children: []ChildSpec{{ID: "s", Supervisor: &Spec{}}}})
 			w.wantEnd(Normal)

@@ -443,7 +443,7 @@ func (k *core) settle() {
 	if k.op == opGroup && k.phase == waiting && k.trigger.state == GivenUp {
 		live -= k.tally.waiting
 	}
-	idle := live == 0
+	idle := live == 0 && k.holds == 0
 	if idle && k.auto == WhenDone {
 		k.shutdown(Exit{Kind: Normal}, ReasonDone)
 		return

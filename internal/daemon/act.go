@@ -205,6 +205,7 @@ func (c *Controller) actOnChild(ctx context.Context, sup *supervisor.Supervisor,
 	case api.Start, api.Resume:
 		return start(ctx, sup, info)
 	case api.Restart:
+		defer sup.Hold()() // nothing else may run, and the run goes on
 		if err := c.suspendChild(ctx, sup, info, stopReason(action)); err != nil {
 			return err
 		}

@@ -93,6 +93,7 @@ func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, actio
 		_, err := p.Supervisor.RestartChild(ctx, p.ID) // which its gate lets go no further
 		return err
 	case api.Restart:
+		defer p.Supervisor.Hold()()
 		if !forgotten {
 			if err := p.Supervisor.SuspendChild(ctx, p.ID, supervisor.ReasonManual); err != nil && !errors.Is(err, supervisor.ErrNotFound) {
 				return err
