@@ -48,11 +48,11 @@ func TestOtherUser(t *testing.T) {
 	}
 }
 
-// TestOtherUserAsks is the other user of TestOtherUser.
+// TestOtherUserAsks is the other user of TestOtherUser, and does nothing otherwise.
 func TestOtherUserAsks(t *testing.T) {
 	path := os.Getenv("API_TEST_SOCKET")
 	if path == "" {
-		t.Skip("TestOtherUser runs it")
+		return
 	}
 	_, err := dial(t, path).Status(t.Context())
 	if err == nil {
@@ -110,11 +110,11 @@ func TestEndedPeer(t *testing.T) {
 	}
 }
 
-// TestEndedPeerConnects is the process of TestEndedPeer.
+// TestEndedPeerConnects is the process of TestEndedPeer, and does nothing otherwise.
 func TestEndedPeerConnects(t *testing.T) {
 	path := os.Getenv("API_TEST_SOCKET")
 	if os.Getenv("API_TEST_REQUEST") == "" {
-		t.Skip("TestEndedPeer runs it")
+		return
 	}
 	conn, err := net.Dial("unix", path)
 	if err != nil {

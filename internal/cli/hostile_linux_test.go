@@ -454,11 +454,11 @@ func TestOtherUser(t *testing.T) {
 	}
 }
 
-// TestAskAsOtherUser is the other user of TestOtherUser.
+// TestAskAsOtherUser is the other user of TestOtherUser, and does nothing otherwise.
 func TestAskAsOtherUser(t *testing.T) {
 	sockets := os.Getenv("CLI_TEST_SOCKETS")
 	if sockets == "" {
-		t.Skip("TestOtherUser runs it")
+		return
 	}
 	for _, path := range strings.Split(sockets, ":") {
 		c, err := connect(t, path)
