@@ -183,8 +183,19 @@ func TestNudgeByTyping(t *testing.T) {
 			}
 			leave()
 			<-left
-			f.do("drain", "a", "--timeout", "5s")
-			if got := f.read("typed"); got != "coppice: you are asked to finish what you do. Please run: coppice agent hook\n" {
+			// Nobody tells when the daemon has seen them leave; until then nudges are refused.
+			until(t, "a nudge that is given", func() bool {
+				before := len(f.events(event.AgentNudged, "t/a"))
+				f.do("mail", "send", "a", "--subject", "hello")
+				var all []event.Event
+				until(t, "a nudge", func() bool {
+					all = f.events(event.AgentNudged, "t/a")
+					return len(all) > before
+				})
+				return decode(t, all[len(all)-1])["error"] == nil
+			})
+			until(t, "what is typed", func() bool { return f.has("typed") && f.read("typed") != "" })
+			if got := f.read("typed"); !regexp.MustCompile(`^coppice: there is mail for you, m-\d+\. Please run: coppice agent mail read m-\d+\n$`).MatchString(got) {
 				t.Errorf("%q was typed", got)
 			}
 		})
