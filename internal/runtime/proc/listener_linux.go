@@ -139,6 +139,7 @@ func holds(pid int, inodes []uint64) bool {
 type kinship struct {
 	byPID map[int]Identity // the agent's process and its reaper
 	start uint64           // of the agent's process
+	ended bool             // the agent's process is gone, and nothing serves for it
 	env   map[string]string
 }
 
@@ -147,9 +148,8 @@ func newKinship(agent, reaper int) *kinship {
 	if reaper > 0 {
 		k.byPID[reaper] = Identity{PID: reaper}
 	}
-	if st, err := readStat(agent); err == nil {
-		k.start = st.start
-	}
+	st, err := readStat(agent)
+	k.start, k.ended = st.start, err != nil
 	return k
 }
 
@@ -185,7 +185,7 @@ func (k *kinship) mayServe(pid int) bool {
 	if err != nil {
 		return true // it has ended since
 	}
-	if EnvironmentOf(pid)[EnvAgent] != "" {
+	if k.ended || EnvironmentOf(pid)[EnvAgent] != "" {
 		return false
 	}
 	return st.start > k.start || slices.Contains(portHolders(), comm(pid))

@@ -125,6 +125,12 @@ func TestListenerOwner(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
+	// A listener that is there when the agent has ended is not the agent's.
+	ended, _ := start(t, sh("exit 1"))
+	<-ended.Done()
+	if err := listenerOf(netip.MustParseAddrPort(before), ended.PID(), 0); err == nil {
+		t.Errorf("an agent that has ended counts as ready")
+	}
 	// What is below the reaper of an agent is the agent's, though it was there before.
 	if err := listenerOf(netip.MustParseAddrPort(before), agent.PID(), os.Getpid()); err != nil {
 		t.Error(err)
