@@ -51,7 +51,7 @@ func explainLines(x api.Explanation, now time.Time, p paint) []string {
 	case shownState(n) == crashLoop:
 		is = "is in a "
 	}
-	head := fmt.Sprintf("%s %s%s", p.bold(proc.Plain(n.Path)), is, p.state(shownState(n), strings.ReplaceAll(proc.Plain(shownState(n)), "_", " ")))
+	head := fmt.Sprintf("%s %s%s", p.bold(proc.Plain(n.Path)), is, p.state(shownState(n), proc.Plain(shownState(n))))
 	if at := since(x); !at.IsZero() {
 		head += fmt.Sprintf(" for %s, since %s", short(max(0, now.Sub(at))), clock(at, now))
 	}

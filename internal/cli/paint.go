@@ -42,6 +42,7 @@ const (
 	draining   = "draining"    // it is to finish
 	needsInput = "needs input" // it waits for a person
 	crashLoop  = "crash loop"  // it fails again and again
+	givenUp    = "given up"    // its limit was reached
 )
 
 // shownState is the state of a node as people see it.
@@ -57,17 +58,17 @@ func shownState(n api.Node) string {
 	case n.Drain != nil:
 		return draining
 	}
-	return n.State
+	return stateWords(n.State)
 }
 
 // state paints a state by what it asks of the reader.
 func (p paint) state(state, text string) string {
-	switch state {
+	switch stateWords(state) {
 	case stateRunning:
 		return p.green(text)
 	case stateStarting, stateStopping, "restarting", "waiting", draining, needsInput, stateDegraded:
 		return p.yellow(text)
-	case "quarantined", "given_up", "paused", "crash_loop", "restart_loop", "rejected", crashLoop:
+	case "quarantined", givenUp, "paused", crashLoop, "restart loop", "rejected":
 		return p.red(text)
 	}
 	return p.dim(text)

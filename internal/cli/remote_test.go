@@ -121,7 +121,7 @@ func TestPs(t *testing.T) {
 		"app/back supervisor running - 1 - T -",
 		"app/back/db agent running 4711 3 1/10 in a row T -",
 		"app/back/web agent restarting - 7 4/10 in 1h - T it always restarts (exit code 7)",
-		"app/worker agent given_up - 11 shared - - limit reached, given up until reset (exit code 1)",
+		"app/worker agent given up - 11 shared - - limit reached, given up until reset (exit code 1)",
 		"app/red agent stopped - - - - - stopped on request")
 	if lines := strings.Split(out, "\n"); strings.Index(lines[0], "STATE") != strings.Index(lines[4], "restarting") {
 		t.Errorf("not aligned:\n%s", out)
@@ -154,7 +154,7 @@ func TestTreeCommand(t *testing.T) {
 		"├─ back (rest_for_one) running 1 - T -",
 		"│ ├─ db running 3 1/10 in a row T -",
 		"│ └─ web restarting 7 4/10 in 1h - T it always restarts (exit code 7)",
-		"├─ worker given_up 11 shared - - limit reached, given up until reset (exit code 1)",
+		"├─ worker given up 11 shared - - limit reached, given up until reset (exit code 1)",
 		"└─ red stopped - - - - stopped on request")
 	out, _ = coppice(t, dir, 0, "tree", "app/back")
 	same(t, "a part", strings.ReplaceAll(out, "1h00m", "T"),
@@ -426,7 +426,7 @@ func TestDownCommand(t *testing.T) {
 func TestCompletePaths(t *testing.T) {
 	t.Parallel()
 	dir, stop := daemonOf(t, aFleet())
-	const all = "back\trunning\nback/db\trunning\nback/web\trestarting\nworker\tgiven_up\n"
+	const all = "back\trunning\nback/db\trunning\nback/web\trestarting\nworker\tgiven up\n"
 	for args, want := range map[string]string{
 		"stop ": all, "logs ": all, "explain ": all, "attach ": all, "ps ": all,
 		"stop back/db ": strings.Replace(all, "back/db\trunning\n", "", 1), "logs back/db ": strings.Replace(all, "back/db\trunning\n", "", 1), "events --path ": all, "status ": "",

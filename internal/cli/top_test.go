@@ -156,11 +156,11 @@ func TestTop(t *testing.T) {
 	s := newScreen(t, dir, 100, 24, "coppice top")
 	text := s.await(`^(> |  )│  ├─ db +running +3 +1/10 in a row +\d\d+% +\d(?s:.*)^said worker$`)
 	for _, want := range []string{
-		`^app  up 1h00m  1 given_up  1 restarting  1 running  1 stopped$`,
+		`^app  up 1h00m  1 given up  1 restarting  1 running  1 stopped$`,
 		`^  NAME +STATE +INC +STARTS +CPU +MEM +UPTIME +NEXT$`,
 		`^  │  └─ web +restarting +7 +4/10 in 1h +- +- +- +in (1h00|59)m`,
 		`^\? help  q quit`,
-		`^> ├─ worker +given_up`, // it needs a person
+		`^> ├─ worker +given up`, // it needs a person
 		`^── app/worker ─+\nsaid worker$`,
 	} {
 		if !regexp.MustCompile("(?m)" + want).MatchString(text) {

@@ -75,7 +75,7 @@ func compareBool(a, b bool) int {
 // urgency is small for what is likely to need a person, large for what runs.
 func urgency(n api.Node) int {
 	switch shownState(n) {
-	case "quarantined", "given_up", "paused", crashLoop:
+	case "quarantined", givenUp, "paused", crashLoop:
 		return 0
 	case needsInput:
 		return 1

@@ -184,7 +184,7 @@ func (m *topModel) headline() string {
 	var states []string
 	for _, state := range slices.Sorted(maps.Keys(m.status.Summary)) {
 		if n := m.status.Summary[state]; n > 0 {
-			states = append(states, m.paint.state(state, proc.Plain(fmt.Sprintf("%d %s", n, state))))
+			states = append(states, m.paint.state(state, proc.Plain(fmt.Sprintf("%d %s", n, stateWords(state)))))
 		}
 	}
 	if n := m.status.NeedsInput; n > 0 {

@@ -267,7 +267,7 @@ func unwell(c *daemon.Controller) (lines []string) {
 		if n.State == stateWaiting || n.State == stateStarting && !n.Failed {
 			reason = n.Reason
 		}
-		line := n.Path + " " + stateWords(shownState(n))
+		line := n.Path + " " + shownState(n)
 		if reason != "" {
 			line += ": " + reason
 		}
