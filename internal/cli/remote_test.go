@@ -201,12 +201,25 @@ func TestStatusCommand(t *testing.T) {
 	st, _ := f.Status(t.Context())
 	st.Store.OK, st.Store.Error = false, "disk full"
 	st.Config.LastError = "coppice.toml:1:1: oops\ncoppice.toml:2:1: oops again"
+	st.Attention = []api.Attention{{Path: "/p/coppice.toml", State: "rejected", Reason: "coppice.toml:1:1: oops", Command: "coppice validate"}}
 	f.SetStatus(st)
 	out, _ = coppice(t, dir, 0, "status")
-	for _, want := range []string{"store.db takes no writes: disk full", "a later version was refused: coppice.toml:1:1: oops\n", "coppice.toml:2:1: oops again\n"} {
+	for _, want := range []string{
+		"store.db takes no writes: disk full",
+		"needs    /p/coppice.toml rejected: coppice.toml:1:1: oops\n           coppice.toml:2:1: oops again\n           -> coppice validate\n",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+	if n := strings.Count(out, "oops again"); n != 1 {
+		t.Errorf("a fault is named %d times:\n%s", n, out)
+	}
+	offline := st
+	offline.Controller.PID, offline.Attention = 0, nil
+	out = strings.Join(statusLines(offline, time.Now(), newPaint(false)), "\n")
+	if want := "revision 0123456789ab\n         cannot be used: coppice.toml:1:1: oops\n"; !strings.Contains(out, want) {
+		t.Errorf("no %q in\n%s", want, out)
 	}
 	out, _ = coppice(t, dir, 0, "status", "--json")
 	var got api.Status

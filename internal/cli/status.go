@@ -78,17 +78,9 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 	if !st.Store.OK {
 		store += " " + p.red("takes no writes: "+proc.Plain(st.Store.Error))
 	}
-	loaded := line("config", "%s, revision %.12s, loaded %s ago", st.Config.Path, st.Config.Revision, short(max(0, now.Sub(st.Config.LoadedAt))))
-	lines = append(lines, store, loaded)
-	if st.Config.LastError != "" {
-		for i, text := range strings.Split(st.Config.LastError, "\n") {
-			if i == 0 {
-				text = "a later version was refused: " + text
-			}
-			lines = append(lines, strings.Repeat(" ", 9)+p.red(proc.Plain(text)))
-		}
-	}
-	lines = append(lines, attentionLines(st.Attention, now, p)...)
+	lines = append(lines, store)
+	lines = append(lines, configLines(st, now, p)...)
+	lines = append(lines, attentionLines(st, now, p)...)
 	for _, p := range st.Pools {
 		lines = append(lines, line("pool", "%s: %s", p.Path, poolText(p.Pool)))
 	}
@@ -99,8 +91,28 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 		lines = append(lines, line("inbox", "%s, %s: coppice inbox", plural(in.Questions, "question"), plural(in.Mail, "message")))
 	}
 	if n := st.Inbox.Parked; n > 0 {
-		text := line("tasks", "%s parked, as the claims have failed: coppice task ls --status parked", plural(n, "task"))
+		text := line("tasks", "%s parked after failed claims: coppice task ls --status parked", plural(n, "task"))
 		lines = append(lines, p.state(needsInput, text))
+	}
+	return lines
+}
+
+// configLines names the file in force. What is wrong with a later version is
+// in the attention of a daemon; without one, the file has just been read.
+func configLines(st api.Status, now time.Time, p paint) []string {
+	text := fmt.Sprintf("%s, revision %.12s", st.Config.Path, st.Config.Revision)
+	if st.Controller.PID != 0 {
+		text += fmt.Sprintf(", loaded %s ago", short(max(0, now.Sub(st.Config.LoadedAt))))
+	}
+	lines := []string{p.dim(fmt.Sprintf("%-8s", "config")) + " " + proc.Plain(text)}
+	if st.Controller.PID != 0 || st.Config.LastError == "" {
+		return lines
+	}
+	for i, text := range strings.Split(st.Config.LastError, "\n") {
+		if i == 0 {
+			text = "cannot be used: " + text
+		}
+		lines = append(lines, strings.Repeat(" ", 9)+p.red(proc.Plain(text)))
 	}
 	return lines
 }
@@ -109,22 +121,29 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 func stateWords(state string) string { return strings.ReplaceAll(state, "_", " ") }
 
 // attentionLines names what needs a person: path and state, the reason, what happens
-// next, and the command that helps.
-func attentionLines(all []api.Attention, now time.Time, p paint) (lines []string) {
-	for i, a := range all {
+// next, and the command that helps. Of a rejected file it has all faults.
+func attentionLines(st api.Status, now time.Time, p paint) (lines []string) {
+	for i, a := range st.Attention {
 		label := "needs"
 		if i > 0 {
 			label = ""
 		}
 		text := proc.Plain(a.Path) + " " + p.state(a.State, stateWords(a.State))
-		if a.Reason != "" {
-			text += ": " + proc.Plain(a.Reason)
+		reason, more := a.Reason, ""
+		if a.State == "rejected" && st.Config.LastError != "" {
+			reason, more, _ = strings.Cut(st.Config.LastError, "\n")
+		}
+		if reason != "" {
+			text += ": " + proc.Plain(reason)
 		}
 		if a.NextAt != nil {
 			text += fmt.Sprintf("; next start in %s", short(max(0, a.NextAt.Sub(now))))
 		}
 		const indent = "           "
 		lines = append(lines, p.dim(fmt.Sprintf("%-8s", label))+" "+text)
+		for fault := range strings.Lines(more) {
+			lines = append(lines, indent+proc.Plain(strings.TrimSuffix(fault, "\n")))
+		}
 		if a.LastOutput != "" {
 			lines = append(lines, indent+p.dim("| ")+proc.Plain(a.LastOutput))
 		}
