@@ -44,15 +44,18 @@ last. Its last events and the end of its output follow.`,
 
 func explainLines(x api.Explanation, now time.Time, p paint) []string {
 	n := x.Node
-	is := "is "
-	switch {
-	case shownState(n) == needsInput:
+	is, at := "is ", since(x)
+	if !at.IsZero() {
+		is = "has been "
+	}
+	switch shownState(n) {
+	case needsInput:
 		is = ""
-	case shownState(n) == crashLoop:
-		is = "is in a "
+	case crashLoop:
+		is += "in a "
 	}
 	head := fmt.Sprintf("%s %s%s", p.bold(proc.Plain(n.Path)), is, p.state(shownState(n), proc.Plain(shownState(n))))
-	if at := since(x); !at.IsZero() {
+	if !at.IsZero() {
 		head += fmt.Sprintf(" for %s, since %s", short(max(0, now.Sub(at))), clock(at, now))
 	}
 	lines := []string{head, p.dim(proc.Plain(whatItIs(n)))}

@@ -20,7 +20,7 @@ func TestNamed(t *testing.T) {
 		agentTOML("right", sleep, `pool = { min = 1, max = 1, namepool = ["mia", "tim"] }`))
 	f.do("up", "-d")
 	for _, name := range []string{"worker", "inner/worker", "backend/inner/worker", "/t/backend/inner/worker"} {
-		if out := f.do("explain", name); !strings.HasPrefix(out, "t/backend/inner/worker is running") {
+		if out := f.do("explain", name); !strings.HasPrefix(out, "t/backend/inner/worker has been running") {
 			t.Errorf("explain %s:\n%s", name, out)
 		}
 	}

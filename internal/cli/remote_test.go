@@ -236,7 +236,7 @@ func TestExplainCommand(t *testing.T) {
 	dir, _ := daemonOf(t, aFleet())
 	out, _ := coppice(t, dir, 0, "explain", "back/web")
 	for _, want := range []string{
-		"app/back/web is restarting for 1m3", "agent, in proc, on n1, incarnation 7, 4/10 starts in 1h, then quarantine\n",
+		"app/back/web has been restarting for 1m3", "agent, in proc, on n1, incarnation 7, 4/10 starts in 1h, then quarantine\n",
 		"why    it always restarts", "facts  exit code 7 after 2 s\n       4 restarts in the last minute",
 		"next   it is started again in 1h (at ", "do     at once: coppice start back/web\n",
 		"Last events\n", "agent.crashed#7 exit code 7\n", "Last output\n  | last words\n",

@@ -57,7 +57,7 @@ func TestEndedForGood(t *testing.T) {
 	if n := f.awaitState("t/once", "stopped"); n.Incarnation != 1 {
 		t.Errorf("%+v", n)
 	}
-	if out := f.do("explain", "once"); !strings.Contains(out, "it ended last with exit code 3\nnext   it stays stopped\n") {
+	if out := f.do("explain", "once"); !strings.Contains(out, "its last exit: exit code 3\nnext   it stays stopped\n") {
 		t.Error(out)
 	}
 }

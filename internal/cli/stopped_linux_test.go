@@ -81,6 +81,9 @@ func TestStoppedAndSuspended(t *testing.T) {
 	want("after a crash", "a stopped", "b suspended", "s suspended")
 	f.do("down")
 	f.wantStates(map[string]string{"t/a": "stopped", "t/b": "suspended", "t/s": "suspended", "t/s/d": "stopped"})
+	if out := f.do("explain", "a"); !strings.Contains(out, "do     coppice up -d, then coppice start t/a\n") {
+		t.Errorf("without a daemon explain says:\n%s", out)
+	}
 	if out := f.do("up", "-d"); !strings.Contains(out, "; stopped by hand: t/a") {
 		t.Errorf("up says: %s", out)
 	}

@@ -96,12 +96,12 @@ func pausedHint(n api.Node) string {
 func evidence(sup string, n api.Node, i supervisor.ChildInfo) (e []string) {
 	switch {
 	case n.Loop != "":
-		e = append(e, fmt.Sprintf("it has ended soon after each of its last %d starts, last with %v", i.ShortLived, i.LastExit))
+		e = append(e, fmt.Sprintf("each of its last %d starts ended soon; its last exit: %v", i.ShortLived, i.LastExit))
 	case i.LastExit.Kind == supervisor.Normal && i.Reason == supervisor.ReasonTransientClean: // the reason says so
 	case i.LastExit.Kind == supervisor.Normal:
 		e = append(e, "it ended well the last time")
 	case i.LastExit.Kind != supervisor.NoExit && i.LastExit.Kind != supervisor.ShutDown:
-		e = append(e, fmt.Sprintf("it ended last with %v", i.LastExit))
+		e = append(e, fmt.Sprintf("its last exit: %v", i.LastExit))
 	}
 	if i.Limit.Max >= 0 && i.Limit.Scope == supervisor.ScopeSupervisor {
 		var shared api.Node

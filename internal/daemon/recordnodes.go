@@ -143,17 +143,17 @@ func (r *Records) Explain(ctx context.Context, path string) (api.Explanation, er
 		return x, nil
 	}
 	if n.LastExit != "" && n.LastExit != (supervisor.Exit{Kind: supervisor.ShutDown}).String() {
-		x.Evidence = append(x.Evidence, "it ended last with "+n.LastExit)
+		x.Evidence = append(x.Evidence, "its last exit: "+n.LastExit)
 	}
 	switch n.State {
 	case supervisor.Suspended.String():
 		x.Next = "it is started when it is resumed, with a daemon"
 	case supervisor.Stopped.String():
 		if rec := r.records[n.Path]; rec != nil && rec.lasts() {
-			x.Next = "it stays stopped until it is started, also with the next daemon"
+			x.Next, x.Hint = "it stays stopped until it is started, also with the next daemon", "coppice up -d, then coppice start "+n.Path
 		}
 	case supervisor.GivenUp.String():
-		x.Next = "it stays down until it is reset, also with the next daemon"
+		x.Next, x.Hint = "it stays down until it is reset, also with the next daemon", "coppice up -d, then coppice reset "+n.Path
 	case supervisor.Running.String():
 		x.Next, x.Hint = "it stays stopped when it ends, as no daemon runs", "coppice up -d takes it over, coppice down stops it"
 	}

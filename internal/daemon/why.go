@@ -56,7 +56,7 @@ func stateInWords(n api.Node) string {
 		text += ", until " + n.NextAt.Local().Format(time.DateTime)
 	}
 	if n.LastExit != "" && n.State != supervisor.Running.String() {
-		text += "; it ended last with " + n.LastExit
+		text += "; its last exit: " + n.LastExit
 	}
 	return text
 }
