@@ -50,6 +50,7 @@ func TestUpNamesWhatIsNotWell(t *testing.T) {
 	f := newFleet(t,
 		agentTOML("well", `exec sleep 1000`),
 		agentTOML("done", `exit 0`, `restart = "on-failure"`),
+		agentTOML("loops", `exit 0`, `backoff = { kind = "fixed", base = "5m" }`),
 		agentTOML("crashes", `echo no luck; exit 3`, `backoff = { kind = "fixed", base = "5m" }`),
 		agentTOML("unready", `exec sleep 1000`, `ready = { log = "never", timeout = "100ms" }`, `backoff = { kind = "fixed", base = "5m" }`))
 	out, err := f.try("up", "-d")
@@ -57,7 +58,8 @@ func TestUpNamesWhatIsNotWell(t *testing.T) {
 		t.Errorf("up -d succeeds")
 	}
 	for _, want := range []string{
-		"t is up: 1 of 4 agents running", "2 agents are not well:",
+		"t is up: 1 of 5 agents running", "3 agents are not well:",
+		`t/loops restarting: it ends with exit code 0; restart = "on-failure" would leave it stopped; see: coppice explain t/loops`,
 		"t/crashes restarting: exit code 3; see: coppice explain t/crashes",
 		"t/unready restarting: not ready within the start timeout: no line of output has matched \"never\"; see: coppice explain t/unready",
 	} {

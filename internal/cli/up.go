@@ -252,6 +252,9 @@ func stoppedByHand(c *daemon.Controller) (paths []string) {
 	return paths
 }
 
+// endsCleanly is what is wrong with an agent that ends well and is restarted.
+const endsCleanly = `it ends with exit code 0; restart = "on-failure" would leave it stopped`
+
 // unwell returns a line for each agent that should run and does not, or that keeps
 // ending soon after its start.
 func unwell(c *daemon.Controller) (lines []string) {
@@ -266,6 +269,9 @@ func unwell(c *daemon.Controller) (lines []string) {
 		reason := cmp.Or(n.LastExit, n.Reason)
 		if n.State == stateWaiting || n.State == stateStarting && !n.Failed {
 			reason = n.Reason
+		}
+		if strings.HasPrefix(n.LastExit, "normal") && n.State != stateWaiting && n.State != stateStarting {
+			reason = endsCleanly
 		}
 		line := n.Path + " " + shownState(n)
 		if reason != "" {

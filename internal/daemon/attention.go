@@ -50,7 +50,7 @@ func attention(nodes []api.Node, config api.Config) []api.Attention {
 }
 
 // endsCleanly is the reason where an agent does its work and is run again and again.
-const endsCleanly = `it ends with exit code 0 again and again; restart = "on-failure" leaves it at that`
+const endsCleanly = `it keeps ending with exit code 0; restart = "on-failure" would leave it stopped`
 
 func nodeAttention(n api.Node) (api.Attention, bool) {
 	last := cmp.Or(n.LastExit, n.Reason)

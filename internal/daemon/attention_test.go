@@ -45,10 +45,10 @@ func TestAttention(t *testing.T) {
 		}
 		want := []string{
 			"t/q quarantined: exit code 1; 2/2 starts in 1h -> coppice logs t/q, then coppice reset t/q",
-			`t/qc quarantined: it ends with exit code 0 again and again; restart = "on-failure" leaves it at that; 2/2 starts in 1h -> coppice logs t/qc, then coppice reset t/qc`,
+			`t/qc quarantined: it keeps ending with exit code 0; restart = "on-failure" would leave it stopped; 2/2 starts in 1h -> coppice logs t/qc, then coppice reset t/qc`,
 			"t/g given_up: exit code 1; 1/1 restarts in a row -> coppice logs t/g, then coppice reset t/g",
 			"t/crash crash_loop: exit code 1 -> coppice logs t/crash",
-			`t/clean restart_loop: it ends with exit code 0 again and again; restart = "on-failure" leaves it at that -> coppice logs t/clean`,
+			`t/clean restart_loop: it keeps ending with exit code 0; restart = "on-failure" would leave it stopped -> coppice logs t/clean`,
 			"t/p paused: limit reached, paused until resumed -> coppice resume t/p",
 		}
 		var got []string
