@@ -15,6 +15,7 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/daemon"
@@ -337,7 +338,7 @@ func (m *liveModel) keyLine() string {
 		text = "ended after " + short(time.Since(m.began))
 	case m.view.stop.kills():
 		text = "killing all agents"
-	case sig != 0 && m.view.stop.cause() == sig.String():
+	case sig != 0 && m.view.stop.cause() == unix.SignalName(sig):
 		text = "stopping; Ctrl-C again kills"
 	case sig != 0:
 		text = "stopping; Ctrl-C kills"

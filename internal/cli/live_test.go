@@ -204,8 +204,8 @@ func TestLiveKeys(t *testing.T) {
 		{"q enter", "q stop  Ctrl-C stop without asking", 0, ""},
 		{"q y", "stopping; Ctrl-C kills", syscall.SIGINT, "q"},
 		{"q Y q y", "stopping; Ctrl-C kills", syscall.SIGINT, "q"},
-		{"q ctrl+c", "stopping; Ctrl-C again kills", syscall.SIGINT, "interrupt"},
-		{"ctrl+c q y", "stopping; Ctrl-C again kills", syscall.SIGINT, "interrupt"},
+		{"q ctrl+c", "stopping; Ctrl-C again kills", syscall.SIGINT, "SIGINT"},
+		{"ctrl+c q y", "stopping; Ctrl-C again kills", syscall.SIGINT, "SIGINT"},
 	} {
 		stop, _ := newStopper()
 		m := &liveModel{view: newLiveView(nil, nil, stop), nodes: shopFleet().data.nodes}
@@ -317,7 +317,7 @@ func TestLiveViewSecondCtrlCKills(t *testing.T) {
 			s.tmux("send-keys", "C-c")
 		}
 	}
-	if text := s.ended(130); !strings.Contains(text, "t/a * stopped: killed") || !strings.Contains(text, "coppice: stopped by interrupt") {
+	if text := s.ended(130); !strings.Contains(text, "t/a * stopped: killed") || !strings.Contains(text, "coppice: stopped by SIGINT") {
 		t.Errorf("the agent was not killed:\n%s", text)
 	}
 }

@@ -219,7 +219,7 @@ func TestRunWaitsForWhatComes(t *testing.T) {
 			}
 			r.signal(syscall.SIGINT)
 			r.wantExit(130)
-			if !strings.Contains(r.err.String(), "stopped by interrupt") {
+			if !strings.Contains(r.err.String(), "stopped by SIGINT") {
 				t.Errorf("stderr: %s", r.err.String())
 			}
 		})

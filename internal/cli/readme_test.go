@@ -142,7 +142,7 @@ func TestReadmeCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.exit()
-	r.err.awaitText(t, "coppice: stopped by interrupt\n")
+	r.err.awaitText(t, "coppice: stopped by SIGINT\n")
 	for _, want := range []string{
 		"wrote coppice.toml; run it with: coppice run\n",
 		"coppice.toml is valid: 3 agents, 1 supervisor\n",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // Scripts of agents. polite ends when asked, stubborn does not; both say when
@@ -38,7 +39,7 @@ func TestSignalStopsAll(t *testing.T) {
 			}
 			r.signal(sig)
 			r.wantExit(128 + int(sig))
-			if got, want := r.err.String(), fmt.Sprintf("coppice: stopped by %v\n", sig); got != want {
+			if got, want := r.err.String(), fmt.Sprintf("coppice: stopped by %s\n", unix.SignalName(sig)); got != want {
 				t.Errorf("stderr %q, want %q", got, want)
 			}
 

@@ -208,7 +208,7 @@ func runSage(s *streams, path string, asJSON bool, trace traceFlags) error {
 		failed = fmt.Errorf("writing to the standard output: %w", err)
 	}
 	if sig := stop.first(); sig != 0 {
-		return &exitError{exitSignalled + int(sig), fmt.Errorf("stopped by %v", sig)}
+		return &exitError{exitSignalled + int(sig), fmt.Errorf("stopped by %s", stop.cause())}
 	}
 	if failed != nil {
 		return errors.New(proc.Plain(failed.Error()))

@@ -97,7 +97,7 @@ func (t *testRun) run(path string) error {
 		}
 	}
 	if sig := stop.first(); sig != 0 {
-		return &exitError{exitSignalled + int(sig), fmt.Errorf("stopped by %v", sig)}
+		return &exitError{exitSignalled + int(sig), fmt.Errorf("stopped by %s", stop.cause())}
 	}
 	if !t.asJSON {
 		how := "ok"

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // stopper ends a fleet: the first time it is asked in order, then brutally.
@@ -44,7 +46,7 @@ func (s *stopper) signal(sig syscall.Signal) (kill bool) {
 	defer s.mu.Unlock()
 	switch {
 	case s.by == 0:
-		s.begin(sig, sig.String())
+		s.begin(sig, unix.SignalName(sig))
 	case s.fleet != nil && time.Since(s.since) > twice:
 		s.fleet.Stop(false) // which it has been asked for already
 		s.fleet.Stop(false)
