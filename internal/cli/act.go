@@ -37,7 +37,7 @@ func newAct(s *streams, action api.Action, done, short, more string) *cobra.Comm
 	cmd := &cobra.Command{
 		Use:   string(action) + use,
 		Short: short,
-		Long:  short + ".\nWith a supervisor, all below it are meant. The command returns when it is done.\nWhat is so already is said, and is no error." + more,
+		Long:  short + ".\nA supervisor stands for all agents below it. The command returns when it is done.\nAn agent that is in that state already is named, and is no error." + more,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && !whole {
 				return errors.New("the path of an agent or supervisor is missing; coppice tree shows them")

@@ -22,13 +22,13 @@ func newDown(s *streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Stop all agents and end the daemon",
-		Long: `Stop all agents and end the daemon. All are asked at the same time, but for
-those that others depend on, which are asked when these have ended. Who has not
-ended within its grace, or shutdown_timeout if that is longer, is killed and
-listed. With --keep-agents they go on without the daemon, and the next one takes
-them over. The command returns when the daemon has ended; Ctrl-C only ends the
-waiting. Agents whose daemon was killed are stopped, too. That there is nothing to
-stop is no error.`,
+		Long: `Stop all agents and end the daemon. All are asked at the same time,
+except that an agent is asked after those that depend on it have ended. An agent
+that has not ended within its grace, or shutdown_timeout if that is longer, is
+killed and listed. With --keep-agents the agents go on without the daemon, and
+the next daemon takes them over. The command returns when the daemon has ended;
+Ctrl-C only stops waiting for that. It also stops agents whose daemon was killed,
+and exits with 0 if there is nothing to stop.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {

@@ -18,9 +18,9 @@ func newExplain(s *streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain PATH",
 		Short: "Show why a node is in its state, and what is next",
-		Long: `Say why an agent or supervisor is in its state, what that was decided on, what
-happens next and when, and what can be done; of a pool also what its check has said
-last. Its last events and the end of its output follow.`,
+		Long: `Show why an agent or supervisor is in its state, the facts behind that, what
+happens next and when, and what you can do; for a pool, also the last result of
+its check. Its last events and the end of its output follow.`,
 		Args: onePath,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.look(s, func(ctx context.Context, c *api.Client) error {

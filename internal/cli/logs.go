@@ -29,12 +29,12 @@ func newLogs(s *streams) *cobra.Command {
 		Short: "Show the output of agents",
 		Long: `Show the last lines of the output of agents, also of those that have ended, in
 the order of time. A supervisor means all agents below it; without a path, all
-agents are meant. With -f what comes follows until Ctrl-C, also from agents that
+agents are meant. With -f new lines follow until Ctrl-C, also from agents that
 start later; nothing is missed or repeated when an agent or the daemon restarts.
 
-Lines of several agents begin with the path of theirs. Where an agent was started
-again, a line says how it had ended: --- PATH: incarnation 3 ended ... ---. It is
-not in --json, which has the number of the incarnation in each line.`,
+With several agents, each line begins with the agent's path. Where an agent was
+restarted, a line says how it ended: --- PATH: incarnation 3 ended ... ---.
+--json has no such lines, but the number of the incarnation in each line.`,
 		Example: `  coppice logs -f
   coppice logs backend web -n 20
   coppice logs --since 10m --grep 'error|panic' -t`,

@@ -15,13 +15,13 @@ func newReload(s *streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Reload the configuration now",
-		Long: `Have the daemon read its file now. It does so by itself when the file changes, and
-when it gets SIGHUP without having a terminal.
+		Long: `Make the daemon read its file now. It does so on its own when the file changes,
+and on SIGHUP if it has no terminal.
 
-What is no longer in the file is stopped, what is new is started, agents that run
-something else now are restarted, everything else is changed in place. A file
-with faults changes nothing; coppice status shows them. The name of the project and
-where its state is kept cannot change while the daemon runs.`,
+What is no longer in the file is stopped, what is new is started, agents whose
+command or environment changed are restarted, and everything else is changed in
+place. A file with errors changes nothing; coppice status shows them. The name of
+the project and where its state is kept cannot change while the daemon runs.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {

@@ -36,8 +36,9 @@ On a terminal it shows the live tree above the output of the agents; piped, it
 writes plain lines; with --json, one event a line on stdout. From another
 terminal, coppice ps, logs, attach, stop, explain and all others work on it.
 
-Ctrl-C (or SIGTERM) stops all agents, those that depend on others first, within the shutdown
-time; once more kills them. In the live tree, q does the first of it, after a question. The exit code is 0 when the fleet has ended, 1 when
+Ctrl-C (or SIGTERM) stops all agents, those that depend on others first, within
+the shutdown time; a second one kills them. In the live tree, q asks and then
+stops them as Ctrl-C does. The exit code is 0 when the fleet has ended, 1 when
 the limit of the root was reached, 78 when the file is at fault, and 128 plus
 the number of the signal that stopped it.
 

@@ -38,15 +38,14 @@ killed, the next one takes them over.
 In the foreground it prints what happens until Ctrl-C, which stops all agents
 in order. With -d it goes into the background and the command returns shortly
 after every agent has been started, or with the reason why the daemon is not up.
-It names each agent that is not well, and then ends with exit code 1; the daemon
-stays up.
-Where one is up already it says so and ends with 0; in the foreground that is an
-error, as there is nothing to stay for.
+If agents are not well, it names them with the reason and exits with 1; the
+daemon stays up. If a daemon is already up, up -d says so and exits with 0, and
+up in the foreground fails.
 
-With --dry-run nothing is started or stopped: it prints what a daemon would do first,
-or, if one runs, what there is to do. Without a daemon the checks of pools are run for
-that, as the daemon would, since what they print is how many instances there would be;
-with one, what they have said last is shown, as by coppice patrol --dry-run.`,
+With --dry-run nothing is started or stopped: it prints what a daemon would do
+first, or what a running daemon is about to do. Without a daemon it runs the
+checks of pools, to know how many instances there would be; with a daemon it
+uses their last results, as coppice patrol --dry-run does.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := findConfig(file)
