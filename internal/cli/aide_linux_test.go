@@ -93,7 +93,7 @@ func TestAidefileGivesUp(t *testing.T) {
 	if n.InWindow != 2 || n.LimitMax != 2 || n.Aide.Restarts != 2 || n.Aide.MaxRestarts != 2 || n.Aide.Task != "do this" || !strings.Contains(n.LastExit, "failure: exit code 1") {
 		t.Errorf("%+v, %+v", n, n.Aide)
 	}
-	for _, part := range []string{"given_up", "2/2", "given up after 2 restarts in a row"} {
+	for _, part := range []string{"given up", "2/2", "given up after 2 restarts in a row"} {
 		if out := a.do("ps"); !strings.Contains(out, part) {
 			t.Errorf("ps does not say %q:\n%s", part, out)
 		}

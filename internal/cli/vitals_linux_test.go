@@ -385,7 +385,7 @@ func TestDrainOverDaemons(t *testing.T) {
 	if out := f.do("tree"); !strings.Contains(out, "draining") {
 		t.Errorf("tree: %s", out)
 	}
-	if out := f.do("explain", "a"); !strings.Contains(out, "t/a is draining") || !strings.Contains(out, "it is stopped when it says that it has finished") {
+	if out := f.do("explain", "a"); !strings.Contains(out, "t/a has been draining") || !strings.Contains(out, "it is stopped when it says that it has finished") {
 		t.Errorf("explain: %s", out)
 	}
 	f.crash()
