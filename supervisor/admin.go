@@ -136,6 +136,10 @@ func (k *core) restart(c *child) error {
 	if c.policy.typ == SupervisorType {
 		k.kept.afresh(k.path + "/" + c.id)
 	}
+	if l, w := k.governs(c); l.Count == CountStarts && w != &k.win && c.state != GivenUp {
+		w.clear()
+		c.attempt = 0
+	}
 	if c.more != nil {
 		c.more.short = 0
 	}
@@ -181,7 +185,6 @@ func (k *core) ensure(c *child) error {
 		k.op, k.phase, k.cursor = opInit, starting, c
 	}
 	next := c.next
-	c.reason = NoReason
 	k.begin(c, originEnsure)
 	if c.state == Running {
 		k.startNext(c, next)

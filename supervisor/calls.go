@@ -216,7 +216,9 @@ func (s *Supervisor) started(ctx context.Context, id string, begin func(*child) 
 }
 
 // RestartChild starts a child that is listed and down, and waits until it has
-// started. One that was given up, by a limit that holds it alone, runs once so:
+// started. Nothing has failed: a limit that counts the starts of each child on its
+// own begins afresh with it, as with the first start; another one does not count it. One
+// that was given up, by a limit that holds it alone, runs once so:
 // what was counted stays until it succeeds. Errors: ErrRunning, ErrRestarting, ErrNotFound, *StartError (it
 // stays listed), ErrTerminated, ErrPaused, ErrStopping, ErrSimpleOneForOne, ErrNoSupervisor.
 func (s *Supervisor) RestartChild(ctx context.Context, id string) (ChildInfo, error) {
@@ -237,16 +239,22 @@ func (s *Supervisor) EnsureChild(ctx context.Context, id string) (ChildInfo, err
 }
 
 // RenewChild stops a child that runs and starts it again, and waits until it
-// has started. Nobody has failed: no limit counts it but those that count
-// starts, and where such a one has no room, nothing is done (*HeldError). A
+// has started. Nothing has failed: no limit counts it, or holds it. A
 // start that fails is dealt with as EnsureChild's. If the child is stopped by
-// somebody else meanwhile, that holds (ErrTerminated). Errors: ErrNotRunning,
+// another call meanwhile, that holds (ErrTerminated). Errors: ErrNotRunning,
 // ErrRestarting (also: it is being stopped, or started with its group),
-// ErrPaused, *HeldError, ErrNotFound, *StartError, ErrTerminated, ErrStopping,
+// ErrPaused, ErrNotFound, *StartError, ErrTerminated, ErrStopping,
 // ErrSimpleOneForOne, ErrNoSupervisor. Events give why as the reason,
 // ReasonRenewed if there is none.
 func (s *Supervisor) RenewChild(ctx context.Context, id string, why ...Reason) (ChildInfo, error) {
-	return s.started(ctx, id, func(c *child) error { return s.core.renew(c, given(why, ReasonRenewed)) })
+	return s.started(ctx, id, func(c *child) error { return s.core.renew(c, given(why, ReasonRenewed), false) })
+}
+
+// RenewCounted is RenewChild for a cause that may come again and again, such as
+// a request of the child itself: the start counts for a limit that counts
+// starts. While that has no room, nothing is done (*HeldError).
+func (s *Supervisor) RenewCounted(ctx context.Context, id string, why ...Reason) (ChildInfo, error) {
+	return s.started(ctx, id, func(c *child) error { return s.core.renew(c, given(why, ReasonRenewed), true) })
 }
 
 // RestartCounted restarts a child for a cause that may come again and again,

@@ -88,6 +88,7 @@ type child struct {
 	added      bool // by StartChild, while its group was restarted, and not started yet
 	listed     bool // in the Spec of the supervisor, which starts it with that
 	idle       bool // a nested supervisor without live children
+	counted    bool // the start of this incarnation took a place in the window of its limit
 }
 
 // The kinds of work, see ChildSpec. As a func needs no allocation in an
@@ -133,6 +134,7 @@ const (
 	planWait                // Waiting, for its turn in the restart of its group
 	planFail                // its start has failed: it was not ready in time
 	planRenew               // started again
+	planCounted             // started again, which counts for its limit
 )
 
 // origin is who asked for a start, and so who is told that it failed.
@@ -145,6 +147,7 @@ const (
 	originManual                // RestartChild
 	originEnsure                // EnsureChild
 	originRenew                 // RenewChild
+	originCounted               // RenewCounted, RestartCounted
 )
 
 // action is something the runner has to do.
@@ -178,6 +181,13 @@ func (c *child) rest() *childMore {
 	}
 	return c.more
 }
+
+// renews: it is stopped only to be started again.
+func (p plan) renews() bool { return p == planRenew || p == planCounted }
+
+// keeps: whoever asked for the start wants the child kept, so that a start
+// that fails is dealt with as a restart that fails.
+func (o origin) keeps() bool { return o == originEnsure || o == originRenew || o == originCounted }
 
 // alive: it has an incarnation.
 func (s State) alive() bool { return s == Running || s == Starting || s == Stopping }

@@ -100,9 +100,84 @@ func TestLimits(t *testing.T) {
 			act:   func(r *rig) { r.crash("a"); r.resume(); r.stop(); r.gone("b") },
 			trace: "start a, timer a 1m0s, cancel a, stop b, stop a", states: "a stopping, b stopped",
 		}, {
-			name: "quarantine: starts by hand count", spec: limited(one("a"), Quarantining(2, time.Hour)), auto: true,
-			act:   func(r *rig) { r.terminate("a"); r.restart("a"); r.crash("a") },
-			trace: "stop a, idle true, start a, idle false, timer a 1h0m0.000000001s", states: "a quarantined",
+			name: "quarantine: a start by hand begins afresh", spec: limited(one("a"), Quarantining(3, time.Hour)), auto: true,
+			act: func(r *rig) {
+				r.crash("a", "a") // the window is full
+				for range 5 {
+					r.terminate("a")
+					r.restart("a")
+				}
+				r.crash("a", "a") // the first start and two more
+				r.wantStates("a running")
+				r.trace()
+				r.crash("a")
+			},
+			trace: "timer a 1h0m0.000000001s", states: "a quarantined",
+		}, {
+			name: "quarantine: so it does for one that is held", spec: limited(one("a"), Quarantining(2, time.Hour)), auto: true,
+			act: func(r *rig) {
+				r.crash("a", "a")
+				r.suspend("a")
+				r.restart("a")
+				r.crash("a")
+				r.wantStates("a running")
+				r.trace()
+				r.crash("a")
+			},
+			trace: "timer a 1h0m0.000000001s", states: "a quarantined",
+		}, {
+			name: "quarantine: of all together, a start by hand takes no place", spec: limited(one("a", "b"), scope(Quarantining(4, time.Hour), ScopeSupervisor)), auto: true,
+			act: func(r *rig) {
+				for range 5 {
+					r.terminate("a")
+					r.restart("a")
+				}
+				r.crash("a", "b")
+				r.wantStates("a running, b running")
+				r.trace()
+				r.crash("a")
+			},
+			trace: "timer a 1h0m0.000000001s", states: "a quarantined, b running",
+		}, {
+			name: "quarantine: a renewal takes no place", spec: limited(one("a"), Quarantining(2, time.Hour)), auto: true,
+			act: func(r *rig) {
+				r.crash("a") // the window is full
+				for range 5 {
+					r.renew("a")
+				}
+				r.wantStates("a running")
+				r.trace()
+				r.crash("a")
+			},
+			trace: "timer a 1h0m0.000000001s", states: "a quarantined",
+		}, {
+			name: "quarantine: in an empty window it takes one", spec: limited(one("a"), Quarantining(2, time.Hour)), auto: true,
+			act:   func(r *rig) { r.advance(2 * time.Hour); r.renew("a"); r.crash("a"); r.trace(); r.crash("a") },
+			trace: "timer a 1h0m0.000000001s", states: "a quarantined",
+		}, {
+			name: "quarantine: a long run after a renewal takes nothing back", spec: limited(one("a"), Quarantining(3, time.Hour)), auto: true,
+			act: func(r *rig) {
+				r.crash("a")
+				r.renew("a")
+				r.advance(time.Minute)
+				r.exit("a", fine) // the third start
+				r.trace()
+				r.crash("a")
+			},
+			trace: "timer a 59m0.000000001s", states: "a quarantined",
+		}, {
+			name: "quarantine: what was suspended runs again without a place", spec: limited(one("a"), Quarantining(2, time.Hour)), auto: true,
+			act: func(r *rig) {
+				for range 5 {
+					r.terminateFor("a", ReasonSuspended)
+					r.ensure("a")
+				}
+				r.crash("a")
+				r.wantStates("a running")
+				r.trace()
+				r.crash("a")
+			},
+			trace: "timer a 1h0m0.000000001s", states: "a quarantined",
 		}, {
 			name: "quarantine: of one does not touch the other", spec: limited(one("a", "b"), Quarantining(2, time.Hour)),
 			act:   func(r *rig) { r.crash("a", "a", "b") },

@@ -38,7 +38,7 @@ func (k *core) ended(c *child, exit Exit) {
 	if exit.Clean() || stable {
 		k.succeeded(c)
 	}
-	if l, w := k.governs(c); exit.Clean() && stable && l.Count == CountStarts && w != &k.win {
+	if l, w := k.governs(c); exit.Clean() && stable && c.counted && l.Count == CountStarts && w != &k.win {
 		w.takeBack(k.now, l)
 	}
 
@@ -158,7 +158,7 @@ func (k *core) startFailed(c *child, exit Exit) {
 		k.countFailure(c, exit)
 		k.probeFailed(c, exit)
 		k.forget(c)
-		if c.origin == originEnsure || c.origin == originRenew {
+		if c.origin.keeps() {
 			k.tellStart(c, failed)
 		}
 		k.startNext(c, next)
@@ -167,7 +167,7 @@ func (k *core) startFailed(c *child, exit Exit) {
 		k.countFailure(c, exit)
 		d, hold := k.judge(c, ReasonStartFailed, true)
 		k.tellFailed(c, err, d)
-		if by == originEnsure || by == originRenew {
+		if by.keeps() {
 			k.tellStart(c, failed)
 		}
 		k.carryOut(c, d, hold, exit)
@@ -285,10 +285,10 @@ func (k *core) carryOut(c *child, d Decision, hold State, exit Exit) {
 	}
 }
 
-// renew is RenewChild: a restart that nobody has failed for. It reaches no
-// limit and counts for none but those that count starts, and it is not begun
-// where such a limit would hold it: what runs is better than what is held.
-func (k *core) renew(c *child, why Reason) error {
+// renew is RenewChild and, if counted, RenewCounted: a restart without a
+// failure. It reaches no limit. A counted one is not begun where a limit that
+// counts starts would hold it: what runs is better than what is held.
+func (k *core) renew(c *child, why Reason, counted bool) error {
 	switch {
 	case k.op == opDown:
 		return ErrStopping
@@ -299,11 +299,15 @@ func (k *core) renew(c *child, why Reason) error {
 	case k.paused:
 		return ErrPaused
 	}
-	if at := k.roomAt(c); at > k.now {
-		return &HeldError{Until: k.epoch.Add(at)}
+	p := planRenew
+	if counted {
+		if at := k.roomAt(c); at > k.now {
+			return &HeldError{Until: k.epoch.Add(at)}
+		}
+		p = planCounted
 	}
 	c.rest().cause = nil
-	k.stop(c, planRenew, why)
+	k.stop(c, p, why)
 	return nil
 }
 
@@ -318,7 +322,7 @@ func (k *core) restartCounted(c *child, cause error) error {
 		return ErrRestarting
 	case c.state.alive():
 		c.rest().cause = cause
-		k.stop(c, planRenew, ReasonRenewed)
+		k.stop(c, planCounted, ReasonRenewed)
 		return nil
 	}
 	k.cancel(c)
@@ -330,7 +334,7 @@ func (k *core) startCounted(c *child, cause error) error {
 	at := k.roomAt(c)
 	if at <= k.now {
 		c.restarts++
-		k.begin(c, originRenew)
+		k.begin(c, originCounted)
 		return nil
 	}
 	exit := Exit{Kind: Failure, Err: cause}
@@ -364,8 +368,12 @@ func (k *core) renewed(c *child) {
 		}
 		return
 	}
+	by := originRenew
+	if c.plan == planCounted {
+		by = originCounted
+	}
 	c.restarts++
-	k.begin(c, originRenew)
+	k.begin(c, by)
 }
 
 // pause holds everything that would start, until Resume.

@@ -174,8 +174,8 @@ func TestUpdateDefers(t *testing.T) {
 	})
 }
 
-// A child that is renewed has not failed: only limits that count starts know of
-// it, and where they have no room it goes on as it is.
+// A child that is renewed has not failed: no limit counts or holds it. One whose
+// renewals are counted goes on as it is where a limit that counts starts has no room.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		starts := make(chan uint64, 99)
@@ -192,20 +192,25 @@ func TestRenew(t *testing.T) {
 				t.Fatalf("got %+v, %v", i, err)
 			}
 		}
-		if i, err := s.RenewChild(t.Context(), "bound"); err != nil || i.Incarnation != 2 || i.RoomAt.IsZero() {
+		if i, err := s.RenewCounted(t.Context(), "bound"); err != nil || i.Incarnation != 2 || i.RoomAt.IsZero() {
 			t.Fatalf("got %+v, %v", i, err)
 		}
 		time.Sleep(time.Minute)
 		var held *HeldError
-		if _, err := s.RenewChild(t.Context(), "bound"); !errors.As(err, &held) || time.Until(held.Until).Round(time.Second) != 59*time.Minute {
+		if _, err := s.RenewCounted(t.Context(), "bound"); !errors.As(err, &held) || time.Until(held.Until).Round(time.Second) != 59*time.Minute {
 			t.Errorf("got %v, want to be held for 59 minutes", err)
 		}
 		if i, err := s.Child("bound"); err != nil || i.State != Running || i.Incarnation != 2 {
 			t.Errorf("it is %+v, %v, want it to run", i, err)
 		}
 		time.Sleep(time.Hour)
-		if i, err := s.RenewChild(t.Context(), "bound"); err != nil || i.Incarnation != 3 {
+		if i, err := s.RenewCounted(t.Context(), "bound"); err != nil || i.Incarnation != 3 || i.InWindow != 1 {
 			t.Errorf("got %+v, %v", i, err)
+		}
+		for n := range 20 {
+			if i, err := s.RenewChild(t.Context(), "bound"); err != nil || i.Incarnation != uint64(n+4) || i.InWindow != 1 {
+				t.Fatalf("got %+v, %v", i, err)
+			}
 		}
 		for id, want := range map[string]error{"done": ErrNotRunning, "none": ErrNotFound} {
 			if _, err := s.RenewChild(t.Context(), id); !errors.Is(err, want) {

@@ -55,7 +55,7 @@ var (
 	ErrKilled = errors.New("killed")
 )
 
-// HeldError: a child is not renewed, and runs as it did, because its limit
+// HeldError: a child is not renewed (RenewCounted), and runs as it did, because its limit
 // would not let it start again at the moment.
 type HeldError struct {
 	Until time.Time // when the limit has room again

@@ -21,7 +21,7 @@ func (w *window) add(now time.Duration, l Limit) {
 		return
 	}
 	w.prune(now, l)
-	if w.n == l.Max { // only starts by hand get here
+	if w.n == l.Max { // only starts that no limit holds get here, such as StartChild's
 		w.drop()
 	}
 	if w.n == len(w.times) {

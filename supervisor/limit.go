@@ -30,11 +30,13 @@ const (
 	// restarts happen, the next one wanted reaches the limit (OTP intensity).
 	CountRestarts Count = iota
 	// CountStarts counts starts, the first one included, whether they
-	// succeeded or not (Gas City's crash tracker). Three kinds of starts do
+	// succeeded or not (Gas City's crash tracker). Four kinds of starts do
 	// not count: those with the group of another child that has failed; those
-	// with a supervisor that is restarted, after the first; and, where each child is counted on
-	// its own, those of an incarnation that lived Backoff.StableAfter and then
-	// ended cleanly.
+	// with a supervisor that is restarted, after the first; those by RenewChild;
+	// and, where each child is counted on its own, those of an incarnation that
+	// lived Backoff.StableAfter and then ended cleanly. If nothing else is in
+	// the window, they count, as the first start does. RestartChild clears the
+	// window of a child that is counted on its own, so that its start is the first.
 	CountStarts
 	// CountConsecutive counts restart attempts since the last success, that
 	// is a clean exit or an incarnation that lived Backoff.StableAfter (aide).

@@ -109,6 +109,20 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			}
 			m.restart(c.id)
 		},
+		"renew": func(t *rapid.T) {
+			c := m.pick(t, "child", any)
+			if m.strategy == SimpleOneForOne {
+				t.Skip("not for pools")
+			}
+			switch rapid.IntRange(0, 2).Draw(t, "how") {
+			case 0:
+				m.renew(c.id)
+			case 1:
+				m.renewCounted(c.id)
+			case 2:
+				m.ensure(c.id)
+			}
+		},
 		"delete": func(t *rapid.T) {
 			c := m.pick(t, "child", any)
 			if m.strategy == SimpleOneForOne {
@@ -236,6 +250,91 @@ func TestModelOfTheCore(t *testing.T) {
 		m.auto = rapid.Bool().Draw(rt, "children end at once")
 		rt.Repeat(m.actions())
 		m.finish(rt)
+	})
+}
+
+// Only failures bring a child nearer to a limit that counts starts: whatever
+// people and changes of the configuration do in between, the window is what a
+// list of the starts after failures says.
+func TestModelOfCountedStarts(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l := Quarantining(rapid.IntRange(1, 4).Draw(rt, "max"), time.Duration(rapid.IntRange(1, 600).Draw(rt, "seconds"))*time.Second)
+		r := newRig(fatal{t, rt}, limited(one("a"), l))
+		r.auto = true
+		counted, took := []time.Duration{0}, true // the starts in the window; whether the last start is one
+		drop := func() {
+			for len(counted) > 0 && r.k.now-counted[0] > l.Within {
+				counted = counted[1:]
+			}
+		}
+		failed := func() {
+			if took = len(counted) < l.Max; took {
+				counted = append(counted, r.k.now)
+			}
+		}
+		asked := func() { // to start without a failure
+			if took = len(counted) == 0; took {
+				counted = append(counted, r.k.now)
+			}
+		}
+		live := func(t *rapid.T) {
+			if r.child("a").state != Running {
+				t.Skip("does not run")
+			}
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"crash": func(t *rapid.T) { live(t); r.crash("a"); failed() },
+			"end well": func(t *rapid.T) {
+				live(t)
+				if long := r.k.now-r.child("a").began >= DefaultStableAfter; long && took && len(counted) > 0 {
+					counted = counted[:len(counted)-1]
+				}
+				r.exit("a", fine)
+				failed()
+			},
+			"restart by hand": func(*rapid.T) {
+				r.suspend("a")
+				r.restart("a")
+				counted, took = []time.Duration{r.k.now}, true
+			},
+			"reset": func(*rapid.T) {
+				held := r.child("a").state == Quarantined
+				r.reset("a")
+				if counted, took = nil, false; held {
+					failed()
+				}
+			},
+			"renew": func(t *rapid.T) { live(t); r.renew("a"); asked() },
+			"as requested": func(t *rapid.T) {
+				live(t)
+				if r.renewCounted("a") == nil {
+					failed()
+				}
+			},
+			"suspend in the file": func(t *rapid.T) {
+				live(t)
+				r.terminateFor("a", ReasonSuspended)
+				if full := len(counted) >= l.Max; r.ensure("a") == nil {
+					asked()
+				} else if !full {
+					t.Fatalf("held with room: %v", counted)
+				}
+			},
+			"time": func(t *rapid.T) {
+				held := r.child("a").state == Quarantined
+				r.advance(time.Duration(rapid.IntRange(0, 120).Draw(t, "seconds")) * time.Second)
+				drop()
+				if held && r.child("a").state == Running { // as soon as there was room
+					counted, took = append(counted, r.child("a").began), true
+				}
+			},
+			"": func(t *rapid.T) {
+				drop()
+				if n := r.k.info(r.child("a")).InWindow; n != len(counted) {
+					t.Fatalf("%d in the window, want %v; a is %v", n, counted, r.child("a").state)
+				}
+			},
+		})
 	})
 }
 

@@ -101,8 +101,7 @@ func TestRegressions(t *testing.T) {
 				r.crash("a", "a", "a", "a")
 				r.update(limited(one("a"), Quarantining(2, time.Hour)))
 				for range 4 {
-					r.terminate("a")
-					r.restart("a")
+					r.renewCounted("a")
 				}
 				r.trace()
 				r.crash("a")

@@ -281,6 +281,26 @@ func (r *rig) remove(id string) (err error) {
 	return err
 }
 
+func (r *rig) renew(id string) (err error) {
+	r.step(func() { err = r.k.renew(r.child(id), ReasonChanged, false) })
+	return err
+}
+
+func (r *rig) renewCounted(id string) (err error) {
+	r.step(func() { err = r.k.renew(r.child(id), ReasonRequested, true) })
+	return err
+}
+
+func (r *rig) ensure(id string) (err error) {
+	r.step(func() { err = r.k.ensure(r.child(id)) })
+	return err
+}
+
+// terminateFor is terminate with a reason.
+func (r *rig) terminateFor(id string, why Reason) {
+	r.step(func() { r.k.terminate(r.child(id), planDown, why) })
+}
+
 func (r *rig) reset(id string) { r.step(func() { r.k.reset(r.child(id)) }) }
 func (r *rig) resume()         { r.step(r.k.resume) }
 func (r *rig) stop()           { r.step(func() { r.k.shutdown(asked, ReasonShutdown) }) }

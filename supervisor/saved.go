@@ -129,7 +129,7 @@ func (k *core) restore(c *child, s *Saved) {
 	default:
 		if s.Adopt && c.gen > 0 {
 			c.gen--
-			m.adopt, c.began = true, k.since(s.StartedAt.Add(-setBack))
+			m.adopt, c.counted, c.began = true, true, k.since(s.StartedAt.Add(-setBack))
 		}
 	}
 }

@@ -40,10 +40,14 @@ func (k *core) begin(c *child, by origin) {
 	c.gen++
 	c.origin, c.added = by, false
 	if !c.adopts() {
-		c.began = k.now
+		c.began, c.counted = k.now, false
 		if l, w := k.governs(c); l.Count == CountStarts && !(k.excused(c) && w.count(k.now, l) > 0) {
 			w.add(k.now, l)
+			c.counted = true
 		}
+	}
+	if by == originEnsure {
+		c.reason = NoReason
 	}
 	if k.probing && k.probe == nil {
 		k.probe = c
@@ -58,12 +62,19 @@ func (k *core) begin(c *child, by origin) {
 }
 
 // excused reports whether c is started for no failure of its own: with the group
-// of another member that has failed, or again with its supervisor.
+// of another member that has failed, again with its supervisor, or because
+// somebody asked for it. Such a start takes a place only in an empty window,
+// where it is what the first start of all is.
 func (k *core) excused(c *child) bool {
-	if c.origin != originGroup {
-		return false
+	switch c.origin {
+	case originGroup:
+		return k.op == opGroup && c != k.trigger || k.op == opInit && c.gen > 1
+	case originEnsure:
+		return c.reason == ReasonSuspended // it is to run again
+	case originManual, originRenew:
+		return true
 	}
-	return k.op == opGroup && c != k.trigger || k.op == opInit && c.gen > 1
+	return false
 }
 
 // started: c is ready.
@@ -83,7 +94,7 @@ func (k *core) started(c *child) {
 // running tells the world that c is.
 func (k *core) running(c *child) {
 	if k.hooked {
-		restart := c.origin == originRestart || c.origin == originRenew || (c.origin == originGroup && k.op != opInit)
+		restart := c.origin == originRestart || c.origin == originRenew || c.origin == originCounted || (c.origin == originGroup && k.op != opInit)
 		k.events = append(k.events, ChildStarted{k.header(c), restart, c.adopts()})
 	}
 	if c.adopts() {
@@ -214,7 +225,7 @@ func (k *core) regroup(trigger *child, now bool) {
 			k.set(c, Waiting, ReasonSibling)
 		case c.state == Waiting && c.policy.inTurn: // which comes again
 			k.set(c, Waiting, ReasonSibling)
-		case c.state == Stopping && (c.plan == planFail || c.plan == planRenew):
+		case c.state == Stopping && (c.plan == planFail || c.plan.renews()):
 			c.plan = planWait
 		}
 	}
@@ -309,7 +320,7 @@ func (k *core) stopped(c *child, exit Exit) {
 		return
 	case c.plan == planWait && k.op != opDown:
 		k.putAside(c)
-	case c.plan == planRenew && k.op != opDown:
+	case c.plan.renews() && k.op != opDown:
 		k.renewed(c)
 		k.startNext(c, next)
 		return
