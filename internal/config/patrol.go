@@ -18,7 +18,7 @@ func daemonTable() table[patrol] {
 	return table[patrol]{
 		header: "[daemon]",
 		doc: "How the daemon keeps the fleet as this file says, and the default limit of agents. An agent that states no limit (`max_restarts`, `restart_window`, `on_limit`) is quarantined " +
-			"after `max_restarts` starts within `restart_window`. Its first start counts; a run that lasted for a minute and ended with exit code 0 does not. A quarantine ends by itself when the window has room again. " +
+			"after `max_restarts` starts within `restart_window`. Its first start counts; a restart for a change of the file, and a run that lasted for a minute and ended with exit code 0, do not. A start by a person begins a fresh window. A quarantine ends by itself when the window has room again. " +
 			"Where a limit is stated for the supervisor of an agent, in `[[supervisor]]` or `[supervision]`, its restarts count there instead. For agents directly under the root, `max_restarts` and `restart_window` of this table go first.",
 		example: `[daemon]
 patrol_interval = "30s"

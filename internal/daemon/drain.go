@@ -21,8 +21,9 @@ type drain struct {
 	Until       time.Time `json:"until"`
 	SavedAt     time.Time `json:"saved_at"` // by the clock that Until is of
 	Finished    bool      `json:"finished,omitempty"`
-	Renew       bool      `json:"renew,omitempty"` // it is started again then
-	Pool        bool      `json:"pool,omitempty"`  // it is an instance that its pool does not want any more
+	Renew       bool      `json:"renew,omitempty"`   // it is started again then
+	Counted     bool      `json:"counted,omitempty"` // that start counts for its limit; see patrol.Action
+	Pool        bool      `json:"pool,omitempty"`    // it is an instance that its pool does not want any more
 
 	deadline time.Time     // Until, on the monotonic clock
 	finished chan struct{} // closed when it says that it has finished

@@ -11,6 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/liveness"
+	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -74,8 +75,8 @@ func (c *Controller) drain(ctx context.Context, path string, timeout time.Durati
 }
 
 // drainToRenew asks an incarnation to finish, to be started again then.
-func (c *Controller) drainToRenew(path string, incarnation uint64, timeout time.Duration, reason string) {
-	c.beginDrain(&drain{Path: path, Incarnation: incarnation, Reason: brief(reason), Renew: true}, timeout, "controller")
+func (c *Controller) drainToRenew(a patrol.Action, incarnation uint64) {
+	c.beginDrain(&drain{Path: a.Path, Incarnation: incarnation, Reason: brief(a.Reason), Renew: true, Counted: a.Counted}, a.Within, "controller")
 }
 
 // beginDrain begins a drain, unless there is one, and returns the one that there
@@ -179,7 +180,7 @@ func (c *Controller) seeRenewed(ctx context.Context, d *drain, how string) {
 	if err != nil || info.Incarnation != d.Incarnation {
 		return // it was started again already
 	}
-	_, err = sup.RenewChild(ctx, id, supervisor.ReasonChanged)
+	err = renew(ctx, sup, id, d.Counted)
 	c.leftBehind(ctx, d.Path)
 	c.untroubled("an agent that was asked to finish cannot be started again", d.Path, err)
 }

@@ -142,10 +142,10 @@ func TestReloadCounts(t *testing.T) {
 			plain(same), plain(func(a *spec.Agent) { a.Command = []string{"x"} }),
 			func(p *play) { p.Act(context.Background(), "t/a", api.Stop) }, "1 changed in place",
 		},
-		"the command of what was started too often": {
+		"the list of files of what was started too often": {
 			plain(func(a *spec.Agent) { a.Limit = supervisor.Quarantining(1, time.Hour) }),
 			plain(func(a *spec.Agent) {
-				a.Limit, a.Command = supervisor.Quarantining(1, time.Hour), []string{"x"}
+				a.Limit, a.Files = supervisor.Quarantining(1, time.Hour), []string{"/f"}
 			}), nil, "1 to be restarted later",
 		},
 	} {

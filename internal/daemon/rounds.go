@@ -409,13 +409,23 @@ func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
 	c.log.Append(e.With(data))
 	if a.Kind == patrol.Drain {
 		c.patrols.noteDrift(a.Path, restartLater)
-		c.drainToRenew(a.Path, info.Incarnation, a.Within, a.Reason)
+		c.drainToRenew(a, info.Incarnation)
 		return
 	}
 	c.patrols.noteDrift(a.Path, restartNow)
-	_, err = sup.RenewChild(ctx, id, supervisor.ReasonChanged)
+	err = renew(ctx, sup, id, a.Counted)
 	c.leftBehind(ctx, a.Path)
 	c.untroubled("an agent cannot be started again", a.Path, err)
+}
+
+// renew starts an agent again whose configuration, or what it reads, has changed.
+func renew(ctx context.Context, sup *supervisor.Supervisor, id string, counted bool) (err error) {
+	if counted {
+		_, err = sup.RenewCounted(ctx, id, supervisor.ReasonChanged)
+	} else {
+		_, err = sup.RenewChild(ctx, id, supervisor.ReasonChanged)
+	}
+	return err
 }
 
 // hasEnded reports whether an incarnation has ended by itself, which its supervisor

@@ -323,8 +323,7 @@ func TestSuspendedByFile(t *testing.T) {
 }
 
 // However an agent comes to be started again and again, its limit bounds it: an
-// agent that dies, one that asks to be restarted, one whose declaration changes,
-// one that does nothing.
+// agent that dies, one that asks to be restarted, one that does nothing.
 func TestQuarantineBounds(t *testing.T) {
 	for _, tt := range []struct {
 		limit supervisor.Limit
@@ -345,8 +344,6 @@ func TestQuarantineBounds(t *testing.T) {
 			},
 			"cannot be started":    func(p *play) { p.stage.plays("t/a", part{start: errors.New("boom")}) },
 			"asks to be restarted": nil,
-			"drifts":               nil,
-			"drifts, and finishes": nil,
 			"idles":                nil,
 		} {
 			t.Run(fmt.Sprint(name, " ", tt.limit), func(t *testing.T) {
@@ -369,17 +366,6 @@ func TestQuarantineBounds(t *testing.T) {
 							}
 							time.Sleep(10 * time.Second)
 						}
-					case "drifts", "drifts, and finishes":
-						for n := 0; time.Since(begun) < 24*time.Hour-time.Minute; n++ {
-							if a := s.on("t/a"); a != nil && name != "drifts" {
-								who := api.Caller{Path: "t/a", Incarnation: a.launch.Incarnation}
-								if d, _ := p.Draining(ctx, who); d != nil {
-									p.AckDrain(ctx, who)
-								}
-							}
-							p.becomes(tree(fmt.Sprint(n), tt.limit))
-							time.Sleep(30 * time.Second)
-						}
 					case "idles":
 						time.Sleep(24*time.Hour - time.Second)
 					default:
@@ -399,6 +385,53 @@ func TestQuarantineBounds(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A change of its declaration is no failure of an agent: its limit neither holds
+// the restart for it nor counts it, also where the agent finishes first.
+func TestChangesAreNotHeld(t *testing.T) {
+	for _, finishes := range []bool{false, true} {
+		t.Run(fmt.Sprint("finishes ", finishes), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tree := func(n int) *spec.Tree {
+					return edited(t, treeOf(t, fmt.Sprint("a=x", n)), "a", func(a *spec.Agent) { a.Limit = supervisor.Quarantining(2, 24*time.Hour) })
+				}
+				s := newStage()
+				s.quiet = true
+				p := raise(t, s, memory.New(), tree(0))
+				defer p.close()
+				time.Sleep(time.Minute)
+				const changes = 20
+				for n := range changes {
+					who := api.Caller{Path: "t/a", Incarnation: s.on("t/a").launch.Incarnation}
+					if finishes {
+						if d, err := p.Draining(t.Context(), who); d != nil || err != nil { // from now on it looks for drains
+							t.Fatal(d, err)
+						}
+					}
+					p.becomes(tree(n + 1))
+					time.Sleep(30 * time.Second)
+					if d, _ := p.Draining(t.Context(), who); d != nil {
+						p.AckDrain(t.Context(), who)
+					} else if finishes {
+						t.Fatal("it was not asked to finish")
+					}
+					time.Sleep(30 * time.Second)
+				}
+				if a := s.on("t/a"); a == nil || a.launch.Incarnation != changes+1 {
+					t.Fatalf("there lives %v, want incarnation %d", a, changes+1)
+				}
+				if all := p.happened(event.AgentQuarantined); len(all) != 0 {
+					t.Errorf("it was held: %v", all)
+				}
+				s.on("t/a").end(supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")})
+				time.Sleep(time.Minute)
+				if a := s.on("t/a"); a == nil || a.launch.Incarnation != changes+2 {
+					t.Errorf("after its first failure there lives %v", a)
+				}
+			})
+		})
 	}
 }
 

@@ -144,8 +144,11 @@ type Action struct {
 	Cause       Cause         // of Renew, Drain, End and Release
 	Fields      []string      // that have drifted
 	Within      time.Duration // of Drain
-	Lives       bool          // of Start: it is taken over
-	Reason      string        // for people
+	// Counted: the agent can bring this about itself, again and again, so that its
+	// start counts for its limit: it asks for it, or it writes the files that it reads.
+	Counted bool
+	Lives   bool   // of Start: it is taken over
+	Reason  string // for people
 }
 
 func (a Action) String() string { return fmt.Sprintf("%v %s: %s", a.Kind, a.Path, a.Reason) }
@@ -359,7 +362,7 @@ func (p *planner) running(d *Desired, o *Observed) {
 	a := Action{Kind: Renew, Path: d.Path, Incarnation: o.Incarnation}
 	switch {
 	case o.Requested:
-		a.Cause, a.Reason = Requested, "it has asked for that"
+		a.Cause, a.Counted, a.Reason = Requested, true, "it has asked for that"
 		if o.Request != "" {
 			a.Reason += ": " + o.Request
 		}
@@ -372,14 +375,14 @@ func (p *planner) running(d *Desired, o *Observed) {
 		if len(a.Fields) == 0 {
 			return
 		}
-		a.Cause, a.Reason = Drifted, "drifted: "+fields(a.Fields)
+		a.Cause, a.Counted, a.Reason = Drifted, spec.OnlyFiles(a.Fields), "drifted: "+fields(a.Fields)
 		if o.Asks && d.DrainTimeout > 0 {
 			a.Kind, a.Within = Drain, d.DrainTimeout
 		}
 	default:
 		return
 	}
-	if o.RoomAt.After(p.now) {
+	if a.Counted && o.RoomAt.After(p.now) {
 		p.Delays = append(p.Delays, Delay{Path: d.Path, Until: o.RoomAt, Cause: a.Cause})
 		p.look(o.RoomAt)
 		return

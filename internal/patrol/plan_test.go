@@ -21,6 +21,12 @@ func printOf(command, model string) spec.Hash {
 	return a.Hash(nil)
 }
 
+// reading is the print of an agent that reads a file with that content.
+func reading(content string) spec.Hash {
+	a := spec.Agent{Command: []string{"x"}, Files: []string{"/notes"}}
+	return a.Hash(func(string) string { return content })
+}
+
 func seen(all ...*Observed) map[string]*Observed {
 	m := make(map[string]*Observed)
 	for _, o := range all {
@@ -92,9 +98,12 @@ func TestPlan(t *testing.T) {
 		{"drifted, and looks for drains", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: b, Asks: true}), "", "drain t/a: drifted: env.MODEL;"},
 		{"drifted, and is drained already", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: b, Asks: true, Draining: true}), "", ";"},
 		{"drifted, with no time to drain", want(func(d *Desired) { d.DrainTimeout = 0 }), seen(&Observed{Path: "t/a", Life: Running, Hash: b, Asks: true}), "", "renew t/a: drifted: env.MODEL;"},
-		{"drifted, and started too often", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: b, RoomAt: now.Add(1)}), "",
+		{"drifted, and started too often", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: b, RoomAt: now.Add(1)}), "", "renew t/a: drifted: env.MODEL;"},
+		{"a file has changed, and started too often", want(func(d *Desired) { d.Hash = reading("new") }), seen(&Observed{Path: "t/a", Life: Running, Hash: reading("old"), RoomAt: now.Add(1)}), "",
 			";t/a (drifted) was started too often and goes on as it is until 2026-01-02 03:04:05"},
-		{"drifted, and there is room again", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: b, RoomAt: now}), "", "renew t/a: drifted: env.MODEL;"},
+		{"a file has changed, and there is room again", want(func(d *Desired) { d.Hash = reading("new") }), seen(&Observed{Path: "t/a", Life: Running, Hash: reading("old"), RoomAt: now}), "", "renew t/a: drifted: files./notes;"},
+		{"asks for a restart, and started too often", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: a, Requested: true, RoomAt: now.Add(1)}), "",
+			";t/a (restart requested) was started too often and goes on as it is until 2026-01-02 03:04:05"},
 		{"restart requested", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: a, Requested: true, Request: "context is full"}), "", "renew t/a: it has asked for that: context is full;"},
 		{"idle", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: a, Idle: 61 * time.Second}), "", "end t/a: idle: no input or output for 1m1s;"},
 		{"idle, and started too often", want(), seen(&Observed{Path: "t/a", Life: Running, Hash: a, Idle: time.Hour, RoomAt: now.Add(1)}), "", "end t/a: idle: no input or output for 1h0m0s;"},
@@ -142,11 +151,11 @@ func TestPlan(t *testing.T) {
 
 // When something comes due by itself, the plan says when.
 func TestNext(t *testing.T) {
-	a, b := printOf("x", "opus"), printOf("y", "opus")
+	a := printOf("x", "opus")
 	desired := []Desired{{Path: "t/a", Hash: a}, {Path: "t/b", Hash: a}, {Path: "t/c", Hash: a}}
 	observed := seen(
-		&Observed{Path: "t/a", Life: Running, Hash: b, RoomAt: now.Add(2 * time.Hour)},
-		&Observed{Path: "t/b", Life: Running, Hash: b, RoomAt: now.Add(time.Hour)},
+		&Observed{Path: "t/a", Life: Running, Hash: a, Requested: true, RoomAt: now.Add(2 * time.Hour)},
+		&Observed{Path: "t/b", Life: Running, Hash: a, Requested: true, RoomAt: now.Add(time.Hour)},
 		&Observed{Path: "t/c", Life: Running, Hash: a, RoomAt: now.Add(time.Minute)},
 	)
 	r := Plan(desired, observed, Trackers{}, now)
@@ -220,7 +229,7 @@ func TestPlanIsIdempotent(t *testing.T) {
 			if i >= 0 && o.Life == Running && !desired[i].Suspended && !o.Requested && len(desired[i].Hash.Changed(o.Hash)) == 0 {
 				t.Fatalf("%v, which is healthy", a)
 			}
-			if a.Kind != Stop && a.Kind != Suspend && a.Kind != Start && o.RoomAt.After(now) {
+			if a.Counted && o.RoomAt.After(now) {
 				t.Fatalf("%v, which its limit does not let start again", a)
 			}
 			busy[a.Path] = true

@@ -105,6 +105,11 @@ func (h Hash) Complete(content func(path string) string) Hash {
 	return h
 }
 
+// OnlyFiles reports whether all of some fields that differ are the contents of files.
+func OnlyFiles(fields []string) bool {
+	return !slices.ContainsFunc(fields, func(field string) bool { return !strings.HasPrefix(field, filesField) })
+}
+
 // digest is the SHA-256 of a list, in hex. Lengths go in front, so that no two
 // lists run together to the same bytes.
 func digest(list []string) string {
