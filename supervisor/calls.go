@@ -259,8 +259,9 @@ func (s *Supervisor) RenewCounted(ctx context.Context, id string, why ...Reason)
 
 // RestartCounted restarts a child for a cause that may come again and again,
 // such as a rule of an automaton: unlike one by RestartChild or RenewChild, the
-// restart counts for a limit that counts starts, and if that has no room the
-// child is held, whether it ran or not. The cause is in the Exit of the
+// restart counts for a limit that quarantines or gives up, and if that has no room
+// the child is held, whether it ran or not. It does not count for one that escalates
+// or pauses, which would let it stop others, nor for one of failures. The cause is in the Exit of the
 // LimitReached event then. A child that is down, or waits for its restart, is
 // started. Errors: ErrRestarting (also: held already, or started with its group),
 // *LimitError (it is held now), ErrPaused, ErrNotFound, *StartError, ErrTerminated,

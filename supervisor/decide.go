@@ -321,6 +321,9 @@ func (k *core) restartCounted(c *child, cause error) error {
 		c.state == Restarting && !k.alone():
 		return ErrRestarting
 	case c.state.alive():
+		if c.state == Running && c.policy.backoff.stable(k.now-c.began) {
+			k.succeeded(c)
+		}
 		c.rest().cause = cause
 		k.stop(c, planCounted, ReasonRenewed)
 		return nil
@@ -331,18 +334,27 @@ func (k *core) restartCounted(c *child, cause error) error {
 
 // startCounted starts c, which does not run, or holds it if its limit has no room.
 func (k *core) startCounted(c *child, cause error) error {
-	at := k.roomAt(c)
-	if at <= k.now {
+	l, w := k.governs(c)
+	counts := l.Max >= 0 && l.Count != CountFailures && (l.Then == Quarantine || l.Then == GiveUp)
+	if !counts || w.count(k.now, l) < l.Max {
+		if counts && l.Count != CountStarts { // or else begin counts it
+			w.add(k.now, l)
+		}
 		c.restarts++
 		k.begin(c, originCounted)
 		return nil
 	}
 	exit := Exit{Kind: Failure, Err: cause}
 	c.rest().exit = exit
-	k.set(c, Quarantined, ReasonLimitQuarantine)
-	k.tellLimit(c, at-k.now, exit)
-	k.timer(c, at-k.now)
-	l, _ := k.governs(c)
+	if l.Then == Quarantine && l.Max > 0 && l.Within > 0 {
+		wait := w.room(l) - k.now
+		k.set(c, Quarantined, ReasonLimitQuarantine)
+		k.tellLimit(c, wait, exit)
+		k.timer(c, wait)
+	} else { // no window that could get room
+		k.set(c, GivenUp, ReasonLimitGiveUp)
+		k.tellLimit(c, 0, exit)
+	}
 	return &LimitError{Path: k.path, Child: c.id, Limit: l, Exit: exit}
 }
 

@@ -348,3 +348,37 @@ func TestUpdateReleases(t *testing.T) {
 		})
 	}
 }
+
+// TestRestartCountedGivesUp: where a limit gives up, a restart that is counted is one
+// of those in a row, and a long life before it begins the count anew.
+func TestRestartCountedGivesUp(t *testing.T) {
+	cause := errors.New("by a rule")
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Start(t.Context(), Spec{Children: []ChildSpec{{ID: "a", Run: idle, Limit: GivingUp(3)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { s.Stop(); s.Wait() }()
+		for n := range 10 {
+			time.Sleep(DefaultStableAfter)
+			if i, err := s.RestartCounted(t.Context(), "a", cause); err != nil || i.InWindow != 1 {
+				t.Fatalf("restart %d after a long life: %+v, %v", n, i, err)
+			}
+		}
+		for n := range 2 {
+			if i, err := s.RestartCounted(t.Context(), "a", cause); err != nil || i.InWindow != n+2 {
+				t.Fatalf("restart %d: %+v, %v", n, i, err)
+			}
+		}
+		var limit *LimitError
+		if _, err := s.RestartCounted(t.Context(), "a", cause); !errors.As(err, &limit) || limit.Exit.Err != cause {
+			t.Errorf("got %v, want the limit", err)
+		}
+		if i := info(t, s); i.State != GivenUp || i.LastExit.Err != cause || i.Incarnation != 13 {
+			t.Errorf("it is %+v", i)
+		}
+		if _, err := s.RestartCounted(t.Context(), "a", cause); !errors.Is(err, ErrRestarting) {
+			t.Errorf("of one that is given up: %v", err)
+		}
+	})
+}

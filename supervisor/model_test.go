@@ -114,13 +114,15 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			if m.strategy == SimpleOneForOne {
 				t.Skip("not for pools")
 			}
-			switch rapid.IntRange(0, 2).Draw(t, "how") {
+			switch rapid.IntRange(0, 3).Draw(t, "how") {
 			case 0:
 				m.renew(c.id)
 			case 1:
 				m.renewCounted(c.id)
 			case 2:
 				m.ensure(c.id)
+			case 3:
+				m.restartCounted(c.id)
 			}
 		},
 		"delete": func(t *rapid.T) {

@@ -291,6 +291,11 @@ func (r *rig) renewCounted(id string) (err error) {
 	return err
 }
 
+func (r *rig) restartCounted(id string) (err error) {
+	r.step(func() { err = r.k.restartCounted(r.child(id), errBoom) })
+	return err
+}
+
 func (r *rig) ensure(id string) (err error) {
 	r.step(func() { err = r.k.ensure(r.child(id)) })
 	return err

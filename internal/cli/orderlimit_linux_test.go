@@ -90,3 +90,51 @@ gate = "manual"
 		t.Errorf("b is %s, incarnation %d", n.State, n.Incarnation)
 	}
 }
+
+// The same holds for a supervisor, and for an agent of an Aidefile.
+func TestOrderThatRestartsMoreThanAnAgent(t *testing.T) {
+	t.Parallel()
+	a := newAider(t, "[daemon]\nmax_restarts = 3\n", "exec sleep 1000", `
+[supervision]
+max_restarts = 4
+within_seconds = 3600
+[[supervisor]]
+name = "s"
+children = ["c"]
+[[order]]
+name = "group"
+on = "agent.started"
+path = "s/c"
+exec = "coppice restart s"
+[[order]]
+name = "aide"
+on = "agent.started"
+path = "a"
+exec = "coppice restart a"
+[[order]]
+name = "lift"
+exec = "coppice start s"
+gate = "manual"
+[[order]]
+name = "run"
+exec = "coppice start a"
+gate = "manual"
+`+agentTOML("c", "exec sleep 1000"))
+	a.try("up", "-d")
+	if n := a.awaitState("t/s", "quarantined"); n.InWindow != 4 || !strings.Contains(n.Reason+n.LastExit, "started too often by order group") {
+		t.Errorf("the supervisor: %+v", n)
+	}
+	a.do("start", "a")
+	if n := a.awaitState("t/a", "given_up"); n.Incarnation != 4 || !strings.Contains(n.Reason+n.LastExit, "started too often by order aide") {
+		t.Errorf("the agent of an Aidefile: %+v, want one run and 3 restarts", n)
+	}
+	a.wantRuns(4)
+	for _, name := range []string{"lift", "run"} {
+		if out := a.code(exitFailure, "order", "run", name, "--wait"); !strings.Contains(out, "which an order does not lift") {
+			t.Errorf("an order lifts it: %s", out)
+		}
+	}
+	a.do("order", "disable", "group")
+	a.do("start", "s")
+	a.awaitState("t/s", "running")
+}

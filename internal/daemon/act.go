@@ -131,6 +131,9 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 	}
 	if action == api.Resume {
 		self, err := sup.SaveSelf()
+		if err == nil && self.Paused && api.OrderOf(ctx) != "" {
+			return all, heldForOrder(sup.Path(), supervisor.Paused)
+		}
 		if err == nil {
 			err = sup.Resume()
 		}
@@ -191,8 +194,8 @@ func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id s
 		return c.actBelow(ctx, info.Sub, action)
 	}
 	by := api.OrderOf(ctx)
-	if starts := action == api.Start || action == api.Resume || action == api.Restart; starts && by != "" && info.Sub == nil {
-		return one, startForOrder(ctx, sup, info, by)
+	if starts := action == api.Start || action == api.Resume || action == api.Restart; starts && by != "" {
+		return one, c.startForOrder(ctx, sup, info, by)
 	}
 	return one, c.actOnChild(ctx, sup, info, action)
 }
@@ -217,15 +220,36 @@ func (c *Controller) actOnChild(ctx context.Context, sup *supervisor.Supervisor,
 	return fmt.Errorf("%w: unknown action %q, expected start, stop, restart, reset, suspend or resume", api.ErrInvalid, action)
 }
 
-// startForOrder starts an agent, or starts it again, as its limit allows: orders come
-// again and again, above all those that fire on the events of such a start.
-func startForOrder(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo, order string) error {
+// startForOrder starts an agent or a supervisor, or starts it again, as its limit allows:
+// orders come again and again, above all those that fire on the events of such a start.
+func (c *Controller) startForOrder(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo, order string) error {
 	path := sup.Path() + "/" + info.ID
-	if info.State == supervisor.Quarantined || info.State == supervisor.GivenUp {
-		return fmt.Errorf("%w: %s is held by its limit (%v), which an order does not lift; see: coppice explain %s",
-			api.ErrConflict, path, info.State, path)
+	if isHeldByLimit(info.State) {
+		return heldForOrder(path, info.State)
 	}
-	_, err := sup.RestartCounted(ctx, info.ID, fmt.Errorf("started too often by order %s", order))
+	if info.Sub != nil { // all in it stop in their order
+		if err := c.suspendChild(ctx, sup, info, stopReason(api.Restart)); err != nil {
+			return err
+		}
+	}
+	_, err := sup.RestartCounted(ctx, info.ID, tooOften(order))
+	return countedForOrder(path, err)
+}
+
+func isHeldByLimit(s supervisor.State) bool {
+	return s == supervisor.Quarantined || s == supervisor.GivenUp || s == supervisor.Paused
+}
+
+// heldForOrder is the error of an order that asks for the start of what a limit holds.
+func heldForOrder(path string, s supervisor.State) error {
+	return fmt.Errorf("%w: %s is held by its limit (%v), which an order does not lift; see: coppice explain %s", api.ErrConflict, path, s, path)
+}
+
+// tooOften is why a limit holds what an order has started again and again.
+func tooOften(order string) error { return fmt.Errorf("started too often by order %s", order) }
+
+// countedForOrder is the answer to an order whose start counts for a limit.
+func countedForOrder(path string, err error) error {
 	var limit *supervisor.LimitError
 	if errors.As(err, &limit) {
 		return fmt.Errorf("%w: %s was %w, and is held by its limit (%v); see: coppice explain %s",

@@ -61,6 +61,11 @@ func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, actio
 	if err != nil && !forgotten {
 		return err
 	}
+	if by := api.OrderOf(ctx); by != "" && !forgotten {
+		if done, err := aideForOrder(ctx, p, path, info, action, by); done {
+			return err
+		}
+	}
 	switch action {
 	case api.Stop, api.Suspend:
 		why := stopReason(action)
@@ -119,6 +124,24 @@ func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, actio
 		return p.Supervisor.Reset(p.ID)
 	}
 	return fmt.Errorf("%w: unknown action %q, expected start, stop, restart, reset, suspend or resume", api.ErrInvalid, action)
+}
+
+// aideForOrder does what an order asks of an agent of an Aidefile where that is not
+// what a person gets: it lifts no limit, and what goes on is started again as its
+// limit allows. done is false where there is no difference.
+func aideForOrder(ctx context.Context, p firing.Place, path string, info supervisor.ChildInfo, action api.Action, order string) (done bool, err error) {
+	switch action {
+	case api.Start, api.Resume, api.Restart:
+	default:
+		return false, nil
+	}
+	switch {
+	case isHeldByLimit(info.State):
+		return true, heldForOrder(path, info.State)
+	case info.State == supervisor.Restarting, action == api.Restart && (info.State == supervisor.Running || info.State == supervisor.Starting):
+		return true, countedForOrder(path, p.Again(ctx, tooOften(order)))
+	}
+	return false, nil
 }
 
 // aideAmong is what an action on all below a supervisor means to an agent of an

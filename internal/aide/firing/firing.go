@@ -68,6 +68,17 @@ func (p Place) Begin(ctx context.Context) error {
 	return err
 }
 
+// Again ends the run that goes on, if any, or the wait before the next, and begins
+// one, which counts as a restart for the agent's limit: see supervisor.RestartCounted.
+func (p Place) Again(ctx context.Context, cause error) error {
+	p.Gate.open()
+	_, err := p.Supervisor.RestartCounted(ctx, p.ID, cause)
+	if err != nil && ctx.Err() == nil {
+		p.Gate.shut()
+	}
+	return err
+}
+
 // skipped: somebody else was faster, or the tree is coming down.
 func skipped(err error) error {
 	for _, other := range []error{
