@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
@@ -137,4 +138,74 @@ gate = "manual"
 	a.do("order", "disable", "group")
 	a.do("start", "s")
 	a.awaitState("t/s", "running")
+}
+
+// Two orders that fire each other do so once. What cannot be followed is fired at
+// a bounded pace, and a person is asked about it.
+func TestOrdersThatFireEachOther(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", "exec sleep 1000"), `
+[[order]]
+name = "ping"
+on = "task.created"
+exec = "coppice task add ping"
+[[order]]
+name = "pong"
+on = "order.completed"
+path = "orders/ping"
+task = "pong"
+[[order]]
+name = "call"
+exec = "coppice order run callee --wait"
+gate = "manual"
+[[order]]
+name = "callee"
+exec = "coppice order run call"
+gate = "manual"
+[[order]]
+name = "busy"
+on = "mail.sent"
+task = "read it"
+`)
+	f.do("up", "-d")
+	f.do("task", "add", "first")
+	pong := f.awaitEvent(event.OrderFired, "orders/pong", 0)
+	f.awaitEvent(event.OrderCompleted, "orders/pong", pong.Seq)
+	if !strings.Contains(string(pong.Data), `"causes":["ping"]`) {
+		t.Errorf("pong was fired: %s", pong.Data)
+	}
+	f.code(exitFailure, "order", "run", "call", "--wait") // what came before it has been looked at
+	if out := f.do("order", "history", "callee", "-o"); !strings.Contains(out, "it has led to the order that asks for it: call, callee") {
+		t.Errorf("an order runs what has led to it: %s", out)
+	}
+	for _, name := range []string{"ping", "pong", "call", "callee"} {
+		if all := f.events(event.OrderFired, "orders/"+name); len(all) != 1 {
+			t.Errorf("order %s has fired %d times", name, len(all))
+		}
+	}
+
+	f.do("order", "disable", "ping")
+	c := f.client()
+	for n := 0; len(f.events(event.OrderPaced, "orders/busy")) == 0 && n < 100; n++ {
+		for range 20 {
+			if _, err := c.SendMail(t.Context(), api.MailRequest{To: "t/a", Subject: "news", Body: "x"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := len(f.events(event.OrderFired, "orders/busy")); n != 60 {
+		t.Errorf("busy was fired %d times", n)
+	}
+	if out := f.do("order", "show", "busy"); !strings.Contains(out, "fired too often") {
+		t.Errorf("show: %s", out)
+	}
+	f.awaitEvent(event.QuestionAsked, "orders/busy", 0)
+	if out := f.do("inbox"); !strings.Contains(out, "Events fire order busy again and again") {
+		t.Errorf("inbox: %s", out)
+	}
+	f.do("answer", "q-1", "disable")
+	until(t, "busy to be disabled", func() bool {
+		o, err := c.Order(t.Context(), "busy")
+		return err == nil && o.ByHand == "disabled"
+	})
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (c *Controller) openOrders(ctx context.Context) (err error) {
 	}
 	c.orders, err = dispatch.Open(ctx, dispatch.Options{
 		Store: c.opts.Store, Log: c.log, Errands: c.opts.Errands, Orders: c.opts.Tree.Orders, Logger: c.opts.Logger,
-		Environ: c.orderEnviron, Task: c.orderTask, Held: c.orderHeld(), Mark: checkMark + "=" + wire.Marker(c.opts.Errands.Dir()),
+		Environ: c.orderEnviron, Task: c.orderTask, Held: c.orderHeld(), Paced: func() { poke(c.pauses.look) }, Mark: checkMark + "=" + wire.Marker(c.opts.Errands.Dir()),
 	})
 	if err != nil {
 		return fmt.Errorf("orders: %w", err)
@@ -174,7 +175,7 @@ func (c *Controller) orderError(name string, err error) error {
 		return &apiError{fmt.Errorf("there is no order %q; %s", name, hint), api.ErrNotFound}
 	case errors.Is(err, orders.ErrRunning):
 		return fmt.Errorf("%w: order %s is running, and its overlap is skip; coppice order stop ends it", api.ErrConflict, name)
-	case errors.Is(err, orders.ErrSuspended), store.Refused(err):
+	case errors.Is(err, orders.ErrCaused), errors.Is(err, orders.ErrSuspended), store.Refused(err):
 		return &apiError{fmt.Errorf("order %s: %w", name, err), api.ErrConflict}
 	}
 	return err
@@ -281,9 +282,9 @@ func (c *Controller) ActOnOrder(ctx context.Context, a api.OrderAct) (done api.O
 	if err := c.noOrders(); err != nil {
 		return done, err
 	}
-	by := a.By
-	if by == "" {
-		by = "user"
+	by := cmp.Or(a.By, "user")
+	if order := api.OrderOf(ctx); order != "" {
+		by = orders.PathOf(order)
 	}
 	switch a.Action {
 	case api.RunOrder:

@@ -34,6 +34,7 @@ func (p *pauseQuestions) run(ctx context.Context, c *Controller) {
 		case <-ctx.Done():
 			return
 		}
+		c.askOfOrders(ctx)
 		if f := c.fleet(); asked || len(f.pauses) > 0 {
 			asked = c.askOfPauses(ctx, f)
 		}
@@ -57,7 +58,7 @@ func (c *Controller) askOfPauses(ctx context.Context, f *fleet) (asked bool) {
 		return true
 	}
 	for _, q := range c.desk.List("", true) {
-		if q.Incarnation != 0 { // of an agent
+		if q.Incarnation != 0 || c.ofOrders(q.From) { // of an agent, or an order
 			continue
 		}
 		_, lasts := paused[q.From]

@@ -272,13 +272,14 @@ func recordEntries() []Entry {
 }
 
 func orderEntries() []Entry {
-	run := []string{"order its name", "run the run's name", "attempt of the run, from 1", "reason why it was fired", "events how many events have fired it"}
-	over := append(slices.Clone(run), "status of the run", "duration_ms how long it took", fieldCode, fieldSignal, fieldError, "task the task that it has made")
+	run := []string{"order its name", "run the run's name", "attempt of the run, from 1", "reason why it was fired", "events how many events have fired it", "causes orders that have led to the run"}
+	over := append(slices.Clone(run), "status of the run", "again true if another attempt follows", "duration_ms how long it took", fieldCode, fieldSignal, fieldError, "task the task that it has made")
 	return []Entry{
 		{OrderFired, "a run of an order starts", run},
 		{OrderCompleted, "a run of an order has succeeded", over},
 		{OrderFailed, "an attempt of a run has failed; another one may follow", over},
 		{OrderSkipped, "an order was due, and did not fire", []string{"order its name", "reason why it did not"}},
+		{OrderPaced, "events have fired an order so often that they fire it at a slower pace from now on", []string{"order its name", "reason what the pace is"}},
 	}
 }
 

@@ -109,6 +109,7 @@ const (
 	OrderCompleted Type = "order.completed"
 	OrderFailed    Type = "order.failed"
 	OrderSkipped   Type = "order.skipped"
+	OrderPaced     Type = "order.paced"
 
 	// Tasks, without their texts.
 	TaskCreated   Type = "task.created"

@@ -22,7 +22,7 @@ func (e *Engine) decide(en *entry, now Now) {
 	defer e.keep(en)
 	en.held = false
 	if !en.enabled() {
-		en.s.Waiting, en.pending, en.check.ok = time.Time{}, nil, false
+		en.s.Waiting, en.pending, en.causes, en.check.ok = time.Time{}, nil, nil, false
 		if !en.s.Asked {
 			return
 		}
@@ -50,6 +50,7 @@ func (e *Engine) decide(en *entry, now Now) {
 	case !en.enabled():
 		return
 	}
+	e.slowDown(en, now)
 	open, waiting, reasons := 0, 0, []string(nil)
 	for _, g := range en.o.Gates {
 		if ok, reason := en.gate(g, now); ok {
@@ -118,6 +119,9 @@ func (en *entry) gate(g Gate, now Now) (open bool, reason string) {
 		return false, "its condition does not hold"
 	case Event:
 		if n := len(en.pending); n > 0 {
+			if wait := en.paced(now); wait > 0 {
+				return false, fmt.Sprintf("%d %s, but it was fired too often: %v remaining", n, plural(n, "event", "events"), round(wait))
+			}
 			return true, fmt.Sprintf("%d %s", n, plural(n, "event", "events"))
 		}
 		return false, "no event"
@@ -171,6 +175,9 @@ func (en *entry) waits(e *Engine, now Now) (at time.Duration, ok bool) {
 		open, _ := en.gate(g, now)
 		if !open && g.Kind != Condition {
 			closed++
+		}
+		if g.Kind == Event && !open && len(en.pending) > 0 {
+			consider(now.Up + en.paced(now))
 		}
 		if g.Kind == Cooldown && !open {
 			consider(now.Up + g.Interval - now.Since(en.s.Fired))

@@ -16,6 +16,7 @@ const (
 	Check               // run the check of the order, then call Checked
 	Drop                // tell that it was skipped, and write State
 	Keep                // write State
+	Slow                // tell that events fire it at a slower pace, and write State
 )
 
 // Action is something to do about an order.
@@ -23,9 +24,10 @@ type Action struct {
 	Do     Do
 	Order  *Order
 	State  State
-	Reason string // why it fires, or does not
-	By     string // who fired it, if not its gates
-	Events *Batch // that belong to the run
+	Reason string   // why it fires, or does not
+	By     string   // who fired it, if not its gates
+	Events *Batch   // that belong to the run
+	Causes []string // orders that have led to the run, in alphabetical order
 	// Asker is that of Ask, if somebody has asked for this run and waits for it.
 	Asker  any
 	before State
@@ -41,6 +43,7 @@ type Engine struct {
 
 	entries   map[string]*entry
 	listeners listeners
+	causes    causes
 	walls     queue // by the calendar
 	ups       queue // by the clock that nobody sets
 	last      Now
@@ -57,6 +60,7 @@ type entry struct {
 	running int
 	next    time.Time // of its schedules, after Considered; zero if none
 	pending []uint64  // events that count and are not handed over
+	causes  []string  // orders that have led to these, or have asked for a run
 	check   struct {
 		running bool
 		ok      bool          // it has succeeded, and nothing was decided since
@@ -141,7 +145,7 @@ func (e *Engine) Replace(all []*Order, states map[string]State, head uint64, now
 // pass has all that has come to pass so far not count.
 func (en *entry) pass(head uint64, now Now) {
 	en.s.Considered, en.s.Waiting = now.Wall.Round(0), time.Time{}
-	en.s.Cursor, en.pending = max(head, en.s.Cursor), nil
+	en.s.Cursor, en.pending, en.causes = max(head, en.s.Cursor), nil, nil
 }
 
 // plan finds the next time of the schedules, and how long ago the last run was.
@@ -262,7 +266,7 @@ func (en *entry) enabled() bool {
 
 // fire decides that it is fired.
 func (e *Engine) fire(en *entry, reason, by string, now Now) {
-	a := Action{Do: Fire, Order: en.o, Reason: reason, By: by, before: en.s}
+	a := Action{Do: Fire, Order: en.o, Reason: reason, By: by, Causes: en.causes, before: en.s}
 	if g := en.o.Gate(Event); g != nil && len(en.pending) > 0 {
 		n := min(len(en.pending), MaxBatch)
 		a.taken = slices.Clone(en.pending[:n])
@@ -271,8 +275,13 @@ func (e *Engine) fire(en *entry, reason, by string, now Now) {
 		if en.pending = en.pending[n:]; len(en.pending) == 0 {
 			en.pending = nil
 		}
+		en.s.advance(now)
+	}
+	if len(en.pending) == 0 {
+		en.causes = nil
 	}
 	en.s.Fired, en.s.Waiting, en.s.Asked = now.Stamp(), time.Time{}, false
+	e.causes.fired(en.o.Name, a.Causes)
 	en.s.Runs++
 	en.running++
 	en.check.ok = false

@@ -14,9 +14,12 @@
 //     machine since it was booted, which nobody sets, and across a boot by the
 //     calendar, but never backwards.
 //   - Each event is counted once, and belongs to one run.
+//   - No order fires on what it has led to, as far as the log tells; and events fire
+//     it at a bounded pace.
 package orders
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/event"
@@ -59,11 +62,12 @@ func schedules(o *Order) string {
 	return strings.Join(all, "; ")
 }
 
-// wants reports whether an event counts for the order. Those that tell of its own runs,
-// or of what these have asked for, do not: it would never end.
-func wants(o *Order, e event.Event) bool {
+// wants reports whether an event counts for the order. Those that it has led to do
+// not: its own runs, what these have asked for, and runs of other orders that follow
+// from that. It would never end.
+func wants(o *Order, e event.Event, causes []string) bool {
 	g := o.Gate(Event)
-	return g != nil && e.Path != PathOf(o.Name) && e.Actor != PathOf(o.Name) && Filter(g.On).Match(e) && e.Type != event.EventsCompacted && e.Type != event.EventsReset
+	return g != nil && !slices.Contains(causes, o.Name) && Filter(g.On).Match(e) && e.Type != event.EventsCompacted && e.Type != event.EventsReset
 }
 
 // Filter is the filter of the log for that of an order.

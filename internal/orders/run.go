@@ -29,6 +29,7 @@ type Run struct {
 	Duration time.Duration `json:"duration_ns,omitempty"` // of the last attempt
 	Task     string        `json:"task,omitempty"`        // that was made
 	Events   *Batch        `json:"events,omitempty"`
+	Causes   []string      `json:"causes,omitempty"` // orders that have led to it
 	Timeout  time.Duration `json:"timeout_ns,omitempty"`
 	Boot     string        `json:"boot,omitempty"` // of the machine, when the attempt was written down
 }

@@ -32,6 +32,9 @@ type sim struct {
 	most   int            // at once, of one order
 	given  map[string][]Batch
 	log    []event.Type
+	causes []string              // "name [causes]" of each run, since want
+	led    map[string][][]string // causes of all runs
+	slow   int                   // how often it was told that an order is held to its pace
 }
 
 type ending struct {
@@ -41,7 +44,7 @@ type ending struct {
 
 func start(t testing.TB, orders ...*Order) *sim {
 	s := &sim{
-		t: t, orders: orders, states: make(map[string]State), count: make(map[string]int), given: make(map[string][]Batch),
+		t: t, orders: orders, states: make(map[string]State), count: make(map[string]int), given: make(map[string][]Batch), led: make(map[string][][]string),
 		now: Now{Wall: time.Date(2024, 3, 1, 0, 0, 30, 0, time.UTC), Up: time.Hour, Boot: "one"},
 	}
 	s.open()
@@ -112,6 +115,7 @@ func (s *sim) do(a Action) {
 	case Fire:
 		s.fired = append(s.fired, name+" "+s.now.Wall.UTC().Format("02T15:04:05"))
 		s.reason = append(s.reason, a.Reason)
+		s.causes, s.led[name] = append(s.causes, fmt.Sprint(name, " ", a.Causes)), append(s.led[name], a.Causes)
 		if a.Events != nil {
 			s.given[name] = append(s.given[name], *a.Events)
 		}
@@ -125,6 +129,8 @@ func (s *sim) do(a Action) {
 		s.e.Ended(name)
 	case Drop:
 		s.drops = append(s.drops, a.Reason)
+	case Slow:
+		s.slow++
 	}
 }
 

@@ -51,6 +51,11 @@ type State struct {
 	Off bool `json:"off,omitempty"`
 	// ByHand is what a person has decided: Enabled, Disabled, or nothing.
 	ByHand Choice `json:"by_hand,omitempty"`
+	// Lead is how far the runs that events have fired were ahead of their pace, when.
+	Lead   time.Duration `json:"lead_ns,omitempty"`
+	LeadAt Stamp         `json:"lead_at,omitzero"`
+	// PacedAt is since when events fire it at that pace only; zero if they fire it freely.
+	PacedAt time.Time `json:"paced_at,omitzero"`
 	// Runs counts all that ever began; Skips those that did not.
 	Runs  uint64 `json:"runs,omitempty"`
 	Skips uint64 `json:"skips,omitempty"`

@@ -3,6 +3,8 @@ package orders
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/coppice-dev/coppice/internal/event"
 )
@@ -12,25 +14,34 @@ var (
 	ErrUnknown   = errors.New("there is no such order")
 	ErrRunning   = errors.New("it is running")
 	ErrSuspended = errors.New("it may not be fired")
+	ErrCaused    = errors.New("it has led to the order that asks for it")
 )
 
 // Ask fires an order by hand, whatever its gates say. queued: it will, when the
 // run that goes on has ended. What is to be done is returned by the next Step, with
-// the asker.
+// the asker. by may be the path of an order whose run asks for it.
 func (e *Engine) Ask(name, by string, asker any, now Now) (queued bool, err error) {
 	en := e.entries[name]
+	var led []string
+	if from, ok := strings.CutPrefix(by, PathOf("")); ok {
+		led = e.causes.of(from)
+	}
 	switch {
 	case en == nil:
 		return false, ErrUnknown
+	case slices.Contains(led, name):
+		return false, fmt.Errorf("%w: %s", ErrCaused, strings.Join(led, ", "))
 	case e.heldFor(en.o) != "":
 		return false, fmt.Errorf("%w: %s", ErrSuspended, e.heldFor(en.o))
 	case en.running == 0 || en.o.Overlap == Allow:
+		en.causes = joined(en.causes, led)
 		e.fire(en, "by hand", by, now)
 		e.out[len(e.out)-1].Asker = asker
 		e.schedule(en, now)
 		return false, nil
 	case en.o.Overlap == Queue:
 		en.s.Asked, en.dirty = true, true
+		en.causes = joined(en.causes, led)
 		e.touch(en)
 		return true, nil
 	}
@@ -88,6 +99,15 @@ func (e *Engine) heldFor(o *Order) string {
 	return ""
 }
 
+// Led tells which orders have led to a run of the predecessor; of an order, the
+// oldest run first.
+func (e *Engine) Led(order, run string, over bool, causes []string) {
+	e.causes.fired(order, causes)
+	if !over {
+		e.causes.began(order, run, causes)
+	}
+}
+
 // Began counts a run of the predecessor that still goes on.
 func (e *Engine) Began(name string) {
 	if en := e.entries[name]; en != nil {
@@ -117,6 +137,8 @@ func (e *Engine) Refused(a Action, now Now) {
 	case Fire:
 		en.running = max(0, en.running-1)
 		waiting := a.before.Waiting
+		en.causes = joined(en.causes, a.Causes)
+		en.s.Lead, en.s.LeadAt, en.s.PacedAt = a.before.Lead, a.before.LeadAt, a.before.PacedAt
 		en.s.Fired, en.s.Asked, en.s.Runs, en.s.Waiting = a.before.Fired, a.before.Asked, a.before.Runs, waiting
 		if len(a.taken) > 0 {
 			en.s.Cursor, en.pending = a.before.Cursor, append(a.taken, en.pending...)
@@ -145,7 +167,7 @@ func (e *Engine) Event(ev event.Event) {
 	switch {
 	case ev.Type == event.EventsReset: // the log is another one, and begins anew
 		for _, en := range e.entries {
-			en.pending, en.s.Cursor, en.dirty = nil, ev.Seq, true
+			en.pending, en.causes, en.s.Cursor, en.dirty = nil, nil, ev.Seq, true
 			e.touch(en)
 		}
 		e.seen = ev.Seq
@@ -154,9 +176,15 @@ func (e *Engine) Event(ev event.Event) {
 		return
 	}
 	e.seen = ev.Seq
+	e.causes.see(ev)
+	var led []string
+	if from := orderOf(ev); from != "" {
+		led = e.causes.of(from)
+	}
 	for _, en := range e.listeners.of(ev) {
-		if ev.Seq > en.s.Cursor && wants(en.o, ev) && en.enabled() {
+		if ev.Seq > en.s.Cursor && wants(en.o, ev, led) && en.enabled() {
 			en.pending = append(en.pending, ev.Seq)
+			en.causes = joined(en.causes, led)
 			e.touch(en)
 		}
 	}

@@ -39,6 +39,8 @@ type Options struct {
 	Task func(ctx context.Context, key string, t spec.OrderTask) (id string, err error)
 	// Held says why an order must not fire for now; see orders.Engine.
 	Held func(*spec.StandingOrder) string
+	// Paced is told when events fire an order at a slower pace from now on; it may be nil.
+	Paced func()
 	// Mark is an environment entry by which checks of this project are known from all others.
 	Mark string
 	// Clock is the time; that of the machine if nil.

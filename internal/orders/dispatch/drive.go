@@ -178,7 +178,7 @@ func (d *Dispatcher) settle(r *orders.Run, lines []string) bool {
 			message += fmt.Sprintf("; attempt %d follows at %s", r.Attempt+1, r.RetryAt.Format(time.TimeOnly))
 		}
 	}
-	e := told(kind, ended, message)
+	e := told(kind, ended, message, r.Status == orders.Waiting)
 	old := d.superfluous(r)
 	value, err := json.Marshal(output{r.Attempt, lines})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
@@ -57,7 +58,11 @@ func (d *Dispatcher) write(actions []orders.Action) {
 		}
 	}
 	if len(others) > 0 {
-		d.written(others, d.save(ctx, others))
+		err := d.save(ctx, others)
+		d.written(others, err)
+		if d.o.Paced != nil && err == nil && slices.ContainsFunc(others, func(a orders.Action) bool { return a.Do == orders.Slow }) {
+			d.o.Paced()
+		}
 	}
 }
 
@@ -91,13 +96,13 @@ func (d *Dispatcher) fire(ctx context.Context, fires []orders.Action) (runs []or
 			c.Add(func(n uint64) orders.Run {
 				r := orders.Run{
 					Number: n, Order: a.Order.Name, Reason: a.Reason, By: a.By, Status: orders.Running, Attempt: 1,
-					FiredAt: now.Wall.Round(0), Events: a.Events, Timeout: a.Order.Timeout, Boot: now.Boot,
+					FiredAt: now.Wall.Round(0), Events: a.Events, Causes: a.Causes, Timeout: a.Order.Timeout, Boot: now.Boot,
 				}
 				runs = append(runs, r)
 				return r
 			})
 			r := &runs[len(runs)-1]
-			c.Also(d.o.Log.Op(told(event.OrderFired, *r, fmt.Sprintf("order %s fired: %s", r.Order, r.Reason))))
+			c.Also(d.o.Log.Op(told(event.OrderFired, *r, fmt.Sprintf("order %s fired: %s", r.Order, r.Reason), false)))
 			if last[a.Order.Name] == i {
 				c.Also(stateOp(a.State))
 			}
@@ -110,13 +115,19 @@ func (d *Dispatcher) fire(ctx context.Context, fires []orders.Action) (runs []or
 	return runs, nil
 }
 
-// told is an event about a run.
-func told(t event.Type, r orders.Run, message string) event.Event {
+// told is an event about a run; again says that another attempt of it follows.
+func told(t event.Type, r orders.Run, message string, again bool) event.Event {
 	actor := "orders"
 	if r.By != "" {
 		actor = r.By
 	}
 	data := map[string]any{"order": r.Order, "run": ID(r.Number), "attempt": r.Attempt, "reason": r.Reason}
+	if again {
+		data["again"] = true
+	}
+	if len(r.Causes) > 0 {
+		data["causes"] = r.Causes
+	}
 	if r.Status.Over() {
 		data["status"], data["duration_ms"] = r.Status, r.Duration.Milliseconds()
 	}
@@ -149,6 +160,12 @@ func (d *Dispatcher) save(ctx context.Context, actions []orders.Action) error {
 		} else {
 			last[op.Key] = len(ops)
 			ops = append(ops, op)
+		}
+		if a.Do == orders.Slow {
+			ops = append(ops, d.o.Log.Op(event.Event{
+				Type: event.OrderPaced, Path: orders.PathOf(a.Order.Name), Actor: "orders",
+				Message: fmt.Sprintf("order %s may trigger itself: %s", a.Order.Name, a.Reason),
+			}.With(map[string]any{"order": a.Order.Name, "reason": a.Reason})))
 		}
 		if a.Do == orders.Drop {
 			ops = append(ops, d.o.Log.Op(event.Event{

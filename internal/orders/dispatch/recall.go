@@ -83,10 +83,16 @@ func (d *Dispatcher) recall(ctx context.Context) (open []orders.Run, err error) 
 	if err != nil {
 		return nil, fmt.Errorf("finding the end of the event log: %w", err)
 	}
+	var past []orders.Run
 	d.runs.View(func() {
 		for _, all := range d.byOrder {
 			for _, n := range all {
-				if r := d.runs.Get(n); r != nil && !r.Status.Over() {
+				r := d.runs.Get(n)
+				if r == nil {
+					continue
+				}
+				past = append(past, *r)
+				if !r.Status.Over() {
 					open = append(open, *r)
 				}
 			}
@@ -98,6 +104,9 @@ func (d *Dispatcher) recall(ctx context.Context) (open []orders.Run, err error) 
 	d.engine.Held = d.o.Held
 	for _, r := range open {
 		d.engine.Began(r.Order)
+	}
+	for _, r := range past {
+		d.engine.Led(r.Order, ID(r.Number), r.Status.Over(), r.Causes)
 	}
 	return open, nil
 }
