@@ -92,11 +92,8 @@ func TestExplainPatrol(t *testing.T) {
 		wants("t/off", "suspend; down")
 		becomes("y")
 		wants("t/a", "run; running and ready; as declared")
-		becomes("z") // for which there is no room
-		wants("t/a", "run; running and ready; drifted env.MODEL; held for 1h0m0s")
-		s.on("t/a").end(part{}.ending())
-		p.moment()
-		wants("t/a", "run; running and ready; as declared") // it was held, and released as it had changed
+		becomes("z") // which no limit holds
+		wants("t/a", "run; running and ready; as declared")
 		for range 2 {
 			s.on("t/a").end(part{}.ending())
 			p.moment()

@@ -55,7 +55,7 @@ func TestNodeLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[string]string{
-			"t": "-", "t/web": "2/20 starts in 1h", "t/flaky": "3/3 restarts in a row", "t/once": "-", "t/free": "no limit",
+			"t": "-", "t/web": "1/20 starts in 1h", "t/flaky": "3/3 restarts in a row", "t/once": "-", "t/free": "no limit",
 			"t/g": "1/20 starts in 1h", "t/g/a": "2/2 starts in 1h", "t/g/b": "1/20 starts in 1h",
 			"t/shared": "2/2 restarts in 10m", "t/shared/x": "shared", "t/shared/y": "shared",
 		}
