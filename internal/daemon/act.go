@@ -154,7 +154,13 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 		}
 		action, ok := c.aideAmong(path, child, action)
 		if ok {
-			wg.Go(func() { done[i], errs[i] = c.Act(ctx, path, action) })
+			wg.Go(func() {
+				done[i], errs[i] = c.Act(ctx, path, action)
+				if action == api.Stop && c.opts.Once && errors.Is(errs[i], api.ErrStopping) {
+					// The others have ended, and so the run ends, with all its agents.
+					done[i], errs[i] = api.Acted{Already: []string{path}}, nil
+				}
+			})
 		}
 	}
 	wg.Wait()
