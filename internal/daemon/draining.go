@@ -192,6 +192,7 @@ func (c *Controller) suspend(ctx context.Context, path string) ([]store.Op, erro
 	if err != nil {
 		return nil, err
 	}
+	c.takeOverBelow(ctx, path)
 	if err = sup.SuspendChild(ctx, id, supervisor.ReasonDrained); err == nil {
 		var saved supervisor.Saved
 		if saved, _, err = sup.Save(id); err == nil {

@@ -272,7 +272,46 @@ func (c *Controller) Farewell(ctx context.Context) (api.Farewell, error) {
 // suspendChild stops a child so that it stays down.
 func (c *Controller) suspendChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo, why supervisor.Reason) error {
 	path := sup.Path() + "/" + info.ID
+	c.takeOverBelow(ctx, path)
 	return c.ending(ctx, path, info, func(ctx context.Context) error { return sup.SuspendChild(ctx, info.ID, why) })
+}
+
+// takeOverTime is how long a stop waits until what was found running is taken over.
+const takeOverTime = time.Second
+
+// takeOverBelow has the agents at and below a path taken over that were found
+// running: a supervisor can only stop what it has. One that is not ready by the end
+// of takeOverTime is being started then, and is stopped with that.
+func (c *Controller) takeOverBelow(ctx context.Context, path string) {
+	c.mu.Lock()
+	var agents []string
+	above := make(map[string]bool) // supervisors of these, at and below path
+	for at := range c.adopt {
+		if !below(at, path) {
+			continue
+		}
+		agents = append(agents, at)
+		for up := parent(at); below(up, path); up = parent(up) {
+			above[up] = true
+		}
+	}
+	c.mu.Unlock()
+	if len(agents) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, takeOverTime)
+	defer cancel()
+	ensure := func(path string) {
+		if sup, id, err := c.locate(path); err == nil {
+			sup.EnsureChild(ctx, id) // or somebody else has started it
+		}
+	}
+	for _, at := range c.fleet().order { // parents first
+		if above[at] {
+			ensure(at)
+		}
+	}
+	parallel(agents, ensure)
 }
 
 // ending stops a child as stop says; with a supervisor, all agents below it as a

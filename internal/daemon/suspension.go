@@ -151,12 +151,14 @@ func (c *Controller) actOnProject(ctx context.Context, action api.Action) (done 
 	root := c.root.Path()
 	switch action {
 	case api.Suspend:
+		c.takeOverBelow(ctx, root)
 		return api.Acted{Changed: 1}, c.suspendProject(ctx)
 	case api.Resume:
 		if !c.project.begun().IsZero() {
 			return api.Acted{Changed: 1}, c.resumeProject(ctx)
 		}
 	case api.Stop:
+		c.takeOverBelow(ctx, root)
 		err = c.leaving(ctx, root, func(ctx context.Context) (err error) {
 			done, err = c.actBelow(ctx, c.root, action)
 			return err

@@ -435,6 +435,52 @@ func TestSuspendedInOrder(t *testing.T) {
 	}
 }
 
+// Nor does a stop by hand: what the state says is stopped does not run.
+func TestStopLeavesNobody(t *testing.T) {
+	for _, tt := range []struct {
+		name, path string
+		action     api.Action
+		mute       bool // a is not ready
+		left       string
+	}{
+		{"an agent", "t/a", api.Stop, false, "t/b 1, t/s/x 1, t/s/y 1"},
+		{"an agent that is not ready", "t/a", api.Stop, true, "t/b 1, t/s/x 1, t/s/y 1"},
+		{"a supervisor", "t/s", api.Stop, false, "t/a 1, t/b 1"},
+		{"everything", "t", api.Stop, false, ""},
+		{"everything, for a time", "t", api.Suspend, false, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tree := func() *spec.Tree { return treeOf(t, "a", "b", "s(x y)") }
+				s, db := newStage(), memory.New()
+				p := raise(t, s, db, tree())
+				time.Sleep(time.Second)
+				p.dies()
+				s.on("t/a").mute.Store(tt.mute)
+				c := mustOpen(t, s, db, tree())
+				if _, err := c.Act(context.Background(), tt.path, tt.action); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(10 * time.Second)
+				if left := s.cast(); left != tt.left {
+					t.Errorf("there live %q, want %q", left, tt.left)
+				}
+				nodes, err := c.Nodes(context.Background(), "")
+				if err != nil {
+					t.Error(err)
+				}
+				for _, n := range nodes {
+					if n.Path == tt.path && n.Kind == "agent" && (n.State != "stopped" || n.Incarnation != 1) {
+						t.Errorf("%s: %s, incarnation %d", n.Path, n.State, n.Incarnation)
+					}
+				}
+				c.Stop(false)
+				<-c.Ended()
+			})
+		})
+	}
+}
+
 // An end leaves nobody behind, also of those that a new controller has found
 // running and not taken over yet.
 func TestDownLeavesNobody(t *testing.T) {
