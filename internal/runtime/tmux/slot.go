@@ -156,11 +156,9 @@ func (s *slot) marker() string { return wire.MarkerEnv + "=" + wire.Marker(s.dir
 // knows it, too. Without one nothing of it lives, after a sweep.
 func (s *slot) rebuild(ctx context.Context, damage error) (*found, error) {
 	s.r.log.Warn("state of a slot cannot be read", "path", s.path, "error", damage)
-	out, err := s.r.tmux(ctx, nil, "list-panes", "-a", "-f", "#{==:#{session_name},"+s.name+"}", "-F", "#{"+recordOption+"}")
+	out, err := s.recordOption(ctx)
 	if err != nil {
-		if id, serr := s.r.lastServer(); serr != nil || proc.Observe(id) != proc.Dead {
-			return nil, fmt.Errorf("%w: %w; %w", runtime.ErrUnknown, damage, err)
-		}
+		return nil, fmt.Errorf("%w: %w; %w", runtime.ErrUnknown, damage, err)
 	}
 	line, _, _ := strings.Cut(out, "\n")
 	if line != "" {
@@ -184,6 +182,30 @@ func (s *slot) rebuild(ctx context.Context, damage error) (*found, error) {
 		err = rec.write(s.dir)
 	}
 	return f, err
+}
+
+// recordOption is what the session of the slot says about it; empty if there is no
+// server. One whose last session has ended lives on for a moment and answers with
+// an error.
+func (s *slot) recordOption(ctx context.Context) (string, error) {
+	begin := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		out, err := s.r.tmux(ctx, nil, "list-panes", "-a", "-f", "#{==:#{session_name},"+s.name+"}", "-F", "#{"+recordOption+"}")
+		if err == nil {
+			return out, nil
+		}
+		if id, serr := s.r.lastServer(); serr == nil && proc.Observe(id) == proc.Dead {
+			return "", nil
+		}
+		if time.Since(begin) > pendingTime {
+			return "", err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
 }
 
 // adopt makes a session of the last incarnation.
