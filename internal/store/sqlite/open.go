@@ -93,7 +93,7 @@ func open(ctx context.Context, path string) (*Store, error) {
 	if err = s.look(); err != nil {
 		return nil, errors.Join(err, readers.Close(), w.conn.close(), writeDB.Close())
 	}
-	w.guard = s.guard
+	w.guard = func() { s.guard() }
 	go w.loop()
 	return s, nil
 }

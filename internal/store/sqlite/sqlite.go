@@ -168,7 +168,16 @@ func (s *Store) closeFiles() error {
 	return errors.Join(w.conn.close(), w.db.Close(), s.readers.Close())
 }
 
+// read reads, once more if files that were removed, replaced or cut are in the way.
 func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev, error) {
+	records, rev, err := s.readOnce(ctx, prefix, after, limit, maxBytes)
+	if err == nil || ctx.Err() != nil || s.writer == nil || s.closed.Load() || !s.guard() {
+		return records, rev, err
+	}
+	return s.readOnce(ctx, prefix, after, limit, maxBytes)
+}
+
+func (s *Store) readOnce(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev, error) {
 	if err := store.CheckPrefix(prefix); err != nil {
 		return nil, 0, err
 	}

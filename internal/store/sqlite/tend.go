@@ -75,24 +75,27 @@ func (s *Store) Tend(ctx context.Context) (restored bool, err error) {
 	return restored, err
 }
 
-// guard looks before a write whether the files are still there. Where they cannot be
-// written again the store goes on as it is, and it is tried again by and by.
-func (s *Store) guard() {
+// guard looks before a write, and after a read that has failed, whether the files are
+// still there, and reports whether they have been written again. Where they cannot be,
+// the store goes on as it is, and it is tried again by and by.
+func (s *Store) guard() (again bool) {
 	s.writer.busy.Lock()
 	now, err := seen(s.path)
 	whole := err != nil || s.writer.conn == nil || s.whole(now)
 	s.writer.busy.Unlock()
 	if whole {
-		return
+		return false
 	}
 	s.swap.Lock()
 	defer s.swap.Unlock()
 	if time.Now().Before(s.retry) {
-		return
+		return false
 	}
 	if s.tend(context.Background()) != nil {
 		s.retry = time.Now().Add(guardRetry)
+		return false
 	}
+	return true
 }
 
 // guardRetry is the pause after a failed attempt to write the files again.

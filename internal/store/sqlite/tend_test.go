@@ -101,6 +101,26 @@ func TestTend(t *testing.T) {
 	}
 }
 
+// A read needs no write before it to find what was there.
+func TestReadAfterCut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	s := mustOpen(t, path)
+	mustApply(t, s, put("a", "1"))
+	if _, err := s.Tend(t.Context()); err != nil { // which folds the log into the file
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	records, _, err := s.Snapshot(t.Context(), "a")
+	if err != nil || len(records) != 1 || string(records[0].Value) != "1" {
+		t.Errorf("read %v, %v", records, err)
+	}
+	if restored, err := s.Tend(t.Context()); !restored || err != nil {
+		t.Errorf("afterwards: %v, %v", restored, err)
+	}
+}
+
 // Where it cannot be made anew it goes on as it is, until it can.
 func TestTendFullDisk(t *testing.T) {
 	dir := mountTmpfs(t, "4m")

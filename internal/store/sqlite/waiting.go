@@ -42,7 +42,7 @@ func openWaiting(ctx context.Context, path string) (*Store, error) {
 	}
 	w.history = local.NewHistory(w.rev)
 	s.history = w.history
-	w.guard = s.guard
+	w.guard = func() { s.guard() }
 	go w.loop()
 	return s, nil
 }
