@@ -4,8 +4,8 @@ import "time"
 
 // Backoff is the delay before a restart. It grows with the number of
 // consecutive restarts of the child and starts again from Base after a
-// success: a clean exit, or an incarnation that lived for StableAfter. The
-// zero value is no delay. (The aide seed, "Backoff strategies".)
+// success: an incarnation that lived for StableAfter or, unless the limit of the
+// child is CountStarts, a clean exit. The zero value is no delay.
 type Backoff struct {
 	Kind BackoffKind
 	// Base is the first delay; 1 s if zero.

@@ -212,6 +212,17 @@ func TestLimits(t *testing.T) {
 			},
 			trace: "start a, timer a 59m0.000000002s", states: "a quarantined",
 		}, {
+			name: "quarantine: one that ends cleanly at once waits longer each time", spec: limited(one("a:linear"), Quarantining(9, time.Hour)),
+			act: func(r *rig) {
+				r.exit("a", fine)
+				r.advance(time.Second)
+				r.exit("a", fine)
+				r.advance(2 * time.Second)
+				r.advance(time.Minute)
+				r.exit("a", fine) // which lived long enough to begin again
+			},
+			trace: "timer a 1s, start a, timer a 2s, start a, timer a 1s", states: "a restarting",
+		}, {
 			name: "quarantine: a long run that failed counts", spec: limited(one("a"), Quarantining(2, time.Hour)),
 			act:   func(r *rig) { r.advance(2 * time.Minute); r.crash("a"); r.advance(2 * time.Minute); r.crash("a") },
 			trace: "start a, timer a 56m0.000000001s", states: "a quarantined",

@@ -35,10 +35,14 @@ func (k *core) ended(c *child, exit Exit) {
 		k.cancel(c)
 	}
 	stable := c.policy.backoff.stable(uptime)
-	if exit.Clean() || stable {
+	l, w := k.governs(c)
+	// Where starts are counted, one that ends at once with 0 gets nowhere, either: its
+	// delay grows, instead of taking all places in a few seconds.
+	success := stable || exit.Clean() && (l.Count != CountStarts || c == k.probe)
+	if success {
 		k.succeeded(c)
 	}
-	if l, w := k.governs(c); exit.Clean() && stable && c.counted && l.Count == CountStarts && w != &k.win {
+	if exit.Clean() && stable && c.counted && l.Count == CountStarts && w != &k.win {
 		w.takeBack(k.now, l)
 	}
 
@@ -84,7 +88,7 @@ func (k *core) ended(c *child, exit Exit) {
 	if l, w := k.governs(c); l.Then == GiveUp && errors.Is(exit.Err, ErrGiveUp) {
 		w.fill(k.now, l)
 	}
-	d, hold := k.judge(c, reason, !exit.Clean())
+	d, hold := k.judge(c, reason, !exit.Clean() || !success)
 	k.tellExit(c, exit, uptime, d)
 	k.carryOut(c, d, hold, exit)
 }

@@ -55,6 +55,8 @@ func kids(words ...string) []ChildSpec {
 				c.WaitReady = true
 			case "fixed":
 				c.Backoff = Backoff{Kind: Fixed}
+			case "linear":
+				c.Backoff = Backoff{Kind: Linear}
 			case "fail":
 				c.OnAbandon = Fail
 			default:

@@ -305,7 +305,7 @@ backoff = { kind = "exponential", base = "1s", cap = "5m", jitter = true }
 			{row{name: "base", typ: "duration", def: "1s", doc: "the first delay", also: []string{"delay", "initial", "min"}}, duration(func(b *supervisor.Backoff) *time.Duration { return &b.Base })},
 			{row{name: "cap", typ: "duration", def: "1m, or `base` if that is longer", doc: "the longest delay", also: []string{"max", "maximum", "limit"}}, duration(func(b *supervisor.Backoff) *time.Duration { return &b.Cap })},
 			{row{name: "jitter", typ: "boolean", def: "true for exponential, else false", doc: "draws each delay evenly from 0 to what it would be, so that agents that failed together do not come back together"}, flag(func(b *supervisor.Backoff) *bool { return &b.Jitter })},
-			{row{name: "stable_after", typ: durationOrNeverType, def: "1m", doc: "how long an agent must live to count as a success; a clean exit always does", also: []string{"reset_after"}},
+			{row{name: "stable_after", typ: durationOrNeverType, def: "1m", doc: "how long an agent must live to count as a success; a clean exit counts as one, too, except where the limit counts starts, as it does by default", also: []string{"reset_after"}},
 				func(r *reader, v *value, into *supervisor.Backoff) {
 					if v.kind == isString && v.text == "never" {
 						into.StableAfter = -1
