@@ -55,11 +55,11 @@ func TestPatrolOfRefusedFile(t *testing.T) {
 		t.Errorf("at first: %q", out)
 	}
 	f.edit("name = \"a\"", "name = \"a\"\ncomand = \"x\"")
-	until(t, "the refusal", func() bool { return strings.Contains(f.do("status"), "was refused") })
+	until(t, "the refusal", func() bool { return strings.Contains(f.do("status"), " rejected: ") })
 	for _, args := range [][]string{{"patrol"}, {"patrol", "--dry-run"}, {"up", "--dry-run"}, {"patrol", "--json"}} {
 		f.refused(exitConfig, args, "the file is refused, and the last one stays in force:\ncoppice.toml:", `unknown key "comand" in [[agent]]`)
 	}
 	f.edit("\ncomand = \"x\"", "")
-	until(t, "the repair", func() bool { return !strings.Contains(f.do("status"), "was refused") })
+	until(t, "the repair", func() bool { return !strings.Contains(f.do("status"), " rejected: ") })
 	f.do("up", "--dry-run")
 }
