@@ -281,13 +281,14 @@ func unwell(c *daemon.Controller) (lines []string) {
 	return lines
 }
 
+// isUnwell reports whether an agent does not run as it should soon after the start.
 func isUnwell(n api.Node) bool {
 	switch n.State {
 	case stateRunning:
 		return n.Loop != ""
 	case stateStopped:
 		return n.Failed && n.Aide == nil && !n.StoppedByHand
-	case stateSuspended:
+	case stateSuspended, stateStopping: // as it was asked to
 		return false
 	}
 	return n.Aide == nil
