@@ -17,8 +17,6 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-var _ api.Daemon = (*Controller)(nil)
-
 // Status is part of api.Service.
 func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 	nodes, err := c.Nodes(ctx, "")
