@@ -126,7 +126,7 @@ type LogLine struct {
 	Between     *Between  `json:"between,omitempty"`     // there is no line then
 	Position    string    `json:"position,omitempty"`    // where a follower goes on
 	// Live is the only field of one message to a follower: what comes is new. A
-	// Client does not pass it on.
+	// Client passes it on once, however often it connects.
 	Live bool `json:"live,omitempty"`
 }
 

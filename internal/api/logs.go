@@ -137,8 +137,10 @@ func (f *followingLogs) connection(ctx context.Context) error {
 			return err
 		}
 		if line.Live {
+			if f.live {
+				continue // on an earlier connection
+			}
 			f.live = true
-			continue
 		}
 		if line.Position != "" {
 			if f.after == nil {

@@ -67,7 +67,7 @@ restarted, a line says how it ended: --- PATH: incarnation 3 ended ... ---.
 						return err
 					case !asJSON:
 						err = p.print(line)
-					case line.Between == nil:
+					case line.Between == nil && !line.Live:
 						line.Position = ""
 						err = out.Encode(line)
 					}
@@ -131,6 +131,7 @@ type logPrinter struct {
 	paint  paint
 	times  bool
 	follow bool
+	live   bool              // what comes is new
 	prefix bool              // lines say whose they are
 	width  int               // of the prefix
 	colour map[string]string // of agents
@@ -173,6 +174,10 @@ func newLogPrinter(ctx context.Context, c *api.Client, s *streams, q api.LogQuer
 }
 
 func (p *logPrinter) print(l api.LogLine) error {
+	if l.Live {
+		p.live = true
+		return nil
+	}
 	var b strings.Builder
 	if end, ok := p.ends[l.Path]; ok {
 		delete(p.ends, l.Path)
@@ -181,7 +186,7 @@ func (p *logPrinter) print(l api.LogLine) error {
 	if l.Between != nil {
 		text := p.paint.dim(betweenLine(l, time.Now())) + "\n"
 		switch {
-		case p.follow, p.begun[l.Path] && l.Between.Began != 0:
+		case p.live, p.begun[l.Path] && (p.follow || l.Between.Began != 0):
 			b.WriteString(text)
 		case p.begun[l.Path]:
 			p.ends[l.Path] = text

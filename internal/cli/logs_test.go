@@ -51,7 +51,8 @@ func TestCheckPattern(t *testing.T) {
 	}
 }
 
-// What separates two incarnations is between lines, unless they are followed.
+// What separates two incarnations is between lines. When they are followed, what
+// happens from then on is shown in any case.
 func TestLogPrinter(t *testing.T) {
 	at := time.Now()
 	began := func(n uint64) api.LogLine {
@@ -63,21 +64,26 @@ func TestLogPrinter(t *testing.T) {
 	both := ended(2)
 	both.Between.Began = 3
 	line := func(path, text string) api.LogLine { return api.LogLine{Path: path, Line: text} }
+	live, late := api.LogLine{Live: true}, began(1)
+	late.Path = "t/new"
 	lines := []api.LogLine{
-		began(1), line("t/a", "one"), ended(1), line("t/bb", "other"), began(2), line("t/a", "two \x1b[2Jx"), both, line("t/a", "three"), ended(3),
+		ended(1), began(2), line("t/a", "zero"), live, began(1), line("t/a", "one"), ended(1), line("t/bb", "other"),
+		began(2), line("t/a", "two \x1b[2Jx"), both, line("t/a", "three"), ended(3), late,
 	}
 	clock := at.Local().Format(time.TimeOnly)
 	how := "--- t/a: incarnation %d ended " + clock + ": exit code 1 last words"
 	how = strings.ReplaceAll(how, "%d", "N")
 	first, second, third := strings.Replace(how, "N", "1", 1), strings.Replace(how, "N", "2", 1), strings.Replace(how, "N", "3", 1)
+	oneStarted := "--- t/a: incarnation 1 started " + clock + " ---"
+	twoStarted := "--- t/a: incarnation 2 started " + clock + " ---"
 	for follow, want := range map[bool][]string{
 		false: {
-			"t/a  | one", "t/bb | other", first + " ---", "--- t/a: incarnation 2 started " + clock + " ---",
+			"t/a  | zero", oneStarted, "t/a  | one", "t/bb | other", first + " ---", twoStarted,
 			"t/a  | two x", second + "; incarnation 3 started " + clock + " ---", "t/a  | three",
 		},
 		true: {
-			"--- t/a: incarnation 1 started " + clock + " ---", "t/a  | one", first + " ---", "t/bb | other", "--- t/a: incarnation 2 started " + clock + " ---",
-			"t/a  | two x", second + "; incarnation 3 started " + clock + " ---", "t/a  | three", third + " ---",
+			"t/a  | zero", oneStarted, "t/a  | one", first + " ---", "t/bb | other", twoStarted,
+			"t/a  | two x", second + "; incarnation 3 started " + clock + " ---", "t/a  | three", third + " ---", strings.Replace(oneStarted, "t/a", "t/new", 1),
 		},
 	} {
 		var out strings.Builder
@@ -86,6 +92,9 @@ func TestLogPrinter(t *testing.T) {
 			colour: map[string]string{}, ends: map[string]string{}, begun: map[string]bool{},
 		}
 		for _, l := range lines {
+			if l.Live && !follow {
+				continue
+			}
 			if err := p.print(l); err != nil {
 				t.Fatal(err)
 			}

@@ -166,7 +166,7 @@ func (t *tailing) follow(ctx context.Context, c *api.Client, path string) {
 				if err != nil {
 					break
 				}
-				if line.Between != nil {
+				if line.Between != nil || line.Live {
 					continue
 				}
 				if again {
