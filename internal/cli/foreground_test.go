@@ -42,6 +42,9 @@ func TestRunAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text == "1%\r2%" {
+			if out := f.do("logs", "bar"); !strings.HasSuffix(out, "2%\n") {
+				t.Errorf("logs of a line without end: %q", out)
+			}
 			finish()
 		} else if text == "" {
 			break

@@ -32,7 +32,7 @@ func (c *Controller) Logs(ctx context.Context, q api.LogQuery) iter.Seq2[api.Log
 			return
 		}
 		defer r.close()
-		if !r.history(yield) || !q.Follow || !yield(api.LogLine{Live: true}, nil) {
+		if !r.history(ctx, yield) || !q.Follow || !yield(api.LogLine{Live: true}, nil) {
 			return
 		}
 		r.follow(ctx, yield)
@@ -153,7 +153,7 @@ func (r *logReader) line(s *logSource, l logfile.Line) (line api.LogLine, shown 
 }
 
 // past yields the lines of a source that are there.
-func (r *logReader) past(s *logSource) iter.Seq2[api.LogLine, error] {
+func (r *logReader) past(ctx context.Context, s *logSource) iter.Seq2[api.LogLine, error] {
 	return func(yield func(api.LogLine, error) bool) {
 		if s.screen != nil {
 			for _, text := range s.screen {
@@ -169,31 +169,29 @@ func (r *logReader) past(s *logSource) iter.Seq2[api.LogLine, error] {
 				going = yield(line, nil)
 			}
 		}
-		for more := true; more && going; {
-			var err error
-			if more, err = s.tail.Some(emit); err != nil {
-				if going {
-					yield(api.LogLine{}, fmt.Errorf("reading the log of %s: %w", s.path, err))
-				}
-				return
-			}
+		var err error
+		for more := true; more && going && err == nil; {
+			more, err = s.tail.Some(emit)
 		}
-		if going && !r.q.Follow {
-			s.tail.Rest(emit)
+		if err == nil && going && !r.q.Follow {
+			err = r.unfinished(ctx, s, emit)
+		}
+		if err != nil && going {
+			yield(api.LogLine{}, fmt.Errorf("reading the log of %s: %w", s.path, err))
 		}
 	}
 }
 
 // lastOfPast is past without all but the last lines that are wanted.
-func (r *logReader) lastOfPast(s *logSource) iter.Seq2[api.LogLine, error] {
+func (r *logReader) lastOfPast(ctx context.Context, s *logSource) iter.Seq2[api.LogLine, error] {
 	_, resumed := r.q.After[s.path]
-	if r.q.Lines < 0 || resumed || r.grep == nil && r.q.Since.IsZero() {
-		return r.past(s)
+	if r.q.Lines < 0 || resumed || r.q.Follow && r.grep == nil && r.q.Since.IsZero() {
+		return r.past(ctx, s)
 	}
 	return func(yield func(api.LogLine, error) bool) {
 		var last []api.LogLine
 		first, lines := 0, 0
-		for l, err := range r.past(s) {
+		for l, err := range r.past(ctx, s) {
 			if err != nil {
 				yield(l, err)
 				return
@@ -222,7 +220,7 @@ func isLine(l api.LogLine) int {
 }
 
 // history yields what is there, in the order of time, and reports whether it is all.
-func (r *logReader) history(yield func(api.LogLine, error) bool) bool {
+func (r *logReader) history(ctx context.Context, yield func(api.LogLine, error) bool) bool {
 	var heads logHeap
 	defer func() {
 		for _, h := range heads {
@@ -231,7 +229,7 @@ func (r *logReader) history(yield func(api.LogLine, error) bool) bool {
 	}()
 	for i, s := range r.order {
 		h := &logHead{order: i}
-		h.next, h.stop = iter.Pull2(r.lastOfPast(s))
+		h.next, h.stop = iter.Pull2(r.lastOfPast(ctx, s))
 		if h.pull() {
 			heads = append(heads, h)
 		}

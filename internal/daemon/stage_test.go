@@ -37,6 +37,7 @@ type stage struct {
 	count map[string]int
 	when  map[string][]launched // the starts
 	blind error                 // of List
+	logs  string                // a directory
 }
 
 // launched is a start: when, and of what.
@@ -65,6 +66,8 @@ type actor struct {
 	started time.Time
 	done    chan struct{}
 	mute    atomic.Bool // it does not get ready
+	begun   string      // to write a line
+	active  time.Time   // zero: at the start
 	once    sync.Once
 	exit    supervisor.Exit
 }
@@ -124,7 +127,7 @@ func (s *stage) Adopt(_ context.Context, path string) (runtime.Session, error) {
 
 func (s *stage) Ready(context.Context, string, uint64) error { return nil }
 
-func (s *stage) Log(path string) (string, error) { return "/nowhere/" + path, nil }
+func (s *stage) Log(path string) (string, error) { return cmp.Or(s.logs, "/nowhere") + "/" + path, nil }
 
 func (s *stage) List(context.Context) (all []runtime.Observation, err error) {
 	s.mu.Lock()
@@ -252,13 +255,20 @@ func (a *actor) AwaitReady(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
-func (a *actor) Signal(context.Context, syscall.Signal) error     { return nil }
-func (a *actor) Write(context.Context, []byte) error              { return nil }
-func (a *actor) Resize(context.Context, uint16, uint16) error     { return nil }
-func (a *actor) Peek(context.Context, int) ([]string, error)      { return nil, nil }
-func (a *actor) LastActivity(context.Context) (time.Time, error)  { return a.started, nil }
+func (a *actor) Signal(context.Context, syscall.Signal) error { return nil }
+func (a *actor) Write(context.Context, []byte) error          { return nil }
+func (a *actor) Resize(context.Context, uint16, uint16) error { return nil }
+func (a *actor) Peek(context.Context, int) ([]string, error)  { return nil, nil }
+func (a *actor) LastActivity(context.Context) (time.Time, error) {
+	return cmp.Or(a.active, a.started), nil
+}
 func (a *actor) Attach(context.Context, runtime.Attachment) error { return nil }
 func (a *actor) Follow(context.Context, func()) error             { return nil }
+func (a *actor) Unfinished(ctx context.Context, f func(string)) error {
+	f(a.begun)
+	<-ctx.Done()
+	return nil
+}
 
 // treeOf makes a tree of words: "a" is an agent, "a=x" one that runs x,
 // "s(a b)" a supervisor, "s:rest_for_one(a b)" one with that strategy.
