@@ -52,7 +52,7 @@ func describe(e supervisor.Event) string {
 		}
 		return "stopped: " + exitText(e.Exit)
 	case supervisor.ChildChanged:
-		return fmt.Sprintf("%v: %v", e.State, e.Reason)
+		return fmt.Sprintf("%s: %v", daemon.StateAfter(e), e.Reason)
 	case supervisor.ChildAbandoned:
 		return fmt.Sprintf("abandoned: did not stop within %s", short(e.Waited))
 	case supervisor.ChildReturned:

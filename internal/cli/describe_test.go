@@ -117,6 +117,10 @@ func TestDescribe(t *testing.T) {
 		{supervisor.ChildStopping{EventHeader: header, Reason: supervisor.ReasonSibling}, "stopping: a sibling failed and the strategy restarts both"},
 		{supervisor.ChildStopped{EventHeader: header, Exit: supervisor.Exit{Kind: supervisor.ShutDown}}, "stopped"},
 		{supervisor.ChildStopped{EventHeader: header, Exit: supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled}}, "stopped: killed"},
+		{supervisor.ChildChanged{EventHeader: header, State: supervisor.Suspended, Reason: supervisor.ReasonStopped}, "stopped: stopped by hand"},
+		{supervisor.ChildChanged{EventHeader: header, State: supervisor.Suspended, Reason: supervisor.ReasonManual}, "stopped: asked for by hand"},
+		{supervisor.ChildChanged{EventHeader: header, State: supervisor.Suspended, Reason: supervisor.ReasonSuspended},
+			"suspended: suspended until it is resumed"},
 		{supervisor.EventsLost{EventHeader: root, N: 3}, "3 events were not shown: too many at once"},
 	} {
 		if got := describe(test.event); got != test.want {

@@ -62,7 +62,7 @@ func Classify(e supervisor.Event) (event.Type, map[string]any) {
 		data := exitData(e.Exit, map[string]any{"reason": e.Reason.String()})
 		return of(event.AgentStopped, event.SupervisorStopped), data
 	case supervisor.ChildChanged:
-		data := map[string]any{"state": e.State.String(), "reason": e.Reason.String()}
+		data := map[string]any{"state": StateAfter(e), "reason": e.Reason.String()}
 		return of(event.AgentChanged, event.SupervisorChanged), data
 	case supervisor.ChildAbandoned:
 		data := map[string]any{"waited_seconds": e.Waited.Seconds()}

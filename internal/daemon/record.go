@@ -3,6 +3,7 @@ package daemon
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -171,6 +172,9 @@ func (x *savedExit) exit() supervisor.Exit {
 func translate(e supervisor.Event) (entry event.Event, ok bool) {
 	h := e.Header()
 	entry = event.Event{Time: h.Time, Path: h.Path(), Incarnation: h.Incarnation, Message: e.String()}
+	if changed, ok := e.(supervisor.ChildChanged); ok {
+		entry.Message = fmt.Sprintf("%s is %s: %v", entry.Path, StateAfter(changed), changed.Reason)
+	}
 	var data map[string]any
 	entry.Type, data = Classify(e)
 	if len(data) > 0 {

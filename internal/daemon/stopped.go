@@ -24,6 +24,12 @@ func stateOf(s supervisor.State, why supervisor.Reason) (state, reason string) {
 	return supervisor.Stopped.String(), supervisor.ReasonStopped.String()
 }
 
+// StateAfter returns the state in which a call has put a child, as people know it.
+func StateAfter(e supervisor.ChildChanged) string {
+	state, _ := stateOf(e.State, e.Reason)
+	return state
+}
+
 // stoppedByHand reports whether only a start brings a child back.
 func stoppedByHand(i supervisor.ChildInfo) bool {
 	return i.State == supervisor.Suspended && i.Reason != supervisor.ReasonSuspended
