@@ -106,6 +106,7 @@ type childMore struct {
 	nextAt time.Duration // of the next try; 0 if none is scheduled
 	timer  *time.Timer   // the runner's
 	adopt  bool          // the next start takes over what lives already
+	lived  time.Duration // of what was taken over, which had ended by then; 0: it lives
 	short  uint32        // ends in a row of incarnations that lived shortly
 	token  uint64        // numbers timers, so that a late one is known
 	cause  error         // of a restart that is counted, while the child is stopped for it: see RestartCounted

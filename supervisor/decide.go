@@ -27,6 +27,9 @@ func (k *core) exited(c *child, exit Exit) {
 func (k *core) ended(c *child, exit Exit) {
 	uptime := k.now - c.began
 	c.rest().exit = exit
+	if c.more.lived > 0 {
+		uptime = c.more.lived
+	}
 	c.more.short++
 	if uptime >= c.policy.backoff.shortLife() {
 		c.more.short = 0

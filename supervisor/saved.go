@@ -27,6 +27,9 @@ type Saved struct {
 	// anything but takes it over. It keeps its number and its age, and is not counted.
 	Adopt     bool
 	StartedAt time.Time // of the incarnation to adopt
+	// EndedAt is when the incarnation to adopt ended, if it has: it ran until then, not
+	// until its end is dealt with. Zero: it lives, or that is not known.
+	EndedAt time.Time
 }
 
 // SavedSelf is the same of a supervisor, for Spec.Saved.
@@ -130,6 +133,9 @@ func (k *core) restore(c *child, s *Saved) {
 		if s.Adopt && c.gen > 0 {
 			c.gen--
 			m.adopt, c.counted, c.began = true, true, k.since(s.StartedAt.Add(-setBack))
+			if !s.EndedAt.IsZero() && !s.StartedAt.IsZero() {
+				m.lived = max(1, s.EndedAt.Sub(s.StartedAt))
+			}
 		}
 	}
 }

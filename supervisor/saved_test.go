@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -238,6 +239,42 @@ func TestSavedAdopt(t *testing.T) {
 		// It had lived for long: that was a success, and the backoff begins anew.
 		if saved, _, err := s.Save("a"); err != nil || saved.Attempt != 1 {
 			t.Errorf("saved: %+v, %v", saved, err)
+		}
+	})
+}
+
+// An incarnation that had ended before it was taken over ran until then.
+func TestSavedAdoptEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now().Add(-2 * time.Hour)
+		var exits []time.Duration
+		spec := Spec{
+			OnEvent: func(e Event) {
+				if e, ok := e.(ChildExited); ok {
+					exits = append(exits, e.Uptime)
+				}
+			},
+			Children: []ChildSpec{{
+				ID: "a", Limit: Quarantining(9, time.Hour), Backoff: Backoff{Kind: Fixed, Base: time.Minute},
+				Run: func(ctx context.Context) error {
+					self, _ := SelfOf(ctx)
+					time.Sleep(time.Duration(self.Incarnation-7) * time.Second)
+					return errors.New("boom")
+				},
+			}},
+		}
+		s := again(t, spec, Saved{
+			State: Running, Incarnation: 7, Attempt: 3, Adopt: true, StartedAt: began, EndedAt: began.Add(3 * time.Second),
+		}, SavedSelf{})
+		synctest.Wait()
+		// It was no success: the backoff goes on.
+		if saved, _, err := s.Save("a"); err != nil || saved.Attempt != 4 {
+			t.Errorf("saved: %+v, %v", saved, err)
+		}
+		time.Sleep(62 * time.Second)
+		synctest.Wait()
+		if want := []time.Duration{3 * time.Second, time.Second}; !slices.Equal(exits, want) {
+			t.Errorf("uptimes %v, want %v", exits, want)
 		}
 	})
 }

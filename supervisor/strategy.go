@@ -41,6 +41,9 @@ func (k *core) begin(c *child, by origin) {
 	c.origin, c.added = by, false
 	if !c.adopts() {
 		c.began, c.counted = k.now, false
+		if c.more != nil {
+			c.more.lived = 0
+		}
 		if l, w := k.governs(c); l.Count == CountStarts && !(k.excused(c) && w.count(k.now, l) > 0) {
 			w.add(k.now, l)
 			c.counted = true

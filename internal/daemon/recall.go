@@ -208,7 +208,7 @@ func (c *Controller) resume(o sighting, p *past) {
 			Message: fmt.Sprintf("%s started, incarnation %d; noticed later", path, o.Incarnation),
 		}.With(map[string]any{"late": true}), r.op())
 	}
-	p.adopt[path] = adoption{o.kind, o.Incarnation, late}
+	p.adopt[path] = adoption{o.kind, o.Incarnation, late, o.ExitedAt}
 	c.resumed(context.Background(), o.Observation) // nobody writes yet: there is nothing to wait for
 }
 
@@ -311,7 +311,7 @@ func (p *past) saved(path string) (*supervisor.Saved, *supervisor.SavedSelf) {
 		forget(s)
 	}
 	if a, ok := p.adopt[path]; ok {
-		s.State, s.Adopt, s.Incarnation = supervisor.Waiting, true, a.incarnation
+		s.State, s.Adopt, s.Incarnation, s.EndedAt = supervisor.Waiting, true, a.incarnation, a.endedAt
 	}
 	return s, self
 }

@@ -29,7 +29,8 @@ func (s sighting) lives() bool { return s.Life != runtime.Dead }
 type adoption struct {
 	kind        string
 	incarnation uint64
-	late        bool // its start is not on record: what comes with it may not have been done
+	late        bool      // its start is not on record: what comes with it may not have been done
+	endedAt     time.Time // zero: it lives, or that is not known
 }
 
 // stray is what is in slots of an agent that its next incarnation will not

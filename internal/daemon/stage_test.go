@@ -70,6 +70,7 @@ type actor struct {
 	active  time.Time   // zero: at the start
 	once    sync.Once
 	exit    supervisor.Exit
+	ended   time.Time
 }
 
 func (s *stage) Kind() string { return "proc" }
@@ -231,7 +232,9 @@ func (a *actor) over() bool {
 	}
 }
 
-func (a *actor) end(e supervisor.Exit) { a.once.Do(func() { a.exit = e; close(a.done) }) }
+func (a *actor) end(e supervisor.Exit) {
+	a.once.Do(func() { a.exit, a.ended = e, time.Now(); close(a.done) })
+}
 
 func (a *actor) Done() <-chan struct{} { return a.done }
 func (a *actor) Exit() supervisor.Exit { return a.exit }
@@ -245,7 +248,7 @@ func (a *actor) Observe() runtime.Observation {
 		Life: runtime.Alive, Ready: true, PID: 1, StartedAt: a.started,
 	}
 	if a.over() {
-		o.Life, o.Exit, o.ExitedAt = runtime.Dead, a.exit, time.Now()
+		o.Life, o.Exit, o.ExitedAt = runtime.Dead, a.exit, a.ended
 	}
 	return o
 }
