@@ -214,12 +214,14 @@ func (c *Controller) actOnChild(ctx context.Context, sup *supervisor.Supervisor,
 	case api.Start, api.Resume:
 		return start(ctx, sup, info)
 	case api.Restart:
-		defer sup.Hold()() // nothing else may run, and the run goes on
-		if err := c.suspendChild(ctx, sup, info, stopReason(action)); err != nil {
+		return finish(ctx, func(ctx context.Context) error {
+			defer sup.Hold()() // nothing else may run, and the run goes on
+			if err := c.suspendChild(ctx, sup, info, stopReason(action)); err != nil {
+				return err
+			}
+			_, err := sup.RestartChild(ctx, info.ID)
 			return err
-		}
-		_, err := sup.RestartChild(ctx, info.ID)
-		return err
+		})
 	case api.Reset:
 		return sup.Reset(info.ID)
 	}
@@ -233,13 +235,29 @@ func (c *Controller) startForOrder(ctx context.Context, sup *supervisor.Supervis
 	if isHeldByLimit(info.State) {
 		return heldForOrder(path, info.State)
 	}
-	if info.Sub != nil { // all in it stop in their order
-		if err := c.suspendChild(ctx, sup, info, stopReason(api.Restart)); err != nil {
-			return err
+	err := finish(ctx, func(ctx context.Context) error {
+		if info.Sub != nil { // all in it stop in their order
+			if err := c.suspendChild(ctx, sup, info, stopReason(api.Restart)); err != nil {
+				return err
+			}
 		}
-	}
-	_, err := sup.RestartCounted(ctx, info.ID, tooOften(order))
+		_, err := sup.RestartCounted(ctx, info.ID, tooOften(order))
+		return err
+	})
 	return countedForOrder(path, err)
+}
+
+// finish calls do, which goes on when ctx ends: what was begun is done, whether its
+// client waits for it or not.
+func finish(ctx context.Context, do func(context.Context) error) error {
+	done := make(chan error, 1)
+	go func() { done <- do(context.WithoutCancel(ctx)) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func isHeldByLimit(s supervisor.State) bool {

@@ -98,17 +98,19 @@ func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, actio
 		_, err := p.Supervisor.RestartChild(ctx, p.ID) // which its gate lets go no further
 		return err
 	case api.Restart:
-		defer p.Supervisor.Hold()()
-		if !forgotten {
-			if err := p.Supervisor.SuspendChild(ctx, p.ID, supervisor.ReasonManual); err != nil && !errors.Is(err, supervisor.ErrNotFound) {
-				return err
+		return finish(ctx, func(ctx context.Context) error {
+			defer p.Supervisor.Hold()()
+			if !forgotten {
+				if err := p.Supervisor.SuspendChild(ctx, p.ID, supervisor.ReasonManual); err != nil && !errors.Is(err, supervisor.ErrNotFound) {
+					return err
+				}
 			}
-		}
-		g.mu.Lock()
-		o := g.order // what it was at
-		g.mu.Unlock()
-		c.tellFired(path, g, o, "")
-		return p.Begin(ctx)
+			g.mu.Lock()
+			o := g.order // what it was at
+			g.mu.Unlock()
+			c.tellFired(path, g, o, "")
+			return p.Begin(ctx)
+		})
 	case api.Reset:
 		g.mu.Lock()
 		g.order.Chain = time.Now() // what its chain has used is forgotten, too

@@ -326,22 +326,15 @@ func (c *Controller) ending(ctx context.Context, path string, child supervisor.C
 // leaving stops a part of the tree, of which stop tells the supervisors. It goes
 // on when ctx ends.
 func (c *Controller) leaving(ctx context.Context, path string, stop func(context.Context) error) error {
-	done := make(chan error, 1)
-	go func() {
+	return finish(ctx, func(ctx context.Context) error {
 		p := c.takeLeave(path)
 		stopped := make(chan error, 1)
-		go func() { stopped <- stop(context.WithoutCancel(ctx)) }()
+		go func() { stopped <- stop(ctx) }()
 		p.run()
 		err := <-stopped
 		p.end()
-		done <- err
-	}()
-	select {
-	case err := <-done:
 		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	})
 }
 
 // partings says of what is not wanted any more what has to end before it: what
