@@ -50,6 +50,8 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 			*r = record{Path: path, Incarnation: r.Incarnation, Ended: true, State: supervisor.Waiting.String()}
 		case len(orderly) > 0 && !r.lasts():
 			r.State, r.Ended = supervisor.Waiting.String(), true
+		default:
+			r.finishStop()
 		}
 	}
 	if once {
@@ -190,6 +192,10 @@ func (c *Controller) resume(o sighting, p *past) {
 	if asked := o.Exit.Kind == supervisor.ShutDown || errors.Is(o.Exit.Err, supervisor.ErrKilled); o.Life == runtime.Dead && r.Incarnation == 0 && asked {
 		// It has obeyed, and who knew why is gone with the state. It did not fail.
 		r.Incarnation, r.Ended, r.State = o.Incarnation, true, supervisor.Waiting.String()
+		return
+	}
+	if o.Incarnation == r.Incarnation && o.Life != runtime.Unknown && r.isRestarting() && !c.opts.Once && !isAide(c.fleet().agents[path]) {
+		c.finishRestart(o, r)
 		return
 	}
 	// What happened between the last record and the last incarnation.

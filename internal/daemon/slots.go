@@ -34,10 +34,12 @@ type adoption struct {
 }
 
 // stray is what is in slots of an agent that its next incarnation will not
-// live in: above all when the file names another runtime than before. They are
-// emptied before the agent is started, so that it never runs twice.
+// live in: above all when the file names another runtime than before, and what was
+// being stopped for a restart. They are emptied before the agent is started, so that
+// it never runs twice.
 type stray struct {
 	in     []sighting
+	why    string  // what is at home is stopped
 	record *record // of the agent, as it is when they are empty
 }
 
@@ -109,10 +111,7 @@ func (c *Controller) assign(path string, all []sighting, p *past) {
 		if s.kind == home && (last.kind == home || s.Life == runtime.Dead) {
 			continue
 		}
-		if c.strays[path] == nil {
-			c.strays[path] = &stray{record: r}
-		}
-		c.strays[path].in = append(c.strays[path].in, s)
+		c.addStray(s, "it runs in another runtime since", r)
 	}
 	switch {
 	case last.kind == home:
@@ -126,6 +125,15 @@ func (c *Controller) assign(path string, all []sighting, p *past) {
 	case !r.Ended:
 		p.adopt[path] = adoption{kind: home, incarnation: r.Incarnation} // and find that it is lost
 	}
+}
+
+// addStray has a slot of an agent emptied before it is started.
+func (c *Controller) addStray(s sighting, why string, r *record) {
+	if c.strays[r.Path] == nil {
+		c.strays[r.Path] = &stray{record: r}
+	}
+	c.strays[r.Path].in = append(c.strays[r.Path].in, s)
+	c.strays[r.Path].why = why
 }
 
 // clearStrays empties the slots that an agent is not to live in, but for the one
@@ -144,14 +152,28 @@ func (c *Controller) clearStrays(ctx context.Context, a *spec.Agent, path string
 			continue
 		}
 		rt := c.places[o.kind]
+		home := o.kind == a.Runtime.String()
+		if home {
+			if err := c.resumed(ctx, o.Observation); err != nil { // while it ends
+				return err
+			}
+		}
 		if err := evict(ctx, rt, path, a.Shutdown.Grace); err != nil {
 			return fmt.Errorf("it has to leave runtime %s first: %w", o.kind, err)
 		}
+		if home {
+			c.over(path, o.Incarnation, "")
+		}
 		if o.Life == runtime.Alive {
+			why, data := s.why, map[string]any{"reason": s.why}
+			if !home {
+				why = fmt.Sprintf("it moves from %s to %v", o.kind, a.Runtime)
+				data = map[string]any{"reason": "runtime changed", "from": o.kind, "to": a.Runtime.String()}
+			}
 			c.log.Append(event.Event{
 				Type: event.AgentStopped, Path: path, Incarnation: o.Incarnation, Actor: "controller",
-				Message: fmt.Sprintf("%s stopped: it moves from %s to %v", path, o.kind, a.Runtime),
-			}.With(map[string]any{"reason": "runtime changed", "from": o.kind, "to": a.Runtime.String()}), s.record.op())
+				Message: fmt.Sprintf("%s stopped: %s", path, why),
+			}.With(data), s.record.op())
 			c.journal.started(path, s.record.Incarnation, 1)
 		}
 		if o.kind != a.Runtime.String() {

@@ -140,7 +140,7 @@ func childEntries() []Entry {
 		{AgentExited, "an incarnation ended well, unasked", end},
 		{AgentCrashed, "an incarnation ended as a failure; the decision says what follows", end},
 		{AgentStopping, "the agent is asked to stop", []string{fieldReason}},
-		{AgentStopped, "the agent has stopped as it was asked to", []string{fieldExit, fieldError, fieldReason}},
+		{AgentStopped, "the agent has stopped as it was asked to", []string{fieldExit, fieldError, fieldReason, fieldLate}},
 		{AgentChanged, "a command has changed the state of an agent that does not run",
 			[]string{"state the new state", fieldReason}},
 		{AgentAbandoned, "an incarnation could not be killed, and was cut off",
