@@ -12,7 +12,7 @@ import (
 // shell lives.
 const saver = `#!/bin/sh
 trap 'sleep 0.3; echo saved > "$1"; exit 0' TERM
-trap '' HUP PIPE
+trap '' PIPE
 echo up
 while :; do sleep 0.05; done
 `
@@ -26,7 +26,8 @@ func TestDownGivesTheRestItsGrace(t *testing.T) {
 		"[[agent]]\nname = \"pipeline\"\ncommand = \"./w.sh pipeline | cat\"" + keys +
 		agentTOML("deaf", `sh -c 'trap "" TERM; echo up; while :; do sleep 0.05; done'; :`,
 			`ready = { log = "up" }`, `shutdown = { grace = "100ms" }`)
-	saves := []string{"prefix", "pipeline"}
+	toml += "[[agent]]\nname = \"tty\"\nterminal = true\ncommand = \"FOO=bar ./w.sh tty; echo > tty2\"" + keys
+	saves := []string{"prefix", "pipeline", "tty"}
 	if _, err := exec.LookPath("tmux"); err == nil {
 		toml += "[[agent]]\nname = \"pane\"\nruntime = \"tmux\"\ncommand = \"FOO=bar ./w.sh pane\"" + keys
 		saves = append(saves, "pane")
@@ -37,7 +38,7 @@ func TestDownGivesTheRestItsGrace(t *testing.T) {
 	}
 	for _, crash := range []bool{false, true} {
 		f.do("up", "-d")
-		if f.awaitStates("prefix running", "pipeline running", "deaf running"); len(saves) > 2 {
+		if f.awaitStates("prefix running", "pipeline running", "tty running", "deaf running"); len(saves) > 3 {
 			f.awaitStates("pane running")
 		}
 		if crash {
@@ -53,5 +54,8 @@ func TestDownGivesTheRestItsGrace(t *testing.T) {
 			}
 		}
 		f.nobody()
+	}
+	if _, err := os.Stat(filepath.Join(f.dir, "tty2")); err == nil {
+		t.Error("what comes after the agent was run")
 	}
 }

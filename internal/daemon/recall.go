@@ -369,6 +369,9 @@ func (c *Controller) launch(
 		argv, secrets := c.runs(self.Path, a.Aide)
 		l.Argv, l.Env = argv, append(l.Env, secrets...)
 	}
+	if a.Terminal || a.Runtime == spec.Tmux {
+		l.Argv = proc.OutlastedShell(l.Argv, signal)
+	}
 	if a.Terminal && !slices.ContainsFunc(l.Env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }) {
 		l.Env = append(l.Env, "TERM=xterm-256color") // a daemon that a service manager has started has none
 	}
