@@ -321,6 +321,11 @@ func (s *Supervisor) Hold() (release func()) {
 	return sync.OnceFunc(func() { s.do(func() { s.core.holds-- }) })
 }
 
+// StopTogether makes the supervisor ask all of its children at once when it ends, as
+// Spec.StopTogether does, also if it is ending already. It is for a caller whose
+// processes know themselves when it is their turn. Update goes back to its Spec.
+func (s *Supervisor) StopTogether() { s.do(s.core.stopTogether) }
+
 // Children lists the children in start order.
 func (s *Supervisor) Children() ([]ChildInfo, error) {
 	var all []ChildInfo

@@ -393,14 +393,23 @@ func (k *core) shutdown(final Exit, why Reason) {
 			}
 		}
 	case k.together:
-		for c := k.tail; c != nil; c = c.prev {
-			if c.state.alive() && c.state != Stopping {
-				k.stop(c, planDown, ReasonShutdown)
-			}
-		}
+		k.stopTogether()
 	}
 	k.cursor = k.tail
 	k.proceedDown()
+}
+
+// stopTogether makes a shutdown ask all children at once.
+func (k *core) stopTogether() {
+	k.together = true
+	if k.op != opDown {
+		return
+	}
+	for c := k.tail; c != nil; c = c.prev {
+		if c.state.alive() && c.state != Stopping {
+			k.stop(c, planDown, ReasonShutdown)
+		}
+	}
 }
 
 // proceedDown stops the next child of a shutdown, or ends it.

@@ -99,6 +99,28 @@ func TestStopTogether(t *testing.T) {
 	}
 }
 
+// A supervisor that stops its children one after the other can be told to hurry.
+func TestStopTogetherMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := supervisor.Start(t.Context(), supervisor.Spec{Children: guests(func(string) {},
+			&guest{name: "a", takes: 4 * time.Second}, &guest{name: "b", takes: 3 * time.Second}, &guest{name: "c", takes: 5 * time.Second})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		s.Stop()
+		time.Sleep(time.Second)
+		s.StopTogether()
+		if err := s.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took != 5*time.Second {
+			t.Errorf("took %v, want 5s", took)
+		}
+		s.StopTogether() // nothing happens
+	})
+}
+
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		patient := &guest{name: "patient", takes: time.Hour, patience: 2 * time.Hour}
