@@ -20,6 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/patrol/pool"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/work"
@@ -114,13 +115,14 @@ type Controller struct {
 	idle      map[string]idling // agents that are so for longer than they may; needs mu
 	unwatched map[string]bool   // agents of which was said that their idle_timeout does nothing; needs mu
 
-	project  suspension
-	arrivals *arrivals
-	departed map[string]*fleet // what is not wanted any more and may not have ended, with the last fleet that had it; needs mu
-	late     []api.Overdue     // did not stop in time when everything was stopped; needs mu
-	parted   chan struct{}     // closed when all agents have been stopped because of that
-	hurry    chan struct{}     // closed when somebody has asked for that twice
-	hurried  sync.Once
+	project   suspension
+	processes *processes
+	sequence  shutdown.Sequence
+	departed  map[string]*fleet // what is not wanted any more and may not have ended, with the last fleet that had it; needs mu
+	late      []api.Overdue     // did not stop in time when everything was stopped; needs mu
+	parted    chan struct{}     // closed when all agents have been stopped because of that
+	hurry     chan struct{}     // closed when somebody has asked for that twice
+	hurried   sync.Once
 
 	down     chan struct{} // closed when somebody has asked for the end
 	downOnce sync.Once
@@ -169,7 +171,7 @@ func newController(o Options) (*Controller, error) {
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
 		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o),
-		idle: make(map[string]idling), unwatched: make(map[string]bool), arrivals: newArrivals(), departed: make(map[string]*fleet), parted: make(chan struct{}), hurry: make(chan struct{}),
+		idle: make(map[string]idling), unwatched: make(map[string]bool), processes: newProcesses(), departed: make(map[string]*fleet), parted: make(chan struct{}), hurry: make(chan struct{}),
 		credentials: newCredentials(), launched: make(chan struct{}), ordersEnded: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
@@ -286,7 +288,7 @@ func (c *Controller) Err() error {
 	return nil
 }
 
-// Stop ends the controller: all agents are stopped as package farewell says, or
+// Stop ends the controller: all agents are stopped as package shutdown says, or
 // go on without it if keep. It returns at once; the second call kills.
 func (c *Controller) Stop(keep bool) {
 	first := false
@@ -320,7 +322,7 @@ func (c *Controller) wait() {
 	err := c.root.Wait()
 	c.closeOrders()
 	if !c.keeps() {
-		c.arrivals.settle(leftTime)
+		c.processes.settle(leftTime)
 	}
 	c.background.end()
 	if !c.keeps() {

@@ -98,7 +98,7 @@ func (c *Controller) explainPatrol(x *api.Explanation) {
 // idleFor is for how long an agent that has an idle_timeout and runs has neither
 // read nor written anything, and whether that counts at the moment.
 func (c *Controller) idleFor(path string) (idle time.Duration, counts, ok bool) {
-	a, p := c.fleet().agents[path], c.arrivals.of(path)
+	a, p := c.fleet().agents[path], c.processes.of(path)
 	if a == nil || a.IdleTimeout <= 0 || p == nil {
 		return 0, false, false
 	}

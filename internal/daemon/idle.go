@@ -78,7 +78,7 @@ func (c *Controller) mindIdle(p *process, a *spec.Agent) {
 
 // amend applies what has changed of an agent that lives, without a restart.
 func (c *Controller) amend(path string) {
-	if p, a := c.arrivals.of(path), c.fleet().agents[path]; p != nil && a != nil {
+	if p, a := c.processes.of(path), c.fleet().agents[path]; p != nil && a != nil {
 		c.mindIdle(p, a)
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/farewell"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -30,7 +30,7 @@ type Stopped struct {
 }
 
 // StopOrphans stops the agents and the runs of orders of a project whose
-// controller was killed, the agents as package farewell says. The next controller finds
+// controller was killed, the agents as package shutdown says. The next controller finds
 // an orderly end. The error is a *LockedError if there is a controller after all.
 func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped Stopped, err error) {
 	project, err := OpenProject(file)
@@ -78,7 +78,7 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	if len(all) == 0 {
 		return stopped, nil
 	}
-	d := dispersal{places: places, gone: make(chan string), sessions: make(map[string][]runtime.Session), failed: make(map[string]error)}
+	d := dispersal{places: places, sessions: make(map[string][]runtime.Session), failed: make(map[string]error)}
 	populated := tree.Populated(paths(all))
 	allowed := make(map[string]time.Duration)
 	for path, child := range populated.All() {
@@ -88,7 +88,7 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	}
 	var told []event.Event
 	d.take(ctx, all)
-	stopped.Agents, stopped.Late = d.run(ctx, populated.Order(), func(path string) time.Duration {
+	stopped.Agents, stopped.Late = d.run(ctx, populated, func(path string) time.Duration {
 		if own, known := allowed[path]; known {
 			return own
 		}
@@ -124,12 +124,11 @@ func sightings(ctx context.Context, runtimes []runtime.Runtime) (all []sighting,
 	return all, nil
 }
 
-// dispersal is the farewell of a fleet that has no controller any more: nobody is
+// dispersal stops a fleet that has no controller any more: nobody is
 // there to restart anything.
 type dispersal struct {
 	places   map[string]runtime.Runtime
 	sessions map[string][]runtime.Session // by path, in all runtimes
-	gone     chan string                  // paths of which all sessions have ended
 	failed   map[string]error             // by path
 }
 
@@ -156,84 +155,120 @@ func (d *dispersal) take(ctx context.Context, all []sighting) {
 	wg.Wait()
 }
 
+// leftover is an agent without a controller, in all runtimes in which it lives.
+type leftover struct {
+	path     string
+	pid      int
+	sessions []runtime.Session
+	gone     chan struct{}
+
+	mu    sync.Mutex
+	asked time.Time
+	ended time.Time
+}
+
+func newLeftover(path string, sessions []runtime.Session) *leftover {
+	l := &leftover{path: path, pid: sessions[0].Observe().PID, sessions: sessions, gone: make(chan struct{})}
+	go func() {
+		defer close(l.gone)
+		for _, s := range sessions {
+			<-s.Done()
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.ended = time.Now()
+	}()
+	return l
+}
+
+// Gone is part of shutdown.Process.
+func (l *leftover) Gone() <-chan struct{} { return l.gone }
+
+// Kill is part of shutdown.Process.
+func (l *leftover) Kill() {
+	for _, s := range l.sessions {
+		s.Kill()
+	}
+}
+
+// Overdue is part of shutdown.Process.
+func (l *leftover) Overdue(allowed time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asked.IsZero() {
+		return 0
+	}
+	ended := l.ended
+	if ended.IsZero() {
+		ended = time.Now()
+	}
+	took := ended.Sub(l.asked)
+	if took < allowed {
+		return 0
+	}
+	l.asked = time.Time{}
+	return took
+}
+
+// stop asks it to end when it is its turn.
+func (l *leftover) stop(ctx context.Context, sequence *shutdown.Sequence) {
+	within, _ := sequence.Await(ctx, l.path)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case within == 0:
+		l.Kill()
+		return
+	}
+	l.mu.Lock()
+	l.asked = time.Now()
+	l.mu.Unlock()
+	for _, s := range l.sessions {
+		if p, ok := s.(patient); ok {
+			p.StopWithin(within)
+		} else {
+			s.Stop()
+		}
+	}
+}
+
 // run stops them and returns who has ended, and who had to be killed for that.
-func (d *dispersal) run(ctx context.Context, order *spec.Order, allowance func(string) time.Duration) (ended []string, late []api.Overdue) {
-	over := make(chan struct{})
-	defer close(over)
-	allowed := make(map[string]time.Duration)
+func (d *dispersal) run(ctx context.Context, tree *spec.Tree, allowance func(string) time.Duration) (ended []string, late []api.Overdue) {
+	agents, living := make(map[string]*leftover), make(map[string]shutdown.Process)
 	for path, sessions := range d.sessions {
-		allowed[path] = allowance(path)
-		go func() {
-			for _, s := range sessions {
-				select {
-				case <-s.Done():
-				case <-over:
-					return
-				}
-			}
-			select {
-			case d.gone <- path:
-			case <-over:
-			}
-		}()
+		agents[path] = newLeftover(path, sessions)
+		living[path] = agents[path]
 	}
-	plan, begun := farewell.New(order, allowed, time.Now()), time.Now()
-	asked := make(map[string]api.Overdue)
-	since := make(map[string]time.Time)
-	name := func(path string) { // who had to be killed, by this or by what it runs in
-		if o, ok := asked[path]; ok && allowed[path] > 0 {
-			delete(asked, path)
-			o.Waited = time.Since(since[path]).Seconds()
-			late = append(late, o)
-		}
+	begun := time.Now()
+	var sequence shutdown.Sequence
+	var mu sync.Mutex
+	run := sequence.Begin(shutdown.Scope{
+		Order: tree.Order(), Living: living, Allowed: allowance, Late: func() {},
+		Of: func(path string) shutdown.Process { return living[path] },
+		Overdue: func(path string, waited time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			late = append(late, api.Overdue{Path: path, PID: agents[path].pid, Waited: waited.Seconds()})
+		},
+	})
+	asking, enough := context.WithCancel(ctx)
+	for _, l := range agents {
+		go l.stop(asking, &sequence)
 	}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		step := plan.Step(time.Now())
-		for _, path := range step.Ask {
-			asked[path], since[path] = api.Overdue{Path: path, PID: d.sessions[path][0].Observe().PID}, time.Now()
-			for _, s := range d.sessions[path] {
-				if p, ok := s.(patient); ok {
-					p.StopWithin(allowed[path])
-				} else {
-					s.Stop()
-				}
-			}
-		}
-		for _, path := range step.Kill {
-			name(path)
-			for _, s := range d.sessions[path] {
-				s.Kill()
-			}
-		}
-		for _, path := range step.Left {
+	run.Do(ctx.Done(), nil)
+	enough()
+	for path, l := range agents {
+		switch {
+		case isClosed(l.gone):
+			ended = append(ended, path)
+		case ctx.Err() != nil:
+			d.failed[path] = context.Cause(ctx)
+		default:
 			d.failed[path] = &supervisor.AbandonedError{Path: path, Waited: time.Since(begun)}
 		}
-		if plan.Over() {
-			return ended, late
-		}
-		timer.Stop()
-		if !step.Next.IsZero() {
-			timer.Reset(time.Until(step.Next))
-		}
-		select {
-		case path := <-d.gone:
-			plan.Ended(path)
-			ended = append(ended, path)
-			if time.Since(since[path]) >= allowed[path] {
-				name(path)
-			}
-		case <-timer.C:
-		case <-ctx.Done():
-			for path := range d.sessions {
-				if !slices.Contains(ended, path) {
-					d.failed[path] = context.Cause(ctx)
-				}
-			}
-			return ended, late
-		}
 	}
+	slices.SortFunc(ended, func(a, b string) int { return agents[a].ended.Compare(agents[b].ended) })
+	return ended, late
 }
 
 // paths are those of sightings.

@@ -23,18 +23,30 @@ type process struct {
 	done    chan struct{} // the same, and its supervisor may know
 	letGo   chan struct{}
 	ready   time.Time // since when it is known
-	unmind  func()    // ends the watch over whether it is idle; nil if there is none
+	order   stopOrder
+	unmind  func() // ends the watch over whether it is idle; nil if there is none
 
 	ctx     context.Context // of its turns; over when it is killed, or let go
 	cancel  context.CancelCauseFunc
 	resting sync.WaitGroup
 
 	mu      sync.Mutex
-	asked   bool  // to end, by its supervisor
-	ended   bool  // the session has, and it is too late to rest
-	verdict error // why it was condemned; nil if it was not
-	holding
+	asked   bool          // to end, by its supervisor
+	ended   bool          // the session has, and it is too late to rest
+	verdict error         // why it was condemned; nil if it was not
+	since   time.Time     // it was asked in its turn, with others; zero if it was not
+	took    time.Duration // from since to the end; 0 if it has not ended
+	told    bool          // that it did not end in time
 }
+
+// stopOrder is when an agent that is stopped with others may end.
+type stopOrder interface {
+	Await(ctx context.Context) (within time.Duration, ordered bool) // see shutdown.Sequence
+	Bound() time.Duration
+}
+
+// patient is a session that can be given more time to end than it has by itself.
+type patient interface{ StopWithin(time.Duration) }
 
 // turns is what is to be done at the turns of an incarnation's life. Each may be nil.
 type turns struct {
@@ -52,9 +64,9 @@ var (
 
 // newProcess makes a process of a session, which may have ended already. Nobody
 // is told of its end before all turns have been taken.
-func newProcess(s runtime.Session, keeps func() bool, grace time.Duration, t turns) *process {
+func newProcess(s runtime.Session, keeps func() bool, grace time.Duration, t turns, order stopOrder) *process {
 	p := &process{
-		session: s, keeps: keeps, grace: grace, turns: t,
+		session: s, keeps: keeps, grace: grace, turns: t, order: order,
 		ready: time.Now(), gone: make(chan struct{}), done: make(chan struct{}), letGo: make(chan struct{}),
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
@@ -64,7 +76,6 @@ func newProcess(s runtime.Session, keeps func() bool, grace time.Duration, t tur
 
 func (p *process) watch() {
 	defer close(p.done)
-	defer p.awaitRelease()
 	defer close(p.gone)
 	defer p.cancel(nil)
 	select {
@@ -111,51 +122,88 @@ func (p *process) Exit() supervisor.Exit {
 	return parting(exit, p.session.Observe().Said)
 }
 
-// Stop lets it rest first, and asks it to end then; when that is is not its
-// supervisor's business where everything is stopped: see depart.
+// Patience is part of supervisor.Patient.
+func (p *process) Patience() time.Duration { return p.order.Bound() }
+
+// Gone is part of shutdown.Process.
+func (p *process) Gone() <-chan struct{} { return p.gone }
+
+// Stop waits for its turn where it is stopped with others, lets it rest, and asks it
+// to end. One that has no time for that is killed.
 func (p *process) Stop() {
-	if p.heeds() {
+	if p.letsGo() {
 		return
 	}
-	p.end(func(first bool) {
-		switch {
-		case p.turns.rest == nil || p.ended:
-			p.session.Stop()
-		case first:
-			p.resting.Go(func() {
-				p.turns.rest(p.ctx)
-				p.session.Stop()
-			})
+	within, ordered := p.order.Await(p.ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked || p.ctx.Err() != nil {
+		return // killed meanwhile, or it has ended
+	}
+	p.asked = true
+	stop := p.session.Stop
+	if ordered {
+		p.since = time.Now()
+		if s, ok := p.session.(patient); ok {
+			stop = func() { s.StopWithin(within) }
 		}
-	})
+	}
+	switch {
+	case ordered && within == 0:
+		p.cancel(errKilled)
+		p.session.Kill()
+	case p.turns.rest == nil || p.ended:
+		stop()
+	default:
+		p.resting.Go(func() {
+			p.turns.rest(p.ctx)
+			stop()
+		})
+	}
 }
 
 // Kill ends it, and what is done at its turns.
 func (p *process) Kill() {
-	p.end(func(bool) {
-		p.cancel(errKilled)
-		p.session.Kill()
-	})
-}
-
-// end ends it somehow, or lets it go if the controller keeps its agents. how is
-// told whether it is the first to ask.
-func (p *process) end(how func(first bool)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.holding.end()
-	if p.keeps() {
-		select {
-		case <-p.letGo:
-		default:
-			p.cancel(errLetGo)
-			close(p.letGo)
-		}
+	if p.letsGo() {
 		return
 	}
-	first := !p.asked
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.asked = true
-	how(first)
+	p.cancel(errKilled)
+	p.session.Kill()
+}
+
+// letsGo lets it go, and reports true, if the controller keeps its agents.
+func (p *process) letsGo() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.keeps() {
+		return false
+	}
+	if !isClosed(p.letGo) {
+		p.cancel(errLetGo)
+		close(p.letGo)
+	}
+	return true
+}
+
+// Overdue is part of shutdown.Process.
+func (p *process) Overdue(allowed time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.since.IsZero() || p.told {
+		return 0
+	}
+	took := p.took
+	if took == 0 {
+		took = time.Since(p.since)
+	}
+	if took < allowed {
+		return 0
+	}
+	p.told = true
+	return took
 }
 
 // leaves reports whether it has been asked to end, or was condemned.

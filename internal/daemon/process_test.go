@@ -62,6 +62,12 @@ var errGuilty = errors.New("watchdog: nothing heard for 30s")
 
 func never() bool { return false }
 
+// alone is the order of an agent that is stopped with no other.
+type alone struct{}
+
+func (alone) Await(context.Context) (time.Duration, bool) { return 0, false }
+func (alone) Bound() time.Duration                        { return 0 }
+
 func TestCondemn(t *testing.T) {
 	abort, cont := syscall.SIGABRT.String(), syscall.SIGCONT.String()
 	for _, c := range []struct {
@@ -78,7 +84,7 @@ func TestCondemn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newPlayed(c.obey)
-				p := newProcess(s, never, 5*time.Second, turns{})
+				p := newProcess(s, never, 5*time.Second, turns{}, alone{})
 				begin := time.Now()
 				if !p.condemn(errGuilty, c.sig) || p.condemn(errors.New("another"), 0) {
 					t.Error("it can be condemned once")
@@ -111,7 +117,7 @@ func TestCondemn(t *testing.T) {
 func TestCondemnTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPlayed(true)
-		p := newProcess(s, never, time.Second, turns{})
+		p := newProcess(s, never, time.Second, turns{}, alone{})
 		s.obey = false
 		p.Stop()
 		if p.condemn(errGuilty, syscall.SIGABRT) {
@@ -125,7 +131,7 @@ func TestCondemnTooLate(t *testing.T) {
 
 		keep := false
 		s = newPlayed(true)
-		p = newProcess(s, func() bool { return keep }, time.Second, turns{})
+		p = newProcess(s, func() bool { return keep }, time.Second, turns{}, alone{})
 		keep = true
 		if p.condemn(errGuilty, syscall.SIGABRT) {
 			t.Error("condemned by a controller that keeps its agents")
@@ -195,7 +201,7 @@ func TestTurns(t *testing.T) {
 					rest:   func(ctx context.Context) { turn(ctx, "rest") },
 					failed: func(ctx context.Context, exit supervisor.Exit) { turn(ctx, "failed "+exit.Kind.String()) },
 					over:   func(supervisor.Exit, bool) { got = append(got, "over") },
-				})
+				}, alone{})
 				c.do(p, s, &keep)
 				<-p.Done()
 				if took := time.Since(begin); !slices.Equal(got, c.want) || took != c.took {

@@ -76,7 +76,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		c.mu.Lock()
 		c.sessions[self.Path] = s
 		c.mu.Unlock()
-		p := newProcess(s, func() bool { return c.leavesAlone(self.Path) }, a.Shutdown.Grace, l.turns())
+		p := newProcess(s, func() bool { return c.leavesAlone(self.Path) }, a.Shutdown.Grace, l.turns(), turn{&c.sequence, self.Path})
 		if a.Notify {
 			go vigil{period: a.Watchdog, grace: a.Shutdown.Grace}.watch(s, p)
 		}
@@ -86,7 +86,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 	}
 	begin := func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
-		return c.arrivals.start(ctx, self.Path, start)
+		return c.processes.start(ctx, self.Path, start)
 	}
 	if a.Aide != nil {
 		begin = c.startAide(begin)

@@ -13,30 +13,11 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/farewell"
 	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
-
-// leavetaking is one farewell while it is carried out: all agents of a part of
-// the tree are asked to end when package farewell says so. Their supervisors are
-// told to stop at the same time, and nothing is started there meanwhile.
-type leavetaking struct {
-	c    *Controller
-	gate *gate
-	plan *farewell.Plan
-	news chan gone
-	over chan struct{} // closed when nobody reads news any more
-
-	mu      sync.Mutex
-	bound   time.Duration
-	present map[string]*process
-	killed  map[string]bool
-}
-
-// gone is the news that a start was given up, or that an agent has ended.
-type gone struct{ path string }
 
 // allowance is how long an agent may take to end once it was asked: its own
 // grace, or shutdown_timeout if it states none, and what it is to do before.
@@ -77,161 +58,52 @@ func (c *Controller) fleetOf(path string) *fleet {
 	return cmp.Or(c.departed[path], f)
 }
 
-// boundSlack is how much longer supervisors wait than a farewell can take.
-const boundSlack = 5 * time.Second
-
-// takeLeave begins to stop all agents of a part of the tree, which is closed
-// from now on. Their supervisors have to be told to stop, too.
-func (c *Controller) takeLeave(path string) *leavetaking {
-	p := &leavetaking{
-		c: c, news: make(chan gone), over: make(chan struct{}),
-		present: make(map[string]*process), killed: make(map[string]bool),
-	}
-	p.mu.Lock() // who arrives waits
-	defer p.mu.Unlock()
-	gate, living, coming := c.arrivals.close(path, p.arrived)
-	allowed := make(map[string]time.Duration)
-	for at := range living {
-		allowed[at] = c.allowance(at)
-	}
-	for _, way := range coming {
-		allowed[way.path] = c.allowance(way.path)
-	}
-	p.gate, p.present = gate, living
-	p.plan = farewell.New(c.fleetOf(path).tree.Order(), allowed, time.Now())
-	p.bound = p.plan.Bound() + boundSlack
-	for at, agent := range living {
-		agent.heed(p.bound)
-		p.watch(at, agent.gone)
-	}
-	for _, way := range coming {
-		p.watch(way.path, way.over)
-	}
-	return p
+// turn is the place of an agent in the order in which agents are stopped.
+type turn struct {
+	sequence *shutdown.Sequence
+	path     string
 }
 
-// watch waits for news of an agent.
-func (p *leavetaking) watch(path string, done <-chan struct{}) {
-	go func() {
-		select {
-		case <-done:
-		case <-p.over:
-			return
-		}
-		select {
-		case p.news <- gone{path}:
-		case <-p.over:
-		}
-	}()
+func (t turn) Await(ctx context.Context) (within time.Duration, ordered bool) {
+	return t.sequence.Await(ctx, t.path)
 }
+func (t turn) Bound() time.Duration { return t.sequence.Bound(t.path) }
 
-// end lets in again who waits.
-func (p *leavetaking) end() {
-	p.c.arrivals.reopen(p.gate)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, agent := range p.present {
-		agent.release() // whose supervisor has not asked for it
-	}
-}
-
-// arrived takes note of an agent whose start was finished before it could be
-// given up.
-func (p *leavetaking) arrived(path string, agent *process) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.present[path] = agent
-	agent.heed(p.bound)
-	if p.killed[path] {
-		agent.depart(0)
-	} else {
-		agent.depart(p.c.allowance(path))
-	}
-}
-
-func (p *leavetaking) at(path string) *process {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.present[path]
-}
-
-// run carries out the plan, until nobody lives or the controller is in a hurry.
-func (p *leavetaking) run() {
-	defer close(p.over)
-	plan := p.plan
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		step := plan.Step(time.Now())
-		for _, path := range step.Ask {
-			if agent := p.at(path); agent != nil {
-				agent.depart(p.c.allowance(path))
+// beginShutdown plans to stop all agents of a part of the tree. Their supervisors,
+// which have to be told to stop, ask all of them at once: each waits for its turn.
+func (c *Controller) beginShutdown(path string) *shutdown.Run {
+	living, starting := c.processes.below(path)
+	return c.sequence.Begin(shutdown.Scope{
+		Path: path, Order: c.fleetOf(path).tree.Order(), Living: living, Starting: starting, Allowed: c.allowance,
+		Of: func(path string) shutdown.Process {
+			if p := c.processes.of(path); p != nil {
+				return p
 			}
-		}
-		for _, path := range step.Kill {
-			p.kill(path)
-		}
-		if plan.Over() {
-			return
-		}
-		timer.Stop()
-		if !step.Next.IsZero() {
-			timer.Reset(time.Until(step.Next))
-		}
-		select {
-		case n := <-p.news:
-			p.hear(n)
-			for more := true; more; { // all that has come meanwhile
-				select {
-				case n := <-p.news:
-					p.hear(n)
-				default:
-					more = false
-				}
+			return nil
+		},
+		Overdue: c.overdue,
+		Late: func() {
+			if sup := c.find(path); sup != nil {
+				askTogether(sup)
 			}
-		case <-timer.C:
-		case <-p.c.hurry:
-			return
-		case <-p.c.ended:
-			return
-		}
-	}
+		},
+	})
 }
 
-// hear takes in that an agent has ended, or that a start is over: what came of
-// that may live. An agent that has taken all its time was killed, by its shim.
-func (p *leavetaking) hear(n gone) {
-	agent := p.at(n.path)
-	if agent != nil && !isClosed(agent.gone) {
-		p.watch(n.path, agent.gone)
-		return
-	}
-	if allowed := p.c.allowance(n.path); agent != nil && allowed > 0 {
-		if waited := agent.overdue(allowed); waited > 0 {
-			p.c.overdue(n.path, agent, waited)
+// askTogether has a supervisor, and those below it, ask all children at once when it ends.
+func askTogether(sup *supervisor.Supervisor) {
+	children, _ := sup.Children()
+	for _, child := range children {
+		if child.Sub != nil {
+			askTogether(child.Sub)
 		}
 	}
-	p.plan.Ended(n.path)
-}
-
-// kill ends an agent whose time is over.
-func (p *leavetaking) kill(path string) {
-	p.mu.Lock()
-	p.killed[path] = true
-	agent := p.present[path]
-	p.mu.Unlock()
-	if agent == nil { // its start is being given up, which ends it, too
-		return
-	}
-	if waited := agent.overdue(0); waited > 0 {
-		p.c.overdue(path, agent, waited)
-	}
-	agent.depart(0)
+	sup.StopTogether() // one that has ended has nothing to stop
 }
 
 // overdue tells that an agent did not end in time.
-func (c *Controller) overdue(path string, agent *process, waited time.Duration) {
-	o := agent.session.Observe()
+func (c *Controller) overdue(path string, waited time.Duration) {
+	o := c.processes.of(path).session.Observe()
 	late := api.Overdue{Path: path, PID: o.PID, Waited: waited.Seconds()}
 	if isClosed(c.down) {
 		c.mu.Lock()
@@ -244,13 +116,13 @@ func (c *Controller) overdue(path string, agent *process, waited time.Duration) 
 	}.With(late))
 }
 
-// shutDown ends the whole tree, which stays closed.
+// shutDown ends the whole tree. Nothing in it starts again.
 func (c *Controller) shutDown() {
-	p := c.takeLeave(c.root.Path())
+	run := c.beginShutdown(c.root.Path())
 	c.root.Stop()
-	p.run()
+	run.Do(c.hurry, c.ended)
 	close(c.parted)
-	if !c.arrivals.empty() { // some do not end at all, and have been waited for already
+	if !c.processes.empty() { // some do not end at all, and have been waited for already
 		c.root.Kill()
 	}
 }
@@ -314,10 +186,10 @@ func (c *Controller) takeOverBelow(ctx context.Context, path string) {
 	parallel(agents, ensure)
 }
 
-// ending stops a child as stop says; with a supervisor, all agents below it as a
-// farewell. That goes on when ctx ends.
+// ending stops a child as stop says; with a supervisor, all agents below it in their
+// order. That goes on when ctx ends.
 func (c *Controller) ending(ctx context.Context, path string, child supervisor.ChildInfo, stop func(context.Context) error) error {
-	if child.Sub == nil || c.arrivals.closed(path) {
+	if child.Sub == nil || c.sequence.Covers(path) {
 		return stop(ctx)
 	}
 	return c.leaving(ctx, path, stop)
@@ -327,13 +199,12 @@ func (c *Controller) ending(ctx context.Context, path string, child supervisor.C
 // on when ctx ends.
 func (c *Controller) leaving(ctx context.Context, path string, stop func(context.Context) error) error {
 	return finish(ctx, func(ctx context.Context) error {
-		p := c.takeLeave(path)
+		run := c.beginShutdown(path)
+		defer run.End()
 		stopped := make(chan error, 1)
 		go func() { stopped <- stop(ctx) }()
-		p.run()
-		err := <-stopped
-		p.end()
-		return err
+		run.Do(c.hurry, c.ended)
+		return <-stopped
 	})
 }
 
@@ -399,7 +270,7 @@ func (c *Controller) stopUntaken() {
 // stopUntakenAt stops what lives in a slot, asked if there is time for that.
 func (c *Controller) stopUntakenAt(path, kind string) {
 	within := c.allowance(path)
-	ctx, cancel := context.WithTimeout(context.Background(), within+farewell.KillTime)
+	ctx, cancel := context.WithTimeout(context.Background(), within+shutdown.KillTime)
 	defer cancel()
 	s, err := adoptNow(ctx, c.places[kind], path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && isClosed(s.Done()) {

@@ -141,7 +141,7 @@ func TestVigilWatch(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newTalker()
-				p := newProcess(s, never, 5*time.Second, turns{})
+				p := newProcess(s, never, 5*time.Second, turns{}, alone{})
 				begin := time.Now()
 				go vigil{period: period, grace: 5 * time.Second}.watch(s, p)
 				go c.play(s)
@@ -163,7 +163,7 @@ func TestVigilEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTalker()
 		keep := false
-		p := newProcess(s, func() bool { return keep }, time.Second, turns{})
+		p := newProcess(s, func() bool { return keep }, time.Second, turns{}, alone{})
 		over := make(chan struct{})
 		go func() {
 			defer close(over)

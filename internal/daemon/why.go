@@ -71,7 +71,7 @@ func (c *Controller) explainIdle(ctx context.Context, x *api.Explanation) {
 	if a == nil || a.IdleTimeout <= 0 {
 		return
 	}
-	if p := c.arrivals.of(path); p != nil && x.Node.State == supervisor.Running.String() {
+	if p := c.processes.of(path); p != nil && x.Node.State == supervisor.Running.String() {
 		if last, err := c.activity(p.session); err == nil {
 			text := fmt.Sprintf("last input or output %s ago, of %s that it may do without", liveness.Brief(max(0, time.Since(last)).Round(time.Second)), liveness.Brief(a.IdleTimeout))
 			if _, counts, ok := c.idleFor(path); ok && !counts {

@@ -72,7 +72,7 @@ func (c *Controller) lookAtHaunts(ctx context.Context, haunts map[*process]*haun
 	observed := make(map[*process]runtime.Observation)
 	var ids []proc.Identity
 	for path, a := range f.agents {
-		p := c.arrivals.of(path)
+		p := c.processes.of(path)
 		if len(a.ProcessNames) == 0 || p == nil || isClosed(p.gone) {
 			continue
 		}

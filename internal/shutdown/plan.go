@@ -1,14 +1,14 @@
-// Package farewell decides how the agents of a fleet are stopped: who is asked
-// when, who is killed when, and when nobody waits any more. It knows no clock
-// and does nothing itself.
+// Package shutdown stops the agents of a part of the tree in order and in
+// bounded time. Plan decides who is asked and who is killed when, without a
+// clock; Sequence and Run carry that out, while the supervisors stop their
+// children as ever: an agent whose supervisor asks it to stop waits for its turn.
 //
-// All agents are asked at once, but for those that others depend on, which are
-// asked when those have ended. Each has a time of its own from then on; who
-// lives longer is killed, again not before those that depend on it, and all of
-// it is bounded: with W for the longest of these times, everybody has been asked
-// after W, and been killed after 2W and twice KillTime. (The Gas City seed,
-// "Dependency-aware bounded force-stops".)
-package farewell
+// All agents are asked at once, except those that others depend on, which are
+// asked when those have ended. Each has a time of its own from then on. One that
+// lives longer is killed, again not before those that depend on it. With W for
+// the longest of these times, every agent has been asked after W, and been killed
+// after 2W and twice KillTime.
+package shutdown
 
 import (
 	"slices"
@@ -22,7 +22,7 @@ import (
 // longer is left behind: nobody can do more.
 const KillTime = supervisor.KillGrace
 
-// Plan is the farewell of a fleet. It is not safe for concurrent use.
+// Plan is the order in which agents are stopped. It is not safe for concurrent use.
 type Plan struct {
 	order   *spec.Unwinding
 	begun   time.Time
@@ -49,7 +49,7 @@ const (
 	over // ended, or left behind
 )
 
-// New begins a farewell of agents, each with the time it may take to end once
+// New plans to stop agents, each with the time it may take to end once
 // it was asked. Zero: it is killed without being asked. Order may be nil.
 func New(order *spec.Order, allowed map[string]time.Duration, now time.Time) *Plan {
 	p := &Plan{begun: now, agents: make(map[string]*agent, len(allowed))}
@@ -95,12 +95,17 @@ func (p *Plan) Ended(path string) (forced bool) {
 	return forced
 }
 
+// Left reports whether nobody waits for an agent any more: it has ended, or does not end.
+func (p *Plan) Left(path string) bool { return p.agents[path] == nil || p.agents[path].state == over }
+
 // Step is what to do at a moment. Each agent is asked once at most, killed once
 // at most and left once at most.
 type Step struct {
 	Ask  []string // to end
 	Kill []string // who did not in the time that was allowed
 	Left []string // they do not end, and nobody waits for them any more
+	// Late: from now on nobody waits for others to be asked.
+	Late bool
 	// Next is when time alone changes something; zero: never.
 	Next time.Time
 }
@@ -131,6 +136,7 @@ func (p *Plan) Step(now time.Time) (s Step) {
 			a.state, a.since = what, now
 			switch what {
 			case asked:
+				s.Late = s.Late || !a.free
 				if a.allowed > 0 { // else it is killed in the next turn
 					s.Ask = append(s.Ask, path)
 				}

@@ -1,4 +1,4 @@
-package farewell
+package shutdown
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ func order(t interface{ Fatalf(string, ...any) }, needs map[string][]string) *sp
 
 const never = -1 * time.Second
 
-// simulate runs a farewell in which agents end so long after they were asked,
+// simulate runs a shutdown in which agents end so long after they were asked,
 // or killed, and returns what was done, as "0s ask a b".
 func simulate(p *Plan, afterAsk, afterKill map[string]time.Duration) (log []string, took time.Duration) {
 	start := p.begun
@@ -93,7 +93,7 @@ func simulate(p *Plan, afterAsk, afterKill map[string]time.Duration) (log []stri
 	return log, now.Sub(start)
 }
 
-func TestFarewell(t *testing.T) {
+func TestPlan(t *testing.T) {
 	type durations = map[string]time.Duration
 	const s = time.Second
 	for _, c := range []struct {
@@ -155,7 +155,7 @@ func TestJoin(t *testing.T) {
 
 // Random agents with random dependencies, of which some take their time, some
 // have to be killed and some do not end at all.
-func TestFarewellProperty(t *testing.T) {
+func TestPlanProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "agents")
 		needs := map[string][]string{}

@@ -1,0 +1,106 @@
+package shutdown
+
+import "time"
+
+// Do carries out the plan until it is over, or hurry or end is closed.
+func (r *Run) Do(hurry, end <-chan struct{}) {
+	defer close(r.over)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		next, over := r.step()
+		if over {
+			return
+		}
+		timer.Stop()
+		if !next.IsZero() {
+			timer.Reset(time.Until(next))
+		}
+		select {
+		case <-r.changed:
+		case <-timer.C:
+		case <-hurry:
+			return
+		case <-end:
+			return
+		}
+	}
+}
+
+// step does what is due, and returns when there is more to do unless something happens before.
+func (r *Run) step() (next time.Time, over bool) {
+	r.mu.Lock()
+	step := r.plan.Step(time.Now())
+	over = r.plan.Over()
+	for _, path := range step.Kill {
+		r.killed[path] = true
+	}
+	for _, path := range append(step.Ask, step.Kill...) {
+		if t := r.turns[path]; t != nil && !isClosed(t) {
+			close(t)
+		}
+	}
+	r.mu.Unlock()
+	if step.Late {
+		r.Late()
+	}
+	for _, path := range step.Kill {
+		p := r.Of(path)
+		if p == nil || isClosed(p.Gone()) { // its start is being given up, which ends it, too
+			continue
+		}
+		if waited := p.Overdue(0); waited > 0 {
+			r.Overdue(path, max(waited, r.Allowed(path)))
+			p.Kill()
+		} // else it has not been asked yet, and is killed when it is
+	}
+	return step.Next, over
+}
+
+// watch tells the plan when an agent has ended, or what has come of a start.
+func (r *Run) watch(path string, done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+		case <-r.over:
+			return
+		}
+		p := r.Of(path)
+		if p == nil || isClosed(p.Gone()) {
+			r.ended(path, p)
+			return
+		}
+		done = p.Gone()
+	}
+}
+
+// ended notes that an agent has ended. One that has taken all its time was killed,
+// by its shim.
+func (r *Run) ended(path string, p Process) {
+	if allowed := r.Allowed(path); p != nil && allowed > 0 {
+		if waited := p.Overdue(allowed); waited > 0 {
+			r.Overdue(path, waited)
+		}
+	}
+	r.mu.Lock()
+	r.plan.Ended(path)
+	r.mu.Unlock()
+	r.wake()
+}
+
+// wake has the next step taken now.
+func (r *Run) wake() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
