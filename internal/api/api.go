@@ -146,7 +146,7 @@ type Status struct {
 	Summary    map[string]int `json:"summary"`             // agents by state; every state is there, and idle and done if there are such of Aidefiles
 	Suspended  string         `json:"suspended,omitempty"` // why the whole project is; empty if it is not
 	NeedsInput int            `json:"needs_input"`         // agents that wait for an answer; they are in Summary, too
-	Attention  []Attention    `json:"attention"`           // what needs a person, never null
+	Attention  []Attention    `json:"attention"`           // what is not well or needs a person, never null
 	Inbox      Inbox          `json:"inbox"`
 	Store      Store          `json:"store"`
 	Config     Config         `json:"config"`
@@ -154,16 +154,31 @@ type Status struct {
 	Orders     *OrderCounts   `json:"orders,omitempty"` // nil if there are none
 }
 
-// Attention is something that needs a person.
+// Attention names something that is not well or needs a person. Besides the states of a node, State has:
+//
+//   - crash_loop, restart_loop: an agent ends soon after each start;
+//   - failing: an agent runs, and has failed at least three times within its limit's window;
+//   - unresponsive: an agent runs, and is silent for longer than it may be;
+//   - needs_input: an agent waits for an answer;
+//   - rejected: a later version of the file was rejected.
 type Attention struct {
 	Path    string     `json:"path"`              // of a node; of the file where that was rejected
-	State   string     `json:"state"`             // quarantined, given_up, paused, crash_loop, restart_loop, needs_input, rejected
+	State   string     `json:"state"`             // of the node, or what matters more
 	Reason  string     `json:"reason"`            // in a line
 	NextAt  *time.Time `json:"next_at,omitempty"` // when it goes on by itself
-	Command string     `json:"command"`           // that helps
+	Command string     `json:"command"`           // that helps, or two: first, then second
 	// LastOutput is the last line that an agent wrote, where it is down because it fails.
 	LastOutput string `json:"last_output,omitempty"`
 }
+
+// States of an Attention about what is well, and needs a person all the same.
+const (
+	Rejected    = "rejected"
+	NeedsAnswer = "needs_input"
+)
+
+// Unwell reports whether something does not run as it should, rather than wait for a person.
+func (a Attention) Unwell() bool { return a.State != Rejected && a.State != NeedsAnswer }
 
 // Controller is the daemon itself.
 type Controller struct {

@@ -274,7 +274,7 @@ func TestOneDaemon(t *testing.T) {
 	}
 	won := 0
 	for range many {
-		if out := <-outs; !strings.Contains(out, "is up already, process ") {
+		if out := <-outs; !strings.Contains(out, "is already up, process ") {
 			won++
 		}
 	}

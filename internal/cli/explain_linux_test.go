@@ -33,7 +33,7 @@ func TestExplainIdle(t *testing.T) {
 	if e := strings.Join(f.explain("t/a").Evidence, "\n"); !strings.Contains(e, "killed 2 times because it was idle, last at 20") {
 		t.Errorf("evidence:\n%s", e)
 	}
-	if e := strings.Join(f.explain("t/b").Evidence, "\n"); !strings.Contains(e, "of 1h that it may do without") || strings.Contains(e, "killed") {
+	if e := strings.Join(f.explain("t/b").Evidence, "\n"); !strings.Contains(e, "its idle_timeout is 1h") || strings.Contains(e, "killed") {
 		t.Errorf("evidence:\n%s", e)
 	}
 }

@@ -421,7 +421,7 @@ func TestDaemonSocketDeleted(t *testing.T) {
 	if err := os.Remove(filepath.Join(f.dir, ".coppice", "daemon.sock")); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := f.try("up", "-d"); err != nil || !strings.Contains(out, "is up already, process ") {
+	if out, err := f.try("up", "-d"); err != nil || !strings.Contains(out, "is already up, process ") {
 		t.Errorf("a second daemon: %v: %s", err, out)
 	}
 	c := f.client()
@@ -460,7 +460,7 @@ func TestStateDirectoryRemoved(t *testing.T) {
 				t.Log(err)
 			}
 			f.crashAgain(c, "t/crasher")
-			if out, err := f.try("up", "-d"); err != nil || !strings.Contains(out, "is up already, process ") {
+			if out, err := f.try("up", "-d"); err != nil || !strings.Contains(out, "is already up, process ") {
 				t.Errorf("a second daemon: %v: %s", err, out)
 			}
 			// It is made anew, with the log, while the agent lives.

@@ -44,8 +44,10 @@ gate = "manual"
 	const why = "started too often by order again"
 	if out := f.do("status"); !strings.Contains(out, "t/a quarantined: "+why+"; 5/5 starts in 1h") {
 		t.Errorf("status:\n%s", out)
+	} else if !strings.Contains(out, "-> coppice order show again, then coppice reset t/a\n") {
+		t.Errorf("status does not name the order:\n%s", out)
 	}
-	if out := f.do("explain", "a"); !strings.Contains(out, why) {
+	if out := f.do("explain", "a"); !strings.Contains(out, why) || !strings.Contains(out, "coppice order show again; ") {
 		t.Errorf("explain:\n%s", out)
 	}
 	held := f.events(event.AgentQuarantined, "t/a")

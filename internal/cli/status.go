@@ -69,7 +69,7 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 		agents,
 	}
 	if d.PID == 0 {
-		lines[1] = line("daemon", "none runs")
+		lines[1] = line("daemon", "not running; start it with: coppice up -d")
 	}
 	if st.Suspended != "" {
 		lines = append(lines, p.dim(fmt.Sprintf("%-8s", "state"))+" "+p.state("suspended", proc.Plain(st.Suspended)))
@@ -120,34 +120,48 @@ func configLines(st api.Status, now time.Time, p paint) []string {
 // stateWords spells a state of the API for people.
 func stateWords(state string) string { return strings.ReplaceAll(state, "_", " ") }
 
-// attentionLines names what needs a person: path and state, the reason, what happens
-// next, and the command that helps. Of a rejected file it has all faults.
+// attentionLines lists what is not well or needs a person. Of a rejected file it has all faults.
 func attentionLines(st api.Status, now time.Time, p paint) (lines []string) {
 	for i, a := range st.Attention {
 		label := "needs"
 		if i > 0 {
 			label = ""
 		}
-		text := proc.Plain(a.Path) + " " + p.state(a.State, stateWords(a.State))
-		reason, more := a.Reason, ""
-		if a.State == "rejected" && st.Config.LastError != "" {
-			reason, more, _ = strings.Cut(st.Config.LastError, "\n")
+		var faults []string
+		if a.State == api.Rejected && st.Config.LastError != "" {
+			faults = strings.Split(st.Config.LastError, "\n")
 		}
-		if reason != "" {
-			text += ": " + proc.Plain(reason)
+		for i, text := range attentionOf(a, faults, now, p) {
+			if i == 0 {
+				text = p.dim(fmt.Sprintf("%-8s", label)) + " " + text
+			} else {
+				text = "           " + text
+			}
+			lines = append(lines, text)
 		}
-		if a.NextAt != nil {
-			text += fmt.Sprintf("; next start in %s", short(max(0, a.NextAt.Sub(now))))
-		}
-		const indent = "           "
-		lines = append(lines, p.dim(fmt.Sprintf("%-8s", label))+" "+text)
-		for fault := range strings.Lines(more) {
-			lines = append(lines, indent+proc.Plain(strings.TrimSuffix(fault, "\n")))
-		}
-		if a.LastOutput != "" {
-			lines = append(lines, indent+p.dim("| ")+proc.Plain(a.LastOutput))
-		}
-		lines = append(lines, indent+p.dim("-> ")+proc.Plain(a.Command))
 	}
 	return lines
+}
+
+// attentionOf describes what is wrong: path and state, the reason and what happens next;
+// more faults of a file; the last line of output; and the command that helps.
+func attentionOf(a api.Attention, faults []string, now time.Time, p paint) []string {
+	if len(faults) > 0 {
+		a.Reason, faults = faults[0], faults[1:]
+	}
+	text := proc.Plain(a.Path) + " " + p.state(a.State, stateWords(a.State))
+	if a.Reason != "" {
+		text += ": " + proc.Plain(a.Reason)
+	}
+	if a.NextAt != nil {
+		text += fmt.Sprintf("; next start in %s", short(max(0, a.NextAt.Sub(now))))
+	}
+	lines := []string{text}
+	for _, fault := range faults {
+		lines = append(lines, proc.Plain(fault))
+	}
+	if a.LastOutput != "" {
+		lines = append(lines, p.dim("| ")+proc.Plain(a.LastOutput))
+	}
+	return append(lines, p.dim("-> ")+proc.Plain(a.Command))
 }

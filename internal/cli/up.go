@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -38,9 +38,9 @@ killed, the next one takes them over.
 In the foreground it prints what happens until Ctrl-C, which stops all agents
 in order. With -d it goes into the background and the command returns shortly
 after every agent has been started, or with the reason why the daemon is not up.
-If agents are not well, it names them with the reason and exits with 1; the
-daemon stays up. If a daemon is already up, up -d says so and exits with 0, and
-up in the foreground fails.
+If something is not well, it is named with the reason, as in coppice status, and
+the exit code is 1; the daemon stays up. If a daemon is already up, up -d says
+so, and otherwise does the same; up in the foreground fails.
 
 With --dry-run nothing is started or stopped: it prints what a daemon would do
 first, or what a running daemon is about to do. Without a daemon it runs the
@@ -116,10 +116,10 @@ const (
 
 // readiness is what it says there, one line of JSON.
 type readiness struct {
-	Message string   `json:"message"`
-	Unwell  []string `json:"unwell,omitempty"` // a line for each agent that is not well
-	Code    int      `json:"code"`
-	Holder  int      `json:"holder,omitempty"` // process of another daemon, which has the project
+	Message string          `json:"message"`
+	Unwell  []api.Attention `json:"unwell,omitempty"` // what is not well
+	Code    int             `json:"code"`
+	Holder  int             `json:"holder,omitempty"` // process of another daemon, which has the project
 }
 
 // settleTime is how long a daemon waits before it reports, for agents that end
@@ -160,7 +160,11 @@ func up(s *streams, path string) error {
 			case <-c.Ended(): // which is reported as an error
 				return
 			}
-			tell(readiness{Message: summaryOf(c), Unwell: unwell(c)})
+			r := readiness{Message: "up"}
+			if st, err := c.Status(context.Background()); err == nil {
+				r = readiness{Message: summaryOf(c, st), Unwell: unwell(st)}
+			}
+			tell(r)
 		},
 	})
 	if err != nil {
@@ -200,12 +204,8 @@ func printEvents(ctx context.Context, w io.Writer, c *daemon.Controller) {
 	}
 }
 
-// summaryOf is the fleet in a line.
-func summaryOf(c *daemon.Controller) string {
-	st, err := c.Status(context.Background())
-	if err != nil {
-		return "up"
-	}
+// summaryOf returns the fleet in a line.
+func summaryOf(c *daemon.Controller, st api.Status) string {
 	total := 0
 	for _, n := range st.Summary {
 		total += n
@@ -251,47 +251,23 @@ func stoppedByHand(c *daemon.Controller) (paths []string) {
 	return paths
 }
 
-// endsCleanly is what is wrong with an agent that ends well and is restarted.
-const endsCleanly = `it ends with exit code 0; restart = "on-failure" would leave it stopped`
-
-// unwell returns a line for each agent that should run and does not, or that keeps
-// ending soon after its start.
-func unwell(c *daemon.Controller) (lines []string) {
-	nodes, err := c.Nodes(context.Background(), "")
-	if err != nil {
-		return nil
-	}
-	for _, n := range nodes {
-		if n.Kind != "agent" || !isUnwell(n) {
-			continue
-		}
-		reason := cmp.Or(n.LastExit, n.Reason)
-		if n.State == stateWaiting || n.State == stateStarting && !n.Failed {
-			reason = n.Reason
-		}
-		if strings.HasPrefix(n.LastExit, "normal") && n.State != stateWaiting && n.State != stateStarting {
-			reason = endsCleanly
-		}
-		line := n.Path + " " + shownState(n)
-		if reason != "" {
-			line += ": " + reason
-		}
-		lines = append(lines, line+"; see: coppice explain "+n.Path)
-	}
-	return lines
+// unwell returns what in a fleet does not run as it should, as coppice status shows it.
+func unwell(st api.Status) []api.Attention {
+	return slices.DeleteFunc(st.Attention, func(a api.Attention) bool { return !a.Unwell() })
 }
 
-// isUnwell reports whether an agent does not run as it should soon after the start.
-func isUnwell(n api.Node) bool {
-	switch n.State {
-	case stateRunning:
-		return n.Loop != ""
-	case stateStopped:
-		return n.Failed && n.Aide == nil && !n.StoppedByHand
-	case stateSuspended, stateStopping: // as it was asked to
-		return false
+// unwellError is the end of up -d while something is not well; nil if nothing is.
+func unwellError(all []api.Attention) error {
+	if len(all) == 0 {
+		return nil
 	}
-	return n.Aide == nil
+	var b strings.Builder
+	for _, a := range all {
+		for i, line := range attentionOf(a, nil, time.Now(), paint{}) {
+			b.WriteString("\n  " + strings.Repeat("  ", min(i, 1)) + line)
+		}
+	}
+	return errors.New("not well:" + b.String())
 }
 
 // upDetached starts the daemon in the background and waits for its readiness.
@@ -355,18 +331,26 @@ func upDetached(s *streams, path string) error {
 	if err := cmd.Process.Release(); err != nil {
 		return err
 	}
-	if n := len(rep.Unwell); n > 0 {
-		are := "are"
-		if n == 1 {
-			are = "is"
-		}
-		return fmt.Errorf("%s %s not well:\n  %s", plural(n, "agent"), are, strings.Join(rep.Unwell, "\n  "))
-	}
-	return nil
+	return unwellError(rep.Unwell)
 }
 
-// alreadyUp says that a daemon has the project, which is what was asked for.
+// alreadyUp says that a daemon has the project, which is what was asked for, and what
+// is not well there. One that does not answer yet has nothing to say.
 func alreadyUp(s *streams, project daemon.Project, pid int) error {
-	_, err := fmt.Fprintf(s.out, "%s is up already, process %d; it follows the file by itself\n", proc.Plain(project.Dir), pid)
-	return err
+	if _, err := fmt.Fprintf(s.out, "%s is already up, process %d; it follows the file by itself\n", proc.Plain(project.Dir), pid); err != nil {
+		return err
+	}
+	socket, err := api.SocketPath(project.Dir)
+	if err != nil {
+		return err
+	}
+	client := api.Dial(socket)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), projectTimeout)
+	defer cancel()
+	st, err := client.Status(ctx)
+	if err != nil {
+		return nil
+	}
+	return unwellError(unwell(st))
 }

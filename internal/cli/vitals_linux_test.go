@@ -218,7 +218,7 @@ func TestHeartbeatsOverDaemons(t *testing.T) {
 		!regexp.MustCompile(`progress \d+ "step \d+", unchanged for \S+ of 1m`).MatchString(out) {
 		t.Errorf("explain: %s", out)
 	}
-	if out := f.do("explain", "silent"); !strings.Contains(out, "no heartbeat yet of 4s") {
+	if out := f.do("explain", "silent"); !strings.Contains(out, "no heartbeat yet; the limit is 4s") {
 		t.Errorf("explain: %s", out)
 	}
 	f.crash()

@@ -270,7 +270,10 @@ func heldForOrder(path string, s supervisor.State) error {
 }
 
 // tooOften is why a limit holds what an order has started again and again.
-func tooOften(order string) error { return fmt.Errorf("started too often by order %s", order) }
+func tooOften(order string) error { return errors.New(tooOftenBy + order) }
+
+// tooOftenBy precedes the name of the order in such a reason, which the store keeps as text.
+const tooOftenBy = "started too often by order "
 
 // countedForOrder is the answer to an order whose start counts for a limit.
 func countedForOrder(path string, err error) error {

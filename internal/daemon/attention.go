@@ -2,9 +2,12 @@ package daemon
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/liveness"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -33,15 +36,16 @@ func waitsForPerson(n api.Node) bool {
 	return n.NeedsInput != nil && n.State == supervisor.Running.String()
 }
 
-// attention returns what in a fleet needs a person, in the order of the nodes.
-func attention(nodes []api.Node, config api.Config) []api.Attention {
+// attention returns what in a fleet is not well or needs a person, in the order of the nodes.
+// serving is whether a daemon runs; without one, commands that need it start it first.
+func attention(nodes []api.Node, config api.Config, serving bool) []api.Attention {
 	all := []api.Attention{}
 	if config.LastError != "" {
 		first, _, _ := strings.Cut(config.LastError, "\n")
-		all = append(all, api.Attention{Path: config.Path, State: "rejected", Reason: first, Command: "coppice validate"})
+		all = append(all, api.Attention{Path: config.Path, State: api.Rejected, Reason: first, Command: "coppice validate"})
 	}
 	for _, n := range nodes {
-		if a, ok := nodeAttention(n); ok {
+		if a, ok := nodeAttention(n, serving); ok {
 			a.Path = n.Path
 			all = append(all, a)
 		}
@@ -49,41 +53,164 @@ func attention(nodes []api.Node, config api.Config) []api.Attention {
 	return all
 }
 
-// endsCleanly is the reason where an agent does its work and is run again and again.
-const endsCleanly = `it keeps ending with exit code 0; restart = "on-failure" would leave it stopped`
+// What to say of an agent that does its work, ends and is run again.
+const (
+	endedCleanly = `it ended with exit code 0; restart = "on-failure" would leave it stopped`
+	endsCleanly  = `it keeps ending with exit code 0; restart = "on-failure" would leave it stopped`
+)
 
-func nodeAttention(n api.Node) (api.Attention, bool) {
-	last := cmp.Or(n.LastExit, n.Reason)
-	switch n.State {
-	case supervisor.Quarantined.String():
-		reason := last
-		if n.Kind == kindAgent && n.LastExit != "" && !n.Failed {
-			reason = endsCleanly
-		}
-		reason = withStarts(reason, n)
-		return api.Attention{State: n.State, Reason: reason, NextAt: n.NextAt, Command: "coppice logs " + n.Path + ", then coppice reset " + n.Path}, true
-	case supervisor.GivenUp.String():
-		return api.Attention{State: n.State, Reason: withStarts(last, n), Command: "coppice logs " + n.Path + ", then coppice reset " + n.Path}, true
-	case supervisor.Paused.String():
-		if n.Kind == kindSupervisor {
-			return api.Attention{State: n.State, Reason: n.Reason, Command: "coppice resume " + n.Path}, true
-		}
-		return api.Attention{}, false // said of its supervisor
-	}
+// nodeAttention returns what is wrong with a node, and the commands that help.
+func nodeAttention(n api.Node, serving bool) (a api.Attention, ok bool) {
+	a = api.Attention{State: n.State, Reason: cmp.Or(n.LastExit, n.Reason), NextAt: n.NextAt}
+	look, act := investigation(n), ""
 	switch {
+	case n.State == supervisor.Quarantined.String():
+		if n.Kind == kindAgent && n.LastExit != "" && !n.Failed {
+			a.Reason = endsCleanly
+		}
+		act = release(n, serving)
+	case n.State == supervisor.GivenUp.String():
+		a.NextAt, act = nil, release(n, serving)
+	case n.State == supervisor.Paused.String():
+		if n.Kind != kindSupervisor {
+			return api.Attention{}, false // said of its supervisor
+		}
+		return api.Attention{State: n.State, Reason: n.Reason, Command: withDaemon("coppice resume "+shellWord(n.Path), serving)}, true
 	case n.Kind == kindAgent && waitsForPerson(n):
-		return api.Attention{State: "needs_input", Reason: n.NeedsInput.Text, Command: "coppice answer " + n.NeedsInput.ID}, true
+		answer := withDaemon("coppice answer "+n.NeedsInput.ID, serving)
+		return api.Attention{State: api.NeedsAnswer, Reason: n.NeedsInput.Text, Command: answer}, true
 	case n.Loop == api.CrashLoop:
-		return api.Attention{State: "crash_loop", Reason: withStarts(last, n), NextAt: n.NextAt, Command: "coppice logs " + n.Path}, true
+		a.State = "crash_loop"
 	case n.Loop == api.CleanLoop:
-		return api.Attention{State: "restart_loop", Reason: withStarts(endsCleanly, n), NextAt: n.NextAt, Command: "coppice logs " + n.Path}, true
+		a.State, a.Reason = "restart_loop", endsCleanly
+	case n.Aide != nil, !serving, n.Kind == kindSupervisor && n.State != supervisor.Restarting.String():
+		return api.Attention{}, false
+	case n.State == supervisor.Running.String() && n.Vitals != nil && n.Vitals.Unresponsive && !n.Vitals.Waiting:
+		a.State, a.Reason = "unresponsive", silence(*n.Vitals)+"; it is restarted unless it reports soon"
+	case n.State == supervisor.Running.String():
+		if !keepsFailing(n) {
+			return api.Attention{}, false
+		}
+		a.State = "failing"
+	default:
+		if a.Reason, ok = whyNotRunning(n); !ok {
+			return api.Attention{}, false
+		}
+		if !n.Failed {
+			look = "coppice explain " + shellWord(n.Path)
+		}
 	}
-	return api.Attention{}, false
+	if a.Reason == "" {
+		a.Reason = n.Reason
+	}
+	a.Reason = withStarts(a.Reason, n)
+	if !serving && n.State == supervisor.Quarantined.String() {
+		a.Reason, a.NextAt = a.Reason+"; "+afterUp(n), nil
+	}
+	a.Command = inTurn(look, act)
+	return a, true
+}
+
+// slowStart is how long an agent may take to become ready before that is worth a look.
+const slowStart = 10 * time.Second
+
+// whyNotRunning returns why an agent that should run does not; ok is false for one that
+// is down as it should be.
+func whyNotRunning(n api.Node) (reason string, ok bool) {
+	switch n.State {
+	case supervisor.Starting.String():
+		if n.Failed {
+			return n.LastExit, true
+		}
+		took := asDuration(n.Uptime)
+		return fmt.Sprintf("not ready after %s", liveness.Brief(took.Round(time.Second))), took >= slowStart
+	case supervisor.Restarting.String():
+		switch {
+		case n.Failed:
+			return n.LastExit, true
+		case strings.HasPrefix(n.LastExit, supervisor.Normal.String()):
+			return endedCleanly, true
+		}
+		return n.Reason, true
+	case supervisor.Waiting.String():
+		return n.Reason, true
+	case supervisor.Stopped.String():
+		return n.LastExit, n.Failed && !n.StoppedByHand
+	}
+	return "", false
+}
+
+// keepsFailing reports whether an agent that runs now has failed so often lately that its
+// limit will stop it if it goes on like that.
+func keepsFailing(n api.Node) bool {
+	return n.Failed && n.LimitMax > 0 && n.LimitCounts == supervisor.CountStarts.String() && n.InWindow > api.LoopEnds
+}
+
+// silence says how long an agent has been unresponsive.
+func silence(v api.Vitals) string {
+	switch {
+	case v.HeartbeatTimeout > 0 && v.Heartbeat == nil:
+		return fmt.Sprintf("no heartbeat yet (heartbeat_timeout %s)", liveness.Brief(asDuration(v.HeartbeatTimeout)))
+	case v.HeartbeatTimeout > 0 && *v.Heartbeat >= v.HeartbeatTimeout:
+		return fmt.Sprintf("no heartbeat for %s (heartbeat_timeout %s)",
+			liveness.Brief(asDuration(*v.Heartbeat).Round(time.Second)), liveness.Brief(asDuration(v.HeartbeatTimeout)))
+	}
+	return fmt.Sprintf("no progress for %s (progress_timeout %s)",
+		liveness.Brief(asDuration(v.ProgressAge).Round(time.Second)), liveness.Brief(asDuration(v.ProgressTimeout)))
+}
+
+// investigation returns the command that shows why a node keeps ending: its logs, or the
+// order that has restarted it too often, of which its logs say nothing.
+func investigation(n api.Node) string {
+	for _, text := range []string{n.LastExit, n.Reason} {
+		if _, order, ok := strings.Cut(text, tooOftenBy); ok {
+			order, _, _ = strings.Cut(order, "; ")
+			return "coppice order show " + shellWord(order)
+		}
+	}
+	return "coppice logs " + shellWord(n.Path)
+}
+
+// release returns the command that starts what its limit holds. A quarantine that ends
+// with its daemon needs no more than the next one.
+func release(n api.Node, serving bool) string {
+	if !serving && n.State == supervisor.Quarantined.String() && n.NextAt == nil {
+		return "coppice up -d"
+	}
+	return withDaemon("coppice reset "+shellWord(n.Path), serving)
+}
+
+// withDaemon precedes a command with the start of a daemon where none runs.
+func withDaemon(command string, serving bool) string {
+	if serving {
+		return command
+	}
+	return inTurn("coppice up -d", command)
+}
+
+// inTurn joins two commands, the second of which may be empty.
+func inTurn(first, second string) string {
+	if second == "" {
+		return first
+	}
+	return first + ", then " + second
+}
+
+// afterUp says what the next daemon does with a quarantined node.
+func afterUp(n api.Node) string {
+	if n.NextAt == nil {
+		return "the next daemon starts it"
+	}
+	left := max(0, time.Until(*n.NextAt)).Round(time.Second)
+	if left == 0 {
+		return "the next daemon starts it"
+	}
+	return fmt.Sprintf("the next daemon starts it in %s, when its limit has room", liveness.Brief(left))
 }
 
 // withStarts adds to the reason of a node how much of its limit is used up.
 func withStarts(reason string, n api.Node) string {
-	if n.LimitMax < 0 {
+	if n.LimitMax < 0 || n.Starts() == "-" {
 		return reason
 	}
 	return reason + "; " + n.Starts()

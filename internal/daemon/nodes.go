@@ -201,11 +201,19 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 		}
 	}
 	if i.LastExit.Kind != supervisor.NoExit {
-		n.LastExit, n.Failed = i.LastExit.String(), !i.LastExit.Clean()
+		setLastExit(&n, i.LastExit)
 	}
 	n.StoppedByHand = stoppedByHand(i)
 	c.shownSuspended(&n)
 	return n
+}
+
+// setLastExit fills in how a node ended last. A clean end has the word of the API.
+func setLastExit(n *api.Node, x supervisor.Exit) {
+	n.LastExit, n.Failed = x.String(), !x.Clean()
+	if x.Err == nil {
+		n.LastExit = x.Kind.String()
+	}
 }
 
 // hasTerminal reports whether an agent runs in a terminal.

@@ -21,16 +21,19 @@ func outlook(n api.Node, i supervisor.ChildInfo) (why, next, do string) {
 		return why, fmt.Sprintf("it is stopped when it says that it has finished, and in %s in any case", liveness.Brief(left)),
 			"to let it go on: coppice start " + n.Path
 	}
-	logs := "coppice logs " + n.Path
+	look := investigation(n)
 	switch i.State {
 	case supervisor.Running:
+		if n.Kind == kindAgent {
+			why = "" // that of its start
+		}
 		return why, whenItEnds(n), pausedHint(n)
 	case supervisor.Starting:
-		return why, "it runs as soon as it is ready, or fails at its start timeout", logs
+		return why, "it runs as soon as it is ready, or fails at its start timeout", look
 	case supervisor.Stopping:
 		return why, "it is killed if it has not ended within its shutdown time", ""
 	case supervisor.Restarting:
-		return why, fmt.Sprintf("it is started again in %v", until(i)), logs + "; at once: coppice start " + n.Path
+		return why, fmt.Sprintf("it is started again in %v", until(i)), look + "; to start it now: coppice start " + n.Path
 	case supervisor.Waiting:
 		if lifeAs(&i) == patrol.Down { // for addStanding
 			return why, "", ""
@@ -38,9 +41,9 @@ func outlook(n api.Node, i supervisor.ChildInfo) (why, next, do string) {
 		return why, "it is started after the siblings that come before it", "coppice tree " + parent(n.Path)
 	case supervisor.Quarantined:
 		return why, fmt.Sprintf("it is started again in %v, when its limit has room", until(i)),
-			logs + "; at once, with fresh counters: coppice reset " + n.Path
+			look + "; to start it now, with fresh counters: " + release(n, true)
 	case supervisor.GivenUp:
-		return why, "it stays down until it is reset", logs + ", then coppice reset " + n.Path
+		return why, "it stays down until it is reset", inTurn(look, release(n, true))
 	case supervisor.Paused:
 		return why, "it is started when its supervisor is resumed", "coppice resume " + parent(n.Path)
 	}
@@ -99,7 +102,7 @@ func evidence(sup string, n api.Node, i supervisor.ChildInfo) (e []string) {
 		e = append(e, fmt.Sprintf("each of its last %d starts ended soon; its last exit: %v", i.ShortLived, i.LastExit))
 	case i.LastExit.Kind == supervisor.Normal && i.Reason == supervisor.ReasonTransientClean: // the reason says so
 	case i.LastExit.Kind == supervisor.Normal:
-		e = append(e, "it ended well the last time")
+		e = append(e, "its last exit: completed")
 	case i.LastExit.Kind != supervisor.NoExit && i.LastExit.Kind != supervisor.ShutDown:
 		e = append(e, fmt.Sprintf("its last exit: %v", i.LastExit))
 	}
@@ -149,6 +152,6 @@ func addStanding(x *api.Explanation, p *api.Standing, now time.Time) {
 		x.Next = fmt.Sprintf("it is started as soon as %s is ready", p.WaitsFor[0])
 	case p.IdleLeft != nil:
 		left := liveness.Brief(asDuration(*p.IdleLeft).Round(time.Second))
-		x.Next = fmt.Sprintf("it is killed in %s unless it reads or writes something before", left)
+		x.Next = fmt.Sprintf("it is killed in %s unless it reads or writes something first", left)
 	}
 }

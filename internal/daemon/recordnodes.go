@@ -54,16 +54,28 @@ func (r *Records) recorded(path, state string) api.Node {
 	if rec := r.records[path]; rec != nil {
 		n.Incarnation, n.Restarts = rec.Incarnation, rec.Restarts
 		if rec.LastExit != nil {
-			n.LastExit = rec.LastExit.exit().String()
+			setLastExit(&n, rec.LastExit.exit())
 		}
 		if rec.lasts() {
 			was := rec.saved()
 			n.State, n.Reason = stateOf(was.State, was.Reason)
 			n.StoppedByHand = stoppedByHand(supervisor.ChildInfo{State: was.State, Reason: was.Reason})
+			if was.State == supervisor.Quarantined {
+				r.shownQuarantine(&n, was.NextAt)
+			}
 		}
 	}
 	r.shownSuspended(&n)
 	return n
+}
+
+// shownQuarantine says when the next daemon starts a quarantined node: its limit holds
+// over the end of a daemon, unless what it has counted ends with that.
+func (r *Records) shownQuarantine(n *api.Node, until time.Time) {
+	if !r.fleet().forgets(n.Path) && time.Now().Before(until) {
+		n.NextAt = &until
+	}
+	n.Reason = "its limit was reached; " + afterUp(*n)
 }
 
 // agentNode is what is known of an agent: what its slot shows comes first.
@@ -85,8 +97,10 @@ func (r *Records) agentNode(path string) api.Node {
 		n.Incarnation, n.StartedAt, n.Uptime = s.Incarnation, &s.StartedAt, max(0, time.Since(s.StartedAt)).Seconds()
 	case s.Life == runtime.Unknown:
 		n.State, n.Reason = stateUnknown, "cannot tell whether it runs: "+s.Detail
+	case rec != nil && rec.Ended && rec.LastExit != nil && rec.Incarnation == s.Incarnation: // and why, which the slot does not know
 	case s.Incarnation >= n.Incarnation && s.Exit.Kind != supervisor.NoExit:
-		n.Incarnation, n.LastExit = s.Incarnation, s.Exit.String()
+		n.Incarnation = s.Incarnation
+		setLastExit(&n, s.Exit)
 	}
 	return n
 }
@@ -152,8 +166,10 @@ func (r *Records) Explain(ctx context.Context, path string) (api.Explanation, er
 		if rec := r.records[n.Path]; rec != nil && rec.lasts() {
 			x.Next, x.Hint = "it stays stopped until it is started, also with the next daemon", "coppice up -d, then coppice start "+n.Path
 		}
+	case supervisor.Quarantined.String():
+		x.Next, x.Hint = afterUp(n), inTurn(investigation(n), release(n, false))
 	case supervisor.GivenUp.String():
-		x.Next, x.Hint = "it stays down until it is reset, also with the next daemon", "coppice up -d, then coppice reset "+n.Path
+		x.Next, x.Hint = "it stays down until it is reset, also with the next daemon", inTurn(investigation(n), release(n, false))
 	case supervisor.Running.String():
 		x.Next, x.Hint = "it stays stopped when it ends, as no daemon runs", "coppice up -d takes it over, coppice down stops it"
 	}

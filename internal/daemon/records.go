@@ -258,7 +258,7 @@ func (r *Records) Status(ctx context.Context) (api.Status, error) {
 	if err != nil {
 		return api.Status{}, err
 	}
-	s := r.statusOf(nodes)
+	s := r.statusOf(nodes, false)
 	s.Controller = api.Controller{Node: r.host, StartedAt: r.started}
 	if r.badFile != nil {
 		s.Config.LastError = r.badFile.Error()

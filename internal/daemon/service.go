@@ -7,7 +7,7 @@ import (
 	"io"
 	"iter"
 	"os"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
@@ -23,7 +23,7 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 	if err != nil {
 		return api.Status{}, err
 	}
-	s := c.statusOf(nodes)
+	s := c.statusOf(nodes, true)
 	s.Controller = api.Controller{
 		PID: os.Getpid(), Node: c.host, Version: c.opts.Version,
 		StartedAt: c.started, Uptime: time.Since(c.started).Seconds(),
@@ -31,8 +31,8 @@ func (c *Controller) Status(ctx context.Context) (api.Status, error) {
 	return s, nil
 }
 
-// statusOf is all of the status but the daemon.
-func (c *Controller) statusOf(nodes []api.Node) api.Status {
+// statusOf returns all of the status except the daemon. serving is whether one runs.
+func (c *Controller) statusOf(nodes []api.Node, serving bool) api.Status {
 	s := api.Status{
 		Project: c.fleet().tree.Root.Name,
 		Summary: make(map[string]int), Suspended: c.projectSuspended(),
@@ -81,9 +81,9 @@ func (c *Controller) statusOf(nodes []api.Node) api.Status {
 			}
 		}
 	}
-	s.Attention = attention(nodes, s.Config)
+	s.Attention = attention(nodes, s.Config, serving)
 	for i := range s.Attention {
-		if a := &s.Attention[i]; slices.Contains([]string{supervisor.Quarantined.String(), supervisor.GivenUp.String(), "crash_loop"}, a.State) {
+		if a := &s.Attention[i]; strings.HasPrefix(a.Command, "coppice logs ") {
 			a.LastOutput = c.lastWords(a.Path)
 		}
 	}

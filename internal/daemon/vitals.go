@@ -467,13 +467,13 @@ func vitalEvidence(v *api.Vitals) (facts []string) {
 		if seconds == 0 {
 			return ""
 		}
-		return " of " + liveness.Brief(asDuration(seconds))
+		return "; the limit is " + liveness.Brief(asDuration(seconds))
 	}
 	switch {
 	case v.Heartbeat != nil:
 		facts = append(facts, fmt.Sprintf("last heartbeat %s ago%s", liveness.Brief(asDuration(*v.Heartbeat).Round(time.Second)), of(v.HeartbeatTimeout)))
 	case v.HeartbeatTimeout > 0:
-		facts = append(facts, "no heartbeat yet"+of(v.HeartbeatTimeout))
+		facts = append(facts, "no heartbeat yet; the limit is "+liveness.Brief(asDuration(v.HeartbeatTimeout)))
 	}
 	if claim := liveness.Claim(v.Progress, v.Note); claim != "" || v.ProgressTimeout > 0 {
 		if claim == "" {
@@ -483,9 +483,9 @@ func vitalEvidence(v *api.Vitals) (facts []string) {
 	}
 	switch {
 	case v.Waiting && (v.HeartbeatTimeout > 0 || v.ProgressTimeout > 0):
-		facts = append(facts, "it waits for a person or a task, and may be silent meanwhile")
+		facts = append(facts, "it waits for a person or a task, and may be silent until then")
 	case v.Unresponsive:
-		facts = append(facts, "it is not getting on: it is ended as a failure unless it gives a sign soon")
+		facts = append(facts, "it is unresponsive: it is ended as a failure, and restarted, unless it reports soon")
 	}
 	return facts
 }

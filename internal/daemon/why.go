@@ -73,7 +73,7 @@ func (c *Controller) explainIdle(ctx context.Context, x *api.Explanation) {
 	}
 	if p := c.processes.of(path); p != nil && x.Node.State == supervisor.Running.String() {
 		if last, err := c.activity(p.session); err == nil {
-			text := fmt.Sprintf("last input or output %s ago, of %s that it may do without", liveness.Brief(max(0, time.Since(last)).Round(time.Second)), liveness.Brief(a.IdleTimeout))
+			text := fmt.Sprintf("last input or output %s ago; its idle_timeout is %s", liveness.Brief(max(0, time.Since(last)).Round(time.Second)), liveness.Brief(a.IdleTimeout))
 			if _, counts, ok := c.idleFor(path); ok && !counts {
 				text += "; that does not count at the moment"
 			}
