@@ -43,9 +43,11 @@ const (
 func (e Exit) Clean() bool { return e.Kind == Normal || e.Kind == ShutDown }
 
 // String is the kind, with the error where there is one; an error alone is a
-// failure.
+// failure. A normal exit is "completed".
 func (e Exit) String() string {
 	switch {
+	case e.Kind == Normal && e.Err == nil:
+		return "completed"
 	case e.Err == nil:
 		return e.Kind.String()
 	case e.Kind == Failure:

@@ -222,10 +222,10 @@ func TestCallsSayWhy(t *testing.T) {
 		s.Wait()
 		synctest.Wait()
 		want := []string{
-			"root/a stopping: its configuration has changed", "root/a stopped: normal (its configuration has changed)",
-			"root/a stopping: suspended until it is resumed", "root/a stopped: normal (suspended until it is resumed)",
+			"root/a stopping: its configuration has changed", "root/a stopped: completed (its configuration has changed)",
+			"root/a stopping: suspended until it is resumed", "root/a stopped: completed (suspended until it is resumed)",
 			"root/a is suspended: stopped by hand",
-			"root/a stopping: stopped on request", "root/a stopped: normal (stopped on request)",
+			"root/a stopping: stopped on request", "root/a stopped: completed (stopped on request)",
 		}
 		if !slices.Equal(told, want) {
 			t.Errorf("told:\n%s\nwant:\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))

@@ -7,8 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
-	"strings"
 )
 
 // Access tells agents from people.
@@ -90,8 +88,8 @@ func (c *call) admitPerson(rt route) error {
 	case from.agent != nil:
 		return c.deny(rt, *from.agent, from.pid)
 	case from.unknown:
-		return fmt.Errorf("%w: %s is for people, and process %d, which opened this connection, ended before it was known whose it is",
-			ErrUnauthorized, rt.path, from.pid)
+		return fmt.Errorf("%w: %s, and process %d, which opened this connection, ended before it was known to be one of theirs",
+			ErrUnauthorized, onlyPeople(rt), from.pid)
 	}
 	return nil
 }
@@ -118,23 +116,4 @@ func WithOrder(ctx context.Context, name string) context.Context {
 func OrderOf(ctx context.Context) string {
 	name, _ := ctx.Value(orderKey{}).(string)
 	return name
-}
-
-// deny refuses what an agent has asked for, and says what it can do instead.
-func (c *call) deny(rt route, who Caller, pid int) error {
-	request := rt.method + " " + rt.path
-	c.service.Denied(who, pid, request)
-	hint := "ask a person with: coppice agent ask"
-	own := agentBase + strings.TrimPrefix(rt.path, "/v1")
-	switch {
-	case slices.ContainsFunc(c.routes, func(r route) bool { return r.agent && r.path == own }):
-		hint = "an agent has commands of its own for this, see: coppice agent --help"
-	case rt.path == "/v1/act":
-		hint = "for a restart of its own it has: coppice agent request-restart; else " + hint
-	}
-	from := fmt.Sprintf("%s (incarnation %d, process %d)", who.Name(), who.Incarnation, pid)
-	if pid == 0 {
-		from = fmt.Sprintf("%s (incarnation %d)", who.Name(), who.Incarnation)
-	}
-	return fmt.Errorf("%w: %s is for people, and this comes from %s; %s", ErrUnauthorized, request, from, hint)
 }

@@ -101,7 +101,7 @@ func connect(ctx context.Context, path string, pace clientPace) (net.Conn, error
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOTDIR):
-		return nil, fmt.Errorf("%w here (nobody listens on %s); start it with: coppice up -d", ErrDown, path)
+		return nil, fmt.Errorf("%w here (nothing is listening on %s); start it with: coppice up -d", ErrDown, path)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, foreign(path, os.Geteuid(), err)
 	case err != nil:

@@ -35,7 +35,7 @@ var (
 	ErrTooMany  = errors.New("too many open questions")
 	// ErrEnded: the question was answered before, has expired or was withdrawn.
 	// The error says which, by whom and when.
-	ErrEnded = errors.New("the question is not open any more")
+	ErrEnded = errors.New("the question is no longer open")
 )
 
 // State is how far a question has come.

@@ -112,7 +112,7 @@ func TestAgentIsNoPerson(t *testing.T) {
 		"down --keep-agents", "belief set b x=5", "mail send b -m hi", "mail send a -m hi", "task add x", "order run x", "fire b",
 	} {
 		for _, how := range []string{"", "env -i PATH=$PATH "} {
-			if out, code := f.inAgent("a", how+"coppice "+command); code != exitAuth || !strings.Contains(out, "for people") {
+			if out, code := f.inAgent("a", how+"coppice "+command); code != exitAuth || !strings.Contains(out, "only people can ") {
 				t.Errorf("%s%s: exit code %d: %s", how, command, code, out)
 			}
 		}

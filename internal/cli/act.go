@@ -26,9 +26,9 @@ func newActs(s *streams) []*cobra.Command {
 func newAct(s *streams, action api.Action, done, short, more string) *cobra.Command {
 	var r remote
 	whole := action == api.Suspend || action == api.Resume // may be about the project
-	already := "runs already"
+	already := "is already running"
 	if action == api.Stop || action == api.Suspend {
-		already = "is stopped already"
+		already = "is already stopped"
 	}
 	use := " PATH..."
 	if whole {
@@ -37,7 +37,7 @@ func newAct(s *streams, action api.Action, done, short, more string) *cobra.Comm
 	cmd := &cobra.Command{
 		Use:   string(action) + use,
 		Short: short,
-		Long:  short + ".\nA supervisor stands for all agents below it. The command returns when it is done.\nAn agent that is in that state already is named, and is no error." + more,
+		Long:  short + ".\nA supervisor stands for all agents below it. The command returns when it is done.\nAn agent that is already in that state is named, and is no error." + more,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && !whole {
 				return errors.New("the path of an agent or supervisor is missing; coppice tree shows them")

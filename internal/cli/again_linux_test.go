@@ -13,19 +13,19 @@ func TestAgain(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"start", "a"}, "t/a runs already\n"},
-		{[]string{"resume", "a"}, "t/a runs already\n"},
+		{[]string{"start", "a"}, "t/a is already running\n"},
+		{[]string{"resume", "a"}, "t/a is already running\n"},
 		{[]string{"stop", "a"}, "a stopped\n"},
-		{[]string{"stop", "a"}, "t/a is stopped already\n"},
-		{[]string{"suspend", "a"}, "t/a is stopped already\n"},
+		{[]string{"stop", "a"}, "t/a is already stopped\n"},
+		{[]string{"suspend", "a"}, "t/a is already stopped\n"},
 		{[]string{"start", "a"}, "a started\n"},
 		// The others of a supervisor are started.
 		{[]string{"stop", "c", "d"}, "c stopped\nd stopped\n"},
-		{[]string{"start", "s"}, "t/s/b runs already\ns started\n"},
-		{[]string{"start", "s"}, "t/s/b runs already\nt/s/c runs already\nt/s/d runs already\n"},
+		{[]string{"start", "s"}, "t/s/b is already running\ns started\n"},
+		{[]string{"start", "s"}, "t/s/b is already running\nt/s/c is already running\nt/s/d is already running\n"},
 		{[]string{"stop", "s"}, "s stopped\n"},
-		{[]string{"stop", "s"}, "t/s is stopped already\n"},
-		{[]string{"start", "s", "a"}, "s started\nt/a runs already\n"},
+		{[]string{"stop", "s"}, "t/s is already stopped\n"},
+		{[]string{"start", "s", "a"}, "s started\nt/a is already running\n"},
 	} {
 		if out := f.do(test.args...); out != test.want {
 			t.Errorf("%q says %q, want %q", test.args, out, test.want)

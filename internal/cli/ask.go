@@ -38,7 +38,7 @@ default, 4 where --status finds that it is still open.`,
 			case len(args) == 0 && !named:
 				return errors.New("the text of the question is missing")
 			case len(args) == 1 && named:
-				return fmt.Errorf("unexpected argument %q beside the id of a question that was asked", args[0])
+				return fmt.Errorf("unexpected argument %q next to the ID of a question", args[0])
 			}
 			return nil
 		},
@@ -63,7 +63,7 @@ default, 4 where --status finds that it is still open.`,
 	f.Var((*timespan.Flag)(&a.deadline), "deadline", "how long to wait at most, such as 30m or 2d")
 	f.BoolVar(&a.noWait, "no-wait", false, "print the id of the question and go on; the answer comes by mail")
 	f.StringVar(&a.status, "status", "", "print the answer to the question with that `ID`, if there is one")
-	f.StringVar(&a.withdraw, "withdraw", "", "end the question with that `ID`, whose answer is not needed any more")
+	f.StringVar(&a.withdraw, "withdraw", "", "end the question with that `ID`, whose answer is no longer needed")
 	jsonFlag(cmd, &a.asJSON, "the question as an object")
 	cmd.MarkFlagsMutuallyExclusive("status", "withdraw", "no-wait")
 	return cmd
@@ -143,7 +143,7 @@ func (a *asker) tell(s *streams, q asking.Question) error {
 	case asking.Open:
 		result = &exitError{exitHuman, fmt.Errorf("%s is not answered yet", proc.Plain(q.ID))}
 	case asking.Expired:
-		result = &exitError{exitTimeout, fmt.Errorf("nobody has answered %s before its deadline", proc.Plain(q.ID))}
+		result = &exitError{exitTimeout, fmt.Errorf("%s was not answered before its deadline", proc.Plain(q.ID))}
 	default:
 		result = fmt.Errorf("%s was withdrawn", proc.Plain(q.ID))
 	}

@@ -73,7 +73,7 @@ func describe(e supervisor.Event) string {
 // exitText is an exit in as many words as it needs.
 func exitText(x supervisor.Exit) string {
 	if x.Err == nil {
-		return x.Kind.String()
+		return x.String()
 	}
 	return errorText(x.Err)
 }

@@ -108,7 +108,7 @@ func TestDescribe(t *testing.T) {
 			"ended after 1.0s: exit code 7; held for 1h0m0s: limit reached, quarantined until the window has room"},
 		{supervisor.ChildExited{EventHeader: header, Exit: supervisor.Exit{Kind: supervisor.Normal},
 			Decision: supervisor.Decision{Action: supervisor.Leave, Reason: supervisor.ReasonTransientClean}},
-			"ended after 0s: normal; not restarted: ended well, restarts on failure only"},
+			"ended after 0s: completed; not restarted: ended well, restarts on failure only"},
 		{supervisor.ChildExited{EventHeader: header, Exit: limit, Decision: supervisor.Decision{Action: supervisor.Forget, Reason: supervisor.ReasonTemporary}},
 			"ended after 0s: limit reached by a (exit code 7); not restarted: it never restarts"},
 		{supervisor.ChildExited{EventHeader: header, Exit: crash, Decision: supervisor.Decision{Action: supervisor.EndSelf, Reason: supervisor.ReasonLimitEscalate}},

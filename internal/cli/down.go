@@ -80,7 +80,7 @@ func tellOverdue(s *streams, f api.Farewell) {
 // alreadyDown stops what lives without a daemon, unless that is to go on, and says
 // what there was to do.
 func (r *remote) alreadyDown(ctx context.Context, s *streams, keep bool) error {
-	note := "already down: no daemon runs"
+	note := "already down: no daemon is running"
 	if !keep {
 		stopped, err := r.stopOrphans(ctx, s)
 		if err != nil || stopped {

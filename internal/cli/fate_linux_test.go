@@ -12,7 +12,7 @@ func TestFate(t *testing.T) {
 	says := func(what, want string) {
 		t.Helper()
 		out, err := f.try("ps")
-		if err != nil || !strings.Contains(out, "no daemon runs here") || (want == "") != !strings.Contains(out, "the last one") || !strings.Contains(out, want) {
+		if err != nil || !strings.Contains(out, "no daemon is running here") || (want == "") != !strings.Contains(out, "the last one") || !strings.Contains(out, want) {
 			t.Errorf("%s: %v: %s", what, err, out)
 		}
 	}

@@ -30,7 +30,7 @@ live on meanwhile. The unit has the PATH of this shell, so that agents are found
 as they are here.
 
 The command writes the unit and prints the steps that are left; it starts and
-enables nothing. Where a daemon runs already, one of the steps ends it; its agents
+enables nothing. Where a daemon is already running, one of the steps ends it; its agents
 go on, and the daemon of the unit takes them over. A unit that is there is
 replaced: keep changes of your own with systemctl --user edit.`,
 		Args: noArgs,

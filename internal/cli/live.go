@@ -172,7 +172,10 @@ func (v *liveView) final(n *api.Node) {
 		n.Incarnation, n.Restarts = max(n.Incarnation, w.incarnation), max(n.Restarts, w.restarts)
 		n.LastExit, n.Reason = "", ""
 		if k := w.exit.Kind; k != supervisor.NoExit && k != supervisor.ShutDown {
-			n.LastExit = exitText(w.exit)
+			n.LastExit = k.String() // as the API has it
+			if w.exit.Err != nil {
+				n.LastExit = errorText(w.exit.Err)
+			}
 		}
 		if w.reason != supervisor.ReasonShutdown { // of everything, as is plain to see
 			n.Reason = w.reason.String()

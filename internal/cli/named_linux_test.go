@@ -66,10 +66,10 @@ func TestElsewhere(t *testing.T) {
 	if out := f.do("task", "ls"); !strings.Contains(out, "Elsewhere") {
 		t.Errorf("tasks: %s", out)
 	}
-	if out, err := f.try("order", "run", "other", "--wait"); err == nil || !strings.Contains(out, "no daemon runs here") {
+	if out, err := f.try("order", "run", "other", "--wait"); err == nil || !strings.Contains(out, "no daemon is running here") {
 		t.Errorf("other: %v, %s", err, out)
 	}
-	if out := f.do("start", "a"); out != "t/a runs already\n" {
+	if out := f.do("start", "a"); out != "t/a is already running\n" {
 		t.Errorf("start of what runs: %q", out)
 	}
 	f.refused(exitUsage, []string{"fire", "a"}, "t/a has no Aidefile")

@@ -41,7 +41,7 @@ func offlineFleet(t *testing.T) *fleet {
 // readsOffline is what each command that reads shows of it without a daemon.
 var readsOffline = map[string]string{
 	"ps": "never", "tree": "silent", "events": "agent.started", "logs a": "hello", "logs held": "held", "logs silent": "",
-	"explain a": "no daemon runs", "task ls": "sweep the yard", "order ls": "nightly", "order show nightly": "0 3 * * *",
+	"explain a": "no daemon is running", "task ls": "sweep the yard", "order ls": "nightly", "order show nightly": "0 3 * * *",
 	"order history nightly": "completed", "order next nightly": "in ", "belief get a": "42", "belief ls": "answer",
 	"belief export": "answer", "inbox": "Go on?", "mail ls": "news", "mail read m-1": "all is well", "task export": "sweep the yard",
 }
@@ -51,7 +51,7 @@ func (f *fleet) checkOffline(fate string) {
 	before := f.stateFiles()
 	for args, want := range readsOffline {
 		out, errs := coppice(f.t, f.dir, 0, strings.Fields(args)...)
-		if !strings.Contains(out, want) || !strings.Contains(errs, "no daemon runs here; "+fate) {
+		if !strings.Contains(out, want) || !strings.Contains(errs, "no daemon is running here; "+fate) {
 			f.t.Errorf("%s: %s\n%s", args, out, errs)
 		}
 		switch args {
@@ -76,7 +76,7 @@ func (f *fleet) checkOffline(fate string) {
 	}
 	for args, want := range map[string]string{"events -f -n 1": ".", "logs -f a": "hello"} {
 		out, errs := coppice(f.t, f.dir, 69, strings.Fields(args)...)
-		if !strings.Contains(out, want) || !strings.HasSuffix(errs, "coppice: no daemon runs: nothing follows\n") {
+		if !strings.Contains(out, want) || !strings.HasSuffix(errs, "coppice: no daemon is running: nothing follows\n") {
 			f.t.Errorf("%s: %q, %q", args, out, errs)
 		}
 	}

@@ -261,7 +261,7 @@ func TestKilled(t *testing.T) {
 		p.awaitEnd(t)
 	}
 	for _, args := range [][]string{{"down"}, {"down", "--keep-agents"}} {
-		if out, _ := coppice(t, dir, 0, args...); !strings.HasPrefix(out, "already down: no daemon runs") {
+		if out, _ := coppice(t, dir, 0, args...); !strings.HasPrefix(out, "already down: no daemon is running") {
 			t.Errorf("%q says %q", args, out)
 		}
 	}

@@ -42,7 +42,7 @@ func TestFileIsGone(t *testing.T) {
 	}
 	f.happens(event.ConfigRejected, "coppice.toml", func() { os.Remove(file) })
 	f.do("down")
-	if out, err := f.try("status"); err == nil || !strings.Contains(out, "no daemon runs here") {
+	if out, err := f.try("status"); err == nil || !strings.Contains(out, "no daemon is running here") {
 		t.Errorf("after the end: %s", out)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // poolText says in a line how a pool is.
 func poolText(p api.Pool) string {
 	if p.Retired {
-		return fmt.Sprintf("not in the file any more, %d live, %d to finish", p.Instances, p.Draining)
+		return fmt.Sprintf("no longer in the file, %d live, %d to finish", p.Instances, p.Draining)
 	}
 	text := fmt.Sprintf("%d wanted (%d..%d), %d live", p.Size, p.Min, p.Max, p.Instances)
 	if p.Draining > 0 {

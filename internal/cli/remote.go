@@ -96,7 +96,7 @@ func onlyPeople(file, what string) error {
 	if err != nil || ownToken() == "" || !isOwnSocket(socket) {
 		return nil
 	}
-	return &exitError{exitAuth, fmt.Errorf("%s is for people, and this runs in agent %s of the project; ask a person with: coppice agent ask",
+	return &exitError{exitAuth, fmt.Errorf("only people can run %s, and this runs in agent %s of the project; an agent can ask a person with: coppice agent ask",
 		what, proc.Plain(os.Getenv(proc.EnvAgent)))}
 }
 
@@ -147,7 +147,7 @@ func (r *remote) look(s *streams, do func(context.Context, *api.Client) error) e
 		return &exitError{exitNoDaemon, fmt.Errorf("%w\nits records cannot be read: %w", down, err)}
 	}
 	defer records.Close()
-	note := "no daemon runs here"
+	note := "no daemon is running here"
 	if fate := daemon.Fate(file); fate != "" {
 		note += "; " + fate
 	}

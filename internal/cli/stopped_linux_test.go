@@ -40,7 +40,7 @@ func TestStoppedAndSuspended(t *testing.T) {
 	if out := f.code(1, "resume", "a"); !strings.Contains(out, "t/a was stopped by hand, not suspended; start it with: coppice start t/a") {
 		t.Errorf("a resume of what was stopped: %s", out)
 	}
-	if out := f.do("suspend", "a"); out != "t/a is stopped already\n" {
+	if out := f.do("suspend", "a"); out != "t/a is already stopped\n" {
 		t.Errorf("a suspension of what was stopped: %s", out)
 	}
 	f.do("suspend", "b", "c") // one by one

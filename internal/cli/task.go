@@ -224,7 +224,7 @@ deferred takes the task away from who has claimed it.`,
 	flags.StringVar(&status, "status", "", "open, blocked or deferred")
 	flags.IntVarP(&priority, "priority", "p", 0, "from 0, most urgent, to 4")
 	flags.StringVar(&pool, "pool", "", "the `POOL` whose agents may do it; '' for none")
-	flags.StringVarP(&assignee, "assignee", "a", "", "the agent or person, `WHO` is to do it; '' for nobody")
+	flags.StringVarP(&assignee, "assignee", "a", "", "the agent or person, `WHO` is to do it; '' for none")
 	flags.StringVar(&parent, "parent", "", "the `ID` of the task that it is a part of; '' for none")
 	flags.StringVar(&when, "not-before", "", "the `TIME` before which it cannot be claimed, or how long from now; none for none")
 	flags.IntVar(&maxClaims, "max-claims", 0, "park it after `N` claims that have failed; 0 for the max_claims of [daemon]")

@@ -82,7 +82,7 @@ assigned to you, then of the pools of --pool. The exit code is 1 if nothing is r
 yours until you close or release it.`
 	}
 	cmd.Flags().StringSliceVar(&t.Pools, "pool", nil, "a `POOL` to take from; may be given again")
-	cmd.Flags().BoolVar(&t.Any, "any", false, "take one of no pool that is assigned to nobody, if there is none else")
+	cmd.Flags().BoolVar(&t.Any, "any", false, "if there is no other, take one that has no pool and no assignee")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the id alone, for scripts")
 	jsonFlag(cmd, &asJSON, "an array with the task")
 	cmd.MarkFlagsMutuallyExclusive("quiet", "json")

@@ -214,7 +214,7 @@ func TestTop(t *testing.T) {
 	s.await(`^> app`)
 	s.tmux("resize-window", "-x", "100", "-y", "24")
 	stop()
-	s.await(`^no daemon runs`)
+	s.await(`^no daemon is running`)
 	serveFor(t, dir, f)
 	s.await(`^app  up`)
 	s.tmux("send-keys", "q")

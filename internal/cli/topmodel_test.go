@@ -307,8 +307,8 @@ func TestTopNotes(t *testing.T) {
 	d.shows("it will; not")
 	d.m.Update(goneMsg(d.m.noted))
 	d.shows(keys)
-	d.m.Update(lookMsg{err: errors.New("no daemon runs")})
-	d.shows("no daemon runs", keys, "t/shop/flaky")
+	d.m.Update(lookMsg{err: errors.New("no daemon is running")})
+	d.shows("no daemon is running", keys, "t/shop/flaky")
 	d.m.Update(lookMsg{topData: f.data})
 	if strings.Contains(d.screen(), "no daemon") {
 		t.Error(d.screen())

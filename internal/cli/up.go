@@ -317,7 +317,7 @@ func upDetached(s *streams, path string) error {
 	var rep readiness
 	if err != nil || json.Unmarshal(line, &rep) != nil {
 		cmd.Wait()
-		return fmt.Errorf("the daemon ended before it was up; its last words are in %s", project.Log())
+		return fmt.Errorf("the daemon ended before it was up; see its log: %s", project.Log())
 	}
 	if rep.Holder != 0 { // it has come first
 		cmd.Wait()

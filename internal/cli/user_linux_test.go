@@ -151,7 +151,7 @@ func TestUserOfAgent(t *testing.T) {
 			data, _ := os.ReadFile(filepath.Join(dir, "work", name))
 			return strings.Contains(string(data), "exit ")
 		})
-		if got := said(name); !strings.HasSuffix(got, "exit 77\n") || !strings.Contains(got, "is for people") {
+		if got := said(name); !strings.HasSuffix(got, "exit 77\n") || !strings.Contains(got, "only people can ") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -162,7 +162,7 @@ func TestUserOfAgent(t *testing.T) {
 		}
 	}
 	// Whoever else has the number of that user is an agent, and nobody else gets in.
-	for uid, want := range map[uint32]string{otherUser: "is for people", otherUser + 1: "belongs to user ", 0: ""} {
+	for uid, want := range map[uint32]string{otherUser: "only people can ", otherUser + 1: "belongs to user ", 0: ""} {
 		cmd := exec.Command(filepath.Join(dir, "bin", "coppice"), "stop", "t/plain")
 		cmd.Dir, cmd.Env = "/", []string{"COPPICE_SOCKET=" + socket}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}

@@ -138,7 +138,7 @@ func (a *access) Denied(who api.Caller, pid int, request string) {
 	a.mu.Unlock()
 	e := event.Event{
 		Type: event.AccessDenied, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path,
-		Message: fmt.Sprintf("%s was refused %s, which is for people", who.Name(), request),
+		Message: fmt.Sprintf("%s was refused %s, which only people can do", who.Name(), request),
 	}
 	a.log.Append(e.With(map[string]any{"pid": pid, "request": request, "times": times}))
 }

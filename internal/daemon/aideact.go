@@ -247,7 +247,7 @@ func aideReason(n api.Node) string {
 	case aide.Done.String():
 		return "has run, and waits to be started"
 	case aide.GivenUp.String():
-		return "given up " + n.Aide.Because() + "; runs once for each trigger, begins anew with coppice reset"
+		return "given up " + n.Aide.Because() + "; runs once for each trigger, starts over with coppice reset"
 	}
 	return n.Reason
 }

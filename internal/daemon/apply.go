@@ -162,9 +162,9 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 			c.removeOrder(agent)
 			last = append(last, c.lastOf(agent, c.last(agent)).op(), store.Op{Kind: store.Delete, Key: hashKey(agent)})
 		}
-		why := " is not in the file any more, and is gone"
+		why := " is no longer in the file, and has been removed"
 		if c.fleet().nodes[path] == nil && c.crews.of(above) != nil {
-			why = " is not wanted by its pool any more, and is gone"
+			why = " is no longer needed by its pool, and has been removed"
 		}
 		c.log.Append(event.Event{
 			Type: event.AgentRemoved, Path: agent, Incarnation: c.last(agent), Actor: "controller",

@@ -156,7 +156,7 @@ func (c *Controller) drainOf(path string) *drain {
 }
 
 func errNotDrained(path string) error {
-	return fmt.Errorf("%w: %s is not drained any more: it was started by hand, or the daemon that was asked kept nothing", api.ErrConflict, path)
+	return fmt.Errorf("%w: %s is no longer being drained: it was started by hand, or the daemon that was asked kept no record", api.ErrConflict, path)
 }
 
 // wait waits until its agent is stopped.

@@ -48,7 +48,7 @@ func (c *Controller) Draining(_ context.Context, who api.Caller) (*api.Drain, er
 func (c *Controller) AckDrain(_ context.Context, who api.Caller) error {
 	d := c.drainOf(who.Path)
 	if d == nil || d.Incarnation != who.Incarnation {
-		return fmt.Errorf("%w: nobody has asked %s to finish", api.ErrConflict, who.Path)
+		return fmt.Errorf("%w: %s was not asked to finish", api.ErrConflict, who.Path)
 	}
 	if d.hasFinished() {
 		return nil

@@ -43,7 +43,7 @@ func (c *Controller) explainPatrol(x *api.Explanation) {
 	p := &api.Standing{Wanted: "run", Observed: patrol.Unknown.String(), Drifted: []string{}, WaitsFor: []string{}, Busy: c.patrols.isBusy(path)}
 	switch {
 	case d.Retired:
-		p.Wanted, p.Why = "finish", "the file does not have it any more"
+		p.Wanted, p.Why = "finish", "it is no longer in the file"
 	case d.Suspended:
 		p.Wanted, p.Why = "suspend", c.suspendedBy(c.fleet(), path)
 	}

@@ -22,7 +22,7 @@ func (c *Controller) explainPool(x *api.Explanation) {
 		return
 	}
 	if w.isRetired() {
-		x.Rule = "the file does not have it any more: its instances may finish"
+		x.Rule = "it is no longer in the file; its instances may finish"
 		x.Next, x.Hint = "it is gone with the last of its instances", "at once: coppice stop "+x.Node.Path
 		return
 	}

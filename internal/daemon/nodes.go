@@ -268,7 +268,7 @@ func notFound(path string, err error) error {
 	case errors.Is(err, api.ErrInvalid), errors.Is(err, api.ErrConflict):
 		return err // which says so itself
 	case errors.Is(err, supervisor.ErrRunning):
-		return fmt.Errorf("%w: %s runs already", api.ErrConflict, path)
+		return fmt.Errorf("%w: %s is already running", api.ErrConflict, path)
 	case errors.Is(err, supervisor.ErrNoSupervisor), errors.Is(err, supervisor.ErrStopping):
 		return fmt.Errorf("%s: %w", path, api.ErrStopping)
 	}

@@ -141,7 +141,7 @@ func (c *Controller) amnesty(p *past) {
 			forget(s)
 			c.log.Append(event.Event{
 				Type: kind, Path: path, Incarnation: r.Incarnation, Actor: "controller",
-				Message: fmt.Sprintf("%s is started, it is not %v any more: what its limit had counted has ended with the controller that counted it", path, held),
+				Message: fmt.Sprintf("%s is started and no longer %v: the counters of its limit ended with the daemon that kept them", path, held),
 			}.With(map[string]any{"reason": "controller restarted"}), newRecord(path, r.Incarnation, r.Ended, *s).op())
 		}
 	}

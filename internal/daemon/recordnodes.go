@@ -50,7 +50,7 @@ func (r *Records) list(all []api.Node, path string) []api.Node {
 
 // recorded is what the record of a node says, which is not there where there is none.
 func (r *Records) recorded(path, state string) api.Node {
-	n := api.Node{Path: path, State: state, Reason: "no daemon runs", Node: r.host, LimitMax: supervisor.Unlimited}
+	n := api.Node{Path: path, State: state, Reason: "no daemon is running", Node: r.host, LimitMax: supervisor.Unlimited}
 	if rec := r.records[path]; rec != nil {
 		n.Incarnation, n.Restarts = rec.Incarnation, rec.Restarts
 		if rec.LastExit != nil {
@@ -171,7 +171,7 @@ func (r *Records) Explain(ctx context.Context, path string) (api.Explanation, er
 	case supervisor.GivenUp.String():
 		x.Next, x.Hint = "it stays down until it is reset, also with the next daemon", inTurn(investigation(n), release(n, false))
 	case supervisor.Running.String():
-		x.Next, x.Hint = "it stays stopped when it ends, as no daemon runs", "coppice up -d takes it over, coppice down stops it"
+		x.Next, x.Hint = "it stays stopped when it ends, as no daemon is running", "coppice up -d takes it over, coppice down stops it"
 	}
 	x.Claims = r.claimed(ctx, n.Path)
 	if tail, err := r.kept(n.Path, historyLength); err == nil && tail != nil {

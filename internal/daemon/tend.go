@@ -40,11 +40,11 @@ func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listene
 		case <-ctx.Done():
 			return
 		case <-listener.Restored():
-			c.restored(event.SocketRestored, "", "the socket was deleted and has been made anew")
+			c.restored(event.SocketRestored, "", "the socket was deleted and has been created again")
 			continue
 		case <-tick.C:
 		}
-		look(event.LockRestored, "the lock file was removed and has been made anew", lock.Tend)
+		look(event.LockRestored, "the lock file was removed and has been created again", lock.Tend)
 		if s, ok := c.opts.Store.(interface {
 			Tend(context.Context) (bool, error)
 		}); ok {
@@ -63,7 +63,7 @@ func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listene
 		for _, r := range c.opts.Runtimes {
 			if r, ok := r.(interface{ Tend() []string }); ok {
 				for _, path := range r.Tend() {
-					c.restored(event.SlotRestored, path, path+": the files of its slot were removed; its shim has made them anew, the earlier output is lost")
+					c.restored(event.SlotRestored, path, path+": the files of its slot were removed; its shim has created them again; the earlier output is lost")
 				}
 			}
 		}

@@ -353,7 +353,7 @@ func TestPanic(t *testing.T) {
 func TestFailures(t *testing.T) {
 	for err, want := range map[error]string{
 		fmt.Errorf("%w: incarnation 1 of t/a", api.ErrStale): "1 failed: incarnation is over: incarnation 1 of t/a. This session belongs to an incarnation of the agent that has ended",
-		fmt.Errorf("%w here", api.ErrDown):                   "1 failed: no daemon runs here. The daemon of coppice does not answer; try again later",
+		fmt.Errorf("%w here", api.ErrDown):                   "1 failed: no daemon is running here. The daemon of coppice does not answer; try again later",
 		errors.New("full \xff"):                              "1 failed: full \uFFFD",
 	} {
 		w := serve(t, func(context.Context) error { return err })

@@ -148,7 +148,7 @@ func (q *Queue) Release(ctx context.Context, who Who, id, reason string) (Task, 
 		case r.Status == Parked:
 			return parkedAlready(r)
 		case r.Status != InProgress:
-			return fmt.Errorf("%w: %s is %s, and nobody has claimed it", ErrConflict, r.ID, r.Status)
+			return fmt.Errorf("%w: %s is %s, and not claimed", ErrConflict, r.ID, r.Status)
 		}
 		if err := mayChange(who, r); err != nil {
 			return err

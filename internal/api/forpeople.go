@@ -1,0 +1,64 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// peopleDo says in words what a request does that only people may send, by its path.
+var peopleDo = map[string]string{
+	"/v1/act":            "start, stop, restart, reset, suspend and resume agents",
+	"/v1/answer":         "answer questions",
+	"/v1/attach":         "attach to the terminals of agents",
+	"/v1/beliefs":        "change the beliefs of any agent",
+	"/v1/beliefs/import": "import beliefs",
+	"/v1/down":           "stop the daemon",
+	"/v1/drain":          "drain agents",
+	"/v1/fire":           "fire triggers",
+	"/v1/mail/archive":   "archive their mail",
+	"/v1/mail/read":      "read their mail",
+	"/v1/mail/send":      "send mail in their name",
+	"/v1/order/act":      "run, enable and disable orders",
+	"/v1/patrol":         "run a patrol",
+	"/v1/reload":         "reload the configuration",
+	"/v1/task/act":       "act on tasks in their name",
+	"/v1/task/claim":     "claim tasks in their name",
+	"/v1/task/comment":   "comment on tasks in their name",
+	"/v1/task/edit":      "edit tasks in their name",
+	"/v1/tasks":          "add tasks in their name",
+	"/v1/tasks/import":   "import tasks",
+}
+
+// onlyPeople says that a route is not for agents.
+func onlyPeople(rt route) string {
+	return "only people can " + peopleDo[rt.path]
+}
+
+// deny refuses what an agent has asked for, and says what it can do instead.
+func (c *call) deny(rt route, who Caller, pid int) error {
+	request := rt.method + " " + rt.path
+	c.service.Denied(who, pid, request)
+	from := fmt.Sprintf("%s (incarnation %d, process %d)", who.Name(), who.Incarnation, pid)
+	if pid == 0 {
+		from = fmt.Sprintf("%s (incarnation %d)", who.Name(), who.Incarnation)
+	}
+	return fmt.Errorf("%w: %s, and %s comes from %s; %s", ErrUnauthorized, onlyPeople(rt), request, from, c.instead(rt))
+}
+
+// instead says what an agent can do where a route is refused to it.
+func (c *call) instead(rt route) string {
+	const ask = "an agent can ask a person with: coppice agent ask"
+	below := strings.TrimPrefix(rt.path, "/v1/")
+	isOwn := func(r route) bool { return r.agent && r.path == agentBase+"/"+below }
+	group, _, _ := strings.Cut(below, "/")
+	switch {
+	case rt.path == "/v1/act":
+		return "an agent can restart itself with: coppice agent request-restart; for everything else it can ask a person with: coppice agent ask"
+	case rt.path == "/v1/beliefs":
+		return "an agent can change its own with: coppice agent belief"
+	case !slices.ContainsFunc(c.routes, isOwn):
+		return ask
+	}
+	return "an agent has a command of its own: coppice agent " + strings.TrimSuffix(group, "s") + " --help"
+}
