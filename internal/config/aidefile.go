@@ -36,7 +36,7 @@ func ParseAidefile(name string, data []byte) (*aide.File, error) {
 }
 
 // aideAdvice is the advice for an Aidefile.
-var aideAdvice = advice{missing: "write one, it may be empty", large: "put texts into files beside it"}
+var aideAdvice = advice{missing: "write one, it may be empty", large: "put texts into files beside it", page: "docs/aidefile-reference.md"}
 
 // aidefile is an Aidefile while it is read.
 type aidefile struct {

@@ -134,7 +134,7 @@ func TestAidefileWithoutZone(t *testing.T) {
 func TestBadAidefiles(t *testing.T) {
 	for _, c := range []struct{ text, expected string }{
 		{"[deamon]\n", `Aidefile:1:2: unknown table "deamon" in the file; did you mean "daemon"?`},
-		{"name = \"x\"\n", `Aidefile:1:1: unknown table "name" in the file; it belongs in [persona]`},
+		{"name = \"x\"\n", `Aidefile:1:1: unknown key "name" in the file; it belongs in [persona]`},
 		{"[persona]\nnmae = \"x\"\n", `Aidefile:2:1: unknown key "nmae" in [persona]; did you mean "name"?`},
 		{"[budget]\ntoken = \"1k\"\n", `Aidefile:2:1: unknown key "token" in [budget]; did you mean "tokens"?`},
 		{"[memory]\ncompact = 1\n", `Aidefile:2:1: unknown key "compact" in [memory]; did you mean "compact_after"?`},

@@ -21,7 +21,7 @@ var badInput = []struct{ name, text, want string }{
 	{"zero byte", base + "dir = \"\x00\"\n", "4:8: a zero byte, expected text; remove it"},
 	{"too large", strings.Repeat("#", MaxFile+1), "1:1: the file has 1048577 bytes, expected at most 1048576; split the fleet into several projects"},
 	{"byte order mark and CRLF", "\xef\xbb\xbfx = 1\r\n" + base + "comand = 1\r\n", `
-		1:1: unknown table "x" in the file; expected one of include, project, supervision, daemon, aide, persistence, logs, supervisor, orders, order, agent, patches
+		1:1: unknown key "x" in the file; docs/configuration.md lists all keys
 		5:1: unknown key "comand" in [[agent]]; did you mean "command"?`},
 	{"not TOML", "[agent", "1:6: not TOML: expected ']' to close table name"},
 	{"text without quotes", base + "restart = always\n", "4:11: not TOML: unexpected character U+0061 'a' at start of value; text needs quotes"},
@@ -44,18 +44,19 @@ var badInput = []struct{ name, text, want string }{
 		4:1: unknown key "cwd" in [[agent]]; did you mean "dir"?
 		5:1: unknown key "within" in [[agent]]; did you mean "restart_window"?
 		6:1: unknown key "strategy" in [[agent]]; it belongs in [supervision] or [[supervisor]]`},
-	{"far", base + "zzz = 1\n", `4:1: unknown key "zzz" in [[agent]]; expected one of KEYS`},
+	{"far", base + "zzz = 1\n", `4:1: unknown key "zzz" in [[agent]]; docs/configuration.md lists all keys`},
 	{"below", base + "ready.loog = 1\nshutdown = { sgnal = 1 }\n[agent.backoff]\nbas = 1\n", `
 		4:7: unknown key "loog" in [agent.ready]; did you mean "log"?
 		5:14: unknown key "sgnal" in [agent.shutdown]; did you mean "signal"?
 		7:1: unknown key "bas" in [agent.backoff]; did you mean "base"?`},
+	{"key without table", "name = \"x\"\n" + base, `1:1: unknown key "name" in the file; it belongs in [project] or [[supervisor]] or [[agent]] or [[order]] or [[patches.agent]]`},
 	{"table", "[projet]\n" + base, `1:2: unknown table "projet" in the file; did you mean "project"?`},
 	{"plural", "[agents.a]\ncommand = \"x\"\n", `1:2: unknown table "agents" in the file; did you mean "agent"?`},
 	{"hook without command", base + "on_waking = { timeout = \"1s\" }\n", `4:13: [agent.on_waking] without command, expected one (string or array of strings)`},
 	{"hook is a number", base + "on_error = 3\n", `4:12: on_error is an integer, expected a string or an array of strings; write "3"`},
 	{"hook without a word", base + "on_start = [\"\"]\n", `4:12: the command is empty, expected a program and its arguments`},
 	{"hook with another key", base + "on_resting = { command = \"a\", after = 1 }\n", `4:31: unknown key "after" in [agent.on_resting]; expected one of command, timeout`},
-	{"hostile key", base + "\"\\u001b[2J\" = 1\n", `4:1: unknown key "\x1b[2J" in [[agent]]; expected one of KEYS`},
+	{"hostile key", base + "\"\\u001b[2J\" = 1\n", `4:1: unknown key "\x1b[2J" in [[agent]]; docs/configuration.md lists all keys`},
 
 	// Wrong types.
 	{"tables", "agent = 1\nproject = []\nsupervision = \"x\"\nsupervisor = [1]\n", `
@@ -357,13 +358,6 @@ func chain(names string) string {
 }
 
 func TestBadInput(t *testing.T) {
-	var keys []string
-	for _, k := range agentTable().keys {
-		keys = append(keys, k.name)
-	}
-	if len(keys) < 15 || keys[0] != "name" {
-		t.Fatalf("keys of an agent: %q", keys)
-	}
 	for _, tt := range badInput {
 		t.Run(tt.name, func(t *testing.T) {
 			tree, err := Parse("f.toml", []byte(tt.text))
@@ -376,7 +370,7 @@ func TestBadInput(t *testing.T) {
 				got = append(got, strings.TrimPrefix(e.Error(), "f.toml:"))
 			}
 			var want []string
-			for line := range strings.Lines(strings.TrimSpace(strings.ReplaceAll(tt.want, "KEYS", strings.Join(keys, ", ")))) {
+			for line := range strings.Lines(strings.TrimSpace(tt.want)) {
 				want = append(want, strings.TrimSpace(line))
 			}
 			if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {

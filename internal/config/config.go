@@ -40,7 +40,7 @@ func Load(path string) (*spec.Tree, error) {
 }
 
 // fleet is the advice for a coppice.toml.
-var fleet = advice{missing: "`coppice init` writes one", large: "split the fleet into several projects"}
+var fleet = advice{missing: "`coppice init` writes one", large: "split the fleet into several projects", page: "docs/configuration.md"}
 
 // Parse reads data, the content of the file called name, without touching the
 // file system; it can include nothing. Relative paths are taken relative to the directory of name. The
@@ -94,7 +94,7 @@ func open(name string, data []byte, a advice, known []section) (*reader, *value,
 	if err != nil {
 		return nil, nil, Errors{err}
 	}
-	return &reader{src: src, faulty: map[spot]bool{}, known: known}, document, nil
+	return &reader{src: src, faulty: map[spot]bool{}, known: known, page: a.page}, document, nil
 }
 
 // projectName is the default of the project's name.

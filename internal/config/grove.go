@@ -97,7 +97,7 @@ func IsGrove(path string) bool {
 }
 
 // grove is the advice for a grove.toml.
-var grove = advice{missing: "`coppice sage new` writes one", large: "remove what is no setting"}
+var grove = advice{missing: "`coppice sage new` writes one", large: "remove what is no setting", page: "docs/grove.md"}
 
 // groveFile is a grove.toml while it is read.
 type groveFile struct {

@@ -134,10 +134,10 @@ var badGrove = []struct{ name, text, want string }{
 	{"doubled key", groveBase + "name = \"b\"\n", "3:1: the key name is there twice, first in line 2, expected once; remove one of the two"},
 	{"tables", "projct = {}\nagent = []\n[supervisor]\n[persistance]\n" + groveBase, `
 		1:1: unknown table "projct" in the file; did you mean "project"?
-		2:1: unknown table "agent" in the file; expected one of project, persistence, supervision, observability, divine, test, dependencies, tools, extern
+		2:1: unknown key "agent" in the file; docs/grove.md lists all keys
 		3:2: unknown table "supervisor" in the file; did you mean "supervision"?
 		4:2: unknown table "persistance" in the file; did you mean "persistence"?`},
-	{"key without table", "max_restarts = 3\n" + groveBase, `1:1: unknown table "max_restarts" in the file; it belongs in [supervision]`},
+	{"key without table", "max_restarts = 3\n" + groveBase, `1:1: unknown key "max_restarts" in the file; it belongs in [supervision]`},
 	{"keys", groveBase + "nam = 1\nauthors = []\n[persistence]\nbackends = 1\nfile = 1\n[supervision]\nmax_restart = 1\nrestart_window_s = 5\nstrategy = 1\n" +
 		"[observability]\nbakend = 1\nservice = 1\n[test]\ntimeout = 1\n\"\\u001b[2J\" = 1\n", `
 		3:1: unknown key "nam" in [project]; did you mean "name"?

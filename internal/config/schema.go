@@ -48,6 +48,7 @@ type reader struct {
 	unsaid  int           // notices beyond maxErrors
 	faulty  map[spot]bool // places of errs
 	known   []section     // all tables, to find out where an unknown key belongs
+	page    string        // which documents all keys
 }
 
 // spot is a place in a file.
@@ -154,13 +155,16 @@ func (t table[T]) readField(r *reader, field *value, into *T) (hint string) {
 		where = "the file"
 	}
 	what := "key"
-	if t.header == "" {
+	if t.header == "" && (field.kind == isTable || field.kind == isArray && len(field.elements) > 0 && field.elements[0].kind == isTable) {
 		what = "table"
 	}
 	hint = r.meant(field.name, rows)
 	r.fail(field.key, field, hint, "unknown %s %s in %s", what, spec.Quote(field.name), where)
 	return hint
 }
+
+// maxListed is how many keys an error lists; of tables with more it names the page.
+const maxListed = 5
 
 // meant says which key was probably meant by name where only rows are known.
 func (r *reader) meant(name string, rows []row) string {
@@ -184,6 +188,9 @@ func (r *reader) meant(name string, rows []row) string {
 	}
 	if len(elsewhere) > 0 {
 		return "it belongs in " + strings.Join(elsewhere, " or ")
+	}
+	if len(names) > maxListed && r.page != "" {
+		return r.page + " lists all keys"
 	}
 	return "expected one of " + strings.Join(names, ", ")
 }

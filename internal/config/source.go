@@ -74,8 +74,9 @@ func (s *source) checkText() *Error {
 	return nil
 }
 
-// advice is what to do about a file that is not as it should be.
-type advice struct{ missing, large string }
+// advice says what to do about a file that is not as it should be, and which page
+// documents its keys.
+type advice struct{ missing, large, page string }
 
 // read reads a file and tells its directory. The error is Errors, but where
 // even that directory cannot be told.
