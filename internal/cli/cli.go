@@ -67,7 +67,7 @@ func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	if message := err.Error(); message != "" {
-		fmt.Fprintf(stderr, "coppice: %s\n", message)
+		s.complain(message)
 	}
 	return exitCode(err)
 }

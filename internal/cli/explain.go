@@ -32,7 +32,7 @@ its check. Its last events and the end of its output follow.`,
 					return s.printJSON(x)
 				}
 				_, tty := isTerminal(s.out)
-				return s.printLines(explainLines(x, time.Now(), newPaint(tty)))
+				return s.printText(explainLines(x, time.Now(), newPaint(tty)), 7)
 			})
 		},
 		ValidArgsFunction: r.completePath(false),

@@ -12,26 +12,26 @@ func TestFate(t *testing.T) {
 	says := func(what, want string) {
 		t.Helper()
 		out, err := f.try("ps")
-		if err != nil || !strings.Contains(out, "no daemon is running here") || (want == "") != !strings.Contains(out, "the last one") || !strings.Contains(out, want) {
+		if err != nil || !strings.Contains(out, "no daemon is running here") || (want == "") != !strings.Contains(out, "the last daemon") || !strings.Contains(out, want) {
 			t.Errorf("%s: %v: %s", what, err, out)
 		}
 	}
 	says("before the first", "")
 	f.do("up", "-d")
 	f.do("down")
-	says("after down", "the last one was stopped on ")
+	says("after down", "the last daemon was stopped on ")
 	f.do("up", "-d")
 	f.crash()
 	says("after SIGKILL", "was killed or has crashed; its agents may still run")
 	f.do("down")
-	says("after down without it", "the last one was stopped on ")
+	says("after down without it", "the last daemon was stopped on ")
 	f.rewrite("[supervision]\nmax_restarts = 0\non_limit = \"escalate\"\n\n", agentTOML("a", `read x < go; exit 7`))
 	end := fifo(t, f.dir, "go")
 	f.do("up", "-d")
 	end()
 	until(t, "the end of the daemon", func() bool {
 		out, _ := f.try("ps")
-		return strings.Contains(out, "the last one ended") // it has let go of everything
+		return strings.Contains(out, "the last daemon ended") // it has let go of everything
 	})
 	says("after its limit", "limit reached (0 restarts")
 }

@@ -125,7 +125,7 @@ func TestOffline(t *testing.T) {
 	t.Parallel()
 	f := offlineFleet(t)
 	f.crash()
-	f.checkOffline("the last one, process ")
+	f.checkOffline("the last daemon (process ")
 	f.wantStates(map[string]string{"t": "stopped", "t/a": "running", "t/silent": "running", "t/held": "stopped", "t/never": "suspended"})
 
 	// A daemon can start while others read.
@@ -160,7 +160,7 @@ func TestOffline(t *testing.T) {
 		t.Errorf("what the last daemon has seen an agent write: %q", out)
 	}
 	f.do("down")
-	f.checkOffline("the last one was stopped on ")
+	f.checkOffline("the last daemon was stopped on ")
 	f.wantStates(map[string]string{"t/a": "stopped", "t/silent": "stopped", "t/held": "stopped"})
 }
 
@@ -179,7 +179,7 @@ func TestOfflineDamage(t *testing.T) {
 			t.Skipf("nothing can be mounted to be read only: %v", err)
 		}
 		within := &fleet{t, f.dir}
-		within.checkOffline("the last one, process ")
+		within.checkOffline("the last daemon (process ")
 		within.wantStates(map[string]string{"t/a": "running", "t/held": "stopped"})
 	})
 	file := filepath.Join(f.dir, "coppice.toml")

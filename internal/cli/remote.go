@@ -142,7 +142,7 @@ func (r *remote) look(s *streams, do func(context.Context, *api.Client) error) e
 	var locked *daemon.LockedError
 	switch {
 	case errors.As(err, &locked):
-		return fmt.Errorf("%w\nprocess %d has the project, and does not answer: it starts, or ends", down, locked.Holder.PID)
+		return fmt.Errorf("%w\nprocess %d has the project and does not answer; it is starting or stopping", down, locked.Holder.PID)
 	case err != nil:
 		return &exitError{exitNoDaemon, fmt.Errorf("%w\nits records cannot be read: %w", down, err)}
 	}
@@ -151,9 +151,9 @@ func (r *remote) look(s *streams, do func(context.Context, *api.Client) error) e
 	if fate := daemon.Fate(file); fate != "" {
 		note += "; " + fate
 	}
-	fmt.Fprintln(s.err, "coppice: "+proc.Plain(note))
+	s.complain(proc.Plain(note))
 	if err := records.FileError(); err != nil {
-		fmt.Fprintf(s.err, "coppice: the file cannot be used, so its agents are those on record: %s\n", proc.Plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
+		s.complain("the file cannot be used, so its agents are those on record: " + proc.Plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	local := api.Local(records)
 	defer local.Close()

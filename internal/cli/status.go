@@ -32,7 +32,7 @@ func newStatus(s *streams) *cobra.Command {
 					err = s.printJSON(st)
 				} else {
 					_, tty := isTerminal(s.out)
-					err = s.printLines(statusLines(st, time.Now(), newPaint(tty)))
+					err = s.printText(statusLines(st, time.Now(), newPaint(tty)), 11)
 				}
 				if err == nil && st.Controller.PID == 0 {
 					err = &exitError{code: exitNoDaemon}

@@ -71,11 +71,11 @@ func Fate(file string) string {
 	text, err := private.ReadFile(p.fate(), maxFate)
 	switch {
 	case os.IsNotExist(err):
-		return fmt.Sprintf("the last one, process %d, was killed or has crashed; its agents may still run: coppice up takes them over, coppice down stops them", last.PID)
+		return fmt.Sprintf("the last daemon (process %d) was killed or crashed; its agents may still run: coppice up takes them over, coppice down stops them", last.PID)
 	case err != nil || json.Unmarshal(text, &f) != nil:
 		return ""
 	case f.Reason == "":
-		return "the last one was stopped on " + f.At.Local().Format(time.DateTime)
+		return "the last daemon was stopped on " + f.At.Local().Format(time.DateTime)
 	}
-	return fmt.Sprintf("the last one ended on %s: %.500s", f.At.Local().Format(time.DateTime), f.Reason)
+	return fmt.Sprintf("the last daemon ended on %s: %.500s", f.At.Local().Format(time.DateTime), f.Reason)
 }
