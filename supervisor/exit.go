@@ -50,7 +50,7 @@ func (e Exit) String() string {
 		return "completed"
 	case e.Err == nil:
 		return e.Kind.String()
-	case e.Kind == Failure:
+	case e.Kind == Failure, e.Err.Error() == e.Kind.String():
 		return e.Err.Error()
 	}
 	return fmt.Sprintf("%v: %v", e.Kind, e.Err)

@@ -279,7 +279,7 @@ func (d *Desk) find(agent string, n uint64) (*record, error) {
 	r := d.ledger.Get(n)
 	switch {
 	case r == nil:
-		return nil, fmt.Errorf("%w: %s; it never was, or has ended long ago", ErrNotFound, id(n))
+		return nil, fmt.Errorf("%w: %s; coppice inbox lists those that are open", ErrNotFound, id(n))
 	case agent != "" && r.From != agent:
 		return nil, fmt.Errorf("%w of %s: %s", ErrNotFound, agent, id(n))
 	}

@@ -26,7 +26,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	f.refused(1, []string{"backup", "b.db"}, "b.db exists")
-	f.refused(1, []string{"restore", "b.db"}, "another controller has")
+	f.refused(1, []string{"restore", "b.db"}, "a daemon is already running for")
 	f.do("belief", "set", "a", "x=6")
 	epoch := f.lastEvent().Epoch
 	agent := f.node("t/a").PID

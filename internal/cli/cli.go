@@ -247,6 +247,9 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	if cmd.Flags().Lookup("path") != nil {
+		return fmt.Errorf("unexpected argument %q; a node is named with: %s --path PATH", args[0], cmd.CommandPath())
+	}
 	if file := cmd.Flags().Lookup("file"); file != nil {
 		flag := "--file"
 		if file.Shorthand != "" {

@@ -22,7 +22,7 @@ func TestFate(t *testing.T) {
 	says("after down", "the last daemon was stopped on ")
 	f.do("up", "-d")
 	f.crash()
-	says("after SIGKILL", "was killed or has crashed; its agents may still run")
+	says("after SIGKILL", "was killed or crashed; its agents may still run")
 	f.do("down")
 	says("after down without it", "the last daemon was stopped on ")
 	f.rewrite("[supervision]\nmax_restarts = 0\non_limit = \"escalate\"\n\n", agentTOML("a", `read x < go; exit 7`))

@@ -82,7 +82,7 @@ func TestOneController(t *testing.T) {
 			r.out.awaitText(t, map[string]string{"run": "t * started", "up": "t started"}[first])
 			other := launch(t, dir, second)
 			other.wantExit(1)
-			if got, want := other.err.String(), fmt.Sprintf("coppice: another controller has %s: process %d, since ", dir, r.Process.Pid); !strings.HasPrefix(got, want) || other.out.String() != "" {
+			if got, want := other.err.String(), fmt.Sprintf("coppice: a daemon is already running for %s: process %d, since ", dir, r.Process.Pid); !strings.HasPrefix(got, want) || other.out.String() != "" {
 				t.Errorf("%q and %q, want %q", other.out, got, want)
 			}
 			r.signal(syscall.SIGTERM)

@@ -387,7 +387,7 @@ func TestTwoDaemons(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatal("both run")
 		}
-		if want := fmt.Sprintf("another controller has %s: process %d", f.dir, won.Process.Pid); !strings.Contains(lost.err.String(), want) {
+		if want := fmt.Sprintf("a daemon is already running for %s: process %d", f.dir, won.Process.Pid); !strings.Contains(lost.err.String(), want) {
 			t.Errorf("round %d: the loser says %q, want %q", round, lost.err, want)
 		}
 		won.out.awaitText(t, "up, process")

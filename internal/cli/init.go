@@ -39,7 +39,7 @@ that is there already is left alone.`,
 			path := filepath.Join(dir, config.FileName)
 			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 			if errors.Is(err, fs.ErrExist) {
-				return fmt.Errorf("%s exists already; check it with: coppice validate%s", path, flag)
+				return fmt.Errorf("%s already exists; check it with: coppice validate%s", path, flag)
 			}
 			if err != nil {
 				return err

@@ -20,7 +20,7 @@ directory in MANPATH.`,
 		Example: `  coppice man ~/.local/share/man/man1 && man coppice-run`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return fmt.Errorf("%d arguments, expected a directory; see %s --help", len(args), cmd.CommandPath())
+				return fmt.Errorf("%d arguments, expected one directory to write to; see %s --help", len(args), cmd.CommandPath())
 			}
 			return nil
 		},

@@ -54,7 +54,7 @@ func refusedFile(ctx context.Context, c *api.Client) error {
 		for line := range strings.SplitSeq(st.Config.LastError, "\n") {
 			lines = append(lines, proc.Plain(line))
 		}
-		err = &exitError{exitConfig, fmt.Errorf("the file is refused, and the last one stays in force:\n%s", strings.Join(lines, "\n"))}
+		err = &exitError{exitConfig, fmt.Errorf("the file was rejected, and the previous version stays in force:\n%s", strings.Join(lines, "\n"))}
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func TestPatrolOfRefusedFile(t *testing.T) {
 	f.edit("name = \"a\"", "name = \"a\"\ncomand = \"x\"")
 	until(t, "the refusal", func() bool { return strings.Contains(f.do("status"), " rejected: ") })
 	for _, args := range [][]string{{"patrol"}, {"patrol", "--dry-run"}, {"up", "--dry-run"}, {"patrol", "--json"}} {
-		f.refused(exitConfig, args, "the file is refused, and the last one stays in force:\ncoppice.toml:", `unknown key "comand" in [[agent]]`)
+		f.refused(exitConfig, args, "the file was rejected, and the previous version stays in force:\ncoppice.toml:", `unknown key "comand" in [[agent]]`)
 	}
 	f.edit("\ncomand = \"x\"", "")
 	until(t, "the repair", func() bool { return !strings.Contains(f.do("status"), " rejected: ") })

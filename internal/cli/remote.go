@@ -37,6 +37,9 @@ func (r *remote) longFlags(cmd *cobra.Command) { configFlagShort(cmd, &r.file, "
 // daemon that has lost its file goes on, and has to be asked and stopped.
 func (r *remote) find() (string, error) {
 	file, err := findConfig(r.file)
+	if err == nil && r.file != "" && !exists(file) && !exists(filepath.Join(filepath.Dir(file), api.Dir)) {
+		return "", &exitError{exitConfig, fmt.Errorf("%s: no such file; coppice init writes one", r.file)}
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, err
 	}
@@ -50,6 +53,11 @@ func (r *remote) find() (string, error) {
 		}
 	}
 	return file, err
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil || !errors.Is(err, fs.ErrNotExist)
 }
 
 // dial returns a client of the project's daemon. What agents and orders run is

@@ -115,7 +115,7 @@ func (e *LockedError) Error() string {
 			who += ", since " + e.Holder.Since.Format(time.DateTime)
 		}
 	}
-	return fmt.Sprintf("another controller has %s%s; it follows the file by itself, coppice status shows it, coppice down ends it", e.Project, who)
+	return fmt.Sprintf("a daemon is already running for %s%s; coppice status shows it, coppice down stops it", e.Project, who)
 }
 
 // Lock makes this process the only controller of the project, until release

@@ -64,7 +64,7 @@ func (c *Controller) reload(ctx context.Context, asked bool) (filewatch.Set, api
 	}
 	if err != nil {
 		c.reject(rejection{l.Config.Revision, err.Error()}, asked)
-		return l.Watch, answer, fmt.Errorf("%w: the file is refused, and the last one stays in force:\n%w", api.ErrConflict, err)
+		return l.Watch, answer, fmt.Errorf("%w: the file was rejected, and the previous version stays in force:\n%w", api.ErrConflict, err)
 	}
 	c.forgive()
 	c.awaitEffect(ctx, asked)
@@ -122,7 +122,7 @@ func (c *Controller) reject(r rejection, tell bool) {
 	if !tell {
 		return
 	}
-	c.opts.Logger.Error("the file is refused, and the last one stays in force", "error", r.reason)
+	c.opts.Logger.Error("the file was rejected, and the previous version stays in force", "error", r.reason)
 	first, _, _ := strings.Cut(r.reason, "\n")
 	c.log.Append(event.Event{
 		Type: event.ConfigRejected, Actor: "controller", Message: "config rejected, the last one stays in force: " + first,

@@ -222,7 +222,7 @@ func (q *Queue) find(id string) (*record, error) {
 	if err := CheckID(id); err != nil {
 		return nil, fmt.Errorf("%w: %.100q", ErrNotFound, id)
 	}
-	return nil, fmt.Errorf("%w: %s; it never was, or was removed", ErrNotFound, id)
+	return nil, fmt.Errorf("%w: %s; it never existed or was removed", ErrNotFound, id)
 }
 
 // alive reports ErrStale unless a person asks, or the incarnation that lives.
