@@ -84,7 +84,7 @@ func explainLines(x api.Explanation, now time.Time, p paint) []string {
 		for _, e := range x.History {
 			if e.Path == n.Path {
 				e.Message = strings.TrimPrefix(e.Message, e.Path+" ")
-				e.Path = "" // as everybody knows by now
+				e.Path = "" // which the heading names
 			}
 			lines = append(lines, "  "+eventLine(e, now, p))
 		}
@@ -104,7 +104,9 @@ func since(x api.Explanation) time.Time {
 	switch {
 	case shownState(x.Node) == needsInput:
 		return x.Node.NeedsInput.At
-	case x.Node.State == stateRunning && x.Node.StartedAt != nil:
+	case x.Node.Loop != "" && x.Node.State != stateRunning: // for longer than since its last end
+		return time.Time{}
+	case (x.Node.State == stateRunning || x.Node.State == stateStarting) && x.Node.StartedAt != nil:
 		return *x.Node.StartedAt
 	case len(x.History) > 0:
 		return x.History[len(x.History)-1].Time

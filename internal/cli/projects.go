@@ -28,7 +28,7 @@ type runningProject struct {
 	Error     string    `json:"error,omitempty"`   // why it does not
 	Running   int       `json:"agents_running"`    //
 	Agents    int       `json:"agents"`            //
-	Attention int       `json:"attention"`         // nodes that need a person, see coppice status
+	Attention int       `json:"attention"`         // what is not well or needs a person, see coppice status
 	Since     time.Time `json:"since,omitzero"`
 }
 

@@ -19,7 +19,7 @@ func newStatus(s *streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:               "status",
-		Short:             "Show what runs, and what needs a person",
+		Short:             "Show what runs, and what needs attention",
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {

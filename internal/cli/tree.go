@@ -111,7 +111,7 @@ func reasonColumn() column {
 		if n.Kind == "agent" && shownState(n) == stateRunning {
 			return "" // why it was started, at some time
 		}
-		return withExit(n, n.Reason)
+		return why(n)
 	}}
 }
 
@@ -201,6 +201,14 @@ func next(n api.Node, now time.Time) string {
 	}
 	if at := nextTry(n, now); at != "" {
 		return withExit(n, "in "+at)
+	}
+	return why(n)
+}
+
+// why says why a node is in its state.
+func why(n api.Node) string {
+	if n.Kind == "agent" && n.State == stateRunning && n.Loop != "" {
+		return "its last exit: " + proc.Plain(strings.Replace(n.LastExit, "normal", "completed", 1))
 	}
 	return withExit(n, n.Reason)
 }

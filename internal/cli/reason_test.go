@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// TestReasonOfCrashLoop checks that an agent in a crash loop is explained by its last
+// exit while it runs, and not said to be in that loop only since its last end.
+func TestReasonOfCrashLoop(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	n := api.Node{Kind: "agent", State: stateRunning, Loop: api.CrashLoop, Reason: "it always restarts", LastExit: "exit code 3", Failed: true}
+	if got := reasonColumn().text(0, n, now); got != "its last exit: exit code 3" {
+		t.Errorf("REASON: %q", got)
+	}
+	if got := next(n, now); got != "its last exit: exit code 3" {
+		t.Errorf("NEXT: %q", got)
+	}
+	n.State = "restarting"
+	if at := since(api.Explanation{Node: n, History: []event.Event{{Time: now}}}); !at.IsZero() {
+		t.Errorf("in a crash loop since %v", at)
+	}
+}
