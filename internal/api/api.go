@@ -15,11 +15,11 @@ import (
 
 // Errors that survive the wire: the client returns what the service did.
 var (
-	ErrNotFound = errors.New("no such node")       // 404; exit code 3
-	ErrConflict = errors.New("not possible now")   // 409: it runs already, it is restarting, ...
-	ErrInvalid  = errors.New("invalid request")    // 400; exit code 2
-	ErrDown     = errors.New("no daemon is running")     // the client's own; exit code 69
-	ErrStopping = errors.New("daemon is stopping") // 503; or not there yet
+	ErrNotFound = errors.New("no such node")         // 404; exit code 3
+	ErrConflict = errors.New("not possible now")     // 409: it runs already, it is restarting, ...
+	ErrInvalid  = errors.New("invalid request")      // 400; exit code 2
+	ErrDown     = errors.New("no daemon is running") // the client's own; exit code 69
+	ErrStopping = errors.New("daemon is stopping")   // 503; or not there yet
 
 	// The client's own, too: the answer did not come. It is not known whether
 	// the request was carried out.

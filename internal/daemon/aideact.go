@@ -270,11 +270,11 @@ func aideOutlook(n api.Node) (next, hint string) {
 	}
 	switch n.Aide.State {
 	case aide.Idle.String(), aide.Done.String():
-		return "it runs " + fires, "at once: coppice fire " + n.Path
+		return "it runs " + fires, "to run it now: coppice fire " + n.Path
 	case aide.GivenUp.String():
 		return fmt.Sprintf("it was given up %s, and runs once %s, until it succeeds", n.Aide.Because(), fires), "at once, with a fresh count: coppice reset " + n.Path
 	case aide.Stopped.String():
-		return "its triggers start no run until it is started or resumed", "to wait for its triggers: coppice resume " + n.Path + "; at once: coppice start " + n.Path
+		return "its triggers start no run until it is started or resumed", "to wait for its triggers: coppice resume " + n.Path + "; to start it now: coppice start " + n.Path
 	}
 	return "", ""
 }

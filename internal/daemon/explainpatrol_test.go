@@ -134,7 +134,7 @@ func TestExplainRetired(t *testing.T) {
 				t.Errorf("%s: got %q, want %q", path, got, want)
 			}
 		}
-		if x, err := p.Explain(context.Background(), "t/w"); err != nil || !strings.Contains(x.Rule, "does not have it any more") || !x.Node.Pool.Retired || !strings.Contains(x.Hint, "coppice stop t/w") {
+		if x, err := p.Explain(context.Background(), "t/w"); err != nil || !strings.Contains(x.Rule, "no longer in the file") || !x.Node.Pool.Retired || !strings.Contains(x.Hint, "coppice stop t/w") {
 			t.Errorf("%v: %+v", err, x)
 		}
 	})

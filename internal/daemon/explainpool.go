@@ -23,7 +23,7 @@ func (c *Controller) explainPool(x *api.Explanation) {
 	}
 	if w.isRetired() {
 		x.Rule = "it is no longer in the file; its instances may finish"
-		x.Next, x.Hint = "it is gone with the last of its instances", "at once: coppice stop "+x.Node.Path
+		x.Next, x.Hint = "it is gone with the last of its instances", "to stop them now: coppice stop "+x.Node.Path
 		return
 	}
 	now, interval := time.Now(), w.interval()

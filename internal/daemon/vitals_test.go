@@ -13,7 +13,7 @@ import (
 // Only who has promised to give signs is allowed to be silent: a watchdog waits
 // for nobody.
 func TestEvidenceOfWaiting(t *testing.T) {
-	const silent = "it waits for a person or a task, and may be silent meanwhile"
+	const silent = "it waits for a person or a task, and may be silent until then"
 	for _, tt := range []struct {
 		vitals api.Vitals
 		want   bool
