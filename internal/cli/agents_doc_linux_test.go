@@ -29,7 +29,7 @@ func TestAgentsDoc(t *testing.T) {
 		v := f.node("t/writer").Vitals
 		return v != nil && v.Progress != nil && *v.Progress >= 2 && strings.HasPrefix(v.Note, "page ")
 	})
-	shown := regexp.MustCompile(`last heartbeat \S+ ago of 1m\n +progress \d+ "page \d+", unchanged for \S+ of 30m`)
+	shown := regexp.MustCompile(`last heartbeat \S+ ago; the limit is 1m\n +progress \d+ "page \d+", unchanged for \S+; the limit is 30m`)
 	if out := f.do("explain", "writer"); !shown.MatchString(out) || !shown.MatchString(text) {
 		t.Errorf("explain: %s", out)
 	}

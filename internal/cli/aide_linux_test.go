@@ -82,7 +82,7 @@ const (
 // A chain of failures ends; each firing after that is one run; a reset begins anew, and so does a success.
 func TestAidefileGivesUp(t *testing.T) {
 	a := newAider(t, onceMore, "test -e ok", soon)
-	a.do("up", "-d")
+	a.up()
 	if n := a.node("t/a"); n.Aide == nil || n.Aide.State != "idle" || n.Incarnation != 0 {
 		t.Fatalf("it does not wait: %+v, %+v", n, n.Aide)
 	}
@@ -132,7 +132,7 @@ func TestAidefileFailures(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a := newAider(t, c.aidefile+"[daemon]\nmax_restarts = 1\n", c.script, soon)
 			write(t, filepath.Join(a.home, "bad.sh"), "exit 9\n")
-			a.do("up", "-d")
+			a.up()
 			a.do("fire", "a")
 			a.awaitEvents(event.AgentGaveUp, 1)
 			n := a.awaitState("t/a", "given_up")
@@ -153,7 +153,7 @@ func TestAidefileChangesInAChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	styles := func() string { text, _ := os.ReadFile(filepath.Join(a.home, "styles")); return string(text) }
-	a.do("up", "-d")
+	a.up()
 	a.do("fire", "a")
 	until(t, "the first run", func() bool { return styles() == "\n" })
 	write(t, path, string(before)+"[persona]\nstyle = \"brief\"\n") // the daemon is not asked to look
@@ -177,7 +177,7 @@ func TestAidefileChangesInAChain(t *testing.T) {
 // A chain that has used up its tokens is given up at once, and begins anew with a reset or a trigger.
 func TestAidefileChainOfRuns(t *testing.T) {
 	a := newAider(t, "[budget]\nmax_retries = 0\nchain_tokens = 100\n[daemon]\nmax_restarts = 9\nbackoff = \"fixed\"\n", `echo '{"usage":{"output_tokens":60}}'; exit 1`, soon)
-	a.do("up", "-d")
+	a.up()
 	a.do("fire", "a")
 	a.awaitEvents(event.AgentGaveUp, 1)
 	a.wantRuns(2)
@@ -201,7 +201,7 @@ func TestAidefileChainOfRuns(t *testing.T) {
 // Without [daemon] a firing is one run, whatever its end.
 func TestAidefileSingleShot(t *testing.T) {
 	a := newAider(t, noRetry, `cat >stdin; exit 3`, soon)
-	a.do("up", "-d")
+	a.up()
 	a.do("fire", "a", "the first task")
 	a.awaitEvents(event.AgentCrashed, 1)
 	n := a.awaitState("t/a", "stopped")
@@ -219,7 +219,7 @@ func TestAidefileSingleShot(t *testing.T) {
 	a.do("stop", "a")
 	a.refused(1, []string{"fire", "a"}, "it was stopped by hand")
 	a.do("down")
-	a.do("up", "-d")
+	a.up()
 	if n := a.node("t/a"); n.State != "stopped" {
 		t.Errorf("%+v", n)
 	}
@@ -241,7 +241,7 @@ func TestAidefileSingleShot(t *testing.T) {
 func TestAidefileCron(t *testing.T) {
 	a := newAider(t, "[trigger]\non = \"cron:* * * * * *\"\n", "if [ -e slow ]; then : >waiting; read x <gate; fi")
 	release := fifo(t, a.home, "gate")
-	a.do("up", "-d")
+	a.up()
 	a.awaitEvents(event.AgentExited, 2)
 	for _, run := range a.runs() {
 		if !strings.HasSuffix(run, " cron:* * * * * *") {
@@ -275,12 +275,12 @@ func TestAidefileCron(t *testing.T) {
 func TestAidefileDaemonKilledInARun(t *testing.T) {
 	a := newAider(t, onceMore, "read x <gate; test -e ok", soon)
 	release := fifo(t, a.home, "gate")
-	a.do("up", "-d")
+	a.up()
 	a.do("fire", "a", "the task")
 	until(t, "the run", func() bool { return len(a.runs()) == 1 })
 	before := a.node("t/a")
 	a.crash()
-	a.do("up", "-d")
+	a.up()
 	after := a.node("t/a")
 	if after.State != "running" || after.PID != before.PID || after.Incarnation != 1 || after.Aide.Task != "the task" {
 		t.Fatalf("not taken over: %+v, %+v", after, after.Aide)
@@ -312,7 +312,7 @@ func TestAidefileDaemonKilledInARun(t *testing.T) {
 // with a count that begins anew, and ends at once when everything does.
 func TestAidefileDaemonKilledInASleep(t *testing.T) {
 	a := newAider(t, onceMore, "exit 1", `backoff_base = "5m"`)
-	a.do("up", "-d")
+	a.up()
 	a.do("fire", "a")
 	n := a.awaitState("t/a", "restarting")
 	if n.NextAt == nil || n.InWindow != 1 || n.Aide.State != "backing off" {
@@ -321,7 +321,7 @@ func TestAidefileDaemonKilledInASleep(t *testing.T) {
 	a.refused(1, []string{"fire", "a"}, "a restart is pending")
 	next := *n.NextAt
 	a.crash()
-	a.do("up", "-d")
+	a.up()
 	n = a.node("t/a")
 	if n.State != "restarting" || n.NextAt == nil || n.NextAt.Sub(next).Abs() > time.Minute || n.InWindow != 0 {
 		t.Fatalf("after a crash: %+v, was to run at %v", n, next)
@@ -335,7 +335,7 @@ func TestAidefileDaemonKilledInASleep(t *testing.T) {
 	if d := time.Since(begun); d > patience {
 		t.Errorf("down took %v", d)
 	}
-	a.do("up", "-d")
+	a.up()
 	if n := a.node("t/a"); n.Aide.State != "done" && n.Aide.State != "idle" || n.NextAt != nil {
 		t.Errorf("after down and up: %+v, %+v", n, n.Aide)
 	}
@@ -394,7 +394,7 @@ func TestAidefileSecrets(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(a.dir, "secrets", "FROM_FILE"), []byte("a-value-of-a-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a.do("up", "-d")
+	a.up()
 	a.do("fire", "a")
 	a.awaitEvents(event.AgentExited, 1)
 	all := a.do("logs", "a") + a.do("events", "--json") + a.do("explain", "a", "--json")
@@ -406,7 +406,7 @@ func TestAidefileSecrets(t *testing.T) {
 // What an Aidefile says holds once it is written: its triggers and its policy.
 func TestAidefileChanges(t *testing.T) {
 	a := newAider(t, "", "true")
-	a.do("up", "-d")
+	a.up()
 	if n := a.node("t/a"); strings.Join(n.Aide.Triggers, " ") != "manual" || n.Aide.Restart != "never" {
 		t.Fatalf("%+v", n.Aide)
 	}
@@ -430,7 +430,7 @@ func TestAidefileRemoved(t *testing.T) {
 	for name, policy := range map[string]string{"never": "", "on-failure": "[daemon]\n"} {
 		t.Run(name, func(t *testing.T) {
 			a := newAider(t, noRetry+policy, "true")
-			a.do("up", "-d")
+			a.up()
 			a.do("fire", "a", "the task")
 			a.awaitEvents(event.AgentExited, 1)
 			left := func() int {
@@ -452,7 +452,7 @@ func TestAidefileRemoved(t *testing.T) {
 func TestAidefileStop(t *testing.T) {
 	a := newAider(t, "[daemon]\nrestart = \"always\"\n", "exec ./work.sh", soon)
 	write(t, filepath.Join(a.home, "work.sh"), "#!/bin/sh\nsleep 1011 &\nsleep 1012\n")
-	a.do("up", "-d")
+	a.up()
 	a.do("fire", "a")
 	until(t, "the run", func() bool { return a.copies("sleep 1011")+a.copies("sleep 1012") == 2 })
 	a.do("stop", "a")

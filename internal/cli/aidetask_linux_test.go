@@ -39,7 +39,7 @@ func TestLowerMaxRestarts(t *testing.T) {
 	t.Parallel()
 	const policy = noRetry + "[daemon]\nbackoff = \"fixed\"\nmax_restarts = "
 	a := newAider(t, policy+"5\n", "false", `backoff_base = "5m"`)
-	a.do("up", "-d")
+	a.up()
 	a.do("fire", "a")
 	a.awaitState("t/a", "restarting")
 	write(t, filepath.Join(a.home, "Aidefile"), policy+"1\n")

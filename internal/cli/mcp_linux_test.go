@@ -33,7 +33,7 @@ func everyTool() []toolUse {
 		{Tool: "ready", want: "noted"},
 		{"heartbeat", map[string]any{"progress": 3, "note": "half"}, "noted", false},
 		{Tool: "drain_check", want: `{"drain":null,"note":"go on"}`},
-		{Tool: "drain_ack", want: "nobody has asked t/a to finish", fails: true},
+		{Tool: "drain_ack", want: "t/a was not asked to finish", fails: true},
 		{"belief_set", map[string]any{"values": map[string]any{"count": 42, "plan": []any{"a", nil}}}, "kept", false},
 		{"belief_get", map[string]any{"names": []string{"plan", "count"}}, `{"count":42,"plan":["a",null]}`, false},
 		{"belief_list", map[string]any{}, `{"name":"count","type":"any","bytes":2,"persistent":true}`, false},

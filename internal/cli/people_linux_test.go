@@ -406,7 +406,7 @@ func TestPeopleMistakes(t *testing.T) {
 		{exitHuman, []string{"ask", "--status", "q-1"}, "q-1 is not answered yet"},
 		{2, []string{"ask"}, "text of the question is missing"},
 		{2, []string{"ask", "a", "b"}, "has to be quoted"},
-		{2, []string{"ask", "x", "--status", "q-1"}, "beside the id"},
+		{2, []string{"ask", "x", "--status", "q-1"}, "next to the ID"},
 		{2, []string{"ask", "--withdraw", "q-1", "--status", "q-1"}, "none of the others can be"},
 		{2, []string{"ask", "x", "--default", "y"}, "no deadline"},
 		{2, []string{"ask", "x", "--deadline=-1s"}, "has passed already"},

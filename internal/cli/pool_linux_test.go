@@ -486,10 +486,10 @@ func TestPoolRetires(t *testing.T) {
 	for i := range 3 {
 		f.awaitFile(fmt.Sprintf("told.%d", i+1))
 	}
-	if out := f.do("tree"); !strings.Contains(out, "not in the file any more, 3 live, 3 to finish") {
+	if out := f.do("tree"); !strings.Contains(out, "no longer in the file, 3 live, 3 to finish") {
 		t.Errorf("the tree is\n%s", out)
 	}
-	if out := f.do("patrol", "--dry-run"); !strings.Contains(out, "pool    t/w: not in the file any more, 3 live, 3 to finish; its check is not asked") {
+	if out := f.do("patrol", "--dry-run"); !strings.Contains(out, "pool    t/w: no longer in the file, 3 live, 3 to finish; its check is not asked") {
 		t.Errorf("the patrol says\n%s", out)
 	}
 	f.touch("ok.1")

@@ -214,8 +214,8 @@ func TestHeartbeatsOverDaemons(t *testing.T) {
 		return n.Vitals != nil && n.Vitals.Heartbeat != nil && n.Vitals.Progress != nil && strings.HasPrefix(n.Vitals.Note, "step ")
 	}
 	until(t, "the first heartbeat", func() bool { return heard(f.node("t/beats")) })
-	if out := f.do("explain", "beats"); !regexp.MustCompile(`last heartbeat \S+ ago of 4s`).MatchString(out) ||
-		!regexp.MustCompile(`progress \d+ "step \d+", unchanged for \S+ of 1m`).MatchString(out) {
+	if out := f.do("explain", "beats"); !regexp.MustCompile(`last heartbeat \S+ ago; the limit is 4s`).MatchString(out) ||
+		!regexp.MustCompile(`progress \d+ "step \d+", unchanged for \S+; the limit is 1m`).MatchString(out) {
 		t.Errorf("explain: %s", out)
 	}
 	if out := f.do("explain", "silent"); !strings.Contains(out, "no heartbeat yet; the limit is 4s") {
@@ -311,7 +311,7 @@ children = ["acks", "ends"]
 		chatterTOML("early", `coppice agent drain-ack 2> early.txt; coppice agent hook || echo $? >> early.txt; touch early.done; exec sleep 1000`))
 	f.do("up", "-d")
 	until(t, "what an agent says that nobody has asked", func() bool { return f.has("early.done") })
-	if got := f.read("early.txt"); !strings.Contains(got, "nobody has asked t/early to finish") || !strings.HasSuffix(got, "\n1\n") {
+	if got := f.read("early.txt"); !strings.Contains(got, "t/early was not asked to finish") || !strings.HasSuffix(got, "\n1\n") {
 		t.Errorf("drain-ack and hook without a drain: %q", got)
 	}
 	if out := f.do("drain", "group", "--reason", "a <new> release"); out != "group drained\n" {
