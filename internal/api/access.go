@@ -88,7 +88,7 @@ func (c *call) admitPerson(rt route) error {
 	case from.agent != nil:
 		return c.deny(rt, *from.agent, from.pid)
 	case from.unknown:
-		return fmt.Errorf("%w: %s, and process %d, which opened this connection, ended before it was known to be one of theirs",
+		return fmt.Errorf("%w: %s; process %d, which opened this connection, ended before it was known whose it is",
 			ErrUnauthorized, onlyPeople(rt), from.pid)
 	}
 	return nil
