@@ -54,7 +54,8 @@ func (c *call) instead(rt route) string {
 	group, _, _ := strings.Cut(below, "/")
 	switch {
 	case rt.path == "/v1/act":
-		return "an agent can restart itself with: coppice agent request-restart; for everything else it can ask a person with: coppice agent ask"
+		return "an agent can restart itself with: coppice agent request-restart; for everything else " +
+			"it can ask a person with: coppice agent ask"
 	case rt.path == "/v1/beliefs":
 		return "an agent can change its own with: coppice agent belief"
 	case !slices.ContainsFunc(c.routes, isOwn):

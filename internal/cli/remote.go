@@ -104,7 +104,8 @@ func onlyPeople(file, what string) error {
 	if err != nil || ownToken() == "" || !isOwnSocket(socket) {
 		return nil
 	}
-	return &exitError{exitAuth, fmt.Errorf("only people can run %s, and this runs in agent %s of the project; an agent can ask a person with: coppice agent ask",
+	return &exitError{exitAuth, fmt.Errorf("only people can run %s, and this runs in agent %s of the project; "+
+		"an agent can ask a person with: coppice agent ask",
 		what, proc.Plain(os.Getenv(proc.EnvAgent)))}
 }
 

@@ -337,7 +337,8 @@ func upDetached(s *streams, path string) error {
 // alreadyUp says that a daemon has the project, which is what was asked for, and what
 // is not well there. One that does not answer yet has nothing to say.
 func alreadyUp(s *streams, project daemon.Project, pid int) error {
-	if _, err := fmt.Fprintf(s.out, "%s is already up, process %d; it follows the file by itself\n", proc.Plain(project.Dir), pid); err != nil {
+	const message = "%s is already up, process %d; it follows the file by itself\n"
+	if _, err := fmt.Fprintf(s.out, message, proc.Plain(project.Dir), pid); err != nil {
 		return err
 	}
 	socket, err := api.SocketPath(project.Dir)

@@ -155,7 +155,8 @@ func (t table[T]) readField(r *reader, field *value, into *T) (hint string) {
 		where = "the file"
 	}
 	what := "key"
-	if t.header == "" && (field.kind == isTable || field.kind == isArray && len(field.elements) > 0 && field.elements[0].kind == isTable) {
+	tables := field.kind == isArray && len(field.elements) > 0 && field.elements[0].kind == isTable
+	if t.header == "" && (field.kind == isTable || tables) {
 		what = "table"
 	}
 	hint = r.meant(field.name, rows)

@@ -75,7 +75,8 @@ func nodeAttention(n api.Node, serving bool) (a api.Attention, ok bool) {
 		if n.Kind != kindSupervisor {
 			return api.Attention{}, false // said of its supervisor
 		}
-		return api.Attention{State: n.State, Reason: n.Reason, Command: withDaemon("coppice resume "+shellWord(n.Path), serving)}, true
+		resume := withDaemon("coppice resume "+shellWord(n.Path), serving)
+		return api.Attention{State: n.State, Reason: n.Reason, Command: resume}, true
 	case n.Kind == kindAgent && waitsForPerson(n):
 		answer := withDaemon("coppice answer "+n.NeedsInput.ID, serving)
 		return api.Attention{State: api.NeedsAnswer, Reason: n.NeedsInput.Text, Command: answer}, true

@@ -97,7 +97,8 @@ func (r *Records) agentNode(path string) api.Node {
 		n.Incarnation, n.StartedAt, n.Uptime = s.Incarnation, &s.StartedAt, max(0, time.Since(s.StartedAt)).Seconds()
 	case s.Life == runtime.Unknown:
 		n.State, n.Reason = stateUnknown, "cannot tell whether it runs: "+s.Detail
-	case rec != nil && rec.Ended && rec.LastExit != nil && rec.Incarnation == s.Incarnation: // and why, which the slot does not know
+	case rec != nil && rec.Ended && rec.LastExit != nil && rec.Incarnation == s.Incarnation:
+		// The record says why it was ended, which the slot does not know.
 	case s.Incarnation >= n.Incarnation && s.Exit.Kind != supervisor.NoExit:
 		n.Incarnation = s.Incarnation
 		setLastExit(&n, s.Exit)
