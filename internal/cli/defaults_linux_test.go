@@ -73,6 +73,9 @@ func TestUpNamesWhatIsNotWell(t *testing.T) {
 	if n := f.node("t/well"); n.State != "running" {
 		t.Errorf("%+v", n)
 	}
+	if out, err := f.try("up", "-d"); err != nil || !strings.Contains(out, "is already up") || !strings.Contains(out, "t/crashes restarting") {
+		t.Errorf("once more: %v: %s", err, out)
+	}
 }
 
 // TestRepairedAgentIsReleased checks that a quarantined agent runs soon after the

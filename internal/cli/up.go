@@ -40,7 +40,7 @@ in order. With -d it goes into the background and the command returns shortly
 after every agent has been started, or with the reason why the daemon is not up.
 If something is not well, it is named with the reason, as in coppice status, and
 the exit code is 1; the daemon stays up. If a daemon is already up, up -d says
-so, and otherwise does the same; up in the foreground fails.
+so, names what is not well, and exits with 0; up in the foreground fails.
 
 With --dry-run nothing is started or stopped: it prints what a daemon would do
 first, or what a running daemon is about to do. Without a daemon it runs the
@@ -349,9 +349,10 @@ func alreadyUp(s *streams, project daemon.Project, pid int) error {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), projectTimeout)
 	defer cancel()
-	st, err := client.Status(ctx)
-	if err != nil {
-		return nil
+	if st, err := client.Status(ctx); err == nil {
+		if e := unwellError(unwell(st)); e != nil {
+			fmt.Fprintln(s.out, e)
+		}
 	}
-	return unwellError(unwell(st))
+	return nil // as with start and stop: it is what was asked for
 }
