@@ -9,8 +9,9 @@ import (
 // Arguments are the command with its placeholders replaced, each once, in one
 // pass. What replaces a placeholder may be anybody's text, such as the title of
 // an issue, and is never an option: an argument that begins with a placeholder
-// and then with "-" is an error, unless "--" comes before it, which ends the
-// options of a command.
+// and then with "-" is an error, unless "--" is right before it, which ends the
+// options of a command. One further in front may belong to a wrapper, as in
+// "timeout -- 60 claude {task}".
 func (s Settings) Arguments(values map[string]string) ([]string, error) {
 	var pairs []string
 	for name, value := range values {
@@ -20,12 +21,23 @@ func (s Settings) Arguments(values map[string]string) ([]string, error) {
 	argv := make([]string, len(s.Command))
 	for i, word := range s.Command {
 		argv[i] = replacer.Replace(word)
-		if strings.HasPrefix(argv[i], "-") && !strings.HasPrefix(word, "-") && !slices.Contains(s.Command[:i], "--") {
+		if strings.HasPrefix(argv[i], "-") && !strings.HasPrefix(word, "-") && !endsOptions(s.Command[:i]) {
 			return nil, fmt.Errorf(
-				`argument %d of [aide] command, %s, would begin with "-" and be an option (%.40q); write "--" before it, or leave it out: the task is on the standard input, too`,
+				`argument %d of [aide] command, %s, would begin with "-" and be an option (%.40q); write "--" right before it, or leave it out: the task is on the standard input, too`,
 				i, word, argv[i],
 			)
 		}
 	}
 	return argv, nil
+}
+
+// endsOptions reports whether "--" is the last of the words, or has only words after
+// it that begin with a placeholder and so are no options either.
+func endsOptions(words []string) bool {
+	for _, word := range slices.Backward(words) {
+		if word == "--" || !strings.HasPrefix(word, "{") {
+			return word == "--"
+		}
+	}
+	return false
 }

@@ -22,6 +22,9 @@ func TestArguments(t *testing.T) {
 		{[]string{"claude", "--prompt", "{task}"}, bad, nil},
 		{[]string{"claude", "-p", "--", "{task}"}, bad, []string{"claude", "-p", "--", bad}},
 		{[]string{"claude", "-p", "{task}", "--"}, bad, nil},
+		{[]string{"timeout", "--", "60", "claude", "-p", "{task}"}, bad, nil}, // the wrapper's
+		{[]string{"nice", "--", "claude", "{task}"}, bad, nil},
+		{[]string{"claude", "--", "{none}", "{task}"}, bad, []string{"claude", "--", "", bad}},
 		{[]string{"claude", "--prompt={task}"}, bad, []string{"claude", "--prompt=" + bad}},
 		{[]string{"claude", "Task: {task}"}, bad, []string{"claude", "Task: " + bad}},
 		{[]string{"claude", "-p"}, bad, []string{"claude", "-p"}},
@@ -32,7 +35,7 @@ func TestArguments(t *testing.T) {
 		if !slices.Equal(got, tt.want) || (err != nil) != (tt.want == nil) {
 			t.Errorf("%q with %q: %q, %v, want %q", tt.command, tt.task, got, err, tt.want)
 		}
-		if err != nil && !strings.Contains(err.Error(), `write "--" before it`) {
+		if err != nil && !strings.Contains(err.Error(), `write "--" right before it`) {
 			t.Errorf("%v", err)
 		}
 	}

@@ -21,7 +21,7 @@ func TestFireWithOption(t *testing.T) {
 		f.do("up", "-d")
 		called := filepath.Join(dir, "called")
 		if !runs {
-			if out := f.code(exitUsage, "fire", "mon", "--", bad); !strings.Contains(out, `write "--" before it`) {
+			if out := f.code(exitUsage, "fire", "mon", "--", bad); !strings.Contains(out, `write "--" right before it`) {
 				t.Errorf("%s", out)
 			}
 			if n := f.node("t/mon"); n.Incarnation != 0 {

@@ -294,7 +294,7 @@ func TestTaskIsNoOption(t *testing.T) {
 	b := newBench(t, "", "touch called")
 	b.order.Task = "--dangerously-skip-permissions"
 	b.order.Settings.Command = append(b.order.Settings.Command, "{task}")
-	b.run(context.Background(), aide.Faulty, `write "--" before it`)
+	b.run(context.Background(), aide.Faulty, `write "--" right before it`)
 	if _, err := os.Stat(filepath.Join(b.dir, "called")); err == nil {
 		t.Error("the command was called")
 	}
