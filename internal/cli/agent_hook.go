@@ -39,7 +39,7 @@ always 0, so that nothing which goes wrong here disturbs the model.`,
 			})
 			switch {
 			case err != nil && inject:
-				fmt.Fprintf(s.err, "coppice: %v\n", err)
+				fmt.Fprintf(s.err, "coppice: %s\n", plainText(err.Error()))
 				return nil
 			case err != nil:
 				return err

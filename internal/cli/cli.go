@@ -66,7 +66,7 @@ func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	if message := err.Error(); message != "" {
+	if message := plainText(err.Error()); message != "" { // it may quote a damaged file
 		s.complain(message)
 	}
 	return exitCode(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
 const remembers = `[agent.beliefs]
@@ -197,5 +198,31 @@ func TestDamagedRecord(t *testing.T) {
 	f.do("up", "-d")
 	if x := f.belief("a", "x"); !strings.Contains(x, "5") {
 		t.Errorf("after the repair x is %q", x)
+	}
+}
+
+// What is quoted from a damaged or a stranger's store does not act on the terminal.
+func TestDamagedStoreQuotedPlainly(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", sleeper))
+	if err := os.Mkdir(f.state(""), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s, err := sqlite.Open(t.Context(), f.state("state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	file, err := os.ReadFile(f.state("state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const clear = "\u009b2J" // C1: SQLite takes it for a word, and names it
+	write(t, f.state("state.db"), string(bytes.ReplaceAll(file, []byte("STRICT"), []byte(clear+"CT"))))
+	for _, command := range [][]string{{"up", "-d"}, {"task", "ls"}, {"doctor"}} {
+		out, err := f.try(command...)
+		if err == nil || !strings.Contains(out, "unknown table option") || strings.Contains(out, clear) {
+			t.Errorf("coppice %q: %v: %q", command, err, out)
+		}
 	}
 }

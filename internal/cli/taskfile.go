@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -106,16 +107,7 @@ completed by doing it again.`,
 }
 
 // plainText is a text of several lines without what would act on a terminal.
-func plainText(text string) string {
-	out := ""
-	for i, line := range plainLines(text) {
-		if i > 0 {
-			out += "\n"
-		}
-		out += line
-	}
-	return out
-}
+func plainText(text string) string { return strings.Join(plainLines(text), "\n") }
 
 // wholeFile is a file, or the standard input, as one that can be read twice.
 func (s *streams) wholeFile(args []string) (file *os.File, size int64, done func(), err error) {
