@@ -18,6 +18,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
@@ -59,6 +60,7 @@ type streams struct {
 
 // Main runs the command that args name and returns the exit code.
 func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
+	proc.SealInherited()
 	s := &streams{stdin, stdout, stderr}
 	root := newRoot(s)
 	root.SetArgs(frontFile(args))
