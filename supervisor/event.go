@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -256,7 +257,10 @@ func (e ChildMisbehaved) String() string {
 	return fmt.Sprintf("%s: stopping it panicked: %v", e.Path(), e.Err)
 }
 func (e LimitReached) String() string {
-	if e.Until.IsZero() {
+	switch {
+	case e.Limit.Then == GiveUp && errors.Is(e.Exit.Err, ErrGiveUp): // whatever was counted
+		return fmt.Sprintf("%s given up: %v", e.Path(), e.Exit)
+	case e.Until.IsZero():
 		return fmt.Sprintf("%s reached its limit (%v): %v", e.Path(), e.Limit, e.Exit)
 	}
 	return fmt.Sprintf("%s reached its limit (%v), held until %s: %v", e.Path(), e.Limit, e.Until.Format(time.TimeOnly), e.Exit)

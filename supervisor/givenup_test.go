@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,7 +79,12 @@ func TestGiveUpAtOnce(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				runs := 0
-				s, err := Start(context.Background(), Spec{Children: []ChildSpec{{
+				var last LimitReached
+				s, err := Start(context.Background(), Spec{OnEvent: func(e Event) {
+					if e, ok := e.(LimitReached); ok {
+						last = e
+					}
+				}, Children: []ChildSpec{{
 					ID: "a", Restart: Transient, Limit: c.limit, Backoff: Backoff{Kind: Fixed, StableAfter: -1},
 					Run: func(context.Context) error { runs++; return c.ends[min(runs, len(c.ends))-1] },
 				}}})
@@ -93,6 +99,11 @@ func TestGiveUpAtOnce(t *testing.T) {
 				}
 				if c.state != GivenUp {
 					return
+				}
+				// What was not reached is not said to be.
+				counted, said := !errors.Is(last.Exit.Err, ErrGiveUp), last.String()
+				if strings.Contains(said, "reached its limit") != counted || strings.Contains(said, "given up:") == counted {
+					t.Error(said)
 				}
 				before := runs // by hand it runs once, as whatever was given up
 				if _, err := s.RestartChild(context.Background(), "a"); err != nil {
