@@ -7,13 +7,17 @@ import (
 
 // explain says what keeps an agent from running, also through supervisors.
 func TestExplainDependency(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t,
 		agentTOML("api", "exec sleep 1000", `depends_on = ["back"]`),
 		supervisorTOML("back", []string{"db", "cache"}),
 		agentTOML("db", "exit 7", `backoff = { kind = "fixed", base = "5m" }`),
-		agentTOML("cache", "exec sleep 1000"))
+		agentTOML("cache", "read x <go; echo up; exec sleep 1000", `ready = { log = "up" }`))
+	release := fifo(t, f.dir, "go")
 	f.up()
-	f.awaitStates("back/db restarting", "back/cache running")
+	f.awaitStates("back/db restarting")
+	release() // not before: while both ran, back would be ready
+	f.awaitStates("back/cache running")
 	until(t, "the wait", func() bool { return strings.Contains(f.explain("t/api").Rule, "waits for") })
 	x := f.explain("t/api")
 	evidence := strings.Join(x.Evidence, "\n")
@@ -27,6 +31,7 @@ func TestExplainDependency(t *testing.T) {
 }
 
 func TestExplainIdle(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, idler("a", "max_restarts = 2", `restart_window = "1h"`), agentTOML("b", "echo up; exec sleep 1000", `idle_timeout = "1h"`))
 	f.up()
 	f.awaitState("t/a", "quarantined")
