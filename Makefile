@@ -7,8 +7,8 @@ GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 # A run is the same each time: what tests draw comes from SEED. SEED=0 draws anew.
 SEED    ?= 1
 export SEED
-# -p 2: process tests start many processes of their own. -parallel 4: most of them wait most of the time.
-TEST    := -race -p 2 -parallel 4 -timeout 15m
+# -p 2: process tests start many processes of their own. -parallel 8: most of them wait most of the time.
+TEST    := -race -p 2 -parallel 8 -timeout 15m
 # Packages whose tests draw their cases.
 DRAWN   = $(sort $(patsubst %/,./%,$(dir $(shell git grep -l '"pgregory.net/rapid"' -- '*_test.go'))))
 OTHERS  = $(filter-out $(patsubst ./%,$(shell $(GO) list -m)/%,$(DRAWN)),$(shell $(GO) list ./...))

@@ -15,6 +15,7 @@ import (
 // An agent knows who it is and proves it; what is left of an incarnation that
 // is over cannot speak for its successor.
 func TestAgentToken(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, agentTOML("a", `echo "$COPPICE_TOKEN" > "token.$COPPICE_INCARNATION"
 coppice agent env > "env.$COPPICE_INCARNATION.new" 2>&1; mv "env.$COPPICE_INCARNATION.new" "env.$COPPICE_INCARNATION"
 exec sleep 1000`))

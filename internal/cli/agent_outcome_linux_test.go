@@ -85,6 +85,7 @@ func TestAgentOutcome(t *testing.T) {
 }
 
 func TestAgentOutcomeRefused(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ name, args, stdin, want string }{
 		{"no kind", "outcome", "", "which outcome? One of [completed deferred"},
 		{"unknown", "outcome blocekd", "", `did you mean "blocked"?`},
@@ -101,7 +102,7 @@ func TestAgentOutcomeRefused(t *testing.T) {
 		{"outside of an agent", "outcome completed", "", "no agent of coppice runs this: COPPICE_SOCKET and COPPICE_TOKEN are not set"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			f := &fleet{t, t.TempDir()}
+			f := &fleet{t: t, dir: t.TempDir()}
 			env := []string{"PATH=" + os.Getenv("PATH")}
 			out, code := f.speakAs(env, test.stdin, strings.Fields(test.args)...)
 			if code != exitUsage || !strings.Contains(out, test.want) {

@@ -81,6 +81,7 @@ const (
 
 // A chain of failures ends; each firing after that is one run; a reset begins anew, and so does a success.
 func TestAidefileGivesUp(t *testing.T) {
+	t.Parallel()
 	a := newAider(t, onceMore, "test -e ok", soon)
 	a.up()
 	if n := a.node("t/a"); n.Aide == nil || n.Aide.State != "idle" || n.Incarnation != 0 {
@@ -118,6 +119,7 @@ func TestAidefileGivesUp(t *testing.T) {
 
 // Whatever a run has failed of is a failure, which is followed by a restart, and then given up.
 func TestAidefileFailures(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, aidefile, script, expected string }{
 		{"its command", noRetry, "exit 3", "failure: exit code 3"},
 		{"its command is killed", noRetry, "kill -9 $$", "SIGKILL"},
@@ -130,6 +132,7 @@ func TestAidefileFailures(t *testing.T) {
 		{"a hook after it", "[hooks]\non_complete = [\"bad.sh\"]\n", "true", "failure: on_complete bad.sh: exit code 9"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			a := newAider(t, c.aidefile+"[daemon]\nmax_restarts = 1\n", c.script, soon)
 			write(t, filepath.Join(a.home, "bad.sh"), "exit 9\n")
 			a.up()
@@ -145,6 +148,7 @@ func TestAidefileFailures(t *testing.T) {
 
 // A change of its Aidefile holds from the next run of the chain on; one that is gone, or faulty, fails the run and nothing else.
 func TestAidefileChangesInAChain(t *testing.T) {
+	t.Parallel()
 	a := newAider(t, noRetry+"[daemon]\nmax_restarts = 6\nbackoff = \"fixed\"\n", `echo "$COPPICE_STYLE" >>styles; read x <gate; exit 1`, soon)
 	release := fifo(t, a.home, "gate")
 	path := filepath.Join(a.home, "Aidefile")
@@ -176,6 +180,8 @@ func TestAidefileChangesInAChain(t *testing.T) {
 
 // A chain that has used up its tokens is given up at once, and begins anew with a reset or a trigger.
 func TestAidefileChainOfRuns(t *testing.T) {
+	t.Parallel()
+	detectRaces(t)
 	a := newAider(t, "[budget]\nmax_retries = 0\nchain_tokens = 100\n[daemon]\nmax_restarts = 9\nbackoff = \"fixed\"\n", `echo '{"usage":{"output_tokens":60}}'; exit 1`, soon)
 	a.up()
 	a.do("fire", "a")
@@ -200,6 +206,7 @@ func TestAidefileChainOfRuns(t *testing.T) {
 
 // Without [daemon] a firing is one run, whatever its end.
 func TestAidefileSingleShot(t *testing.T) {
+	t.Parallel()
 	a := newAider(t, noRetry, `cat >stdin; exit 3`, soon)
 	a.up()
 	a.do("fire", "a", "the first task")
@@ -239,6 +246,7 @@ func TestAidefileSingleShot(t *testing.T) {
 
 // A schedule fires by itself, and not during a run.
 func TestAidefileCron(t *testing.T) {
+	t.Parallel()
 	a := newAider(t, "[trigger]\non = \"cron:* * * * * *\"\n", "if [ -e slow ]; then : >waiting; read x <gate; fi")
 	release := fifo(t, a.home, "gate")
 	a.up()
@@ -273,6 +281,7 @@ func TestAidefileCron(t *testing.T) {
 // A run outlives its daemon, and its end is dealt with by the next one, also if
 // nobody was there to see it.
 func TestAidefileDaemonKilledInARun(t *testing.T) {
+	t.Parallel()
 	a := newAider(t, onceMore, "read x <gate; test -e ok", soon)
 	release := fifo(t, a.home, "gate")
 	a.up()
@@ -311,6 +320,7 @@ func TestAidefileDaemonKilledInARun(t *testing.T) {
 // What waits in a sleep of five minutes waits on after a crash of the daemon,
 // with a count that begins anew, and ends at once when everything does.
 func TestAidefileDaemonKilledInASleep(t *testing.T) {
+	t.Parallel()
 	a := newAider(t, onceMore, "exit 1", `backoff_base = "5m"`)
 	a.up()
 	a.do("fire", "a")
@@ -344,6 +354,7 @@ func TestAidefileDaemonKilledInASleep(t *testing.T) {
 
 // A directory with an Aidefile is a project, with the command line of claude as its command.
 func TestAidefileAlone(t *testing.T) {
+	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -354,8 +365,8 @@ func TestAidefileAlone(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "Aidefile"), "[persona]\nname = \"uptime\"\n")
 	write(t, filepath.Join(dir, "claude"), "#!/bin/sh\necho \"$@\" >arguments; cat >stdin\necho '{\"result\":\"<aide-summary>all is up</aide-summary>\",\"usage\":{\"input_tokens\":40,\"output_tokens\":2}}'\n")
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	f := fleetOf(t, dir)
+	f.env = []string{"PATH=" + dir + ":" + os.Getenv("PATH")}
 	f.do("validate")
 	f.do("up", "-d")
 	f.do("fire", "uptime")
@@ -375,6 +386,7 @@ func TestAidefileAlone(t *testing.T) {
 
 // One life of the tree is one run of what only a person starts.
 func TestRunOfAnAidefile(t *testing.T) {
+	t.Parallel()
 	a := newAider(t, noRetry, "echo here I am; exit 0")
 	r := launch(t, a.dir, "run")
 	r.wantExit(0)
@@ -386,8 +398,9 @@ func TestRunOfAnAidefile(t *testing.T) {
 
 // Its secrets are known to the run and to nobody else.
 func TestAidefileSecrets(t *testing.T) {
-	t.Setenv("FROM_ENV", "a-value-of-the-environment")
+	t.Parallel()
 	a := newAider(t, noRetry+"[vault]\nkeys = [\"FROM_ENV\", \"FROM_FILE\"]\n", `echo "$FROM_ENV and $FROM_FILE"; test "$FROM_ENV" = a-value-of-the-environment`, `vault = "secrets"`)
+	a.env = []string{"FROM_ENV=a-value-of-the-environment"}
 	if err := os.Mkdir(filepath.Join(a.dir, "secrets"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -405,6 +418,7 @@ func TestAidefileSecrets(t *testing.T) {
 
 // What an Aidefile says holds once it is written: its triggers and its policy.
 func TestAidefileChanges(t *testing.T) {
+	t.Parallel()
 	a := newAider(t, "", "true")
 	a.up()
 	if n := a.node("t/a"); strings.Join(n.Aide.Triggers, " ") != "manual" || n.Aide.Restart != "never" {
@@ -427,8 +441,10 @@ func TestAidefileChanges(t *testing.T) {
 
 // Of an agent that is gone nothing is left behind: what it was told may be nobody's business.
 func TestAidefileRemoved(t *testing.T) {
+	t.Parallel()
 	for name, policy := range map[string]string{"never": "", "on-failure": "[daemon]\n"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			a := newAider(t, noRetry+policy, "true")
 			a.up()
 			a.do("fire", "a", "the task")
@@ -450,6 +466,7 @@ func TestAidefileRemoved(t *testing.T) {
 
 // A run that is stopped takes all that it has started with it.
 func TestAidefileStop(t *testing.T) {
+	t.Parallel()
 	a := newAider(t, "[daemon]\nrestart = \"always\"\n", "exec ./work.sh", soon)
 	write(t, filepath.Join(a.home, "work.sh"), "#!/bin/sh\nsleep 1011 &\nsleep 1012\n")
 	a.up()

@@ -33,8 +33,15 @@ esac
 		t.Fatal(err)
 	}
 	g.open(issues...)
-	t.Setenv("PATH", g.dir+":"+os.Getenv("PATH"))
 	return g
+}
+
+// aider is newAider whose daemon finds this gh.
+func (g *github) aider(aidefile, script string, settings ...string) *aider {
+	g.t.Helper()
+	a := newAider(g.t, aidefile, script, settings...)
+	a.env = []string{"PATH=" + g.dir + ":" + os.Getenv("PATH")}
+	return a
 }
 
 func (g *github) set(name string) { write(g.t, filepath.Join(g.dir, name), "") }
@@ -73,9 +80,10 @@ const onIssues = "[trigger]\non = \"issue\"\nlabel = \"bot\"\n"
 
 // Issues are taken one after the other, told to the agent, and closed when done.
 func TestAidefileIssues(t *testing.T) {
+	t.Parallel()
 	g := newGithub(t)
 	g.set("broken")
-	a := newAider(t, noRetry+onIssues, `printf '%s\n' "$COPPICE_ISSUE $COPPICE_TASK" >>tasks; test "$COPPICE_ISSUE" != 5`, `poll_interval = "20ms"`)
+	a := g.aider(noRetry+onIssues, `printf '%s\n' "$COPPICE_ISSUE $COPPICE_TASK" >>tasks; test "$COPPICE_ISSUE" != 5`, `poll_interval = "20ms"`)
 	a.up()
 	a.awaitEvents(event.AgentTriggerFailed, 1)
 	if told := a.events(event.AgentTriggerFailed, "t/a"); !strings.Contains(told[0].Message, "gh: not logged in") {
@@ -104,9 +112,10 @@ func TestAidefileIssues(t *testing.T) {
 
 // The next daemon knows which issues were done, and which have failed: neither is run again.
 func TestAidefileIssuesAfterTheDaemon(t *testing.T) {
+	t.Parallel()
 	g := newGithub(t, "5", "7")
 	g.set("locked") // so that 7 stays open when it is done
-	a := newAider(t, noRetry+onIssues, `test "$COPPICE_ISSUE" != 5`, `poll_interval = "20ms"`)
+	a := g.aider(noRetry+onIssues, `test "$COPPICE_ISSUE" != 5`, `poll_interval = "20ms"`)
 	a.up()
 	a.awaitEvents(event.AgentExited, 1)
 	a.awaitEvents(event.AgentCrashed, 1)
@@ -133,8 +142,9 @@ func TestAidefileIssuesAfterTheDaemon(t *testing.T) {
 
 // An issue whose run was stopped before its end has neither been done nor failed.
 func TestAidefileIssueOfAStoppedRun(t *testing.T) {
+	t.Parallel()
 	g := newGithub(t, "5")
-	a := newAider(t, noRetry+onIssues, `[ -e ok ] || read x <gate`, `poll_interval = "20ms"`)
+	a := g.aider(noRetry+onIssues, `[ -e ok ] || read x <gate`, `poll_interval = "20ms"`)
 	fifo(t, a.home, "gate")
 	a.up()
 	until(t, "the run", func() bool { return len(a.runs()) == 1 })
@@ -165,8 +175,9 @@ func (g *github) awaitNothing(a *aider, runs int) {
 
 // What follows a success is about no issue that is done.
 func TestAidefileAlwaysAfterAnIssue(t *testing.T) {
-	newGithub(t, "5")
-	a := newAider(t, noRetry+onIssues+"[daemon]\nrestart = \"always\"\n", `printf '%s\n' "${COPPICE_ISSUE:-none}" >>issues`, `poll_interval = "20ms"`, soon)
+	t.Parallel()
+	g := newGithub(t, "5")
+	a := g.aider(noRetry+onIssues+"[daemon]\nrestart = \"always\"\n", `printf '%s\n' "${COPPICE_ISSUE:-none}" >>issues`, `poll_interval = "20ms"`, soon)
 	a.up()
 	until(t, "three runs", func() bool { return len(a.runs()) >= 3 })
 	a.do("down")
@@ -178,8 +189,9 @@ func TestAidefileAlwaysAfterAnIssue(t *testing.T) {
 
 // A chain for an issue ends when it is given up, and the issue with it.
 func TestAidefileIssueGivenUp(t *testing.T) {
+	t.Parallel()
 	g := newGithub(t, "5")
-	a := newAider(t, onceMore+onIssues, `exit 1`, `poll_interval = "20ms"`, soon)
+	a := g.aider(onceMore+onIssues, `exit 1`, `poll_interval = "20ms"`, soon)
 	a.up()
 	a.awaitEvents(event.AgentGaveUp, 1)
 	g.awaitLooks(3)

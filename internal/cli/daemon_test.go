@@ -24,6 +24,7 @@ import (
 type fleet struct {
 	t   *testing.T
 	dir string
+	env []string // of its commands and its daemon, besides that of the tests
 }
 
 func newFleet(t *testing.T, toml ...string) *fleet {
@@ -40,7 +41,7 @@ func fleetIn(t *testing.T, dir string, toml ...string) *fleet {
 
 func fleetOf(t *testing.T, dir string) *fleet {
 	t.Helper()
-	f := &fleet{t, dir}
+	f := &fleet{t: t, dir: dir}
 	t.Cleanup(func() {
 		if out, err := f.try("status"); err == nil {
 			if out, err := f.try("down"); err != nil {
@@ -55,8 +56,8 @@ func fleetOf(t *testing.T, dir string) *fleet {
 }
 
 func (f *fleet) try(args ...string) (string, error) {
-	cmd := exec.Command("coppice", args...)
-	cmd.Dir = f.dir
+	cmd := command(f.t, args...)
+	cmd.Dir, cmd.Env = f.dir, append(os.Environ(), f.env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -173,6 +174,7 @@ func (f *fleet) awaitState(path, state string) (n api.Node) {
 
 func TestDaemonIsKilled(t *testing.T) {
 	t.Parallel()
+	detectRaces(t)
 	f := newFleet(t,
 		agentTOML("a", `exec sleep 1000`),
 		agentTOML("stopped", `exec sleep 1000`),

@@ -33,6 +33,7 @@ func supervisorTOML(name string, children []string, keys ...string) string {
 // All agents are asked to end at the same time: one after the other, neither of
 // these would end.
 func TestDownAsksAllAtOnce(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, supervisorTOML("s", []string{"b"}), meets("a", "b"), meets("b", "a"))
 	f.do("up", "-d")
 	if out := f.do("down"); strings.Contains(out, "did not stop") {
@@ -42,6 +43,7 @@ func TestDownAsksAllAtOnce(t *testing.T) {
 
 // So are the agents of a supervisor that is stopped, and nobody else.
 func TestStopOfSupervisorAsksAllAtOnce(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, supervisorTOML("s", []string{"a", "t"}), supervisorTOML("t", []string{"b"}), meets("a", "b"), meets("b", "a"),
 		agentTOML("other", "exec sleep 1000"))
 	f.do("up", "-d")
@@ -63,6 +65,7 @@ func TestStopOfSupervisorAsksAllAtOnce(t *testing.T) {
 // What others depend on is asked when they have ended; so are the children of a
 // rest_for_one supervisor, from the last to the first.
 func TestDownOfDependencies(t *testing.T) {
+	t.Parallel()
 	writes := func(name string, keys ...string) string {
 		return atSIGTERM(name, "echo "+name+" asked >> diary; sleep 0.2; echo "+name+" ends >> diary", keys...)
 	}
@@ -80,6 +83,7 @@ func TestDownOfDependencies(t *testing.T) {
 // Who does not end in time is killed, and named: all of them together take no
 // longer than one.
 func TestDownOfStubbornAgents(t *testing.T) {
+	t.Parallel()
 	stubborn := func(name string) string {
 		return agentTOML(name, `trap "" TERM; echo up; while :; do sleep 0.05; done`, `ready = { log = "up" }`)
 	}
@@ -108,6 +112,8 @@ func TestDownOfStubbornAgents(t *testing.T) {
 
 // A down ends what is on its way, whatever it waits for.
 func TestDownInTheMiddle(t *testing.T) {
+	t.Parallel()
+	detectRaces(t)
 	const quick = `shutdown = { grace = "1s" }`
 	never := []string{`ready = { log = "never", timeout = "10m" }`, quick}
 	for _, c := range []struct{ name, toml, state string }{
@@ -124,7 +130,7 @@ func TestDownInTheMiddle(t *testing.T) {
 				needTmux(t)
 			}
 			f := newFleet(t, c.toml)
-			up := newRunning(t, "coppice", "up")
+			up := newCoppice(t, "up")
 			up.begin(f.dir)
 			up.out.await(t, "the socket", func() bool { return strings.Contains(up.out.String(), "up, process") })
 			until(t, c.state, func() bool {

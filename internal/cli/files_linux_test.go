@@ -87,7 +87,7 @@ func TestCity(t *testing.T) {
 		"clerk":                             "clerk writes, in winter: --book the big one",
 		"orchard--picker/orchard--picker-1": "orchard/picker picks in orchard, with a large basket\n",
 	} {
-		r := newRunning(t, "coppice", "logs", "-f", "orchard-city/"+path)
+		r := newCoppice(t, "logs", "-f", "orchard-city/"+path)
 		r.begin(dir)
 		r.out.await(t, path+": "+want, func() bool { return strings.Contains(r.out.String(), want) })
 	}

@@ -160,7 +160,7 @@ func TestNoLineIsLost(t *testing.T) {
 	dir := project(t,
 		agentTOML("a", fmt.Sprintf("seq %d; printf 'the end'; exit 1", n), `restart = "on-failure"`, `max_restarts = 1`, `on_limit = "give_up"`),
 		agentTOML("b", fmt.Sprintf("seq %d >&2", n), `restart = "never"`))
-	r := newRunning(t, "coppice", "run")
+	r := newCoppice(t, "run")
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -37,6 +37,8 @@ func (f *fleet) awaitDiary(want ...string) {
 
 // The turns of a life come in the seed's order, in every incarnation.
 func TestHooks(t *testing.T) {
+	t.Parallel()
+	detectRaces(t)
 	dir := project(t)
 	release := fifo(t, dir, "crash")
 	f := fleetIn(t, dir, diary(`[ $COPPICE_INCARNATION = 1 ] || { trap 'echo "$COPPICE_INCARNATION end" >> diary; exit 0' TERM; : > up; while :; do sleep 0.02; done; }
@@ -60,6 +62,7 @@ read x < crash; exit 7`))
 
 // Hooks may keep what they want to keep: their token is that of the incarnation.
 func TestHooksActAsTheirAgent(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, agentTOML("a", `[ $COPPICE_INCARNATION = 2 ] && exec sleep 1000; exit 1`, `restart = "on-failure"`,
 		`on_waking = "coppice agent env > waking.$COPPICE_INCARNATION"`, `on_error = "coppice agent env > error.$COPPICE_INCARNATION"`))
 	f.up()
@@ -74,6 +77,7 @@ func TestHooksActAsTheirAgent(t *testing.T) {
 
 // A hook that fails or does not end fails the start, or nothing.
 func TestHooksFail(t *testing.T) {
+	t.Parallel()
 	quick := `timeout = "300ms"`
 	f := newFleet(t,
 		agentTOML("waking", `echo ran >> waking.ran; exec sleep 1001`, `on_waking = "echo no connection; exit 4"`, `restart = "never"`),
@@ -109,6 +113,7 @@ func TestHooksFail(t *testing.T) {
 // A daemon that is killed while a hook runs leaves no hook behind, and the next
 // one takes the turn.
 func TestHooksOfKilledDaemon(t *testing.T) {
+	t.Parallel()
 	dir := project(t)
 	fifo(t, dir, "never")
 	f := fleetIn(t, dir, agentTOML("a", `echo main >> diary; echo here; exec sleep 1000`, `ready = { log = "here" }`,

@@ -369,7 +369,7 @@ func TestTwoDaemons(t *testing.T) {
 	before := f.node("t/a")
 	f.crash()
 	for round := range rounds {
-		both := []*subject{newRunning(t, "coppice", "up"), newRunning(t, "coppice", "up")}
+		both := []*subject{newCoppice(t, "up"), newCoppice(t, "up")}
 		for _, s := range both {
 			s.Dir = f.dir
 			if err := s.Start(); err != nil {

@@ -19,6 +19,7 @@ func idler(name string, keys ...string) string {
 
 // Who neither reads nor writes is killed and restarted, and its limit counts that.
 func TestIdleKilled(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, idler("a", "max_restarts = 3", `restart_window = "1h"`),
 		agentTOML("chatty", "while :; do echo x; sleep 0.02; done", `idle_timeout = "30s"`))
 	f.do("up", "-d")
@@ -39,6 +40,7 @@ func TestIdleKilled(t *testing.T) {
 // A person that an agent waits for may take any time. What it does after the
 // answer counts from then on.
 func TestIdleWaitingForPerson(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, idler("clock", "max_restarts = 4", `restart_window = "1h"`),
 		agentTOML("asks", `[ $COPPICE_INCARNATION = 1 ] && coppice agent ask "Go on?" > answer; exec sleep 1000`, `idle_timeout = "300ms"`))
 	f.up()
@@ -56,6 +58,7 @@ func TestIdleWaitingForPerson(t *testing.T) {
 
 // For how long an agent is idle does not begin anew with a new daemon.
 func TestIdleOutlivesDaemon(t *testing.T) {
+	t.Parallel()
 	for _, runtime := range []string{"proc", "tmux"} {
 		t.Run(runtime, func(t *testing.T) {
 			if runtime == "tmux" {
@@ -90,6 +93,7 @@ func TestIdleOutlivesDaemon(t *testing.T) {
 
 // A time that is changed in the file holds for who lives.
 func TestIdleTimeoutChanged(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, agentTOML("a", "echo up; exec sleep 1000", `restart = "temporary"`))
 	f.do("up", "-d")
 	f.awaitState("t/a", "running")

@@ -411,7 +411,7 @@ func TestTerminal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := newRunning(t, "coppice", "run")
+			r := newCoppice(t, "run")
 			r.Env = append(os.Environ(), "TERM=xterm-256color")
 			r.Stdin, r.Stdout, r.Stderr = slave, slave, slave
 			r.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,9 +27,10 @@ import (
 )
 
 // The test binary is coppice itself where it is called by that name.
+// raceOptions are GORACE: the race detector sleeps for a second at exit unless told otherwise.
+const raceOptions = "atexit_sleep_ms=0"
+
 func TestMain(m *testing.M) {
-	// The race detector sleeps for a second at exit unless told otherwise.
-	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	// What runs beside agents is run by the path of a process, not by name.
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -40,7 +42,7 @@ func TestMain(m *testing.M) {
 			os.Exit(runner.Main(os.Args[2:]))
 		}
 	}
-	testscript.Main(leakChecked{m}, map[string]func(){
+	testscript.Main(checked{m}, map[string]func(){
 		"coppice": func() {
 			os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
@@ -64,12 +66,45 @@ func pulse() {
 	}
 }
 
-type leakChecked struct{ *testing.M }
+type checked struct{ *testing.M }
 
-func (m leakChecked) Run() int {
+func (m checked) Run() int {
 	os.Unsetenv("NO_COLOR") // of whoever runs the tests
+	os.Setenv("GORACE", raceOptions)
 	// Under nohup SIGHUP is ignored, and would be by all that is started here.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	// What another user runs by TestOtherUser cannot build anything, and starts no coppice.
+	if underRaceDetector() && os.Getenv("CLI_TEST_SOCKETS") == "" {
+		return m.runDetecting()
+	}
+	return m.run()
+}
+
+// runDetecting runs the tests with and without the race detector in what they start, and
+// fails if any process has found a race, even one whose output nothing reads.
+func (m checked) runDetecting() (code int) {
+	dir, err := os.MkdirTemp("", "coppice-test")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		bin, reports := filepath.Join(dir, "bin"), filepath.Join(dir, "races")
+		err = errors.Join(os.Mkdir(bin, 0o755), os.Mkdir(reports, 0o700), installPlain(bin),
+			os.Chmod(dir, 0o711), os.Chmod(reports, 0o777)) // for other users, too
+		os.Setenv("GORACE", raceOptions+" log_path="+filepath.Join(reports, "race"))
+		defer func() {
+			if text := races(reports); text != "" {
+				fmt.Fprintln(os.Stderr, text)
+				code = 1
+			}
+		}()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.run()
+}
+
+func (m checked) run() int {
 	code := m.M.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
@@ -204,13 +239,19 @@ type subject struct {
 // launch starts coppice in dir.
 func launch(t *testing.T, dir string, args ...string) *subject {
 	t.Helper()
-	r := newRunning(t, "coppice", args...)
+	r := newCoppice(t, args...)
 	r.begin(dir)
 	return r
 }
 
+func newCoppice(t *testing.T, args ...string) *subject { return newSubject(t, command(t, args...)) }
+
 func newRunning(t *testing.T, name string, args ...string) *subject {
-	r := &subject{Cmd: exec.Command(name, args...), t: t, out: newFeed(), err: newFeed()}
+	return newSubject(t, exec.Command(name, args...))
+}
+
+func newSubject(t *testing.T, cmd *exec.Cmd) *subject {
+	r := &subject{Cmd: cmd, t: t, out: newFeed(), err: newFeed()}
 	r.Stdout, r.Stderr = r.out, r.err
 	return r
 }

@@ -286,7 +286,7 @@ func TestMCPMailIsData(t *testing.T) {
 // Where there is no agent the server starts all the same, and each tool says why it does nothing.
 func TestMCPOutside(t *testing.T) {
 	t.Parallel()
-	f := &fleet{t, t.TempDir()}
+	f := &fleet{t: t, dir: t.TempDir()}
 	for name, environ := range map[string][]string{
 		"nothing set": nil, "empty": {"COPPICE_SOCKET=", "COPPICE_TOKEN="},
 		"as a client leaves it": {"COPPICE_SOCKET=${COPPICE_SOCKET}", "COPPICE_TOKEN=${COPPICE_TOKEN}"},
@@ -433,7 +433,7 @@ func TestMCPDocs(t *testing.T) {
 	if got, want := strings.Replace(string(written), self, "/usr/local/bin/coppice", 1), block(t, text, "json"); got != want {
 		t.Errorf("it writes\n%s\nshown is\n%s", got, want)
 	}
-	f := &fleet{t, dir}
+	f := &fleet{t: t, dir: dir}
 	c := f.mcp([]string{"PATH=" + os.Getenv("PATH")})
 	if said, _ := c.use("outcome", map[string]any{"kind": "completed"}); !strings.HasPrefix(said, strings.TrimSpace(block(t, text, ""))) {
 		t.Errorf("it says %s", said)

@@ -12,6 +12,7 @@ import (
 // A node is called by as much of its path as leaves no doubt; who calls it
 // wrong is told what it is called.
 func TestNamed(t *testing.T) {
+	t.Parallel()
 	sleep := "exec sleep 1000"
 	f := newFleet(t,
 		supervisorTOML("backend", []string{"inner", "db"}), supervisorTOML("inner", []string{"worker"}),
@@ -51,6 +52,7 @@ func TestNamed(t *testing.T) {
 // What an order runs is part of the project in whatever directory; what is in
 // another project is part of that.
 func TestElsewhere(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, agentTOML("a", "exec sleep 1000"),
 		"[[order]]\nname = \"far\"\ngate = \"manual\"\ndir = \"/\"\nexec = \"coppice ps a; coppice task add Elsewhere\"\n\n",
 		"[[order]]\nname = \"other\"\ngate = \"manual\"\ndir = \"other\"\nexec = \"coppice stop b\"\n\n")

@@ -178,7 +178,7 @@ func TestOfflineDamage(t *testing.T) {
 		if err := unix.Mount("", f.dir, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 			t.Skipf("nothing can be mounted to be read only: %v", err)
 		}
-		within := &fleet{t, f.dir}
+		within := &fleet{t: t, dir: f.dir}
 		within.checkOffline("the last daemon (process ")
 		within.wantStates(map[string]string{"t/a": "running", "t/held": "stopped"})
 	})

@@ -23,7 +23,7 @@ func TestReaderGoesAway(t *testing.T) {
 		t.Run("run"+flag, func(t *testing.T) {
 			t.Parallel()
 			dir := project(t, agentTOML("a", `while echo tick; do sleep 0.02; done`), agentTOML("b", sleeper))
-			r := newRunning(t, "coppice", strings.Fields("run "+flag)...)
+			r := newCoppice(t, strings.Fields("run "+flag)...)
 			read, write, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
@@ -47,7 +47,7 @@ func TestReaderGoesAway(t *testing.T) {
 func TestReaderDoesNotRead(t *testing.T) {
 	t.Parallel()
 	dir := project(t, agentTOML("a", `yes; echo never`), agentTOML("b", sleeper))
-	r := newRunning(t, "coppice", "run")
+	r := newCoppice(t, "run")
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestEndlessLine(t *testing.T) {
 		t.Run("run"+flag, func(t *testing.T) {
 			t.Parallel()
 			dir := project(t, agentTOML("a", fmt.Sprintf(`head -c %d /dev/zero | tr '\0' '#'`, size), `restart = "never"`))
-			r := newRunning(t, "coppice", strings.Fields("run "+flag)...)
+			r := newCoppice(t, strings.Fields("run "+flag)...)
 			out := &discard{process: func() int { return r.Process.Pid }}
 			r.Stdout = out
 			r.begin(dir)

@@ -49,6 +49,7 @@ func TestExitNeedsNoRound(t *testing.T) {
 // A round is about the last file that was accepted. Where that is not the one
 // on the disk, nobody is told that what runs is what the file says, and no more.
 func TestPatrolOfRefusedFile(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, agentTOML("a", "exec sleep 1000"))
 	f.do("up", "-d")
 	if out := f.do("patrol"); out != "nothing to do: what runs is what the file says\n" {

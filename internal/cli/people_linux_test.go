@@ -48,7 +48,7 @@ func (f *fleet) asAgent(name string, incarnation int, args ...string) *subject {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	r := newRunning(f.t, "coppice", append([]string{"agent"}, args...)...)
+	r := newCoppice(f.t, append([]string{"agent"}, args...)...)
 	r.Env = append(os.Environ(), "COPPICE_SOCKET="+socket, "COPPICE_TOKEN="+f.token(name, incarnation))
 	r.begin(f.dir)
 	return r
@@ -433,7 +433,7 @@ func TestPeopleMistakes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := newRunning(t, "coppice", "mail", "send", "a")
+		r := newCoppice(t, "mail", "send", "a")
 		r.Stdin = in
 		r.begin(f.dir)
 		r.wantExit(2)
@@ -541,7 +541,7 @@ func answerOn(t *testing.T, dir, typed string, code int, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRunning(t, "coppice", "answer", "q-1")
+	r := newCoppice(t, "answer", "q-1")
 	r.Stdin, r.Stdout, r.Stderr = slave, slave, slave
 	r.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	r.begin(dir)
@@ -570,6 +570,7 @@ func answerOn(t *testing.T, dir, typed string, code int, text string) {
 // twice, though everything is tried until it is acknowledged.
 func TestMailUnderKills(t *testing.T) {
 	t.Parallel()
+	detectRaces(t)
 	f := newFleet(t, keeping("a"))
 	f.do("up", "-d")
 	socket, err := api.SocketPath(f.dir)

@@ -89,6 +89,7 @@ func (f *fleet) touch(name string) { write(f.t, filepath.Join(f.dir, name), "") 
 // finishes first, or has had the time to.
 func TestPool(t *testing.T) {
 	t.Parallel()
+	detectRaces(t)
 	f := newFleet(t, rounds, poolTOML(works, `min = 1`, `max = 11`, `check = "cat size"`, `drain_timeout = "10m"`))
 	f.prints("2")
 	f.do("up", "-d")

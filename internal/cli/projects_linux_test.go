@@ -80,7 +80,7 @@ func TestAllProjects(t *testing.T) {
 	// install says how to hand over to the unit that it writes, here and the next time.
 	config := t.TempDir()
 	install := func(dir string, code int) (out, errs string) {
-		r := newRunning(t, "coppice", "install")
+		r := newCoppice(t, "install")
 		r.Env = append(os.Environ(), "XDG_CONFIG_HOME="+config)
 		r.begin(dir)
 		r.wantExit(code)

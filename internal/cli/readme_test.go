@@ -172,7 +172,7 @@ func TestReadmeDaemon(t *testing.T) {
 	lines := append([]string{"coppice init"}, strings.Split(strings.TrimSpace(readmeBlock(t, "sh", "coppice up -d")), "\n")...)
 	for _, line := range lines {
 		if strings.HasPrefix(line, "coppice explain") {
-			r := newRunning(t, "coppice", "events", "-f")
+			r := newCoppice(t, "events", "-f")
 			r.begin(dir)
 			r.out.awaitText(t, "garden/hello#1 ended")
 			r.signal(syscall.SIGINT)

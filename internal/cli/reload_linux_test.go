@@ -25,7 +25,7 @@ func (f *fleet) replace(text string) {
 // happens waits for an event whose message has some words in it.
 func (f *fleet) happens(kind event.Type, words string, do func()) {
 	f.t.Helper()
-	r := newRunning(f.t, "coppice", "events", "-f", "--type", string(kind))
+	r := newCoppice(f.t, "events", "-f", "--type", string(kind))
 	r.begin(f.dir)
 	defer r.signal(syscall.SIGINT)
 	do()
@@ -34,6 +34,8 @@ func (f *fleet) happens(kind event.Type, words string, do func()) {
 
 // A change of the file is noticed, and touches only what differs.
 func TestLiveReload(t *testing.T) {
+	t.Parallel()
+	detectRaces(t)
 	const project = "[project]\nname = \"t\"\n"
 	sleeper := func(name string) string { return "[[agent]]\nname = \"" + name + "\"\ncommand = \"sleep 1000\"\n" }
 	f := newFleet(t)

@@ -10,6 +10,7 @@ import (
 // Who is in a supervisor that does not run is in the file all the same: it is
 // listed and counted, and says what keeps it.
 func TestBelowWhatDoesNotRun(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, agentTOML("db", "exec sleep 1000", "suspended = true"),
 		"[[supervisor]]\nname = \"backend\"\nchildren = [\"worker\", \"inner\"]\ndepends_on = [\"db\"]\n",
 		"[[supervisor]]\nname = \"inner\"\nchildren = [\"deep\"]\n\n",
@@ -52,6 +53,7 @@ func TestBelowWhatDoesNotRun(t *testing.T) {
 
 // What has ended for good keeps the number of its last life.
 func TestEndedForGood(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, agentTOML("once", "exit 3", `restart = "never"`), agentTOML("a", "exec sleep 1000"))
 	f.up()
 	if n := f.awaitState("t/once", "stopped"); n.Incarnation != 1 {
@@ -65,6 +67,7 @@ func TestEndedForGood(t *testing.T) {
 // What has ended with a run is over: a daemon after it starts everything, and
 // has nothing to tell of before.
 func TestUpAfterRun(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, agentTOML("first", "exit 0", `restart = "never"`), agentTOML("last", "sleep 0.1", `restart = "never"`, `depends_on = ["first"]`))
 	f.do("run")
 	f.do("up", "-d")

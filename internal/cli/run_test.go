@@ -277,6 +277,7 @@ func TestGrandchildHoldsThePipe(t *testing.T) {
 
 func TestManyAgents(t *testing.T) {
 	t.Parallel()
+	detectRaces(t)
 	const n = 100
 	var toml strings.Builder
 	for i := range n {

@@ -32,7 +32,7 @@ func needTmux(t *testing.T) {
 // awaitNode waits until a node is as done wants it, looking with each event.
 func (f *fleet) awaitNode(path, what string, done func(api.Node) bool) (n api.Node) {
 	f.t.Helper()
-	r := newRunning(f.t, "coppice", "events", "-f", "--json")
+	r := newCoppice(f.t, "events", "-f", "--json")
 	r.begin(f.dir)
 	defer r.signal(syscall.SIGINT)
 	r.out.await(f.t, path+" "+what, func() bool {
@@ -304,7 +304,7 @@ func TestRuntimeChanges(t *testing.T) {
 // coppiceIn runs coppice with a changed environment.
 func (f *fleet) coppiceIn(env []string, args ...string) (string, int) {
 	f.t.Helper()
-	cmd := exec.Command("coppice", args...)
+	cmd := command(f.t, args...)
 	cmd.Dir, cmd.Env = f.dir, env
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {

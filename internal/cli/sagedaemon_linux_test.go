@@ -74,6 +74,7 @@ func (f *fleet) awaitHistory(what string) {
 // them again, each once, with what they believe; temporary ones stay ended.
 func TestSageInDaemon(t *testing.T) {
 	t.Parallel()
+	detectRaces(t)
 	f := newFleet(t, "program = \"guard.sg\"\n\n", agentTOML("db", "exec sleep 1000"), agentTOML("other", "exec sleep 1000"))
 	write(t, filepath.Join(f.dir, "guard.sg"), guardText)
 	if got, want := f.do("validate"), "coppice.toml is valid: 6 agents, 2 supervisors\n"; got != want {

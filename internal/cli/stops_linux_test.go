@@ -75,7 +75,7 @@ func TestDownOfADaemonKilledMeanwhile(t *testing.T) {
 	f := newFleet(t, atSIGTERM("a", ": > asked; until [ -e go ]; do sleep 0.02; done", `shutdown = { grace = "100s" }`),
 		agentTOML("b", "exec sleep 1000"))
 	f.do("up", "-d")
-	down := newRunning(t, "coppice", "down")
+	down := newCoppice(t, "down")
 	down.begin(f.dir)
 	f.awaitFile("asked")
 	f.crash()
@@ -95,11 +95,11 @@ func TestDownTwiceAtOnce(t *testing.T) {
 		agentTOML("starts", "exec sleep 1000", `ready = { log = "never", timeout = "10m" }`),
 		agentTOML("waits", "exec sleep 1000", `depends_on = ["starts"]`),
 		supervisorTOML("s", []string{"x", "y"}, `strategy = "one_for_all"`), agentTOML("x", "exec sleep 1000"), agentTOML("y", "exec sleep 1000", `depends_on = ["starts"]`))
-	up := newRunning(t, "coppice", "up")
+	up := newCoppice(t, "up")
 	up.begin(f.dir)
 	up.out.await(t, "the socket", func() bool { return strings.Contains(up.out.String(), "up, process") })
 	f.awaitStates("forks running", "starts starting", "waits waiting", "s/x running", "s/y waiting")
-	one, other := newRunning(t, "coppice", "down"), newRunning(t, "coppice", "down")
+	one, other := newCoppice(t, "down"), newCoppice(t, "down")
 	one.begin(f.dir)
 	other.begin(f.dir)
 	for _, down := range []*subject{one, other} {

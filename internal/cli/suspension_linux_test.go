@@ -37,6 +37,7 @@ func (f *fleet) awaitStates(want ...string) {
 // A suspended project runs nothing, whatever happens, until it is resumed; what
 // was stopped by itself before stays so.
 func TestSuspendProject(t *testing.T) {
+	t.Parallel()
 	sleep := "exec sleep 1000"
 	for _, strategy := range []string{"one_for_one", "rest_for_one"} {
 		t.Run(strategy, func(t *testing.T) {
@@ -94,6 +95,8 @@ func TestSuspendProject(t *testing.T) {
 
 // The file can suspend the project, too.
 func TestSuspendedInFile(t *testing.T) {
+	t.Parallel()
+	detectRaces(t)
 	f := newFleet(t, "suspended = true\n\n", agentTOML("a", "exec sleep 1000"), supervisorTOML("s", []string{"b"}), agentTOML("b", "exec sleep 1000"))
 	f.do("up", "-d")
 	f.awaitStates("a suspended", "s suspended")

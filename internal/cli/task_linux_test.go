@@ -40,6 +40,7 @@ func (f *fleet) add(args ...string) string {
 // successor, and is done; what comes from the dead is refused.
 func TestTasks(t *testing.T) {
 	t.Parallel()
+	detectRaces(t)
 	f := newFleet(t, keeping("a"), keeping("b"))
 	f.do("up", "-d")
 	if out := f.do("task", "ls", "--json"); out != "[]\n" {
@@ -295,7 +296,7 @@ func TestTaskFile(t *testing.T) {
 	if data, err := os.ReadFile(filepath.Join(f.dir, "out.jsonl")); err != nil || string(data) != beads {
 		t.Errorf("%s, %v", data, err)
 	}
-	r := newRunning(t, "coppice", "task", "import", "--json")
+	r := newCoppice(t, "task", "import", "--json")
 	r.Stdin = strings.NewReader(beads)
 	r.begin(f.dir)
 	r.wantExit(0)

@@ -16,7 +16,7 @@ func TestTaskTexts(t *testing.T) {
 	// with is what a command says that gets this on its standard input.
 	with := func(code int, input string, args ...string) (out, err string) {
 		t.Helper()
-		r := newRunning(t, "coppice", args...)
+		r := newCoppice(t, args...)
 		r.Stdin = strings.NewReader(input)
 		r.begin(f.dir)
 		r.wantExit(code)

@@ -106,7 +106,7 @@ func TestAttachSignal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := newRunning(t, "coppice", args...)
+		r := newCoppice(t, args...)
 		r.Stdin, r.Stdout, r.Stderr = slave, slave, slave
 		r.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 		r.begin(dir)

@@ -56,6 +56,7 @@ func decode(t *testing.T, e event.Event) (data map[string]any) {
 // reason and restarted; those that answer are not.
 func TestUnresponsiveAgents(t *testing.T) {
 	t.Parallel()
+	detectRaces(t)
 	later := `[ $COPPICE_INCARNATION = 1 ] || { ` + beats + `; }; `
 	grace := `shutdown = { grace = "1s" }`
 	f := newFleet(t,
@@ -373,7 +374,7 @@ func TestDrainOverDaemons(t *testing.T) {
 	f.do("up", "-d")
 	var waiting []*subject
 	for path, timeout := range map[string]string{"a": "10m", "slow": "3s", "unseen": "10m", "goes-on": "10m"} {
-		r := newRunning(t, "coppice", "drain", path, "--timeout", timeout)
+		r := newCoppice(t, "drain", path, "--timeout", timeout)
 		r.begin(f.dir)
 		f.awaitNode("t/"+path, "is asked to finish", func(n api.Node) bool { return n.Drain != nil || n.State == "stopped" })
 		if path != "goes-on" {
@@ -436,7 +437,7 @@ func TestAgentReady(t *testing.T) {
 				f = newFleet(t, toml...)
 			}
 			release := fifo(t, f.dir, "go")
-			up := newRunning(t, "coppice", "up", "-d")
+			up := newCoppice(t, "up", "-d")
 			up.begin(f.dir)
 			until(t, "the daemon", func() bool { _, err := f.try("status"); return err == nil })
 			for _, path := range []string{"t/first", "t/second"} {

@@ -13,6 +13,7 @@ import (
 // An agent below a shell dies, and the shell lives on: that is its death, told
 // once with its last words, and it comes back.
 func TestZombies(t *testing.T) {
+	t.Parallel()
 	for _, runtime := range []string{"proc", "tmux"} {
 		t.Run(runtime, func(t *testing.T) {
 			if runtime == "tmux" {
