@@ -54,8 +54,10 @@ type core struct {
 	rand   func(time.Duration) time.Duration // draws from [0, d]
 	now    time.Duration
 	out    []action
-	hooked bool // somebody wants events
+	hooked bool // there is a hook for events
 	events []Event
+
+	pending []pendingSnapshot // of events
 }
 
 // tally counts children by what is asked of it, so that nothing has to be
@@ -371,7 +373,7 @@ func (k *core) at(elapsed time.Duration, wall time.Time) {
 
 // header of an event about c, or about the supervisor itself if c is nil.
 func (k *core) header(c *child) EventHeader {
-	h := EventHeader{Time: k.epoch.Add(k.now), Supervisor: k.path, Type: SupervisorType}
+	h := EventHeader{Time: k.epoch.Add(k.now), Supervisor: k.path, Type: SupervisorType, After: k.after(c)}
 	if c != nil {
 		h.ID, h.Incarnation, h.Type = c.id, c.gen, c.policy.typ
 	}

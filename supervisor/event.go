@@ -23,6 +23,11 @@ type EventHeader struct {
 	ID          string // of the child; "" where the event is the supervisor's own
 	Incarnation uint64 // of the child
 	Type        ChildType
+
+	// After is the state that the step with this event has left behind. Events
+	// of one step agree on it and may share it: it must not be changed. It is
+	// nil in EventsLost.
+	After *Snapshot
 }
 
 // Path is the path of the node that the event is about.

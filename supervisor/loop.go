@@ -210,6 +210,7 @@ func (s *Supervisor) perform() {
 // tell hands the events over.
 func (s *Supervisor) tell() {
 	if k := &s.core; len(k.events) > 0 {
+		k.fillSnapshots()
 		s.hook.put(k.events)
 		clear(k.events)
 		k.events = k.events[:0]

@@ -147,6 +147,7 @@ func (r *rig) perform() {
 		}
 	}
 	r.k.out = nil
+	r.k.fillSnapshots()
 	r.seen = append(r.seen, r.k.events...)
 	r.k.events = nil
 	if r.auto {

@@ -41,6 +41,19 @@ type SavedSelf struct {
 	Probing bool // resumed, and the first to start after that has yet to succeed
 }
 
+// Snapshot is the state to save after an event: a program that stores it with
+// the event can go on from there after a crash.
+type Snapshot struct {
+	// Child is the state of the child; zero where Listed is false.
+	Child Saved
+	// Self is the state of the supervisor.
+	Self SavedSelf
+	// Listed reports whether the supervisor has the child. It no longer has a
+	// temporary child that has ended, or one whose first start has failed. Events
+	// of the supervisor itself are about no child.
+	Listed bool
+}
+
 // Save returns what is to be kept of a child and of the supervisor itself.
 func (s *Supervisor) Save(id string) (Saved, SavedSelf, error) {
 	var saved Saved
@@ -56,6 +69,43 @@ func (s *Supervisor) Save(id string) (Saved, SavedSelf, error) {
 func (s *Supervisor) SaveSelf() (self SavedSelf, err error) {
 	err = s.do(func() { self = s.core.saveSelf() })
 	return self, err
+}
+
+// pendingSnapshot is carried by events of this step, and not filled in yet.
+type pendingSnapshot struct {
+	c    *child // nil for the supervisor itself
+	snap *Snapshot
+}
+
+// after returns the snapshot for an event about c.
+func (k *core) after(c *child) *Snapshot {
+	if n := len(k.pending); n > 0 && k.pending[n-1].c == c {
+		return k.pending[n-1].snap
+	}
+	s := new(Snapshot)
+	k.pending = append(k.pending, pendingSnapshot{c, s})
+	return s
+}
+
+// fillSnapshots gives the events of a step the state that it has left behind.
+func (k *core) fillSnapshots() {
+	if len(k.pending) == 0 {
+		return
+	}
+	self := k.saveSelf()
+	for _, p := range k.pending {
+		p.snap.Self = self
+		if p.c == nil {
+			continue
+		}
+		if c := k.byID[p.c.id]; c != nil {
+			p.snap.Child, p.snap.Listed = k.save(c), true
+		}
+	}
+	clear(k.pending)
+	if k.pending = k.pending[:0]; cap(k.pending) > 1<<12 {
+		k.pending = nil
+	}
 }
 
 func (k *core) saveSelf() SavedSelf {
