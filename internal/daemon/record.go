@@ -104,8 +104,8 @@ func newRecord(path string, incarnation uint64, ended bool, saved supervisor.Sav
 		Path: path, Incarnation: incarnation, Ended: ended, State: saved.State.String(), Reason: saved.Reason.String(),
 		Restarts: saved.Restarts, Attempt: saved.Attempt, Counted: saved.Counted, NextAt: saved.NextAt, StartedAt: saved.StartedAt, SavedAt: saved.At,
 	}
-	if saved.State == supervisor.Stopped && saved.Reason == supervisor.ReasonShutdown {
-		r.State = supervisor.Waiting.String() // it is its supervisor that was stopped
+	if saved.State == supervisor.Stopped && (saved.Reason == supervisor.ReasonShutdown || saved.Reason == supervisor.ReasonLimitEscalate) {
+		r.State = supervisor.Waiting.String() // its supervisor has ended, and starts it again
 	}
 	if saved.LastExit.Kind != supervisor.NoExit {
 		r.LastExit = &savedExit{Kind: saved.LastExit.Kind.String()}

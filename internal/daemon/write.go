@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/patrol"
@@ -29,16 +28,14 @@ func (c *Controller) event(e supervisor.Event) {
 	}
 	entry.Actor = "supervisor"
 	h := e.Header()
-	if h.ID == "" || c.leavesAlone(h.Path()) {
-		// The end that keeps agents running is not theirs: as the records
-		// are, the next controller finds them.
-		if h.ID == "" {
-			c.log.Append(entry, c.selfRecord(e)...)
-		}
-		return
+	if h.ID != "" && c.leavesAlone(h.Path()) {
+		return // the controller ends, not the agent: the next one finds the record as it is
 	}
 	r, ops := c.records(e)
-	c.log.Append(entry, append(ops, c.aideChanged(e)...)...)
+	c.log.Append(entry, ops...)
+	if r == nil {
+		return
+	}
 	c.journal.note(h.Path(), r)
 	switch e.(type) {
 	case supervisor.ChildStarted, supervisor.ChildStartFailed:
@@ -111,85 +108,50 @@ func (c *Controller) caughtUp(ctx context.Context, path string, incarnation uint
 	c.journal.startWritten(ctx, path, incarnation-ahead)
 }
 
-// records are the records that an event about a child changes, and the child's own among them.
+// records returns the record of a child that follows from an event about it, nil
+// if none does, and what is written with the event. Both follow from the event
+// alone: see supervisor.Snapshot.
 func (c *Controller) records(e supervisor.Event) (*record, []store.Op) {
 	h := e.Header()
-	var saved supervisor.Saved
-	var self supervisor.SavedSelf
-	err := supervisor.ErrNoSupervisor
-	if sup := c.find(h.Supervisor); sup != nil {
-		saved, self, err = sup.Save(h.ID)
-	}
-	forgotten := errors.Is(err, supervisor.ErrNotFound) // temporary; but not by the next controller
-	switch {
-	case forgotten && !c.fleet().has(h.Path()):
-		r := c.lastOf(h.Path(), h.Incarnation)
-		return r, []store.Op{r.op()}
-	case forgotten:
-		saved = supervisor.Saved{Incarnation: h.Incarnation, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary}
-	case err != nil:
-		r := c.afterwards(e)
-		return r, []store.Op{r.op()}
-	}
-	ended := ends(e)
-	r := newRecord(h.Path(), h.Incarnation, ended, saved)
-	if ended && saved.Incarnation > h.Incarnation { // its successor's event is on its way
-		r.State, r.StartedAt = supervisor.Waiting.String(), time.Time{}
-	}
-	if !ended {
-		r.Hash = c.hashes.keep(h.Path(), h.Incarnation)
-	}
-	ops := []store.Op{r.op()}
-	if forgotten {
-		return r, ops
-	}
-	return r, append(ops, selfOp(h.Supervisor, self))
-}
-
-// ends reports whether after an event about a child nothing of it runs.
-func ends(e supervisor.Event) bool {
-	switch e := e.(type) {
-	case supervisor.ChildChanged:
-		return e.State != supervisor.Running && e.State != supervisor.Starting && e.State != supervisor.Stopping
-	case supervisor.ChildExited, supervisor.ChildStartFailed, supervisor.ChildStopped, supervisor.ChildIgnored,
-		supervisor.LimitReached, supervisor.LimitLifted, supervisor.ChildAbandoned:
-		return true
-	}
-	return false
-}
-
-// afterwards is the record of a child whose supervisor has ended before it could
-// be asked: what was known of it before, and what the event says.
-func (c *Controller) afterwards(e supervisor.Event) *record {
-	h := e.Header()
-	r := record{Path: h.Path()}
-	if last, _ := c.journal.of(h.Path()); last.record != nil {
-		r = *last.record
-	}
-	r.Incarnation, r.Ended, r.State, r.Reason = h.Incarnation, ends(e), supervisor.Running.String(), ""
-	if changed, is := e.(supervisor.ChildChanged); is {
-		r.State, r.Reason = changed.State.String(), changed.Reason.String()
-	} else if r.Ended {
-		r.State = supervisor.Waiting.String()
-	}
-	if r.Ended {
-		r.Hash = nil
-	}
-	return &r
-}
-
-// selfRecord is the record that an event about a supervisor itself changes.
-func (c *Controller) selfRecord(e supervisor.Event) []store.Op {
-	if _, lifted := e.(supervisor.LimitLifted); !lifted {
-		return nil
-	}
-	path := e.Header().Supervisor
-	if sup := c.find(path); sup != nil {
-		if self, err := sup.SaveSelf(); err == nil {
-			return []store.Op{selfOp(path, self)}
+	switch e.(type) {
+	case supervisor.ChildReturned, supervisor.ChildMisbehaved: // which change nothing
+		return nil, nil
+	case supervisor.LimitLifted:
+		if h.ID == "" {
+			return nil, []store.Op{selfOp(h.Supervisor, h.After.Self)}
 		}
 	}
-	return nil
+	if h.ID == "" {
+		return nil, nil
+	}
+	r, ops := c.recordOf(h)
+	return r, append(ops, c.aideChanged(e)...)
+}
+
+// recordOf returns the record of a child after an event about it, and how it is written.
+func (c *Controller) recordOf(h supervisor.EventHeader) (*record, []store.Op) {
+	path, saved := h.Path(), h.After.Child
+	switch {
+	case !c.fleet().has(path) && (!h.After.Listed || saved.State == supervisor.Stopped): // withdrawn
+		r := c.lastOf(path, h.Incarnation)
+		return r, []store.Op{r.op()}
+	case !h.After.Listed: // temporary; the next controller must know that it has ended
+		saved = supervisor.Saved{Incarnation: h.Incarnation, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary}
+	}
+	succeeded := saved.Incarnation > h.Incarnation
+	r := newRecord(path, h.Incarnation, succeeded || !isAlive(saved.State), saved)
+	if succeeded { // the event of its successor follows
+		r.State, r.StartedAt = supervisor.Waiting.String(), time.Time{}
+	}
+	if !r.Ended {
+		r.Hash = c.hashes.keep(path, h.Incarnation)
+	}
+	return r, []store.Op{r.op(), selfOp(h.Supervisor, h.After.Self)}
+}
+
+// isAlive reports whether a child in this state has an incarnation.
+func isAlive(s supervisor.State) bool {
+	return s == supervisor.Running || s == supervisor.Starting || s == supervisor.Stopping
 }
 
 // selfOp writes the part of a supervisor's record that is its own. It has a key
