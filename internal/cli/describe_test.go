@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -59,8 +60,11 @@ func TestTypesAreDocumented(t *testing.T) {
 	}
 	made := map[string]bool{"agent.output": true}
 	for _, e := range everyEvent() {
-		typ, data := daemon.Classify(e)
-		kind := string(typ)
+		entry, _ := daemon.Translate(e)
+		kind, data := string(entry.Type), map[string]any{}
+		if err := entry.Decode(&data); err != nil {
+			t.Fatal(err)
+		}
 		row, ok := documented[kind]
 		if !ok {
 			row, ok = documented[strings.Replace(kind, "supervisor.", "agent.", 1)]
@@ -121,14 +125,14 @@ func TestDescribe(t *testing.T) {
 		{supervisor.ChildChanged{EventHeader: header, State: supervisor.Suspended, Reason: supervisor.ReasonManual}, "stopped: asked for by hand"},
 		{supervisor.ChildChanged{EventHeader: header, State: supervisor.Suspended, Reason: supervisor.ReasonSuspended},
 			"suspended: suspended until it is resumed"},
-		{supervisor.EventsLost{EventHeader: root, N: 3}, "3 events were not shown: too many at once"},
+		{supervisor.EventsLost{EventHeader: root, N: 3}, "3 events were lost: too many at once"},
 	} {
-		if got := describe(test.event); got != test.want {
+		if _, got := describe(test.event); got != test.want {
 			t.Errorf("%T: %q, want %q", test.event, got, test.want)
 		}
 	}
 	for _, e := range everyEvent() {
-		if text := describe(e); strings.ContainsAny(text, "\n") {
+		if _, text := describe(e); strings.ContainsAny(text, "\n") {
 			t.Errorf("%T is described by %q", e, text)
 		}
 	}
@@ -152,7 +156,7 @@ func TestShort(t *testing.T) {
 		24 * time.Hour:                  "1d00h",
 		(365*24 + 5) * time.Hour:        "365d05h",
 	} {
-		if got := short(d); got != want {
+		if got := timespan.Short(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}

@@ -101,7 +101,7 @@ asked for that, and 1 if not.`,
 			case asJSON:
 				err = s.printJSON(api.DrainCheck{Drain: d})
 			case d != nil:
-				line := fmt.Sprintf("draining, %s left", short(time.Duration(d.Left*float64(time.Second))))
+				line := fmt.Sprintf("draining, %s left", timespan.Short(time.Duration(d.Left*float64(time.Second))))
 				if d.Reason != "" {
 					line += ": " + proc.Plain(d.Reason)
 				}

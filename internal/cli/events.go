@@ -105,7 +105,8 @@ func (p paint) eventType(t event.Type, text string) string {
 		return p.green(text)
 	case "restarting", "stopping", "stopped", "suspended", "draining", "compacted", "reset":
 		return p.yellow(text)
-	case "crashed", "start_failed", "quarantined", "gave_up", "lost", "abandoned", "escalated", "paused", "rejected", "failed", "degraded", "dropped":
+	case "crashed", "start_failed", "quarantined", "gave_up", "lost", "abandoned", "escalated", "paused", "rejected", "failed", "degraded", "dropped",
+		"limit_reached":
 		return p.red(text)
 	}
 	return text

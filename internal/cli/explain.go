@@ -10,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 func newExplain(s *streams) *cobra.Command {
@@ -56,7 +57,7 @@ func explainLines(x api.Explanation, now time.Time, p paint) []string {
 	}
 	head := fmt.Sprintf("%s %s%s", p.bold(proc.Plain(n.Path)), is, p.state(shownState(n), proc.Plain(shownState(n))))
 	if !at.IsZero() {
-		head += fmt.Sprintf(" for %s, since %s", short(max(0, now.Sub(at))), clock(at, now))
+		head += fmt.Sprintf(" for %s, since %s", timespan.Short(max(0, now.Sub(at))), clock(at, now))
 	}
 	lines := []string{head, p.dim(proc.Plain(whatItIs(n)))}
 	field := func(label string, texts ...string) {

@@ -21,6 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 func newInbox(s *streams) *cobra.Command {
@@ -87,7 +88,7 @@ func unanswered(q asking.Question, now time.Time) string {
 	if q.Default != "" {
 		then = q.Default
 	}
-	return fmt.Sprintf("in %s: %s", short(max(0, q.Deadline.Sub(now))), then)
+	return fmt.Sprintf("in %s: %s", timespan.Short(max(0, q.Deadline.Sub(now))), then)
 }
 
 func newAnswer(s *streams) *cobra.Command {

@@ -21,6 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -172,10 +173,7 @@ func (v *liveView) final(n *api.Node) {
 		n.Incarnation, n.Restarts = max(n.Incarnation, w.incarnation), max(n.Restarts, w.restarts)
 		n.LastExit, n.Reason = "", ""
 		if k := w.exit.Kind; k != supervisor.NoExit && k != supervisor.ShutDown {
-			n.LastExit = k.String() // as the API has it
-			if w.exit.Err != nil {
-				n.LastExit = errorText(w.exit.Err)
-			}
+			n.LastExit = daemon.ExitText(w.exit)
 		}
 		if w.reason != supervisor.ReasonShutdown { // of everything, as is plain to see
 			n.Reason = w.reason.String()
@@ -223,8 +221,8 @@ func (v *liveView) Write(p []byte) (int, error) {
 
 func (v *liveView) event(e supervisor.Event) {
 	v.remember(e)
-	if text := describe(e); text != "" {
-		v.add(fmt.Sprintf("%s %s %s", e.Header().Path(), v.paint.dim("*"), v.paint.event(e, proc.Plain(text))))
+	if entry, text := describe(e); text != "" {
+		v.add(fmt.Sprintf("%s %s %s", entry.Path, v.paint.dim("*"), v.paint.eventType(entry.Type, proc.Plain(text))))
 	}
 }
 
@@ -338,7 +336,7 @@ func (m *liveModel) keyLine() string {
 	text := shortHelp(newRunKeys().all(), width)
 	switch sig := m.view.stop.first(); {
 	case m.ended:
-		text = "ended after " + short(time.Since(m.began))
+		text = "ended after " + timespan.Short(time.Since(m.began))
 	case m.view.stop.kills():
 		text = "killing all agents"
 	case sig != 0 && m.view.stop.cause() == unix.SignalName(sig):

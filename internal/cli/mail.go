@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 // mailbox is whose mail the commands deal with.
@@ -185,7 +186,7 @@ func cell(text string) string {
 	return ansi.Truncate(proc.Plain(text), 100, "…")
 }
 
-func age(at, now time.Time) string { return short(max(0, now.Sub(at)).Truncate(time.Second)) }
+func age(at, now time.Time) string { return timespan.Short(max(0, now.Sub(at)).Truncate(time.Second)) }
 
 func boldHeader(p paint) func(row, column int, text string) string {
 	return func(row, _ int, text string) string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 func newOrder(s *streams) *cobra.Command {
@@ -135,9 +136,9 @@ func lastText(r *api.OrderRun, now time.Time) string {
 	case r == nil:
 		return "never"
 	case r.EndedAt == nil:
-		return fmt.Sprintf("%s, since %s", proc.Plain(r.Status), short(max(0, now.Sub(r.FiredAt))))
+		return fmt.Sprintf("%s, since %s", proc.Plain(r.Status), timespan.Short(max(0, now.Sub(r.FiredAt))))
 	}
-	return fmt.Sprintf("%s %s ago", proc.Plain(r.Status), short(max(0, now.Sub(*r.EndedAt))))
+	return fmt.Sprintf("%s %s ago", proc.Plain(r.Status), timespan.Short(max(0, now.Sub(*r.EndedAt))))
 }
 
 func untilText(at *time.Time, now time.Time) string {
@@ -149,7 +150,7 @@ func untilText(at *time.Time, now time.Time) string {
 	case at.Year()-now.Year() > 100: // which no duration can hold for long
 		return fmt.Sprintf("in %d years", at.Year()-now.Year())
 	}
-	return "in " + short(at.Sub(now))
+	return "in " + timespan.Short(at.Sub(now))
 }
 
 // orderCounts is how the orders get on, in a line.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 func newOrderHistory(s *streams, r *remote) *cobra.Command {
@@ -54,7 +55,7 @@ func runLines(all []api.OrderRun, output bool, now time.Time, width int, p paint
 		}
 		took := "-"
 		if r.EndedAt != nil {
-			took = short(time.Duration(r.Duration * float64(time.Second)))
+			took = timespan.Short(time.Duration(r.Duration * float64(time.Second)))
 		}
 		why := r.Reason
 		if r.Error != "" {

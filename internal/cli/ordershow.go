@@ -10,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 func newOrderShow(s *streams, r *remote) *cobra.Command {
@@ -73,7 +74,7 @@ func orderDetail(o api.Order, now time.Time, p paint) []string {
 		fact("exec", strings.Join(o.Exec, " "))
 		fact("dir", o.Dir)
 	}
-	fact("timeout", short(time.Duration(o.Timeout*float64(time.Second))))
+	fact("timeout", timespan.Short(time.Duration(o.Timeout*float64(time.Second))))
 	fact("overlap", o.Overlap)
 	if o.Retries > 0 {
 		fact("retries", fmt.Sprint(o.Retries))

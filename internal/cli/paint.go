@@ -4,7 +4,6 @@ import (
 	"os"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // paint colours text, or leaves it as it is.
@@ -72,21 +71,4 @@ func (p paint) state(state, text string) string {
 		return p.red(text)
 	}
 	return p.dim(text)
-}
-
-// event paints what happened.
-func (p paint) event(e supervisor.Event, text string) string {
-	switch e := e.(type) {
-	case supervisor.ChildStarted, supervisor.SupervisorStarted, supervisor.LimitLifted:
-		return p.green(text)
-	case supervisor.ChildExited:
-		if !e.Exit.Clean() {
-			return p.red(text)
-		}
-	case supervisor.ChildStartFailed, supervisor.LimitReached, supervisor.ChildAbandoned, supervisor.EventsLost:
-		return p.red(text)
-	case supervisor.SupervisorStopping, supervisor.ChildStopping:
-		return p.yellow(text)
-	}
-	return text
 }

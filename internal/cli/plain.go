@@ -60,8 +60,8 @@ func newPlainView(w io.Writer, tty bool, stop *stopper) *plainView {
 }
 
 func (v *plainView) event(e supervisor.Event) {
-	if text := describe(e); text != "" {
-		v.write(fmt.Appendf(nil, "%s %s %s\n", e.Header().Path(), v.paint.dim("*"), v.paint.event(e, proc.Plain(text))))
+	if entry, text := describe(e); text != "" {
+		v.write(fmt.Appendf(nil, "%s %s %s\n", entry.Path, v.paint.dim("*"), v.paint.eventType(entry.Type, proc.Plain(text))))
 	}
 }
 
@@ -100,12 +100,21 @@ func newJSONView(w io.Writer, stop *stopper) *jsonView {
 
 // record is a line of --json.
 type record struct {
-	Time        time.Time      `json:"time"`
-	Type        string         `json:"type"`
-	Path        string         `json:"path"`
-	Incarnation uint64         `json:"incarnation,omitempty"`
-	Message     string         `json:"message"`
-	Data        map[string]any `json:"data,omitempty"`
+	Time        time.Time       `json:"time"`
+	Type        string          `json:"type"`
+	Path        string          `json:"path"`
+	Incarnation uint64          `json:"incarnation,omitempty"`
+	Message     string          `json:"message"`
+	Data        json.RawMessage `json:"data,omitempty"`
+}
+
+// outputData returns the data of a line of output.
+func outputData(stream string, more bool) json.RawMessage {
+	data, _ := json.Marshal(struct {
+		Stream string `json:"stream"`
+		More   bool   `json:"more,omitempty"`
+	}{stream, more})
+	return data
 }
 
 func (v *jsonView) put(r record) {
@@ -154,28 +163,25 @@ func (v *jsonView) event(e supervisor.Event) {
 	if daemon.Nested(e) {
 		return
 	}
-	h := e.Header()
-	kind, data := daemon.Classify(e)
-	v.put(record{Time: h.Time, Type: string(kind), Path: h.Path(), Incarnation: h.Incarnation, Message: e.String(), Data: data})
+	entry, _ := daemon.Translate(e)
+	v.put(record{
+		Time: entry.Time, Type: string(entry.Type), Path: entry.Path, Incarnation: entry.Incarnation,
+		Message: entry.Message, Data: entry.Data,
+	})
 }
 
 func (v *jsonView) output(path string, incarnation uint64, line proc.Line) {
 	if line.Partial {
 		return
 	}
-	data := map[string]any{"stream": line.Stream.String()}
-	if line.More {
-		data["more"] = true
-	}
-	v.put(record{Time: line.Time, Type: "agent.output", Path: path, Incarnation: incarnation, Message: line.Text, Data: data})
+	v.put(record{
+		Time: line.Time, Type: "agent.output", Path: path, Incarnation: incarnation, Message: line.Text,
+		Data: outputData(line.Stream.String(), line.More),
+	})
 }
 
 func (v *jsonView) order(e event.Event) {
-	r := record{Time: e.Time, Type: string(e.Type), Path: e.Path, Message: e.Message}
-	if len(e.Data) > 0 && json.Unmarshal(e.Data, &r.Data) != nil {
-		r.Data = nil
-	}
-	v.put(r)
+	v.put(record{Time: e.Time, Type: string(e.Type), Path: e.Path, Message: e.Message, Data: e.Data})
 }
 
 func (v *jsonView) watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }

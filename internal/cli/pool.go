@@ -6,6 +6,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 // poolText says in a line how a pool is.
@@ -30,7 +31,7 @@ func poolText(p api.Pool) string {
 func checkText(p api.Pool, now time.Time) string {
 	ago := ""
 	if p.CheckedAt != nil {
-		ago = fmt.Sprintf(", %s ago", short(max(0, now.Sub(*p.CheckedAt))))
+		ago = fmt.Sprintf(", %s ago", timespan.Short(max(0, now.Sub(*p.CheckedAt))))
 	}
 	switch {
 	case p.Retired:

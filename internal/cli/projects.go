@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 // projectTimeout is how long a project may take to answer when all are listed.
@@ -141,7 +142,7 @@ func projectTable(all []runningProject, now time.Time, width int, paint paint) [
 			attention = fmt.Sprint(p.Attention)
 		}
 		if !p.Since.IsZero() {
-			up = short(max(0, now.Sub(p.Since)))
+			up = timespan.Short(max(0, now.Sub(p.Since)))
 		}
 		attention = proc.Plain(strings.ReplaceAll(attention, "\n", " "))
 		rows[i] = []string{fmt.Sprint(p.PID), up, agents, attention, proc.Plain(p.Dir)}

@@ -104,7 +104,7 @@ func (v *sageView) Write(p []byte) (int, error) {
 	text := strings.TrimSuffix(string(p), "\n")
 	switch {
 	case v.json != nil:
-		v.json.put(record{Time: time.Now(), Type: "agent.output", Path: v.root, Message: text, Data: map[string]any{"stream": "stdout"}})
+		v.json.put(record{Time: time.Now(), Type: "agent.output", Path: v.root, Message: text, Data: outputData("stdout", false)})
 	case v.tty: // it may come from a model
 		for line := range strings.SplitSeq(text, "\n") {
 			v.out.write([]byte(proc.Plain(line) + "\n"))
@@ -137,8 +137,8 @@ func (v *sageView) event(e supervisor.Event) {
 			return
 		}
 	}
-	if text := describe(e); text != "" && !v.alone {
-		v.err.write(fmt.Appendf(nil, "%s %s %s\n", proc.Plain(e.Header().Path()), v.paint.dim("*"), v.paint.event(e, proc.Plain(text))))
+	if entry, text := describe(e); text != "" && !v.alone {
+		v.err.write(fmt.Appendf(nil, "%s %s %s\n", proc.Plain(entry.Path), v.paint.dim("*"), v.paint.eventType(entry.Type, proc.Plain(text))))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 func newStatus(s *streams) *cobra.Command {
@@ -65,7 +66,7 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 	d := st.Controller
 	lines := []string{
 		p.dim("project ") + " " + p.bold(proc.Plain(st.Project)),
-		line("daemon", "pid %d on %s, version %s, up %s", d.PID, d.Node, d.Version, short(time.Duration(d.Uptime*float64(time.Second)))),
+		line("daemon", "pid %d on %s, version %s, up %s", d.PID, d.Node, d.Version, timespan.Short(time.Duration(d.Uptime*float64(time.Second)))),
 		agents,
 	}
 	if d.PID == 0 {
@@ -102,7 +103,7 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 func configLines(st api.Status, now time.Time, p paint) []string {
 	text := fmt.Sprintf("%s, revision %.12s", st.Config.Path, st.Config.Revision)
 	if st.Controller.PID != 0 {
-		text += fmt.Sprintf(", loaded %s ago", short(max(0, now.Sub(st.Config.LoadedAt))))
+		text += fmt.Sprintf(", loaded %s ago", timespan.Short(max(0, now.Sub(st.Config.LoadedAt))))
 	}
 	lines := []string{p.dim(fmt.Sprintf("%-8s", "config")) + " " + proc.Plain(text)}
 	if st.Controller.PID != 0 || st.Config.LastError == "" {
@@ -154,7 +155,7 @@ func attentionOf(a api.Attention, faults []string, now time.Time, p paint) []str
 		text += ": " + proc.Plain(a.Reason)
 	}
 	if a.NextAt != nil {
-		text += fmt.Sprintf("; next start in %s", short(max(0, a.NextAt.Sub(now))))
+		text += fmt.Sprintf("; next start in %s", timespan.Short(max(0, a.NextAt.Sub(now))))
 	}
 	lines := []string{text}
 	for _, fault := range faults {

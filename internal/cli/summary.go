@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -79,7 +80,7 @@ func (s *summary) lines() []string {
 		out = append(out, "group restarts: "+strings.Join(parts, ", "))
 	}
 	if s.delays > 0 {
-		out = append(out, fmt.Sprintf("backoff:        %s delayed, the longest by %s (%s)", plural(s.delays, "restart"), short(s.longest), s.whose))
+		out = append(out, fmt.Sprintf("backoff:        %s delayed, the longest by %s (%s)", plural(s.delays, "restart"), timespan.Short(s.longest), s.whose))
 	}
 	if len(s.limits) > 0 {
 		out = append(out, "limits reached: "+strings.Join(s.limits, "; "))

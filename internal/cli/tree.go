@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
 func newTree(s *streams) *cobra.Command {
@@ -186,7 +187,7 @@ func branches(nodes []api.Node) []string {
 func uptime(n api.Node) string {
 	switch n.State {
 	case stateRunning, stateStopping, stateDegraded:
-		return short(time.Duration(n.Uptime * float64(time.Second)).Truncate(time.Second))
+		return timespan.Short(time.Duration(n.Uptime * float64(time.Second)).Truncate(time.Second))
 	}
 	return "-"
 }
@@ -218,7 +219,7 @@ func nextTry(n api.Node, now time.Time) string {
 	if n.NextAt == nil || n.NextAt.IsZero() {
 		return ""
 	}
-	return short(max(0, n.NextAt.Sub(now)).Round(100 * time.Millisecond))
+	return timespan.Short(max(0, n.NextAt.Sub(now)).Round(100 * time.Millisecond))
 }
 
 // withExit adds how a node that does not run has ended.

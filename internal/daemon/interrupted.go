@@ -52,5 +52,5 @@ func (c *Controller) finishRestart(o sighting, r *record) {
 	c.log.Append(event.Event{
 		Time: o.ExitedAt, Type: event.AgentStopped, Path: r.Path, Incarnation: o.Incarnation, Actor: "supervisor",
 		Message: fmt.Sprintf("%s stopped: %v (%s); noticed later", r.Path, o.Exit, why),
-	}.With(exitData(o.Exit, map[string]any{"reason": why, "late": true})), r.op())
+	}.With(event.Stopped{End: endOf(o.Exit), Cause: event.Cause{Reason: why}, Late: true}), r.op())
 }

@@ -45,16 +45,3 @@ func parting(exit supervisor.Exit, said notice.Notice) supervisor.Exit {
 	}
 	return exit
 }
-
-// tell adds to the data of an event.
-func (p *parted) tell(data map[string]any) {
-	if p.announced {
-		data["announced"] = true
-	}
-	if p.status != "" {
-		data["status_text"] = p.status
-	}
-	if p.errno != 0 {
-		data["errno"] = p.errno
-	}
-}

@@ -142,7 +142,7 @@ func (c *Controller) amnesty(p *past) {
 			c.log.Append(event.Event{
 				Type: kind, Path: path, Incarnation: r.Incarnation, Actor: "controller",
 				Message: fmt.Sprintf("%s is started and no longer %v: the counters of its limit ended with the daemon that kept them", path, held),
-			}.With(map[string]any{"reason": "controller restarted"}), newRecord(path, r.Incarnation, r.Ended, *s).op())
+			}.With(event.Cause{Reason: "controller restarted"}), newRecord(path, r.Incarnation, r.Ended, *s).op())
 		}
 	}
 }
@@ -212,7 +212,7 @@ func (c *Controller) resume(o sighting, p *past) {
 		c.log.Append(event.Event{
 			Time: o.StartedAt, Type: event.AgentStarted, Path: path, Incarnation: o.Incarnation, Actor: "supervisor",
 			Message: fmt.Sprintf("%s started, incarnation %d; noticed later", path, o.Incarnation),
-		}.With(map[string]any{"late": true}), r.op())
+		}.With(event.Late{Late: true}), r.op())
 	}
 	p.adopt[path] = adoption{o.kind, o.Incarnation, late, o.ExitedAt}
 	c.resumed(context.Background(), o.Observation) // nobody writes yet: there is nothing to wait for
@@ -279,7 +279,7 @@ func (c *Controller) missed(r *record, b runtime.Ended) {
 		c.log.Append(event.Event{
 			Time: b.ExitedAt, Type: event.AgentStarted, Path: r.Path, Incarnation: b.Incarnation, Actor: "supervisor",
 			Message: fmt.Sprintf("%s started, incarnation %d; noticed later", r.Path, b.Incarnation),
-		}.With(map[string]any{"late": true}))
+		}.With(event.Late{Late: true}))
 	}
 	kind := event.AgentCrashed
 	switch {
@@ -292,11 +292,13 @@ func (c *Controller) missed(r *record, b runtime.Ended) {
 	r.Restarts++
 	r.Attempt++
 	r.Counted = append(r.Counted, b.ExitedAt)
+	end := endOf(b.Exit)
+	end.Late = true
 	r.LastExit = newRecord(r.Path, b.Incarnation, true, supervisor.Saved{LastExit: b.Exit}).LastExit
 	c.log.Append(event.Event{
 		Time: b.ExitedAt, Type: kind, Path: r.Path, Incarnation: b.Incarnation, Actor: "supervisor",
 		Message: fmt.Sprintf("%s ended: %v; noticed later", r.Path, b.Exit),
-	}.With(exitData(b.Exit, map[string]any{"late": true})), r.op())
+	}.With(end), r.op())
 }
 
 // saved is builder.saved.

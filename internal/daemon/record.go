@@ -3,12 +3,10 @@ package daemon
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -165,20 +163,4 @@ func (x *savedExit) exit() supervisor.Exit {
 		e.Err = errors.New(x.Error)
 	}
 	return e
-}
-
-// translate makes a log entry of a supervisor's event. ok is false for what is
-// not worth one: the parent says the same with the reason.
-func translate(e supervisor.Event) (entry event.Event, ok bool) {
-	h := e.Header()
-	entry = event.Event{Time: h.Time, Path: h.Path(), Incarnation: h.Incarnation, Message: e.String()}
-	if changed, ok := e.(supervisor.ChildChanged); ok {
-		entry.Message = fmt.Sprintf("%s is %s: %v", entry.Path, StateAfter(changed), changed.Reason)
-	}
-	var data map[string]any
-	entry.Type, data = Classify(e)
-	if len(data) > 0 {
-		entry = entry.With(data)
-	}
-	return entry, !Nested(e)
 }

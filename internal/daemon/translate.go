@@ -2,18 +2,21 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Nested reports whether e is what a nested supervisor says of itself. Its
-// parent says the same of it, with the reason.
+// Nested reports whether an event is that of a nested supervisor about itself.
+// Its parent reports the same, with the reason.
 func Nested(e supervisor.Event) bool {
 	switch e.(type) {
 	case supervisor.SupervisorStarted, supervisor.SupervisorStopping, supervisor.SupervisorEnded:
@@ -22,75 +25,184 @@ func Nested(e supervisor.Event) bool {
 	return false
 }
 
-// Classify returns the type of an event in the log, and its data.
-func Classify(e supervisor.Event) (event.Type, map[string]any) {
-	of := func(agent, sup event.Type) event.Type {
-		if e.Header().Type == supervisor.SupervisorType {
-			return sup
-		}
-		return agent
+// Translate returns an event of a supervisor as the log has it, and its text
+// without the path.
+func Translate(e supervisor.Event) (entry event.Event, text string) {
+	h, t := e.Header(), translationOf(e)
+	kind := t.agent
+	if h.Type == supervisor.SupervisorType || kind == "" {
+		kind = t.super
 	}
+	entry = event.Event{
+		Time: h.Time, Type: kind, Path: h.Path(), Incarnation: h.Incarnation,
+		Actor: "supervisor", Message: h.Path() + " " + t.text,
+	}
+	if t.data != nil {
+		entry = entry.With(t.data)
+	}
+	return entry, t.text
+}
+
+// translation is all that the log and people learn from an event of a supervisor.
+type translation struct {
+	agent event.Type // "" where it is never about an agent
+	super event.Type
+	data  any // of package event; nil for none
+	text  string
+}
+
+// translationOf is the one place that knows all types of events.
+func translationOf(e supervisor.Event) translation {
 	switch e := e.(type) {
 	case supervisor.SupervisorStarted:
-		return event.SupervisorStarted, map[string]any{"restart": false}
+		return translation{"", event.SupervisorStarted, event.Started{}, "started"}
 	case supervisor.SupervisorStopping:
-		return event.SupervisorStopping, map[string]any{"reason": e.Reason.String()}
+		return translation{"", event.SupervisorStopping, causeOf(e.Reason), stoppingText(e)}
 	case supervisor.SupervisorEnded:
-		return event.SupervisorEnded, exitData(e.Exit, nil)
+		return translation{"", event.SupervisorEnded, endOf(e.Exit), "ended: " + ExitText(e.Exit)}
 	case supervisor.ChildStarted:
-		if e.Adopted {
-			return of(event.AgentAdopted, event.SupervisorAdopted), nil
-		}
-		return of(event.AgentStarted, event.SupervisorStarted), map[string]any{"restart": e.Restart}
+		return started(e)
 	case supervisor.ChildStartFailed:
-		data := decisionData(e.Decision, map[string]any{"error": errorText(e.Err)})
-		return of(event.AgentStartFailed, event.SupervisorStartFailed), data
+		return translation{
+			event.AgentStartFailed, event.SupervisorStartFailed,
+			event.StartFailed{Error: errorText(e.Err), Decision: decisionOf(e.Decision)},
+			fmt.Sprintf("failed to start: %v; %s", e.Err, decisionText(e.Decision)),
+		}
 	case supervisor.ChildIgnored:
-		return of(event.AgentIgnored, event.SupervisorIgnored), nil
+		return translation{event.AgentIgnored, event.SupervisorIgnored, nil, "not needed now"}
 	case supervisor.ChildExited:
-		data := exitData(e.Exit, decisionData(e.Decision, map[string]any{"uptime_seconds": e.Uptime.Seconds()}))
-		switch {
-		case e.Exit.Clean():
-			return of(event.AgentExited, event.SupervisorExited), data
-		case e.Exit.Kind == supervisor.Lost:
-			return of(event.AgentLost, event.SupervisorLost), data
-		}
-		return of(event.AgentCrashed, event.SupervisorCrashed), data
+		return exited(e)
 	case supervisor.ChildStopping:
-		return of(event.AgentStopping, event.SupervisorStopping), map[string]any{"reason": e.Reason.String()}
+		text := "stopping"
+		if e.Reason != supervisor.ReasonShutdown { // its supervisor has given the reason
+			text = fmt.Sprintf("stopping: %v", e.Reason)
+		}
+		return translation{event.AgentStopping, event.SupervisorStopping, causeOf(e.Reason), text}
 	case supervisor.ChildStopped:
-		data := exitData(e.Exit, map[string]any{"reason": e.Reason.String()})
-		return of(event.AgentStopped, event.SupervisorStopped), data
+		text := "stopped"
+		if !e.Exit.Clean() {
+			text += ": " + ExitText(e.Exit)
+		}
+		data := event.Stopped{End: endOf(e.Exit), Cause: causeOf(e.Reason)}
+		return translation{event.AgentStopped, event.SupervisorStopped, data, text}
 	case supervisor.ChildChanged:
-		data := map[string]any{"state": StateAfter(e), "reason": e.Reason.String()}
-		return of(event.AgentChanged, event.SupervisorChanged), data
+		return translation{
+			event.AgentChanged, event.SupervisorChanged,
+			event.Changed{State: StateAfter(e), Cause: causeOf(e.Reason)},
+			fmt.Sprintf("%s: %v", StateAfter(e), e.Reason),
+		}
 	case supervisor.ChildAbandoned:
-		data := map[string]any{"waited_seconds": e.Waited.Seconds()}
-		return of(event.AgentAbandoned, event.SupervisorAbandoned), data
+		return translation{
+			event.AgentAbandoned, event.SupervisorAbandoned,
+			event.Abandoned{WaitedSeconds: e.Waited.Seconds()},
+			"abandoned: did not stop within " + timespan.Short(e.Waited),
+		}
 	case supervisor.ChildReturned:
-		return of(event.AgentReturned, event.SupervisorReturned), exitData(e.Exit, nil)
+		return translation{
+			event.AgentReturned, event.SupervisorReturned, endOf(e.Exit),
+			fmt.Sprintf("abandoned incarnation %d has ended: %s", e.Incarnation, ExitText(e.Exit)),
+		}
 	case supervisor.ChildMisbehaved:
-		return of(event.AgentMisbehaved, event.SupervisorMisbehaved), map[string]any{"error": errorText(e.Err)}
+		return translation{
+			event.AgentMisbehaved, event.SupervisorMisbehaved,
+			event.Misbehaved{Error: errorText(e.Err)}, fmt.Sprintf("stopping it panicked: %v", e.Err),
+		}
 	case supervisor.LimitReached:
-		data := exitData(e.Exit, map[string]any{"limit": e.Limit.String()})
-		if !e.Until.IsZero() {
-			data["until"] = e.Until
-		}
-		switch e.Limit.Then {
-		case supervisor.Quarantine:
-			return of(event.AgentQuarantined, event.SupervisorQuarantined), data
-		case supervisor.GiveUp:
-			return of(event.AgentGaveUp, event.SupervisorGaveUp), data
-		case supervisor.Pause:
-			return event.SupervisorPaused, data
-		}
-		return of(event.AgentLimitReached, event.SupervisorLimitReached), data
+		return limitReached(e)
 	case supervisor.LimitLifted:
-		return of(event.AgentReleased, event.SupervisorReleased), map[string]any{"reason": e.Reason.String()}
+		return translation{
+			event.AgentReleased, event.SupervisorReleased, causeOf(e.Reason), fmt.Sprintf("may start again: %v", e.Reason),
+		}
 	case supervisor.EventsLost:
-		return event.EventsLost, map[string]any{"count": e.N}
+		return translation{
+			event.EventsLost, event.EventsLost, event.Lost{Count: e.N},
+			fmt.Sprintf("%d events were lost: too many at once", e.N),
+		}
 	}
-	return event.Unnamed, nil // the set is closed: a test walks through all of it
+	// The set is closed: a test walks through all of it.
+	return translation{event.Unnamed, event.Unnamed, nil, e.String()}
+}
+
+func started(e supervisor.ChildStarted) translation {
+	t := translation{event.AgentStarted, event.SupervisorStarted, event.Started{Restart: e.Restart}, "started"}
+	switch {
+	case e.Adopted:
+		text := fmt.Sprintf("taken over, incarnation %d", e.Incarnation)
+		return translation{event.AgentAdopted, event.SupervisorAdopted, nil, text}
+	case e.Restart:
+		t.text = fmt.Sprintf("restarted, incarnation %d", e.Incarnation)
+	}
+	return t
+}
+
+func exited(e supervisor.ChildExited) translation {
+	t := translation{
+		agent: event.AgentCrashed, super: event.SupervisorCrashed,
+		data: event.Exited{End: endOf(e.Exit), Decision: decisionOf(e.Decision), UptimeSeconds: e.Uptime.Seconds()},
+		text: fmt.Sprintf("ended after %s: %s; %s", timespan.Short(e.Uptime), ExitText(e.Exit), decisionText(e.Decision)),
+	}
+	switch {
+	case e.Exit.Clean():
+		t.agent, t.super = event.AgentExited, event.SupervisorExited
+	case e.Exit.Kind == supervisor.Lost:
+		t.agent, t.super = event.AgentLost, event.SupervisorLost
+	}
+	return t
+}
+
+func limitReached(e supervisor.LimitReached) translation {
+	t := translation{
+		agent: event.AgentLimitReached, super: event.SupervisorLimitReached,
+		data: event.LimitReached{End: endOf(e.Exit), Limit: e.Limit.String(), Until: e.Until},
+		text: fmt.Sprintf("limit reached (%v)", e.Limit),
+	}
+	if !e.Until.IsZero() {
+		t.text += ", until " + e.Until.Format(time.TimeOnly)
+	}
+	switch e.Limit.Then {
+	case supervisor.Quarantine:
+		t.agent, t.super = event.AgentQuarantined, event.SupervisorQuarantined
+	case supervisor.GiveUp:
+		t.agent, t.super = event.AgentGaveUp, event.SupervisorGaveUp
+	case supervisor.Pause:
+		t.agent, t.super = event.SupervisorPaused, event.SupervisorPaused
+	}
+	return t
+}
+
+func stoppingText(e supervisor.SupervisorStopping) string {
+	switch {
+	case e.Err != nil:
+		return "stopping everything: " + shortError(e.Err)
+	case e.Reason == supervisor.ReasonShutdown:
+		return "stopping everything"
+	}
+	return fmt.Sprintf("stopping everything: %v", e.Reason)
+}
+
+// ExitText describes an exit in as few words as it needs.
+func ExitText(x supervisor.Exit) string {
+	if x.Err == nil {
+		return x.Kind.String()
+	}
+	return shortError(x.Err)
+}
+
+// shortError leaves out of a limit what the event of the limit has said.
+func shortError(err error) string {
+	var limit *supervisor.LimitError
+	if errors.As(err, &limit) {
+		return fmt.Sprintf("limit reached by %s (%s)", limit.Child, ExitText(limit.Exit))
+	}
+	return err.Error()
+}
+
+// decisionText says what comes next, and why.
+func decisionText(d supervisor.Decision) string {
+	if d.Action == supervisor.EndSelf {
+		return d.Reason.String()
+	}
+	return d.String()
 }
 
 func errorText(err error) string {
@@ -100,51 +212,44 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-func decisionData(d supervisor.Decision, data map[string]any) map[string]any {
-	data["decision"], data["reason"] = d.Action.String(), d.Reason.String()
-	if d.Delay > 0 {
-		data["delay_seconds"] = d.Delay.Seconds()
+func causeOf(r supervisor.Reason) event.Cause { return event.Cause{Reason: r.String()} }
+
+func decisionOf(d supervisor.Decision) event.Decision {
+	return event.Decision{
+		Decision: d.Action.String(), Cause: causeOf(d.Reason), DelaySeconds: d.Delay.Seconds(), Attempt: d.Attempt,
 	}
-	if d.Attempt > 0 {
-		data["attempt"] = d.Attempt
-	}
-	return data
 }
 
-// postMortemLines is how many of its last lines are told with an end.
+// postMortemLines is how many of its last lines an end has.
 const postMortemLines = 10
 
-func exitData(x supervisor.Exit, data map[string]any) map[string]any {
-	if data == nil {
-		data = map[string]any{}
-	}
-	data["exit"] = x.Kind.String()
+func endOf(x supervisor.Exit) event.End {
+	end := event.End{Exit: x.Kind.String()}
 	var last *parted
 	if errors.As(x.Err, &last) {
-		last.tell(data)
+		end.Announced, end.StatusText, end.Errno = last.announced, last.status, last.errno
 	}
 	if x.Err != nil && !(x.Clean() && last != nil) {
-		data["error"] = x.Err.Error()
+		end.Error = x.Err.Error()
 	}
 	var zombie *zombieError
-	if errors.As(x.Err, &zombie) && len(zombie.output) > 0 {
-		data["last_output"] = zombie.output
+	if errors.As(x.Err, &zombie) {
+		end.LastOutput = zombie.output
 	}
 	var process *proc.ExitError
 	if !errors.As(x.Err, &process) {
-		return data
+		return end
 	}
 	if process.Signal != 0 {
-		data["signal"] = unix.SignalName(process.Signal)
+		end.Signal = unix.SignalName(process.Signal)
 	} else {
-		data["code"] = process.Code
+		end.Code = &process.Code
 	}
-	if last := process.LastOutput; len(last) > 0 && zombie == nil {
-		last = slices.Clone(last[max(0, len(last)-postMortemLines):])
-		for i := range last {
-			last[i] = proc.Plain(last[i])
+	if zombie == nil {
+		end.LastOutput = slices.Clone(process.LastOutput[max(0, len(process.LastOutput)-postMortemLines):])
+		for i, line := range end.LastOutput {
+			end.LastOutput[i] = proc.Plain(line)
 		}
-		data["last_output"] = last
 	}
-	return data
+	return end
 }

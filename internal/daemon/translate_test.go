@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -64,10 +65,23 @@ func TestExitData(t *testing.T) {
 			}},
 		},
 	} {
-		if d := cmp.Diff(c.want, exitData(c.exit, nil)); d != "" {
+		if d := cmp.Diff(inJSON(t, c.want), inJSON(t, endOf(c.exit))); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
+}
+
+// inJSON returns the object that v becomes in JSON.
+func inJSON(t *testing.T, v any) (object map[string]any) {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(text, &object)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
 }
 
 // everyEvent has each type of event of supervisors in each of its forms, about an agent or a supervisor.
@@ -93,8 +107,8 @@ func everyEvent(typ supervisor.ChildType) []supervisor.Event {
 	}
 }
 
-// TestClassify: every event of a supervisor has a type of the catalogue, with the data that is documented.
-func TestClassify(t *testing.T) {
+// TestTranslate: every event of a supervisor has a type of the catalogue, with the data that is documented.
+func TestTranslate(t *testing.T) {
 	fields := map[event.Type]string{}
 	for _, s := range event.Catalogue() {
 		for _, e := range s.Entries {
@@ -105,12 +119,16 @@ func TestClassify(t *testing.T) {
 	for _, typ := range []supervisor.ChildType{supervisor.Worker, supervisor.SupervisorType} {
 		for _, e := range everyEvent(typ) {
 			walked[reflect.TypeOf(e).Name()] = true
-			kind, data := Classify(e)
+			entry, text := Translate(e)
+			kind := entry.Type
+			if text == "" || strings.Contains(text, "\n") || entry.Message != "t/a "+text {
+				t.Errorf("%T is described by %q, and stored as %q", e, text, entry.Message)
+			}
 			if !kind.Declared() || kind == event.Unnamed {
 				t.Errorf("%T has type %q", e, kind)
 			}
 			got[kind] = true
-			for name := range data {
+			for name := range inJSON(t, entry.Data) {
 				of := event.Type(strings.Replace(string(kind), "supervisor.", "agent.", 1))
 				if !strings.Contains(fields[kind]+fields[of], " "+name+" ") {
 					t.Errorf("%s has %s, which the catalogue does not tell of", kind, name)

@@ -39,6 +39,8 @@ func (c *Controller) endWithController(records map[string]*record) {
 		c.log.Append(event.Event{
 			Type: event.AgentLost, Path: path, Incarnation: r.Incarnation, Actor: "controller",
 			Message: fmt.Sprintf("%s ended with the controller that it lived in; %s", path, what),
-		}.With(map[string]any{"exit": supervisor.Lost.String(), "reason": "the controller was killed"}), r.op())
+		}.With(event.Stopped{
+			End: event.End{Exit: supervisor.Lost.String()}, Cause: event.Cause{Reason: "the controller was killed"},
+		}), r.op())
 	}
 }

@@ -22,15 +22,14 @@ func (c *Controller) event(e supervisor.Event) {
 	}
 	c.patrols.kick()
 	defer c.wakeCrew(e.Header().Path())
-	entry, ok := translate(e)
-	if !ok {
+	h := e.Header()
+	if Nested(e) {
 		return
 	}
-	entry.Actor = "supervisor"
-	h := e.Header()
 	if h.ID != "" && c.leavesAlone(h.Path()) {
 		return // the controller ends, not the agent: the next one finds the record as it is
 	}
+	entry, _ := Translate(e)
 	r, ops := c.records(e)
 	c.log.Append(entry, ops...)
 	if r == nil {
@@ -53,8 +52,8 @@ func (c *Controller) up(ctx context.Context, e supervisor.Event) {
 	if c.opts.OnEvent != nil {
 		c.opts.OnEvent(e)
 	}
-	entry, _ := translate(e)
-	entry.Time, entry.Actor = time.Now(), "supervisor"
+	entry, _ := Translate(e)
+	entry.Time = time.Now()
 	c.log.Append(entry)
 }
 

@@ -51,9 +51,9 @@ func TestRunsAny(t *testing.T) {
 // when that was killed.
 func TestZombieExit(t *testing.T) {
 	x := supervisor.Exit{Kind: supervisor.Failure, Err: &condemned{&zombieError{[]string{"claude"}, []string{"last words"}}, nil}}
-	data := exitData(x, nil)
-	if out, ok := data["last_output"].([]string); !ok || len(out) != 1 || out[0] != "last words" {
-		t.Errorf("%v", data)
+	end := endOf(x)
+	if out := end.LastOutput; len(out) != 1 || out[0] != "last words" {
+		t.Errorf("%+v", end)
 	}
 	if !strings.HasPrefix(x.String(), "none of its processes is claude any more") {
 		t.Errorf("%v", x)

@@ -44,17 +44,17 @@ echo ready
 while :; do sleep 0.02; done
 `
 	for name, text := range map[string]string{
-		"prefix":       "FOO=bar ./w.sh",
-		"list":         "./w.sh; touch next",
-		"and":          "./w.sh && touch next",
-		"pipeline":     "./w.sh | cat",
-		"loop":         "while ./w.sh; do touch next; done",
-		"lines":        "# a comment; with 'quotes\nFOO=1\n./w.sh\ntouch next",
-		"comment":      "./w.sh # the end",
-		"here-doc":     "cat <<EOF\n$HOME\nEOF\n./w.sh; touch next",
-		"function":     "f() { ./w.sh; }; f; touch next",
-		"exec":         "exec ./w.sh",
-		"own trap":     "trap 'exit 3' TERM USR1; ./w.sh; touch next",
+		"prefix":   "FOO=bar ./w.sh",
+		"list":     "./w.sh; touch next",
+		"and":      "./w.sh && touch next",
+		"pipeline": "./w.sh | cat",
+		"loop":     "while ./w.sh; do touch next; done",
+		"lines":    "# a comment; with 'quotes\nFOO=1\n./w.sh\ntouch next",
+		"comment":  "./w.sh # the end",
+		"here-doc": "cat <<EOF\n$HOME\nEOF\n./w.sh; touch next",
+		"function": "f() { ./w.sh; }; f; touch next",
+		"exec":     "exec ./w.sh",
+		"own trap": "trap 'exit 3' TERM USR1; ./w.sh; touch next",
 	} {
 		for _, shell := range shells(t) {
 			for _, stop := range []syscall.Signal{syscall.SIGTERM, syscall.SIGUSR1} {

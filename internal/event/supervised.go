@@ -1,0 +1,91 @@
+package event
+
+import "time"
+
+// The data of events that supervisors cause. The types of supervisors have the
+// data of those of agents. Catalogue says what each field means.
+type (
+	// Started is the data of AgentStarted.
+	Started struct {
+		Restart bool `json:"restart"`
+	}
+
+	// Late is the data of AgentStarted of an incarnation that was noticed later.
+	Late struct {
+		Late bool `json:"late"`
+	}
+
+	// StartFailed is the data of AgentStartFailed.
+	StartFailed struct {
+		Error string `json:"error"`
+		Decision
+	}
+
+	// Exited is the data of AgentExited, AgentCrashed and AgentLost.
+	Exited struct {
+		End
+		Decision
+		UptimeSeconds float64 `json:"uptime_seconds"`
+	}
+
+	// Stopped is the data of AgentStopped.
+	Stopped struct {
+		End
+		Cause
+		Late bool `json:"late,omitempty"`
+	}
+
+	// Changed is the data of AgentChanged.
+	Changed struct {
+		State string `json:"state"`
+		Cause
+	}
+
+	// Abandoned is the data of AgentAbandoned.
+	Abandoned struct {
+		WaitedSeconds float64 `json:"waited_seconds"`
+	}
+
+	// Misbehaved is the data of AgentMisbehaved.
+	Misbehaved struct {
+		Error string `json:"error"`
+	}
+
+	// LimitReached is the data of AgentLimitReached, AgentQuarantined, AgentGaveUp and SupervisorPaused.
+	LimitReached struct {
+		End
+		Limit string    `json:"limit"`
+		Until time.Time `json:"until,omitzero"`
+	}
+
+	// Lost is the data of EventsLost.
+	Lost struct {
+		Count int `json:"count"`
+	}
+
+	// Cause is the data of AgentStopping and AgentReleased, and a part of others.
+	Cause struct {
+		Reason string `json:"reason"`
+	}
+
+	// Decision is what a supervisor has decided about an end, and why.
+	Decision struct {
+		Decision string `json:"decision"`
+		Cause
+		DelaySeconds float64 `json:"delay_seconds,omitempty"`
+		Attempt      int     `json:"attempt,omitempty"`
+	}
+
+	// End is how an incarnation has ended, and the data of AgentReturned and SupervisorEnded.
+	End struct {
+		Exit       string   `json:"exit"`
+		Error      string   `json:"error,omitempty"`
+		Code       *int     `json:"code,omitempty"` // of a process that was not ended by a signal
+		Signal     string   `json:"signal,omitempty"`
+		LastOutput []string `json:"last_output,omitempty"`
+		Announced  bool     `json:"announced,omitempty"`
+		StatusText string   `json:"status_text,omitempty"`
+		Errno      int      `json:"errno,omitempty"`
+		Late       bool     `json:"late,omitempty"`
+	}
+)
