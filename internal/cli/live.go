@@ -173,7 +173,7 @@ func (v *liveView) final(n *api.Node) {
 		n.Incarnation, n.Restarts = max(n.Incarnation, w.incarnation), max(n.Restarts, w.restarts)
 		n.LastExit, n.Reason = "", ""
 		if k := w.exit.Kind; k != supervisor.NoExit && k != supervisor.ShutDown {
-			n.LastExit = daemon.ExitText(w.exit)
+			n.LastExit, n.Failed = daemon.ExitText(w.exit), !w.exit.Clean()
 		}
 		if w.reason != supervisor.ReasonShutdown { // of everything, as is plain to see
 			n.Reason = w.reason.String()
@@ -188,11 +188,8 @@ func (v *liveView) nodes(c *daemon.Controller) []api.Node {
 		return nil
 	}
 	for i := range all[1:] {
-		switch n := &all[1+i]; {
-		case n.State == stateStopped && n.LastExit == "": // temporary, and forgotten by its supervisor
+		if n := &all[1+i]; n.State == stateStopped && n.LastExit == "" { // temporary, and forgotten by its supervisor
 			v.final(n)
-		default:
-			n.LastExit = strings.TrimPrefix(n.LastExit, "failure: ")
 		}
 	}
 	return all

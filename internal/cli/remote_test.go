@@ -31,8 +31,8 @@ func aFleet() *apitest.Fleet {
 	db, web, worker, hostile := agent("app/back/db", "running"), agent("app/back/web", "restarting"), agent("app/worker", "given_up"), agent("app/\x1b[31mred", "stopped")
 	db.Terminal = true
 	db.PID, db.Incarnation, db.Restarts, db.StartedAt, db.Uptime = 4711, 3, 2, &started, 3600.9
-	web.Incarnation, web.Restarts, web.NextAt, web.LastExit, web.Reason = 7, 6, &next, "exit code 7", "it always restarts"
-	worker.Incarnation, worker.Restarts, worker.Reason, worker.LastExit = 11, 10, "limit reached, given up until reset", "exit code 1"
+	web.Incarnation, web.Restarts, web.NextAt, web.LastExit, web.Failed, web.Reason = 7, 6, &next, "exit code 7", true, "it always restarts"
+	worker.Incarnation, worker.Restarts, worker.Reason, worker.LastExit, worker.Failed = 11, 10, "limit reached, given up until reset", "exit code 1", true
 	db.SetLimit(supervisor.GivingUp(10), 1)
 	web.SetLimit(supervisor.Quarantining(10, time.Hour), 4)
 	worker.LimitOf = "app"

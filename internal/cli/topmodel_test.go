@@ -376,7 +376,7 @@ func TestTopSizes(t *testing.T) {
 	at := time.Now().Add(5 * time.Minute)
 	f.data.nodes = append(f.data.nodes[:4:4], append([]api.Node{
 		{Path: long, Kind: "agent", State: stateRunning, Incarnation: 12, Restarts: 345, Uptime: 3600, LimitMax: 400, InWindow: 345, LimitCounts: "starts"},
-		{Path: long + "2", Kind: "agent", State: "restarting", Incarnation: 1, NextAt: &at, LastExit: "exit code 7"},
+		{Path: long + "2", Kind: "agent", State: "restarting", Incarnation: 1, NextAt: &at, LastExit: "exit code 7", Failed: true},
 		{Path: "t/日本語\u202e\x1b[2J" + strings.Repeat("語", 20), Kind: "agent", State: stateRunning, Uptime: 1},
 	}, f.data.nodes[4:]...)...)
 	hostile := "\x1b[2J\x1b]52;c;eA==\x07hostile\u009b2J\u202e\xff " + strings.Repeat("x語", 300)

@@ -224,7 +224,7 @@ func nextTry(n api.Node, now time.Time) string {
 
 // withExit adds how a node that does not run has ended.
 func withExit(n api.Node, text string) string {
-	if n.LastExit == "" || strings.HasPrefix(n.LastExit, "normal") || strings.HasPrefix(n.LastExit, "shutdown") || n.State == stateRunning || n.State == stateStarting || n.State == stateDegraded {
+	if !n.Failed || n.State == stateRunning || n.State == stateStarting || n.State == stateDegraded {
 		return proc.Plain(text)
 	}
 	return strings.TrimSpace(proc.Plain(text + " (" + n.LastExit + ")"))

@@ -294,7 +294,7 @@ func (c *Controller) missed(r *record, b runtime.Ended) {
 	r.Counted = append(r.Counted, b.ExitedAt)
 	end := endOf(b.Exit)
 	end.Late = true
-	r.LastExit = newRecord(r.Path, b.Incarnation, true, supervisor.Saved{LastExit: b.Exit}).LastExit
+	r.LastExit = saveExit(b.Exit)
 	c.log.Append(event.Event{
 		Time: b.ExitedAt, Type: kind, Path: r.Path, Incarnation: b.Incarnation, Actor: "supervisor",
 		Message: fmt.Sprintf("%s ended: %v; noticed later", r.Path, b.Exit),

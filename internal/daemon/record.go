@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -45,9 +46,22 @@ type record struct {
 	Self        *selfRecord `json:"self,omitempty"`  // of a supervisor: its own window, in a record of its own
 }
 
+// savedExit is an exit as shims tell it, which keeps the identity of its error.
 type savedExit struct {
-	Kind  string `json:"kind"`
-	Error string `json:"error,omitempty"`
+	wire.End
+	Error string `json:"error,omitempty"` // instead of Failure, in records of versions before
+}
+
+// saveExit leaves out the last output, which the event of the exit has. It returns nil for no exit.
+func saveExit(x supervisor.Exit) *savedExit {
+	if x.Kind == supervisor.NoExit {
+		return nil
+	}
+	end := wire.NewEnd(x, time.Time{})
+	if f := end.Failure; f != nil && f.Exit != nil {
+		f.Exit.LastOutput = nil
+	}
+	return &savedExit{End: *end}
 }
 
 type selfRecord struct {
@@ -101,15 +115,10 @@ func newRecord(path string, incarnation uint64, ended bool, saved supervisor.Sav
 	r := &record{
 		Path: path, Incarnation: incarnation, Ended: ended, State: saved.State.String(), Reason: saved.Reason.String(),
 		Restarts: saved.Restarts, Attempt: saved.Attempt, Counted: saved.Counted, NextAt: saved.NextAt, StartedAt: saved.StartedAt, SavedAt: saved.At,
+		LastExit: saveExit(saved.LastExit),
 	}
 	if saved.State == supervisor.Stopped && (saved.Reason == supervisor.ReasonShutdown || saved.Reason == supervisor.ReasonLimitEscalate) {
 		r.State = supervisor.Waiting.String() // its supervisor has ended, and starts it again
-	}
-	if saved.LastExit.Kind != supervisor.NoExit {
-		r.LastExit = &savedExit{Kind: saved.LastExit.Kind.String()}
-		if saved.LastExit.Err != nil {
-			r.LastExit.Error = saved.LastExit.Err.Error()
-		}
 	}
 	return r
 }
@@ -153,12 +162,7 @@ func reasonOf(text string) supervisor.Reason {
 }
 
 func (x *savedExit) exit() supervisor.Exit {
-	e := supervisor.Exit{Kind: supervisor.Lost}
-	for k := supervisor.NoExit; k <= supervisor.Ignored; k++ {
-		if k.String() == x.Kind {
-			e.Kind = k
-		}
-	}
+	e := x.Exit()
 	if x.Error != "" {
 		e.Err = errors.New(x.Error)
 	}

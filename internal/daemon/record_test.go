@@ -1,8 +1,12 @@
 package daemon
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -24,5 +28,49 @@ func TestReasonOf(t *testing.T) {
 		if got := reasonOf(text); got != want {
 			t.Errorf("%q is read as %v, expected %v", text, got, want)
 		}
+	}
+}
+
+// TestRecordOfExit: the error of an exit keeps its identity in the store.
+func TestRecordOfExit(t *testing.T) {
+	stored := func(text []byte) supervisor.Exit {
+		t.Helper()
+		var r record
+		if err := json.Unmarshal(text, &r); err != nil {
+			t.Fatal(err)
+		}
+		return r.saved().LastExit
+	}
+	for _, exit := range []supervisor.Exit{
+		{Kind: supervisor.Normal},
+		{Kind: supervisor.Failure, Err: fmt.Errorf("no use: %w", supervisor.ErrGiveUp)},
+		{Kind: supervisor.Failure, Err: fmt.Errorf("agent: %w", &proc.ExitError{Code: 7, LastOutput: []string{"long"}})},
+		{Kind: supervisor.Killed, Err: supervisor.ErrKilled},
+		lost{}.Exit(),
+	} {
+		text, err := json.Marshal(newRecord("t/a", 1, true, supervisor.Saved{LastExit: exit}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := stored(text)
+		if got.Kind != exit.Kind || got.String() != exit.String() {
+			t.Errorf("%v is read as %v", exit, got)
+		}
+		for _, target := range []error{supervisor.ErrGiveUp, supervisor.ErrKilled} {
+			if errors.Is(got.Err, target) != errors.Is(exit.Err, target) {
+				t.Errorf("%v is %q: %v", exit, target, !errors.Is(exit.Err, target))
+			}
+		}
+		var process, was *proc.ExitError
+		if !errors.As(exit.Err, &was) {
+			continue
+		}
+		if !errors.As(got.Err, &process) || process.Code != was.Code || process.LastOutput != nil {
+			t.Errorf("%v has %+v", exit, process)
+		}
+	}
+	before := `{"path":"t/a","last_exit":{"kind":"failure","error":"of a version before"}}`
+	if got := stored([]byte(before)); got.Kind != supervisor.Failure || got.String() != "of a version before" {
+		t.Errorf("got %v", got)
 	}
 }

@@ -15,7 +15,7 @@ import (
 type End struct {
 	Kind    string    `json:"kind"` // of a supervisor.ExitKind
 	Failure *Failure  `json:"failure,omitempty"`
-	At      time.Time `json:"at"`
+	At      time.Time `json:"at,omitzero"`
 }
 
 // NewEnd describes an exit.
@@ -78,13 +78,18 @@ func sentinel(name string) error {
 		return supervisor.ErrKilled
 	case "command":
 		return proc.ErrCommand
+	case "give up":
+		return supervisor.ErrGiveUp
 	case "closing":
 		return ErrClosing
 	}
 	return nil
 }
 
-var names = [...]string{"busy", "stale", "ended", "unknown", "unsupported", "overdue", "writer", "not ready", "timeout", "killed", "command", "closing"}
+var names = [...]string{
+	"busy", "stale", "ended", "unknown", "unsupported", "overdue", "writer", "not ready", "timeout", "killed", "command",
+	"give up", "closing",
+}
 
 // ErrClosing: the shim ends because it had nothing to do for long.
 var ErrClosing = errors.New("shim is closing")
