@@ -206,3 +206,28 @@ func TestNames(t *testing.T) {
 		t.Error(s)
 	}
 }
+
+// TestBuffered: a slow consumer holds up neither the caller nor, once drained, its last events.
+func TestBuffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen, lost, release := 0, 0, make(chan struct{})
+		hook, drain := Buffered(func(e Event) {
+			<-release
+			if gap, is := e.(EventsLost); is {
+				lost += gap.N
+				return
+			}
+			seen++
+		})
+		hook(SupervisorStarted{})
+		synctest.Wait() // f has the first one
+		for range MaxQueuedEvents + 3 {
+			hook(SupervisorStarted{})
+		}
+		close(release)
+		drain()
+		if seen != MaxQueuedEvents+1 || lost != 3 {
+			t.Errorf("%d events seen and %d reported as lost", seen, lost)
+		}
+	})
+}

@@ -21,6 +21,16 @@ type hook struct {
 	drained chan struct{} // closed when the last event has been handed over
 }
 
+// Buffered returns a hook that passes events to f from a goroutine of its own,
+// in order, so that a slow f holds up neither a supervisor nor the other
+// consumers of its events. When more than MaxQueuedEvents wait, the newest are
+// dropped, and an EventsLost says how many. The hook must not be called after
+// drain, which waits until f has returned from the last event.
+func Buffered(f func(Event)) (hook func(Event), drain func()) {
+	h := newHook(f)
+	return func(e Event) { h.put([]Event{e}) }, func() { h.close(); <-h.drained }
+}
+
 func newHook(fn func(Event)) *hook {
 	h := &hook{fn: fn, wake: make(chan struct{}, 1), drained: make(chan struct{})}
 	go h.run()

@@ -66,8 +66,12 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	seen := observe(programs.tracing(o.OnEvent))
-	defer seen.close()
+	onEvent := programs.tracing(o.OnEvent)
+	if onEvent != nil { // a slow terminal must not hold up the log
+		var drain func()
+		onEvent, drain = supervisor.Buffered(onEvent)
+		defer drain()
+	}
 	runtimes, closeRuntimes, err := openRuntimes(ctx, project, tree, o.Logger, o.Output)
 	if err != nil {
 		return err
@@ -92,7 +96,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer listener.Close()
 
 	c, err := Open(ctx, Options{
-		Tree: tree, Store: db, Runtimes: runtimes, Errands: errands, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: seen.tell, Work: project.Orders(), Output: o.Output, Socket: socket, Admit: listener.Admit, programs: programs,
+		Tree: tree, Store: db, Runtimes: runtimes, Errands: errands, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: onEvent, Work: project.Orders(), Output: o.Output, Socket: socket, Admit: listener.Admit, programs: programs,
 		Config: loaded.Config, Load: load,
 	})
 	if err != nil {
