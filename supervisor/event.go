@@ -66,12 +66,11 @@ func (d Decision) String() string {
 type Action uint8
 
 const (
-	Leave      Action = iota // not restarted; stays listed
-	Forget                   // not restarted; no longer listed
-	RestartIt                // restarted, alone or with its group, now or after Delay
-	HoldIt                   // a limit holds the restart
-	EndSelf                  // the supervisor ends
-	AlreadySet               // nothing new: its stop was asked for
+	Leave     Action = iota // not restarted; stays listed
+	Forget                  // not restarted; no longer listed
+	RestartIt               // restarted, alone or with its group, now or after Delay
+	HoldIt                  // a limit holds the restart
+	EndSelf                 // the supervisor ends
 )
 
 // Reason is the rule behind a Decision.

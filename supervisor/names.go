@@ -17,7 +17,7 @@ var (
 	thenNames     = []string{"escalate", "quarantine", "give_up", "pause"}
 	exitNames     = []string{"none", "normal", "shutdown", "failure", "panic", "killed", "abandoned", "lost", "ignored"}
 	stateNames    = []string{"stopped", "starting", "running", "stopping", "restarting", "waiting", "quarantined", "given_up", "paused", "suspended"}
-	actionNames   = []string{"left", "forgotten", "restart", "held", "supervisor ends", "as asked"}
+	actionNames   = []string{"left", "forgotten", "restart", "held", "supervisor ends"}
 	reasonNames   = []string{
 		NoReason:              "",
 		ReasonPermanent:       "it always restarts",

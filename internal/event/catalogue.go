@@ -21,7 +21,7 @@ type Section struct {
 // Fields that many types share.
 const (
 	fieldReason   = "reason the rule or the cause behind it"
-	fieldDecision = "decision `restart`, `held`, `left`, `forgotten`, `supervisor ends` or `as asked`"
+	fieldDecision = "decision `restart`, `held`, `left`, `forgotten` or `supervisor ends`"
 	fieldDelay    = "delay_seconds the delay before the restart, if there is one"
 	fieldAttempt  = "attempt which restart it is since the last success, from 1"
 	fieldExit     = "exit how it ended: `normal`, `shutdown`, `failure`, `killed`, `abandoned` or `lost`"
