@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/patrol"
-	"github.com/coppice-dev/coppice/internal/patrol/pool"
+	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )

@@ -3,7 +3,7 @@ package daemon
 import (
 	"errors"
 
-	"github.com/coppice-dev/coppice/internal/patrol/pool"
+	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
