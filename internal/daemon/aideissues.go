@@ -28,7 +28,7 @@ const (
 // aidePrefix is where it is kept which issues the agents of Aidefiles have taken.
 const aidePrefix = "aides"
 
-func issuesKey(path string) string { return aidePrefix + "/" + storePath(path) + "/issues" }
+func issuesKey(path string) string { return aidePrefix + "/" + store.PathKey(path) + "/issues" }
 
 // recallIssues reads which issues the runs of the last controllers were started for.
 func (c *Controller) recallIssues(ctx context.Context) error {

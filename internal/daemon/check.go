@@ -190,7 +190,7 @@ type savedDemand struct {
 
 func demandOp(path string, d pool.Demand) store.Op {
 	value, _ := json.Marshal(savedDemand{path, d.Asked, d.Known}) // strings and numbers
-	return store.Op{Kind: store.Put, Key: poolPrefix + "/" + storePath(path), Value: value}
+	return store.Op{Kind: store.Put, Key: poolPrefix + "/" + store.PathKey(path), Value: value}
 }
 
 // endChecks ends the checks of pools and orders of a project that has no daemon.

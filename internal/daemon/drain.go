@@ -44,7 +44,7 @@ const drainPause = 500 * time.Millisecond
 
 const drainText = "coppice: you are asked to finish what you do. Please run: coppice agent hook"
 
-func (d *drain) key() string { return drainPrefix + "/" + storePath(d.Path) }
+func (d *drain) key() string { return drainPrefix + "/" + store.PathKey(d.Path) }
 
 func (d *drain) open(left time.Duration) {
 	d.deadline = time.Now().Add(left)

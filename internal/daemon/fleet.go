@@ -265,7 +265,7 @@ func (c *Controller) pastOf(ctx context.Context, f *fleet) (*past, error) {
 		if old.has(path) || !old.has(parent(path)) { // what is below a new one is read with it
 			continue
 		}
-		records, _, err := c.opts.Store.Snapshot(ctx, nodePrefix+"/"+storePath(path))
+		records, _, err := c.opts.Store.Snapshot(ctx, nodePrefix+"/"+store.PathKey(path))
 		if err != nil {
 			return nil, fmt.Errorf("reading what is known of %s: %w", path, err)
 		}

@@ -164,7 +164,7 @@ func (p *hashes) saved(all map[string]keptHash, ok bool) {
 // start, with which the store was told what was known then.
 const hashPrefix = "prints"
 
-func hashKey(path string) string { return hashPrefix + "/" + storePath(path) }
+func hashKey(path string) string { return hashPrefix + "/" + store.PathKey(path) }
 
 // lateHash is the hash of an agent as it is in the store.
 type lateHash struct {

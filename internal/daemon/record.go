@@ -3,8 +3,6 @@ package daemon
 import (
 	"encoding/json"
 	"errors"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
@@ -71,16 +69,7 @@ type selfRecord struct {
 }
 
 // nodeKey is the key of a node's record.
-func nodeKey(path string) string { return nodePrefix + "/" + storePath(path) + "/record" }
-
-// storePath is a path as part of a key. Names may hold what keys may not.
-func storePath(path string) string {
-	parts := strings.Split(path, "/")
-	for i, p := range parts {
-		parts[i] = url.PathEscape(p)
-	}
-	return strings.Join(parts, "/")
-}
+func nodeKey(path string) string { return nodePrefix + "/" + store.PathKey(path) + "/record" }
 
 // op writes the record.
 func (r *record) op() store.Op {

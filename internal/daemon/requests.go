@@ -32,7 +32,7 @@ const (
 	settleTime = time.Second
 )
 
-func (r *restart) key() string { return restartPrefix + "/" + storePath(r.Path) }
+func (r *restart) key() string { return restartPrefix + "/" + store.PathKey(r.Path) }
 
 // RequestRestart is part of api.Selves.
 func (c *Controller) RequestRestart(ctx context.Context, who api.Caller, reason string) error {

@@ -27,7 +27,7 @@ type savedPool struct {
 	Template *spec.Agent `json:"template"`
 }
 
-func retiredKey(path string) string { return retiredPrefix + "/" + storePath(path) }
+func retiredKey(path string) string { return retiredPrefix + "/" + store.PathKey(path) }
 
 // retiredOp writes it. What its instances believe is not a part of it: they
 // have begun with that.
