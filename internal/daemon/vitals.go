@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/asking"
@@ -420,18 +418,7 @@ func (c *Controller) Heartbeat(_ context.Context, who api.Caller, b api.Beat) er
 
 // brief makes what somebody says fit to be kept and shown: one line of at most
 // api.MaxNote bytes.
-func brief(text string) string {
-	const more = "…"
-	text = strings.TrimSpace(strings.ReplaceAll(proc.Plain(strings.ReplaceAll(text, "\n", " ")), "\t", " "))
-	if len(text) <= api.MaxNote {
-		return text
-	}
-	cut := api.MaxNote - len(more)
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + more
-}
+func brief(text string) string { return proc.OneLine(text, api.MaxNote) }
 
 // shown is how an agent gets on, for people; nil if there is nothing to say.
 func (v *vital) shown() *api.Vitals {

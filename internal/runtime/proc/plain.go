@@ -6,6 +6,21 @@ import (
 	"unicode/utf8"
 )
 
+// OneLine makes one plain line of at most limit bytes of a text, which ends with an
+// ellipsis if it is cut.
+func OneLine(text string, limit int) string {
+	const more = "…"
+	text = strings.TrimSpace(strings.ReplaceAll(Plain(strings.ReplaceAll(text, "\n", " ")), "\t", " "))
+	if len(text) <= limit {
+		return text
+	}
+	cut := limit - len(more)
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + more
+}
+
 // Plain makes a line of output safe to show on a terminal or to match
 // against: escape sequences (CSI, OSC, DCS and the others, in their 7-bit and
 // C1 forms) and control characters are removed, and so are the characters
