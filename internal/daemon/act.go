@@ -38,7 +38,7 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 		return none, fmt.Errorf("%w: %s waits for %s and is started by itself then; see: coppice explain %s", api.ErrConflict, path, w.For, path)
 	}
 	already := api.Acted{Already: []string{path}}
-	if c.aider(path) == nil && c.drainOf(path) == nil && isAlready(before, action) {
+	if c.aider(path) == nil && !c.drains.Has(path) && isAlready(before, action) {
 		return already, nil
 	}
 	if action == api.Resume && c.aider(path) == nil && stoppedByHand(before) {
@@ -47,8 +47,8 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 	goesOn := false
 	switch action {
 	case api.Start, api.Resume, api.Restart:
-		if d := c.drainOf(path); d == nil || !d.renews() || action == api.Restart { // else it is to go on as it is
-			goesOn = c.endDrain(ctx, path)
+		if d, ok := c.drains.Of(path); !ok || !d.Renew || action == api.Restart { // else it is to go on as it is
+			goesOn = c.drains.Cancel(ctx, path)
 		}
 	}
 	if action != api.Reset {

@@ -285,7 +285,7 @@ func (c *Controller) tryFire(ctx context.Context, path string, g *aider, o runne
 	if g.isHeld() {
 		return fmt.Errorf("%w: %s", firing.ErrSkipped, aide.Decide(aide.Stopped).Reason)
 	}
-	if c.drainOf(path) != nil {
+	if c.drains.Has(path) {
 		return fmt.Errorf("%w: it is to finish, and to stay down", firing.ErrSkipped)
 	}
 	p, err := c.place(path, g)

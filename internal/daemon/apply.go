@@ -146,7 +146,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 	}
 	defer c.forgetDeparted(path)
 	for _, agent := range gone {
-		c.concludeDrain(ctx, agent)
+		c.drains.Conclude(ctx, agent)
 		c.processes.forget(agent)
 		c.hashes.forget(agent)
 		c.strangers.left(agent)

@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/belief"
+	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/errand"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
@@ -90,6 +91,7 @@ type Controller struct {
 	vitals      vitals
 	background  *background
 	crews       *crews
+	drains      *drain.Manager
 	beliefs     *belief.Book
 	claims      claims
 	mail        *mail.Boxes
@@ -107,7 +109,6 @@ type Controller struct {
 	strays   map[string]*stray           // slots that are to be emptied before that
 	typing   map[string]*typing          // who types into the terminal of an agent
 	restarts map[string]*restart         // that agents have asked for
-	drains   map[string]*drain           // agents that are to finish
 	gone     map[string]supervisor.Saved // agents that are not wanted any more, as they were
 	rejected *rejection                  // the files that are there now, which are not in force
 	keep     bool                        // agents go on without the controller
@@ -169,7 +170,7 @@ func newController(o Options) (*Controller, error) {
 		places:   make(map[string]runtime.Runtime),
 		sessions: make(map[string]runtime.Session), gone: make(map[string]supervisor.Saved),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
-		typing: make(map[string]*typing), restarts: make(map[string]*restart), drains: make(map[string]*drain),
+		typing: make(map[string]*typing), restarts: make(map[string]*restart),
 		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o),
 		idle: make(map[string]idling), unwatched: make(map[string]bool), processes: newProcesses(), departed: make(map[string]*fleet), parted: make(chan struct{}), hurry: make(chan struct{}),
 		credentials: newCredentials(), launched: make(chan struct{}), ordersEnded: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
@@ -180,6 +181,7 @@ func newController(o Options) (*Controller, error) {
 	c.access = newAccess(c)
 	c.wanted.Store(newFleet(o.Tree, o.Config))
 	c.patrols = newRounds(c)
+	c.drains = newDrains(c)
 	c.pauses.look = make(chan struct{}, 1)
 	c.hashes = newHashes(newLookout(c.background.run, c.patrols.kick))
 	return c, nil
@@ -247,7 +249,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		c.root.Wait()
 		return err
 	}
-	c.resumeRequests()
+	c.drains.Resume()
 	c.keepWork()
 	c.background.run(c.patrols.run)
 	c.background.run(func(ctx context.Context) { c.pauses.run(ctx, c) })

@@ -131,7 +131,7 @@ func (w *crew) act() (next time.Time) {
 			w.adding[s.Name] = true
 			changed = true
 		case pool.Dismiss:
-			w.c.dismissDrained(path, s.Why)
+			w.c.drains.DecideSurplus(path, s.Why)
 			w.names = slices.DeleteFunc(w.names, func(name string) bool { return name == s.Name })
 			w.leaving[s.Name] = true
 			changed = true
@@ -141,9 +141,9 @@ func (w *crew) act() (next time.Time) {
 				next = until
 			}
 			incarnation := seen[s.Name].Incarnation
-			w.c.background.run(func(context.Context) { w.c.askToFinish(w, path, incarnation, timeout, why) })
+			w.c.background.run(func(context.Context) { w.c.drains.BeginSurplus(path, incarnation, why, timeout) })
 		case pool.GoOn:
-			w.c.background.run(func(ctx context.Context) { w.c.letGoOn(w, path) })
+			w.c.background.run(func(context.Context) { w.c.drains.CancelSurplus(path) })
 		}
 	}
 	over := w.retired && w.moving == 0 && len(w.names)+len(w.leaving) == 0
@@ -236,11 +236,11 @@ func (w *crew) members(seen map[string]sight) []pool.Member {
 		default:
 			m.Again = w.fresh // temporary, and ended
 		}
-		if d := w.c.drainOf(w.path + "/" + name); d != nil && !d.Pool {
+		if d, ok := w.c.drains.Of(w.path + "/" + name); ok && !d.Pool {
 			m.Held = true
-		} else if d != nil {
-			m.Drain = &pool.Drain{Finished: d.hasFinished(), Until: d.deadline}
-			m.Lives = m.Lives && !d.hasEnded()
+		} else if ok {
+			m.Drain = &pool.Drain{Finished: d.Finished, Until: d.Deadline}
+			m.Lives = m.Lives && !d.Exited
 		}
 		members[n] = m
 	}
@@ -259,7 +259,7 @@ func (w *crew) move() {
 		}()
 		for !w.c.relay(ctx, w) {
 			select { // above all because the store cannot be read
-			case <-time.After(drainPause):
+			case <-time.After(relayPause):
 			case <-ctx.Done():
 				return
 			}

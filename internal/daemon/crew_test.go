@@ -104,7 +104,7 @@ func (p *play) wants(cast string) {
 
 func (p *play) ack(path string, incarnation uint64) {
 	p.t.Helper()
-	if err := p.AckDrain(context.Background(), api.Caller{Path: path, Incarnation: incarnation}); err != nil {
+	if err := p.drains.AckDrain(context.Background(), api.Caller{Path: path, Incarnation: incarnation}); err != nil {
 		p.t.Error(err)
 	}
 	p.moment()
@@ -189,7 +189,7 @@ func TestCrewWantsAgain(t *testing.T) {
 		if got := p.happened(event.AgentDrainEnded); len(got) != 1 || got[0] != "t/w/w-2 need not finish any more: its pool wants it again" {
 			t.Errorf("it goes on: %q", got)
 		}
-		if err := p.AckDrain(context.Background(), api.Caller{Path: "t/w/w-2", Incarnation: 1}); !errors.Is(err, api.ErrConflict) {
+		if err := p.drains.AckDrain(context.Background(), api.Caller{Path: "t/w/w-2", Incarnation: 1}); !errors.Is(err, api.ErrConflict) {
 			t.Errorf("who goes on says that it has finished: %v", err)
 		}
 		p.ack("t/w/w-3", 1)
@@ -360,7 +360,7 @@ func TestCrewAndPeople(t *testing.T) {
 		p.wants("t/w/w-1 1, t/w/w-2 2, t/w/w-3 1")
 
 		done := make(chan error)
-		go func() { done <- p.Drain(ctx, api.DrainRequest{Path: "t/w/w-3", Timeout: 3600}) }()
+		go func() { done <- p.drains.Drain(ctx, api.DrainRequest{Path: "t/w/w-3", Timeout: 3600}) }()
 		p.moment()
 		p.says(q, 1, nil) // the pool does not mix in
 		if d := p.shows("t/w/w-3").Drain; d == nil || d.Reason != "" || d.Left < 3000 {
@@ -483,8 +483,8 @@ func TestCrewRetires(t *testing.T) {
 		if left, _, _ := p.store.Snapshot(context.Background(), retiredPrefix); len(left) > 0 {
 			t.Errorf("kept are %d records", len(left))
 		}
-		if left, _, _ := p.store.Snapshot(context.Background(), drainPrefix); len(left) > 0 || len(p.drains) > 0 {
-			t.Errorf("drains are kept: %d records, %v", len(left), p.drains)
+		if left, _, _ := p.store.Snapshot(context.Background(), "drains"); len(left) > 0 || p.drains.Len() > 0 {
+			t.Errorf("drains are kept: %d records, %d known", len(left), p.drains.Len())
 		}
 		want := "t/w is not in the file any more: what is left of it, 3 instances, may finish|t/w/w-1 has finished, and is stopped|" +
 			"t/w/w-2 has ended, and is stopped|t/w/w-3 did not finish in time, and is stopped|t/w is not in the file any more, and all of it is gone"
@@ -571,8 +571,8 @@ func TestCrewRetires(t *testing.T) {
 		}
 		p.moment()
 		p.wants("t/other 2")
-		if !p.isGone("t/w") || len(p.drains) > 0 {
-			t.Errorf("there is still a pool, or something of it: %v", p.drains)
+		if !p.isGone("t/w") || p.drains.Len() > 0 {
+			t.Errorf("there is still a pool, or something of it: %d drains", p.drains.Len())
 		}
 	})
 	run("with what waits for its restart", func(t *testing.T) {
@@ -598,8 +598,8 @@ func TestCrewRetires(t *testing.T) {
 		}
 		p.moment()
 		p.wants("t/other 1")
-		if !p.isGone("t/w") || len(p.drains) > 0 {
-			t.Errorf("there is still a pool, or something of it: %v", p.drains)
+		if !p.isGone("t/w") || p.drains.Len() > 0 {
+			t.Errorf("there is still a pool, or something of it: %d drains", p.drains.Len())
 		}
 	})
 }
@@ -703,8 +703,8 @@ func TestCrewFlaps(t *testing.T) {
 				t.Errorf("%s was started %d times, %+v", path, n, p.shows(path).Drain)
 			}
 		}
-		if left, _, _ := p.store.Snapshot(context.Background(), drainPrefix); len(left) > 0 || len(p.drains) > 0 {
-			t.Errorf("%d drains are kept, %d known", len(left), len(p.drains))
+		if left, _, _ := p.store.Snapshot(context.Background(), "drains"); len(left) > 0 || p.drains.Len() > 0 {
+			t.Errorf("%d drains are kept, %d known", len(left), p.drains.Len())
 		}
 		p.says(q, 1, nil)
 		time.Sleep(59 * time.Minute)

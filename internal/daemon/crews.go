@@ -139,7 +139,7 @@ func (c *Controller) relay(ctx context.Context, w *crew) bool {
 	parallel(gone, func(path string) {
 		c.withdraw(ctx, path)
 		if above, name, _ := cutLast(path); above == w.path {
-			c.concludeDrain(ctx, path) // also where the pool itself does not run
+			c.drains.Conclude(ctx, path) // also where the pool itself does not run
 			w.left(name)
 		}
 	})
@@ -256,7 +256,7 @@ func (c *Controller) surplus(path string, action api.Action) error {
 	if action != api.Start && action != api.Resume && action != api.Restart {
 		return nil
 	}
-	if d := c.drainOf(path); d == nil || !d.Pool {
+	if d, ok := c.drains.Of(path); !ok || !d.Pool {
 		return nil
 	}
 	above, _, _ := cutLast(path)

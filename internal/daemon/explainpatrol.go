@@ -47,8 +47,8 @@ func (c *Controller) explainPatrol(x *api.Explanation) {
 	case d.Suspended:
 		p.Wanted, p.Why = "suspend", c.suspendedBy(c.fleet(), path)
 	}
-	if dr := c.drainOf(path); dr != nil && p.Wanted == "run" && !dr.renews() {
-		p.Wanted, p.Why = "finish", cmp.Or(dr.Reason, "somebody has asked it to")
+	if d, ok := c.drains.Of(path); ok && p.Wanted == "run" && !d.Renew {
+		p.Wanted, p.Why = "finish", cmp.Or(d.Reason, "somebody has asked it to")
 	}
 	if next.After(now) {
 		p.NextRound = &next

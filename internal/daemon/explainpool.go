@@ -13,7 +13,7 @@ import (
 // explainPool adds to an explanation what there is to say of a pool, or of an
 // instance that its pool does not want any more.
 func (c *Controller) explainPool(x *api.Explanation) {
-	if d := c.drainOf(x.Node.Path); d != nil && d.Pool {
+	if d, ok := c.drains.Of(x.Node.Path); ok && d.Pool {
 		x.Hint = "its pool says how many it wants: coppice explain " + parent(x.Node.Path)
 		return
 	}

@@ -136,11 +136,11 @@ func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
 		o.Requested, o.Request = true, r.Reason
 	}
 	o.Incarnation = incarnation
-	o.Draining = c.drains[o.Path] != nil
 	if at := c.idle[o.Path]; at.who == who {
 		o.Idle = at.idle
 	}
 	c.mu.Unlock()
+	o.Draining = c.drains.Has(o.Path)
 	o.Hash = c.hashes.of(who)
 	if v := c.vital(o.Path); v != nil && v.who == who {
 		o.Asks = v.looksForDrains()

@@ -34,6 +34,7 @@ const hookGrace = 2 * time.Second
 // life is an incarnation as its hooks see it.
 type life struct {
 	c     *Controller
+	ctx   context.Context // ends when the supervisor asks the incarnation to stop
 	agent *spec.Agent
 	as    identity
 	self  supervisor.Self
@@ -134,13 +135,13 @@ func (l *life) died(ctx context.Context, exit supervisor.Exit) {
 
 // draining reports whether the incarnation has been asked to finish.
 func (l *life) draining() bool {
-	d := l.c.drainOf(l.self.Path)
-	return d != nil && d.Incarnation == l.self.Incarnation
+	return l.c.drains.IsDraining(l.self.Path, l.self.Incarnation)
 }
 
 // over clears up after the incarnation.
 func (l *life) over(exit supervisor.Exit, asked bool) {
 	l.c.over(l.self.Path, l.self.Incarnation, failureOf(exit, asked, l.draining()))
+	l.c.drains.AwaitStop(l.ctx, l.self.Path, l.self.Incarnation)
 }
 
 // turns are those that an incarnation takes once it runs.

@@ -157,7 +157,7 @@ func (c *Controller) noteIdle(at idling) {
 // be, zero if it never could.
 func (c *Controller) excused(path string, now time.Time) time.Time {
 	v := c.vital(path)
-	if v == nil || c.drainOf(path) != nil { // it has ended, or is to finish
+	if v == nil || c.drains.Has(path) { // it has ended, or is to finish
 		return now
 	}
 	v.mu.Lock()

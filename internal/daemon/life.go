@@ -51,6 +51,6 @@ func (c *Controller) over(path string, incarnation uint64, failure string) {
 	c.endVitals(who)
 	c.forwardAnswers(path)
 	c.beliefs.End(path, incarnation)
-	c.endedDraining(who)
+	c.drains.Exited(path, incarnation)
 	c.endWork(who, failure)
 }

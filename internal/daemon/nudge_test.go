@@ -10,7 +10,7 @@ import (
 // Whatever a nudge is made of, no shell sees more in it than words.
 func TestHarmless(t *testing.T) {
 	for in, want := range map[string]string{
-		silentText: silentText, stuckText: stuckText, drainText: drainText,
+		silentText: silentText, stuckText: stuckText,
 		"a; rm -rf /\r\n$(x) `y` | z > f & # ! * ? ~ {a} [b] 'c' \"d\" \\ \x1b[2J é": "a rm -rf x y  z  f       a b c d  2J ",
 		strings.Repeat("a", 1000): strings.Repeat("a", maxTyped),
 	} {

@@ -232,8 +232,8 @@ func TestPatrolModel(t *testing.T) {
 				"look for drains": func(t *rapid.T) {
 					path, a := m.someLiving(t)
 					who := api.Caller{Path: path, Incarnation: a.launch.Incarnation}
-					if d, _ := m.p.Draining(context.Background(), who); d != nil && rapid.Bool().Draw(t, "finish") {
-						m.p.AckDrain(context.Background(), who)
+					if d, _ := m.p.drains.Draining(context.Background(), who); d != nil && rapid.Bool().Draw(t, "finish") {
+						m.p.drains.AckDrain(context.Background(), who)
 					}
 					m.settle()
 				},
@@ -411,7 +411,7 @@ func (m *patrolModel) check(t *rapid.T) {
 			}
 		case lives == nil:
 			t.Fatalf("%s does not live, it is %v (%v)", path, info.State, info.Reason)
-		case lives.launch.Argv[0] != a.command && delays[path].Until == nil && p.drainOf(path) == nil:
+		case lives.launch.Argv[0] != a.command && delays[path].Until == nil && !p.drains.Has(path):
 			t.Fatalf("%s runs %s, the file says %s", path, lives.launch.Argv[0], a.command)
 		}
 	}
@@ -429,8 +429,8 @@ func (m *patrolModel) due(since time.Time) bool {
 	within := func(t time.Time) bool { return !t.Before(since) && !t.After(now) }
 	m.p.mu.Lock()
 	defer m.p.mu.Unlock()
-	for _, d := range m.p.drains {
-		if within(d.deadline) {
+	for path := range m.p.fleet().agents {
+		if d, ok := m.p.drains.Of(path); ok && within(d.Deadline) {
 			return true
 		}
 	}

@@ -63,7 +63,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	if err := c.recallCrews(ctx, records, len(orderly) > 0); err != nil {
 		return nil, err
 	}
-	if err := c.recallDrains(ctx, records); err != nil {
+	if err := c.restoreDrains(ctx, records); err != nil {
 		return nil, err
 	}
 	if err := c.recallRestarts(ctx, records); err != nil {

@@ -39,7 +39,7 @@ func (c *Controller) RequestRestart(ctx context.Context, who api.Caller, reason 
 	if c.aider(who.Path) != nil {
 		return fmt.Errorf("%w: a run of %s is not restarted, it ends, and its Aidefile says what follows", api.ErrConflict, who.Path)
 	}
-	if c.drainOf(who.Path) != nil {
+	if c.drains.Has(who.Path) {
 		return fmt.Errorf("%w: %s is asked to finish, and is stopped then", api.ErrConflict, who.Path)
 	}
 	if v := c.vital(who.Path); v != nil && v.who == who && v.hasFailed() {
@@ -219,24 +219,12 @@ func (c *Controller) recallRestarts(ctx context.Context, records map[string]*rec
 	return nil
 }
 
-// resumeRequests goes on with what the last controller had begun.
-func (c *Controller) resumeRequests() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, d := range c.drains {
-		if d.Pool { // which sees to it itself
-			continue
-		}
-		c.background.run(func(ctx context.Context) { c.seeDrained(ctx, d) })
-	}
-}
-
 // Hook is part of api.Selves.
 func (c *Controller) Hook(ctx context.Context, who api.Caller, key string) ([]api.Notice, error) {
 	var all []api.Notice
 	c.looksForDrains(who)
-	if d := c.drainOf(who.Path); d != nil && d.Incarnation == who.Incarnation {
-		all = append(all, d.notice())
+	if d, ok := c.drains.Of(who.Path); ok && d.Incarnation == who.Incarnation {
+		all = append(all, d.Notice())
 	}
 	if c.restartOf(who) != nil {
 		all = append(all, api.Notice{Kind: "restart", Text: "You are about to be restarted, as you have asked."})

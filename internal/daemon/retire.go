@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -17,6 +18,12 @@ import (
 
 // retiredReason is the reason of drains by such pools.
 const retiredReason = "its pool is not in the file any more"
+
+// surplusReason is the reason of drains by pools.
+const surplusReason = "its pool does not want it any more"
+
+// relayPause is the time between two attempts to change the fleet.
+const relayPause = 500 * time.Millisecond
 
 // retiredPrefix is where what retired pools are made of is in the store.
 const retiredPrefix = "retired"

@@ -409,7 +409,7 @@ func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
 	c.log.Append(e.With(data))
 	if a.Kind == patrol.Drain {
 		c.patrols.noteDrift(a.Path, restartLater)
-		c.drainToRenew(a, info.Incarnation)
+		c.drains.Renew(a.Path, info.Incarnation, a.Reason, a.Within, a.Counted)
 		return
 	}
 	c.patrols.noteDrift(a.Path, restartNow)

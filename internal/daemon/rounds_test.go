@@ -179,7 +179,7 @@ func TestDrift(t *testing.T) {
 		ctx := context.Background()
 		asks, slow := api.Caller{Path: "t/asks", Incarnation: 1}, api.Caller{Path: "t/slow", Incarnation: 1}
 		for _, who := range []api.Caller{asks, slow} {
-			if d, err := p.Draining(ctx, who); d != nil || err != nil {
+			if d, err := p.drains.Draining(ctx, who); d != nil || err != nil {
 				t.Fatal(d, err)
 			}
 		}
@@ -187,11 +187,11 @@ func TestDrift(t *testing.T) {
 		if got := p.stage.cast(); got != "t/asks 1, t/plain 2, t/slow 1" {
 			t.Errorf("there live %s", got)
 		}
-		if d, err := p.Draining(ctx, asks); d == nil || err != nil || d.Reason != "drifted: env.MODEL" {
+		if d, err := p.drains.Draining(ctx, asks); d == nil || err != nil || d.Reason != "drifted: env.MODEL" {
 			t.Fatalf("it is asked %+v, %v", d, err)
 		}
 		time.Sleep(time.Minute)
-		if err := p.AckDrain(ctx, asks); err != nil {
+		if err := p.drains.AckDrain(ctx, asks); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -406,14 +406,14 @@ func TestChangesAreNotHeld(t *testing.T) {
 				for n := range changes {
 					who := api.Caller{Path: "t/a", Incarnation: s.on("t/a").launch.Incarnation}
 					if finishes {
-						if d, err := p.Draining(t.Context(), who); d != nil || err != nil { // from now on it looks for drains
+						if d, err := p.drains.Draining(t.Context(), who); d != nil || err != nil { // from now on it looks for drains
 							t.Fatal(d, err)
 						}
 					}
 					p.becomes(tree(n + 1))
 					time.Sleep(30 * time.Second)
-					if d, _ := p.Draining(t.Context(), who); d != nil {
-						p.AckDrain(t.Context(), who)
+					if d, _ := p.drains.Draining(t.Context(), who); d != nil {
+						p.drains.AckDrain(t.Context(), who)
 					} else if finishes {
 						t.Fatal("it was not asked to finish")
 					}

@@ -49,7 +49,7 @@ func (c *Controller) services() api.Daemon {
 		accessAPI:     c,
 		agentsAPI:     c,
 		selvesAPI:     c,
-		drainsAPI:     c,
+		drainsAPI:     c.drains,
 		firesAPI:      c,
 		unfinishedAPI: c,
 		farewellsAPI:  c,

@@ -60,7 +60,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 	}
 	start := func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
-		l := &life{c: c, agent: a, as: as, self: self}
+		l := &life{c: c, ctx: ctx, agent: a, as: as, self: self}
 		s, err := c.session(ctx, l, launch)
 		switch {
 		case err != nil:
@@ -136,7 +136,7 @@ func (c *Controller) session(ctx context.Context, of *life, launch func(self sup
 		}
 		return s, of.started(ctx, s)
 	}
-	if d := c.drainOf(self.Path); d != nil && !d.renews() {
+	if c.drains.Stops(self.Path) {
 		return nil, supervisor.ErrIgnore // what was to finish and has ended is not started again
 	}
 	if c.fleet().suspended(self.Path) {

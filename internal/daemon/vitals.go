@@ -141,7 +141,7 @@ func (c *Controller) untilDrained(ctx context.Context, who api.Caller) (context.
 	}
 	v.finish[&cancel] = true
 	v.mu.Unlock()
-	if c.drainOf(who.Path) != nil {
+	if c.drains.Has(who.Path) {
 		cancel(errFinish)
 	}
 	return ctx, func() {

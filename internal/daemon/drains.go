@@ -1,0 +1,131 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/drain"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// drainAgents are the agents of a controller as its drains see them.
+type drainAgents struct{ c *Controller }
+
+var _ drain.Agents = drainAgents{}
+
+// newDrains returns the drains of a controller.
+func newDrains(c *Controller) *drain.Manager {
+	return drain.New(drain.Options{
+		Store: c.opts.Store, Logger: c.opts.Logger, Agents: drainAgents{c}, Record: c.record, Go: c.background.run,
+		Changed: func(path string) {
+			c.patrols.kick()
+			c.wakeCrew(path)
+		},
+		Launched: c.launched,
+	})
+}
+
+// restoreDrains reads the drains of the previous controller. An agent that has exited
+// since is stopped in the records, as it would have been.
+func (c *Controller) restoreDrains(ctx context.Context, records map[string]*record) error {
+	return c.drains.Restore(ctx, func(path string) (drain.Past, bool) {
+		r := records[path]
+		if r == nil {
+			return drain.Past{}, false
+		}
+		return drain.Past{
+			Incarnation: r.Incarnation, Ended: r.Ended, Suspended: r.State == supervisor.Suspended.String(),
+			Wanted: c.fleet().agents[path] != nil && !c.opts.Once,
+		}, true
+	}, func(path string) store.Op {
+		r := records[path]
+		r.State, r.Reason, r.SavedAt = supervisor.Suspended.String(), supervisor.ReasonDrained.String(), time.Now()
+		return r.op()
+	})
+}
+
+// Below is part of drain.Agents.
+func (a drainAgents) Below(path string) (agents []string, err error) {
+	path = a.c.full(path)
+	f := a.c.fleet()
+	if !f.has(path) {
+		return nil, a.c.noNode(path)
+	}
+	for agent := range f.agents {
+		if below(agent, path) {
+			agents = append(agents, agent)
+		}
+	}
+	return agents, nil
+}
+
+// Child is part of drain.Agents.
+func (a drainAgents) Child(path string) (supervisor.ChildInfo, error) {
+	sup, id, err := a.c.locate(path)
+	if err != nil {
+		return supervisor.ChildInfo{}, err
+	}
+	info, err := a.c.child(sup, id)
+	return info, notFound(path, err)
+}
+
+// StopNow is part of drain.Agents.
+func (a drainAgents) StopNow(ctx context.Context, path string) error {
+	_, err := a.c.Act(ctx, path, api.Stop)
+	return err
+}
+
+// Suspend is part of drain.Agents. It stops an agent as a stop by hand does.
+func (a drainAgents) Suspend(ctx context.Context, path string) ([]store.Op, error) {
+	sup, id, err := a.c.locate(path)
+	if err != nil {
+		return nil, err
+	}
+	a.c.takeOverBelow(ctx, path)
+	if err = sup.SuspendChild(ctx, id, supervisor.ReasonDrained); err == nil {
+		var saved supervisor.Saved
+		if saved, _, err = sup.Save(id); err == nil {
+			return []store.Op{newRecord(path, saved.Incarnation, true, saved).op()}, nil
+		}
+	}
+	if errors.Is(err, supervisor.ErrNotFound) { // a temporary one, which has ended for good
+		return nil, nil
+	}
+	return nil, notFound(path, err)
+}
+
+// Renew is part of drain.Agents.
+func (a drainAgents) Renew(ctx context.Context, path string, incarnation uint64, counted bool) {
+	sup, id, err := a.c.locate(path)
+	if err != nil {
+		return
+	}
+	info, err := sup.Child(id)
+	if err != nil || info.Incarnation != incarnation {
+		return // it was started again already
+	}
+	err = renew(ctx, sup, id, counted)
+	a.c.leftBehind(ctx, path)
+	a.c.untroubled("a drained agent cannot be started again", path, err)
+}
+
+// DropRestart is part of drain.Agents.
+func (a drainAgents) DropRestart(path, why string) { a.c.dropRestart(path, 0, why) }
+
+// StopWaiting is part of drain.Agents.
+func (a drainAgents) StopWaiting(path string) bool {
+	v := a.c.vital(path)
+	if v != nil {
+		v.drains()
+	}
+	return v != nil
+}
+
+// ChecksDrains is part of drain.Agents.
+func (a drainAgents) ChecksDrains(who api.Caller) { a.c.looksForDrains(who) }
+
+// Nudge is part of drain.Agents.
+func (a drainAgents) Nudge(ctx context.Context, path, text string) { a.c.nudge(ctx, path, text) }

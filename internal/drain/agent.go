@@ -1,0 +1,71 @@
+package drain
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// maxHold bounds how long AwaitStop holds back an exit.
+const maxHold = 2 * time.Second
+
+// Draining is part of api.Drains.
+func (m *Manager) Draining(_ context.Context, who api.Caller) (*api.Drain, error) {
+	m.Agents.ChecksDrains(who)
+	return m.API(who.Path), nil
+}
+
+// AckDrain is part of api.Drains.
+func (m *Manager) AckDrain(_ context.Context, who api.Caller) error {
+	d := m.of(who.Path)
+	if d == nil || d.incarnation != who.Incarnation {
+		return fmt.Errorf("%w: %s was not asked to finish", api.ErrConflict, who.Path)
+	}
+	if isClosed(d.acknowledged) {
+		return nil
+	}
+	said := d.record()
+	said.Finished = true
+	if err := m.Record(event.Event{
+		Type: event.AgentFinished, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path,
+		Message: who.Path + " says that it has finished",
+	}, said.op()); err != nil {
+		m.Logger.Warn("cannot persist that a drained agent has finished", "path", who.Path, "error", err)
+	}
+	d.close(d.acknowledged)
+	m.Changed(d.path)
+	return nil
+}
+
+// Exited notes that an incarnation has exited.
+func (m *Manager) Exited(path string, incarnation uint64) {
+	if d := m.of(path); d != nil && d.incarnation == incarnation {
+		d.close(d.exited)
+		m.Changed(path)
+	}
+}
+
+// AwaitStop holds back the exit of a drained incarnation, for a bounded time, until its
+// supervisor has asked it to stop, which ends asked. Otherwise the supervisor, which does
+// not know yet that the incarnation has exited, would start the agent again.
+func (m *Manager) AwaitStop(asked context.Context, path string, incarnation uint64) {
+	d := m.of(path)
+	if d == nil || d.incarnation != incarnation || d.renews() {
+		return // to be started again is what was meant
+	}
+	select {
+	case <-m.Launched:
+	case <-asked.Done():
+		return
+	}
+	timer := time.NewTimer(maxHold)
+	defer timer.Stop()
+	select {
+	case <-asked.Done():
+	case <-d.canceled:
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,183 @@
+// Package drain asks agents to finish what they do before they are stopped or started again.
+//
+// A drain belongs to one incarnation of an agent. It ends when the agent acknowledges
+// that it has finished, when the incarnation exits, when the time of the drain is over, or
+// when the drain is canceled. The agent is then stopped, or started again, by the Manager
+// for drains of people and of the reconciler, and by the pool of an instance for drains
+// that the pool has begun. Drains are kept in the store until they end, so that the next
+// daemon continues them.
+package drain
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/liveness"
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// record is what the store keeps of a drain.
+type record struct {
+	Path        string    `json:"path"`
+	Incarnation uint64    `json:"incarnation"`
+	Reason      string    `json:"reason,omitempty"`
+	Until       time.Time `json:"until"`
+	SavedAt     time.Time `json:"saved_at"` // by the same clock as Until
+	Finished    bool      `json:"finished,omitempty"`
+	Renew       bool      `json:"renew,omitempty"`   // start the agent again afterwards
+	Counted     bool      `json:"counted,omitempty"` // that start counts for its limit; see patrol.Action
+	Pool        bool      `json:"pool,omitempty"`    // begun by the pool of the instance
+}
+
+// prefix is the part of the store that holds the drains.
+const prefix = "drains"
+
+func (r record) key() string { return prefix + "/" + store.PathKey(r.Path) }
+
+func (r record) op() store.Op {
+	value, _ := json.Marshal(r) // strings, numbers and times of this century
+	return store.Op{Kind: store.Put, Key: r.key(), Value: value}
+}
+
+// drain is a drain in progress.
+type drain struct {
+	path        string
+	incarnation uint64
+	reason      string
+	pool        bool
+	counted     bool
+	deadline    time.Time // on the monotonic clock
+
+	acknowledged chan struct{} // closed when the agent says that it has finished
+	exited       chan struct{} // closed when the incarnation has exited
+	canceled     chan struct{} // closed when the agent may go on
+	done         chan struct{} // closed when the agent is stopped, or may go on
+	err          error         // why it is not stopped; valid after done
+
+	mu      sync.Mutex
+	saved   record
+	decided bool   // the agent is being stopped, or may go on
+	why     string // what has made its pool stop it
+}
+
+// newDrain returns a drain that ends after a time at the latest.
+func newDrain(r record, left time.Duration) *drain {
+	d := &drain{
+		path: r.Path, incarnation: r.Incarnation, reason: r.Reason, pool: r.Pool, counted: r.Counted,
+		deadline:     time.Now().Add(left),
+		acknowledged: make(chan struct{}), exited: make(chan struct{}),
+		canceled: make(chan struct{}), done: make(chan struct{}),
+		saved: r,
+	}
+	if r.Finished {
+		close(d.acknowledged)
+	}
+	return d
+}
+
+// left returns the time until the deadline.
+func (d *drain) left() time.Duration { return max(0, time.Until(d.deadline)) }
+
+// close closes one of the channels, unless it is closed.
+func (d *drain) close(c chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !isClosed(c) {
+		close(c)
+	}
+}
+
+// decide reports whether the caller is the first to decide what becomes of the agent, for
+// which why may be a reason.
+func (d *drain) decide(why string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.decided {
+		return false
+	}
+	d.decided, d.why = true, why
+	return true
+}
+
+// decision returns the reason that decide was given.
+func (d *drain) decision() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.why
+}
+
+// record returns what the store keeps.
+func (d *drain) record() record {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.saved
+}
+
+// renews reports whether the agent is started again afterwards.
+func (d *drain) renews() bool { return d.record().Renew }
+
+// stopAfterwards makes it a drain that ends with a stop.
+func (d *drain) stopAfterwards() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.saved.Renew = false
+}
+
+// wait waits until the agent is stopped.
+func (d *drain) wait(ctx context.Context) error {
+	select {
+	case <-d.done:
+		return d.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *drain) state() State {
+	return State{
+		Incarnation: d.incarnation, Reason: d.reason, Deadline: d.deadline,
+		Finished: isClosed(d.acknowledged), Exited: isClosed(d.exited), Renew: d.renews(), Pool: d.pool,
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// State describes a drain at one moment.
+type State struct {
+	Incarnation uint64 // that was asked to finish
+	Reason      string
+	Deadline    time.Time // when it is stopped in any case
+	Finished    bool      // it has acknowledged that it has finished
+	Exited      bool      // it has exited
+	Renew       bool      // the agent is started again afterwards
+	Pool        bool      // its pool has begun the drain, and ends it
+}
+
+// API returns the drain as the API shows it.
+func (s State) API() *api.Drain {
+	return &api.Drain{Reason: s.Reason, Left: s.left().Seconds(), Finished: s.Finished}
+}
+
+// Notice returns what the agent is told.
+func (s State) Notice() api.Notice {
+	text := "You are asked to finish what you do"
+	if s.Reason != "" {
+		text += " (" + s.Reason + ")"
+	}
+	return api.Notice{Kind: "drain", Text: fmt.Sprintf(
+		"%s. Run \"coppice agent drain-ack\" when you have; you are stopped then, and in %s in any case.",
+		text, liveness.Brief(s.left().Round(time.Second)))}
+}
+
+func (s State) left() time.Duration { return max(0, time.Until(s.Deadline)) }

@@ -1,0 +1,52 @@
+package drain
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/event"
+)
+
+// BeginSurplus asks an instance to finish that its pool no longer wants. The pool decides
+// what becomes of the instance then.
+func (m *Manager) BeginSurplus(path string, incarnation uint64, reason string, timeout time.Duration) {
+	m.Agents.DropRestart(path, "it is asked to finish")
+	m.begin(record{Path: path, Incarnation: incarnation, Reason: reason, Pool: true}, timeout, "controller")
+}
+
+// CancelSurplus lets an instance go on that its pool wants again.
+func (m *Manager) CancelSurplus(path string) {
+	d := m.of(path)
+	if d == nil || !d.pool || !d.decide("") {
+		return
+	}
+	m.end(path, d.incarnation, event.Event{
+		Type: event.AgentDrainEnded, Actor: "controller",
+		Message: path + " need not finish any more: its pool wants it again",
+	})
+	close(d.canceled)
+	d.err = errNotDrained(path)
+	d.close(d.done)
+}
+
+// DecideSurplus notes that the pool of an instance stops it, and why.
+func (m *Manager) DecideSurplus(path, why string) {
+	if d := m.of(path); d != nil && d.pool {
+		d.decide(why)
+	}
+}
+
+// Conclude ends the drain of an agent that has been removed from the fleet.
+func (m *Manager) Conclude(ctx context.Context, path string) {
+	d := m.of(path)
+	if d == nil || !d.pool {
+		m.Cancel(ctx, path)
+		return
+	}
+	d.decide("is not in the file any more")
+	m.end(path, d.incarnation, event.Event{
+		Type: event.AgentDrained, Actor: "controller", Message: fmt.Sprintf("%s %s, and is stopped", path, d.decision()),
+	}.With(map[string]any{"finished": isClosed(d.acknowledged)}))
+	d.close(d.done)
+}

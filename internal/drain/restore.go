@@ -1,0 +1,78 @@
+package drain
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// Past describes an agent as the previous daemon has left it.
+type Past struct {
+	Incarnation uint64
+	Wanted      bool // the fleet has it, and goes on where the previous daemon was
+	Ended       bool // the incarnation has exited
+	Suspended   bool
+}
+
+// Restore reads the drains that the previous daemon has begun. past returns how that has left
+// an agent, false if nothing is known; suspend makes it a stopped one in the records,
+// as the drain would have, and returns what the store has to know of that.
+func (m *Manager) Restore(
+	ctx context.Context, past func(path string) (Past, bool), suspend func(path string) store.Op,
+) error {
+	stored, _, err := m.Store.Snapshot(ctx, prefix)
+	if err != nil {
+		return fmt.Errorf("reading who was asked to finish: %w", err)
+	}
+	for _, s := range stored {
+		var r record
+		if json.Unmarshal(s.Value, &r) != nil || r.Path == "" || r.key() != s.Key {
+			m.Logger.Warn("cannot read a drain and ignores it", "key", s.Key)
+			continue
+		}
+		over := event.Event{Type: event.AgentDrainEnded, Actor: "controller", Message: r.Path + ": the drain is over"}
+		switch p, known := past(r.Path); {
+		case r.Pool && (!known || p.Ended || p.Incarnation != r.Incarnation):
+			m.end(r.Path, r.Incarnation, event.Event{
+				Type: event.AgentDrained, Actor: "controller", Message: r.Path + " has ended, and is gone",
+			})
+		case !p.Wanted, !known, p.Incarnation != r.Incarnation, p.Suspended, p.Ended && r.Renew:
+			m.end(r.Path, r.Incarnation, over)
+		case p.Ended:
+			m.end(r.Path, r.Incarnation, event.Event{
+				Type: event.AgentDrained, Actor: "controller", Message: r.Path + " has ended, and stays stopped",
+			}, suspend(r.Path))
+		default:
+			m.mu.Lock()
+			m.byPath[r.Path] = newDrain(r, r.left())
+			m.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+// left returns the time until the deadline of a drain of the previous daemon. A clock
+// that was set back since shows by the time of saving.
+func (r record) left() time.Duration {
+	now := time.Now()
+	if now.Before(r.SavedAt) {
+		now = r.SavedAt
+	}
+	return min(max(r.Until.Sub(now), 0), api.MaxDrain)
+}
+
+// Resume goes on with the restored drains, except for those of pools, which do so themselves.
+func (m *Manager) Resume() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, d := range m.byPath {
+		if !d.pool {
+			m.Go(func(ctx context.Context) { m.finish(ctx, d) })
+		}
+	}
+}
