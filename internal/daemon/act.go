@@ -30,8 +30,10 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 	if err := c.mayStart(path, action); err != nil {
 		return none, err
 	}
-	if err := c.surplus(path, action); err != nil {
-		return none, err
+	if action == api.Start || action == api.Resume || action == api.Restart {
+		if err := c.pools.MayStart(path); err != nil {
+			return none, err
+		}
 	}
 	before, _ := sup.Child(id)
 	if w, _ := c.patrols.waits(path); w.For != "" && before.State == supervisor.Waiting && (action == api.Start || action == api.Resume) {

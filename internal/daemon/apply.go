@@ -86,7 +86,7 @@ func (c *Controller) replace(ctx context.Context, file *spec.Tree, config Config
 	if err := c.accepts(old.file, file); err != nil {
 		return nil, changes, nil, err
 	}
-	next = newFleet(c.crews.layout(file), config)
+	next = newFleet(c.pools.Layout(file), config)
 	next.file = file
 	if err := next.check(c.places); err != nil {
 		return nil, changes, nil, err
@@ -108,7 +108,7 @@ func (c *Controller) replace(ctx context.Context, file *spec.Tree, config Config
 	c.wanted.Store(next)
 	c.log.Retain(file.Retention.Bounds())
 	c.declareBeliefs(next)
-	retired = c.adjustCrews(next)
+	retired = c.pools.Adjust(file.Pools(), next.tree.Pools())
 	return next, spec.Compare(old.tree, next.tree), retired, nil
 }
 
@@ -163,7 +163,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 			last = append(last, c.lastOf(agent, c.last(agent)).op(), store.Op{Kind: store.Delete, Key: hashKey(agent)})
 		}
 		why := " is no longer in the file, and has been removed"
-		if c.fleet().nodes[path] == nil && c.crews.of(above) != nil {
+		if c.fleet().nodes[path] == nil && c.pools.Has(above) {
 			why = " is no longer needed by its pool, and has been removed"
 		}
 		c.log.Append(event.Event{
@@ -179,7 +179,7 @@ func (c *Controller) withdrawnWhy(path string) supervisor.Reason {
 	switch {
 	case f.has(path): // as something else
 		return supervisor.ReasonChanged
-	case f.nodes[parent(path)] != nil && c.crews.of(parent(path)) != nil && !f.retired(parent(path)):
+	case f.nodes[parent(path)] != nil && c.pools.Has(parent(path)) && !f.retired(parent(path)):
 		return supervisor.ReasonSurplus
 	}
 	return supervisor.ReasonRemoved

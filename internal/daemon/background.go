@@ -35,3 +35,11 @@ func (b *background) end() {
 	b.mu.Unlock()
 	b.wg.Wait()
 }
+
+// notify puts a token into a channel that has room for one.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -90,7 +90,7 @@ type Controller struct {
 	credentials *credentials
 	vitals      vitals
 	background  *background
-	crews       *crews
+	pools       *pool.Manager
 	drains      *drain.Manager
 	beliefs     *belief.Book
 	claims      claims
@@ -171,7 +171,7 @@ func newController(o Options) (*Controller, error) {
 		sessions: make(map[string]runtime.Session), gone: make(map[string]supervisor.Saved),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		typing: make(map[string]*typing), restarts: make(map[string]*restart),
-		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(), crews: newCrews(o),
+		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(),
 		idle: make(map[string]idling), unwatched: make(map[string]bool), processes: newProcesses(), departed: make(map[string]*fleet), parted: make(chan struct{}), hurry: make(chan struct{}),
 		credentials: newCredentials(), launched: make(chan struct{}), ordersEnded: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -182,6 +182,7 @@ func newController(o Options) (*Controller, error) {
 	c.wanted.Store(newFleet(o.Tree, o.Config))
 	c.patrols = newRounds(c)
 	c.drains = newDrains(c)
+	c.pools = newPools(c)
 	c.pauses.look = make(chan struct{}, 1)
 	c.hashes = newHashes(newLookout(c.background.run, c.patrols.kick))
 	return c, nil
@@ -253,7 +254,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	c.keepWork()
 	c.background.run(c.patrols.run)
 	c.background.run(func(ctx context.Context) { c.pauses.run(ctx, c) })
-	c.startCrews()
+	c.pools.Start()
 	c.followAides()
 	go c.wait()
 	return nil
@@ -272,7 +273,7 @@ func (c *Controller) Started(ctx context.Context) error {
 	if err := c.patrols.settled(ctx); err != nil {
 		return err
 	}
-	if err := c.crewsArrived(ctx); err != nil {
+	if err := c.pools.AwaitFirst(ctx); err != nil {
 		return err
 	}
 	return c.patrols.settled(ctx)

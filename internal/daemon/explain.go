@@ -56,7 +56,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 	if n.NeedsInput != nil {
 		x.Next, x.Hint = fmt.Sprintf("it waits for an answer to %s: %s", n.NeedsInput.ID, n.NeedsInput.Text), "coppice answer "+n.NeedsInput.ID
 	}
-	c.explainPool(&x)
+	c.pools.Explain(&x)
 	c.explainPatrol(&x)
 	c.explainWaiting(ctx, &x)
 	c.explainIdle(ctx, &x)

@@ -115,7 +115,7 @@ func TestExplainPatrol(t *testing.T) {
 func TestExplainRetired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{n: 2}
-		p := crewPlay(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 2, Check: []string{"q"}}), q)
+		p := playPools(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 2, Check: []string{"q"}}), q)
 		defer p.close()
 		p.moment()
 		if got := p.stands("t/w"); got != "run; running and ready" {

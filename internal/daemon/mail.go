@@ -33,7 +33,7 @@ func (c *Controller) openMail(ctx context.Context) (err error) {
 		Also: func(q asking.Question) []store.Op { return []store.Op{c.log.Op(questionEvent(q))} },
 		Ended: func(q asking.Question, waited bool) {
 			c.waits(q.From)
-			poke(c.pauses.look)
+			notify(c.pauses.look)
 			if !waited {
 				c.forward(q)
 			}

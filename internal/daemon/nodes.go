@@ -152,9 +152,7 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 	}
 	if d := c.fleet().nodes[path]; d != nil {
 		n.Kind, n.Strategy, n.Restart = kindSupervisor, d.Strategy.String(), d.Restart.String()
-		if w := c.crews.of(path); w != nil {
-			n.Pool = w.shown()
-		}
+		n.Pool = c.pools.API(path)
 		n.NeedsInput = c.needs(path)
 	} else {
 		if a := c.fleet().agents[path]; a != nil {

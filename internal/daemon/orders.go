@@ -39,7 +39,7 @@ func (c *Controller) openOrders(ctx context.Context) (err error) {
 	}
 	c.orders, err = dispatch.Open(ctx, dispatch.Options{
 		Store: c.opts.Store, Log: c.log, Errands: c.opts.Errands, Orders: c.opts.Tree.Orders, Logger: c.opts.Logger,
-		Environ: c.orderEnviron, Task: c.orderTask, Held: c.orderHeld(), Paced: func() { poke(c.pauses.look) }, Mark: checkMark + "=" + wire.Marker(c.opts.Errands.Dir()),
+		Environ: c.orderEnviron, Task: c.orderTask, Held: c.orderHeld(), Paced: func() { notify(c.pauses.look) }, Mark: checkMark + "=" + wire.Marker(c.opts.Errands.Dir()),
 	})
 	if err != nil {
 		return fmt.Errorf("orders: %w", err)

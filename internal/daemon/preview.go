@@ -43,15 +43,19 @@ func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.R
 	if err != nil {
 		return round, err
 	}
-	polls := askPools(ctx, loaded.Tree, seen, socket)
+	pools := previewPools(ctx, loaded.Tree, seen, socket)
 	if ctx.Err() != nil {
 		return round, context.Cause(ctx)
 	}
-	f := newFleet(loaded.Tree.Layout(laidOut(polls)), loaded.Config)
+	laid := make(map[string][]string, len(pools))
+	for _, p := range pools {
+		laid[p.Path] = p.Instances()
+	}
+	f := newFleet(loaded.Tree.Layout(laid), loaded.Config)
 	round = shownRound(patrol.Plan(f.previewed(), f.sighted(seen), patrol.Trackers{}, time.Now()))
-	for _, p := range polls {
-		round.Pools = append(round.Pools, p.shown())
-		round.Actions = append(round.Actions, p.surplus()...)
+	for _, p := range pools {
+		round.Pools = append(round.Pools, p.API())
+		round.Actions = append(round.Actions, p.Surplus()...)
 	}
 	return round, nil
 }

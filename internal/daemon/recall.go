@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -60,7 +61,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 	for _, key := range unreadable {
 		c.opts.Logger.Warn("a record of a node cannot be read and is ignored", "key", key)
 	}
-	if err := c.recallCrews(ctx, records, len(orderly) > 0); err != nil {
+	if err := c.restorePools(ctx, records, len(orderly) > 0); err != nil {
 		return nil, err
 	}
 	if err := c.restoreDrains(ctx, records); err != nil {
@@ -74,7 +75,7 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 		return nil, err
 	}
 	c.tellEmptied(found)
-	c.enlist(found)
+	c.adoptInstances(found)
 	for path, r := range records {
 		if r.Incarnation > 0 {
 			c.journal.recall(path, r.Incarnation)
@@ -366,7 +367,7 @@ func (c *Controller) launch(
 		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits), NoNewPrivileges: a.NoNewPrivileges, User: as.user,
 		Notify: a.Notify, Watchdog: a.Watchdog,
 	}
-	l.Env = append(l.Env, instanceEnviron(a.Instance)...)
+	l.Env = append(l.Env, pool.InstanceEnviron(a.Instance)...)
 	if a.Aide != nil {
 		argv, secrets := c.runs(self.Path, a.Aide)
 		l.Argv, l.Env = argv, append(l.Env, secrets...)

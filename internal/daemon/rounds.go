@@ -153,12 +153,10 @@ func (c *Controller) Patrol(ctx context.Context, dry bool) (api.Round, error) {
 	res := c.patrols.plan()
 	if !dry {
 		c.patrols.kick()
-		c.checkPools()
+		c.pools.CheckAll()
 	}
 	round := shownRound(res)
-	for _, w := range c.crews.all() {
-		round.Pools = append(round.Pools, api.PoolAt{Path: w.path, Pool: *w.shown()})
-	}
+	round.Pools = c.pools.All()
 	return round, nil
 }
 
@@ -236,7 +234,7 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	res := r.plan()
 	r.c.dropOvertaken(r.isBusy)
 	r.c.saveHashes()
-	poke(r.c.pauses.look)
+	notify(r.c.pauses.look)
 	r.mu.Lock()
 	told := r.delays
 	r.delays = make(map[string]patrol.Delay, len(res.Delays))

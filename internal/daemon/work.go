@@ -170,9 +170,9 @@ func writer(ctx context.Context, who api.Caller, name string) work.Who {
 	return worker(who, name)
 }
 
-// pools are those whose tasks an agent does: the one it is an instance of, that
+// taskPools returns the pools whose tasks an agent does: the one it is an instance of, that
 // of its name, and that of its path in the project.
-func (c *Controller) pools(path string) []string {
+func (c *Controller) taskPools(path string) []string {
 	a := c.fleet().agents[path]
 	if a == nil {
 		return nil
@@ -292,7 +292,7 @@ func (c *Controller) CommentTask(ctx context.Context, who api.Caller, m api.Task
 // ClaimTask is part of api.Tasks.
 func (c *Controller) ClaimTask(ctx context.Context, who api.Caller, t api.TaskClaim) ([]work.Task, error) {
 	if len(t.Pools) == 0 {
-		t.Pools = c.pools(who.Path)
+		t.Pools = c.taskPools(who.Path)
 	}
 	got, err := c.work.Claim(ctx, worker(who, t.By), work.Claiming{ID: t.ID, Pools: t.Pools, Any: t.Any, Key: t.Key})
 	if err == work.ErrNothing {
@@ -315,7 +315,7 @@ func (c *Controller) AwaitTask(ctx context.Context, who api.Caller, t api.TaskWa
 		defer cancel()
 	}
 	if len(t.Pools) == 0 {
-		t.Pools = c.pools(who.Path)
+		t.Pools = c.taskPools(who.Path)
 	}
 	err = c.awaits(ctx, who, func(ctx context.Context) error {
 		ctx, stop := c.untilDrained(ctx, who)
@@ -371,13 +371,13 @@ func (c *Controller) ExportTasks(ctx context.Context, after string) (work.BeadPa
 
 // Todo is part of api.Tasks.
 func (c *Controller) Todo(ctx context.Context, who api.Caller) ([]work.Task, error) {
-	h, err := c.work.Hook(ctx, worker(who, ""), c.pools(who.Path))
+	h, err := c.work.Hook(ctx, worker(who, ""), c.taskPools(who.Path))
 	return slices.Concat(h.Mine, h.Ready, h.Pool), refusedWork(err)
 }
 
 // workNotices are what there is to do for an agent.
 func (c *Controller) workNotices(ctx context.Context, who api.Caller) ([]api.Notice, error) {
-	h, err := c.work.Hook(ctx, worker(who, ""), c.pools(who.Path))
+	h, err := c.work.Hook(ctx, worker(who, ""), c.taskPools(who.Path))
 	if err != nil {
 		return nil, refusedWork(err)
 	}

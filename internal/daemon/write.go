@@ -21,7 +21,7 @@ func (c *Controller) event(e supervisor.Event) {
 		c.opts.OnEvent(e)
 	}
 	c.patrols.kick()
-	defer c.wakeCrew(e.Header().Path())
+	defer c.pools.Wake(e.Header().Path())
 	h := e.Header()
 	if Nested(e) {
 		return

@@ -2,10 +2,8 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -68,8 +66,8 @@ func poolOf(t testing.TB, p spec.Pool, others ...string) *spec.Tree {
 	return tree
 }
 
-// crewPlay opens a controller whose pools ask a queue.
-func crewPlay(t testing.TB, s *stage, db store.Store, tree *spec.Tree, q *queue) *play {
+// playPools opens a controller whose pools ask a queue.
+func playPools(t testing.TB, s *stage, db store.Store, tree *spec.Tree, q *queue) *play {
 	t.Helper()
 	c, err := Open(context.Background(), Options{
 		Tree: tree, Store: db, Runtimes: []runtime.Runtime{s}, Logger: slog.New(slog.DiscardHandler), check: q.check,
@@ -91,7 +89,7 @@ func (p *play) moment() {
 // says lets a queue change, and the pools ask it at once.
 func (p *play) says(q *queue, n int, err error) {
 	q.set(n, err)
-	p.checkPools()
+	p.pools.CheckAll()
 	p.moment()
 }
 
@@ -122,10 +120,10 @@ func (p *play) shows(path string) api.Node {
 
 const crowd = "t/w/w-1 1, t/w/w-2 1, t/w/w-3 1"
 
-func TestCrewScales(t *testing.T) {
+func TestPoolScales(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{n: 0}
-		p := crewPlay(t, newStage(), memory.New(), poolOf(t, spec.Pool{Min: 1, Max: 3, Check: []string{"q"}, DrainTimeout: time.Minute}, "other"), q)
+		p := playPools(t, newStage(), memory.New(), poolOf(t, spec.Pool{Min: 1, Max: 3, Check: []string{"q"}, DrainTimeout: time.Minute}, "other"), q)
 		defer p.close()
 		p.wants("t/other 1, t/w/w-1 1") // the minimum
 		if err := p.Started(context.Background()); err != nil {
@@ -136,7 +134,7 @@ func TestCrewScales(t *testing.T) {
 		p.says(q, 1, nil)
 		p.wants("t/other 1, " + crowd) // and work
 		for _, path := range []string{"t/w/w-2", "t/w/w-3"} {
-			if d := p.shows(path).Drain; d == nil || d.Finished || d.Reason != surplusReason || d.Left < 59 {
+			if d := p.shows(path).Drain; d == nil || d.Finished || d.Reason != "its pool does not want it any more" || d.Left < 59 {
 				t.Errorf("%s is not asked to finish as it should: %+v", path, d)
 			}
 		}
@@ -175,10 +173,10 @@ func TestCrewScales(t *testing.T) {
 	})
 }
 
-func TestCrewWantsAgain(t *testing.T) {
+func TestPoolWantsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{n: 3}
-		p := crewPlay(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 3, Check: []string{"q"}}), q)
+		p := playPools(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 3, Check: []string{"q"}}), q)
 		defer p.close()
 		p.wants(crowd)
 		p.says(q, 1, nil)
@@ -198,10 +196,10 @@ func TestCrewWantsAgain(t *testing.T) {
 }
 
 // A check that fails changes nothing, and is told once.
-func TestCrewCheckFails(t *testing.T) {
+func TestPoolCheckFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{n: 2}
-		p := crewPlay(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 3, Check: []string{"q"}, CheckTimeout: 20 * time.Second}), q)
+		p := playPools(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 3, Check: []string{"q"}, CheckTimeout: 20 * time.Second}), q)
 		defer p.close()
 		p.says(q, 0, errors.New("no queue"))
 		p.says(q, 0, errors.New("no queue"))
@@ -217,7 +215,7 @@ func TestCrewCheckFails(t *testing.T) {
 		if asked < 10 {
 			t.Errorf("it was asked only %d times", asked)
 		}
-		p.checkPools()
+		p.pools.CheckAll()
 		time.Sleep(time.Second)
 		if _, err := p.Act(context.Background(), "t/w/w-1", api.Restart); err != nil { // nothing waits for a check that hangs
 			t.Error(err)
@@ -237,12 +235,12 @@ func TestCrewCheckFails(t *testing.T) {
 }
 
 // What ends while it is drained is gone, however it ends, and nothing takes its place.
-func TestCrewEndsDraining(t *testing.T) {
+func TestPoolEndsDraining(t *testing.T) {
 	for name, exit := range map[string]supervisor.Exit{"with 0": {Kind: supervisor.Normal}, "in a crash": {Kind: supervisor.Failure, Err: errors.New("exit code 1")}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := &queue{n: 2}
-				p := crewPlay(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 2, Check: []string{"q"}}), q)
+				p := playPools(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 2, Check: []string{"q"}}), q)
 				defer p.close()
 				p.says(q, 1, nil)
 				p.stage.on("t/w/w-2").end(exit)
@@ -263,10 +261,10 @@ func TestCrewEndsDraining(t *testing.T) {
 
 // What ends while it is wanted is started again by its supervisor, and its limit
 // is its own, also over being dismissed.
-func TestCrewRestarts(t *testing.T) {
+func TestPoolRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{n: 2}
-		p := crewPlay(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 2, Check: []string{"q"}}), q)
+		p := playPools(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 2, Check: []string{"q"}}), q)
 		defer p.close()
 		for range 3 {
 			p.stage.on("t/w/w-2").end(part{}.ending())
@@ -295,14 +293,14 @@ func TestCrewRestarts(t *testing.T) {
 
 // What has ended for good comes again when the check asks for it once more: a
 // worker that ends when there is nothing to do is there when there is.
-func TestCrewComesAgain(t *testing.T) {
+func TestPoolComesAgain(t *testing.T) {
 	for _, policy := range []supervisor.Restart{supervisor.Transient, supervisor.Temporary} {
 		t.Run(policy.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := &queue{n: 2}
 				tree := poolOf(t, spec.Pool{Max: 3, Check: []string{"q"}})
 				tree.Pools()["t/w"].Template.Restart = policy
-				p := crewPlay(t, newStage(), memory.New(), tree, q)
+				p := playPools(t, newStage(), memory.New(), tree, q)
 				defer p.close()
 				p.says(q, 2, errors.New("no queue"))
 				p.stage.on("t/w/w-1").end(supervisor.Exit{Kind: supervisor.Normal})
@@ -322,7 +320,7 @@ func TestCrewComesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tree := poolOf(t, spec.Pool{Min: 2, Max: 2})
 		tree.Pools()["t/w"].Template.Restart = supervisor.Transient
-		p := crewPlay(t, newStage(), memory.New(), tree, &queue{})
+		p := playPools(t, newStage(), memory.New(), tree, &queue{})
 		defer p.close()
 		p.stage.on("t/w/w-1").end(supervisor.Exit{Kind: supervisor.Normal})
 		time.Sleep(10 * time.Minute)
@@ -331,11 +329,11 @@ func TestCrewComesAgain(t *testing.T) {
 }
 
 // What people do holds.
-func TestCrewAndPeople(t *testing.T) {
+func TestPoolAndPeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		q := &queue{n: 3}
-		p := crewPlay(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 3, Check: []string{"q"}}), q)
+		p := playPools(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 3, Check: []string{"q"}}), q)
 		defer p.close()
 		act := func(path string, a api.Action) {
 			t.Helper()
@@ -383,7 +381,7 @@ func TestCrewAndPeople(t *testing.T) {
 		}
 		q.set(2, nil)
 		act("t/w", api.Start)
-		p.checkPools()
+		p.pools.CheckAll()
 		p.moment()
 		p.wants("t/w/w-1 2, t/w/w-2 3")
 		act("t/w", api.Restart)
@@ -392,11 +390,11 @@ func TestCrewAndPeople(t *testing.T) {
 }
 
 // The file changes, and what works goes on.
-func TestCrewReload(t *testing.T) {
+func TestPoolReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{n: 3}
 		check := []string{"q"}
-		p := crewPlay(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 2, Check: check}, "other"), q)
+		p := playPools(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 2, Check: check}, "other"), q)
 		defer p.close()
 		becomes := func(tree *spec.Tree, cast string) {
 			t.Helper()
@@ -432,11 +430,11 @@ func (p *play) isGone(path string) bool {
 
 // A pool that the file does not have any more is drained: its members finish, or
 // have the time to, and it is gone with the last one.
-func TestCrewRetires(t *testing.T) {
+func TestPoolRetires(t *testing.T) {
 	check := []string{"q"}
 	three := spec.Pool{Max: 3, Check: check, DrainTimeout: time.Minute}
 	begin := func(t *testing.T, others ...string) *play {
-		p := crewPlay(t, newStage(), memory.New(), poolOf(t, three, others...), &queue{n: 3})
+		p := playPools(t, newStage(), memory.New(), poolOf(t, three, others...), &queue{n: 3})
 		p.moment()
 		return p
 	}
@@ -460,7 +458,7 @@ func TestCrewRetires(t *testing.T) {
 			t.Errorf("removed are %q", got)
 		}
 		for _, path := range []string{"t/w/w-1", "t/w/w-2", "t/w/w-3"} {
-			if d := p.shows(path).Drain; d == nil || d.Reason != retiredReason || d.Left < 59 {
+			if d := p.shows(path).Drain; d == nil || d.Reason != "its pool is not in the file any more" || d.Left < 59 {
 				t.Errorf("%s is not asked to finish: %+v", path, d)
 			}
 		}
@@ -477,10 +475,10 @@ func TestCrewRetires(t *testing.T) {
 		becomes(p, treeOf(t, "other", "more"), "t/more 1, t/other 1, t/w/w-3 1") // somebody changes something else
 		time.Sleep(time.Minute)
 		p.wants("t/more 1, t/other 1")
-		if !p.isGone("t/w") || p.crews.of("t/w") != nil {
+		if !p.isGone("t/w") || p.pools.Has("t/w") {
 			t.Error("there is still a pool")
 		}
-		if left, _, _ := p.store.Snapshot(context.Background(), retiredPrefix); len(left) > 0 {
+		if left, _, _ := p.store.Snapshot(context.Background(), "retired"); len(left) > 0 {
 			t.Errorf("kept are %d records", len(left))
 		}
 		if left, _, _ := p.store.Snapshot(context.Background(), "drains"); len(left) > 0 || p.drains.Len() > 0 {
@@ -605,11 +603,11 @@ func TestCrewRetires(t *testing.T) {
 }
 
 // The next controller goes on with what was retired, as long as it has.
-func TestCrewRetiredIsTakenOver(t *testing.T) {
+func TestPoolRetiredIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, s, db := &queue{n: 3}, newStage(), memory.New()
 		three := spec.Pool{Min: 1, Max: 3, Check: []string{"q"}, DrainTimeout: time.Minute, OnBoot: spec.Hook{Command: []string{"boot"}}}
-		p := crewPlay(t, s, db, poolOf(t, three), q)
+		p := playPools(t, s, db, poolOf(t, three), q)
 		p.moment()
 		p.wants(crowd)
 		if _, err := p.apply(context.Background(), treeOf(t, "other", "w"), ConfigInfo{}); err != nil {
@@ -622,9 +620,9 @@ func TestCrewRetiredIsTakenOver(t *testing.T) {
 		s.on("t/w/w-2").end(part{}.ending()) // while nobody looks
 		p.wants("t/other 1, t/w/w-3 1")
 
-		p = crewPlay(t, s, db, treeOf(t, "other", "w"), q)
+		p = playPools(t, s, db, treeOf(t, "other", "w"), q)
 		p.wants("t/other 1, t/w/w-3 1")
-		if d := p.shows("t/w/w-3").Drain; d == nil || d.Left > 40 || d.Left < 35 || d.Reason != retiredReason {
+		if d := p.shows("t/w/w-3").Drain; d == nil || d.Left > 40 || d.Left < 35 || d.Reason != "its pool is not in the file any more" {
 			t.Errorf("the drain is %+v", d)
 		}
 		if err := p.Started(context.Background()); err != nil {
@@ -632,16 +630,16 @@ func TestCrewRetiredIsTakenOver(t *testing.T) {
 		}
 		p.dies()
 
-		p = crewPlay(t, s, db, treeOf(t, "other", "w"), q) // once more
+		p = playPools(t, s, db, treeOf(t, "other", "w"), q) // once more
 		p.wants("t/other 1, t/w/w-3 1")
 		time.Sleep(41 * time.Second)
 		p.wants("t/other 1, t/w 1")
-		if left, _, _ := db.Snapshot(context.Background(), retiredPrefix); len(left) > 0 {
+		if left, _, _ := db.Snapshot(context.Background(), "retired"); len(left) > 0 {
 			t.Errorf("%d pools are kept", len(left))
 		}
 		p.dies()
 
-		p = crewPlay(t, s, db, poolOf(t, three, "other"), q)
+		p = playPools(t, s, db, poolOf(t, three, "other"), q)
 		p.moment()
 		p.wants("t/other 1, t/w/w-1 2, t/w/w-2 2, t/w/w-3 2")
 		if _, err := p.apply(context.Background(), treeOf(t, "other"), ConfigInfo{}); err != nil {
@@ -649,7 +647,7 @@ func TestCrewRetiredIsTakenOver(t *testing.T) {
 		}
 		p.moment()
 		p.dies()
-		p = crewPlay(t, s, db, poolOf(t, three, "other"), q) // and it is in the file again
+		p = playPools(t, s, db, poolOf(t, three, "other"), q) // and it is in the file again
 		p.wants("t/other 1, t/w/w-1 2, t/w/w-2 2, t/w/w-3 2")
 		if p.shows("t/w/w-2").Drain != nil || p.shows("t/w").Pool.Retired {
 			t.Error("it is still to finish")
@@ -659,38 +657,20 @@ func TestCrewRetiredIsTakenOver(t *testing.T) {
 		}
 		p.moment()
 		p.close() // in order
-		p = crewPlay(t, s, db, treeOf(t, "other"), q)
+		p = playPools(t, s, db, treeOf(t, "other"), q)
 		p.wants("t/other 2")
-		if left, _, _ := db.Snapshot(context.Background(), retiredPrefix); len(left) > 0 || !p.isGone("t/w") {
+		if left, _, _ := db.Snapshot(context.Background(), "retired"); len(left) > 0 || !p.isGone("t/w") {
 			t.Errorf("%d pools are kept", len(left))
 		}
 		p.close()
 	})
 }
 
-// What is kept of a retired pool is all that its instances are made of, but for their beliefs.
-func TestRetiredIsKept(t *testing.T) {
-	a := &spec.Agent{
-		Name: "w", Command: []string{"x", "\x00\xff"}, Dir: "/d", Env: map[string]string{"A": "b"}, Files: []string{"f"}, Terminal: true, Limits: spec.Limits{CPU: 1.5},
-		Restart: supervisor.Transient, Backoff: supervisor.Backoff{Kind: supervisor.Linear, Base: time.Second}, Limit: supervisor.Quarantining(3, time.Hour),
-		Shutdown: spec.Shutdown{Signal: "INT", Grace: time.Minute}, Ready: spec.Ready{Log: "x"}, Hooks: spec.Hooks{Resting: spec.Hook{Command: []string{"r"}}},
-		Nudge: spec.Nudge{Type: true}, Pool: &spec.Pool{Min: 1, Max: 2, Check: []string{"c"}, DrainTimeout: time.Hour, Names: []string{"ada"}, OnDeath: spec.Hook{Command: []string{"d"}}},
-	}
-	kept := savedPool{}
-	if err := json.Unmarshal(retiredOp("t/w", a).Value, &kept); err != nil {
-		t.Fatal(err)
-	}
-	a.Command[1] = "\x00\ufffd" // JSON is text
-	if kept.Path != "t/w" || !reflect.DeepEqual(kept.Template, a) {
-		t.Errorf("got %+v, want %+v", kept.Template, a)
-	}
-}
-
 // A check that cannot make up its mind costs nobody their work, and nothing piles up.
-func TestCrewFlaps(t *testing.T) {
+func TestPoolFlaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{n: 3}
-		p := crewPlay(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 3, Check: []string{"q"}, DrainTimeout: time.Hour}), q)
+		p := playPools(t, newStage(), memory.New(), poolOf(t, spec.Pool{Max: 3, Check: []string{"q"}, DrainTimeout: time.Hour}), q)
 		defer p.close()
 		for range 50 {
 			p.says(q, 1, nil)
@@ -718,13 +698,13 @@ func TestCrewFlaps(t *testing.T) {
 }
 
 // A crowd comes and goes as a few do.
-func TestCrewOfMany(t *testing.T) {
+func TestPoolOfMany(t *testing.T) {
 	const many = 500
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage()
 		s.quiet = true
 		q := &queue{n: many}
-		p := crewPlay(t, s, memory.New(), poolOf(t, spec.Pool{Max: spec.UnlimitedPool, Check: []string{"q"}, DrainTimeout: time.Minute}, "other"), q)
+		p := playPools(t, s, memory.New(), poolOf(t, spec.Pool{Max: spec.UnlimitedPool, Check: []string{"q"}, DrainTimeout: time.Minute}, "other"), q)
 		defer p.close()
 		live := func(want int) {
 			t.Helper()
@@ -782,13 +762,13 @@ func (p *play) dies() {
 
 // The next controller takes over what there is, and asks who was asked for as
 // long as they have: none is started twice, none is stopped for it.
-func TestCrewTakenOver(t *testing.T) {
+func TestPoolTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, s, db := &queue{n: 3}, newStage(), memory.New()
 		tree := func(max int) *spec.Tree {
 			return poolOf(t, spec.Pool{Max: max, Check: []string{"q"}, DrainTimeout: time.Minute, CheckTimeout: time.Hour})
 		}
-		p := crewPlay(t, s, db, tree(3), q)
+		p := playPools(t, s, db, tree(3), q)
 		p.wants(crowd)
 		p.says(q, 2, nil)
 		if p.shows("t/w/w-3").Drain == nil {
@@ -799,7 +779,7 @@ func TestCrewTakenOver(t *testing.T) {
 		p.wants(crowd)
 
 		q.takes = 30 * time.Minute // until it has answered, the size is what it was
-		p = crewPlay(t, s, db, tree(3), q)
+		p = playPools(t, s, db, tree(3), q)
 		p.wants(crowd)
 		if got := p.shows("t/w").Pool; got.Size != 2 || got.Draining != 1 || !got.Checking {
 			t.Errorf("the pool shows %+v", got)
@@ -813,7 +793,7 @@ func TestCrewTakenOver(t *testing.T) {
 
 		q.takes = 0
 		q.set(2, nil)
-		p = crewPlay(t, s, db, tree(1), q) // the file has changed meanwhile
+		p = playPools(t, s, db, tree(1), q) // the file has changed meanwhile
 		p.wants("t/w/w-1 1, t/w/w-2 1")
 		if p.shows("t/w/w-2").Drain == nil {
 			t.Error("who is too many is not asked to finish")
@@ -822,11 +802,11 @@ func TestCrewTakenOver(t *testing.T) {
 		p.wants("t/w/w-1 1")
 		p.dies()
 
-		p = crewPlay(t, s, db, tree(3), q) // who had finished comes anew
+		p = playPools(t, s, db, tree(3), q) // who had finished comes anew
 		p.wants("t/w/w-1 1, t/w/w-2 2")
 		p.dies()
 
-		p = crewPlay(t, s, memory.New(), tree(3), q) // the state is lost
+		p = playPools(t, s, memory.New(), tree(3), q) // the state is lost
 		p.wants("t/w/w-1 1, t/w/w-2 2")
 		for path, want := range map[string]int{"t/w/w-1": 1, "t/w/w-2": 2, "t/w/w-3": 1} {
 			if got := s.starts(path); got != want {
@@ -838,17 +818,17 @@ func TestCrewTakenOver(t *testing.T) {
 }
 
 // What was wanted before everything was stopped in order is not wanted for that.
-func TestCrewBeginsAfresh(t *testing.T) {
+func TestPoolBeginsAfresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, s, db := &queue{n: 3}, newStage(), memory.New()
 		tree := func() *spec.Tree {
 			return poolOf(t, spec.Pool{Min: 1, Max: 3, Check: []string{"q"}, CheckTimeout: time.Hour})
 		}
-		p := crewPlay(t, s, db, tree(), q)
+		p := playPools(t, s, db, tree(), q)
 		p.wants(crowd)
 		p.close()
 		q.takes = time.Minute
-		p = crewPlay(t, s, db, tree(), q)
+		p = playPools(t, s, db, tree(), q)
 		p.wants("t/w/w-1 2")
 		started := make(chan error, 1)
 		go func() { started <- p.Started(context.Background()) }()
@@ -868,11 +848,11 @@ func TestCrewBeginsAfresh(t *testing.T) {
 }
 
 // A start that takes its time holds up neither its own pool nor others, nor a change of the file.
-func TestCrewSlowStart(t *testing.T) {
+func TestPoolSlowStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, s := &queue{n: 1}, newStage()
 		s.plays("t/w/w-2", part{takes: time.Hour})
-		p := crewPlay(t, s, memory.New(), poolOf(t, spec.Pool{Max: 4, Check: []string{"q"}}, "other"), q)
+		p := playPools(t, s, memory.New(), poolOf(t, spec.Pool{Max: 4, Check: []string{"q"}}, "other"), q)
 		defer p.close()
 		p.says(q, 2, nil)
 		p.says(q, 4, nil)

@@ -1,0 +1,206 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/account"
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/pool"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// poolFleet is the fleet of a controller as its pools see it.
+type poolFleet struct{ c *Controller }
+
+var _ pool.Fleet = poolFleet{}
+
+// newPools returns the pools of a controller.
+func newPools(c *Controller) *pool.Manager {
+	return pool.NewManager(pool.Options{
+		Store: c.opts.Store, Logger: c.opts.Logger, Fleet: poolFleet{c}, Drains: c.drains, Append: c.log.Append,
+		Go: c.background.run, Stopping: c.down, Ended: c.ended, Socket: c.opts.Socket, Check: c.opts.check,
+	})
+}
+
+// restorePools readies the pools as the previous controller has left them.
+func (c *Controller) restorePools(ctx context.Context, records map[string]*record, orderly bool) error {
+	var running []string
+	for path, r := range records {
+		if !r.Ended && r.Incarnation > 0 {
+			running = append(running, path)
+		}
+	}
+	err := c.pools.Restore(ctx, c.fleet().file.Pools(), running, orderly)
+	c.layOutPools()
+	return err
+}
+
+// adoptInstances adds the instances of pools that live and that are in no record.
+func (c *Controller) adoptInstances(found map[string][]sighting) {
+	var running []string
+	for path, all := range found {
+		if slices.ContainsFunc(all, sighting.lives) {
+			running = append(running, path)
+		}
+	}
+	if c.pools.Adopt(running) {
+		c.layOutPools()
+	}
+}
+
+// layOutPools replaces the first fleet by one with the instances of its pools.
+func (c *Controller) layOutPools() {
+	f := c.fleet()
+	next := newFleet(c.pools.Layout(f.file), f.config)
+	next.file = f.file
+	c.wanted.Store(next)
+}
+
+// Interval is part of pool.Fleet.
+func (f poolFleet) Interval() time.Duration {
+	if d := f.c.fleet().tree.Patrol.Interval; d > 0 {
+		return d
+	}
+	return spec.DefaultPatrol().Interval
+}
+
+// Runs is part of pool.Fleet.
+func (f poolFleet) Runs(path string) bool {
+	return !f.c.fleet().suspended(path) && f.c.find(path) != nil
+}
+
+// Instances is part of pool.Fleet.
+func (f poolFleet) Instances(path string) ([]pool.Instance, bool) {
+	sup := f.c.find(path)
+	if sup == nil {
+		return nil, false
+	}
+	children, err := sup.Children()
+	if err != nil {
+		return nil, false
+	}
+	all := make([]pool.Instance, len(children))
+	for n, i := range children {
+		all[n] = pool.Instance{
+			Name: i.ID, Incarnation: i.Incarnation,
+			Lives:     i.State == supervisor.Running || i.State == supervisor.Starting || i.State == supervisor.Stopping,
+			Completed: i.State == supervisor.Stopped && lifeAs(&i) == patrol.Done,
+			Waits:     i.State == supervisor.Waiting,
+			Deferred:  i.Reason == supervisor.ReasonDeferred,
+		}
+	}
+	return all, true
+}
+
+// IsPending is part of pool.Fleet.
+func (f poolFleet) IsPending(path string) bool {
+	f.c.mu.Lock()
+	_, adopted := f.c.adopt[path]
+	f.c.mu.Unlock()
+	return adopted || f.c.patrols.isBusy(path)
+}
+
+// Apply is part of pool.Fleet. The reconciler starts the instances that are new.
+func (f poolFleet) Apply(ctx context.Context, p *pool.Controller) error {
+	c := f.c
+	c.applying.Lock()
+	if c.pools.Of(p.Path()) != p {
+		c.applying.Unlock()
+		return nil
+	}
+	undo := p.Lay()
+	old := c.fleet()
+	next, changes, _, err := c.replace(ctx, old.file, old.config)
+	if err != nil {
+		undo()
+		c.applying.Unlock()
+		return err
+	}
+	c.carry(ctx, next, changes)
+	p.Listed()
+	removed := slices.DeleteFunc(changes.Removed, next.has) // what has taken the place of a pool stays
+	defer c.patrols.claim(removed)()
+	c.patrols.kick()
+	c.applying.Unlock()
+	parallel(removed, func(path string) {
+		c.withdraw(ctx, path)
+		if above, name, _ := cutLast(path); above == p.Path() {
+			c.drains.Conclude(ctx, path) // also where the pool itself does not run
+			p.Removed(name)
+		}
+	})
+	return nil
+}
+
+// Environ is part of pool.Fleet.
+func (f poolFleet) Environ(path string, template *spec.Agent) (*account.Account, []string, error) {
+	as, err := f.c.identity(template)
+	if err != nil {
+		return nil, nil, err
+	}
+	env, _ := as.environ(template, proc.Self{Agent: path})
+	return as.user, env, nil
+}
+
+// Boot is part of pool.Fleet.
+func (f poolFleet) Boot(ctx context.Context, path string, template *spec.Agent, more []string) {
+	as, err := f.c.identity(template)
+	if err != nil {
+		f.c.opts.Logger.Error("cannot run on_boot", "path", path, "error", err)
+		return
+	}
+	env, _ := as.environ(template, proc.Self{Agent: path})
+	l := &life{c: f.c, agent: template, as: as, self: supervisor.Self{Path: path}, env: append(env, more...)}
+	l.run(ctx, "on_boot", template.Pool.OnBoot)
+}
+
+// previewPools runs the checks of the pools of a tree as a daemon would. The pools are in the
+// order of the file.
+func previewPools(ctx context.Context, tree *spec.Tree, seen []runtime.Observation, socket string) []*pool.Preview {
+	f := newFleet(tree.Minimal(), ConfigInfo{})
+	var pools []*pool.Preview
+	byPath := make(map[string]*pool.Preview)
+	for _, path := range f.order {
+		if n := f.nodes[path]; n != nil && n.Template != nil {
+			p := &pool.Preview{Path: path, Template: n.Template, Suspended: f.suspended(path)}
+			pools, byPath[path] = append(pools, p), p
+		}
+	}
+	for _, o := range seen {
+		above, name, _ := cutLast(o.Path)
+		if p := byPath[above]; p != nil {
+			p.Running = append(p.Running, name)
+		}
+	}
+	pool.RunChecks(ctx, pools, socket, func(path string, template *spec.Agent) (*account.Account, []string, error) {
+		as, err := identityOf(template, socket)
+		if err != nil {
+			return nil, nil, err
+		}
+		env, _ := as.environ(template, proc.Self{Agent: path})
+		return as.user, env, nil
+	})
+	return pools
+}
+
+// endChecks ends the checks of pools and orders of a project that has no daemon.
+func endChecks(ctx context.Context, p Project) error {
+	socket, err := api.SocketPath(p.Dir)
+	if err != nil {
+		return err
+	}
+	var orders proc.Sweeper
+	err = orders.Sweep(ctx, checkMark+"="+wire.Marker(p.Errands()))
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	return errors.Join(err, pool.NewRunner(socket).Clear(ctx))
+}

@@ -1,0 +1,109 @@
+package pool
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// This file is about retired pools, which the file no longer has. They stay in the
+// fleet, and want no instances, until the last of their instances has finished. The store has
+// their templates until then, for the next daemon.
+
+// Reasons of the drains of instances.
+const (
+	surplusReason = "its pool does not want it any more"
+	retiredReason = "its pool is not in the file any more"
+)
+
+// retiredPrefix is the part of the store that holds the retired pools.
+const retiredPrefix = "retired"
+
+// savedPool is a retired pool.
+type savedPool struct {
+	Path     string      `json:"path"`
+	Template *spec.Agent `json:"template"`
+}
+
+func retiredKey(path string) string { return retiredPrefix + "/" + store.PathKey(path) }
+
+// retiredOp writes a retired pool, without the initial beliefs of its instances, which have started.
+func retiredOp(path string, template *spec.Agent) store.Op {
+	kept := *template
+	kept.Beliefs = nil
+	value, err := json.Marshal(savedPool{path, &kept})
+	if err != nil { // strings, numbers and lists of them
+		value = []byte("{}")
+	}
+	return store.Op{Kind: store.Put, Key: retiredKey(path), Value: value}
+}
+
+func (c *Controller) isRetired() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.retired
+}
+
+// retire lets the instances finish, because the file no longer has the pool. It reports false if
+// the pool was retired before.
+func (c *Controller) retire() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.retired {
+		return false
+	}
+	c.retired = true
+	c.settleFirst()
+	left := instances(len(c.names) + len(c.removing))
+	c.m.Append(event.Event{
+		Type: event.PoolRetired, Path: c.path, Actor: "controller",
+		Message: fmt.Sprintf("%s is not in the file any more: what is left of it, %s, may finish", c.path, left),
+	}, retiredOp(c.path, c.template))
+	signal(c.wake)
+	return true
+}
+
+// declare applies what the file says of the pool.
+func (c *Controller) declare(template *spec.Agent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	again := c.retired || !slices.Equal(c.template.Pool.Check, template.Pool.Check)
+	if c.retired {
+		c.retired = false
+		c.m.Append(returned(c.path), store.Op{Kind: store.Delete, Key: retiredKey(c.path)})
+	}
+	c.template = template
+	if again {
+		signal(c.checkNow)
+	}
+	signal(c.wake)
+}
+
+func returned(path string) event.Event {
+	return event.Event{
+		Type: event.PoolReturned, Path: path, Actor: "controller", Message: path + " is in the file again, and goes on",
+	}
+}
+
+// logRemoved logs that nothing is left of a retired pool.
+func (c *Controller) logRemoved() {
+	if !c.isRetired() {
+		return
+	}
+	c.m.Append(event.Event{
+		Type: event.PoolRemoved, Path: c.path, Actor: "controller",
+		Message: c.path + " is not in the file any more, and all of it is gone",
+	}, store.Op{Kind: store.Delete, Key: retiredKey(c.path)})
+}
+
+// surplusReason returns why instances that are too many are asked to finish. Needs mu.
+func (c *Controller) surplusReason() string {
+	if c.retired {
+		return retiredReason
+	}
+	return surplusReason
+}
