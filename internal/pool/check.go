@@ -29,7 +29,7 @@ const MaxOutput = 64 << 10
 // has cores, as those that wait for something must not hold up the others.
 const maxChecks = 32
 
-// Check is what asks how many instances are wanted.
+// Check is a command that prints how many instances are wanted.
 type Check struct {
 	Argv    []string
 	Dir     string
@@ -41,7 +41,7 @@ type Check struct {
 	User            *account.Account
 }
 
-// Runner runs checks beside each other, not too many at a time. NewRunner makes it.
+// Runner runs checks in parallel, not too many at a time. NewRunner makes it.
 type Runner struct {
 	project string // value of EnvChecks; nothing is cleared if it is empty
 	sweeper proc.Sweeper
@@ -115,17 +115,17 @@ func (r *Runner) Run(ctx context.Context, c Check) (int, error) {
 	case err != nil:
 		return 0, err
 	case result.Exit.Kind != supervisor.Normal:
-		return 0, fmt.Errorf("%v%s", result.Exit, lastWords(result.Stderr))
+		return 0, fmt.Errorf("%v%s", result.Exit, lastLine(result.Stderr))
 	}
 	n, err := ParseAnswer(result.Stdout)
 	if err != nil {
-		err = fmt.Errorf("%w%s", err, lastWords(result.Stderr))
+		err = fmt.Errorf("%w%s", err, lastLine(result.Stderr))
 	}
 	return n, err
 }
 
-// lastWords is the last line that a check has written to stderr, for people.
-func lastWords(stderr []byte) string {
+// lastLine returns the last line that a check has written to stderr.
+func lastLine(stderr []byte) string {
 	text := strings.TrimSpace(string(stderr))
 	text = proc.Plain(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
 	if text == "" {

@@ -136,19 +136,19 @@ func (c *Controller) reconcile() (next time.Time) {
 			c.names = append(c.names, s.Name)
 			c.adding[s.Name] = true
 			changed = true
-		case Dismiss:
+		case Remove:
 			c.m.Drains.DecideSurplus(path, s.Why)
 			c.names = slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return name == s.Name })
 			c.removing[s.Name] = true
 			changed = true
-		case Ask:
+		case BeginDrain:
 			timeout, why := c.template.Pool.DrainTimeout, c.surplusReason()
 			if until := now.Add(timeout); next.IsZero() || until.Before(next) {
 				next = until
 			}
 			incarnation := seen[s.Name].Incarnation
 			c.background(func(context.Context) { c.m.Drains.BeginSurplus(path, incarnation, why, timeout) })
-		case GoOn:
+		case CancelDrain:
 			c.background(func(context.Context) { c.m.Drains.CancelSurplus(path) })
 		}
 	}

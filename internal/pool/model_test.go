@@ -12,7 +12,7 @@ import (
 )
 
 // world is a pool whose plans are carried out at once, but for the end of who is
-// dismissed, which takes its time.
+// removed, which takes its time.
 type world struct {
 	agent   *spec.Agent
 	demand  Demand
@@ -48,26 +48,26 @@ func (w *world) patrol(t *rapid.T) {
 				t.Fatalf("%s is added and nobody wants it", s.Name)
 			}
 			w.members = append(w.members, Member{Name: s.Name, Lives: true})
-		case Ask:
+		case BeginDrain:
 			at := slices.Index(names(w.members), s.Name)
 			if isWanted || m.Drain != nil || m.Held || !m.Lives || m.Leaving || at > lowest {
 				t.Fatalf("%+v is asked to finish, wanted: %v, after number %d", *m, isWanted, lowest)
 			}
 			lowest = at
 			m.Drain = &Drain{Until: w.now.Add(w.agent.Pool.DrainTimeout)}
-		case GoOn:
+		case CancelDrain:
 			if !isWanted || m.Drain == nil || m.Drain.Finished || !w.now.Before(m.Drain.Until) {
 				t.Fatalf("%+v goes on, wanted: %v", *m, isWanted)
 			}
 			m.Drain = nil
-		case Dismiss:
+		case Remove:
 			switch {
 			case m.Leaving:
-				t.Fatalf("%s is dismissed twice", s.Name)
+				t.Fatalf("%s is removed twice", s.Name)
 			case isWanted && m.Drain == nil && !m.Again:
-				t.Fatalf("%s is dismissed, wanted and never asked to finish", s.Name)
+				t.Fatalf("%s is removed, wanted and never asked to finish", s.Name)
 			case m.Lives && m.Held:
-				t.Fatalf("%s is dismissed while somebody waits for it", s.Name)
+				t.Fatalf("%s is removed while somebody waits for it", s.Name)
 			case m.Lives && !(m.Drain.Finished || !w.now.Before(m.Drain.Until)):
 				t.Fatalf("%s is killed in the middle of its work: %+v", s.Name, *m)
 			}
@@ -89,7 +89,7 @@ func (w *world) patrol(t *rapid.T) {
 
 // settled: what is wanted exists, and nothing else but what still has time.
 func (w *world) settled(t *rapid.T) {
-	for range 3 { // those who are dismissed go, those who come back come
+	for range 3 { // those who are removed go, those who come back come
 		w.patrol(t)
 		w.members = slices.DeleteFunc(w.members, func(m Member) bool { return m.Leaving })
 	}

@@ -1,11 +1,12 @@
-// Package pool decides how many instances a pool has and which: what a check
-// says becomes a size, and a size becomes steps for the instances that exist.
-// Deciding is pure, it knows neither clock nor process; Runner runs the checks.
+// Package pool decides how many instances of an agent a pool runs, and adds and retires them.
 //
-// The rules are those of the Gas City seed, as far as it has any: instances are
-// the first so many of a row of names, the surplus is drained and not killed,
-// what is drained is stopped when it says that it has finished or when its time is
-// over, and goes on when it is wanted again before that.
+// The instances of a pool are the first so many of a row of names. How many are wanted is what a
+// check command prints, within bounds. Surplus instances are drained, not killed: an instance
+// that is drained is stopped when it has finished or its time is over, and goes on
+// if it is wanted again before that.
+//
+// Plan decides: it is pure, and knows neither clock nor process. A Controller runs the control
+// loop of one pool, the Manager holds the pools of a project, and the Runner runs the checks.
 package pool
 
 import (
@@ -15,8 +16,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Demand is what is known of how many instances are wanted. Its zero value is
-// that nothing is.
+// Demand holds what is known of how many instances are wanted. Its zero value
+// knows nothing.
 type Demand struct {
 	// Asked is the last good answer of the check, as it was given; valid if Known.
 	Asked int
@@ -25,10 +26,9 @@ type Demand struct {
 	Problem error
 }
 
-// Answered is the demand after a check. One that failed leaves what the last
-// good one has said in force: a queue that cannot be read is not an empty queue,
-// and those who work must not be stopped for that. (The seed's original fell back
-// to the minimum.)
+// Answered returns the demand after a check. A check that failed leaves the last good answer
+// in force: a queue that cannot be read is not an empty queue, and instances that work must not
+// be stopped for that.
 func (d Demand) Answered(n int, err error) Demand {
 	if err != nil {
 		d.Problem = err
@@ -37,8 +37,8 @@ func (d Demand) Answered(n int, err error) Demand {
 	return Demand{Asked: n, Known: true}
 }
 
-// Size is how many instances there should be: what was asked for within the
-// bounds, and the minimum before anything was.
+// Size returns how many instances there should be: what was asked for, within the bounds, or the
+// minimum before the first answer.
 func (d Demand) Size(p *spec.Pool) int {
 	if !d.Known {
 		return p.Clamp(p.Min)
@@ -46,14 +46,13 @@ func (d Demand) Size(p *spec.Pool) int {
 	return p.Clamp(d.Asked)
 }
 
-// Member is an instance that exists: that its pool has in the tree.
+// Member describes an instance that the pool has in the tree.
 type Member struct {
 	Name string
 	// Lives: something of it runs, or may run. What waits for its restart, is
 	// held by a limit or was stopped by hand does not, and is not asked to finish.
 	Lives bool
-	// Held: somebody has asked it by hand to finish. The pool leaves it alone
-	// while it lives.
+	// Held: a person has asked it to finish. The pool leaves it alone while it lives.
 	Held bool
 	// Drain is not nil if the pool has asked it to finish.
 	Drain *Drain
@@ -63,25 +62,25 @@ type Member struct {
 	Again bool
 }
 
-// Drain is that an instance was asked to finish.
+// Drain describes an instance that was asked to finish.
 type Drain struct {
 	Finished bool      // it says that it has
 	Until    time.Time // then it is stopped in any case
 }
 
-// Verb is what a Step does.
+// Verb says what a Step does.
 type Verb uint8
 
 const (
-	Add     Verb = iota // start an instance that does not exist
-	Ask                 // ask it to finish
-	GoOn                // it need not finish any more
-	Dismiss             // stop it, if it lives, and remove it
+	Add         Verb = iota // start an instance that does not exist
+	BeginDrain              // ask it to finish
+	CancelDrain             // it need not finish any more
+	Remove                  // stop it, if it lives, and remove it
 )
 
-func (v Verb) String() string { return [...]string{"add", "ask", "go on", "dismiss"}[v] }
+func (v Verb) String() string { return [...]string{"add", "drain", "cancel drain", "remove"}[v] }
 
-// Step is something to be done to an instance, and why.
+// Step is one action on an instance, with its reason.
 type Step struct {
 	Verb Verb
 	Name string
@@ -98,12 +97,12 @@ const (
 	WhyTooLong  = "did not finish in time"
 )
 
-// Plan says what is to be done so that the members become the wanted instances,
+// Plan returns what is to be done so that the members become the wanted instances,
 // and when to plan again if nothing happens before; zero for never. wanted is in
 // the order in which instances are started; members are in the same order, with
 // those behind them that could not be wanted at all. The surplus goes from
 // the end. Nothing is planned for what is as it should be, or on its way there: of a
-// plan that is carried out, only the return of those who were dismissed is left.
+// plan that is carried out, only the return of those who were removed is left.
 func Plan(now time.Time, wanted []string, members []Member) (steps []Step, next time.Time) {
 	byName := make(map[string]Member, len(members))
 	for _, m := range members {
@@ -116,26 +115,26 @@ func Plan(now time.Time, wanted []string, members []Member) (steps []Step, next 
 		case !exists:
 			steps = append(steps, Step{Add, name, WhyWanted})
 		case m.Again && !m.Lives && !m.Leaving:
-			steps = append(steps, Step{Dismiss, name, WhyEnded}) // and begins anew when it is gone
+			steps = append(steps, Step{Remove, name, WhyEnded}) // and starts again when it is gone
 		case m.Drain == nil || m.Leaving:
 			// As it should be, or in its way: it is added when it is gone.
 		case m.Lives && !m.Drain.Finished && now.Before(m.Drain.Until):
-			steps = append(steps, Step{GoOn, name, WhyAgain})
+			steps = append(steps, Step{CancelDrain, name, WhyAgain})
 		default:
-			// It has wound down what it was for. What comes next begins afresh.
-			steps = append(steps, Step{Dismiss, name, m.over(now)})
+			// It has finished what it was for, and is added again when it is gone.
+			steps = append(steps, Step{Remove, name, m.over(now)})
 		}
 	}
 	for _, m := range slices.Backward(members) {
 		switch {
 		case keep[m.Name] || m.Leaving || m.Held && m.Lives:
 		case !m.Lives:
-			steps = append(steps, Step{Dismiss, m.Name, WhyEnded})
+			steps = append(steps, Step{Remove, m.Name, WhyEnded})
 		case m.Drain == nil:
-			steps = append(steps, Step{Ask, m.Name, WhySurplus})
+			steps = append(steps, Step{BeginDrain, m.Name, WhySurplus})
 		default:
 			if why := m.over(now); why != "" {
-				steps = append(steps, Step{Dismiss, m.Name, why})
+				steps = append(steps, Step{Remove, m.Name, why})
 			} else if next.IsZero() || m.Drain.Until.Before(next) {
 				next = m.Drain.Until
 			}
@@ -157,8 +156,8 @@ func (m Member) over(now time.Time) string {
 	return ""
 }
 
-// IsDeath reports whether an end of an instance is a death, for OnDeath: one
-// that nobody has asked for. Who was asked to finish may end by itself, if cleanly.
+// IsDeath reports whether the exit of an instance is a death, for OnDeath: an exit
+// that was not asked for. An instance that was asked to finish may exit on its own, if cleanly.
 func IsDeath(asked, draining, clean bool) bool {
 	return !asked && !(draining && clean)
 }

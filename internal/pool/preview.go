@@ -80,7 +80,7 @@ func (p *Preview) Surplus() (all []api.RoundAction) {
 	}
 	steps, _ := Plan(time.Now(), p.Template.Instances(p.size()), members)
 	for _, s := range steps {
-		if s.Verb == Ask {
+		if s.Verb == BeginDrain {
 			all = append(all, api.RoundAction{Action: "drain", Path: p.Path + "/" + s.Name, Reason: s.Why})
 		}
 	}
