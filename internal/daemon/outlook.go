@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/liveness"
+	"github.com/coppice-dev/coppice/internal/health/liveness"
 	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/supervisor"
 )
