@@ -35,6 +35,7 @@ type Daemon interface {
 	Service
 	Access
 	Agents
+	Health
 	Selves
 	Drains
 	Fires

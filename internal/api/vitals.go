@@ -1,15 +1,27 @@
 package api
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
-// Selves is what an agent says and asks of itself. The daemon cuts text to
+// Health serves what an agent says of its own health. The daemon cuts text to
 // MaxNote bytes and makes it plain: what an agent says is a claim.
-type Selves interface {
+type Health interface {
 	// Ready says that the agent has started. ErrConflict if something else
 	// decides that; no error if it is ready already.
 	Ready(ctx context.Context, who Caller) error
 	// Heartbeat says that it lives and, with a Beat that is not empty, how far it is.
 	Heartbeat(ctx context.Context, who Caller, b Beat) error
+}
+
+// Stale returns the error of a request whose incarnation has ended.
+func Stale(who Caller) error {
+	return fmt.Errorf("%w: incarnation %d of %s", ErrStale, who.Incarnation, who.Path)
+}
+
+// Selves serves what an agent asks for itself. Text is treated as in Health.
+type Selves interface {
 	// RequestRestart asks for another incarnation, which counts as no failure.
 	// It returns when it is certain that it will come. ErrConflict while the agent is drained.
 	RequestRestart(ctx context.Context, who Caller, reason string) error
@@ -106,12 +118,12 @@ func (c *call) hook() error {
 	return c.answer(orEmpty(notices))
 }
 
-// Ready is Selves.Ready of the agent whose client this is.
+// Ready is Health.Ready of the agent whose client this is.
 func (c *Client) Ready(ctx context.Context) error {
 	return c.call(ctx, "POST", "/agent/ready", nil, nil, nil)
 }
 
-// Heartbeat is Selves.Heartbeat of the agent whose client this is.
+// Heartbeat is Health.Heartbeat of the agent whose client this is.
 func (c *Client) Heartbeat(ctx context.Context, b Beat) error {
 	return c.call(ctx, "POST", "/agent/heartbeat", nil, b, nil)
 }

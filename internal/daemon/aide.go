@@ -471,7 +471,7 @@ func (p told) Exit() supervisor.Exit {
 	}
 	// What was ended by a signal, or for not getting on, has not said how it ends.
 	var last *parted
-	var unhealthy *condemned
+	var unhealthy *unhealthyError
 	killed := code != nil && code.Signal != 0 || errors.As(exit.Err, &unhealthy)
 	if errors.As(exit.Err, &last) && last.status != "" && !killed {
 		exit.Err = &ended{last.status, exit.Err}

@@ -65,7 +65,7 @@ func TestEndOfRun(t *testing.T) {
 		{"it says why", status(&proc.ExitError{Code: 1}), "try 1 of 4, 100 tokens left"},
 		{"killed", status(&proc.ExitError{Code: -1, Signal: syscall.SIGKILL}), "ended by SIGKILL"},
 		{"a crash of its own", status(&proc.ExitError{Code: -1, Signal: syscall.SIGSEGV}), "ended by SIGSEGV"},
-		{"hung", supervisor.Exit{Kind: supervisor.Failure, Err: &condemned{errGuilty, status(&proc.ExitError{Code: 1}).Err}}, errGuilty.Error()},
+		{"hung", supervisor.Exit{Kind: supervisor.Failure, Err: &unhealthyError{errUnhealthy, status(&proc.ExitError{Code: 1}).Err}}, errUnhealthy.Error()},
 	} {
 		if got := (told{over{tt.exit}}).Exit().Err.Error(); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.what, got, tt.want)

@@ -152,8 +152,8 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 		c.strangers.left(agent)
 		c.mu.Lock()
 		delete(c.sessions, agent)
-		delete(c.typing, agent)
 		c.mu.Unlock()
+		c.health.Forget(agent)
 		var last []store.Op
 		if c.fleet().agents[agent] == nil { // else its slot is used again
 			for _, place := range c.opts.Runtimes {

@@ -52,7 +52,7 @@ func (c *Controller) Ask(ctx context.Context, who api.Caller, q api.AskRequest) 
 	asked, _, err := c.desk.Ask(ctx, asking.Ask{
 		From: who.Path, Incarnation: who.Incarnation, Text: q.Text, Options: q.Options, Default: q.Default, Within: q.Within(), Key: q.Key,
 	})
-	c.waits(who.Path)
+	c.health.QuestionsChanged(who.Path)
 	return asked, translated(err)
 }
 
@@ -64,7 +64,7 @@ func (c *Controller) Question(_ context.Context, who api.Caller, id string) (ask
 
 // AwaitAnswer is part of api.Asking.
 func (c *Controller) AwaitAnswer(ctx context.Context, who api.Caller, id string) (q asking.Question, err error) {
-	err = c.awaits(ctx, who, func(ctx context.Context) error {
+	err = c.health.Await(ctx, who, func(ctx context.Context) error {
 		q, err = c.desk.Wait(ctx, who.Path, id)
 		return err
 	})

@@ -123,7 +123,7 @@ func whyNotRunning(n api.Node) (reason string, ok bool) {
 		if n.Failed {
 			return n.LastExit, true
 		}
-		took := asDuration(n.Uptime)
+		took := seconds(n.Uptime)
 		return fmt.Sprintf("not ready after %s", liveness.Brief(took.Round(time.Second))), took >= slowStart
 	case supervisor.Restarting.String():
 		switch {
@@ -151,13 +151,13 @@ func keepsFailing(n api.Node) bool {
 func silence(v api.Vitals) string {
 	switch {
 	case v.HeartbeatTimeout > 0 && v.Heartbeat == nil:
-		return fmt.Sprintf("no heartbeat yet (heartbeat_timeout %s)", liveness.Brief(asDuration(v.HeartbeatTimeout)))
+		return fmt.Sprintf("no heartbeat yet (heartbeat_timeout %s)", liveness.Brief(seconds(v.HeartbeatTimeout)))
 	case v.HeartbeatTimeout > 0 && *v.Heartbeat >= v.HeartbeatTimeout:
 		return fmt.Sprintf("no heartbeat for %s (heartbeat_timeout %s)",
-			liveness.Brief(asDuration(*v.Heartbeat).Round(time.Second)), liveness.Brief(asDuration(v.HeartbeatTimeout)))
+			liveness.Brief(seconds(*v.Heartbeat).Round(time.Second)), liveness.Brief(seconds(v.HeartbeatTimeout)))
 	}
 	return fmt.Sprintf("no progress for %s (progress_timeout %s)",
-		liveness.Brief(asDuration(v.ProgressAge).Round(time.Second)), liveness.Brief(asDuration(v.ProgressTimeout)))
+		liveness.Brief(seconds(v.ProgressAge).Round(time.Second)), liveness.Brief(seconds(v.ProgressTimeout)))
 }
 
 // investigation returns the command that shows why a node keeps ending: its logs, or the

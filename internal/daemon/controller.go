@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/errand"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/orders/dispatch"
 	"github.com/coppice-dev/coppice/internal/pool"
@@ -88,7 +89,7 @@ type Controller struct {
 	strangers   strangers
 	hashes      *hashes
 	credentials *credentials
-	vitals      vitals
+	health      *health.Monitor
 	background  *background
 	pools       *pool.Manager
 	drains      *drain.Manager
@@ -107,14 +108,10 @@ type Controller struct {
 	sessions map[string]runtime.Session  // the last one of each agent
 	adopt    map[string]adoption         // incarnations that are to be taken over, not started
 	strays   map[string]*stray           // slots that are to be emptied before that
-	typing   map[string]*typing          // who types into the terminal of an agent
 	restarts map[string]*restart         // that agents have asked for
 	gone     map[string]supervisor.Saved // agents that are not wanted any more, as they were
 	rejected *rejection                  // the files that are there now, which are not in force
 	keep     bool                        // agents go on without the controller
-
-	idle      map[string]idling // agents that are so for longer than they may; needs mu
-	unwatched map[string]bool   // agents of which was said that their idle_timeout does nothing; needs mu
 
 	project   suspension
 	processes *processes
@@ -170,9 +167,8 @@ func newController(o Options) (*Controller, error) {
 		places:   make(map[string]runtime.Runtime),
 		sessions: make(map[string]runtime.Session), gone: make(map[string]supervisor.Saved),
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
-		typing: make(map[string]*typing), restarts: make(map[string]*restart),
-		vitals: vitals{byPath: make(map[string]*vital)}, background: newBackground(),
-		idle: make(map[string]idling), unwatched: make(map[string]bool), processes: newProcesses(), departed: make(map[string]*fleet), parted: make(chan struct{}), hurry: make(chan struct{}),
+		restarts: make(map[string]*restart), background: newBackground(), processes: newProcesses(),
+		departed: make(map[string]*fleet), parted: make(chan struct{}), hurry: make(chan struct{}),
 		credentials: newCredentials(), launched: make(chan struct{}), ordersEnded: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
@@ -181,6 +177,7 @@ func newController(o Options) (*Controller, error) {
 	c.access = newAccess(c)
 	c.wanted.Store(newFleet(o.Tree, o.Config))
 	c.patrols = newRounds(c)
+	c.health = newHealth(c)
 	c.drains = newDrains(c)
 	c.pools = newPools(c)
 	c.pauses.look = make(chan struct{}, 1)

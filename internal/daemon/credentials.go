@@ -92,7 +92,7 @@ func (c *credentials) caller(token string) (api.Caller, error) {
 		return who, nil
 	}
 	if who, ok := c.over[token]; ok {
-		return api.Caller{}, stale(who)
+		return api.Caller{}, api.Stale(who)
 	}
 	if len(c.pending) > 0 {
 		return api.Caller{}, fmt.Errorf("%w: agents are still being taken over", api.ErrStopping)

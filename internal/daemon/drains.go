@@ -116,16 +116,10 @@ func (a drainAgents) Renew(ctx context.Context, path string, incarnation uint64,
 func (a drainAgents) DropRestart(path, why string) { a.c.dropRestart(path, 0, why) }
 
 // StopWaiting is part of drain.Agents.
-func (a drainAgents) StopWaiting(path string) bool {
-	v := a.c.vital(path)
-	if v != nil {
-		v.drains()
-	}
-	return v != nil
-}
+func (a drainAgents) StopWaiting(path string) bool { return a.c.health.Drain(path) }
 
 // ChecksDrains is part of drain.Agents.
-func (a drainAgents) ChecksDrains(who api.Caller) { a.c.looksForDrains(who) }
+func (a drainAgents) ChecksDrains(who api.Caller) { a.c.health.Incarnation(who).SetSeesDrains() }
 
 // Nudge is part of drain.Agents.
-func (a drainAgents) Nudge(ctx context.Context, path, text string) { a.c.nudge(ctx, path, text) }
+func (a drainAgents) Nudge(ctx context.Context, path, text string) { a.c.health.Nudge(ctx, path, text) }

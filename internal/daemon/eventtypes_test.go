@@ -2,13 +2,10 @@ package daemon
 
 import (
 	"testing"
-	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/work"
 )
 
@@ -39,21 +36,5 @@ func TestEventTypes(t *testing.T) {
 		if is != want {
 			t.Errorf("%s instead of %s", is, want)
 		}
-	}
-}
-
-// TestIdleUnknown: that a runtime cannot tell whether an agent is idle is said once.
-func TestIdleUnknown(t *testing.T) {
-	c := claimant(t, memory.New())
-	c.unwatched = make(map[string]bool)
-	for range 3 {
-		c.untellable(api.Caller{Path: "t/a", Incarnation: 1}, &spec.Agent{Name: "a", IdleTimeout: time.Minute})
-	}
-	if err := c.log.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	events, _, err := c.log.Read(t.Context(), 0, event.Filter{}, 0)
-	if err != nil || len(events) != 1 || events[0].Type != event.AgentIdleUnknown || events[0].Path != "t/a" {
-		t.Errorf("%v, %v", events, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -40,8 +41,8 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 				x.Next, x.Hint = next, hint
 			}
 		}
-		x.Evidence = slices.Concat(evidence(sup.Path(), n, info), vitalEvidence(n.Vitals), aideEvidence(n))
-		if c.awaitsTask(n.Path) {
+		x.Evidence = slices.Concat(evidence(sup.Path(), n, info), health.Evidence(n.Vitals), aideEvidence(n))
+		if c.health.AwaitsTask(n.Path) {
 			x.Evidence = append(x.Evidence, "it waits for a task")
 		}
 	} else {

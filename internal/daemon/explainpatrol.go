@@ -89,24 +89,8 @@ func (c *Controller) explainPatrol(x *api.Explanation) {
 	if x.Node.State == supervisor.Quarantined.String() && x.Node.NextAt != nil {
 		p.HeldUntil = x.Node.NextAt
 	}
-	if idle, counts, ok := c.idleFor(path); ok && counts {
-		left := max(0, c.fleet().agents[path].IdleTimeout-idle).Seconds()
+	if at, ok := c.health.Activity(path); ok && at.Counts {
+		left := max(0, c.fleet().agents[path].IdleTimeout-at.Idle).Seconds()
 		p.IdleLeft = &left
 	}
-}
-
-// idleFor is for how long an agent that has an idle_timeout and runs has neither
-// read nor written anything, and whether that counts at the moment.
-func (c *Controller) idleFor(path string) (idle time.Duration, counts, ok bool) {
-	a, p := c.fleet().agents[path], c.processes.of(path)
-	if a == nil || a.IdleTimeout <= 0 || p == nil {
-		return 0, false, false
-	}
-	last, err := c.activity(p.session)
-	if err != nil {
-		return 0, false, false
-	}
-	now := time.Now()
-	since := c.excused(path, now)
-	return max(0, now.Sub(latest(last, since))), !since.Equal(now), true
 }

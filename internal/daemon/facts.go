@@ -136,15 +136,11 @@ func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
 		o.Requested, o.Request = true, r.Reason
 	}
 	o.Incarnation = incarnation
-	if at := c.idle[o.Path]; at.who == who {
-		o.Idle = at.idle
-	}
 	c.mu.Unlock()
 	o.Draining = c.drains.Has(o.Path)
 	o.Hash = c.hashes.of(who)
-	if v := c.vital(o.Path); v != nil && v.who == who {
-		o.Asks = v.looksForDrains()
-	}
+	i := c.health.Incarnation(who)
+	o.Idle, o.Asks = i.Idle(), i.SeesDrains()
 }
 
 // done is an agent that its supervisor does not know any more: it is temporary, and has ended.

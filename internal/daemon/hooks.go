@@ -108,7 +108,7 @@ func (l *life) perform(ctx context.Context, name string, h spec.Hook, more []str
 
 // failed runs what is to be run after a failure.
 func (l *life) failed(ctx context.Context, exit supervisor.Exit) {
-	l.c.fails(api.Caller{Path: l.self.Path, Incarnation: l.self.Incarnation})
+	l.c.health.Incarnation(api.Caller{Path: l.self.Path, Incarnation: l.self.Incarnation}).SetFailed()
 	l.run(ctx, "on_error", l.agent.Hooks.Error, exitEnviron(exit)...)
 }
 

@@ -12,7 +12,7 @@ import (
 func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error) {
 	who, err := c.credentials.caller(token)
 	if err == nil {
-		c.sign(who)
+		c.health.Request(who)
 	}
 	return who, err
 }
@@ -21,7 +21,7 @@ func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error)
 func (c *Controller) begin(ctx context.Context, self supervisor.Self) (token string, err error) {
 	c.beginMail(self)
 	who := api.Caller{Path: self.Path, Incarnation: self.Incarnation}
-	c.beginVitals(who)
+	c.health.Register(who)
 	token = c.credentials.issue(who)
 	c.claims.live(self.Path, token)
 	c.beginWork(who, token)
@@ -35,7 +35,7 @@ func (c *Controller) resumed(ctx context.Context, o runtime.Observation) error {
 		return nil
 	}
 	who := api.Caller{Path: o.Path, Incarnation: o.Incarnation}
-	c.beginVitals(who)
+	c.health.Register(who)
 	err := c.remember(ctx, who, o.Token) // before it can ask for them
 	c.credentials.restore(who, o.Token)
 	c.claims.live(o.Path, o.Token)
@@ -48,7 +48,7 @@ func (c *Controller) resumed(ctx context.Context, o runtime.Observation) error {
 func (c *Controller) over(path string, incarnation uint64, failure string) {
 	who := api.Caller{Path: path, Incarnation: incarnation}
 	c.credentials.revoke(who)
-	c.endVitals(who)
+	c.health.End(who)
 	c.forwardAnswers(path)
 	c.beliefs.End(path, incarnation)
 	c.drains.Exited(path, incarnation)

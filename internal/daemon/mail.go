@@ -32,7 +32,7 @@ func (c *Controller) openMail(ctx context.Context) (err error) {
 		Store: c.opts.Store, Logger: c.opts.Logger,
 		Also: func(q asking.Question) []store.Op { return []store.Op{c.log.Op(questionEvent(q))} },
 		Ended: func(q asking.Question, waited bool) {
-			c.waits(q.From)
+			c.health.QuestionsChanged(q.From)
 			notify(c.pauses.look)
 			if !waited {
 				c.forward(q)
@@ -137,7 +137,7 @@ func (c *Controller) post(ctx context.Context, p mail.Post) (mail.Message, error
 	if fresh && m.To != mail.People {
 		// What others have written has no place in what may be typed into a terminal.
 		c.background.run(func(ctx context.Context) {
-			c.nudge(ctx, m.To, fmt.Sprintf("coppice: there is mail for you, %s. Please run: coppice agent mail read %[1]s", m.ID))
+			c.health.Nudge(ctx, m.To, fmt.Sprintf("coppice: there is mail for you, %s. Please run: coppice agent mail read %[1]s", m.ID))
 		})
 	}
 	return m, nil

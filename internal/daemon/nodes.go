@@ -172,7 +172,7 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 		}
 	}
 	if n.Kind == kindAgent {
-		n.Vitals, n.Drain = c.vital(path).shown(), c.drains.API(path)
+		n.Vitals, n.Drain = c.health.Vitals(path), c.drains.API(path)
 	}
 	if !i.NextAt.IsZero() {
 		n.NextAt = &i.NextAt

@@ -17,7 +17,7 @@ import (
 func outlook(n api.Node, i supervisor.ChildInfo) (why, next, do string) {
 	why = n.Reason
 	if n.Drain != nil {
-		left := asDuration(n.Drain.Left).Round(time.Second)
+		left := seconds(n.Drain.Left).Round(time.Second)
 		return why, fmt.Sprintf("it is stopped when it says that it has finished, and in %s in any case", liveness.Brief(left)),
 			"to let it go on: coppice start " + n.Path
 	}
@@ -151,7 +151,9 @@ func addStanding(x *api.Explanation, p *api.Standing, now time.Time) {
 	case len(p.WaitsFor) > 0 && x.Next == "":
 		x.Next = fmt.Sprintf("it is started as soon as %s is ready", p.WaitsFor[0])
 	case p.IdleLeft != nil:
-		left := liveness.Brief(asDuration(*p.IdleLeft).Round(time.Second))
+		left := liveness.Brief(seconds(*p.IdleLeft).Round(time.Second))
 		x.Next = fmt.Sprintf("it is killed in %s unless it reads or writes something first", left)
 	}
 }
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

@@ -35,10 +35,10 @@ func (p *parted) Unwrap() error { return p.exit }
 func parting(exit supervisor.Exit, said notice.Notice) supervisor.Exit {
 	var process *proc.ExitError
 	signalled := errors.As(exit.Err, &process) && process.Signal != 0
-	var verdict *condemned
+	var unhealthy *unhealthyError
 	p := &parted{
 		exit: exit.Err, status: said.Status, errno: said.Errno,
-		announced: !said.Stopping.IsZero() && (exit.Clean() || signalled) && !errors.As(exit.Err, &verdict),
+		announced: !said.Stopping.IsZero() && (exit.Clean() || signalled) && !errors.As(exit.Err, &unhealthy),
 	}
 	if p.announced || exit.Err != nil && (p.status != "" || p.errno != 0) {
 		exit.Err = p

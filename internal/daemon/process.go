@@ -11,9 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// process is a session as its supervisor sees it: one that a controller which
-// keeps its agents can let go of, and that it can find guilty of living without
-// doing its work.
+// process is a session as its supervisor sees it. A controller that keeps its agents can let go of
+// it, and package health can fail it although it runs.
 type process struct {
 	session runtime.Session
 	keeps   func() bool
@@ -22,21 +21,19 @@ type process struct {
 	gone    chan struct{} // the session has ended and its turns are taken, or it was let go
 	done    chan struct{} // the same, and its supervisor may know
 	letGo   chan struct{}
-	ready   time.Time // since when it is known
 	order   stopOrder
-	unmind  func() // ends the watch over whether it is idle; nil if there is none
 
 	ctx     context.Context // of its turns; over when it is killed, or let go
 	cancel  context.CancelCauseFunc
 	resting sync.WaitGroup
 
-	mu      sync.Mutex
-	asked   bool          // to end, by its supervisor
-	ended   bool          // the session has, and it is too late to rest
-	verdict error         // why it was condemned; nil if it was not
-	since   time.Time     // it was asked in its turn, with others; zero if it was not
-	took    time.Duration // from since to the end; 0 if it has not ended
-	told    bool          // that it did not end in time
+	mu        sync.Mutex
+	asked     bool          // to end, by its supervisor
+	ended     bool          // the session has, and it is too late to rest
+	unhealthy error         // why it was failed; nil if it was not
+	since     time.Time     // it was asked in its turn, with others; zero if it was not
+	took      time.Duration // from since to the end; 0 if it has not ended
+	told      bool          // that it did not end in time
 }
 
 // stopOrder is when an agent that is stopped with others may end.
@@ -67,7 +64,7 @@ var (
 func newProcess(s runtime.Session, keeps func() bool, grace time.Duration, t turns, order stopOrder) *process {
 	p := &process{
 		session: s, keeps: keeps, grace: grace, turns: t, order: order,
-		ready: time.Now(), gone: make(chan struct{}), done: make(chan struct{}), letGo: make(chan struct{}),
+		gone: make(chan struct{}), done: make(chan struct{}), letGo: make(chan struct{}),
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	go p.watch()
@@ -113,8 +110,8 @@ func (p *process) Exit() supervisor.Exit {
 	exit := p.session.Exit()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.verdict != nil {
-		exit = supervisor.Exit{Kind: supervisor.Failure, Err: &condemned{p.verdict, exit.Err}}
+	if p.unhealthy != nil {
+		exit = supervisor.Exit{Kind: supervisor.Failure, Err: &unhealthyError{p.unhealthy, exit.Err}}
 	}
 	if p.asked {
 		return exit
@@ -206,23 +203,27 @@ func (p *process) Overdue(allowed time.Duration) time.Duration {
 	return took
 }
 
-// leaves reports whether it has been asked to end, or was condemned.
-func (p *process) leaves() bool {
+// Session is part of health.Agent.
+func (p *process) Session() runtime.Session { return p.session }
+
+// Context is part of health.Agent.
+func (p *process) Context() context.Context { return p.ctx }
+
+// Leaving reports whether it has been asked to end, or was failed.
+func (p *process) Leaving() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.asked || p.verdict != nil
+	return p.asked || p.unhealthy != nil
 }
 
-// condemn ends an incarnation that lives and does not do its work, and makes a
-// failure of its end, whatever that will be: its supervisor decides what comes
-// next, as after a crash. It is asked to end by sig or, if that is 0, by its own
-// stop signal, and is killed when its grace period is over. condemn returns at
-// once. It reports false, and does nothing, if the incarnation was condemned
-// before, has been asked to end, was let go of, or has ended.
+// Fail ends an unhealthy incarnation and turns its exit, however it ends, into a failure: its
+// supervisor decides what comes next, as after a crash. It sends sig or, if that is 0, the agent's
+// stop signal, and SIGKILL after the grace period. It returns at once. It reports false, and does
+// nothing, if the incarnation was failed before, has been asked to end, was let go of, or has ended.
 //
-// If the controller is killed before the end has come, the next one sees an
-// incarnation that lives, and judges it anew, or its end as it was.
-func (p *process) condemn(reason error, sig syscall.Signal) bool {
+// If the daemon is killed before the incarnation has ended, the next daemon finds it running and
+// checks its health again, or finds its exit as it was.
+func (p *process) Fail(reason error, sig syscall.Signal) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
@@ -232,16 +233,16 @@ func (p *process) condemn(reason error, sig syscall.Signal) bool {
 		return false
 	default:
 	}
-	if p.asked || p.verdict != nil || p.keeps() {
+	if p.asked || p.unhealthy != nil || p.keeps() {
 		return false
 	}
-	p.verdict = reason
-	go p.execute(sig)
+	p.unhealthy = reason
+	go p.terminate(sig)
 	return true
 }
 
-// execute is the ladder of a condemned incarnation.
-func (p *process) execute(sig syscall.Signal) {
+// terminate ends an incarnation that was failed: a signal, then SIGKILL after the grace period.
+func (p *process) terminate(sig syscall.Signal) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.grace)
 	defer cancel()
 	if sig == 0 {
@@ -259,14 +260,14 @@ func (p *process) execute(sig syscall.Signal) {
 	}
 }
 
-// condemned is the error of an incarnation that was. The text is the reason
-// alone: how it then ended follows from that.
-type condemned struct{ reason, exit error }
+// unhealthyError is the error of an incarnation that was failed. The text is the reason alone: how it
+// then ended follows from that.
+type unhealthyError struct{ reason, exit error }
 
-func (c *condemned) Error() string { return c.reason.Error() }
-func (c *condemned) Unwrap() []error {
-	if c.exit == nil {
-		return []error{c.reason}
+func (e *unhealthyError) Error() string { return e.reason.Error() }
+func (e *unhealthyError) Unwrap() []error {
+	if e.exit == nil {
+		return []error{e.reason}
 	}
-	return []error{c.reason, c.exit}
+	return []error{e.reason, e.exit}
 }

@@ -58,7 +58,7 @@ func (s *played) told(what string, ends bool, exit supervisor.Exit) {
 	}
 }
 
-var errGuilty = errors.New("watchdog: nothing heard for 30s")
+var errUnhealthy = errors.New("watchdog: nothing heard for 30s")
 
 func never() bool { return false }
 
@@ -68,7 +68,7 @@ type alone struct{}
 func (alone) Await(context.Context) (time.Duration, bool) { return 0, false }
 func (alone) Bound() time.Duration                        { return 0 }
 
-func TestCondemn(t *testing.T) {
+func TestFail(t *testing.T) {
 	abort, cont := syscall.SIGABRT.String(), syscall.SIGCONT.String()
 	for _, c := range []struct {
 		name string
@@ -86,8 +86,8 @@ func TestCondemn(t *testing.T) {
 				s := newPlayed(c.obey)
 				p := newProcess(s, never, 5*time.Second, turns{}, alone{})
 				begin := time.Now()
-				if !p.condemn(errGuilty, c.sig) || p.condemn(errors.New("another"), 0) {
-					t.Error("it can be condemned once")
+				if !p.Fail(errUnhealthy, c.sig) || p.Fail(errors.New("another"), 0) {
+					t.Error("it can be failed once")
 				}
 				<-p.Done()
 				synctest.Wait()
@@ -98,30 +98,30 @@ func TestCondemn(t *testing.T) {
 					t.Errorf("it was told %q, want %q", s.got, c.got)
 				}
 				e := p.Exit()
-				if e.Kind != supervisor.Failure || !errors.Is(e.Err, errGuilty) || e.Err.Error() != errGuilty.Error() {
+				if e.Kind != supervisor.Failure || !errors.Is(e.Err, errUnhealthy) || e.Err.Error() != errUnhealthy.Error() {
 					t.Errorf("exit: %v", e)
 				}
 				var how *proc.ExitError
 				if c.sig != 0 && c.obey && (!errors.As(e.Err, &how) || how.Signal != c.sig) {
 					t.Errorf("how it ended is lost: %#v", e.Err)
 				}
-				if p.condemn(errGuilty, 0) {
-					t.Error("condemned after its end")
+				if p.Fail(errUnhealthy, 0) {
+					t.Error("failed after its end")
 				}
 			})
 		})
 	}
 }
 
-// Whoever was asked to end first is not condemned any more.
-func TestCondemnTooLate(t *testing.T) {
+// An incarnation that was asked to end cannot be failed.
+func TestFailTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPlayed(true)
 		p := newProcess(s, never, time.Second, turns{}, alone{})
 		s.obey = false
 		p.Stop()
-		if p.condemn(errGuilty, syscall.SIGABRT) {
-			t.Error("condemned after it was asked to end")
+		if p.Fail(errUnhealthy, syscall.SIGABRT) {
+			t.Error("failed after it was asked to end")
 		}
 		p.Kill()
 		<-p.Done()
@@ -133,8 +133,8 @@ func TestCondemnTooLate(t *testing.T) {
 		s = newPlayed(true)
 		p = newProcess(s, func() bool { return keep }, time.Second, turns{}, alone{})
 		keep = true
-		if p.condemn(errGuilty, syscall.SIGABRT) {
-			t.Error("condemned by a controller that keeps its agents")
+		if p.Fail(errUnhealthy, syscall.SIGABRT) {
+			t.Error("failed by a controller that keeps its agents")
 		}
 		p.Stop()
 		<-p.Done()
@@ -163,13 +163,13 @@ func TestTurns(t *testing.T) {
 			time.Sleep(time.Second)
 			p.Kill()
 		}, []string{"rest: the agent is killed", "over"}, time.Second},
-		{"condemned", func(p *process, _ *played, _ *bool) { p.condemn(errGuilty, 0) }, []string{"failed failure", "over"}, slow},
+		{"failed", func(p *process, _ *played, _ *bool) { p.Fail(errUnhealthy, 0) }, []string{"failed failure", "over"}, slow},
 		{"crashes and is stopped then", func(p *process, s *played, _ *bool) {
 			s.told("", true, crash)
 			time.Sleep(time.Second)
 			p.Stop()
-			if p.condemn(errGuilty, 0) {
-				panic("condemned after its end")
+			if p.Fail(errUnhealthy, 0) {
+				panic("failed after its end")
 			}
 		}, []string{"failed failure", "over"}, slow},
 		{"crashes at rest", func(p *process, s *played, _ *bool) {

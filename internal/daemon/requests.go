@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -42,14 +43,14 @@ func (c *Controller) RequestRestart(ctx context.Context, who api.Caller, reason 
 	if c.drains.Has(who.Path) {
 		return fmt.Errorf("%w: %s is asked to finish, and is stopped then", api.ErrConflict, who.Path)
 	}
-	if v := c.vital(who.Path); v != nil && v.who == who && v.hasFailed() {
+	if c.health.Incarnation(who).Failed() {
 		return fmt.Errorf("%w: %s has failed; what comes next is decided as after every failure", api.ErrConflict, who.Path)
 	}
 	c.mu.Lock()
 	r := c.restarts[who.Path]
 	before, first := r, r == nil || r.Incarnation != who.Incarnation
 	if first {
-		r = &restart{Path: who.Path, Incarnation: who.Incarnation, Reason: brief(reason), kept: make(chan struct{})}
+		r = &restart{Path: who.Path, Incarnation: who.Incarnation, Reason: proc.OneLine(reason, api.MaxNote), kept: make(chan struct{})}
 		c.restarts[who.Path] = r
 	}
 	c.mu.Unlock()
@@ -143,19 +144,19 @@ var errNotStarted = errors.New("it could not be started; what comes next is deci
 var errOvertaken = errors.New("it was stopped or restarted meanwhile")
 
 func (c *Controller) restartNow(ctx context.Context, who api.Caller) error {
-	if v := c.vital(who.Path); v != nil && v.who == who {
+	if i := c.health.Incarnation(who); i != nil {
 		var ended <-chan struct{} // nil before it runs
 		if s := c.live(who.Path); s != nil && s.Observe().Incarnation == who.Incarnation {
 			ended = s.Done()
 		}
 		select {
-		case <-time.After(time.Until(v.since.Add(settleTime))):
+		case <-time.After(time.Until(i.Since().Add(settleTime))):
 		case <-ended:
-		case <-v.ended.Done():
+		case <-i.Ended():
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if v.hasFailed() && !v.isReady() {
+		if i.Failed() && !i.Ready() {
 			return errNotStarted
 		}
 	}
@@ -222,7 +223,7 @@ func (c *Controller) recallRestarts(ctx context.Context, records map[string]*rec
 // Hook is part of api.Selves.
 func (c *Controller) Hook(ctx context.Context, who api.Caller, key string) ([]api.Notice, error) {
 	var all []api.Notice
-	c.looksForDrains(who)
+	c.health.Incarnation(who).SetSeesDrains()
 	if d, ok := c.drains.Of(who.Path); ok && d.Incarnation == who.Incarnation {
 		all = append(all, d.Notice())
 	}

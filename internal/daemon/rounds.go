@@ -366,7 +366,7 @@ func (r *rounds) do(ctx context.Context, a patrol.Action) {
 		}
 		c.ensureNode(ctx, a.Path)
 	case patrol.End:
-		c.endIdle(a.Path)
+		c.health.FailIdle(a.Path)
 	case patrol.Release:
 		c.release(a)
 	case patrol.Renew, patrol.Drain:

@@ -106,7 +106,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	var tending sync.WaitGroup
 	defer tending.Wait()
 	tending.Go(func() { c.tend(serving, lock, listener) })
-	tending.Go(func() { c.lookForZombies(serving) })
+	tending.Go(func() { c.probeWrappers(serving) })
 	if !o.Once {
 		go c.keepCurrent(serving, loaded.Watch, o.Hurry) // which may hang with the file system
 	}

@@ -130,7 +130,7 @@ func (c *Controller) Attach(ctx context.Context, path string, input io.Reader, o
 		return err
 	}
 	if input != nil {
-		defer c.types(c.full(path))()
+		defer c.health.BeginTyping(c.full(path))()
 	}
 	err = s.Attach(ctx, runtime.Attachment{Input: input, Output: output, Sizes: sizes})
 	if errors.Is(err, runtime.ErrUnsupported) {

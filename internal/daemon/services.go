@@ -7,6 +7,7 @@ type services struct {
 	serviceAPI
 	accessAPI
 	agentsAPI
+	healthAPI
 	selvesAPI
 	drainsAPI
 	firesAPI
@@ -26,6 +27,7 @@ type (
 	serviceAPI    = api.Service
 	accessAPI     = api.Access
 	agentsAPI     = api.Agents
+	healthAPI     = api.Health
 	selvesAPI     = api.Selves
 	drainsAPI     = api.Drains
 	firesAPI      = api.Fires
@@ -48,6 +50,7 @@ func (c *Controller) services() api.Daemon {
 		serviceAPI:    c,
 		accessAPI:     c,
 		agentsAPI:     c,
+		healthAPI:     c.health,
 		selvesAPI:     c,
 		drainsAPI:     c.drains,
 		firesAPI:      c,

@@ -77,11 +77,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		c.sessions[self.Path] = s
 		c.mu.Unlock()
 		p := newProcess(s, func() bool { return c.leavesAlone(self.Path) }, a.Shutdown.Grace, l.turns(), turn{&c.sequence, self.Path})
-		if a.Notify {
-			go vigil{period: a.Watchdog, grace: a.Shutdown.Grace}.watch(s, p)
-		}
-		c.attend(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
-		c.mindIdle(p, a)
+		c.health.Start(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
 		return p, nil
 	}
 	begin := func(ctx context.Context) (supervisor.Process, error) {

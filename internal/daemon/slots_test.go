@@ -15,6 +15,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -69,10 +70,11 @@ func TestAssign(t *testing.T) {
 			defer tasks.Close()
 			c := &Controller{
 				background: newBackground(), work: tasks,
-				credentials: newCredentials(), beliefs: beliefs, vitals: vitals{byPath: map[string]*vital{}},
+				credentials: newCredentials(), beliefs: beliefs,
 				log:   log,
 				adopt: map[string]adoption{}, strays: map[string]*stray{},
 			}
+			c.health = health.New(health.Options{})
 			c.wanted.Store(&fleet{agents: map[string]*spec.Agent{"t/a": {Name: "a", Runtime: spec.Tmux}}})
 			p := &past{records: map[string]*record{}, adopt: c.adopt}
 			if tt.record != nil {

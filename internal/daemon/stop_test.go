@@ -35,7 +35,7 @@ func TestStopInTurn(t *testing.T) {
 		{"without time", waiting{time.Second, 0}, nil, time.Second, []string{"kill"}},
 		{"killed while it waits", waiting{time.Hour, time.Minute}, func(p *process, _ *played) { p.Kill() }, 0, []string{"kill"}},
 		{"ends while it waits", waiting{time.Hour, time.Minute}, func(_ *process, s *played) {
-			s.told("crash", true, supervisor.Exit{Kind: supervisor.Failure, Err: errGuilty})
+			s.told("crash", true, supervisor.Exit{Kind: supervisor.Failure, Err: errUnhealthy})
 		}, 0, []string{"crash"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

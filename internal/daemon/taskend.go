@@ -11,7 +11,7 @@ import (
 // to end, now or by a daemon before this one, it had to finish and has, or how it
 // ended is not known. Only failures count against the tasks that it had claimed.
 func failureOf(exit supervisor.Exit, asked, finishing bool) string {
-	var unhealthy *condemned
+	var unhealthy *unhealthyError
 	switch {
 	case errors.As(exit.Err, &unhealthy):
 		return exit.String()

@@ -13,7 +13,7 @@ import (
 func TestFailureOf(t *testing.T) {
 	crash := supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: 3}}
 	clean := supervisor.Exit{Kind: supervisor.Normal}
-	hung := supervisor.Exit{Kind: supervisor.Failure, Err: &condemned{errors.New("idle for 45m"), supervisor.ErrKilled}}
+	hung := supervisor.Exit{Kind: supervisor.Failure, Err: &unhealthyError{errors.New("idle for 45m"), supervisor.ErrKilled}}
 	for _, tt := range []struct {
 		what             string
 		exit             supervisor.Exit

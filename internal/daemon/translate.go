@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -232,9 +233,9 @@ func endOf(x supervisor.Exit) event.End {
 	if x.Err != nil && !(x.Clean() && last != nil) {
 		end.Error = x.Err.Error()
 	}
-	var zombie *zombieError
-	if errors.As(x.Err, &zombie) {
-		end.LastOutput = zombie.output
+	var gone *health.ProgramGoneError
+	if errors.As(x.Err, &gone) {
+		end.LastOutput = gone.Output
 	}
 	var process *proc.ExitError
 	if !errors.As(x.Err, &process) {
@@ -245,7 +246,7 @@ func endOf(x supervisor.Exit) event.End {
 	} else {
 		end.Code = &process.Code
 	}
-	if zombie == nil {
+	if gone == nil {
 		end.LastOutput = slices.Clone(process.LastOutput[max(0, len(process.LastOutput)-postMortemLines):])
 		for i, line := range end.LastOutput {
 			end.LastOutput[i] = proc.Plain(line)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/runtime/notice"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -44,9 +45,9 @@ func TestExitData(t *testing.T) {
 			parting(supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: 3}}, notice.Notice{Stopping: time.Now(), Errno: 28, Status: "no space"}),
 			map[string]any{"exit": "failure", "error": "exit code 3", "code": 3, "errno": 28, "status_text": "no space"},
 		},
-		"announced, and condemned": {
-			parting(supervisor.Exit{Kind: supervisor.Failure, Err: &condemned{errTriggered, &proc.ExitError{Code: -1, Signal: syscall.SIGABRT}}}, notice.Notice{Stopping: time.Now()}),
-			map[string]any{"exit": "failure", "error": errTriggered.Error(), "signal": "SIGABRT"},
+		"announced, and failed": {
+			parting(supervisor.Exit{Kind: supervisor.Failure, Err: &unhealthyError{health.ErrTriggered, &proc.ExitError{Code: -1, Signal: syscall.SIGABRT}}}, notice.Notice{Stopping: time.Now()}),
+			map[string]any{"exit": "failure", "error": health.ErrTriggered.Error(), "signal": "SIGABRT"},
 		},
 		"nothing said": {parting(supervisor.Exit{Kind: supervisor.Normal}, notice.Notice{Status: "idle"}), map[string]any{"exit": "normal"}},
 		"error":        {supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")}, map[string]any{"exit": "failure", "error": "boom"}},

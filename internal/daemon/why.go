@@ -71,14 +71,13 @@ func (c *Controller) explainIdle(ctx context.Context, x *api.Explanation) {
 	if a == nil || a.IdleTimeout <= 0 {
 		return
 	}
-	if p := c.processes.of(path); p != nil && x.Node.State == supervisor.Running.String() {
-		if last, err := c.activity(p.session); err == nil {
-			text := fmt.Sprintf("last input or output %s ago; its idle_timeout is %s", liveness.Brief(max(0, time.Since(last)).Round(time.Second)), liveness.Brief(a.IdleTimeout))
-			if _, counts, ok := c.idleFor(path); ok && !counts {
-				text += "; that does not count at the moment"
-			}
-			x.Evidence = append(x.Evidence, text)
+	if at, ok := c.health.Activity(path); ok && x.Node.State == supervisor.Running.String() {
+		text := fmt.Sprintf("last input or output %s ago; its idle_timeout is %s",
+			liveness.Brief(max(0, time.Since(at.Last)).Round(time.Second)), liveness.Brief(a.IdleTimeout))
+		if !at.Counts {
+			text += "; that does not count at the moment"
 		}
+		x.Evidence = append(x.Evidence, text)
 	}
 	killed, _, err := c.log.Last(ctx, manyTimes, func(e event.Event) bool { return e.Path == path && e.Type == event.AgentIdleKilled })
 	if n := len(killed); err == nil && n > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/orders"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -219,7 +220,7 @@ func (c *Controller) AddTask(ctx context.Context, who api.Caller, t api.TaskAdd)
 func (c *Controller) nudgeOf(t work.Task, by api.Caller) {
 	if c.fleet().agents[t.Assignee] != nil && t.Assignee != by.Path && t.Ready {
 		c.background.run(func(ctx context.Context) {
-			c.nudge(ctx, t.Assignee, fmt.Sprintf("coppice: there is a task for you, %s. Please run: coppice agent task show %[1]s", t.ID))
+			c.health.Nudge(ctx, t.Assignee, fmt.Sprintf("coppice: there is a task for you, %s. Please run: coppice agent task show %[1]s", t.ID))
 		})
 	}
 }
@@ -304,9 +305,6 @@ func (c *Controller) ClaimTask(ctx context.Context, who api.Caller, t api.TaskCl
 	return []work.Task{got}, nil
 }
 
-// errFinish: an agent that waits for a task is asked to finish.
-var errFinish = errors.New("the agent is asked to finish")
-
 // AwaitTask is part of api.Tasks.
 func (c *Controller) AwaitTask(ctx context.Context, who api.Caller, t api.TaskWait) (got []work.Task, err error) {
 	if within := t.Timeout(); within > 0 {
@@ -317,8 +315,8 @@ func (c *Controller) AwaitTask(ctx context.Context, who api.Caller, t api.TaskWa
 	if len(t.Pools) == 0 {
 		t.Pools = c.taskPools(who.Path)
 	}
-	err = c.awaits(ctx, who, func(ctx context.Context) error {
-		ctx, stop := c.untilDrained(ctx, who)
+	err = c.health.Await(ctx, who, func(ctx context.Context) error {
+		ctx, stop := c.health.UntilDrained(ctx, who)
 		defer stop()
 		one, err := c.work.Await(ctx, worker(who, ""), work.Claiming{Pools: t.Pools, Any: t.Any, Key: t.Key})
 		if err == nil {
@@ -326,7 +324,7 @@ func (c *Controller) AwaitTask(ctx context.Context, who api.Caller, t api.TaskWa
 		}
 		return err
 	})
-	if errors.Is(err, work.ErrNothing) || errors.Is(err, errFinish) {
+	if errors.Is(err, work.ErrNothing) || errors.Is(err, health.ErrDraining) {
 		return nil, nil
 	}
 	return got, refusedWork(err)

@@ -1,10 +1,10 @@
-// Package liveness decides when an agent that is alive has stopped getting on:
-// it has been silent for longer than it promised, or says the same again and
-// again. Nobody is ended for the first silence. The ladder is to look, to
-// nudge, to wait once more, and only then to condemn, with the reason.
+// Package liveness decides when an agent that runs is unhealthy: it has been
+// silent for longer than it promised, or makes no progress. One silence is not
+// enough: the agent is probed, nudged, given some more time, and only then
+// failed, with the reason.
 //
-// A Watch is a pure state machine: it is told what was heard and the time, and
-// says what to do. Times must be readings of the monotonic clock, as time.Now
+// A Watch is a pure state machine: it takes what was heard and the time, and
+// returns what to do. Times must be readings of the monotonic clock, as time.Now
 // returns them.
 package liveness
 
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Bounds of the time between the nudge, or the look where nobody can be
-// nudged, and the verdict. In between it is half of the timeout.
+// Bounds of the time between the nudge, or the probe of an agent that cannot be
+// nudged, and the failure. In between it is half of the timeout.
 const (
 	MinGrace = 5 * time.Second
 	MaxGrace = 5 * time.Minute
@@ -47,13 +47,13 @@ func (c Cause) String() string { return [...]string{"heartbeat", "progress"}[c] 
 type Step uint8
 
 const (
-	None    Step = iota
-	Probe        // look what the agent does, and tell
-	Nudge        // remind it
-	Condemn      // end it as a failure
+	None  Step = iota
+	Probe      // look what the agent does, and tell
+	Nudge      // remind it
+	Fail       // end it as a failure
 )
 
-func (s Step) String() string { return [...]string{"none", "probe", "nudge", "condemn"}[s] }
+func (s Step) String() string { return [...]string{"none", "probe", "nudge", "fail"}[s] }
 
 // Action is what Tick wants to be done.
 type Action struct {
@@ -92,7 +92,7 @@ const (
 	calm stage = iota
 	looked
 	nudged
-	condemned
+	failed
 )
 
 // Begin begins to expect something of an incarnation: it has become ready, or
@@ -169,7 +169,7 @@ func (w *Watch) Tick(now time.Time, known bool) Action {
 	case a.Step != None:
 		a.Reason = w.reason(a, now)
 		w.due = now // there may be more
-		if a.Step == Condemn {
+		if a.Step == Fail {
 			w.due = time.Time{}
 		}
 	case !known:
@@ -182,7 +182,7 @@ func (w *Watch) Tick(now time.Time, known bool) Action {
 
 // next is when something can be due, if nothing is now.
 func (w *Watch) next(now time.Time) time.Time {
-	if !w.waiting.IsZero() || w.beat.stage == condemned || w.step.stage == condemned {
+	if !w.waiting.IsZero() || w.beat.stage == failed || w.step.stage == failed {
 		return time.Time{}
 	}
 	next := w.beat.next(now)
@@ -207,7 +207,7 @@ func (c *clock) kept(now time.Time) (recovered bool) {
 // calm drops a suspicion, and reports whether there was one.
 func (c *clock) calm() bool {
 	was := c.stage
-	if was != condemned {
+	if was != failed {
 		c.stage = calm
 	}
 	return was == looked || was == nudged
@@ -241,7 +241,7 @@ func (c *clock) tick(now time.Time) Action {
 		c.stage, c.warned = nudged, now
 		return Action{Step: Nudge, Cause: c.cause}
 	case (c.stage == looked || c.stage == nudged) && now.Sub(c.warned) >= grace(c.timeout):
-		return Action{Step: Condemn, Cause: c.cause}
+		return Action{Step: Fail, Cause: c.cause}
 	}
 	return Action{}
 }
@@ -264,7 +264,7 @@ func (c *clock) next(now time.Time) time.Time {
 	return now.Add(pulse)
 }
 
-// reason says why an action is taken. A verdict is final from then on.
+// reason says why an action is taken. A failure is final.
 func (w *Watch) reason(a Action, now time.Time) string {
 	c := &w.beat
 	what, timeout := "no heartbeat", "heartbeat_timeout"
@@ -275,11 +275,11 @@ func (w *Watch) reason(a Action, now time.Time) string {
 		}
 	}
 	text := fmt.Sprintf("%s for %s (%s %s)", what, Brief(now.Sub(c.since)), timeout, Brief(c.timeout))
-	if a.Step == Condemn {
+	if a.Step == Fail {
 		if c.stage == nudged {
 			text += fmt.Sprintf(", nudged %s ago", Brief(now.Sub(c.warned)))
 		}
-		c.stage = condemned
+		c.stage = failed
 	}
 	return text
 }

@@ -46,33 +46,33 @@ func TestLadder(t *testing.T) {
 		{name: "silent", t: Timeouts{Heartbeat: m, Nudge: true}, until: 2 * m, want: []string{
 			"1m0s probe: no heartbeat for 1m (heartbeat_timeout 1m)",
 			"1m0s nudge: no heartbeat for 1m (heartbeat_timeout 1m)",
-			"1m30s condemn: no heartbeat for 1m30s (heartbeat_timeout 1m), nudged 30s ago"}},
+			"1m30s fail: no heartbeat for 1m30s (heartbeat_timeout 1m), nudged 30s ago"}},
 		{name: "cannot be nudged", t: Timeouts{Heartbeat: m}, until: 2 * m, want: []string{
 			"1m0s probe: no heartbeat for 1m (heartbeat_timeout 1m)",
-			"1m30s condemn: no heartbeat for 1m30s (heartbeat_timeout 1m)"}},
+			"1m30s fail: no heartbeat for 1m30s (heartbeat_timeout 1m)"}},
 		{name: "beats", t: Timeouts{Heartbeat: m}, heard: []heard{{50 * time.Second, sign, false}, {105 * time.Second, sign, false}}, until: 164 * time.Second},
 		{name: "beats again", t: Timeouts{Heartbeat: m}, heard: []heard{{80 * time.Second, sign, true}, {130 * time.Second, sign, false}}, until: 3 * m, want: []string{
 			"1m0s probe: no heartbeat for 1m (heartbeat_timeout 1m)"}},
 		{name: "a short timeout has a longer grace", t: Timeouts{Heartbeat: 100 * time.Millisecond}, until: 10 * time.Second, want: []string{
 			"100ms probe: no heartbeat for 100ms (heartbeat_timeout 100ms)",
-			"5.1s condemn: no heartbeat for 5.1s (heartbeat_timeout 100ms)"}},
+			"5.1s fail: no heartbeat for 5.1s (heartbeat_timeout 100ms)"}},
 		{name: "a long timeout has a shorter grace", t: Timeouts{Heartbeat: 2 * time.Hour}, until: 10 * time.Hour, want: []string{
 			"2h0m0s probe: no heartbeat for 2h (heartbeat_timeout 2h)",
-			"2h5m0s condemn: no heartbeat for 2h5m (heartbeat_timeout 2h)"}},
+			"2h5m0s fail: no heartbeat for 2h5m (heartbeat_timeout 2h)"}},
 		{name: "beats but does not get on", t: Timeouts{Heartbeat: m, Progress: 2 * m, Nudge: true}, until: 4 * m, want: []string{
 			"2m30s probe: no progress since 7 \"parsing\" for 2m (progress_timeout 2m)",
 			"2m30s nudge: no progress since 7 \"parsing\" for 2m (progress_timeout 2m)",
-			"3m30s condemn: no progress since 7 \"parsing\" for 3m (progress_timeout 2m), nudged 1m ago"},
+			"3m30s fail: no progress since 7 \"parsing\" for 3m (progress_timeout 2m), nudged 1m ago"},
 			heard: []heard{{30 * time.Second, progress(7, "parsing"), false}, {80 * time.Second, progress(7, "parsing"), false},
 				{130 * time.Second, progress(7, ""), false}, {185 * time.Second, progress(7, "parsing"), false}}},
 		{name: "gets on", t: Timeouts{Progress: 2 * m}, until: 6 * m, want: []string{
 			"2m0s probe: no progress for 2m (progress_timeout 2m)", "4m10s probe: no progress since 1 \"a\" for 2m (progress_timeout 2m)"},
 			heard: []heard{{130 * time.Second, progress(1, "a"), true}, {140 * time.Second, progress(1, "a"), false}, {300 * time.Second, progress(1, "b"), true}}},
 		{name: "a call is no progress", t: Timeouts{Progress: 2 * m}, heard: []heard{{m, sign, false}, {130 * time.Second, sign, false}}, until: 4 * m, want: []string{
-			"2m0s probe: no progress for 2m (progress_timeout 2m)", "3m0s condemn: no progress for 3m (progress_timeout 2m)"}},
+			"2m0s probe: no progress for 2m (progress_timeout 2m)", "3m0s fail: no progress for 3m (progress_timeout 2m)"}},
 		{name: "waits for a person", t: Timeouts{Heartbeat: m, Progress: 2 * m}, until: 10*time.Hour + 90*time.Second, want: []string{
 			"10h0m15s probe: no heartbeat for 1m (heartbeat_timeout 1m)",
-			"10h0m45s condemn: no heartbeat for 1m30s (heartbeat_timeout 1m)"},
+			"10h0m45s fail: no heartbeat for 1m30s (heartbeat_timeout 1m)"},
 			heard: []heard{{45 * time.Second, wait(true), false}, {50 * time.Second, wait(true), false}, {10 * time.Hour, wait(false), false}, {10 * time.Hour, wait(false), false}}},
 		{name: "a sign while it waits", t: Timeouts{Heartbeat: m}, until: time.Hour + 90*time.Second, want: []string{
 			"1h1m0s probe: no heartbeat for 1m (heartbeat_timeout 1m)"},
@@ -125,15 +125,15 @@ func TestUnknown(t *testing.T) {
 			t.Fatalf("%v though nothing is known", a)
 		}
 	}
-	if a := w.Tick(w.Due(), true); a.Step != Condemn {
-		t.Fatalf("%v, want a verdict", a.Step)
+	if a := w.Tick(w.Due(), true); a.Step != Fail {
+		t.Fatalf("%v, want a failure", a.Step)
 	}
 	if !w.Due().IsZero() || w.Tick(now.Add(1000*time.Hour), true).Step != None {
-		t.Error("there is something after a verdict")
+		t.Error("there is something after a failure")
 	}
 }
 
-// A watcher that was away condemns nobody for that time.
+// A watcher that was away fails no agent for that time.
 func TestAway(t *testing.T) {
 	begin := time.Now()
 	w := begun(Timeouts{Heartbeat: time.Minute}, begin)
@@ -163,7 +163,7 @@ func TestAway(t *testing.T) {
 }
 
 // Whatever is heard and whenever: an agent that keeps its promises is never
-// suspected, and one that is condemned was looked at before, nudged if that can
+// suspected, and one that is failed was looked at before, nudged if that can
 // be, and silent for the timeout and the grace of the time that counts.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -220,9 +220,9 @@ func TestProperties(t *testing.T) {
 				switch {
 				case a.Step == Probe && before == None:
 				case a.Step == Nudge && before == Probe && timeouts.Nudge:
-				case a.Step == Condemn && (before == Nudge || before == Probe && !timeouts.Nudge):
+				case a.Step == Fail && (before == Nudge || before == Probe && !timeouts.Nudge):
 					if silence[a.Cause] < limits[a.Cause]+grace(limits[a.Cause]) {
-						t.Fatalf("condemned after %v of %v", silence[a.Cause], limits[a.Cause])
+						t.Fatalf("failed after %v of %v", silence[a.Cause], limits[a.Cause])
 					}
 				default:
 					t.Fatalf("%v after %v", a.Step, before)
@@ -230,14 +230,14 @@ func TestProperties(t *testing.T) {
 			}
 			step(end)
 			for c := range ladder {
-				if known && !waits && limits[c] > 0 && ladder[0] != Condemn && ladder[1] != Condemn &&
+				if known && !waits && limits[c] > 0 && ladder[0] != Fail && ladder[1] != Fail &&
 					seen[c] >= limits[c]+grace(limits[c])+2*pulse {
 					t.Fatalf("%v of silence, limit %v, and only %v", seen[c], limits[c], ladder[c])
 				}
 			}
 		}
 		for range rapid.IntRange(1, 40).Draw(t, "n") {
-			if ladder[0] == Condemn || ladder[1] == Condemn {
+			if ladder[0] == Fail || ladder[1] == Fail {
 				return
 			}
 			switch rapid.IntRange(0, 6).Draw(t, "op") {
@@ -283,7 +283,7 @@ func TestTimers(t *testing.T) {
 				}
 			}
 		}
-		if got := strings.Join(got, ", "); got != "11m0s probe, 11m0s nudge, 11m30s condemn" {
+		if got := strings.Join(got, ", "); got != "11m0s probe, 11m0s nudge, 11m30s fail" {
 			t.Error(got)
 		}
 	})

@@ -1,4 +1,4 @@
-package daemon
+package health
 
 import (
 	"strings"
@@ -7,19 +7,20 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever a nudge is made of, no shell sees more in it than words.
+// No shell sees more than words in a nudge.
 func TestHarmless(t *testing.T) {
 	for in, want := range map[string]string{
 		silentText: silentText, stuckText: stuckText,
 		"a; rm -rf /\r\n$(x) `y` | z > f & # ! * ? ~ {a} [b] 'c' \"d\" \\ \x1b[2J é": "a rm -rf x y  z  f       a b c d  2J ",
-		strings.Repeat("a", 1000): strings.Repeat("a", maxTyped),
+		strings.Repeat("a", 1000): strings.Repeat("a", maxNudge),
 	} {
 		if got := harmless(in); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		if got := harmless(rapid.String().Draw(t, "text")); len(got) > maxTyped || strings.ContainsAny(got, "\r\n\x1b;&|<>()$`\\\"'*?[]#~={}%!^/@") {
+		if got := harmless(rapid.String().Draw(t, "text")); len(got) > maxNudge ||
+			strings.ContainsAny(got, "\r\n\x1b;&|<>()$`\\\"'*?[]#~={}%!^/@") {
 			t.Errorf("%q", got)
 		}
 	})

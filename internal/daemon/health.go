@@ -1,0 +1,68 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/health"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// newHealth returns the monitor of the agents of a controller.
+func newHealth(c *Controller) *health.Monitor {
+	return health.New(health.Options{
+		Fleet:     healthFleet{c},
+		Append:    func(e event.Event) { c.log.Append(e) },
+		Reconcile: c.patrols.kick,
+		Go:        c.background.run,
+		Logger:    c.opts.Logger,
+	})
+}
+
+// probeWrappers checks at the interval of the patrol whether the programs of agents still run.
+func (c *Controller) probeWrappers(ctx context.Context) {
+	c.health.RunWrapperProbes(ctx, func() time.Duration { return c.fleet().patrol.Interval })
+}
+
+// amend applies the changed specification of an agent that runs, without a restart.
+func (c *Controller) amend(path string) {
+	if a := c.fleet().agents[path]; a != nil {
+		c.health.Update(path, a)
+	}
+}
+
+// healthFleet implements health.Fleet.
+type healthFleet struct{ c *Controller }
+
+func (f healthFleet) Spec(path string) *spec.Agent { return f.c.fleet().agents[path] }
+
+func (f healthFleet) HasQuestion(who api.Caller) bool {
+	return slices.ContainsFunc(f.c.desk.List(who.Path, false), func(q asking.Question) bool {
+		return q.Incarnation == who.Incarnation
+	})
+}
+
+func (f healthFleet) Draining(path string) bool { return f.c.drains.Has(path) }
+
+func (f healthFleet) Ready(ctx context.Context, who api.Caller) error {
+	home := f.c.home(who.Path)
+	if home == nil {
+		return api.Stale(who)
+	}
+	return home.Ready(ctx, who.Path, who.Incarnation)
+}
+
+func (f healthFleet) Command(a *spec.Agent, o runtime.Observation) (proc.Command, error) {
+	as, err := f.c.identity(a)
+	if err != nil {
+		return proc.Command{}, err
+	}
+	env, _ := as.environ(a, proc.Self{Agent: o.Path, Incarnation: o.Incarnation})
+	return proc.Command{Dir: a.Dir, Env: env, NoNewPrivileges: a.NoNewPrivileges, User: as.user}, nil
+}

@@ -1,0 +1,123 @@
+package health
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/health/liveness"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+var _ api.Health = (*Monitor)(nil)
+
+// readyRetry is the delay between two attempts to tell a runtime that an agent is ready: the agent
+// may say so before the daemon knows that it was started.
+const readyRetry = 50 * time.Millisecond
+
+var errStarting = fmt.Errorf("%w: its start is not finished", api.ErrConflict)
+
+// Ready implements api.Health.
+func (m *Monitor) Ready(ctx context.Context, who api.Caller) error {
+	for {
+		i := m.Incarnation(who)
+		if i == nil {
+			return api.Stale(who)
+		}
+		if i.Ready() {
+			return nil
+		}
+		a := m.opts.Fleet.Spec(who.Path)
+		if a == nil {
+			return api.Stale(who)
+		}
+		var err error
+		switch {
+		case a.Ready.Notify:
+			err = m.opts.Fleet.Ready(ctx, who)
+		case a.Ready.Stated():
+			return fmt.Errorf("%w: %s does not say itself when it is ready; "+
+				"that takes ready = { notify = true } in the file", api.ErrConflict, who.Path)
+		default: // it becomes ready with the end of its start
+			err = errStarting
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(readyRetry):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// Heartbeat implements api.Health.
+func (m *Monitor) Heartbeat(_ context.Context, who api.Caller, b api.Beat) error {
+	note := proc.OneLine(b.Note, api.MaxNote)
+	m.heartbeat(who, func(w *liveness.Watch, now time.Time) bool { return w.Progress(now, b.Progress, note) })
+	return nil
+}
+
+// Vitals returns the health of an agent for its users; nil if there is nothing to say.
+func (m *Monitor) Vitals(path string) *api.Vitals {
+	i := m.Latest(path)
+	if i == nil {
+		return nil
+	}
+	i.mu.Lock()
+	s := i.watch.State()
+	i.mu.Unlock()
+	if !s.Heard && s.Timeouts.Heartbeat == 0 && s.Timeouts.Progress == 0 {
+		return nil
+	}
+	v := &api.Vitals{
+		HeartbeatTimeout: s.Timeouts.Heartbeat.Seconds(), Progress: s.Number, Note: s.Note,
+		ProgressTimeout: s.Timeouts.Progress.Seconds(), Unresponsive: s.Suspected, Waiting: s.Waiting,
+	}
+	if s.Heard {
+		age := time.Since(s.Heartbeat).Seconds()
+		v.Heartbeat = &age
+	}
+	if s.Number != nil || s.Note != "" || s.Timeouts.Progress > 0 {
+		v.ProgressAge = time.Since(s.Progress).Seconds()
+	}
+	return v
+}
+
+// Evidence describes the health of an agent in words.
+func Evidence(v *api.Vitals) (facts []string) {
+	if v == nil {
+		return nil
+	}
+	of := func(seconds float64) string {
+		if seconds == 0 {
+			return ""
+		}
+		return "; the limit is " + liveness.Brief(duration(seconds))
+	}
+	age := func(seconds float64) string { return liveness.Brief(duration(seconds).Round(time.Second)) }
+	switch {
+	case v.Heartbeat != nil:
+		facts = append(facts, fmt.Sprintf("last heartbeat %s ago%s", age(*v.Heartbeat), of(v.HeartbeatTimeout)))
+	case v.HeartbeatTimeout > 0:
+		facts = append(facts, "no heartbeat yet"+of(v.HeartbeatTimeout))
+	}
+	if claim := liveness.Claim(v.Progress, v.Note); claim != "" || v.ProgressTimeout > 0 {
+		if claim == "" {
+			claim = "none claimed"
+		}
+		facts = append(facts,
+			fmt.Sprintf("progress %s, unchanged for %s%s", claim, age(v.ProgressAge), of(v.ProgressTimeout)))
+	}
+	switch {
+	case v.Waiting && (v.HeartbeatTimeout > 0 || v.ProgressTimeout > 0):
+		facts = append(facts, "it waits for a person or a task, and may be silent until then")
+	case v.Unresponsive:
+		facts = append(facts, "it is unresponsive: it is ended as a failure, and restarted, unless it reports soon")
+	}
+	return facts
+}
+
+func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

@@ -1,0 +1,128 @@
+package health
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/health/liveness"
+)
+
+// Incarnation tracks the health of one incarnation of an agent, from Register to End.
+type Incarnation struct {
+	m     *Monitor
+	who   api.Caller
+	since time.Time
+	ended context.Context // over when the incarnation is
+	end   context.CancelFunc
+
+	requests sync.WaitGroup // calls of Await
+	wrapper  *wrapperProbe  // used by RunWrapperProbes alone
+
+	mu           sync.Mutex
+	agent        Agent     // nil before Start
+	ready        time.Time // when Start was called
+	watch        liveness.Watch
+	waits        int                               // calls of Await
+	waited       time.Time                         // when it last waited for an answer
+	untilDrained map[*context.CancelCauseFunc]bool // see UntilDrained
+	timer        *time.Timer                       // until the next check
+	checking     bool                              // a check is under way
+	seesDrains   bool                              // it asks whether it is to finish
+	failed       bool                              // it has ended as a failure, or could not start
+	over         bool
+
+	idle        time.Duration // longer than its idle_timeout; 0: it is not
+	idleTimeout time.Duration // that was in force then
+	stopIdle    func()        // ends the watch over its idleness; nil if there is none
+}
+
+// Since returns when the incarnation was registered.
+func (i *Incarnation) Since() time.Time { return i.since }
+
+// Ended is closed when the incarnation has ended.
+func (i *Incarnation) Ended() <-chan struct{} { return i.ended.Done() }
+
+// Ready reports whether the incarnation became ready.
+func (i *Incarnation) Ready() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.agent != nil
+}
+
+// SetFailed records that the incarnation has ended as a failure, or could not start.
+func (i *Incarnation) SetFailed() {
+	if i == nil {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.failed = true
+}
+
+// Failed reports whether SetFailed was called.
+func (i *Incarnation) Failed() bool {
+	if i == nil {
+		return false
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.failed
+}
+
+// SetSeesDrains records that the incarnation asks whether it is to finish, so that it can be drained.
+func (i *Incarnation) SetSeesDrains() {
+	if i == nil {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.seesDrains = true
+}
+
+// SeesDrains reports whether SetSeesDrains was called.
+func (i *Incarnation) SeesDrains() bool {
+	if i == nil {
+		return false
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.seesDrains
+}
+
+// arm sets the timer to the next check. Needs mu.
+func (i *Incarnation) arm() {
+	if i.timer != nil {
+		i.timer.Stop()
+	}
+	if due := i.watch.Due(); !due.IsZero() && !i.over && !i.checking && i.agent != nil {
+		i.timer = time.AfterFunc(time.Until(due), func() { i.m.opts.Go(i.check) })
+	}
+}
+
+// heartbeat records something that an incarnation said, and logs when that ends a suspicion.
+func (m *Monitor) heartbeat(who api.Caller, record func(*liveness.Watch, time.Time) (recovered bool)) {
+	i := m.Incarnation(who)
+	if i == nil {
+		return
+	}
+	i.mu.Lock()
+	recovered := record(&i.watch, time.Now())
+	i.mu.Unlock()
+	if recovered {
+		i.logRecovery()
+	}
+}
+
+// Request records a request of an incarnation, which is a sign of life.
+func (m *Monitor) Request(who api.Caller) {
+	m.heartbeat(who, func(w *liveness.Watch, now time.Time) bool { return w.Sign(now) })
+}
+
+func (i *Incarnation) logRecovery() {
+	e := i.m.event(event.AgentResponsive, i.who, i.who.Path+" gets on again")
+	e.Actor = i.who.Path
+	i.m.opts.Append(e)
+}

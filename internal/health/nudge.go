@@ -1,0 +1,162 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+const (
+	nudgeTimeout = 10 * time.Second // for all of a nudge
+	nudgeEnv     = proc.EnvPrefix + "NUDGE"
+	maxNudge     = 200 // bytes
+	// enterDelay is the time between a line and Enter.
+	enterDelay = 200 * time.Millisecond
+)
+
+var errTyping = errors.New("a person is attached and may be typing")
+
+// Nudge reminds a running agent of something in the way that its specification names, and logs the
+// result. It does nothing if the specification names none.
+//
+// The text is typed into a terminal, whose program takes it for that of a person. It must consist of
+// words that are written in this program, and of ids, never of what others say.
+func (m *Monitor) Nudge(ctx context.Context, path, text string) {
+	a, i := m.opts.Fleet.Spec(path), m.running(path)
+	if a == nil || i == nil {
+		return
+	}
+	s := i.agent.Session()
+	select {
+	case <-s.Done():
+		return
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, nudgeTimeout)
+	defer cancel()
+	n, text := a.Nudge, harmless(text)
+	var how string
+	var err error
+	switch {
+	case n.Type:
+		how, err = "a line is typed", m.typeLine(ctx, path, s, text)
+	case n.Signal != "":
+		name, number, _ := spec.ParseSignal(n.Signal)
+		how, err = "SIG"+name, s.Signal(ctx, number)
+	case len(n.Command) > 0:
+		how, err = "command", m.runNudge(ctx, a, s.Observe(), text)
+	default:
+		return
+	}
+	message := fmt.Sprintf("%s is nudged (%s): %s", path, how, text)
+	data := map[string]any{"how": how, "text": text}
+	if err != nil {
+		message = fmt.Sprintf("%s cannot be nudged (%s): %v", path, how, err)
+		data["error"] = err.Error()
+	}
+	m.opts.Append(m.event(event.AgentNudged, i.who, message).With(data))
+}
+
+// harmless keeps the characters of a text that mean nothing to any shell.
+func harmless(text string) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune(" .,:-_", r):
+			return r
+		}
+		return -1
+	}, text)
+	return text[:min(len(text), maxNudge)]
+}
+
+// terminal tracks who types into the terminal of an agent.
+type terminal struct {
+	people int           // who may type at any moment; needs the mutex of the Monitor
+	line   chan struct{} // holds a token while a line is being typed
+}
+
+// terminal returns the terminal of an agent. Needs mu.
+func (m *Monitor) terminal(path string) *terminal {
+	if m.terminals[path] == nil {
+		m.terminals[path] = &terminal{line: make(chan struct{}, 1)}
+	}
+	return m.terminals[path]
+}
+
+// typeLine types a line and Enter, unless a person may be typing. It waits for other lines.
+func (m *Monitor) typeLine(ctx context.Context, path string, s runtime.Session, line string) error {
+	m.mu.Lock()
+	t := m.terminal(path)
+	m.mu.Unlock()
+	select {
+	case t.line <- struct{}{}:
+		defer func() { <-t.line }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	m.mu.Lock()
+	busy := t.people > 0
+	m.mu.Unlock()
+	if busy {
+		return errTyping
+	}
+	if err := s.Write(ctx, []byte(line)); err != nil {
+		return err
+	}
+	select { // some programs take a line that comes together with its end for a paste
+	case <-time.After(enterDelay):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.Write(ctx, []byte("\r"))
+}
+
+// BeginTyping records that a person may type into the terminal of an agent, until stop is called.
+func (m *Monitor) BeginTyping(path string) (stop func()) {
+	add := func(n int) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.terminal(path).people += n
+	}
+	add(1)
+	return func() { add(-1) }
+}
+
+// runNudge runs the command that nudges an agent. It has no token of the agent: what it says is not
+// said by the agent.
+func (m *Monitor) runNudge(ctx context.Context, a *spec.Agent, o runtime.Observation, text string) error {
+	command, err := m.opts.Fleet.Command(a, o)
+	if err != nil {
+		return err
+	}
+	command.Argv, command.Env = a.Nudge.Command, append(command.Env, nudgeEnv+"="+text)
+	p, err := proc.Start(command, proc.Output{})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		p.Kill()
+		<-p.Done()
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return fmt.Errorf("it has not ended within %v", nudgeTimeout)
+		}
+		return ctx.Err()
+	}
+	if exit := p.Exit(); exit.Kind != supervisor.Normal {
+		if last := p.LastOutput(); len(last) > 0 {
+			return fmt.Errorf("%v: %.200q", exit, proc.Plain(last[len(last)-1]))
+		}
+		return errors.New(exit.String())
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/notice"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// watchdog fails an incarnation that misses its sd_notify watchdog. All times are readings of the
+// monotonic clock, which stands still while the machine is suspended.
+type watchdog struct {
+	period time.Duration // from one WATCHDOG=1 to the next; 0: it may be silent for ever
+	grace  time.Duration // the least time that it may take to end once it has sent STOPPING=1
+	since  time.Time     // since when no message was missed
+}
+
+// ErrTriggered is the failure of an agent that sent WATCHDOG=trigger.
+var ErrTriggered = errors.New("watchdog: it has found itself broken (WATCHDOG=trigger)")
+
+// judge returns why the incarnation is to be failed. If it is not, it may be silent until next; zero:
+// for ever.
+func (w watchdog) judge(n notice.Notice, now time.Time) (next time.Time, reason error) {
+	switch {
+	case n.Since.IsZero(): // nobody listens
+		return time.Time{}, nil
+	case n.Triggered:
+		return time.Time{}, ErrTriggered
+	case w.period <= 0:
+		return time.Time{}, nil
+	}
+	period := w.period
+	if n.Period > 0 {
+		period = max(n.Period, spec.MinWatchdog)
+	}
+	last := latest(w.since, n.Since, n.Alive)
+	stopping := !n.Stopping.IsZero()
+	if stopping {
+		period, last = max(period, w.grace), latest(last, n.Stopping)
+	}
+	if next = latest(last.Add(period), n.Until); now.Before(next) {
+		return next, nil
+	}
+	switch {
+	case stopping:
+		return time.Time{}, fmt.Errorf("watchdog: it said that it stops, and has not ended within %v", period)
+	case n.Heard.Sub(last) > watchdogInterval: // less: a message that was under way
+		return time.Time{}, fmt.Errorf("watchdog: no WATCHDOG=1 for %v", period)
+	}
+	return time.Time{}, fmt.Errorf("watchdog: nothing heard for %v", period)
+}
+
+func latest(first time.Time, more ...time.Time) time.Time {
+	for _, t := range more {
+		if t.After(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+const (
+	// watchdogInterval is the longest time between two checks.
+	watchdogInterval = time.Second
+	// watchdogLate is how late a check may run. After that the daemon itself was stopped or starved,
+	// and may not have received in time what was sent.
+	watchdogLate = time.Second
+)
+
+// run watches an incarnation until it ends, or is failed.
+func (w watchdog) run(agent Agent) {
+	s := agent.Session()
+	w.since = time.Now()
+	wait := watchdogInterval
+	for {
+		due := time.Now().Add(wait)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-agent.Context().Done():
+			timer.Stop()
+			return
+		}
+		wait = watchdogInterval
+		now, seen := time.Now(), s.Observe()
+		if now.Sub(due) > watchdogLate || seen.Life != runtime.Alive && !answers(s) {
+			w.since = time.Now()
+			continue
+		}
+		next, reason := w.judge(seen.Said, now)
+		if reason == nil {
+			if !next.IsZero() {
+				wait = min(wait, next.Sub(now))
+			}
+			continue
+		}
+		// A message may be under way.
+		if !answers(s) {
+			w.since = time.Now()
+			continue
+		}
+		_, reason = w.judge(s.Observe().Said, time.Now())
+		if reason != nil && agent.Fail(reason, syscall.SIGABRT) {
+			return
+		}
+	}
+}
+
+// runtimeTimeout bounds a question to a runtime.
+const runtimeTimeout = 5 * time.Second
+
+// answers reports whether the process that runs the incarnation answers: then Observe returns all
+// that was sent before the question.
+func answers(s runtime.Session) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), runtimeTimeout)
+	defer cancel()
+	_, err := s.LastActivity(ctx)
+	return err == nil && s.Observe().Life == runtime.Alive
+}
