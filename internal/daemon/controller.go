@@ -25,6 +25,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/internal/work"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -88,7 +89,7 @@ type Controller struct {
 	patrols     *rounds
 	strangers   strangers
 	hashes      *hashes
-	credentials *credentials
+	tokens      *token.Registry
 	health      *health.Monitor
 	background  *background
 	pools       *pool.Manager
@@ -169,7 +170,7 @@ func newController(o Options) (*Controller, error) {
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		restarts: make(map[string]*restart), background: newBackground(), processes: newProcesses(),
 		departed: make(map[string]*fleet), parted: make(chan struct{}), hurry: make(chan struct{}),
-		credentials: newCredentials(), launched: make(chan struct{}), ordersEnded: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
+		tokens: token.New(), launched: make(chan struct{}), ordersEnded: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
 		c.places[r.Kind()] = r

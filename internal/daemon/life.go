@@ -10,7 +10,7 @@ import (
 
 // Caller is part of api.Agents.
 func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error) {
-	who, err := c.credentials.caller(token)
+	who, err := c.tokens.Caller(token)
 	if err == nil {
 		c.health.Request(who)
 	}
@@ -22,7 +22,7 @@ func (c *Controller) begin(ctx context.Context, self supervisor.Self) (token str
 	c.beginMail(self)
 	who := api.Caller{Path: self.Path, Incarnation: self.Incarnation}
 	c.health.Register(who)
-	token = c.credentials.issue(who)
+	token = c.tokens.Issue(who)
 	c.claims.live(self.Path, token)
 	c.beginWork(who, token)
 	return token, c.remember(ctx, who, token)
@@ -31,13 +31,13 @@ func (c *Controller) begin(ctx context.Context, self supervisor.Self) (token str
 // resumed is begin for an incarnation that was there before this controller.
 func (c *Controller) resumed(ctx context.Context, o runtime.Observation) error {
 	if o.Life == runtime.Unknown {
-		c.credentials.expect(o.Path)
+		c.tokens.Expect(o.Path)
 		return nil
 	}
 	who := api.Caller{Path: o.Path, Incarnation: o.Incarnation}
 	c.health.Register(who)
 	err := c.remember(ctx, who, o.Token) // before it can ask for them
-	c.credentials.restore(who, o.Token)
+	c.tokens.Restore(who, o.Token)
 	c.claims.live(o.Path, o.Token)
 	c.beginWork(who, o.Token)
 	return err
@@ -47,7 +47,7 @@ func (c *Controller) resumed(ctx context.Context, o runtime.Observation) error {
 // says how it has failed, if it has: see failureOf.
 func (c *Controller) over(path string, incarnation uint64, failure string) {
 	who := api.Caller{Path: path, Incarnation: incarnation}
-	c.credentials.revoke(who)
+	c.tokens.Revoke(who)
 	c.health.End(who)
 	c.forwardAnswers(path)
 	c.beliefs.End(path, incarnation)

@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/internal/work"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -70,7 +71,7 @@ func TestAssign(t *testing.T) {
 			defer tasks.Close()
 			c := &Controller{
 				background: newBackground(), work: tasks,
-				credentials: newCredentials(), beliefs: beliefs,
+				tokens: token.New(), beliefs: beliefs,
 				log:   log,
 				adopt: map[string]adoption{}, strays: map[string]*stray{},
 			}
@@ -130,9 +131,9 @@ func TestLookWaits(t *testing.T) {
 		}}
 		sessions := lister{kind: "tmux", list: func() ([]runtime.Observation, error) { return nil, nil }}
 		c := &Controller{
-			credentials: newCredentials(),
-			opts:        Options{Logger: slog.New(slog.DiscardHandler)},
-			places:      map[string]runtime.Runtime{"proc": proc, "tmux": sessions},
+			tokens: token.New(),
+			opts:   Options{Logger: slog.New(slog.DiscardHandler)},
+			places: map[string]runtime.Runtime{"proc": proc, "tmux": sessions},
 		}
 		c.wanted.Store(&fleet{agents: map[string]*spec.Agent{"t/a": {Name: "a"}, "t/b": {Name: "b", Runtime: spec.Tmux}}})
 		found, err := c.look(t.Context())

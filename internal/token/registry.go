@@ -1,0 +1,113 @@
+// Package token issues the tokens by which agents prove to the API which incarnation they are, and
+// resolves them.
+//
+// Tokens keep an incarnation that has ended, and all that it has left behind, from acting in the name
+// of its successor. They do not protect from other programs of the user who owns the daemon.
+package token
+
+import (
+	"crypto/rand"
+	"fmt"
+	"sync"
+
+	"github.com/coppice-dev/coppice/internal/api"
+)
+
+// Registry maps the tokens of running incarnations to these.
+type Registry struct {
+	mu      sync.Mutex
+	byToken map[string]api.Caller
+	byPath  map[string]string     // the token of the running incarnation
+	revoked map[string]api.Caller // tokens that were valid, for the error
+	oldest  []string              // keys of revoked, oldest first
+	pending map[string]struct{}   // paths whose token is not known yet
+}
+
+// maxRevoked is how many revoked tokens are told apart from wrong ones.
+const maxRevoked = 4096
+
+// New returns an empty registry.
+func New() *Registry {
+	return &Registry{
+		byToken: make(map[string]api.Caller), byPath: make(map[string]string),
+		revoked: make(map[string]api.Caller), pending: make(map[string]struct{}),
+	}
+}
+
+// Issue makes the token of an incarnation that is about to start.
+func (r *Registry) Issue(who api.Caller) string {
+	token := rand.Text()
+	r.Restore(who, token)
+	return token
+}
+
+// Restore makes a token valid that an earlier daemon has issued. If it is empty, it is not known.
+func (r *Registry) Restore(who api.Caller, token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pending, who.Path)
+	if r.byPath[who.Path] == token {
+		return
+	}
+	r.revoke(who.Path)
+	if token != "" {
+		r.byToken[token], r.byPath[who.Path] = who, token
+	}
+}
+
+// Expect records that an agent runs whose token is not known yet.
+func (r *Registry) Expect(path string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending[path] = struct{}{}
+}
+
+// Revoke makes the token of an incarnation invalid, unless it has a successor already.
+func (r *Registry) Revoke(who api.Caller) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pending, who.Path)
+	if token, ok := r.byPath[who.Path]; ok && r.byToken[token] == who {
+		r.revoke(who.Path)
+	}
+}
+
+// revoke makes the token of an agent invalid. Needs mu.
+func (r *Registry) revoke(path string) {
+	token, ok := r.byPath[path]
+	if !ok {
+		return
+	}
+	if len(r.oldest) >= maxRevoked {
+		delete(r.revoked, r.oldest[0])
+		r.oldest = r.oldest[1:]
+	}
+	r.revoked[token], r.oldest = r.byToken[token], append(r.oldest, token)
+	delete(r.byToken, token)
+	delete(r.byPath, path)
+}
+
+// Caller returns the incarnation of a token. The error wraps api.ErrStale if the token is not valid,
+// and api.ErrStopping if that is not known yet.
+func (r *Registry) Caller(token string) (api.Caller, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if who, ok := r.byToken[token]; ok {
+		return who, nil
+	}
+	if who, ok := r.revoked[token]; ok {
+		return api.Caller{}, api.Stale(who)
+	}
+	if len(r.pending) > 0 {
+		return api.Caller{}, fmt.Errorf("%w: agents are still being taken over", api.ErrStopping)
+	}
+	return api.Caller{}, fmt.Errorf("%w: the token is of no living agent of this project", api.ErrStale)
+}
+
+// Pending reports whether an agent may run whose token is not known yet.
+func (r *Registry) Pending(path string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, there := r.pending[path]
+	return there
+}
