@@ -24,7 +24,7 @@ func TestUptimeOfAnEndThatNobodySaw(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		p = raise(t, s, db, tree)
 		defer p.close()
-		want := "t/a ended after 3s: exit code 1; restart: it always restarts"
+		want := "t/a ended after 3.0s: exit code 1; restart: it always restarts"
 		if got := strings.Join(p.happened(event.AgentCrashed), "\n"); got != want {
 			t.Errorf("its end is told as %q, want %q", got, want)
 		}

@@ -17,8 +17,8 @@ import (
 // What is stopped or suspended in the delay before its restart is called that in the log.
 func TestStopInADelayIsNoSuspension(t *testing.T) {
 	for action, want := range map[api.Action]string{
-		api.Stop:    `t/a is stopped: stopped by hand {"reason":"stopped by hand","state":"stopped"}`,
-		api.Suspend: `t/a is suspended: suspended until it is resumed {"reason":"suspended until it is resumed","state":"suspended"}`,
+		api.Stop:    `t/a stopped: stopped by hand {"state":"stopped","reason":"stopped by hand"}`,
+		api.Suspend: `t/a suspended: suspended until it is resumed {"state":"suspended","reason":"suspended until it is resumed"}`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			tree := edited(t, treeOf(t, "a"), "a", func(a *spec.Agent) {

@@ -269,8 +269,8 @@ func TestIdleUnknown(t *testing.T) {
 			f.Update(self.Path, a)
 		}
 		synctest.Wait()
-		if got := f.logged(); got != "idle_unknown" {
-			t.Errorf("logged %q", got)
+		if len(f.events) != 1 || f.events[0].Type != event.AgentIdleUnknown {
+			t.Errorf("logged %q", f.logged())
 		}
 	})
 }
