@@ -11,6 +11,8 @@ import (
 
 // Access tells agents from people.
 type Access interface {
+	// Caller returns whose token it is, ErrStale if it is that of no living incarnation.
+	Caller(ctx context.Context, token string) (Caller, error)
 	// Owner returns the agent that a living process belongs to; nil if it belongs
 	// to none. The error is os.ErrProcessDone if there is no such process to be
 	// seen; with any other one it may belong to an agent.
@@ -20,6 +22,12 @@ type Access interface {
 	RunOf(pid int) string
 	// Denied records that an agent was refused what is for people.
 	Denied(who Caller, pid int, request string)
+}
+
+// Caller is the incarnation that a request comes from.
+type Caller struct {
+	Path        string `json:"path"`
+	Incarnation uint64 `json:"incarnation"`
 }
 
 // Name names an agent for people. One without a path is in tmux, or runs as another user.
@@ -78,11 +86,11 @@ func guestOrigin(socket *net.UnixConn, pid int, a Access) origin {
 
 // forPeople reports whether a route does something in the name of a person.
 // Everybody may read.
-func (rt route) forPeople() bool { return !rt.agent && rt.method != http.MethodGet }
+func (rt *route) forPeople() bool { return !rt.agent && rt.method != http.MethodGet }
 
 // admitPerson refuses a request for people that comes from an agent, whether it
 // has sent its token or not.
-func (c *call) admitPerson(rt route) error {
+func (c *call) admitPerson(rt *route) error {
 	from := c.connection().origin()
 	switch {
 	case from.agent != nil:
@@ -100,7 +108,7 @@ type orderKey struct{}
 func (c *call) forOrder() context.Context {
 	ctx := c.r.Context()
 	if from := c.connection().origin(); from.pid > 0 {
-		if name := c.service.RunOf(from.pid); name != "" {
+		if name := c.access.RunOf(from.pid); name != "" {
 			return WithOrder(ctx, name)
 		}
 	}

@@ -6,20 +6,6 @@ import (
 	"strings"
 )
 
-// Caller is the incarnation that a request comes from.
-type Caller struct {
-	Path        string `json:"path"`
-	Incarnation uint64 `json:"incarnation"`
-}
-
-// Agents is what agents can ask of a daemon, each for itself. The daemon's side
-// is told who calls; the client's methods are those of one agent.
-type Agents interface {
-	Outcomes
-	// Caller returns whose token it is, ErrStale if it is that of no living incarnation.
-	Caller(ctx context.Context, token string) (Caller, error)
-}
-
 func agentRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/agent", agent: true, answer: Caller{}, serve: (*call).whoami},
@@ -32,7 +18,7 @@ const maxToken = 256
 // authenticate finds out who calls. A route is for agents or for people, never
 // for both. An agent acts as itself alone: with its token, and not with that of
 // another agent. What is for people is refused to it, with or without a token.
-func (c *call) authenticate(rt route) error {
+func (c *call) authenticate(rt *route) error {
 	token, given := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
 	switch {
 	case !given && c.r.Header.Get("Authorization") != "":
@@ -50,7 +36,7 @@ func (c *call) authenticate(rt route) error {
 		c.r = c.r.WithContext(c.forOrder())
 		return nil
 	}
-	who, err := c.service.Caller(c.r.Context(), token)
+	who, err := c.access.Caller(c.r.Context(), token)
 	if err != nil {
 		return err
 	}

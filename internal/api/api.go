@@ -1,6 +1,13 @@
 // Package api is how programs talk to a daemon: HTTP and JSON over a unix
-// socket, a server for the daemon and a client for everybody else. What can be
-// asked is the Service interface; both ends of the wire are one.
+// socket, a server for the daemon and a client for everybody else.
+//
+// A feature declares what it can be asked as typed routes, handles them with
+// Route.Handle, and its callers use Route.Call. The server checks who asks, turns
+// errors into status codes and back, and describes the routes by their types: the
+// tag json names a field, which is required unless it says omitempty or omitzero;
+// the tags doc, minimum, maxLength and enum describe it, and the tags doc and
+// schema of a field named _ describe and name the type. What no feature has
+// declared yet is in the interface Daemon.
 package api
 
 import (
@@ -34,7 +41,7 @@ var (
 type Daemon interface {
 	Service
 	Access
-	Agents
+	Outcomes
 	Health
 	Selves
 	Drains

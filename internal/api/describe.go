@@ -5,31 +5,37 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"sync"
+	"net/http"
+	"strings"
+	"unicode"
 )
 
 //go:embed openapi/*.json
 var described embed.FS
 
-// Description is the OpenAPI 3.1 description of the protocol, which the
-// server hands out at /v1/openapi.json. It is made of openapi/base.json and a
+// Description is the OpenAPI 3.1 description of what a server answers. Routes of
+// features are described by their types; the others by openapi/base.json and a
 // file for each topic, which adds its paths and schemas.
-var Description = sync.OnceValue(func() []byte {
-	d, err := describe(described)
+func (s *Server) Description() []byte { return s.description() }
+
+func (s *Server) describe() []byte {
+	d, err := describe(described, s.routes)
 	if err != nil {
 		panic(err) // the files are part of the program, and a test reads them
 	}
 	return d
-})
+}
 
-func describe(files embed.FS) ([]byte, error) {
-	type document struct {
-		OpenAPI    string                     `json:"openapi,omitempty"`
-		Info       json.RawMessage            `json:"info,omitempty"`
-		Servers    json.RawMessage            `json:"servers,omitempty"`
-		Paths      map[string]json.RawMessage `json:"paths"`
-		Components map[string]json.RawMessage `json:"components"`
-	}
+// document is a part of a description.
+type document struct {
+	OpenAPI    string                     `json:"openapi,omitempty"`
+	Info       json.RawMessage            `json:"info,omitempty"`
+	Servers    json.RawMessage            `json:"servers,omitempty"`
+	Paths      map[string]json.RawMessage `json:"paths"`
+	Components map[string]json.RawMessage `json:"components"`
+}
+
+func describe(files embed.FS, routes []*route) ([]byte, error) {
 	read := func(name string) (doc document, schemas map[string]json.RawMessage, err error) {
 		data, err := files.ReadFile("openapi/" + name)
 		if err == nil {
@@ -62,8 +68,122 @@ func describe(files embed.FS) ([]byte, error) {
 		maps.Copy(whole.Paths, topic.Paths)
 		maps.Copy(schemas, more)
 	}
+	typed := schemaSet{}
+	paths := make(map[string]map[string]operation)
+	for _, rt := range routes {
+		if rt.doc == nil {
+			continue
+		}
+		if paths[rt.path] == nil {
+			paths[rt.path] = make(map[string]operation)
+		}
+		paths[rt.path][strings.ToLower(rt.method)] = rt.operation(typed)
+	}
+	for path, methods := range paths {
+		if whole.Paths[path], err = json.Marshal(methods); err != nil {
+			return nil, err
+		}
+	}
+	for name, of := range typed {
+		if schemas[name], err = json.Marshal(of.schema); err != nil {
+			return nil, err
+		}
+	}
 	if whole.Components["schemas"], err = json.Marshal(schemas); err != nil {
 		return nil, err
 	}
 	return json.MarshalIndent(whole, "", "  ")
+}
+
+// routeDoc is what a route says of itself.
+type routeDoc struct{ id, summary, text, returns string }
+
+// ownID is the operationId of a route for agents that there is for people, too:
+// listMail is listOwnMail, and question is ownQuestion.
+func ownID(id string) string {
+	if at := strings.IndexFunc(id, unicode.IsUpper); at >= 0 {
+		return id[:at] + "Own" + id[at:]
+	}
+	return "own" + strings.ToUpper(id[:1]) + id[1:]
+}
+
+type (
+	operation struct {
+		ID          string                `json:"operationId"`
+		Summary     string                `json:"summary"`
+		Description string                `json:"description,omitempty"`
+		Security    []map[string][]string `json:"security,omitempty"`
+		Parameters  []parameter           `json:"parameters,omitempty"`
+		Body        *requestBody          `json:"requestBody,omitempty"`
+		Responses   map[string]response   `json:"responses"`
+	}
+	parameter struct {
+		Name        string      `json:"name"`
+		In          string      `json:"in"`
+		Required    bool        `json:"required,omitempty"`
+		Description string      `json:"description"`
+		Schema      *jsonSchema `json:"schema"`
+	}
+	requestBody struct {
+		Required bool               `json:"required"`
+		Content  map[string]content `json:"content"`
+	}
+	response struct {
+		Ref         string             `json:"$ref,omitempty"`
+		Description string             `json:"description,omitempty"`
+		Headers     map[string]ref     `json:"headers,omitempty"`
+		Content     map[string]content `json:"content,omitempty"`
+	}
+	content struct {
+		Schema *jsonSchema `json:"schema"`
+	}
+	ref struct {
+		Ref string `json:"$ref"`
+	}
+)
+
+// operation describes a route, and adds the types that it names.
+func (rt *route) operation(types schemaSet) operation {
+	o := operation{ID: rt.doc.id, Summary: rt.doc.summary, Description: rt.doc.text}
+	if rt.agent {
+		o.Security = []map[string][]string{{"agent": {}}}
+	}
+	for _, p := range rt.params {
+		o.Parameters = append(o.Parameters, parameter{p.name, "query", p.required, p.doc, p.schema()})
+	}
+	if rt.body != nil {
+		o.Body = &requestBody{true, map[string]content{"application/json": {types.of(rt.body)}}}
+	}
+	success := response{
+		Description: rt.doc.returns, Headers: map[string]ref{versionHeader: {"#/components/headers/" + versionHeader}},
+	}
+	status := http.StatusOK
+	if rt.answer == nil {
+		status, success.Description = http.StatusNoContent, "It is done."
+	} else {
+		kind := "application/json"
+		if rt.stream {
+			kind = streamType
+		}
+		success.Content = map[string]content{kind: {types.of(rt.answer)}}
+	}
+	o.Responses = map[string]response{fmt.Sprint(status): success, "default": {Ref: "#/components/responses/Failure"}}
+	return o
+}
+
+// schema describes the values of a parameter.
+func (p param) schema() *jsonSchema {
+	s := &jsonSchema{Type: p.kind}
+	switch p.kind {
+	case "string":
+		s.MaxLength = maxPath
+	case "boolean":
+		s.Default = new(bool)
+	case "integer":
+		s.Minimum = new(float64)
+	}
+	if p.repeated {
+		return &jsonSchema{Type: "array", Items: s}
+	}
+	return s
 }

@@ -31,14 +31,14 @@ var peopleDo = map[string]string{
 }
 
 // onlyPeople says that a route is not for agents.
-func onlyPeople(rt route) string {
+func onlyPeople(rt *route) string {
 	return "only people can " + peopleDo[rt.path]
 }
 
 // deny refuses what an agent has asked for, and says what it can do instead.
-func (c *call) deny(rt route, who Caller, pid int) error {
+func (c *call) deny(rt *route, who Caller, pid int) error {
 	request := rt.method + " " + rt.path
-	c.service.Denied(who, pid, request)
+	c.access.Denied(who, pid, request)
 	from := fmt.Sprintf("%s (incarnation %d, process %d)", who.Name(), who.Incarnation, pid)
 	if pid == 0 {
 		from = fmt.Sprintf("%s (incarnation %d)", who.Name(), who.Incarnation)
@@ -47,10 +47,10 @@ func (c *call) deny(rt route, who Caller, pid int) error {
 }
 
 // instead says what an agent can do where a route is refused to it.
-func (c *call) instead(rt route) string {
+func (c *call) instead(rt *route) string {
 	const ask = "an agent can ask a person with: coppice agent ask"
 	below := strings.TrimPrefix(rt.path, "/v1/")
-	isOwn := func(r route) bool { return r.agent && r.path == agentBase+"/"+below }
+	isOwn := func(r *route) bool { return r.agent && r.path == agentBase+"/"+below }
 	group, _, _ := strings.Cut(below, "/")
 	switch {
 	case rt.path == "/v1/act":

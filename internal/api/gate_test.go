@@ -48,9 +48,9 @@ func newNarrow(t *testing.T, r room) *narrow {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	s := newServer(narrowService{canned{full: true, events: forever}, n}, slog.New(slog.DiscardHandler), patiently())
+	s := newServer(narrowService{canned{full: true, events: forever}, n}, patiently())
 	s.room = r
-	n.gate = newGate(l, s.service, r)
+	n.gate = newGate(l, s.access, r)
 	go func() { ended <- s.serveBy(ctx, n.gate) }()
 	t.Cleanup(sync.OnceFunc(func() {
 		cancel()

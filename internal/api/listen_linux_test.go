@@ -96,7 +96,7 @@ func TestEndedPeer(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		served := make(chan error, 1)
 		go func() {
-			served <- newServer(canned{full: true}, slog.New(slog.DiscardHandler), patiently()).serve(ctx, l)
+			served <- newServer(canned{full: true}, patiently()).Serve(ctx, l)
 		}()
 		io.WriteString(in, "go\n")
 		answer, err := io.ReadAll(out)

@@ -32,8 +32,27 @@ type started struct {
 	stop   func() // returns when it has ended
 }
 
-// start serves at the path until the test ends; "" makes one.
-func start(t *testing.T, s Daemon, socket string, p pace) started {
+// newServer returns a server of a Daemon that logs nothing.
+func newServer(d Daemon, p pace) *Server {
+	s := NewServer(d, slog.New(slog.DiscardHandler))
+	s.pace = p
+	Register(s, d)
+	return s
+}
+
+// start serves a Daemon at the path until the test ends; "" makes one.
+func start(t *testing.T, d Daemon, socket string, p pace) started {
+	t.Helper()
+	return startServer(t, newServer(d, p), socket)
+}
+
+// serving has a server serve until the test ends, and returns where.
+func serving(t *testing.T, s *Server) (socket string) {
+	t.Helper()
+	return startServer(t, s, "").socket
+}
+
+func startServer(t *testing.T, s *Server, socket string) started {
 	t.Helper()
 	if socket == "" {
 		socket = tempSocket(t)
@@ -44,7 +63,7 @@ func start(t *testing.T, s Daemon, socket string, p pace) started {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- newServer(s, slog.New(slog.DiscardHandler), p).serve(ctx, l) }()
+	go func() { ended <- s.Serve(ctx, l) }()
 	stop := sync.OnceFunc(func() {
 		cancel()
 		select {

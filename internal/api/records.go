@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"log/slog"
 	"net"
@@ -47,7 +46,7 @@ type Records interface {
 
 // recordRoutes are those that Records answers.
 var recordRoutes = map[string]bool{
-	"GET /v1/openapi.json": true, "GET /v1/status": true, "GET /v1/nodes": true, "GET /v1/explain": true,
+	"GET /v1/status": true, "GET /v1/nodes": true, "GET /v1/explain": true,
 	"GET /v1/events": true, "GET /v1/logs": true,
 	"GET /v1/mail": true, "POST /v1/mail/read": true, "GET /v1/question": true, "GET /v1/questions": true,
 	"GET /v1/beliefs": true, "GET /v1/beliefs/agent": true, "GET /v1/beliefs/raw": true, "GET /v1/beliefs/export": true,
@@ -64,17 +63,22 @@ type onlyRecords struct {
 // unanswered has the methods of a Daemon one level deeper than Records has its own.
 type unanswered struct{ Daemon }
 
-// refuse fails requests that records cannot answer.
-func (s *server) refuse(rt route) error {
-	if _, records := s.service.(onlyRecords); !records || recordRoutes[rt.method+" "+rt.path] {
-		return nil
+// RegisterRecords has Records answer the routes that no feature owns.
+func RegisterRecords(s *Server, r Records) {
+	s.service = onlyRecords{Records: r}
+	for _, rt := range routes() {
+		if recordRoutes[rt.method+" "+rt.path] {
+			s.add(&rt)
+		}
 	}
-	return fmt.Errorf("%w here; start it with: coppice up -d", ErrDown)
 }
 
-// Local returns a client that r answers, in this process. Whatever Records does
-// not answer fails with ErrDown. Close ends it.
-func Local(r Records) *Client {
+// Local returns a client of a server in this process, for while no daemon runs:
+// register gives it routes that need none, and all others fail with ErrDown. Close ends it.
+func Local(register func(*Server)) *Client {
+	s := NewServer(nil, slog.New(slog.DiscardHandler))
+	s.local = true
+	register(s)
 	ctx, end := context.WithCancel(context.Background())
 	l := &localListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	c := newClient(l.dial)
@@ -82,7 +86,7 @@ func Local(r Records) *Client {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		newServer(onlyRecords{Records: r}, slog.New(slog.DiscardHandler), defaultPace()).serve(ctx, l)
+		s.Serve(ctx, l)
 	}()
 	c.end = func() {
 		end()

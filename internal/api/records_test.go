@@ -12,10 +12,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
+// local returns a client of records.
+func local(r Records) *Client { return Local(func(s *Server) { RegisterRecords(s, r) }) }
+
 // Records answers exactly the routes that are said to be its own; whatever else
 // is asked, of agents above all, needs a daemon.
 func TestRecordRoutes(t *testing.T) {
-	c := Local(canned{full: true})
+	c := local(canned{full: true})
 	defer c.Close()
 	left := len(recordRoutes)
 	for _, rt := range routes() {
@@ -58,7 +61,7 @@ func TestRecordRoutes(t *testing.T) {
 
 // What is there comes first, then that nothing more does.
 func TestFollowRecords(t *testing.T) {
-	c := Local(canned{events: func(_ context.Context, after uint64, yield func(event.Event, error) bool) {
+	c := local(canned{events: func(_ context.Context, after uint64, yield func(event.Event, error) bool) {
 		if yield(numbered(1), nil) && yield(numbered(2), nil) {
 			yield(event.Event{}, ErrDown)
 		}

@@ -29,6 +29,7 @@ type param struct {
 	kind     string // string, integer, boolean
 	required bool
 	repeated bool
+	doc      string // empty where the description is in openapi
 }
 
 // query is a query whose names and values have been checked.

@@ -10,13 +10,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/coppice-dev/coppice/internal/event"
 )
 
 // Version is that of the protocol: the first segment of each URL is "v" and
@@ -46,37 +45,48 @@ func defaultPace() pace {
 // them looks for another connection.
 const heartbeat = 15 * time.Second
 
-// server is the handler.
-type server struct {
-	service  Daemon
-	logger   *slog.Logger
-	pace     pace
-	room     room
-	routes   []route
-	attached sync.WaitGroup // connections that http.Server does not know any more
+// Server answers requests by the routes that are registered with it, which all
+// are before it serves: those that features own, by Route.Handle, and those of a
+// Daemon, by Register.
+type Server struct {
+	access      Access // nil in a local one
+	logger      *slog.Logger
+	pace        pace
+	room        room
+	mux         *http.ServeMux
+	routes      []*route
+	local       bool           // no daemon runs: what is not registered needs one
+	service     Daemon         // answers the routes that no feature owns yet
+	attached    sync.WaitGroup // connections that http.Server does not know any more
+	description func() []byte
 }
 
-// NewHandler returns the daemon's side of the protocol. It checks nobody's
-// identity: that is Listen's. Serve is more convenient.
-func NewHandler(s Daemon) http.Handler { return newServer(s, slog.Default(), defaultPace()) }
+// NewServer returns a server without routes of its own but that of its description.
+func NewServer(a Access, logger *slog.Logger) *Server {
+	s := &Server{access: a, logger: logger, pace: defaultPace(), room: defaultRoom(), mux: http.NewServeMux()}
+	s.description = sync.OnceValue(s.describe)
+	s.mux.Handle("/", s.handler((*call).notFound))
+	s.add(&route{method: http.MethodGet, path: "/v1/openapi.json", serve: (*call).description})
+	return s
+}
 
-func newServer(s Daemon, logger *slog.Logger, p pace) *server {
-	return &server{service: s, logger: logger, pace: p, room: defaultRoom(), routes: routes()}
+// Register has a Daemon answer the routes that no feature owns.
+func Register(s *Server, d Daemon) {
+	s.service = d
+	for _, rt := range routes() {
+		s.add(&rt)
+	}
 }
 
 // Serve answers clients of the listener until ctx ends. Then streams are ended
 // with ErrStopping, requests get 5 s to end, and the listener is closed. The
 // error is that of the listener, nil if it was ctx that ended.
-func Serve(ctx context.Context, l net.Listener, s Daemon, logger *slog.Logger) error {
-	return newServer(s, logger, defaultPace()).serve(ctx, l)
-}
-
-func (s *server) serve(ctx context.Context, l net.Listener) error {
-	return s.serveBy(ctx, newGate(l, s.service, s.room))
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	return s.serveBy(ctx, newGate(l, s.access, s.room))
 }
 
 // serveBy serves the connections that a gate lets in.
-func (s *server) serveBy(ctx context.Context, g *gate) error {
+func (s *Server) serveBy(ctx context.Context, g *gate) error {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(ErrStopping)
 	h := &http.Server{
@@ -122,79 +132,73 @@ func (s *server) serveBy(ctx context.Context, g *gate) error {
 	return fmt.Errorf("serving on %s: %w", g.Addr(), err)
 }
 
-// route is one thing that can be asked. The description is held against it.
-type route struct {
-	method, path string
-	params       []param
-	agent        bool // for agents, which have to prove who they are; else for people, and for agents to read
-	body         any  // a value of the type that must be sent; nil: nothing may be
-	answer       any  // a value of the type of the answer, or of the messages of a stream; nil: none
-	stream       bool
-	stays        bool  // it may take as long as a stream
-	maxBody      int64 // bytes; maxBody if 0
-	serve        func(*call) error
-}
-
-func routes() []route {
-	path := param{name: "path", kind: "string"}
-	thePath := param{name: "path", kind: "string", required: true}
-	follow := param{name: "follow", kind: "boolean"}
-	all := []route{
-		{method: "GET", path: "/v1/openapi.json", serve: (*call).description},
-		{method: "GET", path: "/v1/status", answer: Status{}, serve: (*call).status},
-		{method: "GET", path: "/v1/nodes", params: []param{path}, answer: []Node{}, serve: (*call).nodes},
-		{method: "GET", path: "/v1/explain", params: []param{thePath}, answer: Explanation{}, serve: (*call).explain},
-		{method: "GET", path: "/v1/events", stream: true, answer: event.Event{}, serve: (*call).events, params: []param{
-			{name: "after", kind: "integer"}, {name: "epoch", kind: "string"}, {name: "last", kind: "integer"}, {name: "type", kind: "string", repeated: true}, path, follow}},
-		{method: "GET", path: "/v1/logs", stream: true, answer: LogLine{}, serve: (*call).logs, params: []param{
-			{name: "path", kind: "string", repeated: true}, {name: "n", kind: "integer"}, {name: "since", kind: "string"},
-			{name: "grep", kind: "string"}, {name: "after", kind: "string", repeated: true}, follow}},
-		{method: "POST", path: "/v1/act", body: ActRequest{}, answer: Acted{}, serve: (*call).act},
-		{method: "POST", path: "/v1/down", body: DownRequest{}, serve: (*call).down},
-		{method: "POST", path: "/v1/attach", params: []param{thePath, {name: "watch", kind: "boolean"}}, stays: true, serve: (*call).attach},
-	}
-	return slices.Concat(all, agentRoutes(), outcomeRoutes(), mailRoutes(), askingRoutes(), beliefRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(), taskRoutes(), orderRoutes(), farewellRoutes(), fireRoutes(), unfinishedRoutes())
-}
-
 // call is one request on its way.
 type call struct {
-	*server
+	*Server
 	w      http.ResponseWriter
 	r      *http.Request
 	rc     *http.ResponseController
-	route  route
+	route  *route
 	query  query
 	caller Caller // of a route for agents
 	begun  bool   // an answer is on its way
 }
 
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{server: s, w: w, r: r, rc: http.NewResponseController(w)}
-	defer c.recover()
-	w.Header().Set(versionHeader, Version)
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if err := c.handle(); err != nil {
-		c.fail(err)
+// add registers a route.
+func (s *Server) add(rt *route) {
+	if !slices.ContainsFunc(s.routes, func(other *route) bool { return other.path == rt.path }) {
+		s.mux.Handle(rt.path, s.handler((*call).wrongMethod))
 	}
+	s.routes = append(s.routes, rt)
+	s.mux.Handle(rt.method+" "+rt.path, s.handler(func(c *call) error { return c.serve(rt) }))
 }
 
-func (c *call) handle() error {
+// handler makes a handler of what is done for a request.
+func (s *Server) handler(serve func(*call) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &call{Server: s, w: w, r: r, rc: http.NewResponseController(w)}
+		defer c.recover()
+		w.Header().Set(versionHeader, Version)
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		err := c.enter()
+		if err == nil {
+			err = serve(c)
+		}
+		if err != nil {
+			c.fail(err)
+		}
+	})
+}
+
+// ServeHTTP answers a request. It does not check whose the connection is: that is
+// done for those that Serve accepts.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p := r.URL.Path; !strings.HasPrefix(p, "/") || path.Clean(p) != p { // which the mux would redirect
+		s.handler((*call).notFound).ServeHTTP(w, r)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// enter refuses a connection that got no place.
+func (c *call) enter() error {
 	if conn := c.connection(); conn != nil && conn.refused != "" {
 		c.w.Header().Set("Connection", "close")
 		return conn.refused
 	}
 	// A body that never comes must hold nobody up, not even where nobody asked for one.
 	c.rc.SetReadDeadline(time.Now().Add(c.pace.body))
-	rt, err := c.find()
-	if err == nil {
-		err = c.refuse(rt)
+	return nil
+}
+
+// serve checks who asks and what is asked, and then does it.
+func (c *call) serve(rt *route) (err error) {
+	if c.r.Method != rt.method { // HEAD, which the mux takes for GET
+		return c.wrongMethod()
 	}
-	if err == nil {
-		c.route = rt
-		err = c.authenticate(rt)
-	}
-	if err != nil {
+	c.route = rt
+	if err := c.authenticate(rt); err != nil {
 		return err
 	}
 	if rt.body == nil && c.r.ContentLength != 0 {
@@ -217,21 +221,28 @@ func (c *call) handle() error {
 	return rt.serve(c)
 }
 
-func (c *call) find() (route, error) {
+// notFound fails a request for what no route is.
+func (c *call) notFound() error {
+	if c.local {
+		return fmt.Errorf("%w here; start it with: coppice up -d", ErrDown)
+	}
+	return &unsupported{http.StatusNotFound, fmt.Sprintf("this daemon has no %.100q; it speaks version %s, see /v1/openapi.json", c.r.URL.Path, Version)}
+}
+
+// wrongMethod fails a request for a route that takes others.
+func (c *call) wrongMethod() error {
+	if c.local {
+		return c.notFound()
+	}
 	var methods []string
 	for _, rt := range c.routes {
 		if rt.path == c.r.URL.Path {
-			if rt.method == c.r.Method {
-				return rt, nil
-			}
 			methods = append(methods, rt.method)
 		}
 	}
-	if len(methods) > 0 {
-		c.w.Header().Set("Allow", strings.Join(methods, ", "))
-		return route{}, &unsupported{http.StatusMethodNotAllowed, fmt.Sprintf("%s takes %s, not %.20q", c.r.URL.Path, strings.Join(methods, ", "), c.r.Method)}
-	}
-	return route{}, &unsupported{http.StatusNotFound, fmt.Sprintf("this daemon has no %.100q; it speaks version %s, see /v1/openapi.json", c.r.URL.Path, Version)}
+	allowed := strings.Join(methods, ", ")
+	c.w.Header().Set("Allow", allowed)
+	return &unsupported{http.StatusMethodNotAllowed, fmt.Sprintf("%s takes %s, not %.20q", c.r.URL.Path, allowed, c.r.Method)}
 }
 
 // recover turns a panic of the service into a failure of this one request.
@@ -313,36 +324,8 @@ func (c *call) description() error {
 	c.begun = true
 	c.rc.SetWriteDeadline(time.Now().Add(c.pace.write))
 	c.w.Header().Set("Content-Type", "application/json")
-	c.w.Write(Description())
+	c.w.Write(c.Description())
 	return nil
-}
-
-func (c *call) status() error {
-	st, err := c.service.Status(c.r.Context())
-	if err != nil {
-		return err
-	}
-	if st.Summary == nil {
-		st.Summary = map[string]int{}
-	}
-	return c.answer(st)
-}
-
-func (c *call) nodes() error {
-	nodes, err := c.service.Nodes(c.r.Context(), c.query.text("path"))
-	if err != nil {
-		return err
-	}
-	return c.answer(orEmpty(nodes))
-}
-
-func (c *call) explain() error {
-	x, err := c.service.Explain(c.r.Context(), c.query.text("path"))
-	if err != nil {
-		return err
-	}
-	x.Evidence, x.History, x.Tail, x.Claims = orEmpty(x.Evidence), orEmpty(x.History), orEmpty(x.Tail), orEmpty(x.Claims)
-	return c.answer(x)
 }
 
 // orEmpty makes sure that no list is null in JSON.
@@ -351,39 +334,6 @@ func orEmpty[T any](list []T) []T {
 		return []T{}
 	}
 	return list
-}
-
-func (c *call) act() error {
-	var req ActRequest
-	if err := c.body(&req); err != nil {
-		return err
-	}
-	if req.Path == "" {
-		return fmt.Errorf("%w: path is missing", ErrInvalid)
-	}
-	if err := checkText(req.Path); err != nil {
-		return fmt.Errorf("%w: path %w", ErrInvalid, err)
-	}
-	if !slices.Contains(Actions(), req.Action) {
-		return fmt.Errorf("%w: action is %.100q, expected one of %v", ErrInvalid, req.Action, Actions())
-	}
-	done, err := c.service.Act(c.r.Context(), req.Path, req.Action)
-	if err != nil {
-		return err
-	}
-	done.Already = orEmpty(done.Already)
-	return c.answer(done)
-}
-
-func (c *call) down() error {
-	var req DownRequest
-	if err := c.body(&req); err != nil {
-		return err
-	}
-	if err := c.service.Down(c.r.Context(), req.Keep); err != nil {
-		return err
-	}
-	return c.done()
 }
 
 // done answers that there is nothing more to say.

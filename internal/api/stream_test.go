@@ -47,7 +47,7 @@ func TestFollowSurvivesDaemons(t *testing.T) {
 				return
 			}
 			dead := make(chan struct{})
-			srv := &http.Server{Handler: NewHandler(canned{events: counting})}
+			srv := &http.Server{Handler: newServer(canned{events: counting}, defaultPace())}
 			left := 1 + rand.IntN(20_000)
 			if lives++; lives == 1 {
 				left += 1000 // a client that has never seen a daemon gives up

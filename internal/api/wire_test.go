@@ -38,7 +38,9 @@ func serve(t *testing.T, f api.Daemon) *api.Client {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- api.Serve(ctx, l, f, slog.New(slog.DiscardHandler)) }()
+	s := api.NewServer(f, slog.New(slog.DiscardHandler))
+	api.Register(s, f)
+	go func() { ended <- s.Serve(ctx, l) }()
 	c := api.Dial(l.Addr().String())
 	t.Cleanup(func() {
 		c.Close()

@@ -164,7 +164,7 @@ func (r *remote) look(s *streams, do func(context.Context, *api.Client) error) e
 	if err := records.FileError(); err != nil {
 		s.complain("the file cannot be used, so its agents are those on record: " + proc.Plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
-	local := api.Local(records)
+	local := api.Local(records.Register)
 	defer local.Close()
 	return do(ctx, local)
 }

@@ -76,7 +76,9 @@ func serveFor(t *testing.T, dir string, f *apitest.Fleet) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- api.Serve(ctx, l, f, slog.New(slog.DiscardHandler)) }()
+	s := api.NewServer(f, slog.New(slog.DiscardHandler))
+	api.Register(s, f)
+	go func() { ended <- s.Serve(ctx, l) }()
 	stopped := false
 	stop = func() {
 		if !stopped {

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Caller is part of api.Agents.
+// Caller is part of api.Access.
 func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error) {
 	who, err := c.tokens.Caller(token)
 	if err == nil {

@@ -107,6 +107,9 @@ func (r *Records) open(ctx context.Context, loaded Loaded, programs *programs) e
 	return r.read(ctx)
 }
 
+// Register has a server answer with what is on record.
+func (r *Records) Register(s *api.Server) { api.RegisterRecords(s, r) }
+
 // FileError returns why the configuration file cannot be used; nil if it can.
 func (r *Records) FileError() error { return r.badFile }
 

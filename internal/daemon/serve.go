@@ -111,7 +111,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		go c.keepCurrent(serving, loaded.Watch, o.Hurry) // which may hang with the file system
 	}
 	served := make(chan error, 1)
-	go func() { served <- api.Serve(serving, listener, c.services(), o.Logger) }()
+	go func() { served <- c.server().Serve(serving, listener) }()
 	defer func() {
 		quit()
 		if e := <-served; e != nil {

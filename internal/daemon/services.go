@@ -6,7 +6,7 @@ import "github.com/coppice-dev/coppice/internal/api"
 type services struct {
 	serviceAPI
 	accessAPI
-	agentsAPI
+	outcomesAPI
 	healthAPI
 	selvesAPI
 	drainsAPI
@@ -26,7 +26,7 @@ type services struct {
 type (
 	serviceAPI    = api.Service
 	accessAPI     = api.Access
-	agentsAPI     = api.Agents
+	outcomesAPI   = api.Outcomes
 	healthAPI     = api.Health
 	selvesAPI     = api.Selves
 	drainsAPI     = api.Drains
@@ -44,12 +44,19 @@ type (
 
 var _ api.Daemon = services{}
 
+// server returns a server of everything that the controller answers.
+func (c *Controller) server() *api.Server {
+	s := api.NewServer(c, c.opts.Logger)
+	api.Register(s, c.services())
+	return s
+}
+
 // services returns what the API of the controller is served by.
 func (c *Controller) services() api.Daemon {
 	return services{
 		serviceAPI:    c,
 		accessAPI:     c,
-		agentsAPI:     c,
+		outcomesAPI:   c,
 		healthAPI:     c.health,
 		selvesAPI:     c,
 		drainsAPI:     c.drains,

@@ -1,0 +1,90 @@
+package api
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// field is a field of a request or a response as it is on the wire.
+type field struct {
+	reflect.StructField
+	name     string
+	optional bool
+}
+
+// fieldsOf returns the fields of a struct that are on the wire.
+func fieldsOf(t reflect.Type) []field {
+	var all []field
+	for f := range t.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.IsExported() && name != "-" {
+			all = append(all, field{f, name, strings.Contains(options, "omit")})
+		}
+	}
+	return all
+}
+
+// paramsOf returns the parameters that the fields of a request are.
+func paramsOf(t reflect.Type) []param {
+	var params []param
+	for _, f := range fieldsOf(t) {
+		p := param{name: f.name, required: !f.optional, doc: f.Tag.Get("doc")}
+		kind := f.Type
+		if kind.Kind() == reflect.Slice {
+			p.repeated, kind = true, kind.Elem()
+		}
+		switch kind.Kind() {
+		case reflect.String:
+			p.kind = "string"
+		case reflect.Bool:
+			p.kind = "boolean"
+		case reflect.Uint64:
+			p.kind = "integer"
+		default:
+			panic(fmt.Sprintf("field %s of %v is no parameter of a query", f.Name, t))
+		}
+		params = append(params, p)
+	}
+	return params
+}
+
+// decode fills in the fields of a request from a query that was checked.
+func (q query) decode(request any) {
+	into := reflect.ValueOf(request).Elem()
+	for _, f := range fieldsOf(into.Type()) {
+		switch v := into.FieldByIndex(f.Index); v.Kind() {
+		case reflect.Slice:
+			v.Set(reflect.ValueOf(q.all(f.name)))
+		case reflect.String:
+			v.SetString(q.text(f.name))
+		case reflect.Bool:
+			v.SetBool(q.flag(f.name))
+		case reflect.Uint64:
+			v.SetUint(q.number(f.name, 0))
+		}
+	}
+}
+
+// encodeQuery is the reverse of query.decode.
+func encodeQuery(request any) url.Values {
+	values := url.Values{}
+	from := reflect.ValueOf(request)
+	for _, f := range fieldsOf(from.Type()) {
+		switch v := from.FieldByIndex(f.Index); {
+		case f.optional && v.IsZero():
+		case v.Kind() == reflect.Slice:
+			values[f.name] = slices.Clone(v.Interface().([]string))
+		case v.Kind() == reflect.Bool:
+			values.Set(f.name, strconv.FormatBool(v.Bool()))
+		case v.Kind() == reflect.Uint64:
+			values.Set(f.name, strconv.FormatUint(v.Uint(), 10))
+		default:
+			values.Set(f.name, v.String())
+		}
+	}
+	return values
+}

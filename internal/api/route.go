@@ -1,0 +1,162 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"net/url"
+	"reflect"
+)
+
+// Audience is who may use a route.
+type Audience int
+
+// People reach a route below /v1, agents below /v1/agent.
+const (
+	People Audience = 1 << iota
+	Agents
+)
+
+// None is the request of a route that is sent nothing, or the response of one
+// that has nothing to say.
+type None struct{}
+
+// route is an operation as the server sees it.
+type route struct {
+	method, path string
+	params       []param
+	agent        bool // for agents, which have to prove who they are; else for people, and for agents to read
+	body         any  // a value of the type that must be sent; nil: nothing may be
+	answer       any  // a value of the type of the answer, or of the messages of a stream; nil: none
+	stream       bool
+	stays        bool      // it may take as long as a stream
+	maxBody      int64     // bytes; maxBody if 0
+	doc          *routeDoc // nil: it is described in openapi
+	serve        func(*call) error
+}
+
+// Route is one operation of the API: the server handles it, a client calls it,
+// and the description shows it. The feature that owns it declares it once, as a
+// variable.
+//
+// The fields of Req are the parameters of the query where Method is GET, and
+// else the body. See the package comment for the tags of Req and Resp.
+type Route[Req, Resp any] struct {
+	Method  string
+	Path    string // below /v1 or /v1/agent
+	For     Audience
+	MaxBody int64 // bytes; 64 KiB if 0
+	// Waits: the answer may take as long as it likes. It is sent as a stream of
+	// one message, so that each side notices when the other one goes away.
+	Waits bool
+
+	ID      string // operationId of the description
+	Summary string // in a few words
+	Doc     string // more about it
+	Returns string // what the answer is
+}
+
+// Handle registers the handler of a route. who is the agent that calls, and the
+// zero Caller for people. Errors that wrap those of this package keep their
+// status codes.
+func (r Route[Req, Resp]) Handle(s *Server, handler func(ctx context.Context, who Caller, req Req) (Resp, error)) {
+	for _, a := range []Audience{People, Agents} {
+		// Without a daemon nobody knows the tokens of agents.
+		if r.For&a != 0 && (a == People || !s.local) {
+			s.add(r.route(a, handler))
+		}
+	}
+}
+
+// route is the route of one audience, without its types.
+func (r Route[Req, Resp]) route(a Audience, handler func(context.Context, Caller, Req) (Resp, error)) *route {
+	rt := &route{
+		method: r.Method, path: "/v" + Version + r.below(a == Agents), agent: a == Agents, maxBody: r.MaxBody, stream: r.Waits,
+		doc: &routeDoc{id: r.ID, summary: r.Summary, text: r.Doc, returns: r.Returns},
+	}
+	if a == Agents && r.For&People != 0 {
+		rt.doc.id = ownID(r.ID)
+	}
+	switch req := reflect.TypeFor[Req](); {
+	case r.Method == http.MethodGet:
+		rt.params = paramsOf(req)
+	case req != reflect.TypeFor[None]():
+		rt.body = *new(Req)
+	}
+	if reflect.TypeFor[Resp]() != reflect.TypeFor[None]() {
+		rt.answer = *new(Resp)
+	}
+	rt.serve = func(c *call) error {
+		var req Req
+		if r.Method == http.MethodGet {
+			c.query.decode(&req)
+		} else if rt.body != nil {
+			if err := c.body(&req); err != nil {
+				return err
+			}
+		}
+		if r.Waits {
+			return stream(c, func(ctx context.Context) iter.Seq2[Resp, error] {
+				return func(yield func(Resp, error) bool) { yield(handler(ctx, c.caller, req)) }
+			}, nil)
+		}
+		resp, err := handler(c.r.Context(), c.caller, req)
+		switch {
+		case err != nil:
+			return err
+		case rt.answer == nil:
+			return c.done()
+		}
+		return c.answer(notNull(resp))
+	}
+	return rt
+}
+
+// below is the path below the version.
+func (r Route[Req, Resp]) below(agent bool) string {
+	if agent {
+		return "/agent" + r.Path
+	}
+	return r.Path
+}
+
+// notNull makes sure that a list without anything in it is one in JSON, too.
+func notNull[T any](v T) any {
+	if r := reflect.ValueOf(v); r.Kind() == reflect.Slice && r.IsNil() {
+		return reflect.MakeSlice(r.Type(), 0, 0).Interface()
+	}
+	return v
+}
+
+// Call asks the daemon of a client, in the name of whoever the client acts as.
+// Where it is not known whether an operation was carried out the error is
+// ErrLost; one that Waits may end with ErrDown or ErrStopping, too, and may be
+// called again.
+func (r Route[Req, Resp]) Call(ctx context.Context, c *Client, req Req) (resp Resp, err error) {
+	path := r.below(r.For == Agents || r.For&Agents != 0 && c.agent)
+	var query url.Values
+	var body, answer any
+	if r.Method == http.MethodGet {
+		query = encodeQuery(req)
+	} else if _, none := any(req).(None); !none {
+		body = req
+	}
+	if _, none := any(resp).(None); !none {
+		answer = &resp
+	}
+	if !r.Waits {
+		return resp, c.call(ctx, r.Method, path, query, body, answer)
+	}
+	request, err := c.request(ctx, r.Method, path, query, body)
+	if err != nil {
+		return resp, err
+	}
+	for m, err := range c.stream(request, func() {}) {
+		if err == nil {
+			err = json.Unmarshal(m.data, &resp)
+		}
+		return resp, err
+	}
+	return resp, ErrLost
+}

@@ -1,0 +1,149 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// jsonSchema is the schema of a value: as much of JSON Schema as descriptions need.
+type jsonSchema struct {
+	Ref         string      `json:"$ref,omitempty"`
+	Type        string      `json:"type,omitempty"`
+	Items       *jsonSchema `json:"items,omitempty"`
+	Minimum     *float64    `json:"minimum,omitempty"`
+	Description string      `json:"description,omitempty"`
+	Format      string      `json:"format,omitempty"`
+	Default     *bool       `json:"default,omitempty"`
+	MaxLength   int         `json:"maxLength,omitempty"`
+	Enum        []string    `json:"enum,omitempty"`
+	Properties  properties  `json:"properties,omitzero"`
+	Required    []string    `json:"required,omitzero"`
+	Closed      *bool       `json:"additionalProperties,omitempty"` // false: there are no others
+}
+
+// properties are those of an object, in the order of its type.
+type properties []property
+
+type property struct {
+	name   string
+	schema *jsonSchema
+}
+
+// MarshalJSON writes the properties as an object.
+func (p properties) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, at := range p {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		schema, err := json.Marshal(at.schema)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&b, "%q:%s", at.name, schema)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// schemaSet has the schemas of structs, by name.
+type schemaSet map[string]namedSchema
+
+type namedSchema struct {
+	of     reflect.Type
+	schema *jsonSchema
+}
+
+// of describes the type of a value that is sent or answered.
+func (set schemaSet) of(v any) *jsonSchema {
+	s := set.schemaOf(reflect.TypeOf(v))
+	if s.Type == "array" {
+		s.Description = "Empty, never null."
+	}
+	return s
+}
+
+// schemaOf describes a type, and adds the structs that it names.
+func (set schemaSet) schemaOf(t reflect.Type) *jsonSchema {
+	if t == reflect.TypeFor[time.Time]() {
+		return &jsonSchema{Type: "string", Format: "date-time"}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return set.schemaOf(t.Elem())
+	case reflect.Slice:
+		return &jsonSchema{Type: "array", Items: set.schemaOf(t.Elem())}
+	case reflect.Struct:
+		return &jsonSchema{Ref: "#/components/schemas/" + set.add(t)}
+	case reflect.String:
+		return &jsonSchema{Type: "string"}
+	case reflect.Bool:
+		return &jsonSchema{Type: "boolean"}
+	case reflect.Float64:
+		return &jsonSchema{Type: "number"}
+	case reflect.Int, reflect.Int64:
+		return &jsonSchema{Type: "integer"}
+	case reflect.Uint64:
+		return &jsonSchema{Type: "integer", Minimum: new(float64)}
+	}
+	panic(fmt.Sprintf("%v is no type of the API", t))
+}
+
+// add describes a struct and returns its name: that of the tag schema of its
+// field _ or else that of the type.
+func (set schemaSet) add(t reflect.Type) string {
+	self, _ := t.FieldByName("_")
+	name := self.Tag.Get("schema")
+	if name == "" {
+		name = t.Name()
+	}
+	if known, ok := set[name]; ok {
+		if known.of != t {
+			panic(fmt.Sprintf("the schemas of %v and %v have one name", known.of, t))
+		}
+		return name
+	}
+	s := &jsonSchema{
+		Type: "object", Description: self.Tag.Get("doc"), Properties: properties{}, Required: []string{}, Closed: new(bool),
+	}
+	set[name] = namedSchema{t, s}
+	for _, f := range fieldsOf(t) {
+		p := set.schemaOf(f.Type)
+		if p.Ref == "" {
+			f.constrain(p)
+		}
+		s.Properties = append(s.Properties, property{f.name, p})
+		if !f.optional {
+			s.Required = append(s.Required, f.name)
+		}
+	}
+	return name
+}
+
+// constrain adds what the tags of a field say of its values.
+func (f field) constrain(s *jsonSchema) {
+	s.Description = f.Tag.Get("doc")
+	if least := f.Tag.Get("minimum"); least != "" {
+		n, err := strconv.ParseFloat(least, 64)
+		if err != nil {
+			panic(fmt.Sprintf("field %s: minimum: %v", f.Name, err))
+		}
+		s.Minimum = &n
+	}
+	if most := f.Tag.Get("maxLength"); most != "" {
+		n, err := strconv.Atoi(most)
+		if err != nil {
+			panic(fmt.Sprintf("field %s: maxLength: %v", f.Name, err))
+		}
+		s.MaxLength = n
+	}
+	if values := f.Tag.Get("enum"); values != "" {
+		s.Enum = strings.Split(values, ",")
+	}
+}
