@@ -9,7 +9,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/value"
 	"github.com/coppice-dev/coppice/internal/work"
@@ -221,31 +220,6 @@ func (c canned) Draining(context.Context, Caller) (*Drain, error) {
 		return nil, c.err
 	}
 	return &Drain{"r", 1.5, true}, nil
-}
-
-func (c canned) message() mail.Message {
-	now := time.Now()
-	return mail.Message{ID: "m-1", From: "app/a", Incarnation: 1, To: "people", Subject: "s", Body: "b", Size: 1, At: now, ReplyTo: "m-0", Question: "q-1",
-		ReadAt: now, ReadBy: 1, ArchivedAt: now, Told: 1}
-}
-
-func (c canned) messages() ([]mail.Message, error) {
-	if !c.full {
-		return nil, c.err
-	}
-	return []mail.Message{c.message(), {ID: "m-2"}}, nil
-}
-
-func (c canned) SendMail(context.Context, Caller, MailRequest) (mail.Message, error) {
-	return c.message(), c.err
-}
-func (c canned) Mail(context.Context, Caller, bool) ([]mail.Message, error) { return c.messages() }
-func (c canned) ReadMail(context.Context, Caller, []string) ([]mail.Message, error) {
-	return c.messages()
-}
-func (c canned) ArchiveMail(context.Context, Caller, []string) error { return c.err }
-func (c canned) DeliverMail(context.Context, Caller, string) ([]mail.Message, error) {
-	return c.messages()
 }
 
 func (c canned) aQuestion() (asking.Question, error) {

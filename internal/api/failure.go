@@ -61,18 +61,22 @@ func failure(err error) (status int, f Failure) {
 	return status, Failure{Error: err.Error(), Code: code}
 }
 
-// remoteError is an error of the other side: its text, and what it is.
-type remoteError struct {
+// NewError returns an error for people that is one of this package to programs:
+// it keeps that one's status code on the wire.
+func NewError(kind error, text string) error { return &kindError{text, kind} }
+
+// kindError is an error with a text of its own, and what it is.
+type kindError struct {
 	text string
 	kind error // of this package, or nil
 }
 
-func (e *remoteError) Error() string { return e.text }
-func (e *remoteError) Unwrap() error { return e.kind }
+func (e *kindError) Error() string { return e.text }
+func (e *kindError) Unwrap() error { return e.kind }
 
 // remote translates an error back.
 func (f Failure) remote() error {
-	e := &remoteError{text: f.Error}
+	e := &kindError{text: f.Error}
 	switch f.Code {
 	case codeNotFound:
 		e.kind = ErrNotFound

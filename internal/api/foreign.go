@@ -14,14 +14,14 @@ import (
 func foreign(socket string, uid int, err error) error {
 	st, e := os.Stat(filepath.Dir(socket))
 	if e != nil {
-		return &remoteError{fmt.Sprintf("the daemon cannot be reached: %v", err), ErrUnauthorized}
+		return &kindError{fmt.Sprintf("the daemon cannot be reached: %v", err), ErrUnauthorized}
 	}
 	owner, ok := st.Sys().(*syscall.Stat_t)
 	if !ok || int(owner.Uid) == uid {
-		return &remoteError{fmt.Sprintf("the daemon cannot be reached: %v", err), ErrUnauthorized}
+		return &kindError{fmt.Sprintf("the daemon cannot be reached: %v", err), ErrUnauthorized}
 	}
 	name := userName(int(owner.Uid))
-	return &remoteError{fmt.Sprintf("this project belongs to user %s, not to user %s; run coppice as %[1]s, or in a project of your own", name, userName(uid)), ErrUnauthorized}
+	return &kindError{fmt.Sprintf("this project belongs to user %s, not to user %s; run coppice as %[1]s, or in a project of your own", name, userName(uid)), ErrUnauthorized}
 }
 
 // userName is the name of a user, or the number of one without a name.

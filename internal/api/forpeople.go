@@ -30,6 +30,9 @@ var peopleDo = map[string]string{
 	"/v1/tasks/import":   "import tasks",
 }
 
+// agentBase is where what agents may ask is.
+const agentBase = "/v1/agent"
+
 // onlyPeople says that a route is not for agents.
 func onlyPeople(rt *route) string {
 	return "only people can " + peopleDo[rt.path]

@@ -19,7 +19,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/value"
 	"github.com/coppice-dev/coppice/internal/work"
@@ -165,7 +164,6 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[Caller](), reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
 		reflect.TypeFor[outcome.Obstacle](), reflect.TypeFor[outcome.Explored](), reflect.TypeFor[outcome.Subtask](), reflect.TypeFor[outcome.Condition](),
 		reflect.TypeFor[NeedsInput](), reflect.TypeFor[Attention](), reflect.TypeFor[Inbox](),
-		reflect.TypeFor[mail.Message](), reflect.TypeFor[MailRequest](), reflect.TypeFor[MailIDs](), reflect.TypeFor[DeliverRequest](),
 		reflect.TypeFor[asking.Question](), reflect.TypeFor[AskRequest](), reflect.TypeFor[QuestionID](), reflect.TypeFor[AnswerRequest](),
 		reflect.TypeFor[Belief](), reflect.TypeFor[AgentBeliefs](), reflect.TypeFor[BeliefStep](), reflect.TypeFor[BeliefChange](),
 		reflect.TypeFor[work.Task](), reflect.TypeFor[work.Link](), reflect.TypeFor[work.Holder](), reflect.TypeFor[work.Comment](), reflect.TypeFor[work.Detail](),
@@ -261,11 +259,6 @@ func (s schema) kind() string {
 var bodies = map[string]string{
 	"POST /v1/act":                     `{"path":"app/a","action":"start"}`,
 	"POST /v1/patrol":                  `{"dry_run":true}`,
-	"POST /v1/mail/send":               `{"to":"a","subject":"s"}`,
-	"POST /v1/mail/read":               `{"ids":["m-1"]}`,
-	"POST /v1/agent/mail/send":         `{"to":"people","subject":"s"}`,
-	"POST /v1/agent/mail/read":         `{"ids":["m-1"]}`,
-	"POST /v1/agent/mail/deliver":      `{}`,
 	"POST /v1/agent/hook":              `{"key":"k"}`,
 	"POST /v1/tasks":                   `{"task":{"title":"t"}}`,
 	"POST /v1/order/act":               `{"name":"o","action":"run"}`,

@@ -9,13 +9,12 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/work"
 )
 
 // Records answers from what the last daemon of a project has left, while none
 // runs: the part of Daemon that reads. Each method answers as the daemon's would,
-// with what is known without it. ReadMail marks nothing as read. Events and Logs
+// with what is known without it. Events and Logs
 // that are to follow end with ErrDown after what is there.
 type Records interface {
 	Status(ctx context.Context) (Status, error)
@@ -24,8 +23,6 @@ type Records interface {
 	Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error]
 	Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error]
 
-	Mail(ctx context.Context, who Caller, all bool) ([]mail.Message, error)
-	ReadMail(ctx context.Context, who Caller, ids []string) ([]mail.Message, error)
 	Question(ctx context.Context, who Caller, id string) (asking.Question, error)
 	Questions(ctx context.Context, all bool) ([]asking.Question, error)
 
@@ -48,7 +45,7 @@ type Records interface {
 var recordRoutes = map[string]bool{
 	"GET /v1/status": true, "GET /v1/nodes": true, "GET /v1/explain": true,
 	"GET /v1/events": true, "GET /v1/logs": true,
-	"GET /v1/mail": true, "POST /v1/mail/read": true, "GET /v1/question": true, "GET /v1/questions": true,
+	"GET /v1/question": true, "GET /v1/questions": true,
 	"GET /v1/beliefs": true, "GET /v1/beliefs/agent": true, "GET /v1/beliefs/raw": true, "GET /v1/beliefs/export": true,
 	"GET /v1/tasks": true, "GET /v1/task": true, "GET /v1/tasks/export": true,
 	"GET /v1/orders": true, "GET /v1/order": true, "GET /v1/order/next": true, "GET /v1/order/runs": true,

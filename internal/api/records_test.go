@@ -33,9 +33,6 @@ func TestRecordRoutes(t *testing.T) {
 		if rt.body != nil {
 			body = rt.body
 		}
-		if name == "POST /v1/mail/read" {
-			body = MailIDs{[]string{"m-1"}}
-		}
 		req, err := c.request(t.Context(), rt.method, strings.TrimPrefix(rt.path, "/v"+Version), query, body)
 		if err != nil {
 			t.Fatal(err)

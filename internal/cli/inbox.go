@@ -40,7 +40,7 @@ happens at the deadline, and unread mail.`,
 				if err != nil {
 					return err
 				}
-				messages, err := c.Mail(ctx, false)
+				messages, err := mail.List.Call(ctx, c, mail.ListRequest{})
 				if err != nil {
 					return err
 				}

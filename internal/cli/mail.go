@@ -63,7 +63,7 @@ func newMail(s *streams, b mailbox) *cobra.Command {
 }
 
 func newMailSend(s *streams, b mailbox) *cobra.Command {
-	var req api.MailRequest
+	var req mail.SendRequest
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "send TO [-s SUBJECT] [-m TEXT]",
@@ -94,7 +94,7 @@ The command returns when the message is kept safe.`,
 			req.Key = rand.Text()
 			var sent mail.Message
 			err := b.ask(func(ctx context.Context, c *api.Client) (err error) {
-				sent, err = c.SendMail(ctx, req)
+				sent, err = mail.Send.Call(ctx, c, req)
 				return err
 			})
 			if err != nil {
@@ -136,7 +136,7 @@ func newMailList(s *streams, b mailbox) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			var messages []mail.Message
 			err := b.look(s, func(ctx context.Context, c *api.Client) (err error) {
-				messages, err = c.Mail(ctx, all)
+				messages, err = mail.List.Call(ctx, c, mail.ListRequest{All: all})
 				return err
 			})
 			if err != nil {
@@ -216,7 +216,7 @@ func newMailRead(s *streams, b mailbox) *cobra.Command {
 		RunE: func(_ *cobra.Command, ids []string) error {
 			var messages []mail.Message
 			err := b.look(s, func(ctx context.Context, c *api.Client) (err error) {
-				messages, err = c.ReadMail(ctx, ids...)
+				messages, err = mail.Read.Call(ctx, c, mail.IDs{IDs: ids})
 				return err
 			})
 			if err != nil {
@@ -278,7 +278,10 @@ func newMailArchive(s *streams, b mailbox) *cobra.Command {
 and are removed after 30 days.`,
 		Args: someIDs("message", cmp.Or("mail "+b.list)),
 		RunE: func(_ *cobra.Command, ids []string) error {
-			return b.ask(func(ctx context.Context, c *api.Client) error { return c.ArchiveMail(ctx, ids...) })
+			return b.ask(func(ctx context.Context, c *api.Client) error {
+				_, err := mail.Archive.Call(ctx, c, mail.IDs{IDs: ids})
+				return err
+			})
 		},
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/mail"
 )
 
 // An order that restarts an agent on the events of that agent would go on for
@@ -189,7 +189,7 @@ task = "read it"
 	c := f.client()
 	for n := 0; len(f.events(event.OrderPaced, "orders/busy")) == 0 && n < 100; n++ {
 		for range 20 {
-			if _, err := c.SendMail(t.Context(), api.MailRequest{To: "t/a", Subject: "news", Body: "x"}); err != nil {
+			if _, err := mail.Send.Call(t.Context(), c, mail.SendRequest{To: "t/a", Subject: "news", Body: "x"}); err != nil {
 				t.Fatal(err)
 			}
 		}

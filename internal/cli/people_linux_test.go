@@ -294,7 +294,7 @@ func TestMailDelivered(t *testing.T) {
 		t.Helper()
 		c := api.DialAgent(socket, f.token("a", incarnation))
 		defer c.Close()
-		messages, err := c.DeliverMail(context.Background(), key)
+		messages, err := mail.Deliver.Call(context.Background(), c, mail.DeliverRequest{Key: key})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -472,16 +472,16 @@ func TestHostileMail(t *testing.T) {
 	agent := api.DialAgent(socket, f.token("a", 1))
 	defer agent.Close()
 	ctx := t.Context()
-	if _, err := agent.SendMail(ctx, api.MailRequest{To: "people", Body: evil}); err != nil {
+	if _, err := mail.Send.Call(ctx, agent, mail.SendRequest{To: "people", Body: evil}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := agent.SendMail(ctx, api.MailRequest{To: "people", Subject: evil}); !errors.Is(err, api.ErrInvalid) {
+	if _, err := mail.Send.Call(ctx, agent, mail.SendRequest{To: "people", Subject: evil}); !errors.Is(err, api.ErrInvalid) {
 		t.Errorf("a subject of several lines: %v", err)
 	}
-	if _, err := agent.SendMail(ctx, api.MailRequest{To: evil, Subject: "x"}); !errors.Is(err, api.ErrNotFound) {
+	if _, err := mail.Send.Call(ctx, agent, mail.SendRequest{To: evil, Subject: "x"}); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("to nobody: %v", err)
 	}
-	if _, err := agent.SendMail(ctx, api.MailRequest{To: "a", Subject: "\u202egnp.exe", Body: evil}); err != nil {
+	if _, err := mail.Send.Call(ctx, agent, mail.SendRequest{To: "a", Subject: "\u202egnp.exe", Body: evil}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := agent.Ask(ctx, api.AskRequest{Text: evil}); err != nil {
@@ -518,7 +518,7 @@ func TestHostileMail(t *testing.T) {
 	check("read by the agent", f.agentDo(0, "a", 1, "mail", "read", "m-2"))
 	check("the answer", f.agentDo(0, "a", 1, "ask", "--status", "q-1"))
 	check("the answer in JSON", f.agentDo(0, "a", 1, "ask", "--status", "q-1", "--json"))
-	messages, err := agent.ReadMail(ctx, "m-2")
+	messages, err := mail.Read.Call(ctx, agent, mail.IDs{IDs: []string{"m-2"}})
 	if err != nil || !strings.Contains(messages[0].Body, "\x1b[8mhidden\uFFFD") {
 		t.Errorf("programs get what was written: %+v, %v", messages, err)
 	}
@@ -587,7 +587,7 @@ func TestMailUnderKills(t *testing.T) {
 		for n := 0; ctx.Err() == nil; n++ {
 			key := fmt.Sprint("key ", n)
 			err := persist(context.Background(), patience, func() error {
-				_, err := c.SendMail(context.Background(), api.MailRequest{To: "a", Subject: key, Key: key})
+				_, err := mail.Send.Call(context.Background(), c, mail.SendRequest{To: "a", Subject: key, Key: key})
 				if err == nil && n%10 == 0 {
 					_, err = c.Ask(context.Background(), api.AskRequest{Text: key, Key: key})
 				}
@@ -629,7 +629,7 @@ func TestMailUnderKills(t *testing.T) {
 	}
 	c := api.DialAgent(socket, token)
 	defer c.Close()
-	messages, err := c.Mail(t.Context(), true)
+	messages, err := mail.List.Call(t.Context(), c, mail.ListRequest{All: true})
 	if err != nil {
 		t.Fatal(err)
 	}

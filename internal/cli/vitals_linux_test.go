@@ -19,6 +19,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/mail"
 )
 
 // beats is an agent that gets on for ever.
@@ -470,7 +471,7 @@ func TestNudgesDoNotMix(t *testing.T) {
 	for i := range 4 {
 		want = append(want, fmt.Sprintf("coppice: there is mail for you, m-%d. Please run: coppice agent mail read m-%[1]d", i+1))
 		sent.Go(func() {
-			if _, err := c.SendMail(t.Context(), api.MailRequest{To: "a", Body: "x"}); err != nil {
+			if _, err := mail.Send.Call(t.Context(), c, mail.SendRequest{To: "a", Body: "x"}); err != nil {
 				t.Error(err)
 			}
 		})

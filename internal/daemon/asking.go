@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/asking"
@@ -132,6 +133,9 @@ func (c *Controller) forwardAnswers(path string) {
 	}
 }
 
+// mailPatience is how long the end of an incarnation waits for its mail.
+const mailPatience = 2 * time.Second
+
 // forward tells an agent by mail how its question has ended. What fails now is
 // tried again when the agent or the controller has ended.
 func (c *Controller) forward(q asking.Question) {
@@ -150,7 +154,7 @@ func (c *Controller) forward(q asking.Question) {
 	fmt.Fprintf(&text, "\nThe question was:\n\n%s\n", q.Text)
 	ctx, cancel := context.WithTimeout(context.Background(), mailPatience)
 	defer cancel()
-	_, err := c.post(ctx, mail.Post{
+	_, _, err := c.mail.Send(ctx, mail.Post{
 		From: mail.People, To: q.From, Subject: "Answer to " + q.ID + ": " + mail.Title(q.Text), Body: text.String(), Question: q.ID, Key: answerKey(q),
 	})
 	if err != nil {

@@ -96,7 +96,7 @@ type Controller struct {
 	drains      *drain.Manager
 	beliefs     *belief.Book
 	claims      claims
-	mail        *mail.Boxes
+	mail        *mail.Service
 	desk        *asking.Desk
 	pauses      pauseQuestions
 	aides       aides
@@ -198,7 +198,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	if err := c.openBeliefs(ctx); err != nil {
 		return err
 	}
-	if err := c.openMail(ctx); err != nil {
+	if err := c.openFeatures(ctx); err != nil {
 		return err
 	}
 	for path := range c.fleet().agents {

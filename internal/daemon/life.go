@@ -19,7 +19,7 @@ func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error)
 
 // begin readies what an incarnation finds when it starts, and returns its token.
 func (c *Controller) begin(ctx context.Context, self supervisor.Self) (token string, err error) {
-	c.beginMail(self)
+	c.mail.Start(self.Path, self.Incarnation)
 	who := api.Caller{Path: self.Path, Incarnation: self.Incarnation}
 	c.health.Register(who)
 	token = c.tokens.Issue(who)

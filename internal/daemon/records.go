@@ -16,7 +16,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/orders/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/inproc"
@@ -108,7 +107,10 @@ func (r *Records) open(ctx context.Context, loaded Loaded, programs *programs) e
 }
 
 // Register has a server answer with what is on record.
-func (r *Records) Register(s *api.Server) { api.RegisterRecords(s, r) }
+func (r *Records) Register(s *api.Server) {
+	api.RegisterRecords(s, r)
+	r.mail.RegisterReadOnly(s)
+}
 
 // FileError returns why the configuration file cannot be used; nil if it can.
 func (r *Records) FileError() error { return r.badFile }
@@ -181,7 +183,7 @@ func (r *Records) read(ctx context.Context) error {
 	if _, err := r.readBeliefs(ctx); err != nil {
 		return err
 	}
-	if err := r.openMail(ctx); err != nil {
+	if err := r.openFeatures(ctx); err != nil {
 		return err
 	}
 	r.ends = append(r.ends, func() error { r.desk.Close(); return nil })
@@ -299,10 +301,4 @@ func ending[T any](all iter.Seq2[T, error], follow bool) iter.Seq2[T, error] {
 			yield(none, fmt.Errorf("%w: nothing follows", api.ErrDown))
 		}
 	}
-}
-
-// ReadMail is part of api.Records: the messages stay unread.
-func (r *Records) ReadMail(ctx context.Context, _ api.Caller, ids []string) ([]mail.Message, error) {
-	messages, err := r.mail.Peek(ctx, mail.People, ids)
-	return messages, translated(err)
 }

@@ -232,7 +232,7 @@ func (c *Controller) Hook(ctx context.Context, who api.Caller, key string) ([]ap
 	}
 	messages, err := c.mail.Deliver(ctx, who.Path, who.Incarnation, key)
 	if err != nil {
-		return nil, translated(err)
+		return nil, err
 	}
 	for _, m := range messages {
 		n := api.Notice{Kind: "mail", ID: m.ID, Text: fmt.Sprintf("From %s: %s. Run \"coppice agent mail read %s\" to read it.", m.From, m.Subject, m.ID)}

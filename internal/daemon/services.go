@@ -1,6 +1,56 @@
 package daemon
 
-import "github.com/coppice-dev/coppice/internal/api"
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// This file puts the features together: what each of them needs of the
+// controller, and which part of the API it answers.
+
+// openFeatures opens the mailboxes, and the questions, whose answers may come by mail.
+func (c *Controller) openFeatures(ctx context.Context) (err error) {
+	c.mail, err = mail.Open(ctx, mail.Options{
+		Store: c.opts.Store, Logger: c.opts.Logger, Log: c.log, Agents: directory{c},
+		// What others have written has no place in what may be typed into a terminal.
+		Arrived: func(m mail.Message) {
+			c.background.run(func(ctx context.Context) {
+				c.health.Nudge(ctx, m.To, fmt.Sprintf("coppice: there is mail for you, %s. Please run: coppice agent mail read %[1]s", m.ID))
+			})
+		},
+		Handled: c.takeAll, // who has read an answer has taken it
+	})
+	if err != nil {
+		return err
+	}
+	c.desk, err = asking.OpenDesk(ctx, asking.Options{
+		Store: c.opts.Store, Logger: c.opts.Logger,
+		Also: func(q asking.Question) []store.Op { return []store.Op{c.log.Op(questionEvent(q))} },
+		Ended: func(q asking.Question, waited bool) {
+			c.health.QuestionsChanged(q.From)
+			notify(c.pauses.look)
+			if !waited {
+				c.forward(q)
+			}
+		},
+	})
+	return err
+}
+
+// directory is what features need to know of the tree.
+type directory struct{ c *Controller }
+
+func (d directory) Project() string                { return d.c.rootPath() }
+func (d directory) HasAgent(path string) bool      { return d.c.fleet().agents[path] != nil }
+func (d directory) HasSupervisor(path string) bool { return d.c.fleet().nodes[path] != nil }
+func (d directory) Agents() []string               { return slices.Sorted(maps.Keys(d.c.fleet().agents)) }
 
 // services answers the API. Each part of it is served by the feature that owns it.
 type services struct {
@@ -16,7 +66,6 @@ type services struct {
 	patrolsAPI
 	beliefsAPI
 	ownBeliefsAPI
-	mailAPI
 	askingAPI
 	tasksAPI
 	ordersAPI
@@ -36,7 +85,6 @@ type (
 	patrolsAPI    = api.Patrols
 	beliefsAPI    = api.Beliefs
 	ownBeliefsAPI = api.OwnBeliefs
-	mailAPI       = api.Mail
 	askingAPI     = api.Asking
 	tasksAPI      = api.Tasks
 	ordersAPI     = api.Orders
@@ -48,6 +96,7 @@ var _ api.Daemon = services{}
 func (c *Controller) server() *api.Server {
 	s := api.NewServer(c, c.opts.Logger)
 	api.Register(s, c.services())
+	c.mail.Register(s)
 	return s
 }
 
@@ -66,7 +115,6 @@ func (c *Controller) services() api.Daemon {
 		patrolsAPI:    c,
 		beliefsAPI:    c,
 		ownBeliefsAPI: c,
-		mailAPI:       c,
 		askingAPI:     c,
 		tasksAPI:      c,
 		ordersAPI:     c,

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 )
 
@@ -31,28 +32,29 @@ const (
 
 // Errors. What they are about is wrapped around them.
 var (
-	ErrNotFound = errors.New("no such message")
-	ErrInvalid  = errors.New("invalid message")
-	ErrFull     = errors.New("mailbox is full")
+	ErrNotFound = api.NewError(api.ErrNotFound, "no such message")
+	ErrInvalid  = api.NewError(api.ErrInvalid, "invalid message")
+	ErrFull     = api.NewError(api.ErrConflict, "mailbox is full")
 	ErrLost     = errors.New("the text of the message is lost")
 )
 
 // Message is one message. Times are by the clock of the machine, for people.
 type Message struct {
-	ID          string    `json:"id"` // m-1, m-2, ...: never used twice
-	From        string    `json:"from"`
-	Incarnation uint64    `json:"incarnation,omitempty"` // of the agent that sent it
-	To          string    `json:"to"`
-	Subject     string    `json:"subject"` // one line
-	Body        string    `json:"body,omitempty"`
-	Size        int       `json:"size"` // bytes of the body, also where it is left out
-	At          time.Time `json:"at"`
-	ReplyTo     string    `json:"reply_to,omitempty"`
-	Question    string    `json:"question,omitempty"` // which this is the answer to
-	ReadAt      time.Time `json:"read_at,omitzero"`
-	ReadBy      uint64    `json:"read_by,omitempty"` // incarnation of the agent that has read it
-	ArchivedAt  time.Time `json:"archived_at,omitzero"`
-	Told        uint64    `json:"told,omitempty"` // the last incarnation that was told of it
+	_           struct{}  `doc:"A message."`
+	ID          string    `json:"id" doc:"Such as m-7; never used twice."`
+	From        string    `json:"from" doc:"Path of the agent that has sent it, or people."`
+	Incarnation uint64    `json:"incarnation,omitempty" doc:"Of that agent."`
+	To          string    `json:"to" doc:"Path of an agent, or people."`
+	Subject     string    `json:"subject" doc:"One line."`
+	Body        string    `json:"body,omitempty" doc:"The text; only where it was read."`
+	Size        int       `json:"size" minimum:"0" doc:"Bytes of the body."`
+	At          time.Time `json:"at" doc:"When it was sent."`
+	ReplyTo     string    `json:"reply_to,omitempty" doc:"The message that it replies to."`
+	Question    string    `json:"question,omitempty" doc:"The question that it is the answer to."`
+	ReadAt      time.Time `json:"read_at,omitzero" doc:"When it was read first."`
+	ReadBy      uint64    `json:"read_by,omitempty" doc:"By which incarnation of the agent."`
+	ArchivedAt  time.Time `json:"archived_at,omitzero" doc:"When it was put away."`
+	Told        uint64    `json:"told,omitempty" doc:"The last incarnation that was told of it."`
 }
 
 // Unread reports whether its addressee still has to see it.

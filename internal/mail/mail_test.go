@@ -27,7 +27,7 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-func openBoxes(t fataler, s store.Store) *Boxes {
+func open(t fataler, s store.Store) *Service {
 	t.Helper()
 	b, err := Open(context.Background(), Options{Store: s, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -36,7 +36,7 @@ func openBoxes(t fataler, s store.Store) *Boxes {
 	return b
 }
 
-func send(t fataler, b *Boxes, p Post) Message {
+func send(t fataler, b *Service, p Post) Message {
 	t.Helper()
 	m, _, err := b.Send(context.Background(), p)
 	if err != nil {
@@ -113,7 +113,7 @@ func FuzzTitle(f *testing.F) {
 func TestKeys(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
-	b := openBoxes(t, s)
+	b := open(t, s)
 	p := Post{From: "t/a", Incarnation: 1, To: "t/b", Subject: "s", Body: "b", Key: "k"}
 	first := send(t, b, p)
 	if _, err := b.Archive(t.Context(), "t/b", []string{first.ID}); err != nil {
@@ -125,7 +125,7 @@ func TestKeys(t *testing.T) {
 		if err != nil || fresh || m.ID != first.ID || m.Incarnation != 1 {
 			t.Errorf("%+v, %v, %v", m, fresh, err)
 		}
-		b = openBoxes(t, s)
+		b = open(t, s)
 	}
 	p.Body = "another"
 	if _, _, err := b.Send(t.Context(), p); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), first.ID) {
@@ -140,7 +140,7 @@ func TestKeys(t *testing.T) {
 func TestReply(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
-	b := openBoxes(t, s)
+	b := open(t, s)
 	question := send(t, b, Post{From: "t/a", To: "t/b", Subject: "What?"})
 	answer := send(t, b, Post{From: "t/b", ReplyTo: question.ID, Body: "That."})
 	if answer.To != "t/a" || answer.Subject != "Re: What?" || answer.ReplyTo != question.ID {
@@ -159,7 +159,7 @@ func TestReply(t *testing.T) {
 func TestReadAndArchive(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
-	b := openBoxes(t, s)
+	b := open(t, s)
 	ctx := t.Context()
 	one := send(t, b, Post{From: "t/a", To: "t/b", Body: "the first\nof two"})
 	two := send(t, b, Post{From: People, To: "t/b", Subject: "second"})
@@ -193,7 +193,7 @@ func TestReadAndArchive(t *testing.T) {
 	if _, err := b.Archive(ctx, "t/b", []string{one.ID}); err != nil {
 		t.Fatal(err)
 	}
-	b = openBoxes(t, s)
+	b = open(t, s)
 	if all := b.List("t/b", true); ids(all) != one.ID+" "+two.ID || all[0].ArchivedAt.IsZero() || !all[1].ArchivedAt.IsZero() || b.Unread("t/b") != 0 || b.Unread("t/a") != 1 {
 		t.Errorf("%+v", all)
 	}
@@ -210,7 +210,7 @@ func TestReadAndArchive(t *testing.T) {
 func TestLostBody(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
-	b := openBoxes(t, s)
+	b := open(t, s)
 	lost, kept := send(t, b, Post{From: "t/a", To: "t/b", Subject: "x"}), send(t, b, Post{From: "t/a", To: "t/b", Subject: "y", Body: "kept"})
 	if _, err := s.Apply(t.Context(), store.Fence{}, nil, []store.Op{{Kind: store.Delete, Key: b.bodyKey(1)}}); err != nil {
 		t.Fatal(err)
@@ -227,11 +227,11 @@ func TestLostBody(t *testing.T) {
 func TestDeliver(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
-	b := openBoxes(t, s)
+	b := open(t, s)
 	ctx := t.Context()
 	told := func(incarnation uint64, key string) string {
 		t.Helper()
-		b = openBoxes(t, s)
+		b = open(t, s)
 		got, err := b.Deliver(ctx, "t/b", incarnation, key)
 		if err != nil {
 			t.Fatal(err)
@@ -291,7 +291,7 @@ func TestDeliver(t *testing.T) {
 func TestSettle(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
-	b := openBoxes(t, s)
+	b := open(t, s)
 	for range 2 {
 		m := send(t, b, Post{From: People, To: "t/b", Subject: "x", Key: "k"})
 		if err := b.Settle(t.Context(), People, "k"); err != nil || b.Unread("t/b") != 0 || m.ID != "m-1" {
@@ -306,7 +306,7 @@ func TestSettle(t *testing.T) {
 func TestFull(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
-	b := openBoxes(t, s)
+	b := open(t, s)
 	for range MaxUnread {
 		send(t, b, Post{From: "t/a", To: "t/b", Subject: "x"})
 	}
@@ -325,7 +325,7 @@ func TestFull(t *testing.T) {
 func TestMost(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
-	b := openBoxes(t, s)
+	b := open(t, s)
 	ctx := t.Context()
 	var few []string
 	for i := range MaxMessages {
@@ -360,7 +360,7 @@ func TestArchiveAges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		defer s.Close()
-		b := openBoxes(t, s)
+		b := open(t, s)
 		for range 3 {
 			send(t, b, Post{From: "t/a", To: "t/b", Subject: "x"})
 		}
@@ -390,7 +390,7 @@ func TestSQLite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := openBoxes(t, db)
+		b := open(t, db)
 		if got := len(b.List("t/b", true)); got != i {
 			t.Errorf("%d messages, want %d", got, i)
 		}
@@ -409,7 +409,7 @@ func TestSQLite(t *testing.T) {
 func TestBadRecords(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
-	b := openBoxes(t, s)
+	b := open(t, s)
 	for range 5 {
 		send(t, b, Post{From: "t/a", To: "t/b", Subject: "x"})
 	}
@@ -418,7 +418,7 @@ func TestBadRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b = openBoxes(t, s)
+	b = open(t, s)
 	if got := ids(b.List("t/b", true)); got != "m-5" || b.Unread("t/b") != 1 {
 		t.Errorf("%s, %d unread", got, b.Unread("t/b"))
 	}

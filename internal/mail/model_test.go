@@ -29,7 +29,7 @@ func TestModel(t *testing.T) {
 		inner := memory.New()
 		defer inner.Close()
 		s := storetest.NewFaults(inner, rapid.Uint64().Draw(t, "seed"), storetest.Rates{Unknown: 0.2, Conflict: 0.2})
-		b := openBoxes(t, s)
+		b := open(t, s)
 		ctx := t.Context()
 		model := map[string]*letterModel{}
 		keys := map[string]string{} // from/key: id
@@ -139,7 +139,7 @@ func TestModel(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			"reopen": func(t *rapid.T) { b = openBoxes(t, s) },
+			"reopen": func(t *rapid.T) { b = open(t, s) },
 			"": func(t *rapid.T) {
 				var all []string
 				for _, to := range addresses {

@@ -11,27 +11,27 @@ import (
 
 // Peek returns messages of a mailbox with their bodies, and leaves them as they
 // are. ErrNotFound: one is not there; ErrLost: its body is not.
-func (b *Boxes) Peek(ctx context.Context, address string, ids []string) ([]Message, error) {
+func (s *Service) Peek(ctx context.Context, address string, ids []string) ([]Message, error) {
 	numbers, err := parseIDs(ids)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.each(ctx, address, numbers, func(*record) bool { return false }); err != nil {
+	if err := s.each(ctx, address, numbers, func(*record) bool { return false }); err != nil {
 		return nil, err
 	}
 	bodies := make(map[uint64]string, len(numbers))
 	for _, n := range numbers {
-		if bodies[n], err = b.body(ctx, n); err != nil {
+		if bodies[n], err = s.body(ctx, n); err != nil {
 			return nil, err
 		}
 	}
-	return b.withBodies(numbers, bodies), nil
+	return s.withBodies(numbers, bodies), nil
 }
 
 // Read is Peek, and marks the messages as read by that incarnation of the
 // agent, 0 for people. Either all of them are, or none.
-func (b *Boxes) Read(ctx context.Context, address string, incarnation uint64, ids []string) ([]Message, error) {
-	unmarked, err := b.Peek(ctx, address, ids)
+func (s *Service) Read(ctx context.Context, address string, incarnation uint64, ids []string) ([]Message, error) {
+	unmarked, err := s.Peek(ctx, address, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (b *Boxes) Read(ctx context.Context, address string, incarnation uint64, id
 		n, _ := parseID(m.ID)
 		bodies[n] = m.Body
 	}
-	err = b.each(ctx, address, numbers, func(r *record) bool {
+	err = s.each(ctx, address, numbers, func(r *record) bool {
 		if !r.ReadAt.IsZero() {
 			return false
 		}
@@ -54,12 +54,12 @@ func (b *Boxes) Read(ctx context.Context, address string, incarnation uint64, id
 	if err != nil {
 		return nil, err
 	}
-	return b.withBodies(numbers, bodies), nil
+	return s.withBodies(numbers, bodies), nil
 }
 
 // withBodies is get, with bodies that were read before.
-func (b *Boxes) withBodies(numbers []uint64, bodies map[uint64]string) []Message {
-	messages := b.get(numbers)
+func (s *Service) withBodies(numbers []uint64, bodies map[uint64]string) []Message {
+	messages := s.get(numbers)
 	for i := range messages {
 		n, _ := parseID(messages[i].ID)
 		messages[i].Body = bodies[n]
@@ -70,22 +70,22 @@ func (b *Boxes) withBodies(numbers []uint64, bodies map[uint64]string) []Message
 // Archive puts messages of a mailbox away and returns them without their
 // bodies: they are not unread any more, and may be removed when they are old.
 // Either all of them are, or none (ErrNotFound).
-func (b *Boxes) Archive(ctx context.Context, address string, ids []string) ([]Message, error) {
+func (s *Service) Archive(ctx context.Context, address string, ids []string) ([]Message, error) {
 	numbers, err := parseIDs(ids)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.each(ctx, address, numbers, archive); err != nil {
+	if err := s.each(ctx, address, numbers, archive); err != nil {
 		return nil, err
 	}
-	return b.get(numbers), nil
+	return s.get(numbers), nil
 }
 
 // get returns messages, those that are still there.
-func (b *Boxes) get(numbers []uint64) (messages []Message) {
-	b.ledger.View(func() {
+func (s *Service) get(numbers []uint64) (messages []Message) {
+	s.ledger.View(func() {
 		for _, n := range numbers {
-			if r := b.ledger.Get(n); r != nil {
+			if r := s.ledger.Get(n); r != nil {
 				messages = append(messages, r.Message)
 			}
 		}
@@ -103,13 +103,13 @@ func archive(r *record) bool {
 
 // Settle archives what was sent under a key if it is unread: its addressee has
 // learned the same in another way.
-func (b *Boxes) Settle(ctx context.Context, from, key string) error {
-	return b.ledger.Update(ctx, func(c *ledger.Change[record]) error {
-		n, ok := b.sent[sender{from, key}]
+func (s *Service) Settle(ctx context.Context, from, key string) error {
+	return s.ledger.Update(ctx, func(c *ledger.Change[record]) error {
+		n, ok := s.sent[sender{from, key}]
 		if !ok {
 			return nil
 		}
-		if r := *b.ledger.Get(n); r.Unread() && archive(&r) {
+		if r := *s.ledger.Get(n); r.Unread() && archive(&r) {
 			c.Put(n, r)
 		}
 		return nil
@@ -120,20 +120,20 @@ func (b *Boxes) Settle(ctx context.Context, from, key string) error {
 // been told of yet, without their bodies, and notes that it has: each of them
 // once. At most MaxBatch come at a time. With a key, the same messages come again
 // when the same key does, for a caller whose answer was lost.
-func (b *Boxes) Deliver(ctx context.Context, address string, incarnation uint64, key string) ([]Message, error) {
+func (s *Service) Deliver(ctx context.Context, address string, incarnation uint64, key string) ([]Message, error) {
 	if len(key) > MaxKey {
 		return nil, fmt.Errorf("%w: the key has %d bytes, at most %d are allowed", ErrInvalid, len(key), MaxKey)
 	}
 	var told []Message
-	err := b.ledger.Update(ctx, func(c *ledger.Change[record]) error {
+	err := s.ledger.Update(ctx, func(c *ledger.Change[record]) error {
 		told = nil
-		at := b.boxes[address]
+		at := s.boxes[address]
 		if at == nil {
 			return nil
 		}
 		if key != "" {
 			for _, n := range at.numbers {
-				if r := b.ledger.Get(n); r.Told == incarnation && r.ToldKey == key {
+				if r := s.ledger.Get(n); r.Told == incarnation && r.ToldKey == key {
 					told = append(told, r.Message)
 				}
 			}
@@ -142,7 +142,7 @@ func (b *Boxes) Deliver(ctx context.Context, address string, incarnation uint64,
 			return nil
 		}
 		for _, n := range at.numbers {
-			r := *b.ledger.Get(n)
+			r := *s.ledger.Get(n)
 			if !r.Unread() || r.Told >= incarnation {
 				continue
 			}
@@ -160,17 +160,17 @@ func (b *Boxes) Deliver(ctx context.Context, address string, incarnation uint64,
 // Begin tells that an incarnation of an agent starts. Where numbers begin
 // anew, as they do with each run, what one of that number was told of before it
 // was told to somebody else.
-func (b *Boxes) Begin(ctx context.Context, address string, incarnation uint64) error {
+func (s *Service) Begin(ctx context.Context, address string, incarnation uint64) error {
 	for more := true; more; {
-		err := b.ledger.Update(ctx, func(c *ledger.Change[record]) error {
+		err := s.ledger.Update(ctx, func(c *ledger.Change[record]) error {
 			more = false
-			at := b.boxes[address]
+			at := s.boxes[address]
 			if at == nil {
 				return nil
 			}
 			changed := 0
 			for _, n := range at.numbers {
-				r := *b.ledger.Get(n)
+				r := *s.ledger.Get(n)
 				if !r.Unread() || r.Told < incarnation {
 					continue
 				}
@@ -193,10 +193,10 @@ func (b *Boxes) Begin(ctx context.Context, address string, incarnation uint64) e
 
 // each lets change do something to copies of messages of a mailbox, and writes
 // those that it has changed.
-func (b *Boxes) each(ctx context.Context, address string, numbers []uint64, change func(*record) bool) error {
-	return b.ledger.Update(ctx, func(c *ledger.Change[record]) error {
+func (s *Service) each(ctx context.Context, address string, numbers []uint64, change func(*record) bool) error {
+	return s.ledger.Update(ctx, func(c *ledger.Change[record]) error {
 		for _, n := range numbers {
-			held := b.ledger.Get(n)
+			held := s.ledger.Get(n)
 			if held == nil || held.To != address {
 				return fmt.Errorf("%w in the mailbox of %s: %s", ErrNotFound, address, id(n))
 			}
@@ -227,9 +227,9 @@ func parseIDs(ids []string) ([]uint64, error) {
 }
 
 // body reads the body of a message, which never changes.
-func (b *Boxes) body(ctx context.Context, n uint64) (string, error) {
-	key := b.bodyKey(n)
-	records, _, err := b.o.Store.Snapshot(ctx, key)
+func (s *Service) body(ctx context.Context, n uint64) (string, error) {
+	key := s.bodyKey(n)
+	records, _, err := s.o.Store.Snapshot(ctx, key)
 	if err != nil {
 		return "", fmt.Errorf("reading the body of %s: %w", id(n), err)
 	}

@@ -9,24 +9,42 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 )
 
-// Options are what Boxes are made of.
+// Options are what a Service is made of. Those that are functions may be nil.
 type Options struct {
-	Store store.Store
-	// Prefix is where the messages are in the store; "mail" if empty.
-	Prefix string
-	// Also returns what is to be written in one step with a new message; it may be nil.
-	Also   func(Message) []store.Op
+	Store  store.Store
+	Prefix string       // where the messages are in the store; "mail" if empty
 	Logger *slog.Logger // slog.Default() if nil
+	Log    Log          // nil: nothing is written to it
+	Agents Directory    // to whom mail can be sent; only requests need it
+	// Arrived is told of each new message to an agent.
+	Arrived func(Message)
+	// Handled is told of messages that an agent has read or archived.
+	Handled func(context.Context, []Message) error
 }
 
-// Boxes are all mailboxes. What they hold of a message in memory is all but its
-// body. Methods that change something return when it is durable, with the
-// errors above or those of the store.
-type Boxes struct {
+// Log is the log of events.
+type Log interface {
+	// Op returns what is to be written with the event, in one step.
+	Op(event.Event) store.Op
+}
+
+// Directory knows the agents that there are.
+type Directory interface {
+	Project() string // the first segment of all paths
+	HasAgent(path string) bool
+	HasSupervisor(path string) bool
+	Agents() []string // the paths of all, sorted
+}
+
+// Service keeps all mailboxes and answers requests about them. What it holds of
+// a message in memory is all but its body. Methods that change something return
+// when it is durable, with the errors above or those of the store.
+type Service struct {
 	o      Options
 	ledger *ledger.Ledger[record]
 	boxes  map[string]*box   // by address
@@ -58,17 +76,20 @@ func (at *box) count(r *record, by int) {
 type sender struct{ from, key string }
 
 // Open reads what has been sent.
-func Open(ctx context.Context, o Options) (*Boxes, error) {
+func Open(ctx context.Context, o Options) (*Service, error) {
 	o.Prefix = cmp.Or(o.Prefix, "mail")
-	b := &Boxes{o: o, boxes: make(map[string]*box), sent: make(map[sender]uint64)}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	s := &Service{o: o, boxes: make(map[string]*box), sent: make(map[sender]uint64)}
 	var err error
-	b.ledger, err = ledger.Open(ctx, ledger.Options[record]{
-		Store: o.Store, Prefix: o.Prefix + "/messages", Check: check, Index: b.index, Logger: o.Logger,
+	s.ledger, err = ledger.Open(ctx, ledger.Options[record]{
+		Store: o.Store, Prefix: o.Prefix + "/messages", Check: check, Index: s.index, Logger: o.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the mail: %w", err)
 	}
-	return b, nil
+	return s, nil
 }
 
 // check refuses records that are no messages.
@@ -81,56 +102,56 @@ func check(n uint64, r *record) error {
 }
 
 // index keeps the mailboxes up to date.
-func (b *Boxes) index(n uint64, before, now *record) {
+func (s *Service) index(n uint64, before, now *record) {
 	if before != nil {
-		at := b.boxes[before.To]
+		at := s.boxes[before.To]
 		if i, found := slices.BinarySearch(at.numbers, n); found {
 			at.numbers = slices.Delete(at.numbers, i, i+1)
 		}
 		at.count(before, -1)
-		delete(b.sent, sender{before.From, before.Key})
+		delete(s.sent, sender{before.From, before.Key})
 	}
 	if now != nil {
-		at := b.boxes[now.To]
+		at := s.boxes[now.To]
 		if at == nil {
 			at = &box{}
-			b.boxes[now.To] = at
+			s.boxes[now.To] = at
 		}
 		i, _ := slices.BinarySearch(at.numbers, n)
 		at.numbers = slices.Insert(at.numbers, i, n)
 		at.count(now, 1)
 		if now.Key != "" {
-			b.sent[sender{now.From, now.Key}] = n
+			s.sent[sender{now.From, now.Key}] = n
 		}
 	}
 }
 
-func (b *Boxes) bodyKey(n uint64) string { return store.SequenceKey(b.o.Prefix+"/bodies", n) }
+func (s *Service) bodyKey(n uint64) string { return store.SequenceKey(s.o.Prefix+"/bodies", n) }
 
 // Send delivers a message, which it returns without its body. Where a message
 // was sent under the same key before, it is that one, whatever became of it; a
 // different one under the same key is an ErrInvalid. ErrFull says that the
 // addressee has too much to read, ErrNotFound that there is nothing to reply to.
-func (b *Boxes) Send(ctx context.Context, p Post) (sent Message, fresh bool, err error) {
+func (s *Service) Send(ctx context.Context, p Post) (sent Message, fresh bool, err error) {
 	if p, err = p.normalise(); err != nil {
 		return Message{}, false, err
 	}
-	err = b.ledger.Update(ctx, func(c *ledger.Change[record]) error {
+	err = s.ledger.Update(ctx, func(c *ledger.Change[record]) error {
 		p := p
-		if err := b.complete(&p); err != nil {
+		if err := s.complete(&p); err != nil {
 			return err
 		}
-		if n, ok := b.sent[sender{p.From, p.Key}]; ok && p.Key != "" {
-			if sent, fresh = b.ledger.Get(n).Message, false; sent.To != p.To || sent.Subject != p.Subject || sent.Size != len(p.Body) {
+		if n, ok := s.sent[sender{p.From, p.Key}]; ok && p.Key != "" {
+			if sent, fresh = s.ledger.Get(n).Message, false; sent.To != p.To || sent.Subject != p.Subject || sent.Size != len(p.Body) {
 				return fmt.Errorf("%w: the key %.40q is that of another message, %s", ErrInvalid, p.Key, sent.ID)
 			}
 			return nil
 		}
-		if at := b.boxes[p.To]; at != nil {
+		if at := s.boxes[p.To]; at != nil {
 			if at.unread >= MaxUnread {
 				return fmt.Errorf("%w: %s has %d unread messages, and can be sent more when some have been read or archived", ErrFull, p.To, at.unread)
 			}
-			b.prune(c, at)
+			s.prune(c, at)
 		}
 		fresh = true
 		n := c.Add(func(n uint64) record {
@@ -140,26 +161,29 @@ func (b *Boxes) Send(ctx context.Context, p Post) (sent Message, fresh bool, err
 			}
 			return record{Message: sent, Key: p.Key}
 		})
-		c.Also(store.Op{Kind: store.Put, Key: b.bodyKey(n), Value: []byte(p.Body)})
-		if b.o.Also != nil {
-			c.Also(b.o.Also(sent)...)
+		c.Also(store.Op{Kind: store.Put, Key: s.bodyKey(n), Value: []byte(p.Body)})
+		if s.o.Log != nil {
+			c.Also(s.o.Log.Op(sentEvent(sent)))
 		}
 		return nil
 	})
 	if err != nil {
 		return Message{}, false, err
 	}
+	if fresh && sent.To != People && s.o.Arrived != nil {
+		s.o.Arrived(sent)
+	}
 	return sent, fresh, nil
 }
 
 // complete fills in what a reply need not say, and the subject.
-func (b *Boxes) complete(p *Post) error {
+func (s *Service) complete(p *Post) error {
 	if p.ReplyTo != "" {
 		n, err := parseID(p.ReplyTo)
 		if err != nil {
 			return err
 		}
-		to := b.ledger.Get(n)
+		to := s.ledger.Get(n)
 		if to == nil || to.To != p.From && to.From != p.From {
 			return fmt.Errorf("%w: %s, to reply to", ErrNotFound, id(n))
 		}
@@ -178,10 +202,10 @@ func (b *Boxes) complete(p *Post) error {
 
 // prune removes what a mailbox need not keep: at least what a new message needs
 // the room of, a little of what is over its time.
-func (b *Boxes) prune(c *ledger.Change[record], at *box) {
+func (s *Service) prune(c *ledger.Change[record], at *box) {
 	remove := func(n uint64) {
 		c.Delete(n)
-		c.Also(store.Op{Kind: store.Delete, Key: b.bodyKey(n)})
+		c.Also(store.Op{Kind: store.Delete, Key: s.bodyKey(n)})
 	}
 	if len(at.numbers) >= MaxMessages {
 		// Of what can go, what was archived comes first; then what was read.
@@ -190,7 +214,7 @@ func (b *Boxes) prune(c *ledger.Change[record], at *box) {
 			func(r *record) bool { return !r.Unread() },
 		} {
 			for _, n := range at.numbers {
-				if goes(b.ledger.Get(n)) {
+				if goes(s.ledger.Get(n)) {
 					remove(n)
 					return
 				}
@@ -204,7 +228,7 @@ func (b *Boxes) prune(c *ledger.Change[record], at *box) {
 	const some = 10
 	removed := 0
 	for _, n := range at.numbers {
-		r := b.ledger.Get(n)
+		r := s.ledger.Get(n)
 		if removed < some && !r.ArchivedAt.IsZero() && time.Since(r.ArchivedAt) > KeepArchive {
 			remove(n)
 			removed++
@@ -214,15 +238,15 @@ func (b *Boxes) prune(c *ledger.Change[record], at *box) {
 
 // List returns the messages of a mailbox, oldest first, without their bodies:
 // those that are unread, or all that are kept.
-func (b *Boxes) List(address string, all bool) []Message {
+func (s *Service) List(address string, all bool) []Message {
 	var list []Message
-	b.ledger.View(func() {
-		at := b.boxes[address]
+	s.ledger.View(func() {
+		at := s.boxes[address]
 		if at == nil {
 			return
 		}
 		for _, n := range at.numbers {
-			if r := b.ledger.Get(n); all || r.Unread() {
+			if r := s.ledger.Get(n); all || r.Unread() {
 				list = append(list, r.Message)
 			}
 		}
@@ -231,9 +255,9 @@ func (b *Boxes) List(address string, all bool) []Message {
 }
 
 // Unread is how many messages of a mailbox are.
-func (b *Boxes) Unread(address string) (n int) {
-	b.ledger.View(func() {
-		if at := b.boxes[address]; at != nil {
+func (s *Service) Unread(address string) (n int) {
+	s.ledger.View(func() {
+		if at := s.boxes[address]; at != nil {
 			n = at.unread
 		}
 	})

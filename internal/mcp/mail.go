@@ -17,10 +17,10 @@ type letterInput struct {
 }
 
 func sendMail(ctx context.Context, c *caller, in letterInput) (any, error) {
-	letter := api.MailRequest{To: in.To, Subject: in.Subject, Body: in.Body, ReplyTo: in.ReplyTo, Key: rand.Text()}
+	letter := mail.SendRequest{To: in.To, Subject: in.Subject, Body: in.Body, ReplyTo: in.ReplyTo, Key: rand.Text()}
 	var sent mail.Message
 	err := c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
-		sent, err = client.SendMail(ctx, letter)
+		sent, err = mail.Send.Call(ctx, client, letter)
 		return err
 	})
 	return map[string]string{"sent": sent.ID, "to": sent.To}, err
@@ -63,7 +63,7 @@ type inboxInput struct {
 func listMail(ctx context.Context, c *caller, in inboxInput) (any, error) {
 	var messages []mail.Message
 	err := c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
-		messages, err = client.Mail(ctx, in.All)
+		messages, err = mail.List.Call(ctx, client, mail.ListRequest{All: in.All})
 		return err
 	})
 	return asPost(messages), err
@@ -76,7 +76,7 @@ type readInput struct {
 func readMail(ctx context.Context, c *caller, in readInput) (any, error) {
 	var messages []mail.Message
 	err := c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
-		messages, err = client.ReadMail(ctx, in.IDs...)
+		messages, err = mail.Read.Call(ctx, client, mail.IDs{IDs: in.IDs})
 		return err
 	})
 	return asPost(messages), err

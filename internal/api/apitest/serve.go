@@ -1,0 +1,66 @@
+package apitest
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/api"
+)
+
+// Daemon is a server of the routes that a test has registered.
+type Daemon struct {
+	t      testing.TB
+	socket string
+}
+
+// Serve serves until the test ends.
+func Serve(t testing.TB, register func(*api.Server)) Daemon {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "api") // one with a path that is short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	d := Daemon{t, filepath.Join(dir, "daemon.sock")}
+	l, err := api.Listen(d.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := api.NewServer(trusting{}, slog.New(slog.DiscardHandler))
+	register(s)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// People returns a client of a person.
+func (d Daemon) People() *api.Client { return d.closing(api.Dial(d.socket)) }
+
+// Agent returns a client of the first incarnation of an agent, which need not exist.
+func (d Daemon) Agent(path string) *api.Client { return d.closing(api.DialAgent(d.socket, path)) }
+
+func (d Daemon) closing(c *api.Client) *api.Client {
+	d.t.Cleanup(c.Close)
+	return c
+}
+
+// trusting takes a token for the path of an agent.
+type trusting struct{}
+
+func (trusting) Caller(_ context.Context, token string) (api.Caller, error) {
+	return api.Caller{Path: token, Incarnation: 1}, nil
+}
+
+func (trusting) Owner(int) (*api.Caller, error) { return nil, nil }
+func (trusting) RunOf(int) string               { return "" }
+func (trusting) Denied(api.Caller, int, string) {}

@@ -1,0 +1,27 @@
+package daemon
+
+import (
+	"errors"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/internal/work"
+)
+
+// translated makes an error of questions and tasks one of the API. What it says stays.
+func translated(err error) error {
+	for _, kind := range []struct{ ours, theirs error }{
+		{work.ErrNotFound, api.ErrNotFound}, {work.ErrInvalid, api.ErrInvalid}, {work.ErrConflict, api.ErrConflict}, {work.ErrFull, api.ErrConflict}, {work.ErrStale, api.ErrStale},
+		{asking.ErrNotFound, api.ErrNotFound}, {asking.ErrInvalid, api.ErrInvalid}, {asking.ErrEnded, api.ErrConflict}, {asking.ErrTooMany, api.ErrConflict},
+	} {
+		if errors.Is(err, kind.ours) {
+			return &apiError{err, kind.theirs}
+		}
+	}
+	return err
+}
+
+type apiError struct{ err, kind error }
+
+func (e *apiError) Error() string   { return e.err.Error() }
+func (e *apiError) Unwrap() []error { return []error{e.err, e.kind} }
