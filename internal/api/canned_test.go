@@ -7,9 +7,9 @@ import (
 	"iter"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/value"
 	"github.com/coppice-dev/coppice/internal/work"
 )
@@ -222,37 +222,39 @@ func (c canned) Draining(context.Context, Caller) (*Drain, error) {
 	return &Drain{"r", 1.5, true}, nil
 }
 
-func (c canned) aQuestion() (asking.Question, error) {
+func (c canned) aQuestion() (question.Question, error) {
 	if !c.full {
-		return asking.Question{State: asking.Open}, c.err
+		return question.Question{State: question.Open}, c.err
 	}
 	now := time.Now()
-	return asking.Question{ID: "q-1", From: "app/a", Incarnation: 1, Text: "t", Options: []string{"o"}, Default: "o", Deadline: now, At: now,
-		State: asking.Answered, Answer: "o", By: "b", EndedAt: now, TakenAt: now}, nil
+	return question.Question{ID: "q-1", From: "app/a", Incarnation: 1, Text: "t", Options: []string{"o"}, Default: "o", Deadline: now, At: now,
+		State: question.Answered, Answer: "o", By: "b", EndedAt: now, TakenAt: now}, nil
 }
 
-func (c canned) Ask(context.Context, Caller, AskRequest) (asking.Question, error) {
+func (c canned) Ask(context.Context, Caller, AskRequest) (question.Question, error) {
 	return c.aQuestion()
 }
-func (c canned) Question(context.Context, Caller, string) (asking.Question, error) {
+func (c canned) Question(context.Context, Caller, string) (question.Question, error) {
 	return c.aQuestion()
 }
-func (c canned) AwaitAnswer(context.Context, Caller, string) (asking.Question, error) {
+func (c canned) AwaitAnswer(context.Context, Caller, string) (question.Question, error) {
 	return c.aQuestion()
 }
-func (c canned) TakeAnswer(context.Context, Caller, string) (asking.Question, error) {
+func (c canned) TakeAnswer(context.Context, Caller, string) (question.Question, error) {
 	return c.aQuestion()
 }
-func (c canned) Withdraw(context.Context, Caller, string) (asking.Question, error) {
+func (c canned) Withdraw(context.Context, Caller, string) (question.Question, error) {
 	return c.aQuestion()
 }
-func (c canned) Answer(context.Context, AnswerRequest) (asking.Question, error) { return c.aQuestion() }
-func (c canned) Questions(context.Context, bool) ([]asking.Question, error) {
+func (c canned) Answer(context.Context, AnswerRequest) (question.Question, error) {
+	return c.aQuestion()
+}
+func (c canned) Questions(context.Context, bool) ([]question.Question, error) {
 	q, err := c.aQuestion()
 	if err != nil || !c.full {
 		return nil, err
 	}
-	return []asking.Question{q}, nil
+	return []question.Question{q}, nil
 }
 
 func (c canned) work() work.Task {

@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/value"
 	"github.com/coppice-dev/coppice/internal/work"
 )
@@ -164,7 +164,7 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[Caller](), reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
 		reflect.TypeFor[outcome.Obstacle](), reflect.TypeFor[outcome.Explored](), reflect.TypeFor[outcome.Subtask](), reflect.TypeFor[outcome.Condition](),
 		reflect.TypeFor[NeedsInput](), reflect.TypeFor[Attention](), reflect.TypeFor[Inbox](),
-		reflect.TypeFor[asking.Question](), reflect.TypeFor[AskRequest](), reflect.TypeFor[QuestionID](), reflect.TypeFor[AnswerRequest](),
+		reflect.TypeFor[question.Question](), reflect.TypeFor[AskRequest](), reflect.TypeFor[QuestionID](), reflect.TypeFor[AnswerRequest](),
 		reflect.TypeFor[Belief](), reflect.TypeFor[AgentBeliefs](), reflect.TypeFor[BeliefStep](), reflect.TypeFor[BeliefChange](),
 		reflect.TypeFor[work.Task](), reflect.TypeFor[work.Link](), reflect.TypeFor[work.Holder](), reflect.TypeFor[work.Comment](), reflect.TypeFor[work.Detail](),
 		reflect.TypeFor[work.Draft](), reflect.TypeFor[work.Edit](), reflect.TypeFor[TaskAdd](), reflect.TypeFor[TaskEdit](), reflect.TypeFor[TaskComment](),

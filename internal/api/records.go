@@ -7,8 +7,8 @@ import (
 	"net"
 	"sync"
 
-	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/work"
 )
 
@@ -23,8 +23,8 @@ type Records interface {
 	Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error]
 	Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error]
 
-	Question(ctx context.Context, who Caller, id string) (asking.Question, error)
-	Questions(ctx context.Context, all bool) ([]asking.Question, error)
+	Question(ctx context.Context, who Caller, id string) (question.Question, error)
+	Questions(ctx context.Context, all bool) ([]question.Question, error)
 
 	AllBeliefs(ctx context.Context, path string) ([]AgentBeliefs, error)
 	Beliefs(ctx context.Context, path string, names []string) ([]Belief, error)

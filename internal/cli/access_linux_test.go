@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/question"
 )
 
 // shellTOML is an agent that runs what a test tells it: see inAgent.
@@ -104,7 +104,7 @@ func TestAgentIsNoPerson(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", name, code, out)
 		}
 	}
-	if q, err := f.client().Question(t.Context(), "q-1"); err != nil || q.State != asking.Open {
+	if q, err := f.client().Question(t.Context(), "q-1"); err != nil || q.State != question.Open {
 		t.Errorf("%+v, %v", q, err)
 	}
 	for _, command := range []string{

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
@@ -85,7 +85,7 @@ const always = math.MaxInt64 / 2 * time.Nanosecond
 func (a *asker) ask(s *streams, text string) error {
 	if text == "-" {
 		var err error
-		if text, err = s.readText(asking.MaxText, "question"); err != nil {
+		if text, err = s.readText(question.MaxText, "question"); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func (a *asker) ask(s *streams, text string) error {
 	req := api.AskRequest{
 		Text: text, Options: append(a.list, a.options...), Default: a.byDefault, Deadline: a.deadline.Seconds(), Key: rand.Text(),
 	}
-	var q asking.Question
+	var q question.Question
 	err := askAsAgent(func(ctx context.Context, c *api.Client) (err error) {
 		q, err = c.Ask(ctx, req)
 		return err
@@ -121,7 +121,7 @@ func (a *asker) ask(s *streams, text string) error {
 }
 
 func (a *asker) look(s *streams) error {
-	var q asking.Question
+	var q question.Question
 	err := askAsAgent(func(ctx context.Context, c *api.Client) (err error) {
 		q, err = c.Question(ctx, a.status)
 		return err
@@ -134,15 +134,15 @@ func (a *asker) look(s *streams) error {
 
 // tell prints how a question has ended, and then says that the agent knows it:
 // who is killed before that is told again.
-func (a *asker) tell(s *streams, q asking.Question) error {
+func (a *asker) tell(s *streams, q question.Question) error {
 	var result error
 	var lines []string
 	switch q.State {
-	case asking.Answered:
+	case question.Answered:
 		lines = plainLines(q.Answer)
-	case asking.Open:
+	case question.Open:
 		result = &exitError{exitHuman, fmt.Errorf("%s is not answered yet", proc.Plain(q.ID))}
-	case asking.Expired:
+	case question.Expired:
 		result = &exitError{exitTimeout, fmt.Errorf("%s was not answered before its deadline", proc.Plain(q.ID))}
 	default:
 		result = fmt.Errorf("%s was withdrawn", proc.Plain(q.ID))
@@ -154,7 +154,7 @@ func (a *asker) tell(s *streams, q asking.Question) error {
 	case lines != nil:
 		_, err = fmt.Fprintln(s.out, strings.Join(lines, "\n"))
 	}
-	if err != nil || q.State == asking.Open {
+	if err != nil || q.State == question.Open {
 		return errors.Join(err, result)
 	}
 	if err := askAsAgent(func(ctx context.Context, c *api.Client) error {

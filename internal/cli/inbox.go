@@ -18,8 +18,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
@@ -57,7 +57,7 @@ happens at the deadline, and unread mail.`,
 	return cmd
 }
 
-func inboxLines(questions []asking.Question, messages []mail.Message, now time.Time, width int, p paint) []string {
+func inboxLines(questions []question.Question, messages []mail.Message, now time.Time, width int, p paint) []string {
 	rows := make([][]string, 0, len(questions)+len(messages))
 	for _, q := range questions {
 		answers := "any text"
@@ -80,7 +80,7 @@ func inboxLines(questions []asking.Question, messages []mail.Message, now time.T
 }
 
 // unanswered says when a question ends without an answer, and how.
-func unanswered(q asking.Question, now time.Time) string {
+func unanswered(q question.Question, now time.Time) string {
 	if q.Deadline.IsZero() {
 		return "-"
 	}
@@ -126,16 +126,16 @@ was first.`,
 
 // answerTo is what the user answers to a question, from the arguments or else
 // from the terminal. What has ended needs no answer, and the daemon says so.
-func (s *streams) answerTo(ctx context.Context, q asking.Question, words []string) (string, error) {
+func (s *streams) answerTo(ctx context.Context, q question.Question, words []string) (string, error) {
 	text := strings.TrimSpace(strings.Join(words, " "))
 	switch {
 	case text == "-":
 		var err error
-		if text, err = s.readText(asking.MaxText, "answer"); err != nil {
+		if text, err = s.readText(question.MaxText, "answer"); err != nil {
 			return "", err
 		}
 	case text != "":
-	case q.State != asking.Open:
+	case q.State != question.Open:
 		text = "-"
 	case !term.IsTerminal(int(s.in.Fd())):
 		how := "coppice answer " + cell(q.ID) + " ANSWER"
@@ -164,7 +164,7 @@ func (s *streams) prompt(ctx context.Context) (string, error) {
 	defer input.Close()
 	defer context.AfterFunc(ctx, func() { input.Cancel() })()
 	fmt.Fprint(s.err, "> ")
-	line, err := bufio.NewReader(io.LimitReader(input, asking.MaxText+1)).ReadString('\n')
+	line, err := bufio.NewReader(io.LimitReader(input, question.MaxText+1)).ReadString('\n')
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
@@ -177,7 +177,7 @@ func (s *streams) prompt(ctx context.Context) (string, error) {
 }
 
 // questionLines is a question as it is put to a person.
-func questionLines(q asking.Question, now time.Time) []string {
+func questionLines(q question.Question, now time.Time) []string {
 	lines := []string{fmt.Sprintf("%s asks, %s ago:", proc.Plain(q.From), age(q.At, now)), ""}
 	for _, line := range plainLines(q.Text) {
 		lines = append(lines, "  "+line)

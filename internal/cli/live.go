@@ -341,7 +341,7 @@ func (m *liveModel) keyLine() string {
 	case sig != 0:
 		text = "stopping; Ctrl-C kills"
 	case m.asked:
-		return p.bold(proc.Plain(question(api.Stop, m.nodes, m.nodes[0].Path, width)))
+		return p.bold(proc.Plain(confirmation(api.Stop, m.nodes, m.nodes[0].Path, width)))
 	}
 	return p.dim(ansi.Truncate(text, width, "…"))
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/question"
 )
 
 // keeping is an agent that leaves its token where a test finds it.
@@ -77,9 +77,9 @@ func (f *fleet) code(code int, args ...string) string {
 	return out
 }
 
-func (f *fleet) awaitQuestion(n int) asking.Question {
+func (f *fleet) awaitQuestion(n int) question.Question {
 	f.t.Helper()
-	var open []asking.Question
+	var open []question.Question
 	until(f.t, "the question", func() bool {
 		var err error
 		if open, err = f.client().Questions(f.t.Context(), false); err != nil {
@@ -142,7 +142,7 @@ func TestAskAndDie(t *testing.T) {
 		t.Errorf("the agent got %q", got)
 	}
 	all, err := f.client().Questions(t.Context(), true)
-	if err != nil || len(all) != 1 || all[0].State != asking.Answered || all[0].Answer != "yes" {
+	if err != nil || len(all) != 1 || all[0].State != question.Answered || all[0].Answer != "yes" {
 		t.Errorf("%+v, %v", all, err)
 	}
 	until(t, "that the answer was taken", func() bool {
@@ -238,7 +238,7 @@ func TestDeadlineWithoutDaemon(t *testing.T) {
 	if got := f.awaitFile("answer.1"); got != "no\nexit code 0\n" {
 		t.Errorf("the agent got %q", got)
 	}
-	if q, err := f.client().Question(t.Context(), q.ID); err != nil || q.By != asking.ByDeadline {
+	if q, err := f.client().Question(t.Context(), q.ID); err != nil || q.By != question.ByDeadline {
 		t.Errorf("%+v, %v", q, err)
 	}
 	if out := f.code(1, "answer", q.ID, "yes"); !strings.Contains(out, `got its default "no" at its deadline`) {
@@ -413,7 +413,7 @@ func TestPeopleMistakes(t *testing.T) {
 		{2, []string{"ask", "x", "--deadline=99999h"}, "deadline"},
 		{2, []string{"ask", "x", "--options", "yes,no", "--default", "nope", "--deadline", "1h"}, `none of the options`},
 		{2, []string{"ask", "x", "--options", "yes"}, "one option only"},
-		{2, []string{"ask", strings.Repeat("x", asking.MaxText+1)}, "16385 bytes, at most 16384"},
+		{2, []string{"ask", strings.Repeat("x", question.MaxText+1)}, "16385 bytes, at most 16384"},
 		{3, []string{"ask", "--status", "q-9"}, "no such question"},
 		{exitTimeout, []string{"ask", "Quickly?", "--deadline", "10ms"}, "q-2 was not answered before its deadline"},
 		{exitTimeout, []string{"ask", "--status", "q-2"}, "q-2 was not answered before its deadline"},

@@ -190,7 +190,7 @@ func TestTopAsks(t *testing.T) {
 		path := "t/" + strings.Repeat("name-", 10) + "web"
 		nodes := append(shopFleet().data.nodes, api.Node{Path: path, Kind: "agent"}, api.Node{Path: path + "2", Kind: "supervisor"})
 		for _, p := range []string{path, path + "2", "t"} {
-			got := question(api.Stop, nodes, p, width)
+			got := confirmation(api.Stop, nodes, p, width)
 			if !strings.HasSuffix(got, "? y/N") || width >= 40 && ansi.StringWidth(got) > width {
 				t.Errorf("in %d columns: %s", width, got)
 			}

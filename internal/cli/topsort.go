@@ -140,9 +140,9 @@ func agentsBelow(nodes []api.Node, path string) (count int) {
 	return count
 }
 
-// question asks whether an action on a node is meant, in at most so many
+// confirmation asks whether an action on a node is meant, in at most so many
 // columns: how many agents it is about can always be read.
-func question(action api.Action, nodes []api.Node, path string, width int) string {
+func confirmation(action api.Action, nodes []api.Node, path string, width int) string {
 	i := slices.IndexFunc(nodes, func(n api.Node) bool { return n.Path == path })
 	count := agentsBelow(nodes, path)
 	all := fmt.Sprintf("%d agents", count)

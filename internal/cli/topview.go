@@ -104,7 +104,7 @@ func (m *topModel) keyLine() string {
 	p := m.paint
 	switch {
 	case m.asked != nil:
-		return p.bold(proc.Plain(question(m.asked.action, m.nodes, m.asked.path, m.width)))
+		return p.bold(proc.Plain(confirmation(m.asked.action, m.nodes, m.asked.path, m.width)))
 	case m.filter.Focused():
 		help := fmt.Sprintf("%d of %d; Enter keeps it, Esc clears it", len(m.rows), len(m.nodes))
 		return m.filter.View() + "  " + p.dim(help)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/errand"
@@ -20,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/orders/dispatch"
 	"github.com/coppice-dev/coppice/internal/pool"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/shutdown"
@@ -97,7 +97,7 @@ type Controller struct {
 	beliefs     *belief.Book
 	claims      claims
 	mail        *mail.Service
-	desk        *asking.Desk
+	desk        *question.Desk
 	pauses      pauseQuestions
 	aides       aides
 	work        *work.Queue

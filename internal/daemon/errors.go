@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/work"
 )
 
@@ -12,7 +12,7 @@ import (
 func translated(err error) error {
 	for _, kind := range []struct{ ours, theirs error }{
 		{work.ErrNotFound, api.ErrNotFound}, {work.ErrInvalid, api.ErrInvalid}, {work.ErrConflict, api.ErrConflict}, {work.ErrFull, api.ErrConflict}, {work.ErrStale, api.ErrStale},
-		{asking.ErrNotFound, api.ErrNotFound}, {asking.ErrInvalid, api.ErrInvalid}, {asking.ErrEnded, api.ErrConflict}, {asking.ErrTooMany, api.ErrConflict},
+		{question.ErrNotFound, api.ErrNotFound}, {question.ErrInvalid, api.ErrInvalid}, {question.ErrEnded, api.ErrConflict}, {question.ErrTooMany, api.ErrConflict},
 	} {
 		if errors.Is(err, kind.ours) {
 			return &apiError{err, kind.theirs}

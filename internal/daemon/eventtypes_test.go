@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/work"
 )
 
@@ -20,11 +20,11 @@ func TestEventTypes(t *testing.T) {
 	} {
 		got[want] = taskEvent(work.Event{Kind: kind}).Type
 	}
-	for state, want := range map[asking.State]event.Type{
-		asking.Open: event.QuestionAsked, asking.Answered: event.QuestionAnswered,
-		asking.Expired: event.QuestionExpired, asking.Withdrawn: event.QuestionWithdrawn,
+	for state, want := range map[question.State]event.Type{
+		question.Open: event.QuestionAsked, question.Answered: event.QuestionAnswered,
+		question.Expired: event.QuestionExpired, question.Withdrawn: event.QuestionWithdrawn,
 	} {
-		got[want] = questionEvent(asking.Question{State: state}).Type
+		got[want] = questionEvent(question.Question{State: state}).Type
 	}
 	for action, want := range map[api.Action]event.Type{
 		api.Start: event.AgentStartRequested, api.Stop: event.AgentStopRequested, api.Restart: event.AgentRestartRequested,

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -43,7 +43,7 @@ type healthFleet struct{ c *Controller }
 func (f healthFleet) Spec(path string) *spec.Agent { return f.c.fleet().agents[path] }
 
 func (f healthFleet) HasQuestion(who api.Caller) bool {
-	return slices.ContainsFunc(f.c.desk.List(who.Path, false), func(q asking.Question) bool {
+	return slices.ContainsFunc(f.c.desk.List(who.Path, false), func(q question.Question) bool {
 		return q.Incarnation == who.Incarnation
 	})
 }

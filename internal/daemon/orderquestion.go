@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/orders"
+	"github.com/coppice-dev/coppice/internal/question"
 )
 
 // This file asks people about orders that events fire at a slower pace, because
@@ -38,9 +38,9 @@ func (c *Controller) askOfOrders(ctx context.Context) {
 		}
 		var err error
 		switch _, lasts := paced[q.From]; {
-		case q.State == asking.Open && !lasts:
+		case q.State == question.Open && !lasts:
 			_, err = c.desk.Withdraw(ctx, q.From, q.ID)
-		case q.State == asking.Answered && q.TakenAt.IsZero():
+		case q.State == question.Answered && q.TakenAt.IsZero():
 			if q.Answer == answerDisable && lasts {
 				err = c.orders.Enable(ctx, strings.TrimPrefix(q.From, orders.PathOf("")), false)
 			}
@@ -55,7 +55,7 @@ func (c *Controller) askOfOrders(ctx context.Context) {
 		}
 	}
 	for path, s := range paced {
-		_, _, err := c.desk.Ask(ctx, asking.Ask{
+		_, _, err := c.desk.Ask(ctx, question.Ask{
 			From: path, Key: s.PacedAt.UTC().Format(time.RFC3339Nano), Options: []string{answerDisable, answerGoOn},
 			Text: fmt.Sprintf("Events fire order %s again and again (%d runs so far); from now on once a minute at most. Does it trigger itself? Disable it, or let it go on?", s.Name, s.Runs),
 		})

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -64,12 +64,12 @@ func (c *Controller) askOfPauses(ctx context.Context, f *fleet) (asked bool) {
 		_, lasts := paused[q.From]
 		var err error
 		switch {
-		case q.State == asking.Open && (lasts || unknown[q.From]):
+		case q.State == question.Open && (lasts || unknown[q.From]):
 			asked = true
 			delete(paused, q.From)
-		case q.State == asking.Open:
+		case q.State == question.Open:
 			_, err = c.desk.Withdraw(ctx, q.From, q.ID)
-		case q.State == asking.Answered && q.TakenAt.IsZero():
+		case q.State == question.Answered && q.TakenAt.IsZero():
 			if lasts {
 				_, err = c.Act(ctx, q.From, api.Action(q.Answer))
 				delete(paused, q.From) // the next look sees what came of it
@@ -87,7 +87,7 @@ func (c *Controller) askOfPauses(ctx context.Context, f *fleet) (asked bool) {
 	}
 	for path, text := range paused {
 		asked = true
-		if _, _, err := c.desk.Ask(ctx, asking.Ask{From: path, Text: text, Options: []string{answerResume, answerStop}}); err != nil && ctx.Err() == nil {
+		if _, _, err := c.desk.Ask(ctx, question.Ask{From: path, Text: text, Options: []string{answerResume, answerStop}}); err != nil && ctx.Err() == nil {
 			c.opts.Logger.Warn("cannot ask about a paused supervisor", "path", path, "error", err)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/asking"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
@@ -30,10 +30,10 @@ func (c *Controller) openFeatures(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	c.desk, err = asking.OpenDesk(ctx, asking.Options{
+	c.desk, err = question.OpenDesk(ctx, question.Options{
 		Store: c.opts.Store, Logger: c.opts.Logger,
-		Also: func(q asking.Question) []store.Op { return []store.Op{c.log.Op(questionEvent(q))} },
-		Ended: func(q asking.Question, waited bool) {
+		Also: func(q question.Question) []store.Op { return []store.Op{c.log.Op(questionEvent(q))} },
+		Ended: func(q question.Question, waited bool) {
 			c.health.QuestionsChanged(q.From)
 			notify(c.pauses.look)
 			if !waited {

@@ -1,7 +1,7 @@
-// Package asking lets agents ask people and wait for the answer, for as long as
+// Package question lets agents ask people and wait for the answer, for as long as
 // it takes: a question outlives the agent that asked, the daemon and the
 // machine, is answered once, from anywhere, and has its deadline in any case.
-package asking
+package question
 
 import (
 	"errors"

@@ -9,26 +9,26 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/internal/question"
 )
 
-// Asking is questions of agents to people, see package asking. Errors:
+// Asking is questions of agents to people, see package question. Errors:
 // ErrNotFound, ErrInvalid, ErrConflict where a question has ended or there are too many.
 type Asking interface {
 	// Ask asks, or returns the question that this one repeats.
-	Ask(ctx context.Context, who Caller, q AskRequest) (asking.Question, error)
+	Ask(ctx context.Context, who Caller, q AskRequest) (question.Question, error)
 	// Question returns a question, an agent only its own. The zero Caller is people.
-	Question(ctx context.Context, who Caller, id string) (asking.Question, error)
+	Question(ctx context.Context, who Caller, id string) (question.Question, error)
 	// AwaitAnswer returns a question when it is not open any more.
-	AwaitAnswer(ctx context.Context, who Caller, id string) (asking.Question, error)
+	AwaitAnswer(ctx context.Context, who Caller, id string) (question.Question, error)
 	// TakeAnswer notes that the agent knows how its question ended.
-	TakeAnswer(ctx context.Context, who Caller, id string) (asking.Question, error)
-	Withdraw(ctx context.Context, who Caller, id string) (asking.Question, error)
+	TakeAnswer(ctx context.Context, who Caller, id string) (question.Question, error)
+	Withdraw(ctx context.Context, who Caller, id string) (question.Question, error)
 
 	// Questions lists those that are open, or all that are kept.
-	Questions(ctx context.Context, all bool) ([]asking.Question, error)
+	Questions(ctx context.Context, all bool) ([]question.Question, error)
 	// Answer answers an open question, once.
-	Answer(ctx context.Context, a AnswerRequest) (asking.Question, error)
+	Answer(ctx context.Context, a AnswerRequest) (question.Question, error)
 }
 
 // AskRequest is a question that is to be asked.
@@ -54,16 +54,16 @@ type AnswerRequest struct {
 
 func askingRoutes() []route {
 	id := []param{{name: "id", kind: "string", required: true}}
-	const maxBody = 6*(asking.MaxText+asking.MaxOptions*asking.MaxOption) + 8<<10
+	const maxBody = 6*(question.MaxText+question.MaxOptions*question.MaxOption) + 8<<10
 	return []route{
-		{method: "GET", path: "/v1/questions", params: []param{{name: "all", kind: "boolean"}}, answer: []asking.Question{}, serve: (*call).questions},
-		{method: "GET", path: "/v1/question", params: id, answer: asking.Question{}, serve: (*call).question},
-		{method: "POST", path: "/v1/answer", body: AnswerRequest{}, maxBody: maxBody, answer: asking.Question{}, serve: (*call).answerQuestion},
-		{method: "POST", path: "/v1/agent/ask", agent: true, body: AskRequest{}, maxBody: maxBody, answer: asking.Question{}, serve: (*call).ask},
-		{method: "GET", path: "/v1/agent/question", agent: true, params: id, answer: asking.Question{}, serve: (*call).question},
-		{method: "GET", path: "/v1/agent/question/await", agent: true, params: id, stream: true, answer: asking.Question{}, serve: (*call).awaitAnswer},
-		{method: "POST", path: "/v1/agent/question/take", agent: true, body: QuestionID{}, answer: asking.Question{}, serve: (*call).takeAnswer},
-		{method: "POST", path: "/v1/agent/question/withdraw", agent: true, body: QuestionID{}, answer: asking.Question{}, serve: (*call).withdraw},
+		{method: "GET", path: "/v1/questions", params: []param{{name: "all", kind: "boolean"}}, answer: []question.Question{}, serve: (*call).questions},
+		{method: "GET", path: "/v1/question", params: id, answer: question.Question{}, serve: (*call).question},
+		{method: "POST", path: "/v1/answer", body: AnswerRequest{}, maxBody: maxBody, answer: question.Question{}, serve: (*call).answerQuestion},
+		{method: "POST", path: "/v1/agent/ask", agent: true, body: AskRequest{}, maxBody: maxBody, answer: question.Question{}, serve: (*call).ask},
+		{method: "GET", path: "/v1/agent/question", agent: true, params: id, answer: question.Question{}, serve: (*call).question},
+		{method: "GET", path: "/v1/agent/question/await", agent: true, params: id, stream: true, answer: question.Question{}, serve: (*call).awaitAnswer},
+		{method: "POST", path: "/v1/agent/question/take", agent: true, body: QuestionID{}, answer: question.Question{}, serve: (*call).takeAnswer},
+		{method: "POST", path: "/v1/agent/question/withdraw", agent: true, body: QuestionID{}, answer: question.Question{}, serve: (*call).withdraw},
 	}
 }
 
@@ -76,7 +76,7 @@ func (c *call) questions() error {
 }
 
 // reply answers with a question.
-func (c *call) reply(q asking.Question, err error) error {
+func (c *call) reply(q question.Question, err error) error {
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (c *call) ask() error {
 	if err := c.body(&req); err != nil {
 		return err
 	}
-	if most := asking.MaxDeadline.Seconds(); req.Deadline < 0 || req.Deadline > most {
+	if most := question.MaxDeadline.Seconds(); req.Deadline < 0 || req.Deadline > most {
 		return fmt.Errorf("%w: deadline_seconds is %v, expected up to %.0f", ErrInvalid, req.Deadline, most)
 	}
 	return c.reply(c.service.Ask(c.r.Context(), c.caller, req))
@@ -110,8 +110,8 @@ func (c *call) ask() error {
 // awaitAnswer is a stream of one message, so that both sides see each other
 // live while they wait.
 func (c *call) awaitAnswer() error {
-	return stream(c, func(ctx context.Context) iter.Seq2[asking.Question, error] {
-		return func(yield func(asking.Question, error) bool) {
+	return stream(c, func(ctx context.Context) iter.Seq2[question.Question, error] {
+		return func(yield func(question.Question, error) bool) {
 			q, err := c.service.AwaitAnswer(ctx, c.caller, c.query.text("id"))
 			q.Options = orEmpty(q.Options)
 			yield(q, err)
@@ -136,19 +136,19 @@ func (c *call) withdraw() error {
 }
 
 // Ask asks people in the name of an agent. It does not wait for the answer: see AwaitAnswer.
-func (c *Client) Ask(ctx context.Context, r AskRequest) (q asking.Question, err error) {
+func (c *Client) Ask(ctx context.Context, r AskRequest) (q question.Question, err error) {
 	return q, c.call(ctx, "POST", "/agent/ask", nil, r, &q)
 }
 
 // Question returns a question; an agent gets only its own.
-func (c *Client) Question(ctx context.Context, id string) (q asking.Question, err error) {
+func (c *Client) Question(ctx context.Context, id string) (q question.Question, err error) {
 	return q, c.call(ctx, "GET", c.own("/question"), url.Values{"id": {id}}, nil, &q)
 }
 
 // AwaitAnswer returns a question of an agent when it is not open any more. It
 // fails with ErrLost, ErrDown or ErrStopping where the daemon goes away
 // meanwhile, and may be called again then. Who has seen the answer says so by TakeAnswer.
-func (c *Client) AwaitAnswer(ctx context.Context, id string) (q asking.Question, err error) {
+func (c *Client) AwaitAnswer(ctx context.Context, id string) (q question.Question, err error) {
 	req, err := c.request(ctx, "GET", "/agent/question/await", url.Values{"id": {id}}, nil)
 	if err != nil {
 		return q, err
@@ -164,22 +164,22 @@ func (c *Client) AwaitAnswer(ctx context.Context, id string) (q asking.Question,
 
 // TakeAnswer notes that an agent knows how its question ended: when it asks the
 // same again, that is a new question. A question that is open stays as it is.
-func (c *Client) TakeAnswer(ctx context.Context, id string) (q asking.Question, err error) {
+func (c *Client) TakeAnswer(ctx context.Context, id string) (q question.Question, err error) {
 	return q, c.call(ctx, "POST", "/agent/question/take", nil, QuestionID{id}, &q)
 }
 
 // Withdraw ends an open question of an agent.
-func (c *Client) Withdraw(ctx context.Context, id string) (q asking.Question, err error) {
+func (c *Client) Withdraw(ctx context.Context, id string) (q question.Question, err error) {
 	return q, c.call(ctx, "POST", "/agent/question/withdraw", nil, QuestionID{id}, &q)
 }
 
 // Questions lists the questions that are open, or all that are kept.
-func (c *Client) Questions(ctx context.Context, all bool) (questions []asking.Question, err error) {
+func (c *Client) Questions(ctx context.Context, all bool) (questions []question.Question, err error) {
 	return questions, c.call(ctx, "GET", "/questions", url.Values{"all": {strconv.FormatBool(all)}}, nil, &questions)
 }
 
 // Answer answers an open question. ErrConflict says who was first.
-func (c *Client) Answer(ctx context.Context, a AnswerRequest) (q asking.Question, err error) {
+func (c *Client) Answer(ctx context.Context, a AnswerRequest) (q question.Question, err error) {
 	return q, c.call(ctx, "POST", "/answer", nil, a, &q)
 }
 

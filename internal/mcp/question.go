@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/asking"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -26,11 +26,11 @@ type askInput struct {
 
 // answer is what became of a question.
 type answer struct {
-	Question string       `json:"question"`
-	State    asking.State `json:"state"`
-	Answer   string       `json:"answer,omitempty"`
-	By       string       `json:"by,omitempty"`
-	Note     string       `json:"note,omitempty"`
+	Question string         `json:"question"`
+	State    question.State `json:"state"`
+	Answer   string         `json:"answer,omitempty"`
+	By       string         `json:"by,omitempty"`
+	Note     string         `json:"note,omitempty"`
 }
 
 func ask(ctx context.Context, c *caller, in askInput) (any, error) {
@@ -50,7 +50,7 @@ func ask(ctx context.Context, c *caller, in askInput) (any, error) {
 			return nil, fmt.Errorf("%d questions are being waited for; ask with no_wait, and the answer comes by mail", cap(c.waiting))
 		}
 	}
-	var q asking.Question
+	var q question.Question
 	err := c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
 		q, err = client.Ask(ctx, request)
 		return err
