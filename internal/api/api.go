@@ -51,7 +51,6 @@ type Daemon interface {
 	Patrols
 	Beliefs
 	OwnBeliefs
-	Asking
 	Tasks
 	Orders
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
-	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/value"
 	"github.com/coppice-dev/coppice/internal/work"
 )
@@ -220,41 +219,6 @@ func (c canned) Draining(context.Context, Caller) (*Drain, error) {
 		return nil, c.err
 	}
 	return &Drain{"r", 1.5, true}, nil
-}
-
-func (c canned) aQuestion() (question.Question, error) {
-	if !c.full {
-		return question.Question{State: question.Open}, c.err
-	}
-	now := time.Now()
-	return question.Question{ID: "q-1", From: "app/a", Incarnation: 1, Text: "t", Options: []string{"o"}, Default: "o", Deadline: now, At: now,
-		State: question.Answered, Answer: "o", By: "b", EndedAt: now, TakenAt: now}, nil
-}
-
-func (c canned) Ask(context.Context, Caller, AskRequest) (question.Question, error) {
-	return c.aQuestion()
-}
-func (c canned) Question(context.Context, Caller, string) (question.Question, error) {
-	return c.aQuestion()
-}
-func (c canned) AwaitAnswer(context.Context, Caller, string) (question.Question, error) {
-	return c.aQuestion()
-}
-func (c canned) TakeAnswer(context.Context, Caller, string) (question.Question, error) {
-	return c.aQuestion()
-}
-func (c canned) Withdraw(context.Context, Caller, string) (question.Question, error) {
-	return c.aQuestion()
-}
-func (c canned) Answer(context.Context, AnswerRequest) (question.Question, error) {
-	return c.aQuestion()
-}
-func (c canned) Questions(context.Context, bool) ([]question.Question, error) {
-	q, err := c.aQuestion()
-	if err != nil || !c.full {
-		return nil, err
-	}
-	return []question.Question{q}, nil
 }
 
 func (c canned) work() work.Task {

@@ -132,9 +132,8 @@ func (n *narrow) served() {
 	c := dial(n.t, n.as("").socket)
 	defer c.Close()
 	_, err := c.Status(ctx)
-	_, err2 := c.Answer(ctx, AnswerRequest{ID: "q-1", Answer: "yes"})
-	_, err3 := c.Act(ctx, "a", Stop)
-	if err := errors.Join(err, err2, err3, c.Down(ctx, false)); err != nil {
+	_, err2 := c.Act(ctx, "a", Stop)
+	if err := errors.Join(err, err2, c.Down(ctx, false)); err != nil {
 		n.t.Fatal(err)
 	}
 }

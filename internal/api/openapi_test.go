@@ -19,7 +19,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
-	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/value"
 	"github.com/coppice-dev/coppice/internal/work"
 )
@@ -164,7 +163,6 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[Caller](), reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
 		reflect.TypeFor[outcome.Obstacle](), reflect.TypeFor[outcome.Explored](), reflect.TypeFor[outcome.Subtask](), reflect.TypeFor[outcome.Condition](),
 		reflect.TypeFor[NeedsInput](), reflect.TypeFor[Attention](), reflect.TypeFor[Inbox](),
-		reflect.TypeFor[question.Question](), reflect.TypeFor[AskRequest](), reflect.TypeFor[QuestionID](), reflect.TypeFor[AnswerRequest](),
 		reflect.TypeFor[Belief](), reflect.TypeFor[AgentBeliefs](), reflect.TypeFor[BeliefStep](), reflect.TypeFor[BeliefChange](),
 		reflect.TypeFor[work.Task](), reflect.TypeFor[work.Link](), reflect.TypeFor[work.Holder](), reflect.TypeFor[work.Comment](), reflect.TypeFor[work.Detail](),
 		reflect.TypeFor[work.Draft](), reflect.TypeFor[work.Edit](), reflect.TypeFor[TaskAdd](), reflect.TypeFor[TaskEdit](), reflect.TypeFor[TaskComment](),
@@ -257,26 +255,22 @@ func (s schema) kind() string {
 
 // bodies are those of requests that have both a body and an answer.
 var bodies = map[string]string{
-	"POST /v1/act":                     `{"path":"app/a","action":"start"}`,
-	"POST /v1/patrol":                  `{"dry_run":true}`,
-	"POST /v1/agent/hook":              `{"key":"k"}`,
-	"POST /v1/tasks":                   `{"task":{"title":"t"}}`,
-	"POST /v1/order/act":               `{"name":"o","action":"run"}`,
-	"POST /v1/task/edit":               `{"id":"a","edit":{}}`,
-	"POST /v1/task/comment":            `{"id":"a","text":"t"}`,
-	"POST /v1/task/claim":              `{}`,
-	"POST /v1/task/act":                `{"id":"a","action":"close"}`,
-	"POST /v1/agent/tasks":             `{"task":{"title":"t"}}`,
-	"POST /v1/agent/task/edit":         `{"id":"a","edit":{}}`,
-	"POST /v1/agent/task/comment":      `{"id":"a","text":"t"}`,
-	"POST /v1/agent/task/claim":        `{}`,
-	"POST /v1/agent/task/await":        `{}`,
-	"POST /v1/agent/task/act":          `{"id":"a","action":"close"}`,
-	"POST /v1/tasks/import":            `{"beads":[{}]}`,
-	"POST /v1/answer":                  `{"id":"q-1","answer":"yes"}`,
-	"POST /v1/agent/ask":               `{"text":"t"}`,
-	"POST /v1/agent/question/take":     `{"id":"q-1"}`,
-	"POST /v1/agent/question/withdraw": `{"id":"q-1"}`,
+	"POST /v1/act":                `{"path":"app/a","action":"start"}`,
+	"POST /v1/patrol":             `{"dry_run":true}`,
+	"POST /v1/agent/hook":         `{"key":"k"}`,
+	"POST /v1/tasks":              `{"task":{"title":"t"}}`,
+	"POST /v1/order/act":          `{"name":"o","action":"run"}`,
+	"POST /v1/task/edit":          `{"id":"a","edit":{}}`,
+	"POST /v1/task/comment":       `{"id":"a","text":"t"}`,
+	"POST /v1/task/claim":         `{}`,
+	"POST /v1/task/act":           `{"id":"a","action":"close"}`,
+	"POST /v1/agent/tasks":        `{"task":{"title":"t"}}`,
+	"POST /v1/agent/task/edit":    `{"id":"a","edit":{}}`,
+	"POST /v1/agent/task/comment": `{"id":"a","text":"t"}`,
+	"POST /v1/agent/task/claim":   `{}`,
+	"POST /v1/agent/task/await":   `{}`,
+	"POST /v1/agent/task/act":     `{"id":"a","action":"close"}`,
+	"POST /v1/tasks/import":       `{"beads":[{}]}`,
 }
 
 // Real answers are as the description says, those of a service that says

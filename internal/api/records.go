@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/work"
 )
 
@@ -22,9 +21,6 @@ type Records interface {
 	Explain(ctx context.Context, path string) (Explanation, error)
 	Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error]
 	Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error]
-
-	Question(ctx context.Context, who Caller, id string) (question.Question, error)
-	Questions(ctx context.Context, all bool) ([]question.Question, error)
 
 	AllBeliefs(ctx context.Context, path string) ([]AgentBeliefs, error)
 	Beliefs(ctx context.Context, path string, names []string) ([]Belief, error)
@@ -45,7 +41,6 @@ type Records interface {
 var recordRoutes = map[string]bool{
 	"GET /v1/status": true, "GET /v1/nodes": true, "GET /v1/explain": true,
 	"GET /v1/events": true, "GET /v1/logs": true,
-	"GET /v1/question": true, "GET /v1/questions": true,
 	"GET /v1/beliefs": true, "GET /v1/beliefs/agent": true, "GET /v1/beliefs/raw": true, "GET /v1/beliefs/export": true,
 	"GET /v1/tasks": true, "GET /v1/task": true, "GET /v1/tasks/export": true,
 	"GET /v1/orders": true, "GET /v1/order": true, "GET /v1/order/next": true, "GET /v1/order/runs": true,

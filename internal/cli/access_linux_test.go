@@ -104,7 +104,7 @@ func TestAgentIsNoPerson(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", name, code, out)
 		}
 	}
-	if q, err := f.client().Question(t.Context(), "q-1"); err != nil || q.State != question.Open {
+	if q, err := question.Get.Call(t.Context(), f.client(), question.ID{ID: "q-1"}); err != nil || q.State != question.Open {
 		t.Errorf("%+v, %v", q, err)
 	}
 	for _, command := range []string{

@@ -49,7 +49,7 @@ default, 4 where --status finds that it is still open.`,
 				return a.look(s)
 			case a.withdraw != "":
 				return askAsAgent(func(ctx context.Context, c *api.Client) error {
-					_, err := c.Withdraw(ctx, a.withdraw)
+					_, err := question.Withdraw.Call(ctx, c, question.ID{ID: a.withdraw})
 					return err
 				})
 			}
@@ -92,12 +92,12 @@ func (a *asker) ask(s *streams, text string) error {
 	if a.deadline < 0 {
 		return usage(fmt.Errorf("--deadline %v has passed already, expected how long to wait, such as 30m", a.deadline))
 	}
-	req := api.AskRequest{
+	req := question.AskRequest{
 		Text: text, Options: append(a.list, a.options...), Default: a.byDefault, Deadline: a.deadline.Seconds(), Key: rand.Text(),
 	}
 	var q question.Question
 	err := askAsAgent(func(ctx context.Context, c *api.Client) (err error) {
-		q, err = c.Ask(ctx, req)
+		q, err = question.Ask.Call(ctx, c, req)
 		return err
 	})
 	if err != nil {
@@ -111,7 +111,7 @@ func (a *asker) ask(s *streams, text string) error {
 	}
 	id := q.ID
 	err = askAsAgentFor(always, func(ctx context.Context, c *api.Client) (err error) {
-		q, err = c.AwaitAnswer(ctx, id)
+		q, err = question.Await.Call(ctx, c, question.ID{ID: id})
 		return err
 	})
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *asker) ask(s *streams, text string) error {
 func (a *asker) look(s *streams) error {
 	var q question.Question
 	err := askAsAgent(func(ctx context.Context, c *api.Client) (err error) {
-		q, err = c.Question(ctx, a.status)
+		q, err = question.Get.Call(ctx, c, question.ID{ID: a.status})
 		return err
 	})
 	if err != nil {
@@ -158,7 +158,7 @@ func (a *asker) tell(s *streams, q question.Question) error {
 		return errors.Join(err, result)
 	}
 	if err := askAsAgent(func(ctx context.Context, c *api.Client) error {
-		_, err := c.TakeAnswer(ctx, q.ID)
+		_, err := question.Take.Call(ctx, c, question.ID{ID: q.ID})
 		return err
 	}); err != nil {
 		// The agent has what it wanted; the worst that follows is that it gets it again.

@@ -36,7 +36,7 @@ happens at the deadline, and unread mail.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
-				questions, err := c.Questions(ctx, false)
+				questions, err := question.List.Call(ctx, c, question.ListRequest{})
 				if err != nil {
 					return err
 				}
@@ -104,7 +104,7 @@ was first.`,
 		ValidArgsFunction: r.completeQuestion,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.ask(func(ctx context.Context, c *api.Client) error {
-				q, err := c.Question(ctx, args[0])
+				q, err := question.Get.Call(ctx, c, question.ID{ID: args[0]})
 				if err != nil {
 					return err
 				}
@@ -112,7 +112,7 @@ was first.`,
 				if err != nil {
 					return err
 				}
-				q, err = c.Answer(ctx, api.AnswerRequest{ID: q.ID, Answer: text, By: userName()})
+				q, err = question.Answer.Call(ctx, c, question.AnswerRequest{ID: q.ID, Answer: text, By: userName()})
 				if err != nil {
 					return err
 				}
@@ -223,7 +223,7 @@ func (r *remote) completeQuestion(_ *cobra.Command, args []string, _ string) (wo
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	questions, err := client.Questions(ctx, false)
+	questions, err := question.List.Call(ctx, client, question.ListRequest{})
 	if err != nil {
 		return nil, nothing
 	}

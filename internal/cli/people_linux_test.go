@@ -82,7 +82,7 @@ func (f *fleet) awaitQuestion(n int) question.Question {
 	var open []question.Question
 	until(f.t, "the question", func() bool {
 		var err error
-		if open, err = f.client().Questions(f.t.Context(), false); err != nil {
+		if open, err = question.List.Call(f.t.Context(), f.client(), question.ListRequest{All: false}); err != nil {
 			f.t.Fatal(err)
 		}
 		return len(open) >= n
@@ -141,12 +141,12 @@ func TestAskAndDie(t *testing.T) {
 	if got := f.awaitFile("answer.2"); got != "yes\nexit code 0\n" {
 		t.Errorf("the agent got %q", got)
 	}
-	all, err := f.client().Questions(t.Context(), true)
+	all, err := question.List.Call(t.Context(), f.client(), question.ListRequest{All: true})
 	if err != nil || len(all) != 1 || all[0].State != question.Answered || all[0].Answer != "yes" {
 		t.Errorf("%+v, %v", all, err)
 	}
 	until(t, "that the answer was taken", func() bool {
-		q, err := f.client().Question(t.Context(), "q-1")
+		q, err := question.Get.Call(t.Context(), f.client(), question.ID{ID: "q-1"})
 		return err == nil && !q.TakenAt.IsZero()
 	})
 	if n := f.node("t/a"); n.NeedsInput != nil {
@@ -188,7 +188,7 @@ func TestAnswerWhileDown(t *testing.T) {
 		t.Errorf("events: %s", got)
 	}
 	until(t, "that the answer was taken", func() bool {
-		q, err := f.client().Question(t.Context(), q.ID)
+		q, err := question.Get.Call(t.Context(), f.client(), question.ID{ID: q.ID})
 		return err == nil && !q.TakenAt.IsZero()
 	})
 }
@@ -238,7 +238,7 @@ func TestDeadlineWithoutDaemon(t *testing.T) {
 	if got := f.awaitFile("answer.1"); got != "no\nexit code 0\n" {
 		t.Errorf("the agent got %q", got)
 	}
-	if q, err := f.client().Question(t.Context(), q.ID); err != nil || q.By != question.ByDeadline {
+	if q, err := question.Get.Call(t.Context(), f.client(), question.ID{ID: q.ID}); err != nil || q.By != question.ByDeadline {
 		t.Errorf("%+v, %v", q, err)
 	}
 	if out := f.code(1, "answer", q.ID, "yes"); !strings.Contains(out, `got its default "no" at its deadline`) {
@@ -484,13 +484,13 @@ func TestHostileMail(t *testing.T) {
 	if _, err := mail.Send.Call(ctx, agent, mail.SendRequest{To: "a", Subject: "\u202egnp.exe", Body: evil}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := agent.Ask(ctx, api.AskRequest{Text: evil}); err != nil {
+	if _, err := question.Ask.Call(ctx, agent, question.AskRequest{Text: evil}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.client().Answer(ctx, api.AnswerRequest{ID: "q-1", Answer: "free " + evil}); err != nil {
+	if _, err := question.Answer.Call(ctx, f.client(), question.AnswerRequest{ID: "q-1", Answer: "free " + evil}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := agent.Ask(ctx, api.AskRequest{Text: "again " + evil, Options: []string{"\u202eyes", "no"}}); err != nil {
+	if _, err := question.Ask.Call(ctx, agent, question.AskRequest{Text: "again " + evil, Options: []string{"\u202eyes", "no"}}); err != nil {
 		t.Fatal(err)
 	}
 	check := func(what, out string) {
@@ -589,7 +589,7 @@ func TestMailUnderKills(t *testing.T) {
 			err := persist(context.Background(), patience, func() error {
 				_, err := mail.Send.Call(context.Background(), c, mail.SendRequest{To: "a", Subject: key, Key: key})
 				if err == nil && n%10 == 0 {
-					_, err = c.Ask(context.Background(), api.AskRequest{Text: key, Key: key})
+					_, err = question.Ask.Call(context.Background(), c, question.AskRequest{Text: key, Key: key})
 				}
 				return err
 			})
@@ -633,7 +633,7 @@ func TestMailUnderKills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	questions, err := f.client().Questions(t.Context(), true)
+	questions, err := question.List.Call(t.Context(), f.client(), question.ListRequest{All: true})
 	if err != nil {
 		t.Fatal(err)
 	}

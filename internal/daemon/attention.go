@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
+	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -215,4 +216,13 @@ func withStarts(reason string, n api.Node) string {
 		return reason
 	}
 	return reason + "; " + n.Starts()
+}
+
+// needs is what an agent waits for a person to say; nil if it does not.
+func (c *Controller) needs(path string) *api.NeedsInput {
+	oldest, open := c.questions.Pending(path)
+	if open == 0 {
+		return nil
+	}
+	return &api.NeedsInput{ID: oldest.ID, Text: mail.Title(oldest.Text), At: oldest.At, Open: open}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -171,7 +172,7 @@ func TestNeedsInput(t *testing.T) {
 		}
 		for _, path := range []string{"t/well", "t/p/b"} {
 			for _, text := range []string{"one", "two"} {
-				if _, err := p.Ask(ctx, api.Caller{Path: path, Incarnation: 1}, api.AskRequest{Text: text}); err != nil {
+				if _, _, err := p.questions.Ask(ctx, question.Draft{From: path, Incarnation: 1, Text: text}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -97,7 +97,7 @@ type Controller struct {
 	beliefs     *belief.Book
 	claims      claims
 	mail        *mail.Service
-	desk        *question.Desk
+	questions   *question.Service
 	pauses      pauseQuestions
 	aides       aides
 	work        *work.Queue
@@ -202,11 +202,11 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		return err
 	}
 	for path := range c.fleet().agents {
-		c.forwardAnswers(path) // of questions that ended and whose agents were not told
+		c.questions.Forward(path) // of questions that ended and whose agents were not told
 	}
 	defer func() {
 		if err != nil {
-			c.desk.Close()
+			c.questions.Close()
 		}
 	}()
 	if err := c.openWork(ctx); err != nil {
@@ -341,7 +341,7 @@ func (c *Controller) wait() {
 		}
 		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)})
 	}
-	c.desk.Close()
+	c.questions.Close()
 	c.work.Close()
 	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)

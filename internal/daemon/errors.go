@@ -4,15 +4,13 @@ import (
 	"errors"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/work"
 )
 
-// translated makes an error of questions and tasks one of the API. What it says stays.
+// translated makes an error of tasks one of the API. What it says stays.
 func translated(err error) error {
 	for _, kind := range []struct{ ours, theirs error }{
 		{work.ErrNotFound, api.ErrNotFound}, {work.ErrInvalid, api.ErrInvalid}, {work.ErrConflict, api.ErrConflict}, {work.ErrFull, api.ErrConflict}, {work.ErrStale, api.ErrStale},
-		{question.ErrNotFound, api.ErrNotFound}, {question.ErrInvalid, api.ErrInvalid}, {question.ErrEnded, api.ErrConflict}, {question.ErrTooMany, api.ErrConflict},
 	} {
 		if errors.Is(err, kind.ours) {
 			return &apiError{err, kind.theirs}

@@ -5,11 +5,10 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/work"
 )
 
-// TestEventTypes: what becomes of what happens to tasks and questions, and of what people ask for.
+// TestEventTypes: what becomes of what happens to tasks, and of what people ask for.
 func TestEventTypes(t *testing.T) {
 	got := map[event.Type]event.Type{}
 	for kind, want := range map[work.Kind]event.Type{
@@ -19,12 +18,6 @@ func TestEventTypes(t *testing.T) {
 		work.Purged: event.TaskPurged,
 	} {
 		got[want] = taskEvent(work.Event{Kind: kind}).Type
-	}
-	for state, want := range map[question.State]event.Type{
-		question.Open: event.QuestionAsked, question.Answered: event.QuestionAnswered,
-		question.Expired: event.QuestionExpired, question.Withdrawn: event.QuestionWithdrawn,
-	} {
-		got[want] = questionEvent(question.Question{State: state}).Type
 	}
 	for action, want := range map[api.Action]event.Type{
 		api.Start: event.AgentStartRequested, api.Stop: event.AgentStopRequested, api.Restart: event.AgentRestartRequested,

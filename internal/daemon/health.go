@@ -43,7 +43,7 @@ type healthFleet struct{ c *Controller }
 func (f healthFleet) Spec(path string) *spec.Agent { return f.c.fleet().agents[path] }
 
 func (f healthFleet) HasQuestion(who api.Caller) bool {
-	return slices.ContainsFunc(f.c.desk.List(who.Path, false), func(q question.Question) bool {
+	return slices.ContainsFunc(f.c.questions.List(who.Path, false), func(q question.Question) bool {
 		return q.Incarnation == who.Incarnation
 	})
 }

@@ -49,7 +49,7 @@ func (c *Controller) over(path string, incarnation uint64, failure string) {
 	who := api.Caller{Path: path, Incarnation: incarnation}
 	c.tokens.Revoke(who)
 	c.health.End(who)
-	c.forwardAnswers(path)
+	c.questions.Forward(path)
 	c.beliefs.End(path, incarnation)
 	c.drains.Exited(path, incarnation)
 	c.endWork(who, failure)

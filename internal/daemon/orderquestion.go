@@ -32,14 +32,14 @@ func (c *Controller) askOfOrders(ctx context.Context) {
 			paced[orders.PathOf(v.Order.Name)] = v.State
 		}
 	}
-	for _, q := range c.desk.List("", true) {
+	for _, q := range c.questions.List("", true) {
 		if q.Incarnation != 0 || !c.ofOrders(q.From) {
 			continue
 		}
 		var err error
 		switch _, lasts := paced[q.From]; {
 		case q.State == question.Open && !lasts:
-			_, err = c.desk.Withdraw(ctx, q.From, q.ID)
+			_, err = c.questions.Withdraw(ctx, q.From, q.ID)
 		case q.State == question.Answered && q.TakenAt.IsZero():
 			if q.Answer == answerDisable && lasts {
 				err = c.orders.Enable(ctx, strings.TrimPrefix(q.From, orders.PathOf("")), false)
@@ -47,7 +47,7 @@ func (c *Controller) askOfOrders(ctx context.Context) {
 			if ctx.Err() != nil {
 				return // the next controller carries it out
 			}
-			_, taken := c.desk.Take(ctx, q.From, q.ID)
+			_, taken := c.questions.Take(ctx, q.From, q.ID)
 			err = errors.Join(err, taken)
 		}
 		if err != nil && ctx.Err() == nil {
@@ -55,7 +55,7 @@ func (c *Controller) askOfOrders(ctx context.Context) {
 		}
 	}
 	for path, s := range paced {
-		_, _, err := c.desk.Ask(ctx, question.Ask{
+		_, _, err := c.questions.Ask(ctx, question.Draft{
 			From: path, Key: s.PacedAt.UTC().Format(time.RFC3339Nano), Options: []string{answerDisable, answerGoOn},
 			Text: fmt.Sprintf("Events fire order %s again and again (%d runs so far); from now on once a minute at most. Does it trigger itself? Disable it, or let it go on?", s.Name, s.Runs),
 		})

@@ -57,7 +57,7 @@ func (c *Controller) askOfPauses(ctx context.Context, f *fleet) (asked bool) {
 	if isClosed(c.down) { // what is stopped now was not resumed: the next controller goes on with it
 		return true
 	}
-	for _, q := range c.desk.List("", true) {
+	for _, q := range c.questions.List("", true) {
 		if q.Incarnation != 0 || c.ofOrders(q.From) { // of an agent, or an order
 			continue
 		}
@@ -68,7 +68,7 @@ func (c *Controller) askOfPauses(ctx context.Context, f *fleet) (asked bool) {
 			asked = true
 			delete(paused, q.From)
 		case q.State == question.Open:
-			_, err = c.desk.Withdraw(ctx, q.From, q.ID)
+			_, err = c.questions.Withdraw(ctx, q.From, q.ID)
 		case q.State == question.Answered && q.TakenAt.IsZero():
 			if lasts {
 				_, err = c.Act(ctx, q.From, api.Action(q.Answer))
@@ -77,7 +77,7 @@ func (c *Controller) askOfPauses(ctx context.Context, f *fleet) (asked bool) {
 			if errors.Is(err, api.ErrStopping) || ctx.Err() != nil {
 				return true // the next controller carries it out
 			}
-			_, taken := c.desk.Take(ctx, q.From, q.ID)
+			_, taken := c.questions.Take(ctx, q.From, q.ID)
 			err = errors.Join(err, taken)
 			c.patrols.again()
 		}
@@ -87,7 +87,7 @@ func (c *Controller) askOfPauses(ctx context.Context, f *fleet) (asked bool) {
 	}
 	for path, text := range paused {
 		asked = true
-		if _, _, err := c.desk.Ask(ctx, question.Ask{From: path, Text: text, Options: []string{answerResume, answerStop}}); err != nil && ctx.Err() == nil {
+		if _, _, err := c.questions.Ask(ctx, question.Draft{From: path, Text: text, Options: []string{answerResume, answerStop}}); err != nil && ctx.Err() == nil {
 			c.opts.Logger.Warn("cannot ask about a paused supervisor", "path", path, "error", err)
 		}
 	}

@@ -48,12 +48,8 @@ func TestPausedSupervisorAsks(t *testing.T) {
 			t.Helper()
 			time.Sleep(time.Second)
 			synctest.Wait()
-			all, err := p.Questions(context.Background(), true)
-			if err != nil {
-				t.Error(err)
-			}
 			var got []string
-			for _, q := range all {
+			for _, q := range p.questions.List("", true) {
 				got = append(got, fmt.Sprintf("%s %s %s%s", q.ID, q.From, q.State, q.Answer))
 				if !slices.Equal(q.Options, []string{"resume", "stop"}) {
 					t.Errorf("%s, it can be answered with %v", when, q.Options)
@@ -73,7 +69,7 @@ func TestPausedSupervisorAsks(t *testing.T) {
 		}
 		answer := func(id, text string) {
 			t.Helper()
-			if _, err := p.Answer(context.Background(), api.AnswerRequest{ID: id, Answer: text, By: "ann"}); err != nil {
+			if _, err := p.questions.Answer(context.Background(), id, text, "ann"); err != nil {
 				t.Error(err)
 			}
 		}

@@ -110,6 +110,7 @@ func (r *Records) open(ctx context.Context, loaded Loaded, programs *programs) e
 func (r *Records) Register(s *api.Server) {
 	api.RegisterRecords(s, r)
 	r.mail.RegisterReadOnly(s)
+	r.questions.RegisterReadOnly(s)
 }
 
 // FileError returns why the configuration file cannot be used; nil if it can.
@@ -186,7 +187,7 @@ func (r *Records) read(ctx context.Context) error {
 	if err := r.openFeatures(ctx); err != nil {
 		return err
 	}
-	r.ends = append(r.ends, func() error { r.desk.Close(); return nil })
+	r.ends = append(r.ends, func() error { r.questions.Close(); return nil })
 	if err := r.openWork(ctx); err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func (c *Controller) statusOf(nodes []api.Node, serving bool) api.Status {
 			a.LastOutput = c.lastWords(a.Path)
 		}
 	}
-	s.Inbox = api.Inbox{Questions: len(c.desk.List("", false)), Mail: c.mail.Unread(mail.People), Parked: c.work.Parked()}
+	s.Inbox = api.Inbox{Questions: len(c.questions.List("", false)), Mail: c.mail.Unread(mail.People), Parked: c.work.Parked()}
 	return s
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/question"
-	"github.com/coppice-dev/coppice/internal/store"
 )
 
 // This file puts the features together: what each of them needs of the
@@ -25,20 +24,20 @@ func (c *Controller) openFeatures(ctx context.Context) (err error) {
 				c.health.Nudge(ctx, m.To, fmt.Sprintf("coppice: there is mail for you, %s. Please run: coppice agent mail read %[1]s", m.ID))
 			})
 		},
-		Handled: c.takeAll, // who has read an answer has taken it
+		Handled: func(ctx context.Context, all []mail.Message) error {
+			return c.questions.TakeMailed(ctx, all) // who has read an answer has taken it
+		},
 	})
 	if err != nil {
 		return err
 	}
-	c.desk, err = question.OpenDesk(ctx, question.Options{
-		Store: c.opts.Store, Logger: c.opts.Logger,
-		Also: func(q question.Question) []store.Op { return []store.Op{c.log.Op(questionEvent(q))} },
-		Ended: func(q question.Question, waited bool) {
+	c.questions, err = question.OpenService(ctx, question.Options{
+		Store: c.opts.Store, Logger: c.opts.Logger, Log: c.log, Mail: c.mail, IsAgent: directory{c}.HasAgent,
+		Await: c.health.Await,
+		Asked: func(q question.Question) { c.health.QuestionsChanged(q.From) },
+		Ended: func(q question.Question, _ bool) {
 			c.health.QuestionsChanged(q.From)
 			notify(c.pauses.look)
-			if !waited {
-				c.forward(q)
-			}
 		},
 	})
 	return err
@@ -66,7 +65,6 @@ type services struct {
 	patrolsAPI
 	beliefsAPI
 	ownBeliefsAPI
-	askingAPI
 	tasksAPI
 	ordersAPI
 }
@@ -85,7 +83,6 @@ type (
 	patrolsAPI    = api.Patrols
 	beliefsAPI    = api.Beliefs
 	ownBeliefsAPI = api.OwnBeliefs
-	askingAPI     = api.Asking
 	tasksAPI      = api.Tasks
 	ordersAPI     = api.Orders
 )
@@ -97,6 +94,7 @@ func (c *Controller) server() *api.Server {
 	s := api.NewServer(c, c.opts.Logger)
 	api.Register(s, c.services())
 	c.mail.Register(s)
+	c.questions.Register(s)
 	return s
 }
 
@@ -115,7 +113,6 @@ func (c *Controller) services() api.Daemon {
 		patrolsAPI:    c,
 		beliefsAPI:    c,
 		ownBeliefsAPI: c,
-		askingAPI:     c,
 		tasksAPI:      c,
 		ordersAPI:     c,
 	}

@@ -34,7 +34,7 @@ type answer struct {
 }
 
 func ask(ctx context.Context, c *caller, in askInput) (any, error) {
-	request := api.AskRequest{Text: in.Text, Options: in.Options, Default: in.Default, Key: rand.Text()}
+	request := question.AskRequest{Text: in.Text, Options: in.Options, Default: in.Default, Key: rand.Text()}
 	if in.Deadline != "" {
 		d, err := timespan.Parse(in.Deadline)
 		if err != nil || d <= 0 {
@@ -52,7 +52,7 @@ func ask(ctx context.Context, c *caller, in askInput) (any, error) {
 	}
 	var q question.Question
 	err := c.do(ctx, func(ctx context.Context, client *api.Client) (err error) {
-		q, err = client.Ask(ctx, request)
+		q, err = question.Ask.Call(ctx, client, request)
 		return err
 	})
 	if err != nil {
@@ -63,7 +63,7 @@ func ask(ctx context.Context, c *caller, in askInput) (any, error) {
 		return answer{Question: id, State: q.State, Note: "the answer comes by mail"}, nil
 	}
 	err = c.act(ctx, always, func(ctx context.Context, client *api.Client) (err error) {
-		q, err = client.AwaitAnswer(ctx, id)
+		q, err = question.Await.Call(ctx, client, question.ID{ID: id})
 		return err
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func ask(ctx context.Context, c *caller, in askInput) (any, error) {
 	}
 	a := answer{Question: id, State: q.State, Answer: q.Answer, By: q.By}
 	if err := c.do(ctx, func(ctx context.Context, client *api.Client) error {
-		_, err := client.TakeAnswer(ctx, id)
+		_, err := question.Take.Call(ctx, client, question.ID{ID: id})
 		return err
 	}); err != nil {
 		a.Note = "it may come again, by mail: " + err.Error() // the answer is what counts

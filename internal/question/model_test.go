@@ -61,7 +61,7 @@ func play(t *testing.T, seed uint64, steps []step) {
 	inner, e := memory.New(), &told{}
 	defer inner.Close()
 	s := storetest.NewFaults(inner, seed, storetest.Rates{Unknown: 0.2, Conflict: 0.2})
-	d := openDesk(t, s, e)
+	d := open(t, s, e)
 	defer func() { d.Close() }()
 	var model []*modelQuestion // the number is the index and 1
 	var ends []string
@@ -105,7 +105,7 @@ func play(t *testing.T, seed uint64, steps []step) {
 	for i, st := range steps {
 		switch st.what {
 		case "ask":
-			a := Ask{From: st.from, Text: st.text, Key: st.key, Within: st.within}
+			a := Draft{From: st.from, Text: st.text, Key: st.key, Within: st.within}
 			if a.Within > 0 {
 				a.Within += 15 * time.Second
 			}
@@ -172,7 +172,7 @@ func play(t *testing.T, seed uint64, steps []step) {
 		case "reopen":
 			d.Close()
 			time.Sleep(st.pause)
-			d = openDesk(t, s, e)
+			d = open(t, s, e)
 		case "full":
 			s.Fail(store.ErrFull)
 			if _, err := d.Answer(ctx, id(st.n), st.answer, "ann"); err == nil {

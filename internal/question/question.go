@@ -4,7 +4,6 @@
 package question
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
@@ -30,12 +30,12 @@ const (
 
 // Errors. What they are about is wrapped around them.
 var (
-	ErrNotFound = errors.New("no such question")
-	ErrInvalid  = errors.New("not accepted")
-	ErrTooMany  = errors.New("too many open questions")
+	ErrNotFound = api.NewError(api.ErrNotFound, "no such question")
+	ErrInvalid  = api.NewError(api.ErrInvalid, "not accepted")
+	ErrTooMany  = api.NewError(api.ErrConflict, "too many open questions")
 	// ErrEnded: the question was answered before, has expired or was withdrawn.
 	// The error says which, by whom and when.
-	ErrEnded = errors.New("the question is no longer open")
+	ErrEnded = api.NewError(api.ErrConflict, "the question is no longer open")
 )
 
 // State is how far a question has come.
@@ -53,23 +53,24 @@ const ByDeadline = "deadline"
 
 // Question is one question. Times are by the clock of the machine, for people.
 type Question struct {
-	ID          string    `json:"id"`   // q-1, q-2, ...: never used twice
-	From        string    `json:"from"` // full path of the agent, or of a paused supervisor
-	Incarnation uint64    `json:"incarnation"`
-	Text        string    `json:"text"`
-	Options     []string  `json:"options"` // one of them is the answer; empty: any text is
-	Default     string    `json:"default,omitempty"`
-	Deadline    time.Time `json:"deadline,omitzero"`
-	At          time.Time `json:"at"`
-	State       State     `json:"state"`
-	Answer      string    `json:"answer,omitempty"`
-	By          string    `json:"by,omitempty"` // who has answered, or ByDeadline
-	EndedAt     time.Time `json:"ended_at,omitzero"`
-	TakenAt     time.Time `json:"taken_at,omitzero"` // when the agent has got the end
+	_           struct{}  `doc:"A question to people."`
+	ID          string    `json:"id" doc:"Such as q-7; never used twice."`
+	From        string    `json:"from" doc:"Path of the agent that asks."` // or of a paused supervisor
+	Incarnation uint64    `json:"incarnation" doc:"Of that agent."`
+	Text        string    `json:"text" doc:"The question."`
+	Options     []string  `json:"options" doc:"One of them is the answer; any text is where there are none."`
+	Default     string    `json:"default,omitempty" doc:"The answer at the deadline."`
+	Deadline    time.Time `json:"deadline,omitzero" doc:"Until when it can be answered."`
+	At          time.Time `json:"at" doc:"When it was asked."`
+	State       State     `json:"state" enum:"open,answered,expired,withdrawn" doc:"How far it has come."`
+	Answer      string    `json:"answer,omitempty" doc:"The answer."`
+	By          string    `json:"by,omitempty" doc:"Who has given it; deadline if it is the default."`
+	EndedAt     time.Time `json:"ended_at,omitzero" doc:"Since when it is not open any more."`
+	TakenAt     time.Time `json:"taken_at,omitzero" doc:"When the agent has got the answer."`
 }
 
-// Ask is a question that is to be asked.
-type Ask struct {
+// Draft is a question that is to be asked.
+type Draft struct {
 	From        string
 	Incarnation uint64
 	Text        string
@@ -95,8 +96,8 @@ func parseID(text string) (uint64, error) {
 }
 
 // normalise makes a question fit to be asked, or says why it is not.
-func (a Ask) normalise() (Ask, error) {
-	invalid := func(format string, args ...any) (Ask, error) {
+func (a Draft) normalise() (Draft, error) {
+	invalid := func(format string, args ...any) (Draft, error) {
 		return a, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 	}
 	a.Text = strings.TrimSpace(strings.ToValidUTF8(a.Text, "\uFFFD"))

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -29,7 +30,7 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-// told collects the ends that a desk tells of.
+// told collects the ends that a service tells of.
 type told struct {
 	mu   sync.Mutex
 	ends []string
@@ -49,16 +50,16 @@ func (e *told) take() string {
 	return all
 }
 
-func openDesk(t fataler, s store.Store, e *told) *Desk {
+func open(t fataler, s store.Store, e *told) *Service {
 	t.Helper()
-	d, err := OpenDesk(context.Background(), Options{Store: s, Ended: e.ended, Logger: slog.New(slog.DiscardHandler)})
+	d, err := OpenService(context.Background(), Options{Store: s, Ended: e.ended, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	return d
 }
 
-func ask(t fataler, d *Desk, a Ask) Question {
+func ask(t fataler, d *Service, a Draft) Question {
 	t.Helper()
 	q, _, err := d.Ask(context.Background(), a)
 	if err != nil {
@@ -70,27 +71,27 @@ func ask(t fataler, d *Desk, a Ask) Question {
 func TestNormalise(t *testing.T) {
 	yesNo := []string{"yes", "no"}
 	for name, test := range map[string]struct {
-		ask  Ask
+		ask  Draft
 		want string // of the error, "" for none
 	}{
-		"text alone":       {Ask{Text: "Really?"}, ""},
-		"everything":       {Ask{Text: "Really?", Options: yesNo, Default: "NO ", Within: time.Minute, Key: "k"}, ""},
-		"largest":          {Ask{Text: strings.Repeat("x", MaxText)}, ""},
-		"free default":     {Ask{Text: "Which?", Default: "any", Within: time.Minute}, ""},
-		"nothing":          {Ask{Text: " \n "}, "no text"},
-		"too long":         {Ask{Text: strings.Repeat("x", MaxText+1)}, "16385 bytes, at most 16384"},
-		"default for ever": {Ask{Text: "x", Default: "y"}, "no deadline"},
-		"wrong default":    {Ask{Text: "x", Options: yesNo, Default: "noo", Within: 1}, `did you mean "no"?`},
-		"one option":       {Ask{Text: "x", Options: []string{"yes"}}, "one option only"},
-		"empty option":     {Ask{Text: "x", Options: []string{"yes", " "}}, "empty"},
-		"same options":     {Ask{Text: "x", Options: []string{"yes", "Yes"}}, "twice"},
-		"long option":      {Ask{Text: "x", Options: []string{"yes", strings.Repeat("n", MaxOption+1)}}, "257 bytes"},
-		"hostile option":   {Ask{Text: "x", Options: []string{"yes", "\x1b[2Jno"}}, "not one line of plain text"},
-		"many options":     {Ask{Text: "x", Options: strings.Fields("a b c d e f g h i j k l m n o p q r s t u")}, "21 options, at most 20"},
-		"deadline before":  {Ask{Text: "x", Within: -1}, "deadline"},
-		"deadline for us":  {Ask{Text: "x", Within: MaxDeadline + 1}, "deadline"},
-		"key":              {Ask{Text: "x", Key: strings.Repeat("k", MaxOption+1)}, "257 bytes"},
-		"bad UTF-8":        {Ask{Text: "\xff?", Options: []string{"\xfe", "b"}}, ""},
+		"text alone":       {Draft{Text: "Really?"}, ""},
+		"everything":       {Draft{Text: "Really?", Options: yesNo, Default: "NO ", Within: time.Minute, Key: "k"}, ""},
+		"largest":          {Draft{Text: strings.Repeat("x", MaxText)}, ""},
+		"free default":     {Draft{Text: "Which?", Default: "any", Within: time.Minute}, ""},
+		"nothing":          {Draft{Text: " \n "}, "no text"},
+		"too long":         {Draft{Text: strings.Repeat("x", MaxText+1)}, "16385 bytes, at most 16384"},
+		"default for ever": {Draft{Text: "x", Default: "y"}, "no deadline"},
+		"wrong default":    {Draft{Text: "x", Options: yesNo, Default: "noo", Within: 1}, `did you mean "no"?`},
+		"one option":       {Draft{Text: "x", Options: []string{"yes"}}, "one option only"},
+		"empty option":     {Draft{Text: "x", Options: []string{"yes", " "}}, "empty"},
+		"same options":     {Draft{Text: "x", Options: []string{"yes", "Yes"}}, "twice"},
+		"long option":      {Draft{Text: "x", Options: []string{"yes", strings.Repeat("n", MaxOption+1)}}, "257 bytes"},
+		"hostile option":   {Draft{Text: "x", Options: []string{"yes", "\x1b[2Jno"}}, "not one line of plain text"},
+		"many options":     {Draft{Text: "x", Options: strings.Fields("a b c d e f g h i j k l m n o p q r s t u")}, "21 options, at most 20"},
+		"deadline before":  {Draft{Text: "x", Within: -1}, "deadline"},
+		"deadline for us":  {Draft{Text: "x", Within: MaxDeadline + 1}, "deadline"},
+		"key":              {Draft{Text: "x", Key: strings.Repeat("k", MaxOption+1)}, "257 bytes"},
+		"bad UTF-8":        {Draft{Text: "\xff?", Options: []string{"\xfe", "b"}}, ""},
 	} {
 		a, err := test.ask.normalise()
 		switch {
@@ -168,10 +169,10 @@ func TestLeft(t *testing.T) {
 func TestAskAgain(t *testing.T) {
 	s, e := memory.New(), &told{}
 	defer s.Close()
-	d := openDesk(t, s, e)
+	d := open(t, s, e)
 	defer func() { d.Close() }()
 	ctx := t.Context()
-	a := Ask{From: "t/a", Incarnation: 1, Text: "Really?", Options: []string{"yes", "no"}, Key: "first"}
+	a := Draft{From: "t/a", Incarnation: 1, Text: "Really?", Options: []string{"yes", "no"}, Key: "first"}
 	first := ask(t, d, a)
 	a.Key, a.Incarnation = "second", 2
 	if again := ask(t, d, a); again.ID != first.ID || again.State != Open {
@@ -186,7 +187,7 @@ func TestAskAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Close()
-	d = openDesk(t, s, e)
+	d = open(t, s, e)
 	a.Key = "third"
 	if again := ask(t, d, a); again.ID != first.ID || again.Answer != "no" {
 		t.Errorf("%+v", again)
@@ -221,10 +222,10 @@ func TestAskAgain(t *testing.T) {
 func TestOwn(t *testing.T) {
 	s, e := memory.New(), &told{}
 	defer s.Close()
-	d := openDesk(t, s, e)
+	d := open(t, s, e)
 	defer d.Close()
 	ctx := t.Context()
-	q := ask(t, d, Ask{From: "t/a", Text: "Really?"})
+	q := ask(t, d, Draft{From: "t/a", Text: "Really?"})
 	_, get := d.Get("t/b", q.ID)
 	_, take := d.Take(ctx, "t/b", q.ID)
 	_, withdraw := d.Withdraw(ctx, "t/b", q.ID)
@@ -249,23 +250,23 @@ func TestOwn(t *testing.T) {
 func TestLimits(t *testing.T) {
 	s, e := memory.New(), &told{}
 	defer s.Close()
-	d := openDesk(t, s, e)
+	d := open(t, s, e)
 	defer d.Close()
 	for i := range MaxOpen {
-		ask(t, d, Ask{From: "t/a", Text: fmt.Sprint(i)})
+		ask(t, d, Draft{From: "t/a", Text: fmt.Sprint(i)})
 	}
-	if _, _, err := d.Ask(t.Context(), Ask{From: "t/a", Text: "more"}); !errors.Is(err, ErrTooMany) || !strings.Contains(err.Error(), "100") {
+	if _, _, err := d.Ask(t.Context(), Draft{From: "t/a", Text: "more"}); !errors.Is(err, ErrTooMany) || !strings.Contains(err.Error(), "100") {
 		t.Fatal(err)
 	}
-	if q := ask(t, d, Ask{From: "t/a", Text: "5"}); q.ID != "q-6" {
+	if q := ask(t, d, Draft{From: "t/a", Text: "5"}); q.ID != "q-6" {
 		t.Errorf("one that is open: %+v", q)
 	}
-	ask(t, d, Ask{From: "t/b", Text: "more"})
+	ask(t, d, Draft{From: "t/b", Text: "more"})
 	if oldest, open := d.Pending("t/a"); oldest.ID != "q-1" || open != MaxOpen {
 		t.Errorf("%+v, %d", oldest, open)
 	}
 	for i := range MaxEnded + 20 {
-		q := ask(t, d, Ask{From: "t/b", Text: fmt.Sprint(i)})
+		q := ask(t, d, Draft{From: "t/b", Text: fmt.Sprint(i)})
 		if _, err := d.Withdraw(t.Context(), "t/b", q.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -286,9 +287,9 @@ func TestOneAnswer(t *testing.T) {
 	}
 	defer db.Close()
 	e := &told{}
-	d := openDesk(t, db, e)
+	d := open(t, db, e)
 	defer d.Close()
-	q := ask(t, d, Ask{From: "t/a", Text: "Really?"})
+	q := ask(t, d, Draft{From: "t/a", Text: "Really?"})
 	var wg sync.WaitGroup
 	errs := make([]error, 16)
 	for i := range errs {
@@ -321,7 +322,7 @@ func TestDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, e := memory.New(), &told{}
 		defer s.Close()
-		d := openDesk(t, s, e)
+		d := open(t, s, e)
 		defer func() { d.Close() }()
 		want := func(what, want string) {
 			t.Helper()
@@ -330,10 +331,10 @@ func TestDeadlines(t *testing.T) {
 				t.Errorf("%s: %s, want %s", what, got, want)
 			}
 		}
-		later := ask(t, d, Ask{From: "t/a", Text: "later", Within: time.Hour})
-		ask(t, d, Ask{From: "t/a", Text: "sooner", Default: "yes", Within: time.Minute})
-		ask(t, d, Ask{From: "t/a", Text: "never"})
-		answered := ask(t, d, Ask{From: "t/a", Text: "in time", Within: 2 * time.Minute})
+		later := ask(t, d, Draft{From: "t/a", Text: "later", Within: time.Hour})
+		ask(t, d, Draft{From: "t/a", Text: "sooner", Default: "yes", Within: time.Minute})
+		ask(t, d, Draft{From: "t/a", Text: "never"})
+		answered := ask(t, d, Draft{From: "t/a", Text: "in time", Within: 2 * time.Minute})
 		time.Sleep(time.Minute - 1)
 		want("before", "")
 		time.Sleep(time.Nanosecond)
@@ -354,12 +355,12 @@ func TestDeadlines(t *testing.T) {
 		}
 
 		// One that passes while nobody looks is dealt with at once.
-		ask(t, d, Ask{From: "t/a", Text: "alone", Default: "yes", Within: time.Minute})
-		ask(t, d, Ask{From: "t/a", Text: "with time", Within: time.Hour})
+		ask(t, d, Draft{From: "t/a", Text: "alone", Default: "yes", Within: time.Minute})
+		ask(t, d, Draft{From: "t/a", Text: "with time", Within: time.Hour})
 		d.Close()
 		time.Sleep(30 * time.Minute)
 		want("closed", "")
-		d = openDesk(t, s, e)
+		d = open(t, s, e)
 		want("opened again", `q-5 answered "yes" by "deadline", waited false`)
 		time.Sleep(30*time.Minute - 1)
 		want("before the other", "")
@@ -376,8 +377,8 @@ func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, e := memory.New(), &told{}
 		defer s.Close()
-		d := openDesk(t, s, e)
-		q := ask(t, d, Ask{From: "t/a", Text: "x", Within: time.Minute})
+		d := open(t, s, e)
+		q := ask(t, d, Draft{From: "t/a", Text: "x", Within: time.Minute})
 		d.Close()
 		records, _, err := s.Snapshot(t.Context(), "questions")
 		if err != nil {
@@ -388,7 +389,7 @@ func TestClockSetBack(t *testing.T) {
 		if _, err := s.Apply(t.Context(), store.Fence{}, nil, []store.Op{{Kind: store.Put, Key: records[0].Key, Value: []byte(year)}}); err != nil {
 			t.Fatal(err)
 		}
-		d = openDesk(t, s, e)
+		d = open(t, s, e)
 		defer d.Close()
 		if got, _ := d.Get("", q.ID); got.At.Year() != 2001 {
 			t.Fatalf("%+v", got)
@@ -407,9 +408,9 @@ func TestDeadlineOnFullDisk(t *testing.T) {
 		inner, e := memory.New(), &told{}
 		defer inner.Close()
 		s := storetest.NewFaults(inner, 1, storetest.Rates{})
-		d := openDesk(t, s, e)
+		d := open(t, s, e)
 		defer d.Close()
-		ask(t, d, Ask{From: "t/a", Text: "x", Within: time.Minute})
+		ask(t, d, Draft{From: "t/a", Text: "x", Within: time.Minute})
 		s.Fail(store.ErrFull)
 		time.Sleep(time.Hour)
 		if tries := s.Counts().Failed; tries < 100 || tries > 2000 {
@@ -427,9 +428,9 @@ func TestDeadlineOnFullDisk(t *testing.T) {
 func TestWait(t *testing.T) {
 	s, e := memory.New(), &told{}
 	defer s.Close()
-	d := openDesk(t, s, e)
+	d := open(t, s, e)
 	defer d.Close()
-	q := ask(t, d, Ask{From: "t/a", Text: "x"})
+	q := ask(t, d, Draft{From: "t/a", Text: "x"})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("gone")
 	cancel(gone)
@@ -463,19 +464,24 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// What is written with a question is there with it, and not without it.
-func TestAlso(t *testing.T) {
+// typesOnly is a Log of the types of its events.
+type typesOnly struct{}
+
+func (typesOnly) Op(e event.Event) store.Op {
+	return store.Op{Kind: store.Append, Key: "log", Value: []byte(e.Type)}
+}
+
+// The event of a change is there with it, and not without it.
+func TestEvents(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
-	d, err := OpenDesk(t.Context(), Options{Store: s, Also: func(q Question) []store.Op {
-		return []store.Op{{Kind: store.Append, Key: "log", Value: []byte(q.ID + " " + string(q.State))}}
-	}})
+	d, err := OpenService(t.Context(), Options{Store: s, Log: typesOnly{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
 	for range 2 { // the second one is the same question
-		ask(t, d, Ask{From: "t/a", Text: "x", Key: "k"})
+		ask(t, d, Draft{From: "t/a", Text: "x", Key: "k"})
 	}
 	d.Answer(t.Context(), "q-1", "y", "ann")
 	d.Answer(t.Context(), "q-1", "z", "bob")
@@ -485,7 +491,7 @@ func TestAlso(t *testing.T) {
 	for _, r := range records {
 		log = append(log, string(r.Value))
 	}
-	if got := strings.Join(log, ", "); got != "q-1 open, q-1 answered" {
+	if got := strings.Join(log, ", "); got != "question.asked, question.answered" {
 		t.Error(got)
 	}
 }
@@ -493,9 +499,9 @@ func TestAlso(t *testing.T) {
 func TestBadRecords(t *testing.T) {
 	s, e := memory.New(), &told{}
 	defer s.Close()
-	d := openDesk(t, s, e)
+	d := open(t, s, e)
 	for i := range 5 {
-		ask(t, d, Ask{From: "t/a", Text: fmt.Sprint(i)})
+		ask(t, d, Draft{From: "t/a", Text: fmt.Sprint(i)})
 	}
 	d.Close()
 	for n, value := range map[uint64]string{1: "{}", 2: "", 3: `{"id":"q-3","from":"t/a","state":"lost"}`, 4: `{"id":"q-4","from":"t/a","state":"open","text":"4","deadline":"0001-01-01T00:00:01Z"}`} {
@@ -503,7 +509,7 @@ func TestBadRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d = openDesk(t, s, e)
+	d = open(t, s, e)
 	defer d.Close()
 	if q, err := d.Wait(t.Context(), "t/a", "q-4"); err != nil || q.State != Expired { // a deadline of long ago
 		t.Errorf("%+v, %v", q, err)
@@ -511,7 +517,7 @@ func TestBadRecords(t *testing.T) {
 	if all := d.List("", true); len(all) != 2 || all[1].ID != "q-5" || all[0].Options == nil {
 		t.Errorf("%+v", all)
 	}
-	if q := ask(t, d, Ask{From: "t/a", Text: "new"}); q.ID != "q-6" {
+	if q := ask(t, d, Draft{From: "t/a", Text: "new"}); q.ID != "q-6" {
 		t.Errorf("%+v", q)
 	}
 }

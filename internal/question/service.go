@@ -12,27 +12,48 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 )
 
-// Options are what a Desk is made of.
+// Options are what a Service is made of. Those that are functions may be nil.
 type Options struct {
-	Store store.Store
-	// Prefix is where the questions are in the store; "questions" if empty.
-	Prefix string
-	// Also returns what is to be written in one step with a question that is
-	// asked or ends; it may be nil.
-	Also func(Question) []store.Op
-	// Ended is told of each question that has ended, once that is durable, and
-	// whether somebody waits for it; from any goroutine. It may be nil.
-	Ended  func(q Question, waited bool)
+	Store  store.Store
+	Prefix string       // where the questions are in the store; "questions" if empty
 	Logger *slog.Logger // slog.Default() if nil
+	Log    Log          // nil: nothing is written to it
+	Mail   Mail         // for answers that nobody waits for; nil: they are not sent
+	// IsAgent reports whether there is such an agent, to which mail can be sent.
+	IsAgent func(path string) bool
+	// Await waits in the name of an incarnation, not longer than that lives.
+	Await func(ctx context.Context, who api.Caller, wait func(context.Context) error) error
+	// Asked is told of each new question.
+	Asked func(Question)
+	// Ended is told of each question that has ended, once that is durable, and
+	// whether somebody waits for it; from any goroutine.
+	Ended func(q Question, waited bool)
 }
 
-// Desk is where all questions are. Methods that change something return when it
-// is durable, with the errors above or those of the store. Open, Close.
-type Desk struct {
+// Log is the log of events.
+type Log interface {
+	// Op returns what is to be written with the event, in one step.
+	Op(event.Event) store.Op
+}
+
+// Mail is what sends messages to agents.
+type Mail interface {
+	Send(context.Context, mail.Post) (sent mail.Message, fresh bool, err error)
+	// Settle archives what was sent under a key if it is unread.
+	Settle(ctx context.Context, from, key string) error
+}
+
+// Service keeps all questions and answers requests about them. Methods that
+// change something return when it is durable, with the errors above or those of
+// the store. OpenService, Close.
+type Service struct {
 	o      Options
 	ledger *ledger.Ledger[record]
 	asked  map[string][]uint64  // by agent, rising; guarded by the ledger, as due is
@@ -51,32 +72,32 @@ type record struct {
 	Key string `json:"key,omitempty"`
 }
 
-// OpenDesk reads what was asked. Questions whose deadline has passed while nobody
+// OpenService reads what was asked. Questions whose deadline has passed while nobody
 // looked are dealt with at once.
-func OpenDesk(ctx context.Context, o Options) (*Desk, error) {
+func OpenService(ctx context.Context, o Options) (*Service, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	d := &Desk{
+	s := &Service{
 		o: o, asked: make(map[string][]uint64), due: make(map[uint64]time.Time),
 		waiters: make(map[uint64]map[chan struct{}]bool), changed: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	var err error
-	d.ledger, err = ledger.Open(ctx, ledger.Options[record]{
-		Store: o.Store, Prefix: cmp.Or(o.Prefix, "questions"), Check: check, Index: d.index, Logger: o.Logger,
+	s.ledger, err = ledger.Open(ctx, ledger.Options[record]{
+		Store: o.Store, Prefix: cmp.Or(o.Prefix, "questions"), Check: check, Index: s.index, Logger: o.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the questions: %w", err)
 	}
-	ctx, d.stop = context.WithCancel(context.WithoutCancel(ctx))
-	go d.watch(ctx)
-	return d, nil
+	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go s.watch(ctx)
+	return s, nil
 }
 
 // Close ends what watches the deadlines. The store stays open.
-func (d *Desk) Close() {
-	d.stop()
-	<-d.ended
+func (s *Service) Close() {
+	s.stop()
+	<-s.ended
 }
 
 // check refuses records that are no questions.
@@ -92,34 +113,34 @@ func check(n uint64, r *record) error {
 }
 
 // index keeps what is derived from the questions up to date.
-func (d *Desk) index(n uint64, before, now *record) {
+func (s *Service) index(n uint64, before, now *record) {
 	if before != nil && (now == nil || now.From != before.From) {
-		d.asked[before.From] = slices.DeleteFunc(d.asked[before.From], func(other uint64) bool { return other == n })
+		s.asked[before.From] = slices.DeleteFunc(s.asked[before.From], func(other uint64) bool { return other == n })
 	}
 	if now != nil && (before == nil || now.From != before.From) {
-		i, _ := slices.BinarySearch(d.asked[now.From], n)
-		d.asked[now.From] = slices.Insert(d.asked[now.From], i, n)
+		i, _ := slices.BinarySearch(s.asked[now.From], n)
+		s.asked[now.From] = slices.Insert(s.asked[now.From], i, n)
 	}
-	switch _, timed := d.due[n]; {
+	switch _, timed := s.due[n]; {
 	case now == nil || now.State != Open || now.Deadline.IsZero():
-		delete(d.due, n)
+		delete(s.due, n)
 	case !timed:
 		// A deadline that was read is one of the wall clock: from here on, what
 		// is left of it counts.
 		at := time.Now()
-		d.due[n] = at.Add(now.left(at))
-		signal(d.changed)
+		s.due[n] = at.Add(now.left(at))
+		signal(s.changed)
 	}
 	if now == nil || now.State != Open {
-		d.wake(n)
+		s.wake(n)
 	}
 }
 
 // wake ends the waits for a question.
-func (d *Desk) wake(n uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for c := range d.waiters[n] {
+func (s *Service) wake(n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.waiters[n] {
 		signal(c)
 	}
 }
@@ -135,13 +156,13 @@ func signal(c chan<- struct{}) {
 // agent has an open one with that text, or one that was answered and whose
 // answer it has not taken: a restarted agent that asks again gets what came
 // while it was down. Nor is it where the same Key was used.
-func (d *Desk) Ask(ctx context.Context, a Ask) (q Question, fresh bool, err error) {
+func (s *Service) Ask(ctx context.Context, a Draft) (q Question, fresh bool, err error) {
 	if a, err = a.normalise(); err != nil {
 		return Question{}, false, err
 	}
-	err = d.ledger.Update(ctx, func(c *ledger.Change[record]) error {
+	err = s.ledger.Update(ctx, func(c *ledger.Change[record]) error {
 		fresh = false
-		same, open := d.same(a)
+		same, open := s.same(a)
 		switch {
 		case same != nil && same.Text != a.Text:
 			return fmt.Errorf("%w: the key %.40q is that of another question, %s", ErrInvalid, a.Key, same.ID)
@@ -152,7 +173,7 @@ func (d *Desk) Ask(ctx context.Context, a Ask) (q Question, fresh bool, err erro
 			return fmt.Errorf("%w: %s has %d, and can ask more when some have been answered or withdrawn", ErrTooMany, a.From, open)
 		}
 		fresh = true
-		d.prune(c, a.From)
+		s.prune(c, a.From)
 		c.Add(func(n uint64) record {
 			q = Question{
 				ID: id(n), From: a.From, Incarnation: a.Incarnation, Text: a.Text, Options: a.Options, Default: a.Default,
@@ -163,16 +184,19 @@ func (d *Desk) Ask(ctx context.Context, a Ask) (q Question, fresh bool, err erro
 			}
 			return record{Question: q, Key: a.Key}
 		})
-		d.also(c, q)
+		s.log(c, q)
 		return nil
 	})
+	if err == nil && fresh && s.o.Asked != nil {
+		s.o.Asked(q)
+	}
 	return q, fresh, err
 }
 
 // same finds the question that asking would repeat, and counts those that are open.
-func (d *Desk) same(a Ask) (same *record, open int) {
-	for _, n := range d.asked[a.From] {
-		r := d.ledger.Get(n)
+func (s *Service) same(a Draft) (same *record, open int) {
+	for _, n := range s.asked[a.From] {
+		r := s.ledger.Get(n)
 		if r.State == Open {
 			open++
 		}
@@ -188,17 +212,17 @@ func (d *Desk) same(a Ask) (same *record, open int) {
 }
 
 // prune forgets questions of an agent that have ended long ago, or are too many.
-func (d *Desk) prune(c *ledger.Change[record], agent string) {
+func (s *Service) prune(c *ledger.Change[record], agent string) {
 	const some = 10
 	ended := 0
-	for _, n := range d.asked[agent] {
-		if d.ledger.Get(n).State != Open {
+	for _, n := range s.asked[agent] {
+		if s.ledger.Get(n).State != Open {
 			ended++
 		}
 	}
 	removed := 0
-	for _, n := range d.asked[agent] {
-		q := d.ledger.Get(n)
+	for _, n := range s.asked[agent] {
+		q := s.ledger.Get(n)
 		if q.State == Open || removed == some {
 			continue
 		}
@@ -209,9 +233,10 @@ func (d *Desk) prune(c *ledger.Change[record], agent string) {
 	}
 }
 
-func (d *Desk) also(c *ledger.Change[record], q Question) {
-	if d.o.Also != nil {
-		c.Also(d.o.Also(q)...)
+// log adds the event of a question that was asked or has ended to a change.
+func (s *Service) log(c *ledger.Change[record], q Question) {
+	if s.o.Log != nil {
+		c.Also(s.o.Log.Op(changedEvent(q)))
 	}
 }
 
@@ -219,43 +244,49 @@ func now() time.Time { return time.Now().UTC().Round(0) }
 
 // Answer answers an open question. The first answer is the answer: after it
 // the error is ErrEnded. One that is none of the options is ErrInvalid.
-func (d *Desk) Answer(ctx context.Context, id, answer, by string) (Question, error) {
+func (s *Service) Answer(ctx context.Context, id, answer, by string) (Question, error) {
 	by = strings.TrimSpace(strings.ToValidUTF8(by, "\uFFFD"))
 	if by == "" || len(by) > MaxOption || by == ByDeadline || strings.ContainsFunc(by, unicode.IsControl) {
 		return Question{}, fmt.Errorf("%w: who answers is called %.40q, expected a name of up to %d bytes in one line, and not %q", ErrInvalid, by, MaxOption, ByDeadline)
 	}
-	return d.end(ctx, "", id, func(q Question) (Question, error) { return q.answer(answer, by, now()) })
+	return s.end(ctx, "", id, func(q Question) (Question, error) { return q.answer(answer, by, now()) })
 }
 
 // Withdraw ends an open question of an agent, which does not need the answer any more.
-func (d *Desk) Withdraw(ctx context.Context, agent, id string) (Question, error) {
-	return d.end(ctx, agent, id, func(q Question) (Question, error) { return q.withdraw(now()) })
+func (s *Service) Withdraw(ctx context.Context, agent, id string) (Question, error) {
+	return s.end(ctx, agent, id, func(q Question) (Question, error) { return q.withdraw(now()) })
 }
 
 // Take notes that an agent knows how its question ended: asking the same again
 // is a new question from then on. One that is open stays as it is.
-func (d *Desk) Take(ctx context.Context, agent, id string) (Question, error) {
-	return d.change(ctx, agent, id, func(q Question) (Question, error) { return q.take(now()) })
+func (s *Service) Take(ctx context.Context, agent, id string) (Question, error) {
+	return s.change(ctx, agent, id, func(q Question) (Question, error) { return q.take(now()) })
 }
 
 // end is a change after which a question is not open any more.
-func (d *Desk) end(ctx context.Context, agent, id string, how func(Question) (Question, error)) (Question, error) {
-	waited := d.Waited(id) // now: who waits goes with the change
-	q, err := d.change(ctx, agent, id, how)
-	if err == nil && d.o.Ended != nil {
-		d.o.Ended(q, waited)
+func (s *Service) end(ctx context.Context, agent, id string, how func(Question) (Question, error)) (Question, error) {
+	waited := s.Waited(id) // now: who waits goes with the change
+	q, err := s.change(ctx, agent, id, how)
+	if err != nil {
+		return q, err
 	}
-	return q, err
+	if s.o.Ended != nil {
+		s.o.Ended(q, waited)
+	}
+	if !waited {
+		s.forward(q)
+	}
+	return q, nil
 }
 
 // change does something to a question, of that agent if one is given.
-func (d *Desk) change(ctx context.Context, agent, id string, how func(Question) (Question, error)) (q Question, err error) {
+func (s *Service) change(ctx context.Context, agent, id string, how func(Question) (Question, error)) (q Question, err error) {
 	n, err := parseID(id)
 	if err != nil {
 		return Question{}, err
 	}
-	err = d.ledger.Update(ctx, func(c *ledger.Change[record]) error {
-		r, err := d.find(agent, n)
+	err = s.ledger.Update(ctx, func(c *ledger.Change[record]) error {
+		r, err := s.find(agent, n)
 		if err != nil {
 			return err
 		}
@@ -264,7 +295,7 @@ func (d *Desk) change(ctx context.Context, agent, id string, how func(Question) 
 			return err
 		}
 		if q = after.Question; q.State != r.State {
-			d.also(c, q)
+			s.log(c, q)
 		} else if q.TakenAt.Equal(r.TakenAt) {
 			return nil
 		}
@@ -275,8 +306,8 @@ func (d *Desk) change(ctx context.Context, agent, id string, how func(Question) 
 }
 
 // find returns a question, of that agent if one is given.
-func (d *Desk) find(agent string, n uint64) (*record, error) {
-	r := d.ledger.Get(n)
+func (s *Service) find(agent string, n uint64) (*record, error) {
+	r := s.ledger.Get(n)
 	switch {
 	case r == nil:
 		return nil, fmt.Errorf("%w: %s; coppice inbox lists those that are open", ErrNotFound, id(n))

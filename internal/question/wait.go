@@ -9,13 +9,13 @@ import (
 )
 
 // Get returns a question, of that agent if one is given.
-func (d *Desk) Get(agent, id string) (q Question, err error) {
+func (s *Service) Get(agent, id string) (q Question, err error) {
 	n, err := parseID(id)
 	if err != nil {
 		return Question{}, err
 	}
-	d.ledger.View(func() {
-		r, e := d.find(agent, n)
+	s.ledger.View(func() {
+		r, e := s.find(agent, n)
 		if err = e; err == nil {
 			q = r.Question
 		}
@@ -24,27 +24,27 @@ func (d *Desk) Get(agent, id string) (q Question, err error) {
 }
 
 // Wait returns a question of an agent when it is not open any more.
-func (d *Desk) Wait(ctx context.Context, agent, id string) (Question, error) {
+func (s *Service) Wait(ctx context.Context, agent, id string) (Question, error) {
 	n, err := parseID(id)
 	if err != nil {
 		return Question{}, err
 	}
 	woken := make(chan struct{}, 1)
-	d.mu.Lock()
-	if d.waiters[n] == nil {
-		d.waiters[n] = make(map[chan struct{}]bool)
+	s.mu.Lock()
+	if s.waiters[n] == nil {
+		s.waiters[n] = make(map[chan struct{}]bool)
 	}
-	d.waiters[n][woken] = true
-	d.mu.Unlock()
+	s.waiters[n][woken] = true
+	s.mu.Unlock()
 	defer func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if delete(d.waiters[n], woken); len(d.waiters[n]) == 0 {
-			delete(d.waiters, n)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if delete(s.waiters[n], woken); len(s.waiters[n]) == 0 {
+			delete(s.waiters, n)
 		}
 	}()
 	for {
-		q, err := d.Get(agent, id)
+		q, err := s.Get(agent, id)
 		if err != nil || q.State != Open {
 			return q, err
 		}
@@ -57,24 +57,24 @@ func (d *Desk) Wait(ctx context.Context, agent, id string) (Question, error) {
 }
 
 // Waited reports whether somebody waits for a question now.
-func (d *Desk) Waited(id string) bool {
+func (s *Service) Waited(id string) bool {
 	n, err := parseID(id)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return err == nil && len(d.waiters[n]) > 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return err == nil && len(s.waiters[n]) > 0
 }
 
 // List returns the questions of an agent, or of all if it is "": those that are
 // open, or all that are kept. They are in the order in which they were asked.
-func (d *Desk) List(agent string, all bool) []Question {
+func (s *Service) List(agent string, all bool) []Question {
 	var list []Question
-	d.ledger.View(func() {
-		for from, numbers := range d.asked {
+	s.ledger.View(func() {
+		for from, numbers := range s.asked {
 			if agent != "" && from != agent {
 				continue
 			}
 			for _, n := range numbers {
-				if q := d.ledger.Get(n); all || q.State == Open {
+				if q := s.ledger.Get(n); all || q.State == Open {
 					list = append(list, q.Question)
 				}
 			}
@@ -90,10 +90,10 @@ func (d *Desk) List(agent string, all bool) []Question {
 }
 
 // Pending returns the oldest open question of an agent, and how many it has.
-func (d *Desk) Pending(agent string) (oldest Question, open int) {
-	d.ledger.View(func() {
-		for _, n := range d.asked[agent] {
-			if q := d.ledger.Get(n); q.State == Open {
+func (s *Service) Pending(agent string) (oldest Question, open int) {
+	s.ledger.View(func() {
+		for _, n := range s.asked[agent] {
+			if q := s.ledger.Get(n); q.State == Open {
 				if open == 0 {
 					oldest = q.Question
 				}
@@ -111,25 +111,25 @@ const (
 )
 
 // watch ends questions at their deadlines: one timer, for the earliest.
-func (d *Desk) watch(ctx context.Context) {
-	defer close(d.ended)
+func (s *Service) watch(ctx context.Context) {
+	defer close(s.ended)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	retry := time.Duration(0)
 	for ctx.Err() == nil {
-		n, due, ok := d.earliest()
+		n, due, ok := s.earliest()
 		wait := time.Hour
 		if ok {
 			wait = time.Until(due)
 		}
 		if wait <= 0 {
-			_, err := d.end(ctx, "", id(n), func(q Question) (Question, error) { return q.lapse(now()) })
+			_, err := s.end(ctx, "", id(n), func(q Question) (Question, error) { return q.lapse(now()) })
 			if err == nil || errors.Is(err, ErrEnded) || errors.Is(err, ErrNotFound) {
 				retry = 0
 				continue
 			}
 			if retry == 0 && ctx.Err() == nil {
-				d.o.Logger.Warn("the deadline of a question has passed and cannot be written yet", "question", id(n), "error", err)
+				s.o.Logger.Warn("the deadline of a question has passed and cannot be written yet", "question", id(n), "error", err)
 			}
 			retry = min(max(2*retry, minRetry), maxRetry)
 			wait = retry
@@ -137,16 +137,16 @@ func (d *Desk) watch(ctx context.Context) {
 		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
-		case <-d.changed:
+		case <-s.changed:
 		case <-timer.C:
 		}
 	}
 }
 
 // earliest is the open question whose deadline comes first.
-func (d *Desk) earliest() (n uint64, due time.Time, ok bool) {
-	d.ledger.View(func() {
-		for number, at := range d.due {
+func (s *Service) earliest() (n uint64, due time.Time, ok bool) {
+	s.ledger.View(func() {
+		for number, at := range s.due {
 			if !ok || at.Before(due) || at.Equal(due) && number < n {
 				n, due, ok = number, at, true
 			}

@@ -1,0 +1,67 @@
+package question
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/mail"
+)
+
+// answerKey is what the message with the end of a question is sent under, once.
+func answerKey(q Question) string { return "answer to " + q.ID }
+
+// Forward sends what an agent has not taken, and nobody waits for, to it by mail.
+func (s *Service) Forward(path string) {
+	for _, q := range s.List(path, true) {
+		ended := q.State == Answered || q.State == Expired
+		if ended && q.TakenAt.IsZero() && !s.Waited(q.ID) {
+			s.forward(q)
+		}
+	}
+}
+
+// mailTimeout is how long the end of a question, or of an incarnation, waits for the mail.
+const mailTimeout = 2 * time.Second
+
+// forward tells an agent by mail how its question has ended. What fails now is
+// tried again when the agent or the controller has ended.
+func (s *Service) forward(q Question) {
+	if s.o.Mail == nil || q.State == Withdrawn || !s.o.IsAgent(q.From) {
+		return
+	}
+	var text strings.Builder
+	switch {
+	case q.State == Expired:
+		fmt.Fprintf(&text, "Nobody has answered %s before its deadline.\n", q.ID)
+	case q.By == ByDeadline:
+		fmt.Fprintf(&text, "Nobody has answered %s before its deadline; its default holds:\n\n%s\n", q.ID, q.Answer)
+	default:
+		fmt.Fprintf(&text, "%s has answered %s:\n\n%s\n", q.By, q.ID, q.Answer)
+	}
+	fmt.Fprintf(&text, "\nThe question was:\n\n%s\n", q.Text)
+	ctx, cancel := context.WithTimeout(context.Background(), mailTimeout)
+	defer cancel()
+	_, _, err := s.o.Mail.Send(ctx, mail.Post{
+		From: mail.People, To: q.From, Subject: "Answer to " + q.ID + ": " + mail.Title(q.Text), Body: text.String(), Question: q.ID, Key: answerKey(q),
+	})
+	if err != nil {
+		s.o.Logger.Warn("the answer to a question cannot be sent to its agent yet", "question", q.ID, "path", q.From, "error", err)
+	}
+}
+
+// TakeMailed takes the answers that were among messages which their agent has
+// read or archived.
+func (s *Service) TakeMailed(ctx context.Context, messages []mail.Message) error {
+	for _, m := range messages {
+		if m.Question == "" || m.To == mail.People {
+			continue
+		}
+		if _, err := s.Take(ctx, m.To, m.Question); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
