@@ -41,7 +41,6 @@ var (
 type Daemon interface {
 	Service
 	Access
-	Outcomes
 	Health
 	Selves
 	Drains

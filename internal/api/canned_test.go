@@ -128,8 +128,6 @@ func report() outcome.Report {
 	}
 }
 
-func (c canned) Claim(context.Context, Caller, outcome.Outcome) error { return c.err }
-
 func full() event.Event {
 	return event.Event{Seq: 1, Time: time.Now(), Type: "a.b", Path: "app/a", Incarnation: 1, Actor: "u", Message: "m",
 		Data: json.RawMessage(`[1]`), Truncated: 1, Extra: map[string]json.RawMessage{"more": json.RawMessage("1")}}

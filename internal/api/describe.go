@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -85,6 +86,9 @@ func describe(files embed.FS, routes []*route) ([]byte, error) {
 		}
 	}
 	for name, of := range typed {
+		if schemas[name] != nil {
+			continue // what the files describe names it, too
+		}
 		if schemas[name], err = json.Marshal(of.schema); err != nil {
 			return nil, err
 		}
@@ -159,7 +163,7 @@ func (rt *route) operation(types schemaSet) operation {
 	}
 	status := http.StatusOK
 	if rt.answer == nil {
-		status, success.Description = http.StatusNoContent, "It is done."
+		status, success.Description = http.StatusNoContent, cmp.Or(rt.doc.returns, "It is done.")
 	} else {
 		kind := "application/json"
 		if rt.stream {

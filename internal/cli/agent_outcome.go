@@ -13,6 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/outcome/claim"
 )
 
 // outcomeFlags are what is said of an outcome on a command line.
@@ -67,7 +68,10 @@ JSON that programs can tell apart, one of
 			if err != nil {
 				return usage(err)
 			}
-			return askAsAgent(func(ctx context.Context, c *api.Client) error { return c.Claim(ctx, o) })
+			return askAsAgent(func(ctx context.Context, c *api.Client) error {
+				_, err := claim.Report.Call(ctx, c, o.Report())
+				return err
+			})
 		},
 	}
 	flags := cmd.Flags()

@@ -18,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/orders/dispatch"
+	"github.com/coppice-dev/coppice/internal/outcome/claim"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -95,7 +96,7 @@ type Controller struct {
 	pools       *pool.Manager
 	drains      *drain.Manager
 	beliefs     *belief.Book
-	claims      claims
+	claims      *claim.Service
 	mail        *mail.Service
 	questions   *question.Service
 	pauses      pauseQuestions
@@ -176,6 +177,7 @@ func newController(o Options) (*Controller, error) {
 		c.places[r.Kind()] = r
 	}
 	c.access = newAccess(c)
+	c.claims = claim.New(claim.Options{Store: o.Store, Log: log, Logger: o.Logger})
 	c.wanted.Store(newFleet(o.Tree, o.Config))
 	c.patrols = newRounds(c)
 	c.health = newHealth(c)

@@ -63,7 +63,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 	c.explainIdle(ctx, &x)
 	x.History = c.history(ctx, n.Path)
 	if n.Kind == kindAgent {
-		x.Claims = c.claimed(ctx, n.Path)
+		x.Claims = c.claims.List(ctx, n.Path)
 		if s := c.live(n.Path); s != nil {
 			var watchdog time.Duration
 			if a := c.fleet().agents[n.Path]; a != nil {

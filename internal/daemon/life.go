@@ -23,7 +23,7 @@ func (c *Controller) begin(ctx context.Context, self supervisor.Self) (token str
 	who := api.Caller{Path: self.Path, Incarnation: self.Incarnation}
 	c.health.Register(who)
 	token = c.tokens.Issue(who)
-	c.claims.live(self.Path, token)
+	c.claims.Begin(self.Path, token)
 	c.beginWork(who, token)
 	return token, c.remember(ctx, who, token)
 }
@@ -38,7 +38,7 @@ func (c *Controller) resumed(ctx context.Context, o runtime.Observation) error {
 	c.health.Register(who)
 	err := c.remember(ctx, who, o.Token) // before it can ask for them
 	c.tokens.Restore(who, o.Token)
-	c.claims.live(o.Path, o.Token)
+	c.claims.Begin(o.Path, o.Token)
 	c.beginWork(who, o.Token)
 	return err
 }

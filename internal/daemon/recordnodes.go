@@ -174,7 +174,7 @@ func (r *Records) Explain(ctx context.Context, path string) (api.Explanation, er
 	case supervisor.Running.String():
 		x.Next, x.Hint = "it stays stopped when it ends, as no daemon is running", "coppice up -d takes it over, coppice down stops it"
 	}
-	x.Claims = r.claimed(ctx, n.Path)
+	x.Claims = r.claims.List(ctx, n.Path)
 	if tail, err := r.kept(n.Path, historyLength); err == nil && tail != nil {
 		x.Tail = tail
 	}

@@ -55,7 +55,6 @@ func (d directory) Agents() []string               { return slices.Sorted(maps.K
 type services struct {
 	serviceAPI
 	accessAPI
-	outcomesAPI
 	healthAPI
 	selvesAPI
 	drainsAPI
@@ -73,7 +72,6 @@ type services struct {
 type (
 	serviceAPI    = api.Service
 	accessAPI     = api.Access
-	outcomesAPI   = api.Outcomes
 	healthAPI     = api.Health
 	selvesAPI     = api.Selves
 	drainsAPI     = api.Drains
@@ -93,6 +91,7 @@ var _ api.Daemon = services{}
 func (c *Controller) server() *api.Server {
 	s := api.NewServer(c, c.opts.Logger)
 	api.Register(s, c.services())
+	c.claims.Register(s)
 	c.mail.Register(s)
 	c.questions.Register(s)
 	return s
@@ -103,7 +102,6 @@ func (c *Controller) services() api.Daemon {
 	return services{
 		serviceAPI:    c,
 		accessAPI:     c,
-		outcomesAPI:   c,
 		healthAPI:     c.health,
 		selvesAPI:     c,
 		drainsAPI:     c.drains,

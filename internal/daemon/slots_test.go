@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
+	"github.com/coppice-dev/coppice/internal/outcome/claim"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -71,7 +72,7 @@ func TestAssign(t *testing.T) {
 			defer tasks.Close()
 			c := &Controller{
 				background: newBackground(), work: tasks,
-				tokens: token.New(), beliefs: beliefs,
+				tokens: token.New(), claims: claim.New(claim.Options{}), beliefs: beliefs,
 				log:   log,
 				adopt: map[string]adoption{}, strays: map[string]*stray{},
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/outcome/claim"
 )
 
 type outcomeInput struct {
@@ -47,5 +48,8 @@ func sayOutcome(ctx context.Context, c *caller, in outcomeInput) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return said("recorded", c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.Claim(ctx, o) }))
+	return said("recorded", c.do(ctx, func(ctx context.Context, client *api.Client) error {
+		_, err := claim.Report.Call(ctx, client, o.Report())
+		return err
+	}))
 }

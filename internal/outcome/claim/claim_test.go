@@ -1,4 +1,4 @@
-package daemon
+package claim
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/apitest"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 )
 
-// claimant is a controller that only takes claims.
-func claimant(t *testing.T, s store.Store) *Controller {
+func open(t *testing.T, s store.Store) *Service {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	log, err := event.Open(event.Config{Store: s, Logger: quiet})
@@ -30,7 +30,7 @@ func claimant(t *testing.T, s store.Store) *Controller {
 		defer cancel()
 		log.Close(ctx)
 	})
-	return &Controller{opts: Options{Store: s, Logger: quiet}, log: log}
+	return New(Options{Store: s, Log: log, Logger: quiet})
 }
 
 func completed(t *testing.T, summary string) outcome.Outcome {
@@ -43,17 +43,17 @@ func completed(t *testing.T, summary string) outcome.Outcome {
 }
 
 // claimsAs are the claims of a path in short: incarnation, revisions, summary.
-func claimsAs(c *Controller, path string) string {
+func claimsAs(c *Service, path string) string {
 	var all []string
-	for _, x := range c.claimed(context.Background(), path) {
+	for _, x := range c.List(context.Background(), path) {
 		all = append(all, fmt.Sprint(x.Incarnation, " ", x.Revisions, " ", x.Report.Summary))
 	}
 	return strings.Join(all, "; ")
 }
 
-func claimEvents(t *testing.T, c *Controller) (messages []string) {
+func claimEvents(t *testing.T, c *Service) (messages []string) {
 	t.Helper()
-	events, _, err := c.log.Read(context.Background(), 0, event.Filter{Types: []string{string(event.AgentClaimed)}}, 0)
+	events, _, err := c.o.Log.Read(context.Background(), 0, event.Filter{Types: []string{string(event.AgentClaimed)}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,23 +69,23 @@ func TestClaims(t *testing.T) {
 	ctx := context.Background()
 	s := memory.New()
 	defer s.Close()
-	c := claimant(t, s)
+	c := open(t, s)
 	say := func(incarnation uint64, summary string) {
 		t.Helper()
-		if err := c.Claim(ctx, api.Caller{Path: "t/a b", Incarnation: incarnation}, completed(t, summary)); err != nil {
+		if err := c.Record(ctx, api.Caller{Path: "t/a b", Incarnation: incarnation}, completed(t, summary)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.claims.live("t/a b", "token 1")
+	c.Begin("t/a b", "token 1")
 	say(1, "half")
 	say(1, "half") // a repetition, for which there is no event
 	say(1, "whole")
-	c = claimant(t, s) // the next, which has taken the incarnation over
-	c.claims.live("t/a b", "token 1")
+	c = open(t, s) // the next, which has taken the incarnation over
+	c.Begin("t/a b", "token 1")
 	say(1, "whole again")
-	c.claims.live("t/a b", "token 2")
+	c.Begin("t/a b", "token 2")
 	say(2, "more")
-	c.claims.live("t/a b", "token 3") // numbers begin anew
+	c.Begin("t/a b", "token 3") // numbers begin anew
 	say(2, "another life")
 	if got, want := claimsAs(c, "t/a b"), "1 2 whole again; 2 0 more; 2 0 another life"; got != want {
 		t.Errorf("claims: %s\nwant    %s", got, want)
@@ -102,20 +102,20 @@ func TestClaimsAreBounded(t *testing.T) {
 	ctx := context.Background()
 	s := memory.New()
 	defer s.Close()
-	c := claimant(t, s)
-	for i := uint64(1); i <= keepClaims+5; i++ {
-		c.claims.live("t/a", fmt.Sprint(i))
-		if err := c.Claim(ctx, api.Caller{Path: "t/a", Incarnation: i}, completed(t, "x")); err != nil {
+	c := open(t, s)
+	for i := uint64(1); i <= keep+5; i++ {
+		c.Begin("t/a", fmt.Sprint(i))
+		if err := c.Record(ctx, api.Caller{Path: "t/a", Incarnation: i}, completed(t, "x")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// Others have theirs, whatever they are called.
 	below := "t/a/" + strings.Repeat("0", 19) + "7"
-	if err := c.Claim(ctx, api.Caller{Path: below, Incarnation: 1}, completed(t, "below")); err != nil {
+	if err := c.Record(ctx, api.Caller{Path: below, Incarnation: 1}, completed(t, "below")); err != nil {
 		t.Fatal(err)
 	}
-	all := c.claimed(ctx, "t/a")
-	if len(all) != keepClaims || all[0].Incarnation != 6 || all[keepClaims-1].Incarnation != keepClaims+5 {
+	all := c.List(ctx, "t/a")
+	if len(all) != keep || all[0].Incarnation != 6 || all[keep-1].Incarnation != keep+5 {
 		t.Errorf("%d claims: %+v", len(all), all)
 	}
 	if got := claimsAs(c, below); got != "1 0 below" {
@@ -123,11 +123,11 @@ func TestClaimsAreBounded(t *testing.T) {
 	}
 	who := api.Caller{Path: "t/b", Incarnation: 1}
 	for i := range maxRevisions + 1 {
-		if err := c.Claim(ctx, who, completed(t, fmt.Sprint(i))); err != nil {
+		if err := c.Record(ctx, who, completed(t, fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.Claim(ctx, who, completed(t, "one too many")); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "revised its outcome 100 times") {
+	if err := c.Record(ctx, who, completed(t, "one too many")); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "revised its outcome 100 times") {
 		t.Errorf("error %v", err)
 	}
 	if got, want := claimsAs(c, "t/b"), fmt.Sprintf("1 %d %d", maxRevisions, maxRevisions); got != want {
@@ -141,15 +141,15 @@ func TestClaimsDamaged(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
 	put := func(n uint64, value string) store.Op {
-		return store.Op{Kind: store.Put, Key: store.SequenceKey(claimsKey("t/a"), n), Value: []byte(value)}
+		return store.Op{Kind: store.Put, Key: store.SequenceKey(key("t/a"), n), Value: []byte(value)}
 	}
 	if _, err := s.Apply(ctx, store.Fence{}, nil, []store.Op{
 		put(1, `{"path":"t/a","incarnation":1,"report":{"kind":"of a later version"}}`), put(2, `{"path":"t/a","incar`), put(3, `{"path":"t/a","incarnation":"three"}`),
 	}); err != nil {
 		t.Fatal(err)
 	}
-	c := claimant(t, s)
-	if err := c.Claim(ctx, api.Caller{Path: "t/a", Incarnation: 4}, completed(t, "fine")); err != nil {
+	c := open(t, s)
+	if err := c.Record(ctx, api.Caller{Path: "t/a", Incarnation: 4}, completed(t, "fine")); err != nil {
 		t.Fatal(err)
 	}
 	if got := claimsAs(c, "t/a"); got != "1 0 ; 4 0 fine" {
@@ -169,10 +169,27 @@ func TestClaimIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		defer s.Close()
-		c := claimant(t, full{s})
-		err := c.Claim(context.Background(), api.Caller{Path: "t/a", Incarnation: 1}, completed(t, "x"))
+		c := open(t, full{s})
+		err := c.Record(context.Background(), api.Caller{Path: "t/a", Incarnation: 1}, completed(t, "x"))
 		if !errors.Is(err, api.ErrConflict) || !errors.Is(err, store.ErrFull) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+// An agent says how its work has ended through the API, and only what is whole is taken.
+func TestReport(t *testing.T) {
+	s := memory.New()
+	defer s.Close()
+	c := open(t, s)
+	agent := apitest.Serve(t, c.Register).Agent("t/a")
+	if _, err := Report.Call(t.Context(), agent, completed(t, "done").Report()); err != nil {
+		t.Error(err)
+	}
+	if _, err := Report.Call(t.Context(), agent, outcome.Report{Kind: outcome.Deferred}); !errors.Is(err, api.ErrInvalid) {
+		t.Errorf("half a report: %v", err)
+	}
+	if got := claimsAs(c, "t/a"); got != "1 0 done" {
+		t.Errorf("claims %s", got)
+	}
 }

@@ -1,0 +1,188 @@
+// Package claim keeps what agents say of how their work has ended. It is shown,
+// and nothing else follows from it.
+package claim
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// Bounds on what agents claim.
+const (
+	keep          = 20              // of an agent; the oldest go first
+	maxRevisions  = 100             // of a claim: each is an event
+	recordTimeout = 5 * time.Second // for the store to take it
+)
+
+// Report records how the work of an agent has ended, and returns when that is
+// durable. It is what the agent says, not what is so: nothing happens because of
+// it. The next one of the same incarnation takes its place, so it may be repeated.
+var Report = api.Route[outcome.Report, api.None]{
+	// Twice the bound: JSON may be written with more blanks and escapes than needed.
+	Method: "POST", Path: "/outcome", For: api.Agents, MaxBody: 2 * outcome.MaxBytes,
+	ID: "claimOutcome", Summary: "Say how the calling agent's work has ended",
+	Doc: "It is recorded as a claim of the incarnation, in the place of the one that it made before; " +
+		"nothing is started, stopped or restarted because of it.",
+	Returns: "It is durable.",
+}
+
+// Options are what a Service is made of.
+type Options struct {
+	Store  store.Store
+	Log    *event.Log
+	Logger *slog.Logger
+}
+
+// Service keeps claims, and records those of the agents that call. New makes one.
+type Service struct {
+	o  Options
+	mu sync.Mutex // held while one is recorded: nobody else writes them
+	// lives tells the incarnation of a path from one of an earlier life of the
+	// tree that had the same number.
+	lives sync.Map // path -> string
+}
+
+// New returns a Service of the claims in a store.
+func New(o Options) *Service { return &Service{o: o} }
+
+// Register has a server answer requests about claims.
+func (s *Service) Register(server *api.Server) {
+	Report.Handle(server, func(ctx context.Context, who api.Caller, r outcome.Report) (none api.None, err error) {
+		o, err := outcome.New(r)
+		if err != nil {
+			return none, fmt.Errorf("%w: %w", api.ErrInvalid, err)
+		}
+		return none, s.Record(ctx, who, o)
+	})
+}
+
+// Begin notes which incarnation of an agent lives, by its token.
+func (s *Service) Begin(path, token string) {
+	sum := sha256.Sum256([]byte(token))
+	s.lives.Store(path, hex.EncodeToString(sum[:8]))
+}
+
+// record is a claim in the store, under a number of its own.
+type record struct {
+	Path string `json:"path"`
+	Life string `json:"life,omitempty"`
+	api.Claim
+	number uint64
+}
+
+const prefix = "claims"
+
+// key is the prefix of an agent's claims. Names may hold what keys may not.
+func key(path string) string {
+	parts := strings.Split(path, "/")
+	for i, p := range parts {
+		parts[i] = url.PathEscape(p)
+	}
+	return prefix + "/" + strings.Join(parts, "/")
+}
+
+// Record records what an incarnation claims.
+func (s *Service) Record(ctx context.Context, who api.Caller, o outcome.Outcome) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	past, err := s.of(ctx, who.Path)
+	if err != nil {
+		return err
+	}
+	life, _ := s.lives.Load(who.Path)
+	r := record{Path: who.Path, Claim: api.Claim{Incarnation: who.Incarnation, Time: time.Now(), Report: o.Report()}, number: 1}
+	r.Life, _ = life.(string)
+	message := fmt.Sprintf("%s claims: %s", who.Path, o)
+	if n := len(past); n > 0 {
+		last := past[n-1]
+		r.number = last.number + 1
+		if last.Incarnation == who.Incarnation && last.Life == r.Life {
+			switch {
+			case same(last.Report, r.Report):
+				return nil
+			case last.Revisions >= maxRevisions:
+				return fmt.Errorf("%w: incarnation %d of %s has revised its outcome %d times, and that is enough", api.ErrConflict, who.Incarnation, who.Path, last.Revisions)
+			}
+			r.number, r.Revisions = last.number, last.Revisions+1
+			message = fmt.Sprintf("%s claims now: %s", who.Path, o)
+		}
+	}
+	value, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("the claim of %s: %w", who.Path, err)
+	}
+	ops := []store.Op{{Kind: store.Put, Key: store.SequenceKey(key(who.Path), r.number), Value: value}}
+	if len(past) >= keep && r.Revisions == 0 {
+		ops = append(ops, store.Op{Kind: store.Delete, Key: store.SequenceKey(key(who.Path), past[0].number)})
+	}
+	s.o.Log.Append(event.Event{
+		Time: r.Time, Type: event.AgentClaimed, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path, Message: message,
+	}.With(map[string]any{"kind": o.Kind(), "summary": o.Report().Summary, "revision": r.Revisions}), ops...)
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	if err := s.o.Log.SyncTo(ctx, s.o.Log.Mark()); err != nil {
+		return fmt.Errorf("%w: the outcome is not durable yet, say it again later: %w", api.ErrConflict, cmp.Or(s.o.Log.Err(), err))
+	}
+	return nil
+}
+
+func same(a, b outcome.Report) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// of reads what an agent has claimed, oldest first. What cannot be read
+// is left out.
+func (s *Service) of(ctx context.Context, path string) ([]record, error) {
+	stored, _, err := s.o.Store.Snapshot(ctx, key(path))
+	if err != nil {
+		return nil, fmt.Errorf("reading the claims of %s: %w", path, err)
+	}
+	var all []record
+	for _, at := range stored {
+		number, ok := store.ParseSequenceKey(key(path), at.Key)
+		if !ok {
+			continue // of an agent below a supervisor of this name
+		}
+		r := record{}
+		if err := json.Unmarshal(at.Value, &r); err != nil {
+			s.o.Logger.Warn("a claim cannot be read", "key", at.Key, "error", err)
+			r = record{} // half of it is no claim
+		}
+		r.number = number
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b record) int { return cmp.Compare(a.number, b.number) })
+	return all, nil
+}
+
+// List returns the claims of an agent as its explanation shows them.
+func (s *Service) List(ctx context.Context, path string) []api.Claim {
+	all, err := s.of(ctx, path)
+	if err != nil {
+		s.o.Logger.Warn("what an agent has claimed cannot be read", "path", path, "error", err)
+	}
+	claims := []api.Claim{}
+	for _, r := range all {
+		if r.Path == path { // it could be read
+			claims = append(claims, r.Claim)
+		}
+	}
+	return claims
+}
