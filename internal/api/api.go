@@ -37,7 +37,7 @@ var (
 	ErrUnauthorized = errors.New("not allowed")         // 401
 )
 
-// Daemon is all that a daemon answers to.
+// Daemon is what a daemon answers apart from the routes that features own.
 type Daemon interface {
 	Service
 	Access

@@ -28,7 +28,8 @@ func routes() []route {
 		{method: "POST", path: "/v1/down", body: DownRequest{}, serve: (*call).down},
 		{method: "POST", path: "/v1/attach", params: []param{thePath, {name: "watch", kind: "boolean"}}, stays: true, serve: (*call).attach},
 	}
-	return slices.Concat(all, agentRoutes(), beliefRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(), taskRoutes(), orderRoutes(), farewellRoutes(), fireRoutes(), unfinishedRoutes())
+	return slices.Concat(all, agentRoutes(), beliefRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(),
+		taskRoutes(), orderRoutes(), farewellRoutes(), fireRoutes(), unfinishedRoutes())
 }
 
 func (c *call) status() error {

@@ -13,8 +13,8 @@ import (
 
 // Records answers from what the last daemon of a project has left, while none
 // runs: the part of Daemon that reads. Each method answers as the daemon's would,
-// with what is known without it. Events and Logs
-// that are to follow end with ErrDown after what is there.
+// with what is known without it. Events and Logs that are to follow end with
+// ErrDown after what is there.
 type Records interface {
 	Status(ctx context.Context) (Status, error)
 	Nodes(ctx context.Context, path string) ([]Node, error)

@@ -72,7 +72,8 @@ func (r Route[Req, Resp]) Handle(s *Server, handler func(ctx context.Context, wh
 // route is the route of one audience, without its types.
 func (r Route[Req, Resp]) route(a Audience, handler func(context.Context, Caller, Req) (Resp, error)) *route {
 	rt := &route{
-		method: r.Method, path: "/v" + Version + r.below(a == Agents), agent: a == Agents, maxBody: r.MaxBody, stream: r.Waits,
+		method: r.Method, path: "/v" + Version + r.below(a == Agents),
+		agent: a == Agents, maxBody: r.MaxBody, stream: r.Waits,
 		doc: &routeDoc{id: r.ID, summary: r.Summary, text: r.Doc, returns: r.Returns},
 	}
 	if a == Agents && r.For&People != 0 {

@@ -226,7 +226,8 @@ func (c *call) notFound() error {
 	if c.local {
 		return fmt.Errorf("%w here; start it with: coppice up -d", ErrDown)
 	}
-	return &unsupported{http.StatusNotFound, fmt.Sprintf("this daemon has no %.100q; it speaks version %s, see /v1/openapi.json", c.r.URL.Path, Version)}
+	return &unsupported{http.StatusNotFound, fmt.Sprintf("this daemon has no %.100q; it speaks version %s, see /v1/openapi.json",
+		c.r.URL.Path, Version)}
 }
 
 // wrongMethod fails a request for a route that takes others.
@@ -242,7 +243,8 @@ func (c *call) wrongMethod() error {
 	}
 	allowed := strings.Join(methods, ", ")
 	c.w.Header().Set("Allow", allowed)
-	return &unsupported{http.StatusMethodNotAllowed, fmt.Sprintf("%s takes %s, not %.20q", c.r.URL.Path, allowed, c.r.Method)}
+	message := fmt.Sprintf("%s takes %s, not %.20q", c.r.URL.Path, allowed, c.r.Method)
+	return &unsupported{http.StatusMethodNotAllowed, message}
 }
 
 // recover turns a panic of the service into a failure of this one request.

@@ -10,7 +10,8 @@ import (
 // translated makes an error of tasks one of the API. What it says stays.
 func translated(err error) error {
 	for _, kind := range []struct{ ours, theirs error }{
-		{work.ErrNotFound, api.ErrNotFound}, {work.ErrInvalid, api.ErrInvalid}, {work.ErrConflict, api.ErrConflict}, {work.ErrFull, api.ErrConflict}, {work.ErrStale, api.ErrStale},
+		{work.ErrNotFound, api.ErrNotFound}, {work.ErrInvalid, api.ErrInvalid}, {work.ErrConflict, api.ErrConflict},
+		{work.ErrFull, api.ErrConflict}, {work.ErrStale, api.ErrStale},
 	} {
 		if errors.Is(err, kind.ours) {
 			return &apiError{err, kind.theirs}

@@ -47,7 +47,8 @@ func (s *Service) list(_ context.Context, who api.Caller, req ListRequest) ([]Me
 
 func (s *Service) send(ctx context.Context, who api.Caller, req SendRequest) (Message, error) {
 	p := Post{
-		From: mailbox(who), Incarnation: who.Incarnation, Subject: req.Subject, Body: req.Body, ReplyTo: req.ReplyTo, Key: req.Key,
+		From: mailbox(who), Incarnation: who.Incarnation,
+		Subject: req.Subject, Body: req.Body, ReplyTo: req.ReplyTo, Key: req.Key,
 	}
 	if req.To != "" {
 		var err error

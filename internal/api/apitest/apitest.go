@@ -1,5 +1,5 @@
 // Package apitest lets the tests of what talks to a daemon run without one: a
-// Service that says what a test told it to.
+// Service that says what a test told it to, and a server of the routes of a feature.
 package apitest
 
 import (
