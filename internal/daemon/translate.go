@@ -160,6 +160,12 @@ func limitReached(e supervisor.LimitReached) translation {
 	if !e.Until.IsZero() {
 		t.text += ", until " + e.Until.Format(time.TimeOnly)
 	}
+	if e.Limit.Then == supervisor.GiveUp && errors.Is(e.Exit.Err, supervisor.ErrGiveUp) { // whatever was counted
+		t.text = "given up"
+	}
+	if e.Exit.Err != nil { // of an order that starts it too often, no other event gives the reason
+		t.text += ": " + ExitText(e.Exit)
+	}
 	switch e.Limit.Then {
 	case supervisor.Quarantine:
 		t.agent, t.super = event.AgentQuarantined, event.SupervisorQuarantined
@@ -184,7 +190,7 @@ func stoppingText(e supervisor.SupervisorStopping) string {
 // ExitText describes an exit in as few words as it needs.
 func ExitText(x supervisor.Exit) string {
 	if x.Err == nil {
-		return x.Kind.String()
+		return x.String()
 	}
 	return shortError(x.Err)
 }
