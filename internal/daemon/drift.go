@@ -1,0 +1,117 @@
+package daemon
+
+import (
+	"context"
+	"maps"
+
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// restartTime is when an agent restarts that runs something else than its declaration says.
+type restartTime uint8
+
+const (
+	noRestart    restartTime = iota
+	restartNow               // it was restarted
+	restartLater             // when it has finished its work, or its limit has room
+)
+
+// watchDrift forgets what was done about agents that had drifted: a new file is in force.
+func (r *rounds) watchDrift() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drifts = make(map[string]restartTime)
+}
+
+func (r *rounds) noteDrift(path string, when restartTime) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drifts[path] = when
+}
+
+// drift returns what was done since watchDrift about agents that have drifted, by path.
+func (r *rounds) drift() map[string]restartTime {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	drifts := maps.Clone(r.drifts)
+	for path, d := range r.delays {
+		if d.Cause == patrol.Drifted && drifts[path] == noRestart {
+			drifts[path] = restartLater
+		}
+	}
+	return drifts
+}
+
+// replaced renews an agent that has drifted, or asks it to finish first.
+func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
+	sup, id, err := c.locate(a.Path)
+	if err != nil {
+		return
+	}
+	info, err := sup.Child(id)
+	if err != nil || info.State != supervisor.Running || info.Incarnation != a.Incarnation {
+		return // the next round sees what it does now
+	}
+	if c.hasEnded(a.Path, a.Incarnation) {
+		return // its end is told as what it was, not as a stop: a crash counts
+	}
+	e := event.Event{
+		Type: event.AgentDrifted, Path: a.Path, Incarnation: info.Incarnation, Actor: "controller", Message: a.Path + " is started again: " + a.Reason,
+	}
+	data := map[string]any{"reason": a.Reason, "fields": a.Fields}
+	if a.Kind == patrol.Drain {
+		e.Message = a.Path + " is asked to finish, and started again then: " + a.Reason
+		data["within_seconds"] = a.Within.Seconds()
+	}
+	c.log.Append(e.With(data))
+	if a.Kind == patrol.Drain {
+		c.patrols.noteDrift(a.Path, restartLater)
+		c.drains.Renew(a.Path, info.Incarnation, a.Reason, a.Within, a.Counted)
+		return
+	}
+	c.patrols.noteDrift(a.Path, restartNow)
+	err = renew(ctx, sup, id, a.Counted)
+	c.leftBehind(ctx, a.Path)
+	c.untroubled("an agent cannot be started again", a.Path, err)
+}
+
+// renew starts an agent again whose configuration, or what it reads, has changed.
+func renew(ctx context.Context, sup *supervisor.Supervisor, id string, counted bool) (err error) {
+	if counted {
+		_, err = sup.RenewCounted(ctx, id, supervisor.ReasonChanged)
+	} else {
+		_, err = sup.RenewChild(ctx, id, supervisor.ReasonChanged)
+	}
+	return err
+}
+
+// release starts an agent that is held and that has changed since it failed.
+func (c *Controller) release(a patrol.Action) {
+	sup, id, err := c.locate(a.Path)
+	if err != nil {
+		return
+	}
+	info, err := sup.Child(id)
+	if err != nil || !isHeld(info.State) || info.Incarnation != a.Incarnation {
+		return // the next pass sees what it does now
+	}
+	e := event.Event{
+		Type: event.AgentDrifted, Path: a.Path, Incarnation: info.Incarnation, Actor: "controller",
+		Message: a.Path + " is started again, with fresh counters: " + a.Reason,
+	}
+	c.log.Append(e.With(map[string]any{"reason": a.Reason, "fields": a.Fields}))
+	c.patrols.noteDrift(a.Path, restartNow)
+	c.untroubled("a held agent cannot be released", a.Path, sup.Reset(id))
+}
+
+// leftBehind removes what an agent has left in a runtime that it has moved away from.
+func (c *Controller) leftBehind(ctx context.Context, path string) {
+	home := c.home(path)
+	for _, place := range c.opts.Runtimes {
+		if home != nil && place != home {
+			c.remove(ctx, place, path)
+		}
+	}
+}
