@@ -49,9 +49,10 @@ test: deps lint
 deps:
 	@sh tools/deps.sh
 
-## lint: go vet, staticcheck, gofmt
+## lint: go vet, staticcheck, gofmt, lines of at most 120 columns
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	@git ls-files '*.go' | grep -v _test.go | xargs $(GO) run ./tools/longlines
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 

@@ -156,7 +156,8 @@ func (s *Supervisor) StartChild(ctx context.Context, spec ChildSpec) (ChildInfo,
 func (s *Supervisor) StartInstance(ctx context.Context, id string, arg any) (ChildInfo, error) {
 	return s.wait(ctx, false, func() (*child, error) {
 		if s.core.strategy != SimpleOneForOne {
-			return nil, s.fail(id, fmt.Errorf("only a simple_one_for_one supervisor has instances, this is %v", s.core.strategy))
+			return nil, s.fail(id, fmt.Errorf("only a simple_one_for_one supervisor has instances, this is %v",
+				s.core.strategy))
 		}
 		if problem := idProblem(id); problem != "" {
 			return nil, &SpecError{Path: s.core.path + "/" + id, Field: "ID", Problem: problem}
@@ -415,7 +416,8 @@ func (s *Supervisor) update(spec Spec) error {
 		return err
 	}
 	if (spec.Strategy == SimpleOneForOne) != (s.core.strategy == SimpleOneForOne) {
-		return &SpecError{Path: s.core.path, Field: "Strategy", Problem: fmt.Sprintf("cannot change from %v to %v while running", s.core.strategy, spec.Strategy)}
+		return &SpecError{Path: s.core.path, Field: "Strategy",
+			Problem: fmt.Sprintf("cannot change from %v to %v while running", s.core.strategy, spec.Strategy)}
 	}
 	s.core.update(spec)
 	return nil

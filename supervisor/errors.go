@@ -18,7 +18,8 @@ var (
 	ErrAlreadyPresent = errors.New("already present, not running")
 	// ErrRunning: RestartChild or DeleteChild of a child that runs.
 	ErrRunning = errors.New("running")
-	// ErrRestarting: RestartChild or DeleteChild of a child whose restart is pending. TerminateChild ends that, Reset hurries it.
+	// ErrRestarting: RestartChild or DeleteChild of a child whose restart is pending. TerminateChild ends
+	// that, Reset hurries it.
 	ErrRestarting = errors.New("restart pending")
 	// ErrNotFound: no child of that ID.
 	ErrNotFound = errors.New("no such child")

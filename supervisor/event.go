@@ -267,7 +267,8 @@ func (e LimitReached) String() string {
 	case e.Until.IsZero():
 		return fmt.Sprintf("%s reached its limit (%v): %v", e.Path(), e.Limit, e.Exit)
 	}
-	return fmt.Sprintf("%s reached its limit (%v), held until %s: %v", e.Path(), e.Limit, e.Until.Format(time.TimeOnly), e.Exit)
+	return fmt.Sprintf("%s reached its limit (%v), held until %s: %v", e.Path(), e.Limit,
+		e.Until.Format(time.TimeOnly), e.Exit)
 }
 func (e LimitLifted) String() string {
 	return fmt.Sprintf("%s may start again: %v", e.Path(), e.Reason)

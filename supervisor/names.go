@@ -16,9 +16,10 @@ var (
 	countNames    = []string{"restarts", "starts", "consecutive restarts", "failures"}
 	thenNames     = []string{"escalate", "quarantine", "give_up", "pause"}
 	exitNames     = []string{"none", "normal", "shutdown", "failure", "panic", "killed", "abandoned", "lost", "ignored"}
-	stateNames    = []string{"stopped", "starting", "running", "stopping", "restarting", "waiting", "quarantined", "given_up", "paused", "suspended"}
-	actionNames   = []string{"left", "forgotten", "restart", "held", "supervisor ends"}
-	reasonNames   = []string{
+	stateNames    = []string{"stopped", "starting", "running", "stopping", "restarting", "waiting", "quarantined",
+		"given_up", "paused", "suspended"}
+	actionNames = []string{"left", "forgotten", "restart", "held", "supervisor ends"}
+	reasonNames = []string{
 		NoReason:              "",
 		ReasonPermanent:       "it always restarts",
 		ReasonTransientFailed: "it restarts on failure",
@@ -84,7 +85,8 @@ func parse(what string, names []string, aliases map[string]uint8, text string) (
 
 // ParseStrategy reads a strategy, in OTP's spelling or in Sage's.
 func ParseStrategy(text string) (Strategy, error) {
-	i, err := parse("strategy", strategyNames, map[string]uint8{"OneForOne": 0, "OneForAll": 1, "RestForOne": 2, "SimpleOneForOne": 3}, text)
+	i, err := parse("strategy", strategyNames,
+		map[string]uint8{"OneForOne": 0, "OneForAll": 1, "RestForOne": 2, "SimpleOneForOne": 3}, text)
 	return Strategy(i), err
 }
 

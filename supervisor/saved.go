@@ -16,11 +16,12 @@ type Saved struct {
 	State       State
 	Incarnation uint64 // the last one
 	Restarts    int
-	Attempt     int         // restarts since the last success
-	Counted     []time.Time // in the window of its limit, oldest first; of those without a window only the number matters
-	NextAt      time.Time   // of a Restarting or Quarantined child
-	LastExit    Exit
-	Reason      Reason
+	Attempt     int // restarts since the last success
+	// in the window of its limit, oldest first; of those without a window only the number matters
+	Counted  []time.Time
+	NextAt   time.Time // of a Restarting or Quarantined child
+	LastExit Exit
+	Reason   Reason
 
 	// Adopt says that the last incarnation still lives, or that its end has
 	// not been dealt with: the first Start of the child does not start
@@ -114,7 +115,8 @@ func (k *core) saveSelf() SavedSelf {
 
 func (k *core) save(c *child) Saved {
 	s := Saved{
-		At: k.epoch.Add(k.now).Round(0), State: c.state, Incarnation: c.gen, Restarts: int(c.restarts), Attempt: int(c.attempt), Reason: c.reason,
+		At: k.epoch.Add(k.now).Round(0), State: c.state, Incarnation: c.gen, Restarts: int(c.restarts),
+		Attempt: int(c.attempt), Reason: c.reason,
 	}
 	if c.state.alive() {
 		s.StartedAt = k.epoch.Add(c.began)

@@ -97,7 +97,8 @@ func (k *core) started(c *child) {
 // running tells the world that c is.
 func (k *core) running(c *child) {
 	if k.hooked {
-		restart := c.origin == originRestart || c.origin == originRenew || c.origin == originCounted || (c.origin == originGroup && k.op != opInit)
+		restart := c.origin == originRestart || c.origin == originRenew || c.origin == originCounted ||
+			(c.origin == originGroup && k.op != opInit)
 		k.events = append(k.events, ChildStarted{k.header(c), restart, c.adopts()})
 	}
 	if c.adopts() {

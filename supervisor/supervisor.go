@@ -105,8 +105,9 @@ func newSupervisor(base context.Context, spec Spec, path string, depth int) *Sup
 	s.core = core{
 		kept: new(kept),
 		path: path, epoch: s.origin,
-		strategy: spec.Strategy, auto: spec.AutoShutdown, together: spec.StopTogether, onStart: spec.StartFailure, limit: spec.limit(),
-		rand: func(d time.Duration) time.Duration { return rand.N(d + 1) },
+		strategy: spec.Strategy, auto: spec.AutoShutdown, together: spec.StopTogether, onStart: spec.StartFailure,
+		limit: spec.limit(),
+		rand:  func(d time.Duration) time.Duration { return rand.N(d + 1) },
 	}
 	return s
 }

@@ -101,7 +101,8 @@ func (s *Stream) Close() error {
 
 // Report is what is known by now, from lines that have ended.
 func (s *Stream) Report() Report {
-	return Report{Tokens: max(s.sum, s.total), Known: s.counted, Failed: s.failed, Ended: s.ended, Text: strings.TrimSpace(s.answer)}
+	return Report{Tokens: max(s.sum, s.total), Known: s.counted, Failed: s.failed, Ended: s.ended,
+		Text: strings.TrimSpace(s.answer)}
 }
 
 // read reads a line: an object, a part of one, or nothing of interest.
@@ -175,7 +176,8 @@ func (s *Stream) object(text []byte) {
 				s.says(c.Text)
 			}
 		}
-	case "user", "system", "stream_event", "tool_use", "tool_result", "rate_limit_event", "item.started", "item.updated":
+	case "user", "system", "stream_event", "tool_use", "tool_result", "rate_limit_event", "item.started",
+		"item.updated":
 	case "item.completed": // codex
 		if o.Item.Type == "agent_message" {
 			s.says(o.Item.Text)
@@ -228,7 +230,8 @@ func (s *Stream) result(o *printed) {
 	if o.Type != "" && o.Type != "result" {
 		return
 	}
-	failed := o.IsError || strings.HasPrefix(o.Subtype, "error") || o.TerminalReason == "prompt_too_long" || o.Status == "error" || o.Error.Type != "" || o.Error.Message != ""
+	failed := o.IsError || strings.HasPrefix(o.Subtype, "error") || o.TerminalReason == "prompt_too_long" ||
+		o.Status == "error" || o.Error.Type != "" || o.Error.Message != ""
 	_, stats := o.Stats.sum()
 	if o.Type == "" && !failed && o.Response == "" && o.Result == "" && !stats {
 		s.ended = s.ended && !known // a command that tells of its use alone may go on

@@ -216,6 +216,7 @@ func (s Source) String() string { return [...]string{"auto", "json", "file", "no
 // DefaultSettings are those of a project that says nothing, in dir.
 func DefaultSettings(dir string) Settings {
 	return Settings{
-		Command: []string{"claude", "-p", "--output-format", "stream-json", "--verbose"}, PollInterval: time.Minute, Base: time.Second, Vault: filepath.Join(dir, "vault"),
+		Command: []string{"claude", "-p", "--output-format", "stream-json", "--verbose"}, PollInterval: time.Minute,
+		Base: time.Second, Vault: filepath.Join(dir, "vault"),
 	}
 }

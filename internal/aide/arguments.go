@@ -23,7 +23,8 @@ func (s Settings) Arguments(values map[string]string) ([]string, error) {
 		argv[i] = replacer.Replace(word)
 		if strings.HasPrefix(argv[i], "-") && !strings.HasPrefix(word, "-") && !endsOptions(s.Command[:i]) {
 			return nil, fmt.Errorf(
-				`argument %d of [aide] command, %s, would begin with "-" and be an option (%.40q); write "--" right before it, or leave it out: the task is on the standard input, too`,
+				`argument %d of [aide] command, %s, would begin with "-" and be an option (%.40q); write "--" `+
+					`right before it, or leave it out: the task is on the standard input, too`,
 				i, word, argv[i],
 			)
 		}

@@ -61,7 +61,8 @@ func Decide(s State) Decision {
 	case Idle, Done:
 		return Decision{Run: true, Reason: "it was idle"}
 	case GivenUp:
-		return Decision{Run: true, Reason: "it was given up: it runs once for each trigger until it succeeds or is reset"}
+		return Decision{Run: true, Reason: "it was given up: it runs once for each trigger " +
+			"until it succeeds or is reset"}
 	case Running:
 		return Decision{Reason: "the run before it is still in progress"}
 	case BackingOff:

@@ -47,7 +47,8 @@ func (q *Queue) Next(open []Ticket, whole bool) (Ticket, bool) {
 	open = slices.Clone(open)
 	slices.SortFunc(open, func(a, b Ticket) int { return a.Number - b.Number })
 	for n := range q.taken {
-		if _, found := slices.BinarySearchFunc(open, n, func(t Ticket, n int) int { return t.Number - n }); whole && !found {
+		if _, found := slices.BinarySearchFunc(open, n, func(t Ticket, n int) int { return t.Number - n }); whole &&
+			!found {
 			delete(q.taken, n)
 		}
 	}

@@ -26,7 +26,8 @@ func (c *call) authenticate(rt *route) error {
 	case given && (token == "" || len(token) > maxToken):
 		return fmt.Errorf("%w: a token of %d bytes", ErrUnauthorized, len(token))
 	case !given && rt.agent:
-		return fmt.Errorf("%w: %s is for agents, which prove who they are by the token in COPPICE_TOKEN", ErrUnauthorized, rt.path)
+		return fmt.Errorf("%w: %s is for agents, which prove who they are by the token in COPPICE_TOKEN",
+			ErrUnauthorized, rt.path)
 	case !rt.agent && !rt.forPeople():
 		return nil
 	case !given:

@@ -146,9 +146,10 @@ type Between struct {
 
 // Status is the daemon and its fleet in short.
 type Status struct {
-	Project    string         `json:"project"`
-	Controller Controller     `json:"controller"`
-	Summary    map[string]int `json:"summary"`             // agents by state; every state is there, and idle and done if there are such of Aidefiles
+	Project    string     `json:"project"`
+	Controller Controller `json:"controller"`
+	// agents by state; every state is there, and idle and done if there are such of Aidefiles
+	Summary    map[string]int `json:"summary"`
 	Suspended  string         `json:"suspended,omitempty"` // why the whole project is; empty if it is not
 	NeedsInput int            `json:"needs_input"`         // agents that wait for an answer; they are in Summary, too
 	Attention  []Attention    `json:"attention"`           // what is not well or needs a person, never null
@@ -256,7 +257,8 @@ type Node struct {
 	NoNewPrivileges bool `json:"no_new_privileges,omitempty"`
 	// StoppedByHand: a person has stopped or drained it, and only a start brings it back.
 	StoppedByHand bool `json:"stopped_by_hand,omitempty"`
-	// NeedsInput is what an agent, or a supervisor that its limit has paused, waits for a person to say; it has the state of its supervisor all the same.
+	// NeedsInput is what an agent, or a supervisor that its limit has paused, waits for a person to say; it
+	// has the state of its supervisor all the same.
 	NeedsInput *NeedsInput `json:"needs_input,omitempty"`
 	Pool       *Pool       `json:"pool,omitempty"` // of a supervisor that is a pool
 }

@@ -102,9 +102,12 @@ func (w *frameWriter) frame(kind byte, content []byte) error {
 
 // attach connects the client with a terminal.
 func (c *call) attach() error {
-	if !strings.Contains(strings.ToLower(c.r.Header.Get("Connection")), "upgrade") || c.r.Header.Get("Upgrade") != AttachProtocol {
+	if !strings.Contains(strings.ToLower(c.r.Header.Get("Connection")), "upgrade") ||
+		c.r.Header.Get("Upgrade") != AttachProtocol {
 		c.w.Header().Set("Upgrade", AttachProtocol)
-		return &unsupported{http.StatusUpgradeRequired, fmt.Sprintf("attaching needs Connection: Upgrade and Upgrade: %s, not %.40q", AttachProtocol, c.r.Header.Get("Upgrade"))}
+		return &unsupported{http.StatusUpgradeRequired,
+			fmt.Sprintf("attaching needs Connection: Upgrade and Upgrade: %s, not %.40q", AttachProtocol,
+				c.r.Header.Get("Upgrade"))}
 	}
 	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
@@ -120,7 +123,8 @@ func (c *call) attach() error {
 	defer conn.Close()
 	conn.SetDeadline(time.Time{})
 	conn.SetWriteDeadline(time.Now().Add(c.pace.write))
-	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n%s: %s\r\n\r\n", AttachProtocol, versionHeader, Version); err != nil {
+	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: "+
+		"Upgrade\r\nUpgrade: %s\r\n%s: %s\r\n\r\n", AttachProtocol, versionHeader, Version); err != nil {
 		return nil
 	}
 	a := &attached{ctx: ctx, sizes: make(chan [2]uint16, 1), patience: c.pace.write}
@@ -237,7 +241,8 @@ func newest(sizes chan [2]uint16, size [2]uint16) {
 
 // Attach implements Service. It ends when the input does; a Read of the input
 // that is in progress then is not waited for.
-func (c *Client) Attach(ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error {
+func (c *Client) Attach(ctx context.Context, path string, input io.Reader, output io.Writer,
+	sizes <-chan [2]uint16) error {
 	query := withPath(path)
 	query.Set("watch", strconv.FormatBool(input == nil))
 	conn, in, err := c.upgrade(ctx, query)

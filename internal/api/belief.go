@@ -106,14 +106,21 @@ func beliefRoutes() []route {
 	name := param{name: "name", kind: "string", repeated: true}
 	theName := param{name: "name", kind: "string", required: true}
 	return []route{
-		{method: "GET", path: "/v1/agent/beliefs", agent: true, params: []param{name}, answer: []Belief{}, serve: (*call).ownBeliefs},
-		{method: "POST", path: "/v1/agent/beliefs", agent: true, body: BeliefStep{}, maxBody: maxStepBody, serve: (*call).changeOwn},
-		{method: "GET", path: "/v1/beliefs", params: []param{path}, answer: []AgentBeliefs{}, serve: (*call).allBeliefs},
+		{method: "GET", path: "/v1/agent/beliefs", agent: true, params: []param{name}, answer: []Belief{},
+			serve: (*call).ownBeliefs},
+		{method: "POST", path: "/v1/agent/beliefs", agent: true, body: BeliefStep{}, maxBody: maxStepBody,
+			serve: (*call).changeOwn},
+		{method: "GET", path: "/v1/beliefs", params: []param{path}, answer: []AgentBeliefs{},
+			serve: (*call).allBeliefs},
 		{method: "POST", path: "/v1/beliefs", body: BeliefChange{}, maxBody: maxStepBody, serve: (*call).changeBeliefs},
-		{method: "GET", path: "/v1/beliefs/agent", params: []param{thePath, name}, answer: []Belief{}, serve: (*call).beliefs},
-		{method: "GET", path: "/v1/beliefs/raw", params: []param{thePath, theName}, answer: RawBelief{}, serve: (*call).rawBelief},
-		{method: "GET", path: "/v1/beliefs/export", params: []param{thePath}, answer: BeliefExport{}, serve: (*call).exportBeliefs},
-		{method: "POST", path: "/v1/beliefs/import", body: BeliefImport{}, maxBody: maxImportBody, serve: (*call).importBeliefs},
+		{method: "GET", path: "/v1/beliefs/agent", params: []param{thePath, name}, answer: []Belief{},
+			serve: (*call).beliefs},
+		{method: "GET", path: "/v1/beliefs/raw", params: []param{thePath, theName}, answer: RawBelief{},
+			serve: (*call).rawBelief},
+		{method: "GET", path: "/v1/beliefs/export", params: []param{thePath}, answer: BeliefExport{},
+			serve: (*call).exportBeliefs},
+		{method: "POST", path: "/v1/beliefs/import", body: BeliefImport{}, maxBody: maxImportBody,
+			serve: (*call).importBeliefs},
 	}
 }
 

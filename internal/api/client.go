@@ -168,7 +168,9 @@ func (c *Client) do(req *http.Request) (*http.Response, error) {
 // check returns the error that an answer is, nil if its status is one of a success.
 func (c *Client) check(resp *http.Response, success ...int) error {
 	if v := resp.Header.Get(versionHeader); v != Version {
-		return fmt.Errorf("what answers on %s is no daemon of this version: it answered %s (version %.20q, expected %q)", c.socket, resp.Status, v, Version)
+		return fmt.Errorf("what answers on %s is no daemon of this version: "+
+			"it answered %s (version %.20q, expected %q)",
+			c.socket, resp.Status, v, Version)
 	}
 	for _, s := range success {
 		if resp.StatusCode == s {
@@ -283,7 +285,8 @@ type connected struct {
 }
 
 // goOn makes one connection after the other, as long as the next one may bring more.
-func (c *Client) goOn(ctx context.Context, follow bool, state *connected, connection func(context.Context) error) error {
+func (c *Client) goOn(ctx context.Context, follow bool, state *connected,
+	connection func(context.Context) error) error {
 	err := connection(ctx)
 	pause, lost := c.pace.retry, time.Now()
 	for follow && state.worthTrying(ctx, err) {

@@ -46,7 +46,8 @@ func (a Aide) Because() string {
 }
 
 func fireRoutes() []route {
-	return []route{{method: "POST", path: "/v1/fire", body: FireRequest{}, maxBody: MaxTask + 4096, serve: (*call).fire}}
+	return []route{{method: "POST", path: "/v1/fire", body: FireRequest{}, maxBody: MaxTask + 4096,
+		serve: (*call).fire}}
 }
 
 func (c *call) fire() error {

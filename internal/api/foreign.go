@@ -21,7 +21,8 @@ func foreign(socket string, uid int, err error) error {
 		return &kindError{fmt.Sprintf("the daemon cannot be reached: %v", err), ErrUnauthorized}
 	}
 	name := userName(int(owner.Uid))
-	return &kindError{fmt.Sprintf("this project belongs to user %s, not to user %s; run coppice as %[1]s, or in a project of your own", name, userName(uid)), ErrUnauthorized}
+	return &kindError{fmt.Sprintf("this project belongs to user %s, not to user %s; run coppice as %[1]s, or "+
+		"in a project of your own", name, userName(uid)), ErrUnauthorized}
 }
 
 // userName is the name of a user, or the number of one without a name.

@@ -189,7 +189,8 @@ func (g *gate) refuse(agent *Caller) busy {
 		return busy(fmt.Sprintf("%s has %d connections to the daemon, the most that one may have; close some first",
 			agent.Name(), g.room.agent))
 	case g.guests >= g.room.forAgents() && !g.shed((*connection).guest):
-		return busy(fmt.Sprintf("agents have %d connections to the daemon, the most that they may have; try again later",
+		return busy(fmt.Sprintf(
+			"agents have %d connections to the daemon, the most that they may have; try again later",
 			g.guests))
 	}
 	return ""

@@ -20,13 +20,16 @@ func routes() []route {
 		{method: "GET", path: "/v1/nodes", params: []param{path}, answer: []Node{}, serve: (*call).nodes},
 		{method: "GET", path: "/v1/explain", params: []param{thePath}, answer: Explanation{}, serve: (*call).explain},
 		{method: "GET", path: "/v1/events", stream: true, answer: event.Event{}, serve: (*call).events, params: []param{
-			{name: "after", kind: "integer"}, {name: "epoch", kind: "string"}, {name: "last", kind: "integer"}, {name: "type", kind: "string", repeated: true}, path, follow}},
+			{name: "after", kind: "integer"}, {name: "epoch", kind: "string"}, {name: "last", kind: "integer"},
+			{name: "type", kind: "string", repeated: true}, path, follow}},
 		{method: "GET", path: "/v1/logs", stream: true, answer: LogLine{}, serve: (*call).logs, params: []param{
-			{name: "path", kind: "string", repeated: true}, {name: "n", kind: "integer"}, {name: "since", kind: "string"},
+			{name: "path", kind: "string", repeated: true}, {name: "n", kind: "integer"},
+			{name: "since", kind: "string"},
 			{name: "grep", kind: "string"}, {name: "after", kind: "string", repeated: true}, follow}},
 		{method: "POST", path: "/v1/act", body: ActRequest{}, answer: Acted{}, serve: (*call).act},
 		{method: "POST", path: "/v1/down", body: DownRequest{}, serve: (*call).down},
-		{method: "POST", path: "/v1/attach", params: []param{thePath, {name: "watch", kind: "boolean"}}, stays: true, serve: (*call).attach},
+		{method: "POST", path: "/v1/attach", params: []param{thePath, {name: "watch", kind: "boolean"}}, stays: true,
+			serve: (*call).attach},
 	}
 	return slices.Concat(all, agentRoutes(), beliefRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(),
 		taskRoutes(), orderRoutes(), farewellRoutes(), fireRoutes(), unfinishedRoutes())
@@ -56,7 +59,8 @@ func (c *call) explain() error {
 	if err != nil {
 		return err
 	}
-	x.Evidence, x.History, x.Tail, x.Claims = orEmpty(x.Evidence), orEmpty(x.History), orEmpty(x.Tail), orEmpty(x.Claims)
+	x.Evidence, x.History, x.Tail, x.Claims = orEmpty(x.Evidence), orEmpty(x.History), orEmpty(x.Tail),
+		orEmpty(x.Claims)
 	return c.answer(x)
 }
 

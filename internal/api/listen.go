@@ -54,7 +54,8 @@ func SocketPath(project string) (string, error) {
 	sum := sha256.Sum256([]byte(dir))
 	path := filepath.Join(base, "coppice-"+hex.EncodeToString(sum[:12])+".sock")
 	if len(path) > maxSocketPath {
-		return "", fmt.Errorf("the path of the socket %s has %d bytes, at most %d are possible; set XDG_RUNTIME_DIR to a shorter directory", path, len(path), maxSocketPath)
+		return "", fmt.Errorf("the path of the socket %s has %d bytes, at most %d are possible; set "+
+			"XDG_RUNTIME_DIR to a shorter directory", path, len(path), maxSocketPath)
 	}
 	return path, nil
 }
@@ -88,7 +89,8 @@ func checkPrivate(dir string) error {
 	case !ok || int(st.Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to somebody else", dir)
 	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%s is open to others (mode %v); make it private with: chmod 700 %s", dir, info.Mode().Perm(), dir)
+		return fmt.Errorf("%s is open to others (mode %v); make it private with: chmod 700 %s", dir,
+			info.Mode().Perm(), dir)
 	}
 	return nil
 }

@@ -30,7 +30,10 @@ func listenPrivate(path string) (*net.UnixListener, error) {
 // process is 0 if it is in a namespace that this one does not see.
 func peer(conn *net.UnixConn) (uid, pid int, err error) {
 	var cred *unix.Ucred
-	if e := withFD(conn, func(fd int) { cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil {
+	if e := withFD(conn, func(fd int) {
+		cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET,
+			unix.SO_PEERCRED)
+	}); e != nil {
 		return -1, 0, e
 	}
 	if err != nil {
@@ -43,7 +46,10 @@ func peer(conn *net.UnixConn) (uid, pid int, err error) {
 // that its number may be another one's by now.
 func ended(conn *net.UnixConn, pid int) bool {
 	pidfd, err := -1, error(nil)
-	if e := withFD(conn, func(fd int) { pidfd, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD) }); e != nil {
+	if e := withFD(conn, func(fd int) {
+		pidfd, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET,
+			unix.SO_PEERPIDFD)
+	}); e != nil {
 		return true
 	}
 	switch {

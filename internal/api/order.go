@@ -139,9 +139,12 @@ func orderRoutes() []route {
 		{method: "GET", path: "/v1/orders", answer: []Order{}, serve: (*call).orders},
 		{method: "GET", path: "/v1/order", params: []param{name}, answer: Order{}, serve: (*call).order},
 		{method: "GET", path: "/v1/order/check", params: []param{name}, answer: Order{}, serve: (*call).checkOrder},
-		{method: "GET", path: "/v1/order/next", params: []param{name, count}, answer: OrderTimes{}, serve: (*call).nextOrder},
-		{method: "GET", path: "/v1/order/runs", params: []param{name, count}, answer: []OrderRun{}, serve: (*call).orderRuns},
-		{method: "GET", path: "/v1/order/run", params: []param{{name: "id", kind: "string", required: true}, {name: "wait", kind: "boolean"}}, stays: true, answer: OrderRun{}, serve: (*call).orderRun},
+		{method: "GET", path: "/v1/order/next", params: []param{name, count}, answer: OrderTimes{},
+			serve: (*call).nextOrder},
+		{method: "GET", path: "/v1/order/runs", params: []param{name, count}, answer: []OrderRun{},
+			serve: (*call).orderRuns},
+		{method: "GET", path: "/v1/order/run", params: []param{{name: "id", kind: "string", required: true},
+			{name: "wait", kind: "boolean"}}, stays: true, answer: OrderRun{}, serve: (*call).orderRun},
 		{method: "POST", path: "/v1/order/act", body: OrderAct{}, answer: OrderActed{}, serve: (*call).actOnOrder},
 	}
 }
@@ -174,7 +177,8 @@ func (c *call) checkOrder() error {
 }
 
 func (c *call) nextOrder() error {
-	times, err := c.service.NextOrder(c.r.Context(), c.query.text("name"), int(min(c.query.number("count", 5), maxOrderTimes)))
+	times, err := c.service.NextOrder(c.r.Context(), c.query.text("name"),
+		int(min(c.query.number("count", 5), maxOrderTimes)))
 	if err != nil {
 		return err
 	}
@@ -185,7 +189,8 @@ func (c *call) nextOrder() error {
 }
 
 func (c *call) orderRuns() error {
-	all, err := c.service.OrderRuns(c.r.Context(), c.query.text("name"), int(min(c.query.number("count", 20), maxOrderTimes)))
+	all, err := c.service.OrderRuns(c.r.Context(), c.query.text("name"),
+		int(min(c.query.number("count", 20), maxOrderTimes)))
 	if err != nil {
 		return err
 	}

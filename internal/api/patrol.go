@@ -56,8 +56,9 @@ type Reloaded struct {
 	Added    int    `json:"added"`    // agents and supervisors
 	Removed  int    `json:"removed"`
 	Renewed  int    `json:"renewed"` // agents that were restarted
-	Later    int    `json:"later"`   // agents that restart when they have finished their work, or when their limit has room
-	Amended  int    `json:"amended"` // agents that have changed without that
+	// agents that restart when they have finished their work, or when their limit has room
+	Later   int `json:"later"`
+	Amended int `json:"amended"` // agents that have changed without that
 }
 
 func (r Reloaded) String() string {
@@ -68,7 +69,8 @@ func (r Reloaded) String() string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{r.Added, "added"}, {r.Removed, "removed"}, {r.Renewed, "restarted"}, {r.Later, "to be restarted later"}, {r.Amended, "changed in place"}} {
+	}{{r.Added, "added"}, {r.Removed, "removed"}, {r.Renewed, "restarted"}, {r.Later, "to be restarted later"},
+		{r.Amended, "changed in place"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}

@@ -17,7 +17,8 @@ type Pool struct {
 	Error     string     `json:"error,omitempty"`
 	Checking  bool       `json:"checking"` // a check runs
 	Booting   bool       `json:"booting"`  // on_boot runs, and nothing is started before its end
-	Retired   bool       `json:"retired"`  // the file does not have it any more: who is in it may finish, and it ends with the last one
+	// the file does not have it any more: who is in it may finish, and it ends with the last one
+	Retired bool `json:"retired"`
 }
 
 // PoolAt is a pool and where it is.

@@ -143,7 +143,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, into any) err
 func bodyError(err error) error {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return fmt.Errorf("%w: the body has more than %d bytes, expected at most that; send less at once", ErrInvalid, large.Limit)
+		return fmt.Errorf("%w: the body has more than %d bytes, expected at most that; send less at once", ErrInvalid,
+			large.Limit)
 	}
 	if err == io.EOF {
 		err = errors.New("it is empty")

@@ -110,7 +110,8 @@ func (set schemaSet) add(t reflect.Type) string {
 		return name
 	}
 	s := &jsonSchema{
-		Type: "object", Description: self.Tag.Get("doc"), Properties: properties{}, Required: []string{}, Closed: new(bool),
+		Type: "object", Description: self.Tag.Get("doc"), Properties: properties{}, Required: []string{},
+		Closed: new(bool),
 	}
 	set[name] = namedSchema{t, s}
 	for _, f := range fieldsOf(t) {

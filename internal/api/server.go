@@ -226,8 +226,9 @@ func (c *call) notFound() error {
 	if c.local {
 		return fmt.Errorf("%w here; start it with: coppice up -d", ErrDown)
 	}
-	return &unsupported{http.StatusNotFound, fmt.Sprintf("this daemon has no %.100q; it speaks version %s, see /v1/openapi.json",
-		c.r.URL.Path, Version)}
+	return &unsupported{http.StatusNotFound,
+		fmt.Sprintf("this daemon has no %.100q; it speaks version %s, see /v1/openapi.json",
+			c.r.URL.Path, Version)}
 }
 
 // wrongMethod fails a request for a route that takes others.
@@ -256,7 +257,8 @@ func (c *call) recover() {
 	if v == http.ErrAbortHandler {
 		panic(v)
 	}
-	c.logger.Error("a request has panicked", "request", c.r.Method+" "+c.r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+	c.logger.Error("a request has panicked", "request", c.r.Method+" "+c.r.URL.Path, "panic", v, "stack",
+		string(debug.Stack()))
 	if c.begun {
 		panic(http.ErrAbortHandler) // the client must not take half an answer for a whole one
 	}
@@ -295,7 +297,8 @@ func (c *call) write(status int, v any) {
 	data, err := marshal(v)
 	if err != nil { // a number that JSON has not
 		c.logger.Error("an answer cannot be JSON", "request", c.r.URL.Path, "error", err)
-		status, data = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON","code":"internal"}`)
+		status, data = http.StatusInternalServerError,
+			[]byte(`{"error":"the answer cannot be written as JSON","code":"internal"}`)
 	}
 	c.begun = true
 	c.rc.SetWriteDeadline(time.Now().Add(c.pace.write))

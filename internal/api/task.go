@@ -131,30 +131,43 @@ const (
 
 func taskRoutes() []route {
 	filter := []param{
-		{name: "status", kind: "string", repeated: true}, {name: "pool", kind: "string"}, {name: "assignee", kind: "string"},
-		{name: "label", kind: "string", repeated: true}, {name: "type", kind: "string"}, {name: "parent", kind: "string"},
+		{name: "status", kind: "string", repeated: true}, {name: "pool", kind: "string"},
+		{name: "assignee", kind: "string"},
+		{name: "label", kind: "string", repeated: true}, {name: "type", kind: "string"},
+		{name: "parent", kind: "string"},
 		{name: "ready", kind: "boolean"}, {name: "active", kind: "boolean"}, {name: "all", kind: "boolean"},
 	}
 	page := []param{{name: "limit", kind: "integer"}, {name: "after", kind: "string"}}
 	id := []param{{name: "id", kind: "string", required: true}}
 	routes := []route{
-		{method: "POST", path: "/v1/tasks/import", body: TaskImport{}, maxBody: maxBeads, answer: work.ImportReport{}, serve: (*call).importTasks},
-		{method: "GET", path: "/v1/tasks/export", params: []param{{name: "after", kind: "string"}}, answer: work.BeadPage{}, serve: (*call).exportTasks},
+		{method: "POST", path: "/v1/tasks/import", body: TaskImport{}, maxBody: maxBeads, answer: work.ImportReport{},
+			serve: (*call).importTasks},
+		{method: "GET", path: "/v1/tasks/export", params: []param{{name: "after", kind: "string"}},
+			answer: work.BeadPage{}, serve: (*call).exportTasks},
 	}
 	routes = append(routes,
 		route{method: "GET", path: agentBase + "/todo", agent: true, answer: []work.Task{}, serve: (*call).todo},
-		route{method: "POST", path: agentBase + "/task/await", agent: true, body: TaskWait{}, stream: true, answer: []work.Task{}, serve: (*call).awaitTask})
+		route{method: "POST", path: agentBase + "/task/await", agent: true, body: TaskWait{}, stream: true,
+			answer: []work.Task{}, serve: (*call).awaitTask})
 	for _, base := range []string{"/v1", agentBase} {
 		agent := base == agentBase
 		routes = append(routes,
-			route{method: "GET", path: base + "/tasks", agent: agent, params: slices.Concat(filter, page), answer: []work.Task{}, serve: (*call).tasks},
-			route{method: "GET", path: base + "/tasks/count", agent: agent, params: filter, answer: TaskCount{}, serve: (*call).countTasks},
-			route{method: "POST", path: base + "/tasks", agent: agent, body: TaskAdd{}, maxBody: maxTask, answer: work.Task{}, serve: (*call).addTask},
-			route{method: "GET", path: base + "/task", agent: agent, params: id, answer: work.Detail{}, serve: (*call).task},
-			route{method: "POST", path: base + "/task/edit", agent: agent, body: TaskEdit{}, maxBody: maxTask, answer: work.Task{}, serve: (*call).editTask},
-			route{method: "POST", path: base + "/task/comment", agent: agent, body: TaskComment{}, maxBody: maxRemark, answer: work.Task{}, serve: (*call).commentTask},
-			route{method: "POST", path: base + "/task/claim", agent: agent, body: TaskClaim{}, answer: []work.Task{}, serve: (*call).claimTask},
-			route{method: "POST", path: base + "/task/act", agent: agent, body: TaskAct{}, answer: work.Task{}, serve: (*call).actOnTask})
+			route{method: "GET", path: base + "/tasks", agent: agent, params: slices.Concat(filter, page),
+				answer: []work.Task{}, serve: (*call).tasks},
+			route{method: "GET", path: base + "/tasks/count", agent: agent, params: filter, answer: TaskCount{},
+				serve: (*call).countTasks},
+			route{method: "POST", path: base + "/tasks", agent: agent, body: TaskAdd{}, maxBody: maxTask,
+				answer: work.Task{}, serve: (*call).addTask},
+			route{method: "GET", path: base + "/task", agent: agent, params: id, answer: work.Detail{},
+				serve: (*call).task},
+			route{method: "POST", path: base + "/task/edit", agent: agent, body: TaskEdit{}, maxBody: maxTask,
+				answer: work.Task{}, serve: (*call).editTask},
+			route{method: "POST", path: base + "/task/comment", agent: agent, body: TaskComment{}, maxBody: maxRemark,
+				answer: work.Task{}, serve: (*call).commentTask},
+			route{method: "POST", path: base + "/task/claim", agent: agent, body: TaskClaim{}, answer: []work.Task{},
+				serve: (*call).claimTask},
+			route{method: "POST", path: base + "/task/act", agent: agent, body: TaskAct{}, answer: work.Task{},
+				serve: (*call).actOnTask})
 	}
 	return routes
 }
@@ -162,8 +175,10 @@ func taskRoutes() []route {
 // taskFilter reads what selects tasks.
 func (c *call) taskFilter() work.Filter {
 	f := work.Filter{
-		Pool: c.query.text("pool"), Assignee: c.query.text("assignee"), Labels: c.query.all("label"), Type: c.query.text("type"),
-		Parent: c.query.text("parent"), Ready: c.query.flag("ready"), Active: c.query.flag("active"), All: c.query.flag("all"),
+		Pool: c.query.text("pool"), Assignee: c.query.text("assignee"), Labels: c.query.all("label"),
+		Type:   c.query.text("type"),
+		Parent: c.query.text("parent"), Ready: c.query.flag("ready"), Active: c.query.flag("active"),
+		All: c.query.flag("all"),
 	}
 	for _, s := range c.query.all("status") {
 		f.Statuses = append(f.Statuses, work.Status(s))
@@ -223,11 +238,17 @@ func asked[Q, A any](c *call, do func(context.Context, Q) (A, error)) error {
 }
 
 func (c *call) addTask() error {
-	return asked(c, func(ctx context.Context, t TaskAdd) (work.Task, error) { return c.service.AddTask(ctx, c.caller, t) })
+	return asked(c, func(ctx context.Context, t TaskAdd) (work.Task,
+		error) {
+		return c.service.AddTask(ctx, c.caller, t)
+	})
 }
 
 func (c *call) editTask() error {
-	return asked(c, func(ctx context.Context, e TaskEdit) (work.Task, error) { return c.service.EditTask(ctx, c.caller, e) })
+	return asked(c, func(ctx context.Context, e TaskEdit) (work.Task,
+		error) {
+		return c.service.EditTask(ctx, c.caller, e)
+	})
 }
 
 func (c *call) commentTask() error {
@@ -264,7 +285,8 @@ func (c *call) awaitTask() error {
 func (c *call) actOnTask() error {
 	return asked(c, func(ctx context.Context, a TaskAct) (work.Task, error) {
 		if !slices.Contains(TaskActions(), a.Action) {
-			return work.Task{}, fmt.Errorf("%w: action is %.100q, expected one of %v", ErrInvalid, a.Action, TaskActions())
+			return work.Task{}, fmt.Errorf("%w: action is %.100q, expected one of %v", ErrInvalid, a.Action,
+				TaskActions())
 		}
 		return c.service.ActOnTask(ctx, c.caller, a)
 	})
@@ -273,7 +295,8 @@ func (c *call) actOnTask() error {
 func (c *call) importTasks() error {
 	return asked(c, func(ctx context.Context, t TaskImport) (work.ImportReport, error) {
 		if len(t.Beads) == 0 || len(t.Beads) > work.MaxImport {
-			return work.ImportReport{}, fmt.Errorf("%w: there are %d beads, expected 1 to %d", ErrInvalid, len(t.Beads), work.MaxImport)
+			return work.ImportReport{}, fmt.Errorf("%w: there are %d beads, expected 1 to %d", ErrInvalid,
+				len(t.Beads), work.MaxImport)
 		}
 		return c.service.ImportTasks(ctx, t)
 	})
@@ -299,7 +322,8 @@ func filterQuery(f work.Filter) url.Values {
 	for _, s := range f.Statuses {
 		query.Add("status", string(s))
 	}
-	for name, value := range map[string]string{"pool": f.Pool, "assignee": f.Assignee, "type": f.Type, "parent": f.Parent} {
+	for name, value := range map[string]string{"pool": f.Pool, "assignee": f.Assignee, "type": f.Type,
+		"parent": f.Parent} {
 		if value != "" {
 			query.Set(name, value)
 		}

@@ -58,7 +58,8 @@ type Notice struct {
 
 // Vitals is how an agent gets on.
 type Vitals struct {
-	Heartbeat        *float64 `json:"heartbeat_age_seconds,omitempty"` // since the last sign of it; nil if there was none yet
+	// since the last sign of it; nil if there was none yet
+	Heartbeat        *float64 `json:"heartbeat_age_seconds,omitempty"`
 	HeartbeatTimeout float64  `json:"heartbeat_timeout_seconds,omitempty"`
 	Progress         *int64   `json:"progress,omitempty"` // as it claims
 	Note             string   `json:"note,omitempty"`
@@ -73,7 +74,8 @@ func vitalsRoutes() []route {
 		{method: "POST", path: "/v1/agent/ready", agent: true, serve: (*call).ready},
 		{method: "POST", path: "/v1/agent/heartbeat", agent: true, body: Beat{}, serve: (*call).heartbeat},
 		{method: "POST", path: "/v1/agent/restart", agent: true, body: RestartRequest{}, serve: (*call).requestRestart},
-		{method: "POST", path: "/v1/agent/hook", agent: true, body: HookRequest{}, answer: []Notice{}, serve: (*call).hook},
+		{method: "POST", path: "/v1/agent/hook", agent: true, body: HookRequest{}, answer: []Notice{},
+			serve: (*call).hook},
 	}
 }
 

@@ -108,13 +108,16 @@ func Open(ctx context.Context, s store.Store) (*Book, []Problem, error) {
 			for _, r := range page {
 				path, name, ok := parseKey(under, r.Key)
 				if !ok {
-					problems = append(problems, Problem{Message: fmt.Sprintf("the record %s names no belief and is ignored", r.Key)})
+					problems = append(problems, Problem{Message: fmt.Sprintf("the record %s names "+
+						"no belief and is ignored", r.Key)})
 					continue
 				}
 				e := decode(r)
 				b.agent(path).under(under).put(name, e)
 				if e.damage != "" && under == prefix {
-					problems = append(problems, Problem{path, name, "its record cannot be read: " + e.damage + "; the initial value holds. coppice belief get --raw shows the record"})
+					problems = append(problems, Problem{path, name,
+						"its record cannot be read: " + e.damage +
+							"; the initial value holds. coppice belief get --raw shows the record"})
 				}
 			}
 		}

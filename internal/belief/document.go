@@ -108,7 +108,8 @@ func ParseDocument(text []byte) (Document, error) {
 
 // DocumentTooLarge is the error for a document of so many bytes, or more.
 func DocumentTooLarge(bytes int) error {
-	return &value.LimitError{What: "the file", Have: bytes, Max: MaxDocument, Unit: "bytes", Hint: "export and import agents one by one"}
+	return &value.LimitError{What: "the file", Have: bytes, Max: MaxDocument, Unit: "bytes",
+		Hint: "export and import agents one by one"}
 }
 
 // Write writes the document with sorted keys, a line for each belief or more.

@@ -116,7 +116,8 @@ func (b *Book) importStep(ctx context.Context, s Step) error {
 func (a *agent) lasting(values value.Named) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if d, ok := a.decls[name]; ok && !d.Persistent {
-			return fmt.Errorf("%w: belief %s of %s is not persistent, expected only persistent ones in an import", ErrRefused, name, a.path)
+			return fmt.Errorf("%w: belief %s of %s is not persistent, expected only persistent ones in an import",
+				ErrRefused, name, a.path)
 		}
 	}
 	return nil
@@ -206,7 +207,8 @@ func (b *Book) finish(ctx context.Context, a *agent) error {
 	if len(a.imports.of) == 0 {
 		return nil
 	}
-	for _, some := range batches(func(name string) int { return len(name) + a.staged.of[name].size }, a.staged.names()) {
+	for _, some := range batches(func(name string) int { return len(name) + a.staged.of[name].size },
+		a.staged.names()) {
 		w := &write{}
 		for _, name := range some {
 			r, _, err := b.read(ctx, a.staged.key(name))
@@ -229,13 +231,16 @@ func (b *Book) finish(ctx context.Context, a *agent) error {
 }
 
 func unfinished(a *agent, err error) error {
-	return fmt.Errorf("an import of %s is decided and not finished yet; it goes on with the next access: %w", a.path, err)
+	return fmt.Errorf("an import of %s is decided and not finished yet; it goes on with the next access: %w", a.path,
+		err)
 }
 
 func tooMany(path string, n int) error {
-	return &value.LimitError{What: path, Have: n, Max: MaxBeliefs, Unit: "beliefs", Hint: "put several values into one list or map, or remove some with coppice belief rm"}
+	return &value.LimitError{What: path, Have: n, Max: MaxBeliefs, Unit: "beliefs",
+		Hint: "put several values into one list or map, or remove some with coppice belief rm"}
 }
 
 func tooMuch(path string, bytes int) error {
-	return &value.LimitError{What: "all beliefs of " + path, Have: bytes, Max: MaxBytes, Unit: "bytes", Hint: "keep large things in files and their paths in beliefs"}
+	return &value.LimitError{What: "all beliefs of " + path, Have: bytes, Max: MaxBytes, Unit: "bytes",
+		Hint: "keep large things in files and their paths in beliefs"}
 }

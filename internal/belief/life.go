@@ -41,7 +41,8 @@ func (b *Book) Begin(ctx context.Context, path string, life Life) ([]Problem, er
 	for _, name := range a.stored.names() {
 		e := a.stored.of[name]
 		if wrong := a.misfit(name, e); wrong != "" {
-			problems = append(problems, Problem{path, name, wrong + "; the initial value holds. coppice belief get --raw shows what is kept"})
+			problems = append(problems, Problem{path, name,
+				wrong + "; the initial value holds. coppice belief get --raw shows what is kept"})
 		}
 		if e.Transient && e.Life != life.ID && e.damage == "" {
 			old = append(old, name)

@@ -60,10 +60,12 @@ func (s Step) check() error {
 		seen[name] = ""
 	}
 	if n := len(s.Set) + len(s.Delete); n > MaxStep {
-		return fmt.Errorf("%s: %w", s.Path, &value.LimitError{What: "a step", Have: n, Max: MaxStep, Unit: "values", Hint: "make several steps, or one value of several"})
+		return fmt.Errorf("%s: %w", s.Path, &value.LimitError{What: "a step", Have: n, Max: MaxStep, Unit: "values",
+			Hint: "make several steps, or one value of several"})
 	}
 	if n := s.size(); n > MaxStepBytes {
-		return fmt.Errorf("%s: %w", s.Path, &value.LimitError{What: "a step", Have: n, Max: MaxStepBytes, Unit: "bytes", Hint: "make several steps"})
+		return fmt.Errorf("%s: %w", s.Path, &value.LimitError{What: "a step", Have: n, Max: MaxStepBytes,
+			Unit: "bytes", Hint: "make several steps"})
 	}
 	return nil
 }
@@ -159,7 +161,8 @@ func (a *agent) plan(s Step) (w *write, old []string, err error) {
 		}
 	}
 	if n := len(w.ops); n > store.MaxOps { // each that was set aside goes along
-		return nil, nil, &value.LimitError{What: "a step", Have: n, Max: store.MaxOps, Unit: "records", Hint: "remove some first"}
+		return nil, nil, &value.LimitError{What: "a step", Have: n, Max: store.MaxOps, Unit: "records",
+			Hint: "remove some first"}
 	}
 	if count > MaxBeliefs && len(s.Set) > 0 {
 		return nil, nil, tooMany(a.path, count)
@@ -180,9 +183,11 @@ func (a *agent) admit(name string, v value.Value) (transient bool, err error) {
 	case !ok:
 		return false, fmt.Errorf("%w (an agent that declares beliefs can set no others)", a.missing(name))
 	case !d.Type.Fits(v):
-		return false, fmt.Errorf("%w: belief %s of %s is %s, expected a value of type %v", ErrRefused, name, a.path, value.Describe(v), d.Type)
+		return false, fmt.Errorf("%w: belief %s of %s is %s, expected a value of type %v", ErrRefused, name, a.path,
+			value.Describe(v), d.Type)
 	case !d.Persistent && a.life.ID == "":
-		return false, fmt.Errorf("%w: belief %s of %s is not persistent and the agent does not run, so that the value would be lost; change initial in the file", ErrRefused, name, a.path)
+		return false, fmt.Errorf("%w: belief %s of %s is not persistent and the agent does not run, so that the "+
+			"value would be lost; change initial in the file", ErrRefused, name, a.path)
 	}
 	return !d.Persistent, nil
 }

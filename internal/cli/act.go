@@ -15,11 +15,15 @@ import (
 func newActs(s *streams) []*cobra.Command {
 	return []*cobra.Command{
 		newAct(s, api.Start, "started", "Start agents that are stopped or held back", ""),
-		newAct(s, api.Stop, "stopped", "Stop agents until they are started by hand", "\nA stop is final: no restart, no resume, no later daemon starts them again."),
+		newAct(s, api.Stop, "stopped", "Stop agents until they are started by hand",
+			"\nA stop is final: no restart, no resume, no later daemon starts them again."),
 		newAct(s, api.Restart, "restarted", "Stop agents and start them again", "\nIt counts as no failure."),
 		newAct(s, api.Reset, "reset", "Reset failure counts, and start what they hold", ""),
-		newAct(s, api.Suspend, "suspended", "Stop agents until they are resumed", "\nWithout a path, or with \".\", the whole project is: nothing starts until coppice\nresume, also in later daemons."),
-		newAct(s, api.Resume, "resumed", "Resume suspended or paused agents", "\nWithout a path, or with \".\", the whole project does. What was stopped or\nsuspended by itself stays so."),
+		newAct(s, api.Suspend, "suspended", "Stop agents until they are resumed",
+			"\nWithout a path, or with \".\", the whole project is: nothing starts until "+
+				"coppice\nresume, also in later daemons."),
+		newAct(s, api.Resume, "resumed", "Resume suspended or paused agents", "\nWithout a path, or with \".\", "+
+			"the whole project does. What was stopped or\nsuspended by itself stays so."),
 	}
 }
 
@@ -37,7 +41,8 @@ func newAct(s *streams, action api.Action, done, short, more string) *cobra.Comm
 	cmd := &cobra.Command{
 		Use:   string(action) + use,
 		Short: short,
-		Long:  short + ".\nA supervisor stands for all agents below it. The command returns when it is done.\nAn agent that is already in that state is named, and is no error." + more,
+		Long: short + ".\nA supervisor stands for all agents below it. The command returns when it is done.\nAn " +
+			"agent that is already in that state is named, and is no error." + more,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && !whole {
 				return errors.New("the path of an agent or supervisor is missing; coppice tree shows them")

@@ -147,7 +147,8 @@ func knownAidefiles(path string, isNew bool) (map[string]string, error) {
 	l, err := config.LoadUnchecked(path)
 	if l.Tree == nil {
 		// A file without agents is about to get its first ones; anything else is wrong.
-		if bad := (config.Errors)(nil); errors.As(err, &bad) && len(bad) == 1 && strings.HasPrefix(bad[0].Message, "nothing to run") {
+		if bad := (config.Errors)(nil); errors.As(err, &bad) && len(bad) == 1 &&
+			strings.HasPrefix(bad[0].Message, "nothing to run") {
 			return known, nil
 		}
 		return nil, err

@@ -23,7 +23,8 @@ coppice runs: they find the daemon and prove who they are by variables that each
 agent has in its environment (see: coppice agent env). While no daemon answers
 they wait for one, as agents outlive it.`,
 	}
-	cmd.AddCommand(newAgentEnv(s), newAgentReady(), newAgentHeartbeat(), newAgentRequestRestart(), newAgentHook(s), newAgentDrainCheck(s), newAgentDrainAck(),
+	cmd.AddCommand(newAgentEnv(s), newAgentReady(), newAgentHeartbeat(), newAgentRequestRestart(), newAgentHook(s),
+		newAgentDrainCheck(s), newAgentDrainAck(),
 		newAgentBelief(s), newAgentOutcome(s), newMail(s, agentMail()), newAsk(s), newTask(s, agentTasks()))
 	return cmd
 }
@@ -36,11 +37,13 @@ func self() (proc.Self, error) {
 	me := proc.Self{Agent: os.Getenv(proc.EnvAgent), Socket: os.Getenv(proc.EnvSocket), Token: os.Getenv(proc.EnvToken)}
 	fmt.Sscan(os.Getenv(proc.EnvIncarnation), &me.Incarnation)
 	if me.Socket == "" || me.Token == "" {
-		return me, usage(fmt.Errorf("no agent of coppice runs this: %s and %s are not set; these commands are for programs that coppice.toml names, and what those start",
+		return me, usage(fmt.Errorf("no agent of coppice runs this: %s and %s are not set; these commands are for "+
+			"programs that coppice.toml names, and what those start",
 			proc.EnvSocket, proc.EnvToken))
 	}
 	if strings.ContainsFunc(me.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return me, &exitError{exitAuth, fmt.Errorf("%s is no token: it has blanks, line ends or other characters that no token has", proc.EnvToken)}
+		return me, &exitError{exitAuth, fmt.Errorf("%s is no token: it has blanks, line ends or other "+
+			"characters that no token has", proc.EnvToken)}
 	}
 	return me, nil
 }
@@ -75,7 +78,8 @@ func persist(ctx context.Context, patience time.Duration, do func() error) error
 	late := time.Now().Add(patience)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		err := do()
-		if !errors.Is(err, api.ErrDown) && !errors.Is(err, api.ErrStopping) && !errors.Is(err, api.ErrLost) || time.Now().After(late) {
+		if !errors.Is(err, api.ErrDown) && !errors.Is(err, api.ErrStopping) && !errors.Is(err, api.ErrLost) ||
+			time.Now().After(late) {
 			return err
 		}
 		select {
@@ -105,7 +109,8 @@ func newAgentEnv(s *streams) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return s.printJSON(map[string]any{"agent": who.Path, "incarnation": who.Incarnation, "socket": me.Socket})
+				return s.printJSON(map[string]any{"agent": who.Path, "incarnation": who.Incarnation,
+					"socket": me.Socket})
 			}
 			return s.printLines([]string{
 				fmt.Sprintf("%s=%s", proc.EnvAgent, proc.Plain(who.Path)),

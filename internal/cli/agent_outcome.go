@@ -84,7 +84,8 @@ JSON that programs can tell apart, one of
 	flags.StringArrayVar(&f.explored, "explored", nil, "a file that need not be looked at again (repeatable)")
 	flags.StringArrayVar(&f.dependencies, "dependency", nil, "something that the work depends on (repeatable)")
 	flags.StringVar(&f.notes, "notes", "", "what else there is to say of what was explored")
-	flags.StringVar(&f.notBefore, "not-before", "", "when to try again: a duration such as 30m, or a time such as 2030-01-02T15:04:05Z")
+	flags.StringVar(&f.notBefore, "not-before", "",
+		"when to try again: a duration such as 30m, or a time such as 2030-01-02T15:04:05Z")
 	flags.StringVar(&f.until, "until", "", "what parked work waits for: task=, service= or person= and which")
 	flags.StringArrayVar(&f.subtasks, "subtask", nil, "a part, as \"ID: OBJECTIVE\" (repeatable)")
 	flags.StringVar(&f.question, "question", "", "what a person has to decide")
@@ -93,10 +94,12 @@ JSON that programs can tell apart, one of
 }
 
 // read makes an outcome of what was given.
-func (f *outcomeFlags) read(cmd *cobra.Command, args []string, stdin io.Reader, now time.Time) (outcome.Outcome, error) {
+func (f *outcomeFlags) read(cmd *cobra.Command, args []string, stdin io.Reader, now time.Time) (outcome.Outcome,
+	error) {
 	if f.json != "" {
 		if len(args) > 0 || cmd.Flags().NFlag() > 1 {
-			return outcome.Outcome{}, errors.New("--json brings all there is to say; leave the kind and the other flags away")
+			return outcome.Outcome{}, errors.New("--json brings all there is to say; leave the kind " +
+				"and the other flags away")
 		}
 		data, err := readUpTo(f.json, stdin, outcome.MaxBytes)
 		if err != nil {
@@ -105,7 +108,8 @@ func (f *outcomeFlags) read(cmd *cobra.Command, args []string, stdin io.Reader, 
 		return outcome.Parse(data)
 	}
 	if len(args) == 0 {
-		return outcome.Outcome{}, fmt.Errorf("which outcome? One of %v; see %s --help", outcome.Kinds(), cmd.CommandPath())
+		return outcome.Outcome{}, fmt.Errorf("which outcome? One of %v; see %s --help", outcome.Kinds(),
+			cmd.CommandPath())
 	}
 	r, err := f.report(outcome.Kind(args[0]), now)
 	if err != nil {
@@ -172,7 +176,8 @@ func (f *outcomeFlags) report(kind outcome.Kind, now time.Time) (outcome.Report,
 		if !ok {
 			return r, fmt.Errorf("--subtask is %.80q, expected \"ID: OBJECTIVE\"", text)
 		}
-		r.Subtasks = append(r.Subtasks, outcome.Subtask{ID: strings.TrimSpace(id), Objective: strings.TrimSpace(objective)})
+		r.Subtasks = append(r.Subtasks, outcome.Subtask{ID: strings.TrimSpace(id),
+			Objective: strings.TrimSpace(objective)})
 	}
 	return r, nil
 }

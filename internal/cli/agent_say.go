@@ -61,7 +61,10 @@ that is certain, and the agent is stopped soon afterwards.`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			return askAsAgent(func(ctx context.Context, c *api.Client) error { return c.RequestRestart(ctx, strings.Join(args, "")) })
+			return askAsAgent(func(ctx context.Context,
+				c *api.Client) error {
+				return c.RequestRestart(ctx, strings.Join(args, ""))
+			})
 		},
 	}
 }

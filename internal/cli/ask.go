@@ -58,7 +58,8 @@ default, 4 where --status finds that it is still open.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&a.list, "options", nil, "what can be answered, as a `LIST` with commas")
-	f.StringArrayVar(&a.options, "option", nil, "one of the answers that are possible; for several, and for `TEXT` with commas")
+	f.StringArrayVar(&a.options, "option", nil,
+		"one of the answers that are possible; for several, and for `TEXT` with commas")
 	f.StringVar(&a.byDefault, "default", "", "the `ANSWER` if there is none at the deadline")
 	f.Var((*timespan.Flag)(&a.deadline), "deadline", "how long to wait at most, such as 30m or 2d")
 	f.BoolVar(&a.noWait, "no-wait", false, "print the id of the question and go on; the answer comes by mail")
@@ -93,7 +94,8 @@ func (a *asker) ask(s *streams, text string) error {
 		return usage(fmt.Errorf("--deadline %v has passed already, expected how long to wait, such as 30m", a.deadline))
 	}
 	req := question.AskRequest{
-		Text: text, Options: append(a.list, a.options...), Default: a.byDefault, Deadline: a.deadline.Seconds(), Key: rand.Text(),
+		Text: text, Options: append(a.list, a.options...), Default: a.byDefault, Deadline: a.deadline.Seconds(),
+		Key: rand.Text(),
 	}
 	var q question.Question
 	err := askAsAgent(func(ctx context.Context, c *api.Client) (err error) {
@@ -162,7 +164,8 @@ func (a *asker) tell(s *streams, q question.Question) error {
 		return err
 	}); err != nil {
 		// The agent has what it wanted; the worst that follows is that it gets it again.
-		fmt.Fprintf(s.err, "coppice: the daemon was not told that the answer has arrived: %v\n", proc.Plain(err.Error()))
+		fmt.Fprintf(s.err, "coppice: the daemon was not told that the answer has arrived: %v\n",
+			proc.Plain(err.Error()))
 	}
 	return result
 }

@@ -51,7 +51,8 @@ func attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 		return err
 	}
 	if !watch && !term.IsTerminal(int(in.Fd())) {
-		return usage(fmt.Errorf("the standard input is not a terminal; coppice attach --watch %s only shows what %[1]s does", path))
+		return usage(fmt.Errorf("the standard input is not a terminal; coppice attach --watch %s "+
+			"only shows what %[1]s does", path))
 	}
 	screen := &modes{w: out}
 	defer screen.restore()
@@ -96,9 +97,11 @@ func attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 func attachable(n api.Node) error {
 	switch {
 	case n.Kind != "agent":
-		return fmt.Errorf("%s is a %s and has no terminal; coppice attach takes an agent: %w", n.Path, n.Kind, api.ErrInvalid)
+		return fmt.Errorf("%s is a %s and has no terminal; coppice attach takes an agent: %w", n.Path, n.Kind,
+			api.ErrInvalid)
 	case !n.Terminal:
-		return fmt.Errorf("%w: %s has no terminal; give it one with terminal = true in its table, or follow its output with: coppice logs -f %[2]s", api.ErrConflict, n.Path)
+		return fmt.Errorf("%w: %s has no terminal; give it one with terminal = true in its table, or follow its "+
+			"output with: coppice logs -f %[2]s", api.ErrConflict, n.Path)
 	case n.State != "running" && n.State != "starting" && n.State != "stopping":
 		return fmt.Errorf("%w: %s is %s; see: coppice explain %[2]s", api.ErrConflict, n.Path, n.State)
 	}

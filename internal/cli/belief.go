@@ -25,7 +25,8 @@ func newBelief(s *streams) *cobra.Command {
 agent; one that is persistent outlives restarts of the agent, of the daemon and
 of the machine. Agents read and set their own with: coppice agent belief`,
 	}
-	cmd.AddCommand(newBeliefLs(s), newBeliefGet(s), newBeliefSet(s), newBeliefRm(s), newBeliefExport(s), newBeliefImport(s), newBeliefDiff(s))
+	cmd.AddCommand(newBeliefLs(s), newBeliefGet(s), newBeliefSet(s), newBeliefRm(s), newBeliefExport(s),
+		newBeliefImport(s), newBeliefDiff(s))
 	return cmd
 }
 
@@ -52,7 +53,8 @@ func newBeliefLs(s *streams) *cobra.Command {
 						if !a.Known {
 							note = strings.TrimSuffix("the agent is no longer in the file; "+note, "; ")
 						}
-						rows = append(rows, append([]string{proc.Plain(a.Path)}, append(beliefRow(b), proc.Plain(note))...))
+						rows = append(rows, append([]string{proc.Plain(a.Path)},
+							append(beliefRow(b), proc.Plain(note))...))
 					}
 				}
 				return s.printBeliefs(append([]string{"AGENT"}, append(beliefHeader(), "NOTE")...), rows)
@@ -140,7 +142,8 @@ func (s *streams) printRaw(ctx context.Context, c *api.Client, path, name string
 		record = raw.Aside
 	}
 	if record == nil {
-		return &exitError{exitNotFound, fmt.Errorf("there is no record of the belief %s of %s", proc.Plain(name), proc.Plain(path))}
+		return &exitError{exitNotFound, fmt.Errorf("there is no record of the belief %s of %s", proc.Plain(name),
+			proc.Plain(path))}
 	}
 	text := string(record)
 	if _, tty := isTerminal(s.out); tty {
@@ -285,7 +288,9 @@ func export(ctx context.Context, s *streams, c *api.Client, path string) (belief
 			doc.Agents[a.Path] = e.Beliefs
 		}
 		for _, name := range e.Unreadable {
-			fmt.Fprintf(s.err, "coppice: %s of %s cannot be read and is left out; coppice belief get --raw shows it\n", proc.Plain(name), proc.Plain(a.Path))
+			fmt.Fprintf(s.err,
+				"coppice: %s of %s cannot be read and is left out; coppice belief get --raw shows it\n",
+				proc.Plain(name), proc.Plain(a.Path))
 		}
 	}
 	return doc, nil
@@ -369,7 +374,8 @@ func newBeliefDiff(s *streams) *cobra.Command {
 
 func oneFile(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("expected one file, such as coppice belief export -o FILE writes; see %s --help", cmd.CommandPath())
+		return fmt.Errorf("expected one file, such as coppice belief export -o FILE writes; see %s --help",
+			cmd.CommandPath())
 	}
 	return nil
 }

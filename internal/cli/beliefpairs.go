@@ -22,7 +22,8 @@ func checkPairs(args []string) error {
 	}
 	for _, a := range args {
 		if !strings.Contains(a, "=") {
-			return fmt.Errorf("%s is not of the form NAME=JSON; NAME - reads the value from standard input", spec.Quote(a))
+			return fmt.Errorf("%s is not of the form NAME=JSON; NAME - reads the value from standard input",
+				spec.Quote(a))
 		}
 	}
 	return nil
@@ -37,7 +38,8 @@ func parsePairs(stdin *os.File, args []string, asString bool) (value.Named, erro
 			return nil, err
 		}
 		if len(text) > 2*value.MaxBytes {
-			return nil, usage(fmt.Errorf("%s: more than %d bytes came in; a value has at most %d: keep it in a file and its path in the belief", proc.Plain(args[0]), 2*value.MaxBytes, value.MaxBytes))
+			return nil, usage(fmt.Errorf("%s: more than %d bytes came in; a value has at most %d: keep it in a "+
+				"file and its path in the belief", proc.Plain(args[0]), 2*value.MaxBytes, value.MaxBytes))
 		}
 		set[args[0]], err = parseGiven(args[0], text, asString)
 		return set, err

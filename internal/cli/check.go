@@ -32,7 +32,8 @@ Each error and warning is shown with its place, the line and what to do. The exi
 code is 1 if there is an error; warnings alone are none.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return fmt.Errorf("%d arguments, expected one file or directory; see %s --help", len(args), cmd.CommandPath())
+				return fmt.Errorf("%d arguments, expected one file or directory; see %s --help", len(args),
+					cmd.CommandPath())
 			}
 			return nil
 		},
@@ -62,7 +63,8 @@ code is 1 if there is an error; warnings alone are none.`,
 // none. Who has a fleet here means its file.
 func noProgram(err error) error {
 	if file, e := findConfig(""); e == nil {
-		err = fmt.Errorf("%w; this command is for Sage programs, %s is checked by: coppice validate", err, filepath.Base(file))
+		err = fmt.Errorf("%w; this command is for Sage programs, %s is checked by: coppice validate", err,
+			filepath.Base(file))
 	}
 	return &exitError{exitConfig, err}
 }
@@ -108,7 +110,8 @@ func checkProgram(program *load.Program, path string) (*load.Program, *check.Inf
 }
 
 // reportCheck shows what was found.
-func reportCheck(s *streams, program *load.Program, info *check.Info, diagnostics []diag.Diagnostic, asJSON bool) error {
+func reportCheck(s *streams, program *load.Program, info *check.Info, diagnostics []diag.Diagnostic,
+	asJSON bool) error {
 	errs, warnings := 0, 0
 	for _, d := range diagnostics {
 		if d.Severity == diag.Error {

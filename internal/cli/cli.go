@@ -129,7 +129,8 @@ fails by the strategy of its supervisor, and stops everything in order.`,
 		newRun(s), newValidate(s), newInit(s), newMan(s), newVersion(s),
 		newUp(s), newDown(s), newReload(s), newPatrol(s), newDoctor(s), newBackup(s), newRestore(s), newInstall(s),
 		newConfig(s), newSchema(s), newAdd(s),
-		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s), newDrain(s), newFire(s),
+		newStatus(s), newPs(s), newTree(s), newTop(s), newLogs(s), newAttach(s), newEvents(s), newExplain(s),
+		newDrain(s), newFire(s),
 		newBelief(s), newAgent(s), newMCP(s),
 		newInbox(s), newAnswer(s), newMail(s, peopleMail()), newTask(s, peopleTasks()), newOrder(s),
 		newSage(s),
@@ -219,7 +220,8 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		Use:                   "help [COMMAND]",
 		Short:                 "Show the help of a command",
 		DisableFlagsInUseLine: true,
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string,
+			_ cobra.ShellCompDirective) {
 			if cmd, _, err := root.Find(args); err == nil {
 				for _, sub := range cmd.Commands() {
 					if sub.IsAvailableCommand() {
@@ -285,7 +287,8 @@ func configFlag(cmd *cobra.Command, path *string) { configFlagShort(cmd, path, "
 
 // configFlagShort is configFlag with another short form, or none.
 func configFlagShort(cmd *cobra.Command, path *string, short string) {
-	cmd.Flags().StringVarP(path, "file", short, "", "the `FILE` of the project, or its directory (default: the one here or above)")
+	cmd.Flags().StringVarP(path, "file", short, "",
+		"the `FILE` of the project, or its directory (default: the one here or above)")
 	cmd.MarkFlagFilename("file", "toml")
 }
 
@@ -293,7 +296,8 @@ func configFlagShort(cmd *cobra.Command, path *string, short string) {
 func findFleet(flag string) (string, error) {
 	path, err := findConfig(flag)
 	if err == nil && config.IsGrove(path) {
-		err = &exitError{exitConfig, fmt.Errorf("this project has a %s and no coppice.toml; all of its settings are in that file, see docs/grove.md", filepath.Base(path))}
+		err = &exitError{exitConfig, fmt.Errorf("this project has a %s and no coppice.toml; all of its settings "+
+			"are in that file, see docs/grove.md", filepath.Base(path))}
 	}
 	return path, err
 }
@@ -304,7 +308,8 @@ func nearestConfig(dir string) (string, error) {
 	path, err := config.Find(dir)
 	grove, e := config.FindGrove(dir)
 	switch {
-	case e == nil && (errors.Is(err, fs.ErrNotExist) || err == nil && len(filepath.Dir(grove)) > len(filepath.Dir(path))):
+	case e == nil && (errors.Is(err, fs.ErrNotExist) || err == nil &&
+		len(filepath.Dir(grove)) > len(filepath.Dir(path))):
 		return grove, nil
 	case errors.Is(err, fs.ErrNotExist) && !errors.Is(e, fs.ErrNotExist):
 		return "", e

@@ -157,6 +157,7 @@ func untilDown(ctx context.Context, c *api.Client, pid int) error {
 func endOf(pid int) (gone func() bool) {
 	id, unknown := proc.Identify(pid)
 	return func() bool {
-		return pid <= 0 || pid == os.Getpid() || syscall.Kill(pid, 0) == syscall.ESRCH || unknown == nil && proc.Observe(id) == proc.Dead
+		return pid <= 0 || pid == os.Getpid() || syscall.Kill(pid, 0) == syscall.ESRCH || unknown == nil &&
+			proc.Observe(id) == proc.Dead
 	}
 }

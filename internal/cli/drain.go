@@ -45,7 +45,8 @@ the daemon is replaced; coppice start ends it.`,
 				var mu sync.Mutex
 				for i, path := range paths {
 					wg.Go(func() {
-						if errs[i] = drainOne(ctx, c, api.DrainRequest{Path: path, Timeout: timeout.Seconds(), Reason: reason}); errs[i] == nil {
+						if errs[i] = drainOne(ctx, c, api.DrainRequest{Path: path, Timeout: timeout.Seconds(),
+							Reason: reason}); errs[i] == nil {
 							mu.Lock()
 							defer mu.Unlock()
 							fmt.Fprintf(s.out, "%s drained\n", proc.Plain(path))
@@ -54,7 +55,8 @@ the daemon is replaced; coppice start ends it.`,
 				}
 				wg.Wait()
 				for _, err := range errs {
-					if errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrStopping) || ctx.Err() != nil && err != nil {
+					if errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrStopping) || ctx.Err() != nil &&
+						err != nil {
 						return err // the others say the same
 					}
 				}

@@ -49,7 +49,8 @@ events that are kept follow.`,
 					if asJSON {
 						err = event.WriteNDJSON(inertWriter{s.out}, e)
 					} else {
-						_, err = fmt.Fprintf(s.out, "%s %s\n", p.dim(fmt.Sprintf("%6d", e.Seq)), eventLine(e, time.Now(), p))
+						_, err = fmt.Fprintf(s.out, "%s %s\n", p.dim(fmt.Sprintf("%6d", e.Seq)),
+							eventLine(e, time.Now(), p))
 					}
 					if err != nil {
 						return err
@@ -64,7 +65,8 @@ events that are kept follow.`,
 	cmd.Flags().IntVarP(&q.Last, "lines", "n", 0, "only the last `N` of those that are there")
 	cmd.Flags().Uint64Var(&q.After, "after", 0, "only events with a greater `NUMBER`")
 	cmd.Flags().StringVar(&q.Epoch, "epoch", "", "the `EPOCH` in which --after counts, as --json shows it")
-	cmd.Flags().StringArrayVar(&q.Types, "type", nil, "only events of this `TYPE`, or of a pattern such as 'agent.*'; can be repeated")
+	cmd.Flags().StringArrayVar(&q.Types, "type", nil,
+		"only events of this `TYPE`, or of a pattern such as 'agent.*'; can be repeated")
 	cmd.Flags().StringVar(&q.Path, "path", "", "only events of this node and those below it")
 	jsonFlag(cmd, &asJSON, "an object a line")
 	cmd.RegisterFlagCompletionFunc("path", r.completePath(true))
@@ -105,7 +107,8 @@ func (p paint) eventType(t event.Type, text string) string {
 		return p.green(text)
 	case "restarting", "stopping", "stopped", "suspended", "draining", "compacted", "reset":
 		return p.yellow(text)
-	case "crashed", "start_failed", "quarantined", "gave_up", "lost", "abandoned", "escalated", "paused", "rejected", "failed", "degraded", "dropped",
+	case "crashed", "start_failed", "quarantined", "gave_up", "lost", "abandoned", "escalated", "paused", "rejected",
+		"failed", "degraded", "dropped",
 		"limit_reached":
 		return p.red(text)
 	}

@@ -30,11 +30,13 @@ agent that was given up runs once.`,
 			case len(args) == 0:
 				return errors.New("the path of an agent is missing; coppice ps lists them")
 			case len(args) > 2:
-				return fmt.Errorf("unexpected argument %q: %s takes one path and one task, which needs quotes", args[2], cmd.CommandPath())
+				return fmt.Errorf("unexpected argument %q: %s takes one path and one task, which needs quotes",
+					args[2], cmd.CommandPath())
 			case len(args) == 2 && strings.TrimSpace(args[1]) == "":
 				return errors.New("the task is empty; leave it out if there is nothing to say")
 			case len(args) == 2 && len(args[1]) > api.MaxTask:
-				return fmt.Errorf("the task has %d bytes, expected at most %d; write it to a file that it names", len(args[1]), api.MaxTask)
+				return fmt.Errorf("the task has %d bytes, expected at most %d; write it to a file that it names",
+					len(args[1]), api.MaxTask)
 			}
 			return nil
 		},

@@ -64,7 +64,8 @@ func inboxLines(questions []question.Question, messages []mail.Message, now time
 		if len(q.Options) > 0 {
 			answers = cell(strings.Join(q.Options, " | "))
 		}
-		rows = append(rows, []string{cell(q.ID), cell(q.From), age(q.At, now), cell(q.Text), answers, cell(unanswered(q, now))})
+		rows = append(rows, []string{cell(q.ID), cell(q.From), age(q.At, now), cell(q.Text), answers,
+			cell(unanswered(q, now))})
 	}
 	for _, m := range messages {
 		rows = append(rows, []string{cell(m.ID), cell(m.From), age(m.At, now), cell(m.Subject), "-", "-"})
@@ -116,7 +117,8 @@ was first.`,
 				if err != nil {
 					return err
 				}
-				return s.printLines([]string{fmt.Sprintf("%s of %s is answered: %s", cell(q.ID), cell(q.From), cell(q.Answer))})
+				return s.printLines([]string{fmt.Sprintf("%s of %s is answered: %s", cell(q.ID), cell(q.From),
+					cell(q.Answer))})
 			})
 		},
 	}
@@ -214,7 +216,8 @@ func userName() string {
 }
 
 // completeQuestion offers the open questions, and then the options.
-func (r *remote) completeQuestion(_ *cobra.Command, args []string, _ string) (words []string, _ cobra.ShellCompDirective) {
+func (r *remote) completeQuestion(_ *cobra.Command, args []string, _ string) (words []string,
+	_ cobra.ShellCompDirective) {
 	const nothing = cobra.ShellCompDirectiveNoFileComp
 	client, err := r.dial()
 	if err != nil || len(args) > 1 {

@@ -20,7 +20,8 @@ func newInit(s *streams) *cobra.Command {
 that is there already is left alone.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return fmt.Errorf("unexpected argument %q, expected one directory; see %s --help", args[1], cmd.CommandPath())
+				return fmt.Errorf("unexpected argument %q, expected one directory; see %s --help", args[1],
+					cmd.CommandPath())
 			}
 			return nil
 		},

@@ -205,7 +205,8 @@ func keepLimits(nodes, before []api.Node) {
 		n, was := &nodes[i], had[nodes[i].Path]
 		if n.LimitMax < 0 && n.LimitOf == "" && n.State != stateRunning {
 			n.InWindow, n.Limit, n.LimitOf = was.InWindow, was.Limit, was.LimitOf
-			n.LimitMax, n.LimitCounts, n.LimitWindow = cmp.Or(was.LimitMax, n.LimitMax), was.LimitCounts, was.LimitWindow
+			n.LimitMax, n.LimitCounts, n.LimitWindow = cmp.Or(was.LimitMax, n.LimitMax), was.LimitCounts,
+				was.LimitWindow
 		}
 	}
 }

@@ -82,8 +82,10 @@ restarted, a line says how it ended: --- PATH: incarnation 3 ended ... ---.
 	}
 	r.longFlags(cmd)
 	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "go on with what comes")
-	cmd.Flags().IntVarP(&q.Lines, "lines", "n", 100, "how many of the last lines of each agent; all with --since or --grep")
-	cmd.Flags().StringVar(&since, "since", "", "only what was written since a `TIME` such as 10m or 2026-01-02T15:04:05Z")
+	cmd.Flags().IntVarP(&q.Lines, "lines", "n", 100,
+		"how many of the last lines of each agent; all with --since or --grep")
+	cmd.Flags().StringVar(&since, "since", "",
+		"only what was written since a `TIME` such as 10m or 2026-01-02T15:04:05Z")
 	cmd.Flags().StringVar(&q.Grep, "grep", "", "only lines that match a `REGEXP` (RE2)")
 	cmd.Flags().BoolVarP(&times, "timestamps", "t", false, "begin each line with its time")
 	jsonFlag(cmd, &asJSON, "an object a line")

@@ -76,7 +76,8 @@ The command returns when the message is kept safe.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
-				return fmt.Errorf("unexpected argument %q; texts of several words have to be quoted: -m 'TEXT'", args[1])
+				return fmt.Errorf("unexpected argument %q; texts of several words have to be quoted: -m 'TEXT'",
+					args[1])
 			case len(args) == 0 && req.ReplyTo == "":
 				return errors.New("whom it is to is missing: the path of an agent, or people")
 			}
@@ -106,7 +107,8 @@ The command returns when the message is kept safe.`,
 			return s.printLines([]string{fmt.Sprintf("%s sent to %s", proc.Plain(sent.ID), proc.Plain(sent.To))})
 		},
 	}
-	cmd.Flags().StringVarP(&req.Subject, "subject", "s", "", "what it is about, in one `LINE` (default: the first line of the text)")
+	cmd.Flags().StringVarP(&req.Subject, "subject", "s", "",
+		"what it is about, in one `LINE` (default: the first line of the text)")
 	cmd.Flags().StringVarP(&req.Body, "message", "m", "", "the `TEXT`")
 	cmd.Flags().StringVar(&req.ReplyTo, "reply-to", "", "the `ID` of the message that this one answers")
 	jsonFlag(cmd, &asJSON, "the message as an object")

@@ -20,7 +20,8 @@ directory in MANPATH.`,
 		Example: `  coppice man ~/.local/share/man/man1 && man coppice-run`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return fmt.Errorf("%d arguments, expected one directory to write to; see %s --help", len(args), cmd.CommandPath())
+				return fmt.Errorf("%d arguments, expected one directory to write to; see %s --help", len(args),
+					cmd.CommandPath())
 			}
 			return nil
 		},
@@ -68,7 +69,8 @@ func manPage(cmd *cobra.Command) string {
 	if cmd.HasSubCommands() {
 		fmt.Fprintf(&b, "\\fB%s\\fR \\fICOMMAND\\fR\n", roff(cmd.CommandPath()))
 	} else {
-		fmt.Fprintf(&b, "\\fB%s\\fR%s\n", roff(cmd.CommandPath()), roff(strings.TrimPrefix(cmd.UseLine(), cmd.CommandPath())))
+		fmt.Fprintf(&b, "\\fB%s\\fR%s\n", roff(cmd.CommandPath()),
+			roff(strings.TrimPrefix(cmd.UseLine(), cmd.CommandPath())))
 	}
 	if len(cmd.Aliases) > 0 {
 		fmt.Fprintf(&b, ".PP\nAlso: %s\n", roff(strings.Join(cmd.Aliases, ", ")))

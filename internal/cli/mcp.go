@@ -57,9 +57,12 @@ func actor() (act func(context.Context, time.Duration, func(context.Context, *ap
 		err = fmt.Errorf("%s and %s are not set", proc.EnvSocket, proc.EnvToken)
 	}
 	if err != nil {
-		err := fmt.Errorf("this session is not an agent of coppice: %s and %s are not set. Do not call this tool again, and go on without it. "+
-			"To people: the tools work in programs that coppice.toml names, and in what those start; see coppice mcp --help", proc.EnvSocket, proc.EnvToken)
-		return func(context.Context, time.Duration, func(context.Context, *api.Client) error) error { return err }, func() {}
+		err := fmt.Errorf("this session is not an agent of coppice: %s and %s are not set. Do not call this tool "+
+			"again, and go on without it. "+
+			"To people: the tools work in programs that coppice.toml names, and in what those "+
+			"start; see coppice mcp --help", proc.EnvSocket, proc.EnvToken)
+		return func(context.Context, time.Duration, func(context.Context, *api.Client) error) error { return err },
+			func() {}
 	}
 	client := api.DialAgent(me.Socket, me.Token)
 	return func(ctx context.Context, patience time.Duration, do func(context.Context, *api.Client) error) error {

@@ -22,7 +22,8 @@ settings (grove.toml), a program of an agent that remembers, its supervisor and
 a test (src/main.sg), README.md and .gitignore. No file is written over.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("%d arguments, expected the name of the project; see %s --help", len(args), cmd.CommandPath())
+				return fmt.Errorf("%d arguments, expected the name of the project; see %s --help", len(args),
+					cmd.CommandPath())
 			}
 			if fault := spec.CheckName(args[0]); fault != "" {
 				return fmt.Errorf("%s; a directory is named with: %s NAME --dir DIR", fault, cmd.CommandPath())

@@ -24,7 +24,8 @@ gates: time since its last run, times of the calendar, a condition, events, peop
 Its runs outlive the daemon. Orders are written in coppice.toml or in files of
 their own in orders/.`,
 	}
-	cmd.AddCommand(newOrderList(s, &r), newOrderShow(s, &r), newOrderCheck(s, &r), newOrderRun(s, &r), newOrderHistory(s, &r), newOrderNext(s, &r), newOrderStop(s, &r),
+	cmd.AddCommand(newOrderList(s, &r), newOrderShow(s, &r), newOrderCheck(s, &r), newOrderRun(s, &r),
+		newOrderHistory(s, &r), newOrderNext(s, &r), newOrderStop(s, &r),
 		newOrderSwitch(s, &r, api.EnableOrder), newOrderSwitch(s, &r, api.DisableOrder))
 	for _, sub := range cmd.Commands() {
 		r.flags(sub)
@@ -48,7 +49,8 @@ func oneOrder(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (r *remote) completeOrder(_ *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+func (r *remote) completeOrder(_ *cobra.Command, args []string, _ string) (names []cobra.Completion,
+	_ cobra.ShellCompDirective) {
 	client, err := r.dial()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -81,7 +83,8 @@ func newOrderList(s *streams, r *remote) *cobra.Command {
 				case asJSON:
 					return s.printJSON(all)
 				case len(all) == 0:
-					return s.printLines([]string{"no orders; they are written as [[order]] in coppice.toml, or as files in orders/"})
+					return s.printLines([]string{"no orders; they are written as [[order]] in " +
+						"coppice.toml, or as files in orders/"})
 				}
 				width, tty := isTerminal(s.out)
 				return s.printLines(orderLines(all, time.Now(), width, newPaint(tty)))
@@ -95,7 +98,8 @@ func newOrderList(s *streams, r *remote) *cobra.Command {
 func orderLines(all []api.Order, now time.Time, width int, p paint) []string {
 	rows := make([][]string, len(all))
 	for i, o := range all {
-		rows[i] = []string{cell(o.Name), cell(gatesText(o)), orderState(o), lastText(o.Last, now), untilText(o.NextAt, now), cell(o.Description)}
+		rows[i] = []string{cell(o.Name), cell(gatesText(o)), orderState(o), lastText(o.Last, now),
+			untilText(o.NextAt, now), cell(o.Description)}
 	}
 	return table([]string{"NAME", "GATE", "STATE", "LAST", "NEXT", "DESCRIPTION"}, rows, width, boldHeader(p))
 }

@@ -72,10 +72,13 @@ func (s *streams) awaitRun(ctx context.Context, c *api.Client, id string, asJSON
 	case err != nil || run.Status == "completed":
 		return err
 	case run.Status == "timed out":
-		return &exitError{exitTimeout, fmt.Errorf("run %s of order %s has taken too long: %s", run.ID, run.Order, proc.Plain(run.Error))}
+		return &exitError{exitTimeout, fmt.Errorf("run %s of order %s has taken too long: %s", run.ID, run.Order,
+			proc.Plain(run.Error))}
 	}
-	how := map[string]string{"failed": "has failed", "stopped": "was stopped", "interrupted": "was interrupted"}[run.Status]
-	return fmt.Errorf("run %s of order %s %s: %s", run.ID, run.Order, cmp.Or(how, "is "+proc.Plain(run.Status)), proc.Plain(run.Error))
+	how := map[string]string{"failed": "has failed", "stopped": "was stopped",
+		"interrupted": "was interrupted"}[run.Status]
+	return fmt.Errorf("run %s of order %s %s: %s", run.ID, run.Order, cmp.Or(how, "is "+proc.Plain(run.Status)),
+		proc.Plain(run.Error))
 }
 
 func newOrderStop(s *streams, r *remote) *cobra.Command {

@@ -61,7 +61,8 @@ func runLines(all []api.OrderRun, output bool, now time.Time, width int, p paint
 		if r.Error != "" {
 			why += "; " + r.Error
 		}
-		rows[i] = []string{cell(r.ID), proc.Plain(r.Status), clock(r.FiredAt, now), took, code, fmt.Sprint(r.Attempt), cell(why)}
+		rows[i] = []string{cell(r.ID), proc.Plain(r.Status), clock(r.FiredAt, now), took, code, fmt.Sprint(r.Attempt),
+			cell(why)}
 	}
 	lines := table([]string{"RUN", "STATUS", "FIRED", "TOOK", "CODE", "TRY", "WHY"}, rows, width, boldHeader(p))
 	if !output {

@@ -54,7 +54,8 @@ func refusedFile(ctx context.Context, c *api.Client) error {
 		for line := range strings.SplitSeq(st.Config.LastError, "\n") {
 			lines = append(lines, proc.Plain(line))
 		}
-		err = &exitError{exitConfig, fmt.Errorf("the file was rejected, and the previous version stays in force:\n%s", strings.Join(lines, "\n"))}
+		err = &exitError{exitConfig, fmt.Errorf("the file was rejected, and the previous version stays in force:\n%s",
+			strings.Join(lines, "\n"))}
 	}
 	return err
 }
@@ -65,7 +66,8 @@ func (s *streams) printRound(r api.Round, asJSON bool) error {
 	}
 	var lines []string
 	for _, p := range r.Pools {
-		lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s; %s", "pool", p.Path, poolText(p.Pool), checkText(p.Pool, time.Now()))))
+		lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s; %s", "pool", p.Path, poolText(p.Pool),
+			checkText(p.Pool, time.Now()))))
 	}
 	for _, a := range r.Actions {
 		lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s", a.Action, a.Path, a.Reason)))
@@ -75,7 +77,8 @@ func (s *streams) printRound(r api.Round, asJSON bool) error {
 		case d.For != "":
 			lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: for %s", "wait", d.Path, d.For)))
 		case d.Until != nil:
-			lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s, but started too often; until %s", "wait", d.Path, d.Cause, d.Until.Local().Format(time.DateTime))))
+			lines = append(lines, proc.Plain(fmt.Sprintf("%-7s %s: %s, but started too often; until %s", "wait",
+				d.Path, d.Cause, d.Until.Local().Format(time.DateTime))))
 		}
 	}
 	if len(r.Actions)+len(r.Delays) == 0 {

@@ -61,7 +61,8 @@ func newPlainView(w io.Writer, tty bool, stop *stopper) *plainView {
 
 func (v *plainView) event(e supervisor.Event) {
 	if entry, text := describe(e); text != "" {
-		v.write(fmt.Appendf(nil, "%s %s %s\n", entry.Path, v.paint.dim("*"), v.paint.eventType(entry.Type, proc.Plain(text))))
+		v.write(fmt.Appendf(nil, "%s %s %s\n", entry.Path, v.paint.dim("*"),
+			v.paint.eventType(entry.Type, proc.Plain(text))))
 	}
 }
 
@@ -79,7 +80,8 @@ func (v *plainView) order(e event.Event) {
 // orderLine is an event about an order, as those about agents are shown.
 func orderLine(e event.Event, p paint) string {
 	text := strings.TrimPrefix(e.Message, "order "+strings.TrimPrefix(e.Path, "orders/")+" ")
-	return fmt.Sprintf("%s %s %s", proc.Plain(e.Path), p.dim("*"), p.eventType(e.Type, proc.Plain(strings.ReplaceAll(text, "\n", " "))))
+	return fmt.Sprintf("%s %s %s", proc.Plain(e.Path), p.dim("*"),
+		p.eventType(e.Type, proc.Plain(strings.ReplaceAll(text, "\n", " "))))
 }
 
 func (v *plainView) watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }

@@ -151,7 +151,8 @@ func (r *remote) look(s *streams, do func(context.Context, *api.Client) error) e
 	var locked *daemon.LockedError
 	switch {
 	case errors.As(err, &locked):
-		return fmt.Errorf("%w\nprocess %d has the project and does not answer; it is starting or stopping", down, locked.Holder.PID)
+		return fmt.Errorf("%w\nprocess %d has the project and does not answer; it is starting or stopping", down,
+			locked.Holder.PID)
 	case err != nil:
 		return &exitError{exitNoDaemon, fmt.Errorf("%w\nits records cannot be read: %w", down, err)}
 	}
@@ -162,7 +163,8 @@ func (r *remote) look(s *streams, do func(context.Context, *api.Client) error) e
 	}
 	s.complain(proc.Plain(note))
 	if err := records.FileError(); err != nil {
-		s.complain("the file cannot be used, so its agents are those on record: " + proc.Plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
+		s.complain("the file cannot be used, so its agents are those on record: " +
+			proc.Plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	local := api.Local(records.Register)
 	defer local.Close()

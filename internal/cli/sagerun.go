@@ -34,7 +34,8 @@ const (
 )
 
 func (t *traceFlags) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&t.on, "trace", false, "write what a Sage program does as NDJSON to the error output (or "+traceEnv+"=1)")
+	cmd.Flags().BoolVar(&t.on, "trace", false,
+		"write what a Sage program does as NDJSON to the error output (or "+traceEnv+"=1)")
 	cmd.Flags().StringVar(&t.file, "trace-file", "", "write it to `FILE` instead, at its end (or "+traceFileEnv+")")
 	cmd.MarkFlagFilename("trace-file")
 }
@@ -104,7 +105,8 @@ func (v *sageView) Write(p []byte) (int, error) {
 	text := strings.TrimSuffix(string(p), "\n")
 	switch {
 	case v.json != nil:
-		v.json.put(record{Time: time.Now(), Type: "agent.output", Path: v.root, Message: text, Data: outputData("stdout", false)})
+		v.json.put(record{Time: time.Now(), Type: "agent.output", Path: v.root, Message: text,
+			Data: outputData("stdout", false)})
 	case v.tty: // it may come from a model
 		for line := range strings.SplitSeq(text, "\n") {
 			v.out.write([]byte(proc.Plain(line) + "\n"))
@@ -138,7 +140,8 @@ func (v *sageView) event(e supervisor.Event) {
 		}
 	}
 	if entry, text := describe(e); text != "" && !v.alone {
-		v.err.write(fmt.Appendf(nil, "%s %s %s\n", proc.Plain(entry.Path), v.paint.dim("*"), v.paint.eventType(entry.Type, proc.Plain(text))))
+		v.err.write(fmt.Appendf(nil, "%s %s %s\n", proc.Plain(entry.Path), v.paint.dim("*"),
+			v.paint.eventType(entry.Type, proc.Plain(text))))
 	}
 }
 
@@ -170,7 +173,8 @@ func runSage(s *streams, path string, asJSON bool, trace traceFlags) error {
 	_, tty := isTerminal(s.out)
 	_, colour := isTerminal(s.err)
 	v := &sageView{
-		out: lineWriter{w: s.out, stop: stop}, err: lineWriter{w: s.err, stop: stop}, tty: tty, paint: newPaint(colour), alone: info.Entry.Agent != nil,
+		out: lineWriter{w: s.out, stop: stop}, err: lineWriter{w: s.err, stop: stop}, tty: tty,
+		paint: newPaint(colour), alone: info.Entry.Agent != nil,
 	}
 	if v.alone {
 		v.root = info.Entry.Agent.Object.Name

@@ -104,7 +104,8 @@ func (t *testRun) run(path string) error {
 		if t.failed > 0 || t.broken {
 			how = "failed"
 		}
-		fmt.Fprintf(t.out, "%s: %d passed, %d failed (%v)\n", how, t.passed, t.failed, time.Since(begin).Round(time.Millisecond))
+		fmt.Fprintf(t.out, "%s: %d passed, %d failed (%v)\n", how, t.passed, t.failed,
+			time.Since(begin).Round(time.Millisecond))
 	}
 	if t.failed > 0 || t.broken {
 		return &exitError{code: exitFailure}
@@ -162,7 +163,8 @@ func (t *testRun) program(ctx context.Context, p *load.Program, path string) {
 func (t *testRun) result(r eval.TestResult) {
 	at := r.Span.Position()
 	line := testLine{
-		File: at.Name, Line: at.Line, Name: r.Name, Passed: r.Err == nil, DurationMS: float64(r.Duration.Microseconds()) / 1000, Output: r.Output,
+		File: at.Name, Line: at.Line, Name: r.Name, Passed: r.Err == nil,
+		DurationMS: float64(r.Duration.Microseconds()) / 1000, Output: r.Output,
 	}
 	if r.Err == nil {
 		t.passed++
@@ -182,7 +184,8 @@ func (t *testRun) result(r eval.TestResult) {
 	if r.Err != nil {
 		how = paint.red("FAIL")
 	}
-	fmt.Fprintf(t.out, "%s %s::%s (%v)\n", how, proc.Plain(at.Name), proc.Plain(r.Name), r.Duration.Round(10*time.Microsecond))
+	fmt.Fprintf(t.out, "%s %s::%s (%v)\n", how, proc.Plain(at.Name), proc.Plain(r.Name),
+		r.Duration.Round(10*time.Microsecond))
 	if r.Err == nil {
 		return
 	}

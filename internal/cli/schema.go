@@ -12,7 +12,8 @@ import (
 )
 
 func newSchema(s *streams) *cobra.Command {
-	schemas := map[string]func(io.Writer) error{config.FileName: config.WriteSchema, config.GroveName: config.WriteGroveSchema, aide.FileName: config.WriteAidefileSchema}
+	schemas := map[string]func(io.Writer) error{config.FileName: config.WriteSchema,
+		config.GroveName: config.WriteGroveSchema, aide.FileName: config.WriteAidefileSchema}
 	return &cobra.Command{
 		Use:   "schema [FILE]",
 		Short: "Print the JSON Schema of coppice.toml",
@@ -34,7 +35,8 @@ the machine is not in the schema.`,
 				args[0] = aide.FileName
 			}
 			if len(args) == 1 && schemas[args[0]] == nil {
-				return fmt.Errorf("there is no schema of %q, expected %s, %s or %s", args[0], config.FileName, config.GroveName, aide.FileName)
+				return fmt.Errorf("there is no schema of %q, expected %s, %s or %s", args[0], config.FileName,
+					config.GroveName, aide.FileName)
 			}
 			return nil
 		},

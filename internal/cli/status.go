@@ -66,7 +66,8 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 	d := st.Controller
 	lines := []string{
 		p.dim("project ") + " " + p.bold(proc.Plain(st.Project)),
-		line("daemon", "pid %d on %s, version %s, up %s", d.PID, d.Node, d.Version, timespan.Short(time.Duration(d.Uptime*float64(time.Second)))),
+		line("daemon", "pid %d on %s, version %s, up %s", d.PID, d.Node, d.Version,
+			timespan.Short(time.Duration(d.Uptime*float64(time.Second)))),
 		agents,
 	}
 	if d.PID == 0 {
@@ -89,7 +90,8 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 		lines = append(lines, line("orders", "%s", orderCounts(*st.Orders, now)))
 	}
 	if in := st.Inbox; in.Questions+in.Mail > 0 {
-		lines = append(lines, line("inbox", "%s, %s: coppice inbox", plural(in.Questions, "question"), plural(in.Mail, "message")))
+		lines = append(lines, line("inbox", "%s, %s: coppice inbox", plural(in.Questions, "question"),
+			plural(in.Mail, "message")))
 	}
 	if n := st.Inbox.Parked; n > 0 {
 		text := line("tasks", "%s parked after failed claims: coppice task ls --status parked", plural(n, "task"))

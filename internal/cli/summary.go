@@ -75,12 +75,14 @@ func (s *summary) lines() []string {
 	if len(s.groups) > 0 {
 		var parts []string
 		for _, path := range slices.Sorted(maps.Keys(s.groups)) {
-			parts = append(parts, fmt.Sprintf("%s %dx (with %s)", path, s.groups[path], plural(s.peers[path], "sibling")))
+			parts = append(parts, fmt.Sprintf("%s %dx (with %s)", path, s.groups[path],
+				plural(s.peers[path], "sibling")))
 		}
 		out = append(out, "group restarts: "+strings.Join(parts, ", "))
 	}
 	if s.delays > 0 {
-		out = append(out, fmt.Sprintf("backoff:        %s delayed, the longest by %s (%s)", plural(s.delays, "restart"), timespan.Short(s.longest), s.whose))
+		out = append(out, fmt.Sprintf("backoff:        %s delayed, the longest by %s (%s)",
+			plural(s.delays, "restart"), timespan.Short(s.longest), s.whose))
 	}
 	if len(s.limits) > 0 {
 		out = append(out, "limits reached: "+strings.Join(s.limits, "; "))

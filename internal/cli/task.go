@@ -52,7 +52,8 @@ incarnation of an agent at a time, and is open again when that dies.`,
 
 func newTask(s *streams, w worker) *cobra.Command {
 	cmd := &cobra.Command{Use: "task", Short: w.short, Long: w.long}
-	cmd.AddCommand(newTaskAdd(s, w), newTaskList(s, w), newTaskShow(s, w), newTaskEdit(s, w), newTaskComment(s, w), newTaskClaim(s, w), newTaskDep(s, w))
+	cmd.AddCommand(newTaskAdd(s, w), newTaskList(s, w), newTaskShow(s, w), newTaskEdit(s, w), newTaskComment(s, w),
+		newTaskClaim(s, w), newTaskDep(s, w))
 	cmd.AddCommand(newTaskActs(s, w)...)
 	if !w.agent {
 		cmd.AddCommand(newTaskImport(s, w), newTaskExport(s, w))
@@ -147,15 +148,19 @@ the first line of the standard input, and the rest of that is the text.`,
 	text.add(cmd, "that says what is to be done")
 	flags := cmd.Flags()
 	flags.StringVar(&d.Pool, "pool", "", "the `POOL` whose agents may do it")
-	flags.StringVarP(&d.Assignee, "assignee", "a", "", "the path of the agent, or the name of the person, `WHO` is to do it")
+	flags.StringVarP(&d.Assignee, "assignee", "a", "",
+		"the path of the agent, or the name of the person, `WHO` is to do it")
 	flags.IntVarP(&priority, "priority", "p", work.DefaultPriority, "from 0, most urgent, to 4")
 	flags.StringVarP(&d.Type, "type", "t", "task", "task, bug, feature, epic, chore, or another `WORD`")
 	flags.StringSliceVarP(&d.Labels, "label", "l", nil, "a `LABEL`; may be given again")
 	flags.StringVar(&d.Parent, "parent", "", "the `ID` of the task that it is a part of, and that waits for it")
-	flags.StringSliceVar(&d.DependsOn, "depends-on", nil, "the `ID` of a task that has to be closed before; may be given again")
+	flags.StringSliceVar(&d.DependsOn, "depends-on", nil,
+		"the `ID` of a task that has to be closed before; may be given again")
 	flags.StringVar(&status, "status", "open", "open, blocked or deferred")
-	flags.StringVar(&when, "not-before", "", "the `TIME` before which it cannot be claimed, or how long from now, such as 2h")
-	flags.IntVar(&d.MaxClaims, "max-claims", 0, "park it after `N` claims that have failed; 0 for the max_claims of [daemon]")
+	flags.StringVar(&when, "not-before", "",
+		"the `TIME` before which it cannot be claimed, or how long from now, such as 2h")
+	flags.IntVar(&d.MaxClaims, "max-claims", 0,
+		"park it after `N` claims that have failed; 0 for the max_claims of [daemon]")
 	flags.StringVar(&d.Key, "key", "", "what is made again under the same `KEY` is made once")
 	flags.BoolVar(&d.Ephemeral, "ephemeral", false, "remove it some time after it was closed, see ttl in [daemon]")
 	jsonFlag(cmd, &asJSON, "the task as an object")
@@ -179,7 +184,8 @@ deferred takes the task away from who has claimed it.`,
 			for name, to := range map[string]struct {
 				field **string
 				value *string
-			}{"title": {&e.Title, &title}, "type": {&e.Type, &kind}, "pool": {&e.Pool, &pool}, "assignee": {&e.Assignee, &assignee}, "parent": {&e.Parent, &parent}} {
+			}{"title": {&e.Title, &title}, "type": {&e.Type, &kind}, "pool": {&e.Pool, &pool},
+				"assignee": {&e.Assignee, &assignee}, "parent": {&e.Parent, &parent}} {
 				if changed(name) {
 					*to.field = to.value
 				}
@@ -226,8 +232,10 @@ deferred takes the task away from who has claimed it.`,
 	flags.StringVar(&pool, "pool", "", "the `POOL` whose agents may do it; '' for none")
 	flags.StringVarP(&assignee, "assignee", "a", "", "the agent or person, `WHO` is to do it; '' for none")
 	flags.StringVar(&parent, "parent", "", "the `ID` of the task that it is a part of; '' for none")
-	flags.StringVar(&when, "not-before", "", "the `TIME` before which it cannot be claimed, or how long from now; none for none")
-	flags.IntVar(&maxClaims, "max-claims", 0, "park it after `N` claims that have failed; 0 for the max_claims of [daemon]")
+	flags.StringVar(&when, "not-before", "",
+		"the `TIME` before which it cannot be claimed, or how long from now; none for none")
+	flags.IntVar(&maxClaims, "max-claims", 0,
+		"park it after `N` claims that have failed; 0 for the max_claims of [daemon]")
 	flags.StringSliceVarP(&e.AddLabels, "label", "l", nil, "add a `LABEL`; may be given again")
 	flags.StringSliceVar(&e.RemoveLabels, "remove-label", nil, "remove a `LABEL`; may be given again")
 	jsonFlag(cmd, &asJSON, "the task as an object")
@@ -249,7 +257,8 @@ func oneTask(w worker) cobra.PositionalArgs {
 }
 
 // changeTask does something to a task, and says so.
-func (s *streams) changeTask(w worker, asJSON bool, do func(context.Context, *api.Client) (work.Task, error), done string) error {
+func (s *streams) changeTask(w worker, asJSON bool, do func(context.Context, *api.Client) (work.Task, error),
+	done string) error {
 	var t work.Task
 	err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
 		t, err = do(ctx, c)
@@ -310,8 +319,10 @@ func newTaskDep(s *streams, w worker) *cobra.Command {
 		use, short string
 		edit       func([]string) work.Edit
 	}{
-		{"add ID ON...", "Add tasks that a task depends on", func(on []string) work.Edit { return work.Edit{AddDepends: on} }},
-		{"rm ID ON...", "Remove tasks that a task depends on", func(on []string) work.Edit { return work.Edit{RemoveDepends: on} }},
+		{"add ID ON...", "Add tasks that a task depends on",
+			func(on []string) work.Edit { return work.Edit{AddDepends: on} }},
+		{"rm ID ON...", "Remove tasks that a task depends on",
+			func(on []string) work.Edit { return work.Edit{RemoveDepends: on} }},
 	} {
 		one := &cobra.Command{
 			Use: sub.use, Short: sub.short,

@@ -75,7 +75,8 @@ With --wait it waits until there is one, and for the next daemon while there is 
 The exit code is 124 when the --timeout is over, and 1 when the agent is asked to
 finish. An agent that waits is not idle.`
 		cmd.Flags().BoolVarP(&wait, "wait", "w", false, "wait until a task is ready")
-		cmd.Flags().Var((*timespan.Flag)(&timeout), "timeout", "how long to wait at most, such as 10m; for ever if it is left out")
+		cmd.Flags().Var((*timespan.Flag)(&timeout), "timeout",
+			"how long to wait at most, such as 10m; for ever if it is left out")
 	} else {
 		cmd.Long = `Begin a task as a person: that of the ID, or the first that is ready, of those
 assigned to you, then of the pools of --pool. The exit code is 1 if nothing is ready. It is
@@ -143,7 +144,9 @@ progress at somebody, who loses them. What they depend on they still wait for.`}
 				for _, id := range ids {
 					one := a
 					one.ID = id
-					errs = append(errs, s.changeTask(w, false, func(ctx context.Context, c *api.Client) (work.Task, error) { return c.ActOnTask(ctx, one) }, act.done))
+					errs = append(errs, s.changeTask(w, false,
+						func(ctx context.Context, c *api.Client) (work.Task, error) { return c.ActOnTask(ctx, one) },
+						act.done))
 				}
 				return errors.Join(errs...)
 			},
@@ -161,7 +164,8 @@ progress at somebody, who loses them. What they depend on they still wait for.`}
 
 // complete offers the tasks that are not closed.
 func (w worker) complete(cmd *cobra.Command) {
-	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) (words []string, _ cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) (words []string,
+		_ cobra.ShellCompDirective) {
 		const nothing, most = cobra.ShellCompDirectiveNoFileComp, 200
 		if w.dial == nil {
 			return nil, nothing

@@ -83,15 +83,18 @@ completed by doing it again.`,
 					if err != nil {
 						return err
 					}
-					sum.Created, sum.Updated, sum.Unchanged = sum.Created+r.Created, sum.Updated+r.Updated, sum.Unchanged+r.Unchanged
+					sum.Created, sum.Updated, sum.Unchanged = sum.Created+r.Created, sum.Updated+r.Updated,
+						sum.Unchanged+r.Unchanged
 				}
 				return nil
 			})
 			if err != nil {
-				return fmt.Errorf("%w\nbefore that %d tasks were made and %d changed; import the file again when this is put right", err, sum.Created, sum.Updated)
+				return fmt.Errorf("%w\nbefore that %d tasks were made and %d changed; import the file "+
+					"again when this is put right", err, sum.Created, sum.Updated)
 			}
 			if asJSON {
-				return s.printJSON(map[string]int{"created": sum.Created, "updated": sum.Updated, "unchanged": sum.Unchanged, "skipped": skipped})
+				return s.printJSON(map[string]int{"created": sum.Created, "updated": sum.Updated,
+					"unchanged": sum.Unchanged, "skipped": skipped})
 			}
 			line := fmt.Sprintf("%d tasks made, %d changed, %d as they were", sum.Created, sum.Updated, sum.Unchanged)
 			if skipped > 0 {

@@ -22,7 +22,8 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List open tasks in priority order",
-		Example: "  " + w.command + " ls --ready --pool web\n  " + w.command + " ls --status closed --label bug --json\n  " +
+		Example: "  " + w.command + " ls --ready --pool web\n  " + w.command +
+			" ls --status closed --label bug --json\n  " +
 			w.command + " ls --pool web --active --count",
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -69,7 +70,8 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&statuses, "status", nil, "of this `STATUS`: open, in_progress, blocked, deferred, parked, closed; may be given again")
+	flags.StringSliceVar(&statuses, "status", nil,
+		"of this `STATUS`: open, in_progress, blocked, deferred, parked, closed; may be given again")
 	flags.BoolVar(&f.Ready, "ready", false, "what can be claimed now")
 	flags.BoolVar(&f.Active, "active", false, "what can be claimed now, and what is claimed")
 	flags.BoolVar(&f.All, "all", false, "closed ones, too")
@@ -81,7 +83,8 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 	flags.IntVarP(&f.Limit, "limit", "n", 0, "the first `N`; 0 for all")
 	if w.agent {
 		flags.BoolVar(&mine, "mine", false, "what this agent has claimed, and the first that it can claim")
-		for _, other := range []string{"status", "ready", "all", "active", "pool", "assignee", "label", "type", "parent", "limit"} {
+		for _, other := range []string{"status", "ready", "all", "active", "pool", "assignee", "label", "type",
+			"parent", "limit"} {
 			cmd.MarkFlagsMutuallyExclusive("mine", other)
 		}
 	}
@@ -97,7 +100,8 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 func taskLines(tasks []work.Task, now time.Time, width int, p paint) []string {
 	rows := make([][]string, len(tasks))
 	for i, t := range tasks {
-		rows[i] = []string{cell(t.ID), fmt.Sprint(t.Priority), taskState(t), cell(taskFor(t)), age(t.CreatedAt, now), cell(taskTitle(t))}
+		rows[i] = []string{cell(t.ID), fmt.Sprint(t.Priority), taskState(t), cell(taskFor(t)), age(t.CreatedAt, now),
+			cell(taskTitle(t))}
 	}
 	return table([]string{"ID", "P", "STATE", "FOR", "AGE", "TITLE"}, rows, width, boldHeader(p))
 }
@@ -219,7 +223,8 @@ func detailLines(d work.Detail, now time.Time, p paint) []string {
 func whyTask(t work.Task, now time.Time) string {
 	switch {
 	case t.Claim != nil && t.Claim.Incarnation > 0:
-		return fmt.Sprintf("in progress at %s, incarnation %d, since %s", t.Claim.By, t.Claim.Incarnation, clock(t.Claim.At, now))
+		return fmt.Sprintf("in progress at %s, incarnation %d, since %s", t.Claim.By, t.Claim.Incarnation,
+			clock(t.Claim.At, now))
 	case t.Claim != nil:
 		return fmt.Sprintf("in progress at %s since %s", t.Claim.By, clock(t.Claim.At, now))
 	case t.Ready:

@@ -85,7 +85,8 @@ func notBefore(text string, now time.Time) (time.Time, error) {
 	}
 	d, err := timespan.Parse(text)
 	if err != nil {
-		return time.Time{}, usage(fmt.Errorf("--not-before is %.40q, expected a time such as 2026-01-31T12:00:00Z, or how long from now, such as 30m or 2d", text))
+		return time.Time{}, usage(fmt.Errorf("--not-before is %.40q, expected a time such as 2026-01-31T12:00:00Z, "+
+			"or how long from now, such as 30m or 2d", text))
 	}
 	return now.Add(d), nil
 }
@@ -116,9 +117,11 @@ func (s *streams) warnOfNobody(ctx context.Context, c *api.Client, t work.Task) 
 	switch {
 	case t.Assignee != "":
 		if hint := meant(t.Assignee); hint != "" && !slices.Contains(paths, t.Assignee) {
-			fmt.Fprintf(s.err, "coppice: %s is for %s, who is no agent of this project%s\n", proc.Plain(t.ID), proc.Plain(t.Assignee), proc.Plain(hint))
+			fmt.Fprintf(s.err, "coppice: %s is for %s, who is no agent of this project%s\n", proc.Plain(t.ID),
+				proc.Plain(t.Assignee), proc.Plain(hint))
 		}
 	case !slices.Contains(names, t.Pool):
-		fmt.Fprintf(s.err, "coppice: %s waits for the pool %q, of which there are no agents%s\n", proc.Plain(t.ID), t.Pool, proc.Plain(meant(t.Pool)))
+		fmt.Fprintf(s.err, "coppice: %s waits for the pool %q, of which there are no agents%s\n", proc.Plain(t.ID),
+			t.Pool, proc.Plain(meant(t.Pool)))
 	}
 }

@@ -192,7 +192,8 @@ func (m *topModel) headline() string {
 		states = append(states, m.paint.state(needsInput, fmt.Sprintf("%d need input: coppice inbox", n)))
 	}
 	up := time.Duration(m.status.Controller.Uptime * float64(time.Second)).Truncate(time.Second)
-	return fmt.Sprintf("%s  up %s  %s", m.paint.bold(proc.Plain(m.status.Project)), timespan.Short(up), strings.Join(states, "  "))
+	return fmt.Sprintf("%s  up %s  %s", m.paint.bold(proc.Plain(m.status.Project)), timespan.Short(up),
+		strings.Join(states, "  "))
 }
 
 // use is what an agent uses, or all agents below a supervisor.

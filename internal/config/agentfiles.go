@@ -5,7 +5,8 @@ func filesKey() key[agent] {
 	return key[agent]{
 		row{
 			name: "files", typ: "array of strings",
-			doc:  "files that it reads when it starts, relative to `dir`: when what is in them changes, it is started again, as if the file of the project had changed. See [The patrol](patrol.md)",
+			doc: "files that it reads when it starts, relative to `dir`: when what is in them changes, it is " +
+				"started again, as if the file of the project had changed. See [The patrol](patrol.md)",
 			also: []string{"file", "copy_files", "watch_files", "config_files"},
 		},
 		func(r *reader, v *value, into *agent) {

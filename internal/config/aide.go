@@ -27,20 +27,39 @@ vault = "secrets"
 aidefile = "agents/uptime"
 `,
 		keys: []key[aide.Settings]{
-			{row{name: "command", typ: "string or array of strings", def: "`claude -p --output-format stream-json --verbose`", doc: "what a run calls, written as that of an agent. It runs in the directory of the Aidefile, to which a relative path such as `./run.sh` belongs. Its standard input is the task with all that the agent is told, and it ends with 0 when it has succeeded. In its arguments `{task}`, `{prompt}`, `{persona}`, `{style}`, `{dir}`, `{memory}`, `{workspace}`, `{skills}` and `{tokens}` are replaced; variables have the same. An argument that becomes an option by that needs a `--` right before it", also: []string{"cmd", "runner", "exec"}},
+			{row{name: "command", typ: "string or array of strings",
+				def: "`claude -p --output-format stream-json --verbose`", doc: "what a run calls, written as that " +
+					"of an agent. It runs in the directory of the Aidefile, to which a relative path such as " +
+					"`./run.sh` belongs. Its standard input is the task with all that the agent is told, and it " +
+					"ends with 0 when it has succeeded. In its arguments `{task}`, `{prompt}`, `{persona}`, " +
+					"`{style}`, `{dir}`, `{memory}`, `{workspace}`, `{skills}` and `{tokens}` are replaced; " +
+					"variables have the same. An argument that becomes an option by that needs a `--` right before it",
+				also: []string{"cmd", "runner", "exec"}},
 				(*reader).template},
-			{row{name: "usage", typ: "auto, json, file, none", def: "auto", doc: "where the command says how many tokens it has used: `json` is its output, as claude, codex, gemini and opencode print it, or objects with a `usage`; `file` the file that `COPPICE_USAGE` names, `auto` that file if it was written and the output if not", also: []string{"tokens"}},
-				oneOf([]string{"auto", "json", "file", "none"}, func(s *aide.Settings, i int) { s.Usage = aide.Source(i) })},
-			{row{name: "poll_interval", typ: "duration", def: "1m", doc: "the time between two looks at the issues of an agent; after errors it grows to half an hour", also: []string{"interval", "poll"}}, duration(func(s *aide.Settings) *time.Duration { return &s.PollInterval })},
-			{row{name: "backoff_base", typ: "duration", def: "1s", doc: "what the sleeps before restarts, and the pauses between the tries of a run, are multiples of; 5m at most, as each of them", also: []string{"base", "backoff"}},
+			{row{name: "usage", typ: "auto, json, file, none", def: "auto", doc: "where the command says how many " +
+				"tokens it has used: `json` is its output, as claude, codex, gemini and opencode print it, or " +
+				"objects with a `usage`; `file` the file that `COPPICE_USAGE` names, `auto` that file if it was " +
+				"written and the output if not", also: []string{"tokens"}},
+				oneOf([]string{"auto", "json", "file", "none"},
+					func(s *aide.Settings, i int) { s.Usage = aide.Source(i) })},
+			{row{name: "poll_interval", typ: "duration", def: "1m",
+				doc:  "the time between two looks at the issues of an agent; after errors it grows to half an hour",
+				also: []string{"interval", "poll"}},
+				duration(func(s *aide.Settings) *time.Duration { return &s.PollInterval })},
+			{row{name: "backoff_base", typ: "duration", def: "1s", doc: "what the sleeps before restarts, and the " +
+				"pauses between the tries of a run, are multiples of; 5m at most, as each of them",
+				also: []string{"base", "backoff"}},
 				func(r *reader, v *value, into *aide.Settings) {
 					if d, ok := r.duration(v); ok && d > aide.MaxSleep {
-						r.fail(v.at, v, "", "%s is %s, expected at most %v", r.label(v), spec.Quote(v.text), aide.MaxSleep)
+						r.fail(v.at, v, "", "%s is %s, expected at most %v", r.label(v), spec.Quote(v.text),
+							aide.MaxSleep)
 					} else if ok {
 						into.Base = d
 					}
 				}},
-			{row{name: "vault", typ: "string", def: `"vault"`, doc: "the directory of secrets, relative to this file: a file for each, called by its name, that nobody else may read", also: []string{"secrets"}}, text(func(s *aide.Settings) *string { return &s.Vault })},
+			{row{name: "vault", typ: "string", def: `"vault"`, doc: "the directory of secrets, relative to this " +
+				"file: a file for each, called by its name, that nobody else may read", also: []string{"secrets"}},
+				text(func(s *aide.Settings) *string { return &s.Vault })},
 		},
 	}
 }
@@ -54,7 +73,8 @@ func (r *reader) template(v *value, into *aide.Settings) {
 	const hint = `the same is in variables such as "$COPPICE_TASK" and on standard input`
 	if v.kind == isString && placeholder.MatchString(v.text) {
 		if !isPlain(placeholder.ReplaceAllString(v.text, "x")) {
-			r.fail(v.at, v, hint, "%s has a placeholder and needs a shell, expected plain words or an array", r.label(v))
+			r.fail(v.at, v, hint, "%s has a placeholder and needs a shell, expected plain words or an array",
+				r.label(v))
 			return
 		}
 		into.Command = r.harmless(v, strings.Fields(v.text), hint)
@@ -72,14 +92,16 @@ func (r *reader) harmless(v *value, argv []string, hint string) []string {
 		if v.kind == isArray {
 			at = v.elements[i]
 		}
-		r.fail(at.at, at, hint, "a placeholder in a script of %s, expected it in an argument after that", filepath.Base(argv[slices.IndexFunc(argv, isInterpreter)]))
+		r.fail(at.at, at, hint, "a placeholder in a script of %s, expected it in an argument after that",
+			filepath.Base(argv[slices.IndexFunc(argv, isInterpreter)]))
 	}
 	return argv
 }
 
 var (
 	// interpreter is what runs an argument as a program.
-	interpreter = regexp.MustCompile(`^(ba|da|z|k|mk|fi|a|c|tc|pw)?sh$|^(su|runuser|busybox|python[0-9.]*|perl|ruby|node|bun|lua|php)$`)
+	interpreter = regexp.MustCompile(
+		`^(ba|da|z|k|mk|fi|a|c|tc|pw)?sh$|^(su|runuser|busybox|python[0-9.]*|perl|ruby|node|bun|lua|php)$`)
 	// evaluates is the option before that argument, or with it.
 	evaluates = regexp.MustCompile(`^-[A-Za-z]*[cer]$|^--?(eval|command|print|run|Command)(=|$)`)
 )
@@ -110,10 +132,12 @@ func scriptOf(argv []string) int {
 func notBeside() map[string]string {
 	policy, is := "it is said in the table [daemon] of the Aidefile", "remove it: an agent of an Aidefile has none"
 	return map[string]string{
-		"command": "what it calls is said in the table [aide] of this file", "dir": "it works in the directory of its Aidefile",
+		"command": "what it calls is said in the table [aide] of this file",
+		"dir":     "it works in the directory of its Aidefile",
 		"restart": policy, "backoff": policy, "max_restarts": policy, "restart_window": policy, "on_limit": policy,
 		"depends_on": "remove it: a trigger starts it, whatever else runs",
-		"ready":      is, "pool": is, "terminal": is, "stdin": is, "notify": is, "watchdog": is, "user": is, "group": is,
+		"ready":      is, "pool": is, "terminal": is, "stdin": is, "notify": is, "watchdog": is, "user": is,
+		"group": is,
 	}
 }
 
@@ -184,7 +208,8 @@ func (a *agent) readAidefile(r *reader, path string, g *gatherer) string {
 		path = filepath.Join(path, aide.FileName)
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			g.note(path, nil)
-			r.fail(v.at, v, "write one there, it may be empty", "the directory %s has no %s, expected one", spec.Quote(v.text), aide.FileName)
+			r.fail(v.at, v, "write one there, it may be empty", "the directory %s has no %s, expected one",
+				spec.Quote(v.text), aide.FileName)
 			return path
 		}
 	}
@@ -234,7 +259,8 @@ func (g *gatherer) alone(path, absolute string) (*Loaded, error) {
 	if _, document, err := open(path, data, aideAdvice, aidefileSections()); err == nil {
 		l.document = document
 	}
-	a := &spec.Agent{Name: f.Persona.Name, Dir: g.dir, Aide: &aide.Agent{Path: absolute, File: *f, Settings: aide.DefaultSettings(g.dir)}}
+	a := &spec.Agent{Name: f.Persona.Name, Dir: g.dir,
+		Aide: &aide.Agent{Path: absolute, File: *f, Settings: aide.DefaultSettings(g.dir)}}
 	a.Restart, a.Backoff, a.Limit = f.Policy.Child(0)
 	root := spec.Node{Name: projectName(g.dir)}
 	if root.Name == a.Name {

@@ -36,7 +36,8 @@ func ParseAidefile(name string, data []byte) (*aide.File, error) {
 }
 
 // aideAdvice is the advice for an Aidefile.
-var aideAdvice = advice{missing: "write one, it may be empty", large: "put texts into files beside it", page: "docs/aidefile-reference.md"}
+var aideAdvice = advice{missing: "write one, it may be empty", large: "put texts into files beside it",
+	page: "docs/aidefile-reference.md"}
 
 // aidefile is an Aidefile while it is read.
 type aidefile struct {
@@ -63,18 +64,29 @@ func loadAidefile(name, dir string, data []byte, look bool) (*aide.File, error) 
 func aidefileTable() table[aidefile] {
 	itself := func(f *aidefile) *aidefile { return f }
 	return table[aidefile]{
-		doc: "The whole file. All of it is optional: an empty file is an agent that runs when a person starts it, once.",
+		doc: "The whole file. All of it is optional: an empty file is an agent that runs when a person starts it, " +
+			"once.",
 		keys: []key[aidefile]{
-			{row{name: "persona", typ: "table", doc: "who the agent is", also: []string{"agent", "identity"}}, sub(personaTable(), func(f *aidefile) *aide.Persona { return &f.Persona })},
-			{row{name: "budget", typ: "table", doc: "what one run may use", also: []string{"limits"}}, sub(budgetTable(), func(f *aidefile) *aide.Budget { return &f.Budget })},
-			{row{name: "memory", typ: "table", doc: "what it keeps from run to run"}, sub(memoryTable(), func(f *aidefile) *aide.Memory { return &f.Memory })},
-			{row{name: "hooks", typ: "table", doc: "what runs before and after a run", also: []string{"hook"}}, sub(aideHooksTable(), itself)},
-			{row{name: "skills", typ: "table", doc: "what it knows how to do", also: []string{"skill", "tools"}}, sub(skillsTable(), itself)},
-			{row{name: "trigger", typ: "table", doc: "what starts a run", also: []string{"triggers", "on"}}, sub(triggerTable(), itself)},
-			{row{name: "vault", typ: "table", doc: "its secrets", also: []string{"secrets", "env"}}, sub(vaultTable(), itself)},
-			{row{name: "output", typ: "table", doc: "what is kept of what it says", also: []string{"summary"}}, sub(outputTable(), func(f *aidefile) *aide.Output { return &f.Output })},
+			{row{name: "persona", typ: "table", doc: "who the agent is", also: []string{"agent", "identity"}},
+				sub(personaTable(), func(f *aidefile) *aide.Persona { return &f.Persona })},
+			{row{name: "budget", typ: "table", doc: "what one run may use", also: []string{"limits"}},
+				sub(budgetTable(), func(f *aidefile) *aide.Budget { return &f.Budget })},
+			{row{name: "memory", typ: "table", doc: "what it keeps from run to run"},
+				sub(memoryTable(), func(f *aidefile) *aide.Memory { return &f.Memory })},
+			{row{name: "hooks", typ: "table", doc: "what runs before and after a run", also: []string{"hook"}},
+				sub(aideHooksTable(), itself)},
+			{row{name: "skills", typ: "table", doc: "what it knows how to do", also: []string{"skill", "tools"}},
+				sub(skillsTable(), itself)},
+			{row{name: "trigger", typ: "table", doc: "what starts a run", also: []string{"triggers", "on"}},
+				sub(triggerTable(), itself)},
+			{row{name: "vault", typ: "table", doc: "its secrets", also: []string{"secrets", "env"}},
+				sub(vaultTable(), itself)},
+			{row{name: "output", typ: "table", doc: "what is kept of what it says", also: []string{"summary"}},
+				sub(outputTable(), func(f *aidefile) *aide.Output { return &f.Output })},
 			{row{name: "workspace", typ: "table", doc: "where it may look"}, sub(workspaceTable(), itself)},
-			{row{name: "daemon", typ: "table", doc: "when a run is followed by another one; without this table, never", also: []string{"supervision", "supervisor", "restart"}},
+			{row{name: "daemon", typ: "table",
+				doc:  "when a run is followed by another one; without this table, never",
+				also: []string{"supervision", "supervisor", "restart"}},
 				func(r *reader, v *value, f *aidefile) {
 					f.Policy = aide.Kept()
 					policyTable().read(r, v, &f.Policy)
@@ -89,7 +101,8 @@ func personaTable() table[aide.Persona] {
 		doc:     "Who the agent is.",
 		example: "[persona]\nname = \"uptime-monitor\"\nstyle = \"brief, and sure of its facts\"\n",
 		keys: []key[aide.Persona]{
-			{row{name: "name", typ: "string", def: "the name of the directory", doc: "its name, in the tree and to itself; a segment of paths", also: []string{"id"}},
+			{row{name: "name", typ: "string", def: "the name of the directory",
+				doc: "its name, in the tree and to itself; a segment of paths", also: []string{"id"}},
 				func(r *reader, v *value, into *aide.Persona) {
 					name, ok := r.text(v, "a string")
 					if !ok {
@@ -101,26 +114,37 @@ func personaTable() table[aide.Persona] {
 					}
 					into.Name = name
 				}},
-			{row{name: "style", typ: "string", doc: "how it works and speaks, in words of your own", also: []string{"tone", "description", "role"}}, text(func(p *aide.Persona) *string { return &p.Style })},
+			{row{name: "style", typ: "string", doc: "how it works and speaks, in words of your own",
+				also: []string{"tone", "description", "role"}},
+				text(func(p *aide.Persona) *string { return &p.Style })},
 		},
 	}
 }
 
 func budgetTable() table[aide.Budget] {
 	return table[aide.Budget]{
-		header:  "[budget]",
-		doc:     "What one run may use, and a chain of them. A run that uses it up has failed; the next one has a budget of its own.",
+		header: "[budget]",
+		doc: "What one run may use, and a chain of them. A run that uses it up has failed; the next one " +
+			"has a budget of its own.",
 		example: "[budget]\ntokens = \"200k\"\nchain_tokens = \"1m\"\ntimeout = \"10m\"\nmax_retries = 1\n",
 		keys: []key[aide.Budget]{
-			{row{name: "tokens", typ: tokensType, def: `"200k"`, doc: "tokens of input and output together, with `k` for thousands and `m` for millions. What the command reports counts; once they are used up it is not called again", also: []string{"token", "max_tokens"}},
+			{row{name: "tokens", typ: tokensType, def: `"200k"`, doc: "tokens of input and output together, with " +
+				"`k` for thousands and `m` for millions. What the command reports counts; once they are used " +
+				"up it is not called again", also: []string{"token", "max_tokens"}},
 				tokens(func(b *aide.Budget) *int64 { return &b.Tokens })},
-			{row{name: "chain_tokens", typ: tokensType, doc: "tokens of all runs of a chain together: of one that a trigger has begun, and of those that follow it until one succeeds. Once they are used up the agent is given up. Without it each of `max_restarts` + 1 runs may use `tokens`", also: []string{"total_tokens", "max_total_tokens", "chain"}},
+			{row{name: "chain_tokens", typ: tokensType, doc: "tokens of all runs of a chain together: of one that " +
+				"a trigger has begun, and of those that follow it until one succeeds. Once they are used up the " +
+				"agent is given up. Without it each of `max_restarts` + 1 runs may use `tokens`",
+				also: []string{"total_tokens", "max_total_tokens", "chain"}},
 				func(r *reader, v *value, into *aide.Budget) {
-					if tokens(func(b *aide.Budget) *int64 { return &b.Chain })(r, v, into); into.Chain == 0 && !r.faulty[spot{v.src, v.at}] {
+					if tokens(func(b *aide.Budget) *int64 { return &b.Chain })(r, v, into); into.Chain == 0 &&
+						!r.faulty[spot{v.src, v.at}] {
 						r.fail(v.at, v, "without it there is no bound", "%s is 0, expected at least 1", r.label(v))
 					}
 				}},
-			{row{name: "timeout", typ: secondsType, doc: "how long the run may take, with all its tries; seconds may be without a unit (`\"120\"`). Then the command is stopped, with all that it has started", also: []string{"max_duration", "time"}},
+			{row{name: "timeout", typ: secondsType, doc: "how long the run may take, with all its tries; seconds " +
+				"may be without a unit (`\"120\"`). Then the command is stopped, with all that it has started",
+				also: []string{"max_duration", "time"}},
 				func(r *reader, v *value, into *aide.Budget) {
 					if v.kind == isString && v.text != "" && strings.Trim(v.text, "0123456789") == "" {
 						seconds := *v
@@ -129,9 +153,12 @@ func budgetTable() table[aide.Budget] {
 					}
 					duration(func(b *aide.Budget) *time.Duration { return &b.Timeout })(r, v, into)
 				}},
-			{row{name: "max_retries", typ: "integer", def: "3", doc: "how often the command is called again in the same run after it has failed; 0 for never", also: []string{"retries", "max_attempts"}},
+			{row{name: "max_retries", typ: "integer", def: "3",
+				doc:  "how often the command is called again in the same run after it has failed; 0 for never",
+				also: []string{"retries", "max_attempts"}},
 				func(r *reader, v *value, into *aide.Budget) {
-					if n, ok := r.integer(v, 0, aide.MaxRestarts, fmt.Sprintf("an integer from 0 to %d", aide.MaxRestarts)); ok {
+					if n, ok := r.integer(v, 0, aide.MaxRestarts,
+						fmt.Sprintf("an integer from 0 to %d", aide.MaxRestarts)); ok {
 						into.MaxRetries = int(n)
 					}
 				}},
@@ -160,7 +187,8 @@ func tokens[T any](field func(*T) *int64) func(*reader, *value, *T) {
 		}
 		n, err := aide.ParseTokens(v.text)
 		if err != nil {
-			r.fail(v.at, v, "k stands for thousands, m for millions", "%s is %s, expected %s", r.label(v), spec.Quote(v.text), expected)
+			r.fail(v.at, v, "k stands for thousands, m for millions", "%s is %s, expected %s", r.label(v),
+				spec.Quote(v.text), expected)
 			return
 		}
 		*field(into) = n
@@ -173,7 +201,9 @@ func memoryTable() table[aide.Memory] {
 		doc:     "What the agent keeps from run to run: the files in the directory `memory` beside the Aidefile.",
 		example: "[memory]\ncompact_after = \"50k\"\n",
 		keys: []key[aide.Memory]{
-			{row{name: "compact_after", typ: tokensType, def: `"200k"`, doc: "how many tokens (of 4 bytes) these files may have before the agent is told to make them smaller", also: []string{"compact", "max_tokens", "limit"}},
+			{row{name: "compact_after", typ: tokensType, def: `"200k"`,
+				doc:  "how many tokens (of 4 bytes) these files may have before the agent is told to make them smaller",
+				also: []string{"compact", "max_tokens", "limit"}},
 				tokens(func(m *aide.Memory) *int64 { return &m.CompactAfter })},
 		},
 	}
@@ -182,12 +212,17 @@ func memoryTable() table[aide.Memory] {
 func aideHooksTable() table[aidefile] {
 	return table[aidefile]{
 		header: "[hooks]",
-		doc: "What runs beside a run, in this order: scripts beside the Aidefile, which `sh` runs with the environment of the command, or `commit-memory`, which commits the directory `memory` to the git repository it is in. " +
+		doc: "What runs beside a run, in this order: scripts beside the Aidefile, which `sh` runs with the " +
+			"environment of the command, or `commit-memory`, which commits the directory `memory` to the " +
+			"git repository it is in. " +
 			"(`inject-vault` does nothing: secrets are there in any case.) A hook that fails fails the run.",
 		example: "[hooks]\non_spawn = [\"fetch.sh\"]\non_complete = [\"commit-memory\", \"publish.sh\"]\n",
 		keys: []key[aidefile]{
-			aideHooks("on_spawn", "before the command is called", func(f *aidefile) *[]string { return &f.Hooks.OnSpawn }, "pre", "before", "on_start"),
-			aideHooks("on_complete", "after the run, however it ended: `COPPICE_RESULT` is `success`, `failure`, `timeout`, `budget` or `faulty`", func(f *aidefile) *[]string { return &f.Hooks.OnComplete }, "post", "after", "on_exit", "on_stop"),
+			aideHooks("on_spawn", "before the command is called",
+				func(f *aidefile) *[]string { return &f.Hooks.OnSpawn }, "pre", "before", "on_start"),
+			aideHooks("on_complete", "after the run, however it ended: `COPPICE_RESULT` is `success`, `failure`, "+
+				"`timeout`, `budget` or `faulty`", func(f *aidefile) *[]string { return &f.Hooks.OnComplete }, "post",
+				"after", "on_exit", "on_stop"),
 		},
 	}
 }
@@ -221,7 +256,8 @@ func (f *aidefile) hookFault(hook string) (fault, hint string) {
 	info, err := os.Stat(filepath.Join(f.dir, hook))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		fault, hint = "does not exist, expected a script beside the Aidefile, inject-vault or commit-memory", didYouMean(suggest.Nearest(hook, []string{aide.InjectVault, aide.CommitMemory}))
+		fault, hint = "does not exist, expected a script beside the Aidefile, inject-vault or commit-memory",
+			didYouMean(suggest.Nearest(hook, []string{aide.InjectVault, aide.CommitMemory}))
 	case err != nil:
 		fault = "cannot be used: " + reason(err).Error()
 	case !info.Mode().IsRegular():
@@ -243,7 +279,8 @@ func skillsTable() table[aidefile] {
 		doc:     "What the agent knows how to do.",
 		example: "[skills]\ninclude = [\"skills/http.md\", \"incident-review\"]\n",
 		keys: []key[aidefile]{
-			wordList("include", "names, or files relative to the Aidefile, whose text the agent is given", func(f *aidefile) *[]string { return &f.Skills }, "skills", "files", "list"),
+			wordList("include", "names, or files relative to the Aidefile, whose text the agent is given",
+				func(f *aidefile) *[]string { return &f.Skills }, "skills", "files", "list"),
 		},
 	}
 }
@@ -255,7 +292,8 @@ func wordList(name, doc string, field func(*aidefile) *[]string, also ...string)
 			list, ok := r.list(v, "an array of strings")
 			for i, word := range list {
 				if ok && (strings.TrimSpace(word) == "" || strings.ContainsRune(word, 0)) {
-					r.fail(v.elements[i].at, v.elements[i], "", "an element of %s is %s, expected a name or a path", name, spec.Quote(word))
+					r.fail(v.elements[i].at, v.elements[i], "", "an element of %s is %s, expected a name or a path",
+						name, spec.Quote(word))
 				}
 			}
 			*field(into) = list
@@ -264,11 +302,15 @@ func wordList(name, doc string, field func(*aidefile) *[]string, also ...string)
 
 func vaultTable() table[aidefile] {
 	return table[aidefile]{
-		header:  "[vault]",
-		doc:     "Its secrets. Each is a variable of the environment of the command and its hooks, with the value that it has in the environment of the daemon or else the file of that name in the directory of secrets (`[aide] vault` in coppice.toml). Their values are taken out of all that is logged. Without one of them a run fails.",
+		header: "[vault]",
+		doc: "Its secrets. Each is a variable of the environment of the command and its hooks, with the value " +
+			"that it has in the environment of the daemon or else the file of that name in the directory of " +
+			"secrets (`[aide] vault` in coppice.toml). Their values are taken out of all that is logged. Without " +
+			"one of them a run fails.",
 		example: "[vault]\nkeys = [\"ANTHROPIC_API_KEY\"]\n",
 		keys: []key[aidefile]{
-			{row{name: "keys", typ: "array of strings", doc: "their names, which are names of variables", also: []string{"key", "secrets", "names"}},
+			{row{name: "keys", typ: "array of strings", doc: "their names, which are names of variables",
+				also: []string{"key", "secrets", "names"}},
 				func(r *reader, v *value, into *aidefile) {
 					keys, ok := r.list(v, "an array of names")
 					for i, name := range keys {
@@ -276,9 +318,11 @@ func vaultTable() table[aidefile] {
 						switch {
 						case !ok:
 						case !variable.MatchString(name):
-							r.fail(e.at, e, "", "%s cannot name a secret, expected a name of a variable such as \"API_KEY\"", spec.Quote(name))
+							r.fail(e.at, e, "", "%s cannot name a secret, expected a name of a "+
+								"variable such as \"API_KEY\"", spec.Quote(name))
 						case strings.HasPrefix(name, "COPPICE_"):
-							r.fail(e.at, e, "", "the variable %s is set by Coppice itself, expected another name", spec.Quote(name))
+							r.fail(e.at, e, "", "the variable %s is set by Coppice itself, expected another name",
+								spec.Quote(name))
 						}
 					}
 					into.Vault = keys
@@ -289,28 +333,35 @@ func vaultTable() table[aidefile] {
 
 func outputTable() table[aide.Output] {
 	return table[aide.Output]{
-		header:  "[output]",
-		doc:     "What is kept of what the agent says: a summary, which is what it writes last between `<aide-summary>` and `</aide-summary>`, or the end of its output.",
+		header: "[output]",
+		doc: "What is kept of what the agent says: a summary, which is what it writes last between " +
+			"`<aide-summary>` and `</aide-summary>`, or the end of its output.",
 		example: "[output]\nmax_summary_tokens = 300\nnarrative_schema = \"WHAT, WHY, NEXT\"\n",
 		keys: []key[aide.Output]{
-			{row{name: "max_summary_tokens", typ: "integer", def: "500", doc: "how long the summary may be, in tokens of 4 bytes; it is cut there", also: []string{"max_tokens", "summary_tokens"}},
+			{row{name: "max_summary_tokens", typ: "integer", def: "500",
+				doc:  "how long the summary may be, in tokens of 4 bytes; it is cut there",
+				also: []string{"max_tokens", "summary_tokens"}},
 				func(r *reader, v *value, into *aide.Output) {
 					if n, ok := r.integer(v, 0, 1_000_000, "an integer from 0 to 1000000"); ok {
 						into.MaxSummaryTokens = n
 					}
 				}},
-			{row{name: "narrative_schema", typ: "string", doc: "what the summary is to contain, in words of your own", also: []string{"schema", "template"}}, text(func(o *aide.Output) *string { return &o.NarrativeSchema })},
+			{row{name: "narrative_schema", typ: "string", doc: "what the summary is to contain, in words of your own",
+				also: []string{"schema", "template"}},
+				text(func(o *aide.Output) *string { return &o.NarrativeSchema })},
 		},
 	}
 }
 
 func workspaceTable() table[aidefile] {
 	return table[aidefile]{
-		header:  "[workspace]",
-		doc:     "Where the agent may look beside its own directory. It is told so; nothing keeps it from looking elsewhere.",
+		header: "[workspace]",
+		doc: "Where the agent may look beside its own directory. It is told so; nothing keeps " +
+			"it from looking elsewhere.",
 		example: "[workspace]\nread = [\"~/projects/shop\", \"../shared\"]\n",
 		keys: []key[aidefile]{
-			wordList("read", "directories, relative to the Aidefile; `~` is your home", func(f *aidefile) *[]string { return &f.Workspace.Read }, "paths", "dirs", "include"),
+			wordList("read", "directories, relative to the Aidefile; `~` is your home",
+				func(f *aidefile) *[]string { return &f.Workspace.Read }, "paths", "dirs", "include"),
 		},
 	}
 }
@@ -321,15 +372,22 @@ func policyTable() table[aide.Policy] {
 		doc:     "When a run is followed by another one without a trigger. Without this table: never.",
 		example: "[daemon]\nrestart = \"always\"\nmax_restarts = 100\nbackoff = \"exponential\"\n",
 		keys: []key[aide.Policy]{
-			{row{name: "restart", typ: "always, on-failure, never", def: "on-failure", doc: "after every run; after one that has failed; not at all", also: []string{"policy", "mode"}},
-				word(supervisor.ParseRestart, func(p *aide.Policy) *supervisor.Restart { return &p.Restart }, restartMeant)},
-			{row{name: "max_restarts", typ: "integer", def: "10", doc: "how many restarts may follow each other before the agent is given up; a success begins the count anew. A restart after a success does not count", also: []string{"max_restart", "restarts", "max_retries"}},
+			{row{name: "restart", typ: "always, on-failure, never", def: "on-failure",
+				doc: "after every run; after one that has failed; not at all", also: []string{"policy", "mode"}},
+				word(supervisor.ParseRestart, func(p *aide.Policy) *supervisor.Restart { return &p.Restart },
+					restartMeant)},
+			{row{name: "max_restarts", typ: "integer", def: "10", doc: "how many restarts may follow each other " +
+				"before the agent is given up; a success begins the count anew. A restart after " +
+				"a success does not count", also: []string{"max_restart", "restarts", "max_retries"}},
 				func(r *reader, v *value, into *aide.Policy) {
-					if n, ok := r.integer(v, 0, aide.MaxRestarts, fmt.Sprintf("an integer from 0 to %d", aide.MaxRestarts)); ok {
+					if n, ok := r.integer(v, 0, aide.MaxRestarts,
+						fmt.Sprintf("an integer from 0 to %d", aide.MaxRestarts)); ok {
 						into.MaxRestarts = int(n)
 					}
 				}},
-			{row{name: "backoff", typ: "exponential, linear, fixed", def: "exponential", doc: "the sleep before a restart, in seconds: 1, 2, 4, 8 and so on; 1, 2, 3; always 1. At most 300", also: []string{"delay", "strategy"}},
+			{row{name: "backoff", typ: "exponential, linear, fixed", def: "exponential",
+				doc:  "the sleep before a restart, in seconds: 1, 2, 4, 8 and so on; 1, 2, 3; always 1. At most 300",
+				also: []string{"delay", "strategy"}},
 				oneOf([]string{"exponential", "linear", "fixed"}, func(p *aide.Policy, i int) {
 					p.Backoff = []supervisor.BackoffKind{supervisor.Exponential, supervisor.Linear, supervisor.Fixed}[i]
 				})},
@@ -347,7 +405,8 @@ func oneOf[T any](words []string, set func(*T, int)) func(*reader, *value, *T) {
 		}
 		i := slices.Index(words, v.text)
 		if i < 0 {
-			r.fail(v.at, v, didYouMean(suggest.Nearest(v.text, words)), "%s is %s, expected %s", r.label(v), spec.Quote(v.text), expected)
+			r.fail(v.at, v, didYouMean(suggest.Nearest(v.text, words)), "%s is %s, expected %s", r.label(v),
+				spec.Quote(v.text), expected)
 			return
 		}
 		set(into, i)
@@ -357,8 +416,10 @@ func oneOf[T any](words []string, set func(*T, int)) func(*reader, *value, *T) {
 // aidefileSections are all tables of an Aidefile, in the order of its reference page.
 func aidefileSections() []section {
 	return []section{
-		aidefileTable().section(), personaTable().section(), triggerTable().section(), policyTable().section(), budgetTable().section(), memoryTable().section(),
-		aideHooksTable().section(), skillsTable().section(), vaultTable().section(), outputTable().section(), workspaceTable().section(),
+		aidefileTable().section(), personaTable().section(), triggerTable().section(), policyTable().section(),
+		budgetTable().section(), memoryTable().section(),
+		aideHooksTable().section(), skillsTable().section(), vaultTable().section(), outputTable().section(),
+		workspaceTable().section(),
 	}
 }
 

@@ -17,14 +17,23 @@ import (
 func triggerTable() table[aidefile] {
 	return table[aidefile]{
 		header: "[trigger]",
-		doc: "What starts a run. `\"manual\"`: a person, with `coppice start` or `coppice fire`, which works with all others, too. `\"cron:EXPR\"`: a time, with the expressions of orders, in five fields or in six with seconds. " +
-			"`\"issue\"`: an open issue, in the GitHub repository of the directory, with the agent's label; its text is the task, and a run that succeeds closes it. A trigger that fires during a run, or while a restart is pending, starts nothing.",
+		doc: "What starts a run. `\"manual\"`: a person, with `coppice start` or `coppice fire`, which works with " +
+			"all others, too. `\"cron:EXPR\"`: a time, with the expressions of orders, in five fields " +
+			"or in six with seconds. " +
+			"`\"issue\"`: an open issue, in the GitHub repository of the directory, with the agent's label; its " +
+			"text is the task, and a run that succeeds closes it. A trigger that fires during a run, or while a " +
+			"restart is pending, starts nothing.",
 		example: "[trigger]\non = [\"issue\", \"cron:*/30 * * * *\"]\ntimezone = \"Europe/Berlin\"\n",
 		keys: []key[aidefile]{
-			{row{name: "on", typ: "string or array of strings", def: `"manual"`, doc: "`manual`, `issue`, `cron:EXPR`, or an array of them", also: []string{"when", "type", "trigger", "cron", "schedule"}}, (*reader).triggers},
-			{row{name: "timezone", typ: "string", def: "that of the machine", doc: "the time zone of cron expressions: a name such as `Europe/Berlin`, `UTC` or `Local`", also: []string{"tz", "zone"}},
+			{row{name: "on", typ: "string or array of strings", def: `"manual"`,
+				doc:  "`manual`, `issue`, `cron:EXPR`, or an array of them",
+				also: []string{"when", "type", "trigger", "cron", "schedule"}}, (*reader).triggers},
+			{row{name: "timezone", typ: "string", def: "that of the machine",
+				doc:  "the time zone of cron expressions: a name such as `Europe/Berlin`, `UTC` or `Local`",
+				also: []string{"tz", "zone"}},
 				func(r *reader, v *value, into *aidefile) { r.zone(v) }},
-			{row{name: "label", typ: "string", def: "the name of the agent", doc: "the label of the issues", also: []string{"labels"}}, text(func(f *aidefile) *string { return &f.Label })},
+			{row{name: "label", typ: "string", def: "the name of the agent", doc: "the label of the issues",
+				also: []string{"labels"}}, text(func(f *aidefile) *string { return &f.Label })},
 		},
 	}
 }
@@ -37,7 +46,8 @@ func (r *reader) zone(v *value) *time.Location {
 	}
 	zone, err := cron.LoadZone(name)
 	if err != nil {
-		r.fail(v.at, v, "", "%s is %s, expected a time zone such as \"Europe/Berlin\", \"UTC\" or \"Local\"", r.label(v), spec.Quote(name))
+		r.fail(v.at, v, "", "%s is %s, expected a time zone such as \"Europe/Berlin\", \"UTC\" or \"Local\"",
+			r.label(v), spec.Quote(name))
 		return nil
 	}
 	return zone
@@ -92,7 +102,8 @@ func (r *reader) trigger(v *value, zone *time.Location) (t aide.Trigger, ok bool
 				at += 1 + strings.Index(text, expr) + e.Offset // in the string
 				err = fmt.Errorf("%s %s: %s", e.Field, spec.Quote(e.Text), e.Msg)
 			}
-			r.fail(at, v, "such as \"cron:*/5 * * * *\": minute, hour, day of month, month, day of week", "%s is %s: %v", r.label(v), spec.Quote(text), err)
+			r.fail(at, v, "such as \"cron:*/5 * * * *\": minute, hour, day of month, month, day of week",
+				"%s is %s: %v", r.label(v), spec.Quote(text), err)
 			return t, false
 		}
 		return aide.Trigger{Kind: aide.Cron, Schedule: s}, true

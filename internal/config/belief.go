@@ -15,8 +15,11 @@ const beliefTypes = "any, bool, int, float, string, list, map"
 func beliefTable() table[spec.Belief] {
 	return table[spec.Belief]{
 		header: "[agent.beliefs]",
-		doc: "What an agent keeps: named values that it reads and sets with `coppice agent belief`. Each key is the name of a belief, with a plain value, which is then the initial one and fixes the type, or with a table of the keys below. " +
-			"An agent that declares beliefs can set no others; one that declares none may keep what it likes, and all of that persists. A change of these holds from the next incarnation on. See [Beliefs](beliefs.md).",
+		doc: "What an agent keeps: named values that it reads and sets with `coppice agent belief`. Each key is " +
+			"the name of a belief, with a plain value, which is then the initial one and fixes the type, or with a " +
+			"table of the keys below. " +
+			"An agent that declares beliefs can set no others; one that declares none may keep what it likes, and " +
+			"all of that persists. A change of these holds from the next incarnation on. See [Beliefs](beliefs.md).",
 		example: `[[agent]]
 name = "query-monitor"
 command = "./monitor.sh"
@@ -27,15 +30,19 @@ check_count = { type = "int", persistent = true }
 migrations = { type = "list", initial = ["0001"], persistent = true }
 `,
 		keys: []key[spec.Belief]{
-			{row{name: "type", typ: beliefTypes, def: "that of `initial`", doc: "what it takes; anything else is refused. `any` takes null as well", also: []string{"kind"}},
+			{row{name: "type", typ: beliefTypes, def: "that of `initial`",
+				doc: "what it takes; anything else is refused. `any` takes null as well", also: []string{"kind"}},
 				word(jsonvalue.ParseType, func(b *spec.Belief) *jsonvalue.Type { return &b.Type })},
-			{row{name: "initial", typ: "value", def: "false, 0, \"\", [], {} or null, by `type`", doc: "what it is before it has been set", also: []string{"default", "value", "init"}},
+			{row{name: "initial", typ: "value", def: "false, 0, \"\", [], {} or null, by `type`",
+				doc: "what it is before it has been set", also: []string{"default", "value", "init"}},
 				func(r *reader, v *value, into *spec.Belief) {
 					if initial, ok := r.json(v); ok {
 						into.Initial = initial
 					}
 				}},
-			{row{name: "persistent", typ: "boolean", def: "false", doc: "it outlives restarts of the agent, of the daemon and of the machine. Otherwise each incarnation begins with `initial`", also: []string{"persist", "durable"}},
+			{row{name: "persistent", typ: "boolean", def: "false", doc: "it outlives restarts of the agent, of the " +
+				"daemon and of the machine. Otherwise each incarnation begins with `initial`",
+				also: []string{"persist", "durable"}},
 				flag(func(b *spec.Belief) *bool { return &b.Persistent })},
 		},
 	}
@@ -60,7 +67,8 @@ func (r *reader) beliefs(v *value, into *agent) {
 		switch {
 		case len(r.errs) > before:
 		case f.byName["type"] == nil && b.Initial == "":
-			r.fail(f.at, f, `write type = "any" if it may be anything`, "the belief %s has neither type nor initial, expected at least one", bareKey(f.name))
+			r.fail(f.at, f, `write type = "any" if it may be anything`,
+				"the belief %s has neither type nor initial, expected at least one", bareKey(f.name))
 		case f.byName["type"] == nil:
 			b.Type = jsonvalue.Of(b.Initial)
 		}
@@ -148,15 +156,23 @@ path = ".sage/db_guardian.db"
 events_max_age = "2160h"
 `,
 		keys: []key[file]{
-			{row{name: "backend", typ: "sqlite, memory", def: "sqlite", doc: "`sqlite` is a file that outlives everything; with `memory` all of it ends with the daemon: agents still outlive it, but the next one knows neither their beliefs nor what was stopped by hand", also: []string{"kind", "type", "store"}},
+			{row{name: "backend", typ: "sqlite, memory", def: "sqlite", doc: "`sqlite` is a file that outlives " +
+				"everything; with `memory` all of it ends with the daemon: agents still outlive it, but the next " +
+				"one knows neither their beliefs nor what was stopped by hand",
+				also: []string{"kind", "type", "store"}},
 				word(spec.ParseBackend, func(f *file) *spec.Backend { return &f.persistence.Backend })},
-			{row{name: "path", typ: "string", def: "`.coppice/state.db`", doc: "the file of `sqlite`, relative to this file; its directory is made", also: []string{"file", "database", "dsn"}},
+			{row{name: "path", typ: "string", def: "`.coppice/state.db`",
+				doc:  "the file of `sqlite`, relative to this file; its directory is made",
+				also: []string{"file", "database", "dsn"}},
 				func(r *reader, v *value, into *file) {
 					if path, ok := r.text(v, "a path"); ok {
 						into.persistence.Path, into.database = path, v
 					}
 				}},
-			{row{name: "events_max_age", typ: durationOrNeverType, def: "720h", doc: "how long an event is kept. Older ones are removed from the beginning of the log, a few at a time; the file keeps its size and uses the room again. `coppice events` says where some are gone (`events.compacted`)", also: []string{"events_keep", "retention"}},
+			{row{name: "events_max_age", typ: durationOrNeverType, def: "720h", doc: "how long an event is kept. " +
+				"Older ones are removed from the beginning of the log, a few at a time; the file keeps its size " +
+				"and uses the room again. `coppice events` says where some are gone (`events.compacted`)",
+				also: []string{"events_keep", "retention"}},
 				func(r *reader, v *value, into *file) {
 					if v.kind == isString && v.text == "never" {
 						into.retention.MaxAge = -1
@@ -164,7 +180,8 @@ events_max_age = "2160h"
 						into.retention.MaxAge = d
 					}
 				}},
-			{row{name: "events_max_size", typ: "size", def: "256MiB", doc: "how large the event log may be, at least 1 MiB", also: []string{"events_size"}},
+			{row{name: "events_max_size", typ: "size", def: "256MiB",
+				doc: "how large the event log may be, at least 1 MiB", also: []string{"events_size"}},
 				func(r *reader, v *value, into *file) {
 					switch n, ok := r.size(v); {
 					case ok && n < spec.MinEventBytes:
@@ -184,7 +201,8 @@ func (r *reader) persistence(f *file, dir string) {
 		return
 	}
 	if p.Backend == spec.Memory {
-		r.fail(f.database.at, f.database, "remove it, or write backend = \"sqlite\"", "path is %s, expected none where the backend is memory", spec.Quote(p.Path))
+		r.fail(f.database.at, f.database, "remove it, or write backend = \"sqlite\"",
+			"path is %s, expected none where the backend is memory", spec.Quote(p.Path))
 		return
 	}
 	if strings.ContainsRune(p.Path, 0) || strings.HasSuffix(p.Path, "/") {
@@ -192,7 +210,8 @@ func (r *reader) persistence(f *file, dir string) {
 		return
 	}
 	if p.Path == ":memory:" || strings.HasPrefix(p.Path, "file:") {
-		r.fail(f.database.at, f.database, `for a state that ends with the daemon write backend = "memory"`, "path is %s, expected the name of a file", spec.Quote(p.Path))
+		r.fail(f.database.at, f.database, `for a state that ends with the daemon write backend = "memory"`,
+			"path is %s, expected the name of a file", spec.Quote(p.Path))
 		return
 	}
 	p.Path = under(dir, p.Path)

@@ -48,7 +48,9 @@ type ignoredKey struct {
 func (r *reader) newCity(dir string) *city {
 	c := &city{
 		r: r, dir: dir, tables: map[string]cityTable{}, rigs: map[string]*value{},
-		homes: map[*value]home{}, names: map[string]string{}, foreign: map[string]bool{}, unused: map[string]*ignoredKey{}, formulas: map[string]*value{}, template: regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`),
+		homes: map[*value]home{}, names: map[string]string{}, foreign: map[string]bool{},
+		unused: map[string]*ignoredKey{}, formulas: map[string]*value{},
+		template: regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`),
 	}
 	for _, t := range cityTables() {
 		c.tables[t.header] = t
@@ -76,7 +78,8 @@ func (c *city) translate(document *value) *value {
 		if name := textOf(rig, "name"); name != "" && c.rigs[name] == nil {
 			c.rigs[name] = rig
 			if rig.byName["path"] == nil {
-				r.notice(rig.byName["name"], "the rig %s has no path: its agents run in a directory of that name in the city", spec.Quote(name))
+				r.notice(rig.byName["name"], "the rig %s has no path: its agents run in a directory "+
+					"of that name in the city", spec.Quote(name))
 			}
 		}
 	}
@@ -100,10 +103,12 @@ func (c *city) translate(document *value) *value {
 	}
 	c.orders(document, out)
 	if len(agents) == 0 {
-		r.notice(document, "there is no agent in this city: neither an [[agent]], nor a pack that has one for the city or for one of its [[rigs]]")
+		r.notice(document, "there is no agent in this city: neither an [[agent]], nor a pack that has one for the "+
+			"city or for one of its [[rigs]]")
 	}
 	if len(agents) > 0 {
-		all := &value{kind: isArray, src: document.src, name: "agent", at: document.byName["agent"].at, key: document.byName["agent"].key}
+		all := &value{kind: isArray, src: document.src, name: "agent", at: document.byName["agent"].at,
+			key: document.byName["agent"].key}
 		for _, a := range agents {
 			made := c.agent(a)
 			made.parent = all
@@ -137,7 +142,8 @@ func (c *city) backoff(agent *value) *value {
 func (c *city) namedSession(s *value) {
 	c.inspect(s, "[[named_session]]")
 	if mode := s.byName["mode"]; mode != nil && !textIs(s, "mode", isString, "always") {
-		c.notSupported(mode, "named_session.mode", "named_session with mode %s is not supported: agents run all the time, or are pools", inTOML(mode))
+		c.notSupported(mode, "named_session.mode",
+			"named_session with mode %s is not supported: agents run all the time, or are pools", inTOML(mode))
 	}
 }
 
@@ -203,7 +209,9 @@ func (c *city) patches() []patchable {
 		func(v *value) []string { return []string{c.identity(v), qualified(v)} },
 	}
 	rigs := c.tables["[[rigs]]"].section()
-	rigs.rows = slices.DeleteFunc(slices.Clone(rigs.rows), func(row row) bool { return strings.HasPrefix(row.typ, "array") || row.typ == "table" }) // they have been followed
+	// they have been followed
+	rigs.rows = slices.DeleteFunc(slices.Clone(rigs.rows),
+		func(row row) bool { return strings.HasPrefix(row.typ, "array") || row.typ == "table" })
 	return []patchable{agents, named(rigs)}
 }
 
@@ -223,7 +231,8 @@ func (c *city) inspect(v *value, header string) {
 				where = "the file"
 			}
 			if near := suggest.Nearest(f.name, names); near != "" {
-				c.r.fail(f.key, f, "did you mean "+strconv.Quote(near)+"?", "unknown key %s in %s", spec.Quote(f.name), where)
+				c.r.fail(f.key, f, "did you mean "+strconv.Quote(near)+"?", "unknown key %s in %s",
+					spec.Quote(f.name), where)
 			} else {
 				c.r.notice(f, "%s is not known in %s, and not used", bareKey(f.name), where)
 			}

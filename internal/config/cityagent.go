@@ -24,7 +24,8 @@ func (c *city) agent(from *value) *value {
 	give(a, c.env(from, p))
 	c.runtime(a, from)
 	give(a, c.script(from, p, "on_waking", ") || exit", "pre_start"))
-	give(a, c.script(from, p, "on_start", `) || echo "session_setup: exit code $?" >&2`, "session_setup", "session_setup_script"))
+	give(a, c.script(from, p, "on_start", `) || echo "session_setup: exit code $?" >&2`, "session_setup",
+		"session_setup_script"))
 	if idle := from.byName["idle_timeout"]; idle != nil && !textIs(from, "idle_timeout", isString, "") {
 		give(a, copyOf(idle, "idle_timeout"))
 	}
@@ -91,11 +92,13 @@ func (c *city) env(from *value, p place) *value {
 		set("GC_RIG_ROOT", under(c.dir, textOf(p.rig, "path")))
 	}
 	name := textOf(from, "provider")
-	if name == "" && from.byName["start_command"] == nil && c.workspace != nil && c.workspace.byName["start_command"] == nil {
+	if name == "" && from.byName["start_command"] == nil && c.workspace != nil &&
+		c.workspace.byName["start_command"] == nil {
 		name = textOf(c.workspace, "provider")
 	}
 	for _, origin := range []*value{c.provider(name), from} {
-		if origin == nil || origin.byName["env"] == nil || !c.r.want(origin.byName["env"], isTable, "a table of strings") {
+		if origin == nil || origin.byName["env"] == nil ||
+			!c.r.want(origin.byName["env"], isTable, "a table of strings") {
 			continue
 		}
 		for _, f := range origin.byName["env"].fields {
@@ -126,7 +129,8 @@ func (c *city) runtime(a, from *value) {
 	default:
 		if provider != "" && !c.foreign[provider] {
 			c.foreign[provider] = true
-			c.r.notice(at, "%s is %s, which is not supported: agents are processes with a terminal", keyPath(at), spec.Quote(provider))
+			c.r.notice(at, "%s is %s, which is not supported: agents are processes with a terminal", keyPath(at),
+				spec.Quote(provider))
 		}
 		a.put(made(at, isBool, "terminal", "true"))
 	}
@@ -199,8 +203,9 @@ func (c *city) dependsOn(from *value) *value {
 // poolKeys are the keys of a pool, as they are written beside the agent's own.
 func poolKeys() map[string]string {
 	return map[string]string{
-		"min_active_sessions": "min", "max_active_sessions": "max", "scale_check": "check", "drain_timeout": "drain_timeout",
-		"on_boot": "on_boot", "on_death": "on_death", "namepool": "namepool",
+		"min_active_sessions": "min", "max_active_sessions": "max", "scale_check": "check",
+		"drain_timeout": "drain_timeout",
+		"on_boot":       "on_boot", "on_death": "on_death", "namepool": "namepool",
 	}
 }
 
@@ -303,7 +308,8 @@ func (c *city) expand(v *value, p place) string {
 		case ".WorkDir":
 			return under(c.dir, p.work)
 		default:
-			c.r.fail(v.at, v, "use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, .RigRoot, .WorkDir, .Session", "%s is not known in %s", spec.Quote(found), c.r.label(v))
+			c.r.fail(v.at, v, "use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, "+
+				".RigRoot, .WorkDir, .Session", "%s is not known in %s", spec.Quote(found), c.r.label(v))
 			return found
 		}
 	})

@@ -71,7 +71,8 @@ func (c *city) command(from *value, p place) *value {
 			}
 		}
 	default:
-		c.r.fail(from.at, from, "write start_command, or provider, here or in [workspace]", "agent %s has nothing to run, expected a command", spec.Quote(c.identity(from)))
+		c.r.fail(from.at, from, "write start_command, or provider, here or in [workspace]",
+			"agent %s has nothing to run, expected a command", spec.Quote(c.identity(from)))
 		return made(from, isString, "command", "true")
 	}
 	if args != nil && c.r.want(args, isArray, "an array of strings") {
@@ -92,7 +93,8 @@ func (c *city) homeOf(agent *value) string { return cmp.Or(c.homes[agent].dir, c
 func (c *city) ofPack(command string, agent *value) string {
 	first, rest, _ := strings.Cut(strings.TrimLeft(command, " \t"), " ")
 	home := c.homeOf(agent)
-	if home == c.dir || !strings.Contains(first, "/") || filepath.IsAbs(first) || !isPlain(first) || !exists(filepath.Join(home, first)) {
+	if home == c.dir || !strings.Contains(first, "/") || filepath.IsAbs(first) || !isPlain(first) ||
+		!exists(filepath.Join(home, first)) {
 		return command
 	}
 	return strings.TrimRight(shellQuote(filepath.Join(home, first))+" "+rest, " ")

@@ -73,7 +73,8 @@ func (c *city) order(t *value, rig string) {
 		if called, ok := c.meant(pool.text, rig, ""); ok {
 			t.put(made(pool, isString, "pool", called))
 		} else {
-			c.r.notice(pool, "no agent is called %s: nobody does these tasks", spec.Quote(strings.TrimPrefix(rig+"/"+pool.text, "/")))
+			c.r.notice(pool, "no agent is called %s: nobody does these tasks",
+				spec.Quote(strings.TrimPrefix(rig+"/"+pool.text, "/")))
 		}
 	}
 	if on := t.byName["on"]; on != nil && on.kind == isString {

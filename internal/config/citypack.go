@@ -66,10 +66,12 @@ func (p *packs) expand(document *value) {
 	if own != nil {
 		inline = own.elements
 	}
-	refs := append(p.included(below(document, "workspace", "includes"), document, p.dir), p.imported(document.byName["imports"], p.dir)...)
+	refs := append(p.included(below(document, "workspace", "includes"), document, p.dir),
+		p.imported(document.byName["imports"], p.dir)...)
 	there := p.scope(document, refs, nil)
 	there = slices.DeleteFunc(there, func(a *value) bool {
-		return textIs(a, "fallback", isBool, "true") && slices.ContainsFunc(inline, func(b *value) bool { return qualified(a) == qualified(b) })
+		return textIs(a, "fallback", isBool, "true") &&
+			slices.ContainsFunc(inline, func(b *value) bool { return qualified(a) == qualified(b) })
 	})
 	there = append(there, inline...)
 	p.layers = append(p.layers, layer{dir: p.dir})
@@ -199,7 +201,8 @@ func (p *packs) load(m mention, rig *value, open []string) *pack {
 	}
 	switch {
 	case slices.Contains(open, real):
-		p.r.fail(m.at.at, m.at, "remove one of the two", "the pack %s leads to itself, expected no cycle", spec.Quote(p.g.show(dir)))
+		p.r.fail(m.at.at, m.at, "remove one of the two", "the pack %s leads to itself, expected no cycle",
+			spec.Quote(p.g.show(dir)))
 		return nil
 	case len(open) == maxPackDepth:
 		p.r.fail(m.at.at, m.at, "", "packs in packs in packs, %d deep, expected less", maxPackDepth)
@@ -217,7 +220,8 @@ func (p *packs) load(m mention, rig *value, open []string) *pack {
 	open = append(slices.Clip(open), real)
 	all := &pack{dir: dir}
 	var agents []*value
-	for _, n := range append(p.included(below(meta, "includes"), document, dir), p.imported(document.byName["imports"], dir)...) {
+	for _, n := range append(p.included(below(meta, "includes"), document, dir),
+		p.imported(document.byName["imports"], dir)...) {
 		inner := p.load(n, rig, open)
 		if inner == nil {
 			continue
@@ -239,7 +243,8 @@ func (p *packs) load(m mention, rig *value, open []string) *pack {
 			a.put(copyOf(rig.byName["name"], "dir"))
 		}
 		if list := below(meta, "city_agents"); list != nil && list.kind == isArray && a.byName["scope"] == nil {
-			forCity := slices.ContainsFunc(list.elements, func(e *value) bool { return e.kind == isString && e.text == textOf(a, "name") })
+			forCity := slices.ContainsFunc(list.elements,
+				func(e *value) bool { return e.kind == isString && e.text == textOf(a, "name") })
 			a.put(made(list, isString, "scope", map[bool]string{true: "city", false: "rig"}[forCity]))
 		}
 		agents = append(agents, a)
@@ -298,7 +303,8 @@ func (p *packs) scope(document *value, refs []mention, rig *value) []*value {
 			if m.binding != "" {
 				p.homes[a] = home{p.homes[a].dir, m.binding}
 			}
-			if id := (identity{spot{a.src, a.at}, p.homes[a].binding}); !seen[id] { // two packs may include the same third one
+			// two packs may include the same third one
+			if id := (identity{spot{a.src, a.at}, p.homes[a].binding}); !seen[id] {
 				seen[id] = true
 				agents = append(agents, a)
 			}
@@ -321,8 +327,10 @@ func (p *packs) scope(document *value, refs []mention, rig *value) []*value {
 		}
 	}
 	for _, q := range requires {
-		if name := textOf(q, "agent"); textOf(q, "scope") == where && !slices.ContainsFunc(agents, func(a *value) bool { return textOf(a, "name") == name }) {
-			p.r.fail(q.at, q, "include a pack that has it", "the pack requires an agent %s of the %s, and there is none", spec.Quote(name), where)
+		if name := textOf(q, "agent"); textOf(q, "scope") == where &&
+			!slices.ContainsFunc(agents, func(a *value) bool { return textOf(a, "name") == name }) {
+			p.r.fail(q.at, q, "include a pack that has it",
+				"the pack requires an agent %s of the %s, and there is none", spec.Quote(name), where)
 		}
 	}
 	agents = slices.DeleteFunc(agents, func(a *value) bool {
@@ -331,7 +339,8 @@ func (p *packs) scope(document *value, refs []mention, rig *value) []*value {
 			return false
 		}
 		if s.text != "city" && s.text != "rig" && s.text != "" {
-			p.r.fail(s.at, s, meantOneOf(s.text, "city", "rig"), "scope is %s, expected city or rig", spec.Quote(s.text))
+			p.r.fail(s.at, s, meantOneOf(s.text, "city", "rig"), "scope is %s, expected city or rig",
+				spec.Quote(s.text))
 		}
 		return s.text != "" && s.text != where
 	})
@@ -381,7 +390,8 @@ func (p *packs) dropPatches(document *value) {
 	array.elements = slices.DeleteFunc(array.elements, func(e *value) bool {
 		lost := e.kind == isTable && textOf(e, "name") != "" && targets[s.identity(e)] == nil
 		if lost {
-			p.r.notice(e.byName["name"], "no agent is called %s in what was read; it may be in one of the packs that are not", spec.Quote(s.identity(e)))
+			p.r.notice(e.byName["name"], "no agent is called %s in what was read; it may be in one "+
+				"of the packs that are not", spec.Quote(s.identity(e)))
 		}
 		return lost
 	})

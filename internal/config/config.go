@@ -40,7 +40,8 @@ func Load(path string) (*spec.Tree, error) {
 }
 
 // fleet is the advice for a coppice.toml.
-var fleet = advice{missing: "`coppice init` writes one", large: "split the fleet into several projects", page: "docs/configuration.md"}
+var fleet = advice{missing: "`coppice init` writes one", large: "split the fleet into several projects",
+	page: "docs/configuration.md"}
 
 // Parse reads data, the content of the file called name, without touching the
 // file system; it can include nothing. Relative paths are taken relative to the directory of name. The
@@ -51,7 +52,8 @@ func Parse(name string, data []byte) (*spec.Tree, error) {
 }
 
 // Find returns the path of the coppice.toml in dir or the nearest directory
-// above it, or of a city.toml where there is no coppice.toml in the same one. The error wraps fs.ErrNotExist if there is none.
+// above it, or of a city.toml where there is no coppice.toml in the same one. The error wraps fs.ErrNotExist
+// if there is none.
 func Find(dir string) (string, error) { return nearest(dir, FileName, CityName) }
 
 // FindAidefile returns the path of the Aidefile in dir or the nearest directory

@@ -6,7 +6,8 @@ func dependsOn[T any](when string, field func(*T) *[]string) key[T] {
 		row{
 			name: "depends_on", typ: "array of strings",
 			doc: "names of agents and supervisors that must be ready " + when +
-				"; one in a supervisor depends on what that depends on, too, and a supervisor is ready when all agents in it are. See [Lifecycle](lifecycle.md)",
+				"; one in a supervisor depends on what that depends on, too, and a supervisor is ready when all " +
+				"agents in it are. See [Lifecycle](lifecycle.md)",
 			also: []string{"after", "requires", "needs", "depends", "wants", "dependencies", "dependson"},
 		},
 		func(r *reader, v *value, into *T) {

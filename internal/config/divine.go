@@ -53,14 +53,18 @@ func ParseDivineFormat(text string) (DivineFormat, error) {
 func divineTable() table[Divine] {
 	return table[Divine]{
 		header: "[divine]",
-		doc:    "An agent on the command line that answers `divine`, each time by a process of its own, in the directory of the project and with the environment of the program. Without this table it is the server that `SAGE_API_KEY`, `SAGE_LLM_URL` and `SAGE_MODEL` name; `SAGE_API_KEY=mock` goes before both.",
+		doc: "An agent on the command line that answers `divine`, each time by a process of its own, in the " +
+			"directory of the project and with the environment of the program. Without this table it is the server " +
+			"that `SAGE_API_KEY`, `SAGE_LLM_URL` and `SAGE_MODEL` name; `SAGE_API_KEY=mock` goes before both.",
 		example: `[divine]
 command = ["claude", "-p", "--output-format", "json"]
 format = "claude"
 timeout = "2m"
 `,
 		keys: []key[Divine]{
-			{row{name: "command", typ: "array of strings", def: required, doc: "the program and its arguments; no shell is in between. The prompt takes the place of `{prompt}`, and is the standard input if that is nowhere", also: []string{"cmd", "argv", "cli", "run"}},
+			{row{name: "command", typ: "array of strings", def: required, doc: "the program and its arguments; no " +
+				"shell is in between. The prompt takes the place of `{prompt}`, and is the standard " +
+				"input if that is nowhere", also: []string{"cmd", "argv", "cli", "run"}},
 				func(r *reader, v *value, into *Divine) {
 					const expected = "an array with the program and its arguments"
 					words, ok := r.list(v, expected)
@@ -76,9 +80,12 @@ timeout = "2m"
 						into.Command = words
 					}
 				}},
-			{row{name: "format", typ: "text, claude, codex, gemini", def: "text", doc: "what it writes to its standard output: the answer alone, or what this agent writes as JSON, which says whether there is an answer at all", also: []string{"output", "output_format"}},
+			{row{name: "format", typ: "text, claude, codex, gemini", def: "text",
+				doc: "what it writes to its standard output: the answer alone, or what this agent writes as JSON, " +
+					"which says whether there is an answer at all", also: []string{"output", "output_format"}},
 				word(ParseDivineFormat, func(d *Divine) *DivineFormat { return &d.Format })},
-			{row{name: "timeout", typ: "duration", def: "5m", doc: "how long one answer may take", also: []string{"timeout_ms", "timeout_seconds"}},
+			{row{name: "timeout", typ: "duration", def: "5m", doc: "how long one answer may take",
+				also: []string{"timeout_ms", "timeout_seconds"}},
 				func(r *reader, v *value, into *Divine) {
 					if d, ok := r.duration(v); ok {
 						into.Timeout = d

@@ -150,7 +150,8 @@ func (p *envParser) quoted() (string, *Error) {
 	behind := p.at
 	p.blanks()
 	if !p.end() || p.at < len(p.data) && p.data[p.at] == '#' && p.at == behind {
-		return "", p.fail(p.at, "put all of the value into the quotes", "text behind a value in quotes, expected the end of the line")
+		return "", p.fail(p.at, "put all of the value into the quotes",
+			"text behind a value in quotes, expected the end of the line")
 	}
 	p.nextLine()
 	return b.String(), nil
@@ -187,7 +188,9 @@ func envFileKey() key[agent] {
 	return key[agent]{
 		row{
 			name: "env_file", typ: "string or array of strings",
-			doc:  "files with more variables, one `KEY=VALUE` a line, relative to the directory of this file; later ones win, and `env` wins over all. They are read at each start; when what is in them changes, the agent is started again. See [Environment files](files.md#environment-files)",
+			doc: "files with more variables, one `KEY=VALUE` a line, relative to the directory of this file; " +
+				"later ones win, and `env` wins over all. They are read at each start; when what is in them " +
+				"changes, the agent is started again. See [Environment files](files.md#environment-files)",
 			also: []string{"env_files", "envfile", "environment_file", "dotenv"},
 		},
 		func(r *reader, v *value, into *agent) {

@@ -92,5 +92,6 @@ func (e Errors) sort() {
 
 // compare orders errors by their places.
 func (e *Error) compare(other *Error) int {
-	return cmp.Or(cmp.Compare(e.order, other.order), cmp.Compare(e.Line, other.Line), cmp.Compare(e.Column, other.Column))
+	return cmp.Or(cmp.Compare(e.order, other.order), cmp.Compare(e.Line, other.Line),
+		cmp.Compare(e.Column, other.Column))
 }

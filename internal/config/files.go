@@ -67,7 +67,8 @@ type fileCheck struct {
 // aideHint says what to do where the command of an agent of an Aidefile cannot be run.
 func aideHint(program string) string {
 	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
-		return "command in [aide] is relative to the directory of each Aidefile; write a whole path for a program that all share"
+		return "command in [aide] is relative to the directory of each Aidefile; write a whole path for " +
+			"a program that all share"
 	}
 	return "install it, or say in the table [aide] of a coppice.toml what a run calls; coppice add writes one"
 }
@@ -214,6 +215,7 @@ func (c *fileCheck) stdin() {
 		c.problem("", "the input file "+spec.Quote(file)+" cannot be used: "+reason(err).Error(), "stdin")
 	case !info.Mode().IsRegular() && info.Mode()&fs.ModeCharDevice == 0:
 		// A FIFO could keep the start waiting for ever.
-		c.problem("", "the input file "+spec.Quote(file)+" is a "+fileType(info.Mode())+", expected a regular file", "stdin")
+		c.problem("", "the input file "+spec.Quote(file)+" is a "+fileType(info.Mode())+", expected a regular file",
+			"stdin")
 	}
 }

@@ -145,12 +145,20 @@ func groveTable() table[groveFile] {
 	return table[groveFile]{
 		doc: "The whole file.",
 		keys: []key[groveFile]{
-			{row{name: "project", typ: "table", def: required, doc: "the project itself", also: []string{"package", "workspace"}}, sub(groveProjectTable(), itself)},
-			{row{name: "persistence", typ: "table", doc: "where persistent beliefs are kept", also: []string{"checkpoint", "checkpoints", "storage"}}, sub(grovePersistenceTable(), func(f *groveFile) *Persistence { return &f.Persistence })},
-			{row{name: "supervision", typ: "table", doc: "how often supervisors restart", also: []string{"supervisor"}}, sub(groveSupervisionTable(), itself)},
-			{row{name: "observability", typ: "table", doc: "how the program is observed", also: []string{"trace", "tracing"}}, sub(observabilityTable(), itself)},
-			{row{name: "divine", typ: "table", doc: "the command of an agent that answers `divine`", also: []string{"oracle", "infer", "llm", "model"}}, sub(divineTable(), func(f *groveFile) *Divine { return &f.Divine })},
-			{row{name: "test", typ: "table", doc: "how its tests are run", also: []string{"tests", "testing"}}, sub(testTable(), itself)},
+			{row{name: "project", typ: "table", def: required, doc: "the project itself",
+				also: []string{"package", "workspace"}}, sub(groveProjectTable(), itself)},
+			{row{name: "persistence", typ: "table", doc: "where persistent beliefs are kept",
+				also: []string{"checkpoint", "checkpoints", "storage"}},
+				sub(grovePersistenceTable(), func(f *groveFile) *Persistence { return &f.Persistence })},
+			{row{name: "supervision", typ: "table", doc: "how often supervisors restart",
+				also: []string{"supervisor"}}, sub(groveSupervisionTable(), itself)},
+			{row{name: "observability", typ: "table", doc: "how the program is observed",
+				also: []string{"trace", "tracing"}}, sub(observabilityTable(), itself)},
+			{row{name: "divine", typ: "table", doc: "the command of an agent that answers `divine`",
+				also: []string{"oracle", "infer", "llm", "model"}},
+				sub(divineTable(), func(f *groveFile) *Divine { return &f.Divine })},
+			{row{name: "test", typ: "table", doc: "how its tests are run", also: []string{"tests", "testing"}},
+				sub(testTable(), itself)},
 			unused("dependencies", "a program is made of the modules of its project"),
 			{row{name: "tools", typ: "table", doc: "not used, but accepted"},
 				func(r *reader, v *value, _ *groveFile) {
@@ -199,7 +207,8 @@ version = "1.2.0"
 entry = "src/main.sg"
 `,
 		keys: []key[groveFile]{
-			{row{name: "name", typ: "string", def: required, doc: "what the project is called; 1 to 64 bytes of printable text without `/`"},
+			{row{name: "name", typ: "string", def: required,
+				doc: "what the project is called; 1 to 64 bytes of printable text without `/`"},
 				func(r *reader, v *value, into *groveFile) {
 					name, ok := r.text(v, "a string")
 					if !ok {
@@ -211,8 +220,11 @@ entry = "src/main.sg"
 					}
 					into.Name = name
 				}},
-			{row{name: "version", typ: "string", def: "0.1.0", doc: "the version of the project; any text"}, text(func(f *groveFile) *string { return &f.Version })},
-			{row{name: "entry", typ: "string", def: defaultEntry, doc: "the file with the `run` of the program, relative to the directory of this file", also: []string{"main", "src", "source"}},
+			{row{name: "version", typ: "string", def: "0.1.0", doc: "the version of the project; any text"},
+				text(func(f *groveFile) *string { return &f.Version })},
+			{row{name: "entry", typ: "string", def: defaultEntry,
+				doc:  "the file with the `run` of the program, relative to the directory of this file",
+				also: []string{"main", "src", "source"}},
 				pathKey(func(f *groveFile) *Setting[string] { return &f.Entry })},
 		},
 	}
@@ -228,7 +240,9 @@ func groveSupervisionTable() table[groveFile] {
 	of := func(f *groveFile) *limit { return &f.limit }
 	return table[groveFile]{
 		header: "[supervision]",
-		doc:    "The limit of every supervisor of the program. One that has restarted its children `max_restarts` times within the window and would have to do so once more stops them and fails, and its parent's strategy applies; at the root the program ends. A group that is restarted together counts once.",
+		doc: "The limit of every supervisor of the program. One that has restarted its children `max_restarts` " +
+			"times within the window and would have to do so once more stops them and fails, and its parent's " +
+			"strategy applies; at the root the program ends. A group that is restarted together counts once.",
 		example: `[supervision]
 max_restarts = 10
 within_seconds = 30
@@ -248,10 +262,13 @@ func observabilityTable() table[groveFile] {
 backend = "none"
 `,
 		keys: []key[groveFile]{
-			{row{name: "backend", typ: "ndjson, none", def: "ndjson", doc: "the form of traces: a line of JSON for each event, or no traces at all", also: []string{"format", "exporter"}},
+			{row{name: "backend", typ: "ndjson, none", def: "ndjson",
+				doc:  "the form of traces: a line of JSON for each event, or no traces at all",
+				also: []string{"format", "exporter"}},
 				func(r *reader, v *value, into *groveFile) {
 					if v.kind == isString && v.text == "otlp" {
-						r.fail(v.at, v, `write "ndjson"`, `backend is "otlp", which is not supported yet, expected one of ndjson, none`)
+						r.fail(v.at, v, `write "ndjson"`, `backend is "otlp", which is not supported yet, `+
+							`expected one of ndjson, none`)
 						return
 					}
 					word(ParseTrace, func(f *groveFile) *Trace { return &f.Trace })(r, v, into)
@@ -270,7 +287,9 @@ func testTable() table[groveFile] {
 timeout_ms = 2000
 `,
 		keys: []key[groveFile]{
-			{row{name: "timeout_ms", typ: "integer", def: "10000", doc: "how long each test may take, in milliseconds", also: []string{"timeout", "timeout_s", "timeout_seconds"}},
+			{row{name: "timeout_ms", typ: "integer", def: "10000",
+				doc:  "how long each test may take, in milliseconds",
+				also: []string{"timeout", "timeout_s", "timeout_seconds"}},
 				func(r *reader, v *value, into *groveFile) {
 					if d, ok := r.whole(v, time.Millisecond, "milliseconds"); ok {
 						into.TestTimeout = d
@@ -283,7 +302,8 @@ timeout_ms = 2000
 // groveSections are all tables of grove.toml, in the order of its reference page.
 func groveSections() []section {
 	return []section{
-		groveTable().section(), groveProjectTable().section(), grovePersistenceTable().section(), groveSupervisionTable().section(),
+		groveTable().section(), groveProjectTable().section(), grovePersistenceTable().section(),
+		groveSupervisionTable().section(),
 		observabilityTable().section(), divineTable().section(), testTable().section(),
 	}
 }

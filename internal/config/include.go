@@ -70,7 +70,8 @@ func (g *gatherer) one(e *value, path string) bool {
 		g.r.fail(e.at, e, "write the whole path", "%s: ~ is not expanded", spec.Quote(path))
 		return true
 	case strings.Contains(path, "**"):
-		g.r.fail(e.at, e, `write a "*" for each level, as in "agents/*/*.toml"`, "%s: ** is not supported", spec.Quote(path))
+		g.r.fail(e.at, e, `write a "*" for each level, as in "agents/*/*.toml"`, "%s: ** is not supported",
+			spec.Quote(path))
 		return true
 	}
 	if !hasMeta(path) {
@@ -170,7 +171,8 @@ func (g *gatherer) match(dir, pattern string, onlyDirs bool, left, most int) ([]
 		case len(names) > left:
 			return nil, fmt.Errorf("%w: more than %d files match, expected at most that", errTooMany, most)
 		case g.entries > maxEntries:
-			return nil, fmt.Errorf("%w: it leads to more than %d entries of directories, expected at most that", errTooMany, maxEntries)
+			return nil, fmt.Errorf("%w: it leads to more than %d entries of directories, expected at most that",
+				errTooMany, maxEntries)
 		case err == io.EOF:
 			return names, nil
 		case err != nil:
@@ -182,7 +184,8 @@ func (g *gatherer) match(dir, pattern string, onlyDirs bool, left, most int) ([]
 // file reads a file. It reports false if no more can be read.
 func (g *gatherer) file(e *value, path string) bool {
 	if len(g.files) > MaxIncludes {
-		g.r.fail(e.at, e, "put several agents into one file", "more than %d files are included, expected at most that", MaxIncludes)
+		g.r.fail(e.at, e, "put several agents into one file",
+			"more than %d files are included, expected at most that", MaxIncludes)
 		return false
 	}
 	absolute := g.absolute(path)
@@ -194,7 +197,8 @@ func (g *gatherer) file(e *value, path string) bool {
 		g.r.fail(e.at, e, hint, "%s %s", spec.Quote(shown), fmt.Sprintf(format, args...))
 	}
 	g.watchFile(absolute)
-	data, info, err := readFile(absolute, advice{missing: "check the path; it is relative to this file", large: "split it"})
+	data, info, err := readFile(absolute, advice{missing: "check the path; it is relative to this file",
+		large: "split it"})
 	f := included{info: info, path: absolute, by: e}
 	if err != nil {
 		g.files = append(g.files, f)
@@ -206,7 +210,8 @@ func (g *gatherer) file(e *value, path string) bool {
 			continue
 		}
 		if other.by == nil {
-			fail("put what is included into a directory of its own", "is the file that includes it, expected another one")
+			fail("put what is included into a directory of its own",
+				"is the file that includes it, expected another one")
 			return true
 		}
 		line, _ := other.by.src.position(other.by.at)
@@ -227,7 +232,8 @@ func (g *gatherer) file(e *value, path string) bool {
 		return true
 	}
 	if again := document.byName["include"]; again != nil {
-		g.r.fail(again.key, again, "include it in "+filepath.Base(g.files[0].path), "an included file includes nothing itself")
+		g.r.fail(again.key, again, "include it in "+filepath.Base(g.files[0].path),
+			"an included file includes nothing itself")
 		document.remove("include")
 	}
 	g.document = append(g.document, document)
@@ -250,7 +256,8 @@ func (g *gatherer) read(path string, a advice) (*source, *Error) {
 		return nil, err
 	}
 	if g.size += int64(len(data)); g.size > MaxTotal {
-		return nil, &Error{File: shown, Message: fmt.Sprintf("makes %d bytes of all files, expected at most %d", g.size, MaxTotal), Hint: fleet.large}
+		return nil, &Error{File: shown, Message: fmt.Sprintf("makes %d bytes of all files, expected at most %d",
+			g.size, MaxTotal), Hint: fleet.large}
 	}
 	src := newSource(shown, data)
 	src.dir, src.order = filepath.Dir(absolute), len(g.files)-1

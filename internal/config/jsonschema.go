@@ -19,9 +19,11 @@ type schema map[string]any
 func WriteSchema(w io.Writer) error {
 	b := schemaBuilder{sections: sections()}
 	root := b.table("", "", false)
-	patch := schema{"type": "object", "description": "changes of what is declared elsewhere", "additionalProperties": false, "properties": schema{
-		"agent": schema{"type": "array", "items": b.patch("agent")}, "supervisor": schema{"type": "array", "items": b.patch("supervisor")},
-	}}
+	patch := schema{"type": "object", "description": "changes of what is declared elsewhere",
+		"additionalProperties": false, "properties": schema{
+			"agent":      schema{"type": "array", "items": b.patch("agent")},
+			"supervisor": schema{"type": "array", "items": b.patch("supervisor")},
+		}}
 	root["properties"].(schema)["patches"] = patch
 	return b.write(w, root, "coppice.toml")
 }
@@ -102,10 +104,12 @@ func (b *schemaBuilder) patch(of string) schema {
 		}
 		for _, r := range s.rows {
 			if s.takes(r.name, "array") {
-				properties[r.name+"_append"] = schema{"type": "array", "description": "elements to add to the end of " + r.name}
+				properties[r.name+"_append"] = schema{"type": "array",
+					"description": "elements to add to the end of " + r.name}
 			}
 			if s.takes(r.name, "table") {
-				properties[r.name+"_remove"] = schema{"type": "array", "items": schema{"type": "string"}, "description": "keys to remove from " + r.name}
+				properties[r.name+"_remove"] = schema{"type": "array", "items": schema{"type": "string"},
+					"description": "keys to remove from " + r.name}
 			}
 		}
 	}
@@ -153,13 +157,17 @@ func (b *schemaBuilder) typed(path string, r row, patch bool) schema {
 	case durationOrZeroType:
 		return schema{"type": "string", "pattern": durationPattern}
 	case durationOrNeverType:
-		return schema{"anyOf": []schema{{"const": "never"}, {"type": "string", "pattern": durationPattern, "not": schema{"pattern": "^[^1-9]*$"}}}}
+		return schema{"anyOf": []schema{{"const": "never"},
+			{"type": "string", "pattern": durationPattern, "not": schema{"pattern": "^[^1-9]*$"}}}}
 	case secondsType:
-		return schema{"anyOf": []schema{{"type": "string", "pattern": durationPattern}, {"type": "string", "pattern": "^[0-9]+$"}}}
+		return schema{"anyOf": []schema{{"type": "string", "pattern": durationPattern},
+			{"type": "string", "pattern": "^[0-9]+$"}}}
 	case tokensType:
-		return schema{"anyOf": []schema{{"type": "integer", "minimum": 0}, {"type": "string", "pattern": `^\s*[0-9]+([.][0-9]+)?[kKmM]?\s*$`}}}
+		return schema{"anyOf": []schema{{"type": "integer", "minimum": 0},
+			{"type": "string", "pattern": `^\s*[0-9]+([.][0-9]+)?[kKmM]?\s*$`}}}
 	case "size":
-		return schema{"anyOf": []schema{{"type": "integer", "minimum": 1}, {"type": "string", "pattern": `^\s*[0-9.]+\s*([bB]|[kKmMgGtT]([iI]?[bB]?)?)\s*$`}}}
+		return schema{"anyOf": []schema{{"type": "integer", "minimum": 1},
+			{"type": "string", "pattern": `^\s*[0-9.]+\s*([bB]|[kKmMgGtT]([iI]?[bB]?)?)\s*$`}}}
 	case "string or array of strings":
 		return schema{"anyOf": []schema{text, words}}
 	case hookType:
@@ -184,7 +192,8 @@ func (b *schemaBuilder) typed(path string, r row, patch bool) schema {
 		case path == "agent" && r.name == "beliefs":
 			// A table is a declaration, anything else the initial value.
 			return schema{"type": "object", "additionalProperties": schema{
-				"anyOf": []schema{{"type": []string{"string", "number", "boolean", "array"}}, b.table("agent.beliefs", "", patch)},
+				"anyOf": []schema{{"type": []string{"string", "number", "boolean", "array"}},
+					b.table("agent.beliefs", "", patch)},
 			}}
 		case path == "" && r.name == "patches":
 			return schema{}

@@ -75,7 +75,8 @@ func defaultLimit(then supervisor.Then) supervisor.Limit {
 const maxType = `an integer from 0 or "unlimited"`
 
 func maxRestarts[T any](def, doc string, of func(*T) *limit) key[T] {
-	return key[T]{row{name: "max_restarts", typ: maxType, def: def, doc: doc, also: []string{"intensity", "max_retries", "retries"}},
+	return key[T]{row{name: "max_restarts", typ: maxType, def: def, doc: doc,
+		also: []string{"intensity", "max_retries", "retries"}},
 		func(r *reader, v *value, into *T) {
 			r.maxRestarts(v, of(into))
 		}}
@@ -99,7 +100,8 @@ func (r *reader) maxRestarts(v *value, into *limit) {
 }
 
 func window[T any](name, def, doc string, of func(*T) *limit) key[T] {
-	return key[T]{row{name: name, typ: "duration", def: def, doc: doc, also: []string{"within", "within_seconds", "restart_window", "window", "period", "max_seconds"}},
+	return key[T]{row{name: name, typ: "duration", def: def, doc: doc,
+		also: []string{"within", "within_seconds", "restart_window", "window", "period", "max_seconds"}},
 		func(r *reader, v *value, into *T) {
 			if d, ok := r.duration(v); ok {
 				of(into).within = &d
@@ -109,7 +111,9 @@ func window[T any](name, def, doc string, of func(*T) *limit) key[T] {
 
 // windowSeconds reads the window of a supervisor in seconds.
 func windowSeconds[T any](def string, of func(*T) *limit) key[T] {
-	return key[T]{row{name: "within_seconds", typ: "integer", def: def, doc: "the window in which restarts count, in seconds", also: []string{"within", "window", "restart_window", "restart_window_s", "period"}},
+	return key[T]{row{name: "within_seconds", typ: "integer", def: def,
+		doc:  "the window in which restarts count, in seconds",
+		also: []string{"within", "window", "restart_window", "restart_window_s", "period"}},
 		func(r *reader, v *value, into *T) {
 			if d, ok := r.whole(v, time.Second, "seconds"); ok {
 				of(into).within = &d
@@ -118,10 +122,12 @@ func windowSeconds[T any](def string, of func(*T) *limit) key[T] {
 }
 
 func onLimit[T any](def, doc string, of func(*T) *limit) key[T] {
-	return key[T]{row{name: "on_limit", typ: "escalate, quarantine, give_up, pause", def: def, doc: doc, also: []string{"then"}},
+	return key[T]{row{name: "on_limit", typ: "escalate, quarantine, give_up, pause", def: def, doc: doc,
+		also: []string{"then"}},
 		func(r *reader, v *value, into *T) {
 			then := supervisor.Then(255)
-			if word(supervisor.ParseThen, func(t *supervisor.Then) *supervisor.Then { return t })(r, v, &then); then != 255 {
+			if word(supervisor.ParseThen, func(t *supervisor.Then) *supervisor.Then { return t })(r, v,
+				&then); then != 255 {
 				of(into).then = &then
 			}
 		}}

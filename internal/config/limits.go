@@ -13,27 +13,34 @@ import (
 func limitsTable() table[spec.Limits] {
 	return table[spec.Limits]{
 		header: "[agent.limits]",
-		doc:    "What an agent may use at most. Without a key there is no limit but that of the system. [The daemon](daemon.md) says what a limit holds for and what comes of reaching it.",
+		doc: "What an agent may use at most. Without a key there is no limit but that of the system. [The " +
+			"daemon](daemon.md) says what a limit holds for and what comes of reaching it.",
 		example: `[[agent]]
 name = "indexer"
 command = "./index.sh"
 limits = { memory = "2GiB", open_files = 4096, processes = 200 }
 `,
 		keys: []key[spec.Limits]{
-			{row{name: "memory", typ: "size", doc: "at least 1 MiB", also: []string{"mem", "max_memory", "memory_max", "memory_limit", "ram"}},
+			{row{name: "memory", typ: "size", doc: "at least 1 MiB",
+				also: []string{"mem", "max_memory", "memory_max", "memory_limit", "ram"}},
 				func(r *reader, v *value, into *spec.Limits) {
 					if n, ok := r.size(v); ok {
 						into.Memory = n
 					}
 				}},
-			{row{name: "cpu", typ: "number", doc: "cores: `0.5` is half of one, `2` is two", also: []string{"cpus", "cores", "cpu_limit", "cpu_quota"}},
+			{row{name: "cpu", typ: "number", doc: "cores: `0.5` is half of one, `2` is two",
+				also: []string{"cpus", "cores", "cpu_limit", "cpu_quota"}},
 				func(r *reader, v *value, into *spec.Limits) {
 					if n, ok := r.cores(v); ok {
 						into.CPU = n
 					}
 				}},
-			{row{name: "open_files", typ: "integer", doc: "file descriptors of each process", also: []string{"nofile", "files", "max_open_files", "fds"}}, count(func(l *spec.Limits) *uint64 { return &l.OpenFiles })},
-			{row{name: "processes", typ: "integer", doc: "processes and threads", also: []string{"nproc", "pids", "tasks", "threads", "max_processes"}}, count(func(l *spec.Limits) *uint64 { return &l.Processes })},
+			{row{name: "open_files", typ: "integer", doc: "file descriptors of each process",
+				also: []string{"nofile", "files", "max_open_files", "fds"}},
+				count(func(l *spec.Limits) *uint64 { return &l.OpenFiles })},
+			{row{name: "processes", typ: "integer", doc: "processes and threads",
+				also: []string{"nproc", "pids", "tasks", "threads", "max_processes"}},
+				count(func(l *spec.Limits) *uint64 { return &l.Processes })},
 		},
 	}
 }

@@ -105,7 +105,8 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 		r.namepools(&f, dir, g)
 	}
 	standing := r.orders(&f, dir, g, further != nil)
-	f.root.Bare = len(standing) > 0 || isCity && len(f.agents) == 0 // the packs of a city may be for rigs that it does not have yet
+	// the packs of a city may be for rigs that it does not have yet
+	f.root.Bare = len(standing) > 0 || isCity && len(f.agents) == 0
 	f.aidefiles(r, dir, g)
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)

@@ -9,7 +9,10 @@ func logsTable(header, doc, example string, sizeDefault, keepDefault string) tab
 	return table[spec.Logs]{
 		header: header, doc: doc, example: example,
 		keys: []key[spec.Logs]{
-			{row{name: "max_size", typ: "size", def: sizeDefault, doc: "how large a log file becomes before it is rotated, 1 KiB at least: `output.log` becomes `output.log.1`, that `output.log.2`, and so on. It is rotated between two lines", also: []string{"size", "max-size", "maxsize", "rotate_size", "max_bytes"}},
+			{row{name: "max_size", typ: "size", def: sizeDefault, doc: "how large a log file becomes before it is " +
+				"rotated, 1 KiB at least: `output.log` becomes `output.log.1`, that `output.log.2`, and so on. It " +
+				"is rotated between two lines", also: []string{"size", "max-size", "maxsize", "rotate_size",
+				"max_bytes"}},
 				func(r *reader, v *value, into *spec.Logs) {
 					switch n, ok := r.size(v); {
 					case ok && n < spec.MinLogSize:
@@ -18,7 +21,9 @@ func logsTable(header, doc, example string, sizeDefault, keepDefault string) tab
 						into.MaxSize = n
 					}
 				}},
-			{row{name: "keep", typ: "integer", def: keepDefault, doc: "how many rotated files are kept, 1 to 100, besides the one that is written", also: []string{"max_file", "max-file", "max_files", "rotate", "backups", "max_backups", "count"}},
+			{row{name: "keep", typ: "integer", def: keepDefault,
+				doc:  "how many rotated files are kept, 1 to 100, besides the one that is written",
+				also: []string{"max_file", "max-file", "max_files", "rotate", "backups", "max_backups", "count"}},
 				func(r *reader, v *value, into *spec.Logs) {
 					if n, ok := r.integer(v, 1, spec.MaxLogFiles, "an integer from 1 to 100"); ok {
 						into.Keep = int(n)
@@ -30,7 +35,8 @@ func logsTable(header, doc, example string, sizeDefault, keepDefault string) tab
 
 func allLogsTable() table[spec.Logs] {
 	return logsTable("[logs]",
-		"How much output is kept of each agent. An agent that runs keeps to what held when it was started. [Logs](logs.md) says where it is and how it is read.",
+		"How much output is kept of each agent. An agent that runs keeps to what held when it was started. "+
+			"[Logs](logs.md) says where it is and how it is read.",
 		`[logs]
 max_size = "50MB"
 keep = 5

@@ -79,7 +79,8 @@ func shorthand(path ...string) string {
 	switch {
 	case path[0] == "backoff" && len(path) == 1:
 		return "kind"
-	case (path[0] == "on_waking" || path[0] == "on_start" || path[0] == "on_resting" || path[0] == "on_error") && len(path) == 1:
+	case (path[0] == "on_waking" || path[0] == "on_start" || path[0] == "on_resting" || path[0] == "on_error") &&
+		len(path) == 1:
 		return "command"
 	case path[0] == "pool" && len(path) == 2 && (path[1] == "on_boot" || path[1] == "on_death"):
 		return "command"

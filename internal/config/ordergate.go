@@ -22,14 +22,17 @@ func (r *reader) finish(o *order, s *standing, dir string, skipped bool) {
 	switch {
 	case o.exec == nil && o.task == nil && o.formula == nil:
 		if !r.faulty[spot{o.table.src, o.table.at}] {
-			r.fail(o.table.at, o.table, "write exec or task", "the order %s does nothing, expected one of exec and task", spec.Quote(o.Name))
+			r.fail(o.table.at, o.table, "write exec or task",
+				"the order %s does nothing, expected one of exec and task", spec.Quote(o.Name))
 		}
 	case o.exec != nil && (o.task != nil || o.formula != nil):
-		r.fail(o.exec.at, o.exec, "remove one of them, or make two orders", "the order %s has exec and a task, expected one of them", spec.Quote(o.Name))
+		r.fail(o.exec.at, o.exec, "remove one of them, or make two orders",
+			"the order %s has exec and a task, expected one of them", spec.Quote(o.Name))
 	case o.task != nil && o.formula != nil:
 		r.fail(o.formula.at, o.formula, "remove it", "formula beside task, expected one of them")
 	case o.pool != nil && o.Task == nil:
-		r.fail(o.pool.at, o.pool, "remove it, or write a task", "pool without a task, expected one that its agents can do")
+		r.fail(o.pool.at, o.pool, "remove it, or write a task",
+			"pool without a task, expected one that its agents can do")
 	case o.pool != nil:
 		o.Task.Pool = o.pool.text
 	}
@@ -80,7 +83,8 @@ func (r *reader) gatesOf(o *order) {
 	for _, n := range needs {
 		wanted := slices.Contains(o.gates, n.kind)
 		if wanted && !has(n.key) {
-			r.fail(o.gatesAt.at, o.gatesAt, "write "+n.key+", or another gate", "the gate %v without %s, expected it", n.kind, n.key)
+			r.fail(o.gatesAt.at, o.gatesAt, "write "+n.key+", or another gate", "the gate %v without %s, expected it",
+				n.kind, n.key)
 		}
 		for _, name := range append([]string{n.key}, n.with...) {
 			if v := o.table.byName[name]; v != nil && !wanted {
@@ -100,7 +104,8 @@ func (r *reader) gatesOf(o *order) {
 		case spec.Cooldown:
 			o.Gates = append(o.Gates, spec.Gate{Kind: kind, Interval: o.interval})
 		case spec.Condition:
-			o.Gates = append(o.Gates, spec.Gate{Kind: kind, Check: o.check, Limit: cmp.Or(o.limit, spec.DefaultCheckLimit), Every: cmp.Or(o.every, spec.DefaultCheckEvery)})
+			o.Gates = append(o.Gates, spec.Gate{Kind: kind, Check: o.check,
+				Limit: cmp.Or(o.limit, spec.DefaultCheckLimit), Every: cmp.Or(o.every, spec.DefaultCheckEvery)})
 		case spec.Event:
 			o.Gates = append(o.Gates, spec.Gate{Kind: kind, On: spec.EventFilter{Types: o.on, Path: o.path}})
 		case spec.Manual:
@@ -108,7 +113,8 @@ func (r *reader) gatesOf(o *order) {
 		}
 	}
 	if o.All && len(o.schedules) > 1 {
-		r.fail(o.schedules[1].at, o.schedules[1], "write one, or match = \"any\"", "two schedules and match is all: they would have to be due at once")
+		r.fail(o.schedules[1].at, o.schedules[1], "write one, or match = \"any\"",
+			"two schedules and match is all: they would have to be due at once")
 	}
 }
 
@@ -130,7 +136,8 @@ func (r *reader) schedules(o *order) (all []*cron.Schedule) {
 		case err == nil:
 			all = append(all, s)
 		case errors.As(err, &e) && e.Field != "":
-			r.fail(v.at+1+e.Offset, v, "", "%s is %s: %s %s: %s", r.label(v), spec.Quote(v.text), e.Field, spec.Quote(e.Text), e.Msg)
+			r.fail(v.at+1+e.Offset, v, "", "%s is %s: %s %s: %s", r.label(v), spec.Quote(v.text), e.Field,
+				spec.Quote(e.Text), e.Msg)
 		case errors.As(err, &e):
 			r.fail(v.at, v, "", "%s is %s: %s", r.label(v), spec.Quote(v.text), e.Msg)
 		}
@@ -143,7 +150,8 @@ func (r *reader) lookFor(o *order) {
 	info, err := os.Stat(o.Dir)
 	if err != nil || !info.IsDir() {
 		v := cmp.Or(o.table.byName["dir"], o.table)
-		r.fail(v.at, v, "create it with mkdir", "the directory %s of the order %s does not exist", spec.Quote(o.Dir), spec.Quote(o.Name))
+		r.fail(v.at, v, "create it with mkdir", "the directory %s of the order %s does not exist", spec.Quote(o.Dir),
+			spec.Quote(o.Name))
 		return
 	}
 	search, own := o.Env["PATH"]
@@ -156,7 +164,9 @@ func (r *reader) lookFor(o *order) {
 			continue
 		}
 		if _, err := lookpath.Find(argv[0], o.Dir, search); err != nil {
-			r.fail(v.at, v, "check the path, and whether it is executable", "the command %s of the order %s cannot be run: %v", spec.Quote(argv[0]), spec.Quote(o.Name), reason(err))
+			r.fail(v.at, v, "check the path, and whether it is executable",
+				"the command %s of the order %s cannot be run: %v", spec.Quote(argv[0]), spec.Quote(o.Name),
+				reason(err))
 		}
 	}
 }

@@ -34,7 +34,8 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Sta
 		case o.file != "":
 			o.Name = o.file
 			if name != nil && name.text != o.file {
-				r.fail(name.at, name, "remove it, or rename the file", "name is %s in a file called %s, expected the same", spec.Quote(name.text), spec.Quote(o.file))
+				r.fail(name.at, name, "remove it, or rename the file",
+					"name is %s in a file called %s, expected the same", spec.Quote(name.text), spec.Quote(o.file))
 			}
 		default:
 			r.fail(o.table.at, o.table, "", "[[order]] without name, expected one (string)")
@@ -46,7 +47,8 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Sta
 		}
 		if other := known[o.Name]; other != nil {
 			line, _ := other.src.position(other.at)
-			r.fail(o.table.at, o.table, "", "there are two orders called %s, the other one in line %d of %s, expected one", spec.Quote(o.Name), line, other.src.name)
+			r.fail(o.table.at, o.table, "", "there are two orders called %s, the other one in "+
+				"line %d of %s, expected one", spec.Quote(o.Name), line, other.src.name)
 			continue
 		}
 		known[o.Name] = o.table
@@ -69,7 +71,8 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Sta
 		if o.file != "" {
 			o.Name = o.file
 		}
-		if root := f.root.Name; o.path != "" && o.path != root && !strings.HasPrefix(o.path, root+"/") && !strings.HasPrefix(o.path, "orders/") {
+		if root := f.root.Name; o.path != "" && o.path != root && !strings.HasPrefix(o.path, root+"/") &&
+			!strings.HasPrefix(o.path, "orders/") {
 			o.path = root + "/" + strings.Trim(o.path, "/") // as paths are meant everywhere
 		}
 		r.finish(o, s, dir, skipped[o.Name])
@@ -108,7 +111,8 @@ func (r *reader) orderFiles(s *standing, g *gatherer) {
 		for _, pattern := range orderPatterns(s.city != nil) {
 			found, err := g.glob(l.dir, strings.Split(pattern, "/"), maxOrders)
 			if err != nil {
-				r.add(&Error{File: g.show(under(g.absolute(l.dir), "orders")), Message: fmt.Sprintf("cannot be looked through: %v", reason(err))})
+				r.add(&Error{File: g.show(under(g.absolute(l.dir), "orders")),
+					Message: fmt.Sprintf("cannot be looked through: %v", reason(err))})
 				return
 			}
 			for _, path := range found {
@@ -132,7 +136,8 @@ func (r *reader) orderFiles(s *standing, g *gatherer) {
 		}
 	}
 	if len(s.all) > maxOrders {
-		r.add(&Error{File: filepath.Join(g.shown, "orders"), Message: fmt.Sprintf("%d orders, expected at most %d", len(s.all), maxOrders), Hint: fleet.large})
+		r.add(&Error{File: filepath.Join(g.shown, "orders"),
+			Message: fmt.Sprintf("%d orders, expected at most %d", len(s.all), maxOrders), Hint: fleet.large})
 	}
 }
 
@@ -163,7 +168,8 @@ func (r *reader) orderFile(g *gatherer, path string) *value {
 	}
 	for _, f := range document.fields {
 		if f != table {
-			r.fail(f.key, f, "put it below [order], or leave that out", "%s beside [order], expected nothing", bareKey(f.name))
+			r.fail(f.key, f, "put it below [order], or leave that out", "%s beside [order], expected nothing",
+				bareKey(f.name))
 		}
 	}
 	if !r.want(table, isTable, "a table") {

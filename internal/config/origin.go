@@ -215,7 +215,8 @@ func unknownKey(key string, in *value, name string, names []string) error {
 	} else if len(names) > 0 && len(names) <= 20 {
 		hint = "; there are " + strings.Join(names, ", ")
 	}
-	return fmt.Errorf("there is no %s: %s has no %s%s", printable(key), printable(where), spec.Quote(name), printable(hint))
+	return fmt.Errorf("there is no %s: %s has no %s%s", printable(key), printable(where), spec.Quote(name),
+		printable(hint))
 }
 
 // rowOf is the row that documents a key: agent.NAME.shutdown.grace is in
@@ -244,7 +245,8 @@ func rowOf(segments []string) *row {
 // splitKey splits a key as TOML writes it, where an index may be in brackets.
 func splitKey(key string) ([]string, error) {
 	wrong := func() ([]string, error) {
-		return nil, fmt.Errorf("%s is no key; write it as agent.web.env.MODEL, with quotes around what has dots", spec.Quote(key))
+		return nil, fmt.Errorf("%s is no key; write it as agent.web.env.MODEL, with quotes around what has dots",
+			spec.Quote(key))
 	}
 	var segments []string
 	rest := key

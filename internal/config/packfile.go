@@ -35,7 +35,8 @@ func (p *packs) document(path string, m *mention) *value {
 	before := p.size
 	if p.size += len(src.data); p.size > maxPackBytes {
 		if before <= maxPackBytes {
-			p.r.add(src.errorAt(0, "", "name fewer packs, or fewer rigs", fmt.Sprintf("the packs come to more than %d bytes, where each counts for every rig that it is in, expected at most that", maxPackBytes)))
+			p.r.add(src.errorAt(0, "", "name fewer packs, or fewer rigs", fmt.Sprintf("the packs come to more than "+
+				"%d bytes, where each counts for every rig that it is in, expected at most that", maxPackBytes)))
 		}
 		return nil
 	}
@@ -55,7 +56,8 @@ func (p *packs) read(path string, m *mention) (*source, *Error) {
 	case err == nil || m == nil || err.Line > 0:
 		return src, err
 	case errors.Is(err.Err, fs.ErrNotExist):
-		p.r.fail(m.at.at, m.at, "check the path; it is relative to "+spec.Quote(p.g.show(m.base)), "there is no %s in %s, expected a pack", PackName, spec.Quote(p.g.show(filepath.Dir(path))))
+		p.r.fail(m.at.at, m.at, "check the path; it is relative to "+spec.Quote(p.g.show(m.base)),
+			"there is no %s in %s, expected a pack", PackName, spec.Quote(p.g.show(filepath.Dir(path))))
 	default:
 		p.r.fail(m.at.at, m.at, err.Hint, "%s %s", spec.Quote(err.File), err.Message)
 	}
@@ -103,7 +105,8 @@ func (p *packs) imported(imports *value, base string) (all []mention) {
 			continue
 		}
 		if _, ok := p.r.text(source, "the path of a pack"); ok {
-			all = append(all, mention{source, base, i.name, textIs(i, "export", isBool, "true"), textIs(i, "transitive", isBool, "false")})
+			all = append(all, mention{source, base, i.name, textIs(i, "export", isBool, "true"),
+				textIs(i, "transitive", isBool, "false")})
 		}
 	}
 	return all
@@ -118,7 +121,8 @@ func (p *packs) find(m mention) (string, bool) {
 		return "", false
 	case isRemote(path):
 		p.remote++
-		p.r.notice(m.at, "%s is not supported: packs are read from directories; clone it, and write the path of its directory", spec.Quote(path))
+		p.r.notice(m.at, "%s is not supported: packs are read from directories; clone it, and write "+
+			"the path of its directory", spec.Quote(path))
 		return "", false
 	case path == "~" || strings.HasPrefix(path, "~/"):
 		p.r.fail(m.at.at, m.at, "write the whole path", "%s: ~ is not expanded", spec.Quote(path))
@@ -128,7 +132,8 @@ func (p *packs) find(m mention) (string, bool) {
 }
 
 func isRemote(path string) bool {
-	return slices.ContainsFunc([]string{"git@", "ssh://", "git://", "http://", "https://", "file://", "github.com/"}, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
+	return slices.ContainsFunc([]string{"git@", "ssh://", "git://", "http://", "https://", "file://", "github.com/"},
+		func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
 // meta checks [pack], which tells a pack from any other file.
@@ -136,7 +141,8 @@ func (p *packs) meta(document *value) (name string, meta *value) {
 	meta = p.table(document, "pack")
 	if meta == nil {
 		if document.byName["pack"] == nil {
-			p.r.fail(document.at, document, "write [pack] with name and schema", "there is no table [pack], expected one")
+			p.r.fail(document.at, document, "write [pack] with name and schema",
+				"there is no table [pack], expected one")
 		}
 		return "", nil
 	}
@@ -165,7 +171,8 @@ func (p *packs) agentsOf(document *value, dir string) []*value {
 	}
 	names, err := p.g.match(filepath.Join(dir, "agents"), "*", true, MaxIncludes, MaxIncludes)
 	if err != nil {
-		p.r.add(&Error{File: p.g.show(filepath.Join(dir, "agents")), Message: "cannot be looked through: " + reason(err).Error()})
+		p.r.add(&Error{File: p.g.show(filepath.Join(dir, "agents")),
+			Message: "cannot be looked through: " + reason(err).Error()})
 	}
 	slices.Sort(names)
 	for _, name := range names {
@@ -178,13 +185,15 @@ func (p *packs) agentsOf(document *value, dir string) []*value {
 		switch {
 		case a == nil && exists(path):
 			continue // it cannot be used, which was told
-		case a == nil && !slices.ContainsFunc([]string{"prompt.template.md", "prompt.md.tmpl", "prompt.md"}, func(prompt string) bool { return exists(filepath.Join(in, prompt)) }):
+		case a == nil && !slices.ContainsFunc([]string{"prompt.template.md", "prompt.md.tmpl", "prompt.md"},
+			func(prompt string) bool { return exists(filepath.Join(in, prompt)) }):
 			continue
 		case a == nil: // all that there is may be a prompt
 			a = newTable(newSource(p.g.show(in), nil), "", 0, nil)
 		}
 		if own := a.byName["name"]; own != nil && textOf(a, "name") != name {
-			p.r.fail(own.at, own, "remove it, or rename the directory", "name is %s in a directory called %s, expected the same", inTOML(own), spec.Quote(name))
+			p.r.fail(own.at, own, "remove it, or rename the directory",
+				"name is %s in a directory called %s, expected the same", inTOML(own), spec.Quote(name))
 		}
 		a.remove("name")
 		a.put(made(a, isString, "name", name))

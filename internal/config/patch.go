@@ -37,8 +37,11 @@ func ownPatches() []patchable {
 func patchesSection() section {
 	return section{
 		header: "[[patches.agent]]",
-		doc: "Changes an agent that is declared elsewhere, in this file or in one that it includes; `[[patches.supervisor]]` does the same to a supervisor. Its other keys are those of `[[agent]]`, and only those that are there change anything. " +
-			"Tables such as `env` are changed key by key; a list is replaced, also by `[]`. Patches come after everything else, in the order of the files. See [Files](files.md).",
+		doc: "Changes an agent that is declared elsewhere, in this file or in one that it includes; " +
+			"`[[patches.supervisor]]` does the same to a supervisor. Its other keys are those of `[[agent]]`, and " +
+			"only those that are there change anything. " +
+			"Tables such as `env` are changed key by key; a list is replaced, also by `[]`. Patches come after " +
+			"everything else, in the order of the files. See [Files](files.md).",
 		example: `[[agent]]
 name = "worker"
 command = ["./work.sh"]
@@ -51,7 +54,8 @@ env_remove = ["MODEL"]
 command_append = ["--verbose"]
 `,
 		rows: []row{
-			{name: "name", typ: "string", def: required, doc: "whom to change; it is an error if there is nobody of that name"},
+			{name: "name", typ: "string", def: required,
+				doc: "whom to change; it is an error if there is nobody of that name"},
 			{name: "*_append", typ: "array", doc: "elements to add to the end of a list, as in `command_append`"},
 			{name: "*_remove", typ: "array of strings", doc: "keys to remove from a table, as in `env_remove`"},
 		},
@@ -76,7 +80,8 @@ func (r *reader) patch(document *value, known []patchable) {
 			continue
 		}
 		if patches.kind == isTable {
-			r.fail(patches.key, patches, "write [[patches."+patches.name+"]]", "patches.%s is a single table, expected an array of tables", patches.name)
+			r.fail(patches.key, patches, "write [[patches."+patches.name+"]]",
+				"patches.%s is a single table, expected an array of tables", patches.name)
 			continue
 		}
 		if !r.want(patches, isArray, "an array of tables") {
@@ -204,7 +209,8 @@ func (r *reader) appendTo(target *value, key string, more *value) {
 	old := target.byName[key]
 	if old != nil && old.kind != isArray {
 		line, _ := old.src.position(old.at)
-		r.fail(more.at, more, "write "+key+" as an array there", "%s is %v in %s:%d, expected an array to append to", key, old.kind, old.src.name, line)
+		r.fail(more.at, more, "write "+key+" as an array there", "%s is %v in %s:%d, expected an array to append to",
+			key, old.kind, old.src.name, line)
 		return
 	}
 	v := extended(old, more)

@@ -23,12 +23,17 @@ backend = "sqlite"
 path = ".sage/shop.db"
 `,
 		keys: []key[Persistence]{
-			{row{name: "backend", typ: "sqlite, memory", def: "sqlite", doc: "`sqlite` keeps them in a file, where they survive whatever happens to the program; `memory` keeps them for restarts of an agent, until the program ends", also: []string{"driver", "type", "store", "kind"}},
+			{row{name: "backend", typ: "sqlite, memory", def: "sqlite", doc: "`sqlite` keeps them in a file, where " +
+				"they survive whatever happens to the program; `memory` keeps them for restarts of an " +
+				"agent, until the program ends", also: []string{"driver", "type", "store", "kind"}},
 				word(spec.ParseBackend, func(p *Persistence) *spec.Backend { return &p.Backend })},
-			{row{name: "path", typ: "string", def: otherwise, doc: "the database of `sqlite`, relative to the directory of this file; it is created where it does not exist", also: []string{"file", "database", "db", "filename"}},
+			{row{name: "path", typ: "string", def: otherwise, doc: "the database of `sqlite`, relative to the " +
+				"directory of this file; it is created where it does not exist",
+				also: []string{"file", "database", "db", "filename"}},
 				func(r *reader, v *value, into *Persistence) {
 					if v.kind == isString && strings.HasPrefix(v.text, ":memory:") {
-						r.fail(v.at, v, `write backend = "memory" for none`, "path is %s, expected the path of a file", spec.Quote(v.text))
+						r.fail(v.at, v, `write backend = "memory" for none`,
+							"path is %s, expected the path of a file", spec.Quote(v.text))
 						return
 					}
 					pathKey(func(p *Persistence) *Setting[string] { return &p.Path })(r, v, into)

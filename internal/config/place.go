@@ -20,7 +20,8 @@ type Place struct {
 // later. Err is its cause, and may be nil; what to do is the hint, and may be
 // empty.
 func (p Place) Errorf(err error, hint, format string, args ...any) *Error {
-	return &Error{File: p.File, Line: p.Line, Column: p.Column, Key: p.Key, Message: fmt.Sprintf(format, args...), Hint: hint, Err: err}
+	return &Error{File: p.File, Line: p.Line, Column: p.Column, Key: p.Key, Message: fmt.Sprintf(format, args...),
+		Hint: hint, Err: err}
 }
 
 // Setting is a value that knows where the file says it.

@@ -20,8 +20,10 @@ type pool struct {
 func poolTable() table[pool] {
 	return table[pool]{
 		header: "[agent.pool]",
-		doc: "Makes a pool of the agent: as many instances of it as a check asks for, `NAME-1`, `NAME-2` and so on, below a supervisor `NAME`. One that is no longer wanted is asked to finish before it is stopped. " +
-			"Each finds its pool in `COPPICE_POOL` and its number in `COPPICE_INSTANCE`. Where the agent has no limit of its own, each instance has that of `[daemon]`. See [Pools](pools.md).",
+		doc: "Makes a pool of the agent: as many instances of it as a check asks for, `NAME-1`, `NAME-2` and so " +
+			"on, below a supervisor `NAME`. One that is no longer wanted is asked to finish before it is stopped. " +
+			"Each finds its pool in `COPPICE_POOL` and its number in `COPPICE_INSTANCE`. Where the agent has no " +
+			"limit of its own, each instance has that of `[daemon]`. See [Pools](pools.md).",
 		example: `[[agent]]
 name = "worker"
 command = "./worker.sh"
@@ -33,19 +35,41 @@ check = "ls queue | wc -l"
 drain_timeout = "10m"
 `,
 		keys: []key[pool]{
-			{row{name: "min", typ: "integer", def: "0", doc: "the least number of instances, whatever the check says", also: []string{"min_instances", "min_active_sessions", "minimum"}},
+			{row{name: "min", typ: "integer", def: "0", doc: "the least number of instances, whatever the check says",
+				also: []string{"min_instances", "min_active_sessions", "minimum"}},
 				func(r *reader, v *value, into *pool) {
-					if n, ok := r.integer(v, 0, spec.MaxInstances, fmt.Sprintf("an integer from 0 to %d", spec.MaxInstances)); ok {
+					if n, ok := r.integer(v, 0, spec.MaxInstances,
+						fmt.Sprintf("an integer from 0 to %d", spec.MaxInstances)); ok {
 						into.Min = int(n)
 					}
 				}},
-			{row{name: "max", typ: `integer or "unlimited"`, def: "the number of names in `namepool`, else 1 or `min`", doc: fmt.Sprintf("the greatest number; 0 for none at all. `-1` is the same as `\"unlimited\"`, which is %d", spec.MaxInstances), also: []string{"max_instances", "max_active_sessions", "maximum", "replicas", "count", "instances"}}, (*reader).poolMax},
-			{row{name: "check", typ: "string or array of strings", def: `"echo 1"`, doc: "a command, written as `command` is, with the directory and the environment of the agent but not its token, that prints how many instances are wanted: an integer and nothing else. It runs every `patrol_interval`. What fails, or prints anything else, changes nothing", also: []string{"scale_check", "scale", "size_command", "work_query"}}, commandKey(func(p *pool) *[]string { return &p.Check })},
-			{row{name: "check_timeout", typ: "duration", def: "30s", doc: "how long the check may take; it is killed then, with all that it has started", also: []string{"timeout"}}, duration(func(p *pool) *time.Duration { return &p.CheckTimeout })},
-			{row{name: "drain_timeout", typ: "duration", def: "5m", doc: "how long an instance that is no longer wanted may take to finish; it is stopped then, also if it has not", also: []string{"drain", "grace"}}, duration(func(p *pool) *time.Duration { return &p.DrainTimeout })},
-			poolHook("on_boot", "what to run when the daemon begins, before the first instance is started; as a hook of the agent, but without an instance", func(p *pool) *spec.Hook { return &p.OnBoot }),
-			poolHook("on_death", "what to run when an instance has ended that nobody has asked to end, before anything takes its place; as `on_error`, but also after an exit with 0", func(p *pool) *spec.Hook { return &p.OnDeath }),
-			{row{name: "namepool", typ: "string or array of strings", doc: "names of the instances, in place of numbers: a list, or the path of a file with one in each line, relative to this one. Empty lines and lines that begin with `#` do not count", also: []string{"names", "name_pool"}}, (*reader).namepool},
+			{row{name: "max", typ: `integer or "unlimited"`,
+				def: "the number of names in `namepool`, else 1 or `min`",
+				doc: fmt.Sprintf("the greatest number; 0 for none at all. `-1` is the same as "+
+					"`\"unlimited\"`, which is %d", spec.MaxInstances),
+				also: []string{"max_instances", "max_active_sessions", "maximum", "replicas", "count", "instances"}},
+				(*reader).poolMax},
+			{row{name: "check", typ: "string or array of strings", def: `"echo 1"`,
+				doc: "a command, written as `command` is, with the directory and the environment of the agent but " +
+					"not its token, that prints how many instances are wanted: an integer and nothing else. It " +
+					"runs every `patrol_interval`. What fails, or prints anything else, changes nothing",
+				also: []string{"scale_check", "scale", "size_command", "work_query"}},
+				commandKey(func(p *pool) *[]string { return &p.Check })},
+			{row{name: "check_timeout", typ: "duration", def: "30s",
+				doc:  "how long the check may take; it is killed then, with all that it has started",
+				also: []string{"timeout"}}, duration(func(p *pool) *time.Duration { return &p.CheckTimeout })},
+			{row{name: "drain_timeout", typ: "duration", def: "5m", doc: "how long an instance that is no longer " +
+				"wanted may take to finish; it is stopped then, also if it has not",
+				also: []string{"drain", "grace"}}, duration(func(p *pool) *time.Duration { return &p.DrainTimeout })},
+			poolHook("on_boot", "what to run when the daemon begins, before the first instance is started; as a "+
+				"hook of the agent, but without an instance", func(p *pool) *spec.Hook { return &p.OnBoot }),
+			poolHook("on_death", "what to run when an instance has ended that nobody has asked to end, before "+
+				"anything takes its place; as `on_error`, but also after an exit with 0",
+				func(p *pool) *spec.Hook { return &p.OnDeath }),
+			{row{name: "namepool", typ: "string or array of strings", doc: "names of the instances, in place of " +
+				"numbers: a list, or the path of a file with one in each line, relative to this one. Empty lines " +
+				"and lines that begin with `#` do not count", also: []string{"names", "name_pool"}},
+				(*reader).namepool},
 		},
 	}
 }
@@ -107,7 +131,8 @@ func (r *reader) namepools(f *file, dir string, g *gatherer) {
 		names, data, err := readNames(path)
 		g.note(path, data)
 		if err != nil {
-			r.fail(p.file.at, p.file, "write one name in each line of it, or a list of names here", "namepool %s cannot be used: %v", spec.Quote(p.file.text), err)
+			r.fail(p.file.at, p.file, "write one name in each line of it, or a list of names here",
+				"namepool %s cannot be used: %v", spec.Quote(p.file.text), err)
 		}
 		p.Names = names
 	}

@@ -11,7 +11,9 @@ import (
 func programKey() key[file] {
 	return key[file]{row{
 		name: "program", typ: "string", also: []string{"sage", "entry"},
-		doc: "a Sage program whose supervisors and agents run below the root, behind its other children: a file `*.sg`, or a directory with a `grove.toml`, relative to this file. Agents of this file that the program names in quotes are its children",
+		doc: "a Sage program whose supervisors and agents run below the root, behind its other children: a file " +
+			"`*.sg`, or a directory with a `grove.toml`, relative to this file. Agents of this file that the " +
+			"program names in quotes are its children",
 	}, func(r *reader, v *value, f *file) {
 		if path, ok := r.text(v, "a path"); ok {
 			f.root.Program, f.program = path, v
@@ -27,7 +29,8 @@ func (r *reader) program(f *file, dir string, look bool) {
 	case f.program == nil:
 		return
 	case path == "":
-		r.fail(f.program.at, f.program, "remove it, or write a program with: coppice sage new NAME", "program is empty, expected a file or a directory")
+		r.fail(f.program.at, f.program, "remove it, or write a program with: coppice sage new NAME",
+			"program is empty, expected a file or a directory")
 		return
 	case strings.ContainsRune(path, 0):
 		r.fail(f.program.at, f.program, "", "program contains a zero byte, expected a path")
@@ -38,6 +41,7 @@ func (r *reader) program(f *file, dir string, look bool) {
 		return
 	}
 	if _, err := os.Stat(f.root.Program); err != nil {
-		r.fail(f.program.at, f.program, "write one with: coppice sage new NAME", "the program %s cannot be used: %v", spec.Quote(path), reason(err))
+		r.fail(f.program.at, f.program, "write one with: coppice sage new NAME", "the program %s cannot be used: %v",
+			spec.Quote(path), reason(err))
 	}
 }

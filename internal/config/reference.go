@@ -23,9 +23,12 @@ func (t table[T]) section() section {
 // sections are all tables, in the order of the reference page.
 func sections() []section {
 	return []section{
-		fileTable().section(), projectTable().section(), supervisionTable().section(), daemonTable().section(), aideTable().section(), persistenceTable().section(), allLogsTable().section(), supervisorTable().section(),
-		agentTable().section(), limitsTable().section(), agentLogsTable().section(), backoffTable().section(), shutdownTable().section(), readyTable().section(), nudgeTable().section(), beliefTable().section(),
-		hookTable("on_waking").section(), poolTable().section(), ordersTable().section(), orderTable().section(), taskTable().section(), patchesSection(),
+		fileTable().section(), projectTable().section(), supervisionTable().section(), daemonTable().section(),
+		aideTable().section(), persistenceTable().section(), allLogsTable().section(), supervisorTable().section(),
+		agentTable().section(), limitsTable().section(), agentLogsTable().section(), backoffTable().section(),
+		shutdownTable().section(), readyTable().section(), nudgeTable().section(), beliefTable().section(),
+		hookTable("on_waking").section(), poolTable().section(), ordersTable().section(), orderTable().section(),
+		taskTable().section(), patchesSection(),
 	}
 }
 

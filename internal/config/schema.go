@@ -84,7 +84,8 @@ func (r *reader) errors() Errors {
 	r.errs.sort()
 	if r.more > 0 {
 		last := *r.errs[len(r.errs)-1]
-		last.Key, last.Message, last.Hint = "", fmt.Sprintf("%d more errors, expected none", r.more), "mend those above first"
+		last.Key, last.Message, last.Hint = "", fmt.Sprintf("%d more errors, expected none", r.more),
+			"mend those above first"
 		r.errs = append(r.errs, &last)
 	}
 	return r.errs
@@ -274,7 +275,8 @@ func (r *reader) durationOrZero(v *value) (time.Duration, bool) {
 		r.fail(v.at, v, secondsMeant(v),
 			"%s is %s, a number without a unit, expected %s", r.label(v), spec.Quote(v.text), durationType)
 	case err != nil:
-		r.fail(v.at, v, "the units are "+timespan.Units, "%s is %s, expected %s", r.label(v), spec.Quote(v.text), durationType)
+		r.fail(v.at, v, "the units are "+timespan.Units, "%s is %s, expected %s", r.label(v), spec.Quote(v.text),
+			durationType)
 	case strings.HasPrefix(v.text, "-"):
 		r.fail(v.at, v, "", "%s is %s, negative, expected %s", r.label(v), spec.Quote(v.text), durationType)
 	default:

@@ -66,7 +66,8 @@ func writeTable(b *strings.Builder, header string, at, v *value) {
 		for _, g := range v.gone {
 			if v.byName[g.what.name] == nil {
 				n, _ := g.by.src.position(g.by.at)
-				lines = append(lines, line{"# " + prefix + tomlKey(g.what.name), fmt.Sprintf("removed by %s:%d, was %s in %s", g.by.src.name, n, inTOML(g.what), origins(g.what))})
+				lines = append(lines, line{"# " + prefix + tomlKey(g.what.name),
+					fmt.Sprintf("removed by %s:%d, was %s in %s", g.by.src.name, n, inTOML(g.what), origins(g.what))})
 			}
 		}
 	}
@@ -184,7 +185,8 @@ func plain(v *value) any {
 			return n
 		}
 	case isFloat:
-		if n, err := strconv.ParseFloat(strings.ReplaceAll(v.text, "_", ""), 64); err == nil && !math.IsInf(n, 0) && !math.IsNaN(n) {
+		if n, err := strconv.ParseFloat(strings.ReplaceAll(v.text, "_", ""), 64); err == nil && !math.IsInf(n, 0) &&
+			!math.IsNaN(n) {
 			return n
 		}
 	}

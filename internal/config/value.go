@@ -120,7 +120,8 @@ func parse(src *source) (*value, *Error) {
 	p := parser{src: src}
 	root := p.document()
 	if p.crowded != nil {
-		return nil, src.errorAt(p.crowded.key, p.crowded.path(), "", fmt.Sprintf("a table of more than %d keys, expected at most that", maxKeys))
+		return nil, src.errorAt(p.crowded.key, p.crowded.path(), "",
+			fmt.Sprintf("a table of more than %d keys, expected at most that", maxKeys))
 	}
 	// The library checks what the tree takes for granted: keys that are defined
 	// twice, tables that are none, numbers out of range.
@@ -251,7 +252,8 @@ func (p *parser) value(n *unstable.Node, at int, parent *value) *value {
 		}
 		return v
 	}
-	scalars := map[unstable.Kind]kind{unstable.String: isString, unstable.Integer: isInteger, unstable.Float: isFloat, unstable.Bool: isBool}
+	scalars := map[unstable.Kind]kind{unstable.String: isString, unstable.Integer: isInteger, unstable.Float: isFloat,
+		unstable.Bool: isBool}
 	k, ok := scalars[n.Kind]
 	if !ok {
 		k = isTime
@@ -281,7 +283,8 @@ func syntaxError(src *source, err error) *Error {
 	case likeYAML.Match(src.data):
 		hint = "it looks like YAML, and the files of Coppice are TOML; `coppice init` writes an example"
 	case strings.HasSuffix(message, "strings cannot have new lines"):
-		message, hint = "not TOML: the string is not closed on its line", "write the missing quote; text of several lines stands between three quotes"
+		message, hint = "not TOML: the string is not closed on its line",
+			"write the missing quote; text of several lines stands between three quotes"
 	case i >= 0 && next >= utf8.RuneSelf:
 		// The library takes the first byte of a character for all of it.
 		message = message[:i] + fmt.Sprintf("%#U", next)

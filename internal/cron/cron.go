@@ -236,7 +236,8 @@ func LoadZone(name string) (*time.Location, error) {
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, fmt.Errorf("time zone %q is not known: expected an IANA name such as Europe/Berlin, America/New_York or UTC", name)
+		return nil, fmt.Errorf("time zone %q is not known: expected an IANA name such as "+
+			"Europe/Berlin, America/New_York or UTC", name)
 	}
 	return zone, nil
 }

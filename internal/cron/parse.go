@@ -68,7 +68,8 @@ func layout() [fields]field {
 		{name: "hour", high: 23},
 		{name: "day of month", low: 1, high: 31, days: true},
 		{name: "month", low: 1, high: 12, names: []string{
-			"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
+			"January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+			"November", "December",
 		}},
 		{name: "day of week", high: 7, days: true, names: []string{
 			"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
@@ -188,7 +189,8 @@ func (p *parser) fields(s *Schedule) error {
 
 // count is the error of a wrong number of fields.
 func (p *parser) count(parts []string) error {
-	expected := "expected five (minute, hour, day of month, month, day of week), six with seconds before them, or " + words
+	expected := "expected five (minute, hour, day of month, month, day of week), six with seconds before them, or " +
+		words
 	if len(parts) == 0 {
 		return p.fail("it is empty, %s", expected)
 	}
@@ -332,9 +334,11 @@ func (f field) expected(text string) string {
 	}
 	names := ""
 	if f.names != nil {
-		names = fmt.Sprintf(", a name from %s to %s", strings.ToUpper(f.names[0][:short]), strings.ToUpper(f.names[len(f.names)-1][:short]))
+		names = fmt.Sprintf(", a name from %s to %s", strings.ToUpper(f.names[0][:short]),
+			strings.ToUpper(f.names[len(f.names)-1][:short]))
 	}
-	return fmt.Sprintf("expected a number from %d to %d%s, *, a range a-b, a step */n or a list a,b", f.low, f.high, names)
+	return fmt.Sprintf("expected a number from %d to %d%s, *, a range a-b, a step */n or a list a,b", f.low, f.high,
+		names)
 }
 
 // number reads digits, and nothing else that strconv takes.

@@ -36,15 +36,18 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 		}
 	}
 	before, _ := sup.Child(id)
-	if w, _ := c.patrols.waits(path); w.For != "" && before.State == supervisor.Waiting && (action == api.Start || action == api.Resume) {
-		return none, fmt.Errorf("%w: %s waits for %s and is started by itself then; see: coppice explain %s", api.ErrConflict, path, w.For, path)
+	if w, _ := c.patrols.waits(path); w.For != "" && before.State == supervisor.Waiting &&
+		(action == api.Start || action == api.Resume) {
+		return none, fmt.Errorf("%w: %s waits for %s and is started by itself then; see: coppice explain %s",
+			api.ErrConflict, path, w.For, path)
 	}
 	already := api.Acted{Already: []string{path}}
 	if c.aider(path) == nil && !c.drains.Has(path) && isAlready(before, action) {
 		return already, nil
 	}
 	if action == api.Resume && c.aider(path) == nil && stoppedByHand(before) {
-		return none, fmt.Errorf("%w: %s was stopped by hand, not suspended; start it with: coppice start %[2]s", api.ErrConflict, path)
+		return none, fmt.Errorf("%w: %s was stopped by hand, not suspended; start it with: coppice start %[2]s",
+			api.ErrConflict, path)
 	}
 	goesOn := false
 	switch action {
@@ -72,7 +75,8 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 		actor = orders.PathOf(by)
 	}
 	c.log.Append(event.Event{
-		Type: requested(action), Path: path, Actor: actor, Message: fmt.Sprintf("%s: %s asked for %s", path, action, asker(by)),
+		Type: requested(action), Path: path, Actor: actor,
+		Message: fmt.Sprintf("%s: %s asked for %s", path, action, asker(by)),
 	})
 	c.settle(ctx, path, before, action)
 	return done, nil
@@ -126,7 +130,8 @@ func requested(action api.Action) event.Type {
 }
 
 // actBelow does something to all children of a supervisor at the same time.
-func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, action api.Action) (all api.Acted, err error) {
+func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, action api.Action) (all api.Acted,
+	err error) {
 	children, err := sup.Children()
 	if err != nil {
 		return all, notFound(sup.Path(), err)
@@ -180,7 +185,8 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 }
 
 // actOn does something to a child.
-func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action api.Action) (api.Acted, error) {
+func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id string, action api.Action) (api.Acted,
+	error) {
 	one := api.Acted{Changed: 1}
 	path := sup.Path() + "/" + id
 	if c.aider(path) != nil {
@@ -198,7 +204,8 @@ func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id s
 	if err != nil {
 		return one, err
 	}
-	if info.Sub != nil && (action == api.Reset || action == api.Resume || action == api.Start && info.State == supervisor.Running) {
+	if info.Sub != nil && (action == api.Reset || action == api.Resume || action == api.Start &&
+		info.State == supervisor.Running) {
 		return c.actBelow(ctx, info.Sub, action)
 	}
 	by := api.OrderOf(ctx)
@@ -209,7 +216,8 @@ func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id s
 }
 
 // actOnChild does something to an agent, or to a supervisor as a whole.
-func (c *Controller) actOnChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo, action api.Action) error {
+func (c *Controller) actOnChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo,
+	action api.Action) error {
 	switch action {
 	case api.Stop, api.Suspend:
 		return c.suspendChild(ctx, sup, info, stopReason(action))
@@ -227,12 +235,14 @@ func (c *Controller) actOnChild(ctx context.Context, sup *supervisor.Supervisor,
 	case api.Reset:
 		return sup.Reset(info.ID)
 	}
-	return fmt.Errorf("%w: unknown action %q, expected start, stop, restart, reset, suspend or resume", api.ErrInvalid, action)
+	return fmt.Errorf("%w: unknown action %q, expected start, stop, restart, reset, suspend or resume",
+		api.ErrInvalid, action)
 }
 
 // startForOrder starts an agent or a supervisor, or starts it again, as its limit allows:
 // orders come again and again, above all those that fire on the events of such a start.
-func (c *Controller) startForOrder(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo, order string) error {
+func (c *Controller) startForOrder(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo,
+	order string) error {
 	path := sup.Path() + "/" + info.ID
 	if isHeldByLimit(info.State) {
 		return heldForOrder(path, info.State)
@@ -268,7 +278,8 @@ func isHeldByLimit(s supervisor.State) bool {
 
 // heldForOrder is the error of an order that asks for the start of what a limit holds.
 func heldForOrder(path string, s supervisor.State) error {
-	return fmt.Errorf("%w: %s is held by its limit (%v), which an order does not lift; see: coppice explain %s", api.ErrConflict, path, s, path)
+	return fmt.Errorf("%w: %s is held by its limit (%v), which an order does not lift; see: coppice explain %s",
+		api.ErrConflict, path, s, path)
 }
 
 // tooOften is why a limit holds what an order has started again and again.

@@ -79,13 +79,15 @@ func (c *Controller) aideSaved(f *fleet, p *past) func(string) (*supervisor.Save
 			goesOn = false
 		case r != nil && r.State == supervisor.Restarting.String():
 			s.State, s.NextAt, s.Reason = supervisor.Restarting, r.NextAt, supervisor.ReasonTransientFailed
-		case r != nil && !p.orderly && r.Ended && r.State == supervisor.Waiting.String() && r.LastExit != nil && policy.Follows(r.LastExit.exit()):
+		case r != nil && !p.orderly && r.Ended && r.State == supervisor.Waiting.String() && r.LastExit != nil &&
+			policy.Follows(r.LastExit.exit()):
 			// It was being started again when the daemon was killed.
 			s.State, s.NextAt, s.Reason = supervisor.Restarting, time.Time{}, supervisor.ReasonTransientFailed
 		case c.opts.Once && !waits(a.Aide):
 			s.State = supervisor.Waiting // one life of the tree is one run
 		default:
-			s.State, s.Reason, s.NextAt, goesOn = supervisor.Stopped, supervisor.ReasonTransientClean, time.Time{}, false
+			s.State, s.Reason, s.NextAt, goesOn = supervisor.Stopped, supervisor.ReasonTransientClean, time.Time{},
+				false
 		}
 		c.newAider(path, a.Aide, goesOn)
 		return s, self
@@ -173,7 +175,8 @@ func (c *Controller) relent(ctx context.Context, next *fleet) {
 				unwanted = unwanted || err == nil && saved.Attempt > policy.MaxRestarts
 			}
 			if err == nil && (i.State == supervisor.GivenUp || unwanted) {
-				err = errors.Join(p.Supervisor.TerminateChild(ctx, p.ID, supervisor.ReasonChanged), p.Supervisor.Reset(p.ID))
+				err = errors.Join(p.Supervisor.TerminateChild(ctx, p.ID, supervisor.ReasonChanged),
+					p.Supervisor.Reset(p.ID))
 				c.untroubled("an agent that was given up cannot be told of its new policy", path, err)
 			}
 		}
@@ -208,7 +211,8 @@ func (c *Controller) watchTriggers(ctx context.Context, path string, g *aider, a
 			crons, schedules = append(crons, t), append(schedules, t.Schedule)
 		case aide.Issue:
 			c.whileUp(ctx, func(ctx context.Context) {
-				firing.Poll(ctx, a.PollInterval, slowestPoll, func(ctx context.Context) error { return c.pollIssues(ctx, path, g, a) })
+				firing.Poll(ctx, a.PollInterval, slowestPoll,
+					func(ctx context.Context) error { return c.pollIssues(ctx, path, g, a) })
 			})
 		}
 	}
@@ -220,7 +224,8 @@ func (c *Controller) watchTriggers(ctx context.Context, path string, g *aider, a
 			t := crons[d.Index]
 			o := runner.Order{Trigger: t.String(), Task: t.Task()}
 			if d.Late {
-				c.tellSkipped(path, o, fmt.Sprintf("it was due at %s, which nobody noticed in time", d.At.UTC().Format(time.RFC3339)), d.Missed)
+				c.tellSkipped(path, o, fmt.Sprintf("it was due at %s, which nobody noticed in time",
+					d.At.UTC().Format(time.RFC3339)), d.Missed)
 				return
 			}
 			c.fire(ctx, path, o)
@@ -314,7 +319,8 @@ func (c *Controller) tellFired(path string, g *aider, o runner.Order, reason str
 		data["issue"] = o.Issue
 	}
 	c.log.Append(event.Event{
-		Type: event.AgentFired, Path: path, Actor: "controller", Message: fmt.Sprintf("%s fired by %s", path, source(o)),
+		Type: event.AgentFired, Path: path, Actor: "controller",
+		Message: fmt.Sprintf("%s fired by %s", path, source(o)),
 	}.With(data), g.keepIssues(path)...)
 }
 
@@ -327,7 +333,8 @@ func (c *Controller) tellSkipped(path string, o runner.Order, reason string, mis
 		data["missed"] = missed
 	}
 	c.log.Append(event.Event{
-		Type: event.AgentFireSkipped, Path: path, Actor: "controller", Message: fmt.Sprintf("%s not fired by %s: %s", path, source(o), reason),
+		Type: event.AgentFireSkipped, Path: path, Actor: "controller",
+		Message: fmt.Sprintf("%s not fired by %s: %s", path, source(o), reason),
 	}.With(data))
 }
 
@@ -364,7 +371,8 @@ func (g *aider) hold(why supervisor.Reason) {
 }
 
 // startAide is the Start function of an agent of an Aidefile.
-func (c *Controller) startAide(start func(context.Context) (supervisor.Process, error)) func(context.Context) (supervisor.Process, error) {
+func (c *Controller) startAide(start func(context.Context) (supervisor.Process,
+	error)) func(context.Context) (supervisor.Process, error) {
 	return func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
 		g := c.aider(self.Path)
@@ -403,7 +411,8 @@ func (c *Controller) giveOrder(path string, g *aider) error {
 // orderPath is the file of an agent's order, in a directory of its own.
 func (c *Controller) orderPath(path string) string {
 	sum := sha256.Sum256([]byte(path))
-	return filepath.Join(c.opts.Work, fmt.Sprintf("%.40s-%s", fileName(path), hex.EncodeToString(sum[:6])), runner.OrderName)
+	return filepath.Join(c.opts.Work, fmt.Sprintf("%.40s-%s", fileName(path), hex.EncodeToString(sum[:6])),
+		runner.OrderName)
 }
 
 // clearAide removes what is left of an agent that is gone from the file, if its
@@ -432,7 +441,8 @@ func (c *Controller) removeOrder(path string) {
 		return
 	}
 	if err := os.RemoveAll(filepath.Dir(c.orderPath(path))); err != nil {
-		c.opts.Logger.Warn("what the runs of an agent that is gone have left behind cannot be removed", "path", path, "error", err)
+		c.opts.Logger.Warn("what the runs of an agent that is gone have left behind cannot be removed", "path", path,
+			"error", err)
 	}
 }
 

@@ -101,7 +101,8 @@ func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, actio
 		return finish(ctx, func(ctx context.Context) error {
 			defer p.Supervisor.Hold()()
 			if !forgotten {
-				if err := p.Supervisor.SuspendChild(ctx, p.ID, supervisor.ReasonManual); err != nil && !errors.Is(err, supervisor.ErrNotFound) {
+				if err := p.Supervisor.SuspendChild(ctx, p.ID, supervisor.ReasonManual); err != nil &&
+					!errors.Is(err, supervisor.ErrNotFound) {
 					return err
 				}
 			}
@@ -125,13 +126,15 @@ func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, actio
 		}
 		return p.Supervisor.Reset(p.ID)
 	}
-	return fmt.Errorf("%w: unknown action %q, expected start, stop, restart, reset, suspend or resume", api.ErrInvalid, action)
+	return fmt.Errorf("%w: unknown action %q, expected start, stop, restart, reset, suspend or resume",
+		api.ErrInvalid, action)
 }
 
 // aideForOrder does what an order asks of an agent of an Aidefile where that is not
 // what a person gets: it lifts no limit, and what goes on is started again as its
 // limit allows. done is false where there is no difference.
-func aideForOrder(ctx context.Context, p firing.Place, path string, info supervisor.ChildInfo, action api.Action, order string) (done bool, err error) {
+func aideForOrder(ctx context.Context, p firing.Place, path string, info supervisor.ChildInfo, action api.Action,
+	order string) (done bool, err error) {
 	switch action {
 	case api.Start, api.Resume, api.Restart:
 	default:
@@ -140,7 +143,8 @@ func aideForOrder(ctx context.Context, p firing.Place, path string, info supervi
 	switch {
 	case isHeldByLimit(info.State):
 		return true, heldForOrder(path, info.State)
-	case info.State == supervisor.Restarting, action == api.Restart && (info.State == supervisor.Running || info.State == supervisor.Starting):
+	case info.State == supervisor.Restarting, action == api.Restart &&
+		(info.State == supervisor.Running || info.State == supervisor.Starting):
 		return true, countedForOrder(path, p.Again(ctx, tooOften(order)))
 	}
 	return false, nil
@@ -169,7 +173,8 @@ func (c *Controller) forgottenAides(sup string, listed []supervisor.ChildInfo) (
 	}
 	for _, child := range n.Children {
 		name := child.Name()
-		if isAide(child.Agent) && !slices.ContainsFunc(listed, func(i supervisor.ChildInfo) bool { return i.ID == name }) {
+		if isAide(child.Agent) && !slices.ContainsFunc(listed,
+			func(i supervisor.ChildInfo) bool { return i.ID == name }) {
 			all = append(all, c.forgotten(sup+"/"+name))
 		}
 	}
@@ -194,7 +199,8 @@ func (c *Controller) afresh(ctx context.Context, g *aider, p firing.Place) error
 // its triggers start it no more, also after the daemon has ended.
 func (c *Controller) holdAide(path string, g *aider, why supervisor.Reason) {
 	g.hold(why)
-	r := &record{Path: path, Incarnation: c.last(path), Ended: true, State: supervisor.Suspended.String(), Reason: why.String()}
+	r := &record{Path: path, Incarnation: c.last(path), Ended: true, State: supervisor.Suspended.String(),
+		Reason: why.String()}
 	c.log.Append(event.Event{
 		Type: event.AgentStopped, Path: path, Incarnation: r.Incarnation, Actor: "user",
 		Message: fmt.Sprintf("%s stays down: %v", path, why),
@@ -215,7 +221,9 @@ func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *
 	if g.held != supervisor.NoReason && i.State == supervisor.Stopped {
 		s = aide.Stopped
 	}
-	n := &api.Aide{State: s.String(), Triggers: []string{}, Failing: g.failing, Restart: g.agent.File.Policy.Restart.String(), MaxRestarts: g.agent.File.Policy.MaxRestarts, Restarts: i.InWindow}
+	n := &api.Aide{State: s.String(), Triggers: []string{}, Failing: g.failing,
+		Restart: g.agent.File.Policy.Restart.String(), MaxRestarts: g.agent.File.Policy.MaxRestarts,
+		Restarts: i.InWindow}
 	if i.Limit.Scope != supervisor.ScopeChild {
 		n.Restarts = 0
 	}
@@ -272,9 +280,11 @@ func aideOutlook(n api.Node) (next, hint string) {
 	case aide.Idle.String(), aide.Done.String():
 		return "it runs " + fires, "to run it now: coppice fire " + n.Path
 	case aide.GivenUp.String():
-		return fmt.Sprintf("it was given up %s, and runs once %s, until it succeeds", n.Aide.Because(), fires), "at once, with a fresh count: coppice reset " + n.Path
+		return fmt.Sprintf("it was given up %s, and runs once %s, until it succeeds", n.Aide.Because(), fires),
+			"at once, with a fresh count: coppice reset " + n.Path
 	case aide.Stopped.String():
-		return "its triggers start no run until it is started or resumed", "to wait for its triggers: coppice resume " + n.Path + "; to start it now: coppice start " + n.Path
+		return "its triggers start no run until it is started or resumed",
+			"to wait for its triggers: coppice resume " + n.Path + "; to start it now: coppice start " + n.Path
 	}
 	return "", ""
 }
@@ -285,7 +295,8 @@ func aideEvidence(n api.Node) (e []string) {
 		return nil
 	}
 	if f := n.Aide.Fired; f != nil {
-		e = append(e, fmt.Sprintf("its last run was started by %s, %v ago: %s", n.Aide.FiredBy, ago(*f, time.Now()).Round(time.Second), n.Aide.Task))
+		e = append(e, fmt.Sprintf("its last run was started by %s, %v ago: %s", n.Aide.FiredBy,
+			ago(*f, time.Now()).Round(time.Second), n.Aide.Task))
 	}
 	if n.Aide.Failing != "" {
 		e = append(e, "its issues cannot be looked at: "+n.Aide.Failing)

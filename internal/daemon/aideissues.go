@@ -165,7 +165,8 @@ func (c *Controller) pollIssues(ctx context.Context, path string, g *aider, a *a
 	if !ok {
 		return nil
 	}
-	err = c.fire(ctx, path, runner.Order{Trigger: aide.Trigger{Kind: aide.Issue}.String(), Task: t.Task(), Issue: t.Number})
+	err = c.fire(ctx, path, runner.Order{Trigger: aide.Trigger{Kind: aide.Issue}.String(), Task: t.Task(),
+		Issue: t.Number})
 	if err != nil {
 		g.mu.Lock()
 		g.queue.Free(t.Number) // nothing has begun, or it goes on as it was
@@ -179,7 +180,8 @@ func (c *Controller) pollIssues(ctx context.Context, path string, g *aider, a *a
 func askIssues(ctx context.Context, a *aide.Agent, patience time.Duration) ([]aide.Ticket, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("gh has not ended within %v", patience))
 	defer cancel()
-	argv := []string{"gh", "issue", "list", "--state", "open", "--label", a.File.Label, "--limit", fmt.Sprint(maxIssues), "--json", "number,title,body"}
+	argv := []string{"gh", "issue", "list", "--state", "open", "--label", a.File.Label, "--limit",
+		fmt.Sprint(maxIssues), "--json", "number,title,body"}
 	r, err := proc.Run(ctx, proc.Command{Argv: argv, Dir: filepath.Dir(a.Path), Env: os.Environ()}, "", maxIssueText)
 	switch {
 	case errors.Is(err, proc.ErrCommand):
@@ -205,10 +207,13 @@ func (c *Controller) tellPoll(path string, g *aider, err error) {
 	switch {
 	case text == was:
 	case text == "":
-		c.log.Append(event.Event{Type: event.AgentTriggerFailed, Path: path, Actor: "controller", Message: path + ": its issues can be looked at again"}.With(map[string]any{"trigger": "issue", "recovered": true}))
+		c.log.Append(event.Event{Type: event.AgentTriggerFailed, Path: path, Actor: "controller",
+			Message: path + ": its issues can be looked at again"}.With(map[string]any{"trigger": "issue",
+			"recovered": true}))
 	default:
 		c.log.Append(event.Event{
-			Type: event.AgentTriggerFailed, Path: path, Actor: "controller", Message: fmt.Sprintf("%s: its issues cannot be looked at, which is tried again: %s", path, text),
+			Type: event.AgentTriggerFailed, Path: path, Actor: "controller",
+			Message: fmt.Sprintf("%s: its issues cannot be looked at, which is tried again: %s", path, text),
 		}.With(map[string]any{"trigger": "issue", "error": text}))
 	}
 }

@@ -23,7 +23,8 @@ const updateTime = 2 * time.Second
 type RestartError struct{ What, From, To string }
 
 func (e *RestartError) Error() string {
-	return fmt.Sprintf("%s has changed from %s to %s, which takes a restart of the daemon: coppice down, then coppice up", e.What, e.From, e.To)
+	return fmt.Sprintf("%s has changed from %s to %s, which takes a restart of the daemon: "+
+		"coppice down, then coppice up", e.What, e.From, e.To)
 }
 
 // apply makes another tree the one that is wanted, and touches only what
@@ -81,7 +82,8 @@ func (c *Controller) releaseAbove(changed []string) {
 // replace makes the tree of a file, with the instances of its pools and with the
 // pools that it does not have any more, the one that is wanted. It says what
 // there is to be done then, and which pools are retired by that. Needs applying.
-func (c *Controller) replace(ctx context.Context, file *spec.Tree, config ConfigInfo) (next *fleet, changes spec.Changes, retired []string, err error) {
+func (c *Controller) replace(ctx context.Context, file *spec.Tree, config ConfigInfo) (next *fleet,
+	changes spec.Changes, retired []string, err error) {
 	old := c.fleet()
 	if err := c.accepts(old.file, file); err != nil {
 		return nil, changes, nil, err
@@ -140,7 +142,10 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 		c.dropRestart(agent, 0, "it is not wanted any more")
 		c.part(agent)
 	}
-	if err := c.ending(ctx, path, info, func(ctx context.Context) error { return discard(ctx, sup, id, c.withdrawnWhy(path)) }); err != nil {
+	if err := c.ending(ctx, path, info, func(ctx context.Context) error {
+		return discard(ctx, sup, id,
+			c.withdrawnWhy(path))
+	}); err != nil {
 		c.untroubled("what is not wanted any more cannot be stopped", path, err)
 		return // the next round tries again
 	}
@@ -193,7 +198,8 @@ func discard(ctx context.Context, sup *supervisor.Supervisor, id string, why sup
 			err = sup.DeleteChild(id)
 		}
 		switch {
-		case errors.Is(err, supervisor.ErrRunning), errors.Is(err, supervisor.ErrRestarting): // somebody has started it meanwhile
+		// somebody has started it meanwhile
+		case errors.Is(err, supervisor.ErrRunning), errors.Is(err, supervisor.ErrRestarting):
 		case errors.Is(err, supervisor.ErrNotFound):
 			return nil
 		default:

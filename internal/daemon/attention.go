@@ -43,7 +43,8 @@ func attention(nodes []api.Node, config api.Config, serving bool) []api.Attentio
 	all := []api.Attention{}
 	if config.LastError != "" {
 		first, _, _ := strings.Cut(config.LastError, "\n")
-		all = append(all, api.Attention{Path: config.Path, State: api.Rejected, Reason: first, Command: "coppice validate"})
+		all = append(all, api.Attention{Path: config.Path, State: api.Rejected, Reason: first,
+			Command: "coppice validate"})
 	}
 	for _, n := range nodes {
 		if a, ok := nodeAttention(n, serving); ok {

@@ -101,7 +101,8 @@ func (p Project) idle(ctx context.Context, loaded Loaded, logger *slog.Logger) e
 		}
 	}
 	if len(running) > 0 {
-		return fmt.Errorf("%s still run without a daemon, and would not fit the backup; stop them with: coppice down", strings.Join(running, ", "))
+		return fmt.Errorf("%s still run without a daemon, and would not fit the backup; stop them with: coppice down",
+			strings.Join(running, ", "))
 	}
 	return nil
 }

@@ -58,7 +58,8 @@ func (c *Controller) unusable(problems []belief.Problem) {
 		}
 		message := strings.TrimPrefix(what+": "+p.Message, ": ")
 		c.opts.Logger.Warn("beliefs: " + message)
-		c.log.Append(event.Event{Type: event.BeliefUnusable, Path: p.Path, Actor: "controller", Message: message}.With(map[string]any{"name": p.Name}))
+		c.log.Append(event.Event{Type: event.BeliefUnusable, Path: p.Path, Actor: "controller",
+			Message: message}.With(map[string]any{"name": p.Name}))
 	}
 }
 
@@ -116,13 +117,15 @@ func (c *Controller) AllBeliefs(_ context.Context, path string) ([]api.AgentBeli
 	}
 	agents := c.beliefs.Agents(from)
 	if len(agents) == 0 && from != "" {
-		if agents = c.beliefs.Agents(path); len(agents) == 0 && c.fleet().agents[from] == nil && c.fleet().nodes[from] == nil {
+		if agents = c.beliefs.Agents(path); len(agents) == 0 && c.fleet().agents[from] == nil &&
+			c.fleet().nodes[from] == nil {
 			return nil, c.noNode(from)
 		}
 	}
 	var list []api.AgentBeliefs
 	for _, a := range agents {
-		list = append(list, api.AgentBeliefs{Path: a.Path, Known: a.Known, Incarnation: a.Incarnation, Count: a.Count, Bytes: a.Bytes, Beliefs: shown(a.Beliefs)})
+		list = append(list, api.AgentBeliefs{Path: a.Path, Known: a.Known, Incarnation: a.Incarnation, Count: a.Count,
+			Bytes: a.Bytes, Beliefs: shown(a.Beliefs)})
 	}
 	return list, nil
 }
@@ -133,7 +136,8 @@ func shown(list []belief.Belief) []api.Belief {
 	for i, b := range list {
 		all[i] = api.Belief{
 			Name: b.Name, Type: b.Type.String(), Value: b.Value, Size: b.Size, Origin: string(b.From),
-			Persistent: b.Persistent, Declared: b.Declared, Incarnation: b.Incarnation, Problem: b.Problem, Aside: b.Aside,
+			Persistent: b.Persistent, Declared: b.Declared, Incarnation: b.Incarnation, Problem: b.Problem,
+			Aside: b.Aside,
 		}
 		if !b.Time.IsZero() {
 			all[i].Time = &b.Time

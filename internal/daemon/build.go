@@ -54,11 +54,13 @@ func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 				return nil, err
 			}
 			child = supervisor.ChildSpec{
-				ID: c.Node.Name, Supervisor: sub, Restart: c.Node.Restart, Backoff: c.Node.Backoff, Significant: c.Node.Significant,
+				ID: c.Node.Name, Supervisor: sub, Restart: c.Node.Restart, Backoff: c.Node.Backoff,
+				Significant: c.Node.Significant,
 			}
 		}
 		child.Saved, _ = b.before(childPath)
-		child.Deferred = deferred(n, root, c) || root && b.suspended || b.retired[c.Name()] && (c.Node == nil || !c.Node.Retired)
+		child.Deferred = deferred(n, root, c) || root && b.suspended || b.retired[c.Name()] &&
+			(c.Node == nil || !c.Node.Retired)
 		depends := len(c.DependsOn()) > 0 && !isAide(c.Agent)
 		inTurn = inTurn || depends
 		child.InTurn = inTurn && !child.Deferred && n.Strategy != supervisor.OneForOne

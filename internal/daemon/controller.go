@@ -118,11 +118,12 @@ type Controller struct {
 	project   suspension
 	processes *processes
 	sequence  shutdown.Sequence
-	departed  map[string]*fleet // what is not wanted any more and may not have ended, with the last fleet that had it; needs mu
-	late      []api.Overdue     // did not stop in time when everything was stopped; needs mu
-	parted    chan struct{}     // closed when all agents have been stopped because of that
-	hurry     chan struct{}     // closed when somebody has asked for that twice
-	hurried   sync.Once
+	// what is not wanted any more and may not have ended, with the last fleet that had it; needs mu
+	departed map[string]*fleet
+	late     []api.Overdue // did not stop in time when everything was stopped; needs mu
+	parted   chan struct{} // closed when all agents have been stopped because of that
+	hurry    chan struct{} // closed when somebody has asked for that twice
+	hurried  sync.Once
 
 	down     chan struct{} // closed when somebody has asked for the end
 	downOnce sync.Once
@@ -171,7 +172,8 @@ func newController(o Options) (*Controller, error) {
 		adopt: make(map[string]adoption), strays: make(map[string]*stray),
 		restarts: make(map[string]*restart), background: newBackground(), processes: newProcesses(),
 		departed: make(map[string]*fleet), parted: make(chan struct{}), hurry: make(chan struct{}),
-		tokens: token.New(), launched: make(chan struct{}), ordersEnded: make(chan struct{}), down: make(chan struct{}), ended: make(chan struct{}),
+		tokens: token.New(), launched: make(chan struct{}), ordersEnded: make(chan struct{}),
+		down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for _, r := range o.Runtimes {
 		c.places[r.Kind()] = r

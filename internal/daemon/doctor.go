@@ -108,7 +108,8 @@ func (d *doctor) daemon(ctx context.Context) {
 	case err == nil:
 		d.note("daemon", LevelProblem, "", "process %d answers, but does not hold the lock", status.Controller.PID)
 	case locked:
-		d.note("daemon", LevelProblem, fmt.Sprintf("if it hangs: kill -9 %d; agents go on, the next daemon takes them over", holder.PID),
+		d.note("daemon", LevelProblem, fmt.Sprintf("if it hangs: kill -9 %d; agents go on, the "+
+			"next daemon takes them over", holder.PID),
 			"process %d holds the lock, but does not answer: %v", holder.PID, err)
 	case errors.Is(err, api.ErrUnauthorized):
 		d.note("daemon", LevelProblem, "", "%v", err)
@@ -183,7 +184,8 @@ func (d *doctor) slots(ctx context.Context) {
 			case o.Life == runtime.Alive && d.agents != nil && a == nil:
 				d.orphan(ctx, rt, o)
 			case o.Life == runtime.Alive && a != nil && a.Runtime.String() != rt.Kind():
-				d.note("agents", LevelWarning, "coppice up moves it", "%s lives in runtime %s, process %d, but the file says %v", o.Path, rt.Kind(), o.PID, a.Runtime)
+				d.note("agents", LevelWarning, "coppice up moves it",
+					"%s lives in runtime %s, process %d, but the file says %v", o.Path, rt.Kind(), o.PID, a.Runtime)
 				alive++
 			case o.Life == runtime.Alive:
 				alive++
@@ -198,7 +200,8 @@ func (d *doctor) slots(ctx context.Context) {
 	}
 	switch {
 	case alive > 0 && !d.running:
-		d.note("agents", LevelWarning, "coppice up -d takes them over, coppice down stops them", "%d live without a daemon", alive)
+		d.note("agents", LevelWarning, "coppice up -d takes them over, coppice down stops them",
+			"%d live without a daemon", alive)
 	case alive > 0 || sure:
 		d.note("agents", LevelOK, "", "%d live", alive)
 	}
@@ -243,7 +246,8 @@ func isDir(path string) bool {
 // orphan is an agent that lives and is not in the file.
 func (d *doctor) orphan(ctx context.Context, rt runtime.Runtime, o runtime.Observation) {
 	if !d.fix || d.running {
-		d.note("agents", LevelProblem, "coppice up, or coppice doctor --fix, stops it", "%s lives, process %d, but the file does not name it", o.Path, o.PID)
+		d.note("agents", LevelProblem, "coppice up, or coppice doctor --fix, stops it",
+			"%s lives, process %d, but the file does not name it", o.Path, o.PID)
 		return
 	}
 	if err := evict(ctx, rt, o.Path, supervisor.DefaultShutdown); err != nil {
@@ -261,7 +265,8 @@ func (d *doctor) disk() {
 	}
 	free := uint64(st.Bavail) * uint64(st.Bsize)
 	if free < minFree {
-		d.note("disk", LevelProblem, "make room; agents run on meanwhile, but nothing new is remembered", "%d MiB free in %s", free>>20, d.project.Dir)
+		d.note("disk", LevelProblem, "make room; agents run on meanwhile, but nothing new is remembered",
+			"%d MiB free in %s", free>>20, d.project.Dir)
 		return
 	}
 	d.note("disk", LevelOK, "", "%d MiB free", free>>20)
@@ -295,7 +300,8 @@ func (d *doctor) groups() {
 	}
 	if len(cpu) > 0 {
 		slices.Sort(cpu)
-		d.note("limits", LevelWarning, "", "cpu of %s is not enforced: only control groups know of cores", strings.Join(cpu, ", "))
+		d.note("limits", LevelWarning, "", "cpu of %s is not enforced: only control groups know of cores",
+			strings.Join(cpu, ", "))
 	}
 }
 

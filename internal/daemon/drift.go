@@ -58,7 +58,8 @@ func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
 		return // its end is told as what it was, not as a stop: a crash counts
 	}
 	e := event.Event{
-		Type: event.AgentDrifted, Path: a.Path, Incarnation: info.Incarnation, Actor: "controller", Message: a.Path + " is started again: " + a.Reason,
+		Type: event.AgentDrifted, Path: a.Path, Incarnation: info.Incarnation, Actor: "controller",
+		Message: a.Path + " is started again: " + a.Reason,
 	}
 	data := map[string]any{"reason": a.Reason, "fields": a.Fields}
 	if a.Kind == patrol.Drain {

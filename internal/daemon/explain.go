@@ -26,7 +26,8 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 		return api.Explanation{}, err
 	}
 	n := nodes[0]
-	x := api.Explanation{Node: n, Rule: n.Reason, History: []event.Event{}, Tail: []string{}, Evidence: []string{}, Claims: []api.Claim{}}
+	x := api.Explanation{Node: n, Rule: n.Reason, History: []event.Event{}, Tail: []string{}, Evidence: []string{},
+		Claims: []api.Claim{}}
 	above, id, _ := cutLast(n.Path)
 	if sup := c.find(above); n.Path != c.root.Path() && sup == nil {
 		x.Next, x.Hint = "it starts with "+above, "coppice explain "+above
@@ -55,7 +56,8 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 		explainContents(&x)
 	}
 	if n.NeedsInput != nil {
-		x.Next, x.Hint = fmt.Sprintf("it waits for an answer to %s: %s", n.NeedsInput.ID, n.NeedsInput.Text), "coppice answer "+n.NeedsInput.ID
+		x.Next, x.Hint = fmt.Sprintf("it waits for an answer to %s: %s", n.NeedsInput.ID, n.NeedsInput.Text),
+			"coppice answer "+n.NeedsInput.ID
 	}
 	c.pools.Explain(&x)
 	c.explainPatrol(&x)
@@ -104,7 +106,8 @@ func words(o runtime.Observation, watchdog time.Duration, now time.Time) (w []st
 	if watchdog > 0 && n.Alive.IsZero() {
 		w = append(w, fmt.Sprintf("its watchdog has heard nothing yet, and waits %v", watchdog))
 	} else if watchdog > 0 {
-		w = append(w, fmt.Sprintf("its watchdog heard of it %v ago, and waits %v", ago(n.Alive, now), cmp.Or(n.Period, watchdog)))
+		w = append(w, fmt.Sprintf("its watchdog heard of it %v ago, and waits %v", ago(n.Alive, now),
+			cmp.Or(n.Period, watchdog)))
 	}
 	return w
 }
@@ -154,7 +157,8 @@ func (c *Controller) seat(path string) string {
 
 // shellWord quotes a word for a shell, if it needs that.
 func shellWord(word string) string {
-	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+:,@") == "" {
+	if word != "" &&
+		strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+:,@") == "" {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

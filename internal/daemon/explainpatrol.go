@@ -12,7 +12,8 @@ import (
 
 // outlook is what a round would see of a node and do about it; nil if the node
 // is not in the fleet.
-func (r *rounds) outlook(path string, now time.Time) (d *patrol.Desired, o *patrol.Observed, unready []string, res patrol.Result, next time.Time) {
+func (r *rounds) outlook(path string, now time.Time) (d *patrol.Desired, o *patrol.Observed, unready []string,
+	res patrol.Result, next time.Time) {
 	r.c.applying.Lock()
 	defer r.c.applying.Unlock()
 	f := r.c.fleet()
@@ -40,7 +41,8 @@ func (c *Controller) explainPatrol(x *api.Explanation) {
 	if d == nil {
 		return
 	}
-	p := &api.Standing{Wanted: "run", Observed: patrol.Unknown.String(), Drifted: []string{}, WaitsFor: []string{}, Busy: c.patrols.isBusy(path)}
+	p := &api.Standing{Wanted: "run", Observed: patrol.Unknown.String(), Drifted: []string{}, WaitsFor: []string{},
+		Busy: c.patrols.isBusy(path)}
 	switch {
 	case d.Retired:
 		p.Wanted, p.Why = "finish", "it is no longer in the file"

@@ -13,7 +13,8 @@ import (
 func (c *Controller) desired(f *fleet) []patrol.Desired {
 	all := make([]patrol.Desired, len(f.order))
 	for i, path := range f.order {
-		d := patrol.Desired{Path: path, Needs: f.needs[path], After: f.after[path], Suspended: c.suspendedBy(f, path) != "", Retired: f.retired(path)}
+		d := patrol.Desired{Path: path, Needs: f.needs[path], After: f.after[path],
+			Suspended: c.suspendedBy(f, path) != "", Retired: f.retired(path)}
 		if a := f.agents[path]; a != nil {
 			d.Hash, d.DrainTimeout = c.hashes.wanted(f, path), f.patrol.DriftDrainTimeout
 			d.Instance = a.Instance != (spec.Instance{})
@@ -86,7 +87,8 @@ func (c *Controller) see(all map[string]*patrol.Observed, s *supervisor.Supervis
 		info := &children[i]
 		path := s.Path() + "/" + info.ID
 		o := &patrol.Observed{Path: path, Life: lifeAs(info), RoomAt: info.RoomAt}
-		o.Ready = o.Life == patrol.Running || o.Life == patrol.Done && info.State != supervisor.Suspended && info.LastExit.Clean()
+		o.Ready = o.Life == patrol.Running || o.Life == patrol.Done && info.State != supervisor.Suspended &&
+			info.LastExit.Clean()
 		all[path] = o
 		switch {
 		case info.Sub != nil:

@@ -71,7 +71,8 @@ func Fate(file string) string {
 	text, err := private.ReadFile(p.fate(), maxFate)
 	switch {
 	case os.IsNotExist(err):
-		return fmt.Sprintf("the last daemon (process %d) was killed or crashed; its agents may still run: coppice up takes them over, coppice down stops them", last.PID)
+		return fmt.Sprintf("the last daemon (process %d) was killed or crashed; its agents may still run: coppice "+
+			"up takes them over, coppice down stops them", last.PID)
 	case err != nil || json.Unmarshal(text, &f) != nil:
 		return ""
 	case f.Reason == "":

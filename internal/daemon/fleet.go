@@ -43,7 +43,8 @@ func newFleet(tree *spec.Tree, config ConfigInfo) *fleet {
 	f := &fleet{
 		tree: tree, file: tree, config: config,
 		agents: make(map[string]*spec.Agent), nodes: map[string]*spec.Node{tree.Root.Name: tree.Root},
-		specs: make(map[string]supervisor.ChildSpec), patrol: tree.Patrol, needs: make(map[string][]string), after: make(map[string]string),
+		specs: make(map[string]supervisor.ChildSpec), patrol: tree.Patrol, needs: make(map[string][]string),
+		after:  make(map[string]string),
 		hashes: make(map[string]spec.Hash), files: make(map[string]bool), slots: make(map[string]bool),
 	}
 	if f.patrol == (spec.Patrol{}) {
@@ -112,7 +113,8 @@ func deferred(n *spec.Node, root bool, child spec.Child) bool {
 	} else {
 		suspended = suspended || child.Node.Suspended
 	}
-	return suspended || n.Strategy == supervisor.OneForOne && (root || n.Template != nil || len(child.DependsOn()) > 0) && !isAide(child.Agent)
+	return suspended || n.Strategy == supervisor.OneForOne &&
+		(root || n.Template != nil || len(child.DependsOn()) > 0) && !isAide(child.Agent)
 }
 
 // check reports what a fleet asks for and this machine does not have.
@@ -128,7 +130,8 @@ func (f *fleet) check(places map[string]runtime.Runtime) error {
 // specify makes the specifications of its supervisors. An agent that is the same
 // in an earlier fleet keeps the one that it has there: it may know what its first
 // incarnation was started with. earlier may be nil.
-func (f *fleet) specify(c *Controller, earlier *fleet, saved func(string) (*supervisor.Saved, *supervisor.SavedSelf)) error {
+func (f *fleet) specify(c *Controller, earlier *fleet,
+	saved func(string) (*supervisor.Saved, *supervisor.SavedSelf)) error {
 	b := &builder{start: c.start, saved: saved, suspended: !c.project.begun().IsZero(), retired: make(map[string]bool)}
 	for _, n := range f.nodes {
 		if n.Retired {
@@ -171,7 +174,8 @@ func (f *fleet) awaits() bool {
 		}
 	}
 	for path, n := range f.nodes {
-		if p := n.Template; p != nil && p.Pool != nil && len(p.Pool.Check) > 0 && p.Pool.Ceiling() > 0 && !f.suspended(path) {
+		if p := n.Template; p != nil && p.Pool != nil && len(p.Pool.Check) > 0 && p.Pool.Ceiling() > 0 &&
+			!f.suspended(path) {
 			return true
 		}
 	}

@@ -60,7 +60,8 @@ func (i identity) environ(a *spec.Agent, self proc.Self) ([]string, error) {
 	kept := env[:0]
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
-		if _, stated := declared[name]; stated || !slices.Contains([]string{"SHELL", "TMPDIR", "XDG_RUNTIME_DIR"}, name) {
+		if _, stated := declared[name]; stated ||
+			!slices.Contains([]string{"SHELL", "TMPDIR", "XDG_RUNTIME_DIR"}, name) {
 			kept = append(kept, kv)
 		}
 	}

@@ -34,7 +34,8 @@ type mark struct {
 }
 
 func newJournal(log *event.Log) *journal {
-	return &journal{log: log, nodes: make(map[string]noted), starts: make(map[string][]mark), moved: make(chan struct{})}
+	return &journal{log: log, nodes: make(map[string]noted), starts: make(map[string][]mark),
+		moved: make(chan struct{})}
 }
 
 // note remembers what an event has written. It is called right after the event

@@ -53,7 +53,8 @@ const (
 )
 
 func newLookout(spawn func(func(context.Context)), news func()) *lookout {
-	return &lookout{news: news, spawn: spawn, turns: make(chan struct{}, lookTogether), byPath: make(map[string]*outlookOf)}
+	return &lookout{news: news, spawn: spawn, turns: make(chan struct{}, lookTogether),
+		byPath: make(map[string]*outlookOf)}
 }
 
 // filesOf are the files that an agent is made of; true for those of its environment.

@@ -30,8 +30,9 @@ func (c *Controller) nodesAt(path string) ([]api.Node, error) {
 	path = c.full(path)
 	if path == c.root.Path() {
 		n := api.Node{
-			Path: path, Kind: kindSupervisor, Strategy: c.fleet().tree.Root.Strategy.String(), State: c.rootState().String(),
-			Node: c.host, LimitMax: supervisor.Unlimited,
+			Path: path, Kind: kindSupervisor, Strategy: c.fleet().tree.Root.Strategy.String(),
+			State: c.rootState().String(),
+			Node:  c.host, LimitMax: supervisor.Unlimited,
 		}
 		n.NeedsInput = c.needs(path)
 		n.StartedAt, n.Uptime = &c.started, time.Since(c.started).Seconds()
@@ -73,7 +74,8 @@ func (c *Controller) child(sup *supervisor.Supervisor, id string) (supervisor.Ch
 func (c *Controller) forgotten(path string) supervisor.ChildInfo {
 	_, id, _ := cutLast(path)
 	info := supervisor.ChildInfo{
-		ID: id, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary, Incarnation: c.last(path), Limit: supervisor.Limit{Max: supervisor.Unlimited},
+		ID: id, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary, Incarnation: c.last(path),
+		Limit: supervisor.Limit{Max: supervisor.Unlimited},
 	}
 	if s := c.live(path); s != nil {
 		select {
@@ -181,13 +183,15 @@ func (c *Controller) node(path string, i supervisor.ChildInfo) api.Node {
 		if n.Aide = aide; n.NextAt == nil {
 			n.NextAt = next
 		}
-		if why := c.aider(path).heldBy(); why != supervisor.NoReason && i.State == supervisor.Stopped { // which its supervisor does not know
+		// which its supervisor does not know
+		if why := c.aider(path).heldBy(); why != supervisor.NoReason && i.State == supervisor.Stopped {
 			i.State, i.Reason = supervisor.Suspended, why
 			n.State, n.Reason = stateOf(i.State, i.Reason)
 		}
 		n.Reason = aideReason(n)
 	}
-	if before := c.fleet().after[path]; before != "" && i.State == supervisor.Waiting && i.Reason == supervisor.NoReason {
+	if before := c.fleet().after[path]; before != "" && i.State == supervisor.Waiting &&
+		i.Reason == supervisor.NoReason {
 		n.Reason = "waits for its turn after " + before
 	}
 	if w, ok := c.patrols.waits(path); ok {
@@ -243,7 +247,8 @@ func (c *Controller) locate(path string) (*supervisor.Supervisor, string, error)
 	above, id, _ := cutLast(path)
 	sup := c.find(above)
 	if sup == nil {
-		return nil, "", fmt.Errorf("%s: its supervisor does not run; coppice explain %[1]s says why: %w", path, api.ErrConflict)
+		return nil, "", fmt.Errorf("%s: its supervisor does not run; coppice explain %[1]s says why: %w", path,
+			api.ErrConflict)
 	}
 	return sup, id, nil
 }

@@ -51,13 +51,15 @@ func (c *Controller) askOfOrders(ctx context.Context) {
 			err = errors.Join(err, taken)
 		}
 		if err != nil && ctx.Err() == nil {
-			c.opts.Logger.Warn("cannot deal with the question of an order", "path", q.From, "question", q.ID, "error", err)
+			c.opts.Logger.Warn("cannot deal with the question of an order", "path", q.From, "question", q.ID, "error",
+				err)
 		}
 	}
 	for path, s := range paced {
 		_, _, err := c.questions.Ask(ctx, question.Draft{
 			From: path, Key: s.PacedAt.UTC().Format(time.RFC3339Nano), Options: []string{answerDisable, answerGoOn},
-			Text: fmt.Sprintf("Events fire order %s again and again (%d runs so far); from now on once a minute at most. Does it trigger itself? Disable it, or let it go on?", s.Name, s.Runs),
+			Text: fmt.Sprintf("Events fire order %s again and again (%d runs so far); from now on once a minute at "+
+				"most. Does it trigger itself? Disable it, or let it go on?", s.Name, s.Runs),
 		})
 		if err != nil && ctx.Err() == nil {
 			c.opts.Logger.Warn("cannot ask about an order", "path", path, "error", err)

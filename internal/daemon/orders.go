@@ -39,7 +39,8 @@ func (c *Controller) openOrders(ctx context.Context) (err error) {
 	}
 	c.orders, err = dispatch.Open(ctx, dispatch.Options{
 		Store: c.opts.Store, Log: c.log, Errands: c.opts.Errands, Orders: c.opts.Tree.Orders, Logger: c.opts.Logger,
-		Environ: c.orderEnviron, Task: c.orderTask, Held: c.orderHeld(), Paced: func() { notify(c.pauses.look) }, Mark: checkMark + "=" + wire.Marker(c.opts.Errands.Dir()),
+		Environ: c.orderEnviron, Task: c.orderTask, Held: c.orderHeld(), Paced: func() { notify(c.pauses.look) },
+		Mark: checkMark + "=" + wire.Marker(c.opts.Errands.Dir()),
 	})
 	if err != nil {
 		return fmt.Errorf("orders: %w", err)
@@ -174,7 +175,8 @@ func (c *Controller) orderError(name string, err error) error {
 		}
 		return &apiError{fmt.Errorf("there is no order %q; %s", name, hint), api.ErrNotFound}
 	case errors.Is(err, orders.ErrRunning):
-		return fmt.Errorf("%w: order %s is running, and its overlap is skip; coppice order stop ends it", api.ErrConflict, name)
+		return fmt.Errorf("%w: order %s is running, and its overlap is skip; coppice order stop ends it",
+			api.ErrConflict, name)
 	case errors.Is(err, orders.ErrCaused), errors.Is(err, orders.ErrSuspended), store.Refused(err):
 		return &apiError{fmt.Errorf("order %s: %w", name, err), api.ErrConflict}
 	}
@@ -270,7 +272,8 @@ func (c *Controller) OrderRun(ctx context.Context, id string, wait bool) (api.Or
 	}
 	past, err := c.orders.One(ctx, n)
 	if err != nil {
-		return api.OrderRun{}, &apiError{fmt.Errorf("there is no run %s, or it is no longer kept; coppice order history lists them", id), api.ErrNotFound}
+		return api.OrderRun{}, &apiError{fmt.Errorf("there is no run %s, or it is no longer kept; coppice "+
+			"order history lists them", id), api.ErrNotFound}
 	}
 	r := orderRun(past.Run)
 	r.Output = past.Output
@@ -300,7 +303,8 @@ func (c *Controller) ActOnOrder(ctx context.Context, a api.OrderAct) (done api.O
 	case api.EnableOrder, api.DisableOrder:
 		err = c.orders.Enable(ctx, a.Name, a.Action == api.EnableOrder)
 	default:
-		return done, fmt.Errorf("%w: action is %.100q, expected one of %v", api.ErrInvalid, a.Action, api.OrderActions())
+		return done, fmt.Errorf("%w: action is %.100q, expected one of %v", api.ErrInvalid, a.Action,
+			api.OrderActions())
 	}
 	return done, c.orderError(a.Name, err)
 }
@@ -333,9 +337,11 @@ func (c *Controller) orderCounts() *api.OrderCounts {
 func orderView(v dispatch.View) api.Order {
 	o := v.Order
 	a := api.Order{
-		Name: o.Name, Description: o.Description, Exec: o.Command, Match: "any", Gates: []api.OrderGate{}, Enabled: v.Enabled, ByHand: string(v.State.ByHand),
+		Name: o.Name, Description: o.Description, Exec: o.Command, Match: "any", Gates: []api.OrderGate{},
+		Enabled: v.Enabled, ByHand: string(v.State.ByHand),
 		Due: v.Due, Reason: v.Why, Running: v.Running, Pending: v.Pending, Runs: v.State.Runs, Skips: v.State.Skips,
-		Skipped: v.State.Skipped, SkippedAt: moment(v.State.SkippedAt), Overlap: o.Overlap.String(), CatchUp: o.CatchUp, Timeout: o.Timeout.Seconds(), Retries: o.Retries,
+		Skipped: v.State.Skipped, SkippedAt: moment(v.State.SkippedAt), Overlap: o.Overlap.String(),
+		CatchUp: o.CatchUp, Timeout: o.Timeout.Seconds(), Retries: o.Retries,
 		Dir: o.Dir, Source: o.Source,
 	}
 	if o.All {
@@ -348,7 +354,8 @@ func orderView(v dispatch.View) api.Order {
 		a.Task, a.Pool = o.Task.Title, o.Task.Pool
 	}
 	for _, g := range v.Gates {
-		a.Gates = append(a.Gates, api.OrderGate{Kind: g.Gate.Kind.String(), Text: g.Gate.String(), Open: g.Open, Reason: g.Reason, NextAt: moment(g.Next)})
+		a.Gates = append(a.Gates, api.OrderGate{Kind: g.Gate.Kind.String(), Text: g.Gate.String(), Open: g.Open,
+			Reason: g.Reason, NextAt: moment(g.Next)})
 	}
 	if v.Last != nil {
 		last := orderRun(*v.Last)
@@ -359,9 +366,11 @@ func orderView(v dispatch.View) api.Order {
 
 func orderRun(r orders.Run) api.OrderRun {
 	a := api.OrderRun{
-		ID: dispatch.ID(r.Number), Order: r.Order, Status: string(r.Status), Reason: r.Reason, By: r.By, Attempt: r.Attempt, FiredAt: r.FiredAt,
-		StartedAt: moment(r.StartedAt), EndedAt: moment(r.EndedAt), RetryAt: moment(r.RetryAt), Duration: r.Duration.Seconds(),
-		Code: r.Code, Signal: r.Signal, Error: r.Error, Task: r.Task,
+		ID: dispatch.ID(r.Number), Order: r.Order, Status: string(r.Status), Reason: r.Reason, By: r.By,
+		Attempt: r.Attempt, FiredAt: r.FiredAt,
+		StartedAt: moment(r.StartedAt), EndedAt: moment(r.EndedAt), RetryAt: moment(r.RetryAt),
+		Duration: r.Duration.Seconds(),
+		Code:     r.Code, Signal: r.Signal, Error: r.Error, Task: r.Task,
 	}
 	if r.Events != nil {
 		a.Events = r.Events.Count

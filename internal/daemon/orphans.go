@@ -96,7 +96,8 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	})
 	for _, path := range stopped.Agents {
 		told = append(told, event.Event{
-			Time: time.Now(), Type: event.AgentStopped, Path: path, Incarnation: d.sessions[path][0].Observe().Incarnation, Actor: "user",
+			Time: time.Now(), Type: event.AgentStopped, Path: path,
+			Incarnation: d.sessions[path][0].Observe().Incarnation, Actor: "user",
 			Message: fmt.Sprintf("%s stopped: its controller had been killed", path),
 		})
 	}
@@ -233,7 +234,8 @@ func (l *leftover) stop(ctx context.Context, sequence *shutdown.Sequence) {
 }
 
 // run stops them and returns who has ended, and who had to be killed for that.
-func (d *dispersal) run(ctx context.Context, tree *spec.Tree, allowance func(string) time.Duration) (ended []string, late []api.Overdue) {
+func (d *dispersal) run(ctx context.Context, tree *spec.Tree, allowance func(string) time.Duration) (ended []string,
+	late []api.Overdue) {
 	agents, living := make(map[string]*leftover), make(map[string]shutdown.Process)
 	for path, sessions := range d.sessions {
 		agents[path] = newLeftover(path, sessions)

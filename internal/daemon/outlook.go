@@ -18,7 +18,8 @@ func outlook(n api.Node, i supervisor.ChildInfo) (why, next, do string) {
 	why = n.Reason
 	if n.Drain != nil {
 		left := seconds(n.Drain.Left).Round(time.Second)
-		return why, fmt.Sprintf("it is stopped when it says that it has finished, and in %s in any case", liveness.Brief(left)),
+		return why, fmt.Sprintf("it is stopped when it says that it has finished, and in %s in any case",
+				liveness.Brief(left)),
 			"to let it go on: coppice start " + n.Path
 	}
 	look := investigation(n)
@@ -33,7 +34,8 @@ func outlook(n api.Node, i supervisor.ChildInfo) (why, next, do string) {
 	case supervisor.Stopping:
 		return why, "it is killed if it has not ended within its shutdown time", ""
 	case supervisor.Restarting:
-		return why, fmt.Sprintf("it is started again in %v", until(i)), look + "; to start it now: coppice start " + n.Path
+		return why, fmt.Sprintf("it is started again in %v", until(i)),
+			look + "; to start it now: coppice start " + n.Path
 	case supervisor.Waiting:
 		if lifeAs(&i) == patrol.Down { // for addStanding
 			return why, "", ""
@@ -57,7 +59,8 @@ func staysDown(n api.Node, i supervisor.ChildInfo) (why, next, do string) {
 	case isSuspended(i):
 		return n.Reason, "it is started when it is resumed", "coppice resume " + n.Path
 	case i.State == supervisor.Suspended && i.Reason == supervisor.ReasonTerminated:
-		return "it was stopped by hand", "it stays stopped until it is started, also by the next daemon", "coppice start " + n.Path
+		return "it was stopped by hand", "it stays stopped until it is started, also by the next daemon",
+			"coppice start " + n.Path
 	case i.State == supervisor.Suspended:
 		return n.Reason, "it stays stopped until it is started, also by the next daemon", "coppice start " + n.Path
 	case lifeAs(&i) == patrol.Down: // for addStanding
@@ -109,16 +112,19 @@ func evidence(sup string, n api.Node, i supervisor.ChildInfo) (e []string) {
 	if i.Limit.Max >= 0 && i.Limit.Scope == supervisor.ScopeSupervisor {
 		var shared api.Node
 		shared.SetLimit(i.Limit, i.InWindow)
-		e = append(e, fmt.Sprintf("its restarts count for the limit of %s: %s, then %s", sup, shared.Starts(), strings.ReplaceAll(i.Limit.Then.String(), "_", " ")))
+		e = append(e, fmt.Sprintf("its restarts count for the limit of %s: %s, then %s", sup, shared.Starts(),
+			strings.ReplaceAll(i.Limit.Then.String(), "_", " ")))
 	}
 	return e
 }
 
 // planned are the actions of the patrol as what happens next.
 var planned = map[string]string{
-	patrol.Stop.String(): "it is stopped now", patrol.Suspend.String(): "it is stopped now", patrol.Start.String(): "it is started now",
-	patrol.Renew.String(): "it is restarted now", patrol.Drain.String(): "it is asked to finish now, and restarted then",
-	patrol.End.String(): "it is ended now, which counts as a failure", patrol.Release.String(): "it is started now",
+	patrol.Stop.String(): "it is stopped now", patrol.Suspend.String(): "it is stopped now",
+	patrol.Start.String(): "it is started now",
+	patrol.Renew.String(): "it is restarted now",
+	patrol.Drain.String(): "it is asked to finish now, and restarted then",
+	patrol.End.String():   "it is ended now, which counts as a failure", patrol.Release.String(): "it is started now",
 }
 
 // addStanding adds to an explanation what the patrol makes of the node, where that says
@@ -130,7 +136,8 @@ func addStanding(x *api.Explanation, p *api.Standing, now time.Time) {
 	if len(p.Drifted) > 0 {
 		x.Evidence = append(x.Evidence, "it does not run as the file says now: "+strings.Join(p.Drifted, ", "))
 	}
-	waits := slices.DeleteFunc(slices.Clone(p.WaitsFor), func(path string) bool { return strings.HasSuffix(x.Rule, "waits for "+path) })
+	waits := slices.DeleteFunc(slices.Clone(p.WaitsFor),
+		func(path string) bool { return strings.HasSuffix(x.Rule, "waits for "+path) })
 	if len(waits) > 0 {
 		x.Evidence = append(x.Evidence, "it waits for "+strings.Join(waits, ", "))
 	}
@@ -147,7 +154,8 @@ func addStanding(x *api.Explanation, p *api.Standing, now time.Time) {
 			x.Next += ": " + p.Reason
 		}
 	case len(p.Drifted) > 0 && p.HeldUntil != nil:
-		x.Next = fmt.Sprintf("it is restarted as the file says in %s, when its limit has room", liveness.Brief(max(0, p.HeldUntil.Sub(now)).Round(time.Second)))
+		x.Next = fmt.Sprintf("it is restarted as the file says in %s, when its limit has room",
+			liveness.Brief(max(0, p.HeldUntil.Sub(now)).Round(time.Second)))
 	case len(p.WaitsFor) > 0 && x.Next == "":
 		x.Next = fmt.Sprintf("it is started as soon as %s is ready", p.WaitsFor[0])
 	case p.IdleLeft != nil:

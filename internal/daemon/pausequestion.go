@@ -82,12 +82,14 @@ func (c *Controller) askOfPauses(ctx context.Context, f *fleet) (asked bool) {
 			c.patrols.again()
 		}
 		if err != nil && ctx.Err() == nil {
-			c.opts.Logger.Warn("cannot deal with the question of a paused supervisor", "path", q.From, "question", q.ID, "error", err)
+			c.opts.Logger.Warn("cannot deal with the question of a paused supervisor", "path", q.From, "question",
+				q.ID, "error", err)
 		}
 	}
 	for path, text := range paused {
 		asked = true
-		if _, _, err := c.questions.Ask(ctx, question.Draft{From: path, Text: text, Options: []string{answerResume, answerStop}}); err != nil && ctx.Err() == nil {
+		if _, _, err := c.questions.Ask(ctx, question.Draft{From: path, Text: text,
+			Options: []string{answerResume, answerStop}}); err != nil && ctx.Err() == nil {
 			c.opts.Logger.Warn("cannot ask about a paused supervisor", "path", path, "error", err)
 		}
 	}
@@ -108,7 +110,8 @@ func (c *Controller) pausedText(path string) (text string, known bool) {
 	children, err := sup.Children()
 	for _, i := range children {
 		if i.State == supervisor.Paused {
-			return fmt.Sprintf("%s is paused: %s ended with %v (limit: %v). Resume it, or stop what is in it?", path, i.ID, i.LastExit, i.Limit), true
+			return fmt.Sprintf("%s is paused: %s ended with %v (limit: %v). Resume it, or stop what is in it?", path,
+				i.ID, i.LastExit, i.Limit), true
 		}
 	}
 	return "", err == nil

@@ -69,7 +69,8 @@ func (p Project) openStore(ctx context.Context) (store.Store, error) {
 	db, err := sqlite.Open(ctx, path)
 	if errors.Is(err, sqlite.ErrInUse) {
 		// Another daemon of this project would have its lock, too.
-		return nil, fmt.Errorf("%w; a coppice run of the program, or another project, keeps its state there: stop it, or name another file by path in [persistence]", err)
+		return nil, fmt.Errorf("%w; a coppice run of the program, or another project, keeps its state there: stop "+
+			"it, or name another file by path in [persistence]", err)
 	}
 	return db, err
 }

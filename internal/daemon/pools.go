@@ -91,7 +91,8 @@ func (f poolFleet) Instances(path string) ([]pool.Instance, bool) {
 	for n, i := range children {
 		all[n] = pool.Instance{
 			Name: i.ID, Incarnation: i.Incarnation,
-			Lives:     i.State == supervisor.Running || i.State == supervisor.Starting || i.State == supervisor.Stopping,
+			Lives: i.State == supervisor.Running || i.State == supervisor.Starting ||
+				i.State == supervisor.Stopping,
 			Completed: i.State == supervisor.Stopped && lifeAs(&i) == patrol.Done,
 			Waits:     i.State == supervisor.Waiting,
 			Deferred:  i.Reason == supervisor.ReasonDeferred,

@@ -64,7 +64,8 @@ func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.R
 const sightTime = 30 * time.Second
 
 // sight is what lives in the runtimes of a project, or may.
-func (p Project) sight(ctx context.Context, tree *spec.Tree, logger *slog.Logger) (seen []runtime.Observation, err error) {
+func (p Project) sight(ctx context.Context, tree *spec.Tree, logger *slog.Logger) (seen []runtime.Observation,
+	err error) {
 	ctx, cancel := context.WithTimeout(ctx, sightTime)
 	defer cancel()
 	runtimes, end, err := openRuntimes(ctx, p, tree, logger, nil)
@@ -77,7 +78,8 @@ func (p Project) sight(ctx context.Context, tree *spec.Tree, logger *slog.Logger
 		if err != nil {
 			return nil, fmt.Errorf("looking for what runs in %s: %w", rt.Kind(), err)
 		}
-		seen = append(seen, slices.DeleteFunc(slots, func(o runtime.Observation) bool { return o.Life == runtime.Dead })...)
+		seen = append(seen, slices.DeleteFunc(slots,
+			func(o runtime.Observation) bool { return o.Life == runtime.Dead })...)
 	}
 	return seen, nil
 }

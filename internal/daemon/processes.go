@@ -25,7 +25,8 @@ func newProcesses() *processes {
 func below(path, node string) bool { return path == node || strings.HasPrefix(path, node+"/") }
 
 // start calls a Start function, and keeps what comes of it.
-func (a *processes) start(ctx context.Context, path string, start func(context.Context) (supervisor.Process, error)) (supervisor.Process, error) {
+func (a *processes) start(ctx context.Context, path string,
+	start func(context.Context) (supervisor.Process, error)) (supervisor.Process, error) {
 	decided := make(chan struct{})
 	a.mu.Lock()
 	if a.starting[path] == nil {

@@ -177,7 +177,8 @@ func (p *programs) grove(file string, l *reading) (*spec.Tree, error) {
 		return nil, err
 	}
 	p.note(g.Node.Name, g)
-	tree := &spec.Tree{Root: g.Node, Persistence: spec.Persistence{Backend: program.Grove.Persistence.Backend}, Patrol: spec.DefaultPatrol()}
+	tree := &spec.Tree{Root: g.Node, Persistence: spec.Persistence{Backend: program.Grove.Persistence.Backend},
+		Patrol: spec.DefaultPatrol()}
 	if tree.Persistence.Backend == spec.SQLite {
 		tree.Persistence.Path = program.Grove.Persistence.Path.Value
 	}
@@ -212,14 +213,16 @@ func (p *programs) graft(l *reading) error {
 	}
 	for _, c := range tree.All() {
 		if own[c.Name()] { // what depends on it could mean both
-			return fmt.Errorf("%s is both in the file and in the program, expected another name for one of the two", spec.Quote(c.Name()))
+			return fmt.Errorf("%s is both in the file and in the program, expected another name for one of the two",
+				spec.Quote(c.Name()))
 		}
 		if c.Node == nil {
 			continue
 		}
 		for _, below := range c.Node.Children {
 			if taken[below.Name()] {
-				return fmt.Errorf("the agent %s is a child of the supervisor %s and of the program, expected one place for each; remove one of the two",
+				return fmt.Errorf("the agent %s is a child of the supervisor %s and of the program, expected one "+
+					"place for each; remove one of the two",
 					spec.Quote(below.Name()), spec.Quote(c.Node.Name))
 			}
 		}
@@ -267,7 +270,8 @@ func checkNames(tree *spec.Tree) error {
 	var check func(n *spec.Node, level int) error
 	check = func(n *spec.Node, level int) error {
 		if level > supervisor.MaxDepth {
-			return fmt.Errorf("the supervisor %s is on level %d, counted from the root, expected at most %d", n.Name, level, supervisor.MaxDepth)
+			return fmt.Errorf("the supervisor %s is on level %d, counted from the root, expected at most %d", n.Name,
+				level, supervisor.MaxDepth)
 		}
 		for _, c := range n.Children {
 			if wrong := spec.CheckName(c.Name()); wrong != "" {

@@ -79,7 +79,8 @@ func (p Project) check() error {
 
 // unusable explains why nothing can be kept in the directory of the state.
 func (p Project) unusable(err error) error {
-	return fmt.Errorf("nothing can be kept in %s, where coppice has the state and the logs of a project (%w); make %s writable, or copy the project to a directory that is", p.State, err, p.Dir)
+	return fmt.Errorf("nothing can be kept in %s, where coppice has the state and the logs of a project (%w); make "+
+		"%s writable, or copy the project to a directory that is", p.State, err, p.Dir)
 }
 
 // Slots, Tmux, Inside, Log and lock are files in the state.
@@ -115,7 +116,8 @@ func (e *LockedError) Error() string {
 			who += ", since " + e.Holder.Since.Format(time.DateTime)
 		}
 	}
-	return fmt.Sprintf("a daemon is already running for %s%s; coppice status shows it, coppice down stops it", e.Project, who)
+	return fmt.Sprintf("a daemon is already running for %s%s; coppice status shows it, coppice down stops it",
+		e.Project, who)
 }
 
 // Lock makes this process the only controller of the project, until release
@@ -148,7 +150,8 @@ type Lock struct {
 // try takes what is missing. If somebody else has some of it, it is returned.
 func (l *Lock) try() (*Holder, error) {
 	// The lock stays with one file for ever: who removed it would let two in.
-	file := flock.New(l.project.lock(), flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|private.OpenFlags))
+	file := flock.New(l.project.lock(), flock.SetPermissions(0o600),
+		flock.SetFlag(os.O_CREATE|os.O_RDONLY|private.OpenFlags))
 	ok, err := file.TryLock()
 	if err != nil {
 		return nil, l.project.unusable(err)
@@ -244,7 +247,8 @@ func killed(pid int) bool {
 		if name != "SigPnd" && name != "ShdPnd" {
 			continue
 		}
-		if set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64); err == nil && set&(1<<(syscall.SIGKILL-1)) != 0 {
+		if set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64); err == nil &&
+			set&(1<<(syscall.SIGKILL-1)) != 0 {
 			return true
 		}
 	}

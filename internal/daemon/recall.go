@@ -100,7 +100,8 @@ func (c *Controller) recall(ctx context.Context) (*past, error) {
 		c.renew(found, p)
 	}
 	for path, r := range records {
-		if found[path] == nil && c.fleet().agents[path] != nil && !c.within(path) && !r.Ended && r.Incarnation > 0 && !c.isDown(path, records) {
+		if found[path] == nil && c.fleet().agents[path] != nil && !c.within(path) && !r.Ended && r.Incarnation > 0 &&
+			!c.isDown(path, records) {
 			c.adopt[path] = adoption{kind: c.home(path).Kind(), incarnation: r.Incarnation} // and find that it is lost
 		}
 	}
@@ -116,7 +117,8 @@ func (c *Controller) tellEmptied(found map[string][]sighting) {
 		return
 	}
 	message := fmt.Sprintf(
-		"the store is empty, but %d agents have run here: beliefs, tasks and events of before are gone; coppice restore FILE brings a backup back",
+		"the store is empty, but %d agents have run here: beliefs, tasks and events of before are gone; coppice "+
+			"restore FILE brings a backup back",
 		len(found))
 	c.opts.Logger.Warn(message)
 	c.log.Append(event.Event{Type: event.StoreDamaged, Actor: "controller", Message: message})
@@ -142,7 +144,8 @@ func (c *Controller) amnesty(p *past) {
 			forget(s)
 			c.log.Append(event.Event{
 				Type: kind, Path: path, Incarnation: r.Incarnation, Actor: "controller",
-				Message: fmt.Sprintf("%s is started and no longer %v: the counters of its limit ended with the daemon that kept them", path, held),
+				Message: fmt.Sprintf("%s is started and no longer %v: the counters of its limit ended with "+
+					"the daemon that kept them", path, held),
 			}.With(event.Cause{Reason: "controller restarted"}), newRecord(path, r.Incarnation, r.Ended, *s).op())
 		}
 	}
@@ -151,7 +154,8 @@ func (c *Controller) amnesty(p *past) {
 // lasts: what state the node was in holds over an orderly end of the controller.
 func (r *record) lasts() bool {
 	switch r.State {
-	case supervisor.Suspended.String(), supervisor.Quarantined.String(), supervisor.GivenUp.String(), supervisor.Paused.String():
+	case supervisor.Suspended.String(), supervisor.Quarantined.String(), supervisor.GivenUp.String(),
+		supervisor.Paused.String():
 		return true
 	}
 	return false
@@ -190,12 +194,14 @@ func (c *Controller) resume(o sighting, p *past) {
 	if o.Incarnation == r.Incarnation && r.Ended && o.Life == runtime.Dead {
 		return // dealt with
 	}
-	if asked := o.Exit.Kind == supervisor.ShutDown || errors.Is(o.Exit.Err, supervisor.ErrKilled); o.Life == runtime.Dead && r.Incarnation == 0 && asked {
+	if asked := o.Exit.Kind == supervisor.ShutDown ||
+		errors.Is(o.Exit.Err, supervisor.ErrKilled); o.Life == runtime.Dead && r.Incarnation == 0 && asked {
 		// It has obeyed, and who knew why is gone with the state. It did not fail.
 		r.Incarnation, r.Ended, r.State = o.Incarnation, true, supervisor.Waiting.String()
 		return
 	}
-	if o.Incarnation == r.Incarnation && o.Life != runtime.Unknown && r.isRestarting() && !c.opts.Once && !isAide(c.fleet().agents[path]) {
+	if o.Incarnation == r.Incarnation && o.Life != runtime.Unknown && r.isRestarting() && !c.opts.Once &&
+		!isAide(c.fleet().agents[path]) {
 		c.finishRestart(o, r)
 		return
 	}
@@ -241,7 +247,8 @@ func (c *Controller) renew(found map[string][]sighting, p *past) {
 			c.over(path, from.incarnation, "")
 			r.Incarnation, r.StartedAt = 0, time.Time{}
 		}
-		*r = record{Path: path, Incarnation: r.Incarnation, StartedAt: r.StartedAt, Ended: !lives, State: supervisor.Waiting.String()}
+		*r = record{Path: path, Incarnation: r.Incarnation, StartedAt: r.StartedAt, Ended: !lives,
+			State: supervisor.Waiting.String()}
 	}
 	clear(p.selves)
 }
@@ -266,7 +273,8 @@ func (c *Controller) untold(r *record, next uint64, at time.Time) {
 	}
 	c.log.Append(event.Event{
 		Type: event.EventsDropped, Path: r.Path, Incarnation: r.Incarnation, Actor: "controller",
-		Message: fmt.Sprintf("%s was restarted %d times before incarnation %d, and nobody is left who could tell how it ended: the controller was killed while the store took no writes", r.Path, n, next),
+		Message: fmt.Sprintf("%s was restarted %d times before incarnation %d, and nobody is left who could tell "+
+			"how it ended: the controller was killed while the store took no writes", r.Path, n, next),
 	}.With(event.Dropped{Count: uint64(n), First: r.StartedAt, Last: at}), r.op())
 }
 

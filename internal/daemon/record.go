@@ -82,7 +82,8 @@ func (r *record) op() store.Op {
 
 // readRecords decodes what the store knows. A record that cannot be read costs
 // its own node the memory, nothing else.
-func readRecords(stored []store.Record) (byPath map[string]*record, selves map[string]*selfRecord, unreadable []string) {
+func readRecords(stored []store.Record) (byPath map[string]*record, selves map[string]*selfRecord,
+	unreadable []string) {
 	byPath, selves = make(map[string]*record, len(stored)), make(map[string]*selfRecord)
 	for _, s := range stored {
 		var r record
@@ -103,10 +104,12 @@ func readRecords(stored []store.Record) (byPath map[string]*record, selves map[s
 func newRecord(path string, incarnation uint64, ended bool, saved supervisor.Saved) *record {
 	r := &record{
 		Path: path, Incarnation: incarnation, Ended: ended, State: saved.State.String(), Reason: saved.Reason.String(),
-		Restarts: saved.Restarts, Attempt: saved.Attempt, Counted: saved.Counted, NextAt: saved.NextAt, StartedAt: saved.StartedAt, SavedAt: saved.At,
+		Restarts: saved.Restarts, Attempt: saved.Attempt, Counted: saved.Counted, NextAt: saved.NextAt,
+		StartedAt: saved.StartedAt, SavedAt: saved.At,
 		LastExit: saveExit(saved.LastExit),
 	}
-	if saved.State == supervisor.Stopped && (saved.Reason == supervisor.ReasonShutdown || saved.Reason == supervisor.ReasonLimitEscalate) {
+	if saved.State == supervisor.Stopped && (saved.Reason == supervisor.ReasonShutdown ||
+		saved.Reason == supervisor.ReasonLimitEscalate) {
 		r.State = supervisor.Waiting.String() // its supervisor has ended, and starts it again
 	}
 	return r

@@ -34,7 +34,8 @@ func (r *Records) list(all []api.Node, path string) []api.Node {
 		n.Restart = d.Restart.String()
 		r.limited(&n, supervisor.Limit{})
 	}
-	if d.Limit != (supervisor.Limit{}) && d.Limit.Scope == supervisor.ScopeSupervisor && slices.ContainsFunc(d.Children, sharesLimit) {
+	if d.Limit != (supervisor.Limit{}) && d.Limit.Scope == supervisor.ScopeSupervisor &&
+		slices.ContainsFunc(d.Children, sharesLimit) {
 		var counted []time.Time
 		if self := r.selves[path]; self != nil {
 			counted = self.Counted
@@ -50,7 +51,8 @@ func (r *Records) list(all []api.Node, path string) []api.Node {
 
 // recorded is what the record of a node says, which is not there where there is none.
 func (r *Records) recorded(path, state string) api.Node {
-	n := api.Node{Path: path, State: state, Reason: "no daemon is running", Node: r.host, LimitMax: supervisor.Unlimited}
+	n := api.Node{Path: path, State: state, Reason: "no daemon is running", Node: r.host,
+		LimitMax: supervisor.Unlimited}
 	if rec := r.records[path]; rec != nil {
 		n.Incarnation, n.Restarts = rec.Incarnation, rec.Restarts
 		if rec.LastExit != nil {
@@ -82,7 +84,8 @@ func (r *Records) shownQuarantine(n *api.Node, until time.Time) {
 func (r *Records) agentNode(path string) api.Node {
 	a := r.fleet().agents[path]
 	n := r.recorded(path, supervisor.Stopped.String())
-	n.Kind, n.Runtime, n.Terminal, n.Restart, n.NeedsInput = kindAgent, a.Runtime.String(), hasTerminal(a), a.Restart.String(), r.needs(path)
+	n.Kind, n.Runtime, n.Terminal, n.Restart, n.NeedsInput = kindAgent, a.Runtime.String(), hasTerminal(a),
+		a.Restart.String(), r.needs(path)
 	n.User, n.NoNewPrivileges = a.User, a.NoNewPrivileges
 	rec := r.records[path]
 	r.limited(&n, a.Limit)
@@ -165,14 +168,17 @@ func (r *Records) Explain(ctx context.Context, path string) (api.Explanation, er
 		x.Next = "it is started when it is resumed, with a daemon"
 	case supervisor.Stopped.String():
 		if rec := r.records[n.Path]; rec != nil && rec.lasts() {
-			x.Next, x.Hint = "it stays stopped until it is started, also with the next daemon", "coppice up -d, then coppice start "+n.Path
+			x.Next, x.Hint = "it stays stopped until it is started, also with the next daemon",
+				"coppice up -d, then coppice start "+n.Path
 		}
 	case supervisor.Quarantined.String():
 		x.Next, x.Hint = afterUp(n), inTurn(investigation(n), release(n, false))
 	case supervisor.GivenUp.String():
-		x.Next, x.Hint = "it stays down until it is reset, also with the next daemon", inTurn(investigation(n), release(n, false))
+		x.Next, x.Hint = "it stays down until it is reset, also with the next daemon",
+			inTurn(investigation(n), release(n, false))
 	case supervisor.Running.String():
-		x.Next, x.Hint = "it stays stopped when it ends, as no daemon is running", "coppice up -d takes it over, coppice down stops it"
+		x.Next, x.Hint = "it stays stopped when it ends, as no daemon is running",
+			"coppice up -d takes it over, coppice down stops it"
 	}
 	x.Claims = r.claims.List(ctx, n.Path)
 	if tail, err := r.kept(n.Path, historyLength); err == nil && tail != nil {

@@ -64,7 +64,8 @@ func (c *Controller) reload(ctx context.Context, asked bool) (filewatch.Set, api
 	}
 	if err != nil {
 		c.reject(rejection{l.Config.Revision, err.Error()}, asked)
-		return l.Watch, answer, fmt.Errorf("%w: the file was rejected, and the previous version stays in force:\n%w", api.ErrConflict, err)
+		return l.Watch, answer, fmt.Errorf("%w: the file was rejected, and the previous version stays in force:\n%w",
+			api.ErrConflict, err)
 	}
 	c.forgive()
 	c.awaitEffect(ctx, asked)
@@ -72,7 +73,8 @@ func (c *Controller) reload(ctx context.Context, asked bool) (filewatch.Set, api
 	c.log.Append(event.Event{
 		Type: event.ConfigReloaded, Actor: "controller", Message: "config reloaded: " + answer.String(),
 	}.With(map[string]any{
-		"revision": answer.Revision, "added": answer.Added, "removed": answer.Removed, "renewed": answer.Renewed, "later": answer.Later,
+		"revision": answer.Revision, "added": answer.Added, "removed": answer.Removed, "renewed": answer.Renewed,
+		"later":   answer.Later,
 		"amended": answer.Amended, "paths": paths,
 	}))
 	return l.Watch, answer, nil
@@ -125,7 +127,8 @@ func (c *Controller) reject(r rejection, tell bool) {
 	c.opts.Logger.Error("the file was rejected, and the previous version stays in force", "error", r.reason)
 	first, _, _ := strings.Cut(r.reason, "\n")
 	c.log.Append(event.Event{
-		Type: event.ConfigRejected, Actor: "controller", Message: "config rejected, the last one stays in force: " + first,
+		Type: event.ConfigRejected, Actor: "controller",
+		Message: "config rejected, the last one stays in force: " + first,
 	}.With(map[string]string{"revision": r.revision, "reason": r.reason}))
 }
 

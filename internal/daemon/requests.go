@@ -38,19 +38,22 @@ func (r *restart) key() string { return restartPrefix + "/" + store.PathKey(r.Pa
 // RequestRestart is part of api.Selves.
 func (c *Controller) RequestRestart(ctx context.Context, who api.Caller, reason string) error {
 	if c.aider(who.Path) != nil {
-		return fmt.Errorf("%w: a run of %s is not restarted, it ends, and its Aidefile says what follows", api.ErrConflict, who.Path)
+		return fmt.Errorf("%w: a run of %s is not restarted, it ends, and its Aidefile says what follows",
+			api.ErrConflict, who.Path)
 	}
 	if c.drains.Has(who.Path) {
 		return fmt.Errorf("%w: %s is asked to finish, and is stopped then", api.ErrConflict, who.Path)
 	}
 	if c.health.Incarnation(who).Failed() {
-		return fmt.Errorf("%w: %s has failed; what comes next is decided as after every failure", api.ErrConflict, who.Path)
+		return fmt.Errorf("%w: %s has failed; what comes next is decided as after every failure", api.ErrConflict,
+			who.Path)
 	}
 	c.mu.Lock()
 	r := c.restarts[who.Path]
 	before, first := r, r == nil || r.Incarnation != who.Incarnation
 	if first {
-		r = &restart{Path: who.Path, Incarnation: who.Incarnation, Reason: proc.OneLine(reason, api.MaxNote), kept: make(chan struct{})}
+		r = &restart{Path: who.Path, Incarnation: who.Incarnation, Reason: proc.OneLine(reason, api.MaxNote),
+			kept: make(chan struct{})}
 		c.restarts[who.Path] = r
 	}
 	c.mu.Unlock()
@@ -69,9 +72,11 @@ func (c *Controller) RequestRestart(ctx context.Context, who api.Caller, reason 
 	if r.Reason != "" {
 		message += ": " + r.Reason
 	}
-	e := event.Event{Type: event.AgentRestartRequested, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path, Message: message}
+	e := event.Event{Type: event.AgentRestartRequested, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path,
+		Message: message}
 	value, _ := json.Marshal(r) // strings and a number
-	err := c.record(e.With(map[string]string{"reason": r.Reason}), store.Op{Kind: store.Put, Key: r.key(), Value: value})
+	err := c.record(e.With(map[string]string{"reason": r.Reason}),
+		store.Op{Kind: store.Put, Key: r.key(), Value: value})
 	if err != nil {
 		r.err = fmt.Errorf("%w: the restart cannot be kept: %w", api.ErrConflict, err)
 		c.dropRestart(who.Path, who.Incarnation, "the store does not take it")
@@ -235,7 +240,8 @@ func (c *Controller) Hook(ctx context.Context, who api.Caller, key string) ([]ap
 		return nil, err
 	}
 	for _, m := range messages {
-		n := api.Notice{Kind: "mail", ID: m.ID, Text: fmt.Sprintf("From %s: %s. Run \"coppice agent mail read %s\" to read it.", m.From, m.Subject, m.ID)}
+		n := api.Notice{Kind: "mail", ID: m.ID, Text: fmt.Sprintf("From %s: %s. Run \"coppice agent "+
+			"mail read %s\" to read it.", m.From, m.Subject, m.ID)}
 		if m.Question != "" {
 			n.Kind = "answer"
 		}

@@ -45,7 +45,8 @@ func (c *Controller) rest(all []api.Node, path string, above api.Node) []api.Nod
 func (c *Controller) resting(path string, above api.Node) api.Node {
 	info := c.forgotten(path)
 	switch above.State {
-	case supervisor.Running.String(), supervisor.Starting.String(), supervisor.Waiting.String(), supervisor.Restarting.String(), supervisor.Quarantined.String():
+	case supervisor.Running.String(), supervisor.Starting.String(), supervisor.Waiting.String(),
+		supervisor.Restarting.String(), supervisor.Quarantined.String():
 		info.State = supervisor.Waiting
 	case supervisor.Suspended.String():
 		info.State, info.Reason = supervisor.Suspended, supervisor.ReasonSuspended

@@ -59,7 +59,8 @@ const (
 func newRounds(c *Controller) *rounds {
 	return &rounds{
 		c: c, kicks: make(chan struct{}, 1), turns: make(chan struct{}, max(1, c.fleet().patrol.Starts)),
-		busy: make(map[string]bool), starts: make(map[string]bool), delays: make(map[string]patrol.Delay), tries: make(map[string]try), calm: make(chan struct{}),
+		busy: make(map[string]bool), starts: make(map[string]bool), delays: make(map[string]patrol.Delay),
+		tries: make(map[string]try), calm: make(chan struct{}),
 		drifts: make(map[string]restartTime),
 	}
 }
@@ -128,7 +129,8 @@ func (c *Controller) Patrol(ctx context.Context, dry bool) (api.Round, error) {
 func shownRound(res patrol.Result) api.Round {
 	r := api.Round{Actions: []api.RoundAction{}, Delays: []api.RoundDelay{}, Pools: []api.PoolAt{}}
 	for _, a := range res.Actions {
-		r.Actions = append(r.Actions, api.RoundAction{Action: a.Kind.String(), Path: a.Path, Cause: a.Cause.String(), Fields: a.Fields, Reason: a.Reason})
+		r.Actions = append(r.Actions, api.RoundAction{Action: a.Kind.String(), Path: a.Path, Cause: a.Cause.String(),
+			Fields: a.Fields, Reason: a.Reason})
 	}
 	for _, d := range res.Delays {
 		shown := api.RoundDelay{Path: d.Path, For: d.For, Cause: d.Cause.String()}
@@ -177,10 +179,12 @@ func (r *rounds) plan() patrol.Result {
 	f := r.c.fleet()
 	r.c.lookAround(f)
 	r.mu.Lock()
-	busy, starts := maps.Clone(r.busy), maps.Clone(r.starts) // before anything is observed: what ends now is seen by the next round
+	// before anything is observed: what ends now is seen by the next round
+	busy, starts := maps.Clone(r.busy), maps.Clone(r.starts)
 	r.mu.Unlock()
 	observed := r.c.observed(f)
-	return patrol.Plan(r.c.desired(f), observed, patrol.Trackers{Busy: busy, Starting: starts, Before: r.c.partings(f, observed)}, time.Now())
+	return patrol.Plan(r.c.desired(f), observed,
+		patrol.Trackers{Busy: busy, Starting: starts, Before: r.c.partings(f, observed)}, time.Now())
 }
 
 // round plans, and begins what was planned. It returns when there may be more to do.
@@ -255,7 +259,10 @@ func (r *rounds) patient(res *patrol.Result, news bool) {
 		due = append(due, a)
 	}
 	res.Actions = due
-	maps.DeleteFunc(r.tries, func(path string, _ try) bool { return !planned[path] && !r.busy[path] && !r.starts[path] })
+	maps.DeleteFunc(r.tries, func(path string, _ try) bool {
+		return !planned[path] && !r.busy[path] &&
+			!r.starts[path]
+	})
 }
 
 func (r *rounds) isBusy(path string) bool {
@@ -368,7 +375,10 @@ func (c *Controller) suspended(ctx context.Context, path string) {
 	if err == nil {
 		var info supervisor.ChildInfo
 		if info, err = sup.Child(id); err == nil {
-			err = c.ending(ctx, path, info, func(ctx context.Context) error { return sup.TerminateChild(ctx, id, supervisor.ReasonSuspended) })
+			err = c.ending(ctx, path, info, func(ctx context.Context) error {
+				return sup.TerminateChild(ctx, id,
+					supervisor.ReasonSuspended)
+			})
 		}
 	}
 	if err != nil {
@@ -376,7 +386,8 @@ func (c *Controller) suspended(ctx context.Context, path string) {
 		return
 	}
 	c.log.Append(event.Event{
-		Type: event.AgentSuspended, Path: path, Incarnation: c.last(path), Actor: "controller", Message: path + " is suspended: " + c.suspendedBy(c.fleet(), path),
+		Type: event.AgentSuspended, Path: path, Incarnation: c.last(path), Actor: "controller",
+		Message: path + " is suspended: " + c.suspendedBy(c.fleet(), path),
 	})
 }
 
@@ -384,7 +395,8 @@ func (c *Controller) suspended(ctx context.Context, path string) {
 // for as long as that lasts.
 func (c *Controller) held(d patrol.Delay) {
 	c.log.Append(event.Event{
-		Type: event.AgentQuarantined, Path: d.Path, Incarnation: c.last(d.Path), Actor: "controller", Message: d.String(),
+		Type: event.AgentQuarantined, Path: d.Path, Incarnation: c.last(d.Path), Actor: "controller",
+		Message: d.String(),
 	}.With(map[string]any{"until": d.Until, "cause": d.Cause.String()}))
 }
 
@@ -402,9 +414,12 @@ func (c *Controller) untroubled(what, path string, err error) {
 	var held *supervisor.HeldError
 	switch {
 	case err == nil, errors.As(err, &start), errors.As(err, &held),
-		errors.Is(err, supervisor.ErrRunning), errors.Is(err, supervisor.ErrNotRunning), errors.Is(err, supervisor.ErrRestarting),
-		errors.Is(err, supervisor.ErrTerminated), errors.Is(err, supervisor.ErrPaused), errors.Is(err, supervisor.ErrStopping),
-		errors.Is(err, supervisor.ErrNoSupervisor), errors.Is(err, supervisor.ErrNotFound), errors.Is(err, context.Canceled):
+		errors.Is(err, supervisor.ErrRunning), errors.Is(err, supervisor.ErrNotRunning),
+		errors.Is(err, supervisor.ErrRestarting),
+		errors.Is(err, supervisor.ErrTerminated), errors.Is(err, supervisor.ErrPaused),
+		errors.Is(err, supervisor.ErrStopping),
+		errors.Is(err, supervisor.ErrNoSupervisor), errors.Is(err, supervisor.ErrNotFound),
+		errors.Is(err, context.Canceled):
 	default:
 		c.opts.Logger.Warn(what, "path", path, "error", fmt.Sprint(err))
 	}

@@ -17,7 +17,8 @@ import (
 
 // openRuntimes opens all runtimes of a project, also those that its file does
 // not name: agents may still live there. output may be nil. What end does is to be done last.
-func openRuntimes(ctx context.Context, p Project, tree *spec.Tree, l *slog.Logger, output func(string, uint64, proc.Line)) (all []runtime.Runtime, end func() error, err error) {
+func openRuntimes(ctx context.Context, p Project, tree *spec.Tree, l *slog.Logger,
+	output func(string, uint64, proc.Line)) (all []runtime.Runtime, end func() error, err error) {
 	shims, err := shim.Open(shim.Options{Dir: p.Slots(), Output: output, Logger: l})
 	if err != nil {
 		return nil, nil, err

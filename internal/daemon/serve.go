@@ -96,7 +96,9 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer listener.Close()
 
 	c, err := Open(ctx, Options{
-		Tree: tree, Store: db, Runtimes: runtimes, Errands: errands, Logger: o.Logger, Version: o.Version, Once: o.Once, OnEvent: onEvent, Work: project.Orders(), Output: o.Output, Socket: socket, Admit: listener.Admit, programs: programs,
+		Tree: tree, Store: db, Runtimes: runtimes, Errands: errands, Logger: o.Logger, Version: o.Version,
+		Once: o.Once, OnEvent: onEvent, Work: project.Orders(), Output: o.Output, Socket: socket,
+		Admit: listener.Admit, programs: programs,
 		Config: loaded.Config, Load: load,
 	})
 	if err != nil {

@@ -39,7 +39,8 @@ func (c *Controller) statusOf(nodes []api.Node, serving bool) api.Status {
 		Orders: c.orderCounts(),
 		Store:  api.Store{Kind: "sqlite", OK: true},
 		Config: api.Config{
-			Path: c.fleet().config.Path, Revision: c.fleet().config.Revision, LoadedAt: c.fleet().config.LoadedAt, LastError: c.refused(),
+			Path: c.fleet().config.Path, Revision: c.fleet().config.Revision, LoadedAt: c.fleet().config.LoadedAt,
+			LastError: c.refused(),
 		},
 	}
 	if p, ok := c.opts.Store.(interface{ Path() string }); ok {
@@ -87,7 +88,8 @@ func (c *Controller) statusOf(nodes []api.Node, serving bool) api.Status {
 			a.LastOutput = c.lastWords(a.Path)
 		}
 	}
-	s.Inbox = api.Inbox{Questions: len(c.questions.List("", false)), Mail: c.mail.Unread(mail.People), Parked: c.work.Parked()}
+	s.Inbox = api.Inbox{Questions: len(c.questions.List("", false)), Mail: c.mail.Unread(mail.People),
+		Parked: c.work.Parked()}
 	return s
 }
 
@@ -124,7 +126,8 @@ func (c *Controller) agent(path string) (runtime.Session, error) {
 }
 
 // Attach is part of api.Service.
-func (c *Controller) Attach(ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error {
+func (c *Controller) Attach(ctx context.Context, path string, input io.Reader, output io.Writer,
+	sizes <-chan [2]uint16) error {
 	s, err := c.agent(path)
 	if err != nil {
 		return err
@@ -134,7 +137,8 @@ func (c *Controller) Attach(ctx context.Context, path string, input io.Reader, o
 	}
 	err = s.Attach(ctx, runtime.Attachment{Input: input, Output: output, Sizes: sizes})
 	if errors.Is(err, runtime.ErrUnsupported) {
-		err = fmt.Errorf("%w: it was started without a terminal; coppice restart %s gives it what the file says", api.ErrConflict, c.full(path))
+		err = fmt.Errorf("%w: it was started without a terminal; coppice restart %s gives it what the file says",
+			api.ErrConflict, c.full(path))
 	}
 	return err
 }

@@ -21,7 +21,8 @@ func (c *Controller) openFeatures(ctx context.Context) (err error) {
 		// What others have written has no place in what may be typed into a terminal.
 		Arrived: func(m mail.Message) {
 			c.background.run(func(ctx context.Context) {
-				c.health.Nudge(ctx, m.To, fmt.Sprintf("coppice: there is mail for you, %s. Please run: coppice agent mail read %[1]s", m.ID))
+				c.health.Nudge(ctx, m.To, fmt.Sprintf("coppice: there is mail for you, %s. Please run: "+
+					"coppice agent mail read %[1]s", m.ID))
 			})
 		},
 		Handled: func(ctx context.Context, all []mail.Message) error {

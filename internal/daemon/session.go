@@ -38,7 +38,8 @@ func (lost) Stop()                   {}
 func (l lost) Kill()                 { l.cancel(errKilled) }
 
 // start is the Start function of an agent in the runtime.
-func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.Context) (supervisor.Process, error), error) {
+func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.Context) (supervisor.Process, error),
+	error) {
 	as, err := c.identity(a)
 	if err != nil {
 		return nil, err
@@ -76,7 +77,8 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		c.mu.Lock()
 		c.sessions[self.Path] = s
 		c.mu.Unlock()
-		p := newProcess(s, func() bool { return c.leavesAlone(self.Path) }, a.Shutdown.Grace, l.turns(), turn{&c.sequence, self.Path})
+		p := newProcess(s, func() bool { return c.leavesAlone(self.Path) }, a.Shutdown.Grace, l.turns(),
+			turn{&c.sequence, self.Path})
 		c.health.Start(api.Caller{Path: self.Path, Incarnation: self.Incarnation}, p, a)
 		return p, nil
 	}
@@ -92,7 +94,8 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 
 // session starts an incarnation, or takes it over if it lives already. It
 // returns nil, and no error, for one that should live and has left nothing.
-func (c *Controller) session(ctx context.Context, of *life, launch func(self supervisor.Self, token string) (runtime.Launch, error)) (_ runtime.Session, err error) {
+func (c *Controller) session(ctx context.Context, of *life,
+	launch func(self supervisor.Self, token string) (runtime.Launch, error)) (_ runtime.Session, err error) {
 	a, self := of.agent, of.self
 	c.mu.Lock()
 	adopt, ok := c.adopt[self.Path]

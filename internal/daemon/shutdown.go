@@ -112,7 +112,8 @@ func (c *Controller) overdue(path string, waited time.Duration) {
 	}
 	c.log.Append(event.Event{
 		Type: event.AgentOverdue, Path: path, Incarnation: o.Incarnation, Actor: "controller",
-		Message: fmt.Sprintf("%s did not stop within %v, and is killed", late.Who(), waited.Round(100*time.Millisecond)),
+		Message: fmt.Sprintf("%s did not stop within %v, and is killed", late.Who(),
+			waited.Round(100*time.Millisecond)),
 	}.With(late))
 }
 
@@ -142,7 +143,8 @@ func (c *Controller) Farewell(ctx context.Context) (api.Farewell, error) {
 }
 
 // suspendChild stops a child so that it stays down.
-func (c *Controller) suspendChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo, why supervisor.Reason) error {
+func (c *Controller) suspendChild(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo,
+	why supervisor.Reason) error {
 	path := sup.Path() + "/" + info.ID
 	c.takeOverBelow(ctx, path)
 	return c.ending(ctx, path, info, func(ctx context.Context) error { return sup.SuspendChild(ctx, info.ID, why) })
@@ -188,7 +190,8 @@ func (c *Controller) takeOverBelow(ctx context.Context, path string) {
 
 // ending stops a child as stop says; with a supervisor, all agents below it in their
 // order. That goes on when ctx ends.
-func (c *Controller) ending(ctx context.Context, path string, child supervisor.ChildInfo, stop func(context.Context) error) error {
+func (c *Controller) ending(ctx context.Context, path string, child supervisor.ChildInfo,
+	stop func(context.Context) error) error {
 	if child.Sub == nil || c.sequence.Covers(path) {
 		return stop(ctx)
 	}
@@ -230,7 +233,8 @@ func (c *Controller) partings(f *fleet, observed map[string]*patrol.Observed) ma
 	before := make(map[string][]string)
 	for path, was := range c.departed {
 		needs := was.needs[path]
-		if above, _, _ := cutLast(path); was.nodes[above] != nil && was.nodes[above].Strategy == supervisor.RestForOne && was.after[path] != "" {
+		if above, _, _ := cutLast(path); was.nodes[above] != nil &&
+			was.nodes[above].Strategy == supervisor.RestForOne && was.after[path] != "" {
 			needs = append(slices.Clone(needs), was.after[path])
 		}
 		for _, need := range needs {

@@ -199,7 +199,8 @@ func (c *Controller) clear(ctx context.Context, orphans []sighting) {
 		wg.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			rt, a, why, grace := c.places[o.kind], c.fleet().agents[o.Path], "is not wanted any more", supervisor.DefaultShutdown
+			rt, a, why, grace := c.places[o.kind], c.fleet().agents[o.Path], "is not wanted any more",
+				supervisor.DefaultShutdown
 			if a != nil {
 				why, grace = "was stopped by hand", a.Shutdown.Grace
 			}

@@ -55,7 +55,8 @@ func stopReason(action api.Action) supervisor.Reason {
 func isDown(why supervisor.Reason) bool {
 	switch why {
 	case supervisor.NoReason, supervisor.ReasonDeferred, supervisor.ReasonStartFailed, supervisor.ReasonIgnored,
-		supervisor.ReasonTerminated, supervisor.ReasonSuspended, supervisor.ReasonRemoved, supervisor.ReasonSurplus, supervisor.ReasonChanged:
+		supervisor.ReasonTerminated, supervisor.ReasonSuspended, supervisor.ReasonRemoved, supervisor.ReasonSurplus,
+		supervisor.ReasonChanged:
 		return true
 	}
 	return false

@@ -74,7 +74,8 @@ func (c *Controller) projectSuspended() string {
 	since := c.project.begun()
 	switch {
 	case !since.IsZero():
-		return fmt.Sprintf("suspended by hand since %s; go on with: coppice resume", since.Local().Format(time.DateTime))
+		return fmt.Sprintf("suspended by hand since %s; go on with: coppice resume",
+			since.Local().Format(time.DateTime))
 	case c.fleet().tree.Root.Suspended:
 		return "suspended by the file: [project] suspended = true"
 	}
@@ -117,7 +118,8 @@ func (c *Controller) suspendProject(ctx context.Context) error {
 			ops = append(ops, store.Op{Kind: store.Put, Key: suspensionKey, Value: value})
 		}
 		if err := c.record(event.Event{
-			Type: event.ProjectSuspended, Path: root, Actor: "user", Message: root + " is suspended by hand, with all in it",
+			Type: event.ProjectSuspended, Path: root, Actor: "user",
+			Message: root + " is suspended by hand, with all in it",
 		}, ops...); err != nil {
 			c.opts.Logger.Warn("that the project is suspended may not survive this controller", "error", err)
 		}
@@ -140,7 +142,8 @@ func (c *Controller) resumeProject(ctx context.Context) error {
 		c.opts.Logger.Warn("that the project is resumed may not survive this controller", "error", err)
 	}
 	if c.fleet().tree.Root.Suspended {
-		return fmt.Errorf("%w: the file suspends the project, too; remove suspended = true from [project]", api.ErrConflict)
+		return fmt.Errorf("%w: the file suspends the project, too; remove suspended = true from [project]",
+			api.ErrConflict)
 	}
 	c.patrols.kick()
 	return c.patrols.settled(ctx)

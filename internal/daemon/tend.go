@@ -48,7 +48,8 @@ func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listene
 		if s, ok := c.opts.Store.(interface {
 			Tend(context.Context) (bool, error)
 		}); ok {
-			look(event.StoreRestored, "the files of the store were removed, replaced or cut; all that was in it is in a new one",
+			look(event.StoreRestored, "the files of the store were removed, replaced or cut; all that "+
+				"was in it is in a new one",
 				func() (bool, error) { return s.Tend(ctx) })
 		}
 		for _, key := range c.damagedRecords() {
@@ -63,7 +64,8 @@ func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listene
 		for _, r := range c.opts.Runtimes {
 			if r, ok := r.(interface{ Tend() []string }); ok {
 				for _, path := range r.Tend() {
-					c.restored(event.SlotRestored, path, path+": the files of its slot were removed; its shim has created them again; the earlier output is lost")
+					c.restored(event.SlotRestored, path, path+": the files of its slot were removed; its shim has "+
+						"created them again; the earlier output is lost")
 				}
 			}
 		}
@@ -79,7 +81,8 @@ func (c *Controller) damagedRecords() []string {
 }
 
 func damagedMessage(key string) string {
-	return fmt.Sprintf("record %s is damaged and is left out; coppice down and coppice doctor --fix remove it, a backup may have it", key)
+	return fmt.Sprintf("record %s is damaged and is left out; coppice down and coppice doctor --fix remove "+
+		"it, a backup may have it", key)
 }
 
 func (c *Controller) restored(what event.Type, path, message string) {

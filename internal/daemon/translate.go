@@ -112,7 +112,8 @@ func translationOf(e supervisor.Event) translation {
 		return limitReached(e)
 	case supervisor.LimitLifted:
 		return translation{
-			event.AgentReleased, event.SupervisorReleased, causeOf(e.Reason), fmt.Sprintf("may start again: %v", e.Reason),
+			event.AgentReleased, event.SupervisorReleased, causeOf(e.Reason),
+			fmt.Sprintf("may start again: %v", e.Reason),
 		}
 	case supervisor.EventsLost:
 		return translation{
@@ -140,7 +141,8 @@ func exited(e supervisor.ChildExited) translation {
 	t := translation{
 		agent: event.AgentCrashed, super: event.SupervisorCrashed,
 		data: event.Exited{End: endOf(e.Exit), Decision: decisionOf(e.Decision), UptimeSeconds: e.Uptime.Seconds()},
-		text: fmt.Sprintf("ended after %s: %s; %s", timespan.Short(e.Uptime), ExitText(e.Exit), decisionText(e.Decision)),
+		text: fmt.Sprintf("ended after %s: %s; %s", timespan.Short(e.Uptime), ExitText(e.Exit),
+			decisionText(e.Decision)),
 	}
 	switch {
 	case e.Exit.Clean():

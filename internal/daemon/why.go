@@ -79,9 +79,11 @@ func (c *Controller) explainIdle(ctx context.Context, x *api.Explanation) {
 		}
 		x.Evidence = append(x.Evidence, text)
 	}
-	killed, _, err := c.log.Last(ctx, manyTimes, func(e event.Event) bool { return e.Path == path && e.Type == event.AgentIdleKilled })
+	killed, _, err := c.log.Last(ctx, manyTimes,
+		func(e event.Event) bool { return e.Path == path && e.Type == event.AgentIdleKilled })
 	if n := len(killed); err == nil && n > 0 {
 		times := map[bool]string{true: "once", false: fmt.Sprintf("%d times", n)}[n == 1]
-		x.Evidence = append(x.Evidence, fmt.Sprintf("killed %s because it was idle, last at %s", times, killed[n-1].Time.Local().Format(time.DateTime)))
+		x.Evidence = append(x.Evidence, fmt.Sprintf("killed %s because it was idle, last at %s", times,
+			killed[n-1].Time.Local().Format(time.DateTime)))
 	}
 }

@@ -104,7 +104,8 @@ func (c *Controller) endWork(who api.Caller, failure string) {
 }
 
 func (c *Controller) giveBack(path string) {
-	c.untilDone("what an agent had claimed cannot be given back yet", func(ctx context.Context) error { return c.work.GiveBack(ctx, path) })
+	c.untilDone("what an agent had claimed cannot be given back yet",
+		func(ctx context.Context) error { return c.work.GiveBack(ctx, path) })
 }
 
 // taskEvent is the log's entry of what has happened to tasks.
@@ -142,8 +143,10 @@ func taskEvent(e work.Event) event.Event {
 	if note := mail.Title(e.Note); note != "" {
 		entry.Message += ": " + note
 	}
-	data := map[string]any{"id": t.ID, "title": mail.Title(t.Title), "status": t.Status, "priority": t.Priority, "type": t.Type}
-	for name, value := range map[string]string{"pool": t.Pool, "assignee": t.Assignee, "parent": t.Parent, "origin": t.Origin, "outcome": string(t.Outcome)} {
+	data := map[string]any{"id": t.ID, "title": mail.Title(t.Title), "status": t.Status, "priority": t.Priority,
+		"type": t.Type}
+	for name, value := range map[string]string{"pool": t.Pool, "assignee": t.Assignee, "parent": t.Parent,
+		"origin": t.Origin, "outcome": string(t.Outcome)} {
 		if value != "" {
 			data[name] = value
 		}
@@ -197,7 +200,8 @@ func (c *Controller) assignee(name string) (string, error) {
 	case c.fleet().agents[full] != nil:
 		return full, nil
 	case c.fleet().nodes[full] != nil:
-		return "", fmt.Errorf("%w: %s is a supervisor, and a task is assigned to one agent, or with --pool to all of a pool", api.ErrInvalid, full)
+		return "", fmt.Errorf("%w: %s is a supervisor, and a task is assigned to one agent, or "+
+			"with --pool to all of a pool", api.ErrInvalid, full)
 	}
 	return name, nil
 }
@@ -220,7 +224,8 @@ func (c *Controller) AddTask(ctx context.Context, who api.Caller, t api.TaskAdd)
 func (c *Controller) nudgeOf(t work.Task, by api.Caller) {
 	if c.fleet().agents[t.Assignee] != nil && t.Assignee != by.Path && t.Ready {
 		c.background.run(func(ctx context.Context) {
-			c.health.Nudge(ctx, t.Assignee, fmt.Sprintf("coppice: there is a task for you, %s. Please run: coppice agent task show %[1]s", t.ID))
+			c.health.Nudge(ctx, t.Assignee, fmt.Sprintf("coppice: there is a task for you, %s. Please run: "+
+				"coppice agent task show %[1]s", t.ID))
 		})
 	}
 }
@@ -385,7 +390,8 @@ func (c *Controller) workNotices(ctx context.Context, who api.Caller) ([]api.Not
 			all = append(all, api.Notice{Kind: "task", ID: t.ID, Text: fmt.Sprintf(format, t.ID, mail.Title(t.Title))})
 		}
 	}
-	tell(h.Mine, "%[1]s is yours and in progress: %[2]s. Run \"coppice agent task show %[1]s\" to read it, \"coppice agent task close %[1]s\" when it is done.")
+	tell(h.Mine, "%[1]s is yours and in progress: %[2]s. Run \"coppice agent task show %[1]s\" to read it, "+
+		"\"coppice agent task close %[1]s\" when it is done.")
 	tell(h.Ready, "%[1]s is assigned to you: %[2]s. Run \"coppice agent task claim %[1]s\" to begin it.")
 	tell(h.Pool, "%[1]s is ready in your pool: %[2]s. Run \"coppice agent task claim\" to begin what comes first.")
 	if h.More > 0 {

@@ -135,7 +135,8 @@ func (c *Controller) recordOf(h supervisor.EventHeader) (*record, []store.Op) {
 		r := c.lastOf(path, h.Incarnation)
 		return r, []store.Op{r.op()}
 	case !h.After.Listed: // temporary; the next controller must know that it has ended
-		saved = supervisor.Saved{Incarnation: h.Incarnation, State: supervisor.Stopped, Reason: supervisor.ReasonTemporary}
+		saved = supervisor.Saved{Incarnation: h.Incarnation, State: supervisor.Stopped,
+			Reason: supervisor.ReasonTemporary}
 	}
 	succeeded := saved.Incarnation > h.Incarnation
 	r := newRecord(path, h.Incarnation, succeeded || !isAlive(saved.State), saved)

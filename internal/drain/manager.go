@@ -180,6 +180,7 @@ func (m *Manager) Cancel(ctx context.Context, path string) bool {
 }
 
 func errNotDrained(path string) error {
-	return fmt.Errorf("%w: %s is no longer being drained: it was started by hand, or the daemon that was asked kept no record",
+	return fmt.Errorf("%w: %s is no longer being drained: it was started by hand, or the daemon that "+
+		"was asked kept no record",
 		api.ErrConflict, path)
 }

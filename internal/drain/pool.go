@@ -46,7 +46,8 @@ func (m *Manager) Conclude(ctx context.Context, path string) {
 	}
 	d.decide("is not in the file any more")
 	m.end(path, d.incarnation, event.Event{
-		Type: event.AgentDrained, Actor: "controller", Message: fmt.Sprintf("%s %s, and is stopped", path, d.decision()),
+		Type: event.AgentDrained, Actor: "controller",
+		Message: fmt.Sprintf("%s %s, and is stopped", path, d.decision()),
 	}.With(map[string]any{"finished": isClosed(d.acknowledged)}))
 	d.close(d.done)
 }

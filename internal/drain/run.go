@@ -125,7 +125,8 @@ func (m *Manager) stop(ctx context.Context, d *drain, how string) {
 func (m *Manager) renew(ctx context.Context, d *drain, how string) {
 	defer m.Changed(d.path)
 	m.end(d.path, d.incarnation, event.Event{
-		Type: event.AgentDrainEnded, Actor: "controller", Message: fmt.Sprintf("%s %s, and is started again", d.path, how),
+		Type: event.AgentDrainEnded, Actor: "controller",
+		Message: fmt.Sprintf("%s %s, and is started again", d.path, how),
 	}.With(map[string]any{"finished": isClosed(d.acknowledged)}))
 	m.Agents.Renew(ctx, d.path, d.incarnation, d.counted)
 }

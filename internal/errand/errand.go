@@ -144,7 +144,8 @@ func (r *Runner) Start(ctx context.Context, j Job) (*Errand, error) {
 		return nil, err
 	}
 	s, err := r.shims.Start(ctx, runtime.Launch{
-		Path: j.ID, Incarnation: j.Attempt, Argv: j.Argv, Dir: j.Dir, Env: j.Env, Stdin: stdin, Timeout: j.Timeout, Grace: j.Grace,
+		Path: j.ID, Incarnation: j.Attempt, Argv: j.Argv, Dir: j.Dir, Env: j.Env, Stdin: stdin, Timeout: j.Timeout,
+		Grace: j.Grace,
 	})
 	switch {
 	case err == nil:

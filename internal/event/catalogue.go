@@ -43,7 +43,8 @@ const (
 // shared are the fields that many types have, each with one meaning.
 func shared() []string {
 	return []string{
-		fieldError, fieldReason, fieldExit, fieldCode, fieldSignal, fieldOutput, fieldSaid, fieldStatus, fieldErrno, fieldLate,
+		fieldError, fieldReason, fieldExit, fieldCode, fieldSignal, fieldOutput, fieldSaid, fieldStatus, fieldErrno,
+		fieldLate,
 		fieldUptime, fieldDecision, fieldDelay, fieldAttempt, fieldLimit, fieldFinished, fieldTrigger, fieldIssue,
 	}
 }
@@ -113,7 +114,9 @@ func daemonEntries() []Entry {
 		{ControllerStopped, "a daemon ends in order", nil},
 		{ConfigReloaded, "a changed configuration is in force", []string{
 			"revision the configuration's", "added how many nodes are new", "removed how many are gone",
-			"renewed how many agents were restarted", "later how many restart when they have finished their work, or their limit has room", "amended how many changed without a restart",
+			"renewed how many agents were restarted",
+			"later how many restart when they have finished their work, or their limit has room",
+			"amended how many changed without a restart",
 			"paths the paths of each kind"}},
 		{ConfigRejected, "a changed configuration has errors, and the last one stays in force",
 			[]string{"revision the rejected one's", "reason the errors"}},
@@ -140,13 +143,15 @@ func childEntries() []Entry {
 		{AgentExited, "an incarnation ended well, unasked", end},
 		{AgentCrashed, "an incarnation ended as a failure; the decision says what follows", end},
 		{AgentStopping, "the agent is asked to stop", []string{fieldReason}},
-		{AgentStopped, "the agent has stopped as it was asked to", []string{fieldExit, fieldError, fieldReason, fieldLate}},
+		{AgentStopped, "the agent has stopped as it was asked to",
+			[]string{fieldExit, fieldError, fieldReason, fieldLate}},
 		{AgentChanged, "a command has changed the state of an agent that does not run",
 			[]string{"state the new state", fieldReason}},
 		{AgentAbandoned, "an incarnation could not be killed, and was cut off",
 			[]string{"waited_seconds how long it was waited for"}},
 		{AgentReturned, "an abandoned incarnation has ended after all", exit},
-		{AgentMisbehaved, "stopping or killing an incarnation has panicked, which is a mistake in Coppice", []string{fieldError}},
+		{AgentMisbehaved, "stopping or killing an incarnation has panicked, which is a mistake in Coppice",
+			[]string{fieldError}},
 		{AgentLimitReached, "a restart was one too many for a limit that escalates", limit},
 		{AgentQuarantined, "a limit holds the restart until it has room again", append(limit,
 			"until the end of the quarantine", "cause why the patrol may not restart it")},
@@ -164,7 +169,8 @@ func careEntries() []Entry {
 			[]string{"issues how many issues are taken again, of an agent of an Aidefile"}},
 		{AgentSuspended, "an agent or a supervisor was suspended by a person, or by the file", nil},
 		{AgentResumed, "a person has resumed an agent or a supervisor", nil},
-		{AgentDraining, "the agent was asked to finish", []string{fieldReason, "until when it is stopped at the latest"}},
+		{AgentDraining, "the agent was asked to finish",
+			[]string{fieldReason, "until when it is stopped at the latest"}},
 		{AgentFinished, "the agent says that it has finished what it was asked to", nil},
 		{AgentDrained, "a drain has ended, and the agent is stopped", []string{fieldFinished}},
 		{AgentDrainEnded, "a drain has ended, and the agent goes on or is started again", []string{fieldFinished}},
@@ -177,7 +183,8 @@ func careEntries() []Entry {
 			"idle_seconds how long it was idle", "idle_timeout_seconds how long it may be"}},
 		{AgentIdleUnknown, "the runtime of the agent cannot tell whether it is idle", []string{"runtime its runtime"}},
 		{AgentUnresponsive, "the agent was silent, or made no progress, for longer than it may", append(ladder,
-			"process what its process does", "output_age_seconds how old its last output is", "claim what it last said of its progress")},
+			"process what its process does", "output_age_seconds how old its last output is",
+			"claim what it last said of its progress")},
 		{AgentResponsive, "an agent that was unresponsive gets on again", nil},
 		{AgentNudged, "the agent was nudged", []string{"how the way", "text the words", fieldError}},
 		{AgentCondemned, "the agent is ended as a failure, since it does not get on", ladder},
@@ -214,7 +221,8 @@ func aideEntries() []Entry {
 func poolEntries() []Entry {
 	return []Entry{
 		{PoolScaled, "another number of instances is wanted", []string{
-			"from the number before", "to the number now", "answer what the check said", "answered whether it has said anything"}},
+			"from the number before", "to the number now", "answer what the check said",
+			"answered whether it has said anything"}},
 		{PoolCheckFailed, "the check of a pool has failed, and the pool keeps its size",
 			[]string{fieldError, "size how many instances are wanted"}},
 		{PoolCheckRecovered, "the check of a pool answers again", []string{"answer its answer"}},
@@ -227,8 +235,10 @@ func poolEntries() []Entry {
 // supervisorEntries are those of agents, of supervisors, and two that only supervisors have.
 func supervisorEntries() (entries []Entry) {
 	of := []Type{
-		SupervisorStarted, SupervisorStartFailed, SupervisorIgnored, SupervisorAdopted, SupervisorLost, SupervisorExited,
-		SupervisorCrashed, SupervisorStopping, SupervisorStopped, SupervisorChanged, SupervisorAbandoned, SupervisorReturned,
+		SupervisorStarted, SupervisorStartFailed, SupervisorIgnored, SupervisorAdopted, SupervisorLost,
+		SupervisorExited,
+		SupervisorCrashed, SupervisorStopping, SupervisorStopped, SupervisorChanged, SupervisorAbandoned,
+		SupervisorReturned,
 		SupervisorMisbehaved, SupervisorLimitReached, SupervisorQuarantined, SupervisorGaveUp, SupervisorReleased,
 	}
 	for i, e := range childEntries() {
@@ -243,13 +253,15 @@ func supervisorEntries() (entries []Entry) {
 func recordEntries() []Entry {
 	task := []string{
 		"id of the task", "title its title", "status its status", "priority its priority", "type its type",
-		"pool and `assignee`, `parent`, `labels`, `origin`: the task's, if it has them", "outcome of a task that is closed"}
+		"pool and `assignee`, `parent`, `labels`, `origin`: the task's, if it has them",
+		"outcome of a task that is closed"}
 	question := []string{"id of the question", "question its first line"}
 	count := []string{"count how many"}
 	return []Entry{
 		{BeliefChanged, "a person has changed beliefs of an agent; changes by the agent are no events",
 			[]string{"set the names of those that were set", "removed the names of those that were removed"}},
-		{BeliefUnusable, "a belief is kept, and cannot be read or is of another type now", []string{"name of the belief"}},
+		{BeliefUnusable, "a belief is kept, and cannot be read or is of another type now",
+			[]string{"name of the belief"}},
 		{TaskCreated, "a task was created", task},
 		{TaskEdited, "a task was changed", task},
 		{TaskCommented, "a task got a comment", task},
@@ -261,7 +273,8 @@ func recordEntries() []Entry {
 		{TaskImported, "tasks were imported", count},
 		{TaskPurged, "tasks that had ended long ago were removed", count},
 		{MailSent, "a message was sent", []string{
-			"id of the message", "from the sender", "to the recipient", "subject its subject", "size of its text in bytes"}},
+			"id of the message", "from the sender", "to the recipient", "subject its subject",
+			"size of its text in bytes"}},
 		{QuestionAsked, "an agent asks people", append(question,
 			"options the answers to choose from", "deadline of the question", "default the answer at the deadline")},
 		{QuestionAnswered, "a question was answered, by a person or by its default at its deadline", append(question,
@@ -272,14 +285,17 @@ func recordEntries() []Entry {
 }
 
 func orderEntries() []Entry {
-	run := []string{"order its name", "run the run's name", "attempt of the run, from 1", "reason why it was fired", "events how many events have fired it", "causes orders that have led to the run"}
-	over := append(slices.Clone(run), "status of the run", "again true if another attempt follows", "duration_ms how long it took", fieldCode, fieldSignal, fieldError, "task the task that it has made")
+	run := []string{"order its name", "run the run's name", "attempt of the run, from 1", "reason why it was fired",
+		"events how many events have fired it", "causes orders that have led to the run"}
+	over := append(slices.Clone(run), "status of the run", "again true if another attempt follows",
+		"duration_ms how long it took", fieldCode, fieldSignal, fieldError, "task the task that it has made")
 	return []Entry{
 		{OrderFired, "a run of an order starts", run},
 		{OrderCompleted, "a run of an order has succeeded", over},
 		{OrderFailed, "an attempt of a run has failed; another one may follow", over},
 		{OrderSkipped, "an order was due, and did not fire", []string{"order its name", "reason why it did not"}},
-		{OrderPaced, "events have fired an order so often that they fire it at a slower pace from now on", []string{"order its name", "reason what the pace is"}},
+		{OrderPaced, "events have fired an order so often that they fire it at a slower pace from now on",
+			[]string{"order its name", "reason what the pace is"}},
 	}
 }
 

@@ -164,8 +164,9 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	}
 	*e = Event{}
 	targets := map[string]any{
-		"seq": &e.Seq, "epoch": &e.Epoch, "time": &e.Time, "type": &e.Type, "path": &e.Path, "incarnation": &e.Incarnation,
-		"actor": &e.Actor, "message": &e.Message, "truncated": &e.Truncated,
+		"seq": &e.Seq, "epoch": &e.Epoch, "time": &e.Time, "type": &e.Type, "path": &e.Path,
+		"incarnation": &e.Incarnation,
+		"actor":       &e.Actor, "message": &e.Message, "truncated": &e.Truncated,
 	}
 	for name, raw := range fields {
 		if target, ok := targets[name]; ok {

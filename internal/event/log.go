@@ -101,7 +101,8 @@ func Open(cfg Config) (*Log, error) {
 	}
 	l := &Log{
 		store: cfg.Store, cfg: cfg, prefix: cfg.Prefix, logger: cfg.Logger,
-		ended: make(chan struct{}), batches: 1, moved: make(chan struct{}), wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
+		ended: make(chan struct{}), batches: 1, moved: make(chan struct{}), wake: make(chan struct{}, 1),
+		hurry: make(chan struct{}, 1),
 		nonce: rand.Text(),
 	}
 	for _, key := range []string{l.prefix, l.markerKey(), l.prunedKey()} {
@@ -110,7 +111,8 @@ func Open(cfg Config) (*Log, error) {
 		}
 	}
 	if len(cfg.Prefix) > maxPrefix {
-		return nil, fmt.Errorf("event log: %w prefix: %d bytes, at most %d are allowed", store.ErrInvalid, len(cfg.Prefix), maxPrefix)
+		return nil, fmt.Errorf("event log: %w prefix: %d bytes, at most %d are allowed", store.ErrInvalid,
+			len(cfg.Prefix), maxPrefix)
 	}
 	l.retention = newRetention(l)
 	l.ctx, l.cancel = context.WithCancel(context.Background())

@@ -111,7 +111,8 @@ func (l *Log) Events(ctx context.Context, q Query) iter.Seq2[Event, error] {
 				yield(Event{}, err)
 				return
 			}
-			what := fmt.Sprintf("this is another log than the one of event %d (epoch %.40s, not %.40s)", q.After, epoch, q.Epoch)
+			what := fmt.Sprintf("this is another log than the one of event %d (epoch %.40s, not %.40s)", q.After,
+				epoch, q.Epoch)
 			if !yield(reset(what, q.After, pruned), nil) {
 				return
 			}

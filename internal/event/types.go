@@ -203,7 +203,8 @@ func (f Filter) Match(e Event) bool {
 	if e.Type == EventsCompacted || e.Type == EventsReset {
 		return true
 	}
-	if below := strings.TrimSuffix(f.Path, "/"); below != "" && e.Path != below && !strings.HasPrefix(e.Path, below+"/") {
+	if below := strings.TrimSuffix(f.Path, "/"); below != "" && e.Path != below &&
+		!strings.HasPrefix(e.Path, below+"/") {
 		return false
 	}
 	for _, p := range f.Types {

@@ -252,7 +252,8 @@ func (l *Log) degrade(err error, retry time.Duration) {
 	}
 	l.degraded, l.reason = time.Now(), err
 	l.logger.Warn("the store takes no events, keeping them in memory", "error", err)
-	l.Append(Event{Type: StoreDegraded, Actor: l.cfg.Writer, Message: err.Error()}.With(Degraded{Error: err.Error(), Since: l.degraded.UTC()}))
+	l.Append(Event{Type: StoreDegraded, Actor: l.cfg.Writer,
+		Message: err.Error()}.With(Degraded{Error: err.Error(), Since: l.degraded.UTC()}))
 }
 
 // recover notes that the store takes writes.

@@ -48,7 +48,8 @@ type Watcher struct {
 // New begins to watch. Where the system has no watches left, the files are looked at only.
 func New(s Set, logger *slog.Logger) *Watcher {
 	w := &Watcher{
-		changed: make(chan struct{}, 1), sets: make(chan *change), done: make(chan struct{}), ended: make(chan struct{}), logger: logger,
+		changed: make(chan struct{}, 1), sets: make(chan *change), done: make(chan struct{}),
+		ended: make(chan struct{}), logger: logger,
 	}
 	first := newView(s)
 	go w.run(first)

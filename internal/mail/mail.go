@@ -94,9 +94,12 @@ func (p Post) normalise() (Post, error) {
 	p.Body = strings.ToValidUTF8(p.Body, "\uFFFD")
 	switch {
 	case len(p.Body) > MaxBody:
-		return p, fmt.Errorf("%w: the body has %d bytes, at most %d are allowed; write it to a file and send its path", ErrInvalid, len(p.Body), MaxBody)
+		return p,
+			fmt.Errorf("%w: the body has %d bytes, at most %d are allowed; write it to a file and send its path",
+				ErrInvalid, len(p.Body), MaxBody)
 	case len(p.Subject) > MaxSubject:
-		return p, fmt.Errorf("%w: the subject has %d bytes, at most %d are allowed; the body takes more", ErrInvalid, len(p.Subject), MaxSubject)
+		return p, fmt.Errorf("%w: the subject has %d bytes, at most %d are allowed; the body takes more", ErrInvalid,
+			len(p.Subject), MaxSubject)
 	case strings.ContainsFunc(p.Subject, unicode.IsControl):
 		return p, fmt.Errorf("%w: the subject is not one line of plain text: %.80q", ErrInvalid, p.Subject)
 	case len(p.Key) > MaxKey || !utf8.ValidString(p.Key):

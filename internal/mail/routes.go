@@ -16,7 +16,8 @@ var (
 		// In JSON a byte may take six.
 		Method: "POST", Path: "/mail/send", For: api.People | api.Agents, MaxBody: 6*MaxBody + 8<<10,
 		ID: "sendMail", Summary: "Send a message as the caller",
-		Doc:     "The answer comes when the message is durable. The request may have 400 KiB, the body of a message 64 KiB.",
+		Doc: "The answer comes when the message is durable. The request may have 400 KiB, the " +
+			"body of a message 64 KiB.",
 		Returns: "The message, without its body.",
 	}
 	// Read returns messages with their bodies and marks them as read.

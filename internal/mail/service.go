@@ -142,14 +142,16 @@ func (s *Service) Send(ctx context.Context, p Post) (sent Message, fresh bool, e
 			return err
 		}
 		if n, ok := s.sent[sender{p.From, p.Key}]; ok && p.Key != "" {
-			if sent, fresh = s.ledger.Get(n).Message, false; sent.To != p.To || sent.Subject != p.Subject || sent.Size != len(p.Body) {
+			if sent, fresh = s.ledger.Get(n).Message, false; sent.To != p.To || sent.Subject != p.Subject ||
+				sent.Size != len(p.Body) {
 				return fmt.Errorf("%w: the key %.40q is that of another message, %s", ErrInvalid, p.Key, sent.ID)
 			}
 			return nil
 		}
 		if at := s.boxes[p.To]; at != nil {
 			if at.unread >= MaxUnread {
-				return fmt.Errorf("%w: %s has %d unread messages, and can be sent more when some have been read or archived", ErrFull, p.To, at.unread)
+				return fmt.Errorf("%w: %s has %d unread messages, and can be sent more when some "+
+					"have been read or archived", ErrFull, p.To, at.unread)
 			}
 			s.prune(c, at)
 		}

@@ -54,7 +54,8 @@ var errTooLong = fmt.Errorf("a message has more than %d bytes", maxMessage)
 
 // newConn reads from in until it ends; who wants to stop that earlier closes in.
 func newConn(in io.Reader, out io.Writer) *conn {
-	c := &conn{out: out, lines: make(chan line), closed: make(chan struct{}), calls: make(map[jsonrpc.ID]bool), ended: make(chan struct{}, 1), writing: make(chan struct{}, 1)}
+	c := &conn{out: out, lines: make(chan line), closed: make(chan struct{}), calls: make(map[jsonrpc.ID]bool),
+		ended: make(chan struct{}, 1), writing: make(chan struct{}, 1)}
 	go c.pump(in)
 	return c
 }
@@ -161,7 +162,8 @@ func (c *conn) admit(ctx context.Context, r *jsonrpc.Request) bool {
 	_, twice := c.calls[r.ID]
 	c.mu.Unlock()
 	if twice {
-		c.complain(jsonrpc.CodeInvalidRequest, fmt.Sprintf("the id %.40v is that of a call that is under way", r.ID.Raw()))
+		c.complain(jsonrpc.CodeInvalidRequest, fmt.Sprintf("the id %.40v is that of a call that is under way",
+			r.ID.Raw()))
 		return false
 	}
 	if r.Method == "subscriptions/listen" { // it would wait for what never comes
@@ -188,7 +190,8 @@ func (c *conn) admit(ctx context.Context, r *jsonrpc.Request) bool {
 		select {
 		case <-c.ended:
 		case <-late.C:
-			c.refuse(r, jsonrpc.CodeInternalError, fmt.Sprintf("%d calls are under way; wait for one of them to end, and try again", maxCalls))
+			c.refuse(r, jsonrpc.CodeInternalError, fmt.Sprintf("%d calls are under way; wait for one of "+
+				"them to end, and try again", maxCalls))
 			return false
 		case <-c.closed:
 			return false
@@ -302,7 +305,8 @@ func (c *conn) refuse(r *jsonrpc.Request, code int64, why string) {
 
 // complain answers what has no id that could be answered.
 func (c *conn) complain(code int64, why string) {
-	data, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": code, "message": why}})
+	data, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil,
+		"error": map[string]any{"code": code, "message": why}})
 	if err == nil {
 		c.write(data)
 	}

@@ -24,9 +24,11 @@ type outcomeInput struct {
 }
 
 func sayOutcome(ctx context.Context, c *caller, in outcomeInput) (any, error) {
-	r := outcome.Report{Kind: in.Kind, Summary: in.Summary, Subtasks: in.Subtasks, Condition: in.Condition, Question: in.Question}
+	r := outcome.Report{Kind: in.Kind, Summary: in.Summary, Subtasks: in.Subtasks, Condition: in.Condition,
+		Question: in.Question}
 	learned := outcome.Context{
-		Approach: in.Approach, Discoveries: in.Discoveries, Recommendation: in.Recommendation, Explored: outcome.Explored{Files: in.ExploredFiles},
+		Approach: in.Approach, Discoveries: in.Discoveries, Recommendation: in.Recommendation,
+		Explored: outcome.Explored{Files: in.ExploredFiles},
 	}
 	if in.Obstacle != "" {
 		var err error

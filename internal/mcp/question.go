@@ -47,7 +47,9 @@ func ask(ctx context.Context, c *caller, in askInput) (any, error) {
 		case c.waiting <- struct{}{}:
 			defer func() { <-c.waiting }()
 		default:
-			return nil, fmt.Errorf("%d questions are being waited for; ask with no_wait, and the answer comes by mail", cap(c.waiting))
+			return nil,
+				fmt.Errorf("%d questions are being waited for; ask with no_wait, and the answer comes by mail",
+					cap(c.waiting))
 		}
 	}
 	var q question.Question

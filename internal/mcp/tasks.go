@@ -80,7 +80,8 @@ type taskEnd struct {
 
 func closeTask(ctx context.Context, c *caller, in taskEnd) (any, error) {
 	return said("closed", c.do(ctx, func(ctx context.Context, client *api.Client) error {
-		_, err := client.ActOnTask(ctx, api.TaskAct{ID: in.ID, Action: api.CloseTask, Outcome: in.Outcome, Reason: in.Reason})
+		_, err := client.ActOnTask(ctx, api.TaskAct{ID: in.ID, Action: api.CloseTask, Outcome: in.Outcome,
+			Reason: in.Reason})
 		return err
 	}))
 }
@@ -97,7 +98,8 @@ type newTask struct {
 
 func addTask(ctx context.Context, c *caller, in newTask) (any, error) {
 	d := work.Draft{
-		Title: in.Title, Text: in.Text, Pool: in.Pool, Assignee: in.Assignee, Priority: in.Priority, Parent: in.Parent, DependsOn: in.DependsOn,
+		Title: in.Title, Text: in.Text, Pool: in.Pool, Assignee: in.Assignee, Priority: in.Priority,
+		Parent: in.Parent, DependsOn: in.DependsOn,
 		Key: rand.Text(),
 	}
 	var made work.Task

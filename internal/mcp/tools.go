@@ -36,24 +36,31 @@ func tools() []tool {
 			run:         verb(ready),
 		},
 		{
-			name:        "heartbeat",
-			description: "Say that you are at work, and how far. Call it every few minutes: who is silent for too long is restarted.",
-			properties:  `"progress":{"type":"integer","description":"any number that changes as you get on"},"note":{"type":"string","description":"what you do, in a line"}`,
-			run:         verb(heartbeat),
+			name: "heartbeat",
+			description: "Say that you are at work, and how far. Call it every few minutes: who is silent " +
+				"for too long is restarted.",
+			properties: `"progress":{"type":"integer","description":"any number that changes as you get ` +
+				`on"},"note":{"type":"string","description":"what you do, in a line"}`,
+			run: verb(heartbeat),
 		},
 		{
-			name:        "outcome",
-			description: "Say how the work has ended; may be said again. All kinds but completed need approach and obstacle; deferred needs not_before, decomposed subtasks, blocked condition, escalated question.",
+			name: "outcome",
+			description: "Say how the work has ended; may be said again. All kinds but completed need approach and " +
+				"obstacle; deferred needs not_before, decomposed subtasks, blocked condition, escalated question.",
 			properties: `"kind":{"type":"string","enum":["completed","deferred","decomposed","blocked","retryable","escalated"]},` +
 				`"summary":{"type":"string"},` +
 				`"approach":{"type":"string","description":"what was attempted"},` +
-				`"obstacle":{"type":"string","description":"what was in the way: text, or the JSON of an object with kind missing_prerequisite (task_id, reason), architectural_gap (description), model_limitation (model, error_class), external_dependency (service) or scope_too_large (estimated_files, max_files)"},` +
+				`"obstacle":{"type":"string","description":"what was in the way: text, or the JSON of an object ` +
+				`with kind missing_prerequisite (task_id, reason), architectural_gap (description), ` +
+				`model_limitation (model, error_class), external_dependency (service) or scope_too_large ` +
+				`(estimated_files, max_files)"},` +
 				`"discoveries":` + texts + `,` +
 				`"recommendation":{"type":"string","description":"for the next try"},` +
 				`"explored_files":` + texts + `,` +
 				`"not_before":{"type":"string","description":"30m, or RFC 3339"},` +
 				`"subtasks":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"objective":{"type":"string"},"depends_on":` + texts + `,"definition_of_done":{"type":"string"}},"required":["id","objective"]}},` +
-				`"condition":{"type":"object","description":"what it waits for","properties":{"kind":{"type":"string","enum":["task","service","person"]},"what":{"type":"string"}},"required":["kind","what"]},` +
+				`"condition":{"type":"object","description":"what it waits ` +
+				`for","properties":{"kind":{"type":"string","enum":["task","service","person"]},"what":{"type":"string"}},"required":["kind","what"]},` +
 				`"question":{"type":"string","description":"what a person has to decide"}`,
 			required: `"kind"`,
 			run:      verb(sayOutcome),
@@ -78,11 +85,13 @@ func tools() []tool {
 			run:         verb(setBeliefs),
 		},
 		{
-			name:        "mail_send",
-			description: "Send a message to another agent (its path) or to people. A reply needs only reply_to and body.",
-			properties:  `"to":` + text + `,"subject":` + text + `,"body":` + text + `,"reply_to":{"type":"string","description":"id of a message"}`,
-			required:    `"body"`,
-			run:         verb(sendMail),
+			name: "mail_send",
+			description: "Send a message to another agent (its path) or to people. A reply " +
+				"needs only reply_to and body.",
+			properties: `"to":` + text + `,"subject":` + text + `,"body":` + text +
+				`,"reply_to":{"type":"string","description":"id of a message"}`,
+			required: `"body"`,
+			run:      verb(sendMail),
 		},
 		{
 			name:        "mail_inbox",
@@ -125,23 +134,30 @@ func tools() []tool {
 		{
 			name:        "task_close",
 			description: "Say that a task is over.",
-			properties:  `"id":` + text + `,"outcome":{"type":"string","enum":["completed","failed","cancelled"]},"reason":` + text,
-			required:    `"id"`,
-			run:         verb(closeTask),
+			properties: `"id":` + text +
+				`,"outcome":{"type":"string","enum":["completed","failed","cancelled"]},"reason":` + text,
+			required: `"id"`,
+			run:      verb(closeTask),
 		},
 		{
 			name:        "task_add",
 			description: "Make a task, for yourself or others.",
-			properties: `"title":` + text + `,"text":` + text + `,"pool":` + text + `,"assignee":{"type":"string","description":"path of an agent"},` +
-				`"priority":{"type":"integer","minimum":0,"maximum":4,"description":"0 is most urgent"},"parent":{"type":"string","description":"id of the task it is a part of"},"depends_on":` + texts,
+			properties: `"title":` + text + `,"text":` + text + `,"pool":` + text +
+				`,"assignee":{"type":"string","description":"path of an agent"},` +
+				`"priority":{"type":"integer","minimum":0,"maximum":4,"description":"0 is most ` +
+				`urgent"},"parent":{"type":"string","description":"id of the task it is a part of"},"depends_on":` +
+				texts,
 			required: `"title"`,
 			run:      verb(addTask),
 		},
 		{
-			name:        "ask",
-			description: "Ask a person and wait for the answer, which may take long. Use it for what you may not or cannot decide.",
-			properties: `"text":` + text + `,"options":` + texts + `,"default":{"type":"string","description":"the answer at the deadline"},` +
-				`"deadline":{"type":"string","description":"such as 30m"},"no_wait":{"type":"boolean","description":"go on; the answer comes by mail"}`,
+			name: "ask",
+			description: "Ask a person and wait for the answer, which may take long. Use it for what you " +
+				"may not or cannot decide.",
+			properties: `"text":` + text + `,"options":` + texts +
+				`,"default":{"type":"string","description":"the answer at the deadline"},` +
+				`"deadline":{"type":"string","description":"such as ` +
+				`30m"},"no_wait":{"type":"boolean","description":"go on; the answer comes by mail"}`,
 			required: `"text"`,
 			run:      verb(ask),
 		},
@@ -156,10 +172,11 @@ func tools() []tool {
 			run:         verb(ackDrain),
 		},
 		{
-			name:        "request_restart",
-			description: "Ask for yourself to be restarted afresh, such as when your context is full. Keep what you need first.",
-			properties:  `"reason":` + text,
-			run:         verb(requestRestart),
+			name: "request_restart",
+			description: "Ask for yourself to be restarted afresh, such as when your context is full. " +
+				"Keep what you need first.",
+			properties: `"reason":` + text,
+			run:        verb(requestRestart),
 		},
 	}
 }
@@ -178,7 +195,8 @@ func said(answer string, err error) (any, error) { return answer, err }
 
 // verb makes a tool's run of a function of what it takes. Nothing of a value
 // is lost on the way: numbers stay what they are.
-func verb[In any](do func(ctx context.Context, c *caller, in In) (any, error)) func(context.Context, *caller, json.RawMessage) (any, error) {
+func verb[In any](do func(ctx context.Context, c *caller, in In) (any, error)) func(context.Context, *caller,
+	json.RawMessage) (any, error) {
 	return func(ctx context.Context, c *caller, input json.RawMessage) (any, error) {
 		var in In
 		d := json.NewDecoder(bytes.NewReader(input))

@@ -11,7 +11,10 @@ func ready(ctx context.Context, c *caller, _ nothing) (any, error) {
 }
 
 func heartbeat(ctx context.Context, c *caller, in api.Beat) (any, error) {
-	return said("noted", c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.Heartbeat(ctx, in) }))
+	return said("noted", c.do(ctx, func(ctx context.Context,
+		client *api.Client) error {
+		return client.Heartbeat(ctx, in)
+	}))
 }
 
 // drainState tells a model what it has to do, as it may not know the word.
@@ -36,9 +39,11 @@ func checkDrain(ctx context.Context, c *caller, _ nothing) (any, error) {
 }
 
 func ackDrain(ctx context.Context, c *caller, _ nothing) (any, error) {
-	return said("noted; you will be stopped", c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.AckDrain(ctx) }))
+	return said("noted; you will be stopped",
+		c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.AckDrain(ctx) }))
 }
 
 func requestRestart(ctx context.Context, c *caller, in api.RestartRequest) (any, error) {
-	return said("you will be restarted soon", c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.RequestRestart(ctx, in.Reason) }))
+	return said("you will be restarted soon",
+		c.do(ctx, func(ctx context.Context, client *api.Client) error { return client.RequestRestart(ctx, in.Reason) }))
 }

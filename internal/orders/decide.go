@@ -120,7 +120,8 @@ func (en *entry) gate(g Gate, now Now) (open bool, reason string) {
 	case Event:
 		if n := len(en.pending); n > 0 {
 			if wait := en.paced(now); wait > 0 {
-				return false, fmt.Sprintf("%d %s, but it was fired too often: %v remaining", n, plural(n, "event", "events"), round(wait))
+				return false, fmt.Sprintf("%d %s, but it was fired too often: %v remaining", n,
+					plural(n, "event", "events"), round(wait))
 			}
 			return true, fmt.Sprintf("%d %s", n, plural(n, "event", "events"))
 		}

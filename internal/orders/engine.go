@@ -112,7 +112,8 @@ func (e *Engine) Replace(all []*Order, states map[string]State, head uint64, now
 			en = &entry{}
 			s, ok := states[o.Name]
 			if !ok {
-				s = State{Name: o.Name, Created: now.Wall.Round(0), Considered: now.Wall.Round(0), Schedules: schedules(o), Cursor: head}
+				s = State{Name: o.Name, Created: now.Wall.Round(0), Considered: now.Wall.Round(0),
+					Schedules: schedules(o), Cursor: head}
 				en.dirty = true
 			}
 			en.s = s

@@ -52,7 +52,8 @@ func (e *Engine) Look(name string, now Now, check *bool) (View, error) {
 		if gv.Open {
 			open++
 		}
-		if !gv.Next.IsZero() && (v.Next.IsZero() || en.o.All && gv.Next.After(v.Next) || !en.o.All && gv.Next.Before(v.Next)) {
+		if !gv.Next.IsZero() && (v.Next.IsZero() || en.o.All && gv.Next.After(v.Next) || !en.o.All &&
+			gv.Next.Before(v.Next)) {
 			v.Next = gv.Next
 		}
 		v.Gates = append(v.Gates, gv)

@@ -67,7 +67,8 @@ func schedules(o *Order) string {
 // from that. It would never end.
 func wants(o *Order, e event.Event, causes []string) bool {
 	g := o.Gate(Event)
-	return g != nil && !slices.Contains(causes, o.Name) && Filter(g.On).Match(e) && e.Type != event.EventsCompacted && e.Type != event.EventsReset
+	return g != nil && !slices.Contains(causes, o.Name) && Filter(g.On).Match(e) && e.Type != event.EventsCompacted &&
+		e.Type != event.EventsReset
 }
 
 // Filter is the filter of the log for that of an order.

@@ -41,4 +41,5 @@ func (e *Engine) slowDown(en *entry, now Now) {
 	e.out = append(e.out, Action{Do: Slow, Order: en.o, State: en.s, Reason: slowReason})
 }
 
-var slowReason = fmt.Sprintf("events have fired it %d times and more, faster than once in %v; from now on they fire it once in %v at most", eventBurst, eventPace, eventPace)
+var slowReason = fmt.Sprintf("events have fired it %d times and more, faster than once in %v; from now on they "+
+	"fire it once in %v at most", eventBurst, eventPace, eventPace)

@@ -70,7 +70,8 @@ func CheckName(name string) error {
 	case len(name) > MaxName:
 		return fmt.Errorf("has %d bytes, expected at most %d", len(name), MaxName)
 	case name[0] == '.' || name[0] == '-' || strings.IndexFunc(name, isStrange) >= 0:
-		return fmt.Errorf("is %s, expected letters, digits, dots, dashes and underscores, not beginning with a dot or a dash", spec.Quote(name))
+		return fmt.Errorf("is %s, expected letters, digits, dots, dashes and underscores, not "+
+			"beginning with a dot or a dash", spec.Quote(name))
 	}
 	return nil
 }

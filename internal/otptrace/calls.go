@@ -126,7 +126,8 @@ func (s *sup) terminate(name string) (term, error) {
 // waits reports whether a child waits for its turn in a group.
 func (s *sup) waits() bool {
 	all, err := s.handle.Children()
-	return err == nil && slices.ContainsFunc(all, func(c supervisor.ChildInfo) bool { return c.State == supervisor.Waiting })
+	return err == nil && slices.ContainsFunc(all,
+		func(c supervisor.ChildInfo) bool { return c.State == supervisor.Waiting })
 }
 
 func (s *sup) restart(name string) (term, error) {
@@ -174,7 +175,8 @@ func (s *sup) spec(name string) (term, error) {
 		shutdown = number(int(cs.Shutdown / time.Millisecond))
 	}
 	pair := func(name string, value term) term { return tuple{atom(name), value} }
-	return list{elems: []term{pair("id", atom(scriptID(id))), pair("restart", atom(otpRestart{cs.Restart}.String())), pair("shutdown", shutdown),
+	return list{elems: []term{pair("id", atom(scriptID(id))), pair("restart", atom(otpRestart{cs.Restart}.String())),
+		pair("shutdown", shutdown),
 		pair("significant", atom(fmt.Sprint(cs.Significant))), pair("type", atom(cs.Type.String()))}}, nil
 }
 

@@ -64,7 +64,8 @@ func (s *sup) starter(spec childSpec, shutdown time.Duration) func(context.Conte
 		switch spec.starts[min(n, len(spec.starts)-1)] {
 		case "ok":
 			w.pids++
-			c := &child{sup: s, name: name, id: self.ID, pid: w.pids, spec: spec, shutdown: shutdown, done: make(chan struct{})}
+			c := &child{sup: s, name: name, id: self.ID, pid: w.pids, spec: spec, shutdown: shutdown,
+				done: make(chan struct{})}
 			s.kids[c.id], w.last[name] = c, c
 			w.emit(event{text: fmt.Sprintf("+ %s %d", name, n+1)})
 			return c, nil

@@ -71,7 +71,8 @@ func parseLine(no int, text string) (line, error) {
 			return l, nil
 		}
 	}
-	return l, fmt.Errorf("line %d: %q: %s takes %d arguments, not %d", no, text, l.word, counts[len(counts)-1], len(l.args))
+	return l, fmt.Errorf("line %d: %q: %s takes %d arguments, not %d", no, text, l.word, counts[len(counts)-1],
+		len(l.args))
 }
 
 // Erlang reads and writes bytes as characters, and so do we.

@@ -127,7 +127,8 @@ func (f flags) toSpec() (supervisor.Spec, error) {
 		return supervisor.Spec{Limit: supervisor.Escalating(1, 5*time.Second)}, nil
 	}
 	var spec supervisor.Spec
-	if i, ok := find(f.strategy, supervisor.OneForOne, supervisor.OneForAll, supervisor.RestForOne, supervisor.SimpleOneForOne); ok {
+	if i, ok := find(f.strategy, supervisor.OneForOne, supervisor.OneForAll, supervisor.RestForOne,
+		supervisor.SimpleOneForOne); ok {
 		spec.Strategy = i
 	} else {
 		return spec, refuse("invalid_strategy", f.strategy)
@@ -155,7 +156,8 @@ func (f flags) toSpec() (supervisor.Spec, error) {
 // toSpec checks in Erlang's order: restart, significant, type, shutdown.
 func (c childSpec) toSpec(sup supervisor.Spec) (supervisor.ChildSpec, error) {
 	spec := supervisor.ChildSpec{ID: libraryID(c.id), Start: noStart}
-	restart, ok := find(c.restart, otpRestart{supervisor.Permanent}, otpRestart{supervisor.Transient}, otpRestart{supervisor.Temporary})
+	restart, ok := find(c.restart, otpRestart{supervisor.Permanent}, otpRestart{supervisor.Transient},
+		otpRestart{supervisor.Temporary})
 	if !ok {
 		return spec, refuse("invalid_restart_type", c.restart)
 	}
@@ -224,7 +226,8 @@ func scriptID(id string) string {
 type otpRestart struct{ supervisor.Restart }
 
 func (r otpRestart) String() string {
-	return [...]string{supervisor.Permanent: "permanent", supervisor.Transient: "transient", supervisor.Temporary: "temporary"}[r.Restart]
+	return [...]string{supervisor.Permanent: "permanent", supervisor.Transient: "transient",
+		supervisor.Temporary: "temporary"}[r.Restart]
 }
 
 // find returns the value whose name t is.

@@ -71,7 +71,8 @@ func join(terms []term) string {
 }
 
 // reserved words need quotes as atoms.
-const reserved = " after and andalso band begin bnot bor bsl bsr bxor case catch cond div end fun if let not of or orelse receive rem try when xor "
+const reserved = " after and andalso band begin bnot bor bsl bsr bxor case catch cond div end fun if let not of or " +
+	"orelse receive rem try when xor "
 
 func isReserved(name string) bool { return strings.Contains(reserved, " "+name+" ") }
 

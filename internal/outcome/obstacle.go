@@ -24,16 +24,18 @@ type ObstacleKind string
 
 const (
 	MissingPrerequisite ObstacleKind = "missing_prerequisite" // another task goes first: TaskID, Reason
-	ArchitecturalGap    ObstacleKind = "architectural_gap"    // what the work is done on does not support it yet: Description
-	ModelLimitation     ObstacleKind = "model_limitation"     // a model gave no valid answer: Model, ErrorClass
-	ExternalDependency  ObstacleKind = "external_dependency"  // something outside is down or not there: Service
-	ScopeTooLarge       ObstacleKind = "scope_too_large"      // it must be divided: EstimatedFiles, MaxFiles
-	OtherObstacle       ObstacleKind = "other"                // Description
+	// what the work is done on does not support it yet: Description
+	ArchitecturalGap   ObstacleKind = "architectural_gap"
+	ModelLimitation    ObstacleKind = "model_limitation"    // a model gave no valid answer: Model, ErrorClass
+	ExternalDependency ObstacleKind = "external_dependency" // something outside is down or not there: Service
+	ScopeTooLarge      ObstacleKind = "scope_too_large"     // it must be divided: EstimatedFiles, MaxFiles
+	OtherObstacle      ObstacleKind = "other"               // Description
 )
 
 // ObstacleKinds are all there are.
 func ObstacleKinds() []ObstacleKind {
-	return []ObstacleKind{MissingPrerequisite, ArchitecturalGap, ModelLimitation, ExternalDependency, ScopeTooLarge, OtherObstacle}
+	return []ObstacleKind{MissingPrerequisite, ArchitecturalGap, ModelLimitation, ExternalDependency, ScopeTooLarge,
+		OtherObstacle}
 }
 
 // check says which fields the kind lacks.

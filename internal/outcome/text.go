@@ -37,7 +37,8 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, fmt.Errorf("not_before is %.80q, expected a duration such as 30m or a time such as 2030-01-02T15:04:05Z", text)
+		return at, fmt.Errorf("not_before is %.80q, expected a duration such as 30m or a time "+
+			"such as 2030-01-02T15:04:05Z", text)
 	}
 	return at, nil
 }
@@ -45,8 +46,10 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 // names are those of all fields, for suggestions.
 func names() []string {
 	return []string{
-		"kind", "summary", "context", "not_before", "subtasks", "condition", "question", "approach", "obstacle", "discoveries", "recommendation",
-		"explored_state", "files", "dependencies", "notes", "id", "objective", "depends_on", "definition_of_done", "what", "task_id", "reason",
+		"kind", "summary", "context", "not_before", "subtasks", "condition", "question", "approach", "obstacle",
+		"discoveries", "recommendation",
+		"explored_state", "files", "dependencies", "notes", "id", "objective", "depends_on", "definition_of_done",
+		"what", "task_id", "reason",
 		"description", "model", "error_class", "service", "estimated_files", "max_files",
 	}
 }
@@ -109,10 +112,13 @@ func (f Report) texts() iter.Seq2[string, string] {
 		}
 		if c := f.Context; c != nil {
 			o := c.Obstacle
-			if !one("context.approach", c.Approach) || !one("context.recommendation", c.Recommendation) || !all("context.discoveries", c.Discoveries) ||
-				!all("context.explored_state.files", c.Explored.Files) || !all("context.explored_state.dependencies", c.Explored.Dependencies) ||
+			if !one("context.approach", c.Approach) || !one("context.recommendation", c.Recommendation) ||
+				!all("context.discoveries", c.Discoveries) ||
+				!all("context.explored_state.files", c.Explored.Files) ||
+				!all("context.explored_state.dependencies", c.Explored.Dependencies) ||
 				!one("context.explored_state.notes", c.Explored.Notes) || !one("context.obstacle.task_id", o.TaskID) ||
-				!one("context.obstacle.reason", o.Reason) || !one("context.obstacle.description", o.Description) || !one("context.obstacle.model", o.Model) ||
+				!one("context.obstacle.reason", o.Reason) || !one("context.obstacle.description", o.Description) ||
+				!one("context.obstacle.model", o.Model) ||
 				!one("context.obstacle.error_class", o.ErrorClass) || !one("context.obstacle.service", o.Service) {
 				return
 			}
@@ -122,7 +128,8 @@ func (f Report) texts() iter.Seq2[string, string] {
 		}
 		for i, s := range f.Subtasks {
 			at := fmt.Sprintf("subtasks[%d]", i)
-			if !one(at+".id", s.ID) || !one(at+".objective", s.Objective) || !one(at+".definition_of_done", s.DefinitionOfDone) || !all(at+".depends_on", s.DependsOn) {
+			if !one(at+".id", s.ID) || !one(at+".objective", s.Objective) ||
+				!one(at+".definition_of_done", s.DefinitionOfDone) || !all(at+".depends_on", s.DependsOn) {
 				return
 			}
 		}

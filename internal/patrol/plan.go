@@ -166,7 +166,8 @@ func (d Delay) String() string {
 	if d.For != "" {
 		return fmt.Sprintf("%s waits for %s", d.Path, d.For)
 	}
-	return fmt.Sprintf("%s (%v) was started too often and goes on as it is until %s", d.Path, d.Cause, d.Until.Format(time.DateTime))
+	return fmt.Sprintf("%s (%v) was started too often and goes on as it is until %s", d.Path, d.Cause,
+		d.Until.Format(time.DateTime))
 }
 
 // Result is what Plan has come to.
@@ -216,11 +217,12 @@ type planner struct {
 	observed map[string]*Observed
 	t        Trackers
 	now      time.Time
-	ending   map[string]bool   // supervisors that run and are not to
-	later    map[string]string // what is not to run, with what depends on it or on something in it and has to end before it
-	whole    map[string]string // supervisors with what depends on them as a whole and has to end before what is in them
-	leaving  map[string]leaver // what is on its way out, by name
-	held     map[string]string // paths of what has the same name, or has such in it, with those paths
+	ending   map[string]bool // supervisors that run and are not to
+	// what is not to run, with what depends on it or on something in it and has to end before it
+	later   map[string]string
+	whole   map[string]string // supervisors with what depends on them as a whole and has to end before what is in them
+	leaving map[string]leaver // what is on its way out, by name
+	held    map[string]string // paths of what has the same name, or has such in it, with those paths
 	Result
 }
 
@@ -311,7 +313,8 @@ func (p *planner) suspending(desired []Desired) {
 func (p *planner) node(d *Desired, o *Observed) {
 	switch {
 	case o.Life == Down && o.Lives: // whatever else is to be done: it must be known
-		p.Actions = append(p.Actions, Action{Kind: Start, Path: d.Path, Lives: true, Reason: "it runs, and is taken over"})
+		p.Actions = append(p.Actions, Action{Kind: Start, Path: d.Path, Lives: true,
+			Reason: "it runs, and is taken over"})
 	case d.Suspended && (o.Life == Running || o.Life == Kept && !o.Draining):
 		switch {
 		case p.within(d.Path): // which ends with that
@@ -368,7 +371,8 @@ func (p *planner) running(d *Desired, o *Observed) {
 		}
 	case o.Idle > 0:
 		// Not held by its limit: it has failed, and what has is its supervisor's.
-		p.Actions = append(p.Actions, Action{Kind: End, Path: d.Path, Incarnation: o.Incarnation, Cause: Idle, Reason: fmt.Sprintf("idle: no input or output for %v", o.Idle.Round(time.Millisecond))})
+		p.Actions = append(p.Actions, Action{Kind: End, Path: d.Path, Incarnation: o.Incarnation, Cause: Idle,
+			Reason: fmt.Sprintf("idle: no input or output for %v", o.Idle.Round(time.Millisecond))})
 		return
 	case d.Hash.Sum != o.Hash.Sum:
 		a.Fields = d.Hash.Changed(o.Hash)

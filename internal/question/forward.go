@@ -45,10 +45,12 @@ func (s *Service) forward(q Question) {
 	ctx, cancel := context.WithTimeout(context.Background(), mailTimeout)
 	defer cancel()
 	_, _, err := s.o.Mail.Send(ctx, mail.Post{
-		From: mail.People, To: q.From, Subject: "Answer to " + q.ID + ": " + mail.Title(q.Text), Body: text.String(), Question: q.ID, Key: answerKey(q),
+		From: mail.People, To: q.From, Subject: "Answer to " + q.ID + ": " + mail.Title(q.Text), Body: text.String(),
+		Question: q.ID, Key: answerKey(q),
 	})
 	if err != nil {
-		s.o.Logger.Warn("the answer to a question cannot be sent to its agent yet", "question", q.ID, "path", q.From, "error", err)
+		s.o.Logger.Warn("the answer to a question cannot be sent to its agent yet", "question", q.ID, "path", q.From,
+			"error", err)
 	}
 }
 

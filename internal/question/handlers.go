@@ -35,7 +35,8 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 
 func (s *Service) ask(ctx context.Context, who api.Caller, req AskRequest) (Question, error) {
 	if most := MaxDeadline.Seconds(); req.Deadline < 0 || req.Deadline > most {
-		return Question{}, fmt.Errorf("%w: deadline_seconds is %v, expected up to %.0f", api.ErrInvalid, req.Deadline, most)
+		return Question{}, fmt.Errorf("%w: deadline_seconds is %v, expected up to %.0f", api.ErrInvalid, req.Deadline,
+			most)
 	}
 	q, _, err := s.Ask(ctx, Draft{
 		From: who.Path, Incarnation: who.Incarnation, Text: req.Text, Options: req.Options, Default: req.Default,

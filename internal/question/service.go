@@ -170,14 +170,16 @@ func (s *Service) Ask(ctx context.Context, a Draft) (q Question, fresh bool, err
 			q = same.Question
 			return nil
 		case open >= MaxOpen:
-			return fmt.Errorf("%w: %s has %d, and can ask more when some have been answered or withdrawn", ErrTooMany, a.From, open)
+			return fmt.Errorf("%w: %s has %d, and can ask more when some have been answered or withdrawn", ErrTooMany,
+				a.From, open)
 		}
 		fresh = true
 		s.prune(c, a.From)
 		c.Add(func(n uint64) record {
 			q = Question{
-				ID: id(n), From: a.From, Incarnation: a.Incarnation, Text: a.Text, Options: a.Options, Default: a.Default,
-				At: now(), State: Open,
+				ID: id(n), From: a.From, Incarnation: a.Incarnation, Text: a.Text, Options: a.Options,
+				Default: a.Default,
+				At:      now(), State: Open,
 			}
 			if a.Within > 0 {
 				q.Deadline = q.At.Add(a.Within)
@@ -247,7 +249,8 @@ func now() time.Time { return time.Now().UTC().Round(0) }
 func (s *Service) Answer(ctx context.Context, id, answer, by string) (Question, error) {
 	by = strings.TrimSpace(strings.ToValidUTF8(by, "\uFFFD"))
 	if by == "" || len(by) > MaxOption || by == ByDeadline || strings.ContainsFunc(by, unicode.IsControl) {
-		return Question{}, fmt.Errorf("%w: who answers is called %.40q, expected a name of up to %d bytes in one line, and not %q", ErrInvalid, by, MaxOption, ByDeadline)
+		return Question{}, fmt.Errorf("%w: who answers is called %.40q, expected a name of up to %d "+
+			"bytes in one line, and not %q", ErrInvalid, by, MaxOption, ByDeadline)
 	}
 	return s.end(ctx, "", id, func(q Question) (Question, error) { return q.answer(answer, by, now()) })
 }
@@ -280,7 +283,8 @@ func (s *Service) end(ctx context.Context, agent, id string, how func(Question) 
 }
 
 // change does something to a question, of that agent if one is given.
-func (s *Service) change(ctx context.Context, agent, id string, how func(Question) (Question, error)) (q Question, err error) {
+func (s *Service) change(ctx context.Context, agent, id string, how func(Question) (Question, error)) (q Question,
+	err error) {
 	n, err := parseID(id)
 	if err != nil {
 		return Question{}, err

@@ -129,7 +129,8 @@ func (s *Service) watch(ctx context.Context) {
 				continue
 			}
 			if retry == 0 && ctx.Err() == nil {
-				s.o.Logger.Warn("the deadline of a question has passed and cannot be written yet", "question", id(n), "error", err)
+				s.o.Logger.Warn("the deadline of a question has passed and cannot be written yet", "question", id(n),
+					"error", err)
 			}
 			retry = min(max(2*retry, minRetry), maxRetry)
 			wait = retry

@@ -115,7 +115,8 @@ type Observation struct {
 	Exit        supervisor.Exit // Dead; Lost where nobody saw the end
 	ExitedAt    time.Time       // Dead
 	Detail      string          // for people, where Life is Unknown
-	Said        notice.Notice   // of itself; its times have readings of the monotonic clock, but where nobody listens any more
+	// of itself; its times have readings of the monotonic clock, but where nobody listens any more
+	Said notice.Notice
 	// Before are the ends of incarnations before this one that the slot still
 	// knows, oldest first: who started this one may not have had the time to tell.
 	Before []Ended

@@ -13,11 +13,13 @@ func (a *assembly) checkAide(i int, g *Agent) {
 		return
 	}
 	if len(g.Command) > 0 {
-		a.problem(i, []string{"command"}, "remove one of the two", "a command beside an %s, expected one of them", aide.FileName)
+		a.problem(i, []string{"command"}, "remove one of the two", "a command beside an %s, expected one of them",
+			aide.FileName)
 	}
 	a.checkCommand(i, g.Aide.Command, "aidefile")
 	if g.Terminal || g.Runtime != Proc || g.Pool != nil {
-		a.problem(i, []string{"aidefile"}, "", "an agent of an %s in a terminal, in tmux or in a pool, expected a plain one", aide.FileName)
+		a.problem(i, []string{"aidefile"}, "", "an agent of an %s in a terminal, in tmux or in a "+
+			"pool, expected a plain one", aide.FileName)
 	}
 	g.Notify = true // its runs say what they do
 }
@@ -25,8 +27,10 @@ func (a *assembly) checkAide(i int, g *Agent) {
 // checkAideParent checks the supervisor of an agent of an Aidefile: its runs
 // come and go, which must restart nobody else.
 func (a *assembly) checkAideParent(i int, n *Node) {
-	if g := a.decls[i].Agent; g != nil && g.Aide != nil && (n.Strategy == supervisor.OneForAll || n.Strategy == supervisor.RestForOne) {
+	if g := a.decls[i].Agent; g != nil && g.Aide != nil &&
+		(n.Strategy == supervisor.OneForAll || n.Strategy == supervisor.RestForOne) {
 		a.problem(i, []string{"aidefile"}, "put it below another supervisor",
-			"an agent of an %s in a supervisor with the strategy %v, expected one_for_one: each run of it would restart the others", aide.FileName, n.Strategy)
+			"an agent of an %s in a supervisor with the strategy %v, expected one_for_one: each run of it "+
+				"would restart the others", aide.FileName, n.Strategy)
 	}
 }

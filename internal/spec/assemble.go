@@ -44,7 +44,8 @@ const Root = -1
 // defaults and checks everything. Either the tree or the problems, all of
 // them, are nil.
 func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
-	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls)), root: root.Strategy}
+	a := &assembly{decls: slices.Clone(decls), byName: map[string]int{}, parent: make([]int, len(decls)),
+		root: root.Strategy}
 	a.checkNode(Root, &root)
 	a.declare(root.Bare || root.Program != "")
 	before := len(a.problems)
@@ -144,7 +145,8 @@ func (a *assembly) adopt() {
 			case a.mention[c].Path != nil && a.parent[c] == i:
 				a.problem(i, at, "remove one of the two", "the child %s is listed twice, expected once", Quote(name))
 			case a.mention[c].Path != nil:
-				a.problem(i, at, "remove it from one of the two", "%s is already a child of %s, expected one supervisor for each",
+				a.problem(i, at, "remove it from one of the two",
+					"%s is already a child of %s, expected one supervisor for each",
 					Quote(name), Quote(a.decls[a.parent[c]].Node.Name))
 			default:
 				a.parent[c] = i
@@ -189,7 +191,8 @@ func (a *assembly) checkNesting() {
 			if d := a.decls[w]; d.isNode() && above == supervisor.MaxDepth+1 {
 				m := a.mention[w]
 				a.problem(m.Decl, m.Path, "keep supervisors shallow; two or three levels do for most projects",
-					"supervisor %s is on level %d, counted from the root, expected at most %d", Quote(Child{d.Node, d.Agent}.Name()), above, supervisor.MaxDepth)
+					"supervisor %s is on level %d, counted from the root, expected at most %d",
+					Quote(Child{d.Node, d.Agent}.Name()), above, supervisor.MaxDepth)
 			}
 		}
 	}
@@ -225,7 +228,8 @@ func (a *assembly) checkChildren(decl int, n *Node) {
 	}
 	if n.Strategy == supervisor.SimpleOneForOne {
 		a.problem(decl, []string{"strategy"}, "list each agent",
-			"simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected one_for_one, one_for_all or rest_for_one")
+			"simple_one_for_one is for pools whose instances a program adds, which a file cannot; expected "+
+				"one_for_one, one_for_all or rest_for_one")
 	}
 }
 

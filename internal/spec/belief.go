@@ -48,7 +48,8 @@ func CheckBeliefName(name string) string {
 		c := name[i]
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
 		if !letter && (i == 0 || !('0' <= c && c <= '9' || c == '-' || c == '.')) {
-			return fmt.Sprintf("%s cannot name a belief, expected letters, digits, _, - and ., with a letter or _ in front", Quote(name))
+			return fmt.Sprintf("%s cannot name a belief, expected letters, digits, _, - and ., "+
+				"with a letter or _ in front", Quote(name))
 		}
 	}
 	return ""
@@ -69,7 +70,8 @@ func (a *assembly) checkBeliefs(i int, beliefs []Belief) {
 		}
 		seen[b.Name] = true
 		if b.Initial != "" && !b.Type.Fits(b.Initial) {
-			a.problem(i, append(at, "initial"), "", "initial of %s is %s, expected a value of type %v", Quote(b.Name), value.Describe(b.Initial), b.Type)
+			a.problem(i, append(at, "initial"), "", "initial of %s is %s, expected a value of type %v", Quote(b.Name),
+				value.Describe(b.Initial), b.Type)
 		}
 	}
 }

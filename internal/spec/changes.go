@@ -73,5 +73,6 @@ func (c *Changes) compare(path string, earlier, later *Node) (differ bool) {
 func sameNode(a, b *Node) bool {
 	x, y := *a, *b
 	x.Children, y.Children = nil, nil
-	return reflect.DeepEqual(x, y) && slices.EqualFunc(a.Children, b.Children, func(a, b Child) bool { return a.Name() == b.Name() })
+	return reflect.DeepEqual(x, y) && slices.EqualFunc(a.Children, b.Children,
+		func(a, b Child) bool { return a.Name() == b.Name() })
 }

@@ -131,7 +131,8 @@ func (a *assembly) checkCommand(i int, command []string, path ...string) {
 			a.problem(i, path, "", "the command contains a zero byte, which no program can be given")
 		}
 		if len(arg) > MaxVariable {
-			a.problem(i, path, "put it into a file", "the command has an argument of %d bytes, expected at most %d", len(arg), MaxVariable)
+			a.problem(i, path, "put it into a file", "the command has an argument of %d bytes, expected at most %d",
+				len(arg), MaxVariable)
 		}
 	}
 }
@@ -147,7 +148,8 @@ func (a *assembly) checkEnv(i int, env map[string]string) {
 		case strings.ContainsRune(value, 0):
 			a.problem(i, at, "", "the variable %s contains a zero byte, which no program can be given", Quote(name))
 		case len(name)+1+len(value) > MaxVariable:
-			a.problem(i, at, "put it into a file", "the variable %s has %d bytes, expected at most %d", Quote(name), len(value), MaxVariable-len(name)-1)
+			a.problem(i, at, "put it into a file", "the variable %s has %d bytes, expected at most %d", Quote(name),
+				len(value), MaxVariable-len(name)-1)
 		}
 	}
 }
@@ -241,17 +243,21 @@ func (a *assembly) checkReady(i int, r *Ready) {
 		if errors.As(err, &e) {
 			what = e.Code.String() + " at " + Quote(e.Expr)
 		}
-		a.problem(i, []string{"ready", "log"}, "the syntax is that of RE2; \\ escapes special characters", "log is not a regular expression: %s", what)
+		a.problem(i, []string{"ready", "log"}, "the syntax is that of RE2; \\ escapes special characters",
+			"log is not a regular expression: %s", what)
 	}
 	if r.TCP != "" {
 		if _, port, err := net.SplitHostPort(r.TCP); err != nil || !isPort(port) {
-			a.problem(i, []string{"ready", "tcp"}, "", "tcp is %s, expected host:port such as \"localhost:8080\"", Quote(r.TCP))
+			a.problem(i, []string{"ready", "tcp"}, "", "tcp is %s, expected host:port such as \"localhost:8080\"",
+				Quote(r.TCP))
 		}
 	}
 	if r.HTTP != "" {
 		u, err := url.Parse(r.HTTP)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Port() != "" && !isPort(u.Port()) {
-			a.problem(i, []string{"ready", "http"}, "", "http is %s, expected a URL such as \"http://localhost:8080/health\"", Quote(r.HTTP))
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Port() != "" &&
+			!isPort(u.Port()) {
+			a.problem(i, []string{"ready", "http"}, "",
+				"http is %s, expected a URL such as \"http://localhost:8080/health\"", Quote(r.HTTP))
 		}
 	}
 	if len(r.Exec) > 0 {
@@ -268,7 +274,8 @@ func (a *assembly) checkLiveness(i int, g *Agent) {
 	}
 	for n, name := range g.ProcessNames {
 		if name == "" || len(name) > MaxName || strings.ContainsAny(name, "/\x00") {
-			a.problem(i, []string{"process_names", strconv.Itoa(n)}, "", "%s is no name of a program, expected the last segment of its path", Quote(name))
+			a.problem(i, []string{"process_names", strconv.Itoa(n)}, "",
+				"%s is no name of a program, expected the last segment of its path", Quote(name))
 		}
 	}
 	if g.IdleTimeout < 0 {
@@ -285,7 +292,8 @@ func (a *assembly) checkLiveness(i int, g *Agent) {
 		a.problem(i, []string{"nudge"}, "", "nudge has %d ways, expected one of type, signal, command", set)
 	}
 	if n.Type && !g.Terminal {
-		a.problem(i, []string{"nudge", "type"}, `set terminal = true, or nudge it with signal or command`, "type without a terminal, expected one to type into")
+		a.problem(i, []string{"nudge", "type"}, `set terminal = true, or nudge it with signal or command`,
+			"type without a terminal, expected one to type into")
 	}
 	if n.Signal != "" {
 		name, _, ok := ParseSignal(n.Signal)

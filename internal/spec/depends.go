@@ -33,14 +33,17 @@ func (a *assembly) checkDependencies(root *Node, nested bool) {
 				unknown++
 				a.unknownDependency(i, at, name, unknown)
 			case seen[name]:
-				a.problem(i, at, "remove one of the two", "the dependency %s is listed twice, expected once", Quote(name))
+				a.problem(i, at, "remove one of the two", "the dependency %s is listed twice, expected once",
+					Quote(name))
 			case on == i:
 				a.problem(i, at, "remove it", "%s depends on itself, expected others", Quote(name))
 			case !nested:
 			case a.contains(on, i):
-				a.problem(i, at, "depend on its siblings instead", "%s depends on %s, which it is in, expected something else", Quote(a.name(i)), Quote(name))
+				a.problem(i, at, "depend on its siblings instead",
+					"%s depends on %s, which it is in, expected something else", Quote(a.name(i)), Quote(name))
 			case a.contains(i, on):
-				a.problem(i, at, "let the others in it depend on that", "%s depends on %s, which is in it, expected something else", Quote(a.name(i)), Quote(name))
+				a.problem(i, at, "let the others in it depend on that",
+					"%s depends on %s, which is in it, expected something else", Quote(a.name(i)), Quote(name))
 			default:
 				elements[i].needs = append(elements[i].needs, on)
 			}

@@ -27,7 +27,8 @@ func (a *Agent) Watched() []string {
 // there is no matter of its declaration: they may come and go.
 func (a *assembly) checkFiles(i int, key string, files []string) {
 	if len(files) > MaxFiles {
-		a.problem(i, []string{key}, "name a file that changes with the others", "%s names %d files, expected at most %d", key, len(files), MaxFiles)
+		a.problem(i, []string{key}, "name a file that changes with the others",
+			"%s names %d files, expected at most %d", key, len(files), MaxFiles)
 	}
 	seen := make(map[string]bool, len(files))
 	for n, file := range files {

@@ -39,7 +39,8 @@ func (h Hook) Exists() bool { return len(h.Command) > 0 }
 // Named are the hooks of an agent with their names in files, in the order of
 // their fields. That of a pool is not among them.
 func (h *Hooks) Named() []NamedHook {
-	return []NamedHook{{"on_waking", &h.Waking}, {"on_start", &h.Start}, {"on_resting", &h.Resting}, {"on_error", &h.Error}}
+	return []NamedHook{{"on_waking", &h.Waking}, {"on_start", &h.Start}, {"on_resting", &h.Resting},
+		{"on_error", &h.Error}}
 }
 
 // NamedHook is one of Hooks.

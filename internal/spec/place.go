@@ -82,7 +82,8 @@ func (a *assembly) checkLimits(i int, l Limits) {
 			"memory is %d bytes, expected at least %d (1 MiB)", l.Memory, MinMemory)
 	}
 	if l.CPU != 0 && !(l.CPU >= MinCPU && l.CPU <= MaxCPU) { // NaN is not, either
-		a.problem(i, []string{"limits", "cpu"}, "", "cpu is %v, expected a number of cores from %v to %v", l.CPU, MinCPU, MaxCPU)
+		a.problem(i, []string{"limits", "cpu"}, "", "cpu is %v, expected a number of cores from %v to %v", l.CPU,
+			MinCPU, MaxCPU)
 	}
 	for _, n := range []struct {
 		field string

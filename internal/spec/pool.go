@@ -232,7 +232,8 @@ func (a *assembly) checkPool(i int, g *Agent) {
 		a.checkHook(i, h.Hook, "pool", h.Name)
 	}
 	if g.Significant {
-		a.problem(i, []string{"significant"}, "remove it", "significant in a pool, expected none there: its instances come and go")
+		a.problem(i, []string{"significant"}, "remove it",
+			"significant in a pool, expected none there: its instances come and go")
 	}
 }
 
@@ -243,16 +244,20 @@ func (a *assembly) checkPoolSize(i int, g *Agent) {
 	case p.Min < 0 || p.Min > MaxInstances:
 		a.problem(i, at("min"), "", "min is %d, expected 0 to %d", p.Min, MaxInstances)
 	case p.Max < UnlimitedPool || p.Max > MaxInstances:
-		a.problem(i, at("max"), "", "max is %d, expected 0 to %d, or %d for no limit", p.Max, MaxInstances, UnlimitedPool)
+		a.problem(i, at("max"), "", "max is %d, expected 0 to %d, or %d for no limit", p.Max, MaxInstances,
+			UnlimitedPool)
 	case p.Names != nil && len(p.Names) < p.Min:
-		a.problem(i, at("min"), "add names to the namepool", "min is %d, expected at most %d: so many names there are", p.Min, len(p.Names))
+		a.problem(i, at("min"), "add names to the namepool",
+			"min is %d, expected at most %d: so many names there are", p.Min, len(p.Names))
 	case p.Names != nil && p.Max > len(p.Names):
-		a.problem(i, at("max"), "add names to the namepool", "max is %d, expected at most %d: so many names there are", p.Max, len(p.Names))
+		a.problem(i, at("max"), "add names to the namepool",
+			"max is %d, expected at most %d: so many names there are", p.Max, len(p.Names))
 	case p.Min > p.Ceiling():
 		a.problem(i, at("min"), "", "min is %d, above max, which is %d; expected at most that", p.Min, p.Max)
 	case p.Names == nil && p.Ceiling() > 0 && CheckName(g.Name) == "":
 		if last := g.Instances(p.Ceiling())[p.Ceiling()-1]; CheckName(last) != "" {
-			a.problem(i, []string{"name"}, "", "the name %s is too long for a pool: its instance %s has %d bytes, expected at most %d", Quote(g.Name), Quote(last), len(last), MaxName)
+			a.problem(i, []string{"name"}, "", "the name %s is too long for a pool: its instance %s has %d "+
+				"bytes, expected at most %d", Quote(g.Name), Quote(last), len(last), MaxName)
 		}
 	}
 }

@@ -56,7 +56,8 @@ func (n *Node) retain(way []string, pool *Node) *Node {
 	}
 	above := kept.Children[at].Node
 	if above == nil || above.Template != nil {
-		above = &Node{Name: way[0], Retired: true, Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)}
+		above = &Node{Name: way[0], Retired: true,
+			Limit: supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)}
 	}
 	kept.Children[at] = Child{Node: above.retain(way[1:], pool)}
 	return &kept

@@ -180,7 +180,8 @@ type Shutdown struct {
 }
 
 // Ready is how an agent shows that it has started; what depends on it waits for
-// that, and so do siblings that come later in a supervisor of the file. At most one of the conditions is set; with none, an agent is
+// that, and so do siblings that come later in a supervisor of the file. At most one of the conditions is set;
+// with none, an agent is
 // ready when its process exists.
 type Ready struct {
 	Log    string   // a regular expression (RE2) that a line of the output matches

@@ -85,7 +85,8 @@ func CheckLease(name string, ttl time.Duration) error {
 // one prefix are fine.
 func CheckApply(conds []Cond, ops []Op) error {
 	if len(conds) > MaxOps || len(ops) > MaxOps {
-		return fmt.Errorf("%w apply: %d conditions and %d ops, at most %d of each are allowed", ErrInvalid, len(conds), len(ops), MaxOps)
+		return fmt.Errorf("%w apply: %d conditions and %d ops, at most %d of each are allowed", ErrInvalid,
+			len(conds), len(ops), MaxOps)
 	}
 	size := 0
 	for _, c := range conds {
@@ -117,7 +118,8 @@ func checkOp(op Op) error {
 	case Put:
 	case Append:
 		if n := len(op.Key) + 1 + seqDigits; n > MaxKey {
-			return fmt.Errorf("%w key %.40q...: %d bytes with the sequence number, at most %d are allowed", ErrInvalid, op.Key, n, MaxKey)
+			return fmt.Errorf("%w key %.40q...: %d bytes with the sequence number, at most %d are allowed",
+				ErrInvalid, op.Key, n, MaxKey)
 		}
 	case Delete:
 		if op.Value != nil {
@@ -127,7 +129,8 @@ func checkOp(op Op) error {
 		return fmt.Errorf("%w kind %d of op on %s", ErrInvalid, op.Kind, op.Key)
 	}
 	if len(op.Value) > MaxValue {
-		return fmt.Errorf("%w value of %s: %d bytes, at most %d are allowed", ErrInvalid, op.Key, len(op.Value), MaxValue)
+		return fmt.Errorf("%w value of %s: %d bytes, at most %d are allowed", ErrInvalid, op.Key, len(op.Value),
+			MaxValue)
 	}
 	return nil
 }

@@ -104,7 +104,8 @@ func checkScalar(text, scalar []byte) error {
 
 // TooLarge is the error for a value of so many bytes.
 func TooLarge(bytes int) error {
-	return &LimitError{What: "a value", Have: bytes, Max: MaxBytes, Unit: "bytes", Hint: "keep it in a file and its path in the belief"}
+	return &LimitError{What: "a value", Have: bytes, Max: MaxBytes, Unit: "bytes",
+		Hint: "keep it in a file and its path in the belief"}
 }
 
 // Text is the value of a string.
@@ -190,7 +191,8 @@ func invalidUTF8(text []byte) int {
 func errorAt(text []byte, at int, format string, args ...any) *Error {
 	before := text[:min(at, len(text))]
 	line := bytes.Count(before, []byte("\n")) + 1
-	return &Error{Line: line, Column: len(before) - bytes.LastIndexByte(before, '\n'), Message: fmt.Sprintf(format, args...)}
+	return &Error{Line: line, Column: len(before) - bytes.LastIndexByte(before, '\n'),
+		Message: fmt.Sprintf(format, args...)}
 }
 
 func syntaxError(text []byte, err error) error {
@@ -264,11 +266,13 @@ func check(text []byte) error {
 // checkNumber says what is wrong with a number, or "".
 func checkNumber(text string) string {
 	if len(text) > MaxDigits {
-		return fmt.Sprintf("a number of %d characters, at most %d are allowed; write it as a string", len(text), MaxDigits)
+		return fmt.Sprintf("a number of %d characters, at most %d are allowed; write it as a string", len(text),
+			MaxDigits)
 	}
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
 		if n, err := strconv.Atoi(text[i+1:]); err != nil || n < -MaxExponent || n > MaxExponent {
-			return fmt.Sprintf("the exponent of %.30s is out of range, expected at most %d; write it as a string", text, MaxExponent)
+			return fmt.Sprintf("the exponent of %.30s is out of range, expected at most %d; write it as a string",
+				text, MaxExponent)
 		}
 	}
 	return ""

@@ -120,10 +120,14 @@ func readBead(rest object) (*Bead, error) {
 		name, expected string
 		into           any
 	}{
-		{"_type", text, &kind}, {"id", text, &t.ID}, {"title", text, &t.Title}, {"status", text, &status}, {"priority", number, &t.Priority},
-		{"issue_type", text, &t.Type}, {"assignee", text, &t.Assignee}, {"labels", "an array of texts", &t.Labels}, {"close_reason", text, &reason},
-		{"created_at", when, &t.CreatedAt}, {"created_by", text, &t.CreatedBy}, {"updated_at", when, &t.UpdatedAt}, {"closed_at", when, &t.ClosedAt},
-		{"defer_until", when, &t.NotBefore}, {"pinned", "true or false", &pinned}, {"is_template", "true or false", &template},
+		{"_type", text, &kind}, {"id", text, &t.ID}, {"title", text, &t.Title}, {"status", text, &status},
+		{"priority", number, &t.Priority},
+		{"issue_type", text, &t.Type}, {"assignee", text, &t.Assignee}, {"labels", "an array of texts", &t.Labels},
+		{"close_reason", text, &reason},
+		{"created_at", when, &t.CreatedAt}, {"created_by", text, &t.CreatedBy}, {"updated_at", when, &t.UpdatedAt},
+		{"closed_at", when, &t.ClosedAt},
+		{"defer_until", when, &t.NotBefore}, {"pinned", "true or false", &pinned},
+		{"is_template", "true or false", &template},
 		{"coppice", "an object with pool, origin, ephemeral, outcome, parked, failed_claims and max_claims", &more},
 	} {
 		if err := rest.read(m.name, m.expected, m.into); err != nil {
@@ -133,7 +137,8 @@ func readBead(rest object) (*Bead, error) {
 	if kind != "" && kind != "issue" {
 		return nil, fmt.Errorf("_type is %.40q, and only an issue can become a task", kind)
 	}
-	t.Title, t.Type, t.Assignee, t.CreatedBy = oneLine(t.Title), oneLine(t.Type), oneLine(t.Assignee), oneLine(t.CreatedBy)
+	t.Title, t.Type, t.Assignee, t.CreatedBy = oneLine(t.Title), oneLine(t.Type), oneLine(t.Assignee),
+		oneLine(t.CreatedBy)
 	t.Labels = sorted(t.Labels)
 	t.Status = statusOf(status)
 	more.give(t)
@@ -246,7 +251,8 @@ func (b *Bead) take() error {
 		var c said
 		o, err := splitObject(raw)
 		if err == nil {
-			err = cmp.Or(o.read("author", "a text", &c.By), o.read("text", "a text", &c.Text), o.read("created_at", "a time", &c.At))
+			err = cmp.Or(o.read("author", "a text", &c.By), o.read("text", "a text", &c.Text),
+				o.read("created_at", "a time", &c.At))
 		}
 		if err == nil {
 			err = checkText("text", c.Text, MaxComment, true)
@@ -345,7 +351,8 @@ func newBead(t *Task, text string, comments []said, kept object) json.RawMessage
 	}
 	put("close_reason", reason == was.task.Reason && now.Status == was.task.Status, reason, reason != "")
 	put("defer_until", now.NotBefore.Equal(was.task.NotBefore), now.NotBefore, !now.NotBefore.IsZero())
-	put("dependencies", slices.Equal(now.DependsOn, was.task.DependsOn) && now.Parent == was.task.Parent && slices.Equal(now.Links, was.task.Links),
+	put("dependencies", slices.Equal(now.DependsOn, was.task.DependsOn) && now.Parent == was.task.Parent &&
+		slices.Equal(now.Links, was.task.Links),
 		beadDependencies(&now, kept), len(now.DependsOn)+len(now.Links) > 0 || now.Parent != "")
 	if len(comments) > 0 {
 		o.set("comments", beadComments(now.ID, comments))
@@ -368,7 +375,10 @@ func beadDependencies(t *Task, kept object) []json.RawMessage {
 	before, _ := dependencies(kept)
 	all := []json.RawMessage{}
 	for _, l := range links {
-		i := slices.IndexFunc(before, func(d dependency) bool { return d.on == l.ID && (d.kind == l.Type || l.Type == blocks && d.holds()) })
+		i := slices.IndexFunc(before, func(d dependency) bool {
+			return d.on == l.ID &&
+				(d.kind == l.Type || l.Type == blocks && d.holds())
+		})
 		if i >= 0 {
 			all = append(all, before[i].raw)
 			continue

@@ -61,7 +61,8 @@ func (q *Queue) claim(ctx context.Context, who Who, c Claiming, w *waiter) (t Ta
 		}
 		after := *r
 		after.Status, after.NotBefore = InProgress, time.Time{}
-		after.Claim = &Holder{By: who.String(), Incarnation: who.Incarnation, Life: q.lives[who.Path].ID, At: now(), Key: c.Key}
+		after.Claim = &Holder{By: who.String(), Incarnation: who.Incarnation, Life: q.lives[who.Path].ID, At: now(),
+			Key: c.Key}
 		after.Claims++
 		if err := s.save(&after, who, Claimed, ""); err != nil {
 			return err
@@ -109,7 +110,8 @@ func (q *Queue) wanted(who Who, c Claiming) (*record, error) {
 // roomFor refuses an agent that takes and takes.
 func (q *Queue) roomFor(who Who, held map[string]bool) error {
 	if !who.Person() && len(held) >= MaxHeld {
-		return fmt.Errorf("%w: %s has claimed %d tasks, and can claim more when it has closed or released some", ErrFull, who, len(held))
+		return fmt.Errorf("%w: %s has claimed %d tasks, and can claim more when it has closed or released some",
+			ErrFull, who, len(held))
 	}
 	return nil
 }
@@ -120,9 +122,11 @@ func (q *Queue) claimable(who Who, r *record) error {
 	case r.closed():
 		return closedAlready(r, "coppice task reopen "+r.ID)
 	case r.Claim != nil:
-		return fmt.Errorf("%w: %s is in progress at %s since %s", ErrConflict, r.ID, r.Claim.name(), r.Claim.At.Format(time.RFC3339))
+		return fmt.Errorf("%w: %s is in progress at %s since %s", ErrConflict, r.ID, r.Claim.name(),
+			r.Claim.At.Format(time.RFC3339))
 	case r.Status == InProgress:
-		return fmt.Errorf("%w: %s is in progress, as it was imported; it can be had after: coppice task retry %[2]s", ErrConflict, r.ID)
+		return fmt.Errorf("%w: %s is in progress, as it was imported; it can be had after: coppice task retry %[2]s",
+			ErrConflict, r.ID)
 	case r.Assignee != "" && r.Assignee != who.String() && !who.Person():
 		return fmt.Errorf("%w: %s is assigned to %s", ErrConflict, r.ID, r.Assignee)
 	case len(waits) > 0:
@@ -132,7 +136,8 @@ func (q *Queue) claimable(who Who, r *record) error {
 	case r.Status == Parked:
 		return parkedAlready(r)
 	case r.Status != Open && r.effective(q.index.now) != Open:
-		return fmt.Errorf("%w: %s is %s; open it with: coppice task edit %[2]s --status open", ErrConflict, r.ID, r.Status)
+		return fmt.Errorf("%w: %s is %s; open it with: coppice task edit %[2]s --status open", ErrConflict, r.ID,
+			r.Status)
 	}
 	return nil
 }
@@ -187,7 +192,8 @@ func (q *Queue) Sweep(ctx context.Context, keep func(path string) bool) error {
 	err := q.view(ctx, func(x *index) {
 		holders = holders[:0]
 		for by, ids := range x.claimed {
-			if slices.ContainsFunc(slices.Collect(maps.Keys(ids)), func(id string) bool { return q.orphan(x.get(id)) }) {
+			if slices.ContainsFunc(slices.Collect(maps.Keys(ids)),
+				func(id string) bool { return q.orphan(x.get(id)) }) {
 				holders = append(holders, by)
 			}
 		}
@@ -274,7 +280,8 @@ func (q *Queue) Finish(ctx context.Context, who Who, id string, e Ending) (Task,
 			return err
 		}
 		if n := q.index.open[r.ID]; n > 0 && !e.Force {
-			return fmt.Errorf("%w: %s has %d children that are not closed: %s; close them first, or only the parent with --force", ErrConflict, r.ID, n, strings.Join(q.openParts(r), ", "))
+			return fmt.Errorf("%w: %s has %d children that are not closed: %s; close them first, or "+
+				"only the parent with --force", ErrConflict, r.ID, n, strings.Join(q.openParts(r), ", "))
 		}
 		r.Status, r.Claim, r.NotBefore = Closed, nil, time.Time{}
 		r.Outcome, r.Reason, r.ClosedBy, r.ClosedAt = e.Outcome, e.Reason, who.String(), now()

@@ -192,12 +192,16 @@ func (q *Queue) news(ctx context.Context, r *record, comments []said) ([]said, e
 		return nil, err
 	}
 	return slices.DeleteFunc(slices.Clone(comments), func(c said) bool {
-		return slices.ContainsFunc(there, func(old said) bool { return c.By == old.By && c.Text == old.Text && c.At.Equal(old.At) })
+		return slices.ContainsFunc(there, func(old said) bool {
+			return c.By == old.By && c.Text == old.Text &&
+				c.At.Equal(old.At)
+		})
 	}), nil
 }
 
 // bringOn is bring, as long as the task is as it was; errAgain if it is not.
-func (q *Queue) bringOn(ctx context.Context, b *Bead, before *record, comments []said, ahead bool) (*step, fate, error) {
+func (q *Queue) bringOn(ctx context.Context, b *Bead, before *record, comments []said, ahead bool) (*step, fate,
+	error) {
 	if before != nil && !newer(b, before) {
 		return q.bringNothing(ctx)
 	}
@@ -272,7 +276,8 @@ func size(comments []said) (n int) {
 
 // keep keeps what is a task's own when a newer bead comes.
 func (r *record) keep(before *record) {
-	r.Number, r.Key, r.Said, r.Claims, r.Comments = before.Number, before.Key, before.Said, before.Claims, before.Comments
+	r.Number, r.Key, r.Said, r.Claims, r.Comments = before.Number, before.Key, before.Said, before.Claims,
+		before.Comments
 	if r.Pool == "" {
 		r.Pool = before.Pool
 	}

@@ -64,8 +64,10 @@ type tally struct {
 
 func newIndex() *index {
 	return &index{
-		entries: make(map[string]*entry), keys: make(map[string]string), parts: make(map[string]map[string]bool), open: make(map[string]int),
-		waiters: make(map[string]map[string]bool), claimed: make(map[string]map[string]bool), ready: make(map[place]*line),
+		entries: make(map[string]*entry), keys: make(map[string]string), parts: make(map[string]map[string]bool),
+		open:    make(map[string]int),
+		waiters: make(map[string]map[string]bool), claimed: make(map[string]map[string]bool),
+		ready:  make(map[place]*line),
 		counts: make(map[tally]int),
 		timed:  &line{less: func(a, b *entry) bool { return a.NotBefore.Before(b.NotBefore) }},
 	}

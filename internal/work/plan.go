@@ -86,7 +86,8 @@ func ReadPlan(name string, file io.ReaderAt, size int64, skip func(*LineError)) 
 			case parseErr != nil:
 				bad(number, column(line, text, parseErr), parseErr)
 			case has(byID, b.ID()):
-				bad(number, 1, fmt.Errorf("%w: %s is in line %d already", ErrInvalid, b.ID(), p.lines[byID[b.ID()]].number))
+				bad(number, 1, fmt.Errorf("%w: %s is in line %d already", ErrInvalid, b.ID(),
+					p.lines[byID[b.ID()]].number))
 			default:
 				byID[b.ID()] = len(p.lines)
 				p.lines = append(p.lines, lineOf{number, at, len(line), b.ID(), b.task.DependsOn, b.task.Parent})
@@ -211,7 +212,8 @@ func (p *Plan) circles(g *graph, bad func(line, column int, err error)) {
 		}
 		if !told[start] {
 			told[start] = true
-			bad(p.lines[start].number, 1, fmt.Errorf("%w: %s waits for tasks that wait for each other in a circle", ErrInvalid, p.lines[start].id))
+			bad(p.lines[start].number, 1, fmt.Errorf("%w: %s waits for tasks that wait for each other in a circle",
+				ErrInvalid, p.lines[start].id))
 		}
 	}
 }
@@ -231,7 +233,8 @@ func (p *Plan) tellCircle(g *graph, way []int, told map[int]bool, bad func(line,
 	if len(way) > most {
 		names = append(names, "...")
 	}
-	bad(p.lines[way[0]].number, 1, fmt.Errorf("%w: tasks wait for each other in a circle: %s -> %s (a task waits for those it depends on, and for its children)",
+	bad(p.lines[way[0]].number, 1, fmt.Errorf("%w: tasks wait for each other in a circle: %s -> %s (a task waits "+
+		"for those it depends on, and for its children)",
 		ErrInvalid, strings.Join(names, " -> "), p.lines[way[0]].id))
 }
 

@@ -64,7 +64,8 @@ func (q *Queue) purge(ctx context.Context, ids []string, over func(*index, *reco
 			if room < 0 {
 				break
 			}
-			s.also(store.Op{Kind: store.Delete, Key: q.textKey(id)}, store.Op{Kind: store.Delete, Key: q.broughtKey(id)})
+			s.also(store.Op{Kind: store.Delete, Key: q.textKey(id)},
+				store.Op{Kind: store.Delete, Key: q.broughtKey(id)})
 			s.remove(id)
 			n++
 			rest = ids[i+1:]

@@ -105,8 +105,10 @@ func OpenQueue(ctx context.Context, o Options) (*Queue, error) {
 		o.Also = func(Event) []store.Op { return nil }
 	}
 	q := &Queue{
-		o: o, prefix: idPrefix(o.Name), wake: make(chan struct{}, 1), ended: make(chan struct{}), importing: make(chan struct{}, 1),
-		index: *newIndex(), lives: make(map[string]Life), ends: make(map[string]end), waiting: make(map[place]*waitingLine), bad: make(map[string]bool), nonce: rand.Text(),
+		o: o, prefix: idPrefix(o.Name), wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		importing: make(chan struct{}, 1),
+		index:     *newIndex(), lives: make(map[string]Life), ends: make(map[string]end),
+		waiting: make(map[place]*waitingLine), bad: make(map[string]bool), nonce: rand.Text(),
 	}
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	if err := q.load(ctx); err != nil {

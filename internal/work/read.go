@@ -32,7 +32,8 @@ type Filter struct {
 func (f Filter) check() error {
 	for _, s := range f.Statuses {
 		if !slices.Contains(Statuses(), s) {
-			return fmt.Errorf("%w: the status is %.40q, expected %s%s", ErrInvalid, s, list(Statuses()), meant(string(s), Statuses()))
+			return fmt.Errorf("%w: the status is %.40q, expected %s%s", ErrInvalid, s, list(Statuses()),
+				meant(string(s), Statuses()))
 		}
 	}
 	return nil
@@ -74,7 +75,8 @@ func (q *Queue) List(ctx context.Context, f Filter) ([]Task, error) {
 		var after *record
 		if f.After != "" {
 			if after, gone = q.find(f.After); gone != nil {
-				gone = fmt.Errorf("%w: %.100q is not there any more, and so is the place in the list after it; begin anew", ErrConflict, f.After)
+				gone = fmt.Errorf("%w: %.100q is not there any more, and so is the place in the "+
+					"list after it; begin anew", ErrConflict, f.After)
 				return
 			}
 		}

@@ -210,8 +210,10 @@ func (t *Task) check() error {
 		name, text string
 		most       int
 	}{
-		{"title", t.Title, MaxTitle}, {"type", t.Type, MaxName}, {"pool", t.Pool, MaxName}, {"assignee", t.Assignee, MaxName},
-		{"origin", t.Origin, MaxName}, {"reason", t.Reason, MaxReason}, {"name of who created it", t.CreatedBy, MaxName},
+		{"title", t.Title, MaxTitle}, {"type", t.Type, MaxName}, {"pool", t.Pool, MaxName},
+		{"assignee", t.Assignee, MaxName},
+		{"origin", t.Origin, MaxName}, {"reason", t.Reason, MaxReason},
+		{"name of who created it", t.CreatedBy, MaxName},
 	} {
 		lines := text.name == "reason"
 		if err := checkText(text.name, text.text, text.most, lines); err != nil {
@@ -220,9 +222,11 @@ func (t *Task) check() error {
 	}
 	switch {
 	case !slices.Contains(Statuses(), t.Status):
-		return fmt.Errorf("%w: the status is %.40q, expected %s%s", ErrInvalid, t.Status, list(Statuses()), meant(string(t.Status), Statuses()))
+		return fmt.Errorf("%w: the status is %.40q, expected %s%s", ErrInvalid, t.Status, list(Statuses()),
+			meant(string(t.Status), Statuses()))
 	case t.Outcome != "" && !slices.Contains(Outcomes(), t.Outcome):
-		return fmt.Errorf("%w: the outcome is %.40q, expected %s%s", ErrInvalid, t.Outcome, list(Outcomes()), meant(string(t.Outcome), Outcomes()))
+		return fmt.Errorf("%w: the outcome is %.40q, expected %s%s", ErrInvalid, t.Outcome, list(Outcomes()),
+			meant(string(t.Outcome), Outcomes()))
 	case t.MaxClaims < 0 || t.MaxClaims > spec.MaxClaims:
 		return fmt.Errorf(
 			"%w: max_claims is %d, expected 1 to %d, or 0 for what the file says",
@@ -233,7 +237,8 @@ func (t *Task) check() error {
 	case len(t.Labels) > MaxLabels:
 		return fmt.Errorf("%w: it has %d labels, at most %d are allowed", ErrInvalid, len(t.Labels), MaxLabels)
 	case len(t.DependsOn)+len(t.Links) > MaxDepends:
-		return fmt.Errorf("%w: it depends on %d tasks, with its other links; at most %d are allowed", ErrInvalid, len(t.DependsOn)+len(t.Links), MaxDepends)
+		return fmt.Errorf("%w: it depends on %d tasks, with its other links; at most %d are allowed", ErrInvalid,
+			len(t.DependsOn)+len(t.Links), MaxDepends)
 	}
 	for _, label := range t.Labels {
 		if label == "" {

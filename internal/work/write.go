@@ -90,7 +90,8 @@ func (q *Queue) refuseCircle(id string) error {
 		if len(way) > most {
 			way = slices.Concat(way[:most-2], []string{"..."}, way[len(way)-1:])
 		}
-		return fmt.Errorf("%w: tasks would wait for each other in a circle: %s (a task waits for those it depends on, and for its children)", ErrInvalid, strings.Join(way, " -> "))
+		return fmt.Errorf("%w: tasks would wait for each other in a circle: %s (a task waits for those it depends "+
+			"on, and for its children)", ErrInvalid, strings.Join(way, " -> "))
 	}
 	return nil
 }
@@ -137,11 +138,14 @@ func (q *Queue) draft(who Who, d Draft) (*record, error) {
 	switch d.Status {
 	case "", Open, Blocked, Deferred:
 	default:
-		return nil, fmt.Errorf("%w: a new task is open, blocked or deferred, not %.40q%s", ErrInvalid, d.Status, meant(string(d.Status), []Status{Open, Blocked, Deferred}))
+		return nil, fmt.Errorf("%w: a new task is open, blocked or deferred, not %.40q%s", ErrInvalid, d.Status,
+			meant(string(d.Status), []Status{Open, Blocked, Deferred}))
 	}
 	r := &record{Task: Task{
-		Title: strings.TrimSpace(d.Title), Type: cmp.Or(d.Type, "task"), Status: cmp.Or(d.Status, Open), Priority: DefaultPriority, Labels: sorted(d.Labels),
-		Pool: d.Pool, Assignee: d.Assignee, NotBefore: d.NotBefore, Ephemeral: d.Ephemeral, Origin: d.Origin, MaxClaims: d.MaxClaims,
+		Title: strings.TrimSpace(d.Title), Type: cmp.Or(d.Type, "task"), Status: cmp.Or(d.Status, Open),
+		Priority: DefaultPriority, Labels: sorted(d.Labels),
+		Pool: d.Pool, Assignee: d.Assignee, NotBefore: d.NotBefore, Ephemeral: d.Ephemeral, Origin: d.Origin,
+		MaxClaims: d.MaxClaims,
 		CreatedAt: now(), CreatedBy: who.String(),
 	}, Key: d.Key}
 	if d.Priority != nil {
@@ -193,7 +197,8 @@ func (q *Queue) parent(id string) (string, error) {
 		return "", err
 	}
 	if r.closed() {
-		return "", fmt.Errorf("%w: %s is closed, and a parent is not before its children; open it first: coppice task reopen %[2]s", ErrConflict, r.ID)
+		return "", fmt.Errorf("%w: %s is closed, and a parent is not before its children; open it first: "+
+			"coppice task reopen %[2]s", ErrConflict, r.ID)
 	}
 	return r.ID, nil
 }
@@ -265,7 +270,8 @@ func (q *Queue) edit(r *record, e Edit) (err error) {
 		switch *e.Status {
 		case Open, Blocked, Deferred:
 		default:
-			return fmt.Errorf("%w: the status can be made open, blocked or deferred, not %.40q; claim and close are commands of their own", ErrInvalid, *e.Status)
+			return fmt.Errorf("%w: the status can be made open, blocked or deferred, not %.40q; claim and close "+
+				"are commands of their own", ErrInvalid, *e.Status)
 		}
 		if r.closed() {
 			return closedAlready(r, "coppice task reopen "+r.ID)
@@ -332,8 +338,10 @@ func same(a, b *Task) bool {
 func edited(e Edit) string {
 	var all []string
 	for name, there := range map[string]bool{
-		"title": e.Title != nil, "text": e.Text != nil, "type": e.Type != nil, "status": e.Status != nil, "priority": e.Priority != nil,
-		"pool": e.Pool != nil, "assignee": e.Assignee != nil, "parent": e.Parent != nil, "not before": e.NotBefore != nil, "max claims": e.MaxClaims != nil,
+		"title": e.Title != nil, "text": e.Text != nil, "type": e.Type != nil, "status": e.Status != nil,
+		"priority": e.Priority != nil,
+		"pool":     e.Pool != nil, "assignee": e.Assignee != nil, "parent": e.Parent != nil,
+		"not before": e.NotBefore != nil, "max claims": e.MaxClaims != nil,
 		"labels": len(e.AddLabels)+len(e.RemoveLabels) > 0, "dependencies": len(e.AddDepends)+len(e.RemoveDepends) > 0,
 	} {
 		if there {
@@ -347,7 +355,8 @@ func edited(e Edit) string {
 // leave it alone.
 func mayChange(who Who, r *record) error {
 	if c := r.Claim; c != nil && !who.Person() && (c.By != who.Path || c.Incarnation != who.Incarnation) {
-		return fmt.Errorf("%w: %s is in progress at %s since %s", ErrConflict, r.ID, c.name(), c.At.Format(time.RFC3339))
+		return fmt.Errorf("%w: %s is in progress at %s since %s", ErrConflict, r.ID, c.name(),
+			c.At.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -361,7 +370,8 @@ func (c *Holder) name() string {
 
 func closedAlready(r *record, next string) error {
 	how := string(cmp.Or(r.Outcome, Completed))
-	return fmt.Errorf("%w: %s is closed (%s by %s at %s); open it again with: %s", ErrConflict, r.ID, how, cmp.Or(r.ClosedBy, "somebody"), r.ClosedAt.Format(time.RFC3339), next)
+	return fmt.Errorf("%w: %s is closed (%s by %s at %s); open it again with: %s", ErrConflict, r.ID, how,
+		cmp.Or(r.ClosedBy, "somebody"), r.ClosedAt.Format(time.RFC3339), next)
 }
 
 // keptKeys is how many requests of comments a task remembers.
@@ -381,7 +391,8 @@ func (q *Queue) Comment(ctx context.Context, who Who, id, text, key string) (Tas
 			return errSame
 		}
 		if r.Comments >= MaxComments {
-			return fmt.Errorf("%w: %s has %d comments, which is as many as are kept; write on in a new task that is a child of it", ErrFull, r.ID, r.Comments)
+			return fmt.Errorf("%w: %s has %d comments, which is as many as are kept; write on in a new "+
+				"task that is a child of it", ErrFull, r.ID, r.Comments)
 		}
 		c := said{Comment: Comment{By: who.String(), Incarnation: who.Incarnation, At: now(), Text: text}}
 		s.also(q.comment(r, c))

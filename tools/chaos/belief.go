@@ -134,8 +134,10 @@ func runBeliefs(o options) (err error) {
 	var b strings.Builder
 	b.WriteString("[project]\nname = \"chaos\"\n\n[supervision]\nmax_restarts = \"unlimited\"\n")
 	for i := range o.agents {
-		fmt.Fprintf(&b, "\n[[agent]]\nname = \"a%d\"\ncommand = [%q, \"agent\", %q, \"belief\", \"a%d\"]\nbackoff = \"none\"\n[agent.beliefs]\n"+
-			"n = { type = \"int\", persistent = true }\nsquare = { type = \"int\", persistent = true }\ntext = { type = \"string\", persistent = true }\nlife = 0\n", i, self, o.dir, i)
+		fmt.Fprintf(&b, "\n[[agent]]\nname = \"a%d\"\ncommand = [%q, \"agent\", %q, \"belief\", \"a%d\"]\nbackoff "+
+			"= \"none\"\n[agent.beliefs]\n"+
+			"n = { type = \"int\", persistent = true }\nsquare = { type = \"int\", persistent = true }\ntext = { "+
+			"type = \"string\", persistent = true }\nlife = 0\n", i, self, o.dir, i)
 	}
 	if err := os.WriteFile(filepath.Join(o.dir, "coppice.toml"), []byte(b.String()), 0o600); err != nil {
 		return err
@@ -192,7 +194,8 @@ func runBeliefs(o options) (err error) {
 		all.lives += a.lives
 		all.acks += a.acks
 	}
-	o.say("%d rounds, killed %v: %d lives, %d steps acknowledged, none lost, none half", o.rounds, killed, all.lives, all.acks)
+	o.say("%d rounds, killed %v: %d lives, %d steps acknowledged, none lost, none half", o.rounds, killed, all.lives,
+		all.acks)
 	if all.lives <= o.agents || all.acks == 0 {
 		return errors.New("nothing was tested")
 	}

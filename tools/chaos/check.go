@@ -127,8 +127,11 @@ func checkAgent(dir, name string, stays bool, lives map[uint64]*life) (starts in
 		return len(incarnations), fmt.Errorf("%s was started %d times, expected once", name, len(incarnations))
 	}
 	for _, n := range incarnations {
-		if l := lives[n]; l == nil || l.ended != 1 || l.started != 1 && !(stopped && n == last(incarnations)) { // the last may be stopped while it starts
-			return len(incarnations), fmt.Errorf("%s: incarnation %d is not started once and ended once in the log:%s", name, n, around(lives, n))
+		// the last may be stopped while it starts
+		if l := lives[n]; l == nil || l.ended != 1 || l.started != 1 && !(stopped && n == last(incarnations)) {
+			return len(incarnations),
+				fmt.Errorf("%s: incarnation %d is not started once and ended once in the log:%s", name, n,
+					around(lives, n))
 		}
 	}
 	return len(incarnations), nil

@@ -133,7 +133,8 @@ func writeProject(o options, self string) error {
 		if i < o.crashing {
 			kind = "crash"
 		}
-		fmt.Fprintf(&b, "\n[[agent]]\nname = \"%s-%d\"\ncommand = [%q, \"agent\", %q, \"%s\", \"%s-%d\"]\nbackoff = \"none\"\n", kind, i, self, o.dir, kind, kind, i)
+		fmt.Fprintf(&b, "\n[[agent]]\nname = \"%s-%d\"\ncommand = [%q, \"agent\", %q, \"%s\", "+
+			"\"%s-%d\"]\nbackoff = \"none\"\n", kind, i, self, o.dir, kind, kind, i)
 	}
 	return os.WriteFile(filepath.Join(o.dir, "coppice.toml"), []byte(b.String()), 0o600)
 }

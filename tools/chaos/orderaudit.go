@@ -91,7 +91,8 @@ func (a *orderAudit) slot(r *orderRun, id, reason string) {
 			a.fail("run %s is for %v, after one for %v", id, at, last.slot)
 		}
 		if at.After(last.at.Add(time.Second)) {
-			a.fail("run %s is for %v, the one before it was fired at %v: there was a time between them", id, at, last.at)
+			a.fail("run %s is for %v, the one before it was fired at %v: there was a time between them", id, at,
+				last.at)
 		}
 	}
 	a.tick = r
@@ -157,7 +158,8 @@ func (a *orderAudit) acknowledge(ids []string) {
 func (a *orderAudit) close() (ordersSum, error) {
 	for id, r := range a.runs {
 		if r.fired != 1 || r.completed != 1 || r.begun != 1 || r.ended != 1 {
-			a.fail("run %s of %q was fired %d times, began %d times, ended %d times, and has completed %d times", id, r.order, r.fired, r.begun, r.ended, r.completed)
+			a.fail("run %s of %q was fired %d times, began %d times, ended %d times, and has completed %d times", id,
+				r.order, r.fired, r.begun, r.ended, r.completed)
 		}
 	}
 	for seq, handed := range a.owed {

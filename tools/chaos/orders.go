@@ -244,7 +244,8 @@ func heardFilter() event.Filter {
 type ordersSum struct{ runs, slots, events, byHand int }
 
 func (s ordersSum) String() string {
-	return fmt.Sprintf("%d runs, %d of them at seconds of a schedule, %d acknowledged by hand; %d events handed over", s.runs, s.slots, s.byHand, s.events)
+	return fmt.Sprintf("%d runs, %d of them at seconds of a schedule, %d acknowledged by hand; %d events handed over",
+		s.runs, s.slots, s.byHand, s.events)
 }
 
 // checkOrders holds the event log against the journals, once the daemon has ended.

@@ -117,7 +117,8 @@ func measure(k keeper, fifo *killtest.FIFO, rounds int, pause time.Duration) (ma
 	decisions := make([]time.Duration, rounds)
 	for i, at := range times {
 		if decisions[i] = at.Sub(blows[i]); decisions[i] < 0 {
-			return nil, fmt.Errorf("end %d was decided upon %v before it came: has the clock been set?", i, -decisions[i])
+			return nil, fmt.Errorf("end %d was decided upon %v before it came: has the clock been set?", i,
+				-decisions[i])
 		}
 	}
 	m := make(map[string]float64)
@@ -172,7 +173,8 @@ func (d *daemon) up() error {
 		return err
 	}
 	var toml strings.Builder
-	fmt.Fprintf(&toml, "[project]\nname = \"bench\"\n\n[daemon]\npatrol_interval = \"1d\"\nmax_restarts = \"unlimited\"\n\n"+
+	fmt.Fprintf(&toml, "[project]\nname = \"bench\"\n\n[daemon]\npatrol_interval = "+
+		"\"1d\"\nmax_restarts = \"unlimited\"\n\n"+
 		"[[agent]]\nname = \"hot\"\ncommand = %s\nbackoff = \"none\"\n", quoted)
 	for i := range d.beside {
 		fmt.Fprintf(&toml, "\n[[agent]]\nname = \"a%d\"\ncommand = [\"sleep\", \"1000000\"]\n", i)

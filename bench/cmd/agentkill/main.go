@@ -36,10 +36,12 @@ func keepers() map[string]keeper {
 		"coppice-up":  {"coppice.toml", project, []string{"up"}},
 		// It waits for a second at least.
 		"process-compose": {"compose.yaml", func(argv []string) string {
-			return fmt.Sprintf("version: \"0.5\"\nprocesses:\n  hot:\n    command: \"exec %s\"\n    availability:\n      restart: always\n", strings.Join(argv, " "))
+			return fmt.Sprintf("version: \"0.5\"\nprocesses:\n  hot:\n    command: \"exec %s\"\n    "+
+				"availability:\n      restart: always\n", strings.Join(argv, " "))
 		}, []string{"up", "-f", "compose.yaml", "-t=false", "--no-server"}},
 		"supervisord": {"supervisord.conf", func(argv []string) string {
-			return fmt.Sprintf("[supervisord]\nnodaemon=true\n[program:hot]\ncommand=%s\nautorestart=true\nstartsecs=0\nstartretries=1000000\n", strings.Join(argv, " "))
+			return fmt.Sprintf("[supervisord]\nnodaemon=true\n[program:hot]\ncommand=%s\nautorestart=true\n"+
+				"startsecs=0\nstartretries=1000000\n", strings.Join(argv, " "))
 		}, []string{"-c", "supervisord.conf"}},
 	}
 }

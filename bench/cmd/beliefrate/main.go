@@ -108,7 +108,8 @@ func rate(ctx context.Context, write set, n int, storm time.Duration) (map[strin
 	}
 	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 	return map[string]float64{
-		"writes": float64(len(all)), "writes_per_s": float64(len(all)) / elapsed.Seconds(), "us_per_write": us(elapsed) / float64(len(all)), "fewest_per_s": float64(fewest) / elapsed.Seconds(),
+		"writes": float64(len(all)), "writes_per_s": float64(len(all)) / elapsed.Seconds(),
+		"us_per_write": us(elapsed) / float64(len(all)), "fewest_per_s": float64(fewest) / elapsed.Seconds(),
 		"p50_us": us(all[len(all)/2]), "p99_us": us(all[len(all)*99/100]),
 	}, errors.Join(errs...)
 }
@@ -157,6 +158,7 @@ func throughSocket(coppice, dir string, n int) (set, func() error, error) {
 		return nil, nil, err
 	}
 	return func(ctx context.Context, i, k int) error {
-		return p.Agents[i].ChangeOwn(ctx, api.Caller{}, api.BeliefStep{Set: value.Named{"n": value.Value(strconv.Itoa(k))}})
+		return p.Agents[i].ChangeOwn(ctx, api.Caller{},
+			api.BeliefStep{Set: value.Named{"n": value.Value(strconv.Itoa(k))}})
 	}, p.End, nil
 }

@@ -46,7 +46,8 @@ func build(ctx context.Context, dir string) (programs, error) {
 		p.notes = append(p.notes, fmt.Sprintf("Erlang/OTP is left out: %v (Debian: apt-get install erlang-base)", err))
 	}
 	if runtime.GOOS != "linux" {
-		p.notes = append(p.notes, "exec, exit, acted, fleet, output, belief and work are left out: they are measured on Linux only")
+		p.notes = append(p.notes, "exec, exit, acted, fleet, output, belief and work are left out: they "+
+			"are measured on Linux only")
 		return p, nil
 	}
 	if p.execfloor, err = goBuild(ctx, dir, "execfloor", ".", "./cmd/execfloor"); err != nil {
@@ -70,7 +71,8 @@ func build(ctx context.Context, dir string) (programs, error) {
 	if p.workrate, err = goBuild(ctx, dir, "workrate", ".", "./cmd/workrate"); err != nil {
 		return p, err
 	}
-	if out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "maragu.dev/goqite").Output(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}",
+		"maragu.dev/goqite").Output(); err != nil {
 		p.notes = append(p.notes, fmt.Sprintf("goqite is left out: %v", err))
 	} else {
 		p.goqite = filepath.Join(strings.TrimSpace(string(out)), "schema_sqlite.sql")
@@ -79,7 +81,8 @@ func build(ctx context.Context, dir string) (programs, error) {
 	if runtime.GOARCH == "amd64" {
 		entry = []string{"-ldflags=-E main.entry"}
 	} else {
-		p.notes = append(p.notes, "exec: the measured program is an ordinary Go program, whose start-up adds to floor and result alike")
+		p.notes = append(p.notes, "exec: the measured program is an ordinary Go program, whose start-up adds "+
+			"to floor and result alike")
 	}
 	if p.firstact, err = goBuild(ctx, dir, "firstact", ".", "./cmd/firstact", entry...); err != nil {
 		return p, err
@@ -87,7 +90,8 @@ func build(ctx context.Context, dir string) (programs, error) {
 	if p.coppice, err = goBuild(ctx, dir, "coppice", "..", "./cmd/coppice"); err != nil {
 		p.notes = append(p.notes, fmt.Sprintf("coppice run and up are not available: %v", err))
 	}
-	if p.compose, err = goBuild(ctx, dir, "process-compose", "peers", "github.com/f1bonacc1/process-compose/src"); err != nil {
+	if p.compose, err = goBuild(ctx, dir, "process-compose", "peers",
+		"github.com/f1bonacc1/process-compose/src"); err != nil {
 		p.notes = append(p.notes, fmt.Sprintf("process-compose is left out: %v", err))
 	}
 	if p.supervisord, err = exec.LookPath("supervisord"); err != nil {

@@ -15,7 +15,8 @@ type job struct {
 }
 
 func scenarios() []string {
-	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "acted", "fleet", "output", "belief", "cron", "orders", "work"}
+	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "acted", "fleet", "output",
+		"belief", "cron", "orders", "work"}
 }
 
 // sizes are the numbers that make a run long or short.
@@ -38,9 +39,13 @@ type sizes struct {
 
 func sizesOf(quick bool) sizes {
 	if quick {
-		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20, kills: 100, beside: 20, fleet: 100, output: 200, writers: 100, writes: time.Second, orders: 10_000, looks: 200 * time.Millisecond, workers: 64}
+		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20,
+			kills: 100, beside: 20, fleet: 100, output: 200, writers: 100, writes: time.Second, orders: 10_000,
+			looks: 200 * time.Millisecond, workers: 64}
 	}
-	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30, kills: 300, beside: 200, fleet: 1000, output: 1000, writers: 100, writes: 5 * time.Second, orders: 10_000, looks: time.Second, workers: 64}
+	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30,
+		kills: 300, beside: 200, fleet: 1000, output: 1000, writers: 100, writes: 5 * time.Second, orders: 10_000,
+		looks: time.Second, workers: 64}
 }
 
 // matrix lists the jobs of repetition rep. Implementations of one question
@@ -69,9 +74,11 @@ func matrix(c config, p programs, rep int) []job {
 		"raw", "suture", "coppice", "coppice-add", "coppice-pool", "hollywood", "hollywood-inbox16",
 		"otp-static", "otp-static-gs", "otp-simple", "otp-simple-gs",
 	}, nil, nil)
-	hot := []string{"raw", "suture", "suture-panic", "coppice", "coppice-pool", "coppice-panic", "hollywood-inbox16", "otp-static", "otp-simple"}
+	hot := []string{"raw", "suture", "suture-panic", "coppice", "coppice-pool", "coppice-panic", "hollywood-inbox16",
+		"otp-static", "otp-simple"}
 	for _, n := range []int{0, s.children} {
-		ask("restart", n, hot, []string{"-d", s.storm.String()}, []string{strconv.FormatInt(s.storm.Milliseconds(), 10)})
+		ask("restart", n, hot, []string{"-d", s.storm.String()},
+			[]string{strconv.FormatInt(s.storm.Milliseconds(), 10)})
 	}
 	for _, n := range []int{0, s.children} {
 		ask("latency", n, hot, []string{"-rounds", strconv.Itoa(s.crashes)}, []string{strconv.Itoa(s.crashes), "2"})
@@ -80,18 +87,23 @@ func matrix(c config, p programs, rep int) []job {
 		[]string{"-rounds", strconv.Itoa(s.groups)}, []string{strconv.Itoa(s.groups), "1"})
 	ask("lost", 0, []string{"raw", "suture", "suture-panic", "coppice", "coppice-pool", "coppice-panic"}, nil, nil)
 	for _, death := range []string{"exec", "exit"} {
-		ask(death, 1, []string{"os/exec", "coppice-run", "coppice-up", "process-compose", "supervisord"}, []string{"-rounds", strconv.Itoa(s.kills)}, nil)
+		ask(death, 1, []string{"os/exec", "coppice-run", "coppice-up", "process-compose", "supervisord"},
+			[]string{"-rounds", strconv.Itoa(s.kills)}, nil)
 	}
 	for _, n := range []int{0, s.beside} {
-		ask("acted", n, []string{"os/exec", "coppice-up"}, []string{"-n", strconv.Itoa(n), "-rounds", strconv.Itoa(s.kills)}, nil)
+		ask("acted", n, []string{"os/exec", "coppice-up"},
+			[]string{"-n", strconv.Itoa(n), "-rounds", strconv.Itoa(s.kills)}, nil)
 	}
 	ask("fleet", s.fleet, []string{"coppice-up"}, []string{"-n", strconv.Itoa(s.fleet)}, nil)
 	ask("output", 100, []string{"raw-cat", "coppice-up"}, []string{"-n", "100", "-mb", strconv.Itoa(s.output)}, nil)
-	ask("belief", s.writers, []string{"raw-commit", "coppice-book", "coppice-socket"}, []string{"-n", strconv.Itoa(s.writers), "-d", s.writes.String()}, nil)
+	ask("belief", s.writers, []string{"raw-commit", "coppice-book", "coppice-socket"},
+		[]string{"-n", strconv.Itoa(s.writers), "-d", s.writes.String()}, nil)
 	ask("cron", 1, []string{"coppice", "robfig-cron", "gronx", "cronexpr"}, []string{"-d", s.looks.String()}, nil)
-	ask("orders", s.orders, []string{"coppice", "robfig-cron", "gronx"}, []string{"-n", strconv.Itoa(s.orders), "-d", s.looks.String()}, nil)
+	ask("orders", s.orders, []string{"coppice", "robfig-cron", "gronx"},
+		[]string{"-n", strconv.Itoa(s.orders), "-d", s.looks.String()}, nil)
 	for _, n := range []int{1, s.workers} {
-		ask("work", n, []string{"raw-sqlite", "goqite", "coppice-queue", "coppice-socket"}, []string{"-n", strconv.Itoa(n), "-d", s.writes.String()}, nil)
+		ask("work", n, []string{"raw-sqlite", "goqite", "coppice-queue", "coppice-socket"},
+			[]string{"-n", strconv.Itoa(n), "-d", s.writes.String()}, nil)
 	}
 	return jobs
 }
@@ -112,7 +124,8 @@ func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string)
 	if scenario == "exec" || scenario == "exit" {
 		argv := []string{"-scenario", scenario, "-firstact", p.firstact}
 		program := map[string]string{
-			"coppice-run": p.coppice, "coppice-up": p.coppice, "process-compose": p.compose, "supervisord": p.supervisord,
+			"coppice-run": p.coppice, "coppice-up": p.coppice, "process-compose": p.compose,
+			"supervisord": p.supervisord,
 		}[impl]
 		switch {
 		case impl == "os/exec" && p.execfloor != "":

@@ -41,7 +41,8 @@ func measure(ctx context.Context, c config, p programs, out io.Writer) ([]report
 				return nil, err
 			}
 			rows = append(rows, row)
-			fmt.Fprintf(os.Stderr, "%d/%d %3d/%d %s %s n=%d %s\n", rep+1, c.reps, i+1, len(jobs), j.scenario, j.impl, j.n, row.Error)
+			fmt.Fprintf(os.Stderr, "%d/%d %3d/%d %s %s n=%d %s\n", rep+1, c.reps, i+1, len(jobs), j.scenario, j.impl,
+				j.n, row.Error)
 		}
 	}
 	return rows, nil

@@ -36,7 +36,8 @@ func engine(n int, expr ...string) (*sim, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, &orders.Order{Name: fmt.Sprint("o", i), Command: []string{"true"}, Gates: []orders.Gate{{Kind: orders.Cron, Schedule: schedule}}})
+		all = append(all, &orders.Order{Name: fmt.Sprint("o", i), Command: []string{"true"},
+			Gates: []orders.Gate{{Kind: orders.Cron, Schedule: schedule}}})
 	}
 	s := &sim{now: orders.Now{Wall: time.Date(2024, 1, 1, 0, 0, 30, 0, time.UTC), Up: time.Hour, Boot: "one"}}
 	s.e = orders.New(all, nil, 0, s.now)

@@ -27,7 +27,8 @@ func (f *hollywoodFleet) Receive(c *actor.Context) {
 	if _, ok := c.Message().(actor.Started); !ok {
 		return
 	}
-	opts := []actor.OptFunc{actor.WithMaxRestarts(math.MaxInt32), actor.WithRestartDelay(0), actor.WithInboxSize(f.inbox)}
+	opts := []actor.OptFunc{actor.WithMaxRestarts(math.MaxInt32), actor.WithRestartDelay(0),
+		actor.WithInboxSize(f.inbox)}
 	for i := range f.n {
 		c.SpawnChildFunc(f.idle, "idle", append(opts, actor.WithID(strconv.Itoa(i)))...)
 	}

@@ -77,7 +77,8 @@ func run(args []string) error {
 	fs.IntVar(&o.rounds, "rounds", 0, "crashes in latency (default 1000), in rest (30), in lost (100000)")
 	fs.DurationVar(&o.pause, "pause", 0, "pause between two crashes (default 2ms)")
 	cpu := fs.String("cpuprofile", "", "write a CPU profile of the whole run to `file`")
-	fs.StringVar(&o.heapProfile, "heapprofile", "", "spawn: write a heap profile of the idle fleet to `file`; set -memrate as well")
+	fs.StringVar(&o.heapProfile, "heapprofile", "",
+		"spawn: write a heap profile of the idle fleet to `file`; set -memrate as well")
 	fs.IntVar(&runtime.MemProfileRate, "memrate", runtime.MemProfileRate, "bytes per heap profile sample")
 	if err := fs.Parse(args); err != nil {
 		return err

@@ -158,7 +158,8 @@ func rest(f fleet, p *probe, o options) (metrics, error) {
 		for p.started.Load() < want {
 			time.Sleep(20 * time.Microsecond)
 			if time.Since(t0) > time.Minute {
-				return nil, fmt.Errorf("group restart %d: %d of %d missing after a minute", len(v)+1, want-p.started.Load(), o.n)
+				return nil, fmt.Errorf("group restart %d: %d of %d missing after a minute", len(v)+1,
+					want-p.started.Load(), o.n)
 			}
 		}
 		v = append(v, time.Since(t0))

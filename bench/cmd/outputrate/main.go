@@ -125,7 +125,8 @@ func throughShim(coppice, dir, result string, argv []string) (used time.Duration
 	}
 	// When it has written, it lives on until its shim has been looked at.
 	quoted := "'" + strings.Join(argv, "' '") + "'"
-	toml := fmt.Sprintf("[[agent]]\nname = \"a\"\ncommand = [\"sh\", \"-c\", \"\"\"\necho $PPID > shim; %s; exec sleep 1000\"\"\"]\n", quoted)
+	toml := fmt.Sprintf("[[agent]]\nname = \"a\"\ncommand = [\"sh\", \"-c\", \"\"\"\necho $PPID > shim; %s; "+
+		"exec sleep 1000\"\"\"]\n", quoted)
 	if err := os.WriteFile(filepath.Join(dir, "coppice.toml"), []byte(toml), 0o600); err != nil {
 		return 0, err
 	}

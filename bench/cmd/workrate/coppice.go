@@ -79,7 +79,8 @@ func openSocket(coppice, dir string, n int) (queue, error) {
 }
 
 func (q throughSocket) add(ctx context.Context, i int) error {
-	_, err := q.Agents[i].AddTask(ctx, api.TaskAdd{Task: work.Draft{Title: title, Text: text, Pool: pool, Key: rand.Text()}})
+	_, err := q.Agents[i].AddTask(ctx, api.TaskAdd{Task: work.Draft{Title: title, Text: text, Pool: pool,
+		Key: rand.Text()}})
 	return err
 }
 

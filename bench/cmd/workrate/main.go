@@ -54,7 +54,8 @@ type queue interface {
 // payload is what there is to a task; all keep the same.
 const (
 	title = "Fix the login"
-	text  = "The button does nothing. It did something before the last release, in which its colour was changed; see the report."
+	text  = "The button does nothing. It did something before the last release, in which its colour was " +
+		"changed; see the report."
 )
 
 func (p program) open(ctx context.Context, dir string, n int) (queue, error) {
@@ -125,7 +126,8 @@ func measure(ctx context.Context, p program, n int, storm time.Duration) (row re
 
 // all lets n workers act for a while, each one time after the other, or until there
 // is nothing to be done. It returns what each time took, sorted.
-func all(n int, d time.Duration, act func(worker int) (bool, error)) (took []time.Duration, elapsed time.Duration, err error) {
+func all(n int, d time.Duration, act func(worker int) (bool, error)) (took []time.Duration, elapsed time.Duration,
+	err error) {
 	each := make([][]time.Duration, n)
 	errs := make([]error, n)
 	begun := time.Now()

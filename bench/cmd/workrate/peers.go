@@ -18,8 +18,10 @@ import (
 // openDB opens a file as coppice does it: what was committed survives a loss of
 // power. All have one connection, so that nobody is told that the file is locked.
 func openDB(dir string) (*sql.DB, error) {
-	settings := url.Values{"_pragma": {"busy_timeout(5000)", "synchronous(full)", "journal_mode(wal)", "wal_autocheckpoint(4000)", "cache_size(-16384)"}, "_txlock": {"immediate"}}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: filepath.Join(dir, "queue.db")}).String()+"?"+settings.Encode())
+	settings := url.Values{"_pragma": {"busy_timeout(5000)", "synchronous(full)", "journal_mode(wal)",
+		"wal_autocheckpoint(4000)", "cache_size(-16384)"}, "_txlock": {"immediate"}}
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: filepath.Join(dir, "queue.db")}).String()+"?"+
+		settings.Encode())
 	if err == nil {
 		db.SetMaxOpenConns(1)
 		db.SetMaxIdleConns(1)
@@ -43,8 +45,9 @@ func openRaw(ctx context.Context, dir string) (queue, error) {
 	q := &raw{db: db}
 	for to, query := range map[**sql.Stmt]string{
 		&q.insert: `INSERT INTO task (state, title, body) VALUES (0, ?, ?)`,
-		&q.take:   `UPDATE task SET state = 1, worker = ? WHERE id = (SELECT id FROM task INDEXED BY ready WHERE state = 0 ORDER BY id LIMIT 1) RETURNING id`,
-		&q.over:   `UPDATE task SET state = 2 WHERE id = ?`,
+		&q.take: `UPDATE task SET state = 1, worker = ? WHERE id = (SELECT id FROM task INDEXED BY ready WHERE ` +
+			`state = 0 ORDER BY id LIMIT 1) RETURNING id`,
+		&q.over: `UPDATE task SET state = 2 WHERE id = ?`,
 	} {
 		if err == nil {
 			*to, err = db.PrepareContext(ctx, query)

@@ -1,7 +1,8 @@
 //go:build linux
 
 // Package killtest measures how long an OS process is missing after it was
-// killed, or has ended by itself: from the signal, or what it ends at, until the first instruction of its successor, which
+// killed, or has ended by itself: from the signal, or what it ends at, until the first instruction of its
+// successor, which
 // cmd/firstact reports through a FIFO. Whoever restarts it, bare os/exec or
 // a supervisor in another process, is measured in the same way.
 package killtest
@@ -121,7 +122,8 @@ const enough = 20 * time.Second
 // before each; fewer if that takes long. renew is called right after the blow
 // and brings the successor up; it is nil where somebody else does. The last
 // incarnation is left running and its pid returned.
-func Measure(f *FIFO, d *Death, pid, rounds int, pause time.Duration, renew func() error) ([]time.Duration, int, error) {
+func Measure(f *FIFO, d *Death, pid, rounds int, pause time.Duration, renew func() error) ([]time.Duration, int,
+	error) {
 	v := make([]time.Duration, 0, rounds)
 	began := time.Now()
 	for len(v) < rounds && time.Since(began) < enough {

@@ -34,7 +34,8 @@ func Start(coppice, dir string, n int) (p *Project, err error) {
 	var toml strings.Builder
 	toml.WriteString("[project]\nname = \"bench\"\n")
 	for i := range n {
-		fmt.Fprintf(&toml, "\n[[agent]]\nname = \"a%d\"\ncommand = [\"sh\", \"-c\", 'echo \"$COPPICE_TOKEN\" > a%d.token; exec sleep 1000000']\nready.exec = [\"test\", \"-s\", \"a%d.token\"]\n", i, i, i)
+		fmt.Fprintf(&toml, "\n[[agent]]\nname = \"a%d\"\ncommand = [\"sh\", \"-c\", 'echo \"$COPPICE_TOKEN\" > "+
+			"a%d.token; exec sleep 1000000']\nready.exec = [\"test\", \"-s\", \"a%d.token\"]\n", i, i, i)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "coppice.toml"), []byte(toml.String()), 0o600); err != nil {
 		return nil, err

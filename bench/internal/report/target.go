@@ -65,7 +65,8 @@ func targets() []target {
 	// Caches alone make raw's p50 grow by a quarter to a half.
 	flat("failure to running, p50, flat", "latency", "p50_us", 1.5, false)
 	for _, death := range []struct{ scenario, row string }{
-		{"exec", "SIGKILL to the successor's exec through the shim, p50"}, {"exit", "failure to the successor's exec through the shim, p50"},
+		{"exec", "SIGKILL to the successor's exec through the shim, p50"},
+		{"exit", "failure to the successor's exec through the shim, p50"},
 	} {
 		ts = append(ts, target{row: death.row, scenario: death.scenario, metric: "p50_us", ours: "coppice-up", n: many,
 			against: []string{"os/exec"}, refN: many, factor: 2})
@@ -79,30 +80,43 @@ func targets() []target {
 		{"1000 agents at rest, MB of the daemon", "daemon_rss_mb", 150},
 		{"idle shim, MB of PSS", "shim_pss_max_mb", 4},
 	} {
-		ts = append(ts, target{row: t.row, scenario: "fleet", metric: t.metric, ours: "coppice-up", n: many, limit: t.limit})
+		ts = append(ts, target{row: t.row, scenario: "fleet", metric: t.metric, ours: "coppice-up", n: many,
+			limit: t.limit})
 	}
 	for _, impl := range []string{"coppice-book", "coppice-socket"} {
-		ts = append(ts, target{row: "10,000 durable belief writes/s, 100 agents: µs for each", scenario: "belief", metric: "us_per_write", ours: impl, n: many, limit: 100})
+		ts = append(ts, target{row: "10,000 durable belief writes/s, 100 agents: µs for each", scenario: "belief",
+			metric: "us_per_write", ours: impl, n: many, limit: 100})
 	}
 	crons := []string{"robfig-cron", "gronx", "cronexpr"}
 	for _, metric := range []string{"often_ns", "daily_ns", "seldom_ns"} {
-		ts = append(ts, target{row: "cron, the next time, faster than peers", scenario: "cron", metric: metric, ours: "coppice", n: many, against: crons, refN: many, factor: 1})
+		ts = append(ts, target{row: "cron, the next time, faster than peers", scenario: "cron", metric: metric,
+			ours: "coppice", n: many, against: crons, refN: many, factor: 1})
 	}
 	for _, metric := range []string{"rest_us", "longest_us"} {
-		ts = append(ts, target{row: "10,000 orders: a tick within 10 ms, µs of computing", scenario: "orders", metric: metric, ours: "coppice", n: many, limit: 10_000})
+		ts = append(ts, target{row: "10,000 orders: a tick within 10 ms, µs of computing", scenario: "orders",
+			metric: metric, ours: "coppice", n: many, limit: 10_000})
 	}
 	return append(ts,
-		target{row: "10,000 orders: one that is due, cheaper than peers", scenario: "orders", metric: "fire_us", ours: "coppice", n: many, against: crons, refN: many, factor: 1},
-		target{row: "an exit is acted on within 5 ms, p50 in µs", scenario: "acted", metric: "renewed_p50_us", ours: "coppice-up", n: many, limit: 5000},
-		target{row: "an exit is decided upon within 5 ms, p99 in µs", scenario: "acted", metric: "decided_p99_us", ours: "coppice-up", n: many, limit: 5000},
-		target{row: "output through a shim, 300 MB/s: seconds for 1 GB", scenario: "output", metric: "s_per_gb", ours: "coppice-up", n: many, limit: 10. / 3},
-		target{row: "output through a shim, against cat", scenario: "output", metric: "s_per_gb", ours: "coppice-up", n: many, against: []string{"raw-cat"}, refN: many, factor: 4},
-		target{row: "writes/s beside one commit for each", scenario: "belief", metric: "writes_per_s", ours: "coppice-book", n: many, against: []string{"raw-commit"}, refN: many, factor: 3, atLeast: true},
-		target{row: "tasks claimed and closed/s by many, not below a queue", scenario: "work", metric: "done_per_s", ours: "coppice-queue", n: many, against: []string{"goqite"}, refN: many, factor: 1, atLeast: true},
-		target{row: "rest_for_one, 1000 children", scenario: "rest", metric: "p50_us", ours: "coppice-rest", n: many, against: otp, refN: many, factor: 0.5},
+		target{row: "10,000 orders: one that is due, cheaper than peers", scenario: "orders", metric: "fire_us",
+			ours: "coppice", n: many, against: crons, refN: many, factor: 1},
+		target{row: "an exit is acted on within 5 ms, p50 in µs", scenario: "acted", metric: "renewed_p50_us",
+			ours: "coppice-up", n: many, limit: 5000},
+		target{row: "an exit is decided upon within 5 ms, p99 in µs", scenario: "acted", metric: "decided_p99_us",
+			ours: "coppice-up", n: many, limit: 5000},
+		target{row: "output through a shim, 300 MB/s: seconds for 1 GB", scenario: "output", metric: "s_per_gb",
+			ours: "coppice-up", n: many, limit: 10. / 3},
+		target{row: "output through a shim, against cat", scenario: "output", metric: "s_per_gb", ours: "coppice-up",
+			n: many, against: []string{"raw-cat"}, refN: many, factor: 4},
+		target{row: "writes/s beside one commit for each", scenario: "belief", metric: "writes_per_s",
+			ours: "coppice-book", n: many, against: []string{"raw-commit"}, refN: many, factor: 3, atLeast: true},
+		target{row: "tasks claimed and closed/s by many, not below a queue", scenario: "work", metric: "done_per_s",
+			ours: "coppice-queue", n: many, against: []string{"goqite"}, refN: many, factor: 1, atLeast: true},
+		target{row: "rest_for_one, 1000 children", scenario: "rest", metric: "p50_us", ours: "coppice-rest", n: many,
+			against: otp, refN: many, factor: 0.5},
 		target{row: "100,000 restarts, none lost", scenario: "lost", metric: "lost", ours: "coppice", n: many},
 		target{row: "100,000 restarts, none lost", scenario: "lost", metric: "lost", ours: "coppice-panic", n: many},
-		target{row: "SIGKILL to the successor's exec, p50", scenario: "exec", metric: "p50_us", ours: "coppice-run", n: many, against: []string{"os/exec"}, refN: many, factor: 1.5},
+		target{row: "SIGKILL to the successor's exec, p50", scenario: "exec", metric: "p50_us", ours: "coppice-run",
+			n: many, against: []string{"os/exec"}, refN: many, factor: 1.5},
 	)
 }
 
@@ -207,7 +221,8 @@ func (r *Results) WriteTargets(w io.Writer) bool {
 	writeMarkdown(w, cells)
 	fmt.Fprintf(w, "\n%d met, %d not met, %d not measured.\n", count[Met], count[NotMet], count[NotMeasured])
 	if ns := r.ns["spawn"]; len(ns) > 0 && !slices.Contains(ns, 100_000) {
-		fmt.Fprintf(w, "The targets are meant for 100,000 children; this run had at most %s.\n", number(float64(ns[len(ns)-1])))
+		fmt.Fprintf(w, "The targets are meant for 100,000 children; this run had at most %s.\n",
+			number(float64(ns[len(ns)-1])))
 	}
 	return count[NotMet] == 0
 }

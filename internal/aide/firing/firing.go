@@ -153,7 +153,8 @@ func (g *Gate) ended(exit supervisor.Exit, asked bool) {
 
 // Start is the Start function of the agent. A run that cannot be started has
 // failed, as one that has ended: the policy of the agent decides about both.
-func (g *Gate) Start(start func(context.Context) (supervisor.Process, error)) func(context.Context) (supervisor.Process, error) {
+func (g *Gate) Start(start func(context.Context) (supervisor.Process,
+	error)) func(context.Context) (supervisor.Process, error) {
 	return func(ctx context.Context) (supervisor.Process, error) {
 		if !g.pass() {
 			return nil, supervisor.ErrIgnore

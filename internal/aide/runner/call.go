@@ -47,7 +47,8 @@ func (r *Runner) call(ctx context.Context, last error) error {
 	if err != nil {
 		return err
 	}
-	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"], r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = fmt.Sprint(r.meter.Calls()), fmt.Sprint(r.meter.Left()), usage, path
+	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"], r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = fmt.Sprint(
+		r.meter.Calls()), fmt.Sprint(r.meter.Left()), usage, path
 	r.heard = new(hearing)
 	exit, err := r.execute(ctx, argv, in, r.heard)
 	r.heard.close()
@@ -118,7 +119,8 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, h *hea
 			h.Write(data)
 		}
 	}}
-	p, err := proc.Start(proc.Command{Argv: argv, Dir: filepath.Dir(r.order.Aidefile), Env: r.environ(), Stdin: in}, out)
+	p, err := proc.Start(proc.Command{Argv: argv, Dir: filepath.Dir(r.order.Aidefile), Env: r.environ(), Stdin: in},
+		out)
 	if err != nil {
 		return supervisor.Exit{}, err
 	}
@@ -184,7 +186,8 @@ func (r *Runner) arguments(prompt string) ([]string, error) {
 	}
 	for i, word := range argv {
 		if len(word) > maxArgument {
-			return nil, fmt.Errorf("%w: its argument %d has %d bytes, expected at most %d; it finds the task on its standard input, too", errArguments, i, len(word), maxArgument)
+			return nil, fmt.Errorf("%w: its argument %d has %d bytes, expected at most %d; it finds the task "+
+				"on its standard input, too", errArguments, i, len(word), maxArgument)
 		}
 	}
 	return argv, nil

@@ -68,7 +68,8 @@ func (r *Runner) commitMemory(ctx context.Context) error {
 	if r.program(ctx, append(git, "diff", "--cached", "--quiet", "--", "memory")...) == nil {
 		return nil // nothing has
 	}
-	return r.program(ctx, append(git, "commit", "--quiet", "--message", r.file.Persona.Name+": memory", "--", "memory")...)
+	return r.program(ctx, append(git, "commit", "--quiet", "--message", r.file.Persona.Name+": memory", "--",
+		"memory")...)
 }
 
 // closeIssue tells the issue that it is done, and closes it.
@@ -76,7 +77,8 @@ func (r *Runner) closeIssue(ctx context.Context) error {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	number := fmt.Sprint(r.order.Issue)
-	if err := r.program(ctx, "gh", "issue", "comment", number, "--body-file", filepath.Join(r.dir, SummaryName)); err != nil {
+	if err := r.program(ctx, "gh", "issue", "comment", number, "--body-file",
+		filepath.Join(r.dir, SummaryName)); err != nil {
 		return err
 	}
 	return r.program(ctx, "gh", "issue", "close", number)

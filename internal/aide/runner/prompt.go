@@ -13,7 +13,8 @@ import (
 func (r *Runner) describe() {
 	for name, value := range map[string]string{
 		"TASK": r.order.Task, "TRIGGER": r.order.Trigger, "PERSONA": r.file.Persona.Name, "STYLE": r.file.Persona.Style,
-		"WORKSPACE": strings.Join(r.workspace(), ":"), "SKILLS": strings.Join(r.file.Skills, ":"), "MEMORY": r.memory(), "AIDEFILE": r.order.Aidefile,
+		"WORKSPACE": strings.Join(r.workspace(), ":"), "SKILLS": strings.Join(r.file.Skills, ":"),
+		"MEMORY": r.memory(), "AIDEFILE": r.order.Aidefile,
 	} {
 		r.env["COPPICE_"+name] = strings.ReplaceAll(value, "\x00", "")
 	}
@@ -25,8 +26,10 @@ func (r *Runner) describe() {
 // values are what placeholders stand for.
 func (r *Runner) values(prompt string) map[string]string {
 	return map[string]string{
-		"task": r.order.Task, "prompt": prompt, "persona": r.file.Persona.Name, "style": r.file.Persona.Style, "dir": filepath.Dir(r.order.Aidefile),
-		"memory": r.memory(), "workspace": strings.Join(r.workspace(), ":"), "skills": strings.Join(r.file.Skills, ":"), "tokens": fmt.Sprint(r.meter.Left()),
+		"task": r.order.Task, "prompt": prompt, "persona": r.file.Persona.Name, "style": r.file.Persona.Style,
+		"dir":    filepath.Dir(r.order.Aidefile),
+		"memory": r.memory(), "workspace": strings.Join(r.workspace(), ":"),
+		"skills": strings.Join(r.file.Skills, ":"), "tokens": fmt.Sprint(r.meter.Left()),
 	}
 }
 
@@ -100,12 +103,15 @@ func (r *Runner) prompt(last error) string {
 	part("Who you are", "%s", who)
 	part("Task", "%s", r.order.Task)
 	if last != nil {
-		part("What was tried", "This is try %d. The one before it has failed: %v\nDo not repeat what has failed.", r.meter.Calls(), r.secrets.redact(last.Error()))
+		part("What was tried", "This is try %d. The one before it has failed: %v\nDo not repeat what has failed.",
+			r.meter.Calls(), r.secrets.redact(last.Error()))
 	}
 	if size, exists := r.memoryTokens(); exists {
-		text := fmt.Sprintf("What you kept from earlier runs is in %s. Read what you need of it, and keep there what a later run has to know.", r.memory())
+		text := fmt.Sprintf("What you kept from earlier runs is in %s. Read what you need of it, and keep there "+
+			"what a later run has to know.", r.memory())
 		if size > r.file.Memory.CompactAfter {
-			text += fmt.Sprintf("\nIt has %d tokens, and should have at most %d: make it smaller before you end, and keep what matters.", size, r.file.Memory.CompactAfter)
+			text += fmt.Sprintf("\nIt has %d tokens, and should have at most %d: make it smaller before you "+
+				"end, and keep what matters.", size, r.file.Memory.CompactAfter)
 		}
 		part("Memory", "%s", text)
 	}
@@ -119,7 +125,8 @@ func (r *Runner) prompt(last error) string {
 	if all := r.workspace(); len(all) > 0 {
 		part("Workspace", "Beside the current directory you may read:\n- %s", strings.Join(all, "\n- "))
 	}
-	output := fmt.Sprintf("When you end, write a summary of at most %d tokens between <aide-summary> and </aide-summary>.", r.file.Output.MaxSummaryTokens)
+	output := fmt.Sprintf("When you end, write a summary of at most %d tokens between "+
+		"<aide-summary> and </aide-summary>.", r.file.Output.MaxSummaryTokens)
 	if s := r.file.Output.NarrativeSchema; s != "" {
 		output += " It contains: " + s
 	}

@@ -153,7 +153,8 @@ type Runner struct {
 
 // New makes a Runner of an order, whose files are in dir.
 func New(o Order, dir string, env []string, out, errs io.Writer) *Runner {
-	r := &Runner{order: o, dir: dir, env: map[string]string{}, secrets: &secrets{}, look: 500 * time.Millisecond, hookTime: hookTime, Tell: func(string) {}}
+	r := &Runner{order: o, dir: dir, env: map[string]string{}, secrets: &secrets{}, look: 500 * time.Millisecond,
+		hookTime: hookTime, Tell: func(string) {}}
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
 		// It is this program that the daemon listens to.
@@ -177,7 +178,8 @@ func (r *Runner) Run(ctx context.Context) aide.Result {
 	if last, ok := r.over(); ok && result != aide.Succeeded {
 		result, reason = aide.Spent, fmt.Sprintf("%s; %s", reason, last)
 	}
-	summary := r.secrets.redact(aide.Summary(result, reason, &r.meter, r.heard.answer(), r.file.Output.MaxSummaryTokens))
+	summary := r.secrets.redact(aide.Summary(result, reason, &r.meter, r.heard.answer(),
+		r.file.Output.MaxSummaryTokens))
 	if err := replace(filepath.Join(r.dir, SummaryName), []byte(summary+"\n")); err != nil {
 		r.say("the summary cannot be kept: %v", err)
 	}

@@ -61,7 +61,8 @@ func readSecret(vault, name string) (string, error) {
 	f, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("the secret %s is missing: write it to %s, or set it in the environment of the daemon", name, path)
+		return "", fmt.Errorf("the secret %s is missing: write it to %s, or set it in the environment of the daemon",
+			name, path)
 	case err != nil:
 		return "", fmt.Errorf("the secret %s cannot be read: %w", name, err)
 	}
@@ -98,7 +99,8 @@ func (s *secrets) hide(name, value string) {
 	for text := range strings.Lines(value) {
 		text = strings.TrimSpace(text)
 		for _, spelled := range []string{text, quoted(text)} {
-			if len(spelled) >= minHidden && !slices.ContainsFunc(s.hidden, func(h []byte) bool { return string(h) == spelled }) {
+			if len(spelled) >= minHidden && !slices.ContainsFunc(s.hidden,
+				func(h []byte) bool { return string(h) == spelled }) {
 				s.hidden, s.names = append(s.hidden, []byte(spelled)), append(s.names, name)
 			}
 		}

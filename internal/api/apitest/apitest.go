@@ -43,7 +43,8 @@ var _ api.Daemon = (*Fleet)(nil)
 
 // New returns a fleet of these nodes, the root first.
 func New(nodes ...api.Node) *Fleet {
-	return &Fleet{changed: make(chan struct{}), nodes: nodes, why: map[string]api.Explanation{}, lines: map[string][]string{}, begun: map[string]string{}}
+	return &Fleet{changed: make(chan struct{}), nodes: nodes, why: map[string]api.Explanation{},
+		lines: map[string][]string{}, begun: map[string]string{}}
 }
 
 func (f *Fleet) change(do func()) {
@@ -242,7 +243,8 @@ func (f *Fleet) Logs(ctx context.Context, q api.LogQuery) iter.Seq2[api.LogLine,
 					seen[path] = after
 				}
 				for ; seen[path] < len(all); seen[path]++ {
-					if !yield(api.LogLine{Path: path, Line: all[seen[path]], Position: strconv.Itoa(seen[path] + 1)}, nil) {
+					if !yield(api.LogLine{Path: path, Line: all[seen[path]], Position: strconv.Itoa(seen[path] + 1)},
+						nil) {
 						return
 					}
 				}
@@ -311,7 +313,8 @@ func (f *Fleet) printed(paths []string) (lines map[string][]string, changed chan
 }
 
 // Attach implements api.Service.
-func (f *Fleet) Attach(ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error {
+func (f *Fleet) Attach(ctx context.Context, path string, input io.Reader, output io.Writer,
+	sizes <-chan [2]uint16) error {
 	f.mu.Lock()
 	_, err := f.find(path)
 	f.mu.Unlock()

@@ -13,9 +13,11 @@ import (
 )
 
 func main() {
-	pages := []func(io.Writer) error{config.WriteReference, config.WriteGroveReference, config.WriteSchema, config.WriteGroveSchema, config.WriteCityReference, config.WriteAidefileReference, config.WriteAidefileSchema}
+	pages := []func(io.Writer) error{config.WriteReference, config.WriteGroveReference, config.WriteSchema,
+		config.WriteGroveSchema, config.WriteCityReference, config.WriteAidefileReference, config.WriteAidefileSchema}
 	if len(os.Args) != 1+len(pages) {
-		fmt.Fprintln(os.Stderr, "usage: gendoc CONFIGURATION.md GROVE.md COPPICE.JSON GROVE.JSON GASCITY.md AIDEFILE.md AIDEFILE.JSON")
+		fmt.Fprintln(os.Stderr, "usage: gendoc CONFIGURATION.md GROVE.md COPPICE.JSON GROVE.JSON GASCITY.md "+
+			"AIDEFILE.md AIDEFILE.JSON")
 		os.Exit(2)
 	}
 	for i, write := range pages {

@@ -25,7 +25,8 @@ func (d *Dispatcher) sent(r orders.Run) bool {
 }
 
 // attempt runs the command once, and notes how it ended.
-func (d *Dispatcher) attempt(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder, old bool) (output []string) {
+func (d *Dispatcher) attempt(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder,
+	old bool) (output []string) {
 	if d.stopped(run, r); r.Status.Over() && !old {
 		return nil
 	}
@@ -57,7 +58,8 @@ func (d *Dispatcher) stopped(run *drive, r *orders.Run) {
 }
 
 // errand starts the command, or finds it, and waits for its end.
-func (d *Dispatcher) errand(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder, old bool) (output []string) {
+func (d *Dispatcher) errand(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder,
+	old bool) (output []string) {
 	e, err := d.send(ctx, run, r, o, old)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -102,7 +104,8 @@ func short(text string) string {
 
 // send starts the command of a run, until it is known whether that was done.
 // fs.ErrNotExist: nothing is left of it, and it may have run.
-func (d *Dispatcher) send(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder, old bool) (*errand.Errand, error) {
+func (d *Dispatcher) send(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder,
+	old bool) (*errand.Errand, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		e, err := d.sendOnce(ctx, run, r, o, old)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +114,8 @@ func (d *Dispatcher) send(ctx context.Context, run *drive, r *orders.Run, o *spe
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		d.o.Logger.Warn("a run of an order cannot be started, or found; it is tried again", "run", ID(r.Number), "order", r.Order, "error", err)
+		d.o.Logger.Warn("a run of an order cannot be started, or found; it is tried again", "run", ID(r.Number),
+			"order", r.Order, "error", err)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -122,7 +126,8 @@ func (d *Dispatcher) send(ctx context.Context, run *drive, r *orders.Run, o *spe
 
 // sendOnce starts the command, or finds it. Whoever stops the run meanwhile waits
 // for that, so that what was started is stopped.
-func (d *Dispatcher) sendOnce(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder, old bool) (*errand.Errand, error) {
+func (d *Dispatcher) sendOnce(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder,
+	old bool) (*errand.Errand, error) {
 	d.mu.Lock()
 	if run.stop != "" && !old {
 		d.mu.Unlock()
@@ -154,7 +159,8 @@ func jobOf(r *orders.Run) errand.Job {
 }
 
 // start starts the command once, or finds it.
-func (d *Dispatcher) start(ctx context.Context, r *orders.Run, o *spec.StandingOrder, old bool) (*errand.Errand, error) {
+func (d *Dispatcher) start(ctx context.Context, r *orders.Run, o *spec.StandingOrder, old bool) (*errand.Errand,
+	error) {
 	j := jobOf(r)
 	if old {
 		e, err := d.o.Errands.Find(ctx, j)

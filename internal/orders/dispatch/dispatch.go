@@ -165,7 +165,8 @@ func restore(ctx context.Context, o Options) (*Dispatcher, []orders.Run, error) 
 		o.Environ = func(map[string]string) []string { return nil }
 	}
 	d := &Dispatcher{
-		o: o, wake: make(chan struct{}, 1), turns: make(chan struct{}, o.Parallel), tries: make(chan struct{}, checksAtOnce), swept: make(chan struct{}),
+		o: o, wake: make(chan struct{}, 1), turns: make(chan struct{}, o.Parallel),
+		tries: make(chan struct{}, checksAtOnce), swept: make(chan struct{}),
 		writes:  make(turn, 1),
 		byOrder: make(map[string][]uint64), active: make(map[uint64]*drive), moved: make(chan struct{}),
 	}

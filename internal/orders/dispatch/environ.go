@@ -24,7 +24,8 @@ const (
 
 func (d *Dispatcher) environ(r *orders.Run, o *spec.StandingOrder, events []byte) []string {
 	env := append(d.o.Environ(o.Env),
-		envOrder+"="+r.Order, envRun+"="+ID(r.Number), envAttempt+"="+strconv.Itoa(r.Attempt), envReason+"="+strings.ReplaceAll(r.Reason, "\x00", ""))
+		envOrder+"="+r.Order, envRun+"="+ID(r.Number), envAttempt+"="+strconv.Itoa(r.Attempt),
+		envReason+"="+strings.ReplaceAll(r.Reason, "\x00", ""))
 	if r.Events == nil {
 		return env
 	}

@@ -60,7 +60,8 @@ func (d *Dispatcher) write(actions []orders.Action) {
 	if len(others) > 0 {
 		err := d.save(ctx, others)
 		d.written(others, err)
-		if d.o.Paced != nil && err == nil && slices.ContainsFunc(others, func(a orders.Action) bool { return a.Do == orders.Slow }) {
+		if d.o.Paced != nil && err == nil && slices.ContainsFunc(others,
+			func(a orders.Action) bool { return a.Do == orders.Slow }) {
 			d.o.Paced()
 		}
 	}
@@ -79,7 +80,8 @@ func (d *Dispatcher) written(actions []orders.Action, err error) {
 		d.engine.Refused(actions[i], d.o.Clock())
 	}
 	if err != nil && d.ctx.Err() == nil {
-		d.o.Logger.Error("what becomes of orders cannot be written; it is tried again", "orders", len(actions), "error", err)
+		d.o.Logger.Error("what becomes of orders cannot be written; it is tried again", "orders", len(actions),
+			"error", err)
 	}
 }
 
@@ -96,7 +98,8 @@ func (d *Dispatcher) fire(ctx context.Context, fires []orders.Action) (runs []or
 			c.Add(func(n uint64) orders.Run {
 				r := orders.Run{
 					Number: n, Order: a.Order.Name, Reason: a.Reason, By: a.By, Status: orders.Running, Attempt: 1,
-					FiredAt: now.Wall.Round(0), Events: a.Events, Causes: a.Causes, Timeout: a.Order.Timeout, Boot: now.Boot,
+					FiredAt: now.Wall.Round(0), Events: a.Events, Causes: a.Causes, Timeout: a.Order.Timeout,
+					Boot: now.Boot,
 				}
 				runs = append(runs, r)
 				return r

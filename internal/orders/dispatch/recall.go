@@ -58,7 +58,8 @@ func (d *Dispatcher) recall(ctx context.Context) (open []orders.Run, err error) 
 			d.o.Logger.Warn("the state of an order cannot be read: it begins anew", "key", r.Key, "error", err)
 			continue
 		}
-		if d.orders[s.Name] == nil && now.Since(s.Fired) > forgetAfter && now.Wall.Sub(s.Created) > forgetAfter && len(stale) < store.MaxOps {
+		if d.orders[s.Name] == nil && now.Since(s.Fired) > forgetAfter && now.Wall.Sub(s.Created) > forgetAfter &&
+			len(stale) < store.MaxOps {
 			stale = append(stale, store.Op{Kind: store.Delete, Key: r.Key})
 			continue
 		}
@@ -166,7 +167,8 @@ func (d *Dispatcher) tidyRuns() {
 		defer d.mu.Unlock()
 		for name, all := range d.byOrder {
 			for _, n := range all {
-				if r := d.runs.Get(n); d.orders[name] == nil && d.active[n] == nil && r != nil && r.Status.Over() && d.o.Clock().Wall.Sub(r.FiredAt) > forgetAfter {
+				if r := d.runs.Get(n); d.orders[name] == nil && d.active[n] == nil && r != nil && r.Status.Over() &&
+					d.o.Clock().Wall.Sub(r.FiredAt) > forgetAfter {
 					old = append(old, n)
 				}
 			}

@@ -105,7 +105,8 @@ func (s *Service) Record(ctx context.Context, who api.Caller, o outcome.Outcome)
 		return err
 	}
 	life, _ := s.lives.Load(who.Path)
-	r := record{Path: who.Path, Claim: api.Claim{Incarnation: who.Incarnation, Time: time.Now(), Report: o.Report()}, number: 1}
+	r := record{Path: who.Path, Claim: api.Claim{Incarnation: who.Incarnation, Time: time.Now(), Report: o.Report()},
+		number: 1}
 	r.Life, _ = life.(string)
 	message := fmt.Sprintf("%s claims: %s", who.Path, o)
 	if n := len(past); n > 0 {
@@ -116,7 +117,8 @@ func (s *Service) Record(ctx context.Context, who api.Caller, o outcome.Outcome)
 			case same(last.Report, r.Report):
 				return nil
 			case last.Revisions >= maxRevisions:
-				return fmt.Errorf("%w: incarnation %d of %s has revised its outcome %d times, and that is enough", api.ErrConflict, who.Incarnation, who.Path, last.Revisions)
+				return fmt.Errorf("%w: incarnation %d of %s has revised its outcome %d times, and that is enough",
+					api.ErrConflict, who.Incarnation, who.Path, last.Revisions)
 			}
 			r.number, r.Revisions = last.number, last.Revisions+1
 			message = fmt.Sprintf("%s claims now: %s", who.Path, o)
@@ -131,12 +133,14 @@ func (s *Service) Record(ctx context.Context, who api.Caller, o outcome.Outcome)
 		ops = append(ops, store.Op{Kind: store.Delete, Key: store.SequenceKey(key(who.Path), past[0].number)})
 	}
 	s.o.Log.Append(event.Event{
-		Time: r.Time, Type: event.AgentClaimed, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path, Message: message,
+		Time: r.Time, Type: event.AgentClaimed, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path,
+		Message: message,
 	}.With(map[string]any{"kind": o.Kind(), "summary": o.Report().Summary, "revision": r.Revisions}), ops...)
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	if err := s.o.Log.SyncTo(ctx, s.o.Log.Mark()); err != nil {
-		return fmt.Errorf("%w: the outcome is not durable yet, say it again later: %w", api.ErrConflict, cmp.Or(s.o.Log.Err(), err))
+		return fmt.Errorf("%w: the outcome is not durable yet, say it again later: %w", api.ErrConflict,
+			cmp.Or(s.o.Log.Err(), err))
 	}
 	return nil
 }

@@ -158,12 +158,14 @@ func (t *Tree) Foresee() {
 	}
 	offered := enabled(string(b))
 	var denied []string
-	more := controllers{memory: offered.memory && !t.has.memory, cpu: offered.cpu && !t.has.cpu, pids: offered.pids && !t.has.pids}
+	more := controllers{memory: offered.memory && !t.has.memory, cpu: offered.cpu && !t.has.cpu, pids: offered.pids &&
+		!t.has.pids}
 	if more != (controllers{}) {
 		if why := t.refuses(); why != "" {
 			denied = append(denied, why)
 		} else {
-			t.has = controllers{memory: t.has.memory || offered.memory, cpu: t.has.cpu || offered.cpu, pids: t.has.pids || offered.pids}
+			t.has = controllers{memory: t.has.memory || offered.memory, cpu: t.has.cpu || offered.cpu,
+				pids: t.has.pids || offered.pids}
 		}
 	}
 	t.denied = strings.Join(append(denied, t.absent(offered)...), "; ")

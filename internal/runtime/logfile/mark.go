@@ -47,7 +47,8 @@ func (t *Tail) Mark() Mark {
 		return Mark{}
 	}
 	offset := max(0, t.offset)
-	return Mark{Inode: t.inode, Offset: offset, Before: bytes.Clone(t.recent[max(0, len(t.recent)-int(offset)):]), Passed: t.passed}
+	return Mark{Inode: t.inode, Offset: offset, Before: bytes.Clone(t.recent[max(0, len(t.recent)-int(offset)):]),
+		Passed: t.passed}
 }
 
 // String is the mark as a word, which ParseMark reads.
@@ -110,7 +111,8 @@ func (t *Tail) from(m Mark) error {
 			f.Close()
 			return err
 		}
-		if m.Inode == 0 || inode(st) != m.Inode || st.Size() < m.Offset || !bytes.Equal(preceding(f, m.Offset), m.Before) {
+		if m.Inode == 0 || inode(st) != m.Inode || st.Size() < m.Offset ||
+			!bytes.Equal(preceding(f, m.Offset), m.Before) {
 			continue
 		}
 		if err := t.start(f, m.Offset); err != nil {

@@ -303,7 +303,8 @@ func (t *Tail) advance(emit func(Line)) bool {
 		}
 	}
 	if _, ok := t.open(0, -1); ok {
-		emit(Line{Text: "[coppice: the log was rotated faster than it could be read]", Time: t.at, Incarnation: t.incarnation})
+		emit(Line{Text: "[coppice: the log was rotated faster than it could be read]", Time: t.at,
+			Incarnation: t.incarnation})
 		return true
 	}
 	return false // removed; who writes it will make another one

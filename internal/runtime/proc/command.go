@@ -198,11 +198,13 @@ func (c *Command) explain(file string, err error) error {
 			return e
 		}
 		if errors.Is(err, syscall.ENOENT) {
-			return fmt.Errorf("%w: %s: the interpreter that its first line names does not exist: %w", ErrCommand, file, err)
+			return fmt.Errorf("%w: %s: the interpreter that its first line names does not exist: %w", ErrCommand,
+				file, err)
 		}
 		return fmt.Errorf("%w: %s: %w", ErrCommand, file, err)
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%w: %s is neither a program for this machine nor a script with a #! line: %w", ErrCommand, file, err)
+		return fmt.Errorf("%w: %s is neither a program for this machine nor a script with a #! line: %w", ErrCommand,
+			file, err)
 	}
 	return fmt.Errorf("run %s: %w", file, err)
 }

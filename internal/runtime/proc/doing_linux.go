@@ -9,6 +9,7 @@ func Doing(pid int) string {
 	}
 	return map[byte]string{
 		'R': "running", 'S': "sleeping", 'D': "waiting for a device", 'I': "idle",
-		'T': "stopped by a signal (state T)", 't': "stopped by a debugger (state t)", 'Z': "ended, and not yet collected",
+		'T': "stopped by a signal (state T)", 't': "stopped by a debugger (state t)",
+		'Z': "ended, and not yet collected",
 	}[st.state]
 }

@@ -195,7 +195,8 @@ func (k *kinship) mayServe(pid int) bool {
 // their networks, and systemd for the services that it starts by socket.
 func portHolders() []string {
 	return []string{
-		"systemd", "docker-proxy", "dockerd", "rootlesskit", "rootlessport", "slirp4netns", "pasta", "pasta.avx2", "passt",
+		"systemd", "docker-proxy", "dockerd", "rootlesskit", "rootlessport", "slirp4netns", "pasta", "pasta.avx2",
+		"passt",
 		"passt.avx2", "gvproxy", "conmon", "containerd-shim", "k3s", "kubelet", "kube-proxy",
 	}
 }

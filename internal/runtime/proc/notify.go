@@ -76,7 +76,8 @@ func notifyDir(socket string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if owner, ok := st.Sys().(*syscall.Stat_t); !st.IsDir() || st.Mode().Perm() != 0o700 || !ok || int(owner.Uid) != os.Geteuid() {
+	if owner, ok := st.Sys().(*syscall.Stat_t); !st.IsDir() || st.Mode().Perm() != 0o700 || !ok ||
+		int(owner.Uid) != os.Geteuid() {
 		return "", fmt.Errorf("%s is not a directory of this user alone", dir)
 	}
 	os.Remove(socket)

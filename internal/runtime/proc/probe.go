@@ -218,7 +218,8 @@ func (h HTTP) arm(cmd *Command, _ *Output) (gate, error) {
 
 func (e Exec) arm(cmd *Command, _ *Output) (gate, error) {
 	probe := Command{
-		Argv: e.Argv, Dir: cmd.Dir, Env: cmd.Env, Reaper: cmd.Reaper, NoNewPrivileges: cmd.NoNewPrivileges, User: cmd.User,
+		Argv: e.Argv, Dir: cmd.Dir, Env: cmd.Env, Reaper: cmd.Reaper, NoNewPrivileges: cmd.NoNewPrivileges,
+		User: cmd.User,
 	}
 	if err := probe.Check(); err != nil {
 		return gate{}, fmt.Errorf("exec probe: %w", err)

@@ -91,7 +91,8 @@ func Run(ctx context.Context, cmd Command, input string, limit int) (Result, err
 	if failed != nil {
 		p.Kill()
 		if !p.endsWithin(supervisor.KillGrace) {
-			failed = fmt.Errorf("%w; and process %d has not ended %v after it was killed", failed, p.PID(), supervisor.KillGrace)
+			failed = fmt.Errorf("%w; and process %d has not ended %v after it was killed", failed, p.PID(),
+				supervisor.KillGrace)
 		}
 	}
 	select {

@@ -24,7 +24,8 @@ func testStartAndEnd(t *testing.T, b *bench) {
 	before := time.Now()
 	s := b.start(r, sh("app/a", 1, forever))
 	o := s.Observe()
-	if o.Path != "app/a" || o.Incarnation != 1 || o.SpecHash != "f1" || o.Life != runtime.Alive || !o.Ready || o.PID <= 0 {
+	if o.Path != "app/a" || o.Incarnation != 1 || o.SpecHash != "f1" || o.Life != runtime.Alive || !o.Ready ||
+		o.PID <= 0 {
 		t.Errorf("observation of what lives: %+v", o)
 	}
 	if o.StartedAt.Before(before.Add(-time.Second)) || o.StartedAt.After(time.Now().Add(time.Second)) {
@@ -197,7 +198,8 @@ func testStale(t *testing.T, b *bench) {
 	// What an old session asks for must not reach its successor.
 	old.Stop()
 	old.Kill()
-	if err := old.Signal(b.ctx(), syscall.SIGKILL); !errors.Is(err, runtime.ErrEnded) && !errors.Is(err, runtime.ErrStale) {
+	if err := old.Signal(b.ctx(), syscall.SIGKILL); !errors.Is(err, runtime.ErrEnded) &&
+		!errors.Is(err, runtime.ErrStale) {
 		t.Errorf("signal to an incarnation that is over: %v", err)
 	}
 	if err := s.Signal(b.ctx(), syscall.SIGCONT); err != nil { // also an answer after all that
@@ -220,7 +222,8 @@ func testAfresh(t *testing.T, b *bench) {
 	s := b.start(r, l)
 	for _, r := range []runtime.Runtime{r, b.runtime()} {
 		all, err := r.List(b.ctx())
-		if err != nil || len(all) != 1 || all[0].Incarnation != 1 || all[0].Life != runtime.Alive || all[0].Before != nil {
+		if err != nil || len(all) != 1 || all[0].Incarnation != 1 || all[0].Life != runtime.Alive ||
+			all[0].Before != nil {
 			t.Errorf("list: %+v, %v", all, err)
 		}
 	}
@@ -296,7 +299,8 @@ func testAdopt(t *testing.T, b *bench) {
 	r.Close()
 	r = b.runtime()
 	s := b.adopt(r, "app/a")
-	if o := s.Observe(); o.PID != before.PID || o.Incarnation != 3 || o.SpecHash != "f3" || o.Token != l.Token || !o.Ready || !o.StartedAt.Equal(before.StartedAt) {
+	if o := s.Observe(); o.PID != before.PID || o.Incarnation != 3 || o.SpecHash != "f3" || o.Token != l.Token ||
+		!o.Ready || !o.StartedAt.Equal(before.StartedAt) {
 		t.Errorf("adopted %+v, was %+v", o, before)
 	}
 	if err := s.AwaitReady(b.ctx()); err != nil {
@@ -400,7 +404,8 @@ func testRace(t *testing.T, b *bench) {
 				won++
 				sessions[i].Stop()
 				b.exit(sessions[i])
-			case !errors.Is(err, runtime.ErrBusy) && !errors.Is(err, runtime.ErrStale) && !errors.Is(err, runtime.ErrUnknown):
+			case !errors.Is(err, runtime.ErrBusy) && !errors.Is(err, runtime.ErrStale) &&
+				!errors.Is(err, runtime.ErrUnknown):
 				t.Errorf("a start that lost: %v", err)
 			}
 		}

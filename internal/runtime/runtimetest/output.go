@@ -69,7 +69,8 @@ func testHostileNames(t *testing.T, b *bench) {
 
 func testHostileOutput(t *testing.T, b *bench) {
 	r := b.runtime()
-	s := b.start(r, sh("app/a", 1, `printf '\033]0;title\007\033[2J\033[31mred\033[0m\n\033[6n\233\000\001\377\376 binary\nover\rwritten\n\033P never ended\n'; echo; echo end; sleep 0.1; exit 3`))
+	s := b.start(r, sh("app/a", 1, `printf '\033]0;title\007\033[2J\033[31mred\033[0m\n\033[6n\233\000\001\377\376 `+
+		`binary\nover\rwritten\n\033P never ended\n'; echo; echo end; sleep 0.1; exit 3`))
 	e := b.exit(s)
 	if !isExit(e, 3) {
 		t.Errorf("exit = %v", e)
@@ -127,7 +128,8 @@ func testPeek(t *testing.T, b *bench) {
 func testFollow(t *testing.T, b *bench) {
 	r := b.runtime()
 	gate := filepath.Join(t.TempDir(), "gate")
-	s := b.start(r, sh("app/a", 1, `mkfifo '`+gate+`'; echo one; echo two; echo three; read x < '`+gate+`'; i=0; while [ $i -lt 300 ]; do echo more $i; i=$((i+1)); done; printf unfinished; exit 1`))
+	s := b.start(r, sh("app/a", 1, `mkfifo '`+gate+`'; echo one; echo two; echo three; read x < '`+gate+
+		`'; i=0; while [ $i -lt 300 ]; do echo more $i; i=$((i+1)); done; printf unfinished; exit 1`))
 	b.until(s, "three")
 	var got []string
 	opened := false
@@ -140,7 +142,8 @@ func testFollow(t *testing.T, b *bench) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 2+300+1 || got[0] != "two" || got[2] != "more 0" || got[301] != "more 299" || got[302] != "unfinished" {
+	if len(got) != 2+300+1 || got[0] != "two" || got[2] != "more 0" || got[301] != "more 299" ||
+		got[302] != "unfinished" {
 		t.Errorf("followed %d lines: %.200q", len(got), got)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -188,7 +191,8 @@ func testActivity(t *testing.T, b *bench) {
 	}
 	silent := b.start(b.runtime(), sh("app/silent", 1, forever))
 	o := silent.Observe()
-	if at, err := silent.LastActivity(b.ctx()); err != nil || at.Before(o.StartedAt.Add(-time.Second)) || at.After(time.Now().Add(time.Second)) {
+	if at, err := silent.LastActivity(b.ctx()); err != nil || at.Before(o.StartedAt.Add(-time.Second)) ||
+		at.After(time.Now().Add(time.Second)) {
 		t.Errorf("last activity of one that says nothing, and was started at %v: %v, %v", o.StartedAt, at, err)
 	}
 }
@@ -222,7 +226,8 @@ func testWrite(t *testing.T, b *bench) {
 
 func testAttach(t *testing.T, b *bench) {
 	r := b.runtime()
-	l := sh("app/a", 1, `stty -echo; trap 'echo size $(stty size)' WINCH; echo running; while :; do if read x; then echo "got $x"; fi; done`)
+	l := sh("app/a", 1, `stty -echo; trap 'echo size $(stty size)' WINCH; echo running; while :; do if read x; `+
+		`then echo "got $x"; fi; done`)
 	l.Terminal, l.Rows, l.Cols = true, 30, 100
 	s := b.start(r, l)
 	b.until(s, "running")
@@ -243,7 +248,8 @@ func testAttach(t *testing.T, b *bench) {
 
 	second, _ := io.Pipe()
 	defer second.Close()
-	if err := s.Attach(b.ctx(), runtime.Attachment{Input: second, Output: io.Discard}); !errors.Is(err, runtime.ErrWriter) {
+	if err := s.Attach(b.ctx(), runtime.Attachment{Input: second, Output: io.Discard}); !errors.Is(err,
+		runtime.ErrWriter) {
 		t.Errorf("a second writer: %v", err)
 	}
 	io.WriteString(typed, "hello\n")

@@ -49,7 +49,8 @@ func testNoNewPrivileges(t *testing.T, b *bench) {
 			}
 			if setuid != "" {
 				if got := b.until(s, "user "); got != user {
-					t.Errorf("terminal %v, set %v: a set-user-ID program runs as %s, expected %s", terminal, set, got, user)
+					t.Errorf("terminal %v, set %v: a set-user-ID program runs as %s, expected %s", terminal, set, got,
+						user)
 				}
 			}
 			s.Kill()

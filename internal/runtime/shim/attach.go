@@ -61,12 +61,14 @@ func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 		m, err := l.r.Read()
 		switch {
 		case ctx.Err() != nil:
-			if cause := context.Cause(ctx); cause != errInputEnded && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+			if cause := context.Cause(ctx); cause != errInputEnded && !errors.Is(cause, context.Canceled) &&
+				!errors.Is(cause, context.DeadlineExceeded) {
 				return cause
 			}
 			return nil
 		case err == io.EOF:
-			return fmt.Errorf("%w: the shim has closed it, because it has ended or because the output was not read fast enough", errLinkLost)
+			return fmt.Errorf("%w: the shim has closed it, because it has ended or because the output "+
+				"was not read fast enough", errLinkLost)
 		case err != nil:
 			return fmt.Errorf("%w: %w", errLinkLost, err)
 		case m.Type == wire.Ended:

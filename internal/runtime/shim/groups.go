@@ -85,12 +85,14 @@ func (s *slot) place(l runtime.Limits) *wire.Group {
 
 // tell says once that limits hold for less than people expect.
 func (r *Runtime) tell(l, enforced runtime.Limits, why string) {
-	cpu, memory, processes := l.CPU > 0 && enforced.CPU == 0, l.Memory > 0 && enforced.Memory == 0, l.Processes > 0 && enforced.Processes == 0
+	cpu, memory, processes := l.CPU > 0 && enforced.CPU == 0, l.Memory > 0 && enforced.Memory == 0, l.Processes > 0 &&
+		enforced.Processes == 0
 	if !cpu && !memory && !processes {
 		return
 	}
 	r.groups.told.Do(func() {
-		r.log.Warn("limits need control groups: without them cpu is not limited, memory is limited for each process alone (its address space), "+
+		r.log.Warn("limits need control groups: without them cpu is not limited, memory is limited for each "+
+			"process alone (its address space), "+
 			"and processes are counted over the whole user", "why", why)
 	})
 }

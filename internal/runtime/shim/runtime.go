@@ -326,7 +326,8 @@ func look(ctx context.Context, dir string) *runtime.Observation {
 	}
 	locked, err := wire.Locked(dir)
 	unknown := func(st *wire.State, why error) *runtime.Observation {
-		o := &runtime.Observation{Path: st.Path, Incarnation: st.Incarnation, SpecHash: st.SpecHash, Token: st.Token, Detail: why.Error()}
+		o := &runtime.Observation{Path: st.Path, Incarnation: st.Incarnation, SpecHash: st.SpecHash, Token: st.Token,
+			Detail: why.Error()}
 		if o.Path == "" {
 			o.Path = filepath.Base(dir)
 		}
@@ -362,7 +363,8 @@ func withBefore(dir string, o *runtime.Observation) *runtime.Observation {
 	}
 	for _, p := range append(r.Before, wire.Past{Incarnation: r.Incarnation, End: r.End}) {
 		if p.Incarnation < o.Incarnation {
-			o.Before = append(o.Before, runtime.Ended{Incarnation: p.Incarnation, ExitedAt: p.End.At, Exit: p.End.Exit()})
+			o.Before = append(o.Before, runtime.Ended{Incarnation: p.Incarnation, ExitedAt: p.End.At,
+				Exit: p.End.Exit()})
 		}
 	}
 	return o

@@ -243,7 +243,8 @@ func (ses *session) find() error {
 		}
 		if st.Incarnation < ses.number { // the state could not be written then, or is damaged
 			st.Incarnation = ses.number
-			st.End = wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost, Err: errors.New("its shim has ended before it")}, time.Now())
+			st.End = wire.NewEnd(supervisor.Exit{Kind: supervisor.Lost,
+				Err: errors.New("its shim has ended before it")}, time.Now())
 		}
 	}
 	if st.Incarnation < ses.number { // it is another shim, which has not started anything yet

@@ -202,7 +202,8 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 	if st.Incarnation > 0 {
 		// It is settled now: nobody has to look again.
 		record := wire.NewRecord(s.dir, st.Incarnation, *st.End, nil)
-		if err := wire.WriteSynced(filepath.Join(s.dir, wire.ExitFile), record, func(replace func() error) error { return replace() }); err != nil {
+		if err := wire.WriteSynced(filepath.Join(s.dir, wire.ExitFile), record,
+			func(replace func() error) error { return replace() }); err != nil {
 			s.r.log.Warn("a lost incarnation cannot be recorded", "path", s.path, "error", err)
 		}
 	}
@@ -254,7 +255,8 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 			_, err := link.call(ctx, wire.Message{Type: wire.Quit})
 			link.close(errClosed)
 			if err != nil && !errors.Is(err, errLinkLost) || tries >= 3 {
-				return nil, fmt.Errorf("%w: the shim is of a version without user and no_new_privileges, and does not end: %w",
+				return nil, fmt.Errorf("%w: the shim is of a version without user and "+
+					"no_new_privileges, and does not end: %w",
 					runtime.ErrUnknown, errors.Join(err, errSilent))
 			}
 			continue

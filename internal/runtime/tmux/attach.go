@@ -77,7 +77,8 @@ func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 var errInputEnded = errors.New("input has ended")
 
 // attached carries bytes between a person and a client of tmux until one of them goes.
-func (ses *session) attached(ctx context.Context, cancel context.CancelCauseFunc, cmd *exec.Cmd, terminal *os.File, a runtime.Attachment) error {
+func (ses *session) attached(ctx context.Context, cancel context.CancelCauseFunc, cmd *exec.Cmd, terminal *os.File,
+	a runtime.Attachment) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	gone := make(chan struct{})
@@ -130,7 +131,8 @@ func (ses *session) attached(ctx context.Context, cancel context.CancelCauseFunc
 	switch {
 	case err != nil:
 		return err
-	case errors.Is(cause, errInputEnded), errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
+	case errors.Is(cause, errInputEnded), errors.Is(cause, context.Canceled),
+		errors.Is(cause, context.DeadlineExceeded):
 		return nil
 	case cause != nil:
 		return cause

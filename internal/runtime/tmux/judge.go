@@ -60,7 +60,8 @@ func judge(e evidence) verdict {
 	case !ours && e.answer.err != nil:
 		return unknown(e.answer.err)
 	case !ours:
-		return unknown(fmt.Errorf("tmux server %d cannot be reached, %d answers instead", e.rec.Server.PID, e.answer.server))
+		return unknown(fmt.Errorf("tmux server %d cannot be reached, %d answers instead", e.rec.Server.PID,
+			e.answer.server))
 	case e.agent == proc.Alive:
 		return verdict{life: runtime.Alive}
 	}
@@ -90,7 +91,8 @@ func (v verdict) exit(asked proc.Asked, tail []string) supervisor.Exit {
 		case asked.Stop:
 			return supervisor.Exit{Kind: supervisor.ShutDown}
 		}
-		return supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("ended by a signal; this version of tmux does not say by which")}
+		return supervisor.Exit{Kind: supervisor.Failure,
+			Err: errors.New("ended by a signal; this version of tmux does not say by which")}
 	}
 	ws := syscall.WaitStatus(v.pane.signal)
 	if v.pane.signal == 0 {

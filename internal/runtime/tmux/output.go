@@ -168,7 +168,8 @@ func (ses *session) LastActivity(ctx context.Context) (time.Time, error) {
 	if ses.isOver() {
 		return last, nil
 	}
-	out, err := ses.slot.r.tmux(ctx, nil, "list-windows", "-t", ses.rec.Pane, "-F", "#{window_activity} #{session_activity}")
+	out, err := ses.slot.r.tmux(ctx, nil, "list-windows", "-t", ses.rec.Pane, "-F",
+		"#{window_activity} #{session_activity}")
 	if err != nil {
 		if ses.refused(err) == runtime.ErrEnded {
 			return last, nil

@@ -51,7 +51,8 @@ func (r *Runtime) Quit(ctx context.Context) error {
 			continue
 		}
 		p := answer.pane(rec.Pane)
-		if p == nil || p.pid == rec.Agent.PID && gather(dir, rec, answer).end == nil || p.pid != rec.Agent.PID && !p.over() {
+		if p == nil || p.pid == rec.Agent.PID && gather(dir, rec, answer).end == nil || p.pid != rec.Agent.PID &&
+			!p.over() {
 			continue
 		}
 		if len(kill) > 0 {

@@ -94,7 +94,8 @@ func parseOption(s, dir string) (*record, error) {
 		return nil, fmt.Errorf("%s of a session: %w", recordOption, err)
 	}
 	if rec.Version != wire.Version {
-		return nil, fmt.Errorf("%s of a session: version %d, this program knows %d only", recordOption, rec.Version, wire.Version)
+		return nil, fmt.Errorf("%s of a session: version %d, this program knows %d only", recordOption, rec.Version,
+			wire.Version)
 	}
 	return rec, rec.check(dir)
 }
@@ -114,6 +115,7 @@ func (rec *record) observation() *runtime.Observation {
 	said.Recall(rec.Said.Notice(time.Now()))
 	return &runtime.Observation{
 		Said: said,
-		Path: rec.Path, Incarnation: rec.Incarnation, SpecHash: rec.SpecHash, Token: rec.Token, StartedAt: rec.StartedAt,
+		Path: rec.Path, Incarnation: rec.Incarnation, SpecHash: rec.SpecHash, Token: rec.Token,
+		StartedAt: rec.StartedAt,
 	}
 }

@@ -88,7 +88,8 @@ func Open(o Options) (*Runtime, error) {
 	}
 	r := &Runtime{
 		dir: dir, output: o.Output, log: o.Logger, poke: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
-		slots: make(map[string]*slot), sessions: make(map[*session]struct{}), listening: make(map[*session]chan struct{}),
+		slots: make(map[string]*slot), sessions: make(map[*session]struct{}),
+		listening: make(map[*session]chan struct{}),
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
@@ -139,7 +140,8 @@ func (r *Runtime) slot(path string) (*slot, error) {
 	}
 	s := r.slots[path]
 	if s == nil {
-		s = &slot{r: r, path: path, name: name, dir: filepath.Join(r.dir, name), turn: make(chan struct{}, 1), writer: make(chan struct{}, 1)}
+		s = &slot{r: r, path: path, name: name, dir: filepath.Join(r.dir, name), turn: make(chan struct{}, 1),
+			writer: make(chan struct{}, 1)}
 		r.slots[path] = s
 	}
 	return s, nil

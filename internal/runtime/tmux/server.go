@@ -45,14 +45,16 @@ func Version(ctx context.Context) (string, error) {
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "tmux", "-V").Output()
 	if errors.Is(err, exec.ErrNotFound) {
-		return "", fmt.Errorf("%w: it is not installed or not in PATH: install it (apt install tmux, dnf install tmux, brew install tmux) or use another runtime", ErrTmux)
+		return "", fmt.Errorf("%w: it is not installed or not in PATH: install it (apt install tmux, dnf install "+
+			"tmux, brew install tmux) or use another runtime", ErrTmux)
 	}
 	if err != nil {
 		return "", fmt.Errorf("tmux -V: %w", err)
 	}
 	version := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(string(out)), "tmux"))
 	if tooOld(version) {
-		return "", fmt.Errorf("%w: version %.40q is too old, %d.%d or later is needed", ErrTmux, version, minMajor, minMinor)
+		return "", fmt.Errorf("%w: version %.40q is too old, %d.%d or later is needed", ErrTmux, version, minMajor,
+			minMinor)
 	}
 	return version, nil
 }
@@ -174,7 +176,8 @@ type paneInfo struct {
 	attached      int // clients
 }
 
-const paneFormat = "#{pid}|#{pane_id}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|#{pane_dead_signal}|#{pane_dead_time}|" +
+const paneFormat = "#{pid}|#{pane_id}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|#{pane_dead_signal}|" +
+	"#{pane_dead_time}|" +
 	"#{alternate_on}|#{cursor_flag}|#{window_width}|#{window_height}|#{session_attached}|#{session_name}"
 
 // answer is what the server says about its panes, or why it says nothing.

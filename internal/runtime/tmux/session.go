@@ -38,7 +38,8 @@ type session struct {
 var _ runtime.Session = (*session)(nil)
 
 func newSession(s *slot, rec *record) *session {
-	ses := &session{slot: s, rec: rec, ready: make(chan struct{}), done: make(chan struct{}), news: make(chan struct{}, 1)}
+	ses := &session{slot: s, rec: rec, ready: make(chan struct{}), done: make(chan struct{}),
+		news: make(chan struct{}, 1)}
 	ses.killed, ses.cancel = context.WithCancel(s.r.ctx)
 	return ses
 }

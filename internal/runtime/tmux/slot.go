@@ -190,7 +190,8 @@ func (s *slot) rebuild(ctx context.Context, damage error) (*found, error) {
 func (s *slot) recordOption(ctx context.Context) (string, error) {
 	begin := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		out, err := s.r.tmux(ctx, nil, "list-panes", "-a", "-f", "#{==:#{session_name},"+s.name+"}", "-F", "#{"+recordOption+"}")
+		out, err := s.r.tmux(ctx, nil, "list-panes", "-a", "-f", "#{==:#{session_name},"+s.name+"}", "-F",
+			"#{"+recordOption+"}")
 		if err == nil {
 			return out, nil
 		}

@@ -222,7 +222,8 @@ func (s *slot) makePane(ctx context.Context, g *gate, rec *record, l runtime.Lau
 		if old != nil {
 			// People who sit in the session stay.
 			args := append([]string{"respawn-pane", "-k", "-t", old.id, "--"}, program...)
-			out, last = s.r.tmux(whole, nil, append(args, ";", "display-message", "-p", "-t", old.id, "#{pid} #{pane_id} #{pane_pid}")...)
+			out, last = s.r.tmux(whole, nil, append(args, ";", "display-message", "-p", "-t", old.id,
+				"#{pid} #{pane_id} #{pane_pid}")...)
 		} else {
 			out, last = s.r.tmux(whole, nil, append(s.newSession(rows, cols), program...)...)
 		}
@@ -269,7 +270,8 @@ func (s *slot) newSession(rows, cols uint16) []string {
 		";", "set-option", "-g", "default-terminal", paneTerm,
 		";", "set-option", "-g", "allow-rename", "off",
 		";", "set-option", "-g", "set-titles", "off",
-		";", "new-session", "-d", "-s", s.name, "-n", "agent", "-x", strconv.Itoa(int(cols)), "-y", strconv.Itoa(int(rows)),
+		";", "new-session", "-d", "-s", s.name, "-n", "agent", "-x", strconv.Itoa(int(cols)), "-y",
+		strconv.Itoa(int(rows)),
 		"-P", "-F", "#{pid} #{pane_id} #{pane_pid}", "--",
 	}
 }
@@ -300,7 +302,8 @@ func (s *slot) describe(ctx context.Context, rec *record) {
 	if err == nil {
 		_, err = s.r.tmux(ctx, nil,
 			"set-option", "-t", rec.Pane, recordOption, value,
-			";", "set-option", "-t", rec.Pane, pathOption, strings.TrimRight(proc.Plain(fmt.Sprintf("%.200s", s.path)), ";"),
+			";", "set-option", "-t", rec.Pane, pathOption,
+			strings.TrimRight(proc.Plain(fmt.Sprintf("%.200s", s.path)), ";"),
 			";", "set-option", "-t", rec.Pane, incarnationOption, strconv.FormatUint(rec.Incarnation, 10))
 	}
 	if err != nil { // the state file says it, too

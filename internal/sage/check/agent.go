@@ -14,17 +14,20 @@ func (c *checker) agentParts(m *Module, d *syntax.AgentDecl) {
 	s := typeScope{module: m}
 	o.members = map[string]*Object{}
 	for _, f := range d.Fields() {
-		b := &Object{Kind: Belief, Name: f.Name.Name, Span: f.Name.Span, Node: f, Module: m, Type: c.typ(f.Type, s), Index: len(a.Beliefs), Parent: o, Pub: true}
+		b := &Object{Kind: Belief, Name: f.Name.Name, Span: f.Name.Span, Node: f, Module: m, Type: c.typ(f.Type, s),
+			Index: len(a.Beliefs), Parent: o, Pub: true}
 		c.info.Defs[f.Name] = b
 		if b.Name == "" {
 			continue
 		}
 		if first := o.members[b.Name]; first != nil {
-			c.twice(f.Name, CodeDuplicate, first.Span, "give one of them another name", "belief `%s` is declared twice", brief(b.Name))
+			c.twice(f.Name, CodeDuplicate, first.Span, "give one of them another name",
+				"belief `%s` is declared twice", brief(b.Name))
 			continue
 		}
 		if b.Name == "restart" {
-			c.fault(f.Name, CodeDuplicate, "give it another name", "`restart` says in a supervisor when a child is restarted, and cannot be a belief")
+			c.fault(f.Name, CodeDuplicate, "give it another name",
+				"`restart` says in a supervisor when a child is restarted, and cannot be a belief")
 		}
 		o.members[b.Name] = b
 		a.Beliefs = append(a.Beliefs, b)
@@ -33,7 +36,8 @@ func (c *checker) agentParts(m *Module, d *syntax.AgentDecl) {
 		tool := c.universe.tools[t.Name]
 		if tool == nil {
 			if user := m.Objects[t.Name]; t.Name != "" && (user == nil || user.Kind != ToolName) {
-				c.fault(t, CodeName, c.meantOr(t.Name, c.toolNames(), "the tools are "), "there is no tool `%s`", brief(t.Name))
+				c.fault(t, CodeName, c.meantOr(t.Name, c.toolNames(), "the tools are "), "there is no tool `%s`",
+					brief(t.Name))
 			}
 			continue
 		}
@@ -46,7 +50,8 @@ func (c *checker) agentParts(m *Module, d *syntax.AgentDecl) {
 		switch p := part.(type) {
 		case *syntax.ReceivesClause:
 			if a.Receives {
-				c.fault(p, CodeTwice, "remove one of them", "what agent `%s` receives is said twice", brief(d.Name.Name))
+				c.fault(p, CodeTwice, "remove one of them", "what agent `%s` receives is said twice",
+					brief(d.Name.Name))
 				continue
 			}
 			a.Receives = true
@@ -65,7 +70,8 @@ func (c *checker) handlers(a *Agent, s typeScope) {
 	seen := map[syntax.Event]*syntax.Handler{}
 	for _, h := range a.Decl.Handlers() {
 		if first := seen[h.Event]; first != nil {
-			c.twice(h.Word, CodeEvent, first.Word.Span, "put all into one of them", "agent `%s` has two handlers of `%s`", brief(a.Object.Name), h.Event)
+			c.twice(h.Word, CodeEvent, first.Word.Span, "put all into one of them",
+				"agent `%s` has two handlers of `%s`", brief(a.Object.Name), h.Event)
 			continue
 		}
 		seen[h.Event] = h
@@ -102,7 +108,8 @@ func (c *checker) messageHandler(a *Agent, h *syntax.Handler, s typeScope) {
 // shared reports what cannot be given to another agent.
 func (c *checker) shared(at syntax.Node, t *types.Type, how string) {
 	if types.Some(t, func(t *types.Type) bool { return t.Kind == types.Func }) {
-		c.fault(at, CodeMessage, "give the values that it is made of", "a function cannot be %s, since agents share no variables", how)
+		c.fault(at, CodeMessage, "give the values that it is made of",
+			"a function cannot be %s, since agents share no variables", how)
 	}
 }
 
@@ -118,7 +125,8 @@ func (c *checker) agent(a *Agent) {
 		c.initial(a, b)
 	}
 	if h := a.Decl.Handler(syntax.EventWaking); h != nil && !a.keeps() {
-		c.warn(h.Word, CodeNothingKept, "mark what is to be kept with @persistent", "agent `%s` has `on waking`, and no persistent beliefs that could be woken", o.Name)
+		c.warn(h.Word, CodeNothingKept, "mark what is to be kept with @persistent",
+			"agent `%s` has `on waking`, and no persistent beliefs that could be woken", o.Name)
 	}
 	for _, h := range a.Decl.Handlers() {
 		b := &body{kind: handlerBody, scope: typeScope{module: m}, agent: a, event: h.Event}
@@ -139,7 +147,9 @@ func (c *checker) agent(a *Agent) {
 		})
 	}
 	if !a.yields {
-		c.fits(a.Decl.Name, c.universe.unit, o.Type.Decl.Output, why{what: "is what is awaited of the agent", help: "it yields nothing: write yield(…) in one of its handlers"})
+		c.fits(a.Decl.Name, c.universe.unit, o.Type.Decl.Output,
+			why{what: "is what is awaited of the agent",
+				help: "it yields nothing: write yield(…) in one of its handlers"})
 	}
 	o.state = done
 }
@@ -164,9 +174,11 @@ func (c *checker) initial(a *Agent, b *Object) {
 	}
 	switch {
 	case f.Persistent && !types.Persistable(b.Type):
-		c.fault(f.Type, CodePersistent, "keep numbers, text, lists, maps, records and enums; or remove @persistent", "belief `%s` cannot be kept: `%s` has functions or agents in it", b.Name, b.Type)
+		c.fault(f.Type, CodePersistent, "keep numbers, text, lists, maps, records and enums; or remove @persistent",
+			"belief `%s` cannot be kept: `%s` has functions or agents in it", b.Name, b.Type)
 	case f.Persistent && f.Value == nil && !types.HasZero(b.Type):
-		c.fault(f.Type, CodePersistent, "give it a value to begin with: "+b.Name+": "+b.Type.String()+" = …", "belief `%s` has nothing to begin with: `%s` has no zero value", b.Name, b.Type)
+		c.fault(f.Type, CodePersistent, "give it a value to begin with: "+b.Name+": "+b.Type.String()+" = …",
+			"belief `%s` has nothing to begin with: `%s` has no zero value", b.Name, b.Type)
 	case !f.Persistent:
 		c.shared(f.Type, b.Type, "given to an agent")
 	}

@@ -25,16 +25,19 @@ func (c *checker) agentExpr(x syntax.Expr, want *types.Type) *types.Type {
 		return unit
 	case *syntax.CheckpointExpr:
 		if a := c.current.agent; a == nil {
-			c.fault(x, CodeCheckpoint, "call it in a handler of the agent whose beliefs are to be written", "checkpoint() stands in no agent")
+			c.fault(x, CodeCheckpoint, "call it in a handler of the agent whose beliefs are to be written",
+				"checkpoint() stands in no agent")
 		} else if !a.keeps() {
-			c.warn(x, CodeNothingKept, "mark a belief with @persistent", "agent `%s` has no persistent beliefs, so there is nothing to write", a.Object.Name)
+			c.warn(x, CodeNothingKept, "mark a belief with @persistent",
+				"agent `%s` has no persistent beliefs, so there is nothing to write", a.Object.Name)
 		}
 		return unit
 	case *syntax.DivineExpr:
 		return c.divine(x, want)
 	case *syntax.ReplyExpr:
 		c.expr(x.Value, nil)
-		c.fault(x, CodeUnsupported, "let the asker send its handle with the message, Ask(self, 21), and send the answer to that: send(to, answer)",
+		c.fault(x, CodeUnsupported, "let the asker send its handle with the message, Ask(self, 21), and send the "+
+			"answer to that: send(to, answer)",
 			"protocols, and with them `reply`, are not supported")
 		return invalid
 	}
@@ -107,7 +110,8 @@ func (c *checker) beliefs(a *Agent, inits []*syntax.FieldInit, at syntax.Node, m
 		if len(names) > 1 {
 			word = "beliefs"
 		}
-		c.fault(at, missing, "give it in the braces, such as "+trim(names[0])+": …; or mark it with @persistent", "%s `%s` is missing required %s %s", what, a.Object.Name, word, choices(names))
+		c.fault(at, missing, "give it in the braces, such as "+trim(names[0])+": …; or mark it with @persistent",
+			"%s `%s` is missing required %s %s", what, a.Object.Name, word, choices(names))
 	}
 }
 
@@ -161,12 +165,14 @@ func (c *checker) send(x *syntax.SendExpr) *types.Type {
 			c.expect(x.Message, t.Decl.Message, why{what: "is what agent `" + t.Decl.Name + "` receives"})
 			return c.universe.unit
 		}
-		c.fault(x.To, CodeMessage, "write receives T behind its name, or add on message(m: T) { }", "agent `%s` takes no messages", t.Decl.Name)
+		c.fault(x.To, CodeMessage, "write receives T behind its name, or add on message(m: T) { }",
+			"agent `%s` takes no messages", t.Decl.Name)
 	case types.Invalid, types.Never:
 	case types.Var:
 		c.unknown(x.To, "write it where the value comes from: |a: Agent<Name>| …")
 	default:
-		c.fault(x.To, CodeHandle, "an agent is started with summon Name { }, which gives its handle", "send sends to an agent, and this is `%s`", t)
+		c.fault(x.To, CodeHandle, "an agent is started with summon Name { }, which gives its handle",
+			"send sends to an agent, and this is `%s`", t)
 	}
 	c.expr(x.Message, nil)
 	return c.universe.unit
@@ -175,14 +181,18 @@ func (c *checker) send(x *syntax.SendExpr) *types.Type {
 func (c *checker) receive(x *syntax.ReceiveExpr) *types.Type {
 	b := c.current
 	if b.agent == nil {
-		c.fault(x, CodeMessage, "call it in a handler of an agent, and give the message to the function", "receive() stands in no agent")
+		c.fault(x, CodeMessage, "call it in a handler of an agent, and give the message to the function",
+			"receive() stands in no agent")
 		return types.Of(types.Invalid)
 	}
 	if b.event == syntax.EventWaking || b.event == syntax.EventResting {
-		c.fault(x, CodeReceive, "receive messages in on start, or handle them with on message(m: T) { }", "receive() cannot stand in `on %s`: no message comes before an agent has started and after it has ended", b.event)
+		c.fault(x, CodeReceive, "receive messages in on start, or handle them with on message(m: T) { }",
+			"receive() cannot stand in `on %s`: no message comes before an agent has started and after it has ended",
+			b.event)
 	}
 	if b.agent.Message == nil {
-		c.fault(x, CodeMessage, "write what it receives behind its name: agent "+b.agent.Object.Name+" receives T { }", "agent `%s` takes no messages", b.agent.Object.Name)
+		c.fault(x, CodeMessage, "write what it receives behind its name: agent "+b.agent.Object.Name+
+			" receives T { }", "agent `%s` takes no messages", b.agent.Object.Name)
 		return types.Of(types.Invalid)
 	}
 	return b.agent.Message
@@ -203,7 +213,8 @@ func (c *checker) yield(x *syntax.YieldExpr) {
 	}
 	switch b.event {
 	case syntax.EventResting:
-		c.fault(x, CodeYieldAtEnd, "yield in on start, on message or on error", "yield cannot stand in `on resting`: the agent has ended already")
+		c.fault(x, CodeYieldAtEnd, "yield in on start, on message or on error",
+			"yield cannot stand in `on resting`: the agent has ended already")
 	case syntax.EventWaking, syntax.EventPause, syntax.EventResume:
 		c.fault(x, CodeYield, "yield in on start, on message or on error", "yield cannot stand in `on %s`", b.event)
 	}
@@ -225,16 +236,19 @@ func (c *checker) divine(x *syntax.DivineExpr, want *types.Type) *types.Type {
 	switch {
 	case x.Type != nil:
 		t = c.typ(x.Type, c.current.scope)
-	case want != nil && want.Resolve().Kind != types.Var && want.Resolve().Kind != types.Invalid && want.Resolve().Kind != types.Never:
+	case want != nil && want.Resolve().Kind != types.Var && want.Resolve().Kind != types.Invalid &&
+		want.Resolve().Kind != types.Never:
 		t = want
 	default:
 		return types.Of(types.String)
 	}
 	if r := t.Resolve(); r.Kind != types.String {
 		if !types.Persistable(r) {
-			c.fault(x, CodeType, "ask for text, numbers, lists, records and enums", "a model cannot answer with `%s`", r)
+			c.fault(x, CodeType, "ask for text, numbers, lists, records and enums", "a model cannot answer with `%s`",
+				r)
 		} else if types.Some(r, func(t *types.Type) bool { return t.Kind == types.Param }) {
-			c.fault(x, CodeType, "write which type it is", "a model cannot be asked for `%s`, which is a type parameter", r)
+			c.fault(x, CodeType, "write which type it is",
+				"a model cannot be asked for `%s`, which is a type parameter", r)
 		}
 	}
 	return t

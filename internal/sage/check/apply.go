@@ -10,7 +10,8 @@ import (
 // callLibrary calls a function of the library: of those with the same name the
 // one that takes as many values, and the first of them. First is the type of
 // the first argument if it has been checked.
-func (c *checker) callLibrary(fs []*Object, fun syntax.Expr, written []*types.Type, args []syntax.Expr, first *types.Type, x *syntax.CallExpr, want *types.Type) *types.Type {
+func (c *checker) callLibrary(fs []*Object, fun syntax.Expr, written []*types.Type, args []syntax.Expr,
+	first *types.Type, x *syntax.CallExpr, want *types.Type) *types.Type {
 	o := fs[0]
 	if len(fs) > 1 {
 		var fitting []*Object
@@ -66,7 +67,8 @@ func (c *checker) overload(fs []*Object, first *types.Type) *Object {
 	return nil
 }
 
-func (c *checker) noOverload(fs []*Object, fun syntax.Expr, args []syntax.Expr, first *types.Type, x *syntax.CallExpr) *types.Type {
+func (c *checker) noOverload(fs []*Object, fun syntax.Expr, args []syntax.Expr, first *types.Type,
+	x *syntax.CallExpr) *types.Type {
 	c.record(fun, types.Of(types.Invalid))
 	for _, a := range args[1:] {
 		c.expr(a, nil)
@@ -116,17 +118,20 @@ func (c *checker) callValue(fun syntax.Expr, t *types.Type, x *syntax.CallExpr) 
 }
 
 // apply checks what a function of type t is given.
-func (c *checker) apply(name string, o *Object, t *types.Type, args []syntax.Expr, x *syntax.CallExpr, want *types.Type) *types.Type {
+func (c *checker) apply(name string, o *Object, t *types.Type, args []syntax.Expr, x *syntax.CallExpr,
+	want *types.Type) *types.Type {
 	return c.applyChecked(name, o, t, args, nil, x, want)
 }
 
 // applyChecked is apply, where the first argument may have been checked: then
 // its type is given.
-func (c *checker) applyChecked(name string, o *Object, t *types.Type, args []syntax.Expr, first *types.Type, x *syntax.CallExpr, want *types.Type) *types.Type {
+func (c *checker) applyChecked(name string, o *Object, t *types.Type, args []syntax.Expr, first *types.Type,
+	x *syntax.CallExpr, want *types.Type) *types.Type {
 	params, result := t.Params(), t.Result()
 	fails := t.Fails
 	// What the call is for tells what its arguments are: unwrap_or(x, []).
-	if want != nil && o != nil && len(o.params) > 0 && want.Resolve().Kind != types.Var && result.Resolve().Kind != types.Var {
+	if want != nil && o != nil && len(o.params) > 0 && want.Resolve().Kind != types.Var &&
+		result.Resolve().Kind != types.Var {
 		if could(result, want.Resolve()) && could(want, result.Resolve()) {
 			types.Unify(result, want)
 		}
@@ -180,7 +185,8 @@ func (c *checker) applyChecked(name string, o *Object, t *types.Type, args []syn
 		if o != nil {
 			help = o.synopsis()
 		}
-		c.fault(x, CodeArguments, help, "%s takes %s, and is given %d", called(name, o), countOf(len(params), "value"), len(args))
+		c.fault(x, CodeArguments, help, "%s takes %s, and is given %d", called(name, o),
+			countOf(len(params), "value"), len(args))
 	}
 	if library {
 		switch o.Name {

@@ -168,7 +168,8 @@ func (c *checker) function(m *Module, d *syntax.FuncDecl) {
 	c.in(b, func() {
 		for i, p := range d.Params {
 			if first := b.env.vars[p.Name.Name]; first != nil {
-				c.twice(p.Name, CodeDuplicate, first.Span, "give one of them another name", "two parameters are called `%s`", brief(p.Name.Name))
+				c.twice(p.Name, CodeDuplicate, first.Span, "give one of them another name",
+					"two parameters are called `%s`", brief(p.Name.Name))
 			}
 			c.variable(Parameter, p.Name, p, o.Type.Elems[i])
 		}
@@ -194,7 +195,8 @@ func (c *checker) returned(block *syntax.Block, result *types.Type, d *syntax.Fu
 		if got.Kind == types.Unit {
 			w.help = "end it with return and a value"
 			if branch, ok := block.Tail.(*syntax.IfExpr); ok && branch.Else == nil {
-				w.help = "without else this has no value if the condition is false: add else { … }, or end the function with return and a value"
+				w.help = "without else this has no value if the condition is false: add else { … }, or end the " +
+					"function with return and a value"
 			}
 		}
 		c.fits(block.Tail, got, result, w)
@@ -220,7 +222,8 @@ func (c *checker) test(m *Module, d *syntax.TestDecl) {
 			c.fault(a, CodeUnsupported, "tests have @serial, or nothing", "there is no annotation `@%s`", brief(a.Name))
 		}
 	}
-	c.in(&body{kind: testBody, scope: typeScope{module: m}, result: types.Of(types.Unit)}, func() { c.block(d.Body, nil, false) })
+	c.in(&body{kind: testBody, scope: typeScope{module: m}, result: types.Of(types.Unit)},
+		func() { c.block(d.Body, nil, false) })
 }
 
 // constant finds out the type of a constant, and with it those it is made of.
@@ -230,7 +233,8 @@ func (c *checker) constant(o *Object) *types.Type {
 		return o.Type
 	}
 	if o.state == active {
-		c.fault(d.Name, CodeConstCycle, "give one of them a value of its own", "constant `%s` is made of itself", brief(o.Name))
+		c.fault(d.Name, CodeConstCycle, "give one of them a value of its own", "constant `%s` is made of itself",
+			brief(o.Name))
 		if o.Type == nil {
 			o.Type = types.Of(types.Invalid)
 		}
@@ -262,7 +266,8 @@ func (c *checker) isConstant(x syntax.Expr) {
 		}
 		switch e := e.(type) {
 		case *syntax.IntLit, *syntax.FloatLit, *syntax.BoolLit, *syntax.StringLit, *syntax.TemplateLit, *syntax.ListLit,
-			*syntax.MapLit, *syntax.TupleLit, *syntax.RecordLit, *syntax.ParenExpr, *syntax.UnaryExpr, *syntax.BinaryExpr,
+			*syntax.MapLit, *syntax.TupleLit, *syntax.RecordLit, *syntax.ParenExpr, *syntax.UnaryExpr,
+			*syntax.BinaryExpr,
 			*syntax.Ident, *syntax.Path, *syntax.BadExpr, *syntax.FieldExpr:
 			return true
 		case *syntax.CallExpr:
@@ -279,7 +284,8 @@ func (c *checker) isConstant(x syntax.Expr) {
 				return true
 			}
 		}
-		c.fault(e, CodeConst, "make it a function, or use only literals, operators and other constants", "the value of a constant is known before the program runs")
+		c.fault(e, CodeConst, "make it a function, or use only literals, operators and other constants",
+			"the value of a constant is known before the program runs")
 		return false
 	})
 }

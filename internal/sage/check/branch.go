@@ -27,7 +27,8 @@ func (c *checker) ifExpr(x *syntax.IfExpr, want *types.Type, used bool) *types.T
 		}
 		if branch.Else == nil {
 			if used && j.t != nil && j.t.Resolve().Kind != types.Unit && j.t.Resolve().Kind != types.Invalid {
-				c.fault(x, CodeType, "add else { … }", "without else this has no value if the condition is false, and `%s` is expected", j.t)
+				c.fault(x, CodeType, "add else { … }", "without else this has no value if the condition is "+
+					"false, and `%s` is expected", j.t)
 				return types.Of(types.Invalid)
 			}
 			j.add(x, types.Of(types.Unit))
@@ -130,7 +131,8 @@ func (c *checker) returnExpr(x *syntax.ReturnExpr) {
 	case handlerBody:
 		if x.Value != nil {
 			c.expr(x.Value, nil)
-			c.fault(x, CodeOutside, "what an agent gives to who awaits it is written yield(…)", "a handler returns no value")
+			c.fault(x, CodeOutside, "what an agent gives to who awaits it is written yield(…)",
+				"a handler returns no value")
 		}
 		return
 	case valueBody:
@@ -144,5 +146,6 @@ func (c *checker) returnExpr(x *syntax.ReturnExpr) {
 		c.expect(x.Value, b.result, why{what: "is what the function returns"})
 		return
 	}
-	c.fits(x, types.Of(types.Unit), b.result, why{what: "is what the function returns", help: "write the value behind return"})
+	c.fits(x, types.Of(types.Unit), b.result,
+		why{what: "is what the function returns", help: "write the value behind return"})
 }

@@ -55,7 +55,8 @@ func (c *checker) badCall(x *syntax.CallExpr, report func()) *types.Type {
 }
 
 // callObject calls what a name stands for.
-func (c *checker) callObject(o *Object, fun syntax.Expr, written []*types.Type, args []syntax.Expr, x *syntax.CallExpr, want *types.Type) *types.Type {
+func (c *checker) callObject(o *Object, fun syntax.Expr, written []*types.Type, args []syntax.Expr,
+	x *syntax.CallExpr, want *types.Type) *types.Type {
 	switch o.Kind {
 	case Function:
 		t := c.instantiate(o, fun, written)
@@ -81,7 +82,8 @@ func (c *checker) callObject(o *Object, fun syntax.Expr, written []*types.Type, 
 	return c.badCall(x, func() {
 		switch o.Kind {
 		case RecordName:
-			c.fault(fun, CodeCall, "a value of it is written "+o.Name+" { field: value }", "`%s` is a record, and no function", o.Name)
+			c.fault(fun, CodeCall, "a value of it is written "+o.Name+" { field: value }",
+				"`%s` is a record, and no function", o.Name)
 		case AgentName:
 			c.fault(fun, CodeCall, "start one with summon "+o.Name+" { }", "`%s` is an agent, and no function", o.Name)
 		default:
@@ -120,7 +122,8 @@ func (c *checker) callField(f *syntax.FieldExpr, x *syntax.CallExpr, want *types
 			return c.badCall(x, func() {})
 		}
 		return c.badCall(x, func() {
-			c.fault(f, CodeName, "write "+brief(base.Name)+"::"+brief(f.Name.Name)+"(…)", "what is in a module is written with ::")
+			c.fault(f, CodeName, "write "+brief(base.Name)+"::"+brief(f.Name.Name)+"(…)",
+				"what is in a module is written with ::")
 		})
 	}
 	t := c.expr(f.X, nil)
@@ -141,7 +144,8 @@ func (c *checker) callField(f *syntax.FieldExpr, x *syntax.CallExpr, want *types
 		case r.Kind == types.Var:
 			c.unknown(f.X, "")
 		case c.methodLike(f.Name.Name):
-			c.fault(f.Name, CodeField, "only beliefs have them: self.name."+f.Name.Name+"(…)", "`%s` has no `%s`", t, f.Name.Name)
+			c.fault(f.Name, CodeField, "only beliefs have them: self.name."+f.Name.Name+"(…)", "`%s` has no `%s`", t,
+				f.Name.Name)
 		default:
 			help := c.meant(f.Name.Name, c.names(c.current.scope.module, LibraryFunc))
 			if o := c.global(f.Name.Name, c.current.scope.module); o != nil && o.Kind == Function {
@@ -164,7 +168,8 @@ func (c *checker) beliefMethod(b *Object, base, f *syntax.FieldExpr, x *syntax.C
 		want = 1
 	}
 	if len(x.Args) != want {
-		c.fault(x, CodeArguments, "", "`%s` of a belief takes %s, and is given %d", f.Name.Name, countOf(want, "value"), len(x.Args))
+		c.fault(x, CodeArguments, "", "`%s` of a belief takes %s, and is given %d", f.Name.Name,
+			countOf(want, "value"), len(x.Args))
 	}
 	for i, a := range x.Args {
 		if i < want {
@@ -178,7 +183,8 @@ func (c *checker) beliefMethod(b *Object, base, f *syntax.FieldExpr, x *syntax.C
 		return b.Type
 	case "checkpoint":
 		if !b.Node.(*syntax.Field).Persistent {
-			c.fault(f, CodeCheckpoint, "mark it with @persistent", "belief `%s` is not kept, so there is nothing to write", b.Name)
+			c.fault(f, CodeCheckpoint, "mark it with @persistent",
+				"belief `%s` is not kept, so there is nothing to write", b.Name)
 		}
 	}
 	return c.universe.unit
@@ -195,7 +201,8 @@ func (c *checker) toolFunc(tool, name *syntax.Ident) *Object {
 	}
 	if o == nil {
 		if tool.Name != "" {
-			c.fault(tool, CodeName, c.meantOr(tool.Name, c.toolNames(), "the tools are "), "there is no tool `%s`", brief(tool.Name))
+			c.fault(tool, CodeName, c.meantOr(tool.Name, c.toolNames(), "the tools are "), "there is no tool `%s`",
+				brief(tool.Name))
 		}
 		return nil
 	}
@@ -209,7 +216,8 @@ func (c *checker) toolFunc(tool, name *syntax.Ident) *Object {
 			}
 		}
 		if name.Name != "" {
-			c.fault(name, CodeToolFunc, c.meantOr(name.Name, names, "its functions are "), "tool `%s` has no function `%s`", o.Name, brief(name.Name))
+			c.fault(name, CodeToolFunc, c.meantOr(name.Name, names, "its functions are "),
+				"tool `%s` has no function `%s`", o.Name, brief(name.Name))
 		}
 		return nil
 	}
@@ -227,7 +235,8 @@ func (c *checker) callTool(base *syntax.Ident, f *syntax.FieldExpr, x *syntax.Ca
 		return c.badCall(x, func() {})
 	}
 	if a := c.current.agent; a != nil && !slices.Contains(a.Tools, base.Name) {
-		c.fault(base, CodeToolUse, "write use "+base.Name+" in the braces of the agent", "agent `%s` does not use the tool `%s`", a.Object.Name, base.Name)
+		c.fault(base, CodeToolUse, "write use "+base.Name+" in the braces of the agent",
+			"agent `%s` does not use the tool `%s`", a.Object.Name, base.Name)
 		a.Tools = append(a.Tools, base.Name) // once is enough
 	}
 	if o.Tool.Name == "Shell" && len(x.Args) > 0 {
@@ -244,7 +253,8 @@ func (c *checker) shellLine(arg syntax.Expr) {
 		return
 	}
 	if bad, found := library.ShellSyntax(line.Value); found {
-		help := `give the words one by one, as in ["grep", "-c", "a b", "notes.txt"], or ask for a shell: ["sh", "-c", "…"]`
+		help := `give the words one by one, as in ["grep", "-c", "a b", "notes.txt"], or ask for a ` +
+			`shell: ["sh", "-c", "…"]`
 		c.warn(line, CodeNoShell, help,
 			"`%c` means something to a shell, and Shell.run has none: this fails when it runs", bad)
 	}

@@ -31,11 +31,13 @@ func (c *checker) childNames(s *Supervisor, children []*Child) map[string]*Objec
 		}
 		c.info.Defs[n.Name] = child.Name
 		if first := named[name]; first != nil {
-			c.twice(n.Name, CodeTwice, first.Span, "give one of them another name", "two children are called `%s`", brief(name))
+			c.twice(n.Name, CodeTwice, first.Span, "give one of them another name", "two children are called `%s`",
+				brief(name))
 			continue
 		}
 		if first := others[name]; first != nil {
-			c.twice(n.Name, CodeTwice, first.Extent(), "give it another name", "another child is called `%s` already", brief(name))
+			c.twice(n.Name, CodeTwice, first.Extent(), "give it another name", "another child is called `%s` already",
+				brief(name))
 		}
 		named[name] = child.Name
 	}
@@ -65,8 +67,10 @@ func (c *checker) unnamed(s *Supervisor) {
 			continue
 		}
 		target := child.Node.Target
-		c.warn(target, CodeUnnamed, "give each a name of its own: "+target.Last().Name+" as "+lowered(target.Last().Name)+" { … }",
-			"child `%s` has siblings of its kind and no name: what it keeps belongs to its position among them, and is another one's "+
+		c.warn(target, CodeUnnamed, "give each a name of its own: "+target.Last().Name+" as "+
+			lowered(target.Last().Name)+" { … }",
+			"child `%s` has siblings of its kind and no name: what it keeps belongs to its position among "+
+				"them, and is another one's "+
 				"when children are added, removed or moved", kind.Name)
 	}
 }

@@ -18,7 +18,8 @@ func (c *checker) collect(m *Module) {
 			c.object(m, Const, d.Name, d, d.Pub)
 		case *syntax.FuncDecl:
 			if d.Extern {
-				c.unsupported(d, "functions of other languages (`extern fn`)", "write the function in Sage, or run a command with the tool Shell")
+				c.unsupported(d, "functions of other languages (`extern fn`)",
+					"write the function in Sage, or run a command with the tool Shell")
 			}
 			c.object(m, Function, d.Name, d, d.Pub)
 		case *syntax.AgentDecl:
@@ -28,7 +29,8 @@ func (c *checker) collect(m *Module) {
 		case *syntax.TestDecl:
 			c.info.Tests = append(c.info.Tests, d)
 			if first := tests[d.Name.Value]; first != nil {
-				c.twice(d.Name, CodeTestName, first.Name.Span, "give it another name", "two tests are called %q", brief(d.Name.Value))
+				c.twice(d.Name, CodeTestName, first.Name.Span, "give it another name", "two tests are called %q",
+					brief(d.Name.Value))
 			}
 			tests[d.Name.Value] = d
 		case *syntax.ToolDecl:
@@ -37,7 +39,8 @@ func (c *checker) collect(m *Module) {
 		case *syntax.ProtocolDecl:
 			c.unsupported(d.Name, "protocols", "say what an agent is sent with `receives`")
 		case *syntax.EffectDecl:
-			c.unsupported(d.Name, "effect handlers (`handler … handles …`)", "the model is configured for the whole program")
+			c.unsupported(d.Name, "effect handlers (`handler … handles …`)",
+				"the model is configured for the whole program")
 		}
 	}
 }
@@ -54,7 +57,8 @@ func (c *checker) object(m *Module, kind ObjectKind, name *syntax.Ident, d synta
 		return
 	}
 	if first := m.Objects[name.Name]; first != nil {
-		c.twice(name, CodeDuplicate, first.Span, "give one of them another name", "`%s` is declared twice", brief(name.Name))
+		c.twice(name, CodeDuplicate, first.Span, "give one of them another name", "`%s` is declared twice",
+			brief(name.Name))
 		return
 	}
 	if _, basic := basics[name.Name]; basic || c.universe.reserved(name.Name) {
@@ -93,7 +97,8 @@ func (c *checker) scopeOf(m *Module, idents []*syntax.Ident) (s typeScope, param
 		c.info.Defs[id] = o
 		params = append(params, o.Type)
 		if first := s.params[id.Name]; first != nil {
-			c.twice(id, CodeDuplicate, first.Span, "give one of them another name", "two type parameters are called `%s`", brief(id.Name))
+			c.twice(id, CodeDuplicate, first.Span, "give one of them another name",
+				"two type parameters are called `%s`", brief(id.Name))
 			continue
 		}
 		if _, basic := basics[id.Name]; basic || c.universe.reserved(id.Name) {
@@ -155,7 +160,8 @@ func (c *checker) eachDecl(f func(*Module, syntax.Decl)) {
 	}
 }
 
-func (c *checker) declareType(scopes map[*Object]typeScope, kind types.Kind, m *Module, name *syntax.Ident, idents []*syntax.Ident) {
+func (c *checker) declareType(scopes map[*Object]typeScope, kind types.Kind, m *Module, name *syntax.Ident,
+	idents []*syntax.Ident) {
 	o := c.info.Defs[name]
 	s, params := c.scopeOf(m, idents)
 	scopes[o] = s
@@ -171,7 +177,8 @@ func (c *checker) recordFields(d *syntax.RecordDecl, s typeScope) {
 			Type: c.typ(f.Type, s), Index: len(o.Type.Decl.Fields), Parent: o}
 		c.info.Defs[f.Name] = field
 		if first := o.members[f.Name.Name]; first != nil {
-			c.twice(f.Name, CodeDuplicate, first.Span, "give one of them another name", "field `%s` is declared twice", brief(f.Name.Name))
+			c.twice(f.Name, CodeDuplicate, first.Span, "give one of them another name",
+				"field `%s` is declared twice", brief(f.Name.Name))
 			continue
 		}
 		o.members[f.Name.Name] = field
@@ -191,14 +198,16 @@ func (c *checker) enumVariants(d *syntax.EnumDecl, s typeScope) {
 			Type: o.Type, Index: len(o.Type.Decl.Variants), Parent: o}
 		c.info.Defs[v.Name] = object
 		if first := o.members[v.Name.Name]; first != nil {
-			c.twice(v.Name, CodeDuplicate, first.Span, "give one of them another name", "variant `%s` is declared twice", brief(v.Name.Name))
+			c.twice(v.Name, CodeDuplicate, first.Span, "give one of them another name",
+				"variant `%s` is declared twice", brief(v.Name.Name))
 			continue
 		}
 		o.members[v.Name.Name] = object
 		o.Type.Decl.Variants = append(o.Type.Decl.Variants, variant)
 	}
 	if len(d.Variants) == 0 {
-		c.fault(d.Name, CodeTypeName, "give it a variant", "enum `%s` has no variants, so nothing can be one", brief(d.Name.Name))
+		c.fault(d.Name, CodeTypeName, "give it a variant", "enum `%s` has no variants, so nothing can be one",
+			brief(d.Name.Name))
 	}
 }
 
@@ -252,7 +261,8 @@ func (c *checker) infinite() {
 				if visit(f.Type, depth+1) {
 					state[t.Decl] = done
 					if o := objects[t.Decl]; o != nil && o.members[f.Name] != nil && o.members[f.Name].Index == i {
-						c.fault(o.members[f.Name].Node.(*syntax.Field), CodeInfinite, "make it an Option or a List", "no value of `%s` can be made: it contains itself", o.Name)
+						c.fault(o.members[f.Name].Node.(*syntax.Field), CodeInfinite, "make it an Option or a List",
+							"no value of `%s` can be made: it contains itself", o.Name)
 						t.Decl.Fields[i].Type = types.Of(types.Invalid)
 					}
 					return false

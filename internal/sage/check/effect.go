@@ -16,7 +16,8 @@ func (c *checker) fallible(at syntax.Node, what string) {
 	if b.kind == testBody {
 		return // then the test has failed
 	}
-	c.fault(at, CodeUnhandled, "write try before it to pass the error on, or catch { … } behind it to go on with another value", "%s can fail, and nothing says what happens then", what)
+	c.fault(at, CodeUnhandled, "write try before it to pass the error on, or catch { … } behind it to "+
+		"go on with another value", "%s can fail, and nothing says what happens then", what)
 }
 
 // propagate notes that an error goes on from here, and reports it if it cannot.
@@ -33,16 +34,20 @@ func (c *checker) propagate(at syntax.Node, word string) {
 		b.fails = true
 	case funcBody:
 		if !b.fails {
-			c.fault(at, CodeNoFails, "write fails behind the type of its result: fn "+brief(b.name)+"(…) -> … fails, or handle the error with catch { … }", "`%s` passes an error on, and `%s` does not say that it fails", word, brief(b.name))
+			c.fault(at, CodeNoFails, "write fails behind the type of its result: fn "+brief(b.name)+
+				"(…) -> … fails, or handle the error with catch { … }",
+				"`%s` passes an error on, and `%s` does not say that it fails", word, brief(b.name))
 			b.fails = true // once is enough
 		}
 	case handlerBody:
 		if b.agent.Decl.Handler(syntax.EventError) == nil && !b.agent.unhandled {
 			b.agent.unhandled = true
-			c.fault(at, CodeNoHandler, "add on error(e) { … } to it, or handle the error with catch { … }", "`%s` passes an error on, and agent `%s` has no `on error`", word, b.agent.Object.Name)
+			c.fault(at, CodeNoHandler, "add on error(e) { … } to it, or handle the error with catch { … }",
+				"`%s` passes an error on, and agent `%s` has no `on error`", word, b.agent.Object.Name)
 		}
 	case valueBody:
-		c.fault(at, CodeNoFails, "handle the error with catch { … }", "`%s` passes an error on, and nothing is here that could take it", word)
+		c.fault(at, CodeNoFails, "handle the error with catch { … }",
+			"`%s` passes an error on, and nothing is here that could take it", word)
 	}
 }
 
@@ -116,8 +121,10 @@ func (c *checker) catch(x *syntax.CatchExpr, want *types.Type, used bool) *types
 	}
 	if !used || t.Resolve().Kind == types.Unit {
 		got := c.block(x.Body, nil, used)
-		if k := got.Resolve().Kind; used && x.Body.Tail != nil && k != types.Unit && k != types.Never && k != types.Invalid {
-			c.fault(x.Body.Tail, CodeCatch, "end it with a semicolon", "catch stands for what has no value, and gives `%s`", got)
+		if k := got.Resolve().Kind; used && x.Body.Tail != nil && k != types.Unit && k != types.Never &&
+			k != types.Invalid {
+			c.fault(x.Body.Tail, CodeCatch, "end it with a semicolon",
+				"catch stands for what has no value, and gives `%s`", got)
 		}
 		c.release(mark)
 		if t.Kind == types.Never && got.Kind == types.Never {
@@ -152,7 +159,8 @@ func (c *checker) failure(x syntax.Expr) {
 	case types.Unify(t, types.Of(types.String)):
 		return
 	}
-	c.fault(x, CodeFail, c.remedy(t, types.Of(types.String)), "fail says in a String what is wrong, or passes an Error on, and this is `%s`", t)
+	c.fault(x, CodeFail, c.remedy(t, types.Of(types.String)),
+		"fail says in a String what is wrong, or passes an Error on, and this is `%s`", t)
 }
 
 // retry is retry(n, delay: ms, on: kinds) { }.
@@ -163,7 +171,8 @@ func (c *checker) retry(x *syntax.RetryExpr, want *types.Type) *types.Type {
 		c.expect(x.Delay, integer, why{what: "is the delay in milliseconds"})
 	}
 	if x.On != nil {
-		c.expect(x.On, types.ListOf(c.universe.kind), why{what: "is the list of what is tried again", help: "write on: [ErrorKind.Tool, …]"})
+		c.expect(x.On, types.ListOf(c.universe.kind),
+			why{what: "is the list of what is tried again", help: "write on: [ErrorKind.Tool, …]"})
 	}
 	b := c.current
 	v := &cover{stops: true, outer: b.cover}

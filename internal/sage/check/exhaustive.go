@@ -50,7 +50,8 @@ func (c *checker) covers(x *syntax.MatchExpr, t *types.Type) {
 			before = rows
 		}
 		if _, ok := m.missing(before, row, of); !ok && m.steps > 0 {
-			c.warn(a.Pattern, CodeUnreachable, "remove it, or move it before the arm that matches the same", "this arm is never reached: those before it match all that it does")
+			c.warn(a.Pattern, CodeUnreachable, "remove it, or move it before the arm that matches the same",
+				"this arm is never reached: those before it match all that it does")
 			continue
 		}
 		if a.Guard != nil || c.constantPattern(a.Pattern) {
@@ -77,7 +78,8 @@ func (c *checker) covers(x *syntax.MatchExpr, t *types.Type) {
 	witness, ok := m.missing(rows, []*shape{nil}, of)
 	switch {
 	case m.steps <= 0:
-		c.fault(x.X, CodeExhaustive, "end it with an arm _ => …", "this match is too complicated to find out whether it covers all")
+		c.fault(x.X, CodeExhaustive, "end it with an arm _ => …",
+			"this match is too complicated to find out whether it covers all")
 	case ok:
 		what := witness[0].String()
 		help := "add an arm for it, or one for all that is left: _ => …"
@@ -100,7 +102,8 @@ func (c *checker) irrefutable(p syntax.Pattern, t *types.Type, where string) {
 	m := &matrix{steps: maxMatchSteps}
 	witness, ok := m.missing([][]*shape{{c.shapeOf(p, t)}}, []*shape{nil}, []*types.Type{t})
 	if ok {
-		c.fault(p, CodeRefutable, "take it apart with match", "the pattern of %s has to match all, and does not match `%s`", where, witness[0].String())
+		c.fault(p, CodeRefutable, "take it apart with match",
+			"the pattern of %s has to match all, and does not match `%s`", where, witness[0].String())
 	}
 }
 

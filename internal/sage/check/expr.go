@@ -10,7 +10,8 @@ import (
 func (c *checker) expr(x syntax.Expr, want *types.Type) *types.Type {
 	t := c.exprType(x, want)
 	if r := t.Resolve(); len(r.Elems) > 0 && types.TooLarge(r) {
-		c.fault(x, CodeTooLarge, "give a name to a record of its parts", "the type of this has more than %d parts", types.MaxSize)
+		c.fault(x, CodeTooLarge, "give a name to a record of its parts", "the type of this has more than %d parts",
+			types.MaxSize)
 		t = types.Of(types.Invalid)
 	}
 	c.record(x, t)

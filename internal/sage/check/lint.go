@@ -38,9 +38,11 @@ func (c *checker) unreachable(b *syntax.Block) {
 		}
 		switch {
 		case i+1 < len(b.Stmts):
-			c.warn(b.Stmts[i+1], CodeUnreachable, "remove it, or put it in front", "this is never reached: what stands before it ends the block")
+			c.warn(b.Stmts[i+1], CodeUnreachable, "remove it, or put it in front",
+				"this is never reached: what stands before it ends the block")
 		case b.Tail != nil:
-			c.warn(b.Tail, CodeUnreachable, "remove it, or put it in front", "this is never reached: what stands before it ends the block")
+			c.warn(b.Tail, CodeUnreachable, "remove it, or put it in front",
+				"this is never reached: what stands before it ends the block")
 		}
 		return
 	}
@@ -59,7 +61,8 @@ func (c *checker) unused(x syntax.Expr) {
 			return
 		}
 		t := o.Type.Resolve()
-		if t.Kind != types.Func || t.Fails || t.Result().Resolve().Kind == types.Unit || strings.HasPrefix(o.Name, "unwrap") {
+		if t.Kind != types.Func || t.Fails || t.Result().Resolve().Kind == types.Unit ||
+			strings.HasPrefix(o.Name, "unwrap") {
 			return
 		}
 		for _, p := range t.Params() {
@@ -126,7 +129,8 @@ func (c *checker) unusedBeliefs(a *Agent) {
 	}
 	for _, b := range a.Beliefs {
 		if !used[b.Name] && !strings.HasPrefix(b.Name, "_") {
-			c.warn(b.Node.(*syntax.Field).Name, CodeUnusedBelief, "remove it, or call it _"+b.Name, "belief `%s` is never used", b.Name)
+			c.warn(b.Node.(*syntax.Field).Name, CodeUnusedBelief, "remove it, or call it _"+b.Name,
+				"belief `%s` is never used", b.Name)
 		}
 	}
 }

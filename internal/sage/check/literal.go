@@ -102,7 +102,8 @@ func (c *checker) recordLit(x *syntax.RecordLit, want *types.Type) *types.Type {
 		if field == nil {
 			c.expr(f.Value, nil)
 			if name != "" {
-				c.fault(f.Name, CodeField, c.meantOr(name, fieldNames(o), "its fields are "), "record `%s` has no field `%s`", o.Name, brief(name))
+				c.fault(f.Name, CodeField, c.meantOr(name, fieldNames(o), "its fields are "),
+					"record `%s` has no field `%s`", o.Name, brief(name))
 				given[""] = f
 			}
 			continue
@@ -137,7 +138,8 @@ func fieldNames(o *Object) []string {
 // closure is |x| body.
 func (c *checker) closure(x *syntax.ClosureExpr, want *types.Type) *types.Type {
 	outer := c.current
-	b := &body{kind: closureBody, outer: outer, scope: outer.scope, agent: outer.agent, event: outer.event, closure: x, env: outer.env}
+	b := &body{kind: closureBody, outer: outer, scope: outer.scope, agent: outer.agent, event: outer.event,
+		closure: x, env: outer.env}
 	if want != nil {
 		if want = want.Resolve(); want.Kind != types.Func {
 			want = nil

@@ -31,7 +31,8 @@ func (c *checker) module(file *source.File, parent *Module, d *syntax.ModDecl) *
 	}
 	m := &Module{
 		File: file, Tree: tree, Parent: parent,
-		Modules: map[string]*Module{}, Objects: map[string]*Object{}, names: map[string]*Object{}, aliases: map[string]*use{},
+		Modules: map[string]*Module{}, Objects: map[string]*Object{}, names: map[string]*Object{},
+		aliases: map[string]*use{},
 	}
 	depth := 0
 	for p := parent; p != nil; p = p.Parent {
@@ -61,11 +62,13 @@ func (c *checker) child(m *Module, d *syntax.ModDecl, depth int) {
 		return
 	}
 	if depth >= maxModuleDepth || len(c.info.Modules) >= maxModules {
-		c.fault(d.Name, CodeModule, "does a module declare itself?", "there are more than %d modules, or they are more than %d levels deep", maxModules, maxModuleDepth)
+		c.fault(d.Name, CodeModule, "does a module declare itself?",
+			"there are more than %d modules, or they are more than %d levels deep", maxModules, maxModuleDepth)
 		return
 	}
 	if c.config.Load == nil {
-		c.fault(d.Name, CodeModule, "put the program into a file in a directory", "module `%s` cannot be read: this program has only one file", brief(name))
+		c.fault(d.Name, CodeModule, "put the program into a file in a directory",
+			"module `%s` cannot be read: this program has only one file", brief(name))
 		return
 	}
 	file, err := c.config.Load(m, name)
@@ -75,7 +78,8 @@ func (c *checker) child(m *Module, d *syntax.ModDecl, depth int) {
 	}
 	for p := m; p != nil; p = p.Parent {
 		if p.File.Name == file.Name {
-			c.fault(d.Name, CodeModule, "a module is declared once, by the file above it; elsewhere it is used: use "+brief(name)+"::…;", "module `%s` contains itself: it is the file %s", brief(name), file.Name)
+			c.fault(d.Name, CodeModule, "a module is declared once, by the file above it; elsewhere it is used: use "+
+				brief(name)+"::…;", "module `%s` contains itself: it is the file %s", brief(name), file.Name)
 			return
 		}
 	}
@@ -117,11 +121,13 @@ func (c *checker) collectUse(m *Module, d *syntax.UseDecl) {
 			return
 		}
 		if first := m.Objects[name.Name]; first != nil {
-			c.twice(name, CodeDuplicate, first.Span, "use it under another name: use … as …;", "`%s` is declared in this file, and used from another", brief(name.Name))
+			c.twice(name, CodeDuplicate, first.Span, "use it under another name: use … as …;",
+				"`%s` is declared in this file, and used from another", brief(name.Name))
 			return
 		}
 		if first := m.aliases[name.Name]; first != nil {
-			c.twice(name, CodeDuplicate, first.name.Span, "use one of them under another name: use … as …;", "`%s` is used twice", brief(name.Name))
+			c.twice(name, CodeDuplicate, first.name.Span, "use one of them under another name: use … as …;",
+				"`%s` is used twice", brief(name.Name))
 			return
 		}
 		m.aliases[name.Name] = u
@@ -155,7 +161,8 @@ func (c *checker) resolveUse(m *Module, u *use) *Object {
 	case done:
 		return u.object
 	case active:
-		c.fault(u.path[len(u.path)-1], CodeName, "use it from the module that declares it", "`%s` is never declared: these use declarations take it from each other", brief(u.path[len(u.path)-1].Name))
+		c.fault(u.path[len(u.path)-1], CodeName, "use it from the module that declares it",
+			"`%s` is never declared: these use declarations take it from each other", brief(u.path[len(u.path)-1].Name))
 		u.state = done
 		return nil
 	}
@@ -173,7 +180,8 @@ func (c *checker) resolveUse(m *Module, u *use) *Object {
 		if o.Kind == ModuleName || o.Kind == EnumName {
 			u.glob = o
 		} else {
-			c.fault(u.path[len(u.path)-1], CodeName, "::* stands behind modules and enums", "`%s` is no module", brief(o.Name))
+			c.fault(u.path[len(u.path)-1], CodeName, "::* stands behind modules and enums", "`%s` is no module",
+				brief(o.Name))
 		}
 		return o
 	}
@@ -217,7 +225,8 @@ func (c *checker) usePath(m *Module, u *use) *Object {
 		} else if found := c.info.Modules[0].Objects[first.Name]; found != nil {
 			o = found
 		} else if c.universe.tools[first.Name] != nil {
-			c.fault(first, CodeName, "write it in the braces of the agent: use "+first.Name, "`%s` is a tool, which agents use", first.Name)
+			c.fault(first, CodeName, "write it in the braces of the agent: use "+first.Name,
+				"`%s` is a tool, which agents use", first.Name)
 			return nil
 		} else {
 			c.fault(first, CodeName, c.missingModule(m, first.Name), "there is no module `%s`", brief(first.Name))
@@ -282,7 +291,8 @@ func (c *checker) member(m *Module, o *Object, name *syntax.Ident) *Object {
 	case o.Kind == EnumName:
 		v := o.members[name.Name]
 		if v == nil {
-			c.fault(name, CodeName, c.meantOr(name.Name, variantNames(o), "its variants are "), "enum `%s` has no variant `%s`", o.Name, brief(name.Name))
+			c.fault(name, CodeName, c.meantOr(name.Name, variantNames(o), "its variants are "),
+				"enum `%s` has no variant `%s`", o.Name, brief(name.Name))
 		}
 		return v
 	case o.Kind != ModuleName:
@@ -320,7 +330,8 @@ func (c *checker) member(m *Module, o *Object, name *syntax.Ident) *Object {
 }
 
 func (c *checker) private(name *syntax.Ident, o *Object, m *Module) {
-	c.twice(name, CodePrivate, o.Span, "write pub before its declaration", "`%s` is private in %s", brief(name.Name), m.title())
+	c.twice(name, CodePrivate, o.Span, "write pub before its declaration", "`%s` is private in %s", brief(name.Name),
+		m.title())
 }
 
 func variantNames(o *Object) []string {

@@ -13,7 +13,8 @@ func (c *checker) name(id *syntax.Ident, want *types.Type) *types.Type {
 	if o := c.sibling(id.Name); o != nil {
 		c.info.Uses[id] = o
 		if o.Type == nil {
-			c.fault(id, CodeName, "name the agent of it that is meant", "`%s` is a supervisor, and no value", brief(id.Name))
+			c.fault(id, CodeName, "name the agent of it that is meant", "`%s` is a supervisor, and no value",
+				brief(id.Name))
 			return types.Of(types.Invalid)
 		}
 		return o.Type
@@ -100,7 +101,8 @@ func (c *checker) variant(id *syntax.Ident, want *types.Type) *Object {
 		return nil
 	}
 	if len(found) > 1 {
-		c.fault(id, CodeName, "write "+found[0].Parent.Name+"::"+id.Name, "`%s` is a variant of `%s` and of `%s`", id.Name, found[0].Parent.Name, found[1].Parent.Name)
+		c.fault(id, CodeName, "write "+found[0].Parent.Name+"::"+id.Name, "`%s` is a variant of `%s` and of `%s`",
+			id.Name, found[0].Parent.Name, found[1].Parent.Name)
 		// Which of them is meant does not matter any more.
 	}
 	c.info.Uses[id] = found[0]
@@ -144,7 +146,8 @@ func (c *checker) variantsNamed(m *Module) map[string][]*Object {
 // path is the type of what a path stands for.
 func (c *checker) path(p *syntax.Path, want *types.Type) *types.Type {
 	if len(p.Segments) == 1 {
-		if c.current.env.vars[p.Segments[0].Name.Name] == nil && c.global(p.Segments[0].Name.Name, c.current.scope.module) == nil {
+		if c.current.env.vars[p.Segments[0].Name.Name] == nil &&
+			c.global(p.Segments[0].Name.Name, c.current.scope.module) == nil {
 			c.unknownName(p.Segments[0].Name, false)
 			return types.Of(types.Invalid)
 		}
@@ -181,7 +184,8 @@ func (c *checker) instance(at syntax.Node, name string, params, written []*types
 		return written
 	}
 	if written != nil {
-		c.fault(at, CodeTypeName, "", "`%s` takes %s, and is given %d", brief(name), countOf(len(params), "type"), len(written))
+		c.fault(at, CodeTypeName, "", "`%s` takes %s, and is given %d", brief(name), countOf(len(params), "type"),
+			len(written))
 	}
 	args := make([]*types.Type, len(params))
 	for i := range args {
@@ -206,7 +210,8 @@ func (c *checker) value(o *Object, at syntax.Expr, written []*types.Type, want *
 	case VariantName:
 		return c.variantValue(o, at, written, want)
 	case RecordName:
-		c.fault(at, CodeName, "a value of it is written "+o.Name+" { field: value }", "`%s` is a record, and no value", o.Name)
+		c.fault(at, CodeName, "a value of it is written "+o.Name+" { field: value }",
+			"`%s` is a record, and no value", o.Name)
 	case AgentName:
 		help := "start one with summon " + o.Name + " { }"
 		if c.current.children != nil {

@@ -91,7 +91,8 @@ func (c *checker) concat(x, y syntax.Expr, left, right *types.Type, at syntax.No
 			if types.Equal(side.t, c.universe.failure) && (l.Kind == types.String || r.Kind == types.String) {
 				return types.Of(types.String) // its message
 			}
-			c.fault(side.at, CodeOperator, c.remedy(side.t, types.Of(types.String)), "`++` joins strings or lists, and this is `%s`", side.t)
+			c.fault(side.at, CodeOperator, c.remedy(side.t, types.Of(types.String)),
+				"`++` joins strings or lists, and this is `%s`", side.t)
 			return types.Of(types.Invalid)
 		}
 	}
@@ -115,7 +116,8 @@ func (c *checker) element(x *syntax.ElemExpr, t *types.Type) *types.Type {
 		if x.Index >= 0 && x.Index < len(t.Elems) {
 			return t.Elems[x.Index]
 		}
-		c.fault(x, CodeTupleIndex, "its elements are .0 to ."+itoa(len(t.Elems)-1), "`%s` has no element .%d", t, x.Index)
+		c.fault(x, CodeTupleIndex, "its elements are .0 to ."+itoa(len(t.Elems)-1), "`%s` has no element .%d", t,
+			x.Index)
 		return types.Of(types.Invalid)
 	case types.Invalid, types.Never:
 		return types.Of(types.Invalid)
@@ -151,7 +153,8 @@ func (c *checker) index(x *syntax.IndexExpr, t *types.Type) *types.Type {
 	case types.Var:
 		c.unknown(x.X, "")
 	case types.Tuple:
-		c.fault(x, CodeOperator, "an element of a tuple is written x.0", "[ ] is for List, Map and String, and this is `%s`", t)
+		c.fault(x, CodeOperator, "an element of a tuple is written x.0",
+			"[ ] is for List, Map and String, and this is `%s`", t)
 	default:
 		help := ""
 		if t.Kind == types.Enum && t.Decl == c.universe.option {

@@ -17,7 +17,8 @@ func (c *checker) patternIn(p syntax.Pattern, t *types.Type, names map[string]*O
 		return true
 	case *syntax.BindPat:
 		if first := names[p.Name.Name]; first != nil {
-			c.twice(p.Name, CodeDuplicate, first.Span, "give one of them another name", "`%s` is twice in this pattern", brief(p.Name.Name))
+			c.twice(p.Name, CodeDuplicate, first.Span, "give one of them another name",
+				"`%s` is twice in this pattern", brief(p.Name.Name))
 			return false
 		}
 		names[p.Name.Name] = c.variable(Variable, p.Name, p.Name, t)
@@ -61,7 +62,8 @@ func (c *checker) tuplePattern(p *syntax.TuplePat, t *types.Type, names map[stri
 		c.fault(p, CodeType, "", "this pattern is for tuples, and what is matched is `%s`", t)
 		return c.ignore(p.Elems, names)
 	case len(t.Elems) != len(p.Elems):
-		c.fault(p, CodeTupleLength, "write _ for what is not needed", "this pattern is for %s, and `%s` has %d", countOf(len(p.Elems), "element"), t, len(t.Elems))
+		c.fault(p, CodeTupleLength, "write _ for what is not needed", "this pattern is for %s, and `%s` has %d",
+			countOf(len(p.Elems), "element"), t, len(t.Elems))
 		return c.ignore(p.Elems, names)
 	}
 	ok := true
@@ -97,7 +99,8 @@ func (c *checker) variantPattern(p *syntax.VariantPat, t *types.Type, names map[
 		if len(payload) == 0 {
 			help = "write only " + o.Name
 		}
-		c.fault(p, CodeArguments, help, "variant `%s` carries %s, and this pattern is for %s", o.Name, countOf(len(payload), "value"), itoa(len(p.Args)))
+		c.fault(p, CodeArguments, help, "variant `%s` carries %s, and this pattern is for %s", o.Name,
+			countOf(len(payload), "value"), itoa(len(p.Args)))
 		return c.ignore(p.Args, names)
 	}
 	ok := true
@@ -141,7 +144,8 @@ func (c *checker) patternVariant(p *syntax.VariantPat, t *types.Type) *Object {
 		for _, v := range want.Decl.Variants {
 			names = append(names, v.Name)
 		}
-		c.fault(last, CodeName, c.meantOr(last.Name, names, "its variants are "), "enum `%s` has no variant `%s`", want.Decl.Name, brief(last.Name))
+		c.fault(last, CodeName, c.meantOr(last.Name, names, "its variants are "), "enum `%s` has no variant `%s`",
+			want.Decl.Name, brief(last.Name))
 		return nil
 	case types.Var:
 		if o := c.variant(last, nil); o != nil {

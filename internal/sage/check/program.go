@@ -128,7 +128,8 @@ func (c *checker) fault(at syntax.Node, code, help, format string, args ...any) 
 }
 
 func (c *checker) warn(at syntax.Node, code, help, format string, args ...any) {
-	c.report(diag.Diagnostic{Span: at.Extent(), Code: code, Severity: diag.Warning, Message: fmt.Sprintf(format, args...), Help: help})
+	c.report(diag.Diagnostic{Span: at.Extent(), Code: code, Severity: diag.Warning,
+		Message: fmt.Sprintf(format, args...), Help: help})
 }
 
 // twice reports that something is there for the second time.

@@ -165,10 +165,12 @@ func (c *checker) demanded(p pending) {
 		if t.Kind == types.Int || t.Kind == types.Float || t.Kind == types.String {
 			return
 		}
-		c.fault(p.at, CodeOperator, c.remedy(t, types.Of(types.Int)), "`%s` is for Int, Float and String, and this is `%s`", p.op, t)
+		c.fault(p.at, CodeOperator, c.remedy(t, types.Of(types.Int)),
+			"`%s` is for Int, Float and String, and this is `%s`", p.op, t)
 	case joined:
 		if t.Kind != types.String && t.Kind != types.List {
-			c.fault(p.at, CodeOperator, c.remedy(t, types.Of(types.String)), "`++` joins strings or lists, and this is `%s`", t)
+			c.fault(p.at, CodeOperator, c.remedy(t, types.Of(types.String)),
+				"`++` joins strings or lists, and this is `%s`", t)
 		}
 	case comparable:
 		if !types.Printable(t) {
@@ -176,7 +178,8 @@ func (c *checker) demanded(p pending) {
 		}
 	case printable:
 		if !types.Printable(t) {
-			c.fault(p.at, CodeType, "call it, and use what it returns", "functions cannot be shown as text, and this is `%s`", t)
+			c.fault(p.at, CodeType, "call it, and use what it returns",
+				"functions cannot be shown as text, and this is `%s`", t)
 		}
 	case kept:
 		if !types.Persistable(t) {

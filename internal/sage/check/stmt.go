@@ -184,7 +184,8 @@ func (c *checker) placeType(x syntax.Expr) *types.Type {
 			return types.Of(types.Invalid)
 		}
 		if x.Name != "" {
-			c.fault(x, CodeName, c.meantOr(x.Name, c.variables(), "a variable is made with let; there are "), "there is no variable `%s`", brief(x.Name))
+			c.fault(x, CodeName, c.meantOr(x.Name, c.variables(), "a variable is made with let; there are "),
+				"there is no variable `%s`", brief(x.Name))
 		}
 		return types.Of(types.Invalid)
 	case *syntax.ParenExpr:
@@ -200,7 +201,8 @@ func (c *checker) placeType(x syntax.Expr) *types.Type {
 		base := c.place(x.X)
 		if base.Resolve().Kind == types.String {
 			c.expr(x.Index, types.Of(types.Int))
-			c.fault(x, CodeAssign, "make a new one, with replace or of slices", "a String cannot be changed in the middle")
+			c.fault(x, CodeAssign, "make a new one, with replace or of slices",
+				"a String cannot be changed in the middle")
 			return types.Of(types.Invalid)
 		}
 		return c.index(x, base)
@@ -208,7 +210,8 @@ func (c *checker) placeType(x syntax.Expr) *types.Type {
 		return types.Of(types.Invalid)
 	}
 	c.expr(x, nil)
-	c.fault(x, CodeAssign, "name it first: let x = …;", "this is no variable and no belief, so a change of it would be lost")
+	c.fault(x, CodeAssign, "name it first: let x = …;",
+		"this is no variable and no belief, so a change of it would be lost")
 	return types.Of(types.Invalid)
 }
 

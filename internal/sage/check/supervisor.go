@@ -24,7 +24,9 @@ func (c *checker) supervisor(s *Supervisor) {
 	found := d.Settings("strategy")
 	if len(found) == 0 {
 		if !c.bad[d.File] {
-			c.fault(d.Name, CodeSetting, "write strategy: OneForOne (only what failed is restarted), OneForAll (all children are) or RestForOne (also those behind it)", "supervisor `%s` has no strategy", brief(d.Name.Name))
+			c.fault(d.Name, CodeSetting, "write strategy: OneForOne (only what failed is restarted), OneForAll "+
+				"(all children are) or RestForOne (also those behind it)", "supervisor `%s` has no strategy",
+				brief(d.Name.Name))
 		}
 	} else {
 		i, _ := c.choice(found[0].Value, strategies, "strategy")
@@ -44,7 +46,8 @@ func (c *checker) supervisor(s *Supervisor) {
 	}
 	children := d.Children()
 	if len(children) == 0 && !c.bad[d.File] {
-		c.fault(d.Name, CodeNoChildren, "write children { Name { restart: Permanent } }", "supervisor `%s` has no children", brief(d.Name.Name))
+		c.fault(d.Name, CodeNoChildren, "write children { Name { restart: Permanent } }",
+			"supervisor `%s` has no children", brief(d.Name.Name))
 	}
 	all := make([]*Child, len(children))
 	known := make([]bool, len(children))
@@ -85,7 +88,8 @@ func (c *checker) choice(x syntax.Expr, words []string, what string) (index int,
 		case "on_failure", "OnFailure":
 			help = "did you mean `Transient`?"
 		}
-		c.fault(x, CodeSetting, help, "unknown %s `%s`, expected %s, %s or %s", what, brief(id.Name), words[0], words[1], words[2])
+		c.fault(x, CodeSetting, help, "unknown %s `%s`, expected %s, %s or %s", what, brief(id.Name), words[0],
+			words[1], words[2])
 	}
 	return 0, false
 }
@@ -102,7 +106,8 @@ func (c *checker) supervised(s *Supervisor, child *Child, exists bool, named map
 				continue
 			}
 			if restart != nil {
-				c.twice(p.Name, CodeTwice, restart.Name.Span, "remove one of them", "when the child is restarted is said twice")
+				c.twice(p.Name, CodeTwice, restart.Name.Span, "remove one of them",
+					"when the child is restarted is said twice")
 				continue
 			}
 			restart = p
@@ -125,7 +130,9 @@ func (c *checker) supervised(s *Supervisor, child *Child, exists bool, named map
 	case child.Agent != nil:
 		c.in(childBody(s, named), func() { c.beliefs(child.Agent, child.Beliefs, n.Target, CodeChildBelief, "child") })
 		if child.Restart == Permanent && known && !child.Agent.keeps() {
-			c.warn(n.Target, CodeForgets, "mark what must not be lost with @persistent, or restart it as Transient", "child `%s` is restarted whatever happens, and keeps nothing: it has no persistent beliefs", child.Agent.Object.Name)
+			c.warn(n.Target, CodeForgets, "mark what must not be lost with @persistent, or restart it as Transient",
+				"child `%s` is restarted whatever happens, and keeps nothing: it has no persistent beliefs",
+				child.Agent.Object.Name)
 		}
 	case len(child.Beliefs) > 0:
 		what := "processes have"
@@ -137,7 +144,8 @@ func (c *checker) supervised(s *Supervisor, child *Child, exists bool, named map
 				c.expr(f.Value, nil)
 			}
 		})
-		c.fault(child.Beliefs[0].Name, CodeBelief, "only agents have; here only restart can stand", "%s no beliefs", what)
+		c.fault(child.Beliefs[0].Name, CodeBelief, "only agents have; here only restart can stand", "%s no beliefs",
+			what)
 	}
 }
 
@@ -158,7 +166,8 @@ func (c *checker) process(child *Child) {
 		return
 	}
 	if first := c.processes[name.Value]; first != nil {
-		c.twice(name, CodeTwice, first.Span, "a process can be at one place only", "process %q is a child twice", brief(name.Value))
+		c.twice(name, CodeTwice, first.Span, "a process can be at one place only", "process %q is a child twice",
+			brief(name.Value))
 		return
 	}
 	c.processes[name.Value] = name
@@ -197,7 +206,8 @@ func (c *checker) childNamed(s *Supervisor, child *Child) bool {
 		child.Supervisor = c.supers[o]
 		return true
 	}
-	c.fault(path, CodeNoChild, "children are agents and supervisors", "child agent `%s` does not exist: this is %s", brief(path.String()), o.Kind.article())
+	c.fault(path, CodeNoChild, "children are agents and supervisors", "child agent `%s` does not exist: this is %s",
+		brief(path.String()), o.Kind.article())
 	return false
 }
 
@@ -243,7 +253,9 @@ func (c *checker) nesting() {
 				continue
 			}
 			if at == MaxDepth && level[n.Supervisor] <= MaxDepth {
-				c.fault(n.Node.Target, CodeDepth, "put the children of one of the supervisors above it into the next one", "supervisor nesting depth exceeds maximum (%d > %d): the first supervisor is level 1, and `%s` would be level %d",
+				c.fault(n.Node.Target, CodeDepth, "put the children of one of the supervisors "+
+					"above it into the next one", "supervisor nesting depth exceeds maximum (%d > %d): the first "+
+					"supervisor is level 1, and `%s` would be level %d",
 					MaxDepth+1, MaxDepth, brief(n.Supervisor.Object.Name), MaxDepth+1)
 			}
 			level[n.Supervisor] = max(level[n.Supervisor], at+1)
@@ -261,9 +273,11 @@ func (c *checker) entry(m *Module, first bool) {
 		}
 		switch {
 		case !first:
-			c.fault(r, CodeEntry, "remove it, or run this file itself", "only the first file of a program says what is run")
+			c.fault(r, CodeEntry, "remove it, or run this file itself",
+				"only the first file of a program says what is run")
 		case run != nil:
-			c.twice(r, CodeEntry, run.Span, "a supervisor runs several agents", "a program runs one agent or supervisor, and this is the second one")
+			c.twice(r, CodeEntry, run.Span, "a supervisor runs several agents",
+				"a program runs one agent or supervisor, and this is the second one")
 		default:
 			c.run(m, r)
 		}
@@ -292,8 +306,10 @@ func (c *checker) run(m *Module, r *syntax.RunDecl) {
 	case o.Kind == AgentName:
 		e.Agent = c.agents[o]
 		check = func() { c.beliefs(e.Agent, r.Inits, r.Target, CodeMissing, "agent") }
-		if d := e.Agent.Decl; d.Handler(syntax.EventStart) == nil && d.Handler(syntax.EventMessage) == nil && !c.bad[d.File] {
-			c.fault(r.Target, CodeEntry, "add on start { } to it", "agent `%s` is run, and has nothing to do: it has no `on start`", o.Name)
+		if d := e.Agent.Decl; d.Handler(syntax.EventStart) == nil && d.Handler(syntax.EventMessage) == nil &&
+			!c.bad[d.File] {
+			c.fault(r.Target, CodeEntry, "add on start { } to it",
+				"agent `%s` is run, and has nothing to do: it has no `on start`", o.Name)
 		}
 	case o.Kind == SupervisorName:
 		e.Supervisor = c.supers[o]
@@ -301,7 +317,8 @@ func (c *checker) run(m *Module, r *syntax.RunDecl) {
 			c.fault(r.Inits[0].Name, CodeBelief, "write it at the child that has it", "supervisors have no beliefs")
 		}
 	default:
-		c.fault(r.Target, CodeEntry, "", "`%s` is %s: only agents and supervisors are run", brief(r.Target.String()), o.Kind.article())
+		c.fault(r.Target, CodeEntry, "", "`%s` is %s: only agents and supervisors are run", brief(r.Target.String()),
+			o.Kind.article())
 	}
 	c.in(&body{kind: valueBody, scope: typeScope{module: m}}, check)
 	if e.Agent != nil || e.Supervisor != nil {

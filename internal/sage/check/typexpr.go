@@ -76,7 +76,8 @@ func (c *checker) namedType(path *syntax.Path, s typeScope) *types.Type {
 		}
 		return types.Declared(o.Type.Kind, o.Type.Decl, c.typeList(last.Args, s))
 	case AgentName:
-		c.fault(path, CodeTypeName, "the type of its handle is Agent<"+o.Name+">", "`%s` is an agent, and no type", brief(path.String()))
+		c.fault(path, CodeTypeName, "the type of its handle is Agent<"+o.Name+">", "`%s` is an agent, and no type",
+			brief(path.String()))
 	default:
 		c.fault(path, CodeTypeName, "", "`%s` is %s, and no type", brief(path.String()), o.Kind.article())
 	}
@@ -104,9 +105,11 @@ func (c *checker) arity(path *syntax.Path, last syntax.Segment, want int) bool {
 	case want == 0:
 		c.fault(path, CodeTypeName, "write only "+brief(name), "`%s` takes no types", brief(name))
 	case len(last.Args) == 0:
-		c.fault(path, CodeTypeName, "write "+brief(name)+"<"+placeholders(want)+">, with types in it", "`%s` of what? it takes %s", brief(name), countOf(want, "type"))
+		c.fault(path, CodeTypeName, "write "+brief(name)+"<"+placeholders(want)+">, with types in it",
+			"`%s` of what? it takes %s", brief(name), countOf(want, "type"))
 	default:
-		c.fault(path, CodeTypeName, "", "`%s` takes %s, and is given %d", brief(name), countOf(want, "type"), len(last.Args))
+		c.fault(path, CodeTypeName, "", "`%s` takes %s, and is given %d", brief(name), countOf(want, "type"),
+			len(last.Args))
 	}
 	return false
 }
@@ -170,7 +173,8 @@ func (c *checker) basicType(path *syntax.Path, last syntax.Segment, kind types.K
 // keyType reports what cannot be the key of a map.
 func (c *checker) keyType(at syntax.Node, key *types.Type) {
 	if !types.Persistable(key) {
-		c.fault(at, CodeTypeName, "keys are Int, String, Bool, or made of these", "`%s` cannot be the key of a map: functions and agents cannot be compared", key)
+		c.fault(at, CodeTypeName, "keys are Int, String, Bool, or made of these",
+			"`%s` cannot be the key of a map: functions and agents cannot be compared", key)
 	}
 }
 
@@ -183,12 +187,14 @@ func (c *checker) agentNamed(path *syntax.Path, m *Module) *Object {
 	o := c.pathObject(path, m)
 	if o == nil {
 		if len(path.Segments) == 1 {
-			c.fault(path, CodeName, c.meantOr(last.Name, c.names(m, AgentName), "there are "), "there is no agent `%s`", brief(last.Name))
+			c.fault(path, CodeName, c.meantOr(last.Name, c.names(m, AgentName), "there are "),
+				"there is no agent `%s`", brief(last.Name))
 		}
 		return nil
 	}
 	if o.Kind != AgentName {
-		c.fault(path, CodeName, c.meant(last.Name, c.names(m, AgentName)), "`%s` is %s, and no agent", brief(path.String()), o.Kind.article())
+		c.fault(path, CodeName, c.meant(last.Name, c.names(m, AgentName)), "`%s` is %s, and no agent",
+			brief(path.String()), o.Kind.article())
 		return nil
 	}
 	return o
@@ -219,7 +225,8 @@ func (c *checker) names(m *Module, kinds ...ObjectKind) []string {
 		}
 	}
 	for _, n := range c.universe.order {
-		if fits(c.universe.names[n]) || fits(c.universe.tools[n]) || c.universe.functions[n] != nil && fits(c.universe.functions[n][0]) {
+		if fits(c.universe.names[n]) || fits(c.universe.tools[n]) || c.universe.functions[n] != nil &&
+			fits(c.universe.functions[n][0]) {
 			names = append(names, n)
 		}
 	}
@@ -332,7 +339,8 @@ func (c *checker) container(first *syntax.Ident, m *Module) *Object {
 		return c.info.Modules[0].Modules[name].itself()
 	}
 	if o := c.global(name, m); o != nil {
-		c.fault(first, CodeName, "", "`%s` is %s: nothing can stand behind `%s::`", brief(name), o.Kind.article(), brief(name))
+		c.fault(first, CodeName, "", "`%s` is %s: nothing can stand behind `%s::`", brief(name), o.Kind.article(),
+			brief(name))
 		return nil
 	}
 	help := c.elsewhere(m, name)
@@ -368,9 +376,12 @@ func (c *checker) global(name string, m *Module) *Object {
 // article is what an object is called for people.
 func (k ObjectKind) article() string {
 	return [...]string{
-		Variable: "a variable", Parameter: "a parameter", Belief: "a belief", BeliefMethod: "a method of beliefs", Const: "a constant",
-		Function: "a function", LibraryFunc: "a function of the library", ToolName: "a tool", ToolFunc: "a function of a tool",
-		RecordName: "a record", RecordField: "a field", EnumName: "an enum", VariantName: "a variant", TypeParam: "a type parameter",
+		Variable: "a variable", Parameter: "a parameter", Belief: "a belief", BeliefMethod: "a method of beliefs",
+		Const:    "a constant",
+		Function: "a function", LibraryFunc: "a function of the library", ToolName: "a tool",
+		ToolFunc:   "a function of a tool",
+		RecordName: "a record", RecordField: "a field", EnumName: "an enum", VariantName: "a variant",
+		TypeParam: "a type parameter",
 		AgentName: "an agent", SupervisorName: "a supervisor", ModuleName: "a module", ChildName: "a child",
 	}[k]
 }

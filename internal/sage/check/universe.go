@@ -52,7 +52,8 @@ func newUniverse() *universe {
 		all, owners = append(all, &functions[i]), append(owners, nil)
 	}
 	for i := range tools {
-		u.tools[tools[i].Name] = &Object{Kind: ToolName, Name: tools[i].Name, Tool: &tools[i], Doc: tools[i].Doc, members: map[string]*Object{}}
+		u.tools[tools[i].Name] = &Object{Kind: ToolName, Name: tools[i].Name, Tool: &tools[i], Doc: tools[i].Doc,
+			members: map[string]*Object{}}
 		u.order = append(u.order, tools[i].Name)
 		for k := range tools[i].Functions {
 			all, owners = append(all, &tools[i].Functions[k]), append(owners, &tools[i])
@@ -126,7 +127,8 @@ func (u *universe) declare(d syntax.Decl, doc string) {
 		for i, f := range d.Fields {
 			t := u.typ(f.Type, nil)
 			decl.Fields = append(decl.Fields, types.Field{Name: f.Name.Name, Type: t})
-			o.members[f.Name.Name] = &Object{Kind: RecordField, Name: f.Name.Name, Type: t, Index: i, Parent: o, Pub: true}
+			o.members[f.Name.Name] = &Object{Kind: RecordField, Name: f.Name.Name, Type: t, Index: i, Parent: o,
+				Pub: true}
 		}
 		u.add(o)
 	case *syntax.EnumDecl:

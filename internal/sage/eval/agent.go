@@ -296,7 +296,8 @@ func (a *agent) load(m *machine, init given) {
 		}
 		v, err := b.shape.decode([]byte(text))
 		if err != nil {
-			m.throwError(Runtime, fmt.Errorf("belief %s of %s is kept as %.100s, which is no value of its type now (%w); "+
+			m.throwError(Runtime, fmt.Errorf("belief %s of %s is kept as %.100s, which is no "+
+				"value of its type now (%w); "+
 				"declare the type that it had, or give the belief another name", b.name, a.path, text, err))
 		}
 		a.fields[i] = v

@@ -67,11 +67,13 @@ type LimitError struct {
 func (e *LimitError) Error() string {
 	switch e.Limit {
 	case "calls":
-		return fmt.Sprintf("%s: calls are nested deeper than the limit of %d; is there a recursion without an end?", e.Agent, e.Max)
+		return fmt.Sprintf("%s: calls are nested deeper than the limit of %d; is there a recursion without an end?",
+			e.Agent, e.Max)
 	case "memory":
 		return fmt.Sprintf("%s: more memory is in use than the limit of %d bytes", e.Agent, e.Max)
 	case "program":
-		return fmt.Sprintf("%s: there is no memory left: the agents of the program use the limit of %d bytes together", e.Agent, e.Max)
+		return fmt.Sprintf("%s: there is no memory left: the agents of the program use the limit of %d bytes together",
+			e.Agent, e.Max)
 	case "messages":
 		return fmt.Sprintf("%s: its mailbox is full: %d messages wait there, which is the limit", e.Agent, e.Max)
 	}

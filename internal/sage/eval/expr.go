@@ -199,7 +199,8 @@ func (m *maker) field(x *syntax.FieldExpr) code {
 		slot := of.local
 		return fieldCode(m.typeOf(x).Kind, func(f *frame) *Value { return &f.s[slot].ref.(*record).fields[n] })
 	}
-	return fieldCode(m.typeOf(x).Kind, func(f *frame) *Value { return &v(f).ref.(*record).fields[n] }).withCalls(of.calls)
+	return fieldCode(m.typeOf(x).Kind,
+		func(f *frame) *Value { return &v(f).ref.(*record).fields[n] }).withCalls(of.calls)
 }
 
 // fieldCode is code for what a part of a value holds, which is whole.

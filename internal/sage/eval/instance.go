@@ -157,7 +157,8 @@ func (in *Instance) Spec() (supervisor.Spec, error) {
 			Name: name, Limit: supervisor.Escalating(0, time.Second), StartFailure: supervisor.Retry,
 			Children: []supervisor.ChildSpec{{
 				ID: name, Restart: supervisor.Transient, Shutdown: in.o.Shutdown,
-				Run:       in.life(place{code: in.p.agents[a], init: init, restart: supervisor.Transient, handle: in.newPlace(name)}),
+				Run: in.life(place{code: in.p.agents[a], init: init, restart: supervisor.Transient,
+					handle: in.newPlace(name)}),
 				WaitReady: true,
 			}},
 		}
@@ -198,7 +199,8 @@ func (in *Instance) tree(s *check.Supervisor, path string, depth int) (superviso
 		return supervisor.Spec{}, fmt.Errorf("%s is nested deeper than %d levels", s.Object.Name, supervisor.MaxDepth)
 	}
 	spec := supervisor.Spec{Limit: in.limit(), StartFailure: supervisor.Retry, Strategy: [...]supervisor.Strategy{
-		check.OneForOne: supervisor.OneForOne, check.OneForAll: supervisor.OneForAll, check.RestForOne: supervisor.RestForOne,
+		check.OneForOne: supervisor.OneForOne, check.OneForAll: supervisor.OneForAll,
+		check.RestForOne: supervisor.RestForOne,
 	}[s.Strategy]}
 	ids := childIDs(s)
 	siblings := map[*check.Object]*Handle{}
@@ -214,7 +216,8 @@ func (in *Instance) tree(s *check.Supervisor, path string, depth int) (superviso
 	for i, c := range s.Children {
 		var child supervisor.ChildSpec
 		restart := [...]supervisor.Restart{
-			check.Permanent: supervisor.Permanent, check.Transient: supervisor.Transient, check.Temporary: supervisor.Temporary,
+			check.Permanent: supervisor.Permanent, check.Transient: supervisor.Transient,
+			check.Temporary: supervisor.Temporary,
 		}[c.Restart]
 		switch {
 		case c.Agent != nil:
@@ -230,7 +233,8 @@ func (in *Instance) tree(s *check.Supervisor, path string, depth int) (superviso
 			child = supervisor.ChildSpec{Supervisor: &nested}
 		default:
 			if in.o.Process == nil {
-				return supervisor.Spec{}, fmt.Errorf("%v: the child %q is an agent of the project's file, and there is none here",
+				return supervisor.Spec{}, fmt.Errorf("%v: the child %q is an agent of the project's "+
+					"file, and there is none here",
 					c.Node.Extent().Position(), c.Process)
 			}
 			var err error

@@ -163,7 +163,8 @@ func (b *schemaBuilder) object(s *shape) map[string]any {
 			required = append(required, name)
 		}
 	}
-	return map[string]any{"title": s.record.name, "type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	return map[string]any{"title": s.record.name, "type": "object", "properties": properties, "required": required,
+		"additionalProperties": false}
 }
 
 func (b *schemaBuilder) enum(s *shape) map[string]any {
@@ -190,7 +191,8 @@ func (b *schemaBuilder) enum(s *shape) map[string]any {
 }
 
 func only(name string, value any) map[string]any {
-	return map[string]any{"type": "object", "properties": map[string]any{name: value}, "required": []string{name}, "additionalProperties": false}
+	return map[string]any{"type": "object", "properties": map[string]any{name: value}, "required": []string{name},
+		"additionalProperties": false}
 }
 
 func (b *schemaBuilder) array(elems []*shape) map[string]any {

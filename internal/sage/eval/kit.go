@@ -152,7 +152,8 @@ func toolFunctions() map[string]native {
 	for name, f := range fileFunctions() {
 		all["Fs."+name] = f
 	}
-	request := func(body bool, do func(m *machine, url, body string, headers map[string]string) (tools.Response, error)) native {
+	request := func(body bool, do func(m *machine, url, body string, headers map[string]string) (tools.Response,
+		error)) native {
 		return func(m *machine, a []Value) Value {
 			m.checkStop()
 			url, text, rest := a[0].text(), "", a[1:]
@@ -201,7 +202,8 @@ func toolFunctions() map[string]native {
 			m.throwError(Tool, err)
 		}
 		m.charge(len(r.Stdout) + len(r.Stderr))
-		return Value{ref: &record{kind: shellKind, fields: []Value{intValue(int64(r.ExitCode)), textValue(r.Stdout), textValue(r.Stderr)}}}
+		return Value{ref: &record{kind: shellKind,
+			fields: []Value{intValue(int64(r.ExitCode)), textValue(r.Stdout), textValue(r.Stderr)}}}
 	}
 	all["Database.query"] = func(m *machine, a []Value) Value {
 		m.checkStop()
@@ -241,7 +243,8 @@ func (m *machine) response(r tools.Response) Value {
 	for _, name := range names {
 		headers.set(m, textValue(name), textValue(r.Headers[name]))
 	}
-	return Value{ref: &record{kind: responseKind, fields: []Value{intValue(int64(r.Status)), m.made(r.Body), {ref: headers}}}}
+	return Value{ref: &record{kind: responseKind,
+		fields: []Value{intValue(int64(r.Status)), m.made(r.Body), {ref: headers}}}}
 }
 
 // sqlArgs are values for the ? of a statement. What SQL has no type for goes as JSON.
@@ -356,7 +359,8 @@ func (m *machine) divine(q oracle.Question, s *shape) Value {
 		asked = &env.mocks.script
 	}
 	if asked == nil {
-		m.throwError(Llm, fmt.Errorf("%w: set %s, or %s for a server of your own, or name a command in [divine] of grove.toml", oracle.ErrNotConfigured, oracle.EnvKey, oracle.EnvURL))
+		m.throwError(Llm, fmt.Errorf("%w: set %s, or %s for a server of your own, or name a command "+
+			"in [divine] of grove.toml", oracle.ErrNotConfigured, oracle.EnvKey, oracle.EnvURL))
 	}
 	env.traceIf(m.path(), "divine.start")
 	answer, err := asked.Ask(m.waiting(), q)

@@ -15,7 +15,8 @@ import (
 func natives() map[string]native {
 	all := map[string]native{}
 	for _, part := range []map[string]native{
-		textNatives(), listNatives(), moreNatives(), mathNatives(), jsonNatives(), ioNatives(), fileNatives(), testNatives(),
+		textNatives(), listNatives(), moreNatives(), mathNatives(), jsonNatives(), ioNatives(), fileNatives(),
+		testNatives(),
 	} {
 		maps.Copy(all, part)
 	}
@@ -215,7 +216,8 @@ func timeLayout(format string) (string, error) {
 		}
 		part, known := parts[format[i]]
 		if !known {
-			return "", fmt.Errorf("the format has %%%c, expected one of %%Y %%m %%d %%H %%M %%S %%F %%T %%y %%b %%B %%a %%A %%j %%I %%p %%f %%z %%Z", format[i])
+			return "", fmt.Errorf("the format has %%%c, expected one of %%Y %%m %%d %%H %%M %%S %%F %%T %%y %%b "+
+				"%%B %%a %%A %%j %%I %%p %%f %%z %%Z", format[i])
 		}
 		b.WriteString(part)
 	}

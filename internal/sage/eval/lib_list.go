@@ -28,9 +28,12 @@ func listNatives() map[string]native {
 		"take":       func(m *machine, a []Value) Value { return m.part(a[0], 0, a[1].n) },
 		"drop":       func(m *machine, a []Value) Value { return m.part(a[0], a[1].n, a[0].n) },
 		"take_while": func(m *machine, a []Value) Value { return m.part(a[0], 0, int64(m.until(a[0], a[1], false))) },
-		"drop_while": func(m *machine, a []Value) Value { return m.part(a[0], int64(m.until(a[0], a[1], false)), a[0].n) },
-		"chunk":      chunk,
-		"range":      func(m *machine, a []Value) Value { return m.rangeOf(a[0].n, a[1].n, 1) },
+		"drop_while": func(m *machine, a []Value) Value {
+			return m.part(a[0], int64(m.until(a[0], a[1], false)),
+				a[0].n)
+		},
+		"chunk": chunk,
+		"range": func(m *machine, a []Value) Value { return m.rangeOf(a[0].n, a[1].n, 1) },
 		"range_step": func(m *machine, a []Value) Value {
 			if a[2].n == 0 {
 				m.throw(Runtime, "range_step: the step is 0, so the list would have no end")

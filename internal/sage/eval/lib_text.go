@@ -23,7 +23,8 @@ func (m *machine) made(s string) Value {
 // language does not matter (Unicode, SpecialCasing.txt); those of Greek with an
 // iota below are left out.
 var expanded = strings.NewReplacer(
-	"ß", "SS", "ŉ", "ʼN", "ǰ", "J̌", "ΐ", "Ϊ́", "ΰ", "Ϋ́", "և", "ԵՒ", "ẖ", "H̱", "ẗ", "T̈", "ẘ", "W̊", "ẙ", "Y̊", "ẚ", "Aʾ",
+	"ß", "SS", "ŉ", "ʼN", "ǰ", "J̌", "ΐ", "Ϊ́", "ΰ", "Ϋ́", "և", "ԵՒ", "ẖ", "H̱", "ẗ", "T̈", "ẘ", "W̊", "ẙ", "Y̊", "ẚ",
+	"Aʾ",
 	"ﬀ", "FF", "ﬁ", "FI", "ﬂ", "FL", "ﬃ", "FFI", "ﬄ", "FFL", "ﬅ", "ST", "ﬆ", "ST",
 )
 
@@ -49,11 +50,14 @@ func textNatives() map[string]native {
 		"starts_with":  is(strings.HasPrefix),
 		"ends_with":    is(strings.HasSuffix),
 		"str_contains": is(strings.Contains),
-		"str_len":      func(_ *machine, a []Value) Value { return intValue(int64(utf8.RuneCountInString(a[0].text()))) },
-		"join":         join,
-		"lines":        func(m *machine, a []Value) Value { return m.texts(splitLines(a[0].text())) },
-		"split":        func(m *machine, a []Value) Value { return m.texts(strings.Split(a[0].text(), a[1].text())) },
-		"chars":        func(m *machine, a []Value) Value { return m.texts(strings.Split(a[0].text(), "")) },
+		"str_len": func(_ *machine,
+			a []Value) Value {
+			return intValue(int64(utf8.RuneCountInString(a[0].text())))
+		},
+		"join":  join,
+		"lines": func(m *machine, a []Value) Value { return m.texts(splitLines(a[0].text())) },
+		"split": func(m *machine, a []Value) Value { return m.texts(strings.Split(a[0].text(), a[1].text())) },
+		"chars": func(m *machine, a []Value) Value { return m.texts(strings.Split(a[0].text(), "")) },
 		"replace": func(m *machine, a []Value) Value {
 			s, old, with := a[0].text(), a[1].text(), a[2].text()
 			m.charge(len(s) + strings.Count(s, old)*(len(with)-len(old)))

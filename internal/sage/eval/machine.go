@@ -244,7 +244,8 @@ func (m *machine) caught(v any) any {
 // internal is an error of this package. The checker's promise that no program
 // can lead to it may be broken; then it must not take other agents along.
 func (m *machine) internal(cause error) *Error {
-	return &Error{Kind: Runtime, Agent: m.path(), Message: fmt.Sprintf("internal error: %v", cause), Err: &InternalError{cause, trace()}}
+	return &Error{Kind: Runtime, Agent: m.path(), Message: fmt.Sprintf("internal error: %v", cause),
+		Err: &InternalError{cause, trace()}}
 }
 
 // InternalError is a fault of the evaluator, not of the program.

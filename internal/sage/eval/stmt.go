@@ -340,7 +340,8 @@ func (m *maker) span(x *syntax.SpanStmt) stmt {
 		begin := time.Now()
 		f.m.env.trace(f.m.path(), map[string]any{"kind": "span.start", "name": title})
 		defer func() {
-			f.m.env.trace(f.m.path(), map[string]any{"kind": "span.end", "name": title, "duration_ms": time.Since(begin).Milliseconds()})
+			f.m.env.trace(f.m.path(), map[string]any{"kind": "span.end", "name": title,
+				"duration_ms": time.Since(begin).Milliseconds()})
 		}()
 		return body(f)
 	}

@@ -86,7 +86,8 @@ func (p *Program) Test(ctx context.Context, index int, o Options, timeout time.D
 }
 
 // RunTests runs all tests that are wanted (nil: all), one after the other.
-func (p *Program) RunTests(ctx context.Context, o Options, timeout time.Duration, wanted func(name string) bool) []TestResult {
+func (p *Program) RunTests(ctx context.Context, o Options, timeout time.Duration,
+	wanted func(name string) bool) []TestResult {
 	var results []TestResult
 	for i, t := range p.info.Tests {
 		if ctx.Err() != nil {

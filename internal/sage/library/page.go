@@ -11,7 +11,8 @@ import (
 func WritePage(w io.Writer) error {
 	p := page{w: w}
 	p.line("# Sage: the library\n")
-	p.line("This page is made from the code. Functions with `fails` can fail, and so can those that are given a function")
+	p.line("This page is made from the code. Functions with `fails` can fail, and so can those " +
+		"that are given a function")
 	p.line("which can fail. A function `f(x, y)` is also called `x.f(y)`.\n")
 	for _, s := range sections() {
 		p.line("## %s\n", s.title)

@@ -184,7 +184,8 @@ func (p *Program) Check(overlay Overlay) (*check.Info, []diag.Diagnostic, error)
 	l.root = root
 	file, err := l.read(p.Entry)
 	if err != nil && p.Grove != nil && p.Entry == p.Grove.Entry.Value {
-		return nil, nil, fmt.Errorf("%s, the entry of the project in %s: %w", p.Name(p.Entry), p.Name(p.Grove.Entry.File), err)
+		return nil, nil, fmt.Errorf("%s, the entry of the project in %s: %w", p.Name(p.Entry),
+			p.Name(p.Grove.Entry.File), err)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", p.Name(p.Entry), err)
@@ -211,7 +212,8 @@ func (l *loader) load(parent *check.Module, name string) (*source.File, error) {
 		file, err := l.read(place)
 		switch {
 		case err == nil && found != nil:
-			return nil, fmt.Errorf("there is both %s and %s; remove one of them", l.program.Name(places[0]), l.program.Name(places[1]))
+			return nil, fmt.Errorf("there is both %s and %s; remove one of them", l.program.Name(places[0]),
+				l.program.Name(places[1]))
 		case err == nil:
 			found = file
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) && failed == nil:

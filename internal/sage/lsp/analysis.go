@@ -160,7 +160,8 @@ func (s *server) programs(v view, path string) []*analysis {
 		add(t)
 	}
 	for _, file := range slices.Sorted(maps.Keys(v.documents)) {
-		if other, _ := s.projectOf(file); other == p && (filepath.IsAbs(file) || file == path) && strings.HasSuffix(file, load.Extension) || file == path {
+		if other, _ := s.projectOf(file); other == p && (filepath.IsAbs(file) || file == path) &&
+			strings.HasSuffix(file, load.Extension) || file == path {
 			add(file)
 		}
 	}

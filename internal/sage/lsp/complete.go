@@ -110,8 +110,10 @@ func (c *completer) find() {
 		}
 	case *syntax.BindPat:
 		c.pattern()
-	case *syntax.LetStmt, *syntax.Param, *syntax.FuncDecl, *syntax.AgentDecl, *syntax.SupervisorDecl, *syntax.RecordDecl, *syntax.EnumDecl,
-		*syntax.ConstDecl, *syntax.Variant, *syntax.ModDecl, *syntax.CatchExpr, *syntax.ToolDecl, *syntax.ProtocolDecl, *syntax.EffectDecl:
+	case *syntax.LetStmt, *syntax.Param, *syntax.FuncDecl, *syntax.AgentDecl, *syntax.SupervisorDecl,
+		*syntax.RecordDecl, *syntax.EnumDecl,
+		*syntax.ConstDecl, *syntax.Variant, *syntax.ModDecl, *syntax.CatchExpr, *syntax.ToolDecl,
+		*syntax.ProtocolDecl, *syntax.EffectDecl:
 		if !declares(n, name) {
 			c.expression()
 		}
@@ -153,7 +155,8 @@ func (c *completer) elsewhere() {
 			c.expression()
 			return
 		case *syntax.File:
-			c.words(itemKeyword, "agent", "supervisor", "fn", "record", "enum", "const", "test", "use", "mod", "pub", "run")
+			c.words(itemKeyword, "agent", "supervisor", "fn", "record", "enum", "const", "test", "use", "mod", "pub",
+				"run")
 			return
 		}
 	}
@@ -172,7 +175,8 @@ func (c *completer) inPath(p *syntax.Path, name *syntax.Ident) {
 	switch n := c.up(2).(type) {
 	case *syntax.NamedType:
 		c.kinds(check.RecordName, check.EnumName, check.TypeParam)
-		c.words(itemType, "Int", "Float", "Bool", "String", "Unit", "List", "Map", "Option", "Result", "Fn", "Agent", "Oracle", "Error", "ErrorKind")
+		c.words(itemType, "Int", "Float", "Bool", "String", "Unit", "List", "Map", "Option", "Result", "Fn", "Agent",
+			"Oracle", "Error", "ErrorKind")
 	case *syntax.Child:
 		c.kinds(check.AgentName, check.SupervisorName)
 	case *syntax.SummonExpr:
@@ -258,7 +262,8 @@ func (c *completer) fieldNames(f *syntax.FieldInit) {
 	case *syntax.RecordLit:
 		if o := objectOf(c.info, n.Name.Last()); o != nil && o.Type != nil && o.Type.Decl != nil {
 			for _, field := range o.Type.Decl.Fields {
-				c.add(completionItem{Label: field.Name, Kind: itemField, Detail: field.Name + ": " + field.Type.String()})
+				c.add(completionItem{Label: field.Name, Kind: itemField,
+					Detail: field.Name + ": " + field.Type.String()})
 			}
 		}
 	case *syntax.SummonExpr:

@@ -111,14 +111,16 @@ func (s *server) collect(v view) map[string][]diagnostic {
 	}
 	for _, ds := range found {
 		slices.SortStableFunc(ds, func(a, b diagnostic) int {
-			return cmp.Or(cmp.Compare(a.Range.Start.Line, b.Range.Start.Line), cmp.Compare(a.Range.Start.Character, b.Range.Start.Character))
+			return cmp.Or(cmp.Compare(a.Range.Start.Line, b.Range.Start.Line),
+				cmp.Compare(a.Range.Start.Character, b.Range.Start.Character))
 		})
 	}
 	return found
 }
 
 func (v view) diagnostic(d diag.Diagnostic) diagnostic {
-	result := diagnostic{Range: rangeOf(d.Span), Severity: severityError, Code: d.Code, Source: "sage", Message: d.Message}
+	result := diagnostic{Range: rangeOf(d.Span), Severity: severityError, Code: d.Code, Source: "sage",
+		Message: d.Message}
 	if d.Severity == diag.Warning {
 		result.Severity = severityWarning
 	}
@@ -153,7 +155,8 @@ func projectFaults(err error) map[string][]diagnostic {
 		if e.Hint != "" {
 			message += "\nhelp: " + e.Hint
 		}
-		found[e.File] = append(found[e.File], diagnostic{Range: textRange{p, p}, Severity: severityError, Source: "coppice", Message: message})
+		found[e.File] = append(found[e.File], diagnostic{Range: textRange{p, p}, Severity: severityError,
+			Source: "coppice", Message: message})
 	}
 	return found
 }

@@ -41,7 +41,8 @@ func signature(o *check.Object) string {
 		}
 		return typed(o)
 	case check.BeliefMethod:
-		return map[string]string{"get": "get() -> T", "set": "set(value: T) -> Unit", "checkpoint": "checkpoint() -> Unit"}[o.Name]
+		return map[string]string{"get": "get() -> T", "set": "set(value: T) -> Unit",
+			"checkpoint": "checkpoint() -> Unit"}[o.Name]
 	case check.LibraryFunc:
 		return "fn " + o.Library.Signature
 	case check.ToolFunc:
@@ -67,7 +68,8 @@ func signature(o *check.Object) string {
 	}
 	if o.Node == nil {
 		for _, t := range library.Types() {
-			if _, rest, _ := strings.Cut(t.Declaration, " "); strings.HasPrefix(rest, o.Name+" ") || strings.HasPrefix(rest, o.Name+"<") {
+			if _, rest, _ := strings.Cut(t.Declaration, " "); strings.HasPrefix(rest, o.Name+" ") ||
+				strings.HasPrefix(rest, o.Name+"<") {
 				return t.Declaration
 			}
 		}
@@ -148,7 +150,8 @@ func docOf(o *check.Object) string {
 	switch o.Kind {
 	case check.BeliefMethod:
 		return map[string]string{
-			"get": "The value of the belief.", "set": "Changes the belief; what is persistent is kept before it returns.",
+			"get": "The value of the belief.", "set": "Changes the belief; what is persistent " +
+				"is kept before it returns.",
 			"checkpoint": "Keeps the belief.",
 		}[o.Name]
 	case check.LibraryFunc, check.ToolFunc:

@@ -104,7 +104,8 @@ func symbolOf(d syntax.Decl) (documentSymbol, bool) {
 		var children []documentSymbol
 		for _, c := range d.Children() {
 			if c.Process != nil {
-				children = append(children, documentSymbol{Name: nonEmpty(c.Process.Value), Kind: symbolObject, Range: rangeOf(c.Span), SelectionRange: rangeOf(c.Process.Span)})
+				children = append(children, documentSymbol{Name: nonEmpty(c.Process.Value), Kind: symbolObject,
+					Range: rangeOf(c.Span), SelectionRange: rangeOf(c.Process.Span)})
 			} else if c.Target != nil {
 				if s, ok := symbol(c, c.Target.Last(), symbolObject, ""); ok {
 					s.Name = c.Target.String()
@@ -120,7 +121,8 @@ func symbolOf(d syntax.Decl) (documentSymbol, bool) {
 		if d.Name == nil {
 			return documentSymbol{}, false
 		}
-		return documentSymbol{Name: nonEmpty(d.Name.Value), Detail: "test", Kind: symbolMethod, Range: rangeOf(d.Span), SelectionRange: rangeOf(d.Name.Span)}, true
+		return documentSymbol{Name: nonEmpty(d.Name.Value), Detail: "test", Kind: symbolMethod,
+			Range: rangeOf(d.Span), SelectionRange: rangeOf(d.Name.Span)}, true
 	case *syntax.ToolDecl:
 		var funcs []documentSymbol
 		for _, f := range d.Funcs {
@@ -151,11 +153,13 @@ func fields(all []*syntax.Field) []documentSymbol {
 }
 
 // symbol is a symbol, if it has a name.
-func symbol(n syntax.Node, name *syntax.Ident, kind int, detail string, children ...documentSymbol) (documentSymbol, bool) {
+func symbol(n syntax.Node, name *syntax.Ident, kind int, detail string, children ...documentSymbol) (documentSymbol,
+	bool) {
 	if name == nil || name.Name == "" || !name.Valid() {
 		return documentSymbol{}, false
 	}
-	return documentSymbol{Name: name.Name, Detail: detail, Kind: kind, Range: rangeOf(n.Extent()), SelectionRange: rangeOf(name.Span), Children: children}, true
+	return documentSymbol{Name: name.Name, Detail: detail, Kind: kind, Range: rangeOf(n.Extent()),
+		SelectionRange: rangeOf(name.Span), Children: children}, true
 }
 
 // nonEmpty is a name that editors accept.

@@ -18,11 +18,13 @@ func (a *at) renamable() (*syntax.Ident, *check.Object, error) {
 	case o == nil:
 		return nil, nil, failure("there is no name here that could be changed")
 	case o.Kind == check.ModuleName:
-		return nil, nil, failure("the name of a module is that of its file: rename the file, then the lines with `mod` and `use`")
+		return nil, nil, failure("the name of a module is that of its file: rename the file, then the " +
+			"lines with `mod` and `use`")
 	case !o.Span.Valid():
 		return nil, nil, failure("`%s` belongs to the language, and cannot have another name", o.Name)
 	case name.Name != o.Name:
-		return nil, nil, failure("`%s` is what `%s` is called in this file; change it where it stands behind `as`", name.Name, o.Name)
+		return nil, nil, failure("`%s` is what `%s` is called in this file; change it where it stands behind `as`",
+			name.Name, o.Name)
 	}
 	return name, o, nil
 }
@@ -50,7 +52,8 @@ func (s *server) rename(p *renameParams) (*workspaceEdit, error) {
 		return nil, err
 	}
 	if !isName(p.NewName) {
-		return nil, failure("`%s` is no name: it is made of letters, digits and _, does not begin with a digit, and is no word of the language", brief(p.NewName))
+		return nil, failure("`%s` is no name: it is made of letters, digits and _, does not begin with a digit, "+
+			"and is no word of the language", brief(p.NewName))
 	}
 	changes := map[string][]source.Span{} // by path, in the order of the text
 	for _, spot := range spots(a.programs, o, true) {
@@ -115,7 +118,8 @@ func (s *server) safe(a *at, changes map[string][]source.Span, name string) erro
 		}
 		for _, d := range before.diagnostics {
 			if d.Severity == diag.Error && strings.HasPrefix(d.Code, "E00") {
-				return failure("%s: what has errors of form may name it as well; put them right first", d.Span.Position())
+				return failure("%s: what has errors of form may name it as well; put them right first",
+					d.Span.Position())
 			}
 		}
 		after := s.analyse(before.program, changed)
@@ -126,7 +130,8 @@ func (s *server) safe(a *at, changes map[string][]source.Span, name string) erro
 			return failure("`%s` cannot be used: %s: %s", name, d.Span.Position(), d.Message)
 		}
 		if spot := differs(before, after); spot != nil {
-			return failure("`%s` cannot be used: at %s, `%s` would stand for something else", name, spot.Position(), brief(spot.Source()))
+			return failure("`%s` cannot be used: at %s, `%s` would stand for something else", name, spot.Position(),
+				brief(spot.Source()))
 		}
 	}
 	return nil

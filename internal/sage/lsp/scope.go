@@ -23,7 +23,8 @@ func (c *completer) expression() {
 		if f.Test && !test {
 			continue
 		}
-		c.add(completionItem{Label: f.Name(), Kind: itemFunction, Detail: "fn " + f.Signature, Documentation: markdown(f.Doc), SortText: "2" + f.Name()})
+		c.add(completionItem{Label: f.Name(), Kind: itemFunction, Detail: "fn " + f.Signature,
+			Documentation: markdown(f.Doc), SortText: "2" + f.Name()})
 	}
 	for _, k := range library.Constants() {
 		c.add(completionItem{Label: k.Name, Kind: itemConstant, Documentation: markdown(k.Doc), SortText: "2" + k.Name})
@@ -33,11 +34,13 @@ func (c *completer) expression() {
 	}
 	if agent := c.agent(); agent != nil {
 		for _, tool := range c.tools(agent) {
-			c.add(completionItem{Label: tool.Name, Kind: itemModule, Documentation: markdown(tool.Doc), SortText: "2" + tool.Name})
+			c.add(completionItem{Label: tool.Name, Kind: itemModule, Documentation: markdown(tool.Doc),
+				SortText: "2" + tool.Name})
 		}
 		c.words(itemKeyword, "self", "yield", "receive", "checkpoint")
 	}
-	c.words(itemKeyword, "let", "if", "else", "match", "for", "while", "loop", "break", "continue", "return", "try", "catch", "fail", "retry",
+	c.words(itemKeyword, "let", "if", "else", "match", "for", "while", "loop", "break", "continue", "return", "try",
+		"catch", "fail", "retry",
 		"summon", "await", "send", "divine", "trace", "span", "true", "false")
 	if test {
 		c.words(itemKeyword, "mock")
@@ -180,7 +183,8 @@ func (c *completer) agent() *check.Agent {
 }
 
 func (c *completer) tools(agent *check.Agent) []library.Tool {
-	return slices.DeleteFunc(library.Tools(), func(t library.Tool) bool { return !slices.Contains(agent.Tools, t.Name) })
+	return slices.DeleteFunc(library.Tools(),
+		func(t library.Tool) bool { return !slices.Contains(agent.Tools, t.Name) })
 }
 
 // members offers what can stand behind the dot.
@@ -204,7 +208,8 @@ func (c *completer) members(x *syntax.FieldExpr) {
 	case o == nil:
 	case o.Kind == check.ToolName && o.Tool != nil:
 		for _, f := range o.Tool.Functions {
-			c.add(completionItem{Label: f.Name(), Kind: itemMethod, Detail: "fn " + o.Tool.Name + "." + f.Signature, Documentation: markdown(f.Doc)})
+			c.add(completionItem{Label: f.Name(), Kind: itemMethod, Detail: "fn " + o.Tool.Name + "." + f.Signature,
+				Documentation: markdown(f.Doc)})
 		}
 		return
 	case o.Kind == check.EnumName || o.Kind == check.ModuleName:
@@ -230,7 +235,8 @@ func (c *completer) members(x *syntax.FieldExpr) {
 	}
 	for _, f := range library.Functions() {
 		if !f.Test && takes(&f, t) {
-			c.add(completionItem{Label: f.Name(), Kind: itemMethod, Detail: "fn " + f.Signature, Documentation: markdown(f.Doc), SortText: "2" + f.Name()})
+			c.add(completionItem{Label: f.Name(), Kind: itemMethod, Detail: "fn " + f.Signature,
+				Documentation: markdown(f.Doc), SortText: "2" + f.Name()})
 		}
 	}
 }

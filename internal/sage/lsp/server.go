@@ -189,7 +189,8 @@ func (s *server) exit(string, json.RawMessage) (any, error) {
 }
 
 func (s *server) didOpen(p *didOpenParams) (none, error) {
-	d := &document{uri: p.TextDocument.URI, path: pathOf(p.TextDocument.URI), version: p.TextDocument.Version, text: p.TextDocument.Text}
+	d := &document{uri: p.TextDocument.URI, path: pathOf(p.TextDocument.URI), version: p.TextDocument.Version,
+		text: p.TextDocument.Text}
 	s.update(func() { s.documents[d.path] = d }, true)
 	return nil, nil
 }

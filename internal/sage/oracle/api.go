@@ -123,7 +123,8 @@ func (a *API) Complete(ctx context.Context, system, prompt string) (text string,
 		wait := pause(try)
 		if answered != nil && answered.after > 0 {
 			if answered.after > maxWait {
-				return "", used, fmt.Errorf("%w (it asks to wait %v; longer than %v is not waited)", err, answered.after, maxWait)
+				return "", used, fmt.Errorf("%w (it asks to wait %v; longer than %v is not waited)", err,
+					answered.after, maxWait)
 			}
 			wait += answered.after
 		}
@@ -264,7 +265,8 @@ func (a *API) parse(resp *http.Response, data []byte) (string, Usage, error) {
 		return "", used, &APIError{Status: resp.StatusCode, Code: code, Message: said}
 	}
 	if len(c.Choices) == 0 {
-		return "", used, fmt.Errorf("the answer holds no choices, only %q: is %s right?", a.plain(string(data), 200), EnvURL)
+		return "", used, fmt.Errorf("the answer holds no choices, only %q: is %s right?", a.plain(string(data), 200),
+			EnvURL)
 	}
 	first := c.Choices[0]
 	text, ok := content(first.Message.Content)
@@ -272,7 +274,8 @@ func (a *API) parse(resp *http.Response, data []byte) (string, Usage, error) {
 	case first.Message.Refusal != "":
 		return "", used, fmt.Errorf("the model refuses: %q", a.plain(first.Message.Refusal, 500))
 	case first.FinishReason == "length":
-		return "", used, fmt.Errorf("the answer was cut off at the limit of tokens: ask for less, or raise %s", EnvMaxTokens)
+		return "", used, fmt.Errorf("the answer was cut off at the limit of tokens: ask for less, or raise %s",
+			EnvMaxTokens)
 	case first.FinishReason == "content_filter":
 		return "", used, errors.New("the server's filter has withheld the answer")
 	case !ok || strings.TrimSpace(text) == "":
@@ -343,7 +346,8 @@ func (a *API) refusal(resp *http.Response, data []byte) error {
 		if u, err := resp.Location(); err == nil {
 			to = shown(u)
 		}
-		e.Message = fmt.Sprintf("it redirects to %q, which is not followed: set %s to where it leads", a.plain(to, 200), EnvURL)
+		e.Message = fmt.Sprintf("it redirects to %q, which is not followed: set %s to where it leads",
+			a.plain(to, 200), EnvURL)
 		return e
 	}
 	var c completion

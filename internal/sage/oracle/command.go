@@ -94,10 +94,12 @@ func (c *Command) arguments(prompt string) (argv []string, input string, err err
 		}
 		a = strings.ReplaceAll(a, PromptArgument, prompt)
 		if strings.IndexByte(a, 0) >= 0 {
-			return nil, "", fmt.Errorf("the prompt contains a NUL byte: take %s out of the command, so that it goes to stdin", PromptArgument)
+			return nil, "", fmt.Errorf("the prompt contains a NUL byte: take %s out of the command, "+
+				"so that it goes to stdin", PromptArgument)
 		}
 		if len(a) > maxArgument {
-			return nil, "", fmt.Errorf("the prompt has %d bytes, and an argument can have %d: take %s out of the command, so that it goes to stdin",
+			return nil, "", fmt.Errorf("the prompt has %d bytes, and an argument can have %d: take %s out of the "+
+				"command, so that it goes to stdin",
 				len(prompt), maxArgument, PromptArgument)
 		}
 		argv[i+1] = a

@@ -40,7 +40,8 @@ func FromEnv(lookup func(string) (string, bool)) (Oracle, error) {
 		return Mock{}, nil
 	}
 	if key == "" && address == "" {
-		return nil, fmt.Errorf("%w: set %s to the key of an OpenAI-compatible server (%s says which), or to %q to try without one",
+		return nil, fmt.Errorf("%w: set %s to the key of an OpenAI-compatible server (%s says which), or "+
+			"to %q to try without one",
 			ErrNotConfigured, EnvKey, EnvURL, MockKey)
 	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {

@@ -35,7 +35,8 @@ func Extract(text string) (json.RawMessage, error) {
 	case len(f.found) == 0:
 		return nil, errors.New("it holds no JSON value")
 	case len(f.found) > 1:
-		return nil, fmt.Errorf("it holds more than one JSON value: %s and %s", f.describe(f.found[0]), f.describe(f.found[1]))
+		return nil, fmt.Errorf("it holds more than one JSON value: %s and %s", f.describe(f.found[0]),
+			f.describe(f.found[1]))
 	}
 	return json.RawMessage(text[f.found[0].start:f.found[0].end]), nil
 }
@@ -154,7 +155,8 @@ func (f *finder) prose(p part) {
 		d := json.NewDecoder(strings.NewReader(f.text[at:p.end]))
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
-			f.broken = fmt.Errorf("what begins at %s with %.40q is not valid JSON: %w", f.place(at), cut(f.text[at:p.end], 40), err)
+			f.broken = fmt.Errorf("what begins at %s with %.40q is not valid JSON: %w", f.place(at),
+				cut(f.text[at:p.end], 40), err)
 			return
 		}
 		f.found = append(f.found, part{at, at + int(d.InputOffset())})
@@ -171,7 +173,8 @@ func valid(s string) error {
 // place is where a byte of the text is.
 func (f *finder) place(at int) string {
 	before := f.text[:at]
-	return fmt.Sprintf("%d:%d", strings.Count(before, "\n")+1, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])+1)
+	return fmt.Sprintf("%d:%d", strings.Count(before, "\n")+1,
+		utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])+1)
 }
 
 func (f *finder) describe(p part) string {

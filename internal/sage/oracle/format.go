@@ -51,7 +51,8 @@ func (f Format) check() error {
 }
 
 func unreadable(f Format, out string, err error) error {
-	return fmt.Errorf("what it wrote is not in the format %q (%w); it begins with %q", string(f), err, cut(quote(out), 200))
+	return fmt.Errorf("what it wrote is not in the format %q (%w); it begins with %q", string(f), err,
+		cut(quote(out), 200))
 }
 
 // readClaude reads the one result object. Its usage is that of the last turn

@@ -172,7 +172,8 @@ func (s *Script) Ask(ctx context.Context, q Question) (Answer, error) {
 	used := Usage{Tries: 1}
 	switch {
 	case !ok:
-		return Answer{}, fmt.Errorf("%w: this is question %d (%.80q), and the test mocks %d", ErrScriptOver, number+1, q.Prompt, number)
+		return Answer{}, fmt.Errorf("%w: this is question %d (%.80q), and the test mocks %d", ErrScriptOver, number+1,
+			q.Prompt, number)
 	case next.Err != nil:
 		return Answer{Usage: used}, next.Err
 	case q.Schema == nil:

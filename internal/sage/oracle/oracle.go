@@ -95,7 +95,8 @@ func (e *ShapeError) Error() string {
 	if e.Tries > 1 {
 		tries = fmt.Sprintf("the last of %d answers", e.Tries)
 	}
-	return fmt.Sprintf("%s of the model does not fit the type that was asked for: %v; it was: %.500q", tries, e.Reason, e.Last)
+	return fmt.Sprintf("%s of the model does not fit the type that was asked for: %v; it was: %.500q", tries,
+		e.Reason, e.Last)
 }
 
 func (e *ShapeError) Unwrap() []error { return []error{ErrShape, e.Reason} }
@@ -167,7 +168,9 @@ func tooLong(n int) error {
 // every model understands; the ways of servers and commands to enforce a schema
 // are all different, and none accepts every schema.
 func typedPrompt(q Question) string {
-	return q.Prompt + "\n\nAnswer with one JSON value that is valid against this JSON Schema, and with nothing else:\n" + string(q.Schema) + "\n"
+	return q.Prompt +
+		"\n\nAnswer with one JSON value that is valid against this JSON Schema, and with nothing else:\n" +
+		string(q.Schema) + "\n"
 }
 
 // again is what is added after an answer that was refused.
@@ -191,5 +194,6 @@ func cut(text string, n int) string {
 
 // quote makes what somebody else said fit for an error.
 func quote(text string) string {
-	return cut(strings.Join(strings.Fields(proc.Plain(cut(strings.ToValidUTF8(text, "\uFFFD"), 4*maxReason))), " "), maxReason)
+	return cut(strings.Join(strings.Fields(proc.Plain(cut(strings.ToValidUTF8(text, "\uFFFD"), 4*maxReason))), " "),
+		maxReason)
 }

@@ -203,7 +203,8 @@ func sane(raw json.RawMessage) error {
 			}
 		case json.Number:
 			mantissa, exponent, _ := strings.Cut(strings.ToLower(token.String()), "e")
-			if e, err := strconv.Atoi("0" + strings.TrimLeft(exponent, "+-")); err != nil || e > maxExponent || len(mantissa) > maxDigits {
+			if e, err := strconv.Atoi("0" + strings.TrimLeft(exponent, "+-")); err != nil || e > maxExponent ||
+				len(mantissa) > maxDigits {
 				return fmt.Errorf("the number %.40s… is out of all bounds", token)
 			}
 		}

@@ -125,7 +125,8 @@ func (g *grower) process(name string) (supervisor.ChildSpec, error) {
 	case g.agents[name] == nil:
 		return supervisor.ChildSpec{}, fmt.Errorf("there is no agent %s in the project's file", spec.Quote(name))
 	case g.taken[name]:
-		return supervisor.ChildSpec{}, fmt.Errorf("the agent %s is a child already, expected one place for each", spec.Quote(name))
+		return supervisor.ChildSpec{}, fmt.Errorf("the agent %s is a child already, expected one place for each",
+			spec.Quote(name))
 	}
 	g.taken[name] = true
 	return supervisor.ChildSpec{ID: name}, nil
@@ -147,7 +148,8 @@ func (g *grower) node(s *supervisor.Spec, of *check.Supervisor) *spec.Node {
 			n.Children = append(n.Children, spec.Child{Agent: &a})
 		default:
 			n.Children = append(n.Children, spec.Child{Agent: &spec.Agent{
-				Name: c.ID, Runtime: spec.InProcess, Run: c.Run, Revision: g.revision, Restart: c.Restart, Beliefs: persistentOf(declared.Agent),
+				Name: c.ID, Runtime: spec.InProcess, Run: c.Run, Revision: g.revision, Restart: c.Restart,
+				Beliefs:  persistentOf(declared.Agent),
 				Ready:    spec.Ready{Notify: c.WaitReady},
 				Shutdown: spec.Shutdown{Signal: spec.DefaultSignal, Grace: supervisor.DefaultShutdown},
 			}})

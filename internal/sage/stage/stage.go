@@ -52,7 +52,8 @@ type Stage struct {
 type InUseError struct{ Path string }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("another run of this program keeps its beliefs in %s; stop it first, or give this one another file by [persistence] path in grove.toml", e.Path)
+	return fmt.Sprintf("another run of this program keeps its beliefs in %s; stop it first, or give this one "+
+		"another file by [persistence] path in grove.toml", e.Path)
 }
 
 // SettingsError: a variable of the environment is wrong, which its text names.
@@ -94,7 +95,9 @@ func (s *Stage) open(ctx context.Context, p *load.Program, info *check.Info, o O
 			return err
 		}
 	} else if name := persists(info); name != "" {
-		o.Logger.Warn("beliefs are forgotten when the program ends: there is no grove.toml that says where to keep them", "agent", name)
+		o.Logger.Warn("beliefs are forgotten when the program ends: "+
+			"there is no grove.toml that says where to keep them",
+			"agent", name)
 	}
 	if len(p.Processes) > 0 {
 		fleet, err := newFleet(p.Fleet, o.Output)
@@ -131,7 +134,8 @@ func asked(p *load.Program) (oracle.Oracle, error) {
 	if p.Grove != nil && p.Grove.Divine.Command != nil && key != oracle.MockKey {
 		d := p.Grove.Divine
 		format := [...]oracle.Format{
-			config.PlainText: oracle.Text, config.Claude: oracle.Claude, config.Codex: oracle.Codex, config.Gemini: oracle.Gemini,
+			config.PlainText: oracle.Text, config.Claude: oracle.Claude, config.Codex: oracle.Codex,
+			config.Gemini: oracle.Gemini,
 		}[d.Format]
 		return oracle.Checked(&oracle.Command{
 			Argv: d.Command, Dir: p.Root, Env: os.Environ(), Timeout: d.Timeout, Format: format,

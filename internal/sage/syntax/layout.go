@@ -187,7 +187,8 @@ func (l *layout) fill(stack []command, c command) []command {
 	}
 	fits := l.fits(behind, command{c.indent, false, pair})
 	rest := &doc{kind: fillDoc, parts: parts[2:]}
-	return append(stack, command{c.indent, c.broken, rest}, command{c.indent, !fits, parts[1]}, command{c.indent, false, parts[0]})
+	return append(stack, command{c.indent, c.broken, rest}, command{c.indent, !fits, parts[1]},
+		command{c.indent, false, parts[0]})
 }
 
 // write writes a text. Blanks at its end are written only if more follows in

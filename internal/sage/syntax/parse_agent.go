@@ -60,7 +60,8 @@ func (p *parser) member(d *AgentDecl) {
 	case p.kind == At:
 		p.next()
 		if word := p.text(); !p.kind.IsWord() || word != "persistent" {
-			p.fault(p.here(), CodeUnexpected, "unknown annotation `@"+brief(word)+"`", "beliefs that are kept are marked with @persistent")
+			p.fault(p.here(), CodeUnexpected, "unknown annotation `@"+brief(word)+"`",
+				"beliefs that are kept are marked with @persistent")
 		}
 		if p.kind.IsWord() {
 			p.next()
@@ -102,7 +103,8 @@ func (p *parser) notMember(start int32) AgentPart {
 		p.next()
 		return p.belief(start)
 	case p.kind == Let:
-		p.fault(p.here(), CodeMisplaced, "`let` stands outside of a handler", "a belief of an agent is written name: Type, a variable stands in a handler such as on start { }")
+		p.fault(p.here(), CodeMisplaced, "`let` stands outside of a handler",
+			"a belief of an agent is written name: Type, a variable stands in a handler such as on start { }")
 		p.stmt(&Block{})
 	case p.atDecl():
 		what := p.text()
@@ -113,13 +115,16 @@ func (p *parser) notMember(start int32) AgentPart {
 		p.fault(p.here(), CodeMisplaced, "`"+what+"` cannot stand in an agent", help)
 		p.decl()
 	case p.atStmt():
-		p.fault(p.here(), CodeMisplaced, "a statement stands outside of a handler", "put it into a handler such as on start { }")
+		p.fault(p.here(), CodeMisplaced, "a statement stands outside of a handler",
+			"put it into a handler such as on start { }")
 		p.stmt(&Block{})
 	case p.kind == LParen || p.kind == Name && (p.ahead(1) == LParen || p.ahead(1) == Dot):
-		p.fault(p.here(), CodeMisplaced, "an expression stands outside of a handler", "put it into a handler such as on start { }")
+		p.fault(p.here(), CodeMisplaced, "an expression stands outside of a handler",
+			"put it into a handler such as on start { }")
 		p.stmt(&Block{})
 	default:
-		p.unexpected("a belief or a handler", "an agent consists of `name: Type`, `@persistent name: Type`, `use Tool` and `on event { }`")
+		p.unexpected("a belief or a handler", "an agent consists of `name: Type`, `@persistent name: Type`, `use "+
+			"Tool` and `on event { }`")
 		p.next()
 		p.skip(func() bool { return p.atField() || p.kind == On || p.kind == At })
 	}
@@ -146,7 +151,8 @@ func (p *parser) handler() *Handler {
 		p.expect(RParen, "after the event")
 	}
 	if h.Param != nil && known && h.Event != EventError && h.Event != EventMessage {
-		p.fault(h.Param.Span, CodeUnexpected, "on "+h.Word.Name+" is given nothing", "only on error(e) and on message(m: T) are")
+		p.fault(h.Param.Span, CodeUnexpected, "on "+h.Word.Name+" is given nothing",
+			"only on error(e) and on message(m: T) are")
 	}
 	h.Body = p.block("before the body of the handler")
 	h.Span = p.finish(start)
@@ -172,12 +178,14 @@ func (p *parser) supervisorDecl(start int32, pub bool) Decl {
 		switch {
 		case p.kind == Comma || p.kind == Semicolon:
 			p.next()
-		case p.atField() && !(p.kind == Children && p.ahead(2) == LBrace) || p.kind == Name && startsExpr(p.ahead(1)) && !p.onNewLineAhead():
+		case p.atField() && !(p.kind == Children && p.ahead(2) == LBrace) || p.kind == Name &&
+			startsExpr(p.ahead(1)) && !p.onNewLineAhead():
 			d.Members = append(d.Members, p.fieldInit())
 		case p.kind == Children:
 			d.Members = append(d.Members, p.children())
 		default:
-			p.unexpected("a setting or `children`", "a supervisor consists of `strategy: OneForOne` and `children { … }`")
+			p.unexpected("a setting or `children`", "a supervisor consists of `strategy: "+
+				"OneForOne` and `children { … }`")
 			p.skip(func() bool { return p.kind == Children || p.onNewLine() && p.atField() })
 		}
 	})
@@ -213,7 +221,8 @@ func (p *parser) childName(c *Child) *Ident {
 	const help = "a name is written without quotes: Name as eu { restart: Permanent }"
 	switch {
 	case c.Process != nil:
-		p.fault(p.here(), CodeUnexpected, "a process has the name that stands in the project's file", "remove `as` and the name")
+		p.fault(p.here(), CodeUnexpected, "a process has the name that stands in the project's file",
+			"remove `as` and the name")
 	case p.kind == String:
 		p.fault(p.here(), CodeUnexpected, "the name of a child has no quotes", help)
 		p.next()

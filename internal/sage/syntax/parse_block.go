@@ -29,7 +29,8 @@ func (p *parser) ifExpr() Expr {
 	p.next()
 	x := &IfExpr{Cond: p.condition()}
 	if p.is("then") {
-		p.fault(p.here(), CodeForeign, "`then` is not a word of Sage", "the condition is followed by a block: if c { … }")
+		p.fault(p.here(), CodeForeign, "`then` is not a word of Sage",
+			"the condition is followed by a block: if c { … }")
 		p.next()
 	}
 	x.Then = p.block("after the condition")
@@ -60,7 +61,8 @@ func (p *parser) matchExpr() Expr {
 			return
 		}
 		if p.is("case") || p.is("default") {
-			p.fault(p.here(), CodeForeign, "`"+p.text()+"` is not a word of Sage", "an arm is written pattern => value; _ matches all")
+			p.fault(p.here(), CodeForeign, "`"+p.text()+"` is not a word of Sage",
+				"an arm is written pattern => value; _ matches all")
 		}
 		m.Arms = append(m.Arms, p.arm())
 	})
@@ -92,7 +94,8 @@ func (p *parser) arm() *MatchArm {
 		return a
 	}
 	if p.kind == Semicolon {
-		p.fault(p.here(), CodeUnexpected, "an arm ends with a comma", "write , instead of ;, or put statements into braces")
+		p.fault(p.here(), CodeUnexpected, "an arm ends with a comma",
+			"write , instead of ;, or put statements into braces")
 		p.next()
 	} else if !p.onNewLine() {
 		p.missing(Comma, "after the arm", "")

@@ -36,7 +36,8 @@ func (p *parser) decl() Decl {
 		attrs = append(attrs, p.name("of the annotation"))
 	}
 	if attrs != nil && p.kind != Test {
-		p.fault(attrs[0].Span, CodeMisplaced, "only tests have annotations here", "@persistent stands before a belief of an agent, @serial before a test")
+		p.fault(attrs[0].Span, CodeMisplaced, "only tests have annotations here",
+			"@persistent stands before a belief of an agent, @serial before a test")
 	}
 	pub := p.got(Pub)
 	switch p.kind {
@@ -124,7 +125,8 @@ func (p *parser) recordDecl(start int32, pub bool) Decl {
 	if p.expect(LBrace, "before the fields") {
 		p.list(RBrace, true, func() {
 			if p.kind == At {
-				p.fault(p.here(), CodeMisplaced, "fields of records have no annotations", "@persistent stands before a belief of an agent")
+				p.fault(p.here(), CodeMisplaced, "fields of records have no annotations",
+					"@persistent stands before a belief of an agent")
 				p.next()
 				p.word("")
 			}
@@ -209,7 +211,8 @@ func (p *parser) signature(f *FuncDecl) {
 	case p.got(Arrow):
 		f.Result = p.typ()
 	case p.kind == FatArrow || p.kind == Colon:
-		p.fault(p.here(), CodeForeign, "expected `->` before the type of the result, found `"+p.text()+"`", "write -> before the type")
+		p.fault(p.here(), CodeForeign, "expected `->` before the type of the result, found `"+p.text()+"`",
+			"write -> before the type")
 		p.next()
 		f.Result = p.typ()
 	}
@@ -245,7 +248,8 @@ func (p *parser) plainString(what string) *StringLit {
 	case String:
 		return p.stringLit()
 	case TemplateHead:
-		p.fault(p.here(), CodeUnexpected, "the string "+what+" cannot have interpolations", "write \\{ for a brace that is text")
+		p.fault(p.here(), CodeUnexpected, "the string "+what+" cannot have interpolations",
+			"write \\{ for a brace that is text")
 		p.template()
 	default:
 		p.unexpected("the string "+what, "")

@@ -29,7 +29,8 @@ func precedence(k Kind) int {
 func startsExpr(k Kind) bool {
 	switch k {
 	case LBrace, LParen, LBracket, Pipe, OrOr, Sub, Not, Int, Float, String, TemplateHead, Invalid,
-		Await, Break, Catch, Checkpoint, Continue, Divine, Fail, False, If, Match, Receive, Retry, Return, Self, Send, Summon,
+		Await, Break, Catch, Checkpoint, Continue, Divine, Fail, False, If, Match, Receive, Retry, Return, Self, Send,
+		Summon,
 		Trace, True, Try, Yield:
 		return true
 	}

@@ -22,7 +22,8 @@ func (p *parser) numberLit(negative bool, start int32) Expr {
 	}
 	value, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		p.report(here, CodeNumber, "this number is too large for an Int", "the largest is 9223372036854775807, the smallest -9223372036854775808")
+		p.report(here, CodeNumber, "this number is too large for an Int",
+			"the largest is 9223372036854775807, the smallest -9223372036854775808")
 	}
 	return &IntLit{span, value}
 }

@@ -95,14 +95,17 @@ func (p *parser) notDecl(start int32) Decl {
 		p.next()
 		return nil
 	case p.kind == On && p.ahead(1).IsWord():
-		p.fault(p.here(), CodeMisplaced, "`on` stands outside of an agent", "handlers stand in the braces of an agent; is there a } too many before it?")
+		p.fault(p.here(), CodeMisplaced, "`on` stands outside of an agent",
+			"handlers stand in the braces of an agent; is there a } too many before it?")
 		p.handler()
 	case p.foreign():
 	case p.atStmt() || p.atExpr():
-		p.fault(p.here(), CodeMisplaced, "a statement stands outside of a function", "put it into a function, or into on start of an agent")
+		p.fault(p.here(), CodeMisplaced, "a statement stands outside of a function",
+			"put it into a function, or into on start of an agent")
 		p.stmt(&Block{})
 	default:
-		p.unexpected("a declaration", "a file consists of agent, supervisor, fn, record, enum, const, test, use, mod and run")
+		p.unexpected("a declaration", "a file consists of agent, supervisor, fn, record, enum, "+
+			"const, test, use, mod and run")
 		p.skipDecl()
 	}
 	return &BadDecl{p.finish(start)}

@@ -217,7 +217,8 @@ func (p *parser) exprStmtRest(b *Block, start int32, x Expr) {
 	case p.kind >= Assign && p.kind <= ConcatAssign && !blockLike(x):
 		a := &AssignStmt{Target: x, Op: p.kind}
 		if !assignable(x) {
-			p.fault(x.Extent(), CodeTarget, "this cannot be assigned to", "a variable, a field and an element can: x = v, self.f = v, x.f = v, x[i] = v")
+			p.fault(x.Extent(), CodeTarget, "this cannot be assigned to",
+				"a variable, a field and an element can: x = v, self.f = v, x.f = v, x[i] = v")
 		}
 		p.next()
 		a.Value = p.expr()
@@ -299,7 +300,8 @@ func (p *parser) foreignStmt(start int32) bool {
 		meant = "let"
 	case word == "emit" && next != LParen && startsExpr(next):
 		meant = "yield(…)"
-	case next == Name && (word == "throw" || word == "raise" || word == "panic"), word == "throw" && startsExpr(next) && next != LParen:
+	case next == Name && (word == "throw" || word == "raise" || word == "panic"), word == "throw" &&
+		startsExpr(next) && next != LParen:
 		meant = "fail"
 	case next == Name && (word == "elif" || word == "elsif" || word == "elseif"):
 		meant = "else if"

@@ -31,7 +31,8 @@ func (p *parser) summon(start int32) Expr {
 	if p.kind == LBrace {
 		s.Inits = p.inits()
 	} else {
-		p.missing(LBrace, "after the agent", "write the braces also if it is given nothing: summon "+brief(s.Agent.String())+" {}")
+		p.missing(LBrace, "after the agent", "write the braces also if it is given nothing: summon "+
+			brief(s.Agent.String())+" {}")
 	}
 	s.Span = p.finish(start)
 	return s
@@ -52,7 +53,8 @@ func (p *parser) retry(start int32) Expr {
 				if x := p.expr(); r.Count == nil {
 					r.Count = x
 				} else {
-					p.fault(x.Extent(), CodeUnexpected, "retry has only one number of tries", "the others are written delay: ms and on: [kinds]")
+					p.fault(x.Extent(), CodeUnexpected, "retry has only one number of tries",
+						"the others are written delay: ms and on: [kinds]")
 				}
 				return
 			}
@@ -63,7 +65,8 @@ func (p *parser) retry(start int32) Expr {
 			case "on":
 				r.On = f.Value
 			default:
-				p.fault(f.Name.Span, CodeUnexpected, "retry has no `"+brief(f.Name.Name)+"`", "it has delay: ms and on: [kinds]")
+				p.fault(f.Name.Span, CodeUnexpected, "retry has no `"+brief(f.Name.Name)+"`",
+					"it has delay: ms and on: [kinds]")
 			}
 		})
 	}

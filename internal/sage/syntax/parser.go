@@ -159,7 +159,8 @@ func (p *parser) giveUp() {
 
 // report adds an error, wherever the parser is. After too many it gives up.
 func (p *parser) report(span source.Span, code, message, help string, related ...diag.Related) {
-	p.diagnostics = append(p.diagnostics, diag.Diagnostic{Span: span, Code: code, Message: message, Help: help, Related: related})
+	p.diagnostics = append(p.diagnostics, diag.Diagnostic{Span: span, Code: code, Message: message, Help: help,
+		Related: related})
 	if len(p.diagnostics) >= maxDiagnostics {
 		p.giveUp()
 	}
@@ -169,7 +170,8 @@ func (p *parser) report(span source.Span, code, message, help string, related ..
 // and not a consequence of the last one or of a character that is no token.
 func (p *parser) fresh() bool {
 	line := p.file.LineOf(int(p.start()))
-	if p.kind == Invalid || p.at > 0 && p.tokens[p.at-1].Kind == Invalid || p.at == p.errorIndex || line == p.errorLine {
+	if p.kind == Invalid || p.at > 0 && p.tokens[p.at-1].Kind == Invalid || p.at == p.errorIndex ||
+		line == p.errorLine {
 		return false
 	}
 	p.errorLine, p.errorIndex = line, p.at
@@ -254,7 +256,8 @@ func (p *parser) name(what string) *Ident {
 		return &Ident{p.finish(start), name}
 	}
 	if p.kind.IsWord() {
-		p.fault(p.here(), CodeUnexpected, "expected the name "+what+", found `"+p.text()+"`, which is a word of the language", "choose another name")
+		p.fault(p.here(), CodeUnexpected, "expected the name "+what+", found `"+p.text()+
+			"`, which is a word of the language", "choose another name")
 		p.next()
 	} else {
 		p.unexpected("the name "+what, "")
@@ -320,7 +323,8 @@ func (p *parser) list(closing Kind, lines bool, elem func()) {
 		if p.atEnd() {
 			break
 		}
-		if p.at > before && (p.kind.IsWord() || p.kind >= Int && p.kind <= TemplateHead) && !(p.onNewLine() && p.atStmt()) {
+		if p.at > before && (p.kind.IsWord() || p.kind >= Int && p.kind <= TemplateHead) &&
+			!(p.onNewLine() && p.atStmt()) {
 			p.missing(Comma, "or `"+closing.String()+"`", "")
 			continue
 		}
@@ -358,7 +362,8 @@ func (p *parser) closing(opening int) {
 	if p.kind != RBrace {
 		var related []diag.Related
 		if p.skew.Valid() {
-			related = append(related, diag.Related{Span: p.skew, Message: "the closing brace for this one is not below the beginning of its line: it may be meant for another"})
+			related = append(related, diag.Related{Span: p.skew, Message: "the closing brace for this one is not " +
+				"below the beginning of its line: it may be meant for another"})
 		}
 		p.fault(brace, CodeUnexpected, "this { is never closed", "add the } that belongs to it", related...)
 		return

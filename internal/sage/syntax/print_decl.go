@@ -59,7 +59,8 @@ func (p *printer) bareDecl(d Decl) *doc {
 		return p.agentDecl(d)
 	case *SupervisorDecl:
 		docs := docsOf(d.Members, p.supervisorPart)
-		return concat(pub(d.Pub), text("supervisor "), p.name(d.Name), text(" "), p.body(d, nodesOf(d.Members), docs, nil))
+		return concat(pub(d.Pub), text("supervisor "), p.name(d.Name), text(" "),
+			p.body(d, nodesOf(d.Members), docs, nil))
 	case *TestDecl:
 		var parts []*doc
 		for _, a := range d.Attrs {
@@ -70,7 +71,8 @@ func (p *printer) bareDecl(d Decl) *doc {
 		if !d.Braces {
 			return concat(text("run "), p.path(d.Target, true), text(";"))
 		}
-		return concat(text("run "), p.path(d.Target, true), text(" "), p.braces(d, nodesOf(d.Inits), docsOf(d.Inits, p.fieldInit), ","), text(";"))
+		return concat(text("run "), p.path(d.Target, true), text(" "),
+			p.braces(d, nodesOf(d.Inits), docsOf(d.Inits, p.fieldInit), ","), text(";"))
 	case *ToolDecl:
 		docs := docsOf(d.Funcs, func(f *FuncDecl) *doc { return p.with(f, p.funcDecl(f)) })
 		return concat(pub(d.Pub), text("tool "), p.name(d.Name), text(" "), p.body(d, nodesOf(d.Funcs), docs, nil))
@@ -166,7 +168,8 @@ func (p *printer) funcDecl(f *FuncDecl) *doc {
 	if f.Extern {
 		parts = append(parts, text("extern "))
 	}
-	parts = append(parts, text("fn "), p.name(f.Name), p.typeParams(f.TypeParams), p.list(f, "(", docsOf(f.Params, p.param), ")"))
+	parts = append(parts, text("fn "), p.name(f.Name), p.typeParams(f.TypeParams),
+		p.list(f, "(", docsOf(f.Params, p.param), ")"))
 	if f.Result != nil {
 		parts = append(parts, text(" -> "), p.typ(f.Result))
 	}

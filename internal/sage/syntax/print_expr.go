@@ -94,7 +94,8 @@ func (p *printer) agentExpr(x Expr) *doc {
 		}
 		return concat(p.list(x, "retry(", docs, ")"), text(" "), p.brief(x.Body))
 	case *SummonExpr:
-		return concat(text("summon "), p.path(x.Agent, true), text(" "), p.braces(x, nodesOf(x.Inits), docsOf(x.Inits, p.fieldInit), ","))
+		return concat(text("summon "), p.path(x.Agent, true), text(" "),
+			p.braces(x, nodesOf(x.Inits), docsOf(x.Inits, p.fieldInit), ","))
 	case *AwaitExpr:
 		d := concat(text("await"), p.value(x.X))
 		if x.Timeout != nil {

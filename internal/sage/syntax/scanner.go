@@ -77,7 +77,8 @@ func (s *scanner) emit(k Kind, start int) {
 
 func (s *scanner) report(start, end int, code, message, help string) {
 	if len(s.diagnostics) < maxDiagnostics {
-		s.diagnostics = append(s.diagnostics, diag.Diagnostic{Span: s.file.Span(start, end), Code: code, Message: message, Help: help})
+		s.diagnostics = append(s.diagnostics, diag.Diagnostic{Span: s.file.Span(start, end), Code: code,
+			Message: message, Help: help})
 	}
 }
 
@@ -117,7 +118,8 @@ func (s *scanner) next() {
 		} else {
 			s.pos = len(s.src)
 		}
-		s.report(start, start+2, CodeForeign, "there are no comments of the form /* … */", "begin each line of the comment with //")
+		s.report(start, start+2, CodeForeign, "there are no comments of the form /* … */",
+			"begin each line of the comment with //")
 	case c < utf8.RuneSelf:
 		s.operator(c)
 	default:

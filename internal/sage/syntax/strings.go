@@ -76,7 +76,8 @@ func (s *scanner) closed() {
 }
 
 func (s *scanner) mark() mark {
-	return mark{set: true, pos: s.pos, tokens: len(s.tokens), comments: len(s.comments), diagnostics: len(s.diagnostics)}
+	return mark{set: true, pos: s.pos, tokens: len(s.tokens), comments: len(s.comments),
+		diagnostics: len(s.diagnostics)}
 }
 
 // endless reports a string that goes on to the end of the file, and goes on

@@ -85,7 +85,8 @@ func parseDatabase(address, dir string) (string, error) {
 	path, isSQLite := strings.CutPrefix(address, "sqlite:")
 	if !isSQLite {
 		if scheme, _, ok := strings.Cut(address, ":"); ok && !strings.ContainsAny(scheme, "/.") {
-			return "", fmt.Errorf("there is no driver for %.40q databases, only for SQLite: want sqlite::memory: or sqlite:PATH", scheme)
+			return "", fmt.Errorf("there is no driver for %.40q databases, only for SQLite: want "+
+				"sqlite::memory: or sqlite:PATH", scheme)
 		}
 	}
 	path = strings.TrimPrefix(path, "//")
@@ -100,7 +101,8 @@ func parseDatabase(address, dir string) (string, error) {
 	}
 	for name, values := range given {
 		if name != "mode" || len(values) != 1 || !slices.Contains([]string{"ro", "rw", "rwc"}, values[0]) {
-			return "", fmt.Errorf("the option %.80q of the database is not known: want mode=ro, mode=rw or mode=rwc", name+"="+strings.Join(values, ","))
+			return "", fmt.Errorf("the option %.80q of the database is not known: want mode=ro, mode=rw or mode=rwc",
+				name+"="+strings.Join(values, ","))
 		}
 		query.Set(name, values[0])
 	}
@@ -123,7 +125,8 @@ func authorize(action sqlite.AuthorizerActionCode, arg1, _, _, _ string) sqlite.
 		return sqlite.AuthorizerDeny
 	case sqlite.AuthPragma:
 		switch strings.ToLower(arg1) {
-		case "hard_heap_limit", "soft_heap_limit", "temp_store_directory", "data_store_directory", "writable_schema", "mmap_size", "cache_size":
+		case "hard_heap_limit", "soft_heap_limit", "temp_store_directory", "data_store_directory", "writable_schema",
+			"mmap_size", "cache_size":
 			return sqlite.AuthorizerDeny
 		}
 	}
@@ -159,7 +162,8 @@ func (d *Database) Execute(ctx context.Context, statement string, args ...any) (
 }
 
 // use calls f with the connection, for a bounded time.
-func (d *Database) use(ctx context.Context, statement string, args []any, f func(context.Context, *sql.Conn) error) error {
+func (d *Database) use(ctx context.Context, statement string, args []any,
+	f func(context.Context, *sql.Conn) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, statementTime, fmt.Errorf("it took longer than %v", statementTime))
 	defer cancel()
 	err := runnable(statement, args)
@@ -189,7 +193,8 @@ func (d *Database) use(ctx context.Context, statement string, args []any, f func
 
 func runnable(statement string, args []any) error {
 	if len(statement) > maxStatement {
-		return fmt.Errorf("the statement has %d bytes, at most %d are run: give values as arguments", len(statement), maxStatement)
+		return fmt.Errorf("the statement has %d bytes, at most %d are run: give values as arguments", len(statement),
+			maxStatement)
 	}
 	for i, a := range args {
 		switch a.(type) {
@@ -232,7 +237,8 @@ func query(ctx context.Context, c *sql.Conn, statement string, args []any) (all 
 			size += sizeOf(values[i])
 		}
 		if len(all) == MaxRows || size > MaxResult {
-			return nil, fmt.Errorf("the answer has more than %d rows or %d bytes: ask for less, with WHERE or LIMIT", MaxRows, MaxResult)
+			return nil, fmt.Errorf("the answer has more than %d rows or %d bytes: ask for less, with WHERE or LIMIT",
+				MaxRows, MaxResult)
 		}
 		all = append(all, Row{columns, values})
 	}

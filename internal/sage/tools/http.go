@@ -83,7 +83,8 @@ func (h *HTTP) do(ctx context.Context, method, address, body string, headers map
 	fail := func(err error) (Response, error) {
 		return Response{}, fmt.Errorf("%s %.200q: %w", method, req.URL.Redacted(), err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout, fmt.Errorf("it took longer than %v (see %s)", h.timeout, EnvHTTPTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout,
+		fmt.Errorf("it took longer than %v (see %s)", h.timeout, EnvHTTPTimeout))
 	defer cancel()
 	client := http.Client{Transport: h.transport, CheckRedirect: redirect}
 	resp, err := client.Do(req.WithContext(ctx))
@@ -149,7 +150,8 @@ func request(method, address, body string, headers map[string]string) (*http.Req
 		switch http.CanonicalHeaderKey(name) {
 		case "Host":
 			req.Host = value
-		case "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Keep-Alive", "Proxy-Connection", "Accept-Encoding":
+		case "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Keep-Alive",
+			"Proxy-Connection", "Accept-Encoding":
 			return nil, fmt.Errorf("the header %q is not for a program to set: leave it out", name)
 		default:
 			req.Header.Set(name, value)
@@ -178,7 +180,8 @@ func redirect(next *http.Request, via []*http.Request) error {
 		return fmt.Errorf("a redirect to %.200q is not followed: %w", next.URL.Redacted(), err)
 	}
 	if via[len(via)-1].URL.Scheme == "https" && next.URL.Scheme != "https" {
-		return fmt.Errorf("a redirect from https to %.200q is not followed: what is sent could be read on the way", next.URL.Redacted())
+		return fmt.Errorf("a redirect from https to %.200q is not followed: what is sent could be read on the way",
+			next.URL.Redacted())
 	}
 	if next.URL.Host != via[0].URL.Host || next.URL.Scheme != via[0].URL.Scheme {
 		for name := range next.Header {
@@ -194,7 +197,8 @@ func response(resp *http.Response, data []byte) (Response, error) {
 	if len(data) > MaxBody {
 		return Response{}, fmt.Errorf("the body of the answer has more than %d bytes", MaxBody)
 	}
-	body, err := text(fmt.Sprintf("the body of the answer, of status %d and type %.100q,", resp.StatusCode, resp.Header.Get("Content-Type")), data)
+	body, err := text(fmt.Sprintf("the body of the answer, of status %d and type %.100q,", resp.StatusCode,
+		resp.Header.Get("Content-Type")), data)
 	if err != nil {
 		return Response{}, err
 	}

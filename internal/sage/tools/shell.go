@@ -35,7 +35,8 @@ type ShellResult struct {
 // no error; that it cannot be run, writes too much or takes too long is one.
 func (s *Shell) Run(ctx context.Context, argv []string) (ShellResult, error) {
 	if len(argv) == 0 {
-		return ShellResult{}, errors.New(`run a command: nothing to run: want the program and its arguments, as in ["ls", "-l"]`)
+		return ShellResult{}, errors.New(`run a command: nothing to run: want the program and its ` +
+			`arguments, as in ["ls", "-l"]`)
 	}
 	env := s.Env
 	if env == nil {
@@ -85,7 +86,8 @@ func (s *Shell) RunLine(ctx context.Context, line string) (ShellResult, error) {
 func Words(line string) ([]string, error) {
 	if bad, found := library.ShellSyntax(line); found {
 		return nil, fmt.Errorf("run %.200q: %.10q means something to a shell, and there is none here: "+
-			`give the words one by one, as in ["grep", "-c", "a b", "notes.txt"], or ask for a shell, as in ["sh", "-c", "ls *.txt | wc -l"]`,
+			`give the words one by one, as in ["grep", "-c", "a b", "notes.txt"], or ask for a shell, as in ["sh", `+
+			`"-c", "ls *.txt | wc -l"]`,
 			line, bad)
 	}
 	words := strings.Fields(line)
@@ -93,7 +95,8 @@ func Words(line string) ([]string, error) {
 		return nil, fmt.Errorf("run %.200q: nothing to run", line)
 	}
 	if strings.Contains(words[0], "=") {
-		return nil, fmt.Errorf(`run %.200q: there is no shell here that sets variables: want ["env", %q, ...]`, line, words[0])
+		return nil, fmt.Errorf(`run %.200q: there is no shell here that sets variables: want ["env", %q, ...]`, line,
+			words[0])
 	}
 	return words, nil
 }

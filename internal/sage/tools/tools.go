@@ -60,7 +60,8 @@ func (s Settings) Environ(lookup func(string) (string, bool)) (Settings, error) 
 			d, err = time.Duration(f*float64(time.Second)), nil
 		}
 		if err != nil || d < time.Millisecond || d > time.Hour {
-			return s, fmt.Errorf("%s is %.40q: want seconds, from 0.001 to 3600, or a duration such as 500ms", EnvHTTPTimeout, v)
+			return s, fmt.Errorf("%s is %.40q: want seconds, from 0.001 to 3600, or a duration such as 500ms",
+				EnvHTTPTimeout, v)
 		}
 		s.HTTPTimeout = d
 	}

@@ -8,7 +8,8 @@ type Kind uint8
 // The kinds of types.
 const (
 	Invalid Kind = iota // of what is wrong, about which it has been said; it fits everything
-	Never               // of what has no value, since the program goes on elsewhere: return, fail, …; it fits everything
+	// of what has no value, since the program goes on elsewhere: return, fail, …; it fits everything
+	Never
 	Unit
 	Bool
 	Int    // 64 bits

@@ -83,7 +83,8 @@ func equal(a, b *Type, left *int) bool {
 	if *left--; a == b {
 		return true
 	}
-	if a.Kind != b.Kind || a.Decl != b.Decl || a.Fails != b.Fails || len(a.Elems) != len(b.Elems) || a.Kind == Var || a.Kind == Param || *left < 0 {
+	if a.Kind != b.Kind || a.Decl != b.Decl || a.Fails != b.Fails || len(a.Elems) != len(b.Elems) || a.Kind == Var ||
+		a.Kind == Param || *left < 0 {
 		return false
 	}
 	for i := range a.Elems {

@@ -61,7 +61,8 @@ func Open[T any](ctx context.Context, o Options[T]) (*Ledger[T], error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	l := &Ledger[T]{o: o, writing: make(chan struct{}, 1), entries: make(map[uint64]entry[T]), bad: make(map[string]bool)}
+	l := &Ledger[T]{o: o, writing: make(chan struct{}, 1), entries: make(map[uint64]entry[T]),
+		bad: make(map[string]bool)}
 	if err := l.load(ctx); err != nil {
 		return nil, err
 	}
@@ -215,7 +216,8 @@ func (l *Ledger[T]) write(ctx context.Context, conds []store.Cond, ops []store.O
 
 // look finds out what became of a step: revs is not nil if the records are as
 // it would have left them, untouched is true if they are as they were before.
-func (l *Ledger[T]) look(ctx context.Context, conds []store.Cond, ops []store.Op) (revs map[string]store.Rev, untouched bool, err error) {
+func (l *Ledger[T]) look(ctx context.Context, conds []store.Cond, ops []store.Op) (revs map[string]store.Rev,
+	untouched bool, err error) {
 	revs, untouched = make(map[string]store.Rev, len(conds)), true
 	for i, c := range conds {
 		records, _, err := l.o.Store.Snapshot(ctx, c.Key)
@@ -227,7 +229,8 @@ func (l *Ledger[T]) look(ctx context.Context, conds []store.Cond, ops []store.Op
 			have = records[0]
 		}
 		untouched = untouched && have.Rev == c.Rev
-		done := have.Rev != c.Rev && bytes.Equal(have.Value, ops[i].Value) && (ops[i].Kind == store.Delete) == (have.Rev == 0)
+		done := have.Rev != c.Rev && bytes.Equal(have.Value, ops[i].Value) &&
+			(ops[i].Kind == store.Delete) == (have.Rev == 0)
 		if !done {
 			revs = nil
 		}

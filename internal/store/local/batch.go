@@ -76,7 +76,8 @@ func (b *Batch) Apply(conds []store.Cond, ops []store.Op) (store.Rev, error) {
 			}
 			seq++
 			sequences[op.Key] = seq
-			change.Put = append(change.Put, store.Record{Key: store.SequenceKey(op.Key, seq), Value: clone(op.Value), Rev: change.Rev})
+			change.Put = append(change.Put, store.Record{Key: store.SequenceKey(op.Key, seq), Value: clone(op.Value),
+				Rev: change.Rev})
 		case store.Delete:
 			have, err := b.revOf(op.Key)
 			if err != nil {

@@ -91,7 +91,8 @@ func (b base) Rev(key string) (store.Rev, error) {
 func (b base) Sequence(prefix string) (uint64, error) { return b.sequences[prefix], nil }
 
 func (s *Store) find(key string) (int, bool) {
-	return slices.BinarySearchFunc(s.records, key, func(r store.Record, key string) int { return strings.Compare(r.Key, key) })
+	return slices.BinarySearchFunc(s.records, key,
+		func(r store.Record, key string) int { return strings.Compare(r.Key, key) })
 }
 
 // Snapshot is store.Store's.
@@ -104,7 +105,8 @@ func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]st
 	return s.read(ctx, prefix, after, limit, store.MaxPage)
 }
 
-func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev, error) {
+func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev,
+	error) {
 	if err := store.CheckPrefix(prefix); err != nil {
 		return nil, 0, err
 	}

@@ -178,7 +178,8 @@ func renew(ctx context.Context, path, fresh string) (records int, err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	c := s.writer.conn
-	if _, err := c.ExecContext(ctx, `UPDATE meta SET value = max(value, ?) WHERE name = 'rev'`, int64(reached)); err != nil {
+	if _, err := c.ExecContext(ctx, `UPDATE meta SET value = max(value, ?) WHERE name = 'rev'`,
+		int64(reached)); err != nil {
 		return 0, err
 	}
 	if err := errors.Join(c.exec(goOn), c.exec(newIdentity)); err != nil {

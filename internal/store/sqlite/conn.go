@@ -45,7 +45,8 @@ func newConn(ctx context.Context, db *sql.DB) (*conn, error) {
 	}
 	for _, rows := range []int{64, 8, 1} {
 		values := strings.TrimSuffix(strings.Repeat("(?,?,?,?),", rows), ",")
-		c.putRows = append(c.putRows, putStmt{rows, prepare(`INSERT OR REPLACE INTO record (key, value, rev, sum) VALUES ` + values)})
+		c.putRows = append(c.putRows, putStmt{rows,
+			prepare(`INSERT OR REPLACE INTO record (key, value, rev, sum) VALUES ` + values)})
 	}
 	c.deleteRow = prepare(`DELETE FROM record WHERE key = ?`)
 	c.getRev = prepare(`SELECT rev FROM record WHERE key = ? AND sum = coppice_sum(key, value, rev)`)

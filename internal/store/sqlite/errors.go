@@ -47,13 +47,17 @@ func (e *FileError) Fix() string {
 	aside := filepath.Base(e.Path) + ".damaged-TIME"
 	switch e.Kind {
 	case Newer:
-		return fmt.Sprintf("use that version, or let `coppice doctor --fix` keep the file as %s and start with an empty one", aside)
+		return fmt.Sprintf("use that version, or let `coppice doctor --fix` keep the file as %s "+
+			"and start with an empty one", aside)
 	case Foreign:
-		return fmt.Sprintf("name another file, or let `coppice doctor --fix` keep this one as %s and start with an empty one", aside)
+		return fmt.Sprintf("name another file, or let `coppice doctor --fix` keep this one as %s "+
+			"and start with an empty one", aside)
 	case Lost:
-		return fmt.Sprintf("`coppice restore FILE` brings a backup back, `coppice doctor --fix` accepts what is left and keeps the file as %s", aside)
+		return fmt.Sprintf("`coppice restore FILE` brings a backup back, `coppice doctor --fix` accepts what is "+
+			"left and keeps the file as %s", aside)
 	}
-	return fmt.Sprintf("`coppice doctor --fix` keeps the file as %s and starts with all of it that can still be read", aside)
+	return fmt.Sprintf("`coppice doctor --fix` keeps the file as %s and starts with all of it that can still be read",
+		aside)
 }
 
 // diagnose turns an error of SQLite into one that a store returns.

@@ -35,7 +35,8 @@ func readMark(path string) (id string, rev store.Rev, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	if _, err := fmt.Sscanf(string(text), markFormat, &id, &rev); err != nil || fmt.Sprintf(markFormat, id, rev) != string(text) {
+	if _, err := fmt.Sscanf(string(text), markFormat, &id, &rev); err != nil ||
+		fmt.Sprintf(markFormat, id, rev) != string(text) {
 		return "", 0, fmt.Errorf("%s%s: %w", path, markSuffix, errBadMark)
 	}
 	return id, rev, nil

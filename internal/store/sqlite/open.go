@@ -89,7 +89,8 @@ func open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, w.conn.close(), writeDB.Close())
 	}
-	s := &Store{path: path, readers: readers, writer: w, history: w.history, leases: w.leases, damaged: map[string]bool{}}
+	s := &Store{path: path, readers: readers, writer: w, history: w.history, leases: w.leases,
+		damaged: map[string]bool{}}
 	if err = s.look(); err != nil {
 		return nil, errors.Join(err, readers.Close(), w.conn.close(), writeDB.Close())
 	}
@@ -135,7 +136,8 @@ func openReaders(ctx context.Context, path string) (*sql.DB, error) {
 // acquireLock keeps a second user away. The lock is on a file of its own, since SQLite
 // loses its own locks on the main file when anybody in the process closes that.
 func acquireLock(path string) (*flock.Flock, error) {
-	lock := flock.New(path+".lock", flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|private.OpenFlags))
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600),
+		flock.SetFlag(os.O_CREATE|os.O_RDONLY|private.OpenFlags))
 	ok, err := lock.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("locking the store: %w", pathError(path, err))
@@ -153,7 +155,8 @@ func prepareFile(path string) error {
 	for _, suffix := range fileSuffixes[1:] { // SQLite opens these itself
 		info, err := os.Lstat(path + suffix)
 		if err == nil && !info.Mode().IsRegular() {
-			return fmt.Errorf("opening the store: %w", &private.Error{Path: path + suffix, Problem: "is not a regular file", Fix: "remove it"})
+			return fmt.Errorf("opening the store: %w",
+				&private.Error{Path: path + suffix, Problem: "is not a regular file", Fix: "remove it"})
 		}
 	}
 	f, err := private.OpenFile(path, os.O_RDWR|os.O_CREATE)
@@ -193,7 +196,8 @@ func checkMagic(path string, f io.Reader) error {
 	case err == io.EOF:
 		return &FileError{Path: path, Problem: "it is empty", Kind: Damaged}
 	case string(head[:n]) != magic[:n] || err == io.ErrUnexpectedEOF:
-		return &FileError{Path: path, Problem: "it is no SQLite database (its first bytes are " + fmt.Sprintf("%.16q", head[:n]) + ")", Kind: Damaged}
+		return &FileError{Path: path, Problem: "it is no SQLite database (its first bytes are " + fmt.Sprintf("%.16q",
+			head[:n]) + ")", Kind: Damaged}
 	case err != nil:
 		return fmt.Errorf("opening the store: %w", err)
 	}
@@ -273,11 +277,13 @@ func identify(ctx context.Context, db *sql.DB, path string) (version int, err er
 		return 0, err
 	}
 	if id != applicationID && (id != 0 || tables > 0) {
-		return 0, &FileError{Path: path, Kind: Foreign, Problem: fmt.Sprintf("it is a database of another program (application id %#x)", id)}
+		return 0, &FileError{Path: path, Kind: Foreign,
+			Problem: fmt.Sprintf("it is a database of another program (application id %#x)", id)}
 	}
 	if version > len(migrations) {
 		return 0, &FileError{Path: path, Kind: Newer,
-			Problem: fmt.Sprintf("it was written by a newer version (schema %d, this one knows up to %d)", version, len(migrations))}
+			Problem: fmt.Sprintf("it was written by a newer version (schema %d, this one knows up to %d)", version,
+				len(migrations))}
 	}
 	return version, nil
 }
@@ -306,7 +312,8 @@ func check(ctx context.Context, db *sql.DB, path string) error {
 		return err
 	}
 	if len(problems) > 0 {
-		return &FileError{Path: path, Kind: Damaged, Problem: "the integrity check says: " + strings.Join(problems, "; ")}
+		return &FileError{Path: path, Kind: Damaged,
+			Problem: "the integrity check says: " + strings.Join(problems, "; ")}
 	}
 	return nil
 }
@@ -327,7 +334,8 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps []string) error
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, steps[version]+fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version+1))
+		_, err = tx.ExecContext(ctx, steps[version]+
+			fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version+1))
 		if err == nil {
 			err = tx.Commit()
 		}

@@ -78,7 +78,8 @@ func (s *Store) openStill(ctx context.Context, vfs string) error {
 	case version == 0:
 		return fmt.Errorf("%s holds nothing: %w", s.path, fs.ErrNotExist)
 	case version < len(migrations):
-		return fmt.Errorf("%s is of an older version (schema %d, this one reads %d); coppice up brings it up to date", s.path, version, len(migrations))
+		return fmt.Errorf("%s is of an older version (schema %d, this one reads %d); coppice up brings it up to date",
+			s.path, version, len(migrations))
 	}
 	var rev store.Rev
 	if err := s.readers.QueryRowContext(ctx, `SELECT value FROM meta WHERE name = 'rev'`).Scan(&rev); err != nil {

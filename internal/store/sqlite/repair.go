@@ -181,7 +181,8 @@ func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n i
 	if rescue.err != nil {
 		return 0, nil, rescue.err
 	}
-	if _, err := to.ExecContext(ctx, `UPDATE meta SET value = max(value, ?) WHERE name = 'rev'`, int64(reached)); err != nil {
+	if _, err := to.ExecContext(ctx, `UPDATE meta SET value = max(value, ?) WHERE name = 'rev'`,
+		int64(reached)); err != nil {
 		return 0, nil, err
 	}
 	if err := to.exec(goOn); err != nil {

@@ -169,7 +169,8 @@ func (s *Store) closeFiles() error {
 }
 
 // read reads, once more if files that were removed, replaced or cut are in the way.
-func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev, error) {
+func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev,
+	error) {
 	records, rev, err := s.readOnce(ctx, prefix, after, limit, maxBytes)
 	if err == nil || ctx.Err() != nil || s.writer == nil || s.closed.Load() || !s.guard() {
 		return records, rev, err
@@ -177,7 +178,8 @@ func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes 
 	return s.readOnce(ctx, prefix, after, limit, maxBytes)
 }
 
-func (s *Store) readOnce(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev, error) {
+func (s *Store) readOnce(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev,
+	error) {
 	if err := store.CheckPrefix(prefix); err != nil {
 		return nil, 0, err
 	}
@@ -206,7 +208,8 @@ func (s *Store) readOnce(ctx context.Context, prefix, after string, limit, maxBy
 	return nil, 0, diagnose(s.path, "reading "+prefix, err)
 }
 
-func (s *Store) readTx(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev, error) {
+func (s *Store) readTx(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev,
+	error) {
 	tx, err := s.readers.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, 0, err

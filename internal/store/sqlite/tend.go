@@ -149,7 +149,8 @@ func (s *Store) checkpoint(ctx context.Context) error {
 		return nil
 	}
 	var busy, log, done int
-	if err := s.writer.conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &log, &done); err != nil {
+	if err := s.writer.conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &log,
+		&done); err != nil {
 		if err = diagnose(s.path, "folding the log into", err); store.Refused(err) || ctx.Err() != nil {
 			return nil // it stays in the log
 		}
@@ -227,7 +228,8 @@ func (s *Store) copyTo(ctx context.Context, fresh string) (loss, err error) {
 	if err = errors.Join(err, to.writer.reload(), to.Close()); err != nil {
 		return nil, err
 	}
-	return fmt.Errorf("the store %s was cut, and part of it is lost: %d records could be saved (%w)", s.path, n, lost), nil
+	return fmt.Errorf("the store %s was cut, and part of it is lost: %d records could be saved (%w)", s.path, n,
+		lost), nil
 }
 
 // checkCopy makes sure that a copy is whole, and has a mark.
@@ -237,7 +239,8 @@ func checkCopy(ctx context.Context, path string, rev store.Rev) error {
 		return err
 	}
 	if s.writer.rev != rev {
-		err = &FileError{Path: path, Kind: Damaged, Problem: fmt.Sprintf("it is at revision %d, not %d", s.writer.rev, rev)}
+		err = &FileError{Path: path, Kind: Damaged,
+			Problem: fmt.Sprintf("it is at revision %d, not %d", s.writer.rev, rev)}
 	}
 	if err == nil {
 		err = s.Verify(ctx)

@@ -59,7 +59,8 @@ func openAlone(ctx context.Context, w *writer) (*sql.DB, error) {
 		err = db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
 	}
 	if err == nil && version < len(migrations) {
-		err = fmt.Errorf("the store is of an older version, and there is no room to bring it up to date: %w", store.ErrFull)
+		err = fmt.Errorf("the store is of an older version, and there is no room to bring it up to date: %w",
+			store.ErrFull)
 	}
 	if err == nil {
 		err = db.QueryRowContext(ctx, `SELECT value FROM meta WHERE name = 'rev'`).Scan(&w.rev)

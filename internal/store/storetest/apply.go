@@ -25,11 +25,13 @@ func testApply(t *testing.T, b Backend) {
 	}
 
 	// A condition that holds, then the same one, which does not hold any more.
-	r2, err := s.Apply(ctx, store.Fence{}, []store.Cond{{Key: "a", Rev: r1}, {Key: "new", Rev: 0}}, []store.Op{put("a", "3")})
+	r2, err := s.Apply(ctx, store.Fence{}, []store.Cond{{Key: "a", Rev: r1}, {Key: "new", Rev: 0}},
+		[]store.Op{put("a", "3")})
 	if err != nil || r2 <= r1 {
 		t.Fatalf("conditional put: revision %d after %d, error %v", r2, r1, err)
 	}
-	_, err = s.Apply(ctx, store.Fence{}, []store.Cond{{Key: "a", Rev: r1}}, []store.Op{put("a", "4"), put("x", "4"), add("log", "4"), del("b/c")})
+	_, err = s.Apply(ctx, store.Fence{}, []store.Cond{{Key: "a", Rev: r1}},
+		[]store.Op{put("a", "4"), put("x", "4"), add("log", "4"), del("b/c")})
 	wantErr(t, "stale condition", err, store.ErrConflict)
 	var conflict *store.ConflictError
 	if !errors.As(err, &conflict) || *conflict != (store.ConflictError{Key: "a", Want: r1, Have: r2}) {
@@ -88,7 +90,8 @@ func testApply(t *testing.T, b Backend) {
 
 	// What goes in and comes out is not shared with the caller.
 	value := []byte("before")
-	if _, err := s.Apply(ctx, store.Fence{}, nil, []store.Op{{Kind: store.Put, Key: "own", Value: value}, {Kind: store.Put, Key: "none"}}); err != nil {
+	if _, err := s.Apply(ctx, store.Fence{}, nil,
+		[]store.Op{{Kind: store.Put, Key: "own", Value: value}, {Kind: store.Put, Key: "none"}}); err != nil {
 		t.Fatal(err)
 	}
 	copy(value, "AFTER!")

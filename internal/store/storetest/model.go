@@ -65,7 +65,10 @@ func (m *model) apply(rev store.Rev, ops []store.Op) {
 
 // changed reports whether ops would change anything.
 func (m *model) changed(ops []store.Op) bool {
-	return slices.ContainsFunc(ops, func(op store.Op) bool { return op.Kind != store.Delete || m.records[op.Key].Rev != 0 })
+	return slices.ContainsFunc(ops, func(op store.Op) bool {
+		return op.Kind != store.Delete ||
+			m.records[op.Key].Rev != 0
+	})
 }
 
 func (m *model) snapshot(prefix string) []store.Record {
@@ -185,7 +188,8 @@ func testModel(t *testing.T, b Backend) {
 						rt.Fatalf("watch of %q from %d: %v", prefix, from, err)
 					}
 					if describe(c) != describe(want[n]) {
-						rt.Fatalf("watch of %q from %d: change %d is %s, want %s", prefix, from, n, describe(c), describe(want[n]))
+						rt.Fatalf("watch of %q from %d: change %d is %s, want %s", prefix, from, n, describe(c),
+							describe(want[n]))
 					}
 					if n++; n == len(want) {
 						return

@@ -59,7 +59,8 @@ func testWatch(t *testing.T, b Backend) {
 			rest := collect(t, s, "w", c.Rev, len(whole)-i-1)
 			for j, r := range rest {
 				if describe(r) != describe(whole[i+1+j]) {
-					t.Fatalf("resumed after %d, change %d is %s, want %s", c.Rev, j, describe(r), describe(whole[i+1+j]))
+					t.Fatalf("resumed after %d, change %d is %s, want %s", c.Rev, j, describe(r),
+						describe(whole[i+1+j]))
 				}
 			}
 		}
@@ -181,7 +182,8 @@ func testConcurrent(t *testing.T, b Backend) {
 	for w := range writers {
 		wg.Go(func() {
 			for i := range each {
-				increment(t, ctx, s, "c/counter", store.Op{Kind: store.Append, Key: "c/log", Value: fmt.Appendf(nil, "%d.%d", w, i)})
+				increment(t, ctx, s, "c/counter", store.Op{Kind: store.Append, Key: "c/log",
+					Value: fmt.Appendf(nil, "%d.%d", w, i)})
 			}
 		})
 	}
@@ -217,7 +219,8 @@ func increment(t testing.TB, ctx context.Context, s store.Store, key string, ext
 		r := get(t, s, key)
 		n := 0
 		fmt.Sscan(string(r.Value), &n)
-		_, err := s.Apply(ctx, store.Fence{}, []store.Cond{{Key: key, Rev: r.Rev}}, append([]store.Op{put(key, fmt.Sprint(n+1))}, extra...))
+		_, err := s.Apply(ctx, store.Fence{}, []store.Cond{{Key: key, Rev: r.Rev}},
+			append([]store.Op{put(key, fmt.Sprint(n+1))}, extra...))
 		switch {
 		case err == nil:
 			return

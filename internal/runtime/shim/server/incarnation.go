@@ -113,7 +113,8 @@ func (s *server) wanted(m *wire.Message) (runtime.Launch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.launch.Incarnation != m.Again {
-		return runtime.Launch{}, fmt.Errorf("%w: the launch of incarnation %d was to be repeated, the last one was of %d",
+		return runtime.Launch{}, fmt.Errorf("%w: the launch of incarnation %d was to be "+
+			"repeated, the last one was of %d",
 			runtime.ErrStale, m.Again, s.launch.Incarnation)
 	}
 	return wire.Again(s.launch, m.Incarnation, m.Token), nil
@@ -137,7 +138,8 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 	case s.run != nil:
 		return fmt.Errorf("%w: incarnation %d lives", runtime.ErrBusy, s.run.number)
 	case l.Incarnation <= s.state.Incarnation && !l.Afresh:
-		return fmt.Errorf("%w: %d was to be started, the last one of the slot is %d", runtime.ErrStale, l.Incarnation, s.state.Incarnation)
+		return fmt.Errorf("%w: %d was to be started, the last one of the slot is %d", runtime.ErrStale, l.Incarnation,
+			s.state.Incarnation)
 	}
 	s.run = run
 	s.said = said{}
@@ -186,7 +188,8 @@ func (s *server) fork(l *runtime.Launch, run *incarnation) (*proc.Process, func(
 	return process, await, err
 }
 
-func (s *server) forkWith(l *runtime.Launch, run *incarnation, speaks *proc.NotifySocket) (*proc.Process, func(context.Context) error, error) {
+func (s *server) forkWith(l *runtime.Launch, run *incarnation, speaks *proc.NotifySocket) (*proc.Process,
+	func(context.Context) error, error) {
 	ready, err := proc.Readiness(l.Ready, speaks)
 	if err != nil {
 		return nil, nil, err
@@ -295,7 +298,8 @@ func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	s.mu.Lock()
 	s.run = nil
 	s.state.End = end
-	s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end, Ready: s.state.Ready, Told: s.listening.Load().count(), Said: s.said.untold()})
+	s.broadcast(&wire.Message{Type: wire.Exited, Incarnation: run.number, End: end, Ready: s.state.Ready,
+		Told: s.listening.Load().count(), Said: s.said.untold()})
 	s.rest()
 	s.mu.Unlock()
 	close(run.ended)

@@ -66,7 +66,8 @@ func (p *place) enter(l *runtime.Limits) (*os.File, error) {
 // forkOutside tries again without the group. Whether that is what was wrong
 // cannot be told from the errors: permissions, an old kernel, a group that
 // was removed or divided by somebody.
-func (s *server) forkOutside(l *runtime.Launch, run *incarnation, why error) (*proc.Process, func(context.Context) error, error) {
+func (s *server) forkOutside(l *runtime.Launch, run *incarnation, why error) (*proc.Process,
+	func(context.Context) error, error) {
 	group := run.group
 	run.group = nil
 	group.Remove() // the next one gets a fresh one

@@ -169,7 +169,8 @@ func (s *server) current(n uint64) (*incarnation, error) {
 	case s.state.Incarnation == n:
 		return nil, runtime.ErrEnded
 	}
-	return nil, fmt.Errorf("%w: %d was asked for, the last one of the slot is %d", runtime.ErrStale, n, s.state.Incarnation)
+	return nil, fmt.Errorf("%w: %d was asked for, the last one of the slot is %d", runtime.ErrStale, n,
+		s.state.Incarnation)
 }
 
 // saveState writes the state file. It is not synced: what it says is of no

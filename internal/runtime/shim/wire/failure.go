@@ -87,7 +87,8 @@ func sentinel(name string) error {
 }
 
 var names = [...]string{
-	"busy", "stale", "ended", "unknown", "unsupported", "overdue", "writer", "not ready", "timeout", "killed", "command",
+	"busy", "stale", "ended", "unknown", "unsupported", "overdue", "writer", "not ready", "timeout", "killed",
+	"command",
 	"give up", "closing",
 }
 

@@ -19,7 +19,8 @@ type Launch struct {
 
 // NewLaunch fails if l contains what cannot be carried over as it is.
 func NewLaunch(l runtime.Launch) (*Launch, error) {
-	for what, list := range map[string][]string{"argument": l.Argv, "environment entry": l.Env, "directory": {l.Dir}, "stdin": {l.Stdin}} {
+	for what, list := range map[string][]string{"argument": l.Argv, "environment entry": l.Env, "directory": {l.Dir},
+		"stdin": {l.Stdin}} {
 		for _, s := range list {
 			if strings.IndexByte(s, 0) >= 0 {
 				return nil, fmt.Errorf("%s contains a NUL byte: %.80q", what, s)

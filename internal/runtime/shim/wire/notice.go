@@ -36,7 +36,8 @@ func NewNotice(n notice.Notice, now time.Time) *Notice {
 		return &d
 	}
 	return &Notice{
-		Since: now.Sub(n.Since), Heard: ago(n.Heard), Status: n.Status, Alive: ago(n.Alive), Period: n.Period, Until: ago(n.Until),
+		Since: now.Sub(n.Since), Heard: ago(n.Heard), Status: n.Status, Alive: ago(n.Alive), Period: n.Period,
+		Until:     ago(n.Until),
 		Triggered: n.Triggered, Stopping: ago(n.Stopping), Reloading: n.Reloading, Errno: n.Errno,
 	}
 }
@@ -53,7 +54,8 @@ func (w *Notice) Notice(now time.Time) notice.Notice {
 		return now.Add(-*ago)
 	}
 	return notice.Notice{
-		Since: now.Add(-w.Since), Heard: at(w.Heard), Status: w.Status, Alive: at(w.Alive), Period: w.Period, Until: at(w.Until),
+		Since: now.Add(-w.Since), Heard: at(w.Heard), Status: w.Status, Alive: at(w.Alive), Period: w.Period,
+		Until:     at(w.Until),
 		Triggered: w.Triggered, Stopping: at(w.Stopping), Reloading: w.Reloading, Errno: w.Errno,
 	}
 }

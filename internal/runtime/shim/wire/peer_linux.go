@@ -26,7 +26,8 @@ func CheckPeer(c *net.UnixConn) error {
 		return fmt.Errorf("who is at the other end of the socket: %w", err)
 	}
 	if int(cred.Uid) != os.Geteuid() && cred.Uid != 0 {
-		return fmt.Errorf("the other end of the socket is process %d of user %d, not of user %d", cred.Pid, cred.Uid, os.Geteuid())
+		return fmt.Errorf("the other end of the socket is process %d of user %d, not of user %d", cred.Pid, cred.Uid,
+			os.Geteuid())
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func DirName(path string) (string, error) {
 	case path == "":
 		return "", errors.New("agent without a path")
 	case len(path) > MaxPath:
-		return "", fmt.Errorf("path of an agent has %d bytes, at most %d are possible: %.40q…", len(path), MaxPath, path)
+		return "", fmt.Errorf("path of an agent has %d bytes, at most %d are possible: %.40q…", len(path), MaxPath,
+			path)
 	case !utf8.ValidString(path):
 		return "", fmt.Errorf("path of an agent is not UTF-8: %.80q", path)
 	}

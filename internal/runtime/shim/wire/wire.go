@@ -62,27 +62,29 @@ const (
 
 // Message is any message, in either direction.
 type Message struct {
-	Type        string   `json:"type"`
-	V           int      `json:"v,omitempty"`
-	ID          uint64   `json:"id,omitempty"`
-	Incarnation uint64   `json:"incarnation,omitempty"` // that it is about; of all but hello and look
-	Launch      *Launch  `json:"launch,omitempty"`
-	Again       uint64   `json:"again,omitempty"` // launch that of this incarnation once more: see Again
-	Group       *Group   `json:"group,omitempty"` // of a start
-	Token       string   `json:"token,omitempty"` // of a start, to tell one's own from a rival's
-	Signal      int      `json:"signal,omitempty"`
-	Grace       int64    `json:"grace,omitempty"` // of a stop, in nanoseconds: at least so long; that of the launch if it is longer
-	Rows        uint16   `json:"rows,omitempty"`
-	Cols        uint16   `json:"cols,omitempty"`
-	Writer      bool     `json:"writer,omitempty"`
-	Partial     bool     `json:"partial,omitempty"` // of a listen: also to lines that have no end yet
-	Data        []byte   `json:"data,omitempty"`
-	State       *State   `json:"state,omitempty"`
-	End         *End     `json:"end,omitempty"`
-	Ready       bool     `json:"ready,omitempty"` // with End: whether it ever was, as this may come before the answer to its start
-	Told        uint64   `json:"told,omitempty"`  // with End: see State
-	Said        *Notice  `json:"said,omitempty"`  // with End: nil if that has not changed
-	Failure     *Failure `json:"failure,omitempty"`
+	Type        string  `json:"type"`
+	V           int     `json:"v,omitempty"`
+	ID          uint64  `json:"id,omitempty"`
+	Incarnation uint64  `json:"incarnation,omitempty"` // that it is about; of all but hello and look
+	Launch      *Launch `json:"launch,omitempty"`
+	Again       uint64  `json:"again,omitempty"` // launch that of this incarnation once more: see Again
+	Group       *Group  `json:"group,omitempty"` // of a start
+	Token       string  `json:"token,omitempty"` // of a start, to tell one's own from a rival's
+	Signal      int     `json:"signal,omitempty"`
+	// of a stop, in nanoseconds: at least so long; that of the launch if it is longer
+	Grace   int64  `json:"grace,omitempty"`
+	Rows    uint16 `json:"rows,omitempty"`
+	Cols    uint16 `json:"cols,omitempty"`
+	Writer  bool   `json:"writer,omitempty"`
+	Partial bool   `json:"partial,omitempty"` // of a listen: also to lines that have no end yet
+	Data    []byte `json:"data,omitempty"`
+	State   *State `json:"state,omitempty"`
+	End     *End   `json:"end,omitempty"`
+	// with End: whether it ever was, as this may come before the answer to its start
+	Ready   bool     `json:"ready,omitempty"`
+	Told    uint64   `json:"told,omitempty"` // with End: see State
+	Said    *Notice  `json:"said,omitempty"` // with End: nil if that has not changed
+	Failure *Failure `json:"failure,omitempty"`
 }
 
 // Group is the control group that a start happens in.

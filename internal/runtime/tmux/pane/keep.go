@@ -57,7 +57,8 @@ func keep(dir, token, run, maxSize, kept string) error {
 		return err
 	}
 	k := &keeper{
-		log: logfile.NewWriter(wire.LogFile), run: incarnation, buf: make([]byte, readSize), followers: make(map[chan struct{}]struct{}),
+		log: logfile.NewWriter(wire.LogFile), run: incarnation, buf: make([]byte, readSize),
+		followers: make(map[chan struct{}]struct{}),
 	}
 	k.log.Limit(runtime.Log{MaxSize: size, Keep: n})
 	if token != "" {

@@ -32,7 +32,8 @@ func LaunchArgs(dir, token string) []string { return []string{Arg, execArg, dir,
 // KeepArgs are the arguments of a keeper of the output of an incarnation. Without a
 // token it goes on where another one was lost, and tells nobody that it is there.
 func KeepArgs(dir, token string, incarnation uint64, l runtime.Log) []string {
-	return []string{Arg, logArg, dir, token, strconv.FormatUint(incarnation, 10), strconv.FormatInt(l.MaxSize, 10), strconv.Itoa(l.Keep)}
+	return []string{Arg, logArg, dir, token, strconv.FormatUint(incarnation, 10), strconv.FormatInt(l.MaxSize, 10),
+		strconv.Itoa(l.Keep)}
 }
 
 // Main is the program.

@@ -140,7 +140,8 @@ func (g *gen) program() string {
 	for _, f := range g.funcs {
 		fmt.Fprintf(&g.out, "print(%s);\n", g.callOf(f, 1))
 	}
-	fmt.Fprintf(&g.out, "let n = try checked(%s);\nyield(n);\n}\non error(e) { print(e.message); yield(-1); }\n}\nrun Main;\n", g.expr(integer, 1))
+	fmt.Fprintf(&g.out, "let n = try checked(%s);\nyield(n);\n}\non error(e) { print(e.message); "+
+		"yield(-1); }\n}\nrun Main;\n", g.expr(integer, 1))
 	return g.out.String()
 }
 
@@ -179,7 +180,8 @@ func (g *gen) stmt(depth int) {
 				fmt.Fprintf(&g.out, "%s %s %s;\n", v.name, pick(g, "+=", "-=", "*="), g.expr(v.typ, 1))
 				return
 			case "Map":
-				fmt.Fprintf(&g.out, "map_set(%s, %s, %s);\n", v.name, g.expr(v.typ.parts[0], 0), g.expr(v.typ.parts[1], 0))
+				fmt.Fprintf(&g.out, "map_set(%s, %s, %s);\n", v.name, g.expr(v.typ.parts[0], 0),
+					g.expr(v.typ.parts[1], 0))
 				return
 			case "Point":
 				fmt.Fprintf(&g.out, "%s.x = %s;\n", v.name, g.expr(integer, 0))
@@ -208,7 +210,8 @@ func (g *gen) stmt(depth int) {
 		g.block(depth-1, v)
 	case 2:
 		i := g.name()
-		fmt.Fprintf(&g.out, "let %s = 0;\nwhile %s < %d { %s += 1; if %s { %s; }\n", i, i, g.n(3), i, g.expr(boolean, 0), pick(g, "break", "continue"))
+		fmt.Fprintf(&g.out, "let %s = 0;\nwhile %s < %d { %s += 1; if %s { %s; }\n", i, i, g.n(3), i,
+			g.expr(boolean, 0), pick(g, "break", "continue"))
 		g.block(depth - 1)
 		g.out.WriteString("}\n")
 	case 3:

@@ -21,7 +21,8 @@ func (g *gen) expr(t typ, depth int) string {
 	}
 	switch g.n(12) {
 	case 0:
-		return fmt.Sprintf("(if %s { %s } else { %s })", g.expr(boolean, depth-1), g.expr(t, depth-1), g.expr(t, depth-1))
+		return fmt.Sprintf("(if %s { %s } else { %s })", g.expr(boolean, depth-1), g.expr(t, depth-1),
+			g.expr(t, depth-1))
 	case 1:
 		return fmt.Sprintf("id(%s)", g.expr(t, depth-1))
 	case 2:
@@ -37,7 +38,8 @@ func (g *gen) expr(t typ, depth int) string {
 	case 6:
 		v := g.name()
 		some := g.with(variable{v, t}, func() string { return g.expr(t, depth-1) })
-		return fmt.Sprintf("(match %s { Some(%s) => %s, None => %s })", g.known(typ{"Option", []typ{t}}, depth-1), v, some, g.expr(t, depth-1))
+		return fmt.Sprintf("(match %s { Some(%s) => %s, None => %s })", g.known(typ{"Option", []typ{t}}, depth-1), v,
+			some, g.expr(t, depth-1))
 	case 7:
 		for _, f := range g.funcs {
 			if f.result.String() == t.String() {
@@ -160,9 +162,11 @@ func (g *gen) literal(t typ, depth int) string {
 	case "Option":
 		return pick(g, func() string { return "None" }, func() string { return "Some(" + part(0) + ")" })()
 	case "Result":
-		return pick(g, func() string { return "Err(" + part(1) + ")" }, func() string { return "Result::Ok(" + part(0) + ")" })()
+		return pick(g, func() string { return "Err(" + part(1) + ")" },
+			func() string { return "Result::Ok(" + part(0) + ")" })()
 	case "Map":
-		return pick(g, func() string { return "({})" }, func() string { return "({" + part(0) + ": " + part(1) + "})" })()
+		return pick(g, func() string { return "({})" },
+			func() string { return "({" + part(0) + ": " + part(1) + "})" })()
 	case "tuple":
 		return "(" + part(0) + ", " + part(1) + ")"
 	case "Point":

@@ -28,13 +28,15 @@ func (g gen) decl() syntax.Decl {
 		}
 		return u
 	case 2:
-		return &syntax.RecordDecl{Pub: pub, Name: g.upper(), TypeParams: some(g, 0, 2, g.upper), Fields: some(g, 0, 4, func() *syntax.Field {
-			return &syntax.Field{Name: g.field(), Type: g.typ(2)}
-		})}
+		return &syntax.RecordDecl{Pub: pub, Name: g.upper(), TypeParams: some(g, 0, 2, g.upper),
+			Fields: some(g, 0, 4, func() *syntax.Field {
+				return &syntax.Field{Name: g.field(), Type: g.typ(2)}
+			})}
 	case 3:
-		return &syntax.EnumDecl{Pub: pub, Name: g.upper(), TypeParams: some(g, 0, 2, g.upper), Variants: some(g, 0, 4, func() *syntax.Variant {
-			return &syntax.Variant{Name: g.upper(), Payload: some(g, 0, 2, func() syntax.Type { return g.typ(1) })}
-		})}
+		return &syntax.EnumDecl{Pub: pub, Name: g.upper(), TypeParams: some(g, 0, 2, g.upper),
+			Variants: some(g, 0, 4, func() *syntax.Variant {
+				return &syntax.Variant{Name: g.upper(), Payload: some(g, 0, 2, func() syntax.Type { return g.typ(1) })}
+			})}
 	case 4:
 		c := &syntax.ConstDecl{Pub: pub, Name: g.upper(), Value: g.expr(1)}
 		if g.chance(2) {
@@ -53,7 +55,8 @@ func (g gen) decl() syntax.Decl {
 	case 8:
 		return g.supervisor(pub)
 	case 9:
-		return &syntax.TestDecl{Attrs: some(g, 0, 1, func() *syntax.Ident { return g.id("serial") }), Name: g.str(), Body: g.block(deep)}
+		return &syntax.TestDecl{Attrs: some(g, 0, 1, func() *syntax.Ident { return g.id("serial") }), Name: g.str(),
+			Body: g.block(deep)}
 	case 10:
 		r := &syntax.RunDecl{Target: g.path(), Inits: g.inits(1)}
 		r.Braces = len(r.Inits) > 0 || g.chance(2)
@@ -70,9 +73,10 @@ func (g gen) decl() syntax.Decl {
 }
 
 func (g gen) signature() *syntax.FuncDecl {
-	f := &syntax.FuncDecl{Name: g.lower(), TypeParams: some(g, 0, 2, g.upper), Params: some(g, 0, 3, func() *syntax.Param {
-		return &syntax.Param{Name: g.lower(), Type: g.typ(2)}
-	})}
+	f := &syntax.FuncDecl{Name: g.lower(), TypeParams: some(g, 0, 2, g.upper),
+		Params: some(g, 0, 3, func() *syntax.Param {
+			return &syntax.Param{Name: g.lower(), Type: g.typ(2)}
+		})}
 	if g.chance(2) {
 		f.Result = g.typ(2)
 	}
@@ -186,8 +190,10 @@ func (g gen) stmt(depth int) syntax.Stmt {
 		}
 		return l
 	case 2:
-		target := pick[syntax.Expr](g, g.lower(), &syntax.FieldExpr{X: &syntax.SelfExpr{}, Name: g.field()}, &syntax.IndexExpr{X: g.lower(), Index: g.expr(0)})
-		return &syntax.AssignStmt{Target: target, Op: pick(g, syntax.Assign, syntax.AddAssign, syntax.ConcatAssign, syntax.RemAssign), Value: g.expr(depth)}
+		target := pick[syntax.Expr](g, g.lower(), &syntax.FieldExpr{X: &syntax.SelfExpr{}, Name: g.field()},
+			&syntax.IndexExpr{X: g.lower(), Index: g.expr(0)})
+		return &syntax.AssignStmt{Target: target,
+			Op: pick(g, syntax.Assign, syntax.AddAssign, syntax.ConcatAssign, syntax.RemAssign), Value: g.expr(depth)}
 	case 3:
 		if depth > 0 {
 			return &syntax.ForStmt{Pattern: g.pattern(1), X: g.head(depth - 1), Body: g.block(depth - 1)}

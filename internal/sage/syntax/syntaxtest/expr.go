@@ -41,7 +41,8 @@ func paren(x syntax.Expr) syntax.Expr { return &syntax.ParenExpr{X: x} }
 func (g gen) atom(depth int) syntax.Expr {
 	x := g.expr(depth)
 	switch x := x.(type) {
-	case *syntax.Ident, *syntax.Path, *syntax.SelfExpr, *syntax.BoolLit, *syntax.StringLit, *syntax.TemplateLit, *syntax.ListLit,
+	case *syntax.Ident, *syntax.Path, *syntax.SelfExpr, *syntax.BoolLit, *syntax.StringLit, *syntax.TemplateLit,
+		*syntax.ListLit,
 		*syntax.TupleLit, *syntax.CallExpr, *syntax.FieldExpr, *syntax.ElemExpr, *syntax.IndexExpr, *syntax.ParenExpr,
 		*syntax.YieldExpr, *syntax.SendExpr, *syntax.ReceiveExpr, *syntax.DivineExpr, *syntax.TraceExpr:
 		return x
@@ -57,7 +58,8 @@ func (g gen) atom(depth int) syntax.Expr {
 func (g gen) head(depth int) syntax.Expr {
 	x := g.expr(depth)
 	switch x.(type) {
-	case *syntax.Ident, *syntax.Path, *syntax.SelfExpr, *syntax.IntLit, *syntax.StringLit, *syntax.TemplateLit, *syntax.ParenExpr, *syntax.ListLit:
+	case *syntax.Ident, *syntax.Path, *syntax.SelfExpr, *syntax.IntLit, *syntax.StringLit, *syntax.TemplateLit,
+		*syntax.ParenExpr, *syntax.ListLit:
 		return x
 	}
 	return paren(x)
@@ -103,7 +105,8 @@ func (g gen) expr(depth int) syntax.Expr {
 		return paren(g.expr(depth))
 	case 14:
 		args := some(g, 1, 2, func() syntax.Type { return g.typ(1) })
-		return &syntax.CallExpr{Fun: &syntax.Path{Segments: []syntax.Segment{{Name: g.lower(), Args: args}}}, Args: g.exprs(depth)}
+		return &syntax.CallExpr{Fun: &syntax.Path{Segments: []syntax.Segment{{Name: g.lower(), Args: args}}},
+			Args: g.exprs(depth)}
 	}
 	return g.expr(0)
 }
@@ -120,7 +123,8 @@ func (g gen) operation(depth int) syntax.Expr {
 		}
 		return &syntax.UnaryExpr{Op: pick(g, syntax.Sub, syntax.Not), X: x}
 	}
-	op := pick(g, syntax.OrOr, syntax.AndAnd, syntax.Equal, syntax.Less, syntax.Concat, syntax.Add, syntax.Sub, syntax.Mul, syntax.Rem)
+	op := pick(g, syntax.OrOr, syntax.AndAnd, syntax.Equal, syntax.Less, syntax.Concat, syntax.Add, syntax.Sub,
+		syntax.Mul, syntax.Rem)
 	x := g.atom(depth)
 	for range g.n(1, 4) {
 		x = &syntax.BinaryExpr{Op: op, X: x, Y: g.atom(depth)}

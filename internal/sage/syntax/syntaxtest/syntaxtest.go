@@ -119,7 +119,8 @@ func (g gen) id(names ...string) *syntax.Ident {
 }
 
 func (g gen) lower() *syntax.Ident {
-	return g.id("x", "count", "message", "a_rather_long_name_of_a_variable", "agent", "e", "test", "start", "_y1", "error", "run", "mut", "not", "on")
+	return g.id("x", "count", "message", "a_rather_long_name_of_a_variable", "agent", "e", "test", "start", "_y1",
+		"error", "run", "mut", "not", "on")
 }
 
 func (g gen) upper() *syntax.Ident {
@@ -141,7 +142,8 @@ func (g gen) path() *syntax.Path {
 
 func (g gen) typ(depth int) syntax.Type {
 	if depth <= 0 {
-		return &syntax.NamedType{Name: &syntax.Path{Segments: []syntax.Segment{{Name: g.id("Int", "String", "T", "Worker")}}}}
+		return &syntax.NamedType{Name: &syntax.Path{Segments: []syntax.Segment{{Name: g.id("Int", "String", "T",
+			"Worker")}}}}
 	}
 	switch g.n(0, 4) {
 	case 0:
@@ -197,7 +199,8 @@ func (g gen) literal() syntax.Expr {
 
 func (g gen) str() *syntax.StringLit {
 	if g.chance(3) {
-		return &syntax.StringLit{Text: pick(g, `'raw {x} "quoted"'`, "\"two\nlines  \"", `"\x1b[0m\u{1f33f}"`, `"{\"json\": 1}"`, `""`)}
+		return &syntax.StringLit{Text: pick(g, `'raw {x} "quoted"'`, "\"two\nlines  \"", `"\x1b[0m\u{1f33f}"`,
+			`"{\"json\": 1}"`, `""`)}
 	}
 	return &syntax.StringLit{Value: rapid.StringN(1, 12, -1).Draw(g.t, "string")}
 }
