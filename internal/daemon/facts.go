@@ -139,7 +139,7 @@ func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
 	}
 	o.Incarnation = incarnation
 	c.mu.Unlock()
-	o.Draining = c.drains.Has(o.Path)
+	o.Draining = c.drains.IsDraining(o.Path, incarnation)
 	o.Hash = c.hashes.of(who)
 	i := c.health.Incarnation(who)
 	o.Idle, o.Asks = i.Idle(), i.SeesDrains()

@@ -22,6 +22,7 @@ import (
 
 // fleet is a fleet of agents that do what they are told at once.
 type fleet struct {
+	onRenew  func(path string, incarnation uint64) // may be nil
 	mu       sync.Mutex
 	children map[string]supervisor.ChildInfo
 	busy     int // attempts to stop an agent that fail
@@ -66,6 +67,9 @@ func (f *fleet) Suspend(_ context.Context, path string) ([]store.Op, error) {
 
 func (f *fleet) Renew(_ context.Context, path string, incarnation uint64, counted bool) {
 	f.called("renew %s %d %v", path, incarnation, counted)
+	if f.onRenew != nil {
+		f.onRenew(path, incarnation)
+	}
 }
 
 func (f *fleet) StopWaiting(path string) bool          { return f.children[path].State == supervisor.Running }
@@ -212,6 +216,28 @@ func TestDrainBelow(t *testing.T) {
 			"agent.drained: t/a has ended, and is stopped")
 		if err := r.Drain(r.ctx, api.DrainRequest{Path: "x"}); !errors.Is(err, api.ErrNotFound) {
 			t.Errorf("an unknown path: %v", err)
+		}
+	})
+}
+
+// An incarnation counts as drained until it is replaced, although its drain is over.
+func TestRenewing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, memory.New())
+		defer r.end()
+		r.fleet.onRenew = func(path string, incarnation uint64) {
+			if !r.IsDraining(path, incarnation) || r.IsDraining(path, incarnation+1) || r.Has(path) {
+				t.Error("the incarnation that is replaced is not drained, or its successor is")
+			}
+		}
+		r.Renew("t/a", 3, "", time.Minute, false)
+		if !r.IsDraining("t/a", 3) || r.IsDraining("t/a", 4) {
+			t.Error("the incarnation is not drained, or another one is")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if r.IsDraining("t/a", 3) || !slices.Equal(r.fleet.calls, []string{"renew t/a 3 false"}) {
+			t.Errorf("still drained: %v; called %q", r.IsDraining("t/a", 3), r.fleet.calls)
 		}
 	})
 }

@@ -58,14 +58,17 @@ type Options struct {
 // Manager holds the drains of all agents, and implements api.Drains. New makes it.
 type Manager struct {
 	Options
-	mu     sync.Mutex
-	byPath map[string]*drain
+	mu       sync.Mutex
+	byPath   map[string]*drain
+	renewing map[string]uint64 // incarnations that are being replaced, by path; their drains are over
 }
 
 var _ api.Drains = (*Manager)(nil)
 
 // New returns a Manager without drains; see Restore.
-func New(o Options) *Manager { return &Manager{Options: o, byPath: make(map[string]*drain)} }
+func New(o Options) *Manager {
+	return &Manager{Options: o, byPath: make(map[string]*drain), renewing: make(map[string]uint64)}
+}
 
 // Of returns the drain of an agent; false if it has none.
 func (m *Manager) Of(path string) (State, bool) {
@@ -79,10 +82,14 @@ func (m *Manager) Of(path string) (State, bool) {
 // Has reports whether an agent is drained.
 func (m *Manager) Has(path string) bool { return m.of(path) != nil }
 
-// IsDraining reports whether an incarnation of an agent is drained.
+// IsDraining reports whether an incarnation of an agent is drained, or is being replaced after that.
 func (m *Manager) IsDraining(path string, incarnation uint64) bool {
-	d := m.of(path)
-	return d != nil && d.incarnation == incarnation
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if d := m.byPath[path]; d != nil {
+		return d.incarnation == incarnation
+	}
+	return m.renewing[path] == incarnation
 }
 
 // Stops reports whether an agent is drained to be stopped, not to be started again.

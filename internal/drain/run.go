@@ -124,9 +124,21 @@ func (m *Manager) stop(ctx context.Context, d *drain, how string) {
 // all the same, and the reconciler starts it.
 func (m *Manager) renew(ctx context.Context, d *drain, how string) {
 	defer m.Changed(d.path)
+	defer m.setRenewing(d.path, 0)
+	m.setRenewing(d.path, d.incarnation) // or the reconciler would drain it once more until it is replaced
 	m.end(d.path, d.incarnation, event.Event{
 		Type: event.AgentDrainEnded, Actor: "controller",
 		Message: fmt.Sprintf("%s %s, and is started again", d.path, how),
 	}.With(map[string]any{"finished": isClosed(d.acknowledged)}))
 	m.Agents.Renew(ctx, d.path, d.incarnation, d.counted)
+}
+
+func (m *Manager) setRenewing(path string, incarnation uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if incarnation == 0 {
+		delete(m.renewing, path)
+		return
+	}
+	m.renewing[path] = incarnation
 }
