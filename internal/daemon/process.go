@@ -132,6 +132,9 @@ func (p *process) Stop() {
 		return
 	}
 	within, ordered := p.order.Await(p.ctx)
+	if p.letsGo() { // the controller has decided so since
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.asked || p.ctx.Err() != nil {

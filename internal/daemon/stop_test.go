@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +68,23 @@ func TestStopInTurn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An agent that waits for its turn is let go when the controller is to keep its agents.
+func TestStopInTurnAndKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var keep atomic.Bool
+		s := newPlayed(true)
+		p := newProcess(s, keep.Load, time.Second, turns{}, waiting{time.Minute, time.Minute})
+		go p.Stop()
+		time.Sleep(time.Second)
+		keep.Store(true)
+		<-p.Done()
+		if s.mu.Lock(); len(s.got) > 0 {
+			t.Errorf("it was told %q", s.got)
+		}
+		s.mu.Unlock()
+	})
 }
 
 // An agent whose shim was quicker to kill it than the daemon has not ended in
