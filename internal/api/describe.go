@@ -99,7 +99,7 @@ func describe(files embed.FS, routes []*route) ([]byte, error) {
 	return json.MarshalIndent(whole, "", "  ")
 }
 
-// routeDoc is what a route says of itself.
+// routeDoc describes a route.
 type routeDoc struct{ id, summary, text, returns string }
 
 // ownID is the operationId of a route for agents that there is for people, too:

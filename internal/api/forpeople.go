@@ -35,7 +35,10 @@ const agentBase = "/v1/agent"
 
 // onlyPeople says that a route is not for agents.
 func onlyPeople(rt *route) string {
-	return "only people can " + peopleDo[rt.path]
+	if do := peopleDo[rt.path]; do != "" {
+		return "only people can " + do
+	}
+	return "only people can use " + rt.path
 }
 
 // deny refuses what an agent has asked for, and says what it can do instead.

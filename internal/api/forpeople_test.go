@@ -22,6 +22,7 @@ func TestRefusalSaysWhatToDo(t *testing.T) {
 		"/v1/beliefs": "coppice agent belief",
 		"/v1/tasks":   "coppice agent task --help",
 		"/v1/down":    "only people can stop the daemon; an agent can ask",
+		"/v1/unknown": "only people can use /v1/unknown; an agent can ask",
 	} {
 		rt := &route{method: "POST", path: path}
 		if got := onlyPeople(rt) + "; " + c.instead(rt); !strings.Contains(got, want) {

@@ -9,7 +9,7 @@ import (
 	"reflect"
 )
 
-// Audience is who may use a route.
+// Audience says who may use a route.
 type Audience int
 
 // People reach a route below /v1, agents below /v1/agent.
