@@ -13,10 +13,10 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
-	"github.com/coppice-dev/coppice/internal/sage/check"
-	"github.com/coppice-dev/coppice/internal/sage/diag"
-	"github.com/coppice-dev/coppice/internal/sage/eval"
-	"github.com/coppice-dev/coppice/internal/sage/source"
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/sage/source"
 )
 
 // work is one task in each language. Each program defines what it needs; the

@@ -13,9 +13,9 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/sage/check"
-	"github.com/coppice-dev/coppice/internal/sage/diag"
-	"github.com/coppice-dev/coppice/internal/sage/load"
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/load"
 )
 
 func newCheck(s *streams) *cobra.Command {

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/sage/diag"
-	"github.com/coppice-dev/coppice/internal/sage/load"
-	"github.com/coppice-dev/coppice/internal/sage/source"
-	"github.com/coppice-dev/coppice/internal/sage/syntax"
-	"github.com/coppice-dev/coppice/internal/sage/tidy"
+	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/format"
+	"github.com/coppice-dev/coppice/sage/load"
+	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
 func newFmt(s *streams) *cobra.Command {
@@ -85,7 +85,7 @@ func (f *formatting) file(path string) {
 	} else {
 		f.seen[clean] = true
 	}
-	c, diagnostics, err := tidy.Read(path)
+	c, diagnostics, err := format.Read(path)
 	switch {
 	case err != nil:
 		f.fail(err)

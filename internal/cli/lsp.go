@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/sage/lsp"
+	"github.com/coppice-dev/coppice/sage/lsp"
 )
 
 func newLSP(s *streams) *cobra.Command {

@@ -14,10 +14,10 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/sage/check"
-	"github.com/coppice-dev/coppice/internal/sage/diag"
-	"github.com/coppice-dev/coppice/internal/sage/load"
-	"github.com/coppice-dev/coppice/internal/sage/stage"
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/host"
+	"github.com/coppice-dev/coppice/sage/load"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -184,7 +184,7 @@ func runSage(s *streams, path string, asJSON bool, trace traceFlags) error {
 	if asJSON {
 		v.json = newJSONView(s.out, stop)
 	}
-	on, err := stage.Open(context.Background(), program, info, stage.Options{
+	on, err := host.Open(context.Background(), program, info, host.Options{
 		Out: v, Err: s.err, In: s.in, Trace: to, OnEvent: v.event, Output: v.output,
 		Logger: slog.New(plainLog{level: slog.LevelWarn, write: func(line []byte) { v.err.write(line) }}),
 	})
@@ -194,7 +194,7 @@ func runSage(s *streams, path string, asJSON bool, trace traceFlags) error {
 			fmt.Fprintln(s.err, bad)
 			return &exitError{code: exitConfig}
 		}
-		var setting *stage.SettingsError
+		var setting *host.SettingsError
 		if errors.As(err, &setting) {
 			return &exitError{exitConfig, err}
 		}

@@ -14,10 +14,10 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/sage/diag"
-	"github.com/coppice-dev/coppice/internal/sage/eval"
-	"github.com/coppice-dev/coppice/internal/sage/load"
-	"github.com/coppice-dev/coppice/internal/sage/tools"
+	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/sage/load"
+	"github.com/coppice-dev/coppice/sage/tools"
 )
 
 func newTest(s *streams) *cobra.Command {

@@ -21,10 +21,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/inproc"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/sage/eval"
-	"github.com/coppice-dev/coppice/internal/sage/load"
-	sage "github.com/coppice-dev/coppice/internal/sage/stage"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/sage/eval"
+	sage "github.com/coppice-dev/coppice/sage/host"
+	"github.com/coppice-dev/coppice/sage/load"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 

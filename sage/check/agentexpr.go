@@ -1,0 +1,255 @@
+package check
+
+import (
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/types"
+)
+
+// agentExpr is what agents do.
+func (c *checker) agentExpr(x syntax.Expr, want *types.Type) *types.Type {
+	invalid, unit := types.Of(types.Invalid), c.universe.unit
+	switch x := x.(type) {
+	case *syntax.SummonExpr:
+		return c.summon(x)
+	case *syntax.AwaitExpr:
+		return c.await(x)
+	case *syntax.SendExpr:
+		return c.send(x)
+	case *syntax.ReceiveExpr:
+		return c.receive(x)
+	case *syntax.YieldExpr:
+		c.yield(x)
+		return types.Of(types.Never)
+	case *syntax.TraceExpr:
+		c.require(printable, c.expr(x.Value, nil), x.Value, 0)
+		return unit
+	case *syntax.CheckpointExpr:
+		if a := c.current.agent; a == nil {
+			c.fault(x, CodeCheckpoint, "call it in a handler of the agent whose beliefs are to be written",
+				"checkpoint() stands in no agent")
+		} else if !a.keeps() {
+			c.warn(x, CodeNothingKept, "mark a belief with @persistent",
+				"agent `%s` has no persistent beliefs, so there is nothing to write", a.Object.Name)
+		}
+		return unit
+	case *syntax.DivineExpr:
+		return c.divine(x, want)
+	case *syntax.ReplyExpr:
+		c.expr(x.Value, nil)
+		c.fault(x, CodeUnsupported, "let the asker send its handle with the message, Ask(self, 21), and send the "+
+			"answer to that: send(to, answer)",
+			"protocols, and with them `reply`, are not supported")
+		return invalid
+	}
+	return invalid
+}
+
+// keeps reports whether an agent has persistent beliefs.
+func (a *Agent) keeps() bool {
+	for _, b := range a.Beliefs {
+		if b.Node.(*syntax.Field).Persistent {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *checker) summon(x *syntax.SummonExpr) *types.Type {
+	o := c.agentNamed(x.Agent, c.current.scope.module)
+	if o == nil {
+		for _, f := range x.Inits {
+			c.expr(f.Value, nil)
+		}
+		return types.Of(types.Invalid)
+	}
+	c.beliefs(c.agents[o], x.Inits, x.Agent, CodeMissing, "agent")
+	return o.Type
+}
+
+// beliefs checks what an agent begins with.
+func (c *checker) beliefs(a *Agent, inits []*syntax.FieldInit, at syntax.Node, missing, what string) {
+	given := make(map[string]*syntax.FieldInit, len(inits))
+	unknown := false
+	for _, f := range inits {
+		name := f.Name.Name
+		b := a.Belief(name)
+		if b == nil {
+			c.expr(f.Value, nil)
+			unknown = true
+			if name != "" {
+				names := make([]string, len(a.Beliefs))
+				for i, b := range a.Beliefs {
+					names[i] = b.Name
+				}
+				help := c.meantOr(name, names, "its beliefs are ")
+				if len(names) == 0 {
+					help = "it has none; declare it in the agent: " + brief(name) + ": Type"
+				}
+				c.fault(f.Name, CodeBelief, help, "agent `%s` has no belief `%s`", a.Object.Name, brief(name))
+			}
+			continue
+		}
+		c.info.Uses[f.Name] = b
+		if first := given[name]; first != nil {
+			c.twice(f.Name, CodeTwice, first.Name.Span, "remove one of them", "belief `%s` is given twice", name)
+		}
+		given[name] = f
+		c.expect(f.Value, b.Type, why{what: "is the type of the belief"})
+	}
+	if unknown || c.bad[at.Extent().File] {
+		return
+	}
+	var names []string
+	for _, b := range a.Beliefs {
+		if f := b.Node.(*syntax.Field); given[b.Name] == nil && !f.Persistent && f.Value == nil {
+			names = append(names, "`"+b.Name+"`")
+		}
+	}
+	if len(names) > 0 {
+		word := "belief"
+		if len(names) > 1 {
+			word = "beliefs"
+		}
+		c.fault(at, missing, "give it in the braces, such as "+trim(names[0])+": …; or mark it with @persistent",
+			"%s `%s` is missing required %s %s", what, a.Object.Name, word, choices(names))
+	}
+}
+
+func trim(quoted string) string { return quoted[1 : len(quoted)-1] }
+
+func (c *checker) await(x *syntax.AwaitExpr) *types.Type {
+	t := c.expr(x.X, nil)
+	if x.Timeout != nil {
+		c.expect(x.Timeout, types.Of(types.Int), why{what: "is the time in milliseconds"})
+	}
+	t = t.Resolve()
+	if t.Kind != types.Invalid || c.current.cover != nil {
+		c.fallible(x, "`await`")
+	}
+	switch t.Kind {
+	case types.Agent:
+		return c.output(t.Decl)
+	case types.Invalid, types.Never:
+	case types.Var:
+		c.unknown(x.X, "write it where the value comes from: |a: Agent<Name>| …")
+	default:
+		help := "an agent is started with summon Name { }, which gives its handle"
+		if t.Kind == types.List {
+			help = "wait for one after the other: for a in agents { try await a; }"
+		}
+		c.fault(x.X, CodeHandle, help, "await waits for an agent, and this is `%s`", t)
+	}
+	return types.Of(types.Invalid)
+}
+
+// output is what an agent yields. Its handlers are checked first, unless that
+// is what is being done.
+func (c *checker) output(d *types.Decl) *types.Type {
+	// Agents that await one another in a long row are not followed to its end.
+	if a := c.agentsOf[d]; a != nil && a.Object.state == unseen && c.depth < 100 {
+		c.depth++
+		c.agent(a)
+		c.depth--
+	}
+	return d.Output
+}
+
+func (c *checker) send(x *syntax.SendExpr) *types.Type {
+	t := c.expr(x.To, nil).Resolve()
+	if t.Kind != types.Invalid || c.current.cover != nil {
+		c.fallible(x, "`send`")
+	}
+	switch t.Kind {
+	case types.Agent:
+		if t.Decl.Message != nil {
+			c.expect(x.Message, t.Decl.Message, why{what: "is what agent `" + t.Decl.Name + "` receives"})
+			return c.universe.unit
+		}
+		c.fault(x.To, CodeMessage, "write receives T behind its name, or add on message(m: T) { }",
+			"agent `%s` takes no messages", t.Decl.Name)
+	case types.Invalid, types.Never:
+	case types.Var:
+		c.unknown(x.To, "write it where the value comes from: |a: Agent<Name>| …")
+	default:
+		c.fault(x.To, CodeHandle, "an agent is started with summon Name { }, which gives its handle",
+			"send sends to an agent, and this is `%s`", t)
+	}
+	c.expr(x.Message, nil)
+	return c.universe.unit
+}
+
+func (c *checker) receive(x *syntax.ReceiveExpr) *types.Type {
+	b := c.current
+	if b.agent == nil {
+		c.fault(x, CodeMessage, "call it in a handler of an agent, and give the message to the function",
+			"receive() stands in no agent")
+		return types.Of(types.Invalid)
+	}
+	if b.event == syntax.EventWaking || b.event == syntax.EventResting {
+		c.fault(x, CodeReceive, "receive messages in on start, or handle them with on message(m: T) { }",
+			"receive() cannot stand in `on %s`: no message comes before an agent has started and after it has ended",
+			b.event)
+	}
+	if b.agent.Message == nil {
+		c.fault(x, CodeMessage, "write what it receives behind its name: agent "+b.agent.Object.Name+
+			" receives T { }", "agent `%s` takes no messages", b.agent.Object.Name)
+		return types.Of(types.Invalid)
+	}
+	return b.agent.Message
+}
+
+func (c *checker) yield(x *syntax.YieldExpr) {
+	b := c.current
+	if b.kind != handlerBody {
+		help := "return the value, and yield it in a handler"
+		if b.kind == closureBody && b.agent != nil {
+			help = "a closure only returns; yield behind it, in the handler itself"
+		}
+		c.fault(x, CodeYield, help, "yield ends an agent, and this is no handler of one")
+		if x.Value != nil {
+			c.expr(x.Value, nil)
+		}
+		return
+	}
+	switch b.event {
+	case syntax.EventResting:
+		c.fault(x, CodeYieldAtEnd, "yield in on start, on message or on error",
+			"yield cannot stand in `on resting`: the agent has ended already")
+	case syntax.EventWaking, syntax.EventPause, syntax.EventResume:
+		c.fault(x, CodeYield, "yield in on start, on message or on error", "yield cannot stand in `on %s`", b.event)
+	}
+	b.agent.yields = true
+	w := why{what: "is what agent `" + b.agent.Object.Name + "` yields elsewhere"}
+	output := b.agent.Object.Type.Decl.Output
+	if x.Value == nil {
+		c.fits(x, c.universe.unit, output, w)
+		return
+	}
+	c.expect(x.Value, output, w)
+}
+
+// divine is divine(prompt -> T): what is not written follows from what it is for.
+func (c *checker) divine(x *syntax.DivineExpr, want *types.Type) *types.Type {
+	c.expect(x.Prompt, types.Of(types.String), why{what: "is what a model is asked"})
+	c.fallible(x, "`divine`")
+	var t *types.Type
+	switch {
+	case x.Type != nil:
+		t = c.typ(x.Type, c.current.scope)
+	case want != nil && want.Resolve().Kind != types.Var && want.Resolve().Kind != types.Invalid &&
+		want.Resolve().Kind != types.Never:
+		t = want
+	default:
+		return types.Of(types.String)
+	}
+	if r := t.Resolve(); r.Kind != types.String {
+		if !types.Persistable(r) {
+			c.fault(x, CodeType, "ask for text, numbers, lists, records and enums", "a model cannot answer with `%s`",
+				r)
+		} else if types.Some(r, func(t *types.Type) bool { return t.Kind == types.Param }) {
+			c.fault(x, CodeType, "write which type it is",
+				"a model cannot be asked for `%s`, which is a type parameter", r)
+		}
+	}
+	return t
+}

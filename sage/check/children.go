@@ -1,0 +1,94 @@
+package check
+
+import (
+	"strings"
+
+	"github.com/coppice-dev/coppice/sage/syntax"
+)
+
+// childNames declares the names that children of a supervisor have behind as.
+// To its siblings such a name is the handle of the agent.
+func (c *checker) childNames(s *Supervisor, children []*Child) map[string]*Object {
+	named := map[string]*Object{}
+	others := map[string]syntax.Node{} // children without a name, by what they are called
+	for _, child := range children {
+		switch n := child.Node; {
+		case n.Process != nil:
+			others[n.Process.Value] = n.Process
+		case n.Name == nil && others[n.Target.Last().Name] == nil:
+			others[n.Target.Last().Name] = n.Target
+		}
+	}
+	for _, child := range children {
+		n := child.Node
+		if n.Name == nil {
+			continue
+		}
+		name := n.Name.Name
+		child.Name = &Object{Kind: ChildName, Name: name, Span: n.Name.Span, Node: n, Module: s.Object.Module}
+		if child.Agent != nil {
+			child.Name.Type = child.Agent.Object.Type
+		}
+		c.info.Defs[n.Name] = child.Name
+		if first := named[name]; first != nil {
+			c.twice(n.Name, CodeTwice, first.Span, "give one of them another name", "two children are called `%s`",
+				brief(name))
+			continue
+		}
+		if first := others[name]; first != nil {
+			c.twice(n.Name, CodeTwice, first.Extent(), "give it another name", "another child is called `%s` already",
+				brief(name))
+		}
+		named[name] = child.Name
+	}
+	return named
+}
+
+// unnamed warns of children of one kind that have no names and keep beliefs:
+// what they keep belongs to their positions.
+func (c *checker) unnamed(s *Supervisor) {
+	first := map[*Object]*Child{}
+	for _, child := range s.Children {
+		var kind *Object
+		switch {
+		case child.Name != nil || child.Process != "":
+			continue
+		case child.Agent != nil:
+			kind = child.Agent.Object
+		default:
+			kind = child.Supervisor.Object
+		}
+		before := first[kind]
+		if before == nil {
+			first[kind] = child
+			continue
+		}
+		if !child.keeps(0) {
+			continue
+		}
+		target := child.Node.Target
+		c.warn(target, CodeUnnamed, "give each a name of its own: "+target.Last().Name+" as "+
+			lowered(target.Last().Name)+" { … }",
+			"child `%s` has siblings of its kind and no name: what it keeps belongs to its position among "+
+				"them, and is another one's "+
+				"when children are added, removed or moved", kind.Name)
+	}
+}
+
+// keeps reports whether a child has persistent beliefs, or something below it.
+func (n *Child) keeps(depth int) bool {
+	if n.Agent != nil {
+		return n.Agent.keeps()
+	}
+	if n.Supervisor != nil && depth < MaxDepth {
+		for _, below := range n.Supervisor.Children {
+			if below.keeps(depth + 1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lowered is a name as a variable would have it.
+func lowered(name string) string { return strings.ToLower(brief(name)) }

@@ -1,0 +1,282 @@
+package check
+
+import (
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/types"
+)
+
+// collect makes the objects that a file declares, without their types.
+func (c *checker) collect(m *Module) {
+	tests := map[string]*syntax.TestDecl{}
+	for _, d := range m.Tree.Decls {
+		switch d := d.(type) {
+		case *syntax.RecordDecl:
+			c.object(m, RecordName, d.Name, d, d.Pub)
+		case *syntax.EnumDecl:
+			c.object(m, EnumName, d.Name, d, d.Pub)
+		case *syntax.ConstDecl:
+			c.object(m, Const, d.Name, d, d.Pub)
+		case *syntax.FuncDecl:
+			if d.Extern {
+				c.unsupported(d, "functions of other languages (`extern fn`)",
+					"write the function in Sage, or run a command with the tool Shell")
+			}
+			c.object(m, Function, d.Name, d, d.Pub)
+		case *syntax.AgentDecl:
+			c.object(m, AgentName, d.Name, d, d.Pub)
+		case *syntax.SupervisorDecl:
+			c.object(m, SupervisorName, d.Name, d, d.Pub)
+		case *syntax.TestDecl:
+			c.info.Tests = append(c.info.Tests, d)
+			if first := tests[d.Name.Value]; first != nil {
+				c.twice(d.Name, CodeTestName, first.Name.Span, "give it another name", "two tests are called %q",
+					brief(d.Name.Value))
+			}
+			tests[d.Name.Value] = d
+		case *syntax.ToolDecl:
+			c.unsupported(d.Name, "tools of one's own (`tool`)", "the tools are Http, Fs, Shell and Database")
+			c.object(m, ToolName, d.Name, d, d.Pub)
+		case *syntax.ProtocolDecl:
+			c.unsupported(d.Name, "protocols", "say what an agent is sent with `receives`")
+		case *syntax.EffectDecl:
+			c.unsupported(d.Name, "effect handlers (`handler … handles …`)",
+				"the model is configured for the whole program")
+		}
+	}
+}
+
+func (c *checker) unsupported(at syntax.Node, what, help string) {
+	c.fault(at, CodeUnsupported, help, "%s are not supported", what)
+}
+
+// object makes the object of a declaration.
+func (c *checker) object(m *Module, kind ObjectKind, name *syntax.Ident, d syntax.Node, pub bool) {
+	o := &Object{Kind: kind, Name: name.Name, Span: name.Span, Node: d, Module: m, Pub: pub}
+	c.info.Defs[name] = o
+	if name.Name == "" {
+		return
+	}
+	if first := m.Objects[name.Name]; first != nil {
+		c.twice(name, CodeDuplicate, first.Span, "give one of them another name", "`%s` is declared twice",
+			brief(name.Name))
+		return
+	}
+	if _, basic := basics[name.Name]; basic || c.universe.reserved(name.Name) {
+		c.fault(name, CodeDuplicate, "give it another name", "`%s` is a type of the language", name.Name)
+		if basic {
+			return
+		}
+	}
+	m.Objects[name.Name] = o
+}
+
+// reserved reports whether a name belongs to the language, so that nothing else has it.
+func (u *universe) reserved(name string) bool {
+	switch name {
+	case "Option", "Result", "Error", "ErrorKind":
+		return true
+	}
+	return u.tools[name] != nil
+}
+
+// typeScope is where a type stands.
+type typeScope struct {
+	module *Module
+	params map[string]*Object
+}
+
+// scopeOf declares type parameters.
+func (c *checker) scopeOf(m *Module, idents []*syntax.Ident) (s typeScope, params []*types.Type) {
+	s.module = m
+	if len(idents) == 0 {
+		return s, nil
+	}
+	s.params = make(map[string]*Object, len(idents))
+	for _, id := range idents {
+		o := &Object{Kind: TypeParam, Name: id.Name, Span: id.Span, Node: id, Module: m, Type: types.NewParam(id.Name)}
+		c.info.Defs[id] = o
+		params = append(params, o.Type)
+		if first := s.params[id.Name]; first != nil {
+			c.twice(id, CodeDuplicate, first.Span, "give one of them another name",
+				"two type parameters are called `%s`", brief(id.Name))
+			continue
+		}
+		if _, basic := basics[id.Name]; basic || c.universe.reserved(id.Name) {
+			c.fault(id, CodeDuplicate, "give it another name, such as T", "`%s` is a type of the language", id.Name)
+		}
+		s.params[id.Name] = o
+	}
+	return s, params
+}
+
+// declare finds out the types of what is declared, in all modules: first which
+// types there are, then of what they consist.
+func (c *checker) declare() {
+	scopes := map[*Object]typeScope{}
+	c.eachDecl(func(m *Module, d syntax.Decl) {
+		switch d := d.(type) {
+		case *syntax.RecordDecl:
+			c.declareType(scopes, types.Record, m, d.Name, d.TypeParams)
+		case *syntax.EnumDecl:
+			c.declareType(scopes, types.Enum, m, d.Name, d.TypeParams)
+		case *syntax.AgentDecl:
+			o := c.info.Defs[d.Name]
+			o.Type = types.AgentOf(&types.Decl{Name: d.Name.Name, Module: m.Path, Output: types.NewVar()})
+			a := &Agent{Object: o, Decl: d}
+			c.agents[o] = a
+			c.agentsOf[o.Type.Decl] = a
+			c.info.Agents = append(c.info.Agents, a)
+		case *syntax.SupervisorDecl:
+			o := c.info.Defs[d.Name]
+			s := &Supervisor{Object: o, Decl: d}
+			c.supers[o] = s
+			c.info.Supervisors = append(c.info.Supervisors, s)
+		}
+	})
+	c.eachDecl(func(m *Module, d syntax.Decl) {
+		switch d := d.(type) {
+		case *syntax.RecordDecl:
+			c.recordFields(d, scopes[c.info.Defs[d.Name]])
+		case *syntax.EnumDecl:
+			c.enumVariants(d, scopes[c.info.Defs[d.Name]])
+		case *syntax.AgentDecl:
+			c.agentParts(m, d)
+		case *syntax.FuncDecl:
+			c.signature(m, d)
+		case *syntax.ConstDecl:
+			if d.Type != nil {
+				c.info.Defs[d.Name].Type = c.typ(d.Type, typeScope{module: m})
+			}
+		}
+	})
+	c.infinite()
+}
+
+func (c *checker) eachDecl(f func(*Module, syntax.Decl)) {
+	for _, m := range c.info.Modules {
+		for _, d := range m.Tree.Decls {
+			f(m, d)
+		}
+	}
+}
+
+func (c *checker) declareType(scopes map[*Object]typeScope, kind types.Kind, m *Module, name *syntax.Ident,
+	idents []*syntax.Ident) {
+	o := c.info.Defs[name]
+	s, params := c.scopeOf(m, idents)
+	scopes[o] = s
+	o.Type = types.Declared(kind, &types.Decl{Name: name.Name, Module: m.Path, Params: params}, params)
+	c.declared(o)
+}
+
+func (c *checker) recordFields(d *syntax.RecordDecl, s typeScope) {
+	o := c.info.Defs[d.Name]
+	o.members = make(map[string]*Object, len(d.Fields))
+	for _, f := range d.Fields {
+		field := &Object{Kind: RecordField, Name: f.Name.Name, Span: f.Name.Span, Node: f, Module: s.module, Pub: true,
+			Type: c.typ(f.Type, s), Index: len(o.Type.Decl.Fields), Parent: o}
+		c.info.Defs[f.Name] = field
+		if first := o.members[f.Name.Name]; first != nil {
+			c.twice(f.Name, CodeDuplicate, first.Span, "give one of them another name",
+				"field `%s` is declared twice", brief(f.Name.Name))
+			continue
+		}
+		o.members[f.Name.Name] = field
+		o.Type.Decl.Fields = append(o.Type.Decl.Fields, types.Field{Name: f.Name.Name, Type: field.Type})
+	}
+}
+
+func (c *checker) enumVariants(d *syntax.EnumDecl, s typeScope) {
+	o := c.info.Defs[d.Name]
+	o.members = make(map[string]*Object, len(d.Variants))
+	for _, v := range d.Variants {
+		variant := types.Variant{Name: v.Name.Name}
+		for _, p := range v.Payload {
+			variant.Payload = append(variant.Payload, c.typ(p, s))
+		}
+		object := &Object{Kind: VariantName, Name: v.Name.Name, Span: v.Name.Span, Node: v, Module: s.module, Pub: true,
+			Type: o.Type, Index: len(o.Type.Decl.Variants), Parent: o}
+		c.info.Defs[v.Name] = object
+		if first := o.members[v.Name.Name]; first != nil {
+			c.twice(v.Name, CodeDuplicate, first.Span, "give one of them another name",
+				"variant `%s` is declared twice", brief(v.Name.Name))
+			continue
+		}
+		o.members[v.Name.Name] = object
+		o.Type.Decl.Variants = append(o.Type.Decl.Variants, variant)
+	}
+	if len(d.Variants) == 0 {
+		c.fault(d.Name, CodeTypeName, "give it a variant", "enum `%s` has no variants, so nothing can be one",
+			brief(d.Name.Name))
+	}
+}
+
+func (c *checker) signature(m *Module, d *syntax.FuncDecl) {
+	o := c.info.Defs[d.Name]
+	s, params := c.scopeOf(m, d.TypeParams)
+	o.params = params
+	o.scope = s
+	of := make([]*types.Type, len(d.Params))
+	for i, p := range d.Params {
+		of[i] = c.typ(p.Type, s)
+	}
+	result := types.Of(types.Unit)
+	if d.Result != nil {
+		result = c.typ(d.Result, s)
+	}
+	o.Type = types.FuncOf(of, result, d.Fails)
+}
+
+// infinite reports records that contain themselves without anything between
+// that can be missing: no value of them can be made.
+func (c *checker) infinite() {
+	state := map[*types.Decl]uint8{}
+	objects := map[*types.Decl]*Object{}
+	for _, m := range c.info.Modules {
+		for _, d := range m.Tree.Decls {
+			if r, ok := d.(*syntax.RecordDecl); ok {
+				o := c.info.Defs[r.Name]
+				objects[o.Type.Decl] = o
+			}
+		}
+	}
+	var visit func(t *types.Type, depth int) bool
+	visit = func(t *types.Type, depth int) bool {
+		switch t.Kind {
+		case types.Tuple:
+			for _, e := range t.Elems {
+				if visit(e, depth) {
+					return true
+				}
+			}
+		case types.Record:
+			if state[t.Decl] == done || depth > 10_000 {
+				return false
+			}
+			if state[t.Decl] == active {
+				return true
+			}
+			state[t.Decl] = active
+			for i, f := range t.Decl.Fields {
+				if visit(f.Type, depth+1) {
+					state[t.Decl] = done
+					if o := objects[t.Decl]; o != nil && o.members[f.Name] != nil && o.members[f.Name].Index == i {
+						c.fault(o.members[f.Name].Node.(*syntax.Field), CodeInfinite, "make it an Option or a List",
+							"no value of `%s` can be made: it contains itself", o.Name)
+						t.Decl.Fields[i].Type = types.Of(types.Invalid)
+					}
+					return false
+				}
+			}
+			state[t.Decl] = done
+		}
+		return false
+	}
+	for _, m := range c.info.Modules {
+		for _, d := range m.Tree.Decls {
+			if r, ok := d.(*syntax.RecordDecl); ok {
+				visit(c.info.Defs[r.Name].Type, 0)
+			}
+		}
+	}
+}

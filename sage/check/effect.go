@@ -1,0 +1,191 @@
+package check
+
+import (
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/types"
+)
+
+// fallible notes that something can fail, and reports it if nothing says what
+// happens then.
+func (c *checker) fallible(at syntax.Node, what string) {
+	b := c.current
+	if b.cover != nil {
+		b.cover.used, b.cover.direct = true, true
+		return
+	}
+	if b.kind == testBody {
+		return // then the test has failed
+	}
+	c.fault(at, CodeUnhandled, "write try before it to pass the error on, or catch { … } behind it to "+
+		"go on with another value", "%s can fail, and nothing says what happens then", what)
+}
+
+// propagate notes that an error goes on from here, and reports it if it cannot.
+func (c *checker) propagate(at syntax.Node, word string) {
+	b := c.current
+	for v := b.cover; v != nil; v = v.outer {
+		v.used = true
+		if v.stops {
+			return
+		}
+	}
+	switch b.kind {
+	case closureBody:
+		b.fails = true
+	case funcBody:
+		if !b.fails {
+			c.fault(at, CodeNoFails, "write fails behind the type of its result: fn "+brief(b.name)+
+				"(…) -> … fails, or handle the error with catch { … }",
+				"`%s` passes an error on, and `%s` does not say that it fails", word, brief(b.name))
+			b.fails = true // once is enough
+		}
+	case handlerBody:
+		if b.agent.Decl.Handler(syntax.EventError) == nil && !b.agent.unhandled {
+			b.agent.unhandled = true
+			c.fault(at, CodeNoHandler, "add on error(e) { … } to it, or handle the error with catch { … }",
+				"`%s` passes an error on, and agent `%s` has no `on error`", word, b.agent.Object.Name)
+		}
+	case valueBody:
+		c.fault(at, CodeNoFails, "handle the error with catch { … }",
+			"`%s` passes an error on, and nothing is here that could take it", word)
+	}
+}
+
+// try is try x: what fails in x goes on to whoever called; a Result is taken apart.
+func (c *checker) try(x *syntax.TryExpr, want *types.Type) *types.Type {
+	b := c.current
+	v := &cover{outer: b.cover}
+	b.cover = v
+	t := c.expr(x.X, want)
+	b.cover = v.outer
+	if r := t.Resolve(); !v.direct && r.Kind == types.Enum && r.Decl == c.universe.result {
+		c.info.Unwraps[x] = true
+		c.propagate(x, "try")
+		return r.Elems[0]
+	}
+	if v.used {
+		c.propagate(x, "try")
+	} else if k := t.Resolve().Kind; k != types.Invalid && !c.bad[x.File] {
+		c.warn(x, CodeCannotFail, "remove try", "nothing here can fail")
+	}
+	return t
+}
+
+// covered checks an expression whose failure goes no further.
+func (c *checker) covered(x syntax.Expr, want *types.Type) *types.Type {
+	b := c.current
+	b.cover = &cover{stops: true, outer: b.cover}
+	t := c.expr(x, want)
+	b.cover = b.cover.outer
+	return t
+}
+
+// catch is x catch(e) { y }: what fails in x is answered by y.
+func (c *checker) catch(x *syntax.CatchExpr, want *types.Type, used bool) *types.Type {
+	b := c.current
+	v := &cover{stops: true, outer: b.cover}
+	b.cover = v
+	hint := want
+	if x.Body == nil {
+		hint = nil
+		if want != nil {
+			if r := want.Resolve(); r.Kind == types.Enum && r.Decl == c.universe.result {
+				hint = r.Elems[0]
+			}
+		}
+	}
+	t := c.expr(x.X, hint)
+	b.cover = v.outer
+	r := t.Resolve()
+	if x.Body == nil {
+		if !v.used && r.Kind == types.Enum && r.Decl == c.universe.result {
+			c.warn(x, CodeCannotFail, "remove catch", "this is a Result already, and cannot fail")
+			return t
+		}
+		if r.Kind == types.Never {
+			t = types.NewVar()
+		}
+		return types.Declared(types.Enum, c.universe.result, []*types.Type{t, c.universe.failure})
+	}
+	if !v.direct && r.Kind == types.Enum && r.Decl == c.universe.result {
+		c.info.Unwraps[x] = true
+		v.used = true
+		t = r.Elems[0]
+	}
+	if !v.used && r.Kind != types.Invalid && r.Kind != types.Never && !c.bad[x.File] {
+		c.warn(x, CodeCannotFail, "remove catch", "nothing here can fail, so this is never caught")
+	}
+	mark := c.mark()
+	if x.Err != nil {
+		c.variable(Variable, x.Err, x.Err, c.universe.failure)
+	}
+	if !used || t.Resolve().Kind == types.Unit {
+		got := c.block(x.Body, nil, used)
+		if k := got.Resolve().Kind; used && x.Body.Tail != nil && k != types.Unit && k != types.Never &&
+			k != types.Invalid {
+			c.fault(x.Body.Tail, CodeCatch, "end it with a semicolon",
+				"catch stands for what has no value, and gives `%s`", got)
+		}
+		c.release(mark)
+		if t.Kind == types.Never && got.Kind == types.Never {
+			return t
+		}
+		return c.universe.unit
+	}
+	got := c.block(x.Body, t, true)
+	c.release(mark)
+	if t.Resolve().Kind == types.Never {
+		return got
+	}
+	if !types.Unify(got, t) {
+		var at syntax.Node = x.Body
+		help := c.remedy(got.Resolve(), t.Resolve())
+		if x.Body.Tail != nil {
+			at = x.Body.Tail
+		} else {
+			help = "end the block with a value, without a semicolon behind it"
+		}
+		c.fault(at, CodeCatch, help, "catch stands for `%s`, and gives `%s`", t, got)
+	}
+	return t
+}
+
+// failure checks what fail is given.
+func (c *checker) failure(x syntax.Expr) {
+	t := c.expr(x, nil).Resolve()
+	switch {
+	case t.Kind == types.String || t.Kind == types.Invalid || t.Kind == types.Never || t == c.universe.failure:
+		return
+	case types.Unify(t, types.Of(types.String)):
+		return
+	}
+	c.fault(x, CodeFail, c.remedy(t, types.Of(types.String)),
+		"fail says in a String what is wrong, or passes an Error on, and this is `%s`", t)
+}
+
+// retry is retry(n, delay: ms, on: kinds) { }.
+func (c *checker) retry(x *syntax.RetryExpr, want *types.Type) *types.Type {
+	integer := types.Of(types.Int)
+	c.expect(x.Count, integer, why{what: "is the number of tries"})
+	if x.Delay != nil {
+		c.expect(x.Delay, integer, why{what: "is the delay in milliseconds"})
+	}
+	if x.On != nil {
+		c.expect(x.On, types.ListOf(c.universe.kind),
+			why{what: "is the list of what is tried again", help: "write on: [ErrorKind.Tool, …]"})
+	}
+	b := c.current
+	v := &cover{stops: true, outer: b.cover}
+	b.cover = v
+	t := c.block(x.Body, want, true)
+	b.cover = v.outer
+	if v.used {
+		if b.cover != nil {
+			b.cover.direct = true
+		}
+		c.propagate(x, "retry")
+	} else if !c.bad[x.File] {
+		c.warn(x, CodeCannotFail, "remove retry", "nothing here can fail, so it is never tried again")
+	}
+	return t
+}

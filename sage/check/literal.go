@@ -1,0 +1,176 @@
+package check
+
+import (
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/types"
+)
+
+func (c *checker) list(x *syntax.ListLit, want *types.Type) *types.Type {
+	elem := types.NewVar()
+	if want != nil {
+		if want = want.Resolve(); want.Kind == types.List {
+			elem = want.Elems[0]
+		}
+	}
+	for i, e := range x.Elems {
+		w := why{what: "is what the list is of"}
+		if i > 0 {
+			w.what = "is what the elements before it are"
+		}
+		c.expect(e, elem, w)
+	}
+	return types.ListOf(elem)
+}
+
+func (c *checker) mapLit(x *syntax.MapLit, want *types.Type) *types.Type {
+	k, v := types.NewVar(), types.NewVar()
+	if want != nil {
+		if want = want.Resolve(); want.Kind == types.Map {
+			k, v = want.Elems[0], want.Elems[1]
+		}
+	}
+	for i, e := range x.Entries {
+		w := why{what: "is what the map is of"}
+		if i > 0 {
+			w.what = "is what it is in the entries before"
+		}
+		c.expect(e.Key, k, w)
+		c.expect(e.Value, v, w)
+	}
+	if len(x.Entries) > 0 {
+		c.require(key, k, x.Entries[0].Key, 0)
+	}
+	return types.MapOf(k, v)
+}
+
+func (c *checker) tuple(x *syntax.TupleLit, want *types.Type) *types.Type {
+	hint := func(int) *types.Type { return nil }
+	if want != nil {
+		if want = want.Resolve(); want.Kind == types.Tuple && len(want.Elems) == len(x.Elems) {
+			hint = func(i int) *types.Type { return want.Elems[i] }
+		}
+	}
+	elems := make([]*types.Type, len(x.Elems))
+	for i, e := range x.Elems {
+		elems[i] = c.expr(e, hint(i))
+		if elems[i].Kind == types.Never {
+			elems[i] = types.NewVar()
+		}
+	}
+	return types.TupleOf(elems)
+}
+
+// recordLit is Name { field: value }.
+func (c *checker) recordLit(x *syntax.RecordLit, want *types.Type) *types.Type {
+	o := c.pathObject(x.Name, c.current.scope.module)
+	var t *types.Type
+	switch {
+	case o == nil:
+		if len(x.Name.Segments) == 1 {
+			name := x.Name.Last()
+			help := c.elsewhere(c.current.scope.module, name.Name)
+			if help == "" {
+				help = c.meantOr(name.Name, c.names(c.current.scope.module, RecordName), "the records are ")
+			}
+			if name.Name != "" {
+				c.fault(x.Name, CodeTypeName, help, "there is no record `%s`", brief(name.Name))
+			}
+		}
+	case o.Kind == AgentName:
+		c.fault(x.Name, CodeName, "write summon before it", "`%s` is an agent, which is started with summon", o.Name)
+	case o.Kind != RecordName:
+		c.fault(x.Name, CodeTypeName, "", "`%s` is %s, and no record", brief(x.Name.String()), o.Kind.article())
+	default:
+		decl := o.Type.Decl
+		t = types.Declared(types.Record, decl, c.instance(x.Name, decl.Name, decl.Params, c.pathArgs(x.Name, o)))
+		if want != nil && len(decl.Params) > 0 {
+			if want = want.Resolve(); want.Kind == types.Record && want.Decl == decl {
+				types.Unify(t, want)
+			}
+		}
+	}
+	if t == nil {
+		for _, f := range x.Inits {
+			c.expr(f.Value, nil)
+		}
+		return types.Of(types.Invalid)
+	}
+	given := make(map[string]*syntax.FieldInit, len(x.Inits))
+	for _, f := range x.Inits {
+		name := f.Name.Name
+		field := o.members[name]
+		if field == nil {
+			c.expr(f.Value, nil)
+			if name != "" {
+				c.fault(f.Name, CodeField, c.meantOr(name, fieldNames(o), "its fields are "),
+					"record `%s` has no field `%s`", o.Name, brief(name))
+				given[""] = f
+			}
+			continue
+		}
+		c.info.Uses[f.Name] = field
+		if first := given[name]; first != nil {
+			c.twice(f.Name, CodeTwice, first.Name.Span, "remove one of them", "field `%s` is given twice", brief(name))
+		}
+		given[name] = f
+		c.expect(f.Value, t.FieldType(field.Index), why{what: "is the type of the field"})
+	}
+	var missing []string
+	for _, f := range o.Type.Decl.Fields {
+		if given[f.Name] == nil {
+			missing = append(missing, "`"+brief(f.Name)+"`")
+		}
+	}
+	if len(missing) > 0 && given[""] == nil && !c.bad[x.File] {
+		c.fault(x.Name, CodeField, "give it in the braces", "record `%s` needs %s", o.Name, choices(missing))
+	}
+	return t
+}
+
+func fieldNames(o *Object) []string {
+	names := make([]string, len(o.Type.Decl.Fields))
+	for i, f := range o.Type.Decl.Fields {
+		names[i] = f.Name
+	}
+	return names
+}
+
+// closure is |x| body.
+func (c *checker) closure(x *syntax.ClosureExpr, want *types.Type) *types.Type {
+	outer := c.current
+	b := &body{kind: closureBody, outer: outer, scope: outer.scope, agent: outer.agent, event: outer.event,
+		closure: x, env: outer.env}
+	if want != nil {
+		if want = want.Resolve(); want.Kind != types.Func {
+			want = nil
+		}
+	}
+	params := make([]*types.Type, len(x.Params))
+	var t *types.Type
+	c.in(b, func() {
+		mark := c.mark()
+		for i, p := range x.Params {
+			switch {
+			case p.Type != nil:
+				params[i] = c.typ(p.Type, b.scope)
+			case want != nil && len(want.Elems) == len(x.Params)+1:
+				params[i] = want.Elems[i]
+			default:
+				params[i] = types.NewVar()
+			}
+			c.variable(Parameter, p.Name, p, params[i])
+		}
+		b.result = types.NewVar()
+		if want != nil {
+			b.result = want.Result()
+		}
+		if b.result.Resolve().Kind == types.Unit {
+			c.discard(x.Body)
+		} else if got := c.expr(x.Body, b.result); got.Kind != types.Never {
+			c.fits(x.Body, got, b.result, why{what: "is what the function returns"})
+		}
+		c.release(mark)
+		t = types.FuncOf(params, b.result, b.fails)
+	})
+	return t
+}

@@ -1,0 +1,411 @@
+package check
+
+import (
+	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
+)
+
+// use is a name that a module takes from another, or all of them.
+type use struct {
+	decl   *syntax.UseDecl
+	path   []*syntax.Ident // what to look up
+	name   *syntax.Ident   // what it is called here
+	state  uint8           // whether it is being looked up
+	object *Object
+	glob   *Object // of ::*: what all is taken from
+}
+
+const (
+	unseen uint8 = iota
+	active
+	done
+)
+
+// module reads a file and the modules that it declares. It returns nil if
+// there are too many.
+func (c *checker) module(file *source.File, parent *Module, d *syntax.ModDecl) *Module {
+	tree, diagnostics := syntax.Parse(file)
+	for _, d := range diagnostics {
+		c.report(d)
+		c.bad[file] = true
+	}
+	m := &Module{
+		File: file, Tree: tree, Parent: parent,
+		Modules: map[string]*Module{}, Objects: map[string]*Object{}, names: map[string]*Object{},
+		aliases: map[string]*use{},
+	}
+	depth := 0
+	for p := parent; p != nil; p = p.Parent {
+		depth++
+	}
+	if parent != nil {
+		m.Path = d.Name.Name
+		if parent.Path != "" {
+			m.Path = parent.Path + "::" + d.Name.Name
+		}
+		m.pub = d.Pub
+	}
+	c.info.Modules = append(c.info.Modules, m)
+	for _, d := range tree.Decls {
+		if d, ok := d.(*syntax.ModDecl); ok && d.Name.Name != "" {
+			c.child(m, d, depth)
+		}
+	}
+	return m
+}
+
+// child reads the module that m declares.
+func (c *checker) child(m *Module, d *syntax.ModDecl, depth int) {
+	name := d.Name.Name
+	if first := m.Modules[name]; first != nil {
+		c.fault(d.Name, CodeDuplicate, "remove one of the two lines", "module `%s` is declared twice", brief(name))
+		return
+	}
+	if depth >= maxModuleDepth || len(c.info.Modules) >= maxModules {
+		c.fault(d.Name, CodeModule, "does a module declare itself?",
+			"there are more than %d modules, or they are more than %d levels deep", maxModules, maxModuleDepth)
+		return
+	}
+	if c.config.Load == nil {
+		c.fault(d.Name, CodeModule, "put the program into a file in a directory",
+			"module `%s` cannot be read: this program has only one file", brief(name))
+		return
+	}
+	file, err := c.config.Load(m, name)
+	if err != nil {
+		c.fault(d.Name, CodeModule, "", "module `%s` cannot be read: %s", brief(name), err)
+		return
+	}
+	for p := m; p != nil; p = p.Parent {
+		if p.File.Name == file.Name {
+			c.fault(d.Name, CodeModule, "a module is declared once, by the file above it; elsewhere it is used: use "+
+				brief(name)+"::…;", "module `%s` contains itself: it is the file %s", brief(name), file.Name)
+			return
+		}
+	}
+	child := c.module(file, m, d)
+	m.Modules[name] = child
+	o := &Object{Kind: ModuleName, Name: name, Span: d.Name.Span, Node: d, Module: m, Pub: d.Pub, Of: child}
+	c.info.Defs[d.Name] = o
+	child.object = o
+}
+
+// resolveUses finds out what the names in all use declarations stand for. The
+// objects of all modules must have been collected.
+func (c *checker) resolveUses() {
+	for _, m := range c.info.Modules {
+		c.collect(m)
+	}
+	for _, m := range c.info.Modules {
+		for _, d := range m.Tree.Decls {
+			if d, ok := d.(*syntax.UseDecl); ok {
+				c.collectUse(m, d)
+			}
+		}
+	}
+	for _, m := range c.info.Modules {
+		for _, u := range m.uses {
+			c.resolveUse(m, u)
+		}
+	}
+	for _, m := range c.info.Modules {
+		clear(m.names) // some were looked for before all was known
+	}
+}
+
+func (c *checker) collectUse(m *Module, d *syntax.UseDecl) {
+	add := func(path []*syntax.Ident, name *syntax.Ident) {
+		u := &use{decl: d, path: path, name: name}
+		m.uses = append(m.uses, u)
+		if name == nil || name.Name == "" || name.Name == "self" {
+			return
+		}
+		if first := m.Objects[name.Name]; first != nil {
+			c.twice(name, CodeDuplicate, first.Span, "use it under another name: use … as …;",
+				"`%s` is declared in this file, and used from another", brief(name.Name))
+			return
+		}
+		if first := m.aliases[name.Name]; first != nil {
+			c.twice(name, CodeDuplicate, first.name.Span, "use one of them under another name: use … as …;",
+				"`%s` is used twice", brief(name.Name))
+			return
+		}
+		m.aliases[name.Name] = u
+	}
+	if d.Glob {
+		m.globbed = true
+		add(d.Path, nil)
+		return
+	}
+	if d.Names == nil {
+		name := d.Path[len(d.Path)-1]
+		if d.Alias != nil {
+			name = d.Alias
+		}
+		add(d.Path, name)
+		return
+	}
+	for _, n := range d.Names {
+		name := n.Name
+		if n.Alias != nil {
+			name = n.Alias
+		}
+		path := append(append([]*syntax.Ident{}, d.Path...), n.Name)
+		add(path, name)
+	}
+}
+
+// resolveUse finds what a use takes.
+func (c *checker) resolveUse(m *Module, u *use) *Object {
+	switch u.state {
+	case done:
+		return u.object
+	case active:
+		c.fault(u.path[len(u.path)-1], CodeName, "use it from the module that declares it",
+			"`%s` is never declared: these use declarations take it from each other", brief(u.path[len(u.path)-1].Name))
+		u.state = done
+		return nil
+	}
+	u.state = active
+	o := c.usePath(m, u)
+	if u.state == done {
+		return nil
+	}
+	u.state = done
+	u.object = o
+	if o == nil {
+		return nil
+	}
+	if u.name == nil {
+		if o.Kind == ModuleName || o.Kind == EnumName {
+			u.glob = o
+		} else {
+			c.fault(u.path[len(u.path)-1], CodeName, "::* stands behind modules and enums", "`%s` is no module",
+				brief(o.Name))
+		}
+		return o
+	}
+	if u.name != u.path[len(u.path)-1] {
+		c.info.Uses[u.name] = o
+	}
+	return o
+}
+
+// usePath looks up the path of a use. Its first name is one of this module or
+// of the first file.
+func (c *checker) usePath(m *Module, u *use) *Object {
+	path := u.path
+	var o *Object
+	first := path[0]
+	switch first.Name {
+	case "":
+		return nil
+	case "self":
+		o = m.itself()
+	case "super":
+		if m.Parent == nil {
+			c.fault(first, CodeName, "", "the first file has no module above it")
+			return nil
+		}
+		o = m.Parent.itself()
+	case "root", "crate":
+		o = c.info.Modules[0].itself()
+	default:
+		if child := m.Modules[first.Name]; child != nil {
+			o = child.itself()
+		} else if child := c.info.Modules[0].Modules[first.Name]; child != nil {
+			o = child.itself()
+		} else if found := m.Objects[first.Name]; found != nil && len(path) > 1 {
+			o = found
+		} else if alias := m.aliases[first.Name]; alias != nil && alias != u {
+			o = c.resolveUse(m, alias)
+			if o == nil {
+				return nil
+			}
+		} else if found := c.info.Modules[0].Objects[first.Name]; found != nil {
+			o = found
+		} else if c.universe.tools[first.Name] != nil {
+			c.fault(first, CodeName, "write it in the braces of the agent: use "+first.Name,
+				"`%s` is a tool, which agents use", first.Name)
+			return nil
+		} else {
+			c.fault(first, CodeName, c.missingModule(m, first.Name), "there is no module `%s`", brief(first.Name))
+			return nil
+		}
+	}
+	c.info.Uses[first] = o
+	for _, name := range path[1:] {
+		if o = c.member(m, o, name); o == nil {
+			return nil
+		}
+		c.info.Uses[name] = o
+	}
+	return o
+}
+
+func (c *checker) missingModule(m *Module, name string) string {
+	var names []string
+	for n := range m.Modules {
+		names = append(names, n)
+	}
+	for n := range c.info.Modules[0].Modules {
+		names = append(names, n)
+	}
+	if help := c.meant(name, names); help != "" {
+		return help
+	}
+	return "declare it first, in the file above it: mod " + brief(name) + ";"
+}
+
+// itself is a module as an object.
+func (m *Module) itself() *Object {
+	if m.object == nil {
+		m.object = &Object{Kind: ModuleName, Name: "root", Pub: true, Of: m}
+	}
+	return m.object
+}
+
+// within reports whether a module is another one or below it.
+func (m *Module) within(outer *Module) bool {
+	for ; m != nil; m = m.Parent {
+		if m == outer {
+			return true
+		}
+	}
+	return false
+}
+
+// title is what a module is called for people.
+func (m *Module) title() string {
+	if m.Path == "" {
+		return "the first file"
+	}
+	return "module `" + m.Path + "`"
+}
+
+// member is what a name behind :: stands for, seen from m. It reports what is wrong.
+func (c *checker) member(m *Module, o *Object, name *syntax.Ident) *Object {
+	switch {
+	case name.Name == "":
+		return nil
+	case o.Kind == EnumName:
+		v := o.members[name.Name]
+		if v == nil {
+			c.fault(name, CodeName, c.meantOr(name.Name, variantNames(o), "its variants are "),
+				"enum `%s` has no variant `%s`", o.Name, brief(name.Name))
+		}
+		return v
+	case o.Kind != ModuleName:
+		c.fault(name, CodeName, "", "nothing can stand behind `%s::`", brief(o.Name))
+		return nil
+	}
+	if name.Name == "super" && o.Of.Parent != nil && m.within(o.Of) {
+		return o.Of.Parent.itself()
+	}
+	found := c.lookup(o.Of, name.Name, m, nil)
+	if found == nil {
+		if child := o.Of.Modules[name.Name]; child != nil {
+			found = child.itself()
+		}
+	}
+	if found == nil {
+		if hidden := c.lookup(o.Of, name.Name, nil, nil); hidden != nil {
+			c.private(name, hidden, o.Of)
+			return nil
+		}
+		names := make([]string, 0, len(o.Of.Objects))
+		for n, object := range o.Of.Objects {
+			if object.Pub {
+				names = append(names, n)
+			}
+		}
+		c.fault(name, CodeName, c.meant(name.Name, names), "%s has no `%s`", o.Of.title(), brief(name.Name))
+		return nil
+	}
+	if !found.Pub && found.Module != nil && !m.within(found.Module) {
+		c.private(name, found, o.Of)
+		return nil
+	}
+	return found
+}
+
+func (c *checker) private(name *syntax.Ident, o *Object, m *Module) {
+	c.twice(name, CodePrivate, o.Span, "write pub before its declaration", "`%s` is private in %s", brief(name.Name),
+		m.title())
+}
+
+func variantNames(o *Object) []string {
+	names := make([]string, len(o.Type.Decl.Variants))
+	for i, v := range o.Type.Decl.Variants {
+		names[i] = v.Name
+	}
+	return names
+}
+
+// lookup is what a name stands for in a module: what it declares, then what it
+// uses by name, then what it uses by ::*. Seen from elsewhere (from is another
+// module), only what it uses with pub counts; from nil counts all.
+func (c *checker) lookup(m *Module, name string, from *Module, seen map[*Module]bool) *Object {
+	if o := m.Objects[name]; o != nil {
+		return o
+	}
+	inside := from == nil || from.within(m)
+	if inside && seen == nil {
+		if o, ok := m.names[name]; ok {
+			return o
+		}
+	}
+	if u := m.aliases[name]; u != nil && (inside || u.decl.Pub) {
+		return c.resolveUse(m, u)
+	}
+	var found *Object
+	if m.globbed {
+		if seen[m] {
+			return nil
+		}
+		if seen == nil {
+			seen = map[*Module]bool{}
+			if inside {
+				defer func() { m.names[name] = found }()
+			}
+		}
+		seen[m] = true
+		for _, u := range m.uses {
+			if u.name != nil || !inside && !u.decl.Pub || u.state == active {
+				continue
+			}
+			o := c.resolveUse(m, u)
+			if o == nil || u.glob == nil {
+				continue
+			}
+			if o.Kind == EnumName {
+				found = o.members[name]
+			} else if f := c.lookup(o.Of, name, m, seen); f != nil && (f.Pub || m.within(f.Module)) {
+				found = f
+			}
+			if found != nil {
+				break
+			}
+		}
+	}
+	return found
+}
+
+// meant is the help for a misspelled name.
+func (c *checker) meant(name string, names []string) string {
+	if c.errors > maxDiagnostics {
+		return ""
+	}
+	return meant(name, names)
+}
+
+// meantOr is the help for a misspelled name, or what all names are.
+func (c *checker) meantOr(name string, names []string, all string) string {
+	if help := c.meant(name, names); help != "" {
+		return help
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return all + choices(names)
+}

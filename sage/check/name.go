@@ -1,0 +1,301 @@
+package check
+
+import (
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/types"
+)
+
+// name is the type of what a name stands for.
+func (c *checker) name(id *syntax.Ident, want *types.Type) *types.Type {
+	if o := c.local(id); o != nil {
+		return o.Type
+	}
+	if o := c.sibling(id.Name); o != nil {
+		c.info.Uses[id] = o
+		if o.Type == nil {
+			c.fault(id, CodeName, "name the agent of it that is meant", "`%s` is a supervisor, and no value",
+				brief(id.Name))
+			return types.Of(types.Invalid)
+		}
+		return o.Type
+	}
+	m := c.current.scope.module
+	if o := c.global(id.Name, m); o != nil {
+		c.info.Uses[id] = o
+		return c.value(o, id, nil, want)
+	}
+	if o := c.variant(id, want); o != nil {
+		return c.value(o, id, nil, want)
+	}
+	c.unknownName(id, false)
+	return types.Of(types.Invalid)
+}
+
+// sibling is the child with this name of the supervisor whose child begins with
+// what is checked, nil if there is none.
+func (c *checker) sibling(name string) *Object {
+	for b := c.current; b != nil; b = b.outer {
+		if o := b.children[name]; o != nil {
+			return o
+		}
+	}
+	return nil
+}
+
+// unknownName reports a name that means nothing, of a function if it is called.
+func (c *checker) unknownName(id *syntax.Ident, called bool) {
+	if id.Name == "" || c.current.env.unknown[id.Name] {
+		return
+	}
+	c.current.env.unknown[id.Name] = true
+	m := c.current.scope.module
+	if a := c.current.agent; a != nil && a.Belief(id.Name) != nil {
+		c.fault(id, CodeName, "write self."+id.Name, "`%s` is a belief, which is not known without self", id.Name)
+		return
+	}
+	help := c.elsewhere(m, id.Name)
+	if help == "" {
+		switch id.Name {
+		case "null", "nil", "none", "undefined", "Nil", "NULL":
+			help = "a value that may be missing is an Option: None, or Some(x)"
+		case "println", "printf", "puts", "echo", "log_info", "console":
+			help = "did you mean `print`?"
+		case "this":
+			help = "did you mean `self`?"
+		case "True", "TRUE":
+			help = "did you mean `true`?"
+		case "False", "FALSE":
+			help = "did you mean `false`?"
+		default:
+			names := append(c.variables(), c.names(m, Function, LibraryFunc, Const, AgentName)...)
+			help = c.meant(id.Name, names)
+		}
+	}
+	if help == "" && called {
+		help = "declare it: fn " + brief(id.Name) + "() { }"
+	}
+	c.fault(id, CodeName, help, "there is nothing called `%s` here", brief(id.Name))
+}
+
+// variant is the variant that a name alone stands for: of the enum that is
+// wanted, of one of the language, or the only one that is known. Nil if there
+// is none; an error if there are several.
+func (c *checker) variant(id *syntax.Ident, want *types.Type) *Object {
+	if id.Name == "" || id.Name[0] < 'A' || id.Name[0] > 'Z' {
+		return nil
+	}
+	if want != nil {
+		if want = want.Resolve(); want.Kind == types.Enum {
+			if o := c.enums[want.Decl]; o != nil && o.members[id.Name] != nil {
+				c.info.Uses[id] = o.members[id.Name]
+				return o.members[id.Name]
+			}
+		}
+	}
+	if o := c.universe.variants[id.Name]; o != nil {
+		c.info.Uses[id] = o
+		return o
+	}
+	found := c.variantsNamed(c.current.scope.module)[id.Name]
+	if len(found) == 0 {
+		return nil
+	}
+	if len(found) > 1 {
+		c.fault(id, CodeName, "write "+found[0].Parent.Name+"::"+id.Name, "`%s` is a variant of `%s` and of `%s`",
+			id.Name, found[0].Parent.Name, found[1].Parent.Name)
+		// Which of them is meant does not matter any more.
+	}
+	c.info.Uses[id] = found[0]
+	return found[0]
+}
+
+// variantsNamed are the variants of the enums that a module knows, by name.
+func (c *checker) variantsNamed(m *Module) map[string][]*Object {
+	if m.variants != nil {
+		return m.variants
+	}
+	m.variants = map[string][]*Object{}
+	seen := map[*Object]bool{}
+	add := func(o *Object) {
+		if o == nil || o.Kind != EnumName || seen[o] {
+			return
+		}
+		seen[o] = true
+		for _, v := range o.Type.Decl.Variants {
+			m.variants[v.Name] = append(m.variants[v.Name], o.members[v.Name])
+		}
+	}
+	for _, d := range m.Tree.Decls {
+		if d, ok := d.(*syntax.EnumDecl); ok {
+			add(c.info.Defs[d.Name])
+		}
+	}
+	for _, u := range m.uses {
+		add(u.object)
+		if u.glob != nil && u.glob.Kind == ModuleName {
+			for _, d := range u.glob.Of.Tree.Decls {
+				if d, ok := d.(*syntax.EnumDecl); ok && d.Pub {
+					add(c.info.Defs[d.Name])
+				}
+			}
+		}
+	}
+	return m.variants
+}
+
+// path is the type of what a path stands for.
+func (c *checker) path(p *syntax.Path, want *types.Type) *types.Type {
+	if len(p.Segments) == 1 {
+		if c.current.env.vars[p.Segments[0].Name.Name] == nil &&
+			c.global(p.Segments[0].Name.Name, c.current.scope.module) == nil {
+			c.unknownName(p.Segments[0].Name, false)
+			return types.Of(types.Invalid)
+		}
+	}
+	o := c.pathObject(p, c.current.scope.module)
+	if o == nil {
+		return types.Of(types.Invalid)
+	}
+	return c.value(o, p, c.pathArgs(p, o), want)
+}
+
+// pathArgs are the types that are written in a path: behind the enum or behind
+// the variant, behind the function.
+func (c *checker) pathArgs(p *syntax.Path, o *Object) []*types.Type {
+	var args []syntax.Type
+	for i, seg := range p.Segments {
+		if len(seg.Args) == 0 {
+			continue
+		}
+		last := i == len(p.Segments)-1
+		if args != nil || !last && !(o.Kind == VariantName && i == len(p.Segments)-2) {
+			c.fault(seg.Name, CodeTypeName, "", "no types can stand behind `%s`", brief(seg.Name.Name))
+			return nil
+		}
+		args = seg.Args
+	}
+	return c.typeList(args, c.current.scope)
+}
+
+// instance is what type parameters are in one place: the types that are
+// written there, or ones that are found out.
+func (c *checker) instance(at syntax.Node, name string, params, written []*types.Type) []*types.Type {
+	if len(written) == len(params) && written != nil {
+		return written
+	}
+	if written != nil {
+		c.fault(at, CodeTypeName, "", "`%s` takes %s, and is given %d", brief(name), countOf(len(params), "type"),
+			len(written))
+	}
+	args := make([]*types.Type, len(params))
+	for i := range args {
+		args[i] = types.NewVar()
+	}
+	return args
+}
+
+// value is the type of an object that is used as a value.
+func (c *checker) value(o *Object, at syntax.Expr, written []*types.Type, want *types.Type) *types.Type {
+	switch o.Kind {
+	case Const:
+		if o.Node != nil && o.state != done {
+			c.constant(o)
+		}
+		return o.Type
+	case Function:
+		return c.instantiate(o, at, written)
+	case LibraryFunc:
+		c.testOnly(o, at)
+		return c.instantiate(c.overloadAs(o, want), at, written)
+	case VariantName:
+		return c.variantValue(o, at, written, want)
+	case RecordName:
+		c.fault(at, CodeName, "a value of it is written "+o.Name+" { field: value }",
+			"`%s` is a record, and no value", o.Name)
+	case AgentName:
+		help := "start one with summon " + o.Name + " { }"
+		if c.current.children != nil {
+			help = "give the child a name, and write that: " + o.Name + " as " + lowered(o.Name) + " { … }"
+		}
+		c.fault(at, CodeName, help, "`%s` is an agent, and no value", o.Name)
+	case ToolName:
+		c.fault(at, CodeName, "call one of its functions: "+o.Name+".f(…)", "`%s` is a tool, and no value", o.Name)
+	default:
+		c.fault(at, CodeName, "", "`%s` is %s, and no value", o.Name, o.Kind.article())
+	}
+	return types.Of(types.Invalid)
+}
+
+func (c *checker) instantiate(o *Object, at syntax.Expr, written []*types.Type) *types.Type {
+	if len(o.params) == 0 && written == nil {
+		return o.Type
+	}
+	return types.Subst(o.Type, o.params, c.instance(at, o.Name, o.params, written))
+}
+
+// overloadAs is the function of the library that has the type that is wanted,
+// or the first of its name.
+func (c *checker) overloadAs(o *Object, want *types.Type) *Object {
+	fs := c.universe.functions[o.Name]
+	if want == nil || len(fs) == 1 || want.Resolve().Kind != types.Func {
+		return o
+	}
+	params := want.Resolve().Params()
+	for _, f := range fs {
+		of := f.Type.Params()
+		if len(of) != len(params) {
+			continue
+		}
+		ok := true
+		for i := range of {
+			ok = ok && could(params[i], of[i])
+		}
+		if ok {
+			return f
+		}
+	}
+	return o
+}
+
+// could reports whether a type may be that of a parameter of a function of the
+// library, as far as it is known.
+func could(t, param *types.Type) bool {
+	t = t.Resolve()
+	if param.Kind == types.Param || t.Kind == types.Var || t.Kind == types.Invalid || t.Kind == types.Never {
+		return true
+	}
+	if t.Kind != param.Kind || t.Decl != param.Decl || len(t.Elems) != len(param.Elems) {
+		return false
+	}
+	for i := range t.Elems {
+		if !could(t.Elems[i], param.Elems[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// enumType is an enum as it is used in one place.
+func (c *checker) enumType(o *Object, at syntax.Expr, written []*types.Type, want *types.Type) *types.Type {
+	decl := o.Parent.Type.Decl
+	t := types.Declared(types.Enum, decl, c.instance(at, decl.Name, decl.Params, written))
+	if want != nil && len(decl.Params) > 0 {
+		if want = want.Resolve(); want.Kind == types.Enum && want.Decl == decl {
+			types.Unify(t, want)
+		}
+	}
+	return t
+}
+
+// variantValue is the type of a variant as a value: of one that carries
+// something it is a function.
+func (c *checker) variantValue(o *Object, at syntax.Expr, written []*types.Type, want *types.Type) *types.Type {
+	if want != nil && want.Resolve().Kind == types.Func {
+		want = want.Resolve().Result()
+	}
+	t := c.enumType(o, at, written, want)
+	if payload := t.Payload(o.Index); len(payload) > 0 {
+		return types.FuncOf(payload, t, false)
+	}
+	return t
+}

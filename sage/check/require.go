@@ -1,0 +1,191 @@
+package check
+
+import (
+	"strconv"
+
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/types"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// why says why a type is expected somewhere: what the expected type is there.
+type why struct {
+	what string // such as "is what a condition is"
+	name string // of the function, if it is a parameter
+	arg  int    // its number from 1; 0 if it is none
+	help string
+}
+
+const conditionHelp = "compare it with something, such as x != 0"
+
+func (w why) String() string {
+	if w.arg > 0 {
+		return "is what `" + brief(w.name) + "` takes as its " + ordinal(w.arg) + " argument"
+	}
+	return w.what
+}
+
+func ordinal(n int) string {
+	words := [...]string{"", "first", "second", "third", "fourth", "fifth", "sixth", "seventh"}
+	if n < len(words) {
+		return words[n]
+	}
+	return itoa(n) + "th"
+}
+
+// expect checks an expression that must have a type.
+func (c *checker) expect(x syntax.Expr, want *types.Type, w why) *types.Type {
+	got := c.expr(x, want)
+	c.fits(x, got, want, w)
+	return got
+}
+
+// fits reports a type that is not the one that is wanted.
+func (c *checker) fits(at syntax.Node, got, want *types.Type, w why) bool {
+	if types.Unify(got, want) {
+		return true
+	}
+	help := w.help
+	if h := c.remedy(got.Resolve(), want.Resolve()); h != "" {
+		help = h
+	}
+	c.fault(at, CodeType, help, "expected `%s`, found `%s`: `%s` %s", want, got, want, w)
+	return false
+}
+
+// remedy is how one makes what is wanted of what is there, "" if nothing is known.
+func (c *checker) remedy(got, want *types.Type) string {
+	switch {
+	case got.Kind == types.Enum && got.Decl == c.universe.option && types.Unify(got.Elems[0], want):
+		return "take the value out with unwrap_or(…, other), or with match"
+	case got.Kind == types.Enum && got.Decl == c.universe.result && types.Unify(got.Elems[0], want):
+		return "take the value out with try, with catch, or with match"
+	case got.Kind == types.Agent && got.Decl.Output != nil && got.Decl.Output.Resolve().Kind == want.Kind:
+		return "wait for what the agent yields: try await …"
+	case want.Kind == types.Enum && want.Decl == c.universe.option && types.Unify(got, want.Elems[0]):
+		return "write Some(…) around it"
+	case want.Kind == types.Enum && want.Decl == c.universe.result && types.Unify(got, want.Elems[0]):
+		return "write Ok(…) around it"
+	case want.Kind == types.String && types.Printable(got):
+		return "write str(…) around it, or put it into a string: \"{…}\""
+	case want.Kind == types.Float && got.Kind == types.Int:
+		return "write a number with a point, such as 1.0, or int_to_float(…)"
+	case want.Kind == types.Int && got.Kind == types.Float:
+		return "write round(…), floor(…) or float_to_int(…) around it"
+	case want.Kind == types.Int && got.Kind == types.String:
+		return "write try parse_int(…) around it"
+	case want.Kind == types.Float && got.Kind == types.String:
+		return "write try parse_float(…) around it"
+	case want.Kind == types.Func && got.Kind == types.Func && got.Fails && !want.Fails:
+		return "say in the function what happens when it fails: … catch { … }"
+	case want.Kind == types.Unit && got.Kind != types.Unit:
+		return "nothing is expected here: write ; behind it"
+	}
+	return ""
+}
+
+// unknown reports a type that has to be known, and is not.
+func (c *checker) unknown(at syntax.Node, help string) {
+	if help == "" {
+		help = "write it where the value comes from: let x: List<Int> = …, or |x: Int| …"
+	}
+	c.fault(at, CodeUnknownType, help, "the type of this is not known here")
+}
+
+// demand is what a type must be for something that is done with its values.
+type demand uint8
+
+const (
+	numeric    demand = iota // Int or Float
+	ordered                  // Int, Float or String
+	comparable               // no function
+	joined                   // String or List
+	printable                // no function
+	kept                     // no function, no agent
+	key                      // the key of a map
+)
+
+// pending is a demand on a type that was not known when it was made.
+type pending struct {
+	demand demand
+	op     syntax.Kind
+	t      *types.Type
+	at     syntax.Node
+}
+
+// require demands something of a type, as soon as it is known.
+func (c *checker) require(d demand, t *types.Type, at syntax.Node, op syntax.Kind) {
+	t = t.Resolve()
+	switch t.Kind {
+	case types.Int, types.String, types.Bool, types.Invalid, types.Never, types.Float:
+		c.demanded(pending{d, op, t, at})
+	default:
+		c.current.env.pending = append(c.current.env.pending, pending{d, op, t, at})
+	}
+}
+
+// settle checks what was demanded of types that are known now. What is still
+// not known becomes what suits best.
+func (c *checker) settle(e *env) {
+	for _, p := range e.pending {
+		if p.t.Resolve().Kind == types.Var {
+			switch p.demand {
+			case numeric, ordered:
+				types.Unify(p.t, types.Of(types.Int))
+			case joined:
+				types.Unify(p.t, types.Of(types.String))
+			}
+		}
+		c.demanded(p)
+	}
+	e.pending = nil
+}
+
+func (c *checker) demanded(p pending) {
+	t := p.t.Resolve()
+	if t.Kind == types.Invalid || t.Kind == types.Never || t.Kind == types.Var {
+		return
+	}
+	switch p.demand {
+	case numeric:
+		if t.Kind == types.Int || t.Kind == types.Float {
+			return
+		}
+		help := c.remedy(t, types.Of(types.Int))
+		if t.Kind == types.String {
+			if p.op == syntax.Add {
+				help = "write ++ to join strings"
+			}
+		} else if t.Kind == types.List && p.op == syntax.Add {
+			help = "write ++ to join lists, push(xs, x) for one element"
+		}
+		c.fault(p.at, CodeOperator, help, "`%s` is for Int and Float, and this is `%s`", p.op, t)
+	case ordered:
+		if t.Kind == types.Int || t.Kind == types.Float || t.Kind == types.String {
+			return
+		}
+		c.fault(p.at, CodeOperator, c.remedy(t, types.Of(types.Int)),
+			"`%s` is for Int, Float and String, and this is `%s`", p.op, t)
+	case joined:
+		if t.Kind != types.String && t.Kind != types.List {
+			c.fault(p.at, CodeOperator, c.remedy(t, types.Of(types.String)),
+				"`++` joins strings or lists, and this is `%s`", t)
+		}
+	case comparable:
+		if !types.Printable(t) {
+			c.fault(p.at, CodeOperator, "", "functions cannot be compared, and this is `%s`", t)
+		}
+	case printable:
+		if !types.Printable(t) {
+			c.fault(p.at, CodeType, "call it, and use what it returns",
+				"functions cannot be shown as text, and this is `%s`", t)
+		}
+	case kept:
+		if !types.Persistable(t) {
+			c.fault(p.at, CodeType, "", "functions and agents cannot be made of text, and this is `%s`", t)
+		}
+	case key:
+		c.keyType(p.at, t)
+	}
+}

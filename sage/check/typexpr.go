@@ -1,0 +1,397 @@
+package check
+
+import (
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/types"
+)
+
+// typ is what a type as it is written stands for.
+func (c *checker) typ(t syntax.Type, s typeScope) *types.Type {
+	switch t := t.(type) {
+	case *syntax.NamedType:
+		got := c.namedType(t.Name, s)
+		if types.TooLarge(got) {
+			c.fault(t, CodeTooLarge, "make a record of its parts", "this type has more than %d parts", types.MaxSize)
+			return types.Of(types.Invalid)
+		}
+		return got
+	case *syntax.TupleType:
+		if len(t.Elems) > types.MaxSize {
+			c.fault(t, CodeTooLarge, "make a record of its parts", "this type has more than %d parts", types.MaxSize)
+			return types.Of(types.Invalid)
+		}
+		elems := make([]*types.Type, len(t.Elems))
+		for i, e := range t.Elems {
+			elems[i] = c.typ(e, s)
+		}
+		return types.TupleOf(elems)
+	case *syntax.FuncType:
+		params := make([]*types.Type, len(t.Params))
+		for i, p := range t.Params {
+			params[i] = c.typ(p, s)
+		}
+		result := types.Of(types.Unit)
+		if t.Result != nil {
+			result = c.typ(t.Result, s)
+		}
+		return types.FuncOf(params, result, false)
+	}
+	return types.Of(types.Invalid)
+}
+
+func (c *checker) namedType(path *syntax.Path, s typeScope) *types.Type {
+	invalid := types.Of(types.Invalid)
+	last := path.Segments[len(path.Segments)-1]
+	name := last.Name.Name
+	if name == "" {
+		return invalid
+	}
+	for _, seg := range path.Segments[:len(path.Segments)-1] {
+		if len(seg.Args) > 0 {
+			c.fault(seg.Name, CodeTypeName, "", "types cannot follow the name of a module")
+			return invalid
+		}
+	}
+	if len(path.Segments) == 1 {
+		if o := s.params[name]; o != nil {
+			c.info.Uses[last.Name] = o
+			c.arity(path, last, 0)
+			return o.Type
+		}
+		if kind, ok := basics[name]; ok {
+			return c.basicType(path, last, kind, s)
+		}
+	}
+	o := c.pathObject(path, s.module)
+	if o == nil {
+		if len(path.Segments) == 1 {
+			c.unknownType(last.Name, s)
+		}
+		return invalid
+	}
+	switch o.Kind {
+	case RecordName, EnumName:
+		if !c.arity(path, last, len(o.Type.Decl.Params)) {
+			return invalid
+		}
+		return types.Declared(o.Type.Kind, o.Type.Decl, c.typeList(last.Args, s))
+	case AgentName:
+		c.fault(path, CodeTypeName, "the type of its handle is Agent<"+o.Name+">", "`%s` is an agent, and no type",
+			brief(path.String()))
+	default:
+		c.fault(path, CodeTypeName, "", "`%s` is %s, and no type", brief(path.String()), o.Kind.article())
+	}
+	return invalid
+}
+
+func (c *checker) typeList(list []syntax.Type, s typeScope) []*types.Type {
+	if len(list) == 0 {
+		return nil
+	}
+	of := make([]*types.Type, len(list))
+	for i, t := range list {
+		of[i] = c.typ(t, s)
+	}
+	return of
+}
+
+// arity reports type arguments that are too many or too few.
+func (c *checker) arity(path *syntax.Path, last syntax.Segment, want int) bool {
+	if len(last.Args) == want {
+		return true
+	}
+	name := last.Name.Name
+	switch {
+	case want == 0:
+		c.fault(path, CodeTypeName, "write only "+brief(name), "`%s` takes no types", brief(name))
+	case len(last.Args) == 0:
+		c.fault(path, CodeTypeName, "write "+brief(name)+"<"+placeholders(want)+">, with types in it",
+			"`%s` of what? it takes %s", brief(name), countOf(want, "type"))
+	default:
+		c.fault(path, CodeTypeName, "", "`%s` takes %s, and is given %d", brief(name), countOf(want, "type"),
+			len(last.Args))
+	}
+	return false
+}
+
+func placeholders(n int) string {
+	s := ""
+	for i := range min(n, 5) {
+		if i > 0 {
+			s += ", "
+		}
+		s += "…"
+	}
+	return s
+}
+
+func (c *checker) basicType(path *syntax.Path, last syntax.Segment, kind types.Kind, s typeScope) *types.Type {
+	invalid := types.Of(types.Invalid)
+	switch last.Name.Name {
+	case "List":
+		if !c.arity(path, last, 1) {
+			return invalid
+		}
+		return types.ListOf(c.typ(last.Args[0], s))
+	case "Map":
+		if !c.arity(path, last, 2) {
+			return invalid
+		}
+		key := c.typ(last.Args[0], s)
+		c.keyType(last.Args[0], key)
+		return types.MapOf(key, c.typ(last.Args[1], s))
+	case "Oracle":
+		// What a model answers is a value like any other once it is there.
+		if !c.arity(path, last, 1) {
+			return invalid
+		}
+		return c.typ(last.Args[0], s)
+	case "Agent":
+		if !c.arity(path, last, 1) {
+			return invalid
+		}
+		named, ok := last.Args[0].(*syntax.NamedType)
+		if !ok {
+			c.fault(last.Args[0], CodeTypeName, "write Agent<Name>, with the name of an agent", "this is no agent")
+			return invalid
+		}
+		o := c.agentNamed(named.Name, s.module)
+		if o == nil {
+			return invalid
+		}
+		return o.Type
+	case "Fn":
+		c.fault(path, CodeTypeName, "write Fn(Int) -> String", "the type of a function has parameters and a result")
+		return invalid
+	}
+	if !c.arity(path, last, 0) {
+		return invalid
+	}
+	return types.Of(kind)
+}
+
+// keyType reports what cannot be the key of a map.
+func (c *checker) keyType(at syntax.Node, key *types.Type) {
+	if !types.Persistable(key) {
+		c.fault(at, CodeTypeName, "keys are Int, String, Bool, or made of these",
+			"`%s` cannot be the key of a map: functions and agents cannot be compared", key)
+	}
+}
+
+// agentNamed is the agent that a path stands for; it reports what is wrong.
+func (c *checker) agentNamed(path *syntax.Path, m *Module) *Object {
+	last := path.Last()
+	if last.Name == "" {
+		return nil
+	}
+	o := c.pathObject(path, m)
+	if o == nil {
+		if len(path.Segments) == 1 {
+			c.fault(path, CodeName, c.meantOr(last.Name, c.names(m, AgentName), "there are "),
+				"there is no agent `%s`", brief(last.Name))
+		}
+		return nil
+	}
+	if o.Kind != AgentName {
+		c.fault(path, CodeName, c.meant(last.Name, c.names(m, AgentName)), "`%s` is %s, and no agent",
+			brief(path.String()), o.Kind.article())
+		return nil
+	}
+	return o
+}
+
+// names are those of a kind that can be written in a module as they are.
+func (c *checker) names(m *Module, kinds ...ObjectKind) []string {
+	if c.errors > maxDiagnostics {
+		return nil
+	}
+	var names []string
+	fits := func(o *Object) bool {
+		for _, k := range kinds {
+			if o != nil && o.Kind == k {
+				return true
+			}
+		}
+		return false
+	}
+	for _, d := range m.Tree.Decls {
+		if id := declName(d); id != nil && fits(c.info.Defs[id]) {
+			names = append(names, id.Name)
+		}
+	}
+	for _, u := range m.uses {
+		if u.name != nil && fits(u.object) {
+			names = append(names, u.name.Name)
+		}
+	}
+	for _, n := range c.universe.order {
+		if fits(c.universe.names[n]) || fits(c.universe.tools[n]) || c.universe.functions[n] != nil &&
+			fits(c.universe.functions[n][0]) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+func declName(d syntax.Decl) *syntax.Ident {
+	switch d := d.(type) {
+	case *syntax.RecordDecl:
+		return d.Name
+	case *syntax.EnumDecl:
+		return d.Name
+	case *syntax.ConstDecl:
+		return d.Name
+	case *syntax.FuncDecl:
+		return d.Name
+	case *syntax.AgentDecl:
+		return d.Name
+	case *syntax.SupervisorDecl:
+		return d.Name
+	}
+	return nil
+}
+
+// elsewhere says in which module a name can be used that is not known here.
+func (c *checker) elsewhere(m *Module, name string) string {
+	for _, other := range c.info.Modules {
+		if o := other.Objects[name]; o != nil && other != m && (o.Pub || m.within(other)) && other.Path != "" {
+			return "use it from its module: use " + other.Path + "::" + name + ";"
+		}
+	}
+	return ""
+}
+
+func (c *checker) unknownType(name *syntax.Ident, s typeScope) {
+	help := c.elsewhere(s.module, name.Name)
+	if help == "" {
+		names := c.names(s.module, RecordName, EnumName)
+		names = append(names, "Int", "Float", "Bool", "String", "Unit", "List", "Map", "Fn", "Agent", "Oracle")
+		for n := range s.params {
+			names = append(names, n)
+		}
+		switch name.Name {
+		case "int", "i64", "i32", "u64", "u32", "usize", "Integer", "integer", "number", "Number", "i8", "u8", "long":
+			help = "did you mean `Int`?"
+		case "float", "f64", "f32", "double", "Double":
+			help = "did you mean `Float`?"
+		case "str", "string", "Str", "Text", "text", "&str":
+			help = "did you mean `String`?"
+		case "void", "Void", "None", "null", "unit":
+			help = "did you mean `Unit`?"
+		case "boolean", "Boolean", "bool":
+			help = "did you mean `Bool`?"
+		case "Vec", "Array", "array", "list", "Set":
+			help = "did you mean `List`?"
+		case "Dict", "dict", "HashMap", "map":
+			help = "did you mean `Map`?"
+		default:
+			help = c.meantOr(name.Name, names, "there are ")
+			if len(help) > 9 && help[:9] == "there are" {
+				help = "declare it with record or enum"
+			}
+		}
+	}
+	c.fault(name, CodeTypeName, help, "there is no type `%s`", brief(name.Name))
+}
+
+// pathObject is what a path stands for that names no variable. A single name
+// that is not known gives nil without an error, all else that is wrong is
+// reported.
+func (c *checker) pathObject(path *syntax.Path, m *Module) *Object {
+	first := path.Segments[0].Name
+	var o *Object
+	if len(path.Segments) > 1 {
+		o = c.container(first, m)
+		if o == nil {
+			return nil
+		}
+	} else if o = c.global(first.Name, m); o == nil {
+		return nil
+	}
+	c.info.Uses[first] = o
+	for _, seg := range path.Segments[1:] {
+		if o = c.member(m, o, seg.Name); o == nil {
+			return nil
+		}
+		c.info.Uses[seg.Name] = o
+	}
+	return o
+}
+
+// container is the module or enum that the first name of a path stands for.
+func (c *checker) container(first *syntax.Ident, m *Module) *Object {
+	name := first.Name
+	if o := c.global(name, m); o != nil && (o.Kind == EnumName || o.Kind == ModuleName) {
+		return o
+	}
+	switch {
+	case name == "":
+		return nil
+	case name == "self":
+		return m.itself()
+	case name == "super" && m.Parent != nil:
+		return m.Parent.itself()
+	case name == "root" || name == "crate":
+		return c.info.Modules[0].itself()
+	case m.Modules[name] != nil:
+		return m.Modules[name].itself()
+	case c.info.Modules[0].Modules[name] != nil:
+		return c.info.Modules[0].Modules[name].itself()
+	}
+	if o := c.global(name, m); o != nil {
+		c.fault(first, CodeName, "", "`%s` is %s: nothing can stand behind `%s::`", brief(name), o.Kind.article(),
+			brief(name))
+		return nil
+	}
+	help := c.elsewhere(m, name)
+	if help == "" {
+		names := c.names(m, EnumName)
+		for n := range m.Modules {
+			names = append(names, n)
+		}
+		help = c.meant(name, names)
+	}
+	c.fault(first, CodeName, help, "there is no module or enum `%s`", brief(name))
+	return nil
+}
+
+// global is what a name stands for that names no variable: in the module, or
+// in the language. Of functions of the library it is the first.
+func (c *checker) global(name string, m *Module) *Object {
+	if o := c.lookup(m, name, nil, nil); o != nil {
+		return o
+	}
+	if o := c.universe.names[name]; o != nil {
+		return o
+	}
+	if fs := c.universe.functions[name]; fs != nil {
+		return fs[0]
+	}
+	if o := c.universe.tools[name]; o != nil {
+		return o
+	}
+	return nil
+}
+
+// article is what an object is called for people.
+func (k ObjectKind) article() string {
+	return [...]string{
+		Variable: "a variable", Parameter: "a parameter", Belief: "a belief", BeliefMethod: "a method of beliefs",
+		Const:    "a constant",
+		Function: "a function", LibraryFunc: "a function of the library", ToolName: "a tool",
+		ToolFunc:   "a function of a tool",
+		RecordName: "a record", RecordField: "a field", EnumName: "an enum", VariantName: "a variant",
+		TypeParam: "a type parameter",
+		AgentName: "an agent", SupervisorName: "a supervisor", ModuleName: "a module", ChildName: "a child",
+	}[k]
+}
+
+func countOf(n int, what string) string {
+	switch n {
+	case 0:
+		return "no " + what
+	case 1:
+		return "one " + what
+	}
+	return itoa(n) + " " + what + "s"
+}

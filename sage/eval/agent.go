@@ -1,0 +1,422 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/types"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// agentCode is an agent as it is declared.
+type agentCode struct {
+	name       string
+	fields     []beliefCode
+	handlers   [syntax.EventMessage + 1]*function
+	persistent []string
+}
+
+// beliefCode is a belief as it is declared.
+type beliefCode struct {
+	name       string
+	shape      *shape
+	persistent bool
+	value      *function // nil: the zero of its type
+}
+
+// agent is an incarnation.
+type agent struct {
+	path        string
+	code        *agentCode
+	env         *environment
+	fields      []Value
+	box         *mailbox
+	kept        Kept // nil if nothing of it is persistent
+	incarnation uint64
+	life        context.Context // ends with it; those that it summons live in it
+	grace       context.Context // see finishing; nil until it is needed
+	endGrace    context.CancelFunc
+	paused      bool
+	starting    bool // on waking is over, and its supervisor still waits for its start
+	handle      *Handle
+	siblings    map[*check.Object]*Handle // that have names, of a supervised one
+
+	mu       sync.Mutex
+	summoned map[*Handle]struct{}
+	names    map[string]int // how many of each kind were summoned
+}
+
+// given are the values that a child or summon gives to beliefs, by their index.
+type given func(m *machine, fields []Value)
+
+// live is the whole life of an incarnation: beliefs, on waking, on start, the
+// mailbox if there is on message, on error if any of these fails, on resting.
+// The error is nil after a normal end, ErrShutdown if it was stopped, else why
+// it failed.
+func (a *agent) live(ctx context.Context, init given) (result Value, err error) {
+	life, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a.life = life
+	m := newMachine(ctx, a.env, a)
+	m.watch(ctx)
+	defer func() { m.unwatch(); m.reserve(0) }()
+	defer a.env.present(a)()
+	defer func() {
+		if v := recover(); v != nil {
+			err = m.internal(fmt.Errorf("%v", v))
+		}
+	}()
+
+	defer func() {
+		if a.endGrace != nil {
+			a.endGrace()
+		}
+	}()
+	result, err = a.run(m, init)
+	if err != nil && !errors.Is(err, errStopped) {
+		a.failed(m, err)
+	}
+	err = errors.Join(err, a.rest(m, ctx))
+	cancel()
+	err = errors.Join(err, a.dismiss())
+	if a.kept != nil {
+		a.kept.End()
+	}
+	a.close(result, err)
+	return result, ending(err)
+}
+
+// started tells the supervisor of the agent that the agent has started, once.
+// That is when on waking is over and on start waits for the first time, has run
+// for a time slice, or has ended the agent: what an agent does before its first
+// wait comes before the start of the next sibling. An agent whose on waking
+// fails has failed to start.
+func (a *agent) started() {
+	if a.starting {
+		a.starting = false
+		a.env.ready(a.life, a.path, a.incarnation)
+	}
+}
+
+// ending is the error as a supervisor understands it.
+func ending(err error) error {
+	if err == nil {
+		return nil
+	}
+	var failed *Error
+	if errors.Is(err, errStopped) && !errors.As(err, &failed) {
+		return supervisor.ErrShutdown
+	}
+	if failed != nil && !errors.Is(err, supervisor.ErrShutdown) {
+		return failed
+	}
+	return err
+}
+
+func (a *agent) run(m *machine, init given) (Value, error) {
+	if _, _, err := m.attempt(func() (outcome, Value) { a.load(m, init); return onward, unit }); err != nil {
+		return unit, err
+	}
+	if _, _, err := a.event(m, syntax.EventWaking); err != nil {
+		return unit, err
+	}
+	a.starting = a.handle.supervised
+	how, result, err := a.event(m, syntax.EventStart)
+	if err != nil || how == yielding || a.code.handlers[syntax.EventMessage] == nil {
+		return result, err
+	}
+	for {
+		how, result, err := m.attempt(func() (outcome, Value) {
+			message := a.receive(m, &m.frame)
+			return a.env.call(m, a.code.handlers[syntax.EventMessage], message)
+		})
+		if err != nil || how == yielding {
+			return result, err
+		}
+	}
+}
+
+// event runs the handler of an event, if there is one.
+func (a *agent) event(m *machine, e syntax.Event, args ...Value) (outcome, Value, error) {
+	h := a.code.handlers[e]
+	if h == nil {
+		return onward, unit, nil
+	}
+	return m.attempt(func() (outcome, Value) { return a.env.call(m, h, args...) })
+}
+
+// attempt runs something to its end, an error or a stop.
+func (m *machine) attempt(run func() (outcome, Value)) (how outcome, v Value, err error) {
+	switch x := m.guard(&m.frame, func() { how, v = run() }).(type) {
+	case *thrown:
+		return onward, unit, x.err
+	case error:
+		return onward, unit, x
+	case *leave:
+		return onward, unit, m.internal(fmt.Errorf("nothing takes a %d", x.how))
+	}
+	return how, v, nil
+}
+
+// call runs a function from outside of the program.
+func (env *environment) call(m *machine, fn *function, args ...Value) (outcome, Value) {
+	f := m.enter(&m.frame, fn.slots, m.here)
+	copy(f.s, args)
+	how := fn.run(f)
+	v := f.ret
+	if fn.result != 0 {
+		v.ref = fn.result
+	}
+	f.ret = Value{}
+	m.exit(f)
+	return how, v
+}
+
+// failed runs on error. The agent has failed whatever that does.
+func (a *agent) failed(m *machine, err error) {
+	_, _, again := a.event(m, syntax.EventError, errorValue(asError(err)))
+	if again != nil && !errors.Is(again, errStopped) {
+		a.env.warn(a.path, "on error failed, too", again)
+	}
+}
+
+// rest runs on resting, within the time that a stop may take.
+func (a *agent) rest(m *machine, ctx context.Context) error {
+	if a.code.handlers[syntax.EventResting] == nil {
+		return nil
+	}
+	m.unwatch()
+	grace, cancel := context.WithTimeout(a.finishing(ctx), a.env.graceTime())
+	defer cancel()
+	a.grace = grace // writes of on resting must not outlast it
+	err := errStopped
+	if grace.Err() == nil {
+		m.watch(grace)
+		_, _, err = a.event(m, syntax.EventResting)
+	}
+	if errors.Is(err, errStopped) {
+		return &Error{Kind: Timeout, Agent: a.path, Message: fmt.Sprintf(
+			"%s: on resting was not over after %v, which is the time for a stop", a.path, a.env.graceTime())}
+	}
+	return err
+}
+
+// finishing returns a context for what is finished although the agent is asked
+// to stop: on resting and durable writes. It ends when the time for a stop is over.
+func (a *agent) finishing(ctx context.Context) context.Context {
+	if a.grace == nil {
+		grace, end := context.WithCancel(context.WithoutCancel(ctx))
+		limited := context.AfterFunc(ctx, func() {
+			timer := time.NewTimer(a.env.graceTime())
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+				end()
+			case <-grace.Done():
+			}
+		})
+		a.grace, a.endGrace = grace, func() { limited(); end() }
+	}
+	return a.grace
+}
+
+// graceTime is the part of the time for a stop that the agent may use.
+func (env *environment) graceTime() time.Duration { return env.shutdown * 9 / 10 }
+
+// dismiss stops those that the agent has summoned, and waits for them.
+func (a *agent) dismiss() error {
+	a.mu.Lock()
+	left := make([]*Handle, 0, len(a.summoned))
+	for h := range a.summoned {
+		left = append(left, h)
+	}
+	a.mu.Unlock()
+	for _, h := range left {
+		h.cancel()
+	}
+	for _, h := range left {
+		<-h.done
+	}
+	return nil
+}
+
+// close tells those who wait for the agent how it ended.
+func (a *agent) close(result Value, err error) {
+	h := a.handle
+	if h.supervised {
+		return
+	}
+	h.result = result
+	var failed *Error
+	switch {
+	case errors.As(err, &failed):
+		h.err = failed
+	case err != nil:
+		h.ended = true
+	}
+	close(h.done)
+}
+
+// load gives the beliefs their first values: what was kept, else what the child
+// or summon says, else what the agent says, else zero.
+func (a *agent) load(m *machine, init given) {
+	a.fields = make([]Value, len(a.code.fields))
+	if init != nil {
+		init(m, a.fields)
+	}
+	for i, b := range a.code.fields {
+		if a.fields[i].ref != nil {
+			continue
+		}
+		if b.value == nil {
+			a.fields[i] = b.shape.zero(0)
+			continue
+		}
+		_, a.fields[i] = a.env.call(m, b.value)
+	}
+	if len(a.code.persistent) == 0 {
+		return
+	}
+	kept, err := a.env.beliefs.Begin(a.life, a.path, a.incarnation, a.code.persistent)
+	if err != nil {
+		m.throwError(Runtime, fmt.Errorf("the beliefs of %s cannot be opened: %w", a.path, err))
+	}
+	a.kept = kept
+	values := kept.Values()
+	for i, b := range a.code.fields {
+		text, found := values[b.name]
+		if !b.persistent || !found {
+			continue
+		}
+		v, err := b.shape.decode([]byte(text))
+		if err != nil {
+			m.throwError(Runtime, fmt.Errorf("belief %s of %s is kept as %.100s, which is no "+
+				"value of its type now (%w); "+
+				"declare the type that it had, or give the belief another name", b.name, a.path, text, err))
+		}
+		a.fields[i] = v
+	}
+}
+
+// save keeps a new value of a persistent belief, and lets the agent believe it
+// once that is done.
+func (a *agent) save(m *machine, n int, v Value) {
+	b := a.code.fields[n]
+	if a.kept == nil || !b.persistent {
+		a.fields[n] = v
+		return
+	}
+	a.write(m, map[string]string{b.name: string(encode(v))})
+	a.fields[n] = v
+}
+
+// checkpoint keeps all persistent beliefs, in one step.
+func (a *agent) checkpoint(m *machine) {
+	if a == nil || a.kept == nil {
+		return
+	}
+	values := map[string]string{}
+	for i, b := range a.code.fields {
+		if b.persistent {
+			values[b.name] = string(encode(a.fields[i]))
+		}
+	}
+	a.write(m, values)
+}
+
+// write keeps values. It is finished although the agent is asked to stop, and
+// the agent goes on to its next wait or write then.
+func (a *agent) write(m *machine, values map[string]string) {
+	m.checkStop()
+	if err := a.kept.Set(a.finishing(m.ctx), values); err != nil {
+		m.throwError(Runtime, fmt.Errorf("%s could not be kept: %w", nameList(values), err))
+	}
+}
+
+func nameList(values map[string]string) string {
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return fmt.Sprint(names)
+}
+
+// receive waits for the next message. Meanwhile the agent can be paused.
+func (a *agent) receive(m *machine, f *frame) Value {
+	for {
+		m.checkStop()
+		e, found, paused, wake := a.box.take()
+		if found {
+			return e
+		}
+		if paused != a.paused {
+			a.paused = paused
+			event := syntax.EventResume
+			if paused {
+				event = syntax.EventPause
+			}
+			if h := a.code.handlers[event]; h != nil {
+				to := m.enter(f, h.slots, m.here)
+				h.run(to)
+				m.exit(to)
+			}
+			continue
+		}
+		f.trim()
+		a.box.settled()
+		select {
+		case <-wake:
+		case <-m.waiting().Done():
+			m.stop.Store(true)
+		}
+	}
+}
+
+// agentCodeOf compiles an agent, without the bodies of its handlers.
+func (p *Program) agentCodeOf(a *check.Agent) *agentCode {
+	code := &agentCode{name: a.Object.Name}
+	for _, o := range a.Beliefs {
+		f, _ := o.Node.(*syntax.Field)
+		b := beliefCode{name: o.Name, shape: p.shape(o.Type), persistent: persistent(o)}
+		if f != nil && f.Value != nil {
+			b.value = p.thunk(f.Value)
+		}
+		if b.persistent {
+			code.persistent = append(code.persistent, b.name)
+		}
+		code.fields = append(code.fields, b)
+	}
+	return code
+}
+
+// handlers compiles the handlers of an agent.
+func (p *Program) handlers(a *check.Agent, code *agentCode) {
+	for _, h := range a.Decl.Handlers() {
+		if h.Event > syntax.EventMessage || h.Body == nil {
+			continue
+		}
+		fn := &function{name: "on " + h.Event.String()}
+		m := &maker{p: p, fn: fn, vars: map[*check.Object]variable{}, agent: a, result: types.Unit}
+		if h.Param != nil {
+			if o := p.info.Defs[h.Param.Name]; o != nil {
+				m.parameter(o)
+			} else {
+				m.slot()
+			}
+		} else if h.Event == syntax.EventError || h.Event == syntax.EventMessage {
+			m.slot()
+		}
+		fn.body = m.block(h.Body, sink{kind: discard})
+		code.handlers[h.Event] = fn
+	}
+}
+
+// forever is how long await waits if it is not said.
+const forever = time.Duration(1<<63 - 1)

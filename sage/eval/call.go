@@ -1,0 +1,300 @@
+package eval
+
+import (
+	"fmt"
+
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/types"
+)
+
+// callee is the object that a call calls by its name, nil if it calls a value.
+func (m *maker) callee(x *syntax.CallExpr) *check.Object {
+	switch f := x.Fun.(type) {
+	case *syntax.Ident:
+		return m.p.info.Uses[f]
+	case *syntax.Path:
+		return m.p.info.Uses[f.Last()]
+	case *syntax.FieldExpr:
+		return m.p.info.Uses[f.Name]
+	}
+	return nil
+}
+
+func (m *maker) callExpr(x *syntax.CallExpr) code {
+	o := m.callee(x)
+	args := x.Args
+	if o != nil {
+		switch o.Kind {
+		case check.LibraryFunc:
+			if f, method := x.Fun.(*syntax.FieldExpr); method {
+				args = append([]syntax.Expr{f.X}, args...)
+			}
+			return m.callLibrary(x, o, args)
+		case check.Function:
+			if f, method := x.Fun.(*syntax.FieldExpr); method && !m.isModule(f.X) {
+				args = append([]syntax.Expr{f.X}, args...)
+			}
+			return m.callFunction(x, o, args)
+		case check.BeliefMethod:
+			return m.beliefMethod(x, o)
+		case check.ToolFunc:
+			return m.callTool(x, o)
+		case check.VariantName:
+			k := m.p.variant(o)
+			if k.arity == 1 {
+				c := m.keep(args[0])
+				v := c.v
+				return code{calls: c.calls, local: -1, v: func(f *frame) Value {
+					f.m.charge(headerSize + valueSize)
+					return newVariant(k, v(f))
+				}}
+			}
+			return m.compound(m.keepAll(args), func(_ *machine, elems []Value) Value {
+				return Value{int64(k.tag), &variant{kind: k, elems: elems}}
+			})
+		}
+	}
+	return m.callValue(x)
+}
+
+func (m *maker) isModule(e syntax.Expr) bool {
+	id, is := e.(*syntax.Ident)
+	return is && m.p.info.Uses[id] != nil && m.p.info.Uses[id].Kind == check.ModuleName
+}
+
+// arguments compiles the arguments of a call. The function that it returns
+// puts them into the first variables of the frame of the call.
+func (m *maker) arguments(args []syntax.Expr, bare func(int) bool) (prepare func(*frame), put func(from, to *frame)) {
+	prepare, ready := m.spilledArgs(m.keepAll(args))
+	stores := make([]func(*frame, *Value), len(ready))
+	for i, c := range ready {
+		stores[i] = c.store(bare(i))
+	}
+	switch len(stores) {
+	case 0:
+		return prepare, func(_, _ *frame) {}
+	case 1:
+		s0 := stores[0]
+		return prepare, func(from, to *frame) { s0(from, &to.s[0]) }
+	case 2:
+		s0, s1 := stores[0], stores[1]
+		return prepare, func(from, to *frame) { s0(from, &to.s[0]); s1(from, &to.s[1]) }
+	}
+	return prepare, func(from, to *frame) {
+		for i, s := range stores {
+			s(from, &to.s[i])
+		}
+	}
+}
+
+// spilledArgs is spilled for arguments: as the frame of the call is used by
+// all calls of its depth, everything is computed before it is made as soon as
+// anything of it calls.
+func (m *maker) spilledArgs(codes []code) (prepare func(*frame), ready []code) {
+	if !anyCalls(codes) {
+		return nil, codes
+	}
+	call := constantCode(unit)
+	call.calls = true
+	prepare, ready = m.spilled(append(codes, call)...)
+	return prepare, ready[:len(codes)]
+}
+
+// callFunction is code for a call of a declared function.
+func (m *maker) callFunction(x *syntax.CallExpr, o *check.Object, args []syntax.Expr) code {
+	fn, at := m.p.function(o), spanOf(x)
+	params := o.Type.Resolve().Params()
+	prepare, put := m.arguments(args, func(i int) bool {
+		return i < len(params) && scalarOf(params[i].Resolve().Kind) != 0
+	})
+	scalar := fn.result
+	// A frame is given back with what it returned still in it.
+	run := func(f *frame) *frame {
+		if prepare != nil {
+			prepare(f)
+		}
+		to := f.m.enter(f, fn.slots, at)
+		put(f, to)
+		fn.run(to)
+		f.m.exit(to)
+		return to
+	}
+	if prepare == nil {
+		run = func(f *frame) *frame {
+			to := f.m.enter(f, fn.slots, at)
+			put(f, to)
+			fn.run(to)
+			f.m.exit(to)
+			return to
+		}
+	}
+	k := m.typeOf(x).Kind
+	var c code
+	switch scalar {
+	case intKind:
+		c = intCode(func(f *frame) int64 { return run(f).ret.n })
+	case boolKind:
+		c = boolCode(func(f *frame) bool { return run(f).ret.n != 0 })
+	case floatKind:
+		c = floatCode(func(f *frame) float64 { return run(f).ret.float() })
+	case unitKind:
+		c = code{local: -1, v: func(f *frame) Value { run(f); return unit }}
+	default:
+		c = valueCode(k, func(f *frame) Value {
+			to := run(f)
+			v := to.ret
+			to.ret.ref = nil
+			return v
+		})
+	}
+	return c.withCalls(true)
+}
+
+// callValue is code for a call of a function that is a value.
+func (m *maker) callValue(x *syntax.CallExpr) code {
+	fun, at := m.expr(x.Fun), spanOf(x)
+	slot := m.slot()
+	load := fun.v
+	prepare, put := m.arguments(x.Args, func(int) bool { return false })
+	return valueCode(m.typeOf(x).Kind, func(f *frame) Value {
+		f.s[slot] = load(f)
+		if prepare != nil {
+			prepare(f)
+		}
+		c := f.s[slot].ref.(*closure)
+		to := f.m.enter(f, c.fn.slots, at)
+		put(f, to)
+		return f.m.run(c, to)
+	}).withCalls(true)
+}
+
+// keeps are the arguments (as bits) that functions of the library keep, or
+// hand on as a whole, without sharing them themselves.
+var keeps = map[string]uint{
+	"push": 3, "concat": 1, "reverse": 1, "unwrap_or": 2, "unwrap_or_result": 2, "or_option": 3,
+	"reduce": 2, "map_set": 6,
+}
+
+// callLibrary is code for a call of a function of the library. The arguments
+// lie in the frame.
+func (m *maker) callLibrary(x *syntax.CallExpr, o *check.Object, args []syntax.Expr) code {
+	name, at := o.Name, spanOf(x)
+	if o.Library != nil && o.Library.Changes {
+		return m.change(x, name, args)
+	}
+	if name == "assert_fails" {
+		return m.assertFails(args[0], at)
+	}
+	run := m.p.natives[name]
+	if run == nil {
+		panic(fmt.Sprintf("the library has no function %s", name))
+	}
+	consumed := m.consumed
+	m.consumed = nil
+	codes := make([]code, len(args))
+	for i, a := range args {
+		if keeps[name]>>i&1 == 1 && !(i == 0 && consumed != nil && m.rootOf(a) == consumed) {
+			codes[i] = m.keep(a)
+		} else {
+			codes[i] = m.expr(a)
+		}
+	}
+	k := m.typeOf(x).Kind
+	if c, short := m.shortcut(name, codes, args, at); short {
+		return c
+	}
+	n, base := len(codes), m.slotsFor(len(codes))
+	vs := make([]func(*frame) Value, n)
+	for i, c := range codes {
+		vs[i] = c.v
+	}
+	c := valueCode(k, func(f *frame) Value {
+		for i, v := range vs {
+			f.s[base+i] = v(f)
+		}
+		f.m.top, f.m.here = f, at
+		return run(f.m, f.s[base:base+n:base+n])
+	})
+	c.alias = name == "or_option"
+	return c.withCalls(true)
+}
+
+// rootOf is the variable or belief that an expression reads, nil if it is anything else.
+func (m *maker) rootOf(e syntax.Expr) *check.Object {
+	switch x := e.(type) {
+	case *syntax.ParenExpr:
+		return m.rootOf(x.X)
+	case *syntax.Ident:
+		if o := m.p.info.Uses[x]; o != nil && (o.Kind == check.Variable || o.Kind == check.Parameter) {
+			return o
+		}
+	case *syntax.FieldExpr:
+		if o := m.p.info.Uses[x.Name]; o != nil && o.Kind == check.Belief {
+			return o
+		}
+	}
+	return nil
+}
+
+// shortcut is code for functions that are called often.
+func (m *maker) shortcut(name string, c []code, args []syntax.Expr, at *source.Span) (code, bool) {
+	switch name {
+	case "len":
+		v := c[0].v
+		if m.typeOf(args[0]).Kind == types.List {
+			return intCode(func(f *frame) int64 { return v(f).n }).withCalls(c[0].calls), true
+		}
+		return intCode(func(f *frame) int64 { return length(v(f)) }).withCalls(c[0].calls), true
+	case "str":
+		if c[0].t != nil {
+			return c[0], true
+		}
+	case "push":
+		prepare, c := m.spilled(c...)
+		list, elem := c[0].v, c[1].v
+		return after(prepare, code{local: -1, calls: anyCalls(c), v: func(f *frame) Value {
+			to := list(f)
+			x := elem(f)
+			f.m.here = at
+			return f.m.push(to, x)
+		}}), true
+	case "min", "max":
+		if c[0].i != nil && c[1].i != nil && !anyCalls(c) {
+			l, r := c[0].i, c[1].i
+			if name == "min" {
+				return intCode(func(f *frame) int64 { return min(l(f), r(f)) }), true
+			}
+			return intCode(func(f *frame) int64 { return max(l(f), r(f)) }), true
+		}
+	case "int_to_float":
+		i := c[0].i
+		return floatCode(func(f *frame) float64 { return float64(i(f)) }).withCalls(c[0].calls), true
+	}
+	return code{}, false
+}
+
+// nativeFunction is a function of the library or of a tool as a value.
+func (p *Program) nativeFunction(o *check.Object, t *types.Type) *function {
+	run := p.natives[o.Name]
+	if o.Kind == check.ToolFunc {
+		run = p.tool(o)
+	}
+	n := len(t.Resolve().Params())
+	fn := &function{name: o.Name, params: n, slots: n}
+	keep := keeps[o.Name]
+	fn.body = func(f *frame) outcome {
+		m := f.m
+		for i := range n {
+			if keep>>i&1 == 1 {
+				m.share(f.s[i])
+			}
+		}
+		m.top = f
+		f.ret = run(m, f.s[:n:n])
+		m.share(f.ret)
+		return returning
+	}
+	return fn
+}

@@ -1,0 +1,74 @@
+package eval_test
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// L1, L3, L4, L5, L10: what the original cannot read, or reads as something else.
+func TestLFaultsOfTheLanguage(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"L1 minus":        {`agent A { on start { let n = 5; let m = n-1; print("{n-1} {m -1} {-m}"); } } run A;`, "4 3 -4\n"},
+		"L3 empty blocks": {`agent A { on start { let ready = true; let xs = [1]; if ready {} for x in xs {} while !ready {} if ready {} else {} print("end"); } } run A;`, "end\n"},
+		"L4 errors": {`agent B { on start { fail "no"; } on error(e) { match e.kind { ErrorKind.User => print("user: {e.message}"), _ => print("other") } yield(1); } }
+			supervisor S { strategy: OneForOne children { B { restart: Temporary } } } run S;`, "user: no\n"},
+		"L5 blocks in match": {`agent A { on start { let n = 0; loop { match n { 3 => break, k => { n = k + 1; print(n); } } } } } run A;`, "1\n2\n3\n"},
+		"L5 catch": {`fn g(n: Int) -> Int fails { if n < 0 { fail "negative"; } return n; }
+			agent A { on start { let a = catch g(-1) { 2 }; let b = catch g(-1) as e { len(e.message) }; let c = g(-1) catch { 3 }; let d = g(-1) catch(e) { len(e.message) + 1 }; let f = try g(4) catch { 0 }; print("{a} {b} {c} {d} {f}"); } } run A;`, "2 8 3 9 4\n"},
+		"L5 await summon": {`agent B { on start { yield(41); } } agent A { on start { print(1 + try await summon B {}); } on error(e) {} } run A;`, "42\n"},
+		"L5 closures":     {`agent A { on start { let f = |x: Int| { let y = x * 2; if y > 3 { return 3; } y }; print("{f(1)} {f(2)}"); } } run A;`, "2 3\n"},
+		"L5 Result":       {`fn f(ok: Bool) -> Result<Int, String> { if ok { return Ok(1); } return Err("no"); } agent A { on start { match f(false) { Ok(n) => print(n), Err(s) => print(s) } } } run A;`, "no\n"},
+		"L10 variants":    {`enum M { Stop(Int), Task } fn f(m: M) -> String { return match m { Task => "task", Stop(n) => "stop {n}" }; } agent A { on start { print(f(Stop(2))); print(f(Task)); print(f(M::Task)); } } run A;`, "stop 2\ntask\ntask\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := run(t, c.text, eval.Options{}); got != c.want || err != nil {
+				t.Errorf("%q, want %q; %v", got, c.want, err)
+			}
+		})
+	}
+}
+
+// S13: an exit costs the same however many siblings there are. Counted is the
+// time of this process alone, and what is allowed is far from what looking at
+// each of ten thousand siblings would take at every exit.
+func TestS13ManySiblings(t *testing.T) {
+	spent := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	cost := func(siblings int) time.Duration {
+		const restarts = 20_000
+		idle := strings.Repeat("Idle { }\n", siblings)
+		p := compile(t, fmt.Sprintf(`agent Idle receives Int { on start { print("idle"); } on message(n: Int) { } }
+			agent Restless { @persistent n: Int on start { self.n += 1; if self.n > %d { print("done"); loop { sleep_ms(100000); } } } }
+			supervisor S { strategy: OneForOne children { %s Restless { restart: Permanent } } } run S;`, restarts, idle))
+		out := output{lines: make(chan string, siblings+10)}
+		in := p.New(eval.Options{Out: &out, Limit: supervisor.Escalating(supervisor.Unlimited, time.Minute)})
+		defer in.Close()
+		before := spent()
+		s := tree(t, in)
+		for range siblings + 1 {
+			<-out.lines
+		}
+		used := spent() - before
+		s.Stop()
+		if err := s.Wait(); err != nil {
+			t.Error(err)
+		}
+		return used
+	}
+	few, many := cost(10), cost(10_000)
+	t.Logf("%v with 10 siblings, %v with 10,000", few, many)
+	if many > 10*few+5*time.Second {
+		t.Errorf("%v with 10 siblings, %v with 10,000", few, many)
+	}
+}

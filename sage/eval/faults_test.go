@@ -1,0 +1,582 @@
+package eval_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/belief"
+	"github.com/coppice-dev/coppice/internal/store/memory"
+	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Each test here is a fault of the original, by its number in the reference.
+
+// starts counts the lines of an output.
+func starts(text string) map[string]int {
+	n := map[string]int{}
+	for _, line := range strings.Fields(text) {
+		n[line]++
+	}
+	return n
+}
+
+// S1: of three children the second exits and the third fails: each is restarted itself.
+func TestS1TheRightChildIsRestarted(t *testing.T) {
+	got, err := run(t, `
+		agent A { on start { print("A"); yield(0); } }
+		agent B { @persistent n: Int on start { print("B"); receive_forever(); } }
+		agent C { @persistent n: Int on start { print("C"); self.n += 1; if self.n < 2 { fail "once"; } } on error(e) { } }
+		fn receive_forever() { sleep_ms(200); }
+		supervisor Root { strategy: OneForOne children { A { restart: Temporary } B { restart: Temporary } C { restart: Transient } } }
+		run Root;`, eval.Options{})
+	if n := starts(got); err != nil || n["A"] != 1 || n["B"] != 1 || n["C"] != 2 {
+		t.Errorf("%v, %v", n, err)
+	}
+}
+
+// S2: a permanent child that ends at once is restarted until the limit, each time.
+func TestS2NoRestartIsLost(t *testing.T) {
+	for range 50 {
+		got, err := run(t, `agent A { on start { print("A"); yield(0); } }
+			supervisor Root { strategy: OneForOne children { A { restart: Permanent } } } run Root;`, eval.Options{})
+		var limit *supervisor.LimitError
+		if n := starts(got)["A"]; n != 6 || !errors.As(err, &limit) {
+			t.Fatalf("%d starts, want 6: %v", n, err)
+		}
+	}
+}
+
+// S3: a sibling that a group restart stops does not live on beside its successor.
+func TestS3NoSiblingIsDoubled(t *testing.T) {
+	p := compile(t, `
+		agent Ticker { on start { print("+"); loop { sleep_ms(1); } } on resting { print("-"); } }
+		agent Bad { @persistent n: Int on start { self.n += 1; if self.n <= 3 { sleep_ms(5); fail "bad"; } } on error(e) { } }
+		supervisor Root { strategy: OneForAll children { Ticker { restart: Permanent } Bad { restart: Transient } } }
+		run Root;`)
+	out := output{lines: make(chan string, 100)}
+	in := p.New(eval.Options{Out: &out})
+	defer in.Close()
+	s := tree(t, in)
+	for range 7 { // four lives, three of them over
+		<-out.lines
+	}
+	s.Stop()
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(strings.Fields(out.String()), ""); got != "+-+-+-+-" {
+		t.Errorf("%s, want each life over before the next", got)
+	}
+}
+
+// S4: nested supervisors, whose limit is a failure for their parent.
+func TestS4NestedSupervisors(t *testing.T) {
+	got, err := run(t, `
+		agent Bad { on start { print("bad"); fail "always"; } on error(e) { } }
+		agent Late { on start { print("late"); loop { sleep_ms(1000); } } }
+		supervisor Section { strategy: OneForOne children { Bad { restart: Permanent } } }
+		supervisor Root { strategy: RestForOne children { Section { restart: Permanent } Late { restart: Permanent } } }
+		run Root;`, eval.Options{Limit: supervisor.Escalating(2, time.Minute)})
+	n := starts(got)
+	if err == nil || n["bad"] != 9 {
+		t.Errorf("%v, %v: want 3 lives of the section with 3 starts each", n, err)
+	}
+}
+
+// A nested supervisor whose children are done stays, as OTP's does: nothing of it
+// runs again, and the program ends.
+func TestNestedSupervisorStays(t *testing.T) {
+	for _, restart := range []string{"Permanent", "Transient", "Temporary"} {
+		got, err := run(t, `
+			agent Migrate { on start { print("migrate"); yield(0); } }
+			agent Work { on start { sleep_ms(5); print("work"); } }
+			supervisor Db { strategy: OneForOne children { Migrate { restart: Transient } } }
+			supervisor App { strategy: OneForOne children { Db { restart: `+restart+` } Work { restart: Temporary } } }
+			run App;`, eval.Options{})
+		if got != "migrate\nwork\n" || err != nil {
+			t.Errorf("%s: %s%v", restart, got, err)
+		}
+	}
+}
+
+// S5: an exit by on error is a failure, with a yield or without.
+func TestS5OnErrorIsAFailure(t *testing.T) {
+	for _, end := range []string{"yield(-1);", ""} {
+		got, err := run(t, `agent A { @persistent n: Int on start { print("A"); self.n += 1; if self.n < 3 { fail "no"; } yield(0); } on error(e) { `+end+` } }
+			supervisor Root { strategy: OneForOne children { A { restart: Transient } } } run Root;`, eval.Options{})
+		if n := starts(got)["A"]; n != 3 || err != nil {
+			t.Errorf("%q: %d starts, want 3; %v", end, n, err)
+		}
+	}
+}
+
+// S6, S7: on resting runs at each stop, the last child first, and within the time for it.
+func TestS6S7Resting(t *testing.T) {
+	p := compile(t, `
+		agent A { on start { print("a"); loop { } } on resting { print("rest a"); } }
+		agent B { on start { print("b"); sleep_ms(100000); } on resting { print("rest b"); loop { } } }
+		agent C receives Int { on message(n: Int) { print(n); } on resting { print("rest c"); } }
+		agent D { on start { print("d"); } on resting { print("rest d"); } }
+		supervisor Root { strategy: OneForOne children { A { } B { } C { } D { restart: Temporary } } } run Root;`)
+	out := output{lines: make(chan string, 100)}
+	in := p.New(eval.Options{Out: &out, Shutdown: 3 * time.Second})
+	defer in.Close()
+	s := tree(t, in)
+	for range 4 {
+		<-out.lines
+	}
+	s.Stop() // B rests for ever, and is cut short
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	var rest []string
+	for _, l := range lines {
+		if strings.HasPrefix(l, "rest") && l != "rest d" {
+			rest = append(rest, l)
+		}
+	}
+	if got := strings.Join(rest, ", "); got != "rest c, rest b, rest a" || !strings.Contains(out.String(), "rest d") {
+		t.Errorf("%s", out.String())
+	}
+}
+
+// S8: the trace tells what supervisors and agents do.
+func TestS8Trace(t *testing.T) {
+	var trace output
+	_, err := run(t, `agent A { on start { trace("hello"); span "work" { let n = 1; } yield(0); } }
+		supervisor Root { strategy: OneForOne children { A { } } } run Root;`, eval.Options{Trace: &trace})
+	if err == nil {
+		t.Error("no error")
+	}
+	for _, kind := range []string{`"kind":"user"`, `"message":"hello"`, `"kind":"span.start"`, `"kind":"span.end"`, "duration_ms",
+		`"kind":"supervisor.start"`, `"kind":"supervisor.child.restart"`, `"kind":"supervisor.circuit_breaker"`, `"kind":"agent.start"`, `"t":`} {
+		if !strings.Contains(trace.String(), kind) {
+			t.Errorf("no %s in\n%s", kind, trace.String())
+		}
+	}
+}
+
+// The trace is in the order of what happens: a supervisor starts before its
+// children, and the restart of a child comes before what the child does then.
+// There is no supervisor of an agent that is run alone.
+func TestTraceOrder(t *testing.T) {
+	kinds := func(program string) string {
+		var trace output
+		if _, err := run(t, program, eval.Options{Trace: &trace}); err == nil {
+			t.Error("no limit")
+		}
+		var all []string
+		for line := range strings.Lines(trace.String()) {
+			var e struct{ Kind, Agent string }
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, e.Kind+" "+e.Agent)
+		}
+		return strings.Join(all, "\n")
+	}
+	got := kinds(`agent A { on start { fail "no"; } on error(e) { } }
+		supervisor Inner { strategy: OneForOne children { A { restart: Permanent } } }
+		supervisor Root { strategy: OneForOne children { Inner { restart: Permanent } } } run Root;`)
+	if !strings.HasPrefix(got, "supervisor.start Root\nsupervisor.start Root/Inner\nagent.start Root/Inner/A\nagent.end Root/Inner/A\n"+
+		"supervisor.child.restart Root/Inner/A\nagent.start Root/Inner/A\n") {
+		t.Error(got)
+	}
+	for event, want := range map[string]int{"supervisor.start Root\n": 1, "supervisor.start Root/Inner\n": 6, "supervisor.child.restart Root/Inner\n": 5} {
+		if n := strings.Count(got, event); n != want {
+			t.Errorf("%d times %s, want %d", n, event, want)
+		}
+	}
+	if got := kinds(`agent A { on start { fail "no"; } on error(e) { } } run A;`); got != "agent.start A/A\nagent.end A/A" {
+		t.Error(got)
+	}
+}
+
+// S12: supervised agents have a mailbox, summoned ones wake and rest.
+func TestS12MailboxAndHooks(t *testing.T) {
+	got, err := run(t, `
+		agent Echo receives Int { @persistent n: Int on waking { print("waking"); } on start { print("start"); } on message(n: Int) { print(n); if n == 2 { fail "over"; } } on error(e) { } on resting { print("resting"); } }
+		agent Main { on start { let e = summon Echo { }; try send(e, 1); try send(e, 2); let r = try await e; } on error(e) { print(e.kind); } }
+		run Main;`, eval.Options{})
+	if got != "waking\nstart\n1\n2\nresting\nAgent\n" || err == nil {
+		t.Errorf("%s%v", got, err)
+	}
+}
+
+// P1, P2: beliefs survive restarts, and two children of one kind have their own.
+func TestP1P2Beliefs(t *testing.T) {
+	for name, beliefs := range map[string]func() eval.Beliefs{
+		"memory": eval.NewMemory,
+		"book": func() eval.Beliefs {
+			b, _, err := belief.Open(context.Background(), memory.New())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return eval.InBook(b)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := `agent Counter { @persistent n: Int step: Int on start { self.n.set(self.n.get() + self.step); print("{self.step}:{self.n.get()}"); if self.n < 3 * self.step { fail "more"; } } on error(e) { } }
+				supervisor Root { strategy: OneForOne children { Counter { restart: Transient step: 1 } Counter { restart: Transient step: 10 n: 0 } } } run Root;`
+			b := beliefs()
+			got, err := run(t, text, eval.Options{Beliefs: b})
+			n := starts(got)
+			for _, line := range []string{"1:1", "1:2", "1:3", "10:10", "10:20", "10:30"} {
+				if n[line] != 1 {
+					t.Errorf("%s: %d times; %v", line, n[line], err)
+				}
+			}
+			// The next run goes on from there.
+			got, err = run(t, text, eval.Options{Beliefs: b})
+			if n := starts(got); n["1:4"] != 1 || n["10:40"] != 1 || len(n) != 2 {
+				t.Errorf("%v, %v", n, err)
+			}
+		})
+	}
+}
+
+// P4, P5: agents with persistent beliefs run alone and are summoned.
+func TestP4P5RunAndSummon(t *testing.T) {
+	b := eval.NewMemory()
+	text := `agent Sub { @persistent n: Int on start { self.n += 1; yield(self.n); } }
+		agent Main { @persistent runs: Int on start { self.runs += 1; let a = summon Sub { n: 5 }; let b = summon Sub { }; print("{self.runs} {try await a} {try await b}"); } on error(e) { print(e.message); } }
+		run Main;`
+	for _, want := range []string{"1 6 1\n", "2 7 2\n"} {
+		if got, err := run(t, text, eval.Options{Beliefs: b}); got != want || err != nil {
+			t.Errorf("%q, want %q; %v", got, want, err)
+		}
+	}
+}
+
+// P6, P10: checkpoint() keeps all beliefs, in one step.
+func TestP6P10Checkpoint(t *testing.T) {
+	b := &counting{Beliefs: eval.NewMemory()}
+	text := `agent Main { @persistent a: Int @persistent b: String on start { print("{self.a} {self.b}"); checkpoint(); } } run Main;`
+	if _, err := run(t, strings.Replace(text, "run Main;", "run Main { a: 4, b: \"x\" };", 1), eval.Options{Beliefs: b}); err != nil {
+		t.Fatal(err)
+	}
+	if b.writes != 1 { // P10: in one step
+		t.Errorf("%d writes, want 1", b.writes)
+	}
+	if got, err := run(t, text, eval.Options{Beliefs: b}); got != "4 x\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// P7: enums, records, options, maps and tuples are kept.
+func TestP7EverythingIsKept(t *testing.T) {
+	b := eval.NewMemory()
+	text := `enum Mode { Idle, Busy(String, Int), One(Option<Option<Int>>) } record Job { id: Int, tags: List<String> }
+		agent Main { @persistent mode: Mode @persistent jobs: Map<Int, Job> @persistent best: Option<Option<Int>> @persistent f: Float @persistent t: (Int, Bool)
+		on start { print("{self.mode} {self.jobs} {self.best} {self.f} {self.t}");
+			match self.mode { Idle => { self.mode = Mode::Busy("x", 2); } Busy(s, n) => { self.mode = Mode::One(Some(None)); } One(o) => { } }
+			self.jobs[len(self.jobs)] = Job { id: 7, tags: ["a", "b"] };
+			self.best = Some(None); self.f = 1.0 / 0.0; self.t = (3, true); } }
+		run Main;`
+	for _, want := range []string{
+		"Idle {} None 0.0 (0, false)\n",
+		"Busy(\"x\", 2) {0: Job { id: 7, tags: [\"a\", \"b\"] }} Some(None) inf (3, true)\n",
+		"One(Some(None)) {0: Job { id: 7, tags: [\"a\", \"b\"] }, 1: Job { id: 7, tags: [\"a\", \"b\"] }} Some(None) inf (3, true)\n",
+	} {
+		if got, err := run(t, text, eval.Options{Beliefs: b}); got != want || err != nil {
+			t.Errorf("%q, want %q; %v", got, want, err)
+		}
+	}
+}
+
+// P8: a store that refuses costs the write its success; the agent sees an
+// error, and the value that was kept stays.
+func TestP8RefusedWrites(t *testing.T) {
+	b := &counting{Beliefs: eval.NewMemory(), refuse: errors.New("the disk is full")}
+	got, err := run(t, `agent Main { @persistent n: Int @persistent xs: List<Int> on start {
+			let r = catch set(5); print(self.n);
+			self.xs = [1];
+		} on error(e) { print(e.message); print(self.xs); } }
+		fn set(n: Int) -> Int { return n; } run Main;`, eval.Options{Beliefs: b})
+	if !strings.Contains(got, "the disk is full") || !strings.HasSuffix(got, "[]\n") || err == nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// P9: an incarnation opens its beliefs once.
+func TestP9OpenedOnce(t *testing.T) {
+	b := &counting{Beliefs: eval.NewMemory()}
+	if _, err := run(t, `agent Main { @persistent n: Int on start { for i in range(0, 5) { self.n += 1; } } } run Main;`, eval.Options{Beliefs: b}); err != nil {
+		t.Fatal(err)
+	}
+	if b.begins != 1 || b.writes != 5 || b.ends != 1 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// P11: beliefs are read and set with get and set, and without.
+func TestP11PlainAccess(t *testing.T) {
+	got, err := run(t, `agent Main { @persistent count: Int xs: List<Int> on start {
+			self.count = self.count + 1; self.count.set(self.count.get() + 1); print("{self.count.get()} {self.count}");
+			self.xs = push(self.xs, 1); self.xs[0] += 4; print(self.xs); } } run Main { xs: [] };`, eval.Options{})
+	if got != "2 2\n[5]\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// L2: a call inside of an interpolation is a call.
+func TestL2CallsInStrings(t *testing.T) {
+	got, err := run(t, `agent Main { @persistent n: Int on start { self.n.set(3); print("v{self.n.get()} {len([1])}"); } } run Main;`, eval.Options{})
+	if got != "v3 1\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// An error is joined to text by its message, and empty braces are text.
+func TestTextOfErrors(t *testing.T) {
+	prints(t, `let e = catch parse(); match e { Err(e) => { print("no: " ++ e ++ "!"); print(e ++ ""); } Ok(n) => print(n) }
+		print("{}"); print("a{}b{1 + 1}"); print("straße".to_upper());
+		} } fn parse() -> Int fails { fail "bad"; } agent Other { on start { print("x");`,
+		"no: bad!\nbad\n{}\na{}b2\nSTRASSE")
+}
+
+// A kept value that is not of the type of its belief fails the start and stays:
+// nothing overwrites it.
+func TestChangedTypeOfBelief(t *testing.T) {
+	b := eval.NewMemory()
+	program := func(typ, value string) string {
+		return "agent A { @persistent n: " + typ + " on start { print(self.n); self.n = " + value + "; } } run A;"
+	}
+	if got, err := run(t, program("Int", "5"), eval.Options{Beliefs: b}); got != "0\n" || err != nil {
+		t.Errorf("%s%v", got, err)
+	}
+	got, err := run(t, program("String", `"x"`), eval.Options{Beliefs: b})
+	if got != "" || err == nil || !strings.Contains(err.Error(), "is kept as 5") {
+		t.Errorf("%s%v", got, err)
+	}
+	if got, err := run(t, program("Int", "6"), eval.Options{Beliefs: b}); got != "5\n" || err != nil {
+		t.Errorf("%s%v", got, err)
+	}
+}
+
+// L6: on start needs no yield.
+func TestL6EndOfStart(t *testing.T) {
+	got, err := run(t, `agent A { on start { print("A"); } } supervisor Root { strategy: OneForOne children { A { restart: Transient } } } run Root;`, eval.Options{})
+	if got != "A\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// L7: a function that can fail returns what it returns.
+func TestL7FallibleReturn(t *testing.T) {
+	got, err := run(t, `fn f(n: Int) -> Int fails { return n; } agent A { on start { print(f(3) catch { 0 }); } } run A;`, eval.Options{})
+	if got != "3\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// L11, L12: typed answers are of their type, and mocks are what is asked.
+func TestL11L12TypedMocks(t *testing.T) {
+	p := compile(t, `record City { name: String, size: Int }
+		agent Asker { on start { let c: City = try divine("which?" -> City); yield(c.size); } on error(e) { yield(-1); } }
+		test "typed" { mock divine -> City { name: "Ulm", size: 3 }; let c: City = try divine("which?" -> City); assert_eq(c.size, 3); }
+		test "text" { mock divine -> "hello"; assert_eq(try divine("say"), "hello"); }
+		test "in an agent" { mock divine -> City { name: "Ulm", size: 4 }; assert_eq(try await (summon Asker { }), 4); }
+		test "wrong" { mock divine -> "no json"; let c: City = try divine("which?" -> City); }
+		test "nobody" { let s = try divine("x"); }`)
+	var failed []string
+	for _, r := range p.RunTests(context.Background(), eval.Options{}, 0, nil) {
+		if r.Err != nil {
+			failed = append(failed, r.Name)
+		}
+	}
+	if got := fmt.Sprint(failed); got != "[wrong nobody]" {
+		t.Errorf("failed: %s", got)
+	}
+}
+
+// counting counts what is asked of beliefs.
+type counting struct {
+	eval.Beliefs
+	mu                   sync.Mutex
+	begins, writes, ends int
+	refuse               error
+}
+
+func (c *counting) Begin(ctx context.Context, path string, incarnation uint64, names []string) (eval.Kept, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begins++
+	k, err := c.Beliefs.Begin(ctx, path, incarnation, names)
+	return &countingKept{k, c}, err
+}
+
+type countingKept struct {
+	eval.Kept
+	c *counting
+}
+
+func (k *countingKept) Set(ctx context.Context, values map[string]string) error {
+	k.c.mu.Lock()
+	defer k.c.mu.Unlock()
+	if k.c.refuse != nil {
+		return k.c.refuse
+	}
+	k.c.writes++
+	return k.Kept.Set(ctx, values)
+}
+
+func (k *countingKept) End() {
+	k.c.mu.Lock()
+	k.c.ends++
+	k.c.mu.Unlock()
+	k.Kept.End()
+}
+
+// The time of a program is that of its surroundings: hours pass at once.
+func TestTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		got, err := run2(t, `agent Slow { on start { sleep_ms(3600000); yield(1); } }
+			agent Main { on start {
+				let n = 0;
+				let r = retry(4, delay: 1000) { n += 1; if n < 4 { fail "again"; } n } catch { 0 };
+				print(r);
+				let s = summon Slow { };
+				let v = await s timeout(1000) catch(e) { print(e.kind); 0 };
+				print(try await s);
+			} on error(e) { print(e.message); } } run Main;`)
+		if got != "4\nTimeout\n1\n" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		if d := time.Since(begin); d != time.Hour+3*time.Second {
+			t.Errorf("it took %v", d)
+		}
+	})
+}
+
+func run2(t *testing.T, text string) (string, error) {
+	var out output
+	in := compile(t, text).New(eval.Options{Out: &out})
+	defer in.Close()
+	err := in.Run(context.Background())
+	return out.String(), err
+}
+
+// Pause holds messages back until Resume; on pause and on resume say so.
+func TestPause(t *testing.T) {
+	p := compile(t, `agent A receives Int { on start { print("start"); } on message(n: Int) { print(n); } on pause { print("pause"); } on resume { print("resume"); } }
+		run A;`)
+	out := output{lines: make(chan string, 10)}
+	in := p.New(eval.Options{Name: "app", Out: &out})
+	defer in.Close()
+	s := tree(t, in)
+	next := func(want string) {
+		t.Helper()
+		if got := <-out.lines; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	next("start")
+	if err := in.Pause("app/A"); err != nil {
+		t.Fatal(err)
+	}
+	next("pause")
+	if err := in.Resume("app/A"); err != nil {
+		t.Fatal(err)
+	}
+	next("resume")
+	if err := in.Pause("app/B"); !errors.Is(err, eval.ErrNoAgent) {
+		t.Error(err)
+	}
+	s.Stop()
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Children in quotes are made by whoever runs the program.
+func TestProcessChildren(t *testing.T) {
+	p := compile(t, `agent A { on start { print("A"); } } supervisor S { strategy: OneForOne children { A { restart: Temporary } "worker" { restart: Transient } } } run S;`)
+	if _, err := p.New(eval.Options{}).Spec(); err == nil || !strings.Contains(err.Error(), "main.sg:1:109") || !strings.Contains(err.Error(), "worker") {
+		t.Errorf("without a project: %v", err)
+	}
+	ran := make(chan string, 1)
+	in := p.New(eval.Options{Process: func(name string) (supervisor.ChildSpec, error) {
+		return supervisor.ChildSpec{ID: name, Run: func(ctx context.Context) error {
+			self, _ := supervisor.SelfOf(ctx)
+			ran <- self.Path
+			return nil
+		}}, nil
+	}})
+	defer in.Close()
+	if err := in.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-ran; got != "S/worker" {
+		t.Errorf("%s", got)
+	}
+}
+
+// A stop does not wait for input, and nothing of the input is lost by it.
+func TestInput(t *testing.T) {
+	r, w := io.Pipe()
+	p := compile(t, `agent A { on start { print("reading"); let s = try read_line(); print("A " ++ s); } on error(e) { } } 
+		agent B { on start { print("reading"); let s = try read_line(); print("B " ++ s); } on error(e) { } }
+		supervisor S { strategy: OneForOne children { A { restart: Transient } B { restart: Transient } } } run S;`)
+	out := output{lines: make(chan string, 10)}
+	in := p.New(eval.Options{Out: &out, In: r})
+	defer in.Close()
+	s := tree(t, in)
+	<-out.lines
+	<-out.lines
+	s.Stop()
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+	s = tree(t, in)
+	<-out.lines
+	<-out.lines
+	for _, line := range []string{"one\n", "two\r\n"} {
+		if _, err := io.WriteString(w, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := []string{(<-out.lines)[2:], (<-out.lines)[2:]}
+	slices.Sort(got)
+	if fmt.Sprint(got) != "[one two]" {
+		t.Errorf("%q", got)
+	}
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A stop passes any number of catches.
+func TestStopBelowCatches(t *testing.T) {
+	p := compile(t, `fn deep(n: Int) -> Int { if n == 0 { print_it(); loop { } } return deep(n - 1) catch { 0 }; }
+		fn print_it() { print("down"); }
+		fn failing(n: Int) -> Int fails { if n == 0 { fail "x"; } return try failing(n - 1); }
+		fn odd(n: Int) -> Int fails { if n == 0 { fail "x"; } return 1 + match try odd(n - 1) { 0 => { return 3; } k => k }; }
+		agent A { on start { let x = failing(9000) catch { 0 }; let z = odd(9000) catch { 1 }; let y = deep(9000); } } run A;`)
+	out := output{lines: make(chan string, 10)}
+	in := p.New(eval.Options{Out: &out, Shutdown: 2 * time.Minute})
+	defer in.Close()
+	s := tree(t, in)
+	<-out.lines
+	begin := time.Now()
+	s.Stop()
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+	t.Logf("stopped after %v", time.Since(begin))
+	if d := time.Since(begin); d > time.Minute {
+		t.Errorf("the stop took %v", d)
+	}
+}

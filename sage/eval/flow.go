@@ -1,0 +1,241 @@
+package eval
+
+import (
+	"errors"
+	"time"
+
+	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
+)
+
+// errorRecord is the record Error of the language.
+var errorRecord = &recordKind{name: "Error", fields: []string{"message", "kind"}}
+
+// errorValue is an error as a program sees it.
+func errorValue(e *Error) Value {
+	return Value{ref: &record{kind: errorRecord, fields: []Value{textValue(e.Message), kindKinds[e.Kind].bare}}}
+}
+
+// failure is the error that fail makes of a value: an Error is handed on as it
+// is, everything else is the message.
+func (m *machine) failure(v Value) *Error {
+	if r, is := v.ref.(*record); is && len(r.fields) == 2 && r.kind.name == errorRecord.name {
+		if kind, is := r.fields[1].ref.(*variant); is && kind.kind.tag < len(kindNames) {
+			return &Error{Kind: ErrorKind(kind.kind.tag), Message: r.fields[0].text(), Value: v}
+		}
+	}
+	return &Error{Kind: User, Message: show(v), Value: v}
+}
+
+func (m *maker) fail(x *syntax.FailExpr) code {
+	c, at := m.keep(x.X), spanOf(x)
+	v := c.v
+	raise := func(f *frame) {
+		err := f.m.failure(v(f))
+		f.m.here = at
+		f.m.raise(err)
+	}
+	// It has no value, and stands wherever any is expected.
+	return code{
+		v: func(f *frame) Value { raise(f); return unit },
+		i: func(f *frame) int64 { raise(f); return 0 },
+		f: func(f *frame) float64 { raise(f); return 0 },
+		b: func(f *frame) bool { raise(f); return false },
+		t: func(f *frame) string { raise(f); return "" },
+
+		calls: c.calls, local: -1,
+	}
+}
+
+// try is code for try x: an error goes on by itself. An Err becomes one.
+func (m *maker) try(x *syntax.TryExpr) code {
+	c := m.expr(x.X)
+	if !m.p.info.Unwraps[x] {
+		return c
+	}
+	v, at := c.v, spanOf(x)
+	return valueCode(m.typeOf(x).Kind, func(f *frame) Value { return f.m.taken(v(f), at) }).withCalls(c.calls)
+}
+
+// taken is what is in an Ok; an Err is thrown.
+func (m *machine) taken(result Value, at *source.Span) Value {
+	if result.n != 0 {
+		err := m.failure(result.payload())
+		m.here = at
+		m.raise(err)
+	}
+	return m.carried(result)
+}
+
+// catch is a statement: the value of its operand, or of its body if that failed.
+func (m *maker) catch(x *syntax.CatchExpr, to sink) stmt {
+	defer m.mark()()
+	slot := m.slot()
+	try := m.into(x.X, sink{kind: toSlot, slot: slot})
+	unwraps, at := m.p.info.Unwraps[x], spanOf(x.X)
+	run := func(f *frame) (how outcome, err *Error) {
+		err = f.m.protect(f, func() {
+			how = try(f)
+			if unwraps && how == onward {
+				f.s[slot] = f.m.taken(f.s[slot], at)
+			}
+		})
+		return how, err
+	}
+	done := m.fromSlot(x, slot, to)
+	if x.Body == nil {
+		return func(f *frame) outcome {
+			how, err := run(f)
+			if err != nil {
+				f.s[slot] = bad(errorValue(err))
+			} else if how != onward {
+				return how
+			} else {
+				f.s[slot] = ok(f.s[slot])
+			}
+			return done(f)
+		}
+	}
+	begin := func(*frame, Value) {}
+	if x.Err != nil {
+		if o := m.p.info.Defs[x.Err]; o != nil {
+			begin = m.declare(o).begin()
+		}
+	}
+	body := m.block(x.Body, to)
+	return func(f *frame) outcome {
+		how, err := run(f)
+		if err != nil {
+			begin(f, errorValue(err))
+			return body(f)
+		}
+		if how != onward {
+			return how
+		}
+		return done(f)
+	}
+}
+
+// fromSlot puts what is in a variable into a sink.
+func (m *maker) fromSlot(e syntax.Expr, slot int, to sink) stmt {
+	switch to.kind {
+	case toSlot:
+		into := to.slot
+		return func(f *frame) outcome {
+			f.s[into] = f.s[slot]
+			return onward
+		}
+	case toReturn:
+		return func(f *frame) outcome {
+			f.ret = f.s[slot]
+			return returning
+		}
+	case toYield:
+		return func(f *frame) outcome {
+			f.ret = f.s[slot]
+			return yielding
+		}
+	}
+	return func(*frame) outcome { return onward }
+}
+
+// retry is a statement: its body, up to count times, until it does not fail.
+// With on, only errors of these kinds are tried again. Delay is the wait
+// between two tries.
+func (m *maker) retry(x *syntax.RetryExpr, to sink) stmt {
+	defer m.mark()()
+	at := spanOf(x)
+	count := m.expr(x.Count).int()
+	delay := func(*frame) int64 { return 0 }
+	if x.Delay != nil {
+		delay = m.expr(x.Delay).int()
+	}
+	var on func(*frame) Value
+	kinds := m.slot()
+	if x.On != nil {
+		on = m.expr(x.On).v
+	}
+	slot := m.slot()
+	body := m.block(x.Body, sink{kind: toSlot, slot: slot})
+	done := m.fromSlot(x, slot, to)
+	return func(f *frame) outcome {
+		tries, wait := count(f), delay(f)
+		if on != nil {
+			f.s[kinds] = on(f)
+		}
+		if tries < 1 {
+			f.m.here = at
+			f.m.throw(Runtime, "retry: %d tries, expected 1 or more", tries)
+		}
+		for n := int64(1); ; n++ {
+			var how outcome
+			err := f.m.protect(f, func() { how = body(f) })
+			switch {
+			case err == nil && how != onward:
+				return how
+			case err == nil:
+				return done(f)
+			case n == tries || on != nil && !listed(f.s[kinds], err.Kind):
+				panic(&thrown{err})
+			}
+			f.m.tick()
+			f.m.sleep(time.Duration(wait) * time.Millisecond)
+		}
+	}
+}
+
+func listed(kinds Value, k ErrorKind) bool {
+	if v, one := kinds.ref.(*variant); one {
+		return v.kind.tag == int(k)
+	}
+	for _, e := range kinds.elems() {
+		if e.n == int64(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// sleep waits, unless the agent is stopped meanwhile.
+func (m *machine) sleep(d time.Duration) {
+	m.checkStop()
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-m.waiting().Done():
+		m.stop.Store(true)
+		panic(errStopped)
+	}
+}
+
+// assertFails is assert_fails(x), whose operand is computed by it.
+func (m *maker) assertFails(e syntax.Expr, at *source.Span) code {
+	slot := m.slot()
+	m.inside++
+	try := m.into(e, sink{kind: toSlot, slot: slot})
+	m.inside--
+	return code{calls: true, local: -1, v: func(f *frame) Value {
+		err := f.m.protect(f, func() { try(f) })
+		if err == nil {
+			if r, is := f.s[slot].ref.(*variant); is && r.kind == errKind {
+				return unit
+			}
+			f.m.here = at
+			f.m.throw(Runtime, "expected an error, found %s", truncated(show(f.s[slot]), 200))
+		}
+		return unit
+	}}
+}
+
+// asError is any error as one of a program.
+func asError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Kind: Runtime, Message: err.Error(), Err: err}
+}

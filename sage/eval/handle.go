@@ -1,0 +1,70 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Handle is an agent for others: an incarnation of one that was summoned, the
+// place of one that is supervised, with all of its incarnations.
+type Handle struct {
+	path       string
+	number     uint64
+	box        *mailbox
+	supervised bool
+	cancel     context.CancelFunc // of one that was summoned
+
+	done   chan struct{} // closed when it is over; the rest is set then
+	result Value         // what it yielded
+	err    *Error
+	ended  bool // it was stopped before it came to an end
+}
+
+var handles atomic.Uint64
+
+func newHandle(path string, box *mailbox) *Handle {
+	return &Handle{path: path, number: handles.Add(1), box: box, done: make(chan struct{})}
+}
+
+// place is where the incarnations of a child of a supervisor live.
+type place struct {
+	code     *agentCode
+	init     given
+	restart  supervisor.Restart
+	handle   *Handle
+	siblings map[*check.Object]*Handle
+	levels   int // of supervisors above it; 0 of an agent that is run alone
+}
+
+// life makes the life of a child of a supervisor. One that has ended for good
+// takes no messages, unless the restart of its group starts it again.
+func (in *Instance) life(p place) func(context.Context) error {
+	return func(ctx context.Context) error {
+		self, _ := supervisor.SelfOf(ctx)
+		p.handle.box.open()
+		a := &agent{
+			path: self.Path, incarnation: max(self.Incarnation, 1), code: p.code, env: in.env,
+			box: p.handle.box, handle: p.handle, siblings: p.siblings,
+		}
+		in.env.begins(a.path, p.levels, a.incarnation)
+		_, err := a.live(ctx, p.init)
+		if p.restart == supervisor.Temporary || p.restart == supervisor.Transient && err == nil && ctx.Err() == nil {
+			p.handle.box.close()
+		}
+		if !errors.Is(err, supervisor.ErrShutdown) {
+			a.started()
+		}
+		return err
+	}
+}
+
+// newPlace makes the handle of a child of a supervisor.
+func (in *Instance) newPlace(path string) *Handle {
+	h := newHandle(path, &mailbox{max: in.env.limits.Messages})
+	h.supervised = true
+	return h
+}

@@ -1,0 +1,418 @@
+package eval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/llm"
+	"github.com/coppice-dev/coppice/sage/tools"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Options say in what surroundings a program runs. The zero value is one that
+// says nothing, remembers nothing and asks nobody.
+type Options struct {
+	// Name is the first segment of all paths; the name of what is run if empty.
+	// Beliefs are kept by path.
+	Name string
+
+	Out, Err io.Writer // of print and print_err, one line at a time; nil: nowhere
+	// Say is told each line instead of Out and Err, with the path of the agent, if
+	// it is not nil.
+	Say func(path string, toErr bool, line string)
+	In  io.Reader // of read_line and read_all; nil: empty
+
+	// Trace gets events as NDJSON: {"t": milliseconds since 1970, "kind": …,
+	// "agent": path}. Nil: none are made.
+	Trace io.Writer
+
+	Beliefs Beliefs    // nil: NewMemory()
+	Oracle  llm.Oracle // nil: divine fails with ErrNotConfigured
+	Tools   tools.Settings
+	Lookup  func(string) (string, bool) // of env; nil: os.LookupEnv
+
+	Limits    Limits
+	MaxAgents int           // that are summoned at a time, in the whole program; 100,000 if zero
+	Shutdown  time.Duration // for the stop of an agent; supervisor.DefaultShutdown if zero
+
+	// Limit is that of each supervisor; Escalating(5, 60 s) if zero.
+	Limit supervisor.Limit
+	// Ready is told when a child of a supervisor has started; nil: supervisor.Ready is.
+	Ready func(ctx context.Context, path string, incarnation uint64)
+
+	// Process makes the children that are named in quotes. Nil: they are errors.
+	Process func(name string) (supervisor.ChildSpec, error)
+	// OnEvent is that of the root of the tree.
+	OnEvent func(supervisor.Event)
+
+	Log *slog.Logger // of what stops nobody; nil: nowhere
+}
+
+// Instance is a program in its surroundings. Close it.
+type Instance struct {
+	p   *Program
+	o   Options
+	env *environment
+}
+
+// environment is what all agents of an instance share.
+type environment struct {
+	program   *Program
+	limits    Limits
+	maxAgents int
+	shutdown  time.Duration
+	ready     func(ctx context.Context, path string, incarnation uint64)
+	beliefs   Beliefs
+	oracle    llm.Oracle
+	lookup    func(string) (string, bool)
+	log       *slog.Logger
+	summoned  atomic.Int64
+	reserved  atomic.Int64 // bytes of memory that machines may use, see Limits.Program
+	kit       *kit
+	mocks     *mocks // nil outside of tests
+
+	outMu    sync.Mutex
+	out, err io.Writer
+	say      func(path string, toErr bool, line string) // instead of them, if it is not nil
+	in       input
+	tree     tracedTree
+	traceMu  sync.Mutex
+	traceTo  io.Writer
+
+	agentsMu sync.Mutex
+	agents   map[string]*agent // that live, by path
+}
+
+// New puts the program into its surroundings.
+func (p *Program) New(o Options) *Instance {
+	if o.Beliefs == nil {
+		o.Beliefs = NewMemory()
+	}
+	if o.Shutdown <= 0 {
+		o.Shutdown = supervisor.DefaultShutdown
+	}
+	if o.MaxAgents <= 0 {
+		o.MaxAgents = 100_000
+	}
+	if o.Lookup == nil {
+		o.Lookup = os.LookupEnv
+	}
+	if o.Ready == nil {
+		o.Ready = func(ctx context.Context, _ string, _ uint64) { supervisor.Ready(ctx) }
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	orNowhere := func(w io.Writer) io.Writer {
+		if w == nil {
+			return io.Discard
+		}
+		return w
+	}
+	if o.In == nil {
+		o.In = eof{}
+	}
+	env := &environment{
+		program: p, limits: o.Limits.withDefaults(), maxAgents: o.MaxAgents, shutdown: o.Shutdown,
+		ready: o.Ready, beliefs: o.Beliefs, oracle: o.Oracle, lookup: o.Lookup, log: o.Log,
+		out: orNowhere(o.Out), err: orNowhere(o.Err), say: o.Say, in: newInput(o.In), traceTo: o.Trace,
+		agents: map[string]*agent{},
+		kit:    &kit{settings: o.Tools},
+	}
+	return &Instance{p, o, env}
+}
+
+type eof struct{}
+
+func (eof) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Close ends what the tools of the program have opened. No agent may live any more.
+func (in *Instance) Close() error { return in.env.kit.close() }
+
+// ErrNothingToRun: the program has no run at its end.
+var ErrNothingToRun = errors.New("the program runs nothing: there is no run at its end")
+
+// Spec is the program as a tree. An agent that is run alone is the only child
+// of a supervisor of its name, which fails if the agent does. The tree ends when
+// nothing of it runs or will run again.
+func (in *Instance) Spec() (supervisor.Spec, error) {
+	entry := in.p.info.Entry
+	if entry == nil {
+		return supervisor.Spec{}, ErrNothingToRun
+	}
+	var spec supervisor.Spec
+	if a := entry.Agent; a != nil {
+		init := in.p.entryInit(entry)
+		name := a.Object.Name
+		spec = supervisor.Spec{
+			Name: name, Limit: supervisor.Escalating(0, time.Second), StartFailure: supervisor.Retry,
+			Children: []supervisor.ChildSpec{{
+				ID: name, Restart: supervisor.Transient, Shutdown: in.o.Shutdown,
+				Run: in.life(place{code: in.p.agents[a], init: init, restart: supervisor.Transient,
+					handle: in.newPlace(name)}),
+				WaitReady: true,
+			}},
+		}
+	} else {
+		var err error
+		if spec, err = in.tree(entry.Supervisor, entry.Supervisor.Object.Name, 1); err != nil {
+			return supervisor.Spec{}, err
+		}
+		spec.Name = entry.Supervisor.Object.Name
+	}
+	if in.o.Name != "" {
+		spec.Name = in.o.Name
+	}
+	spec.AutoShutdown = supervisor.WhenDone
+	spec.OnEvent = in.o.OnEvent
+	if in.env.tracing() {
+		spec.OnEvent = func(e supervisor.Event) {
+			in.Traced(e)
+			if in.o.OnEvent != nil {
+				in.o.OnEvent(e)
+			}
+		}
+	}
+	return spec, nil
+}
+
+func (p *Program) entryInit(e *check.Entry) given {
+	if e.Decl == nil || len(e.Decl.Inits) == 0 {
+		return nil
+	}
+	return p.childInit(&check.Child{Agent: e.Agent, Beliefs: e.Decl.Inits})
+}
+
+// tree is a supervisor with all below it. Children that have no name are named
+// by what they are, and numbered from the second of a kind on.
+func (in *Instance) tree(s *check.Supervisor, path string, depth int) (supervisor.Spec, error) {
+	if depth > supervisor.MaxDepth {
+		return supervisor.Spec{}, fmt.Errorf("%s is nested deeper than %d levels", s.Object.Name, supervisor.MaxDepth)
+	}
+	spec := supervisor.Spec{Limit: in.limit(), StartFailure: supervisor.Retry, Strategy: [...]supervisor.Strategy{
+		check.OneForOne: supervisor.OneForOne, check.OneForAll: supervisor.OneForAll,
+		check.RestForOne: supervisor.RestForOne,
+	}[s.Strategy]}
+	ids := childIDs(s)
+	siblings := map[*check.Object]*Handle{}
+	handles := make([]*Handle, len(s.Children))
+	for i, c := range s.Children {
+		if c.Agent != nil {
+			handles[i] = in.newPlace(path + "/" + ids[i])
+			if c.Name != nil {
+				siblings[c.Name] = handles[i]
+			}
+		}
+	}
+	for i, c := range s.Children {
+		var child supervisor.ChildSpec
+		restart := [...]supervisor.Restart{
+			check.Permanent: supervisor.Permanent, check.Transient: supervisor.Transient,
+			check.Temporary: supervisor.Temporary,
+		}[c.Restart]
+		switch {
+		case c.Agent != nil:
+			child = supervisor.ChildSpec{
+				Run:       in.life(place{in.p.agents[c.Agent], in.p.inits[c], restart, handles[i], siblings, depth}),
+				WaitReady: true, Shutdown: in.o.Shutdown,
+			}
+		case c.Supervisor != nil:
+			nested, err := in.tree(c.Supervisor, path+"/"+ids[i], depth+1)
+			if err != nil {
+				return supervisor.Spec{}, err
+			}
+			child = supervisor.ChildSpec{Supervisor: &nested}
+		default:
+			if in.o.Process == nil {
+				return supervisor.Spec{}, fmt.Errorf("%v: the child %q is an agent of the project's "+
+					"file, and there is none here",
+					c.Node.Extent().Position(), c.Process)
+			}
+			var err error
+			if child, err = in.o.Process(c.Process); err != nil {
+				return supervisor.Spec{}, fmt.Errorf("%v: %w", c.Node.Extent().Position(), err)
+			}
+		}
+		child.ID, child.Restart = ids[i], restart
+		spec.Children = append(spec.Children, child)
+	}
+	return spec, nil
+}
+
+// childIDs are the names of the children of a supervisor in paths.
+func childIDs(s *check.Supervisor) []string {
+	ids := make([]string, len(s.Children))
+	used, count := map[string]bool{}, map[string]int{}
+	for i, c := range s.Children {
+		switch {
+		case c.Name != nil:
+			ids[i] = c.Name.Name
+		case c.Agent == nil && c.Supervisor == nil:
+			ids[i] = c.Process
+		}
+		used[ids[i]] = true
+	}
+	for i, c := range s.Children {
+		if ids[i] != "" {
+			continue
+		}
+		var name string
+		if c.Agent != nil {
+			name = c.Agent.Object.Name
+		} else {
+			name = c.Supervisor.Object.Name
+		}
+		for ids[i] == "" || used[ids[i]] {
+			count[name]++
+			ids[i] = numbered(name, count[name])
+		}
+		used[ids[i]] = true
+	}
+	return ids
+}
+
+// limit is that of each supervisor: what the project says.
+func (in *Instance) limit() supervisor.Limit {
+	if in.o.Limit == (supervisor.Limit{}) {
+		return supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)
+	}
+	return in.o.Limit
+}
+
+// ErrNoAgent: no agent of this path lives.
+var ErrNoAgent = errors.New("no such agent lives")
+
+// Pause makes an agent take no messages; on pause runs when it next waits for
+// one. Resume ends that.
+func (in *Instance) Pause(path string) error { return in.pause(path, true) }
+
+// Resume ends Pause.
+func (in *Instance) Resume(path string) error { return in.pause(path, false) }
+
+func (in *Instance) pause(path string, is bool) error {
+	in.env.agentsMu.Lock()
+	a := in.env.agents[path]
+	in.env.agentsMu.Unlock()
+	if a == nil {
+		return fmt.Errorf("%s: %w", path, ErrNoAgent)
+	}
+	a.box.pause(is)
+	return nil
+}
+
+// PauseAll is Pause for all agents that live. It returns when those that wait
+// for messages have done their on pause, or ctx ends; others take note later.
+func (in *Instance) PauseAll(ctx context.Context) {
+	for _, noted := range in.pauseAll(true) {
+		select {
+		case <-noted:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ResumeAll ends PauseAll.
+func (in *Instance) ResumeAll() { in.pauseAll(false) }
+
+func (in *Instance) pauseAll(is bool) (noted []<-chan struct{}) {
+	in.env.agentsMu.Lock()
+	defer in.env.agentsMu.Unlock()
+	for _, a := range in.env.agents {
+		if n := a.box.pause(is); n != nil {
+			noted = append(noted, n)
+		}
+	}
+	return noted
+}
+
+// present notes that an agent lives, until the function that it returns is called.
+func (env *environment) present(a *agent) (gone func()) {
+	env.agentsMu.Lock()
+	env.agents[a.path] = a
+	env.agentsMu.Unlock()
+	env.traceIf(a.path, "agent.start")
+	return func() {
+		env.traceIf(a.path, "agent.end")
+		env.agentsMu.Lock()
+		defer env.agentsMu.Unlock()
+		if env.agents[a.path] == a {
+			delete(env.agents, a.path)
+		}
+	}
+}
+
+func (env *environment) warn(path, what string, err error) {
+	env.log.Warn(what, "agent", path, "error", err)
+}
+
+// print writes a line of an agent.
+func (env *environment) print(path string, toErr bool, line string) {
+	if env.say != nil {
+		env.say(path, toErr, line)
+		return
+	}
+	to := env.out
+	if toErr {
+		to = env.err
+	}
+	env.outMu.Lock()
+	defer env.outMu.Unlock()
+	// Whoever reads may be gone; that is nothing the agent could do anything about.
+	_, _ = io.WriteString(to, line+"\n")
+}
+
+func (env *environment) tracing() bool { return env.traceTo != nil }
+
+func (env *environment) traceIf(path, kind string) {
+	if env.tracing() {
+		env.trace(path, map[string]any{"kind": kind})
+	}
+}
+
+// trace writes an event.
+func (env *environment) trace(path string, event map[string]any) {
+	event["t"] = time.Now().UnixMilli()
+	event["agent"] = path
+	text, err := json.Marshal(event)
+	if err != nil {
+		return
+	}
+	env.traceMu.Lock()
+	defer env.traceMu.Unlock()
+	_, _ = env.traceTo.Write(append(text, '\n'))
+}
+
+// Run runs the program until it ends, or ctx does, which stops it in order.
+// The error is nil after a clean end, else why the tree failed; of an agent
+// that is run alone it is the agent's own.
+func (in *Instance) Run(ctx context.Context) error {
+	spec, err := in.Spec()
+	if err != nil {
+		return err
+	}
+	s, err := supervisor.Launch(ctx, spec)
+	if err != nil {
+		return err
+	}
+	return in.Reason(s.Wait())
+}
+
+// Reason is why the program failed, of the error that its tree has ended with:
+// of an agent that is run alone it is the agent's own.
+func (in *Instance) Reason(err error) error {
+	var limit *supervisor.LimitError
+	if in.p.info.Entry.Agent != nil && errors.As(err, &limit) && limit.Exit.Err != nil {
+		return limit.Exit.Err
+	}
+	return err
+}

@@ -1,0 +1,380 @@
+package eval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/llm"
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/tools"
+	"github.com/coppice-dev/coppice/sage/types"
+)
+
+// kit holds the tools of an instance, which are opened when they are first used.
+type kit struct {
+	settings tools.Settings
+	mu       sync.Mutex
+	http     *tools.HTTP
+	files    *tools.Files
+	database *tools.Database
+}
+
+func (k *kit) close() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var err error
+	if k.http != nil {
+		err = errors.Join(err, k.http.Close())
+	}
+	if k.files != nil {
+		err = errors.Join(err, k.files.Close())
+	}
+	if k.database != nil {
+		err = errors.Join(err, k.database.Close())
+	}
+	k.http, k.files, k.database = nil, nil, nil
+	return err
+}
+
+func (k *kit) useHTTP() *tools.HTTP {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.http == nil {
+		k.http = tools.NewHTTP(k.settings.HTTPTimeout)
+	}
+	return k.http
+}
+
+func (k *kit) useFiles(m *machine) *tools.Files {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.files == nil {
+		files, err := tools.OpenFiles(k.settings.Root)
+		if err != nil {
+			m.throwError(Tool, err)
+		}
+		k.files = files
+	}
+	return k.files
+}
+
+func (k *kit) useDatabase(m *machine) *tools.Database {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.database == nil {
+		if k.settings.Database == "" {
+			m.throw(Tool, "no database is configured: set %s", tools.EnvDatabase)
+		}
+		// It outlives the agent that uses it first.
+		database, err := tools.OpenDatabase(context.WithoutCancel(m.ctx), k.settings.Database, k.settings.Dir)
+		if err != nil {
+			m.throwError(Tool, err)
+		}
+		k.database = database
+	}
+	return k.database
+}
+
+func (k *kit) shell() *tools.Shell {
+	return &tools.Shell{Dir: k.settings.Dir, Timeout: k.settings.ShellTimeout}
+}
+
+// The records of tools, in the order of their fields.
+var (
+	responseKind = &recordKind{name: "HttpResponse", fields: []string{"status", "body", "headers"}}
+	shellKind    = &recordKind{name: "ShellResult", fields: []string{"exit_code", "stdout", "stderr"}}
+	rowKind      = &recordKind{name: "DbRow", fields: []string{"columns", "values"}}
+)
+
+// fileFunctions work on the files below the root, as tool and in the library.
+func fileFunctions() map[string]native {
+	do := func(act func(m *machine, f *tools.Files, a []Value) (Value, error)) native {
+		return func(m *machine, a []Value) Value {
+			m.checkStop()
+			v, err := act(m, m.env.kit.useFiles(m), a)
+			if err != nil {
+				m.throwError(Tool, err)
+			}
+			return v
+		}
+	}
+	return map[string]native{
+		"read": do(func(m *machine, f *tools.Files, a []Value) (Value, error) {
+			s, err := f.Read(m.ctx, a[0].text())
+			return m.made(s), err
+		}),
+		"write": do(func(m *machine, f *tools.Files, a []Value) (Value, error) {
+			name := a[0].text()
+			if i := strings.LastIndexByte(name, '/'); i > 0 {
+				if err := f.Mkdir(m.ctx, name[:i]); err != nil {
+					return unit, err
+				}
+			}
+			return unit, f.Write(m.ctx, name, a[1].text())
+		}),
+		"append": do(func(m *machine, f *tools.Files, a []Value) (Value, error) {
+			return unit, f.Append(m.ctx, a[0].text(), a[1].text())
+		}),
+		"exists": do(func(m *machine, f *tools.Files, a []Value) (Value, error) {
+			is, err := f.Exists(m.ctx, a[0].text())
+			return boolValue(is), err
+		}),
+		"list": do(func(m *machine, f *tools.Files, a []Value) (Value, error) {
+			names, err := f.List(m.ctx, a[0].text())
+			return m.texts(names), err
+		}),
+		"delete": do(func(m *machine, f *tools.Files, a []Value) (Value, error) {
+			return unit, f.Delete(m.ctx, a[0].text())
+		}),
+		"mkdir": do(func(m *machine, f *tools.Files, a []Value) (Value, error) {
+			return unit, f.Mkdir(m.ctx, a[0].text())
+		}),
+	}
+}
+
+func fileNatives() map[string]native {
+	of := fileFunctions()
+	return map[string]native{
+		"read_file": of["read"], "write_file": of["write"], "append_file": of["append"], "file_exists": of["exists"],
+		"delete_file": of["delete"], "list_dir": of["list"], "make_dir": of["mkdir"],
+	}
+}
+
+// toolFunctions are the functions of tools, as Tool.name.
+func toolFunctions() map[string]native {
+	all := map[string]native{}
+	for name, f := range fileFunctions() {
+		all["Fs."+name] = f
+	}
+	request := func(body bool, do func(m *machine, url, body string, headers map[string]string) (tools.Response,
+		error)) native {
+		return func(m *machine, a []Value) Value {
+			m.checkStop()
+			url, text, rest := a[0].text(), "", a[1:]
+			if body {
+				text, rest = a[1].text(), a[2:]
+			}
+			headers := map[string]string{}
+			if len(rest) > 0 {
+				for k, v := range rest[0].ref.(*mapping).all() {
+					headers[k.text()] = v.text()
+				}
+			}
+			r, err := do(m, url, text, headers)
+			if err != nil {
+				m.throwError(Network, err)
+			}
+			return m.response(r)
+		}
+	}
+	all["Http.get"] = request(false, func(m *machine, url, _ string, h map[string]string) (tools.Response, error) {
+		return m.env.kit.useHTTP().Get(m.waiting(), url, h)
+	})
+	all["Http.delete"] = request(false, func(m *machine, url, _ string, h map[string]string) (tools.Response, error) {
+		return m.env.kit.useHTTP().Delete(m.waiting(), url, h)
+	})
+	all["Http.post"] = request(true, func(m *machine, url, body string, h map[string]string) (tools.Response, error) {
+		return m.env.kit.useHTTP().Post(m.waiting(), url, body, h)
+	})
+	all["Http.put"] = request(true, func(m *machine, url, body string, h map[string]string) (tools.Response, error) {
+		return m.env.kit.useHTTP().Put(m.waiting(), url, body, h)
+	})
+	all["Shell.run"] = func(m *machine, a []Value) Value {
+		m.checkStop()
+		var r tools.ShellResult
+		var err error
+		if line, is := a[0].ref.(string); is {
+			r, err = m.env.kit.shell().RunLine(m.waiting(), line)
+		} else {
+			argv := make([]string, a[0].n)
+			for i, e := range a[0].elems() {
+				argv[i] = e.text()
+			}
+			r, err = m.env.kit.shell().Run(m.waiting(), argv)
+		}
+		if err != nil {
+			m.throwError(Tool, err)
+		}
+		m.charge(len(r.Stdout) + len(r.Stderr))
+		return Value{ref: &record{kind: shellKind,
+			fields: []Value{intValue(int64(r.ExitCode)), textValue(r.Stdout), textValue(r.Stderr)}}}
+	}
+	all["Database.query"] = func(m *machine, a []Value) Value {
+		m.checkStop()
+		rows, err := m.env.kit.useDatabase(m).Query(m.waiting(), a[0].text(), sqlArgs(a)...)
+		if err != nil {
+			m.throwError(Tool, err)
+		}
+		list := make([]Value, len(rows))
+		for i, r := range rows {
+			values := make([]string, len(r.Values))
+			for k, v := range r.Values {
+				values[k] = sqlText(v)
+				m.charge(len(values[k]))
+			}
+			list[i] = Value{ref: &record{kind: rowKind, fields: []Value{m.texts(r.Columns), m.texts(values)}}}
+		}
+		return m.list(list)
+	}
+	all["Database.execute"] = func(m *machine, a []Value) Value {
+		m.checkStop()
+		n, err := m.env.kit.useDatabase(m).Execute(m.waiting(), a[0].text(), sqlArgs(a)...)
+		if err != nil {
+			m.throwError(Tool, err)
+		}
+		return intValue(n)
+	}
+	return all
+}
+
+func (m *machine) response(r tools.Response) Value {
+	headers := m.newMapping()
+	names := make([]string, 0, len(r.Headers))
+	for name := range r.Headers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		headers.set(m, textValue(name), textValue(r.Headers[name]))
+	}
+	return Value{ref: &record{kind: responseKind,
+		fields: []Value{intValue(int64(r.Status)), m.made(r.Body), {ref: headers}}}}
+}
+
+// sqlArgs are values for the ? of a statement. What SQL has no type for goes as JSON.
+func sqlArgs(a []Value) []any {
+	if len(a) < 2 {
+		return nil
+	}
+	args := make([]any, a[1].n)
+	for i, e := range a[1].elems() {
+		args[i] = sqlArg(e)
+	}
+	return args
+}
+
+func sqlArg(v Value) any {
+	switch x := v.ref.(type) {
+	case string:
+		return x
+	case scalar:
+		switch x {
+		case intKind:
+			return v.n
+		case floatKind:
+			return v.float()
+		case boolKind:
+			return v.bool()
+		}
+		return nil
+	case *variant:
+		if x.kind == noneKind {
+			return nil
+		}
+		if x.kind == someKind {
+			return sqlArg(x.elems[0])
+		}
+	}
+	return string(encode(v))
+}
+
+func sqlText(v any) string {
+	switch x := v.(type) {
+	case nil:
+		return ""
+	case []byte:
+		return strings.ToValidUTF8(string(x), "\uFFFD")
+	}
+	return fmt.Sprint(v)
+}
+
+// tool is the code of a function of a tool. In a test it can be mocked.
+func (p *Program) tool(o *check.Object) native {
+	name := o.Name
+	if o.Tool != nil {
+		name = o.Tool.Name + "." + name
+	} else if o.Parent != nil {
+		name = o.Parent.Name + "." + name
+	}
+	run := toolFunctions()[name]
+	return func(m *machine, a []Value) Value {
+		if mocks := m.env.mocks; mocks != nil {
+			if v, err, mocked := mocks.answer(name); mocked {
+				if err != nil {
+					m.raise(&Error{Kind: err.Kind, Message: err.Message})
+				}
+				return v
+			}
+			m.throw(Tool, "%s is not mocked in this test: say mock tool %s -> value;", name, name)
+		}
+		if run == nil {
+			m.throw(Tool, "there is nothing behind %s: a tool that a program declares can only be mocked", name)
+		}
+		return run(m, a)
+	}
+}
+
+func (m *maker) callTool(x *syntax.CallExpr, o *check.Object) code {
+	run, at := m.p.tool(o), spanOf(x)
+	n, base := len(x.Args), m.slotsFor(len(x.Args))
+	codes := m.keepAll(x.Args)
+	return valueCode(m.typeOf(x).Kind, func(f *frame) Value {
+		for i, c := range codes {
+			f.s[base+i] = c.v(f)
+		}
+		f.m.top, f.m.here = f, at
+		return run(f.m, f.s[base:base+n:base+n])
+	}).withCalls(true)
+}
+
+// divine is code for a question to a model. An answer of another type than
+// String is JSON that fits the schema of the type.
+func (m *maker) divine(x *syntax.DivineExpr) code {
+	c, at := m.expr(x.Prompt), spanOf(x)
+	prompt, t := c.v, m.typeOf(x)
+	var s *shape
+	var schema json.RawMessage
+	if t.Kind != types.String {
+		s = m.p.shape(t)
+		schema = s.schema()
+	}
+	return valueCode(t.Kind, func(f *frame) Value {
+		question := llm.Question{Prompt: show(prompt(f)), Schema: schema}
+		f.m.here = at
+		return f.m.divine(question, s)
+	}).withCalls(true)
+}
+
+func (m *machine) divine(q llm.Question, s *shape) Value {
+	m.checkStop()
+	env := m.env
+	asked := env.oracle
+	if env.mocks != nil {
+		asked = &env.mocks.script
+	}
+	if asked == nil {
+		m.throwError(Llm, fmt.Errorf("%w: set %s, or %s for a server of your own, or name a command "+
+			"in [divine] of grove.toml", llm.ErrNotConfigured, llm.EnvKey, llm.EnvURL))
+	}
+	env.traceIf(m.path(), "divine.start")
+	answer, err := asked.Ask(m.waiting(), q)
+	env.traceIf(m.path(), "divine.end")
+	if err != nil {
+		m.throwError(Llm, err)
+	}
+	if s == nil {
+		return m.made(answer.Text)
+	}
+	m.charge(4 * len(answer.JSON))
+	v, err := s.decode(answer.JSON)
+	if err != nil {
+		m.throwError(Llm, fmt.Errorf("%w: %w", llm.ErrShape, err))
+	}
+	return v
+}

@@ -1,0 +1,171 @@
+package eval
+
+import (
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/types"
+)
+
+func (m *maker) keepAll(es []syntax.Expr) []code {
+	codes := make([]code, len(es))
+	for i, e := range es {
+		codes[i] = m.keep(e)
+	}
+	return codes
+}
+
+// compound is code for a value that is made of others.
+func (m *maker) compound(parts []code, make_ func(*machine, []Value) Value) code {
+	prepare, ready := m.spilled(parts...)
+	n := len(ready)
+	vs := make([]func(*frame) Value, n)
+	for i, c := range ready {
+		vs[i] = c.v
+	}
+	return after(prepare, code{calls: anyCalls(ready), local: -1, v: func(f *frame) Value {
+		f.m.charge(headerSize + n*valueSize)
+		elems := make([]Value, n)
+		for i, v := range vs {
+			elems[i] = v(f)
+		}
+		return make_(f.m, elems)
+	}})
+}
+
+func (m *maker) listLit(x *syntax.ListLit) code {
+	return m.compound(m.keepAll(x.Elems), func(m *machine, elems []Value) Value {
+		return Value{int64(len(elems)), &vector{buf: elems, used: len(elems), owner: m.id}}
+	})
+}
+
+func (m *maker) mapLit(x *syntax.MapLit) code {
+	var parts []code
+	for _, e := range x.Entries {
+		parts = append(parts, m.keep(e.Key), m.keep(e.Value))
+	}
+	return m.compound(parts, func(m *machine, elems []Value) Value {
+		made := m.newMapping()
+		for i := 0; i < len(elems); i += 2 {
+			made.set(m, elems[i], elems[i+1])
+		}
+		return Value{ref: made}
+	})
+}
+
+func (m *maker) recordLit(x *syntax.RecordLit) code {
+	kind := m.p.record(m.typeOf(x).Decl)
+	at := make([]int, len(x.Inits))
+	parts := make([]code, len(x.Inits))
+	for i, init := range x.Inits {
+		at[i] = kind.index(init.Name.Name)
+		parts[i] = m.keep(init.Value)
+	}
+	inOrder := true
+	for i, n := range at {
+		inOrder = inOrder && i == n
+	}
+	return m.compound(parts, func(m *machine, elems []Value) Value {
+		if !inOrder {
+			fields := make([]Value, len(elems))
+			for i, n := range at {
+				fields[n] = elems[i]
+			}
+			elems = fields
+		}
+		return Value{ref: &record{kind: kind, fields: elems, owner: m.id}}
+	})
+}
+
+// template is code for a string with interpolations.
+func (m *maker) template(x *syntax.TemplateLit) code {
+	parts := make([]code, len(x.Exprs))
+	for i, e := range x.Exprs {
+		parts[i] = m.expr(e)
+	}
+	prepare, ready := m.spilled(parts...)
+	texts := make([]string, len(x.Parts))
+	for i, p := range x.Parts {
+		texts[i] = p.Value
+	}
+	t := func(f *frame) string {
+		buf := make([]byte, 0, 64)
+		for i, c := range ready {
+			buf = append(buf, texts[i]...)
+			switch {
+			case c.t != nil:
+				s := c.t(f)
+				f.m.charge(len(s))
+				buf = append(buf, s...)
+			default:
+				buf = appendShown(buf, c.v(f), 0)
+			}
+		}
+		buf = append(buf, texts[len(texts)-1]...)
+		f.m.charge(len(buf) + 16)
+		return string(buf)
+	}
+	return after(prepare, textCode(t).withCalls(anyCalls(ready)))
+}
+
+// closure is code for a function without a name.
+func (m *maker) closure(x *syntax.ClosureExpr) code {
+	t := m.typeOf(x)
+	fn := &function{name: "function", params: len(x.Params)}
+	in := &maker{p: m.p, fn: fn, vars: map[*check.Object]variable{}, agent: m.agent, result: t.Result().Resolve().Kind}
+	for _, p := range x.Params {
+		in.parameter(m.p.info.Defs[p.Name])
+	}
+	var from []func(*frame) Value
+	for i, o := range m.p.info.Captures[x] {
+		v, found := m.vars[o]
+		if !found {
+			continue // a belief or a constant
+		}
+		in.vars[o] = variable{slot: i, captured: true, cell: v.cell}
+		n := v.slot
+		switch {
+		case v.captured:
+			from = append(from, func(f *frame) Value { return f.fn.captured[n] })
+		case v.cell:
+			from = append(from, func(f *frame) Value { return f.s[n] })
+		default:
+			from = append(from, kept(v.read(o.Type.Resolve().Kind), o.Type).v)
+		}
+	}
+	fn.result = scalarOf(in.result)
+	fn.body = in.body(x.Body)
+	if len(from) == 0 {
+		return constantCode(Value{ref: &closure{fn: fn}})
+	}
+	return code{local: -1, v: func(f *frame) Value {
+		f.m.charge(headerSize + len(from)*valueSize)
+		c := &closure{fn: fn, captured: make([]Value, len(from))}
+		for i, v := range from {
+			c.captured[i] = v(f)
+		}
+		return Value{ref: c}
+	}}
+}
+
+// parameter declares a parameter; those that closures change become cells on entry.
+func (m *maker) parameter(o *check.Object) {
+	v := m.declare(o)
+	if v.cell {
+		m.fn.cells = append(m.fn.cells, v.slot)
+	}
+}
+
+// body compiles what a function does and returns.
+func (m *maker) body(e syntax.Expr) func(*frame) outcome {
+	if m.result == types.Never || m.result == types.Unit {
+		run := m.into(e, sink{kind: discard})
+		return func(f *frame) outcome {
+			how := run(f)
+			if how == onward {
+				f.ret = unit
+			}
+			return how
+		}
+	}
+	return m.into(e, sink{kind: toReturn})
+}

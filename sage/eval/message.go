@@ -1,0 +1,256 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// isolate makes a value safe for another agent. Its parts never change, since
+// whoever made them has noted that they are shared; but variables that
+// closures share would, so that those of closures are copied.
+func (m *machine) isolate(v Value) Value {
+	c, is := v.ref.(*closure)
+	if !is {
+		m.share(v)
+		return v
+	}
+	return Value{ref: m.isolatedClosure(c, 0)}
+}
+
+func (m *machine) isolatedClosure(c *closure, depth int) *closure {
+	mine := &closure{fn: c.fn, captured: append([]Value(nil), c.captured...)}
+	for i, v := range mine.captured {
+		if x, is := v.ref.(*cell); is {
+			v = x.v
+		}
+		if f, is := v.ref.(*closure); is && depth < 100 {
+			v = Value{ref: m.isolatedClosure(f, depth+1)}
+		}
+		m.share(v)
+		if _, is := mine.captured[i].ref.(*cell); is {
+			v = Value{ref: &cell{v}}
+		}
+		mine.captured[i] = v
+	}
+	return mine
+}
+
+// inits compiles the values that beliefs begin with.
+func (m *maker) inits(of *check.Agent, inits []*syntax.FieldInit) (at []int, codes []code) {
+	for _, init := range inits {
+		o := of.Belief(init.Name.Name)
+		if o == nil {
+			panic(fmt.Sprintf("%v: %s has no belief %s", init.Extent().Position(), of.Object.Name, init.Name.Name))
+		}
+		at = append(at, o.Index)
+		codes = append(codes, m.keep(init.Value))
+	}
+	return at, codes
+}
+
+func (m *maker) summon(x *syntax.SummonExpr) code {
+	o := m.p.info.Uses[x.Agent.Last()]
+	of := m.p.agentOf(o)
+	code_, at := m.p.agents[of], spanOf(x)
+	where, codes := m.inits(of, x.Inits)
+	prepare, ready := m.spilled(codes...)
+	n := len(code_.fields)
+	return code{calls: true, local: -1, v: func(f *frame) Value {
+		if prepare != nil {
+			prepare(f)
+		}
+		given := make([]Value, n)
+		for i, c := range ready {
+			given[where[i]] = f.m.isolate(c.v(f))
+		}
+		f.m.here = at
+		return Value{ref: f.m.agent.summon(f.m, code_, given)}
+	}}
+}
+
+// summon starts an agent that ends with this one at the latest.
+func (a *agent) summon(m *machine, code *agentCode, given []Value) *Handle {
+	m.checkStop()
+	env := a.env
+	if n := env.summoned.Add(1); n > int64(env.maxAgents) {
+		env.summoned.Add(-1)
+		m.throwLimit("agents", int64(env.maxAgents))
+	}
+	a.mu.Lock()
+	if a.names == nil {
+		a.names, a.summoned = map[string]int{}, map[*Handle]struct{}{}
+	}
+	a.names[code.name]++
+	path := a.path + "/" + numbered(code.name, a.names[code.name])
+	ctx, cancel := context.WithCancel(a.life)
+	box := &mailbox{max: env.limits.Messages}
+	h := newHandle(path, box)
+	h.cancel = cancel
+	a.summoned[h] = struct{}{}
+	a.mu.Unlock()
+	next := &agent{path: path, incarnation: a.incarnation, code: code, env: env, box: box, handle: h}
+	go func() {
+		defer cancel()
+		_, _ = next.live(ctx, func(_ *machine, fields []Value) { copy(fields, given) })
+		box.close()
+		env.summoned.Add(-1)
+		a.mu.Lock()
+		delete(a.summoned, h)
+		a.mu.Unlock()
+	}()
+	return h
+}
+
+// numbered tells those of one name apart: Counter, Counter-2, Counter-3.
+func numbered(name string, n int) string {
+	if n == 1 {
+		return name
+	}
+	return fmt.Sprintf("%s-%d", name, n)
+}
+
+func (m *maker) await(x *syntax.AwaitExpr) code {
+	codes := []code{m.expr(x.X)}
+	if x.Timeout != nil {
+		codes = append(codes, m.expr(x.Timeout))
+	}
+	prepare, c := m.spilled(codes...)
+	of, at := c[0].v, spanOf(x)
+	timeout := func(*frame) time.Duration { return forever }
+	if x.Timeout != nil {
+		ms := c[1].int()
+		timeout = func(f *frame) time.Duration { return milliseconds(ms(f)) }
+	}
+	return after(prepare, valueCode(m.typeOf(x).Kind, func(f *frame) Value {
+		h := of(f).ref.(*Handle)
+		d := timeout(f)
+		f.m.here = at
+		return f.m.await(h, d)
+	}).withCalls(true))
+}
+
+func milliseconds(n int64) time.Duration {
+	if n > int64(forever/time.Millisecond) {
+		return forever
+	}
+	return time.Duration(max(n, 0)) * time.Millisecond
+}
+
+// await waits for the end of an agent and is what it yielded. Its failure, a
+// stop and the end of the time are errors.
+func (m *machine) await(h *Handle, d time.Duration) Value {
+	m.checkStop()
+	switch {
+	case m.agent != nil && h == m.agent.handle:
+		m.throw(Agent, "%s waits for its own end", h.path)
+	case h.supervised:
+		m.throw(Agent, "%s is the child of a supervisor, which has no end to wait for", h.path)
+	}
+	var over <-chan time.Time
+	if d != forever {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-h.done:
+	case <-m.waiting().Done():
+		m.stop.Store(true)
+		panic(errStopped)
+	case <-over:
+		select {
+		case <-h.done:
+		default:
+			m.throw(Timeout, "%s did not end within %v", h.path, d)
+		}
+	}
+	if m.ctx.Err() != nil { // then those that it has summoned are stopped, too
+		m.stop.Store(true)
+		panic(errStopped)
+	}
+	switch {
+	case h.err != nil:
+		m.raise(&Error{Kind: Agent, Message: h.path + " failed: " + h.err.Message, Err: h.err})
+	case h.ended:
+		m.throw(Agent, "%s was stopped", h.path)
+	}
+	return h.result
+}
+
+func (m *maker) send(x *syntax.SendExpr) code {
+	prepare, c := m.spilled(m.expr(x.To), m.keep(x.Message))
+	to, message, at := c[0].v, c[1].v, spanOf(x)
+	return after(prepare, code{calls: anyCalls(c), local: -1, v: func(f *frame) Value {
+		h := to(f).ref.(*Handle)
+		v := message(f)
+		f.m.here = at
+		f.m.send(h, v)
+		return unit
+	}})
+}
+
+func (m *machine) send(h *Handle, v Value) {
+	m.tick()
+	room, alive := h.box.put(m.isolate(v))
+	if !alive {
+		m.throw(Agent, "%s has ended and takes no messages", h.path)
+	}
+	if !room {
+		err := &LimitError{Agent: h.path, Limit: "messages", Max: int64(h.box.max)}
+		m.raise(&Error{Kind: Agent, Message: err.Error(), Err: err})
+	}
+}
+
+func (m *maker) receive(x *syntax.ReceiveExpr) code {
+	at := spanOf(x)
+	return valueCode(m.typeOf(x).Kind, func(f *frame) Value {
+		f.m.here = at
+		return f.m.agent.receive(f.m, f)
+	}).withCalls(true)
+}
+
+func (m *maker) trace(x *syntax.TraceExpr) code {
+	c := m.expr(x.Value)
+	v := c.v
+	return code{calls: c.calls, local: -1, v: func(f *frame) Value {
+		message := v(f)
+		if f.m.env.tracing() {
+			f.m.env.trace(f.m.path(), map[string]any{"kind": "user", "message": show(message)})
+		}
+		return unit
+	}}
+}
+
+// childInit makes what a child says about the beliefs of its agent.
+func (p *Program) childInit(c *check.Child) given {
+	if len(c.Beliefs) == 0 {
+		return nil
+	}
+	fn := &function{name: "child"}
+	m := &maker{p: p, fn: fn, vars: map[*check.Object]variable{}}
+	at, codes := m.inits(c.Agent, c.Beliefs)
+	prepare, ready := m.spilled(codes...)
+	into := &source.Span{}
+	return func(mc *machine, fields []Value) {
+		f := mc.enter(&mc.frame, fn.slots, into)
+		if prepare != nil {
+			prepare(f)
+		}
+		for i, c := range ready {
+			fields[at[i]] = c.v(f)
+		}
+		mc.exit(f)
+	}
+}
+
+// stopped says whether an error is how a stop looks.
+func stopped(err error) bool {
+	return errors.Is(err, errStopped) || errors.Is(err, supervisor.ErrShutdown)
+}

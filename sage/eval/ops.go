@@ -1,0 +1,413 @@
+package eval
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/types"
+)
+
+func (m *maker) unary(x *syntax.UnaryExpr) code {
+	c, at := m.expr(x.X), spanOf(x)
+	switch {
+	case x.Op == syntax.Not:
+		b := c.bool()
+		return boolCode(func(f *frame) bool { return !b(f) }).withCalls(c.calls)
+	case c.f != nil:
+		n := c.f
+		return floatCode(func(f *frame) float64 { return -n(f) }).withCalls(c.calls)
+	}
+	i := c.int()
+	return intCode(func(f *frame) int64 {
+		n := i(f)
+		if n == -n && n != 0 {
+			f.m.here = at
+		}
+		return f.m.sub(0, n)
+	}).withCalls(c.calls)
+}
+
+func (m *maker) binary(x *syntax.BinaryExpr) code {
+	switch x.Op {
+	case syntax.AndAnd:
+		a, b := m.expr(x.X), m.expr(x.Y)
+		l, r := a.bool(), b.bool()
+		return boolCode(func(f *frame) bool { return l(f) && r(f) }).withCalls(a.calls || b.calls)
+	case syntax.OrOr:
+		a, b := m.expr(x.X), m.expr(x.Y)
+		l, r := a.bool(), b.bool()
+		return boolCode(func(f *frame) bool { return l(f) || r(f) }).withCalls(a.calls || b.calls)
+	}
+	return m.operation(x.Op, m.expr(x.X), m.expr(x.Y), m.typeOf(x.X), spanOf(x))
+}
+
+// operation is code for an operator with two operands of a type.
+func (m *maker) operation(op syntax.Kind, a, b code, t *types.Type, at *source.Span) code {
+	calls := a.calls || b.calls
+	prepare, ready := m.spilled(a, b)
+	a, b = ready[0], ready[1]
+	var c code
+	switch op {
+	case syntax.Equal, syntax.NotEqual:
+		c = equality(a, b, op == syntax.NotEqual)
+	case syntax.Less, syntax.LessEqual, syntax.Greater, syntax.GreaterEqual:
+		c = ordering(op, a, b)
+	case syntax.Concat:
+		c = m.joined(joinable(a, b), joinable(b, a), at)
+	default:
+		switch {
+		case a.f != nil && b.f != nil:
+			c = floatOperation(op, a.f, b.f)
+		case a.t != nil && b.t != nil:
+			c = m.joined(a, b, at)
+		default:
+			c = intOperation(op, a, b, at)
+		}
+	}
+	return after(prepare, c.withCalls(calls))
+}
+
+// joinable is code for one side of ++: the message of an error that is joined
+// to text, else what it is.
+func joinable(c, other code) code {
+	if c.t != nil || other.t == nil {
+		return c
+	}
+	v := c.v
+	return textCode(func(f *frame) string { return messageOf(v(f)) }).withCalls(c.calls)
+}
+
+// messageOf is the text of a value, of an error its message.
+func messageOf(v Value) string {
+	if r, is := v.ref.(*record); is && r.kind == errorRecord {
+		return r.fields[0].text()
+	}
+	return show(v)
+}
+
+// joined is code for a ++ b, of text and of lists.
+func (m *maker) joined(a, b code, at *source.Span) code {
+	if a.t != nil && b.t != nil {
+		l, r := a.t, b.t
+		return textCode(func(f *frame) string {
+			x := l(f)
+			y := r(f)
+			f.m.here = at
+			f.m.charge(len(x) + len(y) + 16)
+			return x + y
+		})
+	}
+	l, r := a.v, b.v
+	return code{local: -1, v: func(f *frame) Value {
+		args := [2]Value{l(f), r(f)}
+		f.m.share(args[0])
+		f.m.here = at
+		return concat(f.m, args[:])
+	}}
+}
+
+func equality(a, b code, not bool) code {
+	switch {
+	case a.i != nil && b.i != nil:
+		l, r := a.i, b.i
+		if b.constant {
+			n := r(nil)
+			if not {
+				return boolCode(func(f *frame) bool { return l(f) != n })
+			}
+			return boolCode(func(f *frame) bool { return l(f) == n })
+		}
+		if not {
+			return boolCode(func(f *frame) bool { return l(f) != r(f) })
+		}
+		return boolCode(func(f *frame) bool { return l(f) == r(f) })
+	case a.t != nil && b.t != nil:
+		l, r := a.t, b.t
+		return boolCode(func(f *frame) bool { return (l(f) == r(f)) != not })
+	case a.f != nil && b.f != nil:
+		l, r := a.f, b.f
+		return boolCode(func(f *frame) bool { return (l(f) == r(f)) != not })
+	}
+	l, r := a.v, b.v
+	return boolCode(func(f *frame) bool { return equal(l(f), r(f)) != not })
+}
+
+func ordering(op syntax.Kind, a, b code) code {
+	if op == syntax.Greater || op == syntax.GreaterEqual {
+		if a.i != nil && b.i != nil && !b.constant || a.i == nil {
+			// a > b is b < a, but a comes first.
+			return orderingOf(op, a, b)
+		}
+	}
+	if a.i == nil || b.i == nil {
+		return orderingOf(op, a, b)
+	}
+	l, r := a.i, b.i
+	if b.constant {
+		n := r(nil)
+		if a.local >= 0 {
+			slot := a.local
+			switch op {
+			case syntax.Less:
+				return boolCode(func(f *frame) bool { return f.s[slot].n < n })
+			case syntax.LessEqual:
+				return boolCode(func(f *frame) bool { return f.s[slot].n <= n })
+			}
+		}
+		switch op {
+		case syntax.Less:
+			return boolCode(func(f *frame) bool { return l(f) < n })
+		case syntax.LessEqual:
+			return boolCode(func(f *frame) bool { return l(f) <= n })
+		case syntax.Greater:
+			return boolCode(func(f *frame) bool { return l(f) > n })
+		}
+		return boolCode(func(f *frame) bool { return l(f) >= n })
+	}
+	if a.local >= 0 && b.local >= 0 {
+		x, y := a.local, b.local
+		if op == syntax.Less {
+			return boolCode(func(f *frame) bool { return f.s[x].n < f.s[y].n })
+		}
+		return boolCode(func(f *frame) bool { return f.s[x].n <= f.s[y].n })
+	}
+	if op == syntax.Less {
+		return boolCode(func(f *frame) bool { return l(f) < r(f) })
+	}
+	return boolCode(func(f *frame) bool { return l(f) <= r(f) })
+}
+
+func orderingOf(op syntax.Kind, a, b code) code {
+	switch {
+	case a.i != nil && b.i != nil:
+		l, r := a.i, b.i
+		if op == syntax.Greater {
+			return boolCode(func(f *frame) bool { return l(f) > r(f) })
+		}
+		return boolCode(func(f *frame) bool { return l(f) >= r(f) })
+	case a.f != nil && b.f != nil:
+		l, r := a.f, b.f
+		switch op {
+		case syntax.Less:
+			return boolCode(func(f *frame) bool { return l(f) < r(f) })
+		case syntax.LessEqual:
+			return boolCode(func(f *frame) bool { return l(f) <= r(f) })
+		case syntax.Greater:
+			return boolCode(func(f *frame) bool { return l(f) > r(f) })
+		}
+		return boolCode(func(f *frame) bool { return l(f) >= r(f) })
+	}
+	l, r := a.v, b.v
+	switch op {
+	case syntax.Less:
+		return boolCode(func(f *frame) bool { return compare(l(f), r(f)) < 0 })
+	case syntax.LessEqual:
+		return boolCode(func(f *frame) bool { return compare(l(f), r(f)) <= 0 })
+	case syntax.Greater:
+		return boolCode(func(f *frame) bool { return compare(l(f), r(f)) > 0 })
+	}
+	return boolCode(func(f *frame) bool { return compare(l(f), r(f)) >= 0 })
+}
+
+func floatOperation(op syntax.Kind, l, r func(*frame) float64) code {
+	switch op {
+	case syntax.Add:
+		return floatCode(func(f *frame) float64 { return l(f) + r(f) })
+	case syntax.Sub:
+		return floatCode(func(f *frame) float64 { return l(f) - r(f) })
+	case syntax.Mul:
+		// The conversion keeps the product from being fused with a sum.
+		return floatCode(func(f *frame) float64 { return float64(l(f) * r(f)) })
+	case syntax.Div:
+		return floatCode(func(f *frame) float64 { return l(f) / r(f) })
+	}
+	return floatCode(func(f *frame) float64 { return remainder(l(f), r(f)) })
+}
+
+func intOperation(op syntax.Kind, a, b code, at *source.Span) code {
+	l, r := a.int(), b.int()
+	switch op {
+	case syntax.Add:
+		return intCode(adding(a, b, at))
+	case syntax.Sub:
+		return intCode(subtracting(a, b, at))
+	case syntax.Mul:
+		return intCode(func(f *frame) int64 {
+			x := l(f)
+			y := r(f)
+			if z := x * y; int64(int32(x)) == x && int64(int32(y)) == y {
+				return z
+			}
+			f.m.here = at
+			return f.m.mul(x, y)
+		})
+	case syntax.Div:
+		if b.constant {
+			if n := r(nil); n > 0 {
+				return intCode(func(f *frame) int64 { return l(f) / n })
+			}
+		}
+		return intCode(func(f *frame) int64 {
+			x := l(f)
+			y := r(f)
+			if y > 0 {
+				return x / y
+			}
+			f.m.here = at
+			return f.m.div(x, y)
+		})
+	case syntax.Rem:
+		if b.constant {
+			if n := r(nil); n > 0 {
+				return intCode(func(f *frame) int64 { return l(f) % n })
+			}
+		}
+		return intCode(func(f *frame) int64 {
+			x := l(f)
+			y := r(f)
+			if y > 0 {
+				return x % y
+			}
+			f.m.here = at
+			return f.m.rem(x, y)
+		})
+	}
+	panic(fmt.Sprintf("the operator %v cannot be compiled", op))
+}
+
+func adding(a, b code, at *source.Span) func(*frame) int64 {
+	l, r := a.int(), b.int()
+	fail := func(f *frame, x, y int64) int64 {
+		f.m.here = at
+		return f.m.add(x, y)
+	}
+	switch {
+	case a.local >= 0 && b.constant:
+		slot, n := a.local, r(nil)
+		return func(f *frame) int64 {
+			x := f.s[slot].n
+			if z := x + n; (z > x) == (n > 0) {
+				return z
+			}
+			return fail(f, x, n)
+		}
+	case a.local >= 0 && b.local >= 0:
+		i, j := a.local, b.local
+		return func(f *frame) int64 {
+			x, y := f.s[i].n, f.s[j].n
+			if z := x + y; (z > x) == (y > 0) {
+				return z
+			}
+			return fail(f, x, y)
+		}
+	}
+	return func(f *frame) int64 {
+		x := l(f)
+		y := r(f)
+		if z := x + y; (z > x) == (y > 0) {
+			return z
+		}
+		return fail(f, x, y)
+	}
+}
+
+func subtracting(a, b code, at *source.Span) func(*frame) int64 {
+	l, r := a.int(), b.int()
+	fail := func(f *frame, x, y int64) int64 {
+		f.m.here = at
+		return f.m.sub(x, y)
+	}
+	if a.local >= 0 && b.constant {
+		slot, n := a.local, r(nil)
+		return func(f *frame) int64 {
+			x := f.s[slot].n
+			if z := x - n; (z < x) == (n > 0) {
+				return z
+			}
+			return fail(f, x, n)
+		}
+	}
+	return func(f *frame) int64 {
+		x := l(f)
+		y := r(f)
+		if z := x - y; (z < x) == (y > 0) {
+			return z
+		}
+		return fail(f, x, y)
+	}
+}
+
+// ifExpr is code for if as a value: where both sides are plain expressions it
+// needs no detour through statements.
+func (m *maker) ifExpr(x *syntax.IfExpr) code {
+	then, thenPlain := plain(x.Then)
+	other, otherPlain := m.plainElse(x)
+	if !thenPlain || !otherPlain {
+		return m.detached(x)
+	}
+	cond, a, b := m.expr(x.Cond), m.expr(then), m.expr(other)
+	if a.v == nil || b.v == nil {
+		return m.detached(x)
+	}
+	is := cond.bool()
+	calls := cond.calls || a.calls || b.calls
+	var c code
+	switch {
+	case a.i != nil && b.i != nil:
+		l, r := a.i, b.i
+		c = intCode(func(f *frame) int64 {
+			if is(f) {
+				return l(f)
+			}
+			return r(f)
+		})
+	case a.b != nil && b.b != nil:
+		l, r := a.b, b.b
+		c = boolCode(func(f *frame) bool {
+			if is(f) {
+				return l(f)
+			}
+			return r(f)
+		})
+	default:
+		l, r := a.v, b.v
+		c = valueCode(m.typeOf(x).Kind, func(f *frame) Value {
+			if is(f) {
+				return l(f)
+			}
+			return r(f)
+		})
+		c.alias = a.alias || b.alias
+	}
+	return c.withCalls(calls)
+}
+
+// plain is the expression that a block consists of, if it is nothing else and
+// goes on behind the block.
+func plain(b *syntax.Block) (syntax.Expr, bool) {
+	if b == nil || len(b.Stmts) > 0 || b.Tail == nil {
+		return nil, false
+	}
+	switch b.Tail.(type) {
+	case *syntax.MatchExpr, *syntax.BlockExpr, *syntax.CatchExpr, *syntax.RetryExpr,
+		*syntax.ReturnExpr, *syntax.YieldExpr, *syntax.BreakExpr, *syntax.ContinueExpr:
+		return nil, false
+	}
+	return b.Tail, true
+}
+
+func (m *maker) plainElse(x *syntax.IfExpr) (syntax.Expr, bool) {
+	switch e := x.Else.(type) {
+	case *syntax.BlockExpr:
+		return plain(e.Block)
+	case *syntax.IfExpr:
+		_, then := plain(e.Then)
+		_, other := m.plainElse(e)
+		return e, then && other
+	}
+	return nil, false
+}
+
+func remainder(a, b float64) float64 { return math.Mod(a, b) }

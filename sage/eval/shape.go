@@ -1,0 +1,403 @@
+package eval
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/coppice-dev/coppice/sage/types"
+)
+
+// shape is a type as it is needed at run time: to make its zero, to read a
+// value of it from JSON, to describe it to a model.
+//
+// In JSON, Int, Float, Bool and String are what they are; Unit is null; lists
+// and tuples are arrays; maps from String are objects, other maps arrays of
+// pairs; records are objects; None is null and Some(x) is x, but {"Some": x} if
+// x may itself be null; a variant is its name, or {"Name": x}, with an array
+// for x if it carries several values. Floats that are no numbers are "NaN",
+// "inf" and "-inf".
+type shape struct {
+	kind     types.Kind
+	elems    []*shape
+	record   *recordKind
+	variants []*variantKind
+	payloads [][]*shape // of variants
+	option   bool
+	name     string // of an enum
+}
+
+// nullable says whether null is the JSON of a value.
+func (s *shape) nullable() bool { return s.kind == types.Unit || s.option }
+
+// zero is the value of a belief that nothing is known of: 0, false, "", no
+// elements, None, else the parts' zeros and the first variant. A type that
+// contains itself before it comes to an end has none.
+func (s *shape) zero(depth int) Value {
+	switch s.kind {
+	case types.Int:
+		return intValue(0)
+	case types.Float:
+		return floatValue(0)
+	case types.Bool:
+		return boolValue(false)
+	case types.String:
+		return textValue("")
+	case types.List:
+		return Value{ref: &vector{}}
+	case types.Map:
+		return Value{ref: &mapping{}}
+	case types.Tuple:
+		return Value{ref: &tuple{zeros(s.elems, depth+1)}}
+	case types.Record:
+		return Value{ref: &record{kind: s.record, fields: zeros(s.elems, depth+1)}}
+	case types.Enum:
+		if s.option {
+			return none
+		}
+		for i, v := range s.variants {
+			if v.arity == 0 {
+				return v.bare
+			}
+			if depth < 8 {
+				return Value{int64(v.tag), &variant{kind: v, elems: zeros(s.payloads[i], depth+1)}}
+			}
+		}
+	}
+	return unit
+}
+
+func zeros(shapes []*shape, depth int) []Value {
+	vs := make([]Value, len(shapes))
+	if depth > 16 {
+		return vs
+	}
+	for i, s := range shapes {
+		vs[i] = s.zero(depth)
+	}
+	return vs
+}
+
+// encode is the JSON of a value. Functions and handles are null.
+func encode(v Value) json.RawMessage { return appendJSON(nil, v, 0) }
+
+func appendJSON(to []byte, v Value, depth int) []byte {
+	depth = nested(depth)
+	array := func(elems []Value) []byte {
+		to = append(to, '[')
+		for i, e := range elems {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to = appendJSON(to, e, depth)
+		}
+		return append(to, ']')
+	}
+	switch x := v.ref.(type) {
+	case scalar:
+		switch x {
+		case intKind:
+			return strconv.AppendInt(to, v.n, 10)
+		case boolKind:
+			return strconv.AppendBool(to, v.bool())
+		case floatKind:
+			if f := v.float(); math.IsNaN(f) || math.IsInf(f, 0) {
+				return append(append(append(to, '"'), appendFloat(nil, f)...), '"')
+			}
+			return appendFloat(to, v.float())
+		}
+	case string:
+		return appendQuoted(to, x)
+	case *vector:
+		return array(x.buf[:v.n])
+	case *tuple:
+		return array(x.elems)
+	case *mapping:
+		return appendMapping(to, x, depth)
+	case *record:
+		to = append(to, '{')
+		for i, f := range x.fields {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to = append(appendQuoted(to, x.kind.fields[i]), ':')
+			to = appendJSON(to, f, depth)
+		}
+		return append(to, '}')
+	case *variant:
+		switch {
+		case x.kind == noneKind:
+			return append(to, "null"...)
+		case x.kind == someKind && !isNull(x.elems[0]):
+			return appendJSON(to, x.elems[0], depth)
+		case len(x.elems) == 0:
+			return appendQuoted(to, x.kind.name)
+		}
+		to = append(appendQuoted(append(to, '{'), x.kind.name), ':')
+		if len(x.elems) == 1 {
+			to = appendJSON(to, x.elems[0], depth)
+		} else {
+			to = array(x.elems)
+		}
+		return append(to, '}')
+	}
+	return append(to, "null"...)
+}
+
+// isNull says whether values of its type can be null in JSON.
+func isNull(v Value) bool {
+	if x, is := v.ref.(*variant); is {
+		return x.kind == noneKind || x.kind == someKind
+	}
+	return v.ref == unitKind
+}
+
+func appendMapping(to []byte, x *mapping, depth int) []byte {
+	object := true
+	for k := range x.all() {
+		_, object = k.ref.(string)
+		break
+	}
+	open, end := byte('{'), byte('}')
+	if !object {
+		open, end = '[', ']'
+	}
+	to = append(to, open)
+	first := true
+	for k, v := range x.all() {
+		if !first {
+			to = append(to, ',')
+		}
+		first = false
+		if object {
+			to = append(appendQuoted(to, k.text()), ':')
+			to = appendJSON(to, v, depth)
+			continue
+		}
+		to = append(appendJSON(append(to, '['), k, depth), ',')
+		to = append(appendJSON(to, v, depth), ']')
+	}
+	return append(to, end)
+}
+
+// appendQuoted writes a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func appendQuoted(to []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	to = append(to, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			to = append(to, '\\', byte(r))
+		case r == '\n':
+			to = append(to, `\n`...)
+		case r == '\t':
+			to = append(to, `\t`...)
+		case r == '\r':
+			to = append(to, `\r`...)
+		case r < 0x20:
+			to = append(to, `\u00`...)
+			to = append(to, hex[r>>4], hex[r&15])
+		default:
+			to = utf8.AppendRune(to, r)
+		}
+	}
+	return append(to, '"')
+}
+
+// decode reads a value of the shape. Errors say what was expected where.
+func (s *shape) decode(text []byte) (Value, error) {
+	tree, err := parseJSON(string(text))
+	if err != nil {
+		return Value{}, err
+	}
+	return s.value(tree)
+}
+
+// value makes a value of what parseJSON returned.
+func (s *shape) value(tree any) (Value, error) {
+	switch s.kind {
+	case types.Int:
+		if n, is := tree.(json.Number); is {
+			if i, err := strconv.ParseInt(n.String(), 10, 64); err == nil {
+				return intValue(i), nil
+			}
+			if f, err := n.Float64(); err == nil && f == math.Trunc(f) && f >= intBottom && f < intTop {
+				return intValue(int64(f)), nil
+			}
+		}
+		return Value{}, mismatch("a whole number", tree)
+	case types.Float:
+		switch x := tree.(type) {
+		case json.Number:
+			if f, err := x.Float64(); err == nil {
+				return floatValue(f), nil
+			}
+		case string:
+			switch x {
+			case "NaN":
+				return floatValue(math.NaN()), nil
+			case "inf":
+				return floatValue(math.Inf(1)), nil
+			case "-inf":
+				return floatValue(math.Inf(-1)), nil
+			}
+		}
+		return Value{}, mismatch("a number", tree)
+	case types.Bool:
+		if b, is := tree.(bool); is {
+			return boolValue(b), nil
+		}
+		return Value{}, mismatch("true or false", tree)
+	case types.String:
+		if t, is := tree.(string); is {
+			return textValue(t), nil
+		}
+		return Value{}, mismatch("a string", tree)
+	case types.List:
+		elems, err := s.array(tree, func(int) *shape { return s.elems[0] }, -1)
+		if err != nil {
+			return Value{}, err
+		}
+		return Value{int64(len(elems)), &vector{buf: elems, used: len(elems)}}, nil
+	case types.Tuple:
+		elems, err := s.array(tree, func(i int) *shape { return s.elems[i] }, len(s.elems))
+		return Value{ref: &tuple{elems}}, err
+	case types.Map:
+		return s.mapping(tree)
+	case types.Record:
+		return s.object(tree)
+	case types.Enum:
+		return s.enum(tree)
+	}
+	if tree != nil {
+		return Value{}, mismatch("null", tree)
+	}
+	return unit, nil
+}
+
+func (s *shape) array(tree any, of func(int) *shape, n int) ([]Value, error) {
+	list, is := tree.([]any)
+	if !is {
+		return nil, mismatch("an array", tree)
+	}
+	if n >= 0 && len(list) != n {
+		return nil, fmt.Errorf("expected an array of %d elements, found %d", n, len(list))
+	}
+	elems := make([]Value, len(list))
+	for i, e := range list {
+		var err error
+		if elems[i], err = of(i).value(e); err != nil {
+			return nil, fmt.Errorf("[%d]: %w", i, err)
+		}
+	}
+	return elems, nil
+}
+
+func (s *shape) mapping(tree any) (Value, error) {
+	loader := &machine{limits: &Limits{Memory: math.MaxInt64}, room: math.MaxInt64}
+	x := &mapping{}
+	if s.elems[0].kind != types.String {
+		pair := &shape{kind: types.Tuple, elems: s.elems}
+		pairs, err := s.array(tree, func(int) *shape { return pair }, -1)
+		for _, p := range pairs {
+			elems := p.ref.(*tuple).elems
+			x.set(loader, elems[0], elems[1])
+		}
+		return Value{ref: x}, err
+	}
+	object, is := tree.(ordered)
+	if !is {
+		return Value{}, mismatch("an object", tree)
+	}
+	for _, e := range object {
+		v, err := s.elems[1].value(e.value)
+		if err != nil {
+			return Value{}, fmt.Errorf("%s: %w", strconv.Quote(e.key), err)
+		}
+		x.set(loader, textValue(e.key), v)
+	}
+	return Value{ref: x}, nil
+}
+
+func (s *shape) object(tree any) (Value, error) {
+	object, is := tree.(ordered)
+	if !is {
+		return Value{}, mismatch("an object", tree)
+	}
+	fields := make([]Value, len(s.elems))
+	for i, name := range s.record.fields {
+		part, found := object.get(name)
+		if !found && !s.elems[i].nullable() {
+			return Value{}, fmt.Errorf("%s is missing", name)
+		}
+		v, err := s.elems[i].value(part)
+		if err != nil {
+			return Value{}, fmt.Errorf("%s: %w", name, err)
+		}
+		fields[i] = v
+	}
+	return Value{ref: &record{kind: s.record, fields: fields}}, nil
+}
+
+func (s *shape) enum(tree any) (Value, error) {
+	if s.option {
+		inner := s.payloads[0][0]
+		if tree == nil {
+			return none, nil
+		}
+		if object, is := tree.(ordered); is && inner.nullable() && len(object) == 1 && object[0].key == "Some" {
+			tree = object[0].value
+		}
+		v, err := inner.value(tree)
+		return some(v), err
+	}
+	name, isText := tree.(string)
+	object, isObject := tree.(ordered)
+	for i, v := range s.variants {
+		if isText && v.arity == 0 && v.name == name {
+			return v.bare, nil
+		}
+		if !isObject || len(object) != 1 || object[0].key != v.name || v.arity == 0 {
+			continue
+		}
+		if v.arity == 1 {
+			elem, err := s.payloads[i][0].value(object[0].value)
+			if err != nil {
+				return Value{}, fmt.Errorf("%s: %w", v.name, err)
+			}
+			return newVariant(v, elem), nil
+		}
+		elems, err := s.array(object[0].value, func(k int) *shape { return s.payloads[i][k] }, v.arity)
+		if err != nil {
+			return Value{}, fmt.Errorf("%s: %w", v.name, err)
+		}
+		return Value{int64(v.tag), &variant{kind: v, elems: elems}}, nil
+	}
+	names := ""
+	for i, v := range s.variants {
+		if i > 0 {
+			names += ", "
+		}
+		names += v.name
+	}
+	return Value{}, mismatch("one of "+names, tree)
+}
+
+func mismatch(expected string, tree any) error {
+	found := "null"
+	switch x := tree.(type) {
+	case bool:
+		found = strconv.FormatBool(x)
+	case json.Number:
+		found = "the number " + x.String()
+	case string:
+		found = "the string " + strconv.Quote(truncated(x, 40))
+	case []any:
+		found = "an array"
+	case ordered:
+		found = "an object"
+	}
+	return fmt.Errorf("expected %s, found %s", expected, found)
+}

@@ -1,0 +1,348 @@
+package eval
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/types"
+)
+
+// sink is where the value of an expression goes.
+type sink struct {
+	kind sinkKind
+	slot int
+}
+
+type sinkKind uint8
+
+const (
+	discard  sinkKind = iota
+	toSlot            // a variable of the frame, whole
+	toReturn          // the function returns it
+	toYield           // the handler ends with it
+)
+
+type stmt = func(*frame) outcome
+
+// into compiles an expression whose value goes into a sink. Those that are
+// made of statements become statements.
+func (m *maker) into(e syntax.Expr, to sink) stmt {
+	switch x := e.(type) {
+	case *syntax.ParenExpr:
+		return m.into(x.X, to)
+	case *syntax.BlockExpr:
+		return m.block(x.Block, to)
+	case *syntax.IfExpr:
+		return m.ifStmt(x, to)
+	case *syntax.MatchExpr:
+		return m.match(x, to)
+	case *syntax.CatchExpr:
+		return m.catch(x, to)
+	case *syntax.RetryExpr:
+		return m.retry(x, to)
+	case *syntax.ReturnExpr:
+		m.leaving++
+		if x.Value == nil {
+			return func(f *frame) outcome {
+				f.ret = unit
+				return returning
+			}
+		}
+		if m.result == types.Unit || m.result == types.Never {
+			run := m.into(x.Value, sink{kind: discard})
+			return func(f *frame) outcome {
+				how := run(f)
+				if how == onward {
+					f.ret = unit
+					return returning
+				}
+				return how
+			}
+		}
+		return m.into(x.Value, sink{kind: toReturn})
+	case *syntax.YieldExpr:
+		m.leaving++
+		if x.Value == nil {
+			return func(f *frame) outcome {
+				f.ret = unit
+				return yielding
+			}
+		}
+		return m.into(x.Value, sink{kind: toYield})
+	case *syntax.BreakExpr:
+		if m.loop != nil {
+			m.loop.leaving++
+		}
+		return func(*frame) outcome { return breaking }
+	case *syntax.ContinueExpr:
+		if m.loop != nil {
+			m.loop.leaving++
+		}
+		return func(*frame) outcome { return continuing }
+	}
+	switch to.kind {
+	case discard:
+		do := m.expr(e).do()
+		return func(f *frame) outcome {
+			do(f)
+			return onward
+		}
+	case toSlot:
+		slot, v := to.slot, m.keep(e).v
+		return func(f *frame) outcome {
+			f.s[slot] = v(f)
+			return onward
+		}
+	case toYield:
+		v := m.last(e).v
+		return func(f *frame) outcome {
+			f.ret = v(f)
+			return yielding
+		}
+	}
+	c := m.last(e)
+	if m.typeOf(e).Kind == types.Never {
+		v := c.v
+		return func(f *frame) outcome {
+			v(f)
+			return returning
+		}
+	}
+	switch {
+	case scalarOf(m.result) == 0:
+		v := c.v
+		return func(f *frame) outcome {
+			f.ret = v(f)
+			return returning
+		}
+	case c.i != nil:
+		i := c.i
+		return func(f *frame) outcome {
+			f.ret.n = i(f)
+			return returning
+		}
+	}
+	v := c.v
+	return func(f *frame) outcome {
+		f.ret = v(f)
+		return returning
+	}
+}
+
+// nothing puts the unit value into a sink.
+func nothing(to sink) stmt {
+	switch to.kind {
+	case toSlot:
+		slot := to.slot
+		return func(f *frame) outcome {
+			f.s[slot] = unit
+			return onward
+		}
+	case toReturn:
+		return func(f *frame) outcome {
+			f.ret = unit
+			return returning
+		}
+	case toYield:
+		return func(f *frame) outcome {
+			f.ret = unit
+			return yielding
+		}
+	}
+	return func(*frame) outcome { return onward }
+}
+
+// block compiles a block, whose value is that of its tail.
+func (m *maker) block(b *syntax.Block, to sink) stmt {
+	release := m.mark()
+	var stmts []stmt
+	for _, s := range b.Stmts {
+		stmts = append(stmts, m.stmt(s))
+	}
+	if b.Tail != nil {
+		stmts = append(stmts, m.into(b.Tail, to))
+	} else if to.kind != discard && !m.leavesAlways(b) {
+		stmts = append(stmts, nothing(to))
+	}
+	release()
+	return sequence(stmts)
+}
+
+// leavesAlways says whether the last statement of a block leaves it.
+func (m *maker) leavesAlways(b *syntax.Block) bool {
+	if len(b.Stmts) == 0 {
+		return false
+	}
+	s, is := b.Stmts[len(b.Stmts)-1].(*syntax.ExprStmt)
+	if !is {
+		return false
+	}
+	switch s.X.(type) {
+	case *syntax.ReturnExpr, *syntax.YieldExpr, *syntax.BreakExpr, *syntax.ContinueExpr:
+		return true
+	}
+	return false
+}
+
+// sequence is statements one after the other.
+func sequence(stmts []stmt) stmt {
+	switch len(stmts) {
+	case 0:
+		return func(*frame) outcome { return onward }
+	case 1:
+		return stmts[0]
+	case 2:
+		a, b := stmts[0], stmts[1]
+		return func(f *frame) outcome {
+			if how := a(f); how != onward {
+				return how
+			}
+			return b(f)
+		}
+	case 3:
+		a, b, c := stmts[0], stmts[1], stmts[2]
+		return func(f *frame) outcome {
+			if how := a(f); how != onward {
+				return how
+			}
+			if how := b(f); how != onward {
+				return how
+			}
+			return c(f)
+		}
+	}
+	return func(f *frame) outcome {
+		for _, s := range stmts {
+			if how := s(f); how != onward {
+				return how
+			}
+		}
+		return onward
+	}
+}
+
+func (m *maker) stmt(s syntax.Stmt) stmt {
+	switch x := s.(type) {
+	case *syntax.LetStmt:
+		return m.let(x)
+	case *syntax.AssignStmt:
+		defer m.mark()()
+		return m.assign(x)
+	case *syntax.ExprStmt:
+		defer m.mark()()
+		return m.into(x.X, sink{kind: discard})
+	case *syntax.ForStmt:
+		return m.forStmt(x)
+	case *syntax.WhileStmt:
+		return m.while(x.Cond, x.Body)
+	case *syntax.LoopStmt:
+		return m.while(nil, x.Body)
+	case *syntax.SpanStmt:
+		return m.span(x)
+	case *syntax.MockStmt:
+		return m.mock(x)
+	}
+	panic(fmt.Sprintf("a statement of type %T cannot be compiled", s))
+}
+
+func (m *maker) let(x *syntax.LetStmt) stmt {
+	bind, simple := x.Pattern.(*syntax.BindPat)
+	if simple {
+		// A plain variable is stored to directly.
+		if o := m.p.info.Defs[bind.Name]; o != nil && !(o.Captured && o.Assigned) && !made(x.Value) {
+			c := m.keep(x.Value)
+			slot := m.declare(o).slot
+			if i := c.i; i != nil {
+				return func(f *frame) outcome {
+					f.s[slot].n = i(f)
+					return onward
+				}
+			}
+			v := c.v
+			return func(f *frame) outcome {
+				f.s[slot] = v(f)
+				return onward
+			}
+		}
+	}
+	slot := m.slot()
+	value := m.into(x.Value, sink{kind: toSlot, slot: slot})
+	var fits func(*frame, Value) bool
+	if simple {
+		o := m.p.info.Defs[bind.Name]
+		if o == nil {
+			return value
+		}
+		begin := m.declare(o).begin()
+		fits = func(f *frame, v Value) bool {
+			begin(f, v)
+			return true
+		}
+	} else {
+		fits = m.pattern(x.Pattern)
+	}
+	at := spanOf(x)
+	return func(f *frame) outcome {
+		if how := value(f); how != onward {
+			return how
+		}
+		if !fits(f, f.s[slot]) {
+			f.m.here = at
+			f.m.throw(Runtime, "%s does not fit the pattern of let", truncated(show(f.s[slot]), 100))
+		}
+		return onward
+	}
+}
+
+// made says whether an expression is made of statements.
+func made(e syntax.Expr) bool {
+	switch x := e.(type) {
+	case *syntax.ParenExpr:
+		return made(x.X)
+	case *syntax.BlockExpr, *syntax.MatchExpr, *syntax.CatchExpr, *syntax.RetryExpr, *syntax.IfExpr,
+		*syntax.BreakExpr, *syntax.ContinueExpr, *syntax.ReturnExpr, *syntax.YieldExpr:
+		return true
+	}
+	return false
+}
+
+func (m *maker) ifStmt(x *syntax.IfExpr, to sink) stmt {
+	cond := m.expr(x.Cond).bool()
+	then := m.block(x.Then, to)
+	if x.Else == nil {
+		other := nothing(to)
+		return func(f *frame) outcome {
+			if cond(f) {
+				return then(f)
+			}
+			return other(f)
+		}
+	}
+	other := m.into(x.Else, to)
+	return func(f *frame) outcome {
+		if cond(f) {
+			return then(f)
+		}
+		return other(f)
+	}
+}
+
+// span is a part of the program that the trace shows with its duration.
+func (m *maker) span(x *syntax.SpanStmt) stmt {
+	name := m.expr(x.Name).v
+	body := m.block(x.Body, sink{kind: discard})
+	return func(f *frame) outcome {
+		if !f.m.env.tracing() {
+			return body(f)
+		}
+		title := show(name(f))
+		begin := time.Now()
+		f.m.env.trace(f.m.path(), map[string]any{"kind": "span.start", "name": title})
+		defer func() {
+			f.m.env.trace(f.m.path(), map[string]any{"kind": "span.end", "name": title,
+				"duration_ms": time.Since(begin).Milliseconds()})
+		}()
+		return body(f)
+	}
+}

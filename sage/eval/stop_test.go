@@ -1,0 +1,104 @@
+package eval_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// slow are beliefs whose writes take their time, and end when their context does.
+type slow struct {
+	eval.Beliefs
+	takes time.Duration
+}
+
+func (s slow) Begin(ctx context.Context, path string, incarnation uint64, names []string) (eval.Kept, error) {
+	k, err := s.Beliefs.Begin(ctx, path, incarnation, names)
+	return slowKept{k, s.takes}, err
+}
+
+type slowKept struct {
+	eval.Kept
+	takes time.Duration
+}
+
+func (k slowKept) Set(ctx context.Context, values map[string]string) error {
+	select {
+	case <-time.After(k.takes):
+		return k.Kept.Set(ctx, values)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A stop is no error: on error does not run, and a write that has begun is
+// finished, within the time for a stop.
+func TestStopIsNoError(t *testing.T) {
+	const text = `
+		agent Sub { on start { loop { sleep_ms(1000); } } }
+		agent Writer { @persistent n: Int
+			on start { print("was {self.n}"); self.n = self.n + 1; print("now {self.n}"); loop { sleep_ms(1000); } }
+			on error(e) { print("error: {e.message}"); } on resting { print("rests"); } }
+		agent Waiter { on start { let s = summon Sub { }; let r = try await s; } on error(e) { print("error: {e.message}"); } }
+		supervisor Root { strategy: OneForOne children { Waiter { } Writer { } } } run Root;`
+	for name, c := range map[string]struct {
+		takes       time.Duration
+		first, next string
+	}{
+		"in time":  {2 * time.Second, "was 0\nnow 1\nrests\n", "was 1\nnow 2\nrests\n"},
+		"too slow": {time.Minute, "was 0\n", "was 0\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := compile(t, text)
+			beliefs := slow{eval.NewMemory(), c.takes}
+			for _, want := range []string{c.first, c.next} {
+				synctest.Test(t, func(t *testing.T) {
+					var out output
+					in := p.New(eval.Options{Out: &out, Beliefs: beliefs})
+					defer in.Close()
+					spec, err := in.Spec()
+					if err != nil {
+						t.Fatal(err)
+					}
+					s, err := supervisor.Launch(t.Context(), spec)
+					if err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Second)
+					s.Stop()
+					if err := s.Wait(); err != nil && name == "in time" {
+						t.Error(err)
+					}
+					if out.String() != want {
+						t.Errorf("%s, want %s", out.String(), want)
+					}
+				})
+			}
+		})
+	}
+}
+
+// The guardian of the page: the limit that one monitor reaches stops the other,
+// which is no alert.
+func TestGuardianCountsNoAlerts(t *testing.T) {
+	const text = `
+		agent QueryMonitor { @persistent n: Int @persistent alerts: Int on start { self.n += 1; yield(0); } on error(e) { self.alerts += 1; print("alert"); yield(-1); } }
+		agent PoolMonitor { on start { yield(0); } }
+		supervisor DbGuardian { strategy: OneForOne children { QueryMonitor { } PoolMonitor { } } } run DbGuardian;`
+	p := compile(t, text)
+	for range 20 {
+		var out output
+		in := p.New(eval.Options{Out: &out, Beliefs: slow{eval.NewMemory(), time.Millisecond}})
+		if err := in.Run(t.Context()); err == nil {
+			t.Error("no limit was reached")
+		}
+		in.Close()
+		if out.String() != "" {
+			t.Fatal(out.String())
+		}
+	}
+}

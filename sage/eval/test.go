@@ -1,0 +1,152 @@
+package eval
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/sage/llm"
+	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
+)
+
+// DefaultTestTimeout is how long a test may take if nothing else is said.
+const DefaultTestTimeout = 10 * time.Second
+
+// TestResult is how a test ended.
+type TestResult struct {
+	Name     string
+	Span     source.Span // of the test
+	Err      error       // why it failed; nil if it passed
+	Output   string      // what it has printed
+	Duration time.Duration
+}
+
+// mocks are what stands for models and tools in one test. Answers are given in
+// the order in which they were said; of a tool the last one is given again.
+type mocks struct {
+	script llm.Script
+	mu     sync.Mutex
+	tools  map[string][]mocked
+}
+
+type mocked struct {
+	value Value
+	err   *Error
+}
+
+func (m *mocks) answer(name string) (Value, *Error, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	queue := m.tools[name]
+	if len(queue) == 0 {
+		return Value{}, nil, false
+	}
+	if len(queue) > 1 {
+		m.tools[name] = queue[1:]
+	}
+	return queue[0].value, queue[0].err, true
+}
+
+// Test is the test with this index in Info.Tests, run alone: with beliefs,
+// mocks and a mailbox of its own. Its agents end with it. The zero timeout is
+// DefaultTestTimeout. Models and tools are never asked: what a test wants of
+// them it has to mock. The files of the library are real.
+func (p *Program) Test(ctx context.Context, index int, o Options, timeout time.Duration) TestResult {
+	decl := p.info.Tests[index]
+	result := TestResult{Name: decl.Name.Value, Span: decl.Span}
+	if timeout <= 0 {
+		timeout = DefaultTestTimeout
+	}
+	var out syncBuffer
+	o.Beliefs, o.Out, o.Err = NewMemory(), &out, &out
+	in := p.New(o)
+	defer in.Close()
+	in.env.mocks = &mocks{tools: map[string][]mocked{}}
+
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	code := &agentCode{name: "test"}
+	code.handlers[syntax.EventStart] = p.tests[index]
+	box := &mailbox{max: in.env.limits.Messages}
+	a := &agent{path: "test", incarnation: 1, code: code, env: in.env, box: box, handle: newHandle("test", box)}
+	_, err := a.live(ctx, nil)
+	if stopped(err) {
+		err = fmt.Errorf("it took longer than %v", timeout)
+		if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
+			err = cause
+		}
+	}
+	result.Err, result.Duration, result.Output = err, time.Since(begin), out.text()
+	return result
+}
+
+// RunTests runs all tests that are wanted (nil: all), one after the other.
+func (p *Program) RunTests(ctx context.Context, o Options, timeout time.Duration,
+	wanted func(name string) bool) []TestResult {
+	var results []TestResult
+	for i, t := range p.info.Tests {
+		if ctx.Err() != nil {
+			break
+		}
+		if wanted == nil || wanted(t.Name.Value) {
+			results = append(results, p.Test(ctx, i, o, timeout))
+		}
+	}
+	return results
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// mock is the statement mock.
+func (m *maker) mock(x *syntax.MockStmt) stmt {
+	slot, at := m.slot(), spanOf(x)
+	value := m.into(x.Value, sink{kind: toSlot, slot: slot})
+	name := ""
+	if x.Tool != nil {
+		name = x.Tool.Name + "." + x.Func.Name
+	}
+	return func(f *frame) outcome {
+		err := f.m.protect(f, func() { value(f) })
+		mocks := f.m.env.mocks
+		if mocks == nil {
+			f.m.here = at
+			f.m.throw(Runtime, "mock stands only in tests")
+		}
+		if name != "" {
+			mocks.mu.Lock()
+			defer mocks.mu.Unlock()
+			mocks.tools[name] = append(mocks.tools[name], mocked{f.s[slot], err})
+			return onward
+		}
+		if err != nil {
+			mocks.script.Add(llm.Scripted{Err: errors.New(err.Message)})
+			return onward
+		}
+		text, is := f.s[slot].ref.(string)
+		if !is {
+			text = string(encode(f.s[slot]))
+		}
+		mocks.script.Add(llm.Scripted{Text: text})
+		return onward
+	}
+}

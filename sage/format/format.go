@@ -1,0 +1,102 @@
+// Package format formats Sage programs where they lie, and would rather leave a
+// file as it is than risk anything that somebody has written.
+package format
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/load"
+	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
+)
+
+// Change is what formatting makes of a file.
+type Change struct {
+	Path          string
+	Before, After string
+
+	target string // of Path, if that is a symbolic link
+	info   fs.FileInfo
+}
+
+// Read formats the file at path, and changes nothing. One with errors of form
+// has diagnostics instead of a change.
+func Read(path string) (Change, []diag.Diagnostic, error) {
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		var p *fs.PathError
+		if errors.As(err, &p) {
+			err = p.Err
+		}
+		return Change{}, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	text, info, err := load.Read(target)
+	if err != nil {
+		return Change{}, nil, err
+	}
+	after, diagnostics := syntax.Format(source.NewFile(path, text))
+	if diag.HasErrors(diagnostics) {
+		return Change{}, diagnostics, nil
+	}
+	return Change{Path: path, Before: text, After: after, target: target, info: info}, nil, nil
+}
+
+// Needed reports whether the file is not in form.
+func (c Change) Needed() bool { return c.Before != c.After }
+
+// Write replaces the file: whoever reads it sees the old or the new text, never
+// a part. It keeps its mode, and as far as that is allowed its owner. A file
+// that is read-only, or that somebody has changed or removed since it was read,
+// stays as it is, and the error says so.
+func (c Change) Write() error {
+	if err := c.write(); err != nil {
+		return fmt.Errorf("%s is not formatted: %w", c.Path, err)
+	}
+	return nil
+}
+
+var (
+	errReadOnly = errors.New("it is read-only; chmod u+w makes it writable")
+	errChanged  = errors.New("it has been changed meanwhile; try again")
+)
+
+func (c Change) write() error {
+	// A rename asks only for the permission to write to the directory.
+	if c.info.Mode().Perm()&0o222 == 0 {
+		return errReadOnly
+	}
+	f, err := os.OpenFile(c.target, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return errReadOnly
+	case err != nil:
+		return err
+	}
+	_ = f.Close()
+
+	temp, err := os.CreateTemp(filepath.Dir(c.target), "."+filepath.Base(c.target)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	if _, err = temp.WriteString(c.After); err == nil {
+		err = temp.Sync()
+	}
+	if owner, ok := c.info.Sys().(*syscall.Stat_t); ok {
+		_ = temp.Chown(int(owner.Uid), int(owner.Gid))
+	}
+	const bits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+	if err = errors.Join(err, temp.Chmod(c.info.Mode()&bits), temp.Close()); err != nil {
+		return err
+	}
+	if text, info, err := load.Read(c.target); err != nil || text != c.Before || !os.SameFile(info, c.info) {
+		return errChanged
+	}
+	return os.Rename(temp.Name(), c.target)
+}

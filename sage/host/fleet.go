@@ -1,0 +1,112 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// fleet is the agents of the project's coppice.toml, which supervisors of a
+// program may have as children: trees mix. They are direct children of this
+// program and end with it; who wants agents that outlive it has the daemon.
+type fleet struct {
+	agents map[string]*spec.Agent // by name
+	output func(string, uint64, proc.Line)
+}
+
+func newFleet(file string, output func(string, uint64, proc.Line)) (*fleet, error) {
+	tree, err := config.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	return &fleet{agents: Processes(tree), output: output}, nil
+}
+
+// Processes returns the agents of a tree that programs can have as children, by
+// name. The file's defaults do not hold in a program: restarts are immediate and
+// count in the supervisor of the program, as OTP has it.
+func Processes(tree *spec.Tree) map[string]*spec.Agent {
+	agents := map[string]*spec.Agent{}
+	for _, c := range tree.All() {
+		if c.Agent == nil || c.Agent.Runtime == spec.InProcess {
+			continue
+		}
+		a := *c.Agent
+		if a.DefaultLimit {
+			a.Limit, a.DefaultLimit = supervisor.Limit{}, false
+		}
+		if a.DefaultBackoff {
+			a.Backoff, a.DefaultBackoff = supervisor.Backoff{}, false
+		}
+		agents[a.Name] = &a
+	}
+	return agents
+}
+
+// child is an agent as a child; its restart policy is the program's.
+func (f *fleet) child(name string) (supervisor.ChildSpec, error) {
+	a := f.agents[name]
+	if a == nil {
+		return supervisor.ChildSpec{}, fmt.Errorf("%s names no agent %s", config.FileName, spec.Quote(name))
+	}
+	if a.Runtime != spec.Proc || a.Terminal {
+		return supervisor.ChildSpec{}, fmt.Errorf("agent %s wants a terminal, which a program has none to "+
+			"give; let the daemon run it", spec.Quote(name))
+	}
+	if a.Notify {
+		return supervisor.ChildSpec{}, fmt.Errorf("agent %s speaks of itself by sd_notify, which "+
+			"only the daemon listens to", spec.Quote(name))
+	}
+	if a.User != "" {
+		return supervisor.ChildSpec{}, fmt.Errorf("agent %s has a user of its own, which only the daemon can give it",
+			spec.Quote(name))
+	}
+	_, signal, _ := spec.ParseSignal(a.Shutdown.Signal) // was checked
+	c := supervisor.ChildSpec{
+		ID: a.Name, Backoff: a.Backoff, Limit: a.Limit, Shutdown: a.Shutdown.Grace, StartTimeout: a.Ready.Timeout,
+		Start: func(ctx context.Context) (supervisor.Process, error) { return f.start(ctx, a, signal) },
+	}
+	if signal == syscall.SIGKILL {
+		c.Shutdown = supervisor.BrutalKill
+	}
+	return c, nil
+}
+
+func (f *fleet) start(ctx context.Context, a *spec.Agent, signal syscall.Signal) (supervisor.Process, error) {
+	self, _ := supervisor.SelfOf(ctx)
+	cmd := proc.Command{
+		Argv: a.Command, Dir: a.Dir, StopSignal: signal, Grace: a.Shutdown.Grace,
+		Env:             proc.Environ(a.Env, proc.Self{Agent: self.Path, Incarnation: self.Incarnation}),
+		NoNewPrivileges: a.NoNewPrivileges,
+	}
+	if a.Stdin != "" {
+		in, err := proc.OpenStdin(a.Stdin)
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		cmd.Stdin = in
+	}
+	var out proc.Output
+	if f.output != nil {
+		out.Line = func(l proc.Line) { f.output(self.Path, self.Incarnation, l) }
+	}
+	ready, err := proc.Readiness(a.Ready, nil)
+	if err != nil {
+		return nil, err
+	}
+	p, await, err := proc.Begin(cmd, out, ready)
+	if err != nil {
+		return nil, err
+	}
+	if err := await(ctx); err != nil {
+		p.End(a.Shutdown.Grace)
+		return nil, err
+	}
+	return p, nil
+}

@@ -1,0 +1,371 @@
+package llm
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// API is a server that speaks OpenAI's chat completions.
+//
+// What passes by itself is tried again: a connection that could not be made or
+// was lost, a server's error (5xx) and too many requests (429), unless that
+// says that the money is used up. Between two tries it waits for a random time
+// up to 1 s, 2 s, 4 s ... 30 s, and as long as the server asks for (Retry-After)
+// on top; if that is more than 10 minutes, it fails at once. All other errors,
+// and an answer that takes longer than Timeout, are final.
+//
+// Redirects are not followed, since the key would go along.
+type API struct {
+	URL         string // with or without "/chat/completions"; http or https
+	Model       string
+	Key         Secret        // none if empty
+	Retries     int           // further tries after the first
+	Temperature *float64      // nil: not sent
+	MaxTokens   int           // of an answer; 0: not sent
+	Timeout     time.Duration // of one try; DefaultTimeout if zero
+
+	// Transport is for tests; nil is one with the proxies of the environment,
+	// without any connection that outlives its request.
+	Transport http.RoundTripper
+}
+
+// Time limits of API; DefaultTimeout is that of Command, too.
+const (
+	DefaultTimeout = 5 * time.Minute
+	maxWait        = 10 * time.Minute // that a server may ask for; longer is an error
+)
+
+// APIError is what a server said instead of an answer.
+type APIError struct {
+	Status  int    // the HTTP status
+	Code    string // the server's name for it; may be empty
+	Message string // in plain text, without the key, cut to 2 KiB
+
+	after time.Duration // Retry-After
+}
+
+func (e *APIError) Error() string {
+	s := fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status))
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	switch e.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		s += " (is " + EnvKey + " right?)"
+	case http.StatusNotFound:
+		s += " (are " + EnvURL + " and " + EnvModel + " right?)"
+	}
+	return s
+}
+
+// passes reports whether another try may succeed.
+func (e *APIError) passes() bool {
+	switch e.Code {
+	case "insufficient_quota", "billing_hard_limit_reached":
+		return false
+	}
+	return e.Status == http.StatusTooManyRequests || e.Status >= 500
+}
+
+// lostError is a connection that was not made, or lost.
+type lostError struct{ error }
+
+func (e lostError) Unwrap() error { return e.error }
+
+// Complete asks, and tries again. See API.
+func (a *API) Complete(ctx context.Context, system, prompt string) (text string, used Usage, err error) {
+	to, err := endpoint(a.URL)
+	if err != nil {
+		return "", used, fmt.Errorf("the address of the model: %w", err)
+	}
+	body, err := json.Marshal(a.request(system, prompt))
+	if err != nil {
+		return "", used, err
+	}
+	for try := 0; ; try++ {
+		if ctx.Err() != nil {
+			return "", used, context.Cause(ctx)
+		}
+		text, u, err := a.try(ctx, to, body)
+		used = used.add(u)
+		if err == nil {
+			return text, used, nil
+		}
+		if ctx.Err() != nil {
+			return "", used, fmt.Errorf("asking %s: %w", shown(to), context.Cause(ctx))
+		}
+		err = fmt.Errorf("asking %s: %w", shown(to), err)
+		var answered *APIError
+		var lost lostError
+		switch {
+		case errors.As(err, &answered) && answered.passes(), errors.As(err, &lost):
+		default:
+			return "", used, err
+		}
+		if try >= a.Retries {
+			if try > 0 {
+				err = fmt.Errorf("%w (tried %d times)", err, try+1)
+			}
+			return "", used, err
+		}
+		wait := pause(try)
+		if answered != nil && answered.after > 0 {
+			if answered.after > maxWait {
+				return "", used, fmt.Errorf("%w (it asks to wait %v; longer than %v is not waited)", err,
+					answered.after, maxWait)
+			}
+			wait += answered.after
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return "", used, fmt.Errorf("%w; while waiting after: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
+// pause is drawn evenly up to a bound that doubles, so that those who failed
+// together do not come back together.
+func pause(try int) time.Duration {
+	return rand.N(min(time.Second<<min(try, 10), 30*time.Second)) + 1
+}
+
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+type request struct {
+	Model       string    `json:"model"`
+	Messages    []message `json:"messages"`
+	Temperature *float64  `json:"temperature,omitempty"`
+	MaxTokens   int       `json:"max_tokens,omitempty"`
+}
+
+func (a *API) request(system, prompt string) request {
+	r := request{Model: a.Model, Temperature: a.Temperature, MaxTokens: a.MaxTokens}
+	if system != "" {
+		r.Messages = append(r.Messages, message{"system", system})
+	}
+	r.Messages = append(r.Messages, message{"user", prompt})
+	return r
+}
+
+// try sends one request and reads one answer.
+func (a *API) try(ctx context.Context, to *url.URL, body []byte) (string, Usage, error) {
+	timeout := a.Timeout
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	slow := fmt.Errorf("no answer within %v", timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, slow)
+	defer cancel()
+	used := Usage{Tries: 1}
+
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body))
+	if err != nil {
+		return "", Usage{}, errors.New("the request cannot be made")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "coppice")
+	if key := a.Key.reveal(); key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	client := http.Client{
+		Transport:     a.Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	if client.Transport == nil {
+		client.Transport = &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: 30 * time.Second}).DialContext,
+			TLSHandshakeTimeout:    30 * time.Second,
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+			MaxResponseHeaderBytes: 256 << 10,
+			DisableKeepAlives:      true,
+			ForceAttemptHTTP2:      true,
+		}
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		var u *url.Error // its text has the whole address
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		return "", used, a.broken(ctx, err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
+	if resp.StatusCode != http.StatusOK {
+		return "", used, a.refusal(resp, data)
+	}
+	switch {
+	case err != nil:
+		return "", used, a.broken(ctx, fmt.Errorf("the answer broke off after %d bytes: %w", len(data), err))
+	case len(data) > MaxAnswer:
+		return "", used, fmt.Errorf("the answer has more than %d bytes", MaxAnswer)
+	}
+	text, u, err := a.parse(resp, data)
+	u.Tries = 1
+	return text, u, err
+}
+
+// broken tells a lost connection from a try that was given up, and from what
+// will be no better the next time.
+func (a *API) broken(ctx context.Context, err error) error {
+	var cert *tls.CertificateVerificationError
+	var dns *net.DNSError
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &cert), errors.As(err, &dns) && dns.IsNotFound:
+		return err
+	}
+	return lostError{errors.New(a.plain(err.Error(), maxReason))}
+}
+
+// completion is what is read of an answer, or of an error.
+type completion struct {
+	Choices []struct {
+		Message struct {
+			Content json.RawMessage `json:"content"`
+			Refusal string          `json:"refusal"`
+		} `json:"message"`
+		FinishReason string `json:"finish_reason"`
+	} `json:"choices"`
+	Usage json.RawMessage `json:"usage"`
+	Error json.RawMessage `json:"error"`
+}
+
+// parse reads the text of an answer with status 200, which may be anything.
+func (a *API) parse(resp *http.Response, data []byte) (string, Usage, error) {
+	var c completion
+	if err := json.Unmarshal(data, &c); err != nil {
+		kind := resp.Header.Get("Content-Type")
+		return "", Usage{}, fmt.Errorf("the answer is no chat completion but %q, which begins with %q: is %s right?",
+			a.plain(kind, 100), a.plain(string(data), 200), EnvURL)
+	}
+	used := counted(c.Usage)
+	if code, said := a.said(c.Error); said != "" {
+		return "", used, &APIError{Status: resp.StatusCode, Code: code, Message: said}
+	}
+	if len(c.Choices) == 0 {
+		return "", used, fmt.Errorf("the answer holds no choices, only %q: is %s right?", a.plain(string(data), 200),
+			EnvURL)
+	}
+	first := c.Choices[0]
+	text, ok := content(first.Message.Content)
+	switch {
+	case first.Message.Refusal != "":
+		return "", used, fmt.Errorf("the model refuses: %q", a.plain(first.Message.Refusal, 500))
+	case first.FinishReason == "length":
+		return "", used, fmt.Errorf("the answer was cut off at the limit of tokens: ask for less, or raise %s",
+			EnvMaxTokens)
+	case first.FinishReason == "content_filter":
+		return "", used, errors.New("the server's filter has withheld the answer")
+	case !ok || strings.TrimSpace(text) == "":
+		return "", used, fmt.Errorf("the answer is empty (finish_reason %q)", a.plain(first.FinishReason, 40))
+	}
+	return text, used, nil
+}
+
+// content is a text, or the texts of its parts.
+func content(raw json.RawMessage) (string, bool) {
+	var text *string
+	if json.Unmarshal(raw, &text) == nil && text != nil {
+		return *text, true
+	}
+	var parts []struct{ Type, Text string }
+	if json.Unmarshal(raw, &parts) != nil {
+		return "", false
+	}
+	var b strings.Builder
+	for _, p := range parts {
+		if p.Type == "text" || p.Type == "output_text" {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String(), true
+}
+
+// counted reads what a server says it has used; nothing, if it cannot be read.
+func counted(raw json.RawMessage) Usage {
+	var u struct {
+		Prompt     float64 `json:"prompt_tokens"`
+		Completion float64 `json:"completion_tokens"`
+	}
+	json.Unmarshal(raw, &u)
+	return Usage{PromptTokens: tokens(u.Prompt), CompletionTokens: tokens(u.Completion)}
+}
+
+// plain makes what the server said fit for an error of at most n bytes.
+func (a *API) plain(text string, n int) string {
+	return cut(a.Key.hide(quote(a.Key.hide(text))), n)
+}
+
+// said reads the "error" of an answer, which is an object or a text.
+func (a *API) said(raw json.RawMessage) (code, text string) {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return "", a.plain(s, maxReason)
+	}
+	var e struct {
+		Message string          `json:"message"`
+		Code    json.RawMessage `json:"code"` // some servers have numbers here
+		Type    string          `json:"type"`
+	}
+	if json.Unmarshal(raw, &e) != nil {
+		return "", ""
+	}
+	if json.Unmarshal(e.Code, &code) != nil || code == "" {
+		code = e.Type
+	}
+	code = a.plain(code, 100)
+	return code, cmp.Or(a.plain(e.Message, maxReason), code)
+}
+
+// refusal is the error of an answer with another status than 200.
+func (a *API) refusal(resp *http.Response, data []byte) error {
+	e := &APIError{Status: resp.StatusCode, after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	if to := resp.Header.Get("Location"); to != "" && e.Status/100 == 3 {
+		if u, err := resp.Location(); err == nil {
+			to = shown(u)
+		}
+		e.Message = fmt.Sprintf("it redirects to %q, which is not followed: set %s to where it leads",
+			a.plain(to, 200), EnvURL)
+		return e
+	}
+	var c completion
+	json.Unmarshal(data, &c)
+	e.Code, e.Message = a.said(c.Error)
+	if e.Message == "" {
+		e.Message = a.plain(string(data), 300)
+	}
+	return e
+}
+
+// retryAfter reads the header: seconds, or a date. 0 if it says nothing.
+func retryAfter(v string, now time.Time) time.Duration {
+	if d, err := time.ParseDuration(strings.TrimSpace(v) + "s"); err == nil && strings.Trim(v, " 0123456789.") == "" {
+		return max(0, d)
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(0, t.Sub(now))
+	}
+	return 0
+}

@@ -1,0 +1,118 @@
+package llm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Command is the command line of an agent, asked by running it: `claude -p`,
+// `codex exec -`, a script. Its answer is what it writes to stdout, in UTF-8
+// (other bytes become U+FFFD). It runs in a process group of its own, which is
+// killed with it, at the end of the context, and after Timeout.
+//
+// Nothing is tried again: a command knows its server, and does so itself. One
+// that ends with another code than 0 has failed, with the end of its stderr (or
+// of its stdout) in the error, and so has one that says nothing.
+type Command struct {
+	// Argv is the program and its arguments. The prompt replaces PromptArgument
+	// wherever that is in an argument; if it is nowhere, it is written to stdin.
+	Argv    []string
+	Dir     string        // the current one if empty
+	Env     []string      // the whole environment, as KEY=value; none of it is inherited
+	Timeout time.Duration // DefaultTimeout if zero
+	Format  Format        // of what it writes
+}
+
+// PromptArgument stands for the prompt in Command.Argv.
+const PromptArgument = "{prompt}"
+
+// maxArgument is what Linux takes as one argument, less its end.
+const maxArgument = 128<<10 - 1
+
+// Complete runs the command. The system prompt goes before the prompt, since
+// every command has another way to be given it.
+func (c *Command) Complete(ctx context.Context, system, prompt string) (text string, used Usage, err error) {
+	if system != "" {
+		prompt = system + "\n\n" + prompt
+	}
+	if len(c.Argv) == 0 {
+		return "", used, fmt.Errorf("%w: the command is empty", ErrNotConfigured)
+	}
+	if err := c.Format.check(); err != nil {
+		return "", used, err
+	}
+	argv, input, err := c.arguments(prompt)
+	if err != nil {
+		return "", used, err
+	}
+	timeout := cmp.Or(c.Timeout, DefaultTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it has not ended within %v", timeout))
+	defer cancel()
+	r, err := proc.Run(ctx, proc.Command{Argv: argv, Dir: c.Dir, Env: c.Env}, input, MaxAnswer)
+	if err != nil {
+		if !errors.Is(err, proc.ErrCommand) {
+			used.Tries = 1
+		}
+		return "", used, fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, lastWords(r))
+	}
+	text, used, err = c.Format.read(strings.ToValidUTF8(string(r.Stdout), "\uFFFD"))
+	used.Tries = 1
+	switch {
+	case r.Exit.Kind != supervisor.Normal:
+		// What it says about itself explains more than what is left of its output.
+		if said := (*saidError)(nil); errors.As(err, &said) {
+			return "", used, fmt.Errorf("asking %.200q: %v: %w", c.Argv[0], r.Exit.Err, err)
+		}
+		return "", used, fmt.Errorf("asking %.200q: %w%s", c.Argv[0], r.Exit.Err, lastWords(r))
+	case err != nil:
+		return "", used, fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, lastWords(proc.Result{Stderr: r.Stderr}))
+	case strings.TrimSpace(text) == "":
+		return "", used, fmt.Errorf("asking %.200q: it answered nothing%s", c.Argv[0], lastWords(r))
+	}
+	return text, used, nil
+}
+
+// arguments puts the prompt where it belongs.
+func (c *Command) arguments(prompt string) (argv []string, input string, err error) {
+	argv = slices.Clone(c.Argv)
+	input = prompt
+	for i, a := range argv[1:] {
+		if !strings.Contains(a, PromptArgument) {
+			continue
+		}
+		input = ""
+		if a == PromptArgument && strings.HasPrefix(prompt, "-") {
+			a = " " + a // a prompt is never an option, whatever is in it
+		}
+		a = strings.ReplaceAll(a, PromptArgument, prompt)
+		if strings.IndexByte(a, 0) >= 0 {
+			return nil, "", fmt.Errorf("the prompt contains a NUL byte: take %s out of the command, "+
+				"so that it goes to stdin", PromptArgument)
+		}
+		if len(a) > maxArgument {
+			return nil, "", fmt.Errorf("the prompt has %d bytes, and an argument can have %d: take %s out of the "+
+				"command, so that it goes to stdin",
+				len(prompt), maxArgument, PromptArgument)
+		}
+		argv[i+1] = a
+	}
+	return argv, input, nil
+}
+
+// lastWords is the end of what a command wrote, as a suffix to an error.
+func lastWords(r proc.Result) string {
+	for _, out := range [][]byte{r.Stderr, r.Stdout} {
+		if text := quote(string(out[max(0, len(out)-maxReason):])); text != "" {
+			return fmt.Sprintf("; its last words are %q", strings.ToValidUTF8(text[max(0, len(text)-500):], ""))
+		}
+	}
+	return ""
+}

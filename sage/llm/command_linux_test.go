@@ -1,0 +1,175 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+// sh is a model that is a shell script.
+func sh(script string, args ...string) *Command {
+	return &Command{Argv: append([]string{"/bin/sh", "-c", script, "sh"}, args...), Env: []string{"PATH=" + os.Getenv("PATH")}}
+}
+
+func TestCommand(t *testing.T) {
+	long := strings.Repeat("é", 1<<20)
+	for name, c := range map[string]struct {
+		command        *Command
+		system, prompt string
+		want           string
+	}{
+		"stdin":                  {sh("cat"), "", "Who?", "Who?"},
+		"system":                 {sh("cat"), "Be brief.", "Who?", "Be brief.\n\nWho?"},
+		"long":                   {sh("cat"), "", long, long},
+		"argument":               {sh(`printf %s "$2"; cat`, "-p", "{prompt}"), "", "Who? {prompt} $(id)", "Who? {prompt} $(id)"},
+		"part of one":            {sh(`printf %s "$1"`, "--prompt={prompt}"), "", "-x", "--prompt=-x"},
+		"it is no option":        {sh(`printf %s "$1"`, "{prompt}"), "", "--yolo", " --yolo"},
+		"does not read":          {sh("echo yes"), "", long, "yes\n"},
+		"talks on stderr":        {sh("echo thinking >&2; echo yes"), "", "x", "yes\n"},
+		"not UTF-8":              {sh(`printf 'a\377b'`), "", "x", "a\uFFFDb"},
+		"leaves somebody behind": {sh("sleep 1000 & echo yes"), "", "x", "yes\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, used, err := c.command.Complete(asking(t), c.system, c.prompt)
+			if got != c.want || err != nil || used.Tries != 1 {
+				t.Errorf("%.80q, %+v, %v; want %.80q", got, used, err, c.want)
+			}
+		})
+	}
+}
+
+func TestCommandFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		command *Command
+		prompt  string
+		want    string
+		tries   int
+	}{
+		"code":           {sh("echo no quota >&2; echo half; exit 3"), "x", `asking "/bin/sh": exit code 3; its last words are "no quota"`, 1},
+		"only stdout":    {sh("echo Invalid API key; exit 1"), "x", `exit code 1; its last words are "Invalid API key"`, 1},
+		"signal":         {sh("kill -SEGV $$"), "x", "ended by SIGSEGV", 1},
+		"silence":        {sh("echo warning >&2; echo"), "x", `it answered nothing; its last words are "warning"`, 1},
+		"flood":          {sh("echo why >&2; exec yes"), "x", `too much output: more than 8388608 bytes on stdout; its last words are "why"`, 1},
+		"escapes":        {sh(`printf '\033[2Jred\007' >&2; exit 1`), "x", `its last words are "red"`, 1},
+		"too slow":       {&Command{Argv: []string{"sleep", "1000"}, Timeout: 50 * time.Millisecond}, "x", "it has not ended within 50ms", 1},
+		"not there":      {&Command{Argv: []string{"no-such-agent"}}, "x", "no-such-agent not found in PATH", 0},
+		"empty":          {&Command{}, "x", "the command is empty", 0},
+		"too long":       {sh("", "{prompt}"), strings.Repeat("x", 1<<17), "take {prompt} out of the command, so that it goes to stdin", 0},
+		"NUL":            {sh("", "{prompt}"), "a\x00b", "NUL byte", 0},
+		"unknown format": {&Command{Argv: []string{"true"}, Format: "xml"}, "x", `there is no output format "xml": want one of ["claude" "codex" "gemini"]`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, used, err := c.command.Complete(asking(t), "", c.prompt)
+			if err == nil || text != "" || !strings.Contains(err.Error(), c.want) || used.Tries != c.tries {
+				t.Errorf("%q, %+v, %v; want %s", text, used, err, c.want)
+			}
+		})
+	}
+	_, _, err := (&Command{Argv: []string{"no-such-agent"}}).Complete(asking(t), "", "x")
+	if !errors.Is(err, proc.ErrCommand) || !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// At the end of the context it is killed, with its children.
+func TestCommandEndsWithItsContext(t *testing.T) {
+	fifo := t.TempDir() + "/up"
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	because := errors.New("the agent is stopped")
+	ctx, cancel := context.WithCancelCause(asking(t))
+	// The child holds the fifo open for writing as long as it lives.
+	c := sh(`trap "" TERM INT; (trap "" TERM; echo up; exec sleep 1000) > "$1" & wait`, fifo)
+	over := make(chan error, 1)
+	go func() {
+		_, _, err := c.Complete(ctx, "", "x")
+		over <- err
+	}()
+	f, err := os.Open(fifo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Read(make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	cancel(because)
+	if err := <-over; !errors.Is(err, because) {
+		t.Error(err)
+	}
+	f.SetReadDeadline(time.Now().Add(patience))
+	if n, err := f.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("its child is alive: %d, %v", n, err)
+	}
+}
+
+// A typed question, asked of a real process that learns from what was wrong.
+func TestCommandIsChecked(t *testing.T) {
+	o := Checked(sh(`case "$(cat)" in *"missing properties"*) echo 'Sorry! {"name": "Ada", "age": 36}';; *) echo '{"name": "Ada"}';; esac`), 3)
+	a, err := o.Ask(asking(t), Question{Prompt: "Who?", Schema: json.RawMessage(person)})
+	if err != nil || string(a.JSON) != `{"name": "Ada", "age": 36}` || a.Usage.Tries != 2 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	for name, c := range map[string]struct {
+		format            Format
+		out, text, err    string
+		prompt, completed int64
+	}{
+		"claude":               {Claude, `{"type":"result","subtype":"success","is_error":false,"result":"Ada","usage":{"input_tokens":1},"modelUsage":{"a":{"inputTokens":10,"cacheReadInputTokens":5,"outputTokens":3},"b":{"inputTokens":1,"outputTokens":1}}}`, "Ada", "", 16, 4},
+		"claude over quota":    {Claude, `{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"You've hit your limit"}`, "", "it failed: success, status 429 You've hit your limit", 0, 0},
+		"claude out of turns":  {Claude, `{"type":"result","subtype":"error_max_turns","is_error":false,"modelUsage":{"a":{"inputTokens":10}}}`, "", "it failed: error_max_turns", 10, 0},
+		"claude out of space":  {Claude, `{"type":"result","subtype":"success","is_error":false,"result":"","terminal_reason":"prompt_too_long"}`, "", "it did not finish: prompt_too_long", 0, 0},
+		"claude lies":          {Claude, `{"type":"result","subtype":"success","result":"Ada","modelUsage":{"a":{"inputTokens":-10,"outputTokens":"many"}}}`, "Ada", "", 0, 0},
+		"claude in words":      {Claude, "Invalid API key", "", `not in the format "claude"`, 0, 0},
+		"claude's stream":      {Claude, "{\"type\":\"system\"}\n{\"type\":\"result\"}", "", `not in the format "claude"`, 0, 0},
+		"not claude":           {Claude, `{"type":"message"}`, "", `its type is "message"`, 0, 0},
+		"codex":                {Codex, "Reading prompt\n{\"type\":\"thread.started\"}\n{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"Let me see\"}}\n{\"type\":\"error\",\"message\":\"reconnecting\"}\n{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"Ada\"}}\n{\"type\":\"item.completed\",\"item\":{\"type\":\"reasoning\",\"text\":\"no\"}}\n{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":10,\"cached_input_tokens\":4,\"output_tokens\":2}}\n", "Ada", "", 10, 2},
+		"codex fails":          {Codex, `{"type":"turn.failed","error":{"message":"You've hit your usage limit."}}`, "", "it failed: You've hit your usage limit.", 0, 0},
+		"codex is interrupted": {Codex, "{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"Ada\"}}\n{\"type\":\"error\",\"message\":\"stream lost\"}", "", "it did not finish its turn: stream lost", 0, 0},
+		"codex says nothing":   {Codex, "", "", "it did not finish its turn", 0, 0},
+		"gemini":               {Gemini, `{"session_id":"x","response":"Ada","stats":{"models":{"g":{"api":{},"tokens":{"prompt":10,"candidates":2,"thoughts":1,"total":13}}}}}`, "Ada", "", 10, 3},
+		"gemini fails":         {Gemini, `{"error":{"type":"TerminalQuotaError","message":"daily quota","code":429}}`, "", "it failed: TerminalQuotaError daily quota", 0, 0},
+		"gemini in words":      {Gemini, "Loaded cached credentials.", "", `not in the format "gemini"`, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// As in life: it may end with code 0 all the same.
+			cmd := sh(`printf %s "$1"`, c.out)
+			cmd.Format = c.format
+			text, used, err := cmd.Complete(asking(t), "", "x")
+			if text != c.text || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || used != (Usage{1, c.prompt, c.completed}) {
+				t.Errorf("%q, %+v, %v; want %q, %s", text, used, err, c.text, c.err)
+			}
+		})
+	}
+	cmd := sh(`echo '{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"Overloaded"}'; exit 1`)
+	cmd.Format = Claude
+	if _, _, err := cmd.Complete(asking(t), "", "x"); err == nil || !strings.HasSuffix(err.Error(), `exit code 1: it failed: success, status 529 Overloaded`) {
+		t.Error(err)
+	}
+}
+
+func FuzzFormats(f *testing.F) {
+	f.Add(`{"type":"result","subtype":"success","result":"Ada","modelUsage":{"a":{}}}`)
+	f.Add(`{"type":"turn.completed","usage":{"input_tokens":1e308}}`)
+	f.Add(`{"response":"","error":{},"stats":{"models":{"":null}}}`)
+	f.Fuzz(func(t *testing.T, out string) {
+		for _, format := range Formats() {
+			text, used, err := format.read(out)
+			if err != nil && (text != "" || len(err.Error()) > 2*maxReason) || used.PromptTokens < 0 || used.CompletionTokens < 0 {
+				t.Fatalf("%s: %q, %+v, %v", format, text, used, err)
+			}
+		}
+	})
+}

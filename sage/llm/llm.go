@@ -1,0 +1,199 @@
+// Package llm asks language models, so that a program gets either an answer
+// of the shape that it needs or an error that says why not.
+//
+// A Model is whoever can be asked once: an OpenAI-compatible server (API) or
+// the command line of an agent (Command). Checked makes an Oracle of it, which
+// also holds answers against a JSON Schema and asks again. Mock and Script are
+// oracles for tests, which ask nobody. FromEnv makes the one that the user's
+// environment asks for.
+//
+// Nothing here is remembered between two questions, and everything is safe for
+// concurrent use.
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+)
+
+// Oracle answers questions.
+type Oracle interface {
+	// Ask asks one question. The answer carries what was used also when there
+	// is an error. An error wraps the cause of ctx when that is why.
+	Ask(ctx context.Context, q Question) (Answer, error)
+}
+
+// Question is what to ask.
+type Question struct {
+	System string // what the model is told about itself; may be empty
+	Prompt string
+	// Schema is the JSON Schema (draft 2020-12, unless $schema says otherwise)
+	// of the answer; nil asks for text. It cannot refer to other documents.
+	Schema json.RawMessage
+}
+
+// Answer is what came back.
+type Answer struct {
+	Text  string          // what the model said, without blanks around it
+	JSON  json.RawMessage // the value in it, valid against Question.Schema; nil if that is
+	Usage Usage
+}
+
+// Usage is what all tries for one question took. Models that do not say what
+// they use count with 0 tokens.
+type Usage struct {
+	Tries            int // requests that were sent, or commands that were started
+	PromptTokens     int64
+	CompletionTokens int64
+}
+
+// add returns the sum.
+func (u Usage) add(v Usage) Usage {
+	return Usage{u.Tries + v.Tries, u.PromptTokens + v.PromptTokens, u.CompletionTokens + v.CompletionTokens}
+}
+
+// Model answers a prompt with text, once. The usage is valid also when there is an error.
+type Model interface {
+	Complete(ctx context.Context, system, prompt string) (text string, used Usage, err error)
+}
+
+// Bounds.
+const (
+	MaxPrompt = 4 << 20 // bytes of a prompt with what is added to it
+	MaxAnswer = 8 << 20 // bytes of an answer, also of all that is around it
+
+	maxQuoted = 4 << 10 // bytes of an answer in the next prompt, or in an error
+	maxReason = 2 << 10 // bytes of what somebody else says in an error
+)
+
+// DefaultRetries is how often something is tried again, unless something else is said.
+const DefaultRetries = 3
+
+// Errors that are wrapped by those of Ask.
+var (
+	// ErrNotConfigured: it was not said who is to be asked.
+	ErrNotConfigured = errors.New("no model is configured")
+	// ErrShape: the answer has not the shape that was asked for. See ShapeError.
+	ErrShape = errors.New("the answer does not fit")
+)
+
+// ShapeError is the end of a question whose answer never fitted its schema. It is ErrShape.
+type ShapeError struct {
+	Tries  int    // answers that were refused
+	Last   string // the last answer, cut to 4 KiB
+	Reason error  // what was wrong with it
+}
+
+func (e *ShapeError) Error() string {
+	tries := "an answer"
+	if e.Tries > 1 {
+		tries = fmt.Sprintf("the last of %d answers", e.Tries)
+	}
+	return fmt.Sprintf("%s of the model does not fit the type that was asked for: %v; it was: %.500q", tries,
+		e.Reason, e.Last)
+}
+
+func (e *ShapeError) Unwrap() []error { return []error{ErrShape, e.Reason} }
+
+// Checked makes an Oracle of a model. An answer that does not fit the schema
+// is asked for again, at most retries times, with what was wrong in the prompt;
+// then the error is a *ShapeError. Errors of the model itself are not tried
+// again here: it knows better which of them pass.
+func Checked(m Model, retries int) Oracle { return checked{m, retries} }
+
+type checked struct {
+	model   Model
+	retries int
+}
+
+func (c checked) Ask(ctx context.Context, q Question) (Answer, error) {
+	if err := q.check(); err != nil {
+		return Answer{}, err
+	}
+	if q.Schema == nil {
+		text, used, err := c.model.Complete(ctx, q.System, q.Prompt)
+		return Answer{Text: strings.TrimSpace(text), Usage: used}, err
+	}
+	s, err := compile(q.Schema)
+	if err != nil {
+		return Answer{}, err
+	}
+	first := typedPrompt(q)
+	prompt := first
+	var sum Usage
+	for refused := 1; ; refused++ {
+		if len(prompt) > MaxPrompt {
+			return Answer{Usage: sum}, tooLong(len(prompt))
+		}
+		text, used, err := c.model.Complete(ctx, q.System, prompt)
+		sum = sum.add(used)
+		if err != nil {
+			return Answer{Usage: sum}, err
+		}
+		text = strings.TrimSpace(text)
+		doc, err := s.read(text)
+		if err == nil {
+			return Answer{Text: text, JSON: doc, Usage: sum}, nil
+		}
+		if refused > c.retries {
+			return Answer{Text: text, Usage: sum}, &ShapeError{Tries: refused, Last: cut(text, maxQuoted), Reason: err}
+		}
+		prompt = first + again(text, err)
+	}
+}
+
+func (q Question) check() error {
+	switch n := len(q.Prompt) + len(q.System) + len(q.Schema); {
+	case strings.TrimSpace(q.Prompt) == "":
+		return errors.New("the prompt is empty")
+	case n > MaxPrompt:
+		return tooLong(n)
+	case !utf8.ValidString(q.Prompt) || !utf8.ValidString(q.System):
+		return errors.New("the prompt is not valid UTF-8")
+	}
+	return nil
+}
+
+func tooLong(n int) error {
+	return fmt.Errorf("the prompt has %d bytes, at most %d are sent: ask about less at a time", n, MaxPrompt)
+}
+
+// typedPrompt says in words what shape the answer must have. Words are what
+// every model understands; the ways of servers and commands to enforce a schema
+// are all different, and none accepts every schema.
+func typedPrompt(q Question) string {
+	return q.Prompt +
+		"\n\nAnswer with one JSON value that is valid against this JSON Schema, and with nothing else:\n" +
+		string(q.Schema) + "\n"
+}
+
+// again is what is added after an answer that was refused.
+func again(text string, reason error) string {
+	return "\nAn earlier answer was refused. It was:\n" + cut(text, maxQuoted) +
+		"\nWhat is wrong with it: " + reason.Error() +
+		"\nAnswer again, with the corrected JSON value and with nothing else.\n"
+}
+
+// cut shortens text to n bytes at most, between characters.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	n -= len("…")
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n] + "…"
+}
+
+// quote makes what somebody else said fit for an error.
+func quote(text string) string {
+	return cut(strings.Join(strings.Fields(proc.Plain(cut(strings.ToValidUTF8(text, "\uFFFD"), 4*maxReason))), " "),
+		maxReason)
+}

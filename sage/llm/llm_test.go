@@ -1,0 +1,175 @@
+package llm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestChecked(t *testing.T) {
+	var prompts []string
+	answers := []string{"I do not know", `{"name": "Ada"}`, "Here:\n```json\n{\"name\": \"Ada\", \"age\": 36}\n```"}
+	m := model(func(prompt string) (string, Usage, error) {
+		prompts = append(prompts, prompt)
+		return answers[len(prompts)-1], Usage{1, 10, 5}, nil
+	})
+	a, err := Checked(m, 3).Ask(asking(t), Question{Prompt: "Who?", Schema: json.RawMessage(person)})
+	if err != nil || string(a.JSON) != `{"name": "Ada", "age": 36}` || a.Usage != (Usage{3, 30, 15}) {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	for i, want := range []string{person, "I do not know\nWhat is wrong with it: it holds no JSON value", `required: missing properties: ["age"]`} {
+		if !strings.HasPrefix(prompts[i], "Who?\n\nAnswer with one JSON value") || !strings.Contains(prompts[i], want) {
+			t.Errorf("prompt %d is %q, without %q", i, prompts[i], want)
+		}
+	}
+	if strings.Contains(prompts[2], "I do not know") {
+		t.Error("the prompt grows with every answer")
+	}
+}
+
+func TestCheckedGivesUp(t *testing.T) {
+	asked := 0
+	m := model(func(string) (string, Usage, error) {
+		asked++
+		return fmt.Sprintf(`{"name": "A", "age": %d.5, "more": "%s"}`, asked, strings.Repeat("é", 10_000)), Usage{Tries: 1}, nil
+	})
+	a, err := Checked(m, 2).Ask(asking(t), Question{Prompt: "Who?", Schema: json.RawMessage(person)})
+	var shape *ShapeError
+	if !errors.Is(err, ErrShape) || !errors.As(err, &shape) || asked != 3 || shape.Tries != 3 || a.Usage.Tries != 3 || a.JSON != nil {
+		t.Fatalf("%v after %d, %+v", err, asked, a.Usage)
+	}
+	if !strings.HasPrefix(shape.Last, `{"name": "A", "age": 3.5`) || len(shape.Last) > maxQuoted {
+		t.Errorf("the last answer is %.40q, %d bytes", shape.Last, len(shape.Last))
+	}
+	for _, want := range []string{"the last of 3 answers", `"more"`, "/name", "/age"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v is without %s", err, want)
+		}
+	}
+}
+
+// A model's own error is final, and what was used by then is told.
+func TestCheckedPassesErrorsOn(t *testing.T) {
+	broken := errors.New("broken")
+	n := 0
+	m := model(func(string) (string, Usage, error) {
+		if n++; n == 2 {
+			return "", Usage{Tries: 4}, broken
+		}
+		return "no", Usage{Tries: 1}, nil
+	})
+	a, err := Checked(m, 9).Ask(asking(t), Question{Prompt: "Who?", Schema: json.RawMessage(person)})
+	if !errors.Is(err, broken) || a.Usage.Tries != 5 || n != 2 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+func TestQuestionsThatAreNotAsked(t *testing.T) {
+	m := model(func(string) (string, Usage, error) { panic("asked") })
+	for want, q := range map[string]Question{
+		"the prompt is empty":            {Prompt: " \n"},
+		"at most 4194304":                {Prompt: strings.Repeat("x", MaxPrompt+1)},
+		"not valid UTF-8":                {Prompt: "a\xff"},
+		"not valid JSON":                 {Prompt: "x", Schema: json.RawMessage(`{`)},
+		"the schema of the answer":       {Prompt: "x", Schema: json.RawMessage(`{"type": 5}`)},
+		"is another document":            {Prompt: "x", Schema: json.RawMessage(`{"$ref": "file:///etc/passwd"}`)},
+		"other.json is another document": {Prompt: "x", Schema: json.RawMessage(`{"$ref": "other.json"}`)},
+	} {
+		for _, o := range []Oracle{Checked(m, 3), Mock{}} {
+			if _, err := o.Ask(asking(t), q); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%T: %v, want %s", o, err, want)
+			}
+		}
+	}
+}
+
+// What is valid JSON and made to do harm is refused, quickly.
+func TestHostileValues(t *testing.T) {
+	for value, want := range map[string]string{
+		`1e999999999`:              "out of all bounds",
+		`-1E-99999999`:             "out of all bounds",
+		`[1e99999999999999999999]`: "out of all bounds",
+		`{"a": 1` + strings.Repeat("0", 2000) + `}`:                   "out of all bounds",
+		strings.Repeat("[", 9000) + strings.Repeat("]", 9000):         "nested more than 200 deep",
+		`{"a": 1, "b": {"a": 2}, "a": "x"}`:                           `the name "a" is twice`,
+		`[{"x": {"y": [{}, "k", {"k": "k", "l": "k", "\u006b":1}]}}]`: `the name "k" is twice`,
+	} {
+		q := Question{Prompt: "x", Schema: json.RawMessage(`{"type": ["integer", "array", "object"], "multipleOf": 1}`)}
+		var s Script
+		s.Add(Scripted{Text: value})
+		if _, err := s.Ask(asking(t), q); !errors.Is(err, ErrShape) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v, want %s", value, err, want)
+		}
+	}
+	var s Script
+	s.Add(Scripted{Text: `{"a": {"a": "a", "b": "a"}, "b": ["a", "a", 1e300]}`})
+	if _, err := s.Ask(asking(t), Question{Prompt: "x", Schema: json.RawMessage(`{}`)}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMock(t *testing.T) {
+	a, err := Mock{}.Ask(asking(t), Question{Prompt: "Say hi"})
+	if err != nil || a.Text != "[Mock LLM response for: Say hi]" || a.JSON != nil {
+		t.Errorf("%+v, %v", a, err)
+	}
+	for schema, want := range map[string]string{
+		`{}`:                   `null`,
+		`{"type": "string"}`:   `""`,
+		`{"type": "integer"}`:  `0`,
+		`{"type": "boolean"}`:  `false`,
+		`{"type": "null"}`:     `null`,
+		`{"type": "array"}`:    `[]`,
+		`{"enum": ["b", "a"]}`: `"b"`,
+		`{"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": false, "minItems": 2}`:                                                             `["",0]`,
+		`{"$defs": {"tree": {"type": "object", "required": ["next"], "properties": {"next": {"anyOf": [{"$ref": "#/$defs/tree"}, {"type": "null"}]}}}}, "$ref": "#/$defs/tree"}`: ``,
+	} {
+		a, err := Mock{}.Ask(asking(t), Question{Prompt: "x", Schema: json.RawMessage(schema)})
+		if err != nil || want != "" && string(a.JSON) != want || a.Text != string(a.JSON) {
+			t.Errorf("%s: %s, %v; want %s", schema, a.JSON, err, want)
+		}
+	}
+	for _, schema := range []string{
+		`{"type": "string", "pattern": "^a+$"}`,
+		`false`,
+		`{"$ref": "#"}`,
+		`{"$defs": {"t": {"type": "object", "required": ["l", "r"], "properties": {"l": {"$ref": "#/$defs/t"}, "r": {"$ref": "#/$defs/t"}}}}, "$ref": "#/$defs/t"}`,
+		`{"$defs": {"t": {"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}, "a": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/t"}}}, "$ref": "#/$defs/t"}`,
+	} {
+		if a, err := (Mock{}).Ask(asking(t), Question{Prompt: "x", Schema: json.RawMessage(schema)}); err == nil {
+			t.Errorf("%s: %s", schema, a.JSON)
+		}
+	}
+}
+
+func TestScript(t *testing.T) {
+	broken := errors.New("broken")
+	var s Script
+	if _, err := s.Ask(asking(t), Question{Prompt: "zero"}); !errors.Is(err, ErrScriptOver) {
+		t.Errorf("an empty one: %v", err)
+	}
+	s.Add(Scripted{Text: "one"}, Scripted{Err: broken})
+	s.Add(Scripted{Text: `{"name": "Ada", "age": 36}`}, Scripted{Text: `{"name": "Ada"}`})
+	typed := Question{Prompt: "Who?", Schema: json.RawMessage(person)}
+	if a, err := s.Ask(asking(t), Question{Prompt: "first"}); err != nil || a.Text != "one" {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if _, err := s.Ask(asking(t), typed); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	if a, err := s.Ask(asking(t), typed); err != nil || string(a.JSON) != `{"name": "Ada", "age": 36}` {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if s.Left() != 1 {
+		t.Errorf("%d are left", s.Left())
+	}
+	if _, err := s.Ask(asking(t), typed); !errors.Is(err, ErrShape) || !strings.HasPrefix(err.Error(), "mocked answer 4: ") {
+		t.Error(err)
+	}
+	_, err := s.Ask(asking(t), typed)
+	if want := `no mocked answer is left: this is question 5 ("Who?"), and the test mocks 4`; !errors.Is(err, ErrScriptOver) || err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+}

@@ -1,0 +1,30 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of these tests; only a failure takes that long.
+const patience = time.Minute
+
+// asking is a context that ends a test which hangs.
+func asking(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("the test hangs"))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// model is a Model made of a function.
+type model func(prompt string) (string, Usage, error)
+
+func (m model) Complete(_ context.Context, _, prompt string) (string, Usage, error) { return m(prompt) }
+
+const person = `{"type": "object", "properties": {"name": {"type": "string", "minLength": 2}, "age": {"type": "integer"}},
+	"required": ["name", "age"], "additionalProperties": false}`

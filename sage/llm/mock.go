@@ -1,0 +1,203 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Mock answers at once and asks nobody: "[Mock LLM response for: PROMPT]", or,
+// for a schema, about the smallest value that is valid: no optional names, the
+// first of an enumeration, 0, false, "". Its usage is zero.
+type Mock struct{}
+
+func (Mock) Ask(ctx context.Context, q Question) (Answer, error) {
+	if ctx.Err() != nil {
+		return Answer{}, context.Cause(ctx)
+	}
+	if err := q.check(); err != nil {
+		return Answer{}, err
+	}
+	if q.Schema == nil {
+		return Answer{Text: "[Mock LLM response for: " + q.Prompt + "]"}, nil
+	}
+	s, err := compile(q.Schema)
+	if err != nil {
+		return Answer{}, err
+	}
+	m := maker{schema: s, fuel: 10_000}
+	doc, err := m.make(s.root, 0)
+	if err != nil {
+		return Answer{}, fmt.Errorf("the mock cannot make a value for this type: %w", err)
+	}
+	raw, err := json.Marshal(doc)
+	if err == nil {
+		err = s.validate(raw)
+	}
+	if err != nil {
+		return Answer{}, fmt.Errorf("the mock cannot make a value for this type: %w", err)
+	}
+	return Answer{Text: string(raw), JSON: raw}, nil
+}
+
+// maker makes minimal values. Schemas may refer to themselves: fuel bounds the
+// work in all, maxDepth what is nested.
+type maker struct {
+	schema
+	fuel int
+}
+
+const maxDepth = 30
+
+var errNoEnd = errors.New("it holds itself without end")
+
+func (m *maker) make(s *jsonschema.Schema, depth int) (any, error) {
+	if m.fuel--; m.fuel < 0 || depth > maxDepth {
+		return nil, errNoEnd
+	}
+	switch {
+	case len(s.Enum) > 0:
+		return s.Enum[0], nil
+	case s.Ref != "":
+		return m.make(m.target(s), depth+1)
+	case len(s.AnyOf) > 0:
+		return m.anyOf(s.AnyOf, depth)
+	}
+	switch types := typesOf(s); {
+	case types == nil && len(s.Properties) == 0 || slices.Contains(types, "null"):
+		return nil, nil
+	case types == nil || slices.Contains(types, "object"):
+		return m.object(s, depth)
+	case slices.Contains(types, "boolean"):
+		return false, nil
+	case slices.Contains(types, "integer"), slices.Contains(types, "number"):
+		return 0, nil
+	case slices.Contains(types, "string"):
+		return "", nil
+	}
+	return m.array(s, depth)
+}
+
+// anyOf makes a value for the first alternative that has a finite one.
+func (m *maker) anyOf(alternatives []*jsonschema.Schema, depth int) (doc any, err error) {
+	for _, alternative := range alternatives {
+		if doc, err = m.make(alternative, depth+1); err == nil {
+			return doc, nil
+		}
+	}
+	return nil, err
+}
+
+func typesOf(s *jsonschema.Schema) []string {
+	if s.Type != "" {
+		return []string{s.Type}
+	}
+	return s.Types
+}
+
+func (m *maker) object(s *jsonschema.Schema, depth int) (any, error) {
+	doc := make(map[string]any)
+	for _, name := range s.Required {
+		property := s.Properties[name]
+		if property == nil {
+			doc[name] = nil
+			continue
+		}
+		value, err := m.make(property, depth+1)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		doc[name] = value
+	}
+	return doc, nil
+}
+
+func (m *maker) array(s *jsonschema.Schema, depth int) (any, error) {
+	doc := []any{}
+	for _, item := range s.PrefixItems {
+		value, err := m.make(item, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		doc = append(doc, value)
+	}
+	return doc, nil
+}
+
+// Scripted is one answer of a Script.
+type Scripted struct {
+	Text string // what the model says
+	Err  error  // if not nil, the question fails with it
+}
+
+// Script is an Oracle for a test: it gives the answers that it was given, in
+// order. An answer to a question with a schema must fit it; nothing is asked
+// again. Asked more often than it has answers, it fails. The zero value has none.
+type Script struct {
+	mu      sync.Mutex
+	answers []Scripted
+	asked   int
+}
+
+// Add adds answers after those that it has.
+func (s *Script) Add(answers ...Scripted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers = append(s.answers, answers...)
+}
+
+// Left is how many answers have not been asked for.
+func (s *Script) Left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.answers) - s.asked
+}
+
+// ErrScriptOver is wrapped by the error of a Script that has no answer left.
+var ErrScriptOver = errors.New("no mocked answer is left")
+
+func (s *Script) Ask(ctx context.Context, q Question) (Answer, error) {
+	if ctx.Err() != nil {
+		return Answer{}, context.Cause(ctx)
+	}
+	if err := q.check(); err != nil {
+		return Answer{}, err
+	}
+	number, next, ok := s.next()
+	used := Usage{Tries: 1}
+	switch {
+	case !ok:
+		return Answer{}, fmt.Errorf("%w: this is question %d (%.80q), and the test mocks %d", ErrScriptOver, number+1,
+			q.Prompt, number)
+	case next.Err != nil:
+		return Answer{Usage: used}, next.Err
+	case q.Schema == nil:
+		return Answer{Text: next.Text, Usage: used}, nil
+	}
+	schema, err := compile(q.Schema)
+	if err != nil {
+		return Answer{}, err
+	}
+	doc, err := schema.read(next.Text)
+	if err != nil {
+		return Answer{Text: next.Text, Usage: used}, fmt.Errorf("mocked answer %d: %w", number+1,
+			&ShapeError{Tries: 1, Last: cut(next.Text, maxQuoted), Reason: err})
+	}
+	return Answer{Text: next.Text, JSON: doc, Usage: used}, nil
+}
+
+// next takes an answer; number is how many were taken before.
+func (s *Script) next() (number int, next Scripted, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked == len(s.answers) {
+		return s.asked, Scripted{}, false
+	}
+	s.asked++
+	return s.asked - 1, s.answers[s.asked-1], true
+}

@@ -1,0 +1,277 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/source"
+)
+
+// Program is where a program is.
+type Program struct {
+	Entry string // its first file; absolute
+	Root  string // the directory outside of which no file of it is; absolute, "" for a program of one file
+
+	// Grove are the settings of the project in Root, nil if it is in none.
+	Grove *config.Grove
+	// Fleet is the coppice.toml in Root, or the nearest one above that names the
+	// program; "" if there is none. Processes are the names of its agents.
+	Fleet     string
+	Processes []string
+	// Base is the directory to which the names of files in diagnostics are
+	// relative, as far as they are in it; "" for absolute names.
+	Base string
+}
+
+// Overlay is what is in files that are being edited, by their absolute paths.
+// It counts instead of what is on the disk.
+type Overlay map[string]string
+
+// NoProjectError means that a directory, and those above it, have no grove.toml.
+type NoProjectError struct{ err error }
+
+// Error says so, and what to do.
+func (e *NoProjectError) Error() string {
+	return e.err.Error() + "; name a file, or write a project with: coppice sage new NAME"
+}
+
+// Unwrap returns an error that wraps fs.ErrNotExist.
+func (e *NoProjectError) Unwrap() error { return e.err }
+
+// Find finds the program that a person means: that of the project (grove.toml)
+// in a directory or above it, or that which begins with a file; "" is the
+// directory in which this process works. The error wraps fs.ErrNotExist if
+// there is none; it is config.Errors if a file of the project has errors.
+func Find(path string) (*Program, error) {
+	base, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("finding the working directory: %w", err)
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("finding %s: %w", path, err)
+	}
+	info, err := os.Stat(absolute)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, reason(err))
+	}
+	dir := absolute
+	if !info.IsDir() {
+		dir = filepath.Dir(absolute)
+	}
+	p, err := Project(dir)
+	switch {
+	case err == nil && info.IsDir():
+	case err == nil:
+		p.Entry = absolute
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case info.IsDir():
+		return nil, &NoProjectError{err}
+	default:
+		p = &Program{Entry: absolute, Root: dir}
+		// Without a project, the program is where the file itself is.
+		if real, err := filepath.EvalSymlinks(absolute); err == nil {
+			p.Entry, p.Root = real, filepath.Dir(real)
+		}
+		p.join(p.Entry)
+	}
+	p.Base = base
+	return p, nil
+}
+
+// Project finds the program of the project in dir or above it. Its errors are
+// those of Find.
+func Project(dir string) (*Program, error) {
+	path, err := config.FindGrove(dir)
+	if err != nil {
+		return nil, err
+	}
+	root := filepath.Dir(path)
+	grove, err := config.LoadGrove(path)
+	if err != nil {
+		return nil, err
+	}
+	p := &Program{Entry: grove.Entry.Value, Root: root, Grove: grove}
+	fleet := filepath.Join(root, config.FileName)
+	project, err := config.LoadUnchecked(fleet)
+	if errors.Is(err, fs.ErrNotExist) {
+		p.join(p.Root)
+		return p, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.in(fleet, project.Tree)
+	return p, nil
+}
+
+// join looks for a coppice.toml above that names the program by this path. One
+// that cannot be read is none: it may be about something else.
+func (p *Program) join(path string) {
+	fleet, err := config.Find(filepath.Dir(path))
+	if err != nil {
+		return
+	}
+	project, err := config.LoadUnchecked(fleet)
+	if err != nil || project.Tree.Root.Program == "" {
+		return
+	}
+	named, err := filepath.EvalSymlinks(project.Tree.Root.Program)
+	if err != nil {
+		return
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil && real == named {
+		p.in(fleet, project.Tree)
+	}
+}
+
+// in takes note of the agents that the program can have as children.
+func (p *Program) in(fleet string, tree *spec.Tree) {
+	p.Fleet = fleet
+	for _, node := range tree.All() {
+		if node.Agent != nil {
+			p.Processes = append(p.Processes, node.Name())
+		}
+	}
+}
+
+// At is the program with another first file.
+func (p *Program) At(entry string) *Program {
+	other := *p
+	other.Entry = entry
+	return &other
+}
+
+// Name is what a file is called in diagnostics.
+func (p *Program) Name(path string) string {
+	if p.Base == "" {
+		return path
+	}
+	if rel, err := filepath.Rel(p.Base, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}
+
+// Check reads all files of the program and checks it. The error is about its
+// first file; what is wrong with any other one is a diagnostic.
+func (p *Program) Check(overlay Overlay) (*check.Info, []diag.Diagnostic, error) {
+	l := loader{program: p, overlay: overlay, paths: map[*source.File]string{}}
+	if p.Root == "" {
+		text, ok := overlay[p.Entry]
+		if !ok {
+			return nil, nil, fmt.Errorf("%s: %w", p.Name(p.Entry), fs.ErrNotExist)
+		}
+		info, diagnostics := check.Program(source.NewFile(p.Name(p.Entry), text), check.Config{Processes: p.Processes})
+		return info, diagnostics, nil
+	}
+	root, err := os.OpenRoot(p.Root)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", p.Name(p.Root), reason(err))
+	}
+	defer root.Close()
+	l.root = root
+	file, err := l.read(p.Entry)
+	if err != nil && p.Grove != nil && p.Entry == p.Grove.Entry.Value {
+		return nil, nil, fmt.Errorf("%s, the entry of the project in %s: %w", p.Name(p.Entry),
+			p.Name(p.Grove.Entry.File), err)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", p.Name(p.Entry), err)
+	}
+	info, diagnostics := check.Program(file, check.Config{Load: l.load, Processes: p.Processes})
+	return info, diagnostics, nil
+}
+
+type loader struct {
+	program *Program
+	root    *os.Root
+	overlay Overlay
+	paths   map[*source.File]string
+}
+
+// load finds the file of a module that parent declares: name.sg beside it, or
+// name/mod.sg.
+func (l *loader) load(parent *check.Module, name string) (*source.File, error) {
+	dir := filepath.Dir(l.paths[parent.File])
+	places := []string{filepath.Join(dir, name+Extension), filepath.Join(dir, name, "mod"+Extension)}
+	var found *source.File
+	var failed error
+	for _, place := range places {
+		file, err := l.read(place)
+		switch {
+		case err == nil && found != nil:
+			return nil, fmt.Errorf("there is both %s and %s; remove one of them", l.program.Name(places[0]),
+				l.program.Name(places[1]))
+		case err == nil:
+			found = file
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) && failed == nil:
+			failed = fmt.Errorf("%s: %w", l.program.Name(place), err)
+		}
+	}
+	switch {
+	case found != nil:
+		return found, nil
+	case failed != nil:
+		return nil, failed
+	}
+	return nil, fmt.Errorf("there is neither %s nor %s", l.program.Name(places[0]), l.program.Name(places[1]))
+}
+
+// errOutside is the error of what is not in the project.
+var errOutside = errors.New("is outside of the project")
+
+func (l *loader) read(path string) (*source.File, error) {
+	rel, err := filepath.Rel(l.program.Root, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return nil, errOutside
+	}
+	text, ok := l.overlay[path]
+	if !ok {
+		f, err := l.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			err = reason(err)
+			if strings.Contains(err.Error(), "escapes") { // os has no name for it
+				err = errOutside
+			}
+			return nil, err
+		}
+		defer f.Close()
+		if text, _, err = readFile(f); err != nil {
+			return nil, err
+		}
+	}
+	file := source.NewFile(l.program.Name(path), text)
+	l.paths[file] = path
+	return file, nil
+}
+
+// Files are the absolute paths of the files of a program that was checked.
+func (p *Program) Files(info *check.Info) []string {
+	var files []string
+	for _, m := range info.Modules {
+		if path := m.File.Name; filepath.IsAbs(path) {
+			files = append(files, path)
+		} else {
+			files = append(files, filepath.Join(p.Base, path))
+		}
+	}
+	return files
+}
+
+// Reads reports whether a file is one of those of a program that was checked.
+func (p *Program) Reads(info *check.Info, path string) bool {
+	name := p.Name(path)
+	return slices.ContainsFunc(info.Modules, func(m *check.Module) bool { return m.File.Name == name })
+}

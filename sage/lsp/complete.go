@@ -1,0 +1,406 @@
+package lsp
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/library"
+	"github.com/coppice-dev/coppice/sage/syntax"
+)
+
+// wanted is the name that is put where something is to be completed: with a
+// name there, what is half written is most often a whole.
+const wanted = "zzwanted"
+
+func (s *server) complete(p *positionParams) (completionList, error) {
+	list := completionList{Items: []completionItem{}}
+	v := s.view()
+	a := s.find(v, p.TextDocument.URI, p.Position)
+	if a == nil {
+		return list, nil
+	}
+	text := a.file().Text
+	start := a.offset
+	for start > 0 && isWord(text[start-1]) {
+		start--
+	}
+	end := a.offset
+	for end < len(text) && isWord(text[end]) {
+		end++
+	}
+	edit := textRange{positionAt(a.file(), start), positionAt(a.file(), a.offset)}
+	changed := s.analyse(a.analysis.program, v.with(map[string]string{a.path: text[:start] + wanted + text[end:]}))
+	m := changed.module(a.path)
+	if m == nil {
+		return list, nil
+	}
+	c := completer{info: changed.info, module: m, offset: start, seen: map[string]bool{}}
+	c.find()
+	slices.SortStableFunc(c.items, func(a, b completionItem) int { return cmp.Compare(a.SortText, b.SortText) })
+	for _, item := range c.items {
+		item.TextEdit = &textEdit{Range: edit, NewText: item.Label}
+		list.Items = append(list.Items, item)
+	}
+	return list, nil
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
+}
+
+// completer finds what can stand at a place.
+type completer struct {
+	info   *check.Info
+	module *check.Module
+	offset int
+	path   []syntax.Node // around the place, the last is the name itself if it is one
+	items  []completionItem
+	seen   map[string]bool
+}
+
+// up is the nth node above the innermost one, nil if there is none.
+func (c *completer) up(n int) syntax.Node {
+	if i := len(c.path) - 1 - n; i >= 0 {
+		return c.path[i]
+	}
+	return nil
+}
+
+func (c *completer) find() {
+	for _, comment := range c.module.Tree.Comments {
+		if c.offset > int(comment.Start) && c.offset <= int(comment.End) {
+			return
+		}
+	}
+	c.path = around(c.module.Tree, c.offset+1)
+	name, ok := c.up(0).(*syntax.Ident)
+	if !ok || name.Name != wanted {
+		switch c.up(0).(type) {
+		case *syntax.StringLit, *syntax.TemplateLit, *syntax.IntLit, *syntax.FloatLit:
+			return
+		}
+		c.path = append(c.path, nil)
+		c.elsewhere()
+		return
+	}
+	switch n := c.up(1).(type) {
+	case *syntax.FieldExpr:
+		c.members(n)
+	case *syntax.Path:
+		c.inPath(n, name)
+	case *syntax.UseDecl:
+		c.inUse(n, name)
+	case *syntax.FieldInit:
+		if n.Name == name {
+			c.fieldNames(n)
+		} else {
+			c.value(n)
+		}
+	case *syntax.UseClause:
+		for _, t := range library.Tools() {
+			c.add(completionItem{Label: t.Name, Kind: itemModule, Documentation: markdown(t.Doc)})
+		}
+	case *syntax.Handler:
+		c.words(itemKeyword, "start", "waking", "resting", "error", "message", "pause", "resume")
+	case *syntax.Field:
+		if n.Name == name {
+			c.elsewhere()
+		}
+	case *syntax.BindPat:
+		c.pattern()
+	case *syntax.LetStmt, *syntax.Param, *syntax.FuncDecl, *syntax.AgentDecl, *syntax.SupervisorDecl,
+		*syntax.RecordDecl, *syntax.EnumDecl,
+		*syntax.ConstDecl, *syntax.Variant, *syntax.ModDecl, *syntax.CatchExpr, *syntax.ToolDecl,
+		*syntax.ProtocolDecl, *syntax.EffectDecl:
+		if !declares(n, name) {
+			c.expression()
+		}
+	default:
+		c.expression()
+	}
+}
+
+// declares reports whether a node declares the name, so that it is a new one.
+func declares(n syntax.Node, name *syntax.Ident) bool {
+	switch n := n.(type) {
+	case *syntax.LetStmt:
+		return n.Value != syntax.Expr(name)
+	case *syntax.ConstDecl:
+		return n.Value != syntax.Expr(name)
+	case *syntax.CatchExpr:
+		return n.Err == name
+	}
+	return true
+}
+
+// elsewhere offers what can stand where there is no name, or one of a member.
+func (c *completer) elsewhere() {
+	for i := len(c.path) - 1; i >= 0; i-- {
+		switch n := c.path[i].(type) {
+		case *syntax.ChildrenBlock:
+			c.kinds(check.AgentName, check.SupervisorName)
+			return
+		case *syntax.Child:
+			c.childParts(n)
+			return
+		case *syntax.SupervisorDecl:
+			c.words(itemKeyword, "strategy", "children")
+			return
+		case *syntax.AgentDecl:
+			c.words(itemKeyword, "on", "use", "@persistent")
+			return
+		case *syntax.Block:
+			c.expression()
+			return
+		case *syntax.File:
+			c.words(itemKeyword, "agent", "supervisor", "fn", "record", "enum", "const", "test", "use", "mod", "pub",
+				"run")
+			return
+		}
+	}
+}
+
+func (c *completer) inPath(p *syntax.Path, name *syntax.Ident) {
+	for i, s := range p.Segments {
+		if s.Name != name {
+			continue
+		}
+		if i > 0 {
+			c.inside(objectOf(c.info, p.Segments[i-1].Name))
+			return
+		}
+	}
+	switch n := c.up(2).(type) {
+	case *syntax.NamedType:
+		c.kinds(check.RecordName, check.EnumName, check.TypeParam)
+		c.words(itemType, "Int", "Float", "Bool", "String", "Unit", "List", "Map", "Option", "Result", "Fn", "Agent",
+			"Oracle", "Error", "ErrorKind")
+	case *syntax.Child:
+		c.kinds(check.AgentName, check.SupervisorName)
+	case *syntax.SummonExpr:
+		if n.Agent == p {
+			c.kinds(check.AgentName)
+		}
+	case *syntax.RunDecl:
+		c.kinds(check.AgentName, check.SupervisorName)
+	case *syntax.VariantPat:
+		c.pattern()
+	default:
+		c.expression()
+	}
+}
+
+func (c *completer) inUse(d *syntax.UseDecl, name *syntax.Ident) {
+	before := d.Path
+	for i, id := range d.Path {
+		if id == name {
+			before = d.Path[:i]
+		}
+	}
+	if len(before) > 0 {
+		c.inside(objectOf(c.info, before[len(before)-1]))
+		return
+	}
+	for m := c.module; m != nil; m = m.Parent {
+		c.modules(m)
+	}
+	c.words(itemKeyword, "super")
+}
+
+func last(path string) string {
+	return path[strings.LastIndexByte(path, ':')+1:]
+}
+
+// inside offers what stands behind an object and ::.
+func (c *completer) inside(o *check.Object) {
+	switch {
+	case o == nil:
+	case o.Kind == check.ModuleName && o.Of != nil:
+		for _, member := range o.Of.Objects {
+			if member.Pub || within(c.module, o.Of) {
+				c.object(member)
+			}
+		}
+		c.modules(o.Of)
+	case o.Kind == check.EnumName && o.Type != nil && o.Type.Decl != nil:
+		c.variants(o)
+	}
+}
+
+func within(m, outer *check.Module) bool {
+	for ; m != nil; m = m.Parent {
+		if m == outer {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *completer) variants(o *check.Object) {
+	for _, v := range o.Type.Decl.Variants {
+		item := completionItem{Label: v.Name, Kind: itemMember, Detail: o.Name + "::" + v.Name}
+		if len(v.Payload) > 0 {
+			types := make([]string, len(v.Payload))
+			for i, t := range v.Payload {
+				types[i] = t.String()
+			}
+			item.Detail += "(" + strings.Join(types, ", ") + ")"
+		}
+		c.add(item)
+	}
+}
+
+// fieldNames offers what can stand before the colon of a field.
+func (c *completer) fieldNames(f *syntax.FieldInit) {
+	switch n := c.up(2).(type) {
+	case *syntax.Child:
+		c.childParts(n)
+	case *syntax.SupervisorDecl:
+		c.words(itemKeyword, "strategy", "children")
+	case *syntax.RecordLit:
+		if o := objectOf(c.info, n.Name.Last()); o != nil && o.Type != nil && o.Type.Decl != nil {
+			for _, field := range o.Type.Decl.Fields {
+				c.add(completionItem{Label: field.Name, Kind: itemField,
+					Detail: field.Name + ": " + field.Type.String()})
+			}
+		}
+	case *syntax.SummonExpr:
+		c.beliefs(objectOf(c.info, n.Agent.Last()))
+	case *syntax.RunDecl:
+		c.beliefs(objectOf(c.info, n.Target.Last()))
+	}
+}
+
+func (c *completer) childParts(n *syntax.Child) {
+	c.words(itemKeyword, "restart")
+	if n.Target != nil {
+		c.beliefs(objectOf(c.info, n.Target.Last()))
+	}
+}
+
+func (c *completer) beliefs(agent *check.Object) {
+	for _, a := range c.info.Agents {
+		if a.Object == agent {
+			for _, b := range a.Beliefs {
+				c.object(b)
+			}
+		}
+	}
+}
+
+// value offers what can stand behind the colon of a field.
+func (c *completer) value(f *syntax.FieldInit) {
+	switch c.up(2).(type) {
+	case *syntax.Child:
+		if f.Name.Name == "restart" {
+			c.words(itemMember, "Permanent", "Transient", "Temporary")
+			return
+		}
+		c.siblings()
+	case *syntax.SupervisorDecl:
+		if f.Name.Name == "strategy" {
+			c.words(itemMember, "OneForOne", "OneForAll", "RestForOne")
+		}
+		return
+	}
+	c.expression()
+}
+
+// siblings offers the names of the children around.
+func (c *completer) siblings() {
+	for _, n := range c.path {
+		if block, ok := n.(*syntax.ChildrenBlock); ok {
+			for _, child := range block.Children {
+				if child.Name != nil && c.info.Defs[child.Name] != nil {
+					c.object(c.info.Defs[child.Name])
+				}
+			}
+		}
+	}
+}
+
+// pattern offers what a value can be compared with.
+func (c *completer) pattern() {
+	for i := len(c.path) - 1; i >= 0; i-- {
+		if arm, ok := c.path[i].(*syntax.MatchArm); ok && covers(arm.Pattern, c.offset) {
+			if match, ok := c.path[i-1].(*syntax.MatchExpr); ok {
+				if t := c.info.Types[match.X]; t != nil && t.Resolve().Decl != nil {
+					decl := t.Resolve().Decl
+					for _, v := range decl.Variants {
+						c.add(completionItem{Label: v.Name, Kind: itemMember, Detail: decl.Name + "::" + v.Name})
+					}
+				}
+			}
+			c.kinds(check.EnumName)
+			c.words(itemKeyword, "true", "false")
+			return
+		}
+	}
+}
+
+func covers(n syntax.Node, offset int) bool {
+	s := n.Extent()
+	return s.Valid() && int(s.Start) <= offset && offset <= int(s.End)
+}
+
+func (c *completer) words(kind int, words ...string) {
+	for _, w := range words {
+		c.add(completionItem{Label: w, Kind: kind, SortText: "3" + w})
+	}
+}
+
+func (c *completer) add(item completionItem) {
+	if item.Label == "" || item.Label == wanted || c.seen[item.Label] {
+		return
+	}
+	c.seen[item.Label] = true
+	if item.SortText == "" {
+		item.SortText = "1" + item.Label
+	}
+	c.items = append(c.items, item)
+}
+
+// object offers an object by its name.
+func (c *completer) object(o *check.Object) {
+	item := completionItem{Label: o.Name, Kind: kindOf(o), Detail: firstLine(signature(o))}
+	if doc := docOf(o); doc != "" {
+		item.Documentation = markdown(doc)
+	}
+	if o.Kind == check.Variable || o.Kind == check.Parameter {
+		item.SortText = "0" + o.Name
+	}
+	c.add(item)
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+func kindOf(o *check.Object) int {
+	switch o.Kind {
+	case check.Belief, check.RecordField:
+		return itemField
+	case check.BeliefMethod, check.ToolFunc:
+		return itemMethod
+	case check.Const:
+		return itemConstant
+	case check.Function, check.LibraryFunc:
+		return itemFunction
+	case check.RecordName:
+		return itemStruct
+	case check.EnumName:
+		return itemEnum
+	case check.VariantName:
+		return itemMember
+	case check.TypeParam:
+		return itemType
+	case check.AgentName, check.SupervisorName:
+		return itemClass
+	case check.ModuleName, check.ToolName:
+		return itemModule
+	}
+	return itemVariable
+}

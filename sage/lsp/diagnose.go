@@ -1,0 +1,162 @@
+package lsp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/sage/diag"
+)
+
+// diagnose tells the client what is wrong with the programs, a while after each
+// change: not at every key, and not only when somebody rests.
+func (s *server) diagnose(ctx context.Context, delay time.Duration) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.changed:
+		}
+		timer := time.NewTimer(delay)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		// Whatever has come in the meantime is in what follows.
+		select {
+		case <-s.changed:
+		default:
+		}
+		if err := s.guard("diagnostics", func() error { return s.publish() }); err != nil && ctx.Err() == nil {
+			s.log.Warn("diagnostics could not be sent", "error", err)
+		}
+	}
+}
+
+// publish tells all that is wrong now, and that nothing is where something was.
+func (s *server) publish() error {
+	v := s.view()
+	found := s.collect(v)
+	s.mu.Lock()
+	for path := range s.published {
+		if _, ok := found[path]; !ok {
+			found[path] = nil
+		}
+	}
+	clear(s.published)
+	for path, ds := range found {
+		if len(ds) > 0 {
+			s.published[path] = true
+		}
+	}
+	s.mu.Unlock()
+	for _, path := range slices.Sorted(maps.Keys(found)) {
+		p := publishParams{URI: v.uri(path), Diagnostics: found[path]}
+		if p.Diagnostics == nil {
+			p.Diagnostics = []diagnostic{}
+		}
+		if d, ok := v.documents[path]; ok {
+			p.Version = &d.version
+		}
+		if err := s.send("", "textDocument/publishDiagnostics", p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect is what is wrong with all files of the projects of the documents, by
+// their paths. Each document is in it.
+func (s *server) collect(v view) map[string][]diagnostic {
+	found := map[string][]diagnostic{}
+	told := map[*project]bool{}
+	for _, path := range slices.Sorted(maps.Keys(v.documents)) {
+		d := v.documents[path]
+		found[path] = append(found[path], faultOf(d.fault())...)
+		p, _ := s.projectOf(path)
+		// Without a project, each document is one.
+		if p.main != nil && told[p] {
+			continue
+		}
+		told[p] = true
+		for file, ds := range projectFaults(p.fault) {
+			found[file] = ds
+		}
+		seen := map[string]bool{}
+		for _, a := range s.programs(v, path) {
+			if a.err != nil {
+				found[a.program.Entry] = append(found[a.program.Entry], faultOf(a.err)...)
+				continue
+			}
+			if p.main == nil && a.module(path) == nil {
+				continue
+			}
+			mine := map[string]bool{}
+			for _, m := range a.info.Modules {
+				mine[m.File.Name] = !seen[m.File.Name]
+				seen[m.File.Name] = true
+			}
+			for _, d := range a.diagnostics {
+				if name := d.Span.Position().Name; mine[name] {
+					found[name] = append(found[name], v.diagnostic(d))
+				}
+			}
+		}
+	}
+	for _, ds := range found {
+		slices.SortStableFunc(ds, func(a, b diagnostic) int {
+			return cmp.Or(cmp.Compare(a.Range.Start.Line, b.Range.Start.Line),
+				cmp.Compare(a.Range.Start.Character, b.Range.Start.Character))
+		})
+	}
+	return found
+}
+
+func (v view) diagnostic(d diag.Diagnostic) diagnostic {
+	result := diagnostic{Range: rangeOf(d.Span), Severity: severityError, Code: d.Code, Source: "sage",
+		Message: d.Message}
+	if d.Severity == diag.Warning {
+		result.Severity = severityWarning
+	}
+	if d.Help != "" {
+		result.Message += "\nhelp: " + d.Help
+	}
+	for _, r := range d.Related {
+		if r.Span.Valid() {
+			result.Related = append(result.Related, related{Location: v.location(r.Span), Message: r.Message})
+		}
+	}
+	return result
+}
+
+func faultOf(err error) []diagnostic {
+	if err == nil {
+		return nil
+	}
+	return []diagnostic{{Severity: severityError, Source: "sage", Message: err.Error()}}
+}
+
+// projectFaults are the errors of grove.toml and coppice.toml.
+func projectFaults(err error) map[string][]diagnostic {
+	var all config.Errors
+	if !errors.As(err, &all) {
+		return nil
+	}
+	found := map[string][]diagnostic{}
+	for _, e := range all {
+		p := position{max(e.Line-1, 0), max(e.Column-1, 0)}
+		message := e.Message
+		if e.Hint != "" {
+			message += "\nhelp: " + e.Hint
+		}
+		found[e.File] = append(found[e.File], diagnostic{Range: textRange{p, p}, Severity: severityError,
+			Source: "coppice", Message: message})
+	}
+	return found
+}

@@ -1,0 +1,129 @@
+package lsp
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
+)
+
+func (v view) location(s source.Span) location {
+	return location{URI: v.uri(s.File.Name), Range: rangeOf(s)}
+}
+
+// around are the nodes in which an offset is, each in the one before.
+func around(tree *syntax.File, offset int) []syntax.Node {
+	var path []syntax.Node
+	syntax.Inspect(tree, func(n syntax.Node) bool {
+		s := n.Extent()
+		if !s.Valid() || offset < int(s.Start) || offset > int(s.End) {
+			return false
+		}
+		// Where two nodes touch, it is in the second one.
+		for len(path) > 0 {
+			last := path[len(path)-1].Extent()
+			if last.Start <= s.Start && s.End <= last.End {
+				break
+			}
+			path = path[:len(path)-1]
+		}
+		path = append(path, n)
+		return true
+	})
+	return path
+}
+
+// object is the name at the place and what it stands for; nil if it stands for
+// nothing.
+func (a *at) object() (*syntax.Ident, *check.Object) {
+	var name *syntax.Ident
+	var object *check.Object
+	syntax.Inspect(a.module.Tree, func(n syntax.Node) bool {
+		s := n.Extent()
+		if !s.Valid() || a.offset < int(s.Start) || a.offset > int(s.End) {
+			return false
+		}
+		if id, ok := n.(*syntax.Ident); ok {
+			if o := objectOf(a.analysis.info, id); o != nil {
+				name, object = id, o
+			}
+		}
+		return true
+	})
+	return name, object
+}
+
+func objectOf(info *check.Info, id *syntax.Ident) *check.Object {
+	if o := info.Uses[id]; o != nil {
+		return o
+	}
+	return info.Defs[id]
+}
+
+// key is the same for an object in all programs that have it.
+func key(o *check.Object) string {
+	if o.Span.Valid() {
+		return fmt.Sprintf("%s:%d", o.Span.File.Name, o.Span.Start)
+	}
+	if o.Of != nil {
+		return "module " + o.Of.File.Name
+	}
+	k := fmt.Sprintf("%d %s", o.Kind, o.Name)
+	if o.Parent != nil {
+		k += " of " + key(o.Parent)
+	}
+	if o.Tool != nil {
+		k += " of " + o.Tool.Name
+	}
+	return k
+}
+
+// spots are the places in which programs name an object, in the order of the
+// text; each once, in how many programs it may be. declared tells which of them
+// is its declaration.
+func spots(programs []*analysis, object *check.Object, declaration bool) []source.Span {
+	want := key(object)
+	type place struct {
+		file  string
+		start int32
+	}
+	seen := map[place]source.Span{}
+	for _, a := range programs {
+		if a.info == nil {
+			continue
+		}
+		note := func(id *syntax.Ident, o *check.Object) {
+			if o != nil && id.Valid() && o.Name == object.Name && key(o) == want {
+				seen[place{id.File.Name, id.Start}] = id.Span
+			}
+		}
+		for id, o := range a.info.Uses {
+			note(id, o)
+		}
+		for id, o := range a.info.Defs {
+			if declaration {
+				note(id, o)
+			}
+		}
+		if declaration {
+			continue
+		}
+		// What declares may be noted as a use as well.
+		for id, o := range a.info.Defs {
+			if key(o) == want {
+				delete(seen, place{id.File.Name, id.Start})
+			}
+		}
+	}
+	all := make([]source.Span, 0, len(seen))
+	for _, s := range seen {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b source.Span) int {
+		return cmp.Or(cmp.Compare(a.File.Name, b.File.Name), cmp.Compare(a.Start, b.Start))
+	})
+	return all
+}

@@ -1,0 +1,200 @@
+package lsp
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
+)
+
+// renamable is what is at a place, if it can have another name.
+func (a *at) renamable() (*syntax.Ident, *check.Object, error) {
+	name, o := a.object()
+	switch {
+	case o == nil:
+		return nil, nil, failure("there is no name here that could be changed")
+	case o.Kind == check.ModuleName:
+		return nil, nil, failure("the name of a module is that of its file: rename the file, then the " +
+			"lines with `mod` and `use`")
+	case !o.Span.Valid():
+		return nil, nil, failure("`%s` belongs to the language, and cannot have another name", o.Name)
+	case name.Name != o.Name:
+		return nil, nil, failure("`%s` is what `%s` is called in this file; change it where it stands behind `as`",
+			name.Name, o.Name)
+	}
+	return name, o, nil
+}
+
+func (s *server) prepareRename(p *positionParams) (*prepared, error) {
+	a := s.find(s.view(), p.TextDocument.URI, p.Position)
+	if a == nil {
+		return nil, failure("this file could not be checked")
+	}
+	name, _, err := a.renamable()
+	if err != nil {
+		return nil, err
+	}
+	return &prepared{Range: rangeOf(name.Span), Placeholder: name.Name}, nil
+}
+
+func (s *server) rename(p *renameParams) (*workspaceEdit, error) {
+	v := s.view()
+	a := s.find(v, p.TextDocument.URI, p.Position)
+	if a == nil {
+		return nil, failure("this file could not be checked")
+	}
+	_, o, err := a.renamable()
+	if err != nil {
+		return nil, err
+	}
+	if !isName(p.NewName) {
+		return nil, failure("`%s` is no name: it is made of letters, digits and _, does not begin with a digit, "+
+			"and is no word of the language", brief(p.NewName))
+	}
+	changes := map[string][]source.Span{} // by path, in the order of the text
+	for _, spot := range spots(a.programs, o, true) {
+		if spot.Source() == o.Name {
+			changes[spot.File.Name] = append(changes[spot.File.Name], spot)
+		}
+	}
+	if p.NewName != o.Name {
+		if err := s.safe(a, changes, p.NewName); err != nil {
+			return nil, err
+		}
+	}
+	versioned := s.client.Capabilities.Workspace.WorkspaceEdit.DocumentChanges
+	result := &workspaceEdit{}
+	for _, path := range slices.Sorted(maps.Keys(changes)) {
+		edits := make([]textEdit, len(changes[path]))
+		for i, spot := range changes[path] {
+			edits[i] = textEdit{Range: rangeOf(spot), NewText: p.NewName}
+		}
+		if !versioned {
+			if result.Changes == nil {
+				result.Changes = map[string][]textEdit{}
+			}
+			result.Changes[v.uri(path)] = edits
+			continue
+		}
+		id := versionedID{URI: v.uri(path)}
+		if d, ok := v.documents[path]; ok {
+			id.Version = &d.version
+		}
+		result.DocumentChanges = append(result.DocumentChanges, documentEdit{TextDocument: id, Edits: edits})
+	}
+	return result, nil
+}
+
+// isName reports whether a text is a name of the language.
+func isName(text string) bool {
+	tokens, comments, diagnostics := syntax.Scan(source.NewFile("", text))
+	return len(tokens) == 2 && len(comments) == 0 && len(diagnostics) == 0 && tokens[0].Kind.IsName() &&
+		int(tokens[0].End-tokens[0].Start) == len(text) && text != "_"
+}
+
+// safe finds out whether a program means the same with another name: it is
+// changed, checked, and compared name by name. Only that finds all that a name
+// can collide with, in whatever module.
+func (s *server) safe(a *at, changes map[string][]source.Span, name string) error {
+	texts := map[string]string{}
+	for path, spots := range changes {
+		var b strings.Builder
+		end := int32(0)
+		for _, spot := range spots {
+			b.WriteString(spot.File.Text[end:spot.Start] + name)
+			end = spot.End
+		}
+		b.WriteString(spots[0].File.Text[end:])
+		texts[path] = b.String()
+	}
+	changed := a.view.with(texts)
+	for _, before := range a.programs {
+		if before.info == nil {
+			return failure("%s could not be checked: %v", before.program.Entry, before.err)
+		}
+		for _, d := range before.diagnostics {
+			if d.Severity == diag.Error && strings.HasPrefix(d.Code, "E00") {
+				return failure("%s: what has errors of form may name it as well; put them right first",
+					d.Span.Position())
+			}
+		}
+		after := s.analyse(before.program, changed)
+		if after.info == nil {
+			return failure("the changed program could not be checked: %v", after.err)
+		}
+		if d := firstNew(before.diagnostics, after.diagnostics); d != nil {
+			return failure("`%s` cannot be used: %s: %s", name, d.Span.Position(), d.Message)
+		}
+		if spot := differs(before, after); spot != nil {
+			return failure("`%s` cannot be used: at %s, `%s` would stand for something else", name, spot.Position(),
+				brief(spot.Source()))
+		}
+	}
+	return nil
+}
+
+// firstNew is the first error that there are more of than before, nil if there is none.
+func firstNew(before, after []diag.Diagnostic) *diag.Diagnostic {
+	known := map[string]int{}
+	for _, d := range before {
+		known[d.Code]++
+	}
+	for i, d := range after {
+		if known[d.Code]--; known[d.Code] < 0 && d.Severity == diag.Error {
+			return &after[i]
+		}
+	}
+	return nil
+}
+
+// differs is the first name that does not stand for the same in two programs
+// that differ in names alone.
+func differs(before, after *analysis) *source.Span {
+	there, back := map[*check.Object]*check.Object{}, map[*check.Object]*check.Object{}
+	if len(before.info.Modules) != len(after.info.Modules) {
+		s := before.info.Modules[0].Tree.Span.Before()
+		return &s
+	}
+	for i, m := range before.info.Modules {
+		olds, news := names(m.Tree), names(after.info.Modules[i].Tree)
+		for k, old := range olds {
+			if k >= len(news) {
+				return &old.Span
+			}
+			o, n := objectOf(before.info, old), objectOf(after.info, news[k])
+			if o == nil && n == nil {
+				continue
+			}
+			if o == nil || n == nil || there[o] != nil && there[o] != n || back[n] != nil && back[n] != o {
+				return &old.Span
+			}
+			there[o], back[n] = n, o
+		}
+		if len(news) > len(olds) {
+			return &news[len(olds)].Span
+		}
+	}
+	return nil
+}
+
+func names(tree *syntax.File) []*syntax.Ident {
+	var all []*syntax.Ident
+	syntax.Inspect(tree, func(n syntax.Node) bool {
+		if id, ok := n.(*syntax.Ident); ok {
+			all = append(all, id)
+		}
+		return true
+	})
+	return all
+}
+
+func brief(text string) string {
+	if len(text) > 60 {
+		return strings.ToValidUTF8(text[:60], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,377 @@
+package syntax
+
+import "github.com/coppice-dev/coppice/sage/source"
+
+// The declarations.
+type (
+	// ModDecl is mod name;
+	ModDecl struct {
+		source.Span
+		Pub  bool
+		Name *Ident
+	}
+	// UseDecl is use a::b; use a::b as c; use a::*; or use a::{b, c as d};
+	UseDecl struct {
+		source.Span
+		Pub   bool
+		Path  []*Ident
+		Alias *Ident    // as c
+		Glob  bool      // ::*
+		Names []UseName // ::{…}
+	}
+	// RecordDecl is record Name<T> { field: T, … }.
+	RecordDecl struct {
+		source.Span
+		Pub        bool
+		Name       *Ident
+		TypeParams []*Ident
+		Fields     []*Field
+	}
+	// EnumDecl is enum Name<T> { A, B(T, U), … }.
+	EnumDecl struct {
+		source.Span
+		Pub        bool
+		Name       *Ident
+		TypeParams []*Ident
+		Variants   []*Variant
+	}
+	// ConstDecl is const NAME: T = value;
+	ConstDecl struct {
+		source.Span
+		Pub   bool
+		Name  *Ident
+		Type  Type // nil if it is not written
+		Value Expr
+	}
+	// FuncDecl is fn name<T>(x: T) -> R fails { }, also without a body: those
+	// of a tool, and extern fn.
+	FuncDecl struct {
+		source.Span
+		Pub        bool
+		Extern     bool
+		Attrs      []*Attr // only in a tool
+		Name       *Ident
+		TypeParams []*Ident
+		Params     []*Param
+		Result     Type // nil if it is not written
+		Fails      bool
+		Body       *Block // nil for those without
+	}
+	// AgentDecl is agent Name receives T { … }.
+	AgentDecl struct {
+		source.Span
+		Pub     bool
+		Name    *Ident
+		Clauses []AgentPart // before the brace: ReceivesClause, FollowsClause, UseClause
+		Members []AgentPart // in the braces: UseClause, Field, Handler
+	}
+	// SupervisorDecl is supervisor Name { strategy: S children { … } }.
+	SupervisorDecl struct {
+		source.Span
+		Pub     bool
+		Name    *Ident
+		Members []SupervisorPart // FieldInit and ChildrenBlock
+	}
+	// TestDecl is test "name" { }.
+	TestDecl struct {
+		source.Span
+		Attrs []*Ident // such as serial, of @serial
+		Name  *StringLit
+		Body  *Block
+	}
+	// RunDecl is run Name; or run Name { field: value };
+	RunDecl struct {
+		source.Span
+		Target *Path
+		Braces bool // the braces are written
+		Inits  []*FieldInit
+	}
+	// ToolDecl is tool Name { fn f() -> T … }.
+	ToolDecl struct {
+		source.Span
+		Pub   bool
+		Name  *Ident
+		Funcs []*FuncDecl
+	}
+	// ProtocolDecl is protocol Name { A -> B: T … }.
+	ProtocolDecl struct {
+		source.Span
+		Pub   bool
+		Name  *Ident
+		Steps []*ProtocolStep
+	}
+	// EffectDecl is handler Name handles Effect { setting: value … }.
+	EffectDecl struct {
+		source.Span
+		Pub    bool
+		Name   *Ident
+		Effect *Ident
+		Inits  []*FieldInit
+	}
+	// BadDecl stands where a declaration could not be read.
+	BadDecl struct{ source.Span }
+)
+
+func (*ModDecl) declNode()        {}
+func (*UseDecl) declNode()        {}
+func (*RecordDecl) declNode()     {}
+func (*EnumDecl) declNode()       {}
+func (*ConstDecl) declNode()      {}
+func (*FuncDecl) declNode()       {}
+func (*AgentDecl) declNode()      {}
+func (*SupervisorDecl) declNode() {}
+func (*TestDecl) declNode()       {}
+func (*RunDecl) declNode()        {}
+func (*ToolDecl) declNode()       {}
+func (*ProtocolDecl) declNode()   {}
+func (*EffectDecl) declNode()     {}
+func (*BadDecl) declNode()        {}
+
+// UseName is a name in the braces of a use; Alias is nil if there is none.
+type UseName struct {
+	Name, Alias *Ident
+}
+
+// Variant is a variant of an enum and the types of what it carries.
+type Variant struct {
+	source.Span
+	Name    *Ident
+	Payload []Type
+}
+
+// Param is a parameter. Type is nil where it is not written, which only
+// closures and handlers of errors may do.
+type Param struct {
+	source.Span
+	Name *Ident
+	Type Type
+}
+
+// Attr is #[name = value].
+type Attr struct {
+	source.Span
+	Name  *Ident
+	Value *StringLit // nil if there is none
+}
+
+// FieldInit is name: value, of a record, of an agent that is summoned, of a
+// child, and of settings such as restart and strategy.
+type FieldInit struct {
+	source.Span
+	Name  *Ident
+	Value Expr
+}
+
+// ProtocolStep is From -> To: Message.
+type ProtocolStep struct {
+	source.Span
+	From, To *Ident
+	Message  Type
+}
+
+// AgentPart is a clause or a member of an agent.
+type AgentPart interface {
+	Node
+	agentPart()
+}
+
+type (
+	// ReceivesClause is receives T.
+	ReceivesClause struct {
+		source.Span
+		Type Type
+	}
+	// FollowsClause is follows P as R, Q as S.
+	FollowsClause struct {
+		source.Span
+		Roles []Role
+	}
+	// UseClause is use A, B in an agent, or uses A, B before its brace.
+	UseClause struct {
+		source.Span
+		Uses  bool // written uses
+		Tools []*Ident
+	}
+	// Field is a field of a record, or a belief of an agent.
+	Field struct {
+		source.Span
+		Persistent bool
+		Name       *Ident
+		Type       Type
+		Value      Expr // of a belief; nil if it is not written
+	}
+	// Handler is on event { }.
+	Handler struct {
+		source.Span
+		Event Event
+		Word  *Ident // the event as it is written
+		Param *Param // of error and message; nil if it is not written
+		Body  *Block
+	}
+	// BadPart stands where a member could not be read.
+	BadPart struct{ source.Span }
+)
+
+func (*ReceivesClause) agentPart() {}
+func (*FollowsClause) agentPart()  {}
+func (*UseClause) agentPart()      {}
+func (*Field) agentPart()          {}
+func (*Handler) agentPart()        {}
+func (*BadPart) agentPart()        {}
+
+// Role is the role of an agent in a protocol.
+type Role struct {
+	Protocol, Role *Ident
+}
+
+// Event is what a handler handles.
+type Event uint8
+
+// The events. EventResting is written resting, or stop as it was called before.
+const (
+	EventStart Event = iota
+	EventWaking
+	EventResting
+	EventError
+	EventPause
+	EventResume
+	EventMessage
+	events
+)
+
+// String is the event as it is written.
+func (e Event) String() string {
+	return [...]string{"start", "waking", "resting", "error", "pause", "resume", "message", "?"}[min(e, events)]
+}
+
+// Receives is the type of the messages of the agent, nil if it says none.
+func (a *AgentDecl) Receives() Type {
+	for _, c := range a.Clauses {
+		if r, ok := c.(*ReceivesClause); ok {
+			return r.Type
+		}
+	}
+	return nil
+}
+
+// Uses are the tools of the agent, in the order of the text.
+func (a *AgentDecl) Uses() []*Ident {
+	var tools []*Ident
+	for _, parts := range [][]AgentPart{a.Clauses, a.Members} {
+		for _, p := range parts {
+			if u, ok := p.(*UseClause); ok {
+				tools = append(tools, u.Tools...)
+			}
+		}
+	}
+	return tools
+}
+
+// Fields are the beliefs of the agent.
+func (a *AgentDecl) Fields() []*Field { return only[*Field](a.Members) }
+
+// Handlers are the handlers of the agent.
+func (a *AgentDecl) Handlers() []*Handler { return only[*Handler](a.Members) }
+
+// Handler is the first handler of an event, nil if there is none.
+func (a *AgentDecl) Handler(event Event) *Handler {
+	for _, p := range a.Members {
+		if h, ok := p.(*Handler); ok && h.Event == event {
+			return h
+		}
+	}
+	return nil
+}
+
+// SupervisorPart is a member of a supervisor.
+type SupervisorPart interface {
+	Node
+	supervisorPart()
+}
+
+// ChildrenBlock is children { … }.
+type ChildrenBlock struct {
+	source.Span
+	Children []*Child
+}
+
+// Child is a child of a supervisor: an agent or a supervisor, or an agent of the
+// project's file by its name in quotes.
+type Child struct {
+	source.Span
+	Target  *Path      // nil for one in quotes
+	Process *StringLit // nil for all others
+	Name    *Ident     // behind as; nil if it is not given
+	Parts   []ChildPart
+}
+
+// ChildPart is a part of a child: FieldInit (restart and beliefs) or EffectBinding.
+type ChildPart interface {
+	Node
+	childPart()
+}
+
+// EffectBinding is handler Effect: Handler.
+type EffectBinding struct {
+	source.Span
+	Effect, Handler *Ident
+}
+
+func (*FieldInit) supervisorPart()     {}
+func (*ChildrenBlock) supervisorPart() {}
+func (*FieldInit) childPart()          {}
+func (*EffectBinding) childPart()      {}
+
+// Settings are the settings of the supervisor with this name, such as
+// strategy: one, if the program is right.
+func (s *SupervisorDecl) Settings(name string) []*FieldInit {
+	var found []*FieldInit
+	for _, p := range s.Members {
+		if f, ok := p.(*FieldInit); ok && f.Name.Name == name {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// Children are all children of the supervisor.
+func (s *SupervisorDecl) Children() []*Child {
+	var children []*Child
+	for _, p := range s.Members {
+		if b, ok := p.(*ChildrenBlock); ok {
+			children = append(children, b.Children...)
+		}
+	}
+	return children
+}
+
+// Restart is the restart policy of the child as it is written, nil if it is not.
+func (c *Child) Restart() *FieldInit {
+	for _, p := range c.Parts {
+		if f, ok := p.(*FieldInit); ok && f.Name.Name == "restart" {
+			return f
+		}
+	}
+	return nil
+}
+
+// Beliefs are the settings of the child except restart.
+func (c *Child) Beliefs() []*FieldInit {
+	var beliefs []*FieldInit
+	for _, p := range c.Parts {
+		if f, ok := p.(*FieldInit); ok && f.Name.Name != "restart" {
+			beliefs = append(beliefs, f)
+		}
+	}
+	return beliefs
+}
+
+func only[T Node](parts []AgentPart) []T {
+	var found []T
+	for _, p := range parts {
+		if t, ok := p.(T); ok {
+			found = append(found, t)
+		}
+	}
+	return found
+}

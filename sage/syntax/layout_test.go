@@ -1,0 +1,65 @@
+package syntax_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
+)
+
+// TestFormat compares testdata/format/x.sg, formatted, with x.golden.
+func TestFormat(t *testing.T) {
+	files, _ := filepath.Glob("testdata/format/*.sg")
+	if len(files) == 0 {
+		t.Fatal("no files")
+	}
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := format(t, string(text))
+			stays(t, string(text))
+			golden := strings.TrimSuffix(name, ".sg") + ".golden"
+			if os.Getenv("UPDATE_GOLDEN") != "" {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got\n%s", got)
+			}
+		})
+	}
+}
+
+// TestFormatPage: the programs of the page are in the canonical form, but for
+// comments that stand below each other.
+func TestFormatPage(t *testing.T) {
+	files, _ := filepath.Glob("testdata/page/*.sg")
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.ReplaceAll(strings.ReplaceAll(string(text), "        // Pos", " // Pos"), "   // Pos", " // Pos")
+		if got := format(t, string(text)); got != want {
+			t.Errorf("%s was formatted to\n%s", name, got)
+		}
+	}
+}
+
+func TestFormatRefusesErrors(t *testing.T) {
+	got, diagnostics := syntax.Format(source.NewFile("x.sg", "fn f() { let x = ; }"))
+	if got != "" || len(diagnostics) != 1 {
+		t.Errorf("got %q and %v", got, diagnostics)
+	}
+}

@@ -1,0 +1,338 @@
+package syntax
+
+import "github.com/coppice-dev/coppice/sage/source"
+
+// atStmt reports whether a word stands here with which only statements, or
+// expressions that are mostly used as such, begin.
+func (p *parser) atStmt() bool {
+	switch p.kind {
+	case Let, If, For, While, Loop, Match, Return, Break, Continue, SpanWord, Yield, Try, Send, Trace, Checkpoint:
+		return true
+	case Mock:
+		return p.atMock()
+	}
+	return false
+}
+
+func (p *parser) atMock() bool {
+	next := p.ahead(1)
+	return next == Divine || next == Infer || next == Tool && p.ahead(2).IsName()
+}
+
+// block reads { statements }.
+func (p *parser) block(where string) *Block {
+	start := p.start()
+	if p.kind != LBrace {
+		p.missing(LBrace, where, "")
+		return &Block{Span: p.finish(start)}
+	}
+	opening := p.at
+	p.next()
+	b := p.blockRest(opening, &Block{})
+	return b
+}
+
+// blockRest reads the statements behind the brace with index opening.
+func (p *parser) blockRest(opening int, b *Block) *Block {
+	defer p.inside()()
+	defer p.leave()
+	if p.enter() {
+		for !p.atEnd() && !p.atMember() && !(p.atMargin() && p.atDecl()) {
+			before := p.at
+			p.stmt(b)
+			if p.at == before {
+				p.syncStmt()
+			}
+			if p.at == before {
+				p.next()
+			}
+		}
+	}
+	p.closing(opening)
+	b.Span = p.finish(p.tokens[opening].Start)
+	return b
+}
+
+// atMember reports whether a handler or a persistent belief begins here: then
+// the block before it is not closed.
+func (p *parser) atMember() bool {
+	return p.kind == On && p.ahead(1).IsWord() && p.onNewLine() || p.kind == At && p.nextIs("persistent")
+}
+
+// nextIs reports whether the next token is this word, which is not one of the language.
+func (p *parser) nextIs(word string) bool {
+	t := p.tokens[min(p.at+1, len(p.tokens)-1)]
+	return t.Kind == Name && p.file.Text[t.Start:t.End] == word
+}
+
+// syncStmt goes to where the next statement begins, as far as one can tell.
+func (p *parser) syncStmt() {
+	p.skip(func() bool { return p.kind == Semicolon || p.onNewLine() && p.atStmt() })
+	p.got(Semicolon)
+}
+
+// stmt reads a statement into a block.
+func (p *parser) stmt(b *Block) {
+	start := p.start()
+	var s Stmt
+	switch {
+	case p.kind == Semicolon:
+		p.next()
+		return
+	case p.kind == Let:
+		s = p.letStmt(start)
+	case p.kind == For:
+		p.next()
+		f := &ForStmt{Pattern: p.pattern()}
+		p.expect(In, "and what to go through")
+		f.X = p.headExpr()
+		f.Body = p.block("before the body of the loop")
+		f.Span = p.finish(start)
+		s = f
+	case p.kind == While:
+		p.next()
+		w := &WhileStmt{Cond: p.condition()}
+		w.Body = p.block("before the body of the loop")
+		w.Span = p.finish(start)
+		s = w
+	case p.kind == Loop:
+		p.next()
+		l := &LoopStmt{Body: p.block("before the body of the loop")}
+		l.Span = p.finish(start)
+		s = l
+	case p.kind == SpanWord:
+		p.next()
+		n := &SpanStmt{Name: p.headExpr()}
+		n.Body = p.block("before the body of the span")
+		n.Span = p.finish(start)
+		s = n
+	case p.kind == Mock && p.atMock():
+		s = p.mockStmt(start)
+	case p.atDecl():
+		p.fault(p.here(), CodeMisplaced, "`"+p.text()+"` cannot stand in a block", "declare it at the top of the file")
+		p.decl()
+		s = &BadStmt{p.finish(start)}
+	default:
+		p.exprStmt(b, start)
+		return
+	}
+	if s != nil {
+		b.Stmts = append(b.Stmts, s)
+	}
+}
+
+func (p *parser) letStmt(start int32) Stmt {
+	p.next()
+	l := &LetStmt{}
+	if p.is("mut") && (p.ahead(1).IsName() || p.ahead(1) == LParen) {
+		l.Mut = true
+		p.next()
+	}
+	l.Pattern = p.letPattern()
+	if p.got(Colon) {
+		l.Type = p.typ()
+	}
+	if p.kind == Semicolon || p.kind != Assign && p.onNewLine() {
+		p.missing(Assign, "and a value", "a variable always has a value")
+		l.Value = &BadExpr{p.bad()}
+	} else {
+		if !p.expect(Assign, "and a value") && !p.atExpr() {
+			p.syncStmt()
+			l.Value = &BadExpr{p.bad()}
+			l.Span = p.finish(start)
+			return l
+		}
+		l.Value = p.expr()
+	}
+	p.semicolon("after the statement")
+	l.Span = p.finish(start)
+	return l
+}
+
+// letPattern reads what is named by let: words of the language get an error of
+// their own there, and not one about patterns.
+func (p *parser) letPattern() Pattern {
+	if p.kind.IsWord() && !p.kind.IsName() && p.kind != True && p.kind != False {
+		start := p.start()
+		name := p.name("of the variable")
+		return &BindPat{p.finish(start), name}
+	}
+	return p.pattern()
+}
+
+func (p *parser) mockStmt(start int32) Stmt {
+	p.next()
+	m := &MockStmt{Infer: p.kind == Infer}
+	if p.got(Tool) {
+		m.Tool = p.name("of the tool")
+		p.expect(Dot, "and the function of the tool")
+		m.Func = p.word("of the function of the tool")
+	} else {
+		p.next()
+	}
+	if p.kind == FatArrow || p.kind == Assign {
+		p.fault(p.here(), CodeUnexpected, "expected `->` before the answer, found `"+p.text()+"`", "")
+		p.next()
+	} else {
+		p.expect(Arrow, "and the answer")
+	}
+	m.Value = p.expr()
+	p.semicolon("after the statement")
+	m.Span = p.finish(start)
+	return m
+}
+
+// exprStmt reads an expression or an assignment.
+func (p *parser) exprStmt(b *Block, start int32) {
+	if p.foreignStmt(start) {
+		b.Stmts = append(b.Stmts, &BadStmt{p.finish(start)})
+		return
+	}
+	if !p.atExpr() {
+		p.unexpected("a statement", "")
+		p.syncStmt()
+		b.Stmts = append(b.Stmts, &BadStmt{p.finish(start)})
+		return
+	}
+	var x Expr
+	switch p.kind {
+	case If:
+		x = p.ifExpr()
+	case Match:
+		x = p.matchExpr()
+	case LBrace:
+		x = p.braced(true)
+		if _, ok := x.(*BlockExpr); !ok {
+			x = p.exprFrom(x, start)
+		}
+	default:
+		x = p.expr()
+	}
+	p.exprStmtRest(b, start, x)
+}
+
+// exprStmtRest reads what follows the expression a statement begins with.
+func (p *parser) exprStmtRest(b *Block, start int32, x Expr) {
+	switch {
+	case p.kind >= Assign && p.kind <= ConcatAssign && !blockLike(x):
+		a := &AssignStmt{Target: x, Op: p.kind}
+		if !assignable(x) {
+			p.fault(x.Extent(), CodeTarget, "this cannot be assigned to",
+				"a variable, a field and an element can: x = v, self.f = v, x.f = v, x[i] = v")
+		}
+		p.next()
+		a.Value = p.expr()
+		p.semicolon("after the statement")
+		a.Span = p.finish(start)
+		b.Stmts = append(b.Stmts, a)
+	case p.got(Semicolon):
+		b.Stmts = append(b.Stmts, &ExprStmt{p.finish(start), x})
+	case p.kind == RBrace:
+		b.Tail = x
+	case endsWithBlock(x):
+		b.Stmts = append(b.Stmts, &ExprStmt{p.finish(start), x})
+	default:
+		p.noSemicolon(x)
+		b.Stmts = append(b.Stmts, &ExprStmt{p.finish(start), x})
+	}
+}
+
+// noSemicolon reports that an expression goes on where it should be over.
+func (p *parser) noSemicolon(x Expr) {
+	if name, ok := x.(*Ident); ok && !p.onNewLine() {
+		help := ""
+		switch {
+		case p.kind == String || p.kind == TemplateHead || p.kind == Int || p.kind == Float:
+			help = "what a function is given stands in parentheses: " + brief(name.Name) + "(…)"
+		case p.kind == Colon:
+			help = "a variable is made with let: let " + brief(name.Name) + " = …;"
+		}
+		if help != "" {
+			p.unexpected("`;` after the statement", help)
+			p.syncStmt()
+			return
+		}
+	}
+	p.semicolon("after the statement")
+}
+
+// blockLike reports whether an expression is a statement without a semicolon
+// wherever it begins one.
+func blockLike(x Expr) bool {
+	switch x.(type) {
+	case *IfExpr, *MatchExpr, *BlockExpr:
+		return true
+	}
+	return false
+}
+
+// endsWithBlock reports whether an expression needs no semicolon behind it.
+func endsWithBlock(x Expr) bool {
+	switch x := x.(type) {
+	case *CatchExpr:
+		return x.Body != nil
+	case *RetryExpr:
+		return true
+	case *TryExpr:
+		return endsWithBlock(x.X)
+	}
+	return blockLike(x)
+}
+
+func assignable(x Expr) bool {
+	switch x.(type) {
+	case *Ident, *FieldExpr, *IndexExpr, *ElemExpr, *BadExpr:
+		return true
+	}
+	return false
+}
+
+// foreignStmt reports words with which statements begin in other languages, or
+// began in an earlier Sage.
+func (p *parser) foreignStmt(start int32) bool {
+	if p.kind != Name || p.onNewLineAhead() {
+		return false
+	}
+	next := p.ahead(1)
+	word, meant := p.text(), ""
+	switch {
+	case next == Name && (word == "var" || word == "val" || word == "auto" || word == "local" || word == "mut"):
+		meant = "let"
+	case word == "emit" && next != LParen && startsExpr(next):
+		meant = "yield(…)"
+	case next == Name && (word == "throw" || word == "raise" || word == "panic"), word == "throw" &&
+		startsExpr(next) && next != LParen:
+		meant = "fail"
+	case next == Name && (word == "elif" || word == "elsif" || word == "elseif"):
+		meant = "else if"
+	case next == Name && (word == "switch" || word == "case"):
+		meant = "match"
+	case next == Name && (word == "foreach"):
+		meant = "for"
+	case next == Name && (word == "def" || word == "func" || word == "function"):
+		meant = "fn"
+	default:
+		return false
+	}
+	p.fault(p.here(), CodeForeign, "`"+word+"` is not a word of Sage", "here it is `"+meant+"`")
+	p.next()
+	p.syncStmt()
+	return true
+}
+
+// onNewLineAhead reports whether the next token is the first of its line.
+func (p *parser) onNewLineAhead() bool {
+	if p.at+1 >= len(p.tokens) {
+		return true
+	}
+	text := p.file.Text[p.tokens[p.at].End:p.tokens[p.at+1].Start]
+	for i := range len(text) {
+		if text[i] == '\n' {
+			return true
+		}
+	}
+	return false
+}
+
+// from is the span from the beginning of a node to here.
+func (p *parser) from(x Node) source.Span { return p.finish(x.Extent().Start) }

@@ -1,0 +1,387 @@
+package syntax
+
+import (
+	"strings"
+
+	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/source"
+)
+
+const (
+	// maxNesting bounds how deep brackets, blocks and types are nested, and
+	// with it the stack of the parser.
+	maxNesting = 500
+	// maxHeight bounds how high the tree is, and with it the stack of all that
+	// walks through it: a chain such as a + b + … grows it without nesting.
+	maxHeight = 10_000
+)
+
+// Parse reads a file. It returns a tree for any text; where there are errors,
+// the tree has Bad nodes, and names that could not be read are "".
+func Parse(file *source.File) (*File, []diag.Diagnostic) {
+	tokens, comments, diagnostics := Scan(file)
+	p := parser{file: file, tokens: tokens, diagnostics: diagnostics, errorLine: -1, errorIndex: -1}
+	p.kind = tokens[0].Kind
+	if len(diagnostics) >= maxDiagnostics {
+		p.giveUp()
+	}
+	f := &File{Span: file.Span(0, len(file.Text)), Comments: comments}
+	for p.kind != EOF {
+		before := p.at
+		if d := p.decl(); d != nil {
+			f.Decls = append(f.Decls, d)
+		}
+		if p.at == before {
+			p.next()
+		}
+	}
+	diag.Sort(p.diagnostics)
+	return f, p.diagnostics
+}
+
+type parser struct {
+	file        *source.File
+	tokens      []Token
+	at          int  // index of the current token
+	kind        Kind // of the current token
+	diagnostics []diag.Diagnostic
+
+	depth   int
+	heights []height
+
+	// head is set where a block follows the expression, so that its brace
+	// cannot be that of a record: if x {}.
+	head bool
+
+	// Of the last error: its line, and where the parser was. What follows at
+	// the same place is most likely its consequence.
+	errorLine, errorIndex int
+
+	// skew is the first block whose closing brace is not below its beginning:
+	// if a brace is missing somewhere, it is likely there.
+	skew source.Span
+}
+
+// height is the height of a subtree that is complete, and where it stands.
+type height struct{ start, end, height int32 }
+
+func (p *parser) next() {
+	if p.at < len(p.tokens)-1 {
+		p.at++
+		p.kind = p.tokens[p.at].Kind
+	}
+}
+
+// ahead is the kind of the nth token from the current one.
+func (p *parser) ahead(n int) Kind {
+	if p.at+n < len(p.tokens) {
+		return p.tokens[p.at+n].Kind
+	}
+	return EOF
+}
+
+func (p *parser) start() int32 { return p.tokens[p.at].Start }
+
+// end is where the token before the current one ends.
+func (p *parser) end() int32 {
+	if p.at == 0 {
+		return 0
+	}
+	return p.tokens[p.at-1].End
+}
+
+func (p *parser) text() string {
+	t := p.tokens[p.at]
+	return p.file.Text[t.Start:t.End]
+}
+
+// here is the span of the current token.
+func (p *parser) here() source.Span {
+	t := p.tokens[p.at]
+	return source.Span{File: p.file, Start: t.Start, End: t.End}
+}
+
+// onNewLine reports whether the current token is the first one of its line.
+func (p *parser) onNewLine() bool {
+	return p.at == 0 || strings.IndexByte(p.file.Text[p.end():p.start()], '\n') >= 0
+}
+
+// atMargin reports whether nothing stands before the current token in its line.
+func (p *parser) atMargin() bool {
+	s := p.start()
+	return s == 0 || p.file.Text[s-1] == '\n'
+}
+
+// finish is the span of a node that begins at start and is complete now.
+func (p *parser) finish(start int32) source.Span {
+	// A part that is missing stands where it is expected: behind the last token.
+	h, end := int32(1), max(start, p.end())
+	n := len(p.heights)
+	for n > 0 && p.heights[n-1].start >= start {
+		n--
+		h = max(h, p.heights[n].height+1)
+		end = max(end, p.heights[n].end)
+	}
+	p.heights = append(p.heights[:n], height{start, end, h})
+	if h > maxHeight {
+		p.tooDeep("this expression has too many parts in a row", "name some of its parts with let")
+	}
+	return source.Span{File: p.file, Start: start, End: end}
+}
+
+// enter goes one level deeper, and reports whether that is allowed. Whoever
+// enters has to leave, allowed or not.
+func (p *parser) enter() bool {
+	p.depth++
+	if p.depth > maxNesting {
+		p.tooDeep("this is nested more than 500 levels deep", "make a function or a name of the inner parts")
+		return false
+	}
+	return true
+}
+
+func (p *parser) leave() { p.depth-- }
+
+// tooDeep gives up: what follows would be a consequence of it.
+func (p *parser) tooDeep(message, help string) {
+	if p.kind == EOF {
+		return
+	}
+	p.report(p.here(), CodeDepth, message, help)
+	p.giveUp()
+}
+
+func (p *parser) giveUp() {
+	p.at = len(p.tokens) - 1
+	p.kind = EOF
+	p.errorIndex = p.at
+}
+
+// report adds an error, wherever the parser is. After too many it gives up.
+func (p *parser) report(span source.Span, code, message, help string, related ...diag.Related) {
+	p.diagnostics = append(p.diagnostics, diag.Diagnostic{Span: span, Code: code, Message: message, Help: help,
+		Related: related})
+	if len(p.diagnostics) >= maxDiagnostics {
+		p.giveUp()
+	}
+}
+
+// fresh reports whether an error at the current token would be one of its own,
+// and not a consequence of the last one or of a character that is no token.
+func (p *parser) fresh() bool {
+	line := p.file.LineOf(int(p.start()))
+	if p.kind == Invalid || p.at > 0 && p.tokens[p.at-1].Kind == Invalid || p.at == p.errorIndex ||
+		line == p.errorLine {
+		return false
+	}
+	p.errorLine, p.errorIndex = line, p.at
+	return true
+}
+
+// fault reports an error at a span, if it is no consequence.
+func (p *parser) fault(span source.Span, code, message, help string, related ...diag.Related) {
+	if p.fresh() {
+		p.report(span, code, message, help, related...)
+	}
+}
+
+// unexpected reports that something else is expected at the current token.
+func (p *parser) unexpected(expected, help string) {
+	if p.kind.IsOperator() || p.kind.IsWord() {
+		p.fault(p.here(), CodeUnexpected, "expected "+expected+", found `"+brief(p.text())+"`", help)
+	} else {
+		p.fault(p.here(), CodeUnexpected, "expected "+expected+", found "+article(p.kind), help)
+	}
+}
+
+// brief is a word that may be long, short.
+func brief(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "…"
+	}
+	return s
+}
+
+func article(k Kind) string {
+	if k == EOF || k == TemplateMiddle || k == TemplateTail {
+		return "the " + k.String()
+	}
+	return "a " + k.String()
+}
+
+// got takes a token if it is of this kind.
+func (p *parser) got(k Kind) bool {
+	if p.kind != k {
+		return false
+	}
+	p.next()
+	return true
+}
+
+// expect takes a token of this kind, or reports that it is missing. Where says
+// what for, such as "after the condition".
+func (p *parser) expect(k Kind, where string) bool {
+	if p.got(k) {
+		return true
+	}
+	p.missing(k, where, "")
+	return false
+}
+
+// missing reports that a token is missing: behind the token before, where it
+// would have to be put.
+func (p *parser) missing(k Kind, where, help string) {
+	span := source.Span{File: p.file, Start: p.end(), End: p.end()}
+	if p.onNewLine() || p.kind == EOF {
+		p.fault(span, CodeUnexpected, "expected `"+k.String()+"` "+where, help)
+		return
+	}
+	p.unexpected("`"+k.String()+"` "+where, help)
+}
+
+// atEnd reports whether the list or block that is being read can only be over.
+func (p *parser) atEnd() bool {
+	return p.kind == RBrace || p.kind == EOF || p.kind == TemplateMiddle || p.kind == TemplateTail
+}
+
+// is reports whether the current token is this word, which is not one of the language.
+func (p *parser) is(word string) bool { return p.kind == Name && p.text() == word }
+
+// name takes a name. What says whose it is, such as "of the function".
+func (p *parser) name(what string) *Ident {
+	start := p.start()
+	if p.kind.IsName() {
+		name := p.text()
+		p.next()
+		return &Ident{p.finish(start), name}
+	}
+	if p.kind.IsWord() {
+		p.fault(p.here(), CodeUnexpected, "expected the name "+what+", found `"+p.text()+
+			"`, which is a word of the language", "choose another name")
+		p.next()
+	} else {
+		p.unexpected("the name "+what, "")
+	}
+	return &Ident{Span: p.finish(start)}
+}
+
+// word takes a name where a word of the language is as good as any other:
+// that of a field, behind a dot, before a colon.
+func (p *parser) word(what string) *Ident {
+	if !p.kind.IsWord() {
+		return p.name(what)
+	}
+	start, name := p.start(), p.text()
+	p.next()
+	return &Ident{p.finish(start), name}
+}
+
+// atField reports whether name: stands here.
+func (p *parser) atField() bool { return p.kind.IsWord() && p.ahead(1) == Colon }
+
+// skip goes to the next token for which stop is true and that stands in no
+// bracket, brace or string that begins on the way; at most to the end of what is
+// being read.
+func (p *parser) skip(stop func() bool) {
+	depth := 0
+	for p.kind != EOF {
+		if depth == 0 && (p.atEnd() || stop()) {
+			return
+		}
+		switch p.kind {
+		case LBrace, LParen, LBracket, TemplateHead:
+			depth++
+		case RBrace, TemplateTail:
+			depth = max(depth-1, 0)
+		case RParen, RBracket:
+			depth = max(depth-1, 0)
+		}
+		if p.atMargin() && p.atDecl() {
+			return
+		}
+		p.next()
+	}
+}
+
+// skipTo goes behind the next closing token of a list that could not be read on.
+func (p *parser) skipTo(closing Kind) {
+	p.skip(func() bool {
+		return p.kind == closing || p.kind == Semicolon || p.onNewLine() && p.atStmt()
+	})
+	p.got(closing)
+}
+
+// list reads elements that commas separate, up to the closing token. A line
+// end is as good as a comma if lines is set.
+func (p *parser) list(closing Kind, lines bool, elem func()) {
+	for p.kind != closing && !p.atEnd() {
+		before := p.at
+		elem()
+		if p.kind == closing || p.got(Comma) || p.at > before && lines && p.onNewLine() {
+			continue
+		}
+		if p.atEnd() {
+			break
+		}
+		if p.at > before && (p.kind.IsWord() || p.kind >= Int && p.kind <= TemplateHead) &&
+			!(p.onNewLine() && p.atStmt()) {
+			p.missing(Comma, "or `"+closing.String()+"`", "")
+			continue
+		}
+		p.unexpected("`,` or `"+closing.String()+"`", "")
+		p.skipTo(closing)
+		return
+	}
+	if !p.got(closing) {
+		p.missing(closing, "here", "")
+	}
+}
+
+// braces reads what stands in braces: part is called until the closing one. A
+// declaration at the margin shows that it is missing, unless parts can begin
+// with the same word.
+func (p *parser) braces(own Kind, part func()) {
+	opening := p.at
+	if !p.expect(LBrace, "here") {
+		return
+	}
+	for !p.atEnd() && !(p.kind != own && p.atMargin() && p.atDecl()) {
+		before := p.at
+		part()
+		if p.at == before {
+			p.next()
+		}
+	}
+	p.closing(opening)
+}
+
+// closing takes the brace that closes the one with index opening.
+func (p *parser) closing(opening int) {
+	t := p.tokens[opening]
+	brace := source.Span{File: p.file, Start: t.Start, End: t.End}
+	if p.kind != RBrace {
+		var related []diag.Related
+		if p.skew.Valid() {
+			related = append(related, diag.Related{Span: p.skew, Message: "the closing brace for this one is not " +
+				"below the beginning of its line: it may be meant for another"})
+		}
+		p.fault(brace, CodeUnexpected, "this { is never closed", "add the } that belongs to it", related...)
+		return
+	}
+	if !p.skew.Valid() && p.onNewLine() && p.indent(p.start()) != p.indent(t.Start) {
+		p.skew = brace
+	}
+	p.next()
+}
+
+// indent is the number of bytes before the first visible one in the line of an offset.
+func (p *parser) indent(offset int32) int {
+	text := p.file.Text[:offset]
+	line := text[strings.LastIndexByte(text, '\n')+1:]
+	for i := range len(line) {
+		if line[i] != ' ' && line[i] != '\t' {
+			return i
+		}
+	}
+	return len(line)
+}

@@ -1,0 +1,348 @@
+package syntax
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/source"
+)
+
+// Format returns the text of a file in the form that is the same for everybody:
+// four blanks a level, lines of at most 100 characters where they can be
+// broken, at most one empty line in a row. It keeps each comment and each empty
+// line between statements. A file that has errors is not formatted: then the
+// text is "" and the diagnostics say why.
+func Format(file *source.File) (string, []diag.Diagnostic) {
+	f, diagnostics := Parse(file)
+	if diag.HasErrors(diagnostics) {
+		return "", diagnostics
+	}
+	// What is printed is read again: nothing is worth more than the text of a
+	// person, and if the printer were wrong, that text would stay. A comment in
+	// an unusual place may find its last one only when it is printed again.
+	formatted := Print(f)
+	for range maxPasses {
+		again, diagnostics := Parse(source.NewFile(file.Name, formatted))
+		if diag.HasErrors(diagnostics) || !Same(f, again) || !sameComments(f.Comments, again.Comments) {
+			break
+		}
+		next := Print(again)
+		if next == formatted {
+			return formatted, nil
+		}
+		formatted = next
+	}
+	return "", []diag.Diagnostic{{
+		Span:    file.Span(0, 0),
+		Code:    CodeFormat,
+		Message: "this file cannot be formatted without changing what it means, which is a fault of the formatter",
+		Help:    "the file is left as it is; please report it",
+	}}
+}
+
+// maxPasses is how often a file is printed at most until nothing changes.
+const maxPasses = 8
+
+func sameComments(a, b []Comment) bool {
+	texts := func(comments []Comment) []string {
+		var t []string
+		for _, c := range comments {
+			t = append(t, c.Text)
+		}
+		slices.Sort(t)
+		return t
+	}
+	return slices.Equal(texts(a), texts(b))
+}
+
+// Print returns the text of a tree. A tree that was not parsed has to have a
+// ParenExpr wherever parentheses are needed.
+func Print(f *File) string {
+	p := printer{attachment: attach(f)}
+	d := p.file(f)
+	text := render(d)
+	if text != "" {
+		text += "\n"
+	}
+	return text
+}
+
+type printer struct {
+	*attachment
+}
+
+// with puts the comments of a node around its doc.
+func (p *printer) with(n Node, d *doc) *doc {
+	if len(p.notes) == 0 {
+		return d
+	}
+	found := p.notes[n]
+	if found == nil {
+		return d
+	}
+	var parts []*doc
+	for i, c := range found.leading {
+		parts = append(parts, fresh, text(c.Text))
+		next := n.Extent().Start
+		if i+1 < len(found.leading) {
+			next = found.leading[i+1].Start
+		}
+		parts = append(parts, p.gap(next))
+	}
+	parts = append(parts, p.inner(n)...)
+	parts = append(parts, d)
+	parts = append(parts, p.trailing(found)...)
+	return concat(parts...)
+}
+
+// gap is the line end before an offset, with an empty line if there is one.
+func (p *printer) gap(next int32) *doc {
+	if lineEndsBefore(p.text, next) > 1 {
+		return empty
+	}
+	return hard
+}
+
+// inner are the comments in a node before its parts, once: whoever knows a
+// better place for them than before the node takes them there.
+func (p *printer) inner(n Node) []*doc {
+	found := p.notes[n]
+	if found == nil {
+		return nil
+	}
+	var parts []*doc
+	for i, c := range found.inner {
+		s := p.suffix(c)
+		s.blank = s.blank && i > 0
+		parts = append(parts, s)
+	}
+	found.inner = nil
+	return parts
+}
+
+func (p *printer) trailing(found *notes) []*doc {
+	var parts []*doc
+	for _, c := range found.trailing {
+		parts = append(parts, p.suffix(c))
+	}
+	return parts
+}
+
+func (p *printer) suffix(c Comment) *doc {
+	ends := lineEndsBefore(p.text, c.Start)
+	return &doc{kind: suffixDoc, text: c.Text, own: ends > 0, blank: ends > 1, forced: true}
+}
+
+// first is where a node begins with its comments.
+func (p *printer) first(n Node) int32 {
+	if found := p.notes[n]; found != nil && len(found.leading) > 0 {
+		return found.leading[0].Start
+	}
+	return n.Extent().Start
+}
+
+// apart reports whether an empty line stands before a node.
+func (p *printer) apart(n Node) bool {
+	return n.Extent().Valid() && lineEndsBefore(p.text, p.first(n)) > 1
+}
+
+// opened reports whether a node is the first in its line.
+func (p *printer) opened(n Node) bool {
+	return n.Extent().Valid() && lineEndsBefore(p.text, p.first(n)) > 0
+}
+
+// lines puts docs of nodes into lines of their own, with the empty lines that
+// are between them in the text, and those that apart asks for.
+func (p *printer) lines(nodes []Node, docs []*doc, apart func(i int) bool) *doc {
+	var parts []*doc
+	for i, d := range docs {
+		switch {
+		case i == 0:
+		case p.apart(nodes[i]) || apart != nil && apart(i):
+			parts = append(parts, empty)
+		default:
+			parts = append(parts, hard)
+		}
+		parts = append(parts, d)
+	}
+	return concat(parts...)
+}
+
+// body is a list of lines in braces.
+func (p *printer) body(n Node, nodes []Node, docs []*doc, apart func(i int) bool) *doc {
+	inner := p.inner(n)
+	if len(docs) == 0 {
+		if len(inner) == 0 {
+			return text("{}")
+		}
+		return concat(text("{"), indent(inner...), hard, text("}"))
+	}
+	return concat(text("{"), indent(concat(inner...), hard, p.lines(nodes, docs, apart)), hard, text("}"))
+}
+
+// braces is a list in braces, which is broken if its first element begins a
+// line in the text, and if it does not fit. Between the elements stands
+// separator in one line, and end after each of them in several.
+func (p *printer) braces(n Node, nodes []Node, docs []*doc, end string) *doc {
+	inner := p.inner(n)
+	if len(docs) == 0 {
+		if len(inner) == 0 {
+			return text("{}")
+		}
+		return concat(text("{"), indent(inner...), hard, text("}"))
+	}
+	var parts []*doc
+	for i, d := range docs {
+		if i > 0 {
+			if end == "" {
+				parts = append(parts, &doc{kind: flatOnlyDoc, text: ","})
+			} else {
+				parts = append(parts, text(end))
+			}
+			if p.apart(nodes[i]) {
+				parts = append(parts, empty)
+			} else {
+				parts = append(parts, line)
+			}
+		}
+		parts = append(parts, d)
+	}
+	if end != "" {
+		parts = append(parts, ifBroken(end))
+	}
+	g := group(text("{"), indent(concat(inner...), line, concat(parts...)), line, text("}"))
+	g.forced = g.forced || p.opened(nodes[0])
+	return g
+}
+
+// list is a list in brackets, broken if it does not fit.
+func (p *printer) list(n Node, open string, docs []*doc, shut string) *doc {
+	var inner []*doc
+	if n != nil {
+		inner = p.inner(n)
+	}
+	if len(docs) == 0 {
+		if len(inner) == 0 {
+			return text(open + shut)
+		}
+		return concat(text(open), indent(inner...), hard, text(shut))
+	}
+	parts := []*doc{concat(inner...), soft}
+	for i, d := range docs {
+		if i > 0 {
+			parts = append(parts, text(","), line)
+		}
+		parts = append(parts, d)
+	}
+	return group(text(open), indent(parts...), ifBroken(","), soft, text(shut))
+}
+
+func (p *printer) name(id *Ident) *doc {
+	return p.with(id, text(id.Name))
+}
+
+func (p *printer) path(path *Path, turbo bool) *doc {
+	var parts []*doc
+	for i, s := range path.Segments {
+		if i > 0 {
+			parts = append(parts, text("::"))
+		}
+		parts = append(parts, p.name(s.Name))
+		if s.Args != nil {
+			open := "<"
+			if turbo {
+				open = "::<"
+			}
+			parts = append(parts, p.angles(open, docsOf(s.Args, p.typ)))
+		}
+	}
+	return p.with(path, concat(parts...))
+}
+
+// angles is a list in angle brackets, which never ends with a comma.
+func (p *printer) angles(open string, docs []*doc) *doc {
+	parts := []*doc{soft}
+	for i, d := range docs {
+		if i > 0 {
+			parts = append(parts, text(","), line)
+		}
+		parts = append(parts, d)
+	}
+	return group(text(open), indent(parts...), soft, text(">"))
+}
+
+func (p *printer) typ(t Type) *doc {
+	switch t := t.(type) {
+	case *NamedType:
+		return p.with(t, p.path(t.Name, false))
+	case *TupleType:
+		return p.with(t, p.list(t, "(", docsOf(t.Elems, p.typ), ")"))
+	case *FuncType:
+		d := p.list(t, "Fn(", docsOf(t.Params, p.typ), ")")
+		if t.Result != nil {
+			d = concat(d, text(" -> "), p.typ(t.Result))
+		}
+		return p.with(t, d)
+	}
+	return p.with(t, text(t.Extent().Source()))
+}
+
+func (p *printer) pattern(n Pattern) *doc {
+	switch n := n.(type) {
+	case *WildcardPat:
+		return p.with(n, text("_"))
+	case *BindPat:
+		return p.with(n, p.name(n.Name))
+	case *LiteralPat:
+		return p.with(n, p.expr(n.Value))
+	case *TuplePat:
+		return p.with(n, p.list(n, "(", docsOf(n.Elems, p.pattern), ")"))
+	case *VariantPat:
+		return p.with(n, p.variantPat(n))
+	}
+	return p.with(n, text(n.Extent().Source()))
+}
+
+func (p *printer) variantPat(n *VariantPat) *doc {
+	var d *doc
+	if n.Dotted {
+		var parts []*doc
+		for i, s := range n.Name.Segments {
+			if i > 0 {
+				parts = append(parts, text("."))
+			}
+			parts = append(parts, p.name(s.Name))
+			if s.Args != nil {
+				parts = append(parts, p.angles("::<", docsOf(s.Args, p.typ)))
+			}
+		}
+		d = p.with(n.Name, concat(parts...))
+	} else {
+		d = p.path(n.Name, true)
+	}
+	if n.Args == nil {
+		return d
+	}
+	return concat(d, p.list(n, "(", docsOf(n.Args, p.pattern), ")"))
+}
+
+func docsOf[T any](nodes []T, of func(T) *doc) []*doc {
+	docs := make([]*doc, len(nodes))
+	for i, n := range nodes {
+		docs[i] = of(n)
+	}
+	return docs
+}
+
+func nodesOf[T Node](nodes []T) []Node {
+	all := make([]Node, len(nodes))
+	for i, n := range nodes {
+		all[i] = n
+	}
+	return all
+}
+
+func quoted(value string) string { return `"` + quoteText(value) + `"` }
+
+func integer(value int64) string { return strconv.FormatInt(value, 10) }

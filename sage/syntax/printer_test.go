@@ -1,0 +1,100 @@
+package syntax_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/syntaxtest"
+)
+
+func comments(f *syntax.File) []string {
+	var texts []string
+	for _, c := range f.Comments {
+		texts = append(texts, c.Text)
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// fataler is what testing.T and rapid.T have in common.
+type fataler interface {
+	Helper()
+	Fatalf(string, ...any)
+}
+
+// stays checks that a program without errors is the same when it is formatted,
+// with all of its comments, and that formatting it twice changes nothing.
+func stays(t fataler, text string) {
+	t.Helper()
+	before, diagnostics := syntax.Parse(source.NewFile("x.sg", text))
+	if len(diagnostics) > 0 {
+		t.Fatalf("%v\nin\n%s", diagnostics[0], text)
+	}
+	once := format(t, text)
+	after, diagnostics := syntax.Parse(source.NewFile("x.sg", once))
+	if len(diagnostics) > 0 {
+		t.Fatalf("%v\nin what was made of\n%s\nwhich is\n%s", diagnostics[0], text, once)
+	}
+	if !syntax.Same(before, after) {
+		t.Fatalf("another program was made of\n%s\nwhich is\n%s", text, once)
+	}
+	if a, b := comments(before), comments(after); !slices.Equal(a, b) {
+		t.Fatalf("comments were lost of\n%s\nwhich is\n%s\n%q\n%q", text, once, a, b)
+	}
+	if twice := format(t, once); twice != once {
+		t.Fatalf("formatting twice changed\n%s\nto\n%s\nfrom\n%s", once, twice, text)
+	}
+}
+
+func format(t fataler, text string) string {
+	t.Helper()
+	formatted, diagnostics := syntax.Format(source.NewFile("x.sg", text))
+	if len(diagnostics) > 0 {
+		f, _ := syntax.Parse(source.NewFile("x.sg", text))
+		once := syntax.Print(f)
+		f, _ = syntax.Parse(source.NewFile("x.sg", once))
+		t.Fatalf("%v: of\n%s\nwas made\n%s\nand of that\n%s", diagnostics[0], text, once, syntax.Print(f))
+	}
+	return formatted
+}
+
+func TestPrintRandomTrees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tree := syntaxtest.File().Draw(t, "file")
+		text := syntax.Print(tree)
+		stays(t, text)
+		read, _ := syntax.Parse(source.NewFile("x.sg", text))
+		if !syntax.Same(plain(tree), plain(read)) {
+			t.Fatalf("another program was printed:\n%s", text)
+		}
+	})
+}
+
+// plain takes from a tree what a tree that was not parsed need not have: how
+// literals are written, or what that means.
+func plain(f *syntax.File) *syntax.File {
+	syntax.Inspect(f, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.StringLit:
+			n.Text, n.Value = "", ""
+		case *syntax.FloatLit:
+			n.Value = 0
+		case *syntax.TemplateLit:
+			for i := range n.Parts {
+				n.Parts[i] = syntax.TemplatePart{}
+			}
+		}
+		return true
+	})
+	return f
+}
+
+func TestPrintScattered(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		stays(t, syntaxtest.Text().Draw(t, "text"))
+	})
+}

@@ -1,0 +1,334 @@
+package syntax
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/source"
+)
+
+// Scan cuts a text into tokens, of which the last is EOF, and comments. It
+// takes any text; what cannot be a token is reported and becomes Invalid.
+func Scan(file *source.File) ([]Token, []Comment, []diag.Diagnostic) {
+	s := scanner{file: file, src: file.Text}
+	s.tokens = make([]Token, 0, len(s.src)/5+8)
+	s.scan()
+	return s.tokens, s.comments, s.diagnostics
+}
+
+type scanner struct {
+	file        *source.File
+	src         string
+	pos         int
+	tokens      []Token
+	comments    []Comment
+	diagnostics []diag.Diagnostic
+
+	// braces are the open braces in each interpolation that is open, the
+	// innermost last.
+	braces []int
+
+	// Where to go on if a string turns out never to end: at the string begun
+	// last, or at an earlier one that looks as if its end were missing.
+	begun, suspect mark
+	retries        int
+}
+
+// mark is a state of the scanner, just before a string that is in no other.
+type mark struct {
+	set                           bool
+	pos                           int
+	tokens, comments, diagnostics int
+}
+
+// maxRetries bounds how often strings that never end are scanned anew.
+const maxRetries = 16
+
+func (s *scanner) scan() {
+	s.bom()
+	for {
+		for s.pos < len(s.src) {
+			s.next()
+		}
+		if len(s.braces) == 0 {
+			break
+		}
+		s.endless()
+	}
+	s.emit(EOF, s.pos)
+}
+
+// bom skips the mark of UTF-8, and refuses UTF-16.
+func (s *scanner) bom() {
+	switch {
+	case strings.HasPrefix(s.src, "\ufeff"):
+		s.pos = len("\ufeff")
+	case strings.HasPrefix(s.src, "\xff\xfe"), strings.HasPrefix(s.src, "\xfe\xff"):
+		s.report(0, 2, CodeCharacter, "this file is encoded in UTF-16", "save it as UTF-8")
+		s.pos = len(s.src)
+	}
+}
+
+func (s *scanner) emit(k Kind, start int) {
+	s.tokens = append(s.tokens, Token{k, int32(start), int32(s.pos)})
+}
+
+func (s *scanner) report(start, end int, code, message, help string) {
+	if len(s.diagnostics) < maxDiagnostics {
+		s.diagnostics = append(s.diagnostics, diag.Diagnostic{Span: s.file.Span(start, end), Code: code,
+			Message: message, Help: help})
+	}
+}
+
+// peek is the byte at a distance, 0 behind the end.
+func (s *scanner) peek(n int) byte {
+	if s.pos+n < len(s.src) {
+		return s.src[s.pos+n]
+	}
+	return 0
+}
+
+// next takes what begins at pos: blanks, a comment or a token.
+func (s *scanner) next() {
+	start := s.pos
+	c := s.src[s.pos]
+	switch {
+	case c == ' ' || c == '\t' || c == '\n':
+		s.pos++
+	case c == '\r' && s.peek(1) == '\n':
+		s.pos += 2
+	case isLetter(c):
+		s.pos++
+		for s.pos < len(s.src) && (isLetter(s.src[s.pos]) || isDigit(s.src[s.pos])) {
+			s.pos++
+		}
+		s.emit(lookup(s.src[start:s.pos]), start)
+	case isDigit(c):
+		s.number()
+	case c == '"' || c == '\'':
+		s.str(c)
+	case c == '/' && s.peek(1) == '/':
+		s.comment()
+	case c == '/' && s.peek(1) == '*':
+		s.pos += 2
+		if n := strings.Index(s.src[s.pos:], "*/"); n >= 0 {
+			s.pos += n + 2
+		} else {
+			s.pos = len(s.src)
+		}
+		s.report(start, start+2, CodeForeign, "there are no comments of the form /* … */",
+			"begin each line of the comment with //")
+	case c < utf8.RuneSelf:
+		s.operator(c)
+	default:
+		s.foreign()
+	}
+}
+
+func (s *scanner) comment() {
+	start := s.pos
+	n := strings.IndexByte(s.src[s.pos:], '\n')
+	if n < 0 {
+		n = len(s.src) - s.pos
+	}
+	text := strings.TrimRight(s.src[start:start+n], " \t\r")
+	for s.pos < start+len(text) {
+		s.char("a comment")
+	}
+	s.comments = append(s.comments, Comment{Span: s.file.Span(start, start+len(text)), Text: text})
+	s.pos = start + n
+}
+
+// char takes one character of a string or a comment, and reports those that a
+// person cannot see or that make them see something else.
+func (s *scanner) char(where string) {
+	c := s.src[s.pos]
+	if c >= 0x20 && c < 0x7f || c == '\t' || c == '\n' || c == '\r' && s.peek(1) == '\n' {
+		s.pos++
+		return
+	}
+	r, size := utf8.DecodeRuneInString(s.src[s.pos:])
+	start := s.pos
+	s.pos += size
+	if r == utf8.RuneError && size == 1 {
+		for s.pos < len(s.src) && s.src[s.pos] >= utf8.RuneSelf && !utf8.FullRuneInString(s.src[s.pos:]) {
+			s.pos++
+		}
+		s.report(start, s.pos, CodeCharacter, "this is not UTF-8", "save the file as UTF-8")
+	} else if isHidden(r) {
+		help := "remove it"
+		if where == "a string" {
+			help = "in a string, write it as " + escapeRune(r)
+		}
+		s.report(start, s.pos, CodeCharacter, "the invisible character "+codePoint(r)+" cannot stand in "+where, help)
+	}
+}
+
+// isHidden reports whether a character is a control character, or changes the
+// order or the lines in which text is shown.
+func isHidden(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == 0x2028 || r == 0x2029 || r == 0xfeff
+}
+
+func (s *scanner) number() {
+	start := s.pos
+	s.digits()
+	kind := Int
+	// After a dot a number is the index of an element: x.0.1 is (x.0).1.
+	element := len(s.tokens) > 0 && s.tokens[len(s.tokens)-1].Kind == Dot
+	if !element && s.peek(0) == '.' && isDigit(s.peek(1)) {
+		kind = Float
+		s.pos++
+		s.digits()
+	}
+	if s.pos < len(s.src) && isLetter(s.src[s.pos]) {
+		for s.pos < len(s.src) && (isLetter(s.src[s.pos]) || isDigit(s.src[s.pos])) {
+			s.pos++
+		}
+		s.report(start, s.pos, CodeNumber, "a number consists of digits, with a point among them if it is a Float", "")
+		kind = Invalid
+	}
+	s.emit(kind, start)
+}
+
+func (s *scanner) digits() {
+	for s.pos < len(s.src) && isDigit(s.src[s.pos]) {
+		s.pos++
+	}
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// operator takes an operator or another mark, the longest one there is.
+func (s *scanner) operator(c byte) {
+	start := s.pos
+	second := s.peek(1)
+	two := func(next byte, with, without Kind) Kind {
+		if second == next {
+			s.pos++
+			return with
+		}
+		return without
+	}
+	kind := Invalid
+	switch c {
+	case '{':
+		kind = LBrace
+		if n := len(s.braces); n > 0 {
+			s.braces[n-1]++
+		}
+	case '}':
+		if n := len(s.braces); n > 0 {
+			if s.braces[n-1] == 0 {
+				s.braces = s.braces[:n-1]
+				s.text('"', TemplateMiddle, TemplateTail)
+				return
+			}
+			s.braces[n-1]--
+		}
+		kind = RBrace
+	case '(':
+		kind = LParen
+	case ')':
+		kind = RParen
+	case '[':
+		kind = LBracket
+	case ']':
+		kind = RBracket
+	case ',':
+		kind = Comma
+	case ':':
+		kind = two(':', ColonColon, Colon)
+	case '.':
+		kind = Dot
+	case ';':
+		kind = Semicolon
+	case '@':
+		kind = At
+	case '#':
+		kind = Hash
+	case '=':
+		if second == '>' {
+			s.pos++
+			kind = FatArrow
+		} else {
+			kind = two('=', Equal, Assign)
+		}
+	case '!':
+		kind = two('=', NotEqual, Not)
+	case '<':
+		kind = two('=', LessEqual, Less)
+	case '>':
+		kind = two('=', GreaterEqual, Greater)
+	case '|':
+		kind = two('|', OrOr, Pipe)
+	case '&':
+		kind = two('&', AndAnd, Invalid)
+	case '+':
+		if second == '+' {
+			s.pos++
+			second = s.peek(1)
+			kind = two('=', ConcatAssign, Concat)
+		} else {
+			kind = two('=', AddAssign, Add)
+		}
+	case '-':
+		if second == '>' {
+			s.pos++
+			kind = Arrow
+		} else {
+			kind = two('=', SubAssign, Sub)
+		}
+	case '*':
+		kind = two('=', MulAssign, Mul)
+	case '/':
+		kind = two('=', DivAssign, Div)
+	case '%':
+		kind = two('=', RemAssign, Rem)
+	}
+	if kind == Invalid {
+		s.foreign()
+		return
+	}
+	s.pos++
+	s.emit(kind, start)
+}
+
+// foreign reports characters that begin nothing, all that stand together at once.
+func (s *scanner) foreign() {
+	start := s.pos
+	r, _ := utf8.DecodeRuneInString(s.src[s.pos:])
+	if before := len(s.diagnostics); true {
+		s.char("a program")
+		if len(s.diagnostics) > before || len(s.diagnostics) == maxDiagnostics {
+			s.emit(Invalid, start)
+			return
+		}
+	}
+	message, help := "the character "+string(r)+" means nothing here", ""
+	switch {
+	case r == '&':
+		help = "`and` is written &&"
+	case r == '“' || r == '”' || r == '„' || r == '‘' || r == '’' || r == '`':
+		help = "strings are written with straight quotes, \"…\" or '…'"
+	case r == '?':
+		help = "an error is passed on with `try` before the call"
+	case unicode.IsSpace(r):
+		message, help = "the blank "+codePoint(r)+" cannot stand in a program", "replace it by an ordinary blank"
+	case unicode.IsLetter(r):
+		for s.pos < len(s.src) {
+			n, size := utf8.DecodeRuneInString(s.src[s.pos:])
+			if !unicode.IsLetter(n) && !unicode.IsDigit(n) && n != '_' {
+				break
+			}
+			s.pos += size
+		}
+		message, help = "a name consists of the letters a to z and A to Z, digits and _", ""
+	}
+	s.report(start, s.pos, CodeCharacter, message, help)
+	s.emit(Invalid, start)
+}

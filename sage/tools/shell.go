@@ -1,0 +1,115 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/sage/library"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Shell runs commands, without a shell: what is in an argument is never
+// anything else. Each runs in a process group of its own, which is killed when
+// the command ends, when the context does, and after Timeout. Stdin is empty.
+type Shell struct {
+	Dir     string        // the current one if empty
+	Env     []string      // the whole environment, as KEY=value; Inherited() if nil
+	Timeout time.Duration // of one command; DefaultShellTimeout if zero
+}
+
+// ShellResult is how a command ended, be it well or not.
+type ShellResult struct {
+	ExitCode int // 128 + the number of the signal, if one ended it
+	// At most 10 MiB each; what was not UTF-8 is U+FFFD.
+	Stdout, Stderr string
+}
+
+// Run runs a program with arguments. That it ends with another code than 0 is
+// no error; that it cannot be run, writes too much or takes too long is one.
+func (s *Shell) Run(ctx context.Context, argv []string) (ShellResult, error) {
+	if len(argv) == 0 {
+		return ShellResult{}, errors.New(`run a command: nothing to run: want the program and its ` +
+			`arguments, as in ["ls", "-l"]`)
+	}
+	env := s.Env
+	if env == nil {
+		env = Inherited(os.Environ())
+	}
+	timeout := cmp.Or(s.Timeout, DefaultShellTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it has not ended within %v", timeout))
+	defer cancel()
+	r, err := proc.Run(ctx, proc.Command{Argv: argv, Dir: s.Dir, Env: env}, "", MaxOutput)
+	if err != nil {
+		if errors.Is(err, proc.ErrTooMuchOutput) {
+			err = fmt.Errorf("%w: have it write to a file", err)
+		}
+		return ShellResult{}, fmt.Errorf("run %.200q: %w", argv, err)
+	}
+	result := ShellResult{
+		Stdout: strings.ToValidUTF8(string(r.Stdout), "\uFFFD"),
+		Stderr: strings.ToValidUTF8(string(r.Stderr), "\uFFFD"),
+	}
+	var exit *proc.ExitError
+	switch {
+	case r.Exit.Kind == supervisor.Normal:
+	case errors.As(r.Exit.Err, &exit):
+		result.ExitCode = exit.Code
+		if exit.Signal != 0 {
+			result.ExitCode = 128 + int(exit.Signal)
+		}
+	default:
+		return result, fmt.Errorf("run %.200q: %v", argv, r.Exit)
+	}
+	return result, nil
+}
+
+// RunLine is Run of a line that is plain words with blanks between them, such
+// as "git status --short". A line with anything that means something to a
+// shell is refused, since there is none to understand it, and since what is
+// pasted into such a line can become another command.
+func (s *Shell) RunLine(ctx context.Context, line string) (ShellResult, error) {
+	argv, err := Words(line)
+	if err != nil {
+		return ShellResult{}, err
+	}
+	return s.Run(ctx, argv)
+}
+
+// Words splits a line into its words, as RunLine does.
+func Words(line string) ([]string, error) {
+	if bad, found := library.ShellSyntax(line); found {
+		return nil, fmt.Errorf("run %.200q: %.10q means something to a shell, and there is none here: "+
+			`give the words one by one, as in ["grep", "-c", "a b", "notes.txt"], or ask for a shell, as in ["sh", `+
+			`"-c", "ls *.txt | wc -l"]`,
+			line, bad)
+	}
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return nil, fmt.Errorf("run %.200q: nothing to run", line)
+	}
+	if strings.Contains(words[0], "=") {
+		return nil, fmt.Errorf(`run %.200q: there is no shell here that sets variables: want ["env", %q, ...]`, line,
+			words[0])
+	}
+	return words, nil
+}
+
+// private are variables that a command is not told: they are secrets of the
+// program itself, or say who it is.
+var private = []string{"SAGE_API_KEY", EnvDatabase, proc.EnvToken}
+
+// Inherited is what a command gets of an environment: all but the key of the
+// model, the database, and the token by which an agent proves who it is.
+func Inherited(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
+		name, _, ok := strings.Cut(kv, "=")
+		return !ok || name == "" || slices.Contains(private, name)
+	})
+}
