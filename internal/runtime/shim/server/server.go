@@ -205,11 +205,19 @@ func (s *server) save(name string, v any) {
 
 // shed gives memory back some time after there was something to do. It is
 // not done at once: a crash is usually followed by a start.
+//
+// A shim that has never collected garbage has nothing to give back: the first
+// collection takes a megabyte for its own records, more than an idle shim holds.
 func (s *server) shed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shedding == nil {
-		s.shedding = time.AfterFunc(shedTime, debug.FreeOSMemory)
+		s.shedding = time.AfterFunc(shedTime, func() {
+			var gc debug.GCStats
+			if debug.ReadGCStats(&gc); gc.NumGC > 0 {
+				debug.FreeOSMemory()
+			}
+		})
 		return
 	}
 	s.shedding.Reset(shedTime)
