@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -126,12 +126,12 @@ func aidefileOf(dir string) (string, error) {
 		return "", err
 	}
 	if !info.IsDir() {
-		if filepath.Base(dir) != aide.FileName {
+		if filepath.Base(dir) != aidefile.FileName {
 			return "", fmt.Errorf("%s is no directory, expected that of an Aidefile", dir)
 		}
 		return dir, nil
 	}
-	path := filepath.Join(dir, aide.FileName)
+	path := filepath.Join(dir, aidefile.FileName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s has no Aidefile; write one, it may be empty: touch %s", dir, path)
 	}

@@ -7,13 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/config"
 )
 
 func newSchema(s *streams) *cobra.Command {
 	schemas := map[string]func(io.Writer) error{config.FileName: config.WriteSchema,
-		config.GroveName: config.WriteGroveSchema, aide.FileName: config.WriteAidefileSchema}
+		config.GroveName: config.WriteGroveSchema, aidefile.FileName: config.WriteAidefileSchema}
 	return &cobra.Command{
 		Use:   "schema [FILE]",
 		Short: "Print the JSON Schema of coppice.toml",
@@ -31,16 +31,16 @@ the machine is not in the schema.`,
 			if len(args) > 1 {
 				return fmt.Errorf("unexpected argument %q: %s takes one file", args[1], cmd.CommandPath())
 			}
-			if len(args) == 1 && strings.EqualFold(args[0], aide.FileName) {
-				args[0] = aide.FileName
+			if len(args) == 1 && strings.EqualFold(args[0], aidefile.FileName) {
+				args[0] = aidefile.FileName
 			}
 			if len(args) == 1 && schemas[args[0]] == nil {
 				return fmt.Errorf("there is no schema of %q, expected %s, %s or %s", args[0], config.FileName,
-					config.GroveName, aide.FileName)
+					config.GroveName, aidefile.FileName)
 			}
 			return nil
 		},
-		ValidArgs: []string{config.FileName, config.GroveName, aide.FileName},
+		ValidArgs: []string{config.FileName, config.GroveName, aidefile.FileName},
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := config.FileName
 			if len(args) == 1 {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
@@ -211,7 +211,7 @@ func summaryOf(c *daemon.Controller, st api.Status) string {
 		total += n
 	}
 	idle := ""
-	if n := st.Summary[aide.Idle.String()] + st.Summary[aide.Done.String()]; n > 0 {
+	if n := st.Summary[aidefile.Idle.String()] + st.Summary[aidefile.Done.String()]; n > 0 {
 		idle = fmt.Sprintf(", %d waiting for a trigger", n)
 	}
 	line := fmt.Sprintf("%s is up: %d of %s running%s, process %d",

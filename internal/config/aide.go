@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-func aideTable() table[aide.Settings] {
-	return table[aide.Settings]{
+func aideTable() table[aidefile.Settings] {
+	return table[aidefile.Settings]{
 		header: "[aide]",
 		doc:    "How the agents of Aidefiles run, see [Aidefiles](aidefile.md).",
 		example: `[aide]
@@ -26,7 +26,7 @@ vault = "secrets"
 [[agent]]
 aidefile = "agents/uptime"
 `,
-		keys: []key[aide.Settings]{
+		keys: []key[aidefile.Settings]{
 			{row{name: "command", typ: "string or array of strings",
 				def: "`claude -p --output-format stream-json --verbose`", doc: "what a run calls, written as that " +
 					"of an agent. It runs in the directory of the Aidefile, to which a relative path such as " +
@@ -41,25 +41,25 @@ aidefile = "agents/uptime"
 				"objects with a `usage`; `file` the file that `COPPICE_USAGE` names, `auto` that file if it was " +
 				"written and the output if not", also: []string{"tokens"}},
 				oneOf([]string{"auto", "json", "file", "none"},
-					func(s *aide.Settings, i int) { s.Usage = aide.Source(i) })},
+					func(s *aidefile.Settings, i int) { s.Usage = aidefile.Source(i) })},
 			{row{name: "poll_interval", typ: "duration", def: "1m",
 				doc:  "the time between two looks at the issues of an agent; after errors it grows to half an hour",
 				also: []string{"interval", "poll"}},
-				duration(func(s *aide.Settings) *time.Duration { return &s.PollInterval })},
+				duration(func(s *aidefile.Settings) *time.Duration { return &s.PollInterval })},
 			{row{name: "backoff_base", typ: "duration", def: "1s", doc: "what the sleeps before restarts, and the " +
 				"pauses between the tries of a run, are multiples of; 5m at most, as each of them",
 				also: []string{"base", "backoff"}},
-				func(r *reader, v *value, into *aide.Settings) {
-					if d, ok := r.duration(v); ok && d > aide.MaxSleep {
+				func(r *reader, v *value, into *aidefile.Settings) {
+					if d, ok := r.duration(v); ok && d > aidefile.MaxSleep {
 						r.fail(v.at, v, "", "%s is %s, expected at most %v", r.label(v), spec.Quote(v.text),
-							aide.MaxSleep)
+							aidefile.MaxSleep)
 					} else if ok {
 						into.Base = d
 					}
 				}},
 			{row{name: "vault", typ: "string", def: `"vault"`, doc: "the directory of secrets, relative to this " +
 				"file: a file for each, called by its name, that nobody else may read", also: []string{"secrets"}},
-				text(func(s *aide.Settings) *string { return &s.Vault })},
+				text(func(s *aidefile.Settings) *string { return &s.Vault })},
 		},
 	}
 }
@@ -69,7 +69,7 @@ var placeholder = regexp.MustCompile(`\{(task|prompt|persona|style|dir|memory|wo
 
 // template reads a command with placeholders. The task of an agent may be
 // anybody's text: no shell may ever read it as its own.
-func (r *reader) template(v *value, into *aide.Settings) {
+func (r *reader) template(v *value, into *aidefile.Settings) {
 	const hint = `the same is in variables such as "$COPPICE_TASK" and on standard input`
 	if v.kind == isString && placeholder.MatchString(v.text) {
 		if !isPlain(placeholder.ReplaceAllString(v.text, "x")) {
@@ -148,7 +148,7 @@ func (r *reader) aidefile(v *value, into *agent) {
 		return
 	}
 	into.aidefile = v
-	into.Aide = &aide.Agent{Path: path, File: aide.Default()}
+	into.Aide = &aidefile.Agent{Path: path, File: aidefile.Default()}
 	for name, hint := range notBeside() {
 		if field := v.parent.byName[name]; field != nil {
 			r.fail(field.key, field, hint, "%s beside aidefile, expected one of the two", name)
@@ -162,7 +162,7 @@ func (r *reader) aidefile(v *value, into *agent) {
 // aidefiles makes agents of the Aidefiles that the file names. It reads them
 // where g was given a directory.
 func (f *file) aidefiles(r *reader, dir string, g *gatherer) {
-	settings := aide.DefaultSettings(dir)
+	settings := aidefile.DefaultSettings(dir)
 	if f.aide != nil {
 		settings = *f.aide
 		settings.Vault = under(dir, settings.Vault)
@@ -176,8 +176,8 @@ func (f *file) aidefiles(r *reader, dir string, g *gatherer) {
 		path := under(dir, a.Aide.Path)
 		if g.dir != "" {
 			path = a.readAidefile(r, path, g)
-		} else if filepath.Base(path) != aide.FileName {
-			path = filepath.Join(path, aide.FileName)
+		} else if filepath.Base(path) != aidefile.FileName {
+			path = filepath.Join(path, aidefile.FileName)
 		}
 		a.Aide.Path = path
 		a.Dir = filepath.Dir(path)
@@ -205,11 +205,11 @@ func (a *agent) readAidefile(r *reader, path string, g *gatherer) string {
 		r.fail(v.at, v, "", "%s cannot be used: %v", spec.Quote(v.text), reason(err))
 		return path
 	case info.IsDir():
-		path = filepath.Join(path, aide.FileName)
+		path = filepath.Join(path, aidefile.FileName)
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			g.note(path, nil)
 			r.fail(v.at, v, "write one there, it may be empty", "the directory %s has no %s, expected one",
-				spec.Quote(v.text), aide.FileName)
+				spec.Quote(v.text), aidefile.FileName)
 			return path
 		}
 	}
@@ -260,7 +260,7 @@ func (g *gatherer) alone(path, absolute string) (*Loaded, error) {
 		l.document = document
 	}
 	a := &spec.Agent{Name: f.Persona.Name, Dir: g.dir,
-		Aide: &aide.Agent{Path: absolute, File: *f, Settings: aide.DefaultSettings(g.dir)}}
+		Aide: &aidefile.Agent{Path: absolute, File: *f, Settings: aidefile.DefaultSettings(g.dir)}}
 	a.Restart, a.Backoff, a.Limit = f.Policy.Child(0)
 	root := spec.Node{Name: projectName(g.dir)}
 	if root.Name == a.Name {
@@ -281,7 +281,7 @@ func (g *gatherer) alone(path, absolute string) (*Loaded, error) {
 }
 
 // isAidefile reports whether a project is an Aidefile and nothing else.
-func isAidefile(path string) bool { return filepath.Base(path) == aide.FileName }
+func isAidefile(path string) bool { return filepath.Base(path) == aidefile.FileName }
 
 // agentOfAidefile reports whether a table is that of an agent whose name and
 // command are in its Aidefile.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -30,20 +30,20 @@ func TestAidefile(t *testing.T) {
 	const exp, lin, fix = supervisor.Exponential, supervisor.Linear, supervisor.Fixed
 	for _, c := range []struct {
 		name, text string
-		expected   func(*aide.File)
+		expected   func(*aidefile.File)
 	}{
-		{"nothing", "", func(*aide.File) {}},
-		{"no [daemon]", "[budget]\n", func(f *aide.File) { f.Policy = aide.Policy{Restart: never, MaxRestarts: 10, Backoff: exp} }},
-		{"an empty [daemon]", "[daemon]\n", func(f *aide.File) { f.Policy = aide.Policy{Restart: onFailure, MaxRestarts: 10, Backoff: exp} }},
-		{"restart alone", "[daemon]\nrestart = \"always\"\n", func(f *aide.File) { f.Policy = aide.Policy{Restart: always, MaxRestarts: 10, Backoff: exp} }},
-		{"max_restarts alone", "[daemon]\nmax_restarts = 0\n", func(f *aide.File) { f.Policy = aide.Policy{Restart: onFailure, MaxRestarts: 0, Backoff: exp} }},
-		{"backoff alone", "[daemon]\nbackoff = \"fixed\"\n", func(f *aide.File) { f.Policy = aide.Policy{Restart: onFailure, MaxRestarts: 10, Backoff: fix} }},
-		{"all of it", "[daemon]\nrestart = \"never\"\nmax_restarts = 1\nbackoff = \"linear\"\n", func(f *aide.File) { f.Policy = aide.Policy{Restart: never, MaxRestarts: 1, Backoff: lin} }},
-		{"inline", "daemon = { restart = \"on-failure\" }\n", func(f *aide.File) { f.Policy = aide.Kept() }},
-		{"budget", "[budget]\ntokens = \"100k\"\ntimeout = \"5m\"\nmax_retries = 0\n", func(f *aide.File) { f.Budget = aide.Budget{Tokens: 100_000, Timeout: 5 * time.Minute} }},
-		{"bare seconds", "[budget]\ntokens = 7\ntimeout = \"120\"\n", func(f *aide.File) { f.Budget = aide.Budget{Tokens: 7, Timeout: 2 * time.Minute, MaxRetries: 3} }},
-		{"days", "[budget]\ntimeout = \"1d\"\n", func(f *aide.File) { f.Budget.Timeout = 24 * time.Hour }},
-		{"no tokens", "[budget]\ntokens = \"0k\"\n", func(f *aide.File) { f.Budget.Tokens = 0 }},
+		{"nothing", "", func(*aidefile.File) {}},
+		{"no [daemon]", "[budget]\n", func(f *aidefile.File) { f.Policy = aidefile.Policy{Restart: never, MaxRestarts: 10, Backoff: exp} }},
+		{"an empty [daemon]", "[daemon]\n", func(f *aidefile.File) { f.Policy = aidefile.Policy{Restart: onFailure, MaxRestarts: 10, Backoff: exp} }},
+		{"restart alone", "[daemon]\nrestart = \"always\"\n", func(f *aidefile.File) { f.Policy = aidefile.Policy{Restart: always, MaxRestarts: 10, Backoff: exp} }},
+		{"max_restarts alone", "[daemon]\nmax_restarts = 0\n", func(f *aidefile.File) { f.Policy = aidefile.Policy{Restart: onFailure, MaxRestarts: 0, Backoff: exp} }},
+		{"backoff alone", "[daemon]\nbackoff = \"fixed\"\n", func(f *aidefile.File) { f.Policy = aidefile.Policy{Restart: onFailure, MaxRestarts: 10, Backoff: fix} }},
+		{"all of it", "[daemon]\nrestart = \"never\"\nmax_restarts = 1\nbackoff = \"linear\"\n", func(f *aidefile.File) { f.Policy = aidefile.Policy{Restart: never, MaxRestarts: 1, Backoff: lin} }},
+		{"inline", "daemon = { restart = \"on-failure\" }\n", func(f *aidefile.File) { f.Policy = aidefile.Kept() }},
+		{"budget", "[budget]\ntokens = \"100k\"\ntimeout = \"5m\"\nmax_retries = 0\n", func(f *aidefile.File) { f.Budget = aidefile.Budget{Tokens: 100_000, Timeout: 5 * time.Minute} }},
+		{"bare seconds", "[budget]\ntokens = 7\ntimeout = \"120\"\n", func(f *aidefile.File) { f.Budget = aidefile.Budget{Tokens: 7, Timeout: 2 * time.Minute, MaxRetries: 3} }},
+		{"days", "[budget]\ntimeout = \"1d\"\n", func(f *aidefile.File) { f.Budget.Timeout = 24 * time.Hour }},
+		{"no tokens", "[budget]\ntokens = \"0k\"\n", func(f *aidefile.File) { f.Budget.Tokens = 0 }},
 		{"the rest", `[persona]
 style = "brief"
 [memory]
@@ -60,19 +60,19 @@ max_summary_tokens = 300
 narrative_schema = "WHAT, NEXT"
 [workspace]
 read = ["~/x", "../y"]
-`, func(f *aide.File) {
+`, func(f *aidefile.File) {
 			f.Persona.Style, f.Memory.CompactAfter, f.Skills, f.Vault = "brief", 50_000, []string{"a", "skills/b.md"}, []string{"API_KEY"}
-			f.Hooks = aide.Hooks{OnSpawn: []string{"inject-vault", "fetch.sh"}, OnComplete: []string{"commit-memory"}}
-			f.Output, f.Workspace.Read = aide.Output{MaxSummaryTokens: 300, NarrativeSchema: "WHAT, NEXT"}, []string{"~/x", "../y"}
+			f.Hooks = aidefile.Hooks{OnSpawn: []string{"inject-vault", "fetch.sh"}, OnComplete: []string{"commit-memory"}}
+			f.Output, f.Workspace.Read = aidefile.Output{MaxSummaryTokens: 300, NarrativeSchema: "WHAT, NEXT"}, []string{"~/x", "../y"}
 		}},
-		{"issues", "[persona]\nname = \"n\"\n[trigger]\non = \"issue\"\n", func(f *aide.File) {
-			f.Persona.Name, f.Label, f.Triggers = "n", "n", []aide.Trigger{{Kind: aide.Issue}}
+		{"issues", "[persona]\nname = \"n\"\n[trigger]\non = \"issue\"\n", func(f *aidefile.File) {
+			f.Persona.Name, f.Label, f.Triggers = "n", "n", []aidefile.Trigger{{Kind: aidefile.Issue}}
 		}},
-		{"issues with a label", "[trigger]\non = [\"manual\", \"issue\"]\nlabel = \"l\"\n", func(f *aide.File) {
-			f.Label, f.Triggers = "l", []aide.Trigger{{Kind: aide.Manual}, {Kind: aide.Issue}}
+		{"issues with a label", "[trigger]\non = [\"manual\", \"issue\"]\nlabel = \"l\"\n", func(f *aidefile.File) {
+			f.Label, f.Triggers = "l", []aidefile.Trigger{{Kind: aidefile.Manual}, {Kind: aidefile.Issue}}
 		}},
 	} {
-		expected := aide.Default()
+		expected := aidefile.Default()
 		expected.Persona.Name, expected.Label = "agent", "agent"
 		c.expected(&expected)
 		got, err := ParseAidefile("some/agent/Aidefile", []byte(c.text))
@@ -89,11 +89,11 @@ func TestAidefileOfTheSeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Persona.Name != "uptime-monitor" || f.Policy != (aide.Policy{Restart: supervisor.Permanent, MaxRestarts: 100, Backoff: supervisor.Exponential}) {
+	if f.Persona.Name != "uptime-monitor" || f.Policy != (aidefile.Policy{Restart: supervisor.Permanent, MaxRestarts: 100, Backoff: supervisor.Exponential}) {
 		t.Errorf("%+v", f)
 	}
-	if aide.Describe(f.Triggers) != "cron:*/5 * * * *" {
-		t.Errorf("triggers %s", aide.Describe(f.Triggers))
+	if aidefile.Describe(f.Triggers) != "cron:*/5 * * * *" {
+		t.Errorf("triggers %s", aidefile.Describe(f.Triggers))
 	}
 	at := time.Date(2026, 3, 1, 12, 4, 59, 0, time.UTC)
 	if next := f.Triggers[0].Schedule.Next(at); !next.Equal(at.Add(time.Second)) {
@@ -265,8 +265,8 @@ env = { A = "b" }
 	if uptime == nil || other == nil {
 		t.Fatalf("agents %v", agents)
 	}
-	if got, want := uptime.Aide.Settings, (aide.Settings{
-		Command: []string{"true", "{task}"}, Usage: aide.FromFile, PollInterval: 5 * time.Second, Base: 10 * time.Millisecond, Vault: filepath.Join(dir, "secrets"),
+	if got, want := uptime.Aide.Settings, (aidefile.Settings{
+		Command: []string{"true", "{task}"}, Usage: aidefile.FromFile, PollInterval: 5 * time.Second, Base: 10 * time.Millisecond, Vault: filepath.Join(dir, "secrets"),
 	}); !reflect.DeepEqual(got, want) {
 		t.Errorf("settings %+v, expected %+v", got, want)
 	}
@@ -433,7 +433,7 @@ func FuzzAidefile(f *testing.F) {
 		if file.Budget.Tokens < 0 || file.Budget.Timeout < 0 || file.Policy.MaxRestarts < 0 || len(file.Triggers) == 0 || spec.CheckName(file.Persona.Name) != "" {
 			t.Fatalf("%+v", file)
 		}
-		a := &spec.Agent{Name: file.Persona.Name, Dir: "/", Aide: &aide.Agent{Path: "/Aidefile", File: *file, Settings: aide.DefaultSettings("/")}}
+		a := &spec.Agent{Name: file.Persona.Name, Dir: "/", Aide: &aidefile.Agent{Path: "/Aidefile", File: *file, Settings: aidefile.DefaultSettings("/")}}
 		a.Restart, a.Backoff, a.Limit = file.Policy.Child(0)
 		if _, problems := spec.Assemble(spec.Node{Name: "root-of-all"}, []spec.Decl{{Agent: a}}); len(problems) > 0 && file.Persona.Name != "root-of-all" {
 			t.Fatalf("%+v", problems)

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/cron"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-func triggerTable() table[aidefile] {
-	return table[aidefile]{
+func triggerTable() table[aidefileForm] {
+	return table[aidefileForm]{
 		header: "[trigger]",
 		doc: "What starts a run. `\"manual\"`: a person, with `coppice start` or `coppice fire`, which works with " +
 			"all others, too. `\"cron:EXPR\"`: a time, with the expressions of orders, in five fields " +
@@ -24,16 +24,16 @@ func triggerTable() table[aidefile] {
 			"text is the task, and a run that succeeds closes it. A trigger that fires during a run, or while a " +
 			"restart is pending, starts nothing.",
 		example: "[trigger]\non = [\"issue\", \"cron:*/30 * * * *\"]\ntimezone = \"Europe/Berlin\"\n",
-		keys: []key[aidefile]{
+		keys: []key[aidefileForm]{
 			{row{name: "on", typ: "string or array of strings", def: `"manual"`,
 				doc:  "`manual`, `issue`, `cron:EXPR`, or an array of them",
 				also: []string{"when", "type", "trigger", "cron", "schedule"}}, (*reader).triggers},
 			{row{name: "timezone", typ: "string", def: "that of the machine",
 				doc:  "the time zone of cron expressions: a name such as `Europe/Berlin`, `UTC` or `Local`",
 				also: []string{"tz", "zone"}},
-				func(r *reader, v *value, into *aidefile) { r.zone(v) }},
+				func(r *reader, v *value, into *aidefileForm) { r.zone(v) }},
 			{row{name: "label", typ: "string", def: "the name of the agent", doc: "the label of the issues",
-				also: []string{"labels"}}, text(func(f *aidefile) *string { return &f.Label })},
+				also: []string{"labels"}}, text(func(f *aidefileForm) *string { return &f.Label })},
 		},
 	}
 }
@@ -54,7 +54,7 @@ func (r *reader) zone(v *value) *time.Location {
 }
 
 // triggers reads what starts a run.
-func (r *reader) triggers(v *value, into *aidefile) {
+func (r *reader) triggers(v *value, into *aidefileForm) {
 	zone := time.Local // as that of orders
 	if z := v.parent.byName["timezone"]; z != nil && z.kind == isString {
 		if known, err := cron.LoadZone(z.text); err == nil { // else it is said where it is read
@@ -73,7 +73,7 @@ func (r *reader) triggers(v *value, into *aidefile) {
 		t, ok := r.trigger(e, zone)
 		switch {
 		case !ok:
-		case slices.ContainsFunc(into.Triggers, func(o aide.Trigger) bool { return o.String() == t.String() }):
+		case slices.ContainsFunc(into.Triggers, func(o aidefile.Trigger) bool { return o.String() == t.String() }):
 			r.fail(e.at, e, "remove one of the two", "the trigger %s is there twice, expected once", spec.Quote(e.text))
 		default:
 			into.Triggers = append(into.Triggers, t)
@@ -81,18 +81,18 @@ func (r *reader) triggers(v *value, into *aidefile) {
 	}
 }
 
-func (r *reader) trigger(v *value, zone *time.Location) (t aide.Trigger, ok bool) {
+func (r *reader) trigger(v *value, zone *time.Location) (t aidefile.Trigger, ok bool) {
 	const expected = `"manual", "issue" or "cron:EXPR"`
 	text, ok := r.text(v, "a string: "+expected)
 	if !ok {
 		return t, false
 	}
-	expr, isCron := aide.CutCron(text)
+	expr, isCron := aidefile.CutCron(text)
 	switch {
 	case text == "manual":
 		return t, true
 	case text == "issue":
-		return aide.Trigger{Kind: aide.Issue}, true
+		return aidefile.Trigger{Kind: aidefile.Issue}, true
 	case isCron:
 		s, err := cron.Parse(expr, zone)
 		if err != nil {
@@ -106,7 +106,7 @@ func (r *reader) trigger(v *value, zone *time.Location) (t aide.Trigger, ok bool
 				"%s is %s: %v", r.label(v), spec.Quote(text), err)
 			return t, false
 		}
-		return aide.Trigger{Kind: aide.Cron, Schedule: s}, true
+		return aidefile.Trigger{Kind: aidefile.Cron, Schedule: s}, true
 	}
 	hint := didYouMean(suggest.Nearest(text, []string{"manual", "issue"}))
 	switch {

@@ -16,7 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -59,7 +59,7 @@ func Find(dir string) (string, error) { return nearest(dir, FileName, CityName) 
 // FindAidefile returns the path of the Aidefile in dir or the nearest directory
 // above it: a project by itself, where there is no coppice.toml. The error wraps
 // fs.ErrNotExist if there is none.
-func FindAidefile(dir string) (string, error) { return nearest(dir, aide.FileName) }
+func FindAidefile(dir string) (string, error) { return nearest(dir, aidefile.FileName) }
 
 // nearest returns the path of the file of the first of names that exists in
 // dir or, if there is none, in the nearest directory above it.

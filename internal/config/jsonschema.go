@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 )
 
 // schema is a JSON Schema, draft 7, which is what editors of TOML understand.
@@ -37,7 +37,7 @@ func WriteGroveSchema(w io.Writer) error {
 // WriteAidefileSchema writes the JSON Schema of an Aidefile.
 func WriteAidefileSchema(w io.Writer) error {
 	b := schemaBuilder{sections: aidefileSections()}
-	return b.write(w, b.table("", "", false), aide.FileName)
+	return b.write(w, b.table("", "", false), aidefile.FileName)
 }
 
 type schemaBuilder struct {

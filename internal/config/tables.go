@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -16,7 +16,7 @@ type file struct {
 	limit       limit       // of [supervision], the default of all supervisors
 	recall      spec.Recall // of [supervision]: persist
 	patrol      patrol
-	aide        *aide.Settings
+	aide        *aidefile.Settings
 	persistence spec.Persistence
 	database    *value // path of [persistence]
 	retention   spec.Retention
@@ -66,7 +66,7 @@ func fileTable() table[file] {
 			{row{name: "aide", typ: "table", doc: "how the agents of Aidefiles run",
 				also: []string{"aidefile", "aides"}},
 				func(r *reader, v *value, f *file) {
-					settings := aide.DefaultSettings("")
+					settings := aidefile.DefaultSettings("")
 					f.aide = &settings
 					aideTable().read(r, v, f.aide)
 				}},

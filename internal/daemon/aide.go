@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/aide"
-	"github.com/coppice-dev/coppice/internal/aide/firing"
-	"github.com/coppice-dev/coppice/internal/aide/runner"
+	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/aidefile/runner"
+	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/notice"
@@ -28,18 +28,18 @@ import (
 type aides struct {
 	mu     sync.Mutex
 	byPath map[string]*aider
-	queues map[string]*aide.Queue // by their keys in the store
+	queues map[string]*aidefile.Queue // by their keys in the store
 }
 
 // aider is one of them.
 type aider struct {
-	gate   *firing.Gate
-	firing sync.Mutex // held by who starts a run
+	gate     *trigger.Gate
+	starting sync.Mutex // held by who starts a run
 
 	mu      sync.Mutex
-	agent   *aide.Agent
+	agent   *aidefile.Agent
 	order   runner.Order // what its last run was told
-	queue   *aide.Queue
+	queue   *aidefile.Queue
 	changed bool               // the queue, since it was written last
 	held    supervisor.Reason  // why it is down, where a person wants that and its supervisor does not know it any more
 	failing string             // why its issues cannot be looked at
@@ -95,9 +95,9 @@ func (c *Controller) aideSaved(f *fleet, p *past) func(string) (*supervisor.Save
 }
 
 // waits reports whether anything but a person starts the agent.
-func waits(a *aide.Agent) bool {
+func waits(a *aidefile.Agent) bool {
 	for _, t := range a.File.Triggers {
-		if t.Kind != aide.Manual {
+		if t.Kind != aidefile.Manual {
 			return true
 		}
 	}
@@ -105,7 +105,7 @@ func waits(a *aide.Agent) bool {
 }
 
 // newAider notes an agent; goesOn says that a run of it lives or is pending.
-func (c *Controller) newAider(path string, a *aide.Agent, goesOn bool) {
+func (c *Controller) newAider(path string, a *aidefile.Agent, goesOn bool) {
 	c.aides.mu.Lock()
 	defer c.aides.mu.Unlock()
 	if c.aides.byPath == nil {
@@ -114,7 +114,7 @@ func (c *Controller) newAider(path string, a *aide.Agent, goesOn bool) {
 	if c.aides.byPath[path] != nil {
 		return
 	}
-	g := &aider{agent: a, gate: firing.NewGate(a.File.Policy, goesOn), order: byHand(), queue: c.aides.queue(path)}
+	g := &aider{agent: a, gate: trigger.NewGate(a.File.Policy, goesOn), order: byHand(), queue: c.aides.queue(path)}
 	g.gate.Ended = g.settle
 	if o, err := runner.Read(c.orderPath(path)); goesOn && err == nil {
 		if g.order = o; o.Issue > 0 {
@@ -165,7 +165,7 @@ func (c *Controller) relent(ctx context.Context, next *fleet) {
 		if g == nil || !isAide(a) || g.policy() == a.Aide.File.Policy {
 			continue
 		}
-		g.firing.Lock()
+		g.starting.Lock()
 		if p, err := c.place(path, g); err == nil {
 			i, err := p.Supervisor.Child(p.ID)
 			policy := a.Aide.File.Policy
@@ -180,12 +180,12 @@ func (c *Controller) relent(ctx context.Context, next *fleet) {
 				c.untroubled("an agent that was given up cannot be told of its new policy", path, err)
 			}
 		}
-		g.firing.Unlock()
+		g.starting.Unlock()
 	}
 }
 
 // policy is the one in force when it was last told of its Aidefile.
-func (g *aider) policy() aide.Policy {
+func (g *aider) policy() aidefile.Policy {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.agent.File.Policy
@@ -202,16 +202,16 @@ func (g *aider) follow(leave context.CancelFunc) {
 }
 
 // watchTriggers starts runs when the triggers of an agent fire, until ctx ends.
-func (c *Controller) watchTriggers(ctx context.Context, path string, g *aider, a *aide.Agent) {
-	var crons []aide.Trigger
-	var schedules []aide.Schedule
+func (c *Controller) watchTriggers(ctx context.Context, path string, g *aider, a *aidefile.Agent) {
+	var crons []aidefile.Trigger
+	var schedules []aidefile.Schedule
 	for _, t := range a.File.Triggers {
 		switch t.Kind {
-		case aide.Cron:
+		case aidefile.Cron:
 			crons, schedules = append(crons, t), append(schedules, t.Schedule)
-		case aide.Issue:
+		case aidefile.Issue:
 			c.whileUp(ctx, func(ctx context.Context) {
-				firing.Poll(ctx, a.PollInterval, slowestPoll,
+				trigger.Poll(ctx, a.PollInterval, slowestPoll,
 					func(ctx context.Context) error { return c.pollIssues(ctx, path, g, a) })
 			})
 		}
@@ -220,7 +220,7 @@ func (c *Controller) watchTriggers(ctx context.Context, path string, g *aider, a
 		return
 	}
 	c.whileUp(ctx, func(ctx context.Context) {
-		firing.Watch(ctx, schedules, func(d aide.Due) {
+		trigger.Watch(ctx, schedules, func(d aidefile.Due) {
 			t := crons[d.Index]
 			o := runner.Order{Trigger: t.String(), Task: t.Task()}
 			if d.Late {
@@ -253,18 +253,18 @@ func (c *Controller) whileUp(ctx context.Context, f func(context.Context)) {
 }
 
 // place is where an agent of an Aidefile is in the tree.
-func (c *Controller) place(path string, g *aider) (firing.Place, error) {
+func (c *Controller) place(path string, g *aider) (trigger.Place, error) {
 	sup, id, err := c.locate(path)
 	if err != nil {
-		return firing.Place{}, err
+		return trigger.Place{}, err
 	}
 	s := c.fleet().specs[path]
 	s.Saved = &supervisor.Saved{Incarnation: c.last(path)}
-	return firing.Place{Supervisor: sup, ID: id, Spec: s, Gate: g.gate}, nil
+	return trigger.Place{Supervisor: sup, ID: id, Spec: s, Gate: g.gate}, nil
 }
 
 // fire starts a run of an agent, if one is to start now, and tells of it. The
-// error wraps firing.ErrSkipped if there is none.
+// error wraps trigger.ErrSkipped if there is none.
 func (c *Controller) fire(ctx context.Context, path string, o runner.Order) error {
 	g := c.aider(path)
 	if g == nil {
@@ -276,28 +276,28 @@ func (c *Controller) fire(ctx context.Context, path string, o runner.Order) erro
 		return err // nobody wonders why nothing starts any more
 	default:
 	}
-	if errors.Is(err, firing.ErrSkipped) && ctx.Err() == nil {
-		c.tellSkipped(path, o, strings.TrimPrefix(err.Error(), firing.ErrSkipped.Error()+": "), 0)
+	if errors.Is(err, trigger.ErrSkipped) && ctx.Err() == nil {
+		c.tellSkipped(path, o, strings.TrimPrefix(err.Error(), trigger.ErrSkipped.Error()+": "), 0)
 	}
 	return err
 }
 
 func (c *Controller) tryFire(ctx context.Context, path string, g *aider, o runner.Order) error {
-	if !g.firing.TryLock() {
-		return fmt.Errorf("%w: another run of it is being started", firing.ErrSkipped)
+	if !g.starting.TryLock() {
+		return fmt.Errorf("%w: another run of it is being started", trigger.ErrSkipped)
 	}
-	defer g.firing.Unlock()
+	defer g.starting.Unlock()
 	if g.isHeld() {
-		return fmt.Errorf("%w: %s", firing.ErrSkipped, aide.Decide(aide.Stopped).Reason)
+		return fmt.Errorf("%w: %s", trigger.ErrSkipped, aidefile.Decide(aidefile.Stopped).Reason)
 	}
 	if c.drains.Has(path) {
-		return fmt.Errorf("%w: it is to finish, and to stay down", firing.ErrSkipped)
+		return fmt.Errorf("%w: it is to finish, and to stay down", trigger.ErrSkipped)
 	}
 	p, err := c.place(path, g)
 	if err != nil {
-		return fmt.Errorf("%w: %w", firing.ErrSkipped, err)
+		return fmt.Errorf("%w: %w", trigger.ErrSkipped, err)
 	}
-	return p.Fire(ctx, func(d aide.Decision) error {
+	return p.Fire(ctx, func(d aidefile.Decision) error {
 		c.tellFired(path, g, o, d.Reason)
 		return nil
 	})
@@ -343,7 +343,7 @@ func source(o runner.Order) string {
 	switch {
 	case o.Issue > 0:
 		return fmt.Sprintf("issue %d", o.Issue)
-	case o.Trigger == aide.Trigger{}.String():
+	case o.Trigger == aidefile.Trigger{}.String():
 		return "hand"
 	}
 	return o.Trigger
@@ -458,7 +458,7 @@ func fileName(path string) string {
 
 // runs is what an incarnation of an agent of an Aidefile runs, and what it finds
 // in its environment: the secrets that the daemon has there.
-func (c *Controller) runs(path string, a *aide.Agent) (argv, env []string) {
+func (c *Controller) runs(path string, a *aidefile.Agent) (argv, env []string) {
 	for _, key := range a.File.Vault {
 		if value, ok := os.LookupEnv(key); ok {
 			env = append(env, key+"="+value)
@@ -476,7 +476,7 @@ func (p told) Exit() supervisor.Exit {
 		return exit
 	}
 	var code *proc.ExitError
-	if errors.As(exit.Err, &code) && code.Signal == 0 && code.Code == aide.Spent.Code() {
+	if errors.As(exit.Err, &code) && code.Signal == 0 && code.Code == aidefile.Spent.Code() {
 		exit.Err = fmt.Errorf("%w: %w", exit.Err, supervisor.ErrGiveUp)
 	}
 	// What was ended by a signal, or for not getting on, has not said how it ends.

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/cron"
@@ -22,9 +22,9 @@ import (
 )
 
 // aideTree is treeWith an Aidefile that has a policy and schedules.
-func aideTree(t testing.TB, p aide.Policy, crons ...string) *spec.Tree {
+func aideTree(t testing.TB, p aidefile.Policy, crons ...string) *spec.Tree {
 	t.Helper()
-	f := aide.Default()
+	f := aidefile.Default()
 	f.Persona.Name, f.Policy = "a", p
 	if len(crons) > 0 {
 		f.Triggers = nil
@@ -34,15 +34,15 @@ func aideTree(t testing.TB, p aide.Policy, crons ...string) *spec.Tree {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Triggers = append(f.Triggers, aide.Trigger{Kind: aide.Cron, Schedule: s})
+		f.Triggers = append(f.Triggers, aidefile.Trigger{Kind: aidefile.Cron, Schedule: s})
 	}
 	return treeWith(t, f)
 }
 
 // treeWith is a tree with an agent a of an Aidefile, and a plain one beside it.
-func treeWith(t testing.TB, f aide.File) *spec.Tree {
+func treeWith(t testing.TB, f aidefile.File) *spec.Tree {
 	t.Helper()
-	a := &spec.Agent{Name: "a", Dir: "/", Aide: &aide.Agent{Path: "/Aidefile", File: f, Settings: aide.DefaultSettings("/")}}
+	a := &spec.Agent{Name: "a", Dir: "/", Aide: &aidefile.Agent{Path: "/Aidefile", File: f, Settings: aidefile.DefaultSettings("/")}}
 	a.Restart, a.Backoff, a.Limit = f.Policy.Child(0)
 	tree, problems := spec.Assemble(spec.Node{Name: "t"}, []spec.Decl{{Agent: a}, {Agent: &spec.Agent{Name: "plain", Dir: "/", Command: []string{"plain"}}}})
 	if problems != nil {
@@ -165,7 +165,7 @@ func TestADayOfAnAidefile(t *testing.T) {
 				s := newStage()
 				s.quiet = true
 				s.plays("t/a", part{lives: 20 * time.Second, exit: c.exit})
-				p := raise(t, s, memory.New(), aideTree(t, aide.Policy{Restart: c.restart, MaxRestarts: 10, Backoff: supervisor.Exponential}, "*/5 * * * *"))
+				p := raise(t, s, memory.New(), aideTree(t, aidefile.Policy{Restart: c.restart, MaxRestarts: 10, Backoff: supervisor.Exponential}, "*/5 * * * *"))
 				time.Sleep(24*time.Hour - time.Minute)
 				runs, plain := p.stage.starts("t/a"), p.stage.starts("t/plain")
 				fired, skipped := len(p.happened(event.AgentFired)), len(p.happened(event.AgentFireSkipped))
@@ -190,7 +190,7 @@ func TestAidefileAfterTheController(t *testing.T) {
 		s, db := newStage(), memory.New()
 		s.plays("t/a", part{lives: time.Second, exit: badEnd})
 		tree := func() *spec.Tree {
-			return aideTree(t, aide.Policy{Restart: supervisor.Transient, MaxRestarts: 1, Backoff: supervisor.Fixed})
+			return aideTree(t, aidefile.Policy{Restart: supervisor.Transient, MaxRestarts: 1, Backoff: supervisor.Fixed})
 		}
 		p := raise(t, s, db, tree())
 		if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); err != nil {
@@ -222,14 +222,14 @@ func TestAidefilePolicyChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage()
 		s.plays("t/a", part{lives: time.Minute, exit: badEnd})
-		p := raise(t, s, memory.New(), aideTree(t, aide.Single()))
+		p := raise(t, s, memory.New(), aideTree(t, aidefile.Single()))
 		defer p.close()
 		if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
 		before := s.on("t/a")
-		p.becomes(aideTree(t, aide.Policy{Restart: supervisor.Transient, MaxRestarts: 2, Backoff: supervisor.Fixed}, "0 0 1 1 *"))
+		p.becomes(aideTree(t, aidefile.Policy{Restart: supervisor.Transient, MaxRestarts: 2, Backoff: supervisor.Fixed}, "0 0 1 1 *"))
 		if s.on("t/a") != before || before == nil {
 			t.Fatal("the run was not left alone")
 		}
@@ -250,19 +250,19 @@ func TestAidefilePolicyChanges(t *testing.T) {
 
 // A restart that is pending is for the policy that is in force when its time comes.
 func TestAidefilePolicyChangesInASleep(t *testing.T) {
-	with := func(r supervisor.Restart, most int) aide.Policy {
-		return aide.Policy{Restart: r, MaxRestarts: most, Backoff: supervisor.Fixed}
+	with := func(r supervisor.Restart, most int) aidefile.Policy {
+		return aidefile.Policy{Restart: r, MaxRestarts: most, Backoff: supervisor.Fixed}
 	}
 	for name, c := range map[string]struct {
-		policy aide.Policy
+		policy aidefile.Policy
 		exit   supervisor.Exit
-		next   aide.Policy
+		next   aidefile.Policy
 		runs   int // more; the count is that of the new limit
 	}{
-		"never":                            {aide.Kept(), badEnd, aide.Single(), 0},
+		"never":                            {aidefile.Kept(), badEnd, aidefile.Single(), 0},
 		"on-failure, after a failure":      {with(supervisor.Permanent, 1), badEnd, with(supervisor.Transient, 1), 1},
-		"on-failure, after a success":      {with(supervisor.Permanent, 1), goodEnd, aide.Kept(), 0},
-		"always":                           {aide.Kept(), badEnd, with(supervisor.Permanent, 1), 2},
+		"on-failure, after a success":      {with(supervisor.Permanent, 1), goodEnd, aidefile.Kept(), 0},
+		"always":                           {aidefile.Kept(), badEnd, with(supervisor.Permanent, 1), 2},
 		"another count of the same policy": {with(supervisor.Transient, 1), badEnd, with(supervisor.Transient, 2), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -292,20 +292,20 @@ func TestAidefilePolicyChangesInASleep(t *testing.T) {
 // A policy that changes after an agent was given up starts no run: that is for its triggers. They find it as it was at first.
 func TestAidefilePolicyChangesAfterItGaveUp(t *testing.T) {
 	for name, c := range map[string]struct {
-		next aide.Policy
+		next aidefile.Policy
 		runs int // by the next firing
 	}{
-		"more restarts":   {aide.Policy{Restart: supervisor.Transient, MaxRestarts: 3, Backoff: supervisor.Fixed}, 4},
-		"fewer restarts":  {aide.Policy{Restart: supervisor.Transient, MaxRestarts: 1, Backoff: supervisor.Fixed}, 2},
-		"another backoff": {aide.Policy{Restart: supervisor.Transient, MaxRestarts: 2, Backoff: supervisor.Linear}, 3},
-		"always":          {aide.Policy{Restart: supervisor.Permanent, MaxRestarts: 2, Backoff: supervisor.Fixed}, 3},
-		"never":           {aide.Single(), 1},
+		"more restarts":   {aidefile.Policy{Restart: supervisor.Transient, MaxRestarts: 3, Backoff: supervisor.Fixed}, 4},
+		"fewer restarts":  {aidefile.Policy{Restart: supervisor.Transient, MaxRestarts: 1, Backoff: supervisor.Fixed}, 2},
+		"another backoff": {aidefile.Policy{Restart: supervisor.Transient, MaxRestarts: 2, Backoff: supervisor.Linear}, 3},
+		"always":          {aidefile.Policy{Restart: supervisor.Permanent, MaxRestarts: 2, Backoff: supervisor.Fixed}, 3},
+		"never":           {aidefile.Single(), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage()
 				s.plays("t/a", part{lives: time.Second, exit: badEnd})
-				p := raise(t, s, memory.New(), aideTree(t, aide.Policy{Restart: supervisor.Transient, MaxRestarts: 2, Backoff: supervisor.Fixed}))
+				p := raise(t, s, memory.New(), aideTree(t, aidefile.Policy{Restart: supervisor.Transient, MaxRestarts: 2, Backoff: supervisor.Fixed}))
 				defer p.close()
 				fire := func() {
 					if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); err != nil {
@@ -333,7 +333,7 @@ func TestAidefilePolicyChangesAfterItGaveUp(t *testing.T) {
 // What is done to a whole tree starts no run.
 func TestAidefileAmongOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := raise(t, newStage(), memory.New(), aideTree(t, aide.Single()))
+		p := raise(t, newStage(), memory.New(), aideTree(t, aidefile.Single()))
 		defer p.close()
 		ctx := context.Background()
 		for _, action := range []api.Action{api.Stop, api.Start, api.Restart, api.Suspend, api.Resume, api.Reset} {

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/aide"
-	"github.com/coppice-dev/coppice/internal/aide/firing"
-	"github.com/coppice-dev/coppice/internal/aide/runner"
+	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/aidefile/runner"
+	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/patrol"
@@ -37,7 +37,7 @@ func (c *Controller) Fire(ctx context.Context, req api.FireRequest) error {
 		}
 	}
 	err := c.fire(ctx, path, o)
-	if errors.Is(err, firing.ErrSkipped) {
+	if errors.Is(err, trigger.ErrSkipped) {
 		return fmt.Errorf("%w: %s: %w", api.ErrConflict, path, err)
 	}
 	return notFound(path, err)
@@ -45,13 +45,13 @@ func (c *Controller) Fire(ctx context.Context, req api.FireRequest) error {
 
 // byHand is the order of a run that a person starts without a task.
 func byHand() runner.Order {
-	return runner.Order{Trigger: aide.Trigger{}.String(), Task: aide.Trigger{}.Task()}
+	return runner.Order{Trigger: aidefile.Trigger{}.String(), Task: aidefile.Trigger{}.Task()}
 }
 
 // actOnAide is actOn for an agent of an Aidefile.
 func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, action api.Action) error {
-	g.firing.Lock()
-	defer g.firing.Unlock()
+	g.starting.Lock()
+	defer g.starting.Unlock()
 	p, err := c.place(path, g)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, actio
 // aideForOrder does what an order asks of an agent of an Aidefile where that is not
 // what a person gets: it lifts no limit, and what goes on is started again as its
 // limit allows. done is false where there is no difference.
-func aideForOrder(ctx context.Context, p firing.Place, path string, info supervisor.ChildInfo, action api.Action,
+func aideForOrder(ctx context.Context, p trigger.Place, path string, info supervisor.ChildInfo, action api.Action,
 	order string) (done bool, err error) {
 	switch action {
 	case api.Start, api.Resume, api.Restart:
@@ -182,7 +182,7 @@ func (c *Controller) forgottenAides(sup string, listed []supervisor.ChildInfo) (
 }
 
 // afresh runs an agent that was given up, as if it had never failed.
-func (c *Controller) afresh(ctx context.Context, g *aider, p firing.Place) error {
+func (c *Controller) afresh(ctx context.Context, g *aider, p trigger.Place) error {
 	g.mu.Lock()
 	g.order.Chain = time.Now()
 	g.mu.Unlock()
@@ -217,9 +217,9 @@ func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	ran := i.Incarnation > 0 || i.LastExit.Kind != supervisor.NoExit || !g.order.Fired.IsZero()
-	s := aide.StateOf(i.State, ran, g.agent.File.Triggers)
+	s := aidefile.StateOf(i.State, ran, g.agent.File.Triggers)
 	if g.held != supervisor.NoReason && i.State == supervisor.Stopped {
-		s = aide.Stopped
+		s = aidefile.Stopped
 	}
 	n := &api.Aide{State: s.String(), Triggers: []string{}, Failing: g.failing,
 		Restart: g.agent.File.Policy.Restart.String(), MaxRestarts: g.agent.File.Policy.MaxRestarts,
@@ -227,10 +227,10 @@ func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *
 	if i.Limit.Scope != supervisor.ScopeChild {
 		n.Restarts = 0
 	}
-	n.Spent = s == aide.GivenUp && errors.Is(i.LastExit.Err, supervisor.ErrGiveUp)
+	n.Spent = s == aidefile.GivenUp && errors.Is(i.LastExit.Err, supervisor.ErrGiveUp)
 	for _, t := range g.agent.File.Triggers {
 		n.Triggers = append(n.Triggers, t.String())
-		if t.Kind == aide.Cron {
+		if t.Kind == aidefile.Cron {
 			if at := t.Schedule.Next(time.Now()); n.NextFire == nil || at.Before(*n.NextFire) {
 				n.NextFire = &at
 			}
@@ -239,7 +239,7 @@ func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *
 	if !g.order.Fired.IsZero() {
 		n.Task, n.FiredBy, n.Fired = firstLine(g.order.Task), source(g.order), &g.order.Fired
 	}
-	if slices.Contains([]aide.State{aide.Idle, aide.Done, aide.GivenUp}, s) {
+	if slices.Contains([]aidefile.State{aidefile.Idle, aidefile.Done, aidefile.GivenUp}, s) {
 		return n, n.NextFire
 	}
 	return n, nil
@@ -250,11 +250,11 @@ func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *
 func aideReason(n api.Node) string {
 	waitsFor := "waits for " + strings.Join(n.Aide.Triggers, ", ")
 	switch n.Aide.State {
-	case aide.Idle.String():
+	case aidefile.Idle.String():
 		return waitsFor
-	case aide.Done.String():
+	case aidefile.Done.String():
 		return "has run, and waits to be started"
-	case aide.GivenUp.String():
+	case aidefile.GivenUp.String():
 		return "given up " + n.Aide.Because() + "; runs once for each trigger, starts over with coppice reset"
 	}
 	return n.Reason
@@ -277,12 +277,12 @@ func aideOutlook(n api.Node) (next, hint string) {
 		}
 	}
 	switch n.Aide.State {
-	case aide.Idle.String(), aide.Done.String():
+	case aidefile.Idle.String(), aidefile.Done.String():
 		return "it runs " + fires, "to run it now: coppice fire " + n.Path
-	case aide.GivenUp.String():
+	case aidefile.GivenUp.String():
 		return fmt.Sprintf("it was given up %s, and runs once %s, until it succeeds", n.Aide.Because(), fires),
 			"at once, with a fresh count: coppice reset " + n.Path
-	case aide.Stopped.String():
+	case aidefile.Stopped.String():
 		return "its triggers start no run until it is started or resumed",
 			"to wait for its triggers: coppice resume " + n.Path + "; to start it now: coppice start " + n.Path
 	}

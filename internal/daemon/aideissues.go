@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/aide"
-	"github.com/coppice-dev/coppice/internal/aide/runner"
+	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -38,9 +38,9 @@ func (c *Controller) recallIssues(ctx context.Context) error {
 	}
 	c.aides.mu.Lock()
 	defer c.aides.mu.Unlock()
-	c.aides.queues = make(map[string]*aide.Queue)
+	c.aides.queues = make(map[string]*aidefile.Queue)
 	for _, s := range stored {
-		q := new(aide.Queue)
+		q := new(aidefile.Queue)
 		if json.Unmarshal(s.Value, q) != nil {
 			c.opts.Logger.Warn("which issues an agent has taken cannot be read and is forgotten", "key", s.Key)
 			continue
@@ -52,13 +52,13 @@ func (c *Controller) recallIssues(ctx context.Context) error {
 
 // queue is the issues of an agent, which are remembered also while it is gone
 // from the file. The caller holds the lock.
-func (a *aides) queue(path string) *aide.Queue {
+func (a *aides) queue(path string) *aidefile.Queue {
 	key := issuesKey(path)
 	if a.queues == nil {
-		a.queues = make(map[string]*aide.Queue)
+		a.queues = make(map[string]*aidefile.Queue)
 	}
 	if a.queues[key] == nil {
-		a.queues[key] = new(aide.Queue)
+		a.queues[key] = new(aidefile.Queue)
 	}
 	return a.queues[key]
 }
@@ -94,7 +94,7 @@ func (g *aider) settle(exit supervisor.Exit, asked, follows bool) {
 	case exit.Kind == supervisor.Normal:
 		g.queue.End(o.Issue)
 		// What follows a success is for no issue that is done.
-		o.Issue, o.Task = 0, aide.Trigger{Kind: aide.Issue}.Task()
+		o.Issue, o.Task = 0, aidefile.Trigger{Kind: aidefile.Issue}.Task()
 	case asked, exit.Kind == supervisor.Lost && !follows: // which is nobody's failure
 		g.queue.Free(o.Issue)
 	case !follows:
@@ -145,10 +145,10 @@ func (c *Controller) resetIssues(path string, g *aider, busy bool) {
 }
 
 // pollIssues starts a run for an issue of the agent, if there is one and it can.
-func (c *Controller) pollIssues(ctx context.Context, path string, g *aider, a *aide.Agent) error {
+func (c *Controller) pollIssues(ctx context.Context, path string, g *aider, a *aidefile.Agent) error {
 	if p, err := c.place(path, g); err != nil || g.isHeld() {
 		return nil
-	} else if s, err := p.State(); err != nil || !aide.Decide(aide.StateOf(s, true, nil)).Run {
+	} else if s, err := p.State(); err != nil || !aidefile.Decide(aidefile.StateOf(s, true, nil)).Run {
 		return nil // nobody need ask now
 	}
 	open, err := askIssues(ctx, a, askIssuesTime)
@@ -165,7 +165,7 @@ func (c *Controller) pollIssues(ctx context.Context, path string, g *aider, a *a
 	if !ok {
 		return nil
 	}
-	err = c.fire(ctx, path, runner.Order{Trigger: aide.Trigger{Kind: aide.Issue}.String(), Task: t.Task(),
+	err = c.fire(ctx, path, runner.Order{Trigger: aidefile.Trigger{Kind: aidefile.Issue}.String(), Task: t.Task(),
 		Issue: t.Number})
 	if err != nil {
 		g.mu.Lock()
@@ -177,7 +177,7 @@ func (c *Controller) pollIssues(ctx context.Context, path string, g *aider, a *a
 }
 
 // askIssues asks for the open issues of an agent, for so long at most.
-func askIssues(ctx context.Context, a *aide.Agent, patience time.Duration) ([]aide.Ticket, error) {
+func askIssues(ctx context.Context, a *aidefile.Agent, patience time.Duration) ([]aidefile.Ticket, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("gh has not ended within %v", patience))
 	defer cancel()
 	argv := []string{"gh", "issue", "list", "--state", "open", "--label", a.File.Label, "--limit",
@@ -191,7 +191,7 @@ func askIssues(ctx context.Context, a *aide.Agent, patience time.Duration) ([]ai
 	case r.Exit.Kind != supervisor.Normal:
 		return nil, fmt.Errorf("gh issue list: %v: %.300s", r.Exit, proc.Plain(string(r.Stderr)))
 	}
-	return aide.ParseTickets(r.Stdout)
+	return aidefile.ParseTickets(r.Stdout)
 }
 
 // tellPoll tells when the issues cannot be looked at any more, and when they can again.

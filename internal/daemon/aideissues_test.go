@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -51,9 +51,9 @@ func TestAskIssues(t *testing.T) {
 				path += ":" + os.Getenv("PATH")
 			}
 			t.Setenv("PATH", path)
-			f := aide.Default()
+			f := aidefile.Default()
 			f.Label = "bot"
-			open, err := askIssues(context.Background(), &aide.Agent{Path: filepath.Join(dir, "Aidefile"), File: f}, patience)
+			open, err := askIssues(context.Background(), &aidefile.Agent{Path: filepath.Join(dir, "Aidefile"), File: f}, patience)
 			if c.count < 0 { // too much of it
 				if err == nil {
 					t.Error("no error")
@@ -74,10 +74,10 @@ func TestAskIssues(t *testing.T) {
 // taken all the same; that of one that was stopped in a sleep is not.
 func TestIssueAfterAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlay(t, aideTree(t, aide.Single()))
+		p := newPlay(t, aideTree(t, aidefile.Single()))
 		defer p.close()
 		g := p.aider("t/a")
-		open := []aide.Ticket{{Number: 5, Title: "t"}}
+		open := []aidefile.Ticket{{Number: 5, Title: "t"}}
 		changed := func(reason supervisor.Reason) (again bool) {
 			g.mu.Lock()
 			g.order.Issue = 5

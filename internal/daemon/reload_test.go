@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -121,7 +121,7 @@ func TestReloadCounts(t *testing.T) {
 	same := func(*spec.Agent) {}
 	aided := func(path string) func(testing.TB) *spec.Tree {
 		return func(t testing.TB) *spec.Tree {
-			return edited(t, treeWith(t, aide.File{}), "a", func(a *spec.Agent) { a.Aide.Path = path })
+			return edited(t, treeWith(t, aidefile.File{}), "a", func(a *spec.Agent) { a.Aide.Path = path })
 		}
 	}
 	for name, c := range map[string]struct {

@@ -1,7 +1,7 @@
 package spec
 
 import (
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -14,12 +14,12 @@ func (a *assembly) checkAide(i int, g *Agent) {
 	}
 	if len(g.Command) > 0 {
 		a.problem(i, []string{"command"}, "remove one of the two", "a command beside an %s, expected one of them",
-			aide.FileName)
+			aidefile.FileName)
 	}
 	a.checkCommand(i, g.Aide.Command, "aidefile")
 	if g.Terminal || g.Runtime != Proc || g.Pool != nil {
 		a.problem(i, []string{"aidefile"}, "", "an agent of an %s in a terminal, in tmux or in a "+
-			"pool, expected a plain one", aide.FileName)
+			"pool, expected a plain one", aidefile.FileName)
 	}
 	g.Notify = true // its runs say what they do
 }
@@ -31,6 +31,6 @@ func (a *assembly) checkAideParent(i int, n *Node) {
 		(n.Strategy == supervisor.OneForAll || n.Strategy == supervisor.RestForOne) {
 		a.problem(i, []string{"aidefile"}, "put it below another supervisor",
 			"an agent of an %s in a supervisor with the strategy %v, expected one_for_one: each run of it "+
-				"would restart the others", aide.FileName, n.Strategy)
+				"would restart the others", aidefile.FileName, n.Strategy)
 	}
 }

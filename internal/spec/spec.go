@@ -9,7 +9,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -152,7 +152,7 @@ type Agent struct {
 	// Aide makes it an agent that runs when its triggers fire, by what its
 	// Aidefile says; it has no Command then. Restart, Backoff and Limit are
 	// those of its policy.
-	Aide *aide.Agent
+	Aide *aidefile.Agent
 	// Pool makes a pool of it. It is nil in a tree but for Node.Template.
 	Pool *Pool
 	// Instance says of which pool it is an instance; zero if of none.

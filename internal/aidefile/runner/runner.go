@@ -3,7 +3,7 @@
 // the Aidefile anew, finds the secrets, runs the hooks before it, calls the
 // command of the project until it succeeds or the budget is used up, keeps a
 // summary, runs the hooks after it, and ends with an exit code that says how it
-// went (aide.Result). It restarts nothing.
+// went (aidefile.Result). It restarts nothing.
 package runner
 
 import (
@@ -21,7 +21,7 @@ import (
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
@@ -34,13 +34,13 @@ func Argv(exe, order string) []string { return []string{exe, Arg, order} }
 
 // Order is what a run is told.
 type Order struct {
-	Aidefile string        `json:"aidefile"` // absolute path
-	Settings aide.Settings `json:"settings"`
-	Trigger  string        `json:"trigger"`         // as the Aidefile spells it
-	Task     string        `json:"task"`            // what is to be done
-	Issue    int           `json:"issue,omitempty"` // that the task is
-	Fired    time.Time     `json:"fired"`
-	Chain    time.Time     `json:"chain"` // when the chain of runs began that it belongs to: at Fired, or a reset since
+	Aidefile string            `json:"aidefile"` // absolute path
+	Settings aidefile.Settings `json:"settings"`
+	Trigger  string            `json:"trigger"`         // as the Aidefile spells it
+	Task     string            `json:"task"`            // what is to be done
+	Issue    int               `json:"issue,omitempty"` // that the task is
+	Fired    time.Time         `json:"fired"`
+	Chain    time.Time         `json:"chain"` // when the chain of runs began that it belongs to: at Fired, or a reset since
 }
 
 // Names of files in the directory of an Order.
@@ -110,7 +110,7 @@ func Main(args []string) int {
 	order, err := Read(args[0])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "coppice aide-run:", err)
-		return aide.Faulty.Code()
+		return aidefile.Faulty.Code()
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -138,11 +138,11 @@ type Runner struct {
 
 	order    Order
 	dir      string // of the order
-	file     *aide.File
+	file     *aidefile.File
 	env      map[string]string
 	secrets  *secrets
 	out, err *redactor
-	meter    aide.Meter
+	meter    aidefile.Meter
 	heard    *hearing // in the last call; nil before the first
 	look     time.Duration
 	hookTime time.Duration
@@ -167,18 +167,18 @@ func New(o Order, dir string, env []string, out, errs io.Writer) *Runner {
 }
 
 // Run makes the run.
-func (r *Runner) Run(ctx context.Context) aide.Result {
+func (r *Runner) Run(ctx context.Context) aidefile.Result {
 	result, reason := r.work(ctx)
 	if stoppedBy(ctx) {
-		return r.close(aide.Failed, "stopped")
+		return r.close(aidefile.Failed, "stopped")
 	}
-	if r.file == nil || r.heard == nil && result == aide.Spent {
+	if r.file == nil || r.heard == nil && result == aidefile.Spent {
 		return r.close(result, reason) // nothing was done
 	}
-	if last, ok := r.over(); ok && result != aide.Succeeded {
-		result, reason = aide.Spent, fmt.Sprintf("%s; %s", reason, last)
+	if last, ok := r.over(); ok && result != aidefile.Succeeded {
+		result, reason = aidefile.Spent, fmt.Sprintf("%s; %s", reason, last)
 	}
-	summary := r.secrets.redact(aide.Summary(result, reason, &r.meter, r.heard.answer(),
+	summary := r.secrets.redact(aidefile.Summary(result, reason, &r.meter, r.heard.answer(),
 		r.file.Output.MaxSummaryTokens))
 	if err := replace(filepath.Join(r.dir, SummaryName), []byte(summary+"\n")); err != nil {
 		r.say("the summary cannot be kept: %v", err)
@@ -186,21 +186,21 @@ func (r *Runner) Run(ctx context.Context) aide.Result {
 	r.env["COPPICE_RESULT"], r.env["COPPICE_SUMMARY"] = result.String(), filepath.Join(r.dir, SummaryName)
 	r.env["COPPICE_REASON"] = reason
 	if err := r.hooks(ctx, "on_complete", r.file.Hooks.OnComplete); err != nil {
-		if r.say("%v", err); result == aide.Succeeded {
-			result, reason = aide.Failed, err.Error()
+		if r.say("%v", err); result == aidefile.Succeeded {
+			result, reason = aidefile.Failed, err.Error()
 		}
 	}
-	if result == aide.Succeeded && r.order.Issue > 0 {
+	if result == aidefile.Succeeded && r.order.Issue > 0 {
 		if err := r.closeIssue(ctx); err != nil {
 			reason = fmt.Sprintf("done, but issue %d could not be closed: %v", r.order.Issue, err)
 		}
 	}
-	if result == aide.Succeeded {
+	if result == aidefile.Succeeded {
 		r.forget()
 	}
 	fmt.Fprintln(r.out, summary)
 	if stoppedBy(ctx) {
-		return r.close(aide.Failed, "stopped")
+		return r.close(aidefile.Failed, "stopped")
 	}
 	return r.close(result, reason)
 }
@@ -211,7 +211,7 @@ func stoppedBy(ctx context.Context) bool {
 }
 
 // close ends the run.
-func (r *Runner) close(result aide.Result, reason string) aide.Result {
+func (r *Runner) close(result aidefile.Result, reason string) aidefile.Result {
 	text := result.String()
 	if reason != "" {
 		text += ": " + reason
@@ -232,19 +232,19 @@ func (r *Runner) say(format string, args ...any) {
 }
 
 // work is the run but for what is told of it.
-func (r *Runner) work(ctx context.Context) (aide.Result, string) {
+func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 	file, err := config.LoadAidefile(r.order.Aidefile)
 	if err != nil {
-		return aide.Faulty, err.Error()
+		return aidefile.Faulty, err.Error()
 	}
 	r.file = file
 	r.recall()
 	budget, err := file.Budget.Within(r.spent)
-	if r.meter = (aide.Meter{Budget: budget}); err != nil {
-		return aide.Spent, err.Error()
+	if r.meter = (aidefile.Meter{Budget: budget}); err != nil {
+		return aidefile.Spent, err.Error()
 	}
 	if err := r.secrets.find(file.Vault, r.order.Settings.Vault, r.env); err != nil {
-		return aide.Faulty, err.Error()
+		return aidefile.Faulty, err.Error()
 	}
 	r.describe()
 	if t := file.Budget.Timeout; t > 0 {
@@ -254,7 +254,7 @@ func (r *Runner) work(ctx context.Context) (aide.Result, string) {
 	}
 	r.Tell("on_spawn")
 	if err := r.hooks(ctx, "on_spawn", file.Hooks.OnSpawn); err != nil {
-		return verdict(err, aide.Faulty), err.Error()
+		return verdict(err, aidefile.Faulty), err.Error()
 	}
 	var last error
 	for {
@@ -263,23 +263,23 @@ func (r *Runner) work(ctx context.Context) (aide.Result, string) {
 		}
 		if last != nil {
 			if err := r.pause(ctx); err != nil {
-				return verdict(err, aide.Failed), err.Error()
+				return verdict(err, aidefile.Failed), err.Error()
 			}
 		}
 		r.Tell(fmt.Sprintf("try %d of %d, %d tokens left", r.meter.Calls(), file.Budget.MaxRetries+1, r.meter.Left()))
 		err := r.call(ctx, last)
 		if err == nil {
-			return aide.Succeeded, ""
+			return aidefile.Succeeded, ""
 		}
 		if ctx.Err() != nil {
-			return verdict(err, aide.Failed), err.Error()
+			return verdict(err, aidefile.Failed), err.Error()
 		}
-		var spent *aide.Exhausted
+		var spent *aidefile.Exhausted
 		if errors.As(err, &spent) {
-			return aide.BudgetExhausted, err.Error()
+			return aidefile.BudgetExhausted, err.Error()
 		}
 		if errors.Is(err, proc.ErrCommand) || errors.Is(err, errArguments) {
-			return aide.Faulty, err.Error()
+			return aidefile.Faulty, err.Error()
 		}
 		r.say("try %d: %v", r.meter.Calls(), err)
 		last = err
@@ -301,14 +301,14 @@ func (r *Runner) pause(ctx context.Context) error {
 }
 
 // exhausted is the result of a run whose budget is used up.
-func (r *Runner) exhausted(err, last error) (aide.Result, string) {
+func (r *Runner) exhausted(err, last error) (aidefile.Result, string) {
 	switch {
 	case last == nil:
-		return aide.BudgetExhausted, err.Error()
+		return aidefile.BudgetExhausted, err.Error()
 	case r.file.Budget.MaxRetries == 0 && r.meter.Left() > 0: // there was one try
-		return aide.Failed, last.Error()
+		return aidefile.Failed, last.Error()
 	}
-	return aide.BudgetExhausted, fmt.Sprintf("%v; the last: %v", err, last)
+	return aidefile.BudgetExhausted, fmt.Sprintf("%v; the last: %v", err, last)
 }
 
 // late is the cause of the end of a run that takes too long.
@@ -317,10 +317,10 @@ type late struct{ after time.Duration }
 func (l *late) Error() string { return fmt.Sprintf("it has not ended within %v", l.after) }
 
 // verdict is what an error makes of the run.
-func verdict(err error, otherwise aide.Result) aide.Result {
+func verdict(err error, otherwise aidefile.Result) aidefile.Result {
 	var l *late
 	if errors.As(err, &l) {
-		return aide.TimedOut
+		return aidefile.TimedOut
 	}
 	return otherwise
 }

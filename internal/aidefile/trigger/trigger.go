@@ -1,7 +1,7 @@
 // Package firing begins the runs of agents that wait for triggers. It decides
 // nothing: package aide says whether a firing is a run, and the supervisor of
 // the agent starts it, and restarts it.
-package firing
+package trigger
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -38,12 +38,12 @@ func (p Place) State() (supervisor.State, error) {
 // Fire begins a run, if one is to begin, and waits until it has. before is
 // called when that is decided, and may be nil; its error stops it. The error
 // wraps ErrSkipped if there is none.
-func (p Place) Fire(ctx context.Context, before func(aide.Decision) error) error {
+func (p Place) Fire(ctx context.Context, before func(aidefile.Decision) error) error {
 	s, err := p.State()
 	if err != nil {
 		return skipped(err)
 	}
-	d := aide.Decide(aide.StateOf(s, false, nil))
+	d := aidefile.Decide(aidefile.StateOf(s, false, nil))
 	if !d.Run {
 		return fmt.Errorf("%w: %s", ErrSkipped, d.Reason)
 	}
@@ -101,7 +101,7 @@ type Gate struct {
 	// run follow. Set it before the first start.
 	Ended func(exit supervisor.Exit, asked, follows bool)
 
-	policy aide.Policy
+	policy aidefile.Policy
 
 	mu      sync.Mutex
 	fired   bool // a run is to begin
@@ -109,7 +109,7 @@ type Gate struct {
 }
 
 // NewGate makes a gate, which is open if a run is in progress or pending.
-func NewGate(p aide.Policy, open bool) *Gate { return &Gate{policy: p, follows: open} }
+func NewGate(p aidefile.Policy, open bool) *Gate { return &Gate{policy: p, follows: open} }
 
 // open lets the next start through.
 func (g *Gate) open() {
@@ -126,7 +126,7 @@ func (g *Gate) shut() {
 }
 
 // Follow has another policy say from now on which ends are followed by a run.
-func (g *Gate) Follow(p aide.Policy) {
+func (g *Gate) Follow(p aidefile.Policy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.policy = p

@@ -1,4 +1,4 @@
-package firing
+package trigger
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -50,7 +50,7 @@ type rig struct {
 	limit []supervisor.Event
 }
 
-func newRig(t testing.TB, p aide.Policy, next func(n int) *life) *rig {
+func newRig(t testing.TB, p aidefile.Policy, next func(n int) *life) *rig {
 	r := &rig{next: next}
 	r.Gate = NewGate(p, false)
 	restart, backoff, limit := p.Child(0)
@@ -121,8 +121,8 @@ func script(s string) func(int) *life {
 	}
 }
 
-func policy(r supervisor.Restart, most int, b supervisor.BackoffKind) aide.Policy {
-	return aide.Policy{Restart: r, MaxRestarts: most, Backoff: b}
+func policy(r supervisor.Restart, most int, b supervisor.BackoffKind) aidefile.Policy {
+	return aidefile.Policy{Restart: r, MaxRestarts: most, Backoff: b}
 }
 
 // The vectors of the seed: from one firing, how many runs, and the sleeps between them.
@@ -132,7 +132,7 @@ func TestChains(t *testing.T) {
 	const forever = -1 // goes on: the first sleeps are compared
 	for _, c := range []struct {
 		name   string
-		policy aide.Policy
+		policy aidefile.Policy
 		runs   string
 		count  int
 		sleeps []float64
@@ -142,7 +142,7 @@ func TestChains(t *testing.T) {
 		{"all fail, linear", policy(onFailure, 4, lin), "-", 5, []float64{1, 2, 3, 4}, supervisor.GivenUp},
 		{"all fail, fixed", policy(onFailure, 3, fix), "-", 4, []float64{1, 1, 1}, supervisor.GivenUp},
 		{"all fail, always", policy(always, 3, exp), "-", 4, []float64{1, 2, 4}, supervisor.GivenUp},
-		{"the seed's default", aide.Kept(), "-", 11, []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 300}, supervisor.GivenUp},
+		{"the seed's default", aidefile.Kept(), "-", 11, []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 300}, supervisor.GivenUp},
 		{"each sleep is capped", policy(onFailure, 12, exp), "-", 13, []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300}, supervisor.GivenUp},
 		{"no restarts, on-failure", policy(onFailure, 0, exp), "-", 1, nil, supervisor.GivenUp},
 		{"no restarts, always, failure", policy(always, 0, exp), "-", 1, nil, supervisor.GivenUp},
@@ -150,9 +150,9 @@ func TestChains(t *testing.T) {
 		{"no restarts, on-failure, success", policy(onFailure, 0, exp), "+", 1, nil, supervisor.Stopped},
 		{"no restarts, never", policy(never, 0, exp), "-", 1, nil, supervisor.Stopped},
 		{"never, failure", policy(never, 10, exp), "-", 1, nil, supervisor.Stopped},
-		{"never, success", aide.Single(), "+", 1, nil, supervisor.Stopped},
-		{"on-failure, success", aide.Kept(), "+", 1, nil, supervisor.Stopped},
-		{"on-failure, success after failures", aide.Kept(), "--+", 3, []float64{1, 2}, supervisor.Stopped},
+		{"never, success", aidefile.Single(), "+", 1, nil, supervisor.Stopped},
+		{"on-failure, success", aidefile.Kept(), "+", 1, nil, supervisor.Stopped},
+		{"on-failure, success after failures", aidefile.Kept(), "--+", 3, []float64{1, 2}, supervisor.Stopped},
 		{"always, successes are not counted", policy(always, 3, exp), "+", forever, []float64{1, 1, 1, 1, 1, 1, 1, 1}, 0},
 		{"always, a success begins anew", policy(always, 10, exp), "--+-", 14, []float64{1, 2, 1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300}, supervisor.GivenUp},
 		{"two streaks below the limit, then one at it", policy(always, 3, fix), "--+---+-", 11, []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, supervisor.GivenUp},
@@ -193,7 +193,7 @@ func TestChains(t *testing.T) {
 
 func TestAFiringDuringARunOrASleepIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, aide.Kept(), script("-"))
+		r := newRig(t, aidefile.Kept(), script("-"))
 		defer r.end()
 		r.fire(t)
 		if err := r.fire(t); !errors.Is(err, ErrSkipped) {
@@ -267,7 +267,7 @@ func TestAgentsOfOneSupervisor(t *testing.T) {
 
 func TestAStopInALongSleepIsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, aide.Kept(), script("-"))
+		r := newRig(t, aidefile.Kept(), script("-"))
 		r.fire(t)
 		time.Sleep(11*time.Second + 511*time.Second + time.Second) // in the sleep of 300 s
 		synctest.Wait()
@@ -313,7 +313,7 @@ func TestNothingElseBeginsARun(t *testing.T) {
 
 // model is the seed in a few lines: what follows the end of a run.
 type model struct {
-	policy  aide.Policy
+	policy  aidefile.Policy
 	count   int // consecutive restarts
 	attempt int
 }
@@ -444,7 +444,7 @@ func TestADay(t *testing.T) {
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
-					Watch(ctx, []aide.Schedule{every(5 * time.Minute)}, func(aide.Due) {
+					Watch(ctx, []aidefile.Schedule{every(5 * time.Minute)}, func(aidefile.Due) {
 						if r.fire(t) == nil {
 							fired++
 						} else {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -70,17 +70,17 @@ func (r *Runner) call(ctx context.Context, last error) error {
 func (r *Runner) used() agentcli.Report {
 	out := r.heard.report()
 	source := r.order.Settings.Usage
-	if source == aide.FromNowhere {
+	if source == aidefile.FromNowhere {
 		return agentcli.Report{}
 	}
-	if source == aide.FromOutput {
+	if source == aidefile.FromOutput {
 		return out
 	}
 	var file agentcli.Report
 	if text, err := readUsage(filepath.Join(r.dir, usageName)); err == nil {
 		file = agentcli.ReadUsage(text)
 	}
-	if file.Known || source == aide.FromFile {
+	if file.Known || source == aidefile.FromFile {
 		out.Tokens, out.Known, out.Ended = file.Tokens, file.Known, false
 	}
 	return out
@@ -141,7 +141,7 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, h *hea
 			// then it is what it says that counts.
 			was := over
 			if over = r.overspent(); over && was {
-				why, running = aide.Overspent(agentcli.Add(r.meter.Used(), r.used().Tokens), r.meter.Tokens), false
+				why, running = aidefile.Overspent(agentcli.Add(r.meter.Used(), r.used().Tokens), r.meter.Tokens), false
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package aide
+package aidefile
 
 import "github.com/coppice-dev/coppice/supervisor"
 

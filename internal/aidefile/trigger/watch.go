@@ -1,10 +1,10 @@
-package firing
+package trigger
 
 import (
 	"context"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 )
 
 // look is how long a clock on the wall is trusted not to be set.
@@ -12,8 +12,8 @@ const look = 30 * time.Second
 
 // Watch calls fire for each schedule that is due, one at a time, until ctx
 // ends. Its times begin now.
-func Watch(ctx context.Context, schedules []aide.Schedule, fire func(aide.Due)) {
-	clock := aide.NewClock(wall(), schedules)
+func Watch(ctx context.Context, schedules []aidefile.Schedule, fire func(aidefile.Due)) {
+	clock := aidefile.NewClock(wall(), schedules)
 	for {
 		next := clock.Next()
 		if next.IsZero() {

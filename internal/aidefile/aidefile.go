@@ -41,7 +41,7 @@
 //   - A run that cannot begin (no such secret, a faulty Aidefile) has failed,
 //     and so has one that took too long or used up its budget.
 //   - The Aidefile is read anew for each run.
-package aide
+package aidefile
 
 import (
 	"path/filepath"

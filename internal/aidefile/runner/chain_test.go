@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 )
 
 // next is another run of the same chain.
@@ -29,16 +29,16 @@ func TestChain(t *testing.T) {
 	b := newBench(t, "[budget]\ntokens = 100\nchain_tokens = 150\nmax_retries = 0\n[hooks]\non_spawn = [\"h.sh\"]\n", use)
 	b.write("h.sh", "printf h >>hooks")
 	b.order.Chain = time.Now()
-	b.run(context.Background(), aide.Failed, "exit code 1 (60 tokens)")
+	b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)")
 	b = b.next()
-	b.run(context.Background(), aide.Failed, "exit code 1 (60 tokens)")
+	b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)")
 	b = b.next()
-	if b.run(context.Background(), aide.Spent, "60 of 30 tokens are used up; the last: exit code 1; its chain of runs has used 180 tokens, of 150 (60 tokens)"); b.meter.Tokens != 30 {
+	if b.run(context.Background(), aidefile.Spent, "60 of 30 tokens are used up; the last: exit code 1; its chain of runs has used 180 tokens, of 150 (60 tokens)"); b.meter.Tokens != 30 {
 		t.Errorf("the third run had %d tokens, expected 30", b.meter.Tokens)
 	}
 	b.calls(3)
 	b = b.next() // whoever starts it
-	b.run(context.Background(), aide.Spent, "its chain of runs has used 180 tokens, of 150")
+	b.run(context.Background(), aidefile.Spent, "its chain of runs has used 180 tokens, of 150")
 	b.calls(3)
 	if got := b.read("hooks"); got != "hhh" {
 		t.Errorf("hooks %q: what can do nothing needs no preparation", got)
@@ -46,15 +46,15 @@ func TestChain(t *testing.T) {
 
 	b = b.next() // a new chain
 	b.order.Chain = b.order.Chain.Add(time.Second)
-	b.run(context.Background(), aide.Failed, "exit code 1 (60 tokens)")
+	b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)")
 	b.write("ok", "")
 	b = b.next()
-	b.run(context.Background(), aide.Succeeded, "")
+	b.run(context.Background(), aidefile.Succeeded, "")
 	if err := os.Remove(filepath.Join(b.dir, "ok")); err != nil {
 		t.Fatal(err)
 	}
 	b = b.next() // a success begins it anew
-	if b.run(context.Background(), aide.Failed, "exit code 1 (60 tokens)"); b.spent != 0 || b.chained() != 60 {
+	if b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)"); b.spent != 0 || b.chained() != 60 {
 		t.Errorf("after a success: %d tokens were spent before, %d by now", b.spent, b.chained())
 	}
 }
@@ -63,7 +63,7 @@ func TestChain(t *testing.T) {
 func TestABudgetForEachRun(t *testing.T) {
 	b := newBench(t, "[budget]\ntokens = 100\nmax_retries = 0\n", `echo '{"usage":{"output_tokens":60}}'; exit 1`)
 	for range 5 {
-		if b.run(context.Background(), aide.Failed, "exit code 1 (60 tokens)"); b.meter.Tokens != 100 {
+		if b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)"); b.meter.Tokens != 100 {
 			t.Errorf("it had %d tokens", b.meter.Tokens)
 		}
 		b = b.next()
@@ -101,7 +101,7 @@ func TestADamagedChain(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(b.Runner.dir, spentName), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		b.run(context.Background(), aide.Succeeded, "")
+		b.run(context.Background(), aidefile.Succeeded, "")
 	}
 }
 
@@ -114,20 +114,20 @@ func TestTokensOnTheOutput(t *testing.T) {
 	result := `{"type":"result","subtype":"success","is_error":false,"result":"<aide-summary>all is up</aide-summary>","usage":{"input_tokens":4,"output_tokens":400}}`
 	for _, c := range []struct {
 		name, script string
-		result       aide.Result
+		result       aidefile.Result
 		reason       string
 		tokens       int64
 	}{
-		{"claude, in its budget", "init\n" + message("a", 96) + "\n" + result, aide.Succeeded, "success (404 tokens)", 404},
-		{"claude, beyond it", message("a", 96) + "\n" + message("b", 996) + "\n~", aide.BudgetExhausted, "budget exhausted: 1100 tokens are used, of 1000", 1100},
-		{"claude, the same message again and again", strings.Repeat(message("a", 496)+"\n", 5) + result, aide.Succeeded, "success (500 tokens)", 500},
-		{"claude, beyond it with its last word", message("a", 96) + "\n" + strings.Replace(result, "400", "4000", 1), aide.Succeeded, "success (4004 tokens)", 4004},
-		{"claude, cut off", message("a", 96) + "\n" + result[:60] + "\n!", aide.Failed, "exit code 1", 100},
-		{"codex", `{"type":"turn.started"}` + "\n" + `{"type":"turn.completed","usage":{"input_tokens":900,"cached_input_tokens":800,"output_tokens":20}}`, aide.Succeeded, "success (120 tokens)", 120},
-		{"codex, failed", `{"type":"turn.failed","error":{"message":"status 401"}}`, aide.Failed, "it ended with 0, and says that it has failed: status 401", 0},
-		{"gemini", "{\n  \"response\": \"fine\",\n  \"stats\": {\n    \"models\": {\n      \"m\": {\"tokens\": {\"total\": 70, \"cached\": 30}}\n    }\n  }\n}", aide.Succeeded, "success (40 tokens)", 40},
-		{"opencode, beyond it", strings.Repeat(`{"type":"step_finish","sessionID":"s","part":{"reason":"tool-calls","tokens":{"input":400,"output":100,"reasoning":1}}}`+"\n", 2) + "~", aide.BudgetExhausted, "1002 tokens are used, of 1000", 1002},
-		{"rubbish", "\xff{{{\"\n}}}\n{\"usage\":\n" + message("a", 1), aide.Succeeded, "success (5 tokens)", 5},
+		{"claude, in its budget", "init\n" + message("a", 96) + "\n" + result, aidefile.Succeeded, "success (404 tokens)", 404},
+		{"claude, beyond it", message("a", 96) + "\n" + message("b", 996) + "\n~", aidefile.BudgetExhausted, "budget exhausted: 1100 tokens are used, of 1000", 1100},
+		{"claude, the same message again and again", strings.Repeat(message("a", 496)+"\n", 5) + result, aidefile.Succeeded, "success (500 tokens)", 500},
+		{"claude, beyond it with its last word", message("a", 96) + "\n" + strings.Replace(result, "400", "4000", 1), aidefile.Succeeded, "success (4004 tokens)", 4004},
+		{"claude, cut off", message("a", 96) + "\n" + result[:60] + "\n!", aidefile.Failed, "exit code 1", 100},
+		{"codex", `{"type":"turn.started"}` + "\n" + `{"type":"turn.completed","usage":{"input_tokens":900,"cached_input_tokens":800,"output_tokens":20}}`, aidefile.Succeeded, "success (120 tokens)", 120},
+		{"codex, failed", `{"type":"turn.failed","error":{"message":"status 401"}}`, aidefile.Failed, "it ended with 0, and says that it has failed: status 401", 0},
+		{"gemini", "{\n  \"response\": \"fine\",\n  \"stats\": {\n    \"models\": {\n      \"m\": {\"tokens\": {\"total\": 70, \"cached\": 30}}\n    }\n  }\n}", aidefile.Succeeded, "success (40 tokens)", 40},
+		{"opencode, beyond it", strings.Repeat(`{"type":"step_finish","sessionID":"s","part":{"reason":"tool-calls","tokens":{"input":400,"output":100,"reasoning":1}}}`+"\n", 2) + "~", aidefile.BudgetExhausted, "1002 tokens are used, of 1000", 1002},
+		{"rubbish", "\xff{{{\"\n}}}\n{\"usage\":\n" + message("a", 1), aidefile.Succeeded, "success (5 tokens)", 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			script := "cat said"
@@ -146,7 +146,7 @@ func TestTokensOnTheOutput(t *testing.T) {
 	}
 	b := newBench(t, "", "cat said")
 	b.write("said", message("a", 5)+"\n"+result+"\n")
-	b.run(context.Background(), aide.Succeeded, "")
+	b.run(context.Background(), aidefile.Succeeded, "")
 	if summary, err := os.ReadFile(filepath.Join(b.Runner.dir, SummaryName)); err != nil || !strings.HasSuffix(string(summary), "\n\nall is up\n") {
 		t.Errorf("summary %q, %v", summary, err)
 	}
@@ -156,7 +156,7 @@ func TestTokensOnTheOutput(t *testing.T) {
 func TestAHugeOutput(t *testing.T) {
 	b := newBench(t, "", `head -c 40000000 /dev/zero | tr '\0' x; echo; echo '{"usage":{"output_tokens":7}}'`)
 	b.Runner.out = b.secrets.writer(io.Discard)
-	if b.run(context.Background(), aide.Succeeded, "success (7 tokens)"); len(b.heard.tail) > 2*maxTail {
+	if b.run(context.Background(), aidefile.Succeeded, "success (7 tokens)"); len(b.heard.tail) > 2*maxTail {
 		t.Errorf("%d bytes are kept", len(b.heard.tail))
 	}
 }
@@ -164,23 +164,23 @@ func TestAHugeOutput(t *testing.T) {
 // Which of its words counts is for the project to say.
 func TestSourcesOfUsage(t *testing.T) {
 	for _, c := range []struct {
-		source aide.Source
+		source aidefile.Source
 		script string
 		tokens int64
 	}{
-		{aide.AnySource, `echo 7 >"$COPPICE_USAGE"`, 7},
-		{aide.AnySource, `true`, 30},
-		{aide.AnySource, `echo nothing >"$COPPICE_USAGE"`, 30},
-		{aide.FromOutput, `echo 7 >"$COPPICE_USAGE"`, 30},
-		{aide.FromFile, `echo 7 >"$COPPICE_USAGE"`, 7},
-		{aide.FromFile, `true`, 0},
-		{aide.FromFile, `ln -s /dev/zero "$COPPICE_USAGE"`, 0},
-		{aide.FromFile, `mkfifo "$COPPICE_USAGE"`, 0},
-		{aide.FromNowhere, `echo 7 >"$COPPICE_USAGE"`, 0},
+		{aidefile.AnySource, `echo 7 >"$COPPICE_USAGE"`, 7},
+		{aidefile.AnySource, `true`, 30},
+		{aidefile.AnySource, `echo nothing >"$COPPICE_USAGE"`, 30},
+		{aidefile.FromOutput, `echo 7 >"$COPPICE_USAGE"`, 30},
+		{aidefile.FromFile, `echo 7 >"$COPPICE_USAGE"`, 7},
+		{aidefile.FromFile, `true`, 0},
+		{aidefile.FromFile, `ln -s /dev/zero "$COPPICE_USAGE"`, 0},
+		{aidefile.FromFile, `mkfifo "$COPPICE_USAGE"`, 0},
+		{aidefile.FromNowhere, `echo 7 >"$COPPICE_USAGE"`, 0},
 	} {
 		b := newBench(t, "", `echo '{"usage":{"output_tokens":30}}'; `+c.script)
 		b.order.Settings.Usage = c.source
-		if b.run(context.Background(), aide.Succeeded, ""); b.meter.Used() != c.tokens {
+		if b.run(context.Background(), aidefile.Succeeded, ""); b.meter.Used() != c.tokens {
 			t.Errorf("%v, %s: %d tokens, expected %d", c.source, c.script, b.meter.Used(), c.tokens)
 		}
 	}

@@ -1,4 +1,4 @@
-package aide
+package aidefile
 
 import (
 	"fmt"

@@ -16,7 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -31,13 +31,13 @@ type bench struct {
 }
 
 // newBench makes an agent with an Aidefile, whose command is a shell script.
-func newBench(t *testing.T, aidefile, script string, env ...string) *bench {
+func newBench(t *testing.T, file, script string, env ...string) *bench {
 	t.Helper()
 	b := &bench{t: t, dir: t.TempDir()}
-	b.write("Aidefile", aidefile)
+	b.write("Aidefile", file)
 	order := Order{
 		Aidefile: filepath.Join(b.dir, "Aidefile"), Trigger: "manual", Task: "do it",
-		Settings: aide.Settings{Command: []string{"/bin/sh", "-c", script}, Vault: filepath.Join(b.dir, "vault"), Base: time.Millisecond},
+		Settings: aidefile.Settings{Command: []string{"/bin/sh", "-c", script}, Vault: filepath.Join(b.dir, "vault"), Base: time.Millisecond},
 	}
 	env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+b.dir)
 	b.Runner = New(order, t.TempDir(), env, &b.out, &b.out)
@@ -73,7 +73,7 @@ func (b *bench) read(name string) string {
 func (b *bench) last() string { return b.told[len(b.told)-1] }
 
 // run makes the run, and fails unless it ends like this, for that reason.
-func (b *bench) run(ctx context.Context, result aide.Result, reason string) {
+func (b *bench) run(ctx context.Context, result aidefile.Result, reason string) {
 	b.t.Helper()
 	if got := b.Run(ctx); got != result || !strings.Contains(b.last(), reason) {
 		b.t.Errorf("%v: %s\nexpected %v: %s\n%s", got, b.last(), result, reason, b.out.String())
@@ -92,31 +92,31 @@ func TestResults(t *testing.T) {
 	const claude = `printf x >>calls; echo '{"type":"result","is_error":%v,"result":"all well","usage":{"input_tokens":%d,"output_tokens":10}}'; exit %d`
 	for _, c := range []struct {
 		name, aidefile, script string
-		result                 aide.Result
+		result                 aidefile.Result
 		reason                 string
 		calls                  int
 		tokens                 int64
 	}{
-		{"success", "", fmt.Sprintf(claude, false, 20, 0), aide.Succeeded, "success (30 tokens)", 1, 30},
-		{"success without a word of tokens", "", "printf x >>calls; echo hello", aide.Succeeded, "success", 1, 0},
-		{"failure, tried again", "", "printf x >>calls; exit 3", aide.BudgetExhausted, "budget exhausted: all 4 tries have failed; the last: ", 4, 0},
-		{"failure, not tried again", "[budget]\nmax_retries = 0\n", "printf x >>calls; exit 3", aide.Failed, "exit code 3", 1, 0},
-		{"success at the second try", "", "printf x >>calls; test $COPPICE_TRY = 2", aide.Succeeded, "", 2, 0},
-		{"exit code 0 proves nothing", "[budget]\nmax_retries = 0\n", fmt.Sprintf(claude, true, 20, 0), aide.Failed, "it ended with 0, and says that it has failed: all well", 1, 30},
-		{"tokens used up", "[budget]\ntokens = \"100\"\n", fmt.Sprintf(claude, false, 50, 1), aide.BudgetExhausted, "budget exhausted: 120 of 100 tokens are used up; the last: ", 2, 120},
-		{"no tokens at all", "[budget]\ntokens = \"0k\"\n", "printf x >>calls", aide.BudgetExhausted, "0 of 0 tokens", 0, 0},
-		{"success beyond the budget", "[budget]\ntokens = \"10\"\n", fmt.Sprintf(claude, false, 50, 0), aide.Succeeded, "success (60 tokens)", 1, 60},
-		{"a usage file", "", `printf x >>calls; echo 7 >"$COPPICE_USAGE"; echo '{"usage":{"output_tokens":1}}'`, aide.Succeeded, "success (7 tokens)", 1, 7},
-		{"overspent on the way", "[budget]\ntokens = \"10\"\n", `printf x >>calls; echo 11 >"$COPPICE_USAGE"; sleep 600`, aide.BudgetExhausted, "budget exhausted: 11 tokens are used, of 10", 1, 11},
+		{"success", "", fmt.Sprintf(claude, false, 20, 0), aidefile.Succeeded, "success (30 tokens)", 1, 30},
+		{"success without a word of tokens", "", "printf x >>calls; echo hello", aidefile.Succeeded, "success", 1, 0},
+		{"failure, tried again", "", "printf x >>calls; exit 3", aidefile.BudgetExhausted, "budget exhausted: all 4 tries have failed; the last: ", 4, 0},
+		{"failure, not tried again", "[budget]\nmax_retries = 0\n", "printf x >>calls; exit 3", aidefile.Failed, "exit code 3", 1, 0},
+		{"success at the second try", "", "printf x >>calls; test $COPPICE_TRY = 2", aidefile.Succeeded, "", 2, 0},
+		{"exit code 0 proves nothing", "[budget]\nmax_retries = 0\n", fmt.Sprintf(claude, true, 20, 0), aidefile.Failed, "it ended with 0, and says that it has failed: all well", 1, 30},
+		{"tokens used up", "[budget]\ntokens = \"100\"\n", fmt.Sprintf(claude, false, 50, 1), aidefile.BudgetExhausted, "budget exhausted: 120 of 100 tokens are used up; the last: ", 2, 120},
+		{"no tokens at all", "[budget]\ntokens = \"0k\"\n", "printf x >>calls", aidefile.BudgetExhausted, "0 of 0 tokens", 0, 0},
+		{"success beyond the budget", "[budget]\ntokens = \"10\"\n", fmt.Sprintf(claude, false, 50, 0), aidefile.Succeeded, "success (60 tokens)", 1, 60},
+		{"a usage file", "", `printf x >>calls; echo 7 >"$COPPICE_USAGE"; echo '{"usage":{"output_tokens":1}}'`, aidefile.Succeeded, "success (7 tokens)", 1, 7},
+		{"overspent on the way", "[budget]\ntokens = \"10\"\n", `printf x >>calls; echo 11 >"$COPPICE_USAGE"; sleep 600`, aidefile.BudgetExhausted, "budget exhausted: 11 tokens are used, of 10", 1, 11},
 		{
 			"overspent on the way, in lines without a type", "[budget]\ntokens = \"10\"\n",
 			`printf x >>calls; echo '{"usage":{"output_tokens":6}}'; echo '{"usage":{"output_tokens":11}}'; sleep 600`,
-			aide.BudgetExhausted, "budget exhausted: 11 tokens are used, of 10", 1, 11,
+			aidefile.BudgetExhausted, "budget exhausted: 11 tokens are used, of 10", 1, 11,
 		},
-		{"killed", "[budget]\nmax_retries = 0\n", "kill -9 $$", aide.Failed, "SIGKILL", 0, 0},
-		{"too slow", "[budget]\ntimeout = \"200ms\"\n", "printf x >>calls; sleep 600 & wait", aide.TimedOut, "timeout: it has not ended within 200ms", 1, 0},
-		{"a faulty Aidefile", "[daemon]\nrestart = 1\n", "printf x >>calls", aide.Faulty, "Aidefile:2:11: restart is an integer", 0, 0},
-		{"no secret", "[vault]\nkeys = [\"A_KEY\", \"B_KEY\"]\n", "printf x >>calls", aide.Faulty, "the secret A_KEY is missing: write it to ", 0, 0},
+		{"killed", "[budget]\nmax_retries = 0\n", "kill -9 $$", aidefile.Failed, "SIGKILL", 0, 0},
+		{"too slow", "[budget]\ntimeout = \"200ms\"\n", "printf x >>calls; sleep 600 & wait", aidefile.TimedOut, "timeout: it has not ended within 200ms", 1, 0},
+		{"a faulty Aidefile", "[daemon]\nrestart = 1\n", "printf x >>calls", aidefile.Faulty, "Aidefile:2:11: restart is an integer", 0, 0},
+		{"no secret", "[vault]\nkeys = [\"A_KEY\", \"B_KEY\"]\n", "printf x >>calls", aidefile.Faulty, "the secret A_KEY is missing: write it to ", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, c.aidefile, c.script)
@@ -125,7 +125,7 @@ func TestResults(t *testing.T) {
 			if b.meter.Used() != c.tokens {
 				t.Errorf("%d tokens, expected %d", b.meter.Used(), c.tokens)
 			}
-			if c.result == aide.Faulty && b.file == nil {
+			if c.result == aidefile.Faulty && b.file == nil {
 				return
 			}
 			summary, err := os.ReadFile(filepath.Join(b.Runner.dir, SummaryName))
@@ -139,13 +139,13 @@ func TestResults(t *testing.T) {
 func TestNoSuchCommand(t *testing.T) {
 	b := newBench(t, "", "")
 	b.order.Settings.Command = []string{"coppice-no-such-program"}
-	b.run(context.Background(), aide.Faulty, "coppice-no-such-program")
+	b.run(context.Background(), aidefile.Faulty, "coppice-no-such-program")
 }
 
 func TestNothingIsLeftOfWhatIsTooSlow(t *testing.T) {
 	// Long enough for a busy machine to write the number of the child.
 	b := newBench(t, "[budget]\ntimeout = \"2s\"\n", `trap "" TERM; (trap "" TERM; while :; do sleep 1; done) & echo $! >child; wait`)
-	b.run(context.Background(), aide.TimedOut, "2s")
+	b.run(context.Background(), aidefile.TimedOut, "2s")
 	var pid int
 	if _, err := fmt.Sscan(b.read("child"), &pid); err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestAStopEndsIt(t *testing.T) {
 		<-heard.seen
 		cancel(&stopped{15})
 	}()
-	b.run(ctx, aide.Failed, "stopped")
+	b.run(ctx, aidefile.Failed, "stopped")
 	if _, err := os.Stat(filepath.Join(b.dir, "after")); err == nil {
 		t.Error("on_complete has run")
 	}
@@ -207,7 +207,7 @@ narrative_schema = "WHAT"
 	b.write("memory/notes.md", "12345678")
 	b.order.Task = "fix {persona}; $(touch hacked) \"'"
 	b.order.Settings.Command = append(b.order.Settings.Command, "{task}", "{persona}/{style} {unknown}", "{tokens}", "{dir}")
-	b.run(context.Background(), aide.Succeeded, "")
+	b.run(context.Background(), aidefile.Succeeded, "")
 	if got, want := b.read("args"), "fix {persona}; $(touch hacked) \"'\nthe-agent/brief {unknown}\n200000\n"+b.dir+"\n"; got != want {
 		t.Errorf("arguments %q, expected %q", got, want)
 	}
@@ -234,7 +234,7 @@ narrative_schema = "WHAT"
 
 func TestTheNextTryIsToldOfTheLast(t *testing.T) {
 	b := newBench(t, "[budget]\nmax_retries = 1\n", "cat >stdin; exit 7")
-	b.run(context.Background(), aide.BudgetExhausted, "all 2 tries")
+	b.run(context.Background(), aidefile.BudgetExhausted, "all 2 tries")
 	if !strings.Contains(b.read("stdin"), "This is try 2. The one before it has failed: ") || !strings.Contains(b.read("stdin"), "exit code 7") {
 		t.Error(b.read("stdin"))
 	}
@@ -252,7 +252,7 @@ func TestPauses(t *testing.T) {
 		{"[daemon]\nbackoff = \"fixed\"\n", []string{"1ms", "1ms", "1ms"}},
 	} {
 		b := newBench(t, tt.daemon, "exit 3")
-		b.run(context.Background(), aide.BudgetExhausted, "all 4 tries")
+		b.run(context.Background(), aidefile.BudgetExhausted, "all 4 tries")
 		var pauses []string
 		for _, told := range b.told {
 			if _, after, is := strings.Cut(told, " begins in "); is {
@@ -263,7 +263,7 @@ func TestPauses(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.daemon, pauses, tt.want)
 		}
 	}
-	for timeout, want := range map[string]aide.Result{"": aide.Failed, "[budget]\ntimeout = \"500ms\"\n": aide.TimedOut} {
+	for timeout, want := range map[string]aidefile.Result{"": aidefile.Failed, "[budget]\ntimeout = \"500ms\"\n": aidefile.TimedOut} {
 		b := newBench(t, timeout, "printf x >>calls; exit 3")
 		b.order.Settings.Base = time.Hour
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -282,11 +282,11 @@ func TestPauses(t *testing.T) {
 func TestALongTask(t *testing.T) {
 	b := newBench(t, "", "wc -c >size")
 	b.order.Task = strings.Repeat("a", 200<<10)
-	b.run(context.Background(), aide.Succeeded, "")
+	b.run(context.Background(), aidefile.Succeeded, "")
 	b = newBench(t, "", "true")
 	b.order.Task = strings.Repeat("a", 200<<10)
 	b.order.Settings.Command = append(b.order.Settings.Command, "{task}")
-	b.run(context.Background(), aide.Faulty, "has 204800 bytes, expected at most 131071")
+	b.run(context.Background(), aidefile.Faulty, "has 204800 bytes, expected at most 131071")
 }
 
 // A task is never an option of the command.
@@ -294,7 +294,7 @@ func TestTaskIsNoOption(t *testing.T) {
 	b := newBench(t, "", "touch called")
 	b.order.Task = "--dangerously-skip-permissions"
 	b.order.Settings.Command = append(b.order.Settings.Command, "{task}")
-	b.run(context.Background(), aide.Faulty, `write "--" right before it`)
+	b.run(context.Background(), aidefile.Faulty, `write "--" right before it`)
 	if _, err := os.Stat(filepath.Join(b.dir, "called")); err == nil {
 		t.Error("the command was called")
 	}
@@ -306,7 +306,7 @@ func TestSecrets(t *testing.T) {
 		`echo "key $KEY"; printf 'sk-a-very'; sleep 0.1; echo '-secret-key!'; echo "$TOKEN" >&2; printf '<aide-summary>%s</aide-summary>\n' "$KEY"; test "$KEY" = sk-a-very-secret-key; exit 1`, "KEY="+key)
 	b.write("vault/TOKEN", token+"\n")
 	b.write("h.sh", `echo "hook $KEY"`)
-	b.run(context.Background(), aide.Failed, "exit code 1")
+	b.run(context.Background(), aidefile.Failed, "exit code 1")
 	summary, _ := os.ReadFile(filepath.Join(b.Runner.dir, SummaryName))
 	all := b.out.String() + string(summary) + strings.Join(b.told, "\n")
 	for _, secret := range []string{key, "line one of it", "line two of it"} {
@@ -359,11 +359,11 @@ func TestSecretFiles(t *testing.T) {
 		if err := os.Chmod(filepath.Join(b.dir, "vault/KEY"), c.mode); err != nil {
 			t.Fatal(err)
 		}
-		b.run(context.Background(), aide.Faulty, c.expected)
+		b.run(context.Background(), aidefile.Faulty, c.expected)
 	}
 	b := newBench(t, "[vault]\nkeys = [\"KEY\"]\n", "true")
 	b.write("vault/KEY/x", "")
-	b.run(context.Background(), aide.Faulty, "is no regular file")
+	b.run(context.Background(), aidefile.Faulty, "is no regular file")
 }
 
 // However a text is cut into writes, nothing of a secret gets through, and all else does.
@@ -427,7 +427,7 @@ func TestHooks(t *testing.T) {
 	b := newBench(t, "[hooks]\non_spawn = [\"inject-vault\", \"a.sh\"]\non_complete = [\"b.sh\"]\n[budget]\nmax_retries = 0\n", "echo command >>log; exit 1")
 	b.write("a.sh", `echo "$COPPICE_HOOK" >>log`)
 	b.write("b.sh", `echo "$COPPICE_HOOK $COPPICE_RESULT $COPPICE_REASON" >>log; head -n 1 "$COPPICE_SUMMARY" >>log`)
-	b.run(context.Background(), aide.Failed, "exit code 1")
+	b.run(context.Background(), aidefile.Failed, "exit code 1")
 	if got, want := b.read("log"), "on_spawn\ncommand\non_complete failure exit code 1\nSTATUS: partial\n"; got != want {
 		t.Errorf("%q, expected %q", got, want)
 	}
@@ -435,7 +435,7 @@ func TestHooks(t *testing.T) {
 	b = newBench(t, "[hooks]\non_spawn = [\"a.sh\"]\non_complete = [\"b.sh\"]\n", "printf x >>calls")
 	b.write("a.sh", "exit 5")
 	b.write("b.sh", `echo "$COPPICE_RESULT" >>log`)
-	b.run(context.Background(), aide.Faulty, "on_spawn a.sh: exit code 5")
+	b.run(context.Background(), aidefile.Faulty, "on_spawn a.sh: exit code 5")
 	b.calls(0)
 	if got := b.read("log"); got != "faulty\n" {
 		t.Errorf("%q", got)
@@ -443,25 +443,25 @@ func TestHooks(t *testing.T) {
 
 	b = newBench(t, "[hooks]\non_complete = [\"b.sh\"]\n", "true")
 	b.write("b.sh", "exit 6")
-	b.run(context.Background(), aide.Failed, "on_complete b.sh: exit code 6")
+	b.run(context.Background(), aidefile.Failed, "on_complete b.sh: exit code 6")
 }
 
 // A hook that hangs ends, and so does gh.
 func TestWhatHangs(t *testing.T) {
 	const hang = "sleep 600 & wait"
-	hanging := func(t *testing.T, aidefile string) *bench {
-		b := newBench(t, aidefile, "true")
+	hanging := func(t *testing.T, file string) *bench {
+		b := newBench(t, file, "true")
 		b.write("h.sh", hang)
 		b.hookTime = 200 * time.Millisecond
 		return b
 	}
 	b := hanging(t, "[hooks]\non_spawn = [\"h.sh\"]\n")
-	b.run(context.Background(), aide.Faulty, "on_spawn h.sh: it has not ended within 200ms")
+	b.run(context.Background(), aidefile.Faulty, "on_spawn h.sh: it has not ended within 200ms")
 	b = hanging(t, "[hooks]\non_complete = [\"h.sh\"]\n")
-	b.run(context.Background(), aide.Failed, "on_complete h.sh: it has not ended within 200ms")
+	b.run(context.Background(), aidefile.Failed, "on_complete h.sh: it has not ended within 200ms")
 	b = hanging(t, "[hooks]\non_spawn = [\"h.sh\"]\n[budget]\ntimeout = \"100ms\"\n")
 	b.hookTime = time.Hour
-	b.run(context.Background(), aide.TimedOut, "on_spawn h.sh: it has not ended within 100ms")
+	b.run(context.Background(), aidefile.TimedOut, "on_spawn h.sh: it has not ended within 100ms")
 
 	b = hanging(t, "")
 	b.write("bin/gh", "#!/bin/sh\n"+hang+"\n")
@@ -470,11 +470,11 @@ func TestWhatHangs(t *testing.T) {
 	}
 	b.env["PATH"] = filepath.Join(b.dir, "bin") + ":" + b.env["PATH"]
 	b.order.Issue = 5
-	b.run(context.Background(), aide.Succeeded, "done, but issue 5 could not be closed: it has not ended within 200ms")
+	b.run(context.Background(), aidefile.Succeeded, "done, but issue 5 could not be closed: it has not ended within 200ms")
 	b = hanging(t, "")
 	b.env["PATH"], b.order.Issue = "/nonexistent", 5
 	b.order.Settings.Command = []string{"/bin/true"}
-	b.run(context.Background(), aide.Succeeded, "done, but issue 5 could not be closed: ")
+	b.run(context.Background(), aidefile.Succeeded, "done, but issue 5 could not be closed: ")
 }
 
 func TestCommitMemory(t *testing.T) {
@@ -495,18 +495,18 @@ func TestCommitMemory(t *testing.T) {
 	env := []string{"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org", "GIT_CONFIG_NOSYSTEM=1"}
 	b := newBench(t, "[persona]\nname = \"n\"\n[hooks]\non_complete = [\"commit-memory\"]\n", script, env...)
 	git(b, "init", "-q", "-b", "main")
-	b.run(context.Background(), aide.Succeeded, "")
+	b.run(context.Background(), aidefile.Succeeded, "")
 	if got := git(b, "log", "--format=%s", "--name-only"); got != "n: memory\n\nmemory/notes.md" {
 		t.Errorf("log %q", got)
 	}
 	b.order.Settings.Command = []string{"true"}
-	b.run(context.Background(), aide.Succeeded, "")
+	b.run(context.Background(), aidefile.Succeeded, "")
 	if got := git(b, "rev-list", "--count", "HEAD"); got != "1" {
 		t.Errorf("%s commits, expected none for nothing", got)
 	}
 
 	b = newBench(t, "[hooks]\non_complete = [\"commit-memory\"]\n", script, env...) // no repository
-	b.run(context.Background(), aide.Failed, "on_complete commit-memory: ")
+	b.run(context.Background(), aidefile.Failed, "on_complete commit-memory: ")
 }
 
 func TestIssues(t *testing.T) {
@@ -517,24 +517,24 @@ func TestIssues(t *testing.T) {
 	}
 	b.env["PATH"] = filepath.Join(b.dir, "bin") + ":" + b.env["PATH"]
 	b.order.Issue = 7
-	b.run(context.Background(), aide.Succeeded, "success")
+	b.run(context.Background(), aidefile.Succeeded, "success")
 	if got := b.read("gh.log"); !strings.HasPrefix(got, "issue comment 7 --body-file ") || !strings.HasSuffix(got, "issue close 7\n") {
 		t.Errorf("%q", got)
 	}
 	b.order.Settings.Command = []string{"false"}
 	os.Remove(filepath.Join(b.dir, "gh.log"))
-	b.run(context.Background(), aide.BudgetExhausted, "all 4 tries")
+	b.run(context.Background(), aidefile.BudgetExhausted, "all 4 tries")
 	if _, err := os.Stat(filepath.Join(b.dir, "gh.log")); err == nil {
 		t.Error("an issue was touched after a failure")
 	}
 	b.order.Settings.Command = []string{"true"}
 	b.write("bin/gh", "#!/bin/sh\nexit 1\n")
-	b.run(context.Background(), aide.Succeeded, "done, but issue 7 could not be closed: exit code 1")
+	b.run(context.Background(), aidefile.Succeeded, "done, but issue 7 could not be closed: exit code 1")
 }
 
 func TestOrders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), OrderName)
-	o := Order{Aidefile: "/a", Trigger: "issue", Task: "täsk\x00\n", Issue: 3, Settings: aide.Settings{Command: []string{"a", "b"}, Usage: aide.FromFile, Vault: "/d"}, Fired: time.Now().UTC().Round(0)}
+	o := Order{Aidefile: "/a", Trigger: "issue", Task: "täsk\x00\n", Issue: 3, Settings: aidefile.Settings{Command: []string{"a", "b"}, Usage: aidefile.FromFile, Vault: "/d"}, Fired: time.Now().UTC().Round(0)}
 	if err := o.Write(path); err != nil {
 		t.Fatal(err)
 	}

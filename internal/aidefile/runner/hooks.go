@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/aide"
+	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -31,9 +31,9 @@ func (r *Runner) hook(ctx context.Context, when, hook string) error {
 	r.env["COPPICE_HOOK"] = when
 	defer delete(r.env, "COPPICE_HOOK")
 	switch hook {
-	case aide.InjectVault:
+	case aidefile.InjectVault:
 		return nil
-	case aide.CommitMemory:
+	case aidefile.CommitMemory:
 		return r.commitMemory(ctx)
 	}
 	return r.program(ctx, "/bin/sh", "./"+hook)
