@@ -38,7 +38,7 @@ type aider struct {
 
 	mu      sync.Mutex
 	agent   *aidefile.Agent
-	order   runner.Order // what its last run was told
+	order   runner.RunRequest // what its last run was told
 	queue   *aidefile.Queue
 	changed bool               // the queue, since it was written last
 	held    supervisor.Reason  // why it is down, where a person wants that and its supervisor does not know it any more
@@ -222,7 +222,7 @@ func (c *Controller) watchTriggers(ctx context.Context, path string, g *aider, a
 	c.whileUp(ctx, func(ctx context.Context) {
 		trigger.Watch(ctx, schedules, func(d aidefile.Due) {
 			t := crons[d.Index]
-			o := runner.Order{Trigger: t.String(), Task: t.Task()}
+			o := runner.RunRequest{Trigger: t.String(), Task: t.Task()}
 			if d.Late {
 				c.tellSkipped(path, o, fmt.Sprintf("it was due at %s, which nobody noticed in time",
 					d.At.UTC().Format(time.RFC3339)), d.Missed)
@@ -265,7 +265,7 @@ func (c *Controller) place(path string, g *aider) (trigger.Place, error) {
 
 // fire starts a run of an agent, if one is to start now, and tells of it. The
 // error wraps trigger.ErrSkipped if there is none.
-func (c *Controller) fire(ctx context.Context, path string, o runner.Order) error {
+func (c *Controller) fire(ctx context.Context, path string, o runner.RunRequest) error {
 	g := c.aider(path)
 	if g == nil {
 		return fmt.Errorf("%w: %s has no Aidefile, and no triggers", api.ErrInvalid, path)
@@ -282,7 +282,7 @@ func (c *Controller) fire(ctx context.Context, path string, o runner.Order) erro
 	return err
 }
 
-func (c *Controller) tryFire(ctx context.Context, path string, g *aider, o runner.Order) error {
+func (c *Controller) tryFire(ctx context.Context, path string, g *aider, o runner.RunRequest) error {
 	if !g.starting.TryLock() {
 		return fmt.Errorf("%w: another run of it is being started", trigger.ErrSkipped)
 	}
@@ -304,7 +304,7 @@ func (c *Controller) tryFire(ctx context.Context, path string, g *aider, o runne
 }
 
 // tellFired notes that a run begins.
-func (c *Controller) tellFired(path string, g *aider, o runner.Order, reason string) {
+func (c *Controller) tellFired(path string, g *aider, o runner.RunRequest, reason string) {
 	o.Fired = time.Now()
 	o.Chain = o.Fired
 	g.mu.Lock()
@@ -324,7 +324,7 @@ func (c *Controller) tellFired(path string, g *aider, o runner.Order, reason str
 	}.With(data), g.keepIssues(path)...)
 }
 
-func (c *Controller) tellSkipped(path string, o runner.Order, reason string, missed int) {
+func (c *Controller) tellSkipped(path string, o runner.RunRequest, reason string, missed int) {
 	data := map[string]any{"trigger": o.Trigger, "reason": reason}
 	if o.Issue > 0 {
 		data["issue"] = o.Issue
@@ -339,7 +339,7 @@ func (c *Controller) tellSkipped(path string, o runner.Order, reason string, mis
 }
 
 // source is what has fired, in words.
-func source(o runner.Order) string {
+func source(o runner.RunRequest) string {
 	switch {
 	case o.Issue > 0:
 		return fmt.Sprintf("issue %d", o.Issue)
@@ -412,7 +412,7 @@ func (c *Controller) giveOrder(path string, g *aider) error {
 func (c *Controller) orderPath(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return filepath.Join(c.opts.Work, fmt.Sprintf("%.40s-%s", fileName(path), hex.EncodeToString(sum[:6])),
-		runner.OrderName)
+		runner.RequestName)
 }
 
 // clearAide removes what is left of an agent that is gone from the file, if its

@@ -44,8 +44,8 @@ func (c *Controller) Fire(ctx context.Context, req api.FireRequest) error {
 }
 
 // byHand is the order of a run that a person starts without a task.
-func byHand() runner.Order {
-	return runner.Order{Trigger: aidefile.Trigger{}.String(), Task: aidefile.Trigger{}.Task()}
+func byHand() runner.RunRequest {
+	return runner.RunRequest{Trigger: aidefile.Trigger{}.String(), Task: aidefile.Trigger{}.Task()}
 }
 
 // actOnAide is actOn for an agent of an Aidefile.

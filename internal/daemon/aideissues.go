@@ -165,7 +165,7 @@ func (c *Controller) pollIssues(ctx context.Context, path string, g *aider, a *a
 	if !ok {
 		return nil
 	}
-	err = c.fire(ctx, path, runner.Order{Trigger: aidefile.Trigger{Kind: aidefile.Issue}.String(), Task: t.Task(),
+	err = c.fire(ctx, path, runner.RunRequest{Trigger: aidefile.Trigger{Kind: aidefile.Issue}.String(), Task: t.Task(),
 		Issue: t.Number})
 	if err != nil {
 		g.mu.Lock()

@@ -69,7 +69,7 @@ func (r *Runner) call(ctx context.Context, last error) error {
 // used is what the call that is being made has said of itself.
 func (r *Runner) used() agentcli.Report {
 	out := r.heard.report()
-	source := r.order.Settings.Usage
+	source := r.request.Settings.Usage
 	if source == aidefile.FromNowhere {
 		return agentcli.Report{}
 	}
@@ -119,7 +119,7 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, h *hea
 			h.Write(data)
 		}
 	}}
-	p, err := proc.Start(proc.Command{Argv: argv, Dir: filepath.Dir(r.order.Aidefile), Env: r.environ(), Stdin: in},
+	p, err := proc.Start(proc.Command{Argv: argv, Dir: filepath.Dir(r.request.Aidefile), Env: r.environ(), Stdin: in},
 		out)
 	if err != nil {
 		return supervisor.Exit{}, err
@@ -180,7 +180,7 @@ func (r *Runner) environ() []string {
 
 // arguments are the command with what stands for something replaced, each once.
 func (r *Runner) arguments(prompt string) ([]string, error) {
-	argv, err := r.order.Settings.Arguments(r.values(prompt))
+	argv, err := r.request.Settings.Arguments(r.values(prompt))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errArguments, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli"
 )
 
-// spentName is the file, beside the order, of what a chain has used.
+// spentName is the file, beside the request, of what a chain has used.
 const spentName = "spent.json"
 
 // chain is what the runs of a chain have used together. It is in a file, as each run is a process of its own
@@ -24,7 +24,7 @@ type chain struct {
 func (r *Runner) recall() {
 	var c chain
 	text, err := os.ReadFile(filepath.Join(r.dir, spentName))
-	if err == nil && json.Unmarshal(text, &c) == nil && c.Began.Equal(r.order.Chain) {
+	if err == nil && json.Unmarshal(text, &c) == nil && c.Began.Equal(r.request.Chain) {
 		r.spent = max(0, c.Tokens)
 	}
 	r.settled = r.spent
@@ -40,13 +40,13 @@ func (r *Runner) settle(call int64) {
 		return
 	}
 	r.settled = now
-	r.note(chain{r.order.Chain, now})
+	r.note(chain{r.request.Chain, now})
 }
 
 // forget ends the chain: what follows a success begins anew.
 func (r *Runner) forget() {
 	if r.chained() > 0 {
-		r.note(chain{r.order.Chain, 0})
+		r.note(chain{r.request.Chain, 0})
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 
 // next is another run of the same chain.
 func (b *bench) next() *bench {
-	order := b.order
+	request := b.request
 	n := &bench{t: b.t, dir: b.dir}
-	n.Runner = New(order, b.Runner.dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir}, &n.out, &n.out)
+	n.Runner = New(request, b.Runner.dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir}, &n.out, &n.out)
 	n.look = b.look
 	n.Tell = func(s string) { n.told = append(n.told, s) }
 	return n
@@ -28,7 +28,7 @@ func TestChain(t *testing.T) {
 	const use = `printf x >>calls; echo '{"usage":{"output_tokens":60}}'; test -e ok`
 	b := newBench(t, "[budget]\ntokens = 100\nchain_tokens = 150\nmax_retries = 0\n[hooks]\non_spawn = [\"h.sh\"]\n", use)
 	b.write("h.sh", "printf h >>hooks")
-	b.order.Chain = time.Now()
+	b.request.Chain = time.Now()
 	b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)")
 	b = b.next()
 	b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)")
@@ -45,7 +45,7 @@ func TestChain(t *testing.T) {
 	}
 
 	b = b.next() // a new chain
-	b.order.Chain = b.order.Chain.Add(time.Second)
+	b.request.Chain = b.request.Chain.Add(time.Second)
 	b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)")
 	b.write("ok", "")
 	b = b.next()
@@ -179,7 +179,7 @@ func TestSourcesOfUsage(t *testing.T) {
 		{aidefile.FromNowhere, `echo 7 >"$COPPICE_USAGE"`, 0},
 	} {
 		b := newBench(t, "", `echo '{"usage":{"output_tokens":30}}'; `+c.script)
-		b.order.Settings.Usage = c.source
+		b.request.Settings.Usage = c.source
 		if b.run(context.Background(), aidefile.Succeeded, ""); b.meter.Used() != c.tokens {
 			t.Errorf("%v, %s: %d tokens, expected %d", c.source, c.script, b.meter.Used(), c.tokens)
 		}

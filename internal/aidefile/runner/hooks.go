@@ -61,7 +61,7 @@ func (r *Runner) commitMemory(ctx context.Context) error {
 	if _, err := os.Stat(r.memory()); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	git := []string{"git", "-C", filepath.Dir(r.order.Aidefile)}
+	git := []string{"git", "-C", filepath.Dir(r.request.Aidefile)}
 	if err := r.program(ctx, append(git, "add", "-A", "--", "memory")...); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (r *Runner) commitMemory(ctx context.Context) error {
 func (r *Runner) closeIssue(ctx context.Context) error {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
-	number := fmt.Sprint(r.order.Issue)
+	number := fmt.Sprint(r.request.Issue)
 	if err := r.program(ctx, "gh", "issue", "comment", number, "--body-file",
 		filepath.Join(r.dir, SummaryName)); err != nil {
 		return err

@@ -12,28 +12,28 @@ import (
 // describe sets the variables that tell commands and hooks what the run is.
 func (r *Runner) describe() {
 	for name, value := range map[string]string{
-		"TASK": r.order.Task, "TRIGGER": r.order.Trigger, "PERSONA": r.file.Persona.Name, "STYLE": r.file.Persona.Style,
+		"TASK": r.request.Task, "TRIGGER": r.request.Trigger, "PERSONA": r.file.Persona.Name, "STYLE": r.file.Persona.Style,
 		"WORKSPACE": strings.Join(r.workspace(), ":"), "SKILLS": strings.Join(r.file.Skills, ":"),
-		"MEMORY": r.memory(), "AIDEFILE": r.order.Aidefile,
+		"MEMORY": r.memory(), "AIDEFILE": r.request.Aidefile,
 	} {
 		r.env["COPPICE_"+name] = strings.ReplaceAll(value, "\x00", "")
 	}
-	if r.order.Issue > 0 {
-		r.env["COPPICE_ISSUE"] = fmt.Sprint(r.order.Issue)
+	if r.request.Issue > 0 {
+		r.env["COPPICE_ISSUE"] = fmt.Sprint(r.request.Issue)
 	}
 }
 
 // values are what placeholders stand for.
 func (r *Runner) values(prompt string) map[string]string {
 	return map[string]string{
-		"task": r.order.Task, "prompt": prompt, "persona": r.file.Persona.Name, "style": r.file.Persona.Style,
-		"dir":    filepath.Dir(r.order.Aidefile),
+		"task": r.request.Task, "prompt": prompt, "persona": r.file.Persona.Name, "style": r.file.Persona.Style,
+		"dir":    filepath.Dir(r.request.Aidefile),
 		"memory": r.memory(), "workspace": strings.Join(r.workspace(), ":"),
 		"skills": strings.Join(r.file.Skills, ":"), "tokens": fmt.Sprint(r.meter.Left()),
 	}
 }
 
-func (r *Runner) memory() string { return filepath.Join(filepath.Dir(r.order.Aidefile), "memory") }
+func (r *Runner) memory() string { return filepath.Join(filepath.Dir(r.request.Aidefile), "memory") }
 
 // workspace is where the agent may look, as absolute paths.
 func (r *Runner) workspace() (all []string) {
@@ -42,7 +42,7 @@ func (r *Runner) workspace() (all []string) {
 			path = filepath.Join(r.env["HOME"], rest)
 		}
 		if !filepath.IsAbs(path) {
-			path = filepath.Join(filepath.Dir(r.order.Aidefile), path)
+			path = filepath.Join(filepath.Dir(r.request.Aidefile), path)
 		}
 		all = append(all, filepath.Clean(path))
 	}
@@ -57,7 +57,7 @@ func (r *Runner) skill(name string) string {
 	if !filepath.IsLocal(name) {
 		return ""
 	}
-	f, err := os.OpenInRoot(filepath.Dir(r.order.Aidefile), name)
+	f, err := os.OpenInRoot(filepath.Dir(r.request.Aidefile), name)
 	if err != nil {
 		return ""
 	}
@@ -101,7 +101,7 @@ func (r *Runner) prompt(last error) string {
 		who += "\n" + s
 	}
 	part("Who you are", "%s", who)
-	part("Task", "%s", r.order.Task)
+	part("Task", "%s", r.request.Task)
 	if last != nil {
 		part("What was tried", "This is try %d. The one before it has failed: %v\nDo not repeat what has failed.",
 			r.meter.Calls(), r.secrets.redact(last.Error()))

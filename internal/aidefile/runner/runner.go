@@ -29,11 +29,11 @@ import (
 // Arg is the first argument of a program that is to call Main with the rest.
 const Arg = "aide-run"
 
-// Argv is what an incarnation runs: the program exe, told of a file with an Order.
-func Argv(exe, order string) []string { return []string{exe, Arg, order} }
+// Argv is what an incarnation runs: the program exe, told of a file with a RunRequest.
+func Argv(exe, request string) []string { return []string{exe, Arg, request} }
 
-// Order is what a run is told.
-type Order struct {
+// RunRequest is what a run is told.
+type RunRequest struct {
 	Aidefile string            `json:"aidefile"` // absolute path
 	Settings aidefile.Settings `json:"settings"`
 	Trigger  string            `json:"trigger"`         // as the Aidefile spells it
@@ -43,40 +43,40 @@ type Order struct {
 	Chain    time.Time         `json:"chain"` // when the chain of runs began that it belongs to: at Fired, or a reset since
 }
 
-// Names of files in the directory of an Order.
+// Names of files in the directory of a RunRequest.
 const (
-	OrderName   = "order.json"
+	RequestName = "order.json"
 	SummaryName = "summary.md" // of the last run
 	promptName  = "prompt.md"
 	usageName   = "usage"
 )
 
-// maxOrder bounds an Order's file, in bytes.
-const maxOrder = 4 << 20
+// maxRequest bounds a RunRequest's file, in bytes.
+const maxRequest = 4 << 20
 
-// Read reads an Order.
-func Read(path string) (o Order, err error) {
+// Read reads a RunRequest.
+func Read(path string) (q RunRequest, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return o, err
+		return q, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxOrder+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxRequest+1))
 	if err != nil {
-		return o, err
+		return q, err
 	}
-	if len(text) > maxOrder {
-		return o, fmt.Errorf("%s has more than %d bytes", path, maxOrder)
+	if len(text) > maxRequest {
+		return q, fmt.Errorf("%s has more than %d bytes", path, maxRequest)
 	}
-	if err := json.Unmarshal(text, &o); err != nil {
-		return o, fmt.Errorf("%s: %w", path, err)
+	if err := json.Unmarshal(text, &q); err != nil {
+		return q, fmt.Errorf("%s: %w", path, err)
 	}
-	return o, nil
+	return q, nil
 }
 
-// Write replaces the Order at path, whole or not at all.
-func (o Order) Write(path string) error {
-	text, err := json.Marshal(o)
+// Write replaces the RunRequest at path, whole or not at all.
+func (q RunRequest) Write(path string) error {
+	text, err := json.Marshal(q)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "coppice aide-run: started by coppice itself, not by people; see coppice fire --help")
 		return 2
 	}
-	order, err := Read(args[0])
+	request, err := Read(args[0])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "coppice aide-run:", err)
 		return aidefile.Faulty.Code()
@@ -116,7 +116,7 @@ func Main(args []string) int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
 	go func() { cancel(&stopped{(<-signals).(syscall.Signal)}) }()
-	r := New(order, filepath.Dir(args[0]), os.Environ(), os.Stdout, os.Stderr)
+	r := New(request, filepath.Dir(args[0]), os.Environ(), os.Stdout, os.Stderr)
 	r.Tell = func(status string) { sd.SdNotify(false, "STATUS="+status) }
 	result := r.Run(ctx)
 	var s *stopped
@@ -136,8 +136,8 @@ type Runner struct {
 	// Tell is told what the run does, in a line.
 	Tell func(string)
 
-	order    Order
-	dir      string // of the order
+	request  RunRequest
+	dir      string // of the request
 	file     *aidefile.File
 	env      map[string]string
 	secrets  *secrets
@@ -151,9 +151,9 @@ type Runner struct {
 	settled int64 // by its chain, as it was noted last
 }
 
-// New makes a Runner of an order, whose files are in dir.
-func New(o Order, dir string, env []string, out, errs io.Writer) *Runner {
-	r := &Runner{order: o, dir: dir, env: map[string]string{}, secrets: &secrets{}, look: 500 * time.Millisecond,
+// New makes a Runner of a request, whose files are in dir.
+func New(q RunRequest, dir string, env []string, out, errs io.Writer) *Runner {
+	r := &Runner{request: q, dir: dir, env: map[string]string{}, secrets: &secrets{}, look: 500 * time.Millisecond,
 		hookTime: hookTime, Tell: func(string) {}}
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
@@ -190,9 +190,9 @@ func (r *Runner) Run(ctx context.Context) aidefile.Result {
 			result, reason = aidefile.Failed, err.Error()
 		}
 	}
-	if result == aidefile.Succeeded && r.order.Issue > 0 {
+	if result == aidefile.Succeeded && r.request.Issue > 0 {
 		if err := r.closeIssue(ctx); err != nil {
-			reason = fmt.Sprintf("done, but issue %d could not be closed: %v", r.order.Issue, err)
+			reason = fmt.Sprintf("done, but issue %d could not be closed: %v", r.request.Issue, err)
 		}
 	}
 	if result == aidefile.Succeeded {
@@ -233,7 +233,7 @@ func (r *Runner) say(format string, args ...any) {
 
 // work is the run but for what is told of it.
 func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
-	file, err := config.LoadAidefile(r.order.Aidefile)
+	file, err := config.LoadAidefile(r.request.Aidefile)
 	if err != nil {
 		return aidefile.Faulty, err.Error()
 	}
@@ -243,7 +243,7 @@ func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 	if r.meter = (aidefile.Meter{Budget: budget}); err != nil {
 		return aidefile.Spent, err.Error()
 	}
-	if err := r.secrets.find(file.Vault, r.order.Settings.Vault, r.env); err != nil {
+	if err := r.secrets.find(file.Vault, r.request.Settings.Vault, r.env); err != nil {
 		return aidefile.Faulty, err.Error()
 	}
 	r.describe()
@@ -289,7 +289,7 @@ func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 // pause waits before another try, as long as the policy of the Aidefile says for
 // another run. The error is why the run ends meanwhile.
 func (r *Runner) pause(ctx context.Context) error {
-	_, backoff, _ := r.file.Policy.Child(r.order.Settings.Base)
+	_, backoff, _ := r.file.Policy.Child(r.request.Settings.Base)
 	d := backoff.Delay(r.meter.Calls() - 2) // the one that was counted last has not begun
 	r.Tell(fmt.Sprintf("try %d of %d begins in %v", r.meter.Calls(), r.file.Budget.MaxRetries+1, d))
 	select {

@@ -35,12 +35,12 @@ func newBench(t *testing.T, file, script string, env ...string) *bench {
 	t.Helper()
 	b := &bench{t: t, dir: t.TempDir()}
 	b.write("Aidefile", file)
-	order := Order{
+	request := RunRequest{
 		Aidefile: filepath.Join(b.dir, "Aidefile"), Trigger: "manual", Task: "do it",
 		Settings: aidefile.Settings{Command: []string{"/bin/sh", "-c", script}, Vault: filepath.Join(b.dir, "vault"), Base: time.Millisecond},
 	}
 	env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+b.dir)
-	b.Runner = New(order, t.TempDir(), env, &b.out, &b.out)
+	b.Runner = New(request, t.TempDir(), env, &b.out, &b.out)
 	b.look = 10 * time.Millisecond
 	b.Tell = func(s string) {
 		b.mu.Lock()
@@ -138,7 +138,7 @@ func TestResults(t *testing.T) {
 
 func TestNoSuchCommand(t *testing.T) {
 	b := newBench(t, "", "")
-	b.order.Settings.Command = []string{"coppice-no-such-program"}
+	b.request.Settings.Command = []string{"coppice-no-such-program"}
 	b.run(context.Background(), aidefile.Faulty, "coppice-no-such-program")
 }
 
@@ -205,8 +205,8 @@ narrative_schema = "WHAT"
 `, `cat >stdin; env | sort >env; printf '%s\n' "$0" "$@" >args`)
 	b.write("skills/a.md", "how to do a")
 	b.write("memory/notes.md", "12345678")
-	b.order.Task = "fix {persona}; $(touch hacked) \"'"
-	b.order.Settings.Command = append(b.order.Settings.Command, "{task}", "{persona}/{style} {unknown}", "{tokens}", "{dir}")
+	b.request.Task = "fix {persona}; $(touch hacked) \"'"
+	b.request.Settings.Command = append(b.request.Settings.Command, "{task}", "{persona}/{style} {unknown}", "{tokens}", "{dir}")
 	b.run(context.Background(), aidefile.Succeeded, "")
 	if got, want := b.read("args"), "fix {persona}; $(touch hacked) \"'\nthe-agent/brief {unknown}\n200000\n"+b.dir+"\n"; got != want {
 		t.Errorf("arguments %q, expected %q", got, want)
@@ -265,7 +265,7 @@ func TestPauses(t *testing.T) {
 	}
 	for timeout, want := range map[string]aidefile.Result{"": aidefile.Failed, "[budget]\ntimeout = \"500ms\"\n": aidefile.TimedOut} {
 		b := newBench(t, timeout, "printf x >>calls; exit 3")
-		b.order.Settings.Base = time.Hour
+		b.request.Settings.Base = time.Hour
 		ctx, cancel := context.WithCancelCause(context.Background())
 		tell := b.Tell
 		b.Tell = func(s string) {
@@ -281,19 +281,19 @@ func TestPauses(t *testing.T) {
 
 func TestALongTask(t *testing.T) {
 	b := newBench(t, "", "wc -c >size")
-	b.order.Task = strings.Repeat("a", 200<<10)
+	b.request.Task = strings.Repeat("a", 200<<10)
 	b.run(context.Background(), aidefile.Succeeded, "")
 	b = newBench(t, "", "true")
-	b.order.Task = strings.Repeat("a", 200<<10)
-	b.order.Settings.Command = append(b.order.Settings.Command, "{task}")
+	b.request.Task = strings.Repeat("a", 200<<10)
+	b.request.Settings.Command = append(b.request.Settings.Command, "{task}")
 	b.run(context.Background(), aidefile.Faulty, "has 204800 bytes, expected at most 131071")
 }
 
 // A task is never an option of the command.
 func TestTaskIsNoOption(t *testing.T) {
 	b := newBench(t, "", "touch called")
-	b.order.Task = "--dangerously-skip-permissions"
-	b.order.Settings.Command = append(b.order.Settings.Command, "{task}")
+	b.request.Task = "--dangerously-skip-permissions"
+	b.request.Settings.Command = append(b.request.Settings.Command, "{task}")
 	b.run(context.Background(), aidefile.Faulty, `write "--" right before it`)
 	if _, err := os.Stat(filepath.Join(b.dir, "called")); err == nil {
 		t.Error("the command was called")
@@ -469,11 +469,11 @@ func TestWhatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.env["PATH"] = filepath.Join(b.dir, "bin") + ":" + b.env["PATH"]
-	b.order.Issue = 5
+	b.request.Issue = 5
 	b.run(context.Background(), aidefile.Succeeded, "done, but issue 5 could not be closed: it has not ended within 200ms")
 	b = hanging(t, "")
-	b.env["PATH"], b.order.Issue = "/nonexistent", 5
-	b.order.Settings.Command = []string{"/bin/true"}
+	b.env["PATH"], b.request.Issue = "/nonexistent", 5
+	b.request.Settings.Command = []string{"/bin/true"}
 	b.run(context.Background(), aidefile.Succeeded, "done, but issue 5 could not be closed: ")
 }
 
@@ -499,7 +499,7 @@ func TestCommitMemory(t *testing.T) {
 	if got := git(b, "log", "--format=%s", "--name-only"); got != "n: memory\n\nmemory/notes.md" {
 		t.Errorf("log %q", got)
 	}
-	b.order.Settings.Command = []string{"true"}
+	b.request.Settings.Command = []string{"true"}
 	b.run(context.Background(), aidefile.Succeeded, "")
 	if got := git(b, "rev-list", "--count", "HEAD"); got != "1" {
 		t.Errorf("%s commits, expected none for nothing", got)
@@ -516,25 +516,25 @@ func TestIssues(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.env["PATH"] = filepath.Join(b.dir, "bin") + ":" + b.env["PATH"]
-	b.order.Issue = 7
+	b.request.Issue = 7
 	b.run(context.Background(), aidefile.Succeeded, "success")
 	if got := b.read("gh.log"); !strings.HasPrefix(got, "issue comment 7 --body-file ") || !strings.HasSuffix(got, "issue close 7\n") {
 		t.Errorf("%q", got)
 	}
-	b.order.Settings.Command = []string{"false"}
+	b.request.Settings.Command = []string{"false"}
 	os.Remove(filepath.Join(b.dir, "gh.log"))
 	b.run(context.Background(), aidefile.BudgetExhausted, "all 4 tries")
 	if _, err := os.Stat(filepath.Join(b.dir, "gh.log")); err == nil {
 		t.Error("an issue was touched after a failure")
 	}
-	b.order.Settings.Command = []string{"true"}
+	b.request.Settings.Command = []string{"true"}
 	b.write("bin/gh", "#!/bin/sh\nexit 1\n")
 	b.run(context.Background(), aidefile.Succeeded, "done, but issue 7 could not be closed: exit code 1")
 }
 
-func TestOrders(t *testing.T) {
-	path := filepath.Join(t.TempDir(), OrderName)
-	o := Order{Aidefile: "/a", Trigger: "issue", Task: "täsk\x00\n", Issue: 3, Settings: aidefile.Settings{Command: []string{"a", "b"}, Usage: aidefile.FromFile, Vault: "/d"}, Fired: time.Now().UTC().Round(0)}
+func TestRequests(t *testing.T) {
+	path := filepath.Join(t.TempDir(), RequestName)
+	o := RunRequest{Aidefile: "/a", Trigger: "issue", Task: "täsk\x00\n", Issue: 3, Settings: aidefile.Settings{Command: []string{"a", "b"}, Usage: aidefile.FromFile, Vault: "/d"}, Fired: time.Now().UTC().Round(0)}
 	if err := o.Write(path); err != nil {
 		t.Fatal(err)
 	}
@@ -548,7 +548,7 @@ func TestOrders(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), OrderName) {
-		t.Errorf("half an order: %v", err)
+	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), RequestName) {
+		t.Errorf("half a request: %v", err)
 	}
 }
