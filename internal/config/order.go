@@ -11,7 +11,7 @@ import (
 
 // order is an [[order]], or a file of one, while it is read.
 type order struct {
-	spec.StandingOrder
+	spec.Order
 	table     *value
 	file      string // its name is that of the file, if it is not empty
 	city      bool   // it is one of a city

@@ -30,13 +30,13 @@ func projectOf(t testing.TB, files map[string]string) string {
 
 const one = "[[agent]]\nname = \"a\"\ncommand = \"sleep 1\"\n"
 
-func ordersOf(t testing.TB, files map[string]string) map[string]*spec.StandingOrder {
+func ordersOf(t testing.TB, files map[string]string) map[string]*spec.Order {
 	t.Helper()
 	tree, err := Load(projectOf(t, files))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := make(map[string]*spec.StandingOrder)
+	all := make(map[string]*spec.Order)
 	for _, o := range tree.Orders {
 		all[o.Name] = o
 	}

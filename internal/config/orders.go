@@ -18,7 +18,7 @@ import (
 const maxOrders = 20_000
 
 // orders makes the orders of a file, and of those beside it.
-func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.StandingOrder {
+func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Order {
 	s := &f.standing
 	if g.r != nil {
 		r.orderFiles(s, g)
@@ -59,7 +59,7 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Sta
 		s.skip = s.city.skipped(s.skip, known)
 	}
 	skipped := r.skips(s, known, names)
-	var all []*spec.StandingOrder
+	var all []*spec.Order
 	table := orderTable()
 	for i := range s.all {
 		o := &s.all[i]
@@ -79,7 +79,7 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Sta
 		if look {
 			r.lookFor(o)
 		}
-		all = append(all, &o.StandingOrder)
+		all = append(all, &o.Order)
 	}
 	return all
 }

@@ -82,7 +82,7 @@ func mayPause(n *spec.Node) bool {
 
 // depend finds out what the patrol waits for.
 func (f *fleet) depend() {
-	order := f.tree.Order()
+	order := f.tree.StartOrder()
 	for _, path := range f.order {
 		if needs := order.Needs(path); len(needs) > 0 {
 			f.needs[path] = needs

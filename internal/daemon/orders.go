@@ -63,7 +63,7 @@ func (c *Controller) closeOrders() {
 }
 
 // replaceOrders makes others those in force.
-func (c *Controller) replaceOrders(all []*spec.StandingOrder) {
+func (c *Controller) replaceOrders(all []*spec.Order) {
 	if c.orders != nil {
 		c.orders.Replace(all)
 	}
@@ -101,11 +101,11 @@ func (c *Controller) orderTask(ctx context.Context, key string, t spec.OrderTask
 const heldFor = time.Second
 
 // orderHeld says why an order must not fire: the project, or its target, is suspended.
-func (c *Controller) orderHeld() func(*spec.StandingOrder) string {
+func (c *Controller) orderHeld() func(*spec.Order) string {
 	var mu sync.Mutex
 	var at time.Time
 	var project string
-	return func(o *spec.StandingOrder) string {
+	return func(o *spec.Order) string {
 		mu.Lock()
 		defer mu.Unlock()
 		if time.Since(at) > heldFor {

@@ -245,7 +245,7 @@ func (d *dispersal) run(ctx context.Context, tree *spec.Tree, allowance func(str
 	var sequence shutdown.Sequence
 	var mu sync.Mutex
 	run := sequence.Begin(shutdown.Scope{
-		Order: tree.Order(), Living: living, Allowed: allowance, Late: func() {},
+		Order: tree.StartOrder(), Living: living, Allowed: allowance, Late: func() {},
 		Of: func(path string) shutdown.Process { return living[path] },
 		Overdue: func(path string, waited time.Duration) {
 			mu.Lock()

@@ -119,7 +119,7 @@ func (f *fleet) sighted(seen []runtime.Observation) map[string]*patrol.Observed 
 
 // previewed is what is wanted, for a plan of agents alone.
 func (f *fleet) previewed() []patrol.Desired {
-	order := f.tree.Order()
+	order := f.tree.StartOrder()
 	all := make([]patrol.Desired, 0, len(f.order))
 	for _, path := range f.order {
 		d := patrol.Desired{Path: path, Suspended: f.suspended(path)}

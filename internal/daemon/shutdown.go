@@ -74,7 +74,7 @@ func (t turn) Bound() time.Duration { return t.sequence.Bound(t.path) }
 func (c *Controller) beginShutdown(path string) *shutdown.Run {
 	living, starting := c.processes.below(path)
 	return c.sequence.Begin(shutdown.Scope{
-		Path: path, Order: c.fleetOf(path).tree.Order(), Living: living, Starting: starting, Allowed: c.allowance,
+		Path: path, Order: c.fleetOf(path).tree.StartOrder(), Living: living, Starting: starting, Allowed: c.allowance,
 		Of: func(path string) shutdown.Process {
 			if p := c.processes.of(path); p != nil {
 				return p

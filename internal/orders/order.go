@@ -28,7 +28,7 @@ import (
 
 // What an order is made of: see package spec.
 type (
-	Order = spec.StandingOrder
+	Order = spec.Order
 	Gate  = spec.Gate
 )
 

@@ -24,7 +24,7 @@ const KillTime = supervisor.KillGrace
 
 // Plan is the order in which agents are stopped. It is not safe for concurrent use.
 type Plan struct {
-	order   *spec.Unwinding
+	order   *spec.StopOrder
 	begun   time.Time
 	longest time.Duration // of all times
 	agents  map[string]*agent
@@ -51,9 +51,9 @@ const (
 
 // New plans to stop agents, each with the time it may take to end once
 // it was asked. Zero: it is killed without being asked. Order may be nil.
-func New(order *spec.Order, allowed map[string]time.Duration, now time.Time) *Plan {
+func New(order *spec.StartOrder, allowed map[string]time.Duration, now time.Time) *Plan {
 	p := &Plan{begun: now, agents: make(map[string]*agent, len(allowed))}
-	p.order = order.Unwind(func(path string) bool {
+	p.order = order.StopOrder(func(path string) bool {
 		_, lives := allowed[path]
 		return lives
 	})

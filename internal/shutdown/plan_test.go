@@ -14,7 +14,7 @@ import (
 )
 
 // order makes the order of agents, each with those that it depends on.
-func order(t interface{ Fatalf(string, ...any) }, needs map[string][]string) *spec.Order {
+func order(t interface{ Fatalf(string, ...any) }, needs map[string][]string) *spec.StartOrder {
 	var decls []spec.Decl
 	for _, name := range slices.Sorted(maps.Keys(needs)) {
 		decls = append(decls, spec.Decl{Agent: &spec.Agent{Name: name, Command: []string{"x"}, DependsOn: needs[name]}})
@@ -23,7 +23,7 @@ func order(t interface{ Fatalf(string, ...any) }, needs map[string][]string) *sp
 	if problems != nil {
 		t.Fatalf("%v", problems)
 	}
-	return tree.Order()
+	return tree.StartOrder()
 }
 
 const never = -1 * time.Second

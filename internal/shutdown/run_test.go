@@ -17,7 +17,7 @@ import (
 // fleet plays agents and their supervisors, which ask all of them to stop at once.
 type fleet struct {
 	sequence Sequence
-	order    *spec.Order
+	order    *spec.StartOrder
 	begun    time.Time
 
 	mu   sync.Mutex
@@ -103,7 +103,7 @@ func newFleet(t *testing.T, order string) *fleet {
 	if problems != nil {
 		t.Fatal(problems)
 	}
-	return &fleet{order: tree.Order(), begun: time.Now(), last: make(map[string]*player)}
+	return &fleet{order: tree.StartOrder(), begun: time.Now(), last: make(map[string]*player)}
 }
 
 func (f *fleet) begin(starting map[string]<-chan struct{}) *Run {

@@ -32,7 +32,7 @@ type Sequence struct {
 // Scope is a part of a tree that is to be stopped.
 type Scope struct {
 	Path     string // "": everything
-	Order    *spec.Order
+	Order    *spec.StartOrder
 	Living   map[string]Process         // by path
 	Starting map[string]<-chan struct{} // closed when it is known what has come of a start
 	// Allowed is how long an agent may take to end once it was asked. Zero: it is killed.

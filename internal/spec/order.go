@@ -1,92 +1,179 @@
 package spec
 
-// Order is what agents and supervisors of a tree depend on, and in which order
-// the agents are stopped because of that: what depends on others before them, be
-// it that the agent says so or a supervisor that it is in. An agent depends on a
-// supervisor by depending on all agents in it. The children of a rest_for_one
-// supervisor depend on those before them, which is what that strategy means, and
-// so do those of a supervisor that stops them in order. Other siblings are
-// stopped in no order.
-//
-// An Order is a snapshot of the tree and safe for concurrent use.
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/cron"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Order is a command or task that runs when its gates open.
 type Order struct {
-	paths    []string // of all nodes below the root, in the order of Tree.All
-	index    map[string]int
-	elements []element
-	graph    graph
+	Name        string
+	Description string
+	// One of the two is set: Command runs to its end, or a task is created from Task.
+	Command []string
+	Task    *OrderTask
+	// Gates open it: any one of them or, with All, all of them together.
+	Gates []Gate
+	All   bool
+	// Timeout bounds a run. The cap of [orders] is already applied.
+	Timeout time.Duration
+	// Disabled keeps its gates from firing it; people still can. Why names the
+	// setting that disables it: the order's own, or [orders] skip.
+	Disabled bool
+	Why      string
+	CatchUp  bool
+	Overlap  Overlap
+	Retries  int // further attempts after a failed one
+	Backoff  supervisor.Backoff
+	Env      map[string]string
+	Dir      string // absolute
+	Source   string // file:line:column of its definition
 }
 
-// Order is the order of the agents of the tree, which Assemble must have made.
-func (t *Tree) Order() *Order {
-	o := &Order{index: make(map[string]int)}
-	byName := make(map[string]int) // of what can be called by its name: not of instances of pools
-	var children []Child
-	for path, c := range t.All() {
-		i := len(o.paths)
-		o.paths, children = append(o.paths, path), append(children, c)
-		o.index[path] = i
-		_, taken := byName[c.Name()]
-		switch {
-		case c.Agent != nil && c.Agent.Instance != (Instance{}), taken && c.Node != nil && c.Node.Retired:
-		default:
-			byName[c.Name()] = i
-		}
-	}
-	o.elements = make([]element, len(children))
-	adopt := func(parent int, path string, n *Node) {
-		last := Root
-		for _, c := range n.Children {
-			i := o.index[path+"/"+c.Name()]
-			o.elements[i].parent, o.elements[i].after = parent, Root
-			if n.StopsInOrder() {
-				o.elements[i].after, last = last, i
-			}
-		}
-	}
-	adopt(Root, t.Root.Name, t.Root)
-	for i, c := range children {
-		o.elements[i].agent = c.Agent != nil
-		o.elements[i].pool = c.Node != nil && c.Node.Template != nil
-		for _, name := range c.DependsOn() {
-			o.elements[i].needs = append(o.elements[i].needs, byName[name])
-		}
-		if c.Node != nil {
-			adopt(i, o.paths[i], c.Node)
-		}
-	}
-	o.graph = newGraph(o.elements)
-	return o
+// OrderTask is the template of a task.
+type OrderTask struct {
+	Order    string   `json:"order,omitempty"` // name of the order
+	Title    string   `json:"title"`
+	Text     string   `json:"text,omitempty"`
+	Pool     string   `json:"pool,omitempty"`
+	Assignee string   `json:"assignee,omitempty"`
+	Labels   []string `json:"labels,omitempty"`
+	Priority *int     `json:"priority,omitempty"`
 }
 
-// Needs are the paths of the agents and supervisors that an agent or supervisor
-// depends on, in the order of the file, those of the supervisors it is in after
-// its own. It waits for an agent until that is ready, for a supervisor until all
-// agents in it are.
-func (o *Order) Needs(path string) []string {
-	var needs []string
-	seen := make(map[int]bool)
-	i, ok := o.index[path]
-	if !ok {
-		return nil
+// GateKind says what opens a gate.
+type GateKind uint8
+
+// Kinds of gates.
+const (
+	Manual    GateKind = iota // only people
+	Cooldown                  // time since the last run
+	Cron                      // times of the calendar
+	Condition                 // a command that succeeds
+	Event                     // an event of the log
+)
+
+func (k GateKind) String() string {
+	switch k {
+	case Manual:
+		return "manual"
+	case Cooldown:
+		return "cooldown"
+	case Cron:
+		return "cron"
+	case Condition:
+		return "condition"
+	case Event:
+		return "event"
 	}
-	for ; i != Root; i = o.elements[i].parent {
-		for _, n := range o.elements[i].needs {
-			if !seen[n] {
-				seen[n] = true
-				needs = append(needs, o.paths[n])
-			}
+	return fmt.Sprintf("invalid(%d)", k)
+}
+
+// ParseGateKind is the inverse of String.
+func ParseGateKind(text string) (GateKind, error) {
+	for k := Manual; k <= Event; k++ {
+		if k.String() == text {
+			return k, nil
 		}
 	}
-	return needs
+	return 0, fmt.Errorf("there is no gate %.40q", text)
 }
 
-// chosen reports whether an element is an agent that it is about.
-func (o *Order) chosen(i int, choose func(path string) bool) bool {
-	return o.elements[i].agent && (choose == nil || choose(o.paths[i]))
+// Gate is a condition that opens an order. An order has at most one of each kind,
+// except Cron.
+type Gate struct {
+	Kind     GateKind
+	Interval time.Duration  // Cooldown: since the last run began
+	Schedule *cron.Schedule // Cron
+	Check    []string       // Condition: the command; exit code 0 opens
+	Limit    time.Duration  // Condition: timeout of the command
+	Every    time.Duration  // Condition: from the end of one to the next
+	On       EventFilter    // Event
 }
 
-// Has reports whether there is such an agent or supervisor in the tree.
-func (o *Order) Has(path string) bool {
-	_, ok := o.index[path]
-	return ok
+// String describes the gate.
+func (g Gate) String() string {
+	switch g.Kind {
+	case Cooldown:
+		return "cooldown " + g.Interval.String()
+	case Cron:
+		return fmt.Sprintf("cron %s (%s)", g.Schedule, zoneName(g.Schedule.Zone()))
+	case Condition:
+		return "condition " + strings.Join(g.Check, " ")
+	case Event:
+		text := "event " + strings.Join(g.On.Types, ", ")
+		if g.On.Path != "" {
+			text += " of " + g.On.Path
+		}
+		return text
+	}
+	return g.Kind.String()
+}
+
+// Overlap says what happens when an order fires while it runs.
+type Overlap uint8
+
+// Values of Overlap.
+const (
+	OverlapSkip  Overlap = iota // the firing is dropped and reported
+	OverlapQueue                // one run follows, however many firings there were
+	OverlapAllow                // it runs concurrently
+)
+
+func (o Overlap) String() string {
+	switch o {
+	case OverlapSkip:
+		return "skip"
+	case OverlapQueue:
+		return "queue"
+	case OverlapAllow:
+		return "allow"
+	}
+	return fmt.Sprintf("invalid(%d)", o)
+}
+
+// ParseOverlap is the inverse of String.
+func ParseOverlap(text string) (Overlap, error) {
+	for o := OverlapSkip; o <= OverlapAllow; o++ {
+		if o.String() == text {
+			return o, nil
+		}
+	}
+	return 0, fmt.Errorf("there is no overlap %.40q", text)
+}
+
+// Defaults of orders.
+const (
+	DefaultOrderTimeout = 300 * time.Second // of a run
+	DefaultCheckLimit   = 10 * time.Second
+	DefaultCheckEvery   = 30 * time.Second
+)
+
+// EventFilter selects events whose type matches one of the patterns (as for path.Match,
+// such as "agent.*") and, if Path is not empty, that are about Path or a path below it.
+type EventFilter struct {
+	Types []string
+	Path  string
+}
+
+// Gate returns the first gate of a kind, or nil.
+func (o *Order) Gate(k GateKind) *Gate {
+	for i := range o.Gates {
+		if o.Gates[i].Kind == k {
+			return &o.Gates[i]
+		}
+	}
+	return nil
+}
+
+// zoneName names a time zone for people.
+func zoneName(zone *time.Location) string {
+	if zone == time.Local {
+		return "local time"
+	}
+	return zone.String()
 }

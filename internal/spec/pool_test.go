@@ -50,7 +50,7 @@ func TestLayout(t *testing.T) {
 		t.Error("what has no pool in it is not shared")
 	}
 	for path := range laid.All() {
-		if got := laid.Order().Needs(path); len(got) > 0 {
+		if got := laid.StartOrder().Needs(path); len(got) > 0 {
 			t.Errorf("%s waits for %v", path, got)
 		}
 	}
@@ -85,7 +85,7 @@ func TestPoolDependencies(t *testing.T) {
 	if problems != nil {
 		t.Fatalf("%+v", problems)
 	}
-	order := tree.Layout(map[string][]string{"x/p": {"p-1", "p-2"}}).Order()
+	order := tree.Layout(map[string][]string{"x/p": {"p-1", "p-2"}}).StartOrder()
 	for path, want := range map[string]string{"x/p": "x/db", "x/p/p-1": "x/db", "x/p/p-2": "x/db", "x/web": "x/p"} {
 		if got := strings.Join(order.Needs(path), " "); got != want {
 			t.Errorf("%s waits for %q, want %q", path, got, want)

@@ -9,7 +9,7 @@ import (
 // outline is a tree as text: each path, with "!" if it is retired, and what it depends on.
 func outline(t *Tree) string {
 	var all []string
-	order := t.Order()
+	order := t.StartOrder()
 	for path, c := range t.All() {
 		text := path
 		if c.Node != nil && c.Node.Retired {
@@ -60,7 +60,7 @@ func TestRetain(t *testing.T) {
 			if got := outline(file.Retain(nil)); got != before {
 				t.Errorf("with nothing retained it is %s", got)
 			}
-			unwound(kept.Order(), everybody) // of which there is an end
+			unwound(kept.StartOrder(), everybody) // of which there is an end
 		})
 	}
 }

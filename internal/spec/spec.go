@@ -28,7 +28,7 @@ type Tree struct {
 	// Patrol is how the fleet is kept as it should be.
 	Patrol Patrol
 	// Orders are what is run when its gates open.
-	Orders []*StandingOrder
+	Orders []*Order
 }
 
 // Node is a supervisor.
@@ -47,7 +47,7 @@ type Node struct {
 	// Suspended: nothing below it is to run. The root's is that of the project.
 	Suspended bool
 	// DependsOn are the names of agents and supervisors that must be ready
-	// before anything in it is started, and that are stopped after it. See Order.
+	// before anything in it is started, and that are stopped after it. See StartOrder.
 	DependsOn []string
 	// Bare: the root may have no agent at all, as there is something else to do.
 	Bare bool

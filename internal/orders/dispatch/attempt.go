@@ -25,7 +25,7 @@ func (d *Dispatcher) sent(r orders.Run) bool {
 }
 
 // attempt runs the command once, and notes how it ended.
-func (d *Dispatcher) attempt(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder,
+func (d *Dispatcher) attempt(ctx context.Context, run *drive, r *orders.Run, o *spec.Order,
 	old bool) (output []string) {
 	if d.stopped(run, r); r.Status.Over() && !old {
 		return nil
@@ -58,7 +58,7 @@ func (d *Dispatcher) stopped(run *drive, r *orders.Run) {
 }
 
 // errand starts the command, or finds it, and waits for its end.
-func (d *Dispatcher) errand(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder,
+func (d *Dispatcher) errand(ctx context.Context, run *drive, r *orders.Run, o *spec.Order,
 	old bool) (output []string) {
 	e, err := d.send(ctx, run, r, o, old)
 	switch {
@@ -104,7 +104,7 @@ func short(text string) string {
 
 // send starts the command of a run, until it is known whether that was done.
 // fs.ErrNotExist: nothing is left of it, and it may have run.
-func (d *Dispatcher) send(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder,
+func (d *Dispatcher) send(ctx context.Context, run *drive, r *orders.Run, o *spec.Order,
 	old bool) (*errand.Errand, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		e, err := d.sendOnce(ctx, run, r, o, old)
@@ -126,7 +126,7 @@ func (d *Dispatcher) send(ctx context.Context, run *drive, r *orders.Run, o *spe
 
 // sendOnce starts the command, or finds it. Whoever stops the run meanwhile waits
 // for that, so that what was started is stopped.
-func (d *Dispatcher) sendOnce(ctx context.Context, run *drive, r *orders.Run, o *spec.StandingOrder,
+func (d *Dispatcher) sendOnce(ctx context.Context, run *drive, r *orders.Run, o *spec.Order,
 	old bool) (*errand.Errand, error) {
 	d.mu.Lock()
 	if run.stop != "" && !old {
@@ -159,7 +159,7 @@ func jobOf(r *orders.Run) errand.Job {
 }
 
 // start starts the command once, or finds it.
-func (d *Dispatcher) start(ctx context.Context, r *orders.Run, o *spec.StandingOrder, old bool) (*errand.Errand,
+func (d *Dispatcher) start(ctx context.Context, r *orders.Run, o *spec.Order, old bool) (*errand.Errand,
 	error) {
 	j := jobOf(r)
 	if old {
@@ -193,7 +193,7 @@ func (d *Dispatcher) start(ctx context.Context, r *orders.Run, o *spec.StandingO
 const startTime = 30 * time.Second
 
 // makeTask makes the task of a run, once.
-func (d *Dispatcher) makeTask(ctx context.Context, r *orders.Run, o *spec.StandingOrder) {
+func (d *Dispatcher) makeTask(ctx context.Context, r *orders.Run, o *spec.Order) {
 	begin := d.o.Clock().Wall
 	r.StartedAt = begin.Round(0)
 	if d.o.Task == nil {

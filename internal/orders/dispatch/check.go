@@ -31,7 +31,7 @@ func (d *Dispatcher) sweep() {
 }
 
 // check runs the check of an order, and tells the engine what it said.
-func (d *Dispatcher) check(o *spec.StandingOrder) {
+func (d *Dispatcher) check(o *spec.Order) {
 	ok := false
 	select {
 	case d.tries <- struct{}{}:
@@ -47,7 +47,7 @@ func (d *Dispatcher) check(o *spec.StandingOrder) {
 }
 
 // try runs the check of an order; last is what it wrote.
-func (d *Dispatcher) try(ctx context.Context, o *spec.StandingOrder) (ok bool, last []string) {
+func (d *Dispatcher) try(ctx context.Context, o *spec.Order) (ok bool, last []string) {
 	g := o.Gate(orders.Condition)
 	if g == nil {
 		return false, nil

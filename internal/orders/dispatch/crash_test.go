@@ -57,9 +57,9 @@ func daemonMain(args []string) int {
 		return fail(err)
 	}
 	defer errands.Close()
-	var all []*spec.StandingOrder
+	var all []*spec.Order
 	for i := range 5 {
-		o := &spec.StandingOrder{
+		o := &spec.Order{
 			Name: fmt.Sprintf("o%d", i), Dir: dir, Timeout: time.Minute, Disabled: last,
 			Command: []string{"/bin/sh", "-c", `echo "$COPPICE_ORDER_RUN begins" >>"$COPPICE_ORDER"; sleep 0.02; echo "$COPPICE_ORDER_RUN ends" >>"$COPPICE_ORDER"`},
 			Gates:   []spec.Gate{{Kind: spec.Cooldown, Interval: 10 * time.Millisecond}},

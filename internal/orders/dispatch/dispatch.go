@@ -32,13 +32,13 @@ type Options struct {
 	Store   store.Store
 	Log     *event.Log
 	Errands *errand.Runner
-	Orders  []*spec.StandingOrder
+	Orders  []*spec.Order
 	// Environ makes the environment of a command from what was declared.
 	Environ func(declared map[string]string) []string
 	// Task makes a task, once for each key. Nil: there are none.
 	Task func(ctx context.Context, key string, t spec.OrderTask) (id string, err error)
 	// Held says why an order must not fire for now; see orders.Engine.
-	Held func(*spec.StandingOrder) string
+	Held func(*spec.Order) string
 	// Paced is told when events fire an order at a slower pace from now on; it may be nil.
 	Paced func()
 	// Mark is an environment entry by which checks of this project are known from all others.
@@ -88,7 +88,7 @@ type Dispatcher struct {
 
 	mu      sync.Mutex
 	engine  *orders.Engine
-	orders  map[string]*spec.StandingOrder
+	orders  map[string]*spec.Order
 	states  map[string]orders.State // of those that are not in force, too
 	byOrder map[string][]uint64     // numbers of runs, oldest first
 	active  map[uint64]*drive
@@ -256,11 +256,11 @@ func (d *Dispatcher) Poke() {
 
 // Replace makes other orders those in force. A run of an order that is there no
 // more goes on to its end, and has no other attempt.
-func (d *Dispatcher) Replace(all []*spec.StandingOrder) {
+func (d *Dispatcher) Replace(all []*spec.Order) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before := d.orders
-	d.orders = make(map[string]*spec.StandingOrder, len(all))
+	d.orders = make(map[string]*spec.Order, len(all))
 	for _, o := range all {
 		d.orders[o.Name] = o
 	}

@@ -290,7 +290,7 @@ func TestCloseStopsRuns(t *testing.T) {
 
 func TestTask(t *testing.T) {
 	p := at(t)
-	o := &spec.StandingOrder{Name: "a", Task: &spec.OrderTask{Title: "look", Pool: "workers"}, Gates: []spec.Gate{on("task.edited")}, Timeout: time.Minute, Dir: p.dir}
+	o := &spec.Order{Name: "a", Task: &spec.OrderTask{Title: "look", Pool: "workers"}, Gates: []spec.Gate{on("task.edited")}, Timeout: time.Minute, Dir: p.dir}
 	p.open(o)
 	p.log.Append(event.Event{Type: "task.edited", Message: "something"})
 	r := p.runs("a", 1)[0]
@@ -392,12 +392,12 @@ func TestReplace(t *testing.T) {
 	p := at(t)
 	d := p.open(p.sh("a", "true", every(time.Hour)))
 	p.runs("a", 1)
-	d.Replace([]*spec.StandingOrder{p.sh("b", "true", every(time.Hour))})
+	d.Replace([]*spec.Order{p.sh("b", "true", every(time.Hour))})
 	p.runs("b", 1)
 	if _, err := d.Show("a"); err != orders.ErrUnknown {
 		t.Error(err)
 	}
-	d.Replace([]*spec.StandingOrder{p.sh("a", "true", every(time.Hour))})
+	d.Replace([]*spec.Order{p.sh("a", "true", every(time.Hour))})
 	p.pass(30 * time.Minute)
 	if v, err := d.Show("a"); err != nil || v.State.Runs != 1 {
 		t.Errorf("%+v, %v", v, err)

@@ -54,7 +54,7 @@ func (d *Dispatcher) begin(r orders.Run, old bool) {
 }
 
 // inForce is the order of a name; nil if there is none any more.
-func (d *Dispatcher) inForce(name string) *spec.StandingOrder {
+func (d *Dispatcher) inForce(name string) *spec.Order {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.orders[name]

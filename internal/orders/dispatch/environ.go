@@ -22,7 +22,7 @@ const (
 	maxEventInEnv = 64 << 10
 )
 
-func (d *Dispatcher) environ(r *orders.Run, o *spec.StandingOrder, events []byte) []string {
+func (d *Dispatcher) environ(r *orders.Run, o *spec.Order, events []byte) []string {
 	env := append(d.o.Environ(o.Env),
 		envOrder+"="+r.Order, envRun+"="+ID(r.Number), envAttempt+"="+strconv.Itoa(r.Attempt),
 		envReason+"="+strings.ReplaceAll(r.Reason, "\x00", ""))

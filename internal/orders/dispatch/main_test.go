@@ -88,7 +88,7 @@ func (p *place) pass(d time.Duration) {
 }
 
 // open begins a dispatcher.
-func (p *place) open(all ...*spec.StandingOrder) *Dispatcher {
+func (p *place) open(all ...*spec.Order) *Dispatcher {
 	p.t.Helper()
 	var err error
 	if p.errands, err = errand.Open(errand.Options{Dir: filepath.Join(p.dir, "errands")}); err != nil {
@@ -106,7 +106,7 @@ func (p *place) open(all ...*spec.StandingOrder) *Dispatcher {
 			}
 			return env
 		},
-		Held: func(*spec.StandingOrder) string {
+		Held: func(*spec.Order) string {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return p.held
@@ -142,8 +142,8 @@ func (p *place) close(keep bool) {
 func (p *place) path(name string) string { return filepath.Join(p.dir, name) }
 
 // sh is an order that runs a script, in the directory of the place.
-func (p *place) sh(name, script string, gates ...spec.Gate) *spec.StandingOrder {
-	return &spec.StandingOrder{
+func (p *place) sh(name, script string, gates ...spec.Gate) *spec.Order {
+	return &spec.Order{
 		Name: name, Command: []string{"/bin/sh", "-c", script}, Dir: p.dir, Gates: gates, Timeout: time.Minute,
 	}
 }

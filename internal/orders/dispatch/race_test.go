@@ -156,7 +156,7 @@ func waiting(t testing.TB, d *Dispatcher, n uint64) {
 	})
 }
 
-func failing(o *spec.StandingOrder) *spec.StandingOrder {
+func failing(o *spec.Order) *spec.Order {
 	o.Retries, o.Backoff = 3, supervisor.Backoff{Kind: supervisor.Fixed, Base: time.Hour}
 	return o
 }
@@ -165,7 +165,7 @@ func failing(o *spec.StandingOrder) *spec.StandingOrder {
 func TestStopWhileWaiting(t *testing.T) {
 	p := at(t)
 	p.noTasks = errors.New("no room")
-	task := failing(&spec.StandingOrder{Name: "task", Task: &spec.OrderTask{Title: "look"}, Timeout: time.Minute, Dir: p.dir})
+	task := failing(&spec.Order{Name: "task", Task: &spec.OrderTask{Title: "look"}, Timeout: time.Minute, Dir: p.dir})
 	d := p.open(failing(p.sh("command", "exit 1")), task)
 	for _, name := range []string{"command", "task"} {
 		n, err := d.Run(ctxOf(t), name, "user")
@@ -241,7 +241,7 @@ func TestBecomesATask(t *testing.T) {
 	}
 	until(t, "it has begun", func() bool { return p.read("ran") != "" })
 	p.close(true)
-	d = p.open(&spec.StandingOrder{Name: "a", Task: &spec.OrderTask{Title: "look"}, Timeout: time.Minute, Dir: p.dir})
+	d = p.open(&spec.Order{Name: "a", Task: &spec.OrderTask{Title: "look"}, Timeout: time.Minute, Dir: p.dir})
 	release()
 	if r, err := d.Wait(ctxOf(t), n); err != nil || r.Status != orders.Completed || r.Task != "" {
 		t.Errorf("%+v, %v", r, err)

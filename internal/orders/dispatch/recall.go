@@ -46,7 +46,7 @@ func (d *Dispatcher) recall(ctx context.Context) (open []orders.Run, err error) 
 	if err != nil {
 		return nil, fmt.Errorf("reading the states of orders: %w", err)
 	}
-	d.orders, d.states = make(map[string]*spec.StandingOrder), make(map[string]orders.State)
+	d.orders, d.states = make(map[string]*spec.Order), make(map[string]orders.State)
 	for _, o := range d.o.Orders {
 		d.orders[o.Name] = o
 	}

@@ -59,8 +59,8 @@ func everybody(string) bool { return true }
 
 // unwound are the agents in the order in which they are stopped, those that are
 // asked at the same time together.
-func unwound(o *Order, choose func(string) bool) (waves [][]string) {
-	for u := o.Unwind(choose); ; {
+func unwound(o *StartOrder, choose func(string) bool) (waves [][]string) {
+	for u := o.StopOrder(choose); ; {
 		free := u.Free()
 		if len(free) == 0 {
 			return waves
@@ -72,7 +72,7 @@ func unwound(o *Order, choose func(string) bool) (waves [][]string) {
 	}
 }
 
-func TestUnwind(t *testing.T) {
+func TestStopOrder(t *testing.T) {
 	for _, c := range []struct{ name, tree, chosen, want string }{
 		{"independent", "a\nb\nc", "", "c b a"},
 		{"a line", "a < b\nb < c\nc", "", "a | b | c"},
@@ -103,7 +103,7 @@ func TestUnwind(t *testing.T) {
 			choose := func(path string) bool {
 				return c.chosen == "" || slices.Contains(strings.Fields(c.chosen), path[strings.LastIndexByte(path, '/')+1:])
 			}
-			if got := brief(unwound(tr.Order(), choose)); got != c.want {
+			if got := brief(unwound(tr.StartOrder(), choose)); got != c.want {
 				t.Errorf("they are stopped %q, want %q", got, c.want)
 			}
 		})
@@ -115,7 +115,7 @@ func TestNeeds(t *testing.T) {
 	if problems != nil {
 		t.Fatal(problems)
 	}
-	o := tr.Order()
+	o := tr.StartOrder()
 	for path, want := range map[string]string{
 		"p/s/a": "p/x", "p/s/t/b": "p/s/a p/y p/x", "p/s/t": "p/y p/x", "p/x": "", "p": "", "zzz": "",
 	} {
@@ -311,7 +311,7 @@ func TestOrderProperty(t *testing.T) {
 				waiting[need] = append(waiting[need], path)
 			}
 		}
-		waves := unwound(tr.Order(), func(path string) bool { return chosen[path] })
+		waves := unwound(tr.StartOrder(), func(path string) bool { return chosen[path] })
 		wave := map[string]int{}
 		for k, w := range waves {
 			for _, path := range w {
@@ -342,7 +342,7 @@ func TestOrderProperty(t *testing.T) {
 
 // A fleet where half depends on a supervisor of the other half has an order in
 // no time: it is in the number of lines, not of pairs.
-func BenchmarkUnwind(b *testing.B) {
+func BenchmarkStopOrder(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("s:")
 	for i := range 5000 {
@@ -357,7 +357,7 @@ func BenchmarkUnwind(b *testing.B) {
 		b.Fatal(problems)
 	}
 	for b.Loop() {
-		if w := unwound(tr.Order(), everybody); len(w) != 2 {
+		if w := unwound(tr.StartOrder(), everybody); len(w) != 2 {
 			b.Fatal(len(w))
 		}
 	}
@@ -374,12 +374,12 @@ func TestOrderOfPools(t *testing.T) {
 	if problems != nil {
 		t.Fatal(problems)
 	}
-	o := tr.Layout(map[string][]string{"p/workers": {"ada", "bob"}}).Order()
+	o := tr.Layout(map[string][]string{"p/workers": {"ada", "bob"}}).StartOrder()
 	want := [][]string{{"p/api"}, {"p/workers/bob", "p/workers/ada"}, {"p/ada"}}
 	if got := unwound(o, everybody); !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("waves are %v, want %v", got, want)
 	}
-	if got := unwound(tr.Order(), everybody); brief(got) != "api | ada" {
+	if got := unwound(tr.StartOrder(), everybody); brief(got) != "api | ada" {
 		t.Errorf("without instances, waves are %v", got)
 	}
 }
@@ -397,7 +397,7 @@ func TestOrderOfEmptySupervisors(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, problems)
 			continue
 		}
-		if got := brief(unwound(tr.Order(), everybody)); got != tt.want {
+		if got := brief(unwound(tr.StartOrder(), everybody)); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
