@@ -83,7 +83,7 @@ func (c *city) order(t *value, rig string) {
 }
 
 // orderOf makes the file of an order, of a layer, ours.
-func (c *city) orderOf(o *order, l layer) {
+func (c *city) orderOf(o *orderForm, l layer) {
 	c.order(o.table, textOf(l.rig, "name"))
 	c.formula(o.table, l)
 	c.environment(o.table, l)

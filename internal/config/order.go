@@ -9,8 +9,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// order is an [[order]], or a file of one, while it is read.
-type order struct {
+// orderForm is an [[order]], or a file of one, while it is read.
+type orderForm struct {
 	spec.Order
 	table     *value
 	file      string // its name is that of the file, if it is not empty
@@ -37,7 +37,7 @@ type standing struct {
 	skip       []*value
 	maxTimeout time.Duration
 	overrides  []*value
-	all        []order
+	all        []orderForm
 	city       *city // nil if they are not those of one
 }
 
@@ -94,8 +94,8 @@ interval = "1h"
 	}
 }
 
-func orderTable() table[order] {
-	return table[order]{
+func orderTable() table[orderForm] {
+	return table[orderForm]{
 		header: "[[order]]",
 		doc: "An order is a command that is run, or a task that is made, when its gates open: after a while, at " +
 			"times of the calendar, when a command succeeds, on events, by hand. " +
@@ -108,23 +108,24 @@ timezone = "Europe/Berlin"
 timeout = "20m"
 retries = 2
 `,
-		keys: []key[order]{
+		keys: []key[orderForm]{
 			{row{name: "name", typ: "string", def: "the name of its file",
 				doc: "unique among the orders: letters, digits, dots, dashes and underscores", also: []string{"id"}},
-				text(func(o *order) *string { return &o.Name })},
+				text(func(o *orderForm) *string { return &o.Name })},
 			{row{name: "description", typ: "string", doc: "what it is for, in a line",
-				also: []string{"desc", "about", "comment"}}, text(func(o *order) *string { return &o.Description })},
+				also: []string{"desc", "about", "comment"}},
+				text(func(o *orderForm) *string { return &o.Description })},
 			{row{name: "exec", typ: "string or array of strings",
 				doc:  "what to run, written as the `command` of an agent is",
 				also: []string{"command", "cmd", "run", "script"}},
-				func(r *reader, v *value, into *order) {
+				func(r *reader, v *value, into *orderForm) {
 					into.exec = v
 					into.Command, _ = r.command(v)
 				}},
 			{row{name: "task", typ: "string or table",
 				doc:  "the task that is made: its title, or a table, see `[order.task]`",
 				also: []string{"job", "template", "bead", "issue"}},
-				func(r *reader, v *value, into *order) {
+				func(r *reader, v *value, into *orderForm) {
 					into.task, into.Task = v, &spec.OrderTask{}
 					if v.kind == isString {
 						into.Task.Title, _ = r.text(v, "a title")
@@ -134,14 +135,14 @@ retries = 2
 				}},
 			{row{name: "formula", typ: "string", doc: "the same as `task` with a title",
 				also: []string{"molecule", "wisp"}},
-				func(r *reader, v *value, into *order) {
+				func(r *reader, v *value, into *orderForm) {
 					if title, ok := r.text(v, "a string"); ok {
 						into.formula, into.Task = v, &spec.OrderTask{Title: title}
 					}
 				}},
 			{row{name: "pool", typ: "string", doc: "the pool whose agents do the task",
 				also: []string{"target", "agent", "queue", "assignee"}},
-				func(r *reader, v *value, into *order) {
+				func(r *reader, v *value, into *orderForm) {
 					if _, ok := r.text(v, "the name of a pool"); ok {
 						into.pool = v
 					}
@@ -153,7 +154,7 @@ retries = 2
 			{row{name: "match", typ: "any, all", def: "any", doc: "whether any of several gates opens it, or only " +
 				"all of them together: a time of `schedule` then waits for the others",
 				also: []string{"require", "mode"}},
-				func(r *reader, v *value, into *order) {
+				func(r *reader, v *value, into *orderForm) {
 					if !r.want(v, isString, "any or all") {
 						return
 					}
@@ -165,75 +166,76 @@ retries = 2
 			{row{name: "schedule", typ: "string or array of strings", doc: "times of the calendar: `minute hour " +
 				"day-of-month month day-of-week`, six fields with seconds before them, or `@hourly`, `@daily`, " +
 				"`@weekly`, `@monthly`, `@yearly`", also: []string{"cron", "at", "crontab", "on_calendar"}},
-				func(r *reader, v *value, into *order) { into.schedules = r.strings(v, "a schedule") }},
+				func(r *reader, v *value, into *orderForm) { into.schedules = r.strings(v, "a schedule") }},
 			{row{name: "timezone", typ: "string", def: "that of the machine",
 				doc:  "the time zone of `schedule`, by its IANA name",
 				also: []string{"tz", "time_zone", "zone", "location"}},
-				func(r *reader, v *value, into *order) {
+				func(r *reader, v *value, into *orderForm) {
 					if _, ok := r.text(v, "the name of a time zone"); ok {
 						into.timezone = v
 					}
 				}},
 			{row{name: "interval", typ: "duration", doc: "the time from the beginning of one run to the next; an " +
 				"order that never ran is due at once", also: []string{"cooldown", "period", "every"}},
-				duration(func(o *order) *time.Duration { return &o.interval })},
+				duration(func(o *orderForm) *time.Duration { return &o.interval })},
 			{row{name: "check", typ: "string or array of strings",
 				doc:  "a command; exit code 0 opens it. It has the order's directory and environment",
 				also: []string{"condition", "if", "test", "unless"}},
-				func(r *reader, v *value, into *order) { into.check, _ = r.command(v) }},
+				func(r *reader, v *value, into *orderForm) { into.check, _ = r.command(v) }},
 			{row{name: "check_timeout", typ: "duration", def: "10s",
 				doc: "how long `check` may take; it has failed then", also: []string{"check_limit"}},
-				duration(func(o *order) *time.Duration { return &o.limit })},
+				duration(func(o *orderForm) *time.Duration { return &o.limit })},
 			{row{name: "check_interval", typ: "duration", def: "30s", doc: "the time from one `check` to the next",
 				also: []string{"poll", "poll_interval", "check_every"}},
-				duration(func(o *order) *time.Duration { return &o.every })},
+				duration(func(o *orderForm) *time.Duration { return &o.every })},
 			{row{name: "on", typ: "string or array of strings", doc: "types of events, or patterns such as " +
 				"`\"agent.*\"`, see [events.md](events.md). Each event is handed over once",
 				also: []string{"event", "events", "types"}},
-				func(r *reader, v *value, into *order) {
+				func(r *reader, v *value, into *orderForm) {
 					for _, e := range r.strings(v, "a type of events") {
 						r.eventType(e, into)
 					}
 				}},
 			{row{name: "path", typ: "string", doc: "only events about this node of the tree, or below it",
-				also: []string{"on_path", "source"}}, text(func(o *order) *string { return &o.path })},
+				also: []string{"on_path", "source"}}, text(func(o *orderForm) *string { return &o.path })},
 			{row{name: "timeout", typ: "duration", def: "5m",
 				doc:  "how long a run may take; then it is stopped, and killed with all that it has started",
 				also: []string{"max_duration", "deadline"}},
-				duration(func(o *order) *time.Duration { return &o.Timeout })},
+				duration(func(o *orderForm) *time.Duration { return &o.Timeout })},
 			{row{name: "overlap", typ: "skip, queue, allow", def: "skip", doc: "what becomes of a firing while it " +
 				"runs: it is skipped, fires once when the run has ended, or fires at once",
 				also: []string{"concurrency", "concurrency_policy", "on_overlap"}},
-				word(spec.ParseOverlap, func(o *order) *spec.Overlap { return &o.Overlap })},
+				word(spec.ParseOverlap, func(o *orderForm) *spec.Overlap { return &o.Overlap })},
 			{row{name: "catch_up", typ: "boolean", def: "false", doc: "whether a time of `schedule` that has " +
 				"passed while there was no daemon fires once when there is one again",
 				also: []string{"catchup", "persistent", "backfill", "missed"}},
-				flag(func(o *order) *bool { return &o.CatchUp })},
+				flag(func(o *orderForm) *bool { return &o.CatchUp })},
 			{row{name: "retries", typ: "integer", def: "0",
 				doc:  "how often a run that has failed is tried again, 0 to 100",
 				also: []string{"retry", "max_retries", "attempts"}},
-				func(r *reader, v *value, into *order) {
+				func(r *reader, v *value, into *orderForm) {
 					if n, ok := r.integer(v, 0, 100, "an integer from 0 to 100"); ok {
 						into.Retries = int(n)
 					}
 				}},
 			{row{name: "backoff", typ: "none, fixed, linear, exponential", def: "exponential",
 				doc: "how the delay before a retry grows; it is 5m at most", also: []string{"retry_backoff"}},
-				word(supervisor.ParseBackoffKind, func(o *order) *supervisor.BackoffKind { return &o.Backoff.Kind })},
+				word(supervisor.ParseBackoffKind,
+					func(o *orderForm) *supervisor.BackoffKind { return &o.Backoff.Kind })},
 			{row{name: "retry_delay", typ: "duration", def: "10s",
 				doc: "the delay before the first retry, 5m at most", also: []string{"delay", "base"}},
-				duration(func(o *order) *time.Duration { return &o.Backoff.Base })},
+				duration(func(o *orderForm) *time.Duration { return &o.Backoff.Base })},
 			{row{name: "enabled", typ: "boolean", def: "true",
 				doc:  "whether its gates fire it; `coppice order run` does in any case",
 				also: []string{"enable", "active"}},
-				func(r *reader, v *value, into *order) {
+				func(r *reader, v *value, into *orderForm) {
 					enabled := true
 					flag(func(p *bool) *bool { return p })(r, v, &enabled)
 					into.disabled = !enabled
 				}},
 			{row{name: "env", typ: "table of strings", doc: "variables beside the few that every agent gets",
 				also: []string{"environment"}},
-				func(r *reader, v *value, into *order) {
+				func(r *reader, v *value, into *orderForm) {
 					var a agent
 					r.env(v, &a)
 					into.Env = a.Env
@@ -241,7 +243,7 @@ retries = 2
 			{row{name: "dir", typ: "string", def: "the directory of the project",
 				doc:  "the working directory, relative to that",
 				also: []string{"cwd", "workdir", "working_dir", "directory"}},
-				text(func(o *order) *string { return &o.Dir })},
+				text(func(o *orderForm) *string { return &o.Dir })},
 		},
 	}
 }
@@ -297,7 +299,7 @@ func (r *reader) strings(v *value, expected string) []*value {
 	return all
 }
 
-func (r *reader) gates(v *value, into *order) {
+func (r *reader) gates(v *value, into *orderForm) {
 	into.gatesAt = v
 	for _, e := range r.strings(v, "a gate") {
 		kind, err := spec.ParseGateKind(e.text)

@@ -15,7 +15,7 @@ import (
 )
 
 // finish makes an order of what was read.
-func (r *reader) finish(o *order, s *standing, dir string, skipped bool) {
+func (r *reader) finish(o *orderForm, s *standing, dir string, skipped bool) {
 	place := r.place(o.table)
 	o.Source = fmt.Sprintf("%s:%d:%d", place.File, place.Line, place.Column)
 	o.Dir = under(dir, o.Dir)
@@ -61,7 +61,7 @@ func (r *reader) finish(o *order, s *standing, dir string, skipped bool) {
 }
 
 // gatesOf makes the gates of an order.
-func (r *reader) gatesOf(o *order) {
+func (r *reader) gatesOf(o *orderForm) {
 	has := func(name string) bool { return o.table.byName[name] != nil }
 	needs := []struct {
 		kind spec.GateKind
@@ -119,7 +119,7 @@ func (r *reader) gatesOf(o *order) {
 }
 
 // schedules parses the schedules of an order, with the parser that they are run by.
-func (r *reader) schedules(o *order) (all []*cron.Schedule) {
+func (r *reader) schedules(o *orderForm) (all []*cron.Schedule) {
 	zone := time.Local
 	if o.timezone != nil {
 		z, err := cron.LoadZone(o.timezone.text)
@@ -146,7 +146,7 @@ func (r *reader) schedules(o *order) (all []*cron.Schedule) {
 }
 
 // lookFor finds out whether the directory and the commands of an order exist.
-func (r *reader) lookFor(o *order) {
+func (r *reader) lookFor(o *orderForm) {
 	info, err := os.Stat(o.Dir)
 	if err != nil || !info.IsDir() {
 		v := cmp.Or(o.table.byName["dir"], o.table)

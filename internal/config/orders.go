@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/orders"
+	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
@@ -41,7 +41,7 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Ord
 			r.fail(o.table.at, o.table, "", "[[order]] without name, expected one (string)")
 			continue
 		}
-		if err := orders.CheckName(o.Name); err != nil {
+		if err := order.CheckName(o.Name); err != nil {
 			at := cmp.Or(name, o.table)
 			r.fail(at.at, at, "", "the name of an order %v", err)
 		}
@@ -86,7 +86,7 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Ord
 
 // eventType reads a type of events, or a pattern of them. Gas City has types that
 // Coppice does not have, so that in a city one that nothing has is no error.
-func (r *reader) eventType(v *value, into *order) {
+func (r *reader) eventType(v *value, into *orderForm) {
 	into.on = append(into.on, v.text)
 	var wrong *event.PatternError
 	if !errors.As(event.CheckPattern(v.text), &wrong) {
@@ -120,7 +120,7 @@ func (r *reader) orderFiles(s *standing, g *gatherer) {
 				if table == nil {
 					continue
 				}
-				o := order{table: table, file: orderName(path)}
+				o := orderForm{table: table, file: orderName(path)}
 				if s.city != nil {
 					s.city.orderOf(&o, l)
 				}

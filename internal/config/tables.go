@@ -85,7 +85,7 @@ func fileTable() table[file] {
 				sub(ordersTable(), func(f *file) *standing { return &f.standing })},
 			{row{name: "order", typ: "array of tables", doc: "an order: a command or task that waits for its gates",
 				also: []string{"job", "cron", "schedule", "timer"}}, tables("order",
-				func(_ *reader, v *value, f *file) { f.standing.all = append(f.standing.all, order{table: v}) })},
+				func(_ *reader, v *value, f *file) { f.standing.all = append(f.standing.all, orderForm{table: v}) })},
 			{row{name: "agent", typ: "array of tables", doc: "an agent: a process that is kept running",
 				also: []string{"agents", "program", "process", "service"}}, tables("agent",
 				func(r *reader, v *value, f *file) {

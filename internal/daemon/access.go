@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/errand"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/orders/dispatch"
+	"github.com/coppice-dev/coppice/internal/job"
+	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
@@ -20,12 +20,12 @@ import (
 // access tells the requests of agents from those of people, and records those
 // that are refused.
 type access struct {
-	owners  []runtime.Owner
-	errands *errand.Runner // nil if no orders are fired
-	socket  string
-	has     func(path string) bool   // whether the project has such an agent
-	last    func(path string) uint64 // the number of its last incarnation
-	log     *event.Log
+	owners []runtime.Owner
+	jobs   *job.Runner // nil if no orders are fired
+	socket string
+	has    func(path string) bool   // whether the project has such an agent
+	last   func(path string) uint64 // the number of its last incarnation
+	log    *event.Log
 
 	mu     sync.Mutex
 	denied map[denial]*denials
@@ -33,7 +33,7 @@ type access struct {
 
 func newAccess(c *Controller) *access {
 	a := &access{
-		errands: c.opts.Errands, socket: c.opts.Socket, last: c.last, log: c.log, denied: make(map[denial]*denials),
+		jobs: c.opts.Jobs, socket: c.opts.Socket, last: c.last, log: c.log, denied: make(map[denial]*denials),
 		has: func(path string) bool { return c.fleet().agents[path] != nil },
 	}
 	for _, r := range c.places {
@@ -90,14 +90,14 @@ func (a *access) Owner(pid int) (*api.Caller, error) {
 
 // RunOf is part of api.Access.
 func (a *access) RunOf(pid int) string {
-	if a.errands == nil {
+	if a.jobs == nil {
 		return ""
 	}
 	l, err := proc.LineageOf(pid)
 	if err != nil {
 		return ""
 	}
-	return dispatch.OrderOf(a.errands.Owner(l))
+	return dispatch.OrderOf(a.jobs.Owner(l))
 }
 
 // declared returns the agent that a process is by its environment: one that has

@@ -8,7 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/orders"
+	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -72,7 +72,7 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 	}
 	actor := "user"
 	if by != "" {
-		actor = orders.PathOf(by)
+		actor = order.PathOf(by)
 	}
 	c.log.Append(event.Event{
 		Type: requested(action), Path: path, Actor: actor,

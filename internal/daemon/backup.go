@@ -8,8 +8,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/coppice-dev/coppice/internal/errand"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
@@ -87,12 +87,12 @@ func (p Project) idle(ctx context.Context, loaded Loaded, logger *slog.Logger) e
 	for _, o := range seen {
 		running = append(running, o.Path)
 	}
-	errands, err := errand.Open(errand.Options{Dir: p.Errands(), Logger: logger})
+	jobs, err := job.Open(job.Options{Dir: p.Jobs(), Logger: logger})
 	if err != nil {
 		return err
 	}
-	all, err := errands.List(ctx)
-	if err := errors.Join(err, errands.Close()); err != nil {
+	all, err := jobs.List(ctx)
+	if err := errors.Join(err, jobs.Close()); err != nil {
 		return err
 	}
 	for id, lives := range all {

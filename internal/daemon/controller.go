@@ -13,11 +13,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/drain"
-	"github.com/coppice-dev/coppice/internal/errand"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
+	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/mail"
-	"github.com/coppice-dev/coppice/internal/orders/dispatch"
+	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/question"
@@ -40,9 +40,9 @@ type Options struct {
 	Version  string
 	Config   ConfigInfo
 	// Load reads the files of the project again; nil if there are none.
-	Load    func() Loaded
-	Errands *errand.Runner // for the runs of orders; nil: none are fired
-	Socket  string         // where agents reach the controller; they are told if it is not empty
+	Load   func() Loaded
+	Jobs   *job.Runner // for the runs of orders; nil: none are fired
+	Socket string      // where agents reach the controller; they are told if it is not empty
 	// Admit returns where agents that run as another user do; nil: nowhere.
 	Admit func(uid uint32) (socket string, err error)
 	// Once is one life of the tree: limits, stops and the numbers of

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/orders"
+	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/question"
 )
 
@@ -26,10 +26,10 @@ func (c *Controller) askOfOrders(ctx context.Context) {
 	if c.orders == nil || isClosed(c.down) {
 		return
 	}
-	paced := make(map[string]orders.State)
+	paced := make(map[string]order.State)
 	for _, v := range c.orders.List() {
 		if v.Enabled && !v.State.PacedAt.IsZero() {
-			paced[orders.PathOf(v.Order.Name)] = v.State
+			paced[order.PathOf(v.Order.Name)] = v.State
 		}
 	}
 	for _, q := range c.questions.List("", true) {
@@ -42,7 +42,7 @@ func (c *Controller) askOfOrders(ctx context.Context) {
 			_, err = c.questions.Withdraw(ctx, q.From, q.ID)
 		case q.State == question.Answered && q.TakenAt.IsZero():
 			if q.Answer == answerDisable && lasts {
-				err = c.orders.Enable(ctx, strings.TrimPrefix(q.From, orders.PathOf("")), false)
+				err = c.orders.Enable(ctx, strings.TrimPrefix(q.From, order.PathOf("")), false)
 			}
 			if ctx.Err() != nil {
 				return // the next controller carries it out

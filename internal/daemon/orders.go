@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/errand"
-	"github.com/coppice-dev/coppice/internal/orders"
-	"github.com/coppice-dev/coppice/internal/orders/dispatch"
+	"github.com/coppice-dev/coppice/internal/job"
+	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -26,21 +26,21 @@ import (
 	"github.com/coppice-dev/coppice/internal/work"
 )
 
-// Errands is where the runs of orders have their slots.
-func (p Project) Errands() string { return filepath.Join(p.State, "errands") }
+// Jobs is where the runs of orders have their slots.
+func (p Project) Jobs() string { return filepath.Join(p.State, "errands") }
 
 // checkMark is in the environment of the checks of orders; its value names the project.
 const checkMark = "COPPICE_CHECK"
 
 // openOrders begins to fire orders, once the tree is launched.
 func (c *Controller) openOrders(ctx context.Context) (err error) {
-	if c.opts.Errands == nil {
+	if c.opts.Jobs == nil {
 		return nil
 	}
 	c.orders, err = dispatch.Open(ctx, dispatch.Options{
-		Store: c.opts.Store, Log: c.log, Errands: c.opts.Errands, Orders: c.opts.Tree.Orders, Logger: c.opts.Logger,
+		Store: c.opts.Store, Log: c.log, Jobs: c.opts.Jobs, Orders: c.opts.Tree.Orders, Logger: c.opts.Logger,
 		Environ: c.orderEnviron, Task: c.orderTask, Held: c.orderHeld(), Paced: func() { notify(c.pauses.look) },
-		Mark: checkMark + "=" + wire.Marker(c.opts.Errands.Dir()),
+		Mark: checkMark + "=" + wire.Marker(c.opts.Jobs.Dir()),
 	})
 	if err != nil {
 		return fmt.Errorf("orders: %w", err)
@@ -87,7 +87,7 @@ func (c *Controller) orderTask(ctx context.Context, key string, t spec.OrderTask
 	if err != nil {
 		return "", err
 	}
-	made, fresh, err := c.work.Create(ctx, work.Who{Name: orders.PathOf(t.Order)}, work.Draft{
+	made, fresh, err := c.work.Create(ctx, work.Who{Name: order.PathOf(t.Order)}, work.Draft{
 		Title: t.Title, Text: t.Text, Priority: t.Priority, Labels: t.Labels, Pool: t.Pool, Assignee: assignee,
 		Ephemeral: true, Origin: "order:" + t.Order, Key: "order-run:" + key,
 	})
@@ -164,7 +164,7 @@ func (c *Controller) noOrders() error {
 // orderError translates the errors of orders.
 func (c *Controller) orderError(name string, err error) error {
 	switch {
-	case errors.Is(err, orders.ErrUnknown):
+	case errors.Is(err, order.ErrUnknown):
 		hint := "coppice order ls lists them"
 		var names []string
 		for _, v := range c.orders.List() {
@@ -174,10 +174,10 @@ func (c *Controller) orderError(name string, err error) error {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		return &apiError{fmt.Errorf("there is no order %q; %s", name, hint), api.ErrNotFound}
-	case errors.Is(err, orders.ErrRunning):
+	case errors.Is(err, order.ErrRunning):
 		return fmt.Errorf("%w: order %s is running, and its overlap is skip; coppice order stop ends it",
 			api.ErrConflict, name)
-	case errors.Is(err, orders.ErrCaused), errors.Is(err, orders.ErrSuspended), store.Refused(err):
+	case errors.Is(err, order.ErrCaused), errors.Is(err, order.ErrSuspended), store.Refused(err):
 		return &apiError{fmt.Errorf("order %s: %w", name, err), api.ErrConflict}
 	}
 	return err
@@ -230,7 +230,7 @@ func (c *Controller) NextOrder(_ context.Context, name string, count int) (api.O
 	}
 	times, err := c.orders.Next(name, count)
 	switch {
-	case errors.Is(err, orders.ErrUnknown):
+	case errors.Is(err, order.ErrUnknown):
 		return api.OrderTimes{}, c.orderError(name, err)
 	case err != nil:
 		return api.OrderTimes{}, fmt.Errorf("%w: when order %s fires next is not known: %w", api.ErrConflict, name, err)
@@ -266,7 +266,7 @@ func (c *Controller) OrderRun(ctx context.Context, id string, wait bool) (api.Or
 		return api.OrderRun{}, fmt.Errorf("%w: %w", api.ErrInvalid, err)
 	}
 	if wait {
-		if _, err := c.orders.Wait(ctx, n); err != nil && !errors.Is(err, orders.ErrUnknown) {
+		if _, err := c.orders.Wait(ctx, n); err != nil && !errors.Is(err, order.ErrUnknown) {
 			return api.OrderRun{}, &apiError{err, api.ErrStopping}
 		}
 	}
@@ -286,8 +286,8 @@ func (c *Controller) ActOnOrder(ctx context.Context, a api.OrderAct) (done api.O
 		return done, err
 	}
 	by := cmp.Or(a.By, "user")
-	if order := api.OrderOf(ctx); order != "" {
-		by = orders.PathOf(order)
+	if name := api.OrderOf(ctx); name != "" {
+		by = order.PathOf(name)
 	}
 	switch a.Action {
 	case api.RunOrder:
@@ -324,7 +324,7 @@ func (c *Controller) orderCounts() *api.OrderCounts {
 		if !v.Enabled {
 			counts.Disabled++
 		}
-		if r := v.Last; r != nil && r.Status.Over() && r.Status != orders.Completed {
+		if r := v.Last; r != nil && r.Status.Over() && r.Status != order.Completed {
 			counts.Failing++
 		}
 		if next := v.Next; v.Enabled && !next.IsZero() && (counts.NextAt == nil || next.Before(*counts.NextAt)) {
@@ -364,7 +364,7 @@ func orderView(v dispatch.View) api.Order {
 	return a
 }
 
-func orderRun(r orders.Run) api.OrderRun {
+func orderRun(r order.Run) api.OrderRun {
 	a := api.OrderRun{
 		ID: dispatch.ID(r.Number), Order: r.Order, Status: string(r.Status), Reason: r.Reason, By: r.By,
 		Attempt: r.Attempt, FiredAt: r.FiredAt,
@@ -387,13 +387,13 @@ func moment(t time.Time) *time.Time {
 	return &t
 }
 
-// endErrands stops the runs of orders of a daemon that was killed, and counts
+// endJobs stops the runs of orders of a daemon that was killed, and counts
 // them. The next one finds them as they are then.
-func endErrands(ctx context.Context, p Project, logger *slog.Logger) (stopped int, err error) {
-	if _, err := os.Stat(p.Errands()); errors.Is(err, fs.ErrNotExist) {
+func endJobs(ctx context.Context, p Project, logger *slog.Logger) (stopped int, err error) {
+	if _, err := os.Stat(p.Jobs()); errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	r, err := errand.Open(errand.Options{Dir: p.Errands(), Logger: logger})
+	r, err := job.Open(job.Options{Dir: p.Jobs(), Logger: logger})
 	if err != nil {
 		return 0, err
 	}

@@ -69,7 +69,7 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	}
 	// What cannot be told apart is asked to stop, too: evict waits until it is known.
 	all = slices.DeleteFunc(all, func(s sighting) bool { return !s.lives() })
-	if stopped.Orders, err = endErrands(ctx, project, logger); err != nil {
+	if stopped.Orders, err = endJobs(ctx, project, logger); err != nil {
 		return stopped, err
 	}
 	if err := endChecks(ctx, project); err != nil {

@@ -199,7 +199,7 @@ func endChecks(ctx context.Context, p Project) error {
 		return err
 	}
 	var orders proc.Sweeper
-	err = orders.Sweep(ctx, checkMark+"="+wire.Marker(p.Errands()))
+	err = orders.Sweep(ctx, checkMark+"="+wire.Marker(p.Jobs()))
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = nil
 	}

@@ -62,7 +62,7 @@ func (p Project) Make() error {
 // link leads out of it. Other users, or a checkout, may have made it.
 func (p Project) check() error {
 	err := private.Dir(p.State)
-	for _, dir := range []string{p.State, p.Slots(), p.Tmux(), p.Inside(), p.Errands(), p.Orders()} {
+	for _, dir := range []string{p.State, p.Slots(), p.Tmux(), p.Inside(), p.Jobs(), p.Orders()} {
 		if err == nil {
 			err = private.NoLinks(dir)
 		}

@@ -11,7 +11,7 @@ import (
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/errand"
+	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -79,11 +79,11 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer func() { err = errors.Join(err, closeRuntimes()) }()
 
 	programs.settleIn(runtimes)
-	errands, err := errand.Open(errand.Options{Dir: project.Errands(), Logger: o.Logger})
+	jobs, err := job.Open(job.Options{Dir: project.Jobs(), Logger: o.Logger})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, errands.Close()) }()
+	defer func() { err = errors.Join(err, jobs.Close()) }()
 
 	socket, err := api.SocketPath(project.Dir)
 	if err != nil {
@@ -96,7 +96,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer listener.Close()
 
 	c, err := Open(ctx, Options{
-		Tree: tree, Store: db, Runtimes: runtimes, Errands: errands, Logger: o.Logger, Version: o.Version,
+		Tree: tree, Store: db, Runtimes: runtimes, Jobs: jobs, Logger: o.Logger, Version: o.Version,
 		Once: o.Once, OnEvent: onEvent, Work: project.Orders(), Output: o.Output, Socket: socket,
 		Admit: listener.Admit, programs: programs,
 		Config: loaded.Config, Load: load,

@@ -58,8 +58,8 @@ func (c *Controller) tend(ctx context.Context, lock *Lock, listener *api.Listene
 				c.restored(event.StoreDamaged, "", damagedMessage(key))
 			}
 		}
-		if c.opts.Errands != nil {
-			c.opts.Errands.Tend() // whose slots are not those of agents: no event tells of them
+		if c.opts.Jobs != nil {
+			c.opts.Jobs.Tend() // whose slots are not those of agents: no event tells of them
 		}
 		for _, r := range c.opts.Runtimes {
 			if r, ok := r.(interface{ Tend() []string }); ok {

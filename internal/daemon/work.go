@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/mail"
-	"github.com/coppice-dev/coppice/internal/orders"
+	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/work"
 )
@@ -168,8 +168,8 @@ func worker(who api.Caller, name string) work.Who {
 // writer is worker for what no claim is about. An order's run writes in the name of
 // the order, so that it does not fire the order again.
 func writer(ctx context.Context, who api.Caller, name string) work.Who {
-	if order := api.OrderOf(ctx); order != "" {
-		return work.Who{Name: orders.PathOf(order)}
+	if by := api.OrderOf(ctx); by != "" {
+		return work.Who{Name: order.PathOf(by)}
 	}
 	return worker(who, name)
 }

@@ -12,7 +12,7 @@ import (
 	robfig "github.com/robfig/cron/v3"
 
 	"github.com/coppice-dev/coppice/internal/cron"
-	"github.com/coppice-dev/coppice/internal/orders"
+	"github.com/coppice-dev/coppice/internal/order"
 )
 
 // seldom is when the orders that wait are due.
@@ -20,13 +20,13 @@ const seldom = "0 0 1 1 *"
 
 // sim is an engine in a time of its own.
 type sim struct {
-	e     *orders.Engine
-	now   orders.Now
+	e     *order.Engine
+	now   order.Now
 	fired int
 }
 
 func engine(n int, expr ...string) (*sim, error) {
-	var all []*orders.Order
+	var all []*order.Order
 	for i := range n {
 		text := seldom
 		if i < len(expr) {
@@ -36,11 +36,11 @@ func engine(n int, expr ...string) (*sim, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, &orders.Order{Name: fmt.Sprint("o", i), Command: []string{"true"},
-			Gates: []orders.Gate{{Kind: orders.Cron, Schedule: schedule}}})
+		all = append(all, &order.Order{Name: fmt.Sprint("o", i), Command: []string{"true"},
+			Gates: []order.Gate{{Kind: order.Cron, Schedule: schedule}}})
 	}
-	s := &sim{now: orders.Now{Wall: time.Date(2024, 1, 1, 0, 0, 30, 0, time.UTC), Up: time.Hour, Boot: "one"}}
-	s.e = orders.New(all, nil, 0, s.now)
+	s := &sim{now: order.Now{Wall: time.Date(2024, 1, 1, 0, 0, 30, 0, time.UTC), Up: time.Hour, Boot: "one"}}
+	s.e = order.New(all, nil, 0, s.now)
 	for s.e.Wait(s.now, time.Hour) == 0 {
 		s.step()
 	}
@@ -50,7 +50,7 @@ func engine(n int, expr ...string) (*sim, error) {
 // step decides once; what is fired has ended at once.
 func (s *sim) step() {
 	for _, a := range s.e.Step(s.now) {
-		if a.Do == orders.Fire {
+		if a.Do == order.Fire {
 			s.fired++
 			s.e.Ended(a.Order.Name)
 		}

@@ -12,7 +12,8 @@ import (
 // describe sets the variables that tell commands and hooks what the run is.
 func (r *Runner) describe() {
 	for name, value := range map[string]string{
-		"TASK": r.request.Task, "TRIGGER": r.request.Trigger, "PERSONA": r.file.Persona.Name, "STYLE": r.file.Persona.Style,
+		"TASK": r.request.Task, "TRIGGER": r.request.Trigger,
+		"PERSONA": r.file.Persona.Name, "STYLE": r.file.Persona.Style,
 		"WORKSPACE": strings.Join(r.workspace(), ":"), "SKILLS": strings.Join(r.file.Skills, ":"),
 		"MEMORY": r.memory(), "AIDEFILE": r.request.Aidefile,
 	} {

@@ -1,0 +1,24 @@
+//go:build !linux
+
+package dispatch
+
+import (
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/order"
+)
+
+// clock is the time of this machine. Where nothing better is known, this
+// process is the boot.
+func clock() order.Now {
+	now := order.Now{Wall: time.Now(), Boot: "process " + strconv.Itoa(os.Getpid())}
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) == nil {
+		now.Up = time.Duration(ts.Nano())
+	}
+	return now
+}

@@ -1,0 +1,218 @@
+package dispatch
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/job"
+	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/memory"
+)
+
+func TestMain(m *testing.M) {
+	runtimetest.Main(m, map[string]func([]string) int{"shim": server.Main, daemonArg: daemonMain})
+}
+
+const patience = 60 * time.Second
+
+func ctxOf(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// place is where dispatchers of a test live, one after the other.
+type place struct {
+	t       testing.TB
+	dir     string
+	store   store.Store
+	mu      sync.Mutex
+	ahead   time.Duration // how far the clock is set, and time has passed
+	held    string
+	boot    string
+	tasks   map[string]spec.OrderTask
+	noTasks error // why none can be made
+	d       *Dispatcher
+	log     *event.Log
+	jobs    *job.Runner
+}
+
+func at(t testing.TB) *place {
+	t.Helper()
+	db := memory.New()
+	p := &place{t: t, dir: t.TempDir(), store: db, boot: "one", tasks: make(map[string]spec.OrderTask)}
+	t.Cleanup(func() {
+		p.close(false)
+		r, err := job.Open(job.Options{Dir: filepath.Join(p.dir, "errands")})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := r.End(ctx); err != nil {
+			t.Error(err)
+		}
+		r.Close()
+		db.Close()
+	})
+	return p
+}
+
+func (p *place) clock() order.Now {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := clock()
+	return order.Now{Wall: now.Wall.Add(p.ahead), Up: now.Up + p.ahead, Boot: p.boot}
+}
+
+// pass lets time pass, as orders see it.
+func (p *place) pass(d time.Duration) {
+	p.mu.Lock()
+	p.ahead += d
+	p.mu.Unlock()
+	if p.d != nil {
+		p.d.Poke()
+	}
+}
+
+// open begins a dispatcher.
+func (p *place) open(all ...*spec.Order) *Dispatcher {
+	p.t.Helper()
+	var err error
+	if p.jobs, err = job.Open(job.Options{Dir: filepath.Join(p.dir, "errands")}); err != nil {
+		p.t.Fatal(err)
+	}
+	if p.log, err = event.Open(event.Config{Store: p.store}); err != nil {
+		p.t.Fatal(err)
+	}
+	p.d, err = Open(ctxOf(p.t), Options{
+		Store: p.store, Log: p.log, Jobs: p.jobs, Orders: all, Clock: p.clock, Mark: "COPPICE_CHECK=" + p.dir,
+		Environ: func(declared map[string]string) []string {
+			env := []string{"PATH=/usr/bin:/bin", runtimetest.Env()}
+			for k, v := range declared {
+				env = append(env, k+"="+v)
+			}
+			return env
+		},
+		Held: func(*spec.Order) string {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.held
+		},
+		Task: func(_ context.Context, key string, t spec.OrderTask) (string, error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.tasks[key] = t
+			return "t-" + key, p.noTasks
+		},
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return p.d
+}
+
+// close ends the dispatcher.
+func (p *place) close(keep bool) {
+	if p.d == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p.d.Close(ctx, keep)
+	p.d = nil
+	p.jobs.Close()
+	if err := p.log.Close(ctx); err != nil {
+		p.t.Error(err)
+	}
+}
+
+func (p *place) path(name string) string { return filepath.Join(p.dir, name) }
+
+// sh is an order that runs a script, in the directory of the place.
+func (p *place) sh(name, script string, gates ...spec.Gate) *spec.Order {
+	return &spec.Order{
+		Name: name, Command: []string{"/bin/sh", "-c", script}, Dir: p.dir, Gates: gates, Timeout: time.Minute,
+	}
+}
+
+// runs waits until an order has that many runs that have ended, and returns
+// them, the newest first.
+func (p *place) runs(name string, n int) []Past {
+	p.t.Helper()
+	for {
+		p.d.mu.Lock()
+		moved := p.d.moved
+		p.d.mu.Unlock()
+		past, err := p.d.History(ctxOf(p.t), name, 1000)
+		if err != nil && err != order.ErrUnknown {
+			p.t.Fatal(err)
+		}
+		ended := 0
+		for _, r := range past {
+			p.d.mu.Lock()
+			if r.Status.Over() && p.d.active[r.Number] == nil {
+				ended++
+			}
+			p.d.mu.Unlock()
+		}
+		if ended >= n {
+			return past
+		}
+		select {
+		case <-moved:
+		case <-time.After(patience):
+			p.t.Fatalf("order %s has %d runs that have ended, not %d: %+v", name, ended, n, past)
+		}
+	}
+}
+
+// fifo makes a FIFO that a script waits for; release lets it go on.
+func (p *place) fifo(name string) (release func()) {
+	p.t.Helper()
+	if err := syscall.Mkfifo(p.path(name), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	// Opened for both, so that it never waits for a script that is gone.
+	f, err := os.OpenFile(p.path(name), os.O_RDWR, 0)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { f.Close() })
+	return func() {
+		if _, err := f.WriteString("x\n"); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// read is the content of a file of the place; "" if there is none.
+func (p *place) read(name string) string {
+	b, err := os.ReadFile(p.path(name))
+	if err != nil && !os.IsNotExist(err) {
+		p.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// until waits for a condition that nobody tells of.
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("in vain: " + what)
+		}
+	}
+}
