@@ -5,6 +5,7 @@ package interpreters
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/check"
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
@@ -100,7 +102,7 @@ func runSage(t testing.TB, w work) func() string {
 	}
 	return func() string {
 		var out strings.Builder
-		in := p.New(eval.Options{Out: &out})
+		in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard)})
 		defer in.Close()
 		if err := in.Run(context.Background()); err != nil {
 			t.Fatal(err)

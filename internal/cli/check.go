@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/sage/check"
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/load"
@@ -48,7 +48,7 @@ code is 1 if there is an error; warnings alone are none.`,
 			if err != nil {
 				return err
 			}
-			program, info, diagnostics, err := checkProgram(program, path)
+			program, info, diagnostics, err := program.CheckWhole()
 			if err != nil {
 				return errors.New(proc.Plain(err.Error()))
 			}
@@ -71,7 +71,7 @@ func noProgram(err error) error {
 
 // findProgram finds the program that a command is about.
 func findProgram(s *streams, path string) (*load.Program, error) {
-	program, err := load.Find(path)
+	program, err := load.Find(sagehost.Projects{}, path)
 	var bad config.Errors
 	var none *load.NoProjectError
 	switch {
@@ -85,28 +85,12 @@ func findProgram(s *streams, path string) (*load.Program, error) {
 	case err != nil:
 		return nil, errors.New(proc.Plain(err.Error()))
 	}
-	if program.Grove != nil {
-		for _, n := range program.Grove.Notices {
+	if program.Settings != nil {
+		for _, n := range program.Settings.Notices {
 			fmt.Fprintln(s.err, n)
 		}
 	}
 	return program, nil
-}
-
-// checkProgram checks a program. A file that was named may be a module of the
-// program of its project: then it is that which is checked.
-func checkProgram(program *load.Program, path string) (*load.Program, *check.Info, []diag.Diagnostic, error) {
-	// Nearly all of what is made here stays: to look for garbage as often as
-	// usual takes a fifth of the time.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	if program.Grove != nil && program.Entry != program.Grove.Entry.Value {
-		whole := program.At(program.Grove.Entry.Value)
-		if info, diagnostics, err := whole.Check(nil); err == nil && whole.Reads(info, program.Entry) {
-			return whole, info, diagnostics, nil
-		}
-	}
-	info, diagnostics, err := program.Check(nil)
-	return program, info, diagnostics, err
 }
 
 // reportCheck shows what was found.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/sage/lsp"
 )
 
@@ -29,8 +30,8 @@ and symbols. Editors start it themselves.`,
 				from.CloseWithError(err)
 			}()
 			return lsp.Serve(context.Background(), in, s.out, lsp.Options{
-				Version: version(),
-				Logger:  slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+				Version: version(), Projects: sagehost.Projects{},
+				Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 			})
 		},
 	}

@@ -14,10 +14,11 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/sage/check"
 	"github.com/coppice-dev/coppice/sage/diag"
-	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/sage/load"
+	sagerun "github.com/coppice-dev/coppice/sage/run"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -73,7 +74,7 @@ func validProgram(s *streams, path string) (*load.Program, *check.Info, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	program, info, diagnostics, err := checkProgram(program, path)
+	program, info, diagnostics, err := program.CheckWhole()
 	if err != nil {
 		return nil, nil, errors.New(proc.Plain(err.Error()))
 	}
@@ -184,7 +185,7 @@ func runSage(s *streams, path string, asJSON bool, trace traceFlags) error {
 	if asJSON {
 		v.json = newJSONView(s.out, stop)
 	}
-	on, err := host.Open(context.Background(), program, info, host.Options{
+	on, err := sagehost.Open(context.Background(), program, info, sagehost.RunOptions{
 		Out: v, Err: s.err, In: s.in, Trace: to, OnEvent: v.event, Output: v.output,
 		Logger: slog.New(plainLog{level: slog.LevelWarn, write: func(line []byte) { v.err.write(line) }}),
 	})
@@ -194,7 +195,7 @@ func runSage(s *streams, path string, asJSON bool, trace traceFlags) error {
 			fmt.Fprintln(s.err, bad)
 			return &exitError{code: exitConfig}
 		}
-		var setting *host.SettingsError
+		var setting *sagerun.SettingsError
 		if errors.As(err, &setting) {
 			return &exitError{exitConfig, err}
 		}

@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -14,14 +12,15 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/eval"
 	"github.com/coppice-dev/coppice/sage/load"
-	"github.com/coppice-dev/coppice/sage/tools"
+	"github.com/coppice-dev/coppice/sage/test"
 )
 
 func newTest(s *streams) *cobra.Command {
-	t := testRun{streams: s, programs: map[string]bool{}}
+	t := testRun{streams: s}
 	cmd := &cobra.Command{
 		Use:   "test [FILE|DIR]",
 		Short: "Run the tests of a Sage program",
@@ -57,8 +56,7 @@ type testRun struct {
 	filter         string
 	asJSON         bool
 	passed, failed int
-	broken         bool            // a program could not be tested
-	programs       map[string]bool // files whose tests have been run
+	broken         bool // a program could not be tested
 }
 
 // testLine is a test as --json shows it.
@@ -73,7 +71,7 @@ type testLine struct {
 }
 
 func (t *testRun) run(path string) error {
-	programs, err := load.FindTests(path)
+	programs, err := load.FindTests(sagehost.Projects{}, path)
 	var bad config.Errors
 	var none *load.NoProjectError
 	switch {
@@ -85,17 +83,18 @@ func (t *testRun) run(path string) error {
 	case errors.As(err, &none):
 		return &exitError{exitConfig, errors.New(proc.Plain(err.Error()))}
 	case err != nil:
-		t.broken = true
-		fmt.Fprintf(t.err, "coppice: %s\n", proc.Plain(err.Error()))
+		t.fail(err)
 	}
 	stop, ctx := newStopper()
 	defer stop.listen()()
 	begin := time.Now()
-	for _, p := range programs {
-		if ctx.Err() == nil {
-			t.program(ctx, p, path)
-		}
-	}
+	test.Run(ctx, programs, test.Options{
+		Path: path, Filter: t.filter, Result: t.result, Failed: t.fail,
+		Invalid: func(diagnostics []diag.Diagnostic) {
+			t.broken = true
+			_ = showDiagnostics(t.err, diagnostics)
+		},
+	})
 	if sig := stop.first(); sig != 0 {
 		return &exitError{exitSignalled + int(sig), fmt.Errorf("stopped by %s", stop.cause())}
 	}
@@ -113,51 +112,10 @@ func (t *testRun) run(path string) error {
 	return nil
 }
 
-// program runs the tests of a program: of one that a person has named by a
-// file, those of that file.
-func (t *testRun) program(ctx context.Context, p *load.Program, path string) {
-	only := ""
-	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		only = p.Name(p.Entry)
-	}
-	if t.programs[p.Name(p.Entry)] {
-		return // a module of one before
-	}
-	p, info, diagnostics, err := checkProgram(p, path)
-	if err != nil {
-		t.broken = true
-		fmt.Fprintf(t.err, "coppice: %s\n", proc.Plain(err.Error()))
-		return
-	}
-	if diag.HasErrors(diagnostics) {
-		t.broken = true
-		_ = showDiagnostics(t.err, diagnostics)
-		return
-	}
-	program, err := eval.Load(info)
-	if err != nil {
-		t.broken = true
-		fmt.Fprintf(t.err, "coppice: %s: %s\n", proc.Plain(p.Name(p.Entry)), proc.Plain(err.Error()))
-		return
-	}
-	o := eval.Options{Tools: tools.Settings{Root: p.Root, Dir: p.Root}}
-	timeout := eval.DefaultTestTimeout
-	if p.Grove != nil {
-		o.Limit, timeout = p.Grove.Limit, p.Grove.TestTimeout
-	}
-	for i, test := range info.Tests {
-		file := test.Position().Name
-		switch {
-		case t.programs[file], only != "" && file != only, !strings.Contains(file+"::"+test.Name.Value, t.filter):
-			continue
-		case ctx.Err() != nil:
-			return
-		}
-		t.result(program.Test(ctx, i, o, timeout))
-	}
-	for _, m := range info.Modules {
-		t.programs[m.File.Name] = true
-	}
+// fail shows why a program could not be tested.
+func (t *testRun) fail(err error) {
+	t.broken = true
+	fmt.Fprintf(t.err, "coppice: %s\n", proc.Plain(err.Error()))
 }
 
 func (t *testRun) result(r eval.TestResult) {

@@ -23,7 +23,7 @@ func (c *Controller) openBeliefs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.opts.programs.remember(c.beliefs)
+	c.opts.programs.SetBeliefs(c.beliefs)
 	c.unusable(problems)
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -55,7 +56,7 @@ type Options struct {
 	// OnEvent is told what the supervisors do, from one goroutine; it must not be slow.
 	OnEvent func(supervisor.Event)
 	// programs are those that agents of the tree are parts of; nil if there are none.
-	programs *programs
+	programs *sagehost.Programs
 	// Output is told what the hooks of agents write, if it is not nil.
 	Output func(path string, incarnation uint64, line proc.Line)
 

@@ -21,9 +21,9 @@ import (
 // there is to do. It is for while no daemon runs; what people have stopped by hand
 // is not known then. The end of ctx ends the checks, too.
 func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.Round, err error) {
-	programs := newPrograms(logger, nil)
-	defer func() { err = errors.Join(err, programs.close()) }()
-	loaded := programs.load(file)
+	files := newLoader(logger, nil)
+	defer func() { err = errors.Join(err, files.programs.Close()) }()
+	loaded := files.load(file)
 	if loaded.Err != nil {
 		return round, loaded.Err
 	}

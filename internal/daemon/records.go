@@ -58,23 +58,23 @@ func OpenRecords(ctx context.Context, file string) (*Records, error) {
 	if holder, locked := project.Locked(); locked {
 		return nil, &LockedError{project.Dir, holder}
 	}
-	programs := newPrograms(slog.New(slog.DiscardHandler), nil)
+	files := newLoader(nil, nil)
 	r := &Records{
 		fate: Fate(file), started: project.holder().Since,
-		seen: make(map[string]sighting), ends: []func() error{programs.close},
+		seen: make(map[string]sighting), ends: []func() error{files.programs.Close},
 	}
-	loaded := programs.load(file)
+	loaded := files.load(file)
 	if r.badFile = loaded.Err; loaded.Err == nil {
 		project = project.keeping(loaded.Tree.Persistence)
 	}
 	r.project = project
-	if err := r.open(ctx, loaded, programs); err != nil {
+	if err := r.open(ctx, loaded, files); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
-func (r *Records) open(ctx context.Context, loaded Loaded, programs *programs) error {
+func (r *Records) open(ctx context.Context, loaded Loaded, files *loader) error {
 	db, err := r.project.readStore(ctx)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (r *Records) open(ctx context.Context, loaded Loaded, programs *programs) e
 		return fmt.Errorf("reading what the last daemon knew: %w", err)
 	}
 	r.records, r.selves, _ = readRecords(stored)
-	runtimes, err := r.project.standingRuntimes(programs.log)
+	runtimes, err := r.project.standingRuntimes(files.log)
 	for _, rt := range runtimes {
 		r.ends = append(r.ends, rt.Close)
 	}
@@ -97,7 +97,7 @@ func (r *Records) open(ctx context.Context, loaded Loaded, programs *programs) e
 	}
 	r.Controller, err = newController(Options{
 		Tree: r.tree(loaded.Tree), Store: db, Runtimes: runtimes,
-		Logger: programs.log, Config: loaded.Config, programs: programs,
+		Logger: files.log, Config: loaded.Config, programs: files.programs,
 	})
 	if err != nil {
 		return err

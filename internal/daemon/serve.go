@@ -40,9 +40,9 @@ type ServeOptions struct {
 // stops all agents in order; see Controller.Stop for less patience. Its error is
 // a config.Errors, a *LockedError, a *sqlite.FileError, or why the tree ended.
 func Serve(ctx context.Context, o ServeOptions) (err error) {
-	programs := newPrograms(o.Logger, o.Trace)
-	defer func() { err = errors.Join(err, programs.close()) }() // after the last agent
-	load := func() Loaded { return programs.load(o.Config) }
+	files := newLoader(o.Logger, o.Trace)
+	defer func() { err = errors.Join(err, files.programs.Close()) }() // after the last agent
+	load := func() Loaded { return files.load(o.Config) }
 	loaded := load()
 	if loaded.Err != nil {
 		return loaded.Err
@@ -66,7 +66,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	onEvent := programs.tracing(o.OnEvent)
+	onEvent := files.programs.Traced(o.OnEvent)
 	if onEvent != nil { // a slow terminal must not hold up the log
 		var drain func()
 		onEvent, drain = supervisor.Buffered(onEvent)
@@ -78,7 +78,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeRuntimes()) }()
 
-	programs.settleIn(runtimes)
+	files.programs.SetRuntime(runtimes)
 	jobs, err := job.Open(job.Options{Dir: project.Jobs(), Logger: o.Logger})
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	c, err := Open(ctx, Options{
 		Tree: tree, Store: db, Runtimes: runtimes, Jobs: jobs, Logger: o.Logger, Version: o.Version,
 		Once: o.Once, OnEvent: onEvent, Work: project.Orders(), Output: o.Output, Socket: socket,
-		Admit: listener.Admit, programs: programs,
+		Admit: listener.Admit, programs: files.programs,
 		Config: loaded.Config, Load: load,
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/sage/syntax"
 	"github.com/coppice-dev/coppice/sage/types"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -37,7 +38,7 @@ type agent struct {
 	env         *environment
 	fields      []Value
 	box         *mailbox
-	kept        Kept // nil if nothing of it is persistent
+	keeps       bool // its beliefs are open in env.beliefs: some are persistent
 	incarnation uint64
 	life        context.Context // ends with it; those that it summons live in it
 	grace       context.Context // see finishing; nil until it is needed
@@ -51,6 +52,8 @@ type agent struct {
 	summoned map[*Handle]struct{}
 	names    map[string]int // how many of each kind were summoned
 }
+
+func (a *agent) identity() host.Agent { return host.Agent{Path: a.path, Incarnation: a.incarnation} }
 
 // given are the values that a child or summon gives to beliefs, by their index.
 type given func(m *machine, fields []Value)
@@ -85,8 +88,8 @@ func (a *agent) live(ctx context.Context, init given) (result Value, err error) 
 	err = errors.Join(err, a.rest(m, ctx))
 	cancel()
 	err = errors.Join(err, a.dismiss())
-	if a.kept != nil {
-		a.kept.End()
+	if a.keeps {
+		a.env.beliefs.CloseBeliefs(a.identity())
 	}
 	a.close(result, err)
 	return result, ending(err)
@@ -100,7 +103,7 @@ func (a *agent) live(ctx context.Context, init given) (result Value, err error) 
 func (a *agent) started() {
 	if a.starting {
 		a.starting = false
-		a.env.ready(a.life, a.path, a.incarnation)
+		a.env.output.Started(a.life, a.identity())
 	}
 }
 
@@ -283,12 +286,11 @@ func (a *agent) load(m *machine, init given) {
 	if len(a.code.persistent) == 0 {
 		return
 	}
-	kept, err := a.env.beliefs.Begin(a.life, a.path, a.incarnation, a.code.persistent)
+	values, err := a.env.beliefs.OpenBeliefs(a.life, a.identity(), a.code.persistent)
 	if err != nil {
 		m.throwError(Runtime, fmt.Errorf("the beliefs of %s cannot be opened: %w", a.path, err))
 	}
-	a.kept = kept
-	values := kept.Values()
+	a.keeps = true
 	for i, b := range a.code.fields {
 		text, found := values[b.name]
 		if !b.persistent || !found {
@@ -308,7 +310,7 @@ func (a *agent) load(m *machine, init given) {
 // once that is done.
 func (a *agent) save(m *machine, n int, v Value) {
 	b := a.code.fields[n]
-	if a.kept == nil || !b.persistent {
+	if !a.keeps || !b.persistent {
 		a.fields[n] = v
 		return
 	}
@@ -318,7 +320,7 @@ func (a *agent) save(m *machine, n int, v Value) {
 
 // checkpoint keeps all persistent beliefs, in one step.
 func (a *agent) checkpoint(m *machine) {
-	if a == nil || a.kept == nil {
+	if a == nil || !a.keeps {
 		return
 	}
 	values := map[string]string{}
@@ -334,7 +336,7 @@ func (a *agent) checkpoint(m *machine) {
 // the agent goes on to its next wait or write then.
 func (a *agent) write(m *machine, values map[string]string) {
 	m.checkStop()
-	if err := a.kept.Set(a.finishing(m.ctx), values); err != nil {
+	if err := a.env.beliefs.SaveBeliefs(a.finishing(m.ctx), a.identity(), values); err != nil {
 		m.throwError(Runtime, fmt.Errorf("%s could not be kept: %w", nameList(values), err))
 	}
 }

@@ -2,12 +2,14 @@ package eval_test
 
 import (
 	"context"
+	"io"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -48,7 +50,7 @@ func TestTenThousandAgents(t *testing.T) {
 		return s.HeapInuse + s.StackInuse
 	}
 	before := resident()
-	in := p.New(eval.Options{Out: &out})
+	in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard)})
 	defer in.Close()
 	s := tree(t, in)
 	for range n {

@@ -2,12 +2,14 @@ package eval_test
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -52,7 +54,7 @@ func TestS13ManySiblings(t *testing.T) {
 			agent Restless { @persistent n: Int on start { self.n += 1; if self.n > %d { print("done"); loop { sleep_ms(100000); } } } }
 			supervisor S { strategy: OneForOne children { %s Restless { restart: Permanent } } } run S;`, restarts, idle))
 		out := output{lines: make(chan string, siblings+10)}
-		in := p.New(eval.Options{Out: &out, Limit: supervisor.Escalating(supervisor.Unlimited, time.Minute)})
+		in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard), Limit: supervisor.Escalating(supervisor.Unlimited, time.Minute)})
 		defer in.Close()
 		before := spent()
 		s := tree(t, in)

@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/belief"
+	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -64,7 +66,7 @@ func TestS3NoSiblingIsDoubled(t *testing.T) {
 		supervisor Root { strategy: OneForAll children { Ticker { restart: Permanent } Bad { restart: Transient } } }
 		run Root;`)
 	out := output{lines: make(chan string, 100)}
-	in := p.New(eval.Options{Out: &out})
+	in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard)})
 	defer in.Close()
 	s := tree(t, in)
 	for range 7 { // four lives, three of them over
@@ -129,7 +131,7 @@ func TestS6S7Resting(t *testing.T) {
 		agent D { on start { print("d"); } on resting { print("rest d"); } }
 		supervisor Root { strategy: OneForOne children { A { } B { } C { } D { restart: Temporary } } } run Root;`)
 	out := output{lines: make(chan string, 100)}
-	in := p.New(eval.Options{Out: &out, Shutdown: 3 * time.Second})
+	in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard), Shutdown: 3 * time.Second})
 	defer in.Close()
 	s := tree(t, in)
 	for range 4 {
@@ -216,14 +218,14 @@ func TestS12MailboxAndHooks(t *testing.T) {
 
 // P1, P2: beliefs survive restarts, and two children of one kind have their own.
 func TestP1P2Beliefs(t *testing.T) {
-	for name, beliefs := range map[string]func() eval.Beliefs{
-		"memory": eval.NewMemory,
-		"book": func() eval.Beliefs {
+	for name, beliefs := range map[string]func() host.Beliefs{
+		"memory": host.NewMemory,
+		"book": func() host.Beliefs {
 			b, _, err := belief.Open(context.Background(), memory.New())
 			if err != nil {
 				t.Fatal(err)
 			}
-			return eval.InBook(b)
+			return sagehost.Beliefs{Book: b}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +250,7 @@ func TestP1P2Beliefs(t *testing.T) {
 
 // P4, P5: agents with persistent beliefs run alone and are summoned.
 func TestP4P5RunAndSummon(t *testing.T) {
-	b := eval.NewMemory()
+	b := host.NewMemory()
 	text := `agent Sub { @persistent n: Int on start { self.n += 1; yield(self.n); } }
 		agent Main { @persistent runs: Int on start { self.runs += 1; let a = summon Sub { n: 5 }; let b = summon Sub { }; print("{self.runs} {try await a} {try await b}"); } on error(e) { print(e.message); } }
 		run Main;`
@@ -261,7 +263,7 @@ func TestP4P5RunAndSummon(t *testing.T) {
 
 // P6, P10: checkpoint() keeps all beliefs, in one step.
 func TestP6P10Checkpoint(t *testing.T) {
-	b := &counting{Beliefs: eval.NewMemory()}
+	b := &counting{Beliefs: host.NewMemory()}
 	text := `agent Main { @persistent a: Int @persistent b: String on start { print("{self.a} {self.b}"); checkpoint(); } } run Main;`
 	if _, err := run(t, strings.Replace(text, "run Main;", "run Main { a: 4, b: \"x\" };", 1), eval.Options{Beliefs: b}); err != nil {
 		t.Fatal(err)
@@ -276,7 +278,7 @@ func TestP6P10Checkpoint(t *testing.T) {
 
 // P7: enums, records, options, maps and tuples are kept.
 func TestP7EverythingIsKept(t *testing.T) {
-	b := eval.NewMemory()
+	b := host.NewMemory()
 	text := `enum Mode { Idle, Busy(String, Int), One(Option<Option<Int>>) } record Job { id: Int, tags: List<String> }
 		agent Main { @persistent mode: Mode @persistent jobs: Map<Int, Job> @persistent best: Option<Option<Int>> @persistent f: Float @persistent t: (Int, Bool)
 		on start { print("{self.mode} {self.jobs} {self.best} {self.f} {self.t}");
@@ -298,7 +300,7 @@ func TestP7EverythingIsKept(t *testing.T) {
 // P8: a store that refuses costs the write its success; the agent sees an
 // error, and the value that was kept stays.
 func TestP8RefusedWrites(t *testing.T) {
-	b := &counting{Beliefs: eval.NewMemory(), refuse: errors.New("the disk is full")}
+	b := &counting{Beliefs: host.NewMemory(), refuse: errors.New("the disk is full")}
 	got, err := run(t, `agent Main { @persistent n: Int @persistent xs: List<Int> on start {
 			let r = catch set(5); print(self.n);
 			self.xs = [1];
@@ -311,7 +313,7 @@ func TestP8RefusedWrites(t *testing.T) {
 
 // P9: an incarnation opens its beliefs once.
 func TestP9OpenedOnce(t *testing.T) {
-	b := &counting{Beliefs: eval.NewMemory()}
+	b := &counting{Beliefs: host.NewMemory()}
 	if _, err := run(t, `agent Main { @persistent n: Int on start { for i in range(0, 5) { self.n += 1; } } } run Main;`, eval.Options{Beliefs: b}); err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +351,7 @@ func TestTextOfErrors(t *testing.T) {
 // A kept value that is not of the type of its belief fails the start and stays:
 // nothing overwrites it.
 func TestChangedTypeOfBelief(t *testing.T) {
-	b := eval.NewMemory()
+	b := host.NewMemory()
 	program := func(typ, value string) string {
 		return "agent A { @persistent n: " + typ + " on start { print(self.n); self.n = " + value + "; } } run A;"
 	}
@@ -403,40 +405,34 @@ func TestL11L12TypedMocks(t *testing.T) {
 
 // counting counts what is asked of beliefs.
 type counting struct {
-	eval.Beliefs
+	host.Beliefs
 	mu                   sync.Mutex
 	begins, writes, ends int
 	refuse               error
 }
 
-func (c *counting) Begin(ctx context.Context, path string, incarnation uint64, names []string) (eval.Kept, error) {
+func (c *counting) OpenBeliefs(ctx context.Context, a host.Agent, names []string) (map[string]string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.begins++
-	k, err := c.Beliefs.Begin(ctx, path, incarnation, names)
-	return &countingKept{k, c}, err
+	return c.Beliefs.OpenBeliefs(ctx, a, names)
 }
 
-type countingKept struct {
-	eval.Kept
-	c *counting
-}
-
-func (k *countingKept) Set(ctx context.Context, values map[string]string) error {
-	k.c.mu.Lock()
-	defer k.c.mu.Unlock()
-	if k.c.refuse != nil {
-		return k.c.refuse
+func (c *counting) SaveBeliefs(ctx context.Context, a host.Agent, values map[string]string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refuse != nil {
+		return c.refuse
 	}
-	k.c.writes++
-	return k.Kept.Set(ctx, values)
+	c.writes++
+	return c.Beliefs.SaveBeliefs(ctx, a, values)
 }
 
-func (k *countingKept) End() {
-	k.c.mu.Lock()
-	k.c.ends++
-	k.c.mu.Unlock()
-	k.Kept.End()
+func (c *counting) CloseBeliefs(a host.Agent) {
+	c.mu.Lock()
+	c.ends++
+	c.mu.Unlock()
+	c.Beliefs.CloseBeliefs(a)
 }
 
 // The time of a program is that of its surroundings: hours pass at once.
@@ -463,7 +459,7 @@ func TestTime(t *testing.T) {
 
 func run2(t *testing.T, text string) (string, error) {
 	var out output
-	in := compile(t, text).New(eval.Options{Out: &out})
+	in := compile(t, text).New(eval.Options{Output: host.NewOutput(&out, io.Discard)})
 	defer in.Close()
 	err := in.Run(context.Background())
 	return out.String(), err
@@ -474,7 +470,7 @@ func TestPause(t *testing.T) {
 	p := compile(t, `agent A receives Int { on start { print("start"); } on message(n: Int) { print(n); } on pause { print("pause"); } on resume { print("resume"); } }
 		run A;`)
 	out := output{lines: make(chan string, 10)}
-	in := p.New(eval.Options{Name: "app", Out: &out})
+	in := p.New(eval.Options{Name: "app", Output: host.NewOutput(&out, io.Discard)})
 	defer in.Close()
 	s := tree(t, in)
 	next := func(want string) {
@@ -531,7 +527,7 @@ func TestInput(t *testing.T) {
 		agent B { on start { print("reading"); let s = try read_line(); print("B " ++ s); } on error(e) { } }
 		supervisor S { strategy: OneForOne children { A { restart: Transient } B { restart: Transient } } } run S;`)
 	out := output{lines: make(chan string, 10)}
-	in := p.New(eval.Options{Out: &out, In: r})
+	in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard), In: r})
 	defer in.Close()
 	s := tree(t, in)
 	<-out.lines
@@ -566,7 +562,7 @@ func TestStopBelowCatches(t *testing.T) {
 		fn odd(n: Int) -> Int fails { if n == 0 { fail "x"; } return 1 + match try odd(n - 1) { 0 => { return 3; } k => k }; }
 		agent A { on start { let x = failing(9000) catch { 0 }; let z = odd(9000) catch { 1 }; let y = deep(9000); } } run A;`)
 	out := output{lines: make(chan string, 10)}
-	in := p.New(eval.Options{Out: &out, Shutdown: 2 * time.Minute})
+	in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard), Shutdown: 2 * time.Minute})
 	defer in.Close()
 	s := tree(t, in)
 	<-out.lines

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/sage/llm"
 	"github.com/coppice-dev/coppice/sage/tools"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -25,18 +26,15 @@ type Options struct {
 	// Beliefs are kept by path.
 	Name string
 
-	Out, Err io.Writer // of print and print_err, one line at a time; nil: nowhere
-	// Say is told each line instead of Out and Err, with the path of the agent, if
-	// it is not nil.
-	Say func(path string, toErr bool, line string)
-	In  io.Reader // of read_line and read_all; nil: empty
+	Output host.Output // of print and print_err; nil: none
+	In     io.Reader   // of read_line and read_all; nil: empty
 
 	// Trace gets events as NDJSON: {"t": milliseconds since 1970, "kind": …,
 	// "agent": path}. Nil: none are made.
 	Trace io.Writer
 
-	Beliefs Beliefs    // nil: NewMemory()
-	Oracle  llm.Oracle // nil: divine fails with ErrNotConfigured
+	Beliefs host.Beliefs // nil: host.NewMemory()
+	Oracle  llm.Oracle   // nil: divine fails with ErrNotConfigured
 	Tools   tools.Settings
 	Lookup  func(string) (string, bool) // of env; nil: os.LookupEnv
 
@@ -46,9 +44,6 @@ type Options struct {
 
 	// Limit is that of each supervisor; Escalating(5, 60 s) if zero.
 	Limit supervisor.Limit
-	// Ready is told when a child of a supervisor has started; nil: supervisor.Ready is.
-	Ready func(ctx context.Context, path string, incarnation uint64)
-
 	// Process makes the children that are named in quotes. Nil: they are errors.
 	Process func(name string) (supervisor.ChildSpec, error)
 	// OnEvent is that of the root of the tree.
@@ -70,8 +65,8 @@ type environment struct {
 	limits    Limits
 	maxAgents int
 	shutdown  time.Duration
-	ready     func(ctx context.Context, path string, incarnation uint64)
-	beliefs   Beliefs
+	beliefs   host.Beliefs
+	output    host.Output
 	oracle    llm.Oracle
 	lookup    func(string) (string, bool)
 	log       *slog.Logger
@@ -80,13 +75,10 @@ type environment struct {
 	kit       *kit
 	mocks     *mocks // nil outside of tests
 
-	outMu    sync.Mutex
-	out, err io.Writer
-	say      func(path string, toErr bool, line string) // instead of them, if it is not nil
-	in       input
-	tree     tracedTree
-	traceMu  sync.Mutex
-	traceTo  io.Writer
+	in      input
+	tree    tracedTree
+	traceMu sync.Mutex
+	traceTo io.Writer
 
 	agentsMu sync.Mutex
 	agents   map[string]*agent // that live, by path
@@ -95,7 +87,7 @@ type environment struct {
 // New puts the program into its surroundings.
 func (p *Program) New(o Options) *Instance {
 	if o.Beliefs == nil {
-		o.Beliefs = NewMemory()
+		o.Beliefs = host.NewMemory()
 	}
 	if o.Shutdown <= 0 {
 		o.Shutdown = supervisor.DefaultShutdown
@@ -106,25 +98,19 @@ func (p *Program) New(o Options) *Instance {
 	if o.Lookup == nil {
 		o.Lookup = os.LookupEnv
 	}
-	if o.Ready == nil {
-		o.Ready = func(ctx context.Context, _ string, _ uint64) { supervisor.Ready(ctx) }
+	if o.Output == nil {
+		o.Output = host.NewOutput(io.Discard, io.Discard)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-	orNowhere := func(w io.Writer) io.Writer {
-		if w == nil {
-			return io.Discard
-		}
-		return w
 	}
 	if o.In == nil {
 		o.In = eof{}
 	}
 	env := &environment{
 		program: p, limits: o.Limits.withDefaults(), maxAgents: o.MaxAgents, shutdown: o.Shutdown,
-		ready: o.Ready, beliefs: o.Beliefs, oracle: o.Oracle, lookup: o.Lookup, log: o.Log,
-		out: orNowhere(o.Out), err: orNowhere(o.Err), say: o.Say, in: newInput(o.In), traceTo: o.Trace,
+		beliefs: o.Beliefs, output: o.Output, oracle: o.Oracle, lookup: o.Lookup, log: o.Log,
+		in: newInput(o.In), traceTo: o.Trace,
 		agents: map[string]*agent{},
 		kit:    &kit{settings: o.Tools},
 	}
@@ -353,22 +339,6 @@ func (env *environment) present(a *agent) (gone func()) {
 
 func (env *environment) warn(path, what string, err error) {
 	env.log.Warn(what, "agent", path, "error", err)
-}
-
-// print writes a line of an agent.
-func (env *environment) print(path string, toErr bool, line string) {
-	if env.say != nil {
-		env.say(path, toErr, line)
-		return
-	}
-	to := env.out
-	if toErr {
-		to = env.err
-	}
-	env.outMu.Lock()
-	defer env.outMu.Unlock()
-	// Whoever reads may be gone; that is nothing the agent could do anything about.
-	_, _ = io.WriteString(to, line+"\n")
 }
 
 func (env *environment) tracing() bool { return env.traceTo != nil }

@@ -58,11 +58,11 @@ func natives() map[string]native {
 func ioNatives() map[string]native {
 	return map[string]native{
 		"print": func(m *machine, a []Value) Value {
-			m.env.print(m.path(), false, show(a[0]))
+			m.env.output.Print(m.path(), false, show(a[0]))
 			return unit
 		},
 		"print_err": func(m *machine, a []Value) Value {
-			m.env.print(m.path(), true, show(a[0]))
+			m.env.output.Print(m.path(), true, show(a[0]))
 			return unit
 		},
 		"read_line": func(m *machine, _ []Value) Value {

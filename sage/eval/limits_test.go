@@ -2,6 +2,7 @@ package eval_test
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -32,7 +34,7 @@ func TestEndlessLoops(t *testing.T) {
 				supervisor Root { strategy: OneForOne children { Busy { } Other { } } } run Root;`)
 			out := output{lines: make(chan string, 10)}
 			// Who does not heed a stop is abandoned when its time for that is over.
-			in := p.New(eval.Options{Out: &out, Shutdown: time.Minute})
+			in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard), Shutdown: time.Minute})
 			defer in.Close()
 			spec, err := in.Spec()
 			if err != nil {
@@ -115,7 +117,7 @@ func TestProgramMemory(t *testing.T) {
 	p := compile(t, program)
 	synctest.Test(t, func(t *testing.T) { // all sleep before the first one goes on
 		var out output
-		limits.Out = &out
+		limits.Output = host.NewOutput(&out, &out)
 		in := p.New(limits)
 		defer in.Close()
 		err := in.Run(t.Context())

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/sage/host"
 )
 
 // Siblings are addressed by their names, and answer to the handle that comes
@@ -73,7 +74,7 @@ func TestHandlesOfChildren(t *testing.T) {
 // Beliefs belong to the name of a child. Those without a name keep theirs where
 // they were: at their position.
 func TestBeliefsFollowNames(t *testing.T) {
-	b := eval.NewMemory()
+	b := host.NewMemory()
 	program := func(children string) string {
 		return `agent W { @persistent n: Int id: Int on start { self.n += 1; print("{self.id}:{self.n}"); } }
 			supervisor Root { strategy: OneForOne children { ` + children + ` } } run Root;`

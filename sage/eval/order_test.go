@@ -1,12 +1,14 @@
 package eval_test
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -16,7 +18,7 @@ func TestChildrenStartInOrder(t *testing.T) {
 	p := compile(t, orderText)
 	for range 30 {
 		var out output
-		in := p.New(eval.Options{Out: &out})
+		in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard)})
 		if err := in.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +55,7 @@ func TestGroupsRestartInOrder(t *testing.T) {
 		run S;`)
 	synctest.Test(t, func(t *testing.T) {
 		var out output
-		in := p.New(eval.Options{Out: &out})
+		in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard)})
 		defer in.Close()
 		spec, err := in.Spec()
 		if err != nil {

@@ -2,6 +2,7 @@ package eval_test
 
 import (
 	"errors"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -57,7 +59,7 @@ func TestSeedPage(t *testing.T) {
 			p := compile(t, program)
 			synctest.Test(t, func(t *testing.T) {
 				var out output
-				in := p.New(eval.Options{Out: &out})
+				in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard)})
 				defer in.Close()
 				spec, err := in.Spec()
 				if err != nil {
@@ -93,7 +95,7 @@ func TestGuardian(t *testing.T) {
 		t.Fatal(err)
 	}
 	var trace output
-	b := eval.NewMemory()
+	b := host.NewMemory()
 	_, err = run(t, "fn check_pool_connections() -> Int { return 3; }\n"+string(text),
 		eval.Options{Beliefs: b, Trace: &trace, Limit: supervisor.Escalating(10, 30*time.Second)})
 	var limit *supervisor.LimitError

@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/check"
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -62,11 +63,8 @@ func (o *output) String() string {
 func run(t testing.TB, text string, o eval.Options) (string, error) {
 	t.Helper()
 	var out output
-	if o.Out == nil {
-		o.Out = &out
-	}
-	if o.Err == nil {
-		o.Err = &out
+	if o.Output == nil {
+		o.Output = host.NewOutput(&out, &out)
 	}
 	in := compile(t, text).New(o)
 	defer in.Close()

@@ -2,6 +2,7 @@ package eval_test
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/sage/host"
 )
 
 // Values are shared and changed in place where nobody can tell. A model that
@@ -88,7 +90,7 @@ func TestNobodySeesSharing(t *testing.T) {
 			self.p = [7, 8]; self.q = [9]; self.g = [[6], [7]];
 			` + b.String() + "} }\nrun M { q: [], g: [] };"
 		var out output
-		in := prog(outer, text).New(eval.Options{Out: &out})
+		in := prog(outer, text).New(eval.Options{Output: host.NewOutput(&out, io.Discard)})
 		defer in.Close()
 		if err := in.Run(outer.Context()); err != nil || out.String() != want.String() {
 			t.Fatalf("%v\n%s\nprinted\n%s\nwant\n%s", err, text, out.String(), want.String())

@@ -2,34 +2,26 @@ package eval_test
 
 import (
 	"context"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coppice-dev/coppice/sage/eval"
+	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // slow are beliefs whose writes take their time, and end when their context does.
 type slow struct {
-	eval.Beliefs
+	host.Beliefs
 	takes time.Duration
 }
 
-func (s slow) Begin(ctx context.Context, path string, incarnation uint64, names []string) (eval.Kept, error) {
-	k, err := s.Beliefs.Begin(ctx, path, incarnation, names)
-	return slowKept{k, s.takes}, err
-}
-
-type slowKept struct {
-	eval.Kept
-	takes time.Duration
-}
-
-func (k slowKept) Set(ctx context.Context, values map[string]string) error {
+func (s slow) SaveBeliefs(ctx context.Context, a host.Agent, values map[string]string) error {
 	select {
-	case <-time.After(k.takes):
-		return k.Kept.Set(ctx, values)
+	case <-time.After(s.takes):
+		return s.Beliefs.SaveBeliefs(ctx, a, values)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -54,11 +46,11 @@ func TestStopIsNoError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := compile(t, text)
-			beliefs := slow{eval.NewMemory(), c.takes}
+			beliefs := slow{host.NewMemory(), c.takes}
 			for _, want := range []string{c.first, c.next} {
 				synctest.Test(t, func(t *testing.T) {
 					var out output
-					in := p.New(eval.Options{Out: &out, Beliefs: beliefs})
+					in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard), Beliefs: beliefs})
 					defer in.Close()
 					spec, err := in.Spec()
 					if err != nil {
@@ -92,7 +84,7 @@ func TestGuardianCountsNoAlerts(t *testing.T) {
 	p := compile(t, text)
 	for range 20 {
 		var out output
-		in := p.New(eval.Options{Out: &out, Beliefs: slow{eval.NewMemory(), time.Millisecond}})
+		in := p.New(eval.Options{Output: host.NewOutput(&out, io.Discard), Beliefs: slow{host.NewMemory(), time.Millisecond}})
 		if err := in.Run(t.Context()); err == nil {
 			t.Error("no limit was reached")
 		}

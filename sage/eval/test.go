@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/sage/llm"
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
@@ -62,7 +63,7 @@ func (p *Program) Test(ctx context.Context, index int, o Options, timeout time.D
 		timeout = DefaultTestTimeout
 	}
 	var out syncBuffer
-	o.Beliefs, o.Out, o.Err = NewMemory(), &out, &out
+	o.Beliefs, o.Output = host.NewMemory(), host.NewOutput(&out, &out)
 	in := p.New(o)
 	defer in.Close()
 	in.env.mocks = &mocks{tools: map[string][]mocked{}}

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/supervisor"
+	"github.com/coppice-dev/coppice/sage/host"
 )
 
 // Command is the command line of an agent, asked by running it: `claude -p`,
@@ -22,6 +21,8 @@ import (
 // that ends with another code than 0 has failed, with the end of its stderr (or
 // of its stdout) in the error, and so has one that says nothing.
 type Command struct {
+	// Host runs the command.
+	Host host.Commands
 	// Argv is the program and its arguments. The prompt replaces PromptArgument
 	// wherever that is in an argument; if it is nowhere, it is written to stdin.
 	Argv    []string
@@ -56,26 +57,28 @@ func (c *Command) Complete(ctx context.Context, system, prompt string) (text str
 	timeout := cmp.Or(c.Timeout, DefaultTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it has not ended within %v", timeout))
 	defer cancel()
-	r, err := proc.Run(ctx, proc.Command{Argv: argv, Dir: c.Dir, Env: c.Env}, input, MaxAnswer)
+	r, err := c.Host.RunCommand(ctx, host.Command{
+		Argv: argv, Dir: c.Dir, Env: c.Env, Stdin: input, Limit: MaxAnswer,
+	})
 	if err != nil {
-		if !errors.Is(err, proc.ErrCommand) {
+		if !errors.Is(err, host.ErrNotStarted) {
 			used.Tries = 1
 		}
-		return "", used, fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, lastWords(r))
+		return "", used, fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, lastWords(r.Stderr, r.Stdout))
 	}
 	text, used, err = c.Format.read(strings.ToValidUTF8(string(r.Stdout), "\uFFFD"))
 	used.Tries = 1
 	switch {
-	case r.Exit.Kind != supervisor.Normal:
+	case r.Failure != "":
 		// What it says about itself explains more than what is left of its output.
 		if said := (*saidError)(nil); errors.As(err, &said) {
-			return "", used, fmt.Errorf("asking %.200q: %v: %w", c.Argv[0], r.Exit.Err, err)
+			return "", used, fmt.Errorf("asking %.200q: %s: %w", c.Argv[0], r.Failure, err)
 		}
-		return "", used, fmt.Errorf("asking %.200q: %w%s", c.Argv[0], r.Exit.Err, lastWords(r))
+		return "", used, fmt.Errorf("asking %.200q: %s%s", c.Argv[0], r.Failure, lastWords(r.Stderr, r.Stdout))
 	case err != nil:
-		return "", used, fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, lastWords(proc.Result{Stderr: r.Stderr}))
+		return "", used, fmt.Errorf("asking %.200q: %w%s", c.Argv[0], err, lastWords(r.Stderr))
 	case strings.TrimSpace(text) == "":
-		return "", used, fmt.Errorf("asking %.200q: it answered nothing%s", c.Argv[0], lastWords(r))
+		return "", used, fmt.Errorf("asking %.200q: it answered nothing%s", c.Argv[0], lastWords(r.Stderr, r.Stdout))
 	}
 	return text, used, nil
 }
@@ -107,9 +110,9 @@ func (c *Command) arguments(prompt string) (argv []string, input string, err err
 	return argv, input, nil
 }
 
-// lastWords is the end of what a command wrote, as a suffix to an error.
-func lastWords(r proc.Result) string {
-	for _, out := range [][]byte{r.Stderr, r.Stdout} {
+// lastWords returns the end of the first output with any text, as a suffix to an error.
+func lastWords(outputs ...[]byte) string {
+	for _, out := range outputs {
 		if text := quote(string(out[max(0, len(out)-maxReason):])); text != "" {
 			return fmt.Sprintf("; its last words are %q", strings.ToValidUTF8(text[max(0, len(text)-500):], ""))
 		}

@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/sagehost/command"
+	"github.com/coppice-dev/coppice/sage/host"
 )
 
 // sh is a model that is a shell script.
 func sh(script string, args ...string) *Command {
-	return &Command{Argv: append([]string{"/bin/sh", "-c", script, "sh"}, args...), Env: []string{"PATH=" + os.Getenv("PATH")}}
+	return &Command{Host: command.Runner{}, Argv: append([]string{"/bin/sh", "-c", script, "sh"}, args...), Env: []string{"PATH=" + os.Getenv("PATH")}}
 }
 
 func TestCommand(t *testing.T) {
@@ -59,12 +60,12 @@ func TestCommandFails(t *testing.T) {
 		"silence":        {sh("echo warning >&2; echo"), "x", `it answered nothing; its last words are "warning"`, 1},
 		"flood":          {sh("echo why >&2; exec yes"), "x", `too much output: more than 8388608 bytes on stdout; its last words are "why"`, 1},
 		"escapes":        {sh(`printf '\033[2Jred\007' >&2; exit 1`), "x", `its last words are "red"`, 1},
-		"too slow":       {&Command{Argv: []string{"sleep", "1000"}, Timeout: 50 * time.Millisecond}, "x", "it has not ended within 50ms", 1},
-		"not there":      {&Command{Argv: []string{"no-such-agent"}}, "x", "no-such-agent not found in PATH", 0},
+		"too slow":       {&Command{Host: command.Runner{}, Argv: []string{"sleep", "1000"}, Timeout: 50 * time.Millisecond}, "x", "it has not ended within 50ms", 1},
+		"not there":      {&Command{Host: command.Runner{}, Argv: []string{"no-such-agent"}}, "x", "no-such-agent not found in PATH", 0},
 		"empty":          {&Command{}, "x", "the command is empty", 0},
 		"too long":       {sh("", "{prompt}"), strings.Repeat("x", 1<<17), "take {prompt} out of the command, so that it goes to stdin", 0},
 		"NUL":            {sh("", "{prompt}"), "a\x00b", "NUL byte", 0},
-		"unknown format": {&Command{Argv: []string{"true"}, Format: "xml"}, "x", `there is no output format "xml": want one of ["claude" "codex" "gemini"]`, 0},
+		"unknown format": {&Command{Host: command.Runner{}, Argv: []string{"true"}, Format: "xml"}, "x", `there is no output format "xml": want one of ["claude" "codex" "gemini"]`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, used, err := c.command.Complete(asking(t), "", c.prompt)
@@ -73,8 +74,8 @@ func TestCommandFails(t *testing.T) {
 			}
 		})
 	}
-	_, _, err := (&Command{Argv: []string{"no-such-agent"}}).Complete(asking(t), "", "x")
-	if !errors.Is(err, proc.ErrCommand) || !errors.Is(err, fs.ErrNotExist) {
+	_, _, err := (&Command{Host: command.Runner{}, Argv: []string{"no-such-agent"}}).Complete(asking(t), "", "x")
+	if !errors.Is(err, host.ErrNotStarted) || !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 // Oracle answers questions.
@@ -194,6 +194,6 @@ func cut(text string, n int) string {
 
 // quote makes what somebody else said fit for an error.
 func quote(text string) string {
-	return cut(strings.Join(strings.Fields(proc.Plain(cut(strings.ToValidUTF8(text, "\uFFFD"), 4*maxReason))), " "),
+	return cut(strings.Join(strings.Fields(plaintext.Line(cut(strings.ToValidUTF8(text, "\uFFFD"), 4*maxReason))), " "),
 		maxReason)
 }

@@ -6,12 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
 
-	"github.com/coppice-dev/coppice/internal/config"
-	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/sage/check"
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/source"
@@ -22,12 +21,10 @@ type Program struct {
 	Entry string // its first file; absolute
 	Root  string // the directory outside of which no file of it is; absolute, "" for a program of one file
 
-	// Grove are the settings of the project in Root, nil if it is in none.
-	Grove *config.Grove
-	// Fleet is the coppice.toml in Root, or the nearest one above that names the
-	// program; "" if there is none. Processes are the names of its agents.
-	Fleet     string
-	Processes []string
+	// Settings are those of the project in Root, nil if it is in none.
+	Settings *Settings
+	// Fleet has the agents that the program can have as children besides its own.
+	Fleet Fleet
 	// Base is the directory to which the names of files in diagnostics are
 	// relative, as far as they are in it; "" for absolute names.
 	Base string
@@ -48,11 +45,11 @@ func (e *NoProjectError) Error() string {
 // Unwrap returns an error that wraps fs.ErrNotExist.
 func (e *NoProjectError) Unwrap() error { return e.err }
 
-// Find finds the program that a person means: that of the project (grove.toml)
-// in a directory or above it, or that which begins with a file; "" is the
-// directory in which this process works. The error wraps fs.ErrNotExist if
-// there is none; it is config.Errors if a file of the project has errors.
-func Find(path string) (*Program, error) {
+// Find finds the program that a person means: that of the project in a
+// directory or above it, or that which begins with a file; "" is the working
+// directory of this process. The error wraps fs.ErrNotExist if there is none; it
+// is that of projects if a file of the project has errors.
+func Find(projects Projects, path string) (*Program, error) {
 	base, err := os.Getwd()
 	if err != nil {
 		return nil, fmt.Errorf("finding the working directory: %w", err)
@@ -69,7 +66,7 @@ func Find(path string) (*Program, error) {
 	if !info.IsDir() {
 		dir = filepath.Dir(absolute)
 	}
-	p, err := Project(dir)
+	p, err := Project(projects, dir)
 	switch {
 	case err == nil && info.IsDir():
 	case err == nil:
@@ -84,7 +81,9 @@ func Find(path string) (*Program, error) {
 		if real, err := filepath.EvalSymlinks(absolute); err == nil {
 			p.Entry, p.Root = real, filepath.Dir(real)
 		}
-		p.join(p.Entry)
+		if p.Fleet, err = projects.Fleet(p.Entry); err != nil {
+			return nil, err
+		}
 	}
 	p.Base = base
 	return p, nil
@@ -92,58 +91,16 @@ func Find(path string) (*Program, error) {
 
 // Project finds the program of the project in dir or above it. Its errors are
 // those of Find.
-func Project(dir string) (*Program, error) {
-	path, err := config.FindGrove(dir)
+func Project(projects Projects, dir string) (*Program, error) {
+	settings, err := projects.Settings(dir)
 	if err != nil {
 		return nil, err
 	}
-	root := filepath.Dir(path)
-	grove, err := config.LoadGrove(path)
-	if err != nil {
+	p := &Program{Entry: settings.Entry, Root: filepath.Dir(settings.File), Settings: settings}
+	if p.Fleet, err = projects.Fleet(p.Root); err != nil {
 		return nil, err
 	}
-	p := &Program{Entry: grove.Entry.Value, Root: root, Grove: grove}
-	fleet := filepath.Join(root, config.FileName)
-	project, err := config.LoadUnchecked(fleet)
-	if errors.Is(err, fs.ErrNotExist) {
-		p.join(p.Root)
-		return p, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	p.in(fleet, project.Tree)
 	return p, nil
-}
-
-// join looks for a coppice.toml above that names the program by this path. One
-// that cannot be read is none: it may be about something else.
-func (p *Program) join(path string) {
-	fleet, err := config.Find(filepath.Dir(path))
-	if err != nil {
-		return
-	}
-	project, err := config.LoadUnchecked(fleet)
-	if err != nil || project.Tree.Root.Program == "" {
-		return
-	}
-	named, err := filepath.EvalSymlinks(project.Tree.Root.Program)
-	if err != nil {
-		return
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil && real == named {
-		p.in(fleet, project.Tree)
-	}
-}
-
-// in takes note of the agents that the program can have as children.
-func (p *Program) in(fleet string, tree *spec.Tree) {
-	p.Fleet = fleet
-	for _, node := range tree.All() {
-		if node.Agent != nil {
-			p.Processes = append(p.Processes, node.Name())
-		}
-	}
 }
 
 // At is the program with another first file.
@@ -173,7 +130,8 @@ func (p *Program) Check(overlay Overlay) (*check.Info, []diag.Diagnostic, error)
 		if !ok {
 			return nil, nil, fmt.Errorf("%s: %w", p.Name(p.Entry), fs.ErrNotExist)
 		}
-		info, diagnostics := check.Program(source.NewFile(p.Name(p.Entry), text), check.Config{Processes: p.Processes})
+		file := source.NewFile(p.Name(p.Entry), text)
+		info, diagnostics := check.Program(file, check.Config{Processes: p.Fleet.Agents})
 		return info, diagnostics, nil
 	}
 	root, err := os.OpenRoot(p.Root)
@@ -183,15 +141,31 @@ func (p *Program) Check(overlay Overlay) (*check.Info, []diag.Diagnostic, error)
 	defer root.Close()
 	l.root = root
 	file, err := l.read(p.Entry)
-	if err != nil && p.Grove != nil && p.Entry == p.Grove.Entry.Value {
+	if err != nil && p.Settings != nil && p.Entry == p.Settings.Entry {
 		return nil, nil, fmt.Errorf("%s, the entry of the project in %s: %w", p.Name(p.Entry),
-			p.Name(p.Grove.Entry.File), err)
+			p.Name(p.Settings.File), err)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", p.Name(p.Entry), err)
 	}
-	info, diagnostics := check.Program(file, check.Config{Load: l.load, Processes: p.Processes})
+	info, diagnostics := check.Program(file, check.Config{Load: l.load, Processes: p.Fleet.Agents})
 	return info, diagnostics, nil
+}
+
+// CheckWhole is Check, but a first file that is a module of the program of its
+// project is checked as a part of that, which it returns.
+func (p *Program) CheckWhole() (*Program, *check.Info, []diag.Diagnostic, error) {
+	// Nearly all of what is made here stays: looking for garbage as often as usual
+	// takes a fifth of the time.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	if p.Settings != nil && p.Entry != p.Settings.Entry {
+		whole := p.At(p.Settings.Entry)
+		if info, diagnostics, err := whole.Check(nil); err == nil && whole.Reads(info, p.Entry) {
+			return whole, info, diagnostics, nil
+		}
+	}
+	info, diagnostics, err := p.Check(nil)
+	return p, info, diagnostics, err
 }
 
 type loader struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/sage/load"
 )
 
@@ -46,7 +47,7 @@ func TestCheck(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			dir := tree(t, append(test.files, grove)...)
-			p, err := load.Find(dir)
+			p, err := load.Find(sagehost.Projects{}, dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +81,7 @@ func TestSpecialModule(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "src/db.sg"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := load.Find(dir)
+	p, err := load.Find(sagehost.Projects{}, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func TestSpecialModule(t *testing.T) {
 // What is being edited counts more than what is on the disk, and need not be there.
 func TestOverlay(t *testing.T) {
 	dir := tree(t, grove, "src/main.sg mod none;")
-	p, err := load.Find(dir)
+	p, err := load.Find(sagehost.Projects{}, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestFind(t *testing.T) {
 		{fleet, "", "coppice.toml:1:3: "},
 	}
 	for _, test := range tests {
-		p, err := load.Find(test.path)
+		p, err := load.Find(sagehost.Projects{}, test.path)
 		if err == nil {
 			_, _, err = p.Check(nil)
 		}
@@ -150,14 +151,14 @@ func TestFind(t *testing.T) {
 		}
 	}
 	var bad config.Errors
-	if _, err := load.Find(broken); !errors.As(err, &bad) {
+	if _, err := load.Find(sagehost.Projects{}, broken); !errors.As(err, &bad) {
 		t.Errorf("%T", err)
 	}
-	if _, err := load.Find(outside); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := load.Find(sagehost.Projects{}, outside); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	t.Chdir(filepath.Join(dir, "src/deep"))
-	p, err := load.Find("")
+	p, err := load.Find(sagehost.Projects{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,13 +189,13 @@ func TestProgramOfAFleet(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := tree(t, c.files...)
-			p, err := load.Find(filepath.Join(dir, c.find))
+			p, err := load.Find(sagehost.Projects{}, filepath.Join(dir, c.find))
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, diagnostics, err := p.Check(nil)
-			if err != nil || (len(diagnostics) == 0) != c.lent || (p.Fleet != "") != c.lent {
-				t.Errorf("%v, %v, %q", diagnostics, err, p.Fleet)
+			if err != nil || (len(diagnostics) == 0) != c.lent || (p.Fleet.File != "") != c.lent {
+				t.Errorf("%v, %v, %q", diagnostics, err, p.Fleet.File)
 			}
 		})
 	}

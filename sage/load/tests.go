@@ -16,7 +16,7 @@ const testSuffix = "_test" + Extension
 // a directory, the program of its project and the files *_test.sg in it, each
 // of which is a program of its own; for a file, that one. Directories that
 // cannot be read are in the error, beside the programs that were found.
-func FindTests(path string) ([]*Program, error) {
+func FindTests(projects Projects, path string) ([]*Program, error) {
 	dir := path
 	if dir == "" {
 		dir = "."
@@ -25,7 +25,7 @@ func FindTests(path string) ([]*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, reason(err))
 	}
-	whole, err := Find(path)
+	whole, err := Find(projects, path)
 	if err != nil && (!info.IsDir() || !errors.Is(err, fs.ErrNotExist)) {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func FindTests(path string) ([]*Program, error) {
 			programs = append(programs, whole.At(absolute))
 			continue
 		}
-		p, err := Find(file)
+		p, err := Find(projects, file)
 		if err != nil {
 			failed = errors.Join(failed, err)
 			continue

@@ -97,7 +97,7 @@ func (s *server) projectOf(path string) (*project, string) {
 	if p == nil {
 		p = &project{analyses: map[string]*analysis{}}
 		if dir != "" {
-			p.main, p.fault = load.Project(dir)
+			p.main, p.fault = load.Project(s.sources, dir)
 		}
 		if errors.Is(p.fault, fs.ErrNotExist) {
 			p.fault = nil

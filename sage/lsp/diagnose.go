@@ -3,13 +3,12 @@ package lsp
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/sage/diag"
+	"github.com/coppice-dev/coppice/sage/load"
 )
 
 // diagnose tells the client what is wrong with the programs, a while after each
@@ -142,20 +141,16 @@ func faultOf(err error) []diagnostic {
 	return []diagnostic{{Severity: severityError, Source: "sage", Message: err.Error()}}
 }
 
-// projectFaults are the errors of grove.toml and coppice.toml.
+// projectFaults are the errors of the files of a project.
 func projectFaults(err error) map[string][]diagnostic {
-	var all config.Errors
-	if !errors.As(err, &all) {
-		return nil
-	}
 	found := map[string][]diagnostic{}
-	for _, e := range all {
-		p := position{max(e.Line-1, 0), max(e.Column-1, 0)}
-		message := e.Message
-		if e.Hint != "" {
-			message += "\nhelp: " + e.Hint
+	for _, f := range load.Faults(err) {
+		p := position{max(f.Line-1, 0), max(f.Column-1, 0)}
+		message := f.Message
+		if f.Hint != "" {
+			message += "\nhelp: " + f.Hint
 		}
-		found[e.File] = append(found[e.File], diagnostic{Range: textRange{p, p}, Severity: severityError,
+		found[f.File] = append(found[f.File], diagnostic{Range: textRange{p, p}, Severity: severityError,
 			Source: "coppice", Message: message})
 	}
 	return found

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/sage/load"
 	"github.com/coppice-dev/coppice/sage/source"
 )
@@ -18,7 +19,7 @@ import (
 func converse(t *testing.T, input string) ([]map[string]any, error) {
 	t.Helper()
 	var out bytes.Buffer
-	err := Serve(context.Background(), io.NopCloser(strings.NewReader(input)), &out, Options{Delay: time.Nanosecond})
+	err := Serve(context.Background(), io.NopCloser(strings.NewReader(input)), &out, Options{Projects: sagehost.Projects{}, Delay: time.Nanosecond})
 	answers := &stream{r: newReader(&out)}
 	var all []map[string]any
 	for {

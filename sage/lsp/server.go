@@ -17,12 +17,15 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/coppice-dev/coppice/sage/load"
 )
 
 // Options are the options of Serve.
 type Options struct {
-	Version string // of the program, for the client
-	Logger  *slog.Logger
+	Version  string        // of the program, for the client
+	Projects load.Projects // finds the projects of files
+	Logger   *slog.Logger
 	// Delay is how long nothing must change before diagnostics are sent; 0 is 150 ms.
 	Delay time.Duration
 }
@@ -44,7 +47,7 @@ func Serve(ctx context.Context, in io.ReadCloser, out io.Writer, o Options) erro
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &server{
-		log: o.Logger, version: o.Version,
+		log: o.Logger, version: o.Version, sources: o.Projects,
 		documents: map[string]*document{}, projects: map[string]*project{}, published: map[string]bool{},
 		changed: make(chan struct{}, 1),
 	}
@@ -87,6 +90,7 @@ func (s *server) converse() error {
 type server struct {
 	log     *slog.Logger
 	version string
+	sources load.Projects
 	methods map[string]handler
 	stream  *stream
 	writing sync.Mutex // to the stream

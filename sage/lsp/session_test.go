@@ -17,6 +17,8 @@ import (
 	"github.com/creachadair/jrpc2"
 	"github.com/creachadair/jrpc2/channel"
 	"go.uber.org/goleak"
+
+	"github.com/coppice-dev/coppice/internal/sagehost"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -65,7 +67,7 @@ func start(t *testing.T, files ...string) *session {
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
 	go func() {
-		err := Serve(context.Background(), fromClient, toClient, Options{Version: "test", Delay: time.Millisecond})
+		err := Serve(context.Background(), fromClient, toClient, Options{Version: "test", Projects: sagehost.Projects{}, Delay: time.Millisecond})
 		toClient.Close()
 		s.ended <- err
 	}()

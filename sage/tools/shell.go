@@ -10,15 +10,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/sage/library"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // Shell runs commands, without a shell: what is in an argument is never
 // anything else. Each runs in a process group of its own, which is killed when
 // the command ends, when the context does, and after Timeout. Stdin is empty.
 type Shell struct {
+	Host    host.Commands // runs them
 	Dir     string        // the current one if empty
 	Env     []string      // the whole environment, as KEY=value; Inherited() if nil
 	Timeout time.Duration // of one command; DefaultShellTimeout if zero
@@ -45,29 +45,21 @@ func (s *Shell) Run(ctx context.Context, argv []string) (ShellResult, error) {
 	timeout := cmp.Or(s.Timeout, DefaultShellTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it has not ended within %v", timeout))
 	defer cancel()
-	r, err := proc.Run(ctx, proc.Command{Argv: argv, Dir: s.Dir, Env: env}, "", MaxOutput)
+	if s.Host == nil {
+		return ShellResult{}, fmt.Errorf("run %.200q: %w: the host runs no commands", argv, host.ErrNotStarted)
+	}
+	r, err := s.Host.RunCommand(ctx, host.Command{Argv: argv, Dir: s.Dir, Env: env, Limit: MaxOutput})
 	if err != nil {
-		if errors.Is(err, proc.ErrTooMuchOutput) {
+		if errors.Is(err, host.ErrTooMuchOutput) {
 			err = fmt.Errorf("%w: have it write to a file", err)
 		}
 		return ShellResult{}, fmt.Errorf("run %.200q: %w", argv, err)
 	}
-	result := ShellResult{
-		Stdout: strings.ToValidUTF8(string(r.Stdout), "\uFFFD"),
-		Stderr: strings.ToValidUTF8(string(r.Stderr), "\uFFFD"),
-	}
-	var exit *proc.ExitError
-	switch {
-	case r.Exit.Kind == supervisor.Normal:
-	case errors.As(r.Exit.Err, &exit):
-		result.ExitCode = exit.Code
-		if exit.Signal != 0 {
-			result.ExitCode = 128 + int(exit.Signal)
-		}
-	default:
-		return result, fmt.Errorf("run %.200q: %v", argv, r.Exit)
-	}
-	return result, nil
+	return ShellResult{
+		ExitCode: r.ExitCode,
+		Stdout:   strings.ToValidUTF8(string(r.Stdout), "\uFFFD"),
+		Stderr:   strings.ToValidUTF8(string(r.Stderr), "\uFFFD"),
+	}, nil
 }
 
 // RunLine is Run of a line that is plain words with blanks between them, such
@@ -101,9 +93,12 @@ func Words(line string) ([]string, error) {
 	return words, nil
 }
 
-// private are variables that a command is not told: they are secrets of the
-// program itself, or say who it is.
-var private = []string{"SAGE_API_KEY", EnvDatabase, proc.EnvToken}
+// EnvToken is the variable with the token by which an agent proves its identity.
+const EnvToken = "COPPICE_TOKEN"
+
+// private are the variables that a command does not inherit: secrets of the
+// program.
+var private = []string{"SAGE_API_KEY", EnvDatabase, EnvToken}
 
 // Inherited is what a command gets of an environment: all but the key of the
 // model, the database, and the token by which an agent proves who it is.

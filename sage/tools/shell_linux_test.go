@@ -10,11 +10,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/sagehost/command"
 )
 
 func TestShell(t *testing.T) {
 	dir := t.TempDir()
-	s := &Shell{Dir: dir}
+	s := &Shell{Host: command.Runner{}, Dir: dir}
 	for name, c := range map[string]struct {
 		argv []string
 		want ShellResult
@@ -39,7 +41,7 @@ func TestShell(t *testing.T) {
 }
 
 func TestShellRefuses(t *testing.T) {
-	s := &Shell{Timeout: 100 * time.Millisecond}
+	s := &Shell{Host: command.Runner{}, Timeout: 100 * time.Millisecond}
 	for want, argv := range map[string][]string{
 		"nothing to run":                    nil,
 		"no program named":                  {""},
@@ -52,7 +54,7 @@ func TestShellRefuses(t *testing.T) {
 		_, err := s.Run(bounded(t), argv)
 		refused(t, want, err, want)
 	}
-	_, err := (&Shell{}).Run(bounded(t), []string{"cat", "/dev/zero"})
+	_, err := (&Shell{Host: command.Runner{}}).Run(bounded(t), []string{"cat", "/dev/zero"})
 	refused(t, "flood", err, "more than 10485760 bytes on stdout: have it write to a file")
 	if _, err := s.Run(bounded(t), []string{"no-such-program"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
@@ -76,7 +78,7 @@ func TestShellEndsWithItsContext(t *testing.T) {
 	over := make(chan error, 1)
 	go func() {
 		// The child holds the fifo open for writing as long as it lives.
-		_, err := (&Shell{}).Run(ctx, []string{"sh", "-c", `trap "" TERM; (trap "" TERM; echo up; exec sleep 1000) > "$0" & wait`, fifo})
+		_, err := (&Shell{Host: command.Runner{}}).Run(ctx, []string{"sh", "-c", `trap "" TERM; (trap "" TERM; echo up; exec sleep 1000) > "$0" & wait`, fifo})
 		over <- err
 	}()
 	f, err := os.Open(fifo)
@@ -100,11 +102,11 @@ func TestShellEnvironment(t *testing.T) {
 		t.Setenv(name, "secret")
 	}
 	t.Setenv("MINE", "yes")
-	r, err := (&Shell{}).Run(bounded(t), []string{"env"})
+	r, err := (&Shell{Host: command.Runner{}}).Run(bounded(t), []string{"env"})
 	if err != nil || strings.Contains(r.Stdout, "secret") || !strings.Contains(r.Stdout, "MINE=yes\n") {
 		t.Errorf("%q, %v", r.Stdout, err)
 	}
-	if r, err = (&Shell{Env: []string{"A=b"}}).Run(bounded(t), []string{"/usr/bin/env"}); r.Stdout != "A=b\n" {
+	if r, err = (&Shell{Host: command.Runner{}, Env: []string{"A=b"}}).Run(bounded(t), []string{"/usr/bin/env"}); r.Stdout != "A=b\n" {
 		t.Errorf("%q, %v", r.Stdout, err)
 	}
 	if got := Inherited([]string{"A=b", "=x", "bad", "SAGE_API_KEY=k", "B="}); !slices.Equal(got, []string{"A=b", "B="}) {

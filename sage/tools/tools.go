@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/coppice-dev/coppice/sage/host"
 )
 
 // Bounds.
@@ -32,6 +34,7 @@ type Settings struct {
 	Database     string        // see OpenDatabase; none if empty
 	Dir          string        // where commands run, and relative paths of Database begin; the current one if empty
 	ShellTimeout time.Duration // of one command; DefaultShellTimeout if zero
+	Commands     host.Commands // runs commands
 }
 
 // Defaults of Settings.

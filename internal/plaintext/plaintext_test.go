@@ -1,4 +1,4 @@
-package proc
+package plaintext
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestPlain(t *testing.T) {
+func TestLine(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{"", ""},
 		{"plain\ttext, ünïcödé, 日本, 🌳", "plain\ttext, ünïcödé, 日本, 🌳"},
@@ -31,41 +31,41 @@ func TestPlain(t *testing.T) {
 		{"bad \xff byte", "bad \uFFFD byte"},
 	}
 	for _, tt := range tests {
-		if got := Plain(tt.in); got != tt.want {
-			t.Errorf("Plain(%q) = %q, want %q", tt.in, got, tt.want)
+		if got := Line(tt.in); got != tt.want {
+			t.Errorf("Line(%q) = %q, want %q", tt.in, got, tt.want)
 		}
 	}
 }
 
-func FuzzPlain(f *testing.F) {
+func FuzzLine(f *testing.F) {
 	f.Add("\x1b[1;31mred\x1b[0m \x1b]0;t\x07 \u009b1m \xff\r\x00")
 	f.Add("\x1b]\x1bP\x1b[\x1b(")
 	f.Fuzz(func(t *testing.T, s string) {
-		got := Plain(s)
+		got := Line(s)
 		if !utf8.ValidString(got) {
-			t.Fatalf("Plain(%q) = %q is not UTF-8", s, got)
+			t.Fatalf("Line(%q) = %q is not UTF-8", s, got)
 		}
 		for _, r := range got {
 			if unicode.IsControl(r) && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
-				t.Fatalf("Plain(%q) = %q has %U", s, got, r)
+				t.Fatalf("Line(%q) = %q has %U", s, got, r)
 			}
 		}
-		if again := Plain(got); again != got {
-			t.Fatalf("Plain(%q) = %q, and of that %q", s, got, again)
+		if again := Line(got); again != got {
+			t.Fatalf("Line(%q) = %q, and of that %q", s, got, again)
 		}
 		printable := func(s string) bool {
 			return strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 		}
 		if printable(s) && got != s {
-			t.Fatalf("Plain(%q) = %q", s, got)
+			t.Fatalf("Line(%q) = %q", s, got)
 		}
 	})
 }
 
 // A line that is made to be slow is not.
-func TestPlainIsLinear(t *testing.T) {
+func TestLineIsLinear(t *testing.T) {
 	for _, unit := range []string{"\x1b]", "\u009d", "\x1b[1", "\x1bP\t", "\x1b(", "\x1b]\x1b"} {
 		s := strings.Repeat(unit, 4<<20/len(unit)) // quadratic would take hours
-		Plain(s)
+		Line(s)
 	}
 }

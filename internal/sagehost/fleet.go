@@ -1,4 +1,4 @@
-package host
+package sagehost
 
 import (
 	"context"
@@ -24,13 +24,13 @@ func newFleet(file string, output func(string, uint64, proc.Line)) (*fleet, erro
 	if err != nil {
 		return nil, err
 	}
-	return &fleet{agents: Processes(tree), output: output}, nil
+	return &fleet{agents: processes(tree), output: output}, nil
 }
 
-// Processes returns the agents of a tree that programs can have as children, by
+// processes returns the agents of a tree that programs can have as children, by
 // name. The file's defaults do not hold in a program: restarts are immediate and
 // count in the supervisor of the program, as OTP has it.
-func Processes(tree *spec.Tree) map[string]*spec.Agent {
+func processes(tree *spec.Tree) map[string]*spec.Agent {
 	agents := map[string]*spec.Agent{}
 	for _, c := range tree.All() {
 		if c.Agent == nil || c.Agent.Runtime == spec.InProcess {

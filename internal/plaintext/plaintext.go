@@ -1,0 +1,144 @@
+// Package plaintext makes text of unknown origin safe to show on a terminal.
+package plaintext
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// OneLine makes one plain line of at most limit bytes of a text, which ends with an
+// ellipsis if it is cut.
+func OneLine(text string, limit int) string {
+	const more = "…"
+	text = strings.TrimSpace(strings.ReplaceAll(Line(strings.ReplaceAll(text, "\n", " ")), "\t", " "))
+	if len(text) <= limit {
+		return text
+	}
+	cut := limit - len(more)
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + more
+}
+
+// Line makes a line of output safe to show on a terminal or to match
+// against: escape sequences (CSI, OSC, DCS and the others, in their 7-bit and
+// C1 forms) and control characters are removed, and so are the characters
+// that reorder text (bidirectional controls), with which a line can pretend to
+// be another. Tabs stay; a carriage return within the line, as progress bars
+// use it, and the Unicode line ends become blanks. The text of a sequence that
+// is never finished is shown, so that nothing can be hidden by it.
+// The result is valid UTF-8 and Line of it is itself.
+func Line(line string) string {
+	if isPlain(line) {
+		return line
+	}
+	var b strings.Builder
+	b.Grow(len(line))
+	for i := 0; i < len(line); {
+		r, size := utf8.DecodeRuneInString(line[i:])
+		rest := line[i+size:]
+		i += size
+		switch {
+		case r == 0x1b:
+			i += escape(rest)
+		case r == 0x9b:
+			i += control(rest)
+		case r == 0x9d || r == 0x90 || r == 0x98 || r == 0x9e || r == 0x9f:
+			i += stringSequence(rest)
+		case r == '\r' || r == 0x2028 || r == 0x2029:
+			b.WriteByte(' ')
+		case shown(r):
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func isPlain(s string) bool {
+	ascii := true
+	for i := range len(s) {
+		c := s[i]
+		if c < 0x20 && c != '\t' || c == 0x7f {
+			return false
+		}
+		ascii = ascii && c < utf8.RuneSelf
+	}
+	if ascii {
+		return true
+	}
+	for _, r := range s {
+		if !shown(r) || r == 0x2028 || r == 0x2029 {
+			return false
+		}
+	}
+	return utf8.ValidString(s)
+}
+
+func shown(r rune) bool {
+	return r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r)
+}
+
+// escape is the length of what belongs to an ESC before it (ECMA-48, 5.3).
+func escape(s string) int {
+	if s == "" {
+		return 0
+	}
+	switch c := s[0]; {
+	case c == '[':
+		return 1 + control(s[1:])
+	case c == ']' || c == 'P' || c == 'X' || c == '^' || c == '_':
+		return 1 + stringSequence(s[1:])
+	case c >= 0x20 && c < 0x30: // intermediates, then one final
+		if n := span(s, 0x20, 0x2f); n < len(s) && s[n] >= 0x30 && s[n] < 0x7f {
+			return n + 1
+		}
+		return 0
+	case c >= 0x30 && c < 0x7f:
+		return 1
+	}
+	return 0
+}
+
+// control is the length of the parameters, intermediates and final byte of a
+// control sequence, or 0 if it is not finished.
+func control(s string) int {
+	n := span(s, 0x30, 0x3f)
+	n += span(s[n:], 0x20, 0x2f)
+	if n < len(s) && s[n] >= 0x40 && s[n] < 0x7f {
+		return n + 1
+	}
+	return 0
+}
+
+// stringSequence is the length of a command string with its end: ST, or BEL as
+// xterm has it. It is 0 if the string does not end, or is broken off by
+// another control character.
+func stringSequence(s string) int {
+	for i, r := range s {
+		switch {
+		case r == 0x07:
+			return i + 1
+		case r == 0x9c:
+			return i + utf8.RuneLen(r)
+		case r == 0x1b:
+			if strings.HasPrefix(s[i+1:], `\`) {
+				return i + 2
+			}
+			return 0
+		case unicode.IsControl(r) && r != '\t':
+			return 0
+		}
+	}
+	return 0
+}
+
+// span counts the leading bytes from lo to hi.
+func span(s string, lo, hi byte) int {
+	n := 0
+	for n < len(s) && s[n] >= lo && s[n] <= hi {
+		n++
+	}
+	return n
+}

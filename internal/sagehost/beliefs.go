@@ -1,0 +1,66 @@
+package sagehost
+
+import (
+	"context"
+	"crypto/rand"
+
+	"github.com/coppice-dev/coppice/internal/belief"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/value"
+	"github.com/coppice-dev/coppice/sage/host"
+)
+
+// Beliefs implements host.Beliefs with the book of all agents' beliefs.
+type Beliefs struct {
+	Book *belief.Book
+	// Opened reports whether an agent's beliefs are opened by the controller, before
+	// it starts; nil: none are. Those of agents that others summon never are.
+	Opened func(path string) bool
+}
+
+// OpenBeliefs returns the stored beliefs of an agent.
+func (b Beliefs) OpenBeliefs(ctx context.Context, a host.Agent, names []string) (map[string]string, error) {
+	opened := b.Opened != nil && b.Opened(a.Path)
+	if !opened {
+		declared := make([]spec.Belief, len(names))
+		for i, name := range names {
+			declared[i] = spec.Belief{Name: name, Persistent: true}
+		}
+		b.Book.Declare(a.Path, declared)
+		// A damaged record costs its belief the value; the book shows that.
+		life := belief.Life{Incarnation: a.Incarnation, ID: rand.Text()}
+		if _, err := b.Book.Begin(ctx, a.Path, life); err != nil {
+			return nil, err
+		}
+	}
+	all, err := b.Book.Get(ctx, a.Path, a.Incarnation)
+	if err != nil {
+		if !opened {
+			b.Book.End(a.Path, a.Incarnation)
+		}
+		return nil, err
+	}
+	values := map[string]string{}
+	for _, one := range all {
+		if one.From == belief.Kept {
+			values[one.Name] = string(one.Value)
+		}
+	}
+	return values, nil
+}
+
+// SaveBeliefs stores values of an agent.
+func (b Beliefs) SaveBeliefs(ctx context.Context, a host.Agent, values map[string]string) error {
+	step := belief.Step{Path: a.Path, By: a.Incarnation, Set: value.Named{}}
+	for name, text := range values {
+		v, err := value.Parse([]byte(text))
+		if err != nil {
+			return err
+		}
+		step.Set[name] = v
+	}
+	return b.Book.Apply(ctx, step)
+}
+
+// CloseBeliefs ends the incarnation in the book.
+func (b Beliefs) CloseBeliefs(a host.Agent) { b.Book.End(a.Path, a.Incarnation) }

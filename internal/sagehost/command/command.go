@@ -1,0 +1,44 @@
+// Package command runs the commands of Sage programs as processes of this host.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/sage/host"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Runner implements host.Commands.
+type Runner struct{}
+
+// RunCommand runs a command until it exits.
+func (Runner) RunCommand(ctx context.Context, c host.Command) (host.CommandResult, error) {
+	r, err := proc.Run(ctx, proc.Command{Argv: c.Argv, Dir: c.Dir, Env: c.Env}, c.Stdin, c.Limit)
+	result := host.CommandResult{Stdout: r.Stdout, Stderr: r.Stderr}
+	switch {
+	case errors.Is(err, proc.ErrCommand):
+		return result, &failure{host.ErrNotStarted, err}
+	case errors.Is(err, proc.ErrTooMuchOutput):
+		return result, &failure{host.ErrTooMuchOutput, err}
+	case err != nil || r.Exit.Kind == supervisor.Normal:
+		return result, err
+	}
+	var exit *proc.ExitError
+	if !errors.As(r.Exit.Err, &exit) {
+		return result, fmt.Errorf("%v", r.Exit)
+	}
+	result.ExitCode, result.Failure = exit.Code, exit.Error()
+	if exit.Signal != 0 {
+		result.ExitCode = 128 + int(exit.Signal)
+	}
+	return result, nil
+}
+
+// failure is an error of proc that also is one of package host.
+type failure struct{ kind, err error }
+
+func (f *failure) Error() string   { return f.err.Error() }
+func (f *failure) Unwrap() []error { return []error{f.kind, f.err} }

@@ -1,0 +1,7 @@
+// Package sage is the directory of the Sage language. Its packages build on each
+// other: source and diag; syntax; types and library; check; load; host, llm and
+// tools; eval; run; and, for people who write programs, format, lsp and test.
+//
+// They know nothing of the daemon. What a running program needs comes through
+// host.Host, what a project says through load.Projects.
+package sage
