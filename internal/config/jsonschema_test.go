@@ -11,26 +11,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/pelletier/go-toml/v2"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 )
 
-func compiled(t testing.TB, write func(io.Writer) error) *jsonschema.Schema {
+func compiled(t testing.TB, write func(io.Writer) error) *jsonschema.Resolved {
 	t.Helper()
 	var text bytes.Buffer
 	if err := write(&text); err != nil {
 		t.Fatal(err)
 	}
-	document, err := jsonschema.UnmarshalJSON(&text)
-	if err != nil {
+	schema := new(jsonschema.Schema)
+	if err := json.Unmarshal(text.Bytes(), schema); err != nil {
 		t.Fatal(err)
 	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("schema.json", document); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("schema.json")
+	s, err := schema.Resolve(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +48,8 @@ func inJSON(t testing.TB, text string) (any, bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
-	if err != nil {
+	var v any
+	if err := json.Unmarshal(data, &v); err != nil {
 		t.Fatal(err)
 	}
 	return v, true
@@ -175,7 +171,7 @@ func FuzzSchema(f *testing.F) {
 // TestSchemaOfExamples: every file of the examples, and every piece of TOML in
 // the documentation, is right for the schema of its kind.
 func TestSchemaOfExamples(t *testing.T) {
-	schemas := map[string]*jsonschema.Schema{
+	schemas := map[string]*jsonschema.Resolved{
 		"coppice": compiled(t, WriteSchema), "grove": compiled(t, WriteGroveSchema), "aidefile": compiled(t, WriteAidefileSchema),
 	}
 	checked := 0
