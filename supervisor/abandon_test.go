@@ -206,7 +206,7 @@ func TestStarts(t *testing.T) {
 				t.Errorf("took %v", d)
 			}
 			w.wantList("a running")
-			close(free) // a process that nobody wants any more
+			close(free) // a process that is no longer wanted
 			if s := p.signals(); s != "0 stops, 1 kills" {
 				t.Error(s)
 			}

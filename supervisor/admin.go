@@ -116,7 +116,7 @@ func (k *core) terminate(c *child, p plan, why Reason) (pending bool) {
 // suspending notes that a supervisor which is being stopped is resumed later.
 func (k *core) suspending(c *child, why Reason) {
 	if c.policy.typ == SupervisorType && why == ReasonSuspended {
-		k.kept.suspend(k.path+"/"+c.id, true)
+		k.retained.suspend(k.path+"/"+c.id, true)
 	}
 }
 
@@ -134,7 +134,7 @@ func (k *core) restart(c *child) error {
 	}
 	c.reason = ReasonManual
 	if c.policy.typ == SupervisorType {
-		k.kept.afresh(k.path + "/" + c.id)
+		k.retained.clearCounts(k.path + "/" + c.id)
 	}
 	if l, w := k.governs(c); l.Count == CountStarts && w != &k.win && c.state != GivenUp {
 		w.clear()
@@ -203,15 +203,15 @@ func (k *core) remove(c *child) error {
 	leads, early := k.turn(c)
 	k.tellStart(c, ErrTerminated)
 	k.forget(c)
-	k.kept.drop(k.path + "/" + c.id)
+	k.retained.drop(k.path + "/" + c.id)
 	if leads && !early {
 		k.goOn()
 	}
 	return nil
 }
 
-// reset is Reset: the counters of c and of the limit that governs it start
-// afresh, and a restart that is pending happens now.
+// reset clears the counters of c and of the limit that governs it; a pending
+// restart happens now.
 func (k *core) reset(c *child) {
 	_, w := k.governs(c)
 	w.clear()
@@ -259,9 +259,9 @@ func (k *core) clearWindows() {
 	}
 }
 
-// update is Update: new flags and specifications for a live supervisor, none
-// of whose children is touched. Those listed anew are not started; those no
-// longer listed are kept, before the others. (OTP code_change.)
+// update implements Update: new flags and specifications for a live supervisor.
+// No child is touched: new ones are not started, and those no longer listed
+// are kept, before the others. (OTP code_change.)
 func (k *core) update(spec Spec) {
 	if k.limit != spec.limit() {
 		k.limit = spec.limit()
@@ -323,12 +323,12 @@ func (k *core) list(c *child, spec ChildSpec, s State) {
 	if spec.Saved != nil {
 		k.restore(c, spec.Saved)
 	}
-	k.recall(c)
+	k.restoreRetained(c)
 }
 
 // redefine gives a listed child a new specification.
 func (k *core) redefine(c *child, spec ChildSpec) {
-	k.weigh(c, -1)
+	k.adjustCounts(c, -1)
 	if c.policy.typ == SupervisorType {
 		k.tally.supervisors--
 	}
@@ -340,7 +340,7 @@ func (k *core) redefine(c *child, spec ChildSpec) {
 	if c.policy.typ == SupervisorType {
 		k.tally.supervisors++
 	}
-	k.weigh(c, +1)
+	k.adjustCounts(c, +1)
 }
 
 // moveLast moves a child to the end of the order.

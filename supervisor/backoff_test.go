@@ -69,7 +69,7 @@ func TestBackoff(t *testing.T) {
 				t.Error(got)
 			}
 		},
-		"a success starts afresh": func(t *testing.T, w *world) {
+		"a success resets it": func(t *testing.T, w *world) {
 			w.up(w.delayed(Exponential))
 			if got := w.sleeps("a", errBoom, errBoom, nil, errBoom, errBoom); got != "[1 2 1 1 2]" {
 				t.Error(got)

@@ -217,10 +217,10 @@ func (s *Supervisor) started(ctx context.Context, id string, begin func(*child) 
 }
 
 // RestartChild starts a child that is listed and down, and waits until it has
-// started. Nothing has failed: a limit that counts the starts of each child on its
-// own begins afresh with it, as with the first start; another one does not count it. One
-// that was given up, by a limit that holds it alone, runs once so:
-// what was counted stays until it succeeds. Errors: ErrRunning, ErrRestarting, ErrNotFound, *StartError (it
+// started. Nothing has failed: it clears the window of a limit that counts the
+// starts of each child on its own, and counts as the first start in it; other
+// limits do not count it. A child that was given up, by a limit that holds it
+// alone, runs once: the count stays until it succeeds. Errors: ErrRunning, ErrRestarting, ErrNotFound, *StartError (it
 // stays listed), ErrTerminated, ErrPaused, ErrStopping, ErrSimpleOneForOne, ErrNoSupervisor.
 func (s *Supervisor) RestartChild(ctx context.Context, id string) (ChildInfo, error) {
 	return s.started(ctx, id, s.core.restart)
@@ -239,27 +239,27 @@ func (s *Supervisor) EnsureChild(ctx context.Context, id string) (ChildInfo, err
 	return s.started(ctx, id, s.core.ensure)
 }
 
-// RenewChild stops a child that runs and starts it again, and waits until it
+// ReplaceChild stops a child that runs and starts it again, and waits until it
 // has started. Nothing has failed: no limit counts it, or holds it. A
 // start that fails is dealt with as EnsureChild's. If the child is stopped by
 // another call meanwhile, that holds (ErrTerminated). Errors: ErrNotRunning,
 // ErrRestarting (also: it is being stopped, or started with its group),
 // ErrPaused, ErrNotFound, *StartError, ErrTerminated, ErrStopping,
 // ErrSimpleOneForOne, ErrNoSupervisor. Events give why as the reason,
-// ReasonRenewed if there is none.
-func (s *Supervisor) RenewChild(ctx context.Context, id string, why ...Reason) (ChildInfo, error) {
-	return s.started(ctx, id, func(c *child) error { return s.core.renew(c, given(why, ReasonRenewed), false) })
+// ReasonReplaced if there is none.
+func (s *Supervisor) ReplaceChild(ctx context.Context, id string, why ...Reason) (ChildInfo, error) {
+	return s.started(ctx, id, func(c *child) error { return s.core.renew(c, given(why, ReasonReplaced), false) })
 }
 
-// RenewCounted is RenewChild for a cause that may come again and again, such as
+// ReplaceCounted is ReplaceChild for a cause that may come again and again, such as
 // a request of the child itself: the start counts for a limit that counts
 // starts. While that has no room, nothing is done (*HeldError).
-func (s *Supervisor) RenewCounted(ctx context.Context, id string, why ...Reason) (ChildInfo, error) {
-	return s.started(ctx, id, func(c *child) error { return s.core.renew(c, given(why, ReasonRenewed), true) })
+func (s *Supervisor) ReplaceCounted(ctx context.Context, id string, why ...Reason) (ChildInfo, error) {
+	return s.started(ctx, id, func(c *child) error { return s.core.renew(c, given(why, ReasonReplaced), true) })
 }
 
 // RestartCounted restarts a child for a cause that may come again and again,
-// such as a rule of an automaton: unlike one by RestartChild or RenewChild, the
+// such as a rule of an automaton: unlike one by RestartChild or ReplaceChild, the
 // restart counts for a limit that quarantines or gives up, and if that has no room
 // the child is held, whether it ran or not. It does not count for one that escalates
 // or pauses, which would let it stop others, nor for one of failures. The cause is in the Exit of the
@@ -288,8 +288,8 @@ func (s *Supervisor) DeleteChild(id string) error {
 	return cmp.Or(lost, err)
 }
 
-// Reset starts the counters that govern a child afresh, and has a restart
-// that is pending or held happen now. A pause is ended by Resume only.
+// Reset clears the counters that govern a child. A restart that is pending or
+// held happens now. Only Resume ends a pause.
 // Errors: ErrNotFound, ErrNoSupervisor.
 func (s *Supervisor) Reset(id string) error {
 	return s.with(id, func(c *child) error {

@@ -161,7 +161,7 @@ func TestLimitEvents(t *testing.T) {
 			for _, e := range r.seen {
 				switch e := e.(type) {
 				case LimitReached:
-					got = append(got, "reached "+e.Limit.Then.String())
+					got = append(got, "reached "+e.Limit.OnLimit.String())
 				case LimitLifted:
 					got = append(got, "lifted "+e.Reason.String())
 				}

@@ -43,8 +43,8 @@ type core struct {
 	final   Exit
 	later   []func() // calls that wait for the operation to end
 
-	kept   *kept // of the tree
-	nested bool  // not the root
+	retained *retained // of the tree
+	nested   bool      // not the root
 
 	paused, probing bool
 	probe           *child
@@ -136,7 +136,7 @@ const (
 	planSuspend             // Suspended
 	planWait                // Waiting, for its turn in the restart of its group
 	planFail                // its start has failed: it was not ready in time
-	planRenew               // started again
+	planReplace             // started again
 	planCounted             // started again, which counts for its limit
 )
 
@@ -149,8 +149,8 @@ const (
 	originAdd                   // StartChild
 	originManual                // RestartChild
 	originEnsure                // EnsureChild
-	originRenew                 // RenewChild
-	originCounted               // RenewCounted, RestartCounted
+	originReplace               // ReplaceChild
+	originCounted               // ReplaceCounted, RestartCounted
 )
 
 // action is something the runner has to do.
@@ -173,7 +173,7 @@ const (
 	tellStopped             // c has ended as it was asked to
 	tellUp                  // the supervisor has started
 	tellIdle                // the value of idle has changed
-	tellEnd                 // nothing runs any more: end as final says
+	tellEnd                 // no child runs: end as final says
 )
 
 func (k *core) act(do verb, c *child) { k.out = append(k.out, action{do: do, c: c}) }
@@ -186,11 +186,11 @@ func (c *child) rest() *childMore {
 }
 
 // renews: it is stopped only to be started again.
-func (p plan) renews() bool { return p == planRenew || p == planCounted }
+func (p plan) renews() bool { return p == planReplace || p == planCounted }
 
-// keeps: whoever asked for the start wants the child kept, so that a start
+// keeps: the caller of the start wants the child kept, so that a start
 // that fails is dealt with as a restart that fails.
-func (o origin) keeps() bool { return o == originEnsure || o == originRenew || o == originCounted }
+func (o origin) keeps() bool { return o == originEnsure || o == originReplace || o == originCounted }
 
 // alive: it has an incarnation.
 func (s State) alive() bool { return s == Running || s == Starting || s == Stopping }
@@ -221,7 +221,7 @@ func (c *child) adopts() bool { return c.more != nil && c.more.adopt }
 
 // set changes the state of a child and keeps the tally.
 func (k *core) set(c *child, s State, r Reason) {
-	k.weigh(c, -1)
+	k.adjustCounts(c, -1)
 	c.state, c.reason = s, r
 	if s != Running {
 		c.idle = false
@@ -229,10 +229,10 @@ func (k *core) set(c *child, s State, r Reason) {
 	if c == k.probe && !s.alive() {
 		k.probe = nil // settle makes another one the probe
 	}
-	k.weigh(c, +1)
+	k.adjustCounts(c, +1)
 }
 
-func (k *core) weigh(c *child, by int) {
+func (k *core) adjustCounts(c *child, by int) {
 	if c.state.alive() {
 		k.tally.alive += by
 	}
@@ -250,11 +250,11 @@ func (k *core) weigh(c *child, by int) {
 	}
 }
 
-// setIdle: a nested supervisor has run out of live children, or not any more.
+// setIdle: whether a nested supervisor has run out of live children.
 func (k *core) setIdle(c *child, idle bool) {
-	k.weigh(c, -1)
+	k.adjustCounts(c, -1)
 	c.idle = idle
-	k.weigh(c, +1)
+	k.adjustCounts(c, +1)
 }
 
 // newChild makes a child of a valid spec.
@@ -321,16 +321,16 @@ func (k *core) link(c *child) {
 	if c.policy.typ == SupervisorType {
 		k.tally.supervisors++
 	}
-	k.weigh(c, +1)
+	k.adjustCounts(c, +1)
 }
 
 // forget takes a child out of the order. Its own links stay, so that a walk
 // that stands on it can go on.
 func (k *core) forget(c *child) {
 	k.cancel(c)
-	k.keep(c)
+	k.retain(c)
 	k.set(c, Stopped, c.reason)
-	k.weigh(c, -1)
+	k.adjustCounts(c, -1)
 	if c.prev == nil {
 		k.head = c.next
 	} else {

@@ -100,7 +100,7 @@ func TestLimits(t *testing.T) {
 			act:   func(r *rig) { r.crash("a"); r.resume(); r.stop(); r.gone("b") },
 			trace: "start a, timer a 1m0s, cancel a, stop b, stop a", states: "a stopping, b stopped",
 		}, {
-			name: "quarantine: a start by hand begins afresh", spec: limited(one("a"), Quarantining(3, time.Hour)), auto: true,
+			name: "quarantine: a start by hand clears the window", spec: limited(one("a"), Quarantining(3, time.Hour)), auto: true,
 			act: func(r *rig) {
 				r.crash("a", "a") // the window is full
 				for range 5 {
@@ -259,7 +259,7 @@ func TestLimits(t *testing.T) {
 			act:   func(r *rig) { r.crash("a"); r.advance(DefaultStableAfter - 1); r.crash("a") },
 			trace: "start a, idle true", states: "a given_up",
 		}, {
-			name: "give up: reset starts it afresh", spec: limited(one("a"), GivingUp(1)),
+			name: "give up: reset starts it", spec: limited(one("a"), GivingUp(1)),
 			act:   func(r *rig) { r.crash("a", "a"); r.reset("a") },
 			trace: "start a, idle true, start a, idle false", states: "a running",
 		}, {

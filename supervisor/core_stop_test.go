@@ -23,7 +23,7 @@ func TestShutdown(t *testing.T) {
 			},
 			trace: "stop 1, stop 2, end shutdown", states: "",
 		}, {
-			name: "nobody is restarted during it", spec: one("a", "b:transient", "c"),
+			name: "no child is restarted during it", spec: one("a", "b:transient", "c"),
 			act:   func(r *rig) { r.stop(); r.crash("a", "b"); r.gone("c") },
 			trace: "stop c, end shutdown", states: "a stopped, b stopped, c stopped",
 		}, {
@@ -47,7 +47,7 @@ func TestShutdown(t *testing.T) {
 			act:   func(r *rig) { r.stop(); r.stop(); r.gone("b", "a") },
 			trace: "stop b, stop a, end shutdown", states: "a stopped, b stopped",
 		}, {
-			name: "kill asks nobody and waits for no order", spec: one("a", "b", "c"),
+			name: "kill skips Stop and the order", spec: one("a", "b", "c"),
 			act:   func(r *rig) { r.kill(); r.gone("a", "b", "c") },
 			trace: "stop c, stop a, stop b, kill c, end killed: killed", states: "a stopped, b stopped, c stopped",
 		}, {
@@ -135,7 +135,7 @@ func TestAutoShutdown(t *testing.T) {
 			act:   func(r *rig) { r.crash("b") },
 			trace: "stop a, start a, start b", states: "a running, b running",
 		}, {
-			name: "when_done: nobody left", spec: with(WhenDone, one("a:transient", "b:temporary")),
+			name: "when_done: no child left", spec: with(WhenDone, one("a:transient", "b:temporary")),
 			act:   func(r *rig) { r.exit("a", fine); r.crash("b") },
 			trace: "end normal", states: "a stopped",
 		}, {
@@ -161,7 +161,7 @@ func TestIdle(t *testing.T) {
 	r.want("idle false")
 	r.check()
 	r.step(func() { r.k.setIdle(r.k.byID["a"], true) })
-	r.crash("a") // an idle child that ends is not idle any more
+	r.crash("a") // an idle child that ends is no longer idle
 	r.check()
 	r.want("idle true, start a, idle false")
 }

@@ -88,12 +88,12 @@ func (k *core) ended(c *child, exit Exit) {
 	}
 
 	k.countFailure(c, exit)
-	if l, w := k.governs(c); l.Then == GiveUp && errors.Is(exit.Err, ErrGiveUp) {
+	if l, w := k.governs(c); l.OnLimit == GiveUp && errors.Is(exit.Err, ErrDoNotRestart) {
 		w.fill(k.now, l)
 	}
-	d, hold := k.judge(c, reason, !exit.Clean() || !success)
+	d, hold := k.decideRestart(c, reason, !exit.Clean() || !success)
 	k.tellExit(c, exit, uptime, d)
-	k.carryOut(c, d, hold, exit)
+	k.applyDecision(c, d, hold, exit)
 }
 
 // countFailure counts for limits that count failures. Even those of children
@@ -104,13 +104,13 @@ func (k *core) countFailure(c *child, exit Exit) {
 		return
 	}
 	w.add(k.now, l)
-	if c.policy.restart == Temporary && l.Then == Pause && !k.paused && l.Max >= 0 && w.count(k.now, l) >= l.Max {
+	if c.policy.restart == Temporary && l.OnLimit == Pause && !k.paused && l.Max >= 0 && w.count(k.now, l) >= l.Max {
 		k.pause(c, exit)
 	}
 }
 
-// succeeded: a clean exit or a long life starts the backoff and consecutive
-// counts afresh, and is what a probe waits for.
+// succeeded resets the backoff and consecutive counts after a clean exit or a
+// long life; a probe waits for it.
 func (k *core) succeeded(c *child) {
 	c.attempt = 0
 	if l, w := k.governs(c); l.Count == CountConsecutive {
@@ -172,12 +172,12 @@ func (k *core) startFailed(c *child, exit Exit) {
 	default:
 		by := c.origin
 		k.countFailure(c, exit)
-		d, hold := k.judge(c, ReasonStartFailed, true)
+		d, hold := k.decideRestart(c, ReasonStartFailed, true)
 		k.tellFailed(c, err, d)
 		if by.keeps() {
 			k.tellStart(c, failed)
 		}
-		k.carryOut(c, d, hold, exit)
+		k.applyDecision(c, d, hold, exit)
 		if by == originGroup && k.alone() {
 			k.startNext(c, next)
 		}
@@ -214,9 +214,9 @@ func (k *core) governs(c *child) (Limit, *window) {
 	return k.limit, &k.win
 }
 
-// judge decides about a wanted restart of c: now, after a delay, or held back
+// decideRestart decides about a wanted restart of c: now, after a delay, or held back
 // by its limit, in which case the state it is held in is returned too.
-func (k *core) judge(c *child, why Reason, failed bool) (Decision, State) {
+func (k *core) decideRestart(c *child, why Reason, failed bool) (Decision, State) {
 	l, w := k.governs(c)
 	switch {
 	case k.probing && c == k.probe && failed:
@@ -228,7 +228,7 @@ func (k *core) judge(c *child, why Reason, failed bool) (Decision, State) {
 		return Decision{Action: HoldIt, Reason: ReasonProbe}, Paused
 	}
 	if l.Max >= 0 && w.count(k.now, l) >= l.Max {
-		switch l.Then {
+		switch l.OnLimit {
 		case Escalate:
 			return Decision{Action: EndSelf, Reason: ReasonLimitEscalate}, Stopped
 		case Quarantine:
@@ -257,8 +257,8 @@ func (k *core) judge(c *child, why Reason, failed bool) (Decision, State) {
 	return Decision{Action: RestartIt, Reason: why, Delay: d, Attempt: attempt}, Stopped
 }
 
-// carryOut does what judge has decided about c, which does not run.
-func (k *core) carryOut(c *child, d Decision, hold State, exit Exit) {
+// applyDecision does what decideRestart has decided about c, which does not run.
+func (k *core) applyDecision(c *child, d Decision, hold State, exit Exit) {
 	switch d.Action {
 	case EndSelf:
 		l, _ := k.governs(c)

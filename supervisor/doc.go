@@ -25,8 +25,8 @@
 //     is not rounded to seconds.
 //   - Restarts may be delayed (Backoff). The child is Restarting meanwhile,
 //     and any call or shutdown ends the delay.
-//   - Calls are answered while a child is starting; a start is never waited
-//     for by anybody but its own caller and the siblings that come after it.
+//   - Calls are answered while a child is starting; a start delays
+//     only its own caller and the siblings that come after it.
 //
 // The decisions (who is restarted, when, why not) are a pure state machine in
 // strategy.go and decide.go: an event goes in, actions come out. One goroutine

@@ -188,32 +188,32 @@ func TestRenew(t *testing.T) {
 		defer func() { s.Stop(); s.Wait() }()
 		synctest.Wait()
 		for n := range 20 {
-			if i, err := s.RenewChild(t.Context(), "free"); err != nil || i.Incarnation != uint64(n+2) || i.InWindow != 0 {
+			if i, err := s.ReplaceChild(t.Context(), "free"); err != nil || i.Incarnation != uint64(n+2) || i.InWindow != 0 {
 				t.Fatalf("got %+v, %v", i, err)
 			}
 		}
-		if i, err := s.RenewCounted(t.Context(), "bound"); err != nil || i.Incarnation != 2 || i.RoomAt.IsZero() {
+		if i, err := s.ReplaceCounted(t.Context(), "bound"); err != nil || i.Incarnation != 2 || i.RoomAt.IsZero() {
 			t.Fatalf("got %+v, %v", i, err)
 		}
 		time.Sleep(time.Minute)
 		var held *HeldError
-		if _, err := s.RenewCounted(t.Context(), "bound"); !errors.As(err, &held) || time.Until(held.Until).Round(time.Second) != 59*time.Minute {
+		if _, err := s.ReplaceCounted(t.Context(), "bound"); !errors.As(err, &held) || time.Until(held.Until).Round(time.Second) != 59*time.Minute {
 			t.Errorf("got %v, want to be held for 59 minutes", err)
 		}
 		if i, err := s.Child("bound"); err != nil || i.State != Running || i.Incarnation != 2 {
 			t.Errorf("it is %+v, %v, want it to run", i, err)
 		}
 		time.Sleep(time.Hour)
-		if i, err := s.RenewCounted(t.Context(), "bound"); err != nil || i.Incarnation != 3 || i.InWindow != 1 {
+		if i, err := s.ReplaceCounted(t.Context(), "bound"); err != nil || i.Incarnation != 3 || i.InWindow != 1 {
 			t.Errorf("got %+v, %v", i, err)
 		}
 		for n := range 20 {
-			if i, err := s.RenewChild(t.Context(), "bound"); err != nil || i.Incarnation != uint64(n+4) || i.InWindow != 1 {
+			if i, err := s.ReplaceChild(t.Context(), "bound"); err != nil || i.Incarnation != uint64(n+4) || i.InWindow != 1 {
 				t.Fatalf("got %+v, %v", i, err)
 			}
 		}
 		for id, want := range map[string]error{"done": ErrNotRunning, "none": ErrNotFound} {
-			if _, err := s.RenewChild(t.Context(), id); !errors.Is(err, want) {
+			if _, err := s.ReplaceChild(t.Context(), id); !errors.Is(err, want) {
 				t.Errorf("%s: got %v, want %v", id, err, want)
 			}
 		}
@@ -277,7 +277,7 @@ func TestRestartCounted(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if i, err := s.RenewChild(t.Context(), "free"); err != nil || i.Incarnation != 22 {
+				if i, err := s.ReplaceChild(t.Context(), "free"); err != nil || i.Incarnation != 22 {
 					t.Errorf("renewed after that: %+v, %v", i, err)
 				}
 			})
@@ -300,11 +300,11 @@ func TestRenewStopped(t *testing.T) {
 		defer func() { s.Stop(); s.Wait() }()
 		renewed := make(chan error, 1)
 		go func() {
-			_, err := s.RenewChild(t.Context(), "a")
+			_, err := s.ReplaceChild(t.Context(), "a")
 			renewed <- err
 		}()
 		synctest.Wait()
-		if _, err := s.RenewChild(t.Context(), "a"); !errors.Is(err, ErrRestarting) {
+		if _, err := s.ReplaceChild(t.Context(), "a"); !errors.Is(err, ErrRestarting) {
 			t.Errorf("got %v, want %v", err, ErrRestarting)
 		}
 		if err := s.SuspendChild(t.Context(), "a"); err != nil {
@@ -319,14 +319,14 @@ func TestRenewStopped(t *testing.T) {
 	})
 }
 
-// A limit that has changed holds nobody that it would not hold now.
+// A changed limit releases the children that it would not hold now.
 func TestUpdateReleases(t *testing.T) {
 	crash := func(context.Context) error { return errors.New("boom") }
 	for name, limits := range map[string][2]Limit{
-		"no limit any more": {Quarantining(1, time.Hour), {Max: Unlimited}},
-		"another one":       {Quarantining(1, time.Hour), Quarantining(2, time.Hour)},
-		"given up":          {GivingUp(1), GivingUp(2)},
-		"the same":          {Quarantining(1, time.Hour), Quarantining(1, time.Hour)},
+		"limit removed": {Quarantining(1, time.Hour), {Max: Unlimited}},
+		"another one":   {Quarantining(1, time.Hour), Quarantining(2, time.Hour)},
+		"given up":      {GivingUp(1), GivingUp(2)},
+		"the same":      {Quarantining(1, time.Hour), Quarantining(1, time.Hour)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -350,7 +350,7 @@ func TestUpdateReleases(t *testing.T) {
 }
 
 // TestRestartCountedGivesUp: where a limit gives up, a restart that is counted is one
-// of those in a row, and a long life before it begins the count anew.
+// of those in a row, and a long life before it resets the count.
 func TestRestartCountedGivesUp(t *testing.T) {
 	cause := errors.New("by a rule")
 	synctest.Test(t, func(t *testing.T) {

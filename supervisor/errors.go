@@ -27,11 +27,11 @@ var (
 	ErrSimpleOneForOne = errors.New("not for a simple_one_for_one supervisor")
 	// ErrNoSupervisor: the supervisor has ended (OTP's noproc).
 	ErrNoSupervisor = errors.New("supervisor has ended")
-	// ErrStopping: the supervisor is shutting down and starts nothing any more.
+	// ErrStopping: the supervisor is shutting down and starts no more children.
 	ErrStopping = errors.New("supervisor is shutting down")
 	// ErrPaused: the supervisor's limit has paused it. Use Resume.
 	ErrPaused = errors.New("supervisor is paused")
-	// ErrNotRunning: RenewChild of a child that does not run.
+	// ErrNotRunning: ReplaceChild of a child that does not run.
 	ErrNotRunning = errors.New("does not run")
 	// ErrTerminated: the child was terminated while the call waited for its start.
 	ErrTerminated = errors.New("terminated while starting")
@@ -49,14 +49,15 @@ var (
 	ErrNotReady = errors.New("ended before it was ready")
 	// ErrGoexit: the child called runtime.Goexit.
 	ErrGoexit = errors.New("runtime.Goexit called")
-	// ErrGiveUp wrapped by the error of a child that ends: another run would fail in the same way. Where its limit
-	// gives up, it is given up at once, as if it had been restarted so often already; other limits do not care.
-	ErrGiveUp = errors.New("give up")
+	// ErrDoNotRestart is wrapped by the error of a child whose next run would fail
+	// in the same way. A limit that gives up does so at once, as if its count were
+	// reached; other limits ignore it.
+	ErrDoNotRestart = errors.New("give up")
 	// ErrKilled: the child was killed by its supervisor.
 	ErrKilled = errors.New("killed")
 )
 
-// HeldError: a child is not renewed (RenewCounted), and runs as it did, because its limit
+// HeldError: a child is not renewed (ReplaceCounted), and runs as it did, because its limit
 // would not let it start again at the moment.
 type HeldError struct {
 	Until time.Time // when the limit has room again

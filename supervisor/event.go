@@ -98,8 +98,8 @@ const (
 	ReasonAbandoned
 	ReasonReset
 	ReasonDeferred
-	ReasonRenewed
-	// What TerminateChild, SuspendChild and RenewChild are told.
+	ReasonReplaced
+	// What TerminateChild, SuspendChild and ReplaceChild are told.
 	ReasonStopped
 	ReasonSuspended
 	ReasonDrained
@@ -128,7 +128,7 @@ type SupervisorStopping struct {
 	Err    error // a *LimitError where a limit was reached
 }
 
-// SupervisorEnded: nothing of it runs any more, but for abandoned incarnations.
+// SupervisorEnded: none of its children runs, except abandoned incarnations.
 type SupervisorEnded struct {
 	EventHeader
 	Exit Exit
@@ -262,7 +262,7 @@ func (e ChildMisbehaved) String() string {
 }
 func (e LimitReached) String() string {
 	switch {
-	case e.Limit.Then == GiveUp && errors.Is(e.Exit.Err, ErrGiveUp): // whatever was counted
+	case e.Limit.OnLimit == GiveUp && errors.Is(e.Exit.Err, ErrDoNotRestart): // whatever was counted
 		return fmt.Sprintf("%s given up: %v", e.Path(), e.Exit)
 	case e.Until.IsZero():
 		return fmt.Sprintf("%s reached its limit (%v): %v", e.Path(), e.Limit, e.Exit)

@@ -189,8 +189,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("%v: %v, %v", k, got, err)
 		}
 	}
-	for _, x := range []Then{Escalate, Quarantine, GiveUp, Pause} {
-		if got, err := ParseThen(x.String()); got != x || err != nil {
+	for _, x := range []LimitAction{Escalate, Quarantine, GiveUp, Pause} {
+		if got, err := ParseLimitAction(x.String()); got != x || err != nil {
 			t.Errorf("%v: %v, %v", x, got, err)
 		}
 	}

@@ -32,7 +32,7 @@ const (
 	Killed
 	// Abandoned: would not end; cut off and left behind.
 	Abandoned
-	// Lost: ended while nobody watched; how is not known.
+	// Lost: it ended unobserved; how is not known.
 	Lost
 	// Ignored: its start said ErrIgnore. After readiness that is a failure.
 	Ignored

@@ -56,13 +56,13 @@ func TestRestartChildOfWhatWasGivenUp(t *testing.T) {
 		if _, err := s.RestartChild(context.Background(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		check("afresh", 8, 3, GivenUp)
+		check("after a reset", 8, 3, GivenUp)
 	})
 }
 
 // What says itself that another run is of no use is given up at once, whatever its count.
 func TestGiveUpAtOnce(t *testing.T) {
-	hopeless := fmt.Errorf("no tokens: %w", ErrGiveUp)
+	hopeless := fmt.Errorf("no tokens: %w", ErrDoNotRestart)
 	for _, c := range []struct {
 		name  string
 		limit Limit
@@ -73,7 +73,7 @@ func TestGiveUpAtOnce(t *testing.T) {
 		{"at first", GivingUp(5), []error{hopeless}, 1, GivenUp},
 		{"after failures", GivingUp(5), []error{errors.New("failed"), hopeless}, 2, GivenUp},
 		{"after its count is full it is given up in any case", GivingUp(2), []error{errors.New("failed")}, 3, GivenUp},
-		{"in a window", Limit{Max: 3, Within: time.Hour, Count: CountStarts, Scope: ScopeChild, Then: GiveUp}, []error{hopeless}, 1, GivenUp},
+		{"in a window", Limit{Max: 3, Within: time.Hour, Count: CountStarts, Scope: ScopeChild, OnLimit: GiveUp}, []error{hopeless}, 1, GivenUp},
 		{"where the limit is another", Quarantining(3, time.Hour), []error{hopeless}, 3, Quarantined},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestGiveUpAtOnce(t *testing.T) {
 					return
 				}
 				// What was not reached is not said to be.
-				counted, said := !errors.Is(last.Exit.Err, ErrGiveUp), last.String()
+				counted, said := !errors.Is(last.Exit.Err, ErrDoNotRestart), last.String()
 				if strings.Contains(said, "reached its limit") != counted || strings.Contains(said, "given up:") == counted {
 					t.Error(said)
 				}

@@ -25,7 +25,7 @@ func (k *core) timeUp(c *child) {
 		k.release(c)
 	case Quarantined:
 		// Others may have taken the room meanwhile.
-		if l, w := k.governs(c); l.Then == Quarantine && l.Max > 0 && l.Within > 0 && w.count(k.now, l) >= l.Max {
+		if l, w := k.governs(c); l.OnLimit == Quarantine && l.Max > 0 && l.Within > 0 && w.count(k.now, l) >= l.Max {
 			k.timer(c, w.room(l)-k.now)
 			return
 		}

@@ -9,7 +9,7 @@ import (
 const MaxQueuedEvents = 1 << 16
 
 // hook calls a user's OnEvent from a goroutine of its own, so that it may be
-// slow, and may call the supervisor, without anybody waiting for it.
+// slow, and may call the supervisor, without blocking it.
 type hook struct {
 	fn      func(Event)
 	mu      sync.Mutex

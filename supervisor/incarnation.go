@@ -149,13 +149,13 @@ func (i *incarnation) cancel() {
 // live is the goroutine of a Run child.
 func (i *incarnation) live(run func(context.Context) error) {
 	defer i.finish()
-	i.kind = Panicked // stands unless run and judge return
-	i.setExit(i.judge(run(i)))
+	i.kind = Panicked // stands unless run and classify return
+	i.setExit(i.classify(run(i)))
 }
 
-// judge classifies what a function of the child returned. To give up because
+// classify classifies what a function of the child returned. To give up because
 // the context is done is what a child is asked to do.
-func (i *incarnation) judge(err error) Exit {
+func (i *incarnation) classify(err error) Exit {
 	e := exitOf(err)
 	if e.Kind == Failure && i.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)) {
 		return Exit{Kind: ShutDown}
@@ -203,14 +203,14 @@ func (i *incarnation) begin(start func(context.Context) (Process, error)) (p Pro
 			i.cancel()
 		}
 		if !i.s.box.put(&startResult{i, p, exit}) && p != nil {
-			go i.guard(p.Kill) // nobody is left who wanted it
+			go i.guard(p.Kill) // its caller has given up
 		}
 	}()
 	p, err := start(i)
 	if err == nil && p == nil {
 		err = errNothing
 	}
-	exit = i.judge(err)
+	exit = i.classify(err)
 	return p
 }
 
@@ -221,7 +221,7 @@ var errNothing = errors.New("start returned neither a process nor an error")
 func (i *incarnation) nest(sub *Supervisor) {
 	go sub.loop()
 	if err := sub.Started(context.Background()); err != nil {
-		exit := i.judge(err)
+		exit := i.classify(err)
 		i.cancel()
 		i.s.box.put(&startResult{i, nil, exit})
 		return

@@ -251,7 +251,7 @@ func TestInTurnProperty(t *testing.T) {
 				},
 				"wait":    func(t *rapid.T) { time.Sleep(10 * time.Second) },
 				"suspend": func(t *rapid.T) { s.SuspendChild(ctx(), some(t)) },
-				"renew":   func(t *rapid.T) { s.RenewChild(ctx(), some(t)) },
+				"renew":   func(t *rapid.T) { s.ReplaceChild(ctx(), some(t)) },
 				"counted": func(t *rapid.T) { // what is down it starts whosever turn it is, as RestartChild does
 					id := some(t)
 					if i, err := s.Child(id); err == nil && i.State != Suspended && i.State != Stopped {

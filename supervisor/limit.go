@@ -13,10 +13,10 @@ type Limit struct {
 	// Max is how many may be counted; 0 allows none, Unlimited any number.
 	Max int
 	// Within is the window in which they count, edges included; 0 means for ever.
-	Within time.Duration
-	Count  Count
-	Scope  Scope
-	Then   Then
+	Within  time.Duration
+	Count   Count
+	Scope   Scope
+	OnLimit LimitAction
 }
 
 // Unlimited is the Max of a limit that is never reached.
@@ -32,7 +32,7 @@ const (
 	// CountStarts counts starts, the first one included, whether they
 	// succeeded or not (Gas City's crash tracker). Four kinds of starts do
 	// not count: those with the group of another child that has failed; those
-	// with a supervisor that is restarted, after the first; those by RenewChild;
+	// with a supervisor that is restarted, after the first; those by ReplaceChild;
 	// and, where each child is counted on its own, those of an incarnation that
 	// lived Backoff.StableAfter and then ended cleanly. If nothing else is in
 	// the window, they count, as the first start does. RestartChild clears the
@@ -56,13 +56,13 @@ const (
 	ScopeChild
 )
 
-// Then says what happens when a Limit is reached.
-type Then uint8
+// LimitAction says what happens when a Limit is reached.
+type LimitAction uint8
 
 const (
 	// Escalate stops all children in reverse order and ends the supervisor
 	// as a failure with a LimitError; its parent's strategy applies.
-	Escalate Then = iota
+	Escalate LimitAction = iota
 	// Quarantine holds the restart until the window has room again; it then
 	// happens by itself.
 	Quarantine
@@ -78,25 +78,25 @@ const (
 // window end the supervisor. The window must be positive: Escalating(0, 0) is
 // the zero Limit, which stands for the default.
 func Escalating(max int, within time.Duration) Limit {
-	return Limit{Max: max, Within: within, Count: CountRestarts, Scope: ScopeSupervisor, Then: Escalate}
+	return Limit{Max: max, Within: within, Count: CountRestarts, Scope: ScopeSupervisor, OnLimit: Escalate}
 }
 
 // Quarantining is the row of Gas City: a child that was started max times
 // within the window waits until the oldest start has left it.
 func Quarantining(max int, within time.Duration) Limit {
-	return Limit{Max: max, Within: within, Count: CountStarts, Scope: ScopeChild, Then: Quarantine}
+	return Limit{Max: max, Within: within, Count: CountStarts, Scope: ScopeChild, OnLimit: Quarantine}
 }
 
 // GivingUp is the row of aide: after max consecutive restarts without a
 // success the child stays down until Reset.
 func GivingUp(max int) Limit {
-	return Limit{Max: max, Count: CountConsecutive, Scope: ScopeChild, Then: GiveUp}
+	return Limit{Max: max, Count: CountConsecutive, Scope: ScopeChild, OnLimit: GiveUp}
 }
 
 // Pausing is the row of GLITCHLAB: max failures within the window pause the
 // whole supervisor until Resume.
 func Pausing(max int, within time.Duration) Limit {
-	return Limit{Max: max, Within: within, Count: CountFailures, Scope: ScopeSupervisor, Then: Pause}
+	return Limit{Max: max, Within: within, Count: CountFailures, Scope: ScopeSupervisor, OnLimit: Pause}
 }
 
 // String describes the limit the way a user would say it.
@@ -108,5 +108,5 @@ func (l Limit) String() string {
 	if l.Within > 0 {
 		s += fmt.Sprintf(" in %v", l.Within)
 	}
-	return s + ", then " + l.Then.String()
+	return s + ", then " + l.OnLimit.String()
 }

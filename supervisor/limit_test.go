@@ -81,7 +81,7 @@ func TestLimitRows(t *testing.T) {
 			w.fail("reset", w.Reset("a"), nil)
 			w.wantList("a running")
 			w.crash("a")
-			w.wantList("a running") // the counter has started afresh
+			w.wantList("a running") // the counter was reset
 		},
 		"quarantine: a restart after it is not taken back by the old timer": func(t *testing.T, w *world) {
 			w.up(Spec{Limit: Quarantining(1, time.Hour), Children: w.kids("a")})

@@ -61,7 +61,7 @@ func (s *Supervisor) loop() {
 // boot lists the children and starts them.
 func (s *Supervisor) boot() {
 	k := &s.core
-	_, again := k.kept.of(k.path) // a nested one that is restarted
+	_, again := k.retained.of(k.path) // a nested one that is restarted
 	k.byID = make(map[string]*child, len(s.spec.Children))
 	if k.strategy == SimpleOneForOne {
 		k.template = k.newChild(s.spec.Children[0])
@@ -72,7 +72,7 @@ func (s *Supervisor) boot() {
 			c.id = cs.ID
 			k.define(c, cs)
 			if again {
-				cs.Saved = k.kept.saved(k.path + "/" + cs.ID) // what is in the Spec is long out of date
+				cs.Saved = k.retained.saved(k.path + "/" + cs.ID) // what is in the Spec is long out of date
 			}
 			k.list(c, cs, Waiting)
 		}
@@ -276,7 +276,7 @@ func (s *Supervisor) start(c *child) {
 	case *Spec:
 		sub := newSupervisor(s.base, *work, s.core.path+"/"+c.id, s.depth+1)
 		sub.parent, sub.hook = i, s.hook
-		sub.core.kept, sub.core.nested = s.core.kept, true
+		sub.core.retained, sub.core.nested = s.core.retained, true
 		if work.OnEvent != nil {
 			sub.hook, sub.ownHook = newHook(work.OnEvent), true
 		}

@@ -44,13 +44,13 @@ func drawChild(t *rapid.T, s Spec, id string) ChildSpec {
 
 func drawLimit(t *rapid.T) Limit {
 	l := Limit{
-		Max:    rapid.IntRange(0, 4).Draw(t, "max"),
-		Within: time.Duration(rapid.IntRange(0, 20).Draw(t, "within")) * time.Second,
-		Count:  rapid.SampledFrom([]Count{CountRestarts, CountStarts, CountConsecutive, CountFailures}).Draw(t, "count"),
-		Scope:  rapid.SampledFrom([]Scope{ScopeSupervisor, ScopeChild}).Draw(t, "scope"),
-		Then:   rapid.SampledFrom([]Then{Escalate, Escalate, Quarantine, GiveUp, Pause}).Draw(t, "then"),
+		Max:     rapid.IntRange(0, 4).Draw(t, "max"),
+		Within:  time.Duration(rapid.IntRange(0, 20).Draw(t, "within")) * time.Second,
+		Count:   rapid.SampledFrom([]Count{CountRestarts, CountStarts, CountConsecutive, CountFailures}).Draw(t, "count"),
+		Scope:   rapid.SampledFrom([]Scope{ScopeSupervisor, ScopeChild}).Draw(t, "scope"),
+		OnLimit: rapid.SampledFrom([]LimitAction{Escalate, Escalate, Quarantine, GiveUp, Pause}).Draw(t, "then"),
 	}
-	if l.Then == Quarantine {
+	if l.OnLimit == Quarantine {
 		l.Max, l.Within = max(l.Max, 1), max(l.Within, time.Second)
 	}
 	return l
@@ -100,7 +100,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"reset": func(t *rapid.T) {
 			m.verify(t)
 			m.reset(m.pick(t, "child", any).id)
-			m.restarts = nil // at least some do not count any more
+			m.restarts = nil // at least some no longer count
 		},
 		"restart": func(t *rapid.T) {
 			c := m.pick(t, "child", any)
@@ -192,7 +192,7 @@ func (m *machine) verify(t *rapid.T) {
 			stopping++
 		}
 		if c.state == Quarantined && k.op != opDown {
-			if l, _ := k.governs(c); l.Then == Quarantine && k.now > m.due[c] {
+			if l, _ := k.governs(c); l.OnLimit == Quarantine && k.now > m.due[c] {
 				t.Fatalf("%s is quarantined for too long", c.id)
 			}
 		}
@@ -215,7 +215,7 @@ func (m *machine) verify(t *rapid.T) {
 		}
 		m.restarts = append(m.restarts, m.rig.seen[m.seen].Header().Time.Sub(k.epoch))
 	}
-	if l := m.limit; l.Count == CountRestarts && l.Scope == ScopeSupervisor && l.Then == Escalate && l.Max > 0 && l.Within > 0 {
+	if l := m.limit; l.Count == CountRestarts && l.Scope == ScopeSupervisor && l.OnLimit == Escalate && l.Max > 0 && l.Within > 0 {
 		if n := len(m.restarts); n > l.Max && m.restarts[n-1]-m.restarts[n-1-l.Max] <= l.Within {
 			t.Fatalf("%d restarts within %v", l.Max+1, m.restarts[n-1]-m.restarts[n-1-l.Max])
 		}
@@ -236,7 +236,7 @@ func (m *machine) finish(t *rapid.T) {
 			}
 		}
 		if c == nil {
-			t.Fatalf("a stop waits for nobody; %s", m.states())
+			t.Fatalf("a stop waits for no child; %s", m.states())
 			return
 		}
 		m.gone(c.id)

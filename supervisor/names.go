@@ -14,7 +14,7 @@ var (
 	typeNames     = []string{"worker", "supervisor"}
 	backoffNames  = []string{"none", "fixed", "linear", "exponential"}
 	countNames    = []string{"restarts", "starts", "consecutive restarts", "failures"}
-	thenNames     = []string{"escalate", "quarantine", "give_up", "pause"}
+	onLimitNames  = []string{"escalate", "quarantine", "give_up", "pause"}
 	exitNames     = []string{"none", "normal", "shutdown", "failure", "panic", "killed", "abandoned", "lost", "ignored"}
 	stateNames    = []string{"stopped", "starting", "running", "stopping", "restarting", "waiting", "quarantined",
 		"given_up", "paused", "suspended"}
@@ -41,7 +41,7 @@ var (
 		ReasonAbandoned:       "a child did not stop and may not run twice",
 		ReasonReset:           "reset",
 		ReasonDeferred:        "has yet to be started",
-		ReasonRenewed:         "it is started afresh",
+		ReasonReplaced:        "it is started again",
 		ReasonStopped:         "stopped by hand",
 		ReasonSuspended:       "suspended until it is resumed",
 		ReasonDrained:         "drained",
@@ -65,7 +65,7 @@ func (a AutoShutdown) String() string { return name(autoNames, uint8(a)) }
 func (t ChildType) String() string    { return name(typeNames, uint8(t)) }
 func (k BackoffKind) String() string  { return name(backoffNames, uint8(k)) }
 func (c Count) String() string        { return name(countNames, uint8(c)) }
-func (t Then) String() string         { return name(thenNames, uint8(t)) }
+func (t LimitAction) String() string  { return name(onLimitNames, uint8(t)) }
 func (k ExitKind) String() string     { return name(exitNames, uint8(k)) }
 func (s State) String() string        { return name(stateNames, uint8(s)) }
 func (a Action) String() string       { return name(actionNames, uint8(a)) }
@@ -104,8 +104,8 @@ func ParseBackoffKind(text string) (BackoffKind, error) {
 	return BackoffKind(i), err
 }
 
-// ParseThen reads escalate, quarantine, give_up or pause.
-func ParseThen(text string) (Then, error) {
-	i, err := parse("limit action", thenNames, map[string]uint8{"give-up": 2}, text)
-	return Then(i), err
+// ParseLimitAction reads escalate, quarantine, give_up or pause.
+func ParseLimitAction(text string) (LimitAction, error) {
+	i, err := parse("limit action", onLimitNames, map[string]uint8{"give-up": 2}, text)
+	return LimitAction(i), err
 }

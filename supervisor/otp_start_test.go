@@ -197,7 +197,7 @@ func TestOTPStart(t *testing.T) {
 				t.Error("d was started")
 			}
 		},
-		"a start that is not needed any more": func(t *testing.T, w *world) {
+		"a start that is no longer needed": func(t *testing.T, w *world) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			go func() { time.Sleep(time.Second); cancel(errBoom) }()
 			s, err := Start(ctx, Spec{OnEvent: w.saw, Children: append(w.kids("a"), ChildSpec{ID: "b", Run: idle, WaitReady: true})})
@@ -250,7 +250,7 @@ func TestOTPStop(t *testing.T) {
 				t.Errorf("%v, %s", err, p.signals())
 			}
 		},
-		"2.4 brutal kill asks nobody": func(t *testing.T, w *world) {
+		"2.4 brutal kill skips Stop": func(t *testing.T, w *world) {
 			p := newFake()
 			spec := w.tree(OneForOne, "a")
 			spec.Children = append(spec.Children, ChildSpec{ID: "b", Shutdown: BrutalKill, Start: func(context.Context) (Process, error) { return p, nil }})

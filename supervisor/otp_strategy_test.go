@@ -122,7 +122,7 @@ func TestOTPStrategies(t *testing.T) {
 				w.wantEnd(ShutDown)
 			}
 		},
-		"6.14 a loop of restarts hangs nobody": func(t *testing.T, w *world) {
+		"6.14 a loop of restarts blocks no caller": func(t *testing.T, w *world) {
 			w.up(hanging(w, OneForOne, "a:ready"))
 			w.crash("a")
 			w.loops(t, "a")

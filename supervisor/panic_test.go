@@ -24,7 +24,7 @@ func (w *world) exitAfter(f func(context.Context) error) Exit {
 	return Exit{}
 }
 
-// evil is an error that nobody should have to look at.
+// evil is an error whose methods panic.
 type evil struct{}
 
 func (evil) Error() string { panic("evil Error") }

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// renew is RenewChild and, if counted, RenewCounted: a restart without a
+// renew is ReplaceChild and, if counted, ReplaceCounted: a restart without a
 // failure. It reaches no limit. A counted one is not begun where a limit that
 // counts starts would hold it: what runs is better than what is held.
 func (k *core) renew(c *child, why Reason, counted bool) error {
@@ -18,7 +18,7 @@ func (k *core) renew(c *child, why Reason, counted bool) error {
 	case k.paused:
 		return ErrPaused
 	}
-	p := planRenew
+	p := planReplace
 	if counted {
 		if at := k.roomAt(c); at > k.now {
 			return &HeldError{Until: k.epoch.Add(at)}
@@ -44,7 +44,7 @@ func (k *core) restartCounted(c *child, cause error) error {
 			k.succeeded(c)
 		}
 		c.rest().cause = cause
-		k.stop(c, planCounted, ReasonRenewed)
+		k.stop(c, planCounted, ReasonReplaced)
 		return nil
 	}
 	k.cancel(c)
@@ -54,7 +54,7 @@ func (k *core) restartCounted(c *child, cause error) error {
 // startCounted starts c, which does not run, or holds it if its limit has no room.
 func (k *core) startCounted(c *child, cause error) error {
 	l, w := k.governs(c)
-	counts := l.Max >= 0 && l.Count != CountFailures && (l.Then == Quarantine || l.Then == GiveUp)
+	counts := l.Max >= 0 && l.Count != CountFailures && (l.OnLimit == Quarantine || l.OnLimit == GiveUp)
 	if !counts || w.count(k.now, l) < l.Max {
 		if counts && l.Count != CountStarts { // or else begin counts it
 			w.add(k.now, l)
@@ -65,7 +65,7 @@ func (k *core) startCounted(c *child, cause error) error {
 	}
 	exit := Exit{Kind: Failure, Err: cause}
 	c.rest().exit = exit
-	if l.Then == Quarantine && l.Max > 0 && l.Within > 0 {
+	if l.OnLimit == Quarantine && l.Max > 0 && l.Within > 0 {
 		wait := w.room(l) - k.now
 		k.set(c, Quarantined, ReasonLimitQuarantine)
 		k.tellLimit(c, wait, exit)
@@ -80,7 +80,7 @@ func (k *core) startCounted(c *child, cause error) error {
 // roomAt is when a limit that counts starts has room for one more of c: now, or later.
 func (k *core) roomAt(c *child) time.Duration {
 	l, w := k.governs(c)
-	if l.Count != CountStarts || l.Then != Quarantine || l.Max <= 0 || l.Within <= 0 || w.count(k.now, l) < l.Max {
+	if l.Count != CountStarts || l.OnLimit != Quarantine || l.Max <= 0 || l.Within <= 0 || w.count(k.now, l) < l.Max {
 		return k.now
 	}
 	return w.room(l)
@@ -99,7 +99,7 @@ func (k *core) renewed(c *child) {
 		}
 		return
 	}
-	by := originRenew
+	by := originReplace
 	if c.plan == planCounted {
 		by = originCounted
 	}

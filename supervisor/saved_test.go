@@ -131,7 +131,7 @@ func TestSavedGoesOn(t *testing.T) {
 				}
 				s.Stop()
 				s.Wait()
-				time.Sleep(time.Second) // nobody is there
+				time.Sleep(time.Second) // between two supervisors
 				s = again(t, test.spec, saved, self)
 				after := info(t, s)
 				if after.State != test.state || after.Incarnation != before.Incarnation || after.Restarts != before.Restarts {
@@ -143,7 +143,7 @@ func TestSavedGoesOn(t *testing.T) {
 	}
 }
 
-// The window of a supervisor survives, so that a crash of it gives nobody a fresh budget.
+// The window of a supervisor survives, so that its crash does not reset the budget of a child.
 func TestSavedWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
@@ -159,7 +159,7 @@ func TestSavedWindow(t *testing.T) {
 	})
 }
 
-// A clock that was set back while nobody was there makes nobody wait for it.
+// A clock that was set back between two supervisors delays no restart.
 func TestSavedClockSetBack(t *testing.T) {
 	spec := Spec{Children: []ChildSpec{{ID: "a", Limit: Quarantining(2, time.Hour), Run: func(ctx context.Context) error {
 		<-ctx.Done()
@@ -236,7 +236,7 @@ func TestSavedAdopt(t *testing.T) {
 		if i := info(t, s); i.State != Restarting || i.Restarts != 1 {
 			t.Errorf("after its end: %+v", i)
 		}
-		// It had lived for long: that was a success, and the backoff begins anew.
+		// It had lived for long: that was a success, and the backoff starts over.
 		if saved, _, err := s.Save("a"); err != nil || saved.Attempt != 1 {
 			t.Errorf("saved: %+v, %v", saved, err)
 		}

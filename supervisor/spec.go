@@ -79,7 +79,7 @@ const (
 	Proceed Abandon = iota
 	// Fail ends the supervisor as a failure with an AbandonedError, so that
 	// it never runs two incarnations side by side. Whether its parent starts
-	// it anew is the parent's policy.
+	// it again is the parent's policy.
 	Fail
 )
 
@@ -227,12 +227,12 @@ type Process interface {
 	Kill()
 }
 
-// Patient is a Process that knows better than ChildSpec.Shutdown how long it may
+// StopTimeouter is a Process that knows better than ChildSpec.Shutdown how long it may
 // take to end.
-type Patient interface {
-	// Patience is asked when the process is, before its Stop is called: from
+type StopTimeouter interface {
+	// StopTimeout is asked when the process is, before its Stop is called: from
 	// then until Kill, or Infinity. Zero: ChildSpec.Shutdown holds.
-	Patience() time.Duration
+	StopTimeout() time.Duration
 }
 
 // KillGrace is how long a process may take to end after Kill before it is abandoned.

@@ -13,8 +13,8 @@ const brutalGrace = 10 * time.Millisecond
 // a process.
 func (s *Supervisor) ask(i *incarnation) {
 	grace := i.c.policy.shutdown
-	if p, ok := i.process().(Patient); ok && grace != BrutalKill {
-		if d := p.Patience(); d != 0 {
+	if p, ok := i.process().(StopTimeouter); ok && grace != BrutalKill {
+		if d := p.StopTimeout(); d != 0 {
 			grace = d
 		}
 	}
@@ -92,7 +92,7 @@ func (s *Supervisor) expired(i *incarnation) {
 	s.abandon(i)
 }
 
-// abandon cuts an incarnation off: whatever it still does concerns nobody.
+// abandon cuts an incarnation off: whatever it still does is ignored.
 func (s *Supervisor) abandon(i *incarnation) {
 	c := i.c
 	waited := s.core.now - i.more.since

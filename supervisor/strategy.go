@@ -6,7 +6,7 @@ package supervisor
 // A group is restarted in three phases. Its members are stopped one after the
 // other, last one first; the trigger's delay (or hold) is waited for; they are
 // started one after the other, each when the one before it is ready. Another
-// failure in the group, or before it, starts the operation anew with the
+// failure in the group, or before it, restarts the operation with the
 // larger group; so does a start that fails, which is how OTP retries.
 
 type operation uint8
@@ -74,7 +74,7 @@ func (k *core) excused(c *child) bool {
 		return k.op == opGroup && c != k.trigger || k.op == opInit && c.gen > 1
 	case originEnsure:
 		return c.reason == ReasonSuspended // it is to run again
-	case originManual, originRenew:
+	case originManual, originReplace:
 		return true
 	}
 	return false
@@ -97,7 +97,7 @@ func (k *core) started(c *child) {
 // running tells the world that c is.
 func (k *core) running(c *child) {
 	if k.hooked {
-		restart := c.origin == originRestart || c.origin == originRenew || c.origin == originCounted ||
+		restart := c.origin == originRestart || c.origin == originReplace || c.origin == originCounted ||
 			(c.origin == originGroup && k.op != opInit)
 		k.events = append(k.events, ChildStarted{k.header(c), restart, c.adopts()})
 	}
@@ -311,7 +311,7 @@ func (k *core) stop(c *child, p plan, why Reason) {
 func (k *core) stopped(c *child, exit Exit) {
 	c.rest().exit = exit
 	if c.policy.typ == SupervisorType {
-		k.kept.suspend(k.path+"/"+c.id, false)
+		k.retained.suspend(k.path+"/"+c.id, false)
 	}
 	if k.hooked {
 		k.events = append(k.events, ChildStopped{k.header(c), exit, c.reason})
@@ -352,7 +352,7 @@ func (k *core) stopped(c *child, exit Exit) {
 }
 
 // putAside: a member of the group is down and waits for the restart; a
-// temporary one is not part of that any more.
+// temporary one no longer takes part.
 func (k *core) putAside(c *child) {
 	if c.policy.restart == Temporary {
 		k.forget(c)
@@ -366,7 +366,7 @@ func (k *core) shutdown(final Exit, why Reason) {
 	if k.op == opDown {
 		return
 	}
-	k.keepAll()
+	k.retainAll()
 	k.op, k.phase, k.final, k.rest = opDown, stopping, final, nil
 	if k.hooked {
 		k.events = append(k.events, SupervisorStopping{k.header(nil), why, final.Err})

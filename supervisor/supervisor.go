@@ -19,7 +19,7 @@ type Supervisor struct {
 	depth     int
 	parent    *incarnation // of a nested one, in its parent
 	spec      Spec
-	hook      *hook // nil: nobody wants events
+	hook      *hook // nil: there is no hook
 	ownHook   bool
 	waiters   map[*child][]*waiter
 	spare     sync.Pool // of waiters
@@ -103,8 +103,8 @@ func newSupervisor(base context.Context, spec Spec, path string, depth int) *Sup
 		up:      make(chan struct{}), done: make(chan struct{}),
 	}
 	s.core = core{
-		kept: new(kept),
-		path: path, epoch: s.origin,
+		retained: new(retained),
+		path:     path, epoch: s.origin,
 		strategy: spec.Strategy, auto: spec.AutoShutdown, together: spec.StopTogether, onStart: spec.StartFailure,
 		limit: spec.limit(),
 		rand:  func(d time.Duration) time.Duration { return rand.N(d + 1) },

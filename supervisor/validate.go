@@ -145,9 +145,9 @@ func (l Limit) problem() string {
 		return fmt.Sprintf("max is %d; it must be 0 or more, or Unlimited", l.Max)
 	case l.Within < 0 || l.Within > maxTime:
 		return fmt.Sprintf("the window is %v; it must be 0 (for ever) to a hundred years", l.Within)
-	case l.Count > CountFailures, l.Scope > ScopeChild, l.Then > Pause:
+	case l.Count > CountFailures, l.Scope > ScopeChild, l.OnLimit > Pause:
 		return "unknown count, scope or action"
-	case l.Then == Quarantine && (l.Within == 0 || l.Max == 0):
+	case l.OnLimit == Quarantine && (l.Within == 0 || l.Max == 0):
 		return "a quarantine needs a window and a maximum of at least 1, or it could never end"
 	case l.Within > 0 && l.Max > maxRemembered:
 		return fmt.Sprintf("max is %d; at most %d, or Unlimited", l.Max, maxRemembered)

@@ -113,7 +113,7 @@ func FuzzSpec(f *testing.F) {
 			if next()%2 == 0 {
 				return Limit{}
 			}
-			return Limit{Max: int(span()), Within: span(), Count: Count(next() % 6), Scope: Scope(next() % 3), Then: Then(next() % 6)}
+			return Limit{Max: int(span()), Within: span(), Count: Count(next() % 6), Scope: Scope(next() % 3), OnLimit: LimitAction(next() % 6)}
 		}
 		crash := make(chan struct{})
 		run := func(ctx context.Context) error {

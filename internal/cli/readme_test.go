@@ -288,7 +288,7 @@ func TestReadmeLimits(t *testing.T) {
 		if !strings.Contains(row[2], counts[limit.Count]) {
 			t.Errorf("%s: the README says that %q are counted, it is %q", row[1], row[2], counts[limit.Count])
 		}
-		if limit.Then.String() != row[1] {
+		if limit.OnLimit.String() != row[1] {
 			t.Errorf("%s: %v", row[1], limit)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 type limit struct {
 	max    *int
 	within *time.Duration
-	then   *supervisor.Then
+	then   *supervisor.LimitAction
 }
 
 // or fills in from other what l does not say. The numbers of one action mean
@@ -34,7 +34,7 @@ func (l limit) or(other limit) limit {
 	return l
 }
 
-func (l limit) action(otherwise supervisor.Then) supervisor.Then {
+func (l limit) action(otherwise supervisor.LimitAction) supervisor.LimitAction {
 	if l.then != nil {
 		return *l.then
 	}
@@ -43,7 +43,7 @@ func (l limit) action(otherwise supervisor.Then) supervisor.Then {
 
 // over returns the limit, with what is still open filled in from the row of
 // its action: rows differ in what they count as well as in their numbers.
-func (l limit) over(scope supervisor.Scope, then supervisor.Then) supervisor.Limit {
+func (l limit) over(scope supervisor.Scope, then supervisor.LimitAction) supervisor.Limit {
 	row := defaultLimit(l.action(then))
 	if l.max != nil {
 		row.Max = *l.max
@@ -58,7 +58,7 @@ func (l limit) over(scope supervisor.Scope, then supervisor.Then) supervisor.Lim
 }
 
 // defaultLimit returns the row of an action with its default numbers.
-func defaultLimit(then supervisor.Then) supervisor.Limit {
+func defaultLimit(then supervisor.LimitAction) supervisor.Limit {
 	switch then {
 	case supervisor.Quarantine:
 		return spec.DefaultPatrol().Limit
@@ -125,9 +125,9 @@ func onLimit[T any](def, doc string, of func(*T) *limit) key[T] {
 	return key[T]{row{name: "on_limit", typ: "escalate, quarantine, give_up, pause", def: def, doc: doc,
 		also: []string{"then"}},
 		func(r *reader, v *value, into *T) {
-			then := supervisor.Then(255)
-			if word(supervisor.ParseThen, func(t *supervisor.Then) *supervisor.Then { return t })(r, v,
-				&then); then != 255 {
+			then := supervisor.LimitAction(255)
+			self := func(a *supervisor.LimitAction) *supervisor.LimitAction { return a }
+			if word(supervisor.ParseLimitAction, self)(r, v, &then); then != 255 {
 				of(into).then = &then
 			}
 		}}

@@ -66,7 +66,7 @@ func print(t *spec.Tree) string {
 		if l.Within > 0 {
 			line(window, l.Within)
 		}
-		line("on_limit", l.Then.String())
+		line("on_limit", l.OnLimit.String())
 	}
 	root, decls := flatten(t)
 	b.WriteString("[project]\n")
@@ -94,7 +94,7 @@ func print(t *spec.Tree) string {
 	}
 	line("max_restarts", root.Limit.Max)
 	line("within_seconds", int(root.Limit.Within/time.Second))
-	line("on_limit", root.Limit.Then.String())
+	line("on_limit", root.Limit.OnLimit.String())
 	for _, d := range decls {
 		if n := d.Node; n != nil {
 			b.WriteString("[[supervisor]]\n")

@@ -477,7 +477,7 @@ func (p told) Exit() supervisor.Exit {
 	}
 	var code *proc.ExitError
 	if errors.As(exit.Err, &code) && code.Signal == 0 && code.Code == aidefile.Spent.Code() {
-		exit.Err = fmt.Errorf("%w: %w", exit.Err, supervisor.ErrGiveUp)
+		exit.Err = fmt.Errorf("%w: %w", exit.Err, supervisor.ErrDoNotRestart)
 	}
 	// What was ended by a signal, or for not getting on, has not said how it ends.
 	var last *parted

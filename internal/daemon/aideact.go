@@ -227,7 +227,7 @@ func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *
 	if i.Limit.Scope != supervisor.ScopeChild {
 		n.Restarts = 0
 	}
-	n.Spent = s == aidefile.GivenUp && errors.Is(i.LastExit.Err, supervisor.ErrGiveUp)
+	n.Spent = s == aidefile.GivenUp && errors.Is(i.LastExit.Err, supervisor.ErrDoNotRestart)
 	for _, t := range g.agent.File.Triggers {
 		n.Triggers = append(n.Triggers, t.String())
 		if t.Kind == aidefile.Cron {

@@ -81,9 +81,9 @@ func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
 // renew starts an agent again whose configuration, or what it reads, has changed.
 func renew(ctx context.Context, sup *supervisor.Supervisor, id string, counted bool) (err error) {
 	if counted {
-		_, err = sup.RenewCounted(ctx, id, supervisor.ReasonChanged)
+		_, err = sup.ReplaceCounted(ctx, id, supervisor.ReasonChanged)
 	} else {
-		_, err = sup.RenewChild(ctx, id, supervisor.ReasonChanged)
+		_, err = sup.ReplaceChild(ctx, id, supervisor.ReasonChanged)
 	}
 	return err
 }

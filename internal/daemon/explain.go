@@ -48,7 +48,7 @@ func (c *Controller) Explain(ctx context.Context, path string) (api.Explanation,
 		}
 	} else {
 		x.Next = whenItEnds(n)
-		if c.fleet().tree.Root.Limit.Then == supervisor.Escalate {
+		if c.fleet().tree.Root.Limit.OnLimit == supervisor.Escalate {
 			x.Next = "when its limit is reached, everything is stopped and the daemon ends with exit code 1"
 		}
 	}

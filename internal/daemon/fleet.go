@@ -75,8 +75,8 @@ func newFleet(tree *spec.Tree, config ConfigInfo) *fleet {
 
 // mayPause reports whether a limit may pause a supervisor: its own, or one of an agent in it.
 func mayPause(n *spec.Node) bool {
-	return n.Limit.Then == supervisor.Pause || slices.ContainsFunc(n.Children, func(c spec.Child) bool {
-		return c.Agent != nil && c.Agent.Limit.Then == supervisor.Pause
+	return n.Limit.OnLimit == supervisor.Pause || slices.ContainsFunc(n.Children, func(c spec.Child) bool {
+		return c.Agent != nil && c.Agent.Limit.OnLimit == supervisor.Pause
 	})
 }
 

@@ -31,7 +31,7 @@ func (r *record) isRestarting() bool {
 		return false
 	}
 	switch reasonOf(r.Reason) {
-	case supervisor.ReasonManual, supervisor.ReasonRenewed, supervisor.ReasonChanged, supervisor.ReasonRequested,
+	case supervisor.ReasonManual, supervisor.ReasonReplaced, supervisor.ReasonChanged, supervisor.ReasonRequested,
 		supervisor.ReasonSibling, supervisor.ReasonShutdown:
 		return true
 	}

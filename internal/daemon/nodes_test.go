@@ -40,7 +40,7 @@ func TestNodeLimits(t *testing.T) {
 			case "g":
 				c.Node.Limit = own
 			case "shared":
-				c.Node.Limit = supervisor.Limit{Max: 2, Within: 10 * time.Minute, Then: supervisor.Pause}
+				c.Node.Limit = supervisor.Limit{Max: 2, Within: 10 * time.Minute, OnLimit: supervisor.Pause}
 			}
 		}
 		p := raise(t, s, memory.New(), tree)

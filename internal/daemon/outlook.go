@@ -113,7 +113,7 @@ func evidence(sup string, n api.Node, i supervisor.ChildInfo) (e []string) {
 		var shared api.Node
 		shared.SetLimit(i.Limit, i.InWindow)
 		e = append(e, fmt.Sprintf("its restarts count for the limit of %s: %s, then %s", sup, shared.Starts(),
-			strings.ReplaceAll(i.Limit.Then.String(), "_", " ")))
+			strings.ReplaceAll(i.Limit.OnLimit.String(), "_", " ")))
 	}
 	return e
 }

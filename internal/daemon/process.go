@@ -119,8 +119,8 @@ func (p *process) Exit() supervisor.Exit {
 	return parting(exit, p.session.Observe().Said)
 }
 
-// Patience is part of supervisor.Patient.
-func (p *process) Patience() time.Duration { return p.order.Bound() }
+// StopTimeout implements supervisor.StopTimeouter.
+func (p *process) StopTimeout() time.Duration { return p.order.Bound() }
 
 // Gone is part of shutdown.Process.
 func (p *process) Gone() <-chan struct{} { return p.gone }

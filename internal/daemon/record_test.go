@@ -13,7 +13,7 @@ import (
 // Records of versions before keep their meaning: an agent that has ended for good
 // is not started because the words for that have changed.
 func TestReasonOf(t *testing.T) {
-	for reason := supervisor.NoReason; reason <= supervisor.ReasonRenewed; reason++ {
+	for reason := supervisor.NoReason; reason <= supervisor.ReasonReplaced; reason++ {
 		if got := reasonOf(reason.String()); got != reason {
 			t.Errorf("%q is read as %d, expected %d", reason, got, reason)
 		}
@@ -43,7 +43,7 @@ func TestRecordOfExit(t *testing.T) {
 	}
 	for _, exit := range []supervisor.Exit{
 		{Kind: supervisor.Normal},
-		{Kind: supervisor.Failure, Err: fmt.Errorf("no use: %w", supervisor.ErrGiveUp)},
+		{Kind: supervisor.Failure, Err: fmt.Errorf("no use: %w", supervisor.ErrDoNotRestart)},
 		{Kind: supervisor.Failure, Err: fmt.Errorf("agent: %w", &proc.ExitError{Code: 7, LastOutput: []string{"long"}})},
 		{Kind: supervisor.Killed, Err: supervisor.ErrKilled},
 		lost{}.Exit(),
@@ -56,7 +56,7 @@ func TestRecordOfExit(t *testing.T) {
 		if got.Kind != exit.Kind || got.String() != exit.String() {
 			t.Errorf("%v is read as %v", exit, got)
 		}
-		for _, target := range []error{supervisor.ErrGiveUp, supervisor.ErrKilled} {
+		for _, target := range []error{supervisor.ErrDoNotRestart, supervisor.ErrKilled} {
 			if errors.Is(got.Err, target) != errors.Is(exit.Err, target) {
 				t.Errorf("%v is %q: %v", exit, target, !errors.Is(exit.Err, target))
 			}

@@ -176,7 +176,7 @@ func (c *Controller) restartNow(ctx context.Context, who api.Caller) error {
 	if info.Incarnation > who.Incarnation || c.opts.Once && info.StartedAt.After(c.started) || c.restartOf(who) == nil {
 		return errOvertaken
 	}
-	if _, err = sup.RenewCounted(ctx, id, supervisor.ReasonRequested); err == nil {
+	if _, err = sup.ReplaceCounted(ctx, id, supervisor.ReasonRequested); err == nil {
 		c.settle(ctx, who.Path, info, api.Restart) // before the request is forgotten
 	}
 	return err

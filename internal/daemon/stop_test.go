@@ -48,8 +48,8 @@ func TestStopInTurn(t *testing.T) {
 					case <-ctx.Done():
 					}
 				}}, c.turn)
-				if p.Patience() != time.Hour {
-					t.Errorf("its supervisor waits for %v", p.Patience())
+				if p.StopTimeout() != time.Hour {
+					t.Errorf("its supervisor waits for %v", p.StopTimeout())
 				}
 				go p.Stop()
 				synctest.Wait()

@@ -162,13 +162,14 @@ func limitReached(e supervisor.LimitReached) translation {
 	if !e.Until.IsZero() {
 		t.text += ", until " + e.Until.Format(time.TimeOnly)
 	}
-	if e.Limit.Then == supervisor.GiveUp && errors.Is(e.Exit.Err, supervisor.ErrGiveUp) { // whatever was counted
+	// Whatever was counted.
+	if e.Limit.OnLimit == supervisor.GiveUp && errors.Is(e.Exit.Err, supervisor.ErrDoNotRestart) {
 		t.text = "given up"
 	}
 	if e.Exit.Err != nil { // of an order that starts it too often, no other event gives the reason
 		t.text += ": " + ExitText(e.Exit)
 	}
-	switch e.Limit.Then {
+	switch e.Limit.OnLimit {
 	case supervisor.Quarantine:
 		t.agent, t.super = event.AgentQuarantined, event.SupervisorQuarantined
 	case supervisor.GiveUp:

@@ -161,7 +161,7 @@ func (a *assembly) checkLimit(i int, l supervisor.Limit, window string) {
 	if l.Within < 0 {
 		a.problem(i, []string{window}, "", "%s is negative, expected a time", window)
 	}
-	if l.Then != supervisor.Quarantine {
+	if l.OnLimit != supervisor.Quarantine {
 		return
 	}
 	// The quarantine ends when the window has room again; these never have.

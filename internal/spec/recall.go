@@ -20,5 +20,5 @@ const (
 
 // Forgets reports whether what a limit had counted and decided ends with the daemon.
 func (r Recall) Forgets(l supervisor.Limit) bool {
-	return r == RecallNothing || r == RecallMost && l.Then == supervisor.Quarantine
+	return r == RecallNothing || r == RecallMost && l.OnLimit == supervisor.Quarantine
 }

@@ -79,7 +79,7 @@ func sentinel(name string) error {
 	case "command":
 		return proc.ErrCommand
 	case "give up":
-		return supervisor.ErrGiveUp
+		return supervisor.ErrDoNotRestart
 	case "closing":
 		return ErrClosing
 	}

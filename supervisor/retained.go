@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// kept is what of the children of nested supervisors outlives these, however
+// retained holds what outlives nested supervisors of their children, however
 // often the supervisor above them is restarted: a child has a number, stays
 // down where somebody has suspended it, and gets no fresh budget of a limit of
 // its own that quarantines or gives up. What had ended for good when a supervisor
 // was suspended stays so when that is resumed. There is one for each tree.
-type kept struct {
+type retained struct {
 	mu         sync.Mutex
-	byPath     map[string]keptChild
+	byPath     map[string]retainedChild
 	suspending map[string]bool // supervisors that are being stopped with ReasonSuspended
 }
 
-type keptChild struct {
+type retainedChild struct {
 	gen       uint64
 	suspended Reason // NoReason: it was not
 	done      Reason // why it had ended for good when its supervisor was suspended; else NoReason
@@ -25,16 +25,16 @@ type keptChild struct {
 }
 
 // put keeps what is known of a path.
-func (k *kept) put(path string, c keptChild) {
+func (k *retained) put(path string, c retainedChild) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.byPath == nil {
-		k.byPath = make(map[string]keptChild)
+		k.byPath = make(map[string]retainedChild)
 	}
 	k.byPath[path] = c
 }
 
-func (k *kept) of(path string) (keptChild, bool) {
+func (k *retained) of(path string) (retainedChild, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c, ok := k.byPath[path]
@@ -42,7 +42,7 @@ func (k *kept) of(path string) (keptChild, bool) {
 }
 
 // suspend notes that a supervisor is being suspended, or no longer.
-func (k *kept) suspend(path string, on bool) {
+func (k *retained) suspend(path string, on bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !on {
@@ -56,7 +56,7 @@ func (k *kept) suspend(path string, on bool) {
 }
 
 // suspends reports whether a supervisor, or one above it, is being suspended.
-func (k *kept) suspends(path string) bool {
+func (k *retained) suspends(path string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for at := range k.suspending {
@@ -68,7 +68,7 @@ func (k *kept) suspends(path string) bool {
 }
 
 // ended notes that a child has ended for good and stays so; NoReason: no longer.
-func (k *kept) ended(path string, why Reason) {
+func (k *retained) ended(path string, why Reason) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if c, ok := k.byPath[path]; ok {
@@ -79,7 +79,7 @@ func (k *kept) ended(path string, why Reason) {
 
 // forgotten returns the IDs of the children that were kept of a supervisor and
 // that it does not list: they are temporary, and have ended.
-func (k *kept) forgotten(path string, listed map[string]*child) (ids []string) {
+func (k *retained) forgotten(path string, listed map[string]*child) (ids []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for p := range k.byPath {
@@ -92,7 +92,7 @@ func (k *kept) forgotten(path string, listed map[string]*child) (ids []string) {
 
 // saved is what a child goes on with that is listed again. One that was not held
 // is started with the others.
-func (k *kept) saved(path string) *Saved {
+func (k *retained) saved(path string) *Saved {
 	was, _ := k.of(path)
 	if was.counted == nil {
 		return nil
@@ -104,8 +104,8 @@ func (k *kept) saved(path string) *Saved {
 	return &s
 }
 
-// afresh forgets what limits have counted of all below a path: a person starts it.
-func (k *kept) afresh(path string) {
+// clearCounts forgets what limits have counted of all below a path: a person starts it.
+func (k *retained) clearCounts(path string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for p, c := range k.byPath {
@@ -117,7 +117,7 @@ func (k *kept) afresh(path string) {
 }
 
 // drop forgets a path and all below it.
-func (k *kept) drop(path string) {
+func (k *retained) drop(path string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for p := range k.byPath {
@@ -127,59 +127,59 @@ func (k *kept) drop(path string) {
 	}
 }
 
-// keep keeps what outlives this supervisor of a child. Instances of a pool, and
+// retain retains what outlives this supervisor of a child. Instances of a pool, and
 // what was added by StartChild, are not there when it is restarted; but for a
 // temporary child of its Spec that has ended and that StartChild has brought back.
-func (k *core) keep(c *child) {
+func (k *core) retain(c *child) {
 	if !k.nested {
 		return
 	}
 	listed := c.listed
 	if !listed {
-		_, listed = k.kept.of(k.path + "/" + c.id)
+		_, listed = k.retained.of(k.path + "/" + c.id)
 	}
 	if !listed {
 		return
 	}
-	was := keptChild{gen: c.gen}
+	was := retainedChild{gen: c.gen}
 	if c.state == Suspended {
 		was.suspended = c.reason
 	}
-	if l, w := k.governs(c); w != &k.win && (l.Then == Quarantine || l.Then == GiveUp) {
+	if l, w := k.governs(c); w != &k.win && (l.OnLimit == Quarantine || l.OnLimit == GiveUp) {
 		s := k.save(c)
 		was.counted = &s
 	}
-	k.kept.put(k.path+"/"+c.id, was)
+	k.retained.put(k.path+"/"+c.id, was)
 }
 
-// keepAll keeps all children as they are when the supervisor begins to end.
-func (k *core) keepAll() {
+// retainAll retains all children as they are when the supervisor begins to end.
+func (k *core) retainAll() {
 	if !k.nested {
 		return
 	}
-	k.kept.put(k.path, keptChild{})
+	k.retained.put(k.path, retainedChild{})
 	for c := k.head; c != nil; c = c.next {
-		k.keep(c)
+		k.retain(c)
 	}
-	if !k.kept.suspends(k.path) {
+	if !k.retained.suspends(k.path) {
 		return
 	}
 	for c := k.head; c != nil; c = c.next {
 		if c.state == Stopped && (c.reason == ReasonTransientClean || c.reason == ReasonTemporary) {
-			k.kept.ended(k.path+"/"+c.id, c.reason)
+			k.retained.ended(k.path+"/"+c.id, c.reason)
 		}
 	}
-	for _, id := range k.kept.forgotten(k.path, k.byID) {
-		k.kept.ended(k.path+"/"+id, ReasonTemporary)
+	for _, id := range k.retained.forgotten(k.path, k.byID) {
+		k.retained.ended(k.path+"/"+id, ReasonTemporary)
 	}
 }
 
-// recall gives a child that is about to be listed what was kept of it.
-func (k *core) recall(c *child) {
+// restoreRetained gives a child that is about to be listed what was kept of it.
+func (k *core) restoreRetained(c *child) {
 	if !k.nested {
 		return
 	}
-	was, ok := k.kept.of(k.path + "/" + c.id)
+	was, ok := k.retained.of(k.path + "/" + c.id)
 	if !ok {
 		return
 	}
@@ -189,6 +189,6 @@ func (k *core) recall(c *child) {
 		k.set(c, Suspended, was.suspended)
 	case was.done != NoReason:
 		k.set(c, Stopped, was.done)
-		k.kept.ended(k.path+"/"+c.id, NoReason) // a failure starts it again with its siblings
+		k.retained.ended(k.path+"/"+c.id, NoReason) // a failure starts it again with its siblings
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // What a limit of its own has counted of a child, and has decided about it,
-// outlives the supervisor above it: nobody gets a fresh budget because something
+// outlives the supervisor above it: its crash resets no budget because something
 // else has failed. A person who starts that supervisor gives one.
 func TestBudgetsOutliveSupervisors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -28,8 +28,8 @@ func TestBudgetsOutliveSupervisors(t *testing.T) {
 				}
 			}}
 		}
-		quarantine := Limit{Max: 3, Within: time.Hour, Count: CountStarts, Scope: ScopeChild, Then: Quarantine}
-		giveUp := Limit{Max: 1, Count: CountConsecutive, Scope: ScopeChild, Then: GiveUp}
+		quarantine := Limit{Max: 3, Within: time.Hour, Count: CountStarts, Scope: ScopeChild, OnLimit: Quarantine}
+		giveUp := Limit{Max: 1, Count: CountConsecutive, Scope: ScopeChild, OnLimit: GiveUp}
 		inner := &Spec{Children: []ChildSpec{child("held", quarantine), child("going", quarantine), child("done", giveUp)}}
 		s, err := Start(t.Context(), Spec{Strategy: OneForAll, Limit: Escalating(9, time.Hour), Children: []ChildSpec{
 			child("beside", Limit{}), {ID: "inner", Supervisor: inner},
@@ -207,7 +207,7 @@ func TestCallsSayWhy(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err = s.RenewChild(t.Context(), "a", ReasonChanged)
+		_, err = s.ReplaceChild(t.Context(), "a", ReasonChanged)
 		check(err)
 		check(s.SuspendChild(t.Context(), "a", ReasonSuspended))
 		check(s.SuspendChild(t.Context(), "a", ReasonSuspended)) // nothing new

@@ -423,7 +423,7 @@ func (r *rig) invalid() error {
 	return nil
 }
 
-// stuck names what nobody would ever do anything about: a child that waits for
+// stuck names what no timer or message will ever change: a child that waits for
 // its turn while no operation is in progress, or for a probe that is not there.
 func (r *rig) stuck() error {
 	k := r.k
