@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order"
-	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -98,7 +98,7 @@ func isAlready(i supervisor.ChildInfo, action api.Action) bool {
 	case api.Stop:
 		return stoppedByHand(i)
 	case api.Suspend: // what has ended for good is not brought back by a resume, either
-		return i.State == supervisor.Suspended || i.State == supervisor.Stopped && lifeAs(&i) == patrol.Done
+		return i.State == supervisor.Suspended || i.State == supervisor.Stopped && phaseOf(&i) == reconcile.Completed
 	}
 	return false
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -307,8 +307,8 @@ func aideEvidence(n api.Node) (e []string) {
 // asAide is what the patrol sees of an agent of an Aidefile: one that waits for
 // its triggers is not missing, and a run in progress is not drifted, as the next
 // one begins with what is declared then.
-func asAide(o *patrol.Observed, i *supervisor.ChildInfo) {
+func asAide(o *reconcile.Observed, i *supervisor.ChildInfo) {
 	if o.Hash, o.Held = (spec.Hash{}), false; i.State == supervisor.Stopped {
-		o.Life = patrol.Done
+		o.Phase = reconcile.Completed
 	}
 }

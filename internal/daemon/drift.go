@@ -5,7 +5,7 @@ import (
 	"maps"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -37,7 +37,7 @@ func (r *rounds) drift() map[string]restartTime {
 	defer r.mu.Unlock()
 	drifts := maps.Clone(r.drifts)
 	for path, d := range r.delays {
-		if d.Cause == patrol.Drifted && drifts[path] == noRestart {
+		if d.Cause == reconcile.Drifted && drifts[path] == noRestart {
 			drifts[path] = restartLater
 		}
 	}
@@ -45,7 +45,7 @@ func (r *rounds) drift() map[string]restartTime {
 }
 
 // replaced renews an agent that has drifted, or asks it to finish first.
-func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
+func (c *Controller) replaced(ctx context.Context, a reconcile.Action) {
 	sup, id, err := c.locate(a.Path)
 	if err != nil {
 		return
@@ -62,12 +62,12 @@ func (c *Controller) replaced(ctx context.Context, a patrol.Action) {
 		Message: a.Path + " is started again: " + a.Reason,
 	}
 	data := map[string]any{"reason": a.Reason, "fields": a.Fields}
-	if a.Kind == patrol.Drain {
+	if a.Kind == reconcile.Drain {
 		e.Message = a.Path + " is asked to finish, and started again then: " + a.Reason
 		data["within_seconds"] = a.Within.Seconds()
 	}
 	c.log.Append(e.With(data))
-	if a.Kind == patrol.Drain {
+	if a.Kind == reconcile.Drain {
 		c.patrols.noteDrift(a.Path, restartLater)
 		c.drains.Renew(a.Path, info.Incarnation, a.Reason, a.Within, a.Counted)
 		return
@@ -89,7 +89,7 @@ func renew(ctx context.Context, sup *supervisor.Supervisor, id string, counted b
 }
 
 // release starts an agent that is held and that has changed since it failed.
-func (c *Controller) release(a patrol.Action) {
+func (c *Controller) release(a reconcile.Action) {
 	sup, id, err := c.locate(a.Path)
 	if err != nil {
 		return

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // outlook is what a round would see of a node and do about it; nil if the node
 // is not in the fleet.
-func (r *rounds) outlook(path string, now time.Time) (d *patrol.Desired, o *patrol.Observed, unready []string,
-	res patrol.Result, next time.Time) {
+func (r *rounds) outlook(path string, now time.Time) (d *reconcile.Desired, o *reconcile.Observed, unready []string,
+	res reconcile.Result, next time.Time) {
 	r.c.applying.Lock()
 	defer r.c.applying.Unlock()
 	f := r.c.fleet()
@@ -31,7 +31,7 @@ func (r *rounds) outlook(path string, now time.Time) (d *patrol.Desired, o *patr
 	r.mu.Lock()
 	next = r.due
 	r.mu.Unlock()
-	return d, o, unready, patrol.Plan(desired, observed, patrol.Trackers{}, now), next
+	return d, o, unready, reconcile.Plan(desired, observed, reconcile.InFlight{}, now), next
 }
 
 // explainPatrol adds what the patrol makes of a node.
@@ -41,7 +41,7 @@ func (c *Controller) explainPatrol(x *api.Explanation) {
 	if d == nil {
 		return
 	}
-	p := &api.Standing{Wanted: "run", Observed: patrol.Unknown.String(), Drifted: []string{}, WaitsFor: []string{},
+	p := &api.Standing{Wanted: "run", Observed: reconcile.Unknown.String(), Drifted: []string{}, WaitsFor: []string{},
 		Busy: c.patrols.isBusy(path)}
 	switch {
 	case d.Retired:
@@ -59,21 +59,21 @@ func (c *Controller) explainPatrol(x *api.Explanation) {
 	defer func() { addStanding(x, p, now) }()
 	if o == nil {
 		if above := parent(path); c.find(above) == nil { // nobody runs it, then
-			p.Observed = patrol.Down.String()
+			p.Observed = reconcile.Pending.String()
 			if p.Wanted == "run" {
 				p.WaitsFor = append(p.WaitsFor, above)
 			}
 		}
 		return
 	}
-	p.Observed, p.Ready = o.Life.String(), o.Ready
-	if o.Life == patrol.Down {
+	p.Observed, p.Ready = o.Phase.String(), o.Ready
+	if o.Phase == reconcile.Pending {
 		p.WaitsFor = append(p.WaitsFor, unready...)
 	}
-	if o.Life == patrol.Running && d.Hash.Sum != o.Hash.Sum {
+	if o.Phase == reconcile.Running && d.Hash.Sum != o.Hash.Sum {
 		p.Drifted = append(p.Drifted, d.Hash.Changed(o.Hash)...)
 	}
-	p.Known = o.Life == patrol.Running && len(o.Hash.Fields) > 0
+	p.Known = o.Phase == reconcile.Running && len(o.Hash.Fields) > 0
 	for _, a := range res.Actions {
 		if a.Path == path {
 			p.Action, p.Reason = a.Kind.String(), a.Reason

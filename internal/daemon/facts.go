@@ -2,7 +2,7 @@ package daemon
 
 import (
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -10,10 +10,10 @@ import (
 // This file is the one place at which the patrol learns what is.
 
 // desired is what is wanted, as the patrol sees it.
-func (c *Controller) desired(f *fleet) []patrol.Desired {
-	all := make([]patrol.Desired, len(f.order))
+func (c *Controller) desired(f *fleet) []reconcile.Desired {
+	all := make([]reconcile.Desired, len(f.order))
 	for i, path := range f.order {
-		d := patrol.Desired{Path: path, Needs: f.needs[path], After: f.after[path],
+		d := reconcile.Desired{Path: path, Needs: f.needs[path], After: f.after[path],
 			Suspended: c.suspendedBy(f, path) != "", Retired: f.retired(path)}
 		if a := f.agents[path]; a != nil {
 			d.Hash, d.DrainTimeout = c.hashes.wanted(f, path), f.patrol.DriftDrainTimeout
@@ -26,12 +26,12 @@ func (c *Controller) desired(f *fleet) []patrol.Desired {
 
 // observed is what is, by path. What a supervisor that does not run, or does not
 // answer, has below it is not seen, and nothing is done about it.
-func (c *Controller) observed(f *fleet) map[string]*patrol.Observed {
-	all := make(map[string]*patrol.Observed, len(f.order))
+func (c *Controller) observed(f *fleet) map[string]*reconcile.Observed {
+	all := make(map[string]*reconcile.Observed, len(f.order))
 	c.see(all, c.root)
 	for path := range f.agents {
 		above, _, _ := cutLast(path)
-		if all[path] == nil && (above == f.root.Name || all[above] != nil && all[above].Life == patrol.Running) {
+		if all[path] == nil && (above == f.root.Name || all[above] != nil && all[above].Phase == reconcile.Running) {
 			all[path] = c.done(path)
 		}
 	}
@@ -40,7 +40,7 @@ func (c *Controller) observed(f *fleet) map[string]*patrol.Observed {
 	for path := range c.adopt { // and what it is in
 		for at, ok := path, true; ok; at, _, ok = cutLast(at) {
 			if o := all[at]; o != nil {
-				o.Lives = true
+				o.Adoptable = true
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func (c *Controller) observed(f *fleet) map[string]*patrol.Observed {
 }
 
 // ripen finds out what is ready and what has settled of all that is wanted.
-func (c *Controller) ripen(f *fleet, all map[string]*patrol.Observed) {
+func (c *Controller) ripen(f *fleet, all map[string]*reconcile.Observed) {
 	idle := make(map[string]bool) // what is not to run
 	unsettled := make(map[string]bool)
 	for i := len(f.order) - 1; i >= 0; i-- { // what contains something is ready when that is
@@ -61,8 +61,8 @@ func (c *Controller) ripen(f *fleet, all map[string]*patrol.Observed) {
 		}
 		above, _, _ := cutLast(path)
 		suspended := c.suspendedBy(f, path) != ""
-		idle[path] = suspended || o.Life == patrol.Done
-		o.Settled = idle[path] || o.Ready || f.nodes[path] != nil && o.Life == patrol.Running && !unsettled[path]
+		idle[path] = suspended || o.Phase == reconcile.Completed
+		o.Settled = idle[path] || o.Ready || f.nodes[path] != nil && o.Phase == reconcile.Running && !unsettled[path]
 		if !o.Settled {
 			unsettled[above] = true
 		}
@@ -78,7 +78,7 @@ func (c *Controller) ripen(f *fleet, all map[string]*patrol.Observed) {
 }
 
 // see looks at the children of a supervisor that runs.
-func (c *Controller) see(all map[string]*patrol.Observed, s *supervisor.Supervisor) {
+func (c *Controller) see(all map[string]*reconcile.Observed, s *supervisor.Supervisor) {
 	children, err := s.Children()
 	if err != nil {
 		return
@@ -86,14 +86,14 @@ func (c *Controller) see(all map[string]*patrol.Observed, s *supervisor.Supervis
 	for i := range children {
 		info := &children[i]
 		path := s.Path() + "/" + info.ID
-		o := &patrol.Observed{Path: path, Life: lifeAs(info), RoomAt: info.RoomAt}
-		o.Ready = o.Life == patrol.Running || o.Life == patrol.Done && info.State != supervisor.Suspended &&
-			info.LastExit.Clean()
+		o := &reconcile.Observed{Path: path, Phase: phaseOf(info), RoomAt: info.RoomAt}
+		o.Ready = o.Phase == reconcile.Running ||
+			o.Phase == reconcile.Completed && info.State != supervisor.Suspended && info.LastExit.Clean()
 		all[path] = o
 		switch {
 		case info.Sub != nil:
 			c.see(all, info.Sub)
-		case info.Type == supervisor.Worker && (o.Life == patrol.Running || info.State == supervisor.Starting):
+		case info.Type == supervisor.Worker && (o.Phase == reconcile.Running || info.State == supervisor.Starting):
 			c.regard(o, info.Incarnation)
 		case info.Type == supervisor.Worker && isHeld(info.State):
 			o.Held, o.Incarnation = true, info.Incarnation
@@ -110,28 +110,28 @@ func isHeld(s supervisor.State) bool {
 	return s == supervisor.Restarting || s == supervisor.Quarantined || s == supervisor.GivenUp
 }
 
-// lifeAs is the state of a child as the patrol sees it.
-func lifeAs(i *supervisor.ChildInfo) patrol.Life {
+// phaseOf is the state of a child as the patrol sees it.
+func phaseOf(i *supervisor.ChildInfo) reconcile.Phase {
 	switch i.State {
 	case supervisor.Running:
-		return patrol.Running
+		return reconcile.Running
 	case supervisor.Suspended:
-		return patrol.Done
+		return reconcile.Completed
 	case supervisor.Waiting:
 		if i.Reason == supervisor.ReasonDeferred {
-			return patrol.Down
+			return reconcile.Pending
 		}
 	case supervisor.Stopped:
 		if isDown(i.Reason) {
-			return patrol.Down
+			return reconcile.Pending
 		}
-		return patrol.Done
+		return reconcile.Completed
 	}
-	return patrol.Kept
+	return reconcile.Managed
 }
 
 // regard looks at an agent that lives.
-func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
+func (c *Controller) regard(o *reconcile.Observed, incarnation uint64) {
 	who := api.Caller{Path: o.Path, Incarnation: incarnation}
 	c.mu.Lock()
 	if r := c.restarts[o.Path]; r != nil && r.Incarnation == incarnation {
@@ -146,7 +146,8 @@ func (c *Controller) regard(o *patrol.Observed, incarnation uint64) {
 }
 
 // done is an agent that its supervisor does not know any more: it is temporary, and has ended.
-func (c *Controller) done(path string) *patrol.Observed {
+func (c *Controller) done(path string) *reconcile.Observed {
 	last := c.forgotten(path).LastExit
-	return &patrol.Observed{Path: path, Life: patrol.Done, Ready: last.Kind != supervisor.NoExit && last.Clean()}
+	ready := last.Kind != supervisor.NoExit && last.Clean()
+	return &reconcile.Observed{Path: path, Phase: reconcile.Completed, Ready: ready}
 }

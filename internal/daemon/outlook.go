@@ -8,7 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
-	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -37,7 +37,7 @@ func outlook(n api.Node, i supervisor.ChildInfo) (why, next, do string) {
 		return why, fmt.Sprintf("it is started again in %v", until(i)),
 			look + "; to start it now: coppice start " + n.Path
 	case supervisor.Waiting:
-		if lifeAs(&i) == patrol.Down { // for addStanding
+		if phaseOf(&i) == reconcile.Pending { // for addStanding
 			return why, "", ""
 		}
 		return why, "it is started after the siblings that come before it", "coppice tree " + parent(n.Path)
@@ -63,7 +63,7 @@ func staysDown(n api.Node, i supervisor.ChildInfo) (why, next, do string) {
 			"coppice start " + n.Path
 	case i.State == supervisor.Suspended:
 		return n.Reason, "it stays stopped until it is started, also by the next daemon", "coppice start " + n.Path
-	case lifeAs(&i) == patrol.Down: // for addStanding
+	case phaseOf(&i) == reconcile.Pending: // for addStanding
 		return n.Reason, "", "coppice start " + n.Path
 	}
 	return n.Reason, "it stays stopped", "to run it again: coppice start " + n.Path
@@ -120,11 +120,12 @@ func evidence(sup string, n api.Node, i supervisor.ChildInfo) (e []string) {
 
 // planned are the actions of the patrol as what happens next.
 var planned = map[string]string{
-	patrol.Stop.String(): "it is stopped now", patrol.Suspend.String(): "it is stopped now",
-	patrol.Start.String(): "it is started now",
-	patrol.Renew.String(): "it is restarted now",
-	patrol.Drain.String(): "it is asked to finish now, and restarted then",
-	patrol.End.String():   "it is ended now, which counts as a failure", patrol.Release.String(): "it is started now",
+	reconcile.Stop.String(): "it is stopped now", reconcile.Suspend.String(): "it is stopped now",
+	reconcile.Start.String():   "it is started now",
+	reconcile.Renew.String():   "it is restarted now",
+	reconcile.Drain.String():   "it is asked to finish now, and restarted then",
+	reconcile.End.String():     "it is ended now, which counts as a failure",
+	reconcile.Release.String(): "it is started now",
 }
 
 // addStanding adds to an explanation what the patrol makes of the node, where that says
@@ -142,7 +143,7 @@ func addStanding(x *api.Explanation, p *api.Standing, now time.Time) {
 		x.Evidence = append(x.Evidence, "it waits for "+strings.Join(waits, ", "))
 	}
 	switch {
-	case p.Busy && p.Observed == patrol.Down.String():
+	case p.Busy && p.Observed == reconcile.Pending.String():
 		x.Next = "it is being started"
 	case p.Busy && p.Wanted == "run":
 		x.Next = "it is being restarted"

@@ -8,8 +8,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/account"
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/patrol"
 	"github.com/coppice-dev/coppice/internal/pool"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
@@ -93,7 +93,7 @@ func (f poolFleet) Instances(path string) ([]pool.Instance, bool) {
 			Name: i.ID, Incarnation: i.Incarnation,
 			Lives: i.State == supervisor.Running || i.State == supervisor.Starting ||
 				i.State == supervisor.Stopping,
-			Completed: i.State == supervisor.Stopped && lifeAs(&i) == patrol.Done,
+			Completed: i.State == supervisor.Stopped && phaseOf(&i) == reconcile.Completed,
 			Waits:     i.State == supervisor.Waiting,
 			Deferred:  i.Reason == supervisor.ReasonDeferred,
 		}

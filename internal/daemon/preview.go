@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -52,7 +52,7 @@ func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.R
 		laid[p.Path] = p.Instances()
 	}
 	f := newFleet(loaded.Tree.Layout(laid), loaded.Config)
-	round = shownRound(patrol.Plan(f.previewed(), f.sighted(seen), patrol.Trackers{}, time.Now()))
+	round = shownRound(reconcile.Plan(f.previewed(), f.sighted(seen), reconcile.InFlight{}, time.Now()))
 	for _, p := range pools {
 		round.Pools = append(round.Pools, p.API())
 		round.Actions = append(round.Actions, p.Surplus()...)
@@ -86,15 +86,15 @@ func (p Project) sight(ctx context.Context, tree *spec.Tree, logger *slog.Logger
 
 // sighted is what the patrol would observe. What is in a pool that does not
 // want it is not part of it: that is up to the pool.
-func (f *fleet) sighted(seen []runtime.Observation) map[string]*patrol.Observed {
-	observed := make(map[string]*patrol.Observed, len(f.order))
+func (f *fleet) sighted(seen []runtime.Observation) map[string]*reconcile.Observed {
+	observed := make(map[string]*reconcile.Observed, len(f.order))
 	for _, path := range f.order {
-		observed[path] = &patrol.Observed{Path: path, Life: patrol.Kept}
+		observed[path] = &reconcile.Observed{Path: path, Phase: reconcile.Managed}
 		switch a := f.agents[path]; {
 		case isAide(a):
-			observed[path].Life = patrol.Done // what starts it is its trigger
+			observed[path].Phase = reconcile.Completed // what starts it is its trigger
 		case a != nil:
-			observed[path].Life = patrol.Down
+			observed[path].Phase = reconcile.Pending
 		}
 	}
 	for _, o := range seen {
@@ -102,9 +102,9 @@ func (f *fleet) sighted(seen []runtime.Observation) map[string]*patrol.Observed 
 		if above, _, _ := cutLast(o.Path); a == nil && f.nodes[above] != nil && f.nodes[above].Template != nil {
 			continue
 		}
-		at := &patrol.Observed{Path: o.Path, Life: patrol.Unknown}
+		at := &reconcile.Observed{Path: o.Path, Phase: reconcile.Unknown}
 		if o.Life == runtime.Alive {
-			at.Life, at.Ready, at.Settled = patrol.Running, o.Ready, o.Ready
+			at.Phase, at.Ready, at.Settled = reconcile.Running, o.Ready, o.Ready
 			if a != nil && o.SpecHash != "" {
 				at.Hash = f.hashes[o.Path]
 				if o.SpecHash != at.Hash.Sum {
@@ -118,11 +118,11 @@ func (f *fleet) sighted(seen []runtime.Observation) map[string]*patrol.Observed 
 }
 
 // previewed is what is wanted, for a plan of agents alone.
-func (f *fleet) previewed() []patrol.Desired {
+func (f *fleet) previewed() []reconcile.Desired {
 	order := f.tree.StartOrder()
-	all := make([]patrol.Desired, 0, len(f.order))
+	all := make([]reconcile.Desired, 0, len(f.order))
 	for _, path := range f.order {
-		d := patrol.Desired{Path: path, Suspended: f.suspended(path)}
+		d := reconcile.Desired{Path: path, Suspended: f.suspended(path)}
 		if f.agents[path] != nil {
 			d.Needs, d.Hash = order.Needs(path), f.hashes[path]
 			for d.After = f.after[path]; d.After != "" && f.suspended(d.After); {

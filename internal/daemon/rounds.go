@@ -10,7 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -24,19 +24,19 @@ type rounds struct {
 	turns chan struct{} // of starts
 
 	mu     sync.Mutex
-	busy   map[string]bool         // paths at which something is being done
-	starts map[string]bool         // paths at which something is being started; that may be ended meanwhile
-	delays map[string]patrol.Delay // what waits since the last round
-	news   bool                    // something has happened since the last round
-	tries  map[string]try          // what was done in the rounds before, and is planned again
-	calm   chan struct{}           // closed when a round has found nothing to do; nil if the last one did
-	due    time.Time               // of the next round, if nothing happens before
-	drifts map[string]restartTime  // what was done about agents that have drifted, since the last reload
+	busy   map[string]bool            // paths at which something is being done
+	starts map[string]bool            // paths at which something is being started; that may be ended meanwhile
+	delays map[string]reconcile.Delay // what waits since the last round
+	news   bool                       // something has happened since the last round
+	tries  map[string]try             // what was done in the rounds before, and is planned again
+	calm   chan struct{}              // closed when a round has found nothing to do; nil if the last one did
+	due    time.Time                  // of the next round, if nothing happens before
+	drifts map[string]restartTime     // what was done about agents that have drifted, since the last reload
 }
 
 // try is what was done about a path, as often in a row as it was planned, and to no effect.
 type try struct {
-	kind  patrol.Kind
+	kind  reconcile.Kind
 	times int
 	ended time.Time // zero while it is being done
 }
@@ -59,7 +59,7 @@ const (
 func newRounds(c *Controller) *rounds {
 	return &rounds{
 		c: c, kicks: make(chan struct{}, 1), turns: make(chan struct{}, max(1, c.fleet().patrol.Starts)),
-		busy: make(map[string]bool), starts: make(map[string]bool), delays: make(map[string]patrol.Delay),
+		busy: make(map[string]bool), starts: make(map[string]bool), delays: make(map[string]reconcile.Delay),
 		tries: make(map[string]try), calm: make(chan struct{}),
 		drifts: make(map[string]restartTime),
 	}
@@ -126,7 +126,7 @@ func (c *Controller) Patrol(ctx context.Context, dry bool) (api.Round, error) {
 }
 
 // shownRound is what there is to do, as the API says it.
-func shownRound(res patrol.Result) api.Round {
+func shownRound(res reconcile.Result) api.Round {
 	r := api.Round{Actions: []api.RoundAction{}, Delays: []api.RoundDelay{}, Pools: []api.PoolAt{}}
 	for _, a := range res.Actions {
 		r.Actions = append(r.Actions, api.RoundAction{Action: a.Kind.String(), Path: a.Path, Cause: a.Cause.String(),
@@ -173,7 +173,7 @@ func (r *rounds) run(ctx context.Context) {
 }
 
 // plan is what has to be done now.
-func (r *rounds) plan() patrol.Result {
+func (r *rounds) plan() reconcile.Result {
 	r.c.applying.Lock() // what is wanted and what supervisors know of it belong together
 	defer r.c.applying.Unlock()
 	f := r.c.fleet()
@@ -183,8 +183,8 @@ func (r *rounds) plan() patrol.Result {
 	busy, starts := maps.Clone(r.busy), maps.Clone(r.starts)
 	r.mu.Unlock()
 	observed := r.c.observed(f)
-	return patrol.Plan(r.c.desired(f), observed,
-		patrol.Trackers{Busy: busy, Starting: starts, Before: r.c.partings(f, observed)}, time.Now())
+	return reconcile.Plan(r.c.desired(f), observed,
+		reconcile.InFlight{Busy: busy, Starting: starts, Before: r.c.partings(f, observed)}, time.Now())
 }
 
 // round plans, and begins what was planned. It returns when there may be more to do.
@@ -205,7 +205,7 @@ func (r *rounds) round(ctx context.Context) time.Time {
 	notify(r.c.pauses.look)
 	r.mu.Lock()
 	told := r.delays
-	r.delays = make(map[string]patrol.Delay, len(res.Delays))
+	r.delays = make(map[string]reconcile.Delay, len(res.Delays))
 	for _, d := range res.Delays {
 		r.delays[d.Path] = d
 	}
@@ -235,7 +235,7 @@ func (r *rounds) round(ctx context.Context) time.Time {
 // patient leaves out what was done right before, and to no effect, until
 // something has happened or some time has passed: else there would be one round
 // after the other. Needs mu.
-func (r *rounds) patient(res *patrol.Result, news bool) {
+func (r *rounds) patient(res *reconcile.Result, news bool) {
 	now, most := time.Now(), r.c.fleet().patrol.Interval
 	planned := make(map[string]bool, len(res.Actions))
 	due := res.Actions[:0]
@@ -272,8 +272,8 @@ func (r *rounds) isBusy(path string) bool {
 }
 
 // doing is where it is noted that an action is being carried out.
-func (r *rounds) doing(a patrol.Action) map[string]bool {
-	if a.Kind == patrol.Start {
+func (r *rounds) doing(a reconcile.Action) map[string]bool {
+	if a.Kind == reconcile.Start {
 		return r.starts
 	}
 	return r.busy
@@ -306,7 +306,7 @@ func (r *rounds) claim(paths []string) (release func()) {
 }
 
 // waits is what an agent waits for, since the last round.
-func (r *rounds) waits(path string) (patrol.Delay, bool) {
+func (r *rounds) waits(path string) (reconcile.Delay, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d, ok := r.delays[path]
@@ -314,34 +314,34 @@ func (r *rounds) waits(path string) (patrol.Delay, bool) {
 }
 
 // do does what was planned.
-func (r *rounds) do(ctx context.Context, a patrol.Action) {
+func (r *rounds) do(ctx context.Context, a reconcile.Action) {
 	c := r.c
 	switch a.Kind {
-	case patrol.Stop:
+	case reconcile.Stop:
 		if c.supervised(a.Path) {
 			c.withdraw(ctx, a.Path)
 		} else {
 			c.expel(ctx, a.Path)
 		}
-	case patrol.Suspend:
+	case reconcile.Suspend:
 		c.suspended(ctx, a.Path)
-	case patrol.Start:
+	case reconcile.Start:
 		select {
 		case r.turns <- struct{}{}:
 		case <-ctx.Done():
 			return
 		}
 		defer func() { <-r.turns }()
-		if !a.Lives && c.suspendedBy(c.fleet(), a.Path) != "" {
+		if !a.Adopt && c.suspendedBy(c.fleet(), a.Path) != "" {
 			return // since it was planned
 		}
 		c.ensureNode(ctx, a.Path)
-	case patrol.End:
+	case reconcile.End:
 		c.health.FailIdle(a.Path)
-	case patrol.Release:
+	case reconcile.Release:
 		c.release(a)
-	case patrol.Renew, patrol.Drain:
-		if a.Cause == patrol.Requested {
+	case reconcile.Renew, reconcile.Drain:
+		if a.Cause == reconcile.Requested {
 			c.mu.Lock()
 			asked := c.restarts[a.Path]
 			c.mu.Unlock()
@@ -393,7 +393,7 @@ func (c *Controller) suspended(ctx context.Context, path string) {
 
 // held tells that an agent is not renewed because it was started too often; once
 // for as long as that lasts.
-func (c *Controller) held(d patrol.Delay) {
+func (c *Controller) held(d reconcile.Delay) {
 	c.log.Append(event.Event{
 		Type: event.AgentQuarantined, Path: d.Path, Incarnation: c.last(d.Path), Actor: "controller",
 		Message: d.String(),

@@ -14,7 +14,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -246,7 +246,7 @@ func TestDriftOverDaemons(t *testing.T) {
 // the end: the supervisor would record a stop instead of a crash, which counts for the limit.
 func TestEndedIsNotReplaced(t *testing.T) {
 	boom := supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")}
-	for _, kind := range []patrol.Kind{patrol.Renew, patrol.Drain} {
+	for _, kind := range []reconcile.Kind{reconcile.Renew, reconcile.Drain} {
 		for session, want := range map[string]struct {
 			ended    bool
 			earlier  uint64 // how many incarnations before the one that runs
@@ -271,7 +271,7 @@ func TestEndedIsNotReplaced(t *testing.T) {
 						p.sessions["t/a"] = last
 						p.mu.Unlock()
 					}
-					p.replaced(context.Background(), patrol.Action{
+					p.replaced(context.Background(), reconcile.Action{
 						Kind: kind, Path: "t/a", Incarnation: running.launch.Incarnation, Within: time.Second, Reason: "drifted: command",
 					})
 					time.Sleep(time.Minute)

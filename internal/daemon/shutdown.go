@@ -13,7 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -213,7 +213,7 @@ func (c *Controller) leaving(ctx context.Context, path string, stop func(context
 
 // partings says of what is not wanted any more what has to end before it: what
 // has depended on it, and is not wanted any more, either. What is gone is forgotten.
-func (c *Controller) partings(f *fleet, observed map[string]*patrol.Observed) map[string][]string {
+func (c *Controller) partings(f *fleet, observed map[string]*reconcile.Observed) map[string][]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.departed) == 0 {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -418,11 +418,11 @@ var quietly = slog.New(slog.DiscardHandler)
 func stages(s *stage) []runtime.Runtime { return []runtime.Runtime{s} }
 
 // planBlind is a plan made of nothing that could be seen.
-func planBlind(desired []patrol.Desired) patrol.Result {
-	unknown := make(map[string]*patrol.Observed)
+func planBlind(desired []reconcile.Desired) reconcile.Result {
+	unknown := make(map[string]*reconcile.Observed)
 	for _, d := range desired {
-		unknown[d.Path] = &patrol.Observed{Path: d.Path}
+		unknown[d.Path] = &reconcile.Observed{Path: d.Path}
 	}
-	unknown["t/nobody"] = &patrol.Observed{Path: "t/nobody"}
-	return patrol.Plan(desired, unknown, patrol.Trackers{}, time.Now())
+	unknown["t/nobody"] = &reconcile.Observed{Path: "t/nobody"}
+	return reconcile.Plan(desired, unknown, reconcile.InFlight{}, time.Now())
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -118,16 +118,16 @@ func (s *strangers) left(path string) {
 
 // add adds the strangers to what was observed, but for those that have become
 // known meanwhile.
-func (s *strangers) add(all map[string]*patrol.Observed, f *fleet) {
+func (s *strangers) add(all map[string]*reconcile.Observed, f *fleet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for path, in := range s.seen {
 		if all[path] != nil || f.has(path) {
 			continue
 		}
-		o := &patrol.Observed{Path: path, Stranger: true}
+		o := &reconcile.Observed{Path: path, Orphan: true}
 		if slices.ContainsFunc(in, func(s sighting) bool { return s.Life == runtime.Alive }) {
-			o.Life = patrol.Running
+			o.Phase = reconcile.Running
 		}
 		all[path] = o
 	}

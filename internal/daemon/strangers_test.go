@@ -91,7 +91,7 @@ func TestStrangersThatAreNone(t *testing.T) {
 		p.seek(context.Background())
 		p.becomes(treeOf(t, "a", "c"))
 		seen := p.observed(p.fleet())
-		if seen["t/c"] == nil || seen["t/c"].Stranger {
+		if seen["t/c"] == nil || seen["t/c"].Orphan {
 			t.Errorf("an agent of the file is %+v", seen["t/c"])
 		}
 	})

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/patrol"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -64,7 +64,7 @@ func (c *Controller) runningTold(ctx context.Context) {
 	defer cancel()
 	nodes := make(map[string]uint64)
 	for path, o := range c.observed(c.fleet()) {
-		if o.Life == patrol.Running {
+		if o.Phase == reconcile.Running {
 			nodes[path] = o.Incarnation
 		}
 	}

@@ -29,7 +29,7 @@ type record struct {
 	SavedAt     time.Time `json:"saved_at"` // by the same clock as Until
 	Finished    bool      `json:"finished,omitempty"`
 	Renew       bool      `json:"renew,omitempty"`   // start the agent again afterwards
-	Counted     bool      `json:"counted,omitempty"` // that start counts for its limit; see patrol.Action
+	Counted     bool      `json:"counted,omitempty"` // that start counts for its limit; see reconcile.Action
 	Pool        bool      `json:"pool,omitempty"`    // begun by the pool of the instance
 }
 

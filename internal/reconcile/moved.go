@@ -1,4 +1,4 @@
-package patrol
+package reconcile
 
 import "path"
 

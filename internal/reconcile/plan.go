@@ -3,7 +3,7 @@
 // being done already, and says what to do, in order, each with its reason. Who
 // asks twice without anything having happened in between is told the same; who
 // does what it says, nothing more. (The Gas City seed, "Reconciliation State Machine".)
-package patrol
+package reconcile
 
 import (
 	"cmp"
@@ -37,40 +37,40 @@ type Desired struct {
 	DrainTimeout time.Duration
 }
 
-// Life is what was observed of a node.
-type Life uint8
+// Phase is what was observed of a node.
+type Phase uint8
 
 const (
 	// Unknown: it cannot be told. Never a reason to do anything.
-	Unknown Life = iota
-	// Down: it does not run, and nobody but the patrol will start it.
-	Down
+	Unknown Phase = iota
+	// Pending: it does not run, and nobody but the patrol will start it.
+	Pending
 	// Running: it runs and is ready.
 	Running
-	// Kept: its supervisor takes care of it: it is being started or stopped,
+	// Managed: its supervisor takes care of it: it is being started or stopped,
 	// waits for its restart, or is held by a limit.
-	Kept
-	// Done: it does not run and is not to: a person has stopped it, or it
+	Managed
+	// Completed: it does not run and is not to: a person has stopped it, or it
 	// ended and its restart policy leaves it at that.
-	Done
+	Completed
 )
 
-func (l Life) String() string {
+func (l Phase) String() string {
 	return [...]string{"unknown", "down", "running", "kept", "done"}[l]
 }
 
 // Observed is what was observed of a node, wanted or not.
 type Observed struct {
 	Path  string
-	Life  Life
+	Phase Phase
 	Ready bool // what needs it may begin: it runs, or has done what it was for
 	// Settled: what comes after it may begin: it is ready, or not to run.
 	Settled bool
-	// Stranger: it runs in a slot of the project, and no supervisor knows it.
-	Stranger bool
-	// Lives: it is Down for its supervisor only, and runs: it was found running,
-	// and to start it is to take it over.
-	Lives bool
+	// Orphan: it runs in a slot of the project, and no supervisor knows it.
+	Orphan bool
+	// Adoptable: it is Pending for its supervisor only. It was found running, and
+	// starting it adopts it.
+	Adoptable bool
 
 	// Held: it does not run, as its restart is delayed or its limit is reached.
 	Held bool
@@ -90,8 +90,8 @@ type Observed struct {
 	RoomAt time.Time
 }
 
-// Trackers are what is known of rounds before.
-type Trackers struct {
+// InFlight are what is known of rounds before.
+type InFlight struct {
 	// Busy are paths at which something that was planned is being done. Of these,
 	// and of what is in and above them, nothing more is planned.
 	Busy map[string]bool
@@ -147,7 +147,7 @@ type Action struct {
 	// Counted: the agent can bring this about itself, again and again, so that its
 	// start counts for its limit: it asks for it, or it writes the files that it reads.
 	Counted bool
-	Lives   bool   // of Start: it is taken over
+	Adopt   bool   // of Start: adopt the running incarnation
 	Reason  string // for people
 }
 
@@ -183,7 +183,7 @@ type Result struct {
 
 // Plan decides. desired is in start order; observed has everything that was
 // seen, by path, whether it is wanted or not.
-func Plan(desired []Desired, observed map[string]*Observed, t Trackers, now time.Time) Result {
+func Plan(desired []Desired, observed map[string]*Observed, t InFlight, now time.Time) Result {
 	p := planner{observed: observed, t: t, now: now}
 	wanted := 0
 	for i := range desired {
@@ -205,8 +205,8 @@ func Plan(desired []Desired, observed map[string]*Observed, t Trackers, now time
 		d := &desired[i]
 		o := observed[d.Path]
 		switch {
-		case o == nil, o.Life == Unknown, p.taken(d.Path):
-		case !p.busy(d.Path), d.Suspended && o.Life != Down:
+		case o == nil, o.Phase == Unknown, p.taken(d.Path):
+		case !p.busy(d.Path), d.Suspended && o.Phase != Pending:
 			p.node(d, o)
 		}
 	}
@@ -215,7 +215,7 @@ func Plan(desired []Desired, observed map[string]*Observed, t Trackers, now time
 
 type planner struct {
 	observed map[string]*Observed
-	t        Trackers
+	t        InFlight
 	now      time.Time
 	ending   map[string]bool // supervisors that run and are not to
 	// what is not to run, with what depends on it or on something in it and has to end before it
@@ -264,7 +264,7 @@ func (p *planner) orphans(desired []Desired) {
 	slices.Sort(orphans)
 	for _, at := range orphans {
 		o := p.observed[at]
-		if o.Life == Unknown || p.taken(at) || p.amongOrphans(at, wanted) {
+		if o.Phase == Unknown || p.taken(at) || p.amongOrphans(at, wanted) {
 			continue
 		}
 		if first := p.first(at); first != "" {
@@ -272,7 +272,7 @@ func (p *planner) orphans(desired []Desired) {
 			continue
 		}
 		reason := "it is not wanted any more"
-		if o.Stranger {
+		if o.Orphan {
 			reason = "no supervisor knows it"
 		}
 		p.Actions = append(p.Actions, Action{Kind: Stop, Path: at, Reason: reason})
@@ -294,7 +294,7 @@ func (p *planner) suspending(desired []Desired) {
 	for i := range desired {
 		d := &desired[i]
 		o := p.observed[d.Path]
-		if !d.Suspended || o == nil || o.Life != Running && o.Life != Kept {
+		if !d.Suspended || o == nil || o.Phase != Running && o.Phase != Managed {
 			continue
 		}
 		if p.ending == nil {
@@ -312,10 +312,10 @@ func (p *planner) suspending(desired []Desired) {
 
 func (p *planner) node(d *Desired, o *Observed) {
 	switch {
-	case o.Life == Down && o.Lives: // whatever else is to be done: it must be known
-		p.Actions = append(p.Actions, Action{Kind: Start, Path: d.Path, Lives: true,
+	case o.Phase == Pending && o.Adoptable: // whatever else is to be done: it must be known
+		p.Actions = append(p.Actions, Action{Kind: Start, Path: d.Path, Adopt: true,
 			Reason: "it runs, and is taken over"})
-	case d.Suspended && (o.Life == Running || o.Life == Kept && !o.Draining):
+	case d.Suspended && (o.Phase == Running || o.Phase == Managed && !o.Draining):
 		switch {
 		case p.within(d.Path): // which ends with that
 			return
@@ -333,9 +333,9 @@ func (p *planner) node(d *Desired, o *Observed) {
 	case d.Suspended, d.Retired, o.Draining:
 	case o.Held:
 		p.heldBack(d, o)
-	case o.Life == Down:
+	case o.Phase == Pending:
 		p.start(d)
-	case o.Life == Running:
+	case o.Phase == Running:
 		p.running(d, o)
 	}
 }
