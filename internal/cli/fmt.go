@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/format"
 	"github.com/coppice-dev/coppice/sage/load"
 	"github.com/coppice-dev/coppice/sage/source"
-	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/printer"
 )
 
 func newFmt(s *streams) *cobra.Command {
@@ -113,7 +113,7 @@ func (f *formatting) input() {
 		return
 	}
 	file := source.NewFile("<stdin>", text)
-	after, diagnostics := syntax.Format(file)
+	after, diagnostics := printer.Format(file)
 	switch {
 	case diag.HasErrors(diagnostics):
 		f.show(diagnostics)

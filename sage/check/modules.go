@@ -3,6 +3,7 @@ package check
 import (
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/parser"
 )
 
 // use is a name that a module takes from another, or all of them.
@@ -24,7 +25,7 @@ const (
 // module reads a file and the modules that it declares. It returns nil if
 // there are too many.
 func (c *checker) module(file *source.File, parent *Module, d *syntax.ModDecl) *Module {
-	tree, diagnostics := syntax.Parse(file)
+	tree, diagnostics := parser.Parse(file)
 	for _, d := range diagnostics {
 		c.report(d)
 		c.bad[file] = true

@@ -7,6 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/library"
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/parser"
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
@@ -62,7 +63,7 @@ func newUniverse() *universe {
 	for _, f := range all {
 		text.WriteString("extern fn " + f.Signature + "\n")
 	}
-	tree, _ := syntax.Parse(source.NewFile("library", text.String()))
+	tree, _ := parser.Parse(source.NewFile("library", text.String()))
 	for i, d := range tree.Decls {
 		if i < len(kinds) {
 			u.declare(d, kinds[i].Doc)

@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/load"
 	"github.com/coppice-dev/coppice/sage/source"
-	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/printer"
 )
 
 // Change is what formatting makes of a file.
@@ -40,7 +40,7 @@ func Read(path string) (Change, []diag.Diagnostic, error) {
 	if err != nil {
 		return Change{}, nil, err
 	}
-	after, diagnostics := syntax.Format(source.NewFile(path, text))
+	after, diagnostics := printer.Format(source.NewFile(path, text))
 	if diag.HasErrors(diagnostics) {
 		return Change{}, diagnostics, nil
 	}

@@ -5,6 +5,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/parser"
+	"github.com/coppice-dev/coppice/sage/syntax/printer"
 )
 
 func (s *server) definition(p *positionParams) ([]location, error) {
@@ -51,7 +53,7 @@ func (s *server) format(p *documentParams) ([]textEdit, error) {
 		return nil, failure("it cannot be formatted: %v", err)
 	}
 	file := source.NewFile(path, d.text)
-	after, diagnostics := syntax.Format(file)
+	after, diagnostics := printer.Format(file)
 	if diag.HasErrors(diagnostics) {
 		return nil, failure("a program with errors of form is left as it is: %s", diagnostics[0].Error())
 	}
@@ -64,7 +66,7 @@ func (s *server) symbols(p *documentParams) ([]documentSymbol, error) {
 	if !ok || d.fault() != nil {
 		return symbols, nil
 	}
-	tree, _ := syntax.Parse(source.NewFile(d.path, d.text))
+	tree, _ := parser.Parse(source.NewFile(d.path, d.text))
 	for _, decl := range tree.Decls {
 		if symbol, ok := symbolOf(decl); ok {
 			symbols = append(symbols, symbol)

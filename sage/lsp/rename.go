@@ -9,6 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/parser"
 )
 
 // renamable is what is at a place, if it can have another name.
@@ -91,7 +92,7 @@ func (s *server) rename(p *renameParams) (*workspaceEdit, error) {
 
 // isName reports whether a text is a name of the language.
 func isName(text string) bool {
-	tokens, comments, diagnostics := syntax.Scan(source.NewFile("", text))
+	tokens, comments, diagnostics := parser.Scan(source.NewFile("", text))
 	return len(tokens) == 2 && len(comments) == 0 && len(diagnostics) == 0 && tokens[0].Kind.IsName() &&
 		int(tokens[0].End-tokens[0].Start) == len(text) && text != "_"
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/library"
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/parser"
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
@@ -244,7 +245,7 @@ func (c *completer) members(x *syntax.FieldExpr) {
 // takes reports whether values of a type can be the first of what a function
 // of the library is given.
 func takes(f *library.Function, t *types.Type) bool {
-	tree, _ := syntax.Parse(source.NewFile("library", "extern fn "+f.Signature))
+	tree, _ := parser.Parse(source.NewFile("library", "extern fn "+f.Signature))
 	if len(tree.Decls) == 0 {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/parser"
 )
 
 // show writes a tree as (Kind part part …), without spans and without what is
@@ -129,7 +130,7 @@ func TestExpressions(t *testing.T) {
 		{"agent + test + error + message + start + restart + reply + infer", "(BinaryExpr + (BinaryExpr + (BinaryExpr + (BinaryExpr + (BinaryExpr + (BinaryExpr + (BinaryExpr + agent test) error) message) start) restart) reply) infer)"},
 	}
 	for _, test := range tests {
-		f, diagnostics := syntax.Parse(source.NewFile("", "const X = "+test.text+";"))
+		f, diagnostics := parser.Parse(source.NewFile("", "const X = "+test.text+";"))
 		if len(diagnostics) > 0 {
 			if test.want != "" {
 				t.Errorf("%s: %v", test.text, diagnostics[0])
@@ -169,7 +170,7 @@ func TestStatements(t *testing.T) {
 	}
 	for _, test := range tests {
 		stays(t, "fn f() { "+test.text+" }")
-		f, diagnostics := syntax.Parse(source.NewFile("", "fn f() { "+test.text+" }"))
+		f, diagnostics := parser.Parse(source.NewFile("", "fn f() { "+test.text+" }"))
 		if len(diagnostics) > 0 {
 			t.Errorf("%s: %v", test.text, diagnostics[0])
 			continue

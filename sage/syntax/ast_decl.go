@@ -236,12 +236,15 @@ const (
 	EventPause
 	EventResume
 	EventMessage
-	events
 )
 
 // String is the event as it is written.
 func (e Event) String() string {
-	return [...]string{"start", "waking", "resting", "error", "pause", "resume", "message", "?"}[min(e, events)]
+	names := [...]string{"start", "waking", "resting", "error", "pause", "resume", "message"}
+	if int(e) < len(names) {
+		return names[e]
+	}
+	return "?"
 }
 
 // Receives is the type of the messages of the agent, nil if it says none.

@@ -6,7 +6,8 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/sage/source"
-	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/parser"
+	"github.com/coppice-dev/coppice/sage/syntax/printer"
 )
 
 // lines is a program of at least n lines: that of the page, over and over.
@@ -24,7 +25,7 @@ func BenchmarkParse10000Lines(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, diagnostics := syntax.Parse(source.NewFile("x.sg", text)); len(diagnostics) > 0 {
+		if _, diagnostics := parser.Parse(source.NewFile("x.sg", text)); len(diagnostics) > 0 {
 			b.Fatal(diagnostics[0])
 		}
 	}
@@ -35,7 +36,7 @@ func BenchmarkScan10000Lines(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		syntax.Scan(source.NewFile("x.sg", text))
+		parser.Scan(source.NewFile("x.sg", text))
 	}
 }
 
@@ -44,7 +45,7 @@ func BenchmarkFormat10000Lines(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, diagnostics := syntax.Format(source.NewFile("x.sg", text)); len(diagnostics) > 0 {
+		if _, diagnostics := printer.Format(source.NewFile("x.sg", text)); len(diagnostics) > 0 {
 			b.Fatal(diagnostics[0])
 		}
 	}

@@ -12,7 +12,3 @@ const (
 	CodeTarget     = "E008" // cannot be assigned to
 	CodeFormat     = "E009" // a fault of the formatter
 )
-
-// maxDiagnostics is how many errors of one file are told; there is no use in
-// more at a time.
-const maxDiagnostics = 100

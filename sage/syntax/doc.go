@@ -1,4 +1,4 @@
-// Package syntax knows what a Sage program looks like: it reads the text of
-// one into a tree, tells what is wrong with its form, and prints it in the one
-// form that is the same for everybody.
+// Package syntax defines the tokens and the syntax tree of Sage programs. Package
+// parser makes a tree of a text, package printer a text of a tree, as go/ast,
+// go/parser and go/printer do for Go.
 package syntax

@@ -8,6 +8,8 @@ import (
 
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/parser"
+	"github.com/coppice-dev/coppice/sage/syntax/printer"
 )
 
 // seeds are programs that fuzzing starts from.
@@ -35,7 +37,7 @@ func FuzzScan(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		file := source.NewFile("x.sg", text)
-		tokens, comments, diagnostics := syntax.Scan(file)
+		tokens, comments, diagnostics := parser.Scan(file)
 		end := int32(0)
 		for i, token := range tokens {
 			if token.Start < end || token.End < token.Start || int(token.End) > len(text) || (token.Kind == syntax.EOF) != (i == len(tokens)-1) {
@@ -60,7 +62,7 @@ func FuzzParse(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		file := source.NewFile("x.sg", text)
-		tree, diagnostics := syntax.Parse(file)
+		tree, diagnostics := parser.Parse(file)
 		for _, d := range diagnostics {
 			if d.Span.Start < 0 || d.Span.End < d.Span.Start || int(d.Span.End) > len(text) || d.Message == "" || d.Code == "" {
 				t.Fatalf("%+v", d)
@@ -104,8 +106,8 @@ func FuzzFormat(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		file := source.NewFile("x.sg", text)
-		formatted, diagnostics := syntax.Format(file)
-		if _, errors := syntax.Parse(file); len(errors) > 0 {
+		formatted, diagnostics := printer.Format(file)
+		if _, errors := parser.Parse(file); len(errors) > 0 {
 			if formatted != "" || len(diagnostics) == 0 {
 				t.Fatalf("a file with errors was formatted to %q", formatted)
 			}
@@ -162,7 +164,7 @@ func TestHostile(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			tree, diagnostics := syntax.Parse(source.NewFile("x.sg", test.text))
+			tree, diagnostics := parser.Parse(source.NewFile("x.sg", test.text))
 			if len(diagnostics) == 0 || len(diagnostics) > 100 {
 				t.Fatalf("%d errors", len(diagnostics))
 			}
@@ -173,7 +175,7 @@ func TestHostile(t *testing.T) {
 			if !found {
 				t.Errorf("no %s, but %v", test.want, diagnostics[0])
 			}
-			_ = syntax.Print(tree)
+			_ = printer.Print(tree)
 			_ = syntax.Same(tree, tree)
 		})
 	}
@@ -196,7 +198,7 @@ func TestLongLines(t *testing.T) {
 		"errors":  strings.Repeat("let ", size/4),
 	} {
 		t.Run(name, func(t *testing.T) {
-			tree, diagnostics := syntax.Parse(source.NewFile("x.sg", text))
+			tree, diagnostics := parser.Parse(source.NewFile("x.sg", text))
 			if tree == nil {
 				t.Fatal("no tree")
 			}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/sage/source"
-	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/printer"
 )
 
 // TestFormat compares testdata/format/x.sg, formatted, with x.golden.
@@ -58,7 +58,7 @@ func TestFormatPage(t *testing.T) {
 }
 
 func TestFormatRefusesErrors(t *testing.T) {
-	got, diagnostics := syntax.Format(source.NewFile("x.sg", "fn f() { let x = ; }"))
+	got, diagnostics := printer.Format(source.NewFile("x.sg", "fn f() { let x = ; }"))
 	if got != "" || len(diagnostics) != 1 {
 		t.Errorf("got %q and %v", got, diagnostics)
 	}

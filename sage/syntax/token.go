@@ -183,8 +183,8 @@ var words = func() map[string]Kind {
 	return m
 }()
 
-// lookup is the kind of a word.
-func lookup(word string) Kind {
+// Lookup returns the kind of a word: that of its keyword, or Name.
+func Lookup(word string) Kind {
 	if word[0] < 'a' || len(word) < 2 || len(word) > len("checkpoint") {
 		return Name
 	}
@@ -198,4 +198,25 @@ func lookup(word string) Kind {
 type Token struct {
 	Kind       Kind
 	Start, End int32
+}
+
+// Precedence returns how tightly a binary operator binds; 0 for other tokens.
+func Precedence(k Kind) int {
+	switch k {
+	case OrOr:
+		return 1
+	case AndAnd:
+		return 2
+	case Equal, NotEqual:
+		return 3
+	case Less, Greater, LessEqual, GreaterEqual:
+		return 4
+	case Concat:
+		return 5
+	case Add, Sub:
+		return 6
+	case Mul, Div, Rem:
+		return 7
+	}
+	return 0
 }

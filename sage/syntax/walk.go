@@ -10,13 +10,13 @@ import (
 // consists of, in the order of the text.
 func Inspect(n Node, visit func(Node) bool) {
 	if visit(n) {
-		children(n, func(child Node) { Inspect(child, visit) })
+		VisitChildren(n, func(child Node) { Inspect(child, visit) })
 	}
 }
 
-// children calls visit for the nodes of which n consists directly, in the
-// order of the text.
-func children(n Node, visit func(Node)) {
+// VisitChildren calls visit for the nodes of which n directly consists, in the order
+// of the text.
+func VisitChildren(n Node, visit func(Node)) {
 	switch n := n.(type) {
 	case *File:
 		each(n.Decls, visit)

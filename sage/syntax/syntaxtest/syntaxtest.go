@@ -11,6 +11,8 @@ import (
 
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/parser"
+	"github.com/coppice-dev/coppice/sage/syntax/printer"
 )
 
 // File draws a tree. It has no spans, and parentheses wherever one is needed,
@@ -27,14 +29,14 @@ func File() *rapid.Generator[*syntax.File] {
 // all places. What is in it that depends on line ends is right.
 func Text() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
-		return Scatter(t, syntax.Print(File().Draw(t, "file")))
+		return Scatter(t, printer.Print(File().Draw(t, "file")))
 	})
 }
 
 // Scatter puts blanks, line ends and comments between the tokens of a program
 // that has no errors.
 func Scatter(t *rapid.T, text string) string {
-	tokens, _, _ := syntax.Scan(source.NewFile("", text))
+	tokens, _, _ := parser.Scan(source.NewFile("", text))
 	var b strings.Builder
 	n := 0
 	for i, token := range tokens {

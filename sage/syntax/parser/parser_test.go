@@ -1,4 +1,4 @@
-package syntax_test
+package parser_test
 
 import (
 	"os"
@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/sage/source"
-	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/parser"
 )
 
 func TestPagePrograms(t *testing.T) {
-	files, _ := filepath.Glob("testdata/page/*.sg")
+	files, _ := filepath.Glob("../testdata/page/*.sg")
 	if len(files) != 8 {
 		t.Fatalf("found %d programs of the page, want 8", len(files))
 	}
@@ -19,7 +19,7 @@ func TestPagePrograms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, diagnostics := syntax.Parse(source.NewFile(name, string(text)))
+		_, diagnostics := parser.Parse(source.NewFile(name, string(text)))
 		for _, d := range diagnostics {
 			t.Error(d)
 		}

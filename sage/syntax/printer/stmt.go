@@ -1,11 +1,13 @@
-package syntax
+package printer
+
+import "github.com/coppice-dev/coppice/sage/syntax"
 
 // block is a block with each statement in lines of its own.
-func (p *printer) block(b *Block) *doc {
+func (p *printer) block(b *syntax.Block) *doc {
 	return p.with(b, p.bareBlock(b))
 }
 
-func (p *printer) bareBlock(b *Block) *doc {
+func (p *printer) bareBlock(b *syntax.Block) *doc {
 	nodes := nodesOf(b.Stmts)
 	docs := make([]*doc, 0, len(b.Stmts)+1)
 	for i, s := range b.Stmts {
@@ -20,14 +22,14 @@ func (p *printer) bareBlock(b *Block) *doc {
 
 // brief is a block that is an expression only: in one line, if it is so in the
 // text and fits.
-func (p *printer) brief(b *Block) *doc {
+func (p *printer) brief(b *syntax.Block) *doc {
 	if !p.isBrief(b) {
 		return p.block(b)
 	}
 	return p.with(b, group(text("{"), indent(line, p.expr(b.Tail)), line, text("}")))
 }
 
-func (p *printer) isBrief(b *Block) bool {
+func (p *printer) isBrief(b *syntax.Block) bool {
 	if b.Tail == nil || len(b.Stmts) > 0 || p.opened(b.Tail) {
 		return false
 	}
@@ -37,7 +39,7 @@ func (p *printer) isBrief(b *Block) bool {
 
 // value is what stands behind an equals sign or a colon: in the next line if a
 // comment stands before it.
-func (p *printer) value(x Expr) *doc {
+func (p *printer) value(x syntax.Expr) *doc {
 	d := p.expr(x)
 	if found := p.notes[x]; found != nil && len(found.leading) > 0 {
 		return indent(hard, d)
@@ -45,13 +47,13 @@ func (p *printer) value(x Expr) *doc {
 	return concat(text(" "), d)
 }
 
-func (p *printer) stmt(s Stmt, last bool) *doc {
+func (p *printer) stmt(s syntax.Stmt, last bool) *doc {
 	return p.with(s, p.bareStmt(s, last))
 }
 
-func (p *printer) bareStmt(s Stmt, last bool) *doc {
+func (p *printer) bareStmt(s syntax.Stmt, last bool) *doc {
 	switch s := s.(type) {
-	case *LetStmt:
+	case *syntax.LetStmt:
 		word := "let "
 		if s.Mut {
 			word = "let mut "
@@ -61,25 +63,25 @@ func (p *printer) bareStmt(s Stmt, last bool) *doc {
 			parts = append(parts, text(": "), p.typ(s.Type))
 		}
 		return concat(append(parts, text(" ="), p.value(s.Value), text(";"))...)
-	case *AssignStmt:
+	case *syntax.AssignStmt:
 		return concat(p.expr(s.Target), text(" "+s.Op.String()), p.value(s.Value), text(";"))
-	case *ExprStmt:
+	case *syntax.ExprStmt:
 		switch x := s.X.(type) {
-		case *IfExpr:
+		case *syntax.IfExpr:
 			return concat(p.with(x, p.ifStmt(x)), end(last))
-		case *MatchExpr, *BlockExpr:
+		case *syntax.MatchExpr, *syntax.BlockExpr:
 			return concat(p.expr(x), end(last))
 		}
 		return concat(p.expr(s.X), text(";"))
-	case *ForStmt:
+	case *syntax.ForStmt:
 		return concat(text("for "), p.pattern(s.Pattern), text(" in "), p.expr(s.X), text(" "), p.block(s.Body))
-	case *WhileStmt:
+	case *syntax.WhileStmt:
 		return concat(text("while "), p.expr(s.Cond), text(" "), p.block(s.Body))
-	case *LoopStmt:
+	case *syntax.LoopStmt:
 		return concat(text("loop "), p.block(s.Body))
-	case *SpanStmt:
+	case *syntax.SpanStmt:
 		return concat(text("span "), p.expr(s.Name), text(" "), p.block(s.Body))
-	case *MockStmt:
+	case *syntax.MockStmt:
 		return p.mockStmt(s)
 	}
 	return text(s.Extent().Source())
@@ -94,7 +96,7 @@ func end(last bool) *doc {
 	return none
 }
 
-func (p *printer) mockStmt(s *MockStmt) *doc {
+func (p *printer) mockStmt(s *syntax.MockStmt) *doc {
 	what := text("mock divine")
 	switch {
 	case s.Tool != nil:
@@ -105,27 +107,27 @@ func (p *printer) mockStmt(s *MockStmt) *doc {
 	return concat(what, text(" ->"), p.value(s.Value), text(";"))
 }
 
-func (p *printer) ifStmt(x *IfExpr) *doc {
+func (p *printer) ifStmt(x *syntax.IfExpr) *doc {
 	d := concat(text("if "), p.expr(x.Cond), text(" "), p.block(x.Then))
 	switch e := x.Else.(type) {
-	case *IfExpr:
+	case *syntax.IfExpr:
 		return concat(d, text(" else "), p.with(e, p.ifStmt(e)))
-	case *BlockExpr:
+	case *syntax.BlockExpr:
 		return concat(d, text(" else "), p.block(e.Block))
 	}
 	return d
 }
 
 // ifExpr is an if with a value: in one line if it is so in the text and fits.
-func (p *printer) ifExpr(x *IfExpr) *doc {
-	for e := Expr(x); e != nil; {
+func (p *printer) ifExpr(x *syntax.IfExpr) *doc {
+	for e := syntax.Expr(x); e != nil; {
 		switch n := e.(type) {
-		case *IfExpr:
+		case *syntax.IfExpr:
 			if !p.isBrief(n.Then) || n.Else == nil {
 				return p.ifStmt(x)
 			}
 			e = n.Else
-		case *BlockExpr:
+		case *syntax.BlockExpr:
 			if !p.isBrief(n.Block) {
 				return p.ifStmt(x)
 			}
@@ -135,18 +137,18 @@ func (p *printer) ifExpr(x *IfExpr) *doc {
 	return group(p.briefIf(x))
 }
 
-func (p *printer) briefIf(x *IfExpr) *doc {
+func (p *printer) briefIf(x *syntax.IfExpr) *doc {
 	d := concat(text("if "), p.expr(x.Cond), text(" "), p.arm(x.Then))
 	switch e := x.Else.(type) {
-	case *IfExpr:
+	case *syntax.IfExpr:
 		return concat(d, text(" else "), p.with(e, p.briefIf(e)))
-	case *BlockExpr:
+	case *syntax.BlockExpr:
 		return concat(d, text(" else "), p.arm(e.Block))
 	}
 	return d
 }
 
 // arm is a brief block that is broken if the group around it is.
-func (p *printer) arm(b *Block) *doc {
+func (p *printer) arm(b *syntax.Block) *doc {
 	return p.with(b, concat(text("{"), indent(line, p.expr(b.Tail)), line, text("}")))
 }

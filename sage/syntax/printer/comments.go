@@ -1,15 +1,17 @@
-package syntax
+package printer
 
 import (
 	"slices"
 	"strings"
+
+	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
 // notes are the comments of a node.
 type notes struct {
-	leading  []Comment // in lines of their own before it
-	inner    []Comment // in it, before all that it consists of
-	trailing []Comment // behind it, in its line or in lines of their own
+	leading  []syntax.Comment // in lines of their own before it
+	inner    []syntax.Comment // in it, before all that it consists of
+	trailing []syntax.Comment // behind it, in its line or in lines of their own
 }
 
 // attachment gives every comment of a file to a node. Comments always go to the
@@ -17,12 +19,12 @@ type notes struct {
 // own to what follows, or to what is before it if nothing does.
 type attachment struct {
 	text  string
-	notes map[Node]*notes
-	parts map[Node][]Node // those of nodes that comments were looked for in
+	notes map[syntax.Node]*notes
+	parts map[syntax.Node][]syntax.Node // those of nodes that comments were looked for in
 }
 
-func attach(f *File) *attachment {
-	a := &attachment{notes: map[Node]*notes{}, parts: map[Node][]Node{}}
+func attach(f *syntax.File) *attachment {
+	a := &attachment{notes: map[syntax.Node]*notes{}, parts: map[syntax.Node][]syntax.Node{}}
 	if f.File != nil {
 		a.text = f.File.Text
 	}
@@ -32,10 +34,10 @@ func attach(f *File) *attachment {
 	return a
 }
 
-func (a *attachment) attach(in Node, c Comment) {
+func (a *attachment) attach(in syntax.Node, c syntax.Comment) {
 	for {
 		parts := a.partsOf(in)
-		i, _ := slices.BinarySearchFunc(parts, c.Start, func(n Node, at int32) int {
+		i, _ := slices.BinarySearchFunc(parts, c.Start, func(n syntax.Node, at int32) int {
 			if n.Extent().Start < at {
 				return -1
 			}
@@ -72,7 +74,7 @@ func (a *attachment) attach(in Node, c Comment) {
 
 // inEmpty reports whether a comment stands in the empty braces or parentheses
 // with which a node ends.
-func (a *attachment) inEmpty(n Node, parts []Node, c Comment) bool {
+func (a *attachment) inEmpty(n syntax.Node, parts []syntax.Node, c syntax.Comment) bool {
 	span := n.Extent()
 	if c.Start < span.Start {
 		return true // before the brace of an empty block
@@ -104,16 +106,16 @@ func (a *attachment) inEmpty(n Node, parts []Node, c Comment) bool {
 	return false
 }
 
-func isBlock(n Node) bool {
+func isBlock(n syntax.Node) bool {
 	switch n.(type) {
-	case *Block, *BlockExpr:
+	case *syntax.Block, *syntax.BlockExpr:
 		return true
 	}
 	return false
 }
 
-func (a *attachment) of(n Node) *notes {
-	if b, ok := n.(*BlockExpr); ok {
+func (a *attachment) of(n syntax.Node) *notes {
+	if b, ok := n.(*syntax.BlockExpr); ok {
 		n = b.Block
 	}
 	found := a.notes[n]
@@ -125,22 +127,22 @@ func (a *attachment) of(n Node) *notes {
 }
 
 // partsOf are the nodes that n consists of and that stand in the text.
-func (a *attachment) partsOf(n Node) []Node {
+func (a *attachment) partsOf(n syntax.Node) []syntax.Node {
 	parts, ok := a.parts[n]
 	if !ok {
-		children(n, func(child Node) {
+		syntax.VisitChildren(n, func(child syntax.Node) {
 			if child.Extent().Valid() {
 				parts = append(parts, child)
 			}
 		})
-		slices.SortStableFunc(parts, func(a, b Node) int { return int(a.Extent().Start - b.Extent().Start) })
+		slices.SortStableFunc(parts, func(a, b syntax.Node) int { return int(a.Extent().Start - b.Extent().Start) })
 		a.parts[n] = parts
 	}
 	return parts
 }
 
 // ownLine reports whether nothing but blanks stands before the comment in its line.
-func (a *attachment) ownLine(c Comment) bool {
+func (a *attachment) ownLine(c syntax.Comment) bool {
 	return lineEndsBefore(a.text, c.Start) > 0
 }
 

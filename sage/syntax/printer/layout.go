@@ -1,4 +1,4 @@
-package syntax
+package printer
 
 import (
 	"strings"

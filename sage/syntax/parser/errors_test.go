@@ -1,4 +1,4 @@
-package syntax_test
+package parser_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/sage/source"
-	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/parser"
 )
 
 // TestErrors tells of each program what is wrong with it: all of it, and
@@ -144,7 +144,7 @@ func TestErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, diagnostics := syntax.Parse(source.NewFile("", test.text))
+			_, diagnostics := parser.Parse(source.NewFile("", test.text))
 			var got []string
 			for _, d := range diagnostics {
 				s := fmt.Sprintf("%v %s %s", d.Span.Position(), d.Code, d.Message)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/coppice-dev/coppice/sage/source"
 	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/parser"
+	"github.com/coppice-dev/coppice/sage/syntax/printer"
 	"github.com/coppice-dev/coppice/sage/syntax/syntaxtest"
 )
 
@@ -30,12 +32,12 @@ type fataler interface {
 // with all of its comments, and that formatting it twice changes nothing.
 func stays(t fataler, text string) {
 	t.Helper()
-	before, diagnostics := syntax.Parse(source.NewFile("x.sg", text))
+	before, diagnostics := parser.Parse(source.NewFile("x.sg", text))
 	if len(diagnostics) > 0 {
 		t.Fatalf("%v\nin\n%s", diagnostics[0], text)
 	}
 	once := format(t, text)
-	after, diagnostics := syntax.Parse(source.NewFile("x.sg", once))
+	after, diagnostics := parser.Parse(source.NewFile("x.sg", once))
 	if len(diagnostics) > 0 {
 		t.Fatalf("%v\nin what was made of\n%s\nwhich is\n%s", diagnostics[0], text, once)
 	}
@@ -52,12 +54,12 @@ func stays(t fataler, text string) {
 
 func format(t fataler, text string) string {
 	t.Helper()
-	formatted, diagnostics := syntax.Format(source.NewFile("x.sg", text))
+	formatted, diagnostics := printer.Format(source.NewFile("x.sg", text))
 	if len(diagnostics) > 0 {
-		f, _ := syntax.Parse(source.NewFile("x.sg", text))
-		once := syntax.Print(f)
-		f, _ = syntax.Parse(source.NewFile("x.sg", once))
-		t.Fatalf("%v: of\n%s\nwas made\n%s\nand of that\n%s", diagnostics[0], text, once, syntax.Print(f))
+		f, _ := parser.Parse(source.NewFile("x.sg", text))
+		once := printer.Print(f)
+		f, _ = parser.Parse(source.NewFile("x.sg", once))
+		t.Fatalf("%v: of\n%s\nwas made\n%s\nand of that\n%s", diagnostics[0], text, once, printer.Print(f))
 	}
 	return formatted
 }
@@ -65,9 +67,9 @@ func format(t fataler, text string) string {
 func TestPrintRandomTrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := syntaxtest.File().Draw(t, "file")
-		text := syntax.Print(tree)
+		text := printer.Print(tree)
 		stays(t, text)
-		read, _ := syntax.Parse(source.NewFile("x.sg", text))
+		read, _ := parser.Parse(source.NewFile("x.sg", text))
 		if !syntax.Same(plain(tree), plain(read)) {
 			t.Fatalf("another program was printed:\n%s", text)
 		}

@@ -1,20 +1,24 @@
-package syntax
+package printer
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/coppice-dev/coppice/sage/syntax"
+)
 
 // breakable is from how many calls on a chain is put into several lines if it
 // does not fit into one.
 const breakable = 3
 
 // chain prints calls, fields and elements: x.a().b()[i].
-func (p *printer) chain(x Expr) *doc {
+func (p *printer) chain(x syntax.Expr) *doc {
 	type link struct {
 		d    *doc
 		call bool // a method is called
 	}
 	var links []link // backwards
 	root, calls := x, 0
-	add := func(n Expr, d *doc, call bool) {
+	add := func(n syntax.Expr, d *doc, call bool) {
 		if n != x {
 			d = concat(d, concat(p.after(n)...))
 		}
@@ -22,9 +26,9 @@ func (p *printer) chain(x Expr) *doc {
 	}
 	for root == x || !p.hasLeading(root) {
 		switch n := root.(type) {
-		case *CallExpr:
+		case *syntax.CallExpr:
 			args := p.args(n, "(", n.Args)
-			if f, ok := n.Fun.(*FieldExpr); ok && !p.hasLeading(f) {
+			if f, ok := n.Fun.(*syntax.FieldExpr); ok && !p.hasLeading(f) {
 				add(n, concat(text("."), p.name(f.Name), concat(p.after(f)...), args), true)
 				root, calls = f.X, calls+1
 				continue
@@ -32,19 +36,19 @@ func (p *printer) chain(x Expr) *doc {
 			add(n, args, false)
 			root = n.Fun
 			continue
-		case *FieldExpr:
+		case *syntax.FieldExpr:
 			add(n, concat(text("."), p.name(n.Name)), false)
 			root = n.X
 			continue
-		case *ElemExpr:
+		case *syntax.ElemExpr:
 			dot := "."
-			if _, number := n.X.(*IntLit); number {
+			if _, number := n.X.(*syntax.IntLit); number {
 				dot = " ." // 1 .0 is no Float
 			}
 			add(n, text(dot+integer(int64(n.Index))), false)
 			root = n.X
 			continue
-		case *IndexExpr:
+		case *syntax.IndexExpr:
 			add(n, group(text("["), indent(soft, p.expr(n.Index)), soft, text("]")), false)
 			root = n.X
 			continue
@@ -72,7 +76,7 @@ func (p *printer) chain(x Expr) *doc {
 
 // args are the arguments of a call. The last one may go over several lines
 // while the others stay in one, if it is made for that.
-func (p *printer) args(n Node, open string, args []Expr) *doc {
+func (p *printer) args(n syntax.Node, open string, args []syntax.Expr) *doc {
 	if len(args) == 0 || p.hasInner(n) {
 		return p.list(n, open, docsOf(args, p.expr), ")")
 	}
@@ -116,52 +120,52 @@ func spread(d *doc) *doc {
 	return &wide
 }
 
-func (p *printer) hasInner(n Node) bool {
+func (p *printer) hasInner(n syntax.Node) bool {
 	found := p.notes[n]
 	return found != nil && len(found.inner) > 0
 }
 
 // spreads reports whether an expression is mostly something in brackets, which
 // can go over several lines in the brackets of a call: alone, or behind others.
-func spreads(x Expr, alone bool) bool {
+func spreads(x syntax.Expr, alone bool) bool {
 	switch x := x.(type) {
-	case *RecordLit:
+	case *syntax.RecordLit:
 		return len(x.Inits) > 0
-	case *ListLit:
+	case *syntax.ListLit:
 		return len(x.Elems) > 0
-	case *MapLit:
+	case *syntax.MapLit:
 		return len(x.Entries) > 0
-	case *ClosureExpr:
+	case *syntax.ClosureExpr:
 		switch x.Body.(type) {
-		case *BlockExpr, *MatchExpr:
+		case *syntax.BlockExpr, *syntax.MatchExpr:
 			return true
 		}
-	case *MatchExpr, *BlockExpr:
+	case *syntax.MatchExpr, *syntax.BlockExpr:
 		return true
-	case *CatchExpr:
+	case *syntax.CatchExpr:
 		return x.Body != nil
-	case *TryExpr:
+	case *syntax.TryExpr:
 		return spreads(x.X, alone)
-	case *CallExpr:
+	case *syntax.CallExpr:
 		return alone && len(x.Args) > 0 && !isChain(x)
-	case *StringLit:
+	case *syntax.StringLit:
 		return len(x.Text) > 0 && slices.Contains([]byte(x.Text), '\n')
 	}
 	return false
 }
 
 // isChain reports whether a call is one of a chain that is broken before its dots.
-func isChain(x Expr) bool {
+func isChain(x syntax.Expr) bool {
 	for calls := 0; calls < breakable; {
 		switch n := x.(type) {
-		case *CallExpr:
+		case *syntax.CallExpr:
 			calls++
 			x = n.Fun
-		case *FieldExpr:
+		case *syntax.FieldExpr:
 			x = n.X
-		case *ElemExpr:
+		case *syntax.ElemExpr:
 			x = n.X
-		case *IndexExpr:
+		case *syntax.IndexExpr:
 			x = n.X
 		default:
 			return false

@@ -1,4 +1,4 @@
-package syntax
+package parser
 
 import (
 	"strings"
@@ -7,13 +7,14 @@ import (
 
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
 // Scan cuts a text into tokens, of which the last is EOF, and comments. It
 // takes any text; what cannot be a token is reported and becomes Invalid.
-func Scan(file *source.File) ([]Token, []Comment, []diag.Diagnostic) {
+func Scan(file *source.File) ([]syntax.Token, []syntax.Comment, []diag.Diagnostic) {
 	s := scanner{file: file, src: file.Text}
-	s.tokens = make([]Token, 0, len(s.src)/5+8)
+	s.tokens = make([]syntax.Token, 0, len(s.src)/5+8)
 	s.scan()
 	return s.tokens, s.comments, s.diagnostics
 }
@@ -22,8 +23,8 @@ type scanner struct {
 	file        *source.File
 	src         string
 	pos         int
-	tokens      []Token
-	comments    []Comment
+	tokens      []syntax.Token
+	comments    []syntax.Comment
 	diagnostics []diag.Diagnostic
 
 	// braces are the open braces in each interpolation that is open, the
@@ -57,7 +58,7 @@ func (s *scanner) scan() {
 		}
 		s.endless()
 	}
-	s.emit(EOF, s.pos)
+	s.emit(syntax.EOF, s.pos)
 }
 
 // bom skips the mark of UTF-8, and refuses UTF-16.
@@ -66,13 +67,13 @@ func (s *scanner) bom() {
 	case strings.HasPrefix(s.src, "\ufeff"):
 		s.pos = len("\ufeff")
 	case strings.HasPrefix(s.src, "\xff\xfe"), strings.HasPrefix(s.src, "\xfe\xff"):
-		s.report(0, 2, CodeCharacter, "this file is encoded in UTF-16", "save it as UTF-8")
+		s.report(0, 2, syntax.CodeCharacter, "this file is encoded in UTF-16", "save it as UTF-8")
 		s.pos = len(s.src)
 	}
 }
 
-func (s *scanner) emit(k Kind, start int) {
-	s.tokens = append(s.tokens, Token{k, int32(start), int32(s.pos)})
+func (s *scanner) emit(k syntax.Kind, start int) {
+	s.tokens = append(s.tokens, syntax.Token{Kind: k, Start: int32(start), End: int32(s.pos)})
 }
 
 func (s *scanner) report(start, end int, code, message, help string) {
@@ -104,7 +105,7 @@ func (s *scanner) next() {
 		for s.pos < len(s.src) && (isLetter(s.src[s.pos]) || isDigit(s.src[s.pos])) {
 			s.pos++
 		}
-		s.emit(lookup(s.src[start:s.pos]), start)
+		s.emit(syntax.Lookup(s.src[start:s.pos]), start)
 	case isDigit(c):
 		s.number()
 	case c == '"' || c == '\'':
@@ -118,7 +119,7 @@ func (s *scanner) next() {
 		} else {
 			s.pos = len(s.src)
 		}
-		s.report(start, start+2, CodeForeign, "there are no comments of the form /* … */",
+		s.report(start, start+2, syntax.CodeForeign, "there are no comments of the form /* … */",
 			"begin each line of the comment with //")
 	case c < utf8.RuneSelf:
 		s.operator(c)
@@ -137,7 +138,7 @@ func (s *scanner) comment() {
 	for s.pos < start+len(text) {
 		s.char("a comment")
 	}
-	s.comments = append(s.comments, Comment{Span: s.file.Span(start, start+len(text)), Text: text})
+	s.comments = append(s.comments, syntax.Comment{Span: s.file.Span(start, start+len(text)), Text: text})
 	s.pos = start + n
 }
 
@@ -156,13 +157,14 @@ func (s *scanner) char(where string) {
 		for s.pos < len(s.src) && s.src[s.pos] >= utf8.RuneSelf && !utf8.FullRuneInString(s.src[s.pos:]) {
 			s.pos++
 		}
-		s.report(start, s.pos, CodeCharacter, "this is not UTF-8", "save the file as UTF-8")
+		s.report(start, s.pos, syntax.CodeCharacter, "this is not UTF-8", "save the file as UTF-8")
 	} else if isHidden(r) {
 		help := "remove it"
 		if where == "a string" {
 			help = "in a string, write it as " + escapeRune(r)
 		}
-		s.report(start, s.pos, CodeCharacter, "the invisible character "+codePoint(r)+" cannot stand in "+where, help)
+		s.report(start, s.pos, syntax.CodeCharacter,
+			"the invisible character "+codePoint(r)+" cannot stand in "+where, help)
 	}
 }
 
@@ -175,11 +177,11 @@ func isHidden(r rune) bool {
 func (s *scanner) number() {
 	start := s.pos
 	s.digits()
-	kind := Int
+	kind := syntax.Int
 	// After a dot a number is the index of an element: x.0.1 is (x.0).1.
-	element := len(s.tokens) > 0 && s.tokens[len(s.tokens)-1].Kind == Dot
+	element := len(s.tokens) > 0 && s.tokens[len(s.tokens)-1].Kind == syntax.Dot
 	if !element && s.peek(0) == '.' && isDigit(s.peek(1)) {
-		kind = Float
+		kind = syntax.Float
 		s.pos++
 		s.digits()
 	}
@@ -187,8 +189,9 @@ func (s *scanner) number() {
 		for s.pos < len(s.src) && (isLetter(s.src[s.pos]) || isDigit(s.src[s.pos])) {
 			s.pos++
 		}
-		s.report(start, s.pos, CodeNumber, "a number consists of digits, with a point among them if it is a Float", "")
-		kind = Invalid
+		s.report(start, s.pos, syntax.CodeNumber,
+			"a number consists of digits, with a point among them if it is a Float", "")
+		kind = syntax.Invalid
 	}
 	s.emit(kind, start)
 }
@@ -207,17 +210,17 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 func (s *scanner) operator(c byte) {
 	start := s.pos
 	second := s.peek(1)
-	two := func(next byte, with, without Kind) Kind {
+	two := func(next byte, with, without syntax.Kind) syntax.Kind {
 		if second == next {
 			s.pos++
 			return with
 		}
 		return without
 	}
-	kind := Invalid
+	kind := syntax.Invalid
 	switch c {
 	case '{':
-		kind = LBrace
+		kind = syntax.LBrace
 		if n := len(s.braces); n > 0 {
 			s.braces[n-1]++
 		}
@@ -225,72 +228,72 @@ func (s *scanner) operator(c byte) {
 		if n := len(s.braces); n > 0 {
 			if s.braces[n-1] == 0 {
 				s.braces = s.braces[:n-1]
-				s.text('"', TemplateMiddle, TemplateTail)
+				s.text('"', syntax.TemplateMiddle, syntax.TemplateTail)
 				return
 			}
 			s.braces[n-1]--
 		}
-		kind = RBrace
+		kind = syntax.RBrace
 	case '(':
-		kind = LParen
+		kind = syntax.LParen
 	case ')':
-		kind = RParen
+		kind = syntax.RParen
 	case '[':
-		kind = LBracket
+		kind = syntax.LBracket
 	case ']':
-		kind = RBracket
+		kind = syntax.RBracket
 	case ',':
-		kind = Comma
+		kind = syntax.Comma
 	case ':':
-		kind = two(':', ColonColon, Colon)
+		kind = two(':', syntax.ColonColon, syntax.Colon)
 	case '.':
-		kind = Dot
+		kind = syntax.Dot
 	case ';':
-		kind = Semicolon
+		kind = syntax.Semicolon
 	case '@':
-		kind = At
+		kind = syntax.At
 	case '#':
-		kind = Hash
+		kind = syntax.Hash
 	case '=':
 		if second == '>' {
 			s.pos++
-			kind = FatArrow
+			kind = syntax.FatArrow
 		} else {
-			kind = two('=', Equal, Assign)
+			kind = two('=', syntax.Equal, syntax.Assign)
 		}
 	case '!':
-		kind = two('=', NotEqual, Not)
+		kind = two('=', syntax.NotEqual, syntax.Not)
 	case '<':
-		kind = two('=', LessEqual, Less)
+		kind = two('=', syntax.LessEqual, syntax.Less)
 	case '>':
-		kind = two('=', GreaterEqual, Greater)
+		kind = two('=', syntax.GreaterEqual, syntax.Greater)
 	case '|':
-		kind = two('|', OrOr, Pipe)
+		kind = two('|', syntax.OrOr, syntax.Pipe)
 	case '&':
-		kind = two('&', AndAnd, Invalid)
+		kind = two('&', syntax.AndAnd, syntax.Invalid)
 	case '+':
 		if second == '+' {
 			s.pos++
 			second = s.peek(1)
-			kind = two('=', ConcatAssign, Concat)
+			kind = two('=', syntax.ConcatAssign, syntax.Concat)
 		} else {
-			kind = two('=', AddAssign, Add)
+			kind = two('=', syntax.AddAssign, syntax.Add)
 		}
 	case '-':
 		if second == '>' {
 			s.pos++
-			kind = Arrow
+			kind = syntax.Arrow
 		} else {
-			kind = two('=', SubAssign, Sub)
+			kind = two('=', syntax.SubAssign, syntax.Sub)
 		}
 	case '*':
-		kind = two('=', MulAssign, Mul)
+		kind = two('=', syntax.MulAssign, syntax.Mul)
 	case '/':
-		kind = two('=', DivAssign, Div)
+		kind = two('=', syntax.DivAssign, syntax.Div)
 	case '%':
-		kind = two('=', RemAssign, Rem)
+		kind = two('=', syntax.RemAssign, syntax.Rem)
 	}
-	if kind == Invalid {
+	if kind == syntax.Invalid {
 		s.foreign()
 		return
 	}
@@ -305,7 +308,7 @@ func (s *scanner) foreign() {
 	if before := len(s.diagnostics); true {
 		s.char("a program")
 		if len(s.diagnostics) > before || len(s.diagnostics) == maxDiagnostics {
-			s.emit(Invalid, start)
+			s.emit(syntax.Invalid, start)
 			return
 		}
 	}
@@ -329,6 +332,6 @@ func (s *scanner) foreign() {
 		}
 		message, help = "a name consists of the letters a to z and A to Z, digits and _", ""
 	}
-	s.report(start, s.pos, CodeCharacter, message, help)
-	s.emit(Invalid, start)
+	s.report(start, s.pos, syntax.CodeCharacter, message, help)
+	s.emit(syntax.Invalid, start)
 }

@@ -1,69 +1,74 @@
-package syntax
+package printer
 
-import "slices"
+import (
+	"slices"
 
-func (p *printer) expr(x Expr) *doc {
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/parser"
+)
+
+func (p *printer) expr(x syntax.Expr) *doc {
 	switch x := x.(type) {
-	case *BlockExpr:
+	case *syntax.BlockExpr:
 		return p.brief(x.Block)
-	case *Ident:
+	case *syntax.Ident:
 		return p.name(x)
-	case *Path:
+	case *syntax.Path:
 		return p.path(x, true)
 	}
 	return p.with(x, p.bareExpr(x))
 }
 
-func (p *printer) bareExpr(x Expr) *doc {
+func (p *printer) bareExpr(x syntax.Expr) *doc {
 	switch x := x.(type) {
-	case *IntLit:
+	case *syntax.IntLit:
 		return text(integer(x.Value))
-	case *FloatLit:
+	case *syntax.FloatLit:
 		return text(x.Text)
-	case *BoolLit:
+	case *syntax.BoolLit:
 		if x.Value {
 			return text("true")
 		}
 		return text("false")
-	case *StringLit:
+	case *syntax.StringLit:
 		if x.Text == "" {
 			return text(quoted(x.Value))
 		}
 		return text(x.Text)
-	case *TemplateLit:
+	case *syntax.TemplateLit:
 		return p.template(x)
-	case *ListLit:
+	case *syntax.ListLit:
 		return p.listLit(x)
-	case *MapLit:
-		docs := docsOf(x.Entries, func(e *MapEntry) *doc {
+	case *syntax.MapLit:
+		docs := docsOf(x.Entries, func(e *syntax.MapEntry) *doc {
 			return p.with(e, concat(p.expr(e.Key), text(":"), p.value(e.Value)))
 		})
 		return p.mapLit(x, docs)
-	case *TupleLit:
+	case *syntax.TupleLit:
 		return p.list(x, "(", docsOf(x.Elems, p.expr), ")")
-	case *RecordLit:
+	case *syntax.RecordLit:
 		return concat(p.path(x.Name, true), text(" "), p.braces(x, nodesOf(x.Inits), docsOf(x.Inits, p.fieldInit), ","))
-	case *ClosureExpr:
+	case *syntax.ClosureExpr:
 		return p.closure(x)
-	case *SelfExpr:
+	case *syntax.SelfExpr:
 		return text("self")
-	case *ParenExpr:
+	case *syntax.ParenExpr:
 		return group(text("("), indent(soft, p.expr(x.X)), soft, text(")"))
-	case *UnaryExpr:
+	case *syntax.UnaryExpr:
 		return concat(text(x.Op.String()), p.expr(x.X))
-	case *BinaryExpr:
+	case *syntax.BinaryExpr:
 		return p.binary(x)
-	case *CallExpr, *FieldExpr, *ElemExpr, *IndexExpr:
+	case *syntax.CallExpr, *syntax.FieldExpr, *syntax.ElemExpr, *syntax.IndexExpr:
 		return p.chain(x)
-	case *IfExpr:
+	case *syntax.IfExpr:
 		return p.ifExpr(x)
-	case *MatchExpr:
+	case *syntax.MatchExpr:
 		return p.match(x)
-	case *BreakExpr:
+	case *syntax.BreakExpr:
 		return text("break")
-	case *ContinueExpr:
+	case *syntax.ContinueExpr:
 		return text("continue")
-	case *ReturnExpr:
+	case *syntax.ReturnExpr:
 		if x.Value == nil {
 			return text("return")
 		}
@@ -73,18 +78,18 @@ func (p *printer) bareExpr(x Expr) *doc {
 }
 
 // agentExpr are the expressions of errors and agents.
-func (p *printer) agentExpr(x Expr) *doc {
+func (p *printer) agentExpr(x syntax.Expr) *doc {
 	switch x := x.(type) {
-	case *TryExpr:
+	case *syntax.TryExpr:
 		return concat(text("try"), p.value(x.X))
-	case *CatchExpr:
+	case *syntax.CatchExpr:
 		return p.catch(x)
-	case *FailExpr:
-		if paren, ok := x.X.(*ParenExpr); ok && !p.hasLeading(paren) {
+	case *syntax.FailExpr:
+		if paren, ok := x.X.(*syntax.ParenExpr); ok && !p.hasLeading(paren) {
 			return concat(text("fail"), p.expr(paren))
 		}
 		return concat(text("fail"), p.value(x.X))
-	case *RetryExpr:
+	case *syntax.RetryExpr:
 		docs := []*doc{p.expr(x.Count)}
 		if x.Delay != nil {
 			docs = append(docs, concat(text("delay:"), p.value(x.Delay)))
@@ -93,49 +98,49 @@ func (p *printer) agentExpr(x Expr) *doc {
 			docs = append(docs, concat(text("on:"), p.value(x.On)))
 		}
 		return concat(p.list(x, "retry(", docs, ")"), text(" "), p.brief(x.Body))
-	case *SummonExpr:
+	case *syntax.SummonExpr:
 		return concat(text("summon "), p.path(x.Agent, true), text(" "),
 			p.braces(x, nodesOf(x.Inits), docsOf(x.Inits, p.fieldInit), ","))
-	case *AwaitExpr:
+	case *syntax.AwaitExpr:
 		d := concat(text("await"), p.value(x.X))
 		if x.Timeout != nil {
 			d = concat(d, text(" timeout("), p.expr(x.Timeout), text(")"))
 		}
 		return d
-	case *SendExpr:
-		return p.args(x, "send(", []Expr{x.To, x.Message})
-	case *ReceiveExpr:
+	case *syntax.SendExpr:
+		return p.args(x, "send(", []syntax.Expr{x.To, x.Message})
+	case *syntax.ReceiveExpr:
 		return text("receive()")
-	case *YieldExpr:
+	case *syntax.YieldExpr:
 		if x.Value == nil {
 			return text("yield()")
 		}
-		return p.args(x, "yield(", []Expr{x.Value})
-	case *ReplyExpr:
-		return p.args(x, "reply(", []Expr{x.Value})
-	case *TraceExpr:
-		return p.args(x, "trace(", []Expr{x.Value})
-	case *CheckpointExpr:
+		return p.args(x, "yield(", []syntax.Expr{x.Value})
+	case *syntax.ReplyExpr:
+		return p.args(x, "reply(", []syntax.Expr{x.Value})
+	case *syntax.TraceExpr:
+		return p.args(x, "trace(", []syntax.Expr{x.Value})
+	case *syntax.CheckpointExpr:
 		return text("checkpoint()")
-	case *DivineExpr:
+	case *syntax.DivineExpr:
 		word := "divine("
 		if x.Infer {
 			word = "infer("
 		}
 		if x.Type == nil {
-			return p.args(x, word, []Expr{x.Prompt})
+			return p.args(x, word, []syntax.Expr{x.Prompt})
 		}
 		return p.list(x, word, []*doc{concat(p.expr(x.Prompt), text(" -> "), p.typ(x.Type))}, ")")
 	}
 	return text(x.Extent().Source())
 }
 
-func (p *printer) template(x *TemplateLit) *doc {
+func (p *printer) template(x *syntax.TemplateLit) *doc {
 	var parts []*doc
 	for i, part := range x.Parts {
 		s := part.Text
 		if s == "" {
-			s = quoteText(part.Value)
+			s = parser.Quote(part.Value)
 		}
 		before, after := "}", "{"
 		if i == 0 {
@@ -153,9 +158,9 @@ func (p *printer) template(x *TemplateLit) *doc {
 }
 
 // listLit is a list; numbers are put into as few lines as possible.
-func (p *printer) listLit(x *ListLit) *doc {
+func (p *printer) listLit(x *syntax.ListLit) *doc {
 	docs := docsOf(x.Elems, p.expr)
-	numbers := len(docs) > 8 && !slices.ContainsFunc(x.Elems, func(e Expr) bool { return !isNumber(e) })
+	numbers := len(docs) > 8 && !slices.ContainsFunc(x.Elems, func(e syntax.Expr) bool { return !isNumber(e) })
 	if !numbers || slices.ContainsFunc(docs, func(d *doc) bool { return d.forced }) || p.notes[x] != nil {
 		return p.list(x, "[", docs, "]")
 	}
@@ -172,16 +177,16 @@ func (p *printer) listLit(x *ListLit) *doc {
 	return group(text("["), indent(soft, fill(parts)), ifBroken(","), soft, text("]"))
 }
 
-func isNumber(x Expr) bool {
+func isNumber(x syntax.Expr) bool {
 	switch x.(type) {
-	case *IntLit, *FloatLit:
+	case *syntax.IntLit, *syntax.FloatLit:
 		return true
 	}
 	return false
 }
 
 // mapLit is like a record, without blanks inside of its braces.
-func (p *printer) mapLit(x *MapLit, docs []*doc) *doc {
+func (p *printer) mapLit(x *syntax.MapLit, docs []*doc) *doc {
 	d := p.list(x, "{", docs, "}")
 	if len(docs) > 0 && p.opened(x.Entries[0]) {
 		d.forced = true
@@ -189,7 +194,7 @@ func (p *printer) mapLit(x *MapLit, docs []*doc) *doc {
 	return d
 }
 
-func (p *printer) closure(x *ClosureExpr) *doc {
+func (p *printer) closure(x *syntax.ClosureExpr) *doc {
 	parts := []*doc{text("|")}
 	for i, a := range x.Params {
 		if i > 0 {
@@ -203,14 +208,14 @@ func (p *printer) closure(x *ClosureExpr) *doc {
 
 // binary breaks a chain of operators that bind equally tight: at all of them if
 // they are && or ||, and where it is too long otherwise.
-func (p *printer) binary(x *BinaryExpr) *doc {
-	tight := precedence(x.Op)
+func (p *printer) binary(x *syntax.BinaryExpr) *doc {
+	tight := syntax.Precedence(x.Op)
 	var rest []*doc // backwards: an operand with the operator behind it, and the line between
 	behind := none
-	first := Expr(x)
+	first := syntax.Expr(x)
 	for {
-		b, ok := first.(*BinaryExpr)
-		if !ok || precedence(b.Op) != tight || b != x && p.hasLeading(b) {
+		b, ok := first.(*syntax.BinaryExpr)
+		if !ok || syntax.Precedence(b.Op) != tight || b != x && p.hasLeading(b) {
 			break
 		}
 		if b != x {
@@ -222,42 +227,45 @@ func (p *printer) binary(x *BinaryExpr) *doc {
 	}
 	rest = append(rest, concat(p.expr(first), behind))
 	slices.Reverse(rest)
-	if tight > precedence(AndAnd) && !slices.ContainsFunc(rest, func(d *doc) bool { return d.forced }) {
+	if tight > syntax.Precedence(syntax.AndAnd) && !slices.ContainsFunc(rest, func(d *doc) bool { return d.forced }) {
 		return indent(fill(rest))
 	}
 	return group(rest[0], indent(rest[1:]...))
 }
 
-func (p *printer) hasLeading(n Node) bool {
+func (p *printer) hasLeading(n syntax.Node) bool {
 	found := p.notes[n]
 	return found != nil && (len(found.leading) > 0 || len(found.inner) > 0)
 }
 
 // after are the comments behind a node, for nodes that are printed as a part of
 // another one.
-func (p *printer) after(n Node) []*doc {
+func (p *printer) after(n syntax.Node) []*doc {
 	if found := p.notes[n]; found != nil {
 		return p.trailing(found)
 	}
 	return nil
 }
 
-func (p *printer) match(x *MatchExpr) *doc {
+func (p *printer) match(x *syntax.MatchExpr) *doc {
 	docs := docsOf(x.Arms, p.matchArm)
-	blocks := slices.ContainsFunc(x.Arms, func(a *MatchArm) bool { _, ok := a.Body.(*BlockExpr); return ok })
+	blocks := slices.ContainsFunc(x.Arms, func(a *syntax.MatchArm) bool {
+		_, ok := a.Body.(*syntax.BlockExpr)
+		return ok
+	})
 	head := concat(text("match "), p.expr(x.X), text(" "))
 	if !blocks {
 		return concat(head, p.braces(x, nodesOf(x.Arms), docs, ","))
 	}
 	for i, a := range x.Arms {
-		if _, ok := a.Body.(*BlockExpr); !ok {
+		if _, ok := a.Body.(*syntax.BlockExpr); !ok {
 			docs[i] = concat(docs[i], text(","))
 		}
 	}
 	return concat(head, p.body(x, nodesOf(x.Arms), docs, nil))
 }
 
-func (p *printer) matchArm(a *MatchArm) *doc {
+func (p *printer) matchArm(a *syntax.MatchArm) *doc {
 	parts := []*doc{p.pattern(a.Pattern)}
 	if a.Guard != nil {
 		parts = append(parts, text(" if "), p.expr(a.Guard))
@@ -266,7 +274,7 @@ func (p *printer) matchArm(a *MatchArm) *doc {
 	return p.with(a, concat(parts...))
 }
 
-func (p *printer) catch(x *CatchExpr) *doc {
+func (p *printer) catch(x *syntax.CatchExpr) *doc {
 	var parts []*doc
 	if x.Prefix {
 		parts = append(parts, text("catch"), p.value(x.X))

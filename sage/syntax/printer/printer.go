@@ -1,4 +1,5 @@
-package syntax
+// Package printer prints Sage programs in their canonical form.
+package printer
 
 import (
 	"slices"
@@ -6,6 +7,8 @@ import (
 
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
+	"github.com/coppice-dev/coppice/sage/syntax/parser"
 )
 
 // Format returns the text of a file in the form that is the same for everybody:
@@ -14,7 +17,7 @@ import (
 // line between statements. A file that has errors is not formatted: then the
 // text is "" and the diagnostics say why.
 func Format(file *source.File) (string, []diag.Diagnostic) {
-	f, diagnostics := Parse(file)
+	f, diagnostics := parser.Parse(file)
 	if diag.HasErrors(diagnostics) {
 		return "", diagnostics
 	}
@@ -23,8 +26,8 @@ func Format(file *source.File) (string, []diag.Diagnostic) {
 	// an unusual place may find its last one only when it is printed again.
 	formatted := Print(f)
 	for range maxPasses {
-		again, diagnostics := Parse(source.NewFile(file.Name, formatted))
-		if diag.HasErrors(diagnostics) || !Same(f, again) || !sameComments(f.Comments, again.Comments) {
+		again, diagnostics := parser.Parse(source.NewFile(file.Name, formatted))
+		if diag.HasErrors(diagnostics) || !syntax.Same(f, again) || !sameComments(f.Comments, again.Comments) {
 			break
 		}
 		next := Print(again)
@@ -35,7 +38,7 @@ func Format(file *source.File) (string, []diag.Diagnostic) {
 	}
 	return "", []diag.Diagnostic{{
 		Span:    file.Span(0, 0),
-		Code:    CodeFormat,
+		Code:    syntax.CodeFormat,
 		Message: "this file cannot be formatted without changing what it means, which is a fault of the formatter",
 		Help:    "the file is left as it is; please report it",
 	}}
@@ -44,8 +47,8 @@ func Format(file *source.File) (string, []diag.Diagnostic) {
 // maxPasses is how often a file is printed at most until nothing changes.
 const maxPasses = 8
 
-func sameComments(a, b []Comment) bool {
-	texts := func(comments []Comment) []string {
+func sameComments(a, b []syntax.Comment) bool {
+	texts := func(comments []syntax.Comment) []string {
 		var t []string
 		for _, c := range comments {
 			t = append(t, c.Text)
@@ -58,7 +61,7 @@ func sameComments(a, b []Comment) bool {
 
 // Print returns the text of a tree. A tree that was not parsed has to have a
 // ParenExpr wherever parentheses are needed.
-func Print(f *File) string {
+func Print(f *syntax.File) string {
 	p := printer{attachment: attach(f)}
 	d := p.file(f)
 	text := render(d)
@@ -73,7 +76,7 @@ type printer struct {
 }
 
 // with puts the comments of a node around its doc.
-func (p *printer) with(n Node, d *doc) *doc {
+func (p *printer) with(n syntax.Node, d *doc) *doc {
 	if len(p.notes) == 0 {
 		return d
 	}
@@ -106,7 +109,7 @@ func (p *printer) gap(next int32) *doc {
 
 // inner are the comments in a node before its parts, once: whoever knows a
 // better place for them than before the node takes them there.
-func (p *printer) inner(n Node) []*doc {
+func (p *printer) inner(n syntax.Node) []*doc {
 	found := p.notes[n]
 	if found == nil {
 		return nil
@@ -129,13 +132,13 @@ func (p *printer) trailing(found *notes) []*doc {
 	return parts
 }
 
-func (p *printer) suffix(c Comment) *doc {
+func (p *printer) suffix(c syntax.Comment) *doc {
 	ends := lineEndsBefore(p.text, c.Start)
 	return &doc{kind: suffixDoc, text: c.Text, own: ends > 0, blank: ends > 1, forced: true}
 }
 
 // first is where a node begins with its comments.
-func (p *printer) first(n Node) int32 {
+func (p *printer) first(n syntax.Node) int32 {
 	if found := p.notes[n]; found != nil && len(found.leading) > 0 {
 		return found.leading[0].Start
 	}
@@ -143,18 +146,18 @@ func (p *printer) first(n Node) int32 {
 }
 
 // apart reports whether an empty line stands before a node.
-func (p *printer) apart(n Node) bool {
+func (p *printer) apart(n syntax.Node) bool {
 	return n.Extent().Valid() && lineEndsBefore(p.text, p.first(n)) > 1
 }
 
 // opened reports whether a node is the first in its line.
-func (p *printer) opened(n Node) bool {
+func (p *printer) opened(n syntax.Node) bool {
 	return n.Extent().Valid() && lineEndsBefore(p.text, p.first(n)) > 0
 }
 
 // lines puts docs of nodes into lines of their own, with the empty lines that
 // are between them in the text, and those that apart asks for.
-func (p *printer) lines(nodes []Node, docs []*doc, apart func(i int) bool) *doc {
+func (p *printer) lines(nodes []syntax.Node, docs []*doc, apart func(i int) bool) *doc {
 	var parts []*doc
 	for i, d := range docs {
 		switch {
@@ -170,7 +173,7 @@ func (p *printer) lines(nodes []Node, docs []*doc, apart func(i int) bool) *doc 
 }
 
 // body is a list of lines in braces.
-func (p *printer) body(n Node, nodes []Node, docs []*doc, apart func(i int) bool) *doc {
+func (p *printer) body(n syntax.Node, nodes []syntax.Node, docs []*doc, apart func(i int) bool) *doc {
 	inner := p.inner(n)
 	if len(docs) == 0 {
 		if len(inner) == 0 {
@@ -184,7 +187,7 @@ func (p *printer) body(n Node, nodes []Node, docs []*doc, apart func(i int) bool
 // braces is a list in braces, which is broken if its first element begins a
 // line in the text, and if it does not fit. Between the elements stands
 // separator in one line, and end after each of them in several.
-func (p *printer) braces(n Node, nodes []Node, docs []*doc, end string) *doc {
+func (p *printer) braces(n syntax.Node, nodes []syntax.Node, docs []*doc, end string) *doc {
 	inner := p.inner(n)
 	if len(docs) == 0 {
 		if len(inner) == 0 {
@@ -217,7 +220,7 @@ func (p *printer) braces(n Node, nodes []Node, docs []*doc, end string) *doc {
 }
 
 // list is a list in brackets, broken if it does not fit.
-func (p *printer) list(n Node, open string, docs []*doc, shut string) *doc {
+func (p *printer) list(n syntax.Node, open string, docs []*doc, shut string) *doc {
 	var inner []*doc
 	if n != nil {
 		inner = p.inner(n)
@@ -238,11 +241,11 @@ func (p *printer) list(n Node, open string, docs []*doc, shut string) *doc {
 	return group(text(open), indent(parts...), ifBroken(","), soft, text(shut))
 }
 
-func (p *printer) name(id *Ident) *doc {
+func (p *printer) name(id *syntax.Ident) *doc {
 	return p.with(id, text(id.Name))
 }
 
-func (p *printer) path(path *Path, turbo bool) *doc {
+func (p *printer) path(path *syntax.Path, turbo bool) *doc {
 	var parts []*doc
 	for i, s := range path.Segments {
 		if i > 0 {
@@ -272,13 +275,13 @@ func (p *printer) angles(open string, docs []*doc) *doc {
 	return group(text(open), indent(parts...), soft, text(">"))
 }
 
-func (p *printer) typ(t Type) *doc {
+func (p *printer) typ(t syntax.Type) *doc {
 	switch t := t.(type) {
-	case *NamedType:
+	case *syntax.NamedType:
 		return p.with(t, p.path(t.Name, false))
-	case *TupleType:
+	case *syntax.TupleType:
 		return p.with(t, p.list(t, "(", docsOf(t.Elems, p.typ), ")"))
-	case *FuncType:
+	case *syntax.FuncType:
 		d := p.list(t, "Fn(", docsOf(t.Params, p.typ), ")")
 		if t.Result != nil {
 			d = concat(d, text(" -> "), p.typ(t.Result))
@@ -288,23 +291,23 @@ func (p *printer) typ(t Type) *doc {
 	return p.with(t, text(t.Extent().Source()))
 }
 
-func (p *printer) pattern(n Pattern) *doc {
+func (p *printer) pattern(n syntax.Pattern) *doc {
 	switch n := n.(type) {
-	case *WildcardPat:
+	case *syntax.WildcardPat:
 		return p.with(n, text("_"))
-	case *BindPat:
+	case *syntax.BindPat:
 		return p.with(n, p.name(n.Name))
-	case *LiteralPat:
+	case *syntax.LiteralPat:
 		return p.with(n, p.expr(n.Value))
-	case *TuplePat:
+	case *syntax.TuplePat:
 		return p.with(n, p.list(n, "(", docsOf(n.Elems, p.pattern), ")"))
-	case *VariantPat:
+	case *syntax.VariantPat:
 		return p.with(n, p.variantPat(n))
 	}
 	return p.with(n, text(n.Extent().Source()))
 }
 
-func (p *printer) variantPat(n *VariantPat) *doc {
+func (p *printer) variantPat(n *syntax.VariantPat) *doc {
 	var d *doc
 	if n.Dotted {
 		var parts []*doc
@@ -335,14 +338,14 @@ func docsOf[T any](nodes []T, of func(T) *doc) []*doc {
 	return docs
 }
 
-func nodesOf[T Node](nodes []T) []Node {
-	all := make([]Node, len(nodes))
+func nodesOf[T syntax.Node](nodes []T) []syntax.Node {
+	all := make([]syntax.Node, len(nodes))
 	for i, n := range nodes {
 		all[i] = n
 	}
 	return all
 }
 
-func quoted(value string) string { return `"` + quoteText(value) + `"` }
+func quoted(value string) string { return `"` + parser.Quote(value) + `"` }
 
 func integer(value int64) string { return strconv.FormatInt(value, 10) }

@@ -1,22 +1,24 @@
-package syntax
+package parser
 
-func (p *parser) toolDecl(start int32, pub bool) Decl {
+import "github.com/coppice-dev/coppice/sage/syntax"
+
+func (p *parser) toolDecl(start int32, pub bool) syntax.Decl {
 	p.next()
-	d := &ToolDecl{Pub: pub, Name: p.name("of the tool")}
-	p.braces(Fn, func() {
+	d := &syntax.ToolDecl{Pub: pub, Name: p.name("of the tool")}
+	p.braces(syntax.Fn, func() {
 		start := p.start()
-		f := &FuncDecl{}
-		for p.kind == Hash {
+		f := &syntax.FuncDecl{}
+		for p.kind == syntax.Hash {
 			f.Attrs = append(f.Attrs, p.attr())
 		}
-		if p.kind != Fn {
+		if p.kind != syntax.Fn {
 			p.unexpected("`fn`", "a tool consists of functions without bodies: fn name(x: T) -> R")
-			p.skip(func() bool { return p.kind == Fn || p.kind == Hash })
+			p.skip(func() bool { return p.kind == syntax.Fn || p.kind == syntax.Hash })
 			return
 		}
 		p.signature(f)
-		if !p.got(Semicolon) {
-			p.got(Comma)
+		if !p.got(syntax.Semicolon) {
+			p.got(syntax.Comma)
 		}
 		f.Span = p.finish(start)
 		d.Funcs = append(d.Funcs, f)
@@ -25,32 +27,32 @@ func (p *parser) toolDecl(start int32, pub bool) Decl {
 	return d
 }
 
-func (p *parser) attr() *Attr {
+func (p *parser) attr() *syntax.Attr {
 	start := p.start()
 	p.next()
-	p.expect(LBracket, "after #")
-	a := &Attr{Name: p.word("of the attribute")}
-	if p.got(Assign) {
+	p.expect(syntax.LBracket, "after #")
+	a := &syntax.Attr{Name: p.word("of the attribute")}
+	if p.got(syntax.Assign) {
 		a.Value = p.plainString("of the attribute")
 	}
-	p.expect(RBracket, "after the attribute")
+	p.expect(syntax.RBracket, "after the attribute")
 	a.Span = p.finish(start)
 	return a
 }
 
-func (p *parser) protocolDecl(start int32, pub bool) Decl {
+func (p *parser) protocolDecl(start int32, pub bool) syntax.Decl {
 	p.next()
-	d := &ProtocolDecl{Pub: pub, Name: p.name("of the protocol")}
-	p.braces(EOF, func() {
-		s := &ProtocolStep{}
+	d := &syntax.ProtocolDecl{Pub: pub, Name: p.name("of the protocol")}
+	p.braces(syntax.EOF, func() {
+		s := &syntax.ProtocolStep{}
 		start := p.start()
 		s.From = p.name("of who sends")
-		p.expect(Arrow, "and who receives")
+		p.expect(syntax.Arrow, "and who receives")
 		s.To = p.name("of who receives")
-		p.expect(Colon, "and the type of the message")
+		p.expect(syntax.Colon, "and the type of the message")
 		s.Message = p.typ()
-		if !p.got(Comma) {
-			p.got(Semicolon)
+		if !p.got(syntax.Comma) {
+			p.got(syntax.Semicolon)
 		}
 		s.Span = p.finish(start)
 		d.Steps = append(d.Steps, s)
@@ -59,69 +61,70 @@ func (p *parser) protocolDecl(start int32, pub bool) Decl {
 	return d
 }
 
-func (p *parser) effectDecl(start int32, pub bool) Decl {
+func (p *parser) effectDecl(start int32, pub bool) syntax.Decl {
 	p.next()
-	d := &EffectDecl{Pub: pub, Name: p.name("of the handler")}
-	if p.expect(Handles, "and what is handled") {
+	d := &syntax.EffectDecl{Pub: pub, Name: p.name("of the handler")}
+	if p.expect(syntax.Handles, "and what is handled") {
 		d.Effect = p.name("of what is handled")
 	} else {
-		d.Effect = &Ident{Span: p.finish(p.start())}
+		d.Effect = &syntax.Ident{Span: p.finish(p.start())}
 	}
-	p.braces(EOF, func() {
+	p.braces(syntax.EOF, func() {
 		if !p.atField() {
 			p.unexpected("a setting", "settings are written as name: value")
 			p.skip(p.atField)
 			return
 		}
 		d.Inits = append(d.Inits, p.fieldInit())
-		p.got(Comma)
+		p.got(syntax.Comma)
 	})
 	d.Span = p.finish(start)
 	return d
 }
 
 // notDecl reads what is no declaration, and says what it may have been meant to be.
-func (p *parser) notDecl(start int32) Decl {
+func (p *parser) notDecl(start int32) syntax.Decl {
 	defer func() {
 		if p.end() <= start {
 			p.next()
 		}
 	}()
 	switch {
-	case p.kind == RBrace:
-		p.fault(p.here(), CodeUnexpected, "this } closes nothing", "remove it, or look for a } too many before it")
+	case p.kind == syntax.RBrace:
+		p.fault(p.here(), syntax.CodeUnexpected, "this } closes nothing",
+			"remove it, or look for a } too many before it")
 		p.next()
-	case p.kind == Semicolon:
+	case p.kind == syntax.Semicolon:
 		p.next()
 		return nil
-	case p.kind == On && p.ahead(1).IsWord():
-		p.fault(p.here(), CodeMisplaced, "`on` stands outside of an agent",
+	case p.kind == syntax.On && p.ahead(1).IsWord():
+		p.fault(p.here(), syntax.CodeMisplaced, "`on` stands outside of an agent",
 			"handlers stand in the braces of an agent; is there a } too many before it?")
 		p.handler()
 	case p.foreign():
 	case p.atStmt() || p.atExpr():
-		p.fault(p.here(), CodeMisplaced, "a statement stands outside of a function",
+		p.fault(p.here(), syntax.CodeMisplaced, "a statement stands outside of a function",
 			"put it into a function, or into on start of an agent")
-		p.stmt(&Block{})
+		p.stmt(&syntax.Block{})
 	default:
 		p.unexpected("a declaration", "a file consists of agent, supervisor, fn, record, enum, "+
 			"const, test, use, mod and run")
 		p.skipDecl()
 	}
-	return &BadDecl{p.finish(start)}
+	return &syntax.BadDecl{Span: p.finish(start)}
 }
 
 // skipDecl goes to the next declaration.
 func (p *parser) skipDecl() {
 	p.next()
-	for p.kind != EOF && !(p.onNewLine() && (p.atDecl() || p.kind == At)) {
+	for p.kind != syntax.EOF && !(p.onNewLine() && (p.atDecl() || p.kind == syntax.At)) {
 		p.next()
 	}
 }
 
 // foreign reports words with which declarations begin in other languages.
 func (p *parser) foreign() bool {
-	if p.kind != Name || p.ahead(1) != Name {
+	if p.kind != syntax.Name || p.ahead(1) != syntax.Name {
 		return false
 	}
 	word := p.text()
@@ -138,7 +141,7 @@ func (p *parser) foreign() bool {
 	default:
 		return false
 	}
-	p.fault(p.here(), CodeForeign, "`"+word+"` is not a word of Sage", "here it is `"+meant+"`")
+	p.fault(p.here(), syntax.CodeForeign, "`"+word+"` is not a word of Sage", "here it is `"+meant+"`")
 	p.skipDecl()
 	return true
 }

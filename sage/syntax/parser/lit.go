@@ -1,37 +1,39 @@
-package syntax
+package parser
 
 import (
 	"strconv"
 	"strings"
+
+	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
 // numberLit reads a number, of which start is the beginning with its minus.
-func (p *parser) numberLit(negative bool, start int32) Expr {
+func (p *parser) numberLit(negative bool, start int32) syntax.Expr {
 	kind, here, text := p.kind, p.here(), p.text()
 	p.next()
 	span := p.finish(start)
 	if negative {
 		text = "-" + text
 	}
-	if kind == Float {
+	if kind == syntax.Float {
 		value, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			p.report(here, CodeNumber, "this number is too large for a Float", "")
+			p.report(here, syntax.CodeNumber, "this number is too large for a Float", "")
 		}
-		return &FloatLit{span, value, text}
+		return &syntax.FloatLit{Span: span, Value: value, Text: text}
 	}
 	value, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		p.report(here, CodeNumber, "this number is too large for an Int",
+		p.report(here, syntax.CodeNumber, "this number is too large for an Int",
 			"the largest is 9223372036854775807, the smallest -9223372036854775808")
 	}
-	return &IntLit{span, value}
+	return &syntax.IntLit{Span: span, Value: value}
 }
 
-func (p *parser) stringLit() *StringLit {
+func (p *parser) stringLit() *syntax.StringLit {
 	start, text := p.start(), unixLines(p.text())
 	p.next()
-	return &StringLit{p.finish(start), textValue(text[1 : len(text)-1]), text}
+	return &syntax.StringLit{Span: p.finish(start), Value: textValue(text[1 : len(text)-1]), Text: text}
 }
 
 // unixLines is a text in which lines end with a line feed only.
@@ -43,35 +45,35 @@ func unixLines(text string) string {
 }
 
 // template reads a string with interpolations.
-func (p *parser) template() Expr {
+func (p *parser) template() syntax.Expr {
 	start := p.start()
 	defer p.leave()
 	if !p.enter() {
-		return &BadExpr{p.bad()}
+		return &syntax.BadExpr{Span: p.bad()}
 	}
 	defer p.inside()()
-	t := &TemplateLit{}
+	t := &syntax.TemplateLit{}
 	for {
-		text, last := p.text(), p.kind == TemplateTail
+		text, last := p.text(), p.kind == syntax.TemplateTail
 		text = unixLines(text[1 : len(text)-1])
-		part := TemplatePart{p.here(), textValue(text), text}
+		part := syntax.TemplatePart{Span: p.here(), Value: textValue(text), Text: text}
 		t.Parts = append(t.Parts, part)
 		p.next()
 		if last {
 			break
 		}
-		if p.kind == TemplateMiddle || p.kind == TemplateTail {
+		if p.kind == syntax.TemplateMiddle || p.kind == syntax.TemplateTail {
 			p.unexpected("an expression", "write \\{ for a brace that is text")
-			t.Exprs = append(t.Exprs, &BadExpr{p.bad()})
+			t.Exprs = append(t.Exprs, &syntax.BadExpr{Span: p.bad()})
 			continue
 		}
 		t.Exprs = append(t.Exprs, p.expr())
-		if p.kind != TemplateMiddle && p.kind != TemplateTail {
+		if p.kind != syntax.TemplateMiddle && p.kind != syntax.TemplateTail {
 			p.unexpected("`}` after the expression in the string", "write \\{ for a brace that is text")
 			p.skipTemplate()
 		}
-		if p.kind == EOF {
-			t.Parts = append(t.Parts, TemplatePart{})
+		if p.kind == syntax.EOF {
+			t.Parts = append(t.Parts, syntax.TemplatePart{})
 			break
 		}
 	}
@@ -81,15 +83,15 @@ func (p *parser) template() Expr {
 
 // skipTemplate goes to the next part of the string that is being read.
 func (p *parser) skipTemplate() {
-	for depth := 0; p.kind != EOF; p.next() {
+	for depth := 0; p.kind != syntax.EOF; p.next() {
 		switch p.kind {
-		case TemplateHead:
+		case syntax.TemplateHead:
 			depth++
-		case TemplateMiddle:
+		case syntax.TemplateMiddle:
 			if depth == 0 {
 				return
 			}
-		case TemplateTail:
+		case syntax.TemplateTail:
 			if depth == 0 {
 				return
 			}

@@ -1,6 +1,8 @@
-package syntax
+package printer
 
-func (p *printer) file(f *File) *doc {
+import "github.com/coppice-dev/coppice/sage/syntax"
+
+func (p *printer) file(f *syntax.File) *doc {
 	docs := docsOf(f.Decls, p.decl)
 	inner := p.inner(f)
 	return concat(concat(inner...), p.lines(nodesOf(f.Decls), docs, func(i int) bool {
@@ -10,15 +12,15 @@ func (p *printer) file(f *File) *doc {
 
 // short reports whether a declaration is one of those that can stand below
 // each other without an empty line.
-func short(d Decl) bool {
+func short(d syntax.Decl) bool {
 	switch d := d.(type) {
-	case *ModDecl, *UseDecl, *ConstDecl:
+	case *syntax.ModDecl, *syntax.UseDecl, *syntax.ConstDecl:
 		return true
-	case *RunDecl:
+	case *syntax.RunDecl:
 		return len(d.Inits) == 0
-	case *FuncDecl:
+	case *syntax.FuncDecl:
 		return d.Body == nil
-	case *RecordDecl:
+	case *syntax.RecordDecl:
 		return len(d.Fields) == 0
 	}
 	return false
@@ -31,57 +33,57 @@ func pub(is bool) *doc {
 	return none
 }
 
-func (p *printer) decl(d Decl) *doc {
+func (p *printer) decl(d syntax.Decl) *doc {
 	return p.with(d, p.bareDecl(d))
 }
 
-func (p *printer) bareDecl(d Decl) *doc {
+func (p *printer) bareDecl(d syntax.Decl) *doc {
 	switch d := d.(type) {
-	case *ModDecl:
+	case *syntax.ModDecl:
 		return concat(pub(d.Pub), text("mod "), p.name(d.Name), text(";"))
-	case *UseDecl:
+	case *syntax.UseDecl:
 		return p.useDecl(d)
-	case *RecordDecl:
+	case *syntax.RecordDecl:
 		return concat(pub(d.Pub), text("record "), p.name(d.Name), p.typeParams(d.TypeParams), text(" "),
 			p.braces(d, nodesOf(d.Fields), docsOf(d.Fields, p.field), ","))
-	case *EnumDecl:
+	case *syntax.EnumDecl:
 		return concat(pub(d.Pub), text("enum "), p.name(d.Name), p.typeParams(d.TypeParams), text(" "),
 			p.braces(d, nodesOf(d.Variants), docsOf(d.Variants, p.variant), ","))
-	case *ConstDecl:
+	case *syntax.ConstDecl:
 		parts := []*doc{pub(d.Pub), text("const "), p.name(d.Name)}
 		if d.Type != nil {
 			parts = append(parts, text(": "), p.typ(d.Type))
 		}
 		return concat(append(parts, text(" ="), p.value(d.Value), text(";"))...)
-	case *FuncDecl:
+	case *syntax.FuncDecl:
 		return p.funcDecl(d)
-	case *AgentDecl:
+	case *syntax.AgentDecl:
 		return p.agentDecl(d)
-	case *SupervisorDecl:
+	case *syntax.SupervisorDecl:
 		docs := docsOf(d.Members, p.supervisorPart)
 		return concat(pub(d.Pub), text("supervisor "), p.name(d.Name), text(" "),
 			p.body(d, nodesOf(d.Members), docs, nil))
-	case *TestDecl:
+	case *syntax.TestDecl:
 		var parts []*doc
 		for _, a := range d.Attrs {
 			parts = append(parts, text("@"), p.name(a), hard)
 		}
 		return concat(append(parts, text("test "), p.expr(d.Name), text(" "), p.block(d.Body))...)
-	case *RunDecl:
+	case *syntax.RunDecl:
 		if !d.Braces {
 			return concat(text("run "), p.path(d.Target, true), text(";"))
 		}
 		return concat(text("run "), p.path(d.Target, true), text(" "),
 			p.braces(d, nodesOf(d.Inits), docsOf(d.Inits, p.fieldInit), ","), text(";"))
-	case *ToolDecl:
-		docs := docsOf(d.Funcs, func(f *FuncDecl) *doc { return p.with(f, p.funcDecl(f)) })
+	case *syntax.ToolDecl:
+		docs := docsOf(d.Funcs, func(f *syntax.FuncDecl) *doc { return p.with(f, p.funcDecl(f)) })
 		return concat(pub(d.Pub), text("tool "), p.name(d.Name), text(" "), p.body(d, nodesOf(d.Funcs), docs, nil))
-	case *ProtocolDecl:
-		docs := docsOf(d.Steps, func(s *ProtocolStep) *doc {
+	case *syntax.ProtocolDecl:
+		docs := docsOf(d.Steps, func(s *syntax.ProtocolStep) *doc {
 			return p.with(s, concat(p.name(s.From), text(" -> "), p.name(s.To), text(": "), p.typ(s.Message)))
 		})
 		return concat(pub(d.Pub), text("protocol "), p.name(d.Name), text(" "), p.body(d, nodesOf(d.Steps), docs, nil))
-	case *EffectDecl:
+	case *syntax.EffectDecl:
 		docs := docsOf(d.Inits, p.fieldInit)
 		return concat(pub(d.Pub), text("handler "), p.name(d.Name), text(" handles "), p.name(d.Effect), text(" "),
 			p.body(d, nodesOf(d.Inits), docs, nil))
@@ -89,7 +91,7 @@ func (p *printer) bareDecl(d Decl) *doc {
 	return text(d.Extent().Source())
 }
 
-func (p *printer) useDecl(d *UseDecl) *doc {
+func (p *printer) useDecl(d *syntax.UseDecl) *doc {
 	parts := []*doc{pub(d.Pub), text("use ")}
 	for i, id := range d.Path {
 		if i > 0 {
@@ -101,7 +103,7 @@ func (p *printer) useDecl(d *UseDecl) *doc {
 	case d.Glob:
 		parts = append(parts, text("::*"))
 	case len(d.Names) > 0:
-		docs := docsOf(d.Names, func(n UseName) *doc { return concat(p.name(n.Name), p.alias(n.Alias)) })
+		docs := docsOf(d.Names, func(n syntax.UseName) *doc { return concat(p.name(n.Name), p.alias(n.Alias)) })
 		parts = append(parts, text("::"), p.list(d, "{", docs, "}"))
 	default:
 		parts = append(parts, p.alias(d.Alias))
@@ -109,21 +111,21 @@ func (p *printer) useDecl(d *UseDecl) *doc {
 	return concat(append(parts, text(";"))...)
 }
 
-func (p *printer) alias(id *Ident) *doc {
+func (p *printer) alias(id *syntax.Ident) *doc {
 	if id == nil {
 		return none
 	}
 	return concat(text(" as "), p.name(id))
 }
 
-func (p *printer) typeParams(params []*Ident) *doc {
+func (p *printer) typeParams(params []*syntax.Ident) *doc {
 	if len(params) == 0 {
 		return none
 	}
 	return p.angles("<", docsOf(params, p.name))
 }
 
-func (p *printer) field(f *Field) *doc {
+func (p *printer) field(f *syntax.Field) *doc {
 	var parts []*doc
 	if f.Persistent {
 		parts = append(parts, text("@persistent "))
@@ -135,7 +137,7 @@ func (p *printer) field(f *Field) *doc {
 	return p.with(f, concat(parts...))
 }
 
-func (p *printer) variant(v *Variant) *doc {
+func (p *printer) variant(v *syntax.Variant) *doc {
 	d := p.name(v.Name)
 	if len(v.Payload) > 0 {
 		d = concat(d, p.list(v, "(", docsOf(v.Payload, p.typ), ")"))
@@ -143,7 +145,7 @@ func (p *printer) variant(v *Variant) *doc {
 	return p.with(v, d)
 }
 
-func (p *printer) param(a *Param) *doc {
+func (p *printer) param(a *syntax.Param) *doc {
 	d := p.name(a.Name)
 	if a.Type != nil {
 		d = concat(d, text(": "), p.typ(a.Type))
@@ -151,11 +153,11 @@ func (p *printer) param(a *Param) *doc {
 	return p.with(a, d)
 }
 
-func (p *printer) fieldInit(f *FieldInit) *doc {
+func (p *printer) fieldInit(f *syntax.FieldInit) *doc {
 	return p.with(f, concat(p.name(f.Name), text(":"), p.value(f.Value)))
 }
 
-func (p *printer) funcDecl(f *FuncDecl) *doc {
+func (p *printer) funcDecl(f *syntax.FuncDecl) *doc {
 	var parts []*doc
 	for _, a := range f.Attrs {
 		value := none
@@ -182,7 +184,7 @@ func (p *printer) funcDecl(f *FuncDecl) *doc {
 	return concat(parts...)
 }
 
-func (p *printer) agentDecl(d *AgentDecl) *doc {
+func (p *printer) agentDecl(d *syntax.AgentDecl) *doc {
 	var clauses []*doc
 	for _, c := range d.Clauses {
 		clauses = append(clauses, line, p.agentPart(c))
@@ -190,17 +192,17 @@ func (p *printer) agentDecl(d *AgentDecl) *doc {
 	header := group(pub(d.Pub), text("agent "), p.name(d.Name), indent(clauses...))
 	docs := docsOf(d.Members, p.agentPart)
 	return concat(header, text(" "), p.body(d, nodesOf(d.Members), docs, func(i int) bool {
-		_, before := d.Members[i-1].(*Handler)
-		_, after := d.Members[i].(*Handler)
+		_, before := d.Members[i-1].(*syntax.Handler)
+		_, after := d.Members[i].(*syntax.Handler)
 		return before || after
 	}))
 }
 
-func (p *printer) agentPart(n AgentPart) *doc {
+func (p *printer) agentPart(n syntax.AgentPart) *doc {
 	switch n := n.(type) {
-	case *ReceivesClause:
+	case *syntax.ReceivesClause:
 		return p.with(n, concat(text("receives "), p.typ(n.Type)))
-	case *FollowsClause:
+	case *syntax.FollowsClause:
 		parts := []*doc{text("follows ")}
 		for i, r := range n.Roles {
 			if i > 0 {
@@ -209,7 +211,7 @@ func (p *printer) agentPart(n AgentPart) *doc {
 			parts = append(parts, p.name(r.Protocol), text(" as "), p.name(r.Role))
 		}
 		return p.with(n, concat(parts...))
-	case *UseClause:
+	case *syntax.UseClause:
 		word := "use "
 		if n.Uses {
 			word = "uses "
@@ -222,9 +224,9 @@ func (p *printer) agentPart(n AgentPart) *doc {
 			parts = append(parts, p.name(t))
 		}
 		return p.with(n, concat(parts...))
-	case *Field:
+	case *syntax.Field:
 		return p.field(n)
-	case *Handler:
+	case *syntax.Handler:
 		parts := []*doc{text("on "), p.name(n.Word)}
 		if n.Param != nil {
 			parts = append(parts, text("("), p.param(n.Param), text(")"))
@@ -234,17 +236,17 @@ func (p *printer) agentPart(n AgentPart) *doc {
 	return p.with(n, text(n.Extent().Source()))
 }
 
-func (p *printer) supervisorPart(n SupervisorPart) *doc {
+func (p *printer) supervisorPart(n syntax.SupervisorPart) *doc {
 	switch n := n.(type) {
-	case *FieldInit:
+	case *syntax.FieldInit:
 		return p.fieldInit(n)
-	case *ChildrenBlock:
+	case *syntax.ChildrenBlock:
 		return p.with(n, concat(text("children "), p.body(n, nodesOf(n.Children), docsOf(n.Children, p.child), nil)))
 	}
 	return none
 }
 
-func (p *printer) child(c *Child) *doc {
+func (p *printer) child(c *syntax.Child) *doc {
 	var name *doc
 	if c.Process != nil {
 		name = p.expr(c.Process)
@@ -254,11 +256,11 @@ func (p *printer) child(c *Child) *doc {
 	if c.Name != nil {
 		name = concat(name, text(" as "), p.name(c.Name))
 	}
-	docs := docsOf(c.Parts, func(n ChildPart) *doc {
+	docs := docsOf(c.Parts, func(n syntax.ChildPart) *doc {
 		switch n := n.(type) {
-		case *FieldInit:
+		case *syntax.FieldInit:
 			return p.fieldInit(n)
-		case *EffectBinding:
+		case *syntax.EffectBinding:
 			return p.with(n, concat(text("handler "), p.name(n.Effect), text(": "), p.name(n.Handler)))
 		}
 		return none

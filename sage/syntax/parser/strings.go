@@ -1,10 +1,12 @@
-package syntax
+package parser
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
 // str takes a string, or its part up to the first interpolation.
@@ -13,15 +15,15 @@ func (s *scanner) str(quote byte) {
 		s.begun = s.mark()
 	}
 	if quote == '\'' {
-		s.text(quote, String, String)
+		s.text(quote, syntax.String, syntax.String)
 	} else {
-		s.text(quote, TemplateHead, String)
+		s.text(quote, syntax.TemplateHead, syntax.String)
 	}
 }
 
 // text takes the text of a string, from the quote or brace before it to the one
 // behind it, which decides whether it is a token of kind open or closed.
-func (s *scanner) text(quote byte, open, closed Kind) {
+func (s *scanner) text(quote byte, open, closed syntax.Kind) {
 	start := s.pos
 	s.pos++
 	for s.pos < len(s.src) {
@@ -98,12 +100,12 @@ func (s *scanner) endless() {
 	if quote == `"` && strings.Contains(s.src[m.pos:end], "{") {
 		help += "; write \\{ for a brace that is text"
 	}
-	s.report(m.pos, m.pos+1, CodeString, "this string never ends", help)
+	s.report(m.pos, m.pos+1, syntax.CodeString, "this string never ends", help)
 	s.pos = end
 	if s.retries++; s.retries > maxRetries {
 		s.pos = len(s.src)
 	}
-	s.emit(Invalid, m.pos)
+	s.emit(syntax.Invalid, m.pos)
 }
 
 // escape takes a backslash and what it escapes.
@@ -121,7 +123,7 @@ func (s *scanner) escape() {
 	case 'u':
 		help = `one to six hexadecimal digits in braces follow \u, as in \u{1f33f}`
 	}
-	s.report(start, s.pos, CodeString, "this escape is not known", help)
+	s.report(start, s.pos, syntax.CodeString, "this escape is not known", help)
 }
 
 // unescape reads the escape at the beginning of s, which begins with a
@@ -189,8 +191,8 @@ func textValue(text string) string {
 	return b.String()
 }
 
-// quoteText writes a value as the text of a string in double quotes, without them.
-func quoteText(value string) string {
+// Quote returns a value as the text of a string in double quotes, without the quotes.
+func Quote(value string) string {
 	var b strings.Builder
 	for _, r := range value {
 		switch {

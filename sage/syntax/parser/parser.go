@@ -1,13 +1,18 @@
-package syntax
+// Package parser reads Sage programs: it makes tokens and a tree of a text, and
+// reports what is wrong with its form.
+package parser
 
 import (
 	"strings"
 
 	"github.com/coppice-dev/coppice/sage/diag"
 	"github.com/coppice-dev/coppice/sage/source"
+	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
 const (
+	// maxDiagnostics bounds the errors that are reported of one file.
+	maxDiagnostics = 100
 	// maxNesting bounds how deep brackets, blocks and types are nested, and
 	// with it the stack of the parser.
 	maxNesting = 500
@@ -18,15 +23,15 @@ const (
 
 // Parse reads a file. It returns a tree for any text; where there are errors,
 // the tree has Bad nodes, and names that could not be read are "".
-func Parse(file *source.File) (*File, []diag.Diagnostic) {
+func Parse(file *source.File) (*syntax.File, []diag.Diagnostic) {
 	tokens, comments, diagnostics := Scan(file)
 	p := parser{file: file, tokens: tokens, diagnostics: diagnostics, errorLine: -1, errorIndex: -1}
 	p.kind = tokens[0].Kind
 	if len(diagnostics) >= maxDiagnostics {
 		p.giveUp()
 	}
-	f := &File{Span: file.Span(0, len(file.Text)), Comments: comments}
-	for p.kind != EOF {
+	f := &syntax.File{Span: file.Span(0, len(file.Text)), Comments: comments}
+	for p.kind != syntax.EOF {
 		before := p.at
 		if d := p.decl(); d != nil {
 			f.Decls = append(f.Decls, d)
@@ -41,9 +46,9 @@ func Parse(file *source.File) (*File, []diag.Diagnostic) {
 
 type parser struct {
 	file        *source.File
-	tokens      []Token
-	at          int  // index of the current token
-	kind        Kind // of the current token
+	tokens      []syntax.Token
+	at          int         // index of the current token
+	kind        syntax.Kind // of the current token
 	diagnostics []diag.Diagnostic
 
 	depth   int
@@ -73,11 +78,11 @@ func (p *parser) next() {
 }
 
 // ahead is the kind of the nth token from the current one.
-func (p *parser) ahead(n int) Kind {
+func (p *parser) ahead(n int) syntax.Kind {
 	if p.at+n < len(p.tokens) {
 		return p.tokens[p.at+n].Kind
 	}
-	return EOF
+	return syntax.EOF
 }
 
 func (p *parser) start() int32 { return p.tokens[p.at].Start }
@@ -144,16 +149,16 @@ func (p *parser) leave() { p.depth-- }
 
 // tooDeep gives up: what follows would be a consequence of it.
 func (p *parser) tooDeep(message, help string) {
-	if p.kind == EOF {
+	if p.kind == syntax.EOF {
 		return
 	}
-	p.report(p.here(), CodeDepth, message, help)
+	p.report(p.here(), syntax.CodeDepth, message, help)
 	p.giveUp()
 }
 
 func (p *parser) giveUp() {
 	p.at = len(p.tokens) - 1
-	p.kind = EOF
+	p.kind = syntax.EOF
 	p.errorIndex = p.at
 }
 
@@ -170,7 +175,7 @@ func (p *parser) report(span source.Span, code, message, help string, related ..
 // and not a consequence of the last one or of a character that is no token.
 func (p *parser) fresh() bool {
 	line := p.file.LineOf(int(p.start()))
-	if p.kind == Invalid || p.at > 0 && p.tokens[p.at-1].Kind == Invalid || p.at == p.errorIndex ||
+	if p.kind == syntax.Invalid || p.at > 0 && p.tokens[p.at-1].Kind == syntax.Invalid || p.at == p.errorIndex ||
 		line == p.errorLine {
 		return false
 	}
@@ -188,9 +193,9 @@ func (p *parser) fault(span source.Span, code, message, help string, related ...
 // unexpected reports that something else is expected at the current token.
 func (p *parser) unexpected(expected, help string) {
 	if p.kind.IsOperator() || p.kind.IsWord() {
-		p.fault(p.here(), CodeUnexpected, "expected "+expected+", found `"+brief(p.text())+"`", help)
+		p.fault(p.here(), syntax.CodeUnexpected, "expected "+expected+", found `"+brief(p.text())+"`", help)
 	} else {
-		p.fault(p.here(), CodeUnexpected, "expected "+expected+", found "+article(p.kind), help)
+		p.fault(p.here(), syntax.CodeUnexpected, "expected "+expected+", found "+article(p.kind), help)
 	}
 }
 
@@ -202,15 +207,15 @@ func brief(s string) string {
 	return s
 }
 
-func article(k Kind) string {
-	if k == EOF || k == TemplateMiddle || k == TemplateTail {
+func article(k syntax.Kind) string {
+	if k == syntax.EOF || k == syntax.TemplateMiddle || k == syntax.TemplateTail {
 		return "the " + k.String()
 	}
 	return "a " + k.String()
 }
 
 // got takes a token if it is of this kind.
-func (p *parser) got(k Kind) bool {
+func (p *parser) got(k syntax.Kind) bool {
 	if p.kind != k {
 		return false
 	}
@@ -220,7 +225,7 @@ func (p *parser) got(k Kind) bool {
 
 // expect takes a token of this kind, or reports that it is missing. Where says
 // what for, such as "after the condition".
-func (p *parser) expect(k Kind, where string) bool {
+func (p *parser) expect(k syntax.Kind, where string) bool {
 	if p.got(k) {
 		return true
 	}
@@ -230,10 +235,10 @@ func (p *parser) expect(k Kind, where string) bool {
 
 // missing reports that a token is missing: behind the token before, where it
 // would have to be put.
-func (p *parser) missing(k Kind, where, help string) {
+func (p *parser) missing(k syntax.Kind, where, help string) {
 	span := source.Span{File: p.file, Start: p.end(), End: p.end()}
-	if p.onNewLine() || p.kind == EOF {
-		p.fault(span, CodeUnexpected, "expected `"+k.String()+"` "+where, help)
+	if p.onNewLine() || p.kind == syntax.EOF {
+		p.fault(span, syntax.CodeUnexpected, "expected `"+k.String()+"` "+where, help)
 		return
 	}
 	p.unexpected("`"+k.String()+"` "+where, help)
@@ -241,59 +246,60 @@ func (p *parser) missing(k Kind, where, help string) {
 
 // atEnd reports whether the list or block that is being read can only be over.
 func (p *parser) atEnd() bool {
-	return p.kind == RBrace || p.kind == EOF || p.kind == TemplateMiddle || p.kind == TemplateTail
+	return p.kind == syntax.RBrace || p.kind == syntax.EOF ||
+		p.kind == syntax.TemplateMiddle || p.kind == syntax.TemplateTail
 }
 
 // is reports whether the current token is this word, which is not one of the language.
-func (p *parser) is(word string) bool { return p.kind == Name && p.text() == word }
+func (p *parser) is(word string) bool { return p.kind == syntax.Name && p.text() == word }
 
 // name takes a name. What says whose it is, such as "of the function".
-func (p *parser) name(what string) *Ident {
+func (p *parser) name(what string) *syntax.Ident {
 	start := p.start()
 	if p.kind.IsName() {
 		name := p.text()
 		p.next()
-		return &Ident{p.finish(start), name}
+		return &syntax.Ident{Span: p.finish(start), Name: name}
 	}
 	if p.kind.IsWord() {
-		p.fault(p.here(), CodeUnexpected, "expected the name "+what+", found `"+p.text()+
+		p.fault(p.here(), syntax.CodeUnexpected, "expected the name "+what+", found `"+p.text()+
 			"`, which is a word of the language", "choose another name")
 		p.next()
 	} else {
 		p.unexpected("the name "+what, "")
 	}
-	return &Ident{Span: p.finish(start)}
+	return &syntax.Ident{Span: p.finish(start)}
 }
 
 // word takes a name where a word of the language is as good as any other:
 // that of a field, behind a dot, before a colon.
-func (p *parser) word(what string) *Ident {
+func (p *parser) word(what string) *syntax.Ident {
 	if !p.kind.IsWord() {
 		return p.name(what)
 	}
 	start, name := p.start(), p.text()
 	p.next()
-	return &Ident{p.finish(start), name}
+	return &syntax.Ident{Span: p.finish(start), Name: name}
 }
 
 // atField reports whether name: stands here.
-func (p *parser) atField() bool { return p.kind.IsWord() && p.ahead(1) == Colon }
+func (p *parser) atField() bool { return p.kind.IsWord() && p.ahead(1) == syntax.Colon }
 
 // skip goes to the next token for which stop is true and that stands in no
 // bracket, brace or string that begins on the way; at most to the end of what is
 // being read.
 func (p *parser) skip(stop func() bool) {
 	depth := 0
-	for p.kind != EOF {
+	for p.kind != syntax.EOF {
 		if depth == 0 && (p.atEnd() || stop()) {
 			return
 		}
 		switch p.kind {
-		case LBrace, LParen, LBracket, TemplateHead:
+		case syntax.LBrace, syntax.LParen, syntax.LBracket, syntax.TemplateHead:
 			depth++
-		case RBrace, TemplateTail:
+		case syntax.RBrace, syntax.TemplateTail:
 			depth = max(depth-1, 0)
-		case RParen, RBracket:
+		case syntax.RParen, syntax.RBracket:
 			depth = max(depth-1, 0)
 		}
 		if p.atMargin() && p.atDecl() {
@@ -304,28 +310,28 @@ func (p *parser) skip(stop func() bool) {
 }
 
 // skipTo goes behind the next closing token of a list that could not be read on.
-func (p *parser) skipTo(closing Kind) {
+func (p *parser) skipTo(closing syntax.Kind) {
 	p.skip(func() bool {
-		return p.kind == closing || p.kind == Semicolon || p.onNewLine() && p.atStmt()
+		return p.kind == closing || p.kind == syntax.Semicolon || p.onNewLine() && p.atStmt()
 	})
 	p.got(closing)
 }
 
 // list reads elements that commas separate, up to the closing token. A line
 // end is as good as a comma if lines is set.
-func (p *parser) list(closing Kind, lines bool, elem func()) {
+func (p *parser) list(closing syntax.Kind, lines bool, elem func()) {
 	for p.kind != closing && !p.atEnd() {
 		before := p.at
 		elem()
-		if p.kind == closing || p.got(Comma) || p.at > before && lines && p.onNewLine() {
+		if p.kind == closing || p.got(syntax.Comma) || p.at > before && lines && p.onNewLine() {
 			continue
 		}
 		if p.atEnd() {
 			break
 		}
-		if p.at > before && (p.kind.IsWord() || p.kind >= Int && p.kind <= TemplateHead) &&
+		if p.at > before && (p.kind.IsWord() || p.kind >= syntax.Int && p.kind <= syntax.TemplateHead) &&
 			!(p.onNewLine() && p.atStmt()) {
-			p.missing(Comma, "or `"+closing.String()+"`", "")
+			p.missing(syntax.Comma, "or `"+closing.String()+"`", "")
 			continue
 		}
 		p.unexpected("`,` or `"+closing.String()+"`", "")
@@ -340,9 +346,9 @@ func (p *parser) list(closing Kind, lines bool, elem func()) {
 // braces reads what stands in braces: part is called until the closing one. A
 // declaration at the margin shows that it is missing, unless parts can begin
 // with the same word.
-func (p *parser) braces(own Kind, part func()) {
+func (p *parser) braces(own syntax.Kind, part func()) {
 	opening := p.at
-	if !p.expect(LBrace, "here") {
+	if !p.expect(syntax.LBrace, "here") {
 		return
 	}
 	for !p.atEnd() && !(p.kind != own && p.atMargin() && p.atDecl()) {
@@ -359,13 +365,13 @@ func (p *parser) braces(own Kind, part func()) {
 func (p *parser) closing(opening int) {
 	t := p.tokens[opening]
 	brace := source.Span{File: p.file, Start: t.Start, End: t.End}
-	if p.kind != RBrace {
+	if p.kind != syntax.RBrace {
 		var related []diag.Related
 		if p.skew.Valid() {
 			related = append(related, diag.Related{Span: p.skew, Message: "the closing brace for this one is not " +
 				"below the beginning of its line: it may be meant for another"})
 		}
-		p.fault(brace, CodeUnexpected, "this { is never closed", "add the } that belongs to it", related...)
+		p.fault(brace, syntax.CodeUnexpected, "this { is never closed", "add the } that belongs to it", related...)
 		return
 	}
 	if !p.skew.Valid() && p.onNewLine() && p.indent(p.start()) != p.indent(t.Start) {

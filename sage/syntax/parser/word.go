@@ -1,0 +1,177 @@
+package parser
+
+import (
+	"strconv"
+
+	"github.com/coppice-dev/coppice/sage/syntax"
+)
+
+// prefixCatch reads catch x as e { }.
+func (p *parser) prefixCatch(start int32) syntax.Expr {
+	defer p.leave()
+	if !p.enter() {
+		return &syntax.BadExpr{Span: p.bad()}
+	}
+	p.next()
+	c := &syntax.CatchExpr{Prefix: true}
+	head := p.head
+	p.head = true
+	c.X = p.binary(p.operand(), 1)
+	p.head = head
+	if p.kind == syntax.As && p.ahead(1) != syntax.Colon {
+		p.next()
+		c.Err = p.name("of the error")
+		c.Body = p.block("after the name of the error")
+	} else if p.kind == syntax.LBrace {
+		c.Body = p.block("after catch")
+	}
+	c.Span = p.finish(start)
+	return c
+}
+
+// summon reads what follows the word.
+func (p *parser) summon(start int32) syntax.Expr {
+	s := &syntax.SummonExpr{Agent: p.path("of the agent to summon", false)}
+	if p.kind == syntax.LBrace {
+		s.Inits = p.inits()
+	} else {
+		p.missing(syntax.LBrace, "after the agent", "write the braces also if it is given nothing: summon "+
+			brief(s.Agent.String())+" {}")
+	}
+	s.Span = p.finish(start)
+	return s
+}
+
+// retry reads retry(n, delay: ms, on: kinds) { }.
+func (p *parser) retry(start int32) syntax.Expr {
+	defer p.leave()
+	if !p.enter() {
+		return &syntax.BadExpr{Span: p.bad()}
+	}
+	p.next()
+	r := &syntax.RetryExpr{}
+	undo := p.inside()
+	if p.expect(syntax.LParen, "and the number of tries") {
+		p.list(syntax.RParen, false, func() {
+			if !p.atField() {
+				if x := p.expr(); r.Count == nil {
+					r.Count = x
+				} else {
+					p.fault(x.Extent(), syntax.CodeUnexpected, "retry has only one number of tries",
+						"the others are written delay: ms and on: [kinds]")
+				}
+				return
+			}
+			f := p.fieldInit()
+			switch f.Name.Name {
+			case "delay":
+				r.Delay = f.Value
+			case "on":
+				r.On = f.Value
+			default:
+				p.fault(f.Name.Span, syntax.CodeUnexpected, "retry has no `"+brief(f.Name.Name)+"`",
+					"it has delay: ms and on: [kinds]")
+			}
+		})
+	}
+	undo()
+	if r.Count == nil {
+		r.Count = &syntax.BadExpr{Span: p.bad()}
+		p.fault(r.Count.Extent(), syntax.CodeUnexpected, "the number of tries is missing",
+			"write it first: retry(3) { … }")
+	}
+	r.Body = p.block("before what is tried")
+	r.Span = p.finish(start)
+	return r
+}
+
+// wordCall reads the calls of what are words of the language.
+func (p *parser) wordCall(start int32) syntax.Expr {
+	word, kind := p.text(), p.kind
+	p.next()
+	if kind == syntax.Trace && p.kind != syntax.LParen && p.atExpr() {
+		x := p.binary(p.operand(), 1)
+		return &syntax.TraceExpr{Span: p.finish(start), Value: x}
+	}
+	if p.kind != syntax.LParen {
+		help := "write " + word + "(…)"
+		if kind == syntax.Receive || kind == syntax.Checkpoint {
+			help = "write " + word + "()"
+		}
+		p.missing(syntax.LParen, "after `"+word+"`", help)
+		if p.atExpr() && !p.onNewLine() {
+			p.expr()
+		}
+		return &syntax.BadExpr{Span: p.finish(start)}
+	}
+	opening := p.here()
+	if kind == syntax.Divine || kind == syntax.Infer {
+		return p.divine(start, kind)
+	}
+	args := p.args()
+	span := p.finish(start)
+	least, most := 1, 1
+	switch kind {
+	case syntax.Send:
+		least, most = 2, 2
+	case syntax.Receive, syntax.Checkpoint:
+		least, most = 0, 0
+	case syntax.Yield:
+		least = 0
+	}
+	if len(args) < least || len(args) > most {
+		p.report(opening, syntax.CodeUnexpected,
+			"`"+word+"` is given "+count(len(args))+", and takes "+takes(least, most), "")
+		return &syntax.BadExpr{Span: span}
+	}
+	switch kind {
+	case syntax.Send:
+		return &syntax.SendExpr{Span: span, To: args[0], Message: args[1]}
+	case syntax.Receive:
+		return &syntax.ReceiveExpr{Span: span}
+	case syntax.Checkpoint:
+		return &syntax.CheckpointExpr{Span: span}
+	case syntax.Reply:
+		return &syntax.ReplyExpr{Span: span, Value: args[0]}
+	case syntax.Trace:
+		return &syntax.TraceExpr{Span: span, Value: args[0]}
+	}
+	if len(args) == 0 {
+		return &syntax.YieldExpr{Span: span}
+	}
+	return &syntax.YieldExpr{Span: span, Value: args[0]}
+}
+
+func count(n int) string {
+	switch n {
+	case 0:
+		return "no value"
+	case 1:
+		return "one value"
+	}
+	return strconv.Itoa(n) + " values"
+}
+
+func takes(least, most int) string {
+	if least < most {
+		return "at most " + count(most)
+	}
+	return count(most)
+}
+
+// divine reads (prompt -> T).
+func (p *parser) divine(start int32, kind syntax.Kind) syntax.Expr {
+	defer p.inside()()
+	p.next()
+	d := &syntax.DivineExpr{Infer: kind == syntax.Infer, Prompt: p.expr()}
+	if p.got(syntax.Arrow) {
+		d.Type = p.typ()
+	}
+	p.got(syntax.Comma)
+	if !p.got(syntax.RParen) {
+		p.missing(syntax.RParen, "after the prompt", "")
+		p.skipTo(syntax.RParen)
+	}
+	d.Span = p.finish(start)
+	return d
+}
