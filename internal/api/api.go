@@ -247,12 +247,13 @@ type Node struct {
 	Uptime     float64    `json:"uptime_seconds,omitempty"`
 	NextAt     *time.Time `json:"next_at,omitempty"`
 	LastExit   string     `json:"last_exit,omitempty"`
-	Failed     bool       `json:"failed,omitempty"`      // the last exit was a failure
-	StatusText string     `json:"status_text,omitempty"` // what an agent that runs says of itself, see docs/notify.md
-	Vitals     *Vitals    `json:"vitals,omitempty"`      // of an agent that lives and has said something, or has to
-	Drain      *Drain     `json:"drain,omitempty"`       // of an agent that is to finish
-	Aide       *Aide      `json:"aide,omitempty"`        // of an agent of an Aidefile
-	User       string     `json:"user,omitempty"`        // that an agent runs as, where it is not the daemon's
+	Failed     bool       `json:"failed,omitempty"`       // the last exit was a failure
+	TooOftenBy string     `json:"too_often_by,omitempty"` // name of the order that has started it too often
+	StatusText string     `json:"status_text,omitempty"`  // what an agent that runs says of itself, see docs/notify.md
+	Vitals     *Vitals    `json:"vitals,omitempty"`       // of an agent that lives and has said something, or has to
+	Drain      *Drain     `json:"drain,omitempty"`        // of an agent that is to finish
+	Aide       *Aide      `json:"aide,omitempty"`         // of an agent of an Aidefile
+	User       string     `json:"user,omitempty"`         // that an agent runs as, where it is not the daemon's
 	// NoNewPrivileges: an agent that cannot gain privileges by what it executes.
 	NoNewPrivileges bool `json:"no_new_privileges,omitempty"`
 	// StoppedByHand: a person has stopped or drained it, and only a start brings it back.

@@ -97,7 +97,7 @@ func cannedPool() Pool {
 
 func (c canned) node() Node {
 	now, pool := time.Now(), cannedPool()
-	return Node{"app/a", "agent", "one_for_one", "proc", true, "running", "r", 1, "n", 1, 2, CrashLoop, "always", 3, 5, "starts", 3600, "l", "app", &now, 1.5, &now, "exit 1", true, "at work", fullVitals(), &Drain{"r", 1.5, true}, &Aide{"idle", []string{"manual"}, &now, "never", 1, 10, &now, "hand", "t", "f", true}, "u", true, true, &NeedsInput{"q-1", "t", now, 1}, &pool}
+	return Node{"app/a", "agent", "one_for_one", "proc", true, "running", "r", 1, "n", 1, 2, CrashLoop, "always", 3, 5, "starts", 3600, "l", "app", &now, 1.5, &now, "exit 1", true, "hourly", "at work", fullVitals(), &Drain{"r", 1.5, true}, &Aide{"idle", []string{"manual"}, &now, "never", 1, 10, &now, "hand", "t", "f", true}, "u", true, true, &NeedsInput{"q-1", "t", now, 1}, &pool}
 }
 
 func (c canned) Nodes(context.Context, string) ([]Node, error) {

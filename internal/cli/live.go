@@ -183,7 +183,7 @@ func (v *liveView) final(n *api.Node) {
 
 // nodes is the tree as it is now; nothing once it has ended.
 func (v *liveView) nodes(c *daemon.Controller) []api.Node {
-	all, err := c.Nodes(context.Background(), "")
+	all, err := c.Model().Nodes(context.Background(), "")
 	if err != nil || len(all) <= 1 {
 		return nil
 	}

@@ -161,7 +161,7 @@ func up(s *streams, path string) error {
 				return
 			}
 			r := readiness{Message: "up"}
-			if st, err := c.Status(context.Background()); err == nil {
+			if st, err := c.Model().Status(context.Background()); err == nil {
 				r = readiness{Message: summaryOf(c, st), Unwell: unwell(st)}
 			}
 			tell(r)
@@ -231,7 +231,7 @@ const maxStopped = 5
 // stoppedByHand returns the paths of what only a start brings back, so that
 // nobody wonders; without what is in a supervisor that was stopped.
 func stoppedByHand(c *daemon.Controller) (paths []string) {
-	nodes, err := c.Nodes(context.Background(), "")
+	nodes, err := c.Model().Nodes(context.Background(), "")
 	if err != nil {
 		return nil
 	}

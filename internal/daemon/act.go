@@ -10,6 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/reconcile"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -45,7 +46,7 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 	if c.aider(path) == nil && !c.drains.Has(path) && isAlready(before, action) {
 		return already, nil
 	}
-	if action == api.Resume && c.aider(path) == nil && stoppedByHand(before) {
+	if action == api.Resume && c.aider(path) == nil && status.StoppedByHand(before.State, before.Reason) {
 		return none, fmt.Errorf("%w: %s was stopped by hand, not suspended; start it with: coppice start %[2]s",
 			api.ErrConflict, path)
 	}
@@ -96,9 +97,10 @@ func isAlready(i supervisor.ChildInfo, action api.Action) bool {
 	case api.Start, api.Resume:
 		return i.Sub == nil && (i.State == supervisor.Running || i.State == supervisor.Starting)
 	case api.Stop:
-		return stoppedByHand(i)
+		return status.StoppedByHand(i.State, i.Reason)
 	case api.Suspend: // what has ended for good is not brought back by a resume, either
-		return i.State == supervisor.Suspended || i.State == supervisor.Stopped && phaseOf(&i) == reconcile.Completed
+		return i.State == supervisor.Suspended ||
+			i.State == supervisor.Stopped && reconcile.PhaseOf(&i) == reconcile.Completed
 	}
 	return false
 }
@@ -109,7 +111,7 @@ func (c *Controller) resumes(path string, i supervisor.ChildInfo) bool {
 	if g := c.aider(path); g != nil && g.heldBy() == supervisor.ReasonSuspended {
 		return true
 	}
-	return isSuspended(i) || i.Sub != nil
+	return status.Suspended(i.State, i.Reason) || i.Sub != nil
 }
 
 // requested is the event of an action that was asked for by hand.
@@ -242,7 +244,7 @@ func (c *Controller) actOnChild(ctx context.Context, sup *supervisor.Supervisor,
 // startForOrder starts an agent or a supervisor, or starts it again, as its limit allows:
 // orders come again and again, above all those that fire on the events of such a start.
 func (c *Controller) startForOrder(ctx context.Context, sup *supervisor.Supervisor, info supervisor.ChildInfo,
-	order string) error {
+	name string) error {
 	path := sup.Path() + "/" + info.ID
 	if isHeldByLimit(info.State) {
 		return heldForOrder(path, info.State)
@@ -253,7 +255,7 @@ func (c *Controller) startForOrder(ctx context.Context, sup *supervisor.Supervis
 				return err
 			}
 		}
-		_, err := sup.RestartCounted(ctx, info.ID, tooOften(order))
+		_, err := sup.RestartCounted(ctx, info.ID, &order.TooOftenError{Order: name})
 		return err
 	})
 	return countedForOrder(path, err)
@@ -281,12 +283,6 @@ func heldForOrder(path string, s supervisor.State) error {
 	return fmt.Errorf("%w: %s is held by its limit (%v), which an order does not lift; see: coppice explain %s",
 		api.ErrConflict, path, s, path)
 }
-
-// tooOften is why a limit holds what an order has started again and again.
-func tooOften(order string) error { return errors.New(tooOftenBy + order) }
-
-// tooOftenBy precedes the name of the order in such a reason, which the store keeps as text.
-const tooOftenBy = "started too often by order "
 
 // countedForOrder is the answer to an order whose start counts for a limit.
 func countedForOrder(path string, err error) error {

@@ -233,7 +233,7 @@ func TestAidefilePolicyChanges(t *testing.T) {
 		if s.on("t/a") != before || before == nil {
 			t.Fatal("the run was not left alone")
 		}
-		n, err := p.Nodes(context.Background(), "a")
+		n, err := p.status.Nodes(context.Background(), "a")
 		if err != nil || !slices.Equal(n[0].Aide.Triggers, []string{"cron:0 0 1 1 *"}) || n[0].Aide.Restart != "on-failure" {
 			t.Errorf("%+v, %v", n, err)
 		}
@@ -318,7 +318,7 @@ func TestAidefilePolicyChangesAfterItGaveUp(t *testing.T) {
 				}
 				p.becomes(aideTree(t, c.next))
 				time.Sleep(time.Hour)
-				n, err := p.Nodes(context.Background(), "")
+				n, err := p.status.Nodes(context.Background(), "")
 				if err != nil || s.starts("t/a") != 3 || n[0].InWindow != 0 {
 					t.Errorf("after the change: %d runs more, the root counts %d, %v", s.starts("t/a")-3, n[0].InWindow, err)
 				}
@@ -345,7 +345,7 @@ func TestAidefileAmongOthers(t *testing.T) {
 			if action == api.Suspend {
 				want = supervisor.Suspended
 			}
-			nodes, err := p.Nodes(ctx, "a")
+			nodes, err := p.status.Nodes(ctx, "a")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,8 +13,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -134,7 +136,7 @@ func (c *Controller) actOnAide(ctx context.Context, g *aider, path string, actio
 // what a person gets: it lifts no limit, and what goes on is started again as its
 // limit allows. done is false where there is no difference.
 func aideForOrder(ctx context.Context, p trigger.Place, path string, info supervisor.ChildInfo, action api.Action,
-	order string) (done bool, err error) {
+	name string) (done bool, err error) {
 	switch action {
 	case api.Start, api.Resume, api.Restart:
 	default:
@@ -145,7 +147,7 @@ func aideForOrder(ctx context.Context, p trigger.Place, path string, info superv
 		return true, heldForOrder(path, info.State)
 	case info.State == supervisor.Restarting, action == api.Restart &&
 		(info.State == supervisor.Running || info.State == supervisor.Starting):
-		return true, countedForOrder(path, p.Again(ctx, tooOften(order)))
+		return true, countedForOrder(path, p.Again(ctx, &order.TooOftenError{Order: name}))
 	}
 	return false, nil
 }
@@ -208,11 +210,12 @@ func (c *Controller) holdAide(path string, g *aider, why supervisor.Reason) {
 	c.journal.note(path, r)
 }
 
-// aideNode is what is shown of an agent of an Aidefile beside what all have.
-func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *time.Time) {
+// triggered returns what is shown of an agent of an Aidefile next to what all agents have;
+// nil for others.
+func (c *Controller) triggered(path string, i supervisor.ChildInfo) *status.Triggered {
 	g := c.aider(path)
 	if g == nil {
-		return nil, nil
+		return nil
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -221,7 +224,7 @@ func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *
 	if g.held != supervisor.NoReason && i.State == supervisor.Stopped {
 		s = aidefile.Stopped
 	}
-	n := &api.Aide{State: s.String(), Triggers: []string{}, Failing: g.failing,
+	n := api.Aide{State: s.String(), Triggers: []string{}, Failing: g.failing,
 		Restart: g.agent.File.Policy.Restart.String(), MaxRestarts: g.agent.File.Policy.MaxRestarts,
 		Restarts: i.InWindow}
 	if i.Limit.Scope != supervisor.ScopeChild {
@@ -239,31 +242,34 @@ func (c *Controller) aideNode(path string, i supervisor.ChildInfo) (*api.Aide, *
 	if !g.order.Fired.IsZero() {
 		n.Task, n.FiredBy, n.Fired = firstLine(g.order.Task), source(g.order), &g.order.Fired
 	}
+	t := &status.Triggered{Aide: &n, Held: g.held, Reason: aideReason(n), Evidence: aideEvidence(n)}
+	t.Next, t.Hint = aideOutlook(n, path)
 	if slices.Contains([]aidefile.State{aidefile.Idle, aidefile.Done, aidefile.GivenUp}, s) {
-		return n, n.NextFire
+		t.NextFire = n.NextFire
 	}
-	return n, nil
+	return t
 }
 
-// aideReason is why an agent of an Aidefile is in its state, where its
-// supervisor does not know it.
-func aideReason(n api.Node) string {
-	waitsFor := "waits for " + strings.Join(n.Aide.Triggers, ", ")
-	switch n.Aide.State {
+// aideReason returns why an agent of an Aidefile is in its state, "" where its supervisor
+// knows it.
+func aideReason(n api.Aide) string {
+	waitsFor := "waits for " + strings.Join(n.Triggers, ", ")
+	switch n.State {
 	case aidefile.Idle.String():
 		return waitsFor
 	case aidefile.Done.String():
 		return "has run, and waits to be started"
 	case aidefile.GivenUp.String():
-		return "given up " + n.Aide.Because() + "; runs once for each trigger, starts over with coppice reset"
+		return "given up " + n.Because() + "; runs once for each trigger, starts over with coppice reset"
 	}
-	return n.Reason
+	return ""
 }
 
-// aideOutlook is outlook for an agent of an Aidefile; "" where that knows better.
-func aideOutlook(n api.Node) (next, hint string) {
+// aideOutlook returns what comes next for an agent of an Aidefile and what a person can do,
+// "" where its supervisor knows better.
+func aideOutlook(n api.Aide, path string) (next, hint string) {
 	fires := ""
-	for i, t := range n.Aide.Triggers {
+	for i, t := range n.Triggers {
 		if i > 0 {
 			fires += " or "
 		}
@@ -276,30 +282,27 @@ func aideOutlook(n api.Node) (next, hint string) {
 			fires += "at its time (" + t + ")"
 		}
 	}
-	switch n.Aide.State {
+	switch n.State {
 	case aidefile.Idle.String(), aidefile.Done.String():
-		return "it runs " + fires, "to run it now: coppice fire " + n.Path
+		return "it runs " + fires, "to run it now: coppice fire " + path
 	case aidefile.GivenUp.String():
-		return fmt.Sprintf("it was given up %s, and runs once %s, until it succeeds", n.Aide.Because(), fires),
-			"at once, with a fresh count: coppice reset " + n.Path
+		return fmt.Sprintf("it was given up %s, and runs once %s, until it succeeds", n.Because(), fires),
+			"at once, with a fresh count: coppice reset " + path
 	case aidefile.Stopped.String():
 		return "its triggers start no run until it is started or resumed",
-			"to wait for its triggers: coppice resume " + n.Path + "; to start it now: coppice start " + n.Path
+			"to wait for its triggers: coppice resume " + path + "; to start it now: coppice start " + path
 	}
 	return "", ""
 }
 
-// aideEvidence is what is known of the runs of an agent.
-func aideEvidence(n api.Node) (e []string) {
-	if n.Aide == nil {
-		return nil
+// aideEvidence returns what is known of the runs of an agent.
+func aideEvidence(n api.Aide) (e []string) {
+	if f := n.Fired; f != nil {
+		e = append(e, fmt.Sprintf("its last run was started by %s, %v ago: %s", n.FiredBy,
+			max(0, time.Since(*f)).Round(time.Second), n.Task))
 	}
-	if f := n.Aide.Fired; f != nil {
-		e = append(e, fmt.Sprintf("its last run was started by %s, %v ago: %s", n.Aide.FiredBy,
-			ago(*f, time.Now()).Round(time.Second), n.Aide.Task))
-	}
-	if n.Aide.Failing != "" {
-		e = append(e, "its issues cannot be looked at: "+n.Aide.Failing)
+	if n.Failing != "" {
+		e = append(e, "its issues cannot be looked at: "+n.Failing)
 	}
 	return e
 }

@@ -66,7 +66,7 @@ func TestApply(t *testing.T) {
 				if c := p.becomes(treeOf(t, tt.to...)); !c.Empty() {
 					t.Errorf("the second time there are changes: %+v", c)
 				}
-				nodes, err := p.Nodes(context.Background(), "")
+				nodes, err := p.status.Nodes(context.Background(), "")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -26,6 +26,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/internal/work"
@@ -91,6 +92,7 @@ type Controller struct {
 	patrols     *rounds
 	strangers   strangers
 	hashes      *hashes
+	status      *status.Model // once the features are open
 	tokens      *token.Registry
 	health      *health.Monitor
 	background  *background
@@ -228,6 +230,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	if err := c.recallIssues(ctx); err != nil {
 		return err
 	}
+	c.status = newStatus(c)
 	past, err := c.recall(ctx)
 	if err != nil {
 		return err

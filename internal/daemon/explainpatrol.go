@@ -7,6 +7,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/reconcile"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -34,12 +35,12 @@ func (r *rounds) outlook(path string, now time.Time) (d *reconcile.Desired, o *r
 	return d, o, unready, reconcile.Plan(desired, observed, reconcile.InFlight{}, now), next
 }
 
-// explainPatrol adds what the patrol makes of a node.
-func (c *Controller) explainPatrol(x *api.Explanation) {
-	now, path := time.Now(), x.Node.Path
+// standing returns what the patrol makes of a node; nil if it is not in the fleet.
+func (c *Controller) standing(n status.Node, now time.Time) *api.Standing {
+	path := n.Path
 	d, o, unready, res, next := c.patrols.outlook(path, now)
 	if d == nil {
-		return
+		return nil
 	}
 	p := &api.Standing{Wanted: "run", Observed: reconcile.Unknown.String(), Drifted: []string{}, WaitsFor: []string{},
 		Busy: c.patrols.isBusy(path)}
@@ -55,16 +56,14 @@ func (c *Controller) explainPatrol(x *api.Explanation) {
 	if next.After(now) {
 		p.NextRound = &next
 	}
-	x.Patrol = p
-	defer func() { addStanding(x, p, now) }()
 	if o == nil {
-		if above := parent(path); c.find(above) == nil { // nobody runs it, then
+		if above := parent(path); c.find(above) == nil { // so that no supervisor runs it
 			p.Observed = reconcile.Pending.String()
 			if p.Wanted == "run" {
 				p.WaitsFor = append(p.WaitsFor, above)
 			}
 		}
-		return
+		return p
 	}
 	p.Observed, p.Ready = o.Phase.String(), o.Ready
 	if o.Phase == reconcile.Pending {
@@ -88,11 +87,12 @@ func (c *Controller) explainPatrol(x *api.Explanation) {
 			p.WaitsFor = append(p.WaitsFor, w.For)
 		}
 	}
-	if x.Node.State == supervisor.Quarantined.String() && x.Node.NextAt != nil {
-		p.HeldUntil = x.Node.NextAt
+	if n.State == supervisor.Quarantined.String() && n.NextAt != nil {
+		p.HeldUntil = n.NextAt
 	}
 	if at, ok := c.health.Activity(path); ok && at.Counts {
 		left := max(0, c.fleet().agents[path].IdleTimeout-at.Idle).Seconds()
 		p.IdleLeft = &left
 	}
+	return p
 }

@@ -17,7 +17,7 @@ import (
 // stands is what an explanation says of the patrol, in short.
 func (p *play) stands(path string) string {
 	p.t.Helper()
-	x, err := p.Explain(context.Background(), path)
+	x, err := p.status.Explain(context.Background(), path)
 	if err != nil || x.Patrol == nil {
 		p.t.Errorf("%s: %v, %+v", path, err, x.Patrol)
 		return ""
@@ -104,7 +104,7 @@ func TestExplainPatrol(t *testing.T) {
 		}
 		p.moment()
 		wants("t/a", "run; done")
-		if x, err := p.Explain(context.Background(), "t"); err != nil || x.Patrol != nil {
+		if x, err := p.status.Explain(context.Background(), "t"); err != nil || x.Patrol != nil {
 			t.Errorf("the root: %v, %+v", err, x.Patrol)
 		}
 	})
@@ -134,7 +134,7 @@ func TestExplainRetired(t *testing.T) {
 				t.Errorf("%s: got %q, want %q", path, got, want)
 			}
 		}
-		if x, err := p.Explain(context.Background(), "t/w"); err != nil || !strings.Contains(x.Rule, "no longer in the file") || !x.Node.Pool.Retired || !strings.Contains(x.Hint, "coppice stop t/w") {
+		if x, err := p.status.Explain(context.Background(), "t/w"); err != nil || !strings.Contains(x.Rule, "no longer in the file") || !x.Node.Pool.Retired || !strings.Contains(x.Hint, "coppice stop t/w") {
 			t.Errorf("%v: %+v", err, x)
 		}
 	})

@@ -86,7 +86,7 @@ func (c *Controller) see(all map[string]*reconcile.Observed, s *supervisor.Super
 	for i := range children {
 		info := &children[i]
 		path := s.Path() + "/" + info.ID
-		o := &reconcile.Observed{Path: path, Phase: phaseOf(info), RoomAt: info.RoomAt}
+		o := &reconcile.Observed{Path: path, Phase: reconcile.PhaseOf(info), RoomAt: info.RoomAt}
 		o.Ready = o.Phase == reconcile.Running ||
 			o.Phase == reconcile.Completed && info.State != supervisor.Suspended && info.LastExit.Clean()
 		all[path] = o
@@ -108,26 +108,6 @@ func (c *Controller) see(all map[string]*reconcile.Observed, s *supervisor.Super
 // isHeld reports whether the restart of a child is delayed, or held by its limit.
 func isHeld(s supervisor.State) bool {
 	return s == supervisor.Restarting || s == supervisor.Quarantined || s == supervisor.GivenUp
-}
-
-// phaseOf is the state of a child as the patrol sees it.
-func phaseOf(i *supervisor.ChildInfo) reconcile.Phase {
-	switch i.State {
-	case supervisor.Running:
-		return reconcile.Running
-	case supervisor.Suspended:
-		return reconcile.Completed
-	case supervisor.Waiting:
-		if i.Reason == supervisor.ReasonDeferred {
-			return reconcile.Pending
-		}
-	case supervisor.Stopped:
-		if isDown(i.Reason) {
-			return reconcile.Pending
-		}
-		return reconcile.Completed
-	}
-	return reconcile.Managed
 }
 
 // regard looks at an agent that lives.

@@ -99,7 +99,7 @@ func TestStopInterrupted(t *testing.T) {
 				if s.on("t/s/a") != nil || s.starts("t/s/a") != 1 || path == "t/s" && s.on("t/s/b") != nil {
 					t.Errorf("%s was stopped; there live %q", path, s.cast())
 				}
-				nodes, err := p.Nodes(context.Background(), path)
+				nodes, err := p.status.Nodes(context.Background(), path)
 				if err != nil || nodes[0].State != "stopped" || !nodes[0].StoppedByHand {
 					t.Errorf("%+v, %v", nodes, err)
 				}

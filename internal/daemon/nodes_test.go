@@ -50,7 +50,7 @@ func TestNodeLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.moment()
-		nodes, err := p.Nodes(context.Background(), "")
+		nodes, err := p.status.Nodes(context.Background(), "")
 		if err != nil {
 			t.Fatal(err)
 		}

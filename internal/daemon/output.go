@@ -7,11 +7,9 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // logOf returns the file that keeps the output of an agent: of the slot that it is at
@@ -46,17 +44,6 @@ func (c *Controller) kept(path string, n int) ([]string, error) {
 		return nil, err
 	}
 	return logfile.Peek(file, n)
-}
-
-// lastWords returns the last line with text that an agent wrote, empty for a supervisor.
-func (c *Controller) lastWords(path string) string {
-	lines, _ := c.kept(path, 5) // the last ones may be empty
-	for _, line := range slices.Backward(lines) {
-		if text := strings.TrimSpace(proc.Plain(line)); text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 // logged are the agents whose output some paths mean, in start order; all without a path.

@@ -61,7 +61,7 @@ func TestPausedSupervisorAsks(t *testing.T) {
 		}
 		state := func(path string) string {
 			t.Helper()
-			nodes, err := p.Nodes(context.Background(), path)
+			nodes, err := p.status.Nodes(context.Background(), path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,11 +76,11 @@ func TestPausedSupervisorAsks(t *testing.T) {
 		asked("while all is well")
 		fail("t/p/a", "t/p/b")
 		asked("paused", "q-1 t/p open")
-		st, err := p.Status(context.Background())
+		st, err := p.status.Status(context.Background())
 		if err != nil || st.Inbox.Questions != 1 || st.NeedsInput != 0 || state("t/p") != "paused" || state("") != api.Degraded {
 			t.Errorf("status: %+v, %v; p is %s, the root %s", st, err, state("t/p"), state(""))
 		}
-		x, err := p.Explain(context.Background(), "t/p")
+		x, err := p.status.Explain(context.Background(), "t/p")
 		if err != nil || x.Hint != "coppice answer q-1" || !strings.Contains(x.Next, "ended with boom (limit: ") {
 			t.Errorf("explained by %+v, %v", x, err)
 		}
@@ -110,7 +110,7 @@ func TestPausedSupervisorAsks(t *testing.T) {
 		p = raise(t, s, db, pausingTree(t))
 		defer p.close()
 		asked("with another daemon", "q-1 t/p answeredresume", "q-2 t/p withdrawn", "q-3 t/p answeredstop")
-		if n, err := p.Nodes(context.Background(), "t/p"); err != nil || !n[0].StoppedByHand {
+		if n, err := p.status.Nodes(context.Background(), "t/p"); err != nil || !n[0].StoppedByHand {
 			t.Errorf("it was stopped: %+v, %v", n, err)
 		}
 	})

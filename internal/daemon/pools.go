@@ -93,7 +93,7 @@ func (f poolFleet) Instances(path string) ([]pool.Instance, bool) {
 			Name: i.ID, Incarnation: i.Incarnation,
 			Lives: i.State == supervisor.Running || i.State == supervisor.Starting ||
 				i.State == supervisor.Stopping,
-			Completed: i.State == supervisor.Stopped && phaseOf(&i) == reconcile.Completed,
+			Completed: i.State == supervisor.Stopped && reconcile.PhaseOf(&i) == reconcile.Completed,
 			Waits:     i.State == supervisor.Waiting,
 			Deferred:  i.Reason == supervisor.ReasonDeferred,
 		}

@@ -111,7 +111,7 @@ func (p *play) ack(path string, incarnation uint64) {
 // shows is a node as people see it.
 func (p *play) shows(path string) api.Node {
 	p.t.Helper()
-	nodes, err := p.Nodes(context.Background(), path)
+	nodes, err := p.status.Nodes(context.Background(), path)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestPoolScales(t *testing.T) {
 		if got := p.happened(event.PoolScaled, event.AgentDrained); strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		nodes, err := p.Nodes(context.Background(), "")
+		nodes, err := p.status.Nodes(context.Background(), "")
 		if err != nil {
 			t.Fatal(err)
 		}

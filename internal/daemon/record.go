@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -47,7 +48,8 @@ type record struct {
 // savedExit is an exit as shims tell it, which keeps the identity of its error.
 type savedExit struct {
 	wire.End
-	Error string `json:"error,omitempty"` // instead of Failure, in records of versions before
+	TooOftenBy string `json:"too_often_by,omitempty"` // of an order.TooOftenError
+	Error      string `json:"error,omitempty"`        // instead of Failure, in records of versions before
 }
 
 // saveExit leaves out the last output, which the event of the exit has. It returns nil for no exit.
@@ -59,7 +61,12 @@ func saveExit(x supervisor.Exit) *savedExit {
 	if f := end.Failure; f != nil && f.Exit != nil {
 		f.Exit.LastOutput = nil
 	}
-	return &savedExit{End: *end}
+	saved := &savedExit{End: *end}
+	var often *order.TooOftenError
+	if errors.As(x.Err, &often) {
+		saved.TooOftenBy = often.Order
+	}
+	return saved
 }
 
 type selfRecord struct {
@@ -157,6 +164,9 @@ func (x *savedExit) exit() supervisor.Exit {
 	e := x.Exit()
 	if x.Error != "" {
 		e.Err = errors.New(x.Error)
+	}
+	if x.TooOftenBy != "" {
+		e.Err = &order.TooOftenError{Order: x.TooOftenBy}
 	}
 	return e
 }

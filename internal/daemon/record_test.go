@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -46,6 +47,7 @@ func TestRecordOfExit(t *testing.T) {
 		{Kind: supervisor.Failure, Err: fmt.Errorf("no use: %w", supervisor.ErrDoNotRestart)},
 		{Kind: supervisor.Failure, Err: fmt.Errorf("agent: %w", &proc.ExitError{Code: 7, LastOutput: []string{"long"}})},
 		{Kind: supervisor.Killed, Err: supervisor.ErrKilled},
+		{Kind: supervisor.Failure, Err: &order.TooOftenError{Order: "night shift"}},
 		lost{}.Exit(),
 	} {
 		text, err := json.Marshal(newRecord("t/a", 1, true, supervisor.Saved{LastExit: exit}))
@@ -60,6 +62,10 @@ func TestRecordOfExit(t *testing.T) {
 			if errors.Is(got.Err, target) != errors.Is(exit.Err, target) {
 				t.Errorf("%v is %q: %v", exit, target, !errors.Is(exit.Err, target))
 			}
+		}
+		var often, wasOften *order.TooOftenError
+		if errors.As(exit.Err, &wasOften) && (!errors.As(got.Err, &often) || *often != *wasOften) {
+			t.Errorf("%v is read as %#v", exit, got.Err)
 		}
 		var process, was *proc.ExitError
 		if !errors.As(exit.Err, &was) {

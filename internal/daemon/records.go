@@ -22,6 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
@@ -42,10 +43,13 @@ type Records struct {
 	ends    []func() error // in the order in which they were opened
 }
 
-var _ api.Records = (*Records)(nil)
+var _ api.Records = answers{}
 
-// stateUnknown is the state of an agent of which nothing can be told.
-const stateUnknown = "unknown"
+// answers are those of the records.
+type answers struct {
+	*Records
+	*status.Model
+}
 
 // OpenRecords opens the records of the project of a configuration file. The error
 // is a *LockedError if a daemon has the project. Where the file cannot be used, the
@@ -108,7 +112,7 @@ func (r *Records) open(ctx context.Context, loaded Loaded, files *loader) error 
 
 // Register has a server answer with what is on record.
 func (r *Records) Register(s *api.Server) {
-	api.RegisterRecords(s, r)
+	api.RegisterRecords(s, answers{r, r.status})
 	r.mail.RegisterReadOnly(s)
 	r.questions.RegisterReadOnly(s)
 }
@@ -196,10 +200,49 @@ func (r *Records) read(ctx context.Context) error {
 		return err
 	}
 	var err error
+	r.status = status.NewRecorded(r.statusOptions(), r.recorded())
 	r.orders, err = dispatch.Read(ctx, dispatch.Options{
 		Store: r.opts.Store, Log: r.log, Orders: r.opts.Tree.Orders, Logger: r.opts.Logger, Held: r.orderHeld(),
 	})
 	return err
+}
+
+// statusOptions differ from those of a daemon in what the file and the store are.
+func (r *Records) statusOptions() status.Options {
+	o := r.Controller.statusOptions()
+	o.Config = func() api.Config {
+		config := r.configStatus()
+		if r.badFile != nil {
+			config.LastError = r.badFile.Error()
+		}
+		return config
+	}
+	o.Store = func() api.Store {
+		s := r.storeStatus()
+		if path := r.project.Database(); path != "" {
+			s.Kind, s.Path = "sqlite", path // also where there is none yet
+		}
+		return s
+	}
+	return o
+}
+
+// recorded returns what the model of a project without a daemon reads.
+func (r *Records) recorded() status.Recorded {
+	rec := status.Recorded{
+		Started: r.started, Fate: r.fate, Forgets: r.fleet().forgets, Records: make(map[string]status.Record),
+		Counted: make(map[string][]time.Time), Slots: make(map[string]runtime.Observation),
+	}
+	for path, n := range r.records {
+		rec.Records[path] = status.Record{Saved: *n.saved(), Ended: n.Ended, Lasts: n.lasts()}
+	}
+	for path, self := range r.selves {
+		rec.Counted[path] = self.Counted
+	}
+	for path, s := range r.seen {
+		rec.Slots[path] = s.Observation
+	}
+	return rec
 }
 
 // closeLog ends the log, which has nothing to write.
@@ -256,23 +299,6 @@ func (p Project) standingRuntimes(l *slog.Logger) (all []runtime.Runtime, err er
 		all = append(all, rt)
 	}
 	return all, nil
-}
-
-// Status is part of api.Records. The daemon in it has no process.
-func (r *Records) Status(ctx context.Context) (api.Status, error) {
-	nodes, err := r.Nodes(ctx, "")
-	if err != nil {
-		return api.Status{}, err
-	}
-	s := r.statusOf(nodes, false)
-	s.Controller = api.Controller{Node: r.host, StartedAt: r.started}
-	if r.badFile != nil {
-		s.Config.LastError = r.badFile.Error()
-	}
-	if path := r.project.Database(); path != "" {
-		s.Store.Kind, s.Store.Path = "sqlite", path // also where there is none yet
-	}
-	return s, nil
 }
 
 // Events is part of api.Records.

@@ -75,7 +75,7 @@ func TestReload(t *testing.T) {
 				if again == 0 && !strings.Contains(got, step.answer) {
 					t.Errorf("step %d: got %s, want %s", i, got, step.answer)
 				}
-				if s, err := p.Status(ctx); err != nil || !strings.HasPrefix(s.Config.LastError, step.refused) || (s.Config.LastError == "") != (step.refused == "") {
+				if s, err := p.status.Status(ctx); err != nil || !strings.HasPrefix(s.Config.LastError, step.refused) || (s.Config.LastError == "") != (step.refused == "") {
 					t.Errorf("step %d: the status says %q, %v, want %q", i, s.Config.LastError, err, step.refused)
 				}
 				if got := p.stage.cast(); got != step.cast {

@@ -101,7 +101,7 @@ func TestDependencies(t *testing.T) {
 				t.Errorf("%s was started after %s: %v", order[0], order[1], s.begun)
 			}
 		}
-		nodes, err := p.Nodes(context.Background(), "late")
+		nodes, err := p.status.Nodes(context.Background(), "late")
 		if err != nil || nodes[0].State != "waiting" || nodes[0].Reason != "waits for t/broken" {
 			t.Errorf("late is %+v, %v", nodes, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // This file puts the features together: what each of them needs of the
@@ -98,10 +99,16 @@ func (c *Controller) server() *api.Server {
 	return s
 }
 
+// service answers what people ask of a daemon.
+type service struct {
+	*Controller
+	*status.Model
+}
+
 // services returns what the API of the controller is served by.
 func (c *Controller) services() api.Daemon {
 	return services{
-		serviceAPI:    c,
+		serviceAPI:    service{c, c.status},
 		accessAPI:     c,
 		healthAPI:     c.health,
 		selvesAPI:     c,

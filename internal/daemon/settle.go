@@ -34,3 +34,14 @@ func (c *Controller) settle(ctx context.Context, path string, before supervisor.
 	defer cancel()
 	c.journal.written(ctx, path, done)
 }
+
+// stopReason is why an action stops something.
+func stopReason(action api.Action) supervisor.Reason {
+	switch action {
+	case api.Suspend:
+		return supervisor.ReasonSuspended
+	case api.Restart:
+		return supervisor.ReasonManual
+	}
+	return supervisor.ReasonStopped
+}

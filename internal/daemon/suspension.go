@@ -190,15 +190,3 @@ func (c *Controller) mayStart(path string, action api.Action) error {
 		return fmt.Errorf("%w: %s: %s; remove suspended = true there", api.ErrConflict, path, why)
 	}
 }
-
-// shownSuspended makes a node that does not run because it is suspended look like that.
-func (c *Controller) shownSuspended(n *api.Node) {
-	why := c.suspendedBy(c.fleet(), n.Path)
-	if why == "" || n.StoppedByHand { // which a resume does not change
-		return
-	}
-	switch n.State {
-	case supervisor.Stopped.String(), supervisor.Waiting.String():
-		n.State, n.Reason, n.NextAt = supervisor.Suspended.String(), why, nil
-	}
-}

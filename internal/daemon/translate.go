@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -89,8 +90,8 @@ func translationOf(e supervisor.Event) translation {
 	case supervisor.ChildChanged:
 		return translation{
 			event.AgentChanged, event.SupervisorChanged,
-			event.Changed{State: StateAfter(e), Cause: causeOf(e.Reason)},
-			fmt.Sprintf("%s: %v", StateAfter(e), e.Reason),
+			event.Changed{State: status.StateAfter(e), Cause: causeOf(e.Reason)},
+			fmt.Sprintf("%s: %v", status.StateAfter(e), e.Reason),
 		}
 	case supervisor.ChildAbandoned:
 		return translation{

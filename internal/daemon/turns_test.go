@@ -60,11 +60,11 @@ func TestDependenciesInGroups(t *testing.T) {
 				if got, want := s.cast(), "t/other 1, t/s/a 1"; got != want {
 					t.Errorf("without the database there live %s, want %s", got, want)
 				}
-				nodes, err := p.Nodes(context.Background(), "s/b")
+				nodes, err := p.status.Nodes(context.Background(), "s/b")
 				if err != nil || nodes[0].State != "waiting" || nodes[0].Reason != "waits for t/db" {
 					t.Errorf("b is %+v, %v", nodes, err)
 				}
-				if nodes, err = p.Nodes(context.Background(), "s/c"); err != nil || nodes[0].State != "waiting" || nodes[0].Reason != "waits for its turn after t/s/b" {
+				if nodes, err = p.status.Nodes(context.Background(), "s/c"); err != nil || nodes[0].State != "waiting" || nodes[0].Reason != "waits for its turn after t/s/b" {
 					t.Errorf("c is %+v, %v", nodes, err)
 				}
 				if _, err := p.Act(context.Background(), "s/b", api.Start); !errors.Is(err, api.ErrConflict) || !strings.Contains(err.Error(), "t/s/b waits for t/db and is started by itself then") {
@@ -236,7 +236,7 @@ func TestDependentsOfSuspended(t *testing.T) {
 				if got, want := s.cast(), "t/s/b 2"; got != want {
 					t.Errorf("without a there live %s, want %s", got, want)
 				}
-				x, err := p.Explain(context.Background(), "s/c")
+				x, err := p.status.Explain(context.Background(), "s/c")
 				if err != nil || x.Rule != "it waits for t/s/a" || !slices.ContainsFunc(x.Evidence, func(e string) bool { return strings.HasPrefix(e, "t/s/a is suspended: suspended until it is resumed") }) {
 					t.Errorf("%+v, %v", x, err)
 				}
@@ -465,7 +465,7 @@ func TestStopLeavesNobody(t *testing.T) {
 				if left := s.cast(); left != tt.left {
 					t.Errorf("there live %q, want %q", left, tt.left)
 				}
-				nodes, err := c.Nodes(context.Background(), "")
+				nodes, err := c.status.Nodes(context.Background(), "")
 				if err != nil {
 					t.Error(err)
 				}

@@ -2,12 +2,10 @@ package pool
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // API returns the pool at a path as the API shows it; nil if there is none.
@@ -54,45 +52,51 @@ func (c *Controller) api() *api.Pool {
 	return s
 }
 
-// Explain adds to an explanation what there is to say of a pool, or of an instance that its
-// pool no longer wants.
-func (m *Manager) Explain(x *api.Explanation) {
-	if d, ok := m.Drains.Of(x.Node.Path); ok && d.Pool {
-		above, _ := cut(x.Node.Path)
-		x.Hint = "its pool says how many it wants: coppice explain " + above
-		return
-	}
-	if c := m.Of(x.Node.Path); c != nil {
-		c.explain(x)
-	}
+// Explanation is what a pool adds to the explanation of a node. What is empty stays as it is.
+type Explanation struct {
+	Rule, Next, Hint string
+	Evidence         []string
 }
 
-func (c *Controller) explain(x *api.Explanation) {
+// Explain says what there is to say of a pool, or of an instance that its pool no longer
+// wants. runs is whether the node runs.
+func (m *Manager) Explain(path string, runs bool) (x Explanation) {
+	if d, ok := m.Drains.Of(path); ok && d.Pool {
+		above, _ := cut(path)
+		x.Hint = "its pool says how many it wants: coppice explain " + above
+		return x
+	}
+	if c := m.Of(path); c != nil {
+		return c.explain(runs)
+	}
+	return x
+}
+
+func (c *Controller) explain(runs bool) (x Explanation) {
 	now, interval := time.Now(), c.m.Fleet.Interval()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.retired {
 		x.Rule = "it is no longer in the file; its instances may finish"
-		x.Next, x.Hint = "it is gone with the last of its instances", "to stop them now: coppice stop "+x.Node.Path
-		return
+		x.Next, x.Hint = "it is gone with the last of its instances", "to stop them now: coppice stop "+c.path
+		return x
 	}
 	p := c.template.Pool
-	evidence := []string{fmt.Sprintf("%s wanted, of %s that may be", instances(c.demand.Size(p)), bounds(p))}
+	x.Evidence = []string{fmt.Sprintf("%s wanted, of %s that may be", instances(c.demand.Size(p)), bounds(p))}
 	switch {
 	case c.demand.Known && p.Check == nil:
-		evidence = append(evidence, "it has no check: one instance is wanted, within these bounds")
+		x.Evidence = append(x.Evidence, "it has no check: one instance is wanted, within these bounds")
 	case c.demand.Known:
-		evidence = append(evidence, fmt.Sprintf("the check said %d last", c.demand.Asked))
+		x.Evidence = append(x.Evidence, fmt.Sprintf("the check said %d last", c.demand.Asked))
 	default:
-		evidence = append(evidence, "the check has not answered yet: until then it is the minimum")
+		x.Evidence = append(x.Evidence, "the check has not answered yet: until then it is the minimum")
 	}
 	if c.demand.Problem != nil {
-		evidence = append(evidence, fmt.Sprintf("the last check, %v ago, gave no answer, so that this holds: %v",
+		x.Evidence = append(x.Evidence, fmt.Sprintf("the last check, %v ago, gave no answer, so that this holds: %v",
 			max(0, now.Sub(c.checkedAt)).Round(100*time.Millisecond), c.demand.Problem))
 	}
-	x.Evidence = slices.Concat(evidence, x.Evidence)
-	if x.Node.State != supervisor.Running.String() && x.Node.State != api.Degraded {
-		return
+	if !runs {
+		return x
 	}
 	switch {
 	case !c.booted:
@@ -103,4 +107,5 @@ func (c *Controller) explain(x *api.Explanation) {
 		left := max(0, interval-now.Sub(c.checkedAt)).Round(time.Second)
 		x.Next = "the check runs again in " + liveness.Brief(left)
 	}
+	return x
 }

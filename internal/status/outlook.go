@@ -1,4 +1,4 @@
-package daemon
+package status
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 
 // outlook says why a child is in its state, what happens next, and what a person can
 // do. Each is empty where there is nothing to say.
-func outlook(n api.Node, i supervisor.ChildInfo) (why, next, do string) {
+func outlook(n Node, i supervisor.ChildInfo) (why, next, do string) {
 	why = n.Reason
 	if n.Drain != nil {
 		left := seconds(n.Drain.Left).Round(time.Second)
@@ -37,7 +37,7 @@ func outlook(n api.Node, i supervisor.ChildInfo) (why, next, do string) {
 		return why, fmt.Sprintf("it is started again in %v", until(i)),
 			look + "; to start it now: coppice start " + n.Path
 	case supervisor.Waiting:
-		if phaseOf(&i) == reconcile.Pending { // for addStanding
+		if reconcile.PhaseOf(&i) == reconcile.Pending { // for addStanding
 			return why, "", ""
 		}
 		return why, "it is started after the siblings that come before it", "coppice tree " + parent(n.Path)
@@ -54,23 +54,23 @@ func outlook(n api.Node, i supervisor.ChildInfo) (why, next, do string) {
 
 // staysDown is outlook for what does not run, with nothing pending: it was stopped by
 // hand, has ended for good, or is about to be started.
-func staysDown(n api.Node, i supervisor.ChildInfo) (why, next, do string) {
+func staysDown(n Node, i supervisor.ChildInfo) (why, next, do string) {
 	switch {
-	case isSuspended(i):
+	case Suspended(i.State, i.Reason):
 		return n.Reason, "it is started when it is resumed", "coppice resume " + n.Path
 	case i.State == supervisor.Suspended && i.Reason == supervisor.ReasonTerminated:
 		return "it was stopped by hand", "it stays stopped until it is started, also by the next daemon",
 			"coppice start " + n.Path
 	case i.State == supervisor.Suspended:
 		return n.Reason, "it stays stopped until it is started, also by the next daemon", "coppice start " + n.Path
-	case phaseOf(&i) == reconcile.Pending: // for addStanding
+	case reconcile.PhaseOf(&i) == reconcile.Pending: // for addStanding
 		return n.Reason, "", "coppice start " + n.Path
 	}
 	return n.Reason, "it stays stopped", "to run it again: coppice start " + n.Path
 }
 
-// whenItEnds says what becomes of something that runs.
-func whenItEnds(n api.Node) string {
+// whenItEnds returns what becomes of something that runs.
+func whenItEnds(n Node) string {
 	switch {
 	case n.State == supervisor.Paused.String():
 		return "nothing in it is started until it is resumed"
@@ -88,7 +88,8 @@ func whenItEnds(n api.Node) string {
 	return ""
 }
 
-func pausedHint(n api.Node) string {
+// pausedHint returns what a person can do about something that runs.
+func pausedHint(n Node) string {
 	switch {
 	case n.State == supervisor.Paused.String():
 		return "coppice resume " + n.Path
@@ -98,8 +99,8 @@ func pausedHint(n api.Node) string {
 	return ""
 }
 
-// evidence is what the last decision about a child was taken on.
-func evidence(sup string, n api.Node, i supervisor.ChildInfo) (e []string) {
+// evidence returns what the last decision about a child was taken on.
+func evidence(sup string, n Node, i supervisor.ChildInfo) (e []string) {
 	switch {
 	case n.Loop != "":
 		e = append(e, fmt.Sprintf("each of its last %d starts ended soon; its last exit: %v", i.ShortLived, i.LastExit))
@@ -110,7 +111,7 @@ func evidence(sup string, n api.Node, i supervisor.ChildInfo) (e []string) {
 		e = append(e, fmt.Sprintf("its last exit: %v", i.LastExit))
 	}
 	if i.Limit.Max >= 0 && i.Limit.Scope == supervisor.ScopeSupervisor {
-		var shared api.Node
+		var shared Node
 		shared.SetLimit(i.Limit, i.InWindow)
 		e = append(e, fmt.Sprintf("its restarts count for the limit of %s: %s, then %s", sup, shared.Starts(),
 			strings.ReplaceAll(i.Limit.OnLimit.String(), "_", " ")))
@@ -118,7 +119,7 @@ func evidence(sup string, n api.Node, i supervisor.ChildInfo) (e []string) {
 	return e
 }
 
-// planned are the actions of the patrol as what happens next.
+// planned holds the actions of the patrol as what happens next.
 var planned = map[string]string{
 	reconcile.Stop.String(): "it is stopped now", reconcile.Suspend.String(): "it is stopped now",
 	reconcile.Start.String():   "it is started now",
@@ -130,7 +131,7 @@ var planned = map[string]string{
 
 // addStanding adds to an explanation what the patrol makes of the node, where that says
 // more than its supervisor knows.
-func addStanding(x *api.Explanation, p *api.Standing, now time.Time) {
+func addStanding(x *Explanation, p *api.Standing, now time.Time) {
 	if p.Wanted != "run" && x.Rule == "" {
 		x.Rule = p.Why
 	}
@@ -165,4 +166,5 @@ func addStanding(x *api.Explanation, p *api.Standing, now time.Time) {
 	}
 }
 
+// seconds returns a number of seconds as a duration.
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

@@ -1,4 +1,4 @@
-package daemon
+package status
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
-	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -33,17 +32,17 @@ func loopOf(i supervisor.ChildInfo, triggered bool) api.Loop {
 
 // waitsForPerson reports whether a node runs and waits for an answer. What is
 // down waits for nothing; its question stays in the inbox.
-func waitsForPerson(n api.Node) bool {
+func waitsForPerson(n Node) bool {
 	return n.NeedsInput != nil && n.State == supervisor.Running.String()
 }
 
 // attention returns what in a fleet is not well or needs a person, in the order of the nodes.
 // serving is whether a daemon runs; without one, commands that need it start it first.
-func attention(nodes []api.Node, config api.Config, serving bool) []api.Attention {
-	all := []api.Attention{}
+func attention(nodes []Node, config api.Config, serving bool) []Attention {
+	all := []Attention{}
 	if config.LastError != "" {
 		first, _, _ := strings.Cut(config.LastError, "\n")
-		all = append(all, api.Attention{Path: config.Path, State: api.Rejected, Reason: first,
+		all = append(all, Attention{Path: config.Path, State: api.Rejected, Reason: first,
 			Command: "coppice validate"})
 	}
 	for _, n := range nodes {
@@ -55,6 +54,9 @@ func attention(nodes []api.Node, config api.Config, serving bool) []api.Attentio
 	return all
 }
 
+// crashLoop is how the API calls an agent that fails soon after each start.
+const crashLoop = "crash_loop"
+
 // What to say of an agent that does its work, ends and is run again.
 const (
 	endedCleanly = `it ended with exit code 0; restart = "on-failure" would leave it stopped`
@@ -62,8 +64,8 @@ const (
 )
 
 // nodeAttention returns what is wrong with a node, and the commands that help.
-func nodeAttention(n api.Node, serving bool) (a api.Attention, ok bool) {
-	a = api.Attention{State: n.State, Reason: cmp.Or(n.LastExit, n.Reason), NextAt: n.NextAt}
+func nodeAttention(n Node, serving bool) (a Attention, ok bool) {
+	a = Attention{State: n.State, Reason: cmp.Or(n.LastExit, n.Reason), NextAt: n.NextAt}
 	look, act := investigation(n), ""
 	switch {
 	case n.State == supervisor.Quarantined.String():
@@ -75,29 +77,29 @@ func nodeAttention(n api.Node, serving bool) (a api.Attention, ok bool) {
 		a.NextAt, act = nil, release(n, serving)
 	case n.State == supervisor.Paused.String():
 		if n.Kind != kindSupervisor {
-			return api.Attention{}, false // said of its supervisor
+			return Attention{}, false // said of its supervisor
 		}
 		resume := withDaemon("coppice resume "+shellWord(n.Path), serving)
-		return api.Attention{State: n.State, Reason: n.Reason, Command: resume}, true
+		return Attention{State: n.State, Reason: n.Reason, Command: resume}, true
 	case n.Kind == kindAgent && waitsForPerson(n):
 		answer := withDaemon("coppice answer "+n.NeedsInput.ID, serving)
-		return api.Attention{State: api.NeedsAnswer, Reason: n.NeedsInput.Text, Command: answer}, true
+		return Attention{State: api.NeedsAnswer, Reason: n.NeedsInput.Text, Command: answer}, true
 	case n.Loop == api.CrashLoop:
-		a.State = "crash_loop"
+		a.State = crashLoop
 	case n.Loop == api.CleanLoop:
 		a.State, a.Reason = "restart_loop", endsCleanly
 	case n.Aide != nil, !serving, n.Kind == kindSupervisor && n.State != supervisor.Restarting.String():
-		return api.Attention{}, false
+		return Attention{}, false
 	case n.State == supervisor.Running.String() && n.Vitals != nil && n.Vitals.Unresponsive && !n.Vitals.Waiting:
 		a.State, a.Reason = "unresponsive", silence(*n.Vitals)+"; it is restarted unless it reports soon"
 	case n.State == supervisor.Running.String():
 		if !keepsFailing(n) {
-			return api.Attention{}, false
+			return Attention{}, false
 		}
 		a.State = "failing"
 	default:
 		if a.Reason, ok = whyNotRunning(n); !ok {
-			return api.Attention{}, false
+			return Attention{}, false
 		}
 		if !n.Failed {
 			look = "coppice explain " + shellWord(n.Path)
@@ -119,7 +121,7 @@ const slowStart = 10 * time.Second
 
 // whyNotRunning returns why an agent that should run does not; ok is false for one that
 // is down as it should be.
-func whyNotRunning(n api.Node) (reason string, ok bool) {
+func whyNotRunning(n Node) (reason string, ok bool) {
 	switch n.State {
 	case supervisor.Starting.String():
 		if n.Failed {
@@ -145,7 +147,7 @@ func whyNotRunning(n api.Node) (reason string, ok bool) {
 
 // keepsFailing reports whether an agent that runs now has failed so often lately that its
 // limit will stop it if it goes on like that.
-func keepsFailing(n api.Node) bool {
+func keepsFailing(n Node) bool {
 	return n.Failed && n.LimitMax > 0 && n.LimitCounts == supervisor.CountStarts.String() && n.InWindow > api.LoopEnds
 }
 
@@ -164,19 +166,16 @@ func silence(v api.Vitals) string {
 
 // investigation returns the command that shows why a node keeps ending: its logs, or the
 // order that has restarted it too often, of which its logs say nothing.
-func investigation(n api.Node) string {
-	for _, text := range []string{n.LastExit, n.Reason} {
-		if _, order, ok := strings.Cut(text, tooOftenBy); ok {
-			order, _, _ = strings.Cut(order, "; ")
-			return "coppice order show " + shellWord(order)
-		}
+func investigation(n Node) string {
+	if n.TooOftenBy != "" {
+		return "coppice order show " + shellWord(n.TooOftenBy)
 	}
 	return "coppice logs " + shellWord(n.Path)
 }
 
 // release returns the command that starts what its limit holds. A quarantine that ends
 // with its daemon needs no more than the next one.
-func release(n api.Node, serving bool) string {
+func release(n Node, serving bool) string {
 	if !serving && n.State == supervisor.Quarantined.String() && n.NextAt == nil {
 		return "coppice up -d"
 	}
@@ -200,7 +199,7 @@ func inTurn(first, second string) string {
 }
 
 // afterUp says what the next daemon does with a quarantined node.
-func afterUp(n api.Node) string {
+func afterUp(n Node) string {
 	if n.NextAt == nil {
 		return "the next daemon starts it"
 	}
@@ -212,18 +211,9 @@ func afterUp(n api.Node) string {
 }
 
 // withStarts adds to the reason of a node how much of its limit is used up.
-func withStarts(reason string, n api.Node) string {
+func withStarts(reason string, n Node) string {
 	if n.LimitMax < 0 || n.Starts() == "-" {
 		return reason
 	}
 	return reason + "; " + n.Starts()
-}
-
-// needs is what an agent waits for a person to say; nil if it does not.
-func (c *Controller) needs(path string) *api.NeedsInput {
-	oldest, open := c.questions.Pending(path)
-	if open == 0 {
-		return nil
-	}
-	return &api.NeedsInput{ID: oldest.ID, Text: mail.Title(oldest.Text), At: oldest.At, Open: open}
 }

@@ -1,36 +1,35 @@
-package daemon
+package status
 
 import (
 	"context"
 	"fmt"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // explainWaiting says why something that is wanted does not run yet, or is not to.
-func (c *Controller) explainWaiting(ctx context.Context, x *api.Explanation) {
+func (l live) explainWaiting(ctx context.Context, x *Explanation) {
 	path := x.Node.Path
-	if why := c.suspendedBy(c.fleet(), path); why != "" && x.Node.State == supervisor.Suspended.String() {
+	if why := l.opts.SuspendedBy(path); why != "" && x.Node.State == supervisor.Suspended.String() {
 		x.Rule = why
 		switch {
-		case !c.project.begun().IsZero():
+		case l.Resumable():
 			x.Next, x.Hint = "it starts when the project is resumed", "coppice resume"
 		default:
 			x.Next, x.Hint = "it starts when the file says so", "remove suspended = true from the file"
 		}
 		return
 	}
-	w, ok := c.patrols.waits(path)
+	w, ok := l.Waits(path)
 	if !ok || w.For == "" {
 		return
 	}
 	x.Rule = "it waits for " + w.For
 	x.Next, x.Hint = fmt.Sprintf("it is started as soon as %s is ready", w.For), "coppice explain "+w.For
-	nodes, err := c.Nodes(ctx, w.For)
+	nodes, err := l.Nodes(ctx, w.For)
 	if err != nil || len(nodes) == 0 { // such as for the end of something
 		return
 	}
@@ -46,8 +45,8 @@ func (c *Controller) explainWaiting(ctx context.Context, x *api.Explanation) {
 	}
 }
 
-// stateInWords is the state of a node with the reason for it.
-func stateInWords(n api.Node) string {
+// stateInWords returns the state of a node with the reason for it.
+func stateInWords(n Node) string {
 	text := n.State
 	if n.Reason != "" {
 		text += ": " + n.Reason
@@ -65,13 +64,13 @@ func stateInWords(n api.Node) string {
 const manyTimes = 1000
 
 // explainIdle says for how long an agent has been idle, and how often it was killed for that.
-func (c *Controller) explainIdle(ctx context.Context, x *api.Explanation) {
+func (l live) explainIdle(ctx context.Context, x *Explanation, f Fleet) {
 	path := x.Node.Path
-	a := c.fleet().agents[path]
+	a := f.Agents[path]
 	if a == nil || a.IdleTimeout <= 0 {
 		return
 	}
-	if at, ok := c.health.Activity(path); ok && x.Node.State == supervisor.Running.String() {
+	if at, ok := l.Health.Activity(path); ok && x.Node.State == supervisor.Running.String() {
 		text := fmt.Sprintf("last input or output %s ago; its idle_timeout is %s",
 			liveness.Brief(max(0, time.Since(at.Last)).Round(time.Second)), liveness.Brief(a.IdleTimeout))
 		if !at.Counts {
@@ -79,7 +78,7 @@ func (c *Controller) explainIdle(ctx context.Context, x *api.Explanation) {
 		}
 		x.Evidence = append(x.Evidence, text)
 	}
-	killed, _, err := c.log.Last(ctx, manyTimes,
+	killed, _, err := l.opts.Log.Last(ctx, manyTimes,
 		func(e event.Event) bool { return e.Path == path && e.Type == event.AgentIdleKilled })
 	if n := len(killed); err == nil && n > 0 {
 		times := map[bool]string{true: "once", false: fmt.Sprintf("%d times", n)}[n == 1]

@@ -1,0 +1,34 @@
+package reconcile
+
+import "github.com/coppice-dev/coppice/supervisor"
+
+// PhaseOf returns the phase of a child.
+func PhaseOf(i *supervisor.ChildInfo) Phase {
+	switch i.State {
+	case supervisor.Running:
+		return Running
+	case supervisor.Suspended:
+		return Completed
+	case supervisor.Waiting:
+		if i.Reason == supervisor.ReasonDeferred {
+			return Pending
+		}
+	case supervisor.Stopped:
+		if startsLater(i.Reason) {
+			return Pending
+		}
+		return Completed
+	}
+	return Managed
+}
+
+// startsLater reports whether a call has stopped a child, or it has not been started yet.
+func startsLater(why supervisor.Reason) bool {
+	switch why {
+	case supervisor.NoReason, supervisor.ReasonDeferred, supervisor.ReasonStartFailed, supervisor.ReasonIgnored,
+		supervisor.ReasonTerminated, supervisor.ReasonSuspended, supervisor.ReasonRemoved, supervisor.ReasonSurplus,
+		supervisor.ReasonChanged:
+		return true
+	}
+	return false
+}

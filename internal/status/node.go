@@ -1,0 +1,63 @@
+package status
+
+import (
+	"errors"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// declare fills in what the fleet declares of a node.
+func (m *Model) declare(n *Node, f Fleet) {
+	n.Kind, n.Node = kindAgent, m.opts.Host
+	if d := f.Nodes[n.Path]; d != nil {
+		n.Kind, n.Strategy = kindSupervisor, d.Strategy.String()
+		if n.Path != f.RootPath {
+			n.Restart = d.Restart.String()
+		}
+	} else if a := f.Agents[n.Path]; a != nil {
+		n.Runtime, n.Terminal, n.Restart = a.Runtime.String(), hasTerminal(a), a.Restart.String()
+		n.User, n.NoNewPrivileges = a.User, a.NoNewPrivileges
+	}
+	n.NeedsInput = m.needsInput(n.Path)
+}
+
+// hasTerminal reports whether an agent runs in a terminal.
+func hasTerminal(a *spec.Agent) bool { return a.Terminal || a.Runtime == spec.Tmux }
+
+// needsInput returns what an agent waits for a person to say; nil if it does not.
+func (m *Model) needsInput(path string) *api.NeedsInput {
+	oldest, open := m.opts.Questions.Pending(path)
+	if open == 0 {
+		return nil
+	}
+	return &api.NeedsInput{ID: oldest.ID, Text: mail.Title(oldest.Text), At: oldest.At, Open: open}
+}
+
+// suspend shows a node that does not run because it is suspended like that.
+func (m *Model) suspend(n *Node) {
+	why := m.opts.SuspendedBy(n.Path)
+	if why == "" || n.StoppedByHand { // which a resume does not change
+		return
+	}
+	switch n.State {
+	case supervisor.Stopped.String(), supervisor.Waiting.String():
+		n.State, n.Reason, n.NextAt = supervisor.Suspended.String(), why, nil
+	}
+}
+
+// setLastExit fills in how a node ended last. A clean end has the word of the API.
+func setLastExit(n *Node, x supervisor.Exit) {
+	n.LastExit, n.Failed = x.String(), !x.Clean()
+	if x.Err == nil {
+		n.LastExit = x.Kind.String()
+	}
+	n.TooOftenBy = ""
+	var often *order.TooOftenError
+	if errors.As(x.Err, &often) {
+		n.TooOftenBy = often.Order
+	}
+}

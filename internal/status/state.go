@@ -1,0 +1,38 @@
+package status
+
+import "github.com/coppice-dev/coppice/supervisor"
+
+// This file tells a stop by hand from a suspension. For the supervisor library both are
+// Suspended, with the reason that the call has given: a stop is final until a start, a
+// suspension lasts until a resume.
+
+// StateOf returns the state of a child and the reason for it, as people know them. Records
+// of earlier versions have no reason that tells a stop from a suspension: what they hold
+// was stopped.
+func StateOf(s supervisor.State, why supervisor.Reason) (state, reason string) {
+	switch {
+	case s == supervisor.Paused && why == supervisor.ReasonProbe: // its supervisor was resumed
+		return supervisor.Waiting.String(), why.String()
+	case s != supervisor.Suspended, why == supervisor.ReasonSuspended:
+		return s.String(), why.String()
+	case why == supervisor.ReasonDrained:
+		return supervisor.Stopped.String(), why.String()
+	}
+	return supervisor.Stopped.String(), supervisor.ReasonStopped.String()
+}
+
+// StateAfter returns the state in which a call has put a child, as people know it.
+func StateAfter(e supervisor.ChildChanged) string {
+	state, _ := StateOf(e.State, e.Reason)
+	return state
+}
+
+// StoppedByHand reports whether only a start brings a child back.
+func StoppedByHand(s supervisor.State, why supervisor.Reason) bool {
+	return s == supervisor.Suspended && why != supervisor.ReasonSuspended
+}
+
+// Suspended reports whether a resume brings a child back.
+func Suspended(s supervisor.State, why supervisor.Reason) bool {
+	return s == supervisor.Suspended && why == supervisor.ReasonSuspended
+}
