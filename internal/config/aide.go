@@ -236,16 +236,16 @@ func (a *agent) readAidefile(r *reader, path string, g *gatherer) string {
 
 // addOf adds the errors of a file that v names, after all others.
 func (r *reader) addOf(v *value, errs Errors) {
-	r.faulty[spot{v.src, v.at}] = true
+	r.markFaulty(v)
 	for _, e := range errs {
 		e.order = MaxIncludes + 1 + v.at
 		r.add(e)
 	}
 }
 
-// alone makes a project of an Aidefile that belongs to none: the file of the
+// loadAlone makes a project of an Aidefile that belongs to none: the file of the
 // project is the Aidefile itself.
-func (g *gatherer) alone(path, absolute string) (*Loaded, error) {
+func loadAlone(g *gatherer, path, absolute string) (*Loaded, error) {
 	l := &Loaded{}
 	data, _, e := readFile(path, aideAdvice)
 	g.note(absolute, data)
@@ -282,9 +282,3 @@ func (g *gatherer) alone(path, absolute string) (*Loaded, error) {
 
 // isAidefile reports whether a project is an Aidefile and nothing else.
 func isAidefile(path string) bool { return filepath.Base(path) == aidefile.FileName }
-
-// agentOfAidefile reports whether a table is that of an agent whose name and
-// command are in its Aidefile.
-func agentOfAidefile(header, key string, v *value) bool {
-	return header == "[[agent]]" && v.byName["aidefile"] != nil && slices.Contains([]string{"name", "command"}, key)
-}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -138,7 +137,7 @@ func budgetTable() table[aidefile.Budget] {
 				also: []string{"total_tokens", "max_total_tokens", "chain"}},
 				func(r *reader, v *value, into *aidefile.Budget) {
 					if tokens(func(b *aidefile.Budget) *int64 { return &b.Chain })(r, v, into); into.Chain == 0 &&
-						!r.faulty[spot{v.src, v.at}] {
+						!r.isFaulty(v) {
 						r.fail(v.at, v, "without it there is no bound", "%s is 0, expected at least 1", r.label(v))
 					}
 				}},
@@ -266,13 +265,6 @@ func (f *aidefileForm) hookFault(hook string) (fault, hint string) {
 	return fault, hint
 }
 
-func didYouMean(word string) string {
-	if word == "" {
-		return ""
-	}
-	return "did you mean " + spec.Quote(word) + "?"
-}
-
 func skillsTable() table[aidefileForm] {
 	return table[aidefileForm]{
 		header:  "[skills]",
@@ -392,24 +384,6 @@ func policyTable() table[aidefile.Policy] {
 					p.Backoff = []supervisor.BackoffKind{supervisor.Exponential, supervisor.Linear, supervisor.Fixed}[i]
 				})},
 		},
-	}
-}
-
-// oneOf is the read function of a key whose value is one of a few words; set is
-// told which.
-func oneOf[T any](words []string, set func(*T, int)) func(*reader, *value, *T) {
-	expected := "one of " + strings.Join(words, ", ")
-	return func(r *reader, v *value, into *T) {
-		if !r.want(v, isString, expected) {
-			return
-		}
-		i := slices.Index(words, v.text)
-		if i < 0 {
-			r.fail(v.at, v, didYouMean(suggest.Nearest(v.text, words)), "%s is %s, expected %s", r.label(v),
-				spec.Quote(v.text), expected)
-			return
-		}
-		set(into, i)
 	}
 }
 

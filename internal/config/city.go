@@ -45,7 +45,20 @@ type ignoredKey struct {
 	others int
 }
 
-func (r *reader) newCity(dir string) *city {
+// translation is the meaning of a file of another program.
+type translation struct {
+	document *value      // the coppice.toml that means the same
+	orders   []orderFile // which are not in it
+}
+
+// translateCity makes of the document of a city.toml in a directory what it means here.
+func translateCity(r *reader, document *value, dir string, g *gatherer) *translation {
+	c := newCity(r, dir)
+	c.gather(document, g)
+	return c.translate(document)
+}
+
+func newCity(r *reader, dir string) *city {
 	c := &city{
 		r: r, dir: dir, tables: map[string]cityTable{}, rigs: map[string]*value{},
 		homes: map[*value]home{}, names: map[string]string{}, foreign: map[string]bool{},
@@ -66,8 +79,7 @@ func (c *city) gather(document *value, g *gatherer) {
 	c.r.patch(document, c.patches())
 }
 
-// translate is the document of a coppice.toml that means the same.
-func (c *city) translate(document *value) *value {
+func (c *city) translate(document *value) *translation {
 	r := c.r
 	c.inspect(document, "")
 	c.workspace, c.session = c.table(document, "workspace"), c.table(document, "session")
@@ -101,7 +113,7 @@ func (c *city) translate(document *value) *value {
 			c.names[qualified(a)] = c.called(a)
 		}
 	}
-	c.orders(document, out)
+	orders := c.orders(document, out)
 	if len(agents) == 0 {
 		r.notice(document, "there is no agent in this city: neither an [[agent]], nor a pack that has one for the "+
 			"city or for one of its [[rigs]]")
@@ -121,7 +133,7 @@ func (c *city) translate(document *value) *value {
 			u.notice.Message += fmt.Sprintf(" (and %d more)", u.others)
 		}
 	}
-	return out
+	return &translation{out, orders}
 }
 
 // backoff paces the restarts of an agent: Gas City's controller starts what has
@@ -199,14 +211,14 @@ func (c *city) dropProviderPatches(document *value) {
 // patches are those of a city.toml.
 func (c *city) patches() []patchable {
 	agents := patchable{
-		c.tables["[[agent]]"].section(), "[[patches.agent]]", []string{"name", "dir", "rig"},
-		func(v *value) string {
+		section: c.tables["[[agent]]"].section(), by: "[[patches.agent]]", keys: []string{"name", "dir", "rig"},
+		identity: func(v *value) string {
 			if rig := textOf(v, "rig"); rig != "" && textOf(v, "dir") == "" {
 				return rig + "/" + textOf(v, "name")
 			}
 			return qualified(v)
 		},
-		func(v *value) []string { return []string{c.identity(v), qualified(v)} },
+		answers: func(v *value) []string { return []string{c.identity(v), qualified(v)} },
 	}
 	rigs := c.tables["[[rigs]]"].section()
 	// they have been followed
@@ -312,38 +324,9 @@ func (c *city) elements(v *value, name string) (all []*value) {
 	return all
 }
 
-// textOf is a field that is a string; "" if there is none.
-func textOf(v *value, name string) string {
-	if v == nil || v.byName[name] == nil || v.byName[name].kind != isString {
-		return ""
-	}
-	return v.byName[name].text
-}
-
 // qualified is what Gas City calls an agent: dir/name, or name.
 func qualified(a *value) string {
 	return strings.TrimPrefix(textOf(a, "dir")+"/"+textOf(a, "name"), "/")
-}
-
-// copyOf is a value to be put somewhere else, under another name; nil of nil.
-func copyOf(v *value, name string) *value {
-	if v == nil {
-		return nil
-	}
-	c := *v
-	c.name, c.parent = name, nil
-	return &c
-}
-
-// made is a value that stands for another one, at its place.
-func made(from *value, k kind, name, text string) *value {
-	return &value{kind: k, src: from.src, at: from.at, key: from.key, name: name, text: text, over: from.over}
-}
-
-func madeTable(from *value, name string) *value {
-	t := newTable(from.src, name, from.at, nil)
-	t.key = from.key
-	return t
 }
 
 // give puts a value that is not nil into a table; an empty text is none.

@@ -14,27 +14,57 @@ type layer struct {
 	rig  *value // that it is for; nil for the city
 }
 
-// orderPatterns are where the files of orders are; those of cities may be beside their formulas.
-func orderPatterns(city bool) []string {
-	all := []string{"orders/*.toml", "orders/*/order.toml"}
-	if city {
-		all = append(all, "formulas/orders/*/order.toml")
+// orderFiles reads the files of orders. Those of a later layer replace those of an
+// earlier one that have the same name.
+func (c *city) orderFiles() (all []orderFile) {
+	if !c.g.canRead() {
+		return nil // no file can be read
+	}
+	before := map[string]int{}
+	for _, l := range c.layers {
+		first := len(all)
+		for _, f := range readOrders(c.r, c.g, l.dir, orderPatterns()...) {
+			f = c.orderOf(f, l)
+			if at, ok := before[f.name]; ok {
+				all[at] = f
+			} else {
+				all = append(all, f)
+			}
+		}
+		for i := first; i < len(all); i++ {
+			before[all[i].name] = i
+		}
 	}
 	return all
+}
+
+// orderPatterns are where the files of orders are; those of cities may be beside their formulas.
+func orderPatterns() []string {
+	return []string{"orders/*.toml", "orders/*/order.toml", "formulas/orders/*/order.toml"}
 }
 
 // rigOrder is the name of an order that a pack has for a rig, as those of its agents are.
 func rigOrder(rig *value, name string) string { return textOf(rig, "name") + "--" + name }
 
-// orders makes [orders].
-func (c *city) orders(document, out *value) {
+// orders makes [orders], and reads the files of orders.
+func (c *city) orders(document, out *value) (files []orderFile) {
+	files = c.orderFiles()
 	from := c.table(document, "orders")
 	if from == nil {
-		return
+		return files
+	}
+	known := map[string]bool{}
+	for _, f := range files {
+		known[f.name] = true
 	}
 	t := madeTable(from, "orders")
 	for _, f := range from.fields {
-		if k := c.tables["[orders]"].key(f.name); k != nil && !k.unused {
+		if k := c.tables["[orders]"].key(f.name); k == nil || k.unused {
+			continue
+		}
+		if f.name == "skip" {
+			t.put(c.skipped(f, known))
+		} else {
 			t.put(copyOf(f, f.name))
 		}
 	}
@@ -46,25 +76,34 @@ func (c *city) orders(document, out *value) {
 		c.order(o, textOf(c.rigs[textOf(o, "rig")], "name"))
 	}
 	out.adopt(t)
+	return files
 }
 
 // skipped are the orders that are to be skipped: one that rigs have is meant in each of them.
-func (c *city) skipped(skip []*value, known map[string]*value) (all []*value) {
-	for _, e := range skip {
-		before := len(all)
+func (c *city) skipped(skip *value, known map[string]bool) *value {
+	if skip.kind != isArray {
+		return copyOf(skip, "skip") // the reader reports it
+	}
+	list := made(skip, isArray, "skip", "")
+	add := func(e *value) {
+		e.parent = list
+		list.append(e)
+	}
+	for _, e := range skip.elements {
+		before := len(list.elements)
 		for _, l := range c.layers {
 			if l.rig == nil {
 				continue
 			}
-			if name := rigOrder(l.rig, e.text); known[name] != nil {
-				all = append(all, made(e, isString, e.name, name))
+			if name := rigOrder(l.rig, e.text); known[name] {
+				add(made(e, isString, e.name, name))
 			}
 		}
-		if len(all) == before || known[e.text] != nil {
-			all = append(all, e)
+		if len(list.elements) == before || known[e.text] {
+			add(copyOf(e, ""))
 		}
 	}
-	return all
+	return list
 }
 
 // order makes the keys of an order, which may be one for a rig, ours.
@@ -83,15 +122,15 @@ func (c *city) order(t *value, rig string) {
 }
 
 // orderOf makes the file of an order, of a layer, ours.
-func (c *city) orderOf(o *orderForm, l layer) {
-	c.order(o.table, textOf(l.rig, "name"))
-	c.formula(o.table, l)
-	c.environment(o.table, l)
-	if l.rig == nil {
-		return
+func (c *city) orderOf(f orderFile, l layer) orderFile {
+	c.order(f.table, textOf(l.rig, "name"))
+	c.formula(f.table, l)
+	c.environment(f.table, l)
+	if l.rig != nil {
+		f.table.remove("name")
+		f.name = rigOrder(l.rig, f.name)
 	}
-	o.table.remove("name")
-	o.file = rigOrder(l.rig, o.file)
+	return f
 }
 
 // environment gives an order what Gas City tells it.

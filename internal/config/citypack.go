@@ -129,7 +129,7 @@ func below(v *value, path ...string) *value {
 // beside joins the pack that the directory of a city is itself, if it has a
 // pack.toml: what city.toml says has precedence.
 func (p *packs) beside(document *value) {
-	if p.g.r == nil {
+	if !p.g.canRead() {
 		return
 	}
 	own := p.document(filepath.Join(p.dir, PackName), nil)

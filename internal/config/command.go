@@ -74,16 +74,3 @@ func commandKey[T any](field func(*T) *[]string) func(*reader, *value, *T) {
 		}
 	}
 }
-
-// env reads a table of variables.
-func (r *reader) env(v *value, into *agent) {
-	if !r.want(v, isTable, "a table of strings") {
-		return
-	}
-	into.Env = make(map[string]string, len(v.fields))
-	for _, field := range v.fields {
-		if r.want(field, isString, "a string") {
-			into.Env[field.name] = field.text
-		}
-	}
-}

@@ -54,7 +54,35 @@ func Parse(name string, data []byte) (*spec.Tree, error) {
 // Find returns the path of the coppice.toml in dir or the nearest directory
 // above it, or of a city.toml where there is no coppice.toml in the same one. The error wraps fs.ErrNotExist
 // if there is none.
-func Find(dir string) (string, error) { return nearest(dir, FileName, CityName) }
+func Find(dir string) (string, error) {
+	var names []string
+	for _, f := range formats() {
+		names = append(names, f.name)
+	}
+	return nearest(dir, names...)
+}
+
+// format is a file that describes a project.
+type format struct {
+	name string
+	// translate makes of its document that of a coppice.toml; nil for a coppice.toml itself.
+	translate func(r *reader, document *value, dir string, g *gatherer) *translation
+}
+
+// formats are the files that describe a project. Of those in one directory the first one counts.
+func formats() []format {
+	return []format{{name: FileName}, {name: CityName, translate: translateCity}}
+}
+
+// formatOf returns the format of a file. One of any other name is a coppice.toml.
+func formatOf(path string) format {
+	for _, f := range formats() {
+		if f.name == filepath.Base(path) {
+			return f
+		}
+	}
+	return format{name: FileName}
+}
 
 // FindAidefile returns the path of the Aidefile in dir or the nearest directory
 // above it: a project by itself, where there is no coppice.toml. The error wraps
@@ -163,7 +191,7 @@ func (r *reader) report(p spec.Problem, document *value, places []*value) {
 			p.Message += fmt.Sprintf(" (that is in %s:%d)", other.src.name, line)
 		}
 	}
-	if !r.faulty[spot{v.src, v.at}] && !consequence {
+	if !r.isFaulty(v) && !consequence {
 		r.fail(v.at, v, p.Hint, "%s", p.Message)
 	}
 }

@@ -327,5 +327,19 @@ grove.toml:9:1: unknown key "restart_window_s" in [supervision]; did you mean "w
 What is accepted and changes nothing is named with its place, too, as a notice; it stops nothing.
 `
 
+// WriteGroveSchema writes the JSON Schema of grove.toml.
+func WriteGroveSchema(w io.Writer) error {
+	b := schemaBuilder{sections: groveSections(), special: groveSchema}
+	return b.write(w, GroveName)
+}
+
+// groveSchema is the schema of a value that only grove.toml has.
+func groveSchema(_ *schemaBuilder, _ string, r row, _ bool) schema {
+	if r.typ == maxType {
+		return limitSchema(0)
+	}
+	return nil
+}
+
 // WriteGroveReference writes the reference page of grove.toml, in Markdown.
 func WriteGroveReference(w io.Writer) error { return writePage(w, groveHead, groveSections()) }

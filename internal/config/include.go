@@ -1,10 +1,15 @@
 package config
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +40,7 @@ type gatherer struct {
 	watch    map[string]bool    // directories whose changes matter
 	document []*value           // one for each included file that could be read
 	sources  map[string]*source // what read has read, by absolute paths
+	advice   advice             // for all of them together
 }
 
 // included is a file that was read, or was to be.
@@ -219,7 +225,7 @@ func (g *gatherer) file(e *value, path string) bool {
 		return true
 	}
 	if g.size += int64(len(data)); g.size > MaxTotal {
-		fail(fleet.large, "makes %d bytes of all files, expected at most %d", g.size, MaxTotal)
+		fail(g.advice.large, "makes %d bytes of all files, expected at most %d", g.size, MaxTotal)
 		return false
 	}
 	src := newSource(shown, data)
@@ -257,7 +263,7 @@ func (g *gatherer) read(path string, a advice) (*source, *Error) {
 	}
 	if g.size += int64(len(data)); g.size > MaxTotal {
 		return nil, &Error{File: shown, Message: fmt.Sprintf("makes %d bytes of all files, expected at most %d",
-			g.size, MaxTotal), Hint: fleet.large}
+			g.size, MaxTotal), Hint: g.advice.large}
 	}
 	src := newSource(shown, data)
 	src.dir, src.order = filepath.Dir(absolute), len(g.files)-1
@@ -304,3 +310,53 @@ func (g *gatherer) watchNear(dir string) {
 		dir = filepath.Dir(dir)
 	}
 }
+
+// watchDirs returns the directories in which a change could change the configuration, sorted.
+func (g *gatherer) watchDirs() []string { return slices.Sorted(maps.Keys(g.watch)) }
+
+// sourcePaths returns the paths of all files, in the order of reading.
+func (g *gatherer) sourcePaths() (paths []string) {
+	for _, f := range g.files {
+		if !slices.Contains(paths, f.path) {
+			paths = append(paths, f.path)
+		}
+	}
+	return paths
+}
+
+// revision returns the SHA-256, in hex, of paths and contents of all files that could be read.
+func (g *gatherer) revision() string {
+	sorted := slices.Clone(g.files)
+	slices.SortFunc(sorted, func(a, b included) int { return cmp.Compare(a.path, b.path) })
+	hash := sha256.New()
+	put := func(b []byte) {
+		hash.Write(binary.AppendUvarint(nil, uint64(len(b)))) // so that no two lists run together
+		hash.Write(b)
+	}
+	for _, f := range sorted {
+		if f.data != nil {
+			put([]byte(f.path))
+			put(f.data)
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// newFiles returns the files of a configuration whose first file is at an absolute path,
+// and is called name by the user.
+func newFiles(name, absolute string, a advice) *gatherer {
+	g := &gatherer{advice: a, dir: filepath.Dir(absolute), shown: filepath.Dir(name), watch: map[string]bool{}}
+	g.watchFile(absolute)
+	return g
+}
+
+// first reads the first file.
+func (g *gatherer) first(name, absolute string) ([]byte, *Error) {
+	data, info, err := readFile(name, g.advice)
+	g.files = []included{{path: absolute, info: info, data: data}}
+	g.size = int64(len(data))
+	return data, err
+}
+
+// canRead reports whether files can be read, and not only the first one.
+func (g *gatherer) canRead() bool { return g.r != nil }

@@ -2,50 +2,32 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/coppice-dev/coppice/internal/aidefile"
 )
 
 // schema is a JSON Schema, draft 7, which is what editors of TOML understand.
 type schema map[string]any
 
-// WriteSchema writes the JSON Schema of coppice.toml. It is made of the rows
-// that the file is read and documented by, and refuses nothing that the reader
-// takes; what depends on several values, such as names, only the reader knows.
-func WriteSchema(w io.Writer) error {
-	b := schemaBuilder{sections: sections()}
-	root := b.table("", "", false)
-	patch := schema{"type": "object", "description": "changes of what is declared elsewhere",
-		"additionalProperties": false, "properties": schema{
-			"agent":      schema{"type": "array", "items": b.patch("agent")},
-			"supervisor": schema{"type": "array", "items": b.patch("supervisor")},
-		}}
-	root["properties"].(schema)["patches"] = patch
-	return b.write(w, root, "coppice.toml")
-}
-
-// WriteGroveSchema writes the JSON Schema of grove.toml.
-func WriteGroveSchema(w io.Writer) error {
-	b := schemaBuilder{sections: groveSections()}
-	return b.write(w, b.table("", "", false), "grove.toml")
-}
-
-// WriteAidefileSchema writes the JSON Schema of an Aidefile.
-func WriteAidefileSchema(w io.Writer) error {
-	b := schemaBuilder{sections: aidefileSections()}
-	return b.write(w, b.table("", "", false), aidefile.FileName)
-}
-
+// schemaBuilder makes the JSON Schema of a file from the rows that it is read and
+// documented by.
 type schemaBuilder struct {
 	sections []section
-	err      error // the first type that is not known
+	// special returns the schema of a value that only this file has, by the path of its table; nil
+	// for any other. In a patch no key is required. It may be nil.
+	special func(b *schemaBuilder, path string, r row, patch bool) schema
+	// spellings returns what the reader takes, too, where a row lists a word. It may be nil.
+	spellings func(word string) []string
+	err       error // the first type that is not known
 }
 
-func (b *schemaBuilder) write(w io.Writer, root schema, title string) error {
+// write writes the schema of the file called title. It refuses nothing that the reader
+// takes; what depends on several values, such as names, only the reader knows.
+func (b *schemaBuilder) write(w io.Writer, title string) error {
+	root := b.table("", "", false)
 	if b.err != nil {
 		return b.err
 	}
@@ -70,20 +52,21 @@ func (b *schemaBuilder) table(path, doc string, patch bool) schema {
 		if strings.Trim(s.header, "[]") != path {
 			continue
 		}
-		properties, needed := schema{}, []string{}
+		properties, needed, unless := schema{}, []string{}, ""
 		for _, r := range s.rows {
 			properties[r.name] = b.value(path, r, patch)
 			if r.def == required && !patch {
 				needed = append(needed, r.name)
+				unless = cmp.Or(unless, r.unless)
 			}
 		}
 		t := schema{"type": "object", "properties": properties, "additionalProperties": false}
 		if len(needed) > 0 {
 			t["required"] = needed
 		}
-		if path == "agent" && !patch {
+		if unless != "" {
 			delete(t, "required")
-			t["anyOf"] = []schema{{"required": needed}, {"required": []string{"aidefile"}}}
+			t["anyOf"] = []schema{{"required": needed}, {"required": []string{unless}}}
 		}
 		if doc == "" {
 			doc = s.doc
@@ -129,16 +112,14 @@ func (b *schemaBuilder) value(path string, r row, patch bool) schema {
 
 // typed is the schema of a type, in the words of its row.
 func (b *schemaBuilder) typed(path string, r row, patch bool) schema {
+	if b.special != nil {
+		if s := b.special(b, path, r, patch); s != nil {
+			return s
+		}
+	}
 	text := schema{"type": "string", "minLength": 1}
 	texts := schema{"type": "array", "items": schema{"type": "string"}}
-	words := schema{"type": "array", "items": schema{"type": "string"}, "minItems": 1}
-	below := func() schema { // the table of this key
-		at := strings.TrimPrefix(path+"."+r.name, ".")
-		if r.typ == hookType {
-			at = "agent.on_waking" // which stands for all hooks
-		}
-		return b.table(at, r.doc, patch)
-	}
+	below := func() schema { return b.table(strings.TrimPrefix(path+"."+r.name, "."), r.doc, patch) }
 	switch typ := r.typ; typ {
 	case "string":
 		return text
@@ -148,10 +129,6 @@ func (b *schemaBuilder) typed(path string, r row, patch bool) schema {
 		return schema{"type": "integer", "minimum": 0}
 	case "number":
 		return schema{"type": "number", "exclusiveMinimum": 0}
-	case `integer or "unlimited"`: // for which -1 stands
-		return schema{"anyOf": []schema{{"type": "integer", "minimum": -1}, {"const": "unlimited"}}}
-	case maxType:
-		return schema{"anyOf": []schema{{"type": "integer", "minimum": 0}, {"const": "unlimited"}}}
 	case "duration":
 		return schema{"type": "string", "pattern": durationPattern, "not": schema{"pattern": "^[^1-9]*$"}}
 	case durationOrZeroType:
@@ -159,45 +136,22 @@ func (b *schemaBuilder) typed(path string, r row, patch bool) schema {
 	case durationOrNeverType:
 		return schema{"anyOf": []schema{{"const": "never"},
 			{"type": "string", "pattern": durationPattern, "not": schema{"pattern": "^[^1-9]*$"}}}}
-	case secondsType:
-		return schema{"anyOf": []schema{{"type": "string", "pattern": durationPattern},
-			{"type": "string", "pattern": "^[0-9]+$"}}}
-	case tokensType:
-		return schema{"anyOf": []schema{{"type": "integer", "minimum": 0},
-			{"type": "string", "pattern": `^\s*[0-9]+([.][0-9]+)?[kKmM]?\s*$`}}}
 	case "size":
 		return schema{"anyOf": []schema{{"type": "integer", "minimum": 1},
 			{"type": "string", "pattern": `^\s*[0-9.]+\s*([bB]|[kKmMgGtT]([iI]?[bB]?)?)\s*$`}}}
 	case "string or array of strings":
-		return schema{"anyOf": []schema{text, words}}
-	case hookType:
-		return schema{"anyOf": []schema{text, words, below()}}
+		return textOrWords()
 	case "array of strings":
 		return texts
 	case "string or table":
 		return schema{"anyOf": []schema{text, below()}}
 	case "array of tables":
-		if path == "orders" && r.name == "overrides" {
-			t := b.table("order", "", true)
-			t["required"] = []string{"name"}
-			return schema{"type": "array", "items": t}
-		}
 		return schema{"type": "array", "items": b.table(r.name, "", false)}
 	case "table of strings":
 		return schema{"type": "object", "additionalProperties": schema{"type": "string"}}
 	case "value":
 		return schema{}
 	case "table":
-		switch {
-		case path == "agent" && r.name == "beliefs":
-			// A table is a declaration, anything else the initial value.
-			return schema{"type": "object", "additionalProperties": schema{
-				"anyOf": []schema{{"type": []string{"string", "number", "boolean", "array"}},
-					b.table("agent.beliefs", "", patch)},
-			}}
-		case path == "" && r.name == "patches":
-			return schema{}
-		}
 		if t := below(); t != nil {
 			return t
 		}
@@ -209,7 +163,10 @@ func (b *schemaBuilder) typed(path string, r row, patch bool) schema {
 			if strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_-") != "" && b.err == nil {
 				b.err = fmt.Errorf("the schema knows no type %q, which %s of %q has", typ, r.name, path)
 			}
-			all = append(append(all, word), otherSpellings(word)...)
+			all = append(all, word)
+			if b.spellings != nil {
+				all = append(all, b.spellings(word)...)
+			}
 		}
 		if or {
 			return schema{"anyOf": []schema{{"enum": all}, below()}}
@@ -218,25 +175,11 @@ func (b *schemaBuilder) typed(path string, r row, patch bool) schema {
 	}
 }
 
-const durationPattern = `^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d))+)$`
-
-// otherSpellings are those of a word that the reader takes, too.
-func otherSpellings(word string) []string {
-	switch word {
-	case "one_for_one":
-		return []string{"OneForOne"}
-	case "one_for_all":
-		return []string{"OneForAll"}
-	case "rest_for_one":
-		return []string{"RestForOne"}
-	case "always":
-		return []string{"permanent", "Permanent"}
-	case "on-failure":
-		return []string{"transient", "Transient"}
-	case "never":
-		return []string{"temporary", "Temporary"}
-	case "give_up":
-		return []string{"give-up"}
-	}
-	return nil
+// textOrWords is the schema of a string or an array of strings that is not empty.
+func textOrWords() schema {
+	return schema{"anyOf": []schema{{"type": "string", "minLength": 1},
+		{"type": "array", "items": schema{"type": "string"}, "minItems": 1}}}
 }
+
+// durationPattern matches a duration.
+const durationPattern = `^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d))+)$`

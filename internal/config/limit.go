@@ -74,6 +74,11 @@ func defaultLimit(then supervisor.LimitAction) supervisor.Limit {
 
 const maxType = `an integer from 0 or "unlimited"`
 
+// limitSchema is the schema of a number from low on, or "unlimited".
+func limitSchema(low int) schema {
+	return schema{"anyOf": []schema{{"type": "integer", "minimum": low}, {"const": "unlimited"}}}
+}
+
 func maxRestarts[T any](def, doc string, of func(*T) *limit) key[T] {
 	return key[T]{row{name: "max_restarts", typ: maxType, def: def, doc: doc,
 		also: []string{"intensity", "max_retries", "retries"}},

@@ -1,14 +1,8 @@
 package config
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -49,23 +43,19 @@ func loadAll(path string, further func([]spec.Decl) []spec.Problem) (*Loaded, er
 	if err != nil {
 		return &Loaded{}, fmt.Errorf("finding the directory of %s: %w", path, err)
 	}
-	g := &gatherer{dir: filepath.Dir(absolute), shown: filepath.Dir(path), watch: map[string]bool{}}
-	g.watchFile(absolute)
+	g := newFiles(path, absolute, fleet)
 	if isAidefile(path) {
-		l, err := g.alone(path, absolute)
-		g.tell(l)
+		l, err := loadAlone(g, path, absolute)
+		l.Sources, l.WatchDirs, l.Revision = g.sourcePaths(), g.watchDirs(), g.revision()
 		return l, err
 	}
-	data, info, e := readFile(path, fleet)
-	g.files = []included{{path: absolute, info: info}}
 	l := &Loaded{}
-	if e != nil {
+	if data, e := g.first(path, absolute); e != nil {
 		err = Errors{e}
 	} else {
-		g.files[0].data, g.size = data, int64(len(data))
 		l, err = load(path, g.dir, data, g, further)
 	}
-	g.tell(l)
+	l.Sources, l.WatchDirs, l.Revision = g.sourcePaths(), g.watchDirs(), g.revision()
 	return l, err
 }
 
@@ -88,11 +78,9 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 	}
 	document.remove("include")
 	f := file{root: spec.Node{Name: projectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()}}
-	isCity := filepath.Base(name) == CityName
-	if isCity {
-		f.standing.city = r.newCity(dir)
-		f.standing.city.gather(document, g)
-		document = f.standing.city.translate(document)
+	if translate := formatOf(name).translate; translate != nil {
+		f.standing.translation = translate(r, document, dir, g)
+		document = f.standing.translation.document
 	} else {
 		r.patch(document, ownPatches())
 	}
@@ -105,8 +93,8 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 		r.namepools(&f, dir, g)
 	}
 	standing := r.orders(&f, dir, g, further != nil)
-	// the packs of a city may be for rigs that it does not have yet
-	f.root.Bare = len(standing) > 0 || isCity && len(f.agents) == 0
+	// A city may have packs for rigs that it does not have yet.
+	f.root.Bare = len(standing) > 0 || f.standing.translation != nil && len(f.agents) == 0
 	f.aidefiles(r, dir, g)
 	decls, places := f.declarations(dir)
 	tree, problems := spec.Assemble(f.root, decls)
@@ -125,28 +113,4 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 	tree.Retention, tree.Logs = f.retention, f.logs
 	l.Tree = tree
 	return l, nil
-}
-
-// tell tells which files were read.
-func (g *gatherer) tell(l *Loaded) {
-	l.WatchDirs = slices.Sorted(maps.Keys(g.watch))
-	sorted := slices.Clone(g.files)
-	slices.SortFunc(sorted, func(a, b included) int { return cmp.Compare(a.path, b.path) })
-	hash := sha256.New()
-	put := func(b []byte) {
-		hash.Write(binary.AppendUvarint(nil, uint64(len(b)))) // so that no two lists run together
-		hash.Write(b)
-	}
-	for _, f := range sorted {
-		if f.data != nil {
-			put([]byte(f.path))
-			put(f.data)
-		}
-	}
-	for _, f := range g.files {
-		if !slices.Contains(l.Sources, f.path) {
-			l.Sources = append(l.Sources, f.path)
-		}
-	}
-	l.Revision = hex.EncodeToString(hash.Sum(nil))
 }

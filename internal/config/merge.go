@@ -72,27 +72,17 @@ func extended(old, more *value) *value {
 	return v
 }
 
-// shorthand is the key of the table for which a value that is none stands, as
-// in backoff = "linear"; "" where there is no such thing. The path is that
-// below an agent.
-func shorthand(path ...string) string {
-	switch {
-	case path[0] == "backoff" && len(path) == 1:
-		return "kind"
-	case (path[0] == "on_waking" || path[0] == "on_start" || path[0] == "on_resting" || path[0] == "on_error") &&
-		len(path) == 1:
-		return "command"
-	case path[0] == "pool" && len(path) == 2 && (path[1] == "on_boot" || path[1] == "on_death"):
-		return "command"
-	case path[0] == "beliefs" && len(path) == 2:
-		return "initial"
+// short returns what shorthand says of a path, where there are shorthands.
+func short(shorthand func(path ...string) string, path []string) string {
+	if shorthand == nil {
+		return ""
 	}
-	return ""
+	return shorthand(path...)
 }
 
-// amend is put for the table of an agent or supervisor, where a value may be
-// written as a table in one place and short in the other.
-func (v *value) amend(f *value, path ...string) {
+// amend is put for a table in which a value may be written as a table in one place and
+// short in the other, as shorthand says.
+func (v *value) amend(f *value, shorthand func(path ...string) string, path ...string) {
 	path = append(path, f.name)
 	old := v.byName[f.name]
 	if old == nil {
@@ -104,7 +94,7 @@ func (v *value) amend(f *value, path ...string) {
 		v.adopt(f)
 		return
 	}
-	if short := shorthand(path...); short != "" && (old.kind == isTable) != (f.kind == isTable) {
+	if short := short(shorthand, path); short != "" && (old.kind == isTable) != (f.kind == isTable) {
 		if f.kind == isTable {
 			whole := inTable(old, short)
 			whole.parent, v.byName[f.name], v.fields[slices.Index(v.fields, old)] = v, whole, whole
@@ -118,7 +108,7 @@ func (v *value) amend(f *value, path ...string) {
 		return
 	}
 	for _, field := range f.fields {
-		old.amend(field, path...)
+		old.amend(field, shorthand, path...)
 	}
 }
 

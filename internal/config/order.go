@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/suggest"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -14,7 +13,7 @@ type orderForm struct {
 	spec.Order
 	table     *value
 	file      string // its name is that of the file, if it is not empty
-	city      bool   // it is one of a city
+	lenient   bool   // types of events that nothing has are notices
 	gates     []spec.GateKind
 	gatesAt   *value
 	exec      *value
@@ -34,11 +33,11 @@ type orderForm struct {
 
 // standing is [orders] while it is read.
 type standing struct {
-	skip       []*value
-	maxTimeout time.Duration
-	overrides  []*value
-	all        []orderForm
-	city       *city // nil if they are not those of one
+	skip        []*value
+	maxTimeout  time.Duration
+	overrides   []*value
+	all         []orderForm
+	translation *translation // nil in a coppice.toml
 }
 
 const retryDelay = 10 * time.Second // the default
@@ -279,26 +278,6 @@ task = { title = "Look at what came in since yesterday", labels = ["triage"], pr
 	}
 }
 
-// strings reads a string or an array of them.
-func (r *reader) strings(v *value, expected string) []*value {
-	if v.kind != isArray {
-		if _, ok := r.text(v, expected); ok {
-			return []*value{v}
-		}
-		return nil
-	}
-	var all []*value
-	for _, e := range v.elements {
-		if _, ok := r.text(e, expected); ok {
-			all = append(all, e)
-		}
-	}
-	if len(v.elements) == 0 {
-		r.fail(v.at, v, "", "%s is empty, expected %s", r.label(v), expected)
-	}
-	return all
-}
-
 func (r *reader) gates(v *value, into *orderForm) {
 	into.gatesAt = v
 	for _, e := range r.strings(v, "a gate") {
@@ -313,11 +292,4 @@ func (r *reader) gates(v *value, into *orderForm) {
 			into.gates = append(into.gates, kind)
 		}
 	}
-}
-
-func meantOneOf(text string, words ...string) string {
-	if near := suggest.Nearest(text, words); near != "" {
-		return "did you mean " + spec.Quote(near) + "?"
-	}
-	return ""
 }

@@ -21,7 +21,7 @@ func (r *reader) finish(o *orderForm, s *standing, dir string, skipped bool) {
 	o.Dir = under(dir, o.Dir)
 	switch {
 	case o.exec == nil && o.task == nil && o.formula == nil:
-		if !r.faulty[spot{o.table.src, o.table.at}] {
+		if !r.isFaulty(o.table) {
 			r.fail(o.table.at, o.table, "write exec or task",
 				"the order %s does nothing, expected one of exec and task", spec.Quote(o.Name))
 		}

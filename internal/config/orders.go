@@ -14,14 +14,18 @@ import (
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// maxOrders is how many orders there may be.
-const maxOrders = 20_000
-
 // orders makes the orders of a file, and of those beside it.
 func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Order {
 	s := &f.standing
-	if g.r != nil {
-		r.orderFiles(s, g)
+	switch {
+	case s.translation != nil:
+		s.add(s.translation.orders)
+	case g.canRead():
+		s.add(readOrders(r, g, ".", "orders/*.toml", "orders/*/order.toml"))
+	}
+	if len(s.all) > maxOrders {
+		r.add(&Error{File: filepath.Join(g.shown, "orders"),
+			Message: fmt.Sprintf("%d orders, expected at most %d", len(s.all), maxOrders), Hint: fleet.large})
 	}
 	known := make(map[string]*value)
 	var names []string
@@ -55,9 +59,6 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Ord
 		names = append(names, o.Name)
 	}
 	r.override(s, known, names)
-	if s.city != nil {
-		s.skip = s.city.skipped(s.skip, known)
-	}
 	skipped := r.skips(s, known, names)
 	var all []*spec.Order
 	table := orderTable()
@@ -66,7 +67,7 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Ord
 		if known[o.Name] != o.table {
 			continue
 		}
-		o.city = s.city != nil
+		o.lenient = s.translation != nil
 		table.read(r, o.table, o)
 		if o.file != "" {
 			o.Name = o.file
@@ -84,6 +85,13 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Ord
 	return all
 }
 
+// add adds the orders that have files of their own.
+func (s *standing) add(files []orderFile) {
+	for _, f := range files {
+		s.all = append(s.all, orderForm{table: f.table, file: f.name})
+	}
+}
+
 // eventType reads a type of events, or a pattern of them. Gas City has types that
 // Coppice does not have, so that in a city one that nothing has is no error.
 func (r *reader) eventType(v *value, into *orderForm) {
@@ -92,90 +100,11 @@ func (r *reader) eventType(v *value, into *orderForm) {
 	if !errors.As(event.CheckPattern(v.text), &wrong) {
 		return
 	}
-	if into.city {
+	if into.lenient {
 		r.notice(v, "%s: no event fires this order", wrong.Problem)
 		return
 	}
 	r.fail(v.at, v, wrong.Hint, "%s", wrong.Problem)
-}
-
-// orderFiles reads the files of orders.
-func (r *reader) orderFiles(s *standing, g *gatherer) {
-	layers := []layer{{dir: "."}}
-	if s.city != nil {
-		layers = s.city.layers
-	}
-	before := map[string]int{} // those of earlier layers, which later ones replace
-	for _, l := range layers {
-		first := len(s.all)
-		for _, pattern := range orderPatterns(s.city != nil) {
-			found, err := g.glob(l.dir, strings.Split(pattern, "/"), maxOrders)
-			if err != nil {
-				r.add(&Error{File: g.show(under(g.absolute(l.dir), "orders")),
-					Message: fmt.Sprintf("cannot be looked through: %v", reason(err))})
-				return
-			}
-			for _, path := range found {
-				table := r.orderFile(g, path)
-				if table == nil {
-					continue
-				}
-				o := orderForm{table: table, file: orderName(path)}
-				if s.city != nil {
-					s.city.orderOf(&o, l)
-				}
-				if at, ok := before[o.file]; ok {
-					s.all[at] = o
-				} else {
-					s.all = append(s.all, o)
-				}
-			}
-		}
-		for i := first; i < len(s.all); i++ {
-			before[s.all[i].file] = i
-		}
-	}
-	if len(s.all) > maxOrders {
-		r.add(&Error{File: filepath.Join(g.shown, "orders"),
-			Message: fmt.Sprintf("%d orders, expected at most %d", len(s.all), maxOrders), Hint: fleet.large})
-	}
-}
-
-// orderName is the name of the order in a file.
-func orderName(path string) string {
-	if dir := filepath.Dir(path); filepath.Base(path) == "order.toml" && filepath.Base(dir) != "orders" {
-		return filepath.Base(dir)
-	}
-	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".toml"), ".order")
-}
-
-// orderFile reads the file of an order: its keys are those of [[order]], alone or
-// below [order].
-func (r *reader) orderFile(g *gatherer, path string) *value {
-	src, err := g.read(path, advice{large: "an order is a few lines"})
-	var document *value
-	if err == nil {
-		document, err = parse(src)
-	}
-	if err != nil {
-		r.add(err)
-		return nil
-	}
-	table := document.byName["order"]
-	if table == nil {
-		document.name = "order"
-		return document
-	}
-	for _, f := range document.fields {
-		if f != table {
-			r.fail(f.key, f, "put it below [order], or leave that out", "%s beside [order], expected nothing",
-				bareKey(f.name))
-		}
-	}
-	if !r.want(table, isTable, "a table") {
-		return nil
-	}
-	return table
 }
 
 // override puts the keys of overrides into the tables of their orders.
@@ -211,7 +140,7 @@ func (r *reader) skips(s *standing, known map[string]*value, names []string) map
 		switch {
 		case known[e.text] != nil:
 			skipped[e.text] = true
-		case s.city != nil: // as Gas City, where packs come and go
+		case s.translation != nil: // as Gas City, where packs come and go
 			r.notice(e, "there is no order %s to skip; %s", spec.Quote(e.text), noOrder(e.text, names))
 		default:
 			r.fail(e.at, e, noOrder(e.text, names), "there is no order %s to skip", spec.Quote(e.text))

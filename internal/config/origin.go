@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -36,13 +35,11 @@ func (o Origin) TOML() string { return printable(inTOML(o.value)) }
 // Place is file:line:column.
 func (o Origin) Place() string { return fmt.Sprintf("%s:%d:%d", o.File, o.Line, o.Column) }
 
-// Values are all values that the files state and that hold, in the order of the
-// tables. A list is one value.
-func (l *Loaded) Values() []Origin {
+// valuesOf returns all values of a document, in the order of its tables. A list is one
+// value.
+func valuesOf(document *value) []Origin {
 	all := []Origin{}
-	if l.document != nil {
-		leaves(l.document, nil, func(o Origin) { all = append(all, o) })
-	}
+	leaves(document, nil, func(o Origin) { all = append(all, o) })
 	return all
 }
 
@@ -107,50 +104,26 @@ func ownName(v *value) string {
 	return ""
 }
 
-// ErrUnread is the error of Find if a file could not be read or parsed.
-var ErrUnread = errors.New("the configuration cannot be read")
-
-// UnsetError is the error of Find for a key that could be set, and is not.
-type UnsetError struct {
-	// Default is in words, and may be empty. Meaning is what the key is for.
-	Key, Default, Meaning string
-}
-
-func (e *UnsetError) Error() string {
-	if e.Default == "" {
-		return e.Key + " is not set"
-	}
-	return fmt.Sprintf("%s is not set; the default is %s", e.Key, e.Default)
-}
-
-// Find returns what files state about a key: one value, all below a table, or
-// what has been removed. Its error is an *UnsetError for a key that could be
-// set and is not.
-func (l *Loaded) Find(key string) ([]Origin, error) {
+// findKey returns what files state about a key: one value, all below a table, or what
+// has been removed. Where the key is not set, unset may return an error that says more.
+func findKey(document *value, key string, unset func(segments []string) error) ([]Origin, error) {
 	segments, err := splitKey(key)
 	if err != nil {
 		return nil, err
 	}
-	if l.document == nil {
-		return nil, ErrUnread
-	}
-	v, table := l.document, (*value)(nil)
+	v, table := document, (*value)(nil)
 	for i, name := range segments {
 		next, names := step(v, name)
 		if next == nil {
 			if i == len(segments)-1 && v.kind == isTable {
-				for _, g := range v.gone {
-					if g.what.name == name {
-						o := originOf(g.what, table)
-						o.Overrode = append([]Origin{stated(g.what)}, o.Overrode...)
-						o.Line, o.Column = g.by.src.position(g.by.at)
-						o.File, o.Removed, o.Value = g.by.src.name, true, nil
-						return []Origin{o}, nil
-					}
+				if o, ok := removed(v, table, name); ok {
+					return []Origin{o}, nil
 				}
 			}
-			if r := rowOf(segments); r != nil && v.kind == isTable {
-				return nil, &UnsetError{key, r.def, r.doc}
+			if v.kind == isTable {
+				if err := unset(segments); err != nil {
+					return nil, err
+				}
 			}
 			return nil, unknownKey(key, v, name, names)
 		}
@@ -158,18 +131,31 @@ func (l *Loaded) Find(key string) ([]Origin, error) {
 			table = v
 		}
 	}
+	all := []Origin{}
+	add := func(o Origin) { all = append(all, o) }
 	switch {
-	case v.kind == isTable || v.isTables() && len(v.elements) > 0:
-		all := []Origin{}
-		if v.kind == isArray {
-			leaves(&value{kind: isTable, fields: []*value{v}}, nil, func(o Origin) { all = append(all, o) })
-		} else {
-			leaves(v, table, func(o Origin) { all = append(all, o) })
-		}
-		return all, nil
+	case v.kind == isTable:
+		leaves(v, table, add)
+	case v.isTables() && len(v.elements) > 0:
+		leaves(&value{kind: isTable, fields: []*value{v}}, nil, add)
 	default:
-		return []Origin{originOf(v, table)}, nil
+		add(originOf(v, table))
 	}
+	return all, nil
+}
+
+// removed returns the field called name that a patch has removed from v.
+func removed(v, table *value, name string) (o Origin, ok bool) {
+	for _, g := range v.gone {
+		if g.what.name == name {
+			o = originOf(g.what, table)
+			o.Overrode = append([]Origin{stated(g.what)}, o.Overrode...)
+			o.Line, o.Column = g.by.src.position(g.by.at)
+			o.File, o.Removed, o.Value = g.by.src.name, true, nil
+			return o, true
+		}
+	}
+	return o, false
 }
 
 // step goes from v to what is called name in it, by name or index, or tells
@@ -217,29 +203,6 @@ func unknownKey(key string, in *value, name string, names []string) error {
 	}
 	return fmt.Errorf("there is no %s: %s has no %s%s", printable(key), printable(where), spec.Quote(name),
 		printable(hint))
-}
-
-// rowOf is the row that documents a key: agent.NAME.shutdown.grace is in
-// [agent.shutdown]. It is nil if there is none.
-func rowOf(segments []string) *row {
-	if len(segments) > 2 && (segments[0] == "agent" || segments[0] == "supervisor") {
-		segments = append([]string{segments[0]}, segments[2:]...)
-	}
-	for i := range segments[1:] { // all hooks are documented as one
-		if i+2 < len(segments) && shorthand(segments[1:i+2]...) == "command" {
-			segments = []string{segments[0], "on_waking", segments[len(segments)-1]}
-			break
-		}
-	}
-	table, key := strings.Join(segments[:len(segments)-1], "."), segments[len(segments)-1]
-	for _, s := range sections() {
-		if strings.Trim(s.header, "[]") == table {
-			if r := s.row(key); r != nil {
-				return r
-			}
-		}
-	}
-	return nil
 }
 
 // splitKey splits a key as TOML writes it, where an index may be in brackets.

@@ -116,7 +116,7 @@ func (p *packs) imported(imports *value, base string) (all []mention) {
 func (p *packs) find(m mention) (string, bool) {
 	path := m.at.text
 	switch {
-	case p.g.r == nil:
+	case !p.g.canRead():
 		p.r.fail(m.at.at, m.at, "", "packs cannot be followed here, expected a file by itself")
 		return "", false
 	case isRemote(path):

@@ -15,50 +15,18 @@ type patchable struct {
 	keys     []string              // that say whom a patch is for; the first one has to be there
 	identity func(*value) string   // whom a patch is for
 	answers  func(*value) []string // what an element is called in patches; a name counts for the first that has it
+	// shorthand returns the key of the table for which a value at a path below an element stands;
+	// "" where there is none. It may be nil.
+	shorthand func(path ...string) string
 }
 
 // name is the key of the array. It is "" if they lack it.
 func (p patchable) name() string { return strings.Trim(p.header, "[]") }
 
 func named(s section) patchable {
-	return patchable{
-		s, "[[patches." + strings.Trim(s.header, "[]") + "]]", []string{"name"},
-		func(v *value) string { return textOf(v, "name") },
-		func(v *value) []string { return []string{textOf(v, "name")} },
-	}
-}
-
-// ownPatches are the patches of a coppice.toml.
-func ownPatches() []patchable {
-	return []patchable{named(agentTable().section()), named(supervisorTable().section())}
-}
-
-// patchesSection is [[patches.agent]] for the reference page.
-func patchesSection() section {
-	return section{
-		header: "[[patches.agent]]",
-		doc: "Changes an agent that is declared elsewhere, in this file or in one that it includes; " +
-			"`[[patches.supervisor]]` does the same to a supervisor. Its other keys are those of `[[agent]]`, and " +
-			"only those that are there change anything. " +
-			"Tables such as `env` are changed key by key; a list is replaced, also by `[]`. Patches come after " +
-			"everything else, in the order of the files. See [Files](files.md).",
-		example: `[[agent]]
-name = "worker"
-command = ["./work.sh"]
-env = { LOG_LEVEL = "info", MODEL = "small" }
-
-[[patches.agent]]
-name = "worker"
-env = { LOG_LEVEL = "debug" }
-env_remove = ["MODEL"]
-command_append = ["--verbose"]
-`,
-		rows: []row{
-			{name: "name", typ: "string", def: required,
-				doc: "whom to change; it is an error if there is nobody of that name"},
-			{name: "*_append", typ: "array", doc: "elements to add to the end of a list, as in `command_append`"},
-			{name: "*_remove", typ: "array of strings", doc: "keys to remove from a table, as in `env_remove`"},
-		},
+	return patchable{section: s, by: "[[patches." + strings.Trim(s.header, "[]") + "]]", keys: []string{"name"},
+		identity: func(v *value) string { return textOf(v, "name") },
+		answers:  func(v *value) []string { return []string{textOf(v, "name")} },
 	}
 }
 
@@ -155,7 +123,7 @@ func (r *reader) patchOne(p *value, targets map[string]*value, s patchable) {
 		switch {
 		case slices.Contains(s.keys, f.name):
 		case s.row(f.name) != nil:
-			set = append(set, func() { target.amend(f) })
+			set = append(set, func() { target.amend(f, s.shorthand) })
 		case adds && s.takes(whole, "array"):
 			add = append(add, func() { r.appendTo(target, whole, f) })
 		case removes && s.takes(table, "table"):

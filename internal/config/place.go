@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -55,28 +54,3 @@ type Notice Error
 
 // String is one line: file:line:column: message; hint.
 func (n *Notice) String() string { return (*Error)(n).Error() }
-
-// notice adds a notice, and returns it; nil if there are too many.
-func (r *reader) notice(v *value, format string, args ...any) *Notice {
-	if len(r.notices) >= maxErrors {
-		r.unsaid++
-		return nil
-	}
-	n := (*Notice)(v.src.errorAt(v.key, v.path(), "", fmt.Sprintf(format, args...)))
-	for _, other := range r.notices { // of a file that is read for several places
-		if other.Message == n.Message && (*Error)(other).at(n.File, n.Line, n.Column) {
-			return other
-		}
-	}
-	r.notices = append(r.notices, n)
-	return n
-}
-
-func (r *reader) sortNotices() {
-	slices.SortStableFunc(r.notices, func(a, b *Notice) int { return (*Error)(a).compare((*Error)(b)) })
-	if r.unsaid > 0 {
-		last := *r.notices[len(r.notices)-1]
-		last.Key, last.Message, last.Hint = "", fmt.Sprintf("%d more notices", r.unsaid), ""
-		r.notices = append(r.notices, &last)
-	}
-}

@@ -17,6 +17,9 @@ type pool struct {
 	file *value // namepool, where it is the path of a file
 }
 
+// maxInstancesType is the type of the greatest number of instances.
+const maxInstancesType = `integer or "unlimited"`
+
 func poolTable() table[pool] {
 	return table[pool]{
 		header: "[agent.pool]",
@@ -43,7 +46,7 @@ drain_timeout = "10m"
 						into.Min = int(n)
 					}
 				}},
-			{row{name: "max", typ: `integer or "unlimited"`,
+			{row{name: "max", typ: maxInstancesType,
 				def: "the number of names in `namepool`, else 1 or `min`",
 				doc: fmt.Sprintf("the greatest number; 0 for none at all. `-1` is the same as "+
 					"`\"unlimited\"`, which is %d", spec.MaxInstances),

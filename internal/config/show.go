@@ -10,13 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// WriteTOML writes the whole configuration as one file, with the origin of
-// each value behind it. What defaults do not say is not in it.
-func (l *Loaded) WriteTOML(w io.Writer) error {
+// writeDocument writes a document as one file, with the origin of each value in a comment.
+func writeDocument(w io.Writer, document *value) error {
 	var b strings.Builder
-	if l.document != nil {
-		writeTables(&b, l.document)
-	}
+	writeTables(&b, document)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -191,13 +188,4 @@ func plain(v *value) any {
 		}
 	}
 	return v.text
-}
-
-// Keys are the keys of all values, for who completes them.
-func (l *Loaded) Keys() []string {
-	var keys []string
-	for _, o := range l.Values() {
-		keys = append(keys, o.Key)
-	}
-	return slices.Compact(keys)
 }

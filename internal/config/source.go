@@ -157,3 +157,10 @@ func fileType(m fs.FileMode) string {
 	}
 	return "special file"
 }
+
+func under(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, path)
+}
