@@ -80,6 +80,9 @@ func Default() File {
 	}
 }
 
+// StartsItself reports whether the agent has a trigger other than a person.
+func (f File) StartsItself() bool { return !onlyManual(f.Triggers) }
+
 // Defaults of a File.
 const (
 	DefaultTokens        = 200_000

@@ -44,7 +44,6 @@ type Daemon interface {
 	Health
 	Selves
 	Drains
-	Fires
 	Unfinished
 	Farewells
 	Patrols

@@ -197,7 +197,6 @@ func (c canned) Patrol(context.Context, bool) (Round, error) {
 func (c canned) Reload(context.Context) (Reloaded, error) {
 	return Reloaded{"rev", true, 1, 2, 3, 4, 5}, c.err
 }
-func (c canned) Fire(context.Context, FireRequest) error   { return c.err }
 func (c canned) Drain(context.Context, DrainRequest) error { return c.err }
 func (c canned) AckDrain(context.Context, Caller) error    { return c.err }
 

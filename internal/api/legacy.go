@@ -32,7 +32,7 @@ func routes() []route {
 			serve: (*call).attach},
 	}
 	return slices.Concat(all, agentRoutes(), beliefRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(),
-		taskRoutes(), orderRoutes(), farewellRoutes(), fireRoutes(), unfinishedRoutes())
+		taskRoutes(), orderRoutes(), farewellRoutes(), unfinishedRoutes())
 }
 
 func (c *call) status() error {

@@ -94,6 +94,17 @@ func (p param) check(v string) error {
 	return nil
 }
 
+// CheckPath returns an ErrInvalid if the path in a request is missing or cannot be one.
+func CheckPath(path string) error {
+	if path == "" {
+		return fmt.Errorf("%w: path is missing", ErrInvalid)
+	}
+	if err := checkText(path); err != nil {
+		return fmt.Errorf("%w: path %w", ErrInvalid, err)
+	}
+	return nil
+}
+
 // checkText says what is wrong with a path or a pattern, whatever it names.
 func checkText(text string) error {
 	switch {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
@@ -34,19 +35,19 @@ agent that was given up runs once.`,
 					args[2], cmd.CommandPath())
 			case len(args) == 2 && strings.TrimSpace(args[1]) == "":
 				return errors.New("the task is empty; leave it out if there is nothing to say")
-			case len(args) == 2 && len(args[1]) > api.MaxTask:
+			case len(args) == 2 && len(args[1]) > trigger.MaxTask:
 				return fmt.Errorf("the task has %d bytes, expected at most %d; write it to a file that it names",
-					len(args[1]), api.MaxTask)
+					len(args[1]), trigger.MaxTask)
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.ask(func(ctx context.Context, c *api.Client) error {
-				req := api.FireRequest{Path: args[0]}
+				req := trigger.FireRequest{Path: args[0]}
 				if len(args) == 2 {
 					req.Task = args[1]
 				}
-				if err := c.Fire(ctx, req); err != nil {
+				if _, err := trigger.Fire.Call(ctx, c, req); err != nil {
 					return err
 				}
 				fmt.Fprintf(s.out, "%s fired\n", proc.Plain(args[0]))

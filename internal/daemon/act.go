@@ -43,10 +43,10 @@ func (c *Controller) Act(ctx context.Context, path string, action api.Action) (a
 			api.ErrConflict, path, w.For, path)
 	}
 	already := api.Acted{Already: []string{path}}
-	if c.aider(path) == nil && !c.drains.Has(path) && isAlready(before, action) {
+	if !c.triggers.Has(path) && !c.drains.Has(path) && isAlready(before, action) {
 		return already, nil
 	}
-	if action == api.Resume && c.aider(path) == nil && status.StoppedByHand(before.State, before.Reason) {
+	if action == api.Resume && !c.triggers.Has(path) && status.StoppedByHand(before.State, before.Reason) {
 		return none, fmt.Errorf("%w: %s was stopped by hand, not suspended; start it with: coppice start %[2]s",
 			api.ErrConflict, path)
 	}
@@ -108,7 +108,7 @@ func isAlready(i supervisor.ChildInfo, action api.Action) bool {
 // resumes reports whether the resume of what a child is in is about the child:
 // it, or something in it, may be suspended.
 func (c *Controller) resumes(path string, i supervisor.ChildInfo) bool {
-	if g := c.aider(path); g != nil && g.heldBy() == supervisor.ReasonSuspended {
+	if c.triggers.HeldBy(path) == supervisor.ReasonSuspended {
 		return true
 	}
 	return status.Suspended(i.State, i.Reason) || i.Sub != nil
@@ -153,7 +153,7 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 			all.Changed++
 		}
 	}
-	children = append(children, c.forgottenAides(sup.Path(), children)...)
+	children = append(children, c.forgottenBelow(sup.Path(), children)...)
 	errs, done := make([]error, len(children)), make([]api.Acted, len(children))
 	var wg sync.WaitGroup
 	for i, child := range children {
@@ -161,7 +161,7 @@ func (c *Controller) actBelow(ctx context.Context, sup *supervisor.Supervisor, a
 		if action == api.Resume && !c.resumes(path, child) {
 			continue
 		}
-		action, ok := c.aideAmong(path, child, action)
+		action, ok := c.actionBelow(path, child, action)
 		if ok {
 			wg.Go(func() {
 				done[i], errs[i] = c.Act(ctx, path, action)
@@ -191,8 +191,8 @@ func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id s
 	error) {
 	one := api.Acted{Changed: 1}
 	path := sup.Path() + "/" + id
-	if c.aider(path) != nil {
-		return one, c.actOnAide(ctx, c.aider(path), path, action)
+	if c.triggers.Has(path) {
+		return one, c.actOnTriggered(ctx, path, action)
 	}
 	info, err := sup.Child(id)
 	if errors.Is(err, supervisor.ErrNotFound) && (action == api.Start || action == api.Restart) {

@@ -41,9 +41,9 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 		return spec.Changes{}, err
 	}
 	c.replaceOrders(tree.Orders)
-	c.relent(ctx, next)
+	c.triggers.ResetGivenUp(ctx)
 	c.carry(ctx, next, changes)
-	c.followAides()
+	c.triggers.Apply()
 	c.patrols.kick()
 	changes.Removed = append(changes.Removed, retired...) // as far as the file goes
 	return changes, nil
@@ -97,7 +97,7 @@ func (c *Controller) replace(ctx context.Context, file *spec.Tree, config Config
 	if err != nil {
 		return nil, changes, nil, err
 	}
-	if err := next.specify(c, old, c.aideSaved(next, known)); err != nil {
+	if err := next.specify(c, old, c.triggersFor(next, known)); err != nil {
 		return nil, changes, nil, err
 	}
 	c.mu.Lock()
@@ -164,7 +164,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 			for _, place := range c.opts.Runtimes {
 				c.remove(ctx, place, agent)
 			}
-			c.removeOrder(agent)
+			c.triggers.RemoveFiles(agent)
 			last = append(last, c.lastOf(agent, c.last(agent)).op(), store.Op{Kind: store.Delete, Key: hashKey(agent)})
 		}
 		why := " is no longer in the file, and has been removed"

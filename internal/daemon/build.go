@@ -61,7 +61,7 @@ func (b *builder) node(n *spec.Node, path string) (*supervisor.Spec, error) {
 		child.Saved, _ = b.before(childPath)
 		child.Deferred = deferred(n, root, c) || root && b.suspended || b.retired[c.Name()] &&
 			(c.Node == nil || !c.Node.Retired)
-		depends := len(c.DependsOn()) > 0 && !isAide(c.Agent)
+		depends := len(c.DependsOn()) > 0 && !hasAidefile(c.Agent)
 		inTurn = inTurn || depends
 		child.InTurn = inTurn && !child.Deferred && n.Strategy != supervisor.OneForOne
 		inTurn = inTurn || c.Node != nil // which has started before it is ready

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/drain"
@@ -103,7 +104,7 @@ type Controller struct {
 	mail        *mail.Service
 	questions   *question.Service
 	pauses      pauseQuestions
-	aides       aides
+	triggers    *trigger.Manager
 	work        *work.Queue
 	orders      *dispatch.Dispatcher // nil where none are fired
 	ordersOnce  sync.Once
@@ -187,6 +188,7 @@ func newController(o Options) (*Controller, error) {
 	c.patrols = newRounds(c)
 	c.health = newHealth(c)
 	c.drains = newDrains(c)
+	c.triggers = newTriggers(c)
 	c.pools = newPools(c)
 	c.pauses.look = make(chan struct{}, 1)
 	c.hashes = newHashes(newLookout(c.background.run, c.patrols.kick))
@@ -227,7 +229,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	if err := c.recallSuspension(ctx); err != nil {
 		return err
 	}
-	if err := c.recallIssues(ctx); err != nil {
+	if err := c.triggers.RestoreIssues(ctx); err != nil {
 		return err
 	}
 	c.status = newStatus(c)
@@ -236,7 +238,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		return err
 	}
 	f := c.fleet() // with the instances of its pools
-	if err := f.specify(c, nil, c.aideSaved(f, past)); err != nil {
+	if err := f.specify(c, nil, c.triggersFor(f, past)); err != nil {
 		return err
 	}
 	c.log.Append(event.Event{
@@ -261,7 +263,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	c.background.run(c.patrols.run)
 	c.background.run(func(ctx context.Context) { c.pauses.run(ctx, c) })
 	c.pools.Start()
-	c.followAides()
+	c.triggers.Apply()
 	go c.wait()
 	return nil
 }

@@ -99,9 +99,17 @@ func (c *Controller) see(all map[string]*reconcile.Observed, s *supervisor.Super
 			o.Held, o.Incarnation = true, info.Incarnation
 			o.Hash = c.hashes.last(api.Caller{Path: path, Incarnation: info.Incarnation})
 		}
-		if c.aider(path) != nil {
-			asAide(o, info)
+		if c.triggers.Has(path) {
+			asTriggered(o, info)
 		}
+	}
+}
+
+// asTriggered adjusts what is observed of an agent with an Aidefile. One that waits for its
+// triggers is not missing, and a run does not drift: the next one uses the new declaration.
+func asTriggered(o *reconcile.Observed, i *supervisor.ChildInfo) {
+	if o.Hash, o.Held = (spec.Hash{}), false; i.State == supervisor.Stopped {
+		o.Phase = reconcile.Completed
 	}
 }
 

@@ -114,7 +114,7 @@ func deferred(n *spec.Node, root bool, child spec.Child) bool {
 		suspended = suspended || child.Node.Suspended
 	}
 	return suspended || n.Strategy == supervisor.OneForOne &&
-		(root || n.Template != nil || len(child.DependsOn()) > 0) && !isAide(child.Agent)
+		(root || n.Template != nil || len(child.DependsOn()) > 0) && !hasAidefile(child.Agent)
 }
 
 // check reports what a fleet asks for and this machine does not have.
@@ -169,7 +169,7 @@ func (f *fleet) awaits() bool {
 		}
 	}
 	for path, a := range f.agents {
-		if a.Aide != nil && waits(a.Aide) && !f.suspended(path) {
+		if a.Aide != nil && a.Aide.File.StartsItself() && !f.suspended(path) {
 			return true
 		}
 	}

@@ -91,7 +91,7 @@ func (f *fleet) sighted(seen []runtime.Observation) map[string]*reconcile.Observ
 	for _, path := range f.order {
 		observed[path] = &reconcile.Observed{Path: path, Phase: reconcile.Managed}
 		switch a := f.agents[path]; {
-		case isAide(a):
+		case hasAidefile(a):
 			observed[path].Phase = reconcile.Completed // what starts it is its trigger
 		case a != nil:
 			observed[path].Phase = reconcile.Pending

@@ -62,7 +62,7 @@ func (p Project) Make() error {
 // link leads out of it. Other users, or a checkout, may have made it.
 func (p Project) check() error {
 	err := private.Dir(p.State)
-	for _, dir := range []string{p.State, p.Slots(), p.Tmux(), p.Inside(), p.Jobs(), p.Orders()} {
+	for _, dir := range []string{p.State, p.Slots(), p.Tmux(), p.Inside(), p.Jobs(), p.RunRequests()} {
 		if err == nil {
 			err = private.NoLinks(dir)
 		}
@@ -87,9 +87,11 @@ func (p Project) unusable(err error) error {
 func (p Project) Slots() string  { return filepath.Join(p.State, "run") }
 func (p Project) Tmux() string   { return filepath.Join(p.State, "tmux") }
 func (p Project) Inside() string { return filepath.Join(p.State, "inside") }
-func (p Project) Orders() string { return filepath.Join(p.State, "aide") } // of Aidefiles
 func (p Project) Log() string    { return filepath.Join(p.State, "daemon.log") }
 func (p Project) lock() string   { return filepath.Join(p.State, lockName) }
+
+// RunRequests returns the directory of the requests of runs of agents with an Aidefile.
+func (p Project) RunRequests() string { return filepath.Join(p.State, "aide") }
 
 const (
 	stateName = ".coppice"

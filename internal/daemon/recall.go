@@ -131,7 +131,7 @@ func (c *Controller) amnesty(p *past) {
 	f := c.fleet()
 	for _, path := range f.order {
 		r := p.records[path]
-		if r == nil || c.opts.Once || isAide(f.agents[path]) || !p.forgets(path) {
+		if r == nil || c.opts.Once || hasAidefile(f.agents[path]) || !p.forgets(path) {
 			continue
 		}
 		kind := event.AgentReleased
@@ -201,7 +201,7 @@ func (c *Controller) resume(o sighting, p *past) {
 		return
 	}
 	if o.Incarnation == r.Incarnation && o.Life != runtime.Unknown && r.isRestarting() && !c.opts.Once &&
-		!isAide(c.fleet().agents[path]) {
+		!hasAidefile(c.fleet().agents[path]) {
 		c.finishRestart(o, r)
 		return
 	}
@@ -377,7 +377,7 @@ func (c *Controller) launch(
 	}
 	l.Env = append(l.Env, pool.InstanceEnviron(a.Instance)...)
 	if a.Aide != nil {
-		argv, secrets := c.runs(self.Path, a.Aide)
+		argv, secrets := c.triggers.Launch(self.Path, a.Aide)
 		l.Argv, l.Env = argv, append(l.Env, secrets...)
 	}
 	if a.Terminal || a.Runtime == spec.Tmux {

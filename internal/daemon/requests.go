@@ -37,7 +37,7 @@ func (r *restart) key() string { return restartPrefix + "/" + store.PathKey(r.Pa
 
 // RequestRestart is part of api.Selves.
 func (c *Controller) RequestRestart(ctx context.Context, who api.Caller, reason string) error {
-	if c.aider(who.Path) != nil {
+	if c.triggers.Has(who.Path) {
 		return fmt.Errorf("%w: a run of %s is not restarted, it ends, and its Aidefile says what follows",
 			api.ErrConflict, who.Path)
 	}

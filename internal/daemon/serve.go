@@ -97,7 +97,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 
 	c, err := Open(ctx, Options{
 		Tree: tree, Store: db, Runtimes: runtimes, Jobs: jobs, Logger: o.Logger, Version: o.Version,
-		Once: o.Once, OnEvent: onEvent, Work: project.Orders(), Output: o.Output, Socket: socket,
+		Once: o.Once, OnEvent: onEvent, Work: project.RunRequests(), Output: o.Output, Socket: socket,
 		Admit: listener.Admit, programs: files.programs,
 		Config: loaded.Config, Load: load,
 	})

@@ -60,7 +60,6 @@ type services struct {
 	healthAPI
 	selvesAPI
 	drainsAPI
-	firesAPI
 	unfinishedAPI
 	farewellsAPI
 	patrolsAPI
@@ -77,7 +76,6 @@ type (
 	healthAPI     = api.Health
 	selvesAPI     = api.Selves
 	drainsAPI     = api.Drains
-	firesAPI      = api.Fires
 	unfinishedAPI = api.Unfinished
 	farewellsAPI  = api.Farewells
 	patrolsAPI    = api.Patrols
@@ -96,6 +94,7 @@ func (c *Controller) server() *api.Server {
 	c.claims.Register(s)
 	c.mail.Register(s)
 	c.questions.Register(s)
+	c.triggers.Register(s)
 	return s
 }
 
@@ -113,7 +112,6 @@ func (c *Controller) services() api.Daemon {
 		healthAPI:     c.health,
 		selvesAPI:     c,
 		drainsAPI:     c.drains,
-		firesAPI:      c,
 		unfinishedAPI: c,
 		farewellsAPI:  c,
 		patrolsAPI:    c,

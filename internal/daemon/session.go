@@ -87,7 +87,7 @@ func (c *Controller) start(a *spec.Agent, signal syscall.Signal) (func(context.C
 		return c.processes.start(ctx, self.Path, start)
 	}
 	if a.Aide != nil {
-		begin = c.startAide(begin)
+		begin = c.triggers.Start(begin)
 	}
 	return begin, nil
 }

@@ -124,7 +124,7 @@ func (c *Controller) records(e supervisor.Event) (*record, []store.Op) {
 		return nil, nil
 	}
 	r, ops := c.recordOf(h)
-	return r, append(ops, c.aideChanged(e)...)
+	return r, append(ops, c.triggers.Observe(e)...)
 }
 
 // recordOf returns the record of a child after an event about it, and how it is written.

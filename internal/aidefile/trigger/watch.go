@@ -2,31 +2,84 @@ package trigger
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 )
 
-// look is how long a clock on the wall is trusted not to be set.
-const look = 30 * time.Second
+// watch starts runs when the triggers of an agent fire, until ctx ends.
+func (m *Manager) watch(ctx context.Context, path string, a *agent, file *aidefile.Agent) {
+	var crons []aidefile.Trigger
+	var schedules []aidefile.Schedule
+	for _, t := range file.File.Triggers {
+		switch t.Kind {
+		case aidefile.Cron:
+			crons, schedules = append(crons, t), append(schedules, t.Schedule)
+		case aidefile.Issue:
+			m.whileUp(ctx, func(ctx context.Context) {
+				poll(ctx, file.PollInterval, slowestPoll,
+					func(ctx context.Context) error { return m.pollIssues(ctx, path, a, file) })
+			})
+		}
+	}
+	if len(schedules) == 0 {
+		return
+	}
+	m.whileUp(ctx, func(ctx context.Context) {
+		watchSchedules(ctx, schedules, func(d aidefile.Due) {
+			t := crons[d.Index]
+			q := runner.RunRequest{Trigger: t.String(), Task: t.Task()}
+			if d.Late {
+				m.recordSkipped(path, q, fmt.Sprintf("it was due at %s, and the daemon noticed too late",
+					d.At.UTC().Format(time.RFC3339)), d.Missed)
+				return
+			}
+			m.fire(ctx, path, q)
+		})
+	})
+}
 
-// Watch calls fire for each schedule that is due, one at a time, until ctx
-// ends. Its times begin now.
-func Watch(ctx context.Context, schedules []aidefile.Schedule, fire func(aidefile.Due)) {
-	clock := aidefile.NewClock(wall(), schedules)
+// whileUp runs f in the background until ctx ends or the daemon begins to stop.
+func (m *Manager) whileUp(ctx context.Context, f func(context.Context)) {
+	m.Go(func(up context.Context) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(up, cancel)()
+		ended := make(chan struct{})
+		defer close(ended)
+		go func() {
+			select {
+			case <-m.Stopping:
+				cancel()
+			case <-ended:
+			}
+		}()
+		f(ctx)
+	})
+}
+
+// maxTimer bounds a wait for a schedule, so that a change of the wall clock is noticed.
+const maxTimer = 30 * time.Second
+
+// watchSchedules calls fire for each schedule that is due, one at a time, until ctx ends.
+// Nothing is due for a time before the call.
+func watchSchedules(ctx context.Context, schedules []aidefile.Schedule, fire func(aidefile.Due)) {
+	clock := aidefile.NewClock(wallTime(), schedules)
 	for {
 		next := clock.Next()
 		if next.IsZero() {
 			return
 		}
-		timer := time.NewTimer(min(max(0, time.Until(next)), look))
+		timer := time.NewTimer(min(max(0, time.Until(next)), maxTimer))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-timer.C:
 		}
-		for _, due := range clock.Tick(wall()) {
+		for _, due := range clock.Tick(wallTime()) {
 			if ctx.Err() != nil {
 				return
 			}
@@ -35,19 +88,18 @@ func Watch(ctx context.Context, schedules []aidefile.Schedule, fire func(aidefil
 	}
 }
 
-// wall is the time by the wall alone: a monotonic reading stops while the
-// machine sleeps.
-func wall() time.Time { return time.Now().Round(0) }
+// wallTime returns the time without a monotonic reading, which stops while the machine sleeps.
+func wallTime() time.Time { return time.Now().Round(0) }
 
-// Poll calls ask every interval, and after errors less and less often, up to
-// once in slow, until ctx ends. The first time is at once.
-func Poll(ctx context.Context, every, slow time.Duration, ask func(context.Context) error) {
+// poll calls ask at once and then every interval, until ctx ends. After errors the
+// interval doubles, up to slowest.
+func poll(ctx context.Context, every, slowest time.Duration, ask func(context.Context) error) {
 	pause := every
 	for ctx.Err() == nil {
 		if ask(ctx) == nil {
 			pause = every
 		} else {
-			pause = max(every, min(2*pause, slow))
+			pause = max(every, min(2*pause, slowest))
 		}
 		timer := time.NewTimer(pause)
 		select {

@@ -1,4 +1,4 @@
-package daemon
+package trigger
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
@@ -15,7 +14,7 @@ import (
 )
 
 // What gh says when it cannot tell of the issues, and when there are many.
-func TestAskIssues(t *testing.T) {
+func TestListIssues(t *testing.T) {
 	for _, c := range []struct {
 		name, gh string // a shell script, or "" for none
 		expected string // in the error
@@ -39,9 +38,9 @@ func TestAskIssues(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			patience := time.Minute
+			timeout := time.Minute
 			if strings.HasPrefix(c.expected, "gh has not ended") {
-				patience = 100 * time.Millisecond
+				timeout = 100 * time.Millisecond
 			}
 			path := dir
 			if c.gh != "" {
@@ -53,7 +52,7 @@ func TestAskIssues(t *testing.T) {
 			t.Setenv("PATH", path)
 			f := aidefile.Default()
 			f.Label = "bot"
-			open, err := askIssues(context.Background(), &aidefile.Agent{Path: filepath.Join(dir, "Aidefile"), File: f}, patience)
+			open, err := listIssues(context.Background(), &aidefile.Agent{Path: filepath.Join(dir, "Aidefile"), File: f}, timeout)
 			if c.count < 0 { // too much of it
 				if err == nil {
 					t.Error("no error")
@@ -70,30 +69,35 @@ func TestAskIssues(t *testing.T) {
 	}
 }
 
-// What is told of a reset comes when the next run may have begun. Its issue is
-// taken all the same; that of one that was stopped in a sleep is not.
+// fleet is a fleet of one agent, whose supervisor is never asked.
+type fleet struct {
+	Agents
+	file *aidefile.Agent
+}
+
+func (f fleet) Aidefile(string) *aidefile.Agent { return f.file }
+
+// The event of a reset may come when the next run has begun. The issue of that run stays
+// taken; the issue of a run that was stopped during a delay does not.
 func TestIssueAfterAReset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPlay(t, aideTree(t, aidefile.Single()))
-		defer p.close()
-		g := p.aider("t/a")
-		open := []aidefile.Ticket{{Number: 5, Title: "t"}}
-		changed := func(reason supervisor.Reason) (again bool) {
-			g.mu.Lock()
-			g.order.Issue = 5
-			g.queue.Take(5, open[0].Task())
-			g.mu.Unlock()
-			p.aideChanged(supervisor.ChildChanged{EventHeader: supervisor.EventHeader{Supervisor: "t", ID: "a"}, State: supervisor.Stopped, Reason: reason})
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			_, again = g.queue.Next(open, true)
-			return again
-		}
-		if changed(supervisor.ReasonReset) {
-			t.Error("after a reset the issue of the run that has begun is started again")
-		}
-		if !changed(supervisor.ReasonTerminated) {
-			t.Error("the issue of a run that was stopped is not started again")
-		}
-	})
+	file := &aidefile.Agent{Path: "/Aidefile", File: aidefile.Default()}
+	m := New(Options{Agents: fleet{file: file}})
+	m.Add("t/a", file, nil, Past{})
+	a := m.of("t/a")
+	open := []aidefile.Ticket{{Number: 5, Title: "t"}}
+	changed := func(reason supervisor.Reason) (again bool) {
+		a.request.Issue = 5
+		a.queue.Take(5, open[0].Task())
+		m.Observe(supervisor.ChildChanged{
+			EventHeader: supervisor.EventHeader{Supervisor: "t", ID: "a"}, State: supervisor.Stopped, Reason: reason,
+		})
+		_, again = a.queue.Next(open, true)
+		return again
+	}
+	if changed(supervisor.ReasonReset) {
+		t.Error("after a reset the issue of the run that has begun is started again")
+	}
+	if !changed(supervisor.ReasonTerminated) {
+		t.Error("the issue of a run that was stopped is not started again")
+	}
 }

@@ -44,7 +44,7 @@ func live(d time.Duration, exit supervisor.Exit) *life {
 
 // rig is an agent in a tree.
 type rig struct {
-	Place
+	Target
 	begun []time.Time       // when its runs began
 	next  func(n int) *life // the n-th run, counted from 0; nil: it cannot be started
 	limit []supervisor.Event
@@ -52,10 +52,10 @@ type rig struct {
 
 func newRig(t testing.TB, p aidefile.Policy, next func(n int) *life) *rig {
 	r := &rig{next: next}
-	r.Gate = NewGate(p, false)
+	r.gate = newRunGate(p, false)
 	restart, backoff, limit := p.Child(0)
 	r.ID = "agent"
-	r.Spec = supervisor.ChildSpec{ID: r.ID, Restart: restart, Backoff: backoff, Limit: limit, Start: r.Gate.Start(
+	r.spec = supervisor.ChildSpec{ID: r.ID, Restart: restart, Backoff: backoff, Limit: limit, Start: r.gate.wrap(
 		func(context.Context) (supervisor.Process, error) {
 			r.begun = append(r.begun, time.Now())
 			l := r.next(len(r.begun) - 1)
@@ -64,7 +64,7 @@ func newRig(t testing.TB, p aidefile.Policy, next func(n int) *life) *rig {
 			}
 			return l, nil
 		})}
-	down := r.Spec
+	down := r.spec
 	down.Saved = &supervisor.Saved{State: supervisor.Stopped}
 	sup, err := supervisor.Start(context.Background(), supervisor.Spec{Children: []supervisor.ChildSpec{down}, OnEvent: func(e supervisor.Event) {
 		if l, ok := e.(supervisor.LimitReached); ok {
@@ -79,7 +79,7 @@ func newRig(t testing.TB, p aidefile.Policy, next func(n int) *life) *rig {
 }
 
 func (r *rig) fire(t testing.TB) error {
-	err := r.Fire(context.Background(), nil)
+	err := r.Target.fire(context.Background(), nil)
 	if err != nil && !errors.Is(err, ErrSkipped) {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func (r *rig) fire(t testing.TB) error {
 }
 
 func (r *rig) state(t testing.TB) supervisor.State {
-	s, err := r.Place.State()
+	s, err := r.Target.state()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,21 +244,21 @@ func TestAgentsOfOneSupervisor(t *testing.T) {
 		r := newRig(t, policy(supervisor.Transient, 2, supervisor.Fixed), script("-"))
 		defer r.end()
 		runs := 0
-		other := Place{Supervisor: r.Supervisor, ID: "other", Gate: NewGate(policy(supervisor.Transient, 4, supervisor.Exponential), false)}
+		other := Target{Supervisor: r.Supervisor, ID: "other", gate: newRunGate(policy(supervisor.Transient, 4, supervisor.Exponential), false)}
 		restart, backoff, limit := policy(supervisor.Transient, 4, supervisor.Exponential).Child(0)
-		other.Spec = supervisor.ChildSpec{ID: other.ID, Restart: restart, Backoff: backoff, Limit: limit, Start: other.Gate.Start(
+		other.spec = supervisor.ChildSpec{ID: other.ID, Restart: restart, Backoff: backoff, Limit: limit, Start: other.gate.wrap(
 			func(context.Context) (supervisor.Process, error) {
 				runs++
 				return live(time.Second, supervisor.Exit{Kind: supervisor.Failure, Err: errFailed}), nil
 			})}
 		r.fire(t)
 		time.Sleep(1500 * time.Millisecond)
-		if err := other.Fire(context.Background(), nil); err != nil { // while the first is in a sleep
+		if err := other.fire(context.Background(), nil); err != nil { // while the first is in a sleep
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		s, err := other.State()
+		s, err := other.state()
 		if err != nil || len(r.begun) != 3 || runs != 5 || r.state(t) != supervisor.GivenUp || s != supervisor.GivenUp {
 			t.Errorf("%d and %d runs, expected 3 and 5; %v, %v, %v", len(r.begun), runs, r.state(t), s, err)
 		}
@@ -444,7 +444,7 @@ func TestADay(t *testing.T) {
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
-					Watch(ctx, []aidefile.Schedule{every(5 * time.Minute)}, func(aidefile.Due) {
+					watchSchedules(ctx, []aidefile.Schedule{every(5 * time.Minute)}, func(aidefile.Due) {
 						if r.fire(t) == nil {
 							fired++
 						} else {
@@ -508,7 +508,7 @@ func TestPollBacksOff(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		begin := time.Now()
 		var at []float64
-		go Poll(ctx, time.Minute, 10*time.Minute, func(context.Context) error {
+		go poll(ctx, time.Minute, 10*time.Minute, func(context.Context) error {
 			at = append(at, time.Since(begin).Minutes())
 			if len(at) > 2 && len(at) < 9 {
 				return errFailed

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,34 +51,24 @@ func treeWith(t testing.TB, f aidefile.File) *spec.Tree {
 	return tree
 }
 
-// How a run has ended is what it says, if it came to its end, and else what ended it.
-func TestEndOfRun(t *testing.T) {
-	status := func(e *proc.ExitError) supervisor.Exit {
-		return supervisor.Exit{Kind: supervisor.Failure, Err: &parted{exit: e, status: "try 1 of 4, 100 tokens left"}}
-	}
+// A run that was ended as unhealthy has not reported how it ended.
+func TestLastStatus(t *testing.T) {
+	const status = "try 1 of 4, 100 tokens left"
+	reported := &parted{exit: &proc.ExitError{Code: 1}, status: status}
 	for _, tt := range []struct {
 		what string
-		exit supervisor.Exit
+		err  error
 		want string
 	}{
-		{"it says why", status(&proc.ExitError{Code: 1}), "try 1 of 4, 100 tokens left"},
-		{"killed", status(&proc.ExitError{Code: -1, Signal: syscall.SIGKILL}), "ended by SIGKILL"},
-		{"a crash of its own", status(&proc.ExitError{Code: -1, Signal: syscall.SIGSEGV}), "ended by SIGSEGV"},
-		{"hung", supervisor.Exit{Kind: supervisor.Failure, Err: &unhealthyError{errUnhealthy, status(&proc.ExitError{Code: 1}).Err}}, errUnhealthy.Error()},
+		{"it reports", reported, status},
+		{"it reports nothing", &proc.ExitError{Code: 1}, ""},
+		{"unhealthy", &unhealthyError{errUnhealthy, reported}, ""},
 	} {
-		if got := (told{over{tt.exit}}).Exit().Err.Error(); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.what, got, tt.want)
+		if got := lastStatus(tt.err); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
 		}
 	}
 }
-
-// over is a process that has ended.
-type over struct{ exit supervisor.Exit }
-
-func (o over) Done() <-chan struct{} { return nil }
-func (o over) Exit() supervisor.Exit { return o.exit }
-func (over) Stop()                   {}
-func (over) Kill()                   {}
 
 var (
 	goodEnd = supervisor.Exit{Kind: supervisor.Normal}
@@ -193,7 +182,7 @@ func TestAidefileAfterTheController(t *testing.T) {
 			return aideTree(t, aidefile.Policy{Restart: supervisor.Transient, MaxRestarts: 1, Backoff: supervisor.Fixed})
 		}
 		p := raise(t, s, db, tree())
-		if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); err != nil {
+		if err := p.triggers.Fire(context.Background(), "a", ""); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -206,7 +195,7 @@ func TestAidefileAfterTheController(t *testing.T) {
 		if n, st := s.starts("t/a"), p.state("t/a"); n != 2 || st != supervisor.Stopped {
 			t.Errorf("in its next life: %d runs, %v", n, st)
 		}
-		if err := p.Fire(context.Background(), api.FireRequest{Path: "t/a", Task: "again"}); err != nil {
+		if err := p.triggers.Fire(context.Background(), "t/a", "again"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -224,7 +213,7 @@ func TestAidefilePolicyChanges(t *testing.T) {
 		s.plays("t/a", part{lives: time.Minute, exit: badEnd})
 		p := raise(t, s, memory.New(), aideTree(t, aidefile.Single()))
 		defer p.close()
-		if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); err != nil {
+		if err := p.triggers.Fire(context.Background(), "a", ""); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -242,7 +231,7 @@ func TestAidefilePolicyChanges(t *testing.T) {
 			t.Errorf("%d runs, %v", n, st)
 		}
 		p.becomes(treeOf(t, "plain")) // and it is gone
-		if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); !errors.Is(err, api.ErrNotFound) {
+		if err := p.triggers.Fire(context.Background(), "a", ""); !errors.Is(err, api.ErrNotFound) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -271,7 +260,7 @@ func TestAidefilePolicyChangesInASleep(t *testing.T) {
 				s.plays("t/a", part{lives: time.Second, exit: c.exit})
 				p := raise(t, s, memory.New(), aideTree(t, c.policy))
 				defer p.close()
-				if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); err != nil {
+				if err := p.triggers.Fire(context.Background(), "a", ""); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(1500 * time.Millisecond)
@@ -308,7 +297,7 @@ func TestAidefilePolicyChangesAfterItGaveUp(t *testing.T) {
 				p := raise(t, s, memory.New(), aideTree(t, aidefile.Policy{Restart: supervisor.Transient, MaxRestarts: 2, Backoff: supervisor.Fixed}))
 				defer p.close()
 				fire := func() {
-					if err := p.Fire(context.Background(), api.FireRequest{Path: "a"}); err != nil {
+					if err := p.triggers.Fire(context.Background(), "a", ""); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Hour)
@@ -373,7 +362,7 @@ func TestFireOfAPlainAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlay(t, treeOf(t, "plain"))
 		defer p.close()
-		if err := p.Fire(context.Background(), api.FireRequest{Path: "plain"}); !errors.Is(err, api.ErrInvalid) || !strings.Contains(err.Error(), "t/plain has no Aidefile") {
+		if err := p.triggers.Fire(context.Background(), "plain", ""); !errors.Is(err, api.ErrInvalid) || !strings.Contains(err.Error(), "t/plain has no Aidefile") {
 			t.Errorf("%v", err)
 		}
 	})

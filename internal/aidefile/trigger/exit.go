@@ -1,0 +1,42 @@
+package trigger
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/runtime/notice"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// reportedRun is a run whose exit carries the status that it sent last.
+type reportedRun struct {
+	supervisor.Process
+	lastStatus func(error) string
+}
+
+func (r reportedRun) Exit() supervisor.Exit {
+	exit := r.Process.Exit()
+	if exit.Clean() {
+		return exit
+	}
+	var code *proc.ExitError
+	if errors.As(exit.Err, &code) && code.Signal == 0 && code.Code == aidefile.Spent.Code() {
+		exit.Err = fmt.Errorf("%w: %w", exit.Err, supervisor.ErrDoNotRestart)
+	}
+	killed := code != nil && code.Signal != 0 // so the status is not about the end
+	if status := r.lastStatus(exit.Err); status != "" && !killed {
+		exit.Err = &statusError{status, exit.Err}
+	}
+	return exit
+}
+
+// statusError is the error of a run that has reported itself how it ended.
+type statusError struct {
+	status string
+	exit   error
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("%.*s", notice.MaxStatus, e.status) }
+func (e *statusError) Unwrap() error { return e.exit }

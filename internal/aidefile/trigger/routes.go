@@ -1,0 +1,68 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Fire starts a run of an agent, as one of its triggers does, and returns when it has
+// begun. The error wraps api.ErrConflict if none may begin now.
+var Fire = api.Route[FireRequest, api.None]{
+	Method: "POST", Path: "/fire", For: api.People, MaxBody: MaxTask + 4096,
+	ID: "fire", Summary: "Start a run of an agent of an Aidefile",
+	Doc: "As one of its triggers does. The answer comes when the run has begun; 409 if none is to begin " +
+		"now, because one is in progress or pending, or the agent was stopped by hand.",
+}
+
+// FireRequest says which agent is to run.
+type FireRequest struct {
+	_ struct{} `doc:"Which agent is to run."`
+
+	Path string `json:"path" doc:"The agent." maxLength:"1024"`
+	Task string `json:"task,omitempty" doc:"What is to be done; at most 262144 bytes."`
+}
+
+// MaxTask bounds FireRequest.Task, in bytes.
+const MaxTask = 256 << 10
+
+// Register makes a server answer requests about triggers.
+func (m *Manager) Register(s *api.Server) { Fire.Handle(s, m.handleFire) }
+
+func (m *Manager) handleFire(ctx context.Context, _ api.Caller, req FireRequest) (none api.None, err error) {
+	if err := api.CheckPath(req.Path); err != nil {
+		return none, err
+	}
+	if len(req.Task) > MaxTask {
+		return none, fmt.Errorf("%w: task has %d bytes, expected at most %d", api.ErrInvalid, len(req.Task), MaxTask)
+	}
+	return none, m.Fire(ctx, req.Path, req.Task)
+}
+
+// Fire starts a run of an agent with a task, which may be empty. See the route Fire.
+func (m *Manager) Fire(ctx context.Context, path, task string) error {
+	path = m.Agents.FullPath(path)
+	if _, _, err := m.Agents.Locate(path); err != nil {
+		return err
+	}
+	q := manualRequest()
+	if task != "" {
+		q.Task = task
+	}
+	if a := m.of(path); a != nil {
+		if _, err := a.settings().Arguments(map[string]string{"task": q.Task}); err != nil {
+			return fmt.Errorf("%w: %w", api.ErrInvalid, err)
+		}
+	}
+	err := m.fire(ctx, path, q)
+	switch {
+	case errors.Is(err, ErrSkipped):
+		return fmt.Errorf("%w: %s: %w", api.ErrConflict, path, err)
+	case errors.Is(err, supervisor.ErrNotFound):
+		return fmt.Errorf("%s: %w", path, api.ErrNotFound)
+	}
+	return err
+}

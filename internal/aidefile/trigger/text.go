@@ -1,0 +1,70 @@
+package trigger
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/api"
+)
+
+// Reason tells people why an agent is in its state, "" if its supervisor knows.
+func Reason(a *api.Aide) string {
+	switch a.State {
+	case aidefile.Idle.String():
+		return "waits for " + strings.Join(a.Triggers, ", ")
+	case aidefile.Done.String():
+		return "has run, and waits to be started"
+	case aidefile.GivenUp.String():
+		return "given up " + a.Because() + "; runs once for each trigger, starts over with coppice reset"
+	}
+	return ""
+}
+
+// Outlook tells people what happens to an agent next and what they can do, "" if its
+// supervisor knows.
+func Outlook(path string, a *api.Aide) (next, hint string) {
+	switch a.State {
+	case aidefile.Idle.String(), aidefile.Done.String():
+		return "it runs " + when(a.Triggers), "to run it now: coppice fire " + path
+	case aidefile.GivenUp.String():
+		return fmt.Sprintf("it was given up %s, and runs once %s, until it succeeds", a.Because(), when(a.Triggers)),
+			"at once, with a fresh count: coppice reset " + path
+	case aidefile.Stopped.String():
+		return "its triggers start no run until it is started or resumed",
+			"to wait for its triggers: coppice resume " + path + "; to start it now: coppice start " + path
+	}
+	return "", ""
+}
+
+// when tells people when triggers start a run.
+func when(triggers []string) string {
+	all := make([]string, len(triggers))
+	for i, t := range triggers {
+		switch t {
+		case aidefile.Trigger{}.String():
+			all[i] = "when a person starts it"
+		case aidefile.Trigger{Kind: aidefile.Issue}.String():
+			all[i] = "when there is an issue with its label"
+		default:
+			all[i] = "at its time (" + t + ")"
+		}
+	}
+	return strings.Join(all, " or ")
+}
+
+// Evidence tells people what is known of the runs of an agent. a may be nil.
+func Evidence(a *api.Aide) (all []string) {
+	if a == nil {
+		return nil
+	}
+	if a.Fired != nil {
+		all = append(all, fmt.Sprintf("its last run was started by %s, %v ago: %s", a.FiredBy,
+			max(0, time.Since(*a.Fired)).Round(time.Second), a.Task))
+	}
+	if a.Failing != "" {
+		all = append(all, "its issues cannot be looked at: "+a.Failing)
+	}
+	return all
+}

@@ -1,0 +1,200 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// triggerAgents are the agents of a controller as their triggers see them.
+type triggerAgents struct{ c *Controller }
+
+var _ trigger.Agents = triggerAgents{}
+
+// newTriggers returns the triggers of the agents of a controller.
+func newTriggers(c *Controller) *trigger.Manager {
+	return trigger.New(trigger.Options{
+		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Agents: triggerAgents{c}, Dir: c.opts.Work,
+		Once: c.opts.Once, Go: c.background.run, Stopping: c.down, LastStatus: lastStatus,
+		LogUnexpected: c.untroubled,
+	})
+}
+
+// hasAidefile reports whether an agent has an Aidefile. a may be nil.
+func hasAidefile(a *spec.Agent) bool { return a != nil && a.Aide != nil }
+
+// triggersFor returns the states in which the nodes of a fleet start: those of the past,
+// except that triggers decide about agents with an Aidefile.
+func (c *Controller) triggersFor(f *fleet, p *past) func(string) (*supervisor.Saved, *supervisor.SavedSelf) {
+	return func(path string) (*supervisor.Saved, *supervisor.SavedSelf) {
+		s, self := p.saved(path)
+		a := f.agents[path]
+		if !hasAidefile(a) {
+			return s, self
+		}
+		before := trigger.Past{Orderly: p.orderly}
+		if r := p.records[path]; r != nil {
+			before.State, before.NextAt, before.Ended = r.State, r.NextAt, r.Ended
+			if r.LastExit != nil {
+				exit := r.LastExit.exit()
+				before.LastExit = &exit
+			}
+		}
+		return c.triggers.Add(path, a.Aide, s, before), self
+	}
+}
+
+// lastStatus returns the last status of a run that ended on its own; "" if it sent none or
+// was ended as unhealthy.
+func lastStatus(err error) string {
+	var last *parted
+	var unhealthy *unhealthyError
+	if errors.As(err, &unhealthy) || !errors.As(err, &last) {
+		return ""
+	}
+	return last.status
+}
+
+// FullPath is part of trigger.Agents.
+func (a triggerAgents) FullPath(path string) string { return a.c.full(path) }
+
+// Has is part of trigger.Agents.
+func (a triggerAgents) Has(path string) bool { return a.c.fleet().agents[path] != nil }
+
+// Aidefile is part of trigger.Agents.
+func (a triggerAgents) Aidefile(path string) *aidefile.Agent {
+	if agent := a.c.fleet().agents[path]; agent != nil {
+		return agent.Aide
+	}
+	return nil
+}
+
+// Locate is part of trigger.Agents.
+func (a triggerAgents) Locate(path string) (*supervisor.Supervisor, string, error) {
+	return a.c.locate(path)
+}
+
+// ChildSpec is part of trigger.Agents.
+func (a triggerAgents) ChildSpec(path string) supervisor.ChildSpec {
+	s := a.c.fleet().specs[path]
+	s.Saved = &supervisor.Saved{Incarnation: a.c.last(path)}
+	return s
+}
+
+// IsDraining is part of trigger.Agents.
+func (a triggerAgents) IsDraining(path string) bool { return a.c.drains.Has(path) }
+
+// Start is part of trigger.Agents.
+func (a triggerAgents) Start(ctx context.Context, sup *supervisor.Supervisor, child supervisor.ChildInfo) error {
+	return start(ctx, sup, child)
+}
+
+// Hold is part of trigger.Agents.
+func (a triggerAgents) Hold(path string, why supervisor.Reason) {
+	r := &record{Path: path, Incarnation: a.c.last(path), Ended: true, State: supervisor.Suspended.String(),
+		Reason: why.String()}
+	a.c.log.Append(event.Event{
+		Type: event.AgentStopped, Path: path, Incarnation: r.Incarnation, Actor: "user",
+		Message: fmt.Sprintf("%s stays down: %v", path, why),
+	}, r.op())
+	a.c.journal.note(path, r)
+}
+
+// Release is part of trigger.Agents.
+func (a triggerAgents) Release(path string) bool {
+	above, id, _ := cutLast(path)
+	sup := a.c.find(above)
+	if sup == nil {
+		return false
+	}
+	if _, err := sup.Child(id); !errors.Is(err, supervisor.ErrNotFound) {
+		return false
+	}
+	a.c.mu.Lock()
+	delete(a.c.sessions, path)
+	a.c.mu.Unlock()
+	for _, place := range a.c.opts.Runtimes {
+		a.c.remove(a.c.background.ctx, place, path)
+	}
+	return true
+}
+
+// triggered returns what is shown of an agent with an Aidefile in addition to other agents;
+// nil for those.
+func (c *Controller) triggered(path string, i supervisor.ChildInfo) *status.Triggered {
+	a, nextFire := c.triggers.API(path, i)
+	if a == nil {
+		return nil
+	}
+	t := &status.Triggered{
+		Aide: a, Held: c.triggers.HeldBy(path), NextFire: nextFire,
+		Reason: trigger.Reason(a), Evidence: trigger.Evidence(a),
+	}
+	t.Next, t.Hint = trigger.Outlook(path, a)
+	return t
+}
+
+// actOnTriggered carries out an action on an agent with an Aidefile. An order lifts no
+// limit, and what it restarts counts for the limit.
+func (c *Controller) actOnTriggered(ctx context.Context, path string, action api.Action) error {
+	act := func(ctx context.Context) error {
+		return c.triggers.Act(ctx, path, action, func(t trigger.Target, info supervisor.ChildInfo) (bool, error) {
+			by := api.OrderOf(ctx)
+			starts := action == api.Start || action == api.Resume || action == api.Restart
+			running := info.State == supervisor.Running || info.State == supervisor.Starting
+			switch {
+			case by == "" || !starts:
+			case isHeldByLimit(info.State):
+				return true, heldForOrder(path, info.State)
+			case info.State == supervisor.Restarting, action == api.Restart && running:
+				return true, countedForOrder(path, t.RestartCounted(ctx, &order.TooOftenError{Order: by}))
+			}
+			return false, nil
+		})
+	}
+	if action == api.Restart {
+		return finish(ctx, act)
+	}
+	return act(ctx)
+}
+
+// actionBelow returns the action on a child, when one on all children of its supervisor
+// was asked for; false if there is none. To start a supervisor lets agents with an
+// Aidefile wait for their triggers, and those without a run are not restarted.
+func (c *Controller) actionBelow(path string, i supervisor.ChildInfo, action api.Action) (api.Action, bool) {
+	switch {
+	case !c.triggers.Has(path):
+	case action == api.Start:
+		return api.Resume, true
+	case action == api.Restart:
+		return action, i.State == supervisor.Running || i.State == supervisor.Restarting
+	}
+	return action, true
+}
+
+// forgottenBelow returns the agents with an Aidefile below a supervisor that it does not
+// list, as they are temporary and their last run has ended.
+func (c *Controller) forgottenBelow(sup string, listed []supervisor.ChildInfo) (all []supervisor.ChildInfo) {
+	n := c.fleet().nodes[sup]
+	if n == nil {
+		return nil
+	}
+	for _, child := range n.Children {
+		name := child.Name()
+		if hasAidefile(child.Agent) &&
+			!slices.ContainsFunc(listed, func(i supervisor.ChildInfo) bool { return i.ID == name }) {
+			all = append(all, c.forgotten(sup+"/"+name))
+		}
+	}
+	return all
+}
