@@ -44,7 +44,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// All that is no success is a failure to whoever sees the exit code.
+// The exit code of every result except success is a failure.
 func TestResultsAsExitCodes(t *testing.T) {
 	seen := map[int]Result{}
 	for r, status := range map[Result]string{Succeeded: "success", Failed: "partial", TimedOut: "timeout", BudgetExhausted: "partial", Faulty: "partial", Spent: "partial"} {
@@ -265,7 +265,7 @@ func TestQueueRemembers(t *testing.T) {
 		{"the daemon is another", func(q *Queue) { q.FreeAll(0) }, 1},
 		{"the daemon is another, and the run goes on", func(q *Queue) { q.FreeAll(1) }, 2},
 		{"the daemon is another, and it had ended", func(q *Queue) { q.End(1); q.FreeAll(0) }, 2},
-		{"it is of an issue that nobody has taken", func(q *Queue) { q.End(9); q.Free(9); q.FreeAll(1) }, 2},
+		{"it is of an issue that was not taken", func(q *Queue) { q.End(9); q.Free(9); q.FreeAll(1) }, 2},
 	} {
 		var q, kept Queue
 		q.Take(1, open[0].Task())

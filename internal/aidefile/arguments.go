@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// Arguments are the command with its placeholders replaced, each once, in one
-// pass. What replaces a placeholder may be anybody's text, such as the title of
-// an issue, and is never an option: an argument that begins with a placeholder
-// and then with "-" is an error, unless "--" is right before it, which ends the
-// options of a command. One further in front may belong to a wrapper, as in
+// Arguments returns the command with its placeholders replaced, in one pass. A value may be
+// untrusted text, such as the title of an issue, and must not become an option: an argument
+// whose leading placeholder begins with "-" is an error unless "--", which ends the options
+// of a command, is right before it. A "--" further in front may belong to a wrapper, as in
 // "timeout -- 60 claude {task}".
 func (s Settings) Arguments(values map[string]string) ([]string, error) {
 	var pairs []string
@@ -32,8 +31,8 @@ func (s Settings) Arguments(values map[string]string) ([]string, error) {
 	return argv, nil
 }
 
-// endsOptions reports whether "--" is the last of the words, or has only words after
-// it that begin with a placeholder and so are no options either.
+// endsOptions reports whether the last word is "--", or only words that begin with a
+// placeholder follow the last "--".
 func endsOptions(words []string) bool {
 	for _, word := range slices.Backward(words) {
 		if word == "--" || !strings.HasPrefix(word, "{") {

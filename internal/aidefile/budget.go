@@ -7,36 +7,35 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli"
 )
 
-// Budget bounds one run.
+// Budget bounds a run.
 type Budget struct {
-	// Tokens are those of input and output together.
+	// Tokens bounds input and output tokens together.
 	Tokens int64
-	// Chain are those of all runs of a chain together: of a run that a trigger
-	// has begun, and of those that follow it until one succeeds; 0: no bound.
+	// Chain bounds the tokens of a chain: the run that a trigger has started and those
+	// that follow it until one succeeds. 0 means no bound.
 	Chain int64
-	// Timeout is how long the run may take, with all its tries and what runs
-	// before it; 0: for ever.
+	// Timeout bounds the run with all its attempts and the hooks before it. 0 means no
+	// bound.
 	Timeout time.Duration
-	// MaxRetries is how many times the command is tried again in the same run.
+	// MaxRetries bounds how often a run calls the command again.
 	MaxRetries int
 }
 
-// Meter counts what one run uses.
+// Meter counts the tokens and calls of a run.
 type Meter struct {
 	Budget
 	used  int64
 	calls int
 }
 
-// Used are the tokens that were reported, Left those that remain.
+// Used returns the tokens that were reported, Left those that remain.
 func (m *Meter) Used() int64 { return m.used }
 func (m *Meter) Left() int64 { return max(0, m.Tokens-m.used) }
 
-// Calls is how often the command was called.
+// Calls returns how often the command was called.
 func (m *Meter) Calls() int { return m.calls }
 
-// Call counts a call of the command, unless the budget is exhausted: then it
-// says by what.
+// Call counts a call of the command. It returns an Exhausted if the budget is used up.
 func (m *Meter) Call() error {
 	switch {
 	case m.used >= m.Tokens:
@@ -48,13 +47,13 @@ func (m *Meter) Call() error {
 	return nil
 }
 
-// Record adds what a call has used. What is negative is nothing.
+// Record adds the tokens of a call; a negative number counts as 0.
 func (m *Meter) Record(tokens int64) {
 	m.used = agentcli.Add(m.used, tokens)
 }
 
-// Within is the budget of a run of a chain that has used so many tokens before
-// it; the error says that none are left.
+// Within returns the budget of a run in a chain that has used spent tokens before it. It
+// returns an Exhausted if none are left.
 func (b Budget) Within(spent int64) (Budget, error) {
 	if b.Chain <= 0 {
 		return b, nil
@@ -71,7 +70,7 @@ type Exhausted struct{ what string }
 
 func (e *Exhausted) Error() string { return "budget exhausted: " + e.what }
 
-// Overspent is the error of a call that has used more than was left to it.
+// Overspent returns the error of a call that has used more tokens than were left.
 func Overspent(used, of int64) *Exhausted {
 	return &Exhausted{fmt.Sprintf("%d tokens are used, of %d", used, of)}
 }

@@ -2,28 +2,27 @@ package aidefile
 
 import "time"
 
-// Clock says when the schedules of an agent are due. It is told the time by the
-// wall, since that is what schedules are about, and stands it being set.
+// Clock tells when the schedules of an agent are due. Schedules are in wall clock time, so
+// a Clock handles changes of the wall clock:
 //
-//   - Nothing is due for a time before the clock began.
-//   - A time that has passed by more than Grace, because the machine slept or
-//     the clock was set forward, is missed and not made up for. However many
-//     have passed, one is due.
-//   - A clock that is set back by less than an hour makes nothing due twice.
+//   - Nothing is due for a time before the Clock was made.
+//   - A time that was noticed more than Grace too late, because the machine slept or the
+//     clock was set forward, is missed. However many times have passed, at most one is due.
+//   - If the clock is set back by less than an hour, nothing is due twice.
 type Clock struct {
 	schedules []Schedule
 	next      []time.Time
-	fired     []time.Time // the last one that was due
+	fired     []time.Time // the last time that was due
 	seen      time.Time
 }
 
-// Grace is how late a schedule may be noticed and still be due.
+// Grace bounds how late a time may be noticed and still be due.
 const Grace = time.Minute
 
 // maxMissed bounds the counting of missed times.
 const maxMissed = 10_000
 
-// NewClock makes a clock that begins now.
+// NewClock returns a Clock that begins now.
 func NewClock(now time.Time, schedules []Schedule) *Clock {
 	c := &Clock{schedules: schedules, seen: now}
 	for _, s := range schedules {
@@ -33,16 +32,16 @@ func NewClock(now time.Time, schedules []Schedule) *Clock {
 	return c
 }
 
-// Due is a schedule whose time has come, or has passed.
+// Due is a schedule whose time has come or was missed.
 type Due struct {
 	Index int       // of the schedule
 	At    time.Time // the last time that has come; if Late, the last that was missed
-	// Missed is how many times have passed unnoticed beside At, 10000 at most.
+	// Missed counts the times before At that were missed, up to 10000.
 	Missed int
-	Late   bool // At is too long ago
+	Late   bool // At is longer ago than Grace
 }
 
-// Tick says what is due now.
+// Tick returns what is due now.
 func (c *Clock) Tick(now time.Time) (due []Due) {
 	if now.Before(c.seen) {
 		c.setBack(now)
@@ -68,19 +67,18 @@ func (c *Clock) Tick(now time.Time) (due []Due) {
 	return due
 }
 
-// skip counts the times from the one given up to another, and returns the last
-// that it is worth knowing.
+// skip counts the times from at up to another, and returns the last of them.
 func skip(s Schedule, at, until time.Time) (last time.Time, missed int) {
 	for n := s.Next(at); n.Before(until); n = s.Next(n) {
 		if missed++; missed >= maxMissed {
-			return s.Next(until), missed // or, if that is to come, see Tick
+			return s.Next(until), missed // Tick corrects a time that is still to come
 		}
 		at = n
 	}
 	return at, missed
 }
 
-// setBack: the wall clock was, to now.
+// setBack handles a wall clock that was set back to now.
 func (c *Clock) setBack(now time.Time) {
 	for i, s := range c.schedules {
 		from := now
@@ -91,7 +89,7 @@ func (c *Clock) setBack(now time.Time) {
 	}
 }
 
-// Next is when the next schedule is due; zero if there is none.
+// Next returns when the next schedule is due; zero if there is none.
 func (c *Clock) Next() (at time.Time) {
 	for _, n := range c.next {
 		if at.IsZero() || n.Before(at) {

@@ -2,25 +2,25 @@ package aidefile
 
 import "github.com/coppice-dev/coppice/supervisor"
 
-// State is what an agent is doing, as its triggers see it.
+// State is the state of an agent as its triggers see it.
 type State uint8
 
 const (
 	Idle       State = iota // waits for a trigger
-	Done                    // the same, of an agent that has run and that only a person starts
-	Running                 // a run is in progress, begins or ends
-	BackingOff              // the next run follows after its sleep
+	Done                    // has run and waits; only a person starts it
+	Running                 // a run is in progress, starting or stopping
+	BackingOff              // the next run follows after a delay
 	GivenUp                 // max_restarts is reached
 	Stopped                 // by a person, until a person starts it
-	Held                    // its supervisor does not run, is being started, or is paused
+	Held                    // its supervisor does not run, is starting, or is paused
 )
 
 func (s State) String() string {
 	return [...]string{"idle", "done", "running", "backing off", "given up", "stopped", "held"}[s]
 }
 
-// StateOf is the state of an agent whose supervisor gives it that state; ran
-// says that it has had a run.
+// StateOf returns the state of an agent from that of its supervisor. ran tells whether it
+// has had a run.
 func StateOf(s supervisor.State, ran bool, triggers []Trigger) State {
 	switch s {
 	case supervisor.Stopped:
@@ -49,13 +49,13 @@ func onlyManual(triggers []Trigger) bool {
 	return true
 }
 
-// Decision is what becomes of a firing.
+// Decision tells whether a trigger starts a run, and why.
 type Decision struct {
 	Run    bool
-	Reason string // in words
+	Reason string
 }
 
-// Decide says what becomes of a firing in a state.
+// Decide tells whether a trigger starts a run of an agent in a state.
 func Decide(s State) Decision {
 	switch s {
 	case Idle, Done:

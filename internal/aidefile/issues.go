@@ -15,34 +15,33 @@ type Ticket struct {
 	Body   string `json:"body"`
 }
 
-// Task is what an agent is told about it.
+// Task returns the task for an agent.
 func (t Ticket) Task() string { return t.Title + "\n\n" + t.Body }
 
-// mark is what a task is recognised by.
+// mark returns a hash that identifies a task.
 func mark(task string) string {
 	sum := sha256.Sum256([]byte(task))
 	return hex.EncodeToString(sum[:8])
 }
 
-// Queue is the issues of an agent that runs were started for. One is not
-// started again while it stays open and as it is, whether it was done or not:
-// an agent that cannot do it would spend a budget each time somebody looks, and
-// one that has done it and could not close it would do it again. It is started
-// again after its text was changed, its label was taken and given again, or the
-// agent was reset; and where its run was stopped before its end.
+// Queue holds the issues for which an agent has started runs. No second run is started for
+// an issue that stays open and unchanged, whether the run succeeded or not: an agent that
+// fails would use up a budget at each poll, and one that could not close the issue would do
+// the work twice. A run is started again if the text of the issue changes, its label is
+// removed and added again, the agent is reset, or the run was stopped before its end.
 //
-// It is kept as JSON, so that the next daemon knows what this one has done.
+// A Queue is stored as JSON for the next daemon.
 type Queue struct {
 	taken map[int]*taken
 }
 
 type taken struct {
 	Mark string `json:"mark"`           // of its text
-	Over bool   `json:"over,omitempty"` // its run has ended, and none follows
+	Over bool   `json:"over,omitempty"` // its run has ended and none follows
 }
 
-// Next is the first of the open issues that no run was started for. whole says
-// that these are all: then what is not among them is forgotten.
+// Next returns the first open issue without a run. whole tells that open has all open
+// issues, so that others can be forgotten.
 func (q *Queue) Next(open []Ticket, whole bool) (Ticket, bool) {
 	open = slices.Clone(open)
 	slices.SortFunc(open, func(a, b Ticket) int { return a.Number - b.Number })
@@ -60,7 +59,7 @@ func (q *Queue) Next(open []Ticket, whole bool) (Ticket, bool) {
 	return Ticket{}, false
 }
 
-// Take notes that a run was started for an issue, with its task.
+// Take records that a run was started for an issue, with its task.
 func (q *Queue) Take(number int, task string) {
 	if q.taken == nil {
 		q.taken = map[int]*taken{}
@@ -68,21 +67,21 @@ func (q *Queue) Take(number int, task string) {
 	q.taken[number] = &taken{Mark: mark(task)}
 }
 
-// End notes that what was started for an issue is over.
+// End records that the run for an issue has ended and none follows.
 func (q *Queue) End(number int) {
 	if t := q.taken[number]; t != nil {
 		t.Over = true
 	}
 }
 
-// Free has an issue started again whose run was stopped, unless that was over before.
+// Free lets an issue whose run was stopped be taken again, unless it had ended before.
 func (q *Queue) Free(number int) {
 	if t := q.taken[number]; t != nil && !t.Over {
 		delete(q.taken, number)
 	}
 }
 
-// FreeAll frees all issues but one.
+// FreeAll frees all issues except one.
 func (q *Queue) FreeAll(but int) {
 	for n := range q.taken {
 		if n != but {
@@ -91,17 +90,17 @@ func (q *Queue) FreeAll(but int) {
 	}
 }
 
-// Reset forgets all of them, and says how many they were.
+// Reset forgets all issues, and returns how many there were.
 func (q *Queue) Reset() int {
 	n := len(q.taken)
 	clear(q.taken)
 	return n
 }
 
-// MarshalJSON writes what is known.
+// MarshalJSON implements json.Marshaler.
 func (q *Queue) MarshalJSON() ([]byte, error) { return json.Marshal(q.taken) }
 
-// UnmarshalJSON reads what MarshalJSON has written.
+// UnmarshalJSON implements json.Unmarshaler.
 func (q *Queue) UnmarshalJSON(text []byte) error {
 	var all map[int]*taken
 	if err := json.Unmarshal(text, &all); err != nil {
@@ -116,7 +115,7 @@ func (q *Queue) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// ParseTickets reads what `gh issue list --json number,title,body` prints.
+// ParseTickets parses the output of `gh issue list --json number,title,body`.
 func ParseTickets(text []byte) ([]Ticket, error) {
 	var all []Ticket
 	if err := json.Unmarshal(text, &all); err != nil {

@@ -6,23 +6,23 @@ import (
 	"unicode/utf8"
 )
 
-// Result is how a run has ended.
+// Result tells how a run has ended.
 type Result uint8
 
 const (
 	Succeeded Result = iota
-	Failed           // the command has
+	Failed           // the command failed
 	TimedOut
 	BudgetExhausted
-	Faulty // it could not begin: the Aidefile, a secret or a hook is at fault
-	Spent  // the budget of its chain is exhausted, too: nothing can follow it
+	Faulty // the run could not begin: the Aidefile, a secret or a hook is at fault
+	Spent  // the budget of its chain is exhausted, too, so no run can follow
 )
 
 func (r Result) String() string {
 	return [...]string{"success", "failure", "timeout", "budget", "faulty", "budget"}[r]
 }
 
-// Status is the word for it in a summary.
+// Status returns the word for it in a summary.
 func (r Result) Status() string {
 	switch r {
 	case Succeeded:
@@ -33,7 +33,7 @@ func (r Result) Status() string {
 	return "partial"
 }
 
-// Code is the exit code of a run.
+// Code returns the exit code of a run.
 func (r Result) Code() int { return [...]int{0, 1, 124, 5, 78, 6}[r] }
 
 const (
@@ -42,9 +42,9 @@ const (
 	cutMark                   = "\n[cut]"
 )
 
-// Summary is what is kept of a run: a header, and the last block that the agent
-// marked as its summary, or the end of what it said. It has at most so many
-// tokens, of 4 bytes.
+// Summary returns the summary of a run: a header, and the last block that the agent marked
+// as its summary or else the end of its output. It has at most the given number of tokens
+// of 4 bytes.
 func Summary(r Result, reason string, m *Meter, output string, tokens int64) string {
 	text, marked := marked(output)
 	if !marked {
@@ -57,7 +57,7 @@ func Summary(r Result, reason string, m *Meter, output string, tokens int64) str
 	return cut(head+"\n"+text, tokens)
 }
 
-// marked is the last summary in a text.
+// marked returns the last summary in a text.
 func marked(text string) (string, bool) {
 	end := strings.LastIndex(text, summaryClose)
 	if end < 0 {
@@ -70,7 +70,7 @@ func marked(text string) (string, bool) {
 	return strings.TrimSpace(text[begin+len(summaryOpen) : end]), true
 }
 
-// tail is the last n bytes of a text, or a little less: no letter is cut.
+// tail returns the last n bytes of a text, or a little less so that no character is cut.
 func tail(text string, n int) string {
 	if len(text) <= n {
 		return text

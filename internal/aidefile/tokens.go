@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ParseTokens reads a number of tokens: "200k", "1m", "1.5m", "500000". The
+// ParseTokens parses a number of tokens: "200k", "1m", "1.5m", "500000". The
 // suffixes are thousands and millions, in either case.
 func ParseTokens(text string) (int64, error) {
 	number, unit := strings.ToLower(strings.TrimSpace(text)), int64(1)
@@ -20,7 +20,7 @@ func ParseTokens(text string) (int64, error) {
 	whole, fraction, fractional := strings.Cut(number, ".")
 	n, err := parseDigits(whole)
 	if err != nil || n > math.MaxInt64/unit {
-		return 0, fmt.Errorf("%.40q is no number of tokens", text)
+		return 0, fmt.Errorf("%.40q is not a number of tokens", text)
 	}
 	n *= unit
 	if !fractional {
@@ -31,11 +31,11 @@ func ParseTokens(text string) (int64, error) {
 	for range fraction {
 		scale *= 10
 		if scale > unit {
-			return 0, fmt.Errorf("%.40q is no whole number of tokens", text)
+			return 0, fmt.Errorf("%.40q is not a whole number of tokens", text)
 		}
 	}
 	if err != nil || n > math.MaxInt64-unit {
-		return 0, fmt.Errorf("%.40q is no number of tokens", text)
+		return 0, fmt.Errorf("%.40q is not a number of tokens", text)
 	}
 	return n + f*(unit/scale), nil
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Kind is what a trigger waits for.
+// Kind says what a trigger waits for.
 type Kind uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 	Issue              // an open issue on GitHub with the agent's label
 )
 
-// Schedule is when a trigger is due: Next is the first time after another.
+// Schedule tells when a trigger is due. Next returns the first time after another.
 type Schedule interface {
 	Next(after time.Time) time.Time
 	String() string
@@ -28,7 +28,7 @@ type Trigger struct {
 
 const cronPrefix = "cron:"
 
-// String is the trigger as an Aidefile spells it.
+// String returns the trigger as an Aidefile spells it.
 func (t Trigger) String() string {
 	switch t.Kind {
 	case Cron:
@@ -39,7 +39,7 @@ func (t Trigger) String() string {
 	return "manual"
 }
 
-// Task is what an agent is told that nobody gave a task.
+// Task returns the task of a run that was started without one.
 func (t Trigger) Task() string {
 	if t.Kind == Cron {
 		return "Scheduled run (" + cronPrefix + " " + t.Schedule.String() + "). Check for pending work and execute."
@@ -47,7 +47,7 @@ func (t Trigger) Task() string {
 	return "Check for pending work and execute."
 }
 
-// Describe is a list of triggers in words.
+// Describe lists triggers, separated by commas.
 func Describe(all []Trigger) string {
 	words := make([]string, len(all))
 	for i, t := range all {
@@ -56,7 +56,7 @@ func Describe(all []Trigger) string {
 	return strings.Join(words, ", ")
 }
 
-// CutCron is the expression of a trigger that begins with "cron:".
+// CutCron returns the expression of a trigger that begins with "cron:".
 func CutCron(text string) (expr string, ok bool) {
 	expr, ok = strings.CutPrefix(text, cronPrefix)
 	return strings.TrimSpace(expr), ok

@@ -211,7 +211,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// The shim ends it also when nobody watches.
+// The shim ends a job without a daemon, too.
 func TestTimeoutWithoutARunner(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "errands")
 	r := open(t, dir)
@@ -252,7 +252,7 @@ func slotOf(t testing.TB, id string) string {
 	return name
 }
 
-// An attempt is started once, whoever asks, and however often.
+// An attempt is started once, however often Start is called.
 func TestStartedOnce(t *testing.T) {
 	r, dir := runner(t)
 	count := filepath.Join(t.TempDir(), "count")

@@ -18,16 +18,16 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// grace is how long what has to end may take before it is killed: less than
-// that of the run itself, which ends it.
+// grace is the time between the stop and the kill of a program that a run has to end. It is
+// less than the grace period of the run itself.
 const grace = 3 * time.Second
 
-// maxArgument is what Linux takes as one argument or variable, less its end.
+// maxArgument is the size limit of Linux for an argument or variable, without its final 0.
 const maxArgument = 128<<10 - 1
 
 var errArguments = errors.New("the command cannot be called")
 
-// call calls the command once, and counts what it has used.
+// call calls the command once, and counts the tokens that it has used.
 func (r *Runner) call(ctx context.Context, last error) error {
 	usage := filepath.Join(r.dir, usageName)
 	if err := os.Remove(usage); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -49,12 +49,12 @@ func (r *Runner) call(ctx context.Context, last error) error {
 	}
 	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"], r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = fmt.Sprint(
 		r.meter.Calls()), fmt.Sprint(r.meter.Left()), usage, path
-	r.heard = new(hearing)
-	exit, err := r.execute(ctx, argv, in, r.heard)
-	r.heard.close()
+	r.output = new(output)
+	exit, err := r.execute(ctx, argv, in, r.output)
+	r.output.close()
 	report := r.used()
 	r.meter.Record(report.Tokens)
-	r.settle(0)
+	r.saveSpent(0)
 	switch {
 	case err != nil:
 		return err
@@ -66,9 +66,9 @@ func (r *Runner) call(ctx context.Context, last error) error {
 	return nil
 }
 
-// used is what the call that is being made has said of itself.
+// used returns what the current call has reported about itself.
 func (r *Runner) used() agentcli.Report {
-	out := r.heard.report()
+	out := r.output.report()
 	source := r.request.Settings.Usage
 	if source == aidefile.FromNowhere {
 		return agentcli.Report{}
@@ -102,10 +102,10 @@ func readUsage(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 1<<20))
 }
 
-// execute runs a program to its end, and ends it when ctx does. h hears what it
-// prints, and may be nil; if it is not, it is a call, which ends when it has
-// used more than is left.
-func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, h *hearing) (supervisor.Exit, error) {
+// execute runs a program to its end, and ends it with ctx. If o is not nil the program is a
+// call of the command: its standard output is written to o, and it is ended when it has
+// used more tokens than are left.
+func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, o *output) (supervisor.Exit, error) {
 	if ctx.Err() != nil {
 		return supervisor.Exit{}, context.Cause(ctx)
 	}
@@ -115,8 +115,8 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, h *hea
 			return
 		}
 		r.out.Write(data)
-		if h != nil {
-			h.Write(data)
+		if o != nil {
+			o.Write(data)
 		}
 	}}
 	p, err := proc.Start(proc.Command{Argv: argv, Dir: filepath.Dir(r.request.Aidefile), Env: r.environ(), Stdin: in},
@@ -124,8 +124,8 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, h *hea
 	if err != nil {
 		return supervisor.Exit{}, err
 	}
-	look := time.NewTicker(r.look)
-	defer look.Stop()
+	tick := time.NewTicker(r.checkInterval)
+	defer tick.Stop()
 	var why error
 	for running, over := true, false; running; {
 		select {
@@ -133,12 +133,12 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, h *hea
 			running = false
 		case <-ctx.Done():
 			why, running = context.Cause(ctx), false
-		case <-look.C:
-			if h == nil {
+		case <-tick.C:
+			if o == nil {
 				continue
 			}
-			// One that is about to end by itself has the time of a look to do so:
-			// then it is what it says that counts.
+			// A call that is about to end may do so until the next tick, so that its own
+			// report counts.
 			was := over
 			if over = r.overspent(); over && was {
 				why, running = aidefile.Overspent(agentcli.Add(r.meter.Used(), r.used().Tokens), r.meter.Tokens), false
@@ -157,14 +157,14 @@ func (r *Runner) execute(ctx context.Context, argv []string, in *os.File, h *hea
 	return p.Exit(), why
 }
 
-// overspent reports whether the call that is being made uses more than was left to it.
+// overspent reports whether the current call uses more tokens than were left.
 func (r *Runner) overspent() bool {
 	report := r.used()
-	r.settle(report.Tokens)
+	r.saveSpent(report.Tokens)
 	return !report.Ended && report.Tokens > r.meter.Left()
 }
 
-// environ is the environment of commands and hooks.
+// environ returns the environment of commands and hooks.
 func (r *Runner) environ() []string {
 	all := maps.Clone(r.env)
 	maps.Copy(all, r.secrets.byName)
@@ -178,7 +178,7 @@ func (r *Runner) environ() []string {
 	return env
 }
 
-// arguments are the command with what stands for something replaced, each once.
+// arguments returns the command with its placeholders replaced.
 func (r *Runner) arguments(prompt string) ([]string, error) {
 	argv, err := r.request.Settings.Arguments(r.values(prompt))
 	if err != nil {

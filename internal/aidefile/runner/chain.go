@@ -10,62 +10,62 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli"
 )
 
-// spentName is the file, beside the request, of what a chain has used.
+// spentName is the file next to the request with the tokens that a chain has used.
 const spentName = "spent.json"
 
-// chain is what the runs of a chain have used together. It is in a file, as each run is a process of its own
-// and the daemon may end between two of them.
+// chain counts the tokens that all runs of a chain have used. It is stored in a file, as
+// each run is a process of its own and the daemon may exit between two of them.
 type chain struct {
 	Began  time.Time `json:"began"`
 	Tokens int64     `json:"tokens"`
 }
 
-// recall reads what the runs before this one have used.
-func (r *Runner) recall() {
+// loadSpent reads the tokens that the runs before this one have used.
+func (r *Runner) loadSpent() {
 	var c chain
 	text, err := os.ReadFile(filepath.Join(r.dir, spentName))
 	if err == nil && json.Unmarshal(text, &c) == nil && c.Began.Equal(r.request.Chain) {
 		r.spent = max(0, c.Tokens)
 	}
-	r.settled = r.spent
+	r.saved = r.spent
 }
 
-// chained is what the chain has used by now.
-func (r *Runner) chained() int64 { return agentcli.Add(r.spent, r.meter.Used()) }
+// chainUsed returns the tokens that the chain has used so far.
+func (r *Runner) chainUsed() int64 { return agentcli.Add(r.spent, r.meter.Used()) }
 
-// settle notes what the chain has used, with what a call has used that has not ended.
-func (r *Runner) settle(call int64) {
-	now := agentcli.Add(r.chained(), call)
-	if now == r.settled {
+// saveSpent stores the tokens that the chain has used, with those of a call in progress.
+func (r *Runner) saveSpent(call int64) {
+	now := agentcli.Add(r.chainUsed(), call)
+	if now == r.saved {
 		return
 	}
-	r.settled = now
-	r.note(chain{r.request.Chain, now})
+	r.saved = now
+	r.writeChain(chain{r.request.Chain, now})
 }
 
-// forget ends the chain: what follows a success begins anew.
-func (r *Runner) forget() {
-	if r.chained() > 0 {
-		r.note(chain{r.request.Chain, 0})
+// endChain resets the count: the run that follows a success begins a new chain.
+func (r *Runner) endChain() {
+	if r.chainUsed() > 0 {
+		r.writeChain(chain{r.request.Chain, 0})
 	}
 }
 
-func (r *Runner) note(c chain) {
+func (r *Runner) writeChain(c chain) {
 	text, err := json.Marshal(c)
 	if err == nil {
 		err = replace(filepath.Join(r.dir, spentName), text)
 	}
 	if err != nil {
-		r.say("what the chain of runs has used cannot be noted: %v", err)
+		r.say("cannot store the tokens that the chain of runs has used: %v", err)
 	}
 }
 
-// over reports whether the chain has nothing left for another run, and says so.
-func (r *Runner) over() (reason string, ok bool) {
+// chainSpent reports whether the chain has no tokens left for another run, and why.
+func (r *Runner) chainSpent() (reason string, ok bool) {
 	if r.file == nil {
 		return "", false
 	}
-	_, err := r.file.Budget.Within(r.chained())
+	_, err := r.file.Budget.Within(r.chainUsed())
 	if err == nil {
 		return "", false
 	}

@@ -18,7 +18,7 @@ func (b *bench) next() *bench {
 	request := b.request
 	n := &bench{t: b.t, dir: b.dir}
 	n.Runner = New(request, b.Runner.dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir}, &n.out, &n.out)
-	n.look = b.look
+	n.checkInterval = b.checkInterval
 	n.Tell = func(s string) { n.told = append(n.told, s) }
 	return n
 }
@@ -37,7 +37,7 @@ func TestChain(t *testing.T) {
 		t.Errorf("the third run had %d tokens, expected 30", b.meter.Tokens)
 	}
 	b.calls(3)
-	b = b.next() // whoever starts it
+	b = b.next() // by any trigger
 	b.run(context.Background(), aidefile.Spent, "its chain of runs has used 180 tokens, of 150")
 	b.calls(3)
 	if got := b.read("hooks"); got != "hhh" {
@@ -53,9 +53,9 @@ func TestChain(t *testing.T) {
 	if err := os.Remove(filepath.Join(b.dir, "ok")); err != nil {
 		t.Fatal(err)
 	}
-	b = b.next() // a success begins it anew
-	if b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)"); b.spent != 0 || b.chained() != 60 {
-		t.Errorf("after a success: %d tokens were spent before, %d by now", b.spent, b.chained())
+	b = b.next() // a success begins a new chain
+	if b.run(context.Background(), aidefile.Failed, "exit code 1 (60 tokens)"); b.spent != 0 || b.chainUsed() != 60 {
+		t.Errorf("after a success: %d tokens were spent before, %d by now", b.spent, b.chainUsed())
 	}
 }
 
@@ -82,7 +82,7 @@ func TestAKilledRunHasSpent(t *testing.T) {
 	deadline := time.Now().Add(time.Minute)
 	for {
 		n := b.next()
-		n.recall()
+		n.loadSpent()
 		if n.spent == 300 {
 			break
 		}
@@ -156,8 +156,8 @@ func TestTokensOnTheOutput(t *testing.T) {
 func TestAHugeOutput(t *testing.T) {
 	b := newBench(t, "", `head -c 40000000 /dev/zero | tr '\0' x; echo; echo '{"usage":{"output_tokens":7}}'`)
 	b.Runner.out = b.secrets.writer(io.Discard)
-	if b.run(context.Background(), aidefile.Succeeded, "success (7 tokens)"); len(b.heard.tail) > 2*maxTail {
-		t.Errorf("%d bytes are kept", len(b.heard.tail))
+	if b.run(context.Background(), aidefile.Succeeded, "success (7 tokens)"); len(b.output.tail) > 2*maxTail {
+		t.Errorf("%d bytes are kept", len(b.output.tail))
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// hookTime bounds each hook, and what is told to GitHub.
-const hookTime = 5 * time.Minute
+// hookTimeout bounds each hook, and the comment on an issue.
+const hookTimeout = 5 * time.Minute
 
-// hooks runs hooks, one after the other, until one has failed.
+// hooks runs hooks one after the other, until one fails.
 func (r *Runner) hooks(ctx context.Context, when string, hooks []string) error {
 	for _, hook := range hooks {
 		if err := r.hook(ctx, when, hook); err != nil {
@@ -39,14 +39,14 @@ func (r *Runner) hook(ctx context.Context, when, hook string) error {
 	return r.program(ctx, "/bin/sh", "./"+hook)
 }
 
-// bounded is ctx for one hook.
+// bounded returns the context of one hook.
 func (r *Runner) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, r.hookTime, fmt.Errorf("it has not ended within %v", r.hookTime))
+	return context.WithTimeoutCause(ctx, r.hookTimeout, fmt.Errorf("it has not ended within %v", r.hookTimeout))
 }
 
 // program runs a program of a hook.
 func (r *Runner) program(ctx context.Context, argv ...string) error {
-	exit, err := r.execute(ctx, argv, nil, nil) // what hooks say is no answer
+	exit, err := r.execute(ctx, argv, nil, nil) // its output is not an answer
 	switch {
 	case err != nil:
 		return err
@@ -56,7 +56,7 @@ func (r *Runner) program(ctx context.Context, argv ...string) error {
 	return nil
 }
 
-// commitMemory commits what has changed in the memory, if anything has.
+// commitMemory commits the changes of the memory, if there are any.
 func (r *Runner) commitMemory(ctx context.Context) error {
 	if _, err := os.Stat(r.memory()); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -66,13 +66,13 @@ func (r *Runner) commitMemory(ctx context.Context) error {
 		return err
 	}
 	if r.program(ctx, append(git, "diff", "--cached", "--quiet", "--", "memory")...) == nil {
-		return nil // nothing has
+		return nil // no changes
 	}
 	return r.program(ctx, append(git, "commit", "--quiet", "--message", r.file.Persona.Name+": memory", "--",
 		"memory")...)
 }
 
-// closeIssue tells the issue that it is done, and closes it.
+// closeIssue comments the summary on the issue and closes it.
 func (r *Runner) closeIssue(ctx context.Context) error {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// describe sets the variables that tell commands and hooks what the run is.
+// describe sets the variables that describe the run to commands and hooks.
 func (r *Runner) describe() {
 	for name, value := range map[string]string{
 		"TASK": r.request.Task, "TRIGGER": r.request.Trigger,
@@ -24,7 +24,7 @@ func (r *Runner) describe() {
 	}
 }
 
-// values are what placeholders stand for.
+// values returns the values of the placeholders.
 func (r *Runner) values(prompt string) map[string]string {
 	return map[string]string{
 		"task": r.request.Task, "prompt": prompt, "persona": r.file.Persona.Name, "style": r.file.Persona.Style,
@@ -36,7 +36,7 @@ func (r *Runner) values(prompt string) map[string]string {
 
 func (r *Runner) memory() string { return filepath.Join(filepath.Dir(r.request.Aidefile), "memory") }
 
-// workspace is where the agent may look, as absolute paths.
+// workspace returns the absolute paths that the agent may read.
 func (r *Runner) workspace() (all []string) {
 	for _, path := range r.file.Workspace.Read {
 		if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {
@@ -53,7 +53,7 @@ func (r *Runner) workspace() (all []string) {
 // maxSkill bounds the text of a skill, in bytes.
 const maxSkill = 256 << 10
 
-// skill is the text of a skill, if it is a file beside the Aidefile.
+// skill returns the text of a skill if it is a file next to the Aidefile.
 func (r *Runner) skill(name string) string {
 	if !filepath.IsLocal(name) {
 		return ""
@@ -73,7 +73,7 @@ func (r *Runner) skill(name string) string {
 	return strings.TrimSpace(strings.ToValidUTF8(string(text), "�"))
 }
 
-// memoryTokens is the size of the memory: its files, not those below it.
+// memoryTokens returns the size of the files in the memory, without subdirectories.
 func (r *Runner) memoryTokens() (tokens int64, exists bool) {
 	entries, err := os.ReadDir(r.memory())
 	if err != nil {
@@ -87,8 +87,8 @@ func (r *Runner) memoryTokens() (tokens int64, exists bool) {
 	return tokens / 4, true
 }
 
-// prompt is what the command is told on its standard input. The error is that
-// of the try before it.
+// prompt returns the standard input of the command. last is the error of the previous
+// attempt, if any.
 func (r *Runner) prompt(last error) string {
 	var b strings.Builder
 	part := func(title, format string, args ...any) {

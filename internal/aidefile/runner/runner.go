@@ -1,9 +1,8 @@
-// Package runner is one run of an agent of an Aidefile: a program of its own,
-// which the runtime of agents starts and which outlives the daemon. It reads
-// the Aidefile anew, finds the secrets, runs the hooks before it, calls the
-// command of the project until it succeeds or the budget is used up, keeps a
-// summary, runs the hooks after it, and ends with an exit code that says how it
-// went (aidefile.Result). It restarts nothing.
+// Package runner makes one run of an agent with an Aidefile. A run is a program of its own,
+// which the runtime of the agent starts and which outlives the daemon. It reads the Aidefile
+// and the secrets, runs the hooks, and calls the command of the project until it succeeds or
+// the budget is used up. Then it stores a summary, runs the last hooks, and exits with a code
+// that tells the result (aidefile.Result). It restarts nothing.
 package runner
 
 import (
@@ -26,21 +25,21 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// Arg is the first argument of a program that is to call Main with the rest.
+// Arg is the first argument with which a program calls Main with the rest.
 const Arg = "aide-run"
 
-// Argv is what an incarnation runs: the program exe, told of a file with a RunRequest.
+// Argv returns the command of an incarnation: the program exe with the file of a RunRequest.
 func Argv(exe, request string) []string { return []string{exe, Arg, request} }
 
-// RunRequest is what a run is told.
+// RunRequest describes a run that is to be made.
 type RunRequest struct {
 	Aidefile string            `json:"aidefile"` // absolute path
 	Settings aidefile.Settings `json:"settings"`
-	Trigger  string            `json:"trigger"`         // as the Aidefile spells it
-	Task     string            `json:"task"`            // what is to be done
-	Issue    int               `json:"issue,omitempty"` // that the task is
+	Trigger  string            `json:"trigger"` // as the Aidefile spells it
+	Task     string            `json:"task"`
+	Issue    int               `json:"issue,omitempty"` // of the task
 	Fired    time.Time         `json:"fired"`
-	Chain    time.Time         `json:"chain"` // when the chain of runs began that it belongs to: at Fired, or a reset since
+	Chain    time.Time         `json:"chain"` // start of its chain of runs: Fired, or a later reset
 }
 
 // Names of files in the directory of a RunRequest.
@@ -101,7 +100,7 @@ func replace(path string, text []byte) error {
 	return err
 }
 
-// Main is the program.
+// Main makes a run and returns its exit code.
 func Main(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "coppice aide-run: started by coppice itself, not by people; see coppice fire --help")
@@ -126,14 +125,14 @@ func Main(args []string) int {
 	return result.Code()
 }
 
-// stopped is the cause of the end of a run that was asked to end.
+// stopped is the cause of the end of a run that was asked to stop.
 type stopped struct{ signal syscall.Signal }
 
 func (s *stopped) Error() string { return "stopped" }
 
 // Runner makes one run.
 type Runner struct {
-	// Tell is told what the run does, in a line.
+	// Tell is called with a line about what the run does.
 	Tell func(string)
 
 	request  RunRequest
@@ -143,21 +142,24 @@ type Runner struct {
 	secrets  *secrets
 	out, err *redactor
 	meter    aidefile.Meter
-	heard    *hearing // in the last call; nil before the first
-	look     time.Duration
-	hookTime time.Duration
+	output   *output // of the last call; nil before the first
 
-	spent   int64 // by the runs of its chain before it
-	settled int64 // by its chain, as it was noted last
+	checkInterval time.Duration // between checks of the tokens that a call uses
+	hookTimeout   time.Duration
+
+	spent int64 // tokens of the chain before this run
+	saved int64 // tokens of the chain that were stored last
 }
 
-// New makes a Runner of a request, whose files are in dir.
+// New returns a Runner for a request whose files are in dir.
 func New(q RunRequest, dir string, env []string, out, errs io.Writer) *Runner {
-	r := &Runner{request: q, dir: dir, env: map[string]string{}, secrets: &secrets{}, look: 500 * time.Millisecond,
-		hookTime: hookTime, Tell: func(string) {}}
+	r := &Runner{
+		request: q, dir: dir, env: map[string]string{}, secrets: &secrets{}, checkInterval: 500 * time.Millisecond,
+		hookTimeout: hookTimeout, Tell: func(string) {},
+	}
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
-		// It is this program that the daemon listens to.
+		// These are for this program, not for the command.
 		if name != "NOTIFY_SOCKET" && name != "WATCHDOG_PID" && name != "WATCHDOG_USEC" {
 			r.env[name] = value
 		}
@@ -172,16 +174,16 @@ func (r *Runner) Run(ctx context.Context) aidefile.Result {
 	if stoppedBy(ctx) {
 		return r.close(aidefile.Failed, "stopped")
 	}
-	if r.file == nil || r.heard == nil && result == aidefile.Spent {
+	if r.file == nil || r.output == nil && result == aidefile.Spent {
 		return r.close(result, reason) // nothing was done
 	}
-	if last, ok := r.over(); ok && result != aidefile.Succeeded {
+	if last, ok := r.chainSpent(); ok && result != aidefile.Succeeded {
 		result, reason = aidefile.Spent, fmt.Sprintf("%s; %s", reason, last)
 	}
-	summary := r.secrets.redact(aidefile.Summary(result, reason, &r.meter, r.heard.answer(),
+	summary := r.secrets.redact(aidefile.Summary(result, reason, &r.meter, r.output.answer(),
 		r.file.Output.MaxSummaryTokens))
 	if err := replace(filepath.Join(r.dir, SummaryName), []byte(summary+"\n")); err != nil {
-		r.say("the summary cannot be kept: %v", err)
+		r.say("cannot store the summary: %v", err)
 	}
 	r.env["COPPICE_RESULT"], r.env["COPPICE_SUMMARY"] = result.String(), filepath.Join(r.dir, SummaryName)
 	r.env["COPPICE_REASON"] = reason
@@ -196,7 +198,7 @@ func (r *Runner) Run(ctx context.Context) aidefile.Result {
 		}
 	}
 	if result == aidefile.Succeeded {
-		r.forget()
+		r.endChain()
 	}
 	fmt.Fprintln(r.out, summary)
 	if stoppedBy(ctx) {
@@ -210,7 +212,7 @@ func stoppedBy(ctx context.Context) bool {
 	return errors.As(context.Cause(ctx), &s)
 }
 
-// close ends the run.
+// close reports the result of the run.
 func (r *Runner) close(result aidefile.Result, reason string) aidefile.Result {
 	text := result.String()
 	if reason != "" {
@@ -226,19 +228,19 @@ func (r *Runner) close(result aidefile.Result, reason string) aidefile.Result {
 	return result
 }
 
-// say writes a line of the run's own.
+// say writes a line of the run to its standard error.
 func (r *Runner) say(format string, args ...any) {
 	fmt.Fprintf(r.err, "aide: %s\n", strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
-// work is the run but for what is told of it.
+// work makes the run, without its summary and report.
 func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 	file, err := config.LoadAidefile(r.request.Aidefile)
 	if err != nil {
 		return aidefile.Faulty, err.Error()
 	}
 	r.file = file
-	r.recall()
+	r.loadSpent()
 	budget, err := file.Budget.Within(r.spent)
 	if r.meter = (aidefile.Meter{Budget: budget}); err != nil {
 		return aidefile.Spent, err.Error()
@@ -249,12 +251,12 @@ func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 	r.describe()
 	if t := file.Budget.Timeout; t > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, t, &late{t})
+		ctx, cancel = context.WithTimeoutCause(ctx, t, &timedOut{t})
 		defer cancel()
 	}
 	r.Tell("on_spawn")
 	if err := r.hooks(ctx, "on_spawn", file.Hooks.OnSpawn); err != nil {
-		return verdict(err, aidefile.Faulty), err.Error()
+		return resultOf(err, aidefile.Faulty), err.Error()
 	}
 	var last error
 	for {
@@ -263,7 +265,7 @@ func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 		}
 		if last != nil {
 			if err := r.pause(ctx); err != nil {
-				return verdict(err, aidefile.Failed), err.Error()
+				return resultOf(err, aidefile.Failed), err.Error()
 			}
 		}
 		r.Tell(fmt.Sprintf("try %d of %d, %d tokens left", r.meter.Calls(), file.Budget.MaxRetries+1, r.meter.Left()))
@@ -272,7 +274,7 @@ func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 			return aidefile.Succeeded, ""
 		}
 		if ctx.Err() != nil {
-			return verdict(err, aidefile.Failed), err.Error()
+			return resultOf(err, aidefile.Failed), err.Error()
 		}
 		var spent *aidefile.Exhausted
 		if errors.As(err, &spent) {
@@ -286,11 +288,11 @@ func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
 	}
 }
 
-// pause waits before another try, as long as the policy of the Aidefile says for
-// another run. The error is why the run ends meanwhile.
+// pause waits before the next attempt as long as the policy of the Aidefile waits before
+// the next run. It returns an error if the run ends meanwhile.
 func (r *Runner) pause(ctx context.Context) error {
 	_, backoff, _ := r.file.Policy.Child(r.request.Settings.Base)
-	d := backoff.Delay(r.meter.Calls() - 2) // the one that was counted last has not begun
+	d := backoff.Delay(r.meter.Calls() - 2) // the attempt that was counted last has not begun
 	r.Tell(fmt.Sprintf("try %d of %d begins in %v", r.meter.Calls(), r.file.Budget.MaxRetries+1, d))
 	select {
 	case <-time.After(d):
@@ -300,26 +302,26 @@ func (r *Runner) pause(ctx context.Context) error {
 	}
 }
 
-// exhausted is the result of a run whose budget is used up.
+// exhausted returns the result of a run whose budget is used up.
 func (r *Runner) exhausted(err, last error) (aidefile.Result, string) {
 	switch {
 	case last == nil:
 		return aidefile.BudgetExhausted, err.Error()
-	case r.file.Budget.MaxRetries == 0 && r.meter.Left() > 0: // there was one try
+	case r.file.Budget.MaxRetries == 0 && r.meter.Left() > 0: // there was one attempt
 		return aidefile.Failed, last.Error()
 	}
 	return aidefile.BudgetExhausted, fmt.Sprintf("%v; the last: %v", err, last)
 }
 
-// late is the cause of the end of a run that takes too long.
-type late struct{ after time.Duration }
+// timedOut is the cause of the end of a run that takes too long.
+type timedOut struct{ after time.Duration }
 
-func (l *late) Error() string { return fmt.Sprintf("it has not ended within %v", l.after) }
+func (t *timedOut) Error() string { return fmt.Sprintf("it has not ended within %v", t.after) }
 
-// verdict is what an error makes of the run.
-func verdict(err error, otherwise aidefile.Result) aidefile.Result {
-	var l *late
-	if errors.As(err, &l) {
+// resultOf returns the result of a run that ends with an error.
+func resultOf(err error, otherwise aidefile.Result) aidefile.Result {
+	var t *timedOut
+	if errors.As(err, &t) {
 		return aidefile.TimedOut
 	}
 	return otherwise

@@ -41,7 +41,7 @@ func newBench(t *testing.T, file, script string, env ...string) *bench {
 	}
 	env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+b.dir)
 	b.Runner = New(request, t.TempDir(), env, &b.out, &b.out)
-	b.look = 10 * time.Millisecond
+	b.checkInterval = 10 * time.Millisecond
 	b.Tell = func(s string) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -452,7 +452,7 @@ func TestWhatHangs(t *testing.T) {
 	hanging := func(t *testing.T, file string) *bench {
 		b := newBench(t, file, "true")
 		b.write("h.sh", hang)
-		b.hookTime = 200 * time.Millisecond
+		b.hookTimeout = 200 * time.Millisecond
 		return b
 	}
 	b := hanging(t, "[hooks]\non_spawn = [\"h.sh\"]\n")
@@ -460,7 +460,7 @@ func TestWhatHangs(t *testing.T) {
 	b = hanging(t, "[hooks]\non_complete = [\"h.sh\"]\n")
 	b.run(context.Background(), aidefile.Failed, "on_complete h.sh: it has not ended within 200ms")
 	b = hanging(t, "[hooks]\non_spawn = [\"h.sh\"]\n[budget]\ntimeout = \"100ms\"\n")
-	b.hookTime = time.Hour
+	b.hookTimeout = time.Hour
 	b.run(context.Background(), aidefile.TimedOut, "on_spawn h.sh: it has not ended within 100ms")
 
 	b = hanging(t, "")

@@ -18,14 +18,14 @@ import (
 // maxSecret bounds a secret, in bytes.
 const maxSecret = 64 << 10
 
-// secrets are the secrets of a run.
+// secrets holds the secrets of a run.
 type secrets struct {
 	byName map[string]string
 	hidden [][]byte // the lines of their values, longest first
 	names  []string // of each of these
 }
 
-// find finds the secrets: in the environment, or in the directory vault.
+// find reads the secrets from the environment or the directory vault.
 func (s *secrets) find(names []string, vault string, env map[string]string) error {
 	s.byName = map[string]string{}
 	var missing []error
@@ -89,12 +89,12 @@ func readSecret(vault, name string) (string, error) {
 	return value, nil
 }
 
-// minHidden is how long a line of a secret has to be to be worth hiding: what
-// is shorter is in every text.
+// minHidden is the minimum length of a line of a secret that is redacted: shorter ones occur
+// in every text.
 const minHidden = 4
 
-// hide hides the lines of a secret, also as they are within a string of JSON:
-// that is what the command lines of models print.
+// hide adds the lines of a secret to those that are redacted, also as they are spelled in
+// JSON, which the command lines of models print.
 func (s *secrets) hide(name, value string) {
 	for text := range strings.Lines(value) {
 		text = strings.TrimSpace(text)
@@ -107,7 +107,7 @@ func (s *secrets) hide(name, value string) {
 	}
 }
 
-// quoted is a text as it is within a string of JSON.
+// quoted returns a text as it is spelled within a string of JSON.
 func quoted(text string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -118,7 +118,7 @@ func quoted(text string) string {
 	return b.String()[1 : b.Len()-len("\"\n")]
 }
 
-// redact takes the secrets out of a text.
+// redact replaces the secrets in a text.
 func (s *secrets) redact(text string) string {
 	return string(s.replace([]byte(text)))
 }
@@ -132,7 +132,7 @@ func (s *secrets) replace(text []byte) []byte {
 	return text
 }
 
-// longest is how long the longest secret is.
+// longest returns the length of the longest secret.
 func (s *secrets) longest() int {
 	if len(s.hidden) == 0 {
 		return 0
@@ -140,20 +140,19 @@ func (s *secrets) longest() int {
 	return len(s.hidden[0])
 }
 
-// writer takes the secrets out of all that is written to w.
+// writer returns a writer to w that redacts the secrets.
 func (s *secrets) writer(w io.Writer) *redactor { return &redactor{s: s, w: w} }
 
-// redactor writes what it is given, without the secrets. It keeps back what
-// could be the beginning of one, until its next line, or more of it, has come.
+// redactor writes text without the secrets. It holds text back that may be the beginning of
+// a secret, until the line is complete or the text is too long.
 type redactor struct {
-	s  *secrets
-	w  io.Writer
-	mu sync.Mutex
-	// pending is what was not written yet.
-	pending []byte
+	s       *secrets
+	w       io.Writer
+	mu      sync.Mutex
+	pending []byte // not written yet
 }
 
-// Write never fails: a run goes on when nobody can hear it.
+// Write never fails: a run continues without readers of its output.
 func (r *redactor) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,7 +161,7 @@ func (r *redactor) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ready is how much of what is pending holds whole secrets only.
+// ready returns how many pending bytes can be written without cutting a secret.
 func (r *redactor) ready() int {
 	if r.s.longest() == 0 {
 		return len(r.pending)
@@ -170,7 +169,7 @@ func (r *redactor) ready() int {
 	end := bytes.LastIndexByte(r.pending, '\n') + 1
 	if end == 0 && len(r.pending) > maxSecret+r.s.longest() {
 		end = max(0, len(r.pending)-r.s.longest()+1)
-		// A secret that lies across the cut is passed with what comes.
+		// A secret across the cut is kept for the next write.
 		for _, h := range r.s.hidden {
 			for from := max(0, end-len(h)+1); from < end; from++ {
 				if bytes.HasPrefix(r.pending[from:], h) {

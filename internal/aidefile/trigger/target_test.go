@@ -154,7 +154,7 @@ func TestChains(t *testing.T) {
 		{"on-failure, success", aidefile.Kept(), "+", 1, nil, supervisor.Stopped},
 		{"on-failure, success after failures", aidefile.Kept(), "--+", 3, []float64{1, 2}, supervisor.Stopped},
 		{"always, successes are not counted", policy(always, 3, exp), "+", forever, []float64{1, 1, 1, 1, 1, 1, 1, 1}, 0},
-		{"always, a success begins anew", policy(always, 10, exp), "--+-", 14, []float64{1, 2, 1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300}, supervisor.GivenUp},
+		{"always, a success resets the count", policy(always, 10, exp), "--+-", 14, []float64{1, 2, 1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300}, supervisor.GivenUp},
 		{"two streaks below the limit, then one at it", policy(always, 3, fix), "--+---+-", 11, []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, supervisor.GivenUp},
 		{"what cannot be started has failed", policy(onFailure, 3, exp), "!", 4, []float64{0, 1, 3}, supervisor.GivenUp},
 	} {

@@ -1,0 +1,55 @@
+package runner
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/coppice-dev/coppice/internal/agentcli"
+)
+
+// output keeps what a call of the command prints: its reports about itself and the end of
+// its text.
+type output struct {
+	mu     sync.Mutex
+	stream agentcli.Stream
+	tail   []byte
+}
+
+// maxTail bounds the text that is kept for a summary, in bytes.
+const maxTail = 1 << 20
+
+func (o *output) Write(p []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stream.Write(p)
+	o.tail = append(o.tail, p...)
+	if len(o.tail) > 2*maxTail {
+		o.tail = append(o.tail[:0], o.tail[len(o.tail)-maxTail:]...)
+	}
+}
+
+// close ends the output.
+func (o *output) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stream.Close()
+}
+
+func (o *output) report() agentcli.Report {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stream.Report()
+}
+
+// answer returns the text that the command reports as its answer, or else all its text.
+func (o *output) answer() string {
+	if o == nil {
+		return ""
+	}
+	if text := o.report().Text; text != "" {
+		return text
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.ToValidUTF8(string(o.tail), "\uFFFD")
+}
