@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/config"
+	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -85,7 +86,7 @@ func addAidefiles(s *streams, path string, dirs []string) error {
 		if err != nil {
 			return err
 		}
-		f, err := config.LoadAidefile(aidefile)
+		f, err := aidefileconfig.Load(aidefile)
 		if err != nil {
 			return &exitError{exitConfig, err}
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/config/grove"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
@@ -295,7 +296,7 @@ func configFlagShort(cmd *cobra.Command, path *string, short string) {
 // findFleet is findConfig for what is about a coppice.toml alone.
 func findFleet(flag string) (string, error) {
 	path, err := findConfig(flag)
-	if err == nil && config.IsGrove(path) {
+	if err == nil && grove.Is(path) {
 		err = &exitError{exitConfig, fmt.Errorf("this project has a %s and no coppice.toml; all of its settings "+
 			"are in that file, see docs/grove.md", filepath.Base(path))}
 	}
@@ -306,7 +307,7 @@ func findFleet(flag string) (string, error) {
 // nearer: the program of that project is then the whole fleet.
 func nearestConfig(dir string) (string, error) {
 	path, err := config.Find(dir)
-	grove, e := config.FindGrove(dir)
+	grove, e := grove.Find(dir)
 	switch {
 	case e == nil && (errors.Is(err, fs.ErrNotExist) || err == nil &&
 		len(filepath.Dir(grove)) > len(filepath.Dir(path))):

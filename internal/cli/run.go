@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/config/grove"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -62,7 +63,7 @@ error output; the exit codes are the same, and 1 if the program is not valid.`,
 			if err != nil {
 				return err
 			}
-			if config.IsGrove(path) {
+			if grove.Is(path) {
 				return runSage(s, filepath.Dir(path), asJSON, trace)
 			}
 			if err := onlyPeople(path, "coppice run"); err != nil {

@@ -9,11 +9,13 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/config"
+	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
+	"github.com/coppice-dev/coppice/internal/config/grove"
 )
 
 func newSchema(s *streams) *cobra.Command {
 	schemas := map[string]func(io.Writer) error{config.FileName: config.WriteSchema,
-		config.GroveName: config.WriteGroveSchema, aidefile.FileName: config.WriteAidefileSchema}
+		grove.FileName: grove.WriteSchema, aidefile.FileName: aidefileconfig.WriteSchema}
 	return &cobra.Command{
 		Use:   "schema [FILE]",
 		Short: "Print the JSON Schema of coppice.toml",
@@ -36,11 +38,11 @@ the machine is not in the schema.`,
 			}
 			if len(args) == 1 && schemas[args[0]] == nil {
 				return fmt.Errorf("there is no schema of %q, expected %s, %s or %s", args[0], config.FileName,
-					config.GroveName, aidefile.FileName)
+					grove.FileName, aidefile.FileName)
 			}
 			return nil
 		},
-		ValidArgs: []string{config.FileName, config.GroveName, aidefile.FileName},
+		ValidArgs: []string{config.FileName, grove.FileName, aidefile.FileName},
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := config.FileName
 			if len(args) == 1 {

@@ -3,414 +3,281 @@ package config
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
+	"github.com/coppice-dev/coppice/internal/config/fileset"
+	"github.com/coppice-dev/coppice/internal/config/setting"
+	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/suggest"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// LoadAidefile reads the Aidefile at path and checks, beyond what
-// ParseAidefile does, that its hooks exist. An error about the file is Errors;
-// one that it does not exist wraps fs.ErrNotExist.
-func LoadAidefile(path string) (*aidefile.File, error) {
-	data, dir, err := read(path, aideAdvice)
-	if err != nil {
-		return nil, err
-	}
-	return loadAidefile(path, dir, data, true)
-}
+func aideTable() toml.Table[aidefile.Settings] {
+	return toml.Table[aidefile.Settings]{
+		Header: "[aide]",
+		Doc:    "How the agents of Aidefiles run, see [Aidefiles](aidefile.md).",
+		Example: `[aide]
+command = ["claude", "-p", "--output-format", "stream-json", "--verbose", "--append-system-prompt", "{style}"]
+vault = "secrets"
 
-// ParseAidefile reads data, the content of the Aidefile called name, without
-// touching the file system. The error is Errors.
-func ParseAidefile(name string, data []byte) (*aidefile.File, error) {
-	return loadAidefile(name, filepath.Dir(name), data, false)
-}
-
-// aideAdvice is the advice for an Aidefile.
-var aideAdvice = advice{missing: "write one, it may be empty", large: "put texts into files beside it",
-	page: "docs/aidefile-reference.md"}
-
-// aidefileForm is an Aidefile while it is read.
-type aidefileForm struct {
-	aidefile.File
-	dir  string
-	look bool // at the files that it names
-}
-
-func loadAidefile(name, dir string, data []byte, look bool) (*aidefile.File, error) {
-	r, document, err := open(name, data, aideAdvice, aidefileSections())
-	if err != nil {
-		return nil, err
-	}
-	f := aidefileForm{File: aidefile.Default(), dir: dir, look: look}
-	aidefileTable().read(r, document, &f)
-	if len(r.errs) > 0 {
-		return nil, r.errors()
-	}
-	f.Persona.Name = cmp.Or(f.Persona.Name, projectName(dir))
-	f.Label = cmp.Or(f.Label, f.Persona.Name)
-	return &f.File, nil
-}
-
-func aidefileTable() table[aidefileForm] {
-	itself := func(f *aidefileForm) *aidefileForm { return f }
-	return table[aidefileForm]{
-		doc: "The whole file. All of it is optional: an empty file is an agent that runs when a person starts it, " +
-			"once.",
-		keys: []key[aidefileForm]{
-			{row{name: "persona", typ: "table", doc: "who the agent is", also: []string{"agent", "identity"}},
-				sub(personaTable(), func(f *aidefileForm) *aidefile.Persona { return &f.Persona })},
-			{row{name: "budget", typ: "table", doc: "what one run may use", also: []string{"limits"}},
-				sub(budgetTable(), func(f *aidefileForm) *aidefile.Budget { return &f.Budget })},
-			{row{name: "memory", typ: "table", doc: "what it keeps from run to run"},
-				sub(memoryTable(), func(f *aidefileForm) *aidefile.Memory { return &f.Memory })},
-			{row{name: "hooks", typ: "table", doc: "what runs before and after a run", also: []string{"hook"}},
-				sub(aideHooksTable(), itself)},
-			{row{name: "skills", typ: "table", doc: "what it knows how to do", also: []string{"skill", "tools"}},
-				sub(skillsTable(), itself)},
-			{row{name: "trigger", typ: "table", doc: "what starts a run", also: []string{"triggers", "on"}},
-				sub(triggerTable(), itself)},
-			{row{name: "vault", typ: "table", doc: "its secrets", also: []string{"secrets", "env"}},
-				sub(vaultTable(), itself)},
-			{row{name: "output", typ: "table", doc: "what is kept of what it says", also: []string{"summary"}},
-				sub(outputTable(), func(f *aidefileForm) *aidefile.Output { return &f.Output })},
-			{row{name: "workspace", typ: "table", doc: "where it may look"}, sub(workspaceTable(), itself)},
-			{row{name: "daemon", typ: "table",
-				doc:  "when a run is followed by another one; without this table, never",
-				also: []string{"supervision", "supervisor", "restart"}},
-				func(r *reader, v *value, f *aidefileForm) {
-					f.Policy = aidefile.Kept()
-					policyTable().read(r, v, &f.Policy)
+[[agent]]
+aidefile = "agents/uptime"
+`,
+		Keys: []toml.Key[aidefile.Settings]{
+			{
+				Name:    "command",
+				Type:    "string or array of strings",
+				Default: "`claude -p --output-format stream-json --verbose`",
+				Doc: "what a run calls, written as that " +
+					"of an agent. It runs in the directory of the Aidefile, to which a relative path such as " +
+					"`./run.sh` belongs. Its standard input is the task with all that the agent is told, and it " +
+					"ends with 0 when it has succeeded. In its arguments `{task}`, `{prompt}`, `{persona}`, " +
+					"`{style}`, `{dir}`, `{memory}`, `{workspace}`, `{skills}` and `{tokens}` are replaced; " +
+					"variables have the same. An argument that becomes an option by that needs a `--` right before it",
+				Also: []string{"cmd", "runner", "exec"},
+				Read: readTemplate,
+			},
+			{Name: "usage", Type: "auto, json, file, none", Default: "auto", Doc: "where the command says how many " +
+				"tokens it has used: `json` is its output, as claude, codex, gemini and opencode print it, or " +
+				"objects with a `usage`; `file` the file that `COPPICE_USAGE` names, `auto` that file if it was " +
+				"written and the output if not", Also: []string{"tokens"},
+				Read: toml.OneOf([]string{"auto", "json", "file", "none"},
+					func(s *aidefile.Settings, i int) { s.Usage = aidefile.Source(i) })},
+			{Name: "poll_interval", Type: "duration", Default: "1m",
+				Doc:  "the time between two looks at the issues of an agent; after errors it grows to half an hour",
+				Also: []string{"interval", "poll"},
+				Read: toml.Duration(func(s *aidefile.Settings) *time.Duration { return &s.PollInterval })},
+			{Name: "backoff_base", Type: "duration", Default: "1s", Doc: "what the sleeps before restarts, and the " +
+				"pauses between the tries of a run, are multiples of; 5m at most, as each of them",
+				Also: []string{"base", "backoff"},
+				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Settings) {
+					if d, ok := r.Duration(v); ok && d > aidefile.MaxSleep {
+						r.Fail(v, "", "%s is %s, expected at most %v", r.Label(v), spec.Quote(v.Text),
+							aidefile.MaxSleep)
+					} else if ok {
+						into.Base = d
+					}
 				}},
+			{Name: "vault", Type: "string", Default: `"vault"`, Doc: "the directory of secrets, relative to this " +
+				"file: a file for each, called by its name, that nobody else may read", Also: []string{"secrets"},
+				Read: toml.Text(func(s *aidefile.Settings) *string { return &s.Vault })},
 		},
 	}
 }
 
-func personaTable() table[aidefile.Persona] {
-	return table[aidefile.Persona]{
-		header:  "[persona]",
-		doc:     "Who the agent is.",
-		example: "[persona]\nname = \"uptime-monitor\"\nstyle = \"brief, and sure of its facts\"\n",
-		keys: []key[aidefile.Persona]{
-			{row{name: "name", typ: "string", def: "the name of the directory",
-				doc: "its name, in the tree and to itself; a segment of paths", also: []string{"id"}},
-				func(r *reader, v *value, into *aidefile.Persona) {
-					name, ok := r.text(v, "a string")
-					if !ok {
-						return
-					}
-					if fault := spec.CheckName(name); fault != "" {
-						r.fail(v.at, v, "", "%s", fault)
-						return
-					}
-					into.Name = name
-				}},
-			{row{name: "style", typ: "string", doc: "how it works and speaks, in words of your own",
-				also: []string{"tone", "description", "role"}},
-				text(func(p *aidefile.Persona) *string { return &p.Style })},
-		},
+// placeholder is what stands for something in a command template.
+var placeholder = regexp.MustCompile(`\{(task|prompt|persona|style|dir|memory|workspace|skills|tokens)\}`)
+
+// readTemplate reads a command with placeholders. The task of an agent may be
+// anybody's text: no shell may ever read it as its own.
+func readTemplate(r *toml.Reader, v *toml.Value, into *aidefile.Settings) {
+	const hint = `the same is in variables such as "$COPPICE_TASK" and on standard input`
+	if v.Kind == toml.KindString && placeholder.MatchString(v.Text) {
+		if !setting.IsPlain(placeholder.ReplaceAllString(v.Text, "x")) {
+			r.Fail(v, hint, "%s has a placeholder and needs a shell, expected plain words or an array",
+				r.Label(v))
+			return
+		}
+		into.Command = checkPlaceholders(r, v, strings.Fields(v.Text), hint)
+		return
+	}
+	if argv, ok := setting.ReadCommand(r, v); ok {
+		into.Command = checkPlaceholders(r, v, argv, hint)
 	}
 }
 
-func budgetTable() table[aidefile.Budget] {
-	return table[aidefile.Budget]{
-		header: "[budget]",
-		doc: "What one run may use, and a chain of them. A run that uses it up has failed; the next one " +
-			"has a budget of its own.",
-		example: "[budget]\ntokens = \"200k\"\nchain_tokens = \"1m\"\ntimeout = \"10m\"\nmax_retries = 1\n",
-		keys: []key[aidefile.Budget]{
-			{row{name: "tokens", typ: tokensType, def: `"200k"`, doc: "tokens of input and output together, with " +
-				"`k` for thousands and `m` for millions. What the command reports counts; once they are used " +
-				"up it is not called again", also: []string{"token", "max_tokens"}},
-				tokens(func(b *aidefile.Budget) *int64 { return &b.Tokens })},
-			{row{name: "chain_tokens", typ: tokensType, doc: "tokens of all runs of a chain together: of one that " +
-				"a trigger has begun, and of those that follow it until one succeeds. Once they are used up the " +
-				"agent is given up. Without it each of `max_restarts` + 1 runs may use `tokens`",
-				also: []string{"total_tokens", "max_total_tokens", "chain"}},
-				func(r *reader, v *value, into *aidefile.Budget) {
-					if tokens(func(b *aidefile.Budget) *int64 { return &b.Chain })(r, v, into); into.Chain == 0 &&
-						!r.isFaulty(v) {
-						r.fail(v.at, v, "without it there is no bound", "%s is 0, expected at least 1", r.label(v))
-					}
-				}},
-			{row{name: "timeout", typ: secondsType, doc: "how long the run may take, with all its tries; seconds " +
-				"may be without a unit (`\"120\"`). Then the command is stopped, with all that it has started",
-				also: []string{"max_duration", "time"}},
-				func(r *reader, v *value, into *aidefile.Budget) {
-					if v.kind == isString && v.text != "" && strings.Trim(v.text, "0123456789") == "" {
-						seconds := *v
-						seconds.text += "s"
-						v = &seconds
-					}
-					duration(func(b *aidefile.Budget) *time.Duration { return &b.Timeout })(r, v, into)
-				}},
-			{row{name: "max_retries", typ: "integer", def: "3",
-				doc:  "how often the command is called again in the same run after it has failed; 0 for never",
-				also: []string{"retries", "max_attempts"}},
-				func(r *reader, v *value, into *aidefile.Budget) {
-					if n, ok := r.integer(v, 0, aidefile.MaxRestarts,
-						fmt.Sprintf("an integer from 0 to %d", aidefile.MaxRestarts)); ok {
-						into.MaxRetries = int(n)
-					}
-				}},
-		},
+// checkPlaceholders is a command, of which it complains if a placeholder would be run.
+func checkPlaceholders(r *toml.Reader, v *toml.Value, argv []string, hint string) []string {
+	if i := scriptOf(argv); placeholder.MatchString(argv[i]) {
+		at := v
+		if v.Kind == toml.KindArray {
+			at = v.Elements[i]
+		}
+		r.Fail(at, hint, "a placeholder in a script of %s, expected it in an argument after that",
+			filepath.Base(argv[slices.IndexFunc(argv, isInterpreter)]))
 	}
+	return argv
 }
 
-// Types of values that only Aidefiles have.
-const (
-	secondsType = "duration or seconds"
-	tokensType  = "string or integer"
+var (
+	// interpreter is what runs an argument as a program.
+	interpreter = regexp.MustCompile(
+		`^(ba|da|z|k|mk|fi|a|c|tc|pw)?sh$|^(su|runuser|busybox|python[0-9.]*|perl|ruby|node|bun|lua|php)$`)
+	// evaluates is the option before that argument, or with it.
+	evaluates = regexp.MustCompile(`^-[A-Za-z]*[cer]$|^--?(eval|command|print|run|Command)(=|$)`)
 )
 
-// tokens is the read function of a key whose value is a number of tokens.
-func tokens[T any](field func(*T) *int64) func(*reader, *value, *T) {
-	const expected = `a number of tokens such as "200k", "1m" or "500000"`
-	return func(r *reader, v *value, into *T) {
-		if v.kind == isInteger {
-			if n, ok := r.integer(v, 0, 1<<62, expected); ok {
-				*field(into) = n
-			}
-			return
+func isInterpreter(word string) bool { return interpreter.MatchString(filepath.Base(word)) }
+
+// scriptOf is the argument that an interpreter runs as a program, also where
+// the command only comes to it, as env and timeout do; 0 if there is none.
+func scriptOf(argv []string) int {
+	begin := slices.IndexFunc(argv, isInterpreter)
+	if begin < 0 {
+		return 0
+	}
+	for i := begin + 1; i < len(argv); i++ {
+		switch {
+		case !evaluates.MatchString(argv[i]):
+		case strings.Contains(argv[i], "="):
+			return i
+		case i+1 < len(argv) && !strings.HasPrefix(argv[i+1], "-"): // else it was another option
+			return i + 1
 		}
-		if !r.want(v, isString, expected) {
-			return
+	}
+	return 0
+}
+
+// notBeside are the keys of an agent that its Aidefile or its kind decide, with
+// what to do about them.
+func notBeside() map[string]string {
+	policy, is := "it is said in the table [daemon] of the Aidefile", "remove it: an agent of an Aidefile has none"
+	return map[string]string{
+		"command": "what it calls is said in the table [aide] of this file",
+		"dir":     "it works in the directory of its Aidefile",
+		"restart": policy, "backoff": policy, "max_restarts": policy, "restart_window": policy, "on_limit": policy,
+		"depends_on": "remove it: a trigger starts it, whatever else runs",
+		"ready":      is, "pool": is, "terminal": is, "stdin": is, "notify": is, "watchdog": is, "user": is,
+		"group": is,
+	}
+}
+
+// readAidefileKey reads the key of an agent that names its Aidefile.
+func readAidefileKey(r *toml.Reader, v *toml.Value, into *agent) {
+	path, ok := r.Text(v, "the path of an Aidefile, or of its directory")
+	if !ok {
+		return
+	}
+	into.aidefile = v
+	into.Aide = &aidefile.Agent{Path: path, File: aidefile.Default()}
+	for name, hint := range notBeside() {
+		if field := v.Parent.Field(name); field != nil {
+			r.FailKey(field, hint, "%s beside aidefile, expected one of the two", name)
 		}
-		n, err := aidefile.ParseTokens(v.text)
-		if err != nil {
-			r.fail(v.at, v, "k stands for thousands, m for millions", "%s is %s, expected %s", r.label(v),
-				spec.Quote(v.text), expected)
-			return
+	}
+	if k := v.Parent.Field("runtime"); k != nil && k.Kind == toml.KindString && k.Text != spec.Proc.String() {
+		r.Fail(k, "remove it", "runtime is %s beside aidefile, expected proc", spec.Quote(k.Text))
+	}
+}
+
+// aidefiles makes agents of the Aidefiles that the file names. It reads them
+// where g was given a directory.
+func (f *file) aidefiles(r *toml.Reader, dir string, g *fileset.Set) {
+	settings := aidefile.DefaultSettings(dir)
+	if f.aide != nil {
+		settings = *f.aide
+		settings.Vault = toml.Absolute(dir, settings.Vault)
+	}
+	for i := range f.agents {
+		a := &f.agents[i]
+		if a.Aide == nil {
+			continue
 		}
-		*field(into) = n
+		a.Aide.Settings = settings
+		path := toml.Absolute(dir, a.Aide.Path)
+		if g.Dir != "" {
+			path = a.readAidefile(r, path, g)
+		} else if filepath.Base(path) != aidefile.FileName {
+			path = filepath.Join(path, aidefile.FileName)
+		}
+		a.Aide.Path = path
+		a.Dir = filepath.Dir(path)
+		a.Name = cmp.Or(a.Name, a.Aide.File.Persona.Name, setting.ProjectName(a.Dir))
+		a.Restart, a.Backoff, a.Limit = a.Aide.File.Policy.Child(settings.Base)
+		a.pool, a.limit = nil, setting.Limit{}
 	}
 }
 
-func memoryTable() table[aidefile.Memory] {
-	return table[aidefile.Memory]{
-		header:  "[memory]",
-		doc:     "What the agent keeps from run to run: the files in the directory `memory` beside the Aidefile.",
-		example: "[memory]\ncompact_after = \"50k\"\n",
-		keys: []key[aidefile.Memory]{
-			{row{name: "compact_after", typ: tokensType, def: `"200k"`,
-				doc:  "how many tokens (of 4 bytes) these files may have before the agent is told to make them smaller",
-				also: []string{"compact", "max_tokens", "limit"}},
-				tokens(func(m *aidefile.Memory) *int64 { return &m.CompactAfter })},
-		},
-	}
-}
-
-func aideHooksTable() table[aidefileForm] {
-	return table[aidefileForm]{
-		header: "[hooks]",
-		doc: "What runs beside a run, in this order: scripts beside the Aidefile, which `sh` runs with the " +
-			"environment of the command, or `commit-memory`, which commits the directory `memory` to the " +
-			"git repository it is in. " +
-			"(`inject-vault` does nothing: secrets are there in any case.) A hook that fails fails the run.",
-		example: "[hooks]\non_spawn = [\"fetch.sh\"]\non_complete = [\"commit-memory\", \"publish.sh\"]\n",
-		keys: []key[aidefileForm]{
-			aideHooks("on_spawn", "before the command is called",
-				func(f *aidefileForm) *[]string { return &f.Hooks.OnSpawn }, "pre", "before", "on_start"),
-			aideHooks("on_complete", "after the run, however it ended: `COPPICE_RESULT` is `success`, `failure`, "+
-				"`timeout`, `budget` or `faulty`",
-				func(f *aidefileForm) *[]string { return &f.Hooks.OnComplete }, "post", "after", "on_exit", "on_stop"),
-		},
-	}
-}
-
-func aideHooks(name, doc string, field func(*aidefileForm) *[]string, also ...string) key[aidefileForm] {
-	return key[aidefileForm]{row{name: name, typ: "array of strings", doc: doc, also: also},
-		func(r *reader, v *value, into *aidefileForm) {
-			hooks, ok := r.list(v, "an array of hooks")
-			if !ok {
-				return
-			}
-			for i, hook := range hooks {
-				if fault, hint := into.hookFault(hook); fault != "" {
-					r.fail(v.elements[i].at, v.elements[i], hint, "the hook %s %s", spec.Quote(hook), fault)
-				}
-			}
-			*field(into) = hooks
-		}}
-}
-
-// hookFault says what is wrong with a hook, or "".
-func (f *aidefileForm) hookFault(hook string) (fault, hint string) {
-	switch {
-	case aidefile.BuiltIn(hook):
-		return "", ""
-	case hook == "" || strings.ContainsRune(hook, 0) || filepath.IsAbs(hook) || !filepath.IsLocal(hook):
-		return "is no file beside the Aidefile, expected one, inject-vault or commit-memory", ""
-	case !f.look:
-		return "", ""
-	}
-	info, err := os.Stat(filepath.Join(f.dir, hook))
+// readAidefile reads the Aidefile of an agent, whose path may be that of its
+// directory, and returns the path of the file.
+func (a *agent) readAidefile(r *toml.Reader, path string, g *fileset.Set) string {
+	v := a.aidefile
+	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		fault, hint = "does not exist, expected a script beside the Aidefile, inject-vault or commit-memory",
-			didYouMean(suggest.Nearest(hook, []string{aidefile.InjectVault, aidefile.CommitMemory}))
+		hint := ""
+		if strings.Contains(path, "/~") {
+			hint = "write the whole path: ~ is not expanded"
+		}
+		g.Note(path, nil)
+		r.Fail(v, hint, "%s does not exist, expected an Aidefile or its directory", spec.Quote(v.Text))
+		return path
 	case err != nil:
-		fault = "cannot be used: " + reason(err).Error()
-	case !info.Mode().IsRegular():
-		fault = "is a " + fileType(info.Mode()) + ", expected a script"
+		r.Fail(v, "", "%s cannot be used: %v", spec.Quote(v.Text), toml.Reason(err))
+		return path
+	case info.IsDir():
+		path = filepath.Join(path, aidefile.FileName)
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			g.Note(path, nil)
+			r.Fail(v, "write one there, it may be empty", "the directory %s has no %s, expected one",
+				spec.Quote(v.Text), aidefile.FileName)
+			return path
+		}
 	}
-	return fault, hint
-}
-
-func skillsTable() table[aidefileForm] {
-	return table[aidefileForm]{
-		header:  "[skills]",
-		doc:     "What the agent knows how to do.",
-		example: "[skills]\ninclude = [\"skills/http.md\", \"incident-review\"]\n",
-		keys: []key[aidefileForm]{
-			wordList("include", "names, or files relative to the Aidefile, whose text the agent is given",
-				func(f *aidefileForm) *[]string { return &f.Skills }, "skills", "files", "list"),
-		},
+	shown := path
+	if short, err := filepath.Rel(g.Dir, path); err == nil && filepath.IsLocal(short) {
+		shown = filepath.Join(g.Shown, short) // as the errors of coppice.toml call themselves
 	}
-}
-
-// wordList is the key of an array of strings that are not empty.
-func wordList(name, doc string, field func(*aidefileForm) *[]string, also ...string) key[aidefileForm] {
-	return key[aidefileForm]{row{name: name, typ: "array of strings", doc: doc, also: also},
-		func(r *reader, v *value, into *aidefileForm) {
-			list, ok := r.list(v, "an array of strings")
-			for i, word := range list {
-				if ok && (strings.TrimSpace(word) == "" || strings.ContainsRune(word, 0)) {
-					r.fail(v.elements[i].at, v.elements[i], "", "an element of %s is %s, expected a name or a path",
-						name, spec.Quote(word))
-				}
-			}
-			*field(into) = list
-		}}
-}
-
-func vaultTable() table[aidefileForm] {
-	return table[aidefileForm]{
-		header: "[vault]",
-		doc: "Its secrets. Each is a variable of the environment of the command and its hooks, with the value " +
-			"that it has in the environment of the daemon or else the file of that name in the directory of " +
-			"secrets (`[aide] vault` in coppice.toml). Their values are taken out of all that is logged. Without " +
-			"one of them a run fails.",
-		example: "[vault]\nkeys = [\"ANTHROPIC_API_KEY\"]\n",
-		keys: []key[aidefileForm]{
-			{row{name: "keys", typ: "array of strings", doc: "their names, which are names of variables",
-				also: []string{"key", "secrets", "names"}},
-				func(r *reader, v *value, into *aidefileForm) {
-					keys, ok := r.list(v, "an array of names")
-					for i, name := range keys {
-						e := v.elements[min(i, len(v.elements)-1)]
-						switch {
-						case !ok:
-						case !variable.MatchString(name):
-							r.fail(e.at, e, "", "%s cannot name a secret, expected a name of a "+
-								"variable such as \"API_KEY\"", spec.Quote(name))
-						case strings.HasPrefix(name, "COPPICE_"):
-							r.fail(e.at, e, "", "the variable %s is set by Coppice itself, expected another name",
-								spec.Quote(name))
-						}
-					}
-					into.Vault = keys
-				}},
-		},
+	data, _, e := toml.ReadFile(path, aidefileconfig.Advice)
+	g.Note(path, data)
+	if e != nil {
+		e.File = shown
+		r.AddLast(v, toml.Errors{e})
+		return path
 	}
-}
-
-func outputTable() table[aidefile.Output] {
-	return table[aidefile.Output]{
-		header: "[output]",
-		doc: "What is kept of what the agent says: a summary, which is what it writes last between " +
-			"`<aide-summary>` and `</aide-summary>`, or the end of its output.",
-		example: "[output]\nmax_summary_tokens = 300\nnarrative_schema = \"WHAT, WHY, NEXT\"\n",
-		keys: []key[aidefile.Output]{
-			{row{name: "max_summary_tokens", typ: "integer", def: "500",
-				doc:  "how long the summary may be, in tokens of 4 bytes; it is cut there",
-				also: []string{"max_tokens", "summary_tokens"}},
-				func(r *reader, v *value, into *aidefile.Output) {
-					if n, ok := r.integer(v, 0, 1_000_000, "an integer from 0 to 1000000"); ok {
-						into.MaxSummaryTokens = n
-					}
-				}},
-			{row{name: "narrative_schema", typ: "string", doc: "what the summary is to contain, in words of your own",
-				also: []string{"schema", "template"}},
-				text(func(o *aidefile.Output) *string { return &o.NarrativeSchema })},
-		},
+	f, err := aidefileconfig.Read(shown, filepath.Dir(path), data, true)
+	var bad toml.Errors
+	if errors.As(err, &bad) {
+		r.AddLast(v, bad)
+		return path
 	}
+	a.Aide.File = *f
+	return path
 }
 
-func workspaceTable() table[aidefileForm] {
-	return table[aidefileForm]{
-		header: "[workspace]",
-		doc: "Where the agent may look beside its own directory. It is told so; nothing keeps " +
-			"it from looking elsewhere.",
-		example: "[workspace]\nread = [\"~/projects/shop\", \"../shared\"]\n",
-		keys: []key[aidefileForm]{
-			wordList("read", "directories, relative to the Aidefile; `~` is your home",
-				func(f *aidefileForm) *[]string { return &f.Workspace.Read }, "paths", "dirs", "include"),
-		},
+// loadAlone makes a project of an Aidefile that belongs to none: the file of the
+// project is the Aidefile itself.
+func loadAlone(g *fileset.Set, path, absolute string) (*Loaded, error) {
+	l := &Loaded{}
+	data, _, e := toml.ReadFile(path, aidefileconfig.Advice)
+	g.Note(absolute, data)
+	if e != nil {
+		return l, toml.Errors{e}
 	}
-}
-
-func policyTable() table[aidefile.Policy] {
-	return table[aidefile.Policy]{
-		header:  "[daemon]",
-		doc:     "When a run is followed by another one without a trigger. Without this table: never.",
-		example: "[daemon]\nrestart = \"always\"\nmax_restarts = 100\nbackoff = \"exponential\"\n",
-		keys: []key[aidefile.Policy]{
-			{row{name: "restart", typ: "always, on-failure, never", def: "on-failure",
-				doc: "after every run; after one that has failed; not at all", also: []string{"policy", "mode"}},
-				word(supervisor.ParseRestart, func(p *aidefile.Policy) *supervisor.Restart { return &p.Restart },
-					restartMeant)},
-			{row{name: "max_restarts", typ: "integer", def: "10", doc: "how many restarts may follow each other " +
-				"before the agent is given up; a success begins the count anew. A restart after " +
-				"a success does not count", also: []string{"max_restart", "restarts", "max_retries"}},
-				func(r *reader, v *value, into *aidefile.Policy) {
-					if n, ok := r.integer(v, 0, aidefile.MaxRestarts,
-						fmt.Sprintf("an integer from 0 to %d", aidefile.MaxRestarts)); ok {
-						into.MaxRestarts = int(n)
-					}
-				}},
-			{row{name: "backoff", typ: "exponential, linear, fixed", def: "exponential",
-				doc:  "the sleep before a restart, in seconds: 1, 2, 4, 8 and so on; 1, 2, 3; always 1. At most 300",
-				also: []string{"delay", "strategy"}},
-				oneOf([]string{"exponential", "linear", "fixed"}, func(p *aidefile.Policy, i int) {
-					p.Backoff = []supervisor.BackoffKind{supervisor.Exponential, supervisor.Linear, supervisor.Fixed}[i]
-				})},
-		},
+	f, err := aidefileconfig.Read(path, g.Dir, data, true)
+	if err != nil {
+		return l, err
 	}
-}
-
-// aidefileSections are all tables of an Aidefile, in the order of its reference page.
-func aidefileSections() []section {
-	return []section{
-		aidefileTable().section(), personaTable().section(), triggerTable().section(), policyTable().section(),
-		budgetTable().section(), memoryTable().section(),
-		aideHooksTable().section(), skillsTable().section(), vaultTable().section(), outputTable().section(),
-		workspaceTable().section(),
+	if _, document, err := toml.Open(path, data, aidefileconfig.Advice, aidefileconfig.Sections()); err == nil {
+		l.document = document
 	}
+	a := &spec.Agent{Name: f.Persona.Name, Dir: g.Dir,
+		Aide: &aidefile.Agent{Path: absolute, File: *f, Settings: aidefile.DefaultSettings(g.Dir)}}
+	a.Restart, a.Backoff, a.Limit = f.Policy.Child(0)
+	root := spec.Node{Name: setting.ProjectName(g.Dir)}
+	if root.Name == a.Name {
+		root.Name = "root"
+	}
+	decls := []spec.Decl{{Agent: a}}
+	tree, problems := spec.Assemble(root, decls)
+	if problems = append(problems, checkFiles(decls)...); len(problems) > 0 {
+		var errs toml.Errors
+		for _, p := range problems {
+			errs = append(errs, &toml.Error{File: path, Line: 1, Column: 1, Message: p.Message, Hint: p.Hint})
+		}
+		return l, errs
+	}
+	tree.Patrol = spec.DefaultPatrol()
+	l.Tree = tree
+	return l, nil
 }
 
-// WriteAidefileReference writes the tables of an Aidefile, in Markdown.
-func WriteAidefileReference(w io.Writer) error { return writePage(w, aidefileHead, aidefileSections()) }
-
-const aidefileHead = `# The tables of an Aidefile
-
-<!-- Written by go generate from internal/config; changes belong there. -->
-
-What agents of Aidefiles are, how they run and how a project has them: [Aidefiles](aidefile.md). This page is the file itself: [TOML](https://toml.io),
-called ` + "`Aidefile`" + `, UTF-8 and at most 1 MiB large. What is not known is an error, in every table:
-
-` + "```" + `
-agents/uptime/Aidefile:6:1: unknown key "max_restart" in [daemon]; did you mean "max_restarts"?
-agents/uptime/Aidefile:7:11: restart is "on_failure", expected one of always, on-failure, never; did you mean "on-failure"?
-` + "```" + `
-
-A **duration** is a string with units: ` + "`\"500ms\"`, `\"10s\"`, `\"1h30m\"`, `\"7d\"`" + `.
-`
+// isAidefile reports whether a project is an Aidefile and nothing else.
+func isAidefile(path string) bool { return filepath.Base(path) == aidefile.FileName }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/coppice-dev/coppice/internal/config/configtest"
+	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
 // base is a valid file of three lines, to which the cases add something bad from line 4 on.
@@ -19,7 +22,7 @@ var badInput = []struct{ name, text, want string }{
 	{"cut in a character", base + "dir = \"\xc3", "4:8: the byte 0xc3 is not UTF-8; save it as UTF-8"},
 	{"UTF-16", "\xff\xfe[\x00", "1:1: the file is UTF-16, expected UTF-8; save it as UTF-8"},
 	{"zero byte", base + "dir = \"\x00\"\n", "4:8: a zero byte, expected text; remove it"},
-	{"too large", strings.Repeat("#", MaxFile+1), "1:1: the file has 1048577 bytes, expected at most 1048576; split the fleet into several projects"},
+	{"too large", strings.Repeat("#", toml.MaxFile+1), "1:1: the file has 1048577 bytes, expected at most 1048576; split the fleet into several projects"},
 	{"byte order mark and CRLF", "\xef\xbb\xbfx = 1\r\n" + base + "comand = 1\r\n", `
 		1:1: unknown key "x" in the file; docs/configuration.md lists all keys
 		5:1: unknown key "comand" in [[agent]]; did you mean "command"?`},
@@ -32,7 +35,7 @@ var badInput = []struct{ name, text, want string }{
 	{"bare key", base + "env = { Ä = \"1\" }\n", "4:9: not TOML: invalid character at start of key: U+00C4 'Ä'; quote keys of other letters than A to Z"},
 	{"doubled key in a line", base + "env = { \"Ä\" = \"1\", \"Ä\" = \"2\" }\n", `4:20: the key "Ä" is there twice, first in line 4, expected once; remove one of the two`},
 	{"doubled table", base + "[project]\n[project]\n", "5:2: not TOML: table project already exists"},
-	{"crowded table", base + "[agent.env]\n" + crowd(1001), "1005:1: a table of more than 1000 keys, expected at most that"},
+	{"crowded table", base + "[agent.env]\n" + configtest.Crowd(1001), "1005:1: a table of more than 1000 keys, expected at most that"},
 
 	// Unknown keys.
 	{"near", base + "comand = 1\nmax-restart = 1\nEnv = {}\ntcp = 1\n", `
@@ -338,15 +341,6 @@ func limits(all ...string) string {
 	return b.String()
 }
 
-// crowd is n variables, a line each.
-func crowd(n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, "A%d = \"\"\n", i)
-	}
-	return b.String()
-}
-
 // chain declares supervisors, three lines each, that each contain the next one named.
 func chain(names string) string {
 	var b strings.Builder
@@ -361,7 +355,7 @@ func TestBadInput(t *testing.T) {
 	for _, tt := range badInput {
 		t.Run(tt.name, func(t *testing.T) {
 			tree, err := Parse("f.toml", []byte(tt.text))
-			var errs Errors
+			var errs toml.Errors
 			if tree != nil || !errors.As(err, &errs) {
 				t.Fatalf("got tree %v and error %v, want Errors", tree, err)
 			}

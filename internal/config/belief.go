@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
 	jsonvalue "github.com/coppice-dev/coppice/internal/value"
 )
@@ -8,15 +9,15 @@ import (
 const beliefTypes = "any, bool, int, float, string, list, map"
 
 // beliefTable is one belief that is written as a table.
-func beliefTable() table[spec.Belief] {
-	return table[spec.Belief]{
-		header: "[agent.beliefs]",
-		doc: "What an agent keeps: named values that it reads and sets with `coppice agent belief`. Each key is " +
+func beliefTable() toml.Table[spec.Belief] {
+	return toml.Table[spec.Belief]{
+		Header: "[agent.beliefs]",
+		Doc: "What an agent keeps: named values that it reads and sets with `coppice agent belief`. Each key is " +
 			"the name of a belief, with a plain value, which is then the initial one and fixes the type, or with a " +
 			"table of the keys below. " +
 			"An agent that declares beliefs can set no others; one that declares none may keep what it likes, and " +
 			"all of that persists. A change of these holds from the next incarnation on. See [Beliefs](beliefs.md).",
-		example: `[[agent]]
+		Example: `[[agent]]
 name = "query-monitor"
 command = "./monitor.sh"
 
@@ -25,47 +26,47 @@ threshold = 100
 check_count = { type = "int", persistent = true }
 migrations = { type = "list", initial = ["0001"], persistent = true }
 `,
-		keys: []key[spec.Belief]{
-			{row{name: "type", typ: beliefTypes, def: "that of `initial`",
-				doc: "what it takes; anything else is refused. `any` takes null as well", also: []string{"kind"}},
-				word(jsonvalue.ParseType, func(b *spec.Belief) *jsonvalue.Type { return &b.Type })},
-			{row{name: "initial", typ: "value", def: "false, 0, \"\", [], {} or null, by `type`",
-				doc: "what it is before it has been set", also: []string{"default", "value", "init"}},
-				func(r *reader, v *value, into *spec.Belief) {
-					if initial, ok := r.json(v); ok {
+		Keys: []toml.Key[spec.Belief]{
+			{Name: "type", Type: beliefTypes, Default: "that of `initial`",
+				Doc: "what it takes; anything else is refused. `any` takes null as well", Also: []string{"kind"},
+				Read: toml.Word(jsonvalue.ParseType, func(b *spec.Belief) *jsonvalue.Type { return &b.Type })},
+			{Name: "initial", Type: "value", Default: "false, 0, \"\", [], {} or null, by `type`",
+				Doc: "what it is before it has been set", Also: []string{"default", "value", "init"},
+				Read: func(r *toml.Reader, v *toml.Value, into *spec.Belief) {
+					if initial, ok := r.JSON(v); ok {
 						into.Initial = initial
 					}
 				}},
-			{row{name: "persistent", typ: "boolean", def: "false", doc: "it outlives restarts of the agent, of the " +
+			{Name: "persistent", Type: "boolean", Default: "false", Doc: "it outlives restarts of the agent, of the " +
 				"daemon and of the machine. Otherwise each incarnation begins with `initial`",
-				also: []string{"persist", "durable"}},
-				flag(func(b *spec.Belief) *bool { return &b.Persistent })},
+				Also: []string{"persist", "durable"},
+				Read: toml.Bool(func(b *spec.Belief) *bool { return &b.Persistent })},
 		},
 	}
 }
 
-// beliefs reads the table of an agent's beliefs.
-func (r *reader) beliefs(v *value, into *agent) {
-	if !r.want(v, isTable, "a table of beliefs") {
+// readBeliefs reads the table of an agent's beliefs.
+func readBeliefs(r *toml.Reader, v *toml.Value, into *agent) {
+	if !r.Want(v, toml.KindTable, "a table of beliefs") {
 		return
 	}
-	for _, f := range v.fields {
-		b := spec.Belief{Name: f.name}
-		if f.kind != isTable {
-			if initial, ok := r.json(f); ok {
+	for _, f := range v.Fields {
+		b := spec.Belief{Name: f.Name}
+		if f.Kind != toml.KindTable {
+			if initial, ok := r.JSON(f); ok {
 				b.Initial, b.Type = initial, jsonvalue.Of(initial)
 			}
 			into.Beliefs = append(into.Beliefs, b)
 			continue
 		}
-		before := len(r.errs)
-		beliefTable().read(r, f, &b)
+		before := r.Count()
+		beliefTable().Read(r, f, &b)
 		switch {
-		case len(r.errs) > before:
-		case f.byName["type"] == nil && b.Initial == "":
-			r.fail(f.at, f, `write type = "any" if it may be anything`,
-				"the belief %s has neither type nor initial, expected at least one", bareKey(f.name))
-		case f.byName["type"] == nil:
+		case r.Count() > before:
+		case f.Field("type") == nil && b.Initial == "":
+			r.Fail(f, `write type = "any" if it may be anything`,
+				"the belief %s has neither type nor initial, expected at least one", toml.BareKey(f.Name))
+		case f.Field("type") == nil:
 			b.Type = jsonvalue.Of(b.Initial)
 		}
 		into.Beliefs = append(into.Beliefs, b)

@@ -15,6 +15,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
+	"github.com/coppice-dev/coppice/internal/config/configtest"
+	"github.com/coppice-dev/coppice/internal/config/gascity"
+	"github.com/coppice-dev/coppice/internal/config/grove"
+	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -176,7 +181,7 @@ func TestLimits(t *testing.T) {
 
 func TestErrorKeys(t *testing.T) {
 	_, err := Parse("f.toml", []byte(base+"shutdown.grace = 1\n[[agent]]\nname = \"b\"\ncommand = \"x\"\nenv = { \"a b\" = 1 }\n[project]\nnam = 1\n[[supervisor]]\nname = \"s\"\nchildren = [\"a\", \"x\"]\n"))
-	var errs Errors
+	var errs toml.Errors
 	if !errors.As(err, &errs) {
 		t.Fatal(err)
 	}
@@ -192,11 +197,11 @@ func TestErrorKeys(t *testing.T) {
 
 func TestManyErrors(t *testing.T) {
 	_, err := Parse("f.toml", []byte(strings.Repeat("[[agent]]\n", 10000)))
-	var errs Errors
-	if !errors.As(err, &errs) || len(errs) != maxErrors+1 {
-		t.Fatalf("got %d errors, want %d", len(errs), maxErrors+1)
+	var errs toml.Errors
+	if !errors.As(err, &errs) || len(errs) != toml.MaxErrors+1 {
+		t.Fatalf("got %d errors, want %d", len(errs), toml.MaxErrors+1)
 	}
-	if got, want := errs[maxErrors].Message, "19800 more errors, expected none"; got != want {
+	if got, want := errs[toml.MaxErrors].Message, "19800 more errors, expected none"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -213,7 +218,7 @@ func TestLargest(t *testing.T) {
 		"supervisors": "[[supervisor]]\nname = \"%[1]d\"\nchildren = [\"x%[1]d\"]\n",
 	} {
 		var b strings.Builder
-		for i := 0; b.Len() < MaxFile-100; i++ {
+		for i := 0; b.Len() < toml.MaxFile-100; i++ {
 			b.WriteString(strings.NewReplacer("%d", strconv.Itoa(i), "%[1]d", strconv.Itoa(i)).Replace(line))
 		}
 		before := used(t)
@@ -234,22 +239,11 @@ func used(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func write(t *testing.T, path, text string, mode fs.FileMode) string {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func TestLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "shop")
-	write(t, filepath.Join(dir, "bin", "tool"), "#!/bin/sh\n", 0o755)
-	write(t, filepath.Join(dir, "bin", "plain"), "text", 0o644)
-	write(t, filepath.Join(dir, "input"), "text", 0o644)
+	configtest.Write(t, filepath.Join(dir, "bin", "tool"), "#!/bin/sh\n", 0o755)
+	configtest.Write(t, filepath.Join(dir, "bin", "plain"), "text", 0o644)
+	configtest.Write(t, filepath.Join(dir, "input"), "text", 0o644)
 	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +276,7 @@ func TestLoad(t *testing.T) {
 			if tt.name == "no tmux" {
 				t.Setenv("PATH", filepath.Join(dir, "bin"))
 			}
-			path := write(t, filepath.Join(dir, FileName), "[[agent]]\nname = \"a\"\n"+strings.ReplaceAll(tt.text, "DIR", dir), 0o644)
+			path := configtest.Write(t, filepath.Join(dir, FileName), "[[agent]]\nname = \"a\"\n"+strings.ReplaceAll(tt.text, "DIR", dir), 0o644)
 			tree, err := Load(path)
 			if tt.want == "" {
 				if err != nil {
@@ -307,7 +301,7 @@ func TestLoad(t *testing.T) {
 // TestLoadUnreadable: what is no file of a sensible size is not read, and never waited for.
 func TestLoadUnreadable(t *testing.T) {
 	dir := t.TempDir()
-	large := write(t, filepath.Join(dir, "large"), "", 0o644)
+	large := configtest.Write(t, filepath.Join(dir, "large"), "", 0o644)
 	if err := os.Truncate(large, 100<<20); err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +329,7 @@ func TestLoadUnreadable(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	root := t.TempDir()
-	want := write(t, filepath.Join(root, "a", FileName), "", 0o644)
+	want := configtest.Write(t, filepath.Join(root, "a", FileName), "", 0o644)
 	deep := filepath.Join(root, "a", "b", "c")
 	if err := os.MkdirAll(deep, 0o755); err != nil {
 		t.Fatal(err)
@@ -355,7 +349,7 @@ func TestFind(t *testing.T) {
 }
 
 func TestTemplate(t *testing.T) {
-	if _, err := Load(write(t, filepath.Join(t.TempDir(), FileName), Template, 0o644)); err != nil {
+	if _, err := Load(configtest.Write(t, filepath.Join(t.TempDir(), FileName), Template, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -363,9 +357,9 @@ func TestTemplate(t *testing.T) {
 // TestPagesAreCurrent: what is generated was generated.
 func TestPagesAreCurrent(t *testing.T) {
 	for page, write := range map[string]func(io.Writer) error{
-		"configuration.md": WriteReference, "coppice.schema.json": WriteSchema, "gascity.md": WriteCityReference,
-		"grove.md": WriteGroveReference, "grove.schema.json": WriteGroveSchema,
-		"aidefile-reference.md": WriteAidefileReference, "aidefile.schema.json": WriteAidefileSchema,
+		"configuration.md": WriteReference, "coppice.schema.json": WriteSchema, "gascity.md": gascity.WriteReference,
+		"grove.md": grove.WriteReference, "grove.schema.json": grove.WriteSchema,
+		"aidefile-reference.md": aidefileconfig.WriteReference, "aidefile.schema.json": aidefileconfig.WriteSchema,
 	} {
 		var want bytes.Buffer
 		if err := write(&want); err != nil {
@@ -384,26 +378,13 @@ func TestPagesAreCurrent(t *testing.T) {
 // TestReferenceExamples: what the reference page shows is valid, and every table has an example.
 func TestReferenceExamples(t *testing.T) {
 	for _, s := range sections() {
-		text := s.example
+		text := s.Example
 		if !strings.Contains(text, "[[agent]]") {
 			text += base
 		}
 		if _, err := Parse("f.toml", []byte(text)); err != nil {
-			t.Errorf("%s: %v", s.header, err)
+			t.Errorf("%s: %v", s.Header, err)
 		}
-		checkRows(t, s)
-	}
-}
-
-// checkRows fails where the page would lack an example or show a broken table.
-func checkRows(t *testing.T, s section) {
-	t.Helper()
-	if (s.example == "") != (s.header == "") {
-		t.Errorf("%q has the example %q", s.header, s.example)
-	}
-	for _, k := range s.rows {
-		if k.name == "" || k.typ == "" || k.doc == "" || strings.Contains(k.typ+k.def+k.doc, "|") {
-			t.Errorf("%s: the row of %q is not complete, or breaks the table", s.header, k.name)
-		}
+		configtest.CheckRows(t, s)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/coppice-dev/coppice/internal/account"
+	"github.com/coppice-dev/coppice/internal/config/envfile"
+	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/lookpath"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -86,7 +88,7 @@ func (c *fileCheck) dir() bool {
 	case errors.Is(err, fs.ErrNotExist):
 		c.problem("create it with mkdir", "the directory "+spec.Quote(dir)+" does not exist", "dir")
 	case err != nil:
-		c.problem("", "the directory "+spec.Quote(dir)+" cannot be used: "+reason(err).Error(), "dir")
+		c.problem("", "the directory "+spec.Quote(dir)+" cannot be used: "+toml.Reason(err).Error(), "dir")
 	case !info.IsDir():
 		c.problem("", "dir is "+spec.Quote(dir)+", not a directory, expected one", "dir")
 	default:
@@ -119,7 +121,7 @@ func (c *fileCheck) command(argv []string, path ...string) {
 	case errors.Is(err, fs.ErrNotExist):
 		c.problem("install it, or write its path", "the command "+name+" is not in PATH", path...)
 	default:
-		c.problem("", "the command "+name+" cannot be run: "+reason(err).Error(), path...)
+		c.problem("", "the command "+name+" cannot be run: "+toml.Reason(err).Error(), path...)
 	}
 }
 
@@ -193,7 +195,7 @@ func (c *fileCheck) user(may func() error) {
 // envFiles reads the files of the environment.
 func (c *fileCheck) envFiles() {
 	for i, file := range c.agent.EnvFiles {
-		vars, err := ReadEnvFile(file)
+		vars, err := envfile.Read(file)
 		if err != nil {
 			c.problem("", "env_file: "+err.Error(), "env_file", strconv.Itoa(i))
 		} else if path, ok := vars["PATH"]; ok {
@@ -212,10 +214,13 @@ func (c *fileCheck) stdin() {
 	case errors.Is(err, fs.ErrNotExist):
 		c.problem("", "the input file "+spec.Quote(file)+" does not exist, expected a file or \"null\"", "stdin")
 	case err != nil:
-		c.problem("", "the input file "+spec.Quote(file)+" cannot be used: "+reason(err).Error(), "stdin")
+		c.problem("", "the input file "+spec.Quote(file)+" cannot be used: "+toml.Reason(err).Error(), "stdin")
 	case !info.Mode().IsRegular() && info.Mode()&fs.ModeCharDevice == 0:
 		// A FIFO could keep the start waiting for ever.
-		c.problem("", "the input file "+spec.Quote(file)+" is a "+fileType(info.Mode())+", expected a regular file",
-			"stdin")
+		c.problem(
+			"",
+			"the input file "+spec.Quote(file)+" is a "+toml.FileType(info.Mode())+", expected a regular file",
+			"stdin",
+		)
 	}
 }

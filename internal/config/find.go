@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
 // ErrUnread is the error of Loaded.Find if a file could not be read or parsed.
@@ -30,16 +32,16 @@ func (l *Loaded) WriteTOML(w io.Writer) error {
 	if l.document == nil {
 		return nil
 	}
-	return writeDocument(w, l.document)
+	return toml.Write(w, l.document)
 }
 
 // Values returns all values that the files state and that hold, in the order of the
 // tables. A list is one value.
-func (l *Loaded) Values() []Origin {
+func (l *Loaded) Values() []toml.Origin {
 	if l.document == nil {
-		return []Origin{}
+		return []toml.Origin{}
 	}
-	return valuesOf(l.document)
+	return toml.Values(l.document)
 }
 
 // Keys returns the keys of all values, for completions.
@@ -53,13 +55,13 @@ func (l *Loaded) Keys() []string {
 
 // Find returns what files state about a key: one value, all below a table, or what has
 // been removed. Its error is an *UnsetError for a key that could be set and is not.
-func (l *Loaded) Find(key string) ([]Origin, error) {
+func (l *Loaded) Find(key string) ([]toml.Origin, error) {
 	if l.document == nil {
 		return nil, ErrUnread
 	}
-	return findKey(l.document, key, func(segments []string) error {
+	return toml.Find(l.document, key, func(segments []string) error {
 		if r := rowOf(segments); r != nil {
-			return &UnsetError{key, r.def, r.doc}
+			return &UnsetError{key, r.Default, r.Doc}
 		}
 		return nil
 	})
@@ -67,7 +69,7 @@ func (l *Loaded) Find(key string) ([]Origin, error) {
 
 // rowOf is the row that documents a key: agent.NAME.shutdown.grace is in
 // [agent.shutdown]. It is nil if there is none.
-func rowOf(segments []string) *row {
+func rowOf(segments []string) *toml.Row {
 	if len(segments) > 2 && (segments[0] == "agent" || segments[0] == "supervisor") {
 		segments = append([]string{segments[0]}, segments[2:]...)
 	}
@@ -79,8 +81,8 @@ func rowOf(segments []string) *row {
 	}
 	table, key := strings.Join(segments[:len(segments)-1], "."), segments[len(segments)-1]
 	for _, s := range sections() {
-		if strings.Trim(s.header, "[]") == table {
-			if r := s.row(key); r != nil {
+		if strings.Trim(s.Header, "[]") == table {
+			if r := s.Row(key); r != nil {
 				return r
 			}
 		}

@@ -10,6 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/coppice-dev/coppice/internal/config/configtest"
+	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
 // FuzzFiles: whatever two files say, nothing panics, each error has a place in
@@ -36,20 +39,20 @@ func FuzzFiles(f *testing.F) {
 		if l.Tree != nil {
 			t.Fatalf("got tree %v and error %v", l.Tree, err)
 		}
-		var errs Errors
+		var errs toml.Errors
 		if !errors.As(err, &errs) || len(errs) == 0 {
 			t.Fatalf("got error %v", err)
 		}
-		byFile := map[string]Errors{}
+		byFile := map[string]toml.Errors{}
 		for _, e := range errs {
 			byFile[e.File] = append(byFile[e.File], e)
 		}
 		for file, errs := range byFile {
 			switch file {
 			case name:
-				checkErrors(t, []byte(first), errs)
+				configtest.CheckErrors(t, []byte(first), errs)
 			case other:
-				checkErrors(t, []byte(second), errs)
+				configtest.CheckErrors(t, []byte(second), errs)
 			default:
 				t.Errorf("%v: not one of the files", errs)
 			}
@@ -65,7 +68,7 @@ func checkShown(t *testing.T, l *Loaded, path string) {
 		t.Fatal(err)
 	}
 	again, err := Parse(path, b.Bytes())
-	if b.Len() > MaxFile {
+	if b.Len() > toml.MaxFile {
 		return // which several files may come to
 	}
 	if err != nil {

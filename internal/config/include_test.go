@@ -13,31 +13,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/coppice-dev/coppice/internal/config/configtest"
+	"github.com/coppice-dev/coppice/internal/config/fileset"
+	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
-
-// project writes the files of an archive into a new directory called shop.
-func project(t testing.TB, archive string) (dir string) {
-	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir = filepath.Join(dir, "shop")
-	for _, f := range txtar.Parse([]byte(archive)).Files {
-		path := filepath.Join(dir, f.Name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, f.Data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
 
 const split = `
 -- coppice.toml --
@@ -95,7 +77,7 @@ max_restarts = 9
 `
 
 func TestInclude(t *testing.T) {
-	dir := project(t, split)
+	dir := configtest.Project(t, split)
 	l, err := LoadUnchecked(filepath.Join(dir, "coppice.toml"))
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +131,7 @@ func TestInclude(t *testing.T) {
 
 // TestRevision: it changes with every file, and with nothing else.
 func TestRevision(t *testing.T) {
-	dir := project(t, split)
+	dir := configtest.Project(t, split)
 	path := filepath.Join(dir, "coppice.toml")
 	revision := func() string {
 		l, _ := LoadUnchecked(path)
@@ -163,7 +145,7 @@ func TestRevision(t *testing.T) {
 	for _, change := range []struct{ file, text string }{
 		{"agents/new.toml", "# new\n"}, {"daemon.toml", "[daemon]\n"}, {"agents/web.toml", "not TOML"}, {"coppice.toml", "# nothing\n"},
 	} {
-		write(t, filepath.Join(dir, change.file), change.text, 0o644)
+		configtest.Write(t, filepath.Join(dir, change.file), change.text, 0o644)
 		r := revision()
 		if what, ok := seen[r]; ok {
 			t.Errorf("after %s it is that of %s", change.file, what)
@@ -235,9 +217,9 @@ func TestIncludeErrors(t *testing.T) {
 			coppice.toml:10:18: grace is "-1s", negative, expected a duration such as "10s" or "1h30m"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Chdir(project(t, tt.archive))
+			t.Chdir(configtest.Project(t, tt.archive))
 			l, err := LoadUnchecked("coppice.toml")
-			var errs Errors
+			var errs toml.Errors
 			if l.Tree != nil || !errors.As(err, &errs) {
 				t.Fatalf("got %v and error %v, want Errors", l.Tree, err)
 			}
@@ -258,7 +240,7 @@ func TestIncludeErrors(t *testing.T) {
 
 // TestIncludeElsewhere: errors name files as the path of the first one does.
 func TestIncludeElsewhere(t *testing.T) {
-	dir := project(t, "-- coppice.toml --\ninclude = [\"a/x.toml\"]\n-- a/x.toml --\nx = 1\n")
+	dir := configtest.Project(t, "-- coppice.toml --\ninclude = [\"a/x.toml\"]\n-- a/x.toml --\nx = 1\n")
 	t.Chdir(filepath.Dir(dir))
 	for path, want := range map[string]string{
 		"shop/coppice.toml":                "shop/a/x.toml:1:1: ",
@@ -272,7 +254,7 @@ func TestIncludeElsewhere(t *testing.T) {
 }
 
 func TestIncludeUnreadable(t *testing.T) {
-	t.Chdir(project(t, "-- coppice.toml --\ninclude = [\"loop\", \"fifo\", \"large\", \"latin\", \"utf16\", \"gone\", \"bom\"]\n"+base))
+	t.Chdir(configtest.Project(t, "-- coppice.toml --\ninclude = [\"loop\", \"fifo\", \"large\", \"latin\", \"utf16\", \"gone\", \"bom\"]\n"+base))
 	if err := errors.Join(os.Symlink("loop", "loop"), syscall.Mkfifo("fifo", 0o600), os.WriteFile("large", nil, 0o600), os.Truncate("large", 100<<20),
 		os.WriteFile("latin", []byte("# caf\xe9\n"), 0o600), os.WriteFile("utf16", []byte("\xff\xfex\x00"), 0o600), os.Symlink("nowhere/at/all", "gone"),
 		os.WriteFile("bom", []byte("\xef\xbb\xbf[daemon]\r\npatrol_interval = \"1h\"\r\n"), 0o600)); err != nil {
@@ -296,7 +278,7 @@ func TestIncludeUnreadable(t *testing.T) {
 	if len(l.Sources) != 8 {
 		t.Errorf("sources %q, want all of them", l.Sources)
 	}
-	write(t, "coppice.toml", "include = [\"bom\"]\n"+base, 0o644)
+	configtest.Write(t, "coppice.toml", "include = [\"bom\"]\n"+base, 0o644)
 	if l, err = LoadUnchecked("coppice.toml"); err != nil || l.Tree.Patrol.Interval != time.Hour {
 		t.Errorf("a byte order mark and CRLF: %v", err)
 	}
@@ -313,10 +295,10 @@ func TestIncludeUnreadable(t *testing.T) {
 
 // TestIncludeBounds: a directory of any size, and files of any number.
 func TestIncludeBounds(t *testing.T) {
-	dir := project(t, "-- coppice.toml --\ninclude = [\"a/*.toml\"]\n"+base)
+	dir := configtest.Project(t, "-- coppice.toml --\ninclude = [\"a/*.toml\"]\n"+base)
 	t.Chdir(dir)
-	for i := range MaxIncludes + 1 {
-		write(t, fmt.Sprintf("a/%04d.toml", i), "", 0o644)
+	for i := range fileset.MaxIncludes + 1 {
+		configtest.Write(t, fmt.Sprintf("a/%04d.toml", i), "", 0o644)
 	}
 	check := func(want string) {
 		t.Helper()
@@ -325,18 +307,18 @@ func TestIncludeBounds(t *testing.T) {
 		}
 	}
 	check(`coppice.toml:1:12: "a/*.toml": too many: more than 1000 files match, expected at most that`)
-	write(t, "coppice.toml", "include = [\"a/0*.toml\", \"a/1*.toml\"]\n"+base, 0o644)
+	configtest.Write(t, "coppice.toml", "include = [\"a/0*.toml\", \"a/1*.toml\"]\n"+base, 0o644)
 	check(`coppice.toml:1:25: more than 1000 files are included, expected at most that; put several agents into one file`)
 	for i := range 5 {
-		write(t, fmt.Sprintf("b/%d.toml", i), strings.Repeat("#", MaxFile), 0o644)
+		configtest.Write(t, fmt.Sprintf("b/%d.toml", i), strings.Repeat("#", toml.MaxFile), 0o644)
 	}
-	write(t, "coppice.toml", "include = [\"b/*.toml\"]\n"+base, 0o644)
+	configtest.Write(t, "coppice.toml", "include = [\"b/*.toml\"]\n"+base, 0o644)
 	check(`coppice.toml:1:12: "b/3.toml" makes 4194368 bytes of all files, expected at most 4194304; split the fleet into several projects`)
 }
 
 // TestWatchDirs: what may appear, and what is linked to, is watched where it would be seen.
 func TestWatchDirs(t *testing.T) {
-	dir := project(t, "-- coppice.toml --\ninclude = [\"conf/x.toml\", \"agents/*/a.toml\", \"none/deep/*.toml\", \"later/x.toml\"]\n"+base+"-- store/v1/x.toml --\n-- agents/one/a.toml --\n-- agents/two/b.toml --\n")
+	dir := configtest.Project(t, "-- coppice.toml --\ninclude = [\"conf/x.toml\", \"agents/*/a.toml\", \"none/deep/*.toml\", \"later/x.toml\"]\n"+base+"-- store/v1/x.toml --\n-- agents/one/a.toml --\n-- agents/two/b.toml --\n")
 	if err := os.Symlink("store/v1", filepath.Join(dir, "conf")); err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +342,7 @@ func TestWatchDirs(t *testing.T) {
 	if err := errors.Join(os.Rename(elsewhere, dir), os.MkdirAll(filepath.Join(dir, "later"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "later/x.toml"), "", 0o644)
+	configtest.Write(t, filepath.Join(dir, "later/x.toml"), "", 0o644)
 	if l, err = LoadUnchecked(path); err != nil || len(l.WatchDirs) != len(want)+1 {
 		t.Errorf("after it came back: %v, %q", err, l.WatchDirs)
 	}
@@ -371,7 +353,7 @@ func TestWatchDirs(t *testing.T) {
 
 // TestNamepoolSource: a file of names decides, too.
 func TestNamepoolSource(t *testing.T) {
-	dir := project(t, "-- coppice.toml --\n[[agent]]\nname = \"w\"\ncommand = \"sleep 1\"\npool = { namepool = \"names/crew\" }\n-- names/crew --\nann\n")
+	dir := configtest.Project(t, "-- coppice.toml --\n[[agent]]\nname = \"w\"\ncommand = \"sleep 1\"\npool = { namepool = \"names/crew\" }\n-- names/crew --\nann\n")
 	path := filepath.Join(dir, "coppice.toml")
 	l, err := LoadAll(path)
 	if err != nil {
@@ -382,7 +364,7 @@ func TestNamepoolSource(t *testing.T) {
 		t.Errorf("sources %q, directories %q", l.Sources, l.WatchDirs)
 	}
 	first := l.Revision
-	write(t, crew, "ben\n", 0o644)
+	configtest.Write(t, crew, "ben\n", 0o644)
 	if l, _ = LoadAll(path); l.Revision == first {
 		t.Error("the revision does not know of it")
 	}

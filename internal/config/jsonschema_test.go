@@ -1,126 +1,49 @@
 package config
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
-	"github.com/pelletier/go-toml/v2"
 	"pgregory.net/rapid"
+
+	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
+	"github.com/coppice-dev/coppice/internal/config/configtest"
+	"github.com/coppice-dev/coppice/internal/config/grove"
 )
-
-func compiled(t testing.TB, write func(io.Writer) error) *jsonschema.Resolved {
-	t.Helper()
-	var text bytes.Buffer
-	if err := write(&text); err != nil {
-		t.Fatal(err)
-	}
-	schema := new(jsonschema.Schema)
-	if err := json.Unmarshal(text.Bytes(), schema); err != nil {
-		t.Fatal(err)
-	}
-	s, err := schema.Resolve(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// inJSON is a TOML file as an editor hands it to a schema. It reports false if
-// JSON has nothing for what is in it.
-func inJSON(t testing.TB, text string) (any, bool) {
-	t.Helper()
-	var document map[string]any
-	if err := toml.Unmarshal([]byte(text), &document); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	if strange(document) {
-		return nil, false
-	}
-	data, err := json.Marshal(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var v any
-	if err := json.Unmarshal(data, &v); err != nil {
-		t.Fatal(err)
-	}
-	return v, true
-}
-
-func strange(v any) bool {
-	switch v := v.(type) {
-	case float64:
-		return math.IsInf(v, 0) || math.IsNaN(v)
-	case map[string]any:
-		for _, e := range v {
-			if strange(e) {
-				return true
-			}
-		}
-	case []any:
-		for _, e := range v {
-			if strange(e) {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // TestSchemaValid: what the reader takes, the schema takes.
 func TestSchemaValid(t *testing.T) {
 	texts := []string{everything, Template, "", "[[patches.agent]]\nname = \"a\"\nshutdown.grace = \"1s\"\non_start = { timeout = \"1s\" }\ncommand_append = [\"x\"]\nenv_remove = [\"A\"]\nready.timeout = \"3s\"\n[[patches.supervisor]]\nname = \"s\"\nchildren_append = [\"a\"]\n"}
 	for _, s := range sections() {
-		if s.example != "" {
-			texts = append(texts, s.example)
+		if s.Example != "" {
+			texts = append(texts, s.Example)
 		}
 	}
 	file, err := os.ReadFile("../../examples/fleet/coppice.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := compiled(t, WriteSchema)
+	s := configtest.Compiled(t, WriteSchema)
 	for _, text := range append(texts, string(file)) {
-		if v, ok := inJSON(t, text); !ok || s.Validate(v) != nil {
+		if v, ok := configtest.InJSON(t, text); !ok || s.Validate(v) != nil {
 			t.Errorf("%v\n%s", s.Validate(v), text)
 		}
 	}
 	rapid.Check(t, func(r *rapid.T) {
 		text := print(someTree(r))
-		if v, ok := inJSON(t, text); !ok || s.Validate(v) != nil {
+		if v, ok := configtest.InJSON(t, text); !ok || s.Validate(v) != nil {
 			r.Fatalf("%v\n%s", s.Validate(v), text)
 		}
 	})
-	groves, err := filepath.Glob("../../examples/sage/*/grove.toml")
-	if err != nil || len(groves) == 0 {
-		t.Fatal("no example of a grove.toml", err)
-	}
-	s = compiled(t, WriteGroveSchema)
-	for _, path := range groves {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v, ok := inJSON(t, string(text)); !ok || s.Validate(v) != nil {
-			t.Errorf("%s: %v", path, s.Validate(v))
-		}
-	}
-	if v, ok := inJSON(t, wholeGrove); !ok || s.Validate(v) != nil {
-		t.Error(s.Validate(v))
-	}
 }
 
 // TestSchemaInvalid: what is wrong by itself is wrong for the schema, too.
 func TestSchemaInvalid(t *testing.T) {
-	s := compiled(t, WriteSchema)
+	s := configtest.Compiled(t, WriteSchema)
 	for _, text := range []string{
 		base + "comand = 1\n", "x = 1\n", "agent = 1\n", "[agent]\nname = \"a\"\n", "[[agent]]\nname = \"a\"\n", "[[agent]]\ncommand = \"a\"\n", base + "name2 = 1\n",
 		base + "restart = \"sometimes\"\n", base + "backoff = \"cubic\"\n", base + "backoff.base = 1\n", base + "backoff.base = \"1\"\n", base + "backoff.base = \"0s\"\n",
@@ -135,7 +58,7 @@ func TestSchemaInvalid(t *testing.T) {
 		"[[supervisor]]\nname = \"s\"\n", "[[supervisor]]\nname = \"s\"\nchildren = \"a\"\n", "[[patches.agent]]\n", "[[patches.agent]]\nname = \"a\"\nx = 1\n", "[[patches.agent]]\nname = \"a\"\nname_append = []\n",
 		"[[patches.agent]]\nname = \"a\"\ncommand_append = \"x\"\n", "[[patches.rig]]\n", "[patches.agent]\nname = \"a\"\n",
 	} {
-		v, ok := inJSON(t, text)
+		v, ok := configtest.InJSON(t, text)
 		if !ok || s.Validate(v) == nil {
 			t.Errorf("valid:\n%s", text)
 		}
@@ -157,12 +80,12 @@ func FuzzSchema(f *testing.F) {
 			f.Add([]byte(tt.text))
 		}
 	}
-	s := compiled(f, WriteSchema)
+	s := configtest.Compiled(f, WriteSchema)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, err := Parse("/x/f.toml", data); err != nil {
 			return
 		}
-		if v, ok := inJSON(t, strings.TrimPrefix(string(data), "\xef\xbb\xbf")); ok && s.Validate(v) != nil {
+		if v, ok := configtest.InJSON(t, strings.TrimPrefix(string(data), "\xef\xbb\xbf")); ok && s.Validate(v) != nil {
 			t.Errorf("%v\n%s", s.Validate(v), data)
 		}
 	})
@@ -172,17 +95,17 @@ func FuzzSchema(f *testing.F) {
 // the documentation, is right for the schema of its kind.
 func TestSchemaOfExamples(t *testing.T) {
 	schemas := map[string]*jsonschema.Resolved{
-		"coppice": compiled(t, WriteSchema), "grove": compiled(t, WriteGroveSchema), "aidefile": compiled(t, WriteAidefileSchema),
+		"coppice": configtest.Compiled(t, WriteSchema), "grove": configtest.Compiled(t, grove.WriteSchema), "aidefile": configtest.Compiled(t, aidefileconfig.WriteSchema),
 	}
 	checked := 0
 	check := func(where, kind, text string) {
 		checked++
-		if v, ok := inJSON(t, text); !ok || schemas[kind].Validate(v) != nil {
+		if v, ok := configtest.InJSON(t, text); !ok || schemas[kind].Validate(v) != nil {
 			t.Errorf("%s: %v\n%s", where, schemas[kind].Validate(v), text)
 		}
 	}
 	err := filepath.WalkDir("../../examples", func(path string, _ os.DirEntry, err error) error {
-		kind, ok := map[string]string{FileName: "coppice", GroveName: "grove", "Aidefile": "aidefile"}[filepath.Base(path)]
+		kind, ok := map[string]string{FileName: "coppice", grove.FileName: "grove", "Aidefile": "aidefile"}[filepath.Base(path)]
 		if err != nil || !ok {
 			return err
 		}

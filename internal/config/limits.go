@@ -5,74 +5,75 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-func limitsTable() table[spec.Limits] {
-	return table[spec.Limits]{
-		header: "[agent.limits]",
-		doc: "What an agent may use at most. Without a key there is no limit but that of the system. [The " +
+func limitsTable() toml.Table[spec.Limits] {
+	return toml.Table[spec.Limits]{
+		Header: "[agent.limits]",
+		Doc: "What an agent may use at most. Without a key there is no limit but that of the system. [The " +
 			"daemon](daemon.md) says what a limit holds for and what comes of reaching it.",
-		example: `[[agent]]
+		Example: `[[agent]]
 name = "indexer"
 command = "./index.sh"
 limits = { memory = "2GiB", open_files = 4096, processes = 200 }
 `,
-		keys: []key[spec.Limits]{
-			{row{name: "memory", typ: "size", doc: "at least 1 MiB",
-				also: []string{"mem", "max_memory", "memory_max", "memory_limit", "ram"}},
-				func(r *reader, v *value, into *spec.Limits) {
-					if n, ok := r.size(v); ok {
+		Keys: []toml.Key[spec.Limits]{
+			{Name: "memory", Type: "size", Doc: "at least 1 MiB",
+				Also: []string{"mem", "max_memory", "memory_max", "memory_limit", "ram"},
+				Read: func(r *toml.Reader, v *toml.Value, into *spec.Limits) {
+					if n, ok := r.Size(v); ok {
 						into.Memory = n
 					}
 				}},
-			{row{name: "cpu", typ: "number", doc: "cores: `0.5` is half of one, `2` is two",
-				also: []string{"cpus", "cores", "cpu_limit", "cpu_quota"}},
-				func(r *reader, v *value, into *spec.Limits) {
-					if n, ok := r.cores(v); ok {
+			{Name: "cpu", Type: "number", Doc: "cores: `0.5` is half of one, `2` is two",
+				Also: []string{"cpus", "cores", "cpu_limit", "cpu_quota"},
+				Read: func(r *toml.Reader, v *toml.Value, into *spec.Limits) {
+					if n, ok := readCores(r, v); ok {
 						into.CPU = n
 					}
 				}},
-			{row{name: "open_files", typ: "integer", doc: "file descriptors of each process",
-				also: []string{"nofile", "files", "max_open_files", "fds"}},
-				count(func(l *spec.Limits) *uint64 { return &l.OpenFiles })},
-			{row{name: "processes", typ: "integer", doc: "processes and threads",
-				also: []string{"nproc", "pids", "tasks", "threads", "max_processes"}},
-				count(func(l *spec.Limits) *uint64 { return &l.Processes })},
+			{Name: "open_files", Type: "integer", Doc: "file descriptors of each process",
+				Also: []string{"nofile", "files", "max_open_files", "fds"},
+				Read: count(func(l *spec.Limits) *uint64 { return &l.OpenFiles })},
+			{Name: "processes", Type: "integer", Doc: "processes and threads",
+				Also: []string{"nproc", "pids", "tasks", "threads", "max_processes"},
+				Read: count(func(l *spec.Limits) *uint64 { return &l.Processes })},
 		},
 	}
 }
 
 // count is the read function of a key whose value is a number of things.
-func count[T any](field func(*T) *uint64) func(*reader, *value, *T) {
-	return func(r *reader, v *value, into *T) {
-		if n, ok := r.integer(v, 1, spec.MaxCount, fmt.Sprintf("an integer from 1 to %d", spec.MaxCount)); ok {
+func count[T any](field func(*T) *uint64) func(*toml.Reader, *toml.Value, *T) {
+	return func(r *toml.Reader, v *toml.Value, into *T) {
+		if n, ok := r.Integer(v, 1, spec.MaxCount, fmt.Sprintf("an integer from 1 to %d", spec.MaxCount)); ok {
 			*field(into) = uint64(n)
 		}
 	}
 }
 
-// cores reads a number of cores above zero.
-func (r *reader) cores(v *value) (float64, bool) {
+// readCores reads a number of cores above zero.
+func readCores(r *toml.Reader, v *toml.Value) (float64, bool) {
 	const expected = "a number of cores such as 0.5 or 2"
-	if v.kind == isInteger {
-		n, ok := r.integer(v, 1, spec.MaxCPU, expected)
+	if v.Kind == toml.KindInteger {
+		n, ok := r.Integer(v, 1, spec.MaxCPU, expected)
 		return float64(n), ok
 	}
-	if v.kind == isString {
+	if v.Kind == toml.KindString {
 		hint := ""
-		if _, err := strconv.ParseFloat(v.text, 64); err == nil {
-			hint = "write " + v.text + " without quotes"
+		if _, err := strconv.ParseFloat(v.Text, 64); err == nil {
+			hint = "write " + v.Text + " without quotes"
 		}
-		r.fail(v.at, v, hint, "%s is %v, expected %s", r.label(v), v.kind, expected)
+		r.Fail(v, hint, "%s is %v, expected %s", r.Label(v), v.Kind, expected)
 		return 0, false
 	}
-	if !r.want(v, isFloat, expected) {
+	if !r.Want(v, toml.KindFloat, expected) {
 		return 0, false
 	}
-	n, err := strconv.ParseFloat(strings.ReplaceAll(v.text, "_", ""), 64)
+	n, err := strconv.ParseFloat(strings.ReplaceAll(v.Text, "_", ""), 64)
 	if err != nil || !(n > 0) {
-		r.fail(v.at, v, "", "%s is %s, expected %s", r.label(v), v.text, expected)
+		r.Fail(v, "", "%s is %s, expected %s", r.Label(v), v.Text, expected)
 		return 0, false
 	}
 	return n, true // the rest is checked with the others

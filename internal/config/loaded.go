@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/coppice-dev/coppice/internal/config/fileset"
+	"github.com/coppice-dev/coppice/internal/config/setting"
+	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -12,7 +15,7 @@ type Loaded struct {
 	// Tree is nil if there is an error.
 	Tree *spec.Tree
 	// Notices are what is said in vain, in the order of the files.
-	Notices []*Notice
+	Notices []*toml.Notice
 	// Sources are the absolute paths of all files that were read, or were to
 	// be: the first one is the file itself. Those that are named but do not
 	// exist are among them.
@@ -27,7 +30,7 @@ type Loaded struct {
 	// not in it.
 	Revision string
 
-	document *value // nil if something could not be read or parsed
+	document *toml.Value // nil if something could not be read or parsed
 }
 
 // LoadAll is Load, and tells what the tree was made of. Its first result is
@@ -43,56 +46,56 @@ func loadAll(path string, further func([]spec.Decl) []spec.Problem) (*Loaded, er
 	if err != nil {
 		return &Loaded{}, fmt.Errorf("finding the directory of %s: %w", path, err)
 	}
-	g := newFiles(path, absolute, fleet)
+	g := fileset.New(path, absolute, fleet)
 	if isAidefile(path) {
 		l, err := loadAlone(g, path, absolute)
-		l.Sources, l.WatchDirs, l.Revision = g.sourcePaths(), g.watchDirs(), g.revision()
+		l.Sources, l.WatchDirs, l.Revision = g.SourcePaths(), g.WatchDirs(), g.Revision()
 		return l, err
 	}
 	l := &Loaded{}
-	if data, e := g.first(path, absolute); e != nil {
-		err = Errors{e}
+	if data, e := g.First(path, absolute); e != nil {
+		err = toml.Errors{e}
 	} else {
-		l, err = load(path, g.dir, data, g, further)
+		l, err = load(path, g.Dir, data, g, further)
 	}
-	l.Sources, l.WatchDirs, l.Revision = g.sourcePaths(), g.watchDirs(), g.revision()
+	l.Sources, l.WatchDirs, l.Revision = g.SourcePaths(), g.WatchDirs(), g.Revision()
 	return l, err
 }
 
 // load makes a tree of data, the content of a file, and of what g finds
 // included. Without g nothing can be. The result is never nil.
-func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) []spec.Problem) (*Loaded, error) {
+func load(name, dir string, data []byte, g *fileset.Set, further func([]spec.Decl) []spec.Problem) (*Loaded, error) {
 	l := &Loaded{}
-	r, document, err := open(name, data, fleet, sections())
+	r, document, err := toml.Open(name, data, fleet, sections())
 	if err != nil {
 		return l, err
 	}
-	r.src.dir = dir
+	r.Source.Dir = dir
 	if g == nil {
-		g = &gatherer{}
-		if list := document.byName["include"]; list != nil {
-			r.fail(list.key, list, "", "include cannot be followed here, expected a file by itself")
+		g = &fileset.Set{}
+		if list := document.Field("include"); list != nil {
+			r.FailKey(list, "", "include cannot be followed here, expected a file by itself")
 		}
-	} else if g.r = r; !g.include(document) {
-		return l, r.errors()
+	} else if g.Reader = r; !g.Include(document) {
+		return l, r.Errors()
 	}
-	document.remove("include")
-	f := file{root: spec.Node{Name: projectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()}}
+	document.Remove("include")
+	f := file{root: spec.Node{Name: setting.ProjectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()}}
 	if translate := formatOf(name).translate; translate != nil {
 		f.standing.translation = translate(r, document, dir, g)
-		document = f.standing.translation.document
+		document = f.standing.translation.Document
 	} else {
-		r.patch(document, ownPatches())
+		r.Patch(document, ownPatches())
 	}
 	l.document = document
-	fileTable().read(r, document, &f)
-	r.persistence(&f, dir)
-	r.program(&f, dir, further != nil)
+	fileTable().Read(r, document, &f)
+	finishPersistence(r, &f, dir)
+	resolveProgram(r, &f, dir, further != nil)
 	f.patrol.apply(f.agents, f.supervisors, f.limit)
 	if further != nil {
-		r.namepools(&f, dir, g)
+		readNamepools(r, &f, dir, g)
 	}
-	standing := r.orders(&f, dir, g, further != nil)
+	standing := readOrders(r, &f, dir, g, further != nil)
 	// A city may have packs for rigs that it does not have yet.
 	f.root.Bare = len(standing) > 0 || f.standing.translation != nil && len(f.agents) == 0
 	f.aidefiles(r, dir, g)
@@ -102,12 +105,11 @@ func load(name, dir string, data []byte, g *gatherer, further func([]spec.Decl) 
 		problems = append(problems, further(decls)...)
 	}
 	for _, p := range problems {
-		r.report(p, document, places)
+		reportProblem(r, p, document, places)
 	}
-	r.sortNotices()
-	l.Notices = r.notices
-	if len(r.errs) > 0 {
-		return l, r.errors()
+	l.Notices = r.SortedNotices()
+	if r.Count() > 0 {
+		return l, r.Errors()
 	}
 	tree.Recall, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, standing
 	tree.Retention, tree.Logs = f.retention, f.logs

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/config/configtest"
+	"github.com/coppice-dev/coppice/internal/config/fileset"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -208,13 +210,13 @@ func TestOnlyOrders(t *testing.T) {
 // What is read of orders decides upon the configuration: a change of it is one.
 // There may be as many files as orders, and not one more.
 func TestManyOrderFiles(t *testing.T) {
-	dir := project(t, "-- coppice.toml --\n[project]\nname = \"t\"\n")
+	dir := configtest.Project(t, "-- coppice.toml --\n[project]\nname = \"t\"\n")
 	t.Chdir(dir)
-	for i := range MaxIncludes + 1 {
-		write(t, fmt.Sprintf("orders/o%d.toml", i), "exec = \"true\"\ngate = \"manual\"\n", 0o644)
+	for i := range fileset.MaxIncludes + 1 {
+		configtest.Write(t, fmt.Sprintf("orders/o%d.toml", i), "exec = \"true\"\ngate = \"manual\"\n", 0o644)
 	}
 	loaded, err := LoadUnchecked("coppice.toml")
-	if err != nil || len(loaded.Tree.Orders) != MaxIncludes+1 {
+	if err != nil || len(loaded.Tree.Orders) != fileset.MaxIncludes+1 {
 		t.Error(err)
 	}
 }

@@ -8,33 +8,34 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/cron"
 	"github.com/coppice-dev/coppice/internal/lookpath"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// finish makes an order of what was read.
-func (r *reader) finish(o *orderForm, s *standing, dir string, skipped bool) {
-	place := r.place(o.table)
+// finishOrder makes an order of what was read.
+func finishOrder(r *toml.Reader, o *orderForm, s *standing, dir string, skipped bool) {
+	place := r.Place(o.table)
 	o.Source = fmt.Sprintf("%s:%d:%d", place.File, place.Line, place.Column)
-	o.Dir = under(dir, o.Dir)
+	o.Dir = toml.Absolute(dir, o.Dir)
 	switch {
 	case o.exec == nil && o.task == nil && o.formula == nil:
-		if !r.isFaulty(o.table) {
-			r.fail(o.table.at, o.table, "write exec or task",
+		if !r.IsFaulty(o.table) {
+			r.Fail(o.table, "write exec or task",
 				"the order %s does nothing, expected one of exec and task", spec.Quote(o.Name))
 		}
 	case o.exec != nil && (o.task != nil || o.formula != nil):
-		r.fail(o.exec.at, o.exec, "remove one of them, or make two orders",
+		r.Fail(o.exec, "remove one of them, or make two orders",
 			"the order %s has exec and a task, expected one of them", spec.Quote(o.Name))
 	case o.task != nil && o.formula != nil:
-		r.fail(o.formula.at, o.formula, "remove it", "formula beside task, expected one of them")
+		r.Fail(o.formula, "remove it", "formula beside task, expected one of them")
 	case o.pool != nil && o.Task == nil:
-		r.fail(o.pool.at, o.pool, "remove it, or write a task",
+		r.Fail(o.pool, "remove it, or write a task",
 			"pool without a task, expected one that its agents can do")
 	case o.pool != nil:
-		o.Task.Pool = o.pool.text
+		o.Task.Pool = o.pool.Text
 	}
 	if o.Timeout == 0 {
 		o.Timeout = spec.DefaultOrderTimeout
@@ -42,14 +43,14 @@ func (r *reader) finish(o *orderForm, s *standing, dir string, skipped bool) {
 	if s.maxTimeout > 0 {
 		o.Timeout = min(o.Timeout, s.maxTimeout)
 	}
-	if o.Backoff.Kind == supervisor.NoBackoff && o.table.byName["backoff"] == nil {
+	if o.Backoff.Kind == supervisor.NoBackoff && o.table.Field("backoff") == nil {
 		o.Backoff.Kind = supervisor.Exponential
 	}
 	if o.Backoff.Base == 0 {
 		o.Backoff.Base = retryDelay
 	}
-	if v := o.table.byName["retry_delay"]; v != nil && o.Backoff.Base > supervisor.DefaultBackoffCap {
-		r.fail(v.at, v, "", "retry_delay is %s, expected at most %v", spec.Quote(v.text), supervisor.DefaultBackoffCap)
+	if v := o.table.Field("retry_delay"); v != nil && o.Backoff.Base > supervisor.DefaultBackoffCap {
+		r.Fail(v, "", "retry_delay is %s, expected at most %v", spec.Quote(v.Text), supervisor.DefaultBackoffCap)
 	}
 	switch {
 	case skipped:
@@ -57,12 +58,12 @@ func (r *reader) finish(o *orderForm, s *standing, dir string, skipped bool) {
 	case o.disabled:
 		o.Disabled, o.Why = true, "enabled is false"
 	}
-	r.gatesOf(o)
+	makeGates(r, o)
 }
 
-// gatesOf makes the gates of an order.
-func (r *reader) gatesOf(o *orderForm) {
-	has := func(name string) bool { return o.table.byName[name] != nil }
+// makeGates makes the gates of an order.
+func makeGates(r *toml.Reader, o *orderForm) {
+	has := func(name string) bool { return o.table.Field(name) != nil }
 	needs := []struct {
 		kind spec.GateKind
 		key  string
@@ -83,22 +84,22 @@ func (r *reader) gatesOf(o *orderForm) {
 	for _, n := range needs {
 		wanted := slices.Contains(o.gates, n.kind)
 		if wanted && !has(n.key) {
-			r.fail(o.gatesAt.at, o.gatesAt, "write "+n.key+", or another gate", "the gate %v without %s, expected it",
+			r.Fail(o.gatesAt, "write "+n.key+", or another gate", "the gate %v without %s, expected it",
 				n.kind, n.key)
 		}
 		for _, name := range append([]string{n.key}, n.with...) {
-			if v := o.table.byName[name]; v != nil && !wanted {
-				r.fail(v.key, v, "", "%s without the gate %v, expected it to be of use", name, n.kind)
+			if v := o.table.Field(name); v != nil && !wanted {
+				r.FailKey(v, "", "%s without the gate %v, expected it to be of use", name, n.kind)
 			}
 		}
 	}
 	if o.All && len(o.gates) > 1 && slices.Contains(o.gates, spec.Manual) {
-		r.fail(o.gatesAt.at, o.gatesAt, "remove manual", "manual is never open, and match is all: it would never fire")
+		r.Fail(o.gatesAt, "remove manual", "manual is never open, and match is all: it would never fire")
 	}
 	for _, kind := range o.gates {
 		switch kind {
 		case spec.Cron:
-			for _, s := range r.schedules(o) {
+			for _, s := range readSchedules(r, o) {
 				o.Gates = append(o.Gates, spec.Gate{Kind: kind, Schedule: s})
 			}
 		case spec.Cooldown:
@@ -113,44 +114,44 @@ func (r *reader) gatesOf(o *orderForm) {
 		}
 	}
 	if o.All && len(o.schedules) > 1 {
-		r.fail(o.schedules[1].at, o.schedules[1], "write one, or match = \"any\"",
+		r.Fail(o.schedules[1], "write one, or match = \"any\"",
 			"two schedules and match is all: they would have to be due at once")
 	}
 }
 
-// schedules parses the schedules of an order, with the parser that they are run by.
-func (r *reader) schedules(o *orderForm) (all []*cron.Schedule) {
+// readSchedules parses the schedules of an order, with the parser that they are run by.
+func readSchedules(r *toml.Reader, o *orderForm) (all []*cron.Schedule) {
 	zone := time.Local
 	if o.timezone != nil {
-		z, err := cron.LoadZone(o.timezone.text)
+		z, err := cron.LoadZone(o.timezone.Text)
 		if err != nil {
-			r.fail(o.timezone.at, o.timezone, "", "%v", err)
+			r.Fail(o.timezone, "", "%v", err)
 			return nil
 		}
 		zone = z
 	}
 	for _, v := range o.schedules {
-		s, err := cron.Parse(v.text, zone)
+		s, err := cron.Parse(v.Text, zone)
 		var e *cron.Error
 		switch {
 		case err == nil:
 			all = append(all, s)
 		case errors.As(err, &e) && e.Field != "":
-			r.fail(v.at+1+e.Offset, v, "", "%s is %s: %s %s: %s", r.label(v), spec.Quote(v.text), e.Field,
+			r.FailAt(v.At+1+e.Offset, v, "", "%s is %s: %s %s: %s", r.Label(v), spec.Quote(v.Text), e.Field,
 				spec.Quote(e.Text), e.Msg)
 		case errors.As(err, &e):
-			r.fail(v.at, v, "", "%s is %s: %s", r.label(v), spec.Quote(v.text), e.Msg)
+			r.Fail(v, "", "%s is %s: %s", r.Label(v), spec.Quote(v.Text), e.Msg)
 		}
 	}
 	return all
 }
 
-// lookFor finds out whether the directory and the commands of an order exist.
-func (r *reader) lookFor(o *orderForm) {
+// checkOrderFiles finds out whether the directory and the commands of an order exist.
+func checkOrderFiles(r *toml.Reader, o *orderForm) {
 	info, err := os.Stat(o.Dir)
 	if err != nil || !info.IsDir() {
-		v := cmp.Or(o.table.byName["dir"], o.table)
-		r.fail(v.at, v, "create it with mkdir", "the directory %s of the order %s does not exist", spec.Quote(o.Dir),
+		v := cmp.Or(o.table.Field("dir"), o.table)
+		r.Fail(v, "create it with mkdir", "the directory %s of the order %s does not exist", spec.Quote(o.Dir),
 			spec.Quote(o.Name))
 		return
 	}
@@ -159,14 +160,14 @@ func (r *reader) lookFor(o *orderForm) {
 		search = os.Getenv("PATH")
 	}
 	for name, argv := range map[string][]string{"exec": o.Command, "check": o.check} {
-		v := o.table.byName[name]
+		v := o.table.Field(name)
 		if v == nil || len(argv) == 0 || argv[0] == "" {
 			continue
 		}
 		if _, err := lookpath.Find(argv[0], o.Dir, search); err != nil {
-			r.fail(v.at, v, "check the path, and whether it is executable",
+			r.Fail(v, "check the path, and whether it is executable",
 				"the command %s of the order %s cannot be run: %v", spec.Quote(argv[0]), spec.Quote(o.Name),
-				reason(err))
+				toml.Reason(err))
 		}
 	}
 }

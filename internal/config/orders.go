@@ -8,58 +8,61 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/coppice-dev/coppice/internal/config/fileset"
+	"github.com/coppice-dev/coppice/internal/config/orderfile"
+	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// orders makes the orders of a file, and of those beside it.
-func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Order {
+// readOrders makes the orders of a file, and of those beside it.
+func readOrders(r *toml.Reader, f *file, dir string, g *fileset.Set, look bool) []*spec.Order {
 	s := &f.standing
 	switch {
 	case s.translation != nil:
-		s.add(s.translation.orders)
-	case g.canRead():
-		s.add(readOrders(r, g, ".", "orders/*.toml", "orders/*/order.toml"))
+		s.add(s.translation.Orders)
+	case g.CanRead():
+		s.add(orderfile.Read(r, g, ".", "orders/*.toml", "orders/*/order.toml"))
 	}
-	if len(s.all) > maxOrders {
-		r.add(&Error{File: filepath.Join(g.shown, "orders"),
-			Message: fmt.Sprintf("%d orders, expected at most %d", len(s.all), maxOrders), Hint: fleet.large})
+	if len(s.all) > orderfile.Max {
+		r.Add(&toml.Error{File: filepath.Join(g.Shown, "orders"),
+			Message: fmt.Sprintf("%d orders, expected at most %d", len(s.all), orderfile.Max), Hint: fleet.Large})
 	}
-	known := make(map[string]*value)
+	known := make(map[string]*toml.Value)
 	var names []string
 	for i := range s.all {
 		o := &s.all[i]
-		name := o.table.byName["name"]
+		name := o.table.Field("name")
 		switch {
-		case name != nil && name.kind == isString && o.file == "":
-			o.Name = name.text
+		case name != nil && name.Kind == toml.KindString && o.file == "":
+			o.Name = name.Text
 		case o.file != "":
 			o.Name = o.file
-			if name != nil && name.text != o.file {
-				r.fail(name.at, name, "remove it, or rename the file",
-					"name is %s in a file called %s, expected the same", spec.Quote(name.text), spec.Quote(o.file))
+			if name != nil && name.Text != o.file {
+				r.Fail(name, "remove it, or rename the file",
+					"name is %s in a file called %s, expected the same", spec.Quote(name.Text), spec.Quote(o.file))
 			}
 		default:
-			r.fail(o.table.at, o.table, "", "[[order]] without name, expected one (string)")
+			r.Fail(o.table, "", "[[order]] without name, expected one (string)")
 			continue
 		}
 		if err := order.CheckName(o.Name); err != nil {
 			at := cmp.Or(name, o.table)
-			r.fail(at.at, at, "", "the name of an order %v", err)
+			r.Fail(at, "", "the name of an order %v", err)
 		}
 		if other := known[o.Name]; other != nil {
-			line, _ := other.src.position(other.at)
-			r.fail(o.table.at, o.table, "", "there are two orders called %s, the other one in "+
-				"line %d of %s, expected one", spec.Quote(o.Name), line, other.src.name)
+			line := other.Line()
+			r.Fail(o.table, "", "there are two orders called %s, the other one in "+
+				"line %d of %s, expected one", spec.Quote(o.Name), line, other.Source.Name)
 			continue
 		}
 		known[o.Name] = o.table
 		names = append(names, o.Name)
 	}
-	r.override(s, known, names)
-	skipped := r.skips(s, known, names)
+	overrideOrders(r, s, known, names)
+	skipped := skippedOrders(r, s, known, names)
 	var all []*spec.Order
 	table := orderTable()
 	for i := range s.all {
@@ -68,7 +71,7 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Ord
 			continue
 		}
 		o.lenient = s.translation != nil
-		table.read(r, o.table, o)
+		table.Read(r, o.table, o)
 		if o.file != "" {
 			o.Name = o.file
 		}
@@ -76,9 +79,9 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Ord
 			!strings.HasPrefix(o.path, "orders/") {
 			o.path = root + "/" + strings.Trim(o.path, "/") // as paths are meant everywhere
 		}
-		r.finish(o, s, dir, skipped[o.Name])
+		finishOrder(r, o, s, dir, skipped[o.Name])
 		if look {
-			r.lookFor(o)
+			checkOrderFiles(r, o)
 		}
 		all = append(all, &o.Order)
 	}
@@ -86,64 +89,64 @@ func (r *reader) orders(f *file, dir string, g *gatherer, look bool) []*spec.Ord
 }
 
 // add adds the orders that have files of their own.
-func (s *standing) add(files []orderFile) {
+func (s *standing) add(files []orderfile.File) {
 	for _, f := range files {
-		s.all = append(s.all, orderForm{table: f.table, file: f.name})
+		s.all = append(s.all, orderForm{table: f.Table, file: f.Name})
 	}
 }
 
-// eventType reads a type of events, or a pattern of them. Gas City has types that
+// readEventType reads a type of events, or a pattern of them. Gas City has types that
 // Coppice does not have, so that in a city one that nothing has is no error.
-func (r *reader) eventType(v *value, into *orderForm) {
-	into.on = append(into.on, v.text)
+func readEventType(r *toml.Reader, v *toml.Value, into *orderForm) {
+	into.on = append(into.on, v.Text)
 	var wrong *event.PatternError
-	if !errors.As(event.CheckPattern(v.text), &wrong) {
+	if !errors.As(event.CheckPattern(v.Text), &wrong) {
 		return
 	}
 	if into.lenient {
-		r.notice(v, "%s: no event fires this order", wrong.Problem)
+		r.Notice(v, "%s: no event fires this order", wrong.Problem)
 		return
 	}
-	r.fail(v.at, v, wrong.Hint, "%s", wrong.Problem)
+	r.Fail(v, wrong.Hint, "%s", wrong.Problem)
 }
 
-// override puts the keys of overrides into the tables of their orders.
-func (r *reader) override(s *standing, known map[string]*value, names []string) {
+// overrideOrders puts the keys of overrides into the tables of their orders.
+func overrideOrders(r *toml.Reader, s *standing, known map[string]*toml.Value, names []string) {
 	for _, o := range s.overrides {
-		name := o.byName["name"]
+		name := o.Field("name")
 		if name == nil {
-			r.fail(o.at, o, "", "[[orders.overrides]] without name, expected that of an order")
+			r.Fail(o, "", "[[orders.overrides]] without name, expected that of an order")
 			continue
 		}
-		table := known[name.text]
-		if name.kind != isString || table == nil {
-			r.fail(name.at, name, noOrder(name.text, names), "there is no order %s to override", spec.Quote(name.text))
+		table := known[name.Text]
+		if name.Kind != toml.KindString || table == nil {
+			r.Fail(name, noOrder(name.Text, names), "there is no order %s to override", spec.Quote(name.Text))
 			continue
 		}
-		for _, f := range slices.Clone(o.fields) {
+		for _, f := range slices.Clone(o.Fields) {
 			if f == name {
 				continue
 			}
-			if old := table.byName[f.name]; old != nil {
-				table.replace(old, f)
+			if old := table.Field(f.Name); old != nil {
+				table.Replace(old, f)
 			} else {
-				table.adopt(f)
+				table.Adopt(f)
 			}
 		}
 	}
 }
 
-// skips are the names of the orders that are to be skipped.
-func (r *reader) skips(s *standing, known map[string]*value, names []string) map[string]bool {
+// skippedOrders are the names of the orders that are to be skipped.
+func skippedOrders(r *toml.Reader, s *standing, known map[string]*toml.Value, names []string) map[string]bool {
 	skipped := make(map[string]bool)
 	for _, e := range s.skip {
 		switch {
-		case known[e.text] != nil:
-			skipped[e.text] = true
+		case known[e.Text] != nil:
+			skipped[e.Text] = true
 		case s.translation != nil: // as Gas City, where packs come and go
-			r.notice(e, "there is no order %s to skip; %s", spec.Quote(e.text), noOrder(e.text, names))
+			r.Notice(e, "there is no order %s to skip; %s", spec.Quote(e.Text), noOrder(e.Text, names))
 		default:
-			r.fail(e.at, e, noOrder(e.text, names), "there is no order %s to skip", spec.Quote(e.text))
+			r.Fail(e, noOrder(e.Text, names), "there is no order %s to skip", spec.Quote(e.Text))
 		}
 	}
 	return skipped

@@ -11,11 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/coppice-dev/coppice/internal/config/configtest"
+	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
 // TestWriteTOML: the whole is what the files mean, and says where it is from.
 func TestWriteTOML(t *testing.T) {
-	t.Chdir(project(t, split))
+	t.Chdir(configtest.Project(t, split))
 	l, err := LoadUnchecked("coppice.toml")
 	if err != nil {
 		t.Fatal(err)
@@ -106,12 +109,12 @@ func TestWriteTOMLAll(t *testing.T) {
 }
 
 func TestFindKey(t *testing.T) {
-	t.Chdir(project(t, split+"-- agents/odd.toml --\n[[agent]]\nname = \"a.b c\"\ncommand = \"x\"\nenv.\"x.y\" = \"\"\nlimits.cpu = inf\n[[agent]]\ncommand = \"x\"\n"))
+	t.Chdir(configtest.Project(t, split+"-- agents/odd.toml --\n[[agent]]\nname = \"a.b c\"\ncommand = \"x\"\nenv.\"x.y\" = \"\"\nlimits.cpu = inf\n[[agent]]\ncommand = \"x\"\n"))
 	l, err := LoadUnchecked("coppice.toml")
 	if err == nil {
 		t.Fatal("no error")
 	}
-	show := func(found []Origin) string {
+	show := func(found []toml.Origin) string {
 		var b strings.Builder
 		for _, o := range found {
 			b.WriteString(o.Key + " = " + o.TOML() + " " + o.Place())

@@ -1,22 +1,24 @@
 package config
 
+import "github.com/coppice-dev/coppice/internal/config/toml"
+
 // ownPatches are the patches of a coppice.toml.
-func ownPatches() []patchable {
-	agents, supervisors := named(agentTable().section()), named(supervisorTable().section())
-	agents.shorthand, supervisors.shorthand = shorthand, shorthand
-	return []patchable{agents, supervisors}
+func ownPatches() []toml.Patchable {
+	agents, supervisors := toml.Named(agentTable().Section()), toml.Named(supervisorTable().Section())
+	agents.Shorthand, supervisors.Shorthand = shorthand, shorthand
+	return []toml.Patchable{agents, supervisors}
 }
 
 // patchesSection is [[patches.agent]] for the reference page.
-func patchesSection() section {
-	return section{
-		header: "[[patches.agent]]",
-		doc: "Changes an agent that is declared elsewhere, in this file or in one that it includes; " +
+func patchesSection() toml.Section {
+	return toml.Section{
+		Header: "[[patches.agent]]",
+		Doc: "Changes an agent that is declared elsewhere, in this file or in one that it includes; " +
 			"`[[patches.supervisor]]` does the same to a supervisor. Its other keys are those of `[[agent]]`, and " +
 			"only those that are there change anything. " +
 			"Tables such as `env` are changed key by key; a list is replaced, also by `[]`. Patches come after " +
 			"everything else, in the order of the files. See [Files](files.md).",
-		example: `[[agent]]
+		Example: `[[agent]]
 name = "worker"
 command = ["./work.sh"]
 env = { LOG_LEVEL = "info", MODEL = "small" }
@@ -27,11 +29,11 @@ env = { LOG_LEVEL = "debug" }
 env_remove = ["MODEL"]
 command_append = ["--verbose"]
 `,
-		rows: []row{
-			{name: "name", typ: "string", def: required,
-				doc: "whom to change; it is an error if there is nobody of that name"},
-			{name: "*_append", typ: "array", doc: "elements to add to the end of a list, as in `command_append`"},
-			{name: "*_remove", typ: "array of strings", doc: "keys to remove from a table, as in `env_remove`"},
+		Rows: []toml.Row{
+			{Name: "name", Type: "string", Default: toml.Required,
+				Doc: "whom to change; it is an error if there is nobody of that name"},
+			{Name: "*_append", Type: "array", Doc: "elements to add to the end of a list, as in `command_append`"},
+			{Name: "*_remove", Type: "array of strings", Doc: "keys to remove from a table, as in `env_remove`"},
 		},
 	}
 }

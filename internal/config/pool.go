@@ -7,6 +7,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/coppice-dev/coppice/internal/config/fileset"
+	"github.com/coppice-dev/coppice/internal/config/setting"
+	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -14,20 +17,20 @@ import (
 type pool struct {
 	spec.Pool
 	max  *int
-	file *value // namepool, where it is the path of a file
+	file *toml.Value // namepool, where it is the path of a file
 }
 
 // maxInstancesType is the type of the greatest number of instances.
 const maxInstancesType = `integer or "unlimited"`
 
-func poolTable() table[pool] {
-	return table[pool]{
-		header: "[agent.pool]",
-		doc: "Makes a pool of the agent: as many instances of it as a check asks for, `NAME-1`, `NAME-2` and so " +
+func poolTable() toml.Table[pool] {
+	return toml.Table[pool]{
+		Header: "[agent.pool]",
+		Doc: "Makes a pool of the agent: as many instances of it as a check asks for, `NAME-1`, `NAME-2` and so " +
 			"on, below a supervisor `NAME`. One that is no longer wanted is asked to finish before it is stopped. " +
 			"Each finds its pool in `COPPICE_POOL` and its number in `COPPICE_INSTANCE`. Where the agent has no " +
 			"limit of its own, each instance has that of `[daemon]`. See [Pools](pools.md).",
-		example: `[[agent]]
+		Example: `[[agent]]
 name = "worker"
 command = "./worker.sh"
 
@@ -37,68 +40,84 @@ max = 5
 check = "ls queue | wc -l"
 drain_timeout = "10m"
 `,
-		keys: []key[pool]{
-			{row{name: "min", typ: "integer", def: "0", doc: "the least number of instances, whatever the check says",
-				also: []string{"min_instances", "min_active_sessions", "minimum"}},
-				func(r *reader, v *value, into *pool) {
-					if n, ok := r.integer(v, 0, spec.MaxInstances,
+		Keys: []toml.Key[pool]{
+			{Name: "min", Type: "integer", Default: "0", Doc: "the least number of instances, whatever the check says",
+				Also: []string{"min_instances", "min_active_sessions", "minimum"},
+				Read: func(r *toml.Reader, v *toml.Value, into *pool) {
+					if n, ok := r.Integer(v, 0, spec.MaxInstances,
 						fmt.Sprintf("an integer from 0 to %d", spec.MaxInstances)); ok {
 						into.Min = int(n)
 					}
 				}},
-			{row{name: "max", typ: maxInstancesType,
-				def: "the number of names in `namepool`, else 1 or `min`",
-				doc: fmt.Sprintf("the greatest number; 0 for none at all. `-1` is the same as "+
+			{Name: "max", Type: maxInstancesType,
+				Default: "the number of names in `namepool`, else 1 or `min`",
+				Doc: fmt.Sprintf("the greatest number; 0 for none at all. `-1` is the same as "+
 					"`\"unlimited\"`, which is %d", spec.MaxInstances),
-				also: []string{"max_instances", "max_active_sessions", "maximum", "replicas", "count", "instances"}},
-				(*reader).poolMax},
-			{row{name: "check", typ: "string or array of strings", def: `"echo 1"`,
-				doc: "a command, written as `command` is, with the directory and the environment of the agent but " +
+				Also: []string{"max_instances", "max_active_sessions", "maximum", "replicas", "count", "instances"},
+				Read: readPoolMax},
+			{Name: "check", Type: "string or array of strings", Default: `"echo 1"`,
+				Doc: "a command, written as `command` is, with the directory and the environment of the agent but " +
 					"not its token, that prints how many instances are wanted: an integer and nothing else. It " +
 					"runs every `patrol_interval`. What fails, or prints anything else, changes nothing",
-				also: []string{"scale_check", "scale", "size_command", "work_query"}},
-				commandKey(func(p *pool) *[]string { return &p.Check })},
-			{row{name: "check_timeout", typ: "duration", def: "30s",
-				doc:  "how long the check may take; it is killed then, with all that it has started",
-				also: []string{"timeout"}}, duration(func(p *pool) *time.Duration { return &p.CheckTimeout })},
-			{row{name: "drain_timeout", typ: "duration", def: "5m", doc: "how long an instance that is no longer " +
-				"wanted may take to finish; it is stopped then, also if it has not",
-				also: []string{"drain", "grace"}}, duration(func(p *pool) *time.Duration { return &p.DrainTimeout })},
+				Also: []string{"scale_check", "scale", "size_command", "work_query"},
+				Read: setting.CommandKey(func(p *pool) *[]string { return &p.Check })},
+			{
+				Name:    "check_timeout",
+				Type:    "duration",
+				Default: "30s",
+				Doc:     "how long the check may take; it is killed then, with all that it has started",
+				Also: []string{
+					"timeout",
+				},
+				Read: toml.Duration(func(p *pool) *time.Duration { return &p.CheckTimeout }),
+			},
+			{
+				Name:    "drain_timeout",
+				Type:    "duration",
+				Default: "5m",
+				Doc: "how long an instance that is no longer " +
+					"wanted may take to finish; it is stopped then, also if it has not",
+				Also: []string{
+					"drain",
+					"grace",
+				},
+				Read: toml.Duration(func(p *pool) *time.Duration { return &p.DrainTimeout }),
+			},
 			poolHook("on_boot", "what to run when the daemon begins, before the first instance is started; as a "+
 				"hook of the agent, but without an instance", func(p *pool) *spec.Hook { return &p.OnBoot }),
 			poolHook("on_death", "what to run when an instance has ended that nobody has asked to end, before "+
 				"anything takes its place; as `on_error`, but also after an exit with 0",
 				func(p *pool) *spec.Hook { return &p.OnDeath }),
-			{row{name: "namepool", typ: "string or array of strings", doc: "names of the instances, in place of " +
+			{Name: "namepool", Type: "string or array of strings", Doc: "names of the instances, in place of " +
 				"numbers: a list, or the path of a file with one in each line, relative to this one. Empty lines " +
-				"and lines that begin with `#` do not count", also: []string{"names", "name_pool"}},
-				(*reader).namepool},
+				"and lines that begin with `#` do not count", Also: []string{"names", "name_pool"},
+				Read: readNamepool},
 		},
 	}
 }
 
-func poolHook(name, doc string, field func(*pool) *spec.Hook) key[pool] {
-	return key[pool]{row{name: name, typ: hookType, doc: doc},
-		func(r *reader, v *value, into *pool) {
-			if v.kind == isTable {
-				hookTable("pool."+name).read(r, v, field(into))
-			} else if argv, ok := r.command(v); ok {
+func poolHook(name, doc string, field func(*pool) *spec.Hook) toml.Key[pool] {
+	return toml.Key[pool]{Name: name, Type: hookType, Doc: doc,
+		Read: func(r *toml.Reader, v *toml.Value, into *pool) {
+			if v.Kind == toml.KindTable {
+				hookTable("pool."+name).Read(r, v, field(into))
+			} else if argv, ok := setting.ReadCommand(r, v); ok {
 				field(into).Command = argv
 			}
 		}}
 }
 
-func (r *reader) poolMax(v *value, into *pool) {
+func readPoolMax(r *toml.Reader, v *toml.Value, into *pool) {
 	expected := fmt.Sprintf(`an integer from 0 to %d or "unlimited"`, spec.MaxInstances)
 	n := int64(spec.UnlimitedPool)
 	switch {
-	case v.kind == isString && v.text == "unlimited":
-	case v.kind == isString:
-		r.fail(v.at, v, "", "max is %s, expected %s", spec.Quote(v.text), expected)
+	case v.Kind == toml.KindString && v.Text == "unlimited":
+	case v.Kind == toml.KindString:
+		r.Fail(v, "", "max is %s, expected %s", spec.Quote(v.Text), expected)
 		return
 	default:
 		var ok bool
-		if n, ok = r.integer(v, spec.UnlimitedPool, spec.MaxInstances, expected); !ok {
+		if n, ok = r.Integer(v, spec.UnlimitedPool, spec.MaxInstances, expected); !ok {
 			return
 		}
 	}
@@ -106,36 +125,36 @@ func (r *reader) poolMax(v *value, into *pool) {
 	into.max = &m
 }
 
-func (r *reader) namepool(v *value, into *pool) {
+func readNamepool(r *toml.Reader, v *toml.Value, into *pool) {
 	const expected = "the path of a file or an array of names"
-	if v.kind == isArray {
-		if names, ok := r.list(v, expected); ok {
+	if v.Kind == toml.KindArray {
+		if names, ok := r.List(v, expected); ok {
 			into.Names = names
 		}
-	} else if _, ok := r.text(v, expected); ok {
+	} else if _, ok := r.Text(v, expected); ok {
 		into.file = v
 	}
 }
 
 // readPool reads the pool of an agent.
-func (r *reader) readPool(v *value, into *agent) {
+func readPool(r *toml.Reader, v *toml.Value, into *agent) {
 	into.pool = new(pool)
-	poolTable().read(r, v, into.pool)
+	poolTable().Read(r, v, into.pool)
 }
 
-// namepools reads the files with the names of instances.
-func (r *reader) namepools(f *file, dir string, g *gatherer) {
+// readNamepools reads the files with the names of instances.
+func readNamepools(r *toml.Reader, f *file, dir string, g *fileset.Set) {
 	for i := range f.agents {
 		p := f.agents[i].pool
 		if p == nil || p.file == nil {
 			continue
 		}
-		path := under(dir, p.file.text)
+		path := toml.Absolute(dir, p.file.Text)
 		names, data, err := readNames(path)
-		g.note(path, data)
+		g.Note(path, data)
 		if err != nil {
-			r.fail(p.file.at, p.file, "write one name in each line of it, or a list of names here",
-				"namepool %s cannot be used: %v", spec.Quote(p.file.text), err)
+			r.Fail(p.file, "write one name in each line of it, or a list of names here",
+				"namepool %s cannot be used: %v", spec.Quote(p.file.Text), err)
 		}
 		p.Names = names
 	}
@@ -146,14 +165,14 @@ func readNames(path string) (names []string, data []byte, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, nil, reason(err)
+		return nil, nil, toml.Reason(err)
 	case !info.Mode().IsRegular():
-		return nil, nil, fmt.Errorf("it is a %s, expected a regular file", fileType(info.Mode()))
+		return nil, nil, fmt.Errorf("it is a %s, expected a regular file", toml.FileType(info.Mode()))
 	case info.Size() > maxNames:
 		return nil, nil, fmt.Errorf("it has %d bytes, expected at most %d", info.Size(), maxNames)
 	}
 	if data, err = os.ReadFile(path); err != nil {
-		return nil, nil, reason(err)
+		return nil, nil, toml.Reason(err)
 	}
 	if !utf8.Valid(data) {
 		return nil, data, fmt.Errorf("it is not UTF-8")

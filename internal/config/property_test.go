@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/coppice-dev/coppice/internal/config/configtest"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -45,15 +45,15 @@ func print(t *spec.Tree) string {
 	line := func(key string, value any) {
 		switch v := value.(type) {
 		case string:
-			value = quoted(v)
+			value = configtest.Quoted(v)
 		case []string:
 			all := make([]string, len(v))
 			for i, s := range v {
-				all[i] = quoted(s)
+				all[i] = configtest.Quoted(s)
 			}
 			value = "[" + strings.Join(all, ", ") + "]"
 		case time.Duration:
-			value = quoted(v.String())
+			value = configtest.Quoted(v.String())
 		}
 		fmt.Fprintf(&b, "%s = %v\n", key, value)
 	}
@@ -215,7 +215,7 @@ func print(t *spec.Tree) string {
 			line("nudge.command", n.Command)
 		}
 		for _, name := range slices.Sorted(maps.Keys(a.Env)) {
-			line("env."+quoted(name), a.Env[name])
+			line("env."+configtest.Quoted(name), a.Env[name])
 		}
 		if p := a.Pool; p != nil {
 			line("pool.min", p.Min)
@@ -239,22 +239,7 @@ func print(t *spec.Tree) string {
 	return b.String()
 }
 
-// quoted is a TOML basic string with every second kind of character escaped.
-func quoted(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if r < ' ' || r == '"' || r == '\\' || r == 0x7f || r%2 == 0 && r > 0x7f {
-			fmt.Fprintf(&b, `\U%08X`, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return `"` + b.String() + `"`
-}
-
 var (
-	someName = rapid.StringMatching(`[a-zA-Z0-9_äß♥.@]{1,10}[a-z]`)
-	someText = rapid.StringMatching(`[ -~\t\nä♥😀]{1,12}`)
 	someTime = rapid.Custom(func(t *rapid.T) time.Duration { return time.Duration(rapid.Int64Range(1, 1<<50).Draw(t, "time")) })
 )
 
@@ -275,7 +260,7 @@ func someTree(t *rapid.T) *spec.Tree {
 	used := map[string]bool{}
 	name := func() string {
 		return rapid.Custom(func(t *rapid.T) string {
-			return someName.Filter(func(s string) bool { return !used[s] }).Draw(t, "name")
+			return configtest.SomeName.Filter(func(s string) bool { return !used[s] }).Draw(t, "name")
 		}).Draw(t, "name")
 	}
 	agents := 0
@@ -284,7 +269,7 @@ func someTree(t *rapid.T) *spec.Tree {
 		agents++
 		a := &spec.Agent{
 			Name:    name(),
-			Command: rapid.SliceOfN(someText, 1, 3).Draw(t, "command"),
+			Command: rapid.SliceOfN(configtest.SomeText, 1, 3).Draw(t, "command"),
 			Dir:     "/" + rapid.StringMatching(`[a-zä ]{1,5}`).Draw(t, "dir"),
 			Restart: rapid.SampledFrom([]supervisor.Restart{0, 1, 2}).Draw(t, "restart"), Suspended: rapid.Bool().Draw(t, "suspended"),
 			Backoff: supervisor.Backoff{
@@ -318,7 +303,7 @@ func someTree(t *rapid.T) *spec.Tree {
 			a.Limit = someLimit(t, supervisor.ScopeChild)
 			a.Backoff.Base = time.Duration(rapid.Int64Range(1, 1000).Draw(t, "base"))
 			a.Backoff.Cap = a.Backoff.Base + someTime.Draw(t, "cap")
-			a.Env = map[string]string{"A": someText.Draw(t, "value"), someText.Filter(func(s string) bool { return !strings.Contains(s, "=") }).Draw(t, "variable"): ""}
+			a.Env = map[string]string{"A": configtest.SomeText.Draw(t, "value"), configtest.SomeText.Filter(func(s string) bool { return !strings.Contains(s, "=") }).Draw(t, "variable"): ""}
 		}
 		if rapid.Bool().Draw(t, "default backoff") {
 			a.Backoff, a.DefaultBackoff = spec.DefaultBackoff(), true
@@ -504,27 +489,6 @@ func FuzzParse(f *testing.F) {
 		if tree != nil {
 			t.Fatalf("got tree %v and error %v", tree, err)
 		}
-		checkErrors(t, data, err)
+		configtest.CheckErrors(t, data, err)
 	})
-}
-
-// checkErrors fails unless err is Errors, each a line with a place in data, in their order.
-func checkErrors(t *testing.T, data []byte, err error) {
-	t.Helper()
-	var errs Errors
-	if !errors.As(err, &errs) || len(errs) == 0 {
-		t.Fatalf("got error %v", err)
-	}
-	lines := strings.Split(string(data), "\n")
-	for i, e := range errs {
-		if e.Line < 1 || e.Line > len(lines) || e.Column < 1 || e.Column > len([]rune(lines[e.Line-1]))+1 {
-			t.Errorf("%v: not a place in the file", e)
-		}
-		if i > 0 && (e.Line < errs[i-1].Line || e.Line == errs[i-1].Line && e.Column < errs[i-1].Column) {
-			t.Errorf("%v: out of order", e)
-		}
-		if strings.ContainsAny(e.Error(), "\n\x1b\x00") || e.Message == "" {
-			t.Errorf("%q: not one printable line", e.Error())
-		}
-	}
 }

@@ -1,34 +1,20 @@
 package config
 
 import (
-	"fmt"
 	"io"
-	"strings"
+
+	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
-// section is a table without the type that it is read into.
-type section struct {
-	header, doc, example string
-	rows                 []row
-}
-
-func (t table[T]) section() section {
-	s := section{header: t.header, doc: t.doc, example: t.example}
-	for _, k := range t.keys {
-		s.rows = append(s.rows, k.row)
-	}
-	return s
-}
-
 // sections are all tables, in the order of the reference page.
-func sections() []section {
-	return []section{
-		fileTable().section(), projectTable().section(), supervisionTable().section(), daemonTable().section(),
-		aideTable().section(), persistenceTable().section(), allLogsTable().section(), supervisorTable().section(),
-		agentTable().section(), limitsTable().section(), agentLogsTable().section(), backoffTable().section(),
-		shutdownTable().section(), readyTable().section(), nudgeTable().section(), beliefTable().section(),
-		hookTable("on_waking").section(), poolTable().section(), ordersTable().section(), orderTable().section(),
-		taskTable().section(), patchesSection(),
+func sections() []toml.Section {
+	return []toml.Section{
+		fileTable().Section(), projectTable().Section(), supervisionTable().Section(), daemonTable().Section(),
+		aideTable().Section(), persistenceTable().Section(), allLogsTable().Section(), supervisorTable().Section(),
+		agentTable().Section(), limitsTable().Section(), agentLogsTable().Section(), backoffTable().Section(),
+		shutdownTable().Section(), readyTable().Section(), nudgeTable().Section(), beliefTable().Section(),
+		hookTable("on_waking").Section(), poolTable().Section(), ordersTable().Section(), orderTable().Section(),
+		taskTable().Section(), patchesSection(),
 	}
 }
 
@@ -59,31 +45,5 @@ integer of bytes.
 
 // WriteReference writes the reference page of coppice.toml, in Markdown.
 func WriteReference(w io.Writer) error {
-	return writePage(w, referenceHead, sections())
-}
-
-func writePage(w io.Writer, head string, sections []section) error {
-	var b strings.Builder
-	b.WriteString(head)
-	for _, s := range sections {
-		title := "`" + s.header + "`"
-		if s.header == "" {
-			title = "Tables"
-		}
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| key | type | default | meaning |\n|---|---|---|---|\n", title, s.doc)
-		for _, k := range s.rows {
-			def := k.def
-			if def == "" {
-				def = "–"
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.name, k.typ, def, k.doc)
-		}
-		if s.example != "" {
-			fmt.Fprintf(&b, "\n```toml\n%s```\n", s.example)
-		}
-	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("writing the reference page: %w", err)
-	}
-	return nil
+	return toml.WritePage(w, referenceHead, sections())
 }

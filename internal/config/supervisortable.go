@@ -3,17 +3,19 @@ package config
 import (
 	"fmt"
 
+	"github.com/coppice-dev/coppice/internal/config/setting"
+	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-func supervisorTable() table[group] {
-	of := func(g *group) *limit { return &g.limit }
-	return table[group]{
-		header: "[[supervisor]]",
-		doc: "A supervisor starts its children in order, watches them, restarts them by its strategy and stops " +
+func supervisorTable() toml.Table[group] {
+	of := func(g *group) *setting.Limit { return &g.limit }
+	return toml.Table[group]{
+		Header: "[[supervisor]]",
+		Doc: "A supervisor starts its children in order, watches them, restarts them by its strategy and stops " +
 			"them in reverse order. Supervisors nest by naming supervisors as children, up to 8 levels with the " +
 			"root. What no supervisor names hangs under the root.",
-		example: `[[supervisor]]
+		Example: `[[supervisor]]
 name = "backend"
 strategy = "rest_for_one"
 children = ["db", "api"]
@@ -28,30 +30,41 @@ command = "./db.sh"
 name = "api"
 command = "./api.sh --port 8080"
 `,
-		keys: []key[group]{
-			{row{name: "name", typ: "string", def: required, doc: "unique in the file; a segment of paths",
-				also: []string{"id"}}, text(func(g *group) *string { return &g.Name })},
-			{row{name: "children", typ: "array of strings", def: required,
-				doc: "names of agents and supervisors, in start order", also: []string{"agents", "members"}},
-				func(r *reader, v *value, into *group) {
-					if children, ok := r.list(v, "an array of names"); ok {
+		Keys: []toml.Key[group]{
+			{Name: "name", Type: "string", Default: toml.Required, Doc: "unique in the file; a segment of paths",
+				Also: []string{"id"}, Read: toml.Text(func(g *group) *string { return &g.Name })},
+			{Name: "children", Type: "array of strings", Default: toml.Required,
+				Doc: "names of agents and supervisors, in start order", Also: []string{"agents", "members"},
+				Read: func(r *toml.Reader, v *toml.Value, into *group) {
+					if children, ok := r.List(v, "an array of names"); ok {
 						into.children = children
 					}
 				}},
-			{row{name: "strategy", typ: strategyType, def: "one_for_one", doc: strategyDoc},
-				word(supervisor.ParseStrategy, func(g *group) *supervisor.Strategy { return &g.Strategy })},
-			maxRestarts("as in `[supervision]`", "restarts of its children, within the window; "+
+			{Name: "strategy", Type: strategyType, Default: "one_for_one", Doc: strategyDoc,
+				Read: toml.Word(supervisor.ParseStrategy, func(g *group) *supervisor.Strategy { return &g.Strategy })},
+			setting.MaxRestarts("as in `[supervision]`", "restarts of its children, within the window; "+
 				"one more reaches the limit", of),
-			window("within", "as in `[supervision]`", "the window in which restarts count", of),
-			onLimit("as in `[supervision]`", onLimitDoc+". `quarantine` and `give_up` count for each child by itself",
-				of),
-			{row{name: "restart", typ: restartType, def: "always",
-				doc: "the supervisor as a child of its parent: " + restartDoc},
-				word(supervisor.ParseRestart, func(g *group) *supervisor.Restart { return &g.Restart }, restartMeant)},
-			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc},
-				word(parseAutoShutdown, func(g *group) *supervisor.AutoShutdown { return &g.AutoShutdown })},
-			{row{name: "significant", typ: "boolean", def: "false", doc: signifDoc},
-				flag(func(g *group) *bool { return &g.Significant })},
+			setting.Window("within", "as in `[supervision]`", "the window in which restarts count", of),
+			setting.OnLimit(
+				"as in `[supervision]`",
+				onLimitDoc+". `quarantine` and `give_up` count for each child by itself",
+				of,
+			),
+			{
+				Name:    "restart",
+				Type:    restartType,
+				Default: "always",
+				Doc:     "the supervisor as a child of its parent: " + restartDoc,
+				Read: toml.Word(
+					supervisor.ParseRestart,
+					func(g *group) *supervisor.Restart { return &g.Restart },
+					setting.RestartMeant,
+				),
+			},
+			{Name: "auto_shutdown", Type: autoType, Default: "never", Doc: autoDoc,
+				Read: toml.Word(parseAutoShutdown, func(g *group) *supervisor.AutoShutdown { return &g.AutoShutdown })},
+			{Name: "significant", Type: "boolean", Default: "false", Doc: signifDoc,
+				Read: toml.Bool(func(g *group) *bool { return &g.Significant })},
 			suspendedKey("all below it is suspended: "+suspendedDoc, func(g *group) *bool { return &g.Suspended }),
 			dependsOn("before anything in this supervisor is started, and stopped after all of it",
 				func(g *group) *[]string { return &g.DependsOn }),

@@ -2,6 +2,8 @@ package config
 
 import (
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/config/setting"
+	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -9,15 +11,15 @@ import (
 // file is a coppice.toml while it is read.
 type file struct {
 	root        spec.Node
-	limit       limit       // of [supervision], the default of all supervisors
-	recall      spec.Recall // of [supervision]: persist
+	limit       setting.Limit // of [supervision], the default of all supervisors
+	recall      spec.Recall   // of [supervision]: persist
 	patrol      patrol
 	aide        *aidefile.Settings
 	persistence spec.Persistence
-	database    *value // path of [persistence]
+	database    *toml.Value // path of [persistence]
 	retention   spec.Retention
 	logs        spec.Logs
-	program     *value // of [project]
+	program     *toml.Value // of [project]
 	supervisors []group
 	agents      []agent
 	standing    standing
@@ -27,72 +29,74 @@ type file struct {
 type group struct {
 	spec.Node
 	children []string
-	limit    limit
-	table    *value
+	limit    setting.Limit
+	table    *toml.Value
 }
 
 // agent is an [[agent]] while it is read.
 type agent struct {
 	spec.Agent
-	limit   limit
-	backoff *value // as the file states it, or nil
+	limit   setting.Limit
+	backoff *toml.Value // as the file states it, or nil
 	pool    *pool
-	pipes   *value // terminal = false, where it says so
-	table   *value
+	pipes   *toml.Value // terminal = false, where it says so
+	table   *toml.Value
 
-	aidefile *value // where it says which
+	aidefile *toml.Value // where it says which
 }
 
-func fileTable() table[file] {
+func fileTable() toml.Table[file] {
 	supervisors, agents := supervisorTable(), agentTable()
-	return table[file]{
-		doc: "The whole file. Its tables may come in any order; that of supervisors and agents is their order " +
+	return toml.Table[file]{
+		Doc: "The whole file. Its tables may come in any order; that of supervisors and agents is their order " +
 			"under the root; with a strategy of the root other than `one_for_one`, it is their start order.",
-		keys: []key[file]{
+		Keys: []toml.Key[file]{
 			elsewhere("include", "array of strings", "other files that belong to this one, as paths or patterns "+
 				"such as `\"agents/*.toml\"`, relative to this file. See [Files](files.md)", "includes", "import",
 				"imports"),
-			{row{name: "project", typ: "table", doc: "the project itself", also: []string{"workspace"}},
-				sub(projectTable(), func(f *file) *file { return f })},
-			{row{name: "supervision", typ: "table", doc: "the root, and defaults of all supervisors",
-				also: []string{"supervise"}}, sub(supervisionTable(), func(f *file) *file { return f })},
-			{row{name: "daemon", typ: "table", doc: "how the daemon keeps the fleet as this file says",
-				also: []string{"patrol", "controller"}},
-				sub(daemonTable(), func(f *file) *patrol { return &f.patrol })},
-			{row{name: "aide", typ: "table", doc: "how the agents of Aidefiles run",
-				also: []string{"aidefile", "aides"}},
-				func(r *reader, v *value, f *file) {
+			{Name: "project", Type: "table", Doc: "the project itself", Also: []string{"workspace"},
+				Read: toml.Sub(projectTable(), func(f *file) *file { return f })},
+			{Name: "supervision", Type: "table", Doc: "the root, and defaults of all supervisors",
+				Also: []string{"supervise"}, Read: toml.Sub(supervisionTable(), func(f *file) *file { return f })},
+			{Name: "daemon", Type: "table", Doc: "how the daemon keeps the fleet as this file says",
+				Also: []string{"patrol", "controller"},
+				Read: toml.Sub(daemonTable(), func(f *file) *patrol { return &f.patrol })},
+			{Name: "aide", Type: "table", Doc: "how the agents of Aidefiles run",
+				Also: []string{"aidefile", "aides"},
+				Read: func(r *toml.Reader, v *toml.Value, f *file) {
 					settings := aidefile.DefaultSettings("")
 					f.aide = &settings
-					aideTable().read(r, v, f.aide)
+					aideTable().Read(r, v, f.aide)
 				}},
-			{row{name: "persistence", typ: "table", doc: "where state is kept", also: []string{"store", "state"}},
-				sub(persistenceTable(), func(f *file) *file { return f })},
-			{row{name: "logs", typ: "table", doc: "how much output is kept of agents",
-				also: []string{"log", "logging", "output"}},
-				sub(allLogsTable(), func(f *file) *spec.Logs { return &f.logs })},
-			{row{name: "supervisor", typ: "array of tables", doc: "a supervisor below the root",
-				also: []string{"supervisors"}}, tables("supervisor",
-				func(r *reader, v *value, f *file) {
-					f.supervisors = append(f.supervisors, group{table: v})
-					supervisors.read(r, v, &f.supervisors[len(f.supervisors)-1])
-				})},
-			{row{name: "orders", typ: "table", doc: "what holds for all orders"},
-				sub(ordersTable(), func(f *file) *standing { return &f.standing })},
-			{row{name: "order", typ: "array of tables", doc: "an order: a command or task that waits for its gates",
-				also: []string{"job", "cron", "schedule", "timer"}}, tables("order",
-				func(_ *reader, v *value, f *file) { f.standing.all = append(f.standing.all, orderForm{table: v}) })},
-			{row{name: "agent", typ: "array of tables", doc: "an agent: a process that is kept running",
-				also: []string{"agents", "program", "process", "service"}}, tables("agent",
-				func(r *reader, v *value, f *file) {
-					a := agent{table: v}
-					agents.read(r, v, &a)
-					if a.Runtime == spec.Tmux && a.pipes != nil {
-						r.fail(a.pipes.at, a.pipes, "remove it",
-							"terminal is false, expected true where runtime is tmux: there is always one")
-					}
-					f.agents = append(f.agents, a)
-				})},
+			{Name: "persistence", Type: "table", Doc: "where state is kept", Also: []string{"store", "state"},
+				Read: toml.Sub(persistenceTable(), func(f *file) *file { return f })},
+			{Name: "logs", Type: "table", Doc: "how much output is kept of agents",
+				Also: []string{"log", "logging", "output"},
+				Read: toml.Sub(allLogsTable(), func(f *file) *spec.Logs { return &f.logs })},
+			{Name: "supervisor", Type: "array of tables", Doc: "a supervisor below the root",
+				Also: []string{"supervisors"}, Read: tables("supervisor",
+					func(r *toml.Reader, v *toml.Value, f *file) {
+						f.supervisors = append(f.supervisors, group{table: v})
+						supervisors.Read(r, v, &f.supervisors[len(f.supervisors)-1])
+					})},
+			{Name: "orders", Type: "table", Doc: "what holds for all orders",
+				Read: toml.Sub(ordersTable(), func(f *file) *standing { return &f.standing })},
+			{Name: "order", Type: "array of tables", Doc: "an order: a command or task that waits for its gates",
+				Also: []string{"job", "cron", "schedule", "timer"}, Read: tables("order",
+					func(_ *toml.Reader, v *toml.Value, f *file) {
+						f.standing.all = append(f.standing.all, orderForm{table: v})
+					})},
+			{Name: "agent", Type: "array of tables", Doc: "an agent: a process that is kept running",
+				Also: []string{"agents", "program", "process", "service"}, Read: tables("agent",
+					func(r *toml.Reader, v *toml.Value, f *file) {
+						a := agent{table: v}
+						agents.Read(r, v, &a)
+						if a.Runtime == spec.Tmux && a.pipes != nil {
+							r.Fail(a.pipes, "remove it",
+								"terminal is false, expected true where runtime is tmux: there is always one")
+						}
+						f.agents = append(f.agents, a)
+					})},
 			elsewhere("patches", "table", "changes of what is declared elsewhere, see `[[patches.agent]]`", "patch",
 				"overrides"),
 		},
@@ -100,39 +104,39 @@ func fileTable() table[file] {
 }
 
 // elsewhere is a key of the file that has been dealt with before its tables are read.
-func elsewhere(name, typ, doc string, also ...string) key[file] {
-	return key[file]{row{name: name, typ: typ, doc: doc, also: also}, func(*reader, *value, *file) {}}
+func elsewhere(name, typ, doc string, also ...string) toml.Key[file] {
+	return toml.Key[file]{Name: name, Type: typ, Doc: doc, Also: also, Read: func(*toml.Reader, *toml.Value, *file) {}}
 }
 
 // tables is the read function of an array of tables.
-func tables(name string, read func(*reader, *value, *file)) func(*reader, *value, *file) {
-	return func(r *reader, v *value, f *file) {
-		if v.kind == isTable {
-			r.fail(v.key, v, "write [["+name+"]]", "%s is a single table, expected an array of tables", name)
+func tables(name string, read func(*toml.Reader, *toml.Value, *file)) func(*toml.Reader, *toml.Value, *file) {
+	return func(r *toml.Reader, v *toml.Value, f *file) {
+		if v.Kind == toml.KindTable {
+			r.FailKey(v, "write [["+name+"]]", "%s is a single table, expected an array of tables", name)
 			return
 		}
-		if !r.want(v, isArray, "an array of tables") {
+		if !r.Want(v, toml.KindArray, "an array of tables") {
 			return
 		}
-		for _, e := range v.elements {
-			if r.want(e, isTable, "a table") {
+		for _, e := range v.Elements {
+			if r.Want(e, toml.KindTable, "a table") {
 				read(r, e, f)
 			}
 		}
 	}
 }
 
-func projectTable() table[file] {
-	return table[file]{
-		header: "[project]",
-		doc:    "The project as a whole.",
-		example: `[project]
+func projectTable() toml.Table[file] {
+	return toml.Table[file]{
+		Header: "[project]",
+		Doc:    "The project as a whole.",
+		Example: `[project]
 name = "shop"
 `,
-		keys: []key[file]{
-			{row{name: "name", typ: "string", def: "the name of the directory",
-				doc: "the first segment of every path, as in `shop/backend/api`; 1 to 64 bytes without `/`"},
-				text(func(f *file) *string { return &f.root.Name })},
+		Keys: []toml.Key[file]{
+			{Name: "name", Type: "string", Default: "the name of the directory",
+				Doc:  "the first segment of every path, as in `shop/backend/api`; 1 to 64 bytes without `/`",
+				Read: toml.Text(func(f *file) *string { return &f.root.Name })},
 			programKey(),
 			suspendedKey("the whole fleet is suspended: "+suspendedDoc,
 				func(f *file) *bool { return &f.root.Suspended }),
@@ -155,39 +159,59 @@ const (
 		"more until it is resumed"
 )
 
-func supervisionTable() table[file] {
-	of := func(f *file) *limit { return &f.limit }
-	return table[file]{
-		header: "[supervision]",
-		doc: "The root supervisor. Its limit (`max_restarts`, `within_seconds`, `on_limit`) is also the default of " +
+func supervisionTable() toml.Table[file] {
+	of := func(f *file) *setting.Limit { return &f.limit }
+	return toml.Table[file]{
+		Header: "[supervision]",
+		Doc: "The root supervisor. Its limit (`max_restarts`, `within_seconds`, `on_limit`) is also the default of " +
 			"every `[[supervisor]]`; its strategy is not. A supervisor that sets another `on_limit` has the " +
 			"default numbers of that one: 20 in 1h for `quarantine`, 10 for `give_up`, 3 in 5m for `pause`. " +
 			"The root quarantines: an agent or supervisor directly under it that reaches its limit is held back, " +
 			"and everything else goes on. With `on_limit = \"escalate\"` here, the root ends instead, and " +
 			"the whole fleet with it.",
-		example: `[supervision]
+		Example: `[supervision]
 strategy = "one_for_one"
 on_limit = "escalate"
 max_restarts = 5
 within_seconds = 60
 `,
-		keys: []key[file]{
-			maxRestarts("20 for the root, 5 for other supervisors", "for the root, starts of one child within the "+
-				"window; for other supervisors, restarts of their children", of),
-			windowSeconds("60 for `escalate`, else that of `on_limit`", of),
-			onLimit("quarantine for the root, escalate for other supervisors", onLimitDoc, of),
-			{row{name: "strategy", typ: strategyType, def: "one_for_one", doc: strategyDoc},
-				word(supervisor.ParseStrategy, func(f *file) *supervisor.Strategy { return &f.root.Strategy })},
-			{row{name: "auto_shutdown", typ: autoType, def: "never", doc: autoDoc},
-				word(parseAutoShutdown, func(f *file) *supervisor.AutoShutdown { return &f.root.AutoShutdown })},
-			{row{name: "persist", typ: "boolean", def: "all but quarantines", doc: "what a new daemon keeps of " +
+		Keys: []toml.Key[file]{
+			setting.MaxRestarts(
+				"20 for the root, 5 for other supervisors",
+				"for the root, starts of one child within the "+
+					"window; for other supervisors, restarts of their children",
+				of,
+			),
+			setting.WindowSeconds("60 for `escalate`, else that of `on_limit`", of),
+			setting.OnLimit("quarantine for the root, escalate for other supervisors", onLimitDoc, of),
+			{
+				Name:    "strategy",
+				Type:    strategyType,
+				Default: "one_for_one",
+				Doc:     strategyDoc,
+				Read: toml.Word(
+					supervisor.ParseStrategy,
+					func(f *file) *supervisor.Strategy { return &f.root.Strategy },
+				),
+			},
+			{
+				Name:    "auto_shutdown",
+				Type:    autoType,
+				Default: "never",
+				Doc:     autoDoc,
+				Read: toml.Word(
+					parseAutoShutdown,
+					func(f *file) *supervisor.AutoShutdown { return &f.root.AutoShutdown },
+				),
+			},
+			{Name: "persist", Type: "boolean", Default: "all but quarantines", Doc: "what a new daemon keeps of " +
 				"restart counters, delays, quarantines and give-ups. Not set: all of them, except for agents whose " +
 				"limit is `quarantine`. `true`: all of them. `false`: none. An agent that was held back by what is " +
 				"not kept starts at once, with fresh counters. Stops and pauses by people are kept in any case. " +
-				"See [daemon.md](daemon.md#limits-and-decisions)", also: []string{"persistent", "remember"}},
-				func(r *reader, v *value, into *file) {
+				"See [daemon.md](daemon.md#limits-and-decisions)", Also: []string{"persistent", "remember"},
+				Read: func(r *toml.Reader, v *toml.Value, into *file) {
 					persist := true
-					flag(func(p *bool) *bool { return p })(r, v, &persist)
+					toml.Bool(func(p *bool) *bool { return p })(r, v, &persist)
 					into.recall = map[bool]spec.Recall{true: spec.RecallAll, false: spec.RecallNothing}[persist]
 				}},
 		},

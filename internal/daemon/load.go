@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/config/grove"
 	"github.com/coppice-dev/coppice/internal/filewatch"
 	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -66,7 +67,7 @@ func (l *loader) load(file string) Loaded {
 
 // read reads a file and what it names. The tree is nil if there is an error.
 func (l *loader) read(file string) (*spec.Tree, []*config.Notice, sagehost.Sources, error) {
-	if config.IsGrove(file) {
+	if grove.Is(file) {
 		return l.programs.Project(file)
 	}
 	all, err := config.LoadAll(file)

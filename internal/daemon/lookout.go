@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/config/envfile"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -164,7 +164,7 @@ func (l *lookout) look(path string, o *outlookOf) {
 			at := time.Now()
 			info, now := contents(path, before, hash)
 			if env && now != hash {
-				if _, err := config.ReadEnvFile(path); err != nil {
+				if _, err := envfile.Read(path); err != nil {
 					now = hash // no agent is started again to fail with it
 				}
 			}

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/config/envfile"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -351,7 +351,7 @@ func environOf(a *spec.Agent) (map[string]string, error) {
 	}
 	env := make(map[string]string)
 	for _, file := range a.EnvFiles {
-		more, err := config.ReadEnvFile(file)
+		more, err := envfile.Read(file)
 		if err != nil {
 			return a.Env, fmt.Errorf("env_file: %w", err)
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/config"
+	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
 	"github.com/coppice-dev/coppice/internal/cron"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -92,7 +92,7 @@ backoff = "exponential"
 // which all fails: those are too few failures to give it up.
 func TestADayOfTheSeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, err := config.ParseAidefile("Aidefile", []byte(uptimeMonitor))
+		f, err := aidefileconfig.Parse("Aidefile", []byte(uptimeMonitor))
 		if err != nil {
 			t.Fatal(err)
 		}

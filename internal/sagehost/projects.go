@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/config/grove"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/sage/load"
 )
@@ -20,27 +21,27 @@ func (Projects) Settings(dir string) (*load.Settings, error) { return new(record
 // recorder is Projects with the last grove.toml that was read.
 type recorder struct {
 	Projects
-	grove *config.Grove
+	grove *grove.Grove
 }
 
 func (r *recorder) Settings(dir string) (*load.Settings, error) {
-	path, err := config.FindGrove(dir)
+	path, err := grove.Find(dir)
 	if err != nil {
 		return nil, err
 	}
-	if r.grove, err = config.LoadGrove(path); err != nil {
+	if r.grove, err = grove.Load(path); err != nil {
 		return nil, withFaults(err)
 	}
 	return settingsOf(path, r.grove), nil
 }
 
-func settingsOf(path string, g *config.Grove) *load.Settings {
+func settingsOf(path string, g *grove.Grove) *load.Settings {
 	s := &load.Settings{
-		File: path, Entry: g.Entry.Value, Limit: g.Limit, Trace: g.Trace != config.NoTrace,
+		File: path, Entry: g.Entry.Value, Limit: g.Limit, Trace: g.Trace != grove.NoTrace,
 		TestTimeout: g.TestTimeout,
 		Divine:      load.Divine{Command: g.Divine.Command, Timeout: g.Divine.Timeout},
 	}
-	if g.Divine.Format != config.PlainText {
+	if g.Divine.Format != grove.PlainText {
 		s.Divine.Format = g.Divine.Format.String()
 	}
 	if g.Persistence.Backend != spec.Memory {

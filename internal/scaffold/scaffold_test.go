@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/config/grove"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -57,7 +57,7 @@ func TestWrite(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("wrote %q, want %q", got, want)
 	}
-	g, err := config.LoadGrove(filepath.Join(dir, config.GroveName))
+	g, err := grove.Load(filepath.Join(dir, grove.FileName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +82,10 @@ func TestNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range files {
-			if f.name != config.GroveName || spec.CheckName(name) != "" {
+			if f.name != grove.FileName || spec.CheckName(name) != "" {
 				continue
 			}
-			g, err := config.ParseGrove(f.name, f.content)
+			g, err := grove.Parse(f.name, f.content)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/sage/load"
 )
@@ -150,7 +150,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", test.path, err, test.err)
 		}
 	}
-	var bad config.Errors
+	var bad toml.Errors
 	if _, err := load.Find(sagehost.Projects{}, broken); !errors.As(err, &bad) {
 		t.Errorf("%T", err)
 	}

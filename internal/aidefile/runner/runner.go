@@ -21,7 +21,7 @@ import (
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
-	"github.com/coppice-dev/coppice/internal/config"
+	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -235,7 +235,7 @@ func (r *Runner) say(format string, args ...any) {
 
 // work makes the run, without its summary and report.
 func (r *Runner) work(ctx context.Context) (aidefile.Result, string) {
-	file, err := config.LoadAidefile(r.request.Aidefile)
+	file, err := aidefileconfig.Load(r.request.Aidefile)
 	if err != nil {
 		return aidefile.Faulty, err.Error()
 	}

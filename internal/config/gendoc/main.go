@@ -10,11 +10,14 @@ import (
 	"os"
 
 	"github.com/coppice-dev/coppice/internal/config"
+	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
+	"github.com/coppice-dev/coppice/internal/config/gascity"
+	"github.com/coppice-dev/coppice/internal/config/grove"
 )
 
 func main() {
-	pages := []func(io.Writer) error{config.WriteReference, config.WriteGroveReference, config.WriteSchema,
-		config.WriteGroveSchema, config.WriteCityReference, config.WriteAidefileReference, config.WriteAidefileSchema}
+	pages := []func(io.Writer) error{config.WriteReference, grove.WriteReference, config.WriteSchema,
+		grove.WriteSchema, gascity.WriteReference, aidefileconfig.WriteReference, aidefileconfig.WriteSchema}
 	if len(os.Args) != 1+len(pages) {
 		fmt.Fprintln(os.Stderr, "usage: gendoc CONFIGURATION.md GROVE.md COPPICE.JSON GROVE.JSON GASCITY.md "+
 			"AIDEFILE.md AIDEFILE.JSON")

@@ -1,0 +1,427 @@
+// Package aidefile reads Aidefiles into what internal/aidefile defines.
+package aidefile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/config/setting"
+	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Load reads the Aidefile at path and checks, beyond what
+// ParseAidefile does, that its hooks exist. An error about the file is Errors;
+// one that it does not exist wraps fs.ErrNotExist.
+func Load(path string) (*aidefile.File, error) {
+	data, dir, err := toml.Read(path, Advice)
+	if err != nil {
+		return nil, err
+	}
+	return Read(path, dir, data, true)
+}
+
+// Parse reads data, the content of the Aidefile called name, without
+// touching the file system. The error is Errors.
+func Parse(name string, data []byte) (*aidefile.File, error) {
+	return Read(name, filepath.Dir(name), data, false)
+}
+
+// Advice is the advice for an Aidefile.
+var Advice = toml.Advice{Missing: "write one, it may be empty", Large: "put texts into files beside it",
+	Page: "docs/aidefile-reference.md"}
+
+// form is an Aidefile while it is read.
+type form struct {
+	aidefile.File
+	dir  string
+	look bool // at the files that it names
+}
+
+func Read(name, dir string, data []byte, look bool) (*aidefile.File, error) {
+	r, document, err := toml.Open(name, data, Advice, Sections())
+	if err != nil {
+		return nil, err
+	}
+	f := form{File: aidefile.Default(), dir: dir, look: look}
+	fileTable().Read(r, document, &f)
+	if r.Count() > 0 {
+		return nil, r.Errors()
+	}
+	f.Persona.Name = cmp.Or(f.Persona.Name, setting.ProjectName(dir))
+	f.Label = cmp.Or(f.Label, f.Persona.Name)
+	return &f.File, nil
+}
+
+func fileTable() toml.Table[form] {
+	itself := func(f *form) *form { return f }
+	return toml.Table[form]{
+		Doc: "The whole file. All of it is optional: an empty file is an agent that runs when a person starts it, " +
+			"once.",
+		Keys: []toml.Key[form]{
+			{Name: "persona", Type: "table", Doc: "who the agent is", Also: []string{"agent", "identity"},
+				Read: toml.Sub(personaTable(), func(f *form) *aidefile.Persona { return &f.Persona })},
+			{Name: "budget", Type: "table", Doc: "what one run may use", Also: []string{"limits"},
+				Read: toml.Sub(budgetTable(), func(f *form) *aidefile.Budget { return &f.Budget })},
+			{Name: "memory", Type: "table", Doc: "what it keeps from run to run",
+				Read: toml.Sub(memoryTable(), func(f *form) *aidefile.Memory { return &f.Memory })},
+			{Name: "hooks", Type: "table", Doc: "what runs before and after a run", Also: []string{"hook"},
+				Read: toml.Sub(hooksTable(), itself)},
+			{Name: "skills", Type: "table", Doc: "what it knows how to do", Also: []string{"skill", "tools"},
+				Read: toml.Sub(skillsTable(), itself)},
+			{Name: "trigger", Type: "table", Doc: "what starts a run", Also: []string{"triggers", "on"},
+				Read: toml.Sub(triggerTable(), itself)},
+			{Name: "vault", Type: "table", Doc: "its secrets", Also: []string{"secrets", "env"},
+				Read: toml.Sub(vaultTable(), itself)},
+			{Name: "output", Type: "table", Doc: "what is kept of what it says", Also: []string{"summary"},
+				Read: toml.Sub(outputTable(), func(f *form) *aidefile.Output { return &f.Output })},
+			{Name: "workspace", Type: "table", Doc: "where it may look", Read: toml.Sub(workspaceTable(), itself)},
+			{Name: "daemon", Type: "table",
+				Doc:  "when a run is followed by another one; without this table, never",
+				Also: []string{"supervision", "supervisor", "restart"},
+				Read: func(r *toml.Reader, v *toml.Value, f *form) {
+					f.Policy = aidefile.Kept()
+					policyTable().Read(r, v, &f.Policy)
+				}},
+		},
+	}
+}
+
+func personaTable() toml.Table[aidefile.Persona] {
+	return toml.Table[aidefile.Persona]{
+		Header:  "[persona]",
+		Doc:     "Who the agent is.",
+		Example: "[persona]\nname = \"uptime-monitor\"\nstyle = \"brief, and sure of its facts\"\n",
+		Keys: []toml.Key[aidefile.Persona]{
+			{Name: "name", Type: "string", Default: "the name of the directory",
+				Doc: "its name, in the tree and to itself; a segment of paths", Also: []string{"id"},
+				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Persona) {
+					name, ok := r.Text(v, "a string")
+					if !ok {
+						return
+					}
+					if fault := spec.CheckName(name); fault != "" {
+						r.Fail(v, "", "%s", fault)
+						return
+					}
+					into.Name = name
+				}},
+			{Name: "style", Type: "string", Doc: "how it works and speaks, in words of your own",
+				Also: []string{"tone", "description", "role"},
+				Read: toml.Text(func(p *aidefile.Persona) *string { return &p.Style })},
+		},
+	}
+}
+
+func budgetTable() toml.Table[aidefile.Budget] {
+	return toml.Table[aidefile.Budget]{
+		Header: "[budget]",
+		Doc: "What one run may use, and a chain of them. A run that uses it up has failed; the next one " +
+			"has a budget of its own.",
+		Example: "[budget]\ntokens = \"200k\"\nchain_tokens = \"1m\"\ntimeout = \"10m\"\nmax_retries = 1\n",
+		Keys: []toml.Key[aidefile.Budget]{
+			{Name: "tokens", Type: tokensType, Default: `"200k"`, Doc: "tokens of input and output together, with " +
+				"`k` for thousands and `m` for millions. What the command reports counts; once they are used " +
+				"up it is not called again", Also: []string{"token", "max_tokens"},
+				Read: tokens(func(b *aidefile.Budget) *int64 { return &b.Tokens })},
+			{Name: "chain_tokens", Type: tokensType, Doc: "tokens of all runs of a chain together: of one that " +
+				"a trigger has begun, and of those that follow it until one succeeds. Once they are used up the " +
+				"agent is given up. Without it each of `max_restarts` + 1 runs may use `tokens`",
+				Also: []string{"total_tokens", "max_total_tokens", "chain"},
+				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Budget) {
+					if tokens(func(b *aidefile.Budget) *int64 { return &b.Chain })(r, v, into); into.Chain == 0 &&
+						!r.IsFaulty(v) {
+						r.Fail(v, "without it there is no bound", "%s is 0, expected at least 1", r.Label(v))
+					}
+				}},
+			{Name: "timeout", Type: secondsType, Doc: "how long the run may take, with all its tries; seconds " +
+				"may be without a unit (`\"120\"`). Then the command is stopped, with all that it has started",
+				Also: []string{"max_duration", "time"},
+				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Budget) {
+					if v.Kind == toml.KindString && v.Text != "" && strings.Trim(v.Text, "0123456789") == "" {
+						seconds := *v
+						seconds.Text += "s"
+						v = &seconds
+					}
+					toml.Duration(func(b *aidefile.Budget) *time.Duration { return &b.Timeout })(r, v, into)
+				}},
+			{Name: "max_retries", Type: "integer", Default: "3",
+				Doc:  "how often the command is called again in the same run after it has failed; 0 for never",
+				Also: []string{"retries", "max_attempts"},
+				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Budget) {
+					if n, ok := r.Integer(v, 0, aidefile.MaxRestarts,
+						fmt.Sprintf("an integer from 0 to %d", aidefile.MaxRestarts)); ok {
+						into.MaxRetries = int(n)
+					}
+				}},
+		},
+	}
+}
+
+// Types of values that only Aidefiles have.
+const (
+	secondsType = "duration or seconds"
+	tokensType  = "string or integer"
+)
+
+// tokens is the read function of a key whose value is a number of tokens.
+func tokens[T any](field func(*T) *int64) func(*toml.Reader, *toml.Value, *T) {
+	const expected = `a number of tokens such as "200k", "1m" or "500000"`
+	return func(r *toml.Reader, v *toml.Value, into *T) {
+		if v.Kind == toml.KindInteger {
+			if n, ok := r.Integer(v, 0, 1<<62, expected); ok {
+				*field(into) = n
+			}
+			return
+		}
+		if !r.Want(v, toml.KindString, expected) {
+			return
+		}
+		n, err := aidefile.ParseTokens(v.Text)
+		if err != nil {
+			r.Fail(v, "k stands for thousands, m for millions", "%s is %s, expected %s", r.Label(v),
+				spec.Quote(v.Text), expected)
+			return
+		}
+		*field(into) = n
+	}
+}
+
+func memoryTable() toml.Table[aidefile.Memory] {
+	return toml.Table[aidefile.Memory]{
+		Header:  "[memory]",
+		Doc:     "What the agent keeps from run to run: the files in the directory `memory` beside the Aidefile.",
+		Example: "[memory]\ncompact_after = \"50k\"\n",
+		Keys: []toml.Key[aidefile.Memory]{
+			{Name: "compact_after", Type: tokensType, Default: `"200k"`,
+				Doc:  "how many tokens (of 4 bytes) these files may have before the agent is told to make them smaller",
+				Also: []string{"compact", "max_tokens", "limit"},
+				Read: tokens(func(m *aidefile.Memory) *int64 { return &m.CompactAfter })},
+		},
+	}
+}
+
+func hooksTable() toml.Table[form] {
+	return toml.Table[form]{
+		Header: "[hooks]",
+		Doc: "What runs beside a run, in this order: scripts beside the Aidefile, which `sh` runs with the " +
+			"environment of the command, or `commit-memory`, which commits the directory `memory` to the " +
+			"git repository it is in. " +
+			"(`inject-vault` does nothing: secrets are there in any case.) A hook that fails fails the run.",
+		Example: "[hooks]\non_spawn = [\"fetch.sh\"]\non_complete = [\"commit-memory\", \"publish.sh\"]\n",
+		Keys: []toml.Key[form]{
+			hooksKey("on_spawn", "before the command is called",
+				func(f *form) *[]string { return &f.Hooks.OnSpawn }, "pre", "before", "on_start"),
+			hooksKey("on_complete", "after the run, however it ended: `COPPICE_RESULT` is `success`, `failure`, "+
+				"`timeout`, `budget` or `faulty`",
+				func(f *form) *[]string { return &f.Hooks.OnComplete }, "post", "after", "on_exit", "on_stop"),
+		},
+	}
+}
+
+func hooksKey(name, doc string, field func(*form) *[]string, also ...string) toml.Key[form] {
+	return toml.Key[form]{Name: name, Type: "array of strings", Doc: doc, Also: also,
+		Read: func(r *toml.Reader, v *toml.Value, into *form) {
+			hooks, ok := r.List(v, "an array of hooks")
+			if !ok {
+				return
+			}
+			for i, hook := range hooks {
+				if fault, hint := into.hookFault(hook); fault != "" {
+					r.Fail(v.Elements[i], hint, "the hook %s %s", spec.Quote(hook), fault)
+				}
+			}
+			*field(into) = hooks
+		}}
+}
+
+// hookFault says what is wrong with a hook, or "".
+func (f *form) hookFault(hook string) (fault, hint string) {
+	switch {
+	case aidefile.BuiltIn(hook):
+		return "", ""
+	case hook == "" || strings.ContainsRune(hook, 0) || filepath.IsAbs(hook) || !filepath.IsLocal(hook):
+		return "is no file beside the Aidefile, expected one, inject-vault or commit-memory", ""
+	case !f.look:
+		return "", ""
+	}
+	info, err := os.Stat(filepath.Join(f.dir, hook))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		fault, hint = "does not exist, expected a script beside the Aidefile, inject-vault or commit-memory",
+			toml.DidYouMean(suggest.Nearest(hook, []string{aidefile.InjectVault, aidefile.CommitMemory}))
+	case err != nil:
+		fault = "cannot be used: " + toml.Reason(err).Error()
+	case !info.Mode().IsRegular():
+		fault = "is a " + toml.FileType(info.Mode()) + ", expected a script"
+	}
+	return fault, hint
+}
+
+func skillsTable() toml.Table[form] {
+	return toml.Table[form]{
+		Header:  "[skills]",
+		Doc:     "What the agent knows how to do.",
+		Example: "[skills]\ninclude = [\"skills/http.md\", \"incident-review\"]\n",
+		Keys: []toml.Key[form]{
+			wordList("include", "names, or files relative to the Aidefile, whose text the agent is given",
+				func(f *form) *[]string { return &f.Skills }, "skills", "files", "list"),
+		},
+	}
+}
+
+// wordList is the key of an array of strings that are not empty.
+func wordList(name, doc string, field func(*form) *[]string, also ...string) toml.Key[form] {
+	return toml.Key[form]{Name: name, Type: "array of strings", Doc: doc, Also: also,
+		Read: func(r *toml.Reader, v *toml.Value, into *form) {
+			list, ok := r.List(v, "an array of strings")
+			for i, word := range list {
+				if ok && (strings.TrimSpace(word) == "" || strings.ContainsRune(word, 0)) {
+					r.Fail(v.Elements[i], "", "an element of %s is %s, expected a name or a path",
+						name, spec.Quote(word))
+				}
+			}
+			*field(into) = list
+		}}
+}
+
+func vaultTable() toml.Table[form] {
+	return toml.Table[form]{
+		Header: "[vault]",
+		Doc: "Its secrets. Each is a variable of the environment of the command and its hooks, with the value " +
+			"that it has in the environment of the daemon or else the file of that name in the directory of " +
+			"secrets (`[aide] vault` in coppice.toml). Their values are taken out of all that is logged. Without " +
+			"one of them a run fails.",
+		Example: "[vault]\nkeys = [\"ANTHROPIC_API_KEY\"]\n",
+		Keys: []toml.Key[form]{
+			{Name: "keys", Type: "array of strings", Doc: "their names, which are names of variables",
+				Also: []string{"key", "secrets", "names"},
+				Read: func(r *toml.Reader, v *toml.Value, into *form) {
+					keys, ok := r.List(v, "an array of names")
+					for i, name := range keys {
+						e := v.Elements[min(i, len(v.Elements)-1)]
+						switch {
+						case !ok:
+						case !variable.MatchString(name):
+							r.Fail(e, "", "%s cannot name a secret, expected a name of a "+
+								"variable such as \"API_KEY\"", spec.Quote(name))
+						case strings.HasPrefix(name, "COPPICE_"):
+							r.Fail(e, "", "the variable %s is set by Coppice itself, expected another name",
+								spec.Quote(name))
+						}
+					}
+					into.Vault = keys
+				}},
+		},
+	}
+}
+
+func outputTable() toml.Table[aidefile.Output] {
+	return toml.Table[aidefile.Output]{
+		Header: "[output]",
+		Doc: "What is kept of what the agent says: a summary, which is what it writes last between " +
+			"`<aide-summary>` and `</aide-summary>`, or the end of its output.",
+		Example: "[output]\nmax_summary_tokens = 300\nnarrative_schema = \"WHAT, WHY, NEXT\"\n",
+		Keys: []toml.Key[aidefile.Output]{
+			{Name: "max_summary_tokens", Type: "integer", Default: "500",
+				Doc:  "how long the summary may be, in tokens of 4 bytes; it is cut there",
+				Also: []string{"max_tokens", "summary_tokens"},
+				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Output) {
+					if n, ok := r.Integer(v, 0, 1_000_000, "an integer from 0 to 1000000"); ok {
+						into.MaxSummaryTokens = n
+					}
+				}},
+			{Name: "narrative_schema", Type: "string", Doc: "what the summary is to contain, in words of your own",
+				Also: []string{"schema", "template"},
+				Read: toml.Text(func(o *aidefile.Output) *string { return &o.NarrativeSchema })},
+		},
+	}
+}
+
+func workspaceTable() toml.Table[form] {
+	return toml.Table[form]{
+		Header: "[workspace]",
+		Doc: "Where the agent may look beside its own directory. It is told so; nothing keeps " +
+			"it from looking elsewhere.",
+		Example: "[workspace]\nread = [\"~/projects/shop\", \"../shared\"]\n",
+		Keys: []toml.Key[form]{
+			wordList("read", "directories, relative to the Aidefile; `~` is your home",
+				func(f *form) *[]string { return &f.Workspace.Read }, "paths", "dirs", "include"),
+		},
+	}
+}
+
+func policyTable() toml.Table[aidefile.Policy] {
+	return toml.Table[aidefile.Policy]{
+		Header:  "[daemon]",
+		Doc:     "When a run is followed by another one without a trigger. Without this table: never.",
+		Example: "[daemon]\nrestart = \"always\"\nmax_restarts = 100\nbackoff = \"exponential\"\n",
+		Keys: []toml.Key[aidefile.Policy]{
+			{
+				Name:    "restart",
+				Type:    "always, on-failure, never",
+				Default: "on-failure",
+				Doc:     "after every run; after one that has failed; not at all",
+				Also:    []string{"policy", "mode"},
+				Read: toml.Word(
+					supervisor.ParseRestart,
+					func(p *aidefile.Policy) *supervisor.Restart { return &p.Restart },
+					setting.RestartMeant,
+				),
+			},
+			{Name: "max_restarts", Type: "integer", Default: "10", Doc: "how many restarts may follow each other " +
+				"before the agent is given up; a success begins the count anew. A restart after " +
+				"a success does not count", Also: []string{"max_restart", "restarts", "max_retries"},
+				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Policy) {
+					if n, ok := r.Integer(v, 0, aidefile.MaxRestarts,
+						fmt.Sprintf("an integer from 0 to %d", aidefile.MaxRestarts)); ok {
+						into.MaxRestarts = int(n)
+					}
+				}},
+			{Name: "backoff", Type: "exponential, linear, fixed", Default: "exponential",
+				Doc:  "the sleep before a restart, in seconds: 1, 2, 4, 8 and so on; 1, 2, 3; always 1. At most 300",
+				Also: []string{"delay", "strategy"},
+				Read: toml.OneOf([]string{"exponential", "linear", "fixed"}, func(p *aidefile.Policy, i int) {
+					p.Backoff = []supervisor.BackoffKind{supervisor.Exponential, supervisor.Linear, supervisor.Fixed}[i]
+				})},
+		},
+	}
+}
+
+// Sections are all tables of an Aidefile, in the order of its reference page.
+func Sections() []toml.Section {
+	return []toml.Section{
+		fileTable().Section(), personaTable().Section(), triggerTable().Section(), policyTable().Section(),
+		budgetTable().Section(), memoryTable().Section(),
+		hooksTable().Section(), skillsTable().Section(), vaultTable().Section(), outputTable().Section(),
+		workspaceTable().Section(),
+	}
+}
+
+// WriteReference writes the tables of an Aidefile, in Markdown.
+func WriteReference(w io.Writer) error { return toml.WritePage(w, head, Sections()) }
+
+const head = `# The tables of an Aidefile
+
+<!-- Written by go generate from internal/config; changes belong there. -->
+
+What agents of Aidefiles are, how they run and how a project has them: [Aidefiles](aidefile.md). This page is the file itself: [TOML](https://toml.io),
+called ` + "`Aidefile`" + `, UTF-8 and at most 1 MiB large. What is not known is an error, in every table:
+
+` + "```" + `
+agents/uptime/Aidefile:6:1: unknown key "max_restart" in [daemon]; did you mean "max_restarts"?
+agents/uptime/Aidefile:7:11: restart is "on_failure", expected one of always, on-failure, never; did you mean "on-failure"?
+` + "```" + `
+
+A **duration** is a string with units: ` + "`\"500ms\"`, `\"10s\"`, `\"1h30m\"`, `\"7d\"`" + `.
+`

@@ -1,0 +1,186 @@
+// Package envfile reads files of environment variables.
+package envfile
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// Read reads a file of environment variables. The error is an *Error with its
+// place, and never has a value in it: values are secrets.
+//
+// The format is what Docker Compose and systemd have in common: KEY=VALUE in a line,
+// with comments, quotes and an export in front. Nothing is expanded or executed.
+func Read(path string) (map[string]string, error) {
+	data, _, e := toml.ReadFile(path, toml.Advice{
+		Missing: "create it, or remove it from env_file", Large: "it is for variables; put data into another file",
+	})
+	if e != nil {
+		if e.Err != nil && e.Line == 0 && strings.HasPrefix(e.Message, "no such file") {
+			e.Message = "no such file, expected variables as KEY=VALUE"
+		}
+		return nil, e
+	}
+	vars, e := parse(path, data)
+	if e != nil {
+		return nil, e
+	}
+	return vars, nil
+}
+
+// parse reads the content of a file of environment variables.
+func parse(name string, data []byte) (map[string]string, *toml.Error) {
+	s := toml.NewSource(name, data)
+	if e := s.CheckText(); e != nil {
+		return nil, e
+	}
+	p := envParser{Source: s, vars: make(map[string]string)}
+	for p.at < len(s.Data) {
+		if e := p.line(); e != nil {
+			return nil, e
+		}
+	}
+	return p.vars, nil
+}
+
+type envParser struct {
+	*toml.Source
+	at   int
+	vars map[string]string
+}
+
+const envExpected = "expected KEY=VALUE"
+
+func (p *envParser) fail(at int, hint, format string, args ...any) *toml.Error {
+	return p.ErrorAt(at, "", hint, fmt.Sprintf(format, args...))
+}
+
+// line reads a line, or several where a value in quotes has them.
+func (p *envParser) line() *toml.Error {
+	p.blanks()
+	if p.end() {
+		p.nextLine()
+		return nil
+	}
+	if rest, ok := bytes.CutPrefix(p.Data[p.at:], []byte("export")); ok && len(rest) > 0 && isBlank(rest[0]) {
+		p.at += len("export")
+		p.blanks()
+	}
+	begin := p.at
+	for p.at < len(p.Data) && isEnvName(p.Data[p.at], p.at == begin) {
+		p.at++
+	}
+	key := string(p.Data[begin:p.at])
+	p.blanks()
+	switch {
+	case p.at < len(p.Data) && p.Data[p.at] == '=' && key != "":
+		p.at++
+	case p.at < len(p.Data) && p.Data[p.at] == '=':
+		return p.fail(p.at, "", "a value without a name, %s", envExpected)
+	case p.end() && key != "":
+		return p.fail(begin, "write "+key+"= for an empty value",
+			"the variable %s without a =, %s", spec.Quote(key), envExpected)
+	default:
+		r, _ := utf8.DecodeRune(p.Data[p.at:])
+		return p.fail(p.at, "names have letters, digits, _, - and ., and no digit in front",
+			"%q cannot be here, %s", r, envExpected)
+	}
+	if strings.HasPrefix(key, "COPPICE_") {
+		return p.fail(begin, "", "the variable %s is set by Coppice itself, expected another name", spec.Quote(key))
+	}
+	p.blanks()
+	value, e := p.value()
+	if e != nil {
+		return e
+	}
+	if len(key)+1+len(value) > spec.MaxVariable {
+		return p.fail(begin, "put it into a file", "the variable %s has %d bytes, expected at most %d",
+			spec.Quote(key), len(value), spec.MaxVariable-len(key)-1)
+	}
+	p.vars[key] = value
+	return nil
+}
+
+func (p *envParser) value() (string, *toml.Error) {
+	if p.at < len(p.Data) && (p.Data[p.at] == '"' || p.Data[p.at] == '\'') {
+		return p.quoted()
+	}
+	line := p.Data[p.at:]
+	if i := bytes.IndexByte(line, '\n'); i >= 0 {
+		line = line[:i]
+	}
+	for i := range line { // a comment has a blank in front
+		if line[i] == '#' && (i == 0 || isBlank(line[i-1])) {
+			line = line[:i]
+			break
+		}
+	}
+	p.nextLine()
+	return string(bytes.TrimRight(line, " \t\r")), nil
+}
+
+// quoted reads a value in quotes. Double ones know escapes.
+func (p *envParser) quoted() (string, *toml.Error) {
+	open, quote := p.at, p.Data[p.at]
+	var b strings.Builder
+	for p.at++; ; p.at++ {
+		if p.at >= len(p.Data) {
+			return "", p.fail(open, "", "a value in %c quotes does not end, expected the second one", quote)
+		}
+		c := p.Data[p.at]
+		if c == quote {
+			break
+		}
+		if c == '\r' && p.at+1 < len(p.Data) && p.Data[p.at+1] == '\n' {
+			continue // a line ends as it does elsewhere
+		}
+		if c == '\\' && quote == '"' && p.at+1 < len(p.Data) {
+			if i := strings.IndexByte(`nrt"\$`, p.Data[p.at+1]); i >= 0 {
+				b.WriteByte("\n\r\t\"\\$"[i])
+				p.at++
+				continue
+			}
+		}
+		b.WriteByte(c)
+	}
+	p.at++
+	behind := p.at
+	p.blanks()
+	if !p.end() || p.at < len(p.Data) && p.Data[p.at] == '#' && p.at == behind {
+		return "", p.fail(p.at, "put all of the value into the quotes",
+			"text behind a value in quotes, expected the end of the line")
+	}
+	p.nextLine()
+	return b.String(), nil
+}
+
+func (p *envParser) blanks() {
+	for p.at < len(p.Data) && isBlank(p.Data[p.at]) {
+		p.at++
+	}
+}
+
+// end reports whether nothing is left of the line but a comment.
+func (p *envParser) end() bool {
+	rest := p.Data[p.at:]
+	return len(rest) == 0 || rest[0] == '#' || rest[0] == '\n' || rest[0] == '\r' && (len(rest) == 1 || rest[1] == '\n')
+}
+
+func (p *envParser) nextLine() {
+	if i := bytes.IndexByte(p.Data[p.at:], '\n'); i >= 0 {
+		p.at += i + 1
+	} else {
+		p.at = len(p.Data)
+	}
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
+func isEnvName(c byte, first bool) bool {
+	return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' || !first && (c >= '0' && c <= '9' || c == '-' || c == '.')
+}

@@ -1,0 +1,366 @@
+// Package fileset finds and reads the files that make up a configuration: those that a
+// file includes, by path or pattern, and others that belong to it. It knows what to watch
+// for changes, and the revision of all of them together.
+package fileset
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// Bounds of what a file may include: a pattern can meet a directory of any
+// size, and what it finds is read into memory.
+const (
+	// MaxIncludes is how many files may be included, all together.
+	MaxIncludes = 1000
+	// MaxTotal is how many bytes all files together may have.
+	MaxTotal = 4 << 20
+	// maxEntries is how many entries of directories are compared with patterns.
+	maxEntries = 100_000
+)
+
+// Set finds and reads what a file includes.
+type Set struct {
+	Reader    *toml.Reader
+	Dir       string // absolute, of the file that includes
+	Shown     string // the same as errors give it
+	files     []included
+	size      int64                   // of all files
+	entries   int                     // of directories, that were looked at
+	watch     map[string]bool         // directories whose changes matter
+	documents []*toml.Value           // one for each included file that could be read
+	sources   map[string]*toml.Source // what read has read, by absolute paths
+	advice    toml.Advice             // for all of them together
+}
+
+// included is a file that was read, or was to be.
+type included struct {
+	data []byte // nil if it could not be read
+	info fs.FileInfo
+	path string
+	by   *toml.Value // what names it; nil for the first file
+}
+
+// Include reads what the file whose document it is includes, and joins it to
+// that. It reports false if something could not be read or parsed, for what is
+// missing would only be the cause of more errors.
+func (g *Set) Include(document *toml.Value) bool {
+	before := len(g.Reader.Errs)
+	if list := document.Field("include"); list != nil && g.Reader.Want(list, toml.KindArray, "an array of paths") {
+		for _, e := range list.Elements {
+			if path, ok := g.Reader.Text(e, "a path"); ok && !g.includeOne(e, path) {
+				break // too much already
+			}
+		}
+	}
+	for _, d := range g.documents {
+		document.Join(d)
+	}
+	return len(g.Reader.Errs) == before
+}
+
+// includeOne reads what an element of include stands for. It reports false if no more can be read.
+func (g *Set) includeOne(e *toml.Value, path string) bool {
+	switch {
+	case path == "~" || strings.HasPrefix(path, "~/"):
+		g.Reader.Fail(e, "write the whole path", "%s: ~ is not expanded", spec.Quote(path))
+		return true
+	case strings.Contains(path, "**"):
+		g.Reader.Fail(e, `write a "*" for each level, as in "agents/*/*.toml"`, "%s: ** is not supported",
+			spec.Quote(path))
+		return true
+	}
+	if !hasMeta(path) {
+		return g.file(e, path)
+	}
+	root, rest := ".", filepath.Clean(path)
+	if filepath.IsAbs(rest) {
+		root, rest = "/", strings.TrimLeft(rest, "/")
+	}
+	found, err := g.Glob(root, strings.Split(rest, "/"), MaxIncludes)
+	switch {
+	case errors.Is(err, filepath.ErrBadPattern):
+		g.Reader.Fail(e, `a "[" begins a set of characters; \ escapes it`, "%s is no pattern", spec.Quote(path))
+		return true
+	case err != nil:
+		g.Reader.Fail(e, "", "%s: %v", spec.Quote(path), toml.Reason(err))
+		return !errors.Is(err, errTooMany)
+	case len(found) == 0:
+		g.Reader.Notice(e, "%s matches no file", spec.Quote(path))
+	}
+	for _, path := range found {
+		if !g.file(e, path) {
+			return false
+		}
+	}
+	return true
+}
+
+func hasMeta(path string) bool { return strings.ContainsAny(path, `*?[\`) }
+
+var errTooMany = errors.New("too many")
+
+// Glob returns the paths that match, sorted, at most so many. Relative ones are relative to g.dir.
+func (g *Set) Glob(root string, segments []string, most int) ([]string, error) {
+	paths := []string{root}
+	for i, segment := range segments {
+		last := i == len(segments)-1
+		var next []string
+		for _, dir := range paths {
+			if !hasMeta(segment) {
+				next = append(next, filepath.Join(dir, segment))
+				continue
+			}
+			names, err := g.Match(g.Absolute(dir), segment, !last, most-len(next), most)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range names {
+				next = append(next, filepath.Join(dir, name))
+			}
+		}
+		paths = next
+	}
+	if last := segments[len(segments)-1]; !hasMeta(last) { // a/*/b.toml: some of a have no b.toml
+		paths = slices.DeleteFunc(paths, func(path string) bool {
+			g.watchNear(filepath.Dir(g.Absolute(path)))
+			_, err := os.Lstat(g.Absolute(path))
+			return errors.Is(err, fs.ErrNotExist)
+		})
+	}
+	slices.Sort(paths)
+	return paths, nil
+}
+
+// Match returns what matches in a directory; nothing if there is none. As in
+// the shell, a wildcard in front matches no dot: editors keep copies so.
+func (g *Set) Match(dir, pattern string, onlyDirs bool, left, most int) ([]string, error) {
+	if _, err := filepath.Match(pattern, ""); err != nil {
+		return nil, err
+	}
+	g.watchNear(dir)
+	d, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	var names []string
+	for {
+		entries, err := d.ReadDir(256)
+		for _, e := range entries {
+			name := e.Name()
+			if ok, _ := filepath.Match(pattern, name); !ok || name[0] == '.' && pattern[0] != '.' {
+				continue
+			}
+			if onlyDirs {
+				if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.IsDir() {
+					continue
+				}
+			}
+			names = append(names, name)
+		}
+		g.entries += len(entries)
+		switch {
+		case len(names) > left:
+			return nil, fmt.Errorf("%w: more than %d files match, expected at most that", errTooMany, most)
+		case g.entries > maxEntries:
+			return nil, fmt.Errorf("%w: it leads to more than %d entries of directories, expected at most that",
+				errTooMany, maxEntries)
+		case err == io.EOF:
+			return names, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// file reads a file. It reports false if no more can be read.
+func (g *Set) file(e *toml.Value, path string) bool {
+	if len(g.files) > MaxIncludes {
+		g.Reader.Fail(e, "put several agents into one file",
+			"more than %d files are included, expected at most that", MaxIncludes)
+		return false
+	}
+	absolute := g.Absolute(path)
+	shown := filepath.Clean(path)
+	if !filepath.IsAbs(path) && g.Shown != "." {
+		shown = filepath.Join(g.Shown, path)
+	}
+	fail := func(hint, format string, args ...any) {
+		g.Reader.Fail(e, hint, "%s %s", spec.Quote(shown), fmt.Sprintf(format, args...))
+	}
+	g.WatchFile(absolute)
+	data, info, err := toml.ReadFile(absolute, toml.Advice{Missing: "check the path; it is relative to this file",
+		Large: "split it"})
+	f := included{info: info, path: absolute, by: e}
+	if err != nil {
+		g.files = append(g.files, f)
+		fail(err.Hint, "%s", strings.TrimSuffix(err.Message, ", expected the configuration of a project"))
+		return true
+	}
+	for _, other := range g.files {
+		if other.info == nil || !os.SameFile(info, other.info) {
+			continue
+		}
+		if other.by == nil {
+			fail("put what is included into a directory of its own",
+				"is the file that includes it, expected another one")
+			return true
+		}
+		line := other.by.Line()
+		fail("remove one of the two", "is included already, by line %d, expected once", line)
+		return true
+	}
+	if g.size += int64(len(data)); g.size > MaxTotal {
+		fail(g.advice.Large, "makes %d bytes of all files, expected at most %d", g.size, MaxTotal)
+		return false
+	}
+	src := toml.NewSource(shown, data)
+	src.Dir, src.Order = filepath.Dir(absolute), len(g.files)
+	f.data = data
+	g.files = append(g.files, f)
+	document, err := toml.Parse(src)
+	if err != nil {
+		g.Reader.Add(err)
+		return true
+	}
+	if again := document.Field("include"); again != nil {
+		g.Reader.FailKey(again, "include it in "+filepath.Base(g.files[0].path),
+			"an included file includes nothing itself")
+		document.Remove("include")
+	}
+	g.documents = append(g.documents, document)
+	return true
+}
+
+// Read reads a file that belongs to the configuration without being included,
+// once for all that make use of it. The error has its place.
+func (g *Set) Read(path string, a toml.Advice) (*toml.Source, *toml.Error) {
+	absolute := g.Absolute(path)
+	if src := g.sources[absolute]; src != nil {
+		return src, nil
+	}
+	shown := g.Show(absolute)
+	g.WatchFile(absolute)
+	data, info, err := toml.ReadFile(absolute, a)
+	g.files = append(g.files, included{info: info, path: absolute, data: data})
+	if err != nil {
+		err.File = shown
+		return nil, err
+	}
+	if g.size += int64(len(data)); g.size > MaxTotal {
+		return nil, &toml.Error{File: shown, Message: fmt.Sprintf("makes %d bytes of all files, expected at most %d",
+			g.size, MaxTotal), Hint: g.advice.Large}
+	}
+	src := toml.NewSource(shown, data)
+	src.Dir, src.Order = filepath.Dir(absolute), len(g.files)-1
+	if g.sources == nil {
+		g.sources = map[string]*toml.Source{}
+	}
+	g.sources[absolute] = src
+	return src, nil
+}
+
+// Show is an absolute path as errors give it: as the file that was named, where it is below that or beside it.
+func (g *Set) Show(absolute string) string {
+	relative, err := filepath.Rel(g.Dir, absolute)
+	if err != nil || strings.HasPrefix(relative, "../../../") {
+		return absolute
+	}
+	return filepath.Join(g.Shown, relative)
+}
+
+// Note makes a file that is no part of the configuration, but decides upon it, one of its sources.
+func (g *Set) Note(path string, data []byte) {
+	g.WatchFile(path)
+	g.files = append(g.files, included{path: path, data: data})
+}
+
+func (g *Set) Absolute(path string) string { return toml.Absolute(g.Dir, path) }
+
+// WatchFile makes changes of a file known, also of what it links to.
+func (g *Set) WatchFile(path string) {
+	g.watchNear(filepath.Dir(path))
+	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
+		g.watchNear(filepath.Dir(real))
+	}
+}
+
+// watchNear watches a directory, or the nearest one above it that exists.
+func (g *Set) watchNear(dir string) {
+	for !g.watch[dir] {
+		info, err := os.Stat(dir)
+		if err == nil && info.IsDir() || dir == filepath.Dir(dir) {
+			g.watch[dir] = true
+			return
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// WatchDirs returns the directories in which a change could change the configuration, sorted.
+func (g *Set) WatchDirs() []string { return slices.Sorted(maps.Keys(g.watch)) }
+
+// SourcePaths returns the paths of all files, in the order of reading.
+func (g *Set) SourcePaths() (paths []string) {
+	for _, f := range g.files {
+		if !slices.Contains(paths, f.path) {
+			paths = append(paths, f.path)
+		}
+	}
+	return paths
+}
+
+// Revision returns the SHA-256, in hex, of paths and contents of all files that could be read.
+func (g *Set) Revision() string {
+	sorted := slices.Clone(g.files)
+	slices.SortFunc(sorted, func(a, b included) int { return cmp.Compare(a.path, b.path) })
+	hash := sha256.New()
+	put := func(b []byte) {
+		hash.Write(binary.AppendUvarint(nil, uint64(len(b)))) // so that no two lists run together
+		hash.Write(b)
+	}
+	for _, f := range sorted {
+		if f.data != nil {
+			put([]byte(f.path))
+			put(f.data)
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// New returns the files of a configuration whose first file is at an absolute path,
+// and is called name by the user.
+func New(name, absolute string, a toml.Advice) *Set {
+	g := &Set{advice: a, Dir: filepath.Dir(absolute), Shown: filepath.Dir(name), watch: map[string]bool{}}
+	g.WatchFile(absolute)
+	return g
+}
+
+// First reads the first file.
+func (g *Set) First(name, absolute string) ([]byte, *toml.Error) {
+	data, info, err := toml.ReadFile(name, g.advice)
+	g.files = []included{{path: absolute, info: info, data: data}}
+	g.size = int64(len(data))
+	return data, err
+}
+
+// CanRead reports whether files can be read, and not only the first one.
+func (g *Set) CanRead() bool { return g.Reader != nil }

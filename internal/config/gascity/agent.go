@@ -1,0 +1,321 @@
+package gascity
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/config/setting"
+	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// agent makes an [[agent]].
+func (c *city) agent(from *toml.Value) *toml.Value {
+	c.inspect(from, "[[agent]]")
+	a := toml.DeriveTable(from, "")
+	if name := from.Field("name"); name != nil && name.Kind == toml.KindString && name.Text != "" {
+		a.Put(toml.Derive(name, toml.KindString, "name", c.called(from)))
+	} else {
+		give(a, toml.CopyAs(name, "name"))
+	}
+	p := c.placeOf(from)
+	give(a, c.inPlace(c.command(from, p), p))
+	if p.dir != nil && p.own == nil {
+		give(a, toml.Derive(p.dir, toml.KindString, "dir", p.work))
+	}
+	give(a, c.env(from, p))
+	c.runtime(a, from)
+	give(a, c.script(from, p, "on_waking", ") || exit", "pre_start"))
+	give(a, c.script(from, p, "on_start", `) || echo "session_setup: exit code $?" >&2`, "session_setup",
+		"session_setup_script"))
+	if idle := from.Field("idle_timeout"); idle != nil && !textIs(from, "idle_timeout", toml.KindString, "") {
+		give(a, toml.CopyAs(idle, "idle_timeout"))
+	}
+	a.Put(c.backoff(from))
+	give(a, c.dependsOn(from))
+	give(a, c.pool(from, p))
+	give(a, toml.CopyAs(from.Field("suspended"), "suspended"))
+	if p.rig != nil && textIs(p.rig, "suspended", toml.KindBool, "true") {
+		a.Put(toml.CopyAs(p.rig.Field("suspended"), "suspended"))
+	}
+	return a
+}
+
+func textIs(v *toml.Value, name string, k toml.Kind, text string) bool {
+	f := v.Field(name)
+	return f != nil && f.Kind == k && f.Text == text
+}
+
+// place is where an agent belongs and runs.
+type place struct {
+	agent *toml.Value
+	rig   *toml.Value // nil if it belongs to none
+	dir   *toml.Value // what says where it runs; nil for the directory of the city
+	own   *toml.Value // work_dir, which need not exist; then its directory is that of the city. It may be nil
+	work  string      // where it runs, in the words of the file
+	pool  bool
+}
+
+// instance is what instances of a pool have each of their own, for the shell.
+const instance = "${COPPICE_AGENT##*/}"
+
+func (c *city) placeOf(from *toml.Value) place {
+	p := place{agent: from, pool: isPool(from)}
+	if dir := from.Field("dir"); dir != nil && dir.Kind == toml.KindString && dir.Text != "" {
+		p.rig, p.dir, p.work = c.rigs[dir.Text], dir, dir.Text
+	}
+	if path := toml.TextOf(p.rig, "path"); path != "" {
+		p.dir, p.work = p.rig.Field("path"), path
+	}
+	if work := from.Field("work_dir"); work != nil && !textIs(from, "work_dir", toml.KindString, "") {
+		work, text := work, c.expand(work, p)
+		p.own, p.work = work, text
+	}
+	return p
+}
+
+// env is what Gas City tells its agents, what the provider adds, and what the agent does.
+func (c *city) env(from *toml.Value, p place) *toml.Value {
+	own := from.Field("env")
+	if own != nil && own.Kind != toml.KindTable {
+		return toml.CopyAs(own, "env")
+	}
+	t := toml.DeriveTable(from, "env")
+	if own != nil {
+		t = toml.DeriveTable(own, "env")
+		t.Gone = own.Gone
+	}
+	set := func(name, text string) { t.Put(toml.Derive(from, toml.KindString, name, text)) }
+	set("GC_CITY", c.dir)
+	set("GC_CITY_PATH", c.dir)
+	set("GC_AGENT", c.identity(from))
+	if p.rig != nil {
+		set("GC_RIG", toml.TextOf(p.rig, "name"))
+		set("GC_RIG_ROOT", toml.Absolute(c.dir, toml.TextOf(p.rig, "path")))
+	}
+	name := toml.TextOf(from, "provider")
+	if name == "" && from.Field("start_command") == nil && c.workspace != nil &&
+		c.workspace.Field("start_command") == nil {
+		name = toml.TextOf(c.workspace, "provider")
+	}
+	for _, origin := range []*toml.Value{c.provider(name), from} {
+		if origin == nil || origin.Field("env") == nil ||
+			!c.r.Want(origin.Field("env"), toml.KindTable, "a table of strings") {
+			continue
+		}
+		for _, f := range origin.Field("env").Fields {
+			t.Put(toml.CopyAs(f, f.Name))
+		}
+	}
+	return t
+}
+
+// runtime says where an agent runs.
+func (c *city) runtime(a, from *toml.Value) {
+	attach := from.Field("attach")
+	if attach != nil && attach.Kind != toml.KindBool {
+		a.Put(toml.CopyAs(attach, "terminal")) // which says what is wrong
+		return
+	}
+	if attach != nil && attach.Text == "false" {
+		return
+	}
+	at := from
+	if c.session != nil && c.session.Field("provider") != nil {
+		at = c.session.Field("provider")
+	}
+	switch provider := toml.TextOf(c.session, "provider"); provider {
+	case "tmux":
+		a.Put(toml.Derive(at, toml.KindString, "runtime", "tmux"))
+	case "subprocess":
+	default:
+		if provider != "" && !c.foreign[provider] {
+			c.foreign[provider] = true
+			c.r.Notice(at, "%s is %s, which is not supported: agents are processes with a terminal", toml.KeyPath(at),
+				spec.Quote(provider))
+		}
+		a.Put(toml.Derive(at, toml.KindBool, "terminal", "true"))
+	}
+}
+
+// script makes a hook of lists of shell commands, each in a shell of its own,
+// and of the path of a script.
+func (c *city) script(from *toml.Value, p place, hook, end string, keys ...string) *toml.Value {
+	var b strings.Builder
+	var first *toml.Value
+	for _, key := range keys {
+		v := from.Field(key)
+		switch {
+		case v == nil:
+		case v.Kind == toml.KindString && strings.HasSuffix(key, "_script"):
+			if v.Text != "" {
+				fmt.Fprintf(&b, "(%s\n%s\n", shellQuote(c.path(v.Text, v.Source.Dir)), end)
+			}
+		case c.r.Want(v, toml.KindArray, "an array of strings"):
+			for _, e := range v.Elements {
+				if c.r.Want(e, toml.KindString, "a string") {
+					fmt.Fprintf(&b, "(%s\n%s\n", c.expand(e, p), end)
+				}
+			}
+		}
+		if first == nil {
+			first = v
+		}
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	script := b.String()
+	if p.dir != nil && p.own == nil {
+		script = "cd " + shellQuote(c.dir) + " || exit\n" + script
+	}
+	t, command := toml.DeriveTable(first, hook), toml.Derive(first, toml.KindArray, "command", "")
+	for _, word := range []string{setting.Shell, "-c", script} {
+		e := toml.Derive(first, toml.KindString, "", word)
+		e.Parent = command
+		command.Append(e)
+	}
+	t.Put(command)
+	if c.session != nil {
+		give(t, toml.CopyAs(c.session.Field("setup_timeout"), "timeout"))
+	}
+	return t
+}
+
+// dependsOn names agents as Coppice does.
+func (c *city) dependsOn(from *toml.Value) *toml.Value {
+	v := from.Field("depends_on")
+	if v == nil || v.Kind != toml.KindArray {
+		return toml.CopyAs(v, "depends_on")
+	}
+	list := toml.Derive(v, toml.KindArray, "depends_on", "")
+	for _, e := range v.Elements {
+		name := toml.CopyAs(e, "")
+		if e.Kind == toml.KindString {
+			if called, ok := c.meant(e.Text, toml.TextOf(from, "dir"), c.homes[from].binding); ok {
+				name.Text = called
+			}
+		}
+		name.Parent = list
+		list.Append(name)
+	}
+	return list
+}
+
+// poolKeys are the keys of a pool, as they are written beside the agent's own.
+func poolKeys() map[string]string {
+	return map[string]string{
+		"min_active_sessions": "min", "max_active_sessions": "max", "scale_check": "check",
+		"drain_timeout": "drain_timeout",
+		"on_boot":       "on_boot", "on_death": "on_death", "namepool": "namepool",
+	}
+}
+
+// isPool reports whether there is more than one instance of an agent, or less.
+func isPool(from *toml.Value) bool {
+	if from.Field("pool") != nil {
+		return true
+	}
+	for key := range poolKeys() {
+		if v := from.Field(
+			key,
+		); v != nil &&
+			!(key == "max_active_sessions" && v.Kind == toml.KindInteger && v.Text == "1") {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *city) pool(from *toml.Value, p place) *toml.Value {
+	if !p.pool {
+		return nil
+	}
+	table := from.Field("pool")
+	if table != nil && table.Kind != toml.KindTable {
+		return toml.CopyAs(table, "pool")
+	}
+	t := toml.DeriveTable(from, "pool")
+	take := func(f *toml.Value, name string) {
+		if f.Kind == toml.KindString && name == "namepool" && f.Text != "" && f.Source.Dir != c.dir {
+			t.Put(toml.Derive(f, toml.KindString, name, c.path(f.Text, f.Source.Dir)))
+		} else if f.Kind == toml.KindString && (name == "check" || name == "on_boot" || name == "on_death") {
+			give(t, toml.Derive(f, toml.KindString, name, c.expand(f, p)))
+		} else {
+			give(t, toml.CopyAs(f, name))
+		}
+	}
+	if table != nil {
+		t = toml.DeriveTable(table, "pool")
+		c.inspect(table, "[agent.pool]")
+		for _, f := range table.Fields {
+			if k := c.tables["[agent.pool]"].key(f.Name); k != nil {
+				take(f, f.Name)
+			}
+		}
+	}
+	keys := poolKeys()
+	for _, f := range from.Fields {
+		if name, ok := keys[f.Name]; ok {
+			take(f, name)
+		}
+	}
+	if t.Field("max") == nil {
+		t.Put(toml.Derive(t, toml.KindString, "max", "unlimited"))
+	}
+	if t.Field("check") == nil {
+		t.Put(toml.Derive(t, toml.KindString, "check", tasksOf(c.called(from))))
+	}
+	return t
+}
+
+// tasksOf is a check that counts the tasks of a pool that are ready or being worked on.
+func tasksOf(pool string) string {
+	of := " --json --pool " + shellQuote(pool)
+	return "ready=$(coppice task ls --ready" + of + ") && busy=$(coppice task ls --status in_progress" + of + `) || exit
+printf '%s\n' "$ready" "$busy" | grep -o '"created_at":"' | wc -l`
+}
+
+// expand replaces the templates in a text. What belongs to one instance of a
+// pool is only known to the shell, once there is one.
+func (c *city) expand(v *toml.Value, p place) string {
+	text, ok := c.r.Text(v, "a string")
+	if !ok {
+		return ""
+	}
+	return c.template.ReplaceAllStringFunc(text, func(found string) string {
+		own := func(text string) string {
+			if p.pool {
+				return instance
+			}
+			return text
+		}
+		switch name := c.template.FindStringSubmatch(found)[1]; name {
+		case ".CityRoot":
+			return c.dir
+		case ".ConfigDir":
+			return c.homeOf(p.agent)
+		case ".CityName":
+			return c.name
+		case ".Agent":
+			return own(c.identity(p.agent))
+		case ".AgentBase":
+			return own(toml.TextOf(p.agent, "name"))
+		case ".Session":
+			return own(c.called(p.agent))
+		case ".Rig":
+			return toml.TextOf(p.rig, "name")
+		case ".RigRoot":
+			if p.rig == nil {
+				return ""
+			}
+			return toml.Absolute(c.dir, toml.TextOf(p.rig, "path"))
+		case ".WorkDir":
+			return toml.Absolute(c.dir, p.work)
+		default:
+			c.r.Fail(v, "use one of .CityRoot, .CityName, .ConfigDir, .Agent, .AgentBase, .Rig, "+
+				".RigRoot, .WorkDir, .Session", "%s is not known in %s", spec.Quote(found), c.r.Label(v))
+			return found
+		}
+	})
+}

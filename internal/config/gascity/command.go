@@ -1,0 +1,122 @@
+package gascity
+
+import (
+	"cmp"
+	"path/filepath"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/config/setting"
+	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// inPlace is a command that makes the directory that its agent runs in. The
+// agent itself has that of the city, where pre_start finds what it needs, too.
+func (c *city) inPlace(command *toml.Value, p place) *toml.Value {
+	if p.own == nil || p.work == "" || command.Kind != toml.KindString || strings.TrimSpace(command.Text) == "" {
+		return command
+	}
+	parts := strings.Split(toml.Absolute(c.dir, p.work), instance)
+	for i, part := range parts {
+		if part != "" {
+			parts[i] = shellQuote(part)
+		}
+	}
+	dir := strings.Join(parts, `"`+instance+`"`)
+	line := "exec " + command.Text
+	if words := setting.Argv(command.Text); words[0] == setting.Shell && !setting.IsPlain(command.Text) {
+		line = words[2] // what the shell is told to do, which may be more than one command
+	}
+	return toml.Derive(command, toml.KindString, "command", "mkdir -p "+dir+" && cd "+dir+" || exit\n"+line)
+}
+
+// command is what an agent runs: its own start_command, that of its provider,
+// that of the workspace, that of the provider of the workspace.
+func (c *city) command(from *toml.Value, p place) *toml.Value {
+	start, provider := from.Field("start_command"), from.Field("provider")
+	if start == nil && provider == nil && c.workspace != nil {
+		if start = c.workspace.Field("start_command"); start == nil {
+			provider = c.workspace.Field("provider")
+		}
+	}
+	var text string
+	args := from.Field("args")
+	origin := start
+	switch {
+	case start != nil && start.Kind != toml.KindString:
+		return toml.CopyAs(start, "command")
+	case start != nil:
+		text = c.ofPack(c.expand(start, p), from)
+	case provider != nil:
+		origin = provider
+		name, ok := c.r.Text(provider, "the name of a provider")
+		if !ok {
+			return toml.Derive(from, toml.KindString, "command", "true") // has failed already
+		}
+		text = name
+		if declared := c.provider(name); declared != nil {
+			if base, ok := strings.CutPrefix(toml.TextOf(declared, "base"), "builtin:"); ok {
+				text = base
+			}
+			command := declared.Field("command")
+			if command == nil {
+				command = declared.Field("start_command")
+			}
+			if command != nil {
+				text, origin = toml.TextOf(declared, "command"), command
+				if text == "" {
+					return toml.CopyAs(command, "command")
+				}
+			}
+			if args == nil {
+				args = declared.Field("args")
+			}
+		}
+	default:
+		c.r.Fail(from, "write start_command, or provider, here or in [workspace]",
+			"agent %s has nothing to run, expected a command", spec.Quote(c.identity(from)))
+		return toml.Derive(from, toml.KindString, "command", "true")
+	}
+	if args != nil && c.r.Want(args, toml.KindArray, "an array of strings") {
+		for _, arg := range args.Elements {
+			if c.r.Want(arg, toml.KindString, "a string") {
+				text += " " + shellQuote(arg.Text)
+			}
+		}
+	}
+	return toml.Derive(origin, toml.KindString, "command", text)
+}
+
+// homeOf is the directory of the pack that an agent comes from, or of the city.
+func (c *city) homeOf(agent *toml.Value) string { return cmp.Or(c.homes[agent].dir, c.dir) }
+
+// ofPack is a command that may begin with the path of a program in the pack of
+// its agent: such a program is meant, wherever the agent runs.
+func (c *city) ofPack(command string, agent *toml.Value) string {
+	first, rest, _ := strings.Cut(strings.TrimLeft(command, " \t"), " ")
+	home := c.homeOf(agent)
+	if home == c.dir || !strings.Contains(first, "/") || filepath.IsAbs(first) || !setting.IsPlain(first) ||
+		!exists(filepath.Join(home, first)) {
+		return command
+	}
+	return strings.TrimRight(shellQuote(filepath.Join(home, first))+" "+rest, " ")
+}
+
+// provider is a table of [providers].
+func (c *city) provider(name string) *toml.Value {
+	if c.providers == nil {
+		return nil
+	}
+	if p := c.providers.Field(name); p != nil && p.Kind == toml.KindTable {
+		return p
+	}
+	return nil
+}
+
+// shellQuote makes one word of text for the shell.
+func shellQuote(text string) string {
+	if text != "" && !strings.ContainsAny(text, " \t") && setting.IsPlain(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

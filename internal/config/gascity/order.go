@@ -1,0 +1,191 @@
+package gascity
+
+import (
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/config/orderfile"
+	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// layer is a directory with orders: of a pack, or of the city itself.
+type layer struct {
+	dir  string
+	pack string      // its name; "" for the city
+	rig  *toml.Value // that it is for; nil for the city
+}
+
+// orderFiles reads the files of orders. Those of a later layer replace those of an
+// earlier one that have the same name.
+func (c *city) orderFiles() (all []orderfile.File) {
+	if !c.g.CanRead() {
+		return nil // no file can be read
+	}
+	before := map[string]int{}
+	for _, l := range c.layers {
+		first := len(all)
+		for _, f := range orderfile.Read(c.r, c.g, l.dir, orderPatterns()...) {
+			f = c.orderOf(f, l)
+			if at, ok := before[f.Name]; ok {
+				all[at] = f
+			} else {
+				all = append(all, f)
+			}
+		}
+		for i := first; i < len(all); i++ {
+			before[all[i].Name] = i
+		}
+	}
+	return all
+}
+
+// orderPatterns are where the files of orders are; those of cities may be beside their formulas.
+func orderPatterns() []string {
+	return []string{"orders/*.toml", "orders/*/order.toml", "formulas/orders/*/order.toml"}
+}
+
+// rigOrder is the name of an order that a pack has for a rig, as those of its agents are.
+func rigOrder(rig *toml.Value, name string) string { return toml.TextOf(rig, "name") + "--" + name }
+
+// orders makes [orders], and reads the files of orders.
+func (c *city) orders(document, out *toml.Value) (files []orderfile.File) {
+	files = c.orderFiles()
+	from := c.table(document, "orders")
+	if from == nil {
+		return files
+	}
+	known := map[string]bool{}
+	for _, f := range files {
+		known[f.Name] = true
+	}
+	t := toml.DeriveTable(from, "orders")
+	for _, f := range from.Fields {
+		if k := c.tables["[orders]"].key(f.Name); k == nil || k.unused {
+			continue
+		}
+		if f.Name == "skip" {
+			t.Put(c.skipped(f, known))
+		} else {
+			t.Put(toml.CopyAs(f, f.Name))
+		}
+	}
+	for _, o := range tablesOf(t.Field("overrides")) {
+		rig, name := o.Remove("rig"), o.Field("name")
+		if rig != nil && c.r.Want(rig, toml.KindString, "the name of a rig") && rig.Text != "" && name != nil {
+			o.Put(toml.Derive(name, name.Kind, "name", rig.Text+"--"+name.Text))
+		}
+		c.order(o, toml.TextOf(c.rigs[toml.TextOf(o, "rig")], "name"))
+	}
+	out.Adopt(t)
+	return files
+}
+
+// skipped are the orders that are to be skipped: one that rigs have is meant in each of them.
+func (c *city) skipped(skip *toml.Value, known map[string]bool) *toml.Value {
+	if skip.Kind != toml.KindArray {
+		return toml.CopyAs(skip, "skip") // the reader reports it
+	}
+	list := toml.Derive(skip, toml.KindArray, "skip", "")
+	add := func(e *toml.Value) {
+		e.Parent = list
+		list.Append(e)
+	}
+	for _, e := range skip.Elements {
+		before := len(list.Elements)
+		for _, l := range c.layers {
+			if l.rig == nil {
+				continue
+			}
+			if name := rigOrder(l.rig, e.Text); known[name] {
+				add(toml.Derive(e, toml.KindString, e.Name, name))
+			}
+		}
+		if len(list.Elements) == before || known[e.Text] {
+			add(toml.CopyAs(e, ""))
+		}
+	}
+	return list
+}
+
+// order makes the keys of an order, which may be one for a rig, ours.
+func (c *city) order(t *toml.Value, rig string) {
+	if pool := t.Field("pool"); pool != nil && pool.Kind == toml.KindString {
+		if called, ok := c.meant(pool.Text, rig, ""); ok {
+			t.Put(toml.Derive(pool, toml.KindString, "pool", called))
+		} else {
+			c.r.Notice(pool, "no agent is called %s: nobody does these tasks",
+				spec.Quote(strings.TrimPrefix(rig+"/"+pool.Text, "/")))
+		}
+	}
+	if on := t.Field("on"); on != nil && on.Kind == toml.KindString {
+		t.Put(toml.Derive(on, toml.KindString, "on", eventHere(on.Text)))
+	}
+}
+
+// orderOf makes the file of an order, of a layer, ours.
+func (c *city) orderOf(f orderfile.File, l layer) orderfile.File {
+	c.order(f.Table, toml.TextOf(l.rig, "name"))
+	c.formula(f.Table, l)
+	c.environment(f.Table, l)
+	if l.rig != nil {
+		f.Table.Remove("name")
+		f.Name = rigOrder(l.rig, f.Name)
+	}
+	return f
+}
+
+// environment gives an order what Gas City tells it.
+func (c *city) environment(t *toml.Value, l layer) {
+	own := t.Remove("env")
+	if own != nil && own.Kind != toml.KindTable {
+		t.Adopt(own) // which is told later
+		return
+	}
+	env := toml.DeriveTable(t, "env")
+	set := func(name, text string) { env.Put(toml.Derive(t, toml.KindString, name, text)) }
+	set("GC_CITY", c.dir)
+	set("GC_CITY_PATH", c.dir)
+	set("ORDER_DIR", t.Source.Dir)
+	if l.pack != "" {
+		set("PACK_DIR", l.dir)
+		set("GC_PACK_DIR", l.dir)
+		set("GC_PACK_NAME", l.pack)
+	}
+	if l.rig != nil {
+		root := toml.Absolute(c.dir, toml.TextOf(l.rig, "path"))
+		set("GC_RIG", toml.TextOf(l.rig, "name"))
+		set("GC_RIG_ROOT", root)
+		if t.Field("dir") == nil {
+			t.Put(toml.Derive(t, toml.KindString, "dir", root))
+		}
+		if textIs(l.rig, "suspended", toml.KindBool, "true") {
+			t.Put(toml.Derive(l.rig.Field("suspended"), toml.KindBool, "enabled", "false"))
+		}
+	}
+	if own != nil {
+		env.Join(own)
+	}
+	t.Adopt(env)
+}
+
+// eventHere returns the name here of a type of events of Gas City; the same one if there is none.
+func eventHere(name string) string {
+	here := name
+	switch {
+	case name == "bead.updated":
+		here = "task.edited"
+	case name == "session.woke":
+		here = "agent.started"
+	case strings.HasPrefix(name, "bead."):
+		here = "task." + strings.TrimPrefix(name, "bead.")
+	case strings.HasPrefix(name, "session."):
+		here = "agent." + strings.TrimPrefix(name, "session.")
+	case strings.HasPrefix(name, "city."):
+		here = "project." + strings.TrimPrefix(name, "city.")
+	}
+	if event.CheckPattern(here) != nil {
+		return name
+	}
+	return here
+}

@@ -1,0 +1,403 @@
+package gascity
+
+import (
+	"path/filepath"
+	"slices"
+
+	"github.com/coppice-dev/coppice/internal/config/fileset"
+	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// packName is the file of a pack: a directory with agents, providers, patches
+// and orders for each city, or rig of a city, that names it.
+const packName = "pack.toml"
+
+// Bounds of what packs come to: each is read anew for the city and for each rig.
+const (
+	MaxPackBytes = 4 * fileset.MaxTotal
+	MaxPackDepth = 20
+)
+
+// packs reads the packs of a city, and puts what they have into its document.
+type packs struct {
+	*city
+	sources map[string]*toml.Source // by path; nil for a file that cannot be used
+	size    int                     // of all that was parsed
+	remote  int                     // packs that are not in a directory
+}
+
+// home is where an agent comes from.
+type home struct {
+	dir     string // of its pack, or of the city
+	binding string // the name of the import that it came by; "" for none
+}
+
+// mention is where a pack is named.
+type mention struct {
+	at      *toml.Value // its path
+	base    string      // what that is relative to
+	binding string      // the name of the import; "" for an include
+	export  bool        // what it imports itself comes by the same name
+	direct  bool        // what it includes or imports itself is not wanted
+}
+
+// pack is what a pack comes to, with those that it includes and imports.
+type pack struct {
+	dir       string
+	agents    []*toml.Value
+	providers []*toml.Value
+	layers    []layer // the last one has precedence
+	requires  []*toml.Value
+}
+
+// expand adds what is in packs to the document of a city: agents for the city
+// before its own, those for rigs behind them, and providers that the city does not have.
+func (p *packs) expand(document *toml.Value) {
+	p.beside(document)
+	own := document.Remove("agent")
+	if own != nil && !own.IsTables() {
+		document.Adopt(own) // which is told later
+		return
+	}
+	all := &toml.Value{Kind: toml.KindArray, Source: document.Source, Name: "agent"}
+	if own != nil {
+		all.At, all.Key, all.Over = own.At, own.Key, own.Over
+	}
+	var inline []*toml.Value
+	if own != nil {
+		inline = own.Elements
+	}
+	refs := append(p.included(below(document, "workspace", "includes"), document, p.dir),
+		p.imported(document.Field("imports"), p.dir)...)
+	there := p.scope(document, refs, nil)
+	there = slices.DeleteFunc(there, func(a *toml.Value) bool {
+		return textIs(a, "fallback", toml.KindBool, "true") &&
+			slices.ContainsFunc(inline, func(b *toml.Value) bool { return qualified(a) == qualified(b) })
+	})
+	there = append(there, inline...)
+	p.layers = append(p.layers, layer{dir: p.dir})
+	for _, rig := range tablesOf(document.Field("rigs")) {
+		if toml.TextOf(rig, "name") == "" {
+			continue
+		}
+		before := p.remote
+		refs := append(p.included(rig.Field("includes"), document, p.dir), p.imported(rig.Field("imports"), p.dir)...)
+		agents := p.scope(document, refs, rig)
+		for _, key := range []string{"overrides", "patches"} {
+			p.override(rig, key, agents, p.remote > before)
+		}
+		there = append(there, agents...)
+	}
+	p.put(document, all, there)
+	if p.remote > 0 {
+		p.dropPatches(document)
+	}
+}
+
+func (p *packs) put(document, all *toml.Value, agents []*toml.Value) {
+	for _, a := range agents {
+		a.Parent = all
+		all.Append(a)
+	}
+	if len(agents) > 0 {
+		document.Adopt(all)
+	}
+}
+
+// tablesOf are the elements of an array that are tables.
+func tablesOf(array *toml.Value) (all []*toml.Value) {
+	if array != nil && array.Kind == toml.KindArray {
+		for _, e := range array.Elements {
+			if e.Kind == toml.KindTable {
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}
+
+// below is the value at a path, or nil.
+func below(v *toml.Value, path ...string) *toml.Value {
+	for _, name := range path {
+		if v == nil || v.Kind != toml.KindTable {
+			return nil
+		}
+		v = v.Field(name)
+	}
+	return v
+}
+
+// beside joins the pack that the directory of a city is itself, if it has a
+// pack.toml: what city.toml says has precedence.
+func (p *packs) beside(document *toml.Value) {
+	if !p.g.CanRead() {
+		return
+	}
+	own := p.document(filepath.Join(p.dir, packName), nil)
+	if own == nil {
+		return
+	}
+	p.inspect(own, packName)
+	p.meta(own)
+	own.Fields = slices.DeleteFunc(own.Fields, func(f *toml.Value) bool {
+		k := p.tables[packName].key(f.Name)
+		return k == nil || k.unused
+	})
+	named := toml.ByName(document.Field("agent"))
+	agents := p.agentsOf(own, p.dir)
+	for _, name := range []string{"pack", "agent"} {
+		own.Remove(name)
+	}
+	agents = slices.DeleteFunc(agents, func(a *toml.Value) bool { return named[toml.TextOf(a, "name")] != nil })
+	for _, f := range own.Fields {
+		switch old := document.Field(f.Name); {
+		case old == nil:
+			document.Adopt(f)
+		case old.Kind == toml.KindTable && f.Kind == toml.KindTable && f.Name == "patches":
+			for _, g := range f.Fields { // first those of the pack
+				if after := old.Remove(g.Name); after != nil && after.IsTables() && g.IsTables() {
+					old.Adopt(rename(toml.Extended(g, after), g.Name))
+				} else if old.Adopt(g); after != nil {
+					old.Put(after)
+				}
+			}
+		case old.Kind == toml.KindTable && f.Kind == toml.KindTable:
+			for _, g := range f.Fields {
+				if old.Field(g.Name) == nil {
+					old.Adopt(g)
+				}
+			}
+		}
+	}
+	if len(agents) == 0 {
+		return
+	}
+	all := document.Remove("agent")
+	if all == nil {
+		all = &toml.Value{Kind: toml.KindArray, Source: own.Source, Name: "agent"}
+	}
+	if all.IsTables() {
+		agents = append(agents, all.Elements...)
+		all.Elements = nil
+	}
+	p.put(document, all, agents)
+}
+
+// rename gives a value another name.
+func rename(v *toml.Value, name string) *toml.Value {
+	v.Name = name
+	return v
+}
+
+// load reads a pack for a rig, or with none for the city. Open are the
+// directories of those that lead to it. It is nil if it cannot be used.
+func (p *packs) load(m mention, rig *toml.Value, open []string) *pack {
+	dir, ok := p.find(m)
+	if !ok {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		real = dir
+	}
+	switch {
+	case slices.Contains(open, real):
+		p.r.Fail(m.at, "remove one of the two", "the pack %s leads to itself, expected no cycle",
+			spec.Quote(p.g.Show(dir)))
+		return nil
+	case len(open) == MaxPackDepth:
+		p.r.Fail(m.at, "", "packs in packs in packs, %d deep, expected less", MaxPackDepth)
+		return nil
+	}
+	document := p.document(filepath.Join(dir, packName), &m)
+	if document == nil {
+		return nil
+	}
+	p.inspect(document, packName)
+	for _, s := range tablesOf(document.Field("named_session")) {
+		p.namedSession(s)
+	}
+	name, meta := p.meta(document)
+	open = append(slices.Clip(open), real)
+	all := &pack{dir: dir}
+	var agents []*toml.Value
+	for _, n := range append(p.included(below(meta, "includes"), document, dir),
+		p.imported(document.Field("imports"), dir)...) {
+		inner := p.load(n, rig, open)
+		if inner == nil {
+			continue
+		}
+		for _, a := range p.wanted(inner, n) {
+			h := p.homes[a]
+			if h.binding == "" || n.export {
+				h.binding = n.binding
+			}
+			p.homes[a] = h
+			agents = append(agents, a)
+		}
+		all.providers = append(all.providers, inner.providers...)
+		all.requires = append(all.requires, inner.requires...)
+		all.layers = append(all.layers, inner.layers...)
+	}
+	for _, a := range p.agentsOf(document, dir) {
+		if rig != nil && toml.TextOf(a, "dir") == "" {
+			a.Put(toml.CopyAs(rig.Field("name"), "dir"))
+		}
+		if list := below(meta, "city_agents"); list != nil && list.Kind == toml.KindArray && a.Field("scope") == nil {
+			forCity := slices.ContainsFunc(list.Elements,
+				func(e *toml.Value) bool { return e.Kind == toml.KindString && e.Text == toml.TextOf(a, "name") })
+			a.Put(toml.Derive(list, toml.KindString, "scope", map[bool]string{true: "city", false: "rig"}[forCity]))
+		}
+		agents = append(agents, a)
+	}
+	all.agents = p.patched(document, agents)
+	if own := p.only(document, "providers"); own != nil {
+		all.providers = append(slices.Clone(own.Fields), all.providers...)
+	}
+	all.requires = append(all.requires, tablesOf(below(meta, "requires"))...)
+	all.layers = append(all.layers, layer{dir: dir, pack: name, rig: rig})
+	return all
+}
+
+// wanted are the agents of a pack that is named somewhere.
+func (p *packs) wanted(l *pack, m mention) []*toml.Value {
+	if !m.direct {
+		return l.agents
+	}
+	return slices.DeleteFunc(slices.Clone(l.agents), func(a *toml.Value) bool { return p.homes[a].dir != l.dir })
+}
+
+// patched are agents with the patches of their pack, which calls them by name.
+func (p *packs) patched(document *toml.Value, agents []*toml.Value) []*toml.Value {
+	patches := document.Remove("patches")
+	if patches == nil {
+		return agents
+	}
+	t := toml.NewTable(document.Source, "", 0, nil)
+	t.Adopt(patches)
+	p.put(t, &toml.Value{Kind: toml.KindArray, Source: document.Source, Name: "agent"}, agents)
+	s := toml.Named(p.tables["[[agent]]"].section())
+	s.Keys = []string{"name", "dir", "rig"}
+	p.dropProviderPatches(t)
+	p.r.Patch(t, []toml.Patchable{s})
+	return agents
+}
+
+// scope are the agents that packs have for a rig, or with none for the city.
+func (p *packs) scope(document *toml.Value, refs []mention, rig *toml.Value) []*toml.Value {
+	where := "city"
+	if rig != nil {
+		where = "rig"
+	}
+	type identity struct {
+		toml.Spot
+		binding string
+	}
+	seen := map[identity]bool{}
+	var agents, requires []*toml.Value
+	for _, m := range refs {
+		l := p.load(m, rig, nil)
+		if l == nil {
+			continue
+		}
+		for _, a := range p.wanted(l, m) {
+			if m.binding != "" {
+				p.homes[a] = home{p.homes[a].dir, m.binding}
+			}
+			// two packs may include the same third one
+			if id := (identity{a.Spot(), p.homes[a].binding}); !seen[id] {
+				seen[id] = true
+				agents = append(agents, a)
+			}
+		}
+		requires = append(requires, l.requires...)
+		for _, provider := range l.providers {
+			if old := document.Field("providers"); old != nil && old.Kind != toml.KindTable {
+				break // which is told later
+			}
+			if below(document, "providers", provider.Name) == nil {
+				t := toml.NewTable(document.Source, "providers", document.At, nil)
+				t.Adopt(provider)
+				document.Put(t)
+			}
+		}
+		for _, n := range l.layers {
+			if !slices.Contains(p.layers, n) {
+				p.layers = append(p.layers, n)
+			}
+		}
+	}
+	for _, q := range requires {
+		if name := toml.TextOf(q, "agent"); toml.TextOf(q, "scope") == where &&
+			!slices.ContainsFunc(agents, func(a *toml.Value) bool { return toml.TextOf(a, "name") == name }) {
+			p.r.Fail(q, "include a pack that has it",
+				"the pack requires an agent %s of the %s, and there is none", spec.Quote(name), where)
+		}
+	}
+	agents = slices.DeleteFunc(agents, func(a *toml.Value) bool {
+		s := a.Field("scope")
+		if s == nil || !p.r.Want(s, toml.KindString, `"city" or "rig"`) {
+			return false
+		}
+		if s.Text != "city" && s.Text != "rig" && s.Text != "" {
+			p.r.Fail(s, toml.DidYouMeanOneOf(s.Text, "city", "rig"), "scope is %s, expected city or rig",
+				spec.Quote(s.Text))
+		}
+		return s.Text != "" && s.Text != where
+	})
+	return withoutFallbacks(agents)
+}
+
+// withoutFallbacks leaves out agents for want of a better one where there is
+// one of that name.
+func withoutFallbacks(agents []*toml.Value) []*toml.Value {
+	fallback := func(a *toml.Value) bool { return textIs(a, "fallback", toml.KindBool, "true") }
+	best := map[string]*toml.Value{}
+	for _, a := range agents {
+		if name := toml.TextOf(a, "name"); best[name] == nil || fallback(best[name]) && !fallback(a) {
+			best[name] = a
+		}
+	}
+	return slices.DeleteFunc(
+		agents,
+		func(a *toml.Value) bool { return fallback(a) && best[toml.TextOf(a, "name")] != a },
+	)
+}
+
+// override changes the agents that packs have for a rig.
+func (p *packs) override(rig *toml.Value, key string, agents []*toml.Value, remote bool) {
+	all := rig.Field(key)
+	if all == nil || !p.r.Want(all, toml.KindArray, "an array of tables") {
+		return
+	}
+	array := &toml.Value{Kind: toml.KindArray, Elements: agents}
+	s := toml.Named(p.tables["[[agent]]"].section())
+	s.PatchHeader, s.Keys = "[[rigs."+key+"]]", []string{"agent"}
+	s.Identity = func(v *toml.Value) string { return toml.TextOf(v, "agent") }
+	targets := toml.ByIdentity(array, s.Names)
+	for _, o := range tablesOf(all) {
+		if remote && targets[s.Identity(o)] == nil {
+			continue // it is in a pack that was not read
+		}
+		p.r.PatchOne(o, targets, s)
+	}
+}
+
+// dropPatches names the patches of agents that may be in packs that were not read.
+func (p *packs) dropPatches(document *toml.Value) {
+	array := below(document, "patches", "agent")
+	if array == nil || array.Kind != toml.KindArray {
+		return
+	}
+	s := p.patches()[0]
+	targets := toml.ByIdentity(document.Field("agent"), s.Names)
+	array.Elements = slices.DeleteFunc(array.Elements, func(e *toml.Value) bool {
+		lost := e.Kind == toml.KindTable && toml.TextOf(e, "name") != "" && targets[s.Identity(e)] == nil
+		if lost {
+			p.r.Notice(e.Field("name"), "no agent is called %s in what was read; it may be in one "+
+				"of the packs that are not", spec.Quote(s.Identity(e)))
+		}
+		return lost
+	})
+}

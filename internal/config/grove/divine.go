@@ -1,0 +1,104 @@
+package grove
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/config/toml"
+)
+
+// Divine is the command line of an agent that a program asks.
+type Divine struct {
+	// Command is the argument vector; nil if a server is asked instead. The prompt
+	// replaces PromptArgument in it, or is the standard input.
+	Command []string
+	// Format is what it writes to its standard output.
+	Format DivineFormat
+	// Timeout is how long an answer may take.
+	Timeout time.Duration
+}
+
+// PromptArgument stands for the prompt in Divine.Command.
+const PromptArgument = "{prompt}"
+
+// DivineFormat is what a command writes.
+type DivineFormat uint8
+
+const (
+	PlainText DivineFormat = iota // the answer, and nothing else
+	Claude                        // claude -p --output-format json
+	Codex                         // codex exec --json
+	Gemini                        // gemini --output-format json
+)
+
+var divineFormats = [...]string{PlainText: "text", Claude: "claude", Codex: "codex", Gemini: "gemini"}
+
+func (d DivineFormat) String() string {
+	if int(d) < len(divineFormats) {
+		return divineFormats[d]
+	}
+	return "invalid(" + strconv.Itoa(int(d)) + ")"
+}
+
+// ParseDivineFormat is the inverse of String.
+func ParseDivineFormat(text string) (DivineFormat, error) {
+	for d, name := range divineFormats {
+		if name == text {
+			return DivineFormat(d), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown format %q", text)
+}
+
+func divineTable() toml.Table[Divine] {
+	return toml.Table[Divine]{
+		Header: "[divine]",
+		Doc: "An agent on the command line that answers `divine`, each time by a process of its own, in the " +
+			"directory of the project and with the environment of the program. Without this table it is the server " +
+			"that `SAGE_API_KEY`, `SAGE_LLM_URL` and `SAGE_MODEL` name; `SAGE_API_KEY=mock` goes before both.",
+		Example: `[divine]
+command = ["claude", "-p", "--output-format", "json"]
+format = "claude"
+timeout = "2m"
+`,
+		Keys: []toml.Key[Divine]{
+			{
+				Name:    "command",
+				Type:    "array of strings",
+				Default: toml.Required,
+				Doc: "the program and its arguments; no " +
+					"shell is in between. The prompt takes the place of `{prompt}`, and is the standard " +
+					"input if that is nowhere",
+				Also: []string{"cmd", "argv", "cli", "run"},
+				Read: func(r *toml.Reader, v *toml.Value, into *Divine) {
+					const expected = "an array with the program and its arguments"
+					words, ok := r.List(v, expected)
+					switch {
+					case !ok:
+					case len(words) == 0 || words[0] == "":
+						r.Fail(v, "", "command is empty, expected %s", expected)
+					case strings.Contains(words[0], PromptArgument):
+						r.Fail(v, "write it as an argument", "command begins with the prompt, expected a program")
+					case strings.ContainsRune(strings.Join(words, ""), 0):
+						r.Fail(v, "", "command contains a zero byte, which no program can be given")
+					default:
+						into.Command = words
+					}
+				},
+			},
+			{Name: "format", Type: "text, claude, codex, gemini", Default: "text",
+				Doc: "what it writes to its standard output: the answer alone, or what this agent writes as JSON, " +
+					"which says whether there is an answer at all", Also: []string{"output", "output_format"},
+				Read: toml.Word(ParseDivineFormat, func(d *Divine) *DivineFormat { return &d.Format })},
+			{Name: "timeout", Type: "duration", Default: "5m", Doc: "how long one answer may take",
+				Also: []string{"timeout_ms", "timeout_seconds"},
+				Read: func(r *toml.Reader, v *toml.Value, into *Divine) {
+					if d, ok := r.Duration(v); ok {
+						into.Timeout = d
+					}
+				}},
+		},
+	}
+}

@@ -1,0 +1,354 @@
+// Package grove reads grove.toml, the settings of a Sage project.
+package grove
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/config/fileset"
+	"github.com/coppice-dev/coppice/internal/config/setting"
+	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// FileName is what FindGrove looks for: the settings of a Sage project.
+const FileName = "grove.toml"
+
+// sageName is what Sage called them before.
+const sageName = "sage.toml"
+
+// Grove is what a grove.toml says, with the defaults for what it does not say.
+type Grove struct {
+	// Name is that of the project; a valid segment of paths.
+	Name string
+	// Version is any text.
+	Version string
+	// Entry is the path of the program: absolute, but for a relative name given
+	// to ParseGrove.
+	Entry toml.Setting[string]
+	// Persistence is where persistent beliefs are kept; its path is as Entry's.
+	Persistence Persistence
+	// Limit is that of each supervisor of the program.
+	Limit supervisor.Limit
+	// Trace is how the program is observed.
+	Trace Trace
+	// Divine is the command that answers divine, if the project has one.
+	Divine Divine
+	// TestTimeout is how long each test may take.
+	TestTimeout time.Duration
+	// Notices are what the file says in vain, in its order.
+	Notices []*toml.Notice
+}
+
+// Trace is how the events of a program are written down.
+type Trace uint8
+
+const (
+	NDJSON  Trace = iota // a line of JSON each
+	NoTrace              // not at all
+)
+
+var traceNames = [...]string{NDJSON: "ndjson", NoTrace: "none"}
+
+func (t Trace) String() string {
+	if int(t) < len(traceNames) {
+		return traceNames[t]
+	}
+	return "invalid(" + strconv.Itoa(int(t)) + ")"
+}
+
+// ParseTrace is the inverse of String.
+func ParseTrace(text string) (Trace, error) {
+	for t, name := range traceNames {
+		if name == text {
+			return Trace(t), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown trace %q", text)
+}
+
+// Load reads the grove.toml, or sage.toml, at path. Paths in it are
+// relative to its directory. An error about the file is Errors; one that the
+// file does not exist wraps fs.ErrNotExist.
+func Load(path string) (*Grove, error) {
+	data, dir, err := toml.Read(path, advice)
+	if err != nil {
+		return nil, err
+	}
+	return load(path, dir, data)
+}
+
+// Parse reads data, the content of the file called name, without touching
+// the file system. Paths in it are relative to the directory of name. The
+// error is Errors.
+func Parse(name string, data []byte) (*Grove, error) {
+	return load(name, filepath.Dir(name), data)
+}
+
+// Find returns the path of the grove.toml in dir or the nearest directory
+// above it, or of a sage.toml where there is no grove.toml in the same one.
+// The error wraps fs.ErrNotExist if there is none.
+func Find(dir string) (string, error) { return fileset.Nearest(dir, FileName, sageName) }
+
+// Is reports whether a path is that of a grove.toml, or sage.toml.
+func Is(path string) bool {
+	name := filepath.Base(path)
+	return name == FileName || name == sageName
+}
+
+// advice is the advice for a grove.toml.
+var advice = toml.Advice{
+	Missing: "`coppice sage new` writes one",
+	Large:   "remove what is no setting",
+	Page:    "docs/grove.md",
+}
+
+// file is a grove.toml while it is read.
+type file struct {
+	Grove
+	limit setting.Limit
+}
+
+const (
+	defaultEntry = "src/main.sg"
+	defaultPath  = ".sage/checkpoints.db"
+)
+
+func load(name, dir string, data []byte) (*Grove, error) {
+	r, document, err := toml.Open(name, data, advice, sections())
+	if err != nil {
+		return nil, err
+	}
+	f := file{Grove: Grove{
+		Version: "0.1.0",
+		Entry:   toml.Setting[string]{Value: defaultEntry, Place: toml.Place{File: name, Key: "project.entry"}},
+		Persistence: Persistence{
+			Path: toml.Setting[string]{Value: defaultPath, Place: toml.Place{File: name, Key: "persistence.path"}},
+		},
+		TestTimeout: 10 * time.Second,
+	}}
+	fileTable().Read(r, document, &f)
+	if f.Persistence.Backend == spec.Memory && f.Persistence.Path.Line > 0 {
+		r.Notice(document.Find("persistence", "path"), "path is not used: the backend is memory")
+	}
+	if filepath.Base(name) == sageName {
+		n := toml.Notice(*r.Source.ErrorAt(0, "", "rename it", sageName+" is the former name of "+FileName))
+		r.AddNotice(&n)
+	}
+	if r.Count() > 0 {
+		return nil, r.Errors()
+	}
+	f.Notices = r.SortedNotices()
+	f.Limit = f.limit.Over(supervisor.ScopeSupervisor, supervisor.Escalate)
+	f.Entry.Value = toml.Absolute(dir, f.Entry.Value)
+	f.Persistence.Path.Value = toml.Absolute(dir, f.Persistence.Path.Value)
+	return &f.Grove, nil
+}
+
+func fileTable() toml.Table[file] {
+	itself := func(f *file) *file { return f }
+	return toml.Table[file]{
+		Doc: "The whole file.",
+		Keys: []toml.Key[file]{
+			{Name: "project", Type: "table", Default: toml.Required, Doc: "the project itself",
+				Also: []string{"package", "workspace"}, Read: toml.Sub(projectTable(), itself)},
+			{Name: "persistence", Type: "table", Doc: "where persistent beliefs are kept",
+				Also: []string{"checkpoint", "checkpoints", "storage"},
+				Read: toml.Sub(persistenceTable(), func(f *file) *Persistence { return &f.Persistence })},
+			{Name: "supervision", Type: "table", Doc: "how often supervisors restart",
+				Also: []string{"supervisor"}, Read: toml.Sub(supervisionTable(), itself)},
+			{Name: "observability", Type: "table", Doc: "how the program is observed",
+				Also: []string{"trace", "tracing"}, Read: toml.Sub(observabilityTable(), itself)},
+			{Name: "divine", Type: "table", Doc: "the command of an agent that answers `divine`",
+				Also: []string{"oracle", "infer", "llm", "model"},
+				Read: toml.Sub(divineTable(), func(f *file) *Divine { return &f.Divine })},
+			{Name: "test", Type: "table", Doc: "how its tests are run", Also: []string{"tests", "testing"},
+				Read: toml.Sub(testTable(), itself)},
+			unused("dependencies", "a program is made of the modules of its project"),
+			{Name: "tools", Type: "table", Doc: "not used, but accepted",
+				Read: func(r *toml.Reader, v *toml.Value, _ *file) {
+					if !r.Want(v, toml.KindTable, "a table") {
+						return
+					}
+					for _, tool := range v.Fields {
+						if r.Want(tool, toml.KindTable, "a table") {
+							r.Notice(tool, "tools.%s is not used", toml.BareKey(tool.Name))
+						}
+					}
+				}},
+			unused("extern", "there are no functions of other languages"),
+		},
+	}
+}
+
+// unused is a table that is accepted, because programs written for others have
+// it, and that changes nothing.
+func unused(name, because string) toml.Key[file] {
+	return toml.Key[file]{Name: name, Type: "table", Doc: "not used, but accepted: " + because,
+		Read: func(r *toml.Reader, v *toml.Value, _ *file) {
+			if r.Want(v, toml.KindTable, "a table") {
+				r.Notice(v, "%s is not used: %s", name, because)
+			}
+		}}
+}
+
+// unusedText is unused for a key whose value is a string.
+func unusedText[T any](name, because string) toml.Key[T] {
+	return toml.Key[T]{Name: name, Type: "string", Doc: "not used, but accepted: " + because,
+		Read: func(r *toml.Reader, v *toml.Value, _ *T) {
+			if _, ok := r.Text(v, "a string"); ok {
+				r.Notice(v, "%s is not used: %s", name, because)
+			}
+		}}
+}
+
+func projectTable() toml.Table[file] {
+	return toml.Table[file]{
+		Header: "[project]",
+		Doc:    "The project as a whole.",
+		Example: `[project]
+name = "shop"
+version = "1.2.0"
+entry = "src/main.sg"
+`,
+		Keys: []toml.Key[file]{
+			{Name: "name", Type: "string", Default: toml.Required,
+				Doc: "what the project is called; 1 to 64 bytes of printable text without `/`",
+				Read: func(r *toml.Reader, v *toml.Value, into *file) {
+					name, ok := r.Text(v, "a string")
+					if !ok {
+						return
+					}
+					if fault := spec.CheckName(name); fault != "" {
+						r.Fail(v, "", "%s", fault)
+						return
+					}
+					into.Name = name
+				}},
+			{Name: "version", Type: "string", Default: "0.1.0", Doc: "the version of the project; any text",
+				Read: toml.Text(func(f *file) *string { return &f.Version })},
+			{Name: "entry", Type: "string", Default: defaultEntry,
+				Doc:  "the file with the `run` of the program, relative to the directory of this file",
+				Also: []string{"main", "src", "source"},
+				Read: toml.PathKey(func(f *file) *toml.Setting[string] { return &f.Entry })},
+		},
+	}
+}
+
+func persistenceTable() toml.Table[Persistence] {
+	t := beliefsTable(defaultPath)
+	t.Keys = append(t.Keys, unusedText[Persistence]("url", "no backend is reached over the network"))
+	return t
+}
+
+func supervisionTable() toml.Table[file] {
+	of := func(f *file) *setting.Limit { return &f.limit }
+	return toml.Table[file]{
+		Header: "[supervision]",
+		Doc: "The limit of every supervisor of the program. One that has restarted its children `max_restarts` " +
+			"times within the window and would have to do so once more stops them and fails, and its parent's " +
+			"strategy applies; at the root the program ends. A group that is restarted together counts once.",
+		Example: `[supervision]
+max_restarts = 10
+within_seconds = 30
+`,
+		Keys: []toml.Key[file]{
+			setting.MaxRestarts("5", "restarts within the window; one more reaches the limit", of),
+			setting.WindowSeconds("60", of),
+		},
+	}
+}
+
+func observabilityTable() toml.Table[file] {
+	return toml.Table[file]{
+		Header: "[observability]",
+		Doc:    "How the program is observed.",
+		Example: `[observability]
+backend = "none"
+`,
+		Keys: []toml.Key[file]{
+			{Name: "backend", Type: "ndjson, none", Default: "ndjson",
+				Doc:  "the form of traces: a line of JSON for each event, or no traces at all",
+				Also: []string{"format", "exporter"},
+				Read: func(r *toml.Reader, v *toml.Value, into *file) {
+					if v.Kind == toml.KindString && v.Text == "otlp" {
+						r.Fail(v, `write "ndjson"`, `backend is "otlp", which is not supported yet, `+
+							`expected one of ndjson, none`)
+						return
+					}
+					toml.Word(ParseTrace, func(f *file) *Trace { return &f.Trace })(r, v, into)
+				}},
+			unusedText[file]("otlp_endpoint", "otlp is not supported yet"),
+			unusedText[file]("service_name", "only otlp has one, which is not supported yet"),
+		},
+	}
+}
+
+func testTable() toml.Table[file] {
+	return toml.Table[file]{
+		Header: "[test]",
+		Doc:    "How the tests of the program are run.",
+		Example: `[test]
+timeout_ms = 2000
+`,
+		Keys: []toml.Key[file]{
+			{Name: "timeout_ms", Type: "integer", Default: "10000",
+				Doc:  "how long each test may take, in milliseconds",
+				Also: []string{"timeout", "timeout_s", "timeout_seconds"},
+				Read: func(r *toml.Reader, v *toml.Value, into *file) {
+					if d, ok := r.Whole(v, time.Millisecond, "milliseconds"); ok {
+						into.TestTimeout = d
+					}
+				}},
+		},
+	}
+}
+
+// sections are all tables of grove.toml, in the order of its reference page.
+func sections() []toml.Section {
+	return []toml.Section{
+		fileTable().Section(), projectTable().Section(), persistenceTable().Section(),
+		supervisionTable().Section(),
+		observabilityTable().Section(), divineTable().Section(), testTable().Section(),
+	}
+}
+
+const head = `# grove.toml
+
+<!-- Written by go generate from internal/config; changes belong there. -->
+
+The settings of a Sage project, in [TOML](https://toml.io), in its topmost directory. ` + "`coppice sage new`" + ` writes a first one. It is UTF-8 and at most
+1 MiB large. Where there is none, a ` + "`sage.toml`" + ` in the same directory is read instead.
+
+Paths are relative to the directory of the file, wherever a command is run.
+
+Each error is one line with its place, what was expected and what to do, and all are reported at once:
+
+` + "```" + `
+grove.toml:5:11: backend is "sqlit", expected one of sqlite, memory; did you mean "sqlite"?
+grove.toml:9:1: unknown key "restart_window_s" in [supervision]; did you mean "within_seconds"?
+` + "```" + `
+
+What is accepted and changes nothing is named with its place, too, as a notice; it stops nothing.
+`
+
+// WriteSchema writes the JSON Schema of grove.toml.
+func WriteSchema(w io.Writer) error {
+	b := toml.SchemaBuilder{Sections: sections(), Special: ownSchema}
+	return b.Write(w, FileName)
+}
+
+// ownSchema is the schema of a value that only grove.toml has.
+func ownSchema(_ *toml.SchemaBuilder, _ string, r toml.Row, _ bool) toml.Schema {
+	if r.Type == setting.MaxType {
+		return setting.LimitSchema(0)
+	}
+	return nil
+}
+
+// WriteReference writes the reference page of grove.toml, in Markdown.
+func WriteReference(w io.Writer) error { return toml.WritePage(w, head, sections()) }

@@ -1,0 +1,76 @@
+// Package orderfile reads orders that have files of their own.
+package orderfile
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/config/fileset"
+	"github.com/coppice-dev/coppice/internal/config/toml"
+)
+
+// Max is how many orders there may be.
+const Max = 20_000
+
+// File is the file of an order.
+type File struct {
+	Name  string // of the order, which that of the file says
+	Table *toml.Value
+}
+
+// Read reads the files of orders that match patterns in a directory, which is
+// relative to that of the configuration.
+func Read(r *toml.Reader, g *fileset.Set, dir string, patterns ...string) (all []File) {
+	for _, pattern := range patterns {
+		found, err := g.Glob(dir, strings.Split(pattern, "/"), Max)
+		if err != nil {
+			r.Add(&toml.Error{File: g.Show(toml.Absolute(g.Absolute(dir), "orders")),
+				Message: fmt.Sprintf("cannot be looked through: %v", toml.Reason(err))})
+			return all
+		}
+		for _, path := range found {
+			if table := readFile(r, g, path); table != nil {
+				all = append(all, File{nameOf(path), table})
+			}
+		}
+	}
+	return all
+}
+
+// nameOf is the name of the order in a file.
+func nameOf(path string) string {
+	if dir := filepath.Dir(path); filepath.Base(path) == "order.toml" && filepath.Base(dir) != "orders" {
+		return filepath.Base(dir)
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".toml"), ".order")
+}
+
+// readFile reads the file of an order: its keys are those of [[order]], alone or
+// below [order].
+func readFile(r *toml.Reader, g *fileset.Set, path string) *toml.Value {
+	src, err := g.Read(path, toml.Advice{Large: "an order is a few lines"})
+	var document *toml.Value
+	if err == nil {
+		document, err = toml.Parse(src)
+	}
+	if err != nil {
+		r.Add(err)
+		return nil
+	}
+	table := document.Field("order")
+	if table == nil {
+		document.Name = "order"
+		return document
+	}
+	for _, f := range document.Fields {
+		if f != table {
+			r.FailKey(f, "put it below [order], or leave that out", "%s beside [order], expected nothing",
+				toml.BareKey(f.Name))
+		}
+	}
+	if !r.Want(table, toml.KindTable, "a table") {
+		return nil
+	}
+	return table
+}

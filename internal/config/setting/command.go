@@ -1,0 +1,80 @@
+// Package setting reads the settings that several kinds of files have in common:
+// commands, restart limits, restart policies and the default name of a project.
+package setting
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/config/toml"
+)
+
+const Shell = "/bin/sh"
+
+// Argv makes the argument vector of a command that is written as one string.
+// Plain words need no shell. Anything else is the shell's, which is told to
+// become the command (exec) where there is certainly just one, so that the
+// agent is the command itself and not a shell that waits for it.
+func Argv(line string) []string {
+	words := strings.Fields(line)
+	first := words[0]
+	program := IsPlain(strings.TrimPrefix(first, "~")) && first[0] != '-' && !ownWord(first)
+	if program && IsPlain(line) {
+		return words
+	}
+	if program && !strings.ContainsAny(strings.ReplaceAll(line, ">&", ""), ";&|()`\n\r") {
+		line = "exec " + strings.TrimLeft(line, " \t") // a blank at the end may be escaped
+	}
+	return []string{Shell, "-c", line}
+}
+
+// IsPlain reports whether the shell sees nothing but words in text.
+func IsPlain(text string) bool { return strings.IndexFunc(text, isSpecial) < 0 }
+
+// isSpecial reports whether the shell might see more in r than a letter of a word.
+func isSpecial(r rune) bool {
+	switch {
+	case r >= 0x80, r == ' ', r == '\t', '0' <= r && r <= '9', 'A' <= r && r <= 'Z', 'a' <= r && r <= 'z':
+		return false
+	}
+	return !strings.ContainsRune("_@%+=:,./-", r)
+}
+
+// ownWord reports whether the shell does not look for a program called word
+// when it begins a command: words of its grammar, assignments, commands of its
+// own that have no program beside them, and those whose program answers
+// otherwise: its echo reads backslashes, its test complains in other words.
+func ownWord(word string) bool {
+	return strings.Contains(word, "=") || slices.Contains(strings.Fields(`
+		! { } case do done elif else esac fi for function if in select then time until while
+		. : alias bg break cd command continue eval exec exit export fg getopts hash jobs local
+		read readonly return set shift source times trap type ulimit umask unalias unset wait
+		[ echo kill printf pwd test`), word)
+}
+
+// ReadCommand reads a command: a string, or an array with one string a word.
+func ReadCommand(r *toml.Reader, v *toml.Value) ([]string, bool) {
+	const expected = "a string or an array of strings"
+	if v.Kind == toml.KindArray {
+		words, ok := r.List(v, expected)
+		if ok && len(words) == 0 {
+			r.Fail(v, "", "%s is empty, expected a program and its arguments", r.Label(v))
+			return nil, false
+		}
+		return words, ok
+	}
+	line, ok := r.Text(v, expected)
+	if !ok {
+		return nil, false
+	}
+	return Argv(line), true
+}
+
+// CommandKey is the read function of a key whose value is a command.
+func CommandKey[T any](field func(*T) *[]string) func(*toml.Reader, *toml.Value, *T) {
+	return func(r *toml.Reader, v *toml.Value, into *T) {
+		if argv, ok := ReadCommand(r, v); ok {
+			*field(into) = argv
+		}
+	}
+}

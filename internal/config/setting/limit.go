@@ -1,0 +1,140 @@
+package setting
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Limit is what a table says about its limit; nil where it says nothing.
+type Limit struct {
+	Max    *int
+	within *time.Duration
+	then   *supervisor.LimitAction
+}
+
+// Or fills in from other what l does not say. The numbers of one action mean
+// little to another, which counts something else: they are taken only where
+// the action is the same.
+func (l Limit) Or(other Limit) Limit {
+	if l.then != nil && *l.then != other.action(supervisor.Escalate) {
+		return l
+	}
+	if l.Max == nil {
+		l.Max = other.Max
+	}
+	if l.within == nil {
+		l.within = other.within
+	}
+	if l.then == nil {
+		l.then = other.then
+	}
+	return l
+}
+
+func (l Limit) action(otherwise supervisor.LimitAction) supervisor.LimitAction {
+	if l.then != nil {
+		return *l.then
+	}
+	return otherwise
+}
+
+// Over returns the limit, with what is still open filled in from the row of
+// its action: rows differ in what they count as well as in their numbers.
+func (l Limit) Over(scope supervisor.Scope, then supervisor.LimitAction) supervisor.Limit {
+	row := defaultLimit(l.action(then))
+	if l.Max != nil {
+		row.Max = *l.Max
+	}
+	if l.within != nil {
+		row.Within = *l.within
+	}
+	if scope == supervisor.ScopeChild {
+		row.Scope = scope
+	}
+	return row
+}
+
+// defaultLimit returns the row of an action with its default numbers.
+func defaultLimit(then supervisor.LimitAction) supervisor.Limit {
+	switch then {
+	case supervisor.Quarantine:
+		return spec.DefaultPatrol().Limit
+	case supervisor.GiveUp:
+		return supervisor.GivingUp(10)
+	case supervisor.Pause:
+		return supervisor.Pausing(3, 5*time.Minute)
+	}
+	return supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)
+}
+
+// The keys of a limit, which three tables share.
+
+const MaxType = `an integer from 0 or "unlimited"`
+
+// LimitSchema is the schema of a number from low on, or "unlimited".
+func LimitSchema(low int) toml.Schema {
+	return toml.Schema{"anyOf": []toml.Schema{{"type": "integer", "minimum": low}, {"const": "unlimited"}}}
+}
+
+func MaxRestarts[T any](def, doc string, of func(*T) *Limit) toml.Key[T] {
+	return toml.Key[T]{Name: "max_restarts", Type: MaxType, Default: def, Doc: doc,
+		Also: []string{"intensity", "max_retries", "retries"},
+		Read: func(r *toml.Reader, v *toml.Value, into *T) {
+			ReadMaxRestarts(r, v, of(into))
+		}}
+}
+
+func ReadMaxRestarts(r *toml.Reader, v *toml.Value, into *Limit) {
+	n := int64(supervisor.Unlimited)
+	if v.Kind != toml.KindString || v.Text != "unlimited" {
+		expected := fmt.Sprintf(`an integer from 0 to %d or "unlimited"`, spec.MaxRestarts)
+		if v.Kind == toml.KindString {
+			r.Fail(v, "", "max_restarts is %s, expected %s", spec.Quote(v.Text), expected)
+			return
+		}
+		var ok bool
+		if n, ok = r.Integer(v, 0, spec.MaxRestarts, expected); !ok {
+			return
+		}
+	}
+	m := int(n)
+	into.Max = &m
+}
+
+func Window[T any](name, def, doc string, of func(*T) *Limit) toml.Key[T] {
+	return toml.Key[T]{Name: name, Type: "duration", Default: def, Doc: doc,
+		Also: []string{"within", "within_seconds", "restart_window", "window", "period", "max_seconds"},
+		Read: func(r *toml.Reader, v *toml.Value, into *T) {
+			if d, ok := r.Duration(v); ok {
+				of(into).within = &d
+			}
+		}}
+}
+
+// WindowSeconds reads the window of a supervisor in seconds.
+func WindowSeconds[T any](def string, of func(*T) *Limit) toml.Key[T] {
+	return toml.Key[T]{Name: "within_seconds", Type: "integer", Default: def,
+		Doc:  "the window in which restarts count, in seconds",
+		Also: []string{"within", "window", "restart_window", "restart_window_s", "period"},
+		Read: func(r *toml.Reader, v *toml.Value, into *T) {
+			if d, ok := r.Whole(v, time.Second, "seconds"); ok {
+				of(into).within = &d
+			}
+		}}
+}
+
+func OnLimit[T any](def, doc string, of func(*T) *Limit) toml.Key[T] {
+	return toml.Key[T]{Name: "on_limit", Type: "escalate, quarantine, give_up, pause", Default: def, Doc: doc,
+		Also: []string{"then"},
+		Read: func(r *toml.Reader, v *toml.Value, into *T) {
+			then := supervisor.LimitAction(255)
+			self := func(a *supervisor.LimitAction) *supervisor.LimitAction { return a }
+			if toml.Word(supervisor.ParseLimitAction, self)(r, v, &then); then != 255 {
+				of(into).then = &then
+			}
+		}}
+}

@@ -1,0 +1,185 @@
+package toml
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Schema is a JSON Schema, draft 7, which is what editors of TOML understand.
+type Schema map[string]any
+
+// SchemaBuilder makes the JSON Schema of a file from the rows that it is read and
+// documented by.
+type SchemaBuilder struct {
+	Sections []Section
+	// special returns the schema of a value that only this file has, by the path of its table; nil
+	// for any other. In a patch no key is required. It may be nil.
+	Special func(b *SchemaBuilder, path string, r Row, patch bool) Schema
+	// spellings returns what the reader takes, too, where a row lists a word. It may be nil.
+	Spellings func(word string) []string
+	err       error // the first type that is not known
+}
+
+// Write writes the schema of the file called title. It refuses nothing that the reader
+// takes; what depends on several values, such as names, only the reader knows.
+func (b *SchemaBuilder) Write(w io.Writer, title string) error {
+	root := b.Table("", "", false)
+	if b.err != nil {
+		return b.err
+	}
+	root["$schema"], root["title"] = "http://json-schema.org/draft-07/schema#", title
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(root); err != nil {
+		return fmt.Errorf("writing the schema of %s: %w", title, err)
+	}
+	if _, err := w.Write(text.Bytes()); err != nil {
+		return fmt.Errorf("writing the schema of %s: %w", title, err)
+	}
+	return nil
+}
+
+// Table is the schema of a table with a header, whose own name is below that of
+// another one. In a patch no key is required but the name.
+func (b *SchemaBuilder) Table(path, doc string, patch bool) Schema {
+	for _, s := range b.Sections {
+		if strings.Trim(s.Header, "[]") != path {
+			continue
+		}
+		properties, needed, unless := Schema{}, []string{}, ""
+		for _, r := range s.Rows {
+			properties[r.Name] = b.value(path, r, patch)
+			if r.Default == Required && !patch {
+				needed = append(needed, r.Name)
+				unless = cmp.Or(unless, r.Unless)
+			}
+		}
+		t := Schema{"type": "object", "properties": properties, "additionalProperties": false}
+		if len(needed) > 0 {
+			t["required"] = needed
+		}
+		if unless != "" {
+			delete(t, "required")
+			t["anyOf"] = []Schema{{"required": needed}, {"required": []string{unless}}}
+		}
+		if doc == "" {
+			doc = s.Doc
+		}
+		t["description"] = doc
+		return t
+	}
+	return nil
+}
+
+// Patch is the schema of [[patches.agent]] and the like.
+func (b *SchemaBuilder) Patch(of string) Schema {
+	t := b.Table(of, "", true)
+	properties := t["properties"].(Schema)
+	for _, s := range b.Sections {
+		if strings.Trim(s.Header, "[]") != of {
+			continue
+		}
+		for _, r := range s.Rows {
+			if s.takes(r.Name, "array") {
+				properties[r.Name+"_append"] = Schema{"type": "array",
+					"description": "elements to add to the end of " + r.Name}
+			}
+			if s.takes(r.Name, "table") {
+				properties[r.Name+"_remove"] = Schema{"type": "array", "items": Schema{"type": "string"},
+					"description": "keys to remove from " + r.Name}
+			}
+		}
+	}
+	t["required"] = []string{"name"}
+	return t
+}
+
+// value is the schema of a key of the table at path.
+func (b *SchemaBuilder) value(path string, r Row, patch bool) Schema {
+	s := b.typed(path, r, patch)
+	s["description"] = r.Doc
+	if r.Default != "" && r.Default != Required {
+		s["description"] = r.Doc + " (default: " + r.Default + ")"
+	}
+	return s
+}
+
+// typed is the schema of a type, in the words of its row.
+func (b *SchemaBuilder) typed(path string, r Row, patch bool) Schema {
+	if b.Special != nil {
+		if s := b.Special(b, path, r, patch); s != nil {
+			return s
+		}
+	}
+	text := Schema{"type": "string", "minLength": 1}
+	texts := Schema{"type": "array", "items": Schema{"type": "string"}}
+	below := func() Schema { return b.Table(strings.TrimPrefix(path+"."+r.Name, "."), r.Doc, patch) }
+	switch typ := r.Type; typ {
+	case "string":
+		return text
+	case "boolean":
+		return Schema{"type": "boolean"}
+	case "integer":
+		return Schema{"type": "integer", "minimum": 0}
+	case "number":
+		return Schema{"type": "number", "exclusiveMinimum": 0}
+	case "duration":
+		return Schema{"type": "string", "pattern": DurationPattern, "not": Schema{"pattern": "^[^1-9]*$"}}
+	case DurationOrZeroType:
+		return Schema{"type": "string", "pattern": DurationPattern}
+	case DurationOrNeverType:
+		return Schema{"anyOf": []Schema{{"const": "never"},
+			{"type": "string", "pattern": DurationPattern, "not": Schema{"pattern": "^[^1-9]*$"}}}}
+	case "size":
+		return Schema{"anyOf": []Schema{{"type": "integer", "minimum": 1},
+			{"type": "string", "pattern": `^\s*[0-9.]+\s*([bB]|[kKmMgGtT]([iI]?[bB]?)?)\s*$`}}}
+	case "string or array of strings":
+		return TextOrWords()
+	case "array of strings":
+		return texts
+	case "string or table":
+		return Schema{"anyOf": []Schema{text, below()}}
+	case "array of tables":
+		return Schema{"type": "array", "items": b.Table(r.Name, "", false)}
+	case "table of strings":
+		return Schema{"type": "object", "additionalProperties": Schema{"type": "string"}}
+	case "value":
+		return Schema{}
+	case "table":
+		if t := below(); t != nil {
+			return t
+		}
+		return Schema{"type": "object"}
+	default:
+		list, or := strings.CutSuffix(typ, ", or table")
+		var all []string
+		for word := range strings.SplitSeq(list, ", ") {
+			if strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_-") != "" && b.err == nil {
+				b.err = fmt.Errorf("the schema knows no type %q, which %s of %q has", typ, r.Name, path)
+			}
+			all = append(all, word)
+			if b.Spellings != nil {
+				all = append(all, b.Spellings(word)...)
+			}
+		}
+		if or {
+			return Schema{"anyOf": []Schema{{"enum": all}, below()}}
+		}
+		return Schema{"enum": all}
+	}
+}
+
+// TextOrWords is the schema of a string or an array of strings that is not empty.
+func TextOrWords() Schema {
+	return Schema{"anyOf": []Schema{{"type": "string", "minLength": 1},
+		{"type": "array", "items": Schema{"type": "string"}, "minItems": 1}}}
+}
+
+// DurationPattern matches a duration.
+const DurationPattern = `^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d))+)$`

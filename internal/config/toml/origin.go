@@ -1,0 +1,252 @@
+package toml
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/suggest"
+)
+
+// Origin is a value that files state, with where they do.
+type Origin struct {
+	// Key is the whole key, where agents and supervisors are called by their
+	// names: agent.web.env.MODEL.
+	Key string `json:"key,omitempty"`
+	// Value is what JSON has for it; times, infinities and what is not a number are text.
+	Value any `json:"value"`
+	// File, Line and Column are where it is stated, as in errors.
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	// Overrode are the values that were there before it, the last one first.
+	Overrode []Origin `json:"overrode,omitempty"`
+	// Removed tells that a patch, whose place this is, has removed the value.
+	Removed bool `json:"removed,omitempty"`
+
+	value *Value
+	table *Value // the agent or the like that it belongs to
+}
+
+// TOML is the value as a file would state it.
+func (o Origin) TOML() string { return printable(Format(o.value)) }
+
+// Place is file:line:column.
+func (o Origin) Place() string { return fmt.Sprintf("%s:%d:%d", o.File, o.Line, o.Column) }
+
+// Values returns all values of a document, in the order of its tables. A list is one
+// value.
+func Values(document *Value) []Origin {
+	all := []Origin{}
+	leaves(document, nil, func(o Origin) { all = append(all, o) })
+	return all
+}
+
+// leaves calls do with each value below v that is no table.
+func leaves(v *Value, table *Value, do func(Origin)) {
+	for _, f := range v.Fields {
+		switch {
+		case f.IsTables() && len(f.Elements) > 0:
+			for _, e := range f.Elements {
+				leaves(e, e, do)
+			}
+		case f.Kind == KindTable && len(f.Fields) > 0:
+			inner := table
+			if inner == nil {
+				inner = f
+			}
+			leaves(f, inner, do)
+		default:
+			do(originOf(f, table))
+		}
+	}
+}
+
+func originOf(v, table *Value) Origin {
+	o := stated(v)
+	o.Key, o.table = KeyPath(v), table
+	for before := v.Over; before != nil; before = before.Over {
+		o.Overrode = append(o.Overrode, stated(before))
+	}
+	return o
+}
+
+// stated is a value with its place alone.
+func stated(v *Value) Origin {
+	line, column := v.Source.position(v.Key)
+	return Origin{Value: jsonValue(v), File: v.Source.Name, Line: line, Column: column, value: v}
+}
+
+// KeyPath is the whole key of v, with names for the elements of arrays of
+// tables that have one of their own.
+func KeyPath(v *Value) string {
+	if v.Parent == nil {
+		return ""
+	}
+	if v.Parent.Kind != KindArray {
+		return strings.TrimPrefix(KeyPath(v.Parent)+"."+BareKey(v.Name), ".")
+	}
+	if name := ownName(v); name != "" {
+		return KeyPath(v.Parent) + "." + BareKey(name)
+	}
+	return KeyPath(v.Parent) + "[" + v.Name + "]"
+}
+
+// ownName is the name of an element of an array of tables, if it is the first that has it.
+func ownName(v *Value) string {
+	if v.Kind != KindTable {
+		return ""
+	}
+	if name := v.Field("name"); name != nil && name.Kind == KindString && ByName(v.Parent)[name.Text] == v {
+		return name.Text
+	}
+	return ""
+}
+
+// Find returns what files state about a key: one value, all below a table, or what
+// has been removed. Where the key is not set, unset may return an error that says more.
+func Find(document *Value, key string, unset func(segments []string) error) ([]Origin, error) {
+	segments, err := splitKey(key)
+	if err != nil {
+		return nil, err
+	}
+	v, table := document, (*Value)(nil)
+	for i, name := range segments {
+		next, names := step(v, name)
+		if next == nil {
+			if i == len(segments)-1 && v.Kind == KindTable {
+				if o, ok := removed(v, table, name); ok {
+					return []Origin{o}, nil
+				}
+			}
+			if v.Kind == KindTable {
+				if err := unset(segments); err != nil {
+					return nil, err
+				}
+			}
+			return nil, unknownKey(key, v, name, names)
+		}
+		if v = next; table == nil && v.Kind == KindTable {
+			table = v
+		}
+	}
+	all := []Origin{}
+	add := func(o Origin) { all = append(all, o) }
+	switch {
+	case v.Kind == KindTable:
+		leaves(v, table, add)
+	case v.IsTables() && len(v.Elements) > 0:
+		leaves(&Value{Kind: KindTable, Fields: []*Value{v}}, nil, add)
+	default:
+		add(originOf(v, table))
+	}
+	return all, nil
+}
+
+// removed returns the field called name that a patch has removed from v.
+func removed(v, table *Value, name string) (o Origin, ok bool) {
+	for _, g := range v.Gone {
+		if g.what.Name == name {
+			o = originOf(g.what, table)
+			o.Overrode = append([]Origin{stated(g.what)}, o.Overrode...)
+			o.Line, o.Column = g.by.Source.position(g.by.At)
+			o.File, o.Removed, o.Value = g.by.Source.Name, true, nil
+			return o, true
+		}
+	}
+	return o, false
+}
+
+// step goes from v to what is called name in it, by name or index, or tells
+// what there is.
+func step(v *Value, name string) (*Value, []string) {
+	switch v.Kind {
+	case KindTable:
+		if f := v.Field(name); f != nil {
+			return f, nil
+		}
+		var names []string
+		for _, f := range v.Fields {
+			names = append(names, f.Name)
+		}
+		return nil, names
+	case KindArray:
+		named := ByName(v)
+		if e := named[name]; e != nil {
+			return e, nil
+		}
+		if i, err := strconv.Atoi(name); err == nil && 0 <= i && i < len(v.Elements) {
+			return v.Elements[i], nil
+		}
+		var names []string
+		for _, e := range v.Elements {
+			if n := ownName(e); n != "" {
+				names = append(names, n)
+			}
+		}
+		return nil, names
+	}
+	return nil, nil
+}
+
+func unknownKey(key string, in *Value, name string, names []string) error {
+	where := KeyPath(in)
+	if where == "" {
+		where = "the file"
+	}
+	hint := ""
+	if near := suggest.Nearest(name, names); near != "" {
+		hint = fmt.Sprintf("; did you mean %s?", strings.TrimPrefix(KeyPath(in)+"."+BareKey(near), "."))
+	} else if len(names) > 0 && len(names) <= 20 {
+		hint = "; there are " + strings.Join(names, ", ")
+	}
+	return fmt.Errorf("there is no %s: %s has no %s%s", printable(key), printable(where), spec.Quote(name),
+		printable(hint))
+}
+
+// splitKey splits a key as TOML writes it, where an index may be in brackets.
+func splitKey(key string) ([]string, error) {
+	wrong := func() ([]string, error) {
+		return nil, fmt.Errorf("%s is no key; write it as agent.web.env.MODEL, with quotes around what has dots",
+			spec.Quote(key))
+	}
+	var segments []string
+	rest := key
+	for {
+		var name string
+		if strings.HasPrefix(rest, `"`) {
+			quoted, err := strconv.QuotedPrefix(rest)
+			if err != nil {
+				return wrong()
+			}
+			if name, err = strconv.Unquote(quoted); err != nil {
+				return wrong()
+			}
+			rest = rest[len(quoted):]
+		} else {
+			end := strings.IndexAny(rest, ".[")
+			if end < 0 {
+				end = len(rest)
+			}
+			if name, rest = rest[:end], rest[end:]; name == "" {
+				return wrong()
+			}
+		}
+		segments = append(segments, name)
+		for strings.HasPrefix(rest, "[") {
+			index, after, ok := strings.Cut(rest[1:], "]")
+			if _, err := strconv.Atoi(index); !ok || err != nil {
+				return wrong()
+			}
+			segments, rest = append(segments, index), after
+		}
+		if rest == "" {
+			return segments, nil
+		}
+		if rest[0] != '.' {
+			return wrong()
+		}
+		rest = rest[1:]
+	}
+}

@@ -1,0 +1,213 @@
+package toml
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/suggest"
+)
+
+// Patchable are elements of an array of tables that can be patched.
+type Patchable struct {
+	Section
+	PatchHeader string                // the header of the patches
+	Keys        []string              // that say whom a patch is for; the first one has to be there
+	Identity    func(*Value) string   // whom a patch is for
+	Names       func(*Value) []string // what an element is called in patches; a name counts for the first that has it
+	// shorthand returns the key of the table for which a value at a path below an element stands;
+	// "" where there is none. It may be nil.
+	Shorthand func(path ...string) string
+}
+
+// name is the key of the array. It is "" if they lack it.
+func (p Patchable) name() string { return strings.Trim(p.Header, "[]") }
+
+func Named(s Section) Patchable {
+	return Patchable{
+		Section:     s,
+		PatchHeader: "[[patches." + strings.Trim(s.Header, "[]") + "]]",
+		Keys:        []string{"name"},
+		Identity:    func(v *Value) string { return TextOf(v, "name") },
+		Names:       func(v *Value) []string { return []string{TextOf(v, "name")} },
+	}
+}
+
+// Patch applies the patches of a document, which has none afterwards.
+func (r *Reader) Patch(document *Value, known []Patchable) {
+	all := document.Remove("patches")
+	if all == nil || !r.Want(all, KindTable, "a table") {
+		return
+	}
+	var tables []Row
+	for _, p := range known {
+		tables = append(tables, Row{Name: p.name(), Also: []string{p.name() + "s", strings.TrimSuffix(p.name(), "s")}})
+	}
+	for _, patches := range all.Fields {
+		at := slices.IndexFunc(known, func(p Patchable) bool { return p.name() == patches.Name })
+		if at < 0 {
+			r.FailKey(patches, r.meant(patches.Name, tables),
+				"unknown table %s in [patches]", spec.Quote(patches.Name))
+			continue
+		}
+		if patches.Kind == KindTable {
+			r.FailKey(patches, "write [[patches."+patches.Name+"]]",
+				"patches.%s is a single table, expected an array of tables", patches.Name)
+			continue
+		}
+		if !r.Want(patches, KindArray, "an array of tables") {
+			continue
+		}
+		targets := ByIdentity(document.Field(patches.Name), known[at].Names)
+		for _, p := range patches.Elements {
+			if r.Want(p, KindTable, "a table") {
+				r.PatchOne(p, targets, known[at])
+			}
+		}
+	}
+}
+
+// ByName are the elements of an array of tables that have a name. The first
+// one of a name counts: the others are errors.
+func ByName(array *Value) map[string]*Value {
+	return ByIdentity(array, func(v *Value) []string { return []string{TextOf(v, "name")} })
+}
+
+func ByIdentity(array *Value, answers func(*Value) []string) map[string]*Value {
+	all := map[string]*Value{}
+	if array == nil || array.Kind != KindArray {
+		return all
+	}
+	for _, e := range array.Elements {
+		if e.Kind != KindTable {
+			continue
+		}
+		for _, name := range answers(e) {
+			if name != "" && all[name] == nil {
+				all[name] = e
+			}
+		}
+	}
+	return all
+}
+
+func (r *Reader) PatchOne(p *Value, targets map[string]*Value, s Patchable) {
+	what, header := strings.TrimSuffix(s.name(), "s"), s.PatchHeader
+	name := p.Field(s.Keys[0])
+	if name == nil {
+		r.Fail(p, "", "%s without %s, expected one (string)", header, s.Keys[0])
+		return
+	}
+	if _, ok := r.Text(name, "a string"); !ok {
+		return
+	}
+	identity := s.Identity(p)
+	target := targets[identity]
+	if target == nil {
+		hint := ""
+		if len(r.Errs) < maxSuggestions {
+			var names []string
+			for n := range targets {
+				names = append(names, n)
+			}
+			slices.Sort(names)
+			if near := suggest.Nearest(identity, names); near != "" {
+				hint = "did you mean " + spec.Quote(near) + "?"
+			}
+		}
+		r.Fail(name, hint, "no %s is called %s, expected one to change", what, spec.Quote(identity))
+		return
+	}
+	// What is removed goes first and what is appended comes last, in whatever order they are written.
+	var remove, set, add []func()
+	for _, f := range p.Fields {
+		whole, adds := strings.CutSuffix(f.Name, "_append")
+		table, removes := strings.CutSuffix(f.Name, "_remove")
+		switch {
+		case slices.Contains(s.Keys, f.Name):
+		case s.Row(f.Name) != nil:
+			set = append(set, func() { target.amend(f, s.Shorthand) })
+		case adds && s.takes(whole, "array"):
+			add = append(add, func() { r.appendTo(target, whole, f) })
+		case removes && s.takes(table, "table"):
+			remove = append(remove, func() { r.removeFrom(target, table, f) })
+		default:
+			r.FailKey(f, r.meant(f.Name, s.patchRows()), "unknown key %s in %s", spec.Quote(f.Name), header)
+		}
+	}
+	for _, change := range slices.Concat(remove, set, add) {
+		change()
+	}
+}
+
+// maxSuggestions bounds the comparisons of unknown names with all that there are.
+const maxSuggestions = 100
+
+// patchRows are all keys of a patch, for suggestions.
+func (s Section) patchRows() []Row {
+	rows := slices.Clone(s.Rows)
+	for _, r := range s.Rows {
+		if s.takes(r.Name, "array") {
+			rows = append(rows, Row{Name: r.Name + "_append"})
+		}
+		if s.takes(r.Name, "table") {
+			rows = append(rows, Row{Name: r.Name + "_remove"})
+		}
+	}
+	return rows
+}
+
+func (r *Reader) appendTo(target *Value, key string, more *Value) {
+	if !r.Want(more, KindArray, "an array") {
+		return
+	}
+	old := target.Field(key)
+	if old != nil && old.Kind != KindArray {
+		line := old.Line()
+		r.Fail(more, "write "+key+" as an array there", "%s is %v in %s:%d, expected an array to append to",
+			key, old.Kind, old.Source.Name, line)
+		return
+	}
+	v := Extended(old, more)
+	v.Name = key
+	if old == nil {
+		target.Adopt(v)
+	} else {
+		target.Replace(old, v)
+	}
+}
+
+func (r *Reader) removeFrom(target *Value, key string, names *Value) {
+	if !r.Want(names, KindArray, "an array of strings") {
+		return
+	}
+	table := target.Field(key)
+	if table != nil && table.Kind != KindTable {
+		r.FailKey(names, "", "%s is %v, expected a table to remove from", key, table.Kind)
+		return
+	}
+	for _, n := range names.Elements {
+		if !r.Want(n, KindString, "a string") {
+			continue
+		}
+		var gone *Value
+		if table != nil {
+			gone = table.Remove(n.Text)
+		}
+		if gone == nil {
+			var there []string
+			if table != nil && len(r.Errs) < maxSuggestions {
+				for _, f := range table.Fields {
+					there = append(there, f.Name)
+				}
+			}
+			hint := ""
+			if near := suggest.Nearest(n.Text, there); near != "" {
+				hint = "did you mean " + spec.Quote(near) + "?"
+			}
+			r.Fail(n, hint, "there is no %s in %s, expected one to remove", spec.Quote(n.Text), key)
+			continue
+		}
+		table.Gone = append(table.Gone, removal{gone, n})
+	}
+}

@@ -1,0 +1,56 @@
+package toml
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Place is where a file says something.
+type Place struct {
+	File string
+	// Line and Column count from 1, the column in characters. Both are 0
+	// for what the file does not say.
+	Line, Column int
+	// Key is the whole key, such as "project.entry".
+	Key string
+}
+
+// Errorf is an error about what the file says there, for whoever finds out
+// later. Err is its cause, and may be nil; what to do is the hint, and may be
+// empty.
+func (p Place) Errorf(err error, hint, format string, args ...any) *Error {
+	return &Error{File: p.File, Line: p.Line, Column: p.Column, Key: p.Key, Message: fmt.Sprintf(format, args...),
+		Hint: hint, Err: err}
+}
+
+// Setting is a value that knows where the file says it.
+type Setting[T any] struct {
+	Value T
+	Place
+}
+
+// Place is that of a value.
+func (r *Reader) Place(v *Value) Place {
+	line, column := v.Source.position(v.At)
+	return Place{v.Source.Name, line, column, v.path()}
+}
+
+// PathKey is the read function of a key whose value is a path.
+func PathKey[T any](field func(*T) *Setting[string]) func(*Reader, *Value, *T) {
+	return func(r *Reader, v *Value, into *T) {
+		path, ok := r.Text(v, "a path")
+		switch {
+		case !ok:
+		case strings.ContainsRune(path, 0):
+			r.Fail(v, "", "%s contains a zero byte, expected a path", r.Label(v))
+		default:
+			*field(into) = Setting[string]{path, r.Place(v)}
+		}
+	}
+}
+
+// Notice is something that a file says in vain. It has the form of an error.
+type Notice Error
+
+// String is one line: file:line:column: message; hint.
+func (n *Notice) String() string { return (*Error)(n).Error() }

@@ -1,0 +1,199 @@
+package toml
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Write writes a document as one file, with the origin of each value in a comment.
+func Write(w io.Writer, document *Value) error {
+	var b strings.Builder
+	writeTables(&b, document)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeTables writes the tables and arrays of tables of a document.
+func writeTables(b *strings.Builder, document *Value) {
+	loose := NewTable(nil, "", 0, nil) // what belongs to no table
+	var tables, elements []*Value
+	for _, f := range document.Fields {
+		switch {
+		case f.Kind == KindTable:
+			tables = append(tables, f)
+		case f.IsTables() && len(f.Elements) > 0:
+			elements = append(elements, f.Elements...)
+		default:
+			loose.Fields = append(loose.Fields, f)
+		}
+	}
+	writeTable(b, "", nil, loose)
+	for _, t := range tables {
+		writeTable(b, "["+tomlKey(t.Name)+"]", t, t)
+	}
+	// The order of supervisors and agents together is that of their start.
+	slices.SortStableFunc(elements, (*Value).Compare)
+	for _, e := range elements {
+		writeTable(b, "[["+tomlKey(e.Parent.Name)+"]]", e, e)
+	}
+}
+
+// writeTable writes a table, a line for each value, with their origins one below the other.
+func writeTable(b *strings.Builder, header string, at, v *Value) {
+	type line struct{ text, origin string }
+	var lines []line
+	if header != "" {
+		n, _ := at.Source.position(at.At)
+		lines = append(lines, line{header, fmt.Sprintf("%s:%d", at.Source.Name, n)})
+	}
+	var below func(prefix string, v *Value)
+	below = func(prefix string, v *Value) {
+		for _, f := range v.Fields {
+			if f.Kind == KindTable && len(f.Fields) > 0 {
+				below(prefix+tomlKey(f.Name)+".", f)
+				continue
+			}
+			lines = append(lines, line{prefix + tomlKey(f.Name) + " = " + Format(f), origins(f)})
+		}
+		for _, g := range v.Gone {
+			if v.Field(g.what.Name) == nil {
+				n, _ := g.by.Source.position(g.by.At)
+				lines = append(lines, line{
+					"# " + prefix + tomlKey(g.what.Name),
+					fmt.Sprintf(
+						"removed by %s:%d, was %s in %s",
+						g.by.Source.Name,
+						n,
+						Format(g.what),
+						origins(g.what),
+					),
+				})
+			}
+		}
+	}
+	below("", v)
+	if len(lines) == 0 {
+		return
+	}
+	width := 0
+	for _, l := range lines {
+		if n := utf8.RuneCountInString(l.text); n <= 60 {
+			width = max(width, n)
+		}
+	}
+	if b.Len() > 0 {
+		b.WriteByte('\n')
+	}
+	for _, l := range lines {
+		fmt.Fprintf(b, "%-*s  # %s\n", width, printable(l.text), printable(l.origin))
+	}
+}
+
+// origins says in a comment where a value is stated, and what it replaced.
+func origins(v *Value) string {
+	at := func(v *Value) string {
+		line, _ := v.Source.position(v.Key)
+		return fmt.Sprintf("%s:%d", v.Source.Name, line)
+	}
+	text := at(v)
+	for _, e := range v.Elements { // a list that was appended to
+		if place := at(e); e.Source != v.Source && !strings.Contains(text, place) {
+			text += ", " + place
+		}
+	}
+	if v.Over != nil {
+		text += fmt.Sprintf("; was %s in %s", Format(v.Over), at(v.Over))
+	}
+	return text
+}
+
+func tomlKey(name string) string {
+	if bare := BareKey(name); bare == name {
+		return name
+	}
+	return quoteTOML(name)
+}
+
+// quoteTOML is a string of one line.
+func quoteTOML(text string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range text {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case !strconv.IsPrint(r) && r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		case !strconv.IsPrint(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// Format is a value as a file states it.
+func Format(v *Value) string {
+	switch v.Kind {
+	case KindString:
+		return quoteTOML(v.Text)
+	case KindArray:
+		all := make([]string, len(v.Elements))
+		for i, e := range v.Elements {
+			all[i] = Format(e)
+		}
+		return "[" + strings.Join(all, ", ") + "]"
+	case KindTable:
+		all := make([]string, len(v.Fields))
+		for i, f := range v.Fields {
+			all[i] = tomlKey(f.Name) + " = " + Format(f)
+		}
+		if len(all) == 0 {
+			return "{}"
+		}
+		return "{ " + strings.Join(all, ", ") + " }"
+	}
+	return v.Text
+}
+
+// jsonValue is a value as encoding/json takes it.
+func jsonValue(v *Value) any {
+	switch v.Kind {
+	case KindTable:
+		m := make(map[string]any, len(v.Fields))
+		for _, f := range v.Fields {
+			m[f.Name] = jsonValue(f)
+		}
+		return m
+	case KindArray:
+		all := make([]any, len(v.Elements))
+		for i, e := range v.Elements {
+			all[i] = jsonValue(e)
+		}
+		return all
+	case KindBool:
+		return v.Text == "true"
+	case KindInteger:
+		if n, err := strconv.ParseInt(v.Text, 0, 64); err == nil {
+			return n
+		}
+	case KindFloat:
+		if n, err := strconv.ParseFloat(strings.ReplaceAll(v.Text, "_", ""), 64); err == nil && !math.IsInf(n, 0) &&
+			!math.IsNaN(n) {
+			return n
+		}
+	}
+	return v.Text
+}

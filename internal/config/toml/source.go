@@ -1,0 +1,166 @@
+package toml
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"syscall"
+	"unicode/utf8"
+)
+
+// MaxFile is the size in bytes from which on a file is refused unread.
+const MaxFile = 1 << 20
+
+// Source is the text of a file and knows its lines.
+type Source struct {
+	Name  string // as errors give it
+	Dir   string // that it lies in, absolute; "" if nothing is read beside it
+	Order int    // among the files that were read together
+	Data  []byte // without byte order mark
+	lines []int  // offset of the start of each line
+}
+
+func NewSource(name string, data []byte) *Source {
+	// TOML wants a byte order mark ignored; columns do not count it either.
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	s := &Source{Name: name, Data: data, lines: []int{0}}
+	for i, b := range data {
+		if b == '\n' {
+			s.lines = append(s.lines, i+1)
+		}
+	}
+	return s
+}
+
+// ErrorAt is an error at an offset.
+func (s *Source) ErrorAt(offset int, key, hint, message string) *Error {
+	line, column := s.position(offset)
+	return &Error{File: s.Name, Line: line, Column: column, Key: key, Message: message, Hint: hint, order: s.Order}
+}
+
+// position returns line and column, both counted from 1, of an offset.
+func (s *Source) position(offset int) (line, column int) {
+	offset = min(max(offset, 0), len(s.Data))
+	line = sort.SearchInts(s.lines, offset+1)
+	return line, 1 + utf8.RuneCount(s.Data[s.lines[line-1]:offset])
+}
+
+// offset is the inverse for a column counted in bytes, as the TOML library does.
+func (s *Source) offset(line, column int) int {
+	line = min(max(line, 1), len(s.lines))
+	return min(s.lines[line-1]+max(column, 1)-1, len(s.Data))
+}
+
+// CheckText finds what no TOML file may contain, whatever its syntax.
+func (s *Source) CheckText() *Error {
+	if bytes.HasPrefix(s.Data, []byte("\xff\xfe")) || bytes.HasPrefix(s.Data, []byte("\xfe\xff")) {
+		return s.ErrorAt(0, "", "save it as UTF-8", "the file is UTF-16, expected UTF-8")
+	}
+	for i := 0; i < len(s.Data); {
+		r, size := utf8.DecodeRune(s.Data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return s.ErrorAt(i, "", "save it as UTF-8", fmt.Sprintf("the byte 0x%02x is not UTF-8", s.Data[i]))
+		}
+		if r == 0 {
+			return s.ErrorAt(i, "", "remove it", "a zero byte, expected text")
+		}
+		i += size
+	}
+	return nil
+}
+
+// Advice says what to do about a file that is not as it should be, and which page
+// documents its keys.
+type Advice struct{ Missing, Large, Page string }
+
+// Read reads a file and tells its directory. The error is Errors, but where
+// even that directory cannot be told.
+func Read(name string, a Advice) (data []byte, dir string, err error) {
+	data, _, e := ReadFile(name, a)
+	if e != nil {
+		return nil, "", Errors{e}
+	}
+	absolute, err := filepath.Abs(name)
+	if err != nil {
+		return nil, "", fmt.Errorf("finding the directory of %s: %w", name, err)
+	}
+	return data, filepath.Dir(absolute), nil
+}
+
+// ReadFile reads a file, but only if it is a regular one of a sensible size: a
+// FIFO would be waited for and a device never end.
+func ReadFile(name string, a Advice) ([]byte, fs.FileInfo, *Error) {
+	unreadable := func(err error, hint, format string, args ...any) *Error {
+		return &Error{File: name, Message: fmt.Sprintf(format, args...), Hint: hint, Err: err}
+	}
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, unreadable(err, a.Missing, "no such file, expected the configuration of a project")
+	case errors.Is(err, fs.ErrPermission):
+		return nil, nil, unreadable(err, "check its permissions with ls -l", "may not be read")
+	case err != nil:
+		return nil, nil, unreadable(err, "", "cannot be opened: %v", Reason(err))
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, unreadable(err, "", "cannot be read: %v", Reason(err))
+	}
+	at := func(hint, format string, args ...any) *Error {
+		e := unreadable(nil, hint, format, args...)
+		e.Line, e.Column = 1, 1
+		return e
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, at("", "is a %s, expected a regular file", FileType(info.Mode()))
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return nil, nil, unreadable(err, "", "cannot be read: %v", Reason(err))
+	}
+	if len(data) > MaxFile {
+		return nil, info, tooLarge(name, max(info.Size(), int64(len(data))), a)
+	}
+	return data, info, nil
+}
+
+func tooLarge(name string, size int64, a Advice) *Error {
+	return &Error{File: name, Line: 1, Column: 1, Hint: a.Large,
+		Message: fmt.Sprintf("the file has %d bytes, expected at most %d", size, MaxFile)}
+}
+
+// Reason is an error without operation and path, which the message has already.
+func Reason(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+func FileType(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "named pipe"
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	case m&fs.ModeDevice != 0:
+		return "device"
+	}
+	return "special file"
+}
+
+func Absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, path)
+}

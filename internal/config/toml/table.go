@@ -1,0 +1,167 @@
+package toml
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/suggest"
+)
+
+// Row documents a key. Rows make the reference page and the JSON Schema, and find the key
+// that was meant by an unknown one.
+type Row struct {
+	Name    string
+	Type    string
+	Default string // in words, or Required
+	Doc     string
+	Also    []string // other names for the same, for suggestions alone
+	Unless  string   // the key that takes the place of a required one
+}
+
+// Required is the default of a key that has to be there.
+const Required = "required"
+
+// Key is a Row together with the function that reads the value into a T.
+type Key[T any] struct {
+	Name    string
+	Type    string
+	Default string
+	Doc     string
+	Also    []string
+	Unless  string
+	Read    func(*Reader, *Value, *T)
+}
+
+// Row returns what documents the key.
+func (k Key[T]) Row() Row { return Row{k.Name, k.Type, k.Default, k.Doc, k.Also, k.Unless} }
+
+// Table is a table of the file that is read into a T.
+type Table[T any] struct {
+	Header  string // as in the file: "[project]", "[[agent]]", "shutdown"
+	Doc     string
+	Example string
+	Keys    []Key[T]
+}
+
+// Read reads the table v.
+func (t Table[T]) Read(r *Reader, v *Value, into *T) {
+	if v.Kind == KindArray && strings.HasPrefix(t.Header, "[") && v.Parent.Parent == nil {
+		r.Fail(v, "write "+t.Header, "%s is an array, expected a table", r.Label(v))
+		return
+	}
+	if !r.Want(v, KindTable, "a table") {
+		return
+	}
+	hints := map[string]bool{} // of unknown keys
+	for _, field := range v.Fields {
+		hints[t.readField(r, field, into)] = true
+	}
+	for _, k := range t.Keys {
+		if hints[DidYouMean(k.Name)] && v.Field(k.Name) == nil { // it is there, misspelled
+			r.markFaulty(v)
+			continue
+		}
+		switch {
+		case k.Default != Required || v.Field(k.Name) != nil || v.Field(k.Unless) != nil:
+		case t.Header == "":
+			r.Fail(v, "write ["+k.Name+"] with its keys", "the file has no table %s, expected one", k.Name)
+		default:
+			r.Fail(v, "", "%s without %s, expected one (%s)", t.Header, k.Name, k.Type)
+		}
+	}
+}
+
+// readField reads one key. Of one that is unknown it returns the hint.
+func (t Table[T]) readField(r *Reader, field *Value, into *T) (hint string) {
+	for _, k := range t.Keys {
+		if k.Name == field.Name {
+			k.Read(r, field, into)
+			return ""
+		}
+	}
+	rows := make([]Row, len(t.Keys))
+	for i, k := range t.Keys {
+		rows[i] = k.Row()
+	}
+	where := t.Header
+	if where == "" {
+		where = "the file"
+	}
+	what := "key"
+	tables := field.Kind == KindArray && len(field.Elements) > 0 && field.Elements[0].Kind == KindTable
+	if t.Header == "" && (field.Kind == KindTable || tables) {
+		what = "table"
+	}
+	hint = r.meant(field.Name, rows)
+	r.FailKey(field, hint, "unknown %s %s in %s", what, spec.Quote(field.Name), where)
+	return hint
+}
+
+// maxListed is how many keys an error lists; of tables with more it names the page.
+const maxListed = 5
+
+// meant says which key was probably meant by name where only rows are known.
+func (r *Reader) meant(name string, rows []Row) string {
+	var names []string
+	for _, k := range rows {
+		names = append(names, k.Name)
+		for _, a := range k.Also {
+			if strings.EqualFold(a, name) {
+				return "did you mean " + strconv.Quote(k.Name) + "?"
+			}
+		}
+	}
+	if n := suggest.Nearest(name, names); n != "" {
+		return "did you mean " + strconv.Quote(n) + "?"
+	}
+	var elsewhere []string
+	for _, s := range r.known {
+		if s.Header != "" && slices.ContainsFunc(s.Rows, func(k Row) bool { return k.Name == name }) {
+			elsewhere = append(elsewhere, s.Header)
+		}
+	}
+	if len(elsewhere) > 0 {
+		return "it belongs in " + strings.Join(elsewhere, " or ")
+	}
+	if len(names) > maxListed && r.page != "" {
+		return r.page + " lists all keys"
+	}
+	return "expected one of " + strings.Join(names, ", ")
+}
+
+// Sub is the read function of a key whose value is a table.
+func Sub[T, U any](t Table[U], field func(*T) *U) func(*Reader, *Value, *T) {
+	return func(r *Reader, v *Value, into *T) { t.Read(r, v, field(into)) }
+}
+
+// Section is a table without the type that it is read into.
+type Section struct {
+	Header, Doc, Example string
+	Rows                 []Row
+}
+
+func (t Table[T]) Section() Section {
+	s := Section{Header: t.Header, Doc: t.Doc, Example: t.Example}
+	for _, k := range t.Keys {
+		s.Rows = append(s.Rows, k.Row())
+	}
+	return s
+}
+
+// Row is that of a key, or nil.
+func (s Section) Row(name string) *Row {
+	for i := range s.Rows {
+		if s.Rows[i].Name == name {
+			return &s.Rows[i]
+		}
+	}
+	return nil
+}
+
+// takes reports whether the value of a key may be of a kind, in the words of its row.
+func (s Section) takes(name, kind string) bool {
+	r := s.Row(name)
+	return r != nil && strings.Contains(r.Type, kind)
+}

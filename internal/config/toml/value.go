@@ -1,0 +1,159 @@
+// Package toml reads TOML documents of which every value knows its place, so that each
+// error names file, line and column, what was expected and what to do.
+//
+// A Table describes the keys of a table as data: the same rows read the values into Go,
+// suggest what was meant by an unknown key, and write the reference page and the JSON
+// Schema. Documents can be joined and patched; each value remembers what it replaced.
+package toml
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// Kind is the type of a TOML value.
+type Kind uint8
+
+const (
+	KindTable Kind = iota
+	KindArray
+	KindString
+	KindInteger
+	KindFloat
+	KindBool
+	KindTime
+)
+
+func (k Kind) String() string {
+	return [...]string{"a table", "an array", "a string", "an integer", "a float", "a boolean", "a date or time"}[k]
+}
+
+// Value is a TOML value that knows its place. The TOML library decodes either
+// values without places or a syntax tree without meaning; this is both.
+type Value struct {
+	Kind   Kind
+	Source *Source
+	At     int    // offset of the value; of the key for a table with a header
+	Key    int    // offset of its key; of the value for an element of an array
+	Name   string // last segment of its key; the index for an element of an array
+	Parent *Value
+
+	Text     string // isString: decoded; other scalars: as written
+	Elements []*Value
+	Fields   []*Value          // isTable: in the order of the file
+	byName   map[string]*Value // isTable: the same by name
+
+	Over *Value    // what this one has replaced, in another file or by a patch
+	Gone []removal // isTable: what a patch has removed
+}
+
+// removal is a field that is no more.
+type removal struct{ what, by *Value }
+
+// path is the whole key, such as agent[0].shutdown.grace.
+func (v *Value) path() string {
+	if v.Parent == nil {
+		return ""
+	}
+	if v.Parent.Kind == KindArray {
+		return v.Parent.path() + "[" + v.Name + "]"
+	}
+	return strings.TrimPrefix(v.Parent.path()+"."+BareKey(v.Name), ".")
+}
+
+// BareKey quotes a key where TOML would, and cuts a very long one.
+func BareKey(name string) string {
+	if name == "" || len(name) > spec.MaxName {
+		return spec.Quote(name)
+	}
+	for _, r := range name {
+		if !(r == '_' || r == '-' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z') {
+			return spec.Quote(name)
+		}
+	}
+	return name
+}
+
+// Find returns the value at a path below v, or the last one there is on the way.
+func (v *Value) Find(path ...string) *Value {
+	for _, name := range path {
+		next := v.byName[name]
+		if v.Kind == KindArray {
+			if i, err := strconv.Atoi(name); err == nil && i < len(v.Elements) {
+				next = v.Elements[i]
+			}
+		}
+		if next == nil {
+			return v
+		}
+		v = next
+	}
+	return v
+}
+
+// Field returns a field of a table; nil if there is none.
+func (v *Value) Field(name string) *Value { return v.byName[name] }
+
+// Spot returns the place of v.
+func (v *Value) Spot() Spot { return Spot{v.Source, v.At} }
+
+// Line returns the number of the line that v is in.
+func (v *Value) Line() int {
+	line, _ := v.Source.position(v.At)
+	return line
+}
+
+// Compare orders values by their places.
+func (v *Value) Compare(other *Value) int {
+	return cmp.Or(v.Source.Order-other.Source.Order, v.At-other.At)
+}
+
+// TextOf is a field that is a string; "" if there is none.
+func TextOf(v *Value, name string) string {
+	if v == nil || v.byName[name] == nil || v.byName[name].Kind != KindString {
+		return ""
+	}
+	return v.byName[name].Text
+}
+
+func NewTable(src *Source, name string, at int, parent *Value) *Value {
+	return &Value{
+		Kind:   KindTable,
+		Source: src,
+		At:     at,
+		Key:    at,
+		Name:   name,
+		Parent: parent,
+		byName: map[string]*Value{},
+	}
+}
+
+func (v *Value) Append(element *Value) *Value {
+	element.Name = strconv.Itoa(len(v.Elements))
+	v.Elements = append(v.Elements, element)
+	return element
+}
+
+// CopyAs is a value to be put somewhere else, under another name; nil of nil.
+func CopyAs(v *Value, name string) *Value {
+	if v == nil {
+		return nil
+	}
+	c := *v
+	c.Name, c.Parent = name, nil
+	return &c
+}
+
+// Derive is a value that stands for another one, at its place.
+func Derive(from *Value, k Kind, name, text string) *Value {
+	return &Value{Kind: k, Source: from.Source, At: from.At, Key: from.Key, Name: name, Text: text, Over: from.Over}
+}
+
+func DeriveTable(from *Value, name string) *Value {
+	t := NewTable(from.Source, name, from.At, nil)
+	t.Key = from.Key
+	return t
+}
