@@ -36,7 +36,7 @@ func newAccess(c *Controller) *access {
 		jobs: c.opts.Jobs, socket: c.opts.Socket, last: c.last, log: c.log, denied: make(map[denial]*denials),
 		has: func(path string) bool { return c.fleet().agents[path] != nil },
 	}
-	for _, r := range c.places {
+	for _, r := range c.agents.Runtimes() {
 		if o, ok := r.(runtime.Owner); ok {
 			a.owners = append(a.owners, o)
 		}

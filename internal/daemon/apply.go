@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -90,7 +91,7 @@ func (c *Controller) replace(ctx context.Context, file *spec.Tree, config Config
 	}
 	next = newFleet(c.pools.Layout(file), config)
 	next.file = file
-	if err := next.check(c.places); err != nil {
+	if err := next.check(c.agents.Runtimes()); err != nil {
 		return nil, changes, nil, err
 	}
 	known, err := c.pastOf(ctx, next)
@@ -152,20 +153,17 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 	defer c.forgetDeparted(path)
 	for _, agent := range gone {
 		c.drains.Conclude(ctx, agent)
-		c.processes.forget(agent)
 		c.hashes.forget(agent)
 		c.strangers.left(agent)
-		c.mu.Lock()
-		delete(c.sessions, agent)
-		c.mu.Unlock()
+		c.agents.Forget(agent)
 		c.health.Forget(agent)
 		var last []store.Op
 		if c.fleet().agents[agent] == nil { // else its slot is used again
 			for _, place := range c.opts.Runtimes {
-				c.remove(ctx, place, agent)
+				c.agents.Remove(ctx, place, agent)
 			}
 			c.triggers.RemoveFiles(agent)
-			last = append(last, c.lastOf(agent, c.last(agent)).op(), store.Op{Kind: store.Delete, Key: hashKey(agent)})
+			last = append(last, c.lastOf(agent, c.last(agent)).Op(), store.Op{Kind: store.Delete, Key: hashKey(agent)})
 		}
 		why := " is no longer in the file, and has been removed"
 		if c.fleet().nodes[path] == nil && c.pools.Has(above) {
@@ -254,15 +252,15 @@ func (c *Controller) part(path string) {
 
 // lastOf is the last record of an agent that is not wanted any more. It is
 // started when it is wanted again, unless a person or a limit has decided otherwise.
-func (c *Controller) lastOf(path string, incarnation uint64) *record {
+func (c *Controller) lastOf(path string, incarnation uint64) *agent.Record {
 	c.mu.Lock()
 	saved, ok := c.gone[path]
 	c.mu.Unlock()
 	if !ok {
-		return &record{Path: path, Incarnation: incarnation, Ended: true, State: supervisor.Waiting.String()}
+		return &agent.Record{Path: path, Incarnation: incarnation, Ended: true, State: supervisor.Waiting.String()}
 	}
-	r := newRecord(path, max(incarnation, saved.Incarnation), true, saved)
-	if !r.lasts() {
+	r := agent.NewRecord(path, max(incarnation, saved.Incarnation), true, saved)
+	if !r.IsKept() {
 		r.State, r.Reason = supervisor.Waiting.String(), ""
 	}
 	return r

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/belief"
@@ -25,11 +26,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/sagehost"
-	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store"
-	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/internal/work"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -84,17 +83,16 @@ type Controller struct {
 	launched  chan struct{}
 	log       *event.Log
 	journal   *journal
-	before    uint64                     // the last event of those who were here before
-	places    map[string]runtime.Runtime // by kind
-	wanted    atomic.Pointer[fleet]      // see fleet
-	reloading sync.Mutex                 // held while the files are read
-	applying  sync.Mutex                 // held while that changes
+	before    uint64                // the last event of those who were here before
+	wanted    atomic.Pointer[fleet] // see fleet
+	reloading sync.Mutex            // held while the files are read
+	applying  sync.Mutex            // held while that changes
 
 	patrols     *rounds
 	strangers   strangers
 	hashes      *hashes
 	status      *status.Model // once the features are open
-	tokens      *token.Registry
+	agents      *agent.Manager
 	health      *health.Monitor
 	background  *background
 	pools       *pool.Manager
@@ -111,17 +109,11 @@ type Controller struct {
 	ordersEnded chan struct{} // closed when orders is
 
 	mu       sync.Mutex
-	sessions map[string]runtime.Session  // the last one of each agent
-	adopt    map[string]adoption         // incarnations that are to be taken over, not started
-	strays   map[string]*stray           // slots that are to be emptied before that
 	restarts map[string]*restart         // that agents have asked for
 	gone     map[string]supervisor.Saved // agents that are not wanted any more, as they were
 	rejected *rejection                  // the files that are there now, which are not in force
-	keep     bool                        // agents go on without the controller
 
-	project   suspension
-	processes *processes
-	sequence  shutdown.Sequence
+	project suspension
 	// what is not wanted any more and may not have ended, with the last fleet that had it; needs mu
 	departed map[string]*fleet
 	late     []api.Overdue // did not stop in time when everything was stopped; needs mu
@@ -142,7 +134,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = c.fleet().check(c.places); err == nil {
+	if err = c.fleet().check(c.agents.Runtimes()); err == nil {
 		err = c.open(ctx)
 	}
 	if err != nil {
@@ -171,18 +163,11 @@ func newController(o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log, journal: newJournal(log),
-		places:   make(map[string]runtime.Runtime),
-		sessions: make(map[string]runtime.Session), gone: make(map[string]supervisor.Saved),
-		adopt: make(map[string]adoption), strays: make(map[string]*stray),
-		restarts: make(map[string]*restart), background: newBackground(), processes: newProcesses(),
+		gone: make(map[string]supervisor.Saved), restarts: make(map[string]*restart), background: newBackground(),
 		departed: make(map[string]*fleet), parted: make(chan struct{}), hurry: make(chan struct{}),
-		tokens: token.New(), launched: make(chan struct{}), ordersEnded: make(chan struct{}),
+		launched: make(chan struct{}), ordersEnded: make(chan struct{}),
 		down: make(chan struct{}), ended: make(chan struct{}),
 	}
-	for _, r := range o.Runtimes {
-		c.places[r.Kind()] = r
-	}
-	c.access = newAccess(c)
 	c.claims = claim.New(claim.Options{Store: o.Store, Log: log, Logger: o.Logger})
 	c.wanted.Store(newFleet(o.Tree, o.Config))
 	c.patrols = newRounds(c)
@@ -192,6 +177,8 @@ func newController(o Options) (*Controller, error) {
 	c.pools = newPools(c)
 	c.pauses.look = make(chan struct{}, 1)
 	c.hashes = newHashes(newLookout(c.background.run, c.patrols.kick))
+	c.agents = newAgents(c)
+	c.access = newAccess(c)
 	return c, nil
 }
 
@@ -233,19 +220,19 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		return err
 	}
 	c.status = newStatus(c)
-	past, err := c.recall(ctx)
+	saved, err := c.restore(ctx)
 	if err != nil {
 		return err
 	}
 	f := c.fleet() // with the instances of its pools
-	if err := f.specify(c, nil, c.triggersFor(f, past)); err != nil {
+	if err := f.specify(c, nil, c.triggersFor(f, saved)); err != nil {
 		return err
 	}
+	adopted := len(c.agents.Adoptions())
 	c.log.Append(event.Event{
 		Type: event.ControllerStarted, Actor: "controller",
-		Message: fmt.Sprintf("controller %d started, %d agents taken over", os.Getpid(), len(c.adopt)),
-	}.With(map[string]any{"pid": os.Getpid(), "adopted": len(c.adopt), "version": c.opts.Version}),
-		store.Op{Kind: store.Delete, Key: orderlyKey})
+		Message: fmt.Sprintf("controller %d started, %d agents taken over", os.Getpid(), adopted),
+	}.With(map[string]any{"pid": os.Getpid(), "adopted": adopted, "version": c.opts.Version}), agent.MarkRunning())
 	root := *f.root
 	root.OnEvent = c.event
 	c.root, err = supervisor.Launch(context.WithoutCancel(ctx), root)
@@ -305,9 +292,9 @@ func (c *Controller) Stop(keep bool) {
 	first := false
 	c.downOnce.Do(func() {
 		first = true
-		c.mu.Lock()
-		c.keep = keep
-		c.mu.Unlock()
+		if keep {
+			c.agents.Detach()
+		}
 		close(c.down)
 		go c.closeOrders() // beside the agents
 	})
@@ -316,40 +303,30 @@ func (c *Controller) Stop(keep bool) {
 		c.root.Stop()
 	case first:
 		go c.shutDown()
-	case !c.keeps():
+	case !c.agents.IsDetaching():
 		c.hurried.Do(func() { close(c.hurry) })
 		c.root.Kill()
 	}
-}
-
-func (c *Controller) keeps() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.keep
 }
 
 // wait sees the tree end.
 func (c *Controller) wait() {
 	err := c.root.Wait()
 	c.closeOrders()
-	if !c.keeps() {
-		c.processes.settle(leftTime)
+	if !c.agents.IsDetaching() {
+		c.agents.AwaitStarts(leftTime)
 	}
 	c.background.end()
-	if !c.keeps() {
-		c.stopUntaken()
+	if !c.agents.IsDetaching() {
+		c.agents.StopUnadopted()
 	}
 	entry := event.Event{Type: event.ControllerStopped, Actor: "controller", Message: "controller stopped"}
 	if err != nil {
 		entry.Message += ": " + err.Error()
 	}
 	var ops []store.Op
-	if !c.keeps() {
-		how := orderlyEnd
-		if c.opts.Once {
-			how = onceEnd
-		}
-		ops = append(ops, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(how)})
+	if !c.agents.IsDetaching() {
+		ops = append(ops, agent.MarkOrderly(c.opts.Once))
 	}
 	c.questions.Close()
 	c.work.Close()

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
@@ -250,7 +251,7 @@ func (d *doctor) orphan(ctx context.Context, rt runtime.Runtime, o runtime.Obser
 			"%s lives, process %d, but the file does not name it", o.Path, o.PID)
 		return
 	}
-	if err := evict(ctx, rt, o.Path, supervisor.DefaultShutdown); err != nil {
+	if err := agent.Evict(ctx, rt, o.Path, supervisor.DefaultShutdown); err != nil {
 		d.note("agents", LevelProblem, "", "%s cannot be stopped: %v", o.Path, err)
 		return
 	}

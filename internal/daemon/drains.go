@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -30,7 +31,7 @@ func newDrains(c *Controller) *drain.Manager {
 
 // restoreDrains reads the drains of the previous controller. An agent that has exited
 // since is stopped in the records, as it would have been.
-func (c *Controller) restoreDrains(ctx context.Context, records map[string]*record) error {
+func (c *Controller) restoreDrains(ctx context.Context, records map[string]*agent.Record) error {
 	return c.drains.Restore(ctx, func(path string) (drain.Past, bool) {
 		r := records[path]
 		if r == nil {
@@ -43,7 +44,7 @@ func (c *Controller) restoreDrains(ctx context.Context, records map[string]*reco
 	}, func(path string) store.Op {
 		r := records[path]
 		r.State, r.Reason, r.SavedAt = supervisor.Suspended.String(), supervisor.ReasonDrained.String(), time.Now()
-		return r.op()
+		return r.Op()
 	})
 }
 
@@ -88,7 +89,7 @@ func (a drainAgents) Suspend(ctx context.Context, path string) ([]store.Op, erro
 	if err = sup.SuspendChild(ctx, id, supervisor.ReasonDrained); err == nil {
 		var saved supervisor.Saved
 		if saved, _, err = sup.Save(id); err == nil {
-			return []store.Op{newRecord(path, saved.Incarnation, true, saved).op()}, nil
+			return []store.Op{agent.NewRecord(path, saved.Incarnation, true, saved).Op()}, nil
 		}
 	}
 	if errors.Is(err, supervisor.ErrNotFound) { // a temporary one, which has ended for good

@@ -109,10 +109,10 @@ func (c *Controller) release(a reconcile.Action) {
 
 // leftBehind removes what an agent has left in a runtime that it has moved away from.
 func (c *Controller) leftBehind(ctx context.Context, path string) {
-	home := c.home(path)
+	home := c.agents.Home(path)
 	for _, place := range c.opts.Runtimes {
 		if home != nil && place != home {
-			c.remove(ctx, place, path)
+			c.agents.Remove(ctx, place, path)
 		}
 	}
 }

@@ -36,15 +36,13 @@ func (c *Controller) observed(f *fleet) map[string]*reconcile.Observed {
 		}
 	}
 	c.strangers.add(all, f)
-	c.mu.Lock()
-	for path := range c.adopt { // and what it is in
+	for _, path := range c.agents.Adoptions() { // and what it is in
 		for at, ok := path, true; ok; at, _, ok = cutLast(at) {
 			if o := all[at]; o != nil {
 				o.Adoptable = true
 			}
 		}
 	}
-	c.mu.Unlock()
 	c.ripen(f, all)
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -132,7 +133,9 @@ func (f *fleet) check(places map[string]runtime.Runtime) error {
 // incarnation was started with. earlier may be nil.
 func (f *fleet) specify(c *Controller, earlier *fleet,
 	saved func(string) (*supervisor.Saved, *supervisor.SavedSelf)) error {
-	b := &builder{start: c.start, saved: saved, suspended: !c.project.begun().IsZero(), retired: make(map[string]bool)}
+	b := &builder{
+		start: c.startOf, saved: saved, suspended: !c.project.begun().IsZero(), retired: make(map[string]bool),
+	}
 	for _, n := range f.nodes {
 		if n.Retired {
 			b.retired[n.Name] = true
@@ -228,14 +231,6 @@ func (f *fleet) retired(path string) bool {
 // has reports whether a node is wanted.
 func (f *fleet) has(path string) bool { return f.agents[path] != nil || f.nodes[path] != nil }
 
-// home is the runtime that an agent belongs in; nil if it is not wanted any more.
-func (c *Controller) home(path string) runtime.Runtime {
-	if a := c.fleet().agents[path]; a != nil {
-		return c.places[a.Runtime.String()]
-	}
-	return nil
-}
-
 // declareBeliefs tells the book which beliefs agents of the fleet may have.
 func (c *Controller) declareBeliefs(f *fleet) {
 	for path, a := range f.agents {
@@ -261,21 +256,23 @@ func (f *fleet) forgetsOwn(path string) bool {
 
 // pastOf reads what the store knows of the nodes that are new in a fleet. They may
 // have been in an earlier one.
-func (c *Controller) pastOf(ctx context.Context, f *fleet) (*past, error) {
-	p := &past{orderly: true, records: make(map[string]*record), selves: make(map[string]*selfRecord)}
+func (c *Controller) pastOf(ctx context.Context, f *fleet) (*agent.SavedState, error) {
+	p := &agent.SavedState{
+		Orderly: true, Records: make(map[string]*agent.Record), Selves: make(map[string]*agent.SelfRecord),
+	}
 	old := c.fleet()
 	var stored []store.Record
 	for _, path := range f.order {
 		if old.has(path) || !old.has(parent(path)) { // what is below a new one is read with it
 			continue
 		}
-		records, _, err := c.opts.Store.Snapshot(ctx, nodePrefix+"/"+store.PathKey(path))
+		records, _, err := c.opts.Store.Snapshot(ctx, agent.RecordPrefix+"/"+store.PathKey(path))
 		if err != nil {
 			return nil, fmt.Errorf("reading what is known of %s: %w", path, err)
 		}
 		stored = append(stored, records...)
 	}
-	records, selves, _ := readRecords(stored)
+	records, selves, _ := agent.ReadRecords(stored)
 	before := func(path string) bool { // nothing is known of it but from an earlier daemon
 		c.mu.Lock()
 		_, gone := c.gone[path]
@@ -283,15 +280,15 @@ func (c *Controller) pastOf(ctx context.Context, f *fleet) (*past, error) {
 		_, told := c.journal.of(path)
 		return !gone && !told
 	}
-	p.forgets = func(path string) bool { return before(path) && f.forgets(path) }
-	p.forgetsOwn = func(path string) bool { return before(path) && f.forgetsOwn(path) }
+	p.Forgets = func(path string) bool { return before(path) && f.forgets(path) }
+	p.ForgetsSelf = func(path string) bool { return before(path) && f.forgetsOwn(path) }
 	for path, r := range records {
 		if f.has(path) && !old.has(path) {
 			r.Incarnation = max(r.Incarnation, c.last(path)) // the store may be behind
-			if !r.lasts() {
+			if !r.IsKept() {
 				r.State, r.Reason = supervisor.Waiting.String(), ""
 			}
-			p.records[path], p.selves[path] = r, selves[path]
+			p.Records[path], p.Selves[path] = r, selves[path]
 		}
 	}
 	for path := range f.agents {
@@ -302,10 +299,10 @@ func (c *Controller) pastOf(ctx context.Context, f *fleet) (*past, error) {
 		_, ok := c.gone[path]
 		c.mu.Unlock()
 		if ok {
-			p.records[path] = c.lastOf(path, 0)
+			p.Records[path] = c.lastOf(path, 0)
 		}
 		if n := c.last(path); n > 0 { // or not have heard of it at all
-			p.of(path).Incarnation = max(p.of(path).Incarnation, n)
+			p.Of(path).Incarnation = max(p.Of(path).Incarnation, n)
 		}
 	}
 	return p, nil

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -20,9 +21,9 @@ import (
 type hashes struct {
 	lookout *lookout
 	mu      sync.Mutex
-	began   map[string]*beginning // by path
-	kept    map[string]*keptHash  // of the last controller, by path
-	saving  bool                  // somebody writes what was learnt
+	began   map[string]*beginning       // by path
+	kept    map[string]*agent.SavedHash // of the last controller, by path
+	saving  bool                        // somebody writes what was learnt
 }
 
 // beginning is what an incarnation was started with.
@@ -37,14 +38,8 @@ type beginning struct {
 // undeclared is the field that has drifted where only the whole is known.
 const undeclared = "declaration"
 
-// keptHash is the hash of an incarnation as the store has it.
-type keptHash struct {
-	Incarnation uint64    `json:"incarnation"`
-	Hash        spec.Hash `json:"print"`
-}
-
 func newHashes(l *lookout) *hashes {
-	return &hashes{lookout: l, began: make(map[string]*beginning), kept: make(map[string]*keptHash)}
+	return &hashes{lookout: l, began: make(map[string]*beginning), kept: make(map[string]*agent.SavedHash)}
 }
 
 // wanted is the hash of an agent as it is declared now.
@@ -132,16 +127,16 @@ func (p *hashes) read(b *beginning) {
 
 // learnt are the hashes of which the store does not know all, by path; with
 // those that are learnt again if nobody has written them.
-func (p *hashes) learnt() map[string]keptHash {
+func (p *hashes) learnt() map[string]agent.SavedHash {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all map[string]keptHash
+	var all map[string]agent.SavedHash
 	for path, b := range p.began {
 		if b.learnt && !p.saving {
 			if all == nil {
-				all = make(map[string]keptHash)
+				all = make(map[string]agent.SavedHash)
 			}
-			all[path] = keptHash{b.who.Incarnation, b.hash}
+			all[path] = agent.SavedHash{Incarnation: b.who.Incarnation, Hash: b.hash}
 		}
 	}
 	p.saving = p.saving || all != nil
@@ -149,7 +144,7 @@ func (p *hashes) learnt() map[string]keptHash {
 }
 
 // saved: what was learnt is written, or not.
-func (p *hashes) saved(all map[string]keptHash, ok bool) {
+func (p *hashes) saved(all map[string]agent.SavedHash, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.saving = false
@@ -169,7 +164,7 @@ func hashKey(path string) string { return hashPrefix + "/" + store.PathKey(path)
 // lateHash is the hash of an agent as it is in the store.
 type lateHash struct {
 	Path string `json:"path"`
-	keptHash
+	agent.SavedHash
 }
 
 // saveHashes has written what was learnt of files since their agents have
@@ -217,23 +212,23 @@ func (c *Controller) recallHashes(ctx context.Context) error {
 	for _, s := range stored {
 		var late lateHash
 		if json.Unmarshal(s.Value, &late) == nil && late.Path != "" && late.Hash.Known() {
-			c.hashes.recallLate(late.Path, &late.keptHash)
+			c.hashes.recallLate(late.Path, &late.SavedHash)
 		}
 	}
 	return nil
 }
 
 // keep is what the store is to know of an incarnation; nil if nothing is known.
-func (p *hashes) keep(path string, incarnation uint64) *keptHash {
+func (p *hashes) keep(path string, incarnation uint64) *agent.SavedHash {
 	hash := p.of(api.Caller{Path: path, Incarnation: incarnation})
 	if !hash.Known() {
 		return nil
 	}
-	return &keptHash{incarnation, hash}
+	return &agent.SavedHash{Incarnation: incarnation, Hash: hash}
 }
 
 // recall takes what the last controller has kept.
-func (p *hashes) recall(path string, k *keptHash) {
+func (p *hashes) recall(path string, k *agent.SavedHash) {
 	if k != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -242,7 +237,7 @@ func (p *hashes) recall(path string, k *keptHash) {
 }
 
 // recallLate is recall of what was learnt after the last event.
-func (p *hashes) recallLate(path string, k *keptHash) {
+func (p *hashes) recallLate(path string, k *agent.SavedHash) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known := p.kept[path]; known == nil || k.Incarnation >= known.Incarnation {

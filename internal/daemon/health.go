@@ -51,7 +51,7 @@ func (f healthFleet) HasQuestion(who api.Caller) bool {
 func (f healthFleet) Draining(path string) bool { return f.c.drains.Has(path) }
 
 func (f healthFleet) Ready(ctx context.Context, who api.Caller) error {
-	home := f.c.home(who.Path)
+	home := f.c.agents.Home(who.Path)
 	if home == nil {
 		return api.Stale(who)
 	}
@@ -59,10 +59,10 @@ func (f healthFleet) Ready(ctx context.Context, who api.Caller) error {
 }
 
 func (f healthFleet) Command(a *spec.Agent, o runtime.Observation) (proc.Command, error) {
-	as, err := f.c.identity(a)
+	as, err := f.c.agents.Identity(a)
 	if err != nil {
 		return proc.Command{}, err
 	}
-	env, _ := as.environ(a, proc.Self{Agent: o.Path, Incarnation: o.Incarnation})
-	return proc.Command{Dir: a.Dir, Env: env, NoNewPrivileges: a.NoNewPrivileges, User: as.user}, nil
+	env, _ := as.Environ(a, proc.Self{Agent: o.Path, Incarnation: o.Incarnation})
+	return proc.Command{Dir: a.Dir, Env: env, NoNewPrivileges: a.NoNewPrivileges, User: as.User}, nil
 }

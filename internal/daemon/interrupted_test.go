@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -40,7 +41,7 @@ func TestRestartInterrupted(t *testing.T) {
 						time.Sleep(until)
 						if until == 0 { // it has stopped, and the next start was to follow
 							time.Sleep(time.Minute)
-							rewrite(t, db, path, func(r *record) {
+							rewrite(t, db, path, func(r *agent.Record) {
 								if r.State != supervisor.Stopping.String() {
 									t.Errorf("the record of %s: %+v", path, r)
 								}
@@ -64,18 +65,18 @@ func TestRestartInterrupted(t *testing.T) {
 }
 
 // rewrite changes the record of a node.
-func rewrite(t *testing.T, db store.Store, path string, change func(*record)) {
+func rewrite(t *testing.T, db store.Store, path string, change func(*agent.Record)) {
 	t.Helper()
-	stored, _, err := db.Snapshot(context.Background(), nodeKey(path))
+	stored, _, err := db.Snapshot(context.Background(), agent.RecordKey(path))
 	if err != nil || len(stored) != 1 {
 		t.Fatal(stored, err)
 	}
-	var r record
+	var r agent.Record
 	if err := json.Unmarshal(stored[0].Value, &r); err != nil {
 		t.Fatal(err)
 	}
 	change(&r)
-	if _, err := db.Apply(context.Background(), store.Fence{}, nil, []store.Op{r.op()}); err != nil {
+	if _, err := db.Apply(context.Background(), store.Fence{}, nil, []store.Op{r.Op()}); err != nil {
 		t.Fatal(err)
 	}
 }

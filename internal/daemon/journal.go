@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -24,7 +25,7 @@ type noted struct {
 	state       string
 	incarnation uint64
 	mark        uint64 // of the log, behind it
-	record      *record
+	record      *agent.Record
 }
 
 // mark is a start in the log.
@@ -40,7 +41,7 @@ func newJournal(log *event.Log) *journal {
 
 // note remembers what an event has written. It is called right after the event
 // was given to the log.
-func (j *journal) note(path string, r *record) {
+func (j *journal) note(path string, r *agent.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.nodes[path] = noted{r.State, r.Incarnation, j.log.Mark(), r}

@@ -51,17 +51,13 @@ func (c *Controller) rootState() supervisor.State {
 
 // live is the last session of an agent; nil if there was none yet.
 func (c *Controller) live(path string) runtime.Session {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.sessions[path]
+	return c.agents.Session(path)
 }
 
 // last is the number of the last incarnation of an agent.
 func (c *Controller) last(path string) uint64 {
 	n := c.journal.lastStart(path)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s := c.sessions[path]; s != nil {
+	if s := c.agents.Session(path); s != nil {
 		n = max(n, s.Observe().Incarnation)
 	}
 	return n

@@ -56,7 +56,7 @@ func (c *Controller) closeOrders() {
 	c.ordersOnce.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), proc.DefaultGrace+closeTime)
 		defer cancel()
-		c.orders.Close(ctx, c.keeps())
+		c.orders.Close(ctx, c.agents.IsDetaching())
 		close(c.ordersEnded)
 	})
 	<-c.ordersEnded

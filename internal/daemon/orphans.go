@@ -13,12 +13,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -63,12 +63,12 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	for _, rt := range runtimes {
 		places[rt.Kind()] = rt
 	}
-	all, err := sightings(ctx, runtimes)
+	all, err := agent.ListSlots(ctx, runtimes)
 	if err != nil {
 		return stopped, err
 	}
 	// What cannot be told apart is asked to stop, too: evict waits until it is known.
-	all = slices.DeleteFunc(all, func(s sighting) bool { return !s.lives() })
+	all = slices.DeleteFunc(all, func(s agent.Slot) bool { return !s.Lives() })
 	if stopped.Orders, err = endJobs(ctx, project, logger); err != nil {
 		return stopped, err
 	}
@@ -83,7 +83,7 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	allowed := make(map[string]time.Duration)
 	for path, child := range populated.All() {
 		if child.Agent != nil {
-			allowed[path] = allowanceOf(tree.Patrol, child.Agent)
+			allowed[path] = graceOf(tree.Patrol, child.Agent)
 		}
 	}
 	var told []event.Event
@@ -92,7 +92,7 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 		if own, known := allowed[path]; known {
 			return own
 		}
-		return allowanceOf(tree.Patrol, nil)
+		return graceOf(tree.Patrol, nil)
 	})
 	for _, path := range stopped.Agents {
 		told = append(told, event.Event{
@@ -111,20 +111,6 @@ func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped
 	return stopped, errors.Join(errs...)
 }
 
-// sightings looks at all slots of runtimes.
-func sightings(ctx context.Context, runtimes []runtime.Runtime) (all []sighting, err error) {
-	for _, rt := range runtimes {
-		slots, err := rt.List(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("looking for what runs in %s: %w", rt.Kind(), err)
-		}
-		for _, o := range slots {
-			all = append(all, sighting{rt.Kind(), o})
-		}
-	}
-	return all, nil
-}
-
 // dispersal stops a fleet that has no controller any more: nobody is
 // there to restart anything.
 type dispersal struct {
@@ -134,15 +120,15 @@ type dispersal struct {
 }
 
 // take takes over who lives.
-func (d *dispersal) take(ctx context.Context, all []sighting) {
+func (d *dispersal) take(ctx context.Context, all []agent.Slot) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	turns := make(chan struct{}, stopTogether)
+	turns := make(chan struct{}, 16)
 	for _, o := range all {
 		wg.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			s, err := adoptNow(ctx, d.places[o.kind], o.Path)
+			s, err := agent.AdoptKnown(ctx, d.places[o.Kind], o.Path)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -225,7 +211,7 @@ func (l *leftover) stop(ctx context.Context, sequence *shutdown.Sequence) {
 	l.asked = time.Now()
 	l.mu.Unlock()
 	for _, s := range l.sessions {
-		if p, ok := s.(patient); ok {
+		if p, ok := s.(interface{ StopWithin(time.Duration) }); ok {
 			p.StopWithin(within)
 		} else {
 			s.Stop()
@@ -274,7 +260,7 @@ func (d *dispersal) run(ctx context.Context, tree *spec.Tree, allowance func(str
 }
 
 // paths are those of sightings.
-func paths(all []sighting) iter.Seq[string] {
+func paths(all []agent.Slot) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, s := range all {
 			if !yield(s.Path) {
@@ -300,7 +286,7 @@ func settle(ctx context.Context, project Project, logger *slog.Logger, told []ev
 	}
 	for i, e := range told {
 		if i == len(told)-1 && all {
-			log.Append(e, store.Op{Kind: store.Put, Key: orderlyKey, Value: []byte(orderlyEnd)})
+			log.Append(e, agent.MarkOrderly(false))
 			continue
 		}
 		log.Append(e)

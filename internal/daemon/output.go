@@ -17,7 +17,7 @@ import (
 // that of the slot that it is at home in. A link is what it is: to read it is refused.
 func (c *Controller) logOf(path string) (string, error) {
 	name, missing := "", fs.ErrNotExist
-	if home := c.home(path); home != nil {
+	if home := c.agents.Home(path); home != nil {
 		file, err := home.Log(path)
 		if err != nil {
 			return "", err
@@ -27,8 +27,8 @@ func (c *Controller) logOf(path string) (string, error) {
 		}
 		name = file
 	}
-	for _, kind := range slices.Sorted(maps.Keys(c.places)) {
-		if file, err := c.places[kind].Log(path); err == nil {
+	for _, kind := range slices.Sorted(maps.Keys(c.agents.Runtimes())) {
+		if file, err := c.agents.Runtimes()[kind].Log(path); err == nil {
 			if _, err := os.Lstat(file); err == nil {
 				return file, nil
 			}

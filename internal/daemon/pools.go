@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/account"
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/reconcile"
@@ -31,7 +32,7 @@ func newPools(c *Controller) *pool.Manager {
 }
 
 // restorePools readies the pools as the previous controller has left them.
-func (c *Controller) restorePools(ctx context.Context, records map[string]*record, orderly bool) error {
+func (c *Controller) restorePools(ctx context.Context, records map[string]*agent.Record, orderly bool) error {
 	var running []string
 	for path, r := range records {
 		if !r.Ended && r.Incarnation > 0 {
@@ -44,10 +45,10 @@ func (c *Controller) restorePools(ctx context.Context, records map[string]*recor
 }
 
 // adoptInstances adds the instances of pools that live and that are in no record.
-func (c *Controller) adoptInstances(found map[string][]sighting) {
+func (c *Controller) adoptInstances(found map[string][]agent.Slot) {
 	var running []string
 	for path, all := range found {
-		if slices.ContainsFunc(all, sighting.lives) {
+		if slices.ContainsFunc(all, agent.Slot.Lives) {
 			running = append(running, path)
 		}
 	}
@@ -103,10 +104,7 @@ func (f poolFleet) Instances(path string) ([]pool.Instance, bool) {
 
 // IsPending is part of pool.Fleet.
 func (f poolFleet) IsPending(path string) bool {
-	f.c.mu.Lock()
-	_, adopted := f.c.adopt[path]
-	f.c.mu.Unlock()
-	return adopted || f.c.patrols.isBusy(path)
+	return f.c.agents.IsAdopting(path) || f.c.patrols.isBusy(path)
 }
 
 // Apply is part of pool.Fleet. The reconciler starts the instances that are new.
@@ -143,24 +141,18 @@ func (f poolFleet) Apply(ctx context.Context, p *pool.Controller) error {
 
 // Environ is part of pool.Fleet.
 func (f poolFleet) Environ(path string, template *spec.Agent) (*account.Account, []string, error) {
-	as, err := f.c.identity(template)
+	as, err := f.c.agents.Identity(template)
 	if err != nil {
 		return nil, nil, err
 	}
-	env, _ := as.environ(template, proc.Self{Agent: path})
-	return as.user, env, nil
+	return as.User, environOf(as, path, template), nil
 }
 
 // Boot is part of pool.Fleet.
 func (f poolFleet) Boot(ctx context.Context, path string, template *spec.Agent, more []string) {
-	as, err := f.c.identity(template)
-	if err != nil {
+	if err := f.c.agents.RunHook(ctx, path, template, "on_boot", template.Pool.OnBoot, more); err != nil {
 		f.c.opts.Logger.Error("cannot run on_boot", "path", path, "error", err)
-		return
 	}
-	env, _ := as.environ(template, proc.Self{Agent: path})
-	l := &life{c: f.c, agent: template, as: as, self: supervisor.Self{Path: path}, env: append(env, more...)}
-	l.run(ctx, "on_boot", template.Pool.OnBoot)
 }
 
 // previewPools runs the checks of the pools of a tree as a daemon would. The pools are in the
@@ -182,12 +174,11 @@ func previewPools(ctx context.Context, tree *spec.Tree, seen []runtime.Observati
 		}
 	}
 	pool.RunChecks(ctx, pools, socket, func(path string, template *spec.Agent) (*account.Account, []string, error) {
-		as, err := identityOf(template, socket)
+		as, err := agent.IdentityOf(template, socket)
 		if err != nil {
 			return nil, nil, err
 		}
-		env, _ := as.environ(template, proc.Self{Agent: path})
-		return as.user, env, nil
+		return as.User, environOf(as, path, template), nil
 	})
 	return pools
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
@@ -37,9 +38,9 @@ type Records struct {
 	badFile error // why the configuration file cannot be used
 	fate    string
 	started time.Time // of the last daemon
-	seen    map[string]sighting
-	records map[string]*record
-	selves  map[string]*selfRecord
+	seen    map[string]agent.Slot
+	records map[string]*agent.Record
+	selves  map[string]*agent.SelfRecord
 	ends    []func() error // in the order in which they were opened
 }
 
@@ -65,7 +66,7 @@ func OpenRecords(ctx context.Context, file string) (*Records, error) {
 	files := newLoader(nil, nil)
 	r := &Records{
 		fate: Fate(file), started: project.holder().Since,
-		seen: make(map[string]sighting), ends: []func() error{files.programs.Close},
+		seen: make(map[string]agent.Slot), ends: []func() error{files.programs.Close},
 	}
 	loaded := files.load(file)
 	if r.badFile = loaded.Err; loaded.Err == nil {
@@ -84,11 +85,11 @@ func (r *Records) open(ctx context.Context, loaded Loaded, files *loader) error 
 		return err
 	}
 	r.ends = append(r.ends, db.Close)
-	stored, _, err := db.Snapshot(ctx, nodePrefix)
+	stored, _, err := db.Snapshot(ctx, agent.RecordPrefix)
 	if err != nil {
 		return fmt.Errorf("reading what the last daemon knew: %w", err)
 	}
-	r.records, r.selves, _ = readRecords(stored)
+	r.records, r.selves, _ = agent.ReadRecords(stored)
 	runtimes, err := r.project.standingRuntimes(files.log)
 	for _, rt := range runtimes {
 		r.ends = append(r.ends, rt.Close)
@@ -126,7 +127,7 @@ func (r *Records) tree(declared *spec.Tree) *spec.Tree {
 	if declared != nil {
 		return declared.Populated(func(yield func(string) bool) {
 			for path, s := range r.seen {
-				if s.lives() && !yield(path) {
+				if s.Lives() && !yield(path) {
 					return
 				}
 			}
@@ -170,10 +171,10 @@ func childlessAreAgents(n *spec.Node) {
 
 // look finds out what runs in the slots.
 func (r *Records) look(ctx context.Context, runtimes []runtime.Runtime) error {
-	all, err := sightings(ctx, runtimes)
+	all, err := agent.ListSlots(ctx, runtimes)
 	for _, s := range all {
 		last, ok := r.seen[s.Path]
-		if !ok || s.lives() && !last.lives() || s.lives() == last.lives() && s.Incarnation > last.Incarnation {
+		if !ok || s.Lives() && !last.Lives() || s.Lives() == last.Lives() && s.Incarnation > last.Incarnation {
 			r.seen[s.Path] = s
 		}
 	}
@@ -234,7 +235,7 @@ func (r *Records) recorded() status.Recorded {
 		Counted: make(map[string][]time.Time), Slots: make(map[string]runtime.Observation),
 	}
 	for path, n := range r.records {
-		rec.Records[path] = status.Record{Saved: *n.saved(), Ended: n.Ended, Lasts: n.lasts()}
+		rec.Records[path] = status.Record{Saved: *n.Saved(), Ended: n.Ended, Lasts: n.IsKept()}
 	}
 	for path, self := range r.selves {
 		rec.Counted[path] = self.Counted

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -188,7 +189,7 @@ func (c *Controller) dropOvertaken(busy func(path string) bool) {
 	c.mu.Lock()
 	var over []*restart
 	for _, r := range c.restarts {
-		if s := c.sessions[r.Path]; s != nil && s.Observe().Incarnation > r.Incarnation {
+		if s := c.agents.Session(r.Path); s != nil && s.Observe().Incarnation > r.Incarnation {
 			over = append(over, r)
 		}
 	}
@@ -202,7 +203,7 @@ func (c *Controller) dropOvertaken(busy func(path string) bool) {
 
 // recallRestarts reads what agents have asked for and has not been done yet. One
 // that was stopped for it is not down: it is started, or was already.
-func (c *Controller) recallRestarts(ctx context.Context, records map[string]*record) error {
+func (c *Controller) recallRestarts(ctx context.Context, records map[string]*agent.Record) error {
 	stored, _, err := c.opts.Store.Snapshot(ctx, restartPrefix)
 	if err != nil {
 		return fmt.Errorf("reading which restarts were asked for: %w", err)

@@ -267,9 +267,7 @@ func TestEndedIsNotReplaced(t *testing.T) {
 						last := &actor{launch: running.launch, done: make(chan struct{})}
 						last.launch.Incarnation -= want.earlier
 						last.end(boom)
-						p.mu.Lock()
-						p.sessions["t/a"] = last
-						p.mu.Unlock()
+						running.seen.Store(last)
 					}
 					p.replaced(context.Background(), reconcile.Action{
 						Kind: kind, Path: "t/a", Incarnation: running.launch.Incarnation, Within: time.Second, Reason: "drifted: command",

@@ -3,36 +3,30 @@ package daemon
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// allowance is how long an agent may take to end once it was asked: its own
-// grace, or shutdown_timeout if it states none, and what it is to do before.
-// Zero: it is not asked.
-func (c *Controller) allowance(path string) time.Duration {
+// stopTimeout returns how long an agent may take to stop: its own grace period, or shutdown_timeout if
+// it declares none, and the time of its on_resting hook. Zero: it is killed at once.
+func (c *Controller) stopTimeout(path string) time.Duration {
 	a := c.fleetOf(path).agents[path] // nil for an instance that its pool does not want any more
-	own := allowanceOf(c.fleet().tree.Patrol, a)
+	own := graceOf(c.fleet().tree.Patrol, a)
 	if own > 0 && a != nil && a.Hooks.Resting.Exists() {
 		own += a.Hooks.Resting.Timeout
 	}
 	return own
 }
 
-// allowanceOf is the part of an allowance that is for the agent itself, which may be nil.
-func allowanceOf(p spec.Patrol, a *spec.Agent) time.Duration {
+// graceOf returns the part of a stop timeout that is for the agent itself, which may be nil.
+func graceOf(p spec.Patrol, a *spec.Agent) time.Duration {
 	own := p.ShutdownTimeout
 	if a == nil {
 		return own
@@ -58,35 +52,12 @@ func (c *Controller) fleetOf(path string) *fleet {
 	return cmp.Or(c.departed[path], f)
 }
 
-// turn is the place of an agent in the order in which agents are stopped.
-type turn struct {
-	sequence *shutdown.Sequence
-	path     string
-}
-
-func (t turn) Await(ctx context.Context) (within time.Duration, ordered bool) {
-	return t.sequence.Await(ctx, t.path)
-}
-func (t turn) Bound() time.Duration { return t.sequence.Bound(t.path) }
-
-// beginShutdown plans to stop all agents of a part of the tree. Their supervisors,
-// which have to be told to stop, ask all of them at once: each waits for its turn.
-func (c *Controller) beginShutdown(path string) *shutdown.Run {
-	living, starting := c.processes.below(path)
-	return c.sequence.Begin(shutdown.Scope{
-		Path: path, Order: c.fleetOf(path).tree.StartOrder(), Living: living, Starting: starting, Allowed: c.allowance,
-		Of: func(path string) shutdown.Process {
-			if p := c.processes.of(path); p != nil {
-				return p
-			}
-			return nil
-		},
-		Overdue: c.overdue,
-		Late: func() {
-			if sup := c.find(path); sup != nil {
-				askTogether(sup)
-			}
-		},
+// beginStop plans to stop all agents of a part of the tree in their order.
+func (c *Controller) beginStop(path string) *shutdown.Run {
+	return c.agents.BeginStop(path, c.fleetOf(path).tree.StartOrder(), func() {
+		if sup := c.find(path); sup != nil {
+			askTogether(sup)
+		}
 	})
 }
 
@@ -101,29 +72,22 @@ func askTogether(sup *supervisor.Supervisor) {
 	sup.StopTogether() // one that has ended has nothing to stop
 }
 
-// overdue tells that an agent did not end in time.
-func (c *Controller) overdue(path string, waited time.Duration) {
-	o := c.processes.of(path).session.Observe()
-	late := api.Overdue{Path: path, PID: o.PID, Waited: waited.Seconds()}
+// noteOverdue keeps which agents did not stop in time when everything was stopped.
+func (c *Controller) noteOverdue(o api.Overdue) {
 	if isClosed(c.down) {
 		c.mu.Lock()
-		c.late = append(c.late, late)
+		c.late = append(c.late, o)
 		c.mu.Unlock()
 	}
-	c.log.Append(event.Event{
-		Type: event.AgentOverdue, Path: path, Incarnation: o.Incarnation, Actor: "controller",
-		Message: fmt.Sprintf("%s did not stop within %v, and is killed", late.Who(),
-			waited.Round(100*time.Millisecond)),
-	}.With(late))
 }
 
 // shutDown ends the whole tree. Nothing in it starts again.
 func (c *Controller) shutDown() {
-	run := c.beginShutdown(c.root.Path())
+	run := c.beginStop(c.root.Path())
 	c.root.Stop()
 	run.Do(c.hurry, c.ended)
 	close(c.parted)
-	if !c.processes.empty() { // some do not end at all, and have been waited for already
+	if !c.agents.IsEmpty() { // some do not end at all, and have been waited for already
 		c.root.Kill()
 	}
 }
@@ -157,10 +121,9 @@ const takeOverTime = time.Second
 // running: a supervisor can only stop what it has. One that is not ready by the end
 // of takeOverTime is being started then, and is stopped with that.
 func (c *Controller) takeOverBelow(ctx context.Context, path string) {
-	c.mu.Lock()
 	var agents []string
 	above := make(map[string]bool) // supervisors of these, at and below path
-	for at := range c.adopt {
+	for _, at := range c.agents.Adoptions() {
 		if !below(at, path) {
 			continue
 		}
@@ -169,7 +132,6 @@ func (c *Controller) takeOverBelow(ctx context.Context, path string) {
 			above[up] = true
 		}
 	}
-	c.mu.Unlock()
 	if len(agents) == 0 {
 		return
 	}
@@ -192,7 +154,7 @@ func (c *Controller) takeOverBelow(ctx context.Context, path string) {
 // order. That goes on when ctx ends.
 func (c *Controller) ending(ctx context.Context, path string, child supervisor.ChildInfo,
 	stop func(context.Context) error) error {
-	if child.Sub == nil || c.sequence.Covers(path) {
+	if child.Sub == nil || c.agents.IsStopping(path) {
 		return stop(ctx)
 	}
 	return c.leaving(ctx, path, stop)
@@ -202,7 +164,7 @@ func (c *Controller) ending(ctx context.Context, path string, child supervisor.C
 // on when ctx ends.
 func (c *Controller) leaving(ctx context.Context, path string, stop func(context.Context) error) error {
 	return finish(ctx, func(ctx context.Context) error {
-		run := c.beginShutdown(path)
+		run := c.beginStop(path)
 		defer run.End()
 		stopped := make(chan error, 1)
 		go func() { stopped <- stop(ctx) }()
@@ -244,64 +206,4 @@ func (c *Controller) partings(f *fleet, observed map[string]*reconcile.Observed)
 		}
 	}
 	return before
-}
-
-// stopUntaken stops what was found running and has not been taken over when
-// everything ends: nobody else would.
-func (c *Controller) stopUntaken() {
-	c.mu.Lock()
-	kinds := make(map[string][]string) // by path
-	for path, a := range c.adopt {
-		kinds[path] = append(kinds[path], a.kind)
-	}
-	for path, s := range c.strays {
-		for _, o := range s.in {
-			kinds[path] = append(kinds[path], o.kind)
-		}
-	}
-	clear(c.adopt)
-	clear(c.strays)
-	c.mu.Unlock()
-	var wg sync.WaitGroup
-	for path, in := range kinds {
-		for _, kind := range in {
-			wg.Go(func() { c.stopUntakenAt(path, kind) })
-		}
-	}
-	wg.Wait()
-}
-
-// stopUntakenAt stops what lives in a slot, asked if there is time for that.
-func (c *Controller) stopUntakenAt(path, kind string) {
-	within := c.allowance(path)
-	ctx, cancel := context.WithTimeout(context.Background(), within+shutdown.KillTime)
-	defer cancel()
-	s, err := adoptNow(ctx, c.places[kind], path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && isClosed(s.Done()) {
-		return
-	}
-	if isClosed(c.hurry) {
-		within = 0
-	}
-	if err == nil {
-		asking, enough := context.WithCancel(ctx)
-		defer enough()
-		go func() {
-			select {
-			case <-c.hurry:
-				enough()
-			case <-asking.Done():
-			}
-		}()
-		err = evict(asking, c.places[kind], path, within)
-	}
-	if err != nil {
-		c.opts.Logger.Error("an agent that was found running cannot be stopped", "path", path, "error", err)
-		return
-	}
-	o := s.Observe()
-	c.log.Append(event.Event{
-		Type: event.AgentStopped, Path: path, Incarnation: o.Incarnation, Actor: "controller",
-		Message: path + " stopped: it was found running, and was not taken over any more",
-	})
 }

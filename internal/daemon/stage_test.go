@@ -61,6 +61,7 @@ func newStage() *stage {
 
 // actor is an incarnation.
 type actor struct {
+	seen    atomic.Pointer[actor] // shown in its place to all that ask from now on
 	launch  runtime.Launch
 	part    part
 	started time.Time
@@ -236,13 +237,21 @@ func (a *actor) end(e supervisor.Exit) {
 	a.once.Do(func() { a.exit, a.ended = e, time.Now(); close(a.done) })
 }
 
-func (a *actor) Done() <-chan struct{} { return a.done }
+func (a *actor) Done() <-chan struct{} {
+	if seen := a.seen.Load(); seen != nil {
+		return seen.done
+	}
+	return a.done
+}
 func (a *actor) Exit() supervisor.Exit { return a.exit }
 func (a *actor) Stop() {
 	time.AfterFunc(a.part.stops, func() { a.end(supervisor.Exit{Kind: supervisor.ShutDown}) })
 }
 func (a *actor) Kill() { a.end(supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled}) }
 func (a *actor) Observe() runtime.Observation {
+	if seen := a.seen.Load(); seen != nil {
+		return seen.Observe()
+	}
 	o := runtime.Observation{
 		Path: a.launch.Path, Incarnation: a.launch.Incarnation, SpecHash: a.launch.SpecHash, Token: a.launch.Token,
 		Life: runtime.Alive, Ready: true, PID: 1, StartedAt: a.started,

@@ -54,7 +54,7 @@ func (c *Controller) nodeAt(path string) (string, error) {
 
 // attachCommand returns how a person gets into the session of an agent without coppice.
 func (c *Controller) attachCommand(path string) (argv []string, dir string) {
-	r, ok := c.home(path).(interface {
+	r, ok := c.agents.Home(path).(interface {
 		AttachCommand(path string) (argv []string, dir string, err error)
 	})
 	if !ok {

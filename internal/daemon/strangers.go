@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -25,10 +26,10 @@ import (
 type strangers struct {
 	mu      sync.Mutex
 	looking bool
-	looked  time.Time             // when the last look began
-	seen    map[string][]sighting // by path
-	changes int                   // of what was seen, by others than a look
-	failed  map[string]string     // why one could not be stopped, as it was told
+	looked  time.Time               // when the last look began
+	seen    map[string][]agent.Slot // by path
+	changes int                     // of what was seen, by others than a look
+	failed  map[string]string       // why one could not be stopped, as it was told
 }
 
 // A surveyor is a runtime that can look at some of its slots only.
@@ -70,9 +71,9 @@ func (c *Controller) seek(ctx context.Context) (news bool) {
 	before := s.changes
 	s.looked = time.Now()
 	s.mu.Unlock()
-	found := make(map[string][]sighting)
-	for _, kind := range slices.Sorted(maps.Keys(c.places)) {
-		place, ok := c.places[kind].(surveyor)
+	found := make(map[string][]agent.Slot)
+	for _, kind := range slices.Sorted(maps.Keys(c.agents.Runtimes())) {
+		place, ok := c.agents.Runtimes()[kind].(surveyor)
 		if !ok {
 			continue // nothing outlives those that know it
 		}
@@ -83,7 +84,7 @@ func (c *Controller) seek(ctx context.Context) (news bool) {
 		}
 		for _, o := range all {
 			if o.Life != runtime.Dead { // what has ended hurts nobody
-				found[o.Path] = append(found[o.Path], sighting{kind, o})
+				found[o.Path] = append(found[o.Path], agent.Slot{Kind: kind, Observation: o})
 			}
 		}
 	}
@@ -101,7 +102,7 @@ func (c *Controller) seek(ctx context.Context) (news bool) {
 }
 
 // of is what was seen of a stranger.
-func (s *strangers) of(path string) []sighting {
+func (s *strangers) of(path string) []agent.Slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen[path]
@@ -126,7 +127,7 @@ func (s *strangers) add(all map[string]*reconcile.Observed, f *fleet) {
 			continue
 		}
 		o := &reconcile.Observed{Path: path, Orphan: true}
-		if slices.ContainsFunc(in, func(s sighting) bool { return s.Life == runtime.Alive }) {
+		if slices.ContainsFunc(in, func(s agent.Slot) bool { return s.Life == runtime.Alive }) {
 			o.Phase = reconcile.Running
 		}
 		all[path] = o
@@ -151,13 +152,13 @@ func (c *Controller) expel(ctx context.Context, path string) {
 		if seen.Life != runtime.Alive {
 			continue
 		}
-		rt := c.places[seen.kind]
+		rt := c.agents.Runtimes()[seen.Kind]
 		s, err := rt.Adopt(ctx, path)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && s.Observe().Incarnation != seen.Incarnation {
 			continue // it has gone, or somebody has started another one: the next look tells
 		}
 		if err == nil {
-			err = dismiss(ctx, s, path, supervisor.DefaultShutdown)
+			err = agent.Dismiss(ctx, s, path, supervisor.DefaultShutdown)
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -167,7 +168,7 @@ func (c *Controller) expel(ctx context.Context, path string) {
 			Type: event.AgentStopped, Path: path, Incarnation: seen.Incarnation, Actor: "controller",
 			Message: fmt.Sprintf("%s stopped: no supervisor knew it", path),
 		})
-		c.remove(ctx, rt, path)
+		c.agents.Remove(ctx, rt, path)
 	}
 	err := errors.Join(errs...)
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -13,7 +14,7 @@ import (
 func TestFailureOf(t *testing.T) {
 	crash := supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: 3}}
 	clean := supervisor.Exit{Kind: supervisor.Normal}
-	hung := supervisor.Exit{Kind: supervisor.Failure, Err: &unhealthyError{errors.New("idle for 45m"), supervisor.ErrKilled}}
+	hung := supervisor.Exit{Kind: supervisor.Failure, Err: &agent.UnhealthyError{Reason: errors.New("idle for 45m"), Exit: supervisor.ErrKilled}}
 	for _, tt := range []struct {
 		what             string
 		exit             supervisor.Exit
@@ -33,9 +34,9 @@ func TestFailureOf(t *testing.T) {
 		{"a kill by a daemon that has ended", supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled}, false, false, ""},
 		{"it was drained and ended", clean, false, true, ""},
 		{"it was drained and crashed", crash, false, true, "exit code 3"},
-		{"how it ended is not known", lost{}.Exit(), false, false, ""},
+		{"how it ended is not known", agent.LostExit(), false, false, ""},
 	} {
-		if got := failureOf(tt.exit, tt.asked, tt.finishing); got != tt.want {
+		if got := failureOf(agent.Exit{Exit: tt.exit, Asked: tt.asked, Draining: tt.finishing}); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
 		}
 	}

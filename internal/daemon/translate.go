@@ -3,15 +3,11 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/health"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -61,7 +57,7 @@ func translationOf(e supervisor.Event) translation {
 	case supervisor.SupervisorStopping:
 		return translation{"", event.SupervisorStopping, causeOf(e.Reason), stoppingText(e)}
 	case supervisor.SupervisorEnded:
-		return translation{"", event.SupervisorEnded, endOf(e.Exit), "ended: " + ExitText(e.Exit)}
+		return translation{"", event.SupervisorEnded, agent.EventEnd(e.Exit), "ended: " + ExitText(e.Exit)}
 	case supervisor.ChildStarted:
 		return started(e)
 	case supervisor.ChildStartFailed:
@@ -85,7 +81,7 @@ func translationOf(e supervisor.Event) translation {
 		if !e.Exit.Clean() {
 			text += ": " + ExitText(e.Exit)
 		}
-		data := event.Stopped{End: endOf(e.Exit), Cause: causeOf(e.Reason)}
+		data := event.Stopped{End: agent.EventEnd(e.Exit), Cause: causeOf(e.Reason)}
 		return translation{event.AgentStopped, event.SupervisorStopped, data, text}
 	case supervisor.ChildChanged:
 		return translation{
@@ -101,7 +97,7 @@ func translationOf(e supervisor.Event) translation {
 		}
 	case supervisor.ChildReturned:
 		return translation{
-			event.AgentReturned, event.SupervisorReturned, endOf(e.Exit),
+			event.AgentReturned, event.SupervisorReturned, agent.EventEnd(e.Exit),
 			fmt.Sprintf("abandoned incarnation %d has ended: %s", e.Incarnation, ExitText(e.Exit)),
 		}
 	case supervisor.ChildMisbehaved:
@@ -141,7 +137,9 @@ func started(e supervisor.ChildStarted) translation {
 func exited(e supervisor.ChildExited) translation {
 	t := translation{
 		agent: event.AgentCrashed, super: event.SupervisorCrashed,
-		data: event.Exited{End: endOf(e.Exit), Decision: decisionOf(e.Decision), UptimeSeconds: e.Uptime.Seconds()},
+		data: event.Exited{
+			End: agent.EventEnd(e.Exit), Decision: decisionOf(e.Decision), UptimeSeconds: e.Uptime.Seconds(),
+		},
 		text: fmt.Sprintf("ended after %s: %s; %s", timespan.Short(e.Uptime), ExitText(e.Exit),
 			decisionText(e.Decision)),
 	}
@@ -157,7 +155,7 @@ func exited(e supervisor.ChildExited) translation {
 func limitReached(e supervisor.LimitReached) translation {
 	t := translation{
 		agent: event.AgentLimitReached, super: event.SupervisorLimitReached,
-		data: event.LimitReached{End: endOf(e.Exit), Limit: e.Limit.String(), Until: e.Until},
+		data: event.LimitReached{End: agent.EventEnd(e.Exit), Limit: e.Limit.String(), Until: e.Until},
 		text: fmt.Sprintf("limit reached (%v)", e.Limit),
 	}
 	if !e.Until.IsZero() {
@@ -229,38 +227,4 @@ func decisionOf(d supervisor.Decision) event.Decision {
 	return event.Decision{
 		Decision: d.Action.String(), Cause: causeOf(d.Reason), DelaySeconds: d.Delay.Seconds(), Attempt: d.Attempt,
 	}
-}
-
-// postMortemLines is how many of its last lines an end has.
-const postMortemLines = 10
-
-func endOf(x supervisor.Exit) event.End {
-	end := event.End{Exit: x.Kind.String()}
-	var last *parted
-	if errors.As(x.Err, &last) {
-		end.Announced, end.StatusText, end.Errno = last.announced, last.status, last.errno
-	}
-	if x.Err != nil && !(x.Clean() && last != nil) {
-		end.Error = x.Err.Error()
-	}
-	var gone *health.ProgramGoneError
-	if errors.As(x.Err, &gone) {
-		end.LastOutput = gone.Output
-	}
-	var process *proc.ExitError
-	if !errors.As(x.Err, &process) {
-		return end
-	}
-	if process.Signal != 0 {
-		end.Signal = unix.SignalName(process.Signal)
-	} else {
-		end.Code = &process.Code
-	}
-	if gone == nil {
-		end.LastOutput = slices.Clone(process.LastOutput[max(0, len(process.LastOutput)-postMortemLines):])
-		for i, line := range end.LastOutput {
-			end.LastOutput[i] = proc.Plain(line)
-		}
-	}
-	return end
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
@@ -35,18 +36,20 @@ func hasAidefile(a *spec.Agent) bool { return a != nil && a.Aide != nil }
 
 // triggersFor returns the states in which the nodes of a fleet start: those of the past,
 // except that triggers decide about agents with an Aidefile.
-func (c *Controller) triggersFor(f *fleet, p *past) func(string) (*supervisor.Saved, *supervisor.SavedSelf) {
+func (c *Controller) triggersFor(
+	f *fleet, p *agent.SavedState,
+) func(string) (*supervisor.Saved, *supervisor.SavedSelf) {
 	return func(path string) (*supervisor.Saved, *supervisor.SavedSelf) {
-		s, self := p.saved(path)
+		s, self := p.Saved(path)
 		a := f.agents[path]
 		if !hasAidefile(a) {
 			return s, self
 		}
-		before := trigger.Past{Orderly: p.orderly}
-		if r := p.records[path]; r != nil {
+		before := trigger.Past{Orderly: p.Orderly}
+		if r := p.Records[path]; r != nil {
 			before.State, before.NextAt, before.Ended = r.State, r.NextAt, r.Ended
 			if r.LastExit != nil {
-				exit := r.LastExit.exit()
+				exit := r.Saved().LastExit
 				before.LastExit = &exit
 			}
 		}
@@ -57,12 +60,12 @@ func (c *Controller) triggersFor(f *fleet, p *past) func(string) (*supervisor.Sa
 // lastStatus returns the last status of a run that ended on its own; "" if it sent none or
 // was ended as unhealthy.
 func lastStatus(err error) string {
-	var last *parted
-	var unhealthy *unhealthyError
+	var last *agent.AnnotatedError
+	var unhealthy *agent.UnhealthyError
 	if errors.As(err, &unhealthy) || !errors.As(err, &last) {
 		return ""
 	}
-	return last.status
+	return last.Status
 }
 
 // FullPath is part of trigger.Agents.
@@ -101,12 +104,12 @@ func (a triggerAgents) Start(ctx context.Context, sup *supervisor.Supervisor, ch
 
 // Hold is part of trigger.Agents.
 func (a triggerAgents) Hold(path string, why supervisor.Reason) {
-	r := &record{Path: path, Incarnation: a.c.last(path), Ended: true, State: supervisor.Suspended.String(),
+	r := &agent.Record{Path: path, Incarnation: a.c.last(path), Ended: true, State: supervisor.Suspended.String(),
 		Reason: why.String()}
 	a.c.log.Append(event.Event{
 		Type: event.AgentStopped, Path: path, Incarnation: r.Incarnation, Actor: "user",
 		Message: fmt.Sprintf("%s stays down: %v", path, why),
-	}, r.op())
+	}, r.Op())
 	a.c.journal.note(path, r)
 }
 
@@ -120,11 +123,9 @@ func (a triggerAgents) Release(path string) bool {
 	if _, err := sup.Child(id); !errors.Is(err, supervisor.ErrNotFound) {
 		return false
 	}
-	a.c.mu.Lock()
-	delete(a.c.sessions, path)
-	a.c.mu.Unlock()
+	a.c.agents.Forget(path)
 	for _, place := range a.c.opts.Runtimes {
-		a.c.remove(a.c.background.ctx, place, path)
+		a.c.agents.Remove(a.c.background.ctx, place, path)
 	}
 	return true
 }

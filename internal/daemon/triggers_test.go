@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/api"
 	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
@@ -19,6 +20,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
 )
+
+var errIdle = errors.New("watchdog: nothing heard for 30s")
 
 // aideTree is treeWith an Aidefile that has a policy and schedules.
 func aideTree(t testing.TB, p aidefile.Policy, crons ...string) *spec.Tree {
@@ -54,7 +57,7 @@ func treeWith(t testing.TB, f aidefile.File) *spec.Tree {
 // A run that was ended as unhealthy has not reported how it ended.
 func TestLastStatus(t *testing.T) {
 	const status = "try 1 of 4, 100 tokens left"
-	reported := &parted{exit: &proc.ExitError{Code: 1}, status: status}
+	reported := &agent.AnnotatedError{Exit: &proc.ExitError{Code: 1}, Status: status}
 	for _, tt := range []struct {
 		what string
 		err  error
@@ -62,7 +65,7 @@ func TestLastStatus(t *testing.T) {
 	}{
 		{"it reports", reported, status},
 		{"it reports nothing", &proc.ExitError{Code: 1}, ""},
-		{"unhealthy", &unhealthyError{errUnhealthy, reported}, ""},
+		{"unhealthy", &agent.UnhealthyError{Reason: errIdle, Exit: reported}, ""},
 	} {
 		if got := lastStatus(tt.err); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)

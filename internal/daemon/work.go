@@ -32,7 +32,7 @@ func (c *Controller) openWork(ctx context.Context) (err error) {
 // is known which live, and removes what is old.
 func (c *Controller) keepWork() {
 	c.untilDone("what agents that are gone had claimed cannot be given back yet", func(ctx context.Context) error {
-		return c.work.Sweep(ctx, c.tokens.Pending)
+		return c.work.Sweep(ctx, c.agents.IsPending)
 	})
 	c.background.run(c.purgeWork)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -26,7 +27,7 @@ func (c *Controller) event(e supervisor.Event) {
 	if Nested(e) {
 		return
 	}
-	if h.ID != "" && c.leavesAlone(h.Path()) {
+	if h.ID != "" && c.agents.Detaches(h.Path()) {
 		return // the controller ends, not the agent: the next one finds the record as it is
 	}
 	entry, _ := Translate(e)
@@ -85,7 +86,7 @@ func (c *Controller) ahead(path string) int {
 	if c.fleet().agents[path] == nil { // a supervisor
 		return 1
 	}
-	if r, ok := c.home(path).(rememberer); ok {
+	if r, ok := c.agents.Home(path).(rememberer); ok {
 		return max(1, r.Remembers(path))
 	}
 	return 1
@@ -110,7 +111,7 @@ func (c *Controller) caughtUp(ctx context.Context, path string, incarnation uint
 // records returns the record of a child that follows from an event about it, nil
 // if none does, and what is written with the event. Both follow from the event
 // alone: see supervisor.Snapshot.
-func (c *Controller) records(e supervisor.Event) (*record, []store.Op) {
+func (c *Controller) records(e supervisor.Event) (*agent.Record, []store.Op) {
 	h := e.Header()
 	switch e.(type) {
 	case supervisor.ChildReturned, supervisor.ChildMisbehaved: // which change nothing
@@ -128,25 +129,25 @@ func (c *Controller) records(e supervisor.Event) (*record, []store.Op) {
 }
 
 // recordOf returns the record of a child after an event about it, and how it is written.
-func (c *Controller) recordOf(h supervisor.EventHeader) (*record, []store.Op) {
+func (c *Controller) recordOf(h supervisor.EventHeader) (*agent.Record, []store.Op) {
 	path, saved := h.Path(), h.After.Child
 	switch {
 	case !c.fleet().has(path) && (!h.After.Listed || saved.State == supervisor.Stopped): // withdrawn
 		r := c.lastOf(path, h.Incarnation)
-		return r, []store.Op{r.op()}
+		return r, []store.Op{r.Op()}
 	case !h.After.Listed: // temporary; the next controller must know that it has ended
 		saved = supervisor.Saved{Incarnation: h.Incarnation, State: supervisor.Stopped,
 			Reason: supervisor.ReasonTemporary}
 	}
 	succeeded := saved.Incarnation > h.Incarnation
-	r := newRecord(path, h.Incarnation, succeeded || !isAlive(saved.State), saved)
+	r := agent.NewRecord(path, h.Incarnation, succeeded || !isAlive(saved.State), saved)
 	if succeeded { // the event of its successor follows
 		r.State, r.StartedAt = supervisor.Waiting.String(), time.Time{}
 	}
 	if !r.Ended {
 		r.Hash = c.hashes.keep(path, h.Incarnation)
 	}
-	return r, []store.Op{r.op(), selfOp(h.Supervisor, h.After.Self)}
+	return r, []store.Op{r.Op(), selfOp(h.Supervisor, h.After.Self)}
 }
 
 // isAlive reports whether a child in this state has an incarnation.
@@ -157,11 +158,11 @@ func isAlive(s supervisor.State) bool {
 // selfOp writes the part of a supervisor's record that is its own. It has a key
 // of its own, as its parent writes the other part.
 func selfOp(path string, self supervisor.SavedSelf) store.Op {
-	r := &record{
+	r := &agent.Record{
 		Path: path, State: supervisor.Running.String(),
-		Self: &selfRecord{Counted: self.Counted, Paused: self.Paused, Probing: self.Probing},
+		Self: &agent.SelfRecord{Counted: self.Counted, Paused: self.Paused, Probing: self.Probing},
 	}
-	op := r.op()
+	op := r.Op()
 	op.Key += "-self"
 	return op
 }

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -89,7 +90,7 @@ func TestRecordOfEvent(t *testing.T) {
 			if r.Ended && r.State != supervisor.Suspended.String() && !r.StartedAt.IsZero() {
 				t.Errorf("ended, and started at %v", r.StartedAt)
 			}
-			if len(ops) == 0 || ops[0].Key != nodeKey("t/"+row.id) {
+			if len(ops) == 0 || ops[0].Key != agent.RecordKey("t/"+row.id) {
 				t.Errorf("written as %v", ops)
 			}
 		})

@@ -23,6 +23,9 @@ type ProgramGoneError struct {
 	Output []string // the last lines of it
 }
 
+// LastOutput returns the last output of the agent: what its wrapper wrote when that was killed is none.
+func (e *ProgramGoneError) LastOutput() []string { return e.Output }
+
 func (e *ProgramGoneError) Error() string {
 	return fmt.Sprintf("none of its processes is %s any more, while what it was started in lives on",
 		strings.Join(e.Names, " or "))

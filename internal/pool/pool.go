@@ -155,9 +155,3 @@ func (m Member) over(now time.Time) string {
 	}
 	return ""
 }
-
-// IsDeath reports whether the exit of an instance is a death, for OnDeath: an exit
-// that was not asked for. An instance that was asked to finish may exit on its own, if cleanly.
-func IsDeath(asked, draining, clean bool) bool {
-	return !asked && !(draining && clean)
-}

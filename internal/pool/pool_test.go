@@ -115,26 +115,6 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestIsDeath(t *testing.T) {
-	for _, tt := range []struct {
-		what                   string
-		asked, draining, clean bool
-		want                   bool
-	}{
-		{"a crash", false, false, false, true},
-		{"an end with 0 that nobody has asked for", false, false, true, true},
-		{"a stop", true, false, true, false},
-		{"a stop that took SIGKILL", true, false, false, false},
-		{"who was to finish has, and ends", false, true, true, false},
-		{"who was to finish crashes over it", false, true, false, true},
-		{"who was drained is stopped", true, true, false, false},
-	} {
-		if got := IsDeath(tt.asked, tt.draining, tt.clean); got != tt.want {
-			t.Errorf("%s: %v", tt.what, got)
-		}
-	}
-}
-
 func TestParseAnswer(t *testing.T) {
 	for text, want := range map[string]int{
 		"3": 3, " 12\n": 12, "\r\n0\r\n": 0, "-4\n": -4, "+4": 4, "007": 7,

@@ -1,4 +1,4 @@
-package daemon
+package agent
 
 import (
 	"context"
@@ -28,21 +28,21 @@ func TestStopInTurn(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		turn waiting
-		do   func(*process, *played)
+		do   func(*Process, *played)
 		took time.Duration
 		got  []string
 	}{
 		{"asked", waiting{time.Second, time.Minute}, nil, 4 * time.Second, []string{"stop"}},
 		{"without time", waiting{time.Second, 0}, nil, time.Second, []string{"kill"}},
-		{"killed while it waits", waiting{time.Hour, time.Minute}, func(p *process, _ *played) { p.Kill() }, 0, []string{"kill"}},
-		{"ends while it waits", waiting{time.Hour, time.Minute}, func(_ *process, s *played) {
+		{"killed while it waits", waiting{time.Hour, time.Minute}, func(p *Process, _ *played) { p.Kill() }, 0, []string{"kill"}},
+		{"ends while it waits", waiting{time.Hour, time.Minute}, func(_ *Process, s *played) {
 			s.told("crash", true, supervisor.Exit{Kind: supervisor.Failure, Err: errUnhealthy})
 		}, 0, []string{"crash"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, begun := newPlayed(true), time.Now()
-				p := newProcess(s, never, time.Second, turns{rest: func(ctx context.Context) {
+				p := newProcess(s, never, time.Second, lifecycleHooks{beforeStop: func(ctx context.Context) {
 					select {
 					case <-time.After(3 * time.Second):
 					case <-ctx.Done():
@@ -75,7 +75,7 @@ func TestStopInTurnAndKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var keep atomic.Bool
 		s := newPlayed(true)
-		p := newProcess(s, keep.Load, time.Second, turns{}, waiting{time.Minute, time.Minute})
+		p := newProcess(s, keep.Load, time.Second, lifecycleHooks{}, waiting{time.Minute, time.Minute})
 		go p.Stop()
 		time.Sleep(time.Second)
 		keep.Store(true)
@@ -93,7 +93,7 @@ func TestOverdue(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{0: 0, 59 * time.Second: 0, time.Minute: time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newPlayed(took == 0)
-			p := newProcess(s, never, time.Second, turns{}, waiting{0, time.Minute})
+			p := newProcess(s, never, time.Second, lifecycleHooks{}, waiting{0, time.Minute})
 			if p.Overdue(0) != 0 {
 				t.Error("it was not asked")
 			}

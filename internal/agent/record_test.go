@@ -1,4 +1,4 @@
-package daemon
+package agent
 
 import (
 	"encoding/json"
@@ -36,11 +36,11 @@ func TestReasonOf(t *testing.T) {
 func TestRecordOfExit(t *testing.T) {
 	stored := func(text []byte) supervisor.Exit {
 		t.Helper()
-		var r record
+		var r Record
 		if err := json.Unmarshal(text, &r); err != nil {
 			t.Fatal(err)
 		}
-		return r.saved().LastExit
+		return r.Saved().LastExit
 	}
 	for _, exit := range []supervisor.Exit{
 		{Kind: supervisor.Normal},
@@ -48,9 +48,9 @@ func TestRecordOfExit(t *testing.T) {
 		{Kind: supervisor.Failure, Err: fmt.Errorf("agent: %w", &proc.ExitError{Code: 7, LastOutput: []string{"long"}})},
 		{Kind: supervisor.Killed, Err: supervisor.ErrKilled},
 		{Kind: supervisor.Failure, Err: &order.TooOftenError{Order: "night shift"}},
-		lost{}.Exit(),
+		LostExit(),
 	} {
-		text, err := json.Marshal(newRecord("t/a", 1, true, supervisor.Saved{LastExit: exit}))
+		text, err := json.Marshal(NewRecord("t/a", 1, true, supervisor.Saved{LastExit: exit}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package daemon
+package agent
 
 import (
 	"context"
@@ -84,7 +84,7 @@ func TestFail(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newPlayed(c.obey)
-				p := newProcess(s, never, 5*time.Second, turns{}, alone{})
+				p := newProcess(s, never, 5*time.Second, lifecycleHooks{}, alone{})
 				begin := time.Now()
 				if !p.Fail(errUnhealthy, c.sig) || p.Fail(errors.New("another"), 0) {
 					t.Error("it can be failed once")
@@ -117,7 +117,7 @@ func TestFail(t *testing.T) {
 func TestFailTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPlayed(true)
-		p := newProcess(s, never, time.Second, turns{}, alone{})
+		p := newProcess(s, never, time.Second, lifecycleHooks{}, alone{})
 		s.obey = false
 		p.Stop()
 		if p.Fail(errUnhealthy, syscall.SIGABRT) {
@@ -131,7 +131,7 @@ func TestFailTooLate(t *testing.T) {
 
 		keep := false
 		s = newPlayed(true)
-		p = newProcess(s, func() bool { return keep }, time.Second, turns{}, alone{})
+		p = newProcess(s, func() bool { return keep }, time.Second, lifecycleHooks{}, alone{})
 		keep = true
 		if p.Fail(errUnhealthy, syscall.SIGABRT) {
 			t.Error("failed by a controller that keeps its agents")
@@ -144,27 +144,27 @@ func TestFailTooLate(t *testing.T) {
 	})
 }
 
-// The turns of a life are taken in order, each once, and nobody is told of the end before.
-func TestTurns(t *testing.T) {
+// The hooks run in order, each once, before the supervisor learns of the end.
+func TestLifecycleHooks(t *testing.T) {
 	crash := supervisor.Exit{Kind: supervisor.Failure, Err: &proc.ExitError{Code: 3}}
 	slow := 10 * time.Second
 	for _, c := range []struct {
 		name string
-		do   func(p *process, s *played, keep *bool)
+		do   func(p *Process, s *played, keep *bool)
 		want []string
 		took time.Duration
 	}{
-		{"ends by itself", func(_ *process, s *played, _ *bool) { s.told("", true, supervisor.Exit{Kind: supervisor.Normal}) }, []string{"over"}, 0},
-		{"crashes", func(_ *process, s *played, _ *bool) { s.told("", true, crash) }, []string{"failed failure", "over"}, slow},
-		{"stopped", func(p *process, _ *played, _ *bool) { p.Stop(); p.Stop() }, []string{"rest", "over"}, slow},
-		{"killed", func(p *process, _ *played, _ *bool) { p.Kill() }, []string{"over"}, 0},
-		{"killed at rest", func(p *process, _ *played, _ *bool) {
+		{"ends by itself", func(_ *Process, s *played, _ *bool) { s.told("", true, supervisor.Exit{Kind: supervisor.Normal}) }, []string{"over"}, 0},
+		{"crashes", func(_ *Process, s *played, _ *bool) { s.told("", true, crash) }, []string{"failed failure", "over"}, slow},
+		{"stopped", func(p *Process, _ *played, _ *bool) { p.Stop(); p.Stop() }, []string{"rest", "over"}, slow},
+		{"killed", func(p *Process, _ *played, _ *bool) { p.Kill() }, []string{"over"}, 0},
+		{"killed at rest", func(p *Process, _ *played, _ *bool) {
 			p.Stop()
 			time.Sleep(time.Second)
 			p.Kill()
 		}, []string{"rest: the agent is killed", "over"}, time.Second},
-		{"failed", func(p *process, _ *played, _ *bool) { p.Fail(errUnhealthy, 0) }, []string{"failed failure", "over"}, slow},
-		{"crashes and is stopped then", func(p *process, s *played, _ *bool) {
+		{"failed", func(p *Process, _ *played, _ *bool) { p.Fail(errUnhealthy, 0) }, []string{"failed failure", "over"}, slow},
+		{"crashes and is stopped then", func(p *Process, s *played, _ *bool) {
 			s.told("", true, crash)
 			time.Sleep(time.Second)
 			p.Stop()
@@ -172,18 +172,18 @@ func TestTurns(t *testing.T) {
 				panic("failed after its end")
 			}
 		}, []string{"failed failure", "over"}, slow},
-		{"crashes at rest", func(p *process, s *played, _ *bool) {
+		{"crashes at rest", func(p *Process, s *played, _ *bool) {
 			p.Stop()
 			time.Sleep(time.Second)
 			s.told("", true, crash)
 		}, []string{"rest", "over"}, slow},
-		{"let go", func(p *process, _ *played, keep *bool) { *keep = true; p.Stop() }, nil, 0},
-		{"let go after a crash", func(p *process, s *played, keep *bool) {
+		{"let go", func(p *Process, _ *played, keep *bool) { *keep = true; p.Stop() }, nil, 0},
+		{"let go after a crash", func(p *Process, s *played, keep *bool) {
 			s.told("", true, crash)
 			time.Sleep(time.Second)
 			*keep = true
 			p.Stop()
-		}, []string{"failed failure: the controller ends and leaves the agent alone", "over"}, time.Second},
+		}, []string{"failed failure: the daemon ends and leaves the agent running", "over"}, time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -197,10 +197,10 @@ func TestTurns(t *testing.T) {
 					got = append(got, what)
 				}
 				keep, s, begin := false, newPlayed(true), time.Now()
-				p := newProcess(s, func() bool { return keep }, time.Minute, turns{
-					rest:   func(ctx context.Context) { turn(ctx, "rest") },
-					failed: func(ctx context.Context, exit supervisor.Exit) { turn(ctx, "failed "+exit.Kind.String()) },
-					over:   func(supervisor.Exit, bool) { got = append(got, "over") },
+				p := newProcess(s, func() bool { return keep }, time.Minute, lifecycleHooks{
+					beforeStop: func(ctx context.Context) { turn(ctx, "rest") },
+					failed:     func(ctx context.Context, exit supervisor.Exit) { turn(ctx, "failed "+exit.Kind.String()) },
+					ended:      func(supervisor.Exit, bool) { got = append(got, "over") },
 				}, alone{})
 				c.do(p, s, &keep)
 				<-p.Done()

@@ -1,0 +1,209 @@
+// Package agent runs agents in the slots of runtimes: it starts them, adopts those that an earlier
+// daemon has started, runs their hooks, stops them, and keeps a record of how each of them ended.
+//
+// A Manager has the agents of a project. Its Start function makes the supervisor library's Start
+// functions, whose processes are sessions of a runtime with the hooks of their agent. What else has
+// to follow the incarnations of agents, as beliefs, tasks and health checks do, is a Listener.
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/shutdown"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/token"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Options are what a Manager needs of its daemon.
+type Options struct {
+	Store    store.Store
+	Log      *event.Log
+	Logger   *slog.Logger
+	Runtimes []runtime.Runtime // of different kinds
+	// Fleet returns the agents that are wanted now.
+	Fleet func() Fleet
+	// Once has the tree live once: incarnations are numbered from 1 again.
+	Once    bool
+	Started time.Time // when the daemon was
+	Socket  string    // where agents reach the daemon; empty if nowhere
+	// Admit returns where agents that run as another user reach the daemon; it may be nil.
+	Admit func(uid uint32) (socket string, err error)
+	// Output receives what hooks write; it may be nil.
+	Output    func(path string, incarnation uint64, line proc.Line)
+	Listeners []Listener // called in this order
+	Drains    Drains
+	Starts    StartLog
+	// Prepare completes what an incarnation runs; it may be nil.
+	Prepare func(a *spec.Agent, l *runtime.Launch)
+	// StopTimeout returns how long an agent may take to stop; 0 if it is killed at once.
+	StopTimeout func(path string) time.Duration
+	// Overdue is called when an agent did not stop in time.
+	Overdue func(api.Overdue)
+	Hurry   <-chan struct{} // closed when agents are to be killed instead of stopped
+}
+
+// Fleet is the agents that are wanted at one moment.
+type Fleet interface {
+	Agents() map[string]*spec.Agent // by path; not to be changed
+	// Suspends reports whether the file suspends an agent, or something above it.
+	Suspends(path string) bool
+	// Logs returns how much output is kept of agents that do not declare it.
+	Logs() spec.Logs
+}
+
+// Drains knows which agents have been asked to finish.
+type Drains interface {
+	IsDraining(path string, incarnation uint64) bool
+	// Stops reports whether an agent is not started again after its exit.
+	Stops(path string) bool
+	// AwaitStop waits, after the exit of an incarnation, until what follows from its drain is known.
+	AwaitStop(asked context.Context, path string, incarnation uint64)
+}
+
+// StartLog follows how far the event log is behind the starts of agents.
+type StartLog interface {
+	// AwaitEarlier waits until the log has the starts that have to be in it before this one.
+	AwaitEarlier(ctx context.Context, path string, incarnation uint64)
+	// Logged notes that the log has been told of a start.
+	Logged(path string, incarnation uint64)
+	// Forget forgets the starts of an agent, whose incarnations are numbered from 1 again.
+	Forget(path string)
+}
+
+// Incarnation is one run of an agent with the token by which it proves that to the API.
+type Incarnation struct {
+	api.Caller
+	Token   string
+	Adopted bool // an earlier daemon has started it
+}
+
+// Exit describes how an incarnation has ended.
+type Exit struct {
+	supervisor.Exit
+	Asked    bool // it was asked to stop
+	Draining bool // it was asked to finish
+}
+
+// Died reports whether the exit was neither asked for nor the clean end of a drain.
+func (e Exit) Died() bool { return !e.Asked && !(e.Draining && e.Clean()) }
+
+// Listener follows the incarnations of agents. Each function may be nil.
+type Listener struct {
+	// Begin is called before an incarnation is started or adopted; its error fails the start.
+	Begin func(ctx context.Context, i Incarnation) error
+	// Launch is called with what is about to be started in its slot.
+	Launch func(who api.Caller, a *spec.Agent)
+	// Adopt is called with what was found in the slot of an incarnation that is adopted.
+	Adopt func(o runtime.Observation, a *spec.Agent)
+	// Run is called when the supervisor of the incarnation has it.
+	Run func(who api.Caller, p *Process, a *spec.Agent)
+	// Fail is called after a failure, before the hook for that runs.
+	Fail func(who api.Caller)
+	// End is called after the exit and its hooks, or when the start has failed.
+	End func(who api.Caller, exit Exit)
+}
+
+// Manager has the agents of a project.
+type Manager struct {
+	Options
+	runtimes map[string]runtime.Runtime // by kind
+	tokens   *token.Registry
+	registry *registry
+	sequence shutdown.Sequence
+
+	mu         sync.Mutex
+	adoptions  map[string]adoption    // incarnations to be adopted instead of started
+	staleSlots map[string]*staleSlots // slots to be emptied before the start
+	detaching  bool                   // agents go on without the daemon
+}
+
+// New returns a Manager that has looked at nothing yet; see Restore.
+func New(o Options) *Manager {
+	m := &Manager{
+		Options: o, runtimes: make(map[string]runtime.Runtime), tokens: token.New(), registry: newRegistry(),
+		adoptions: make(map[string]adoption), staleSlots: make(map[string]*staleSlots),
+	}
+	for _, r := range o.Runtimes {
+		m.runtimes[r.Kind()] = r
+	}
+	return m
+}
+
+// Runtimes returns the runtimes by their kind.
+func (m *Manager) Runtimes() map[string]runtime.Runtime { return m.runtimes }
+
+// Home returns the runtime that an agent belongs in; nil if the agent is not wanted.
+func (m *Manager) Home(path string) runtime.Runtime {
+	if a := m.Fleet().Agents()[path]; a != nil {
+		return m.runtimes[a.Runtime.String()]
+	}
+	return nil
+}
+
+// Session returns the last session of an agent; nil if there was none yet.
+func (m *Manager) Session(path string) runtime.Session {
+	if p := m.registry.of(path); p != nil {
+		return p.session
+	}
+	return nil
+}
+
+// Forget forgets an agent that is no longer wanted and has ended.
+func (m *Manager) Forget(path string) { m.registry.forget(path) }
+
+// Caller returns the incarnation of a token; see token.Registry.
+func (m *Manager) Caller(token string) (api.Caller, error) { return m.tokens.Caller(token) }
+
+// IsPending reports whether an agent may run whose incarnation is not known yet.
+func (m *Manager) IsPending(path string) bool { return m.tokens.Pending(path) }
+
+// Adoptions returns the paths of the agents that were found running and are still to be adopted.
+func (m *Manager) Adoptions() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	paths := make([]string, 0, len(m.adoptions))
+	for path := range m.adoptions {
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// IsAdopting reports whether an agent was found running and is still to be adopted.
+func (m *Manager) IsAdopting(path string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.adoptions[path]
+	return ok
+}
+
+// Detach has agents go on without the daemon when their supervisors end.
+func (m *Manager) Detach() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.detaching = true
+}
+
+// IsDetaching reports whether agents go on without the daemon.
+func (m *Manager) IsDetaching() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.detaching
+}
+
+// Detaches reports whether a node goes on without the daemon.
+func (m *Manager) Detaches(path string) bool { return m.IsDetaching() && !m.isInProcess(path) }
+
+// isInProcess reports whether an agent runs inside of the process of the daemon, and ends with it.
+func (m *Manager) isInProcess(path string) bool {
+	a := m.Fleet().Agents()[path]
+	return a != nil && a.Runtime == spec.InProcess
+}

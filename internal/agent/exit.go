@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"errors"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime/notice"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// AnnotatedError is the error of an incarnation that ended on its own and has reported something that
+// belongs to its exit. It is no reason to fail: the kind of the exit stays what it was.
+type AnnotatedError struct {
+	Exit      error // nil if the exit was clean
+	Announced bool  // the incarnation has reported STOPPING=1
+	Status    string
+	Errno     int
+}
+
+func (e *AnnotatedError) Error() string {
+	switch {
+	case e.Exit == nil:
+		return "ended by itself, as announced"
+	case e.Announced:
+		return e.Exit.Error() + ", as announced"
+	}
+	return e.Exit.Error()
+}
+
+func (e *AnnotatedError) Unwrap() error { return e.Exit }
+
+// AnnotateExit adds to an exit what the incarnation has reported before. An exit code other than that
+// of success is a failure that no STOPPING=1 announces.
+func AnnotateExit(exit supervisor.Exit, said notice.Notice) supervisor.Exit {
+	var process *proc.ExitError
+	signalled := errors.As(exit.Err, &process) && process.Signal != 0
+	var unhealthy *UnhealthyError
+	e := &AnnotatedError{
+		Exit: exit.Err, Status: said.Status, Errno: said.Errno,
+		Announced: !said.Stopping.IsZero() && (exit.Clean() || signalled) && !errors.As(exit.Err, &unhealthy),
+	}
+	if e.Announced || exit.Err != nil && (e.Status != "" || e.Errno != 0) {
+		exit.Err = e
+	}
+	return exit
+}
+
+// UnhealthyError is the error of an incarnation that was failed. Its text is the reason alone: the
+// exit follows from that.
+type UnhealthyError struct{ Reason, Exit error }
+
+func (e *UnhealthyError) Error() string { return e.Reason.Error() }
+func (e *UnhealthyError) Unwrap() []error {
+	if e.Exit == nil {
+		return []error{e.Reason}
+	}
+	return []error{e.Reason, e.Exit}
+}
+
+// postMortemLines is how many of its last lines of output the event of an exit has.
+const postMortemLines = 10
+
+// EventEnd describes an exit in an event.
+func EventEnd(x supervisor.Exit) event.End {
+	end := event.End{Exit: x.Kind.String()}
+	var annotated *AnnotatedError
+	if errors.As(x.Err, &annotated) {
+		end.Announced, end.StatusText, end.Errno = annotated.Announced, annotated.Status, annotated.Errno
+	}
+	if x.Err != nil && !(x.Clean() && annotated != nil) {
+		end.Error = x.Err.Error()
+	}
+	// An error that knows the last output of the agent itself, where a wrapper has ended after it.
+	var known interface {
+		error
+		LastOutput() []string
+	}
+	if errors.As(x.Err, &known) {
+		end.LastOutput = known.LastOutput()
+	}
+	var process *proc.ExitError
+	if !errors.As(x.Err, &process) {
+		return end
+	}
+	if process.Signal != 0 {
+		end.Signal = unix.SignalName(process.Signal)
+	} else {
+		end.Code = &process.Code
+	}
+	if known == nil {
+		end.LastOutput = slices.Clone(process.LastOutput[max(0, len(process.LastOutput)-postMortemLines):])
+		for i, line := range end.LastOutput {
+			end.LastOutput[i] = proc.Plain(line)
+		}
+	}
+	return end
+}

@@ -1,0 +1,194 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// Variables that hooks find in addition to those of their agent.
+const (
+	hookEnv       = proc.EnvPrefix + "HOOK"
+	exitEnv       = proc.EnvPrefix + "EXIT"
+	exitReasonEnv = proc.EnvPrefix + "EXIT_REASON"
+	exitCodeEnv   = proc.EnvPrefix + "EXIT_CODE"
+	exitSignalEnv = proc.EnvPrefix + "EXIT_SIGNAL"
+)
+
+// hookGrace is how long a hook that has to end may take before it is killed.
+const hookGrace = 2 * time.Second
+
+// hookRunner runs the hooks of an incarnation.
+type hookRunner struct {
+	m     *Manager
+	ctx   context.Context // ends when the supervisor asks the incarnation to stop
+	agent *spec.Agent
+	as    Identity
+	who   api.Caller
+	env   []string // nil until it is known
+}
+
+// RunHook runs a command of an agent, as a hook that belongs to no incarnation.
+func (m *Manager) RunHook(
+	ctx context.Context, path string, a *spec.Agent, name string, h spec.Hook, env []string,
+) error {
+	as, err := m.Identity(a)
+	if err != nil {
+		return err
+	}
+	own, _ := as.Environ(a, proc.Self{Agent: path})
+	r := &hookRunner{m: m, agent: a, as: as, who: api.Caller{Path: path}, env: append(own, env...)}
+	r.run(ctx, name, h)
+	return nil
+}
+
+// run runs a hook, if there is one, and logs how it went. The error says why the hook has failed. The
+// end of ctx ends the hook.
+func (h *hookRunner) run(ctx context.Context, name string, hook spec.Hook, env ...string) error {
+	if !hook.Exists() {
+		return nil
+	}
+	begun := time.Now()
+	last, err := h.execute(ctx, name, hook, env)
+	if ctx.Err() != nil && context.Cause(ctx) == errDetached {
+		return err // the next daemon runs it again
+	}
+	data := map[string]any{"hook": name, "seconds": time.Since(begun).Seconds()}
+	entry := event.Event{
+		Type: event.AgentHook, Path: h.who.Path, Incarnation: h.who.Incarnation, Actor: "controller",
+		Message: fmt.Sprintf("%s %s has run", h.who.Path, name),
+	}
+	if err != nil {
+		entry.Type, entry.Message = event.AgentHookFailed, fmt.Sprintf("%s %s failed: %v", h.who.Path, name, err)
+		data["error"] = err.Error()
+	}
+	if len(last) > 0 {
+		for i := range last {
+			last[i] = proc.Plain(last[i])
+		}
+		data["last_output"] = last
+	}
+	h.m.Log.Append(entry.With(data))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// execute runs the command of a hook and returns its last output.
+func (h *hookRunner) execute(
+	ctx context.Context, name string, hook spec.Hook, env []string,
+) (last []string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, hook.Timeout, fmt.Errorf("it has not ended within %v", hook.Timeout))
+	defer cancel()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	var out proc.Output
+	if write := h.m.Output; write != nil {
+		out.Line = func(line proc.Line) { write(h.who.Path, h.who.Incarnation, line) }
+	}
+	p, err := proc.Start(proc.Command{
+		Argv: hook.Command, Dir: h.agent.Dir, Env: append(append(slices.Clip(h.env), hookEnv+"="+name), env...),
+		NoNewPrivileges: h.agent.NoNewPrivileges, User: h.as.User,
+	}, out)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		p.End(hookGrace)
+		<-p.Done()
+		<-p.Drained()
+		return p.LastOutput(), context.Cause(ctx)
+	}
+	<-p.Drained()
+	if exit := p.Exit(); exit.Kind != supervisor.Normal {
+		err = errors.New(exit.String())
+	}
+	return p.LastOutput(), err
+}
+
+// failed runs the on_error hook.
+func (h *hookRunner) failed(ctx context.Context, exit supervisor.Exit) {
+	for _, l := range h.m.Listeners {
+		if l.Fail != nil {
+			l.Fail(h.who)
+		}
+	}
+	h.run(ctx, "on_error", h.agent.Hooks.Error, exitEnviron(exit)...)
+}
+
+// exitEnviron returns the variables that describe an exit to a hook.
+func exitEnviron(exit supervisor.Exit) []string {
+	env := []string{exitEnv + "=" + exit.Kind.String(), exitReasonEnv + "=" + proc.Plain(exit.String())}
+	var process *proc.ExitError
+	if errors.As(exit.Err, &process) {
+		if process.Signal != 0 {
+			env = append(env, exitSignalEnv+"="+unix.SignalName(process.Signal))
+		} else {
+			env = append(env, exitCodeEnv+"="+strconv.Itoa(process.Code))
+		}
+	}
+	return env
+}
+
+// exit describes an exit of the incarnation.
+func (h *hookRunner) exit(x supervisor.Exit, asked bool) Exit {
+	return Exit{Exit: x, Asked: asked, Draining: h.m.Drains.IsDraining(h.who.Path, h.who.Incarnation)}
+}
+
+// died runs the on_death hook, unless the exit was the clean end of a drain.
+func (h *hookRunner) died(ctx context.Context, exit supervisor.Exit) {
+	if h.exit(exit, false).Died() {
+		h.run(ctx, "on_death", h.agent.Hooks.Death, exitEnviron(exit)...)
+	}
+}
+
+// ended cleans up after the incarnation.
+func (h *hookRunner) ended(exit supervisor.Exit, asked bool) {
+	h.m.ended(h.who, h.exit(exit, asked))
+	h.m.Drains.AwaitStop(h.ctx, h.who.Path, h.who.Incarnation)
+}
+
+// lifecycle returns the hooks of an incarnation that runs.
+func (h *hookRunner) lifecycle() lifecycleHooks {
+	all := lifecycleHooks{ended: h.ended}
+	if hook := h.agent.Hooks.Resting; hook.Exists() {
+		all.beforeStop = func(ctx context.Context) { h.run(ctx, "on_resting", hook) }
+	}
+	if h.agent.Hooks.Error.Exists() {
+		all.failed = h.failed
+	}
+	if h.agent.Hooks.Death.Exists() {
+		all.died = h.died
+	}
+	return all
+}
+
+// started runs the on_start hook of an incarnation that is ready. If the hook fails, the incarnation
+// is stopped.
+func (h *hookRunner) started(ctx context.Context, s runtime.Session) error {
+	err := h.run(ctx, "on_start", h.agent.Hooks.Start)
+	if err == nil || isClosed(s.Done()) { // how it ended says more
+		return nil
+	}
+	home := h.m.runtimes[h.agent.Runtime.String()]
+	if e := Evict(context.WithoutCancel(ctx), home, h.who.Path, h.agent.Shutdown.Grace); e != nil {
+		err = errors.Join(err, e)
+	}
+	return fmt.Errorf("%w: %w", supervisor.ErrNotReady, err)
+}

@@ -1,0 +1,153 @@
+package daemon
+
+import (
+	"context"
+	"strings"
+	"syscall"
+
+	"github.com/coppice-dev/coppice/internal/agent"
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/pool"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// newAgents returns the agents of a controller.
+func newAgents(c *Controller) *agent.Manager {
+	return agent.New(agent.Options{
+		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Runtimes: c.opts.Runtimes,
+		Fleet: func() agent.Fleet { return c.fleet() },
+		Once:  c.opts.Once, Started: c.started, Socket: c.opts.Socket, Admit: c.opts.Admit, Output: c.opts.Output,
+		Listeners: c.listeners(), Drains: c.drains, Starts: startLog{c}, Prepare: c.prepare,
+		StopTimeout: c.stopTimeout,
+		Overdue:     c.noteOverdue,
+		Hurry:       c.hurry,
+	})
+}
+
+// listeners are the features that follow the incarnations of agents.
+func (c *Controller) listeners() []agent.Listener {
+	return []agent.Listener{
+		{ // mail
+			Begin: func(_ context.Context, i agent.Incarnation) error {
+				if !i.Adopted {
+					c.mail.Start(i.Path, i.Incarnation)
+				}
+				return nil
+			},
+		},
+		{ // health
+			Begin: func(_ context.Context, i agent.Incarnation) error {
+				c.health.Register(i.Caller)
+				return nil
+			},
+			Run:  func(who api.Caller, p *agent.Process, a *spec.Agent) { c.health.Start(who, p, a) },
+			Fail: func(who api.Caller) { c.health.Incarnation(who).SetFailed() },
+			End:  func(who api.Caller, _ agent.Exit) { c.health.End(who) },
+		},
+		{ // hashes
+			Launch: c.hashes.begin,
+			Adopt:  c.hashes.adopted,
+		},
+		{ // questions
+			End: func(who api.Caller, _ agent.Exit) { c.questions.Forward(who.Path) },
+		},
+		{ // beliefs
+			Begin: func(ctx context.Context, i agent.Incarnation) error { return c.remember(ctx, i.Caller, i.Token) },
+			End:   func(who api.Caller, _ agent.Exit) { c.beliefs.End(who.Path, who.Incarnation) },
+		},
+		{ // drains
+			End: func(who api.Caller, _ agent.Exit) { c.drains.Exited(who.Path, who.Incarnation) },
+		},
+		{ // outcomes
+			Begin: func(_ context.Context, i agent.Incarnation) error {
+				c.claims.Begin(i.Path, i.Token)
+				return nil
+			},
+		},
+		{ // tasks
+			Begin: func(_ context.Context, i agent.Incarnation) error {
+				c.beginWork(i.Caller, i.Token)
+				return nil
+			},
+			End: func(who api.Caller, exit agent.Exit) { c.endWork(who, failureOf(exit)) },
+		},
+	}
+}
+
+// prepare completes what an incarnation of an agent runs.
+func (c *Controller) prepare(a *spec.Agent, l *runtime.Launch) {
+	l.Env = append(l.Env, pool.InstanceEnviron(a.Instance)...)
+	if a.Aide != nil {
+		argv, secrets := c.triggers.Launch(l.Path, a.Aide)
+		l.Argv, l.Env = argv, append(l.Env, secrets...)
+	}
+}
+
+// startOf is builder.start.
+func (c *Controller) startOf(
+	a *spec.Agent, signal syscall.Signal,
+) (func(context.Context) (supervisor.Process, error), error) {
+	start, err := c.agents.Start(a, signal)
+	if err == nil && a.Aide != nil {
+		start = c.triggers.Start(start)
+	}
+	return start, err
+}
+
+// startLog implements agent.StartLog.
+type startLog struct{ c *Controller }
+
+func (s startLog) AwaitEarlier(ctx context.Context, path string, incarnation uint64) {
+	s.c.caughtUp(ctx, path, incarnation)
+}
+func (s startLog) Logged(path string, incarnation uint64) { s.c.journal.started(path, incarnation, 1) }
+func (s startLog) Forget(path string)                     { s.c.journal.forgetStarts(path) }
+
+// Agents is part of agent.Fleet.
+func (f *fleet) Agents() map[string]*spec.Agent { return f.agents }
+
+// Suspends is part of agent.Fleet.
+func (f *fleet) Suspends(path string) bool { return f.suspended(path) }
+
+// Logs is part of agent.Fleet.
+func (f *fleet) Logs() spec.Logs { return f.file.Logs }
+
+// Caller is part of api.Access.
+func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error) {
+	who, err := c.agents.Caller(token)
+	if err == nil {
+		c.health.Request(who)
+	}
+	return who, err
+}
+
+// environOf returns who runs a command of an agent that belongs to no incarnation, and its environment.
+func environOf(as agent.Identity, path string, a *spec.Agent) []string {
+	env, _ := as.Environ(a, proc.Self{Agent: path})
+	return env
+}
+
+// below reports whether a path is that of a node, or of something in it.
+func below(path, node string) bool { return path == node || strings.HasPrefix(path, node+"/") }
+
+// cutPath returns the first segment of path below a node, and whether it is below it.
+func cutPath(path, above string) (first string, below bool) {
+	rest, ok := strings.CutPrefix(path, above+"/")
+	if !ok {
+		return "", false
+	}
+	first, _, _ = strings.Cut(rest, "/")
+	return first, true
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
