@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,14 +20,6 @@ type agentCode struct {
 	fields     []beliefCode
 	handlers   [syntax.EventMessage + 1]*function
 	persistent []string
-}
-
-// beliefCode is a belief as it is declared.
-type beliefCode struct {
-	name       string
-	shape      *shape
-	persistent bool
-	value      *function // nil: the zero of its type
 }
 
 // agent is an incarnation.
@@ -54,9 +45,6 @@ type agent struct {
 }
 
 func (a *agent) identity() host.Agent { return host.Agent{Path: a.path, Incarnation: a.incarnation} }
-
-// given are the values that a child or summon gives to beliefs, by their index.
-type given func(m *machine, fields []Value)
 
 // live is the whole life of an incarnation: beliefs, on waking, on start, the
 // mailbox if there is on message, on error if any of these fails, on resting.
@@ -264,90 +252,6 @@ func (a *agent) close(result Value, err error) {
 		h.ended = true
 	}
 	close(h.done)
-}
-
-// load gives the beliefs their first values: what was kept, else what the child
-// or summon says, else what the agent says, else zero.
-func (a *agent) load(m *machine, init given) {
-	a.fields = make([]Value, len(a.code.fields))
-	if init != nil {
-		init(m, a.fields)
-	}
-	for i, b := range a.code.fields {
-		if a.fields[i].ref != nil {
-			continue
-		}
-		if b.value == nil {
-			a.fields[i] = b.shape.zero(0)
-			continue
-		}
-		_, a.fields[i] = a.env.call(m, b.value)
-	}
-	if len(a.code.persistent) == 0 {
-		return
-	}
-	values, err := a.env.beliefs.OpenBeliefs(a.life, a.identity(), a.code.persistent)
-	if err != nil {
-		m.throwError(Runtime, fmt.Errorf("the beliefs of %s cannot be opened: %w", a.path, err))
-	}
-	a.keeps = true
-	for i, b := range a.code.fields {
-		text, found := values[b.name]
-		if !b.persistent || !found {
-			continue
-		}
-		v, err := b.shape.decode([]byte(text))
-		if err != nil {
-			m.throwError(Runtime, fmt.Errorf("belief %s of %s is kept as %.100s, which is no "+
-				"value of its type now (%w); "+
-				"declare the type that it had, or give the belief another name", b.name, a.path, text, err))
-		}
-		a.fields[i] = v
-	}
-}
-
-// save keeps a new value of a persistent belief, and lets the agent believe it
-// once that is done.
-func (a *agent) save(m *machine, n int, v Value) {
-	b := a.code.fields[n]
-	if !a.keeps || !b.persistent {
-		a.fields[n] = v
-		return
-	}
-	a.write(m, map[string]string{b.name: string(encode(v))})
-	a.fields[n] = v
-}
-
-// checkpoint keeps all persistent beliefs, in one step.
-func (a *agent) checkpoint(m *machine) {
-	if a == nil || !a.keeps {
-		return
-	}
-	values := map[string]string{}
-	for i, b := range a.code.fields {
-		if b.persistent {
-			values[b.name] = string(encode(a.fields[i]))
-		}
-	}
-	a.write(m, values)
-}
-
-// write keeps values. It is finished although the agent is asked to stop, and
-// the agent goes on to its next wait or write then.
-func (a *agent) write(m *machine, values map[string]string) {
-	m.checkStop()
-	if err := a.env.beliefs.SaveBeliefs(a.finishing(m.ctx), a.identity(), values); err != nil {
-		m.throwError(Runtime, fmt.Errorf("%s could not be kept: %w", nameList(values), err))
-	}
-}
-
-func nameList(values map[string]string) string {
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return fmt.Sprint(names)
 }
 
 // receive waits for the next message. Meanwhile the agent can be paused.

@@ -74,3 +74,35 @@ func TestS13ManySiblings(t *testing.T) {
 		t.Errorf("%v with 10 siblings, %v with 10,000", few, many)
 	}
 }
+
+// L2: a call inside of an interpolation is a call.
+func TestL2CallsInStrings(t *testing.T) {
+	got, err := run(t, `agent Main { @persistent n: Int on start { self.n.set(3); print("v{self.n.get()} {len([1])}"); } } run Main;`, eval.Options{})
+	if got != "v3 1\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// An error is joined to text by its message, and empty braces are text.
+func TestTextOfErrors(t *testing.T) {
+	prints(t, `let e = catch parse(); match e { Err(e) => { print("no: " ++ e ++ "!"); print(e ++ ""); } Ok(n) => print(n) }
+		print("{}"); print("a{}b{1 + 1}"); print("straße".to_upper());
+		} } fn parse() -> Int fails { fail "bad"; } agent Other { on start { print("x");`,
+		"no: bad!\nbad\n{}\na{}b2\nSTRASSE")
+}
+
+// L6: on start needs no yield.
+func TestL6EndOfStart(t *testing.T) {
+	got, err := run(t, `agent A { on start { print("A"); } } supervisor Root { strategy: OneForOne children { A { restart: Transient } } } run Root;`, eval.Options{})
+	if got != "A\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// L7: a function that can fail returns what it returns.
+func TestL7FallibleReturn(t *testing.T) {
+	got, err := run(t, `fn f(n: Int) -> Int fails { return n; } agent A { on start { print(f(3) catch { 0 }); } } run A;`, eval.Options{})
+	if got != "3\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}

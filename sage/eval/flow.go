@@ -239,3 +239,74 @@ func asError(err error) *Error {
 	}
 	return &Error{Kind: Runtime, Message: err.Error(), Err: err}
 }
+
+// ifExpr is code for if as a value: where both sides are plain expressions it
+// needs no detour through statements.
+func (m *maker) ifExpr(x *syntax.IfExpr) code {
+	then, thenPlain := plain(x.Then)
+	other, otherPlain := m.plainElse(x)
+	if !thenPlain || !otherPlain {
+		return m.detached(x)
+	}
+	cond, a, b := m.expr(x.Cond), m.expr(then), m.expr(other)
+	if a.v == nil || b.v == nil {
+		return m.detached(x)
+	}
+	is := cond.bool()
+	calls := cond.calls || a.calls || b.calls
+	var c code
+	switch {
+	case a.i != nil && b.i != nil:
+		l, r := a.i, b.i
+		c = intCode(func(f *frame) int64 {
+			if is(f) {
+				return l(f)
+			}
+			return r(f)
+		})
+	case a.b != nil && b.b != nil:
+		l, r := a.b, b.b
+		c = boolCode(func(f *frame) bool {
+			if is(f) {
+				return l(f)
+			}
+			return r(f)
+		})
+	default:
+		l, r := a.v, b.v
+		c = valueCode(m.typeOf(x).Kind, func(f *frame) Value {
+			if is(f) {
+				return l(f)
+			}
+			return r(f)
+		})
+		c.alias = a.alias || b.alias
+	}
+	return c.withCalls(calls)
+}
+
+// plain is the expression that a block consists of, if it is nothing else and
+// goes on behind the block.
+func plain(b *syntax.Block) (syntax.Expr, bool) {
+	if b == nil || len(b.Stmts) > 0 || b.Tail == nil {
+		return nil, false
+	}
+	switch b.Tail.(type) {
+	case *syntax.MatchExpr, *syntax.BlockExpr, *syntax.CatchExpr, *syntax.RetryExpr,
+		*syntax.ReturnExpr, *syntax.YieldExpr, *syntax.BreakExpr, *syntax.ContinueExpr:
+		return nil, false
+	}
+	return b.Tail, true
+}
+
+func (m *maker) plainElse(x *syntax.IfExpr) (syntax.Expr, bool) {
+	switch e := x.Else.(type) {
+	case *syntax.BlockExpr:
+		return plain(e.Block)
+	case *syntax.IfExpr:
+		_, then := plain(e.Then)
+		_, other := m.plainElse(e)
+		return e, then && other
+	}
+	return nil, false
+}
