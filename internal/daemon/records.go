@@ -202,7 +202,7 @@ func (r *Records) read(ctx context.Context) error {
 	}
 	var err error
 	r.status = status.NewRecorded(r.statusOptions(), r.recorded())
-	r.orders, err = dispatch.Read(ctx, dispatch.Options{
+	r.orders, err = dispatch.Open(ctx, dispatch.Options{
 		Store: r.opts.Store, Log: r.log, Orders: r.opts.Tree.Orders, Logger: r.opts.Logger, Held: r.orderHeld(),
 	})
 	return err

@@ -14,86 +14,78 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// sent reports whether a run of a predecessor was a command, whatever the order is now.
-func (d *Dispatcher) sent(r order.Run) bool {
-	all, err := d.o.Jobs.List(d.ctx)
+// hasJob reports whether an earlier dispatcher has started a command for the run, whatever
+// the order is now.
+func (r *activeRun) hasJob() bool {
+	all, err := r.d.o.Jobs.List(r.d.ctx)
 	if err != nil {
-		return true // which is found out in the attempt
+		return true // the attempt finds out
 	}
-	_, found := all[idOf(r)]
+	_, found := all[jobID(&r.record)]
 	return found
 }
 
-// attempt runs the command once, and notes how it ended.
-func (d *Dispatcher) attempt(ctx context.Context, run *drive, r *order.Run, o *spec.Order,
-	old bool) (output []string) {
-	if d.stopped(run, r); r.Status.Over() && !old {
+// attempt runs the command once when there is a slot for it, and notes how it ended. o is
+// nil if the order was removed.
+func (r *activeRun) attempt(ctx context.Context, o *spec.Order) (output []string) {
+	if r.noteStop(); r.record.Status.Over() && !r.old {
 		return nil
 	}
 	select {
-	case d.turns <- struct{}{}:
-		defer func() { <-d.turns }()
+	case r.d.slots <- struct{}{}:
+		defer func() { <-r.d.slots }()
 	default:
-		if old {
-			break // it runs already, whatever else does
+		if r.old {
+			break // it may run already, so it needs no slot
 		}
 		select {
-		case d.turns <- struct{}{}:
-			defer func() { <-d.turns }()
+		case r.d.slots <- struct{}{}:
+			defer func() { <-r.d.slots }()
 		case <-ctx.Done():
-			d.stopped(run, r)
+			r.noteStop()
 			return nil
 		}
 	}
-	return d.runJob(ctx, run, r, o, old)
+	return r.runJob(ctx, o)
 }
 
-// stopped notes that a run is to end before it began, if it is.
-func (d *Dispatcher) stopped(run *drive, r *order.Run) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if run.stop != "" {
-		r.Status, r.Error, r.EndedAt = order.Stopped, run.stop+" before it began", d.o.Clock().Wall.Round(0)
-	}
-}
-
-// runJob starts the command, or finds it, and waits for its end.
-func (d *Dispatcher) runJob(ctx context.Context, run *drive, r *order.Run, o *spec.Order,
-	old bool) (output []string) {
-	e, err := d.send(ctx, run, r, o, old)
+// runJob starts or finds the command, and waits for its end.
+func (r *activeRun) runJob(ctx context.Context, o *spec.Order) (output []string) {
+	d, rec := r.d, &r.record
+	j, err := r.startJob(ctx, o)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		r.Status, r.Error, r.EndedAt = order.Interrupted, err.Error(), d.o.Clock().Wall.Round(0)
+		rec.Status, rec.Error, rec.EndedAt = order.Interrupted, err.Error(), d.o.Clock().Wall.Round(0)
 		return nil
 	case err != nil:
-		d.stopped(run, r)
+		r.noteStop()
 		return nil
 	}
 	select {
-	case <-e.Done():
+	case <-j.Done():
 	case <-d.ctx.Done():
 		return nil
 	}
 	d.mu.Lock()
-	run.job = nil
+	r.job = nil
 	d.mu.Unlock()
-	res := e.Result(d.ctx)
-	r.Status = order.Status(res.Outcome)
-	r.StartedAt, r.EndedAt = res.StartedAt.Round(0), res.EndedAt.Round(0)
+	res := j.Result(d.ctx)
+	rec.Status = order.Status(res.Outcome)
+	rec.StartedAt, rec.EndedAt = res.StartedAt.Round(0), res.EndedAt.Round(0)
 	if !res.StartedAt.IsZero() {
-		r.Duration = max(0, res.EndedAt.Sub(res.StartedAt))
+		rec.Duration = max(0, res.EndedAt.Sub(res.StartedAt))
 	}
 	if res.Code >= 0 {
-		r.Code = &res.Code
+		rec.Code = &res.Code
 	}
-	r.Signal = res.Signal
+	rec.Signal = res.Signal
 	if res.Err != nil {
-		r.Error = short(res.Err.Error())
+		rec.Error = short(res.Err.Error())
 	}
 	return res.Output
 }
 
-// short bounds what is kept of an error.
+// short bounds the text of an error that is stored.
 func short(text string) string {
 	const most = 500
 	if len(text) > most {
@@ -102,20 +94,19 @@ func short(text string) string {
 	return text
 }
 
-// send starts the command of a run, until it is known whether that was done.
-// fs.ErrNotExist: nothing is left of it, and it may have run.
-func (d *Dispatcher) send(ctx context.Context, run *drive, r *order.Run, o *spec.Order,
-	old bool) (*job.Job, error) {
+// startJob starts or finds the command, and repeats that until it is known whether it
+// runs. fs.ErrNotExist tells that nothing is left of the command, and that it may have run.
+func (r *activeRun) startJob(ctx context.Context, o *spec.Order) (*job.Job, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		e, err := d.sendOnce(ctx, run, r, o, old)
+		j, err := r.tryStartJob(ctx, o)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			return e, err
+			return j, err
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		d.o.Logger.Warn("a run of an order cannot be started, or found; it is tried again", "run", ID(r.Number),
-			"order", r.Order, "error", err)
+		r.d.o.Logger.Warn("cannot start or find the run of an order; trying again", "run", ID(r.record.Number),
+			"order", r.order, "error", err)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -124,52 +115,55 @@ func (d *Dispatcher) send(ctx context.Context, run *drive, r *order.Run, o *spec
 	}
 }
 
-// sendOnce starts the command, or finds it. Whoever stops the run meanwhile waits
-// for that, so that what was started is stopped.
-func (d *Dispatcher) sendOnce(ctx context.Context, run *drive, r *order.Run, o *spec.Order,
-	old bool) (*job.Job, error) {
+// tryStartJob starts or finds the command. A stop of the run meanwhile waits for the start
+// to finish, so that the command is stopped.
+func (r *activeRun) tryStartJob(ctx context.Context, o *spec.Order) (*job.Job, error) {
+	d := r.d
 	d.mu.Lock()
-	if run.stop != "" && !old {
+	if r.stop != "" && !r.old {
 		d.mu.Unlock()
 		return nil, context.Canceled
 	}
-	run.starting = true
+	r.starting = true
 	d.mu.Unlock()
-	e, err := d.start(d.ctx, r, o, old)
+	j, err := r.startOrFind(d.ctx, o)
 	if err != nil && ctx.Err() != nil {
-		if found, missing := d.o.Jobs.Find(d.ctx, jobOf(r)); missing == nil {
-			e, err = found, nil
+		if found, missing := d.o.Jobs.Find(d.ctx, r.jobSpec()); missing == nil {
+			j, err = found, nil
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	run.starting = false
+	r.starting = false
 	if err == nil {
-		run.job = e
-		if run.stop != "" {
-			e.Stop()
+		r.job = j
+		if r.stop != "" {
+			j.Stop()
 		}
 	}
-	return e, err
+	return j, err
 }
 
-// jobOf is the job of a run as far as its record tells.
-func jobOf(r *order.Run) job.Spec {
-	return job.Spec{ID: idOf(*r), Attempt: uint64(r.Attempt), Timeout: r.Timeout}
+// jobSpec returns the job of the run as far as its record tells.
+func (r *activeRun) jobSpec() job.Spec {
+	return job.Spec{ID: jobID(&r.record), Attempt: uint64(r.record.Attempt), Timeout: r.record.Timeout}
 }
 
-// start starts the command once, or finds it.
-func (d *Dispatcher) start(ctx context.Context, r *order.Run, o *spec.Order, old bool) (*job.Job,
-	error) {
-	j := jobOf(r)
-	if old {
-		e, err := d.o.Jobs.Find(ctx, j)
+// startTimeout bounds a start; the command is stopped then, and started again.
+const startTimeout = 30 * time.Second
+
+// startOrFind finds the command if an earlier dispatcher may have started it, and starts it
+// otherwise.
+func (r *activeRun) startOrFind(ctx context.Context, o *spec.Order) (*job.Job, error) {
+	j := r.jobSpec()
+	if r.old {
+		found, err := r.d.o.Jobs.Find(ctx, j)
 		if !errors.Is(err, fs.ErrNotExist) {
-			return e, err
+			return found, err
 		}
-		// It was written down and not started, unless the machine has ended
-		// since: what it leaves behind may be lost with that.
-		if r.Boot != d.o.Clock().Boot || o == nil {
+		// It was recorded and not started, unless the machine was booted since, which may
+		// have lost what the command left.
+		if r.record.Boot != r.d.o.Clock().Boot || o == nil {
 			return nil, fmt.Errorf("nothing is left of it: %w", fs.ErrNotExist)
 		}
 	}
@@ -177,47 +171,45 @@ func (d *Dispatcher) start(ctx context.Context, r *order.Run, o *spec.Order, old
 		return nil, fmt.Errorf("the order is no longer in the file: %w", fs.ErrNotExist)
 	}
 	j.Argv, j.Dir = o.Command, o.Dir
-	events, err := d.events(ctx, r.Events)
+	events, err := r.readEvents(ctx)
 	if err != nil {
 		return nil, err
 	}
-	j.Env, j.Input = d.environ(r, o, events), events
-	// A start that is given up is stopped. It is not given up where this daemon
-	// ends: the run goes on, for the next one.
-	starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTime)
+	j.Env, j.Input = r.environ(o, events), events
+	// A start that times out is stopped. The end of this daemon does not stop it: the run
+	// goes on for the next one.
+	starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
-	return d.o.Jobs.Start(starting, j)
+	return r.d.o.Jobs.Start(starting, j)
 }
 
-// startTime is how long a start may take; it is stopped, and tried again, then.
-const startTime = 30 * time.Second
-
-// makeTask makes the task of a run, once.
-func (d *Dispatcher) makeTask(ctx context.Context, r *order.Run, o *spec.Order) {
+// createTask creates the task of the run, once.
+func (r *activeRun) createTask(ctx context.Context, o *spec.Order) {
+	d, rec := r.d, &r.record
 	begin := d.o.Clock().Wall
-	r.StartedAt = begin.Round(0)
+	rec.StartedAt = begin.Round(0)
 	if d.o.Task == nil {
-		r.Status, r.Error, r.EndedAt = order.Failed, "there are no tasks here", begin.Round(0)
+		rec.Status, rec.Error, rec.EndedAt = order.Failed, "there are no tasks here", begin.Round(0)
 		return
 	}
 	t := *o.Task
 	t.Order = o.Name
-	if events, err := d.events(ctx, r.Events); err == nil && len(events) > 0 {
+	if events, err := r.readEvents(ctx); err == nil && len(events) > 0 {
 		const most = 64 << 10
 		if len(events) > most {
 			events = append(events[:bytes.LastIndexByte(events[:most], '\n')+1], "…\n"...)
 		}
 		t.Text = strings.TrimLeft(t.Text+"\n\nEvents:\n\n"+string(events), "\n")
 	}
-	id, err := d.o.Task(ctx, ID(r.Number), t)
+	id, err := d.o.Task(ctx, ID(rec.Number), t)
 	switch {
 	case err == nil:
-		r.Status, r.Task = order.Completed, id
+		rec.Status, rec.Task = order.Completed, id
 	case ctx.Err() != nil:
 		return
 	default:
-		r.Status, r.Error = order.Failed, short(err.Error())
+		rec.Status, rec.Error = order.Failed, short(err.Error())
 	}
-	r.EndedAt = d.o.Clock().Wall.Round(0)
-	r.Duration = max(0, r.EndedAt.Sub(begin))
+	rec.EndedAt = d.o.Clock().Wall.Round(0)
+	rec.Duration = max(0, rec.EndedAt.Sub(begin))
 }

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/order"
@@ -12,59 +14,73 @@ import (
 )
 
 const (
-	envCheck  = "COPPICE_ORDER_CHECK="
-	sweepTime = 5 * time.Second // for what a check has left
+	envCheck     = "COPPICE_ORDER_CHECK="
+	sweepTimeout = 5 * time.Second // for the processes that a check has left
+	maxChecks    = 8               // that run concurrently
 )
 
-// checksAtOnce is how many checks run at the same time.
-const checksAtOnce = 8
+// checker runs the checks of condition gates.
+type checker struct {
+	mark    string // an entry in the environment of all checks of the project
+	environ func(declared map[string]string) []string
+	logger  *slog.Logger
+	slots   chan struct{}
+	swept   chan struct{} // closed when the checks of the previous daemon have ended
+	// Each check has a number, by which its processes are found.
+	number  atomic.Uint64
+	sweeper proc.Sweeper
+}
 
-// sweep ends the checks that a predecessor has left behind when it was killed.
-func (d *Dispatcher) sweep() {
-	defer close(d.swept)
-	if d.o.Mark == "" {
-		return
-	}
-	if err := d.sweeper.Sweep(d.ctx, d.o.Mark); err != nil && d.ctx.Err() == nil {
-		d.o.Logger.Debug("checks of the last daemon may still run", "error", err)
+func newChecker(o Options) *checker {
+	return &checker{
+		mark: o.Mark, environ: o.Environ, logger: o.Logger,
+		slots: make(chan struct{}, maxChecks), swept: make(chan struct{}),
 	}
 }
 
-// check runs the check of an order, and tells the engine what it said.
-func (d *Dispatcher) check(o *spec.Order) {
-	ok := false
+// sweep ends the checks that a killed daemon has left.
+func (c *checker) sweep(ctx context.Context) {
+	defer close(c.swept)
+	if c.mark == "" {
+		return
+	}
+	if err := c.sweeper.Sweep(ctx, c.mark); err != nil && ctx.Err() == nil {
+		c.logger.Debug("checks of the last daemon may still run", "error", err)
+	}
+}
+
+// wait runs the check of an order when there is a slot for it. It reports false for done if
+// ctx ends before.
+func (c *checker) wait(ctx context.Context, o *spec.Order) (ok, done bool) {
 	select {
-	case d.tries <- struct{}{}:
-		ok, _ = d.try(d.ctx, o)
-		<-d.tries
-	case <-d.ctx.Done():
-		return
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return false, false
 	}
-	d.mu.Lock()
-	d.engine.Checked(o.Name, ok, d.o.Clock())
-	d.mu.Unlock()
-	d.Poke()
+	ok, _ = c.run(ctx, o)
+	return ok, true
 }
 
-// try runs the check of an order; last is what it wrote.
-func (d *Dispatcher) try(ctx context.Context, o *spec.Order) (ok bool, last []string) {
+// run runs the check of an order, and returns its last output.
+func (c *checker) run(ctx context.Context, o *spec.Order) (ok bool, last []string) {
 	g := o.Gate(order.Condition)
 	if g == nil {
 		return false, nil
 	}
 	select {
-	case <-d.swept:
+	case <-c.swept:
 	case <-ctx.Done():
 		return false, nil
 	}
-	env := append(d.o.Environ(o.Env), envOrder+"="+o.Name)
-	if d.o.Mark != "" {
-		one := fmt.Sprintf("%s%s.%d", envCheck, d.o.Mark, d.checks.Add(1))
-		env = append(env, d.o.Mark, one)
-		defer func() { // what has left the group of the check
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepTime)
+	env := append(c.environ(o.Env), envOrder+"="+o.Name)
+	if c.mark != "" {
+		one := fmt.Sprintf("%s%s.%d", envCheck, c.mark, c.number.Add(1))
+		env = append(env, c.mark, one)
+		defer func() { // processes that have left the group of the check
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepTimeout)
 			defer cancel()
-			d.sweeper.Sweep(ctx, one)
+			c.sweeper.Sweep(ctx, one)
 		}()
 	}
 	p, err := proc.Start(proc.Command{Argv: g.Check, Dir: o.Dir, Env: env}, proc.Output{})
@@ -79,7 +95,6 @@ func (d *Dispatcher) try(ctx context.Context, o *spec.Order) (ok bool, last []st
 		return p.Exit().Kind == supervisor.Normal, p.LastOutput()
 	case <-limit.C:
 	case <-ctx.Done():
-	case <-d.ctx.Done():
 	}
 	p.Kill()
 	<-p.Done()

@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/order"
 )
 
-// clock is the time of this machine. The sleep of a laptop counts as time.
+// clock returns the time of this machine. Up includes the time in which it was suspended.
 func clock() order.Now {
 	now := order.Now{Wall: time.Now()}
 	var ts unix.Timespec

@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/order"
 )
 
-// clock is the time of this machine. Where nothing better is known, this
-// process is the boot.
+// clock returns the time of this machine. This process counts as the boot, as nothing
+// better is known.
 func clock() order.Now {
 	now := order.Now{Wall: time.Now(), Boot: "process " + strconv.Itoa(os.Getpid())}
 	var ts unix.Timespec

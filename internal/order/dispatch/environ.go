@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -22,14 +21,16 @@ const (
 	maxEventInEnv = 64 << 10
 )
 
-func (d *Dispatcher) environ(r *order.Run, o *spec.Order, events []byte) []string {
-	env := append(d.o.Environ(o.Env),
-		envOrder+"="+r.Order, envRun+"="+ID(r.Number), envAttempt+"="+strconv.Itoa(r.Attempt),
-		envReason+"="+strings.ReplaceAll(r.Reason, "\x00", ""))
-	if r.Events == nil {
+// environ returns the environment of the command of the run.
+func (r *activeRun) environ(o *spec.Order, events []byte) []string {
+	rec := &r.record
+	env := append(r.d.o.Environ(o.Env),
+		envOrder+"="+rec.Order, envRun+"="+ID(rec.Number), envAttempt+"="+strconv.Itoa(rec.Attempt),
+		envReason+"="+strings.ReplaceAll(rec.Reason, "\x00", ""))
+	if rec.Events == nil {
 		return env
 	}
-	env = append(env, envEvents+"="+strconv.Itoa(r.Events.Count))
+	env = append(env, envEvents+"="+strconv.Itoa(rec.Events.Count))
 	last := bytes.TrimSuffix(events, []byte("\n"))
 	last = last[bytes.LastIndexByte(last, '\n')+1:]
 	if len(last) > 0 && len(last) <= maxEventInEnv {
@@ -38,15 +39,16 @@ func (d *Dispatcher) environ(r *order.Run, o *spec.Order, events []byte) []strin
 	return env
 }
 
-// events are those of a batch, as NDJSON.
-func (d *Dispatcher) events(ctx context.Context, b *order.Batch) ([]byte, error) {
+// readEvents returns the events that the run is about, as NDJSON.
+func (r *activeRun) readEvents(ctx context.Context) ([]byte, error) {
+	b := r.record.Events
 	if b == nil {
 		return nil, nil
 	}
 	var out bytes.Buffer
 	filter := event.Filter{Types: b.Types, Path: b.Path}
 	for after := b.After; after < b.Until; {
-		found, next, err := d.o.Log.Read(ctx, after, filter, 1000)
+		found, next, err := r.d.o.Log.Read(ctx, after, filter, 1000)
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +57,7 @@ func (d *Dispatcher) events(ctx context.Context, b *order.Batch) ([]byte, error)
 				break
 			}
 			if e.Type == event.EventsCompacted || e.Type == event.EventsReset {
-				continue // what is no longer kept cannot be handed over
+				continue // the events are gone
 			}
 			if err := event.WriteNDJSON(&out, e); err != nil {
 				return nil, err

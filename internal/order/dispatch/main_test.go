@@ -153,9 +153,7 @@ func (p *place) sh(name, script string, gates ...spec.Gate) *spec.Order {
 func (p *place) runs(name string, n int) []Past {
 	p.t.Helper()
 	for {
-		p.d.mu.Lock()
-		moved := p.d.moved
-		p.d.mu.Unlock()
+		moved := p.d.history.next()
 		past, err := p.d.History(ctxOf(p.t), name, 1000)
 		if err != nil && err != order.ErrUnknown {
 			p.t.Fatal(err)

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,27 +10,19 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 )
 
-// IDPrefix is what the ids of runs begin with.
-const IDPrefix = "r-"
-
-// ID is the id of a run, as people see it.
-func ID(n uint64) string { return ledger.ID(IDPrefix, n) }
-
-// perform carries out what was decided: several things in one write, and
-// nothing before it is written.
+// perform carries out decisions, after they are stored in batches.
 func (d *Dispatcher) perform(actions []order.Action) {
-	for len(actions) > 0 {
-		n := min(len(actions), together)
-		d.write(actions[:n])
-		actions = actions[n:]
+	for batch := range slices.Chunk(actions, batchSize) {
+		d.performBatch(batch)
 	}
 }
 
-func (d *Dispatcher) write(actions []order.Action) {
+func (d *Dispatcher) performBatch(actions []order.Action) {
 	var fires, others []order.Action
 	for _, a := range actions {
 		switch a.Do {
@@ -48,13 +41,13 @@ func (d *Dispatcher) write(actions []order.Action) {
 		d.written(fires, err)
 		for i, a := range fires {
 			if err != nil {
-				answer(a, 0, err)
+				answerAsker(a, 0, err)
 				continue
 			}
 			d.mu.Lock()
 			d.begin(runs[i], false)
 			d.mu.Unlock()
-			answer(a, runs[i].Number, nil)
+			answerAsker(a, runs[i].Number, nil)
 		}
 	}
 	if len(others) > 0 {
@@ -67,7 +60,19 @@ func (d *Dispatcher) write(actions []order.Action) {
 	}
 }
 
-// written tells the engine what could not be.
+// check runs the check of an order and passes the result to the engine.
+func (d *Dispatcher) check(o *spec.Order) {
+	ok, done := d.checker.wait(d.ctx, o)
+	if !done {
+		return
+	}
+	d.mu.Lock()
+	d.engine.Checked(o.Name, ok, d.o.Clock())
+	d.mu.Unlock()
+	d.Poke()
+}
+
+// written tells the engine whether decisions could be stored.
 func (d *Dispatcher) written(actions []order.Action, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,21 +81,21 @@ func (d *Dispatcher) written(actions []order.Action, err error) {
 			d.states[a.Order.Name] = a.State
 		}
 	}
-	for i := len(actions) - 1; i >= 0 && err != nil; i-- { // what came last is taken back first
+	for i := len(actions) - 1; i >= 0 && err != nil; i-- { // in reverse order
 		d.engine.Refused(actions[i], d.o.Clock())
 	}
 	if err != nil && d.ctx.Err() == nil {
-		d.o.Logger.Error("what becomes of orders cannot be written; it is tried again", "orders", len(actions),
+		d.o.Logger.Error("cannot store the states of orders; trying again", "orders", len(actions),
 			"error", err)
 	}
 }
 
-// fire writes down that orders are fired: their runs, their states, and the events, in one step.
+// fire stores that orders have fired: their runs, states and events in one step.
 func (d *Dispatcher) fire(ctx context.Context, fires []order.Action) (runs []order.Run, err error) {
 	now := d.o.Clock()
-	err = d.runs.Update(ctx, func(c *ledger.Change[order.Run]) error {
+	err = d.history.runs.Update(ctx, func(c *ledger.Change[order.Run]) error {
 		runs = runs[:0]
-		last := make(map[string]int) // one that is fired more than once has one state
+		last := make(map[string]int) // an order that fires more than once has one state
 		for i, a := range fires {
 			last[a.Order.Name] = i
 		}
@@ -105,7 +110,8 @@ func (d *Dispatcher) fire(ctx context.Context, fires []order.Action) (runs []ord
 				return r
 			})
 			r := &runs[len(runs)-1]
-			c.Also(d.o.Log.Op(told(event.OrderFired, *r, fmt.Sprintf("order %s fired: %s", r.Order, r.Reason), false)))
+			message := fmt.Sprintf("order %s fired: %s", r.Order, r.Reason)
+			c.Also(d.o.Log.Op(runEvent(event.OrderFired, *r, message, false)))
 			if last[a.Order.Name] == i {
 				c.Also(stateOp(a.State))
 			}
@@ -118,8 +124,8 @@ func (d *Dispatcher) fire(ctx context.Context, fires []order.Action) (runs []ord
 	return runs, nil
 }
 
-// told is an event about a run; again says that another attempt of it follows.
-func told(t event.Type, r order.Run, message string, again bool) event.Event {
+// runEvent returns an event about a run. again tells that another attempt follows.
+func runEvent(t event.Type, r order.Run, message string, again bool) event.Event {
 	actor := "orders"
 	if r.By != "" {
 		actor = r.By
@@ -152,7 +158,25 @@ func told(t event.Type, r order.Run, message string, again bool) event.Event {
 	return event.Event{Type: t, Path: order.PathOf(r.Order), Actor: actor, Message: message}.With(data)
 }
 
-// save writes states, and that orders were skipped.
+func stateKey(name string) string { return statePrefix + "/" + name }
+
+// stateOp returns the operation that stores the state of an order.
+func stateOp(s order.State) store.Op {
+	value, err := json.Marshal(s)
+	if err != nil {
+		value = []byte("{}")
+	}
+	return store.Op{Kind: store.Put, Key: stateKey(s.Name), Value: value}
+}
+
+func stateOps(states []order.State) (ops []store.Op) {
+	for _, s := range states {
+		ops = append(ops, stateOp(s))
+	}
+	return ops
+}
+
+// save stores the states of orders, and events about those that were skipped or slowed.
 func (d *Dispatcher) save(ctx context.Context, actions []order.Action) error {
 	var ops []store.Op
 	last := make(map[string]int)

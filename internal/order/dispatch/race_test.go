@@ -113,7 +113,7 @@ func TestCloseStopsWhatBegins(t *testing.T) {
 	close(hold)
 	<-closed
 	p.open()
-	if r, ok := p.d.get(1); !ok || r.Status != order.Stopped {
+	if r, ok := p.d.history.get(1); !ok || r.Status != order.Stopped {
 		t.Errorf("%+v", r)
 	}
 }
@@ -129,7 +129,7 @@ func TestRunIsOnesOwn(t *testing.T) {
 	for i := range n {
 		go func() {
 			number, err := d.Run(ctxOf(t), "a", "user "+string(rune('a'+i)))
-			if r, ok := d.get(number); err != nil || !ok || r.By != "user "+string(rune('a'+i)) {
+			if r, ok := d.history.get(number); err != nil || !ok || r.By != "user "+string(rune('a'+i)) {
 				t.Errorf("%d: %+v, %v", number, r, err)
 			}
 			got <- number
@@ -151,7 +151,7 @@ func TestRunIsOnesOwn(t *testing.T) {
 func waiting(t testing.TB, d *Dispatcher, n uint64) {
 	t.Helper()
 	until(t, "it waits for another attempt", func() bool {
-		r, ok := d.get(n)
+		r, ok := d.history.get(n)
 		return ok && r.Status == order.Waiting
 	})
 }

@@ -2,21 +2,21 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/order"
 )
 
-// View is what is known of an order.
+// View describes an order.
 type View struct {
 	order.View
 	Last *order.Run // its last run; nil if it has none
 }
 
-// List are all orders, by name.
+// List returns all orders, sorted by name.
 func (d *Dispatcher) List() []View {
 	d.mu.Lock()
 	now := d.o.Clock()
@@ -28,57 +28,56 @@ func (d *Dispatcher) List() []View {
 	}
 	d.mu.Unlock()
 	for i := range all {
-		all[i].Last = d.last(all[i].Order.Name)
+		all[i].Last = d.history.last(all[i].Order.Name)
 	}
-	slices.SortFunc(all, func(a, b View) int {
-		if a.Order.Name < b.Order.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b View) int { return strings.Compare(a.Order.Name, b.Order.Name) })
 	return all
 }
 
-// Show is one order. order.ErrUnknown.
+// Show returns an order. The error is order.ErrUnknown.
 func (d *Dispatcher) Show(name string) (View, error) {
 	d.mu.Lock()
 	v, err := d.engine.Look(name, d.o.Clock(), nil)
 	d.mu.Unlock()
-	return View{v, d.last(name)}, err
+	return View{v, d.history.last(name)}, err
 }
 
-// Check says whether an order is due, and why; its check is run for that.
+// Check runs the check of an order, and returns the order with the output of the check.
 func (d *Dispatcher) Check(ctx context.Context, name string) (View, []string, error) {
 	v, err := d.Show(name)
 	if err != nil || v.Order.Gate(order.Condition) == nil {
 		return v, nil, err
 	}
-	ok, said := d.try(ctx, v.Order)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
+	ok, said := d.checker.run(ctx, v.Order)
 	d.mu.Lock()
 	v.View, err = d.engine.Look(name, d.o.Clock(), &ok)
 	d.mu.Unlock()
 	return v, said, err
 }
 
-// Next are the next times at which an order fires; see order.Engine.
+// Next returns the next times at which an order fires; see order.Engine.
 func (d *Dispatcher) Next(name string, n int) ([]time.Time, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.engine.Next(name, d.o.Clock(), n)
 }
 
-// Run fires an order by hand. It returns the number of the run, 0 if it follows on one that goes on.
+// Run fires an order by hand. It returns the number of the run, or 0 if the run follows the
+// one in progress.
 func (d *Dispatcher) Run(ctx context.Context, name, by string) (uint64, error) {
-	told := make(asker, 1)
+	answer := make(asker, 1)
 	d.mu.Lock()
-	queued, err := d.engine.Ask(name, by, told, d.o.Clock())
+	queued, err := d.engine.Ask(name, by, answer, d.o.Clock())
 	d.mu.Unlock()
 	d.Poke()
 	if err != nil || queued {
 		return 0, err
 	}
 	select {
-	case a := <-told:
+	case a := <-answer:
 		return a.run, a.err
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
@@ -87,58 +86,27 @@ func (d *Dispatcher) Run(ctx context.Context, name, by string) (uint64, error) {
 	}
 }
 
-// asker is who waits for the number of a run that he has asked for. It has room for the answer.
+// asker receives the answer to a request for a run. It has room for it.
 type asker chan asked
 
-// asked is the answer: the run, or why it could not be written down.
+// asked is the number of the run, or why it could not be stored.
 type asked struct {
 	run uint64
 	err error
 }
 
-// answer tells who has asked for a run.
-func answer(a order.Action, run uint64, err error) {
-	if told, ok := a.Asker.(asker); ok {
-		told <- asked{run, err}
+// answerAsker answers the request that has led to a decision, if any.
+func answerAsker(a order.Action, run uint64, err error) {
+	if ask, ok := a.Asker.(asker); ok {
+		ask <- asked{run, err}
 	}
 }
 
-func (d *Dispatcher) newest(name string) uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if all := d.byOrder[name]; len(all) > 0 {
-		return all[len(all)-1]
-	}
-	return 0
-}
-
-func (d *Dispatcher) last(name string) *order.Run {
-	n := d.newest(name)
-	if n == 0 {
-		return nil
-	}
-	r, _ := d.get(n)
-	return r
-}
-
-func (d *Dispatcher) get(n uint64) (*order.Run, bool) {
-	var r *order.Run
-	d.runs.View(func() {
-		if found := d.runs.Get(n); found != nil {
-			copied := *found
-			r = &copied
-		}
-	})
-	return r, r != nil
-}
-
-// Wait waits until a run has ended for good.
+// Wait waits until a run has ended and no attempt follows.
 func (d *Dispatcher) Wait(ctx context.Context, n uint64) (order.Run, error) {
 	for {
-		d.mu.Lock()
-		moved, active := d.moved, d.active[n] != nil
-		d.mu.Unlock()
-		r, ok := d.get(n)
+		changed, active := d.history.next(), d.isActive(n)
+		r, ok := d.history.get(n)
 		switch {
 		case !ok:
 			return order.Run{}, order.ErrUnknown
@@ -146,7 +114,7 @@ func (d *Dispatcher) Wait(ctx context.Context, n uint64) (order.Run, error) {
 			return *r, nil
 		}
 		select {
-		case <-moved:
+		case <-changed:
 		case <-ctx.Done():
 			return *r, context.Cause(ctx)
 		case <-d.ctx.Done():
@@ -155,19 +123,16 @@ func (d *Dispatcher) Wait(ctx context.Context, n uint64) (order.Run, error) {
 	}
 }
 
-// Past is a run with the last lines of its output.
+// Past is a run with its last output.
 type Past struct {
 	order.Run
 	Output []string
 }
 
-// History are the last runs of an order, the newest first. order.ErrUnknown.
+// History returns the last n runs of an order, newest first. The error is order.ErrUnknown.
 func (d *Dispatcher) History(ctx context.Context, name string, n int) ([]Past, error) {
-	d.mu.Lock()
-	_, known := d.orders[name]
-	numbers := slices.Clone(d.byOrder[name])
-	d.mu.Unlock()
-	if !known && len(numbers) == 0 {
+	numbers := d.history.numbers(name)
+	if d.inForce(name) == nil && len(numbers) == 0 {
 		return nil, order.ErrUnknown
 	}
 	slices.Reverse(numbers)
@@ -183,33 +148,27 @@ func (d *Dispatcher) History(ctx context.Context, name string, n int) ([]Past, e
 	return past, nil
 }
 
-// One is one run. order.ErrUnknown.
+// One returns a run. The error is order.ErrUnknown.
 func (d *Dispatcher) One(ctx context.Context, number uint64) (Past, error) {
-	r, ok := d.get(number)
+	r, ok := d.history.get(number)
 	if !ok {
 		return Past{}, order.ErrUnknown
 	}
-	p := Past{Run: *r}
-	if records, _, err := d.o.Store.Snapshot(ctx, outputKey(number)); err == nil && len(records) > 0 {
-		var out output
-		if json.Unmarshal(records[0].Value, &out) == nil && (out.Attempt == r.Attempt || !r.Status.Over()) {
-			p.Output = out.Lines
-		}
-	}
+	p := Past{*r, d.history.output(ctx, r)}
 	d.mu.Lock()
-	var e *job.Job
+	var j *job.Job
 	if run := d.active[number]; run != nil {
-		e = run.job
+		j = run.job
 	}
 	d.mu.Unlock()
-	if e != nil {
-		p.Output, p.StartedAt = e.Output(ctx), e.StartedAt()
+	if j != nil {
+		p.Output, p.StartedAt = j.Output(ctx), j.StartedAt()
 	}
 	return p, nil
 }
 
-// Stop ends the runs of an order that go on, and returns how many. Who wanted one
-// more after that, does no longer.
+// Stop stops the runs of an order and returns how many there were. A run that was to follow
+// them is dropped.
 func (d *Dispatcher) Stop(name string) int {
 	defer d.Poke()
 	d.mu.Lock()
@@ -225,12 +184,12 @@ func (d *Dispatcher) Stop(name string) int {
 	return n
 }
 
-// Enable lets the gates of an order fire it, or not. It is durable when it returns.
+// Enable sets whether the gates of an order fire it. It returns when that is stored.
 func (d *Dispatcher) Enable(ctx context.Context, name string, on bool) error {
-	if err := d.writes.lock(ctx); err != nil {
+	if err := d.writing.lock(ctx); err != nil {
 		return err
 	}
-	defer d.writes.unlock()
+	defer d.writing.unlock()
 	d.mu.Lock()
 	err := d.engine.Enable(name, on, d.o.Clock())
 	var v order.View
