@@ -199,7 +199,7 @@ func TestAttachGarbage(t *testing.T) {
 			t.Errorf("%.40q: %.200q", frames, answer)
 		}
 	}
-	if _, err := dial(t, s.socket).Status(t.Context()); err != nil {
+	if err := reach(t.Context(), dial(t, s.socket)); err != nil {
 		t.Error(err)
 	}
 }

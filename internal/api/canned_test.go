@@ -73,18 +73,6 @@ func (c canned) ExportBeliefs(context.Context, string) (BeliefExport, error) {
 	return BeliefExport{value.Named{"n": "1"}, []string{"m"}}, c.err
 }
 
-func (c canned) Status(context.Context) (Status, error) {
-	if !c.full {
-		return Status{Attention: []Attention{}}, c.err
-	}
-	now := time.Now()
-	return Status{
-		Attention: []Attention{{"app/a", "quarantined", "r", &now, "coppice reset app/a", "no such file"}},
-		Project:   "app", Controller: Controller{1, "n", "v", time.Now(), 1.5}, Summary: map[string]int{"running": 1}, NeedsInput: 1, Inbox: Inbox{1, 1, 1},
-		Store: Store{"sqlite", "/x", false, "why"}, Config: Config{"/c", "r", time.Now(), "bad"}, Pools: []PoolAt{{"app/w", cannedPool()}},
-	}, nil
-}
-
 func cannedStanding() *Standing {
 	now, left := time.Now(), 1.5
 	return &Standing{"run", "w", "down", true, true, []string{"env.MODEL"}, []string{"app/b"}, &now, &left, true, "start", "r", &now}
@@ -93,25 +81,6 @@ func cannedStanding() *Standing {
 func cannedPool() Pool {
 	now := time.Now()
 	return Pool{2, 3, 1, 1, 5, 2, true, &now, "no queue", true, true, true}
-}
-
-func (c canned) node() Node {
-	now, pool := time.Now(), cannedPool()
-	return Node{"app/a", "agent", "one_for_one", "proc", true, "running", "r", 1, "n", 1, 2, CrashLoop, "always", 3, 5, "starts", 3600, "l", "app", &now, 1.5, &now, "exit 1", true, "hourly", "at work", fullVitals(), &Drain{"r", 1.5, true}, &Aide{"idle", []string{"manual"}, &now, "never", 1, 10, &now, "hand", "t", "f", true}, "u", true, true, &NeedsInput{"q-1", "t", now, 1}, &pool}
-}
-
-func (c canned) Nodes(context.Context, string) ([]Node, error) {
-	if !c.full {
-		return nil, c.err
-	}
-	return []Node{c.node()}, nil
-}
-
-func (c canned) Explain(context.Context, string) (Explanation, error) {
-	if !c.full {
-		return Explanation{Node: Node{Kind: "agent"}}, c.err
-	}
-	return Explanation{c.node(), "r", []string{"e"}, "n", "h", []event.Event{full()}, []string{"t"}, []Claim{{1, time.Now(), 2, report()}}, cannedStanding()}, nil
 }
 
 // report has every field that there is.

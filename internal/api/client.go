@@ -227,21 +227,6 @@ func withPath(path string) url.Values {
 	return q
 }
 
-// Status implements Service.
-func (c *Client) Status(ctx context.Context) (s Status, err error) {
-	return s, c.call(ctx, "GET", "/status", nil, nil, &s)
-}
-
-// Nodes implements Service.
-func (c *Client) Nodes(ctx context.Context, path string) (nodes []Node, err error) {
-	return nodes, c.call(ctx, "GET", "/nodes", withPath(path), nil, &nodes)
-}
-
-// Explain implements Service.
-func (c *Client) Explain(ctx context.Context, path string) (x Explanation, err error) {
-	return x, c.call(ctx, "GET", "/explain", withPath(path), nil, &x)
-}
-
 // Act implements Service.
 func (c *Client) Act(ctx context.Context, path string, action Action) (done Acted, err error) {
 	return done, c.call(ctx, "POST", "/act", nil, ActRequest{path, action}, &done)

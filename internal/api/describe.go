@@ -70,6 +70,9 @@ func describe(files embed.FS, routes []*route) ([]byte, error) {
 		maps.Copy(schemas, more)
 	}
 	typed := schemaSet{}
+	for name := range schemas {
+		typed[name] = namedSchema{}
+	}
 	paths := make(map[string]map[string]operation)
 	for _, rt := range routes {
 		if rt.doc == nil {
@@ -86,8 +89,8 @@ func describe(files embed.FS, routes []*route) ([]byte, error) {
 		}
 	}
 	for name, of := range typed {
-		if schemas[name] != nil {
-			continue // what the files describe names it, too
+		if of.schema == nil {
+			continue
 		}
 		if schemas[name], err = json.Marshal(of.schema); err != nil {
 			return nil, err

@@ -131,7 +131,7 @@ func (n *narrow) served() {
 	defer cancel()
 	c := dial(n.t, n.as("").socket)
 	defer c.Close()
-	_, err := c.Status(ctx)
+	err := reach(ctx, c)
 	_, err2 := c.Act(ctx, "a", Stop)
 	if err := errors.Join(err, err2, c.Down(ctx, false)); err != nil {
 		n.t.Fatal(err)

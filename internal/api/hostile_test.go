@@ -71,7 +71,7 @@ func TestHostile(t *testing.T) {
 			}
 		})
 	}
-	if _, err := dial(t, s.socket).Status(t.Context()); err != nil {
+	if err := reach(t.Context(), dial(t, s.socket)); err != nil {
 		t.Error(err)
 	}
 }
@@ -97,7 +97,7 @@ func TestFlood(t *testing.T) {
 	if used := after.TotalAlloc - before.TotalAlloc; used > 8<<20 {
 		t.Errorf("%d bytes were allocated", used)
 	}
-	if _, err := dial(t, s.socket).Status(t.Context()); err != nil {
+	if err := reach(t.Context(), dial(t, s.socket)); err != nil {
 		t.Error(err)
 	}
 }
@@ -127,7 +127,7 @@ func TestPanic(t *testing.T) {
 			t.Errorf("after %d: the stream is complete", after)
 		}
 	}
-	if _, err := c.Status(t.Context()); err != nil {
+	if err := reach(t.Context(), c); err != nil {
 		t.Error(err)
 	}
 }

@@ -16,9 +16,6 @@ func routes() []route {
 	thePath := param{name: "path", kind: "string", required: true}
 	follow := param{name: "follow", kind: "boolean"}
 	all := []route{
-		{method: "GET", path: "/v1/status", answer: Status{}, serve: (*call).status},
-		{method: "GET", path: "/v1/nodes", params: []param{path}, answer: []Node{}, serve: (*call).nodes},
-		{method: "GET", path: "/v1/explain", params: []param{thePath}, answer: Explanation{}, serve: (*call).explain},
 		{method: "GET", path: "/v1/events", stream: true, answer: event.Event{}, serve: (*call).events, params: []param{
 			{name: "after", kind: "integer"}, {name: "epoch", kind: "string"}, {name: "last", kind: "integer"},
 			{name: "type", kind: "string", repeated: true}, path, follow}},
@@ -33,35 +30,6 @@ func routes() []route {
 	}
 	return slices.Concat(all, agentRoutes(), beliefRoutes(), vitalsRoutes(), drainRoutes(), patrolRoutes(),
 		taskRoutes(), orderRoutes(), farewellRoutes(), unfinishedRoutes())
-}
-
-func (c *call) status() error {
-	st, err := c.service.Status(c.r.Context())
-	if err != nil {
-		return err
-	}
-	if st.Summary == nil {
-		st.Summary = map[string]int{}
-	}
-	return c.answer(st)
-}
-
-func (c *call) nodes() error {
-	nodes, err := c.service.Nodes(c.r.Context(), c.query.text("path"))
-	if err != nil {
-		return err
-	}
-	return c.answer(orEmpty(nodes))
-}
-
-func (c *call) explain() error {
-	x, err := c.service.Explain(c.r.Context(), c.query.text("path"))
-	if err != nil {
-		return err
-	}
-	x.Evidence, x.History, x.Tail, x.Claims = orEmpty(x.Evidence), orEmpty(x.History), orEmpty(x.Tail),
-		orEmpty(x.Claims)
-	return c.answer(x)
 }
 
 func (c *call) act() error {

@@ -43,7 +43,7 @@ func TestOtherUser(t *testing.T) {
 			t.Errorf("mode %o: %v\n%s", mode, err, out)
 		}
 	}
-	if _, err := dial(t, path).Status(t.Context()); err != nil {
+	if err := reach(t.Context(), dial(t, path)); err != nil {
 		t.Error(err)
 	}
 }
@@ -54,7 +54,7 @@ func TestOtherUserAsks(t *testing.T) {
 	if path == "" {
 		return
 	}
-	_, err := dial(t, path).Status(t.Context())
+	err := reach(t.Context(), dial(t, path))
 	if err == nil {
 		t.Fatal("answered")
 	}
@@ -75,7 +75,7 @@ func TestOthersSocket(t *testing.T) {
 // whose it was cannot be found out.
 func TestEndedPeer(t *testing.T) {
 	for request, want := range map[string]string{
-		`GET /v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`:                                                         " 200 ",
+		`GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`:                                                   " 200 ",
 		`POST /v1/down HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`: "ended before it was known whose it is",
 	} {
 		path := tempSocket(t)

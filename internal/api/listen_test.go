@@ -206,7 +206,7 @@ func TestSocketDeleted(t *testing.T) {
 		}
 		c.Close()
 		for began := time.Now(); ; time.Sleep(time.Millisecond) {
-			if _, err := c.Status(t.Context()); err == nil {
+			if err := reach(t.Context(), c); err == nil {
 				break
 			} else if time.Since(began) > late {
 				t.Fatal(err)

@@ -18,8 +18,8 @@ func TestLostBeforeTheAnswer(t *testing.T) {
 		call      func(*Client) error
 		want      error
 	}{
-		"read, none after it":    {false, func(c *Client) error { _, err := c.Nodes(t.Context(), ""); return err }, ErrDown},
-		"read, another after it": {true, func(c *Client) error { _, err := c.Nodes(t.Context(), ""); return err }, nil},
+		"read, none after it":    {false, func(c *Client) error { return reach(t.Context(), c) }, ErrDown},
+		"read, another after it": {true, func(c *Client) error { return reach(t.Context(), c) }, nil},
 		"act, another after it":  {true, func(c *Client) error { _, err := c.Act(t.Context(), "app", Stop); return err }, ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {

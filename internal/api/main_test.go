@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -43,7 +44,11 @@ func newServer(d Daemon, p pace) *Server {
 // start serves a Daemon at the path until the test ends; "" makes one.
 func start(t *testing.T, d Daemon, socket string, p pace) started {
 	t.Helper()
-	return startServer(t, newServer(d, p), socket)
+	s := newServer(d, p)
+	for _, path := range []string{"/status", "/nodes", "/explain"} {
+		standIn(s, path)
+	}
+	return startServer(t, s, socket)
 }
 
 // serving has a server serve until the test ends, and returns where.
@@ -99,4 +104,26 @@ func tempSocket(t *testing.T) string {
 
 func numbered(n uint64) event.Event {
 	return event.Event{Seq: n, Time: time.Unix(int64(n), 0).UTC(), Type: event.AgentStarted, Path: "app/db"}
+}
+
+// reach asks a server for anything.
+func reach(ctx context.Context, c *Client) error {
+	return c.call(ctx, http.MethodGet, "/openapi.json", nil, nil, new(any))
+}
+
+// standIn registers a route of a feature that does nothing.
+func standIn(s *Server, path string) {
+	if path == "/explain" {
+		type request struct {
+			Path string `json:"path"`
+		}
+		Route[request, None]{Method: "GET", Path: path, For: People}.Handle(s,
+			func(context.Context, Caller, request) (none None, err error) { return none, nil })
+		return
+	}
+	type request struct {
+		Path string `json:"path,omitempty"`
+	}
+	Route[request, []string]{Method: "GET", Path: path, For: People}.Handle(s,
+		func(context.Context, Caller, request) ([]string, error) { return nil, nil })
 }

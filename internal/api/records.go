@@ -16,9 +16,6 @@ import (
 // with what is known without it. Events and Logs that are to follow end with
 // ErrDown after what is there.
 type Records interface {
-	Status(ctx context.Context) (Status, error)
-	Nodes(ctx context.Context, path string) ([]Node, error)
-	Explain(ctx context.Context, path string) (Explanation, error)
 	Events(ctx context.Context, q event.Query) iter.Seq2[event.Event, error]
 	Logs(ctx context.Context, q LogQuery) iter.Seq2[LogLine, error]
 
@@ -39,7 +36,6 @@ type Records interface {
 
 // recordRoutes are those that Records answers.
 var recordRoutes = map[string]bool{
-	"GET /v1/status": true, "GET /v1/nodes": true, "GET /v1/explain": true,
 	"GET /v1/events": true, "GET /v1/logs": true,
 	"GET /v1/beliefs": true, "GET /v1/beliefs/agent": true, "GET /v1/beliefs/raw": true, "GET /v1/beliefs/export": true,
 	"GET /v1/tasks": true, "GET /v1/task": true, "GET /v1/tasks/export": true,

@@ -23,7 +23,7 @@ type jsonSchema struct {
 	Enum        []string    `json:"enum,omitempty"`
 	Properties  properties  `json:"properties,omitzero"`
 	Required    []string    `json:"required,omitzero"`
-	Closed      *bool       `json:"additionalProperties,omitempty"` // false: there are no others
+	Others      any         `json:"additionalProperties,omitempty"` // false: there are none; or their schema
 }
 
 // properties are those of an object, in the order of its type.
@@ -56,7 +56,7 @@ func (p properties) MarshalJSON() ([]byte, error) {
 type schemaSet map[string]namedSchema
 
 type namedSchema struct {
-	of     reflect.Type
+	of     reflect.Type // nil: the files of the description have it
 	schema *jsonSchema
 }
 
@@ -79,6 +79,8 @@ func (set schemaSet) schemaOf(t reflect.Type) *jsonSchema {
 		return set.schemaOf(t.Elem())
 	case reflect.Slice:
 		return &jsonSchema{Type: "array", Items: set.schemaOf(t.Elem())}
+	case reflect.Map:
+		return &jsonSchema{Type: "object", Others: set.schemaOf(t.Elem())}
 	case reflect.Struct:
 		return &jsonSchema{Ref: "#/components/schemas/" + set.add(t)}
 	case reflect.String:
@@ -104,14 +106,14 @@ func (set schemaSet) add(t reflect.Type) string {
 		name = t.Name()
 	}
 	if known, ok := set[name]; ok {
-		if known.of != t {
+		if known.of != t && known.of != nil {
 			panic(fmt.Sprintf("the schemas of %v and %v have one name", known.of, t))
 		}
 		return name
 	}
 	s := &jsonSchema{
 		Type: "object", Description: self.Tag.Get("doc"), Properties: properties{}, Required: []string{},
-		Closed: new(bool),
+		Others: false,
 	}
 	set[name] = namedSchema{t, s}
 	for _, f := range fieldsOf(t) {

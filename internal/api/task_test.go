@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/api/apitest"
+	"github.com/coppice-dev/coppice/internal/status/statustest"
 	"github.com/coppice-dev/coppice/internal/work"
 )
 
 // manyTasks is a daemon with tasks in an order.
 type manyTasks struct {
-	*apitest.Fleet
+	*statustest.Fleet
 	all   []work.Task
 	asked *[]int // how many each request got
 }

@@ -17,9 +17,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/api/apitest"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/status/statustest"
 )
 
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -40,6 +41,9 @@ func serve(t *testing.T, f api.Daemon) *api.Client {
 	ended := make(chan error, 1)
 	s := api.NewServer(f, slog.New(slog.DiscardHandler))
 	api.Register(s, f)
+	if fleet, ok := f.(interface{ RegisterStatus(*api.Server) }); ok {
+		fleet.RegisterStatus(s)
+	}
 	go func() { ended <- s.Serve(ctx, l) }()
 	c := api.Dial(l.Addr().String())
 	t.Cleanup(func() {
@@ -52,20 +56,20 @@ func serve(t *testing.T, f api.Daemon) *api.Client {
 	return c
 }
 
-func fleet() *apitest.Fleet {
+func fleet() *statustest.Fleet {
 	started := noon.Add(-time.Hour)
 	next := noon.Add(time.Second)
-	f := apitest.New(
-		api.Node{Path: "app", Kind: "supervisor", Strategy: "one_for_one", State: "running", Incarnation: 1, Limit: "5 restarts in 1m0s"},
-		api.Node{Path: "app/db", Kind: "agent", Runtime: "proc", State: "running", PID: 7, Node: "n1", Incarnation: 2, Restarts: 1, InWindow: 1, StartedAt: &started, Uptime: 3600},
-		api.Node{Path: "app/web", Kind: "agent", Runtime: "proc", State: "restarting", Reason: "it always restarts", Incarnation: 3, Restarts: 2, NextAt: &next, LastExit: "exit status 1"},
+	f := statustest.New(
+		status.Node{Path: "app", Kind: "supervisor", Strategy: "one_for_one", State: "running", Incarnation: 1, Limit: "5 restarts in 1m0s"},
+		status.Node{Path: "app/db", Kind: "agent", Runtime: "proc", State: "running", PID: 7, Host: "n1", Incarnation: 2, Restarts: 1, InWindow: 1, StartedAt: &started, Uptime: 3600},
+		status.Node{Path: "app/web", Kind: "agent", Runtime: "proc", State: "restarting", Reason: "it always restarts", Incarnation: 3, Restarts: 2, NextAt: &next, LastExit: "exit status 1"},
 	)
-	f.SetStatus(api.Status{
-		Project: "app", Controller: api.Controller{PID: 1, Node: "n1", Version: "v1", StartedAt: started, Uptime: 3600},
-		Summary: map[string]int{"running": 1, "restarting": 1}, Store: api.Store{Kind: "sqlite", Path: "/p/db", OK: true},
-		Config: api.Config{Path: "/p/coppice.toml", Revision: "abc", LoadedAt: started},
+	f.SetStatus(status.Status{
+		Project: "app", Controller: status.Controller{PID: 1, Host: "n1", Version: "v1", StartedAt: started, Uptime: 3600},
+		Summary: map[string]int{"running": 1, "restarting": 1}, Store: status.Store{Kind: "sqlite", Path: "/p/db", OK: true},
+		Config: status.Config{Path: "/p/coppice.toml", Revision: "abc", LoadedAt: started},
 	})
-	f.SetExplanation(api.Explanation{Node: api.Node{Path: "app/web"}, Rule: "a rule", Evidence: []string{"a", "b"}, Next: "soon", Hint: "wait",
+	f.SetExplanation(status.Explanation{Node: status.Node{Path: "app/web"}, Rule: "a rule", Evidence: []string{"a", "b"}, Next: "soon", Hint: "wait",
 		History: []event.Event{{Seq: 1, Time: noon, Type: event.AgentCrashed, Path: "app/web", Data: json.RawMessage(`{"code":1}`)}}, Tail: []string{"oops"},
 		Claims: []api.Claim{{Incarnation: 3, Time: noon, Revisions: 1, Report: outcome.Report{Kind: "of later", Context: &outcome.Context{Approach: "a"}}}}})
 	return f
@@ -83,15 +87,15 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 	wantStatus, _ := f.Status(ctx)
-	status, err := c.Status(ctx)
-	same("status", status, wantStatus, err)
+	st, err := status.Get.Call(ctx, c, api.None{})
+	same("status", st, wantStatus, err)
 	for _, path := range []string{"", "app/db", "web"} {
 		want, _ := f.Nodes(ctx, path)
-		got, err := c.Nodes(ctx, path)
+		got, err := status.List.Call(ctx, c, status.ListRequest{Path: path})
 		same("nodes "+path, got, want, err)
 	}
 	wantWhy, _ := f.Explain(ctx, "web")
-	why, err := c.Explain(ctx, "web")
+	why, err := status.Explain.Call(ctx, c, status.ExplainRequest{Path: "web"})
 	same("explain", why, wantWhy, err)
 	for _, a := range api.Actions() {
 		if _, err := c.Act(ctx, "app/db", a); err != nil {
@@ -131,18 +135,11 @@ func TestRoundTrip(t *testing.T) {
 
 // Lists are never null, whatever the service returns.
 func TestNoNull(t *testing.T) {
-	f := apitest.New()
+	f := statustest.New()
 	c := serve(t, f)
-	nodes, err := c.Nodes(t.Context(), "")
+	nodes, err := status.List.Call(t.Context(), c, status.ListRequest{})
 	if nodes == nil || len(nodes) != 0 || err != nil {
 		t.Errorf("%#v, %v", nodes, err)
-	}
-	if s, err := c.Status(t.Context()); s.Summary == nil || err != nil {
-		t.Errorf("%#v, %v", s, err)
-	}
-	f.SetNode(api.Node{Path: "app"})
-	if x, err := c.Explain(t.Context(), "app"); x.Evidence == nil || x.History == nil || x.Tail == nil || err != nil {
-		t.Errorf("%#v, %v", x, err)
 	}
 }
 
@@ -154,9 +151,9 @@ func TestErrorsSurvive(t *testing.T) {
 	for _, want := range []error{api.ErrNotFound, api.ErrConflict, api.ErrInvalid, api.ErrStopping, other} {
 		f.SetError(fmt.Errorf("app/db: %w", want))
 		errs := map[string]error{}
-		_, errs["status"] = c.Status(ctx)
-		_, errs["nodes"] = c.Nodes(ctx, "")
-		_, errs["explain"] = c.Explain(ctx, "app")
+		_, errs["status"] = status.Get.Call(ctx, c, api.None{})
+		_, errs["nodes"] = status.List.Call(ctx, c, status.ListRequest{})
+		_, errs["explain"] = status.Explain.Call(ctx, c, status.ExplainRequest{Path: "app"})
 		_, errs["act"] = c.Act(ctx, "app", api.Stop)
 		errs["down"] = c.Down(ctx, false)
 		for _, err := range c.Events(ctx, event.Query{Follow: true}) {
@@ -198,7 +195,7 @@ func TestNobodyListens(t *testing.T) {
 	os.WriteFile(stale, nil, 0o600)
 	for _, socket := range []string{filepath.Join(dir, "none.sock"), filepath.Join(dir, "nodir", "x.sock"), stale, filepath.Join(stale, "x.sock")} {
 		c := api.Dial(socket)
-		_, err := c.Status(t.Context())
+		_, err := status.Get.Call(t.Context(), c, api.None{})
 		if !errors.Is(err, api.ErrDown) || !strings.Contains(err.Error(), "coppice up") || !strings.Contains(err.Error(), socket) {
 			t.Errorf("%s: %v", socket, err)
 		}
@@ -252,7 +249,7 @@ func TestOtherServer(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); srv.Serve(l) }()
 		c := api.Dial(l.Addr().String())
-		if _, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), "version") {
+		if _, err := status.Get.Call(t.Context(), c, api.None{}); err == nil || !strings.Contains(err.Error(), "version") {
 			t.Errorf("%s: %v", name, err)
 		}
 		c.Close()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // environ is that of an incarnation of an agent that is keeping its token.
@@ -53,7 +54,7 @@ func TestAgentOutcome(t *testing.T) {
 		"--until", "task=T12", "--discovery", "client.go is generated", "--discovery", "nobody \x1b[2J tests it", "--recommendation", "wait", "--explored", "client.go", "--dependency", "protoc", "--notes", "n")
 	f.crash()
 	f.do("up", "-d")
-	var x api.Explanation
+	var x status.Explanation
 	if err := json.Unmarshal([]byte(f.do("explain", "a", "--json")), &x); err != nil {
 		t.Fatal(err)
 	}

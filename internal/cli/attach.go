@@ -15,6 +15,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 func newAttach(s *streams) *cobra.Command {
@@ -43,7 +44,7 @@ Any number may watch an agent, and one may type.`,
 // enough, and leaves the terminal as it was.
 func attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.File, out, messages io.Writer) error {
 	// A path that leads nowhere must not flash the screen.
-	nodes, err := c.Nodes(ctx, path)
+	nodes, err := status.List.Call(ctx, c, status.ListRequest{Path: path})
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 }
 
 // attachable fails with the reason why there is no terminal to attach to.
-func attachable(n api.Node) error {
+func attachable(n status.Node) error {
 	switch {
 	case n.Kind != "agent":
 		return fmt.Errorf("%s is a %s and has no terminal; coppice attach takes an agent: %w", n.Path, n.Kind,

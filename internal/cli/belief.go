@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
@@ -270,7 +271,7 @@ of each agent it is what was there at one moment.`,
 }
 
 func export(ctx context.Context, s *streams, c *api.Client, path string) (belief.Document, error) {
-	status, err := c.Status(ctx)
+	status, err := status.Get.Call(ctx, c, api.None{})
 	if err != nil {
 		return belief.Document{}, err
 	}
@@ -405,7 +406,7 @@ func readDocument(stdin *os.File, path string) (belief.Document, error) {
 
 // compare says what is to change for the beliefs to be those of a document.
 func compare(ctx context.Context, c *api.Client, doc belief.Document) (diffs []belief.Difference, err error) {
-	status, err := c.Status(ctx)
+	status, err := status.Get.Call(ctx, c, api.None{})
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // fleet is a project with a daemon, driven by the commands that a user has.
@@ -102,7 +103,7 @@ func (f *fleet) dial() *api.Client {
 	return api.Dial(socket)
 }
 
-func (f *fleet) node(path string) (n api.Node) {
+func (f *fleet) node(path string) (n status.Node) {
 	f.t.Helper()
 	if err := f.ask(func(ctx context.Context, c *api.Client) (err error) {
 		n, err = nodeOf(ctx, c, path)
@@ -113,23 +114,23 @@ func (f *fleet) node(path string) (n api.Node) {
 	return n
 }
 
-func nodeOf(ctx context.Context, c *api.Client, path string) (api.Node, error) {
-	nodes, err := c.Nodes(ctx, "")
+func nodeOf(ctx context.Context, c *api.Client, path string) (status.Node, error) {
+	nodes, err := status.List.Call(ctx, c, status.ListRequest{})
 	if err != nil {
-		return api.Node{}, err
+		return status.Node{}, err
 	}
 	for _, n := range nodes {
 		if n.Path == path {
 			return n, nil
 		}
 	}
-	return api.Node{}, fmt.Errorf("no node %s in %v", path, nodes)
+	return status.Node{}, fmt.Errorf("no node %s in %v", path, nodes)
 }
 
-func (f *fleet) status() (s api.Status) {
+func (f *fleet) status() (s status.Status) {
 	f.t.Helper()
 	if err := f.ask(func(ctx context.Context, c *api.Client) (err error) {
-		s, err = c.Status(ctx)
+		s, err = status.Get.Call(ctx, c, api.None{})
 		return err
 	}); err != nil {
 		f.t.Fatal(err)
@@ -154,7 +155,7 @@ func (f *fleet) crash() {
 }
 
 // awaitState waits for a node's state, by the events that lead to it.
-func (f *fleet) awaitState(path, state string) (n api.Node) {
+func (f *fleet) awaitState(path, state string) (n status.Node) {
 	f.t.Helper()
 	if err := f.ask(func(ctx context.Context, c *api.Client) error {
 		for _, err := range c.Events(ctx, event.Query{Follow: true}) {
@@ -238,7 +239,7 @@ func TestDaemonIsKilled(t *testing.T) {
 	f.do("start", "t/stopped")
 	f.do("reset", "t/limited")
 	f.do("start", "t/brief") // temporary, and forgotten by its supervisor
-	f.awaitNode("t/brief", "the end of another life", func(n api.Node) bool {
+	f.awaitNode("t/brief", "the end of another life", func(n status.Node) bool {
 		return n.State == "stopped" && n.Incarnation == 2 && n.LastExit == "normal"
 	})
 	if n := f.node("t/stopped"); n.State != "running" {

@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 func newDown(s *streams) *cobra.Command {
@@ -33,7 +34,7 @@ and exits with 0 if there is nothing to stop.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			return r.ask(func(ctx context.Context, c *api.Client) error {
-				st, err := c.Status(ctx)
+				st, err := status.Get.Call(ctx, c, api.None{})
 				if errors.Is(err, api.ErrDown) {
 					return r.alreadyDown(ctx, s, keep)
 				}
@@ -136,7 +137,7 @@ func untilDown(ctx context.Context, c *api.Client, pid int) error {
 	silent := false
 	for patience := time.Now().Add(10 * time.Second); ; {
 		if !silent {
-			st, err := c.Status(ctx)
+			st, err := status.Get.Call(ctx, c, api.None{})
 			silent = errors.Is(err, api.ErrDown) || err == nil && st.Controller.PID != pid
 			patience = time.Now().Add(10 * time.Second)
 		}

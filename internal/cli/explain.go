@@ -10,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -25,7 +26,7 @@ its check. Its last events and the end of its output follow.`,
 		Args: onePath,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
-				x, err := c.Explain(ctx, args[0])
+				x, err := status.Explain.Call(ctx, c, status.ExplainRequest{Path: args[0]})
 				if err != nil {
 					return err
 				}
@@ -43,7 +44,7 @@ its check. Its last events and the end of its output follow.`,
 	return cmd
 }
 
-func explainLines(x api.Explanation, now time.Time, p paint) []string {
+func explainLines(x status.Explanation, now time.Time, p paint) []string {
 	n := x.Node
 	is, at := "is ", since(x)
 	if !at.IsZero() {
@@ -101,7 +102,7 @@ func explainLines(x api.Explanation, now time.Time, p paint) []string {
 
 // since is when a node came into its state: its start if it runs, the last
 // thing that happened to it if not; zero if that is not known.
-func since(x api.Explanation) time.Time {
+func since(x status.Explanation) time.Time {
 	switch {
 	case shownState(x.Node) == needsInput:
 		return x.Node.NeedsInput.At
@@ -125,10 +126,10 @@ func clock(at, now time.Time) string {
 }
 
 // whatItIs is what does not change about a node, and its counters.
-func whatItIs(n api.Node) string {
+func whatItIs(n status.Node) string {
 	parts := []string{n.Kind}
 	for _, part := range []struct{ format, value string }{
-		{"%s", n.Strategy}, {"in %s", n.Runtime}, {"on %s", n.Node}, {"as user %s", proc.Plain(n.User)},
+		{"%s", n.Strategy}, {"in %s", n.Runtime}, {"on %s", n.Host}, {"as user %s", proc.Plain(n.User)},
 	} {
 		if part.value != "" {
 			parts = append(parts, fmt.Sprintf(part.format, part.value))

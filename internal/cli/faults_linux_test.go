@@ -18,6 +18,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
@@ -42,18 +43,18 @@ func (f *fleet) client() *api.Client {
 }
 
 // peek is a node as it is now; zero if the daemon does not answer.
-func peek(t *testing.T, c *api.Client, path string) (n api.Node) {
+func peek(t *testing.T, c *api.Client, path string) (n status.Node) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	nodes, err := c.Nodes(ctx, path)
+	nodes, err := status.List.Call(ctx, c, status.ListRequest{Path: path})
 	if err != nil || len(nodes) == 0 {
-		return api.Node{}
+		return status.Node{}
 	}
 	return nodes[0]
 }
 
 // crashAgain kills an agent and waits for its successor.
-func (f *fleet) crashAgain(c *api.Client, path string) api.Node {
+func (f *fleet) crashAgain(c *api.Client, path string) status.Node {
 	f.t.Helper()
 	before := peek(f.t, c, path)
 	if before.State != "running" || before.PID <= 0 {
@@ -62,7 +63,7 @@ func (f *fleet) crashAgain(c *api.Client, path string) api.Node {
 	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
 		f.t.Fatal(err)
 	}
-	var after api.Node
+	var after status.Node
 	until(f.t, "the successor of "+path, func() bool {
 		after = peek(f.t, c, path)
 		return after.State == "running" && after.Incarnation == before.Incarnation+1 && after.PID > 0

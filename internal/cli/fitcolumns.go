@@ -5,8 +5,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
-
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 const (
@@ -18,7 +17,7 @@ const (
 // fitColumns makes room in a table that is always as wide as the screen: names,
 // in the first column, are shortened so that what follows can be seen, and where
 // that is not enough some of the columns after them go. Texts are cut by the table.
-func fitColumns(nodes []api.Node, columns []column, width int) []column {
+func fitColumns(nodes []status.Node, columns []column, width int) []column {
 	if width <= 0 || len(columns) == 0 {
 		return columns
 	}
@@ -55,6 +54,6 @@ func fitColumns(nodes []api.Node, columns []column, width int) []column {
 		return columns
 	}
 	columns = slices.Clone(columns)
-	columns[0].text = func(i int, n api.Node, now time.Time) string { return shorten(names.text(i, n, now), room) }
+	columns[0].text = func(i int, n status.Node, now time.Time) string { return shorten(names.text(i, n, now), room) }
 	return columns
 }

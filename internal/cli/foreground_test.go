@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // A run answers to the same commands as a daemon.
@@ -28,7 +28,7 @@ func TestRunAnswers(t *testing.T) {
 	r.out.awaitText(t, "t/b | up ")
 	if n := f.node("t/a"); n.State != "running" || n.Incarnation != 1 || n.PID == 0 {
 		t.Errorf("a: %+v", n)
-	} else if used := new(meter).sample([]api.Node{n}, api.Controller{Node: n.Node})["t/a"]; used.memory < 6<<20 {
+	} else if used := new(meter).sample([]status.Node{n}, status.Controller{Host: n.Host})["t/a"]; used.memory < 6<<20 {
 		t.Errorf("a and its shim have %s of memory", used.bytes()) // it is a shell
 	}
 	if out := f.do("logs", "b"); !strings.HasPrefix(out, "up ") {

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // sockets are all that a fleet listens on, by their names below its state.
@@ -122,14 +123,14 @@ func TestGarbageOnAllSockets(t *testing.T) {
 	if now := rss(t, pid); now > used+64<<10 {
 		t.Errorf("the daemon had %d KiB and has %d", used, now)
 	}
-	if after := f.nodes(); !slices.EqualFunc(before, after, func(a, b api.Node) bool {
+	if after := f.nodes(); !slices.EqualFunc(before, after, func(a, b status.Node) bool {
 		return a.PID == b.PID && a.Incarnation == b.Incarnation && a.State == b.State
 	}) {
 		t.Errorf("before: %+v\nafter: %+v", before, after)
 	}
 }
 
-func (f *fleet) nodes() (nodes []api.Node) {
+func (f *fleet) nodes() (nodes []status.Node) {
 	f.t.Helper()
 	if err := json.Unmarshal([]byte(f.do("ps", "--json")), &nodes); err != nil {
 		f.t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // idler is an agent that does nothing.
@@ -79,7 +79,7 @@ func TestIdleOutlivesDaemon(t *testing.T) {
 			if err := json.Unmarshal(e.Data, &data); err != nil || e.Incarnation != n.Incarnation {
 				t.Fatalf("%+v: %v", e, err)
 			}
-			var status api.Status
+			var status status.Status
 			if err := json.Unmarshal([]byte(f.do("status", "--json")), &status); err != nil {
 				t.Fatal(err)
 			}

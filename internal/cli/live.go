@@ -21,6 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -158,7 +159,7 @@ func (v *liveView) remember(e supervisor.Event) {
 }
 
 // final brings what was last seen of a child to its end.
-func (v *liveView) final(n *api.Node) {
+func (v *liveView) final(n *status.Node) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	n.State, n.NextAt = stateStopped, nil
@@ -182,7 +183,7 @@ func (v *liveView) final(n *api.Node) {
 }
 
 // nodes is the tree as it is now; nothing once it has ended.
-func (v *liveView) nodes(c *daemon.Controller) []api.Node {
+func (v *liveView) nodes(c *daemon.Controller) []status.Node {
 	all, err := c.Model().Nodes(context.Background(), "")
 	if err != nil || len(all) <= 1 {
 		return nil
@@ -196,8 +197,8 @@ func (v *liveView) nodes(c *daemon.Controller) []api.Node {
 }
 
 // keepLimits gives nodes whose supervisor has ended the limit that they had in the picture before.
-func keepLimits(nodes, before []api.Node) {
-	had := make(map[string]api.Node, len(before))
+func keepLimits(nodes, before []status.Node) {
+	had := make(map[string]status.Node, len(before))
 	for _, n := range before {
 		had[n.Path] = n
 	}
@@ -277,7 +278,7 @@ func (v *liveView) close(summary []string) error {
 type liveModel struct {
 	view          *liveView
 	fleet         *daemon.Controller
-	nodes         []api.Node
+	nodes         []status.Node
 	began         time.Time
 	width, height int
 	ended         bool

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/term"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // screen is a terminal that somebody looks at: a pane of a tmux of its own.
@@ -256,7 +256,7 @@ func TestLiveSizes(t *testing.T) {
 	t.Parallel()
 	f := shopFleet()
 	for i := range 20 {
-		f.data.nodes = append(f.data.nodes, api.Node{Path: fmt.Sprintf("t/%s%d", strings.Repeat("long-", 10), i), Kind: "agent", State: stateRunning, InWindow: 345, LimitMax: 400, LimitCounts: "starts", Uptime: 3600})
+		f.data.nodes = append(f.data.nodes, status.Node{Path: fmt.Sprintf("t/%s%d", strings.Repeat("long-", 10), i), Kind: "agent", State: stateRunning, InWindow: 345, LimitMax: 400, LimitCounts: "starts", Uptime: 3600})
 	}
 	stop, _ := newStopper()
 	v := newLiveView(nil, nil, stop)

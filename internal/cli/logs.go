@@ -16,6 +16,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -159,7 +160,7 @@ func newLogPrinter(ctx context.Context, c *api.Client, s *streams, q api.LogQuer
 	}
 	agents := 0
 	for _, path := range paths {
-		nodes, err := c.Nodes(ctx, path)
+		nodes, err := status.List.Call(ctx, c, status.ListRequest{Path: path})
 		if err != nil {
 			return nil, err
 		}

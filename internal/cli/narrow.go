@@ -5,8 +5,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
-
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // expendable are the columns that a list of nodes gives up first where there is
@@ -20,7 +19,7 @@ const sentence = 30
 // width, 0 if there is no bound: where it is too wide, those go first that say
 // nothing, then those that are expendable. NEXT goes only if it says nothing.
 // Text in front of other columns gets no more than its share.
-func narrow(nodes []api.Node, columns []column, width int) []column {
+func narrow(nodes []status.Node, columns []column, width int) []column {
 	if width <= 0 {
 		return columns
 	}
@@ -51,7 +50,7 @@ func narrow(nodes []api.Node, columns []column, width int) []column {
 	for i, c := range columns[:max(0, len(columns)-1)] {
 		if text(c) {
 			room := widths[c.name] - 2 + max(0, width-taken)
-			columns[i].text = func(i int, n api.Node, now time.Time) string {
+			columns[i].text = func(i int, n status.Node, now time.Time) string {
 				return ansi.Truncate(c.text(i, n, now), room, "…")
 			}
 		}

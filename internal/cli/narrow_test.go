@@ -8,6 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // On a narrow terminal a list keeps what somebody looks for: the state, the
@@ -44,7 +45,7 @@ func TestNarrow(t *testing.T) {
 			}
 		}
 	}
-	pools := []api.Node{
+	pools := []status.Node{
 		{Path: "t", Kind: "supervisor", State: "running"},
 		{Path: "t/a", Kind: "agent", State: "stopped", Reason: strings.Repeat("so long ", 20)},
 		{Path: "t/p", Kind: "supervisor", State: "running", Pool: &api.Pool{Size: 3, Max: 5}},

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 const readyNotify = `ready = { notify = true }`
@@ -61,7 +61,7 @@ func TestWatchdogFrozen(t *testing.T) {
 	if err := syscall.Kill(n.PID, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	f.awaitNode("t/a", "comes back", func(n api.Node) bool { return n.State == "running" && n.Incarnation == 2 })
+	f.awaitNode("t/a", "comes back", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
 	crashes := f.events(event.AgentCrashed, "t/a")
 	if len(crashes) != 1 {
 		t.Fatalf("crashes: %v", crashes)
@@ -78,7 +78,7 @@ func TestWatchdogFrozen(t *testing.T) {
 }
 
 // awaitStatus waits until an agent that runs says something.
-func (f *fleet) awaitStatus(path, status string) (n api.Node) {
+func (f *fleet) awaitStatus(path, status string) (n status.Node) {
 	f.t.Helper()
 	until(f.t, path+" to say "+status, func() bool {
 		n = f.node(path)
@@ -144,7 +144,7 @@ func TestWatchdogWithoutDaemon(t *testing.T) {
 		if n := f.node("t/a"); n.PID != before.PID {
 			t.Errorf("after the daemon was frozen: %+v", n)
 		}
-		f.awaitNode("t/a", "is condemned in the end", func(n api.Node) bool { return n.State == "running" && n.Incarnation == 2 })
+		f.awaitNode("t/a", "is condemned in the end", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
 		if n := f.node("t/b"); n.PID != pulse.PID || n.State != "running" {
 			t.Errorf("who was never silent: %+v", n)
 		}
@@ -162,14 +162,14 @@ func TestAnnouncedEnd(t *testing.T) {
 		f := fleetIn(t, dir, agentTOML("a", script, append(keys, `notify = true`)...))
 		f.do("up", "-d")
 		say("STATUS=that was it", "STOPPING=1", "exit 0")
-		f.awaitNode("t/a", "ends", func(n api.Node) bool { return n.Incarnation == 2 && n.State == "running" })
+		f.awaitNode("t/a", "ends", func(n status.Node) bool { return n.Incarnation == 2 && n.State == "running" })
 		if n := f.node("t/a"); n.StatusText != "" {
 			t.Errorf("its successor says what it has said: %+v", n)
 		}
 		say("STOPPING=1\nERRNO=28\nSTATUS=no space", "exit 4")
-		f.awaitNode("t/a", "fails", func(n api.Node) bool { return n.Incarnation == 3 && n.State == "running" })
+		f.awaitNode("t/a", "fails", func(n status.Node) bool { return n.Incarnation == 3 && n.State == "running" })
 		say("WATCHDOG=trigger")
-		f.awaitNode("t/a", "is condemned", func(n api.Node) bool { return n.Incarnation == 4 && n.State == "running" })
+		f.awaitNode("t/a", "is condemned", func(n status.Node) bool { return n.Incarnation == 4 && n.State == "running" })
 		if exits := f.events(event.AgentExited, "t/a"); len(exits) != 1 {
 			t.Errorf("exits: %v", exits)
 		} else if _, data := failure(t, exits[0]); data["announced"] != true || data["status_text"] != "that was it" || data["exit"] != "normal" {
@@ -209,7 +209,7 @@ func TestCoppiceInCoppice(t *testing.T) {
 
 	// It ends when it is asked to, by somebody else.
 	inner.do("down")
-	n = f.awaitNode("t/inner", "comes back", func(n api.Node) bool { return n.State == "running" && n.Incarnation == 2 })
+	n = f.awaitNode("t/inner", "comes back", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
 	if exits := f.events(event.AgentExited, "t/inner"); len(exits) != 1 {
 		t.Errorf("exits: %v", exits)
 	} else if _, data := failure(t, exits[0]); data["announced"] != true {
@@ -220,7 +220,7 @@ func TestCoppiceInCoppice(t *testing.T) {
 	if err := syscall.Kill(n.PID, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	f.awaitNode("t/inner", "is replaced", func(n api.Node) bool { return n.State == "running" && n.Incarnation == 3 })
+	f.awaitNode("t/inner", "is replaced", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 3 })
 	crashes := f.events(event.AgentCrashed, "t/inner")
 	if len(crashes) != 1 {
 		t.Fatalf("crashes: %v", crashes)

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // offlineFleet is a fleet that has run, and of which there is something to show.
@@ -65,7 +65,7 @@ func (f *fleet) checkOffline(fate string) {
 		}
 	}
 	out, _ := coppice(f.t, f.dir, 69, "status", "--json")
-	var st api.Status
+	var st status.Status
 	if err := json.Unmarshal([]byte(out), &st); err != nil || st.Project != "t" || st.Controller.PID != 0 || st.Inbox.Questions != 1 {
 		f.t.Errorf("status: %v: %s", err, out)
 	}
@@ -99,7 +99,7 @@ func (f *fleet) stateFiles() (all string) {
 func (f *fleet) states() map[string]string {
 	f.t.Helper()
 	out, _ := coppice(f.t, f.dir, 0, "ps", "--json")
-	var nodes []api.Node
+	var nodes []status.Node
 	if err := json.Unmarshal([]byte(out), &nodes); err != nil {
 		f.t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package cli
 import (
 	"os"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // paint colours text, or leaves it as it is.
@@ -33,7 +33,7 @@ const (
 	stateStopped   = "stopped"
 	stateWaiting   = "waiting"
 	stateSuspended = "suspended"
-	stateDegraded  = api.Degraded
+	stateDegraded  = status.Degraded
 )
 
 // What is shown instead of the state of an agent that runs, where it matters more.
@@ -45,11 +45,11 @@ const (
 )
 
 // shownState is the state of a node as people see it.
-func shownState(n api.Node) string {
+func shownState(n status.Node) string {
 	switch {
 	case n.Aide != nil && n.State == stateStopped:
 		return n.Aide.State // idle, done, stopped
-	case n.Loop == api.CrashLoop:
+	case n.Loop == status.CrashLoop:
 		return crashLoop
 	case n.State != stateRunning:
 	case n.NeedsInput != nil:

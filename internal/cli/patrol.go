@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 func newPatrol(s *streams) *cobra.Command {
@@ -48,7 +49,7 @@ the file is at fault: what runs is then compared with the last version that was 
 // refusedFile is the error that what a round was about is not what the file says
 // now, as that is at fault.
 func refusedFile(ctx context.Context, c *api.Client) error {
-	st, err := c.Status(ctx)
+	st, err := status.Get.Call(ctx, c, api.None{})
 	if err == nil && st.Config.LastError != "" {
 		var lines []string
 		for line := range strings.SplitSeq(st.Config.LastError, "\n") {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // What ends is acted on when it ends, and what follows from that as well: the
@@ -22,7 +22,7 @@ func TestExitNeedsNoRound(t *testing.T) {
 				agentTOML("a", `exec sleep 1000`, `runtime = "`+runtime+`"`, `backoff = "none"`),
 				agentTOML("b", `exec sleep 1000`, `runtime = "`+runtime+`"`, `depends_on = ["a"]`))
 			f.do("up", "-d")
-			kill := func(n api.Node) {
+			kill := func(n status.Node) {
 				if n.PID <= 1 || syscall.Kill(n.PID, syscall.SIGKILL) != nil {
 					t.Fatalf("it cannot be killed: %+v", n)
 				}
@@ -33,12 +33,12 @@ func TestExitNeedsNoRound(t *testing.T) {
 					t.Fatalf("before its end it is %+v, want incarnation %d", was, n)
 				}
 				kill(was)
-				f.awaitNode("t/a", "the next incarnation", func(now api.Node) bool { return now.State == "running" && now.Incarnation == n+1 })
+				f.awaitNode("t/a", "the next incarnation", func(now status.Node) bool { return now.State == "running" && now.Incarnation == n+1 })
 			}
 			kill(f.node("t/a"))
 			f.awaitState("t/a", "quarantined")
 			f.do("reset", "t/a")
-			f.awaitNode("t/a", "started by hand", func(now api.Node) bool { return now.State == "running" && now.Incarnation == 5 })
+			f.awaitNode("t/a", "started by hand", func(now status.Node) bool { return now.State == "running" && now.Incarnation == 5 })
 			if b := f.node("t/b"); b.State != "running" || b.Incarnation != 1 {
 				t.Errorf("its sibling is %+v", b)
 			}

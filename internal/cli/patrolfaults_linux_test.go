@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // A file that is gone changes nothing, and the daemon is still to be asked; when
@@ -97,7 +97,7 @@ func TestStrangers(t *testing.T) {
 	if out := f.do("patrol", "--dry-run"); strings.Contains(out, "t/") {
 		t.Errorf("another round would do: %s", out)
 	}
-	for _, was := range []api.Node{a, b} {
+	for _, was := range []status.Node{a, b} {
 		if n := f.node(was.Path); n.PID != was.PID || n.State != "running" {
 			t.Errorf("%+v, before %+v", n, was)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // keeping is an agent that leaves its token where a test finds it.
@@ -128,7 +129,7 @@ func TestAskAndDie(t *testing.T) {
 			t.Errorf("%s does not say %q:\n%s", args, want, out)
 		}
 	}
-	if s := f.status(); s.NeedsInput != 1 || s.Inbox != (api.Inbox{Questions: 1}) || s.Summary["running"] != 1 {
+	if s := f.status(); s.NeedsInput != 1 || s.Inbox != (status.Inbox{Questions: 1}) || s.Summary["running"] != 1 {
 		t.Errorf("%+v", s)
 	}
 	if err := syscall.Kill(-n.PID, syscall.SIGKILL); err != nil {
@@ -338,7 +339,7 @@ func TestStaleMail(t *testing.T) {
 			t.Errorf("%s: %s", verb, out)
 		}
 	}
-	if s := f.status(); s.Inbox != (api.Inbox{}) {
+	if s := f.status(); s.Inbox != (status.Inbox{}) {
 		t.Errorf("%+v", s.Inbox)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // works is an instance that learns that it is to finish when it is nudged, and
@@ -70,7 +71,7 @@ func (f *fleet) awaitInstances(want string) {
 
 func (f *fleet) awaitPool(what string, done func(api.Pool) bool) {
 	f.t.Helper()
-	f.awaitNode("t/w", what, func(n api.Node) bool { return n.Pool != nil && done(*n.Pool) })
+	f.awaitNode("t/w", what, func(n status.Node) bool { return n.Pool != nil && done(*n.Pool) })
 }
 
 // living is how many processes of instances there are, of whoever.
@@ -545,7 +546,7 @@ func TestPoolsDoc(t *testing.T) {
 		done, _ := filepath.Glob(filepath.Join(dir, "done", "*"))
 		return len(done) == 6
 	})
-	f.awaitNode("t/worker", "is as small as it may be", func(n api.Node) bool { return n.Pool.Size == 1 && n.Pool.Instances == 1 })
+	f.awaitNode("t/worker", "is as small as it may be", func(n status.Node) bool { return n.Pool.Size == 1 && n.Pool.Instances == 1 })
 	if n := f.node("t/worker/worker-1"); n.Incarnation != 1 || n.Drain != nil {
 		t.Errorf("the first one is %+v", n)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // statusField is a field of /proc/PID/status.
@@ -60,7 +60,7 @@ func TestNoNewPrivileges(t *testing.T) {
 	}
 	f.rewrite(agents("")...)
 	f.do("reload")
-	n := f.awaitNode("t/pipes", "is restarted", func(n api.Node) bool {
+	n := f.awaitNode("t/pipes", "is restarted", func(n status.Node) bool {
 		return n.State == "running" && n.Incarnation == 2
 	})
 	if got := statusField(t, n.PID, "NoNewPrivs"); got != "0" {

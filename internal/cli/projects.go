@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -108,7 +109,7 @@ func askProject(ctx context.Context, o daemon.Opened) *runningProject {
 		client = api.DialFrom(socket, ownToken())
 	}
 	defer client.Close()
-	st, err := client.Status(ctx)
+	st, err := status.Get.Call(ctx, client, api.None{})
 	switch {
 	case errors.Is(err, api.ErrDown):
 		p.Error = "starts, or ends"

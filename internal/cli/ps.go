@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 func newPs(s *streams) *cobra.Command {
@@ -35,7 +36,7 @@ that does not answer within 3 s is shown with the reason.`,
 				return s.listProjects(asJSON)
 			}
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
-				nodes, err := c.Nodes(ctx, strings.Join(args, ""))
+				nodes, err := status.List.Call(ctx, c, status.ListRequest{Path: strings.Join(args, "")})
 				if err != nil {
 					return err
 				}
@@ -57,10 +58,10 @@ that does not answer within 3 s is shown with the reason.`,
 
 func psColumns() []column {
 	return []column{
-		{"PATH", func(_ int, n api.Node, _ time.Time) string { return proc.Plain(n.Path) }},
-		{"KIND", func(_ int, n api.Node, _ time.Time) string { return proc.Plain(n.Kind) }},
+		{"PATH", func(_ int, n status.Node, _ time.Time) string { return proc.Plain(n.Path) }},
+		{"KIND", func(_ int, n status.Node, _ time.Time) string { return proc.Plain(n.Kind) }},
 		stateColumn(),
-		{"PID", func(_ int, n api.Node, _ time.Time) string {
+		{"PID", func(_ int, n status.Node, _ time.Time) string {
 			if n.PID == 0 {
 				return "-"
 			}

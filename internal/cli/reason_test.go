@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // TestReasonOfCrashLoop checks that an agent in a crash loop is explained by its last
@@ -13,7 +13,7 @@ import (
 func TestReasonOfCrashLoop(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	n := api.Node{Kind: "agent", State: stateRunning, Loop: api.CrashLoop, Reason: "it always restarts", LastExit: "exit code 3", Failed: true}
+	n := status.Node{Kind: "agent", State: stateRunning, Loop: status.CrashLoop, Reason: "it always restarts", LastExit: "exit code 3", Failed: true}
 	if got := reasonColumn().text(0, n, now); got != "its last exit: exit code 3" {
 		t.Errorf("REASON: %q", got)
 	}
@@ -21,7 +21,7 @@ func TestReasonOfCrashLoop(t *testing.T) {
 		t.Errorf("NEXT: %q", got)
 	}
 	n.State = "restarting"
-	if at := since(api.Explanation{Node: n, History: []event.Event{{Time: now}}}); !at.IsZero() {
+	if at := since(status.Explanation{Node: n, History: []event.Event{{Time: now}}}); !at.IsZero() {
 		t.Errorf("in a crash loop since %v", at)
 	}
 }

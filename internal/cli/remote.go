@@ -22,6 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // remote is the project that a command is about, and whose daemon it asks.
@@ -203,7 +204,7 @@ func (r *remote) completePath(many bool) cobra.CompletionFunc {
 		defer client.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		nodes, err := client.Nodes(ctx, "")
+		nodes, err := status.List.Call(ctx, client, status.ListRequest{})
 		if err != nil {
 			return nil, nothing
 		}

@@ -16,17 +16,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/api/apitest"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/status/statustest"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // aFleet is a fleet in which there is something of everything.
-func aFleet() *apitest.Fleet {
+func aFleet() *statustest.Fleet {
 	started := time.Now().Add(-time.Hour)
 	next := time.Now().Add(time.Hour + 30*time.Second)
-	agent := func(path, state string) api.Node {
-		return api.Node{Path: path, Kind: "agent", Runtime: "proc", State: state, Node: "n1", LimitMax: -1}
+	agent := func(path, state string) status.Node {
+		return status.Node{Path: path, Kind: "agent", Runtime: "proc", State: state, Host: "n1", LimitMax: -1}
 	}
 	db, web, worker, hostile := agent("app/back/db", "running"), agent("app/back/web", "restarting"), agent("app/worker", "given_up"), agent("app/\x1b[31mred", "stopped")
 	db.Terminal = true
@@ -37,18 +38,18 @@ func aFleet() *apitest.Fleet {
 	web.SetLimit(supervisor.Quarantining(10, time.Hour), 4)
 	worker.LimitOf = "app"
 	hostile.Reason = "stopped\x1b]0;title\a on request"
-	root := api.Node{Path: "app", Kind: "supervisor", Strategy: "one_for_one", State: "running", StartedAt: &started, Uptime: 3600}
+	root := status.Node{Path: "app", Kind: "supervisor", Strategy: "one_for_one", State: "running", StartedAt: &started, Uptime: 3600}
 	root.SetLimit(supervisor.Escalating(5, time.Minute), 2)
-	f := apitest.New(
+	f := statustest.New(
 		root,
-		api.Node{Path: "app/back", Kind: "supervisor", Strategy: "rest_for_one", State: "running", Incarnation: 1, StartedAt: &started, Uptime: 3600, LimitMax: -1},
+		status.Node{Path: "app/back", Kind: "supervisor", Strategy: "rest_for_one", State: "running", Incarnation: 1, StartedAt: &started, Uptime: 3600, LimitMax: -1},
 		db, web, worker, hostile)
-	f.SetStatus(api.Status{
-		Project: "app", Controller: api.Controller{PID: os.Getpid(), Node: "n1", Version: "v1.2.3", StartedAt: started, Uptime: 3600},
+	f.SetStatus(status.Status{
+		Project: "app", Controller: status.Controller{PID: os.Getpid(), Host: "n1", Version: "v1.2.3", StartedAt: started, Uptime: 3600},
 		Summary: map[string]int{"running": 1, "restarting": 1, "given_up": 1, "stopped": 1, "paused": 0},
-		Store:   api.Store{Kind: "sqlite", Path: "/p/store.db", OK: true}, Config: api.Config{Path: "/p/coppice.toml", Revision: "0123456789abcdef", LoadedAt: started},
+		Store:   status.Store{Kind: "sqlite", Path: "/p/store.db", OK: true}, Config: status.Config{Path: "/p/coppice.toml", Revision: "0123456789abcdef", LoadedAt: started},
 	})
-	f.SetExplanation(api.Explanation{
+	f.SetExplanation(status.Explanation{
 		Node: web, Rule: "it always restarts", Evidence: []string{"exit code 7 after 2 s", "4 restarts in the last minute, 5 are allowed"},
 		Next: "it is started again in 1h", Hint: "at once: coppice start back/web", Tail: []string{"last \x1b[31mwords"},
 		History: []event.Event{{Seq: 9, Time: time.Now().Add(-90 * time.Second), Type: event.AgentCrashed, Path: "app/back/web", Incarnation: 7, Message: "exit code 7"}},
@@ -57,14 +58,14 @@ func aFleet() *apitest.Fleet {
 }
 
 // daemonOf serves a fleet as the daemon of a new project, whose directory it returns.
-func daemonOf(t *testing.T, f *apitest.Fleet) (dir string, stop func()) {
+func daemonOf(t *testing.T, f *statustest.Fleet) (dir string, stop func()) {
 	t.Helper()
 	dir = project(t)
 	return dir, serveFor(t, dir, f)
 }
 
 // serveFor serves a fleet as the daemon of a project until the test ends.
-func serveFor(t *testing.T, dir string, f *apitest.Fleet) (stop func()) {
+func serveFor(t *testing.T, dir string, f *statustest.Fleet) (stop func()) {
 	t.Helper()
 	socket, err := api.SocketPath(dir)
 	if err != nil {
@@ -78,6 +79,7 @@ func serveFor(t *testing.T, dir string, f *apitest.Fleet) (stop func()) {
 	ended := make(chan error, 1)
 	s := api.NewServer(f, slog.New(slog.DiscardHandler))
 	api.Register(s, f)
+	f.RegisterStatus(s)
 	go func() { ended <- s.Serve(ctx, l) }()
 	stopped := false
 	stop = func() {
@@ -132,12 +134,12 @@ func TestPs(t *testing.T) {
 	if strings.Count(out, "\n") != 2 || !strings.Contains(out, "app/back/db") {
 		t.Error(out)
 	}
-	var nodes []api.Node
+	var nodes []status.Node
 	out, _ = coppice(t, dir, 0, "ps", "--json")
 	if err := json.Unmarshal([]byte(out), &nodes); err != nil || len(nodes) != 6 || nodes[2].PID != 4711 {
 		t.Errorf("%v: %s", err, out)
 	}
-	empty, _ := daemonOf(t, apitest.New())
+	empty, _ := daemonOf(t, statustest.New())
 	if out, _ = coppice(t, empty, 0, "ps", "--json"); out != "[]\n" {
 		t.Errorf("nothing is %q", out)
 	}
@@ -179,9 +181,9 @@ func TestBranches(t *testing.T) {
 		{"a a/b/c/d", "a|└─ d"},
 		{"a/b/c a x/y", "a/b/c|a|y"},
 	} {
-		var nodes []api.Node
+		var nodes []status.Node
 		for _, p := range strings.Fields(test.paths) {
-			nodes = append(nodes, api.Node{Path: p})
+			nodes = append(nodes, status.Node{Path: p})
 		}
 		if got := strings.Join(branches(nodes), "|"); got != test.want {
 			t.Errorf("%s: %q, want %q", test.paths, got, test.want)
@@ -203,7 +205,7 @@ func TestStatusCommand(t *testing.T) {
 	st, _ := f.Status(t.Context())
 	st.Store.OK, st.Store.Error = false, "disk full"
 	st.Config.LastError = "coppice.toml:1:1: oops\ncoppice.toml:2:1: oops again"
-	st.Attention = []api.Attention{{Path: "/p/coppice.toml", State: "rejected", Reason: "coppice.toml:1:1: oops", Command: "coppice validate"}}
+	st.Attention = []status.Attention{{Path: "/p/coppice.toml", State: "rejected", Reason: "coppice.toml:1:1: oops", Command: "coppice validate"}}
 	f.SetStatus(st)
 	out, _ = coppice(t, dir, 0, "status")
 	for _, want := range []string{
@@ -224,7 +226,7 @@ func TestStatusCommand(t *testing.T) {
 		t.Errorf("no %q in\n%s", want, out)
 	}
 	out, _ = coppice(t, dir, 0, "status", "--json")
-	var got api.Status
+	var got status.Status
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Error(err)
 	}
@@ -248,7 +250,7 @@ func TestExplainCommand(t *testing.T) {
 		}
 	}
 	out, _ = coppice(t, dir, 0, "explain", "back/web", "--json")
-	var x api.Explanation
+	var x status.Explanation
 	if err := json.Unmarshal([]byte(out), &x); err != nil || x.Evidence[0] != "exit code 7 after 2 s" {
 		t.Errorf("%v: %s", err, out)
 	}

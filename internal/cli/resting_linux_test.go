@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // Who is in a supervisor that does not run is in the file all the same: it is
@@ -72,7 +72,7 @@ func TestUpAfterRun(t *testing.T) {
 	f.do("run")
 	f.do("up", "-d")
 	for _, path := range []string{"t/first", "t/last"} {
-		f.awaitNode(path, "the end of another life", func(n api.Node) bool { return n.State == "stopped" && n.Incarnation == 2 })
+		f.awaitNode(path, "the end of another life", func(n status.Node) bool { return n.State == "stopped" && n.Incarnation == 2 })
 	}
 	if out := f.do("events"); strings.Contains(out, "noticed later") || strings.Contains(out, "taken over, ") {
 		t.Errorf("events:\n%s", out)

@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // needTmux skips a test where there is no tmux, but not where all tests have to run.
@@ -30,7 +30,7 @@ func needTmux(t *testing.T) {
 }
 
 // awaitNode waits until a node is as done wants it, looking with each event.
-func (f *fleet) awaitNode(path, what string, done func(api.Node) bool) (n api.Node) {
+func (f *fleet) awaitNode(path, what string, done func(status.Node) bool) (n status.Node) {
 	f.t.Helper()
 	r := newCoppice(f.t, "events", "-f", "--json")
 	r.begin(f.dir)
@@ -42,7 +42,7 @@ func (f *fleet) awaitNode(path, what string, done func(api.Node) bool) (n api.No
 	return n
 }
 
-func (f *fleet) explain(path string) (x api.Explanation) {
+func (f *fleet) explain(path string) (x status.Explanation) {
 	f.t.Helper()
 	if err := json.Unmarshal([]byte(f.do("explain", "--json", path)), &x); err != nil {
 		f.t.Fatal(err)
@@ -86,7 +86,7 @@ func TestTmuxAgent(t *testing.T) {
 		t.Errorf("a: %+v", n)
 	}
 	crash()
-	before := f.awaitNode("t/a", "comes back", func(n api.Node) bool { return n.State == "running" && n.Incarnation == 2 })
+	before := f.awaitNode("t/a", "comes back", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
 	if all := f.events(event.AgentCrashed, "t/a"); len(all) != 1 || !strings.Contains(string(all[0].Data), `"exit code 3"`) ||
 		!strings.Contains(string(all[0].Data), `["some","last words"]`) {
 		t.Errorf("crashes: %s", all)
@@ -163,7 +163,7 @@ func TestDamagedSlots(t *testing.T) {
 	if after := f.node("t/tmux"); after.PID != before.PID || after.Incarnation != 1 || after.State != "running" || after.Uptime < 0 || after.Uptime > patience.Seconds() {
 		t.Errorf("tmux: %+v, before: %+v", after, before)
 	}
-	f.awaitNode("t/proc", "runs again", func(n api.Node) bool { return n.State == "running" && n.Incarnation == 2 })
+	f.awaitNode("t/proc", "runs again", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
 }
 
 // A person attaches to agents with a terminal, by coppice and by tmux itself.
@@ -281,7 +281,7 @@ func TestRuntimeChanges(t *testing.T) {
 	if n := f.node("t/stopped"); n.State != "stopped" {
 		t.Errorf("stopped: %+v", n)
 	}
-	f.awaitNode("t/unseen", "runs at once: it runs something else now", func(n api.Node) bool { return n.State == "running" && n.Incarnation == 2 })
+	f.awaitNode("t/unseen", "runs at once: it runs something else now", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
 	until(t, "its end", func() bool { return len(f.events(event.AgentCrashed, "t/unseen")) > 0 })
 	if n := len(f.events(event.AgentCrashed, "t/unseen")); n != 1 {
 		t.Errorf("the end of unseen was told %d times", n)
@@ -298,7 +298,7 @@ func TestRuntimeChanges(t *testing.T) {
 		t.Errorf("%d slots of processes and %d of tmux", slots("run"), slots("tmux"))
 	}
 	f.do("start", "t/stopped")
-	f.awaitNode("t/unseen", "runs", func(n api.Node) bool { return n.State == "running" && n.Runtime == "proc" })
+	f.awaitNode("t/unseen", "runs", func(n status.Node) bool { return n.State == "running" && n.Runtime == "proc" })
 }
 
 // coppiceIn runs coppice with a changed environment.
@@ -450,7 +450,7 @@ func TestPersist(t *testing.T) {
 				"t/given_up": "given_up", "t/quarantined": "quarantined", "t/restarting": "restarting",
 				"t/stopped": "stopped", "t/by_hand": "stopped", "t/pool/paused": "paused",
 			}
-			before := map[string]api.Node{"t/delayed": f.node("t/delayed")}
+			before := map[string]status.Node{"t/delayed": f.node("t/delayed")}
 			for path, state := range held {
 				before[path] = f.awaitState(path, state)
 			}

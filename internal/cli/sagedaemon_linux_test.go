@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 const guardText = `
@@ -188,9 +189,9 @@ func TestSageReload(t *testing.T) {
 	// The program is gone, its agents are, too, and the process is the file's again.
 	write(t, filepath.Join(f.dir, "coppice.toml"), "[project]\nname = \"t\"\n"+agentTOML("db", "exec sleep 1000"))
 	until(t, "the file alone", func() bool {
-		nodes, err := c.Nodes(t.Context(), "")
-		return err == nil && !slices.ContainsFunc(nodes, func(n api.Node) bool { return strings.HasPrefix(n.Path, "t/S") }) &&
-			slices.ContainsFunc(nodes, func(n api.Node) bool { return n.Path == "t/db" && n.State == "running" })
+		nodes, err := status.List.Call(t.Context(), c, status.ListRequest{})
+		return err == nil && !slices.ContainsFunc(nodes, func(n status.Node) bool { return strings.HasPrefix(n.Path, "t/S") }) &&
+			slices.ContainsFunc(nodes, func(n status.Node) bool { return n.Path == "t/db" && n.State == "running" })
 	})
 }
 

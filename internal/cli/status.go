@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -25,7 +26,7 @@ func newStatus(s *streams) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
-				st, err := c.Status(ctx)
+				st, err := status.Get.Call(ctx, c, api.None{})
 				if err != nil {
 					return err
 				}
@@ -47,7 +48,7 @@ func newStatus(s *streams) *cobra.Command {
 	return cmd
 }
 
-func statusLines(st api.Status, now time.Time, p paint) []string {
+func statusLines(st status.Status, now time.Time, p paint) []string {
 	line := func(label, format string, args ...any) string {
 		return p.dim(fmt.Sprintf("%-8s", label)) + " " + proc.Plain(fmt.Sprintf(format, args...))
 	}
@@ -66,7 +67,7 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 	d := st.Controller
 	lines := []string{
 		p.dim("project ") + " " + p.bold(proc.Plain(st.Project)),
-		line("daemon", "pid %d on %s, version %s, up %s", d.PID, d.Node, d.Version,
+		line("daemon", "pid %d on %s, version %s, up %s", d.PID, d.Host, d.Version,
 			timespan.Short(time.Duration(d.Uptime*float64(time.Second)))),
 		agents,
 	}
@@ -102,7 +103,7 @@ func statusLines(st api.Status, now time.Time, p paint) []string {
 
 // configLines names the file in force. What is wrong with a later version is
 // in the attention of a daemon; without one, the file has just been read.
-func configLines(st api.Status, now time.Time, p paint) []string {
+func configLines(st status.Status, now time.Time, p paint) []string {
 	text := fmt.Sprintf("%s, revision %.12s", st.Config.Path, st.Config.Revision)
 	if st.Controller.PID != 0 {
 		text += fmt.Sprintf(", loaded %s ago", timespan.Short(max(0, now.Sub(st.Config.LoadedAt))))
@@ -124,14 +125,14 @@ func configLines(st api.Status, now time.Time, p paint) []string {
 func stateWords(state string) string { return strings.ReplaceAll(state, "_", " ") }
 
 // attentionLines lists what is not well or needs a person. Of a rejected file it has all faults.
-func attentionLines(st api.Status, now time.Time, p paint) (lines []string) {
+func attentionLines(st status.Status, now time.Time, p paint) (lines []string) {
 	for i, a := range st.Attention {
 		label := "needs"
 		if i > 0 {
 			label = ""
 		}
 		var faults []string
-		if a.State == api.Rejected && st.Config.LastError != "" {
+		if a.State == status.Rejected && st.Config.LastError != "" {
 			faults = strings.Split(st.Config.LastError, "\n")
 		}
 		for i, text := range attentionOf(a, faults, now, p) {
@@ -148,7 +149,7 @@ func attentionLines(st api.Status, now time.Time, p paint) (lines []string) {
 
 // attentionOf describes what is wrong: path and state, the reason and what happens next;
 // more faults of a file; the last line of output; and the command that helps.
-func attentionOf(a api.Attention, faults []string, now time.Time, p paint) []string {
+func attentionOf(a status.Attention, faults []string, now time.Time, p paint) []string {
 	if len(faults) > 0 {
 		a.Reason, faults = faults[0], faults[1:]
 	}

@@ -6,8 +6,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/work"
 )
 
@@ -43,7 +43,7 @@ func TestPoisonTask(t *testing.T) {
 			t.Errorf("%s does not say %q:\n%s", tt.command, tt.want, out)
 		}
 	}
-	var st api.Status
+	var st status.Status
 	if err := json.Unmarshal([]byte(f.do("status", "--json")), &st); err != nil || st.Inbox.Parked != 1 {
 		t.Errorf("%+v, %v", st.Inbox, err)
 	}

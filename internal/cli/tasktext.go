@@ -16,6 +16,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/suggest"
 	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/internal/work"
@@ -97,7 +98,7 @@ func (s *streams) warnOfNobody(ctx context.Context, c *api.Client, t work.Task) 
 	if t.Pool == "" && t.Assignee == "" {
 		return
 	}
-	nodes, err := c.Nodes(ctx, "")
+	nodes, err := status.List.Call(ctx, c, status.ListRequest{})
 	if err != nil {
 		return // the task is there all the same
 	}

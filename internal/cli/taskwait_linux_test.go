@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/work"
 )
 
@@ -101,7 +102,7 @@ func TestClaimWait(t *testing.T) {
 // isWaiting reports whether an agent waits for an answer of the daemon.
 func (f *fleet) isWaiting(path string) bool {
 	f.t.Helper()
-	x, err := f.client().Explain(f.t.Context(), path)
+	x, err := status.Explain.Call(f.t.Context(), f.client(), status.ExplainRequest{Path: path})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 func newTop(s *streams) *cobra.Command {
@@ -72,8 +73,8 @@ func top(ctx context.Context, c *api.Client, in, out *os.File) error {
 
 // topData is what the daemon and the machine say at a moment.
 type topData struct {
-	status api.Status
-	nodes  []api.Node
+	status status.Status
+	nodes  []status.Node
 	used   map[string]resources
 }
 
@@ -91,10 +92,10 @@ const lookTime = 10 * time.Second
 func (f *liveFleet) look() (d topData, err error) {
 	ctx, cancel := context.WithTimeout(f.ctx, lookTime)
 	defer cancel()
-	if d.status, err = f.client.Status(ctx); err != nil {
+	if d.status, err = status.Get.Call(ctx, f.client, api.None{}); err != nil {
 		return d, err
 	}
-	if d.nodes, err = f.client.Nodes(ctx, ""); err != nil {
+	if d.nodes, err = status.List.Call(ctx, f.client, status.ListRequest{}); err != nil {
 		return d, err
 	}
 	d.used = f.meter.sample(d.nodes, d.status.Controller)

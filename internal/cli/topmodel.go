@@ -12,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // topFleet is what top shows and acts on.
@@ -37,7 +38,7 @@ type topModel struct {
 	topData
 	err error // why the data is old
 
-	rows     []api.Node // of nodes, as they are shown
+	rows     []status.Node // of nodes, as they are shown
 	order    topOrder
 	filter   textinput.Model
 	selected string // path
@@ -259,7 +260,7 @@ func (m *topModel) typed(msg tea.Msg) (cmd tea.Cmd) {
 	was := m.selected
 	m.filter, cmd = m.filter.Update(msg)
 	if m.arrange(); m.selected != was { // the first that matches, but not the root by the way
-		m.pick(max(0, slices.IndexFunc(m.rows, func(n api.Node) bool { return n.Kind == "agent" })))
+		m.pick(max(0, slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Kind == "agent" })))
 	}
 	return cmd
 }
@@ -294,7 +295,7 @@ func (m *topModel) keyInHelp(msg tea.KeyPressMsg) tea.Cmd {
 // in its row if it is not there any longer.
 func (m *topModel) arrange() {
 	m.rows = arrange(m.nodes, m.used, m.order, m.filter.Value())
-	if i := slices.IndexFunc(m.rows, func(n api.Node) bool { return n.Path == m.selected }); i >= 0 {
+	if i := slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Path == m.selected }); i >= 0 {
 		m.at = i
 		return
 	}
@@ -303,7 +304,7 @@ func (m *topModel) arrange() {
 
 // choose selects a node by its path.
 func (m *topModel) choose(path string) {
-	if i := slices.IndexFunc(m.rows, func(n api.Node) bool { return n.Path == path }); i >= 0 {
+	if i := slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Path == path }); i >= 0 {
 		m.pick(i)
 	}
 }
@@ -326,7 +327,7 @@ func (m *topModel) pick(row int) {
 }
 
 // node is the selected one.
-func (m *topModel) node() (n api.Node, ok bool) {
+func (m *topModel) node() (n status.Node, ok bool) {
 	if m.at < len(m.rows) && m.rows[m.at].Path == m.selected {
 		return m.rows[m.at], true
 	}

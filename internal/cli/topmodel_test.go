@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // stillFleet is a fleet that does nothing but to note what it is asked for.
@@ -47,8 +48,8 @@ func (f *stillFleet) attach(path string, done func(error) tea.Msg) tea.Cmd {
 
 // shopFleet is a root with a supervisor of two agents, and two agents more.
 func shopFleet() *stillFleet {
-	agent := func(path, state string) api.Node {
-		n := api.Node{Path: path, Kind: "agent", State: state, Incarnation: 1, LimitMax: 5}
+	agent := func(path, state string) status.Node {
+		n := status.Node{Path: path, Kind: "agent", State: state, Incarnation: 1, LimitMax: 5}
 		if state == stateRunning {
 			n.Uptime = 60
 		}
@@ -56,8 +57,8 @@ func shopFleet() *stillFleet {
 	}
 	f := &stillFleet{text: map[string][]string{}}
 	f.data = topData{
-		status: api.Status{Project: "t", Summary: map[string]int{"running": 3}, Controller: api.Controller{Uptime: 90}},
-		nodes: []api.Node{
+		status: status.Status{Project: "t", Summary: map[string]int{"running": 3}, Controller: status.Controller{Uptime: 90}},
+		nodes: []status.Node{
 			{Path: "t", Kind: "supervisor", State: stateRunning, Strategy: "one_for_one"},
 			{Path: "t/shop", Kind: "supervisor", State: stateRunning, Strategy: "one_for_all"},
 			agent("t/shop/web", stateRunning), agent("t/shop/flaky", stateRunning),
@@ -141,9 +142,9 @@ func TestTopFirstChoice(t *testing.T) {
 		want   string
 	}{
 		"first agent":       {func(*topData) {}, "t/shop/web"},
-		"needs a person":    {func(d *topData) { d.status.Attention = []api.Attention{{Path: "coppice.toml"}, {Path: "t/api"}} }, "t/api"},
-		"paused supervisor": {func(d *topData) { d.status.Attention = []api.Attention{{Path: "t/shop"}} }, "t/shop"},
-		"the root itself":   {func(d *topData) { d.status.Attention = []api.Attention{{Path: "t"}} }, "t/shop/web"},
+		"needs a person":    {func(d *topData) { d.status.Attention = []status.Attention{{Path: "coppice.toml"}, {Path: "t/api"}} }, "t/api"},
+		"paused supervisor": {func(d *topData) { d.status.Attention = []status.Attention{{Path: "t/shop"}} }, "t/shop"},
+		"the root itself":   {func(d *topData) { d.status.Attention = []status.Attention{{Path: "t"}} }, "t/shop/web"},
 		"an older daemon":   {func(d *topData) { d.nodes[5].State = "quarantined" }, "t/fla"},
 		"no agents":         {func(d *topData) { d.nodes = d.nodes[:2] }, "t/shop"},
 		"nothing but root":  {func(d *topData) { d.nodes = d.nodes[:1] }, "t"},
@@ -188,7 +189,7 @@ func TestTopAsks(t *testing.T) {
 	}
 	for _, width := range []int{20, 30, 80} {
 		path := "t/" + strings.Repeat("name-", 10) + "web"
-		nodes := append(shopFleet().data.nodes, api.Node{Path: path, Kind: "agent"}, api.Node{Path: path + "2", Kind: "supervisor"})
+		nodes := append(shopFleet().data.nodes, status.Node{Path: path, Kind: "agent"}, status.Node{Path: path + "2", Kind: "supervisor"})
 		for _, p := range []string{path, path + "2", "t"} {
 			got := confirmation(api.Stop, nodes, p, width)
 			if !strings.HasSuffix(got, "? y/N") || width >= 40 && ansi.StringWidth(got) > width {
@@ -266,7 +267,7 @@ func TestTopMoves(t *testing.T) {
 	t.Parallel()
 	f := shopFleet()
 	for i := range 40 {
-		f.data.nodes = append(f.data.nodes, api.Node{Path: fmt.Sprintf("t/z%02d", i), Kind: "agent", State: stateRunning})
+		f.data.nodes = append(f.data.nodes, status.Node{Path: fmt.Sprintf("t/z%02d", i), Kind: "agent", State: stateRunning})
 	}
 	d := newTopTest(t, f, 80, 24)
 	for _, test := range []struct{ keys, want string }{
@@ -374,7 +375,7 @@ func TestTopSizes(t *testing.T) {
 	f := shopFleet()
 	long := "t/shop/" + strings.Repeat("long-", 9) + "agent" // 50 letters
 	at := time.Now().Add(5 * time.Minute)
-	f.data.nodes = append(f.data.nodes[:4:4], append([]api.Node{
+	f.data.nodes = append(f.data.nodes[:4:4], append([]status.Node{
 		{Path: long, Kind: "agent", State: stateRunning, Incarnation: 12, Restarts: 345, Uptime: 3600, LimitMax: 400, InWindow: 345, LimitCounts: "starts"},
 		{Path: long + "2", Kind: "agent", State: "restarting", Incarnation: 1, NextAt: &at, LastExit: "exit code 7", Failed: true},
 		{Path: "t/日本語\u202e\x1b[2J" + strings.Repeat("語", 20), Kind: "agent", State: stateRunning, Uptime: 1},

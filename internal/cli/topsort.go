@@ -10,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // topOrder is how the rows of top follow each other: as a tree, or as a list of
@@ -37,16 +38,16 @@ func (o topOrder) column() string {
 
 // arrange returns the rows of top: the whole tree, or those nodes that match a
 // filter, agents alone if they are sorted.
-func arrange(nodes []api.Node, used map[string]resources, order topOrder, filter string) []api.Node {
+func arrange(nodes []status.Node, used map[string]resources, order topOrder, filter string) []status.Node {
 	if order == byTree && filter == "" {
 		return nodes
 	}
 	filter = strings.ToLower(filter)
-	rows := slices.DeleteFunc(slices.Clone(nodes), func(n api.Node) bool {
+	rows := slices.DeleteFunc(slices.Clone(nodes), func(n status.Node) bool {
 		return order != byTree && n.Kind != "agent" ||
 			!strings.Contains(strings.ToLower(n.Path), filter) && !strings.Contains(shownState(n), filter)
 	})
-	compare := func(a, b api.Node) int {
+	compare := func(a, b status.Node) int {
 		switch order {
 		case byName:
 			return strings.Compare(a.Path, b.Path)
@@ -73,7 +74,7 @@ func compareBool(a, b bool) int {
 }
 
 // urgency is small for what is likely to need a person, large for what runs.
-func urgency(n api.Node) int {
+func urgency(n status.Node) int {
 	switch shownState(n) {
 	case "quarantined", givenUp, "paused", crashLoop:
 		return 0
@@ -91,13 +92,13 @@ func urgency(n api.Node) int {
 
 // firstChoice is the node that is selected at first: what needs a person, or
 // else the first agent. It is never the root, on which every key acts on all.
-func firstChoice(nodes []api.Node, attention []api.Attention) string {
+func firstChoice(nodes []status.Node, attention []status.Attention) string {
 	if len(nodes) == 0 {
 		return ""
 	}
 	below := nodes[1:]
 	for _, a := range attention {
-		if slices.ContainsFunc(below, func(n api.Node) bool { return n.Path == a.Path }) {
+		if slices.ContainsFunc(below, func(n status.Node) bool { return n.Path == a.Path }) {
 			return a.Path
 		}
 	}
@@ -115,7 +116,7 @@ func firstChoice(nodes []api.Node, attention []api.Attention) string {
 }
 
 // flatNames are the paths of nodes without the name of the project, for a list.
-func flatNames(rows []api.Node) []string {
+func flatNames(rows []status.Node) []string {
 	names := make([]string, len(rows))
 	for i, n := range rows {
 		_, name, below := strings.Cut(n.Path, "/")
@@ -131,7 +132,7 @@ func flatNames(rows []api.Node) []string {
 }
 
 // agentsBelow counts the agents at and below a path.
-func agentsBelow(nodes []api.Node, path string) (count int) {
+func agentsBelow(nodes []status.Node, path string) (count int) {
 	for _, n := range nodes {
 		if n.Kind == "agent" && (n.Path == path || strings.HasPrefix(n.Path, path+"/")) {
 			count++
@@ -142,8 +143,8 @@ func agentsBelow(nodes []api.Node, path string) (count int) {
 
 // confirmation asks whether an action on a node is meant, in at most so many
 // columns: how many agents it is about can always be read.
-func confirmation(action api.Action, nodes []api.Node, path string, width int) string {
-	i := slices.IndexFunc(nodes, func(n api.Node) bool { return n.Path == path })
+func confirmation(action api.Action, nodes []status.Node, path string, width int) string {
+	i := slices.IndexFunc(nodes, func(n status.Node) bool { return n.Path == path })
 	count := agentsBelow(nodes, path)
 	all := fmt.Sprintf("%d agents", count)
 	if count == 1 {

@@ -12,8 +12,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -161,10 +161,10 @@ func (m *topModel) table() []string {
 		names = flatNames(nodes)
 	}
 	columns := treeColumns(nodes)
-	columns[0].text = func(i int, _ api.Node, _ time.Time) string { return names[i] }
+	columns[0].text = func(i int, _ status.Node, _ time.Time) string { return names[i] }
 	columns = append(columns,
-		column{"CPU", func(_ int, n api.Node, _ time.Time) string { return m.use(n, resources.processor) }},
-		column{"MEM", func(_ int, n api.Node, _ time.Time) string { return m.use(n, resources.bytes) }},
+		column{"CPU", func(_ int, n status.Node, _ time.Time) string { return m.use(n, resources.processor) }},
+		column{"MEM", func(_ int, n status.Node, _ time.Time) string { return m.use(n, resources.bytes) }},
 		uptimeColumn(), nextColumn())
 	columns = append(columns, statusColumn(nodes)...)
 	width := max(0, m.width-2)
@@ -197,7 +197,7 @@ func (m *topModel) headline() string {
 }
 
 // use is what an agent uses, or all agents below a supervisor.
-func (m *topModel) use(n api.Node, text func(resources) string) string {
+func (m *topModel) use(n status.Node, text func(resources) string) string {
 	if n.Kind == "agent" {
 		u, ok := m.used[n.Path]
 		if !ok {

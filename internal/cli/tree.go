@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -25,7 +26,7 @@ func newTree(s *streams) *cobra.Command {
 		Args:  atMostOnePath,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return r.look(s, func(ctx context.Context, c *api.Client) error {
-				nodes, err := c.Nodes(ctx, strings.Join(args, ""))
+				nodes, err := status.List.Call(ctx, c, status.ListRequest{Path: strings.Join(args, "")})
 				if err != nil {
 					return err
 				}
@@ -55,20 +56,20 @@ func atMostOnePath(cmd *cobra.Command, args []string) error {
 // column is one of a table of nodes.
 type column struct {
 	name string
-	text func(i int, n api.Node, now time.Time) string
+	text func(i int, n status.Node, now time.Time) string
 }
 
 // treeColumns are the columns that each picture of a tree begins with.
-func treeColumns(nodes []api.Node) []column {
+func treeColumns(nodes []status.Node) []column {
 	names := branches(nodes)
 	return []column{
-		{"NAME", func(i int, _ api.Node, _ time.Time) string { return names[i] }},
+		{"NAME", func(i int, _ status.Node, _ time.Time) string { return names[i] }},
 		stateColumn(), incarnationColumn(), startsColumn(),
 	}
 }
 
 func incarnationColumn() column {
-	return column{"INC", func(_ int, n api.Node, _ time.Time) string {
+	return column{"INC", func(_ int, n status.Node, _ time.Time) string {
 		if n.Incarnation == 0 {
 			return "-"
 		}
@@ -78,25 +79,25 @@ func incarnationColumn() column {
 
 // startsColumn is how much of its limit a node has used up. The header names what most limits count.
 func startsColumn() column {
-	return column{"STARTS", func(_ int, n api.Node, _ time.Time) string {
+	return column{"STARTS", func(_ int, n status.Node, _ time.Time) string {
 		return proc.Plain(strings.NewReplacer(" starts", "", " restarts in a row", " in a row").Replace(n.Starts()))
 	}}
 }
 
 func stateColumn() column {
-	return column{"STATE", func(_ int, n api.Node, _ time.Time) string { return proc.Plain(shownState(n)) }}
+	return column{"STATE", func(_ int, n status.Node, _ time.Time) string { return proc.Plain(shownState(n)) }}
 }
 
 func uptimeColumn() column {
-	return column{"UPTIME", func(_ int, n api.Node, _ time.Time) string { return uptime(n) }}
+	return column{"UPTIME", func(_ int, n status.Node, _ time.Time) string { return uptime(n) }}
 }
 
 func nextColumn() column {
-	return column{"NEXT", func(_ int, n api.Node, now time.Time) string { return next(n, now) }}
+	return column{"NEXT", func(_ int, n status.Node, now time.Time) string { return next(n, now) }}
 }
 
 func nextAtColumn() column {
-	return column{"NEXT", func(_ int, n api.Node, now time.Time) string {
+	return column{"NEXT", func(_ int, n status.Node, now time.Time) string {
 		if at := nextTry(n, now); at != "" {
 			return at
 		}
@@ -105,7 +106,7 @@ func nextAtColumn() column {
 }
 
 func reasonColumn() column {
-	return column{"REASON", func(_ int, n api.Node, _ time.Time) string {
+	return column{"REASON", func(_ int, n status.Node, _ time.Time) string {
 		if shownState(n) == needsInput {
 			return asks(n)
 		}
@@ -117,7 +118,7 @@ func reasonColumn() column {
 }
 
 // asks is what an agent waits for.
-func asks(n api.Node) string {
+func asks(n status.Node) string {
 	text := n.NeedsInput.ID + ": " + n.NeedsInput.Text
 	if more := n.NeedsInput.Open - 1; more > 0 {
 		text += fmt.Sprintf(" (and %d more)", more)
@@ -126,11 +127,11 @@ func asks(n api.Node) string {
 }
 
 // statusColumn is what agents say of themselves, and how pools are, where there is such.
-func statusColumn(nodes []api.Node) []column {
-	if !slices.ContainsFunc(nodes, func(n api.Node) bool { return n.StatusText != "" || n.Pool != nil }) {
+func statusColumn(nodes []status.Node) []column {
+	if !slices.ContainsFunc(nodes, func(n status.Node) bool { return n.StatusText != "" || n.Pool != nil }) {
 		return nil
 	}
-	return []column{{"STATUS", func(_ int, n api.Node, _ time.Time) string {
+	return []column{{"STATUS", func(_ int, n status.Node, _ time.Time) string {
 		if n.Pool != nil {
 			return poolText(*n.Pool)
 		}
@@ -140,7 +141,7 @@ func statusColumn(nodes []api.Node) []column {
 
 // branches draws the names of nodes, which come parents first, as a tree
 // below the first of them.
-func branches(nodes []api.Node) []string {
+func branches(nodes []status.Node) []string {
 	names := make([]string, len(nodes))
 	if len(nodes) == 0 {
 		return names
@@ -184,7 +185,7 @@ func branches(nodes []api.Node) []string {
 	return names
 }
 
-func uptime(n api.Node) string {
+func uptime(n status.Node) string {
 	switch n.State {
 	case stateRunning, stateStopping, stateDegraded:
 		return timespan.Short(time.Duration(n.Uptime * float64(time.Second)).Truncate(time.Second))
@@ -193,7 +194,7 @@ func uptime(n api.Node) string {
 }
 
 // next says when a node starts again, or why it does not.
-func next(n api.Node, now time.Time) string {
+func next(n status.Node, now time.Time) string {
 	switch shownState(n) {
 	case needsInput:
 		return asks(n)
@@ -207,7 +208,7 @@ func next(n api.Node, now time.Time) string {
 }
 
 // why says why a node is in its state.
-func why(n api.Node) string {
+func why(n status.Node) string {
 	if n.Kind == "agent" && n.State == stateRunning && n.Loop != "" {
 		return "its last exit: " + proc.Plain(strings.Replace(n.LastExit, "normal", "completed", 1))
 	}
@@ -215,7 +216,7 @@ func why(n api.Node) string {
 }
 
 // nextTry is the time until a node starts again, "" if it will not.
-func nextTry(n api.Node, now time.Time) string {
+func nextTry(n status.Node, now time.Time) string {
 	if n.NextAt == nil || n.NextAt.IsZero() {
 		return ""
 	}
@@ -223,7 +224,7 @@ func nextTry(n api.Node, now time.Time) string {
 }
 
 // withExit adds how a node that does not run has ended.
-func withExit(n api.Node, text string) string {
+func withExit(n status.Node, text string) string {
 	if !n.Failed || n.State == stateRunning || n.State == stateStarting || n.State == stateDegraded {
 		return proc.Plain(text)
 	}
@@ -232,7 +233,7 @@ func withExit(n api.Node, text string) string {
 
 // nodeTable is a table of nodes, a line each after the header. At most so many
 // nodes are shown if most is positive; a last line says how many are not.
-func nodeTable(nodes []api.Node, columns []column, most, width int, p paint) []string {
+func nodeTable(nodes []status.Node, columns []column, most, width int, p paint) []string {
 	now := time.Now()
 	rows, states := make([][]string, len(nodes)), make([]string, len(nodes))
 	for i, n := range nodes {

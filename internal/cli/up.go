@@ -24,6 +24,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 func newUp(s *streams) *cobra.Command {
@@ -116,10 +117,10 @@ const (
 
 // readiness is what it says there, one line of JSON.
 type readiness struct {
-	Message string          `json:"message"`
-	Unwell  []api.Attention `json:"unwell,omitempty"` // what is not well
-	Code    int             `json:"code"`
-	Holder  int             `json:"holder,omitempty"` // process of another daemon, which has the project
+	Message string             `json:"message"`
+	Unwell  []status.Attention `json:"unwell,omitempty"` // what is not well
+	Code    int                `json:"code"`
+	Holder  int                `json:"holder,omitempty"` // process of another daemon, which has the project
 }
 
 // settleTime is how long a daemon waits before it reports, for agents that end
@@ -205,7 +206,7 @@ func printEvents(ctx context.Context, w io.Writer, c *daemon.Controller) {
 }
 
 // summaryOf returns the fleet in a line.
-func summaryOf(c *daemon.Controller, st api.Status) string {
+func summaryOf(c *daemon.Controller, st status.Status) string {
 	total := 0
 	for _, n := range st.Summary {
 		total += n
@@ -252,12 +253,12 @@ func stoppedByHand(c *daemon.Controller) (paths []string) {
 }
 
 // unwell returns what in a fleet does not run as it should, as coppice status shows it.
-func unwell(st api.Status) []api.Attention {
-	return slices.DeleteFunc(st.Attention, func(a api.Attention) bool { return !a.Unwell() })
+func unwell(st status.Status) []status.Attention {
+	return slices.DeleteFunc(st.Attention, func(a status.Attention) bool { return !a.Unwell() })
 }
 
 // unwellError is the end of up -d while something is not well; nil if nothing is.
-func unwellError(all []api.Attention) error {
+func unwellError(all []status.Attention) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -349,7 +350,7 @@ func alreadyUp(s *streams, project daemon.Project, pid int) error {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), projectTimeout)
 	defer cancel()
-	if st, err := client.Status(ctx); err == nil {
+	if st, err := status.Get.Call(ctx, client, api.None{}); err == nil {
 		if e := unwellError(unwell(st)); e != nil {
 			fmt.Fprintln(s.out, e)
 		}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // meter measures what agents use, from one sample to the next.
@@ -23,7 +23,7 @@ type processID struct {
 
 // sample returns what each agent of this machine uses together with all that
 // descends from it, and its shim. Nothing is known of processes that cannot be seen.
-func (m *meter) sample(nodes []api.Node, daemon api.Controller) map[string]resources {
+func (m *meter) sample(nodes []status.Node, daemon status.Controller) map[string]resources {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return nil
@@ -46,7 +46,7 @@ func (m *meter) sample(nodes []api.Node, daemon api.Controller) map[string]resou
 	m.at, m.cpu = now, make(map[processID]float64)
 	used := map[string]resources{}
 	for _, n := range nodes {
-		if _, ok := stats[n.PID]; n.PID == 0 || n.Node != daemon.Node || !ok {
+		if _, ok := stats[n.PID]; n.PID == 0 || n.Host != daemon.Host || !ok {
 			continue
 		}
 		var u resources

@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/prometheus/procfs"
-
-	"github.com/coppice-dev/coppice/internal/api"
 )
 
 func TestFamily(t *testing.T) {
@@ -51,12 +50,12 @@ func TestMeter(t *testing.T) {
 	}
 	t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); cmd.Wait() })
 	bufio.NewReader(out).ReadString('\n')
-	nodes := []api.Node{
-		{Path: "a", PID: cmd.Process.Pid, Node: "here"}, {Path: "gone", PID: 1 << 30, Node: "here"},
-		{Path: "elsewhere", PID: cmd.Process.Pid, Node: "there"}, {Path: "idle", Node: "here"},
+	nodes := []status.Node{
+		{Path: "a", PID: cmd.Process.Pid, Host: "here"}, {Path: "gone", PID: 1 << 30, Host: "here"},
+		{Path: "elsewhere", PID: cmd.Process.Pid, Host: "there"}, {Path: "idle", Host: "here"},
 	}
 	// This process stands for the daemon, whose other children are not the agent's.
-	daemon := api.Controller{PID: syscall.Getpid(), Node: "here"}
+	daemon := status.Controller{PID: syscall.Getpid(), Host: "here"}
 	var m meter
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		used := m.sample(nodes, daemon)

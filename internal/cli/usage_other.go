@@ -2,9 +2,9 @@
 
 package cli
 
-import "github.com/coppice-dev/coppice/internal/api"
+import "github.com/coppice-dev/coppice/internal/status"
 
 // meter measures nothing here.
 type meter struct{}
 
-func (m *meter) sample([]api.Node, api.Controller) map[string]resources { return nil }
+func (m *meter) sample([]status.Node, status.Controller) map[string]resources { return nil }

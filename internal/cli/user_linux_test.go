@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // otherUser has no name, and nothing in these tests but what is given to it.
@@ -218,7 +219,7 @@ func TestUserOfAgent(t *testing.T) {
 			syscall.Kill(p.pid, syscall.SIGKILL)
 		}
 	}
-	f.awaitNode("t/guest", "comes back", func(n api.Node) bool { return n.State == "running" && n.Incarnation == 2 })
+	f.awaitNode("t/guest", "comes back", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
 	until(t, "one of each", func() bool { return f.copies("sleep 1001") == 1 })
 	f.do("stop", "guest")
 	if left := f.copies("sleep 1001"); left != 0 {

@@ -20,6 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // beats is an agent that gets on for ever.
@@ -76,7 +77,7 @@ func TestUnresponsiveAgents(t *testing.T) {
 		"stuck":  {"", `^no progress since 7 "parsing" for \d+(\.\d)?s \(progress_timeout 1s\)$`, ""},
 	} {
 		path := "t/" + agent
-		f.awaitNode(path, "comes back", func(n api.Node) bool { return n.State == "running" && n.Incarnation >= 2 })
+		f.awaitNode(path, "comes back", func(n status.Node) bool { return n.State == "running" && n.Incarnation >= 2 })
 		crashes := f.events(event.AgentCrashed, path)
 		if len(crashes) == 0 {
 			t.Fatalf("%s was restarted without a crash", agent)
@@ -117,10 +118,10 @@ coppice agent ask 'which one?' --options a,b > answer; exec sleep 1000`, `heartb
 		chatterTOML("silent", `[ $COPPICE_INCARNATION -lt 3 ] || { `+beats+`; }; exec sleep 1000`, `heartbeat_timeout = "1s"`))
 	f.do("up", "-d")
 	until(t, "the question", func() bool { return f.node("t/asks").NeedsInput != nil })
-	f.awaitNode("t/silent", "is ended", func(n api.Node) bool { return n.Incarnation == 2 })
+	f.awaitNode("t/silent", "is ended", func(n status.Node) bool { return n.Incarnation == 2 })
 	f.crash()
 	f.do("up", "-d")
-	f.awaitNode("t/silent", "is ended again", func(n api.Node) bool { return n.Incarnation == 3 })
+	f.awaitNode("t/silent", "is ended again", func(n status.Node) bool { return n.Incarnation == 3 })
 	n := f.node("t/asks")
 	if n.Incarnation != 1 || n.NeedsInput == nil || n.Vitals == nil || !n.Vitals.Waiting {
 		t.Fatalf("while it waits: %+v", n)
@@ -130,7 +131,7 @@ coppice agent ask 'which one?' --options a,b > answer; exec sleep 1000`, `heartb
 	}
 	f.do("answer", n.NeedsInput.ID, "b")
 	until(t, "the answer", func() bool { return f.has("answer") && f.read("answer") == "b\n" })
-	f.awaitNode("t/asks", "is ended", func(n api.Node) bool { return n.Incarnation == 2 })
+	f.awaitNode("t/asks", "is ended", func(n status.Node) bool { return n.Incarnation == 2 })
 }
 
 // The hook tells of mail and answers, once to each incarnation.
@@ -212,7 +213,7 @@ func TestHeartbeatsOverDaemons(t *testing.T) {
 		chatterTOML("beats", beats, `heartbeat_timeout = "4s"`, `progress_timeout = "1m"`),
 		chatterTOML("silent", `exec sleep 1000`, `heartbeat_timeout = "4s"`))
 	f.do("up", "-d")
-	heard := func(n api.Node) bool {
+	heard := func(n status.Node) bool {
 		return n.Vitals != nil && n.Vitals.Heartbeat != nil && n.Vitals.Progress != nil && strings.HasPrefix(n.Vitals.Note, "step ")
 	}
 	until(t, "the first heartbeat", func() bool { return heard(f.node("t/beats")) })
@@ -226,7 +227,7 @@ func TestHeartbeatsOverDaemons(t *testing.T) {
 	f.crash()
 	f.do("up", "-d")
 	until(t, "a heartbeat after that", func() bool { return heard(f.node("t/beats")) })
-	f.awaitNode("t/silent", "is ended", func(n api.Node) bool { return n.Incarnation == 2 })
+	f.awaitNode("t/silent", "is ended", func(n status.Node) bool { return n.Incarnation == 2 })
 	adopted, seen := f.events(event.AgentAdopted, "t/silent"), f.events(event.AgentUnresponsive, "t/silent")
 	if len(adopted) != 1 || len(seen) == 0 {
 		t.Fatalf("adopted %v, seen %v", adopted, seen)
@@ -262,7 +263,7 @@ exec sleep 1000`, `max_restarts = 1`, `on_limit = "escalate"`))
 	until(t, "the answer to the second one", func() bool { return f.has("asked.2") })
 	f.crash()
 	f.do("up", "-d")
-	n := f.awaitNode("t/a", "is restarted again", func(n api.Node) bool { return n.Incarnation == 3 && n.State == "running" })
+	n := f.awaitNode("t/a", "is restarted again", func(n status.Node) bool { return n.Incarnation == 3 && n.State == "running" })
 	if n.InWindow != 0 {
 		t.Errorf("it counts for limits: %+v", n)
 	}
@@ -377,7 +378,7 @@ func TestDrainOverDaemons(t *testing.T) {
 	for path, timeout := range map[string]string{"a": "10m", "slow": "3s", "unseen": "10m", "goes-on": "10m"} {
 		r := newCoppice(t, "drain", path, "--timeout", timeout)
 		r.begin(f.dir)
-		f.awaitNode("t/"+path, "is asked to finish", func(n api.Node) bool { return n.Drain != nil || n.State == "stopped" })
+		f.awaitNode("t/"+path, "is asked to finish", func(n status.Node) bool { return n.Drain != nil || n.State == "stopped" })
 		if path != "goes-on" {
 			waiting = append(waiting, r)
 		} else {
@@ -521,7 +522,7 @@ func TestRequestRestartInHooks(t *testing.T) {
 	if got := f.read("said.on_error"); strings.Count(got, "has failed; what comes next") != 2 || strings.Count(got, "1\n") != 2 {
 		t.Errorf("%s", got)
 	}
-	f.awaitNode("t/wakes", "runs", func(n api.Node) bool { return n.State == "running" })
+	f.awaitNode("t/wakes", "runs", func(n status.Node) bool { return n.State == "running" })
 	var woken []int64
 	for _, line := range strings.Fields(f.read("woken")) {
 		n, err := strconv.ParseInt(line, 10, 64)

@@ -10,6 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -62,7 +63,7 @@ func TestAttention(t *testing.T) {
 		if n := st.Summary; n["crash_loop"] != 1 || n["quarantined"] != 2 || n["running"] != 4 {
 			t.Errorf("summary: %v", n)
 		}
-		for path, want := range map[string]api.Loop{"t/crash": api.CrashLoop, "t/clean": api.CleanLoop, "t/slow": "", "t/well": "", "t/q": ""} {
+		for path, want := range map[string]status.Loop{"t/crash": status.CrashLoop, "t/clean": status.CleanLoop, "t/slow": "", "t/well": "", "t/q": ""} {
 			if nodes, err := p.status.Nodes(context.Background(), path); err != nil || nodes[0].Loop != want {
 				t.Errorf("%s: loop %q, want %q (%v)", path, nodes[0].Loop, want, err)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -102,7 +103,7 @@ func (d *doctor) daemon(ctx context.Context) {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	status, err := client.Status(ctx)
+	status, err := status.Get.Call(ctx, client, api.None{})
 	switch {
 	case err == nil && locked:
 		d.note("daemon", LevelOK, "", "process %d answers", status.Controller.PID)

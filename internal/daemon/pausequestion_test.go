@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -77,7 +78,7 @@ func TestPausedSupervisorAsks(t *testing.T) {
 		fail("t/p/a", "t/p/b")
 		asked("paused", "q-1 t/p open")
 		st, err := p.status.Status(context.Background())
-		if err != nil || st.Inbox.Questions != 1 || st.NeedsInput != 0 || state("t/p") != "paused" || state("") != api.Degraded {
+		if err != nil || st.Inbox.Questions != 1 || st.NeedsInput != 0 || state("t/p") != "paused" || state("") != status.Degraded {
 			t.Errorf("status: %+v, %v; p is %s, the root %s", st, err, state("t/p"), state(""))
 		}
 		x, err := p.status.Explain(context.Background(), "t/p")

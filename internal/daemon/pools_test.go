@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -109,7 +110,7 @@ func (p *play) ack(path string, incarnation uint64) {
 }
 
 // shows is a node as people see it.
-func (p *play) shows(path string) api.Node {
+func (p *play) shows(path string) status.Node {
 	p.t.Helper()
 	nodes, err := p.status.Nodes(context.Background(), path)
 	if err != nil {

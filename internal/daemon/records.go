@@ -44,13 +44,7 @@ type Records struct {
 	ends    []func() error // in the order in which they were opened
 }
 
-var _ api.Records = answers{}
-
-// answers are those of the records.
-type answers struct {
-	*Records
-	*status.Model
-}
+var _ api.Records = (*Records)(nil)
 
 // OpenRecords opens the records of the project of a configuration file. The error
 // is a *LockedError if a daemon has the project. Where the file cannot be used, the
@@ -113,7 +107,8 @@ func (r *Records) open(ctx context.Context, loaded Loaded, files *loader) error 
 
 // Register has a server answer with what is on record.
 func (r *Records) Register(s *api.Server) {
-	api.RegisterRecords(s, answers{r, r.status})
+	api.RegisterRecords(s, r)
+	r.status.Register(s)
 	r.mail.RegisterReadOnly(s)
 	r.questions.RegisterReadOnly(s)
 }
@@ -211,14 +206,14 @@ func (r *Records) read(ctx context.Context) error {
 // statusOptions differ from those of a daemon in what the file and the store are.
 func (r *Records) statusOptions() status.Options {
 	o := r.Controller.statusOptions()
-	o.Config = func() api.Config {
+	o.Config = func() status.Config {
 		config := r.configStatus()
 		if r.badFile != nil {
 			config.LastError = r.badFile.Error()
 		}
 		return config
 	}
-	o.Store = func() api.Store {
+	o.Store = func() status.Store {
 		s := r.storeStatus()
 		if path := r.project.Database(); path != "" {
 			s.Kind, s.Path = "sqlite", path // also where there is none yet

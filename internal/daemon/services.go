@@ -9,7 +9,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/question"
-	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // This file puts the features together: what each of them needs of the
@@ -91,6 +90,7 @@ var _ api.Daemon = services{}
 func (c *Controller) server() *api.Server {
 	s := api.NewServer(c, c.opts.Logger)
 	api.Register(s, c.services())
+	c.status.Register(s)
 	c.claims.Register(s)
 	c.mail.Register(s)
 	c.questions.Register(s)
@@ -98,16 +98,10 @@ func (c *Controller) server() *api.Server {
 	return s
 }
 
-// service answers what people ask of a daemon.
-type service struct {
-	*Controller
-	*status.Model
-}
-
 // services returns what the API of the controller is served by.
 func (c *Controller) services() api.Daemon {
 	return services{
-		serviceAPI:    service{c, c.status},
+		serviceAPI:    c,
 		accessAPI:     c,
 		healthAPI:     c.health,
 		selvesAPI:     c,

@@ -3,7 +3,6 @@ package daemon
 import (
 	"fmt"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -30,8 +29,8 @@ func (c *Controller) statusOptions() status.Options {
 		SuspendedBy: func(path string) string { return c.suspendedBy(c.fleet(), path) },
 		Questions:   c.questions, Claims: c.claims, Log: c.log, Output: c.kept,
 		Suspended: c.projectSuspended, Config: c.configStatus, Store: c.storeStatus, Orders: c.orderCounts,
-		Inbox: func() api.Inbox {
-			return api.Inbox{Questions: len(c.questions.List("", false)), Mail: c.mail.Unread(mail.People),
+		Inbox: func() status.Inbox {
+			return status.Inbox{Questions: len(c.questions.List("", false)), Mail: c.mail.Unread(mail.People),
 				Parked: c.work.Parked()}
 		},
 	}
@@ -68,14 +67,15 @@ func (c *Controller) attachCommand(path string) (argv []string, dir string) {
 }
 
 // configStatus returns which file is in force.
-func (c *Controller) configStatus() api.Config {
+func (c *Controller) configStatus() status.Config {
 	config := c.fleet().config
-	return api.Config{Path: config.Path, Revision: config.Revision, LoadedAt: config.LoadedAt, LastError: c.refused()}
+	return status.Config{Path: config.Path, Revision: config.Revision, LoadedAt: config.LoadedAt,
+		LastError: c.refused()}
 }
 
 // storeStatus returns whether state is being kept.
-func (c *Controller) storeStatus() api.Store {
-	s := api.Store{Kind: "memory", OK: true}
+func (c *Controller) storeStatus() status.Store {
+	s := status.Store{Kind: "memory", OK: true}
 	if p, ok := c.opts.Store.(interface{ Path() string }); ok {
 		s.Kind, s.Path = "sqlite", p.Path()
 	}

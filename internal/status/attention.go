@@ -13,21 +13,21 @@ import (
 
 // loopOf reports whether an agent ends soon after each start. An agent of an
 // Aidefile ends cleanly after each run, and its triggers start it again.
-func loopOf(i supervisor.ChildInfo, triggered bool) api.Loop {
+func loopOf(i supervisor.ChildInfo, triggered bool) Loop {
 	switch i.State {
 	case supervisor.Running, supervisor.Starting, supervisor.Restarting:
 	default:
 		return ""
 	}
 	switch {
-	case i.ShortLived < api.LoopEnds:
+	case i.ShortLived < LoopEnds:
 		return ""
 	case !i.LastExit.Clean():
-		return api.CrashLoop
+		return CrashLoop
 	case triggered:
 		return ""
 	}
-	return api.CleanLoop
+	return CleanLoop
 }
 
 // waitsForPerson reports whether a node runs and waits for an answer. What is
@@ -38,11 +38,11 @@ func waitsForPerson(n Node) bool {
 
 // attention returns what in a fleet is not well or needs a person, in the order of the nodes.
 // serving is whether a daemon runs; without one, commands that need it start it first.
-func attention(nodes []Node, config api.Config, serving bool) []Attention {
+func attention(nodes []Node, config Config, serving bool) []Attention {
 	all := []Attention{}
 	if config.LastError != "" {
 		first, _, _ := strings.Cut(config.LastError, "\n")
-		all = append(all, Attention{Path: config.Path, State: api.Rejected, Reason: first,
+		all = append(all, Attention{Path: config.Path, State: Rejected, Reason: first,
 			Command: "coppice validate"})
 	}
 	for _, n := range nodes {
@@ -83,10 +83,10 @@ func nodeAttention(n Node, serving bool) (a Attention, ok bool) {
 		return Attention{State: n.State, Reason: n.Reason, Command: resume}, true
 	case n.Kind == kindAgent && waitsForPerson(n):
 		answer := withDaemon("coppice answer "+n.NeedsInput.ID, serving)
-		return Attention{State: api.NeedsAnswer, Reason: n.NeedsInput.Text, Command: answer}, true
-	case n.Loop == api.CrashLoop:
+		return Attention{State: NeedsAnswer, Reason: n.NeedsInput.Text, Command: answer}, true
+	case n.Loop == CrashLoop:
 		a.State = crashLoop
-	case n.Loop == api.CleanLoop:
+	case n.Loop == CleanLoop:
 		a.State, a.Reason = "restart_loop", endsCleanly
 	case n.Aide != nil, !serving, n.Kind == kindSupervisor && n.State != supervisor.Restarting.String():
 		return Attention{}, false
@@ -148,7 +148,7 @@ func whyNotRunning(n Node) (reason string, ok bool) {
 // keepsFailing reports whether an agent that runs now has failed so often lately that its
 // limit will stop it if it goes on like that.
 func keepsFailing(n Node) bool {
-	return n.Failed && n.LimitMax > 0 && n.LimitCounts == supervisor.CountStarts.String() && n.InWindow > api.LoopEnds
+	return n.Failed && n.LimitMax > 0 && n.LimitCounts == supervisor.CountStarts.String() && n.InWindow > LoopEnds
 }
 
 // silence says how long an agent has been unresponsive.

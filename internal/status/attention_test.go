@@ -58,7 +58,7 @@ func TestNodeAttention(t *testing.T) {
 			want: "quarantined: exit code 1; the next daemon starts it -> coppice logs t/a, then coppice up -d"},
 		{name: "was given up, without a daemon", offline: true, node: Node{State: "given_up", Failed: true, LastExit: failed},
 			want: "given_up: exit code 1 -> coppice logs t/a, then coppice up -d, then coppice reset t/a"},
-		{name: "asks, without a daemon", offline: true, node: Node{State: "running", NeedsInput: &api.NeedsInput{ID: "q-1", Text: "yes?"}},
+		{name: "asks, without a daemon", offline: true, node: Node{State: "running", NeedsInput: &NeedsInput{ID: "q-1", Text: "yes?"}},
 			want: "needs_input: yes? -> coppice up -d, then coppice answer q-1"},
 		{name: "has failed, without a daemon", offline: true, node: Node{State: "stopped", Failed: true, LastExit: failed}},
 	} {
@@ -81,7 +81,7 @@ func TestNodeAttention(t *testing.T) {
 
 // TestRejectedFile checks that a file that was rejected needs attention.
 func TestRejectedFile(t *testing.T) {
-	rejected := attention(nil, api.Config{Path: "/x/coppice.toml", LastError: "coppice.toml:7:1: unknown key\nand more"}, true)
+	rejected := attention(nil, Config{Path: "/x/coppice.toml", LastError: "coppice.toml:7:1: unknown key\nand more"}, true)
 	if len(rejected) != 1 || rejected[0] != (Attention{Path: "/x/coppice.toml", State: "rejected", Reason: "coppice.toml:7:1: unknown key", Command: "coppice validate"}) {
 		t.Errorf("a rejected file: %+v", rejected)
 	}

@@ -72,7 +72,7 @@ func (l live) explainChild(x *Explanation, above string, info supervisor.ChildIn
 // explainPool adds what there is to say of a pool, or of an instance that its pool no
 // longer wants.
 func (l live) explainPool(x *Explanation) {
-	runs := x.Node.State == supervisor.Running.String() || x.Node.State == degraded
+	runs := x.Node.State == supervisor.Running.String() || x.Node.State == Degraded
 	p := l.Pools.Explain(x.Node.Path, runs)
 	x.Rule, x.Next, x.Hint = cmp.Or(p.Rule, x.Rule), cmp.Or(p.Next, x.Next), cmp.Or(p.Hint, x.Hint)
 	x.Evidence = slices.Concat(p.Evidence, x.Evidence)
@@ -92,7 +92,7 @@ func explainContents(x *Explanation) {
 		x.Rule, x.Next, x.Hint = n.Reason, "nothing, until what is in it is resumed", "coppice resume "+n.Path
 	case supervisor.Stopped.String():
 		x.Rule, x.Next, x.Hint = n.Reason, "nothing, until something in it is started", "coppice start "+n.Path
-	case degraded:
+	case Degraded:
 		x.Rule, x.Hint = n.Reason, "coppice status"
 	}
 }

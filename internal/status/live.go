@@ -80,8 +80,8 @@ func New(o Options, l Live) *Model {
 
 func (live) serving() bool { return true }
 
-func (l live) controller() api.Controller {
-	return api.Controller{PID: os.Getpid(), Node: l.opts.Host, Version: l.Version, StartedAt: l.Started,
+func (l live) controller() Controller {
+	return Controller{PID: os.Getpid(), Host: l.opts.Host, Version: l.Version, StartedAt: l.Started,
 		Uptime: time.Since(l.Started).Seconds()}
 }
 

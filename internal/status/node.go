@@ -3,7 +3,6 @@ package status
 import (
 	"errors"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -12,7 +11,7 @@ import (
 
 // declare fills in what the fleet declares of a node.
 func (m *Model) declare(n *Node, f Fleet) {
-	n.Kind, n.Node = kindAgent, m.opts.Host
+	n.Kind, n.Host = kindAgent, m.opts.Host
 	if d := f.Nodes[n.Path]; d != nil {
 		n.Kind, n.Strategy = kindSupervisor, d.Strategy.String()
 		if n.Path != f.RootPath {
@@ -29,12 +28,12 @@ func (m *Model) declare(n *Node, f Fleet) {
 func hasTerminal(a *spec.Agent) bool { return a.Terminal || a.Runtime == spec.Tmux }
 
 // needsInput returns what an agent waits for a person to say; nil if it does not.
-func (m *Model) needsInput(path string) *api.NeedsInput {
+func (m *Model) needsInput(path string) *NeedsInput {
 	oldest, open := m.opts.Questions.Pending(path)
 	if open == 0 {
 		return nil
 	}
-	return &api.NeedsInput{ID: oldest.ID, Text: mail.Title(oldest.Text), At: oldest.At, Open: open}
+	return &NeedsInput{ID: oldest.ID, Text: mail.Title(oldest.Text), At: oldest.At, Open: open}
 }
 
 // suspend shows a node that does not run because it is suspended like that.

@@ -23,7 +23,7 @@ func TestOutlook(t *testing.T) {
 		{"on-failure", Node{Restart: "on-failure"}, supervisor.ChildInfo{State: supervisor.Running},
 			"|it is restarted when it fails, and stays stopped when it ends well|"},
 		{"never", Node{Restart: "never"}, supervisor.ChildInfo{State: supervisor.Running}, "|it stays stopped when it ends|"},
-		{"crash loop that runs", Node{Restart: "always", Loop: api.CrashLoop}, supervisor.ChildInfo{State: supervisor.Running},
+		{"crash loop that runs", Node{Restart: "always", Loop: CrashLoop}, supervisor.ChildInfo{State: supervisor.Running},
 			"|it is restarted when it ends|coppice logs t/a"},
 		{"supervisor", Node{Kind: kindSupervisor, Restart: "always"}, supervisor.ChildInfo{State: supervisor.Running}, "||"},
 		{"paused supervisor", Node{Kind: kindSupervisor, State: "paused", Reason: "limit reached"}, supervisor.ChildInfo{State: supervisor.Running},

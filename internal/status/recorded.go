@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -49,8 +48,8 @@ const stateUnknown = "unknown"
 func (recorded) serving() bool { return false }
 
 // controller returns the daemon, which has no process.
-func (r recorded) controller() api.Controller {
-	return api.Controller{Node: r.opts.Host, StartedAt: r.Started}
+func (r recorded) controller() Controller {
+	return Controller{Host: r.opts.Host, StartedAt: r.Started}
 }
 
 func (r recorded) nodes(path string) ([]Node, error) { return r.list(nil, path, r.opts.Fleet()), nil }

@@ -55,9 +55,9 @@ type Options struct {
 
 	// The parts of a status that are not about nodes.
 	Suspended func() string // why the whole project does not run; "" if it does
-	Config    func() api.Config
-	Store     func() api.Store
-	Inbox     func() api.Inbox
+	Config    func() Config
+	Store     func() Store
+	Inbox     func() Inbox
 	Orders    func() *api.OrderCounts // nil if there are none
 }
 
@@ -75,7 +75,7 @@ type source interface {
 	explain(ctx context.Context, x *Explanation) error
 	// output returns the last lines of an agent.
 	output(ctx context.Context, path string, lines int) ([]string, error)
-	controller() api.Controller
+	controller() Controller
 	serving() bool // whether a daemon runs
 }
 
@@ -95,7 +95,7 @@ func (m *Model) Nodes(_ context.Context, path string) ([]Node, error) {
 		return nil, err
 	}
 	nodes, err := m.source.nodes(path)
-	api.DeriveStates(nodes)
+	deriveStates(nodes)
 	return nodes, err
 }
 
@@ -166,7 +166,7 @@ func summarize(nodes []Node) map[string]int {
 	for _, n := range nodes {
 		switch {
 		case n.Kind != kindAgent:
-		case n.Loop == api.CrashLoop:
+		case n.Loop == CrashLoop:
 			counts[crashLoop]++
 		case n.Aide != nil && n.State == supervisor.Stopped.String():
 			counts[n.Aide.State]++ // idle or done: it waits for its trigger

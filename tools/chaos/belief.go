@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/value"
 )
 
@@ -206,7 +207,7 @@ func runBeliefs(o options) (err error) {
 func strike(c *api.Client, o options, what string, i int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	nodes, err := c.Nodes(ctx, fmt.Sprint("a", i))
+	nodes, err := status.List.Call(ctx, c, status.ListRequest{Path: fmt.Sprint("a", i)})
 	if err != nil {
 		return err
 	}

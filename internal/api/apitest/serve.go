@@ -1,3 +1,4 @@
+// Package apitest serves the routes of a feature to its tests.
 package apitest
 
 import (

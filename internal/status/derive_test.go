@@ -1,8 +1,9 @@
-package api
+package status
 
 import (
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -10,8 +11,8 @@ import (
 func TestDeriveStates(t *testing.T) {
 	agent := func(state string) Node { return Node{Kind: "agent", State: state} }
 	looping := Node{Kind: "agent", State: "restarting", Loop: CrashLoop}
-	idle := Node{Kind: "agent", State: "stopped", Aide: &Aide{State: "idle"}}
-	idleStopped := Node{Kind: "agent", State: "stopped", Aide: &Aide{State: "stopped"}, StoppedByHand: true}
+	idle := Node{Kind: "agent", State: "stopped", Aide: &api.Aide{State: "idle"}}
+	idleStopped := Node{Kind: "agent", State: "stopped", Aide: &api.Aide{State: "stopped"}, StoppedByHand: true}
 	sub := func(state string) Node { return Node{Kind: "supervisor", State: state} }
 	pausedAgent := Node{Kind: "agent", State: "paused", Reason: "limit reached, paused until resumed"}
 	for name, tt := range map[string]struct {
@@ -46,7 +47,7 @@ func TestDeriveStates(t *testing.T) {
 			c.Path = "t/s/" + string(rune('0'+i))
 			nodes = append(nodes, c)
 		}
-		DeriveStates(nodes)
+		deriveStates(nodes)
 		if nodes[0].State != tt.state || nodes[0].Reason != tt.reason {
 			t.Errorf("%s: %s (%s), want %s (%s)", name, nodes[0].State, nodes[0].Reason, tt.state, tt.reason)
 		}
@@ -69,7 +70,7 @@ func TestDeriveStatesOfTrees(t *testing.T) {
 		}
 		return all
 	}
-	DeriveStates(nodes)
+	deriveStates(nodes)
 	want := []string{"t suspended", "t/a suspended", "t/a/b suspended", "t/a/b/x suspended", "t/a/y stopped", "t/ab suspended"}
 	if diff := cmp.Diff(want, states()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -78,7 +79,7 @@ func TestDeriveStatesOfTrees(t *testing.T) {
 		nodes[i].State, nodes[i].Reason = "running", ""
 	}
 	nodes[3].State = "quarantined"
-	DeriveStates(nodes)
+	deriveStates(nodes)
 	want = []string{"t degraded", "t/a degraded", "t/a/b degraded", "t/a/b/x quarantined", "t/a/y stopped", "t/ab suspended"}
 	if diff := cmp.Diff(want, states()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

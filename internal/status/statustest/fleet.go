@@ -1,6 +1,6 @@
-// Package apitest lets the tests of what talks to a daemon run without one: a
-// Service that says what a test told it to, and a server of the routes of a feature.
-package apitest
+// Package statustest lets the tests of what talks to a daemon run without one: a Fleet
+// that says what a test told it to.
+package statustest
 
 import (
 	"context"
@@ -15,9 +15,10 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
-// Fleet is the scripted Service. Its methods may be called at any time.
+// Fleet is a scripted daemon. Its methods may be called at any time.
 type Fleet struct {
 	api.Daemon // what is not scripted
 
@@ -29,9 +30,9 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced with each change
-	status  api.Status
-	nodes   []api.Node
-	why     map[string]api.Explanation
+	status  status.Status
+	nodes   []status.Node
+	why     map[string]status.Explanation
 	events  []event.Event
 	lines   map[string][]string
 	begun   map[string]string // lines that have no end yet
@@ -42,8 +43,8 @@ type Fleet struct {
 var _ api.Daemon = (*Fleet)(nil)
 
 // New returns a fleet of these nodes, the root first.
-func New(nodes ...api.Node) *Fleet {
-	return &Fleet{changed: make(chan struct{}), nodes: nodes, why: map[string]api.Explanation{},
+func New(nodes ...status.Node) *Fleet {
+	return &Fleet{changed: make(chan struct{}), nodes: nodes, why: map[string]status.Explanation{},
 		lines: map[string][]string{}, begun: map[string]string{}}
 }
 
@@ -56,10 +57,10 @@ func (f *Fleet) change(do func()) {
 }
 
 // SetStatus says what Status answers.
-func (f *Fleet) SetStatus(s api.Status) { f.change(func() { f.status = s }) }
+func (f *Fleet) SetStatus(s status.Status) { f.change(func() { f.status = s }) }
 
 // SetNode replaces the node of that path.
-func (f *Fleet) SetNode(n api.Node) {
+func (f *Fleet) SetNode(n status.Node) {
 	f.change(func() {
 		for i := range f.nodes {
 			if f.nodes[i].Path == n.Path {
@@ -72,7 +73,7 @@ func (f *Fleet) SetNode(n api.Node) {
 }
 
 // SetExplanation says what Explain answers for its node.
-func (f *Fleet) SetExplanation(x api.Explanation) { f.change(func() { f.why[x.Node.Path] = x }) }
+func (f *Fleet) SetExplanation(x status.Explanation) { f.change(func() { f.why[x.Node.Path] = x }) }
 
 // SetError makes all methods fail, until it is set to nil.
 func (f *Fleet) SetError(err error) { f.change(func() { f.err = err }) }
@@ -112,8 +113,22 @@ func (f *Fleet) Owner(int) (*api.Caller, error) { return nil, nil }
 // RunOf implements api.Access: none of them comes from an order.
 func (f *Fleet) RunOf(int) string { return "" }
 
-// Status implements api.Service.
-func (f *Fleet) Status(context.Context) (api.Status, error) {
+// RegisterStatus has a server answer the routes of package status.
+func (f *Fleet) RegisterStatus(s *api.Server) {
+	status.Get.Handle(s, func(ctx context.Context, _ api.Caller, _ api.None) (status.Status, error) {
+		return f.Status(ctx)
+	})
+	status.List.Handle(s, func(ctx context.Context, _ api.Caller, r status.ListRequest) ([]status.Node, error) {
+		return f.Nodes(ctx, r.Path)
+	})
+	status.Explain.Handle(s,
+		func(ctx context.Context, _ api.Caller, r status.ExplainRequest) (status.Explanation, error) {
+			return f.Explain(ctx, r.Path)
+		})
+}
+
+// Status returns what SetStatus has set.
+func (f *Fleet) Status(context.Context) (status.Status, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.status
@@ -134,8 +149,8 @@ func (f *Fleet) find(path string) (int, error) {
 	return 0, fmt.Errorf("%s: %w", path, api.ErrNotFound)
 }
 
-// Nodes implements api.Service.
-func (f *Fleet) Nodes(_ context.Context, path string) ([]api.Node, error) {
+// Nodes returns the nodes at and below a path.
+func (f *Fleet) Nodes(_ context.Context, path string) ([]status.Node, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if path == "" {
@@ -145,7 +160,7 @@ func (f *Fleet) Nodes(_ context.Context, path string) ([]api.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	var below []api.Node
+	var below []status.Node
 	for _, n := range f.nodes {
 		if n.Path == f.nodes[i].Path || strings.HasPrefix(n.Path, f.nodes[i].Path+"/") {
 			below = append(below, n)
@@ -154,13 +169,13 @@ func (f *Fleet) Nodes(_ context.Context, path string) ([]api.Node, error) {
 	return below, nil
 }
 
-// Explain implements api.Service.
-func (f *Fleet) Explain(_ context.Context, path string) (api.Explanation, error) {
+// Explain returns what SetExplanation has set for a node.
+func (f *Fleet) Explain(_ context.Context, path string) (status.Explanation, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i, err := f.find(path)
 	if err != nil {
-		return api.Explanation{}, err
+		return status.Explanation{}, err
 	}
 	x := f.why[f.nodes[i].Path]
 	x.Node = f.nodes[i]

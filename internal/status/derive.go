@@ -1,4 +1,4 @@
-package api
+package status
 
 import "strings"
 
@@ -6,9 +6,9 @@ import "strings"
 // person: it is quarantined, was given up, is paused or fails again and again.
 const Degraded = "degraded"
 
-// DeriveStates gives each supervisor of a list that runs the state that follows
+// deriveStates gives each supervisor of a list that runs the state that follows
 // from what is in it. Parents come before their children, whose states are their own.
-func DeriveStates(nodes []Node) {
+func deriveStates(nodes []Node) {
 	below := make(map[string][]*Node) // by the path of the supervisor
 	for i := len(nodes) - 1; i >= 0; i-- {
 		n := &nodes[i]
