@@ -279,8 +279,8 @@ func TestUserRefused(t *testing.T) {
 		}
 	}
 	refused(0, command+"runtime = \"tmux\"\nuser = \"61234\"\n", "5:8: user in tmux, expected")
-	refused(0, command+"stdin = \"mine\"\nuser = \"61234\"\n", "4:9: stdin beside user, expected")
-	refused(0, command+"env_file = \"mine\"\nuser = \"61234\"\n", "4:12: env_file beside user, expected")
+	refused(0, command+"stdin = \"mine\"\nuser = \"61234\"\n", "4:9: stdin with user, expected")
+	refused(0, command+"env_file = \"mine\"\nuser = \"61234\"\n", "4:12: env_file with user, expected")
 	refused(0, command+"group = \"61234\"\n", "4:9: group without user, expected")
 	refused(0, "user = \"61234\"\naidefile = \".\"\n", "3:1: user beside aidefile, expected")
 	if os.Geteuid() != 0 {
@@ -293,7 +293,7 @@ func TestUserRefused(t *testing.T) {
 	refused(otherUser, command+"user = \"61235\"\n", mayNot("61235", otherUser))
 	refused(0, command+"user = \"no-such-user\"\n", `4:8: there is no user "no-such-user", expected`)
 	refused(0, command+"user = \"61234\"\ngroup = \"no-such-group\"\n", `5:9: there is no group "no-such-group", expected`)
-	refused(0, command+"user = \"root\"\n", `4:8: user is "root", as whom coppice runs itself, expected another one`)
+	refused(0, command+"user = \"root\"\n", `4:8: user is "root", the user that runs coppice itself, expected another one`)
 	refused(0, command+"user = \"61234\"\ndir = \"closed\"\n",
 		fmt.Sprintf("5:7: user 61234 cannot enter %s/closed (mode 0700 of user 0)", dir))
 	write(t, filepath.Join(dir, "mine"), "")

@@ -13,7 +13,7 @@ func backoffTable() toml.Table[supervisor.Backoff] {
 	return toml.Table[supervisor.Backoff]{
 		Header: "[agent.backoff]",
 		Doc: "The delay before a restart. It grows with the number of restarts in a row and starts again from " +
-			"`base` after a success. `backoff = \"linear\"` stands for a table with that `kind` alone.",
+			"`base` after a success. `backoff = \"linear\"` is short for a table with only that `kind`.",
 		Example: `[[agent]]
 name = "crawler"
 command = "./crawl.sh"
@@ -32,16 +32,15 @@ backoff = { kind = "exponential", base = "1s", cap = "5m", jitter = true }
 				Also: []string{"max", "maximum", "limit"},
 				Read: toml.Duration(func(b *supervisor.Backoff) *time.Duration { return &b.Cap })},
 			{Name: "jitter", Type: "boolean", Default: "true for exponential, else false",
-				Doc: "draws each delay evenly from 0 to what it would be, so that agents that failed together " +
-					"do not come back together",
+				Doc: "draws each delay evenly from 0 to its length, so that agents that failed together do not " +
+					"restart together",
 				Read: toml.Bool(func(b *supervisor.Backoff) *bool { return &b.Jitter })},
 			{
 				Name:    "stable_after",
 				Type:    toml.DurationOrNeverType,
 				Default: "1m",
-				Doc: "how long an agent must live to " +
-					"count as a success; a clean exit counts as one, too, except where the limit counts " +
-					"starts, as it does by default",
+				Doc: "how long an agent must run to count as a success. A clean exit counts as one, too, except " +
+					"where the limit counts starts, which is the default",
 				Also: []string{"reset_after"},
 				Read: func(r *toml.Reader, v *toml.Value, into *supervisor.Backoff) {
 					if v.Kind == toml.KindString && v.Text == "never" {
@@ -86,20 +85,20 @@ func readBackoff(r *toml.Reader, v *toml.Value, into *agent) {
 func shutdownTable() toml.Table[spec.Shutdown] {
 	return toml.Table[spec.Shutdown]{
 		Header: "[agent.shutdown]",
-		Doc: "How an agent is stopped: the signal goes to its whole process group. All of the group has the " +
-			"grace period, also when its first process, a shell for example, has ended. SIGKILL to what is left " +
-			"then. See [Lifecycle](lifecycle.md).",
+		Doc: "How an agent is stopped: the signal goes to its whole process group. The whole group has the grace " +
+			"period, even when its first process, a shell for example, has exited. What is left then gets " +
+			"SIGKILL. See [Lifecycle](lifecycle.md).",
 		Example: `[[agent]]
 name = "db"
 command = "./db.sh"
 shutdown = { signal = "INT", grace = "10s" }
 `,
 		Keys: []toml.Key[spec.Shutdown]{
-			{Name: "signal", Type: "string", Default: "TERM", Doc: "`TERM`, `INT`, `HUP`, `QUIT`, `USR1`, `USR2`, " +
-				"`ABRT`, `ALRM`, `PIPE`, `WINCH`, with or without `SIG`; `KILL` ends it without asking",
+			{Name: "signal", Type: "string", Default: "TERM", Doc: "`TERM`, `INT`, `HUP`, `QUIT`, `USR1`, " +
+				"`USR2`, `ABRT`, `ALRM`, `PIPE`, `WINCH`, with or without `SIG`; `KILL` kills it without warning",
 				Also: []string{"stopsignal", "stop_signal"},
 				Read: toml.Text(func(s *spec.Shutdown) *string { return &s.Signal })},
-			{Name: "grace", Type: "duration", Default: "5s", Doc: "how long it may take",
+			{Name: "grace", Type: "duration", Default: "5s", Doc: "how long it may take to exit",
 				Also: []string{"timeout", "grace_period", "stopwaitsecs"},
 				Read: toml.Duration(func(s *spec.Shutdown) *time.Duration { return &s.Grace })},
 		},
@@ -109,7 +108,7 @@ shutdown = { signal = "INT", grace = "10s" }
 func readyTable() toml.Table[spec.Ready] {
 	return toml.Table[spec.Ready]{
 		Header: "[agent.ready]",
-		Doc: "How an agent shows that it has started: exactly one condition. Siblings that come after it wait " +
+		Doc: "How an agent reports that it has started: exactly one condition. Siblings that come after it wait " +
 			"for that, and an agent that is not ready in time has failed. Without this table, an agent is ready " +
 			"when its process exists.",
 		Example: `[[agent]]
@@ -144,7 +143,7 @@ ready = { log = "ready to accept connections" }
 				Doc: "a command, written as `command` is, that exits with 0", Also: []string{"command", "cmd"},
 				Read: setting.CommandKey(func(r *spec.Ready) *[]string { return &r.Exec })},
 			{Name: "notify", Type: "boolean", Default: "false",
-				Doc:  "the agent says so itself, as systemd services do (`sd_notify`)",
+				Doc:  "the agent reports it, as systemd services do (`sd_notify`)",
 				Read: toml.Bool(func(r *spec.Ready) *bool { return &r.Notify })},
 			{Name: "timeout", Type: "duration", Default: "30s", Doc: "how long it may take",
 				Read: toml.Duration(func(r *spec.Ready) *time.Duration { return &r.Timeout })},

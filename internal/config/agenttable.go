@@ -31,14 +31,14 @@ restart_window = "1h"
 			{Name: "command", Type: "string or array of strings", Default: toml.Required, Unless: "aidefile",
 				Doc: "what to run. An array is run as it is. A string of plain words is split at spaces; any " +
 					"other is run by `/bin/sh -c`, with `exec` in front if it is a single command, so that no " +
-					"shell stays behind. A program with `/` is relative to `dir`, any other is looked " +
-					"up in the agent's `PATH`",
+					"shell remains. A program with `/` is relative to `dir`, any other is looked up in the " +
+					"agent's `PATH`",
 				Also: []string{"cmd", "exec", "run", "start_command", "args", "argv"},
 				Read: setting.CommandKey(func(a *agent) *[]string { return &a.Command })},
 			{Name: "aidefile", Type: "string", Doc: "the path of an Aidefile, or of its directory, relative to " +
-				"the file: the agent runs when its triggers fire, see [Aidefiles](aidefile.md). It takes the place " +
-				"of `command` and of all that says how it is restarted; `name` is that of its " +
-				"persona unless it is there", Also: []string{"aide"}, Read: readAidefileKey},
+				"the file: the agent runs when its triggers fire, see [Aidefiles](aidefile.md). It replaces " +
+				"`command` and everything that says how the agent is restarted; the default of `name` is that of " +
+				"its persona", Also: []string{"aide"}, Read: readAidefileKey},
 			{Name: "dir", Type: "string", Default: "the directory of the file",
 				Doc:  "the working directory, relative to the file",
 				Also: []string{"cwd", "workdir", "working_dir", "work_dir", "directory"},
@@ -48,7 +48,8 @@ restart_window = "1h"
 					}
 				}},
 			{Name: "env", Type: "table of strings",
-				Doc:  "variables beside the few that every agent gets; names in `COPPICE_` are Coppice's own",
+				Doc: "variables in addition to the few that every agent gets; names that start with `COPPICE_` " +
+					"are reserved",
 				Also: []string{"environment"}, Read: readEnv},
 			envFileKey(),
 			filesKey(),
@@ -61,13 +62,13 @@ restart_window = "1h"
 					}
 				}},
 			{Name: "runtime", Type: "proc, tmux", Default: "proc", Doc: "where it runs: `proc` is a process with " +
-				"pipes or a terminal, which costs little; `tmux` is a session of the project's own tmux server, to " +
-				"sit in with all that tmux offers. Both outlive the daemon. See [The daemon](daemon.md)",
+				"pipes or a terminal, which costs little; `tmux` is a session in the project's own tmux server, " +
+				"for working in it interactively. Both outlive the daemon. See [The daemon](daemon.md)",
 				Also: []string{"provider", "backend", "session"},
 				Read: toml.Word(spec.ParseRuntime, func(a *agent) *spec.Runtime { return &a.Runtime })},
-			{Name: "terminal", Type: "boolean", Default: "false", Doc: "a terminal instead of pipes, for programs " +
-				"that want one and for `coppice attach`; always true in tmux. Standard input is the terminal, too; " +
-				"only in tmux can `stdin` name a file instead", Also: []string{"tty", "pty"},
+			{Name: "terminal", Type: "boolean", Default: "false", Doc: "a terminal instead of pipes, for " +
+				"programs that need one and for `coppice attach`; always true in tmux. Standard input is the " +
+				"terminal, too; only in tmux can `stdin` name a file instead", Also: []string{"tty", "pty"},
 				Read: func(r *toml.Reader, v *toml.Value, into *agent) {
 					toml.Bool(func(a *agent) *bool { return &a.Terminal })(r, v, into)
 					if v.Kind == toml.KindBool && !into.Terminal {
@@ -87,17 +88,18 @@ restart_window = "1h"
 				},
 				Read: toml.Sub(agentLogsTable(), func(a *agent) *spec.Logs { return &a.Logs }),
 			},
-			{Name: "user", Type: "string", Default: "that of the daemon", Doc: "the user that the agent and its own " +
-				"commands (`ready.exec`, hooks, nudges, checks) run as, by name or number. Only where the daemon " +
-				"runs as root, on Linux, and not in tmux, with `stdin`, `env_file` or `aidefile`. See [Another " +
+			{Name: "user", Type: "string", Default: "that of the daemon", Doc: "the user that runs the agent and " +
+				"its own commands (`ready.exec`, hooks, nudges, checks), by name or number. Only if the daemon " +
+				"runs as root, on Linux, and not with tmux, `stdin`, `env_file` or `aidefile`. See [Another " +
 				"user](agents.md#another-user)", Also: []string{"uid", "run_as", "username", "as"},
 				Read: toml.Text(func(a *agent) *string { return &a.User })},
 			{Name: "group", Type: "string", Default: "that of the user", Doc: "the group of the agent instead of " +
-				"the first one of `user`, by name or number; the others of the user stay", Also: []string{"gid"},
+				"the primary group of `user`, by name or number; the other groups of the user stay",
+				Also: []string{"gid"},
 				Read: toml.Text(func(a *agent) *string { return &a.Group })},
 			{Name: "no_new_privileges", Type: "boolean", Default: "false", Doc: "keeps the agent, what it starts " +
-				"and its own commands (`ready.exec`, hooks, nudges, checks) from gaining privileges: `sudo`, `su` " +
-				"and other set-user-ID programs do nothing special for them. Linux only. See [What an agent may " +
+				"and its own commands (`ready.exec`, hooks, nudges, checks) from gaining privileges: `sudo`, " +
+				"`su` and other set-user-ID programs have no effect. Linux only. See [What an agent may " +
 				"do](agents.md#what-an-agent-may-do)", Also: []string{"no_new_privs", "nonewprivileges",
 				"noprivileges"},
 				Read: toml.Bool(func(a *agent) *bool { return &a.NoNewPrivileges })},
@@ -142,25 +144,25 @@ restart_window = "1h"
 				},
 				Read: toml.Sub(shutdownTable(), func(a *agent) *spec.Shutdown { return &a.Shutdown }),
 			},
-			{Name: "ready", Type: "table", Doc: "how it shows that it has started, see `[agent.ready]`",
+			{Name: "ready", Type: "table", Doc: "how it reports that it has started, see `[agent.ready]`",
 				Also: []string{"readiness", "healthcheck", "health"}, Read: readReady},
-			{Name: "heartbeat_timeout", Type: "duration", Doc: "how long it may say nothing, once it is ready, " +
-				"see [Agents](agents.md): then it is looked at, nudged, and restarted as after a failure",
+			{Name: "heartbeat_timeout", Type: "duration", Doc: "how long it may send no heartbeat once it is " +
+				"ready, see [Agents](agents.md): then it is checked, nudged, and restarted as after a failure",
 				Also: []string{"liveness", "heartbeat", "heartbeat_interval", "watchdog_sec"},
 				Read: toml.Duration(func(a *agent) *time.Duration { return &a.HeartbeatTimeout })},
 			{Name: "progress_timeout", Type: "duration",
-				Doc:  "the same for how long it may claim the same progress, or none",
+				Doc:  "how long it may report the same progress, or none, before the same happens",
 				Also: []string{"progress", "stall_timeout", "stuck_timeout", "progress_deadline"},
 				Read: toml.Duration(func(a *agent) *time.Duration { return &a.ProgressTimeout })},
-			{Name: "idle_timeout", Type: "duration", Doc: "how long it may neither write nor be written to, " +
-				"once it is ready; if it takes longer, it is restarted as after a failure. One that waits for a " +
-				"person may. See [Lifecycle](lifecycle.md)",
+			{Name: "idle_timeout", Type: "duration", Doc: "how long it may neither write nor be written to, once " +
+				"it is ready; then it is restarted as after a failure. An agent that waits for a person may be " +
+				"idle. See [Lifecycle](lifecycle.md)",
 				Also: []string{"idle", "inactivity_timeout", "idle_after", "max_idle"},
 				Read: toml.Duration(func(a *agent) *time.Duration { return &a.IdleTimeout })},
 			{Name: "process_names", Type: "array of strings", Doc: "the programs that the agent consists of, as " +
-				"in `[\"claude\", \"node\"]`, where it runs below a shell or a wrapper that may outlive it: when " +
-				"none of them runs any more, it has crashed, its last output is kept, and it is restarted. See " +
-				"[Lifecycle](lifecycle.md)", Also: []string{"processes", "process", "programs"},
+				"in `[\"claude\", \"node\"]`, if it runs below a shell or a wrapper that may outlive it. When " +
+				"none of them is running, the agent has crashed: its last output is kept, and it is restarted. " +
+				"See [Lifecycle](lifecycle.md)", Also: []string{"processes", "process", "programs"},
 				Read: func(r *toml.Reader, v *toml.Value, into *agent) {
 					if names, ok := r.List(v, "an array of names"); ok {
 						into.ProcessNames = names
@@ -168,31 +170,33 @@ restart_window = "1h"
 				}},
 			{Name: "nudge", Type: "table", Doc: "how it is reminded, see `[agent.nudge]`",
 				Also: []string{"wake", "poke", "remind"}, Read: readNudge},
-			{Name: "pool", Type: "table", Doc: "makes a pool of it: as many instances as are " +
-				"wanted, see `[agent.pool]`", Also: []string{"scale", "scaling", "replicas", "instances"},
+			{Name: "pool", Type: "table", Doc: "makes the agent a pool: as many instances as are wanted, see " +
+				"`[agent.pool]`", Also: []string{"scale", "scaling", "replicas", "instances"},
 				Read: readPool},
-			hookKey("on_waking", "what to run before each incarnation, when its beliefs are there; the start fails "+
-				"with it. See `[agent.on_waking]`", func(h *spec.Hooks) *spec.Hook { return &h.Waking }, "pre_start",
+			hookKey("on_waking", "what to run before each incarnation, when its beliefs are available; if it "+
+				"fails, so does the start. See `[agent.on_waking]`",
+				func(h *spec.Hooks) *spec.Hook { return &h.Waking }, "pre_start",
 				"exec_start_pre", "prestart"),
 			hookKey("on_start", "what to run when an incarnation is ready, before siblings that wait for it are "+
-				"started; the start fails with it, and the agent is stopped",
+				"started; if it fails, so does the start, and the agent is stopped",
 				func(h *spec.Hooks) *spec.Hook { return &h.Start }, "post_start", "exec_start_post", "poststart"),
-			hookKey("on_resting", "what to run before the agent is sent its stop signal, at each stop but one with "+
-				"`KILL`; not when it ends by itself", func(h *spec.Hooks) *spec.Hook { return &h.Resting }, "on_stop",
+			hookKey("on_resting", "what to run before the agent is sent its stop signal, at each stop except "+
+				"with `KILL`; not when it exits on its own",
+				func(h *spec.Hooks) *spec.Hook { return &h.Resting }, "on_stop",
 				"pre_stop", "prestop", "exec_stop"),
-			hookKey("on_error", "what to run when an incarnation has ended as a failure or could not be started, "+
-				"before what comes next is decided", func(h *spec.Hooks) *spec.Hook { return &h.Error }, "on_failure",
+			hookKey("on_error", "what to run when an incarnation has failed or could not be started, before the "+
+				"supervisor decides what is next", func(h *spec.Hooks) *spec.Hook { return &h.Error }, "on_failure",
 				"on_crash"),
 			{Name: "beliefs", Type: "table", Doc: "the values that it keeps, see `[agent.beliefs]`",
 				Also: []string{"state", "memory", "values"}, Read: readBeliefs},
-			{Name: "notify", Type: "boolean", Default: "false", Doc: "lets it speak of itself as systemd services " +
-				"do (`sd_notify`): it is given a `NOTIFY_SOCKET`, and what it says is shown. `ready = { notify = " +
-				"true }` and `watchdog` imply that. See [What services say of themselves](notify.md)",
+			{Name: "notify", Type: "boolean", Default: "false", Doc: "lets it report its status as systemd " +
+				"services do (`sd_notify`): it gets a `NOTIFY_SOCKET`, and its status is shown. `ready = { " +
+				"notify = true }` and `watchdog` imply that. See [What services say of themselves](notify.md)",
 				Also: []string{"sd_notify", "sdnotify"},
 				Read: toml.Bool(func(a *agent) *bool { return &a.Notify })},
-			{Name: "watchdog", Type: "duration", Doc: "how long it may take from one `WATCHDOG=1` to the next, " +
-				"1s at least; it is told so in `WATCHDOG_USEC`. One that takes longer has failed: it gets " +
-				"`SIGABRT`, after its grace `SIGKILL`, and is restarted",
+			{Name: "watchdog", Type: "duration", Doc: "the longest time from one `WATCHDOG=1` to the next, at " +
+				"least 1s, which the agent finds in `WATCHDOG_USEC`. An agent that takes longer has failed: it " +
+				"gets `SIGABRT`, after its grace period `SIGKILL`, and is restarted",
 				Also: []string{"watchdog_sec", "watchdogsec"},
 				Read: toml.Duration(func(a *agent) *time.Duration { return &a.Watchdog })},
 			{Name: "significant", Type: "boolean", Default: "false", Doc: signifDoc,

@@ -110,9 +110,9 @@ env = {}
 	_, err := Load(filepath.Join(dir, "coppice.toml"))
 	got := strings.ReplaceAll(errorText(err), dir+"/", "")
 	want := `coppice.toml:2:1: unknown key "comand" in [aide]; did you mean "command"?
-coppice.toml:5:1: restart beside aidefile, expected one of the two; it is said in the table [daemon] of the Aidefile
-coppice.toml:6:1: command beside aidefile, expected one of the two; what it calls is said in the table [aide] of this file
-coppice.toml:7:11: runtime is "tmux" beside aidefile, expected proc; remove it
+coppice.toml:5:1: restart and aidefile, expected one of the two; it is said in the table [daemon] of the Aidefile
+coppice.toml:6:1: command and aidefile, expected one of the two; what it calls is said in the table [aide] of this file
+coppice.toml:7:11: runtime is "tmux" with aidefile, expected proc; remove it
 coppice.toml:11:12: the directory "empty" has no Aidefile, expected one; write one there, it may be empty
 coppice.toml:13:12: "missing" does not exist, expected an Aidefile or its directory
 coppice.toml:14:3: [[agent]] without command, expected one (string or array of strings)

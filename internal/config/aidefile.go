@@ -35,27 +35,27 @@ aidefile = "agents/uptime"
 				Name:    "command",
 				Type:    "string or array of strings",
 				Default: "`claude -p --output-format stream-json --verbose`",
-				Doc: "what a run calls, written as that " +
-					"of an agent. It runs in the directory of the Aidefile, to which a relative path such as " +
-					"`./run.sh` belongs. Its standard input is the task with all that the agent is told, and it " +
-					"ends with 0 when it has succeeded. In its arguments `{task}`, `{prompt}`, `{persona}`, " +
-					"`{style}`, `{dir}`, `{memory}`, `{workspace}`, `{skills}` and `{tokens}` are replaced; " +
-					"variables have the same. An argument that becomes an option by that needs a `--` right before it",
+				Doc: "what a run calls, written as the `command` of an agent. It runs in the directory of the " +
+					"Aidefile, which a relative path such as `./run.sh` refers to. Its standard input is the " +
+					"task with all that the agent is told; it succeeds if it exits with 0. In its arguments " +
+					"`{task}`, `{prompt}`, `{persona}`, `{style}`, `{dir}`, `{memory}`, `{workspace}`, " +
+					"`{skills}` and `{tokens}` are replaced; environment variables hold the same. If an argument " +
+					"could become an option by that, put a `--` right before it",
 				Also: []string{"cmd", "runner", "exec"},
 				Read: readTemplate,
 			},
-			{Name: "usage", Type: "auto, json, file, none", Default: "auto", Doc: "where the command says how many " +
-				"tokens it has used: `json` is its output, as claude, codex, gemini and opencode print it, or " +
-				"objects with a `usage`; `file` the file that `COPPICE_USAGE` names, `auto` that file if it was " +
-				"written and the output if not", Also: []string{"tokens"},
+			{Name: "usage", Type: "auto, json, file, none", Default: "auto", Doc: "where the command reports how " +
+				"many tokens it has used: `json` is its output, as claude, codex, gemini and opencode print it, " +
+				"or objects with a `usage`; `file` is the file that `COPPICE_USAGE` names; `auto` is that file " +
+				"if it was written, otherwise the output", Also: []string{"tokens"},
 				Read: toml.OneOf([]string{"auto", "json", "file", "none"},
 					func(s *aidefile.Settings, i int) { s.Usage = aidefile.Source(i) })},
 			{Name: "poll_interval", Type: "duration", Default: "1m",
-				Doc:  "the time between two looks at the issues of an agent; after errors it grows to half an hour",
+				Doc:  "the time between two checks of an agent's issues; after errors it grows to half an hour",
 				Also: []string{"interval", "poll"},
 				Read: toml.Duration(func(s *aidefile.Settings) *time.Duration { return &s.PollInterval })},
-			{Name: "backoff_base", Type: "duration", Default: "1s", Doc: "what the sleeps before restarts, and the " +
-				"pauses between the tries of a run, are multiples of; 5m at most, as each of them",
+			{Name: "backoff_base", Type: "duration", Default: "1s", Doc: "the unit of the delays before restarts " +
+				"and between the tries of a run; each delay, like this value, is at most 5m",
 				Also: []string{"base", "backoff"},
 				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Settings) {
 					if d, ok := r.Duration(v); ok && d > aidefile.MaxSleep {
@@ -66,7 +66,8 @@ aidefile = "agents/uptime"
 					}
 				}},
 			{Name: "vault", Type: "string", Default: `"vault"`, Doc: "the directory of secrets, relative to this " +
-				"file: a file for each, called by its name, that nobody else may read", Also: []string{"secrets"},
+				"file: one file for each secret, called by its name and readable by you alone",
+				Also: []string{"secrets"},
 				Read: toml.Text(func(s *aidefile.Settings) *string { return &s.Vault })},
 		},
 	}
@@ -159,11 +160,11 @@ func readAidefileKey(r *toml.Reader, v *toml.Value, into *agent) {
 	into.Aide = &aidefile.Agent{Path: path, File: aidefile.Default()}
 	for name, hint := range notBeside() {
 		if field := v.Parent.Field(name); field != nil {
-			r.FailKey(field, hint, "%s beside aidefile, expected one of the two", name)
+			r.FailKey(field, hint, "%s and aidefile, expected one of the two", name)
 		}
 	}
 	if k := v.Parent.Field("runtime"); k != nil && k.Kind == toml.KindString && k.Text != spec.Proc.String() {
-		r.Fail(k, "remove it", "runtime is %s beside aidefile, expected proc", spec.Quote(k.Text))
+		r.Fail(k, "remove it", "runtime is %s with aidefile, expected proc", spec.Quote(k.Text))
 	}
 }
 

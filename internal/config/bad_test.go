@@ -204,14 +204,14 @@ var badInput = []struct{ name, text, want string }{
 		10:23: max_parallel_starts is 0, expected an integer from 1 to 1000
 		11:14: max_claims is 1001, expected an integer from 0 to 1000
 		12:15: gc_interval is "7 days", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h, d (24 hours)
-		13:1: wisp_ttl beside ttl, which mean the same, expected one of them; remove one of the two
+		13:1: wisp_ttl and ttl mean the same, expected one of them; remove one of the two
 		14:7: ttl is "106752d", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h, d (24 hours)
-		15:1: wisp_gc_interval beside gc_interval, which mean the same, expected one of them; remove one of the two
+		15:1: wisp_gc_interval and gc_interval mean the same, expected one of them; remove one of the two
 		16:1: unknown key "patrol_intervall" in [daemon]; did you mean "patrol_interval"?`},
 	{"patrol at once", base + "suspended = \"true\"\n[daemon]\npatrol_interval = \"1ns\"\n", `
 		4:13: suspended is a string, expected true or false; write true without quotes
 		6:19: patrol_interval is 1ns, expected at least 10ms`},
-	{"two inputs", base + "terminal = true\nstdin = \"x\"\n", "5:9: stdin is a file, expected none beside a terminal; remove stdin or terminal"},
+	{"two inputs", base + "terminal = true\nstdin = \"x\"\n", "5:9: stdin is a file, expected none with a terminal; remove stdin or terminal"},
 	{"limits", base + limits(`memory = "512"`, `memory = "1 GB/s"`, `memory = "-1M"`, `memory = "99999999999T"`, `memory = 0`, `memory = 512`, `memory = 1.5`, `memory = "0.1b"`,
 		`cpu = 0`, `cpu = -0.5`, `cpu = nan`, `cpu = inf`, `cpu = 0.001`, `cpu = "2"`, `cpu = "500m"`, `cpu = true`, `open_files = 0`, `open_files = 1.5`, `processes = 2_000_000_000`), `
 		7:17: memory is "512", a number without a unit, expected a size such as "512MiB" or a number of bytes; write "512MiB" if mebibytes are meant

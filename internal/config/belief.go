@@ -12,11 +12,11 @@ const beliefTypes = "any, bool, int, float, string, list, map"
 func beliefTable() toml.Table[spec.Belief] {
 	return toml.Table[spec.Belief]{
 		Header: "[agent.beliefs]",
-		Doc: "What an agent keeps: named values that it reads and sets with `coppice agent belief`. Each key is " +
-			"the name of a belief, with a plain value, which is then the initial one and fixes the type, or with a " +
-			"table of the keys below. " +
-			"An agent that declares beliefs can set no others; one that declares none may keep what it likes, and " +
-			"all of that persists. A change of these holds from the next incarnation on. See [Beliefs](beliefs.md).",
+		Doc: "The named values of an agent, which it reads and sets with `coppice agent belief`. Each key is the " +
+			"name of a belief. Its value is either the initial value, which fixes the type, or a table of the " +
+			"keys below. An agent that declares beliefs can set no others; an agent that declares none can set " +
+			"any, and all of them persist. A change of this table takes effect with the next incarnation. See " +
+			"[Beliefs](beliefs.md).",
 		Example: `[[agent]]
 name = "query-monitor"
 command = "./monitor.sh"
@@ -28,17 +28,17 @@ migrations = { type = "list", initial = ["0001"], persistent = true }
 `,
 		Keys: []toml.Key[spec.Belief]{
 			{Name: "type", Type: beliefTypes, Default: "that of `initial`",
-				Doc: "what it takes; anything else is refused. `any` takes null as well", Also: []string{"kind"},
+				Doc: "the type of its values; others are refused. `any` takes null as well", Also: []string{"kind"},
 				Read: toml.Word(jsonvalue.ParseType, func(b *spec.Belief) *jsonvalue.Type { return &b.Type })},
 			{Name: "initial", Type: "value", Default: "false, 0, \"\", [], {} or null, by `type`",
-				Doc: "what it is before it has been set", Also: []string{"default", "value", "init"},
+				Doc: "the value before it has been set", Also: []string{"default", "value", "init"},
 				Read: func(r *toml.Reader, v *toml.Value, into *spec.Belief) {
 					if initial, ok := r.JSON(v); ok {
 						into.Initial = initial
 					}
 				}},
-			{Name: "persistent", Type: "boolean", Default: "false", Doc: "it outlives restarts of the agent, of the " +
-				"daemon and of the machine. Otherwise each incarnation begins with `initial`",
+			{Name: "persistent", Type: "boolean", Default: "false", Doc: "it survives restarts of the agent, the " +
+				"daemon and the machine. Otherwise each incarnation begins with `initial`",
 				Also: []string{"persist", "durable"},
 				Read: toml.Bool(func(b *spec.Belief) *bool { return &b.Persistent })},
 		},

@@ -169,7 +169,7 @@ func (c *fileCheck) user(may func() error) {
 	}
 	if int(who.UID) == os.Geteuid() {
 		c.problem("remove it, or write another one",
-			"user is "+spec.Quote(a.User)+", as whom coppice runs itself, expected another one", "user")
+			"user is "+spec.Quote(a.User)+", the user that runs coppice itself, expected another one", "user")
 		return
 	}
 	if err := who.Reach(a.Dir, account.Execute); err != nil {

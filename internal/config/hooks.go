@@ -26,14 +26,13 @@ func hookKey(name, doc string, field func(*spec.Hooks) *spec.Hook, also ...strin
 func hookTable(name string) toml.Table[spec.Hook] {
 	return toml.Table[spec.Hook]{
 		Header: "[agent." + name + "]",
-		Doc: "A hook is a command that runs at a turn of an agent's life: `on_waking`, `on_start`, `on_resting` or " +
-			"`on_error`. It has the agent's directory and environment, with its token, " +
-			"so that `coppice agent belief` and all else works in it; `COPPICE_HOOK` is its name. `on_error` also " +
-			"finds in `COPPICE_EXIT` what kind of end it was " +
-			"(`failure`, `killed`, `lost`, ...), in `COPPICE_EXIT_REASON` the reason in words, and in " +
-			"`COPPICE_EXIT_CODE` or `COPPICE_EXIT_SIGNAL` the exit code or signal if there was one. " +
-			"Each run is an event, with the last lines of its output. If the daemon is killed while a hook runs, " +
-			"the next one may run it again.",
+		Doc: "A hook is a command that runs at a point of an agent's lifecycle: `on_waking`, `on_start`, " +
+			"`on_resting` or `on_error`. It has the agent's directory, environment and token, so that commands " +
+			"such as `coppice agent belief` work in it; `COPPICE_HOOK` is its name. For `on_error`, " +
+			"`COPPICE_EXIT` is the kind of exit (`failure`, `killed`, `lost`, ...), `COPPICE_EXIT_REASON` the " +
+			"reason in words, and `COPPICE_EXIT_CODE` or `COPPICE_EXIT_SIGNAL` the exit code or signal, if there " +
+			"was one. Each run is an event, with the last lines of its output. If the daemon is killed while a " +
+			"hook runs, the next daemon may run it again.",
 		Example: `[[agent]]
 name = "steward"
 command = "./steward.sh"
@@ -45,7 +44,7 @@ on_error = "coppice agent belief set alerts=1"
 				Doc: "what to run, written as the agent's `command` is", Also: []string{"cmd", "exec", "run"},
 				Read: setting.CommandKey(func(h *spec.Hook) *[]string { return &h.Command })},
 			{Name: "timeout", Type: "duration", Default: "30s",
-				Doc: "how long it may take; it is stopped then, and has failed", Also: []string{"grace"},
+				Doc: "how long it may take; then it is stopped and has failed", Also: []string{"grace"},
 				Read: toml.Duration(func(h *spec.Hook) *time.Duration { return &h.Timeout })},
 		},
 	}

@@ -10,10 +10,11 @@ func logsTable(header, doc, example string, sizeDefault, keepDefault string) tom
 	return toml.Table[spec.Logs]{
 		Header: header, Doc: doc, Example: example,
 		Keys: []toml.Key[spec.Logs]{
-			{Name: "max_size", Type: "size", Default: sizeDefault, Doc: "how large a log file becomes before it is " +
-				"rotated, 1 KiB at least: `output.log` becomes `output.log.1`, that `output.log.2`, and so on. It " +
-				"is rotated between two lines", Also: []string{"size", "max-size", "maxsize", "rotate_size",
-				"max_bytes"},
+			{Name: "max_size", Type: "size", Default: sizeDefault, Doc: "how large a log file becomes before it " +
+				"is rotated, at least 1 KiB: `output.log` becomes `output.log.1`, which becomes `output.log.2`, " +
+				"and so on. It is rotated between two lines",
+				Also: []string{"size", "max-size", "maxsize", "rotate_size",
+					"max_bytes"},
 				Read: func(r *toml.Reader, v *toml.Value, into *spec.Logs) {
 					switch n, ok := r.Size(v); {
 					case ok && n < spec.MinLogSize:

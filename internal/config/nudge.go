@@ -9,8 +9,8 @@ import (
 func nudgeTable() toml.Table[spec.Nudge] {
 	return toml.Table[spec.Nudge]{
 		Header: "[agent.nudge]",
-		Doc: "How an agent is reminded, when nothing is heard of it or there is something for it: exactly one " +
-			"way. See [Agents](agents.md).",
+		Doc: "How an agent is reminded when it sends no heartbeat or there is work for it: exactly one way. See " +
+			"[Agents](agents.md).",
 		Example: `[[agent]]
 name = "writer"
 command = "./write.sh"
@@ -23,11 +23,11 @@ nudge = { signal = "USR1" }
 				"terminal, unless a person is attached and may be typing. Only with `terminal` or in tmux",
 				Read: toml.Bool(func(n *spec.Nudge) *bool { return &n.Type })},
 			{Name: "signal", Type: "string", Doc: "a signal to its process, as in `[agent.shutdown]`, but not " +
-				"`KILL`. One that the agent does not handle ends it", Also: []string{"kill"},
+				"`KILL`. An agent that does not handle it ends", Also: []string{"kill"},
 				Read: toml.Text(func(n *spec.Nudge) *string { return &n.Signal })},
-			{Name: "command", Type: "string or array of strings", Doc: "a command, written as `command` is, " +
-				"with the directory and the environment of the agent but not its token, and the reason in " +
-				"`COPPICE_NUDGE`. It has 10s", Also: []string{"exec", "cmd", "run"},
+			{Name: "command", Type: "string or array of strings", Doc: "a command, written as `command` is, with " +
+				"the directory and the environment of the agent but without its token, and the reason in " +
+				"`COPPICE_NUDGE`. It may take 10s", Also: []string{"exec", "cmd", "run"},
 				Read: setting.CommandKey(func(n *spec.Nudge) *[]string { return &n.Command })},
 		},
 	}

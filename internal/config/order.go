@@ -48,8 +48,8 @@ const retryDelay = 10 * time.Second // the default
 func ordersTable() toml.Table[standing] {
 	return toml.Table[standing]{
 		Header: "[orders]",
-		Doc: "What holds for all orders. Each order is an `[[order]]` here or a file of its own in `orders/` " +
-			"beside this file, see [Orders](orders.md).",
+		Doc: "Settings of all orders. Each order is an `[[order]]` here or a file of its own in `orders/` next " +
+			"to this file, see [Orders](orders.md).",
 		Example: `[orders]
 skip = ["report"]
 max_timeout = "10m"
@@ -69,7 +69,7 @@ exec = "./report.sh"
 interval = "1h"
 `,
 		Keys: []toml.Key[standing]{
-			{Name: "skip", Type: "array of strings", Doc: "names of orders that are not fired by their gates",
+			{Name: "skip", Type: "array of strings", Doc: "names of orders that their gates do not fire",
 				Also: []string{"exclude", "disable", "disabled", "ignore"},
 				Read: func(r *toml.Reader, v *toml.Value, into *standing) {
 					if _, ok := r.List(v, "an array of names"); ok {
@@ -81,7 +81,7 @@ interval = "1h"
 				Also: []string{"timeout", "timeout_cap"},
 				Read: toml.Duration(func(s *standing) *time.Duration { return &s.maxTimeout })},
 			{Name: "overrides", Type: "array of tables",
-				Doc:  "keys that take the place of those of the order with that `name`",
+				Doc:  "keys that replace those of the order with that `name`",
 				Also: []string{"override", "patches"},
 				Read: func(r *toml.Reader, v *toml.Value, into *standing) {
 					if r.Want(v, toml.KindArray, "an array of tables") {
@@ -99,9 +99,9 @@ interval = "1h"
 func orderTable() toml.Table[orderForm] {
 	return toml.Table[orderForm]{
 		Header: "[[order]]",
-		Doc: "An order is a command that is run, or a task that is made, when its gates open: after a while, at " +
-			"times of the calendar, when a command succeeds, on events, by hand. " +
-			"It has one of `exec` and `task`. See [Orders](orders.md).",
+		Doc: "An order runs a command or creates a task when its gates open: after an interval, on a schedule, " +
+			"when a command succeeds, on events, or manually. It has either `exec` or `task`. See " +
+			"[Orders](orders.md).",
 		Example: `[[order]]
 name = "backup"
 exec = "./backup.sh"
@@ -125,7 +125,7 @@ retries = 2
 					into.Command, _ = setting.ReadCommand(r, v)
 				}},
 			{Name: "task", Type: "string or table",
-				Doc:  "the task that is made: its title, or a table, see `[order.task]`",
+				Doc:  "the task to create: its title, or a table, see `[order.task]`",
 				Also: []string{"job", "template", "bead", "issue"},
 				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
 					into.task, into.Task = v, &spec.OrderTask{}
@@ -153,8 +153,8 @@ retries = 2
 				Doc: "what opens it: `cooldown` (`interval`), `cron` (`schedule`), `condition` (`check`), `event` " +
 					"(`on`), `manual`, or several of them", Also: []string{"gates", "trigger", "when"},
 				Read: readGates},
-			{Name: "match", Type: "any, all", Default: "any", Doc: "whether any of several gates opens it, or only " +
-				"all of them together: a time of `schedule` then waits for the others",
+			{Name: "match", Type: "any, all", Default: "any", Doc: "whether any of several gates opens it, or " +
+				"only all of them together: a time of `schedule` then waits for the others",
 				Also: []string{"require", "mode"},
 				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
 					if !r.Want(v, toml.KindString, "any or all") {
@@ -168,9 +168,8 @@ retries = 2
 			{
 				Name: "schedule",
 				Type: "string or array of strings",
-				Doc: "times of the calendar: `minute hour " +
-					"day-of-month month day-of-week`, six fields with seconds before them, or `@hourly`, `@daily`, " +
-					"`@weekly`, `@monthly`, `@yearly`",
+				Doc: "a cron schedule: `minute hour day-of-month month day-of-week`, six fields with seconds " +
+					"before them, or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`",
 				Also: []string{"cron", "at", "crontab", "on_calendar"},
 				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
 					into.schedules = r.Strings(v, "a schedule")
@@ -184,8 +183,8 @@ retries = 2
 						into.timezone = v
 					}
 				}},
-			{Name: "interval", Type: "duration", Doc: "the time from the beginning of one run to the next; an " +
-				"order that never ran is due at once", Also: []string{"cooldown", "period", "every"},
+			{Name: "interval", Type: "duration", Doc: "the time from the start of one run to the next; an order " +
+				"that never ran is due at once", Also: []string{"cooldown", "period", "every"},
 				Read: toml.Duration(func(o *orderForm) *time.Duration { return &o.interval })},
 			{
 				Name: "check",
@@ -197,13 +196,13 @@ retries = 2
 				},
 			},
 			{Name: "check_timeout", Type: "duration", Default: "10s",
-				Doc: "how long `check` may take; it has failed then", Also: []string{"check_limit"},
+				Doc: "how long `check` may take; then it has failed", Also: []string{"check_limit"},
 				Read: toml.Duration(func(o *orderForm) *time.Duration { return &o.limit })},
 			{Name: "check_interval", Type: "duration", Default: "30s", Doc: "the time from one `check` to the next",
 				Also: []string{"poll", "poll_interval", "check_every"},
 				Read: toml.Duration(func(o *orderForm) *time.Duration { return &o.every })},
 			{Name: "on", Type: "string or array of strings", Doc: "types of events, or patterns such as " +
-				"`\"agent.*\"`, see [events.md](events.md). Each event is handed over once",
+				"`\"agent.*\"`, see [events.md](events.md). Each event fires the order once",
 				Also: []string{"event", "events", "types"},
 				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
 					for _, e := range r.Strings(v, "a type of events") {
@@ -213,15 +212,17 @@ retries = 2
 			{Name: "path", Type: "string", Doc: "only events about this node of the tree, or below it",
 				Also: []string{"on_path", "source"}, Read: toml.Text(func(o *orderForm) *string { return &o.path })},
 			{Name: "timeout", Type: "duration", Default: "5m",
-				Doc:  "how long a run may take; then it is stopped, and killed with all that it has started",
+				Doc: "how long a run may take; then it is stopped, and killed with all processes that it has " +
+					"started",
 				Also: []string{"max_duration", "deadline"},
 				Read: toml.Duration(func(o *orderForm) *time.Duration { return &o.Timeout })},
-			{Name: "overlap", Type: "skip, queue, allow", Default: "skip", Doc: "what becomes of a firing while it " +
-				"runs: it is skipped, fires once when the run has ended, or fires at once",
+			{Name: "overlap", Type: "skip, queue, allow", Default: "skip", Doc: "what happens when it fires " +
+				"while it runs: the firing is skipped, waits until the run has ended (once, however many there " +
+				"were), or starts another run at once",
 				Also: []string{"concurrency", "concurrency_policy", "on_overlap"},
 				Read: toml.Word(spec.ParseOverlap, func(o *orderForm) *spec.Overlap { return &o.Overlap })},
-			{Name: "catch_up", Type: "boolean", Default: "false", Doc: "whether a time of `schedule` that has " +
-				"passed while there was no daemon fires once when there is one again",
+			{Name: "catch_up", Type: "boolean", Default: "false", Doc: "whether a time of `schedule` that passed " +
+				"while no daemon was running fires once when the next daemon starts",
 				Also: []string{"catchup", "persistent", "backfill", "missed"},
 				Read: toml.Bool(func(o *orderForm) *bool { return &o.CatchUp })},
 			{Name: "retries", Type: "integer", Default: "0",
@@ -240,14 +241,14 @@ retries = 2
 				Doc: "the delay before the first retry, 5m at most", Also: []string{"delay", "base"},
 				Read: toml.Duration(func(o *orderForm) *time.Duration { return &o.Backoff.Base })},
 			{Name: "enabled", Type: "boolean", Default: "true",
-				Doc:  "whether its gates fire it; `coppice order run` does in any case",
+				Doc:  "whether its gates fire it; `coppice order run` works in any case",
 				Also: []string{"enable", "active"},
 				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
 					enabled := true
 					toml.Bool(func(p *bool) *bool { return p })(r, v, &enabled)
 					into.disabled = !enabled
 				}},
-			{Name: "env", Type: "table of strings", Doc: "variables beside the few that every agent gets",
+			{Name: "env", Type: "table of strings", Doc: "variables in addition to the few that every agent gets",
 				Also: []string{"environment"},
 				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
 					var a agent
@@ -265,7 +266,7 @@ retries = 2
 func taskTable() toml.Table[spec.OrderTask] {
 	return toml.Table[spec.OrderTask]{
 		Header: "[order.task]",
-		Doc:    "The task that an order makes each time it fires. Agents get it by `coppice agent hook`.",
+		Doc:    "The task that an order creates each time it fires. Agents get it by `coppice agent hook`.",
 		Example: `[[order]]
 name = "triage"
 schedule = "@daily"
@@ -284,10 +285,10 @@ task = { title = "Look at what came in since yesterday", labels = ["triage"], pr
 				},
 				Read: toml.Text(func(t *spec.OrderTask) *string { return &t.Title }),
 			},
-			{Name: "text", Type: "string", Doc: "all that is to be known",
+			{Name: "text", Type: "string", Doc: "everything that the agent needs to know",
 				Also: []string{"description", "body", "prompt"},
 				Read: toml.Text(func(t *spec.OrderTask) *string { return &t.Text })},
-			{Name: "assignee", Type: "string", Doc: "the path of the agent that does it", Also: []string{"agent"},
+			{Name: "assignee", Type: "string", Doc: "the path of the agent that does the task", Also: []string{"agent"},
 				Read: toml.Text(func(t *spec.OrderTask) *string { return &t.Assignee })},
 			{Name: "labels", Type: "array of strings", Doc: "labels of the task", Also: []string{"tags"},
 				Read: func(r *toml.Reader, v *toml.Value, into *spec.OrderTask) {

@@ -150,7 +150,7 @@ func TestBadOrders(t *testing.T) {
 		head + "exec = \"true\"\ndir = \"nowhere\"\n":                                         `:4:7: the directory`,
 		head:                                       `:1:3: the order "o" does nothing, expected one of exec and task; write exec or task`,
 		head + "exec = \"true\"\ntask = \"x\"\n":   `has exec and a task, expected one of them`,
-		head + "formula = \"y\"\ntask = \"x\"\n":   `:3:11: formula beside task`,
+		head + "formula = \"y\"\ntask = \"x\"\n":   `:3:11: formula and task`,
 		head + "exec = \"true\"\npool = \"x\"\n":   `:4:8: pool without a task`,
 		head + "exec = \"true\"\nmatch = \"al\"\n": `:4:9: match is "al", expected any or all`,
 		head + "exec = \"true\"\nmatch = \"all\"\ngate = [\"manual\", \"cron\"]\nschedule = \"@daily\"\n": `manual is never open`,
@@ -180,7 +180,7 @@ func TestBadOrders(t *testing.T) {
 func TestBadOrderFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"exec = \"true\"\nshedule = \"@daily\"\n":       `orders/o.toml:2:1: unknown key "shedule" in [[order]]; did you mean "schedule"?`,
-		"[order]\nexec = \"true\"\n[other]\n":           `orders/o.toml:3:2: other beside [order], expected nothing`,
+		"[order]\nexec = \"true\"\n[other]\n":           `orders/o.toml:3:2: other next to [order], expected no other key`,
 		"order = 5\n":                                   `expected a table`,
 		"exec = \"true\"\nname = \"p\"\n":               `orders/o.toml:2:8: name is "p" in a file called "o", expected the same`,
 		"exec = \"true\"\nschedule = \"0 0 * * FOO\"\n": `orders/o.toml:2:21: schedule is "0 0 * * FOO": day of week "FOO"`,

@@ -30,7 +30,7 @@ func finishOrder(r *toml.Reader, o *orderForm, s *standing, dir string, skipped 
 		r.Fail(o.exec, "remove one of them, or make two orders",
 			"the order %s has exec and a task, expected one of them", spec.Quote(o.Name))
 	case o.task != nil && o.formula != nil:
-		r.Fail(o.formula, "remove it", "formula beside task, expected one of them")
+		r.Fail(o.formula, "remove it", "formula and task, expected one of them")
 	case o.pool != nil && o.Task == nil:
 		r.Fail(o.pool, "remove it, or write a task",
 			"pool without a task, expected one that its agents can do")

@@ -14,10 +14,10 @@ func patchesSection() toml.Section {
 	return toml.Section{
 		Header: "[[patches.agent]]",
 		Doc: "Changes an agent that is declared elsewhere, in this file or in one that it includes; " +
-			"`[[patches.supervisor]]` does the same to a supervisor. Its other keys are those of `[[agent]]`, and " +
-			"only those that are there change anything. " +
-			"Tables such as `env` are changed key by key; a list is replaced, also by `[]`. Patches come after " +
-			"everything else, in the order of the files. See [Files](files.md).",
+			"`[[patches.supervisor]]` does the same to a supervisor. Its other keys are those of `[[agent]]`, " +
+			"and only the keys that are set change anything. Tables such as `env` are changed key by key; a list " +
+			"is replaced, also by `[]`. Patches are applied after everything else, in the order of the files. " +
+			"See [Files](files.md).",
 		Example: `[[agent]]
 name = "worker"
 command = ["./work.sh"]
@@ -31,7 +31,7 @@ command_append = ["--verbose"]
 `,
 		Rows: []toml.Row{
 			{Name: "name", Type: "string", Default: toml.Required,
-				Doc: "whom to change; it is an error if there is nobody of that name"},
+				Doc: "the agent to change; it is an error if there is none with that name"},
 			{Name: "*_append", Type: "array", Doc: "elements to add to the end of a list, as in `command_append`"},
 			{Name: "*_remove", Type: "array of strings", Doc: "keys to remove from a table, as in `env_remove`"},
 		},

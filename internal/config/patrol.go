@@ -19,14 +19,13 @@ type patrol struct {
 func daemonTable() toml.Table[patrol] {
 	return toml.Table[patrol]{
 		Header: "[daemon]",
-		Doc: "How the daemon keeps the fleet as this file says, and the default limit of agents. An agent that " +
-			"states no limit (`max_restarts`, `restart_window`, `on_limit`) is quarantined " +
-			"after `max_restarts` starts within `restart_window`. Its first start counts; a restart for a change " +
-			"of the file, and a run that lasted for a minute and ended with exit code 0, do not. A start by a " +
-			"person begins a fresh window. A quarantine ends by itself when the window has room again. " +
-			"Where a limit is stated for the supervisor of an agent, in `[[supervisor]]` or `[supervision]`, its " +
-			"restarts count there instead. For agents directly under the root, `max_restarts` and " +
-			"`restart_window` of this table go first.",
+		Doc: "How the daemon runs the fleet, and the default limit of agents. An agent that sets no limit " +
+			"(`max_restarts`, `restart_window`, `on_limit`) is quarantined after `max_restarts` starts within " +
+			"`restart_window`. Its first start counts. A restart for a change of the file does not count, nor " +
+			"does a run that lasted a minute and ended with exit code 0. A manual start begins a new window. A " +
+			"quarantine ends on its own when old starts leave the window. If the supervisor of an agent sets a " +
+			"limit, in `[[supervisor]]` or `[supervision]`, the agent's restarts count there instead. For agents " +
+			"directly under the root, `max_restarts` and `restart_window` of this table take precedence.",
 		Example: `[daemon]
 patrol_interval = "30s"
 max_restarts = 20
@@ -34,8 +33,8 @@ restart_window = "1h"
 shutdown_timeout = "5s"
 `,
 		Keys: []toml.Key[patrol]{
-			{Name: "patrol_interval", Type: "duration", Default: "30s", Doc: "the time between two rounds, 10ms at " +
-				"least. What happens, such as the end of an agent, does not wait for a round",
+			{Name: "patrol_interval", Type: "duration", Default: "30s", Doc: "the time between two " +
+				"reconciliations, at least 10ms. An exit of an agent is handled at once, without waiting for one",
 				Also: []string{"interval", "tick", "tick_interval"},
 				Read: func(r *toml.Reader, v *toml.Value, into *patrol) {
 					d, ok := r.Duration(v)
@@ -66,9 +65,9 @@ shutdown_timeout = "5s"
 				Name:    "shutdown_timeout",
 				Type:    toml.DurationOrZeroType,
 				Default: "5s",
-				Doc: "how long an agent that states " +
-					"no `grace` of its own has to end when the fleet, or a supervisor by hand, is stopped; all are " +
-					"asked at once. With `\"0s\"` all are killed at once. See [Lifecycle](lifecycle.md)",
+				Doc: "how long an agent without a `grace` of its own has to end when the fleet, or a supervisor " +
+					"by hand, is stopped; all agents are asked at once. With `\"0s\"` all are killed at once. " +
+					"See [Lifecycle](lifecycle.md)",
 				Also: []string{"stop_timeout", "grace"},
 				Read: func(r *toml.Reader, v *toml.Value, into *patrol) {
 					if d, ok := r.DurationOrZero(v); ok {
@@ -76,8 +75,8 @@ shutdown_timeout = "5s"
 					}
 				},
 			},
-			{Name: "drift_drain_timeout", Type: "duration", Default: "2m", Doc: "how long an agent that is no " +
-				"longer as this file says may take to finish what it does, before it is restarted as it says",
+			{Name: "drift_drain_timeout", Type: "duration", Default: "2m", Doc: "how long an agent that differs " +
+				"from this file may take to finish its work before it is restarted with the new settings",
 				Also: []string{"drain_timeout"},
 				Read: toml.Duration(func(p *patrol) *time.Duration { return &p.DriftDrainTimeout })},
 			{Name: "max_parallel_starts", Type: "integer", Default: "8",
@@ -89,20 +88,25 @@ shutdown_timeout = "5s"
 						into.Starts = int(n)
 					}
 				}},
-			{Name: "max_claims", Type: "integer", Default: "3", Doc: "how many claims of a task may fail before it " +
-				"is parked, as [Tasks](tasks.md) says. `0`: it never is", Also: []string{"max_attempts", "max_tries"},
+			{Name: "max_claims", Type: "integer", Default: "3", Doc: "how many claims of a task may fail before " +
+				"it is parked, see [Tasks](tasks.md). `0`: it is never parked",
+				Also: []string{"max_attempts", "max_tries"},
 				Read: func(r *toml.Reader, v *toml.Value, into *patrol) {
 					if n, ok := r.Integer(v, 0, spec.MaxClaims,
 						fmt.Sprintf("an integer from 0 to %d", spec.MaxClaims)); ok {
 						into.MaxClaims = int(n)
 					}
 				}},
-			{Name: "gc_interval", Type: "duration", Doc: "the time between two purges of records of work that " +
-				"are closed. Nothing is purged unless `ttl` is there, too", Also: []string{"purge_interval"},
+			{Name: "gc_interval", Type: "duration", Doc: "the time between two purges of closed records of work. " +
+				"Nothing is purged unless `ttl` is set as well", Also: []string{"purge_interval"},
 				Read: toml.Duration(func(p *patrol) *time.Duration { return &p.GCInterval })},
-			{Name: "ttl", Type: "duration", Doc: "how long such a record is kept after it has " +
-				"been closed, as in `\"7d\"`", Also: []string{"retention"},
-				Read: toml.Duration(func(p *patrol) *time.Duration { return &p.TTL })},
+			{
+				Name: "ttl",
+				Type: "duration",
+				Doc:  "how long a closed record is kept, as in `\"7d\"`",
+				Also: []string{"retention"},
+				Read: toml.Duration(func(p *patrol) *time.Duration { return &p.TTL }),
+			},
 			seedSpelling("wisp_gc_interval", "gc_interval", func(p *patrol) *time.Duration { return &p.GCInterval }),
 			seedSpelling("wisp_ttl", "ttl", func(p *patrol) *time.Duration { return &p.TTL }),
 		},
@@ -114,7 +118,7 @@ func seedSpelling(name, plain string, field func(*patrol) *time.Duration) toml.K
 	return toml.Key[patrol]{Name: name, Type: "duration", Doc: "another spelling of `" + plain + "`",
 		Read: func(r *toml.Reader, v *toml.Value, into *patrol) {
 			if v.Parent.Field(plain) != nil {
-				r.FailKey(v, "remove one of the two", "%s beside %s, which mean the same, expected one of them",
+				r.FailKey(v, "remove one of the two", "%s and %s mean the same, expected one of them",
 					name, plain)
 				return
 			}

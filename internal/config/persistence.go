@@ -10,20 +10,21 @@ import (
 func persistenceTable() toml.Table[file] {
 	return toml.Table[file]{
 		Header: "[persistence]",
-		Doc:    "Where the state of the project is kept: beliefs, restart counters, stops by hand and the event log.",
+		Doc: "Where the state of the project is kept: beliefs, restart counters, manual stops and the event " +
+			"log.",
 		Example: `[persistence]
 backend = "sqlite"
 path = ".sage/db_guardian.db"
 events_max_age = "2160h"
 `,
 		Keys: []toml.Key[file]{
-			{Name: "backend", Type: "sqlite, memory", Default: "sqlite", Doc: "`sqlite` is a file that outlives " +
-				"everything; with `memory` all of it ends with the daemon: agents still outlive it, but the next " +
-				"one knows neither their beliefs nor what was stopped by hand",
+			{Name: "backend", Type: "sqlite, memory", Default: "sqlite", Doc: "`sqlite` is a file that survives " +
+				"restarts of the daemon and the machine. With `memory` the state ends with the daemon: agents " +
+				"still outlive it, but the next daemon knows neither their beliefs nor manual stops",
 				Also: []string{"kind", "type", "store"},
 				Read: toml.Word(spec.ParseBackend, func(f *file) *spec.Backend { return &f.persistence.Backend })},
 			{Name: "path", Type: "string", Default: "`.coppice/state.db`",
-				Doc:  "the file of `sqlite`, relative to this file; its directory is made",
+				Doc:  "the file of `sqlite`, relative to this file; its directory is created",
 				Also: []string{"file", "database", "dsn"},
 				Read: func(r *toml.Reader, v *toml.Value, into *file) {
 					if path, ok := r.Text(v, "a path"); ok {
@@ -34,9 +35,9 @@ events_max_age = "2160h"
 				Name:    "events_max_age",
 				Type:    toml.DurationOrNeverType,
 				Default: "720h",
-				Doc: "how long an event is kept. " +
-					"Older ones are removed from the beginning of the log, a few at a time; the file keeps its size " +
-					"and uses the room again. `coppice events` says where some are gone (`events.compacted`)",
+				Doc: "how long an event is kept. Older ones are removed from the beginning of the log, a few at " +
+					"a time; the file keeps its size and reuses the space. `coppice events` reports where events " +
+					"are missing (`events.compacted`)",
 				Also: []string{"events_keep", "retention"},
 				Read: func(r *toml.Reader, v *toml.Value, into *file) {
 					if v.Kind == toml.KindString && v.Text == "never" {

@@ -26,10 +26,10 @@ const maxInstancesType = `integer or "unlimited"`
 func poolTable() toml.Table[pool] {
 	return toml.Table[pool]{
 		Header: "[agent.pool]",
-		Doc: "Makes a pool of the agent: as many instances of it as a check asks for, `NAME-1`, `NAME-2` and so " +
-			"on, below a supervisor `NAME`. One that is no longer wanted is asked to finish before it is stopped. " +
-			"Each finds its pool in `COPPICE_POOL` and its number in `COPPICE_INSTANCE`. Where the agent has no " +
-			"limit of its own, each instance has that of `[daemon]`. See [Pools](pools.md).",
+		Doc: "Makes the agent a pool: as many instances as a check asks for, `NAME-1`, `NAME-2` and so on, below " +
+			"a supervisor `NAME`. A surplus instance drains before it is stopped. Each instance finds its pool " +
+			"in `COPPICE_POOL` and its number in `COPPICE_INSTANCE`. If the agent has no limit of its own, each " +
+			"instance has that of `[daemon]`. See [Pools](pools.md).",
 		Example: `[[agent]]
 name = "worker"
 command = "./worker.sh"
@@ -41,7 +41,8 @@ check = "ls queue | wc -l"
 drain_timeout = "10m"
 `,
 		Keys: []toml.Key[pool]{
-			{Name: "min", Type: "integer", Default: "0", Doc: "the least number of instances, whatever the check says",
+			{Name: "min", Type: "integer", Default: "0", Doc: "the least number of instances, whatever the check " +
+				"prints",
 				Also: []string{"min_instances", "min_active_sessions", "minimum"},
 				Read: func(r *toml.Reader, v *toml.Value, into *pool) {
 					if n, ok := r.Integer(v, 0, spec.MaxInstances,
@@ -56,16 +57,16 @@ drain_timeout = "10m"
 				Also: []string{"max_instances", "max_active_sessions", "maximum", "replicas", "count", "instances"},
 				Read: readPoolMax},
 			{Name: "check", Type: "string or array of strings", Default: `"echo 1"`,
-				Doc: "a command, written as `command` is, with the directory and the environment of the agent but " +
-					"not its token, that prints how many instances are wanted: an integer and nothing else. It " +
-					"runs every `patrol_interval`. What fails, or prints anything else, changes nothing",
+				Doc: "a command, written as `command` is, with the directory and the environment of the agent " +
+					"but without its token, that prints how many instances are wanted: an integer and nothing " +
+					"else. It runs every `patrol_interval`. If it fails or prints anything else, nothing changes",
 				Also: []string{"scale_check", "scale", "size_command", "work_query"},
 				Read: setting.CommandKey(func(p *pool) *[]string { return &p.Check })},
 			{
 				Name:    "check_timeout",
 				Type:    "duration",
 				Default: "30s",
-				Doc:     "how long the check may take; it is killed then, with all that it has started",
+				Doc:     "how long the check may take; then it is killed, with all processes that it has started",
 				Also: []string{
 					"timeout",
 				},
@@ -75,22 +76,21 @@ drain_timeout = "10m"
 				Name:    "drain_timeout",
 				Type:    "duration",
 				Default: "5m",
-				Doc: "how long an instance that is no longer " +
-					"wanted may take to finish; it is stopped then, also if it has not",
+				Doc:     "how long a surplus instance may take to finish its work; then it is stopped in any case",
 				Also: []string{
 					"drain",
 					"grace",
 				},
 				Read: toml.Duration(func(p *pool) *time.Duration { return &p.DrainTimeout }),
 			},
-			poolHook("on_boot", "what to run when the daemon begins, before the first instance is started; as a "+
-				"hook of the agent, but without an instance", func(p *pool) *spec.Hook { return &p.OnBoot }),
-			poolHook("on_death", "what to run when an instance has ended that nobody has asked to end, before "+
-				"anything takes its place; as `on_error`, but also after an exit with 0",
+			poolHook("on_boot", "what to run when the daemon starts, before the first instance is started; like "+
+				"a hook of the agent, but without an instance", func(p *pool) *spec.Hook { return &p.OnBoot }),
+			poolHook("on_death", "what to run when an instance has ended without being asked to, before a "+
+				"replacement starts; like `on_error`, but also after an exit with 0",
 				func(p *pool) *spec.Hook { return &p.OnDeath }),
-			{Name: "namepool", Type: "string or array of strings", Doc: "names of the instances, in place of " +
-				"numbers: a list, or the path of a file with one in each line, relative to this one. Empty lines " +
-				"and lines that begin with `#` do not count", Also: []string{"names", "name_pool"},
+			{Name: "namepool", Type: "string or array of strings", Doc: "names of the instances, instead of " +
+				"numbers: a list, or the path of a file with one name a line, relative to this one. Empty lines " +
+				"and lines that begin with `#` are skipped", Also: []string{"names", "name_pool"},
 				Read: readNamepool},
 		},
 	}

@@ -12,9 +12,9 @@ import (
 func programKey() toml.Key[file] {
 	return toml.Key[file]{
 		Name: "program", Type: "string", Also: []string{"sage", "entry"},
-		Doc: "a Sage program whose supervisors and agents run below the root, behind its other children: a file " +
+		Doc: "a Sage program whose supervisors and agents run below the root, after its other children: a file " +
 			"`*.sg`, or a directory with a `grove.toml`, relative to this file. Agents of this file that the " +
-			"program names in quotes are its children", Read: func(r *toml.Reader, v *toml.Value, f *file) {
+			"program names in quotes become its children", Read: func(r *toml.Reader, v *toml.Value, f *file) {
 			if path, ok := r.Text(v, "a path"); ok {
 				f.root.Program, f.program = path, v
 			}

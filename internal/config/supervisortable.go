@@ -13,8 +13,8 @@ func supervisorTable() toml.Table[group] {
 	return toml.Table[group]{
 		Header: "[[supervisor]]",
 		Doc: "A supervisor starts its children in order, watches them, restarts them by its strategy and stops " +
-			"them in reverse order. Supervisors nest by naming supervisors as children, up to 8 levels with the " +
-			"root. What no supervisor names hangs under the root.",
+			"them in reverse order. Supervisors nest by naming supervisors as children, up to 8 levels including " +
+			"the root. An agent or supervisor that no supervisor names is a child of the root.",
 		Example: `[[supervisor]]
 name = "backend"
 strategy = "rest_for_one"

@@ -48,17 +48,17 @@ type agent struct {
 func fileTable() toml.Table[file] {
 	supervisors, agents := supervisorTable(), agentTable()
 	return toml.Table[file]{
-		Doc: "The whole file. Its tables may come in any order; that of supervisors and agents is their order " +
-			"under the root; with a strategy of the root other than `one_for_one`, it is their start order.",
+		Doc: "The whole file. Its tables may come in any order. The order of supervisors and agents is their " +
+			"order under the root; if the strategy of the root is not `one_for_one`, it is their start order.",
 		Keys: []toml.Key[file]{
 			elsewhere("include", "array of strings", "other files that belong to this one, as paths or patterns "+
 				"such as `\"agents/*.toml\"`, relative to this file. See [Files](files.md)", "includes", "import",
 				"imports"),
 			{Name: "project", Type: "table", Doc: "the project itself", Also: []string{"workspace"},
 				Read: toml.Sub(projectTable(), func(f *file) *file { return f })},
-			{Name: "supervision", Type: "table", Doc: "the root, and defaults of all supervisors",
+			{Name: "supervision", Type: "table", Doc: "the root supervisor, and defaults of all supervisors",
 				Also: []string{"supervise"}, Read: toml.Sub(supervisionTable(), func(f *file) *file { return f })},
-			{Name: "daemon", Type: "table", Doc: "how the daemon keeps the fleet as this file says",
+			{Name: "daemon", Type: "table", Doc: "how the daemon runs the fleet",
 				Also: []string{"patrol", "controller"},
 				Read: toml.Sub(daemonTable(), func(f *file) *patrol { return &f.patrol })},
 			{Name: "aide", Type: "table", Doc: "how the agents of Aidefiles run",
@@ -70,7 +70,7 @@ func fileTable() toml.Table[file] {
 				}},
 			{Name: "persistence", Type: "table", Doc: "where state is kept", Also: []string{"store", "state"},
 				Read: toml.Sub(persistenceTable(), func(f *file) *file { return f })},
-			{Name: "logs", Type: "table", Doc: "how much output is kept of agents",
+			{Name: "logs", Type: "table", Doc: "how much output of agents is kept",
 				Also: []string{"log", "logging", "output"},
 				Read: toml.Sub(allLogsTable(), func(f *file) *spec.Logs { return &f.logs })},
 			{Name: "supervisor", Type: "array of tables", Doc: "a supervisor below the root",
@@ -79,9 +79,10 @@ func fileTable() toml.Table[file] {
 						f.supervisors = append(f.supervisors, group{table: v})
 						supervisors.Read(r, v, &f.supervisors[len(f.supervisors)-1])
 					})},
-			{Name: "orders", Type: "table", Doc: "what holds for all orders",
+			{Name: "orders", Type: "table", Doc: "settings of all orders",
 				Read: toml.Sub(ordersTable(), func(f *file) *standing { return &f.standing })},
-			{Name: "order", Type: "array of tables", Doc: "an order: a command or task that waits for its gates",
+			{Name: "order", Type: "array of tables", Doc: "an order: a command or task that starts when its " +
+				"gates open",
 				Also: []string{"job", "cron", "schedule", "timer"}, Read: tables("order",
 					func(_ *toml.Reader, v *toml.Value, f *file) {
 						f.standing.all = append(f.standing.all, orderForm{table: v})
@@ -97,7 +98,7 @@ func fileTable() toml.Table[file] {
 						}
 						f.agents = append(f.agents, a)
 					})},
-			elsewhere("patches", "table", "changes of what is declared elsewhere, see `[[patches.agent]]`", "patch",
+			elsewhere("patches", "table", "changes to what is declared elsewhere, see `[[patches.agent]]`", "patch",
 				"overrides"),
 		},
 	}
@@ -146,29 +147,30 @@ name = "shop"
 
 const (
 	strategyType = "one_for_one, one_for_all, rest_for_one"
-	strategyDoc  = "which children are restarted when one fails: it alone, all of them, it and those after it"
-	restartType  = "always, on-failure, never"
-	restartDoc   = "`always` restarts after every end, `on-failure` after failures, `never` not at all; " +
+	strategyDoc  = "which children are restarted when one fails: only that one, all of them, that one and those " +
+		"after it"
+	restartType = "always, on-failure, never"
+	restartDoc  = "`always` restarts after every exit, `on-failure` after failures, `never` not at all; " +
 		"`permanent`, `transient` and `temporary` mean the same"
 	autoType = "never, any_significant, all_significant, when_done"
-	autoDoc  = "when it ends by itself: with the first or the last significant child that ended for good, or " +
-		"when nothing below it runs or will run again"
+	autoDoc  = "when it ends on its own: with the first or the last significant child that has ended for good, " +
+		"or when nothing below it runs or will run again"
 	signifDoc  = "takes part in the `auto_shutdown` of its supervisor; needs `restart` other than `always`"
 	onLimitDoc = "`escalate` stops the children and fails, so that the parent's strategy applies; `quarantine` " +
-		"waits until the window has room again; `give_up` waits for a reset; `pause` starts nothing " +
-		"more until it is resumed"
+		"waits until old restarts leave the window; `give_up` waits for a reset; `pause` starts nothing until it " +
+		"is resumed"
 )
 
 func supervisionTable() toml.Table[file] {
 	of := func(f *file) *setting.Limit { return &f.limit }
 	return toml.Table[file]{
 		Header: "[supervision]",
-		Doc: "The root supervisor. Its limit (`max_restarts`, `within_seconds`, `on_limit`) is also the default of " +
-			"every `[[supervisor]]`; its strategy is not. A supervisor that sets another `on_limit` has the " +
-			"default numbers of that one: 20 in 1h for `quarantine`, 10 for `give_up`, 3 in 5m for `pause`. " +
-			"The root quarantines: an agent or supervisor directly under it that reaches its limit is held back, " +
-			"and everything else goes on. With `on_limit = \"escalate\"` here, the root ends instead, and " +
-			"the whole fleet with it.",
+		Doc: "The root supervisor. Its limit (`max_restarts`, `within_seconds`, `on_limit`) is also the default " +
+			"of every `[[supervisor]]`; its strategy is not. A supervisor that sets another `on_limit` has the " +
+			"default numbers of that one: 20 in 1h for `quarantine`, 10 for `give_up`, 3 in 5m for `pause`. The " +
+			"root quarantines: an agent or supervisor directly under it that reaches its limit waits, and " +
+			"everything else continues. With `on_limit = \"escalate\"` here, the root ends instead, and the " +
+			"whole fleet with it.",
 		Example: `[supervision]
 strategy = "one_for_one"
 on_limit = "escalate"
@@ -204,11 +206,11 @@ within_seconds = 60
 					func(f *file) *supervisor.AutoShutdown { return &f.root.AutoShutdown },
 				),
 			},
-			{Name: "persist", Type: "boolean", Default: "all but quarantines", Doc: "what a new daemon keeps of " +
-				"restart counters, delays, quarantines and give-ups. Not set: all of them, except for agents whose " +
-				"limit is `quarantine`. `true`: all of them. `false`: none. An agent that was held back by what is " +
-				"not kept starts at once, with fresh counters. Stops and pauses by people are kept in any case. " +
-				"See [daemon.md](daemon.md#limits-and-decisions)", Also: []string{"persistent", "remember"},
+			{Name: "persist", Type: "boolean", Default: "all but quarantines", Doc: "which restart counters, " +
+				"delays, quarantines and give-ups a new daemon keeps. Not set: all of them, except for agents " +
+				"whose limit is `quarantine`. `true`: all of them. `false`: none. An agent whose quarantine is " +
+				"not kept starts at once, with fresh counters. Manual stops and pauses are always kept. See " +
+				"[daemon.md](daemon.md#limits-and-decisions)", Also: []string{"persistent", "remember"},
 				Read: func(r *toml.Reader, v *toml.Value, into *file) {
 					persist := true
 					toml.Bool(func(p *bool) *bool { return p })(r, v, &persist)

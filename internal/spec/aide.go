@@ -13,7 +13,7 @@ func (a *assembly) checkAide(i int, g *Agent) {
 		return
 	}
 	if len(g.Command) > 0 {
-		a.problem(i, []string{"command"}, "remove one of the two", "a command beside an %s, expected one of them",
+		a.problem(i, []string{"command"}, "remove one of the two", "a command and an %s, expected one of them",
 			aidefile.FileName)
 	}
 	a.checkCommand(i, g.Aide.Command, "aidefile")

@@ -89,7 +89,7 @@ func (a *assembly) checkAgent(i int, g *Agent) {
 		}
 	}
 	if g.Terminal && g.Runtime == Proc && g.Stdin != "" {
-		a.problem(i, []string{"stdin"}, "remove stdin or terminal", "stdin is a file, expected none beside a terminal")
+		a.problem(i, []string{"stdin"}, "remove stdin or terminal", "stdin is a file, expected none with a terminal")
 	}
 	a.checkFiles(i, "files", g.Files)
 	a.checkFiles(i, "env_file", g.EnvFiles)

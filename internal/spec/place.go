@@ -66,13 +66,13 @@ func (a *assembly) checkUser(i int, g *Agent) {
 			"user in tmux, expected the runtime proc: the tmux server of a project belongs to the daemon's user")
 	case g.User != "" && g.Stdin != "": // it may be a link that the user has made
 		a.problem(i, []string{"stdin"}, "let the command read the file: exec < FILE",
-			"stdin beside user, expected none: the daemon's user would open the file")
+			"stdin with user, expected none: the daemon's user would open the file")
 	case g.User != "" && len(g.EnvFiles) > 0:
 		a.problem(i, []string{"env_file"}, "let the command read the file: set -a; . FILE",
-			"env_file beside user, expected none: the daemon's user would read the file")
+			"env_file with user, expected none: the daemon's user would read the file")
 	case g.User != "" && g.Aide != nil:
 		a.problem(i, []string{"user"}, "remove it",
-			"user beside an Aidefile, expected none: its runs belong to the daemon's user")
+			"user with an Aidefile, expected none: its runs belong to the daemon's user")
 	}
 }
 

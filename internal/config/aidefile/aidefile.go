@@ -38,7 +38,7 @@ func Parse(name string, data []byte) (*aidefile.File, error) {
 }
 
 // Advice is the advice for an Aidefile.
-var Advice = toml.Advice{Missing: "write one, it may be empty", Large: "put texts into files beside it",
+var Advice = toml.Advice{Missing: "write one, it may be empty", Large: "put texts into files next to it",
 	Page: "docs/aidefile-reference.md"}
 
 // form is an Aidefile while it is read.
@@ -66,8 +66,8 @@ func Read(name, dir string, data []byte, look bool) (*aidefile.File, error) {
 func fileTable() toml.Table[form] {
 	itself := func(f *form) *form { return f }
 	return toml.Table[form]{
-		Doc: "The whole file. All of it is optional: an empty file is an agent that runs when a person starts it, " +
-			"once.",
+		Doc: "The whole file. All of it is optional: an empty file is an agent that runs once when a person " +
+			"starts it.",
 		Keys: []toml.Key[form]{
 			{Name: "persona", Type: "table", Doc: "who the agent is", Also: []string{"agent", "identity"},
 				Read: toml.Sub(personaTable(), func(f *form) *aidefile.Persona { return &f.Persona })},
@@ -83,11 +83,11 @@ func fileTable() toml.Table[form] {
 				Read: toml.Sub(triggerTable(), itself)},
 			{Name: "vault", Type: "table", Doc: "its secrets", Also: []string{"secrets", "env"},
 				Read: toml.Sub(vaultTable(), itself)},
-			{Name: "output", Type: "table", Doc: "what is kept of what it says", Also: []string{"summary"},
+			{Name: "output", Type: "table", Doc: "what is kept of its output", Also: []string{"summary"},
 				Read: toml.Sub(outputTable(), func(f *form) *aidefile.Output { return &f.Output })},
-			{Name: "workspace", Type: "table", Doc: "where it may look", Read: toml.Sub(workspaceTable(), itself)},
+			{Name: "workspace", Type: "table", Doc: "where it may read", Read: toml.Sub(workspaceTable(), itself)},
 			{Name: "daemon", Type: "table",
-				Doc:  "when a run is followed by another one; without this table, never",
+				Doc:  "when a run is followed by another one without a trigger; without this table, never",
 				Also: []string{"supervision", "supervisor", "restart"},
 				Read: func(r *toml.Reader, v *toml.Value, f *form) {
 					f.Policy = aidefile.Kept()
@@ -126,17 +126,17 @@ func personaTable() toml.Table[aidefile.Persona] {
 func budgetTable() toml.Table[aidefile.Budget] {
 	return toml.Table[aidefile.Budget]{
 		Header: "[budget]",
-		Doc: "What one run may use, and a chain of them. A run that uses it up has failed; the next one " +
-			"has a budget of its own.",
+		Doc: "What one run may use, and what a chain of runs may use. A run that exceeds its budget has failed; " +
+			"the next run has a budget of its own.",
 		Example: "[budget]\ntokens = \"200k\"\nchain_tokens = \"1m\"\ntimeout = \"10m\"\nmax_retries = 1\n",
 		Keys: []toml.Key[aidefile.Budget]{
-			{Name: "tokens", Type: tokensType, Default: `"200k"`, Doc: "tokens of input and output together, with " +
-				"`k` for thousands and `m` for millions. What the command reports counts; once they are used " +
-				"up it is not called again", Also: []string{"token", "max_tokens"},
+			{Name: "tokens", Type: tokensType, Default: `"200k"`, Doc: "tokens of input and output together, " +
+				"with `k` for thousands and `m` for millions. The command reports what it has used; once the " +
+				"tokens are used up it is not called again", Also: []string{"token", "max_tokens"},
 				Read: tokens(func(b *aidefile.Budget) *int64 { return &b.Tokens })},
-			{Name: "chain_tokens", Type: tokensType, Doc: "tokens of all runs of a chain together: of one that " +
-				"a trigger has begun, and of those that follow it until one succeeds. Once they are used up the " +
-				"agent is given up. Without it each of `max_restarts` + 1 runs may use `tokens`",
+			{Name: "chain_tokens", Type: tokensType, Doc: "tokens of all runs of a chain together: the run that " +
+				"a trigger started, and the runs that follow it until one succeeds. Once they are used up the " +
+				"agent gives up. Without this key each of `max_restarts` + 1 runs may use `tokens`",
 				Also: []string{"total_tokens", "max_total_tokens", "chain"},
 				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Budget) {
 					if tokens(func(b *aidefile.Budget) *int64 { return &b.Chain })(r, v, into); into.Chain == 0 &&
@@ -144,8 +144,9 @@ func budgetTable() toml.Table[aidefile.Budget] {
 						r.Fail(v, "without it there is no bound", "%s is 0, expected at least 1", r.Label(v))
 					}
 				}},
-			{Name: "timeout", Type: secondsType, Doc: "how long the run may take, with all its tries; seconds " +
-				"may be without a unit (`\"120\"`). Then the command is stopped, with all that it has started",
+			{Name: "timeout", Type: secondsType, Doc: "how long the run may take, with all its tries; then the " +
+				"command is stopped, with all processes that it has started. Seconds may be written without a " +
+				"unit (`\"120\"`)",
 				Also: []string{"max_duration", "time"},
 				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Budget) {
 					if v.Kind == toml.KindString && v.Text != "" && strings.Trim(v.Text, "0123456789") == "" {
@@ -200,7 +201,7 @@ func tokens[T any](field func(*T) *int64) func(*toml.Reader, *toml.Value, *T) {
 func memoryTable() toml.Table[aidefile.Memory] {
 	return toml.Table[aidefile.Memory]{
 		Header:  "[memory]",
-		Doc:     "What the agent keeps from run to run: the files in the directory `memory` beside the Aidefile.",
+		Doc:     "What the agent keeps from run to run: the files in the directory `memory` next to the Aidefile.",
 		Example: "[memory]\ncompact_after = \"50k\"\n",
 		Keys: []toml.Key[aidefile.Memory]{
 			{Name: "compact_after", Type: tokensType, Default: `"200k"`,
@@ -214,16 +215,16 @@ func memoryTable() toml.Table[aidefile.Memory] {
 func hooksTable() toml.Table[form] {
 	return toml.Table[form]{
 		Header: "[hooks]",
-		Doc: "What runs beside a run, in this order: scripts beside the Aidefile, which `sh` runs with the " +
-			"environment of the command, or `commit-memory`, which commits the directory `memory` to the " +
-			"git repository it is in. " +
-			"(`inject-vault` does nothing: secrets are there in any case.) A hook that fails fails the run.",
+		Doc: "Hooks run before and after the command, in the order of their lists. Each is a script next to the " +
+			"Aidefile, which `sh` runs with the environment of the command, or `commit-memory`, which commits " +
+			"the directory `memory` to the git repository it is in. (`inject-vault` does nothing: secrets are " +
+			"always available.) If a hook fails, so does the run.",
 		Example: "[hooks]\non_spawn = [\"fetch.sh\"]\non_complete = [\"commit-memory\", \"publish.sh\"]\n",
 		Keys: []toml.Key[form]{
 			hooksKey("on_spawn", "before the command is called",
 				func(f *form) *[]string { return &f.Hooks.OnSpawn }, "pre", "before", "on_start"),
-			hooksKey("on_complete", "after the run, however it ended: `COPPICE_RESULT` is `success`, `failure`, "+
-				"`timeout`, `budget` or `faulty`",
+			hooksKey("on_complete", "after the run, whatever its result: `COPPICE_RESULT` is `success`, "+
+				"`failure`, `timeout`, `budget` or `faulty`",
 				func(f *form) *[]string { return &f.Hooks.OnComplete }, "post", "after", "on_exit", "on_stop"),
 		},
 	}
@@ -251,14 +252,14 @@ func (f *form) hookFault(hook string) (fault, hint string) {
 	case aidefile.BuiltIn(hook):
 		return "", ""
 	case hook == "" || strings.ContainsRune(hook, 0) || filepath.IsAbs(hook) || !filepath.IsLocal(hook):
-		return "is no file beside the Aidefile, expected one, inject-vault or commit-memory", ""
+		return "is no file next to the Aidefile, expected one, inject-vault or commit-memory", ""
 	case !f.look:
 		return "", ""
 	}
 	info, err := os.Stat(filepath.Join(f.dir, hook))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		fault, hint = "does not exist, expected a script beside the Aidefile, inject-vault or commit-memory",
+		fault, hint = "does not exist, expected a script next to the Aidefile, inject-vault or commit-memory",
 			toml.DidYouMean(suggest.Nearest(hook, []string{aidefile.InjectVault, aidefile.CommitMemory}))
 	case err != nil:
 		fault = "cannot be used: " + toml.Reason(err).Error()
@@ -298,10 +299,10 @@ func wordList(name, doc string, field func(*form) *[]string, also ...string) tom
 func vaultTable() toml.Table[form] {
 	return toml.Table[form]{
 		Header: "[vault]",
-		Doc: "Its secrets. Each is a variable of the environment of the command and its hooks, with the value " +
-			"that it has in the environment of the daemon or else the file of that name in the directory of " +
-			"secrets (`[aide] vault` in coppice.toml). Their values are taken out of all that is logged. Without " +
-			"one of them a run fails.",
+		Doc: "The secrets of the agent. Each is a variable in the environment of the command and its hooks. Its " +
+			"value is that of the daemon's environment or else the content of the file of that name in the " +
+			"directory of secrets (`[aide] vault` in coppice.toml). Values are removed from everything that is " +
+			"logged. If one of the secrets is missing, a run fails.",
 		Example: "[vault]\nkeys = [\"ANTHROPIC_API_KEY\"]\n",
 		Keys: []toml.Key[form]{
 			{Name: "keys", Type: "array of strings", Doc: "their names, which are names of variables",
@@ -329,12 +330,12 @@ func vaultTable() toml.Table[form] {
 func outputTable() toml.Table[aidefile.Output] {
 	return toml.Table[aidefile.Output]{
 		Header: "[output]",
-		Doc: "What is kept of what the agent says: a summary, which is what it writes last between " +
-			"`<aide-summary>` and `</aide-summary>`, or the end of its output.",
+		Doc: "What is kept of the agent's output: a summary, which is the last text between `<aide-summary>` and " +
+			"`</aide-summary>`, or the end of the output.",
 		Example: "[output]\nmax_summary_tokens = 300\nnarrative_schema = \"WHAT, WHY, NEXT\"\n",
 		Keys: []toml.Key[aidefile.Output]{
 			{Name: "max_summary_tokens", Type: "integer", Default: "500",
-				Doc:  "how long the summary may be, in tokens of 4 bytes; it is cut there",
+				Doc:  "how long the summary may be, in tokens of 4 bytes; it is cut off there",
 				Also: []string{"max_tokens", "summary_tokens"},
 				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Output) {
 					if n, ok := r.Integer(v, 0, 1_000_000, "an integer from 0 to 1000000"); ok {
@@ -351,8 +352,8 @@ func outputTable() toml.Table[aidefile.Output] {
 func workspaceTable() toml.Table[form] {
 	return toml.Table[form]{
 		Header: "[workspace]",
-		Doc: "Where the agent may look beside its own directory. It is told so; nothing keeps " +
-			"it from looking elsewhere.",
+		Doc: "Where the agent may read outside its own directory. The agent is told so; nothing prevents it from " +
+			"reading elsewhere.",
 		Example: "[workspace]\nread = [\"~/projects/shop\", \"../shared\"]\n",
 		Keys: []toml.Key[form]{
 			wordList("read", "directories, relative to the Aidefile; `~` is your home",
@@ -364,7 +365,7 @@ func workspaceTable() toml.Table[form] {
 func policyTable() toml.Table[aidefile.Policy] {
 	return toml.Table[aidefile.Policy]{
 		Header:  "[daemon]",
-		Doc:     "When a run is followed by another one without a trigger. Without this table: never.",
+		Doc:     "When a run is followed by another one without a trigger. Without this table it never is.",
 		Example: "[daemon]\nrestart = \"always\"\nmax_restarts = 100\nbackoff = \"exponential\"\n",
 		Keys: []toml.Key[aidefile.Policy]{
 			{
@@ -380,8 +381,8 @@ func policyTable() toml.Table[aidefile.Policy] {
 				),
 			},
 			{Name: "max_restarts", Type: "integer", Default: "10", Doc: "how many restarts may follow each other " +
-				"before the agent is given up; a success begins the count anew. A restart after " +
-				"a success does not count", Also: []string{"max_restart", "restarts", "max_retries"},
+				"before the agent gives up; a success resets the count. A restart after a success does not count",
+				Also: []string{"max_restart", "restarts", "max_retries"},
 				Read: func(r *toml.Reader, v *toml.Value, into *aidefile.Policy) {
 					if n, ok := r.Integer(v, 0, aidefile.MaxRestarts,
 						fmt.Sprintf("an integer from 0 to %d", aidefile.MaxRestarts)); ok {
@@ -389,7 +390,8 @@ func policyTable() toml.Table[aidefile.Policy] {
 					}
 				}},
 			{Name: "backoff", Type: "exponential, linear, fixed", Default: "exponential",
-				Doc:  "the sleep before a restart, in seconds: 1, 2, 4, 8 and so on; 1, 2, 3; always 1. At most 300",
+				Doc: "the delay before a restart, in seconds: 1, 2, 4, 8 and so on; 1, 2, 3; always 1. At most " +
+					"300",
 				Also: []string{"delay", "strategy"},
 				Read: toml.OneOf([]string{"exponential", "linear", "fixed"}, func(p *aidefile.Policy, i int) {
 					p.Backoff = []supervisor.BackoffKind{supervisor.Exponential, supervisor.Linear, supervisor.Fixed}[i]

@@ -160,7 +160,7 @@ func TestBadAidefiles(t *testing.T) {
 		{"[trigger]\non = [\"issue\", \"issue\"]\n", `Aidefile:2:16: the trigger "issue" is there twice, expected once; remove one of the two`},
 		{"[trigger]\ntimezone = \"Mars\"\n", `Aidefile:2:12: timezone is "Mars", expected a time zone such as "Europe/Berlin", "UTC" or "Local"`},
 		{"[persona]\nname = \"a/b\"\n", `Aidefile:2:8: the name "a/b" contains "/", expected one segment of a path`},
-		{"[hooks]\non_spawn = [\"../x.sh\"]\n", `Aidefile:2:13: the hook "../x.sh" is no file beside the Aidefile, expected one, inject-vault or commit-memory`},
+		{"[hooks]\non_spawn = [\"../x.sh\"]\n", `Aidefile:2:13: the hook "../x.sh" is no file next to the Aidefile, expected one, inject-vault or commit-memory`},
 		{"[vault]\nkeys = [\"a b\"]\n", `Aidefile:2:9: "a b" cannot name a secret, expected a name of a variable such as "API_KEY"`},
 		{"[vault]\nkeys = [\"COPPICE_TOKEN\"]\n", `Aidefile:2:9: the variable "COPPICE_TOKEN" is set by Coppice itself, expected another name`},
 		{"[skills]\ninclude = [\"\"]\n", `Aidefile:2:12: an element of include is "", expected a name or a path`},
@@ -192,8 +192,8 @@ func TestAidefileHooksExist(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	for i, expected := range []string{
-		`the hook "a.sh" does not exist, expected a script beside the Aidefile, inject-vault or commit-memory`,
-		`the hook "comit-memory" does not exist, expected a script beside the Aidefile, inject-vault or commit-memory; did you mean "commit-memory"?`,
+		`the hook "a.sh" does not exist, expected a script next to the Aidefile, inject-vault or commit-memory`,
+		`the hook "comit-memory" does not exist, expected a script next to the Aidefile, inject-vault or commit-memory; did you mean "commit-memory"?`,
 		`the hook "d" is a directory, expected a script`,
 	} {
 		if got := errs[i].Error(); !strings.HasSuffix(got, expected) {

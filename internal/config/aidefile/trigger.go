@@ -18,12 +18,11 @@ import (
 func triggerTable() toml.Table[form] {
 	return toml.Table[form]{
 		Header: "[trigger]",
-		Doc: "What starts a run. `\"manual\"`: a person, with `coppice start` or `coppice fire`, which works with " +
-			"all others, too. `\"cron:EXPR\"`: a time, with the expressions of orders, in five fields " +
-			"or in six with seconds. " +
-			"`\"issue\"`: an open issue, in the GitHub repository of the directory, with the agent's label; its " +
-			"text is the task, and a run that succeeds closes it. A trigger that fires during a run, or while a " +
-			"restart is pending, starts nothing.",
+		Doc: "What starts a run. `\"manual\"`: a person, with `coppice start` or `coppice fire`, which work with " +
+			"all other triggers as well. `\"cron:EXPR\"`: a schedule, written as those of orders, in five fields " +
+			"or in six with seconds. `\"issue\"`: an open issue with the agent's label in the GitHub repository " +
+			"of the directory; its text is the task, and a run that succeeds closes it. A trigger that fires " +
+			"during a run, or while a restart is pending, starts nothing.",
 		Example: "[trigger]\non = [\"issue\", \"cron:*/30 * * * *\"]\ntimezone = \"Europe/Berlin\"\n",
 		Keys: []toml.Key[form]{
 			{Name: "on", Type: "string or array of strings", Default: `"manual"`,

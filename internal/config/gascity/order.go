@@ -114,7 +114,7 @@ func (c *city) order(t *toml.Value, rig string) {
 		if called, ok := c.meant(pool.Text, rig, ""); ok {
 			t.Put(toml.Derive(pool, toml.KindString, "pool", called))
 		} else {
-			c.r.Notice(pool, "no agent is called %s: nobody does these tasks",
+			c.r.Notice(pool, "no agent is called %s to do these tasks",
 				spec.Quote(strings.TrimPrefix(rig+"/"+pool.Text, "/")))
 		}
 	}

@@ -173,9 +173,8 @@ func tables() []table {
 		}},
 		{header: "pack.toml", doc: "The file of a pack, in its directory. Agents are declared in it, or are " +
 			"directories `agents/NAME/` with an `agent.toml` that has the keys of `[[agent]]`, and a " +
-			"`namepool.txt`. Orders are files in `orders/`. " +
-			"Where there is such a file beside a `city.toml`, the city is a pack itself, and what " +
-			"`city.toml` says has precedence.", keys: []key{
+			"`namepool.txt`. Orders are files in `orders/`. If there is such a file next to a `city.toml`, the " +
+			"city is a pack itself, and `city.toml` takes precedence.", keys: []key{
 			becomes("pack", "table", "see `[pack]`"),
 			becomes("imports", "table", "other packs, by names, see `[imports.*]`", "import"),
 			becomes("agent", "array of tables", "`[[agent]]`", "agents"),

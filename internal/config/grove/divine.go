@@ -55,9 +55,10 @@ func ParseDivineFormat(text string) (DivineFormat, error) {
 func divineTable() toml.Table[Divine] {
 	return toml.Table[Divine]{
 		Header: "[divine]",
-		Doc: "An agent on the command line that answers `divine`, each time by a process of its own, in the " +
-			"directory of the project and with the environment of the program. Without this table it is the server " +
-			"that `SAGE_API_KEY`, `SAGE_LLM_URL` and `SAGE_MODEL` name; `SAGE_API_KEY=mock` goes before both.",
+		Doc: "A command-line agent that answers `divine`, each time in a process of its own, in the directory of " +
+			"the project and with the environment of the program. Without this table, the server that " +
+			"`SAGE_API_KEY`, `SAGE_LLM_URL` and `SAGE_MODEL` name answers; `SAGE_API_KEY=mock` takes precedence " +
+			"over both.",
 		Example: `[divine]
 command = ["claude", "-p", "--output-format", "json"]
 format = "claude"
@@ -68,9 +69,8 @@ timeout = "2m"
 				Name:    "command",
 				Type:    "array of strings",
 				Default: toml.Required,
-				Doc: "the program and its arguments; no " +
-					"shell is in between. The prompt takes the place of `{prompt}`, and is the standard " +
-					"input if that is nowhere",
+				Doc: "the program and its arguments, which run without a shell. The prompt replaces `{prompt}`; " +
+					"if there is no `{prompt}`, it is the standard input",
 				Also: []string{"cmd", "argv", "cli", "run"},
 				Read: func(r *toml.Reader, v *toml.Value, into *Divine) {
 					const expected = "an array with the program and its arguments"
@@ -89,8 +89,8 @@ timeout = "2m"
 				},
 			},
 			{Name: "format", Type: "text, claude, codex, gemini", Default: "text",
-				Doc: "what it writes to its standard output: the answer alone, or what this agent writes as JSON, " +
-					"which says whether there is an answer at all", Also: []string{"output", "output_format"},
+				Doc: "what it writes to its standard output: the answer alone, or the JSON of that agent, which " +
+					"also reports whether there is an answer", Also: []string{"output", "output_format"},
 				Read: toml.Word(ParseDivineFormat, func(d *Divine) *DivineFormat { return &d.Format })},
 			{Name: "timeout", Type: "duration", Default: "5m", Doc: "how long one answer may take",
 				Also: []string{"timeout_ms", "timeout_seconds"},

@@ -249,9 +249,10 @@ func supervisionTable() toml.Table[file] {
 	of := func(f *file) *setting.Limit { return &f.limit }
 	return toml.Table[file]{
 		Header: "[supervision]",
-		Doc: "The limit of every supervisor of the program. One that has restarted its children `max_restarts` " +
-			"times within the window and would have to do so once more stops them and fails, and its parent's " +
-			"strategy applies; at the root the program ends. A group that is restarted together counts once.",
+		Doc: "The limit of every supervisor of the program. A supervisor that has restarted its children " +
+			"`max_restarts` times within the window and would have to do so once more stops them and fails, and " +
+			"its parent's strategy applies; at the root the program ends. A group that is restarted together " +
+			"counts once.",
 		Example: `[supervision]
 max_restarts = 10
 within_seconds = 30

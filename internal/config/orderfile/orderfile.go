@@ -65,7 +65,7 @@ func readFile(r *toml.Reader, g *fileset.Set, path string) *toml.Value {
 	}
 	for _, f := range document.Fields {
 		if f != table {
-			r.FailKey(f, "put it below [order], or leave that out", "%s beside [order], expected nothing",
+			r.FailKey(f, "put it below [order], or leave that out", "%s next to [order], expected no other key",
 				toml.BareKey(f.Name))
 		}
 	}
