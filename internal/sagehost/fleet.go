@@ -11,9 +11,9 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// fleet is the agents of the project's coppice.toml, which supervisors of a
+// fleet holds the agents of the project's coppice.toml, which supervisors of a
 // program may have as children: trees mix. They are direct children of this
-// program and end with it; who wants agents that outlive it has the daemon.
+// program and end with it; agents that outlive it need the daemon.
 type fleet struct {
 	agents map[string]*spec.Agent // by name
 	output func(string, uint64, proc.Line)

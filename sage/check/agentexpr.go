@@ -5,7 +5,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// agentExpr is what agents do.
+// agentExpr checks the expressions of agents.
 func (c *checker) agentExpr(x syntax.Expr, want *types.Type) *types.Type {
 	invalid, unit := types.Of(types.Invalid), c.universe.unit
 	switch x := x.(type) {
@@ -142,7 +142,7 @@ func (c *checker) await(x *syntax.AwaitExpr) *types.Type {
 	return types.Of(types.Invalid)
 }
 
-// output is what an agent yields. Its handlers are checked first, unless that
+// output returns the type that an agent yields. Its handlers are checked first, unless that
 // is what is being done.
 func (c *checker) output(d *types.Decl) *types.Type {
 	// Agents that await one another in a long row are not followed to its end.

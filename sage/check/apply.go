@@ -216,7 +216,7 @@ func called(name string, o *Object) string {
 	return "`" + brief(name) + "`"
 }
 
-// synopsis is how a function is called, for help.
+// synopsis returns how a function is called, for help.
 func (o *Object) synopsis() string {
 	if o.Library != nil {
 		return "it is " + o.Library.Signature

@@ -15,7 +15,7 @@ const (
 	valueBody // of a constant, of a belief, of what a child begins with
 )
 
-// body is what statements and expressions stand in.
+// body is the context of statements and expressions.
 type body struct {
 	kind    bodyKind
 	outer   *body // of a closure

@@ -69,11 +69,11 @@ const (
 )
 
 const (
-	// MaxDepth is how many supervisors are nested at most; the root is level 1.
+	// MaxDepth bounds the nesting of supervisors; the root is level 1.
 	MaxDepth = 8
 	// maxModules and maxModuleDepth bound programs whose files never end.
 	maxModules     = 2000
 	maxModuleDepth = 32
-	// maxDiagnostics is how many errors are told; there is no use in more at a time.
+	// maxDiagnostics bounds the errors that are reported.
 	maxDiagnostics = 100
 )

@@ -79,7 +79,7 @@ func (u *universe) reserved(name string) bool {
 	return u.tools[name] != nil
 }
 
-// typeScope is where a type stands.
+// typeScope is the context of a type.
 type typeScope struct {
 	module *Module
 	params map[string]*Object

@@ -51,7 +51,7 @@ func (c *checker) propagate(at syntax.Node, word string) {
 	}
 }
 
-// try is try x: what fails in x goes on to whoever called; a Result is taken apart.
+// try checks try x: a failure of x goes on to the caller; a Result is taken apart.
 func (c *checker) try(x *syntax.TryExpr, want *types.Type) *types.Type {
 	b := c.current
 	v := &cover{outer: b.cover}

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// shape is what a pattern matches: everything (a nil *shape), or what is made
+// shape is the set of values that a pattern matches: everything (a nil *shape), or what is made
 // in one way of parts that match parts. It is a variant, true or false, a tuple,
 // or a literal.
 type shape struct {
@@ -121,7 +121,7 @@ func (c *checker) constantPattern(p syntax.Pattern) (found bool) {
 	return found
 }
 
-// shapeOf is what a pattern for values of type t matches.
+// shapeOf returns the shape of a pattern for values of type t.
 func (c *checker) shapeOf(p syntax.Pattern, t *types.Type) *shape {
 	switch p := p.(type) {
 	case *syntax.LiteralPat:

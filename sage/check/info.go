@@ -10,9 +10,9 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// Info is what is known about a program. It is complete if there are no errors;
-// with errors it has what could be found out. Nothing changes it afterwards, so
-// that all who only read it may do so at the same time.
+// Info is the result of checking a program. It is complete if there are no errors;
+// with errors it has what could be found out. It does not change afterwards and can
+// be read concurrently.
 type Info struct {
 	Modules     []*Module     // the first is that of the first file; each before those that it declares
 	Consts      []*Object     // of all modules, each behind those that its value is made of
@@ -63,7 +63,7 @@ type Module struct {
 	variants map[string][]*Object // that can be written without their enum
 }
 
-// ObjectKind is what a name can stand for.
+// ObjectKind is the kind of an object.
 type ObjectKind uint8
 
 // The kinds of objects.
@@ -88,7 +88,7 @@ const (
 	ChildName                        // of a child of a supervisor, to its siblings; Node is the *syntax.Child
 )
 
-// Object is what a name stands for.
+// Object is an entity that has a name.
 type Object struct {
 	Kind   ObjectKind
 	Name   string
@@ -145,7 +145,7 @@ type Supervisor struct {
 	Children []*Child // in their order
 }
 
-// Strategy is who else is restarted with a child.
+// Strategy says which siblings are restarted with a child.
 type Strategy uint8
 
 // The strategies.
@@ -155,7 +155,7 @@ const (
 	RestForOne
 )
 
-// Restart is when a child is restarted.
+// Restart says when a child is restarted.
 type Restart uint8
 
 // The restart policies.
@@ -176,7 +176,7 @@ type Child struct {
 	Beliefs    []*syntax.FieldInit // what the agent begins with
 }
 
-// Entry is what is run.
+// Entry is the agent or the supervisor that the program runs.
 type Entry struct {
 	Decl       *syntax.RunDecl
 	Agent      *Agent      // one of these is set

@@ -84,7 +84,7 @@ func (c *checker) unused(x syntax.Expr) {
 	}
 }
 
-// callee is what is called, nil if that has no name.
+// callee returns the called object, nil if it has no name.
 func (c *checker) callee(x *syntax.CallExpr) *Object {
 	switch f := x.Fun.(type) {
 	case *syntax.Ident:

@@ -113,7 +113,7 @@ func (m *Module) within(outer *Module) bool {
 	return false
 }
 
-// title is what a module is called for people.
+// title returns the name of a module in messages.
 func (m *Module) title() string {
 	if m.Path == "" {
 		return "the first file"
@@ -121,7 +121,7 @@ func (m *Module) title() string {
 	return "module `" + m.Path + "`"
 }
 
-// member is what a name behind :: stands for, seen from m. It reports what is wrong.
+// member resolves a name behind ::, seen from m, and reports errors.
 func (c *checker) member(m *Module, o *Object, name *syntax.Ident) *Object {
 	switch {
 	case name.Name == "":
@@ -180,7 +180,7 @@ func variantNames(o *Object) []string {
 	return names
 }
 
-// lookup is what a name stands for in a module: what it declares, then what it
+// lookup resolves a name in a module: what it declares, then what it
 // uses by name, then what it uses by ::*. Seen from elsewhere (from is another
 // module), only what it uses with pub counts; from nil counts all.
 func (c *checker) lookup(m *Module, name string, from *Module, seen map[*Module]bool) *Object {

@@ -103,7 +103,7 @@ func (c *checker) variant(id *syntax.Ident, want *types.Type) *Object {
 	if len(found) > 1 {
 		c.fault(id, CodeName, "write "+found[0].Parent.Name+"::"+id.Name, "`%s` is a variant of `%s` and of `%s`",
 			id.Name, found[0].Parent.Name, found[1].Parent.Name)
-		// Which of them is meant does not matter any more.
+		// Which of them is meant no longer matters.
 	}
 	c.info.Uses[id] = found[0]
 	return found[0]
@@ -177,7 +177,7 @@ func (c *checker) pathArgs(p *syntax.Path, o *Object) []*types.Type {
 	return c.typeList(args, c.current.scope)
 }
 
-// instance is what type parameters are in one place: the types that are
+// instance holds the type arguments in one place: the types that are
 // written there, or ones that are found out.
 func (c *checker) instance(at syntax.Node, name string, params, written []*types.Type) []*types.Type {
 	if len(written) == len(params) && written != nil {

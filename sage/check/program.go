@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// Config is what a program can refer to outside of its first file. The zero
+// Config gives a program access to what is outside of its first file. The zero
 // Config is for programs of one file.
 type Config struct {
 	// Load finds the file of a module that parent declares with mod name. Its

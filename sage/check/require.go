@@ -54,7 +54,7 @@ func (c *checker) fits(at syntax.Node, got, want *types.Type, w why) bool {
 	return false
 }
 
-// remedy is how one makes what is wanted of what is there, "" if nothing is known.
+// remedy returns how to convert one type to another, "" if there is no way.
 func (c *checker) remedy(got, want *types.Type) string {
 	switch {
 	case got.Kind == types.Enum && got.Decl == c.universe.option && types.Unify(got.Elems[0], want):
@@ -93,7 +93,7 @@ func (c *checker) unknown(at syntax.Node, help string) {
 	c.fault(at, CodeUnknownType, help, "the type of this is not known here")
 }
 
-// demand is what a type must be for something that is done with its values.
+// demand is a requirement on a type by an operation on its values.
 type demand uint8
 
 const (

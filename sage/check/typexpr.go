@@ -5,7 +5,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// typ is what a type as it is written stands for.
+// typ resolves a written type.
 func (c *checker) typ(t syntax.Type, s typeScope) *types.Type {
 	switch t := t.(type) {
 	case *syntax.NamedType:
@@ -294,7 +294,7 @@ func (c *checker) unknownType(name *syntax.Ident, s typeScope) {
 	c.fault(name, CodeTypeName, help, "there is no type `%s`", brief(name.Name))
 }
 
-// pathObject is what a path stands for that names no variable. A single name
+// pathObject resolves a path that names no variable. A single name
 // that is not known gives nil without an error, all else that is wrong is
 // reported.
 func (c *checker) pathObject(path *syntax.Path, m *Module) *Object {
@@ -355,7 +355,7 @@ func (c *checker) container(first *syntax.Ident, m *Module) *Object {
 	return nil
 }
 
-// global is what a name stands for that names no variable: in the module, or
+// global resolves a name that names no variable: in the module, or
 // in the language. Of functions of the library it is the first.
 func (c *checker) global(name string, m *Module) *Object {
 	if o := c.lookup(m, name, nil, nil); o != nil {
@@ -373,7 +373,7 @@ func (c *checker) global(name string, m *Module) *Object {
 	return nil
 }
 
-// article is what an object is called for people.
+// article returns the kind of an object with its article, for messages.
 func (k ObjectKind) article() string {
 	return [...]string{
 		Variable: "a variable", Parameter: "a parameter", Belief: "a belief", BeliefMethod: "a method of beliefs",

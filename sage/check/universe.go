@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// universe is what is there without being declared.
+// universe holds the objects that exist without a declaration.
 type universe struct {
 	names     map[string]*Object   // all but functions
 	functions map[string][]*Object // of the library, by name
@@ -90,7 +90,7 @@ func newUniverse() *universe {
 	return u
 }
 
-// close makes sure that nobody has to note anything in a type of the library.
+// close resolves the types of the library, so that checking never changes them.
 func (u *universe) close() {
 	for _, o := range u.names {
 		types.Close(o.Type)

@@ -32,7 +32,7 @@ func Write(w io.Writer, diagnostics []Diagnostic, colour bool) error {
 
 const (
 	tabStop = 4
-	// window is how many columns of a line are shown around what it is about.
+	// window is the number of columns of a line that are shown around a span.
 	window = 120
 )
 

@@ -237,7 +237,7 @@ func (a *agent) dismiss() error {
 	return nil
 }
 
-// close tells those who wait for the agent how it ended.
+// close tells all callers that wait for the agent how it ended.
 func (a *agent) close(result Value, err error) {
 	h := a.handle
 	if h.supervised {
@@ -324,5 +324,5 @@ func (p *Program) handlers(a *check.Agent, code *agentCode) {
 	}
 }
 
-// forever is how long await waits if it is not said.
+// forever is the timeout of an await without one.
 const forever = time.Duration(1<<63 - 1)

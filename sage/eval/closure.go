@@ -21,7 +21,7 @@ type function struct {
 	body   func(f *frame) outcome
 }
 
-// outcome is how a statement ended.
+// outcome tells how a statement ended.
 type outcome uint8
 
 const (

@@ -15,7 +15,7 @@ type code struct {
 	t func(*frame) string
 
 	// alias: the value stays where it is from, too: in a variable, an element.
-	// Whoever keeps it has to share it, see maker.keep.
+	// A caller that keeps it has to share it, see maker.keep.
 	alias bool
 	// calls: functions of the program may run meanwhile. What was computed
 	// before has to lie in the frame then, where it is counted.

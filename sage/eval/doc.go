@@ -3,16 +3,16 @@
 //
 // A program is compiled once, into Go closures that are specialised by static
 // type, and shared by all its agents. Each incarnation of an agent has a
-// goroutine and a machine of its own; nothing that two agents can reach is
-// ever changed, so agents share values without copies and without locks.
+// goroutine and a machine of its own; nothing that two agents can reach ever
+// changes, so agents share values without copies and without locks.
 //
-// What the language leaves to whoever runs it is decided here:
+// What the language leaves open is decided here:
 //
 //   - Int is 64 bits wide. A result that does not fit is an error, as are
 //     division by zero and the remainder of it. Float follows IEEE 754.
-//   - Lists, maps, records, tuples, options and strings are values: whoever
-//     has one never sees it change because somebody else changed theirs.
-//     Copies are made when something that is shared is written to.
+//   - Lists, maps, records, tuples, options and strings are values: one
+//     never changes because another variable does. A shared value is copied
+//     when it is written to.
 //   - Strings are UTF-8; their length, indices and slices count characters
 //     (code points).
 //   - Maps keep the order in which their keys were first set.
@@ -21,7 +21,6 @@
 //   - An agent whose on start, on waking or on message fails has failed, also
 //     if its on error yields; the end of on start and yield are a normal end.
 //     An agent with on message first serves its mailbox until it is stopped.
-//   - A loop that does not end and a recursion that is too deep stop nobody
-//     but themselves: each loop and each call looks now and then whether the
-//     agent was stopped.
+//   - A loop that does not end and a recursion that is too deep do not keep
+//     an agent from stopping: loops and calls check for that regularly.
 package eval

@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// ErrorKind is what an error is about: ErrorKind of the language.
+// ErrorKind classifies an error: ErrorKind of the language.
 type ErrorKind uint8
 
 // The kinds of errors.
@@ -83,10 +83,10 @@ func (e *LimitError) Error() string {
 // errStopped: the agent was asked to stop. No program can catch it.
 var errStopped = errors.New("the agent was stopped")
 
-// thrown is what an error is while it unwinds the stack.
+// thrown carries an error while it unwinds the stack.
 type thrown struct{ err *Error }
 
-// leave is what return, break, continue and yield are where they stand inside
+// leave carries a return, break, continue or yield that stands inside
 // of an expression, as they then have to unwind the stack, too.
 type leave struct {
 	how   outcome

@@ -220,14 +220,14 @@ func TestL11L12TypedMocks(t *testing.T) {
 		test "text" { mock divine -> "hello"; assert_eq(try divine("say"), "hello"); }
 		test "in an agent" { mock divine -> City { name: "Ulm", size: 4 }; assert_eq(try await (summon Asker { }), 4); }
 		test "wrong" { mock divine -> "no json"; let c: City = try divine("which?" -> City); }
-		test "nobody" { let s = try divine("x"); }`)
+		test "no mock" { let s = try divine("x"); }`)
 	var failed []string
 	for _, r := range p.RunTests(context.Background(), eval.Options{}, 0, nil) {
 		if r.Err != nil {
 			failed = append(failed, r.Name)
 		}
 	}
-	if got := fmt.Sprint(failed); got != "[wrong nobody]" {
+	if got := fmt.Sprint(failed); got != "[wrong no mock]" {
 		t.Errorf("failed: %s", got)
 	}
 }
@@ -294,7 +294,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// Children in quotes are made by whoever runs the program.
+// Children in quotes are made by the host of the program.
 func TestProcessChildren(t *testing.T) {
 	p := compile(t, `agent A { on start { print("A"); } } supervisor S { strategy: OneForOne children { A { restart: Temporary } "worker" { restart: Transient } } } run S;`)
 	if _, err := p.New(eval.Options{}).Spec(); err == nil || !strings.Contains(err.Error(), "main.sg:1:109") || !strings.Contains(err.Error(), "worker") {

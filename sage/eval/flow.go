@@ -57,7 +57,7 @@ func (m *maker) try(x *syntax.TryExpr) code {
 	return valueCode(m.typeOf(x).Kind, func(f *frame) Value { return f.m.taken(v(f), at) }).withCalls(c.calls)
 }
 
-// taken is what is in an Ok; an Err is thrown.
+// taken returns the value in an Ok; an Err is thrown.
 func (m *machine) taken(result Value, at *source.Span) Value {
 	if result.n != 0 {
 		err := m.failure(result.payload())

@@ -30,7 +30,7 @@ func newHandle(path string, box *mailbox) *Handle {
 	return &Handle{path: path, number: handles.Add(1), box: box, done: make(chan struct{})}
 }
 
-// place is where the incarnations of a child of a supervisor live.
+// place is the position of a child below a supervisor, for all its incarnations.
 type place struct {
 	code     *agentCode
 	init     given

@@ -19,8 +19,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Options say in what surroundings a program runs. The zero value is one that
-// says nothing, remembers nothing and asks nobody.
+// Options connect a program to its surroundings. With the zero value it prints
+// nothing, stores no beliefs and has no model.
 type Options struct {
 	// Name is the first segment of all paths; the name of what is run if empty.
 	// Beliefs are kept by path.
@@ -49,7 +49,7 @@ type Options struct {
 	// OnEvent is that of the root of the tree.
 	OnEvent func(supervisor.Event)
 
-	Log *slog.Logger // of what stops nobody; nil: nowhere
+	Log *slog.Logger // of failures that stop no agent; nil: nowhere
 }
 
 // Instance is a program in its surroundings. Close it.
@@ -59,7 +59,7 @@ type Instance struct {
 	env *environment
 }
 
-// environment is what all agents of an instance share.
+// environment holds what all agents of an instance share.
 type environment struct {
 	program   *Program
 	limits    Limits
@@ -121,10 +121,10 @@ type eof struct{}
 
 func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 
-// Close ends what the tools of the program have opened. No agent may live any more.
+// Close releases what the tools of the program have opened. No agent may still run.
 func (in *Instance) Close() error { return in.env.kit.close() }
 
-// ErrNothingToRun: the program has no run at its end.
+// ErrNothingToRun means that the program has no run at its end.
 var ErrNothingToRun = errors.New("the program runs nothing: there is no run at its end")
 
 // Spec is the program as a tree. An agent that is run alone is the only child
@@ -274,7 +274,7 @@ func (in *Instance) limit() supervisor.Limit {
 	return in.o.Limit
 }
 
-// ErrNoAgent: no agent of this path lives.
+// ErrNoAgent means that no agent of this path is running.
 var ErrNoAgent = errors.New("no such agent lives")
 
 // Pause makes an agent take no messages; on pause runs when it next waits for

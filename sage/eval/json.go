@@ -29,7 +29,7 @@ func (o ordered) get(key string) (any, bool) {
 	return nil, false
 }
 
-// maxJSON is how deep JSON may be nested.
+// maxJSON bounds the nesting of JSON.
 const maxJSON = 1000
 
 // parseJSON reads one JSON value: nil, bool, json.Number, string, []any or ordered.

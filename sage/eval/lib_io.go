@@ -129,7 +129,7 @@ func ioNatives() map[string]native {
 	}
 }
 
-// input is what read_line and read_all read. A read cannot be broken off: when
+// input is the reader of read_line and read_all. A read cannot be broken off: when
 // the agent that waits for it is stopped, the next one gets its result.
 type input struct {
 	turn    chan struct{} // holds one token, which is whose turn it is to read
@@ -148,7 +148,7 @@ type lineRead struct {
 	err  error
 }
 
-// maxLine is how long a line of the input may be before it is taken apart.
+// maxLine is the length at which a line of the input is split.
 const maxLine = 1 << 20
 
 // read is the next line of the input, with its end.

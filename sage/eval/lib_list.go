@@ -167,7 +167,7 @@ func sumFloats(m *machine, a []Value) Value {
 	return floatValue(total)
 }
 
-// length is how many elements, entries or characters there are.
+// length returns the number of elements, entries or characters.
 func length(v Value) int64 {
 	switch x := v.ref.(type) {
 	case *vector:
@@ -303,7 +303,7 @@ func (m *machine) rangeOf(from, to, step int64) Value {
 
 // sorted keeps the order of what is equal.
 func (m *machine) sorted(list Value, by func(a, b Value) int) Value {
-	// The comparison may fail, or look at the list: it is sorted beside it.
+	// The comparison may fail, or look at the list: a copy is sorted.
 	m.charge(int(list.n) * valueSize)
 	elems := slices.Clone(list.elems())
 	m.spend(len(elems))

@@ -125,7 +125,7 @@ func moreNatives() map[string]native {
 	}
 }
 
-// carried is what a variant carries, for somebody else as well.
+// carried returns the value of a variant, marked as shared.
 func (m *machine) carried(v Value) Value {
 	p := v.payload()
 	m.share(p)

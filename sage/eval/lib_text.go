@@ -189,7 +189,7 @@ func truncated(s string, width int64) string {
 	return characters(s, 0, width-3) + characters("...", 0, width)
 }
 
-// padding is what a text lacks to a width.
+// padding returns the characters that a text lacks to a width.
 func (m *machine) padding(a []Value) string {
 	s, width, pad := a[0].text(), a[1].n, a[2].text()
 	missing := width - int64(utf8.RuneCountInString(s))

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// An endless loop takes part in a stop and starves nobody.
+// An endless loop can be stopped and starves no other agent.
 func TestEndlessLoops(t *testing.T) {
 	for name, loop := range map[string]string{
 		"loop":      `loop { }`,

@@ -10,13 +10,13 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// Limits are what one agent may use, and all agents of a program together. Zero
+// Limits bound what one agent may use, and all agents of a program together. Zero
 // means the default.
 type Limits struct {
 	Calls    int   // nested calls; 10,000
 	Memory   int64 // bytes of its values; 256 MiB
 	Messages int   // that wait in its mailbox; 10,000
-	// Program is how many bytes the values of all agents may have together, counted
+	// Program bounds the bytes of the values of all agents together, counted
 	// with what each may allocate before it counts again; 1 GiB.
 	Program int64
 }
@@ -37,7 +37,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// slice is how many loops and calls are done before the machine looks up: some
+// slice is the number of loops and calls between two checks of the machine: some
 // hundred microseconds.
 const slice = 10_000
 
@@ -49,7 +49,7 @@ type machine struct {
 	env    *environment
 	limits *Limits
 	frame  frame        // the outermost
-	top    *frame       // of whoever called the library last
+	top    *frame       // of the last call of the library
 	here   *source.Span // of the last thing that may fail
 
 	budget int32
@@ -167,7 +167,7 @@ func (m *machine) enter(from *frame, slots int, at *source.Span) *frame {
 }
 
 // exit gives the frame of a call back. The frames of calls that an error left
-// are given back by whoever catches it.
+// are given back where it is caught.
 func (m *machine) exit(f *frame) {
 	m.depth--
 	clear(f.s)
@@ -209,7 +209,7 @@ func (m *machine) protect(f *frame, run func()) *Error {
 }
 
 // guard runs something and returns what it panics with: *thrown, *leave or
-// errStopped. Whoever lets it go on panics anew, outside of any deferred
+// errStopped. A caller that lets it go on panics again, outside of any deferred
 // function: panics inside of panics cost the more the more there are, and a
 // recursion can have thousands of catches.
 func (m *machine) guard(f *frame, run func()) (v any) {
@@ -227,7 +227,7 @@ func (m *machine) guard(f *frame, run func()) (v any) {
 	return nil
 }
 
-// caught is what recover returned, or the internal error that it is.
+// caught returns the error of a recovered panic, or the internal error that it is.
 func (m *machine) caught(v any) any {
 	switch x := v.(type) {
 	case *thrown, *leave:
@@ -260,7 +260,7 @@ func (e *InternalError) Error() string { return fmt.Sprintf("internal error: %v"
 // Unwrap is the cause.
 func (e *InternalError) Unwrap() error { return e.Cause }
 
-// trace is where the panic that is being handled came from, without addresses.
+// trace returns the stack of the panic that is being handled, without addresses.
 func trace() string {
 	pcs := make([]uintptr, 24)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])

@@ -15,11 +15,11 @@ type mailbox struct {
 	closed bool
 	paused bool
 	waits  bool          // the agent waits, and knows whether it is paused
-	noted  chan struct{} // closed when it knows; nil if nobody wants to hear of it
-	wake   chan struct{} // something has changed; made when somebody waits
+	noted  chan struct{} // closed when it knows; nil if no caller waits for that
+	wake   chan struct{} // closed at the next change; made by a caller that waits
 }
 
-// put adds a message. It reports whether there is room, and whether there is anybody.
+// put adds a message. It reports whether there is room, and whether the agent is running.
 func (b *mailbox) put(v Value) (room, alive bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,7 +34,7 @@ func (b *mailbox) put(v Value) (room, alive bool) {
 	return true, true
 }
 
-// alert wakes who waits. The mailbox is locked.
+// alert wakes all waiting callers. The mailbox is locked.
 func (b *mailbox) alert() {
 	if b.wake != nil {
 		select {

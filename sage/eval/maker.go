@@ -78,7 +78,7 @@ func (m *maker) declare(o *check.Object) variable {
 	return v
 }
 
-// place is where the value of a variable is.
+// place returns the address of the value of a variable.
 func (v variable) place() func(*frame) *Value {
 	n := v.slot
 	switch {

@@ -163,7 +163,7 @@ func (m *machine) ownMapping(v Value) *mapping {
 	return mine
 }
 
-// scalarKey is what a scalar is found by. All NaN are one key, and so are 0.0 and -0.0.
+// scalarKey returns the key of a scalar. All NaN are one key, and so are 0.0 and -0.0.
 func scalarKey(k scalar, v Value) int64 {
 	if k == floatKind {
 		switch f := v.float(); {

@@ -13,8 +13,8 @@ import (
 )
 
 // isolate makes a value safe for another agent. Its parts never change, since
-// whoever made them has noted that they are shared; but variables that
-// closures share would, so that those of closures are copied.
+// they are marked as shared; but variables that closures share would, so that those
+// of closures are copied.
 func (m *machine) isolate(v Value) Value {
 	c, is := v.ref.(*closure)
 	if !is {

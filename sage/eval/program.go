@@ -158,7 +158,7 @@ func (p *Program) compute(o *check.Object) error {
 	return nil
 }
 
-// record is what the records of a declaration have in common.
+// record describes the records of a declaration.
 func (p *Program) record(d *types.Decl) *recordKind {
 	k := p.records[d]
 	if k == nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/coppice-dev/coppice/sage/host"
 )
 
-// Values are shared and changed in place where nobody can tell. A model that
-// copies everything prints the same.
-func TestNobodySeesSharing(t *testing.T) {
+// Values are shared and changed in place where no program can tell. A model
+// that copies everything prints the same.
+func TestSharingIsInvisible(t *testing.T) {
 	prog := compile // the test's own t is for the program, rapid's for the draws
 	outer := t
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/types"
 )
 
-// sink is where the value of an expression goes.
+// sink is the target of the value of an expression.
 type sink struct {
 	kind sinkKind
 	slot int

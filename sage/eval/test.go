@@ -14,10 +14,10 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax"
 )
 
-// DefaultTestTimeout is how long a test may take if nothing else is said.
+// DefaultTestTimeout is the timeout of a test, unless the project has another.
 const DefaultTestTimeout = 10 * time.Second
 
-// TestResult is how a test ended.
+// TestResult is the result of a test.
 type TestResult struct {
 	Name     string
 	Span     source.Span // of the test
@@ -26,8 +26,8 @@ type TestResult struct {
 	Duration time.Duration
 }
 
-// mocks are what stands for models and tools in one test. Answers are given in
-// the order in which they were said; of a tool the last one is given again.
+// mocks replace models and tools in one test. Answers are given in the order of
+// their declaration; the last one of a tool is given again.
 type mocks struct {
 	script llm.Script
 	mu     sync.Mutex

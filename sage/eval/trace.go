@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// tracedTree is what the trace of a program has told of its tree. Supervisors
+// tracedTree records which part of a program's tree is in its trace. Supervisors
 // report what they have done from a goroutine of their own, later than agents
 // tell what they do. The starts that lead to an agent are traced where the agent
 // begins, so that they come first.

@@ -50,7 +50,7 @@ type record struct {
 	shared bool
 }
 
-// recordKind is what all records of a type have in common.
+// recordKind describes all records of a type.
 type recordKind struct {
 	name   string
 	fields []string
@@ -123,10 +123,10 @@ func option(v Value, found bool) Value {
 	return none
 }
 
-// payload is what a variant carries first.
+// payload returns the first value of a variant.
 func (v Value) payload() Value { return v.ref.(*variant).elems[0] }
 
-// maxNesting is how deep values may be nested that are compared, looked up or
+// maxNesting bounds the nesting of values that are compared, looked up or
 // written; a list of a million elements made of variants is.
 const maxNesting = 100_000
 
@@ -259,7 +259,7 @@ func show(v Value) string {
 	return string(appendShown(nil, v, 0))
 }
 
-// maxShown is how deep values are written.
+// maxShown bounds the nesting of values that are written.
 const maxShown = 100
 
 func appendShown(to []byte, v Value, depth int) []byte {

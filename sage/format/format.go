@@ -1,5 +1,5 @@
-// Package format formats Sage programs where they lie, and would rather leave a
-// file as it is than risk anything that somebody has written.
+// Package format formats Sage programs in place. A file that could lose anything
+// stays as it is.
 package format
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax/printer"
 )
 
-// Change is what formatting makes of a file.
+// Change holds a file before and after formatting.
 type Change struct {
 	Path          string
 	Before, After string
@@ -50,9 +50,9 @@ func Read(path string) (Change, []diag.Diagnostic, error) {
 // Needed reports whether the file is not in form.
 func (c Change) Needed() bool { return c.Before != c.After }
 
-// Write replaces the file: whoever reads it sees the old or the new text, never
+// Write replaces the file: a reader sees the old or the new text, never
 // a part. It keeps its mode, and as far as that is allowed its owner. A file
-// that is read-only, or that somebody has changed or removed since it was read,
+// that is read-only, or that was changed or removed since it was read,
 // stays as it is, and the error says so.
 func (c Change) Write() error {
 	if err := c.write(); err != nil {

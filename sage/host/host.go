@@ -58,7 +58,7 @@ type Command struct {
 	Limit int // of bytes of the standard output, and of the standard error
 }
 
-// CommandResult is what a command leaves behind.
+// CommandResult is the output and the exit code of a command.
 type CommandResult struct {
 	ExitCode       int    // 128 + the number of the signal, if a signal ended it
 	Failure        string // how it ended, as text; "" after exit code 0

@@ -64,7 +64,7 @@ func Types() []Type {
 	}
 }
 
-// Tool is what an agent can do to the world once it says use Name.
+// Tool is a group of functions that an agent can call after use Name.
 type Tool struct {
 	Name      string
 	Doc       string

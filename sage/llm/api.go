@@ -47,7 +47,7 @@ const (
 	maxWait        = 10 * time.Minute // that a server may ask for; longer is an error
 )
 
-// APIError is what a server said instead of an answer.
+// APIError is the error of a server.
 type APIError struct {
 	Status  int    // the HTTP status
 	Code    string // the server's name for it; may be empty
@@ -138,8 +138,8 @@ func (a *API) Complete(ctx context.Context, system, prompt string) (text string,
 	}
 }
 
-// pause is drawn evenly up to a bound that doubles, so that those who failed
-// together do not come back together.
+// pause is drawn evenly up to a bound that doubles, so that clients
+// that fail together do not retry together.
 func pause(try int) time.Duration {
 	return rand.N(min(time.Second<<min(try, 10), 30*time.Second)) + 1
 }
@@ -239,7 +239,7 @@ func (a *API) broken(ctx context.Context, err error) error {
 	return lostError{errors.New(a.plain(err.Error(), maxReason))}
 }
 
-// completion is what is read of an answer, or of an error.
+// completion holds the fields of an answer or an error that are read.
 type completion struct {
 	Choices []struct {
 		Message struct {

@@ -35,7 +35,7 @@ type Command struct {
 // PromptArgument stands for the prompt in Command.Argv.
 const PromptArgument = "{prompt}"
 
-// maxArgument is what Linux takes as one argument, less its end.
+// maxArgument is the longest argument on Linux, without its end.
 const maxArgument = 128<<10 - 1
 
 // Complete runs the command. The system prompt goes before the prompt, since

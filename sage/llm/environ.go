@@ -84,7 +84,7 @@ func FromEnv(lookup func(string) (string, bool)) (Oracle, error) {
 	return Checked(a, a.Retries), nil
 }
 
-// endpoint is where chat completions are asked for. Its error does not show
+// endpoint returns the URL of chat completions. Its error does not show
 // more of the address than the scheme and the host, for the rest may hold a key.
 func endpoint(address string) (*url.URL, error) {
 	u, err := url.Parse(address)

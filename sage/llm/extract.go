@@ -170,7 +170,7 @@ func valid(s string) error {
 	return json.Unmarshal([]byte(s), &raw)
 }
 
-// place is where a byte of the text is.
+// place is the position of a byte of the text.
 func (f *finder) place(at int) string {
 	before := f.text[:at]
 	return fmt.Sprintf("%d:%d", strings.Count(before, "\n")+1,

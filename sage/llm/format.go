@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Format is what a command writes to stdout. With another than Text it is known
+// Format is the format of a command's stdout. With another than Text it is known
 // whether there is an answer at all: agents may end with code 0 after they have
 // failed, and say why where the answer should be.
 type Format string
@@ -164,6 +164,5 @@ func readGemini(out string) (string, Usage, error) {
 	return r.Response, used, nil
 }
 
-// tokens is a number of tokens that somebody says to have counted. What is no
-// such number is 0, and nobody believes in more than 2^40.
+// tokens returns the number of tokens that a model reports, from 0 to 2^40.
 func tokens(n float64) int64 { return int64(min(max(n, 0), 1<<40)) }

@@ -1,11 +1,10 @@
 // Package llm asks language models, so that a program gets either an answer
 // of the shape that it needs or an error that says why not.
 //
-// A Model is whoever can be asked once: an OpenAI-compatible server (API) or
-// the command line of an agent (Command). Checked makes an Oracle of it, which
-// also holds answers against a JSON Schema and asks again. Mock and Script are
-// oracles for tests, which ask nobody. FromEnv makes the one that the user's
-// environment asks for.
+// A Model answers one prompt: an OpenAI-compatible server (API) or the command
+// line of an agent (Command). Checked makes an Oracle of it, which also validates
+// answers against a JSON Schema and asks again. Mock and Script are oracles for
+// tests, without a model. FromEnv makes the one that the user's environment names.
 //
 // Nothing here is remembered between two questions, and everything is safe for
 // concurrent use.
@@ -29,23 +28,23 @@ type Oracle interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
 }
 
-// Question is what to ask.
+// Question is a prompt, and the shape of its answer.
 type Question struct {
-	System string // what the model is told about itself; may be empty
+	System string // the system prompt; may be empty
 	Prompt string
 	// Schema is the JSON Schema (draft 2020-12, unless $schema says otherwise)
 	// of the answer; nil asks for text. It cannot refer to other documents.
 	Schema json.RawMessage
 }
 
-// Answer is what came back.
+// Answer is the answer of a model.
 type Answer struct {
 	Text  string          // what the model said, without blanks around it
 	JSON  json.RawMessage // the value in it, valid against Question.Schema; nil if that is
 	Usage Usage
 }
 
-// Usage is what all tries for one question took. Models that do not say what
+// Usage counts the tokens of all tries for one question. Models that do not say what
 // they use count with 0 tokens.
 type Usage struct {
 	Tries            int // requests that were sent, or commands that were started
@@ -69,17 +68,17 @@ const (
 	MaxAnswer = 8 << 20 // bytes of an answer, also of all that is around it
 
 	maxQuoted = 4 << 10 // bytes of an answer in the next prompt, or in an error
-	maxReason = 2 << 10 // bytes of what somebody else says in an error
+	maxReason = 2 << 10 // bytes of the text of a model, a server or a command in an error
 )
 
-// DefaultRetries is how often something is tried again, unless something else is said.
+// DefaultRetries is the default number of retries.
 const DefaultRetries = 3
 
 // Errors that are wrapped by those of Ask.
 var (
-	// ErrNotConfigured: it was not said who is to be asked.
+	// ErrNotConfigured means that no model is configured.
 	ErrNotConfigured = errors.New("no model is configured")
-	// ErrShape: the answer has not the shape that was asked for. See ShapeError.
+	// ErrShape means that the answer does not fit the schema. See ShapeError.
 	ErrShape = errors.New("the answer does not fit")
 )
 
@@ -173,7 +172,7 @@ func typedPrompt(q Question) string {
 		string(q.Schema) + "\n"
 }
 
-// again is what is added after an answer that was refused.
+// again returns the addition to the prompt after an answer that was refused.
 func again(text string, reason error) string {
 	return "\nAn earlier answer was refused. It was:\n" + cut(text, maxQuoted) +
 		"\nWhat is wrong with it: " + reason.Error() +
@@ -192,7 +191,7 @@ func cut(text string, n int) string {
 	return text[:n] + "…"
 }
 
-// quote makes what somebody else said fit for an error.
+// quote makes the text of a model, a server or a command fit for an error.
 func quote(text string) string {
 	return cut(strings.Join(strings.Fields(plaintext.Line(cut(strings.ToValidUTF8(text, "\uFFFD"), 4*maxReason))), " "),
 		maxReason)

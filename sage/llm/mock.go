@@ -11,7 +11,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Mock answers at once and asks nobody: "[Mock LLM response for: PROMPT]", or,
+// Mock answers at once, without a model: "[Mock LLM response for: PROMPT]", or,
 // for a schema, about the smallest value that is valid: no optional names, the
 // first of an enumeration, 0, false, "". Its usage is zero.
 type Mock struct{}
@@ -151,7 +151,7 @@ func (s *Script) Add(answers ...Scripted) {
 	s.answers = append(s.answers, answers...)
 }
 
-// Left is how many answers have not been asked for.
+// Left returns the number of answers that have not been asked for.
 func (s *Script) Left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ func (s Secret) reveal() string {
 	return *s.text
 }
 
-// hidden is what is shown instead.
+// hidden is shown instead.
 const hidden = "[secret]"
 
 func (s Secret) String() string               { return hidden }
@@ -33,7 +33,7 @@ func (s Secret) Format(f fmt.State, _ rune)   { fmt.Fprint(f, hidden) }
 func (s Secret) LogValue() slog.Value         { return slog.StringValue(hidden) }
 func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
-// hide removes the secret from what somebody else said: servers repeat keys that they refuse.
+// hide removes the secret from the text of a server: servers repeat keys that they refuse.
 func (s Secret) hide(text string) string {
 	if s.text == nil {
 		return text

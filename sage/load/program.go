@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// Program is where a program is.
+// Program locates a program.
 type Program struct {
 	Entry string // its first file; absolute
 	Root  string // the directory outside of which no file of it is; absolute, "" for a program of one file
@@ -30,14 +30,14 @@ type Program struct {
 	Base string
 }
 
-// Overlay is what is in files that are being edited, by their absolute paths.
-// It counts instead of what is on the disk.
+// Overlay holds the texts of files that are being edited, by their absolute paths.
+// They replace the contents of the disk.
 type Overlay map[string]string
 
 // NoProjectError means that a directory, and those above it, have no grove.toml.
 type NoProjectError struct{ err error }
 
-// Error says so, and what to do.
+// Error says that, and what to do.
 func (e *NoProjectError) Error() string {
 	return e.err.Error() + "; name a file, or write a project with: coppice sage new NAME"
 }
@@ -110,7 +110,7 @@ func (p *Program) At(entry string) *Program {
 	return &other
 }
 
-// Name is what a file is called in diagnostics.
+// Name returns the name of a file in diagnostics.
 func (p *Program) Name(path string) string {
 	if p.Base == "" {
 		return path
@@ -175,7 +175,7 @@ type loader struct {
 	paths   map[*source.File]string
 }
 
-// load finds the file of a module that parent declares: name.sg beside it, or
+// load finds the file of a module that parent declares: name.sg next to it, or
 // name/mod.sg.
 func (l *loader) load(parent *check.Module, name string) (*source.File, error) {
 	dir := filepath.Dir(l.paths[parent.File])

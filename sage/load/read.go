@@ -1,5 +1,5 @@
-// Package load finds and reads the files of a Sage program, so that whatever
-// checks, runs or edits it sees the same ones: those that exist, those that are
+// Package load finds and reads the files of a Sage program, so that checking,
+// running and editing see the same ones: those that exist, those that are
 // being edited, and none outside of the project.
 package load
 
@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// Extension is how the names of files of programs end.
+// Extension ends the names of files of programs.
 const Extension = ".sg"
 
 // MaxSize is the size in bytes from which on a file is refused unread.

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// testSuffix is how the names of files of tests end.
+// testSuffix ends the names of files of tests.
 const testSuffix = "_test" + Extension
 
-// FindTests finds the programs in which the tests are that a person means: for
-// a directory, the program of its project and the files *_test.sg in it, each
-// of which is a program of its own; for a file, that one. Directories that
-// cannot be read are in the error, beside the programs that were found.
+// FindTests finds the programs with the tests of a path. For a directory these are
+// the program of its project and the files *_test.sg in it, each a program of its
+// own; for a file, that one. Directories that cannot be read are in the error, in
+// addition to the programs that were found.
 func FindTests(projects Projects, path string) ([]*Program, error) {
 	dir := path
 	if dir == "" {

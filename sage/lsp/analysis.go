@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/source"
 )
 
-// view is what the documents are at one time. It does not change.
+// view holds the documents at one time. It does not change.
 type view struct {
 	edition   int
 	overlay   load.Overlay
@@ -35,7 +35,7 @@ func (s *server) view() view {
 	return v
 }
 
-// uri is how the client writes the path of a file.
+// uri returns the path of a file as the client writes it.
 func (v view) uri(path string) string {
 	if d, ok := v.documents[path]; ok {
 		return d.uri
@@ -51,7 +51,7 @@ func (v view) with(texts map[string]string) view {
 	return v
 }
 
-// project is what is below one directory.
+// project holds the programs below one directory.
 type project struct {
 	main  *load.Program // nil if there is none
 	fault error         // of what says where it is
@@ -60,7 +60,7 @@ type project struct {
 	analyses map[string]*analysis // by entry
 }
 
-// maxTests bounds the files of tests that are looked at while somebody types.
+// maxTests bounds the files of tests that are analysed after each change.
 const maxTests = 100
 
 // analysis is a program that was checked.
@@ -181,7 +181,7 @@ func (s *server) analyse(program *load.Program, v view) *analysis {
 	return a
 }
 
-// at is where a request points at: the program and the module of a document,
+// at is the target of a request: the program and the module of a document,
 // and the offset in its text.
 type at struct {
 	view

@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/sage/load"
 )
 
-// diagnose tells the client what is wrong with the programs, a while after each
-// change: not at every key, and not only when somebody rests.
+// diagnose sends the diagnostics of all programs, a short time after the first of
+// several changes: not after every key, and not only after a pause.
 func (s *server) diagnose(ctx context.Context, delay time.Duration) {
 	for {
 		select {
@@ -70,8 +70,8 @@ func (s *server) publish() error {
 	return nil
 }
 
-// collect is what is wrong with all files of the projects of the documents, by
-// their paths. Each document is in it.
+// collect returns the diagnostics of all files of the projects of the documents,
+// by their paths. Each document is in it.
 func (s *server) collect(v view) map[string][]diagnostic {
 	found := map[string][]diagnostic{}
 	told := map[*project]bool{}

@@ -14,7 +14,7 @@ type document struct {
 	path    string // see pathOf
 	version int
 	text    string
-	// lost says why the text is not known any more; it stays so until the
+	// lost says why the text is no longer known; it stays so until the
 	// document is opened again.
 	lost error
 }

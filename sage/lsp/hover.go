@@ -24,10 +24,10 @@ func (s *server) hover(p *positionParams) (*hover, error) {
 	return &hover{Contents: *markdown(text), Range: rangeOf(name.Span)}, nil
 }
 
-// maxShown is how much of a declaration is shown.
+// maxShown bounds the text of a declaration that is shown.
 const maxShown = 1000
 
-// signature is what there is to know about an object at a glance, as it would
+// signature returns the declaration of an object in short, as it would
 // be written.
 func signature(o *check.Object) string {
 	switch o.Kind {
@@ -142,7 +142,7 @@ func shorten(text string) string {
 	return text
 }
 
-// docOf is what is said about an object: the comments right above its declaration.
+// docOf returns the comments right above the declaration of an object.
 func docOf(o *check.Object) string {
 	if o.Doc != "" {
 		return o.Doc

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax/parser"
 )
 
-// renamable is what is at a place, if it can have another name.
+// renamable returns the object at a place, if it can be renamed.
 func (a *at) renamable() (*syntax.Ident, *check.Object, error) {
 	name, o := a.object()
 	switch {

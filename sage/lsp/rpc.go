@@ -58,7 +58,7 @@ func refuse(code int, format string, args ...any) error {
 	return &rpcError{code, fmt.Sprintf(format, args...)}
 }
 
-// failure is what a person sees if a request fails.
+// failure returns the error that an editor shows if a request fails.
 func failure(format string, args ...any) error { return refuse(codeFailed, format, args...) }
 
 // answer handles a message, and returns what to answer; nil if nothing.

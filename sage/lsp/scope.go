@@ -105,7 +105,7 @@ func (c *completer) local(name *syntax.Ident) {
 	}
 }
 
-// visible is what the module declares, and what it uses of others. What is used
+// visible returns the objects that the module declares or uses. What is used
 // under another name has that name.
 func (c *completer) visible() []*check.Object {
 	var all []*check.Object

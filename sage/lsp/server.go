@@ -1,9 +1,8 @@
-// Package lsp is the language server of Sage: it tells editors what the checker
-// knows, while a program is being written. It speaks the Language Server
-// Protocol.
+// Package lsp implements the language server of Sage, which shows in editors what
+// the checker knows. It speaks the Language Server Protocol.
 //
-// No message ends it, whatever is in it. What goes wrong within, a fault of the
-// parser or the checker included, is an error to who asked.
+// No message ends the server. A request that fails is answered with an error, also
+// if the parser or the checker panics.
 package lsp
 
 import (
@@ -26,7 +25,7 @@ type Options struct {
 	Version  string        // of the program, for the client
 	Projects load.Projects // finds the projects of files
 	Logger   *slog.Logger
-	// Delay is how long nothing must change before diagnostics are sent; 0 is 150 ms.
+	// Delay is the time from the first of several changes to the diagnostics; 0 is 150 ms.
 	Delay time.Duration
 }
 
@@ -36,7 +35,7 @@ var ErrNoShutdown = errors.New("the client has ended without a shutdown")
 
 // Serve speaks with one client until it says exit, in ends or ctx is done. The
 // error is nil if the client had asked for a shutdown before. in is closed at
-// the end, so that nobody reads from it any more.
+// the end, which ends a read that waits for it.
 func Serve(ctx context.Context, in io.ReadCloser, out io.Writer, o Options) error {
 	if o.Delay <= 0 {
 		o.Delay = 150 * time.Millisecond
@@ -71,7 +70,7 @@ func Serve(ctx context.Context, in io.ReadCloser, out io.Writer, o Options) erro
 	return fmt.Errorf("speaking with the client: %w", err)
 }
 
-// converse answers messages until one says exit or there are none any more.
+// converse answers messages until one says exit or the input ends.
 func (s *server) converse() error {
 	for !s.exited {
 		message, err := s.stream.Recv()

@@ -17,14 +17,15 @@ const maxMessage = 128 << 20
 const maxHeader = 4096
 
 // stream carries messages as the protocol frames them: a header with their
-// length, an empty line, the message. It lives through all that is no message:
-// what it returns for it is an error to the one who sent it, and no end.
+// length, an empty line, the message. It survives input that is no message: the
+// server answers that with an error.
 type stream struct {
 	r *bufio.Reader
 	w io.Writer
 }
 
-// notJSON is what the server answers with an error, as the sender deserves.
+// notJSON stands for a message that cannot be read; the server answers it with an
+// error.
 var notJSON = []byte("?")
 
 // Send writes a message.

@@ -20,8 +20,8 @@ type File struct {
 	lines []int32 // offset of the first byte of each line
 }
 
-// NewFile returns the File of a text, which is at most MaxSize long: what is
-// longer is cut off, which whoever reads files has to refuse before.
+// NewFile returns the File of a text of at most MaxSize bytes. A longer text is
+// cut off; readers of files refuse it before.
 func NewFile(name, text string) *File {
 	if len(text) > MaxSize {
 		text = text[:MaxSize]
@@ -116,7 +116,7 @@ func (s Span) Extent() Span { return s }
 // Valid reports whether the span is anywhere.
 func (s Span) Valid() bool { return s.File != nil }
 
-// Position is where the span begins.
+// Position returns where the span begins.
 func (s Span) Position() Position {
 	if s.File == nil {
 		return Position{}

@@ -25,7 +25,7 @@ type (
 		Node
 		exprNode()
 	}
-	// Pattern is what a value is compared with and taken apart by.
+	// Pattern matches a value and takes it apart.
 	Pattern interface {
 		Node
 		patternNode()

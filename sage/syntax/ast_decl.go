@@ -224,7 +224,7 @@ type Role struct {
 	Protocol, Role *Ident
 }
 
-// Event is what a handler handles.
+// Event is an event that a handler handles.
 type Event uint8
 
 // The events. EventResting is written resting, or stop as it was called before.

@@ -15,7 +15,7 @@ import (
 
 // Options say which tests to run, and what to do with their results.
 type Options struct {
-	// Path is what a person has named: of a file, only its own tests are run.
+	// Path is that of the command line. If it is a file, only its own tests run.
 	Path string
 	// Filter selects the tests with this text in file::name.
 	Filter string

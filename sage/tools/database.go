@@ -16,8 +16,8 @@ import (
 )
 
 // Database is one connection to a SQLite database. Statements run one after
-// the other, so BEGIN and COMMIT mean what they say; whoever shares a Database
-// shares its transaction. One that is open is rolled back by Close, and when
+// the other, so BEGIN and COMMIT mean what they say; callers that share a
+// Database share its transaction. One that is open is rolled back by Close, and when
 // the context of a statement in it ends.
 //
 // No statement reaches another file than that of the database: ATTACH and
@@ -39,7 +39,7 @@ type Row struct {
 // statementTime bounds a statement with the reading of its rows.
 const statementTime = 5 * time.Minute
 
-// maxStatement is how long one may be, in bytes.
+// maxStatement bounds the length of a statement, in bytes.
 const maxStatement = 1 << 20
 
 // OpenDatabase opens a database: "sqlite:path", "sqlite:path?mode=ro" (or rw:
@@ -176,7 +176,7 @@ func (d *Database) use(ctx context.Context, statement string, args []any,
 				err = f(ctx, c)
 			}
 			if ctx.Err() != nil {
-				// Half of a transaction must not wait for who asks next.
+				// Half of a transaction must not wait for the next caller.
 				c.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 			}
 			err = errors.Join(err, c.Close())

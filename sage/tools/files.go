@@ -22,7 +22,7 @@ type Files struct {
 	root *os.Root
 }
 
-// maxNames is how many names List returns.
+// maxNames bounds the names that List returns.
 const maxNames = 100_000
 
 // OpenFiles opens a directory, which must exist; the current one if dir is

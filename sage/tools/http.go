@@ -29,7 +29,7 @@ type Response struct {
 	Headers map[string]string
 }
 
-// maxRedirects is how many are followed.
+// maxRedirects bounds the redirects that are followed.
 const maxRedirects = 10
 
 // NewHTTP makes one; a request takes at most timeout, DefaultHTTPTimeout if
@@ -53,7 +53,7 @@ func (h *HTTP) Close() error {
 
 // Get asks for a URL. The scheme is http or https. Up to 10 redirects are
 // followed, but none from https to http; to another host only headers go along
-// that say nothing about who asks. A body of more than 10 MiB, and one that is
+// that do not identify the sender. A body of more than 10 MiB, and one that is
 // not UTF-8, is an error.
 func (h *HTTP) Get(ctx context.Context, url string, headers map[string]string) (Response, error) {
 	return h.do(ctx, http.MethodGet, url, "", headers)

@@ -24,7 +24,7 @@ type Shell struct {
 	Timeout time.Duration // of one command; DefaultShellTimeout if zero
 }
 
-// ShellResult is how a command ended, be it well or not.
+// ShellResult is the result of a command that has exited, with any code.
 type ShellResult struct {
 	ExitCode int // 128 + the number of the signal, if one ended it
 	// At most 10 MiB each; what was not UTF-8 is U+FFFD.
@@ -100,8 +100,8 @@ const EnvToken = "COPPICE_TOKEN"
 // program.
 var private = []string{"SAGE_API_KEY", EnvDatabase, EnvToken}
 
-// Inherited is what a command gets of an environment: all but the key of the
-// model, the database, and the token by which an agent proves who it is.
+// Inherited returns the part of an environment that a command inherits: all except
+// the key of the model, the database, and the token of the agent.
 func Inherited(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, ok := strings.Cut(kv, "=")

@@ -1,6 +1,6 @@
-// Package tools is what programs can do to the world around them: HTTP, Files,
-// Shell and Database. Each does one thing within bounds (of time, of size, of
-// place) that hold whatever it is given, for programs act on what models say.
+// Package tools gives programs access to the world around them: HTTP, Files, Shell
+// and Database. Each works within bounds of time, size and place that hold for any
+// input, because programs act on the answers of models.
 //
 // Values are plain: text, numbers, maps and lists. Errors say what was asked
 // for, why it was not done and what would be; one that comes from the end of a

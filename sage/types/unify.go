@@ -1,6 +1,6 @@
 package types
 
-// MaxSize is how many parts a type may have. What is larger is most likely made
+// MaxSize bounds the parts of a type. What is larger is most likely made
 // to be, and takes as long as it is large wherever it is looked at.
 const MaxSize = 1000
 
@@ -250,8 +250,8 @@ variants:
 	return 0, false
 }
 
-// Close returns t without any Var in it, so that nothing changes it any more:
-// what is not known becomes Unit.
+// Close returns t without any Var in it, so that it no longer changes: what is
+// not known becomes Unit.
 func Close(t *Type) *Type {
 	t = t.Resolve()
 	if t.Kind == Var {

@@ -58,7 +58,7 @@ func (g *gen) known(t typ, depth int) string {
 	return fmt.Sprintf("id::<%s>(%s)", t, g.expr(t, depth))
 }
 
-// with is what make makes where a variable is known.
+// with draws an expression where a variable is known.
 func (g *gen) with(v variable, make func() string) string {
 	g.vars = append(g.vars, v)
 	s := make()

@@ -87,7 +87,7 @@ func (p *parser) ahead(n int) syntax.Kind {
 
 func (p *parser) start() int32 { return p.tokens[p.at].Start }
 
-// end is where the token before the current one ends.
+// end returns the end of the token before the current one.
 func (p *parser) end() int32 {
 	if p.at == 0 {
 		return 0
@@ -134,8 +134,8 @@ func (p *parser) finish(start int32) source.Span {
 	return source.Span{File: p.file, Start: start, End: end}
 }
 
-// enter goes one level deeper, and reports whether that is allowed. Whoever
-// enters has to leave, allowed or not.
+// enter goes one level deeper, and reports whether that is allowed. Each call
+// needs a leave, allowed or not.
 func (p *parser) enter() bool {
 	p.depth++
 	if p.depth > maxNesting {

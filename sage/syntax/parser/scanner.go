@@ -44,7 +44,7 @@ type mark struct {
 	tokens, comments, diagnostics int
 }
 
-// maxRetries bounds how often strings that never end are scanned anew.
+// maxRetries bounds how often strings that never end are scanned again.
 const maxRetries = 16
 
 func (s *scanner) scan() {

@@ -169,7 +169,7 @@ func unescape(s string) (r rune, n int, ok bool) {
 	return 0, 1, false
 }
 
-// textValue is what the text of a string stands for, without its quotes.
+// textValue returns the value of the text of a string, without its quotes.
 func textValue(text string) string {
 	if strings.IndexByte(text, '\\') < 0 {
 		return text

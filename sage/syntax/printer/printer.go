@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/sage/syntax/parser"
 )
 
-// Format returns the text of a file in the form that is the same for everybody:
+// Format returns the text of a file in its canonical form:
 // four blanks a level, lines of at most 100 characters where they can be
 // broken, at most one empty line in a row. It keeps each comment and each empty
 // line between statements. A file that has errors is not formatted: then the
@@ -21,8 +21,8 @@ func Format(file *source.File) (string, []diag.Diagnostic) {
 	if diag.HasErrors(diagnostics) {
 		return "", diagnostics
 	}
-	// What is printed is read again: nothing is worth more than the text of a
-	// person, and if the printer were wrong, that text would stay. A comment in
+	// What is printed is read again: if the printer were wrong, the
+	// text of the person would be lost. A comment in
 	// an unusual place may find its last one only when it is printed again.
 	formatted := Print(f)
 	for range maxPasses {
@@ -44,7 +44,7 @@ func Format(file *source.File) (string, []diag.Diagnostic) {
 	}}
 }
 
-// maxPasses is how often a file is printed at most until nothing changes.
+// maxPasses bounds how often a file is printed until nothing changes.
 const maxPasses = 8
 
 func sameComments(a, b []syntax.Comment) bool {
@@ -107,8 +107,8 @@ func (p *printer) gap(next int32) *doc {
 	return hard
 }
 
-// inner are the comments in a node before its parts, once: whoever knows a
-// better place for them than before the node takes them there.
+// inner are the comments in a node before its parts, once: a
+// caller that has a better place for them than before the node takes them there.
 func (p *printer) inner(n syntax.Node) []*doc {
 	found := p.notes[n]
 	if found == nil {
@@ -137,7 +137,7 @@ func (p *printer) suffix(c syntax.Comment) *doc {
 	return &doc{kind: suffixDoc, text: c.Text, own: ends > 0, blank: ends > 1, forced: true}
 }
 
-// first is where a node begins with its comments.
+// first returns where a node begins with its comments.
 func (p *printer) first(n syntax.Node) int32 {
 	if found := p.notes[n]; found != nil && len(found.leading) > 0 {
 		return found.leading[0].Start

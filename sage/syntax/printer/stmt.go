@@ -37,7 +37,7 @@ func (p *printer) isBrief(b *syntax.Block) bool {
 	return found == nil || len(found.inner) == 0
 }
 
-// value is what stands behind an equals sign or a colon: in the next line if a
+// value prints an expression behind an equals sign or a colon: in the next line if a
 // comment stands before it.
 func (p *printer) value(x syntax.Expr) *doc {
 	d := p.expr(x)

@@ -2,7 +2,7 @@ package syntaxtest
 
 import "github.com/coppice-dev/coppice/sage/syntax"
 
-// deep is how deep expressions and blocks are nested at most.
+// deep bounds the nesting of expressions and blocks.
 const deep = 3
 
 func (g gen) decl() syntax.Decl {

@@ -188,7 +188,7 @@ func (g gen) closure(depth int) syntax.Expr {
 	}), Body: g.body(depth)}
 }
 
-// body is what can stand behind => and |x|, where braces are those of a block.
+// body draws an expression behind => or |x|, where braces are those of a block.
 func (g gen) body(depth int) syntax.Expr {
 	if g.chance(2) {
 		return &syntax.BlockExpr{Block: g.block(depth)}

@@ -1,6 +1,6 @@
-// Package syntaxtest makes Sage programs at random, so that whatever reads
-// them can be tried with more than somebody thought of. The programs have the
-// right form; what they say makes no sense.
+// Package syntaxtest generates Sage programs, to test what reads them with more
+// than written examples. The programs have the right form; what they say makes no
+// sense.
 package syntaxtest
 
 import (
@@ -24,9 +24,9 @@ func File() *rapid.Generator[*syntax.File] {
 	})
 }
 
-// Text draws the text of a program, written as somebody may write it who knows
-// nothing of the formatter: with blanks, line ends, empty lines and comments in
-// all places. What is in it that depends on line ends is right.
+// Text draws the text of a program, written without regard for the formatter: with
+// blanks, line ends, empty lines and comments in all places. Where line ends
+// matter, they are right.
 func Text() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		return Scatter(t, printer.Print(File().Draw(t, "file")))
