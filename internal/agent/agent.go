@@ -16,7 +16,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/token"
@@ -44,11 +43,7 @@ type Options struct {
 	Starts    StartLog
 	// Prepare completes what an incarnation runs; it may be nil.
 	Prepare func(a *spec.Agent, l *runtime.Launch)
-	// StopTimeout returns how long an agent may take to stop; 0 if it is killed at once.
-	StopTimeout func(path string) time.Duration
-	// Overdue is called when an agent did not stop in time.
-	Overdue func(api.Overdue)
-	Hurry   <-chan struct{} // closed when agents are to be killed instead of stopped
+	Stopper *Stopper
 }
 
 // Fleet is the agents that are wanted at one moment.
@@ -117,8 +112,6 @@ type Manager struct {
 	Options
 	runtimes map[string]runtime.Runtime // by kind
 	tokens   *token.Registry
-	registry *registry
-	sequence shutdown.Sequence
 
 	mu         sync.Mutex
 	adoptions  map[string]adoption    // incarnations to be adopted instead of started
@@ -129,7 +122,7 @@ type Manager struct {
 // New returns a Manager that has looked at nothing yet; see Restore.
 func New(o Options) *Manager {
 	m := &Manager{
-		Options: o, runtimes: make(map[string]runtime.Runtime), tokens: token.New(), registry: newRegistry(),
+		Options: o, runtimes: make(map[string]runtime.Runtime), tokens: token.New(),
 		adoptions: make(map[string]adoption), staleSlots: make(map[string]*staleSlots),
 	}
 	for _, r := range o.Runtimes {
@@ -151,14 +144,14 @@ func (m *Manager) Home(path string) runtime.Runtime {
 
 // Session returns the last session of an agent; nil if there was none yet.
 func (m *Manager) Session(path string) runtime.Session {
-	if p := m.registry.of(path); p != nil {
+	if p := m.Stopper.registry.of(path); p != nil {
 		return p.session
 	}
 	return nil
 }
 
 // Forget forgets an agent that is no longer wanted and has ended.
-func (m *Manager) Forget(path string) { m.registry.forget(path) }
+func (m *Manager) Forget(path string) { m.Stopper.registry.forget(path) }
 
 // Caller returns the incarnation of a token; see token.Registry.
 func (m *Manager) Caller(token string) (api.Caller, error) { return m.tokens.Caller(token) }

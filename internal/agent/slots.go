@@ -227,7 +227,7 @@ func (m *Manager) Remove(ctx context.Context, rt runtime.Runtime, path string) {
 
 // Evict stops what runs in a slot, whichever incarnation that is.
 func Evict(ctx context.Context, rt runtime.Runtime, path string, grace time.Duration) error {
-	s, err := AdoptKnown(ctx, rt, path)
+	s, err := adoptKnown(ctx, rt, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -257,15 +257,15 @@ func Dismiss(ctx context.Context, s runtime.Session, path string, grace time.Dur
 
 // adoptIfAny adopts the incarnation in a slot; nil if there is none.
 func adoptIfAny(ctx context.Context, rt runtime.Runtime, path string) (runtime.Session, error) {
-	s, err := AdoptKnown(ctx, rt, path)
+	s, err := adoptKnown(ctx, rt, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return s, err
 }
 
-// AdoptKnown repeats Adopt until the state of the slot is known.
-func AdoptKnown(ctx context.Context, rt runtime.Runtime, path string) (runtime.Session, error) {
+// adoptKnown repeats Adopt until the state of the slot is known.
+func adoptKnown(ctx context.Context, rt runtime.Runtime, path string) (runtime.Session, error) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		s, err := rt.Adopt(ctx, path)
 		if !errors.Is(err, runtime.ErrUnknown) {

@@ -35,7 +35,7 @@ func (m *Manager) Start(
 	s := &starter{m: m, agent: a, as: as, signal: signal}
 	return func(ctx context.Context) (supervisor.Process, error) {
 		self, _ := supervisor.SelfOf(ctx)
-		return m.registry.start(ctx, self.Path, s.start)
+		return m.Stopper.registry.start(ctx, self.Path, s.start)
 	}, nil
 }
 
@@ -57,7 +57,7 @@ func (s *starter) start(ctx context.Context) (supervisor.Process, error) {
 		return newLostProcess(h), nil
 	}
 	p := newProcess(session, func() bool { return s.m.Detaches(self.Path) }, s.agent.Shutdown.Grace, h.lifecycle(),
-		turn{&s.m.sequence, self.Path})
+		turn{&s.m.Stopper.sequence, self.Path})
 	for _, l := range s.m.Listeners {
 		if l.Run != nil {
 			l.Run(who, p, s.agent)

@@ -6,15 +6,162 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// turn is the place of an agent in an ordered stop.
+// StopTimeout returns how long an agent may take to stop once it was asked: its own grace period, or
+// shutdown_timeout if it declares none. Zero: it is killed at once. The agent may be nil.
+func StopTimeout(p spec.Patrol, a *spec.Agent) time.Duration {
+	timeout := p.ShutdownTimeout
+	if a == nil {
+		return timeout
+	}
+	if _, signal, _ := spec.ParseSignal(a.Shutdown.Signal); signal == syscall.SIGKILL || timeout == 0 {
+		return 0
+	}
+	if a.Shutdown.Grace != supervisor.DefaultShutdown {
+		timeout = a.Shutdown.Grace
+	}
+	return timeout
+}
+
+// StopOptions are what a Stopper needs of its daemon.
+type StopOptions struct {
+	Log *event.Log
+	// Timeout returns how long an agent may take to stop; 0 if it is killed at once.
+	Timeout func(path string) time.Duration
+	// Order returns the start order of the tree that a node belongs to, or has belonged to last.
+	Order func(path string) *spec.StartOrder
+	// Find returns the supervisor that runs at a path; nil if there is none.
+	Find  func(path string) *supervisor.Supervisor
+	Ended <-chan struct{} // closed when the daemon has ended
+}
+
+// Stopper stops agents in the order of their tree and in bounded time, as package shutdown plans it. It
+// has the processes of all agents that run.
+type Stopper struct {
+	StopOptions
+	registry *registry
+	sequence shutdown.Sequence
+	hurry    chan struct{} // closed by Hurry
+	hurried  sync.Once
+	stopped  chan struct{} // closed when StopAll has stopped all agents
+
+	mu      sync.Mutex
+	all     bool          // StopAll was called
+	overdue []api.Overdue // agents that did not stop in time since
+}
+
+// NewStopper returns a Stopper without agents.
+func NewStopper(o StopOptions) *Stopper {
+	return &Stopper{
+		StopOptions: o, registry: newRegistry(), hurry: make(chan struct{}), stopped: make(chan struct{}),
+	}
+}
+
+// StopAll stops the whole tree of a root supervisor. Nothing in it starts again.
+func (s *Stopper) StopAll(root *supervisor.Supervisor) {
+	s.mu.Lock()
+	s.all = true
+	s.mu.Unlock()
+	run := s.begin(root.Path())
+	root.Stop()
+	run.Do(s.hurry, s.Ended)
+	close(s.stopped)
+	if !s.registry.empty() { // some do not end even when killed, and were waited for already
+		root.Kill()
+	}
+}
+
+// Stop stops the agents at and below a path; stop has their supervisors stop.
+func (s *Stopper) Stop(ctx context.Context, path string, stop func(context.Context) error) error {
+	run := s.begin(path)
+	defer run.End()
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop(ctx) }()
+	run.Do(s.hurry, s.Ended)
+	return <-stopped
+}
+
+// IsStopping reports whether the agents at and below a path are being stopped.
+func (s *Stopper) IsStopping(path string) bool { return s.sequence.Covers(path) }
+
+// Hurry has agents killed that StopAll and Stop still wait for.
+func (s *Stopper) Hurry() { s.hurried.Do(func() { close(s.hurry) }) }
+
+// Farewell is part of api.Farewells. It waits until StopAll has stopped all agents.
+func (s *Stopper) Farewell(ctx context.Context) (api.Farewell, error) {
+	select {
+	case <-s.stopped:
+	case <-s.hurry:
+	case <-s.Ended:
+	case <-ctx.Done():
+		return api.Farewell{}, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return api.Farewell{Overdue: append([]api.Overdue{}, s.overdue...)}, nil
+}
+
+// AwaitStarts waits until the starts that are under way are decided, at most for some time.
+func (s *Stopper) AwaitStarts(atMost time.Duration) { s.registry.awaitStarts(atMost) }
+
+// begin plans to stop all agents at and below a path. When their supervisors are told to stop, they ask
+// all agents at once: each waits for its turn.
+func (s *Stopper) begin(path string) *shutdown.Run {
+	running, starting := s.registry.below(path)
+	return s.sequence.Begin(shutdown.Scope{
+		Path: path, Order: s.Order(path), Living: running, Starting: starting, Allowed: s.Timeout,
+		Of: func(path string) shutdown.Process {
+			if p := s.registry.of(path); p != nil {
+				return p
+			}
+			return nil
+		},
+		Overdue: s.logOverdue,
+		Late: func() {
+			if sup := s.Find(path); sup != nil {
+				stopTogether(sup)
+			}
+		},
+	})
+}
+
+// stopTogether has a supervisor, and those below it, ask all children at once when it stops.
+func stopTogether(sup *supervisor.Supervisor) {
+	children, _ := sup.Children()
+	for _, child := range children {
+		if child.Sub != nil {
+			stopTogether(child.Sub)
+		}
+	}
+	sup.StopTogether() // one that has ended has nothing to stop
+}
+
+// logOverdue logs that an agent did not stop in time.
+func (s *Stopper) logOverdue(path string, waited time.Duration) {
+	o := s.registry.of(path).session.Observe()
+	overdue := api.Overdue{Path: path, PID: o.PID, Waited: waited.Seconds()}
+	s.mu.Lock()
+	if s.all {
+		s.overdue = append(s.overdue, overdue)
+	}
+	s.mu.Unlock()
+	s.Log.Append(event.Event{
+		Type: event.AgentOverdue, Path: path, Incarnation: o.Incarnation, Actor: "controller",
+		Message: fmt.Sprintf("%s did not stop within %v, and is killed", overdue.Who(),
+			waited.Round(100*time.Millisecond)),
+	}.With(overdue))
+}
+
+// turn is the place of an agent in the order in which agents are stopped.
 type turn struct {
 	sequence *shutdown.Sequence
 	path     string
@@ -24,44 +171,6 @@ func (t turn) Await(ctx context.Context) (within time.Duration, ordered bool) {
 	return t.sequence.Await(ctx, t.path)
 }
 func (t turn) Bound() time.Duration { return t.sequence.Bound(t.path) }
-
-// BeginStop plans to stop all agents at and below a path in the order of the tree that they belong to.
-// The caller tells their supervisors to stop, which ask all agents at once: each waits for its turn.
-// Late is as in shutdown.Scope.
-func (m *Manager) BeginStop(path string, order *spec.StartOrder, late func()) *shutdown.Run {
-	running, starting := m.registry.below(path)
-	return m.sequence.Begin(shutdown.Scope{
-		Path: path, Order: order, Living: running, Starting: starting, Allowed: m.StopTimeout, Late: late,
-		Of: func(path string) shutdown.Process {
-			if p := m.registry.of(path); p != nil {
-				return p
-			}
-			return nil
-		},
-		Overdue: m.logOverdue,
-	})
-}
-
-// IsStopping reports whether an ordered stop covers a path.
-func (m *Manager) IsStopping(path string) bool { return m.sequence.Covers(path) }
-
-// logOverdue logs that an agent did not stop in time.
-func (m *Manager) logOverdue(path string, waited time.Duration) {
-	o := m.Session(path).Observe()
-	overdue := api.Overdue{Path: path, PID: o.PID, Waited: waited.Seconds()}
-	m.Overdue(overdue)
-	m.Log.Append(event.Event{
-		Type: event.AgentOverdue, Path: path, Incarnation: o.Incarnation, Actor: "controller",
-		Message: fmt.Sprintf("%s did not stop within %v, and is killed", overdue.Who(),
-			waited.Round(100*time.Millisecond)),
-	}.With(overdue))
-}
-
-// AwaitStarts waits until the starts that are under way are decided, at most for some time.
-func (m *Manager) AwaitStarts(atMost time.Duration) { m.registry.awaitStarts(atMost) }
-
-// IsEmpty reports whether no agent runs.
-func (m *Manager) IsEmpty() bool { return m.registry.empty() }
 
 // StopUnadopted stops the agents that were found running and were not adopted before their
 // supervisors ended.
@@ -90,27 +199,27 @@ func (m *Manager) StopUnadopted() {
 
 // stopSlot stops what runs in a slot. After Hurry it is killed.
 func (m *Manager) stopSlot(path, kind string) {
-	within := m.StopTimeout(path)
-	ctx, cancel := context.WithTimeout(context.Background(), within+shutdown.KillTime)
+	hurry, timeout := m.Stopper.hurry, m.Stopper.Timeout(path)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout+shutdown.KillTime)
 	defer cancel()
-	s, err := AdoptKnown(ctx, m.runtimes[kind], path)
+	s, err := adoptKnown(ctx, m.runtimes[kind], path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && isClosed(s.Done()) {
 		return
 	}
-	if isClosed(m.Hurry) {
-		within = 0
+	if isClosed(hurry) {
+		timeout = 0
 	}
 	if err == nil {
 		asking, stop := context.WithCancel(ctx)
 		defer stop()
 		go func() {
 			select {
-			case <-m.Hurry:
+			case <-hurry:
 				stop()
 			case <-asking.Done():
 			}
 		}()
-		err = Evict(asking, m.runtimes[kind], path, within)
+		err = Evict(asking, m.runtimes[kind], path, timeout)
 	}
 	if err != nil {
 		m.Logger.Error("cannot stop an agent that was found running", "path", path, "error", err)

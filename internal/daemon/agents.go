@@ -21,9 +21,7 @@ func newAgents(c *Controller) *agent.Manager {
 		Fleet: func() agent.Fleet { return c.fleet() },
 		Once:  c.opts.Once, Started: c.started, Socket: c.opts.Socket, Admit: c.opts.Admit, Output: c.opts.Output,
 		Listeners: c.listeners(), Drains: c.drains, Starts: startLog{c}, Prepare: c.prepare,
-		StopTimeout: c.stopTimeout,
-		Overdue:     c.noteOverdue,
-		Hurry:       c.hurry,
+		Stopper: c.stopper,
 	})
 }
 

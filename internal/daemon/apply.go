@@ -143,7 +143,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 		c.dropRestart(agent, 0, "it is not wanted any more")
 		c.part(agent)
 	}
-	if err := c.ending(ctx, path, info, func(ctx context.Context) error {
+	if err := c.stopChild(ctx, path, info, func(ctx context.Context) error {
 		return discard(ctx, sup, id,
 			c.withdrawnWhy(path))
 	}); err != nil {

@@ -70,7 +70,7 @@ func Restore(ctx context.Context, file, from string, logger *slog.Logger) (r sql
 		Type: event.StoreRestored, Actor: "user",
 		Message: fmt.Sprintf("%d records were restored from the backup %s, of revision %d", r.Records, from, r.Rev),
 	}
-	if err := settle(ctx, project, logger, []event.Event{e}, true); err != nil {
+	if err := logOffline(ctx, project, logger, []event.Event{e}, true); err != nil {
 		return r, fmt.Errorf("the backup is restored, but that cannot be written down: %w", err)
 	}
 	project.ended(nil)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
-	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/event"
@@ -92,6 +91,7 @@ type Controller struct {
 	strangers   strangers
 	hashes      *hashes
 	status      *status.Model // once the features are open
+	stopper     *agent.Stopper
 	agents      *agent.Manager
 	health      *health.Monitor
 	background  *background
@@ -116,10 +116,6 @@ type Controller struct {
 	project suspension
 	// what is not wanted any more and may not have ended, with the last fleet that had it; needs mu
 	departed map[string]*fleet
-	late     []api.Overdue // did not stop in time when everything was stopped; needs mu
-	parted   chan struct{} // closed when all agents have been stopped because of that
-	hurry    chan struct{} // closed when somebody has asked for that twice
-	hurried  sync.Once
 
 	down     chan struct{} // closed when somebody has asked for the end
 	downOnce sync.Once
@@ -164,7 +160,7 @@ func newController(o Options) (*Controller, error) {
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log, journal: newJournal(log),
 		gone: make(map[string]supervisor.Saved), restarts: make(map[string]*restart), background: newBackground(),
-		departed: make(map[string]*fleet), parted: make(chan struct{}), hurry: make(chan struct{}),
+		departed: make(map[string]*fleet),
 		launched: make(chan struct{}), ordersEnded: make(chan struct{}),
 		down: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -177,6 +173,7 @@ func newController(o Options) (*Controller, error) {
 	c.pools = newPools(c)
 	c.pauses.look = make(chan struct{}, 1)
 	c.hashes = newHashes(newLookout(c.background.run, c.patrols.kick))
+	c.stopper = newStopper(c)
 	c.agents = newAgents(c)
 	c.access = newAccess(c)
 	return c, nil
@@ -302,9 +299,9 @@ func (c *Controller) Stop(keep bool) {
 	case first && keep:
 		c.root.Stop()
 	case first:
-		go c.shutDown()
+		go c.stopper.StopAll(c.root)
 	case !c.agents.IsDetaching():
-		c.hurried.Do(func() { close(c.hurry) })
+		c.stopper.Hurry()
 		c.root.Kill()
 	}
 }
@@ -314,7 +311,7 @@ func (c *Controller) wait() {
 	err := c.root.Wait()
 	c.closeOrders()
 	if !c.agents.IsDetaching() {
-		c.agents.AwaitStarts(leftTime)
+		c.stopper.AwaitStarts(leftTime)
 	}
 	c.background.end()
 	if !c.agents.IsDetaching() {

@@ -85,7 +85,7 @@ func (a drainAgents) Suspend(ctx context.Context, path string) ([]store.Op, erro
 	if err != nil {
 		return nil, err
 	}
-	a.c.takeOverBelow(ctx, path)
+	a.c.adoptBelow(ctx, path)
 	if err = sup.SuspendChild(ctx, id, supervisor.ReasonDrained); err == nil {
 		var saved supervisor.Saved
 		if saved, _, err = sup.Save(id); err == nil {

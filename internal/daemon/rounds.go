@@ -375,7 +375,7 @@ func (c *Controller) suspended(ctx context.Context, path string) {
 	if err == nil {
 		var info supervisor.ChildInfo
 		if info, err = sup.Child(id); err == nil {
-			err = c.ending(ctx, path, info, func(ctx context.Context) error {
+			err = c.stopChild(ctx, path, info, func(ctx context.Context) error {
 				return sup.TerminateChild(ctx, id,
 					supervisor.ReasonSuspended)
 			})

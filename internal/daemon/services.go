@@ -107,7 +107,7 @@ func (c *Controller) services() api.Daemon {
 		selvesAPI:     c,
 		drainsAPI:     c.drains,
 		unfinishedAPI: c,
-		farewellsAPI:  c,
+		farewellsAPI:  c.stopper,
 		patrolsAPI:    c,
 		beliefsAPI:    c,
 		ownBeliefsAPI: c,

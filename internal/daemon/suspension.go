@@ -124,7 +124,7 @@ func (c *Controller) suspendProject(ctx context.Context) error {
 			c.opts.Logger.Warn("that the project is suspended may not survive this controller", "error", err)
 		}
 	}
-	return c.leaving(ctx, root, func(ctx context.Context) error {
+	return c.stopBelow(ctx, root, func(ctx context.Context) error {
 		c.patrols.kick()
 		return c.patrols.settled(ctx)
 	})
@@ -154,15 +154,15 @@ func (c *Controller) actOnProject(ctx context.Context, action api.Action) (done 
 	root := c.root.Path()
 	switch action {
 	case api.Suspend:
-		c.takeOverBelow(ctx, root)
+		c.adoptBelow(ctx, root)
 		return api.Acted{Changed: 1}, c.suspendProject(ctx)
 	case api.Resume:
 		if !c.project.begun().IsZero() {
 			return api.Acted{Changed: 1}, c.resumeProject(ctx)
 		}
 	case api.Stop:
-		c.takeOverBelow(ctx, root)
-		err = c.leaving(ctx, root, func(ctx context.Context) (err error) {
+		c.adoptBelow(ctx, root)
+		err = c.stopBelow(ctx, root, func(ctx context.Context) (err error) {
 			done, err = c.actBelow(ctx, c.root, action)
 			return err
 		})

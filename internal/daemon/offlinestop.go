@@ -1,0 +1,117 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/agent"
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// Stopped is the result of StopOrphans.
+type Stopped struct {
+	Agents []string // paths, in the order in which they ended
+	Orders int      // runs of orders
+	Late   []api.Overdue
+}
+
+// StopOrphans stops the agents and the runs of orders of a project whose daemon was killed, the agents
+// as package shutdown says. The next daemon finds an orderly end. The error is a *LockedError if a
+// daemon runs after all.
+func StopOrphans(ctx context.Context, file string, logger *slog.Logger) (stopped Stopped, err error) {
+	project, err := OpenProject(file)
+	if err != nil {
+		return stopped, err
+	}
+	if _, err := os.Stat(project.Slots()); errors.Is(err, fs.ErrNotExist) {
+		return stopped, nil // nothing ever ran
+	}
+	lock, err := project.Lock()
+	if err != nil {
+		return stopped, err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	defer func() {
+		if err == nil {
+			project.ended(nil)
+		}
+	}()
+	tree, _, err := LoadTree(file)
+	if err != nil { // what runs has to stop, also if the file cannot be used
+		tree = &spec.Tree{Root: &spec.Node{Name: "?"}, Patrol: spec.DefaultPatrol()}
+	}
+	runtimes, end, err := openRuntimes(ctx, project, tree, logger, nil)
+	if err != nil {
+		return stopped, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	all, err := agent.ListSlots(ctx, runtimes)
+	if err != nil {
+		return stopped, err
+	}
+	// Slots of unknown state are stopped, too: StopOffline waits until their state is known.
+	all = slices.DeleteFunc(all, func(s agent.Slot) bool { return !s.Lives() })
+	if stopped.Orders, err = endJobs(ctx, project, logger); err != nil {
+		return stopped, err
+	}
+	if err := endChecks(ctx, project); err != nil {
+		return stopped, err
+	}
+	if len(all) == 0 {
+		return stopped, nil
+	}
+	result := agent.StopOffline(ctx, tree, runtimes, all)
+	stopped.Agents, stopped.Late = result.Paths(), result.Overdue
+	var events []event.Event
+	for _, a := range result.Stopped {
+		events = append(events, event.Event{
+			Time: time.Now(), Type: event.AgentStopped, Path: a.Path, Incarnation: a.Incarnation, Actor: "user",
+			Message: fmt.Sprintf("%s stopped: its controller had been killed", a.Path),
+		})
+	}
+	var errs []error
+	for _, path := range result.FailedPaths() {
+		errs = append(errs, fmt.Errorf("stopping %s: %w", path, result.Failed[path]))
+	}
+	if err := logOffline(ctx, project.keeping(tree.Persistence), logger, events, len(errs) == 0); err != nil {
+		errs = append(errs, fmt.Errorf("recording that they are stopped: %w", err))
+	}
+	return stopped, errors.Join(errs...)
+}
+
+// logOffline appends events to the log of a project that has no daemon. If orderly, the next daemon
+// finds that the last one has stopped everything in order.
+func logOffline(
+	ctx context.Context, project Project, logger *slog.Logger, events []event.Event, orderly bool,
+) (err error) {
+	if project.Database() == "" {
+		return nil
+	}
+	db, err := project.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	log, err := event.Open(event.Config{Store: db, Logger: logger})
+	if err != nil {
+		return err
+	}
+	for i, e := range events {
+		if i == len(events)-1 && orderly {
+			log.Append(e, agent.MarkOrderly(false))
+			continue
+		}
+		log.Append(e)
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	return log.Close(end)
+}
