@@ -34,7 +34,7 @@ type access struct {
 func newAccess(c *Controller) *access {
 	a := &access{
 		jobs: c.opts.Jobs, socket: c.opts.Socket, last: c.last, log: c.log, denied: make(map[denial]*denials),
-		has: func(path string) bool { return c.fleet().agents[path] != nil },
+		has: func(path string) bool { return c.fleet().Agents[path] != nil },
 	}
 	for _, r := range c.agents.Runtimes() {
 		if o, ok := r.(runtime.Owner); ok {

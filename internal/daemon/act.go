@@ -196,7 +196,7 @@ func (c *Controller) actOn(ctx context.Context, sup *supervisor.Supervisor, id s
 	}
 	info, err := sup.Child(id)
 	if errors.Is(err, supervisor.ErrNotFound) && (action == api.Start || action == api.Restart) {
-		spec, known := c.fleet().specs[path]
+		spec, known := c.fleet().Specs[path]
 		if known {
 			spec.Saved = &supervisor.Saved{Incarnation: c.last(path)}
 			_, err = sup.StartChild(ctx, spec)

@@ -8,6 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/pool"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -18,7 +19,7 @@ import (
 func newAgents(c *Controller) *agent.Manager {
 	return agent.New(agent.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Runtimes: c.opts.Runtimes,
-		Fleet: func() agent.Fleet { return c.fleet() },
+		Fleet: func() agent.Fleet { return agentFleet{c.fleet()} },
 		Once:  c.opts.Once, Started: c.started, Socket: c.opts.Socket, Admit: c.opts.Admit, Output: c.opts.Output,
 		Listeners: c.listeners(), Drains: c.drains, Starts: startLog{c}, Prepare: c.prepare,
 		Stopper: c.stopper,
@@ -84,7 +85,7 @@ func (c *Controller) prepare(a *spec.Agent, l *runtime.Launch) {
 	}
 }
 
-// startOf is builder.start.
+// startOf returns the Start function of an agent.
 func (c *Controller) startOf(
 	a *spec.Agent, signal syscall.Signal,
 ) (func(context.Context) (supervisor.Process, error), error) {
@@ -104,14 +105,12 @@ func (s startLog) AwaitEarlier(ctx context.Context, path string, incarnation uin
 func (s startLog) Logged(path string, incarnation uint64) { s.c.journal.started(path, incarnation, 1) }
 func (s startLog) Forget(path string)                     { s.c.journal.forgetStarts(path) }
 
-// Agents is part of agent.Fleet.
-func (f *fleet) Agents() map[string]*spec.Agent { return f.agents }
+// agentFleet implements agent.Fleet.
+type agentFleet struct{ f *fleet.Fleet }
 
-// Suspends is part of agent.Fleet.
-func (f *fleet) Suspends(path string) bool { return f.suspended(path) }
-
-// Logs is part of agent.Fleet.
-func (f *fleet) Logs() spec.Logs { return f.file.Logs }
+func (a agentFleet) Agents() map[string]*spec.Agent { return a.f.Agents }
+func (a agentFleet) Suspends(path string) bool      { return a.f.Suspended(path) }
+func (a agentFleet) Logs() spec.Logs                { return a.f.File.Logs }
 
 // Caller is part of api.Access.
 func (c *Controller) Caller(_ context.Context, token string) (api.Caller, error) {

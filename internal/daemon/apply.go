@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -34,7 +35,7 @@ func (e *RestartError) Error() string {
 // else is changed in place. Stops by hand, quarantines and counters stay with
 // the path. It returns when the supervisors know; the patrol then stops, starts
 // and renews agents. An error means that nothing has changed.
-func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigInfo) (spec.Changes, error) {
+func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config fleet.Config) (spec.Changes, error) {
 	c.applying.Lock()
 	defer c.applying.Unlock()
 	next, changes, retired, err := c.replace(ctx, tree, config)
@@ -51,9 +52,9 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config ConfigIn
 }
 
 // carry lets the supervisors know of a fleet that has replaced another one. Needs applying.
-func (c *Controller) carry(ctx context.Context, next *fleet, changes spec.Changes) {
+func (c *Controller) carry(ctx context.Context, next *fleet.Fleet, changes spec.Changes) {
 	for _, path := range changes.Removed {
-		if next.has(path) { // an agent has become a supervisor, or the other way round
+		if next.Has(path) { // an agent has become a supervisor, or the other way round
 			c.withdraw(c.background.ctx, path)
 		}
 	}
@@ -83,27 +84,27 @@ func (c *Controller) releaseAbove(changed []string) {
 // replace makes the tree of a file, with the instances of its pools and with the
 // pools that it does not have any more, the one that is wanted. It says what
 // there is to be done then, and which pools are retired by that. Needs applying.
-func (c *Controller) replace(ctx context.Context, file *spec.Tree, config ConfigInfo) (next *fleet,
+func (c *Controller) replace(ctx context.Context, file *spec.Tree, config fleet.Config) (next *fleet.Fleet,
 	changes spec.Changes, retired []string, err error) {
 	old := c.fleet()
-	if err := c.accepts(old.file, file); err != nil {
+	if err := c.accepts(old.File, file); err != nil {
 		return nil, changes, nil, err
 	}
-	next = newFleet(c.pools.Layout(file), config)
-	next.file = file
-	if err := next.check(c.agents.Runtimes()); err != nil {
+	next = fleet.New(c.pools.Layout(file), config)
+	next.File = file
+	if err := next.Check(c.agents.Runtimes()); err != nil {
 		return nil, changes, nil, err
 	}
 	known, err := c.pastOf(ctx, next)
 	if err != nil {
 		return nil, changes, nil, err
 	}
-	if err := next.specify(c, old, c.triggersFor(next, known)); err != nil {
+	if err := next.Specify(c.building(old, c.triggersFor(next, known))); err != nil {
 		return nil, changes, nil, err
 	}
 	c.mu.Lock()
-	for _, path := range old.order {
-		if !next.has(path) {
+	for _, path := range old.Order {
+		if !next.Has(path) {
 			c.departed[path] = old
 		}
 	}
@@ -111,8 +112,8 @@ func (c *Controller) replace(ctx context.Context, file *spec.Tree, config Config
 	c.wanted.Store(next)
 	c.log.Retain(file.Retention.Bounds())
 	c.declareBeliefs(next)
-	retired = c.pools.Adjust(file.Pools(), next.tree.Pools())
-	return next, spec.Compare(old.tree, next.tree), retired, nil
+	retired = c.pools.Adjust(file.Pools(), next.Tree.Pools())
+	return next, spec.Compare(old.Tree, next.Tree), retired, nil
 }
 
 // accepts reports what of a tree a running controller cannot change.
@@ -158,7 +159,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 		c.agents.Forget(agent)
 		c.health.Forget(agent)
 		var last []store.Op
-		if c.fleet().agents[agent] == nil { // else its slot is used again
+		if c.fleet().Agents[agent] == nil { // else its slot is used again
 			for _, place := range c.opts.Runtimes {
 				c.agents.Remove(ctx, place, agent)
 			}
@@ -166,7 +167,7 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 			last = append(last, c.lastOf(agent, c.last(agent)).Op(), store.Op{Kind: store.Delete, Key: hashKey(agent)})
 		}
 		why := " is no longer in the file, and has been removed"
-		if c.fleet().nodes[path] == nil && c.pools.Has(above) {
+		if c.fleet().Nodes[path] == nil && c.pools.Has(above) {
 			why = " is no longer needed by its pool, and has been removed"
 		}
 		c.log.Append(event.Event{
@@ -180,9 +181,9 @@ func (c *Controller) withdraw(ctx context.Context, path string) {
 func (c *Controller) withdrawnWhy(path string) supervisor.Reason {
 	f := c.fleet()
 	switch {
-	case f.has(path): // as something else
+	case f.Has(path): // as something else
 		return supervisor.ReasonChanged
-	case f.nodes[parent(path)] != nil && c.pools.Has(parent(path)) && !f.retired(parent(path)):
+	case f.Nodes[parent(path)] != nil && c.pools.Has(parent(path)) && !f.Retired(parent(path)):
 		return supervisor.ReasonSurplus
 	}
 	return supervisor.ReasonRemoved
@@ -268,12 +269,12 @@ func (c *Controller) lastOf(path string, incarnation uint64) *agent.Record {
 
 // update tells a supervisor that runs of its new specification. Those of its
 // children that are new are listed and have yet to be started.
-func (c *Controller) update(ctx context.Context, f *fleet, path string, added []string) {
+func (c *Controller) update(ctx context.Context, f *fleet.Fleet, path string, added []string) {
 	sup := c.find(path)
 	if sup == nil {
 		return // it starts with what its parent has been told
 	}
-	s := *f.spec(path)
+	s := *f.Spec(path)
 	s.Children = slices.Clone(s.Children)
 	for i := range s.Children {
 		s.Children[i].Deferred = slices.Contains(added, path+"/"+s.Children[i].ID)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -22,7 +23,7 @@ import (
 // becomes applies a tree and waits until nothing moves any more.
 func (p *play) becomes(tree *spec.Tree) spec.Changes {
 	p.t.Helper()
-	changes, err := p.apply(context.Background(), tree, ConfigInfo{Revision: "next"})
+	changes, err := p.apply(context.Background(), tree, fleet.Config{Revision: "next"})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -281,12 +282,12 @@ func TestApplyRefuses(t *testing.T) {
 			{moved, "where the state is kept has changed from sqlite to memory, which takes a restart"},
 			{elsewhere, "agent t/a: there is no runtime tmux here"},
 		} {
-			if _, err := p.apply(context.Background(), tt.tree, ConfigInfo{}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := p.apply(context.Background(), tt.tree, fleet.Config{}); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		}
-		if got := p.stage.cast(); got != "t/a 1" || p.fleet().agents["t/a"].Command[0] != "a" {
-			t.Errorf("there live %s, of %v", got, p.fleet().agents["t/a"])
+		if got := p.stage.cast(); got != "t/a 1" || p.fleet().Agents["t/a"].Command[0] != "a" {
+			t.Errorf("there live %s, of %v", got, p.fleet().Agents["t/a"])
 		}
 	})
 }

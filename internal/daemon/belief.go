@@ -67,9 +67,9 @@ func (c *Controller) unusable(problems []belief.Problem) {
 func (c *Controller) holder(path string) (string, error) {
 	full := c.full(path)
 	switch {
-	case c.fleet().agents[full] != nil || len(c.beliefs.Agents(full)) > 0 && c.fleet().nodes[full] == nil:
+	case c.fleet().Agents[full] != nil || len(c.beliefs.Agents(full)) > 0 && c.fleet().Nodes[full] == nil:
 		return full, nil
-	case c.fleet().nodes[full] != nil:
+	case c.fleet().Nodes[full] != nil:
 		return "", fmt.Errorf("%w: %s is a supervisor; agents have beliefs", api.ErrInvalid, full)
 	case len(c.beliefs.Agents(path)) > 0: // of a project that had another name
 		return path, nil
@@ -117,8 +117,8 @@ func (c *Controller) AllBeliefs(_ context.Context, path string) ([]api.AgentBeli
 	}
 	agents := c.beliefs.Agents(from)
 	if len(agents) == 0 && from != "" {
-		if agents = c.beliefs.Agents(path); len(agents) == 0 && c.fleet().agents[from] == nil &&
-			c.fleet().nodes[from] == nil {
+		if agents = c.beliefs.Agents(path); len(agents) == 0 && c.fleet().Agents[from] == nil &&
+			c.fleet().Nodes[from] == nil {
 			return nil, c.noNode(from)
 		}
 	}
@@ -197,7 +197,7 @@ func (c *Controller) ExportBeliefs(ctx context.Context, path string) (api.Belief
 // ImportBeliefs is part of api.Beliefs. The agent need not be in the file (yet).
 func (c *Controller) ImportBeliefs(ctx context.Context, all api.BeliefImport) error {
 	path := c.full(all.Path)
-	if c.fleet().nodes[path] != nil {
+	if c.fleet().Nodes[path] != nil {
 		return fmt.Errorf("%w: %s is a supervisor; agents have beliefs", api.ErrInvalid, path)
 	}
 	err := c.beliefs.Import(ctx, path, all.Beliefs)

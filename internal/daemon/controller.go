@@ -22,6 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/sagehost"
@@ -39,7 +40,7 @@ type Options struct {
 	Runtimes []runtime.Runtime // of different kinds, all in which something may run
 	Logger   *slog.Logger
 	Version  string
-	Config   ConfigInfo
+	Config   fleet.Config
 	// Load reads the files of the project again; nil if there are none.
 	Load   func() Loaded
 	Jobs   *job.Runner // for the runs of orders; nil: none are fired
@@ -63,13 +64,6 @@ type Options struct {
 	check func(context.Context, pool.Check) (int, error) // runs the checks of pools; they are run as processes if nil
 }
 
-// ConfigInfo says which file is in force.
-type ConfigInfo struct {
-	Path     string
-	Revision string
-	LoadedAt time.Time
-}
-
 // Controller keeps one project's fleet running: a tree of supervisors whose
 // leaves live in a runtime, so that they outlive it, and whose state is in a
 // store, so that the next controller goes on where this one was.
@@ -82,10 +76,10 @@ type Controller struct {
 	launched  chan struct{}
 	log       *event.Log
 	journal   *journal
-	before    uint64                // the last event of those who were here before
-	wanted    atomic.Pointer[fleet] // see fleet
-	reloading sync.Mutex            // held while the files are read
-	applying  sync.Mutex            // held while that changes
+	before    uint64                      // the last event of those who were here before
+	wanted    atomic.Pointer[fleet.Fleet] // see fleet
+	reloading sync.Mutex                  // held while the files are read
+	applying  sync.Mutex                  // held while that changes
 
 	patrols     *rounds
 	strangers   strangers
@@ -115,7 +109,7 @@ type Controller struct {
 
 	project suspension
 	// what is not wanted any more and may not have ended, with the last fleet that had it; needs mu
-	departed map[string]*fleet
+	departed map[string]*fleet.Fleet
 
 	down     chan struct{} // closed when somebody has asked for the end
 	downOnce sync.Once
@@ -130,7 +124,7 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = c.fleet().check(c.agents.Runtimes()); err == nil {
+	if err = c.fleet().Check(c.agents.Runtimes()); err == nil {
 		err = c.open(ctx)
 	}
 	if err != nil {
@@ -160,12 +154,12 @@ func newController(o Options) (*Controller, error) {
 	c := &Controller{
 		opts: o, host: host, started: time.Now(), log: log, journal: newJournal(log),
 		gone: make(map[string]supervisor.Saved), restarts: make(map[string]*restart), background: newBackground(),
-		departed: make(map[string]*fleet),
+		departed: make(map[string]*fleet.Fleet),
 		launched: make(chan struct{}), ordersEnded: make(chan struct{}),
 		down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	c.claims = claim.New(claim.Options{Store: o.Store, Log: log, Logger: o.Logger})
-	c.wanted.Store(newFleet(o.Tree, o.Config))
+	c.wanted.Store(fleet.New(o.Tree, o.Config))
 	c.patrols = newRounds(c)
 	c.health = newHealth(c)
 	c.drains = newDrains(c)
@@ -194,7 +188,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	if err := c.openFeatures(ctx); err != nil {
 		return err
 	}
-	for path := range c.fleet().agents {
+	for path := range c.fleet().Agents {
 		c.questions.Forward(path) // of questions that ended and whose agents were not told
 	}
 	defer func() {
@@ -222,7 +216,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		return err
 	}
 	f := c.fleet() // with the instances of its pools
-	if err := f.specify(c, nil, c.triggersFor(f, saved)); err != nil {
+	if err := f.Specify(c.building(nil, c.triggersFor(f, saved))); err != nil {
 		return err
 	}
 	adopted := len(c.agents.Adoptions())
@@ -230,7 +224,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		Type: event.ControllerStarted, Actor: "controller",
 		Message: fmt.Sprintf("controller %d started, %d agents taken over", os.Getpid(), adopted),
 	}.With(map[string]any{"pid": os.Getpid(), "adopted": adopted, "version": c.opts.Version}), agent.MarkRunning())
-	root := *f.root
+	root := *f.Root
 	root.OnEvent = c.event
 	c.root, err = supervisor.Launch(context.WithoutCancel(ctx), root)
 	close(c.launched)
@@ -337,7 +331,7 @@ func (c *Controller) wait() {
 }
 
 // rootPath is the path of the root, whether it was launched or not.
-func (c *Controller) rootPath() string { return c.fleet().tree.Root.Name }
+func (c *Controller) rootPath() string { return c.fleet().Tree.Root.Name }
 
 // find returns the running supervisor of a path.
 func (c *Controller) find(path string) *supervisor.Supervisor {

@@ -39,7 +39,7 @@ func (c *Controller) restoreDrains(ctx context.Context, records map[string]*agen
 		}
 		return drain.Past{
 			Incarnation: r.Incarnation, Ended: r.Ended, Suspended: r.State == supervisor.Suspended.String(),
-			Wanted: c.fleet().agents[path] != nil && !c.opts.Once,
+			Wanted: c.fleet().Agents[path] != nil && !c.opts.Once,
 		}, true
 	}, func(path string) store.Op {
 		r := records[path]
@@ -52,10 +52,10 @@ func (c *Controller) restoreDrains(ctx context.Context, records map[string]*agen
 func (a drainAgents) Below(path string) (agents []string, err error) {
 	path = a.c.full(path)
 	f := a.c.fleet()
-	if !f.has(path) {
+	if !f.Has(path) {
 		return nil, a.c.noNode(path)
 	}
-	for agent := range f.agents {
+	for agent := range f.Agents {
 		if below(agent, path) {
 			agents = append(agents, agent)
 		}

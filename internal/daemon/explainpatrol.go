@@ -18,7 +18,7 @@ func (r *rounds) outlook(path string, now time.Time) (d *reconcile.Desired, o *r
 	r.c.applying.Lock()
 	defer r.c.applying.Unlock()
 	f := r.c.fleet()
-	at := slices.Index(f.order, path)
+	at := slices.Index(f.Order, path)
 	if at < 0 {
 		return nil, nil, nil, res, next
 	}
@@ -91,7 +91,7 @@ func (c *Controller) standing(n status.Node, now time.Time) *api.Standing {
 		p.HeldUntil = n.NextAt
 	}
 	if at, ok := c.health.Activity(path); ok && at.Counts {
-		left := max(0, c.fleet().agents[path].IdleTimeout-at.Idle).Seconds()
+		left := max(0, c.fleet().Agents[path].IdleTimeout-at.Idle).Seconds()
 		p.IdleLeft = &left
 	}
 	return p

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -75,7 +76,7 @@ func TestExplainPatrol(t *testing.T) {
 		p.moment()
 		becomes := func(model string) {
 			t.Helper()
-			if _, err := p.apply(context.Background(), tree(model, true), ConfigInfo{}); err != nil {
+			if _, err := p.apply(context.Background(), tree(model, true), fleet.Config{}); err != nil {
 				t.Fatal(err)
 			}
 			p.moment()
@@ -125,7 +126,7 @@ func TestExplainRetired(t *testing.T) {
 		if got := p.stands("t/w/w-2"); got != "finish; running and ready; as declared" {
 			t.Errorf("what the pool does not want: %q", got)
 		}
-		if _, err := p.apply(context.Background(), treeOf(t, "other"), ConfigInfo{}); err != nil {
+		if _, err := p.apply(context.Background(), treeOf(t, "other"), fleet.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		p.moment()

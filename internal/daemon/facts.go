@@ -3,6 +3,7 @@ package daemon
 import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/reconcile"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -10,13 +11,13 @@ import (
 // This file is the one place at which the patrol learns what is.
 
 // desired is what is wanted, as the patrol sees it.
-func (c *Controller) desired(f *fleet) []reconcile.Desired {
-	all := make([]reconcile.Desired, len(f.order))
-	for i, path := range f.order {
-		d := reconcile.Desired{Path: path, Needs: f.needs[path], After: f.after[path],
-			Suspended: c.suspendedBy(f, path) != "", Retired: f.retired(path)}
-		if a := f.agents[path]; a != nil {
-			d.Hash, d.DrainTimeout = c.hashes.wanted(f, path), f.patrol.DriftDrainTimeout
+func (c *Controller) desired(f *fleet.Fleet) []reconcile.Desired {
+	all := make([]reconcile.Desired, len(f.Order))
+	for i, path := range f.Order {
+		d := reconcile.Desired{Path: path, Needs: f.Needs[path], After: f.After[path],
+			Suspended: c.suspendedBy(f, path) != "", Retired: f.Retired(path)}
+		if a := f.Agents[path]; a != nil {
+			d.Hash, d.DrainTimeout = c.hashes.wanted(f, path), f.Patrol.DriftDrainTimeout
 			d.Instance = a.Instance != (spec.Instance{})
 		}
 		all[i] = d
@@ -26,12 +27,12 @@ func (c *Controller) desired(f *fleet) []reconcile.Desired {
 
 // observed is what is, by path. What a supervisor that does not run, or does not
 // answer, has below it is not seen, and nothing is done about it.
-func (c *Controller) observed(f *fleet) map[string]*reconcile.Observed {
-	all := make(map[string]*reconcile.Observed, len(f.order))
+func (c *Controller) observed(f *fleet.Fleet) map[string]*reconcile.Observed {
+	all := make(map[string]*reconcile.Observed, len(f.Order))
 	c.see(all, c.root)
-	for path := range f.agents {
+	for path := range f.Agents {
 		above, _, _ := cutLast(path)
-		if all[path] == nil && (above == f.root.Name || all[above] != nil && all[above].Phase == reconcile.Running) {
+		if all[path] == nil && (above == f.Root.Name || all[above] != nil && all[above].Phase == reconcile.Running) {
 			all[path] = c.done(path)
 		}
 	}
@@ -48,11 +49,11 @@ func (c *Controller) observed(f *fleet) map[string]*reconcile.Observed {
 }
 
 // ripen finds out what is ready and what has settled of all that is wanted.
-func (c *Controller) ripen(f *fleet, all map[string]*reconcile.Observed) {
+func (c *Controller) ripen(f *fleet.Fleet, all map[string]*reconcile.Observed) {
 	idle := make(map[string]bool) // what is not to run
 	unsettled := make(map[string]bool)
-	for i := len(f.order) - 1; i >= 0; i-- { // what contains something is ready when that is
-		path := f.order[i]
+	for i := len(f.Order) - 1; i >= 0; i-- { // what contains something is ready when that is
+		path := f.Order[i]
 		o := all[path]
 		if o == nil {
 			continue
@@ -60,7 +61,7 @@ func (c *Controller) ripen(f *fleet, all map[string]*reconcile.Observed) {
 		above, _, _ := cutLast(path)
 		suspended := c.suspendedBy(f, path) != ""
 		idle[path] = suspended || o.Phase == reconcile.Completed
-		o.Settled = idle[path] || o.Ready || f.nodes[path] != nil && o.Phase == reconcile.Running && !unsettled[path]
+		o.Settled = idle[path] || o.Ready || f.Nodes[path] != nil && o.Phase == reconcile.Running && !unsettled[path]
 		if !o.Settled {
 			unsettled[above] = true
 		}
@@ -68,8 +69,8 @@ func (c *Controller) ripen(f *fleet, all map[string]*reconcile.Observed) {
 			all[above].Ready = false
 		}
 	}
-	for _, path := range f.order { // instead of what is not to run, what comes before that counts
-		if before := all[f.after[path]]; before != nil && idle[path] && all[path] != nil {
+	for _, path := range f.Order { // instead of what is not to run, what comes before that counts
+		if before := all[f.After[path]]; before != nil && idle[path] && all[path] != nil {
 			all[path].Settled = before.Settled
 		}
 	}

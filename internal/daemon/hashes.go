@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -43,16 +44,16 @@ func newHashes(l *lookout) *hashes {
 }
 
 // wanted is the hash of an agent as it is declared now.
-func (p *hashes) wanted(f *fleet, path string) spec.Hash {
-	if a := f.agents[path]; len(a.Files) > 0 || len(a.EnvFiles) > 0 {
+func (p *hashes) wanted(f *fleet.Fleet, path string) spec.Hash {
+	if a := f.Agents[path]; len(a.Files) > 0 || len(a.EnvFiles) > 0 {
 		return a.Hash(p.lookout.hash)
 	}
-	return f.hashes[path]
+	return f.Hashes[path]
 }
 
 // begin notes that an incarnation is started.
 func (p *hashes) begin(who api.Caller, a *spec.Agent) {
-	files := filesOf(a)
+	files := a.WatchedFiles()
 	p.lookout.watch(files)
 	b := &beginning{who: who, at: time.Now(), unread: len(files) > 0}
 	b.hash = a.DeclaredHash()

@@ -27,12 +27,12 @@ func newHealth(c *Controller) *health.Monitor {
 
 // probeWrappers checks at the interval of the patrol whether the programs of agents still run.
 func (c *Controller) probeWrappers(ctx context.Context) {
-	c.health.RunWrapperProbes(ctx, func() time.Duration { return c.fleet().patrol.Interval })
+	c.health.RunWrapperProbes(ctx, func() time.Duration { return c.fleet().Patrol.Interval })
 }
 
 // amend applies the changed specification of an agent that runs, without a restart.
 func (c *Controller) amend(path string) {
-	if a := c.fleet().agents[path]; a != nil {
+	if a := c.fleet().Agents[path]; a != nil {
 		c.health.Update(path, a)
 	}
 }
@@ -40,7 +40,7 @@ func (c *Controller) amend(path string) {
 // healthFleet implements health.Fleet.
 type healthFleet struct{ c *Controller }
 
-func (f healthFleet) Spec(path string) *spec.Agent { return f.c.fleet().agents[path] }
+func (f healthFleet) Spec(path string) *spec.Agent { return f.c.fleet().Agents[path] }
 
 func (f healthFleet) HasQuestion(who api.Caller) bool {
 	return slices.ContainsFunc(f.c.questions.List(who.Path, false), func(q question.Question) bool {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 )
 
@@ -41,7 +42,7 @@ func TestLoopOfFailingStarts(t *testing.T) {
 	if _, err := c.Act(ctx, "t/a", api.Restart); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.apply(ctx, treeOf(t, "db", "a", "b"), ConfigInfo{}); err != nil {
+	if _, err := c.apply(ctx, treeOf(t, "db", "a", "b"), fleet.Config{}); err != nil {
 		t.Error(err)
 	}
 	await("t/b", event.AgentStarted, 1)

@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/config/grove"
 	"github.com/coppice-dev/coppice/internal/filewatch"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -50,7 +51,7 @@ func (l *loader) load(file string) Loaded {
 	tree, notices, sources, err := l.read(file)
 	loaded := Loaded{
 		Tree: tree, Err: err,
-		Config: ConfigInfo{Path: file, LoadedAt: time.Now(), Revision: revisionOf(sources.Revisions)},
+		Config: fleet.Config{Path: file, LoadedAt: time.Now(), Revision: revisionOf(sources.Revisions)},
 		Watch:  filewatch.Set{Files: sortedSet(sources.Files), Dirs: sortedSet(sources.Dirs)},
 	}
 	l.mu.Lock()

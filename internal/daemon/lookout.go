@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -55,15 +54,6 @@ const (
 func newLookout(spawn func(func(context.Context)), news func()) *lookout {
 	return &lookout{news: news, spawn: spawn, turns: make(chan struct{}, lookTogether),
 		byPath: make(map[string]*outlookOf)}
-}
-
-// filesOf are the files that an agent is made of; true for those of its environment.
-func filesOf(a *spec.Agent) map[string]bool {
-	files := make(map[string]bool)
-	for _, file := range a.Watched() {
-		files[file] = slices.Contains(a.EnvFiles, file)
-	}
-	return files
 }
 
 // watch looks at files now, and from now on whenever it is asked to look around.

@@ -65,7 +65,7 @@ func (c *Controller) last(path string) uint64 {
 
 // locate returns the supervisor of a node that is not the root, and its ID there.
 func (c *Controller) locate(path string) (*supervisor.Supervisor, string, error) {
-	if c.fleet().agents[path] == nil && c.fleet().nodes[path] == nil {
+	if c.fleet().Agents[path] == nil && c.fleet().Nodes[path] == nil {
 		return nil, "", c.noNode(path)
 	}
 	above, id, _ := cutLast(path)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
@@ -24,8 +25,8 @@ func (c *Controller) full(path string) string {
 	case path == root, strings.HasPrefix(path, root+"/"):
 		return path
 	}
-	if f := c.fleet(); !f.has(root + "/" + path) {
-		if found := f.endingIn(path, 2); len(found) == 1 {
+	if f := c.fleet(); !f.Has(root + "/" + path) {
+		if found := endingIn(f, path, 2); len(found) == 1 {
 			return found[0]
 		}
 	}
@@ -34,8 +35,8 @@ func (c *Controller) full(path string) string {
 
 // endingIn are the first paths, at most limit of them, whose last segments are
 // these, in start order.
-func (f *fleet) endingIn(segments string, limit int) (found []string) {
-	for _, path := range f.order {
+func endingIn(f *fleet.Fleet, segments string, limit int) (found []string) {
+	for _, path := range f.Order {
 		if strings.HasSuffix(path, "/"+segments) {
 			if found = append(found, path); len(found) == limit {
 				break
@@ -50,9 +51,9 @@ func (c *Controller) noNode(path string) error {
 	f := c.fleet()
 	short := strings.TrimPrefix(path, c.rootPath()+"/")
 	hint := "coppice tree shows all"
-	if several := f.endingIn(short, 3); len(several) > 1 {
+	if several := endingIn(f, short, 3); len(several) > 1 {
 		hint = "which one is meant: " + strings.Join(several, ", ") + "?"
-	} else if near := f.nearest(short); near != "" {
+	} else if near := nearest(f, short); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	return fmt.Errorf("%s: %w; %s", path, api.ErrNotFound, hint)
@@ -61,10 +62,10 @@ func (c *Controller) noNode(path string) error {
 // nearest is the path, without the first segment, that is probably meant by
 // another one: of those whose last segment is most like its own the most
 // similar, and where none is, of all. It is "" if none is similar.
-func (f *fleet) nearest(path string) string {
+func nearest(f *fleet.Fleet, path string) string {
 	byName := make(map[string][]string)
 	var all []string
-	for _, p := range f.order {
+	for _, p := range f.Order {
 		_, below, _ := strings.Cut(p, "/")
 		_, name, _ := cutLast(p)
 		byName[name] = append(byName[name], below)

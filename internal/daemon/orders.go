@@ -131,15 +131,15 @@ func (c *Controller) orderHeld() func(*spec.Order) string {
 func (c *Controller) targetOf(target string) string {
 	f := c.fleet()
 	path := c.full(strings.Trim(target, "/"))
-	if target == "" || f.agents[path] != nil || f.nodes[path] != nil {
+	if target == "" || f.Agents[path] != nil || f.Nodes[path] != nil {
 		return path
 	}
-	for p, a := range f.agents {
+	for p, a := range f.Agents {
 		if a.Name == target {
 			return p
 		}
 	}
-	for p, n := range f.nodes {
+	for p, n := range f.Nodes {
 		if n.Name == target {
 			return p
 		}
@@ -150,7 +150,7 @@ func (c *Controller) targetOf(target string) string {
 // ofOrders: the path is that of orders in events, and of no node.
 func (c *Controller) ofOrders(path string) bool {
 	first, _, _ := strings.Cut(strings.Trim(path, "/"), "/")
-	return first == "orders" && !c.fleet().has(c.rootPath()+"/"+first)
+	return first == "orders" && !c.fleet().Has(c.rootPath()+"/"+first)
 }
 
 // noOrders is the error where orders cannot run.

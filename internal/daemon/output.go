@@ -55,20 +55,20 @@ func (c *Controller) logged(paths []string) ([]string, error) {
 	wanted := make(map[string]bool)
 	for _, path := range paths {
 		path = c.full(path)
-		if f.agents[path] != nil {
+		if f.Agents[path] != nil {
 			wanted[path] = true
 			continue
 		}
-		if f.nodes[path] == nil {
+		if f.Nodes[path] == nil {
 			return nil, c.noNode(path)
 		}
-		for agent := range f.agents {
+		for agent := range f.Agents {
 			if _, below := cutPath(agent, path); below {
 				wanted[agent] = true
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(f.order), func(path string) bool { return !wanted[path] }), nil
+	return slices.DeleteFunc(slices.Clone(f.Order), func(path string) bool { return !wanted[path] }), nil
 }
 
 // neverStarted says that of an agent that has no log and never had one.

@@ -40,7 +40,7 @@ func TestPatient(t *testing.T) {
 			}
 		}
 		for pause := firstRetry; pause < time.Minute; pause *= 2 {
-			want := min(pause, p.fleet().patrol.Interval)
+			want := min(pause, p.fleet().Patrol.Interval)
 			if n, next := plan(reconcile.Start); n != 0 || next != want {
 				t.Errorf("it is done again at once: %d, or after %v, want %v", n, next, want)
 			}

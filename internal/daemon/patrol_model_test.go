@@ -15,6 +15,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -158,11 +159,11 @@ func (m *patrolModel) reload(t *rapid.T) {
 			}
 		}
 	}
-	changes, err := m.p.apply(context.Background(), m.tree(file), ConfigInfo{})
+	changes, err := m.p.apply(context.Background(), m.tree(file), fleet.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := m.p.apply(context.Background(), m.tree(file), ConfigInfo{})
+	again, err := m.p.apply(context.Background(), m.tree(file), fleet.Config{})
 	if err != nil || !again.Empty() {
 		t.Fatalf("%s: after %+v the same file is said to differ: %+v, %v", contentHashing, changes, again, err)
 	}
@@ -259,7 +260,7 @@ func TestPatrolModel(t *testing.T) {
 				"stranger": func(t *rapid.T) {
 					path := "t/" + rapid.SampledFrom([]string{"f", "s/g", "old/h"}).Draw(t, "path")
 					m.p.stage.intrude(path)
-					time.Sleep(m.p.fleet().patrol.Interval)
+					time.Sleep(m.p.fleet().Patrol.Interval)
 					m.settle()
 				},
 				"blind": m.blind,
@@ -321,7 +322,7 @@ func (m *patrolModel) changes(path string, since time.Time) (n int) {
 		m.t.Fatal(err)
 	}
 	for _, e := range events {
-		within := m.p.fleet().patrol.DriftDrainTimeout // it may be asked to finish first
+		within := m.p.fleet().Patrol.DriftDrainTimeout // it may be asked to finish first
 		if e.Path == path && !e.Time.Add(within).Before(since) {
 			n++
 		}
@@ -430,7 +431,7 @@ func (m *patrolModel) due(since time.Time) bool {
 	within := func(t time.Time) bool { return !t.Before(since) && !t.After(now) }
 	m.p.mu.Lock()
 	defer m.p.mu.Unlock()
-	for path := range m.p.fleet().agents {
+	for path := range m.p.fleet().Agents {
 		if d, ok := m.p.drains.Of(path); ok && within(d.Deadline) {
 			return true
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -35,7 +36,7 @@ func (p *pauseQuestions) run(ctx context.Context, c *Controller) {
 			return
 		}
 		c.askOfOrders(ctx)
-		if f := c.fleet(); asked || len(f.pauses) > 0 {
+		if f := c.fleet(); asked || len(f.Pauses) > 0 {
 			asked = c.askOfPauses(ctx, f)
 		}
 	}
@@ -44,9 +45,9 @@ func (p *pauseQuestions) run(ctx context.Context, c *Controller) {
 // askOfPauses asks about each pause that nothing is asked about, takes back
 // questions about those that are over, and carries out the answers. It reports
 // whether any question is left.
-func (c *Controller) askOfPauses(ctx context.Context, f *fleet) (asked bool) {
+func (c *Controller) askOfPauses(ctx context.Context, f *fleet.Fleet) (asked bool) {
 	paused, unknown := make(map[string]string), make(map[string]bool) // questions, by path
-	for _, path := range f.pauses {
+	for _, path := range f.Pauses {
 		switch text, known := c.pausedText(path); {
 		case !known:
 			unknown[path] = true

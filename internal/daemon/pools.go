@@ -11,6 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/reconcile"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
@@ -39,7 +40,7 @@ func (c *Controller) restorePools(ctx context.Context, records map[string]*agent
 			running = append(running, path)
 		}
 	}
-	err := c.pools.Restore(ctx, c.fleet().file.Pools(), running, orderly)
+	err := c.pools.Restore(ctx, c.fleet().File.Pools(), running, orderly)
 	c.layOutPools()
 	return err
 }
@@ -60,14 +61,14 @@ func (c *Controller) adoptInstances(found map[string][]agent.Slot) {
 // layOutPools replaces the first fleet by one with the instances of its pools.
 func (c *Controller) layOutPools() {
 	f := c.fleet()
-	next := newFleet(c.pools.Layout(f.file), f.config)
-	next.file = f.file
+	next := fleet.New(c.pools.Layout(f.File), f.Config)
+	next.File = f.File
 	c.wanted.Store(next)
 }
 
 // Interval is part of pool.Fleet.
 func (f poolFleet) Interval() time.Duration {
-	if d := f.c.fleet().tree.Patrol.Interval; d > 0 {
+	if d := f.c.fleet().Tree.Patrol.Interval; d > 0 {
 		return d
 	}
 	return spec.DefaultPatrol().Interval
@@ -75,7 +76,7 @@ func (f poolFleet) Interval() time.Duration {
 
 // Runs is part of pool.Fleet.
 func (f poolFleet) Runs(path string) bool {
-	return !f.c.fleet().suspended(path) && f.c.find(path) != nil
+	return !f.c.fleet().Suspended(path) && f.c.find(path) != nil
 }
 
 // Instances is part of pool.Fleet.
@@ -117,7 +118,7 @@ func (f poolFleet) Apply(ctx context.Context, p *pool.Controller) error {
 	}
 	undo := p.Lay()
 	old := c.fleet()
-	next, changes, _, err := c.replace(ctx, old.file, old.config)
+	next, changes, _, err := c.replace(ctx, old.File, old.Config)
 	if err != nil {
 		undo()
 		c.applying.Unlock()
@@ -125,7 +126,7 @@ func (f poolFleet) Apply(ctx context.Context, p *pool.Controller) error {
 	}
 	c.carry(ctx, next, changes)
 	p.Listed()
-	removed := slices.DeleteFunc(changes.Removed, next.has) // what has taken the place of a pool stays
+	removed := slices.DeleteFunc(changes.Removed, next.Has) // what has taken the place of a pool stays
 	defer c.patrols.claim(removed)()
 	c.patrols.kick()
 	c.applying.Unlock()
@@ -158,12 +159,12 @@ func (f poolFleet) Boot(ctx context.Context, path string, template *spec.Agent, 
 // previewPools runs the checks of the pools of a tree as a daemon would. The pools are in the
 // order of the file.
 func previewPools(ctx context.Context, tree *spec.Tree, seen []runtime.Observation, socket string) []*pool.Preview {
-	f := newFleet(tree.Minimal(), ConfigInfo{})
+	f := fleet.New(tree.Minimal(), fleet.Config{})
 	var pools []*pool.Preview
 	byPath := make(map[string]*pool.Preview)
-	for _, path := range f.order {
-		if n := f.nodes[path]; n != nil && n.Template != nil {
-			p := &pool.Preview{Path: path, Template: n.Template, Suspended: f.suspended(path)}
+	for _, path := range f.Order {
+		if n := f.Nodes[path]; n != nil && n.Template != nil {
+			p := &pool.Preview{Path: path, Template: n.Template, Suspended: f.Suspended(path)}
 			pools, byPath[path] = append(pools, p), p
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/pool"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -399,7 +400,7 @@ func TestPoolReload(t *testing.T) {
 		defer p.close()
 		becomes := func(tree *spec.Tree, cast string) {
 			t.Helper()
-			if _, err := p.apply(context.Background(), tree, ConfigInfo{}); err != nil {
+			if _, err := p.apply(context.Background(), tree, fleet.Config{}); err != nil {
 				t.Error(err)
 			}
 			p.moment()
@@ -426,7 +427,7 @@ func TestPoolReload(t *testing.T) {
 // gone reports whether a node is in the fleet no more.
 func (p *play) isGone(path string) bool {
 	p.moment()
-	return !p.fleet().has(path)
+	return !p.fleet().Has(path)
 }
 
 // A pool that the file does not have any more is drained: its members finish, or
@@ -441,7 +442,7 @@ func TestPoolRetires(t *testing.T) {
 	}
 	becomes := func(p *play, tree *spec.Tree, cast string) spec.Changes {
 		p.t.Helper()
-		changes, err := p.apply(context.Background(), tree, ConfigInfo{})
+		changes, err := p.apply(context.Background(), tree, fleet.Config{})
 		if err != nil {
 			p.t.Error(err)
 		}
@@ -611,7 +612,7 @@ func TestPoolRetiredIsTakenOver(t *testing.T) {
 		p := playPools(t, s, db, poolOf(t, three), q)
 		p.moment()
 		p.wants(crowd)
-		if _, err := p.apply(context.Background(), treeOf(t, "other", "w"), ConfigInfo{}); err != nil {
+		if _, err := p.apply(context.Background(), treeOf(t, "other", "w"), fleet.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		p.moment()
@@ -643,7 +644,7 @@ func TestPoolRetiredIsTakenOver(t *testing.T) {
 		p = playPools(t, s, db, poolOf(t, three, "other"), q)
 		p.moment()
 		p.wants("t/other 1, t/w/w-1 2, t/w/w-2 2, t/w/w-3 2")
-		if _, err := p.apply(context.Background(), treeOf(t, "other"), ConfigInfo{}); err != nil {
+		if _, err := p.apply(context.Background(), treeOf(t, "other"), fleet.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		p.moment()
@@ -653,7 +654,7 @@ func TestPoolRetiredIsTakenOver(t *testing.T) {
 		if p.shows("t/w/w-2").Drain != nil || p.shows("t/w").Pool.Retired {
 			t.Error("it is still to finish")
 		}
-		if _, err := p.apply(context.Background(), treeOf(t, "other"), ConfigInfo{}); err != nil {
+		if _, err := p.apply(context.Background(), treeOf(t, "other"), fleet.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		p.moment()
@@ -729,7 +730,7 @@ func TestPoolOfMany(t *testing.T) {
 		p.says(q, many, nil)
 		time.Sleep(time.Minute)
 		live(many)
-		if _, err := p.apply(context.Background(), treeOf(t, "other"), ConfigInfo{}); err != nil {
+		if _, err := p.apply(context.Background(), treeOf(t, "other"), fleet.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)
@@ -860,7 +861,7 @@ func TestPoolSlowStart(t *testing.T) {
 		if got := p.state("t/w/w-3"); got != supervisor.Running {
 			t.Errorf("beside one that takes its time, the next one is %v", got)
 		}
-		if _, err := p.apply(context.Background(), poolOf(t, spec.Pool{Max: 4, Check: []string{"q"}}, "other", "more"), ConfigInfo{}); err != nil {
+		if _, err := p.apply(context.Background(), poolOf(t, spec.Pool{Max: 4, Check: []string{"q"}}, "other", "more"), fleet.Config{}); err != nil {
 			t.Error(err)
 		}
 		p.moment()

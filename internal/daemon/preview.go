@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/reconcile"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -51,8 +52,8 @@ func Preview(ctx context.Context, file string, logger *slog.Logger) (round api.R
 	for _, p := range pools {
 		laid[p.Path] = p.Instances()
 	}
-	f := newFleet(loaded.Tree.Layout(laid), loaded.Config)
-	round = shownRound(reconcile.Plan(f.previewed(), f.sighted(seen), reconcile.InFlight{}, time.Now()))
+	f := fleet.New(loaded.Tree.Layout(laid), loaded.Config)
+	round = shownRound(reconcile.Plan(previewed(f), sighted(f, seen), reconcile.InFlight{}, time.Now()))
 	for _, p := range pools {
 		round.Pools = append(round.Pools, p.API())
 		round.Actions = append(round.Actions, p.Surplus()...)
@@ -86,11 +87,11 @@ func (p Project) sight(ctx context.Context, tree *spec.Tree, logger *slog.Logger
 
 // sighted is what the patrol would observe. What is in a pool that does not
 // want it is not part of it: that is up to the pool.
-func (f *fleet) sighted(seen []runtime.Observation) map[string]*reconcile.Observed {
-	observed := make(map[string]*reconcile.Observed, len(f.order))
-	for _, path := range f.order {
+func sighted(f *fleet.Fleet, seen []runtime.Observation) map[string]*reconcile.Observed {
+	observed := make(map[string]*reconcile.Observed, len(f.Order))
+	for _, path := range f.Order {
 		observed[path] = &reconcile.Observed{Path: path, Phase: reconcile.Managed}
-		switch a := f.agents[path]; {
+		switch a := f.Agents[path]; {
 		case hasAidefile(a):
 			observed[path].Phase = reconcile.Completed // what starts it is its trigger
 		case a != nil:
@@ -98,15 +99,15 @@ func (f *fleet) sighted(seen []runtime.Observation) map[string]*reconcile.Observ
 		}
 	}
 	for _, o := range seen {
-		a := f.agents[o.Path]
-		if above, _, _ := cutLast(o.Path); a == nil && f.nodes[above] != nil && f.nodes[above].Template != nil {
+		a := f.Agents[o.Path]
+		if above, _, _ := cutLast(o.Path); a == nil && f.Nodes[above] != nil && f.Nodes[above].Template != nil {
 			continue
 		}
 		at := &reconcile.Observed{Path: o.Path, Phase: reconcile.Unknown}
 		if o.Life == runtime.Alive {
 			at.Phase, at.Ready, at.Settled = reconcile.Running, o.Ready, o.Ready
 			if a != nil && o.SpecHash != "" {
-				at.Hash = f.hashes[o.Path]
+				at.Hash = f.Hashes[o.Path]
 				if o.SpecHash != at.Hash.Sum {
 					at.Hash = otherThan(at.Hash, o.SpecHash)
 				}
@@ -118,15 +119,15 @@ func (f *fleet) sighted(seen []runtime.Observation) map[string]*reconcile.Observ
 }
 
 // previewed is what is wanted, for a plan of agents alone.
-func (f *fleet) previewed() []reconcile.Desired {
-	order := f.tree.StartOrder()
-	all := make([]reconcile.Desired, 0, len(f.order))
-	for _, path := range f.order {
-		d := reconcile.Desired{Path: path, Suspended: f.suspended(path)}
-		if f.agents[path] != nil {
-			d.Needs, d.Hash = order.Needs(path), f.hashes[path]
-			for d.After = f.after[path]; d.After != "" && f.suspended(d.After); {
-				d.After = f.after[d.After]
+func previewed(f *fleet.Fleet) []reconcile.Desired {
+	order := f.Tree.StartOrder()
+	all := make([]reconcile.Desired, 0, len(f.Order))
+	for _, path := range f.Order {
+		d := reconcile.Desired{Path: path, Suspended: f.Suspended(path)}
+		if f.Agents[path] != nil {
+			d.Needs, d.Hash = order.Needs(path), f.Hashes[path]
+			for d.After = f.After[path]; d.After != "" && f.Suspended(d.After); {
+				d.After = f.After[d.After]
 			}
 		} else {
 			d.Suspended = false

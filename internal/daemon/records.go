@@ -226,7 +226,7 @@ func (r *Records) statusOptions() status.Options {
 // recorded returns what the model of a project without a daemon reads.
 func (r *Records) recorded() status.Recorded {
 	rec := status.Recorded{
-		Started: r.started, Fate: r.fate, Forgets: r.fleet().forgets, Records: make(map[string]status.Record),
+		Started: r.started, Fate: r.fate, Forgets: r.fleet().Forgets, Records: make(map[string]status.Record),
 		Counted: make(map[string][]time.Time), Slots: make(map[string]runtime.Observation),
 	}
 	for path, n := range r.records {

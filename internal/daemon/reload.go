@@ -10,13 +10,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/filewatch"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // Loaded is what reading the files of a project has come to.
 type Loaded struct {
 	Tree   *spec.Tree // nil if there is an error
-	Config ConfigInfo
+	Config fleet.Config
 	Watch  filewatch.Set // in which a change may change all this, also if there is an error
 	Err    error
 }
@@ -44,7 +45,7 @@ func (c *Controller) reload(ctx context.Context, asked bool) (filewatch.Set, api
 	c.reloading.Lock()
 	defer c.reloading.Unlock()
 	l := c.opts.Load()
-	now := c.fleet().config
+	now := c.fleet().Config
 	answer := api.Reloaded{Revision: now.Revision}
 	if l.Err == nil && l.Config.Revision == now.Revision && now.Revision != "" {
 		c.forgive()

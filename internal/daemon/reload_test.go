@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -36,7 +37,7 @@ func (l *library) put(x Loaded) {
 
 // good is a valid file of a revision.
 func good(t *testing.T, revision string, words ...string) Loaded {
-	return Loaded{Tree: treeOf(t, words...), Config: ConfigInfo{Revision: revision}}
+	return Loaded{Tree: treeOf(t, words...), Config: fleet.Config{Revision: revision}}
 }
 
 func TestReload(t *testing.T) {
@@ -46,7 +47,7 @@ func TestReload(t *testing.T) {
 		p.opts.Load = files.read
 		defer p.close()
 		ctx := context.Background()
-		bad := Loaded{Config: ConfigInfo{Revision: "r2"}, Err: errors.New("coppice.toml:1:1: wrong\ncoppice.toml:2:1: wrong, too")}
+		bad := Loaded{Config: fleet.Config{Revision: "r2"}, Err: errors.New("coppice.toml:1:1: wrong\ncoppice.toml:2:1: wrong, too")}
 		for i, step := range []struct {
 			now           Loaded
 			answer        string // or the error
@@ -59,7 +60,7 @@ func TestReload(t *testing.T) {
 			{good(t, "r1", "a", "b"), "nothing has changed", "", "t/a 1, t/b 1", 2},
 			{bad, "wrong, too", "coppice.toml:1:1: wrong\ncoppice.toml:2:1: wrong, too", "t/a 1, t/b 1", 3},
 			{good(t, "r3", "a=x"), "revision r3, 1 removed, 1 restarted", "", "t/a 2", 4},
-			{Loaded{Tree: renamed(t, "u", "a"), Config: ConfigInfo{Revision: "r4"}}, "takes a restart of the daemon", "the name of the project", "t/a 2", 5},
+			{Loaded{Tree: renamed(t, "u", "a"), Config: fleet.Config{Revision: "r4"}}, "takes a restart of the daemon", "the name of the project", "t/a 2", 5},
 			{good(t, "r5", "a=x"), "revision r5, no agent differs", "", "t/a 2", 6},
 		} {
 			files.put(step.now)
@@ -158,7 +159,7 @@ func TestReloadCounts(t *testing.T) {
 				if c.before != nil {
 					c.before(p)
 				}
-				files.put(Loaded{Tree: c.to(t), Config: ConfigInfo{Revision: "r"}})
+				files.put(Loaded{Tree: c.to(t), Config: fleet.Config{Revision: "r"}})
 				if r, err := p.Reload(context.Background()); err != nil || r.String() != "revision r, "+c.want {
 					t.Errorf("got %v, %v, want %s", r, err, c.want)
 				}

@@ -211,7 +211,7 @@ func (c *Controller) recallRestarts(ctx context.Context, records map[string]*age
 	for _, s := range stored {
 		r := &restart{kept: make(chan struct{})}
 		close(r.kept)
-		if json.Unmarshal(s.Value, r) != nil || c.fleet().agents[r.Path] == nil || r.key() != s.Key {
+		if json.Unmarshal(s.Value, r) != nil || c.fleet().Agents[r.Path] == nil || r.key() != s.Key {
 			c.opts.Logger.Warn("the request of a restart cannot be read and is ignored", "key", s.Key)
 			continue
 		}

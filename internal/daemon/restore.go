@@ -40,7 +40,7 @@ func (c *Controller) restore(ctx context.Context) (*agent.SavedState, error) {
 	if err := c.recallHashes(ctx); err != nil {
 		return nil, err
 	}
-	saved.Forgets, saved.ForgetsSelf = c.fleet().forgets, c.fleet().forgetsOwn
+	saved.Forgets, saved.ForgetsSelf = c.fleet().Forgets, c.fleet().ForgetsOwn
 	c.agents.Restore(ctx, saved, found)
 	c.clearHolds(saved)
 	return saved, nil
@@ -62,13 +62,13 @@ func (c *Controller) logEmptied(slots int) {
 // counters of its limit are not kept: each start of the daemon gives the node its budget again.
 func (c *Controller) clearHolds(saved *agent.SavedState) {
 	f := c.fleet()
-	for _, path := range f.order {
+	for _, path := range f.Order {
 		r := saved.Records[path]
-		if r == nil || c.opts.Once || hasAidefile(f.agents[path]) || !saved.Forgets(path) {
+		if r == nil || c.opts.Once || hasAidefile(f.Agents[path]) || !saved.Forgets(path) {
 			continue
 		}
 		kind := event.AgentReleased
-		if f.nodes[path] != nil {
+		if f.Nodes[path] != nil {
 			kind = event.SupervisorReleased
 		}
 		switch s := r.Saved(); s.State {

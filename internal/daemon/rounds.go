@@ -11,6 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -58,7 +59,7 @@ const (
 
 func newRounds(c *Controller) *rounds {
 	return &rounds{
-		c: c, kicks: make(chan struct{}, 1), turns: make(chan struct{}, max(1, c.fleet().patrol.Starts)),
+		c: c, kicks: make(chan struct{}, 1), turns: make(chan struct{}, max(1, c.fleet().Patrol.Starts)),
 		busy: make(map[string]bool), starts: make(map[string]bool), delays: make(map[string]reconcile.Delay),
 		tries: make(map[string]try), calm: make(chan struct{}),
 		drifts: make(map[string]restartTime),
@@ -113,7 +114,7 @@ func (c *Controller) Patrol(ctx context.Context, dry bool) (api.Round, error) {
 	}
 	look, cancel := context.WithTimeout(ctx, lookPatience)
 	c.seek(look)
-	c.hashes.lookout.settled(look, c.fleet().files)
+	c.hashes.lookout.settled(look, c.fleet().Files)
 	cancel()
 	res := c.patrols.plan()
 	if !dry {
@@ -153,7 +154,7 @@ func (r *rounds) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		wait := r.c.fleet().patrol.Interval
+		wait := r.c.fleet().Patrol.Interval
 		if !next.IsZero() {
 			wait = min(wait, max(0, time.Until(next)))
 		}
@@ -236,7 +237,7 @@ func (r *rounds) round(ctx context.Context) time.Time {
 // something has happened or some time has passed: else there would be one round
 // after the other. Needs mu.
 func (r *rounds) patient(res *reconcile.Result, news bool) {
-	now, most := time.Now(), r.c.fleet().patrol.Interval
+	now, most := time.Now(), r.c.fleet().Patrol.Interval
 	planned := make(map[string]bool, len(res.Actions))
 	due := res.Actions[:0]
 	for _, a := range res.Actions {
@@ -401,9 +402,9 @@ func (c *Controller) held(d reconcile.Delay) {
 }
 
 // lookAround has the files looked at that agents of a fleet are made of.
-func (c *Controller) lookAround(f *fleet) {
-	if len(f.files) > 0 {
-		c.hashes.lookout.around(f.files)
+func (c *Controller) lookAround(f *fleet.Fleet) {
+	if len(f.Files) > 0 {
+		c.hashes.lookout.around(f.Files)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestStartsTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(begun); took < 13*time.Second || took > 14*time.Second {
-			t.Errorf("100 agents that take 1s each took %v, want 13s with %d at a time", took, p.fleet().patrol.Starts)
+			t.Errorf("100 agents that take 1s each took %v, want 13s with %d at a time", took, p.fleet().Patrol.Starts)
 		}
 	})
 }

@@ -32,10 +32,10 @@ func (c *Controller) Events(ctx context.Context, q event.Query) iter.Seq2[event.
 // agent returns the session of an agent, live or over.
 func (c *Controller) agent(path string) (runtime.Session, error) {
 	path = c.full(path)
-	if c.fleet().nodes[path] != nil {
+	if c.fleet().Nodes[path] != nil {
 		return nil, fmt.Errorf("%s is a supervisor, which has no output of its own: %w", path, api.ErrConflict)
 	}
-	if c.fleet().agents[path] == nil {
+	if c.fleet().Agents[path] == nil {
 		return nil, c.noNode(path)
 	}
 	if s := c.live(path); s != nil {

@@ -48,9 +48,9 @@ func (c *Controller) openFeatures(ctx context.Context) (err error) {
 type directory struct{ c *Controller }
 
 func (d directory) Project() string                { return d.c.rootPath() }
-func (d directory) HasAgent(path string) bool      { return d.c.fleet().agents[path] != nil }
-func (d directory) HasSupervisor(path string) bool { return d.c.fleet().nodes[path] != nil }
-func (d directory) Agents() []string               { return slices.Sorted(maps.Keys(d.c.fleet().agents)) }
+func (d directory) HasAgent(path string) bool      { return d.c.fleet().Agents[path] != nil }
+func (d directory) HasSupervisor(path string) bool { return d.c.fleet().Nodes[path] != nil }
+func (d directory) Agents() []string               { return slices.Sorted(maps.Keys(d.c.fleet().Agents)) }
 
 // services answers the API. Each part of it is served by the feature that owns it.
 type services struct {

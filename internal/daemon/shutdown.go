@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/reconcile"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -16,15 +17,15 @@ import (
 func newStopper(c *Controller) *agent.Stopper {
 	return agent.NewStopper(agent.StopOptions{
 		Log: c.log, Timeout: c.stopTimeout, Find: c.find, Ended: c.ended,
-		Order: func(path string) *spec.StartOrder { return c.fleetOf(path).tree.StartOrder() },
+		Order: func(path string) *spec.StartOrder { return c.fleetOf(path).Tree.StartOrder() },
 	})
 }
 
 // stopTimeout returns how long an agent may take to stop: agent.StopTimeout, and the time of its
 // on_resting hook. Zero: it is killed at once.
 func (c *Controller) stopTimeout(path string) time.Duration {
-	a := c.fleetOf(path).agents[path] // nil for an instance that its pool no longer wants
-	timeout := agent.StopTimeout(c.fleet().tree.Patrol, a)
+	a := c.fleetOf(path).Agents[path] // nil for an instance that its pool no longer wants
+	timeout := agent.StopTimeout(c.fleet().Tree.Patrol, a)
 	if timeout > 0 && a != nil && a.Hooks.Resting.Exists() {
 		timeout += a.Hooks.Resting.Timeout
 	}
@@ -32,9 +33,9 @@ func (c *Controller) stopTimeout(path string) time.Duration {
 }
 
 // fleetOf returns the fleet that a path belongs to: the one in force, or the last one that had it.
-func (c *Controller) fleetOf(path string) *fleet {
+func (c *Controller) fleetOf(path string) *fleet.Fleet {
 	f := c.fleet()
-	if f.has(path) {
+	if f.Has(path) {
 		return f
 	}
 	c.mu.Lock()
@@ -78,7 +79,7 @@ func (c *Controller) adoptBelow(ctx context.Context, path string) {
 			sup.EnsureChild(ctx, id) // unless it was started meanwhile
 		}
 	}
-	for _, at := range c.fleet().order { // parents first
+	for _, at := range c.fleet().Order { // parents first
 		if above[at] {
 			ensure(at)
 		}
@@ -104,29 +105,29 @@ func (c *Controller) stopBelow(ctx context.Context, path string, stop func(conte
 
 // partings says of what is not wanted any more what has to end before it: what
 // has depended on it, and is not wanted any more, either. What is gone is forgotten.
-func (c *Controller) partings(f *fleet, observed map[string]*reconcile.Observed) map[string][]string {
+func (c *Controller) partings(f *fleet.Fleet, observed map[string]*reconcile.Observed) map[string][]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.departed) == 0 {
 		return nil
 	}
 	top := func(path string) string { // what is withdrawn with all in it
-		for above, _, _ := cutLast(path); c.departed[above] != nil && !f.has(above); above, _, _ = cutLast(above) {
+		for above, _, _ := cutLast(path); c.departed[above] != nil && !f.Has(above); above, _, _ = cutLast(above) {
 			path = above
 		}
 		return path
 	}
 	for path := range c.departed {
-		if f.has(path) || observed[top(path)] == nil {
+		if f.Has(path) || observed[top(path)] == nil {
 			delete(c.departed, path)
 		}
 	}
 	before := make(map[string][]string)
 	for path, was := range c.departed {
-		needs := was.needs[path]
-		if above, _, _ := cutLast(path); was.nodes[above] != nil &&
-			was.nodes[above].Strategy == supervisor.RestForOne && was.after[path] != "" {
-			needs = append(slices.Clone(needs), was.after[path])
+		needs := was.Needs[path]
+		if above, _, _ := cutLast(path); was.Nodes[above] != nil &&
+			was.Nodes[above].Strategy == supervisor.RestForOne && was.After[path] != "" {
+			needs = append(slices.Clone(needs), was.After[path])
 		}
 		for _, need := range needs {
 			if at, first := top(need), top(path); c.departed[need] != nil && at != first {

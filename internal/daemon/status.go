@@ -39,13 +39,13 @@ func (c *Controller) statusOptions() status.Options {
 // declared returns the fleet in force as the model sees it.
 func (c *Controller) declared() status.Fleet {
 	f := c.fleet()
-	return status.Fleet{Root: f.tree.Root, RootPath: f.tree.Root.Name, Agents: f.agents, Nodes: f.nodes, After: f.after}
+	return status.Fleet{Root: f.Tree.Root, RootPath: f.Tree.Root.Name, Agents: f.Agents, Nodes: f.Nodes, After: f.After}
 }
 
 // nodeAt returns the whole path of a node of the fleet.
 func (c *Controller) nodeAt(path string) (string, error) {
 	path = c.full(path)
-	if !c.fleet().has(path) {
+	if !c.fleet().Has(path) {
 		return "", c.noNode(path)
 	}
 	return path, nil
@@ -68,7 +68,7 @@ func (c *Controller) attachCommand(path string) (argv []string, dir string) {
 
 // configStatus returns which file is in force.
 func (c *Controller) configStatus() status.Config {
-	config := c.fleet().config
+	config := c.fleet().Config
 	return status.Config{Path: config.Path, Revision: config.Revision, LoadedAt: config.LoadedAt,
 		LastError: c.refused()}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -77,7 +78,7 @@ func (c *Controller) seek(ctx context.Context) (news bool) {
 		if !ok {
 			continue // nothing outlives those that know it
 		}
-		all, err := place.Among(ctx, func(slot string) bool { return !f.slots[slot] })
+		all, err := place.Among(ctx, func(slot string) bool { return !f.Slots[slot] })
 		if err != nil {
 			c.opts.Logger.Debug("cannot look for what nobody knows", "runtime", kind, "error", err)
 			continue // nothing is known, and nothing is done
@@ -119,11 +120,11 @@ func (s *strangers) left(path string) {
 
 // add adds the strangers to what was observed, but for those that have become
 // known meanwhile.
-func (s *strangers) add(all map[string]*reconcile.Observed, f *fleet) {
+func (s *strangers) add(all map[string]*reconcile.Observed, f *fleet.Fleet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for path, in := range s.seen {
-		if all[path] != nil || f.has(path) {
+		if all[path] != nil || f.Has(path) {
 			continue
 		}
 		o := &reconcile.Observed{Path: path, Orphan: true}

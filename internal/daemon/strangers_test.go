@@ -40,7 +40,7 @@ func TestStrangersAreStopped(t *testing.T) {
 		if got := p.stage.cast(); got != "elsewhere/a 1, t/a 1, t/ghost 1, t/s/b 1, t/s/ghost2 1" {
 			t.Errorf("before the round there live %s", got)
 		}
-		time.Sleep(p.fleet().patrol.Interval + time.Second)
+		time.Sleep(p.fleet().Patrol.Interval + time.Second)
 		if got := p.stage.cast(); got != "t/a 1, t/s/b 1" {
 			t.Errorf("after a round there live %s", got)
 		}

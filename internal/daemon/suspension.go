@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -57,13 +58,13 @@ func (c *Controller) recallSuspension(ctx context.Context) error {
 
 // suspendedBy says who suspends a node of the fleet: "the project is suspended",
 // "the file suspends it"; "" if nobody does.
-func (c *Controller) suspendedBy(f *fleet, path string) string {
+func (c *Controller) suspendedBy(f *fleet.Fleet, path string) string {
 	switch {
 	case !c.project.begun().IsZero():
 		return "the project is suspended"
-	case f.tree.Root.Suspended:
+	case f.Tree.Root.Suspended:
 		return "the file suspends the project"
-	case f.suspended(path):
+	case f.Suspended(path):
 		return "the file suspends it"
 	}
 	return ""
@@ -76,7 +77,7 @@ func (c *Controller) projectSuspended() string {
 	case !since.IsZero():
 		return fmt.Sprintf("suspended by hand since %s; go on with: coppice resume",
 			since.Local().Format(time.DateTime))
-	case c.fleet().tree.Root.Suspended:
+	case c.fleet().Tree.Root.Suspended:
 		return "suspended by the file: [project] suspended = true"
 	}
 	return ""
@@ -141,7 +142,7 @@ func (c *Controller) resumeProject(ctx context.Context) error {
 	}, store.Op{Kind: store.Delete, Key: suspensionKey}); err != nil {
 		c.opts.Logger.Warn("that the project is resumed may not survive this controller", "error", err)
 	}
-	if c.fleet().tree.Root.Suspended {
+	if c.fleet().Tree.Root.Suspended {
 		return fmt.Errorf("%w: the file suspends the project, too; remove suspended = true from [project]",
 			api.ErrConflict)
 	}

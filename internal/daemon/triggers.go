@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -37,11 +38,11 @@ func hasAidefile(a *spec.Agent) bool { return a != nil && a.Aide != nil }
 // triggersFor returns the states in which the nodes of a fleet start: those of the past,
 // except that triggers decide about agents with an Aidefile.
 func (c *Controller) triggersFor(
-	f *fleet, p *agent.SavedState,
+	f *fleet.Fleet, p *agent.SavedState,
 ) func(string) (*supervisor.Saved, *supervisor.SavedSelf) {
 	return func(path string) (*supervisor.Saved, *supervisor.SavedSelf) {
 		s, self := p.Saved(path)
-		a := f.agents[path]
+		a := f.Agents[path]
 		if !hasAidefile(a) {
 			return s, self
 		}
@@ -72,11 +73,11 @@ func lastStatus(err error) string {
 func (a triggerAgents) FullPath(path string) string { return a.c.full(path) }
 
 // Has is part of trigger.Agents.
-func (a triggerAgents) Has(path string) bool { return a.c.fleet().agents[path] != nil }
+func (a triggerAgents) Has(path string) bool { return a.c.fleet().Agents[path] != nil }
 
 // Aidefile is part of trigger.Agents.
 func (a triggerAgents) Aidefile(path string) *aidefile.Agent {
-	if agent := a.c.fleet().agents[path]; agent != nil {
+	if agent := a.c.fleet().Agents[path]; agent != nil {
 		return agent.Aide
 	}
 	return nil
@@ -89,7 +90,7 @@ func (a triggerAgents) Locate(path string) (*supervisor.Supervisor, string, erro
 
 // ChildSpec is part of trigger.Agents.
 func (a triggerAgents) ChildSpec(path string) supervisor.ChildSpec {
-	s := a.c.fleet().specs[path]
+	s := a.c.fleet().Specs[path]
 	s.Saved = &supervisor.Saved{Incarnation: a.c.last(path)}
 	return s
 }
@@ -186,7 +187,7 @@ func (c *Controller) actionBelow(path string, i supervisor.ChildInfo, action api
 // forgottenBelow returns the agents with an Aidefile below a supervisor that it does not
 // list, as they are temporary and their last run has ended.
 func (c *Controller) forgottenBelow(sup string, listed []supervisor.ChildInfo) (all []supervisor.ChildInfo) {
-	n := c.fleet().nodes[sup]
+	n := c.fleet().Nodes[sup]
 	if n == nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -269,7 +270,7 @@ func TestReloadOfDependencies(t *testing.T) {
 				if s.on("t/s/b") != nil {
 					t.Fatalf("there live %s", s.cast())
 				}
-				if _, err := p.apply(context.Background(), tree(), ConfigInfo{}); err != nil {
+				if _, err := p.apply(context.Background(), tree(), fleet.Config{}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
@@ -277,7 +278,7 @@ func TestReloadOfDependencies(t *testing.T) {
 				if got := s.cast(); got != all {
 					t.Errorf("without the dependency there live %s, want %s", got, all)
 				}
-				if _, err := p.apply(context.Background(), needs(t, tree(), "b", "never"), ConfigInfo{}); err != nil {
+				if _, err := p.apply(context.Background(), needs(t, tree(), "b", "never"), fleet.Config{}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
@@ -288,7 +289,7 @@ func TestReloadOfDependencies(t *testing.T) {
 				more := treeOf(t, "never", "s:"+strategy+"(a b c d e)")
 				edited(t, more, "never", func(a *spec.Agent) { a.Suspended = true })
 				s.plays("t/s/d", slow)
-				if _, err := p.apply(context.Background(), more, ConfigInfo{}); err != nil {
+				if _, err := p.apply(context.Background(), more, fleet.Config{}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(500 * time.Millisecond)
@@ -375,7 +376,7 @@ func TestRemovedInOrder(t *testing.T) {
 		time.Sleep(time.Second)
 		ended := endings(s, "t/web", "t/s/api", "t/s/db", "t/s/stubborn", "t/q/x", "t/q/y")
 		begun := time.Now()
-		if _, err := p.apply(context.Background(), treeOf(t, "q:rest_for_one(keep)", "stays"), ConfigInfo{}); err != nil {
+		if _, err := p.apply(context.Background(), treeOf(t, "q:rest_for_one(keep)", "stays"), fleet.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.patrols.settled(context.Background()); err != nil {
@@ -418,7 +419,7 @@ func TestSuspendedInOrder(t *testing.T) {
 			} else {
 				node(t, next, "s").Suspended = true
 			}
-			if _, err := p.apply(context.Background(), next, ConfigInfo{}); err != nil {
+			if _, err := p.apply(context.Background(), next, fleet.Config{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.patrols.settled(context.Background()); err != nil {

@@ -13,7 +13,7 @@ import (
 func (c *Controller) Unfinished(ctx context.Context, path string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		path := c.full(path)
-		if c.fleet().agents[path] == nil {
+		if c.fleet().Agents[path] == nil {
 			yield("", c.noNode(path))
 			return
 		}

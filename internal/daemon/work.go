@@ -21,8 +21,8 @@ import (
 // openWork reads the tasks.
 func (c *Controller) openWork(ctx context.Context) (err error) {
 	c.work, err = work.OpenQueue(ctx, work.Options{
-		Store: c.opts.Store, Name: c.fleet().tree.Root.Name, Logger: c.opts.Logger,
-		MaxClaims: func() int { return c.fleet().patrol.MaxClaims },
+		Store: c.opts.Store, Name: c.fleet().Tree.Root.Name, Logger: c.opts.Logger,
+		MaxClaims: func() int { return c.fleet().Patrol.MaxClaims },
 		Also:      func(e work.Event) []store.Op { return []store.Op{c.log.Op(taskEvent(e))} },
 	})
 	return err
@@ -46,7 +46,7 @@ const purgeLook = 30 * time.Second
 func (c *Controller) purgeWork(ctx context.Context) {
 	var last time.Time
 	for {
-		p, wait := c.fleet().patrol, purgeLook
+		p, wait := c.fleet().Patrol, purgeLook
 		if p.Purges() {
 			if time.Since(last) >= p.GCInterval {
 				last = time.Now()
@@ -177,12 +177,12 @@ func writer(ctx context.Context, who api.Caller, name string) work.Who {
 // taskPools returns the pools whose tasks an agent does: the one it is an instance of, that
 // of its name, and that of its path in the project.
 func (c *Controller) taskPools(path string) []string {
-	a := c.fleet().agents[path]
+	a := c.fleet().Agents[path]
 	if a == nil {
 		return nil
 	}
 	var all []string
-	for _, name := range []string{a.Instance.Pool, a.Name, strings.TrimPrefix(path, c.fleet().tree.Root.Name+"/")} {
+	for _, name := range []string{a.Instance.Pool, a.Name, strings.TrimPrefix(path, c.fleet().Tree.Root.Name+"/")} {
 		if name != "" && !slices.Contains(all, name) {
 			all = append(all, name)
 		}
@@ -197,9 +197,9 @@ func (c *Controller) assignee(name string) (string, error) {
 	}
 	full := c.full(strings.Trim(name, "/"))
 	switch {
-	case c.fleet().agents[full] != nil:
+	case c.fleet().Agents[full] != nil:
 		return full, nil
-	case c.fleet().nodes[full] != nil:
+	case c.fleet().Nodes[full] != nil:
 		return "", fmt.Errorf("%w: %s is a supervisor, and a task is assigned to one agent, or "+
 			"with --pool to all of a pool", api.ErrInvalid, full)
 	}
@@ -222,7 +222,7 @@ func (c *Controller) AddTask(ctx context.Context, who api.Caller, t api.TaskAdd)
 
 // nudgeOf tells an agent of a task that was assigned to it.
 func (c *Controller) nudgeOf(t work.Task, by api.Caller) {
-	if c.fleet().agents[t.Assignee] != nil && t.Assignee != by.Path && t.Ready {
+	if c.fleet().Agents[t.Assignee] != nil && t.Assignee != by.Path && t.Ready {
 		c.background.run(func(ctx context.Context) {
 			c.health.Nudge(ctx, t.Assignee, fmt.Sprintf("coppice: there is a task for you, %s. Please run: "+
 				"coppice agent task show %[1]s", t.ID))

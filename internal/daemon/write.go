@@ -83,7 +83,7 @@ type rememberer interface {
 // ahead is how many starts of an agent the log may not have yet when it is
 // started once more.
 func (c *Controller) ahead(path string) int {
-	if c.fleet().agents[path] == nil { // a supervisor
+	if c.fleet().Agents[path] == nil { // a supervisor
 		return 1
 	}
 	if r, ok := c.agents.Home(path).(rememberer); ok {
@@ -132,7 +132,7 @@ func (c *Controller) records(e supervisor.Event) (*agent.Record, []store.Op) {
 func (c *Controller) recordOf(h supervisor.EventHeader) (*agent.Record, []store.Op) {
 	path, saved := h.Path(), h.After.Child
 	switch {
-	case !c.fleet().has(path) && (!h.After.Listed || saved.State == supervisor.Stopped): // withdrawn
+	case !c.fleet().Has(path) && (!h.After.Listed || saved.State == supervisor.Stopped): // withdrawn
 		r := c.lastOf(path, h.Incarnation)
 		return r, []store.Op{r.Op()}
 	case !h.After.Listed: // temporary; the next controller must know that it has ended

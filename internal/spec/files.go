@@ -23,6 +23,15 @@ func (a *Agent) Watched() []string {
 	return all
 }
 
+// WatchedFiles returns Watched as a set, with true for environment files.
+func (a *Agent) WatchedFiles() map[string]bool {
+	files := make(map[string]bool)
+	for _, file := range a.Watched() {
+		files[file] = slices.Contains(a.EnvFiles, file)
+	}
+	return files
+}
+
 // checkFiles checks the names of the files that an agent reads. Whether they are
 // there is no matter of its declaration: they may come and go.
 func (a *assembly) checkFiles(i int, key string, files []string) {
