@@ -2,7 +2,7 @@ package config
 
 import "github.com/coppice-dev/coppice/internal/config/toml"
 
-// filesKey is the key of the files that an agent is made of.
+// filesKey returns the key of the files that an agent is made of.
 func filesKey() toml.Key[agent] {
 	return toml.Key[agent]{
 

@@ -73,7 +73,7 @@ aidefile = "agents/uptime"
 	}
 }
 
-// placeholder is what stands for something in a command template.
+// placeholder matches a placeholder in a command template.
 var placeholder = regexp.MustCompile(`\{(task|prompt|persona|style|dir|memory|workspace|skills|tokens)\}`)
 
 // readTemplate reads a command with placeholders. The task of an agent may be
@@ -94,7 +94,7 @@ func readTemplate(r *toml.Reader, v *toml.Value, into *aidefile.Settings) {
 	}
 }
 
-// checkPlaceholders is a command, of which it complains if a placeholder would be run.
+// checkPlaceholders returns a command, and reports a placeholder that would be run.
 func checkPlaceholders(r *toml.Reader, v *toml.Value, argv []string, hint string) []string {
 	if i := scriptOf(argv); placeholder.MatchString(argv[i]) {
 		at := v
@@ -117,7 +117,7 @@ var (
 
 func isInterpreter(word string) bool { return interpreter.MatchString(filepath.Base(word)) }
 
-// scriptOf is the argument that an interpreter runs as a program, also where
+// scriptOf returns the argument that an interpreter runs as a program, also where
 // the command only comes to it, as env and timeout do; 0 if there is none.
 func scriptOf(argv []string) int {
 	begin := slices.IndexFunc(argv, isInterpreter)
@@ -136,9 +136,9 @@ func scriptOf(argv []string) int {
 	return 0
 }
 
-// notBeside are the keys of an agent that its Aidefile or its kind decide, with
+// replacedKeys returns the keys of an agent that its Aidefile or its kind decide, with
 // what to do about them.
-func notBeside() map[string]string {
+func replacedKeys() map[string]string {
 	policy, is := "it is said in the table [daemon] of the Aidefile", "remove it: an agent of an Aidefile has none"
 	return map[string]string{
 		"command": "what it calls is said in the table [aide] of this file",
@@ -158,7 +158,7 @@ func readAidefileKey(r *toml.Reader, v *toml.Value, into *agent) {
 	}
 	into.aidefile = v
 	into.Aide = &aidefile.Agent{Path: path, File: aidefile.Default()}
-	for name, hint := range notBeside() {
+	for name, hint := range replacedKeys() {
 		if field := v.Parent.Field(name); field != nil {
 			r.FailKey(field, hint, "%s and aidefile, expected one of the two", name)
 		}

@@ -145,7 +145,7 @@ var badInput = []struct{ name, text, want string }{
 		3:1: unknown key "comand" in [[agent]]; did you mean "command"?
 		5:1: unknown key "nmae" in [[agent]]; did you mean "name"?
 		9:1: unknown key "command" in [[order]]; did you mean "exec"?`},
-	{"a key that is missing beside another that is unknown", "[[agent]]\nname = \"a\"\nshutdwon = {}\n", `
+	{"a key that is missing next to another that is unknown", "[[agent]]\nname = \"a\"\nshutdwon = {}\n", `
 		1:3: [[agent]] without command, expected one (string or array of strings)
 		3:1: unknown key "shutdwon" in [[agent]]; did you mean "shutdown"?`},
 	{"YAML", "# agents\nagents:\n  - name: a\n", "2:7: not TOML: expected '=' after key; it looks like YAML, and the files of Coppice are TOML; `coppice init` writes an example"},
@@ -253,7 +253,7 @@ var badInput = []struct{ name, text, want string }{
 	{"nothing to type into", base + "nudge = { type = true }\n", "4:18: type without a terminal, expected one to type into; set terminal = true, or nudge it with signal or command"},
 	{"signals to nudge", base + "nudge = { signal = \"USR3\" }\n[[agent]]\nname = \"b\"\ncommand = \"sleep 1\"\nnudge = { signal = \"sigkill\" }\n", `
 		4:20: unknown signal "USR3", expected one of TERM, INT, HUP, QUIT, KILL, USR1, USR2, ABRT, ALRM, PIPE, WINCH; did you mean "USR1"?
-		8:20: signal is KILL, expected one that an agent can heed`},
+		8:20: signal is KILL, expected one that an agent can handle`},
 	{"command to nudge", base + "nudge = { comand = \"x\" }\n[[agent]]\nname = \"b\"\ncommand = \"sleep 1\"\nnudge = { command = [] }\n", `
 		4:11: unknown key "comand" in [agent.nudge]; did you mean "command"?
 		8:21: command is empty, expected a program and its arguments`},
@@ -269,7 +269,7 @@ var badInput = []struct{ name, text, want string }{
 	{"long argument", base + "env.A = \"" + strings.Repeat("x", 1<<17) + "\"\n", `4:9: the variable "A" has 131072 bytes, expected at most 131069; put it into a file`},
 	{"significant", base + "significant = true\n[[agent]]\nname = \"b\"\ncommand = \"x\"\nsignificant = true\nrestart = \"never\"\n", `
 		4:15: significant with restart = "always", expected a child that can end by itself; set restart = "on-failure" or "never"
-		8:15: significant in a supervisor that does not heed it, expected one with auto_shutdown; set auto_shutdown = "any_significant" there`},
+		8:15: significant in a supervisor without auto_shutdown, expected one with it; set auto_shutdown = "any_significant" there`},
 
 	// Names and the tree.
 	{"names", "[[agent]]\nname = \"a/b\"\ncommand = \"x\"\n[[agent]]\nname = \"..\"\ncommand = \"x\"\n[[agent]]\nname = \"-x\"\ncommand = \"x\"\n" +

@@ -8,7 +8,7 @@ import (
 
 const beliefTypes = "any, bool, int, float, string, list, map"
 
-// beliefTable is one belief that is written as a table.
+// beliefTable returns one belief that is written as a table.
 func beliefTable() toml.Table[spec.Belief] {
 	return toml.Table[spec.Belief]{
 		Header: "[agent.beliefs]",

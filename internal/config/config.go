@@ -20,7 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// FileName is what Find looks for.
+// FileName is the name of the file that Find looks for first.
 const FileName = "coppice.toml"
 
 // Template is a commented coppice.toml that runs as it is.
@@ -68,7 +68,7 @@ type format struct {
 	translate func(r *toml.Reader, document *toml.Value, dir string, g *fileset.Set) *gascity.Translation
 }
 
-// formats are the files that describe a project. Of those in one directory the first one counts.
+// formats returns the files that describe a project. Of those in one directory the first one counts.
 func formats() []format {
 	return []format{{name: FileName}, {name: gascity.FileName, translate: gascity.Translate}}
 }
@@ -88,7 +88,7 @@ func formatOf(path string) format {
 // fs.ErrNotExist if there is none.
 func FindAidefile(dir string) (string, error) { return fileset.Nearest(dir, aidefile.FileName) }
 
-// declarations are those of the file in the order of their tables, each with its table.
+// declarations returns those of the file in the order of their tables, each with its table.
 func (f *file) declarations(dir string) (decls []spec.Decl, places []*toml.Value) {
 	type placed struct {
 		spec.Decl

@@ -2,7 +2,7 @@ package config
 
 import "github.com/coppice-dev/coppice/internal/config/toml"
 
-// dependsOn is the key of what must be ready first.
+// dependsOn returns the key of what must be ready first.
 func dependsOn[T any](when string, field func(*T) *[]string) toml.Key[T] {
 	return toml.Key[T]{
 

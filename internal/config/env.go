@@ -15,7 +15,7 @@ func readEnv(r *toml.Reader, v *toml.Value, into *agent) {
 	}
 }
 
-// envFileKey is the key of the files of an agent's environment variables.
+// envFileKey returns the key of the files of an agent's environment variables.
 func envFileKey() toml.Key[agent] {
 	return toml.Key[agent]{
 

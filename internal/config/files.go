@@ -66,7 +66,7 @@ type fileCheck struct {
 	problems []spec.Problem
 }
 
-// aideHint says what to do where the command of an agent of an Aidefile cannot be run.
+// aideHint returns what to do where the command of an agent of an Aidefile cannot be run.
 func aideHint(program string) string {
 	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
 		return "command in [aide] is relative to the directory of each Aidefile; write a whole path for " +
@@ -137,7 +137,7 @@ func (c *fileCheck) runtime() {
 	}
 }
 
-// privileges says what a system cannot do.
+// privileges reports settings that a system does not support.
 func (c *fileCheck) privileges(system string) {
 	if c.agent.NoNewPrivileges && system != "linux" {
 		c.problem("remove it, or run this project on Linux",

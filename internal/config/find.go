@@ -67,7 +67,7 @@ func (l *Loaded) Find(key string) ([]toml.Origin, error) {
 	})
 }
 
-// rowOf is the row that documents a key: agent.NAME.shutdown.grace is in
+// rowOf returns the row that documents a key: agent.NAME.shutdown.grace is in
 // [agent.shutdown]. It is nil if there is none.
 func rowOf(segments []string) *toml.Row {
 	if len(segments) > 2 && (segments[0] == "agent" || segments[0] == "supervisor") {

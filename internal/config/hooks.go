@@ -10,7 +10,7 @@ import (
 
 const hookType = "string, array of strings, or table"
 
-// hookKey is the key of a hook: a command, or a table with one.
+// hookKey returns the key of a hook: a command, or a table with one.
 func hookKey(name, doc string, field func(*spec.Hooks) *spec.Hook, also ...string) toml.Key[agent] {
 	return toml.Key[agent]{Name: name, Type: hookType, Doc: doc, Also: also,
 		Read: func(r *toml.Reader, v *toml.Value, into *agent) {

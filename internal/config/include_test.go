@@ -189,7 +189,7 @@ func TestIncludeErrors(t *testing.T) {
 			a.toml:1:10: daemon is an integer, expected a table
 			a.toml:2:9: agent is an integer, expected an array of tables`},
 
-		{"patch of nobody", main(`[]`) + "[[patches.agent]]\nname = \"b\"\n[[patches.agent]]\nname = \"A\"\n[[patches.agent]]\n[[patches.agent]]\nname = 1\n[[patches.supervisor]]\nname = \"a\"\n", `
+		{"patch of an unknown agent", main(`[]`) + "[[patches.agent]]\nname = \"b\"\n[[patches.agent]]\nname = \"A\"\n[[patches.agent]]\n[[patches.agent]]\nname = 1\n[[patches.supervisor]]\nname = \"a\"\n", `
 			coppice.toml:6:8: no agent is called "b", expected one to change; did you mean "a"?
 			coppice.toml:8:8: no agent is called "A", expected one to change; did you mean "a"?
 			coppice.toml:9:11: [[patches.agent]] without name, expected one (string)
@@ -232,7 +232,7 @@ func TestIncludeErrors(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 			if len(l.Sources) == 0 || len(l.WatchDirs) == 0 || l.Revision == "" {
-				t.Errorf("nobody could wait for the files to be mended: %+v", l)
+				t.Errorf("the files cannot be watched: %+v", l)
 			}
 		})
 	}

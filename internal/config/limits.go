@@ -44,7 +44,7 @@ limits = { memory = "2GiB", open_files = 4096, processes = 200 }
 	}
 }
 
-// count is the read function of a key whose value is a number of things.
+// count returns the read function of a key whose value is a number of things.
 func count[T any](field func(*T) *uint64) func(*toml.Reader, *toml.Value, *T) {
 	return func(r *toml.Reader, v *toml.Value, into *T) {
 		if n, ok := r.Integer(v, 1, spec.MaxCount, fmt.Sprintf("an integer from 1 to %d", spec.MaxCount)); ok {

@@ -10,11 +10,11 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Loaded is a configuration with what it was made of.
+// Loaded is a configuration together with its files.
 type Loaded struct {
 	// Tree is nil if there is an error.
 	Tree *spec.Tree
-	// Notices are what is said in vain, in the order of the files.
+	// Notices are warnings, in the order of the files.
 	Notices []*toml.Notice
 	// Sources are the absolute paths of all files that were read, or were to
 	// be: the first one is the file itself. Those that are named but do not
@@ -33,11 +33,11 @@ type Loaded struct {
 	document *toml.Value // nil if something could not be read or parsed
 }
 
-// LoadAll is Load, and tells what the tree was made of. Its first result is
-// never nil: who waits for the files to be mended has to know which they are.
+// LoadAll works as Load, and returns the files as well. Its first result is never nil, so
+// that a caller can watch the files of a configuration that has errors.
 func LoadAll(path string) (*Loaded, error) { return loadAll(path, checkFiles) }
 
-// LoadUnchecked is LoadAll, but does not look whether the directories, commands
+// LoadUnchecked works as LoadAll, but does not check whether the directories, commands
 // and input files of the agents exist.
 func LoadUnchecked(path string) (*Loaded, error) { return loadAll(path, nil) }
 

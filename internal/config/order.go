@@ -34,7 +34,7 @@ type orderForm struct {
 	disabled  bool
 }
 
-// standing is [orders] while it is read.
+// standing collects [orders] and all orders.
 type standing struct {
 	skip        []*toml.Value
 	maxTimeout  time.Duration

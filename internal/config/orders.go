@@ -17,7 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// readOrders makes the orders of a file, and of those beside it.
+// readOrders makes the orders of a file and of the directory orders next to it.
 func readOrders(r *toml.Reader, f *file, dir string, g *fileset.Set, look bool) []*spec.Order {
 	s := &f.standing
 	switch {
@@ -136,7 +136,7 @@ func overrideOrders(r *toml.Reader, s *standing, known map[string]*toml.Value, n
 	}
 }
 
-// skippedOrders are the names of the orders that are to be skipped.
+// skippedOrders returns the names of the orders that are to be skipped.
 func skippedOrders(r *toml.Reader, s *standing, known map[string]*toml.Value, names []string) map[string]bool {
 	skipped := make(map[string]bool)
 	for _, e := range s.skip {

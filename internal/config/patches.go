@@ -2,14 +2,14 @@ package config
 
 import "github.com/coppice-dev/coppice/internal/config/toml"
 
-// ownPatches are the patches of a coppice.toml.
+// ownPatches returns the patches of a coppice.toml.
 func ownPatches() []toml.Patchable {
 	agents, supervisors := toml.Named(agentTable().Section()), toml.Named(supervisorTable().Section())
 	agents.Shorthand, supervisors.Shorthand = shorthand, shorthand
 	return []toml.Patchable{agents, supervisors}
 }
 
-// patchesSection is [[patches.agent]] for the reference page.
+// patchesSection returns [[patches.agent]] for the reference page.
 func patchesSection() toml.Section {
 	return toml.Section{
 		Header: "[[patches.agent]]",
@@ -38,7 +38,7 @@ command_append = ["--verbose"]
 	}
 }
 
-// shorthand is the key of the table for which a value that is none stands, as
+// shorthand returns the key of the table for which a value that is none stands, as
 // in backoff = "linear"; "" where there is no such thing. The path is that
 // below an agent.
 func shorthand(path ...string) string {

@@ -107,14 +107,14 @@ shutdown_timeout = "5s"
 				Also: []string{"retention"},
 				Read: toml.Duration(func(p *patrol) *time.Duration { return &p.TTL }),
 			},
-			seedSpelling("wisp_gc_interval", "gc_interval", func(p *patrol) *time.Duration { return &p.GCInterval }),
-			seedSpelling("wisp_ttl", "ttl", func(p *patrol) *time.Duration { return &p.TTL }),
+			alias("wisp_gc_interval", "gc_interval", func(p *patrol) *time.Duration { return &p.GCInterval }),
+			alias("wisp_ttl", "ttl", func(p *patrol) *time.Duration { return &p.TTL }),
 		},
 	}
 }
 
-// seedSpelling is a key of Gas City that has a plainer name here.
-func seedSpelling(name, plain string, field func(*patrol) *time.Duration) toml.Key[patrol] {
+// alias returns a key that is another spelling of the key called plain.
+func alias(name, plain string, field func(*patrol) *time.Duration) toml.Key[patrol] {
 	return toml.Key[patrol]{Name: name, Type: "duration", Doc: "another spelling of `" + plain + "`",
 		Read: func(r *toml.Reader, v *toml.Value, into *patrol) {
 			if v.Parent.Field(plain) != nil {
@@ -155,7 +155,7 @@ func (p *patrol) apply(agents []agent, supervisors []group, supervision setting.
 
 const suspendedDoc = "it is not started, and stopped if it runs, until this is `false` again"
 
-// suspendedKey is the key of what can be suspended.
+// suspendedKey returns the key of what can be suspended.
 func suspendedKey[T any](doc string, field func(*T) *bool) toml.Key[T] {
 	return toml.Key[T]{Name: "suspended", Type: "boolean", Default: "false", Doc: doc,
 		Also: []string{"disabled", "paused"}, Read: toml.Bool(field)}

@@ -189,7 +189,7 @@ func readNames(path string) (names []string, data []byte, err error) {
 // maxNames bounds the size of a file of names.
 const maxNames = spec.MaxInstances * (spec.MaxName + 64)
 
-// declared is the pool as the declarations have it.
+// declared returns the pool as the declarations have it.
 func (p *pool) declared() *spec.Pool {
 	if p == nil {
 		return nil

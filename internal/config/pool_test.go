@@ -90,7 +90,7 @@ func TestPoolKept(t *testing.T) {
 	}
 }
 
-// TestPoolDefaultMax: max is what one would expect beside the other keys.
+// TestPoolDefaultMax: the default of max depends on the other keys.
 func TestPoolDefaultMax(t *testing.T) {
 	for text, want := range map[string]int{
 		"": 1, "min = 4": 4, "min = 0": 1, `namepool = ["b", "c", "d"]`: 3, `min = 1, namepool = ["b", "c", "d"]`: 3,
@@ -110,7 +110,7 @@ func TestNamepoolFile(t *testing.T) {
 	long := strings.Repeat("x", maxNames+1)
 	for _, tt := range []struct{ name, content, want, wantErr string }{
 		{"names", "\ufeff# the crew\nada\r\n\n  bob \n#eve\nzoë", "ada bob zoë", ""},
-		{"empty", "# nobody\n", "", "namepool is empty, expected at least one name"},
+		{"empty", "# no names\n", "", "namepool is empty, expected at least one name"},
 		{"twice", "ada\nada\n", "", `the name "ada" is there twice, expected once; remove one of the two`},
 		{"bad name", "ada\na/b\n", "", `the name "a/b" contains "/", expected one segment of a path`},
 		{"not text", "ada\xff\n", "", `namepool "names" cannot be used: it is not UTF-8; write one name in each line of it, or a list of names here`},

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// programKey is the Sage program of a project.
+// programKey returns the Sage program of a project.
 func programKey() toml.Key[file] {
 	return toml.Key[file]{
 		Name: "program", Type: "string", Also: []string{"sage", "entry"},

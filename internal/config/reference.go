@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
-// sections are all tables, in the order of the reference page.
+// sections returns all tables, in the order of the reference page.
 func sections() []toml.Section {
 	return []toml.Section{
 		fileTable().Section(), projectTable().Section(), supervisionTable().Section(), daemonTable().Section(),

@@ -13,7 +13,7 @@ func WriteSchema(w io.Writer) error {
 	return b.Write(w, FileName)
 }
 
-// ownSchema is the schema of a value that only coppice.toml has.
+// ownSchema returns the schema of a value that only coppice.toml has.
 func ownSchema(b *toml.SchemaBuilder, path string, r toml.Row, patch bool) toml.Schema {
 	switch {
 	case r.Type == setting.MaxType:

@@ -104,12 +104,12 @@ func fileTable() toml.Table[file] {
 	}
 }
 
-// elsewhere is a key of the file that has been dealt with before its tables are read.
+// elsewhere returns a key of the file that has been dealt with before its tables are read.
 func elsewhere(name, typ, doc string, also ...string) toml.Key[file] {
 	return toml.Key[file]{Name: name, Type: typ, Doc: doc, Also: also, Read: func(*toml.Reader, *toml.Value, *file) {}}
 }
 
-// tables is the read function of an array of tables.
+// tables returns the read function of an array of tables.
 func tables(name string, read func(*toml.Reader, *toml.Value, *file)) func(*toml.Reader, *toml.Value, *file) {
 	return func(r *toml.Reader, v *toml.Value, f *file) {
 		if v.Kind == toml.KindTable {

@@ -25,7 +25,7 @@ func (a *assembly) checkAide(i int, g *Agent) {
 }
 
 // checkAideParent checks the supervisor of an agent of an Aidefile: its runs
-// come and go, which must restart nobody else.
+// come and go, which must restart no other agent.
 func (a *assembly) checkAideParent(i int, n *Node) {
 	if g := a.decls[i].Agent; g != nil && g.Aide != nil &&
 		(n.Strategy == supervisor.OneForAll || n.Strategy == supervisor.RestForOne) {

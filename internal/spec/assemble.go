@@ -68,7 +68,7 @@ func Assemble(root Node, decls []Decl) (*Tree, []Problem) {
 type assembly struct {
 	decls    []Decl
 	byName   map[string]int // index of the first declaration of a name
-	parent   []int          // by index; Root where nobody names it
+	parent   []int          // by index; Root if no supervisor names it
 	root     supervisor.Strategy
 	mention  []Problem // where the parent names it; for problems of nesting
 	problems []Problem

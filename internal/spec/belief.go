@@ -19,15 +19,14 @@ type Belief struct {
 	Name string
 	// Type is what is taken; anything if zero.
 	Type value.Type
-	// Initial is what it is before anybody has said anything; the zero of the
-	// type if empty.
+	// Initial is the value before any is set; the zero of the type if empty.
 	Initial value.Value
 	// Persistent beliefs outlive the incarnation, the daemon and the machine;
 	// others are Initial again in each incarnation.
 	Persistent bool
 }
 
-// Start is the value that an agent begins with where nothing is kept.
+// Start returns the value that an agent begins with where nothing is kept.
 func (b Belief) Start() value.Value {
 	if b.Initial == "" {
 		return b.Type.Zero()
@@ -35,7 +34,7 @@ func (b Belief) Start() value.Value {
 	return b.Initial
 }
 
-// CheckBeliefName says what is wrong with the name of a belief, or "". A name
+// CheckBeliefName returns what is wrong with the name of a belief, or "". A name
 // is 1 to 128 letters, digits, "_", "-" and "." of ASCII, with a letter or "_" in front.
 func CheckBeliefName(name string) string {
 	switch {

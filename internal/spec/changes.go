@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Changes is how a tree differs from an earlier one, by path.
+// Changes are the differences of a tree from an earlier one, by path.
 type Changes struct {
 	// Removed and Added are supervisors and agents, in the order of their tree;
 	// not what is below one that is itself removed or added. What has moved, or

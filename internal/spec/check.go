@@ -27,7 +27,7 @@ const (
 	MaxVariable = 128<<10 - 1
 )
 
-// CheckName says what is wrong with the name of a node, or "". A name is a
+// CheckName returns what is wrong with the name of a node, or "". A name is a
 // segment of paths, file names and messages: 1 to 64 bytes of printable
 // UTF-8 without "/", not "." or "..", without "-" in front or a space at
 // either end.
@@ -183,7 +183,7 @@ func (a *assembly) checkSignificant(i int, r supervisor.Restart, parent supervis
 			`significant with restart = "always", expected a child that can end by itself`)
 	case parent != supervisor.AnySignificant && parent != supervisor.AllSignificant:
 		a.problem(i, []string{"significant"}, `set auto_shutdown = "any_significant" there`,
-			"significant in a supervisor that does not heed it, expected one with auto_shutdown")
+			"significant in a supervisor without auto_shutdown, expected one with it")
 	}
 }
 
@@ -304,7 +304,7 @@ func (a *assembly) checkLiveness(i int, g *Agent) {
 			n.Signal = name
 		}
 		if name == "KILL" {
-			a.problem(i, []string{"nudge", "signal"}, "", "signal is KILL, expected one that an agent can heed")
+			a.problem(i, []string{"nudge", "signal"}, "", "signal is KILL, expected one that an agent can handle")
 		}
 	}
 	if len(n.Command) > 0 {

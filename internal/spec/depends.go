@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	maxCycles = 20 // that are told apart; nobody mends more at a time
+	maxCycles = 20 // that are reported
 	maxSteps  = 32 // of a cycle that are named
 )
 
@@ -84,7 +84,7 @@ func (a *assembly) contains(outer, inner int) bool {
 	return false
 }
 
-// elements are the declarations with the order in which supervisors start them,
+// elements returns the declarations with the order in which supervisors start them,
 // but without what they depend on.
 func (a *assembly) elements(root *Node) []element {
 	elements := make([]element, len(a.decls))
@@ -147,7 +147,7 @@ const (
 	isIn                 // a child begins after its supervisor
 )
 
-// step tells what the step from v to w leads to, and by which bond.
+// step returns what the step from v to w leads to, and by which bond.
 func step(elements []element, v, w int) (to int, by bond) {
 	i, j := v/2, w/2
 	switch {
@@ -178,7 +178,7 @@ func (a *assembly) turned(elements []element, cycle []int) (later, before string
 	return later, before
 }
 
-// tellCycle is a cycle in words.
+// tellCycle returns a description of a cycle.
 func (a *assembly) tellCycle(elements []element, cycle []int) string {
 	var b strings.Builder
 	b.WriteString(Quote(a.name(cycle[0] / 2)))
@@ -209,7 +209,7 @@ func (a *assembly) tellCycle(elements []element, cycle []int) string {
 	return b.String()
 }
 
-// strategyOver is the strategy of the supervisor that a declaration is in.
+// strategyOver returns the strategy of the supervisor that a declaration is in.
 func (a *assembly) strategyOver(i int) supervisor.Strategy {
 	if p := a.parent[i]; p != Root {
 		return a.decls[p].Node.Strategy

@@ -9,7 +9,7 @@ import (
 // MaxFiles is how many Files an agent may have, and how many EnvFiles.
 const MaxFiles = 100
 
-// Watched are the files in which a change makes the agent another one: Files and EnvFiles.
+// Watched returns the files in which a change makes the agent another one: Files and EnvFiles.
 func (a *Agent) Watched() []string {
 	if len(a.EnvFiles) == 0 {
 		return a.Files

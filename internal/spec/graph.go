@@ -23,7 +23,7 @@ func ready(element int) int { return 2*element + 1 }
 func newGraph(elements []element) graph {
 	g := make(graph, 2*len(elements))
 	wait := func(v, w int) { g[v] = append(g[v], w) }
-	full := make([]bool, len(elements)) // there are agents in it; what is empty is always ready, and holds nobody up
+	full := make([]bool, len(elements)) // there are agents in it; what is empty is always ready, and delays nothing
 	for i, e := range elements {
 		for j := i; (e.agent || e.pool) && j != Root && !full[j]; j = elements[j].parent {
 			full[j] = true
@@ -51,7 +51,7 @@ func newGraph(elements []element) graph {
 	return g
 }
 
-// sequence is an order of all vertices, each after those that it waits for.
+// sequence returns an order of all vertices, each after those that it waits for.
 // What is in a cycle is missing.
 func (g graph) sequence() []int {
 	awaited := make([][]int, len(g)) // by what waits for it
@@ -76,7 +76,7 @@ func (g graph) sequence() []int {
 	return sequence
 }
 
-// cycle is a way along what waits for what that ends where it began, without
+// cycle returns a way along what waits for what that ends where it began, without
 // the last step, and as short as can be from there; nil if there is none.
 func (g graph) cycle() []int {
 	sorted := make([]bool, len(g))

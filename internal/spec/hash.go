@@ -31,12 +31,12 @@ type FieldHash struct {
 // Unread stands for the hash of a file that has not been read yet.
 const Unread = ""
 
-// DeclaredHash is the hash of an agent whose files have not been read.
+// DeclaredHash returns the hash of an agent whose files have not been read.
 func (a *Agent) DeclaredHash() Hash {
 	return a.Hash(func(string) string { return Unread })
 }
 
-// Hash is the hash of the agent as it is declared. content returns the hash of the
+// Hash returns the hash of the agent as it is declared. content returns the hash of the
 // content of one of its Watched files, or Unread.
 func (a *Agent) Hash(content func(path string) string) Hash {
 	var h Hash
@@ -110,7 +110,7 @@ func OnlyFiles(fields []string) bool {
 	return !slices.ContainsFunc(fields, func(field string) bool { return !strings.HasPrefix(field, filesField) })
 }
 
-// digest is the SHA-256 of a list, in hex. Lengths go in front, so that no two
+// digest returns the SHA-256 of a list, in hex. Lengths go in front, so that no two
 // lists run together to the same bytes.
 func digest(list []string) string {
 	var b []byte

@@ -2,8 +2,8 @@ package spec
 
 import "time"
 
-// Hooks are commands that run beside an agent at the turns of its life, in the
-// order of the Sage seed: waking, then start, then the agent itself goes on;
+// Hooks are commands that run at points of an agent's lifecycle, in the
+// order of Sage: waking, then start, then the agent itself runs;
 // error after an end that is a failure; resting before it is stopped.
 type Hooks struct {
 	// Waking runs before each incarnation, when its beliefs are there. The
@@ -36,7 +36,7 @@ const DefaultHookTimeout = 30 * time.Second
 // Exists reports whether there is something to run.
 func (h Hook) Exists() bool { return len(h.Command) > 0 }
 
-// Named are the hooks of an agent with their names in files, in the order of
+// Named returns the hooks of an agent with their names in files, in the order of
 // their fields. That of a pool is not among them.
 func (h *Hooks) Named() []NamedHook {
 	return []NamedHook{{"on_waking", &h.Waking}, {"on_start", &h.Start}, {"on_resting", &h.Resting},

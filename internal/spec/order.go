@@ -73,7 +73,7 @@ func (k GateKind) String() string {
 	return fmt.Sprintf("invalid(%d)", k)
 }
 
-// ParseGateKind is the inverse of String.
+// ParseGateKind returns the inverse of String.
 func ParseGateKind(text string) (GateKind, error) {
 	for k := Manual; k <= Event; k++ {
 		if k.String() == text {
@@ -136,7 +136,7 @@ func (o Overlap) String() string {
 	return fmt.Sprintf("invalid(%d)", o)
 }
 
-// ParseOverlap is the inverse of String.
+// ParseOverlap returns the inverse of String.
 func ParseOverlap(text string) (Overlap, error) {
 	for o := OverlapSkip; o <= OverlapAllow; o++ {
 		if o.String() == text {

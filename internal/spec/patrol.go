@@ -6,11 +6,10 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Patrol is how the fleet of a project is kept as its file says. Its keys and
-// defaults are those of the Gas City seed, "Configuration". Tree.Patrol has them
-// all: DefaultPatrol, and instead of that what was written.
+// Patrol has the settings of reconciliation. Tree.Patrol has all of them: those that were
+// set, and the defaults of DefaultPatrol.
 type Patrol struct {
-	// Interval is the time between two rounds; at least MinPatrolInterval.
+	// Interval is the time between two passes; at least MinPatrolInterval.
 	Interval time.Duration
 	// Limit is the default limit of agents. The agents of a Tree have it
 	// already; see Agent.DefaultLimit.

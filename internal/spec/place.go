@@ -7,11 +7,11 @@ import "fmt"
 type Runtime uint8
 
 const (
-	Proc Runtime = iota // a process with a shim beside it
+	Proc Runtime = iota // a process with a shim
 	Tmux                // a session of the project's own tmux server
 )
 
-// InProcess is inside of whoever keeps the tree: a Go function, above all an
+// InProcess is the process that runs the tree: a Go function, above all an
 // agent of a Sage program. It does not outlive that. No file can ask for it, so
 // it is not one of the kinds above.
 const InProcess Runtime = 0x80

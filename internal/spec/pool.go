@@ -13,7 +13,7 @@ import (
 
 // Pool makes a pool of an agent: instead of the agent there is a supervisor of
 // its name, whose children are instances of it, as many as a check asks for. The
-// semantics are those of the Gas City seed, where the text does not say otherwise.
+// semantics are those of Gas City, unless the text says otherwise.
 type Pool struct {
 	// Min and Max bound the number of instances. Max may be UnlimitedPool; with
 	// a Max of 0 there is none.
@@ -29,7 +29,7 @@ type Pool struct {
 	// OnBoot runs once each time that a controller begins, before the first
 	// instance is started. Nothing depends on its success.
 	OnBoot Hook
-	// OnDeath runs when an instance has ended that nobody has asked to, before
+	// OnDeath runs when an instance has ended without being asked to, before
 	// anything takes its place. Nothing depends on its success.
 	OnDeath Hook
 	// Names are those of the instances, in the order in which they are started;
@@ -46,7 +46,7 @@ const (
 	MaxDrainTimeout     = 7 * 24 * time.Hour
 )
 
-// Ceiling is the greatest number of instances that there can be.
+// Ceiling returns the greatest number of instances that there can be.
 func (p *Pool) Ceiling() int {
 	n := p.Max
 	if n < 0 {
@@ -58,10 +58,10 @@ func (p *Pool) Ceiling() int {
 	return n
 }
 
-// Clamp is the number of instances nearest to n that there may be.
+// Clamp returns the number of instances nearest to n that there may be.
 func (p *Pool) Clamp(n int) int { return min(max(n, p.Min), p.Ceiling()) }
 
-// Instances are the names of the first n instances of a pool, at most of Ceiling.
+// Instances returns the names of the first n instances of a pool, at most of Ceiling.
 func (g *Agent) Instances(n int) []string {
 	n = max(0, min(n, g.Pool.Ceiling()))
 	if g.Pool.Names != nil {
@@ -74,7 +74,7 @@ func (g *Agent) Instances(n int) []string {
 	return names
 }
 
-// Number is that of an instance, counted from 1. It is 0 for a name that no
+// Number returns that of an instance, counted from 1. It is 0 for a name that no
 // instance of this pool has, but one of an earlier version of the file may.
 func (g *Agent) Number(instance string) int {
 	if g.Pool.Names != nil {
@@ -104,7 +104,7 @@ func (g *Agent) instance(name string) *Agent {
 	return &made
 }
 
-// pool is the supervisor that an agent which is a pool becomes.
+// pool returns the supervisor that an agent which is a pool becomes.
 func (g *Agent) pool() *Node {
 	return &Node{
 		Name: g.Name, Template: g, DependsOn: g.DependsOn, Suspended: g.Suspended,
@@ -113,7 +113,7 @@ func (g *Agent) pool() *Node {
 	}
 }
 
-// Pools are the pools of the tree by path.
+// Pools returns the pools of the tree by path.
 func (t *Tree) Pools() map[string]*Node {
 	pools := make(map[string]*Node)
 	for path, c := range t.All() {
@@ -133,7 +133,7 @@ func (t *Tree) Layout(instances map[string][]string) *Tree {
 	return &laid
 }
 
-// Minimal is Layout with the instances that there are at least.
+// Minimal returns Layout with the instances that there are at least.
 func (t *Tree) Minimal() *Tree {
 	instances := make(map[string][]string)
 	for path, n := range t.Pools() {
@@ -142,7 +142,7 @@ func (t *Tree) Minimal() *Tree {
 	return t.Layout(instances)
 }
 
-// Populated is Layout with those instances that the paths are of.
+// Populated returns Layout with those instances that the paths are of.
 func (t *Tree) Populated(paths iter.Seq[string]) *Tree {
 	pools, instances := t.Pools(), make(map[string][]string)
 	for path := range paths {
@@ -177,7 +177,7 @@ func (n *Node) layout(path string, instances map[string][]string) *Node {
 	return &laid
 }
 
-// Sorted are the names of instances without duplicates, by number; those
+// Sorted returns the names of instances without duplicates, by number; those
 // without one are last, by name.
 func (g *Agent) Sorted(names []string) []string {
 	number := make(map[string]int, len(names))

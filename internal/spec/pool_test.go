@@ -35,15 +35,15 @@ func paths(tree *Tree) string {
 
 func TestLayout(t *testing.T) {
 	tree := poolTree(t, Pool{Max: 20, OnDeath: Hook{Command: []string{"bury"}}})
-	const nobody = "crew crew/worker crew/other rest rest/last"
-	if got := paths(tree); got != nobody {
+	const noInstances = "crew crew/worker crew/other rest rest/last"
+	if got := paths(tree); got != noInstances {
 		t.Fatalf("without instances there is %s", got)
 	}
 	laid := tree.Layout(map[string][]string{"x/crew/worker": {"worker-10", "worker-2", "gone", "worker-1", "worker-2", "b"}, "x/nothing": {"a"}})
 	if got, want := paths(laid), "crew crew/worker crew/worker/worker-1 crew/worker/worker-2 crew/worker/worker-10 crew/worker/b crew/worker/gone crew/other rest rest/last"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := paths(tree); got != nobody {
+	if got := paths(tree); got != noInstances {
 		t.Errorf("the tree itself has become %s", got)
 	}
 	if laid.Root.Children[1].Node != tree.Root.Children[1].Node {
@@ -69,7 +69,7 @@ func TestLayout(t *testing.T) {
 			t.Error("an instance has another hash than its template")
 		}
 	}
-	if again := laid.Layout(nil); paths(again) != nobody {
+	if again := laid.Layout(nil); paths(again) != noInstances {
 		t.Errorf("laid out again with nothing: %s", paths(again))
 	}
 }

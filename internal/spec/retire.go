@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Retain returns the tree with pools that are not in it any more, so that those
-// who work in them can finish: by path, what their instances are made of. A pool
+// Retain returns the tree with pools that are no longer in it, so that their instances can
+// finish: by path, what the instances are made of. A pool
 // hides what the tree has in its place, and is in a supervisor of the same kind
 // as the default one if that is gone, too. It depends on what is still there of
 // what it depended on. What does not change is shared with t.
@@ -30,7 +30,7 @@ func (t *Tree) Retain(pools map[string]*Agent) *Tree {
 	return &kept
 }
 
-// retired is a pool that the file does not have any more.
+// retired returns a pool that is no longer in the file.
 func retired(g *Agent, names map[string]bool) *Node {
 	made := *g
 	made.DependsOn = slices.DeleteFunc(slices.Clone(g.DependsOn), func(name string) bool {
@@ -41,7 +41,7 @@ func retired(g *Agent, names map[string]bool) *Node {
 	return n
 }
 
-// retain is a copy of the node with a pool somewhere below it.
+// retain returns a copy of the node with a pool somewhere below it.
 func (n *Node) retain(way []string, pool *Node) *Node {
 	kept := *n
 	kept.Children = slices.Clone(n.Children)

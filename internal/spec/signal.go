@@ -37,7 +37,7 @@ func ParseSignal(text string) (name string, number syscall.Signal, ok bool) {
 	return "", 0, false
 }
 
-// SignalNames are the names that ParseSignal knows.
+// SignalNames returns the names that ParseSignal knows.
 func SignalNames() []string {
 	names := make([]string, len(stopSignals))
 	for i, s := range stopSignals {

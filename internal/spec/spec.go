@@ -1,7 +1,6 @@
-// Package spec says what should run: the desired tree as plain values, which
-// every way of writing it down (coppice.toml, Sage programs, other formats)
-// produces and everything that runs it reads. It knows no file format and does
-// no I/O.
+// Package spec defines the desired tree of a project as plain values. All formats
+// (coppice.toml, Sage programs and others) produce it, and the daemon runs it. The
+// package knows no file format and does no I/O.
 package spec
 
 import (
@@ -17,15 +16,15 @@ import (
 // that it made is known to be valid.
 type Tree struct {
 	Root *Node
-	// Recall is what the next daemon knows of what limits count and decide.
+	// Recall selects what the next daemon keeps of the limits.
 	Recall Recall
 	// Persistence is where the state is kept.
 	Persistence Persistence
 	// Retention says how much of the event log is kept.
 	Retention Retention
-	// Logs says how much output is kept of agents that do not say so themselves.
+	// Logs is the default of Agent.Logs.
 	Logs Logs
-	// Patrol is how the fleet is kept as it should be.
+	// Patrol has the settings of reconciliation.
 	Patrol Patrol
 	// Orders are what is run when its gates open.
 	Orders []*Order
@@ -56,15 +55,15 @@ type Node struct {
 	InOrder bool
 	// Children are in start order.
 	Children []Child
-	// Program is the path of a Sage program that hangs under the root, behind its
-	// children: a file, or the directory of a project. Whoever knows the language
-	// makes children of it, and agents that it names are then where it says.
+	// Program is the path of a Sage program that runs below the root, after its
+	// children: a file, or the directory of a project. The loader of the language
+	// makes children of it; agents that it names are then where it says.
 	Program string
 	// Template is what the children of a pool are instances of: the agent as it
 	// was declared, with its Pool. It is nil for a supervisor that is no pool.
 	Template *Agent
-	// Retired: it is a pool that the file does not have any more, or a supervisor
-	// that is there for such a pool alone. See Retain.
+	// Retired: it is a pool that is no longer in the file, or a supervisor that
+	// exists for such a pool alone. See Retain.
 	Retired bool
 }
 
@@ -72,8 +71,8 @@ type Node struct {
 // one first, and not all at once.
 func (n *Node) StopsInOrder() bool { return n.InOrder || n.Strategy == supervisor.RestForOne }
 
-// Agent is a leaf: an OS process, or a function of this one, that is started,
-// watched and stopped.
+// Agent is a leaf: an OS process, or a function of this process, that is started, watched
+// and stopped.
 type Agent struct {
 	// Name is unique in the whole tree, see CheckName.
 	Name string
@@ -82,9 +81,9 @@ type Agent struct {
 	Command []string
 	// Dir is the absolute path of the working directory.
 	Dir string
-	// Run is what it does instead of a command if its runtime is InProcess; it
-	// returns soon after its context has ended. Revision names what Run does: it
-	// is another one when that is.
+	// Run is called instead of a command if its runtime is InProcess; it returns
+	// soon after its context has ended. Revision identifies what Run does, and
+	// changes with it.
 	Run      func(context.Context) error `json:"-"`
 	Revision string
 	// Env is what is added to the short list that every agent gets.
@@ -92,8 +91,8 @@ type Agent struct {
 	// EnvFiles are the absolute paths of files with more of it, which are read at
 	// each start; later ones win, and Env wins over all.
 	EnvFiles []string
-	// Files are the absolute paths of files that it reads when it starts: when
-	// what is in them changes, it is no longer as it is declared.
+	// Files are the absolute paths of files that it reads when it starts: a change of
+	// their content restarts it.
 	Files []string
 	// Stdin is the absolute path of a file; the null device, or the terminal
 	// where there is one, if empty.
@@ -132,7 +131,7 @@ type Agent struct {
 	// Beliefs are those that it may have; any names and values if none is
 	// declared, which then persist. They are read when an incarnation begins.
 	Beliefs []Belief
-	// Notify gives it a place to speak of itself, as systemd services do
+	// Notify gives it a socket to report its status to, as systemd services do
 	// (sd_notify). Assemble sets it where Ready.Notify or Watchdog asks for it.
 	Notify bool
 	// Watchdog is how long it may be silent on that before it has failed; 0: for ever.
@@ -141,9 +140,9 @@ type Agent struct {
 	// ProgressTimeout how long it may claim the same progress. Zero: for ever.
 	HeartbeatTimeout time.Duration
 	ProgressTimeout  time.Duration
-	// ProcessNames are the programs that the agent consists of: if none of them
-	// runs any more in its process or in what belongs to it, it has ended,
-	// although its process lives. None: it lives as long as its process.
+	// ProcessNames are the programs that the agent consists of: if none of them is
+	// running in its process or in what belongs to it, it has ended, although its
+	// process lives. None: it lives as long as its process.
 	ProcessNames []string
 	// IdleTimeout is how long it may neither read nor write anything, on its
 	// terminal or its pipes, once it is ready. Zero: for ever.
@@ -159,30 +158,29 @@ type Agent struct {
 	Instance Instance
 }
 
-// Nudge is how an agent is reminded: that nothing is heard of it, or that there
-// is something for it. At most one field is set; with none, it is not.
+// Nudge is the way to remind an agent that it sends no heartbeat or that there is work for
+// it. At most one field is set; with none, the agent is not reminded.
 type Nudge struct {
 	Type    bool     // a fixed line and Enter are typed into its terminal
 	Signal  string   // as in Shutdown
-	Command []string // argument vector, run beside the agent
+	Command []string // argument vector, run in addition to the agent
 }
 
 // Exists reports whether there is a way.
 func (n Nudge) Exists() bool { return n.Type || n.Signal != "" || len(n.Command) > 0 }
 
-// Shutdown is how an agent is asked to stop.
+// Shutdown is the way to ask an agent to stop.
 type Shutdown struct {
 	// Signal is sent to the whole process group: a name that ParseSignal
-	// returns; DefaultSignal if empty. KILL asks nobody and ends it at once.
+	// returns; DefaultSignal if empty. KILL ends it at once.
 	Signal string
 	// Grace is the time between Signal and SIGKILL; supervisor.DefaultShutdown if zero.
 	Grace time.Duration
 }
 
-// Ready is how an agent shows that it has started; what depends on it waits for
-// that, and so do siblings that come later in a supervisor of the file. At most one of the conditions is set;
-// with none, an agent is
-// ready when its process exists.
+// Ready is the condition under which an agent has started. What depends on it waits for
+// that, and so do siblings that come later in a supervisor of the file. At most one of the
+// conditions is set; with none, an agent is ready when its process exists.
 type Ready struct {
 	Log    string   // a regular expression (RE2) that a line of the output matches
 	TCP    string   // host:port that accepts a connection
@@ -214,7 +212,7 @@ type Child struct {
 	Agent *Agent
 }
 
-// Declared is the agent, of a pool what its instances are made of; nil for
+// Declared returns the agent, of a pool what its instances are made of; nil for
 // another supervisor.
 func (c Child) Declared() *Agent {
 	if c.Node != nil {
@@ -223,7 +221,7 @@ func (c Child) Declared() *Agent {
 	return c.Agent
 }
 
-// Name is that of the node or agent.
+// Name returns that of the node or agent.
 func (c Child) Name() string {
 	if c.Node != nil {
 		return c.Node.Name
@@ -231,7 +229,7 @@ func (c Child) Name() string {
 	return c.Agent.Name
 }
 
-// DependsOn is that of the node or agent, or of the agent of a pool.
+// DependsOn returns that of the node or agent, or of the agent of a pool.
 func (c Child) DependsOn() []string {
 	switch {
 	case c.Node == nil:

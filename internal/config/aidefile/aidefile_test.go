@@ -75,7 +75,7 @@ read = ["~/x", "../y"]
 	}
 }
 
-func TestAidefileOfTheSeed(t *testing.T) {
+func TestUptimeMonitor(t *testing.T) {
 	f, err := Parse("Aidefile", []byte(configtest.UptimeMonitor))
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ func WriteSchema(w io.Writer) error {
 	return b.Write(w, aidefile.FileName)
 }
 
-// ownSchema is the schema of a value that only Aidefiles have.
+// ownSchema returns the schema of a value that only Aidefiles have.
 func ownSchema(_ *toml.SchemaBuilder, _ string, r toml.Row, _ bool) toml.Schema {
 	switch r.Type {
 	case secondsType:

@@ -76,6 +76,7 @@ func CheckRows(t *testing.T, s toml.Section) {
 	}
 }
 
+// Write writes a file, creates its directory, and returns its path.
 func Write(t *testing.T, path, text string, mode fs.FileMode) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -87,7 +88,7 @@ func Write(t *testing.T, path, text string, mode fs.FileMode) string {
 	return path
 }
 
-// Quoted is a TOML basic string with every second kind of character escaped.
+// Quoted returns a TOML basic string with every second kind of character escaped.
 func Quoted(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -105,6 +106,7 @@ var (
 	SomeText = rapid.StringMatching(`[ -~\t\nä♥😀]{1,12}`)
 )
 
+// Compiled resolves the JSON Schema that a function writes.
 func Compiled(t testing.TB, write func(io.Writer) error) *jsonschema.Resolved {
 	t.Helper()
 	var text bytes.Buffer
@@ -122,7 +124,7 @@ func Compiled(t testing.TB, write func(io.Writer) error) *jsonschema.Resolved {
 	return s
 }
 
-// InJSON is a TOML file as an editor hands it to a schema. It reports false if
+// InJSON returns a TOML file as an editor hands it to a schema. It reports false if
 // JSON has nothing for what is in it.
 func InJSON(t testing.TB, text string) (any, bool) {
 	t.Helper()
@@ -164,7 +166,7 @@ func strange(v any) bool {
 	return false
 }
 
-// Crowd is n variables, a line each.
+// Crowd returns n variables, a line each.
 func Crowd(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -173,7 +175,7 @@ func Crowd(n int) string {
 	return b.String()
 }
 
-// UptimeMonitor is the example of the seed.
+// UptimeMonitor is an Aidefile that runs every five minutes.
 const UptimeMonitor = `[persona]
 name = "uptime-monitor"
 [trigger]

@@ -47,7 +47,7 @@ type Set struct {
 	advice    toml.Advice             // for all of them together
 }
 
-// included is a file that was read, or was to be.
+// included is a file that was read, or that could not be read.
 type included struct {
 	data []byte // nil if it could not be read
 	info fs.FileInfo
@@ -278,7 +278,8 @@ func (g *Set) Read(path string, a toml.Advice) (*toml.Source, *toml.Error) {
 	return src, nil
 }
 
-// Show is an absolute path as errors give it: as the file that was named, where it is below that or beside it.
+// Show returns an absolute path as errors print it: relative if the path of the first file
+// is, and the file is in or near its directory.
 func (g *Set) Show(absolute string) string {
 	relative, err := filepath.Rel(g.Dir, absolute)
 	if err != nil || strings.HasPrefix(relative, "../../../") {
@@ -293,6 +294,7 @@ func (g *Set) Note(path string, data []byte) {
 	g.files = append(g.files, included{path: path, data: data})
 }
 
+// Absolute returns a path that may be relative to the directory of the first file.
 func (g *Set) Absolute(path string) string { return toml.Absolute(g.Dir, path) }
 
 // WatchFile makes changes of a file known, also of what it links to.

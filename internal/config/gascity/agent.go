@@ -46,7 +46,7 @@ func textIs(v *toml.Value, name string, k toml.Kind, text string) bool {
 	return f != nil && f.Kind == k && f.Text == text
 }
 
-// place is where an agent belongs and runs.
+// place says to which rig an agent belongs, and where it runs.
 type place struct {
 	agent *toml.Value
 	rig   *toml.Value // nil if it belongs to none
@@ -56,7 +56,7 @@ type place struct {
 	pool  bool
 }
 
-// instance is what instances of a pool have each of their own, for the shell.
+// instance is the name of an instance of a pool, for the shell.
 const instance = "${COPPICE_AGENT##*/}"
 
 func (c *city) placeOf(from *toml.Value) place {
@@ -74,7 +74,7 @@ func (c *city) placeOf(from *toml.Value) place {
 	return p
 }
 
-// env is what Gas City tells its agents, what the provider adds, and what the agent does.
+// env returns the variables that Gas City sets, those of the provider and those of the agent.
 func (c *city) env(from *toml.Value, p place) *toml.Value {
 	own := from.Field("env")
 	if own != nil && own.Kind != toml.KindTable {
@@ -202,7 +202,7 @@ func (c *city) dependsOn(from *toml.Value) *toml.Value {
 	return list
 }
 
-// poolKeys are the keys of a pool, as they are written beside the agent's own.
+// poolKeys returns the keys of a pool by their names among the keys of an agent.
 func poolKeys() map[string]string {
 	return map[string]string{
 		"min_active_sessions": "min", "max_active_sessions": "max", "scale_check": "check",
@@ -269,7 +269,7 @@ func (c *city) pool(from *toml.Value, p place) *toml.Value {
 	return t
 }
 
-// tasksOf is a check that counts the tasks of a pool that are ready or being worked on.
+// tasksOf returns a check that counts the tasks of a pool that are ready or being worked on.
 func tasksOf(pool string) string {
 	of := " --json --pool " + shellQuote(pool)
 	return "ready=$(coppice task ls --ready" + of + ") && busy=$(coppice task ls --status in_progress" + of + `) || exit

@@ -20,12 +20,11 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// FileName is what Find looks for where there is no coppice.toml: the file of a
+// FileName is the name of the file of a
 // Gas City, of which the part about agents is read.
 const FileName = "city.toml"
 
-// city makes of a city.toml the document that a coppice.toml would be: the
-// same tables read both, and every value keeps its place.
+// city translates one city.toml.
 type city struct {
 	r         *toml.Reader
 	dir       string // of the file, absolute
@@ -115,7 +114,7 @@ func (c *city) translate(document *toml.Value) *Translation {
 			c.names[c.identity(a)] = c.called(a)
 		}
 	}
-	for _, a := range agents { // who came by an import is known without its name, too, if nobody else is
+	for _, a := range agents { // the name of an import can be left out where no other agent is called so
 		if c.names[qualified(a)] == "" {
 			c.names[qualified(a)] = c.called(a)
 		}
@@ -166,7 +165,7 @@ func (c *city) namedSession(s *toml.Value) {
 	}
 }
 
-// identity is what Gas City calls an agent: dir/import.name, dir/name, or name.
+// identity returns what Gas City calls an agent: dir/import.name, dir/name, or name.
 func (c *city) identity(a *toml.Value) string {
 	if binding := c.homes[a].binding; binding != "" {
 		return strings.TrimPrefix(toml.TextOf(a, "dir")+"/"+binding+"."+toml.TextOf(a, "name"), "/")
@@ -174,7 +173,7 @@ func (c *city) identity(a *toml.Value) string {
 	return qualified(a)
 }
 
-// called is the name of an agent here.
+// called returns the name of an agent here.
 func (c *city) called(a *toml.Value) string {
 	name := strings.ReplaceAll(qualified(a), "/", "--")
 	if binding := c.homes[a].binding; binding != "" {
@@ -183,7 +182,7 @@ func (c *city) called(a *toml.Value) string {
 	return name
 }
 
-// meant is the name here of the agent that another one, or an order, of a rig
+// meant returns the name here of the agent that another one, or an order, of a rig
 // and an import calls so.
 func (c *city) meant(name, rig, binding string) (string, bool) {
 	for _, full := range []string{rig + "/" + binding + "." + name, rig + "/" + name, binding + "." + name, name} {
@@ -194,7 +193,7 @@ func (c *city) meant(name, rig, binding string) (string, bool) {
 	return "", false
 }
 
-// path is where a path leads that a file states: it is relative to that file,
+// path returns where a path leads that a file states: it is relative to that file,
 // with // in front to the city.
 func (c *city) path(path, base string) string {
 	if rest, ok := strings.CutPrefix(path, "//"); ok {
@@ -215,7 +214,7 @@ func (c *city) dropProviderPatches(document *toml.Value) {
 	}
 }
 
-// patches are those of a city.toml.
+// patches returns those of a city.toml.
 func (c *city) patches() []toml.Patchable {
 	agents := toml.Patchable{
 		Section:     c.tables["[[agent]]"].section(),
@@ -290,7 +289,7 @@ func (c *city) only(v *toml.Value, name string) *toml.Value {
 	return f
 }
 
-// table is only, and inspects it.
+// table returns only, and inspects it.
 func (c *city) table(v *toml.Value, name string) *toml.Value {
 	f := c.only(v, name)
 	if f != nil {
@@ -299,7 +298,7 @@ func (c *city) table(v *toml.Value, name string) *toml.Value {
 	return f
 }
 
-// tablesIn is a table of tables, which are inspected; nil if there is none.
+// tablesIn returns a table of tables, which are inspected; nil if there is none.
 func (c *city) tablesIn(v *toml.Value, name string) *toml.Value {
 	t := c.only(v, name)
 	if t == nil {
@@ -313,7 +312,7 @@ func (c *city) tablesIn(v *toml.Value, name string) *toml.Value {
 	return t
 }
 
-// elements are those of an array of tables.
+// elements returns those of an array of tables.
 func (c *city) elements(v *toml.Value, name string) (all []*toml.Value) {
 	f := v.Field(name)
 	if f == nil {
@@ -333,7 +332,7 @@ func (c *city) elements(v *toml.Value, name string) (all []*toml.Value) {
 	return all
 }
 
-// qualified is what Gas City calls an agent: dir/name, or name.
+// qualified returns what Gas City calls an agent: dir/name, or name.
 func qualified(a *toml.Value) string {
 	return strings.TrimPrefix(toml.TextOf(a, "dir")+"/"+toml.TextOf(a, "name"), "/")
 }
@@ -359,10 +358,10 @@ func (c *city) project(out *toml.Value) {
 	out.Adopt(t)
 }
 
-// daemon makes [daemon], which every city has: the patrol keeps its agents.
 // defaultStarts is the default of max_restarts in a city.toml.
 const defaultStarts = "5"
 
+// daemon makes [daemon], which every city has, as its limit applies to all agents.
 func (c *city) daemon(document, out *toml.Value) {
 	from := c.table(document, "daemon")
 	if from == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// inPlace is a command that makes the directory that its agent runs in. The
+// inPlace returns a command that makes the directory that its agent runs in. The
 // agent itself has that of the city, where pre_start finds what it needs, too.
 func (c *city) inPlace(command *toml.Value, p place) *toml.Value {
 	if p.own == nil || p.work == "" || command.Kind != toml.KindString || strings.TrimSpace(command.Text) == "" {
@@ -30,7 +30,7 @@ func (c *city) inPlace(command *toml.Value, p place) *toml.Value {
 	return toml.Derive(command, toml.KindString, "command", "mkdir -p "+dir+" && cd "+dir+" || exit\n"+line)
 }
 
-// command is what an agent runs: its own start_command, that of its provider,
+// command returns what an agent runs: its own start_command, that of its provider,
 // that of the workspace, that of the provider of the workspace.
 func (c *city) command(from *toml.Value, p place) *toml.Value {
 	start, provider := from.Field("start_command"), from.Field("provider")
@@ -87,10 +87,10 @@ func (c *city) command(from *toml.Value, p place) *toml.Value {
 	return toml.Derive(origin, toml.KindString, "command", text)
 }
 
-// homeOf is the directory of the pack that an agent comes from, or of the city.
+// homeOf returns the directory of the pack that an agent comes from, or of the city.
 func (c *city) homeOf(agent *toml.Value) string { return cmp.Or(c.homes[agent].dir, c.dir) }
 
-// ofPack is a command that may begin with the path of a program in the pack of
+// ofPack returns a command that may begin with the path of a program in the pack of
 // its agent: such a program is meant, wherever the agent runs.
 func (c *city) ofPack(command string, agent *toml.Value) string {
 	first, rest, _ := strings.Cut(strings.TrimLeft(command, " \t"), " ")
@@ -102,7 +102,7 @@ func (c *city) ofPack(command string, agent *toml.Value) string {
 	return strings.TrimRight(shellQuote(filepath.Join(home, first))+" "+rest, " ")
 }
 
-// provider is a table of [providers].
+// provider returns a table of [providers].
 func (c *city) provider(name string) *toml.Value {
 	if c.providers == nil {
 		return nil

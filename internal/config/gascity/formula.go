@@ -28,7 +28,7 @@ func (c *city) formula(t *toml.Value, l layer) {
 	t.Put(task)
 }
 
-// formulaCalled is the file of a formula: that of the last layer that has one,
+// formulaCalled returns the file of a formula: that of the last layer that has one,
 // among those of the city and of a rig; nil if there is none.
 func (c *city) formulaCalled(name string, rig *toml.Value) (found *toml.Value) {
 	for _, l := range c.layers {
@@ -65,7 +65,7 @@ func (c *city) formulaIn(path string) *toml.Value {
 	return f
 }
 
-// formulaText is what a formula says, with its steps one below the other.
+// formulaText returns what a formula says, with its steps one below the other.
 func formulaText(f *toml.Value) string {
 	var b strings.Builder
 	paragraph := func(text string) {

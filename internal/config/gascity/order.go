@@ -40,12 +40,12 @@ func (c *city) orderFiles() (all []orderfile.File) {
 	return all
 }
 
-// orderPatterns are where the files of orders are; those of cities may be beside their formulas.
+// orderPatterns returns the patterns of files of orders, some of which are among the formulas.
 func orderPatterns() []string {
 	return []string{"orders/*.toml", "orders/*/order.toml", "formulas/orders/*/order.toml"}
 }
 
-// rigOrder is the name of an order that a pack has for a rig, as those of its agents are.
+// rigOrder returns the name of an order that a pack has for a rig, as those of its agents are.
 func rigOrder(rig *toml.Value, name string) string { return toml.TextOf(rig, "name") + "--" + name }
 
 // orders makes [orders], and reads the files of orders.
@@ -81,7 +81,7 @@ func (c *city) orders(document, out *toml.Value) (files []orderfile.File) {
 	return files
 }
 
-// skipped are the orders that are to be skipped: one that rigs have is meant in each of them.
+// skipped returns the orders that are to be skipped: one that rigs have is meant in each of them.
 func (c *city) skipped(skip *toml.Value, known map[string]bool) *toml.Value {
 	if skip.Kind != toml.KindArray {
 		return toml.CopyAs(skip, "skip") // the reader reports it

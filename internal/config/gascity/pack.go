@@ -13,7 +13,7 @@ import (
 // and orders for each city, or rig of a city, that names it.
 const packName = "pack.toml"
 
-// Bounds of what packs come to: each is read anew for the city and for each rig.
+// Bounds of packs, each of which counts for the city and for every rig that names it.
 const (
 	MaxPackBytes = 4 * fileset.MaxTotal
 	MaxPackDepth = 20
@@ -27,13 +27,13 @@ type packs struct {
 	remote  int                     // packs that are not in a directory
 }
 
-// home is where an agent comes from.
+// home is the origin of an agent.
 type home struct {
 	dir     string // of its pack, or of the city
 	binding string // the name of the import that it came by; "" for none
 }
 
-// mention is where a pack is named.
+// mention is a reference to a pack.
 type mention struct {
 	at      *toml.Value // its path
 	base    string      // what that is relative to
@@ -42,7 +42,7 @@ type mention struct {
 	direct  bool        // what it includes or imports itself is not wanted
 }
 
-// pack is what a pack comes to, with those that it includes and imports.
+// pack is the content of a pack and of the packs that it includes and imports.
 type pack struct {
 	dir       string
 	agents    []*toml.Value
@@ -54,7 +54,7 @@ type pack struct {
 // expand adds what is in packs to the document of a city: agents for the city
 // before its own, those for rigs behind them, and providers that the city does not have.
 func (p *packs) expand(document *toml.Value) {
-	p.beside(document)
+	p.joinOwn(document)
 	own := document.Remove("agent")
 	if own != nil && !own.IsTables() {
 		document.Adopt(own) // which is told later
@@ -105,7 +105,7 @@ func (p *packs) put(document, all *toml.Value, agents []*toml.Value) {
 	}
 }
 
-// tablesOf are the elements of an array that are tables.
+// tablesOf returns the elements of an array that are tables.
 func tablesOf(array *toml.Value) (all []*toml.Value) {
 	if array != nil && array.Kind == toml.KindArray {
 		for _, e := range array.Elements {
@@ -117,7 +117,7 @@ func tablesOf(array *toml.Value) (all []*toml.Value) {
 	return all
 }
 
-// below is the value at a path, or nil.
+// below returns the value at a path, or nil.
 func below(v *toml.Value, path ...string) *toml.Value {
 	for _, name := range path {
 		if v == nil || v.Kind != toml.KindTable {
@@ -128,9 +128,9 @@ func below(v *toml.Value, path ...string) *toml.Value {
 	return v
 }
 
-// beside joins the pack that the directory of a city is itself, if it has a
-// pack.toml: what city.toml says has precedence.
-func (p *packs) beside(document *toml.Value) {
+// joinOwn joins the pack that the directory of a city is itself, if it has a pack.toml.
+// The keys of city.toml take precedence.
+func (p *packs) joinOwn(document *toml.Value) {
 	if !p.g.CanRead() {
 		return
 	}
@@ -260,7 +260,7 @@ func (p *packs) load(m mention, rig *toml.Value, open []string) *pack {
 	return all
 }
 
-// wanted are the agents of a pack that is named somewhere.
+// wanted returns the agents of a pack that is named somewhere.
 func (p *packs) wanted(l *pack, m mention) []*toml.Value {
 	if !m.direct {
 		return l.agents
@@ -268,7 +268,7 @@ func (p *packs) wanted(l *pack, m mention) []*toml.Value {
 	return slices.DeleteFunc(slices.Clone(l.agents), func(a *toml.Value) bool { return p.homes[a].dir != l.dir })
 }
 
-// patched are agents with the patches of their pack, which calls them by name.
+// patched returns agents with the patches of their pack, which calls them by name.
 func (p *packs) patched(document *toml.Value, agents []*toml.Value) []*toml.Value {
 	patches := document.Remove("patches")
 	if patches == nil {
@@ -284,7 +284,7 @@ func (p *packs) patched(document *toml.Value, agents []*toml.Value) []*toml.Valu
 	return agents
 }
 
-// scope are the agents that packs have for a rig, or with none for the city.
+// scope returns the agents that packs have for a rig, or with none for the city.
 func (p *packs) scope(document *toml.Value, refs []mention, rig *toml.Value) []*toml.Value {
 	where := "city"
 	if rig != nil {
@@ -363,41 +363,4 @@ func withoutFallbacks(agents []*toml.Value) []*toml.Value {
 		agents,
 		func(a *toml.Value) bool { return fallback(a) && best[toml.TextOf(a, "name")] != a },
 	)
-}
-
-// override changes the agents that packs have for a rig.
-func (p *packs) override(rig *toml.Value, key string, agents []*toml.Value, remote bool) {
-	all := rig.Field(key)
-	if all == nil || !p.r.Want(all, toml.KindArray, "an array of tables") {
-		return
-	}
-	array := &toml.Value{Kind: toml.KindArray, Elements: agents}
-	s := toml.Named(p.tables["[[agent]]"].section())
-	s.PatchHeader, s.Keys = "[[rigs."+key+"]]", []string{"agent"}
-	s.Identity = func(v *toml.Value) string { return toml.TextOf(v, "agent") }
-	targets := toml.ByIdentity(array, s.Names)
-	for _, o := range tablesOf(all) {
-		if remote && targets[s.Identity(o)] == nil {
-			continue // it is in a pack that was not read
-		}
-		p.r.PatchOne(o, targets, s)
-	}
-}
-
-// dropPatches names the patches of agents that may be in packs that were not read.
-func (p *packs) dropPatches(document *toml.Value) {
-	array := below(document, "patches", "agent")
-	if array == nil || array.Kind != toml.KindArray {
-		return
-	}
-	s := p.patches()[0]
-	targets := toml.ByIdentity(document.Field("agent"), s.Names)
-	array.Elements = slices.DeleteFunc(array.Elements, func(e *toml.Value) bool {
-		lost := e.Kind == toml.KindTable && toml.TextOf(e, "name") != "" && targets[s.Identity(e)] == nil
-		if lost {
-			p.r.Notice(e.Field("name"), "no agent is called %s in what was read; it may be in one "+
-				"of the packs that are not", spec.Quote(s.Identity(e)))
-		}
-		return lost
-	})
 }

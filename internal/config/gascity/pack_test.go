@@ -179,7 +179,7 @@ func TestPackErrors(t *testing.T) {
 	}
 }
 
-// TestCityThatIsAPack: city.toml has precedence over the pack.toml beside it,
+// TestCityThatIsAPack: city.toml has precedence over the pack.toml next to it,
 // of which nothing else than what packs have is taken.
 func TestCityThatIsAPack(t *testing.T) {
 	t.Chdir(configtest.Project(t, `

@@ -15,8 +15,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// document parses a file anew; nil if it cannot be used, or if there is none
-// and nobody has asked for it.
+// document parses a file, which may have been read before; nil if it cannot be used, or if
+// it does not exist and m, where it is named, is nil.
 func (p *packs) document(path string, m *mention) *toml.Value {
 	src, known := p.sources[path]
 	if !known && m == nil && !exists(path) {
@@ -71,7 +71,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// included are the packs of a list.
+// included returns the packs of a list.
 func (p *packs) included(list, document *toml.Value, base string) (all []mention) {
 	if list == nil || !p.r.Want(list, toml.KindArray, "an array of paths") {
 		return nil
@@ -95,7 +95,7 @@ func (p *packs) included(list, document *toml.Value, base string) (all []mention
 	return all
 }
 
-// imported are the packs of [imports], by their names.
+// imported returns the packs of [imports], by their names.
 func (p *packs) imported(imports *toml.Value, base string) (all []mention) {
 	if imports == nil || !p.r.Want(imports, toml.KindTable, "a table") {
 		return nil
@@ -120,7 +120,7 @@ func (p *packs) imported(imports *toml.Value, base string) (all []mention) {
 	return all
 }
 
-// find is the directory of a pack. It reports false for one that is none.
+// find returns the directory of a pack. It reports false for one that is none.
 func (p *packs) find(m mention) (string, bool) {
 	path := m.at.Text
 	switch {
@@ -168,7 +168,7 @@ func (p *packs) meta(document *toml.Value) (name string, meta *toml.Value) {
 	return name, meta
 }
 
-// agentsOf are the agents of a pack: those that its file declares, and the
+// agentsOf returns the agents of a pack: those that its file declares, and the
 // directories in agents/ that it does not.
 func (p *packs) agentsOf(document *toml.Value, dir string) []*toml.Value {
 	declared := p.elements(document, "agent")

@@ -2,7 +2,7 @@ package gascity
 
 import "github.com/coppice-dev/coppice/internal/config/toml"
 
-// key is a key of a city.toml: what becomes of it, or why nothing does.
+// key is a key of a city.toml, with its meaning in Coppice or the reason why it has none.
 type key struct {
 	toml.Row // doc says what it becomes, or why it is not supported
 	unused   bool
@@ -40,7 +40,7 @@ func ignored(name, typ, because string) key {
 	return key{Row: toml.Row{Name: name, Type: typ, Doc: because}, unused: true}
 }
 
-// tables are all tables of a city.toml; the first one is the file itself.
+// tables returns all tables of a city.toml; the first one is the file itself.
 func tables() []table {
 	const (
 		prompts  = "there are no prompts of agents; give it to the program in `start_command` or `args`"

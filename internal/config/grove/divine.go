@@ -23,7 +23,7 @@ type Divine struct {
 // PromptArgument stands for the prompt in Divine.Command.
 const PromptArgument = "{prompt}"
 
-// DivineFormat is what a command writes.
+// DivineFormat is the format of what a command writes.
 type DivineFormat uint8
 
 const (
@@ -42,7 +42,7 @@ func (d DivineFormat) String() string {
 	return "invalid(" + strconv.Itoa(int(d)) + ")"
 }
 
-// ParseDivineFormat is the inverse of String.
+// ParseDivineFormat returns the inverse of String.
 func ParseDivineFormat(text string) (DivineFormat, error) {
 	for d, name := range divineFormats {
 		if name == text {

@@ -15,13 +15,13 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// FileName is what FindGrove looks for: the settings of a Sage project.
+// FileName is the name of the file that Find looks for.
 const FileName = "grove.toml"
 
-// sageName is what Sage called them before.
+// sageName is the former name of the file.
 const sageName = "sage.toml"
 
-// Grove is what a grove.toml says, with the defaults for what it does not say.
+// Grove has the settings of a grove.toml, with the defaults of those that it does not set.
 type Grove struct {
 	// Name is that of the project; a valid segment of paths.
 	Name string
@@ -44,7 +44,7 @@ type Grove struct {
 	Notices []*toml.Notice
 }
 
-// Trace is how the events of a program are written down.
+// Trace is the format of the events of a program.
 type Trace uint8
 
 const (
@@ -61,7 +61,7 @@ func (t Trace) String() string {
 	return "invalid(" + strconv.Itoa(int(t)) + ")"
 }
 
-// ParseTrace is the inverse of String.
+// ParseTrace returns the inverse of String.
 func ParseTrace(text string) (Trace, error) {
 	for t, name := range traceNames {
 		if name == text {
@@ -185,7 +185,7 @@ func fileTable() toml.Table[file] {
 	}
 }
 
-// unused is a table that is accepted, because programs written for others have
+// unused returns a table that is accepted, because programs written for others have
 // it, and that changes nothing.
 func unused(name, because string) toml.Key[file] {
 	return toml.Key[file]{Name: name, Type: "table", Doc: "not used, but accepted: " + because,
@@ -196,7 +196,7 @@ func unused(name, because string) toml.Key[file] {
 		}}
 }
 
-// unusedText is unused for a key whose value is a string.
+// unusedText returns unused for a key whose value is a string.
 func unusedText[T any](name, because string) toml.Key[T] {
 	return toml.Key[T]{Name: name, Type: "string", Doc: "not used, but accepted: " + because,
 		Read: func(r *toml.Reader, v *toml.Value, _ *T) {
@@ -309,7 +309,7 @@ timeout_ms = 2000
 	}
 }
 
-// sections are all tables of grove.toml, in the order of its reference page.
+// sections returns all tables of grove.toml, in the order of its reference page.
 func sections() []toml.Section {
 	return []toml.Section{
 		fileTable().Section(), projectTable().Section(), persistenceTable().Section(),
@@ -343,7 +343,7 @@ func WriteSchema(w io.Writer) error {
 	return b.Write(w, FileName)
 }
 
-// ownSchema is the schema of a value that only grove.toml has.
+// ownSchema returns the schema of a value that only grove.toml has.
 func ownSchema(_ *toml.SchemaBuilder, _ string, r toml.Row, _ bool) toml.Schema {
 	if r.Type == setting.MaxType {
 		return setting.LimitSchema(0)

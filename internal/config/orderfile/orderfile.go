@@ -38,7 +38,7 @@ func Read(r *toml.Reader, g *fileset.Set, dir string, patterns ...string) (all [
 	return all
 }
 
-// nameOf is the name of the order in a file.
+// nameOf returns the name of the order in a file.
 func nameOf(path string) string {
 	if dir := filepath.Dir(path); filepath.Base(path) == "order.toml" && filepath.Base(dir) != "orders" {
 		return filepath.Base(dir)

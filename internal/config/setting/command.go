@@ -9,6 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/toml"
 )
 
+// Shell is the shell that runs commands of more than plain words.
 const Shell = "/bin/sh"
 
 // Argv makes the argument vector of a command that is written as one string.
@@ -42,7 +43,7 @@ func isSpecial(r rune) bool {
 
 // ownWord reports whether the shell does not look for a program called word
 // when it begins a command: words of its grammar, assignments, commands of its
-// own that have no program beside them, and those whose program answers
+// own that have no program of the same name, and those whose program answers
 // otherwise: its echo reads backslashes, its test complains in other words.
 func ownWord(word string) bool {
 	return strings.Contains(word, "=") || slices.Contains(strings.Fields(`
@@ -70,7 +71,7 @@ func ReadCommand(r *toml.Reader, v *toml.Value) ([]string, bool) {
 	return Argv(line), true
 }
 
-// CommandKey is the read function of a key whose value is a command.
+// CommandKey returns the read function of a key whose value is a command.
 func CommandKey[T any](field func(*T) *[]string) func(*toml.Reader, *toml.Value, *T) {
 	return func(r *toml.Reader, v *toml.Value, into *T) {
 		if argv, ok := ReadCommand(r, v); ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Limit is what a table says about its limit; nil where it says nothing.
+// Limit has the keys of a limit that a table sets; nil where it does not.
 type Limit struct {
 	Max    *int
 	within *time.Duration
@@ -71,15 +71,15 @@ func defaultLimit(then supervisor.LimitAction) supervisor.Limit {
 	return supervisor.Escalating(supervisor.DefaultMaxRestarts, supervisor.DefaultWithin)
 }
 
-// The keys of a limit, which three tables share.
-
+// MaxType is the type of the greatest number of restarts, as rows name it.
 const MaxType = `an integer from 0 or "unlimited"`
 
-// LimitSchema is the schema of a number from low on, or "unlimited".
+// LimitSchema returns the schema of a number from low on, or "unlimited".
 func LimitSchema(low int) toml.Schema {
 	return toml.Schema{"anyOf": []toml.Schema{{"type": "integer", "minimum": low}, {"const": "unlimited"}}}
 }
 
+// MaxRestarts returns the key max_restarts.
 func MaxRestarts[T any](def, doc string, of func(*T) *Limit) toml.Key[T] {
 	return toml.Key[T]{Name: "max_restarts", Type: MaxType, Default: def, Doc: doc,
 		Also: []string{"intensity", "max_retries", "retries"},
@@ -88,6 +88,7 @@ func MaxRestarts[T any](def, doc string, of func(*T) *Limit) toml.Key[T] {
 		}}
 }
 
+// ReadMaxRestarts reads the greatest number of restarts.
 func ReadMaxRestarts(r *toml.Reader, v *toml.Value, into *Limit) {
 	n := int64(supervisor.Unlimited)
 	if v.Kind != toml.KindString || v.Text != "unlimited" {
@@ -105,6 +106,7 @@ func ReadMaxRestarts(r *toml.Reader, v *toml.Value, into *Limit) {
 	into.Max = &m
 }
 
+// Window returns the key of the window in which restarts count, a duration.
 func Window[T any](name, def, doc string, of func(*T) *Limit) toml.Key[T] {
 	return toml.Key[T]{Name: name, Type: "duration", Default: def, Doc: doc,
 		Also: []string{"within", "within_seconds", "restart_window", "window", "period", "max_seconds"},
@@ -127,6 +129,7 @@ func WindowSeconds[T any](def string, of func(*T) *Limit) toml.Key[T] {
 		}}
 }
 
+// OnLimit returns the key on_limit.
 func OnLimit[T any](def, doc string, of func(*T) *Limit) toml.Key[T] {
 	return toml.Key[T]{Name: "on_limit", Type: "escalate, quarantine, give_up, pause", Default: def, Doc: doc,
 		Also: []string{"then"},

@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// ProjectName is the default of the project's name.
+// ProjectName returns the default of the project's name.
 func ProjectName(dir string) string {
 	if name := filepath.Base(dir); spec.CheckName(name) == "" {
 		return name

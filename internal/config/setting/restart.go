@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// RestartMeant is the hint for a restart policy in the words of others: Docker,
+// RestartMeant returns the hint for a restart policy in the words of others: Docker,
 // supervisord, systemd, or a misspelled one of OTP. It is empty for other words.
 func RestartMeant(text string) string {
 	switch strings.ReplaceAll(strings.ToLower(text), "_", "-") {

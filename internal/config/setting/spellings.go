@@ -1,6 +1,6 @@
 package setting
 
-// OtherSpellings are those of a word that the reader takes, too.
+// OtherSpellings returns those of a word that the reader takes, too.
 func OtherSpellings(word string) []string {
 	switch word {
 	case "one_for_one":

@@ -26,7 +26,7 @@ type Error struct {
 	order int // of File among those that were read together
 }
 
-// Error is one line: file:line:column: message; hint.
+// Error returns one line: file:line:column: message; hint.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)

@@ -45,7 +45,7 @@ func (b *SchemaBuilder) Write(w io.Writer, title string) error {
 	return nil
 }
 
-// Table is the schema of a table with a header, whose own name is below that of
+// Table returns the schema of a table with a header, whose own name is below that of
 // another one. In a patch no key is required but the name.
 func (b *SchemaBuilder) Table(path, doc string, patch bool) Schema {
 	for _, s := range b.Sections {
@@ -77,7 +77,7 @@ func (b *SchemaBuilder) Table(path, doc string, patch bool) Schema {
 	return nil
 }
 
-// Patch is the schema of [[patches.agent]] and the like.
+// Patch returns the schema of [[patches.agent]] and the like.
 func (b *SchemaBuilder) Patch(of string) Schema {
 	t := b.Table(of, "", true)
 	properties := t["properties"].(Schema)
@@ -100,7 +100,7 @@ func (b *SchemaBuilder) Patch(of string) Schema {
 	return t
 }
 
-// value is the schema of a key of the table at path.
+// value returns the schema of a key of the table at path.
 func (b *SchemaBuilder) value(path string, r Row, patch bool) Schema {
 	s := b.typed(path, r, patch)
 	s["description"] = r.Doc
@@ -110,7 +110,7 @@ func (b *SchemaBuilder) value(path string, r Row, patch bool) Schema {
 	return s
 }
 
-// typed is the schema of a type, in the words of its row.
+// typed returns the schema of a type, in the words of its row.
 func (b *SchemaBuilder) typed(path string, r Row, patch bool) Schema {
 	if b.Special != nil {
 		if s := b.Special(b, path, r, patch); s != nil {
@@ -175,7 +175,7 @@ func (b *SchemaBuilder) typed(path string, r Row, patch bool) Schema {
 	}
 }
 
-// TextOrWords is the schema of a string or an array of strings that is not empty.
+// TextOrWords returns the schema of a string or an array of strings that is not empty.
 func TextOrWords() Schema {
 	return Schema{"anyOf": []Schema{{"type": "string", "minLength": 1},
 		{"type": "array", "items": Schema{"type": "string"}, "minItems": 1}}}

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-// Text is the read function of a key whose value is a string that is not empty.
+// Text returns the read function of a key whose value is a string that is not empty.
 func Text[T any](field func(*T) *string) func(*Reader, *Value, *T) {
 	return func(r *Reader, v *Value, into *T) {
 		if s, ok := r.Text(v, "a string"); ok {
@@ -21,6 +21,7 @@ func Text[T any](field func(*T) *string) func(*Reader, *Value, *T) {
 	}
 }
 
+// Text reads a string that is not empty. It is described as expected in errors.
 func (r *Reader) Text(v *Value, expected string) (string, bool) {
 	if !r.Want(v, KindString, expected) {
 		return "", false
@@ -32,7 +33,7 @@ func (r *Reader) Text(v *Value, expected string) (string, bool) {
 	return v.Text, true
 }
 
-// Bool is the read function of a key whose value is true or false.
+// Bool returns the read function of a key whose value is true or false.
 func Bool[T any](field func(*T) *bool) func(*Reader, *Value, *T) {
 	return func(r *Reader, v *Value, into *T) {
 		if v.Kind == KindString && (v.Text == "true" || v.Text == "false") {
@@ -43,7 +44,7 @@ func Bool[T any](field func(*T) *bool) func(*Reader, *Value, *T) {
 	}
 }
 
-// Duration is the read function of a key whose value is a time above zero.
+// Duration returns the read function of a key whose value is a time above zero.
 func Duration[T any](field func(*T) *time.Duration) func(*Reader, *Value, *T) {
 	return func(r *Reader, v *Value, into *T) {
 		if d, ok := r.Duration(v); ok {
@@ -52,7 +53,7 @@ func Duration[T any](field func(*T) *time.Duration) func(*Reader, *Value, *T) {
 	}
 }
 
-// Types of durations in the words of a row, beside the plain one.
+// Types of durations, as rows name them, in addition to "duration".
 const (
 	DurationOrZeroType  = `duration or "0s"`
 	DurationOrNeverType = `duration or "never"`
@@ -70,6 +71,7 @@ func (r *Reader) Duration(v *Value) (time.Duration, bool) {
 	return d, ok
 }
 
+// DurationOrZero reads a time of zero or more.
 func (r *Reader) DurationOrZero(v *Value) (time.Duration, bool) {
 	if v.Kind == KindInteger || v.Kind == KindFloat {
 		r.Fail(v, secondsMeant(v),
@@ -119,7 +121,7 @@ func (r *Reader) Integer(v *Value, low, high int64, expected string) (int64, boo
 	return n, true
 }
 
-// Word is the read function of a key whose value is one of a few words, or of
+// Word returns the read function of a key whose value is one of a few words, or of
 // the other spellings that parse takes. meant gives the hint for words that neither
 // knows; where it is empty, the hint is the nearest word.
 func Word[T any, E interface {
@@ -144,7 +146,7 @@ func Word[T any, E interface {
 	}
 }
 
-// words are the names of all values of an enumeration of package supervisor.
+// words returns the names of all values of an enumeration of package supervisor.
 func words[E interface {
 	~uint8
 	String() string
@@ -167,12 +169,12 @@ func (r *Reader) List(v *Value, expected string) ([]string, bool) {
 		list = append(list, e.Text)
 	}
 	if !ok {
-		r.markFaulty(v) // so that nobody complains of the list as a whole
+		r.markFaulty(v) // so that no error is reported about the list as a whole
 	}
 	return list, ok
 }
 
-// OneOf is the read function of a key whose value is one of a few words; set is
+// OneOf returns the read function of a key whose value is one of a few words; set is
 // told which.
 func OneOf[T any](words []string, set func(*T, int)) func(*Reader, *Value, *T) {
 	expected := "one of " + strings.Join(words, ", ")
@@ -210,6 +212,7 @@ func (r *Reader) Strings(v *Value, expected string) []*Value {
 	return all
 }
 
+// DidYouMean returns the hint that a word was meant; "" for none.
 func DidYouMean(word string) string {
 	if word == "" {
 		return ""
@@ -217,6 +220,7 @@ func DidYouMean(word string) string {
 	return "did you mean " + spec.Quote(word) + "?"
 }
 
+// DidYouMeanOneOf returns the hint that the word nearest to text was meant; "" if none is near.
 func DidYouMeanOneOf(text string, words ...string) string {
 	if near := suggest.Nearest(text, words); near != "" {
 		return "did you mean " + spec.Quote(near) + "?"

@@ -37,12 +37,14 @@ func (v *Value) IsTables() bool {
 	return v.Kind == KindArray && !slices.ContainsFunc(v.Elements, func(e *Value) bool { return e.Kind != KindTable })
 }
 
+// Adopt adds a field to a table that has none of its name.
 func (v *Value) Adopt(f *Value) {
 	f.Parent = v
 	v.Fields = append(v.Fields, f)
 	v.byName[f.Name] = f
 }
 
+// Replace puts a field in the place of another one, which it remembers.
 func (v *Value) Replace(old, f *Value) {
 	f.Parent, f.Over = v, old
 	v.Fields[slices.Index(v.Fields, old)] = f
@@ -59,7 +61,7 @@ func (v *Value) Remove(name string) *Value {
 	return f
 }
 
-// Extended is a new array: the elements of old, which may be nil, and then those of more.
+// Extended returns a new array: the elements of old, which may be nil, and then those of more.
 func Extended(old, more *Value) *Value {
 	v := &Value{Kind: KindArray, Source: more.Source, At: more.At, Key: more.Key, Over: old}
 	if old != nil {
@@ -80,7 +82,7 @@ func short(shorthand func(path ...string) string, path []string) string {
 	return shorthand(path...)
 }
 
-// amend is put for a table in which a value may be written as a table in one place and
+// amend works as put for a table in which a value may be written as a table in one place and
 // short in the other, as shorthand says.
 func (v *Value) amend(f *Value, shorthand func(path ...string) string, path ...string) {
 	path = append(path, f.Name)
@@ -112,7 +114,7 @@ func (v *Value) amend(f *Value, shorthand func(path ...string) string, path ...s
 	}
 }
 
-// inTable is the table for which v stands: v is its only field, called short.
+// inTable returns the table for which v stands: v is its only field, called short.
 func inTable(v *Value, short string) *Value {
 	t := NewTable(v.Source, v.Name, v.At, nil)
 	t.Key = v.Key

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
 
-// Origin is a value that files state, with where they do.
+// Origin is a value of the configuration with the places that set it.
 type Origin struct {
 	// Key is the whole key, where agents and supervisors are called by their
 	// names: agent.web.env.MODEL.
@@ -29,10 +29,10 @@ type Origin struct {
 	table *Value // the agent or the like that it belongs to
 }
 
-// TOML is the value as a file would state it.
+// TOML returns the value as a file would state it.
 func (o Origin) TOML() string { return printable(Format(o.value)) }
 
-// Place is file:line:column.
+// Place returns file:line:column.
 func (o Origin) Place() string { return fmt.Sprintf("%s:%d:%d", o.File, o.Line, o.Column) }
 
 // Values returns all values of a document, in the order of its tables. A list is one
@@ -72,13 +72,13 @@ func originOf(v, table *Value) Origin {
 	return o
 }
 
-// stated is a value with its place alone.
+// stated returns a value with its place alone.
 func stated(v *Value) Origin {
 	line, column := v.Source.position(v.Key)
 	return Origin{Value: jsonValue(v), File: v.Source.Name, Line: line, Column: column, value: v}
 }
 
-// KeyPath is the whole key of v, with names for the elements of arrays of
+// KeyPath returns the whole key of v, with names for the elements of arrays of
 // tables that have one of their own.
 func KeyPath(v *Value) string {
 	if v.Parent == nil {
@@ -93,7 +93,7 @@ func KeyPath(v *Value) string {
 	return KeyPath(v.Parent) + "[" + v.Name + "]"
 }
 
-// ownName is the name of an element of an array of tables, if it is the first that has it.
+// ownName returns the name of an element of an array of tables, if it is the first that has it.
 func ownName(v *Value) string {
 	if v.Kind != KindTable {
 		return ""

@@ -12,17 +12,18 @@ import (
 type Patchable struct {
 	Section
 	PatchHeader string                // the header of the patches
-	Keys        []string              // that say whom a patch is for; the first one has to be there
-	Identity    func(*Value) string   // whom a patch is for
-	Names       func(*Value) []string // what an element is called in patches; a name counts for the first that has it
+	Keys        []string              // that identify the target of a patch; the first one is required
+	Identity    func(*Value) string   // the target of a patch
+	Names       func(*Value) []string // names of an element in patches; the first element that has a name counts
 	// shorthand returns the key of the table for which a value at a path below an element stands;
 	// "" where there is none. It may be nil.
 	Shorthand func(path ...string) string
 }
 
-// name is the key of the array. It is "" if they lack it.
+// name returns the key of the array. It is "" if they lack it.
 func (p Patchable) name() string { return strings.Trim(p.Header, "[]") }
 
+// Named returns what can be patched by the key name, without its shorthands.
 func Named(s Section) Patchable {
 	return Patchable{
 		Section:     s,
@@ -67,12 +68,14 @@ func (r *Reader) Patch(document *Value, known []Patchable) {
 	}
 }
 
-// ByName are the elements of an array of tables that have a name. The first
+// ByName returns the elements of an array of tables that have a name. The first
 // one of a name counts: the others are errors.
 func ByName(array *Value) map[string]*Value {
 	return ByIdentity(array, func(v *Value) []string { return []string{TextOf(v, "name")} })
 }
 
+// ByIdentity returns the elements of an array of tables by the names that names returns for
+// them. The first element that has a name counts.
 func ByIdentity(array *Value, answers func(*Value) []string) map[string]*Value {
 	all := map[string]*Value{}
 	if array == nil || array.Kind != KindArray {
@@ -91,6 +94,7 @@ func ByIdentity(array *Value, answers func(*Value) []string) map[string]*Value {
 	return all
 }
 
+// PatchOne applies one patch to the target that it names.
 func (r *Reader) PatchOne(p *Value, targets map[string]*Value, s Patchable) {
 	what, header := strings.TrimSuffix(s.name(), "s"), s.PatchHeader
 	name := p.Field(s.Keys[0])
@@ -143,7 +147,7 @@ func (r *Reader) PatchOne(p *Value, targets map[string]*Value, s Patchable) {
 // maxSuggestions bounds the comparisons of unknown names with all that there are.
 const maxSuggestions = 100
 
-// patchRows are all keys of a patch, for suggestions.
+// patchRows returns all keys of a patch, for suggestions.
 func (s Section) patchRows() []Row {
 	rows := slices.Clone(s.Rows)
 	for _, r := range s.Rows {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Place is where a file says something.
+// Place is a position in a file.
 type Place struct {
 	File string
 	// Line and Column count from 1, the column in characters. Both are 0
@@ -15,27 +15,27 @@ type Place struct {
 	Key string
 }
 
-// Errorf is an error about what the file says there, for whoever finds out
-// later. Err is its cause, and may be nil; what to do is the hint, and may be
-// empty.
+// Errorf returns an error about what the file says there. It is for faults that are found
+// after the file has been read. The cause err may be nil, and the hint, which says what to
+// do, may be empty.
 func (p Place) Errorf(err error, hint, format string, args ...any) *Error {
 	return &Error{File: p.File, Line: p.Line, Column: p.Column, Key: p.Key, Message: fmt.Sprintf(format, args...),
 		Hint: hint, Err: err}
 }
 
-// Setting is a value that knows where the file says it.
+// Setting is a value together with its place.
 type Setting[T any] struct {
 	Value T
 	Place
 }
 
-// Place is that of a value.
+// Place returns that of a value.
 func (r *Reader) Place(v *Value) Place {
 	line, column := v.Source.position(v.At)
 	return Place{v.Source.Name, line, column, v.path()}
 }
 
-// PathKey is the read function of a key whose value is a path.
+// PathKey returns the read function of a key whose value is a path.
 func PathKey[T any](field func(*T) *Setting[string]) func(*Reader, *Value, *T) {
 	return func(r *Reader, v *Value, into *T) {
 		path, ok := r.Text(v, "a path")
@@ -49,8 +49,8 @@ func PathKey[T any](field func(*T) *Setting[string]) func(*Reader, *Value, *T) {
 	}
 }
 
-// Notice is something that a file says in vain. It has the form of an error.
+// Notice is a warning: something in a file has no effect. It has the form of an error.
 type Notice Error
 
-// String is one line: file:line:column: message; hint.
+// String returns one line: file:line:column: message; hint.
 func (n *Notice) String() string { return (*Error)(n).Error() }

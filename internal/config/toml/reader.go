@@ -26,7 +26,7 @@ type Spot struct {
 	at  int
 }
 
-// MaxErrors is how many errors are told apart; nobody reads more.
+// MaxErrors is the number of errors that are reported in full.
 const MaxErrors = 200
 
 // markFaulty notes that something at the place of v is wrong, so that no further error is
@@ -82,7 +82,7 @@ func (r *Reader) AddLast(v *Value, errs Errors) {
 // lastFile is greater than the order of any file.
 const lastFile = 1 << 20
 
-// Errors are all that were found, sorted by place.
+// Errors returns all that were found, sorted by place.
 func (r *Reader) Errors() Errors {
 	r.Errs.sort()
 	if r.more > 0 {
@@ -106,7 +106,7 @@ func (r *Reader) Want(v *Value, k Kind, expected string) bool {
 	return v.Kind == k
 }
 
-// Label is what a message calls v: its key, with the table for an element.
+// Label returns what a message calls v: its key, with the table for an element.
 func (r *Reader) Label(v *Value) string {
 	if v.Parent != nil && v.Parent.Kind == KindArray {
 		return "an element of " + BareKey(v.Parent.Name)

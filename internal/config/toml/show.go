@@ -94,7 +94,7 @@ func writeTable(b *strings.Builder, header string, at, v *Value) {
 	}
 }
 
-// origins says in a comment where a value is stated, and what it replaced.
+// origins returns in a comment where a value is stated, and what it replaced.
 func origins(v *Value) string {
 	at := func(v *Value) string {
 		line, _ := v.Source.position(v.Key)
@@ -119,7 +119,7 @@ func tomlKey(name string) string {
 	return quoteTOML(name)
 }
 
-// quoteTOML is a string of one line.
+// quoteTOML returns text as a string of one line.
 func quoteTOML(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -144,7 +144,7 @@ func quoteTOML(text string) string {
 	return b.String()
 }
 
-// Format is a value as a file states it.
+// Format returns a value as a file states it.
 func Format(v *Value) string {
 	switch v.Kind {
 	case KindString:
@@ -168,7 +168,7 @@ func Format(v *Value) string {
 	return v.Text
 }
 
-// jsonValue is a value as encoding/json takes it.
+// jsonValue returns a value as encoding/json takes it.
 func jsonValue(v *Value) any {
 	switch v.Kind {
 	case KindTable:

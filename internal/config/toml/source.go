@@ -19,12 +19,13 @@ const MaxFile = 1 << 20
 // Source is the text of a file and knows its lines.
 type Source struct {
 	Name  string // as errors give it
-	Dir   string // that it lies in, absolute; "" if nothing is read beside it
+	Dir   string // directory of the file, absolute; "" if no other file is read
 	Order int    // among the files that were read together
 	Data  []byte // without byte order mark
 	lines []int  // offset of the start of each line
 }
 
+// NewSource returns the source of data, the content of the file called name.
 func NewSource(name string, data []byte) *Source {
 	// TOML wants a byte order mark ignored; columns do not count it either.
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
@@ -37,7 +38,7 @@ func NewSource(name string, data []byte) *Source {
 	return s
 }
 
-// ErrorAt is an error at an offset.
+// ErrorAt returns an error at an offset.
 func (s *Source) ErrorAt(offset int, key, hint, message string) *Error {
 	line, column := s.position(offset)
 	return &Error{File: s.Name, Line: line, Column: column, Key: key, Message: message, Hint: hint, order: s.Order}
@@ -50,7 +51,7 @@ func (s *Source) position(offset int) (line, column int) {
 	return line, 1 + utf8.RuneCount(s.Data[s.lines[line-1]:offset])
 }
 
-// offset is the inverse for a column counted in bytes, as the TOML library does.
+// offset returns the inverse for a column counted in bytes, as the TOML library does.
 func (s *Source) offset(line, column int) int {
 	line = min(max(line, 1), len(s.lines))
 	return min(s.lines[line-1]+max(column, 1)-1, len(s.Data))
@@ -74,8 +75,7 @@ func (s *Source) CheckText() *Error {
 	return nil
 }
 
-// Advice says what to do about a file that is not as it should be, and which page
-// documents its keys.
+// Advice has the hints for a file that cannot be read, and the page that documents its keys.
 type Advice struct{ Missing, Large, Page string }
 
 // Read reads a file and tells its directory. The error is Errors, but where
@@ -135,7 +135,7 @@ func tooLarge(name string, size int64, a Advice) *Error {
 		Message: fmt.Sprintf("the file has %d bytes, expected at most %d", size, MaxFile)}
 }
 
-// Reason is an error without operation and path, which the message has already.
+// Reason returns an error without operation and path, which the message has already.
 func Reason(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -144,6 +144,7 @@ func Reason(err error) error {
 	return err
 }
 
+// FileType returns a description of the type of a file.
 func FileType(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
@@ -158,6 +159,7 @@ func FileType(m fs.FileMode) string {
 	return "special file"
 }
 
+// Absolute returns a path that may be relative to dir.
 func Absolute(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)

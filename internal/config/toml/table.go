@@ -102,7 +102,7 @@ func (t Table[T]) readField(r *Reader, field *Value, into *T) (hint string) {
 // maxListed is how many keys an error lists; of tables with more it names the page.
 const maxListed = 5
 
-// meant says which key was probably meant by name where only rows are known.
+// meant returns which key was probably meant by name where only rows are known.
 func (r *Reader) meant(name string, rows []Row) string {
 	var names []string
 	for _, k := range rows {
@@ -131,7 +131,7 @@ func (r *Reader) meant(name string, rows []Row) string {
 	return "expected one of " + strings.Join(names, ", ")
 }
 
-// Sub is the read function of a key whose value is a table.
+// Sub returns the read function of a key whose value is a table.
 func Sub[T, U any](t Table[U], field func(*T) *U) func(*Reader, *Value, *T) {
 	return func(r *Reader, v *Value, into *T) { t.Read(r, v, field(into)) }
 }
@@ -142,6 +142,7 @@ type Section struct {
 	Rows                 []Row
 }
 
+// Section returns the table without its type.
 func (t Table[T]) Section() Section {
 	s := Section{Header: t.Header, Doc: t.Doc, Example: t.Example}
 	for _, k := range t.Keys {
@@ -150,7 +151,7 @@ func (t Table[T]) Section() Section {
 	return s
 }
 
-// Row is that of a key, or nil.
+// Row returns that of a key, or nil.
 func (s Section) Row(name string) *Row {
 	for i := range s.Rows {
 		if s.Rows[i].Name == name {

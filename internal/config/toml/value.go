@@ -46,14 +46,14 @@ type Value struct {
 	Fields   []*Value          // isTable: in the order of the file
 	byName   map[string]*Value // isTable: the same by name
 
-	Over *Value    // what this one has replaced, in another file or by a patch
+	Over *Value    // the value that this one has replaced, in another file or by a patch
 	Gone []removal // isTable: what a patch has removed
 }
 
-// removal is a field that is no more.
+// removal is a field that a patch has removed.
 type removal struct{ what, by *Value }
 
-// path is the whole key, such as agent[0].shutdown.grace.
+// path returns the whole key, such as agent[0].shutdown.grace.
 func (v *Value) path() string {
 	if v.Parent == nil {
 		return ""
@@ -111,7 +111,7 @@ func (v *Value) Compare(other *Value) int {
 	return cmp.Or(v.Source.Order-other.Source.Order, v.At-other.At)
 }
 
-// TextOf is a field that is a string; "" if there is none.
+// TextOf returns a field that is a string; "" if there is none.
 func TextOf(v *Value, name string) string {
 	if v == nil || v.byName[name] == nil || v.byName[name].Kind != KindString {
 		return ""
@@ -119,6 +119,7 @@ func TextOf(v *Value, name string) string {
 	return v.byName[name].Text
 }
 
+// NewTable returns an empty table.
 func NewTable(src *Source, name string, at int, parent *Value) *Value {
 	return &Value{
 		Kind:   KindTable,
@@ -131,13 +132,14 @@ func NewTable(src *Source, name string, at int, parent *Value) *Value {
 	}
 }
 
+// Append adds an element to an array, and returns it.
 func (v *Value) Append(element *Value) *Value {
 	element.Name = strconv.Itoa(len(v.Elements))
 	v.Elements = append(v.Elements, element)
 	return element
 }
 
-// CopyAs is a value to be put somewhere else, under another name; nil of nil.
+// CopyAs returns a copy of a value for another place, under another name; nil for nil.
 func CopyAs(v *Value, name string) *Value {
 	if v == nil {
 		return nil
@@ -147,11 +149,12 @@ func CopyAs(v *Value, name string) *Value {
 	return &c
 }
 
-// Derive is a value that stands for another one, at its place.
+// Derive returns a new value that has the place of another one.
 func Derive(from *Value, k Kind, name, text string) *Value {
 	return &Value{Kind: k, Source: from.Source, At: from.At, Key: from.Key, Name: name, Text: text, Over: from.Over}
 }
 
+// DeriveTable returns an empty table that has the place of a value.
 func DeriveTable(from *Value, name string) *Value {
 	t := NewTable(from.Source, name, from.At, nil)
 	t.Key = from.Key
