@@ -188,7 +188,7 @@ func (s *starter) environ(who api.Caller, token string) []string {
 func (s *starter) launch(who api.Caller, token string) (l runtime.Launch, err error) {
 	if first := s.first.Load(); first != nil && len(s.agent.EnvFiles) == 0 {
 		l = *first
-		l.Afresh, l.Incarnation, l.Token = false, who.Incarnation, token
+		l.ResetNumbering, l.Incarnation, l.Token = false, who.Incarnation, token
 		l.Env = proc.Reissue(first.Env, who.Incarnation, token)
 	} else {
 		l, err = s.newLaunch(who, token)
@@ -208,8 +208,9 @@ func (s *starter) newLaunch(who api.Caller, token string) (runtime.Launch, error
 		Path: who.Path, Incarnation: who.Incarnation, SpecHash: a.DeclaredHash().Sum, Token: token,
 		Argv: a.Command, Dir: a.Dir, Stdin: a.Stdin, Env: env, Run: a.Run,
 		StopSignal: s.signal, Grace: a.Shutdown.Grace, Ready: a.Ready,
-		Afresh:   s.m.Once && who.Incarnation == 1,
-		Terminal: a.Terminal, Limits: runtime.Limits(a.Limits), NoNewPrivileges: a.NoNewPrivileges, User: s.as.User,
+		ResetNumbering: s.m.Once && who.Incarnation == 1,
+		Terminal:       a.Terminal, Limits: runtime.Limits(a.Limits),
+		NoNewPrivileges: a.NoNewPrivileges, User: s.as.User,
 		Notify: a.Notify, Watchdog: a.Watchdog,
 	}
 	if s.m.Prepare != nil {

@@ -88,7 +88,7 @@ func (s *stage) Start(ctx context.Context, l runtime.Launch) (runtime.Session, e
 	switch {
 	case last != nil && !last.over():
 		return nil, runtime.ErrBusy
-	case last != nil && l.Incarnation <= last.launch.Incarnation && !l.Afresh:
+	case last != nil && l.Incarnation <= last.launch.Incarnation && !l.ResetNumbering:
 		return nil, fmt.Errorf("%w: the last one was %d", runtime.ErrStale, last.launch.Incarnation)
 	case p.start != nil:
 		return nil, p.start

@@ -202,7 +202,7 @@ func agentEntries() []Entry {
 		{AgentRestartRequested, "the agent, a person or an order has asked for a restart; the actor says which",
 			[]string{"reason the cause, if the agent has given one"}},
 		{AgentRestartEnded, "the restart that an agent has asked for is done, or is no longer due", nil},
-		{AgentClaimed, "the agent has stated an outcome of its work, which nobody has checked", []string{
+		{AgentClaimed, "the agent has stated an outcome of its work, which is not checked", []string{
 			"kind of the outcome", "summary its summary", "revision how often it was revised"}},
 	}
 }
@@ -279,7 +279,7 @@ func recordEntries() []Entry {
 			"options the answers to choose from", "deadline of the question", "default the answer at the deadline")},
 		{QuestionAnswered, "a question was answered, by a person or by its default at its deadline", append(question,
 			"by the person, or `deadline`", "answer the answer, if it is one of the options")},
-		{QuestionExpired, "nobody has answered a question before its deadline", question},
+		{QuestionExpired, "the deadline of a question has passed without an answer", question},
 		{QuestionWithdrawn, "an agent has withdrawn a question", question},
 	}
 }

@@ -1,6 +1,6 @@
 // Package event is what has happened, for people and programs that come later:
 // an append-only log in the store. Each event has a number that no other has,
-// whoever wrote it, so that a reader can say "what came after 120?" and
+// for all writers, so that a reader can say "what came after 120?" and
 // neither miss nor repeat one.
 package event
 

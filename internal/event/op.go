@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Op is the op that appends an event to the log, for whoever writes to the same
+// Op returns the op that appends an event to the log, for a caller that writes to the same
 // store something that the event tells of: either both are there or none. What
 // Append promises of a store that takes no writes does not hold for it.
 func (l *Log) Op(e Event) store.Op {

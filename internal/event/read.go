@@ -19,7 +19,7 @@ const readStep = 256
 // after. The cursor moves past events that do not match, too.
 //
 // Where events after the cursor are no longer kept, an EventsCompacted stands in
-// their place; where the cursor is of another log (the store was made anew), an
+// their place; where the cursor is of another log (the store was made again), an
 // EventsReset, and reading begins at the start.
 func (l *Log) Read(ctx context.Context, after uint64, f Filter, limit int) ([]Event, uint64, error) {
 	if err := f.Check(); err != nil {

@@ -25,7 +25,7 @@ func (r *removing) Apply(ctx context.Context, f store.Fence, conds []store.Cond,
 }
 
 // However much there is to be removed, what is appended meanwhile is written between two
-// steps, so that nobody who reads waits for the end.
+// steps, so that no reader waits for the end.
 func TestPruneGivesWay(t *testing.T) {
 	s := &removing{Store: memory.New(), before: func() {}}
 	first := openLog(t, Config{Store: s})

@@ -152,7 +152,7 @@ const (
 )
 
 // Dropped is the data of EventsDropped: what the store would not take for so
-// long that it did not fit into memory any more.
+// long that it no longer fitted into memory.
 type Dropped struct {
 	Count uint64    `json:"count"`
 	First time.Time `json:"first"` // time of the first and last of them

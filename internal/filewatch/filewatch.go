@@ -2,8 +2,8 @@
 // directories that they are in, so that editors that write a new file and
 // rename it are seen, and looks at the files themselves now and then: that
 // finds what the system does not tell (a file system of another machine, a
-// directory that was deleted and has come back, no watches left). Whoever is
-// told reads the files again; nothing may have changed.
+// directory that was deleted and has come back, no watches left). The
+// receiver of a notice reads the files again; nothing may have changed.
 package filewatch
 
 import (
@@ -99,7 +99,7 @@ func (w *Watcher) run(v *view) {
 	defer tick.Stop()
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
-	var since time.Time // of the first change that nobody was told of
+	var since time.Time // of the first change without a notice
 	noticed := func() {
 		now := time.Now()
 		if since.IsZero() {
@@ -172,7 +172,7 @@ func newView(s Set) *view {
 	return v
 }
 
-// inherit takes over what is watched already, and ends watching what is not to be any more.
+// inherit takes over what is watched already, and stops watching the rest.
 func (v *view) inherit(old *view, fs *fsnotify.Watcher) {
 	for dir, info := range old.dirs {
 		if slices.Contains(v.set.Dirs, dir) {

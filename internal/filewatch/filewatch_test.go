@@ -23,7 +23,7 @@ func await(t *testing.T, w *Watcher, what string) {
 	select {
 	case <-w.Changed():
 	case <-time.After(60 * time.Second):
-		t.Fatal("nobody was told that " + what)
+		t.Fatal("there was no notice that " + what)
 	}
 }
 

@@ -172,7 +172,7 @@ func (c *conn) admit(ctx context.Context, r *jsonrpc.Request) bool {
 	}
 	wait := callWait
 	if c.full {
-		wait = 0 // they are stuck: nobody has to wait for that more than once
+		wait = 0 // they are stuck: waiting once is enough
 	}
 	late := time.NewTimer(wait)
 	defer late.Stop()

@@ -171,7 +171,7 @@ func TestHostile(t *testing.T) {
 		})
 	}
 	w.t = t
-	// What nobody has asked for is passed over.
+	// Answers without a request are passed over.
 	for range 1000 {
 		w.send(greeting, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`, `{"jsonrpc":"2.0","method":"notifications/cancelled"}`,
 			`{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`, `{"jsonrpc":"2.0","id":5,"result":{}}`)

@@ -15,7 +15,7 @@ func learned() *Context {
 	return &Context{
 		Approach:       "patched the parser",
 		Obstacle:       Obstacle{Kind: ArchitecturalGap, Description: "the lexer drops comments"},
-		Discoveries:    []string{"comments are lost in lex.go", "nobody tests that"},
+		Discoveries:    []string{"comments are lost in lex.go", "no test covers that"},
 		Recommendation: "keep them in the lexer first",
 		Explored:       Explored{Files: []string{"lex.go", "parse.go"}, Dependencies: []string{"fmt"}, Notes: "the printer is fine"},
 	}
@@ -163,7 +163,7 @@ func TestSubtasks(t *testing.T) {
 		{"no id and no objective", []Subtask{{}}, "missing subtasks[0].objective, subtasks[0].id"},
 		{"itself", []Subtask{part("a", "a")}, `subtasks[0] "a" waits for itself, through depends_on`},
 		{"a circle beside others", []Subtask{part("a"), part("b", "a", "d"), part("c", "b"), part("d", "c")}, `subtasks[1] "b" waits for itself`},
-		{"nobody's", []Subtask{part("a", "sub-1")}, `subtasks[0].depends_on names "sub-1", which is none of the subtasks`},
+		{"unknown", []Subtask{part("a", "sub-1")}, `subtasks[0].depends_on names "sub-1", which is none of the subtasks`},
 		{"twice", []Subtask{part("a"), part("A")}, `subtasks[1].id "A" is that of subtasks[0], too`},
 		{"a path", []Subtask{part("../../etc")}, `subtasks[0].id is "../../etc", expected a letter or digit and then`},
 		{"an option", []Subtask{part("-rf")}, `subtasks[0].id is "-rf"`},

@@ -1,5 +1,5 @@
 // Package runtime is how agents run outside of this program: a slot for each
-// agent, in which one incarnation after the other lives, whether anybody
+// agent, in which one incarnation after the other lives, whether a daemon
 // watches or not. What runs there outlives the daemon, and is found again.
 //
 // The kinds are in the packages below: proc (a shim process for each slot) and
@@ -43,25 +43,25 @@ var (
 
 // Launch is what one incarnation of an agent runs.
 type Launch struct {
-	Path        string // of the agent; names the slot
-	Incarnation uint64 // must be greater than the last one of the slot
-	Afresh      bool   // numbers begin anew with this one: it need not be greater
-	SpecHash    string // Sum of the spec.Hash of what is declared
-	Token       string // tells this start from any other; see Observation. Random if empty
-	Argv        []string
-	Dir         string
-	Env         []string // complete
-	Stdin       string   // path of a file; the null device if empty
-	Input       bool     // stdin is a pipe for Session.Write, instead of Stdin
-	StopSignal  syscall.Signal
-	Grace       time.Duration // from StopSignal to SIGKILL, where nobody decides otherwise
+	Path           string // of the agent; names the slot
+	Incarnation    uint64 // must be greater than the last one of the slot
+	ResetNumbering bool   // numbers begin again with this one: it need not be greater
+	SpecHash       string // Sum of the spec.Hash of what is declared
+	Token          string // tells this start from any other; see Observation. Random if empty
+	Argv           []string
+	Dir            string
+	Env            []string // complete
+	Stdin          string   // path of a file; the null device if empty
+	Input          bool     // stdin is a pipe for Session.Write, instead of Stdin
+	StopSignal     syscall.Signal
+	Grace          time.Duration // from StopSignal to SIGKILL, unless a stop says otherwise
 	// Timeout is how long it may live; 0: for ever. Then it is stopped, and is
-	// killed after Grace with all that it has started, whether anybody watches
+	// killed after Grace with all that it has started, whether a daemon watches
 	// or not; its exit is a failure that wraps ErrOverdue. Only "proc" knows it.
 	Timeout    time.Duration
 	Ready      spec.Ready
 	Notify     bool          // it is given a place to speak of itself, see package notice; Ready.Notify implies that
-	Watchdog   time.Duration // it is told that WATCHDOG=1 has to come that often; 0: it is not. Nobody acts on it here
+	Watchdog   time.Duration // it is told that WATCHDOG=1 has to come that often; 0: never. Runtimes do not act on it
 	Terminal   bool          // a pseudo terminal instead of pipes
 	Rows, Cols uint16
 	Limits     Limits
@@ -112,10 +112,10 @@ type Observation struct {
 	Ready       bool            // Alive, and its readiness condition was met
 	PID         int             // of the agent, Alive
 	StartedAt   time.Time       // zero if it could not be started
-	Exit        supervisor.Exit // Dead; Lost where nobody saw the end
+	Exit        supervisor.Exit // Dead; Lost where the end was not observed
 	ExitedAt    time.Time       // Dead
 	Detail      string          // for people, where Life is Unknown
-	// of itself; its times have readings of the monotonic clock, but where nobody listens any more
+	// of itself; its times have readings of the monotonic clock while there is a listener
 	Said notice.Notice
 	// Before are the ends of incarnations before this one that the slot still
 	// knows, oldest first: who started this one may not have had the time to tell.

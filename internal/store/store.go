@@ -126,7 +126,7 @@ type Store interface {
 	// Acquire takes the lease of that name for ttl, or fails with ErrHeld, as
 	// a *HeldError, while somebody has it. It does not wait. The epoch it gets is
 	// greater than that of every lease of this store before it.
-	// ErrUnknown means that it may be held by nobody who knows until ttl is over.
+	// ErrUnknown means that it may be held, unknown to any holder, until ttl is over.
 	Acquire(ctx context.Context, name string, ttl time.Duration) (Lease, error)
 
 	// Close ends all watches, loses all leases and waits for writes under way.

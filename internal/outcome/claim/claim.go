@@ -51,7 +51,7 @@ type Options struct {
 // Service keeps claims, and records those of the agents that call. New makes one.
 type Service struct {
 	o  Options
-	mu sync.Mutex // held while one is recorded: nobody else writes them
+	mu sync.Mutex // held while one is recorded
 	// lives tells the incarnation of a path from one of an earlier life of the
 	// tree that had the same number.
 	lives sync.Map // path -> string

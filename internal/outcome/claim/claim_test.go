@@ -85,7 +85,7 @@ func TestClaims(t *testing.T) {
 	say(1, "whole again")
 	c.Begin("t/a b", "token 2")
 	say(2, "more")
-	c.Begin("t/a b", "token 3") // numbers begin anew
+	c.Begin("t/a b", "token 3") // numbers begin again
 	say(2, "another life")
 	if got, want := claimsAs(c, "t/a b"), "1 2 whole again; 2 0 more; 2 0 another life"; got != want {
 		t.Errorf("claims: %s\nwant    %s", got, want)

@@ -1,5 +1,5 @@
 // Package cgroup bounds and ends an agent as a whole, with everything that it
-// has ever started: whoever is born in a control group stays in it, whatever
+// has ever started: a process born in a control group stays in it, whatever
 // it does to its parents, session, environment or descriptors.
 //
 // It works where the unified hierarchy (cgroup v2) is delegated to this user.

@@ -89,8 +89,8 @@ const killPause = 50 * time.Millisecond
 
 // Kill kills all processes of the group, and of groups that they have made in
 // it, and returns when none is left. A group that does not exist has none. One
-// in which somebody was killed is removed, to be made anew by Prepare: there are
-// kernels (6.18 is one) that kill at birth whoever is started in a group for
+// in which a process was killed is removed, to be made again by Prepare: there are
+// kernels (6.18 is one) that kill at birth each process started in a group for
 // which cgroup.kill was ever used.
 func (g *Group) Kill(ctx context.Context) error {
 	err := g.kill(ctx)
@@ -128,7 +128,7 @@ func (g *Group) kill(ctx context.Context) error {
 	return g.Remove()
 }
 
-// killEach is how to kill without the kernel's help. Frozen, nobody forks.
+// killEach kills without the kernel's help. Frozen processes do not fork.
 func (g *Group) killEach(ctx context.Context, events *os.File) error {
 	freeze := filepath.Join(g.dir, "cgroup.freeze")
 	if write(freeze, "1") == nil {
@@ -191,7 +191,7 @@ func members(file string) (pids []int, err error) {
 	return pids, err
 }
 
-// await waits until nobody is in the group, calling again before each look.
+// await waits until the group is empty, calling again before each look.
 func await(ctx context.Context, events *os.File, again func() error) error {
 	for {
 		if err := again(); err != nil {

@@ -102,14 +102,14 @@ func TestKill(t *testing.T) {
 	defer cancel()
 	g := group(t, "kill")
 	if err := g.Kill(ctx); err != nil {
-		t.Errorf("kill of nobody: %v", err)
+		t.Errorf("kill of an empty group: %v", err)
 	}
 	family(t, g)
 	if err := g.Remove(); err == nil {
 		t.Error("a group was removed in which somebody lives")
 	}
 	if isEmpty(t, g) {
-		t.Fatal("nobody was there")
+		t.Fatal("the group is empty")
 	}
 	if err := g.Kill(ctx); err != nil || !isEmpty(t, g) {
 		t.Errorf("kill: %v", err)
@@ -168,7 +168,7 @@ func TestKillEach(t *testing.T) {
 		t.Errorf("kill: %v", err)
 	}
 	if b, err := os.ReadFile(filepath.Join(g.Dir(), "cgroup.freeze")); err != nil || string(b) != "0\n" {
-		t.Errorf("freeze is %q, %v: nothing could run in it any more", b, err)
+		t.Errorf("freeze is %q, %v: nothing could run in it", b, err)
 	}
 }
 

@@ -202,7 +202,7 @@ func (t *Tree) leaves() bool {
 	return err == nil && strings.TrimSpace(string(b)) == strconv.Itoa(t.pid)
 }
 
-// leave moves this process into a Leaf, if nobody else is in its group and no
+// leave moves this process into a Leaf, if no other process is in its group and no
 // systemd would stumble over that.
 func (t *Tree) leave() {
 	if t.pid != os.Getpid() || !t.leaves() {

@@ -118,9 +118,9 @@ func TestSlots(t *testing.T) {
 	if _, err := r.Start(ctx, launch("p/a", 2, obeys)); !errors.Is(err, runtime.ErrStale) {
 		t.Errorf("%v", err)
 	}
-	afresh := launch("p/a", 1, obeys)
-	afresh.Afresh = true
-	if _, err := r.Start(ctx, afresh); err != nil {
+	again := launch("p/a", 1, obeys)
+	again.ResetNumbering = true
+	if _, err := r.Start(ctx, again); err != nil {
 		t.Error(err)
 	}
 	if _, err := r.Start(ctx, runtime.Launch{Path: "p/b", Incarnation: 1, Argv: []string{"true"}}); !errors.Is(err, runtime.ErrUnsupported) {
@@ -181,7 +181,7 @@ func TestOutput(t *testing.T) {
 		defer mu.Unlock()
 		told = append(told, fmt.Sprint(path, "#", n, " ", l.Stream, " ", l.Text))
 	})
-	r.Say("p/a", proc.Stdout, "nobody is there")
+	r.Say("p/a", proc.Stdout, "the slot is empty")
 	s, err := r.Start(t.Context(), launch("p/a", 1, obeys))
 	if err != nil {
 		t.Fatal(err)

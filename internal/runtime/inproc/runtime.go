@@ -105,7 +105,7 @@ func (r *Runtime) begin(ctx context.Context, l runtime.Launch) (*session, error)
 		switch {
 		case last.lives() && !last.killed():
 			return nil, fmt.Errorf("%s: %w", l.Path, runtime.ErrBusy)
-		case l.Incarnation <= last.launch.Incarnation && !l.Afresh:
+		case l.Incarnation <= last.launch.Incarnation && !l.ResetNumbering:
 			return nil, fmt.Errorf("%s, incarnation %d: %w", l.Path, l.Incarnation, runtime.ErrStale)
 		}
 	}

@@ -22,7 +22,7 @@ type said struct {
 	writer *logfile.Writer // nil until something is said
 	bounds runtime.Log
 	run    uint64        // incarnation that lives
-	grown  chan struct{} // closed when there is more; nil if nobody waits for it
+	grown  chan struct{} // closed when there is more; nil if no reader waits
 }
 
 func newSaid(dir string) *said { return &said{dir: dir, file: filepath.Join(dir, "output.log")} }
@@ -59,7 +59,7 @@ func (s *said) open() {
 	s.writer.Begin(s.run)
 }
 
-// append adds a line. That it cannot be kept stops nobody.
+// append adds a line. A line that cannot be kept is dropped.
 func (s *said) append(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

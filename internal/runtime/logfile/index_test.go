@@ -113,7 +113,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// Whoever reads on from each place in a log reads each thing once.
+// A reader that goes on from each place in a log reads each thing once.
 func TestReadsOnFromEverywhere(t *testing.T) {
 	for _, size := range []int64{1 << 20, 10} {
 		synctest.Test(t, func(t *testing.T) {

@@ -102,7 +102,7 @@ func TestIndexIsNoFile(t *testing.T) {
 	})
 }
 
-// A file that was rotated away and is none any more ends what is kept.
+// A rotated file that is missing ends what is kept.
 func TestKeptIsNoFile(t *testing.T) {
 	foreign(t, func(t *testing.T, put func(string)) {
 		file := filepath.Join(t.TempDir(), "output.log")

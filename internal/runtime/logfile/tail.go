@@ -1,4 +1,4 @@
-// Package logfile is the output log of a slot: written and rotated by whoever
+// Package logfile is the output log of a slot: written and rotated by the process that
 // holds the agent's output, read from its end and followed by everybody else,
 // in another process and without a word between them.
 package logfile
@@ -311,7 +311,7 @@ func (t *Tail) advance(emit func(Line)) bool {
 }
 
 // open goes on with a file by its number, if the last one still has its own; where
-// it does not, open is not done. The number is negative if it has none any more.
+// it does not, open is not done. The number is negative if none is left.
 func (t *Tail) open(i, last int) (done, ok bool) {
 	f, err := private.OpenFile(t.name(i), os.O_RDONLY)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
-// A log that was removed, with its directory or without, is begun anew.
+// A log that was removed, with its directory or without, is begun again.
 func TestRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "slot")
@@ -33,7 +33,7 @@ func TestRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * settleTime)
-		w.Append([]byte("nowhere\n")) // to the file that nobody can read any more
+		w.Append([]byte("nowhere\n")) // to the file that cannot be read
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}

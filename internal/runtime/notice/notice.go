@@ -37,7 +37,7 @@ type Message struct {
 }
 
 // Parse reads a message: assignments, one a line. Lines that are none, that
-// nobody knows or whose value makes no sense are left out; a message that is
+// are unknown or whose value makes no sense are left out; a message that is
 // too long, or has a zero byte that is not its last, says nothing at all.
 func Parse(b []byte) Message {
 	var m Message
@@ -87,7 +87,7 @@ func microseconds(text string) time.Duration {
 
 // Notice is what a service has said so far.
 type Notice struct {
-	// Since is when somebody began to listen; zero: nobody does, and nothing
+	// Since is when listening began; zero: there is no listener, and nothing
 	// follows from silence.
 	Since time.Time
 	// Heard is when the last message came, whatever it said; zero if none has.

@@ -63,12 +63,12 @@ func TestHear(t *testing.T) {
 		want    Notice   // but for Heard
 		urgency Urgency  // of the last
 	}{
-		{"what nobody knows is a sign of life", []string{"X=1"}, Notice{}, Sign},
+		{"an unknown message is a sign of life", []string{"X=1"}, Notice{}, Sign},
 		{"watchdog", []string{"WATCHDOG=1", "X=1", "WATCHDOG=1"}, Notice{Alive: at(3)}, Sign},
-		{"period starts it anew", []string{"WATCHDOG=1", "WATCHDOG_USEC=9000000"}, Notice{Alive: at(2), Period: 9 * time.Second}, Sign},
+		{"period restarts it", []string{"WATCHDOG=1", "WATCHDOG_USEC=9000000"}, Notice{Alive: at(2), Period: 9 * time.Second}, Sign},
 		{"status", []string{"STATUS= one ", "READY=1\nSTATUS=two"}, Notice{Status: "two"}, Words},
 		{"the same status", []string{"STATUS=one", "STATUS=one"}, Notice{Status: "one"}, Sign},
-		{"no status any more", []string{"STATUS=one", "STATUS="}, Notice{}, Words},
+		{"status removed", []string{"STATUS=one", "STATUS="}, Notice{}, Words},
 		{"reloading", []string{"RELOADING=1"}, Notice{Reloading: true}, Words},
 		{"reloaded", []string{"RELOADING=1", "WATCHDOG=1", "READY=1"}, Notice{Alive: at(2)}, Words},
 		{"reloaded at once", []string{"RELOADING=1\nREADY=1"}, Notice{}, Sign},

@@ -53,7 +53,7 @@ func (a Asked) sentIt(s syscall.Signal) bool { return a.Sent&(1<<(uint(s)&63)) !
 // Classify decides what the end of a process means to its supervisor. What
 // was asked for is a shutdown: death by a signal that was sent after Stop, and
 // the exit codes of programs that handle it, be it 0 or the shells' 128+signal.
-// Everything else is judged as if nobody had asked.
+// Everything else is judged as if no stop had been asked for.
 func Classify(ws syscall.WaitStatus, success []int, a Asked, tail func() []string) supervisor.Exit {
 	if len(success) == 0 {
 		success = []int{0}

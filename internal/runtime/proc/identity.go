@@ -19,7 +19,7 @@ const (
 	Unknown Observation = iota
 	// Alive: it runs.
 	Alive
-	// Dead: it has ended, although it may be a zombie that nobody has collected yet.
+	// Dead: it has ended, although it may be a zombie that is not collected yet.
 	Dead
 )
 

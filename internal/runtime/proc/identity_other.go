@@ -28,5 +28,5 @@ func descendants(pid int) ([]member, error) {
 	return nil, fmt.Errorf("descendants of process %d: %w", pid, errors.ErrUnsupported)
 }
 
-// Kin finds nobody here.
+// Kin finds no process here.
 func Kin(Identity) []Identity { return nil }

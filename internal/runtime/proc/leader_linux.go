@@ -13,7 +13,7 @@ type leader struct {
 	pid   int
 	pidfd *os.File // nil where the kernel has none
 
-	reaped func() // called by reap; nil: nobody has to know
+	reaped func() // called by reap, unless nil
 }
 
 // startLeader forks and execs. It calls syscall.ForkExec instead of

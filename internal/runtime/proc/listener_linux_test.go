@@ -104,13 +104,13 @@ func TestListenerOwner(t *testing.T) {
 	another, its := serving(t, EnvAgent+"=t/b", EnvIncarnation+"=3", EnvSocket+"=/s")
 	earlier, old := serving(t, EnvAgent+"=t/a", EnvIncarnation+"=2", EnvSocket+"=/s")
 	for name, c := range map[string]struct{ address, want string }{
-		"was there before":        {before, fmt.Sprintf("is held by pid %d (%s), which is not of this agent", holder, comm(holder))},
-		"descends":                {child, ""},
-		"may be started for it":   {later, ""},
-		"has left, but names it":  {escaped, ""},
-		"is another agent's":      {another, fmt.Sprintf("is held by pid %d (%s), which belongs to agent t/b", its, comm(its))},
-		"is of a life before":     {earlier, fmt.Sprintf("is held by pid %d (%s), which belongs to agent t/a", old, comm(old))},
-		"nobody listens any more": {freeAddress(t), ""},
+		"was there before":       {before, fmt.Sprintf("is held by pid %d (%s), which is not of this agent", holder, comm(holder))},
+		"descends":               {child, ""},
+		"may be started for it":  {later, ""},
+		"has left, but names it": {escaped, ""},
+		"is another agent's":     {another, fmt.Sprintf("is held by pid %d (%s), which belongs to agent t/b", its, comm(its))},
+		"is of a life before":    {earlier, fmt.Sprintf("is held by pid %d (%s), which belongs to agent t/a", old, comm(old))},
+		"no listener is left":    {freeAddress(t), ""},
 	} {
 		at := netip.MustParseAddrPort(c.address)
 		want := c.want

@@ -27,7 +27,7 @@ type NotifySocket struct {
 	read   sync.Once       // begins to
 	leave  context.Context // done when no more is waited for
 	left   context.CancelFunc
-	ended  chan struct{} // closed when nothing is read any more
+	ended  chan struct{} // closed when reading has ended
 
 	mu   sync.Mutex
 	said notice.Notice
@@ -36,7 +36,7 @@ type NotifySocket struct {
 
 // ListenNotify listens at a place that was made before, for a process that was
 // told so, or at a fresh one if socket is empty. hear is told, from one
-// goroutine, what was said by the time and how soon it matters; nobody is if it
+// goroutine, what was said by the time and how soon it matters; nothing is if it
 // is nil. Listen or Close has to be called.
 func ListenNotify(socket string, hear func(notice.Notice, notice.Urgency)) (*NotifySocket, error) {
 	dir, err := notifyDir(socket)
@@ -84,7 +84,7 @@ func notifyDir(socket string) (string, error) {
 	return dir, nil
 }
 
-// ForgetNotify removes a socket that nobody listens at any more.
+// ForgetNotify removes a socket without a listener.
 func ForgetNotify(socket string) {
 	if filepath.Base(socket) == notifyName {
 		forgetNotify(socket)
@@ -151,7 +151,7 @@ func (n *NotifySocket) Close() {
 	forgetNotify(n.Path())
 }
 
-// Leave is Close for a process that goes on: the place stays, for whoever
+// Leave is Close for a process that goes on: the place stays, for the listener that
 // listens there next.
 func (n *NotifySocket) Leave() {
 	n.left()

@@ -44,7 +44,7 @@ func receiveNow(c *net.UnixConn, msg, control []byte) (size, oobn int, err error
 }
 
 // sender takes the sender's pid from the control data of a message. The
-// kernel vouches for it; a message without is from nobody. Descriptors
+// kernel vouches for it; a message without has no sender. Descriptors
 // are closed: that is how sd_notify_barrier(3) learns that it was heard.
 func sender(control []byte) (pid int, known bool) {
 	msgs, err := unix.ParseSocketControlMessage(control)

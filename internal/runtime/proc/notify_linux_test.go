@@ -121,7 +121,7 @@ func TestNotifyEnviron(t *testing.T) {
 	}
 }
 
-// Who sends without end waits, and nobody waits for that.
+// A sender that never stops waits, and delays nothing else.
 func TestNotifyFlood(t *testing.T) {
 	var heard atomic.Int64
 	p, out, n := listened(t, "notify-flood", func(notice.Notice, notice.Urgency) { heard.Add(1) })
@@ -145,7 +145,7 @@ func TestNotifyFlood(t *testing.T) {
 	}
 }
 
-// What strangers send, and what nobody understands, changes nothing.
+// Messages of other processes and unknown messages change nothing.
 func TestNotifyHostile(t *testing.T) {
 	p, out, n := listened(t, "notify-hostile", nil)
 	out.await(t, "sent")

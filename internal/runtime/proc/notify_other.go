@@ -11,7 +11,7 @@ import (
 
 const controlSize = 0
 
-// passCredentials: nobody tells who sent a message here. The socket is in a
+// passCredentials does nothing: the sender of a message is unknown here. The socket is in a
 // directory that only this user can enter.
 func passCredentials(*net.UnixConn) error { return nil }
 

@@ -15,7 +15,7 @@ import (
 type Output struct {
 	// Line is called for each line, one at a time. While it blocks, nothing
 	// is read, the pipe fills and the process has to wait when it writes: no
-	// line is lost and nobody else is held up. Nil: only the tail is kept.
+	// line is lost and nothing else is delayed. Nil: only the tail is kept.
 	Line func(Line)
 
 	// Wanted reports whether Line has to be called at present; nil: always. It is
@@ -34,7 +34,7 @@ type Output struct {
 	// Partial is called with what there is of a line whose end was not written
 	// yet, such as a progress bar, soon after it was read and whenever there is more
 	// of it, but not for each read. It has the rules of Line, which gets the line as a
-	// whole in the end. Nil: nobody wants to know.
+	// whole in the end. May be nil.
 	Partial func(Line)
 
 	// Tail is how many of the last lines of stdout and of stderr are kept;

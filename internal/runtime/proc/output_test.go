@@ -32,7 +32,7 @@ func pumpOf(s *stream) (ended chan struct{}) {
 	return ended
 }
 
-// Nobody had read anything when the exit was seen, and somebody else holds
+// Nothing was read when the exit was seen, and another process holds
 // the pipe: what is in it counts as the process's, what comes soon is not lost.
 func TestStreamAfterTheExit(t *testing.T) {
 	out := newLines()
@@ -52,7 +52,7 @@ func TestStreamAfterTheExit(t *testing.T) {
 	}
 }
 
-// Somebody who never stops writing holds up nobody.
+// A process that never stops writing delays nothing.
 func TestStreamFloodAfterTheExit(t *testing.T) {
 	var n int
 	s, w := newPipeStream(t, Output{Line: func(Line) { n++ }})
@@ -61,7 +61,7 @@ func TestStreamFloodAfterTheExit(t *testing.T) {
 		defer close(flooded)
 		for chunk := strings.Repeat("flood\n", 10000); ; {
 			if _, err := w.WriteString(chunk); err != nil {
-				return // nobody reads any more
+				return // the reader is gone
 			}
 		}
 	}()

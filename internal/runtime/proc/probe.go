@@ -142,7 +142,7 @@ func (l Log) arm(_ *Command, out *Output) (gate, error) {
 	}
 	out.Line = func(line Line) {
 		if pass != nil {
-			pass(line) // first: nobody is told "ready" before the line that says so
+			pass(line) // first, so that the line comes before the news that it is ready
 		}
 		select {
 		case <-found: // matching costs; one match is enough

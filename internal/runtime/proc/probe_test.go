@@ -125,7 +125,7 @@ func TestLogProbeSeesLineOfEndedProcess(t *testing.T) {
 	}
 }
 
-// freeAddress is one at which nobody listens.
+// freeAddress returns an address without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -149,7 +149,7 @@ func TestTCPProbe(t *testing.T) {
 	}()
 	select {
 	case err := <-result:
-		t.Fatalf("ready though nobody listens: %v", err)
+		t.Fatalf("ready without a listener: %v", err)
 	case <-time.After(30 * time.Millisecond):
 	}
 	release()

@@ -28,7 +28,7 @@ func TestExit(t *testing.T) {
 		{name: "declared success", script: "exit 3", success: []int{0, 3}, kind: supervisor.Normal},
 		{name: "0 is no success unless declared", script: "exit 0", success: []int{3}, kind: supervisor.Failure},
 		{name: "signal", script: "kill -SEGV $$", kind: supervisor.Failure, code: -1, signal: syscall.SIGSEGV},
-		{name: "SIGTERM that nobody here sent", script: "kill -TERM $$", kind: supervisor.Failure, code: -1, signal: syscall.SIGTERM},
+		{name: "SIGTERM from elsewhere", script: "kill -TERM $$", kind: supervisor.Failure, code: -1, signal: syscall.SIGTERM},
 		{name: "SIGKILL by somebody else", script: "kill -KILL $$", kind: supervisor.Killed, code: -1, signal: syscall.SIGKILL},
 		{name: "shell's code for a signal", script: "exit 143", kind: supervisor.Failure, code: 143},
 	}

@@ -67,7 +67,7 @@ func Run(ctx context.Context, cmd Command, input string, limit int) (Result, err
 		return Result{}, err
 	}
 	if in != nil {
-		cmd.Stdin.Close() // so that a write fails when nobody can read it any more
+		cmd.Stdin.Close() // so that a write fails once there is no reader
 		fed := make(chan struct{})
 		go func() {
 			defer close(fed)

@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A descendant that has escaped and holds stdin, unread, and stdout holds up nobody.
+// A descendant that has escaped and holds stdin, unread, and stdout delays nothing.
 func TestRunLeavesTheEscapedAlone(t *testing.T) {
 	cmd := sh("exec 3<&0; mkfifo up; setsid sh -c 'echo $$ > up; exec sleep 1000' <&3 & exec cat up")
 	cmd.Dir = t.TempDir()
@@ -110,7 +110,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	pid := <-child
 	for end := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; {
 		if b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); bytes.Contains(b, []byte(") Z ")) {
-			break // nobody collects orphans here
+			break // there is no reaper of orphans here
 		}
 		if time.Now().After(end) {
 			t.Fatalf("its child %d is alive", pid)

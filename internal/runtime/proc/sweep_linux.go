@@ -14,7 +14,7 @@ import (
 )
 
 // Sweeper kills what agents have left behind, in whatever group or session, by
-// an environment entry that nobody else has. A look at all processes serves
+// an environment entry that no other process has. A look at all processes serves
 // everybody who waits for one. The zero value is ready for use.
 type Sweeper struct {
 	mu      sync.Mutex

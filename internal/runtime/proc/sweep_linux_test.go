@@ -6,7 +6,7 @@ import (
 )
 
 // TestSweepUnused: what had the entry before is killed, each time it is asked
-// for; entries that nobody had cost no look.
+// for; entries that no process had cost no look.
 func TestSweepUnused(t *testing.T) {
 	marked := func(entry string) (*Process, Identity) {
 		cmd := sh("echo ready; exec sleep 1000")

@@ -13,7 +13,7 @@ import (
 // Size is that of a terminal, in characters.
 type Size struct{ Rows, Cols uint16 }
 
-// DefaultSize is the size of a terminal that nobody looks at.
+// DefaultSize is the size of a terminal without viewers.
 var DefaultSize = Size{Rows: 24, Cols: 80}
 
 // writeTime is how long a process may refuse to read its input before Write fails.

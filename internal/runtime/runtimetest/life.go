@@ -210,12 +210,12 @@ func testStale(t *testing.T, b *bench) {
 	}
 }
 
-// What numbers meant before must not be mistaken for what they mean afresh.
-func testAfresh(t *testing.T, b *bench) {
+// What numbers meant before must not be mistaken for what they mean after a reset.
+func testResetNumbering(t *testing.T, b *bench) {
 	r := b.runtime()
 	b.exit(b.start(r, sh("app/a", 1, "echo before; exit 3")))
 	l := sh("app/a", 1, forever)
-	l.Afresh = true
+	l.ResetNumbering = true
 	if _, err := r.Start(b.ctx(), sh("app/a", 1, forever)); !errors.Is(err, runtime.ErrStale) {
 		t.Fatalf("start of incarnation 1 after 1: %v", err)
 	}
@@ -333,7 +333,7 @@ func testAdoptEnded(t *testing.T, b *bench) {
 	e := b.exit(s)
 	var ee *proc.ExitError
 	if !isExit(e, 9) || !errors.As(e.Err, &ee) || len(ee.LastOutput) != 1 {
-		t.Errorf("exit that nobody watched = %v", e)
+		t.Errorf("exit without a daemon = %v", e)
 	}
 	if lines, err := s.Peek(b.ctx(), 5); err != nil || len(lines) != 1 || lines[0] != "last words" {
 		t.Errorf("its output: %q, %v", lines, err)

@@ -71,7 +71,7 @@ func Run(t *testing.T, open Open, o Options) {
 		{"StartGivenUp", testStartGivenUp},
 		{"Busy", testBusy},
 		{"Stale", testStale},
-		{"Afresh", testAfresh},
+		{"ResetNumbering", testResetNumbering},
 		{"StopLadder", testStopLadder},
 		{"RestHasTheGracePeriod", testRest},
 		{"RestIsKilled", testRestKilled},

@@ -44,7 +44,7 @@ func Say(args []string) {
 			panic(err)
 		}
 		if _, err := c.Write([]byte(text)); err != nil {
-			// Nobody listens for a moment: somebody may the next time.
+			// There is no listener for a moment; there may be one the next time.
 			if c2, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET")); err == nil {
 				c2.Write([]byte(text))
 				c2.Close()
@@ -64,7 +64,7 @@ func speaker(b *bench, path string, n uint64) (runtime.Launch, func(words ...str
 	if err := syscall.Mkfifo(words, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	f, err := os.OpenFile(words, os.O_RDWR, 0) // both ends: nobody waits for the other
+	f, err := os.OpenFile(words, os.O_RDWR, 0) // both ends: no open waits for the other
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func testSaid(t *testing.T, b *bench) {
 	// Nothing of it counts for the next one.
 	s = b.start(r, sh("app/a", 2, `echo "socket <$NOTIFY_SOCKET$WATCHDOG_USEC>"; `+forever))
 	if got := b.until(s, "socket"); got != "<>" {
-		t.Errorf("an agent that nobody listens to was told %q", got)
+		t.Errorf("an agent without a listener was told %q", got)
 	}
 	if n := s.Observe().Said; n != (notice.Notice{}) {
 		t.Errorf("heard %+v", n)

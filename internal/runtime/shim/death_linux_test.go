@@ -132,7 +132,7 @@ func TestShimIsKilled(t *testing.T) {
 	}
 }
 
-// Whoever starts the next incarnation makes sure that nothing of the last one lives.
+// The start of the next incarnation makes sure that nothing of the last one lives.
 func TestStartAfterShimWasKilled(t *testing.T) {
 	dir := slots(t)
 	r := open(t, dir)
@@ -146,7 +146,7 @@ func TestStartAfterShimWasKilled(t *testing.T) {
 	allGone(t, append(ids, shim))
 }
 
-// awaitStopped waits until no thread of a process runs any more: a SIGSTOP
+// awaitStopped waits until no thread of a process runs: a SIGSTOP
 // that was sent is not yet one that has arrived.
 func awaitStopped(t *testing.T, pid int) {
 	t.Helper()
@@ -317,7 +317,7 @@ func TestRemovedFiles(t *testing.T) {
 }
 
 // With the whole directory, all that is known of a slot is gone. Its shim
-// makes it again when a connection ends; whoever is faster with a start
+// makes it again when a connection ends; a start that is faster
 // replaces the agent, and never adds one.
 func TestRemovedDirectory(t *testing.T) {
 	dir := slots(t)
@@ -420,7 +420,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// After a boot, nothing of before it lives, whoever has its pid now.
+// After a boot, nothing of before it lives, whichever process has its pid now.
 func TestBoot(t *testing.T) {
 	dir := slots(t)
 	r := open(t, dir)

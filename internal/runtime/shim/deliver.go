@@ -120,7 +120,7 @@ func (ses *session) tell(what string) (delivered bool) {
 }
 
 // overdue reports whether a Kill is wanted for so long that its shim has to go,
-// too. The time begins anew then.
+// too. The time begins again then.
 func (ses *session) overdue() bool {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()

@@ -48,8 +48,8 @@ echo "pid $$"
 while :; do sleep 1; done`
 }
 
-// What has hidden from everything else is found by its control group, whoever
-// was killed and whoever comes to look.
+// What has hidden from everything else is found by its control group,
+// after any process was killed and from any that looks.
 func TestHiddenDescendantOfAKilledShim(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -77,7 +77,7 @@ func TestHiddenDescendantOfAKilledShim(t *testing.T) {
 					t.Fatal(err)
 				}
 				if proc.Observe(ids[0]) != proc.Alive {
-					t.Error("it is not hidden: it has died without anybody's help")
+					t.Error("it is not hidden: it has died on its own")
 				}
 				if c.damage {
 					if err := os.WriteFile(filepath.Join(s.slot.dir, wire.StateFile), []byte("?"), 0o600); err != nil {
@@ -131,7 +131,7 @@ func TestPlaceOfAgents(t *testing.T) {
 	}
 }
 
-// An agent that freezes itself keeps nobody from being started after it.
+// An agent that freezes itself does not keep its successor from starting.
 func TestFrozenGroup(t *testing.T) {
 	r := openGroups(t, slots(t))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))

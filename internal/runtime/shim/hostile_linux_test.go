@@ -99,7 +99,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-// Nobody but this user gets to the socket.
+// Only this user can reach the socket.
 func TestModes(t *testing.T) {
 	dir := slots(t)
 	r := open(t, dir)
@@ -134,13 +134,13 @@ func TestLongDirectory(t *testing.T) {
 	}
 }
 
-// A viewer that does not read holds up nobody and is dropped.
+// A viewer that does not read delays nothing and is dropped.
 func TestSlowViewer(t *testing.T) {
 	r := open(t, slots(t))
 	l := sh("app/a", 1, `read x; head -c 20000000 /dev/zero | tr '\0' 'x'; echo; echo end; exec sleep 1000`)
 	l.Input = true
 	s := start(t, r, l)
-	stuck, release := io.Pipe() // nobody reads
+	stuck, release := io.Pipe() // without a reader
 	defer stuck.Close()
 	defer release.Close()
 	slow := make(chan error, 1)

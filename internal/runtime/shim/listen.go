@@ -26,7 +26,7 @@ type listening struct {
 	passed  uint64 // lines so far
 	target  uint64 // that somebody waits for
 	reached chan struct{}
-	last    bool // nothing is written any more: what does not come soon does not come
+	last    bool // nothing more is written: what does not come soon does not come
 }
 
 // listen sees to it that somebody listens to the shim of the slot, from before

@@ -96,7 +96,7 @@ func TestOutput(t *testing.T) {
 		if len(got) != len(want)+2 {
 			t.Fatalf("when it has ended: %q, want %q and %q", got, want, rest)
 		}
-		// The streams are two pipes: nobody knows the order between them.
+		// The streams are two pipes: the order between them is unknown.
 		if slices.Sort(got[len(want):]); !slices.Equal(got[len(want):], rest) {
 			t.Fatalf("when it has ended: %q, want %q", got, rest)
 		}
@@ -144,7 +144,7 @@ func TestSlowListener(t *testing.T) {
 	go func() { quit <- r.Quit(ctxOf(t)) }()
 	select {
 	case err := <-quit:
-		t.Errorf("nobody waits for who listens: %v", err)
+		t.Errorf("the writer does not wait for its listener: %v", err)
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(release)

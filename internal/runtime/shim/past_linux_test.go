@@ -16,8 +16,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// A slot knows how the last incarnations ended, with the reason, whoever asks and
-// whether its shim lives.
+// A slot knows how the last incarnations ended, with the reason,
+// whether its shim lives or not.
 func TestPast(t *testing.T) {
 	dir := slots(t)
 	r := open(t, dir)

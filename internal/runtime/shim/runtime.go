@@ -53,9 +53,9 @@ type Options struct {
 	// Output is given each line of each agent, those of one agent one at a
 	// time and in order, and before the change of state that followed it
 	// unless it is slow; the agent waits for it when it writes more. Lines
-	// that were written while nobody listened are in the log only. Nil: all are.
+	// that were written without a listener are in the log only. Nil: all are.
 	Output func(path string, incarnation uint64, line proc.Line)
-	// Logger is told what people may want to know; nobody if nil.
+	// Logger may be nil.
 	Logger *slog.Logger
 }
 

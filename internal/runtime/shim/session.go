@@ -38,7 +38,7 @@ type session struct {
 	delivers  bool               // a goroutine does
 	patience  time.Duration      // with a Stop, if it is more than the grace period
 	killing   time.Time          // since when a Kill is wanted
-	hurry     context.CancelFunc // gives up waiting for the answer to a Stop; nil if nobody does
+	hurry     context.CancelFunc // gives up waiting for the answer to a Stop; nil: no call waits
 	dead      bool               // the agent was, when probe looked last
 	asking    bool               // askShim runs
 }
@@ -164,7 +164,7 @@ func (ses *session) update(st *wire.State) {
 	case st.End != nil:
 		l := ses.link
 		ses.link = nil
-		if l != nil { // before anybody is told: a successor starts at once
+		if l != nil { // before the end is told: a successor starts at once
 			l.listen(nil)
 			ses.slot.park(l)
 		}

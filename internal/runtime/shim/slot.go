@@ -34,8 +34,8 @@ type slot struct {
 	idle    *link         // of an incarnation that has ended, for the next one
 	shim    proc.Identity // that was met last
 	lock    os.FileInfo   // of its lock file
-	missing bool          // it was told to make its files anew
-	heard   *listening    // nil if nobody wants to hear anything
+	missing bool          // it was told to make its files again
+	heard   *listening    // nil: there is no listener
 	last    *session      // the last one that was heard of
 	killed  uint64        // incarnation whose shim was killed because it hung; 0 if none was
 }
@@ -118,7 +118,7 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 				return nil, nil, lock, nil
 			}
 			// Its file was removed. The shim makes another one and locks it,
-			// now that nobody else does.
+			// now that no other process does.
 			lock.Close()
 			s.wake()
 			pause, derr = 100*time.Millisecond, err
@@ -200,7 +200,7 @@ func (s *slot) bury(ctx context.Context) (*wire.State, error) {
 		return nil, fmt.Errorf("%w: what the last incarnation left behind: %w", runtime.ErrUnknown, err)
 	}
 	if st.Incarnation > 0 {
-		// It is settled now: nobody has to look again.
+		// It is settled now; there is no need to look again.
 		record := wire.NewRecord(s.dir, st.Incarnation, *st.End, nil)
 		if err := wire.WriteSynced(filepath.Join(s.dir, wire.ExitFile), record,
 			func(replace func() error) error { return replace() }); err != nil {
@@ -310,7 +310,7 @@ func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, runnin
 		if st.Token == request.Token {
 			return nil, false, fmt.Errorf("%w: %w", supervisor.ErrNotReady, st.End.Exit().Err)
 		}
-		if request.Incarnation <= st.Incarnation && !request.Launch.Afresh {
+		if request.Incarnation <= st.Incarnation && !request.Launch.ResetNumbering {
 			return nil, false, fmt.Errorf("%w: the last one of the slot is %d", runtime.ErrStale, st.Incarnation)
 		}
 		if l, err = s.spawn(ctx, lock); err != nil {

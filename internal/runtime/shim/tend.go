@@ -128,9 +128,9 @@ func (s *slot) known() proc.Identity {
 // rouseTime bounds the wait for shims whose slots were removed.
 const rouseTime = 3 * time.Second
 
-// rouse finds the shims whose slots were removed while nobody was there to
+// rouse finds the shims whose slots were removed while no daemon was there to
 // tend them: nothing in the directory tells of them, but the kernel knows
-// where they work. They make their slots anew, to be found there.
+// where they work. They make their slots again, to be found there.
 func rouse(ctx context.Context, dir string) {
 	ctx, cancel := context.WithTimeout(ctx, rouseTime)
 	defer cancel()

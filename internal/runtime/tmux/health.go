@@ -114,7 +114,7 @@ func (r *Runtime) heard(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.hangs = errors.Is(err, errHangs); r.hangs {
-		r.watch() // nobody else finds out that it answers again
+		r.watch() // nothing else finds out that it answers again
 	}
 	switch {
 	case err == nil && r.silent != "":
@@ -163,7 +163,7 @@ func (r *Runtime) watchServer() {
 		}
 		r.mu.Unlock()
 		// Where the system has not done it: an agent without a server has no
-		// terminal and nobody to see its end.
+		// terminal, and its end would not be observed.
 		for _, id := range cut {
 			id.Signal(syscall.SIGKILL)
 		}

@@ -37,7 +37,7 @@ type verdict struct {
 	pending bool      // Unknown, but tmux will know in a moment
 	cutOff  bool      // Unknown: the agent lives on without its server, and has to go
 	end     *wire.End // Dead, as it was recorded
-	pane    *paneInfo // Dead or pending: what tmux says about it; nil: nobody saw the end
+	pane    *paneInfo // Dead or pending: what tmux says about it; nil: the end was not observed
 	lost    error     // Dead, pane is nil
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // What has ended is closed once its end is recorded; what lives, and what has
-// ended without anybody knowing how, stays.
+// ended in an unknown way, stays.
 func TestQuit(t *testing.T) {
 	dir := slots(t)
 	r := open(t, dir)
@@ -27,7 +27,7 @@ func TestQuit(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Nobody looks while it ends.
+	// No daemon looks while it ends.
 	r = open(t, dir)
 	if _, err := r.call(ctxOf(t), nil, "send-keys", "-t", unseen.rec.Pane, "x", "Enter"); err != nil {
 		t.Fatal(err)

@@ -80,7 +80,7 @@ func (s subject) Done() <-chan struct{} { return s.done }
 func (s subject) Exit() supervisor.Exit { return s.ses.Exit() }
 
 // lookAgain is the least time for the condition of an incarnation that is taken
-// over: it may have been met since, while nobody looked.
+// over: it may have been met since, unobserved.
 const lookAgain = 6 * time.Second
 
 // awaitCondition sees a session through to readiness, or to its end because it
@@ -131,7 +131,7 @@ func (ses *session) awaitCondition(ready *readiness) {
 		ses.isReady()
 	case r.ctx.Err() != nil:
 	case late && ses.rec.Condition.Notify && !ses.isOver():
-		ses.isReady() // it may have said so when nobody heard it
+		ses.isReady() // it may have said so without a listener
 	case ctx.Err() != nil || !ses.isOver():
 		ses.notReady(err)
 	}
@@ -147,7 +147,7 @@ func (ses *session) feed(ctx context.Context, line func(proc.Line)) {
 	ses.follow(ctx, t, func(text string) { line(proc.Line{Time: time.Now(), Stream: proc.Stdout, Text: text}) })
 }
 
-// isReady notes that the condition is met, also for whoever adopts it.
+// isReady notes that the condition is met, also for the daemon that adopts it.
 func (ses *session) isReady() {
 	ses.update(func(rec *record) { rec.Ready = true })
 	ses.mu.Lock()

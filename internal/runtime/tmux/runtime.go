@@ -34,10 +34,10 @@ type Options struct {
 	// missing, and must belong to this user alone.
 	Dir string
 	// Output is given each line of each agent, those of one agent one at a
-	// time and in order. It is read from the log: nobody waits for who is slow,
-	// and what was rotated away meanwhile is missing, which a line says. Nil: nobody listens.
+	// time and in order. It is read from the log: a slow reader delays nothing,
+	// and what was rotated away meanwhile is missing, which a line says. May be nil.
 	Output func(path string, incarnation uint64, line proc.Line)
-	// Logger is told what people may want to know; nobody if nil.
+	// Logger may be nil.
 	Logger *slog.Logger
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// Nobody but this program listens to what an agent in tmux says of itself: what
+// Only this program listens to what an agent in tmux says of itself: what
 // is said while no daemon runs is lost. The next one listens at the same place.
 
 // speak listens at a place that an agent was told of, or will be. news is sent
@@ -25,7 +25,7 @@ func speak(socket string, news chan<- struct{}) (*proc.NotifySocket, error) {
 	})
 }
 
-// hush is the end of a place that nobody has been told of.
+// hush removes a place that was not announced.
 func hush(speaks *proc.NotifySocket) {
 	if speaks != nil {
 		speaks.Close()
@@ -39,7 +39,7 @@ func (ses *session) listenAgain() {
 	}
 	speaks, err := speak(ses.rec.Socket, ses.news)
 	if err != nil {
-		ses.slot.r.log.Warn("an agent is not listened to any more", "path", ses.slot.path, "error", err)
+		ses.slot.r.log.Warn("cannot listen to an agent", "path", ses.slot.path, "error", err)
 		return
 	}
 	speaks.Recall(ses.rec.Said.Notice(time.Now()))
@@ -49,7 +49,7 @@ func (ses *session) listenAgain() {
 // rememberPace is the shortest time between two notes of what an agent says.
 const rememberPace = time.Second
 
-// hearOut remembers what the incarnation says for whoever listens next.
+// hearOut remembers what the incarnation says for the next listener.
 func (ses *session) hearOut() {
 	ctx := ses.slot.r.ctx
 	for awaits(ses, ses.news) {

@@ -262,7 +262,7 @@ func (ses *session) startReady(ctx context.Context) error {
 	ses.Stop()
 	limit := ses.grace()
 	if limit < 0 {
-		ses.Kill() // nobody waits for it any more
+		ses.Kill() // its caller has given up
 		limit = 0
 	}
 	t := time.NewTimer(limit + supervisor.KillGrace)

@@ -47,7 +47,7 @@ func (ses *session) Kill() {
 // askTime is how long a signal may wait for the note that it was asked for.
 const askTime = 300 * time.Millisecond
 
-// deliver notes what was asked, so that the end is understood by whoever sees
+// deliver notes what was asked, so that the end is understood by the daemon that sees
 // it, and sends a signal.
 func (ses *session) deliver(sig syscall.Signal) {
 	if ses.isOver() {

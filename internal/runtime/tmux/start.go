@@ -75,13 +75,13 @@ func (s *slot) start(ctx context.Context, l runtime.Launch) (*session, error) {
 	if f.rec != nil && f.end == nil {
 		return nil, fmt.Errorf("%w: incarnation %d lives", runtime.ErrBusy, f.rec.Incarnation)
 	}
-	if f.rec != nil && l.Incarnation <= f.rec.Incarnation && !l.Afresh {
+	if f.rec != nil && l.Incarnation <= f.rec.Incarnation && !l.ResetNumbering {
 		return nil, fmt.Errorf("%w: the last one of the slot is %d", runtime.ErrStale, f.rec.Incarnation)
 	}
 	if err := s.r.admit(ctx, f.answer); err != nil {
 		return nil, err
 	}
-	if l.Afresh { // those that follow may have the number of one that has ended
+	if l.ResetNumbering { // those that follow may have the number of one that has ended
 		if err := os.Remove(filepath.Join(s.dir, wire.ExitFile)); err != nil && !wire.IsMissing(err) {
 			return nil, err
 		}
@@ -145,7 +145,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 	lctx, cancel := context.WithTimeoutCause(ctx, launchTime, errors.New("the program in the new pane does not answer"))
 	defer cancel()
 	abandon := func(err error) (*session, error) {
-		g.close() // the launcher cannot become the agent any more
+		g.close() // the launcher can no longer become the agent
 		if rec.Agent.PID != 0 {
 			kill(rec.Agent)
 		}
@@ -167,7 +167,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		return abandon(err)
 	}
 	s.describe(lctx, rec)
-	// From here on it may run, and nothing is given up any more.
+	// From here on it may run, and the start is no longer given up.
 	err = launcher.Send(&pane.Message{Type: pane.Go, Launch: packed, PID: rec.Server.PID})
 	var m *pane.Message
 	if err == nil {

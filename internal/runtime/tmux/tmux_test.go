@@ -240,7 +240,7 @@ func TestServerStopped(t *testing.T) {
 		t.Errorf("unknown after %v", d)
 	}
 	if o.Detail == "" {
-		t.Error("nobody says why")
+		t.Error("the reason is missing")
 	}
 	list, err := r.List(ctxOf(t))
 	if err != nil || len(list) != 2 || list[0].Life != runtime.Unknown || list[1].Life != runtime.Unknown {
@@ -271,7 +271,7 @@ func TestServerStopped(t *testing.T) {
 	}
 	life(t, ending, runtime.Unknown)
 	if ending.isOver() {
-		t.Error("it has ended for certain, and nobody could know")
+		t.Error("it has ended for certain, and that could not be known")
 	}
 	server.Signal(syscall.SIGCONT)
 	life(t, s, runtime.Alive)
@@ -764,7 +764,7 @@ func TestReadyAfterAdoption(t *testing.T) {
 	}
 }
 
-// Time that passes while nobody looks is no reason to stop an agent.
+// Time that passes without a daemon is no reason to stop an agent.
 func TestReadyTimePassesUnseen(t *testing.T) {
 	for name, c := range map[string]struct {
 		ready spec.Ready

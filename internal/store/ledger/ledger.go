@@ -49,7 +49,7 @@ type entry[T any] struct {
 	rev   store.Rev
 }
 
-// maxNumber is what JSON carries without loss. Nobody counts that far.
+// maxNumber is what JSON carries without loss; no count comes that far.
 const maxNumber = 1 << 53
 
 // Open reads what there is. A record that cannot be read costs itself alone: it

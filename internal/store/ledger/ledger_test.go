@@ -71,7 +71,7 @@ func add(l *Ledger[thing], name string) (n uint64, err error) {
 }
 
 // Whatever a store does that the interface allows, each step is done once, and
-// a ledger that is opened anew has what the one before had.
+// a ledger that is opened again has what the one before had.
 func TestLedger(t *testing.T) {
 	var faults storetest.Counts
 	rapid.Check(t, func(t *rapid.T) {
@@ -135,7 +135,7 @@ func TestLedger(t *testing.T) {
 				s.Fail(nil)
 			},
 			"given up": func(t *rapid.T) {
-				// Nobody knows what came of it, until the next one looks.
+				// What came of it is unknown until the next one looks.
 				ctx, cancel := context.WithCancel(t.Context())
 				n := uint64(0)
 				err := l.Update(ctx, func(c *Change[thing]) error {

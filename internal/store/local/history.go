@@ -17,7 +17,7 @@ const (
 
 // History holds the latest changes and wakes the watches that wait for more.
 // It is bounded: a watch that falls behind it gets ErrCompacted, so that a
-// reader that hangs costs nobody any memory.
+// reader that hangs costs no memory.
 type History struct {
 	mu      sync.Mutex
 	changes []store.Change // in the order of revisions

@@ -9,7 +9,7 @@ import (
 )
 
 // Leases are the leases of a store that only this process uses. Who holds one
-// is known in memory alone, since nobody outlives the process; only the counter of
+// is known in memory alone, since no holder outlives the process; only the counter of
 // epochs must be durable.
 type Leases struct {
 	mu     sync.Mutex

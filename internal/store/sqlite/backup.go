@@ -117,7 +117,7 @@ type Restored struct {
 	Aside   string    // where the old file is now; "" if there was none
 }
 
-// Restore puts a backup in the place of the store at path, which nobody may have open.
+// Restore puts a backup in the place of the store at path, which must not be open.
 // The backup is checked and copied before the old file is touched; that one is kept as
 // path.replaced-TIME. Revisions go on after those of both, and the ID is another one.
 func Restore(ctx context.Context, path, from string) (r Restored, err error) {

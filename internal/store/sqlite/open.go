@@ -134,7 +134,7 @@ func openReaders(ctx context.Context, path string) (*sql.DB, error) {
 }
 
 // acquireLock keeps a second user away. The lock is on a file of its own, since SQLite
-// loses its own locks on the main file when anybody in the process closes that.
+// loses its own locks on the main file when anything in the process closes that.
 func acquireLock(path string) (*flock.Flock, error) {
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600),
 		flock.SetFlag(os.O_CREATE|os.O_RDONLY|private.OpenFlags))

@@ -26,9 +26,9 @@ var ErrMoved = errors.New("the store was changed while it was read, as a daemon 
 
 // OpenReadOnly opens the store at path to read what its last user left, also
 // where that was killed and the write-ahead log still holds its last commits. It
-// takes no lock, so it keeps nobody from opening the store, and it changes
+// takes no lock, so the store can be opened meanwhile, and it changes
 // nothing: it works on a read-only file system. The caller makes sure that
-// nobody has the store open; a read fails with ErrMoved if somebody has since.
+// the store is not open; a read fails with ErrMoved if it was opened since.
 //
 // Apply and Acquire fail with store.ErrReadOnly. The error is fs.ErrNotExist
 // where there is no store, or nothing in it, and a *FileError as for Open.

@@ -116,7 +116,7 @@ func TestOpenReadOnly(t *testing.T) {
 	}
 }
 
-// Who reads keeps nobody from opening the store, and learns of it.
+// A reader does not keep the store from being opened, and learns of it.
 func TestOpenReadOnlyMoves(t *testing.T) {
 	path := killed(t, t.TempDir(), 100)
 	reader := mustRead(t, path, 100)

@@ -26,7 +26,7 @@ type Report struct {
 // is kept as path.damaged-TIME and a new one takes its place, with all
 // records of a damaged one that can still be read. Of a file of a newer version or of
 // another program nothing is taken over. The new file is complete before the old
-// one is touched, and nothing is ever deleted. Nobody may have the store open.
+// one is touched, and nothing is ever deleted. The store must not be open.
 //
 // Revisions, sequence numbers and epochs go on from what can be read of them.
 func Repair(ctx context.Context, path string) (Report, error) {
@@ -148,7 +148,7 @@ func rescue(ctx context.Context, from querier, to *conn, reached store.Rev) (n i
 	rescue.table(`SELECT prefix, last FROM sequence`, 2, func(v []any) error {
 		prefix, _ := v[0].(string)
 		if _, ok := v[1].(int64); !ok || store.CheckKey(prefix) != nil {
-			return nil // made anew from the records, see goOn
+			return nil // rebuilt from the records, see goOn
 		}
 		_, err := to.setSequence.Exec(v...)
 		return err

@@ -14,7 +14,7 @@ import (
 )
 
 // files are those of a database, as they were when it was opened. SQLite does
-// not notice that they were removed: it goes on writing into what nobody will find again.
+// not notice that they were removed: it goes on writing into files without a name.
 type files map[string]os.FileInfo
 
 var fileSuffixes = []string{"", "-wal", "-shm"}
@@ -52,7 +52,7 @@ func (f files) same(now files) bool {
 	return true
 }
 
-// whole reports whether nobody has touched the files. It needs busy of the writer.
+// whole reports whether the files are untouched. It needs busy of the writer.
 func (s *Store) whole(now files) bool {
 	return s.own.same(now) && (!s.writer.behind || now["-wal"] != nil && now["-wal"].Size() > 0)
 }
@@ -165,7 +165,7 @@ func (s *Store) checkpoint(ctx context.Context) error {
 }
 
 // save writes all that is in the store into a new file in its place, and lets
-// go of the old ones. What cannot be read any more is noted as loss.
+// go of the old ones. What can no longer be read is noted as loss.
 func (s *Store) save(ctx context.Context, now files) error {
 	fresh := s.path + ".restoring"
 	for _, suffix := range append(fileSuffixes, markSuffix, ".lock") {

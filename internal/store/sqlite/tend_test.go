@@ -121,7 +121,7 @@ func TestReadAfterCut(t *testing.T) {
 	}
 }
 
-// Where it cannot be made anew it goes on as it is, until it can.
+// Where it cannot be made again it goes on as it is, until it can.
 func TestTendFullDisk(t *testing.T) {
 	dir := mountTmpfs(t, "4m")
 	path := filepath.Join(dir, "state.db")

@@ -47,7 +47,7 @@ func openWaiting(ctx context.Context, path string) (*Store, error) {
 	return s, nil
 }
 
-// openAlone opens a file for reading that nobody writes, without its log and its index.
+// openAlone opens a file without writers for reading, without its log and its index.
 func openAlone(ctx context.Context, w *writer) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", dsn(w.path, "query_only(1)")+"&mode=ro&immutable=1")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/local"
 )
 
-// Bounds on one transaction: large enough that nobody waits for two fsyncs,
+// Bounds on one transaction: large enough that no write waits for two fsyncs,
 // small enough that the first of a flood is not kept waiting for the last.
 const (
 	maxGroup      = 512
@@ -50,7 +50,7 @@ type writer struct {
 	history *local.History
 	leases  *local.Leases
 	ended   chan struct{}
-	guard   func() // looks after the files before they are written to; nil: nobody does
+	guard   func() // looks after the files before they are written to; may be nil
 	// For the tests: how many groups were taken, and how many transactions there were.
 	taken, commits atomic.Int64
 
@@ -59,7 +59,7 @@ type writer struct {
 	closing bool
 	wake    chan struct{} // holds one token when there is something to do
 
-	// The rest belongs to the goroutine, or to whoever has busy.
+	// The rest belongs to the goroutine, or to the holder of busy.
 	refused   error // why the file was not opened yet
 	id        string
 	mark      *mark

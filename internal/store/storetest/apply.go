@@ -24,7 +24,7 @@ func testApply(t *testing.T, b Backend) {
 		t.Errorf("revisions %d and %d of records written by %d", a.Rev, c.Rev, r1)
 	}
 
-	// A condition that holds, then the same one, which does not hold any more.
+	// A condition that holds, then the same one, which no longer holds.
 	r2, err := s.Apply(ctx, store.Fence{}, []store.Cond{{Key: "a", Rev: r1}, {Key: "new", Rev: 0}},
 		[]store.Op{put("a", "3")})
 	if err != nil || r2 <= r1 {

@@ -103,7 +103,7 @@ func (f *Faults) Apply(ctx context.Context, fence store.Fence, conds []store.Con
 }
 
 // Acquire is the wrapped store's, with unknown outcomes: a lease may be held by
-// nobody until its ttl is over.
+// no holder until its ttl is over.
 func (f *Faults) Acquire(ctx context.Context, name string, ttl time.Duration) (store.Lease, error) {
 	if err := f.failing(); err != nil {
 		return nil, err

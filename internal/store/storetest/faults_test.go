@@ -128,7 +128,7 @@ func TestFaultsLease(t *testing.T) {
 		}
 		f.rates.Unknown = 0
 		_, err := f.Acquire(t.Context(), "l", time.Minute)
-		wantErr(t, "acquire of a lease held by nobody", err, store.ErrHeld)
+		wantErr(t, "acquire of a lease without a holder", err, store.ErrHeld)
 		time.Sleep(time.Minute)
 		acquire(t, f, "l", time.Minute)
 	})

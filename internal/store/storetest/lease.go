@@ -67,7 +67,7 @@ func testFence(t *testing.T, b Backend) {
 	b.inTime(t, "epochs", func(t *testing.T) {
 		s := b.open(t)
 		_, err := s.Apply(ctx, store.Fence{Lease: "ctl", Epoch: 1}, nil, []store.Op{put("a", "0")})
-		wantErr(t, "fence of a lease nobody ever had", err, store.ErrFenced)
+		wantErr(t, "fence of a lease that was never held", err, store.ErrFenced)
 		_, err = s.Apply(ctx, store.Fence{Lease: "ctl"}, nil, []store.Op{put("a", "0")})
 		wantErr(t, "fence with epoch 0", err, store.ErrFenced)
 
@@ -101,7 +101,7 @@ func testFence(t *testing.T, b Backend) {
 			t.Errorf("apply of the successor: %v", err)
 		}
 
-		<-two.Done() // nobody renews
+		<-two.Done() // it is not renewed
 		_, err = s.Apply(ctx, two.Fence(), nil, []store.Op{put("a", "0")})
 		wantErr(t, "fence of an expired lease", err, store.ErrFenced)
 		if got := text(all(t, s, "")); got != "a=2" {
@@ -121,7 +121,7 @@ func testFence(t *testing.T, b Backend) {
 				for range terms {
 					l, err := s.Acquire(ctx, "ctl", time.Hour)
 					for ; errors.Is(err, store.ErrHeld); l, err = s.Acquire(ctx, "ctl", time.Hour) {
-						<-free // whoever holds it now will say when it is done
+						<-free // its holder will say when it is done
 					}
 					if err != nil {
 						t.Errorf("acquire: %v", err)

@@ -59,7 +59,7 @@ func (s *server) start(m *wire.Message) (*wire.State, error) {
 	if err := s.claim(run, &l, m.Token); err != nil {
 		return nil, err
 	}
-	if l.Afresh {
+	if l.ResetNumbering {
 		s.forget()
 	}
 	s.log.Limit(l.Log)
@@ -137,7 +137,7 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 		return wire.ErrClosing
 	case s.run != nil:
 		return fmt.Errorf("%w: incarnation %d lives", runtime.ErrBusy, s.run.number)
-	case l.Incarnation <= s.state.Incarnation && !l.Afresh:
+	case l.Incarnation <= s.state.Incarnation && !l.ResetNumbering:
 		return fmt.Errorf("%w: %d was to be started, the last one of the slot is %d", runtime.ErrStale, l.Incarnation,
 			s.state.Incarnation)
 	}
@@ -348,7 +348,7 @@ func (s *server) sync() {
 	}
 }
 
-// graceOrNever is the grace period; one that nobody waits for if there is none.
+// graceOrNever returns the grace period; if there is none, one that never ends.
 func (run *incarnation) graceOrNever() time.Duration {
 	if run.grace < 0 {
 		return 1<<63 - 1

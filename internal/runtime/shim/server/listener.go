@@ -37,7 +37,7 @@ func (s *server) listenTo(c *conn, partial bool) {
 	l.moved.L = &l.mu
 	c.listener = l
 	s.mu.Lock()
-	delete(s.conns, c) // it is sent no messages any more
+	delete(s.conns, c) // no more messages are sent to it
 	s.mu.Unlock()
 	if before := s.listening.Swap(l); before != nil {
 		before.c.close()
@@ -81,7 +81,7 @@ func (l *listener) begin() {
 	l.c.nudge()
 }
 
-// leave lets nobody wait for it any more.
+// leave releases everything that waits for it.
 func (l *listener) leave() {
 	l.mu.Lock()
 	l.gone, l.pending = true, nil
@@ -89,7 +89,7 @@ func (l *listener) leave() {
 	l.moved.Broadcast()
 }
 
-// flush waits until everything was written, or nobody listens.
+// flush waits until everything was written, or the listener has left.
 func (l *listener) flush() {
 	if l == nil {
 		return

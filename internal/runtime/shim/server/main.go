@@ -1,5 +1,5 @@
 // Package server is the shim itself: a small process that owns one agent slot,
-// so that the agent outlives the daemon and nobody misses its end.
+// so that the agent outlives the daemon and its end is never missed.
 //
 // It holds the lock of the slot, the agent's terminal or pipes and its output
 // log, writes the exit record, and answers on a socket in the slot's

@@ -54,7 +54,7 @@ func (s *server) tidy() {
 }
 
 // hear takes in what an incarnation says, and tells it: not more often than
-// anybody wants to know it.
+// a client wants to know it.
 func (s *server) hear(run *incarnation, n notice.Notice, u notice.Urgency) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ type server struct {
 	log    *logfile.Writer
 	done   chan struct{} // closed when the shim is to end
 
-	listening atomic.Pointer[listener] // nil: nobody
+	listening atomic.Pointer[listener] // nil: there is none
 	drained   <-chan struct{}          // of the last process; of who starts the next one
 
 	saving  sync.Mutex   // one file is written after the other
@@ -45,7 +45,7 @@ type server struct {
 	silent   []*proc.NotifySocket
 	conns    map[*conn]struct{}
 	pumping  int  // incarnations whose output has not ended
-	closing  bool // nothing is started any more
+	closing  bool // nothing more is started
 	linger   *time.Timer
 	shedding *time.Timer
 
@@ -55,9 +55,9 @@ type server struct {
 	writer *view // who may type
 }
 
-// lost is the exit of an incarnation whose end nobody saw.
+// lost returns the exit of an incarnation whose end was not observed.
 func lost(why error) supervisor.Exit {
-	return supervisor.Exit{Kind: supervisor.Lost, Err: fmt.Errorf("ended while nobody watched: %w", why)}
+	return supervisor.Exit{Kind: supervisor.Lost, Err: fmt.Errorf("ended while no daemon watched: %w", why)}
 }
 
 // rest is called when no agent runs: the shim waits a while for the next one.
@@ -231,7 +231,7 @@ func (s *server) listen() error {
 	defer s.mu.Unlock()
 	select {
 	case <-s.done:
-		return nil // nobody has to find it any more
+		return nil // no daemon has to find it
 	default:
 	}
 	// Relative to the working directory: the whole name may be longer than

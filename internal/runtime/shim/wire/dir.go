@@ -14,7 +14,7 @@ import (
 // just being started does not yet.
 const WakeSignal = unix.SIGWINCH
 
-// MakeDir makes the directory of a slot, which must be nobody else's.
+// MakeDir makes the directory of a slot, which must be this user's own.
 func MakeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("slot: %w", err)

@@ -12,7 +12,7 @@ import (
 )
 
 // Line is a line of output on a connection that has asked for them with
-// Listen. After the answer to that there are no messages any more, only lines:
+// Listen. After the answer to that there are no more messages, only lines:
 // a hundred megabytes in JSON would cost more than the agent that writes them.
 //
 // On the wire it is the incarnation and the time in Unix nanoseconds (8 bytes

@@ -14,7 +14,7 @@ import (
 
 // TryLock locks a slot; nil if somebody else holds it. The lock is that of
 // an open file description: it can be handed to a shim with the descriptor,
-// without a moment in which nobody holds it, and ends with the last process
+// without a moment in which it is free, and ends with the last process
 // that has it. Unlike flock it can be looked at without taking it.
 func TryLock(dir string) (*os.File, error) {
 	file := filepath.Join(dir, LockFile)

@@ -23,7 +23,7 @@ type Notice struct {
 	Errno     int            `json:"errno,omitempty"`
 }
 
-// NewNotice describes what was said by now; nil if nobody has listened.
+// NewNotice describes what was said by now; nil if there was no listener.
 func NewNotice(n notice.Notice, now time.Time) *Notice {
 	if n.Since.IsZero() {
 		return nil

@@ -83,7 +83,7 @@ type Record struct {
 }
 
 // Past is the end of an incarnation that had ended before. All of them may
-// have come while nobody watched.
+// have come while no daemon watched.
 type Past struct {
 	Incarnation uint64 `json:"incarnation"`
 	End         End    `json:"end"`

@@ -109,7 +109,7 @@ type State struct {
 	Activity    time.Time     `json:"activity,omitzero"`
 	Told        uint64        `json:"told,omitempty"` // lines that who listens was sent before
 	Detail      string        `json:"detail,omitempty"`
-	Said        *Notice       `json:"said,omitempty"` // nil if nobody listens to the agent
+	Said        *Notice       `json:"said,omitempty"` // nil: there is no listener
 	End         *End          `json:"end,omitempty"`
 	// Restricts: the shim knows Launch.NoNewPrivileges and Launch.User, which versions before would ignore.
 	Restricts bool `json:"restricts,omitempty"`
@@ -163,7 +163,7 @@ func (r *Reader) Read() (*Message, error) {
 }
 
 // Rest is what follows the last message that was read, on a connection on
-// which there are no messages any more.
+// which there are no more messages.
 func (r *Reader) Rest() io.Reader { return r.r }
 
 // Encode returns the message with its line end.

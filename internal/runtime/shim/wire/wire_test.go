@@ -215,8 +215,8 @@ func TestIntent(t *testing.T) {
 	}
 	intend(3, "next")
 	read(3, "next")
-	intend(1, "afresh")
-	read(1, "afresh")
+	intend(1, "again")
+	read(1, "again")
 	if err := lock.Truncate(10); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 const rlimitProcesses = unix.RLIMIT_NPROC
 
 // dieWith ties the life of this process, also as the agent, to that of the
-// tmux server: without it the agent has no terminal and nobody sees its end.
+// tmux server: without it the agent has no terminal and its end is not observed.
 func dieWith(server int) error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0); err != nil {
 		return err

@@ -30,7 +30,7 @@ const (
 func LaunchArgs(dir, token string) []string { return []string{Arg, execArg, dir, token} }
 
 // KeepArgs are the arguments of a keeper of the output of an incarnation. Without a
-// token it goes on where another one was lost, and tells nobody that it is there.
+// token it goes on where another one was lost, and does not announce itself.
 func KeepArgs(dir, token string, incarnation uint64, l runtime.Log) []string {
 	return []string{Arg, logArg, dir, token, strconv.FormatUint(incarnation, 10), strconv.FormatInt(l.MaxSize, 10),
 		strconv.Itoa(l.Keep)}
@@ -60,7 +60,7 @@ func Main(args []string) int {
 func hello(role, token string) (*Conn, error) {
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: StartSocket, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("nobody waits for this start any more: %w", err)
+		return nil, fmt.Errorf("the caller has given up this start: %w", err)
 	}
 	conn, err := NewConn(c)
 	if err != nil {
