@@ -23,8 +23,8 @@ func newFmt(s *streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fmt [PATH...]",
 		Short: "Format Sage programs",
-		Long: `Format Sage programs in the one form that is the same for everybody, and print the
-names of the files that were changed. PATH is a file or a directory, of which all
+		Long: `Format Sage programs in their canonical form, and print the names of the files that
+were changed. PATH is a file or a directory, of which all
 files *.sg are formatted, without those that are hidden or symbolic links; it is
 the current directory if there is none. - formats the standard input to the
 standard output.

@@ -41,7 +41,7 @@ func (t *traceFlags) add(cmd *cobra.Command) {
 	cmd.MarkFlagFilename("trace-file")
 }
 
-// open opens where the trace goes; nil if nobody wants one.
+// open opens where the trace goes; nil without a trace.
 func (t traceFlags) open(s *streams) (io.Writer, func() error, error) {
 	file := t.file
 	if file == "" {
@@ -89,8 +89,8 @@ func validProgram(s *streams, path string) (*load.Program, *check.Info, error) {
 	return program, info, nil
 }
 
-// sageView shows a Sage program: what it prints as it is, what supervisors do
-// beside that.
+// sageView shows a Sage program: what it prints as it is, and what
+// supervisors do next to it.
 type sageView struct {
 	json  *jsonView // nil for people
 	out   lineWriter

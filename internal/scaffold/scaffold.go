@@ -1,5 +1,5 @@
-// Package scaffold writes a first Sage project, so that whoever begins one
-// begins with a program that runs.
+// Package scaffold writes a first Sage project, with a program
+// that runs.
 package scaffold
 
 import (
@@ -62,7 +62,7 @@ func Write(dir, name string) (paths []string, err error) {
 		made = append(made, p)
 		if err := create(p, f.content); err != nil {
 			if errors.Is(err, fs.ErrExist) {
-				made = made[:len(made)-1] // somebody else's
+				made = made[:len(made)-1] // another process made it
 			}
 			return nil, err
 		}

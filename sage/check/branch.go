@@ -131,7 +131,7 @@ func (c *checker) returnExpr(x *syntax.ReturnExpr) {
 	case handlerBody:
 		if x.Value != nil {
 			c.expr(x.Value, nil)
-			c.fault(x, CodeOutside, "what an agent gives to who awaits it is written yield(…)",
+			c.fault(x, CodeOutside, "an agent passes a result to the agent that awaits it with yield(…)",
 				"a handler returns no value")
 		}
 		return

@@ -275,7 +275,7 @@ func (in *Instance) limit() supervisor.Limit {
 }
 
 // ErrNoAgent means that no agent of this path is running.
-var ErrNoAgent = errors.New("no such agent lives")
+var ErrNoAgent = errors.New("no such agent is running")
 
 // Pause makes an agent take no messages; on pause runs when it next waits for
 // one. Resume ends that.

@@ -46,9 +46,9 @@ func (p *parser) protocolDecl(start int32, pub bool) syntax.Decl {
 	p.braces(syntax.EOF, func() {
 		s := &syntax.ProtocolStep{}
 		start := p.start()
-		s.From = p.name("of who sends")
-		p.expect(syntax.Arrow, "and who receives")
-		s.To = p.name("of who receives")
+		s.From = p.name("of the sender")
+		p.expect(syntax.Arrow, "and the receiver")
+		s.To = p.name("of the receiver")
 		p.expect(syntax.Colon, "and the type of the message")
 		s.Message = p.typ()
 		if !p.got(syntax.Comma) {
