@@ -135,3 +135,24 @@ func TestProgramMemory(t *testing.T) {
 		t.Errorf("%s%v", got, err)
 	}
 }
+
+// A number in the slot of a list that is gone is not taken for its length when
+// memory is counted.
+func TestCountAfterReuse(t *testing.T) {
+	const allocate = `let s = str_repeat("x", 100000); print(i + len(s));`
+	for name, statements := range map[string]string{
+		"let":      `let i = 5; ` + allocate,
+		"negative": `let i = -5; ` + allocate,
+		"range":    `for i in range(5, 6) { ` + allocate + ` }`,
+		"assigned": `let i = 0; i = 5; ` + allocate,
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The lists were made by no machine, and are in the slots of arguments.
+			got, err := run(t, `agent Main { @persistent xs: List<Int> on start { print(take(self.xs, 2)); let a = 5; `+statements+` } } run Main;`,
+				eval.Options{})
+			if err != nil || !strings.HasPrefix(got, "[]\n") {
+				t.Errorf("%s%v", got, err)
+			}
+		})
+	}
+}

@@ -148,6 +148,9 @@ func (m *maker) forRange(x *syntax.ForStmt) stmt {
 			prepare(f)
 		}
 		i, end := from(f), to(f)
+		if slot >= 0 {
+			f.s[slot].ref = nil // of a list of before, whose length n would be
+		}
 		for ; i < end; i++ {
 			if slot >= 0 {
 				f.s[slot].n = i

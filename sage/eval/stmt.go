@@ -255,7 +255,8 @@ func (m *maker) let(x *syntax.LetStmt) stmt {
 			slot := m.declare(o).slot
 			if i := c.i; i != nil {
 				return func(f *frame) outcome {
-					f.s[slot].n = i(f)
+					// The slot may hold a list of before, whose length n would be.
+					f.s[slot] = Value{n: i(f)}
 					return onward
 				}
 			}
