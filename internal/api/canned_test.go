@@ -9,8 +9,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/value"
-	"github.com/coppice-dev/coppice/internal/work"
 )
 
 // canned is a Service that says the same always: nothing, everything, or an error.
@@ -187,55 +187,55 @@ func (c canned) Draining(context.Context, Caller) (*Drain, error) {
 	return &Drain{"r", 1.5, true}, nil
 }
 
-func (c canned) work() work.Task {
+func (c canned) work() task.Task {
 	if !c.full {
-		return work.Task{Status: work.Open}
+		return task.Task{Status: task.Open}
 	}
 	now := time.Now()
-	return work.Task{ID: "t-1", Title: "t", Type: "task", Status: work.Closed, Priority: 4, Labels: []string{"l"}, Pool: "p", Assignee: "a", Parent: "t-0", DependsOn: []string{"t-2"},
-		Links: []work.Link{{Type: "related", ID: "t-3"}}, NotBefore: now, Ephemeral: true, Origin: "order:o", Claim: &work.Holder{By: "app/a", Incarnation: 1, At: now}, Claims: 1, Comments: 1,
-		CreatedAt: now, CreatedBy: "p", UpdatedAt: now, ClosedAt: now, ClosedBy: "p", Outcome: work.Failed, Reason: "r", Ready: true, WaitsFor: []string{"t-2"}}
+	return task.Task{ID: "t-1", Title: "t", Type: "task", Status: task.Closed, Priority: 4, Labels: []string{"l"}, Pool: "p", Assignee: "a", Parent: "t-0", DependsOn: []string{"t-2"},
+		Links: []task.Link{{Type: "related", ID: "t-3"}}, NotBefore: now, Ephemeral: true, Origin: "order:o", Claim: &task.Holder{By: "app/a", Incarnation: 1, At: now}, Claims: 1, Comments: 1,
+		CreatedAt: now, CreatedBy: "p", UpdatedAt: now, ClosedAt: now, ClosedBy: "p", Outcome: task.Failed, Reason: "r", Ready: true, WaitsFor: []string{"t-2"}}
 }
 
-func (c canned) works() ([]work.Task, error) {
+func (c canned) works() ([]task.Task, error) {
 	if !c.full {
 		return nil, c.err
 	}
-	return []work.Task{c.work(), {ID: "t-2", Status: work.Open}}, nil
+	return []task.Task{c.work(), {ID: "t-2", Status: task.Open}}, nil
 }
 
-func (c canned) AddTask(context.Context, Caller, TaskAdd) (work.Task, error)     { return c.work(), c.err }
-func (c canned) Tasks(context.Context, Caller, work.Filter) ([]work.Task, error) { return c.works() }
-func (c canned) CountTasks(context.Context, Caller, work.Filter) (int, error)    { return 1, c.err }
-func (c canned) Todo(context.Context, Caller) ([]work.Task, error)               { return c.works() }
-func (c canned) EditTask(context.Context, Caller, TaskEdit) (work.Task, error) {
+func (c canned) AddTask(context.Context, Caller, TaskAdd) (task.Task, error)     { return c.work(), c.err }
+func (c canned) Tasks(context.Context, Caller, task.Filter) ([]task.Task, error) { return c.works() }
+func (c canned) CountTasks(context.Context, Caller, task.Filter) (int, error)    { return 1, c.err }
+func (c canned) Todo(context.Context, Caller) ([]task.Task, error)               { return c.works() }
+func (c canned) EditTask(context.Context, Caller, TaskEdit) (task.Task, error) {
 	return c.work(), c.err
 }
-func (c canned) CommentTask(context.Context, Caller, TaskComment) (work.Task, error) {
+func (c canned) CommentTask(context.Context, Caller, TaskComment) (task.Task, error) {
 	return c.work(), c.err
 }
-func (c canned) ClaimTask(context.Context, Caller, TaskClaim) ([]work.Task, error) { return c.works() }
-func (c canned) AwaitTask(context.Context, Caller, TaskWait) ([]work.Task, error)  { return c.works() }
-func (c canned) ActOnTask(context.Context, Caller, TaskAct) (work.Task, error) {
+func (c canned) ClaimTask(context.Context, Caller, TaskClaim) ([]task.Task, error) { return c.works() }
+func (c canned) AwaitTask(context.Context, Caller, TaskWait) ([]task.Task, error)  { return c.works() }
+func (c canned) ActOnTask(context.Context, Caller, TaskAct) (task.Task, error) {
 	return c.work(), c.err
 }
 
-func (c canned) Task(context.Context, Caller, string) (work.Detail, error) {
+func (c canned) Task(context.Context, Caller, string) (task.Detail, error) {
 	if !c.full {
-		return work.Detail{Task: c.work()}, c.err
+		return task.Detail{Task: c.work()}, c.err
 	}
-	return work.Detail{Task: c.work(), Text: "t", Comments: []work.Comment{{By: "app/a", Incarnation: 1, At: time.Now(), Text: "c"}}, Children: []string{"t-4"}}, nil
+	return task.Detail{Task: c.work(), Text: "t", Comments: []task.Comment{{By: "app/a", Incarnation: 1, At: time.Now(), Text: "c"}}, Children: []string{"t-4"}}, nil
 }
 
-func (c canned) ImportTasks(context.Context, TaskImport) (work.ImportReport, error) {
-	return work.ImportReport{Created: 1, Updated: 2, Unchanged: 3}, c.err
+func (c canned) ImportTasks(context.Context, TaskImport) (task.ImportReport, error) {
+	return task.ImportReport{Created: 1, Updated: 2, Unchanged: 3}, c.err
 }
 
-func (c canned) ExportTasks(context.Context, string) (work.BeadPage, error) {
+func (c canned) ExportTasks(context.Context, string) (task.BeadPage, error) {
 	if !c.full {
-		return work.BeadPage{}, c.err
+		return task.BeadPage{}, c.err
 	}
-	return work.BeadPage{Beads: []json.RawMessage{json.RawMessage(`{"id":"a"}`)}, Next: "a"}, nil
+	return task.BeadPage{Beads: []json.RawMessage{json.RawMessage(`{"id":"a"}`)}, Next: "a"}, nil
 }
 
 func (c canned) anOrder() (Order, error) {

@@ -19,8 +19,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/value"
-	"github.com/coppice-dev/coppice/internal/work"
 )
 
 // description is as much of OpenAPI as the test holds against the code.
@@ -164,9 +164,9 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[outcome.Obstacle](), reflect.TypeFor[outcome.Explored](), reflect.TypeFor[outcome.Subtask](), reflect.TypeFor[outcome.Condition](),
 
 		reflect.TypeFor[Belief](), reflect.TypeFor[AgentBeliefs](), reflect.TypeFor[BeliefStep](), reflect.TypeFor[BeliefChange](),
-		reflect.TypeFor[work.Task](), reflect.TypeFor[work.Link](), reflect.TypeFor[work.Holder](), reflect.TypeFor[work.Comment](), reflect.TypeFor[work.Detail](),
-		reflect.TypeFor[work.Draft](), reflect.TypeFor[work.Edit](), reflect.TypeFor[TaskAdd](), reflect.TypeFor[TaskEdit](), reflect.TypeFor[TaskComment](),
-		reflect.TypeFor[TaskClaim](), reflect.TypeFor[TaskWait](), reflect.TypeFor[TaskCount](), reflect.TypeFor[TaskAct](), reflect.TypeFor[TaskImport](), reflect.TypeFor[work.ImportReport](), reflect.TypeFor[work.BeadPage](),
+		reflect.TypeFor[task.Task](), reflect.TypeFor[task.Link](), reflect.TypeFor[task.Holder](), reflect.TypeFor[task.Comment](), reflect.TypeFor[task.Detail](),
+		reflect.TypeFor[task.Draft](), reflect.TypeFor[task.Edit](), reflect.TypeFor[TaskAdd](), reflect.TypeFor[TaskEdit](), reflect.TypeFor[TaskComment](),
+		reflect.TypeFor[TaskClaim](), reflect.TypeFor[TaskWait](), reflect.TypeFor[TaskCount](), reflect.TypeFor[TaskAct](), reflect.TypeFor[TaskImport](), reflect.TypeFor[task.ImportReport](), reflect.TypeFor[task.BeadPage](),
 		reflect.TypeFor[Order](), reflect.TypeFor[OrderGate](), reflect.TypeFor[OrderRun](), reflect.TypeFor[OrderCounts](), reflect.TypeFor[OrderTimes](), reflect.TypeFor[OrderAct](), reflect.TypeFor[OrderActed](),
 		reflect.TypeFor[RawBelief](), reflect.TypeFor[BeliefExport](), reflect.TypeFor[BeliefImport](),
 	} {

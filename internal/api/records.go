@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // Records answers from what the last daemon of a project has left, while none
@@ -24,9 +24,9 @@ type Records interface {
 	RawBelief(ctx context.Context, path, name string) (RawBelief, error)
 	ExportBeliefs(ctx context.Context, path string) (BeliefExport, error)
 
-	Tasks(ctx context.Context, who Caller, f work.Filter) ([]work.Task, error)
-	Task(ctx context.Context, who Caller, id string) (work.Detail, error)
-	ExportTasks(ctx context.Context, after string) (work.BeadPage, error)
+	Tasks(ctx context.Context, who Caller, f task.Filter) ([]task.Task, error)
+	Task(ctx context.Context, who Caller, id string) (task.Detail, error)
+	ExportTasks(ctx context.Context, after string) (task.BeadPage, error)
 
 	Orders(ctx context.Context) ([]Order, error)
 	Order(ctx context.Context, name string) (Order, error)

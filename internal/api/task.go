@@ -11,32 +11,32 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// Tasks is the work that there is, see package work. Who asks is an agent, or a
+// Tasks is the work that there is, see package task. Who asks is an agent, or a
 // person if it is the zero Caller; what a person is called is in the request.
 // Errors: ErrNotFound, ErrInvalid, ErrConflict; ErrStale for an incarnation that is over.
 type Tasks interface {
-	AddTask(ctx context.Context, who Caller, t TaskAdd) (work.Task, error)
+	AddTask(ctx context.Context, who Caller, t TaskAdd) (task.Task, error)
 	// Tasks lists at most as many as a page holds, which is f.Limit.
-	Tasks(ctx context.Context, who Caller, f work.Filter) ([]work.Task, error)
+	Tasks(ctx context.Context, who Caller, f task.Filter) ([]task.Task, error)
 	// CountTasks is how many tasks a filter selects.
-	CountTasks(ctx context.Context, who Caller, f work.Filter) (int, error)
+	CountTasks(ctx context.Context, who Caller, f task.Filter) (int, error)
 	// Todo is what an agent has claimed, and the first that it can claim.
-	Todo(ctx context.Context, who Caller) ([]work.Task, error)
-	Task(ctx context.Context, who Caller, id string) (work.Detail, error)
-	EditTask(ctx context.Context, who Caller, e TaskEdit) (work.Task, error)
-	CommentTask(ctx context.Context, who Caller, c TaskComment) (work.Task, error)
+	Todo(ctx context.Context, who Caller) ([]task.Task, error)
+	Task(ctx context.Context, who Caller, id string) (task.Detail, error)
+	EditTask(ctx context.Context, who Caller, e TaskEdit) (task.Task, error)
+	CommentTask(ctx context.Context, who Caller, c TaskComment) (task.Task, error)
 	// ClaimTask returns the task that was claimed; none if nothing is ready.
-	ClaimTask(ctx context.Context, who Caller, c TaskClaim) ([]work.Task, error)
+	ClaimTask(ctx context.Context, who Caller, c TaskClaim) ([]task.Task, error)
 	// AwaitTask claims as ClaimTask does, and waits until something is ready. It
 	// returns none when the time is over, or the agent is asked to finish.
-	AwaitTask(ctx context.Context, who Caller, w TaskWait) ([]work.Task, error)
-	ActOnTask(ctx context.Context, who Caller, a TaskAct) (work.Task, error)
+	AwaitTask(ctx context.Context, who Caller, w TaskWait) ([]task.Task, error)
+	ActOnTask(ctx context.Context, who Caller, a TaskAct) (task.Task, error)
 	// ImportTasks and ExportTasks are for people.
-	ImportTasks(ctx context.Context, t TaskImport) (work.ImportReport, error)
-	ExportTasks(ctx context.Context, after string) (work.BeadPage, error)
+	ImportTasks(ctx context.Context, t TaskImport) (task.ImportReport, error)
+	ExportTasks(ctx context.Context, after string) (task.BeadPage, error)
 }
 
 // TaskCount is how many tasks there are.
@@ -46,14 +46,14 @@ type TaskCount struct {
 
 // TaskAdd is a task that is to be made.
 type TaskAdd struct {
-	Task work.Draft `json:"task"`
+	Task task.Draft `json:"task"`
 	By   string     `json:"by,omitempty"` // name of the person; not for agents
 }
 
 // TaskEdit says what is to be different about a task.
 type TaskEdit struct {
 	ID   string    `json:"id"`
-	Edit work.Edit `json:"edit"`
+	Edit task.Edit `json:"edit"`
 	By   string    `json:"by,omitempty"`
 }
 
@@ -108,14 +108,14 @@ type TaskAct struct {
 	ID      string       `json:"id"`
 	Action  TaskAction   `json:"action"`
 	Reason  string       `json:"reason,omitempty"`
-	Outcome work.Outcome `json:"outcome,omitempty"` // of close
+	Outcome task.Outcome `json:"outcome,omitempty"` // of close
 	Force   bool         `json:"force,omitempty"`   // of close: though it has children that are not closed
 	By      string       `json:"by,omitempty"`
 }
 
 // TaskImport is beads that are to become tasks, what is waited for first.
 type TaskImport struct {
-	Beads []json.RawMessage `json:"beads"` // objects, at most work.MaxImport of them
+	Beads []json.RawMessage `json:"beads"` // objects, at most task.MaxImport of them
 	By    string            `json:"by,omitempty"`
 }
 
@@ -124,9 +124,9 @@ const taskPage = 5000
 
 // Bounds on requests with texts in them, in bytes: in JSON a byte may take six.
 const (
-	maxTask   = 6*work.MaxText + 64<<10
-	maxRemark = 6*work.MaxComment + 8<<10
-	maxBeads  = work.MaxImportBytes + work.MaxBead + 64<<10
+	maxTask   = 6*task.MaxText + 64<<10
+	maxRemark = 6*task.MaxComment + 8<<10
+	maxBeads  = task.MaxImportBytes + task.MaxBead + 64<<10
 )
 
 func taskRoutes() []route {
@@ -140,48 +140,48 @@ func taskRoutes() []route {
 	page := []param{{name: "limit", kind: "integer"}, {name: "after", kind: "string"}}
 	id := []param{{name: "id", kind: "string", required: true}}
 	routes := []route{
-		{method: "POST", path: "/v1/tasks/import", body: TaskImport{}, maxBody: maxBeads, answer: work.ImportReport{},
+		{method: "POST", path: "/v1/tasks/import", body: TaskImport{}, maxBody: maxBeads, answer: task.ImportReport{},
 			serve: (*call).importTasks},
 		{method: "GET", path: "/v1/tasks/export", params: []param{{name: "after", kind: "string"}},
-			answer: work.BeadPage{}, serve: (*call).exportTasks},
+			answer: task.BeadPage{}, serve: (*call).exportTasks},
 	}
 	routes = append(routes,
-		route{method: "GET", path: agentBase + "/todo", agent: true, answer: []work.Task{}, serve: (*call).todo},
+		route{method: "GET", path: agentBase + "/todo", agent: true, answer: []task.Task{}, serve: (*call).todo},
 		route{method: "POST", path: agentBase + "/task/await", agent: true, body: TaskWait{}, stream: true,
-			answer: []work.Task{}, serve: (*call).awaitTask})
+			answer: []task.Task{}, serve: (*call).awaitTask})
 	for _, base := range []string{"/v1", agentBase} {
 		agent := base == agentBase
 		routes = append(routes,
 			route{method: "GET", path: base + "/tasks", agent: agent, params: slices.Concat(filter, page),
-				answer: []work.Task{}, serve: (*call).tasks},
+				answer: []task.Task{}, serve: (*call).tasks},
 			route{method: "GET", path: base + "/tasks/count", agent: agent, params: filter, answer: TaskCount{},
 				serve: (*call).countTasks},
 			route{method: "POST", path: base + "/tasks", agent: agent, body: TaskAdd{}, maxBody: maxTask,
-				answer: work.Task{}, serve: (*call).addTask},
-			route{method: "GET", path: base + "/task", agent: agent, params: id, answer: work.Detail{},
+				answer: task.Task{}, serve: (*call).addTask},
+			route{method: "GET", path: base + "/task", agent: agent, params: id, answer: task.Detail{},
 				serve: (*call).task},
 			route{method: "POST", path: base + "/task/edit", agent: agent, body: TaskEdit{}, maxBody: maxTask,
-				answer: work.Task{}, serve: (*call).editTask},
+				answer: task.Task{}, serve: (*call).editTask},
 			route{method: "POST", path: base + "/task/comment", agent: agent, body: TaskComment{}, maxBody: maxRemark,
-				answer: work.Task{}, serve: (*call).commentTask},
-			route{method: "POST", path: base + "/task/claim", agent: agent, body: TaskClaim{}, answer: []work.Task{},
+				answer: task.Task{}, serve: (*call).commentTask},
+			route{method: "POST", path: base + "/task/claim", agent: agent, body: TaskClaim{}, answer: []task.Task{},
 				serve: (*call).claimTask},
-			route{method: "POST", path: base + "/task/act", agent: agent, body: TaskAct{}, answer: work.Task{},
+			route{method: "POST", path: base + "/task/act", agent: agent, body: TaskAct{}, answer: task.Task{},
 				serve: (*call).actOnTask})
 	}
 	return routes
 }
 
 // taskFilter reads what selects tasks.
-func (c *call) taskFilter() work.Filter {
-	f := work.Filter{
+func (c *call) taskFilter() task.Filter {
+	f := task.Filter{
 		Pool: c.query.text("pool"), Assignee: c.query.text("assignee"), Labels: c.query.all("label"),
 		Type:   c.query.text("type"),
 		Parent: c.query.text("parent"), Ready: c.query.flag("ready"), Active: c.query.flag("active"),
 		All: c.query.flag("all"),
 	}
 	for _, s := range c.query.all("status") {
-		f.Statuses = append(f.Statuses, work.Status(s))
+		f.Statuses = append(f.Statuses, task.Status(s))
 	}
 	return f
 }
@@ -238,27 +238,27 @@ func asked[Q, A any](c *call, do func(context.Context, Q) (A, error)) error {
 }
 
 func (c *call) addTask() error {
-	return asked(c, func(ctx context.Context, t TaskAdd) (work.Task,
+	return asked(c, func(ctx context.Context, t TaskAdd) (task.Task,
 		error) {
 		return c.service.AddTask(ctx, c.caller, t)
 	})
 }
 
 func (c *call) editTask() error {
-	return asked(c, func(ctx context.Context, e TaskEdit) (work.Task,
+	return asked(c, func(ctx context.Context, e TaskEdit) (task.Task,
 		error) {
 		return c.service.EditTask(ctx, c.caller, e)
 	})
 }
 
 func (c *call) commentTask() error {
-	return asked(c, func(ctx context.Context, m TaskComment) (work.Task, error) {
+	return asked(c, func(ctx context.Context, m TaskComment) (task.Task, error) {
 		return c.service.CommentTask(ctx, c.caller, m)
 	})
 }
 
 func (c *call) claimTask() error {
-	return asked(c, func(ctx context.Context, t TaskClaim) ([]work.Task, error) {
+	return asked(c, func(ctx context.Context, t TaskClaim) ([]task.Task, error) {
 		got, err := c.service.ClaimTask(ctx, c.caller, t)
 		return orEmpty(got), err
 	})
@@ -274,8 +274,8 @@ func (c *call) awaitTask() error {
 	if most := math.MaxInt64 / float64(time.Second); !(req.Within >= 0 && req.Within < most) {
 		return fmt.Errorf("%w: within_seconds is %v, expected 0 to %.0f", ErrInvalid, req.Within, most)
 	}
-	return stream(c, func(ctx context.Context) iter.Seq2[[]work.Task, error] {
-		return func(yield func([]work.Task, error) bool) {
+	return stream(c, func(ctx context.Context) iter.Seq2[[]task.Task, error] {
+		return func(yield func([]task.Task, error) bool) {
 			got, err := c.service.AwaitTask(ctx, c.caller, req)
 			yield(orEmpty(got), err)
 		}
@@ -283,9 +283,9 @@ func (c *call) awaitTask() error {
 }
 
 func (c *call) actOnTask() error {
-	return asked(c, func(ctx context.Context, a TaskAct) (work.Task, error) {
+	return asked(c, func(ctx context.Context, a TaskAct) (task.Task, error) {
 		if !slices.Contains(TaskActions(), a.Action) {
-			return work.Task{}, fmt.Errorf("%w: action is %.100q, expected one of %v", ErrInvalid, a.Action,
+			return task.Task{}, fmt.Errorf("%w: action is %.100q, expected one of %v", ErrInvalid, a.Action,
 				TaskActions())
 		}
 		return c.service.ActOnTask(ctx, c.caller, a)
@@ -293,10 +293,10 @@ func (c *call) actOnTask() error {
 }
 
 func (c *call) importTasks() error {
-	return asked(c, func(ctx context.Context, t TaskImport) (work.ImportReport, error) {
-		if len(t.Beads) == 0 || len(t.Beads) > work.MaxImport {
-			return work.ImportReport{}, fmt.Errorf("%w: there are %d beads, expected 1 to %d", ErrInvalid,
-				len(t.Beads), work.MaxImport)
+	return asked(c, func(ctx context.Context, t TaskImport) (task.ImportReport, error) {
+		if len(t.Beads) == 0 || len(t.Beads) > task.MaxImport {
+			return task.ImportReport{}, fmt.Errorf("%w: there are %d beads, expected 1 to %d", ErrInvalid,
+				len(t.Beads), task.MaxImport)
 		}
 		return c.service.ImportTasks(ctx, t)
 	})
@@ -312,12 +312,12 @@ func (c *call) exportTasks() error {
 }
 
 // AddTask makes a task and returns when it is durable.
-func (c *Client) AddTask(ctx context.Context, t TaskAdd) (made work.Task, err error) {
+func (c *Client) AddTask(ctx context.Context, t TaskAdd) (made task.Task, err error) {
 	return made, c.call(ctx, "POST", c.own("/tasks"), nil, t, &made)
 }
 
 // filterQuery is what selects tasks, as a query.
-func filterQuery(f work.Filter) url.Values {
+func filterQuery(f task.Filter) url.Values {
 	query := url.Values{"label": f.Labels}
 	for _, s := range f.Statuses {
 		query.Add("status", string(s))
@@ -335,7 +335,7 @@ func filterQuery(f work.Filter) url.Values {
 }
 
 // CountTasks is how many tasks a filter selects, without regard to its Limit.
-func (c *Client) CountTasks(ctx context.Context, f work.Filter) (int, error) {
+func (c *Client) CountTasks(ctx context.Context, f task.Filter) (int, error) {
 	var n TaskCount
 	err := c.call(ctx, "GET", c.own("/tasks/count"), filterQuery(f), nil, &n)
 	return n.Count, err
@@ -343,7 +343,7 @@ func (c *Client) CountTasks(ctx context.Context, f work.Filter) (int, error) {
 
 // Tasks lists tasks, what comes first first, page by page: where they change
 // meanwhile, each is as it was at some moment.
-func (c *Client) Tasks(ctx context.Context, f work.Filter) (all []work.Task, err error) {
+func (c *Client) Tasks(ctx context.Context, f task.Filter) (all []task.Task, err error) {
 	query := filterQuery(f)
 	for after := f.After; ; {
 		most := taskPage
@@ -354,7 +354,7 @@ func (c *Client) Tasks(ctx context.Context, f work.Filter) (all []work.Task, err
 		if after != "" {
 			query.Set("after", after)
 		}
-		var page []work.Task
+		var page []task.Task
 		if err := c.call(ctx, "GET", c.own("/tasks"), query, nil, &page); err != nil {
 			return nil, err
 		}
@@ -372,34 +372,34 @@ func (c *Client) Tasks(ctx context.Context, f work.Filter) (all []work.Task, err
 
 // Todo lists what the agent whose client this is has claimed, and then the first
 // that it can claim.
-func (c *Client) Todo(ctx context.Context) (all []work.Task, err error) {
+func (c *Client) Todo(ctx context.Context) (all []task.Task, err error) {
 	return all, c.call(ctx, "GET", "/agent/todo", nil, nil, &all)
 }
 
 // Task returns all there is of a task.
-func (c *Client) Task(ctx context.Context, id string) (d work.Detail, err error) {
+func (c *Client) Task(ctx context.Context, id string) (d task.Detail, err error) {
 	return d, c.call(ctx, "GET", c.own("/task"), url.Values{"id": {id}}, nil, &d)
 }
 
 // EditTask changes a task.
-func (c *Client) EditTask(ctx context.Context, e TaskEdit) (t work.Task, err error) {
+func (c *Client) EditTask(ctx context.Context, e TaskEdit) (t task.Task, err error) {
 	return t, c.call(ctx, "POST", c.own("/task/edit"), nil, e, &t)
 }
 
 // CommentTask says something about a task.
-func (c *Client) CommentTask(ctx context.Context, m TaskComment) (t work.Task, err error) {
+func (c *Client) CommentTask(ctx context.Context, m TaskComment) (t task.Task, err error) {
 	return t, c.call(ctx, "POST", c.own("/task/comment"), nil, m, &t)
 }
 
 // ClaimTask claims a task, which it returns; none if nothing is ready.
-func (c *Client) ClaimTask(ctx context.Context, t TaskClaim) (got []work.Task, err error) {
+func (c *Client) ClaimTask(ctx context.Context, t TaskClaim) (got []task.Task, err error) {
 	return got, c.call(ctx, "POST", c.own("/task/claim"), nil, t, &got)
 }
 
 // AwaitTask claims a task of an agent, and waits until there is one; none if the
 // time is over or the agent is asked to finish. It fails with ErrLost, ErrDown or
 // ErrStopping where the daemon goes away, and may be called again then.
-func (c *Client) AwaitTask(ctx context.Context, w TaskWait) (got []work.Task, err error) {
+func (c *Client) AwaitTask(ctx context.Context, w TaskWait) (got []task.Task, err error) {
 	req, err := c.request(ctx, "POST", "/agent/task/await", nil, w)
 	if err != nil {
 		return nil, err
@@ -414,17 +414,17 @@ func (c *Client) AwaitTask(ctx context.Context, w TaskWait) (got []work.Task, er
 }
 
 // ActOnTask does something to a task.
-func (c *Client) ActOnTask(ctx context.Context, a TaskAct) (t work.Task, err error) {
+func (c *Client) ActOnTask(ctx context.Context, a TaskAct) (t task.Task, err error) {
 	return t, c.call(ctx, "POST", c.own("/task/act"), nil, a, &t)
 }
 
 // ImportTasks makes tasks of beads.
-func (c *Client) ImportTasks(ctx context.Context, t TaskImport) (r work.ImportReport, err error) {
+func (c *Client) ImportTasks(ctx context.Context, t TaskImport) (r task.ImportReport, err error) {
 	return r, c.call(ctx, "POST", "/tasks/import", nil, t, &r)
 }
 
 // ExportTasks returns some tasks as beads: those after one of them, "" for the first.
-func (c *Client) ExportTasks(ctx context.Context, after string) (p work.BeadPage, err error) {
+func (c *Client) ExportTasks(ctx context.Context, after string) (p task.BeadPage, err error) {
 	query := url.Values{}
 	if after != "" {
 		query.Set("after", after)

@@ -8,20 +8,20 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/status/statustest"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // manyTasks is a daemon with tasks in an order.
 type manyTasks struct {
 	*statustest.Fleet
-	all   []work.Task
+	all   []task.Task
 	asked *[]int // how many each request got
 }
 
-func (m manyTasks) Tasks(_ context.Context, _ api.Caller, f work.Filter) ([]work.Task, error) {
+func (m manyTasks) Tasks(_ context.Context, _ api.Caller, f task.Filter) ([]task.Task, error) {
 	all := m.all
 	if f.After != "" {
-		all = all[1+slices.IndexFunc(all, func(t work.Task) bool { return t.ID == f.After }):]
+		all = all[1+slices.IndexFunc(all, func(t task.Task) bool { return t.ID == f.After }):]
 	}
 	all = all[:min(len(all), f.Limit)]
 	*m.asked = append(*m.asked, len(all))
@@ -41,9 +41,9 @@ func TestTaskPages(t *testing.T) {
 			var asked []int
 			m := manyTasks{Fleet: fleet(), asked: &asked}
 			for n := range test.there {
-				m.all = append(m.all, work.Task{ID: fmt.Sprint("t-", n), Title: "x"})
+				m.all = append(m.all, task.Task{ID: fmt.Sprint("t-", n), Title: "x"})
 			}
-			got, err := serve(t, m).Tasks(t.Context(), work.Filter{Limit: test.limit})
+			got, err := serve(t, m).Tasks(t.Context(), task.Filter{Limit: test.limit})
 			if err != nil || !slices.Equal(asked, test.want) {
 				t.Errorf("%v was got by the requests, want %v; %v", asked, test.want, err)
 			}
@@ -51,7 +51,7 @@ func TestTaskPages(t *testing.T) {
 			if test.limit > 0 {
 				want = want[:min(test.limit, len(want))]
 			}
-			if !slices.EqualFunc(got, want, func(a, b work.Task) bool { return a.ID == b.ID }) || got == nil {
+			if !slices.EqualFunc(got, want, func(a, b task.Task) bool { return a.ID == b.ID }) || got == nil {
 				t.Errorf("%d tasks, want %d", len(got), len(want))
 			}
 		})

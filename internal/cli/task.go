@@ -12,7 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // worker is for whom the commands of tasks act.
@@ -83,7 +83,7 @@ func newTask(s *streams, w worker) *cobra.Command {
 }
 
 func newTaskAdd(s *streams, w worker) *cobra.Command {
-	var d work.Draft
+	var d task.Draft
 	var text textFlags
 	var priority int
 	var status, when string
@@ -106,7 +106,7 @@ the first line of the standard input, and the rest of that is the text.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			d.Title = strings.Join(args, " ")
-			d.Status = work.Status(status)
+			d.Status = task.Status(status)
 			if cmd.Flags().Changed("priority") {
 				d.Priority = &priority
 			}
@@ -116,7 +116,7 @@ the first line of the standard input, and the rest of that is the text.`,
 				}
 				text.text = "-"
 			}
-			if d.Text, err = text.read(s, work.MaxText, "text of a task"); err != nil {
+			if d.Text, err = text.read(s, task.MaxText, "text of a task"); err != nil {
 				return err
 			}
 			if d.Title == "-" {
@@ -129,7 +129,7 @@ the first line of the standard input, and the rest of that is the text.`,
 			if d.Key == "" {
 				d.Key = rand.Text()
 			}
-			var made work.Task
+			var made task.Task
 			err = w.ask(func(ctx context.Context, c *api.Client) (err error) {
 				if made, err = c.AddTask(ctx, api.TaskAdd{Task: d, By: w.by()}); err == nil && !w.agent {
 					s.warnOfNobody(ctx, c, made)
@@ -150,7 +150,7 @@ the first line of the standard input, and the rest of that is the text.`,
 	flags.StringVar(&d.Pool, "pool", "", "the `POOL` whose agents may do it")
 	flags.StringVarP(&d.Assignee, "assignee", "a", "",
 		"the path of the agent, or the name of the person, `WHO` is to do it")
-	flags.IntVarP(&priority, "priority", "p", work.DefaultPriority, "from 0, most urgent, to 4")
+	flags.IntVarP(&priority, "priority", "p", task.DefaultPriority, "from 0, most urgent, to 4")
 	flags.StringVarP(&d.Type, "type", "t", "task", "task, bug, feature, epic, chore, or another `WORD`")
 	flags.StringSliceVarP(&d.Labels, "label", "l", nil, "a `LABEL`; may be given again")
 	flags.StringVar(&d.Parent, "parent", "", "the `ID` of the task that it is a part of, and that waits for it")
@@ -168,7 +168,7 @@ the first line of the standard input, and the rest of that is the text.`,
 }
 
 func newTaskEdit(s *streams, w worker) *cobra.Command {
-	var e work.Edit
+	var e task.Edit
 	var text textFlags
 	var title, kind, status, pool, assignee, parent, when string
 	var priority, maxClaims int
@@ -197,7 +197,7 @@ deferred takes the task away from who has claimed it.`,
 				e.MaxClaims = &maxClaims
 			}
 			if changed("status") {
-				st := work.Status(status)
+				st := task.Status(status)
 				e.Status = &st
 			}
 			if changed("not-before") {
@@ -208,13 +208,13 @@ deferred takes the task away from who has claimed it.`,
 				e.NotBefore = &at
 			}
 			if text.given(cmd) {
-				content, err := text.read(s, work.MaxText, "text of a task")
+				content, err := text.read(s, task.MaxText, "text of a task")
 				if err != nil {
 					return err
 				}
 				e.Text = &content
 			}
-			return s.changeTask(w, asJSON, func(ctx context.Context, c *api.Client) (work.Task, error) {
+			return s.changeTask(w, asJSON, func(ctx context.Context, c *api.Client) (task.Task, error) {
 				t, err := c.EditTask(ctx, api.TaskEdit{ID: args[0], Edit: e, By: w.by()})
 				if err == nil && !w.agent && (changed("pool") || changed("assignee")) {
 					s.warnOfNobody(ctx, c, t)
@@ -257,9 +257,9 @@ func oneTask(w worker) cobra.PositionalArgs {
 }
 
 // changeTask does something to a task, and says so.
-func (s *streams) changeTask(w worker, asJSON bool, do func(context.Context, *api.Client) (work.Task, error),
+func (s *streams) changeTask(w worker, asJSON bool, do func(context.Context, *api.Client) (task.Task, error),
 	done string) error {
-	var t work.Task
+	var t task.Task
 	err := w.ask(func(ctx context.Context, c *api.Client) (err error) {
 		t, err = do(ctx, c)
 		return err
@@ -295,12 +295,12 @@ func newTaskComment(s *streams, w worker) *cobra.Command {
 			case !text.given(cmd):
 				text.text = "-"
 			}
-			content, err := text.read(s, work.MaxComment, "comment")
+			content, err := text.read(s, task.MaxComment, "comment")
 			if err != nil {
 				return err
 			}
 			key := rand.Text()
-			return s.changeTask(w, false, func(ctx context.Context, c *api.Client) (work.Task, error) {
+			return s.changeTask(w, false, func(ctx context.Context, c *api.Client) (task.Task, error) {
 				return c.CommentTask(ctx, api.TaskComment{ID: args[0], Text: content, Key: key, By: w.by()})
 			}, "commented on")
 		},
@@ -317,12 +317,12 @@ func newTaskDep(s *streams, w worker) *cobra.Command {
 	}
 	for _, sub := range []struct {
 		use, short string
-		edit       func([]string) work.Edit
+		edit       func([]string) task.Edit
 	}{
 		{"add ID ON...", "Add tasks that a task depends on",
-			func(on []string) work.Edit { return work.Edit{AddDepends: on} }},
+			func(on []string) task.Edit { return task.Edit{AddDepends: on} }},
 		{"rm ID ON...", "Remove tasks that a task depends on",
-			func(on []string) work.Edit { return work.Edit{RemoveDepends: on} }},
+			func(on []string) task.Edit { return task.Edit{RemoveDepends: on} }},
 	} {
 		one := &cobra.Command{
 			Use: sub.use, Short: sub.short,
@@ -333,7 +333,7 @@ func newTaskDep(s *streams, w worker) *cobra.Command {
 				return nil
 			},
 			RunE: func(_ *cobra.Command, args []string) error {
-				return s.changeTask(w, false, func(ctx context.Context, c *api.Client) (work.Task, error) {
+				return s.changeTask(w, false, func(ctx context.Context, c *api.Client) (task.Task, error) {
 					return c.EditTask(ctx, api.TaskEdit{ID: args[0], Edit: sub.edit(args[1:]), By: w.by()})
 				}, "changed")
 			},

@@ -17,11 +17,11 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // task is a task as the daemon says it is.
-func (f *fleet) task(id string) work.Task {
+func (f *fleet) task(id string) task.Task {
 	f.t.Helper()
 	d, err := f.client().Task(f.t.Context(), id)
 	if err != nil {
@@ -111,7 +111,7 @@ func TestTasks(t *testing.T) {
 	}
 	f.agentDo(0, "a", 2, "task", "claim", first)
 	f.agentDo(0, "a", 2, "task", "close", first, "-r", "done at last")
-	if got := f.task(first); got.Status != work.Closed || got.ClosedBy != "t/a" || got.Claims != 2 || got.Reason != "done at last" {
+	if got := f.task(first); got.Status != task.Closed || got.ClosedBy != "t/a" || got.Claims != 2 || got.Reason != "done at last" {
 		t.Errorf("%+v", got)
 	}
 	if out := f.agentDo(0, "a", 2, "hook"); !strings.Contains(out, second+" is assigned to you: second") {
@@ -188,7 +188,7 @@ func TestTasksKill(t *testing.T) {
 				for i := 0; ; i++ {
 					ctx := context.Background()
 					text := fmt.Sprintf("text %d %d %d ", round, w, i) + strings.Repeat("x", 5000)
-					task, err := people.AddTask(ctx, api.TaskAdd{Task: work.Draft{Title: fmt.Sprint(i), Text: text, Pool: "a", Key: fmt.Sprint(round, w, i)}})
+					task, err := people.AddTask(ctx, api.TaskAdd{Task: task.Draft{Title: fmt.Sprint(i), Text: text, Pool: "a", Key: fmt.Sprint(round, w, i)}})
 					if err != nil {
 						return // it was killed
 					}
@@ -227,16 +227,16 @@ func TestTasksKill(t *testing.T) {
 		f.crash()
 		<-stopped
 		f.do("up", "-d")
-		all, err := f.client().Tasks(t.Context(), work.Filter{All: true})
+		all, err := f.client().Tasks(t.Context(), task.Filter{All: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		there := map[string]work.Task{}
+		there := map[string]task.Task{}
 		for _, task := range all {
 			there[task.ID] = task
 		}
 		for id := range closed {
-			if there[id].Status != work.Closed {
+			if there[id].Status != task.Closed {
 				t.Errorf("%s was closed, and is %s", id, there[id].Status)
 			}
 		}
@@ -252,7 +252,7 @@ func TestTasksKill(t *testing.T) {
 				t.Fatal(err)
 			case made[id] != "" && d.Text != made[id], len(d.Text) < 5000:
 				t.Errorf("%s has another text", id)
-			case d.Task.Status == work.InProgress && d.Task.Claim == nil:
+			case d.Task.Status == task.InProgress && d.Task.Claim == nil:
 				t.Errorf("%s is half claimed", id)
 			}
 		}
@@ -265,7 +265,7 @@ func TestTasksKill(t *testing.T) {
 		t.Error("nothing was closed")
 	}
 	created := f.events(event.TaskCreated, "")
-	all, err := f.client().Tasks(t.Context(), work.Filter{All: true})
+	all, err := f.client().Tasks(t.Context(), task.Filter{All: true})
 	if err != nil || len(created) != len(all) {
 		t.Errorf("%d tasks, and %d events of their making; %v", len(all), len(created), err)
 	}
@@ -335,7 +335,7 @@ func TestTaskPurge(t *testing.T) {
 		_, err := f.client().Task(t.Context(), gone)
 		return errors.Is(err, api.ErrNotFound)
 	})
-	if f.task(kept).Status != work.Closed {
+	if f.task(kept).Status != task.Closed {
 		t.Error("that one should be kept")
 	}
 	if all := f.events(event.TaskPurged, ""); len(all) != 1 {
@@ -380,7 +380,7 @@ func TestTasksDoc(t *testing.T) {
 			}
 		}
 	}
-	if got := f.task(id); got.Title != "Fix the login" || got.Status != work.Closed {
+	if got := f.task(id); got.Title != "Fix the login" || got.Status != task.Closed {
 		t.Errorf("%+v", got)
 	}
 }

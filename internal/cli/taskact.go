@@ -12,8 +12,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/timespan"
-	"github.com/coppice-dev/coppice/internal/work"
 )
 
 func newTaskClaim(s *streams, w worker) *cobra.Command {
@@ -31,7 +31,7 @@ func newTaskClaim(s *streams, w worker) *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			t.ID, t.Key, t.By = strings.Join(args, ""), rand.Text(), w.by()
-			var got []work.Task
+			var got []task.Task
 			var err error
 			nothing := &exitError{code: exitFailure, err: errors.New("no task is ready")}
 			switch {
@@ -93,7 +93,7 @@ yours until you close or release it.`
 
 // awaitTask claims a task in the name of an agent once there is one. nothing is
 // the error that none means.
-func awaitTask(t api.TaskClaim, timeout time.Duration, nothing *exitError) (got []work.Task, err error) {
+func awaitTask(t api.TaskClaim, timeout time.Duration, nothing *exitError) (got []task.Task, err error) {
 	begun, patience := time.Now(), always
 	if timeout > 0 {
 		patience = timeout
@@ -139,13 +139,13 @@ progress at somebody, who loses them. What they depend on they still wait for.`}
 			Use: string(act.action) + " ID...", Short: act.short, Long: act.long,
 			Args: someIDs("task", w.command+" ls"),
 			RunE: func(_ *cobra.Command, ids []string) error {
-				a.Action, a.Outcome, a.By = act.action, work.Outcome(result), w.by()
+				a.Action, a.Outcome, a.By = act.action, task.Outcome(result), w.by()
 				var errs []error
 				for _, id := range ids {
 					one := a
 					one.ID = id
 					errs = append(errs, s.changeTask(w, false,
-						func(ctx context.Context, c *api.Client) (work.Task, error) { return c.ActOnTask(ctx, one) },
+						func(ctx context.Context, c *api.Client) (task.Task, error) { return c.ActOnTask(ctx, one) },
 						act.done))
 				}
 				return errors.Join(errs...)
@@ -153,7 +153,7 @@ progress at somebody, who loses them. What they depend on they still wait for.`}
 		}
 		cmd.Flags().StringVarP(&a.Reason, "reason", "r", "", "`WHY`, for others to read")
 		if act.action == api.CloseTask {
-			cmd.Flags().StringVar(&result, "outcome", string(work.Completed), "completed, failed or cancelled")
+			cmd.Flags().StringVar(&result, "outcome", string(task.Completed), "completed, failed or cancelled")
 			cmd.Flags().BoolVar(&a.Force, "force", false, "even if it has children that are not closed")
 		}
 		w.complete(cmd)
@@ -177,7 +177,7 @@ func (w worker) complete(cmd *cobra.Command) {
 		defer client.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		tasks, err := client.Tasks(ctx, work.Filter{All: strings.HasPrefix(cmd.Use, "reopen"), Limit: most})
+		tasks, err := client.Tasks(ctx, task.Filter{All: strings.HasPrefix(cmd.Use, "reopen"), Limit: most})
 		if err != nil {
 			return nil, nothing
 		}

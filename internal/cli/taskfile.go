@@ -15,7 +15,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 func newTaskImport(s *streams, w worker) *cobra.Command {
@@ -50,9 +50,9 @@ completed by doing it again.`,
 			}
 			defer done()
 			skipped := 0
-			var skip func(*work.LineError)
+			var skip func(*task.LineError)
 			if skipBad {
-				skip = func(e *work.LineError) {
+				skip = func(e *task.LineError) {
 					if skipped++; skipped <= 100 {
 						fmt.Fprintf(s.err, "coppice: left out: %s\n", proc.Plain(e.Error()))
 					}
@@ -62,14 +62,14 @@ completed by doing it again.`,
 			if len(args) > 0 && args[0] != "-" {
 				name = args[0]
 			}
-			plan, err := work.ReadPlan(name, file, size, skip)
+			plan, err := task.ReadPlan(name, file, size, skip)
 			if err != nil {
 				return usage(fmt.Errorf("nothing was imported:\n%s", plainText(err.Error())))
 			}
 			if check {
 				return s.printLines([]string{fmt.Sprintf("%d tasks, all right", len(plan.Order))})
 			}
-			var sum work.ImportReport
+			var sum task.ImportReport
 			err = w.ask(func(ctx context.Context, c *api.Client) error {
 				for batch, err := range plan.Batches() {
 					if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // 64 claimers of 8 agents race for tasks, and the daemon is killed under them again and
@@ -32,7 +32,7 @@ func TestClaimsKill(t *testing.T) {
 	}
 	people := f.client()
 	for n := range tasks {
-		if _, err := people.AddTask(t.Context(), api.TaskAdd{Task: work.Draft{Title: fmt.Sprint(n), Pool: "p"}}); err != nil {
+		if _, err := people.AddTask(t.Context(), api.TaskAdd{Task: task.Draft{Title: fmt.Sprint(n), Pool: "p"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestClaimsKill(t *testing.T) {
 		defer c.Close()
 		for {
 			key := rand.Text()
-			var got []work.Task
+			var got []task.Task
 			if err := again(func() (err error) {
 				got, err = c.ClaimTask(context.Background(), api.TaskClaim{Pools: []string{"p"}, Key: key})
 				return err
@@ -116,13 +116,13 @@ func TestClaimsKill(t *testing.T) {
 		mu.Unlock()
 	}
 	claimers.Wait()
-	all, err := f.client().Tasks(t.Context(), work.Filter{All: true})
+	all, err := f.client().Tasks(t.Context(), task.Filter{All: true})
 	if err != nil || len(all) != tasks || len(owner) != tasks {
 		t.Fatalf("%d tasks, %d of them claimed; %v", len(all), len(owner), err)
 	}
-	for _, task := range all {
-		if task.Status != work.Closed || task.Claims != 1 || task.ClosedBy != owner[task.ID] {
-			t.Errorf("%s of %s: %+v", task.ID, owner[task.ID], task)
+	for _, one := range all {
+		if one.Status != task.Closed || one.Claims != 1 || one.ClosedBy != owner[one.ID] {
+			t.Errorf("%s of %s: %+v", one.ID, owner[one.ID], one)
 		}
 	}
 	told := 0
@@ -157,7 +157,7 @@ esac
 	f.do("up", "-d")
 	good, bad, killer := f.add("good", "--pool", "a"), f.add("this one fails", "-a", "a"), f.add("kills its agent", "--pool", "a")
 	until(t, "the end of the work", func() bool {
-		return f.task(good).Status == work.Closed && f.task(bad).Status == work.Parked && f.task(killer).Status == work.Closed
+		return f.task(good).Status == task.Closed && f.task(bad).Status == task.Parked && f.task(killer).Status == task.Closed
 	})
 	if got := f.task(killer); got.Claims != 2 || got.ClosedBy != "t/a" || f.node("t/a").Incarnation < 5 {
 		t.Errorf("%+v", got)

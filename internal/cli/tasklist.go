@@ -11,11 +11,11 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 func newTaskList(s *streams, w worker) *cobra.Command {
-	var f work.Filter
+	var f task.Filter
 	var statuses []string
 	var asJSON, mine, count bool
 	cmd := &cobra.Command{
@@ -28,7 +28,7 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			for _, st := range statuses {
-				f.Statuses = append(f.Statuses, work.Status(st))
+				f.Statuses = append(f.Statuses, task.Status(st))
 			}
 			if f.Limit < 0 {
 				return usage(fmt.Errorf("--limit is %d, expected a number from 0 up", f.Limit))
@@ -47,7 +47,7 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 				}
 				return s.printLines([]string{fmt.Sprint(n)})
 			}
-			var tasks []work.Task
+			var tasks []task.Task
 			err := w.look(s, func(ctx context.Context, c *api.Client) (err error) {
 				if mine {
 					tasks, err = c.Todo(ctx)
@@ -97,7 +97,7 @@ func newTaskList(s *streams, w worker) *cobra.Command {
 	return cmd
 }
 
-func taskLines(tasks []work.Task, now time.Time, width int, p paint) []string {
+func taskLines(tasks []task.Task, now time.Time, width int, p paint) []string {
 	rows := make([][]string, len(tasks))
 	for i, t := range tasks {
 		rows[i] = []string{cell(t.ID), fmt.Sprint(t.Priority), taskState(t), cell(taskFor(t)), age(t.CreatedAt, now),
@@ -107,28 +107,28 @@ func taskLines(tasks []work.Task, now time.Time, width int, p paint) []string {
 }
 
 // taskState is how far a task is, in a word.
-func taskState(t work.Task) string {
+func taskState(t task.Task) string {
 	switch {
 	case t.Ready:
 		return "ready"
-	case t.Status == work.Open:
+	case t.Status == task.Open:
 		return "waits"
-	case t.Status == work.Closed && t.Outcome != "" && t.Outcome != work.Completed:
+	case t.Status == task.Closed && t.Outcome != "" && t.Outcome != task.Completed:
 		return string(t.Outcome)
 	}
 	return proc.Plain(string(t.Status))
 }
 
 // taskTitle is the title of a task, with why it is parked if it is.
-func taskTitle(t work.Task) string {
-	if t.Status == work.Parked {
+func taskTitle(t task.Task) string {
+	if t.Status == task.Parked {
 		return t.Title + " (" + t.Reason + ")"
 	}
 	return t.Title
 }
 
 // taskFor is who does a task, or is to do it.
-func taskFor(t work.Task) string {
+func taskFor(t task.Task) string {
 	switch {
 	case t.Claim != nil:
 		return t.Claim.By
@@ -147,7 +147,7 @@ func newTaskShow(s *streams, w worker) *cobra.Command {
 		Short: "Show all there is of a task",
 		Args:  oneTask(w),
 		RunE: func(_ *cobra.Command, args []string) error {
-			var d work.Detail
+			var d task.Detail
 			err := w.look(s, func(ctx context.Context, c *api.Client) (err error) {
 				d, err = c.Task(ctx, args[0])
 				return err
@@ -167,7 +167,7 @@ func newTaskShow(s *streams, w worker) *cobra.Command {
 	return cmd
 }
 
-func detailLines(d work.Detail, now time.Time, p paint) []string {
+func detailLines(d task.Detail, now time.Time, p paint) []string {
 	t := d.Task
 	lines := []string{p.bold(cell(t.ID)) + "  " + p.bold(proc.Plain(t.Title))}
 	fact := func(name, value string) {
@@ -206,7 +206,7 @@ func detailLines(d work.Detail, now time.Time, p paint) []string {
 	if t.MaxClaims > 0 {
 		fact("max claims", fmt.Sprint(t.MaxClaims))
 	}
-	if t.Status == work.Parked {
+	if t.Status == task.Parked {
 		fact("next", "coppice task retry "+t.ID+" lets it be tried again")
 	}
 	if d.Text != "" {
@@ -220,7 +220,7 @@ func detailLines(d work.Detail, now time.Time, p paint) []string {
 }
 
 // whyTask says how far a task is, and why not further.
-func whyTask(t work.Task, now time.Time) string {
+func whyTask(t task.Task, now time.Time) string {
 	switch {
 	case t.Claim != nil && t.Claim.Incarnation > 0:
 		return fmt.Sprintf("in progress at %s, incarnation %d, since %s", t.Claim.By, t.Claim.Incarnation,
@@ -229,9 +229,9 @@ func whyTask(t work.Task, now time.Time) string {
 		return fmt.Sprintf("in progress at %s since %s", t.Claim.By, clock(t.Claim.At, now))
 	case t.Ready:
 		return "ready"
-	case t.Status == work.Closed:
-		return "closed: " + string(cmp.Or(t.Outcome, work.Completed))
-	case t.Status == work.Deferred && !t.NotBefore.IsZero():
+	case t.Status == task.Closed:
+		return "closed: " + string(cmp.Or(t.Outcome, task.Completed))
+	case t.Status == task.Deferred && !t.NotBefore.IsZero():
 		return "deferred until " + clock(t.NotBefore, now)
 	case len(t.WaitsFor) > 0:
 		return string(t.Status) + ", waits for " + strings.Join(t.WaitsFor, ", ")

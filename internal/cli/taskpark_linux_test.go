@@ -8,7 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/status"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // A task that makes its agents fail is parked, over daemons that are killed,
@@ -20,7 +20,7 @@ func TestPoisonTask(t *testing.T) {
 	id := f.add("bad thing", "--pool", "coder", "--max-claims", "4")
 	parked := func() {
 		t.Helper()
-		until(t, "that it is parked", func() bool { return f.task(id).Status == work.Parked })
+		until(t, "that it is parked", func() bool { return f.task(id).Status == task.Parked })
 	}
 	// The agent looks once in its life.
 	wake := func() {
@@ -98,7 +98,7 @@ func TestStopsDoNotPark(t *testing.T) {
 	}
 	f.agentDo(0, "a", life, "task", "claim", id)
 	syscall.Kill(-f.node("t/a").PID, syscall.SIGSEGV)
-	until(t, "that it is parked", func() bool { return f.task(id).Status == work.Parked })
+	until(t, "that it is parked", func() bool { return f.task(id).Status == task.Parked })
 	if got := f.task(id).Reason; got != "claimed once without a result, last: t/a: ended by SIGSEGV" {
 		t.Errorf("%s", got)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/suggest"
+	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/timespan"
-	"github.com/coppice-dev/coppice/internal/work"
 )
 
 // plainArguments refuses what is not UTF-8, which JSON would change without a word.
@@ -94,7 +94,7 @@ func notBefore(text string, now time.Time) (time.Time, error) {
 
 // warnOfNobody says so if no agent does a task, which is most often a slip of the pen. It
 // is none where the agent comes later, or a person does it.
-func (s *streams) warnOfNobody(ctx context.Context, c *api.Client, t work.Task) {
+func (s *streams) warnOfNobody(ctx context.Context, c *api.Client, t task.Task) {
 	if t.Pool == "" && t.Assignee == "" {
 		return
 	}

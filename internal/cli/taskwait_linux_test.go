@@ -8,7 +8,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/status"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // waitFor begins a claim of an agent that waits, and returns its end.
@@ -80,7 +80,7 @@ func TestClaimWait(t *testing.T) {
 	f.do("up", "-d")
 	given := map[string]bool{}
 	for n := range agents {
-		draft := work.Draft{Title: fmt.Sprint("task ", n), Pool: "p"}
+		draft := task.Draft{Title: fmt.Sprint("task ", n), Pool: "p"}
 		made, err := f.client().AddTask(t.Context(), api.TaskAdd{Task: draft})
 		if err != nil {
 			t.Fatal(err)
@@ -93,8 +93,8 @@ func TestClaimWait(t *testing.T) {
 			t.Errorf("a%d: %+v", n, got)
 		}
 		given[got.out] = true
-		if task := f.task(got.out); task.Status != work.InProgress || task.Claim.By != fmt.Sprint("t/a", n) {
-			t.Errorf("%+v", task)
+		if one := f.task(got.out); one.Status != task.InProgress || one.Claim.By != fmt.Sprint("t/a", n) {
+			t.Errorf("%+v", one)
 		}
 	}
 }

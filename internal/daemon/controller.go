@@ -29,7 +29,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -97,7 +97,7 @@ type Controller struct {
 	questions   *question.Service
 	pauses      pauseQuestions
 	triggers    *trigger.Manager
-	work        *work.Queue
+	work        *task.Queue
 	orders      *dispatch.Dispatcher // nil where none are fired
 	ordersOnce  sync.Once
 	ordersEnded chan struct{} // closed when orders is

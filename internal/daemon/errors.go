@@ -4,14 +4,14 @@ import (
 	"errors"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // translated makes an error of tasks one of the API. What it says stays.
 func translated(err error) error {
 	for _, kind := range []struct{ ours, theirs error }{
-		{work.ErrNotFound, api.ErrNotFound}, {work.ErrInvalid, api.ErrInvalid}, {work.ErrConflict, api.ErrConflict},
-		{work.ErrFull, api.ErrConflict}, {work.ErrStale, api.ErrStale},
+		{task.ErrNotFound, api.ErrNotFound}, {task.ErrInvalid, api.ErrInvalid}, {task.ErrConflict, api.ErrConflict},
+		{task.ErrFull, api.ErrConflict}, {task.ErrStale, api.ErrStale},
 	} {
 		if errors.Is(err, kind.ours) {
 			return &apiError{err, kind.theirs}

@@ -5,19 +5,19 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // TestEventTypes: what becomes of what happens to tasks, and of what people ask for.
 func TestEventTypes(t *testing.T) {
 	got := map[event.Type]event.Type{}
-	for kind, want := range map[work.Kind]event.Type{
-		work.Created: event.TaskCreated, work.Edited: event.TaskEdited, work.Commented: event.TaskCommented,
-		work.Claimed: event.TaskClaimed, work.Released: event.TaskReleased, work.Ended: event.TaskClosed,
-		work.Withheld: event.TaskParked, work.Reopened: event.TaskReopened, work.Imported: event.TaskImported,
-		work.Purged: event.TaskPurged,
+	for kind, want := range map[task.Kind]event.Type{
+		task.Created: event.TaskCreated, task.Edited: event.TaskEdited, task.Commented: event.TaskCommented,
+		task.Claimed: event.TaskClaimed, task.Released: event.TaskReleased, task.Ended: event.TaskClosed,
+		task.Withheld: event.TaskParked, task.Reopened: event.TaskReopened, task.Imported: event.TaskImported,
+		task.Purged: event.TaskPurged,
 	} {
-		got[want] = taskEvent(work.Event{Kind: kind}).Type
+		got[want] = taskEvent(task.Event{Kind: kind}).Type
 	}
 	for action, want := range map[api.Action]event.Type{
 		api.Start: event.AgentStartRequested, api.Stop: event.AgentStopRequested, api.Restart: event.AgentRestartRequested,

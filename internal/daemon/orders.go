@@ -23,7 +23,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/ledger"
 	"github.com/coppice-dev/coppice/internal/suggest"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // Jobs is where the runs of orders have their slots.
@@ -87,7 +87,7 @@ func (c *Controller) orderTask(ctx context.Context, key string, t spec.OrderTask
 	if err != nil {
 		return "", err
 	}
-	made, fresh, err := c.work.Create(ctx, work.Who{Name: order.PathOf(t.Order)}, work.Draft{
+	made, fresh, err := c.work.Create(ctx, task.Who{Name: order.PathOf(t.Order)}, task.Draft{
 		Title: t.Title, Text: t.Text, Priority: t.Priority, Labels: t.Labels, Pool: t.Pool, Assignee: assignee,
 		Ephemeral: true, Origin: "order:" + t.Order, Key: "order-run:" + key,
 	})

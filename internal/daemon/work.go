@@ -15,15 +15,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/store"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // openWork reads the tasks.
 func (c *Controller) openWork(ctx context.Context) (err error) {
-	c.work, err = work.OpenQueue(ctx, work.Options{
+	c.work, err = task.OpenQueue(ctx, task.Options{
 		Store: c.opts.Store, Name: c.fleet().Tree.Root.Name, Logger: c.opts.Logger,
 		MaxClaims: func() int { return c.fleet().Patrol.MaxClaims },
-		Also:      func(e work.Event) []store.Op { return []store.Op{c.log.Op(taskEvent(e))} },
+		Also:      func(e task.Event) []store.Op { return []store.Op{c.log.Op(taskEvent(e))} },
 	})
 	return err
 }
@@ -92,7 +92,7 @@ func (c *Controller) untilDone(trouble string, do func(context.Context) error) {
 
 // beginWork lets an incarnation claim tasks.
 func (c *Controller) beginWork(who api.Caller, token string) {
-	c.work.Begin(who.Path, work.Life{Incarnation: who.Incarnation, ID: lifeOf(token)})
+	c.work.Begin(who.Path, task.Life{Incarnation: who.Incarnation, ID: lifeOf(token)})
 	c.giveBack(who.Path)
 }
 
@@ -109,7 +109,7 @@ func (c *Controller) giveBack(path string) {
 }
 
 // taskEvent is the log's entry of what has happened to tasks.
-func taskEvent(e work.Event) event.Event {
+func taskEvent(e task.Event) event.Event {
 	t := e.Task
 	entry := event.Event{Actor: e.By.String(), Path: e.By.Path, Incarnation: e.By.Incarnation}
 	if e.Held != nil && e.Held.Incarnation > 0 {
@@ -117,24 +117,24 @@ func taskEvent(e work.Event) event.Event {
 	}
 	what := fmt.Sprintf("%s (%s)", t.ID, mail.Title(t.Title))
 	switch e.Kind {
-	case work.Created:
+	case task.Created:
 		entry.Type, entry.Message = event.TaskCreated, fmt.Sprintf("%s was made", what)
-	case work.Commented:
+	case task.Commented:
 		entry.Type, entry.Message = event.TaskCommented, fmt.Sprintf("something was said about %s", what)
-	case work.Claimed:
+	case task.Claimed:
 		entry.Type, entry.Message = event.TaskClaimed, fmt.Sprintf("%s was claimed", what)
-	case work.Released:
+	case task.Released:
 		entry.Type, entry.Message = event.TaskReleased, fmt.Sprintf("%s is open again", what)
-	case work.Ended:
+	case task.Ended:
 		entry.Type, entry.Message = event.TaskClosed, fmt.Sprintf("%s was closed: %s", what, t.Outcome)
-	case work.Withheld:
+	case task.Withheld:
 		entry.Type, entry.Message = event.TaskParked, fmt.Sprintf("%s is parked", what)
-	case work.Reopened:
+	case task.Reopened:
 		entry.Type, entry.Message = event.TaskReopened, fmt.Sprintf("%s was opened again", what)
-	case work.Imported:
+	case task.Imported:
 		entry.Type, entry.Message = event.TaskImported, fmt.Sprintf("%d tasks were imported", e.Of)
 		return entry.With(map[string]any{"count": e.Of})
-	case work.Purged:
+	case task.Purged:
 		entry.Type, entry.Message = event.TaskPurged, fmt.Sprintf("%d tasks that had ended long ago were removed", e.Of)
 		return entry.With(map[string]any{"count": e.Of})
 	default:
@@ -158,18 +158,18 @@ func taskEvent(e work.Event) event.Event {
 }
 
 // worker is who asks for something about tasks; name is a person's.
-func worker(who api.Caller, name string) work.Who {
+func worker(who api.Caller, name string) task.Who {
 	if who == (api.Caller{}) {
-		return work.Who{Name: cmp.Or(strings.TrimSpace(name), work.People)}
+		return task.Who{Name: cmp.Or(strings.TrimSpace(name), task.People)}
 	}
-	return work.Who{Path: who.Path, Incarnation: who.Incarnation}
+	return task.Who{Path: who.Path, Incarnation: who.Incarnation}
 }
 
 // writer is worker for what no claim is about. An order's run writes in the name of
 // the order, so that it does not fire the order again.
-func writer(ctx context.Context, who api.Caller, name string) work.Who {
+func writer(ctx context.Context, who api.Caller, name string) task.Who {
 	if by := api.OrderOf(ctx); by != "" {
-		return work.Who{Name: order.PathOf(by)}
+		return task.Who{Name: order.PathOf(by)}
 	}
 	return worker(who, name)
 }
@@ -207,11 +207,11 @@ func (c *Controller) assignee(name string) (string, error) {
 }
 
 // AddTask is part of api.Tasks.
-func (c *Controller) AddTask(ctx context.Context, who api.Caller, t api.TaskAdd) (work.Task, error) {
+func (c *Controller) AddTask(ctx context.Context, who api.Caller, t api.TaskAdd) (task.Task, error) {
 	d := t.Task
 	var err error
 	if d.Assignee, err = c.assignee(d.Assignee); err != nil {
-		return work.Task{}, err
+		return task.Task{}, err
 	}
 	made, fresh, err := c.work.Create(ctx, writer(ctx, who, t.By), d)
 	if err == nil && fresh {
@@ -221,7 +221,7 @@ func (c *Controller) AddTask(ctx context.Context, who api.Caller, t api.TaskAdd)
 }
 
 // nudgeOf tells an agent of a task that was assigned to it.
-func (c *Controller) nudgeOf(t work.Task, by api.Caller) {
+func (c *Controller) nudgeOf(t task.Task, by api.Caller) {
 	if c.fleet().Agents[t.Assignee] != nil && t.Assignee != by.Path && t.Ready {
 		c.background.run(func(ctx context.Context) {
 			c.health.Nudge(ctx, t.Assignee, fmt.Sprintf("coppice: there is a task for you, %s. Please run: "+
@@ -242,7 +242,7 @@ func refusedWork(err error) error {
 }
 
 // Tasks is part of api.Tasks.
-func (c *Controller) Tasks(ctx context.Context, _ api.Caller, f work.Filter) (all []work.Task, err error) {
+func (c *Controller) Tasks(ctx context.Context, _ api.Caller, f task.Filter) (all []task.Task, err error) {
 	if f, err = c.taskFilter(ctx, f); err == nil {
 		all, err = c.work.List(ctx, f)
 	}
@@ -250,7 +250,7 @@ func (c *Controller) Tasks(ctx context.Context, _ api.Caller, f work.Filter) (al
 }
 
 // CountTasks is part of api.Tasks.
-func (c *Controller) CountTasks(ctx context.Context, _ api.Caller, f work.Filter) (n int, err error) {
+func (c *Controller) CountTasks(ctx context.Context, _ api.Caller, f task.Filter) (n int, err error) {
 	if f, err = c.taskFilter(ctx, f); err == nil {
 		n, err = c.work.Count(ctx, f)
 	}
@@ -258,7 +258,7 @@ func (c *Controller) CountTasks(ctx context.Context, _ api.Caller, f work.Filter
 }
 
 // taskFilter resolves the names in a filter.
-func (c *Controller) taskFilter(ctx context.Context, f work.Filter) (_ work.Filter, err error) {
+func (c *Controller) taskFilter(ctx context.Context, f task.Filter) (_ task.Filter, err error) {
 	if f.Assignee, err = c.assignee(f.Assignee); err != nil || f.Parent == "" {
 		return f, err
 	}
@@ -268,17 +268,17 @@ func (c *Controller) taskFilter(ctx context.Context, f work.Filter) (_ work.Filt
 }
 
 // Task is part of api.Tasks.
-func (c *Controller) Task(ctx context.Context, _ api.Caller, id string) (work.Detail, error) {
+func (c *Controller) Task(ctx context.Context, _ api.Caller, id string) (task.Detail, error) {
 	d, err := c.work.Get(ctx, id)
 	return d, refusedWork(err)
 }
 
 // EditTask is part of api.Tasks.
-func (c *Controller) EditTask(ctx context.Context, who api.Caller, e api.TaskEdit) (work.Task, error) {
+func (c *Controller) EditTask(ctx context.Context, who api.Caller, e api.TaskEdit) (task.Task, error) {
 	if e.Edit.Assignee != nil {
 		full, err := c.assignee(*e.Edit.Assignee)
 		if err != nil {
-			return work.Task{}, err
+			return task.Task{}, err
 		}
 		e.Edit.Assignee = &full
 	}
@@ -290,31 +290,31 @@ func (c *Controller) EditTask(ctx context.Context, who api.Caller, e api.TaskEdi
 }
 
 // CommentTask is part of api.Tasks.
-func (c *Controller) CommentTask(ctx context.Context, who api.Caller, m api.TaskComment) (work.Task, error) {
+func (c *Controller) CommentTask(ctx context.Context, who api.Caller, m api.TaskComment) (task.Task, error) {
 	t, err := c.work.Comment(ctx, writer(ctx, who, m.By), m.ID, m.Text, m.Key)
 	return t, refusedWork(err)
 }
 
 // ClaimTask is part of api.Tasks.
-func (c *Controller) ClaimTask(ctx context.Context, who api.Caller, t api.TaskClaim) ([]work.Task, error) {
+func (c *Controller) ClaimTask(ctx context.Context, who api.Caller, t api.TaskClaim) ([]task.Task, error) {
 	if len(t.Pools) == 0 {
 		t.Pools = c.taskPools(who.Path)
 	}
-	got, err := c.work.Claim(ctx, worker(who, t.By), work.Claiming{ID: t.ID, Pools: t.Pools, Any: t.Any, Key: t.Key})
-	if err == work.ErrNothing {
+	got, err := c.work.Claim(ctx, worker(who, t.By), task.Claiming{ID: t.ID, Pools: t.Pools, Any: t.Any, Key: t.Key})
+	if err == task.ErrNothing {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, refusedWork(err)
 	}
-	return []work.Task{got}, nil
+	return []task.Task{got}, nil
 }
 
 // AwaitTask is part of api.Tasks.
-func (c *Controller) AwaitTask(ctx context.Context, who api.Caller, t api.TaskWait) (got []work.Task, err error) {
+func (c *Controller) AwaitTask(ctx context.Context, who api.Caller, t api.TaskWait) (got []task.Task, err error) {
 	if within := t.Timeout(); within > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, within, work.ErrNothing)
+		ctx, cancel = context.WithTimeoutCause(ctx, within, task.ErrNothing)
 		defer cancel()
 	}
 	if len(t.Pools) == 0 {
@@ -323,26 +323,26 @@ func (c *Controller) AwaitTask(ctx context.Context, who api.Caller, t api.TaskWa
 	err = c.health.Await(ctx, who, func(ctx context.Context) error {
 		ctx, stop := c.health.UntilDrained(ctx, who)
 		defer stop()
-		one, err := c.work.Await(ctx, worker(who, ""), work.Claiming{Pools: t.Pools, Any: t.Any, Key: t.Key})
+		one, err := c.work.Await(ctx, worker(who, ""), task.Claiming{Pools: t.Pools, Any: t.Any, Key: t.Key})
 		if err == nil {
-			got = []work.Task{one}
+			got = []task.Task{one}
 		}
 		return err
 	})
-	if errors.Is(err, work.ErrNothing) || errors.Is(err, health.ErrDraining) {
+	if errors.Is(err, task.ErrNothing) || errors.Is(err, health.ErrDraining) {
 		return nil, nil
 	}
 	return got, refusedWork(err)
 }
 
 // ActOnTask is part of api.Tasks.
-func (c *Controller) ActOnTask(ctx context.Context, who api.Caller, a api.TaskAct) (t work.Task, err error) {
+func (c *Controller) ActOnTask(ctx context.Context, who api.Caller, a api.TaskAct) (t task.Task, err error) {
 	by := worker(who, a.By)
 	switch a.Action {
 	case api.ReleaseTask:
 		t, err = c.work.Release(ctx, by, a.ID, a.Reason)
 	case api.CloseTask:
-		t, err = c.work.Finish(ctx, by, a.ID, work.Ending{Outcome: a.Outcome, Reason: a.Reason, Force: a.Force})
+		t, err = c.work.Finish(ctx, by, a.ID, task.Ending{Outcome: a.Outcome, Reason: a.Reason, Force: a.Force})
 	case api.ReopenTask:
 		t, err = c.work.Reopen(ctx, by, a.ID, a.Reason)
 	case api.RetryTask:
@@ -354,12 +354,12 @@ func (c *Controller) ActOnTask(ctx context.Context, who api.Caller, a api.TaskAc
 }
 
 // ImportTasks is part of api.Tasks.
-func (c *Controller) ImportTasks(ctx context.Context, t api.TaskImport) (work.ImportReport, error) {
-	beads := make([]*work.Bead, len(t.Beads))
+func (c *Controller) ImportTasks(ctx context.Context, t api.TaskImport) (task.ImportReport, error) {
+	beads := make([]*task.Bead, len(t.Beads))
 	for i, line := range t.Beads {
 		var err error
-		if beads[i], err = work.ParseBead(line); err != nil {
-			return work.ImportReport{}, refusedWork(fmt.Errorf("beads[%d]: %w", i, err))
+		if beads[i], err = task.ParseBead(line); err != nil {
+			return task.ImportReport{}, refusedWork(fmt.Errorf("beads[%d]: %w", i, err))
 		}
 	}
 	report, err := c.work.Import(ctx, writer(ctx, api.Caller{}, t.By), beads)
@@ -367,13 +367,13 @@ func (c *Controller) ImportTasks(ctx context.Context, t api.TaskImport) (work.Im
 }
 
 // ExportTasks is part of api.Tasks.
-func (c *Controller) ExportTasks(ctx context.Context, after string) (work.BeadPage, error) {
+func (c *Controller) ExportTasks(ctx context.Context, after string) (task.BeadPage, error) {
 	p, err := c.work.Export(ctx, after)
 	return p, refusedWork(err)
 }
 
 // Todo is part of api.Tasks.
-func (c *Controller) Todo(ctx context.Context, who api.Caller) ([]work.Task, error) {
+func (c *Controller) Todo(ctx context.Context, who api.Caller) ([]task.Task, error) {
 	h, err := c.work.Hook(ctx, worker(who, ""), c.taskPools(who.Path))
 	return slices.Concat(h.Mine, h.Ready, h.Pool), refusedWork(err)
 }
@@ -385,7 +385,7 @@ func (c *Controller) workNotices(ctx context.Context, who api.Caller) ([]api.Not
 		return nil, refusedWork(err)
 	}
 	var all []api.Notice
-	tell := func(tasks []work.Task, format string) {
+	tell := func(tasks []task.Task, format string) {
 		for _, t := range tasks {
 			all = append(all, api.Notice{Kind: "task", ID: t.ID, Text: fmt.Sprintf(format, t.ID, mail.Title(t.Title))})
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
-	"github.com/coppice-dev/coppice/internal/work"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // pool is where the tasks are.
@@ -22,7 +22,7 @@ const pool = "p"
 
 // throughQueue is the package, with an event for each step, as the daemon writes one.
 type throughQueue struct {
-	q  *work.Queue
+	q  *task.Queue
 	db store.Store
 }
 
@@ -31,7 +31,7 @@ func openQueue(ctx context.Context, dir string, n int) (queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := work.OpenQueue(ctx, work.Options{Store: db, Name: "bench", Also: func(e work.Event) []store.Op {
+	q, err := task.OpenQueue(ctx, task.Options{Store: db, Name: "bench", Also: func(e task.Event) []store.Op {
 		value, _ := json.Marshal(e) // texts and times
 		return []store.Op{{Kind: store.Append, Key: "events", Value: value}}
 	}})
@@ -39,25 +39,25 @@ func openQueue(ctx context.Context, dir string, n int) (queue, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	for i := range n {
-		q.Begin(who(i).Path, work.Life{Incarnation: 1, ID: who(i).Path})
+		q.Begin(who(i).Path, task.Life{Incarnation: 1, ID: who(i).Path})
 	}
 	return &throughQueue{q, db}, nil
 }
 
-func who(i int) work.Who { return work.Who{Path: fmt.Sprint("bench/a", i), Incarnation: 1} }
+func who(i int) task.Who { return task.Who{Path: fmt.Sprint("bench/a", i), Incarnation: 1} }
 
 func (q *throughQueue) add(ctx context.Context, i int) error {
-	_, _, err := q.q.Create(ctx, who(i), work.Draft{Title: title, Text: text, Pool: pool})
+	_, _, err := q.q.Create(ctx, who(i), task.Draft{Title: title, Text: text, Pool: pool})
 	return err
 }
 
 func (q *throughQueue) do(ctx context.Context, i int) (bool, error) {
-	t, err := q.q.Claim(ctx, who(i), work.Claiming{Pools: []string{pool}})
-	if errors.Is(err, work.ErrNothing) {
+	t, err := q.q.Claim(ctx, who(i), task.Claiming{Pools: []string{pool}})
+	if errors.Is(err, task.ErrNothing) {
 		return false, nil
 	}
 	if err == nil {
-		_, err = q.q.Finish(ctx, who(i), t.ID, work.Ending{})
+		_, err = q.q.Finish(ctx, who(i), t.ID, task.Ending{})
 	}
 	return err == nil, err
 }
@@ -79,7 +79,7 @@ func openSocket(coppice, dir string, n int) (queue, error) {
 }
 
 func (q throughSocket) add(ctx context.Context, i int) error {
-	_, err := q.Agents[i].AddTask(ctx, api.TaskAdd{Task: work.Draft{Title: title, Text: text, Pool: pool,
+	_, err := q.Agents[i].AddTask(ctx, api.TaskAdd{Task: task.Draft{Title: title, Text: text, Pool: pool,
 		Key: rand.Text()}})
 	return err
 }

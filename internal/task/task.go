@@ -1,4 +1,4 @@
-// Package work keeps tasks, because agents die and work has to go on: durable
+// Package task keeps tasks, because agents die and work has to go on: durable
 // pieces of work with an order among them, each of which is done by one
 // incarnation of an agent at a time.
 //
@@ -11,7 +11,7 @@
 // is closed: the tasks it depends on, and its own children. What waits for what
 // never runs in a circle. A claim is bound to one incarnation; when that is
 // over, whatever it had claimed is open again.
-package work
+package task
 
 import (
 	"errors"
